@@ -1,0 +1,42 @@
+# `make` is `make check`: what CI runs, in the order CI runs it.
+.DEFAULT_GOAL := check
+.PHONY: check help test race fuzz bench ratios api cover cross fmt vet
+
+check: ## everything that CI runs
+	@bash .ci/run
+
+test: ## unit tests of the root module, with the architecture's rules
+	@bash .ci/run test
+
+race: ## the same under the race detector
+	@bash .ci/run race
+
+vet: ## go vet in every module
+	@bash .ci/run vet
+
+fuzz: ## every fuzz target for FUZZ_TIME (60s)
+	@FUZZ_TIME=$(or $(FUZZ_TIME),60s) bash .ci/run fuzz
+
+bench: ## Go benchmarks: ours, fasthttp and net/http
+	go -C bench test -run '^$$' -bench . -benchmem ./...
+
+ratios: ## the same, interleaved, as a table of ratios
+	go -C bench run ./ratios
+
+api: ## what of fasthttp's exported API is missing
+	@bash .ci/run api
+
+cover: ## coverage of the root module, as build/cover.html
+	@mkdir -p build
+	go test -coverpkg=./... -coverprofile=build/cover.out ./...
+	go tool cover -html=build/cover.out -o build/cover.html
+	@go tool cover -func=build/cover.out | tail -n 1
+
+cross: ## builds for the other platforms
+	@bash .ci/run cross
+
+fmt: ## gofmt everything
+	gofmt -w .
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,353 @@
+package sluice
+
+import (
+	"bytes"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/invariants"
+)
+
+// Args is an ordered list of key=value pairs in the notation of
+// application/x-www-form-urlencoded: a query string or the body of a form.
+// Keys may repeat; a pair may have no value, which differs from an empty one
+// ("a" and "a=").
+//
+// The zero value is an empty list, ready to use. Byte slices that methods
+// return belong to the Args and stay valid until it is changed or released.
+// An Args must not be copied (use CopyTo) nor be used by several goroutines
+// at once. Keys and values may hold any bytes: they are percent-encoded
+// whenever the Args is written.
+type Args struct {
+	owned invariants.Pooled
+	pairs []argPair
+	buf   []byte
+}
+
+// argPair keeps the memory of key and value when its slot in Args.pairs is
+// used again.
+type argPair struct {
+	key, value []byte
+	hasNoValue bool
+}
+
+// Reset removes all pairs. It keeps the memory for the next use.
+func (a *Args) Reset() { a.pairs = a.pairs[:0] }
+
+// CopyTo makes dst a copy of a that shares no memory with it.
+func (a *Args) CopyTo(dst *Args) {
+	if a == dst {
+		return
+	}
+	dst.Reset()
+	for i := range a.pairs {
+		p := &a.pairs[i]
+		dst.add(p.key, p.value, p.hasNoValue)
+	}
+}
+
+// Len returns the number of pairs.
+func (a *Args) Len() int { return len(a.pairs) }
+
+// All yields the pairs in order. The slices stay valid until a is changed; a
+// may be changed while iterating, pairs added then are yielded too.
+func (a *Args) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		for i := 0; i < len(a.pairs); i++ {
+			if !yield(orEmpty(a.pairs[i].key), orEmpty(a.pairs[i].value)) {
+				return
+			}
+		}
+	}
+}
+
+// VisitAll calls f with each pair in order. f must not keep the slices.
+func (a *Args) VisitAll(f func(key, value []byte)) { a.All()(visitor(f)) }
+
+// visitor adapts a function that cannot stop to an iterator's yield.
+func visitor(f func(key, value []byte)) func([]byte, []byte) bool {
+	return func(key, value []byte) bool {
+		f(key, value)
+		return true
+	}
+}
+
+// orEmpty tells an empty value from an absent one for callers that compare
+// with nil.
+func orEmpty(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// Parse replaces the pairs with those of s, decoded. Nothing is an error:
+// malformed percent-encodings stay as they are, and pairs with neither key nor
+// value are left out.
+func (a *Args) Parse(s string) {
+	a.ParseBytes(ascii.Bytes(s))
+}
+
+// ParseBytes is Parse for bytes. b is not kept, and must not be part of a.
+func (a *Args) ParseBytes(b []byte) {
+	a.Reset()
+	for len(b) > 0 {
+		var pair []byte
+		pair, b, _ = cutByte(b, '&')
+		if key, value, found := cutByte(pair, '='); len(key)+len(value) > 0 {
+			a.addEncoded(key, value, !found)
+		}
+	}
+}
+
+// cutByte slices s around the first separator, which found says there is.
+func cutByte(s []byte, separator byte) (before, after []byte, found bool) {
+	if i := bytes.IndexByte(s, separator); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, nil, false
+}
+
+func (a *Args) addEncoded(key, value []byte, hasNoValue bool) {
+	p := a.grow()
+	p.key = ascii.AppendUnescapedArg(p.key[:0], key)
+	p.value = ascii.AppendUnescapedArg(p.value[:0], value)
+	p.hasNoValue = hasNoValue
+}
+
+// grow appends a slot. What its slices hold is left from an earlier use.
+func (a *Args) grow() *argPair {
+	n := len(a.pairs)
+	if n < cap(a.pairs) {
+		a.pairs = a.pairs[:n+1]
+	} else {
+		a.pairs = append(a.pairs, argPair{})
+	}
+	return &a.pairs[n]
+}
+
+// String returns the encoded pairs.
+func (a *Args) String() string { return string(a.QueryString()) }
+
+// QueryString returns the encoded pairs. The result is valid until the next
+// call of QueryString, String or WriteTo, or a change of a.
+func (a *Args) QueryString() []byte {
+	a.buf = a.AppendBytes(a.buf[:0])
+	return a.buf
+}
+
+// AppendBytes appends the encoded pairs to dst.
+func (a *Args) AppendBytes(dst []byte) []byte {
+	for i := range a.pairs {
+		if i > 0 {
+			dst = append(dst, '&')
+		}
+		p := &a.pairs[i]
+		dst = ascii.AppendArg(dst, p.key)
+		if !p.hasNoValue {
+			dst = append(dst, '=')
+			dst = ascii.AppendArg(dst, p.value)
+		}
+	}
+	return dst
+}
+
+// WriteTo writes the encoded pairs to w in one call. It implements
+// io.WriterTo.
+func (a *Args) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(a.QueryString())
+	return int64(n), err
+}
+
+// Sort orders the pairs by key, and those of one key by value, as compare
+// says: a strict weak ordering, for example bytes.Compare. Equal pairs keep
+// their order.
+func (a *Args) Sort(compare func(x, y []byte) int) {
+	slices.SortStableFunc(a.pairs, func(x, y argPair) int {
+		if order := compare(x.key, y.key); order != 0 {
+			return order
+		}
+		return compare(x.value, y.value)
+	})
+}
+
+// SortKeys orders the pairs by key as compare says. The pairs of one key keep
+// their order.
+func (a *Args) SortKeys(compare func(x, y []byte) int) {
+	slices.SortStableFunc(a.pairs, func(x, y argPair) int { return compare(x.key, y.key) })
+}
+
+// Del removes all pairs with the given key.
+func (a *Args) Del(key string) { a.DelBytes(ascii.Bytes(key)) }
+
+// DelBytes is Del for bytes.
+func (a *Args) DelBytes(key []byte) {
+	kept := 0
+	for i := range a.pairs {
+		if bytes.Equal(a.pairs[i].key, key) {
+			continue
+		}
+		// Swapped, not overwritten: two slots must never share memory.
+		a.pairs[kept], a.pairs[i] = a.pairs[i], a.pairs[kept]
+		kept++
+	}
+	a.pairs = a.pairs[:kept]
+}
+
+// Add appends a pair; the key may be there already.
+func (a *Args) Add(key, value string) { a.add(ascii.Bytes(key), ascii.Bytes(value), false) }
+
+// AddBytesK is Add with a key of bytes.
+func (a *Args) AddBytesK(key []byte, value string) { a.add(key, ascii.Bytes(value), false) }
+
+// AddBytesV is Add with a value of bytes.
+func (a *Args) AddBytesV(key string, value []byte) { a.add(ascii.Bytes(key), value, false) }
+
+// AddBytesKV is Add with key and value of bytes.
+func (a *Args) AddBytesKV(key, value []byte) { a.add(key, value, false) }
+
+// AddNoValue appends a pair without value, written as "key", not "key=".
+func (a *Args) AddNoValue(key string) { a.add(ascii.Bytes(key), nil, true) }
+
+// AddBytesKNoValue is AddNoValue for bytes.
+func (a *Args) AddBytesKNoValue(key []byte) { a.add(key, nil, true) }
+
+func (a *Args) add(key, value []byte, hasNoValue bool) {
+	p := a.grow()
+	p.key = append(p.key[:0], key...)
+	p.value = append(p.value[:0], value...)
+	p.hasNoValue = hasNoValue
+}
+
+// Set gives the first pair with the given key the value, or appends a pair if
+// there is none. Further pairs with the key stay.
+func (a *Args) Set(key, value string) { a.set(ascii.Bytes(key), ascii.Bytes(value), false) }
+
+// SetBytesK is Set with a key of bytes.
+func (a *Args) SetBytesK(key []byte, value string) { a.set(key, ascii.Bytes(value), false) }
+
+// SetBytesV is Set with a value of bytes.
+func (a *Args) SetBytesV(key string, value []byte) { a.set(ascii.Bytes(key), value, false) }
+
+// SetBytesKV is Set with key and value of bytes.
+func (a *Args) SetBytesKV(key, value []byte) { a.set(key, value, false) }
+
+// SetNoValue is Set for a pair without value, written as "key", not "key=".
+func (a *Args) SetNoValue(key string) { a.set(ascii.Bytes(key), nil, true) }
+
+// SetBytesKNoValue is SetNoValue for bytes.
+func (a *Args) SetBytesKNoValue(key []byte) { a.set(key, nil, true) }
+
+// SetUint is Set with a decimal value. It panics if value is negative.
+func (a *Args) SetUint(key string, value int) { a.SetUintBytes(ascii.Bytes(key), value) }
+
+// SetUintBytes is SetUint with a key of bytes.
+func (a *Args) SetUintBytes(key []byte, value int) {
+	a.buf = AppendUint(a.buf[:0], value)
+	a.set(key, a.buf, false)
+}
+
+func (a *Args) set(key, value []byte, hasNoValue bool) {
+	p := a.find(key)
+	if p == nil {
+		a.add(key, value, hasNoValue)
+		return
+	}
+	p.value = append(p.value[:0], value...)
+	p.hasNoValue = hasNoValue
+}
+
+// find returns the first pair with the given key, nil if there is none.
+func (a *Args) find(key []byte) *argPair {
+	for i := range a.pairs {
+		if bytes.Equal(a.pairs[i].key, key) {
+			return &a.pairs[i]
+		}
+	}
+	return nil
+}
+
+// Peek returns the first value of key: nil if there is none, empty but not nil
+// if it has no value. It is valid until a is changed.
+func (a *Args) Peek(key string) []byte { return a.PeekBytes(ascii.Bytes(key)) }
+
+// PeekBytes is Peek for bytes.
+func (a *Args) PeekBytes(key []byte) []byte {
+	if p := a.find(key); p != nil {
+		return orEmpty(p.value)
+	}
+	return nil
+}
+
+// PeekMulti returns all values of key in order, nil if there is none. They are
+// valid until a is changed.
+func (a *Args) PeekMulti(key string) [][]byte { return a.PeekMultiBytes(ascii.Bytes(key)) }
+
+// PeekMultiBytes is PeekMulti for bytes.
+func (a *Args) PeekMultiBytes(key []byte) [][]byte {
+	var values [][]byte
+	for i := range a.pairs {
+		if bytes.Equal(a.pairs[i].key, key) {
+			values = append(values, orEmpty(a.pairs[i].value))
+		}
+	}
+	return values
+}
+
+// Has tells whether there is a pair with the given key.
+func (a *Args) Has(key string) bool { return a.HasBytes(ascii.Bytes(key)) }
+
+// HasBytes is Has for bytes.
+func (a *Args) HasBytes(key []byte) bool { return a.find(key) != nil }
+
+// GetUint returns the first value of key as a number. The error is
+// ErrNoArgValue if there is no value or an empty one, otherwise that of
+// ParseUint; the number is then -1.
+func (a *Args) GetUint(key string) (int, error) {
+	value := a.Peek(key)
+	if len(value) == 0 {
+		return -1, ErrNoArgValue
+	}
+	return ParseUint(value)
+}
+
+// GetUintOrZero is GetUint with 0 in place of an error.
+func (a *Args) GetUintOrZero(key string) int {
+	n, err := a.GetUint(key)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// GetUfloat returns the first value of key as a number. The error is
+// ErrNoArgValue if there is no value or an empty one, otherwise that of
+// ParseUfloat; the number is then -1.
+func (a *Args) GetUfloat(key string) (float64, error) {
+	value := a.Peek(key)
+	if len(value) == 0 {
+		return -1, ErrNoArgValue
+	}
+	return ParseUfloat(value)
+}
+
+// GetUfloatOrZero is GetUfloat with 0 in place of an error.
+func (a *Args) GetUfloatOrZero(key string) float64 {
+	f, err := a.GetUfloat(key)
+	if err != nil {
+		return 0
+	}
+	return f
+}
+
+// GetBool tells whether the first value of key is one of 1, t, T, true, TRUE,
+// True, y, Y, yes, YES, Yes.
+func (a *Args) GetBool(key string) bool {
+	switch string(a.Peek(key)) {
+	case "1", "t", "T", "true", "TRUE", "True", "y", "Y", "yes", "YES", "Yes":
+		return true
+	}
+	return false
+}

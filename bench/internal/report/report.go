@@ -1,0 +1,107 @@
+// Package report prints measurements the same way in every command: a header
+// that says what was measured where, and tables.
+package report
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Header writes the command, commit, machine and Go version: no figure means
+// anything without them.
+func Header(w io.Writer, command string) {
+	fmt.Fprintf(w, "command: %s\n", command)
+	fmt.Fprintf(w, "commit:  %s\n", commit())
+	fmt.Fprintf(w, "machine: %s, %d CPUs, %s\n", cpuModel(), runtime.NumCPU(), kernel())
+	fmt.Fprintf(w, "go:      %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(w, "date:    %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"))
+}
+
+// commit names the checked-out commit, and says so if files differ from it.
+func commit() string {
+	id, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	name := strings.TrimSpace(string(id))
+	if changes, err := exec.Command("git", "status", "--porcelain").Output(); err != nil || len(changes) > 0 {
+		name += " with uncommitted changes"
+	}
+	return name
+}
+
+func cpuModel() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
+
+func kernel() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return runtime.GOOS
+	}
+	return "Linux " + strings.TrimSpace(string(release))
+}
+
+// Table writes rows under their head, in columns. The first column is aligned
+// left, the others right.
+func Table(w io.Writer, head []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	width := len(head[0])
+	for _, row := range rows {
+		width = max(width, len(row[0]))
+	}
+	for _, row := range slices.Concat([][]string{head}, rows) {
+		fmt.Fprintf(t, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
+	}
+	return t.Flush()
+}
+
+// Median returns the middle of values, the mean of the two middle ones if their
+// number is even, 0 if there are none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// Ratios returns a[i]/b[i], the comparison of what was measured side by side in
+// one round. It leaves out rounds in which b is 0.
+func Ratios(a, b []float64) []float64 {
+	var ratios []float64
+	for i := range min(len(a), len(b)) {
+		if b[i] != 0 {
+			ratios = append(ratios, a[i]/b[i])
+		}
+	}
+	return ratios
+}
+
+// Ratio formats the median of ratios with their range: "0.79 (0.75–0.82)".
+func Ratio(ratios []float64) string {
+	if len(ratios) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", Median(ratios), slices.Min(ratios), slices.Max(ratios))
+}

@@ -1,0 +1,370 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// BodyWriterTo lets a body stream decide whether its WriteTo may be used in
+// place of Read. Streams implement it; the code that writes messages asks.
+//
+// SupportsBodyWriteTo must return true only if the two are the same in
+// everything that can be observed, as pacing and counting. It is asked for, and
+// not just WriteTo, because a type that embeds a reader to override its Read has
+// the reader's WriteTo without wanting it.
+type BodyWriterTo interface {
+	io.WriterTo
+	// SupportsBodyWriteTo tells whether WriteTo may replace Read.
+	SupportsBodyWriteTo() bool
+}
+
+// ReadCloserWithError is a body stream that wants to know why it is closed. The
+// code that writes a message closes its stream with the error that ended the
+// writing, nil if there was none.
+type ReadCloserWithError interface {
+	io.Reader
+	// CloseWithError closes the stream because of err.
+	CloseWithError(err error) error
+}
+
+// streamCopySize is how much is read from a stream at a time.
+const streamCopySize = 32 << 10
+
+// BodyStream returns the body stream, nil if the body is none. The stream
+// belongs to the message, which closes it when it is reset, released or given
+// another body; CloseBodyStream does so before.
+func (b *body) BodyStream() io.Reader { return b.takeStream() }
+
+// IsBodyStream tells whether the body is a stream that was not read yet.
+func (b *body) IsBodyStream() bool { return b.stream != nil }
+
+// CloseBodyStream closes the body stream, if there is one and it is an
+// io.Closer or a ReadCloserWithError. The body is then empty.
+func (b *body) CloseBodyStream() error {
+	if b.stream == nil {
+		return nil
+	}
+	return b.closeStream(nil)
+}
+
+// setStream makes s the body, which must have been cleared.
+func (b *body) setStream(s io.Reader, size int) {
+	b.stream, b.streamSize, b.streamLimit = s, size, 0
+}
+
+// setStreamWriter makes what sw writes the body, which must have been cleared.
+func (b *body) setStreamWriter(sw StreamWriter) {
+	s := &writerStream{write: sw}
+	b.setStream(s, -1)
+	b.streamWriter = s.writeInPlace
+}
+
+// takeStream returns the stream for somebody who will read it.
+func (b *body) takeStream() io.Reader {
+	b.streamWriter = nil
+	return b.stream
+}
+
+// closeStream closes the stream because of err, which may be nil, and returns
+// the first error.
+func (b *body) closeStream(err error) error {
+	s := b.stream
+	b.stream, b.streamWriter = nil, nil
+	b.streamSize, b.streamLimit = 0, 0
+	var closeErr error
+	switch s := s.(type) {
+	case ReadCloserWithError:
+		closeErr = s.CloseWithError(err)
+	case io.Closer:
+		closeErr = s.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return closeErr
+}
+
+// bufferStream reads the stream into bytes and closes it.
+func (b *body) bufferStream() error {
+	var err error
+	b.bytes, err = appendAll(b.bytes[:0], b.takeStream(), b.streamLimit)
+	return b.closeStream(err)
+}
+
+// appendAll appends everything that r has to dst. More than limit bytes are
+// ErrBodyTooLarge; 0 is no limit.
+func appendAll(dst []byte, r io.Reader, limit int) ([]byte, error) {
+	start := len(dst)
+	for {
+		if limit > 0 && len(dst)-start > limit {
+			return dst[:start+limit], ErrBodyTooLarge
+		}
+		dst = makeRoom(dst, 0)
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		if err == io.EOF {
+			if limit > 0 && len(dst)-start > limit {
+				return dst[:start+limit], ErrBodyTooLarge
+			}
+			return dst, nil
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+}
+
+// makeRoom returns b with spare capacity: at least 512 bytes more where there
+// is none, at most twice as much as there was, and not more than left where
+// that is positive. So memory stays in proportion to what has arrived.
+func makeRoom(b []byte, left int64) []byte {
+	if len(b) < cap(b) {
+		return b
+	}
+	grown := max(512, 2*cap(b))
+	if left > 0 && int64(grown-len(b)) > left {
+		grown = len(b) + int(left)
+	}
+	return append(make([]byte, 0, grown), b...)
+}
+
+// copyStream copies s to w.
+func copyStream(w io.Writer, s io.Reader) error {
+	if wt, ok := s.(BodyWriterTo); ok && !wt.SupportsBodyWriteTo() {
+		s = struct{ io.Reader }{s}
+	}
+	_, err := io.Copy(w, s)
+	return err
+}
+
+// writeStream writes the stream as the body of a message and closes it. length
+// is that of bodyFraming; h has the trailers.
+func (b *body) writeStream(w *bufio.Writer, length int64, h *header) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
+		}
+		err = b.closeStream(err)
+	}()
+	s := b.takeStream()
+	if length >= 0 {
+		return copySized(w, s, length)
+	}
+	if length != -1 {
+		return copyFlushing(w, w, s)
+	}
+	if err = copyChunked(w, s); err != nil {
+		return err
+	}
+	return writeLastChunk(w, h)
+}
+
+// panicError makes an error of what recover returned.
+func panicError(v any) error {
+	if err, ok := v.(error); ok {
+		return fmt.Errorf("sluice: panic while writing a body stream: %w", err)
+	}
+	return fmt.Errorf("sluice: panic while writing a body stream: %v", v)
+}
+
+// copySized writes exactly length bytes of s: what s has beyond that would be
+// taken for the next message.
+func copySized(w *bufio.Writer, s io.Reader, length int64) error {
+	n, err := io.Copy(w, &io.LimitedReader{R: s, N: length})
+	if err == nil && n < length {
+		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", n, length, io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// copyChunked writes s in chunks.
+func copyChunked(w *bufio.Writer, s io.Reader) error {
+	c := &chunkWriter{w: w}
+	switch s := s.(type) {
+	case *bytes.Reader:
+		_, err := s.WriteTo(c)
+		return err
+	case *bytes.Buffer:
+		_, err := s.WriteTo(c)
+		return err
+	case BodyWriterTo:
+		if s.SupportsBodyWriteTo() {
+			_, err := s.WriteTo(c)
+			return err
+		}
+	}
+	return copyFlushing(c, w, s)
+}
+
+// copyFlushing copies s to dst and flushes w after each read: the next one may
+// block for long.
+func copyFlushing(dst io.Writer, w *bufio.Writer, s io.Reader) error {
+	b := buf.Get(streamCopySize)
+	defer b.Release()
+	p := b.B[:cap(b.B)]
+	for {
+		n, err := s.Read(p)
+		if n > 0 {
+			if _, err := dst.Write(p[:n]); err != nil {
+				return err
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// messageStream is the body of a received message that is read while it
+// arrives. It returns io.EOF only at the verified end of the body.
+type messageStream struct {
+	r      *bufio.Reader
+	chunks chunkedReader // of a chunked body
+	left   int64         // of a body of known length
+	kind   streamKind
+	err    error // what every further Read returns
+}
+
+// streamKind says how the end of a messageStream is found.
+type streamKind uint8
+
+const (
+	sizedStream streamKind = iota
+	chunkedStream
+	closedStream // ends with the connection
+)
+
+// newMessageStream returns the body behind the head h, which has been read from
+// r. length is as ContentLength returns it.
+func newMessageStream(r *bufio.Reader, h trailerReader, length int) *messageStream {
+	s := &messageStream{r: r}
+	switch {
+	case length >= 0:
+		s.left = int64(length)
+	case length == -1:
+		s.kind = chunkedStream
+		s.chunks = chunkedReader{r: r, trailer: h}
+	default:
+		s.kind = closedStream
+	}
+	return s
+}
+
+// isComplete tells whether the verified end was reached: the connection can be
+// used for another message.
+func (s *messageStream) isComplete() bool {
+	return s.kind != closedStream && s.err == io.EOF || s.kind == sizedStream && s.left == 0
+}
+
+// Read implements io.Reader.
+func (s *messageStream) Read(p []byte) (n int, err error) {
+	if s.err != nil || len(p) == 0 {
+		return 0, s.err
+	}
+	switch s.kind {
+	case chunkedStream:
+		n, err = s.chunks.Read(p)
+	case closedStream:
+		n, err = s.r.Read(p)
+	default:
+		n, err = s.readSized(p)
+	}
+	s.err = err
+	return n, err
+}
+
+func (s *messageStream) readSized(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > s.left {
+		p = p[:s.left]
+	}
+	n, err := s.r.Read(p)
+	s.left -= int64(n)
+	if err == io.EOF && s.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// appendSized appends a body of the given length to dst. Memory grows with what
+// arrives.
+func appendSized(dst []byte, r *bufio.Reader, length int) ([]byte, error) {
+	for left := int64(length); left > 0; {
+		dst = makeRoom(dst, left)
+		room := dst[len(dst):cap(dst)]
+		if int64(len(room)) > left {
+			room = room[:left]
+		}
+		n, err := r.Read(room)
+		dst = dst[:len(dst)+n]
+		left -= int64(n)
+		if err != nil && left > 0 {
+			return dst, unexpectedEOF(err)
+		}
+	}
+	return dst, nil
+}
+
+// unexpectedEOF turns an end of input within a message into
+// io.ErrUnexpectedEOF.
+func unexpectedEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// appendBody appends the body of a received message to dst: length is as
+// ContentLength returns it. More than limit bytes are ErrBodyTooLarge; limit <=
+// 0 is no limit. The trailer section of a chunked body is left in r.
+func appendBody(dst []byte, r *bufio.Reader, length, limit int) ([]byte, error) {
+	switch {
+	case length >= 0:
+		if limit > 0 && length > limit {
+			return dst, ErrBodyTooLarge
+		}
+		return appendSized(dst, r, length)
+	case length == -1:
+		return appendChunks(dst, r, limit)
+	}
+	return appendAll(dst, r, max(limit, 0))
+}
+
+var _ io.Writer = (*chunkWriter)(nil)
+
+// chunkWriter writes each Write as one chunk.
+type chunkWriter struct{ w *bufio.Writer }
+
+// Write implements io.Writer.
+func (c *chunkWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil // an empty chunk would end the body
+	}
+	if _, err := c.w.Write(h1.AppendChunkHead(c.w.AvailableBuffer(), len(p))); err != nil {
+		return 0, err
+	}
+	n, err := c.w.Write(p)
+	if err == nil {
+		_, err = c.w.WriteString("\r\n")
+	}
+	return n, err
+}
+
+// writeLastChunk ends a chunked body, with the trailers of h.
+func writeLastChunk(w *bufio.Writer, h *header) error {
+	_, err := w.Write(h.appendTrailers(append(w.AvailableBuffer(), h1.LastChunk...)))
+	return err
+}

@@ -1,0 +1,166 @@
+package sluice
+
+import (
+	"math"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// Parse replaces c with the content of a Set-Cookie field, read as user agents
+// do (RFC 6265 section 5.2): attributes that are unknown or make no sense are
+// ignored, of repeated ones the last counts.
+//
+// The error is ErrNoCookies if s is empty, and ErrInvalidCookieValue if the
+// value contains a quote or backslash (one pair of quotes around it is
+// removed), if the path is not ASCII, or if a part contains a control
+// character; c is then empty. CR and LF in key and value become spaces.
+func (c *Cookie) Parse(s string) error { return c.ParseBytes(ascii.Bytes(s)) }
+
+// ParseBytes is Parse for bytes. src is not kept.
+func (c *Cookie) ParseBytes(src []byte) error {
+	c.Reset()
+	if len(src) == 0 {
+		return ErrNoCookies
+	}
+	err := c.parse(src)
+	if err != nil {
+		c.Reset()
+	}
+	return err
+}
+
+func (c *Cookie) parse(src []byte) error {
+	pair, src, _ := cutByte(src, ';')
+	key, value, hasKey := cutAttribute(pair)
+	if !hasKey {
+		// A pair without "=" is a value without name, as browsers see it.
+		key, value = nil, key
+	}
+	value = unquote(value)
+	c.key = appendWithoutLineEnds(c.key, key)
+	c.value = appendWithoutLineEnds(c.value, value)
+	if !isCookieText(c.key) || !isCookieText(c.value) || !hasNoQuote(c.value) {
+		return ErrInvalidCookieValue
+	}
+	for len(src) > 0 {
+		var attribute []byte
+		attribute, src, _ = cutByte(src, ';')
+		name, value, hasValue := cutAttribute(attribute)
+		if err := c.setAttribute(name, unquote(value), hasValue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutAttribute slices s around its first "=" and trims both parts.
+func cutAttribute(s []byte) (name, value []byte, hasValue bool) {
+	name, value, hasValue = cutByte(s, '=')
+	return ascii.TrimOWS(name), ascii.TrimOWS(value), hasValue
+}
+
+// unquote removes one pair of quotes around s.
+func unquote(s []byte) []byte {
+	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+func appendWithoutLineEnds(dst, s []byte) []byte {
+	for _, c := range s {
+		if c == '\r' || c == '\n' {
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// isCookieText tells whether s has no control character but HTAB.
+func isCookieText(s []byte) bool { return ascii.All(s, ascii.Value) }
+
+func hasNoQuote(s []byte) bool {
+	for _, c := range s {
+		if c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// setAttribute takes over one attribute (RFC 6265 sections 5.2.1 to 5.2.6).
+func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
+	switch {
+	case ascii.EqualFold(name, "expires"):
+		if expire, ok := parseCookieDate(value); ok {
+			c.expire = expire
+		}
+	case ascii.EqualFold(name, "max-age"):
+		if seconds, ok := parseMaxAge(value); ok {
+			c.maxAge = seconds
+		}
+	case ascii.EqualFold(name, "domain"):
+		if !isCookieText(value) {
+			return ErrInvalidCookieValue
+		}
+		c.domain = append(c.domain[:0], value...)
+	case ascii.EqualFold(name, "path"):
+		if !isCookiePath(value) {
+			return ErrInvalidCookieValue
+		}
+		c.path = append(c.path[:0], value...)
+	case ascii.EqualFold(name, "secure"):
+		c.isSecure = true
+	case ascii.EqualFold(name, "httponly"):
+		c.isHTTPOnly = true
+	case ascii.EqualFold(name, "partitioned"):
+		c.isPartitioned = true
+	case ascii.EqualFold(name, "samesite"):
+		c.parseSameSite(value, hasValue)
+	}
+	return nil
+}
+
+// isCookiePath tells whether s is *av-octet (RFC 6265 section 4.1.1).
+func isCookiePath(s []byte) bool {
+	for _, c := range s {
+		if c < ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// parseMaxAge reads a Max-Age (RFC 6265 section 5.2.2). 0 and less are -1,
+// which is how a Cookie says "delete"; its 0 means no Max-Age.
+func parseMaxAge(s []byte) (seconds int, ok bool) {
+	isNegative := len(s) > 0 && s[0] == '-'
+	if isNegative {
+		s = s[1:]
+	}
+	n, err := ascii.ParseUint(s)
+	switch {
+	case err == ascii.ErrNumberRange || n > math.MaxInt:
+		n = math.MaxInt
+	case err != nil:
+		return 0, false
+	}
+	if isNegative || n == 0 {
+		return -1, true
+	}
+	return int(n), true
+}
+
+func (c *Cookie) parseSameSite(value []byte, hasValue bool) {
+	switch {
+	case !hasValue:
+		c.sameSite = CookieSameSiteDefaultMode
+	case ascii.EqualFold(value, "lax"):
+		c.sameSite = CookieSameSiteLaxMode
+	case ascii.EqualFold(value, "strict"):
+		c.sameSite = CookieSameSiteStrictMode
+	case ascii.EqualFold(value, "none"):
+		c.sameSite = CookieSameSiteNoneMode
+	}
+}

@@ -1,0 +1,137 @@
+package sluice
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCookieParse(t *testing.T) {
+	for s, want := range map[string]string{
+		"a=b": "a=b", "a": "a", "=b": "b", "=": "", ";": "", "; a=b": "", " a = b ": "a=b", "a=b=c": "a=b=c", "a=": "a=",
+		"a=\"b\"": "a=b", "a=\"b c\"": "a=b c", "a=\"\"": "a=", "a=b c,d": "a=b c,d", "a=\xc3\xa9": "a=\xc3\xa9", "a\nb=c\r\nd": "a b=c  d",
+		"a=b; Path=/x; DOMAIN=D": "a=b; domain=D; path=/x", "a=b;\tpath\t=\t/x\t": "a=b; path=/x", "a=b; path=\"/x\"": "a=b; path=/x", "a=b; path": "a=b",
+		"a=b; path=/x; path=/y": "a=b; path=/y", "a=b; path=/x; path=": "a=b", "a=b; unknown=1; =x; ;secure": "a=b; secure",
+		"a=b; Secure=no; HttpOnly=1; Partitioned=": "a=b; HttpOnly; secure; Partitioned",
+		"a=b; SameSite": "a=b; SameSite", "a=b; SameSite=lAx": "a=b; SameSite=Lax", "a=b; samesite=strict": "a=b; SameSite=Strict",
+		"a=b; samesite=none": "a=b; SameSite=None", "a=b; samesite=x": "a=b", "a=b; samesite=lax; samesite=x": "a=b; SameSite=Lax",
+		"a=b; max-age=10": "a=b; max-age=10", "a=b; max-age=010": "a=b; max-age=10", "a=b; max-age=0": "a=b; max-age=0", "a=b; max-age=-7": "a=b; max-age=0",
+		"a=b; max-age=x": "a=b", "a=b; max-age=": "a=b", "a=b; max-age=-": "a=b", "a=b; max-age=1.5": "a=b", "a=b; max-age=+1": "a=b",
+		"a=b; max-age=5; max-age=x":                  "a=b; max-age=5",
+		"a=b; expires=Tue, 10 Nov 2009 23:00:00 GMT": "a=b; expires=Tue, 10 Nov 2009 23:00:00 GMT", "a=b; expires=never": "a=b", "a=b; expires=": "a=b",
+		"a=b; max-age=5; expires=Tue, 10 Nov 2009 23:00:00 GMT": "a=b; max-age=5",
+	} {
+		var c Cookie
+		c.SetDomain("left over")
+		if err := c.Parse(s); err != nil {
+			t.Errorf("%q: %v", s, err)
+		}
+		if got := c.String(); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+	var c Cookie
+	if err := c.Parse("a=b; max-age=99999999999999999999"); err != nil || c.MaxAge() != math.MaxInt {
+		t.Errorf("a huge Max-Age: %d, %v", c.MaxAge(), err)
+	}
+	if err := c.Parse("a=b; max-age=-99999999999999999999"); err != nil || c.MaxAge() != -1 {
+		t.Errorf("a very negative Max-Age: %d, %v", c.MaxAge(), err)
+	}
+}
+
+func TestCookieParseRefuses(t *testing.T) {
+	for s, want := range map[string]error{
+		"": ErrNoCookies, "a=\"b": ErrInvalidCookieValue, "a=\"": ErrInvalidCookieValue, "a=b\"c": ErrInvalidCookieValue, "a=b\\c": ErrInvalidCookieValue,
+		"a=\"b\"c\"": ErrInvalidCookieValue, "a\x00=b": ErrInvalidCookieValue, "a=\x00": ErrInvalidCookieValue, "a=\x7f": ErrInvalidCookieValue,
+		"a=b; path=/\x01": ErrInvalidCookieValue, "a=b; path=/\xc3\xa9": ErrInvalidCookieValue, "a=b; path=/a\r\nb": ErrInvalidCookieValue,
+		"a=b; domain=\x01": ErrInvalidCookieValue, "a=b; domain=a\r\nb": ErrInvalidCookieValue,
+	} {
+		var c Cookie
+		c.SetKey("left over")
+		if err := c.Parse(s); err != want {
+			t.Errorf("%q: %v, want %v", s, err, want)
+		}
+		if c.String() != "" {
+			t.Errorf("%q leaves %q", s, c.String())
+		}
+	}
+}
+
+func TestCookieDates(t *testing.T) {
+	want := time.Date(2009, 11, 10, 23, 0, 5, 0, time.UTC)
+	for _, s := range []string{
+		"Tue, 10 Nov 2009 23:00:05 GMT", "Tue, 10-Nov-2009 23:00:05 GMT", "Tuesday, 10-Nov-09 23:00:05 GMT", "Tue Nov 10 23:00:05 2009",
+		"10 nov 2009 23:00:05", "2009 November 10 23:00:05", "23:0:5 10 NOV 09", "Tue, 10 Nov 2009 23:00:05 +0200", "10/Nov/2009/23:00:05Z",
+	} {
+		if got, ok := parseCookieDate([]byte(s)); !ok || !got.Equal(want) {
+			t.Errorf("%q: %v, %v", s, got, ok)
+		}
+	}
+	for s, year := range map[string]int{"1 Jan 70 0:0:0": 1970, "1 Jan 69 0:0:0": 2069, "1 Jan 99 0:0:0": 1999, "1 Jan 00 0:0:0": 2000, "1 Jan 1601 0:0:0": 1601} {
+		if got, ok := parseCookieDate([]byte(s)); !ok || got.Year() != year {
+			t.Errorf("%q: %v, %v", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "x", "0", "10 Nov 2009", "10 2009 23:00:05", "Nov 2009 23:00:05", "10 Nov 23:00:05", "10 Nov 9 23:00:05", "10 Nov 20099 23:00:05",
+		"31 Feb 2009 23:00:05", "0 Nov 2009 23:00:05", "32 Nov 2009 23:00:05", "10 Nov 2009 24:00:05", "10 Nov 2009 23:60:05", "10 Nov 2009 23:00:60",
+		"10 Nov 1600 23:00:05", "10 Nov 2009 23:00", "10 Nov 2009 230:00:05", "10 Nov 2009 23:00:005"} {
+		if got, ok := parseCookieDate([]byte(s)); ok {
+			t.Errorf("%q is read as %v", s, got)
+		}
+	}
+}
+
+// FuzzCookieParse checks that what was parsed is written as something that
+// reads the same.
+func FuzzCookieParse(f *testing.F) {
+	for _, s := range []string{"a=b; path=/x; domain=d; max-age=5; secure", "a=\"b c\"; expires=Tue, 10-Nov-09 23:00:00 GMT", "; x", "a=b; max-age=-1; samesite", "=;partitioned"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var c, d Cookie
+		if err := c.Parse(s); err != nil {
+			if c.String() != "" {
+				t.Fatalf("%q leaves %q", s, c.String())
+			}
+			return
+		}
+		written := c.String()
+		if strings.ContainsAny(written, "\r\n\x00") {
+			t.Fatalf("%q is written as %q", s, written)
+		}
+		// Quotes and what they protect are read once: white space that stood in
+		// quotes is lost the second time, and further quotes are removed.
+		if written == "" || strings.Contains(s, "\"") || hasOuterBlanks(&c) {
+			return
+		}
+		// A value that is written without a name must not look like one with.
+		if len(c.Key()) == 0 && strings.Contains(string(c.Value()), "=") {
+			return
+		}
+		if err := d.Parse(written); err != nil || d.String() != written {
+			t.Fatalf("%q, written %q, read again %q, %v", s, written, d.String(), err)
+		}
+	})
+}
+
+// hasOuterBlanks tells whether a part begins or ends with white space: CR and
+// LF were there.
+func hasOuterBlanks(c *Cookie) bool {
+	for _, part := range []string{string(c.Key()), string(c.Value())} {
+		if strings.Trim(part, " \t") != part {
+			return true
+		}
+	}
+	return false
+}
+
+func BenchmarkCookieParse(b *testing.B) {
+	var c Cookie
+	src := []byte("session=0123456789abcdef; path=/; domain=example.com; max-age=3600; HttpOnly; secure; SameSite=Lax")
+	for b.Loop() {
+		if err := c.ParseBytes(src); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package sluice
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// doneState is a request's context.Context state. It is made when a handler
+// first asks; a request that never asks pays nothing for it.
+type doneState struct {
+	channel chan struct{}
+	set     *doneSet
+	stop    func() // ends the watch for a gone client
+
+	mu  sync.Mutex
+	err error
+}
+
+// cancel closes the channel once.
+func (d *doneState) cancel(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err == nil {
+		d.err = err
+		close(d.channel)
+	}
+}
+
+// end is called when the request ends: whoever waits is told, and its
+// RequestCtx, which keeps this state, is never used for another request.
+func (d *doneState) end() {
+	if d.stop != nil {
+		d.stop()
+	}
+	if d.set != nil {
+		d.set.remove(d)
+	}
+	d.cancel(context.Canceled)
+}
+
+// doneSet holds the states that a server's Shutdown cancels.
+type doneSet struct {
+	mu       sync.Mutex
+	states   map[*doneState]struct{}
+	isClosed bool
+}
+
+// add registers d; false says that the server is shutting down.
+func (s *doneSet) add(d *doneState) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed {
+		return false
+	}
+	if s.states == nil {
+		s.states = make(map[*doneState]struct{})
+	}
+	s.states[d] = struct{}{}
+	return true
+}
+
+func (s *doneSet) remove(d *doneState) {
+	s.mu.Lock()
+	delete(s.states, d)
+	s.mu.Unlock()
+}
+
+// close cancels every state, and those to come until open.
+func (s *doneSet) close() {
+	s.mu.Lock()
+	s.isClosed = true
+	states := s.states
+	s.states = nil
+	s.mu.Unlock()
+	for d := range states {
+		d.cancel(context.Canceled)
+	}
+}
+
+func (s *doneSet) open() {
+	s.mu.Lock()
+	s.isClosed = false
+	s.mu.Unlock()
+}
+
+// doneState returns the state of ctx and makes it on the first call.
+func (ctx *RequestCtx) doneState() *doneState {
+	if d := ctx.done.Load(); d != nil {
+		return d
+	}
+	d := &doneState{channel: make(chan struct{})}
+	if ctx.conn != nil {
+		d.set = &ctx.server.done
+	}
+	if !ctx.done.CompareAndSwap(nil, d) {
+		return ctx.done.Load()
+	}
+	if d.set != nil {
+		if !d.set.add(d) {
+			d.cancel(context.Canceled)
+		}
+		d.stop = ctx.conn.conn.OnPeerGone(func() { d.cancel(context.Canceled) })
+	}
+	return d
+}
+
+// Done returns a channel that is closed when the client goes away while the
+// handler runs, when the request has ended, or when the server shuts down.
+// Outside a server it never is. The first call costs an allocation and has the
+// engine watch the connection.
+//
+// Done and the other context methods may be called from goroutines that the
+// handler started, even after it returned.
+func (ctx *RequestCtx) Done() <-chan struct{} { return ctx.doneState().channel }
+
+// Err returns nil until Done is closed, and context.Canceled afterwards.
+func (ctx *RequestCtx) Err() error {
+	d := ctx.doneState()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// Deadline implements context.Context; a request has none.
+func (ctx *RequestCtx) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Value returns the user value for key, as UserValue does.
+func (ctx *RequestCtx) Value(key any) any { return ctx.UserValue(key) }

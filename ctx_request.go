@@ -1,0 +1,378 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"mime/multipart"
+	"net"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// ConnID returns the number of the connection, unique within the server; 0
+// outside a server.
+func (ctx *RequestCtx) ConnID() uint64 {
+	if ctx.conn == nil {
+		return 0
+	}
+	return ctx.conn.id
+}
+
+// ConnRequestNum returns the number of the request on its connection, counted
+// from 1; 0 outside a server.
+func (ctx *RequestCtx) ConnRequestNum() uint64 {
+	if ctx.conn == nil {
+		return 0
+	}
+	return ctx.conn.served
+}
+
+// ID returns a number for the request that is unique within the server: the
+// connection's in the upper half, the request's in the lower.
+func (ctx *RequestCtx) ID() uint64 { return ctx.ConnID()<<32 | ctx.ConnRequestNum() }
+
+// ConnTime returns when the connection was accepted.
+func (ctx *RequestCtx) ConnTime() time.Time {
+	if ctx.conn == nil {
+		return clock.Time(ctx.time)
+	}
+	return clock.Time(ctx.conn.opened)
+}
+
+// Time returns when the first byte of the request came; with
+// Server.LazyRequestTime, when Time was first called.
+func (ctx *RequestCtx) Time() time.Time {
+	if ctx.time == 0 {
+		ctx.time = clock.Nanos()
+	}
+	return clock.Time(ctx.time)
+}
+
+// Conn returns the connection that the request came on. Reading from it takes
+// what the client sends behind the request; writing to it goes ahead of the
+// response. It is valid until the handler returns; see Hijack for longer use.
+// It is nil outside a server.
+func (ctx *RequestCtx) Conn() net.Conn {
+	if ctx.conn == nil {
+		return ctx.netConn
+	}
+	return ctx.conn.conn.Blocking()
+}
+
+// zeroAddr is the address outside a server.
+func zeroAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero} }
+
+// RemoteAddr returns the client's address: what SetRemoteAddr set, else the
+// connection's. It is never nil.
+func (ctx *RequestCtx) RemoteAddr() net.Addr {
+	switch {
+	case ctx.remoteAddr != nil:
+		return ctx.remoteAddr
+	case ctx.conn != nil:
+		return addrOr(ctx.conn.conn.RemoteAddr())
+	case ctx.netConn != nil:
+		return addrOr(ctx.netConn.RemoteAddr())
+	}
+	return zeroAddr()
+}
+
+// SetRemoteAddr makes RemoteAddr and RemoteIP report addr for this request;
+// nil restores the connection's.
+func (ctx *RequestCtx) SetRemoteAddr(addr net.Addr) { ctx.remoteAddr = addr }
+
+// LocalAddr returns the server's address on this connection. It is never nil.
+func (ctx *RequestCtx) LocalAddr() net.Addr {
+	switch {
+	case ctx.conn != nil:
+		return addrOr(ctx.conn.conn.LocalAddr())
+	case ctx.netConn != nil:
+		return addrOr(ctx.netConn.LocalAddr())
+	}
+	return zeroAddr()
+}
+
+// RemoteIP returns the IP address of RemoteAddr, 0.0.0.0 if it has none.
+func (ctx *RequestCtx) RemoteIP() net.IP { return ipOf(ctx.RemoteAddr()) }
+
+// LocalIP returns the IP address of LocalAddr, 0.0.0.0 if it has none.
+func (ctx *RequestCtx) LocalIP() net.IP { return ipOf(ctx.LocalAddr()) }
+
+func addrOr(addr net.Addr) net.Addr {
+	if addr == nil {
+		return zeroAddr()
+	}
+	return addr
+}
+
+func ipOf(addr net.Addr) net.IP {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP != nil {
+		return tcp.IP
+	}
+	return net.IPv4zero
+}
+
+// IsTLS tells whether the connection is TLS.
+func (ctx *RequestCtx) IsTLS() bool { return ctx.tlsConn() != nil }
+
+// TLSConnectionState returns the state of a TLS connection, nil for others.
+func (ctx *RequestCtx) TLSConnectionState() *tls.ConnectionState {
+	c := ctx.tlsConn()
+	if c == nil {
+		return nil
+	}
+	state := c.ConnectionState()
+	return &state
+}
+
+// tlsStater is what *tls.Conn and wrappers of it have in common.
+type tlsStater interface {
+	ConnectionState() tls.ConnectionState
+}
+
+func (ctx *RequestCtx) tlsConn() tlsStater {
+	c := ctx.netConn
+	if ctx.conn != nil {
+		c = ctx.conn.conn.NetConn()
+	}
+	stater, _ := c.(tlsStater)
+	return stater
+}
+
+// SetReadDeadline bounds until when the rest of the request may come. The zero
+// time removes the bound. It returns ErrNilConnection outside a server and
+// ErrDeadlineUpdatesDisabled after the request's time-out was answered.
+func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
+	if err := ctx.checkDeadline(); err != nil {
+		return err
+	}
+	ctx.start, ctx.readTimeout = clock.Nanos(), timeUntil(t)
+	ctx.conn.conn.SetReadDeadline(ctx.start, ctx.readTimeout)
+	return nil
+}
+
+// SetWriteDeadline bounds until when the response may be written. The zero
+// time removes the bound. Errors are those of SetReadDeadline.
+func (ctx *RequestCtx) SetWriteDeadline(t time.Time) error {
+	if err := ctx.checkDeadline(); err != nil {
+		return err
+	}
+	ctx.conn.conn.SetWriteTimeout(timeUntil(t))
+	ctx.writeTimeoutChanged = true
+	return nil
+}
+
+func (ctx *RequestCtx) checkDeadline() error {
+	switch {
+	case ctx.conn == nil:
+		return ErrNilConnection
+	case ctx.isDetached.Load():
+		return ErrDeadlineUpdatesDisabled
+	}
+	return nil
+}
+
+// timeUntil turns a deadline into a time-out of at least a nanosecond.
+func timeUntil(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(time.Until(t), 1)
+}
+
+// Method returns the request's method. Valid until the handler returns, like
+// every slice that RequestCtx returns.
+func (ctx *RequestCtx) Method() []byte { return ctx.Request.Header.Method() }
+
+// IsGet tells whether the method is GET.
+func (ctx *RequestCtx) IsGet() bool { return ctx.Request.Header.IsGet() }
+
+// IsHead tells whether the method is HEAD.
+func (ctx *RequestCtx) IsHead() bool { return ctx.Request.Header.IsHead() }
+
+// IsPost tells whether the method is POST.
+func (ctx *RequestCtx) IsPost() bool { return ctx.Request.Header.IsPost() }
+
+// IsPut tells whether the method is PUT.
+func (ctx *RequestCtx) IsPut() bool { return ctx.Request.Header.IsPut() }
+
+// IsDelete tells whether the method is DELETE.
+func (ctx *RequestCtx) IsDelete() bool { return ctx.Request.Header.IsDelete() }
+
+// IsConnect tells whether the method is CONNECT.
+func (ctx *RequestCtx) IsConnect() bool { return ctx.Request.Header.IsConnect() }
+
+// IsOptions tells whether the method is OPTIONS.
+func (ctx *RequestCtx) IsOptions() bool { return ctx.Request.Header.IsOptions() }
+
+// IsTrace tells whether the method is TRACE.
+func (ctx *RequestCtx) IsTrace() bool { return ctx.Request.Header.IsTrace() }
+
+// IsPatch tells whether the method is PATCH.
+func (ctx *RequestCtx) IsPatch() bool { return ctx.Request.Header.IsPatch() }
+
+// IsQuery tells whether the method is QUERY.
+func (ctx *RequestCtx) IsQuery() bool { return ctx.Request.Header.IsQuery() }
+
+// RequestURI returns the request-target as received.
+func (ctx *RequestCtx) RequestURI() []byte { return ctx.Request.Header.RequestURI() }
+
+// URI returns the parsed request-target. It may be changed; the change is seen
+// by Path, Host and QueryArgs.
+func (ctx *RequestCtx) URI() *URI { return ctx.Request.URI() }
+
+// Path returns the normalised path.
+func (ctx *RequestCtx) Path() []byte { return ctx.URI().Path() }
+
+// Host returns the host of the request-target, or of the Host field.
+func (ctx *RequestCtx) Host() []byte { return ctx.URI().Host() }
+
+// Referer returns the Referer field.
+func (ctx *RequestCtx) Referer() []byte { return ctx.Request.Header.Referer() }
+
+// UserAgent returns the User-Agent field.
+func (ctx *RequestCtx) UserAgent() []byte { return ctx.Request.Header.UserAgent() }
+
+// QueryArgs returns the arguments of the query.
+func (ctx *RequestCtx) QueryArgs() *Args { return ctx.URI().QueryArgs() }
+
+// PostArgs returns the arguments of an application/x-www-form-urlencoded body.
+func (ctx *RequestCtx) PostArgs() *Args { return ctx.Request.PostArgs() }
+
+// PostBody returns the body; see Request.Body.
+func (ctx *RequestCtx) PostBody() []byte { return ctx.Request.Body() }
+
+// RequestBodyStream returns the body as it arrives with
+// Server.StreamRequestBody, nil without. It is valid until the handler
+// returns; what the handler did not read is discarded, within bounds.
+func (ctx *RequestCtx) RequestBodyStream() io.Reader { return ctx.Request.BodyStream() }
+
+// IsBodyStream tells whether the response's body is a stream.
+func (ctx *RequestCtx) IsBodyStream() bool { return ctx.Response.IsBodyStream() }
+
+// MultipartForm returns the form of a multipart/form-data body, or
+// ErrNoMultipartForm. Its files are removed when the request ends.
+func (ctx *RequestCtx) MultipartForm() (*multipart.Form, error) {
+	return ctx.Request.MultipartForm()
+}
+
+// MultipartFormWithLimit is MultipartForm for a body of at most maxBodySize
+// bytes after decompression.
+func (ctx *RequestCtx) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, error) {
+	return ctx.Request.MultipartFormWithLimit(maxBodySize)
+}
+
+// FormFile returns the first uploaded file named key, ErrMissingFile if there
+// is none.
+func (ctx *RequestCtx) FormFile(key string) (*multipart.FileHeader, error) {
+	form, err := ctx.MultipartForm()
+	if err != nil {
+		return nil, err
+	}
+	files := form.File[key]
+	if len(files) == 0 {
+		return nil, ErrMissingFile
+	}
+	return files[0], nil
+}
+
+// FormValue returns the value named key from the query, a urlencoded body or a
+// multipart form, in this order; Server.FormValueFunc may change that.
+func (ctx *RequestCtx) FormValue(key string) []byte {
+	if ctx.server != nil && ctx.server.FormValueFunc != nil {
+		return ctx.server.FormValueFunc(ctx, key)
+	}
+	return defaultFormValue(ctx, key)
+}
+
+func defaultFormValue(ctx *RequestCtx, key string) []byte {
+	if v := ctx.QueryArgs().Peek(key); len(v) > 0 {
+		return v
+	}
+	return bodyFormValue(ctx, key)
+}
+
+// bodyFormValue looks only into the body.
+func bodyFormValue(ctx *RequestCtx, key string) []byte {
+	if v := ctx.PostArgs().Peek(key); len(v) > 0 {
+		return v
+	}
+	if form, err := ctx.MultipartForm(); err == nil {
+		if values := form.Value[key]; len(values) > 0 {
+			return []byte(values[0])
+		}
+	}
+	return nil
+}
+
+// NetHttpFormValueFunc is a FormValueFunc with the order of net/http's
+// Request.FormValue: a value of the body goes before one of the query.
+var NetHttpFormValueFunc = func(ctx *RequestCtx, key string) []byte {
+	if v := bodyFormValue(ctx, key); len(v) > 0 {
+		return v
+	}
+	return ctx.QueryArgs().Peek(key)
+}
+
+// UserValue returns the value that SetUserValue set for key, or nil.
+func (ctx *RequestCtx) UserValue(key any) any { return ctx.Request.UserValue(key) }
+
+// UserValueBytes is UserValue(string(key)).
+func (ctx *RequestCtx) UserValueBytes(key []byte) any { return ctx.Request.UserValueBytes(key) }
+
+// SetUserValue keeps value under key until the request ends; then a value that
+// is an io.Closer is closed.
+func (ctx *RequestCtx) SetUserValue(key, value any) { ctx.Request.SetUserValue(key, value) }
+
+// SetUserValueBytes is SetUserValue(string(key), value).
+func (ctx *RequestCtx) SetUserValueBytes(key []byte, value any) {
+	ctx.Request.SetUserValueBytes(key, value)
+}
+
+// RemoveUserValue removes the value of key.
+func (ctx *RequestCtx) RemoveUserValue(key any) { ctx.Request.RemoveUserValue(key) }
+
+// RemoveUserValueBytes removes the value of string(key).
+func (ctx *RequestCtx) RemoveUserValueBytes(key []byte) { ctx.Request.RemoveUserValueBytes(key) }
+
+// ResetUserValues removes all user values.
+func (ctx *RequestCtx) ResetUserValues() { ctx.Request.ResetUserValues() }
+
+// VisitUserValues calls visitor for each user value whose key is a string.
+func (ctx *RequestCtx) VisitUserValues(visitor func(key []byte, value any)) {
+	ctx.Request.VisitUserValues(visitor)
+}
+
+// VisitUserValuesAll calls visitor for each user value.
+func (ctx *RequestCtx) VisitUserValuesAll(visitor func(key, value any)) {
+	ctx.Request.VisitUserValuesAll(visitor)
+}
+
+// Logger returns a logger that puts the request in front of its messages.
+func (ctx *RequestCtx) Logger() Logger { return ctxLogger{ctx} }
+
+// ctxLogger is the Logger of one request.
+type ctxLogger struct{ ctx *RequestCtx }
+
+// Printf implements Logger.
+func (l ctxLogger) Printf(format string, args ...any) {
+	ctx := l.ctx
+	text := fmt.Sprintf(format, args...)
+	base := ctx.ownLogger
+	if base == nil && ctx.conn != nil {
+		base = ctx.conn.cfg.logger
+	}
+	if base == nil {
+		base = log.Default()
+	}
+	base.Printf("%.3f %s - %s", time.Since(ctx.Time()).Seconds(), ctx, text)
+}
+
+// String describes the request for logs:
+// "#0000000100000001 - 127.0.0.1:8080<->127.0.0.1:50000 - GET http://host/path".
+func (ctx *RequestCtx) String() string {
+	return fmt.Sprintf("#%016X - %s<->%s - %s %s",
+		ctx.ID(), ctx.LocalAddr(), ctx.RemoteAddr(), ctx.Method(), ctx.URI().FullURI())
+}

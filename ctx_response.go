@@ -1,0 +1,128 @@
+package sluice
+
+import (
+	"io"
+	"time"
+)
+
+// Write appends p to the response's body. It implements io.Writer and never
+// fails.
+func (ctx *RequestCtx) Write(p []byte) (int, error) {
+	ctx.Response.AppendBody(p)
+	return len(p), nil
+}
+
+// WriteString appends s to the response's body. It never fails.
+func (ctx *RequestCtx) WriteString(s string) (int, error) {
+	ctx.Response.AppendBodyString(s)
+	return len(s), nil
+}
+
+// SetBody sets the response's body to a copy of body.
+func (ctx *RequestCtx) SetBody(body []byte) { ctx.Response.SetBody(body) }
+
+// SetBodyString sets the response's body.
+func (ctx *RequestCtx) SetBodyString(body string) { ctx.Response.SetBodyString(body) }
+
+// ResetBody empties the response's body.
+func (ctx *RequestCtx) ResetBody() { ctx.Response.ResetBody() }
+
+// SetBodyStream makes what bodyStream returns the response's body; see
+// Response.SetBodyStream. bodySize < 0 means until io.EOF. A stream that is an
+// io.Closer is closed afterwards.
+func (ctx *RequestCtx) SetBodyStream(bodyStream io.Reader, bodySize int) {
+	ctx.Response.SetBodyStream(bodyStream, bodySize)
+}
+
+// SetBodyStreamWriter has sw write the response's body after the handler has
+// returned, on the same goroutine. What it flushes reaches the client at once;
+// Flush returns an error when the client is gone. sw must not use ctx but
+// through values it took before.
+func (ctx *RequestCtx) SetBodyStreamWriter(sw StreamWriter) { ctx.Response.SetBodyStreamWriter(sw) }
+
+// SetConnectionClose closes the connection after this response.
+func (ctx *RequestCtx) SetConnectionClose() { ctx.Response.SetConnectionClose() }
+
+// SetStatusCode sets the response's status; 200 is the default.
+func (ctx *RequestCtx) SetStatusCode(statusCode int) { ctx.Response.SetStatusCode(statusCode) }
+
+// SetContentType sets the response's Content-Type.
+func (ctx *RequestCtx) SetContentType(contentType string) {
+	ctx.Response.Header.SetContentType(contentType)
+}
+
+// SetContentTypeBytes sets the response's Content-Type.
+func (ctx *RequestCtx) SetContentTypeBytes(contentType []byte) {
+	ctx.Response.Header.SetContentTypeBytes(contentType)
+}
+
+// Success sets Content-Type and body of the response.
+func (ctx *RequestCtx) Success(contentType string, body []byte) {
+	ctx.SetContentType(contentType)
+	ctx.SetBody(body)
+}
+
+// SuccessString sets Content-Type and body of the response.
+func (ctx *RequestCtx) SuccessString(contentType, body string) {
+	ctx.SetContentType(contentType)
+	ctx.SetBodyString(body)
+}
+
+// Error replaces the response by one with the status, text/plain and msg.
+func (ctx *RequestCtx) Error(msg string, statusCode int) {
+	ctx.Response.Reset()
+	if ctx.conn != nil {
+		ctx.conn.prepareResponse(ctx)
+	}
+	ctx.SetStatusCode(statusCode)
+	ctx.SetContentType("text/plain; charset=utf-8")
+	ctx.SetBodyString(msg)
+}
+
+// NotFound replaces the response by a 404.
+func (ctx *RequestCtx) NotFound() { ctx.Error("404 Page not found", StatusNotFound) }
+
+// NotModified replaces the response by a 304 without body.
+func (ctx *RequestCtx) NotModified() {
+	ctx.Response.Reset()
+	if ctx.conn != nil {
+		ctx.conn.prepareResponse(ctx)
+	}
+	ctx.SetStatusCode(StatusNotModified)
+}
+
+// IfModifiedSince tells whether lastModified is after the If-Modified-Since
+// field, which is so if there is none or an invalid one (RFC 9110 section
+// 13.1.3).
+func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
+	since := ctx.Request.Header.Peek(HeaderIfModifiedSince)
+	if len(since) == 0 {
+		return true
+	}
+	t, err := ParseHTTPDate(since)
+	if err != nil {
+		return true
+	}
+	return t.Before(lastModified.Truncate(time.Second))
+}
+
+// Redirect answers with a Location made of uri, which may be relative to the
+// request's, and the status, 302 if it is none of 301, 302, 303, 307 and 308.
+func (ctx *RequestCtx) Redirect(uri string, statusCode int) {
+	ctx.redirect([]byte(uri), statusCode)
+}
+
+// RedirectBytes is Redirect for bytes.
+func (ctx *RequestCtx) RedirectBytes(uri []byte, statusCode int) { ctx.redirect(uri, statusCode) }
+
+func (ctx *RequestCtx) redirect(uri []byte, statusCode int) {
+	u := AcquireURI()
+	defer ReleaseURI(u)
+	ctx.URI().CopyTo(u)
+	u.UpdateBytes(uri)
+	ctx.Response.Header.SetCanonical([]byte(HeaderLocation), u.FullURI())
+	if !StatusCodeIsRedirect(statusCode) {
+		statusCode = StatusFound
+	}
+	ctx.SetStatusCode(statusCode)
+}

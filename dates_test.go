@@ -1,0 +1,111 @@
+package sluice
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestHTTPDates(t *testing.T) {
+	for _, date := range []time.Time{
+		{}, time.Unix(0, 0), time.Date(1994, 11, 6, 8, 49, 37, 999, time.UTC), time.Date(2024, 2, 29, 23, 59, 59, 0, time.FixedZone("x", -7200)),
+		time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		got, want := string(AppendHTTPDate([]byte("x"), date)), "x"+date.UTC().Format(http.TimeFormat)
+		if got != want {
+			t.Errorf("%v: %q, want %q", date, got, want)
+		}
+		parsed, err := ParseHTTPDate([]byte(got[1:]))
+		if err != nil || !parsed.Equal(date.Truncate(time.Second)) || parsed.Location() != time.UTC {
+			t.Errorf("%q is read as %v, %v", got[1:], parsed, err)
+		}
+	}
+	for _, year := range []int{-1, 10000, 123456} {
+		date := time.Date(year, 1, 2, 3, 4, 5, 0, time.UTC)
+		if got, want := string(AppendHTTPDate(nil, date)), date.Format(http.TimeFormat); got != want {
+			t.Errorf("year %d: %q, want %q", year, got, want)
+		}
+	}
+}
+
+func TestParseHTTPDateFormats(t *testing.T) {
+	want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC)
+	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun Nov 06 08:49:37 1994", "sun, 06 nov 1994 08:49:37 GMT"} {
+		if got, err := ParseHTTPDate([]byte(s)); err != nil || !got.Equal(want) {
+			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	// A year of two digits is never more than 50 years ahead.
+	near := time.Now().UTC().AddDate(49, 0, 0).Truncate(time.Second)
+	far := time.Now().UTC().AddDate(52, 0, 0).Truncate(time.Second)
+	const layout = "Monday, 02-Jan-06 15:04:05 GMT"
+	if got, err := ParseHTTPDate([]byte(near.Format(layout))); err != nil || got.Sub(near) != 0 && near.Year()/100 == time.Now().Year()/100 {
+		t.Errorf("%v is read as %v, %v", near, got, err)
+	}
+	if got, err := ParseHTTPDate([]byte(far.Format(layout))); err != nil || got.Year() > time.Now().Year()+50 {
+		t.Errorf("%v is read as %v, %v", far, got, err)
+	}
+}
+
+func TestParseHTTPDateRefuses(t *testing.T) {
+	for _, s := range []string{"", "x", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 06 Nov 1994 08:49:37 gmt", "Sun, 06 Nov 1994 08:49:37 GMT ",
+		" Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 6 Nov 1994 08:49:37 GMT", "Xxx, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Xxx 1994 08:49:37 GMT", "Sun, 31 Feb 1994 08:49:37 GMT",
+		"Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:60 GMT", "Sun, 06 Nov 1994 08.49.37 GMT",
+		"Sun, 06 Nov 1994 +8:49:37 GMT", "Sun, 06-Nov-1994 08:49:37 GMT", "Sun, 06-Nov-94 08:49:37 GMT", "Sunday, 6-Nov-94 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 PST",
+		"Sun Nov 6 08:49:37 1994", "Sun Nov  6 08:49:37 94xx", "Sun Nov  a 08:49:37 1994", "Sun Nov    08:49:37 1994", "Sun, 06 Nov 1994 08:49:3\x00 GMT"} {
+		if got, err := ParseHTTPDate([]byte(s)); err == nil {
+			t.Errorf("%q is read as %v", s, got)
+		}
+	}
+}
+
+func TestHTTPDatesDoNotAllocate(t *testing.T) {
+	buf, date := make([]byte, 0, 64), time.Now()
+	n := testing.AllocsPerRun(100, func() {
+		buf = AppendHTTPDate(buf[:0], date)
+		if _, err := ParseHTTPDate(buf); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseHTTPDate(buf[1:]); err == nil {
+			t.Fatal("accepted")
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzDates compares with net/http, which reads the three formats too.
+func FuzzDates(f *testing.F) {
+	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun, 31 Feb 1994 08:49:37 GMT"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		_, _ = parseCookieDate([]byte(s))
+		got, err := ParseHTTPDate([]byte(s))
+		if err != nil {
+			return
+		}
+		want, httpErr := http.ParseTime(s)
+		// net/http places years of two digits differently.
+		if httpErr != nil || !got.Equal(want) && got.AddDate(100, 0, 0).Unix() != want.Unix() && got.AddDate(-100, 0, 0).Unix() != want.Unix() {
+			t.Fatalf("%q is read as %v, net/http says %v, %v", s, got, want, httpErr)
+		}
+	})
+}
+
+func BenchmarkAppendHTTPDate(b *testing.B) {
+	buf, date := make([]byte, 0, 64), time.Now()
+	for b.Loop() {
+		buf = AppendHTTPDate(buf[:0], date)
+	}
+}
+
+func BenchmarkParseHTTPDate(b *testing.B) {
+	date := []byte("Sun, 06 Nov 1994 08:49:37 GMT")
+	for b.Loop() {
+		if _, err := ParseHTTPDate(date); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package sluice
+
+import (
+	"errors"
+	"strconv"
+)
+
+// Errors of the server.
+var (
+	// ErrAlreadyServing is returned by Server methods that change how requests
+	// are served when they are called while it serves.
+	ErrAlreadyServing = errors.New("sluice: the server is serving connections already")
+	// ErrConcurrencyLimit is returned when a connection is refused because
+	// Server.Concurrency are open.
+	ErrConcurrencyLimit = errors.New("sluice: too many connections: the server's concurrency limit is reached")
+	// ErrPerIPConnLimit is returned when a connection is refused because
+	// Server.MaxConnsPerIP are open from its address.
+	ErrPerIPConnLimit = errors.New("sluice: too many connections from this address")
+	// ErrGetOnly is returned when a server with GetOnly receives a request of
+	// another method than GET and HEAD.
+	ErrGetOnly = errors.New("sluice: a method other than GET was used where only GET is served")
+	// ErrNilConnection is returned by RequestCtx methods that need a connection
+	// when the context has none.
+	ErrNilConnection = errors.New("sluice: there is no connection")
+	// ErrConnectionClosed is returned where the peer closed the connection
+	// before all of a message was written or read.
+	ErrConnectionClosed = errors.New("sluice: the connection was closed by the peer")
+	// ErrDeadlineUpdatesDisabled is returned by RequestCtx methods that set
+	// deadlines once the connection is no longer the handler's to use.
+	ErrDeadlineUpdatesDisabled = errors.New("sluice: the connection's deadlines can no longer be changed")
+)
+
+// Errors of reading messages.
+var (
+	// ErrBodyTooLarge is returned when a body is longer than the given limit,
+	// whether on the wire or after decompression.
+	ErrBodyTooLarge = errors.New("sluice: the body is longer than the given limit")
+	// ErrContentEncodingUnsupported is returned when a body is to be
+	// decompressed whose Content-Encoding is unknown.
+	ErrContentEncodingUnsupported = errors.New("sluice: unsupported Content-Encoding")
+	// ErrMissingFile is returned by FormFile methods when the form has no file
+	// under the given key.
+	ErrMissingFile = errors.New("sluice: the form has no file with the given key")
+	// ErrNoMultipartForm is returned when a multipart form is asked for and the
+	// request's Content-Type is not multipart/form-data with a boundary.
+	ErrNoMultipartForm = errors.New("sluice: the request's content type is not multipart/form-data, or has no boundary")
+	// ErrReadingResponseHeaders is returned when the head of a response cannot
+	// be read.
+	ErrReadingResponseHeaders = errors.New("sluice: cannot read the response's head")
+	// ErrReadingResponseTrailer is returned when the trailer section of a
+	// response cannot be read.
+	ErrReadingResponseTrailer = errors.New("sluice: cannot read the response's trailer section")
+	// ErrBadTrailer is returned when a field is announced or received as a
+	// trailer that must not be one (RFC 9110 section 6.5.1), or when a trailer
+	// section is malformed.
+	ErrBadTrailer = errors.New("sluice: the field is not allowed in a trailer section")
+	// ErrNeedMore is returned by parsers when the input ends within what they
+	// parse.
+	ErrNeedMore = errors.New("sluice: more input is needed: the line has no end yet")
+	// ErrSmallReadBuffer is returned when a head does not fit the read buffer.
+	// Raise ReadBufferSize.
+	ErrSmallReadBuffer = errors.New("sluice: the head does not fit the read buffer")
+	// ErrMissingRequestMethod is returned when a request line has no method.
+	ErrMissingRequestMethod = errors.New("sluice: the request line has no method")
+	// ErrUnsupportedRequestMethod is returned when the method of a request is
+	// no token (RFC 9110 section 9.1).
+	ErrUnsupportedRequestMethod = errors.New("sluice: unsupported request method")
+	// ErrExtraWhitespaceInRequestLine is returned when the parts of a request
+	// line are separated by more than one space.
+	ErrExtraWhitespaceInRequestLine = errors.New("sluice: extra whitespace in the request line")
+	// ErrEmptyRequestURI is returned when a request line has no target.
+	ErrEmptyRequestURI = errors.New("sluice: the request target is empty")
+	// ErrDuplicateContentLength is returned when a message has more than one
+	// Content-Length (RFC 9112 section 6.3).
+	ErrDuplicateContentLength = errors.New("sluice: more than one Content-Length")
+	// ErrUnsupportedTransferEncoding is returned when the Transfer-Encoding of
+	// a message is not exactly "chunked".
+	ErrUnsupportedTransferEncoding = errors.New("sluice: unsupported Transfer-Encoding")
+	// ErrNonNumericChars is returned when a Content-Length contains something
+	// else than digits.
+	ErrNonNumericChars = errors.New("sluice: a number contains something else than digits")
+	// ErrResponseFirstLineMissingSpace is returned when a status line has no
+	// space after the version.
+	ErrResponseFirstLineMissingSpace = errors.New("sluice: the status line has no space after the version")
+	// ErrUnexpectedStatusCodeChar is returned when a status code is followed by
+	// something else than a space or the end of the line.
+	ErrUnexpectedStatusCodeChar = errors.New("sluice: unexpected character after the status code")
+)
+
+// Errors of Args, URI, Cookie and the functions for text.
+var (
+	// ErrNoArgValue is returned by Args.GetUint and Args.GetUfloat when the key
+	// is missing or has an empty value.
+	ErrNoArgValue = errors.New("sluice: the key has no value")
+	// ErrNoCookies is returned by Cookie.Parse when there is nothing to parse.
+	ErrNoCookies = errors.New("sluice: no cookie found")
+	// ErrInvalidCookieValue is returned by Cookie.Parse when value, domain or
+	// path contain a character that they may not contain.
+	ErrInvalidCookieValue = errors.New("sluice: invalid cookie value")
+	// ErrorInvalidURI is returned by URI.Parse when a URI contains control
+	// characters or its scheme or user information are malformed.
+	ErrorInvalidURI = errors.New("sluice: invalid uri")
+
+	errHTTPDate = errors.New("sluice: malformed http date")
+
+	// errRangeMalformed: a Range field that does not count (RFC 9110 section
+	// 14.2). errRangeUnsatisfiable: one that is answered by 416.
+	errRangeMalformed     = errors.New("sluice: malformed byte range")
+	errRangeUnsatisfiable = errors.New("sluice: the byte range lies outside of the content")
+
+	errIPv4 = errors.New("sluice: malformed ipv4 address")
+)
+
+// EscapeError is the malformed, or in its place forbidden, percent-encoding
+// because of which URI.Parse refused a host.
+type EscapeError string
+
+// Error says what is wrong with which percent-encoding.
+func (e EscapeError) Error() string {
+	return "sluice: invalid url escape " + strconv.Quote(string(e))
+}
+
+// InvalidHostError is the host, with its port if there was one, that URI.Parse
+// refused.
+type InvalidHostError string
+
+// Error says which host is invalid.
+func (e InvalidHostError) Error() string {
+	return "sluice: invalid host " + strconv.Quote(string(e))
+}
+
+// ErrTimeout is returned by calls that took longer than they were given. Its
+// method Timeout returns true, as net.Error asks.
+var ErrTimeout = &timeoutError{}
+
+// timeoutError is the type of ErrTimeout.
+type timeoutError struct{}
+
+// Error returns the text of the error.
+func (*timeoutError) Error() string { return "sluice: timeout" }
+
+// Timeout returns true: see net.Error.
+func (*timeoutError) Timeout() bool { return true }
+
+// ErrNothingRead is returned when a connection ends, or the time for it passes,
+// before the first byte of a message: on a connection that is kept alive, that
+// is its normal end. Use errors.As to find it.
+type ErrNothingRead struct{ cause error }
+
+// Error returns the text of what ended the connection.
+func (e ErrNothingRead) Error() string { return causeText(e.cause, "sluice: nothing was read") }
+
+// Unwrap returns what ended the connection, nil if that is not known.
+func (e ErrNothingRead) Unwrap() error { return e.cause }
+
+// ErrSmallBuffer is returned when a head does not fit the read buffer. Raise
+// ReadBufferSize of the Server or client. Use errors.As to find it.
+type ErrSmallBuffer struct{ cause error }
+
+// Error returns the text of what did not fit.
+func (e ErrSmallBuffer) Error() string { return causeText(e.cause, ErrSmallReadBuffer.Error()) }
+
+// Unwrap returns what did not fit, nil if that is not known.
+func (e ErrSmallBuffer) Unwrap() error { return e.cause }
+
+// ErrBrokenChunk is returned when a chunked body is malformed (RFC 9112
+// section 7.1). Use errors.As to find it.
+type ErrBrokenChunk struct{ cause error }
+
+// Error returns the text of what is malformed.
+func (e ErrBrokenChunk) Error() string { return causeText(e.cause, "sluice: malformed chunk") }
+
+// Unwrap returns what is malformed, nil if that is not known.
+func (e ErrBrokenChunk) Unwrap() error { return e.cause }
+
+// ErrBodyStreamWritePanic is returned when a body stream panicked while it was
+// written. Use errors.As to find it.
+type ErrBodyStreamWritePanic struct{ cause error }
+
+// Error returns the text of the panic's value.
+func (e ErrBodyStreamWritePanic) Error() string {
+	return causeText(e.cause, "sluice: a body stream panicked")
+}
+
+// Unwrap returns the panic's value as an error, nil if that is not known.
+func (e ErrBodyStreamWritePanic) Unwrap() error { return e.cause }
+
+// causeText returns the text of cause, or text for the zero value of an error
+// type, which is what errors.As begins with.
+func causeText(cause error, text string) string {
+	if cause == nil {
+		return text
+	}
+	return cause.Error()
+}

@@ -1,0 +1,39 @@
+package fasthttputil
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// ErrConnectionClosed is returned by writes to a connection of which either
+// end was closed.
+var ErrConnectionClosed = errors.New("sluice: in-memory connection is closed")
+
+// ErrInmemoryListenerClosed is returned by every method of an InmemoryListener
+// that is called after, or interrupted by, its Close. errors.Is reports it as
+// net.ErrClosed.
+var ErrInmemoryListenerClosed = fmt.Errorf("sluice: in-memory listener: %w", net.ErrClosed)
+
+// ErrTimeout is returned by a Read or Write that its deadline ended. It is a
+// net.Error whose Timeout is true, and errors.Is reports it as
+// os.ErrDeadlineExceeded.
+var ErrTimeout = &timeoutError{}
+
+type timeoutError struct{}
+
+var _ net.Error = ErrTimeout
+
+// Error describes the time-out.
+func (*timeoutError) Error() string { return "sluice: in-memory connection: i/o timeout" }
+
+// Timeout is always true.
+func (*timeoutError) Timeout() bool { return true }
+
+// Temporary is always true: a later deadline makes the connection usable again.
+func (*timeoutError) Temporary() bool { return true }
+
+// Is makes errors.Is(ErrTimeout, os.ErrDeadlineExceeded) true, as it is for
+// the time-outs of package net.
+func (*timeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }

@@ -1,0 +1,203 @@
+package fasthttputil
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// maxBuffered is how many bytes a pipe holds before its writers wait for the
+// reader. Without a bound a fast writer would grow the queue for ever.
+const maxBuffered = 64 << 10
+
+// A pipe carries bytes in one direction. Any number of readers and writers may
+// use it at once. Bytes live in pooled chunks, so that an idle pipe owns none.
+type pipe struct {
+	mu       sync.Mutex
+	readable sync.Cond // signalled when a blocked Read may go on
+	writable sync.Cond // signalled when a blocked Write may go on
+
+	head, tail *chunk
+	size       int  // unread bytes in the queue
+	closed     bool // nothing more can be written
+	writing    bool // a Write that had to wait holds the turn, so that bytes of two Writes never mix
+
+	readDeadline  deadline
+	writeDeadline deadline
+}
+
+func (p *pipe) init() {
+	p.readable.L = &p.mu
+	p.writable.L = &p.mu
+}
+
+// read waits for bytes and moves as many as fit into dst. What was written
+// before close is still delivered; then read returns io.EOF.
+func (p *pipe) read(dst []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.readDeadline.expired:
+			return 0, ErrTimeout
+		case len(dst) == 0:
+			return 0, nil
+		case p.size > 0:
+			n := p.take(dst)
+			p.writable.Broadcast()
+			if p.size > 0 {
+				p.readable.Signal() // a put wakes one reader only
+			}
+			return n, nil
+		case p.closed:
+			return 0, io.EOF
+		}
+		p.readable.Wait()
+	}
+}
+
+// write queues all of src, waiting for room where it must. It returns how many
+// bytes were queued before an error ended it.
+func (p *pipe) write(src []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.writing && !p.closed && !p.writeDeadline.expired {
+		p.writable.Wait()
+	}
+	if err := p.writeError(); err != nil {
+		return 0, err
+	}
+	written := p.put(src)
+	if written == len(src) {
+		return written, nil
+	}
+	p.writing = true
+	for written < len(src) {
+		p.writable.Wait()
+		if err := p.writeError(); err != nil {
+			p.endTurn()
+			return written, err
+		}
+		written += p.put(src[written:])
+	}
+	p.endTurn()
+	return written, nil
+}
+
+// endTurn lets the next waiting Write begin.
+func (p *pipe) endTurn() {
+	p.writing = false
+	p.writable.Broadcast()
+}
+
+func (p *pipe) writeError() error {
+	if p.closed {
+		return ErrConnectionClosed
+	}
+	if p.writeDeadline.expired {
+		return ErrTimeout
+	}
+	return nil
+}
+
+// take moves up to len(dst) queued bytes into dst and gives drained chunks back.
+func (p *pipe) take(dst []byte) int {
+	n := 0
+	for n < len(dst) && p.head != nil {
+		c := p.head
+		k := copy(dst[n:], c.data[c.start:c.end])
+		n += k
+		c.start += k
+		if c.start < c.end {
+			break
+		}
+		p.head = c.next
+		releaseChunk(c)
+	}
+	if p.head == nil {
+		p.tail = nil
+	}
+	p.size -= n
+	return n
+}
+
+// put queues as much of src as maxBuffered leaves room for.
+func (p *pipe) put(src []byte) int {
+	src = src[:min(len(src), maxBuffered-p.size)]
+	for rest := src; len(rest) > 0; {
+		if p.tail == nil || p.tail.end == chunkSize {
+			p.link(acquireChunk())
+		}
+		k := copy(p.tail.data[p.tail.end:], rest)
+		p.tail.end += k
+		rest = rest[k:]
+	}
+	if len(src) > 0 {
+		p.size += len(src)
+		p.readable.Signal()
+	}
+	return len(src)
+}
+
+func (p *pipe) link(c *chunk) {
+	if p.tail == nil {
+		p.head = c
+	} else {
+		p.tail.next = c
+	}
+	p.tail = c
+}
+
+// close ends the direction: blocked and later writes fail, readers get what is
+// queued and then io.EOF.
+func (p *pipe) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.readDeadline.stop()
+	p.writeDeadline.stop()
+	p.readable.Broadcast()
+	p.writable.Broadcast()
+	p.mu.Unlock()
+}
+
+func (p *pipe) setReadDeadline(t time.Time) {
+	p.mu.Lock()
+	if wait := p.readDeadline.set(t); wait > 0 && !p.closed {
+		if p.readDeadline.timer == nil {
+			p.readDeadline.timer = time.AfterFunc(wait, p.expireRead)
+		} else {
+			p.readDeadline.timer.Reset(wait)
+		}
+	}
+	p.readable.Broadcast()
+	p.mu.Unlock()
+}
+
+func (p *pipe) setWriteDeadline(t time.Time) {
+	p.mu.Lock()
+	if wait := p.writeDeadline.set(t); wait > 0 && !p.closed {
+		if p.writeDeadline.timer == nil {
+			p.writeDeadline.timer = time.AfterFunc(wait, p.expireWrite)
+		} else {
+			p.writeDeadline.timer.Reset(wait)
+		}
+	}
+	p.writable.Broadcast()
+	p.mu.Unlock()
+}
+
+func (p *pipe) expireRead() {
+	p.mu.Lock()
+	if p.readDeadline.expire() {
+		p.readable.Broadcast()
+	}
+	p.mu.Unlock()
+}
+
+func (p *pipe) expireWrite() {
+	p.mu.Lock()
+	if p.writeDeadline.expire() {
+		p.writable.Broadcast()
+	}
+	p.mu.Unlock()
+}

@@ -1,0 +1,102 @@
+package fasthttputil
+
+import (
+	"net"
+	"time"
+)
+
+// PipeConns is a pair of connected net.Conns that live in memory. Unlike
+// net.Pipe it buffers: a Write returns as soon as its bytes fit the buffer
+// (64 KiB a direction), without waiting for a Read.
+//
+// A PipeConns must come from NewPipeConns. Its two connections may be used by
+// any number of goroutines, each as the net.Conn contract allows.
+type PipeConns struct {
+	toConn2, toConn1 pipe
+	conn1, conn2     pipeConn
+}
+
+// NewPipeConns returns a new pair of connected connections.
+func NewPipeConns() *PipeConns {
+	pc := &PipeConns{}
+	pc.toConn1.init()
+	pc.toConn2.init()
+	pc.conn1 = pipeConn{in: &pc.toConn1, out: &pc.toConn2, local: pipeAddr{}, remote: pipeAddr{}}
+	pc.conn2 = pipeConn{in: &pc.toConn2, out: &pc.toConn1, local: pipeAddr{}, remote: pipeAddr{}}
+	return pc
+}
+
+// Conn1 returns the first end: what is written to it is read from Conn2. Every
+// call returns the same connection.
+func (pc *PipeConns) Conn1() net.Conn { return &pc.conn1 }
+
+// Conn2 returns the second end: what is written to it is read from Conn1.
+// Every call returns the same connection.
+func (pc *PipeConns) Conn2() net.Conn { return &pc.conn2 }
+
+// SetAddresses sets what LocalAddr and RemoteAddr of the two ends return; by
+// default that is an address called "pipe". Call it before the ends are in
+// use: it does not synchronise with them.
+func (pc *PipeConns) SetAddresses(localAddr1, remoteAddr1, localAddr2, remoteAddr2 net.Addr) {
+	pc.conn1.local, pc.conn1.remote = localAddr1, remoteAddr1
+	pc.conn2.local, pc.conn2.remote = localAddr2, remoteAddr2
+}
+
+// Close closes both ends, as Close of either end does. It always returns nil,
+// and may be called more than once.
+func (pc *PipeConns) Close() error { return pc.conn1.Close() }
+
+// A pipeConn is one end of a PipeConns.
+type pipeConn struct {
+	in, out       *pipe
+	local, remote net.Addr
+}
+
+// Read waits for bytes from the other end. After Close of either end it returns
+// what was written before, then io.EOF.
+func (c *pipeConn) Read(p []byte) (int, error) { return c.in.read(p) }
+
+// Write queues p for the other end and waits only while the buffer is full.
+func (c *pipeConn) Write(p []byte) (int, error) { return c.out.write(p) }
+
+// Close ends both directions and wakes everybody who waits on either end.
+func (c *pipeConn) Close() error {
+	c.out.close()
+	c.in.close()
+	return nil
+}
+
+// LocalAddr returns this end's address.
+func (c *pipeConn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr returns the other end's address.
+func (c *pipeConn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline sets the read and the write deadline. The zero time means none.
+func (c *pipeConn) SetDeadline(t time.Time) error {
+	c.in.setReadDeadline(t)
+	c.out.setWriteDeadline(t)
+	return nil
+}
+
+// SetReadDeadline sets when waiting and later Reads fail with ErrTimeout, even
+// where input is there.
+func (c *pipeConn) SetReadDeadline(t time.Time) error {
+	c.in.setReadDeadline(t)
+	return nil
+}
+
+// SetWriteDeadline sets when waiting and later Writes fail with ErrTimeout.
+func (c *pipeConn) SetWriteDeadline(t time.Time) error {
+	c.out.setWriteDeadline(t)
+	return nil
+}
+
+// pipeAddr is the address of an end that was given none.
+type pipeAddr struct{}
+
+// Network returns "pipe".
+func (pipeAddr) Network() string { return "pipe" }
+
+// String returns "pipe".
+func (pipeAddr) String() string { return "pipe" }

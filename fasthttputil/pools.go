@@ -1,0 +1,26 @@
+package fasthttputil
+
+import "sync"
+
+// chunkSize is the unit in which a pipe holds bytes: a request with a browser's
+// headers fits one chunk.
+const chunkSize = 4 << 10
+
+// A chunk is a link of a pipe's queue. It is owned by the one pipe that it is
+// linked into, or by the pool.
+type chunk struct {
+	next  *chunk
+	start int // first unread byte of data
+	end   int // behind the last unread byte of data
+	data  [chunkSize]byte
+}
+
+var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
+
+func acquireChunk() *chunk {
+	c := chunkPool.Get().(*chunk)
+	c.next, c.start, c.end = nil, 0, 0
+	return c
+}
+
+func releaseChunk(c *chunk) { chunkPool.Put(c) }

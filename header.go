@@ -1,0 +1,266 @@
+package sluice
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// header is what RequestHeader and ResponseHeader have in common; its methods
+// are promoted to both.
+//
+// Content-Length, Transfer-Encoding and "Connection: close" are state, so that
+// a message never carries two statements about its framing. What the table
+// holds under the first two names is what was received, or, in a request
+// without special fields, the place they are written at; their values are
+// never used.
+//
+// Everything that setters store is fit for the wire: names are tokens, values
+// have no control characters. Writing is copying.
+type header struct {
+	table   field.Table
+	trailer *trailerSection // nil until there is one
+
+	protocol []byte   // of SetProtocol, if it is none of HTTP/1.1 and HTTP/1.0
+	clean    []byte   // a value made fit for the wire, until it is stored
+	text     []byte   // what Header returned; between setters also scratch
+	peeked   [][]byte // what PeekAll and its like returned
+
+	contentLength int // >= 0, -1 chunked, -2 none: until the connection closes
+	lengthText    [20]byte
+
+	hasLength            bool // contentLength was set or received
+	connectionClose      bool
+	noDefaultContentType bool
+	isHTTP10             bool
+	// isRaw: a request whose fields are written in the order in which they
+	// were set, none of them treated specially; see DisableSpecialHeader.
+	isRaw bool
+}
+
+// reset empties the header. All settings go back to their defaults.
+func (h *header) reset() {
+	h.table.Reset()
+	h.table.KeepNames = false
+	if h.trailer != nil {
+		h.trailer.reset()
+	}
+	if len(h.protocol) > 0 {
+		h.protocol = h.protocol[:0]
+	}
+	h.contentLength = 0
+	h.hasLength = false
+	h.connectionClose = false
+	h.noDefaultContentType = false
+	h.isHTTP10 = false
+	h.isRaw = false
+}
+
+// resetMessage empties the header for a message that is to be read, and keeps
+// the settings.
+func (h *header) resetMessage() {
+	keepNames, isRaw, noDefault := h.table.KeepNames, h.isRaw, h.noDefaultContentType
+	h.reset()
+	h.table.KeepNames, h.isRaw, h.noDefaultContentType = keepNames, isRaw, noDefault
+	if h.trailer != nil {
+		h.trailer.setKeepNames(keepNames)
+	}
+}
+
+// copyTo makes dst equal to h.
+func (h *header) copyTo(dst *header) {
+	h.table.CopyTo(&dst.table)
+	switch {
+	case h.trailer != nil:
+		dst.trailers().copyFrom(h.trailer)
+	case dst.trailer != nil:
+		dst.trailer.reset()
+		dst.trailer.setKeepNames(h.table.KeepNames)
+	}
+	dst.protocol = append(dst.protocol[:0], h.protocol...)
+	dst.contentLength = h.contentLength
+	dst.hasLength = h.hasLength
+	dst.connectionClose = h.connectionClose
+	dst.noDefaultContentType = h.noDefaultContentType
+	dst.isHTTP10 = h.isHTTP10
+	dst.isRaw = h.isRaw
+}
+
+// shrink drops memory above what a pool may keep.
+func (h *header) shrink(maxBytes, maxFields int) {
+	h.table.Shrink(maxBytes, maxFields)
+	if cap(h.text)+cap(h.clean) > maxBytes {
+		h.text, h.clean = nil, nil
+	}
+	if cap(h.peeked) > maxFields {
+		h.peeked = nil
+	}
+	if h.trailer != nil && h.trailer.isLarger(maxBytes) {
+		h.trailer = nil
+	}
+}
+
+// setParsed takes over what a parser learnt from the head it put into table.
+func (h *header) setParsed(head *h1.Head) {
+	h.isHTTP10 = head.Minor == 0
+	h.connectionClose = !head.KeepsAlive()
+	switch {
+	case head.Has(h1.ChunkedBody):
+		h.contentLength = -1
+	case head.Has(h1.HasLength):
+		h.contentLength = int(min(head.ContentLength, math.MaxInt))
+		h.hasLength = true
+	default:
+		h.contentLength = -2
+	}
+	if i := h.table.Index(field.Trailer); i >= 0 {
+		for ; i >= 0; i = h.table.FindID(field.Trailer, i+1) {
+			// What must not be announced is left out; the rest counts.
+			_ = h.announce(h.table.Value(i))
+		}
+	}
+}
+
+// DisableNormalizing switches the normalisation of field names off: names that
+// are set or received from now on are compared and written as they are given.
+// By default the first letter and each letter behind a hyphen are written in
+// upper case, the others in lower case: "cONTENT-tYPE" becomes "Content-Type".
+// Fields with a method or meaning of their own (Host, Content-Type, Cookie and
+// so on) are found by any spelling and written in the usual one. It returns
+// whether normalisation was switched off before.
+func (h *header) DisableNormalizing() bool { return h.setKeepNames(true) }
+
+// EnableNormalizing switches the normalisation of field names on again, which
+// is the default; see DisableNormalizing. It returns whether normalisation was
+// switched off before.
+func (h *header) EnableNormalizing() bool { return h.setKeepNames(false) }
+
+func (h *header) setKeepNames(keep bool) (previous bool) {
+	previous = h.table.KeepNames
+	h.table.KeepNames = keep
+	if h.trailer != nil {
+		h.trailer.setKeepNames(keep)
+	}
+	return previous
+}
+
+// Protocol returns the protocol version, "HTTP/1.1" unless another one was
+// received or set. A higher minor version that was received counts as 1.1 (RFC
+// 9110 section 2.5). The bytes must not be changed.
+func (h *header) Protocol() []byte {
+	switch {
+	case len(h.protocol) > 0:
+		return h.protocol
+	case h.isHTTP10:
+		return textHTTP10
+	}
+	return textHTTP11
+}
+
+// IsHTTP11 tells whether the protocol is HTTP/1.1.
+func (h *header) IsHTTP11() bool { return !h.isHTTP10 && len(h.protocol) == 0 }
+
+// setProtocol sets what Protocol returns. What is written is HTTP/1.0 or
+// HTTP/1.1: no other version is spoken.
+func (h *header) setProtocol(protocol []byte) {
+	h.isHTTP10 = string(protocol) == string(textHTTP10)
+	h.protocol = h.protocol[:0]
+	if !h.isHTTP10 && string(protocol) != string(textHTTP11) {
+		h.protocol = ascii.AppendFieldText(h.protocol, protocol)
+	}
+}
+
+// ContentLength returns the length of the body that the header announces: -1
+// for a chunked body, -2 for a body that is not announced (in a response, all
+// up to the end of the connection). It is 0 as long as nothing was set or
+// received.
+func (h *header) ContentLength() int { return h.contentLength }
+
+// setLength sets a known length.
+func (h *header) setLength(n int) {
+	h.contentLength = n
+	h.hasLength = true
+}
+
+// lengthValue returns Content-Length's value, nil if there is none.
+func (h *header) lengthValue() []byte {
+	if !h.hasLength || h.contentLength < 0 {
+		return nil
+	}
+	return strconv.AppendInt(h.lengthText[:0], int64(h.contentLength), 10)
+}
+
+// ConnectionClose tells whether the connection ends with this message: by
+// SetConnectionClose, by a Connection field that lists close, or, in a message
+// received, by HTTP/1.0 without keep-alive.
+func (h *header) ConnectionClose() bool { return h.connectionClose }
+
+// SetConnectionClose makes the message say "Connection: close".
+func (h *header) SetConnectionClose() { h.connectionClose = true }
+
+// ResetConnectionClose takes "Connection: close" back. Nothing happens if the
+// header does not say so.
+func (h *header) ResetConnectionClose() {
+	if h.connectionClose {
+		h.connectionClose = false
+		h.table.DelID(field.Connection)
+	}
+}
+
+// ConnectionUpgrade tells whether a Connection field lists upgrade (RFC 9110
+// section 7.8).
+func (h *header) ConnectionUpgrade() bool { return h.connectionLists(h1.ConnectionUpgrade) }
+
+func (h *header) connectionLists(option h1.Flags) bool {
+	for i := h.table.Index(field.Connection); i >= 0; i = h.table.FindID(field.Connection, i+1) {
+		if h1.ConnectionOptions(h.table.Value(i))&option != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// connectionValue returns the value of Connection, nil if there is none. A
+// field that lists close keeps what else it lists.
+func (h *header) connectionValue() []byte {
+	value := h.table.Get(field.Connection)
+	if h.connectionClose && h1.ConnectionOptions(value)&h1.ConnectionClose == 0 {
+		return textClose
+	}
+	return value
+}
+
+// ContentEncoding returns the value of Content-Encoding, nil if there is none.
+// It is valid until the header is changed or released.
+func (h *header) ContentEncoding() []byte { return h.table.Get(field.ContentEncoding) }
+
+// SetContentEncoding sets Content-Encoding. An empty value is not written.
+func (h *header) SetContentEncoding(contentEncoding string) {
+	h.SetContentEncodingBytes(ascii.Bytes(contentEncoding))
+}
+
+// SetContentEncodingBytes is SetContentEncoding for bytes.
+func (h *header) SetContentEncodingBytes(contentEncoding []byte) {
+	h.setKnown(field.ContentEncoding, contentEncoding)
+}
+
+// SetContentType sets Content-Type. An empty value stands for the default.
+func (h *header) SetContentType(contentType string) {
+	h.SetContentTypeBytes(ascii.Bytes(contentType))
+}
+
+// SetContentTypeBytes is SetContentType for bytes.
+func (h *header) SetContentTypeBytes(contentType []byte) {
+	h.setKnown(field.ContentType, contentType)
+}
+
+// SetNoDefaultContentType says whether a message with a body and no
+// Content-Type is written without one (true) or with a default (false, the
+// default): "text/plain; charset=utf-8" in responses,
+// "application/octet-stream" in requests.
+func (h *header) SetNoDefaultContentType(noDefaultContentType bool) {
+	h.noDefaultContentType = noDefaultContentType
+}

@@ -1,0 +1,285 @@
+package sluice
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// bodyFraming is what only the writer of a whole message knows about its head.
+type bodyFraming struct {
+	// length of the body: >= 0 writes Content-Length, -1 writes
+	// "Transfer-Encoding: chunked", -2 writes neither.
+	length int64
+	// date is the clock.Nanos that the Date field tells; 0 for no Date but one
+	// that was set.
+	date int64
+	// closeConnection writes "Connection: close".
+	closeConnection bool
+	// keepAlive writes "Connection: keep-alive", for a peer that speaks
+	// HTTP/1.0, unless there is a Connection field.
+	keepAlive bool
+	// omitDefaultType leaves a default Content-Type out.
+	omitDefaultType bool
+}
+
+// Texts that values, or the whole result, of methods are made of. Nobody
+// writes to them.
+var (
+	textHTTP10           = []byte("HTTP/1.0")
+	textHTTP11           = []byte("HTTP/1.1")
+	textGet              = []byte("GET")
+	textSlash            = []byte("/")
+	textChunked          = []byte("chunked")
+	textClose            = []byte("close")
+	textCRLF             = []byte("\r\n")
+	textPlain            = []byte("text/plain; charset=utf-8")
+	textOctetStream      = []byte("application/octet-stream")
+	textMultipartForm    = []byte("multipart/form-data")
+	textMultipartTrailer = []byte("; boundary=")
+)
+
+// requestFields and responseFields are written and visited at places of their
+// own.
+const (
+	requestFields = framingFields | 1<<field.Host | 1<<field.ContentType | 1<<field.UserAgent | 1<<field.Cookie
+
+	responseFields = framingFields | 1<<field.ContentType | 1<<field.ContentEncoding |
+		1<<field.Server | 1<<field.SetCookie
+)
+
+// appendHead appends a complete head: status line, Server, Date, Content-Type,
+// Content-Encoding, the framing, all other fields in their order, Trailer,
+// Set-Cookie, Connection, and the empty line.
+func (h *ResponseHeader) appendHead(dst []byte, f bodyFraming) []byte {
+	dst = h.appendStatusLine(dst)
+	if server := h.Server(); len(server) > 0 {
+		dst = append(dst, "Server: "...)
+		dst = append(dst, server...)
+		dst = append(dst, "\r\n"...)
+	}
+	skip := responseFields
+	if f.date != 0 {
+		skip = skip.with(field.Date)
+		dst = append(dst, "Date: "...)
+		dst = clock.AppendDate(dst, f.date)
+		dst = append(dst, "\r\n"...)
+	}
+	if contentType := h.contentTypeFor(f); len(contentType) > 0 {
+		dst = append(dst, "Content-Type: "...)
+		dst = append(dst, contentType...)
+		dst = append(dst, "\r\n"...)
+	}
+	dst = appendKnown(dst, field.ContentEncoding, h.ContentEncoding())
+	dst = appendLength(dst, f.length)
+	dst = h.appendPlain(dst, skip, f)
+	dst = appendKnown(dst, field.Trailer, h.announcement())
+	for i := h.table.Index(field.SetCookie); i >= 0; i = h.table.FindID(field.SetCookie, i+1) {
+		dst = h1.AppendField(dst, field.SetCookie.Canonical(), h.table.Value(i))
+	}
+	dst = h.appendConnection(dst, f)
+	return append(dst, "\r\n"...)
+}
+
+// appendStatusLine appends the status line (RFC 9112 section 4).
+func (h *ResponseHeader) appendStatusLine(dst []byte) []byte {
+	at := len(dst)
+	if reason := h.StatusMessage(); len(reason) > 0 {
+		dst = appendStatusLine(dst, h.StatusCode(), ascii.String(reason))
+	} else {
+		dst = append(dst, statusLine(h.StatusCode())...)
+	}
+	if h.isHTTP10 {
+		dst[at+len("HTTP/1.")] = '0'
+	}
+	return dst
+}
+
+// contentTypeFor returns the Content-Type to be written, which is none for an
+// answer without a body unless it was set.
+func (h *ResponseHeader) contentTypeFor(f bodyFraming) []byte {
+	if value := h.table.Get(field.ContentType); len(value) > 0 {
+		return value
+	}
+	if h.noDefaultContentType || f.omitDefaultType || f.length == 0 ||
+		f.length == -2 && bodyForbidden(h.StatusCode()) {
+		return nil
+	}
+	return textPlain
+}
+
+// framing derives the framing of a response that is written without a body,
+// from what was set or received.
+func (h *ResponseHeader) framing() bodyFraming {
+	f := bodyFraming{length: -2, date: max(clock.Nanos(), 1), closeConnection: h.connectionClose}
+	switch status := h.StatusCode(); {
+	case bodyForbidden(status):
+		// RFC 9110 section 8.6: of these, only 304 may tell a length, that of
+		// the answer that it stands for.
+		if status == StatusNotModified && h.hasLength && h.contentLength > 0 {
+			f.length = int64(h.contentLength)
+			f.omitDefaultType = true
+		}
+	case h.contentLength == -1 && h.isHTTP10:
+		f.closeConnection = true // RFC 9112 section 6.1
+	case h.contentLength == -1:
+		f.length = -1
+	case h.hasLength && h.contentLength >= 0:
+		f.length = int64(h.contentLength)
+	case h.contentLength == 0:
+		f.omitDefaultType = true
+	}
+	return f
+}
+
+// appendHead appends a complete head: request line, User-Agent, Host,
+// Content-Type, the framing, all other fields in their order, Trailer, Cookie,
+// Connection, and the empty line.
+func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
+	dst = append(dst, h.Method()...)
+	dst = append(dst, ' ')
+	dst = h.appendTarget(dst)
+	if h.isHTTP10 {
+		dst = append(dst, " HTTP/1.0\r\n"...)
+	} else {
+		dst = append(dst, " HTTP/1.1\r\n"...)
+	}
+	if h.isRaw {
+		return h.appendRawFields(dst, f)
+	}
+	dst = appendKnown(dst, field.UserAgent, h.UserAgent())
+	dst = appendKnown(dst, field.Host, h.Host())
+	contentType := h.ContentType()
+	if len(contentType) == 0 && f.length > 0 && !h.noDefaultContentType && !f.omitDefaultType {
+		contentType = textOctetStream
+	}
+	dst = appendKnown(dst, field.ContentType, contentType)
+	dst = appendLength(dst, f.length)
+	dst = h.appendPlain(dst, requestFields, f)
+	dst = appendKnown(dst, field.Trailer, h.announcement())
+	dst = appendKnown(dst, field.Cookie, h.cookies())
+	dst = h.appendConnection(dst, f)
+	return append(dst, "\r\n"...)
+}
+
+// appendTarget appends the request-target: without a fragment, which is never
+// sent (RFC 9110 section 7.1), and with everything percent-encoded that would
+// end it.
+func (h *RequestHeader) appendTarget(dst []byte) []byte {
+	target := h.RequestURI()
+	if i := bytes.IndexByte(target, '#'); i >= 0 {
+		target = target[:i]
+	}
+	if len(target) == 0 {
+		return append(dst, '/')
+	}
+	return ascii.AppendTarget(dst, target)
+}
+
+// appendRawFields appends the fields in the order in which they were set, and
+// the empty line. Where they speak of the framing they say what f says, for
+// the body is written so.
+func (h *RequestHeader) appendRawFields(dst []byte, f bodyFraming) []byte {
+	hasFraming, hasTrailer := false, false
+	for i := range h.table.Len() {
+		value := h.table.Value(i)
+		switch h.table.ID(i) {
+		case field.ContentLength:
+			if f.length < 0 || hasFraming {
+				continue
+			}
+			hasFraming = true
+			h.text = ascii.AppendUint(h.text[:0], uint64(f.length))
+			value = h.text
+		case field.TransferEncoding:
+			if f.length != -1 || hasFraming {
+				continue
+			}
+			hasFraming = true
+			value = textChunked
+		case field.Trailer:
+			if value = h.announcement(); value == nil || hasTrailer {
+				continue
+			}
+			hasTrailer = true
+		}
+		dst = h1.AppendField(dst, h.table.Name(i), value)
+	}
+	if !hasFraming && f.length != 0 {
+		dst = appendLength(dst, f.length)
+	}
+	if !hasTrailer {
+		dst = appendKnown(dst, field.Trailer, h.announcement())
+	}
+	if f.closeConnection && !h.connectionLists(h1.ConnectionClose) {
+		dst = append(dst, "Connection: close\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+// framing derives the framing of a request that is written without a body,
+// from what was set or received.
+func (h *RequestHeader) framing() bodyFraming {
+	f := bodyFraming{length: -2, closeConnection: h.connectionClose}
+	switch {
+	case h.contentLength == -1 && !h.isHTTP10:
+		f.length = -1
+	case h.hasLength && h.contentLength >= 0:
+		f.length = int64(h.contentLength)
+	}
+	return f
+}
+
+// appendLength appends the field that frames a body; see bodyFraming.length.
+func appendLength(dst []byte, length int64) []byte {
+	switch {
+	case length >= 0:
+		dst = append(dst, "Content-Length: "...)
+		dst = ascii.AppendUint(dst, uint64(length))
+		return append(dst, "\r\n"...)
+	case length == -1:
+		return append(dst, "Transfer-Encoding: chunked\r\n"...)
+	}
+	return dst
+}
+
+// appendKnown appends a field with a known name, unless the value is empty.
+func appendKnown(dst []byte, id field.ID, value []byte) []byte {
+	if len(value) == 0 {
+		return dst
+	}
+	return h1.AppendField(dst, id.Canonical(), value)
+}
+
+// appendPlain appends the fields that are not in skip, in their order.
+func (h *header) appendPlain(dst []byte, skip idSet, f bodyFraming) []byte {
+	n := h.table.Len()
+	if n == 0 {
+		return dst
+	}
+	if f.closeConnection || h.connectionClose {
+		skip = skip.with(field.Connection) // it comes last
+	}
+	for i := range n {
+		if !skip.has(h.table.ID(i)) {
+			dst = h1.AppendField(dst, h.table.Name(i), h.table.Value(i))
+		}
+	}
+	return dst
+}
+
+// appendConnection appends the Connection field that says close or keep-alive.
+func (h *header) appendConnection(dst []byte, f bodyFraming) []byte {
+	switch {
+	case f.closeConnection && !h.connectionClose:
+		return append(dst, "Connection: close\r\n"...)
+	case h.connectionClose:
+		return h1.AppendField(dst, field.Connection.Canonical(), h.connectionValue())
+	case f.keepAlive && h.table.Index(field.Connection) < 0:
+		return append(dst, "Connection: keep-alive\r\n"...)
+	}
+	return dst
+}

@@ -1,0 +1,128 @@
+package sluice
+
+import (
+	"github.com/sluicehttp/sluice/internal/field"
+)
+
+// peek returns the value of the first field named key, nil if there is none.
+func (h *header) peek(id field.ID, key []byte) []byte {
+	switch id {
+	case field.ContentLength:
+		return h.lengthValue()
+	case field.TransferEncoding:
+		if h.contentLength == -1 {
+			return textChunked
+		}
+		return nil
+	case field.Connection:
+		return h.connectionValue()
+	case field.Trailer:
+		return h.announcement()
+	case field.Cookie:
+		return h.cookies()
+	case field.Host, field.ContentType, field.UserAgent, field.Server, field.ContentEncoding, field.Date:
+		return h.table.Get(id)
+	}
+	if i := h.table.Find(id, key, 0); i >= 0 {
+		return h.table.Value(i)
+	}
+	if h.trailer != nil {
+		if i := h.trailer.values.Find(id, key, 0); i >= 0 {
+			return h.trailer.values.Value(i)
+		}
+	}
+	return nil
+}
+
+// peekCanonical is peek for a key that is compared as it is, unless the field
+// is one that is treated specially.
+func (h *header) peekCanonical(key []byte) []byte {
+	if id := field.Lookup(key); id != field.Other && (framingFields | singleFields).with(field.Connection).with(field.Cookie).has(id) {
+		if string(id.Canonical()) != string(key) {
+			return nil
+		}
+		return h.peek(id, key)
+	}
+	if i := h.findExact(key); i >= 0 {
+		return h.table.Value(i)
+	}
+	if h.trailer != nil {
+		if i := h.trailer.values.Find(field.Lookup(key), key, 0); i >= 0 && string(h.trailer.values.Name(i)) == string(key) {
+			return h.trailer.values.Value(i)
+		}
+	}
+	return nil
+}
+
+// peekEvery returns the values of all fields named key. Fields that are
+// treated specially have one value at the most.
+func (h *header) peekEvery(id field.ID, key []byte) [][]byte {
+	h.peeked = h.peeked[:0]
+	if id != field.Other && (framingFields | singleFields).with(field.Connection).with(field.Cookie).has(id) {
+		return h.peekedOne(h.peek(id, key))
+	}
+	h.peeked = appendValues(h.peeked, &h.table, id, key)
+	if h.trailer != nil {
+		h.peeked = appendValues(h.peeked, &h.trailer.values, id, key)
+	}
+	return h.peeked
+}
+
+// peekedOne is PeekAll's result for a field with one value; an empty one
+// counts as absent.
+func (h *header) peekedOne(value []byte) [][]byte {
+	h.peeked = h.peeked[:0]
+	if len(value) > 0 {
+		h.peeked = append(h.peeked, value)
+	}
+	return h.peeked
+}
+
+func appendValues(dst [][]byte, t *field.Table, id field.ID, key []byte) [][]byte {
+	for i := t.Find(id, key, 0); i >= 0; i = t.Find(id, key, i+1) {
+		dst = append(dst, t.Value(i))
+	}
+	return dst
+}
+
+// visitKnown yields the one field with a known name, unless it is absent or
+// empty. Like all visit methods it returns false if yield wants no more.
+func visitKnown(id field.ID, value []byte, yield func(key, value []byte) bool) bool {
+	return len(value) == 0 || yield(id.Canonical(), value)
+}
+
+// visitPlain yields the fields of the table that are not in skip, and behind
+// them the trailer fields.
+func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool {
+	if h.connectionClose {
+		skip = skip.with(field.Connection) // it comes last
+	}
+	for i := 0; i < h.table.Len(); i++ {
+		if skip.has(h.table.ID(i)) {
+			continue
+		}
+		if !yield(h.table.Name(i), h.table.Value(i)) {
+			return false
+		}
+	}
+	if h.trailer == nil {
+		return true
+	}
+	values := &h.trailer.values
+	for i := 0; i < values.Len(); i++ {
+		if !yield(values.Name(i), values.Value(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// visitClose yields the Connection field that says close.
+func (h *header) visitClose(yield func(key, value []byte) bool) bool {
+	return !h.connectionClose || yield(field.Connection.Canonical(), h.connectionValue())
+}
+
+// visitChunked yields the Transfer-Encoding of a chunked message.
+func (h *header) visitChunked(yield func(key, value []byte) bool) bool {
+	return h.contentLength != -1 || yield(field.TransferEncoding.Canonical(), textChunked)
+}

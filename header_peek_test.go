@@ -1,0 +1,112 @@
+package sluice
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestRequestPeek(t *testing.T) {
+	h := readRequest(t, "POST / HTTP/1.1\r\nHost: h\r\nx-a: 1\r\nCookie: a=b\r\nX-A: 2\r\nContent-Length: 3\r\nReferer: r\r\nCookie: c=d\r\n\r\n")
+	for key, want := range map[string]string{
+		"host": "h", "HOST": "h", "x-a": "1", "Cookie": "a=b; c=d", "content-length": "3", "Referer": "r",
+	} {
+		if got := string(h.Peek(key)); got != want {
+			t.Errorf("Peek(%s) = %q, want %q", key, got, want)
+		}
+	}
+	for _, key := range []string{"Nope", "", "Content-Type", "Trailer", "Transfer-Encoding", "Connection", "Set-Cookie"} {
+		if got := h.Peek(key); got != nil {
+			t.Errorf("Peek(%s) = %q", key, got)
+		}
+		if got := h.PeekAll(key); len(got) != 0 {
+			t.Errorf("PeekAll(%s) = %q", key, got)
+		}
+	}
+	if got := fmt.Sprintf("%q", h.PeekAll("X-a")); got != `["1" "2"]` {
+		t.Errorf("PeekAll: %s", got)
+	}
+	if got := fmt.Sprintf("%q", h.PeekAll("cookie")); got != `["a=b; c=d"]` {
+		t.Errorf("PeekAll: %s", got)
+	}
+	if got, want := fmt.Sprintf("%s", h.PeekKeys()), "[Host Content-Length Cookie X-A X-A Referer]"; got != want || h.Len() != 6 {
+		t.Errorf("PeekKeys: %s, want %s; Len %d", got, want, h.Len())
+	}
+	if got := h.Peek("x-empty"); got != nil {
+		t.Error("absent is not nil")
+	}
+	h.Set("X-Empty", "")
+	if got := h.Peek("x-empty"); got == nil || len(got) != 0 {
+		t.Error("empty is nil")
+	}
+}
+
+func TestResponsePeek(t *testing.T) {
+	var h ResponseHeader
+	h.defaultServer = []byte("default")
+	if got := fmt.Sprintf("%q %q %q", h.Peek("server"), h.PeekAll("Server"), h.PeekAll("content-type")); got != `"default" ["default"] ["text/plain; charset=utf-8"]` {
+		t.Errorf("defaults: %s", got)
+	}
+	h.SetServer("mine")
+	h.Add("Set-Cookie", "a=b; path=/")
+	h.Add("Set-Cookie", "c=d")
+	h.SetContentLength(5)
+	h.SetConnectionClose()
+	if got, want := fieldsOf(h.All()), "Content-Length=5 Content-Type=text/plain; charset=utf-8 Server=mine Set-Cookie=a=b; path=/ Set-Cookie=c=d Connection=close"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := string(h.Peek("set-cookie")); got != "a=b; path=/; c=d" {
+		t.Errorf("Set-Cookie: %q", got)
+	}
+	h.SetNoDefaultContentType(true)
+	if h.Peek("Content-Type") != nil || h.ContentType() != nil {
+		t.Error("there is a default type")
+	}
+	h.SetServer("")
+	if got := string(h.Server()); got != "default" {
+		t.Errorf("Server = %q", got)
+	}
+}
+
+func TestVisitStops(t *testing.T) {
+	var q RequestHeader
+	var r ResponseHeader
+	q.SetHost("h")
+	q.SetCookie("a", "b")
+	q.AddTrailer("t")
+	for _, set := range []func(k, v string){q.Set, r.Set} {
+		set("x", "1")
+		set("y", "2")
+		set("t", "3")
+		set("connection", "close")
+	}
+	r.Add("set-cookie", "a=b")
+	r.Add("set-cookie", "c=d")
+	for n := 1; n <= q.Len(); n++ {
+		i := 0
+		for range q.All() {
+			if i++; i == n {
+				break
+			}
+		}
+	}
+	for n := 1; n <= r.Len(); n++ {
+		i := 0
+		for range r.All() {
+			if i++; i == n {
+				break
+			}
+		}
+	}
+	for range r.Cookies() {
+		break
+	}
+	for range q.Cookies() {
+		break
+	}
+	for range q.Trailers() {
+		break
+	}
+	if q.Len() != 7 || r.Len() != 7 {
+		t.Errorf("%d and %d fields: %s, %s", q.Len(), r.Len(), fieldsOf(q.All()), fieldsOf(r.All()))
+	}
+}

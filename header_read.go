@@ -1,0 +1,200 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// Read reads the head of a request from r, and nothing behind it. h's settings
+// (see DisableNormalizing, DisableSpecialHeader) stay.
+//
+// The error is io.EOF if r ends before the first byte, ErrNothingRead if it
+// fails before that, io.ErrUnexpectedEOF if it ends within the head,
+// *ErrSmallBuffer if the head is larger than r's buffer, and otherwise one
+// that says what is wrong, often in the form of one of this package's
+// variables: use errors.Is and errors.As. h is then empty.
+func (h *RequestHeader) Read(r *bufio.Reader) error {
+	h.resetMessage()
+	h.resetStartLine()
+	p := h1.HeadParser{Role: h1.Requests, Limits: readerLimits(r)}
+	if err := feedHead(r, &p, &h.table); err != nil {
+		err = requestError(err, h.table.Raw(), r)
+		h.resetMessage()
+		return err
+	}
+	h.setParsed(&p.Head)
+	return nil
+}
+
+// Read reads the head of a response from r, and nothing behind it. h's
+// settings stay. For the error see RequestHeader.Read; one that says what is
+// wrong with a head also is ErrReadingResponseHeaders.
+func (h *ResponseHeader) Read(r *bufio.Reader) error {
+	h.resetMessage()
+	h.resetStatus()
+	p := h1.HeadParser{Role: h1.Responses, Limits: readerLimits(r)}
+	if err := feedHead(r, &p, &h.table); err != nil {
+		err = responseError(err, h.table.Raw(), r)
+		h.resetMessage()
+		return err
+	}
+	h.setParsed(&p.Head)
+	return nil
+}
+
+// ReadTrailer reads the trailer section behind the last chunk of a body. Its
+// fields, but for those that must not be trailer fields (RFC 9110 section
+// 6.5.1), which are dropped, are then found by Peek. For the error see
+// RequestHeader.Read; one that says what is wrong also is ErrBadTrailer.
+func (h *header) ReadTrailer(r *bufio.Reader) error {
+	p := h1.HeadParser{Limits: readerLimits(r)}
+	p.ResetTrailer()
+	t := field.Table{KeepNames: h.table.KeepNames}
+	if err := feedHead(r, &p, &t); err != nil {
+		var violation *h1.Error
+		if !errors.As(err, &violation) {
+			return err
+		}
+		return knownError{ErrBadTrailer, sizeError(err)}
+	}
+	h1.DropForbiddenTrailers(&t)
+	h.setParsedTrailers(&t)
+	return nil
+}
+
+// readerLimits bounds a head by the buffer of the reader that it comes from.
+func readerLimits(r *bufio.Reader) h1.Limits {
+	return h1.Limits{MaxLine: r.Size(), MaxHead: r.Size(), MaxFields: h1.DefaultLimits.MaxFields}
+}
+
+// feedHead feeds p from r until the head is complete. Bytes behind it stay in
+// r, as does the piece of input that p refuses.
+func feedHead(r *bufio.Reader, p *h1.HeadParser, t *field.Table) error {
+	for {
+		if _, err := r.Peek(1); err != nil {
+			return endError(err, t.Raw())
+		}
+		in, _ := r.Peek(r.Buffered()) // cannot fail
+		used, done, err := p.Parse(t, in)
+		if err != nil {
+			return err
+		}
+		if _, err := r.Discard(used); err != nil || done {
+			return err
+		}
+	}
+}
+
+// endError says what it means that a reader failed after raw. Empty lines
+// before a head are nothing.
+func endError(err error, raw []byte) error {
+	isFirst := len(bytes.Trim(raw, "\r\n")) == 0
+	switch {
+	case err == io.EOF && isFirst:
+		return io.EOF
+	case err == io.EOF:
+		return io.ErrUnexpectedEOF
+	case isFirst:
+		return ErrNothingRead{cause: err}
+	}
+	return err
+}
+
+// sizeError turns a violation of a reader's limits into *ErrSmallBuffer.
+func sizeError(err error) error {
+	if errors.Is(err, h1.ErrLineTooLong) || errors.Is(err, h1.ErrHeadTooLarge) || errors.Is(err, h1.ErrTrailerTooLarge) {
+		return &ErrSmallBuffer{cause: knownError{ErrSmallReadBuffer, err}}
+	}
+	return err
+}
+
+// framingError adds the variable by which users know a violation of the
+// framing.
+func framingError(err error) error {
+	var known error
+	switch {
+	case errors.Is(err, h1.ErrContentLengthConflict):
+		known = ErrDuplicateContentLength
+	case errors.Is(err, h1.ErrContentLength):
+		known = ErrNonNumericChars
+	case errors.Is(err, h1.ErrTransferCoding), errors.Is(err, h1.ErrTransferCodingUnknown):
+		known = ErrUnsupportedTransferEncoding
+	default:
+		return sizeError(err)
+	}
+	return knownError{known, err}
+}
+
+// knownError is a violation of the format by the name under which users know
+// it, with the more precise reason.
+type knownError struct{ known, reason error }
+
+func (e knownError) Error() string {
+	return e.known.Error() + " (" + strings.TrimPrefix(e.reason.Error(), "sluice: ") + ")"
+}
+
+func (e knownError) Unwrap() []error { return []error{e.known, e.reason} }
+
+// firstLine returns the start line of a head that was refused. kept is what
+// was taken in of it, the rest is still in r.
+func firstLine(kept []byte, r *bufio.Reader) []byte {
+	rest, _ := r.Peek(r.Buffered()) // cannot fail
+	line, _, _ := bytes.Cut(bytes.TrimLeft(append(bytes.Clone(kept), rest...), "\r\n"), textCRLF)
+	return line
+}
+
+// requestError adds the variable by which users know what is wrong with a
+// request.
+func requestError(err error, kept []byte, r *bufio.Reader) error {
+	switch {
+	case errors.Is(err, h1.ErrMethod), errors.Is(err, h1.ErrTarget), errors.Is(err, h1.ErrVersion):
+	default:
+		return framingError(err)
+	}
+	line := firstLine(kept, r)
+	method, target, _ := cutByte(line, ' ')
+	known := err
+	switch {
+	case errors.Is(err, h1.ErrMethod) && len(method) == 0:
+		known = ErrMissingRequestMethod
+	case errors.Is(err, h1.ErrMethod):
+		known = ErrUnsupportedRequestMethod
+	case bytes.HasPrefix(target, []byte(" HTTP/")), len(target) == 0:
+		known = ErrEmptyRequestURI
+	case bytes.Contains(line, []byte("  ")):
+		known = ErrExtraWhitespaceInRequestLine
+	default:
+		return err
+	}
+	return knownError{known, err}
+}
+
+// responseError adds the variables by which users know what is wrong with a
+// response.
+func responseError(err error, kept []byte, r *bufio.Reader) error {
+	var violation *h1.Error
+	if !errors.As(err, &violation) {
+		return err
+	}
+	err = framingError(err)
+	if errors.Is(err, h1.ErrStatusLine) {
+		_, code, found := cutByte(firstLine(kept, r), ' ')
+		switch {
+		case !found:
+			err = knownError{ErrResponseFirstLineMissingSpace, err}
+		case len(code) > 3 && ascii.All(code[:3], ascii.Digit) && code[3] != ' ':
+			err = knownError{ErrUnexpectedStatusCodeChar, err}
+		}
+	}
+	if small := (*ErrSmallBuffer)(nil); errors.As(err, &small) {
+		return err
+	}
+	return knownError{ErrReadingResponseHeaders, err}
+}

@@ -1,0 +1,478 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"iter"
+	"strconv"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// RequestHeader is the head of a request: method, target, version and fields.
+//
+// The zero value is the head of "GET / HTTP/1.1" without fields. Byte slices
+// that methods return belong to the header, must not be changed, and stay
+// valid until the header is changed, reset or, with its Request, released. A
+// RequestHeader must not be copied (use CopyTo) nor be used by several
+// goroutines at once.
+//
+// Whatever setters are given, nothing but one well-formed head is written: a
+// field name that is no token sets nothing, control characters in values
+// become spaces, and the request target is percent-encoded where needed.
+type RequestHeader struct {
+	noCopy noCopy
+	header
+
+	// What was received lies in the raw head; what was set, in the slices.
+	methodAt, targetAt h1.Span
+	fieldsAt           h1.Span // the field lines as they were received
+	method, target     []byte
+}
+
+// Reset makes h the zero value. It keeps memory for the next use.
+func (h *RequestHeader) Reset() {
+	h.header.reset()
+	h.resetStartLine()
+}
+
+func (h *RequestHeader) resetStartLine() {
+	h.methodAt, h.targetAt, h.fieldsAt = h1.Span{}, h1.Span{}, h1.Span{}
+	if len(h.method) > 0 {
+		h.method = h.method[:0]
+	}
+	if len(h.target) > 0 {
+		h.target = h.target[:0]
+	}
+}
+
+// CopyTo makes dst a copy of h that shares no memory with it.
+func (h *RequestHeader) CopyTo(dst *RequestHeader) {
+	if h == dst {
+		return
+	}
+	h.header.copyTo(&dst.header)
+	dst.methodAt, dst.targetAt, dst.fieldsAt = h.methodAt, h.targetAt, h.fieldsAt
+	dst.method = append(dst.method[:0], h.method...)
+	dst.target = append(dst.target[:0], h.target...)
+}
+
+// setParsed takes over what a parser learnt from the head that it put into
+// h.table.
+func (h *RequestHeader) setParsed(head *h1.Head) {
+	h.methodAt, h.targetAt, h.fieldsAt = head.Method, head.Target, head.Fields
+	h.header.setParsed(head)
+}
+
+// Method returns the method, "GET" if none was set.
+func (h *RequestHeader) Method() []byte {
+	switch {
+	case h.methodAt.End > 0:
+		return h.methodAt.In(h.table.Raw())
+	case len(h.method) > 0:
+		return h.method
+	}
+	return textGet
+}
+
+// SetMethod sets the method. One that is no token (RFC 9110 section 9.1)
+// counts as none: the method is then GET.
+func (h *RequestHeader) SetMethod(method string) { h.SetMethodBytes(ascii.Bytes(method)) }
+
+// SetMethodBytes is SetMethod for bytes.
+func (h *RequestHeader) SetMethodBytes(method []byte) {
+	if !h1.IsToken(method) {
+		method = nil
+	}
+	h.method = append(h.method[:0], method...)
+	h.methodAt = h1.Span{}
+}
+
+// isMethod tells whether the method, which is case-sensitive, is name.
+func (h *RequestHeader) isMethod(name string) bool { return string(h.Method()) == name }
+
+// IsGet tells whether the method is GET.
+func (h *RequestHeader) IsGet() bool { return h.isMethod(MethodGet) }
+
+// IsHead tells whether the method is HEAD.
+func (h *RequestHeader) IsHead() bool { return h.isMethod(MethodHead) }
+
+// IsPost tells whether the method is POST.
+func (h *RequestHeader) IsPost() bool { return h.isMethod(MethodPost) }
+
+// IsPut tells whether the method is PUT.
+func (h *RequestHeader) IsPut() bool { return h.isMethod(MethodPut) }
+
+// IsDelete tells whether the method is DELETE.
+func (h *RequestHeader) IsDelete() bool { return h.isMethod(MethodDelete) }
+
+// IsPatch tells whether the method is PATCH.
+func (h *RequestHeader) IsPatch() bool { return h.isMethod(MethodPatch) }
+
+// IsConnect tells whether the method is CONNECT.
+func (h *RequestHeader) IsConnect() bool { return h.isMethod(MethodConnect) }
+
+// IsOptions tells whether the method is OPTIONS.
+func (h *RequestHeader) IsOptions() bool { return h.isMethod(MethodOptions) }
+
+// IsTrace tells whether the method is TRACE.
+func (h *RequestHeader) IsTrace() bool { return h.isMethod(MethodTrace) }
+
+// IsQuery tells whether the method is QUERY.
+func (h *RequestHeader) IsQuery() bool { return h.isMethod(MethodQuery) }
+
+// RequestURI returns the request-target (RFC 9112 section 3.2) as it was
+// received or set, "/" if there is none.
+func (h *RequestHeader) RequestURI() []byte {
+	switch {
+	case h.targetAt.End > 0:
+		return h.targetAt.In(h.table.Raw())
+	case len(h.target) > 0:
+		return h.target
+	}
+	return textSlash
+}
+
+// SetRequestURI sets the request-target. It is expected to be percent-encoded
+// (RFC 3986 section 2.1): what may not stand in a target is encoded when the
+// request is written, a fragment is left out.
+func (h *RequestHeader) SetRequestURI(requestURI string) {
+	h.SetRequestURIBytes(ascii.Bytes(requestURI))
+}
+
+// SetRequestURIBytes is SetRequestURI for bytes.
+func (h *RequestHeader) SetRequestURIBytes(requestURI []byte) {
+	h.target = append(h.target[:0], requestURI...)
+	h.targetAt = h1.Span{}
+}
+
+// SetProtocol sets what Protocol returns. A request is written as HTTP/1.0 if
+// that is what was set, and as HTTP/1.1 otherwise.
+func (h *RequestHeader) SetProtocol(protocol string) { h.setProtocol(ascii.Bytes(protocol)) }
+
+// SetProtocolBytes is SetProtocol for bytes.
+func (h *RequestHeader) SetProtocolBytes(protocol []byte) { h.setProtocol(protocol) }
+
+// Host returns the value of the Host field, which for a request in absolute
+// form need not be the host that is asked for: see Request.Host.
+func (h *RequestHeader) Host() []byte { return h.table.Get(field.Host) }
+
+// SetHost sets the Host field.
+func (h *RequestHeader) SetHost(host string) { h.SetHostBytes(ascii.Bytes(host)) }
+
+// SetHostBytes is SetHost for bytes.
+func (h *RequestHeader) SetHostBytes(host []byte) { h.setKnown(field.Host, host) }
+
+// UserAgent returns the value of the User-Agent field.
+func (h *RequestHeader) UserAgent() []byte { return h.table.Get(field.UserAgent) }
+
+// SetUserAgent sets the User-Agent field.
+func (h *RequestHeader) SetUserAgent(userAgent string) { h.SetUserAgentBytes(ascii.Bytes(userAgent)) }
+
+// SetUserAgentBytes is SetUserAgent for bytes.
+func (h *RequestHeader) SetUserAgentBytes(userAgent []byte) { h.setKnown(field.UserAgent, userAgent) }
+
+// Referer returns the value of the Referer field.
+func (h *RequestHeader) Referer() []byte { return h.table.Get(field.Referer) }
+
+// SetReferer sets the Referer field.
+func (h *RequestHeader) SetReferer(referer string) { h.SetRefererBytes(ascii.Bytes(referer)) }
+
+// SetRefererBytes is SetReferer for bytes.
+func (h *RequestHeader) SetRefererBytes(referer []byte) { h.setKnown(field.Referer, referer) }
+
+// ContentType returns the value of the Content-Type field, nil if there is
+// none.
+func (h *RequestHeader) ContentType() []byte { return h.table.Get(field.ContentType) }
+
+// SetContentLength sets the length of the body; a negative one stands for a
+// chunked body. Writing a Request sets it from the body.
+func (h *RequestHeader) SetContentLength(contentLength int) {
+	if contentLength < 0 {
+		h.contentLength, h.hasLength = -1, false
+		return
+	}
+	h.setLength(contentLength)
+}
+
+// SetByteRange sets the Range field to "bytes=startPos-endPos" (RFC 9110
+// section 14.2). With a negative startPos the range is the last -startPos
+// bytes, with a negative endPos all from startPos on.
+func (h *RequestHeader) SetByteRange(startPos, endPos int) {
+	h.text = strconv.AppendInt(append(h.text[:0], "bytes="...), int64(startPos), 10)
+	if startPos >= 0 {
+		h.text = append(h.text, '-')
+		if endPos >= 0 {
+			h.text = ascii.AppendUint(h.text, uint64(endPos))
+		}
+	}
+	h.setKnown(field.Range, h.text)
+}
+
+// HasAcceptEncoding tells whether the client accepts the content coding: an
+// Accept-Encoding field lists it, in any case, with a weight other than 0 (RFC
+// 9110 section 12.5.3). A listed "*" does not count.
+func (h *RequestHeader) HasAcceptEncoding(acceptEncoding string) bool {
+	return h.HasAcceptEncodingBytes(ascii.Bytes(acceptEncoding))
+}
+
+// HasAcceptEncodingBytes is HasAcceptEncoding for bytes.
+func (h *RequestHeader) HasAcceptEncodingBytes(acceptEncoding []byte) bool {
+	if len(acceptEncoding) == 0 {
+		return false
+	}
+	for i := h.table.Index(field.AcceptEncoding); i >= 0; i = h.table.FindID(field.AcceptEncoding, i+1) {
+		if acceptsCoding(h.table.Value(i), acceptEncoding) {
+			return true
+		}
+	}
+	return false
+}
+
+// acceptsCoding tells whether list, an Accept-Encoding value, has coding.
+func acceptsCoding(list, coding []byte) bool {
+	for more := true; more; {
+		var member []byte
+		member, list, more = cutByte(list, ',')
+		name, parameters, _ := cutByte(member, ';')
+		if ascii.EqualFold(ascii.TrimOWS(name), coding) && !hasZeroWeight(parameters) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasZeroWeight tells whether parameters say q=0, with or without decimals
+// (RFC 9110 section 12.4.2).
+func hasZeroWeight(parameters []byte) bool {
+	for more := true; more; {
+		var parameter []byte
+		parameter, parameters, more = cutByte(parameters, ';')
+		name, value, _ := cutByte(parameter, '=')
+		if !ascii.EqualFold(ascii.TrimOWS(name), "q") {
+			continue
+		}
+		value = ascii.TrimOWS(value)
+		return len(value) > 0 && value[0] == '0' && len(bytes.Trim(value[1:], ".0")) == 0
+	}
+	return false
+}
+
+// MultipartFormBoundary returns the boundary of the Content-Type
+// "multipart/form-data; boundary=…", nil if it is none.
+func (h *RequestHeader) MultipartFormBoundary() []byte {
+	mediaType, parameters, _ := cutByte(h.ContentType(), ';')
+	if !ascii.EqualFold(ascii.TrimOWS(mediaType), textMultipartForm) {
+		return nil
+	}
+	for len(parameters) > 0 {
+		var key, value []byte
+		key, value, parameters = cutFormParameter(parameters)
+		if ascii.EqualFold(key, "boundary") {
+			return value
+		}
+	}
+	return nil
+}
+
+// cutFormParameter reads a parameter of a media type (RFC 9110 section 5.6.6),
+// more tolerantly than VisitHeaderParams: boundaries are full of characters
+// that belong in quotes and come without them.
+func cutFormParameter(parameters []byte) (key, value, rest []byte) {
+	equals := bytes.IndexByte(parameters, '=')
+	semicolon := bytes.IndexByte(parameters, ';')
+	if equals < 0 || 0 <= semicolon && semicolon < equals {
+		key, rest, _ = cutByte(parameters, ';')
+		return ascii.TrimOWS(key), nil, rest
+	}
+	key, value = ascii.TrimOWS(parameters[:equals]), ascii.TrimOWS(parameters[equals+1:])
+	if len(value) > 0 && value[0] == '"' {
+		if end := quotedLength(value[1:]); end >= 0 {
+			_, rest, _ = cutByte(value[end+2:], ';')
+			return key, value[1 : end+1], rest
+		}
+	}
+	value, rest, _ = cutByte(value, ';')
+	return key, ascii.TrimOWS(value), rest
+}
+
+// SetMultipartFormBoundary sets the Content-Type to "multipart/form-data;
+// boundary=…".
+func (h *RequestHeader) SetMultipartFormBoundary(boundary string) {
+	h.SetMultipartFormBoundaryBytes(ascii.Bytes(boundary))
+}
+
+// SetMultipartFormBoundaryBytes is SetMultipartFormBoundary for bytes. A
+// boundary that is no token is put in quotes; quotes and backslashes, which no
+// boundary has (RFC 2046 section 5.1.1), are left out.
+func (h *RequestHeader) SetMultipartFormBoundaryBytes(boundary []byte) {
+	h.text = append(h.text[:0], textMultipartForm...)
+	h.text = append(h.text, textMultipartTrailer...)
+	if h1.IsToken(boundary) {
+		h.text = append(h.text, boundary...)
+	} else {
+		h.text = append(h.text, '"')
+		for _, c := range boundary {
+			if c != '"' && c != '\\' {
+				h.text = append(h.text, c)
+			}
+		}
+		h.text = append(h.text, '"')
+	}
+	h.setKnown(field.ContentType, h.text)
+}
+
+// DisableSpecialHeader stops the special treatment of fields: all fields are
+// written in the order in which they are set, none twice unless it was added
+// twice, and no default is added but what frames the body and what the
+// connection needs. It returns whether that was so before.
+func (h *RequestHeader) DisableSpecialHeader() bool { return h.setRaw(true) }
+
+// EnableSpecialHeader starts the special treatment of fields again, which is
+// the default; see DisableSpecialHeader. It returns whether it was disabled
+// before.
+func (h *RequestHeader) EnableSpecialHeader() bool { return h.setRaw(false) }
+
+func (h *RequestHeader) setRaw(raw bool) (previous bool) {
+	previous = h.isRaw
+	h.isRaw = raw
+	return previous
+}
+
+// Peek returns the value of the first field named key, nil if there is none.
+// Trailer fields are found too.
+func (h *RequestHeader) Peek(key string) []byte { return h.PeekBytes(ascii.Bytes(key)) }
+
+// PeekBytes is Peek for bytes.
+func (h *RequestHeader) PeekBytes(key []byte) []byte { return h.peek(field.Lookup(key), key) }
+
+// PeekCanonical is PeekBytes without normalisation of the key: it finds what
+// SetCanonical set with the same key.
+func (h *RequestHeader) PeekCanonical(key []byte) []byte { return h.peekCanonical(key) }
+
+// PeekAll returns the values of all fields named key. The slice of values is
+// valid until the next call of a Peek method.
+func (h *RequestHeader) PeekAll(key string) [][]byte {
+	return h.peekEvery(field.Lookup(key), ascii.Bytes(key))
+}
+
+// PeekKeys returns the names of all fields, in the order of All. The slice is
+// valid until the next call of a Peek method.
+func (h *RequestHeader) PeekKeys() [][]byte {
+	h.peeked = h.peeked[:0]
+	h.visit(func(key, _ []byte) bool {
+		h.peeked = append(h.peeked, key)
+		return true
+	})
+	return h.peeked
+}
+
+// Len returns the number of fields that All iterates over.
+func (h *RequestHeader) Len() int {
+	n := 0
+	h.visit(func(_, _ []byte) bool {
+		n++
+		return true
+	})
+	return n
+}
+
+// visit yields the fields: first those that are treated specially, then the
+// others in their order.
+func (h *RequestHeader) visit(yield func(key, value []byte) bool) bool {
+	cookies := h.cookies()
+	if h.isRaw {
+		return h.visitPlain(framingFields, yield) &&
+			visitKnown(field.ContentLength, h.lengthValue(), yield) &&
+			h.visitChunked(yield) && visitKnown(field.Trailer, h.announcement(), yield) &&
+			h.visitClose(yield)
+	}
+	return visitKnown(field.Host, h.Host(), yield) &&
+		visitKnown(field.ContentLength, h.lengthValue(), yield) &&
+		visitKnown(field.ContentType, h.ContentType(), yield) &&
+		visitKnown(field.UserAgent, h.UserAgent(), yield) &&
+		visitKnown(field.Trailer, h.announcement(), yield) &&
+		visitKnown(field.Cookie, cookies, yield) &&
+		h.visitChunked(yield) && h.visitPlain(requestFields, yield) && h.visitClose(yield)
+}
+
+// All iterates over all fields, trailer fields included: Host, Content-Length,
+// Content-Type, User-Agent, Trailer and Cookie first, the others in the order
+// in which they were received or added. The header must not be changed during
+// the iteration. For the order on the wire use AllInOrder.
+func (h *RequestHeader) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) { h.visit(yield) }
+}
+
+// VisitAll calls f for each field; see All. f must not keep the slices.
+//
+// Deprecated: Use All.
+func (h *RequestHeader) VisitAll(f func(key, value []byte)) { h.visit(visitor(f)) }
+
+// AllInOrder iterates over the fields of a request that was read, in the order
+// and with the values in which they were received: changes do not show. The
+// name is valid until the next iteration.
+func (h *RequestHeader) AllInOrder() iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		raw := h.RawHeaders()
+		for len(raw) > 0 {
+			line, rest, _ := cutByte(raw, '\n')
+			name, value, found := cutByte(bytes.TrimSuffix(line, textCRLF[:1]), ':')
+			if !found {
+				return // the empty line
+			}
+			if !h.table.KeepNames {
+				h.text = append(h.text[:0], name...)
+				field.Normalize(h.text)
+				name = h.text
+			}
+			if !yield(name, ascii.TrimOWS(value)) {
+				return
+			}
+			raw = rest
+		}
+	}
+}
+
+// VisitAllInOrder calls f for each field; see AllInOrder. f must not keep the
+// slices.
+//
+// Deprecated: Use AllInOrder.
+func (h *RequestHeader) VisitAllInOrder(f func(key, value []byte)) { h.AllInOrder()(visitor(f)) }
+
+// RawHeaders returns the field lines as they were received, with the empty
+// line that ends them; nil if nothing was read.
+func (h *RequestHeader) RawHeaders() []byte {
+	if h.fieldsAt.End == 0 {
+		return nil
+	}
+	return h.fieldsAt.In(h.table.Raw())
+}
+
+// AppendBytes appends the head as it is written.
+func (h *RequestHeader) AppendBytes(dst []byte) []byte { return h.appendHead(dst, h.framing()) }
+
+// Header returns the head as it is written; see TrailerHeader for what is not
+// in it. It is valid until the next call or change of the header.
+func (h *RequestHeader) Header() []byte {
+	h.text = h.AppendBytes(h.text[:0])
+	return h.text
+}
+
+// String returns the head as it is written.
+func (h *RequestHeader) String() string { return string(h.Header()) }
+
+// Write writes the head to w.
+func (h *RequestHeader) Write(w *bufio.Writer) error {
+	_, err := w.Write(h.Header())
+	return err
+}
+
+// WriteTo writes the head to w in one call. It implements io.WriterTo.
+func (h *RequestHeader) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(h.Header())
+	return int64(n), err
+}

@@ -1,0 +1,305 @@
+package sluice
+
+import (
+	"bufio"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// ResponseHeader is the head of a response: status and fields.
+//
+// The zero value is the head of "HTTP/1.1 200 OK" without fields. Byte slices
+// that methods return belong to the header, must not be changed, and stay
+// valid until the header is changed, reset or, with its Response, released. A
+// ResponseHeader must not be copied (use CopyTo) nor be used by several
+// goroutines at once.
+//
+// Whatever setters are given, nothing but one well-formed head is written: a
+// field name that is no token sets nothing, and control characters in values
+// and reason phrases become spaces.
+type ResponseHeader struct {
+	noCopy noCopy
+	header
+
+	statusCode int
+	reasonAt   h1.Span // in the raw head, if it was received
+	reason     []byte
+	joined     []byte // what Peek returned for several Set-Cookie fields
+
+	// defaultServer is the Server value of a response that sets none. The
+	// server sets it, to a value that is fit for the wire; it is not copied
+	// and no reset forgets it.
+	defaultServer []byte
+}
+
+// Reset makes h the zero value. It keeps memory for the next use.
+func (h *ResponseHeader) Reset() {
+	h.header.reset()
+	h.resetStatus()
+}
+
+func (h *ResponseHeader) resetStatus() {
+	h.statusCode = 0
+	h.reasonAt = h1.Span{}
+	if len(h.reason) > 0 {
+		h.reason = h.reason[:0]
+	}
+}
+
+// CopyTo makes dst a copy of h that shares no memory with it.
+func (h *ResponseHeader) CopyTo(dst *ResponseHeader) {
+	if h == dst {
+		return
+	}
+	h.header.copyTo(&dst.header)
+	dst.statusCode = h.statusCode
+	dst.reasonAt = h.reasonAt
+	dst.reason = append(dst.reason[:0], h.reason...)
+}
+
+// setParsed takes over what a parser learnt from the head that it put into
+// h.table. A body that nothing announces ends with the connection (RFC 9112
+// section 6.3).
+func (h *ResponseHeader) setParsed(head *h1.Head) {
+	h.header.setParsed(head)
+	h.statusCode = head.StatusCode
+	h.reasonAt = head.Reason
+	if h.contentLength == -2 && !bodyForbidden(head.StatusCode) {
+		h.connectionClose = true
+	}
+}
+
+// StatusCode returns the status code, 200 if none was set.
+func (h *ResponseHeader) StatusCode() int {
+	if h.statusCode == 0 {
+		return StatusOK
+	}
+	return h.statusCode
+}
+
+// SetStatusCode sets the status code. A response with a code below 100 or
+// above 999, which no status line may hold, is written as 500.
+func (h *ResponseHeader) SetStatusCode(statusCode int) { h.statusCode = statusCode }
+
+// StatusMessage returns the reason phrase that was received or set, nil if
+// there is none: the usual one is then written.
+func (h *ResponseHeader) StatusMessage() []byte {
+	switch {
+	case h.reasonAt.End > h.reasonAt.Start:
+		return h.reasonAt.In(h.table.Raw())
+	case len(h.reason) > 0:
+		return h.reason
+	}
+	return nil
+}
+
+// SetStatusMessage sets the reason phrase; an empty one stands for the usual
+// one of the status code. Control characters become spaces.
+func (h *ResponseHeader) SetStatusMessage(statusMessage []byte) {
+	h.reason = ascii.AppendFieldText(h.reason[:0], statusMessage)
+	h.reasonAt = h1.Span{}
+}
+
+// SetProtocol sets what Protocol returns. A response is written as HTTP/1.0 if
+// that is what was set, and as HTTP/1.1 otherwise.
+func (h *ResponseHeader) SetProtocol(protocol []byte) { h.setProtocol(protocol) }
+
+// ContentType returns the value of the Content-Type field; if there is none,
+// the default, unless SetNoDefaultContentType switched it off.
+func (h *ResponseHeader) ContentType() []byte {
+	if value := h.table.Get(field.ContentType); len(value) > 0 || h.noDefaultContentType {
+		return value
+	}
+	return textPlain
+}
+
+// SetContentLength sets the length of the body: -1 stands for a chunked body,
+// less for one that ends with the connection, which is then closed. It has no
+// effect on a response whose status forbids a body. Writing a Response sets it
+// from the body.
+func (h *ResponseHeader) SetContentLength(contentLength int) {
+	switch {
+	case bodyForbidden(h.StatusCode()):
+	case contentLength >= 0:
+		h.setLength(contentLength)
+	default:
+		h.contentLength, h.hasLength = max(contentLength, -2), false
+		if contentLength < -1 {
+			h.connectionClose = true
+		}
+	}
+}
+
+// Server returns the value of the Server field; if there is none, the name
+// that the server gives itself.
+func (h *ResponseHeader) Server() []byte {
+	if value := h.table.Get(field.Server); len(value) > 0 {
+		return value
+	}
+	return h.defaultServer
+}
+
+// SetServer sets the Server field. An empty value stands for the server's
+// default.
+func (h *ResponseHeader) SetServer(server string) { h.SetServerBytes(ascii.Bytes(server)) }
+
+// SetServerBytes is SetServer for bytes.
+func (h *ResponseHeader) SetServerBytes(server []byte) { h.setKnown(field.Server, server) }
+
+// SetLastModified sets the Last-Modified field.
+func (h *ResponseHeader) SetLastModified(t time.Time) {
+	h.text = AppendHTTPDate(h.text[:0], t)
+	h.setKnown(field.LastModified, h.text)
+}
+
+// SetContentRange sets the Content-Range field to "bytes
+// startPos-endPos/contentLength" (RFC 9110 section 14.4). A negative
+// contentLength stands for a length that is not known, a negative startPos or
+// an endPos before it for a range that cannot be satisfied.
+func (h *ResponseHeader) SetContentRange(startPos, endPos, contentLength int) {
+	h.text = append(h.text[:0], "bytes "...)
+	if startPos < 0 || endPos < startPos {
+		h.text = append(h.text, '*')
+	} else {
+		h.text = ascii.AppendUint(h.text, uint64(startPos))
+		h.text = append(h.text, '-')
+		h.text = ascii.AppendUint(h.text, uint64(endPos))
+	}
+	h.text = append(h.text, '/')
+	if contentLength < 0 {
+		h.text = append(h.text, '*')
+	} else {
+		h.text = ascii.AppendUint(h.text, uint64(contentLength))
+	}
+	h.setKnown(field.ContentRange, h.text)
+}
+
+// Peek returns the value of the first field named key, nil if there is none.
+// Content-Type and Server are what the methods of that name return; several
+// Set-Cookie fields are one value, separated by "; ". Trailer fields are found
+// too.
+func (h *ResponseHeader) Peek(key string) []byte { return h.PeekBytes(ascii.Bytes(key)) }
+
+// PeekBytes is Peek for bytes.
+func (h *ResponseHeader) PeekBytes(key []byte) []byte { return h.peek(field.Lookup(key), key) }
+
+// peek shadows header.peek for the fields that a response has defaults for.
+func (h *ResponseHeader) peek(id field.ID, key []byte) []byte {
+	switch id {
+	case field.ContentType:
+		return h.ContentType()
+	case field.Server:
+		return h.Server()
+	case field.SetCookie:
+		return h.setCookies()
+	}
+	return h.header.peek(id, key)
+}
+
+// PeekCanonical is PeekBytes without normalisation of the key: it finds what
+// SetCanonical set with the same key.
+func (h *ResponseHeader) PeekCanonical(key []byte) []byte {
+	switch id := field.Lookup(key); id {
+	case field.ContentType, field.Server, field.SetCookie:
+		if string(id.Canonical()) == string(key) {
+			return h.peek(id, key)
+		}
+	}
+	return h.peekCanonical(key)
+}
+
+// PeekAll returns the values of all fields named key; see Peek for those with
+// one value. The slice of values is valid until the next call of a Peek method.
+func (h *ResponseHeader) PeekAll(key string) [][]byte {
+	switch id := field.Lookup(key); id {
+	case field.ContentType, field.Server, field.SetCookie:
+		return h.peekedOne(h.peek(id, ascii.Bytes(key)))
+	default:
+		return h.peekEvery(id, ascii.Bytes(key))
+	}
+}
+
+// PeekKeys returns the names of all fields, in the order of All. The slice is
+// valid until the next call of a Peek method.
+func (h *ResponseHeader) PeekKeys() [][]byte {
+	h.peeked = h.peeked[:0]
+	h.visit(func(key, _ []byte) bool {
+		h.peeked = append(h.peeked, key)
+		return true
+	})
+	return h.peeked
+}
+
+// Len returns the number of fields that All iterates over.
+func (h *ResponseHeader) Len() int {
+	n := 0
+	h.visit(func(_, _ []byte) bool {
+		n++
+		return true
+	})
+	return n
+}
+
+// visit yields the fields: first those that are treated specially, then the
+// others in their order.
+func (h *ResponseHeader) visit(yield func(key, value []byte) bool) bool {
+	return visitKnown(field.ContentLength, h.lengthValue(), yield) &&
+		visitKnown(field.ContentType, h.ContentType(), yield) &&
+		visitKnown(field.ContentEncoding, h.ContentEncoding(), yield) &&
+		visitKnown(field.Server, h.Server(), yield) &&
+		h.visitSetCookies(yield) &&
+		visitKnown(field.Trailer, h.announcement(), yield) &&
+		h.visitChunked(yield) && h.visitPlain(responseFields, yield) && h.visitClose(yield)
+}
+
+func (h *ResponseHeader) visitSetCookies(yield func(key, value []byte) bool) bool {
+	for i := h.table.Index(field.SetCookie); i >= 0; i = h.table.FindID(field.SetCookie, i+1) {
+		if !yield(field.SetCookie.Canonical(), h.table.Value(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// All iterates over all fields, trailer fields included: Content-Length,
+// Content-Type, Content-Encoding, Server, Set-Cookie and Trailer first, the
+// others in the order in which they were received or added. The header must
+// not be changed during the iteration.
+func (h *ResponseHeader) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) { h.visit(yield) }
+}
+
+// VisitAll calls f for each field; see All. f must not keep the slices.
+//
+// Deprecated: Use All.
+func (h *ResponseHeader) VisitAll(f func(key, value []byte)) { h.visit(visitor(f)) }
+
+// AppendBytes appends the head as it is written, with the present date.
+func (h *ResponseHeader) AppendBytes(dst []byte) []byte { return h.appendHead(dst, h.framing()) }
+
+// Header returns the head as it is written; see TrailerHeader for what is not
+// in it. It is valid until the next call or change of the header.
+func (h *ResponseHeader) Header() []byte {
+	h.text = h.AppendBytes(h.text[:0])
+	return h.text
+}
+
+// String returns the head as it is written.
+func (h *ResponseHeader) String() string { return string(h.Header()) }
+
+// Write writes the head to w.
+func (h *ResponseHeader) Write(w *bufio.Writer) error {
+	_, err := w.Write(h.Header())
+	return err
+}
+
+// WriteTo writes the head to w in one call. It implements io.WriterTo.
+func (h *ResponseHeader) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(h.Header())
+	return int64(n), err
+}

@@ -1,0 +1,218 @@
+package sluice
+
+import (
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// idSet is a set of known field names.
+type idSet uint64
+
+// with returns s and id.
+func (s idSet) with(id field.ID) idSet { return s | 1<<id }
+
+// has tells whether id is in s.
+func (s idSet) has(id field.ID) bool { return s>>id&1 != 0 }
+
+const (
+	// framingFields are state of a header, not fields.
+	framingFields idSet = 1<<field.ContentLength | 1<<field.TransferEncoding | 1<<field.Trailer
+
+	// singleFields hold one value: setting and adding replace it.
+	singleFields idSet = 1<<field.Host | 1<<field.ContentType | 1<<field.UserAgent |
+		1<<field.Server | 1<<field.ContentEncoding | 1<<field.Date
+)
+
+// Set gives the field key the value. If there are several fields of that name,
+// the first one is changed and the others stay.
+//
+// These are treated specially: Cookie and Set-Cookie add to the cookies there
+// are. Content-Length is ignored unless it is a number, Transfer-Encoding
+// always: the framing follows from the body. Trailer announces trailer fields,
+// see SetTrailer; a field whose name is announced becomes a trailer field.
+//
+// A key that is no token (RFC 9110 section 5.1) sets nothing. In the value,
+// control characters become spaces, and white space at the ends is removed.
+func (h *header) Set(key, value string) { h.put(ascii.Bytes(key), ascii.Bytes(value), false) }
+
+// SetBytesK is Set for a key of bytes.
+func (h *header) SetBytesK(key []byte, value string) { h.put(key, ascii.Bytes(value), false) }
+
+// SetBytesV is Set for a value of bytes.
+func (h *header) SetBytesV(key string, value []byte) { h.put(ascii.Bytes(key), value, false) }
+
+// SetBytesKV is Set for bytes.
+func (h *header) SetBytesKV(key, value []byte) { h.put(key, value, false) }
+
+// Add adds a field, behind those of the same name that there are. Fields that
+// occur once only (Host, Content-Type, Content-Encoding, Content-Length,
+// Connection, User-Agent, Server, Date, Trailer) are set instead. See Set for
+// the fields that are treated specially and for what is no valid key or value.
+func (h *header) Add(key, value string) { h.put(ascii.Bytes(key), ascii.Bytes(value), true) }
+
+// AddBytesK is Add for a key of bytes.
+func (h *header) AddBytesK(key []byte, value string) { h.put(key, ascii.Bytes(value), true) }
+
+// AddBytesV is Add for a value of bytes.
+func (h *header) AddBytesV(key string, value []byte) { h.put(ascii.Bytes(key), value, true) }
+
+// AddBytesKV is Add for bytes.
+func (h *header) AddBytesKV(key, value []byte) { h.put(key, value, true) }
+
+// SetCanonical is SetBytesKV without normalisation of the key, which is
+// compared and written as it is. Fields that are treated specially are set
+// whatever the spelling.
+func (h *header) SetCanonical(key, value []byte) {
+	if !h1.IsToken(key) {
+		return
+	}
+	value = h.fitValue(value)
+	id := field.Lookup(key)
+	if id != field.Other && h.putSpecial(id, key, value, false) {
+		return
+	}
+	if h.table.KeepNames || field.IsNormalized(key) {
+		h.putPlain(id, key, value, false)
+		return
+	}
+	if i := h.findExact(key); i >= 0 {
+		h.table.SetValue(i, value)
+		return
+	}
+	h.table.AddExact(key, value)
+}
+
+// findExact returns the place of the first field that is spelt key, or -1.
+func (h *header) findExact(key []byte) int {
+	for i := range h.table.Len() {
+		if string(h.table.Name(i)) == string(key) {
+			return i
+		}
+	}
+	return -1
+}
+
+// fitValue returns value as it may be written: white space at the ends is not
+// part of a value, and nothing in it may end its line (RFC 9110 section 5.5).
+// The result is value's memory or h.clean.
+func (h *header) fitValue(value []byte) []byte {
+	value = ascii.TrimOWS(value)
+	if ascii.All(value, ascii.Value) {
+		return value
+	}
+	h.clean = ascii.AppendFieldText(h.clean[:0], value)
+	return ascii.TrimOWS(h.clean)
+}
+
+// put sets or adds a field.
+func (h *header) put(key, value []byte, adds bool) {
+	if !h1.IsToken(key) {
+		return
+	}
+	value = h.fitValue(value)
+	id := field.Lookup(key)
+	if id != field.Other && h.putSpecial(id, key, value, adds) {
+		return
+	}
+	h.putPlain(id, key, value, adds)
+}
+
+// putPlain sets or adds a field as one among others, as a trailer field if it
+// is announced as one.
+func (h *header) putPlain(id field.ID, key, value []byte, adds bool) {
+	t := &h.table
+	if h.trailer != nil && h.trailer.announces(id, key) {
+		t = &h.trailer.values
+	}
+	if !adds {
+		if i := t.Find(id, key, 0); i >= 0 {
+			t.SetValue(i, value)
+			return
+		}
+	}
+	t.Add(id, key, value)
+}
+
+// putSpecial sets a field that is more than one among others; done says that
+// it was one. In a raw header, what is written at its own place is also stored
+// as one among others.
+func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done bool) {
+	switch id {
+	case field.ContentLength:
+		n, err := ascii.ParseUint(value)
+		if err != nil || int64(int(n)) != n {
+			return true
+		}
+		h.setLength(int(n))
+		return !h.isRaw
+	case field.TransferEncoding:
+		if !h.isRaw || !ascii.EqualFold(value, textChunked) {
+			return true
+		}
+		h.contentLength = -1
+		return false
+	case field.Connection:
+		h.setConnection(value)
+		if !h.isRaw {
+			h.table.Set(field.Connection, value)
+		}
+		return !h.isRaw
+	case field.Trailer:
+		_ = h.SetTrailerBytes(value) // what must not be announced is left out
+	case field.Cookie:
+		h.addCookies(key, value)
+	case field.SetCookie:
+		h.table.Add(id, key, value)
+	default:
+		if h.isRaw || !singleFields.has(id) {
+			return false
+		}
+		h.table.Set(id, value)
+	}
+	return true
+}
+
+// setConnection follows what a Connection field of that value says.
+func (h *header) setConnection(value []byte) {
+	h.connectionClose = h1.ConnectionOptions(value)&h1.ConnectionClose != 0
+}
+
+// setKnown sets the one field with a known name.
+func (h *header) setKnown(id field.ID, value []byte) { h.table.Set(id, h.fitValue(value)) }
+
+// Del removes all fields of that name, trailer fields included.
+func (h *header) Del(key string) { h.DelBytes(ascii.Bytes(key)) }
+
+// DelBytes is Del for bytes.
+func (h *header) DelBytes(key []byte) {
+	id := field.Lookup(key)
+	switch {
+	case id == field.Other:
+		h.delPlain(id, key)
+	case id == field.TransferEncoding:
+		// The framing follows from the body.
+	case id == field.Connection:
+		h.connectionClose = false
+		h.table.DelID(id)
+	case id == field.ContentLength:
+		if h.contentLength >= 0 {
+			h.contentLength, h.hasLength = 0, false
+		}
+		h.table.DelID(id)
+	case id == field.Trailer:
+		h.forgetTrailers()
+		h.table.DelID(id)
+	case singleFields.has(id), id == field.Cookie, id == field.SetCookie:
+		h.table.DelID(id)
+	default:
+		h.delPlain(id, key)
+	}
+}
+
+func (h *header) delPlain(id field.ID, key []byte) {
+	h.table.Del(id, key)
+	if h.trailer != nil {
+		h.trailer.values.Del(id, key)
+	}
+}

@@ -1,0 +1,195 @@
+package sluice
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHeaderSetAddDel(t *testing.T) {
+	var h RequestHeader
+	h.Set("x-a", "1")
+	h.Add("X-A", "2")
+	h.Set("x-b", "3")
+	h.Set("X-a", "4") // the first only
+	h.AddBytesK([]byte("x-c"), "5")
+	h.AddBytesV("x-c", []byte("6"))
+	h.AddBytesKV([]byte("x-c"), []byte("7"))
+	h.SetBytesK([]byte("x-d"), "8")
+	h.SetBytesV("x-d", []byte("9"))
+	h.SetBytesKV([]byte("x-e"), []byte("10"))
+	if got, want := fieldsOf(h.All()), "X-A=4 X-A=2 X-B=3 X-C=5 X-C=6 X-C=7 X-D=9 X-E=10"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	h.Del("x-C")
+	h.DelBytes([]byte("X-A"))
+	if got, want := fieldsOf(h.All()), "X-B=3 X-D=9 X-E=10"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+}
+
+func TestHeaderSingleFields(t *testing.T) {
+	for _, name := range []string{"Host", "Content-Type", "User-Agent"} {
+		var h RequestHeader
+		h.Add(name, "a")
+		h.Add(strings.ToLower(name), "b")
+		if got := h.PeekAll(name); len(got) != 1 || string(got[0]) != "b" {
+			t.Errorf("%s: %q", name, got)
+		}
+		h.Set(name, "")
+		if got := h.PeekAll(name); len(got) != 0 || h.Len() != 0 || h.String() != "GET / HTTP/1.1\r\n\r\n" {
+			t.Errorf("%s is set and empty: %q, %q", name, got, h.String())
+		}
+		h.Set(name, "c")
+		h.Del(strings.ToUpper(name))
+		if h.Peek(name) != nil {
+			t.Errorf("%s was not deleted", name)
+		}
+	}
+}
+
+func TestHeaderSetCanonical(t *testing.T) {
+	var h ResponseHeader
+	h.SetCanonical([]byte("foo"), []byte("1"))
+	h.SetCanonical([]byte("foo"), []byte("2"))
+	h.SetCanonical([]byte("Bar"), []byte("3"))
+	h.SetCanonical([]byte("refereR"), []byte("4"))
+	h.SetCanonical([]byte("content-type"), []byte("ct"))
+	h.SetCanonical([]byte("x y"), []byte("5"))
+	if got, want := fieldsOf(h.All()), "Content-Type=ct foo=2 Bar=3 refereR=4"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for key, want := range map[string]string{"foo": "2", "Foo": "", "Bar": "3", "bar": "", "refereR": "4", "Referer": "", "Content-Type": "ct", "content-type": ""} {
+		if got := string(h.PeekCanonical([]byte(key))); got != want {
+			t.Errorf("PeekCanonical(%s) = %q, want %q", key, got, want)
+		}
+	}
+	if h.Peek("Foo") != nil || string(h.Peek("bar")) != "3" {
+		t.Error("Peek does not compare normalised names")
+	}
+}
+
+// nasty texts each try to leave the place they are put in.
+var nasty = []string{
+	"", "a\r\nInjected: yes", "a\nInjected: yes", "a\rInjected: yes", "\x00", "a\x7f\x01b", "a b", "a:b", "\r\n\r\nGET /evil HTTP/1.1",
+	" HTTP/1.1\r\nX: y", "é\xff", "\t x \t", "; a=b", "#f", "?q r", "\"", "a,b", "\u2028",
+}
+
+// TestNothingSmuggled gives nasty texts to every setter that takes text.
+func TestNothingSmuggled(t *testing.T) {
+	for _, s := range nasty {
+		for name, set := range requestSetters {
+			var h RequestHeader
+			set(&h, s)
+			checkRequestWire(t, name, &h)
+			h.Reset()
+			h.DisableSpecialHeader()
+			set(&h, s)
+			checkRequestWire(t, name+", raw", &h)
+			h.Reset()
+			h.DisableNormalizing()
+			set(&h, s)
+			checkRequestWire(t, name+", names kept", &h)
+		}
+		for name, set := range responseSetters {
+			var h ResponseHeader
+			set(&h, s)
+			t.Run(name, func(t *testing.T) {
+				checkWire(t, h.String(), false)
+				checkWire(t, "x\r\n"+string(h.TrailerHeader()), false)
+				if h.Peek("Injected") != nil || strings.Contains(undated(&h), "\r\nInjected") {
+					t.Errorf("%q was injected: %q", s, undated(&h))
+				}
+			})
+		}
+	}
+}
+
+func checkRequestWire(t *testing.T, name string, h *RequestHeader) {
+	t.Run(name, func(t *testing.T) {
+		checkWire(t, h.String(), true)
+		checkWire(t, "x\r\n"+string(h.TrailerHeader()), false)
+		if h.Peek("Injected") != nil || strings.Contains(h.String(), "\r\nInjected") {
+			t.Errorf("injected: %q", h.String())
+		}
+	})
+}
+
+var requestSetters = map[string]func(h *RequestHeader, s string){
+	"key":        func(h *RequestHeader, s string) { h.Set(s, "v"); h.Add("X"+s, "v"); h.SetCanonical([]byte(s), nil) },
+	"value":      func(h *RequestHeader, s string) { h.Set("X", s); h.Add("X", s); h.SetCanonical([]byte("x"), []byte(s)) },
+	"method":     func(h *RequestHeader, s string) { h.SetMethod(s); h.SetMethod("X" + s) },
+	"uri":        func(h *RequestHeader, s string) { h.SetRequestURI(s) },
+	"path":       func(h *RequestHeader, s string) { h.SetRequestURI("/" + s) },
+	"protocol":   func(h *RequestHeader, s string) { h.SetProtocol(s) },
+	"host":       func(h *RequestHeader, s string) { h.SetHost(s) },
+	"user agent": func(h *RequestHeader, s string) { h.SetUserAgent(s) },
+	"referer":    func(h *RequestHeader, s string) { h.SetReferer(s) },
+	"type":       func(h *RequestHeader, s string) { h.SetContentType(s) },
+	"coding":     func(h *RequestHeader, s string) { h.SetContentEncoding(s) },
+	"boundary":   func(h *RequestHeader, s string) { h.SetMultipartFormBoundary(s) },
+	"cookie":     func(h *RequestHeader, s string) { h.SetCookie(s, s); h.SetCookie("a", s); h.SetCookie(s, "b") },
+	"Cookie":     func(h *RequestHeader, s string) { h.Set("Cookie", s); h.Add("Cookie", s) },
+	"connection": func(h *RequestHeader, s string) { h.Set("Connection", s); h.Set("Connection", "close, "+s) },
+	"length":     func(h *RequestHeader, s string) { h.Set("Content-Length", s); h.Set("Transfer-Encoding", s) },
+	"trailer": func(h *RequestHeader, s string) {
+		h.SetTrailer(s)
+		h.AddTrailer("X, " + s)
+		h.Set("X", s)
+		h.Set(s, "v")
+	},
+	"known, plain": func(h *RequestHeader, s string) { h.Set("Accept", s); h.Set("Date", s); h.Set("Server", s) },
+}
+
+var responseSetters = map[string]func(h *ResponseHeader, s string){
+	"key":      func(h *ResponseHeader, s string) { h.Set(s, "v"); h.Add("X"+s, "v") },
+	"value":    func(h *ResponseHeader, s string) { h.Set("X", s); h.Add("X", s) },
+	"message":  func(h *ResponseHeader, s string) { h.SetStatusMessage([]byte(s)) },
+	"protocol": func(h *ResponseHeader, s string) { h.SetProtocol([]byte(s)) },
+	"server":   func(h *ResponseHeader, s string) { h.SetServer(s) },
+	"type":     func(h *ResponseHeader, s string) { h.SetContentType(s) },
+	"coding":   func(h *ResponseHeader, s string) { h.SetContentEncoding(s) },
+	"delete":   func(h *ResponseHeader, s string) { h.DelClientCookie(s) },
+	"cookie": func(h *ResponseHeader, s string) {
+		var c Cookie
+		c.SetKey(s)
+		c.SetValue(s)
+		c.SetPath(s)
+		c.SetDomain(s)
+		h.SetCookie(&c)
+		h.Set("Set-Cookie", s)
+		h.Add("Set-Cookie", s)
+	},
+	"trailer": func(h *ResponseHeader, s string) {
+		h.SetTrailer(s)
+		h.AddTrailer("X, " + s)
+		h.Set("X", s)
+		h.Set(s, "v")
+	},
+}
+
+func FuzzSetters(f *testing.F) {
+	for _, s := range nasty {
+		f.Add(s, s, s)
+	}
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		var q RequestHeader
+		var r ResponseHeader
+		for name, set := range requestSetters {
+			_ = name
+			set(&q, a)
+		}
+		q.Set(a, b)
+		q.Add(b, c)
+		q.SetCookie(b, c)
+		q.Del(c)
+		checkWire(t, q.String(), true)
+		checkWire(t, "x\r\n"+string(q.TrailerHeader()), false)
+		for _, set := range responseSetters {
+			set(&r, b)
+		}
+		r.Set(a, b)
+		r.Add(b, c)
+		r.DelCookie(c)
+		checkWire(t, r.String(), false)
+	})
+}

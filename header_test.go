@@ -1,0 +1,237 @@
+package sluice
+
+import (
+	"bufio"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// fieldsOf lists fields as "Name=value" words.
+func fieldsOf(all iter.Seq2[[]byte, []byte]) string {
+	var words []string
+	for key, value := range all {
+		words = append(words, fmt.Sprintf("%s=%s", key, value))
+	}
+	return strings.Join(words, " ")
+}
+
+func reader(s string) *bufio.Reader { return bufio.NewReaderSize(strings.NewReader(s), 1<<16) }
+
+func readRequest(t testing.TB, s string) *RequestHeader {
+	t.Helper()
+	h := new(RequestHeader)
+	if err := h.Read(reader(s)); err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	return h
+}
+
+func readResponse(t testing.TB, s string) *ResponseHeader {
+	t.Helper()
+	h := new(ResponseHeader)
+	if err := h.Read(reader(s)); err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	return h
+}
+
+// undated is the head of h without the date.
+func undated(h *ResponseHeader) string {
+	f := h.framing()
+	f.date = 0
+	return string(h.appendHead(nil, f))
+}
+
+// checkWire fails if head is not what one head looks like: a line for each
+// field, each with a token for a name and without control characters.
+func checkWire(t *testing.T, head string, isRequest bool) {
+	t.Helper()
+	lines := strings.Split(head, "\r\n")
+	if n := len(lines); n < 3 || lines[n-1] != "" || lines[n-2] != "" {
+		t.Fatalf("head does not end in one empty line: %q", head)
+	}
+	for i, line := range lines[:len(lines)-2] {
+		if !ascii.AllString(line, ascii.Value) {
+			t.Fatalf("control characters in %q", head)
+		}
+		name, _, found := strings.Cut(line, ":")
+		switch {
+		case i > 0 && (!found || !h1.IsToken([]byte(name))):
+			t.Fatalf("%q is no field, in %q", line, head)
+		case i == 0 && isRequest && strings.Count(line, " ") != 2:
+			t.Fatalf("malformed request line %q", line)
+		}
+	}
+}
+
+func TestHeaderZeroValues(t *testing.T) {
+	var q RequestHeader
+	if got := q.String(); got != "GET / HTTP/1.1\r\n\r\n" {
+		t.Errorf("request: %q", got)
+	}
+	var r ResponseHeader
+	if got := undated(&r); got != "HTTP/1.1 200 OK\r\n\r\n" {
+		t.Errorf("response: %q", got)
+	}
+	if !strings.Contains(r.String(), "\r\nDate: ") {
+		t.Errorf("response without a date: %q", r.String())
+	}
+	if q.Len() != 0 || r.Len() != 1 || q.ContentLength() != 0 || r.ContentLength() != 0 {
+		t.Error("zero headers are not empty")
+	}
+}
+
+func TestHeaderContentLengthIsState(t *testing.T) {
+	var h RequestHeader
+	h.Set("content-length", "007")
+	if h.ContentLength() != 7 || string(h.Peek("Content-Length")) != "7" {
+		t.Errorf("length %d, %q", h.ContentLength(), h.Peek("Content-Length"))
+	}
+	for _, bad := range []string{"", "-1", "+1", "x", "5, 5", "99999999999999999999"} {
+		h.Set("Content-Length", bad)
+		if h.ContentLength() != 7 {
+			t.Errorf("%q set the length to %d", bad, h.ContentLength())
+		}
+	}
+	h.SetContentLength(-1)
+	if h.Peek("Content-Length") != nil || string(h.Peek("Transfer-Encoding")) != "chunked" {
+		t.Error("a chunked request has a length")
+	}
+	h.Set("Content-Length", "3")
+	if h.Peek("Transfer-Encoding") != nil {
+		t.Error("a length and a coding at once")
+	}
+	h.Del("Content-Length")
+	if h.ContentLength() != 0 || h.Peek("Content-Length") != nil {
+		t.Error("the length was not deleted")
+	}
+	h.Set("Transfer-Encoding", "chunked")
+	if h.ContentLength() != 0 {
+		t.Error("Transfer-Encoding changed the framing")
+	}
+}
+
+func TestHeaderConnection(t *testing.T) {
+	for _, c := range []struct {
+		value   string
+		close   bool
+		upgrade bool
+	}{
+		{"close", true, false}, {"CLOSE", true, false}, {"keep-alive, close", true, false},
+		{"keep-alive", false, false}, {"Upgrade", false, true}, {"upgrade,close", true, true}, {"closed", false, false},
+	} {
+		var h ResponseHeader
+		h.Set("connection", c.value)
+		if h.ConnectionClose() != c.close || h.ConnectionUpgrade() != c.upgrade || string(h.Peek("Connection")) != c.value {
+			t.Errorf("%q: close %v, upgrade %v, Peek %q", c.value, h.ConnectionClose(), h.ConnectionUpgrade(), h.Peek("Connection"))
+		}
+		if got := strings.Count(undated(&h), "Connection: "+c.value+"\r\n"); got != 1 {
+			t.Errorf("%q is written %d times: %q", c.value, got, undated(&h))
+		}
+	}
+	var h ResponseHeader
+	h.Set("Connection", "keep-alive")
+	h.SetConnectionClose()
+	if got := undated(&h); got != "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" {
+		t.Errorf("got %q", got)
+	}
+	h.ResetConnectionClose()
+	if h.ConnectionClose() || h.Peek("Connection") != nil {
+		t.Error("ResetConnectionClose left something")
+	}
+}
+
+func TestHeaderNormalizing(t *testing.T) {
+	var h ResponseHeader
+	h.Set("x-one", "1")
+	if h.DisableNormalizing() || !h.DisableNormalizing() {
+		t.Error("the previous setting is wrong")
+	}
+	h.Set("x-two", "2")
+	h.Set("SERVER", "s")
+	if got, want := fieldsOf(h.All()), "Content-Type=text/plain; charset=utf-8 Server=s X-One=1 x-two=2"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if h.Peek("X-Two") != nil || string(h.Peek("x-two")) != "2" || string(h.Peek("X-One")) != "1" {
+		t.Error("names are not compared as they are")
+	}
+	if !h.EnableNormalizing() || h.EnableNormalizing() {
+		t.Error("the previous setting is wrong")
+	}
+	h.Reset()
+	h.Set("x-a", "1")
+	if string(h.Peek("X-A")) != "1" {
+		t.Error("Reset did not enable normalisation")
+	}
+}
+
+func TestHeaderProtocol(t *testing.T) {
+	for _, c := range []struct {
+		set, want, wire string
+		is11            bool
+	}{
+		{"HTTP/1.1", "HTTP/1.1", "HTTP/1.1", true}, {"HTTP/1.0", "HTTP/1.0", "HTTP/1.0", false},
+		{"HTTP/2.0", "HTTP/2.0", "HTTP/1.1", false}, {"a\r\nb", "a  b", "HTTP/1.1", false}, {"", "HTTP/1.1", "HTTP/1.1", true},
+	} {
+		var q RequestHeader
+		var r ResponseHeader
+		q.SetProtocol(c.set)
+		r.SetProtocol([]byte(c.set))
+		if string(q.Protocol()) != c.want || q.IsHTTP11() != c.is11 || r.IsHTTP11() != c.is11 {
+			t.Errorf("%q: %q, IsHTTP11 %v", c.set, q.Protocol(), q.IsHTTP11())
+		}
+		if q.String() != "GET / "+c.wire+"\r\n\r\n" || undated(&r) != c.wire+" 200 OK\r\n\r\n" {
+			t.Errorf("%q: %q, %q", c.set, q.String(), undated(&r))
+		}
+	}
+}
+
+func TestHeaderCopyTo(t *testing.T) {
+	q := readRequest(t, "PUT /a HTTP/1.0\r\nHost: h\r\nX-A: 1\r\nContent-Length: 5\r\nTrailer: T\r\n\r\n")
+	q.Set("t", "v")
+	q.SetCookie("a", "b")
+	var q2 RequestHeader
+	q2.Set("old", "x")
+	q2.AddTrailer("Old-Trailer")
+	q.CopyTo(&q2)
+	if q.String() != q2.String() || string(q2.TrailerHeader()) != "T: v\r\n\r\n" || string(q2.RawHeaders()) != string(q.RawHeaders()) {
+		t.Errorf("copy is %q, want %q", q2.String(), q.String())
+	}
+	q.Reset()
+	if q.String() != "GET / HTTP/1.1\r\n\r\n" || q.RawHeaders() != nil || !strings.HasPrefix(q2.String(), "PUT /a HTTP/1.0\r\n") {
+		t.Error("copies share memory, or Reset left something")
+	}
+	new(RequestHeader).CopyTo(&q2)
+	if q2.String() != "GET / HTTP/1.1\r\n\r\n" || string(q2.TrailerHeader()) != "\r\n" {
+		t.Errorf("copy of the zero value: %q", q2.String())
+	}
+	r := readResponse(t, "HTTP/1.1 404 Gone Fishing\r\nX: y\r\nSet-Cookie: a=b\r\nContent-Length: 3\r\n\r\n")
+	var r2 ResponseHeader
+	r2.defaultServer = []byte("own")
+	r.CopyTo(&r2)
+	if got, want := undated(&r2), "HTTP/1.1 404 Gone Fishing\r\nServer: own\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\nX: y\r\nSet-Cookie: a=b\r\n\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestHeaderShrink(t *testing.T) {
+	var h RequestHeader
+	h.AddTrailer("T")
+	h.Set("T", strings.Repeat("t", 5000))
+	h.Set("X", strings.Repeat("x", 5000))
+	_ = h.Header()
+	h.Reset()
+	h.shrink(1000, 10)
+	if cap(h.text) > 1000 || cap(h.table.Raw()) > 1000 || h.trailer != nil && h.trailer.isLarger(1000) {
+		t.Error("memory above the limit stays")
+	}
+	h.Set("X", "1")
+	if h.String() != "GET / HTTP/1.1\r\nX: 1\r\n\r\n" {
+		t.Errorf("got %q", h.String())
+	}
+}

@@ -1,0 +1,177 @@
+package archtest
+
+import "strings"
+
+// A packageRule says what the non-test files of one package may import beyond
+// the standard library.
+type packageRule struct {
+	// own lists packages of this repository, as folders relative to its root;
+	// "." is the root package. A trailing "/..." admits a whole subtree.
+	own []string
+	// external lists other modules, by path prefix.
+	external []string
+	// pure forbids the standard packages that do or wait for I/O.
+	pure bool
+	// usesUnsafe admits import "unsafe".
+	usesUnsafe bool
+	// anyModule admits every other module: nested modules with a go.mod of
+	// their own.
+	anyModule bool
+}
+
+// rules is everything that check enforces.
+type rules struct {
+	module          string                 // import path of the root package
+	packages        map[string]packageRule // folder or "folder/..." to its rule; the longest match wins
+	impureStandard  []string               // standard packages, with all below them, that pure packages don't import
+	allowedModules  []string               // what the root go.mod may require
+	compressors     []string               // third-party modules that only compressorPackage imports
+	compressorOwner string
+	isolated        []string          // folders that nothing outside of them imports
+	mutableVars     map[string]string // "folder.name", in the root package "name", to the reason why it may change
+	poolFiles       []string          // folders in which every file may hold pools; elsewhere only pools.go and pools_x.go
+	maxFileLines    int
+	maxFuncLines    int
+	vagueNames      []string // words that say nothing as a file's or folder's name
+}
+
+const (
+	xCrypto = "golang.org/x/crypto"
+	xNet    = "golang.org/x/net"
+	xSys    = "golang.org/x/sys"
+	xText   = "golang.org/x/text"
+	zstd    = "github.com/klauspost/compress"
+	brotli  = "github.com/andybalholm/brotli"
+)
+
+// engineOwn is what the engines build on. Never field, h1 or root: an engine
+// moves bytes and does not know what they mean.
+var engineOwn = []string{"internal/engine", "internal/buf", "internal/clock", "internal/timer", "internal/listen", "internal/invariants"}
+
+// repositoryRules is the table of docs/style.md and ARCHITECTURE.md. A package
+// that is not in it fails the test: add it here, with as little as it needs.
+func repositoryRules() rules {
+	return rules{
+		module:          "github.com/sluicehttp/sluice",
+		packages:        packageRules(),
+		impureStandard:  []string{"net", "os", "io", "bufio", "sync", "time", "fmt", "log"},
+		allowedModules:  []string{xCrypto, xNet, xSys, xText, zstd, brotli},
+		compressors:     []string{zstd, brotli},
+		compressorOwner: "internal/compress",
+		isolated:        []string{"bench", "interop"},
+		mutableVars:     mutableVars(),
+		poolFiles:       []string{"internal/buf"},
+		maxFileLines:    800,
+		maxFuncLines:    70,
+		vagueNames:      []string{"util", "utils", "common", "helper", "helpers", "misc"},
+	}
+}
+
+func packageRules() map[string]packageRule {
+	all := map[string]packageRule{
+		// The facade. Process supervision, tests' peers and satellites are not
+		// below it.
+		".": {
+			own: []string{
+				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/ws",
+				"internal/engine", "internal/engine/perconn", "internal/engine/epoll", "internal/engine/uring",
+				"internal/timer", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
+			},
+			external: []string{xNet, xText},
+		},
+
+		// Pure: bytes in, values out.
+		"internal/ascii": {pure: true, usesUnsafe: true},
+		"internal/field": {pure: true, own: []string{"internal/ascii"}},
+		"internal/h1":    {pure: true, own: []string{"internal/ascii", "internal/field"}},
+		"internal/h2":    {pure: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
+		"internal/ws":    {pure: true, own: []string{"internal/ascii"}},
+
+		// The seam and what moves bytes through it.
+		"internal/engine":            {},
+		"internal/engine/perconn":    {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
+		"internal/engine/epoll":      {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
+		"internal/engine/uring":      {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
+		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
+
+		// Parts.
+		"internal/timer":      {own: []string{"internal/clock"}},
+		"internal/clock":      {},
+		"internal/buf":        {own: []string{"internal/invariants"}},
+		"internal/compress":   {own: []string{"internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
+		"internal/listen":     {external: []string{xSys}},
+		"internal/supervise":  {external: []string{xSys}},
+		"internal/invariants": {},
+		"internal/nettest":    {},
+		"internal/archtest":   {},
+
+		// Satellites with a reason to see more than root's exported API.
+		"prefork":    {own: []string{".", "internal/supervise", "internal/listen", "reuseport"}, external: []string{xSys}},
+		"websocket":  {own: []string{".", "internal/ws", "internal/ascii"}},
+		"reuseport":  {own: []string{"internal/listen"}}, // below root, not above it
+		"tcplisten":  {own: []string{"internal/listen"}},
+		"stackless":  {own: []string{"internal/compress"}},
+		"shared":     {own: []string{"."}, external: []string{xSys}},
+		"shared/...": {own: []string{"."}, external: []string{xSys}},
+
+		// Modules of their own: the root's public packages, and what they like.
+		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "bench/..."}},
+		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "interop/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "prefork", "reuseport", "websocket", "cmd/sluice/..."}},
+		"examples":        {own: []string{"."}},
+		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "websocket"}},
+		"fasthttputil":    {},
+		"expvarhandler":   {own: []string{"."}},
+		"pprofhandler":    {own: []string{"."}},
+		"fasthttpproxy":   {own: []string{"."}, external: []string{xNet}},
+		"fasthttpadaptor": {own: []string{"."}},
+	}
+	for _, nested := range []string{"bench", "interop", "cmd/sluice"} {
+		all[nested+"/..."] = all[nested]
+	}
+	return all
+}
+
+// mutableVars is the allow-list of package-level variables that are neither
+// sentinel errors, nor pools, nor tables. Each entry gives its reason; an entry
+// whose variable is gone fails the test.
+func mutableVars() map[string]string {
+	return map[string]string{
+		"CookieExpireDelete":        "a time cannot be a constant; exported as fasthttp's variable of that name",
+		"CookieExpireUnlimited":     "a time cannot be a constant; exported as fasthttp's variable of that name",
+		"NetHttpFormValueFunc":      "a function cannot be a constant; exported as fasthttp's variable of that name",
+		"bodyPoolLimits":            "SetBodySizePoolLimit is a setting of the process in fasthttp's API",
+		"internal/clock.base":       "the process's origin of monotonic time; set once, when the package is loaded",
+		"internal/clock.current":    "the text of the current second, shared by all servers so that it is made once",
+		"internal/h1.DefaultLimits": "a struct cannot be a constant; passed by value",
+	}
+}
+
+// ruleFor returns the rule of the package in dir: its own, or the one of the
+// closest subtree above it.
+func (r *rules) ruleFor(dir string) (packageRule, bool) {
+	if rule, ok := r.packages[dir]; ok {
+		return rule, true
+	}
+	for parent := dir; strings.Contains(parent, "/"); {
+		parent = parent[:strings.LastIndexByte(parent, '/')]
+		if rule, ok := r.packages[parent+"/..."]; ok {
+			return rule, true
+		}
+	}
+	return packageRule{}, false
+}
+
+// ownDir tells whether importPath is a package of this repository, and in which
+// folder.
+func (r *rules) ownDir(importPath string) (dir string, own bool) {
+	if importPath == r.module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, r.module+"/")
+}
+
+// within tells whether path is root or below it.
+func within(path, root string) bool {
+	return path == root || strings.HasPrefix(path, root+"/")
+}

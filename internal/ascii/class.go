@@ -1,0 +1,93 @@
+// Package ascii classifies, folds and converts the bytes that HTTP's syntax is
+// made of. It is a leaf: bytes in, values out.
+package ascii
+
+// A Class is a set of byte values; classes are bits of the table's entries.
+type Class uint8
+
+const (
+	// Token: RFC 9110 section 5.6.2, tchar.
+	Token Class = 1 << iota
+	// Value: allowed within a field value: HTAB, SP, VCHAR, obs-text (RFC 9110
+	// section 5.5).
+	Value
+	// Target: accepted in a request-target: unreserved, sub-delims, gen-delims
+	// but "#", and "%" (RFC 3986), and of what that leaves out the six that
+	// browsers send as they are: | ^ ` { } and backslash.
+	Target
+	// HostChar: allowed in a reg-name (RFC 3986 section 3.2.2), "%" included.
+	HostChar
+	// Hex: HEXDIG of either case.
+	Hex
+	// Digit: DIGIT.
+	Digit
+	// CookieOctet: RFC 6265 section 4.1.1.
+	CookieOctet
+	// Quoted: allowed unescaped within a quoted-string (RFC 9110 section
+	// 5.6.4): HTAB, SP, VCHAR but DQUOTE and backslash, obs-text.
+	Quoted
+)
+
+// Is tells whether c is in any of the classes of set.
+func Is(c byte, set Class) bool { return classes[c]&set != 0 }
+
+// All tells whether every byte of s is in set. An empty s is in every set.
+func All(s []byte, set Class) bool {
+	for _, c := range s {
+		if classes[c]&set == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// AllString is All for a string.
+func AllString(s string, set Class) bool {
+	for i := 0; i < len(s); i++ {
+		if classes[s[i]]&set == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Lower returns c with A-Z folded to a-z.
+func Lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+// Upper returns c with a-z folded to A-Z.
+func Upper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		return c &^ 0x20
+	}
+	return c
+}
+
+// EqualFold tells whether a and b are equal but for the case of ASCII letters.
+func EqualFold[A, B []byte | string](a A, b B) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := 0; i < len(a); i++ {
+		if a[i] != b[i] && Lower(a[i]) != Lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// TrimOWS returns s without leading and trailing SP and HTAB (RFC 9110 section
+// 5.6.3).
+func TrimOWS(s []byte) []byte {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}

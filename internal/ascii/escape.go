@@ -1,0 +1,105 @@
+package ascii
+
+const upperHex = "0123456789ABCDEF"
+
+// appendPercent appends c percent-encoded (RFC 3986 section 2.1).
+func appendPercent(dst []byte, c byte) []byte {
+	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
+}
+
+// appendEscaped appends s with every byte that is not in keep percent-encoded.
+// Runs of kept bytes are copied at once.
+func appendEscaped(dst, s []byte, keep escapeSet) []byte {
+	from := 0
+	for i, c := range s {
+		if escapes[c]&keep != 0 {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		dst = appendPercent(dst, c)
+		from = i + 1
+	}
+	return append(dst, s[from:]...)
+}
+
+// AppendArg appends s as a key or value of application/x-www-form-urlencoded:
+// letters, digits and "-._~" as they are, a space as "+", the rest
+// percent-encoded.
+func AppendArg(dst, s []byte) []byte {
+	from := 0
+	for i, c := range s {
+		if escapes[c]&keepArg != 0 {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		if c == ' ' {
+			dst = append(dst, '+')
+		} else {
+			dst = appendPercent(dst, c)
+		}
+		from = i + 1
+	}
+	return append(dst, s[from:]...)
+}
+
+// AppendPath appends the decoded path s for use in a URI: "/" and the pchar of
+// RFC 3986 section 3.3 but "!'()*" as they are, the rest percent-encoded.
+func AppendPath(dst, s []byte) []byte { return appendEscaped(dst, s, keepPath) }
+
+// AppendTarget appends s, which may be escaped already, with every byte that
+// may not stand in a request-target (class Target) percent-encoded.
+func AppendTarget(dst, s []byte) []byte { return appendEscaped(dst, s, keepTarget) }
+
+// AppendFragment is AppendTarget for what follows the "#" of a URI; further
+// "#" stay as they are.
+func AppendFragment(dst, s []byte) []byte { return appendEscaped(dst, s, keepTarget|keepHash) }
+
+// AppendHost appends s with every byte that may stand in no host, port
+// included, percent-encoded. Bytes above 0x7F stay: they are how an
+// internationalized name is passed on to the resolver.
+func AppendHost(dst, s []byte) []byte { return appendEscaped(dst, s, keepHost) }
+
+// AppendScheme appends s with every byte that may not stand in a scheme (RFC
+// 3986 section 3.1) percent-encoded.
+func AppendScheme(dst, s []byte) []byte { return appendEscaped(dst, s, keepScheme) }
+
+// AppendUnescaped appends s with its percent-encodings decoded. A "%" without
+// two hex digits after it stays. dst may be s[:0].
+func AppendUnescaped(dst, s []byte) []byte { return appendDecoded(dst, s, false) }
+
+// AppendUnescapedArg is AppendUnescaped with each "+" decoded to a space: the
+// inverse of AppendArg. dst may be s[:0].
+func AppendUnescapedArg(dst, s []byte) []byte { return appendDecoded(dst, s, true) }
+
+// appendDecoded never writes past the byte that it reads, so that dst may be
+// s[:0].
+func appendDecoded(dst, s []byte, plusIsSpace bool) []byte {
+	plain := 0
+	for plain < len(s) && s[plain] != '%' && (s[plain] != '+' || !plusIsSpace) {
+		plain++
+	}
+	dst = append(dst, s[:plain]...)
+	for i := plain; i < len(s); i++ {
+		c := s[i]
+		if c == '+' && plusIsSpace {
+			c = ' '
+		} else if c == '%' {
+			if decoded, ok := percentAt(s, i); ok {
+				c = decoded
+				i += 2
+			}
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// percentAt decodes the percent-encoding that begins at s[i].
+func percentAt(s []byte, i int) (c byte, ok bool) {
+	if i+2 >= len(s) {
+		return 0, false
+	}
+	high, okHigh := Unhex(s[i+1])
+	low, okLow := Unhex(s[i+2])
+	return high<<4 | low, okHigh && okLow
+}

@@ -1,0 +1,94 @@
+package ascii
+
+// AppendLower appends s with A-Z folded to a-z.
+func AppendLower[S []byte | string](dst []byte, s S) []byte {
+	at := len(dst)
+	dst = append(dst, s...)
+	for i := at; i < len(dst); i++ {
+		dst[i] = Lower(dst[i])
+	}
+	return dst
+}
+
+// HasCTL tells whether s contains a control character: 0x00-0x1F or DEL
+// (RFC 5234 appendix B.1).
+func HasCTL[S []byte | string](s S) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] == 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendFieldText appends s with every control character but HTAB replaced by
+// a space, so that it cannot end the field it is put in (RFC 9110 section 5.5
+// names this replacement as the safe one).
+func AppendFieldText[S []byte | string](dst []byte, s S) []byte {
+	at := len(dst)
+	dst = append(dst, s...)
+	for i := at; i < len(dst); i++ {
+		if !Is(dst[i], Value) {
+			dst[i] = ' '
+		}
+	}
+	return dst
+}
+
+// AppendHTMLEscape appends s with the five characters that mean something in
+// HTML text and attribute values replaced by character references.
+func AppendHTMLEscape[S []byte | string](dst []byte, s S) []byte {
+	from := 0
+	for i := 0; i < len(s); i++ {
+		reference := htmlReference(s[i])
+		if reference == "" {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		dst = append(dst, reference...)
+		from = i + 1
+	}
+	return append(dst, s[from:]...)
+}
+
+// htmlReference returns the character reference for c, "" if it needs none.
+func htmlReference(c byte) string {
+	switch c {
+	case '&':
+		return "&amp;"
+	case '<':
+		return "&lt;"
+	case '>':
+		return "&gt;"
+	case '"':
+		return "&#34;"
+	case '\'':
+		return "&#39;"
+	}
+	return ""
+}
+
+// AppendCanonicalKey appends the field name key with the first letter and each
+// letter after a "-" in upper case, the others in lower case. A key that is no
+// token (RFC 9110 section 5.1) keeps its letters; its control characters become
+// spaces.
+func AppendCanonicalKey[S []byte | string](dst []byte, key S) []byte {
+	for i := 0; i < len(key); i++ {
+		if !Is(key[i], Token) {
+			return AppendFieldText(dst, key)
+		}
+	}
+	at := len(dst)
+	dst = append(dst, key...)
+	upper := true
+	for i := at; i < len(dst); i++ {
+		c := dst[i]
+		if upper {
+			dst[i] = Upper(c)
+		} else {
+			dst[i] = Lower(c)
+		}
+		upper = c == '-'
+	}
+	return dst
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package buf
+
+const raceEnabled = true

@@ -1,0 +1,58 @@
+package clock
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTimeFollowsNanos(t *testing.T) {
+	now := Nanos()
+	want := time.Now()
+	if d := Time(now).Sub(want); d > time.Second || d < -time.Second {
+		t.Fatalf("Time(now) is %v away from time.Now", d)
+	}
+	if a, b := Time(now), Time(now+1500); b.Sub(a) != 1500 {
+		t.Fatalf("Time does not move with nanos: %v", b.Sub(a))
+	}
+	if d := Deadline(now + int64(time.Hour)).Sub(want); d < 59*time.Minute || d > 61*time.Minute {
+		t.Fatalf("Deadline is %v away, want 1h", d)
+	}
+}
+
+func TestAppendDate(t *testing.T) {
+	now := Nanos()
+	got := string(AppendDate(nil, now))
+	parsed, err := time.Parse(dateLayout, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(parsed); d < -time.Second || d > 3*time.Second {
+		t.Fatalf("date %q is %v old", got, d)
+	}
+	later := string(AppendDate(nil, now+int64(2*time.Second)))
+	if _, err := time.Parse(dateLayout, later); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoAllocationWithinASecond(t *testing.T) {
+	buf := make([]byte, 0, 64)
+	AppendDate(buf, Nanos())
+	n := testing.AllocsPerRun(1000, func() { buf = AppendDate(buf[:0], Nanos()) })
+	if n > 0.1 {
+		t.Fatalf("%v allocations per call", n)
+	}
+}
+
+func BenchmarkNanos(b *testing.B) {
+	for b.Loop() {
+		Nanos()
+	}
+}
+
+func BenchmarkAppendDate(b *testing.B) {
+	buf := make([]byte, 0, 64)
+	for b.Loop() {
+		buf = AppendDate(buf[:0], Nanos())
+	}
+}

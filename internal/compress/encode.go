@@ -1,0 +1,145 @@
+package compress
+
+import (
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// encoder is what the writers of all four codings have in common.
+type encoder interface {
+	io.WriteCloser
+	Flush() error
+	Reset(w io.Writer)
+}
+
+// A Writer encodes what is written to it. Close must be called; it ends the
+// encoded data, and the Writer must not be used afterwards. Not for concurrent
+// use.
+type Writer struct {
+	encoder encoder
+	out     sink
+	coding  Coding
+	slot    uint8
+}
+
+// sink takes the encoded data: to the writer w, or appended to b.
+type sink struct {
+	w       io.Writer
+	b       []byte
+	written int
+}
+
+// Write implements io.Writer.
+func (s *sink) Write(p []byte) (int, error) {
+	if s.w == nil {
+		s.b = append(s.b, p...)
+		return len(p), nil
+	}
+	n, err := s.w.Write(p)
+	s.written += n
+	return n, err
+}
+
+// NewWriter returns a Writer of coding c that writes to w. A level that c does
+// not have is its default.
+func NewWriter(w io.Writer, c Coding, level int) *Writer {
+	z := acquireWriter(c, level)
+	z.out.w = w
+	z.encoder.Reset(&z.out)
+	return z
+}
+
+// acquireWriter returns a Writer whose encoder must be Reset.
+func acquireWriter(c Coding, level int) *Writer {
+	slot := c.slot(level)
+	if z, ok := encoderPool(c, slot).Get().(*Writer); ok {
+		return z
+	}
+	z := &Writer{coding: c, slot: uint8(slot)}
+	z.encoder = newEncoder(c, slot)
+	return z
+}
+
+// newEncoder panics on an error, which can only mean that slot is wrong.
+func newEncoder(c Coding, slot int) (e encoder) {
+	var err error
+	switch c {
+	case Gzip:
+		e, err = gzip.NewWriterLevel(nil, slot+huffmanOnly)
+	case Deflate:
+		e, err = zlib.NewWriterLevel(nil, slot+huffmanOnly)
+	case Brotli:
+		e = brotli.NewWriterLevel(nil, slot)
+	case Zstd:
+		e, err = newZstdEncoder(slot)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// newZstdEncoder keeps windows below the 8 MiB that every recipient of the
+// content coding has to accept (RFC 9659), and low enough for recipients that
+// limit the body's size.
+func newZstdEncoder(level int) (*zstd.Encoder, error) {
+	window := 1 << 20
+	if level > defaultZstd {
+		window = minZstdWindow
+	}
+	return zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(zstd.EncoderLevel(level)),
+		zstd.WithWindowSize(window),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true),
+		zstd.WithZeroFrames(true),
+	)
+}
+
+// Write encodes p. What is encoded goes out when there is enough of it.
+func (z *Writer) Write(p []byte) (int, error) { return z.encoder.Write(p) }
+
+// Flush writes out everything that was written so far.
+func (z *Writer) Flush() error { return z.encoder.Flush() }
+
+// Close ends the encoded data. It does not close the underlying writer.
+func (z *Writer) Close() error {
+	err := z.encoder.Close()
+	z.release()
+	return err
+}
+
+func (z *Writer) release() {
+	z.out = sink{}
+	encoderPool(z.coding, int(z.slot)).Put(z)
+}
+
+// Append appends src, encoded, to dst. The two must not overlap.
+func Append(dst, src []byte, c Coding, level int) []byte {
+	z := acquireWriter(c, level)
+	defer z.release()
+	if e, ok := z.encoder.(*zstd.Encoder); ok {
+		return e.EncodeAll(src, dst)
+	}
+	z.out.b = dst
+	z.encoder.Reset(&z.out)
+	// A sink without writer returns no errors, so the encoders do not either.
+	_, _ = z.encoder.Write(src)
+	_ = z.encoder.Close()
+	return z.out.b
+}
+
+// Write writes src, encoded, to w and returns how many bytes that were.
+func Write(w io.Writer, src []byte, c Coding, level int) (written int, err error) {
+	z := NewWriter(w, c, level)
+	defer z.release()
+	_, err = z.encoder.Write(src)
+	if closeErr := z.encoder.Close(); err == nil {
+		err = closeErr
+	}
+	return z.out.written, err
+}

@@ -1,0 +1,201 @@
+// Package engine is the seam between the bytes of a connection and the state
+// machine that gives them meaning.
+//
+// An engine moves bytes between sockets and a Protocol; a Protocol owns no
+// descriptor and does no waiting of its own. Root's serverConn implements
+// Protocol (HTTP/1.1); the packages below this one implement Engine.
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+)
+
+// Next is what a Protocol wants after a step.
+type Next uint8
+
+const (
+	// Read: feed more input. Feed returns it only with all of its input used.
+	Read Next = iota
+	// Run: a whole request is there; call Run. The rest of the input stays
+	// with the engine until Run has returned.
+	Run
+	// Close: write what is pending, then close. The engine lingers (half-closes
+	// and discards input for a bounded time) when input is left over, so that
+	// the last answer is not lost to a reset (RFC 9112 section 9.6).
+	Close
+	// CloseLinger: as Close, and linger whether or not input is left: the peer
+	// is known to be still sending.
+	CloseLinger
+	// Abort: close at once without writing what is pending.
+	Abort
+	// Detach: write what is pending, then give the connection and its unread
+	// input to Protocol.Detached, on a goroutine that may block for ever.
+	Detach
+)
+
+// A Protocol is one connection's brain. The engine never calls it
+// concurrently, with the exception that Conn's callbacks name.
+type Protocol interface {
+	// Feed parses input. It consumes used bytes of in and keeps no reference
+	// to in. With next == Read, used == len(in).
+	Feed(in []byte) (used int, next Next)
+	// Run handles the request that Feed completed and appends the answer to
+	// out, which it returns. It may block for as long as it likes, and may use
+	// Conn.Read and Conn.Write meanwhile; Conn.Write callers must hand over the
+	// bytes in out first, to keep the order. Run never panics.
+	Run(out []byte) ([]byte, Next)
+	// Pause says that the engine is about to wait for input: everything that
+	// an idle connection need not hold is given back.
+	Pause()
+	// HalfClosed says that the peer will send no more (FIN) although the
+	// engine had been asked to Read. The bytes to send before closing are
+	// appended to out.
+	HalfClosed(out []byte) []byte
+	// TimedOut says that the deadline of SetReadDeadline passed while waiting
+	// for input. The bytes to send before closing (a 408, or none) are
+	// appended to out; next is Close, CloseLinger or Abort.
+	TimedOut(out []byte) ([]byte, Next)
+	// Detached takes the connection over after Detach. Reads on c return the
+	// unread input first. The engine no longer knows the connection; it closes
+	// nothing. Called without locks on the connection's goroutine.
+	Detached(c net.Conn)
+	// Closed is the last call, made exactly once, after the descriptor was
+	// closed or detached. err is nil for an orderly end.
+	Closed(err error)
+}
+
+// A Starter is a Protocol that wants to be asked before the first input. Engines
+// call Start once, right after Open, where a protocol implements it; Detach and
+// Abort are obeyed at once, Read goes on as usual. Root uses it for protocols
+// negotiated by ALPN, whose server may speak first.
+type Starter interface {
+	Start() Next
+}
+
+// A Conn is what a Protocol may ask of its connection. Implemented by engines,
+// called by root.
+type Conn interface {
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+
+	// NetConn returns the connection as the listener accepted it. Reading from
+	// it while the engine serves it steals input; it is for addresses, TLS
+	// state and identity (Server.ConnState).
+	NetConn() net.Conn
+
+	// Blocking returns a net.Conn over the same socket for the time of a Run:
+	// reads return the engine's unread input first, writes go straight to the
+	// socket. Close on it makes the engine close the connection after Run.
+	Blocking() net.Conn
+
+	// Read reads input during Run: first what the engine holds, then from the
+	// socket, waiting for it. It honours SetReadDeadline and returns
+	// os.ErrDeadlineExceeded when that passes, io.EOF after the peer's FIN.
+	Read(p []byte) (int, error)
+	// Fill waits until Buffered returns more than it does now, during Run. It
+	// honours SetReadDeadline as Read does, and returns io.EOF after the
+	// peer's FIN. Engines may refuse to hold more than ReadBufferSize bytes
+	// (io.ErrShortBuffer): Discard before you Fill.
+	Fill() error
+	// Buffered returns the input that the engine holds and Read would return
+	// without touching the socket. Valid until the next Read, Discard or the
+	// end of Run.
+	Buffered() []byte
+	// Discard consumes n bytes of Buffered.
+	Discard(n int)
+
+	// Write writes all of p during Run, waiting for the peer where it must.
+	// It honours SetWriteTimeout.
+	Write(p []byte) (int, error)
+	// WriteBuffers writes all of v in one go (writev on plain sockets). It
+	// consumes v as net.Buffers does.
+	WriteBuffers(v *net.Buffers) (int64, error)
+
+	// SetReadDeadline sets until when the engine waits for input: now+timeout,
+	// in Nanos; timeout 0 means for ever. Engines may arm lazily, and never
+	// report early. Cheap enough to call for every request.
+	SetReadDeadline(now int64, timeout time.Duration)
+	// SetWriteTimeout bounds every blocked write, counted from when it blocks
+	// (0: for ever).
+	SetWriteTimeout(timeout time.Duration)
+
+	// OnPeerGone arranges that f is called, once, on any goroutine, when the
+	// peer closes or resets the connection while Run is going on. The
+	// arrangement ends with stop or with Run, whichever comes first; f is not
+	// running any more when Run's caller gets control back.
+	OnPeerGone(f func()) (stop func())
+}
+
+// An Acceptor gives each new connection its protocol. Root's Server implements
+// it; engines call it.
+type Acceptor interface {
+	// Open is called once per accepted connection, after the TLS handshake
+	// where there is one, on the goroutine that will serve it. A nil Protocol
+	// refuses the connection: refusal is written as far as it goes without
+	// waiting, and the connection closed.
+	Open(c Conn) (p Protocol, refusal []byte)
+	// Admit is called before anything is spent on a connection (before the TLS
+	// handshake). false refuses it; refusal is written in plain text if the
+	// connection is not TLS. Every admitted connection is Released once, after
+	// Protocol.Closed or where Open refused it.
+	Admit(c net.Conn) (ok bool, refusal []byte)
+	Release(c net.Conn)
+	// AcceptError reports a failed Accept that is worth a retry.
+	AcceptError(err error)
+}
+
+// Options configure an engine; all fields may be zero.
+type Options struct {
+	ReadBufferSize    int           // input buffer, bytes; 0: 16 KiB
+	FlushSize         int           // pending output that is written before more requests are run; 0: 32 KiB
+	HandshakeTimeout  time.Duration // TLS; 0: none
+	LingerTimeout     time.Duration // bound of a lingering close; 0: 1 s
+	KeepAlivePeriod   time.Duration // TCP keep-alive probes; 0: the system's default, < 0: off
+	MaxWorkers        int           // goroutines (or stacks) that run handlers; 0: no limit
+	MaxIdleWorkerTime time.Duration // how long an idle worker is kept; 0: 10 s
+}
+
+// Stats is a snapshot of an engine's gauges.
+type Stats struct {
+	Open   int // connections the engine knows
+	Active int // of those, with a request in Feed or Run
+}
+
+// An Engine serves connections.
+type Engine interface {
+	// Name is what users select the engine by ("perconn", "epoll").
+	Name() string
+	// Serve accepts from ln until ln fails for good or Shutdown is called;
+	// then it returns ln's error, or nil after Shutdown. It does not close ln
+	// before that. Several Serves may run at once.
+	Serve(ln net.Listener, a Acceptor) error
+	// ServeConn serves one connection and returns when it is closed or
+	// detached. leftover is input that was read before (live hand-over); it is
+	// fed first. The error is what Protocol.Closed got.
+	ServeConn(c net.Conn, leftover []byte, a Acceptor) error
+	// CloseOnNextResponse makes every connection's CloseRequested true; a
+	// Protocol that sees it answers its request in hand with "close". Idle
+	// connections are not touched.
+	CloseOnNextResponse()
+	// CloseRequested tells whether CloseOnNextResponse or Shutdown was called.
+	CloseRequested() bool
+	// Range calls f for every connection until f returns false.
+	Range(f func(Conn) bool)
+	// DetachIdle interrupts the wait of every connection that is between
+	// requests and gives it, with input that was read and not yet used, to
+	// take; live hand-over to a successor process is built on it. It returns
+	// the number of connections given away.
+	DetachIdle(take func(c net.Conn, leftover []byte)) int
+	// Shutdown closes the listeners' accept loops and the idle connections at
+	// once, waits for the others to finish their requests and closes whatever
+	// is left when ctx ends; it then returns ctx's error.
+	Shutdown(ctx context.Context) error
+	Stats() Stats
+}
+
+// ErrShutdown is returned by Serve and ServeConn of an engine that was shut
+// down before.
+var ErrShutdown = errors.New("sluice: engine is shut down")

@@ -1,0 +1,306 @@
+package enginetest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+func closeScenarios() []scenario {
+	return []scenario{
+		{"close", testClose, 0},
+		{"close with input left", testCloseWithInput, buffered},
+		{"linger", testLinger, halfClose | buffered},
+		{"linger is bounded", testLingerBounded, halfClose | buffered},
+		{"abort", testAbort, 0},
+		{"peer closes", testPeerCloses, 0},
+		{"half-close with answers pending", testHalfClose, halfClose},
+		{"FIN with data", testFINWithData, halfClose},
+		{"half-close within a frame", testHalfCloseWithin, halfClose},
+		{"reset", testReset, buffered},
+		{"peer closes while it is written to", testPeerClosesWhileWriting, 0},
+	}
+}
+
+func testClose(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	sent := p.sendLater(frames("echo x", "close"))
+	p.expect(t, "x", "closing")
+	p.expectEnd(t)
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+	if err := s.closeErrors()[0]; err != nil {
+		t.Errorf("Closed(%v) after an orderly end", err)
+	}
+}
+
+// testCloseWithInput closes while input is unread, both in the engine's hands
+// and in the socket: the answer must not be lost to a reset.
+func testCloseWithInput(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	for _, extra := range []int{1, 3000, 1 << 20} {
+		p := s.connect(t)
+		sent := p.sendLater(append(frames("echo x", "close"), pattern(extra)...))
+		<-sent // all of it, or as much as a linger takes
+		p.expect(t, "x", "closing")
+		p.expectEnd(t)
+		_ = p.Close()
+	}
+}
+
+func testLinger(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.ask(t, "linger", "lingering")
+	p.expectEnd(t) // half-closed: the server still reads
+	if stats := s.engine.Stats(); stats.Open != 1 {
+		t.Errorf("Stats while lingering: %+v", stats)
+	}
+	if f.network.offers&handshakes == 0 {
+		p.send(t, pattern(1<<20))
+	}
+	p.closeWrite(t)
+	_ = p.Close()
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+}
+
+func testLingerBounded(t *testing.T, f *fixture) {
+	o := options()
+	o.LingerTimeout = 30 * time.Millisecond
+	s := f.start(t, newAcceptor(), o)
+	p := s.connect(t)
+	p.ask(t, "linger", "lingering")
+	p.expectEnd(t)
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+}
+
+func testAbort(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, frames("abort"))
+	p.expectGone(t)
+}
+
+func testPeerCloses(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.ask(t, "echo x", "x")
+	_ = p.Close()
+	s.connect(t).Close()
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 2 })
+	for _, err := range s.closeErrors() {
+		if err != nil {
+			t.Errorf("Closed(%v) after an orderly end", err)
+		}
+	}
+}
+
+func testHalfClose(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, frames("echo x", "big 2000000", "wait here", "echo y"))
+	p.closeWrite(t)
+	p.expect(t, "x", string(pattern(2_000_000)))
+	<-s.gate("here").entered
+	s.gate("here").release()
+	p.expect(t, "waited", "y")
+	p.expectEnd(t)
+}
+
+// testFINWithData sends a FIN so close behind the data that both are there when
+// the engine is told. One that forgets the FIN leaves the connection open.
+func testFINWithData(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	rounds := 100
+	if f.network.offers&handshakes != 0 {
+		rounds = 20
+	}
+	for range rounds {
+		p := s.connect(t)
+		p.ask(t, "echo x", "x") // from here on the engine waits
+		p.send(t, frames("echo y"))
+		p.closeWrite(t)
+		p.expect(t, "y")
+		p.expectEnd(t)
+		_ = p.Close()
+	}
+	// And with certainty: the session holds the engine up until the FIN is there.
+	p := s.connect(t)
+	p.send(t, frames("wait here"))
+	<-s.gate("here").entered
+	p.send(t, frames("echo y"))
+	p.closeWrite(t)
+	s.gate("here").release()
+	p.expect(t, "waited", "y")
+	p.expectEnd(t)
+}
+
+func testHalfCloseWithin(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, append(frames("echo x"), frames("echo y")[:4]...))
+	p.closeWrite(t)
+	p.expect(t, "x", "truncated")
+	p.expectEnd(t)
+}
+
+func testReset(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	c, err := s.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	under := c
+	if wrapper, ok := c.(interface{ NetConn() net.Conn }); ok {
+		under = wrapper.NetConn()
+	}
+	_, _ = c.Write(frames("echo x")[:3])
+	eventually(t, "input was taken", func() bool { return s.fed.Load() == 3 })
+	if tc, ok := under.(*net.TCPConn); ok {
+		_ = tc.SetLinger(0)
+	}
+	_ = under.Close()
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+	if _, ok := under.(*net.TCPConn); ok && s.closeErrors()[0] == nil {
+		t.Error("Closed(nil) after a reset")
+	}
+}
+
+func testPeerClosesWhileWriting(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	for _, command := range []string{"big 20000000", "write 200 100000", "gather 200 100000"} {
+		p := s.connect(t)
+		p.sendLater(frames(command))
+		if _, err := io.ReadFull(p.in, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Close()
+	}
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 3 })
+}
+
+func deadlineScenarios() []scenario {
+	return []scenario{
+		{"idle deadline", testIdleDeadline, deadlines},
+		{"deadline within a frame", testHeadDeadline, deadlines},
+		{"deadline is not early", testDeadlineNotEarly, deadlines},
+		{"deadline that moves", testDeadlineMoves, deadlines},
+		{"write timeout", testWriteTimeout, deadlines},
+		{"read deadline in Run", testReadDeadline, deadlines},
+		{"handshake timeout", testHandshakeTimeout, handshakes},
+	}
+}
+
+func testIdleDeadline(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.idle = 50 * time.Millisecond
+	s := f.start(t, a, options())
+	fresh, used := s.connect(t), s.connect(t)
+	used.ask(t, "echo x", "x")
+	for _, p := range []*peer{fresh, used} {
+		p.expect(t, "timeout")
+		p.expectEnd(t)
+	}
+	if n := s.timeouts.Load(); n != 2 {
+		t.Errorf("TimedOut called %d times, want 2", n)
+	}
+}
+
+func testHeadDeadline(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.head, a.idle = 50*time.Millisecond, time.Hour
+	s := f.start(t, a, options())
+	p := s.connect(t)
+	p.send(t, append(frames("echo x"), frames("echo y")[:4]...))
+	p.expect(t, "x", "timeout")
+	p.expectEnd(t)
+}
+
+// testDeadlineNotEarly makes deadlines much longer than the ones that are set
+// already, which lazy engines have to notice.
+func testDeadlineNotEarly(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.head, a.idle = 20*time.Millisecond, 300*time.Millisecond
+	s := f.start(t, a, options())
+	p := s.connect(t)
+	p.send(t, frames("echo x")[:4])
+	eventually(t, "input was taken", func() bool { return s.fed.Load() == 4 })
+	p.send(t, frames("echo x")[4:])
+	p.expect(t, "x")
+	began := time.Now()
+	p.expect(t, "timeout")
+	if waited := time.Since(began); waited < a.idle-50*time.Millisecond {
+		t.Errorf("an idle deadline of %v passed after %v", a.idle, waited)
+	}
+}
+
+// testDeadlineMoves keeps a connection busy for several times its deadline.
+func testDeadlineMoves(t *testing.T, f *fixture) {
+	t.Parallel()
+	a := newAcceptor()
+	a.idle = 400 * time.Millisecond
+	s := f.start(t, a, options())
+	p := s.connect(t)
+	for end := time.Now().Add(3 * a.idle); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		p.ask(t, "echo x", "x")
+	}
+	p.expect(t, "timeout")
+	p.expectEnd(t)
+}
+
+func testWriteTimeout(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.write = 50 * time.Millisecond
+	s := f.start(t, a, options())
+	for _, command := range []string{"big 50000000", "write 500 100000", "gather 500 100000"} {
+		p := s.connect(t)
+		p.ask(t, "echo x", "x")
+		before := s.closed.Load()
+		p.sendLater(frames(command))
+		eventually(t, "Closed", func() bool { return s.closed.Load() == before+1 })
+		_ = p.Close()
+	}
+	if err := s.closeErrors()[0]; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Closed(%v), want os.ErrDeadlineExceeded", err)
+	}
+}
+
+func testReadDeadline(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.idle = time.Hour
+	s := f.start(t, a, options())
+	p := s.connect(t)
+	p.ask(t, "readtimeout 30", "deadline")
+	p.ask(t, "echo x", "x")
+	p.ask(t, "readtimeout 30", "deadline")
+	p.ask(t, "blocking timeout", "deadline")
+	p.ask(t, "blocking interrupt", "deadline")
+	p.ask(t, "readtimeout 30", "deadline")
+	p.ask(t, "echo x", "x")
+}
+
+func testHandshakeTimeout(t *testing.T, f *fixture) {
+	o := options()
+	o.HandshakeTimeout = 30 * time.Millisecond
+	s := f.start(t, newAcceptor(), o)
+	c, err := net.Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the handshake was not given up")
+	}
+	eventually(t, "Release", func() bool { return s.released.Load() == 1 })
+	s.connect(t).ask(t, "echo x", "x")
+	eventually(t, "one is left", func() bool { return s.engine.Stats() == engine.Stats{Open: 1} })
+}

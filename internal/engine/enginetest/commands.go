@@ -1,0 +1,251 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// execute runs the command in s.payload.
+//
+// long: a table of commands
+func (s *session) execute(out []byte) ([]byte, engine.Next) {
+	if limit := maxPending(s.acceptor); len(out) >= limit {
+		s.acceptor.violate("Run called with %d bytes pending", len(out))
+	}
+	name, rest, _ := strings.Cut(string(s.payload), " ")
+	args := strings.Fields(rest)
+	switch name {
+	case "echo":
+		return appendFrame(out, rest), engine.Read
+	case "again": // one more Run without Feed
+		s.payload = []byte("echo " + rest)
+		return appendFrame(out, "first"), engine.Run
+	case "big":
+		return appendFrame(out, string(pattern(number(args, 0)))), engine.Read
+	case "wait":
+		s.acceptor.gate(args[0]).pass()
+		return appendFrame(out, "waited"), engine.Read
+	case "read":
+		return s.readBody(out, number(args, 0))
+	case "fill":
+		return s.fillBody(out, number(args, 0))
+	case "write":
+		return s.writeChunks(out, number(args, 0), number(args, 1))
+	case "gather":
+		return s.gather(out, number(args, 0), number(args, 1))
+	case "readtimeout":
+		return s.readTimeout(out, time.Duration(number(args, 0))*time.Millisecond)
+	case "blocking":
+		return s.blocking(out, args)
+	case "gone":
+		return s.peerGone(out, args)
+	case "close":
+		return appendFrame(out, "closing"), engine.Close
+	case "linger":
+		return appendFrame(out, "lingering"), engine.CloseLinger
+	case "abort":
+		return appendFrame(out, "never seen"), engine.Abort
+	case "detach":
+		return appendFrame(out, "detaching"), engine.Detach
+	case "goexit":
+		runtime.Goexit()
+	case "lock":
+		runtime.LockOSThread()
+		runtime.LockOSThread()
+		return appendFrame(out, "locked"), engine.Read
+	}
+	s.acceptor.violate("unknown command %q", s.payload)
+	return out, engine.Abort
+}
+
+// flushSize is the FlushSize that every server of the suite uses.
+const flushSize = 8 << 10
+
+// maxPending is how much output may be pending when Run is called.
+func maxPending(*acceptor) int { return flushSize }
+
+func number(args []string, i int) int {
+	n, err := strconv.Atoi(args[i])
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func digest(p []byte) string {
+	return fmt.Sprintf("%d %08x", len(p), crc32.ChecksumIEEE(p))
+}
+
+// readBody reads n bytes that follow the frame with Conn.Read.
+func (s *session) readBody(out []byte, n int) ([]byte, engine.Next) {
+	body := make([]byte, 0, n)
+	part := make([]byte, 333)
+	for len(body) < n {
+		m, err := s.conn.Read(part[:min(len(part), n-len(body))])
+		body = append(body, part[:m]...)
+		if err != nil {
+			return appendFrame(out, fmt.Sprintf("read %d: %s", len(body), describe(err))), engine.Close
+		}
+		if m == 0 {
+			s.acceptor.violate("Read returned 0, nil")
+			return out, engine.Abort
+		}
+	}
+	return appendFrame(out, digest(body)), engine.Read
+}
+
+// fillBody does the same with Fill, Buffered and Discard.
+func (s *session) fillBody(out []byte, n int) ([]byte, engine.Next) {
+	var body []byte
+	for len(body) < n {
+		held := s.conn.Buffered()
+		if len(held) >= min(n-len(body), 5) {
+			take := min(len(held), n-len(body))
+			body = append(body, held[:take]...)
+			s.conn.Discard(take)
+			continue
+		}
+		before := append([]byte(nil), held...)
+		if err := s.conn.Fill(); err != nil {
+			return appendFrame(out, fmt.Sprintf("read %d: %s", len(body)+len(before), describe(err))), engine.Close
+		}
+		if after := s.conn.Buffered(); len(after) <= len(before) || string(after[:len(before)]) != string(before) {
+			s.acceptor.violate("Fill turned %q into %q", before, after)
+			return out, engine.Abort
+		}
+	}
+	return appendFrame(out, digest(body)), engine.Read
+}
+
+// describe names the errors that Conn.Read promises.
+func describe(err error) string {
+	switch {
+	case err == io.EOF:
+		return "EOF"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "deadline"
+	}
+	return "error"
+}
+
+// writeChunks answers by Conn.Write.
+func (s *session) writeChunks(out []byte, count, size int) ([]byte, engine.Next) {
+	body := pattern(count * size)
+	out = append(out, strconv.Itoa(len(body))+":"...)
+	if _, err := s.conn.Write(out); err != nil {
+		return out[:0], engine.Abort
+	}
+	for ; len(body) > 0; body = body[size:] {
+		if n, err := s.conn.Write(body[:size]); err != nil {
+			return out[:0], engine.Abort
+		} else if n != size {
+			s.acceptor.violate("Write wrote %d of %d bytes, and no error", n, size)
+		}
+	}
+	return out[:0], engine.Read
+}
+
+// gather answers by Conn.WriteBuffers.
+func (s *session) gather(out []byte, count, size int) ([]byte, engine.Next) {
+	body := pattern(count * size)
+	head := append(out, strconv.Itoa(len(body))+":"...)
+	v := net.Buffers{head, nil}
+	for i := range count {
+		v = append(v, body[i*size:(i+1)*size])
+	}
+	v = append(v, []byte{})
+	n, err := s.conn.WriteBuffers(&v)
+	if err != nil {
+		return out[:0], engine.Abort
+	}
+	if n != int64(len(head)+len(body)) || len(v) != 0 {
+		s.acceptor.violate("WriteBuffers wrote %d of %d bytes and left %d buffers", n, len(head)+len(body), len(v))
+	}
+	return out[:0], engine.Read
+}
+
+// readTimeout reads where nothing comes.
+func (s *session) readTimeout(out []byte, timeout time.Duration) ([]byte, engine.Next) {
+	began := clock.Nanos()
+	s.conn.SetReadDeadline(began, timeout)
+	_, err := s.conn.Read(make([]byte, 1))
+	if took := clock.Nanos() - began; took < int64(timeout) {
+		s.acceptor.violate("a read deadline of %v passed after %v", timeout, time.Duration(took))
+	}
+	if err == nil {
+		return appendFrame(out, "got input"), engine.Close
+	}
+	return appendFrame(out, describe(err)), engine.Read
+}
+
+// blocking uses the net.Conn of Conn.Blocking.
+func (s *session) blocking(out []byte, args []string) ([]byte, engine.Next) {
+	c := s.conn.Blocking()
+	switch args[0] {
+	case "echo": // N bytes
+		body := make([]byte, number(args, 1))
+		if _, err := io.ReadFull(c, body); err != nil {
+			return appendFrame(out, describe(err)), engine.Close
+		}
+		if _, err := c.Write(appendFrame(out, string(body))); err != nil {
+			return out[:0], engine.Abort
+		}
+		return out[:0], engine.Read
+	case "timeout":
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		_, err := c.Read(make([]byte, 1))
+		return appendFrame(out, describe(err)), engine.Read
+	case "interrupt":
+		go func() { _ = c.SetReadDeadline(time.Unix(1, 0)) }()
+		_, err := c.Read(make([]byte, 1))
+		return appendFrame(out, describe(err)), engine.Read
+	default: // close
+		_ = c.Close()
+		if _, err := c.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+			s.acceptor.violate("Write after Close: %v", err)
+		}
+		return appendFrame(out, "closed"), engine.Read
+	}
+}
+
+// peerGone uses OnPeerGone.
+func (s *session) peerGone(out []byte, args []string) ([]byte, engine.Next) {
+	fired := make(chan struct{})
+	stop := s.conn.OnPeerGone(func() { close(fired) })
+	happened := func() string {
+		select {
+		case <-fired:
+			return "fired"
+		default:
+			return "quiet"
+		}
+	}
+	switch args[0] {
+	case "await":
+		close(s.acceptor.gate(args[1]).entered)
+		<-fired
+		return out, engine.Close
+	case "gate": // see at the end whether it has fired
+		s.acceptor.gate(args[1]).pass()
+		return appendFrame(out, happened()), engine.Read
+	case "read": // Conn.Read meanwhile
+		out, next := s.readBody(out, number(args, 1))
+		stop()
+		return appendFrame(out, happened()), next
+	default: // stop
+		stop()
+		s.acceptor.gate(args[1]).pass()
+		return appendFrame(out, happened()), engine.Read
+	}
+}

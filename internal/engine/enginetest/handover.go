@@ -1,0 +1,201 @@
+package enginetest
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+func handoverScenarios() []scenario {
+	return []scenario{
+		{"detach", testDetach, 0},
+		{"detach after a background read", testDetachAfterPeerGone, 0},
+		{"start detaches", testStartDetaches, 0},
+		{"detach idle", testDetachIdle, deadlines},
+		{"detach idle without deadlines", testDetachIdleDeaf, 0},
+		{"serve conn", testServeConn, 0},
+	}
+}
+
+// echoUntilEnd answers raw bytes until the peer closes.
+func echoUntilEnd(c net.Conn) {
+	_, _ = io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{c})
+	_ = c.Close()
+}
+
+func testDetach(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.detached = echoUntilEnd
+	s := f.start(t, a, options())
+	for _, extra := range []string{"", "raw bytes"} {
+		p := s.connect(t)
+		sent := p.sendLater(append(frames("echo x", "detach"), extra...))
+		p.expect(t, "x", "detaching")
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		p.exchange(t, extra, "more", "and more")
+		eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
+		if n := s.closed.Load(); n != s.opened.Load()-1 {
+			t.Errorf("Closed was called %d times before Detached returned", n)
+		}
+		_ = p.Close()
+		eventually(t, "Closed", func() bool { return s.closed.Load() == s.opened.Load() })
+	}
+	// A detached connection outlives the engine.
+	p := s.connect(t)
+	p.ask(t, "detach", "detaching")
+	eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
+	s.shutdown(t)
+	p.exchange(t, "", "still there")
+	_ = p.Close()
+}
+
+// exchange expects raw bytes to come back: the first of texts was sent before.
+func (p *peer) exchange(t *testing.T, texts ...string) {
+	t.Helper()
+	for i, text := range texts {
+		if i > 0 {
+			p.send(t, []byte(text))
+		}
+		got := make([]byte, len(text))
+		if _, err := io.ReadFull(p.in, got); err != nil || string(got) != text {
+			t.Fatalf("got %q and %v, want %q", got, err, text)
+		}
+	}
+}
+
+// testDetachAfterPeerGone detaches with input that was read in the background.
+func testDetachAfterPeerGone(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.detached = echoUntilEnd
+	s := f.start(t, a, options())
+	p := s.connect(t)
+	p.send(t, frames("gone gate here"))
+	<-s.gate("here").entered
+	sent := p.sendLater(append(frames("detach"), "raw bytes"...))
+	if f.network.offers&buffered != 0 {
+		<-sent
+	}
+	s.gate("here").release()
+	p.expect(t, "quiet", "detaching")
+	p.exchange(t, "raw bytes", "more")
+	_ = p.Close()
+}
+
+func testStartDetaches(t *testing.T, f *fixture) {
+	next := engine.Detach
+	a := newAcceptor()
+	a.start = &next
+	a.detached = func(c net.Conn) {
+		_, _ = io.WriteString(c, "welcome")
+		echoUntilEnd(c)
+	}
+	s := f.start(t, a, options())
+	p := s.connect(t)
+	p.exchange(t, "welcome", "hello")
+	_ = p.Close()
+}
+
+func testDetachIdle(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	successor := f.start(t, newAcceptor(), options())
+	idle, fresh, partial, busy := s.connect(t), s.connect(t), s.connect(t), s.connect(t)
+	idle.ask(t, "echo x", "x")
+	partial.send(t, frames("echo x")[:3])
+	busy.send(t, frames("wait here"))
+	<-s.gate("here").entered
+	eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 4, Active: 2} })
+	served := make(chan error, 2)
+	count := s.engine.DetachIdle(func(c net.Conn, leftover []byte) {
+		go func() { served <- successor.engine.ServeConn(c, leftover, successor.acceptor) }()
+	})
+	if count != 2 {
+		t.Fatalf("DetachIdle gave %d connections away, want 2", count)
+	}
+	if stats := s.engine.Stats(); stats.Open != 2 {
+		t.Errorf("Stats after DetachIdle: %+v", stats)
+	}
+	idle.ask(t, "echo y", "y")
+	fresh.ask(t, "echo z", "z")
+	partial.send(t, frames("echo x")[3:])
+	partial.expect(t, "x")
+	s.gate("here").release()
+	busy.expect(t, "waited")
+	if n := successor.runs.Load(); n != 2 {
+		t.Errorf("the successor ran %d requests, want 2", n)
+	}
+	_ = idle.Close()
+	_ = fresh.Close()
+	for range 2 {
+		if err := <-served; err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	}
+	for _, err := range s.closeErrors() {
+		if err != nil {
+			t.Errorf("Closed(%v) of a connection given away", err)
+		}
+	}
+}
+
+// testDetachIdleDeaf has connections that may not be interruptible: they may
+// stay, but must not be harmed, and DetachIdle must return.
+func testDetachIdleDeaf(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	successor := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.ask(t, "echo x", "x")
+	eventually(t, "idle", func() bool { return s.engine.Stats().Active == 0 })
+	served := make(chan error, 1)
+	count := s.engine.DetachIdle(func(c net.Conn, leftover []byte) {
+		go func() { served <- successor.engine.ServeConn(c, leftover, successor.acceptor) }()
+	})
+	p.ask(t, "echo y", "y")
+	_ = p.Close()
+	if count == 1 {
+		if err := <-served; err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	}
+}
+
+func testServeConn(t *testing.T, f *fixture) {
+	ln, dial, err := f.network.listen(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	s := f.start(t, newAcceptor(), options())
+	input := frames("echo x", "echo y", "echo z")
+	for split := range input {
+		accepted := make(chan net.Conn, 1)
+		go func() {
+			c, err := ln.Accept()
+			if err == nil {
+				accepted <- c
+			}
+		}()
+		dialled := make(chan net.Conn, 1)
+		go func() {
+			if c, err := dial(); err == nil {
+				dialled <- c
+			}
+		}()
+		end := <-accepted
+		served := make(chan error, 1)
+		go func() { served <- s.engine.ServeConn(end, input[:split], s.acceptor) }()
+		p := newPeer(t, <-dialled)
+		sent := p.sendLater(input[split:])
+		p.expect(t, "x", "y", "z")
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Close()
+		if err := <-served; err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	}
+}

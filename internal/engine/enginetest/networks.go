@@ -1,0 +1,102 @@
+package enginetest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
+)
+
+// A Network is a kind of connection to test engines on.
+type Network struct {
+	Name   string
+	offers needs
+	listen func(t *testing.T) (net.Listener, func() (net.Conn, error), error)
+}
+
+// TCP is the loopback interface.
+func TCP() Network {
+	return Network{"tcp", halfClose | deadlines | buffered, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, nil, err
+		}
+		return ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }, nil
+	}}
+}
+
+// Wrapped is TCP behind a listener that hides its type.
+func Wrapped() Network {
+	network := TCP()
+	network.Name = "wrapped"
+	listen := network.listen
+	network.listen = func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+		ln, dial, err := listen(t)
+		return struct{ net.Listener }{ln}, dial, err
+	}
+	return network
+}
+
+// Unix is unix stream sockets.
+func Unix() Network {
+	return Network{"unix", halfClose | deadlines | buffered, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+		path := filepath.Join(t.TempDir(), "s")
+		ln, err := net.Listen("unix", path)
+		if err != nil {
+			return nil, nil, err
+		}
+		return ln, func() (net.Conn, error) { return net.Dial("unix", path) }, nil
+	}}
+}
+
+// TLS is TLS over the loopback interface.
+func TLS() Network {
+	return Network{"tls", halfClose | deadlines | buffered | handshakes, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+		certificate, err := selfSigned()
+		if err != nil {
+			return nil, nil, err
+		}
+		ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+		if err != nil {
+			return nil, nil, err
+		}
+		config := &tls.Config{InsecureSkipVerify: true}
+		return ln, func() (net.Conn, error) { return tls.Dial("tcp", ln.Addr().String(), config) }, nil
+	}}
+}
+
+// selfSigned makes a certificate that nobody trusts.
+func selfSigned() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// Pipe is net.Pipe: in memory, without any buffer.
+func Pipe() Network {
+	return Network{"pipe", deadlines, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+		ln := nettest.NewListener()
+		return ln, ln.Dial, nil
+	}}
+}
+
+// DeafPipe is Pipe with a server's end that ignores deadlines.
+func DeafPipe() Network {
+	return Network{"deaf", 0, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+		ln := nettest.NewListener()
+		ln.Wrap = func(c net.Conn) net.Conn { return nettest.NoDeadlines{Conn: c} }
+		return ln, ln.Dial, nil
+	}}
+}

@@ -1,0 +1,135 @@
+package enginetest
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A peer is a client's end.
+type peer struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// connect dials the server. The connection ends with the test.
+func (s *server) connect(t *testing.T) *peer {
+	t.Helper()
+	c, err := s.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPeer(t, c)
+}
+
+// newPeer takes c, until the end of the test.
+func newPeer(t *testing.T, c net.Conn) *peer {
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return &peer{c, bufio.NewReader(c)}
+}
+
+// frames returns the commands as input.
+func frames(commands ...string) []byte {
+	var out []byte
+	for _, command := range commands {
+		out = appendFrame(out, command)
+	}
+	return out
+}
+
+// send writes bytes.
+func (p *peer) send(t *testing.T, data []byte) {
+	t.Helper()
+	if _, err := p.Write(data); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+}
+
+// sendLater writes bytes without waiting until they are taken.
+func (p *peer) sendLater(data []byte) (done chan error) {
+	done = make(chan error, 1)
+	go func() {
+		_, err := p.Write(data)
+		done <- err
+	}()
+	return done
+}
+
+// receive reads a frame.
+func (p *peer) receive() (string, error) {
+	head, err := p.in.ReadString(':')
+	if err != nil {
+		if head != "" && err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return "", err
+	}
+	length, err := strconv.Atoi(strings.TrimSuffix(head, ":"))
+	if err != nil {
+		return "", err
+	}
+	payload := make([]byte, length)
+	_, err = io.ReadFull(p.in, payload)
+	return string(payload), err
+}
+
+// expect reads frames and compares them.
+func (p *peer) expect(t *testing.T, want ...string) {
+	t.Helper()
+	for i, w := range want {
+		got, err := p.receive()
+		if err != nil {
+			t.Fatalf("answer %d: %v, want %s", i, err, shortened(w))
+		}
+		if got != w {
+			t.Fatalf("answer %d: %s, want %s", i, shortened(got), shortened(w))
+		}
+	}
+}
+
+// ask sends a command and expects its answer.
+func (p *peer) ask(t *testing.T, command, want string) {
+	t.Helper()
+	p.send(t, frames(command))
+	p.expect(t, want)
+}
+
+// expectEnd expects an orderly end.
+func (p *peer) expectEnd(t *testing.T) {
+	t.Helper()
+	if got, err := p.receive(); err != io.EOF {
+		t.Fatalf("got %s and %v, want the end", shortened(got), err)
+	}
+}
+
+// expectGone expects an end of any kind.
+func (p *peer) expectGone(t *testing.T) {
+	t.Helper()
+	got, err := p.receive()
+	if err == nil {
+		t.Fatalf("got %s, want the end", shortened(got))
+	}
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+		t.Fatal("the connection was not closed")
+	}
+}
+
+// closeWrite ends the client's sending.
+func (p *peer) closeWrite(t *testing.T) {
+	t.Helper()
+	if err := p.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatalf("CloseWrite: %v", err)
+	}
+}
+
+func shortened(s string) string {
+	if len(s) > 60 {
+		return strconv.Quote(s[:60]) + "... (" + strconv.Itoa(len(s)) + " bytes)"
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,188 @@
+package enginetest
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// A session is the suite's protocol. Both directions are frames, "5:hello": a
+// decimal length, a colon and a payload. A request's payload is a command and
+// its arguments (commands.go); the answer's payload is what the command says.
+//
+// A session checks the contract of engine.Protocol wherever it is called.
+type session struct {
+	acceptor *acceptor
+	conn     engine.Conn
+	head     []byte // of an incomplete frame
+	payload  []byte // of the complete frame that Run is to handle
+	missing  int    // bytes that payload lacks; 0: head is incomplete
+	wantsRun bool   // Feed or Run returned Run
+	silent   bool   // Read was not the last answer: Feed must not come
+	inside   atomic.Int32
+	dead     atomic.Bool
+}
+
+// enter checks that calls do not overlap, and that none comes after Closed.
+func (s *session) enter(call string) (leave func()) {
+	if s.inside.Add(1) != 1 {
+		s.acceptor.violate("%s called while another call was going on", call)
+	}
+	if s.dead.Load() {
+		s.acceptor.violate("%s called after Closed", call)
+	}
+	return func() { s.inside.Add(-1) }
+}
+
+// await sets the deadline for input.
+func (s *session) await(timeout time.Duration) {
+	s.conn.SetReadDeadline(clock.Nanos(), timeout)
+}
+
+// Feed implements engine.Protocol.
+func (s *session) Feed(in []byte) (int, engine.Next) {
+	defer s.enter("Feed")()
+	if s.silent || s.wantsRun {
+		s.acceptor.violate("Feed called although no input was wanted")
+	}
+	if len(in) == 0 {
+		s.acceptor.violate("Feed called without input")
+	}
+	used, complete := s.parse(in)
+	s.acceptor.fed.Add(int64(used))
+	if complete {
+		s.wantsRun = true
+		return used, engine.Run
+	}
+	s.await(s.acceptor.head)
+	return used, engine.Read
+}
+
+// parse takes from in up to the end of a frame.
+func (s *session) parse(in []byte) (used int, complete bool) {
+	if s.missing == 0 {
+		colon := bytes.IndexByte(in, ':')
+		if colon < 0 {
+			s.head = append(s.head, in...)
+			return len(in), false
+		}
+		s.head = append(s.head, in[:colon]...)
+		length, err := strconv.Atoi(string(s.head))
+		if err != nil || length < 1 {
+			s.acceptor.violate("input is damaged: frame length %q", s.head)
+			length = 1
+		}
+		s.head, s.payload, s.missing = nil, nil, length
+		used = colon + 1
+	}
+	n := min(s.missing, len(in)-used)
+	s.payload = append(s.payload, in[used:used+n]...)
+	s.missing -= n
+	return used + n, s.missing == 0
+}
+
+// Run implements engine.Protocol.
+func (s *session) Run(out []byte) ([]byte, engine.Next) {
+	defer s.enter("Run")()
+	if !s.wantsRun {
+		s.acceptor.violate("Run called although none was wanted")
+	}
+	s.wantsRun = false
+	s.acceptor.runs.Add(1)
+	out, next := s.execute(out)
+	if next == engine.Read && s.acceptor.engine.CloseRequested() {
+		next = engine.Close
+	}
+	s.silent = next != engine.Read
+	s.wantsRun = next == engine.Run
+	s.await(s.acceptor.idle)
+	return out, next
+}
+
+// Pause implements engine.Protocol.
+func (s *session) Pause() {
+	defer s.enter("Pause")()
+	s.acceptor.pauses.Add(1)
+}
+
+// HalfClosed implements engine.Protocol.
+func (s *session) HalfClosed(out []byte) []byte {
+	defer s.enter("HalfClosed")()
+	s.silent = true
+	if len(s.head) > 0 || s.missing > 0 {
+		out = appendFrame(out, "truncated")
+	}
+	return out
+}
+
+// TimedOut implements engine.Protocol.
+func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
+	defer s.enter("TimedOut")()
+	s.silent = true
+	s.acceptor.timeouts.Add(1)
+	return appendFrame(out, "timeout"), engine.Close
+}
+
+// Detached implements engine.Protocol.
+func (s *session) Detached(c net.Conn) {
+	defer s.enter("Detached")()
+	s.acceptor.detached(c)
+}
+
+// Closed implements engine.Protocol.
+func (s *session) Closed(err error) {
+	defer s.enter("Closed")()
+	s.dead.Store(true)
+	s.acceptor.mu.Lock()
+	s.acceptor.errors = append(s.acceptor.errors, err)
+	s.acceptor.mu.Unlock()
+	s.acceptor.closed.Add(1)
+}
+
+// A starterSession is a session that implements engine.Starter.
+type starterSession struct {
+	*session
+	started bool
+}
+
+// Start implements engine.Starter.
+func (s *starterSession) Start() engine.Next {
+	defer s.enter("Start")()
+	if s.started {
+		s.acceptor.violate("Start called twice")
+	}
+	s.started = true
+	s.silent = *s.acceptor.start != engine.Read
+	return *s.acceptor.start
+}
+
+// Feed implements engine.Protocol.
+func (s *starterSession) Feed(in []byte) (int, engine.Next) {
+	if !s.started {
+		s.acceptor.violate("Feed called before Start")
+	}
+	return s.session.Feed(in)
+}
+
+// appendFrame appends a frame with payload.
+func appendFrame(dst []byte, payload string) []byte {
+	dst = strconv.AppendInt(dst, int64(len(payload)), 10)
+	dst = append(dst, ':')
+	return append(dst, payload...)
+}
+
+// pattern returns n bytes of which a shift or a gap would be noticed.
+func pattern(n int) []byte {
+	p := make([]byte, n)
+	x := uint32(1)
+	for i := range p {
+		x = x*1664525 + 1013904223
+		p[i] = 'a' + byte(x>>24)%26
+	}
+	return p
+}

@@ -1,0 +1,213 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+func shutdownScenarios() []scenario {
+	return []scenario{
+		{"shutdown idle", testShutdownIdle, 0},
+		{"shutdown within a frame", testShutdownPartial, 0},
+		{"shutdown in Run", testShutdownInRun, 0},
+		{"shutdown while writing", testShutdownWriting, 0},
+		{"shutdown while lingering", testShutdownLingering, halfClose},
+		{"shutdown during handshake", testShutdownHandshake, handshakes},
+		{"shutdown given up", testShutdownGivenUp, 0},
+		{"shutdown given up within a frame", testShutdownGivenUpPartial, 0},
+		{"shutdown given up while waiting in Run", testShutdownGivenUpReading, 0},
+		{"shutdown under load", testShutdownUnderLoad, 0},
+	}
+}
+
+func testShutdownIdle(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	fresh, used := s.connect(t), s.connect(t)
+	used.ask(t, "echo x", "x")
+	eventually(t, "both idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 2} })
+	s.shutdown(t)
+	fresh.expectEnd(t)
+	used.expectEnd(t)
+	if err := <-s.served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	for _, err := range s.closeErrors() {
+		if err != nil {
+			t.Errorf("Closed(%v) after an orderly end", err)
+		}
+	}
+}
+
+func testShutdownPartial(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, frames("echo x")[:3])
+	eventually(t, "input was taken", func() bool { return s.fed.Load() == 3 })
+	done := s.beginShutdown(t)
+	p.send(t, frames("echo x")[3:])
+	p.expect(t, "x")
+	p.expectEnd(t)
+	<-done
+}
+
+func testShutdownInRun(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, frames("wait here"))
+	<-s.gate("here").entered
+	done := s.beginShutdown(t)
+	if err := <-s.served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	select {
+	case <-done:
+		t.Fatal("Shutdown did not wait")
+	default:
+	}
+	s.gate("here").release()
+	p.expect(t, "waited")
+	p.expectEnd(t)
+	<-done
+}
+
+func testShutdownWriting(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.sendLater(frames("big 30000000"))
+	eventually(t, "Run", func() bool { return s.runs.Load() == 1 })
+	done := s.beginShutdown(t)
+	p.expect(t, string(pattern(30_000_000)))
+	p.expectEnd(t)
+	<-done
+}
+
+func testShutdownLingering(t *testing.T, f *fixture) {
+	o := options()
+	o.LingerTimeout = 50 * time.Millisecond
+	s := f.start(t, newAcceptor(), o)
+	p := s.connect(t)
+	p.ask(t, "linger", "lingering")
+	p.expectEnd(t)
+	s.shutdown(t)
+}
+
+func testShutdownHandshake(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	c, err := net.Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	eventually(t, "admitted", func() bool { return s.admitted.Load() == 1 })
+	s.shutdown(t)
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.ReadAll(c); err != nil {
+		var ne net.Error
+		if errors.As(err, &ne) && ne.Timeout() {
+			t.Error("the connection was not closed")
+		}
+	}
+}
+
+// testShutdownGivenUp has a handler that does not end.
+func testShutdownGivenUp(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, frames("wait here"))
+	<-s.gate("here").entered
+	s.giveUp(t)
+	p.expectGone(t)
+	s.gate("here").release()
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+	if s.closeErrors()[0] == nil {
+		t.Error("Closed(nil) of a connection that was cut")
+	}
+}
+
+// giveUp shuts down with hardly any time.
+func (s *server) giveUp(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.engine.Shutdown(ctx); err != context.DeadlineExceeded {
+		t.Errorf("Shutdown: %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+func testShutdownGivenUpPartial(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, frames("echo x")[:3])
+	eventually(t, "input was taken", func() bool { return s.fed.Load() == 3 })
+	s.giveUp(t)
+	p.expectGone(t)
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+}
+
+func testShutdownGivenUpReading(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	reading, writing := s.connect(t), s.connect(t)
+	reading.send(t, frames("read 10"))
+	writing.sendLater(frames("big 50000000"))
+	eventually(t, "Run", func() bool { return s.runs.Load() == 2 })
+	s.giveUp(t)
+	eventually(t, "Closed", func() bool { return s.closed.Load() == 2 })
+}
+
+// testShutdownUnderLoad has clients that come and go all the time. Whatever
+// they get must be whole.
+func testShutdownUnderLoad(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	const clients = 8
+	ended := make(chan error, clients)
+	for range clients {
+		go func() { ended <- s.load() }()
+	}
+	eventually(t, "some load", func() bool { return s.runs.Load() > 200 })
+	s.shutdown(t)
+	_ = s.listener.Close()
+	for range clients {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// load asks until the server is gone.
+func (s *server) load() error {
+	for {
+		c, err := s.dial()
+		if err != nil {
+			return nil
+		}
+		_ = c.SetDeadline(time.Now().Add(patience))
+		for range 10 {
+			if _, err = c.Write(frames("echo load")); err != nil {
+				break
+			}
+			answer := make([]byte, 6)
+			var n int
+			if n, err = io.ReadFull(c, answer); n > 0 && string(answer) != "4:load" {
+				_ = c.Close()
+				return errors.New("got a part of an answer: " + string(answer[:n]))
+			}
+			if err != nil {
+				break
+			}
+		}
+		_ = c.Close()
+		var ne net.Error
+		if errors.As(err, &ne) && ne.Timeout() {
+			return errors.New("a connection was neither served nor closed")
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package perconn
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// state says what may be done to a connection from outside.
+const (
+	stateBusy    uint32 = iota // its goroutine works on it
+	stateIdle                  // it waits for input between requests
+	statePartial               // it waits for the rest of a request
+	stateEvicted               // Shutdown wants it closed
+	stateTaken                 // DetachIdle wants it
+)
+
+// A conn implements engine.Conn for one connection at a time. Everything in it
+// belongs to the connection's goroutine (or the coroutine that works for it),
+// except for what is atomic. There is one per idle connection: keep it small.
+type conn struct {
+	driver   *driver
+	acceptor engine.Acceptor
+	protocol engine.Protocol // nil before Open, and from Closed on
+	nc       net.Conn        // nil: no connection
+	raw      rawConn
+
+	in     []byte // attached input buffer; nil while waiting on the raw path
+	out    []byte // attached output; nil while waiting
+	unread []byte // input that is read and not yet fed
+	buffers
+
+	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
+	armed        int64 // the read deadline set on nc; 0: none, or it passed
+	timeout      int64 // what deadline was set to, from the time of setting
+	hotUntil     int64 // plain path: when to look whether the wait is long
+	writeTimeout int64
+	writeArmed   int64 // the write deadline set on nc; 0: none
+
+	err      error
+	detached net.Conn  // what Protocol.Detached is to get
+	extra    *runState // what a Run has asked for; nil: nothing
+	reader   *backgroundReader
+
+	links links
+	state atomic.Uint32
+	shard uint16
+	next  engine.Next // what to do instead of reading on
+
+	killed      atomic.Bool // the connection must end as soon as possible
+	admitted    bool
+	fed         bool // since Pause
+	partial     bool // the protocol has a part of a request
+	moreInput   bool // the socket holds input when closing
+	handing     bool // DetachIdle gets it
+	registered  bool
+	busySince   bool // there was input since hotUntil was set
+	cold        bool // the plain path waits without a buffer
+	noDeadlines bool // nc does not have them
+	deaf        bool // nc ignores them
+	spurious    uint8
+	one         [1]byte
+}
+
+// runState holds what is rarely asked for during a Run and ends with it.
+type runState struct {
+	gone     notice        // OnPeerGone
+	blocking *blockingConn // Blocking
+}
+
+var _ engine.Conn = (*conn)(nil)
+
+// extras returns c.extra, made if need be.
+func (c *conn) extras() *runState {
+	if c.extra == nil {
+		c.extra = &runState{}
+	}
+	return c.extra
+}
+
+// LocalAddr implements engine.Conn.
+func (c *conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// RemoteAddr implements engine.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// NetConn implements engine.Conn. Closing the connection that it returns waits
+// for a Run that is going on.
+func (c *conn) NetConn() net.Conn { return c.nc }
+
+// Buffered implements engine.Conn.
+func (c *conn) Buffered() []byte { return c.unread }
+
+// Discard implements engine.Conn.
+func (c *conn) Discard(n int) { c.unread = c.unread[n:] }
+
+// Read implements engine.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	if len(c.unread) > 0 || len(p) == 0 {
+		n := copy(p, c.unread)
+		c.unread = c.unread[n:]
+		return n, nil
+	}
+	if c.raw.entered() {
+		return c.readRaw(p)
+	}
+	return c.readPlain(p)
+}
+
+// Fill implements engine.Conn. It moves what Buffered returned.
+func (c *conn) Fill() error {
+	if len(c.unread) >= len(c.in) {
+		return io.ErrShortBuffer
+	}
+	held := copy(c.in, c.unread)
+	c.unread = c.in[:held]
+	n, err := 0, error(nil)
+	if c.raw.entered() {
+		n, err = c.readRaw(c.in[held:])
+	} else {
+		n, err = c.readPlain(c.in[held:])
+	}
+	c.unread = c.in[:held+n]
+	return err
+}
+
+// Write implements engine.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if c.raw.entered() {
+		return c.writeRaw(p)
+	}
+	return c.writePlain(p)
+}
+
+// WriteBuffers implements engine.Conn.
+func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
+	if c.raw.entered() {
+		return c.writeBuffersRaw(v)
+	}
+	return c.writeBuffersPlain(v)
+}
+
+// SetWriteTimeout implements engine.Conn.
+func (c *conn) SetWriteTimeout(timeout time.Duration) {
+	c.writeTimeout = max(int64(timeout), 0)
+}
+
+// OnPeerGone implements engine.Conn. f must not call stop.
+func (c *conn) OnPeerGone(f func()) (stop func()) {
+	gone := &c.extras().gone
+	gone.set(f)
+	if c.raw.entered() {
+		c.watchPeerRaw(gone)
+	} else {
+		c.watchPeerPlain(gone)
+	}
+	return gone.cancel
+}
+
+// fail notes why the connection ends; the first reason counts.
+func (c *conn) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// isTimeout tells whether err says that a deadline has passed.
+func isTimeout(err error) bool {
+	if err == os.ErrDeadlineExceeded {
+		return true
+	}
+	ne, ok := err.(net.Error)
+	return ok && ne.Timeout()
+}
+
+// past is a deadline that interrupts whoever waits.
+func past() time.Time { return time.Unix(1, 0) }
+
+// noTime clears a deadline.
+func noTime() time.Time { return time.Time{} }

@@ -1,0 +1,250 @@
+package perconn
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// buffers are what the plain path has borrowed for conn.in and conn.out.
+type buffers struct {
+	input, output *buf.Buffer
+}
+
+// attachBuffers borrows buffers from the pools.
+func (c *conn) attachBuffers() {
+	if c.buffers.input != nil {
+		return
+	}
+	c.buffers.input = buf.Get(c.driver.options.ReadBufferSize)
+	c.buffers.output = buf.Get(firstOutputSize)
+	c.in = c.buffers.input.B[:c.driver.options.ReadBufferSize]
+	c.out = append(c.buffers.output.B[:0], c.out...)
+}
+
+// releaseBuffers gives back what attachBuffers borrowed.
+func (c *conn) releaseBuffers() {
+	if c.buffers.input == nil {
+		return
+	}
+	if cap(c.out) <= keptOutputSize {
+		c.buffers.output.B = c.out[:0]
+	}
+	c.buffers.input.Release()
+	c.buffers.output.Release()
+	c.buffers = buffers{}
+	c.in, c.out = nil, nil
+}
+
+// runPlain serves a connection by its Read and Write methods, until it is to
+// end in the way that it returns.
+func (c *conn) runPlain() engine.Next {
+	c.attachBuffers()
+	next := c.next
+	if len(c.unread) > 0 && next == engine.Read {
+		next = c.drive(c.unread)
+	}
+	for next == engine.Read {
+		var n int
+		if n, next = c.awaitPlain(); n > 0 {
+			next = c.drive(c.in[:n])
+		}
+	}
+	return next
+}
+
+// maxEmptyReads is how many reads in a row may return nothing at all.
+const maxEmptyReads = 100
+
+// awaitPlain waits for input. It returns n > 0 bytes at the start of c.in, or
+// what is to happen instead.
+func (c *conn) awaitPlain() (n int, next engine.Next) {
+	if c.hotUntil == 0 && !c.cold {
+		c.hotUntil = clock.Nanos() + hotTime
+	}
+	if !c.park() {
+		return 0, engine.Close
+	}
+	for empty := 0; ; empty++ {
+		p := c.in
+		if c.cold {
+			p = c.one[:]
+		}
+		n, err := c.readInput(p)
+		switch {
+		case n > 0:
+			return c.gotInput(p, n)
+		case err == nil && empty < maxEmptyReads:
+		case err == nil:
+			err = io.ErrNoProgress
+			fallthrough
+		default:
+			if next := c.noInput(err); next != engine.Read {
+				return 0, next
+			}
+		}
+	}
+}
+
+// gotInput ends a wait that got n bytes into p.
+func (c *conn) gotInput(p []byte, n int) (int, engine.Next) {
+	if !c.wake() {
+		if c.handing {
+			c.unread = p[:n]
+		}
+		return 0, engine.Close
+	}
+	if c.cold {
+		c.cold = false
+		c.attachBuffers()
+		c.in[0] = c.one[0]
+	}
+	return n, engine.Read
+}
+
+// noInput ends a wait that failed; Read means to go on waiting.
+func (c *conn) noInput(err error) engine.Next {
+	// TLS peers that close an idle connection often spare themselves the
+	// closing alert. In the middle of a request that is a truncation.
+	if err == io.EOF || !c.partial && errors.Is(err, io.ErrUnexpectedEOF) {
+		if !c.wake() {
+			return engine.Close
+		}
+		return c.endOfInput()
+	}
+	return c.stopped(err)
+}
+
+// readInput reads from the connection, or what a background reader has read.
+func (c *conn) readInput(p []byte) (int, error) {
+	if c.reader != nil {
+		return c.joinReader(p)
+	}
+	return c.nc.Read(p)
+}
+
+// readPlain implements Read during a Run.
+func (c *conn) readPlain(p []byte) (int, error) {
+	if c.reader != nil {
+		c.interruptReader()
+	}
+	n, err := c.readUntilLimit(p)
+	if extra := c.extra; extra != nil && extra.gone.wanted() {
+		if err != nil && !isTimeout(err) {
+			extra.gone.fire()
+		} else {
+			c.watchPeerPlain(&extra.gone)
+		}
+	}
+	return n, err
+}
+
+// readUntilLimit reads, and gives up when readLimit has passed.
+func (c *conn) readUntilLimit(p []byte) (int, error) {
+	for {
+		limit := c.readLimit()
+		c.arm(limit, c.timeout>>slackShift)
+		if c.readLimit() != limit {
+			c.armed = 0 // it was changed at the same time: ours may have won
+			continue
+		}
+		n, err := c.readInput(p)
+		if n > 0 {
+			return n, nil
+		}
+		if err == nil || !isTimeout(err) {
+			return 0, err
+		}
+		limit = c.readLimit()
+		if limit != 0 && clock.Nanos() >= limit {
+			c.armed = 0
+			return 0, err
+		}
+		if c.killed.Load() {
+			return 0, net.ErrClosed
+		}
+		c.armExactly(limit)
+	}
+}
+
+// armWrite sets nc's write deadline; 0 clears it.
+func (c *conn) armWrite(want int64) {
+	if want == 0 {
+		_ = c.nc.SetWriteDeadline(noTime())
+	} else {
+		_ = c.nc.SetWriteDeadline(clock.Deadline(want))
+	}
+	c.writeArmed = want
+}
+
+// boundWrite arms for a write that may block from now on. A write that fails
+// ruins a TLS connection, so the deadline is never early; it is late by up to
+// an eighth, which spares most writes from setting one.
+func (c *conn) boundWrite() {
+	if c.extra != nil && c.extra.blocking != nil && c.extra.blocking.writeBy.Load() != 0 {
+		return // the user has set it on nc
+	}
+	if c.writeTimeout == 0 {
+		if c.writeArmed != 0 {
+			c.armWrite(0)
+		}
+		return
+	}
+	want, slack := clock.Nanos()+c.writeTimeout, c.writeTimeout>>slackShift
+	if c.writeArmed < want || c.writeArmed > want+slack {
+		c.armWrite(want + slack)
+	}
+}
+
+// writePlain implements Write.
+func (c *conn) writePlain(p []byte) (int, error) {
+	c.boundWrite()
+	return c.nc.Write(p)
+}
+
+// gatherSize is how much output is copied together for connections that have
+// no gathering write: one TLS record.
+const gatherSize = 16 << 10
+
+// writeBuffersPlain implements WriteBuffers.
+func (c *conn) writeBuffersPlain(v *net.Buffers) (int64, error) {
+	switch c.nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		c.boundWrite()
+		return v.WriteTo(c.nc)
+	}
+	gather := buf.Get(gatherSize)
+	defer gather.Release()
+	var written int64
+	for len(*v) > 0 {
+		p := nextPiece(gather.B[:0], v)
+		n, err := c.writePlain(p)
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// nextPiece takes from v what is to be written next: the first buffer if it is
+// large, else as many as fit into dst.
+func nextPiece(dst []byte, v *net.Buffers) []byte {
+	for len(*v) > 0 {
+		first := (*v)[0]
+		if len(dst)+len(first) > gatherSize {
+			if len(dst) > 0 {
+				return dst
+			}
+			(*v)[0], *v = nil, (*v)[1:]
+			return first
+		}
+		dst = append(dst, first...)
+		(*v)[0], *v = nil, (*v)[1:]
+	}
+	return dst
+}

@@ -1,0 +1,155 @@
+package perconn
+
+import (
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// drive gives in to the protocol, and runs what it completes, until the
+// protocol wants more input (Read) or something else. Output is written before
+// drive returns. What is left of in when that is not Read stays in c.unread.
+func (c *conn) drive(in []byte) engine.Next {
+	c.fed, c.busySince = true, true
+	c.spurious = 0
+	for len(in) > 0 {
+		used, next := c.protocol.Feed(in)
+		in = in[used:]
+		c.partial = true
+		if next == engine.Run {
+			c.unread = in
+			next = c.runRequests()
+			in = c.unread
+		}
+		if next != engine.Read {
+			c.unread = in
+			return c.settle(next)
+		}
+		if used == 0 && len(in) > 0 && c.partial {
+			break // against Feed's contract; do not spin
+		}
+	}
+	c.unread = nil
+	return c.settle(engine.Read)
+}
+
+// runRequests calls Run for as long as the protocol has requests ready.
+func (c *conn) runRequests() engine.Next {
+	for {
+		var next engine.Next
+		c.out, next = c.protocol.Run(c.out)
+		next = c.endRun(next)
+		if len(c.out) >= c.driver.options.FlushSize && next != engine.Abort && !c.flush() {
+			return engine.Abort
+		}
+		if next != engine.Run {
+			c.partial = false
+			return next
+		}
+	}
+}
+
+// endRun ends what a Run has asked for, and returns what is to follow.
+func (c *conn) endRun(next engine.Next) engine.Next {
+	if run := c.extra; run != nil {
+		run.gone.cancel()
+		c.endReader()
+		c.extra = nil
+		if b := run.blocking; b != nil {
+			b.sever()
+			c.resetDeadlines(b)
+			if b.closed.Load() && next != engine.Detach && next != engine.CloseLinger {
+				next = engine.Close
+			}
+		}
+	}
+	if c.killed.Load() {
+		c.fail(engine.ErrShutdown)
+		return engine.Abort
+	}
+	return next
+}
+
+// resetDeadlines forgets the deadlines that a user has set through b.
+func (c *conn) resetDeadlines(b *blockingConn) {
+	if b.readBy.Load() != 0 || b.closed.Load() {
+		c.armExactly(0)
+	}
+	if b.writeBy.Load() != 0 {
+		c.armWrite(0)
+	}
+}
+
+// settle writes the output and returns next, or Abort where writing failed.
+func (c *conn) settle(next engine.Next) engine.Next {
+	if next != engine.Abort && !c.flush() {
+		return engine.Abort
+	}
+	return next
+}
+
+// flush writes the pending output.
+func (c *conn) flush() bool {
+	if len(c.out) == 0 {
+		return true
+	}
+	_, err := c.Write(c.out)
+	c.out = c.out[:0]
+	if err != nil {
+		c.fail(err)
+		return false
+	}
+	return true
+}
+
+// endOfInput handles the peer's FIN while input was wanted.
+func (c *conn) endOfInput() engine.Next {
+	if c.killed.Load() {
+		c.fail(engine.ErrShutdown)
+		return engine.Abort
+	}
+	c.out = c.protocol.HalfClosed(c.out)
+	return c.settle(engine.Close)
+}
+
+// park makes the connection ready to wait for input: from here on it may be
+// interrupted. False means to close it instead, because the engine shuts down
+// and nothing is lost.
+func (c *conn) park() bool {
+	if c.fed {
+		c.fed = false
+		c.protocol.Pause()
+	}
+	c.armWait()
+	if c.partial {
+		c.state.Store(statePartial)
+		return !c.killed.Load()
+	}
+	c.state.Store(stateIdle)
+	// Shutdown sets closing before it looks at states. So either it sees the
+	// connection idle, or the connection sees closing.
+	if c.driver.closing.Load() && c.state.CompareAndSwap(stateIdle, stateBusy) {
+		return false
+	}
+	return true
+}
+
+// wake takes the connection back after a wait. False means that it was
+// interrupted meanwhile and is to end; finish knows how.
+func (c *conn) wake() bool {
+	for {
+		switch state := c.state.Load(); state {
+		case stateBusy:
+			return true
+		case stateIdle, statePartial:
+			if c.state.CompareAndSwap(state, stateBusy) {
+				return true
+			}
+		case stateTaken:
+			if c.state.CompareAndSwap(state, stateBusy) {
+				c.handing = true
+				return false
+			}
+		default:
+			return false
+		}
+	}
+}

@@ -1,0 +1,126 @@
+// Package perconn is the engine that gives every connection a goroutine of its
+// own. It serves any net.Conn on any system, and is the one that TLS,
+// streaming and hijacked connections end up with.
+//
+// There are two ways through it:
+//
+//   - The plain path (conn_plain.go) calls Read and Write on the net.Conn.
+//   - The raw path (raw_linux.go) takes over when the connection is exactly a
+//     *net.TCPConn or a *net.UnixConn on Linux. The goroutine then lives inside
+//     one call of syscall.RawConn.Read, on a stack of 2 KB, and everything deep
+//     is done by a coroutine that it borrows for as long as there is input
+//     (coroutine.go, docs/adr/0002-coroutine-stacks.md).
+//
+// Both share the accept loop (accept.go), the life cycle (worker.go,
+// lifecycle.go), the drive loop (drive.go) and the rest.
+package perconn
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+const (
+	defaultReadBuffer  = 16 << 10
+	defaultFlushSize   = 32 << 10
+	defaultLinger      = time.Second
+	defaultWorkerIdle  = 10 * time.Second
+	firstOutputSize    = 4 << 10  // an output buffer before it grows
+	keptOutputSize     = 64 << 10 // an output buffer that grew beyond is dropped
+	lingerDiscardLimit = 8 << 20  // input discarded by a lingering close
+)
+
+// driver implements engine.Engine.
+type driver struct {
+	options   engine.Options
+	registry  registry
+	stacks    stacks
+	readiness readiness
+
+	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
+	closing        atomic.Bool // Shutdown was called
+	emptied        chan struct{}
+	drained        chan struct{} // closed when Shutdown's work is done
+
+	ctx    context.Context // ends TLS handshakes at Shutdown
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	servings map[*serving]struct{}
+
+	handover handover
+}
+
+var _ engine.Engine = (*driver)(nil)
+
+// New returns an engine that is ready to Serve. It holds no goroutine and no
+// descriptor until it is given connections; Shutdown releases what it took
+// meanwhile.
+func New(options engine.Options) engine.Engine {
+	if options.ReadBufferSize <= 0 {
+		options.ReadBufferSize = defaultReadBuffer
+	}
+	if options.FlushSize <= 0 {
+		options.FlushSize = defaultFlushSize
+	}
+	if options.LingerTimeout <= 0 {
+		options.LingerTimeout = defaultLinger
+	}
+	if options.MaxIdleWorkerTime <= 0 {
+		options.MaxIdleWorkerTime = defaultWorkerIdle
+	}
+	d := &driver{
+		options:  options,
+		emptied:  make(chan struct{}, 1),
+		drained:  make(chan struct{}),
+		servings: make(map[*serving]struct{}),
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	shards := shardCount()
+	d.registry.shards = make([]registryShard, shards)
+	d.stacks.init(shards, options.MaxIdleWorkerTime)
+	return d
+}
+
+// shardCount is the number of parts that shared lists are cut into, a power of
+// two near the number of processors.
+func shardCount() int {
+	n := 1
+	for n < runtime.GOMAXPROCS(0) && n < 64 {
+		n *= 2
+	}
+	return n
+}
+
+// Name implements engine.Engine.
+func (d *driver) Name() string { return "perconn" }
+
+// CloseOnNextResponse implements engine.Engine.
+func (d *driver) CloseOnNextResponse() { d.closeRequested.Store(true) }
+
+// CloseRequested implements engine.Engine.
+func (d *driver) CloseRequested() bool { return d.closeRequested.Load() }
+
+// Range implements engine.Engine. It holds a lock during f: f must not block,
+// and must not call the engine.
+func (d *driver) Range(f func(engine.Conn) bool) {
+	d.registry.each(func(c *conn) bool { return f(c) })
+}
+
+// Stats implements engine.Engine. It visits every connection.
+func (d *driver) Stats() engine.Stats {
+	var stats engine.Stats
+	d.registry.each(func(c *conn) bool {
+		stats.Open++
+		if s := c.state.Load(); s == stateBusy || s == statePartial {
+			stats.Active++
+		}
+		return true
+	})
+	return stats
+}

@@ -1,0 +1,197 @@
+package perconn
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// refusalPatience bounds the writing of a refusal to connections that cannot be
+// written to without waiting.
+const refusalPatience = 50 * time.Millisecond
+
+// handshaker is a connection with a handshake to make before its first byte:
+// *tls.Conn.
+type handshaker interface {
+	HandshakeContext(context.Context) error
+}
+
+// adopt makes nc the worker's connection and registers it.
+func (w *worker) adopt(nc net.Conn, a engine.Acceptor) {
+	w.reset()
+	w.nc, w.acceptor = nc, a
+	w.raw.take(nc, w.serving)
+	if w.raw.enabled() && w.serving != nil && !w.serving.yieldsRaw.Load() {
+		w.serving.yieldsRaw.Store(true)
+	}
+	w.registered = true
+	w.driver.registry.add(&w.conn)
+}
+
+// reset makes c's memory fit for another connection.
+func (c *conn) reset() {
+	c.acceptor, c.protocol, c.nc = nil, nil, nil
+	c.raw = rawConn{}
+	c.in, c.out, c.unread = nil, nil, nil
+	c.deadline, c.armed, c.timeout, c.hotUntil = 0, 0, 0, 0
+	c.writeTimeout, c.writeArmed = 0, 0
+	c.err, c.detached, c.extra, c.reader = nil, nil, nil, nil
+	c.state.Store(stateBusy)
+	c.killed.Store(false)
+	c.next, c.spurious = engine.Read, 0
+	c.fed, c.partial, c.moreInput, c.handing = false, false, false, false
+	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
+}
+
+// begin brings the connection to where it can be fed. False: it is gone.
+func (w *worker) begin() bool {
+	c := &w.conn
+	ok, refusal := c.acceptor.Admit(c.nc)
+	if !ok {
+		if _, secret := c.nc.(handshaker); secret {
+			refusal = nil
+		}
+		c.refuse(refusal)
+		return false
+	}
+	c.admitted = true
+	c.keepAlive()
+	if err := c.handshake(); err != nil {
+		c.fail(err)
+		c.closeNow(engine.Abort)
+		return false
+	}
+	c.protocol, refusal = c.acceptor.Open(c)
+	if c.protocol == nil {
+		c.refuse(refusal)
+		return false
+	}
+	if starter, ok := c.protocol.(engine.Starter); ok {
+		c.next = starter.Start()
+	}
+	return true
+}
+
+// keepAlive applies Options.KeepAlivePeriod.
+func (c *conn) keepAlive() {
+	period := c.driver.options.KeepAlivePeriod
+	if period == 0 {
+		return
+	}
+	nc := c.nc
+	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = wrapped.NetConn()
+	}
+	if tc, ok := nc.(*net.TCPConn); ok {
+		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: period > 0, Idle: period, Interval: period})
+	}
+}
+
+// handshake makes the TLS handshake, if there is one to make.
+func (c *conn) handshake() error {
+	h, ok := c.nc.(handshaker)
+	if !ok {
+		return nil
+	}
+	timeout := c.driver.options.HandshakeTimeout
+	if timeout > 0 {
+		_ = c.nc.SetDeadline(clock.Deadline(clock.Nanos() + int64(timeout)))
+	}
+	err := h.HandshakeContext(c.driver.ctx)
+	if err == nil && timeout > 0 {
+		c.clearDeadlines()
+	}
+	return err
+}
+
+// refuse writes refusal as far as it goes without waiting, and closes.
+func (c *conn) refuse(refusal []byte) {
+	if len(refusal) > 0 {
+		if c.raw.enabled() {
+			c.refuseRaw(refusal)
+		} else {
+			_ = c.nc.SetWriteDeadline(time.Now().Add(refusalPatience))
+			_, _ = c.nc.Write(refusal)
+		}
+	}
+	c.closeNow(engine.Close)
+}
+
+// finish ends the connection in the way that next asks for.
+func (c *conn) finish(next engine.Next) {
+	switch {
+	case c.handing:
+		c.giveAway()
+		return
+	case c.err != nil || next == engine.Abort:
+		next = engine.Abort
+	case next == engine.Detach:
+		c.prepareDetach()
+		return
+	case next == engine.CloseLinger, len(c.unread) > 0, c.moreInput:
+		c.linger()
+	}
+	c.closeNow(next)
+}
+
+// closeNow closes the connection, unless there is none, and settles its
+// accounts.
+func (c *conn) closeNow(next engine.Next) {
+	if c.nc == nil {
+		return
+	}
+	c.releaseBuffers()
+	c.raw.forget(c.driver)
+	if c.detached == nil {
+		_ = c.closer(next).Close()
+	}
+	c.conclude()
+}
+
+// closer returns what Close is to be called on. Aborting a TLS connection does
+// not wait for its closing alert to be written.
+func (c *conn) closer(next engine.Next) io.Closer {
+	if next != engine.Abort {
+		return c.nc
+	}
+	if _, ok := c.nc.(handshaker); ok {
+		if wrapper, ok := c.nc.(interface{ NetConn() net.Conn }); ok {
+			return wrapper.NetConn()
+		}
+	}
+	return c.nc
+}
+
+// conclude makes the calls that end a connection, each once even when one of
+// them does not return in the normal way and conclude is called again.
+func (c *conn) conclude() {
+	if p := c.protocol; p != nil {
+		c.protocol = nil
+		p.Closed(c.err)
+	}
+	if c.admitted {
+		c.admitted = false
+		c.acceptor.Release(c.nc)
+	}
+	c.unregister()
+	c.nc = nil
+}
+
+// unregister takes the connection off the engine's books.
+func (c *conn) unregister() {
+	if !c.registered {
+		return
+	}
+	c.registered = false
+	d := c.driver
+	if d.registry.remove(c) == 0 && d.closing.Load() {
+		select {
+		case d.emptied <- struct{}{}:
+		default:
+		}
+	}
+}

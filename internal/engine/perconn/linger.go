@@ -1,0 +1,54 @@
+package perconn
+
+import (
+	"net"
+	"time"
+)
+
+// halfCloser is a connection whose sending side can be closed alone.
+type halfCloser interface {
+	CloseWrite() error
+}
+
+// linger tells the peer that no more is coming, and reads what it is still
+// sending: a socket that is closed with unread input resets the connection,
+// and the peer may lose the last answer to that (RFC 9112 section 9.6).
+//
+// Connections that cannot be half-closed are not reset by a close either.
+func (c *conn) linger() {
+	half, ok := c.nc.(halfCloser)
+	if !ok {
+		return
+	}
+	_ = c.nc.SetDeadline(time.Now().Add(c.driver.options.LingerTimeout))
+	if half.CloseWrite() != nil {
+		return
+	}
+	under := c.nc
+	if _, secret := under.(handshaker); secret {
+		// The closing alert is sent. What the peer sends need not be
+		// decrypted; its sender must see the FIN, too.
+		wrapper, ok := under.(interface{ NetConn() net.Conn })
+		if !ok {
+			return
+		}
+		under = wrapper.NetConn()
+		if half, ok = under.(halfCloser); ok && half.CloseWrite() != nil {
+			return
+		}
+	}
+	if !c.raw.enabled() {
+		// The deadline may be one that is ignored.
+		defer time.AfterFunc(c.driver.options.LingerTimeout, func() { _ = under.Close() }).Stop()
+	}
+	if c.in == nil {
+		c.attachBuffers()
+	}
+	for left := lingerDiscardLimit; left > 0; {
+		n, err := under.Read(c.in)
+		if err != nil {
+			return
+		}
+		left -= n
+	}
+}

@@ -1,0 +1,268 @@
+//go:build linux && (amd64 || arm64 || riscv64 || loong64)
+
+package perconn
+
+import (
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// The raw path. A connection's goroutine stays inside one RawConn.Read, whose
+// callback reads, serves and writes with system calls of its own and returns
+// false to wait. Two rules keep it from missing input, because Go registers
+// sockets edge-triggered:
+//
+//  1. RawConn.Read drops a pending edge when it is entered, so the callback
+//     begins with a recv.
+//  2. The callback may return false only after a recv that told the socket to
+//     be drained: EAGAIN, or a receive queue of 0. A short read does not tell:
+//     the FIN may have come with the data, on the same edge. The queue length
+//     (TCP_INQ) is 1 behind a FIN. Edges that come later are kept.
+
+// rawConn is the raw path's part of a conn.
+type rawConn struct {
+	control  syscall.RawConn // nil: the connection goes the plain path
+	receiver *receiver       // of the coroutine at work
+	watch    *watch          // what epoll knows of the socket; nil: nothing
+	fd       int             // valid while inside
+	inside   bool            // in RawConn.Read's callback
+	isTCP    bool
+	drained  bool // the last recv left nothing
+}
+
+const (
+	optionQueue   = 36       // TCP_INQ
+	messageQueue  = 36       // TCP_CM_INQ
+	optionProto   = 38       // SO_PROTOCOL
+	longCall      = 64 << 10 // writes that copy so much let the scheduler know
+	yieldAfter    = 16       // passes of a connection that always has input
+	flushVector   = 64       // buffers in one gathering write
+	gatheredFlags = syscall.MSG_NOSIGNAL
+)
+
+func (r *rawConn) enabled() bool { return r.control != nil }
+
+func (r *rawConn) entered() bool { return r.inside }
+
+func (r *rawConn) enter(fd uintptr) { r.fd, r.inside = int(fd), true }
+
+func (r *rawConn) exit() { r.inside, r.receiver = false, nil }
+
+func (r *rawConn) read(f func(uintptr) bool) error { return r.control.Read(f) }
+
+// prepareRaw finds out whether s's connections go the raw path.
+func (s *serving) prepareRaw() {
+	switch l := s.listener.(type) {
+	case *net.TCPListener:
+		s.yieldsRaw.Store(true)
+		control, err := l.SyscallConn()
+		if err != nil {
+			return
+		}
+		_ = control.Control(func(fd uintptr) {
+			// An MPTCP socket, which is what Go listens with by default, does
+			// not pass the option on to connections that are plain TCP.
+			proto, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, optionProto)
+			if err == nil && proto == syscall.IPPROTO_TCP {
+				err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, optionQueue, 1)
+				s.reportsQueue.Store(err == nil)
+			}
+		})
+	case *net.UnixListener:
+		s.yieldsRaw.Store(true)
+	}
+}
+
+// take chooses the path of nc.
+func (r *rawConn) take(nc net.Conn, s *serving) {
+	switch nc := nc.(type) {
+	case *net.TCPConn:
+		control, err := nc.SyscallConn()
+		if err != nil {
+			return
+		}
+		if s == nil || !s.reportsQueue.Load() {
+			// Where it fails, recv finds no queue length and reads on.
+			_ = control.Control(reportQueue)
+		}
+		r.control, r.isTCP = control, true
+	case *net.UnixConn:
+		if addr := nc.LocalAddr(); addr == nil || addr.Network() != "unix" {
+			return // packets, whose empty reads are no FIN
+		}
+		if control, err := nc.SyscallConn(); err == nil {
+			r.control = control
+		}
+	}
+}
+
+func reportQueue(fd uintptr) {
+	_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, optionQueue, 1)
+}
+
+// inputRaw is taskInput: it reads and serves until the socket is drained. True
+// leaves RawConn.Read, with the reason in c.next.
+func (w *worker) inputRaw(co *coroutine) bool {
+	c := &w.conn
+	c.next = engine.Close
+	if !c.wake() {
+		return true
+	}
+	co.attach(c)
+	c.raw.receiver = &co.receiver
+	next := c.pumpRaw()
+	if next == engine.Read {
+		if c.park() {
+			co.detach(c)
+			return false
+		}
+		next = engine.Close
+	}
+	c.next = next
+	return true
+}
+
+// leftRaw is taskLeft: RawConn.Read has returned. True enters it again.
+func (w *worker) leftRaw(co *coroutine) bool {
+	c := &w.conn
+	if c.in == nil {
+		co.attach(c)
+	}
+	next := c.next
+	if w.readErr != nil {
+		next = c.stopped(w.readErr)
+	}
+	if next != engine.Read {
+		c.finish(next)
+	}
+	co.detach(c)
+	return next == engine.Read
+}
+
+func (c *conn) pumpRaw() engine.Next {
+	if len(c.unread) > 0 { // ServeConn's leftover
+		if next := c.drive(c.unread); next != engine.Read {
+			return c.lookLeft(next)
+		}
+	}
+	for pass := 1; ; pass++ {
+		n, errno := c.recv(c.in)
+		switch {
+		case n > 0:
+			if next := c.drive(c.in[:n]); next != engine.Read {
+				return c.lookLeft(next)
+			}
+			if c.raw.drained {
+				return engine.Read
+			}
+		case errno == syscall.EAGAIN:
+			return engine.Read
+		case errno != 0:
+			c.fail(os.NewSyscallError("recv", errno))
+			return engine.Abort
+		default:
+			return c.endOfInput()
+		}
+		if pass%yieldAfter == 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// lookLeft finds out whether closing would meet input that nobody has read.
+func (c *conn) lookLeft(next engine.Next) engine.Next {
+	if next == engine.Close && len(c.unread) == 0 && !c.raw.drained {
+		n, _ := c.recv(c.in)
+		c.moreInput = n > 0
+	}
+	return next
+}
+
+// readRaw implements Read during a Run.
+func (c *conn) readRaw(p []byte) (int, error) {
+	for {
+		n, errno := c.recv(p)
+		switch {
+		case n > 0:
+			return n, nil
+		case errno == 0:
+			return 0, io.EOF
+		case errno != syscall.EAGAIN:
+			return 0, os.NewSyscallError("recv", errno)
+		}
+		if err := c.awaitReadable(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// writeRaw implements Write.
+func (c *conn) writeRaw(p []byte) (int, error) {
+	n, errno := send(c.raw.fd, p)
+	if n == len(p) {
+		return n, nil
+	}
+	if errno != 0 && errno != syscall.EAGAIN {
+		return n, os.NewSyscallError("send", errno)
+	}
+	return c.writeBlocked(p, n)
+}
+
+// writeBlocked writes p[n:] to a socket that takes no more for now.
+func (c *conn) writeBlocked(p []byte, n int) (int, error) {
+	limit := c.writeLimit(clock.Nanos())
+	if limit != 0 || c.writeArmed != 0 {
+		c.armWrite(limit)
+	}
+	var failed error
+	err := c.raw.control.Write(func(uintptr) bool {
+		for n < len(p) {
+			m, errno := send(c.raw.fd, p[n:])
+			if errno == syscall.EAGAIN {
+				return false
+			}
+			if errno != 0 {
+				failed = os.NewSyscallError("send", errno)
+				return true
+			}
+			n += m
+		}
+		return true
+	})
+	if err == nil {
+		err = failed
+	}
+	return n, err
+}
+
+// refuseRaw writes a refusal, and discards what has arrived so that closing
+// does not reset the connection.
+func (c *conn) refuseRaw(refusal []byte) {
+	_ = c.raw.control.Control(func(fd uintptr) {
+		if _, errno := send(int(fd), refusal); errno != 0 {
+			return
+		}
+		_ = syscall.Shutdown(int(fd), syscall.SHUT_WR)
+		var discard [4 << 10]byte
+		for range 16 {
+			if n, errno := recvPlain(int(fd), discard[:]); n <= 0 || errno != 0 {
+				return
+			}
+		}
+	})
+}
+
+// shutdownRaw ends all traffic on a connection without closing its descriptor.
+func shutdownRaw(nc net.Conn) {
+	if sc, ok := nc.(syscall.Conn); ok {
+		if control, err := sc.SyscallConn(); err == nil {
+			_ = control.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package field
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestNoTwoNamesShareASeat(t *testing.T) {
+	taken := map[int]ID{}
+	for id := Other + 1; id < numIDs; id++ {
+		seat := seatOf(canonical[id])
+		if other, ok := taken[seat]; ok {
+			t.Errorf("%s and %s share seat %d: change seatOf", canonical[id], canonical[other], seat)
+		}
+		taken[seat] = id
+	}
+}
+
+func TestLookup(t *testing.T) {
+	for id := Other + 1; id < numIDs; id++ {
+		name := string(canonical[id])
+		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name)} {
+			if got := Lookup(spelling); got != id {
+				t.Errorf("Lookup(%q) = %d, want %d", spelling, got, id)
+			}
+		}
+		for _, near := range []string{name + "x", name[1:], "x" + name[1:]} {
+			if got := Lookup(near); got != Other && !strings.EqualFold(near, string(canonical[got])) {
+				t.Errorf("Lookup(%q) = %s", near, canonical[got])
+			}
+		}
+		if !IsNormalized(canonical[id]) {
+			t.Errorf("%s is not in normalised spelling", name)
+		}
+	}
+	if Lookup("") != Other || Lookup("X-Unknown") != Other {
+		t.Error("unknown names must be Other")
+	}
+}
+
+// dump lists a table as "Name=value" words.
+func dump(t *Table) string {
+	var b strings.Builder
+	for i := range t.Len() {
+		fmt.Fprintf(&b, "%s=%s ", t.Name(i), t.Value(i))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func add(t *Table, name, value string) { t.Add(Lookup(name), []byte(name), []byte(value)) }
+
+func TestTableKeepsOrderAndNormalises(t *testing.T) {
+	var tab Table
+	add(&tab, "host", "a")
+	add(&tab, "x-one", "1")
+	add(&tab, "X-ONE", "2")
+	add(&tab, "HOST", "b")
+	if got, want := dump(&tab), "Host=a X-One=1 X-One=2 Host=b"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	if got := string(tab.Get(Host)); got != "a" {
+		t.Errorf("Get(Host) = %q", got)
+	}
+	if i := tab.Find(Other, []byte("X-One"), 2); i != 2 {
+		t.Errorf("second X-One at %d", i)
+	}
+	if i := tab.Find(Host, []byte("host"), 1); i != 3 {
+		t.Errorf("second Host at %d", i)
+	}
+	tab.DelAt(0)
+	if got := string(tab.Get(Host)); got != "b" {
+		t.Errorf("after DelAt Get(Host) = %q", got)
+	}
+	tab.Del(Other, []byte("x-one"))
+	if got := dump(&tab); got != "Host=b" {
+		t.Errorf("after Del: %s", got)
+	}
+	tab.DelID(Host)
+	if tab.Len() != 0 || tab.Get(Host) != nil {
+		t.Error("table is not empty")
+	}
+}
+
+func TestTableKeepNames(t *testing.T) {
+	tab := Table{KeepNames: true}
+	add(&tab, "hOST", "a")
+	add(&tab, "x-one", "1")
+	add(&tab, "X-One", "2")
+	if got, want := dump(&tab), "hOST=a x-one=1 X-One=2"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	if i := tab.Find(Other, []byte("X-One"), 0); i != 2 {
+		t.Errorf("X-One at %d", i)
+	}
+	if i := tab.Find(Host, []byte("Host"), 0); i != -1 {
+		t.Errorf("Host found at %d though spelt hOST", i)
+	}
+	tab.Del(Other, []byte("x-one"))
+	if got, want := dump(&tab), "hOST=a X-One=2"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+}
+
+func TestKeepNamesIsAPropertyOfTheField(t *testing.T) {
+	var tab Table
+	add(&tab, "x-one", "1")
+	add(&tab, "referer", "r")
+	tab.KeepNames = true
+	add(&tab, "x-two", "2")
+	add(&tab, "accept", "a")
+	if got, want := dump(&tab), "X-One=1 Referer=r x-two=2 accept=a"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	for _, c := range []struct {
+		keep bool
+		name string
+		at   int
+	}{
+		{true, "x-one", -1}, {true, "X-One", 0}, {true, "referer", -1}, {true, "Referer", 1},
+		{true, "x-two", 2}, {true, "X-Two", -1}, {true, "accept", 3}, {true, "Accept", -1},
+		{false, "x-one", 0}, {false, "X-One", 0}, {false, "referer", 1},
+		{false, "x-two", 2}, {false, "X-Two", -1}, {false, "Accept", 3},
+	} {
+		tab.KeepNames = c.keep
+		if got := tab.Find(Lookup(c.name), []byte(c.name), 0); got != c.at {
+			t.Errorf("KeepNames %v: %s at %d, want %d", c.keep, c.name, got, c.at)
+		}
+	}
+}
+
+func TestAddExact(t *testing.T) {
+	var tab Table
+	tab.AddExact([]byte("referer"), []byte("r"))
+	tab.AddExact([]byte("x-One"), []byte("1"))
+	if got, want := dump(&tab), "referer=r x-One=1"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	if tab.Get(Referer) != nil || tab.Find(Other, []byte("X-One"), 0) != -1 || tab.Find(Other, []byte("x-One"), 0) != 1 {
+		t.Error("an exact name is found by another spelling")
+	}
+	var other Table
+	tab.CopyTo(&other)
+	if got, want := dump(&other), "referer=r x-One=1"; got != want {
+		t.Fatalf("copy has %s, want %s", got, want)
+	}
+}
+
+func TestRawHeadIsNeverWritten(t *testing.T) {
+	var tab Table
+	raw := "x-a: 12345\r\n"
+	tab.Append([]byte(raw))
+	tab.PushParsed(Other, 0, 3, 5, 10)
+	tab.Seal(len(raw))
+	tab.SetValue(0, []byte("9"))
+	if got := dump(&tab); got != "X-A=9" {
+		t.Fatal(got)
+	}
+	if got := string(tab.Raw()[:len(raw)]); got != raw {
+		t.Fatalf("raw head became %q", got)
+	}
+}
+
+func TestReuseWithoutResetDoesNotGrowForEver(t *testing.T) {
+	var tab Table
+	add(&tab, "X-Keep", "kept")
+	for i := range 20_000 {
+		name := fmt.Sprintf("X-%d", i)
+		add(&tab, name, strings.Repeat("v", i%100))
+		tab.Del(Other, []byte(name))
+		tab.Set(Referer, []byte(strings.Repeat("r", i%300)))
+	}
+	if n := cap(tab.buf); n > 4*compactAbove {
+		t.Errorf("buffer grew to %d bytes", n)
+	}
+	if got := string(tab.Value(0)); got != "kept" {
+		t.Errorf("X-Keep = %q", got)
+	}
+}
+
+func TestCopyTo(t *testing.T) {
+	var a, b Table
+	add(&a, "Host", "a")
+	add(&b, "Server", "old")
+	a.CopyTo(&b)
+	a.Set(Host, []byte("changed"))
+	if got := dump(&b); got != "Host=a" || b.Get(Server) != nil {
+		t.Fatal(got)
+	}
+}
+
+func TestNormalize(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "a": "A", "content-TYPE": "Content-Type", "x--y": "X--Y",
+		"-a-": "-A-", "with space": "with space", "ETAG": "Etag",
+	} {
+		got := []byte(in)
+		Normalize(got)
+		if string(got) != want {
+			t.Errorf("Normalize(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestHotPathAllocatesNothing(t *testing.T) {
+	var tab Table
+	name, value := []byte("X-Custom"), []byte("some value")
+	n := testing.AllocsPerRun(200, func() {
+		tab.Reset()
+		tab.Set(Host, value)
+		tab.Add(Other, name, value)
+		tab.Find(Other, name, 0)
+		tab.Get(Host)
+	})
+	if n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	name := []byte("Accept-Encoding")
+	for b.Loop() {
+		Lookup(name)
+	}
+}

@@ -1,0 +1,122 @@
+// Package field holds the fields of one message: names that the library knows
+// have an ID and a slot, all others are found by a short scan. Names and
+// values are offsets into one buffer, so a parsed head costs one copy and no
+// allocation.
+package field
+
+import "github.com/sluicehttp/sluice/internal/ascii"
+
+// An ID names a field that the library treats specially or that is common
+// enough to be found without comparing strings. The zero ID is "any other".
+type ID uint8
+
+// The known fields. A field is added here and in canonical; the test of this
+// package then says whether the hash still has a seat for it.
+const (
+	Other ID = iota
+	Host
+	ContentType
+	UserAgent
+	ContentLength
+	TransferEncoding
+	Connection
+	Cookie
+	SetCookie
+	Server
+	Date
+	Expect
+	Trailer
+	ContentEncoding
+	Accept
+	AcceptEncoding
+	AcceptLanguage
+	Referer
+	Origin
+	Location
+	Authorization
+	IfModifiedSince
+	IfNoneMatch
+	IfRange
+	Range
+	CacheControl
+	LastModified
+	ETag
+	Upgrade
+	KeepAlive
+	ContentRange
+	Vary
+	numIDs
+)
+
+// canonical has the normalised spelling of every known name. Callers get these
+// bytes out of VisitAll and PeekKeys and must not write to them.
+var canonical = [numIDs][]byte{
+	Host:             []byte("Host"),
+	ContentType:      []byte("Content-Type"),
+	UserAgent:        []byte("User-Agent"),
+	ContentLength:    []byte("Content-Length"),
+	TransferEncoding: []byte("Transfer-Encoding"),
+	Connection:       []byte("Connection"),
+	Cookie:           []byte("Cookie"),
+	SetCookie:        []byte("Set-Cookie"),
+	Server:           []byte("Server"),
+	Date:             []byte("Date"),
+	Expect:           []byte("Expect"),
+	Trailer:          []byte("Trailer"),
+	ContentEncoding:  []byte("Content-Encoding"),
+	Accept:           []byte("Accept"),
+	AcceptEncoding:   []byte("Accept-Encoding"),
+	AcceptLanguage:   []byte("Accept-Language"),
+	Referer:          []byte("Referer"),
+	Origin:           []byte("Origin"),
+	Location:         []byte("Location"),
+	Authorization:    []byte("Authorization"),
+	IfModifiedSince:  []byte("If-Modified-Since"),
+	IfNoneMatch:      []byte("If-None-Match"),
+	IfRange:          []byte("If-Range"),
+	Range:            []byte("Range"),
+	CacheControl:     []byte("Cache-Control"),
+	LastModified:     []byte("Last-Modified"),
+	ETag:             []byte("Etag"),
+	Upgrade:          []byte("Upgrade"),
+	KeepAlive:        []byte("Keep-Alive"),
+	ContentRange:     []byte("Content-Range"),
+	Vary:             []byte("Vary"),
+}
+
+// Canonical returns the normalised name of id; read-only.
+func (id ID) Canonical() []byte { return canonical[id] }
+
+// seats is the size of the hash table of names; a power of two.
+const seats = 256
+
+// seatOf spreads names by length and three letters, folded. Every known name
+// has a seat of its own (TestNoTwoNamesShareASeat).
+func seatOf[S []byte | string](name S) int {
+	n := len(name)
+	return (n*1 ^ int(name[0]|0x20)*2 ^ int(name[n-1]|0x20)*1 ^ int(name[n>>1]|0x20)*12) & (seats - 1)
+}
+
+// idAtSeat maps a seat to the ID that sits there.
+var idAtSeat = func() (t [seats]ID) {
+	for id := Other + 1; id < numIDs; id++ {
+		t[seatOf(canonical[id])] = id
+	}
+	return t
+}()
+
+// Lookup returns the ID of a name of any case, Other for unknown ones.
+func Lookup[S []byte | string](name S) ID {
+	if len(name) == 0 {
+		return Other
+	}
+	id := idAtSeat[seatOf(name)]
+	if id == Other {
+		return Other
+	}
+	c := canonical[id]
+	if len(c) != len(name) || (string(name) != string(c) && !ascii.EqualFold(name, c)) {
+		return Other
+	}
+	return id
+}

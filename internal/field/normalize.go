@@ -1,0 +1,33 @@
+package field
+
+import "github.com/sluicehttp/sluice/internal/ascii"
+
+// Normalize rewrites a field name in place: the first letter and each letter
+// behind a hyphen in upper case, all others in lower case. Names that are no
+// token are left alone, for their spelling may be somebody's contract.
+func Normalize(name []byte) {
+	if !ascii.All(name, ascii.Token) {
+		return
+	}
+	upper := true
+	for i, c := range name {
+		if upper {
+			name[i] = ascii.Upper(c)
+		} else {
+			name[i] = ascii.Lower(c)
+		}
+		upper = c == '-'
+	}
+}
+
+// IsNormalized tells whether Normalize would change nothing.
+func IsNormalized(name []byte) bool {
+	upper := true
+	for _, c := range name {
+		if upper && 'a' <= c && c <= 'z' || !upper && 'A' <= c && c <= 'Z' {
+			return false
+		}
+		upper = c == '-'
+	}
+	return true
+}

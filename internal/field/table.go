@@ -1,0 +1,325 @@
+package field
+
+import "github.com/sluicehttp/sluice/internal/ascii"
+
+// A Table holds the fields of one message in order. The zero Table is empty
+// and ready to use. Slices that it returns stay valid until the table is
+// changed or reset.
+type Table struct {
+	buf    []byte // the raw head, then whatever setters appended
+	raw    int    // length of the raw head, which is never written to
+	fields []entry
+	// slots has, for a known ID, the index of its first field plus one.
+	slots [numIDs]uint16
+	// KeepNames switches normalisation off: names that come while it is set are
+	// handed out, compared and written exactly as they came. Fields that were
+	// there before stay normalised.
+	KeepNames bool
+}
+
+// maxSlot is the highest place that a slot can name; a known field beyond it
+// is as good as absent, which no message of sane size meets.
+const maxSlot = 1<<16 - 1
+
+// entry locates one field in buf. nameLen 0 stands for the canonical name of
+// id, which then needs no bytes.
+type entry struct {
+	nameOff, nameLen   uint32
+	valueOff, valueLen uint32
+	valueCap           uint32 // bytes that belong to the value, for in-place changes
+	id                 ID
+	isExact            bool // the name is kept as it came
+}
+
+// Reset empties the table and keeps its memory. KeepNames stays.
+func (t *Table) Reset() {
+	t.buf = t.buf[:0]
+	t.raw = 0
+	if len(t.fields) > 0 {
+		t.fields = t.fields[:0]
+		t.slots = [numIDs]uint16{}
+	}
+}
+
+// Shrink drops memory above the given sizes; pools call it.
+func (t *Table) Shrink(maxBytes, maxFields int) {
+	if cap(t.buf) > maxBytes {
+		t.buf = nil
+	}
+	if cap(t.fields) > maxFields {
+		t.fields = nil
+	}
+}
+
+// Len is the number of fields.
+func (t *Table) Len() int { return len(t.fields) }
+
+// ID returns the ID of field i.
+func (t *Table) ID(i int) ID { return t.fields[i].id }
+
+// Name returns the name of field i: as it came with KeepNames, else in its
+// normalised spelling. Read-only.
+func (t *Table) Name(i int) []byte {
+	f := &t.fields[i]
+	if f.id != Other && !f.isExact {
+		return canonical[f.id]
+	}
+	name := t.buf[f.nameOff : f.nameOff+f.nameLen : f.nameOff+f.nameLen]
+	if f.isExact || IsNormalized(name) {
+		return name
+	}
+	return t.normalizeName(f)
+}
+
+// normalizeName gives an unknown name its normalised spelling in new bytes:
+// the raw head stays as it was received.
+func (t *Table) normalizeName(f *entry) []byte {
+	off := uint32(len(t.buf))
+	t.buf = append(t.buf, t.buf[f.nameOff:f.nameOff+f.nameLen]...)
+	f.nameOff = off
+	name := t.buf[off : off+f.nameLen : off+f.nameLen]
+	Normalize(name)
+	return name
+}
+
+// Value returns the value of field i.
+func (t *Table) Value(i int) []byte {
+	f := &t.fields[i]
+	end := f.valueOff + f.valueLen
+	return t.buf[f.valueOff:end:end]
+}
+
+// Index returns the place of the first field with a known id, or -1.
+func (t *Table) Index(id ID) int { return int(t.slots[id]) - 1 }
+
+// Get returns the value of the first field with a known id, or nil.
+func (t *Table) Get(id ID) []byte {
+	if i := t.slots[id]; i != 0 {
+		return t.Value(int(i) - 1)
+	}
+	return nil
+}
+
+// Find returns the place of the first field named name at or after from, or
+// -1. id is Lookup(name), which callers mostly have already.
+func (t *Table) Find(id ID, name []byte, from int) int {
+	if id != Other && !t.KeepNames {
+		return t.FindID(id, from)
+	}
+	for i := from; i < len(t.fields); i++ {
+		f := &t.fields[i]
+		if f.id == id && t.matches(f, name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// FindID is Find for a known id, whatever the spelling.
+func (t *Table) FindID(id ID, from int) int {
+	i := int(t.slots[id]) - 1
+	if i < 0 || i >= from {
+		return i
+	}
+	for i = from; i < len(t.fields); i++ {
+		if t.fields[i].id == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *Table) matches(f *entry, name []byte) bool {
+	own := t.buf[f.nameOff : f.nameOff+f.nameLen]
+	switch {
+	case f.isExact:
+		return string(own) == string(name)
+	case f.id != Other:
+		own = canonical[f.id]
+	}
+	return ascii.EqualFold(own, name) && (!t.KeepNames || IsNormalized(name))
+}
+
+// Add appends a field. name is not validated; with id != Other and
+// normalisation on, its bytes are not stored.
+func (t *Table) Add(id ID, name, value []byte) {
+	t.reserve(len(name) + len(value))
+	f := entry{id: id, isExact: t.KeepNames}
+	if id == Other || t.KeepNames {
+		f.nameOff, f.nameLen = t.store(name)
+		if !t.KeepNames {
+			Normalize(t.buf[f.nameOff : f.nameOff+f.nameLen])
+		}
+	}
+	f.valueOff, f.valueLen = t.store(value)
+	f.valueCap = f.valueLen
+	t.push(f)
+}
+
+// AddExact appends a field whose name stays as it is, whatever KeepNames says.
+// It is found by exactly that name and by no ID, so it must be no field whose
+// meaning the library depends on.
+func (t *Table) AddExact(name, value []byte) {
+	t.reserve(len(name) + len(value))
+	f := entry{isExact: true}
+	f.nameOff, f.nameLen = t.store(name)
+	f.valueOff, f.valueLen = t.store(value)
+	f.valueCap = f.valueLen
+	t.push(f)
+}
+
+// push appends an entry and fills the slot of its ID.
+func (t *Table) push(f entry) {
+	t.fields = append(t.fields, f)
+	if f.id != Other && t.slots[f.id] == 0 && len(t.fields) <= maxSlot {
+		t.slots[f.id] = uint16(len(t.fields))
+	}
+}
+
+// compactAbove is the size from which a table looks for garbage before it
+// grows: a message that is reused without Reset must not grow for ever.
+const compactAbove = 4096
+
+// reserve makes room for n bytes, so that the stores that follow do not move
+// what they stored.
+func (t *Table) reserve(n int) {
+	if need := len(t.buf) + n; need > cap(t.buf) && need > compactAbove {
+		t.compact(n)
+	}
+}
+
+func (t *Table) store(s []byte) (off, n uint32) {
+	off = uint32(len(t.buf))
+	t.buf = append(t.buf, s...)
+	return off, uint32(len(s))
+}
+
+// compact copies what is still in use behind the raw head into a new buffer
+// with room for more bytes. The old buffer stays as it is for slices that were
+// handed out.
+func (t *Table) compact(more int) {
+	live := t.raw + more
+	for i := range t.fields {
+		live += int(t.fields[i].nameLen + t.fields[i].valueLen)
+	}
+	buf := append(make([]byte, 0, 2*live), t.buf[:t.raw]...)
+	move := func(off, n uint32) uint32 {
+		if int(off) < t.raw {
+			return off
+		}
+		at := uint32(len(buf))
+		buf = append(buf, t.buf[off:off+n]...)
+		return at
+	}
+	for i := range t.fields {
+		f := &t.fields[i]
+		f.nameOff = move(f.nameOff, f.nameLen)
+		f.valueOff = move(f.valueOff, f.valueLen)
+		f.valueCap = f.valueLen
+	}
+	t.buf = buf
+}
+
+// SetValue replaces the value of field i, in place where it fits and is not
+// part of the raw head.
+func (t *Table) SetValue(i int, value []byte) {
+	f := &t.fields[i]
+	if len(value) <= int(f.valueCap) && int(f.valueOff) >= t.raw {
+		copy(t.buf[f.valueOff:], value)
+		f.valueLen = uint32(len(value))
+		return
+	}
+	t.reserve(len(value))
+	off, n := t.store(value)
+	f.valueOff, f.valueLen, f.valueCap = off, n, n
+}
+
+// Set replaces the value of the first field with a known id, or adds one.
+func (t *Table) Set(id ID, value []byte) {
+	if i := t.slots[id]; i != 0 {
+		t.SetValue(int(i)-1, value)
+		return
+	}
+	t.Add(id, canonical[id], value)
+}
+
+// DelAt removes field i.
+func (t *Table) DelAt(i int) {
+	t.fields = append(t.fields[:i], t.fields[i+1:]...)
+	t.reindex()
+}
+
+// Del removes every field of that name.
+func (t *Table) Del(id ID, name []byte) {
+	kept := t.fields[:0]
+	for i := range t.fields {
+		f := t.fields[i]
+		same := f.id == id && (id != Other && !t.KeepNames || t.matches(&f, name))
+		if !same {
+			kept = append(kept, f)
+		}
+	}
+	if len(kept) != len(t.fields) {
+		t.fields = kept
+		t.reindex()
+	}
+}
+
+// DelID removes every field with a known id, whatever its spelling.
+func (t *Table) DelID(id ID) {
+	if t.slots[id] == 0 {
+		return
+	}
+	kept := t.fields[:0]
+	for _, f := range t.fields {
+		if f.id != id {
+			kept = append(kept, f)
+		}
+	}
+	t.fields = kept
+	t.reindex()
+}
+
+// reindex fills the slots anew after fields have moved.
+func (t *Table) reindex() {
+	t.slots = [numIDs]uint16{}
+	for i := range t.fields {
+		if id := t.fields[i].id; id != Other && t.slots[id] == 0 && i < maxSlot {
+			t.slots[id] = uint16(i + 1)
+		}
+	}
+}
+
+// CopyTo makes dst equal to t.
+func (t *Table) CopyTo(dst *Table) {
+	dst.buf = append(dst.buf[:0], t.buf...)
+	dst.fields = append(dst.fields[:0], t.fields...)
+	dst.slots = t.slots
+	dst.raw = t.raw
+	dst.KeepNames = t.KeepNames
+}
+
+// Raw returns the buffer that a parser fills with Append: first the raw head,
+// later also what setters stored.
+func (t *Table) Raw() []byte { return t.buf }
+
+// Append adds raw bytes to the head that is being received.
+func (t *Table) Append(raw []byte) { t.buf = append(t.buf, raw...) }
+
+// Seal ends the raw head at n bytes: it is complete, and what is stored from
+// now on goes behind it.
+func (t *Table) Seal(n int) {
+	t.buf = t.buf[:n]
+	t.raw = n
+}
+
+// PushParsed records a field by its offsets in the raw head.
+func (t *Table) PushParsed(id ID, nameOff, nameEnd, valueOff, valueEnd int) {
+	t.push(entry{
+		nameOff: uint32(nameOff), nameLen: uint32(nameEnd - nameOff),
+		valueOff: uint32(valueOff), valueLen: uint32(valueEnd - valueOff),
+		valueCap: uint32(valueEnd - valueOff),
+		id:       id,
+		isExact:  t.KeepNames,
+	})
+}

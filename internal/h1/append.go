@@ -1,0 +1,52 @@
+package h1
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// IsToken tells whether s is a token (RFC 9110 section 5.6.2): method and
+// field names are.
+func IsToken(s []byte) bool { return len(s) > 0 && ascii.All(s, ascii.Token) }
+
+// AppendFieldValue appends a value that is fit for the wire: CR, LF and NUL
+// and other controls become spaces, white space at the ends goes (RFC 9110
+// section 5.5). A parser that reads the result finds just that.
+func AppendFieldValue(dst, value []byte) []byte {
+	for len(value) > 0 && becomesBlank(value[0]) {
+		value = value[1:]
+	}
+	for len(value) > 0 && becomesBlank(value[len(value)-1]) {
+		value = value[:len(value)-1]
+	}
+	if ascii.All(value, ascii.Value) {
+		return append(dst, value...)
+	}
+	for _, c := range value {
+		if !ascii.Is(c, ascii.Value) {
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// becomesBlank tells whether c is white space, or a control that
+// AppendFieldValue makes a space of.
+func becomesBlank(c byte) bool {
+	return c == ' ' || c == '\t' || !ascii.Is(c, ascii.Value)
+}
+
+// AppendField appends one field line. The name must be a token and the value
+// be fit for the wire.
+func AppendField(dst, name, value []byte) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}
+
+// HasLineBreak tells whether s holds a CR, LF or NUL, none of which may reach
+// the wire inside a line.
+func HasLineBreak(s []byte) bool { return bytes.ContainsAny(s, "\r\n\x00") }

@@ -1,0 +1,226 @@
+package h1
+
+import "github.com/sluicehttp/sluice/internal/ascii"
+
+// Bounds of what a chunked body may carry besides its data. A sender needs
+// neither; without a bound a few bytes of data cost any number of others.
+const (
+	maxChunkExtension = 256      // bytes in one chunk's extensions
+	maxBodyExtensions = 16 << 10 // bytes of extensions in one body
+)
+
+type chunkState uint8
+
+const (
+	chunkSize  chunkState = iota // digits
+	chunkBlank                   // white space between the size and an extension
+	chunkExtension
+	chunkSizeLF
+	chunkData
+	chunkDataCR
+	chunkDataLF
+	chunkDone // the last chunk's line was read; the trailer section follows
+)
+
+// A Chunked decodes the chunked transfer coding (RFC 9112 section 7.1) up to
+// the trailer section, in as many pieces as it comes in. The zero value is
+// ready.
+type Chunked struct {
+	left       uint64 // of the chunk: size while reading digits, then data
+	extensions int    // bytes of extensions in the body so far
+	extension  int    // bytes of extensions in this chunk
+	digits     uint8
+	state      chunkState
+	quote      quoteState
+}
+
+// quoteState follows quoted strings in extensions, in which a semicolon and an
+// equals sign mean nothing.
+type quoteState uint8
+
+const (
+	unquoted quoteState = iota
+	quoted
+	quotedPair
+)
+
+// Done tells whether the last chunk's line was read; what follows is the
+// trailer section, for a HeadParser after ResetTrailer.
+func (c *Chunked) Done() bool { return c.state == chunkDone }
+
+// InData tells whether the next bytes are data, and how many at the most.
+func (c *Chunked) InData() (left uint64, ok bool) { return c.left, c.state == chunkData }
+
+// Next reads from in and returns how much of it was used, and the data found,
+// a part of in. It returns after each run of data; call it again with the rest
+// until used is 0 or Done.
+func (c *Chunked) Next(in []byte) (used int, data []byte, err error) {
+	i := 0
+	for i < len(in) && c.state != chunkDone {
+		if c.state == chunkData {
+			n := len(in) - i
+			if uint64(n) > c.left {
+				n = int(c.left)
+			}
+			c.left -= uint64(n)
+			if c.left == 0 {
+				c.state = chunkDataCR
+			}
+			return i + n, in[i : i+n], nil
+		}
+		if err := c.step(in[i]); err != nil {
+			return 0, nil, err
+		}
+		i++
+	}
+	return i, nil, nil
+}
+
+// step takes one byte that is not data.
+func (c *Chunked) step(b byte) error {
+	switch c.state {
+	case chunkSize:
+		return c.sizeByte(b)
+	case chunkBlank:
+		return c.blankByte(b)
+	case chunkExtension:
+		return c.extensionByte(b)
+	case chunkSizeLF:
+		if b != '\n' {
+			return ErrChunkSize
+		}
+		c.state = chunkData
+		if c.left == 0 {
+			c.state = chunkDone
+		}
+	case chunkDataCR:
+		if b != '\r' {
+			return ErrChunkEnd
+		}
+		c.state = chunkDataLF
+	case chunkDataLF:
+		if b != '\n' {
+			return ErrChunkEnd
+		}
+		c.state = chunkSize
+		c.digits, c.extension = 0, 0
+	}
+	return nil
+}
+
+// sizeByte reads 1*HEXDIG without prefix, sign or overflow. Sixteen digits,
+// leading zeros included, are more than any sender writes.
+func (c *Chunked) sizeByte(b byte) error {
+	if d, ok := hexValue(b); ok {
+		if c.digits == 16 || c.left >= 1<<59 {
+			return ErrChunkSize
+		}
+		c.digits++
+		c.left = c.left<<4 | uint64(d)
+		return nil
+	}
+	if c.digits == 0 {
+		return ErrChunkSize
+	}
+	switch b {
+	case '\r':
+		c.state = chunkSizeLF
+		return nil
+	case ' ', '\t', ';':
+		c.state = chunkBlank
+		return c.blankByte(b)
+	}
+	return ErrChunkSize
+}
+
+// blankByte reads up to the semicolon of the first extension. White space there
+// is bad, but to be read (RFC 9112 section 7.1.1); without an extension behind
+// it, it is not.
+func (c *Chunked) blankByte(b byte) error {
+	switch b {
+	case ' ', '\t':
+	case ';':
+		c.state = chunkExtension
+		c.quote = unquoted
+	default:
+		return ErrChunkSize
+	}
+	return c.countExtension()
+}
+
+// extensionByte skips extensions. It need not know their parts, only that
+// there is no line end inside them that another parser would see (RFC 9112
+// section 7.1.1).
+func (c *Chunked) extensionByte(b byte) error {
+	if c.quote != quotedPair && b == '\r' {
+		if c.quote == quoted {
+			return ErrChunkExtension
+		}
+		c.state = chunkSizeLF
+		return nil
+	}
+	if !ascii.Is(b, ascii.Value) {
+		return ErrChunkExtension
+	}
+	switch {
+	case c.quote == quotedPair:
+		c.quote = quoted
+	case c.quote == quoted && b == '\\':
+		c.quote = quotedPair
+	case b == '"':
+		c.quote ^= quoted
+	}
+	return c.countExtension()
+}
+
+func (c *Chunked) countExtension() error {
+	c.extension++
+	c.extensions++
+	if c.extension > maxChunkExtension || c.extensions > maxBodyExtensions {
+		return ErrChunkExtensionTooLarge
+	}
+	return nil
+}
+
+func hexValue(b byte) (byte, bool) {
+	switch {
+	case '0' <= b && b <= '9':
+		return b - '0', true
+	case 'a' <= b && b <= 'f':
+		return b - 'a' + 10, true
+	case 'A' <= b && b <= 'F':
+		return b - 'A' + 10, true
+	}
+	return 0, false
+}
+
+// maxChunkHead is the longest line that AppendChunkHead appends.
+const maxChunkHead = 16 + 2
+
+// AppendChunkHead appends the line in front of n bytes of data; n must not be
+// 0, which would end the body.
+func AppendChunkHead(dst []byte, n int) []byte {
+	const digits = "0123456789abcdef"
+	var buf [maxChunkHead]byte
+	i := len(buf) - 2
+	buf[i], buf[i+1] = '\r', '\n'
+	for v := uint64(n); v > 0; v >>= 4 {
+		i--
+		buf[i] = digits[v&15]
+	}
+	return append(dst, buf[i:]...)
+}
+
+// AppendChunk appends data as one chunk, nothing for no data.
+func AppendChunk(dst, data []byte) []byte {
+	if len(data) == 0 {
+		return dst
+	}
+	dst = AppendChunkHead(dst, len(data))
+	dst = append(dst, data...)
+	return append(dst, "\r\n"...)
+}
+
+// LastChunk is the line that ends the data of a chunked body. The trailer
+// section and an empty line follow it.
+const LastChunk = "0\r\n"

@@ -1,0 +1,190 @@
+package h1
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+)
+
+// noted is the set of the fields that note is about.
+const noted = 1<<field.ContentLength | 1<<field.TransferEncoding | 1<<field.Connection | 1<<field.Expect
+
+// note takes in a field that frames the message or the connection, in the
+// order of the field lines.
+func (p *HeadParser) note(id field.ID, value []byte) error {
+	switch id {
+	case field.ContentLength:
+		return p.noteLength(value)
+	case field.TransferEncoding:
+		p.noteCoding(value)
+	case field.Connection:
+		p.noteConnection(value)
+	case field.Expect:
+		return p.noteExpect(value)
+	}
+	return nil
+}
+
+// noteLength reads Content-Length: digits only. A list, or several fields, is
+// accepted only where all members are equal (RFC 9112 section 6.3).
+func (p *HeadParser) noteLength(value []byte) error {
+	for {
+		member, rest, more := cutComma(value)
+		n, ok := parseLength(member)
+		if !ok {
+			return ErrContentLength
+		}
+		if p.Has(HasLength) && n != p.ContentLength {
+			return ErrContentLengthConflict
+		}
+		p.ContentLength = n
+		p.Flags |= HasLength
+		if !more {
+			return nil
+		}
+		value = rest
+	}
+}
+
+// parseLength reads 1*DIGIT without overflow.
+func parseLength(s []byte) (n int64, ok bool) {
+	if len(s) == 0 {
+		return 0, false
+	}
+	for _, c := range s {
+		digit := int64(c - '0')
+		if !ascii.Is(c, ascii.Digit) || n > (1<<63-1-digit)/10 {
+			return 0, false
+		}
+		n = n*10 + digit
+	}
+	return n, true
+}
+
+// cutComma splits a list at its first comma and trims the first member.
+func cutComma(list []byte) (member, rest []byte, more bool) {
+	if i := bytes.IndexByte(list, ','); i >= 0 {
+		return ascii.TrimOWS(list[:i]), list[i+1:], true
+	}
+	return ascii.TrimOWS(list), nil, false
+}
+
+// noteCoding reads Transfer-Encoding. Nothing but one single chunked is ever
+// accepted; here it is only told apart what the refusal says.
+func (p *HeadParser) noteCoding(value []byte) {
+	if p.Has(hasCoding) {
+		p.Flags |= badCoding
+	}
+	p.Flags |= hasCoding
+	if ascii.EqualFold(value, "chunked") {
+		p.Flags |= ChunkedBody
+		return
+	}
+	if len(value) == 0 {
+		p.Flags |= badCoding
+	}
+	for more := len(value) > 0; more; {
+		var member []byte
+		member, value, more = cutComma(value)
+		name := member
+		if i := bytes.IndexAny(member, "; \t"); i >= 0 {
+			name = member[:i]
+		}
+		switch {
+		case len(name) == 0 || !ascii.All(name, ascii.Token):
+			p.Flags |= badCoding
+		case ascii.EqualFold(name, "chunked") && (more || len(name) != len(member)),
+			ascii.EqualFold(name, "identity"):
+			p.Flags |= badCoding
+		case !ascii.EqualFold(name, "chunked"):
+			p.Flags |= unknownCoding
+		}
+	}
+	if !p.Has(badCoding | unknownCoding) {
+		p.Flags |= badCoding
+	}
+}
+
+// noteConnection reads the options of a Connection field (RFC 9110 section
+// 7.6.1).
+func (p *HeadParser) noteConnection(value []byte) {
+	p.Flags |= ConnectionOptions(value)
+}
+
+// ConnectionOptions returns the ConnectionX flags that a Connection field's
+// value lists.
+func ConnectionOptions(value []byte) (f Flags) {
+	for more := true; more; {
+		var member []byte
+		member, value, more = cutComma(value)
+		switch {
+		case ascii.EqualFold(member, "close"):
+			f |= ConnectionClose
+		case ascii.EqualFold(member, "keep-alive"):
+			f |= ConnectionKeepAlive
+		case ascii.EqualFold(member, "upgrade"):
+			f |= ConnectionUpgrade
+		}
+	}
+	return f
+}
+
+// noteExpect reads Expect, which HTTP/1.0 does not know (RFC 9110 section
+// 10.1.1).
+func (p *HeadParser) noteExpect(value []byte) error {
+	if p.Role != Requests || p.Minor == 0 {
+		return nil
+	}
+	if !ascii.EqualFold(value, "100-continue") {
+		return ErrExpectation
+	}
+	p.Flags |= ExpectContinue
+	return nil
+}
+
+// finish checks what only the whole head can tell.
+func (p *HeadParser) finish(t *field.Table) error {
+	if p.Has(hasCoding) {
+		if err := p.checkCoding(); err != nil {
+			return err
+		}
+	}
+	if p.Role == Responses {
+		return nil
+	}
+	return p.checkHost(t)
+}
+
+func (p *HeadParser) checkCoding() error {
+	switch {
+	case p.Minor == 0:
+		return ErrTransferCodingHTTP10
+	case p.Has(HasLength):
+		return ErrLengthAndCoding
+	case p.Has(badCoding):
+		return ErrTransferCoding
+	case p.Has(unknownCoding):
+		return ErrTransferCodingUnknown
+	}
+	return nil
+}
+
+// checkHost: exactly one valid Host in HTTP/1.1, at most one in HTTP/1.0 (RFC
+// 9112 section 3.2).
+func (p *HeadParser) checkHost(t *field.Table) error {
+	i := t.Index(field.Host)
+	if i < 0 {
+		if p.Minor == 0 {
+			return nil
+		}
+		return ErrHostMissing
+	}
+	if t.FindID(field.Host, i+1) >= 0 {
+		return ErrHostDuplicate
+	}
+	if !ValidHost(t.Value(i)) {
+		return ErrHost
+	}
+	return nil
+}

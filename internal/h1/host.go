@@ -1,0 +1,159 @@
+package h1
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// ValidHost tells whether s is uri-host [ ":" port ] (RFC 9110 section 7.2,
+// RFC 3986 section 3.2.2) with a host that is not empty.
+func ValidHost(s []byte) bool {
+	if len(s) == 0 {
+		return false
+	}
+	if s[0] == '[' {
+		end := bytes.IndexByte(s, ']')
+		return end > 0 && validIPLiteral(s[1:end]) && validPort(s[end+1:])
+	}
+	i := 0
+	for i < len(s) && ascii.Is(s[i], ascii.HostChar) {
+		if s[i] == '%' && (i+2 >= len(s) || !isEscape(s[i:])) {
+			return false
+		}
+		i++
+	}
+	return i > 0 && validPort(s[i:])
+}
+
+// escapesAreValid tells whether two hex digits follow each "%".
+func escapesAreValid(s []byte) bool {
+	for {
+		i := bytes.IndexByte(s, '%')
+		if i < 0 {
+			return true
+		}
+		if len(s) < i+3 || !isEscape(s[i:]) {
+			return false
+		}
+		s = s[i+3:]
+	}
+}
+
+// validPort accepts nothing, ":" and ":" with a number up to 65535.
+func validPort(s []byte) bool {
+	if len(s) == 0 {
+		return true
+	}
+	if s[0] != ':' || len(s) > 6 {
+		return false
+	}
+	port := 0
+	for _, c := range s[1:] {
+		if !ascii.Is(c, ascii.Digit) {
+			return false
+		}
+		port = port*10 + int(c-'0')
+	}
+	return port <= 65535
+}
+
+func hasPort(s []byte) bool {
+	colon := bytes.LastIndexByte(s, ':')
+	return colon > bytes.LastIndexByte(s, ']') && colon < len(s)-1
+}
+
+// validIPLiteral checks what stands between brackets: IPv6address with an
+// optional zone (RFC 6874), or IPvFuture.
+func validIPLiteral(s []byte) bool {
+	if len(s) > 0 && ascii.Lower(s[0]) == 'v' {
+		return validIPFuture(s[1:])
+	}
+	if zone := bytes.Index(s, []byte("%25")); zone >= 0 {
+		name := s[zone+3:]
+		if len(name) == 0 || !ascii.All(name, ascii.HostChar) || !escapesAreValid(name) {
+			return false
+		}
+		s = s[:zone]
+	}
+	return validIPv6(s)
+}
+
+func validIPFuture(s []byte) bool {
+	dot := bytes.IndexByte(s, '.')
+	if dot <= 0 || !ascii.All(s[:dot], ascii.Hex) || dot+1 == len(s) {
+		return false
+	}
+	for _, c := range s[dot+1:] {
+		if c != ':' && !ascii.Is(c, ascii.HostChar) || c == '%' {
+			return false
+		}
+	}
+	return true
+}
+
+// validIPv6 checks eight groups of one to four hex digits, one run of which
+// may be "::", the last two of which may be an IPv4 address.
+func validIPv6(s []byte) bool {
+	groups, elided := 0, false
+	if len(s) >= 2 && s[0] == ':' && s[1] == ':' {
+		elided = true
+		s = s[2:]
+	}
+	for len(s) > 0 {
+		n := 0
+		for n < len(s) && ascii.Is(s[n], ascii.Hex) {
+			n++
+		}
+		if n < len(s) && s[n] == '.' {
+			return validIPv4(s) && isWholeIPv6(groups+2, elided)
+		}
+		if n == 0 || n > 4 {
+			return false
+		}
+		groups++
+		s = s[n:]
+		if len(s) == 0 {
+			break
+		}
+		if s[0] != ':' || len(s) == 1 {
+			return false
+		}
+		s = s[1:]
+		if s[0] == ':' {
+			if elided {
+				return false
+			}
+			elided = true
+			s = s[1:]
+		}
+	}
+	return isWholeIPv6(groups, elided)
+}
+
+// isWholeIPv6 tells whether so many groups make an address: eight, or less if
+// a "::" stands for the others, of which there must be one at the least.
+func isWholeIPv6(groups int, elided bool) bool {
+	return groups == 8 && !elided || groups < 8 && elided
+}
+
+func validIPv4(s []byte) bool {
+	for part := 0; ; part++ {
+		n, v := 0, 0
+		for n < len(s) && ascii.Is(s[n], ascii.Digit) && n < 4 {
+			v = v*10 + int(s[n]-'0')
+			n++
+		}
+		if n == 0 || n > 3 || v > 255 || n > 1 && s[0] == '0' {
+			return false
+		}
+		s = s[n:]
+		if part == 3 {
+			return len(s) == 0
+		}
+		if len(s) == 0 || s[0] != '.' {
+			return false
+		}
+		s = s[1:]
+	}
+}

@@ -1,0 +1,60 @@
+package h1
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/field"
+)
+
+// A peer that sends byte by byte must not make the parser look at a byte more
+// than a constant number of times: where it goes on is never far from where
+// the input ends.
+func TestDribbledInputIsReadOnce(t *testing.T) {
+	const far = 13 // a status line's fixed part, which is read anew
+	long := strings.Repeat("a", 60_000)
+	limits := Limits{MaxLine: 64 << 10, MaxHead: 64 << 10, MaxFields: 200}
+	for name, c := range map[string]struct {
+		role Role
+		in   string
+	}{
+		"method":                   {Requests, long},
+		"target":                   {Requests, "GET /" + long},
+		"escapes":                  {Requests, "GET /" + strings.Repeat("%41", 20_000)},
+		"field name":               {Requests, "GET / HTTP/1.1\r\n" + long},
+		"blanks":                   {Requests, "GET / HTTP/1.1\r\nA:" + strings.Repeat(" \t", 30_000)},
+		"field value":              {Requests, "GET / HTTP/1.1\r\nA: " + long},
+		"value behind a long name": {Requests, "GET / HTTP/1.1\r\n" + long[:30_000] + ": " + long[:30_000]},
+		"reason":                   {Responses, "HTTP/1.1 200 " + long},
+		"folds":                    {Responses, "HTTP/1.1 200 OK\r\nA: b" + strings.Repeat("\r\n c", 15_000)},
+		"empty folds":              {Responses, "HTTP/1.1 200 OK\r\nA:" + strings.Repeat("\r\n ", 20_000)},
+	} {
+		p := HeadParser{Limits: limits, Role: c.role}
+		var tab field.Table
+		for i := range len(c.in) {
+			if _, done, err := p.Parse(&tab, []byte{c.in[i]}); done || err != nil {
+				t.Fatalf("%s: byte %d: done=%v, %v", name, i, done, err)
+			}
+			if i+1-p.seen > far {
+				t.Fatalf("%s: after %d bytes the parser goes on at %d", name, i+1, p.seen)
+			}
+		}
+	}
+}
+
+// One piece with many folded lines costs one pass too: each fold goes on where
+// the one before it ended.
+func BenchmarkFoldedAnswer(b *testing.B) {
+	in := []byte("HTTP/1.1 200 OK\r\nA: b" + strings.Repeat("\r\n c", 15_000) + "\r\n\r\n")
+	p := HeadParser{Limits: DefaultLimits, Role: Responses}
+	var tab field.Table
+	b.SetBytes(int64(len(in)))
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Reset()
+		tab.Reset()
+		if _, done, err := p.Parse(&tab, in); !done || err != nil {
+			b.Fatal(done, err)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package h1
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// Every byte value at every place of the words of eight, before and behind
+// bytes that could carry or borrow into it.
+func TestScannersStopWhereTheTableSays(t *testing.T) {
+	for _, filler := range []byte{'g', '~', '!'} {
+		for _, before := range []byte{'g', '~', '!', 0x80, 0xff, '\t'} {
+			for at := range 20 {
+				for c := range 256 {
+					s := bytes.Repeat([]byte{filler}, 24)
+					if at > 0 {
+						s[at-1] = before
+					}
+					s[at] = byte(c)
+					checkScanners(t, s)
+				}
+			}
+		}
+	}
+}
+
+func checkScanners(t *testing.T, s []byte) {
+	t.Helper()
+	for _, scan := range []struct {
+		name  string
+		fast  func([]byte, int) int
+		class ascii.Class
+	}{{"token", tokenEnd, ascii.Token}, {"value", valueEnd, ascii.Value}, {"target", targetEnd, ascii.Target}} {
+		for from := range 3 {
+			want := from
+			for want < len(s) && ascii.Is(s[want], scan.class) && (s[want] != '%' || scan.name != "target") {
+				want++
+			}
+			if got := scan.fast(s, from); got != want {
+				t.Fatalf("%sEnd(%q, %d) = %d, want %d", scan.name, s, from, got, want)
+			}
+		}
+	}
+}
+
+func TestTargetEndChecksEscapes(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want int
+	}{
+		{"/%41b ", 5}, {"/%zz ", 1}, {"/%4", 1}, {"/%", 1}, {"/%4g ", 1},
+		{"/aaaaaa%20%7e/%2F%0", 17}, {"%00%00%00%00", 12},
+	} {
+		if got := targetEnd([]byte(c.in), 0); got != c.want {
+			t.Errorf("targetEnd(%q) = %d, want %d", c.in, got, c.want)
+		}
+	}
+}

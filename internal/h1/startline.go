@@ -1,0 +1,283 @@
+package h1
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// maxEmptyLines bounds the empty lines skipped before a request line. RFC 9112
+// section 2.2 asks for one; clients that send an extra CRLF after a body send
+// no more than a few.
+const maxEmptyLines = 4
+
+// versionPart is what must follow a request target at the least.
+const versionPart = len(" HTTP/1.1")
+
+// requestLine reads method SP request-target SP HTTP-version CRLF (RFC 9112
+// section 3), exactly so: one space each, nothing before and behind.
+func (p *HeadParser) requestLine(raw []byte) (done bool, err error) {
+	switch p.phase {
+	case atStart:
+		if done, err := p.skipEmptyLines(raw); !done {
+			return false, err
+		}
+		p.phase = inMethod
+		fallthrough
+	case inMethod:
+		if done, err := p.method(raw); !done {
+			return false, err
+		}
+		p.phase = inTarget
+		fallthrough
+	case inTarget:
+		if done, err := p.target(raw); !done {
+			return false, err
+		}
+		p.phase = inVersion
+	}
+	if done, err := p.requestVersion(raw); !done {
+		return false, err
+	}
+	return true, p.targetForm(p.Method.In(raw), p.Target.In(raw))
+}
+
+// skipEmptyLines goes to the first byte that is not part of an empty line.
+func (p *HeadParser) skipEmptyLines(raw []byte) (done bool, err error) {
+	for p.line < len(raw) {
+		if raw[p.line] != '\r' {
+			p.seen = p.line
+			return true, nil
+		}
+		if p.emptyLines == maxEmptyLines {
+			return false, ErrRequestLine
+		}
+		if p.line+1 == len(raw) {
+			return false, nil
+		}
+		if raw[p.line+1] != '\n' {
+			return false, ErrBareCR
+		}
+		p.line += 2
+		p.emptyLines++
+	}
+	return false, nil
+}
+
+// method reads the method and the space behind it.
+func (p *HeadParser) method(raw []byte) (done bool, err error) {
+	i := tokenEnd(raw, p.seen)
+	p.seen = i
+	switch {
+	case i-p.line > p.Limits.MaxLine-versionPart:
+		return false, ErrLineTooLong
+	case i == len(raw):
+		return false, nil
+	case raw[i] == '\n' && i == p.line:
+		return false, ErrBareLF
+	case raw[i] != ' ' || i == p.line:
+		return false, ErrMethod
+	}
+	p.Method = Span{p.line, i}
+	p.seen = i + 1
+	return true, nil
+}
+
+// target reads the request target and the space behind it. Bytes that no
+// target may contain and malformed escapes end it.
+func (p *HeadParser) target(raw []byte) (done bool, err error) {
+	i := targetEnd(raw, p.seen)
+	p.seen = i
+	start := p.Method.End + 1
+	switch {
+	case i-p.line > p.Limits.MaxLine-versionPart:
+		return false, ErrLineTooLong
+	case i == len(raw):
+		return false, nil
+	case raw[i] == '%':
+		return false, escapeError(raw[i:])
+	case i > start && raw[i] == '\r':
+		return false, ErrVersion // HTTP/0.9: there is none
+	case i > start && raw[i] == '\n':
+		return false, ErrBareLF
+	case raw[i] != ' ' || i == start:
+		return false, ErrTarget
+	}
+	p.Target = Span{start, i}
+	p.seen = i + 1
+	return true, nil
+}
+
+// escapeError refuses s, which starts with "%", unless it is the beginning of
+// an escape of which the rest may come.
+func escapeError(s []byte) error {
+	if len(s) == 1 || len(s) == 2 && ascii.Is(s[1], ascii.Hex) {
+		return nil
+	}
+	return ErrTarget
+}
+
+// requestVersion reads the version and the CRLF behind it. It starts anew with
+// each piece, because it is nothing but ten bytes.
+func (p *HeadParser) requestVersion(raw []byte) (done bool, err error) {
+	rest := raw[p.seen:]
+	if len(rest) >= 10 && string(rest[:10]) == "HTTP/1.1\r\n" {
+		p.Minor = 1
+	} else if done, err := p.otherVersion(rest); !done {
+		return false, err
+	}
+	p.Protocol = Span{p.seen, p.seen + 8}
+	p.seen += 10
+	return true, nil
+}
+
+// otherVersion is requestVersion for what is not HTTP/1.1, or not all there.
+func (p *HeadParser) otherVersion(rest []byte) (done bool, err error) {
+	if err := p.version(rest); err != nil {
+		return false, err
+	}
+	switch {
+	case len(rest) <= 8:
+		return false, nil
+	case rest[8] == '\n':
+		return false, ErrBareLF
+	case rest[8] != '\r':
+		return false, ErrVersion
+	case len(rest) == 9:
+		return false, nil
+	case rest[9] != '\n':
+		return false, ErrBareCR
+	}
+	return true, nil
+}
+
+// version reads HTTP-version, "HTTP/" DIGIT "." DIGIT, as far as it is there.
+// A higher minor is treated as 1.1 (RFC 9110 section 2.5).
+func (p *HeadParser) version(v []byte) error {
+	const form = "HTTP/1.1"
+	v = v[:min(len(v), len(form))]
+	for i, c := range v {
+		switch {
+		case c == form[i]:
+		case c == '\n':
+			return ErrBareLF
+		case i != 5 && i != 7 || !ascii.Is(c, ascii.Digit):
+			return ErrVersion
+		}
+	}
+	if len(v) < len(form) {
+		return nil
+	}
+	if v[5] != '1' {
+		return ErrMajorVersion
+	}
+	p.Minor = min(v[7]-'0', 1)
+	return nil
+}
+
+// statusLine reads HTTP-version SP 3DIGIT SP [reason] CRLF (RFC 9112 section
+// 4). A missing space before an absent reason is accepted: real servers send
+// it.
+func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
+	if p.phase == atStart {
+		if done, err := p.status(raw); !done {
+			return false, err
+		}
+		p.phase = inReason
+	}
+	i := valueEnd(raw, p.seen)
+	p.seen = i
+	switch {
+	case i-p.line > p.Limits.MaxLine:
+		return false, ErrLineTooLong
+	case i == len(raw):
+		return false, nil
+	case raw[i] != '\r':
+		return false, valueError(raw[i])
+	case i+1 == len(raw):
+		return false, nil
+	case raw[i+1] != '\n':
+		return false, ErrBareCR
+	}
+	p.Reason = Span{p.Protocol.End + len(" 200"), i}
+	if p.Reason.Start < i {
+		p.Reason.Start++ // the space
+	}
+	p.seen = i + 2
+	return true, nil
+}
+
+// status reads a status line up to the byte behind the code. It starts anew
+// with each piece, because it is nothing but thirteen bytes.
+func (p *HeadParser) status(raw []byte) (done bool, err error) {
+	if err := p.version(raw); err != nil {
+		return false, err
+	}
+	code := 0
+	for i := 8; i < 13 && i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case c == '\n':
+			return false, ErrBareLF
+		case i == 8 && c != ' ', i == 9 && c == '0',
+			i > 8 && i < 12 && !ascii.Is(c, ascii.Digit),
+			i == 12 && c != ' ' && c != '\r':
+			return false, ErrStatusLine
+		case i > 8 && i < 12:
+			code = code*10 + int(c-'0')
+		}
+	}
+	if len(raw) < 13 {
+		return false, nil
+	}
+	p.StatusCode = code
+	p.Protocol = Span{0, 8}
+	p.seen = 12
+	return true, nil
+}
+
+// targetForm checks the request target's form (RFC 9112 section 3.2) against
+// the method.
+func (p *HeadParser) targetForm(method, target []byte) error {
+	isConnect := string(method) == "CONNECT"
+	switch {
+	case isConnect:
+		if !ValidHost(target) || !hasPort(target) {
+			return ErrTargetForm
+		}
+		p.Authority = p.Target
+		return nil
+	case target[0] == '/':
+		return nil
+	case len(target) == 1 && target[0] == '*':
+		if string(method) != "OPTIONS" {
+			return ErrTargetForm
+		}
+		return nil
+	}
+	return p.absoluteTarget(target)
+}
+
+// absoluteTarget checks scheme "://" authority path-abempty [ "?" query ].
+func (p *HeadParser) absoluteTarget(target []byte) error {
+	sep := bytes.Index(target, []byte("://"))
+	if sep <= 0 {
+		return ErrTarget
+	}
+	scheme := target[:sep]
+	if !ascii.EqualFold(scheme, "http") && !ascii.EqualFold(scheme, "https") {
+		return ErrMisdirected
+	}
+	rest := target[sep+3:]
+	end := bytes.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	if end == 0 || !ValidHost(rest[:end]) {
+		return ErrHost
+	}
+	start := p.Target.Start + sep + 3
+	p.Authority = Span{start, start + end}
+	p.Flags |= AbsoluteForm
+	return nil
+}

@@ -1,0 +1,53 @@
+package h1
+
+import (
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+)
+
+// MayTrail tells whether a field may stand in a trailer section: one that
+// frames, routes, authenticates, modifies the request or says how to read the
+// content may not (RFC 9110 section 6.5.1).
+func MayTrail(id field.ID, name []byte) bool {
+	switch id {
+	case field.Other:
+		for _, forbidden := range forbiddenTrailers {
+			if ascii.EqualFold(name, forbidden) {
+				return false
+			}
+		}
+		for _, family := range forbiddenTrailerFamilies {
+			if len(name) >= len(family) && ascii.EqualFold(name[:len(family)], family) {
+				return false
+			}
+		}
+		return true
+	case field.ETag, field.LastModified, field.Server, field.Date, field.UserAgent,
+		field.Accept, field.AcceptLanguage, field.Referer, field.Origin, field.Vary:
+		return true
+	}
+	return false
+}
+
+var forbiddenTrailers = [...]string{
+	"Age", "Authentication-Info", "Cf-Connecting-Ip", "Client-Ip", "Content-Disposition",
+	"Content-Location", "Early-Data", "Expires", "Forwarded", "Http2-Settings", "Max-Forwards",
+	"Pragma", "Retry-After", "TE", "True-Client-Ip", "Via", "Warning", "Www-Authenticate",
+	"X-Client-Ip", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Real-Ip",
+}
+
+// forbiddenTrailerFamilies are the beginnings of names that only intermediaries
+// or user agents set and that are acted on before there is a trailer.
+var forbiddenTrailerFamilies = [...]string{
+	"Access-Control-", "If-", "Proxy-", "Sec-", "X-Forwarded-", "X-Original-", "X-Rewrite-",
+}
+
+// DropForbiddenTrailers removes what may not trail from a parsed trailer
+// section.
+func DropForbiddenTrailers(t *field.Table) {
+	for i := t.Len() - 1; i >= 0; i-- {
+		if !MayTrail(t.ID(i), t.Name(i)) {
+			t.DelAt(i)
+		}
+	}
+}

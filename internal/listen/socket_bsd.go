@@ -1,0 +1,43 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package listen
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+const canReusePort = true
+
+// setBeforeBind sets options on a socket that is not bound yet.
+func setBeforeBind(fd uintptr, o Options) error {
+	if !o.ReusePort {
+		return nil
+	}
+	if err := setReusePort(int(fd)); err != nil {
+		if errors.Is(err, unix.ENOPROTOOPT) {
+			return fmt.Errorf("%w: %w", ErrReusePortUnsupported, err)
+		}
+		return fmt.Errorf("sluice: SO_REUSEPORT: %w", err)
+	}
+	return nil
+}
+
+// setAfterListen sets the backlog (listen(2) again on the listening socket:
+// package net used somaxconn) and the options that need a listening socket.
+func setAfterListen(fd uintptr, o Options) error {
+	if o.Backlog > 0 {
+		if err := unix.Listen(int(fd), o.Backlog); err != nil {
+			return fmt.Errorf("sluice: listen with backlog %d: %w", o.Backlog, err)
+		}
+	}
+	if o.DeferAccept {
+		setDeferAccept(int(fd))
+	}
+	if o.FastOpen {
+		setFastOpen(int(fd))
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package listen
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+const canReusePort = true
+
+const (
+	// fastOpenQueue bounds the fast-open connections whose handshake is not
+	// complete; beyond it clients fall back to a full handshake.
+	fastOpenQueue = 16 << 10
+	// deferSeconds is how long the kernel waits for a first byte before it
+	// hands the connection over without.
+	deferSeconds = 1
+)
+
+// setBeforeBind sets options on a socket that is not bound yet.
+func setBeforeBind(fd uintptr, o Options) error {
+	if o.ReusePort {
+		if err := unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+			return reusePortError(err)
+		}
+	}
+	if o.DeferAccept {
+		if err := optional(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, deferSeconds)); err != nil {
+			return fmt.Errorf("sluice: TCP_DEFER_ACCEPT: %w", err)
+		}
+	}
+	if o.FastOpen {
+		if err := optional(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_FASTOPEN, fastOpenQueue)); err != nil {
+			return fmt.Errorf("sluice: TCP_FASTOPEN: %w", err)
+		}
+	}
+	return nil
+}
+
+// setAfterListen sets the backlog: package net listens with somaxconn, and
+// listen(2) on a listening socket changes its queue's bound.
+func setAfterListen(fd uintptr, o Options) error {
+	if o.Backlog <= 0 {
+		return nil
+	}
+	if err := unix.Listen(int(fd), o.Backlog); err != nil {
+		return fmt.Errorf("sluice: listen with backlog %d: %w", o.Backlog, err)
+	}
+	return nil
+}
+
+// optional hides the errors by which a kernel says that it has no such option.
+func optional(err error) error {
+	if errors.Is(err, unix.ENOPROTOOPT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
+}
+
+// reusePortError tells a kernel without the option (Linux before 3.9) from
+// other failures.
+func reusePortError(err error) error {
+	if errors.Is(err, unix.ENOPROTOOPT) {
+		return fmt.Errorf("%w: %w", ErrReusePortUnsupported, err)
+	}
+	return fmt.Errorf("sluice: SO_REUSEPORT: %w", err)
+}

@@ -1,0 +1,80 @@
+package listen
+
+import (
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// onSocket runs f on the descriptor of ln.
+func onSocket(t *testing.T, ln net.Listener, f func(fd int) error) {
+	t.Helper()
+	c, err := ln.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := control(c, func(fd uintptr) error { return f(int(fd)) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func socketOption(t *testing.T, ln net.Listener, level, option int) (value int) {
+	t.Helper()
+	onSocket(t, ln, func(fd int) (err error) {
+		value, err = unix.GetsockoptInt(fd, level, option)
+		return err
+	})
+	return value
+}
+
+func TestOptionsReachTheSocket(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		level, option int
+		o             Options
+	}{
+		{"SO_REUSEPORT", unix.SOL_SOCKET, unix.SO_REUSEPORT, Options{ReusePort: true}},
+		{"TCP_DEFER_ACCEPT", unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, Options{DeferAccept: true}},
+		{"TCP_FASTOPEN", unix.IPPROTO_TCP, unix.TCP_FASTOPEN, Options{FastOpen: true}},
+	} {
+		if v := socketOption(t, listenLoopback(t, Options{}), c.level, c.option); v != 0 {
+			t.Errorf("%s is %d on a plain listener", c.name, v)
+		}
+		if v := socketOption(t, listenLoopback(t, c.o), c.level, c.option); v == 0 {
+			t.Errorf("%s is off although it was asked for", c.name)
+		}
+	}
+}
+
+func TestListenerIsPlainTCP(t *testing.T) {
+	if p := socketOption(t, listenLoopback(t, Options{}), unix.SOL_SOCKET, unix.SO_PROTOCOL); p != unix.IPPROTO_TCP {
+		t.Errorf("protocol %d, want TCP", p)
+	}
+}
+
+// backlog reads the bound of the accept queue, which TCP_INFO of a listening
+// socket reports in the field of selectively acknowledged segments.
+func backlog(t *testing.T, ln net.Listener) (n uint32) {
+	t.Helper()
+	onSocket(t, ln, func(fd int) error {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
+			n = info.Sacked
+		}
+		return err
+	})
+	return n
+}
+
+func TestBacklog(t *testing.T) {
+	maximum := backlog(t, listenLoopback(t, Options{}))
+	if maximum < 100 {
+		t.Skipf("somaxconn is only %d here", maximum)
+	}
+	for asked, want := range map[int]uint32{7: 7, -1: maximum, 1 << 20: maximum} {
+		if got := backlog(t, listenLoopback(t, Options{Backlog: asked})); got != want {
+			t.Errorf("backlog %d gave %d, want %d", asked, got, want)
+		}
+	}
+}

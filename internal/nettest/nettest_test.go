@@ -1,0 +1,70 @@
+package nettest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+func TestListener(t *testing.T) {
+	ln := NewListener()
+	wrapped := false
+	ln.Wrap = func(c net.Conn) net.Conn { wrapped = true; return NoDeadlines{c} }
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		_ = c.SetDeadline(time.Unix(1, 0)) // ignored
+		_, _ = io.WriteString(c, "hello")
+		_ = c.Close()
+	}()
+	c, err := ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(c)
+	if string(got) != "hello" || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if !wrapped {
+		t.Error("Wrap was not called")
+	}
+	_ = ln.Close()
+	_ = ln.Close()
+	if _, err := ln.Dial(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Dial after Close: %v", err)
+	}
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept after Close: %v", err)
+	}
+}
+
+func TestFailingListener(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	ln := &FailingListener{Listener: NewListener(), Errors: []error{first, second}}
+	_ = ln.Close()
+	for _, want := range []error{first, second, net.ErrClosed} {
+		if _, err := ln.Accept(); !errors.Is(err, want) {
+			t.Errorf("Accept: %v, want %v", err, want)
+		}
+	}
+}
+
+func TestWriteCut(t *testing.T) {
+	for size := 1; size <= 8; size++ {
+		var out bytes.Buffer
+		waits := 0
+		err := WriteCut(&out, []byte("1234567"), size, func(n int) {
+			if waits++; n != out.Len() || n != waits*size {
+				t.Errorf("size %d: wait(%d) after %d bytes", size, n, out.Len())
+			}
+		})
+		if err != nil || out.String() != "1234567" || waits != (7+size-1)/size-1 {
+			t.Errorf("size %d: %q, %d waits, %v", size, out.String(), waits, err)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package interop_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// h1cases holds raw HTTP/1.1 cases and their runner, beside the repository.
+const h1cases = "../../shared/h1cases"
+
+// filesAreServed says that h1target serves /static/.
+const filesAreServed = false
+
+// raceEnv names the variable that has h1target built with the race detector;
+// CI runs the tests once without and once with it.
+const raceEnv = "SLUICE_H1_RACE"
+
+// TestH1Cases runs the raw HTTP/1.1 cases against h1target: no case that the
+// RFCs call for may fail, and the server must be alive and free of races
+// afterwards.
+func TestH1Cases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the raw HTTP/1.1 cases take a minute")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skipf("the runner of the raw HTTP/1.1 cases needs python3: %v", err)
+	}
+	runner := filepath.Join(h1cases, "run.py")
+	if _, err := os.Stat(runner); err != nil {
+		t.Skipf("the raw HTTP/1.1 cases are not part of this repository: %v", err)
+	}
+	binary := buildTarget(t)
+	for _, mode := range []struct {
+		name string
+		args []string
+	}{{"buffered", nil}, {"streamed", []string{"-stream"}}} {
+		t.Run(mode.name, func(t *testing.T) {
+			addr := startTarget(t, binary, mode.args...)
+			for _, file := range []string{"cases.json", "corpora_cases.json", "smuggler_cases.json"} {
+				t.Run(file, func(t *testing.T) { runCases(t, python, runner, file, addr) })
+			}
+		})
+	}
+}
+
+func buildTarget(t *testing.T) (binary string) {
+	t.Helper()
+	binary = filepath.Join(t.TempDir(), "h1target")
+	args := []string{"build", "-buildvcs=false", "-o", binary}
+	if os.Getenv(raceEnv) != "" {
+		args = append(args, "-race")
+	}
+	out, err := exec.CommandContext(t.Context(), "go", append(args, "./h1target")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return binary
+}
+
+// startTarget runs the server and returns its address. At the end of the test
+// it asks the server to stop and fails if that does not end well: so also if
+// the race detector found something, which it says on standard error.
+func startTarget(t *testing.T, binary string, args ...string) (addr string) {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"-addr", "127.0.0.1:0"}, args...)...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr lockedBuffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // Wait tells if it was gone
+		if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+			t.Errorf("h1target ended with %v:\n%s", err, stderr.String())
+		}
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("h1target says nothing: %v", err)
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+}
+
+// lockedBuffer collects what another goroutine writes.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// Len is the number of bytes collected.
+func (b *lockedBuffer) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Len()
+}
+
+// String returns what was collected.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// runCases runs one file of cases. The runner exits with 1 if a case of level
+// MUST fails or the server does not answer afterwards.
+func runCases(t *testing.T, python, runner, file, addr string) {
+	path := filepath.Join(h1cases, file)
+	args := []string{runner, addr, "--cases", path, "-j", "48"}
+	if file == "cases.json" && !filesAreServed {
+		args = append(args, "--only", strings.Join(categoriesWithoutFiles(t, path), ","))
+	}
+	if file == "smuggler_cases.json" {
+		// What most of these cases wait for is that nothing more comes.
+		args = append(args, "--idle", "300")
+	}
+	out, err := exec.CommandContext(t.Context(), python, args...).CombinedOutput()
+	t.Logf("%s: %s", file, lastLines(string(out)))
+	if err != nil {
+		t.Errorf("%s: %v\n%s", file, err, out)
+	}
+	// The exit status says nothing about a runner that found no cases to run.
+	if !bytes.Contains(out, []byte("alive after run: True")) || !passedSome.Match(out) {
+		t.Errorf("%s: nothing ran, or the server is not alive:\n%s", file, out)
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		if strings.HasPrefix(line, "FAIL ") || strings.HasPrefix(line, "ERROR ") {
+			t.Logf("%s", line)
+		}
+	}
+}
+
+var passedSome = regexp.MustCompile(`(?m)^[1-9][0-9]* passed, `)
+
+// categoriesWithoutFiles lists the categories of cases that need no file
+// server.
+func categoriesWithoutFiles(t *testing.T, path string) (categories []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Cases []struct {
+			Category string `json:"cat"`
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	for _, c := range doc.Cases {
+		needsFiles := slices.Contains([]string{"static", "range", "conditional"}, c.Category)
+		if !needsFiles && !slices.Contains(categories, c.Category) {
+			categories = append(categories, c.Category)
+		}
+	}
+	return categories
+}
+
+// lastLines returns the tallies of a run in one line.
+func lastLines(out string) string {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "alive after run") })
+	return strings.Join(lines[max(at, 0):], "; ")
+}

@@ -1,0 +1,193 @@
+package sluice
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime/multipart"
+	"os"
+	"slices"
+
+	"github.com/sluicehttp/sluice/internal/compress"
+)
+
+// maxFormMemory is how much of a form's files is kept in memory; the others go
+// to temporary files. Fields that are no files have 10 MiB more, behind which
+// the form is refused.
+const maxFormMemory = 4 << 20
+
+// errEmptyBoundary says that a form cannot be written.
+var errEmptyBoundary = errors.New("sluice: the boundary of a multipart form is empty")
+
+// formData is a parsed multipart form.
+type formData struct {
+	form     *multipart.Form
+	boundary string
+	// isBody: the form was read from a stream, and is all that there is of the
+	// body.
+	isBody bool
+}
+
+// parseForm parses the body as a form. limit bounds the body, decoded.
+func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipart.Form, error) {
+	source, isStream := b.formSource()
+	if len(encoding) > 0 && string(encoding) != "identity" {
+		coding, ok := codingByName(encoding)
+		if !ok {
+			return nil, ErrContentEncodingUnsupported
+		}
+		decoder := compress.NewReader(source, coding, max(limit, 0))
+		defer decoder.Close()
+		source = decoder
+	} else if limit > 0 {
+		source = &limitedReader{source, limit}
+	}
+	form, err := readForm(source, boundary)
+	if err != nil {
+		return nil, fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(err))
+	}
+	b.form = &formData{form: form, boundary: boundary, isBody: isStream}
+	if isStream {
+		if err := b.closeStream(nil); err != nil {
+			b.removeForm()
+			return nil, err
+		}
+	}
+	return form, nil
+}
+
+// formSource returns what the form is to be read from.
+func (b *body) formSource() (r io.Reader, isStream bool) {
+	if b.stream != nil {
+		return b.takeStream(), true
+	}
+	return bytes.NewReader(b.bodyBytes()), false
+}
+
+// readForm reads a form and what follows it: an epilogue (RFC 2046 section
+// 5.1.1) is a part of the body too.
+func readForm(r io.Reader, boundary string) (*multipart.Form, error) {
+	form, err := multipart.NewReader(r, boundary).ReadForm(maxFormMemory)
+	if err != nil {
+		return nil, unexpectedEOF(err)
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		_ = form.RemoveAll() // the first error counts
+		return nil, err
+	}
+	return form, nil
+}
+
+// limitedReader returns ErrBodyTooLarge for what is beyond left bytes.
+type limitedReader struct {
+	r    io.Reader
+	left int
+}
+
+// Read implements io.Reader.
+func (l *limitedReader) Read(p []byte) (int, error) {
+	// One byte more than allowed tells the end from a violation.
+	if len(p) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.r.Read(p)
+	if n > l.left {
+		n, err = l.left, ErrBodyTooLarge
+	}
+	l.left -= n
+	return n, err
+}
+
+// removeForm forgets the form and removes its temporary files.
+func (b *body) removeForm() {
+	if b.form != nil {
+		_ = b.form.form.RemoveAll() // nobody is there to be told
+		b.form = nil
+	}
+}
+
+// marshalForm makes bytes the form, written, and returns them.
+func (b *body) marshalForm() []byte {
+	b.bytes = b.bytes[:0]
+	if err := WriteMultipartForm((*bytesAppender)(&b.bytes), b.form.form, b.form.boundary); err != nil {
+		b.bytes = append(b.bytes[:0], err.Error()...)
+	}
+	return b.bytes
+}
+
+// bytesAppender is an io.Writer that appends to a slice.
+type bytesAppender []byte
+
+// Write implements io.Writer.
+func (b *bytesAppender) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// WriteMultipartForm writes f to w in the format multipart/form-data (RFC 7578)
+// with the given boundary: the fields, sorted by name, then the files. The
+// boundary must be what RFC 2046 section 5.1.1 allows, and not occur in the
+// form.
+func WriteMultipartForm(w io.Writer, f *multipart.Form, boundary string) error {
+	if boundary == "" {
+		return errEmptyBoundary
+	}
+	mw := multipart.NewWriter(w)
+	if err := mw.SetBoundary(boundary); err != nil {
+		return fmt.Errorf("sluice: cannot write multipart form: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Value)) {
+		for _, value := range f.Value[name] {
+			if err := mw.WriteField(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.File)) {
+		for _, file := range f.File[name] {
+			if err := writeFormFile(mw, file); err != nil {
+				return err
+			}
+		}
+	}
+	return mw.Close()
+}
+
+func writeFormFile(mw *multipart.Writer, file *multipart.FileHeader) error {
+	part, err := mw.CreatePart(file.Header)
+	if err != nil {
+		return err
+	}
+	content, err := file.Open()
+	if err != nil {
+		return fmt.Errorf("sluice: cannot open form file %q: %w", file.Filename, err)
+	}
+	defer content.Close()
+	_, err = io.Copy(part, content)
+	return err
+}
+
+// SaveMultipartFile copies an uploaded file to path, which is created, or
+// overwritten. path is used as it is: never make it of fh.Filename, which the
+// client chose, without checking. After an error there is no file at path.
+func SaveMultipartFile(fh *multipart.FileHeader, path string) (err error) {
+	content, err := fh.Open()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		_ = os.Remove(path) // the first error counts
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package sluice
+
+import (
+	"sync"
+)
+
+// The pools of the small message types. What is taken from a pool is owned by
+// the caller until it is given back.
+var (
+	argsPool   = sync.Pool{New: func() any { return new(Args) }}
+	uriPool    = sync.Pool{New: func() any { return new(URI) }}
+	cookiePool = sync.Pool{New: func() any { return new(Cookie) }}
+	timerPool  sync.Pool // of *time.Timer, stopped
+)
+
+// maxPooledBytes is how much memory an object may hold that goes back to a
+// pool: one huge query must not stay for ever.
+const maxPooledBytes = 64 << 10
+
+// AcquireArgs returns an empty Args from a pool. Give it back with ReleaseArgs
+// when it is no longer used; not doing so is only slower.
+func AcquireArgs() *Args {
+	a := argsPool.Get().(*Args)
+	a.owned.Acquired()
+	return a
+}
+
+// ReleaseArgs gives a back to the pool. Neither a nor any slice got from it may
+// be used afterwards.
+func ReleaseArgs(a *Args) {
+	a.owned.Released("Args")
+	if a.heldBytes() > maxPooledBytes {
+		return
+	}
+	a.Reset()
+	argsPool.Put(a)
+}
+
+// AcquireURI returns a zero URI from a pool. Give it back with ReleaseURI when
+// it is no longer used; not doing so is only slower.
+func AcquireURI() *URI {
+	u := uriPool.Get().(*URI)
+	u.owned.Acquired()
+	return u
+}
+
+// ReleaseURI gives u back to the pool. Neither u nor any slice got from it may
+// be used afterwards.
+func ReleaseURI(u *URI) {
+	u.owned.Released("URI")
+	if u.heldBytes() > maxPooledBytes {
+		return
+	}
+	u.Reset()
+	uriPool.Put(u)
+}
+
+// AcquireCookie returns an empty Cookie from a pool. Give it back with
+// ReleaseCookie when it is no longer used; not doing so is only slower.
+func AcquireCookie() *Cookie {
+	c := cookiePool.Get().(*Cookie)
+	c.owned.Acquired()
+	return c
+}
+
+// ReleaseCookie gives c back to the pool. Neither c nor any slice got from it
+// may be used afterwards.
+func ReleaseCookie(c *Cookie) {
+	c.owned.Released("Cookie")
+	if c.heldBytes() > maxPooledBytes {
+		return
+	}
+	c.Reset()
+	cookiePool.Put(c)
+}
+
+// heldBytes is the memory that a keeps for its next use.
+func (a *Args) heldBytes() int {
+	const pairSize = 64
+	n := cap(a.buf) + pairSize*cap(a.pairs)
+	for _, p := range a.pairs[:cap(a.pairs)] {
+		n += cap(p.key) + cap(p.value)
+	}
+	return n
+}
+
+// heldBytes is the memory that u keeps for its next use.
+func (u *URI) heldBytes() int {
+	return u.queryArgs.heldBytes() + cap(u.scheme) + cap(u.username) + cap(u.password) + cap(u.host) +
+		cap(u.pathOriginal) + cap(u.path) + cap(u.queryString) + cap(u.hash) +
+		cap(u.requestURI) + cap(u.fullURI) + cap(u.scratch)
+}
+
+// heldBytes is the memory that c keeps for its next use.
+func (c *Cookie) heldBytes() int {
+	return cap(c.key) + cap(c.value) + cap(c.domain) + cap(c.path) + cap(c.buf)
+}
+
+// The pools of the server.
+var (
+	ctxPool          sync.Pool // of *RequestCtx, reset
+	serverConnPool   = sync.Pool{New: func() any { return new(serverConn) }}
+	streamWriterPool sync.Pool // of *bufio.Writer, 4 KiB
+	copyBufferPool   = sync.Pool{New: func() any { return new(make([]byte, copyBufferSize)) }}
+)
+
+// copyBufferSize is the size of one piece of a copied stream.
+const copyBufferSize = 32 << 10
+
+func acquireCopyBuffer() *[]byte  { return copyBufferPool.Get().(*[]byte) }
+func releaseCopyBuffer(b *[]byte) { copyBufferPool.Put(b) }
+
+func acquireServerConn() *serverConn { return serverConnPool.Get().(*serverConn) }
+
+// releaseServerConn gives c back after its last call, unless a handler that
+// timed out still knows it.
+func releaseServerConn(c *serverConn) {
+	if !c.isShared {
+		*c = serverConn{}
+		serverConnPool.Put(c)
+	}
+}

@@ -1,0 +1,45 @@
+package sluice
+
+import "sync"
+
+// The pools of messages. What is taken from a pool is owned by the caller until
+// it is given back.
+var (
+	requestPool  = sync.Pool{New: func() any { return new(Request) }}
+	responsePool = sync.Pool{New: func() any { return new(Response) }}
+)
+
+// maxPooledFields is how many fields a pooled message may keep memory for.
+const maxPooledFields = 256
+
+// AcquireRequest returns an empty Request from a pool. Give it back with
+// ReleaseRequest when it is no longer used; not doing so is only slower.
+func AcquireRequest() *Request { return requestPool.Get().(*Request) }
+
+// ReleaseRequest resets r and gives it back to the pool. Neither r nor anything
+// got from it may be used afterwards.
+func ReleaseRequest(r *Request) {
+	r.KeepBodyBuffer = false
+	r.Reset()
+	r.Header.shrink(maxPooledBytes, maxPooledFields)
+	if r.uri.heldBytes() > maxPooledBytes {
+		r.uri = URI{}
+	}
+	if r.postArgs.heldBytes() > maxPooledBytes {
+		r.postArgs = Args{}
+	}
+	requestPool.Put(r)
+}
+
+// AcquireResponse returns an empty Response from a pool. Give it back with
+// ReleaseResponse when it is no longer used; not doing so is only slower.
+func AcquireResponse() *Response { return responsePool.Get().(*Response) }
+
+// ReleaseResponse resets r and gives it back to the pool. Neither r nor
+// anything got from it may be used afterwards.
+func ReleaseResponse(r *Response) {
+	r.KeepBodyBuffer = false
+	r.Reset()
+	r.Header.shrink(maxPooledBytes, maxPooledFields)
+	responsePool.Put(r)
+}

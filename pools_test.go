@@ -1,0 +1,68 @@
+package sluice
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPooledObjectsAreEmpty(t *testing.T) {
+	for range 100 {
+		a, u, c := AcquireArgs(), AcquireURI(), AcquireCookie()
+		if a.Len() > 0 || u.String() != "http:///" || u.DisablePathNormalizing || c.String() != "" || c.SameSite() != CookieSameSiteDisabled {
+			t.Fatalf("%q, %q, %q", a.String(), u.String(), c.String())
+		}
+		a.Set("k", "v")
+		if err := u.Parse(nil, []byte("https://u:p@h/x?y#z")); err != nil {
+			t.Fatal(err)
+		}
+		u.DisablePathNormalizing = true
+		u.QueryArgs().Set("k", "v")
+		if err := c.Parse("k=v; secure; samesite=lax; max-age=5"); err != nil {
+			t.Fatal(err)
+		}
+		ReleaseArgs(a)
+		ReleaseURI(u)
+		ReleaseCookie(c)
+	}
+}
+
+func TestLargeObjectsAreNotPooled(t *testing.T) {
+	large := strings.Repeat("x", maxPooledBytes+1)
+	var a Args
+	a.Set("k", large)
+	a.Reset()
+	var many Args
+	many.Parse(strings.Repeat("a&", maxPooledBytes/64))
+	var u, withArgs URI
+	u.SetHash(large)
+	u.Reset()
+	withArgs.QueryArgs().Set("k", large)
+	withArgs.Reset()
+	var c Cookie
+	c.SetValue(large)
+	c.Reset()
+	for name, held := range map[string]int{"Args": a.heldBytes(), "pairs": many.heldBytes(), "URI": u.heldBytes(), "its Args": withArgs.heldBytes(), "Cookie": c.heldBytes()} {
+		if held <= maxPooledBytes {
+			t.Errorf("%s seems to hold %d bytes only", name, held)
+		}
+	}
+}
+
+func TestTimers(t *testing.T) {
+	used := AcquireTimer(0)
+	<-used.C
+	ReleaseTimer(used)
+	fired := AcquireTimer(time.Nanosecond)
+	ReleaseTimer(fired) // without its value being received
+	long := AcquireTimer(time.Hour)
+	select {
+	case <-long.C:
+		t.Error("a timer of an hour fires at once: a value of its last use was left")
+	default:
+	}
+	ReleaseTimer(long)
+	again := AcquireTimer(time.Millisecond)
+	<-again.C
+	ReleaseTimer(again)
+}

@@ -1,0 +1,217 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+)
+
+// errMissingHost says that a request has neither a Host field nor a URI with a
+// host.
+var errMissingHost = errors.New("sluice: the request has no host")
+
+// Write writes the request to w, which it does not flush but where a body stream
+// of unknown length makes it wait. A body stream is closed.
+//
+// Unless the URI was used with URI, SetURI or SetHost, and as long as Header has
+// a Host, target and Host are written as they are; otherwise the target is path
+// and query of the URI, and its host the Host, except as UseHostHeader says.
+// User information of the URI becomes an Authorization field with the scheme
+// Basic.
+func (r *Request) Write(w *bufio.Writer) error {
+	if err := r.prepareHead(); err != nil {
+		return err
+	}
+	if r.stream != nil {
+		if r.streamSize < 0 && r.Header.isHTTP10 {
+			// HTTP/1.0 has no way to send a body of unknown length to a server.
+			if err := r.bufferStream(); err != nil {
+				return err
+			}
+			return r.writeBuffered(w)
+		}
+		return r.writeStreamed(w)
+	}
+	return r.writeBuffered(w)
+}
+
+// prepareHead gives Header its final target, Host and Authorization.
+func (r *Request) prepareHead() error {
+	h := &r.Header
+	if len(h.Host()) > 0 && !r.hasURI {
+		return r.cleanTarget()
+	}
+	if h.IsConnect() && !r.hasURI && isAuthority(h.RequestURI()) {
+		h.SetHostBytes(h.RequestURI())
+		return nil
+	}
+	uri := r.URI()
+	if r.uriError != nil {
+		return r.uriError
+	}
+	if len(h.Host()) == 0 || !r.UseHostHeader {
+		if len(uri.Host()) == 0 && len(h.Host()) == 0 {
+			return errMissingHost
+		}
+		if len(uri.Host()) > 0 {
+			h.SetHostBytes(uri.Host())
+		}
+	}
+	if !h.IsConnect() {
+		h.SetRequestURIBytes(uri.RequestURI())
+	}
+	r.authorize(uri)
+	return nil
+}
+
+// isAuthority tells host:port, the target of CONNECT, from a URI.
+func isAuthority(target []byte) bool {
+	return len(target) > 0 && bytes.IndexByte(target, '/') < 0 && bytes.IndexByte(target, ':') > 0
+}
+
+// cleanTarget takes user information off a target in absolute form: it is never
+// sent in one (RFC 9110 section 4.2.4). A fragment is left out by appendHead.
+func (r *Request) cleanTarget() error {
+	target := r.Header.RequestURI()
+	if len(target) == 0 || target[0] == '/' || bytes.IndexByte(target, '@') < 0 {
+		return nil
+	}
+	var uri URI
+	if err := uri.Parse(nil, target); err != nil {
+		return err
+	}
+	r.authorize(&uri)
+	r.Header.SetRequestURIBytes(uri.FullURI())
+	return nil
+}
+
+// authorize makes an Authorization field of the URI's user information (RFC
+// 7617).
+func (r *Request) authorize(uri *URI) {
+	if len(uri.Username()) == 0 {
+		return
+	}
+	credentials := append(append([]byte(nil), uri.Username()...), ':')
+	credentials = append(credentials, uri.Password()...)
+	value := base64.StdEncoding.AppendEncode([]byte("Basic "), credentials)
+	r.Header.SetBytesV(HeaderAuthorization, value)
+}
+
+// writeBuffered writes head and body.
+func (r *Request) writeBuffered(w *bufio.Writer) error {
+	content := r.Body()
+	if len(content) == 0 && r.hasPostArgs {
+		content = r.postArgs.QueryString()
+	}
+	h := &r.Header
+	f := bodyFraming{length: int64(len(content))}
+	switch {
+	case len(content) == 0 && (h.IsGet() || h.IsHead() || h.IsConnect()):
+		f.length = -2
+	case h.hasTrailers() && !h.isHTTP10:
+		f.length = -1
+	}
+	if f.length >= 0 {
+		h.SetContentLength(len(content))
+	}
+	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
+		return err
+	}
+	return writeContent(w, content, f.length, &h.header)
+}
+
+// writeStreamed writes head and body stream.
+func (r *Request) writeStreamed(w *bufio.Writer) error {
+	h := &r.Header
+	f := bodyFraming{length: int64(max(r.streamSize, -1))}
+	if h.hasTrailers() && !h.isHTTP10 {
+		f.length = -1
+	}
+	h.SetContentLength(int(f.length))
+	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
+		return r.closeStream(err)
+	}
+	return r.writeStream(w, f.length, &h.header)
+}
+
+func writeHead(w *bufio.Writer, head []byte) error {
+	_, err := w.Write(head)
+	return err
+}
+
+// writeContent writes a buffered body as the framing length says.
+func writeContent(w *bufio.Writer, content []byte, length int64, h *header) error {
+	if length != -1 {
+		_, err := w.Write(content)
+		return err
+	}
+	c := chunkWriter{w: w}
+	if _, err := c.Write(content); err != nil {
+		return err
+	}
+	return writeLastChunk(w, h)
+}
+
+// WriteTo writes the request to w; see Write. It implements io.WriterTo.
+func (r *Request) WriteTo(w io.Writer) (int64, error) { return writeMessage(w, r) }
+
+// String returns the request as it is written, or the error of writing it. A
+// body stream is read and closed.
+func (r *Request) String() string { return messageString(r) }
+
+// messageWriter is a Request or a Response.
+type messageWriter interface{ Write(w *bufio.Writer) error }
+
+// writeMessage writes m to w and counts.
+func writeMessage(w io.Writer, m messageWriter) (int64, error) {
+	c := countingWriter{w: w}
+	bw := bufio.NewWriter(&c)
+	err := m.Write(bw)
+	if flushErr := bw.Flush(); err == nil {
+		err = flushErr
+	}
+	return c.n, err
+}
+
+func messageString(m messageWriter) string {
+	b := buf.Get(streamCopySize)
+	defer b.Release()
+	c := appendingWriter{b: b}
+	bw := bufio.NewWriter(&c)
+	err := m.Write(bw)
+	if err == nil {
+		err = bw.Flush()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return string(b.B)
+}
+
+// countingWriter counts what w took.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+// Write implements io.Writer.
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// appendingWriter appends to a pooled buffer.
+type appendingWriter struct{ b *buf.Buffer }
+
+// Write implements io.Writer.
+func (a *appendingWriter) Write(p []byte) (int, error) {
+	a.b.B = append(a.b.B, p...)
+	return len(p), nil
+}
+
+var _ trailerReader = (*RequestHeader)(nil)

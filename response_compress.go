@@ -1,0 +1,170 @@
+package sluice
+
+import (
+	"bufio"
+	"io"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/compress"
+)
+
+// minCompressSize is the size from which a body is worth compressing.
+const minCompressSize = 200
+
+// compressibleTypes are beginnings of media types of content that gets smaller.
+var compressibleTypes = [...]string{
+	"text/", "application/", "font/", "multipart/", "image/svg", "image/x-icon",
+}
+
+// WriteGzip is Write with the body compressed by gzip, unless it is short, has a
+// Content-Encoding already, is a part of a representation (RFC 9110 section
+// 15.3.7), or is of a type that does not get smaller. The response is changed:
+// it keeps the compressed body, Content-Encoding, and Vary.
+func (r *Response) WriteGzip(w *bufio.Writer) error {
+	return r.WriteGzipLevel(w, CompressDefaultCompression)
+}
+
+// WriteGzipLevel is WriteGzip with a level of compression.
+func (r *Response) WriteGzipLevel(w *bufio.Writer, level int) error {
+	r.compressBody(compress.Gzip, level)
+	return r.Write(w)
+}
+
+// WriteDeflate is WriteGzip with deflate, which is the zlib format.
+func (r *Response) WriteDeflate(w *bufio.Writer) error {
+	return r.WriteDeflateLevel(w, CompressDefaultCompression)
+}
+
+// WriteDeflateLevel is WriteDeflate with a level of compression.
+func (r *Response) WriteDeflateLevel(w *bufio.Writer, level int) error {
+	r.compressBody(compress.Deflate, level)
+	return r.Write(w)
+}
+
+// compressBody compresses the body if it is worth it.
+func (r *Response) compressBody(c compress.Coding, level int) {
+	h := &r.Header
+	status := h.StatusCode()
+	if len(h.ContentEncoding()) > 0 || !isCompressible(h.ContentType()) ||
+		bodyForbidden(status) || status == StatusPartialContent {
+		return
+	}
+	if r.stream != nil {
+		flushes := r.streamSize < 0
+		r.stream = newEncodingStream(r.takeStream(), c, level, flushes)
+		r.streamSize = -1
+		h.SetContentLength(-1)
+	} else {
+		plain := r.bodyBytes()
+		if len(plain) < minCompressSize {
+			return
+		}
+		r.SwapBody(compress.Append(nil, plain, c, level))
+	}
+	h.SetContentEncoding(codingName(c))
+	addVary(h, HeaderAcceptEncoding)
+}
+
+func isCompressible(contentType []byte) bool {
+	for _, prefix := range compressibleTypes {
+		if len(contentType) >= len(prefix) && ascii.EqualFold(contentType[:len(prefix)], prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// addVary adds a field name to Vary (RFC 9110 section 12.5.5).
+func addVary(h *ResponseHeader, name string) {
+	vary := h.Peek(HeaderVary)
+	if len(vary) == 0 {
+		h.Set(HeaderVary, name)
+		return
+	}
+	for rest, found := vary, true; found; {
+		var member []byte
+		member, rest, found = cutByte(rest, ',')
+		if member = ascii.TrimOWS(member); string(member) == "*" || ascii.EqualFold(member, name) {
+			return
+		}
+	}
+	h.Set(HeaderVary, string(vary)+","+name)
+}
+
+// encodingStream is a body stream that encodes another one while it is read.
+type encodingStream struct {
+	source  io.Reader
+	encoder *compress.Writer // nil at the end
+	in      []byte
+	out     []byte // encoded and not yet read: out[start:]
+	start   int
+	flushes bool // what was read is passed on before more is waited for
+	err     error
+}
+
+func newEncodingStream(source io.Reader, c compress.Coding, level int, flushes bool) *encodingStream {
+	e := &encodingStream{source: source, flushes: flushes}
+	e.encoder = compress.NewWriter((*bytesAppender)(&e.out), c, level)
+	return e
+}
+
+// Read implements io.Reader.
+func (e *encodingStream) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for e.start == len(e.out) {
+		if e.err != nil {
+			return 0, e.err
+		}
+		e.out, e.start = e.out[:0], 0
+		e.err = e.encodeMore()
+	}
+	n := copy(p, e.out[e.start:])
+	e.start += n
+	return n, nil
+}
+
+// encodeMore encodes what one Read of the source returns.
+func (e *encodingStream) encodeMore() error {
+	if e.in == nil {
+		e.in = make([]byte, streamCopySize)
+	}
+	n, err := e.source.Read(e.in)
+	if n > 0 {
+		if _, err := e.encoder.Write(e.in[:n]); err != nil {
+			return err
+		}
+		if e.flushes && err == nil {
+			return e.encoder.Flush()
+		}
+	}
+	if err == io.EOF {
+		if err := e.endEncoding(); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// endEncoding writes the end of the format and gives the encoder back.
+func (e *encodingStream) endEncoding() error {
+	if e.encoder == nil {
+		return nil
+	}
+	encoder := e.encoder
+	e.encoder = nil
+	return encoder.Close()
+}
+
+// CloseWithError implements ReadCloserWithError: it closes the source.
+func (e *encodingStream) CloseWithError(err error) error {
+	encodeErr := e.endEncoding()
+	source := body{stream: e.source}
+	if err := source.closeStream(err); err != nil {
+		return err
+	}
+	return encodeErr
+}
+
+var _ ReadCloserWithError = (*encodingStream)(nil)

@@ -1,0 +1,80 @@
+package sluice
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// maxInformational bounds the interim responses before a final one: a server
+// that sends more keeps its client from ever being done.
+const maxInformational = 100
+
+var errTooManyInformational = errors.New("sluice: too many informational responses")
+
+// Read reads a response from br: ReadLimitBody without a limit. Use that for
+// responses of others.
+func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) }
+
+// ReadLimitBody reads a response, head and body, from br. Interim responses but
+// 101 are skipped. The body is not read with SkipBody, and is a stream with
+// StreamBody; responses with status 101, 204 and 304 have none.
+//
+// A body longer than maxBodySize is ErrBodyTooLarge, before any of it is read
+// where its length is announced; maxBodySize <= 0 is no limit, and it does not
+// bound streams. Memory follows what arrives and not what is announced. For
+// errors of the head see ResponseHeader.Read; a body that is cut off is
+// io.ErrUnexpectedEOF and leaves what was there of it, one in a malformed chunk
+// is ErrBrokenChunk.
+func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
+	r.ResetBody()
+	if err := r.readFinalHead(br); err != nil {
+		return err
+	}
+	if r.SkipBody || bodyForbidden(r.StatusCode()) {
+		return nil
+	}
+	if err := r.ReadBody(br, maxBodySize); err != nil {
+		return err
+	}
+	if r.Header.ContentLength() == -1 && r.stream == nil {
+		return unexpectedEOF(r.Header.ReadTrailer(br))
+	}
+	return nil
+}
+
+// readFinalHead reads heads up to the first that is not an interim response's.
+func (r *Response) readFinalHead(br *bufio.Reader) error {
+	for skipped := 0; ; skipped++ {
+		if err := r.Header.Read(br); err != nil {
+			if skipped > 0 && errors.Is(err, io.EOF) {
+				return io.ErrUnexpectedEOF // something was read
+			}
+			return err
+		}
+		if status := r.StatusCode(); status >= 200 || status == StatusSwitchingProtocols {
+			return nil
+		}
+		if skipped == maxInformational {
+			return errTooManyInformational
+		}
+	}
+}
+
+// ReadBody reads the body that Header announces from br. The trailer section of
+// a chunked body is left for Header.ReadTrailer, unless StreamBody makes the
+// body a stream. maxBodySize is as for ReadLimitBody.
+func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) (err error) {
+	r.ResetBody()
+	length := r.Header.ContentLength()
+	if r.StreamBody {
+		r.setStream(newMessageStream(br, &r.Header, length), length)
+		return nil
+	}
+	r.bytes, err = appendBody(r.bytes, br, length, maxBodySize)
+	if length < -1 {
+		r.Header.SetContentLength(len(r.bytes))
+		r.Header.SetConnectionClose()
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package sluice
+
+import (
+	"bufio"
+	"io"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// bodyForbidden tells whether a response with that status has no body, whatever
+// its head says (RFC 9112 section 6.3).
+func bodyForbidden(status int) bool {
+	return status < 200 && status >= 100 || status == StatusNoContent || status == StatusNotModified
+}
+
+// Write writes the response to w, which it flushes only while it writes a body
+// stream of unknown length and as ImmediateHeaderFlush says. A body stream is
+// closed.
+//
+// The body is left out with SkipBody and where the status forbids one; a stream
+// of unknown length is sent chunked, or, where Header's protocol is HTTP/1.0, up
+// to the end of the connection, which is then announced.
+func (r *Response) Write(w *bufio.Writer) error {
+	f, sendsBody := r.framing()
+	h := &r.Header
+	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
+		return r.closeIfStream(err)
+	}
+	if r.stream == nil {
+		if !sendsBody {
+			return nil
+		}
+		return writeContent(w, r.bodyBytes(), f.length, &h.header)
+	}
+	if r.ImmediateHeaderFlush {
+		if err := w.Flush(); err != nil {
+			return r.closeStream(err)
+		}
+	}
+	if !sendsBody {
+		return r.closeStream(nil)
+	}
+	return r.writeStream(w, f.length, &h.header)
+}
+
+func (r *Response) closeIfStream(err error) error {
+	if r.stream == nil {
+		return err
+	}
+	return r.closeStream(err)
+}
+
+// framing derives how the body is delimited and whether it is sent, and makes
+// Header agree with it.
+func (r *Response) framing() (f bodyFraming, sendsBody bool) {
+	h := &r.Header
+	f = bodyFraming{date: max(clock.Nanos(), 1), closeConnection: h.ConnectionClose()}
+	status := h.StatusCode()
+	switch {
+	case bodyForbidden(status):
+		return h.framing(), false
+	case status == StatusResetContent: // RFC 9110 section 15.3.6
+		h.SetContentLength(0)
+		return f, false
+	case r.stream != nil:
+		f.length = int64(max(r.streamSize, -1))
+		f.closeConnection = f.closeConnection || r.streamSize < -1
+	default:
+		f.length = int64(len(r.bodyBytes()))
+		if f.length == 0 && r.SkipBody && h.contentLength != 0 {
+			f.length = int64(max(h.contentLength, -2)) // of the body that GET would have had
+		}
+	}
+	if h.hasTrailers() {
+		f.length = -1
+	}
+	if f.length == -1 && h.isHTTP10 {
+		f.length = -2
+		f.closeConnection = true
+	}
+	h.SetContentLength(int(f.length))
+	return f, !r.SkipBody
+}
+
+// WriteTo writes the response to w; see Write. It implements io.WriterTo.
+func (r *Response) WriteTo(w io.Writer) (int64, error) { return writeMessage(w, r) }
+
+// String returns the response as it is written, or the error of writing it. A
+// body stream is read and closed.
+func (r *Response) String() string { return messageString(r) }

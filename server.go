@@ -1,0 +1,297 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+)
+
+// RequestHandler processes one request. It reads ctx.Request, fills
+// ctx.Response and may block for as long as it likes.
+//
+// ctx, and every slice that its methods return, belongs to the handler until
+// it returns; afterwards the server uses them for another request. A handler
+// that must leave ctx to other goroutines calls ctx.TimeoutError before it
+// returns.
+type RequestHandler func(ctx *RequestCtx)
+
+// ServeHandler serves a whole connection whose protocol was negotiated by ALPN
+// (Server.NextProto). The connection is closed when it returns.
+type ServeHandler func(c net.Conn) error
+
+// HijackHandler takes a connection over from the server (RequestCtx.Hijack).
+// The connection is closed when it returns, unless Server.KeepHijackedConns is
+// set.
+type HijackHandler func(c net.Conn)
+
+// FormValueFunc looks a form value up for RequestCtx.FormValue. The returned
+// bytes have the lifetime of ctx.
+type FormValueFunc func(ctx *RequestCtx, key string) []byte
+
+// Logger is what the server logs with. *log.Logger implements it.
+type Logger interface {
+	// Printf has the semantics of log.Printf.
+	Printf(format string, args ...any)
+}
+
+// RequestConfig changes limits for one request; Server.HeaderReceived returns
+// it. Zero fields leave the server's values in force.
+type RequestConfig struct {
+	// ReadTimeout bounds the time to receive the rest of the request, counted
+	// from its first byte.
+	ReadTimeout time.Duration
+	// WriteTimeout bounds every blocked write of the answer.
+	WriteTimeout time.Duration
+	// MaxRequestBodySize bounds the body, in bytes.
+	MaxRequestBodySize int
+}
+
+// A ConnState is a state of a connection, for Server.ConnState.
+type ConnState int
+
+const (
+	// StateNew: accepted, and nothing received yet. Followed by StateActive or
+	// StateClosed.
+	StateNew ConnState = iota
+	// StateActive: the first byte of a request has come. Followed by StateIdle,
+	// StateHijacked or StateClosed.
+	StateActive
+	// StateIdle: the answer is written and the connection waits for another
+	// request. Followed by StateActive or StateClosed.
+	StateIdle
+	// StateHijacked: taken over by a handler; final.
+	StateHijacked
+	// StateClosed: final.
+	StateClosed
+)
+
+// String names the state as net/http does.
+func (s ConnState) String() string {
+	switch s {
+	case StateNew:
+		return "new"
+	case StateActive:
+		return "active"
+	case StateIdle:
+		return "idle"
+	case StateHijacked:
+		return "hijacked"
+	case StateClosed:
+		return "closed"
+	}
+	return ""
+}
+
+// DefaultConcurrency is the number of connections that a Server serves at once
+// when Server.Concurrency is zero.
+const DefaultConcurrency = 256 * 1024
+
+// DefaultMaxRequestBodySize is the bound of a request body, in bytes, when
+// Server.MaxRequestBodySize is zero.
+const DefaultMaxRequestBodySize = 4 * 1024 * 1024
+
+// A Server serves HTTP/1.1. Its zero value with a Handler is ready; the fields
+// must not be changed while it serves. Its methods may be called from any
+// goroutine.
+type Server struct {
+	noCopy noCopy
+
+	// Handler answers requests. Required.
+	Handler RequestHandler
+
+	// ErrorHandler answers requests that cannot be handed to Handler: malformed
+	// or oversized ones, time-outs. The response's status is already what RFC
+	// 9110 asks for; the connection is closed afterwards. err is *ErrSmallBuffer
+	// for a head over its limit, ErrBodyTooLarge for a body over its limit, a
+	// net.Error with Timeout() for a time-out, and otherwise describes the
+	// violation. By default the status is sent with err's text.
+	ErrorHandler func(ctx *RequestCtx, err error)
+
+	// HeaderReceived is called when a head is complete, before the body is
+	// read, and may change limits for this request.
+	HeaderReceived func(header *RequestHeader) RequestConfig
+
+	// ContinueHandler decides, for a request that expects 100-continue (RFC 9110
+	// section 10.1.1), whether its body is wanted. false answers 417. By
+	// default every body is wanted.
+	ContinueHandler func(header *RequestHeader) bool
+
+	// ExpectHandler is like ContinueHandler and returns the status to answer:
+	// StatusContinue to have the body sent, any other to refuse it. It may fill
+	// ctx.Response. ExpectHandler has precedence over ContinueHandler.
+	ExpectHandler func(ctx *RequestCtx) int
+
+	// FormValueFunc replaces the look-up of RequestCtx.FormValue.
+	FormValueFunc FormValueFunc
+
+	// ConnState is called when a connection changes state.
+	ConnState func(conn net.Conn, state ConnState)
+
+	// Name is sent in the Server field; "sluice" if empty.
+	Name string
+
+	// Concurrency bounds the connections served at once. Further ones are
+	// answered 503 and closed. DefaultConcurrency if zero.
+	Concurrency int
+
+	// MaxConnsPerIP bounds the connections of one client address. Further ones
+	// are answered 429 and closed. No bound if zero.
+	MaxConnsPerIP int
+
+	// MaxRequestsPerConn bounds the requests served on one connection; the last
+	// one is answered with "Connection: close". No bound if zero.
+	MaxRequestsPerConn int
+
+	// MaxRequestBodySize bounds request bodies, in bytes; larger ones are
+	// answered 413 as soon as that is known. With StreamRequestBody the stream
+	// itself is not bounded, only what Request.Body and the like collect from
+	// it. DefaultMaxRequestBodySize if zero or negative.
+	MaxRequestBodySize int
+
+	// MaxBodyMemory bounds the memory, in bytes, that all request bodies being
+	// received hold together; a request that would exceed it is answered 503.
+	// No bound if zero.
+	MaxBodyMemory int64
+
+	// MinBodyRate is the number of bytes per second below which a client that
+	// sends a body is answered 408, after five seconds of grace. No bound if
+	// zero.
+	MinBodyRate int
+
+	// ReadBufferSize bounds the head of a request, request line included, in
+	// bytes: 414 or 431 is answered to larger ones. If zero, a request line may
+	// have 8 KiB and a head 64 KiB. It is also the size of the buffer that a
+	// connection reads into while it is active.
+	ReadBufferSize int
+
+	// WriteBufferSize is the number of bytes of answers that are collected
+	// before they are written, for pipelined requests and streamed bodies. 4 KiB
+	// for streams if zero.
+	WriteBufferSize int
+
+	// ReadTimeout bounds the time from the first byte of a request to its last
+	// one. No bound if zero.
+	ReadTimeout time.Duration
+
+	// WriteTimeout bounds every blocked write, counted from when it blocks. No
+	// bound if zero.
+	WriteTimeout time.Duration
+
+	// IdleTimeout bounds the wait for a request on a connection, also for the
+	// first one. ReadTimeout if zero.
+	IdleTimeout time.Duration
+
+	// MaxKeepaliveDuration bounds the life of a connection: the first answer
+	// after that closes it. No bound if zero.
+	MaxKeepaliveDuration time.Duration
+
+	// MaxIdleWorkerDuration is how long a stack that no request uses is kept
+	// for the next one. Ten seconds if zero.
+	MaxIdleWorkerDuration time.Duration
+
+	// TCPKeepalivePeriod is the interval of TCP keep-alive probes with
+	// TCPKeepalive; the operating system's if zero.
+	TCPKeepalivePeriod time.Duration
+
+	// SleepWhenConcurrencyLimitsExceeded is how long accepting pauses after a
+	// connection was refused because of Concurrency.
+	SleepWhenConcurrencyLimitsExceeded time.Duration
+
+	// TCPKeepalive switches TCP keep-alive probes on for ListenAndServe*.
+	TCPKeepalive bool
+
+	// DisableKeepalive closes every connection after its first answer.
+	DisableKeepalive bool
+
+	// ReduceMemoryUsage is accepted for compatibility. An idle connection never
+	// holds buffers, so there is nothing left to reduce.
+	ReduceMemoryUsage bool
+
+	// GetOnly answers 405 to methods other than GET and HEAD.
+	GetOnly bool
+
+	// DisablePreParseMultipartForm leaves multipart bodies as they are until
+	// MultipartForm is called. It is accepted for compatibility: forms are
+	// always parsed on first use.
+	DisablePreParseMultipartForm bool
+
+	// LogAllErrors logs what clients do wrong too, not only what the server
+	// does.
+	LogAllErrors bool
+
+	// SecureErrorLogMessage keeps the content of requests out of the log.
+	SecureErrorLogMessage bool
+
+	// DisableHeaderNamesNormalizing hands field names out as they were
+	// received and writes them as they were set, instead of in their
+	// normalised spelling (Content-Type).
+	DisableHeaderNamesNormalizing bool
+
+	// NoDefaultServerHeader leaves the Server field out unless a handler or
+	// Name sets it.
+	NoDefaultServerHeader bool
+
+	// NoDefaultDate leaves the Date field out unless a handler sets it. An
+	// origin server with a clock must send it (RFC 9110 section 6.6.1).
+	NoDefaultDate bool
+
+	// NoDefaultContentType leaves Content-Type out unless a handler sets it.
+	NoDefaultContentType bool
+
+	// KeepHijackedConns leaves a hijacked connection open when its
+	// HijackHandler returns; the handler then owns it.
+	KeepHijackedConns bool
+
+	// CloseOnShutdown is accepted for compatibility: during a Shutdown every
+	// answer says "Connection: close".
+	CloseOnShutdown bool
+
+	// StreamRequestBody calls Handler when the head of a request is complete;
+	// the body is read through RequestCtx.RequestBodyStream while it arrives.
+	StreamRequestBody bool
+
+	// LazyRequestTime leaves out reading the clock for RequestCtx.Time, which
+	// then returns the time of its first call.
+	LazyRequestTime bool
+
+	// CrashOnPanic lets a handler's panic end the process, as fasthttp does.
+	// By default it is logged with its stack and answered 500.
+	CrashOnPanic bool
+
+	// Logger gets what the server has to say; the standard logger of package
+	// log if nil.
+	Logger Logger
+
+	// TLSConfig is the base of the configuration that ListenAndServeTLS and
+	// ServeTLS use.
+	TLSConfig *tls.Config
+
+	mu         sync.Mutex
+	state      serverState // guarded by mu
+	nextProtos map[string]ServeHandler
+
+	gauges serverGauges
+	perIP  ipCounter
+	done   doneSet
+}
+
+// noCopy makes go vet refuse copies of what embeds it.
+type noCopy struct{}
+
+// Lock is for go vet's copylocks check.
+func (*noCopy) Lock() {}
+
+// Unlock is for go vet's copylocks check.
+func (*noCopy) Unlock() {}
+
+// GetCurrentConcurrency returns the number of connections being served.
+func (s *Server) GetCurrentConcurrency() uint32 { return uint32(max(s.gauges.admitted.Load(), 0)) }
+
+// GetOpenConnectionsCount returns the number of open connections, without
+// those that were hijacked.
+func (s *Server) GetOpenConnectionsCount() int32 { return int32(s.gauges.admitted.Load()) }
+
+// GetRejectedConnectionsCount returns the number of connections refused since
+// the server began because of Concurrency.
+func (s *Server) GetRejectedConnectionsCount() uint32 { return s.gauges.rejected.Load() }

@@ -1,0 +1,133 @@
+package sluice
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+type connStateFunc = func(net.Conn, ConnState)
+
+// serverGauges are the counters of a Server that change without its mutex.
+type serverGauges struct {
+	connID     atomic.Uint64
+	admitted   atomic.Int64 // connections being served
+	rejected   atomic.Uint32
+	bodyMemory atomic.Int64 // bytes of request bodies held
+	timed      atomic.Int64 // handlers running under TimeoutHandler
+	isClosing  atomic.Bool  // connections are closed after their next response
+}
+
+// acceptor is the engine.Acceptor of one Serve or ServeConn.
+type acceptor struct {
+	server *Server
+	cfg    *serverConfig
+	// isSingle marks the acceptor of a ServeConn; refused then says why the
+	// connection was refused.
+	isSingle bool
+	refused  error
+}
+
+// Admit counts a connection against the limits; see engine.Acceptor.
+func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
+	s := a.server
+	if s.gauges.admitted.Add(1) > a.cfg.concurrency {
+		s.gauges.admitted.Add(-1)
+		s.gauges.rejected.Add(1)
+		a.refuse(ErrConcurrencyLimit)
+		a.cfg.logger.Printf("connection from %s refused: Server.Concurrency=%d is reached", c.RemoteAddr(), a.cfg.concurrency)
+		refusalPause(a.cfg.refusalPause)
+		return false, refusalText(StatusServiceUnavailable, "The connection cannot be served: the server's concurrency limit is reached")
+	}
+	if a.cfg.maxConnsPerIP > 0 && !s.perIP.add(addressOf(c), a.cfg.maxConnsPerIP) {
+		s.gauges.admitted.Add(-1)
+		a.refuse(ErrPerIPConnLimit)
+		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
+	}
+	return true, nil
+}
+
+// refuse keeps err for ServeConn.
+func (a *acceptor) refuse(err error) {
+	if a.isSingle {
+		a.refused = err
+	}
+}
+
+// Release gives back what Admit counted; see engine.Acceptor.
+func (a *acceptor) Release(c net.Conn) {
+	a.server.gauges.admitted.Add(-1)
+	if a.cfg.maxConnsPerIP > 0 {
+		a.server.perIP.remove(addressOf(c))
+	}
+}
+
+// AcceptError logs a failed Accept that is tried again; see engine.Acceptor.
+func (a *acceptor) AcceptError(err error) {
+	a.cfg.logger.Printf("cannot accept a connection, trying again: %v", err)
+}
+
+// Open makes the state of a new connection; see engine.Acceptor.
+func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
+	s := a.server
+	c := acquireServerConn()
+	c.conn, c.server, c.cfg = conn, s, a.cfg
+	c.id = s.gauges.connID.Add(1)
+	c.opened = clock.Nanos()
+	if a.cfg.connState != nil {
+		a.cfg.connState(conn.NetConn(), StateNew)
+	}
+	if stater, ok := conn.NetConn().(tlsStater); ok {
+		if handler := s.nextProto(stater.ConnectionState().NegotiatedProtocol); handler != nil {
+			return &alpnConn{server: c, handler: handler}, nil
+		}
+	}
+	if a.cfg.idleTimeout > 0 {
+		conn.SetReadDeadline(c.opened, a.cfg.idleTimeout)
+	}
+	if a.cfg.writeTimeout > 0 {
+		conn.SetWriteTimeout(a.cfg.writeTimeout)
+	}
+	return c, nil
+}
+
+// ipCounter counts connections by client address. The zero value is ready.
+type ipCounter struct {
+	mu     sync.Mutex
+	counts map[netip.Addr]int
+}
+
+// add counts a connection of ip, unless that has limit connections already.
+func (n *ipCounter) add(ip netip.Addr, limit int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counts[ip] >= limit {
+		return false
+	}
+	if n.counts == nil {
+		n.counts = make(map[netip.Addr]int)
+	}
+	n.counts[ip]++
+	return true
+}
+
+func (n *ipCounter) remove(ip netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counts[ip]--; n.counts[ip] <= 0 {
+		delete(n.counts, ip)
+	}
+}
+
+// addressOf returns a connection's client address. Those without an IP address
+// (unix sockets, pipes) count as one client.
+func addressOf(c net.Conn) netip.Addr {
+	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}

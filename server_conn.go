@@ -1,0 +1,405 @@
+package sluice
+
+import (
+	"errors"
+	"net"
+	"os"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// readState says what a connection's next input is.
+type readState uint8
+
+const (
+	readIdle    readState = iota // the first byte of a request
+	readHead                     // more of a head
+	readDecide                   // nothing: callbacks decide about the body
+	readBody                     // a body of known length
+	readChunks                   // a chunked body
+	readTrailer                  // the trailer section behind a chunked body
+	readReady                    // nothing: the request is complete for the handler
+	readFailed                   // nothing: the request is answered with an error
+	readDrain                    // what a handler left of a streamed body
+	readClosed                   // nothing, ever again
+)
+
+// serverConn is HTTP/1.1 on one server connection: the engine.Protocol between
+// an engine and the handlers. All policy about connections lives here and in
+// server_respond.go: a connection is used again only when the request's body
+// was read to its verified end.
+//
+// What a request needs is in ctx, which is attached from the first byte of a
+// request until the engine pauses; an idle connection is this struct.
+type serverConn struct {
+	conn   engine.Conn
+	server *Server
+	cfg    *serverConfig
+	ctx    *RequestCtx
+	id     uint64
+	served uint64 // requests begun
+	opened int64  // Nanos
+	state  readState
+	// switching is set while a request is answered by a hijack.
+	switching bool
+	// isShared is set when a handler timed out that still knows c.
+	isShared bool
+}
+
+// Feed takes input in; see engine.Protocol.
+func (c *serverConn) Feed(in []byte) (used int, next engine.Next) {
+	for used < len(in) {
+		n, next := c.step(in[used:])
+		used += n
+		if next != engine.Read {
+			return used, next
+		}
+	}
+	c.armReadDeadline()
+	return used, engine.Read
+}
+
+// step takes in input up to the next change of state.
+func (c *serverConn) step(in []byte) (used int, next engine.Next) {
+	switch c.state {
+	case readIdle:
+		c.begin()
+		return 0, engine.Read
+	case readHead:
+		return c.stepHead(in)
+	case readBody:
+		return c.stepBody(in)
+	case readChunks:
+		return c.stepChunks(in)
+	case readTrailer:
+		return c.stepTrailer(in)
+	case readDrain:
+		return c.stepDrain(in)
+	}
+	return 0, engine.Close
+}
+
+// begin starts a request.
+func (c *serverConn) begin() {
+	if c.ctx == nil {
+		c.ctx = c.server.acquireCtx(c)
+	}
+	ctx := c.ctx
+	ctx.start = clock.Nanos()
+	c.served++
+	ctx.parser.Reset()
+	c.state = readHead
+	if c.cfg.connState != nil {
+		c.cfg.connState(c.conn.NetConn(), StateActive)
+	}
+}
+
+func (c *serverConn) stepHead(in []byte) (int, engine.Next) {
+	ctx := c.ctx
+	used, done, err := ctx.parser.Parse(&ctx.Request.Header.table, in)
+	if err != nil {
+		return 0, c.fail(err)
+	}
+	if !done {
+		return used, engine.Read
+	}
+	ctx.Request.Header.setParsed(&ctx.parser.Head)
+	ctx.headIsComplete = true
+	ctx.isHead = ctx.Request.Header.IsHead()
+	return used, c.headComplete()
+}
+
+// headComplete decides what follows a head.
+func (c *serverConn) headComplete() engine.Next {
+	ctx := c.ctx
+	if c.cfg.getOnly && !ctx.IsGet() && !ctx.IsHead() {
+		return c.fail(ErrGetOnly)
+	}
+	ctx.maxBodySize = c.cfg.maxBodySize
+	ctx.readTimeout = c.cfg.readTimeout
+	if c.cfg.headerReceived != nil || ctx.parser.Has(h1.ExpectContinue) {
+		c.state = readDecide
+		return engine.Run
+	}
+	return c.expectBody()
+}
+
+// expectBody prepares for the body that the head announces.
+func (c *serverConn) expectBody() engine.Next {
+	ctx := c.ctx
+	switch {
+	case ctx.parser.Has(h1.ChunkedBody):
+		ctx.chunks = h1.Chunked{}
+		c.state = readChunks
+	case ctx.parser.ContentLength > 0:
+		ctx.bodyLeft = ctx.parser.ContentLength
+		c.state = readBody
+	default:
+		c.state = readReady
+		return engine.Run
+	}
+	if c.cfg.streamBody {
+		ctx.requestStream.attach(c)
+		c.state = readReady
+		return engine.Run
+	}
+	if ctx.parser.ContentLength > int64(ctx.maxBodySize) {
+		return c.fail(ErrBodyTooLarge)
+	}
+	return engine.Read
+}
+
+func (c *serverConn) stepBody(in []byte) (int, engine.Next) {
+	ctx := c.ctx
+	if int64(len(in)) > ctx.bodyLeft {
+		in = in[:ctx.bodyLeft]
+	}
+	if err := c.keepBody(in); err != nil {
+		return 0, c.fail(err)
+	}
+	ctx.bodyLeft -= int64(len(in))
+	if ctx.bodyLeft > 0 {
+		return len(in), engine.Read
+	}
+	c.state = readReady
+	return len(in), engine.Run
+}
+
+func (c *serverConn) stepChunks(in []byte) (used int, next engine.Next) {
+	ctx := c.ctx
+	for used < len(in) && !ctx.chunks.Done() {
+		n, data, err := ctx.chunks.Next(in[used:])
+		if err == nil && len(data) > 0 {
+			err = c.keepBody(data)
+		}
+		if err != nil {
+			return 0, c.fail(err)
+		}
+		used += n
+	}
+	if ctx.chunks.Done() {
+		ctx.beginTrailer()
+		c.state = readTrailer
+	}
+	return used, engine.Read
+}
+
+func (c *serverConn) stepTrailer(in []byte) (int, engine.Next) {
+	used, done, err := c.ctx.parseTrailer(in)
+	if err != nil {
+		return 0, c.fail(err)
+	}
+	if !done {
+		return used, engine.Read
+	}
+	c.state = readReady
+	return used, engine.Run
+}
+
+// stepDrain discards what the handler left of a streamed body. It ends in
+// readIdle, or closes where that takes too much.
+func (c *serverConn) stepDrain(in []byte) (int, engine.Next) {
+	used, done, err := c.ctx.requestStream.discard(in)
+	switch {
+	case err != nil:
+		c.state = readClosed
+		return used, engine.CloseLinger
+	case done:
+		c.endRequest()
+		c.awaitRequest()
+	}
+	return used, engine.Read
+}
+
+// keepBody stores received bytes of the body. Memory follows what has arrived,
+// within the limits of this request and of the server.
+func (c *serverConn) keepBody(data []byte) error {
+	ctx := c.ctx
+	if ctx.bodyHeld+int64(len(data)) > int64(ctx.maxBodySize) {
+		return ErrBodyTooLarge
+	}
+	ctx.bodyHeld += int64(len(data))
+	if c.cfg.maxBodyMemory > 0 {
+		if c.server.gauges.bodyMemory.Add(int64(len(data))) > c.cfg.maxBodyMemory {
+			return errBodyMemory
+		}
+	}
+	ctx.Request.appendBodyBytes(data)
+	return nil
+}
+
+// fail makes Run answer the request with err.
+func (c *serverConn) fail(err error) engine.Next {
+	c.ctx.failure = err
+	c.state = readFailed
+	return engine.Run
+}
+
+// armReadDeadline tells the engine how long to wait for the rest of a request.
+func (c *serverConn) armReadDeadline() {
+	switch c.state {
+	case readHead:
+		c.conn.SetReadDeadline(c.ctx.start, c.cfg.readTimeout)
+	case readBody, readChunks, readTrailer:
+		c.conn.SetReadDeadline(c.ctx.start, c.ctx.bodyTimeout(c.cfg.minBodyRate))
+	}
+}
+
+// Run answers the request that Feed completed; see engine.Protocol.
+func (c *serverConn) Run(out []byte) ([]byte, engine.Next) {
+	ctx := c.ctx
+	ctx.out = out
+	var next engine.Next
+	switch c.state {
+	case readDecide:
+		next = c.decide()
+		if c.state == readReady {
+			next = c.handle()
+		}
+	case readReady:
+		next = c.handle()
+	case readFailed:
+		next = c.answerFailure()
+	default:
+		next = engine.Close
+	}
+	if c.state == readFailed { // while deciding
+		next = c.answerFailure()
+	}
+	out = ctx.out
+	ctx.out = nil
+	c.armReadDeadline()
+	return out, next
+}
+
+// decide runs the callbacks between head and body. They may refuse the body;
+// then it is answered and the connection closed, for the body may come all the
+// same.
+func (c *serverConn) decide() engine.Next {
+	ctx := c.ctx
+	if c.cfg.headerReceived != nil {
+		ctx.apply(c, c.cfg.headerReceived(&ctx.Request.Header))
+	}
+	next := c.expectBody()
+	if c.state == readFailed || !ctx.parser.Has(h1.ExpectContinue) || !ctx.announcesBody() {
+		return next
+	}
+	if status := c.expectStatus(); status != StatusContinue {
+		ctx.requestStream.reset()
+		return c.refuseBody(status)
+	}
+	if len(c.conn.Buffered()) == 0 {
+		ctx.out = append(ctx.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
+		if c.state == readReady {
+			if !c.flush() {
+				c.state = readClosed
+				return engine.Abort
+			}
+		}
+	}
+	return next
+}
+
+// expectStatus asks the user about a body that waits for 100-continue.
+func (c *serverConn) expectStatus() int {
+	switch {
+	case c.cfg.expectHandler != nil:
+		return c.cfg.expectHandler(c.ctx)
+	case c.cfg.continueHandler != nil && !c.cfg.continueHandler(&c.ctx.Request.Header):
+		return StatusExpectationFailed
+	}
+	return StatusContinue
+}
+
+// refuseBody answers a request whose body is not wanted.
+func (c *serverConn) refuseBody(status int) engine.Next {
+	resp := &c.ctx.Response
+	resp.SetStatusCode(status)
+	if len(resp.bodyBytes()) == 0 && resp.stream == nil {
+		resp.SetBodyString(StatusMessage(status))
+	}
+	return c.respondAndClose()
+}
+
+// Pause gives the request's memory back while the connection idles.
+func (c *serverConn) Pause() {
+	if c.state == readIdle && c.ctx != nil {
+		c.server.releaseCtx(c.ctx)
+		c.ctx = nil
+	}
+}
+
+// HalfClosed answers what was begun and cannot be completed any more.
+func (c *serverConn) HalfClosed(out []byte) []byte {
+	if !c.isMidRequest() {
+		c.state = readClosed
+		return out
+	}
+	c.fail(h1.ErrTruncatedMessage)
+	out, _ = c.Run(out)
+	return out
+}
+
+// isMidRequest tells whether a request was begun that deserves an answer: the
+// empty lines that clients send behind a request are none.
+func (c *serverConn) isMidRequest() bool {
+	switch c.state {
+	case readHead:
+		for _, b := range c.ctx.Request.Header.table.Raw() {
+			if b != '\r' && b != '\n' {
+				return true
+			}
+		}
+	case readBody, readChunks, readTrailer:
+		return true
+	}
+	return false
+}
+
+// TimedOut answers 408 to a request that did not come in time; an idle
+// connection is closed without a word, for an answer to no request would be
+// taken for the answer to the next one.
+func (c *serverConn) TimedOut(out []byte) ([]byte, engine.Next) {
+	if !c.isMidRequest() {
+		c.state = readClosed
+		return out, engine.Abort
+	}
+	c.fail(errRequestTimeout)
+	return c.Run(out)
+}
+
+// Closed ends the connection's life; see engine.Protocol.
+func (c *serverConn) Closed(err error) {
+	if c.ctx != nil {
+		c.endRequest()
+		if c.ctx != nil {
+			c.server.releaseCtx(c.ctx)
+			c.ctx = nil
+		}
+	}
+	if c.cfg.connState != nil && !c.switching {
+		c.cfg.connState(c.conn.NetConn(), StateClosed)
+	}
+	if err != nil {
+		c.logError(err)
+	}
+	releaseServerConn(c)
+}
+
+// logError logs an error of the connection, if the configuration wants it:
+// what peers do to their own connections is none of the server's business.
+func (c *serverConn) logError(err error) {
+	if !c.cfg.logsAllErrors {
+		var netErr net.Error
+		if errors.As(err, &netErr) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		var wire *h1.Error
+		if errors.As(err, &wire) {
+			return
+		}
+	}
+	c.cfg.logger.Printf("error when serving connection %q<->%q: %v", c.conn.LocalAddr(), c.conn.RemoteAddr(), err)
+}

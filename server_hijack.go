@@ -1,0 +1,97 @@
+package sluice
+
+import (
+	"net"
+	"runtime/debug"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// hijack answers, unless the handler did that itself, and has the engine hand
+// the connection over.
+func (c *serverConn) hijack() engine.Next {
+	ctx := c.ctx
+	if ctx.requestStream.isUnread() && !ctx.requestStream.drainNow() {
+		c.state = readClosed
+		c.endRequest()
+		return engine.CloseLinger
+	}
+	c.switching = true
+	if !ctx.hijackNoResponse && !ctx.hasFlushed {
+		f, sendsBody := c.framing(!ctx.Response.ConnectionClose())
+		f.closeConnection = ctx.Response.ConnectionClose()
+		ctx.out = ctx.Response.Header.appendHead(ctx.out, f)
+		if ctx.Response.stream != nil && !c.writeStream(f, sendsBody) ||
+			ctx.Response.stream == nil && sendsBody && !c.writeBody(ctx.Response.bodyBytes()) {
+			c.switching = false
+			return c.abort()
+		}
+	}
+	return engine.Detach
+}
+
+// Detached runs the hijack handler; see engine.Protocol.
+func (c *serverConn) Detached(conn net.Conn) {
+	handler := c.ctx.hijackHandler
+	if c.cfg.connState != nil {
+		c.cfg.connState(c.conn.NetConn(), StateHijacked)
+	}
+	c.endRequest()
+	if c.ctx != nil {
+		c.server.releaseCtx(c.ctx)
+		c.ctx = nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			c.cfg.logger.Printf("panic in hijack handler: %v\n%s", v, debug.Stack())
+			conn.Close()
+		}
+	}()
+	handler(conn)
+	if !c.cfg.keepHijacked {
+		conn.Close()
+	}
+}
+
+// alpnConn is the engine.Protocol of a connection that negotiated another
+// protocol than HTTP/1.1: it hands the connection to its ServeHandler before
+// anything is read.
+type alpnConn struct {
+	server  *serverConn
+	handler ServeHandler
+}
+
+// Start implements engine.Starter.
+func (a *alpnConn) Start() engine.Next { return engine.Detach }
+
+// Feed implements engine.Protocol; nothing is fed before Detached.
+func (a *alpnConn) Feed([]byte) (int, engine.Next) { return 0, engine.Detach }
+
+// Run implements engine.Protocol; there is nothing to run.
+func (a *alpnConn) Run(out []byte) ([]byte, engine.Next) { return out, engine.Detach }
+
+// Pause implements engine.Protocol.
+func (a *alpnConn) Pause() {}
+
+// HalfClosed implements engine.Protocol.
+func (a *alpnConn) HalfClosed(out []byte) []byte { return out }
+
+// TimedOut implements engine.Protocol.
+func (a *alpnConn) TimedOut(out []byte) ([]byte, engine.Next) { return out, engine.Abort }
+
+// Detached runs the ServeHandler.
+func (a *alpnConn) Detached(conn net.Conn) {
+	c := a.server
+	defer func() {
+		if v := recover(); v != nil {
+			c.cfg.logger.Printf("panic in protocol handler: %v\n%s", v, debug.Stack())
+		}
+		conn.Close()
+	}()
+	if err := a.handler(conn); err != nil {
+		c.logError(err)
+	}
+}
+
+// Closed implements engine.Protocol.
+func (a *alpnConn) Closed(err error) { a.server.Closed(err) }

@@ -1,0 +1,336 @@
+package sluice
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// handle runs the handler for the request in ctx and answers it.
+func (c *serverConn) handle() engine.Next {
+	ctx := c.ctx
+	if !c.cfg.lazyTime {
+		ctx.time = ctx.start
+	}
+	aborted := c.callHandler(ctx)
+	if aborted {
+		return c.abort()
+	}
+	if ctx.timeoutResponse != nil {
+		if ctx = c.replaceTimedOut(ctx); ctx == nil {
+			return c.abort()
+		}
+	}
+	if ctx.hijackHandler != nil {
+		return c.hijack()
+	}
+	return c.respond(c.persists())
+}
+
+// callHandler runs the handler and keeps its panics from the engine.
+func (c *serverConn) callHandler(ctx *RequestCtx) (aborted bool) {
+	if !c.cfg.crashOnPanic {
+		defer func() {
+			if v := recover(); v != nil {
+				aborted = c.handlerPanicked(ctx, v)
+			}
+		}()
+	}
+	c.cfg.handler(ctx)
+	return false
+}
+
+// handlerPanicked answers 500 if nothing was sent yet. It says whether the
+// connection must be aborted instead.
+func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
+	if v == ErrAbortHandler {
+		return true
+	}
+	c.cfg.logger.Printf("panic in handler serving %q: %v\n%s", c.conn.RemoteAddr(), v, debug.Stack())
+	if ctx.hasFlushed {
+		return true
+	}
+	ctx.hijackHandler = nil
+	ctx.timeoutResponse = nil
+	ctx.Response.Reset()
+	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+	ctx.SetConnectionClose()
+	return false
+}
+
+// abort ends the connection without another byte.
+func (c *serverConn) abort() engine.Next {
+	c.state = readClosed
+	c.endRequest()
+	return engine.Abort
+}
+
+// persists tells whether the connection may be used for another request after
+// this one.
+func (c *serverConn) persists() bool {
+	ctx := c.ctx
+	cfg := c.cfg
+	switch {
+	case !ctx.parser.KeepsAlive(), !cfg.keepAlive, ctx.Response.ConnectionClose():
+		return false
+	case cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn:
+		return false
+	case cfg.maxConnLife > 0 && ctx.start-c.opened > int64(cfg.maxConnLife):
+		return false
+	case c.server.closeRequested():
+		return false
+	}
+	return true
+}
+
+// framing derives how an answer's body is delimited. Bytes of a body that the
+// status or the method forbids never reach the wire (RFC 9112 section 6.3).
+func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
+	ctx := c.ctx
+	resp := &ctx.Response
+	f.closeConnection = !keep
+	f.keepAlive = keep && ctx.isHTTP10()
+	if !c.cfg.noDate {
+		f.date = ctx.start
+	}
+	isHead := ctx.isHead
+	status := resp.StatusCode()
+	switch {
+	case bodyForbidden(status):
+		f.length = -2
+		return f, false
+	case status == StatusResetContent:
+		return f, false
+	case resp.stream != nil:
+		f.length = int64(resp.streamSize)
+		if f.length < 0 {
+			f.length = -1
+		}
+	default:
+		f.length = int64(len(resp.bodyBytes()))
+		if isHead && f.length == 0 && resp.Header.contentLength > 0 {
+			f.length = int64(resp.Header.contentLength)
+		}
+	}
+	if resp.Header.hasTrailers() && !isHead {
+		f.length = -1
+	}
+	if resp.SkipBody && !isHead {
+		f.length = 0
+		return f, false
+	}
+	if f.length == -1 && ctx.isHTTP10() {
+		f.length = -2
+		f.closeConnection = true
+		f.keepAlive = false
+	}
+	return f, !isHead
+}
+
+// respond writes the answer in ctx.Response, and decides what becomes of the
+// connection.
+func (c *serverConn) respond(keep bool) engine.Next {
+	ctx := c.ctx
+	resp := &ctx.Response
+	if ctx.hasFlushed {
+		return c.finishFlushed()
+	}
+	f, sendsBody := c.framing(keep)
+	keep = !f.closeConnection
+	ctx.out = resp.Header.appendHead(ctx.out, f)
+	ok := true
+	switch {
+	case resp.stream != nil:
+		ok = c.writeStream(f, sendsBody)
+	case sendsBody && f.length == -1:
+		ctx.out = h1.AppendChunk(ctx.out, resp.bodyBytes())
+		ctx.out = append(ctx.out, h1.LastChunk...)
+		ctx.out = resp.Header.appendTrailers(ctx.out)
+	case sendsBody:
+		ok = c.writeBody(resp.bodyBytes())
+	}
+	if !ok {
+		return c.abort()
+	}
+	return c.afterResponse(keep)
+}
+
+// afterResponse ends the request, and drains what the handler left of its
+// body before the connection may be used again.
+func (c *serverConn) afterResponse(keep bool) engine.Next {
+	ctx := c.ctx
+	unread := ctx.requestStream.isUnread()
+	if !keep {
+		c.state = readClosed
+		c.endRequest()
+		if unread {
+			return engine.CloseLinger
+		}
+		return engine.Close
+	}
+	if unread {
+		if !ctx.requestStream.mayDrain() {
+			c.state = readClosed
+			c.endRequest()
+			return engine.CloseLinger
+		}
+		c.state = readDrain
+		c.conn.SetReadDeadline(clock.Nanos(), drainTimeout)
+		return engine.Read
+	}
+	c.endRequest()
+	c.awaitRequest()
+	return engine.Read
+}
+
+// awaitRequest makes the connection idle.
+func (c *serverConn) awaitRequest() {
+	c.state = readIdle
+	if c.cfg.idleTimeout > 0 {
+		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.idleTimeout)
+	} else if c.cfg.readTimeout > 0 {
+		c.conn.SetReadDeadline(0, 0)
+	}
+	if c.cfg.connState != nil {
+		c.cfg.connState(c.conn.NetConn(), StateIdle)
+	}
+}
+
+// endRequest makes ctx ready for the next request. A ctx that others may still
+// hold is left to them.
+func (c *serverConn) endRequest() {
+	ctx := c.ctx
+	if ctx == nil {
+		return
+	}
+	if c.cfg.maxBodyMemory > 0 && ctx.bodyHeld > 0 {
+		c.server.gauges.bodyMemory.Add(-ctx.bodyHeld)
+	}
+	if ctx.writeTimeoutChanged {
+		c.conn.SetWriteTimeout(c.cfg.writeTimeout)
+	}
+	if d := ctx.done.Load(); d != nil {
+		d.end()
+		fresh := c.server.acquireCtx(c)
+		fresh.out = ctx.out
+		c.ctx = fresh
+		return
+	}
+	ctx.reset()
+}
+
+// answerFailure answers a request that the handler never sees.
+func (c *serverConn) answerFailure() engine.Next {
+	ctx := c.ctx
+	err := ctx.failure
+	ctx.Response.Reset()
+	c.prepareResponse(ctx)
+	status := failureStatus(err)
+	ctx.Response.SetStatusCode(status)
+	if status == StatusMethodNotAllowed {
+		ctx.Response.Header.Set(HeaderAllow, "GET, HEAD")
+	}
+	if c.cfg.errorHandler != nil {
+		c.callErrorHandler(ctx, publicFailure(err, status))
+	} else {
+		ctx.Response.SetBodyString(strings.TrimPrefix(err.Error(), "sluice: "))
+	}
+	if c.cfg.logsAllErrors {
+		c.logError(err)
+	}
+	return c.respondAndClose()
+}
+
+// callErrorHandler runs the user's ErrorHandler and keeps its panics from the
+// engine.
+func (c *serverConn) callErrorHandler(ctx *RequestCtx, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.cfg.logger.Printf("panic in ErrorHandler: %v\n%s", v, debug.Stack())
+			ctx.Response.Reset()
+			ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+		}
+	}()
+	c.cfg.errorHandler(ctx, err)
+}
+
+// respondAndClose answers, and closes although the client may still be
+// sending: the connection lingers, so that the answer is not lost to a reset.
+func (c *serverConn) respondAndClose() engine.Next {
+	if next := c.respond(false); next == engine.Abort {
+		return next
+	}
+	return engine.CloseLinger
+}
+
+// failureStatus is the status that answers err.
+func failureStatus(err error) int {
+	var wire *h1.Error
+	switch {
+	case errors.As(err, &wire):
+		return wire.Status
+	case errors.Is(err, ErrBodyTooLarge):
+		return StatusRequestEntityTooLarge
+	case errors.Is(err, ErrGetOnly):
+		return StatusMethodNotAllowed
+	case errors.Is(err, errRequestTimeout):
+		return StatusRequestTimeout
+	case errors.Is(err, errBodyMemory):
+		return StatusServiceUnavailable
+	}
+	return StatusBadRequest
+}
+
+// publicFailure wraps err in the type by which ErrorHandlers know it.
+func publicFailure(err error, status int) error {
+	if status == StatusRequestURITooLong || status == StatusRequestHeaderFieldsTooLarge {
+		return &ErrSmallBuffer{cause: err}
+	}
+	return err
+}
+
+// errBodyMemory says that Server.MaxBodyMemory is used up.
+var errBodyMemory = errors.New("sluice: no memory left for request bodies")
+
+// errRequestTimeout says that a request did not come in time.
+var errRequestTimeout error = requestTimeout{}
+
+// requestTimeout is the net.Error behind a 408.
+type requestTimeout struct{}
+
+func (requestTimeout) Error() string   { return "sluice: request did not arrive in time" }
+func (requestTimeout) Timeout() bool   { return true }
+func (requestTimeout) Temporary() bool { return true }
+
+// ErrAbortHandler, used as the value of a panic in a handler, ends the
+// connection without an answer and without a log entry.
+var ErrAbortHandler = errors.New("sluice: abort handler")
+
+// prepareMessages gives request and response the server's settings.
+func (c *serverConn) prepareMessages(ctx *RequestCtx) {
+	if c.cfg.keepNames {
+		ctx.Request.Header.DisableNormalizing()
+	}
+	c.prepareResponse(ctx)
+}
+
+// prepareResponse gives a response the server's defaults.
+func (c *serverConn) prepareResponse(ctx *RequestCtx) {
+	h := &ctx.Response.Header
+	h.defaultServer = c.cfg.name
+	h.SetNoDefaultContentType(c.cfg.noContentType)
+	if c.cfg.keepNames {
+		h.DisableNormalizing()
+	}
+}
+
+// writeRefusal is what a connection over a limit gets.
+func refusalText(status int, text string) []byte {
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s",
+		status, StatusMessage(status), len(text), text)
+}

@@ -1,0 +1,248 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/perconn"
+)
+
+// Serve serves HTTP on connections from ln with handler; see Server.Serve.
+func Serve(ln net.Listener, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.Serve(ln)
+}
+
+// ServeTLS is Serve over TLS; see Server.ServeTLS.
+func ServeTLS(ln net.Listener, certFile, keyFile string, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.ServeTLS(ln, certFile, keyFile)
+}
+
+// ServeTLSEmbed is Serve over TLS; see Server.ServeTLSEmbed.
+func ServeTLSEmbed(ln net.Listener, certData, keyData []byte, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.ServeTLSEmbed(ln, certData, keyData)
+}
+
+// ServeConn serves HTTP on one connection with handler; see Server.ServeConn.
+func ServeConn(c net.Conn, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.ServeConn(c)
+}
+
+// ListenAndServe serves HTTP on the TCP address addr with handler.
+func ListenAndServe(addr string, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.ListenAndServe(addr)
+}
+
+// ListenAndServeUNIX serves HTTP on the unix socket at path addr with handler;
+// see Server.ListenAndServeUNIX.
+func ListenAndServeUNIX(addr string, mode fs.FileMode, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.ListenAndServeUNIX(addr, mode)
+}
+
+// ListenAndServeTLS serves HTTPS on the TCP address addr with handler.
+func ListenAndServeTLS(addr, certFile, keyFile string, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.ListenAndServeTLS(addr, certFile, keyFile)
+}
+
+// ListenAndServeTLSEmbed serves HTTPS on the TCP address addr with handler.
+func ListenAndServeTLSEmbed(addr string, certData, keyData []byte, handler RequestHandler) error {
+	s := &Server{Handler: handler}
+	return s.ListenAndServeTLSEmbed(addr, certData, keyData)
+}
+
+// ListenAndServe serves HTTP on the TCP address addr ("host:port"; without
+// host on all addresses, IPv4 and IPv6). It returns when the listener fails,
+// or nil after Shutdown.
+func (s *Server) ListenAndServe(addr string) error {
+	ln, err := s.listen(addr)
+	if err != nil {
+		return err
+	}
+	return s.serveOwn(ln)
+}
+
+// ListenAndServeUNIX serves HTTP on a unix socket at path addr, with the given
+// permissions. A socket that is there already is replaced, any other file is
+// an error.
+func (s *Server) ListenAndServeUNIX(addr string, mode fs.FileMode) error {
+	if info, err := os.Lstat(addr); err == nil {
+		if info.Mode()&fs.ModeSocket == 0 {
+			return fmt.Errorf("sluice: %q exists and is not a socket", addr)
+		}
+		if err := os.Remove(addr); err != nil {
+			return fmt.Errorf("sluice: cannot remove the old socket: %w", err)
+		}
+	}
+	ln, err := net.Listen("unix", addr)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(addr, mode); err != nil {
+		ln.Close()
+		return fmt.Errorf("sluice: cannot set the mode of the socket: %w", err)
+	}
+	return s.serveOwn(ln)
+}
+
+// listen opens a TCP listener with the keep-alive that the server wants.
+func (s *Server) listen(addr string) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAlive: -1}
+	if s.TCPKeepalive {
+		lc.KeepAlive = s.TCPKeepalivePeriod
+	}
+	return lc.Listen(context.Background(), "tcp", addr)
+}
+
+// serveOwn serves a listener that the server made and therefore closes.
+func (s *Server) serveOwn(ln net.Listener) error {
+	defer ln.Close()
+	return s.Serve(ln)
+}
+
+// serverState is what a Server knows about its serving, guarded by Server.mu.
+type serverState struct {
+	engine    engine.Engine
+	listeners map[net.Listener]struct{}
+}
+
+// engine returns the engine in use and makes one if there is none.
+func (s *Server) engine() engine.Engine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.engine == nil {
+		s.state.engine = perconn.New(s.engineOptions())
+		s.done.open()
+		s.gauges.isClosing.Store(false)
+	}
+	return s.state.engine
+}
+
+// Serve serves HTTP on connections from ln until ln fails or Shutdown is
+// called, then it returns ln's error, or nil after Shutdown and when ln was
+// closed. Several Serves of one Server may run at once. ln is closed by
+// Shutdown only.
+func (s *Server) Serve(ln net.Listener) error {
+	if s.Handler == nil {
+		return errNoHandler
+	}
+	e := s.engine()
+	s.trackListener(ln, true)
+	defer s.trackListener(ln, false)
+	err := e.Serve(ln, &acceptor{server: s, cfg: s.config()})
+	if isClosedListener(err) {
+		return nil
+	}
+	return err
+}
+
+var errNoHandler = errors.New("sluice: Server.Handler is nil")
+
+// trackListener keeps the listeners that Shutdown must close.
+func (s *Server) trackListener(ln net.Listener, add bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !add {
+		delete(s.state.listeners, ln)
+		return
+	}
+	if s.state.listeners == nil {
+		s.state.listeners = make(map[net.Listener]struct{})
+	}
+	s.state.listeners[ln] = struct{}{}
+}
+
+// isClosedListener tells whether err means that somebody closed the listener,
+// which is how serving ends. Listeners outside package net have errors of
+// their own for it.
+func isClosedListener(err error) bool {
+	if err == nil {
+		return false
+	}
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "closed")
+}
+
+// ServeConn serves HTTP on one connection and returns when that is closed or
+// hijacked: nil after an orderly end, else what went wrong;
+// ErrConcurrencyLimit or ErrPerIPConnLimit if the connection was refused.
+func (s *Server) ServeConn(c net.Conn) error { return s.ServeConnFrom(c, nil) }
+
+// ServeConnFrom is ServeConn for a connection from which leftover was read
+// already; it is served first. Live hand-over between processes is built on
+// it.
+func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
+	if s.Handler == nil {
+		return errNoHandler
+	}
+	a := &acceptor{server: s, cfg: s.config(), isSingle: true}
+	err := s.engine().ServeConn(c, leftover, a)
+	if a.refused != nil {
+		return a.refused
+	}
+	return err
+}
+
+// Shutdown is ShutdownWithContext without a bound.
+func (s *Server) Shutdown() error { return s.ShutdownWithContext(context.Background()) }
+
+// ShutdownWithContext closes the listeners and the idle connections at once,
+// closes the Done channels of running requests, waits for these requests to be
+// answered, with "Connection: close", and closes whatever is left when ctx
+// ends; then it returns ctx's error. Hijacked connections are not waited for.
+// Afterwards the Server may serve again.
+func (s *Server) ShutdownWithContext(ctx context.Context) error {
+	s.mu.Lock()
+	e := s.state.engine
+	s.state.engine = nil
+	listeners := s.state.listeners
+	s.state.listeners = nil
+	s.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	s.gauges.isClosing.Store(true)
+	e.CloseOnNextResponse()
+	var firstErr error
+	for ln := range listeners {
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) && firstErr == nil {
+			firstErr = err
+		}
+	}
+	s.done.close()
+	if err := e.Shutdown(ctx); err != nil {
+		return err
+	}
+	return firstErr
+}
+
+// CloseOnNextResponse answers every further request with "Connection: close".
+// Idle connections are left alone; their next request is their last one. It is
+// how clients are moved elsewhere without an error.
+func (s *Server) CloseOnNextResponse() {
+	s.gauges.isClosing.Store(true)
+	s.engine().CloseOnNextResponse()
+}
+
+// closeRequested tells whether connections are to be closed after their next
+// response.
+func (s *Server) closeRequested() bool { return s.gauges.isClosing.Load() }
+
+// refusalPause sleeps after a refused connection, if configured.
+func refusalPause(d time.Duration) {
+	if d > 0 {
+		time.Sleep(d)
+	}
+}

@@ -1,0 +1,130 @@
+package sluice
+
+import (
+	"time"
+)
+
+// TimeoutHandler answers 408 with msg when h has not returned within timeout.
+// h goes on in the background; its ctx is its own from then on and no longer
+// reaches the client, and ctx.Done is closed. With Server.Concurrency handlers
+// running over time, further requests are answered 429.
+func TimeoutHandler(h RequestHandler, timeout time.Duration, msg string) RequestHandler {
+	return TimeoutWithCodeHandler(h, timeout, msg, StatusRequestTimeout)
+}
+
+// TimeoutWithCodeHandler is TimeoutHandler with another status.
+func TimeoutWithCodeHandler(h RequestHandler, timeout time.Duration, msg string, statusCode int) RequestHandler {
+	if timeout <= 0 {
+		return h
+	}
+	return func(ctx *RequestCtx) {
+		if !ctx.beginTimed() {
+			ctx.Error(msg, StatusTooManyRequests)
+			return
+		}
+		run := timedRun{ctx: ctx, finished: make(chan struct{})}
+		go run.call(h)
+		timer := AcquireTimer(timeout)
+		defer ReleaseTimer(timer)
+		select {
+		case <-run.finished:
+			if run.panicValue != nil {
+				panic(run.panicValue)
+			}
+		case <-timer.C:
+			ctx.TimeoutErrorWithCode(msg, statusCode)
+		}
+	}
+}
+
+// timedRun is one call of a handler under TimeoutHandler.
+type timedRun struct {
+	ctx        *RequestCtx
+	finished   chan struct{}
+	panicValue any // of the handler; read after finished is closed
+}
+
+// call runs h. A panic after the time-out has nobody to go to but the log.
+func (r *timedRun) call(h RequestHandler) {
+	server := r.ctx.server
+	defer func() {
+		r.panicValue = recover()
+		if server != nil {
+			server.gauges.timed.Add(-1)
+		}
+		if v := r.panicValue; v != nil && r.ctx.isDetached.Load() {
+			r.ctx.Logger().Printf("panic in handler after its time-out: %v", v)
+		}
+		close(r.finished)
+	}()
+	h(r.ctx)
+}
+
+// beginTimed counts a handler under TimeoutHandler, and refuses one more than
+// the server's concurrency.
+func (ctx *RequestCtx) beginTimed() bool {
+	if ctx.server == nil {
+		return true
+	}
+	limit := int64(positiveOr(ctx.server.Concurrency, DefaultConcurrency))
+	if ctx.server.gauges.timed.Add(1) > limit {
+		ctx.server.gauges.timed.Add(-1)
+		return false
+	}
+	return true
+}
+
+// TimeoutError answers with status 408 and msg, whatever ctx.Response holds
+// when the handler returns, and leaves ctx to the goroutines that still use
+// it: the server never touches it again.
+//
+// It must be called before the handler returns. Only the first call counts.
+func (ctx *RequestCtx) TimeoutError(msg string) {
+	ctx.TimeoutErrorWithCode(msg, StatusRequestTimeout)
+}
+
+// TimeoutErrorWithCode is TimeoutError with another status.
+func (ctx *RequestCtx) TimeoutErrorWithCode(msg string, statusCode int) {
+	var resp Response
+	resp.SetStatusCode(statusCode)
+	resp.SetBodyString(msg)
+	ctx.TimeoutErrorWithResponse(&resp)
+}
+
+// TimeoutErrorWithResponse is TimeoutError with a copy of resp as the answer.
+func (ctx *RequestCtx) TimeoutErrorWithResponse(resp *Response) {
+	if ctx.timeoutResponse != nil {
+		return
+	}
+	own := &Response{}
+	resp.CopyTo(own)
+	ctx.timeoutResponse = own
+}
+
+// LastTimeoutErrorResponse returns the response of TimeoutError and its
+// relatives, nil if none was called. It must not be changed.
+func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeoutResponse }
+
+// replaceTimedOut leaves ctx to whoever still uses it and continues with a
+// fresh one. It returns nil if a part of the answer was sent already.
+func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
+	c.isShared = true
+	unread := ctx.requestStream.isUnread()
+	fresh := c.server.acquireCtx(c)
+	fresh.start = ctx.start
+	fresh.parser = ctx.parser
+	fresh.headIsComplete, fresh.isHead = true, ctx.isHead
+	fresh.bodyHeld = ctx.bodyHeld
+	ctx.timeoutResponse.CopyTo(&fresh.Response)
+	c.prepareResponse(fresh)
+	if unread {
+		fresh.Response.SetConnectionClose()
+	}
+	out, hasFlushed := ctx.detach()
+	fresh.out = out
+	c.ctx = fresh
+	if hasFlushed {
+		return nil
+	}
+	return fresh
+}

@@ -1,0 +1,140 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+)
+
+// NextProto has nph serve the connections on which the client chose the
+// protocol key by ALPN (RFC 7301). It must be called before serving begins.
+func (s *Server) NextProto(key string, nph ServeHandler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nextProtos == nil {
+		s.nextProtos = make(map[string]ServeHandler)
+	}
+	s.nextProtos[key] = nph
+}
+
+// nextProto returns the handler of an ALPN protocol, nil if there is none.
+func (s *Server) nextProto(key string) ServeHandler {
+	if key == "" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nextProtos[key]
+}
+
+// ListenAndServeTLS serves HTTPS on the TCP address addr with the certificate
+// chain and key in two PEM files. The files may be empty if certificates come
+// from TLSConfig, AppendCert or AppendCertEmbed.
+func (s *Server) ListenAndServeTLS(addr, certFile, keyFile string) error {
+	ln, err := s.listen(addr)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	return s.ServeTLS(ln, certFile, keyFile)
+}
+
+// ListenAndServeTLSEmbed is ListenAndServeTLS with PEM data instead of files.
+func (s *Server) ListenAndServeTLSEmbed(addr string, certData, keyData []byte) error {
+	ln, err := s.listen(addr)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	return s.ServeTLSEmbed(ln, certData, keyData)
+}
+
+// ServeTLS is Serve over TLS with the certificate chain and key in two PEM
+// files; see ListenAndServeTLS.
+func (s *Server) ServeTLS(ln net.Listener, certFile, keyFile string) error {
+	if certFile != "" || keyFile != "" {
+		if err := s.AppendCert(certFile, keyFile); err != nil {
+			return err
+		}
+	}
+	return s.serveTLS(ln)
+}
+
+// ServeTLSEmbed is ServeTLS with PEM data instead of files.
+func (s *Server) ServeTLSEmbed(ln net.Listener, certData, keyData []byte) error {
+	if len(certData) > 0 || len(keyData) > 0 {
+		if err := s.AppendCertEmbed(certData, keyData); err != nil {
+			return err
+		}
+	}
+	return s.serveTLS(ln)
+}
+
+var errNoCertificate = errors.New("sluice: TLS needs a certificate: give files, data, or a TLSConfig that has one")
+
+func (s *Server) serveTLS(ln net.Listener) error {
+	s.mu.Lock()
+	config := s.tlsConfig()
+	for _, proto := range s.sortedNextProtos() {
+		if !slices.Contains(config.NextProtos, proto) {
+			config.NextProtos = append(config.NextProtos, proto)
+		}
+	}
+	if !slices.Contains(config.NextProtos, "http/1.1") {
+		config.NextProtos = append(config.NextProtos, "http/1.1")
+	}
+	config = config.Clone()
+	s.mu.Unlock()
+	if len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
+		return errNoCertificate
+	}
+	return s.Serve(tls.NewListener(ln, config))
+}
+
+// sortedNextProtos lists the ALPN protocols of NextProto; mu is held.
+func (s *Server) sortedNextProtos() []string {
+	protos := make([]string, 0, len(s.nextProtos))
+	for proto := range s.nextProtos {
+		protos = append(protos, proto)
+	}
+	slices.Sort(protos)
+	return protos
+}
+
+// tlsConfig returns the server's own TLSConfig; mu is held.
+func (s *Server) tlsConfig() *tls.Config {
+	if s.TLSConfig == nil {
+		s.TLSConfig = &tls.Config{}
+	}
+	return s.TLSConfig
+}
+
+// AppendCert adds a certificate chain and key from PEM files to TLSConfig. The
+// first certificate is the default; others are chosen by server name.
+func (s *Server) AppendCert(certFile, keyFile string) error {
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return fmt.Errorf("sluice: cannot load TLS key pair from %q and %q: %w", certFile, keyFile, err)
+	}
+	s.appendCertificate(cert)
+	return nil
+}
+
+// AppendCertEmbed is AppendCert with PEM data instead of files.
+func (s *Server) AppendCertEmbed(certData, keyData []byte) error {
+	cert, err := tls.X509KeyPair(certData, keyData)
+	if err != nil {
+		return fmt.Errorf("sluice: cannot load TLS key pair from the given data (%d and %d bytes): %w", len(certData), len(keyData), err)
+	}
+	s.appendCertificate(cert)
+	return nil
+}
+
+func (s *Server) appendCertificate(cert tls.Certificate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	config := s.tlsConfig()
+	config.Certificates = append(config.Certificates, cert)
+}

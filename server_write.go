@@ -1,0 +1,167 @@
+package sluice
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// copyLimit is the size up to which a body is copied behind its head; a larger
+// one is written in place, head and body in one system call.
+const copyLimit = 4 << 10
+
+// flush writes what was collected. It reports whether the connection is still
+// good.
+func (c *serverConn) flush() bool {
+	ctx := c.ctx
+	if len(ctx.out) == 0 {
+		return true
+	}
+	_, err := c.conn.Write(ctx.out)
+	ctx.out = ctx.out[:0]
+	return err == nil
+}
+
+// writeBody appends a small body to what was collected, and writes a large one
+// behind it in place.
+func (c *serverConn) writeBody(body []byte) bool {
+	ctx := c.ctx
+	if len(body) <= copyLimit {
+		ctx.out = append(ctx.out, body...)
+		return true
+	}
+	ctx.vector[0], ctx.vector[1] = ctx.out, body
+	ctx.buffers = ctx.vector[:]
+	_, err := c.conn.WriteBuffers(&ctx.buffers)
+	ctx.vector[0], ctx.vector[1] = nil, nil
+	ctx.out = ctx.out[:0]
+	return err == nil
+}
+
+// writeStream writes a streamed body. What arrives from the stream goes out at
+// once.
+func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
+	ctx := c.ctx
+	resp := &ctx.Response
+	defer func() {
+		if v := recover(); v != nil {
+			err := &ErrBodyStreamWritePanic{cause: fmt.Errorf("panic while writing a body stream: %v", v)}
+			c.cfg.logger.Printf("%v\n%s", err, debug.Stack())
+			ok = false
+		}
+	}()
+	defer resp.CloseBodyStream()
+	if !sendsBody {
+		return true
+	}
+	if resp.ImmediateHeaderFlush && !c.flush() {
+		return false
+	}
+	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
+	err := w.copyFrom(resp)
+	if err == nil && w.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		if !w.failed {
+			c.logError(fmt.Errorf("cannot write body stream: %w", err))
+		}
+		return false
+	}
+	if w.isChunked {
+		ctx.out = append(ctx.out, h1.LastChunk...)
+		ctx.out = resp.Header.appendTrailers(ctx.out)
+	}
+	return true
+}
+
+// bodyWriter frames what is written to it as a part of the body and puts it on
+// the wire at once, with what was collected before.
+type bodyWriter struct {
+	c         *serverConn
+	left      int64 // of a body of known length; < 0: unknown
+	isChunked bool
+	failed    bool // the connection, not the stream, failed
+}
+
+// Write implements io.Writer. Bytes beyond the announced length are dropped.
+func (w *bodyWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	if w.left >= 0 && int64(n) > w.left {
+		p = p[:w.left]
+	}
+	if len(p) == 0 {
+		return n, nil
+	}
+	ctx := w.c.ctx
+	if w.isChunked {
+		ctx.out = h1.AppendChunkHead(ctx.out, len(p))
+	}
+	ok := w.c.writeBody(p)
+	if ok && w.isChunked {
+		ctx.out = append(ctx.out, "\r\n"...)
+	}
+	if ok {
+		ok = w.c.flush()
+	}
+	if !ok {
+		w.failed = true
+		return 0, ErrConnectionClosed
+	}
+	if w.left >= 0 {
+		w.left -= int64(len(p))
+	}
+	return n, nil
+}
+
+// copyFrom writes the whole stream of resp. A StreamWriter runs right here, on
+// the handler's goroutine, and its Flush reaches the client.
+func (w *bodyWriter) copyFrom(resp *Response) error {
+	size := w.c.cfg.streamBufferSize
+	if write := resp.streamWriter; write != nil {
+		buf := acquireStreamWriter(w, size)
+		defer releaseStreamWriter(buf, size)
+		write(buf)
+		return buf.Flush()
+	}
+	buf := acquireCopyBuffer()
+	defer releaseCopyBuffer(buf)
+	for w.left != 0 {
+		n, err := resp.stream.Read(*buf)
+		if n > 0 {
+			if _, err := w.Write((*buf)[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acquireStreamWriter and releaseStreamWriter pool the writers that
+// StreamWriters get, for one size.
+func acquireStreamWriter(w io.Writer, size int) *bufio.Writer {
+	if size == 4096 {
+		if v := streamWriterPool.Get(); v != nil {
+			bw := v.(*bufio.Writer)
+			bw.Reset(w)
+			return bw
+		}
+	}
+	return bufio.NewWriterSize(w, size)
+}
+
+func releaseStreamWriter(w *bufio.Writer, size int) {
+	if size == 4096 {
+		w.Reset(nil)
+		streamWriterPool.Put(w)
+	}
+}

@@ -1,0 +1,233 @@
+package sluice
+
+import (
+	"math"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// AppendHTMLEscape appends s to dst with < > & " ' replaced by character
+// references, so that it can stand in the text and in the quoted attributes of
+// an HTML document.
+func AppendHTMLEscape(dst []byte, s string) []byte { return ascii.AppendHTMLEscape(dst, s) }
+
+// AppendHTMLEscapeBytes is AppendHTMLEscape for bytes.
+func AppendHTMLEscapeBytes(dst, s []byte) []byte { return ascii.AppendHTMLEscape(dst, s) }
+
+// AppendQuotedArg appends src to dst, encoded as a key or value of
+// application/x-www-form-urlencoded.
+func AppendQuotedArg(dst, src []byte) []byte { return ascii.AppendArg(dst, src) }
+
+// AppendUnquotedArg appends src to dst, decoded as a key or value of
+// application/x-www-form-urlencoded. Malformed percent-encodings stay as they
+// are. dst may be src[:0]; src is then overwritten.
+func AppendUnquotedArg(dst, src []byte) []byte { return ascii.AppendUnescapedArg(dst, src) }
+
+// AppendNormalizedHeaderKey appends the field name key to dst in the form
+// "Content-Type": upper case first and after each "-", lower case elsewhere. A
+// key that is no token (RFC 9110 section 5.1) keeps its case, and control
+// characters in it become spaces.
+func AppendNormalizedHeaderKey(dst []byte, key string) []byte {
+	return ascii.AppendCanonicalKey(dst, key)
+}
+
+// AppendNormalizedHeaderKeyBytes is AppendNormalizedHeaderKey for bytes.
+func AppendNormalizedHeaderKeyBytes(dst, key []byte) []byte {
+	return ascii.AppendCanonicalKey(dst, key)
+}
+
+// AppendUint appends n in decimal to dst. It panics if n is negative: a sign
+// has no place where HTTP has a number.
+func AppendUint(dst []byte, n int) []byte {
+	if n < 0 {
+		panic("sluice: AppendUint of a negative number")
+	}
+	return ascii.AppendUint(dst, uint64(n))
+}
+
+// ParseUint returns the number that buf, digits only, stands for. With an
+// error it is -1.
+func ParseUint(buf []byte) (int, error) {
+	n, err := ascii.ParseUint(buf)
+	if n > math.MaxInt {
+		return -1, ascii.ErrNumberRange
+	}
+	return int(n), err
+}
+
+// ParseUfloat returns the number that buf stands for: digits with an optional
+// point, exponent and leading "+". With an error it is -1.
+func ParseUfloat(buf []byte) (float64, error) { return ascii.ParseUfloat(buf) }
+
+// AppendIPv4 appends ip in dotted decimal to dst. An ip that is no IPv4 address
+// is appended as "non-v4 ip", which no parser takes for an address.
+func AppendIPv4(dst []byte, ip net.IP) []byte {
+	ip = ip.To4()
+	if ip == nil {
+		return append(dst, "non-v4 ip"...)
+	}
+	for i, part := range ip {
+		if i > 0 {
+			dst = append(dst, '.')
+		}
+		dst = ascii.AppendUint(dst, uint64(part))
+	}
+	return dst
+}
+
+// ParseIPv4 returns the address that ipStr, four decimal numbers with dots
+// between them, stands for. Leading zeros are refused, for some read an octal
+// number there. The address is written into dst if dst has four bytes,
+// otherwise into new memory; after an error dst is returned unchanged.
+func ParseIPv4(dst net.IP, ipStr []byte) (net.IP, error) {
+	var parts [net.IPv4len]byte
+	rest := ipStr
+	for i := range parts {
+		part, after, hasDot := cutByte(rest, '.')
+		n, err := ascii.ParseUint(part)
+		if err != nil || n > math.MaxUint8 || len(part) > 1 && part[0] == '0' || hasDot != (i < net.IPv4len-1) {
+			return dst, errIPv4
+		}
+		parts[i] = byte(n)
+		rest = after
+	}
+	if len(dst) != net.IPv4len {
+		dst = make(net.IP, net.IPv4len)
+	}
+	copy(dst, parts[:])
+	return dst, nil
+}
+
+// ParseByteRange returns the first and the last position, both included, that
+// a Range field with one byte range asks for, out of contentLength bytes (RFC
+// 9110 section 14.1.2): "bytes=2-5", "bytes=2-" or "bytes=-3". Positions past
+// the end are brought down to it. A malformed field, one with several ranges,
+// and a range without any byte of the content are errors.
+func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, err error) {
+	unit, positions, found := cutByte(byteRange, '=')
+	if !found || !ascii.EqualFold(unit, "bytes") {
+		return 0, 0, errRangeMalformed
+	}
+	first, last, found := cutByte(positions, '-')
+	if !found {
+		return 0, 0, errRangeMalformed
+	}
+	start, okStart := parsePosition(first)
+	end, okEnd := parsePosition(last)
+	switch {
+	case !okStart && len(first) > 0, !okEnd && len(last) > 0, !okStart && !okEnd, okStart && okEnd && end < start:
+		return 0, 0, errRangeMalformed
+	case !okStart && end == 0, okStart && start >= contentLength, contentLength <= 0:
+		return 0, 0, errRangeUnsatisfiable
+	case !okStart:
+		return max(contentLength-end, 0), contentLength - 1, nil
+	case !okEnd:
+		end = contentLength
+	}
+	return start, min(end, contentLength-1), nil
+}
+
+// parsePosition reads a position; one that is too large for an int is past the
+// end of everything.
+func parsePosition(s []byte) (n int, ok bool) {
+	position, err := ascii.ParseUint(s)
+	if err == ascii.ErrNumberRange || position > math.MaxInt {
+		return math.MaxInt, true
+	}
+	return int(position), err == nil
+}
+
+// VisitHeaderParams calls f with each parameter of a field value, for example
+// charset and utf-8 of "text/html; charset=utf-8" (RFC 9110 section 5.6.6),
+// until f returns false or a parameter is malformed. Quotes around a value are
+// removed; a backslash within them stays, with what it quotes. f must not keep
+// the slices.
+func VisitHeaderParams(b []byte, f func(key, value []byte) bool) {
+	for {
+		var found bool
+		if _, b, found = cutByte(b, ';'); !found {
+			return
+		}
+		for len(b) > 0 && b[0] == ' ' {
+			b = b[1:]
+		}
+		key, value, rest, ok := cutParameter(b)
+		if !ok || !f(key, value) {
+			return
+		}
+		b = rest
+	}
+}
+
+// cutParameter reads the parameter that b begins with.
+func cutParameter(b []byte) (key, value, rest []byte, ok bool) {
+	n := tokenLength(b)
+	if n == 0 || n == len(b) || b[n] != '=' {
+		return nil, nil, nil, false
+	}
+	key, b = b[:n], b[n+1:]
+	if len(b) > 0 && b[0] == '"' {
+		end := quotedLength(b[1:])
+		if end < 0 {
+			return nil, nil, nil, false
+		}
+		return key, b[1 : end+1], b[end+2:], true
+	}
+	n = tokenLength(b)
+	return key, b[:n], b[n:], n > 0
+}
+
+func tokenLength(b []byte) int {
+	n := 0
+	for n < len(b) && ascii.Is(b[n], ascii.Token) {
+		n++
+	}
+	return n
+}
+
+// quotedLength returns the number of bytes before the quote that ends b, -1 if
+// there is none.
+func quotedLength(b []byte) int {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return -1
+}
+
+// AddMissingPort returns addr with the port of http, or of https if isTLS,
+// unless it has a port. An IPv6 address without brackets is returned as it is:
+// where it ends cannot be told.
+func AddMissingPort(addr string, isTLS bool) string {
+	hasNoPort := strings.IndexByte(addr, ':') < 0 && !strings.HasPrefix(addr, "[") ||
+		strings.HasPrefix(addr, "[") && strings.HasSuffix(addr, "]")
+	switch {
+	case addr == "" || !hasNoPort:
+		return addr
+	case isTLS:
+		return addr + ":443"
+	}
+	return addr + ":80"
+}
+
+// FileLastModified returns when the file was modified last, in UTC and whole
+// seconds: what Last-Modified can express.
+func FileLastModified(path string) (time.Time, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime().UTC().Truncate(time.Second), nil
+}
+
+// CoarseTimeNow returns the time in whole seconds. It costs less than time.Now.
+func CoarseTimeNow() time.Time { return clock.Coarse().Truncate(time.Second) }

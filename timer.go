@@ -1,0 +1,23 @@
+package sluice
+
+import "time"
+
+// AcquireTimer returns a timer from a pool that sends the time on its channel
+// after timeout. Give it back with ReleaseTimer when it is no longer used; not
+// doing so is only slower.
+func AcquireTimer(timeout time.Duration) *time.Timer {
+	timer, ok := timerPool.Get().(*time.Timer)
+	if !ok {
+		return time.NewTimer(timeout)
+	}
+	// Since Go 1.23 nothing of an earlier use is received after Stop or Reset.
+	timer.Reset(timeout)
+	return timer
+}
+
+// ReleaseTimer stops t and gives it back to the pool. t must come from
+// AcquireTimer or time.NewTimer, and may not be used afterwards.
+func ReleaseTimer(t *time.Timer) {
+	t.Stop()
+	timerPool.Put(t)
+}

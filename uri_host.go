@@ -1,0 +1,97 @@
+package sluice
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// appendHost appends host, which may have a port, in lower case if it is one
+// that a URI may have: a name, an IPv4 address, or an IPv6 address in brackets.
+// Percent-encodings are decoded where net/url decodes them: of bytes above 0x7F
+// in a name, and of an IPv6 zone.
+func appendHost(dst, host []byte) ([]byte, error) {
+	for _, c := range host {
+		if !ascii.Is(c, ascii.HostChar) || c == '%' {
+			return appendUnusualHost(dst, host)
+		}
+	}
+	return ascii.AppendLower(dst, host), nil
+}
+
+func appendUnusualHost(dst, host []byte) ([]byte, error) {
+	if host[0] == '[' {
+		return appendIPv6Host(dst, host)
+	}
+	name, port, hasPort := cutByte(host, ':')
+	if hasPort && !isPort(port) {
+		return dst, InvalidHostError(host)
+	}
+	at := len(dst)
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c == '%':
+			decoded, err := decodeHostByte(name[i:])
+			if err != nil {
+				return dst[:at], err
+			}
+			c = decoded
+			i += 2
+		case c < 0x80 && !ascii.Is(c, ascii.HostChar):
+			return dst[:at], InvalidHostError(host)
+		}
+		dst = append(dst, ascii.Lower(c))
+	}
+	if hasPort {
+		dst = append(dst, ':')
+		dst = append(dst, port...)
+	}
+	return dst, nil
+}
+
+// isPort tells whether s is *DIGIT and at most 65535 (RFC 3986 section 3.2.3).
+func isPort(s []byte) bool {
+	if len(s) == 0 {
+		return true
+	}
+	n, err := ascii.ParseUint(s)
+	return err == nil && n <= 65535
+}
+
+// decodeHostByte decodes the percent-encoding that s begins with. That of an
+// ASCII character is refused: decoded, it could look like a port or a path.
+func decodeHostByte(s []byte) (byte, error) {
+	s = s[:min(len(s), 3)]
+	if decoded := ascii.AppendUnescaped(make([]byte, 0, 3), s); len(decoded) == 1 && decoded[0] >= 0x80 {
+		return decoded[0], nil
+	}
+	return 0, EscapeError(s)
+}
+
+// appendIPv6Host appends "[" address ["%25" zone] "]" [":" port] with "%25"
+// decoded, the form that package net takes.
+func appendIPv6Host(dst, host []byte) ([]byte, error) {
+	if !h1.ValidHost(host) {
+		return dst, InvalidHostError(host)
+	}
+	at := len(dst)
+	before, zone, hasZone := bytes.Cut(host, percent25)
+	dst = ascii.AppendLower(dst, before)
+	if !hasZone {
+		return dst, nil
+	}
+	dst = append(dst, '%')
+	zoneAt := len(dst)
+	zone, after, _ := cutByte(zone, ']')
+	dst = ascii.AppendUnescaped(dst, zone)
+	for i := zoneAt; i < len(dst); i++ {
+		if c := dst[i]; c < 0x80 && (!ascii.Is(c, ascii.HostChar) || c == '%') {
+			return dst[:at], InvalidHostError(host)
+		}
+		dst[i] = ascii.Lower(dst[i])
+	}
+	dst = append(dst, ']')
+	return append(dst, after...), nil
+}

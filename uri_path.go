@@ -1,0 +1,65 @@
+package sluice
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// isNormalPath tells whether appendNormalPath would return path unchanged. It
+// may say no although it would.
+func isNormalPath(path []byte) bool {
+	if len(path) == 0 || path[0] != '/' {
+		return false
+	}
+	for i, c := range path {
+		if c == '%' || c == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// appendNormalPath appends path with its percent-encodings decoded, then "//"
+// collapsed and dot segments removed, beginning with "/". Decoding comes first,
+// unlike in RFC 3986 section 6.2.2, so that an encoded "/" or "." cannot bring
+// back a segment that was removed. path must not be part of dst.
+func appendNormalPath(dst, path []byte) []byte {
+	at := len(dst)
+	if len(path) == 0 || path[0] != '/' {
+		dst = append(dst, '/')
+	}
+	dst = ascii.AppendUnescaped(dst, path)
+	return dst[:at+len(removeDotSegments(dst[at:]))]
+}
+
+// removeDotSegments rewrites path, which begins with "/", in place: empty
+// segments and "." go, ".." takes the segment before it along (RFC 3986
+// section 5.2.4). A final "/" stays; a final "." stays too, as a name that no
+// file has.
+func removeDotSegments(path []byte) []byte {
+	written := 0
+	for i := 0; i < len(path); {
+		end := bytes.IndexByte(path[i+1:], '/')
+		isLast := end < 0
+		if isLast {
+			end = len(path)
+		} else {
+			end += i + 1
+		}
+		segment := path[i+1 : end]
+		switch {
+		case string(segment) == "..":
+			written = max(bytes.LastIndexByte(path[:written], '/'), 0)
+			if isLast {
+				path[written] = '/'
+				written++
+			}
+		case !isLast && (len(segment) == 0 || string(segment) == "."):
+		default:
+			written += copy(path[written:], path[i:end])
+		}
+		i = end
+	}
+	return path[:written]
+}

@@ -1,0 +1,71 @@
+package sluice
+
+import (
+	"bytes"
+	"path"
+	"strings"
+	"testing"
+)
+
+func TestURIPathNormalising(t *testing.T) {
+	for original, want := range map[string]string{
+		"": "/", "/": "/", "a": "/a", "//": "/", "///": "/", "/a//b///c//": "/a/b/c/",
+		"/./a": "/a", "/a/./b": "/a/b", "/a/././b": "/a/b", "/.": "/.", "/a/.": "/a/.",
+		"/..": "/", "/../": "/", "/../..": "/", "/../../a": "/a", "/a/..": "/", "/a/b/..": "/a/", "/a/../b": "/b", "/a/b/../../c": "/c", "/a//../b": "/b",
+		"/a/.//../b": "/b", "..": "/", "../a": "/a", "a/../b": "/b",
+		"/...": "/...", "/a/..b": "/a/..b", "/a/b..": "/a/b..", "/.a": "/.a",
+		"/%41": "/A", "/a%2Fb//c/../d": "/a/b/d", "/%2e%2e/a": "/a", "/a/%2E%2E": "/", "/a%2F..%2Fb": "/b", "/%2F%2Fa": "/a", "%2Fa": "/a", "%2e%2e/a": "/a",
+		"/a%00b": "/a\x00b", "/%252e%252e/a": "/%2e%2e/a", "/%": "/%", "/%zz": "/%zz", "/a+b": "/a+b", "/a\\..\\b": "/a\\..\\b", "/a%5C..%5Cb": "/a\\..\\b",
+	} {
+		var u URI
+		u.SetPath(original)
+		if got := string(u.Path()); got != want {
+			t.Errorf("%q: %q, want %q", original, got, want)
+		}
+		if got := string(u.PathOriginal()); got != original {
+			t.Errorf("%q: PathOriginal %q", original, got)
+		}
+	}
+}
+
+// FuzzPathNormalising checks what a path must never be, that the fast path
+// agrees with the slow one, that normalising twice changes nothing, and package
+// path as a second opinion.
+func FuzzPathNormalising(f *testing.F) {
+	for _, s := range []string{"/a/../b", "/a%2f..%2f..", "//.//", "..", "/%2e%2E/x/.", "/a/..//..", "/%", ""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, original []byte) {
+		normal := appendNormalPath([]byte("x"), original)[1:]
+		if len(normal) == 0 || normal[0] != '/' || bytes.Contains(normal, []byte("//")) ||
+			strings.Contains(string(normal)+"/", "/../") || bytes.Contains(normal, []byte("/./")) {
+			t.Fatalf("%q is normalised to %q", original, normal)
+		}
+		if isNormalPath(original) && !bytes.Equal(original, normal) {
+			t.Fatalf("%q counts as normal, but is normalised to %q", original, normal)
+		}
+		if again := removeDotSegments(bytes.Clone(normal)); !bytes.Equal(again, normal) {
+			t.Fatalf("%q, %q, again %q", original, normal, again)
+		}
+		if want, got := path.Clean("/"+decodedForTest(original)), path.Clean(string(normal)); got != want {
+			t.Fatalf("%q is normalised to %q, package path says %q", original, got, want)
+		}
+	})
+}
+
+// decodedForTest decodes percent-encodings.
+func decodedForTest(s []byte) string {
+	return string(AppendUnquotedArg(nil, bytes.ReplaceAll(s, []byte("+"), []byte("%2B"))))
+}
+
+func BenchmarkNormalisePath(b *testing.B) {
+	for name, s := range map[string]string{"plain": "/api/v1/users/12345", "dots": "/a/b/../c/./d//e", "escaped": "/a%20b/c%2Fd"} {
+		b.Run(name, func(b *testing.B) {
+			var u URI
+			path := []byte(s)
+			for b.Loop() {
+				u.SetPathBytes(path)
+			}
+		})
+	}
+}

@@ -1,0 +1,270 @@
+package sluice
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func parsedURI(t testing.TB, s string) *URI {
+	t.Helper()
+	var u URI
+	if err := u.Parse(nil, []byte(s)); err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	return &u
+}
+
+func TestURIZeroValue(t *testing.T) {
+	var u URI
+	if string(u.Scheme()) != "http" || string(u.Path()) != "/" || u.String() != "http:///" || string(u.RequestURI()) != "/" ||
+		len(u.Host())+len(u.PathOriginal())+len(u.QueryString())+len(u.Hash())+len(u.LastPathSegment()) > 0 || u.QueryArgs().Len() > 0 {
+		t.Errorf("%q", u.String())
+	}
+}
+
+func TestURISettersEncodeWhenWritten(t *testing.T) {
+	const evil = "x\r\nEvil: 1\x00 @/?#"
+	for name, test := range map[string]struct {
+		set func(*URI)
+		get func(*URI) []byte
+		raw string
+		uri string
+	}{
+		"scheme": {func(u *URI) { u.SetScheme(evil) }, (*URI).Scheme, strings.ToLower(evil), "x%0D%0Aevil%3A%201%00%20%40%2F%3F%23://h/p?q=r#f"},
+		"host":   {func(u *URI) { u.SetHost(evil) }, (*URI).Host, strings.ToLower(evil), "http://x%0D%0Aevil:%201%00%20%40%2F%3F%23/p?q=r#f"},
+		"path":   {func(u *URI) { u.SetPath(evil) }, (*URI).PathOriginal, evil, "http://h/x%0D%0AEvil:%201%00%20@/%3F%23?q=r#f"},
+		"query":  {func(u *URI) { u.SetQueryString(evil) }, (*URI).QueryString, evil, "http://h/p?x%0D%0AEvil:%201%00%20@/?%23#f"},
+		"hash":   {func(u *URI) { u.SetHash(evil) }, (*URI).Hash, evil, "http://h/p?q=r#x%0D%0AEvil:%201%00%20@/?#"},
+		"user":   {func(u *URI) { u.SetUsername(evil) }, (*URI).Username, evil, "http://h/p?q=r#f"},
+		"secret": {func(u *URI) { u.SetPassword(evil) }, (*URI).Password, evil, "http://h/p?q=r#f"},
+	} {
+		u := parsedURI(t, "http://h/p?q=r#f")
+		test.set(u)
+		if got := string(test.get(u)); got != test.raw {
+			t.Errorf("%s: getter returns %q", name, got)
+		}
+		if got := u.String(); got != test.uri {
+			t.Errorf("%s: written as %q, want %q", name, got, test.uri)
+		}
+	}
+}
+
+func TestURISettersForBytes(t *testing.T) {
+	var u URI
+	u.SetSchemeBytes([]byte("HTTPS"))
+	u.SetHostBytes([]byte("H.com:8443"))
+	u.SetPathBytes([]byte("/a/../b c"))
+	u.SetQueryStringBytes([]byte("q"))
+	u.SetHashBytes([]byte("f"))
+	u.SetUsernameBytes([]byte("u"))
+	u.SetPasswordBytes([]byte("p"))
+	if got := u.String(); got != "https://h.com:8443/b%20c?q#f" || string(u.Username()) != "u" || string(u.Password()) != "p" || !u.isHTTPS() {
+		t.Errorf("%q", got)
+	}
+	if string(u.AppendBytes([]byte("> "))) != "> "+u.String() {
+		t.Error("AppendBytes")
+	}
+	var w bytes.Buffer
+	if n, err := u.WriteTo(&w); err != nil || n != int64(w.Len()) || w.String() != u.String() {
+		t.Errorf("WriteTo: %d, %v, %q", n, err, w.String())
+	}
+}
+
+func TestURIWithoutNormalising(t *testing.T) {
+	for path, want := range map[string]string{
+		"/a/../b//c%2Fd": "/a/../b//c%2Fd", "": "/", "x": "/x", "*": "*", "/a b\r\n": "/a%20b%0D%0A", "/é": "/%C3%A9", "/x?y": "/x?y", "@evil": "/@evil",
+	} {
+		u := parsedURI(t, "http://h")
+		u.DisablePathNormalizing = true
+		u.SetPath(path)
+		if got := string(u.RequestURI()); got != want {
+			t.Errorf("%q: RequestURI %q, want %q", path, got, want)
+		}
+		if got := u.String(); !strings.HasPrefix(got, "http://h/") {
+			t.Errorf("%q: %q", path, got)
+		}
+	}
+	u := parsedURI(t, "http://h")
+	u.DisablePathNormalizing = true
+	if err := u.Parse(nil, []byte("http://h/a/../b")); err != nil || u.DisablePathNormalizing || string(u.RequestURI()) != "/b" {
+		t.Errorf("after Parse: %v, %q", err, u.RequestURI())
+	}
+}
+
+func TestURIQueryArgsStandForTheQuery(t *testing.T) {
+	u := parsedURI(t, "http://h/p?a=%7e&&b")
+	if got := string(u.RequestURI()); got != "/p?a=%7e&&b" {
+		t.Errorf("before QueryArgs: %q", got)
+	}
+	u.QueryArgs().Add("c", "d e")
+	if got := string(u.RequestURI()); got != "/p?a=~&b&c=d+e" {
+		t.Errorf("after Add: %q", got)
+	}
+	if got := string(u.QueryString()); got != "a=%7e&&b" {
+		t.Errorf("QueryString: %q", got)
+	}
+	u.QueryArgs().Reset()
+	if got := string(u.RequestURI()); got != "/p" {
+		t.Errorf("emptied: %q", got)
+	}
+	u.SetQueryString("z=1")
+	if got := string(u.RequestURI()); got != "/p?z=1" || !u.QueryArgs().Has("z") {
+		t.Errorf("after SetQueryString: %q", got)
+	}
+	u.Reset()
+	if u.QueryArgs().Len() != 0 {
+		t.Error("pairs are left after Reset")
+	}
+}
+
+func TestURICopiesAreIndependent(t *testing.T) {
+	const text = "https://h/a/../b?c=d#e"
+	u, v := parsedURI(t, text), parsedURI(t, "ftp://old/x%20y?z#w")
+	u.SetUsername("u")
+	u.DisablePathNormalizing = true
+	u.QueryArgs().Add("f", "g")
+	u.CopyTo(v)
+	u.CopyTo(u)
+	want := u.String()
+	u.SetPath("/q")
+	u.SetHost("other")
+	u.QueryArgs().Reset()
+	if v.String() != want || string(v.Username()) != "u" || want != "https://h/a/../b?c=d&f=g#e" {
+		t.Errorf("%q, want %q", v.String(), want)
+	}
+}
+
+func TestURIPathsMayBeSetFromOwnParts(t *testing.T) {
+	u := parsedURI(t, "http://h/abc/def%20g")
+	u.SetPathBytes(u.Path()[4:])
+	if got := string(u.RequestURI()); got != "/def%20g" {
+		t.Errorf("%q", got)
+	}
+	u.SetPathBytes(u.PathOriginal()[1:])
+	if got := string(u.RequestURI()); got != "/def%20g" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestURILastPathSegment(t *testing.T) {
+	for path, want := range map[string]string{"": "", "/": "", "/foo/bar/baz.html": "baz.html", "/foo/bar/": "", "/foobar.js": "foobar.js", "x": "x"} {
+		var u URI
+		u.SetPath(path)
+		if got := string(u.LastPathSegment()); got != want {
+			t.Errorf("%q: %q", path, got)
+		}
+	}
+}
+
+func TestURIDoesNotAllocateWhenUsedAgain(t *testing.T) {
+	var u, v URI
+	host, plain, unusual := []byte("example.com"), []byte("/a/b?c=d"), []byte("/a%20b/../c?d=e")
+	work := func() {
+		if u.parseRequestTarget(host, plain, false) != nil || u.Parse(host, unusual) != nil {
+			t.Fatal("refused")
+		}
+		u.QueryArgs().Set("x", "y")
+		_, _ = u.FullURI(), u.RequestURI()
+		u.Update("../z?y#x")
+		u.CopyTo(&v)
+		_, _ = v.Path(), v.LastPathSegment()
+	}
+	work()
+	if n := testing.AllocsPerRun(100, work); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzURI checks that what is accepted is written as something that means the
+// same and cannot leave its line.
+func FuzzURI(f *testing.F) {
+	for _, s := range []string{"http://u:p@h:80/a/../b?c=d#e", "//h/x", "/a%2Fb//c", "x?y", "http://[::1%25e]:1/", "HTTP://\xc3\xa9/", "*", "://"} {
+		f.Add("", s)
+		f.Add("h:80", s)
+	}
+	f.Fuzz(func(t *testing.T, host, s string) {
+		var u, v URI
+		if err := u.Parse([]byte(host), []byte(s)); err != nil {
+			if u.String() != "http:///" {
+				t.Fatalf("%q leaves %q", s, u.String())
+			}
+			return
+		}
+		written := u.String()
+		for i := range len(written) {
+			if written[i] <= ' ' || written[i] == 0x7f {
+				t.Fatalf("%q, %q are written as %q", host, s, written)
+			}
+		}
+		if strings.ContainsAny(string(u.Host()), "/?#@ \\") {
+			t.Fatalf("%q, %q: host %q", host, s, u.Host())
+		}
+		if strings.Contains(string(u.Host()), "%") {
+			return // a zone, which is kept decoded
+		}
+		if err := v.Parse(nil, []byte(written)); err != nil {
+			t.Fatalf("%q, %q are written as %q: %v", host, s, written, err)
+		}
+		if v.String() != written || !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.Host(), v.Host()) {
+			t.Fatalf("%q, %q: %q, read again %q", host, s, written, v.String())
+		}
+	})
+}
+
+// FuzzRequestTarget checks that what the server takes is also what Parse
+// reads, and that both see the same host and path.
+func FuzzRequestTarget(f *testing.F) {
+	for _, s := range []string{"/", "/a?b", "//x/y", "http://h/x", "h:443", "*", "/a%2e%2e/", "/.."} {
+		f.Add("h", s)
+	}
+	f.Fuzz(func(t *testing.T, host, target string) {
+		var u, v URI
+		if err := u.parseRequestTarget([]byte(host), []byte(target), false); err != nil {
+			return
+		}
+		if target[0] != '/' || host == "" {
+			return
+		}
+		if err := v.Parse([]byte(host), []byte(target)); err != nil {
+			t.Fatalf("%q, %q: Parse: %v", host, target, err)
+		}
+		if !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.QueryString(), v.QueryString()) || !bytes.Equal(u.PathOriginal(), v.PathOriginal()) {
+			t.Fatalf("%q, %q: %q, Parse: %q", host, target, u.String(), v.String())
+		}
+	})
+}
+
+func BenchmarkURIRequestTarget(b *testing.B) {
+	for name, target := range map[string]string{"root": "/", "path": "/api/v1/users/12345", "query": "/search?q=text&page=2", "escaped": "/a%20b/../c"} {
+		b.Run(name, func(b *testing.B) {
+			var u URI
+			host, target := []byte("example.com"), []byte(target)
+			for b.Loop() {
+				if err := u.parseRequestTarget(host, target, false); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkURIPath(b *testing.B) {
+	u := parsedURI(b, "http://h/")
+	for b.Loop() {
+		u.Path()
+	}
+}
+
+func BenchmarkURIRequestURI(b *testing.B) {
+	u := parsedURI(b, "http://example.com/api/v1/users?id=12345")
+	for b.Loop() {
+		u.RequestURI()
+	}
+}
+
+func isInvalidHost(err error) bool {
+	var invalid InvalidHostError
+	return errors.As(err, &invalid)
+}

@@ -1,0 +1,91 @@
+package sluice
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// Update replaces u with what the reference newURI means when u is the base
+// (RFC 3986 section 5.2):
+//
+//   - http://host/path: replaces everything;
+//   - //host/path: replaces everything but the scheme;
+//   - /path?query#hash: replaces path, query and hash;
+//   - path?query#hash: the same, relative to the last "/" of u's path;
+//   - ?query or ?query#hash, and #hash: replace what they name;
+//   - nothing: changes nothing.
+//
+// All but the last two kinds drop the user information and what they do not
+// name. A newURI that Parse would refuse leaves the zero URI: its host is
+// empty, so that nothing can be sent to where it was not meant to go.
+func (u *URI) Update(newURI string) { u.UpdateBytes(ascii.Bytes(newURI)) }
+
+// UpdateBytes is Update for bytes. newURI is not kept.
+func (u *URI) UpdateBytes(newURI []byte) {
+	if len(newURI) == 0 {
+		return
+	}
+	// A copy: newURI may be part of u, and Reset keeps scratch.
+	u.scratch = append(u.scratch[:0], newURI...)
+	if err := u.update(u.scratch); err != nil {
+		u.Reset()
+	}
+}
+
+// update does UpdateBytes. reference is in u.scratch. What it leaves after an
+// error is undefined.
+func (u *URI) update(reference []byte) error {
+	if ascii.HasCTL(reference) {
+		return ErrorInvalidURI
+	}
+	switch reference[0] {
+	case '#':
+		u.SetHashBytes(reference[1:])
+		return nil
+	case '?':
+		query, hash, hasHash := cutByte(reference[1:], '#')
+		u.SetQueryStringBytes(query)
+		if hasHash {
+			u.SetHashBytes(hash)
+		}
+		return nil
+	}
+	if scheme, rest, isAbsolute := cutScheme(reference); isAbsolute && isScheme(scheme) {
+		return u.replaceAuthority(scheme, rest)
+	}
+	if bytes.HasPrefix(reference, doubleSlash) {
+		return u.replaceAuthority(nil, reference[2:])
+	}
+	if reference[0] != '/' {
+		reference = u.mergePath(reference)
+	}
+	u.DisablePathNormalizing = false
+	u.username = u.username[:0]
+	u.password = u.password[:0]
+	u.splitReference(reference)
+	return nil
+}
+
+// replaceAuthority replaces everything, but keeps the scheme if the new one is
+// empty.
+func (u *URI) replaceAuthority(scheme, rest []byte) error {
+	kept := u.Scheme()
+	u.Reset()
+	if len(scheme) > 0 {
+		u.scheme = ascii.AppendLower(u.scheme, scheme)
+	} else {
+		u.scheme = kept // Reset left its bytes in place
+	}
+	return u.parseAuthority(rest)
+}
+
+// mergePath returns reference, which is in u.scratch, appended to the
+// directory of u's path (RFC 3986 section 5.2.3), which is escaped again.
+func (u *URI) mergePath(reference []byte) []byte {
+	n := len(reference)
+	path := u.Path()
+	u.scratch = ascii.AppendPath(u.scratch, path[:bytes.LastIndexByte(path, '/')+1])
+	u.scratch = append(u.scratch, u.scratch[:n]...)
+	return u.scratch[n:]
+}

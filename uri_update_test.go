@@ -1,0 +1,81 @@
+package sluice
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestURIUpdate(t *testing.T) {
+	const base = "https://u:p@h.com/a/b/c?q=1#frag"
+	for reference, want := range map[string]string{
+		"": "u:p@https://h.com/a/b/c?q=1#frag", "#z": "u:p@https://h.com/a/b/c?q=1#z", "#": "u:p@https://h.com/a/b/c?q=1",
+		"?y": "u:p@https://h.com/a/b/c?y#frag", "?": "u:p@https://h.com/a/b/c#frag", "?y#z": "u:p@https://h.com/a/b/c?y#z", "?u=http://k/": "u:p@https://h.com/a/b/c?u=http://k/#frag",
+		"/": "https://h.com/", "/x?y#z": "https://h.com/x?y#z", "/x//y": "https://h.com/x/y", "/x?u=http://k/": "https://h.com/x?u=http://k/",
+		"x": "https://h.com/a/b/x", "./x": "https://h.com/a/b/x", "../x": "https://h.com/a/x", "../../../x": "https://h.com/x", "..": "https://h.com/a/",
+		"x//y": "https://h.com/a/b/x/y", "x?u=//k": "https://h.com/a/b/x?u=//k", "x?u=http://k": "https://h.com/a/b/x?u=http://k", "1x://y": "https://h.com/a/b/1x:/y",
+		"mailto:x": "https://h.com/a/b/mailto:x", "x@y": "https://h.com/a/b/x@y",
+		"//k": "https://k/", "//k/x?y#z": "https://k/x?y#z", "://k": "https://k/", "//U2:P2@k/": "U2:P2@https://k/", "///x": "https:///x",
+		"http://k/x": "http://k/x", "FTP://K/X": "ftp://k/X", "http://": "http:///",
+		"http://bad host/": "http:///", "//[::1/": "http:///", "x\r\ny": "http:///", "#\n": "http:///", "?\x00": "http:///",
+	} {
+		u := parsedURI(t, base)
+		u.UpdateBytes([]byte(reference))
+		got := u.String()
+		if len(u.Username()) > 0 {
+			got = string(u.Username()) + ":" + string(u.Password()) + "@" + got
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", reference, got, want)
+		}
+	}
+}
+
+func TestURIUpdateKeepsEscapesOfTheBase(t *testing.T) {
+	for base, want := range map[string]string{"/a%2541/c": "/a%41/x", "/a%3Fb/c": "/a?b/x", "/a%23b/c": "/a#b/x", "/a/../b//c": "/b/x", "": "/x"} {
+		u := parsedURI(t, "http://h"+base)
+		u.Update("x")
+		if got := string(u.Path()); got != want || len(u.QueryString())+len(u.Hash()) > 0 {
+			t.Errorf("%q: %q, %q", base, got, u.String())
+		}
+	}
+}
+
+func TestURIUpdateFromOwnParts(t *testing.T) {
+	u := parsedURI(t, "http://h/a/b?c#d")
+	u.UpdateBytes(u.FullURI())
+	if got := u.String(); got != "http://h/a/b?c#d" {
+		t.Errorf("with FullURI: %q", got)
+	}
+	u.UpdateBytes(u.Path()[1:])
+	if got := u.String(); got != "http://h/a/a/b" {
+		t.Errorf("with a part of Path: %q", got)
+	}
+	u.DisablePathNormalizing = true
+	u.Update("../x")
+	if got := u.String(); got != "http://h/a/x" || u.DisablePathNormalizing {
+		t.Errorf("normalising is still off: %q", got)
+	}
+}
+
+// FuzzURIUpdate checks that a relative reference never leaves the host.
+func FuzzURIUpdate(f *testing.F) {
+	for _, s := range []string{"x", "../x", "//k/x", "?y#z", "http://k", ":80", "@k", "\\k", "/\\k", ".//k", "..//k", "/.//k"} {
+		f.Add("/a/b%2F", s)
+	}
+	f.Fuzz(func(t *testing.T, path, reference string) {
+		var u URI
+		u.SetScheme("https")
+		u.SetHost("h")
+		u.SetPath(path)
+		u.Update(reference)
+		if strings.HasPrefix(reference, "//") || strings.Contains(reference, "://") {
+			return
+		}
+		if host := string(u.Host()); host != "h" && u.String() != "http:///" {
+			t.Fatalf("%q from %q leads to host %q", reference, path, host)
+		}
+		if full := u.String(); u.Host() != nil && string(u.Host()) == "h" && !strings.HasPrefix(full, "https://h/") {
+			t.Fatalf("%q from %q leads to %q", reference, path, full)
+		}
+	})
+}
