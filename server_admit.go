@@ -82,6 +82,7 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 		a.cfg.connState(conn.NetConn(), StateNew)
 	}
 	if stater, ok := conn.NetConn().(tlsStater); ok {
+		c.isTLS = true
 		if handler := s.nextProto(stater.ConnectionState().NegotiatedProtocol); handler != nil {
 			return &alpnConn{server: c, handler: handler}, nil
 		}

@@ -42,6 +42,7 @@ type serverConn struct {
 	served uint64 // requests begun
 	opened int64  // Nanos
 	state  readState
+	isTLS  bool
 	// switching is set while a request is answered by a hijack.
 	switching bool
 	// isShared is set when a handler timed out that still knows c.
@@ -106,6 +107,7 @@ func (c *serverConn) stepHead(in []byte) (int, engine.Next) {
 		return used, engine.Read
 	}
 	ctx.Request.Header.setParsed(&ctx.parser.Head)
+	ctx.Request.isTLS = c.isTLS
 	ctx.headIsComplete = true
 	ctx.isHead = ctx.Request.Header.IsHead()
 	return used, c.headComplete()

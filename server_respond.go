@@ -329,7 +329,7 @@ func (c *serverConn) prepareResponse(ctx *RequestCtx) {
 	}
 }
 
-// writeRefusal is what a connection over a limit gets.
+// refusalText is what a connection over a limit gets.
 func refusalText(status int, text string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s",
 		status, StatusMessage(status), len(text), text)

@@ -2,7 +2,6 @@ package sluice
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"runtime/debug"
 
@@ -41,34 +40,23 @@ func (c *serverConn) writeBody(body []byte) bool {
 	return err == nil
 }
 
-// writeStream writes a streamed body. What arrives from the stream goes out at
-// once.
+// writeStream writes a streamed body and closes the stream. What arrives from
+// the stream goes out at once.
 func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 	ctx := c.ctx
 	resp := &ctx.Response
-	defer func() {
-		if v := recover(); v != nil {
-			err := &ErrBodyStreamWritePanic{cause: fmt.Errorf("panic while writing a body stream: %v", v)}
-			c.cfg.logger.Printf("%v\n%s", err, debug.Stack())
-			ok = false
-		}
-	}()
-	defer resp.CloseBodyStream()
 	if !sendsBody {
+		_ = resp.CloseBodyStream() // there is nobody to tell
 		return true
 	}
-	if resp.ImmediateHeaderFlush && !c.flush() {
+	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
+	err := c.copyStream(&w)
+	if w.failed {
+		_ = resp.closeStream(ErrConnectionClosed)
 		return false
 	}
-	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
-	err := w.copyFrom(resp)
-	if err == nil && w.left > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		if !w.failed {
-			c.logError(fmt.Errorf("cannot write body stream: %w", err))
-		}
+	if err = resp.closeStream(err); err != nil {
+		c.cfg.logger.Printf("cannot write the body stream for %q: %v", c.conn.RemoteAddr(), err)
 		return false
 	}
 	if w.isChunked {
@@ -76,6 +64,26 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 		ctx.out = resp.Header.appendTrailers(ctx.out)
 	}
 	return true
+}
+
+// copyStream writes the body stream to w. Panics of the stream become errors.
+func (c *serverConn) copyStream(w *bodyWriter) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
+			c.cfg.logger.Printf("%v\n%s", err, debug.Stack())
+		}
+	}()
+	resp := &c.ctx.Response
+	if resp.ImmediateHeaderFlush && !c.flush() {
+		w.failed = true
+		return ErrConnectionClosed
+	}
+	err = w.copyFrom(resp)
+	if err == nil && w.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // bodyWriter frames what is written to it as a part of the body and puts it on
@@ -127,10 +135,15 @@ func (w *bodyWriter) copyFrom(resp *Response) error {
 		write(buf)
 		return buf.Flush()
 	}
+	stream := resp.takeStream()
+	if to, ok := stream.(BodyWriterTo); ok && to.SupportsBodyWriteTo() {
+		_, err := to.WriteTo(w)
+		return err
+	}
 	buf := acquireCopyBuffer()
 	defer releaseCopyBuffer(buf)
 	for w.left != 0 {
-		n, err := resp.stream.Read(*buf)
+		n, err := stream.Read(*buf)
 		if n > 0 {
 			if _, err := w.Write((*buf)[:n]); err != nil {
 				return err
