@@ -28,8 +28,8 @@ type body struct {
 	form *formData
 }
 
-// bodyPoolLimits holds what SetBodySizePoolLimit was given, plus one; 0 stands
-// for defaultBodyPoolLimit.
+// bodyPoolLimits holds what SetBodySizePoolLimit was given, as storedLimit
+// returns it.
 var bodyPoolLimits struct{ request, response atomic.Int64 }
 
 // defaultBodyPoolLimit is the size up to which a message keeps the memory of
@@ -42,8 +42,17 @@ const defaultBodyPoolLimit = 256 << 10
 // are left to the garbage collector. A negative limit keeps all. By default
 // 256 KiB are kept.
 func SetBodySizePoolLimit(reqBodyLimit, respBodyLimit int) {
-	bodyPoolLimits.request.Store(int64(max(reqBodyLimit, -2)) + 1)
-	bodyPoolLimits.response.Store(int64(max(respBodyLimit, -2)) + 1)
+	bodyPoolLimits.request.Store(storedLimit(reqBodyLimit))
+	bodyPoolLimits.response.Store(storedLimit(respBodyLimit))
+}
+
+// storedLimit maps a limit so that the zero value is defaultBodyPoolLimit: to -1
+// for none, otherwise to one more than the limit.
+func storedLimit(n int) int64 {
+	if n < 0 {
+		return -1
+	}
+	return int64(n) + 1
 }
 
 // mayKeep tells whether a buffer of n bytes is within the limit.

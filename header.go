@@ -119,7 +119,7 @@ func (h *header) setParsed(head *h1.Head) {
 	if i := h.table.Index(field.Trailer); i >= 0 {
 		for ; i >= 0; i = h.table.FindID(field.Trailer, i+1) {
 			// What must not be announced is left out; the rest counts.
-			_ = h.announce(h.table.Value(i))
+			_ = h.announceList(h.table.Value(i))
 		}
 	}
 }

@@ -123,6 +123,7 @@ func (h *header) put(key, value []byte, adds bool) {
 func (h *header) putPlain(id field.ID, key, value []byte, adds bool) {
 	t := &h.table
 	if h.trailer != nil && h.trailer.announces(id, key) {
+		h.moveToTrailer(id, key) // one that was received in the head
 		t = &h.trailer.values
 	}
 	if !adds {

@@ -84,9 +84,13 @@ func (h *header) announcement() []byte {
 	return h.trailer.list
 }
 
-// announce adds the names of a list. A name that must not be announced is left
-// out, and is the reason for the error.
-func (h *header) announce(list []byte) error {
+// maxAnnounced bounds how many trailer fields a message announces: each name is
+// compared with those before it, and a peer must not make that expensive.
+const maxAnnounced = 64
+
+// announceList adds the names of a list. A name that must not be announced is
+// left out, and is the reason for the error.
+func (h *header) announceList(list []byte) error {
 	var err error
 	for more := len(list) > 0; more; {
 		var name []byte
@@ -96,21 +100,43 @@ func (h *header) announce(list []byte) error {
 		switch {
 		case !h1.IsToken(name) || !h1.MayTrail(id, name):
 			err = ErrBadTrailer
-		case h.trailer == nil || !h.trailer.announces(id, name):
-			h.announceName(id, name)
+		case h.trailer != nil && h.trailer.announces(id, name):
+		case h.trailers().names.Len() == maxAnnounced:
+			return ErrBadTrailer
+		default:
+			h.trailer.announce(id, name)
 		}
 	}
 	return err
 }
 
-// announceName adds one name. Fields that have it become trailer fields.
-func (h *header) announceName(id field.ID, name []byte) {
-	s := h.trailers()
-	s.announce(id, name)
-	for i := h.table.Find(id, name, 0); i >= 0; i = h.table.Find(id, name, 0) {
-		s.values.Add(id, name, h.table.Value(i))
-		h.table.DelAt(i)
+// announce is announceList for a message that is to be written: the fields
+// that have an announced name become trailer fields.
+func (h *header) announce(list []byte) error {
+	first := 0
+	if h.trailer != nil {
+		first = h.trailer.names.Len()
 	}
+	err := h.announceList(list)
+	if h.trailer == nil {
+		return err
+	}
+	for i := first; i < h.trailer.names.Len(); i++ {
+		h.moveToTrailer(h.trailer.names.ID(i), h.trailer.names.Name(i))
+	}
+	return err
+}
+
+// moveToTrailer makes the fields of that name trailer fields.
+func (h *header) moveToTrailer(id field.ID, name []byte) {
+	i := h.table.Find(id, name, 0)
+	if i < 0 {
+		return
+	}
+	for ; i >= 0; i = h.table.Find(id, name, i+1) {
+		h.trailer.values.Add(id, name, h.table.Value(i))
+	}
+	h.table.Del(id, name)
 }
 
 // setParsedTrailers takes over the fields of a trailer section that was
@@ -158,7 +184,7 @@ func (h *header) appendTrailers(dst []byte) []byte {
 // ErrBadTrailer says that a name is no token, or that fields of that name must
 // not be trailer fields: those that frame or route the message, authenticate,
 // or say how to handle it (RFC 9110 section 6.5.1). The other names of the
-// list are announced all the same.
+// list are announced all the same. More than 64 cannot be.
 func (h *header) AddTrailer(trailer string) error { return h.announce(ascii.Bytes(trailer)) }
 
 // AddTrailerBytes is AddTrailer for bytes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/field"
@@ -62,6 +63,28 @@ func TestBadTrailers(t *testing.T) {
 	h.Set("Trailer", "d, content-length")
 	if got := string(h.Peek("Trailer")); got != "D" {
 		t.Errorf("announced %q", got)
+	}
+}
+
+func TestTrailerOfReceivedHead(t *testing.T) {
+	h := readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\nX: head\r\nTrailer: X\r\n\r\n")
+	if got, want := h.String()+string(h.TrailerHeader()), "GET / HTTP/1.1\r\nHost: h\r\nX: head\r\nTrailer: X\r\n\r\nX: \r\n\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	h.Set("x", "new")
+	if got, want := h.String()+string(h.TrailerHeader()), "GET / HTTP/1.1\r\nHost: h\r\nTrailer: X\r\n\r\nX: new\r\n\r\n"; got != want || string(h.Peek("X")) != "new" {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	names := make([]string, 2*maxAnnounced)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d", i)
+	}
+	h = readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\nTrailer: "+strings.Join(names, ",")+"\r\n\r\n")
+	if got := len(h.PeekTrailerKeys()); got != maxAnnounced {
+		t.Errorf("%d names announced", got)
+	}
+	if err := h.AddTrailer("one-more"); !errors.Is(err, ErrBadTrailer) {
+		t.Errorf("one more: %v", err)
 	}
 }
 

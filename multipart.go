@@ -44,7 +44,7 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	} else if limit > 0 {
 		source = &limitedReader{source, limit}
 	}
-	form, err := readForm(source, boundary)
+	form, err := readForm(&errorKeeper{r: source}, boundary)
 	if err != nil {
 		return nil, fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(err))
 	}
@@ -68,9 +68,15 @@ func (b *body) formSource() (r io.Reader, isStream bool) {
 
 // readForm reads a form and what follows it: an epilogue (RFC 2046 section
 // 5.1.1) is a part of the body too.
-func readForm(r io.Reader, boundary string) (*multipart.Form, error) {
+func readForm(r *errorKeeper, boundary string) (*multipart.Form, error) {
 	form, err := multipart.NewReader(r, boundary).ReadForm(maxFormMemory)
+	if r.err != nil {
+		err = r.err
+	}
 	if err != nil {
+		if form != nil {
+			_ = form.RemoveAll() // the first error counts
+		}
 		return nil, unexpectedEOF(err)
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil {
@@ -78,6 +84,22 @@ func readForm(r io.Reader, boundary string) (*multipart.Form, error) {
 		return nil, err
 	}
 	return form, nil
+}
+
+// errorKeeper keeps the error of r, but for io.EOF: package multipart reports a
+// malformed form where its input fails within a part's head.
+type errorKeeper struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (k *errorKeeper) Read(p []byte) (int, error) {
+	n, err := k.r.Read(p)
+	if err != nil && err != io.EOF {
+		k.err = err
+	}
+	return n, err
 }
 
 // limitedReader returns ErrBodyTooLarge for what is beyond left bytes.

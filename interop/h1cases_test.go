@@ -122,20 +122,36 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
+// deliberate are the cases whose verdict we don't share, with the reason. They
+// are of level ROBUST: other projects' opinions, not the RFCs' text. A case that
+// passes must leave the list.
+var deliberate = map[string]string{
+	"GU-valid-005":                     "a fragment in a target is refused",
+	"GU-valid-009":                     "Transfer-Encoding: identity is refused",
+	"GU-valid-014":                     "quotes in a target are refused",
+	"GU-valid-027":                     "bytes above 0x7f in a target are refused",
+	"LL-uri-Fragment-in-URI":           "a fragment in a target is refused",
+	"LL-uri-Quotes-in-URI":             "quotes in a target are refused",
+	"GU-invalid-007":                   "a field line may be as long as a head",
+	"LL-uri--host-port-and-basic-auth": "userinfo in a target is refused",
+	"GU-valid-rfc9112_target_absolute_userinfo_01":    "userinfo in a target is refused",
+	"GU-valid-rfc9112_smuggle_te_identity_chunked_01": "Transfer-Encoding: identity is refused",
+	"GU-invalid-rfc9110_trailer_forbidden_cl_01":      "a field that may not trail is dropped (RFC 9110 section 6.5.1)",
+	"GU-invalid-rfc9110_trailer_forbidden_host_01":    "a field that may not trail is dropped (RFC 9110 section 6.5.1)",
+	"GU-invalid-rfc9110_trailer_forbidden_te_01":      "a field that may not trail is dropped (RFC 9110 section 6.5.1)",
+}
+
 // runCases runs one file of cases. The runner exits with 1 if a case of level
-// MUST fails or the server does not answer afterwards.
+// MUST fails or the server does not answer afterwards; here, no case at all may
+// fail but the deliberate ones.
 func runCases(t *testing.T, python, runner, file, addr string) {
 	path := filepath.Join(h1cases, file)
-	args := []string{runner, addr, "--cases", path, "-j", "48"}
+	args := []string{runner, addr, "--cases", path, "-j", "24"}
 	if file == "cases.json" && !filesAreServed {
 		args = append(args, "--only", strings.Join(categoriesWithoutFiles(t, path), ","))
 	}
-	if file == "smuggler_cases.json" {
-		// What most of these cases wait for is that nothing more comes.
-		args = append(args, "--idle", "300")
-	}
-	out, err := exec.CommandContext(t.Context(), python, args...).CombinedOutput()
-	t.Logf("%s: %s", file, lastLines(string(out)))
+	out, err := runPython(t, python, args)
+	t.Logf("%s: %s", file, tallies(string(out)))
 	if err != nil {
 		t.Errorf("%s: %v\n%s", file, err, out)
 	}
@@ -143,14 +159,47 @@ func runCases(t *testing.T, python, runner, file, addr string) {
 	if !bytes.Contains(out, []byte("alive after run: True")) || !passedSome.Match(out) {
 		t.Errorf("%s: nothing ran, or the server is not alive:\n%s", file, out)
 	}
-	for _, line := range strings.Split(string(out), "\n") {
-		if strings.HasPrefix(line, "FAIL ") || strings.HasPrefix(line, "ERROR ") {
-			t.Logf("%s", line)
+	failed := failures(string(out))
+	for id, line := range failed {
+		if deliberate[id] == "" {
+			t.Errorf("%s: %s", file, line)
+		}
+	}
+	for id, reason := range deliberate {
+		if file == "corpora_cases.json" && failed[id] == "" {
+			t.Errorf("%s passes now or is gone; take it off the list of deliberate ones (%s)", id, reason)
 		}
 	}
 }
 
+// runPython runs the runner, and does so again where the machine had no port
+// left for a connection: that is the fault of what else runs on it.
+func runPython(t *testing.T, python string, args []string) (out []byte, err error) {
+	t.Helper()
+	for range 3 {
+		out, err = exec.CommandContext(t.Context(), python, args...).CombinedOutput()
+		if !bytes.Contains(out, []byte("Cannot assign requested address")) {
+			break
+		}
+		t.Log("no ports left; running the cases again")
+	}
+	return out, err
+}
+
 var passedSome = regexp.MustCompile(`(?m)^[1-9][0-9]* passed, `)
+
+// failures returns the runner's lines about cases that failed, by their names.
+// Such a line is "FAIL LEVEL NAME what it was about".
+func failures(out string) map[string]string {
+	lines := map[string]string{}
+	for _, line := range strings.Split(out, "\n") {
+		words := strings.Fields(line)
+		if len(words) > 2 && (words[0] == "FAIL" || words[0] == "ERROR") {
+			lines[words[2]] = line
+		}
+	}
+	return lines
+}
 
 // categoriesWithoutFiles lists the categories of cases that need no file
 // server.
@@ -177,8 +226,8 @@ func categoriesWithoutFiles(t *testing.T, path string) (categories []string) {
 	return categories
 }
 
-// lastLines returns the tallies of a run in one line.
-func lastLines(out string) string {
+// tallies returns the end of what the runner says, in one line.
+func tallies(out string) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "alive after run") })
 	return strings.Join(lines[max(at, 0):], "; ")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/peers"
@@ -39,6 +40,7 @@ func hold(args []string) error {
 		LocalAddr: &net.TCPAddr{IP: net.ParseIP(args[2])},
 		Timeout:   10 * time.Second,
 		KeepAlive: -1,
+		Control:   bindWithoutPort,
 	}
 	dialer.SetMultipathTCP(false)
 	conns := make([]net.Conn, n)
@@ -63,12 +65,25 @@ func hold(args []string) error {
 	return nil
 }
 
+// bindWithoutPort leaves the choice of the port to connect, which knows the
+// other end and so has more to choose from (IP_BIND_ADDRESS_NO_PORT, ip(7)).
+func bindWithoutPort(_, _ string, c syscall.RawConn) error {
+	const ipBindAddressNoPort = 24
+	var err error
+	controlErr := c.Control(func(fd uintptr) {
+		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, ipBindAddressNoPort, 1)
+	})
+	return errors.Join(controlErr, err)
+}
+
 // open dials and has its requests answered.
 func open(dialer *net.Dialer, addr string) (net.Conn, error) {
 	c, err := dialer.Dial("tcp4", addr)
 	if err != nil {
 		return nil, err
 	}
+	// Closing resets: thousands of ports in TIME_WAIT would stop the next run.
+	_ = c.(*net.TCPConn).SetLinger(0)
 	for range requestsPerConn {
 		if err := ask(c); err != nil {
 			c.Close()

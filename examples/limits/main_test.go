@@ -18,7 +18,7 @@ func TestLimits(t *testing.T) {
 	}
 	server := newServer(20 * time.Millisecond)
 	go server.Serve(ln)
-	defer server.Shutdown()
+	t.Cleanup(func() { server.Shutdown() }) // after the parallel tests
 
 	const end = "HTTP/1.1\r\nHost: here\r\n"
 	tests := []struct {

@@ -36,7 +36,7 @@ func TestUnixSocket(t *testing.T) {
 	}}
 	resp, err := (&http.Client{Transport: transport}).Get("http://localhost/")
 	if err != nil {
-		t.Fatal(err, <-served)
+		t.Fatal(err)
 	}
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()

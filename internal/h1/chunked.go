@@ -1,7 +1,5 @@
 package h1
 
-import "github.com/sluicehttp/sluice/internal/ascii"
-
 // Bounds of what a chunked body may carry besides its data. A sender needs
 // neither; without a bound a few bytes of data cost any number of others.
 const (
@@ -12,8 +10,7 @@ const (
 type chunkState uint8
 
 const (
-	chunkSize  chunkState = iota // digits
-	chunkBlank                   // white space between the size and an extension
+	chunkSize chunkState = iota // digits
 	chunkExtension
 	chunkSizeLF
 	chunkData
@@ -24,25 +21,15 @@ const (
 
 // A Chunked decodes the chunked transfer coding (RFC 9112 section 7.1) up to
 // the trailer section, in as many pieces as it comes in. The zero value is
-// ready.
+// ready. Data is handed out where it was received, never copied.
 type Chunked struct {
 	left       uint64 // of the chunk: size while reading digits, then data
 	extensions int    // bytes of extensions in the body so far
 	extension  int    // bytes of extensions in this chunk
 	digits     uint8
 	state      chunkState
-	quote      quoteState
+	part       extensionPart
 }
-
-// quoteState follows quoted strings in extensions, in which a semicolon and an
-// equals sign mean nothing.
-type quoteState uint8
-
-const (
-	unquoted quoteState = iota
-	quoted
-	quotedPair
-)
 
 // Done tells whether the last chunk's line was read; what follows is the
 // trailer section, for a HeadParser after ResetTrailer.
@@ -81,8 +68,6 @@ func (c *Chunked) step(b byte) error {
 	switch c.state {
 	case chunkSize:
 		return c.sizeByte(b)
-	case chunkBlank:
-		return c.blankByte(b)
 	case chunkExtension:
 		return c.extensionByte(b)
 	case chunkSizeLF:
@@ -109,7 +94,9 @@ func (c *Chunked) step(b byte) error {
 }
 
 // sizeByte reads 1*HEXDIG without prefix, sign or overflow. Sixteen digits,
-// leading zeros included, are more than any sender writes.
+// leading zeros included, are more than any sender writes. White space behind
+// the size, which the grammar has before a semicolon as a concession to senders
+// of long ago, is refused: parsers differ in what they make of it.
 func (c *Chunked) sizeByte(b byte) error {
 	if d, ok := hexValue(b); ok {
 		if c.digits == 16 || c.left >= 1<<59 {
@@ -126,49 +113,23 @@ func (c *Chunked) sizeByte(b byte) error {
 	case '\r':
 		c.state = chunkSizeLF
 		return nil
-	case ' ', '\t', ';':
-		c.state = chunkBlank
-		return c.blankByte(b)
+	case ';':
+		c.state = chunkExtension
+		c.part = beforeName
+		return c.countExtension()
 	}
 	return ErrChunkSize
 }
 
-// blankByte reads up to the semicolon of the first extension. White space there
-// is bad, but to be read (RFC 9112 section 7.1.1); without an extension behind
-// it, it is not.
-func (c *Chunked) blankByte(b byte) error {
-	switch b {
-	case ' ', '\t':
-	case ';':
-		c.state = chunkExtension
-		c.quote = unquoted
-	default:
-		return ErrChunkSize
-	}
-	return c.countExtension()
-}
-
-// extensionByte skips extensions. It need not know their parts, only that
-// there is no line end inside them that another parser would see (RFC 9112
-// section 7.1.1).
+// extensionByte skips an extension. It has to be well formed: what another
+// parser would take for its end must be the end.
 func (c *Chunked) extensionByte(b byte) error {
-	if c.quote != quotedPair && b == '\r' {
-		if c.quote == quoted {
-			return ErrChunkExtension
-		}
+	if b == '\r' && (c.part == inExtensionName || c.part == inExtensionValue || c.part == behindQuoted) {
 		c.state = chunkSizeLF
 		return nil
 	}
-	if !ascii.Is(b, ascii.Value) {
+	if c.part = c.part.next(b); c.part == malformedExtension {
 		return ErrChunkExtension
-	}
-	switch {
-	case c.quote == quotedPair:
-		c.quote = quoted
-	case c.quote == quoted && b == '\\':
-		c.quote = quotedPair
-	case b == '"':
-		c.quote ^= quoted
 	}
 	return c.countExtension()
 }

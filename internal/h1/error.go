@@ -47,7 +47,7 @@ var (
 // Violations of the framing.
 var (
 	ErrContentLength          = bad(400, "invalid Content-Length")
-	ErrContentLengthConflict  = bad(400, "contradictory Content-Length")
+	ErrContentLengthConflict  = bad(400, "repeated or contradictory Content-Length")
 	ErrLengthAndCoding        = bad(400, "both Content-Length and Transfer-Encoding")
 	ErrTransferCoding         = bad(400, "invalid Transfer-Encoding")
 	ErrTransferCodingUnknown  = bad(501, "unsupported Transfer-Encoding")

@@ -26,8 +26,10 @@ func (p *HeadParser) note(id field.ID, value []byte) error {
 	return nil
 }
 
-// noteLength reads Content-Length: digits only. A list, or several fields, is
-// accepted only where all members are equal (RFC 9112 section 6.3).
+// noteLength reads Content-Length: digits only. In an answer, a list or several
+// fields are accepted where all members are equal; in a request they are
+// refused, which RFC 9112 section 6.3 leaves open: no client needs them, and
+// the servers behind a proxy read them differently.
 func (p *HeadParser) noteLength(value []byte) error {
 	for {
 		member, rest, more := cutComma(value)
@@ -35,7 +37,7 @@ func (p *HeadParser) noteLength(value []byte) error {
 		if !ok {
 			return ErrContentLength
 		}
-		if p.Has(HasLength) && n != p.ContentLength {
+		if p.Has(HasLength) && (p.Role == Requests || n != p.ContentLength) {
 			return ErrContentLengthConflict
 		}
 		p.ContentLength = n

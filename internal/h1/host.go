@@ -18,12 +18,9 @@ func ValidHost(s []byte) bool {
 	}
 	i := 0
 	for i < len(s) && ascii.Is(s[i], ascii.HostChar) {
-		if s[i] == '%' && (i+2 >= len(s) || !isEscape(s[i:])) {
-			return false
-		}
 		i++
 	}
-	return i > 0 && validPort(s[i:])
+	return i > 0 && validPort(s[i:]) && escapesAreValid(s[:i])
 }
 
 // escapesAreValid tells whether two hex digits follow each "%".

@@ -11,8 +11,14 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
+// An answer is what one path of the contract does.
+type answer func(ctx *sluice.RequestCtx, body []byte)
+
+// routes maps the contract's paths to their answers.
+type routes map[string]answer
+
 // handle answers as CONTRACT.md says.
-func handle(ctx *sluice.RequestCtx) {
+func (r routes) handle(ctx *sluice.RequestCtx) {
 	if string(ctx.Path()) == "/nobody" {
 		ctx.WriteString("nobody")
 		return
@@ -23,16 +29,15 @@ func handle(ctx *sluice.RequestCtx) {
 		return
 	}
 	ctx.SetContentType("text/plain")
-	if answer, ok := answers()[string(ctx.Path())]; ok {
+	if answer, ok := r[string(ctx.Path())]; ok {
 		answer(ctx, body)
 		return
 	}
 	answerOther(ctx, body)
 }
 
-// answers maps the contract's paths to what they do.
-func answers() map[string]func(ctx *sluice.RequestCtx, body []byte) {
-	return map[string]func(ctx *sluice.RequestCtx, body []byte){
+func contract() routes {
+	return routes{
 		"/":         func(ctx *sluice.RequestCtx, body []byte) { writeOr(ctx, body, "Hello") },
 		"/echo":     func(ctx *sluice.RequestCtx, body []byte) { ctx.Write(body) },
 		"/headers":  func(ctx *sluice.RequestCtx, _ []byte) { writeFields(ctx) },

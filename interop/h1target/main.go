@@ -61,7 +61,7 @@ func run(addr, engine string, stream bool) error {
 }
 
 func newServer(stream bool) *sluice.Server {
-	return &sluice.Server{Handler: handle, MaxRequestBodySize: maxBody, StreamRequestBody: stream, Logger: quiet{}}
+	return &sluice.Server{Handler: contract().handle, MaxRequestBodySize: maxBody, StreamRequestBody: stream, Logger: quiet{}}
 }
 
 // quiet drops what the server logs about the nonsense that the cases send.

@@ -192,7 +192,6 @@ func deadlineScenarios() []scenario {
 		{"idle deadline", testIdleDeadline, deadlines},
 		{"deadline within a frame", testHeadDeadline, deadlines},
 		{"deadline is not early", testDeadlineNotEarly, deadlines},
-		{"deadline that moves", testDeadlineMoves, deadlines},
 		{"write timeout", testWriteTimeout, deadlines},
 		{"read deadline in Run", testReadDeadline, deadlines},
 		{"handshake timeout", testHandshakeTimeout, handshakes},
@@ -240,20 +239,6 @@ func testDeadlineNotEarly(t *testing.T, f *fixture) {
 	if waited := time.Since(began); waited < a.idle-50*time.Millisecond {
 		t.Errorf("an idle deadline of %v passed after %v", a.idle, waited)
 	}
-}
-
-// testDeadlineMoves keeps a connection busy for several times its deadline.
-func testDeadlineMoves(t *testing.T, f *fixture) {
-	t.Parallel()
-	a := newAcceptor()
-	a.idle = 400 * time.Millisecond
-	s := f.start(t, a, options())
-	p := s.connect(t)
-	for end := time.Now().Add(3 * a.idle); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		p.ask(t, "echo x", "x")
-	}
-	p.expect(t, "timeout")
-	p.expectEnd(t)
 }
 
 func testWriteTimeout(t *testing.T, f *fixture) {

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -29,8 +30,19 @@ func TCP() Network {
 		if err != nil {
 			return nil, nil, err
 		}
-		return ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }, nil
+		return ln, func() (net.Conn, error) { return loopback().Dial("tcp", ln.Addr().String()) }, nil
 	}}
+}
+
+// loopback returns a dialler that uses one of the many loopback addresses: the
+// ports of one are soon used up by connections in TIME-WAIT.
+func loopback() *net.Dialer {
+	if runtime.GOOS != "linux" {
+		return &net.Dialer{}
+	}
+	var b [2]byte
+	_, _ = rand.Read(b[:])
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 77, b[0], b[1])}}
 }
 
 // Wrapped is TCP behind a listener that hides its type.
@@ -69,7 +81,7 @@ func TLS() Network {
 			return nil, nil, err
 		}
 		config := &tls.Config{InsecureSkipVerify: true}
-		return ln, func() (net.Conn, error) { return tls.Dial("tcp", ln.Addr().String(), config) }, nil
+		return ln, func() (net.Conn, error) { return tls.DialWithDialer(loopback(), "tcp", ln.Addr().String(), config) }, nil
 	}}
 }
 

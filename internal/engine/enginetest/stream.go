@@ -28,7 +28,6 @@ func streamScenarios() []scenario {
 		{"slow reader", testSlowReader, 0},
 		{"start", testStart, 0},
 		{"stats and range", testStatsAndRange, 0},
-		{"long wait", testLongWait, 0},
 	}
 }
 
@@ -39,7 +38,7 @@ func testRoundTrips(t *testing.T, f *fixture) {
 		text := fmt.Sprint("hello ", i)
 		p.ask(t, "echo "+text, text)
 	}
-	eventually(t, "a Pause per wait", func() bool { return s.pauses.Load() >= 100 })
+	eventually(t, "Pause before a wait", func() bool { return s.pauses.Load() > 0 })
 }
 
 // testManyConnections re-uses descriptors as fast as it can: nothing of one
@@ -77,7 +76,7 @@ func testIdleConnections(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.idle = time.Hour
 	s := f.start(t, a, options())
-	count := 4000
+	count := 2000
 	if testing.Short() || raceEnabled {
 		count = 300
 	}
@@ -246,25 +245,4 @@ func testStatsAndRange(t *testing.T, f *fixture) {
 	partial.send(t, frames("echo x")[3:])
 	partial.expect(t, "x")
 	eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 3} })
-}
-
-// testLongWait waits for longer than engines keep buffers for, within a frame
-// and between two.
-func testLongWait(t *testing.T, f *fixture) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	t.Parallel()
-	s := f.start(t, newAcceptor(), options())
-	p := s.connect(t)
-	p.ask(t, "echo x", "x")
-	time.Sleep(2300 * time.Millisecond)
-	p.send(t, frames("echo abc")[:3])
-	eventually(t, "input was taken", func() bool { return s.fed.Load() == int64(len(frames("echo x")))+3 })
-	time.Sleep(2300 * time.Millisecond)
-	sent := p.sendLater(append(frames("echo abc")[3:], frames("echo d", "echo e")...))
-	p.expect(t, "abc", "d", "e")
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
 }

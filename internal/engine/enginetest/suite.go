@@ -47,9 +47,11 @@ func Run(t *testing.T, newEngine func(engine.Options) engine.Engine, networks ..
 	if len(networks) == 0 {
 		networks = []Network{TCP(), Unix(), TLS(), Pipe(), DeafPipe()}
 	}
+	var fixtures []*fixture
 	for _, network := range networks {
+		f := &fixture{newEngine, network}
+		fixtures = append(fixtures, f)
 		t.Run(network.Name, func(t *testing.T) {
-			f := &fixture{newEngine, network}
 			for _, s := range scenarios() {
 				if s.need&^network.offers != 0 {
 					continue
@@ -61,6 +63,15 @@ func Run(t *testing.T, newEngine func(engine.Options) engine.Engine, networks ..
 			}
 		})
 	}
+	// What takes seconds is done on all networks at once.
+	t.Run("long wait", func(t *testing.T) {
+		checkLeaks(t)
+		testLongWait(t, fixtures)
+	})
+	t.Run("deadline that moves", func(t *testing.T) {
+		checkLeaks(t)
+		testDeadlineMoves(t, fixtures)
+	})
 }
 
 func scenarios() []scenario {

@@ -46,11 +46,12 @@ type unreadConn struct {
 // Read implements net.Conn.
 func (c *unreadConn) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 && c.reader != nil {
-		<-c.reader.done
-		var err error
-		c.rest, err = c.reader.data, c.reader.err
+		n, err := c.reader.read(p, 0)
+		if n > 0 || len(p) == 0 {
+			return n, nil
+		}
 		c.reader = nil
-		if len(c.rest) == 0 && err != nil {
+		if err != nil {
 			return 0, err
 		}
 	}

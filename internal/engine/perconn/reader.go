@@ -3,6 +3,7 @@ package perconn
 import (
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,14 +21,18 @@ const (
 
 // A backgroundReader reads while a Run does not: on the plain path there is no
 // other way to learn that the peer is gone. What it reads is the connection's
-// next input.
+// next input. Where a read cannot be interrupted it stays in flight, and is
+// joined by whoever reads next.
 type backgroundReader struct {
 	nc       net.Conn
 	gone     atomic.Pointer[notice]
 	stopping atomic.Bool
-	done     chan struct{} // closed when the reader is finished; then:
-	data     []byte
-	err      error // what the read after data returned; nil: interrupted or full
+	done     chan struct{} // closed when there will be no more reads
+	more     chan struct{} // buffered; told when data or done changes
+
+	mu   sync.Mutex
+	data []byte
+	err  error // of the last read, unless it was interrupted; set before done
 }
 
 // watchPeerPlain arranges for gone to be fired when a read fails.
@@ -35,20 +40,21 @@ func (c *conn) watchPeerPlain(gone *notice) {
 	var data []byte
 	if r := c.reader; r != nil {
 		r.gone.Store(gone)
-		select {
-		case <-r.done:
-			if r.err != nil {
-				go gone.fire()
+		if !r.finished() {
+			r.stopping.Store(false)
+			// Either it sees that, or it is finished and seen to be so.
+			if !r.finished() {
 				return
 			}
-			data = r.data
-		default:
-			return // it looked at gone after done was seen open, or fires it
 		}
+		if r.err != nil {
+			go gone.fire()
+			return
+		}
+		data = r.data
 	}
 	c.armExactly(0) // timers of before must not end the read
-	r := &backgroundReader{nc: c.nc, done: make(chan struct{})}
-	r.data = append(make([]byte, 0, max(backgroundSize, len(data))), data...)
+	r := &backgroundReader{nc: c.nc, data: data, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	r.gone.Store(gone)
 	c.reader = r
 	go r.loop()
@@ -56,41 +62,101 @@ func (c *conn) watchPeerPlain(gone *notice) {
 
 func (r *backgroundReader) loop() {
 	defer r.finish()
-	for len(r.data) < cap(r.data) && !r.stopping.Load() {
-		n, err := r.nc.Read(r.data[len(r.data):cap(r.data)])
-		r.data = r.data[:len(r.data)+n]
+	buffer := make([]byte, backgroundSize)
+	for r.room() && !r.stopping.Load() {
+		n, err := r.nc.Read(buffer)
+		r.mu.Lock()
+		r.data = append(r.data, buffer[:n]...)
+		if err != nil && !isTimeout(err) {
+			r.err = err
+		}
+		r.mu.Unlock()
+		r.tell()
 		if err != nil {
-			if !isTimeout(err) {
-				r.err = err
-			}
 			return
 		}
 	}
+}
+
+// room tells whether so little is read ahead that reading may go on.
+func (r *backgroundReader) room() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.data) < backgroundSize
 }
 
 // finish publishes the result before it looks at gone, so that whoever stores
 // another gone sees the one or is seen by the other.
 func (r *backgroundReader) finish() {
 	close(r.done)
+	r.tell()
 	if r.err != nil {
 		r.gone.Load().fire()
 	}
 }
 
-// interruptReader stops the background reader, or leaves it in flight when the
-// connection cannot be interrupted: the next read joins it then.
-func (c *conn) interruptReader() {
-	r := c.reader
+func (r *backgroundReader) finished() bool {
 	select {
 	case <-r.done:
-		c.dropReader()
-		return
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *backgroundReader) tell() {
+	select {
+	case r.more <- struct{}{}:
 	default:
 	}
-	if c.deaf || c.noDeadlines {
+}
+
+// read takes what was read, waiting for it until limit. Nothing and no error
+// means that the reader has nothing more to tell.
+func (r *backgroundReader) read(p []byte, limit int64) (int, error) {
+	for {
+		finished := r.finished() // before the look at data
+		r.mu.Lock()
+		n := copy(p, r.data)
+		r.data = r.data[n:]
+		err := r.err
+		r.mu.Unlock()
+		if n > 0 {
+			return n, nil
+		}
+		if finished {
+			return 0, err
+		}
+		if !r.await(limit) {
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// await waits for something to change. False: limit has passed before.
+func (r *backgroundReader) await(limit int64) bool {
+	if limit == 0 {
+		<-r.more
+		return true
+	}
+	timer := time.NewTimer(time.Duration(limit - clock.Nanos()))
+	defer timer.Stop()
+	select {
+	case <-r.more:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// interruptReader stops the background reader, or leaves it in flight when the
+// connection cannot be interrupted.
+func (c *conn) interruptReader() {
+	r := c.reader
+	r.stopping.Store(true)
+	if r.finished() || c.deaf || c.noDeadlines {
 		return
 	}
-	r.stopping.Store(true)
 	if c.nc.SetReadDeadline(past()) != nil {
 		c.noDeadlines = true
 		return
@@ -99,18 +165,10 @@ func (c *conn) interruptReader() {
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		c.dropReader()
 	case <-timer.C:
 		c.deaf = true
 	}
 	c.armExactly(0)
-}
-
-// dropReader forgets a finished reader that has nothing to tell.
-func (c *conn) dropReader() {
-	if len(c.reader.data) == 0 && c.reader.err == nil {
-		c.reader = nil
-	}
 }
 
 // endReader is interruptReader for the end of a Run.
@@ -123,35 +181,13 @@ func (c *conn) endReader() {
 // joinReader reads what the background reader has read, waiting for it if it is
 // in flight, and then from the connection.
 func (c *conn) joinReader(p []byte) (int, error) {
-	r := c.reader
-	if !r.await(c.readLimit()) {
-		return 0, os.ErrDeadlineExceeded
-	}
-	n := copy(p, r.data)
-	r.data = r.data[n:]
-	if n > 0 {
-		c.dropReader()
-		return n, nil
+	n, err := c.reader.read(p, c.readLimit())
+	if n > 0 || err == os.ErrDeadlineExceeded {
+		return n, err
 	}
 	c.reader = nil
-	if r.err != nil {
-		return 0, r.err
+	if err != nil {
+		return 0, err
 	}
 	return c.nc.Read(p)
-}
-
-// await waits until the reader is finished. False: limit has passed before.
-func (r *backgroundReader) await(limit int64) bool {
-	if limit == 0 {
-		<-r.done
-		return true
-	}
-	timer := time.NewTimer(time.Duration(limit - clock.Nanos()))
-	defer timer.Stop()
-	select {
-	case <-r.done:
-		return true
-	case <-timer.C:
-		return false
-	}
 }

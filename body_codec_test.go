@@ -1,0 +1,153 @@
+package sluice
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/compress"
+)
+
+// codecFuncs are the functions of one coding.
+type codecFuncs struct {
+	append      func(dst, src []byte) []byte
+	appendLevel func(dst, src []byte, level int) []byte
+	write       func(w io.Writer, p []byte) (int, error)
+	writeLevel  func(w io.Writer, p []byte, level int) (int, error)
+	appendPlain func(dst, src []byte) ([]byte, error)
+	writePlain  func(w io.Writer, p []byte) (int, error)
+	body        func(r *Response) ([]byte, error)
+	bodyLimit   func(r *Response, limit int) ([]byte, error)
+}
+
+func codecs() map[string]codecFuncs {
+	return map[string]codecFuncs{
+		"gzip": {AppendGzipBytes, AppendGzipBytesLevel, WriteGzip, WriteGzipLevel, AppendGunzipBytes, WriteGunzip,
+			func(r *Response) ([]byte, error) { return r.BodyGunzip() },
+			func(r *Response, n int) ([]byte, error) { return r.BodyGunzipWithLimit(n) }},
+		"deflate": {AppendDeflateBytes, AppendDeflateBytesLevel, WriteDeflate, WriteDeflateLevel, AppendInflateBytes, WriteInflate,
+			func(r *Response) ([]byte, error) { return r.BodyInflate() },
+			func(r *Response, n int) ([]byte, error) { return r.BodyInflateWithLimit(n) }},
+		"br": {AppendBrotliBytes, AppendBrotliBytesLevel, WriteBrotli, WriteBrotliLevel, AppendUnbrotliBytes, WriteUnbrotli,
+			func(r *Response) ([]byte, error) { return r.BodyUnbrotli() },
+			func(r *Response, n int) ([]byte, error) { return r.BodyUnbrotliWithLimit(n) }},
+		"zstd": {AppendZstdBytes, AppendZstdBytesLevel, nil, WriteZstdLevel, AppendUnzstdBytes, WriteUnzstd,
+			func(r *Response) ([]byte, error) { return r.BodyUnzstd() },
+			func(r *Response, n int) ([]byte, error) { return r.BodyUnzstdWithLimit(n) }},
+	}
+}
+
+func TestCodecFunctions(t *testing.T) {
+	plain := []byte(strings.Repeat("to be compressed ", 100))
+	for name, c := range codecs() {
+		encodings := map[string][]byte{
+			"Append":      c.append([]byte("pre"), plain)[3:],
+			"AppendLevel": c.appendLevel([]byte("pre"), plain, 1)[3:],
+		}
+		var out bytes.Buffer
+		if n, err := c.writeLevel(&out, plain, 1); err != nil || n != out.Len() {
+			t.Errorf("%s: WriteLevel = %d, %v; wrote %d", name, n, err, out.Len())
+		}
+		encodings["WriteLevel"] = bytes.Clone(out.Bytes())
+		if c.write != nil {
+			out.Reset()
+			if n, err := c.write(&out, plain); err != nil || n != out.Len() {
+				t.Errorf("%s: Write = %d, %v; wrote %d", name, n, err, out.Len())
+			}
+			encodings["Write"] = bytes.Clone(out.Bytes())
+		}
+		for how, encoded := range encodings {
+			if len(encoded) >= len(plain) {
+				t.Errorf("%s, %s: %d bytes", name, how, len(encoded))
+			}
+			got, err := c.appendPlain([]byte("pre"), encoded)
+			if err != nil || string(got) != "pre"+string(plain) {
+				t.Errorf("%s, %s: decoded to %d bytes, %v", name, how, len(got), err)
+			}
+			var out bytes.Buffer
+			if n, err := c.writePlain(&out, encoded); err != nil || n != len(plain) || !bytes.Equal(out.Bytes(), plain) {
+				t.Errorf("%s, %s: WriteUn = %d, %v", name, how, n, err)
+			}
+		}
+		if _, err := c.appendPlain(nil, []byte("certainly not compressed")); err == nil {
+			t.Errorf("%s: garbage decoded", name)
+		}
+	}
+}
+
+func TestBodyDecoding(t *testing.T) {
+	plain := []byte(strings.Repeat("a", 1000))
+	for name, c := range codecs() {
+		for _, how := range []string{"buffered", "stream"} {
+			set := func() *Response {
+				r := new(Response)
+				r.Header.SetContentEncoding(name)
+				if how == "stream" {
+					r.SetBodyStream(bytes.NewReader(c.append(nil, plain)), -1)
+				} else {
+					r.SetBody(c.append(nil, plain))
+				}
+				return r
+			}
+			for what, decode := range map[string]func(r *Response) ([]byte, error){
+				"Body":                c.body,
+				"WithLimit":           func(r *Response) ([]byte, error) { return c.bodyLimit(r, 1000) },
+				"without limit":       func(r *Response) ([]byte, error) { return c.bodyLimit(r, -1) },
+				"Uncompressed":        (*Response).BodyUncompressed,
+				"Uncompressed, limit": func(r *Response) ([]byte, error) { return r.BodyUncompressedWithLimit(1000) },
+				"twice":               func(r *Response) ([]byte, error) { c.body(r); return c.body(r) },
+			} {
+				if got, err := decode(set()); err != nil || !bytes.Equal(got, plain) {
+					t.Errorf("%s, %s, %s: %d bytes, %v", name, how, what, len(got), err)
+				}
+			}
+			for what, decode := range map[string]func(r *Response) ([]byte, error){
+				"WithLimit":    func(r *Response) ([]byte, error) { return c.bodyLimit(r, 999) },
+				"Uncompressed": func(r *Response) ([]byte, error) { return r.BodyUncompressedWithLimit(999) },
+			} {
+				if got, err := decode(set()); err != ErrBodyTooLarge || got != nil {
+					t.Errorf("%s, %s, %s: %d bytes, %v", name, how, what, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+func TestBodyUncompressedOfRequests(t *testing.T) {
+	for _, test := range []struct {
+		encoding string
+		limit    int
+		want     string
+		err      error
+	}{
+		{"", 0, "body", nil}, {"", 4, "body", nil}, {"", 3, "", ErrBodyTooLarge},
+		{"identity", 0, "body", nil}, {"compress", 0, "", ErrContentEncodingUnsupported},
+		{"gzip, br", 0, "", ErrContentEncodingUnsupported},
+	} {
+		var r Request
+		r.Header.SetContentEncoding(test.encoding)
+		r.SetBodyString("body")
+		got, err := r.BodyUncompressedWithLimit(test.limit)
+		if string(got) != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+	for _, encoding := range []string{"gzip", "GZIP", "x-gzip"} {
+		var r Request
+		r.Header.SetContentEncoding(encoding)
+		r.SetBody(AppendGzipBytes(nil, []byte("plain")))
+		if got, err := r.BodyUncompressed(); err != nil || string(got) != "plain" {
+			t.Errorf("%s: %q, %v", encoding, got, err)
+		}
+	}
+}
+
+func TestCodingNames(t *testing.T) {
+	for _, c := range []compress.Coding{compress.Gzip, compress.Deflate, compress.Brotli, compress.Zstd} {
+		if got, ok := codingByName([]byte(codingName(c))); !ok || got != c {
+			t.Errorf("%s", codingName(c))
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// plainReader hides every method but Read.
+func plainReader(s string) io.Reader { return struct{ io.Reader }{strings.NewReader(s)} }
+
+type panickingStream struct{ v any }
+
+func (s panickingStream) Read([]byte) (int, error) { panic(s.v) }
+
+func TestAPanicOfAStreamIsAnError(t *testing.T) {
+	boom := errors.New("boom")
+	for _, size := range []int{-1, 10} {
+		for _, v := range []any{"text", boom} {
+			var r Response
+			r.SetBodyStream(panickingStream{v}, size)
+			err := r.Write(bufio.NewWriter(io.Discard))
+			var panicked *ErrBodyStreamWritePanic
+			if !errors.As(err, &panicked) {
+				t.Fatalf("err = %v", err)
+			}
+			if v == any(boom) && !errors.Is(err, boom) {
+				t.Errorf("%v does not wrap the panic's error", err)
+			}
+		}
+	}
+}
+
+// toldStream is a ReadCloserWithError.
+type toldStream struct {
+	io.Reader
+	told []error
+}
+
+func (s *toldStream) CloseWithError(err error) error {
+	s.told = append(s.told, err)
+	return nil
+}
+
+func (s *toldStream) Close() error { panic("Close called in place of CloseWithError") }
+
+func TestStreamsAreToldWhyTheyAreClosed(t *testing.T) {
+	boom := errors.New("boom")
+	s := &toldStream{Reader: iotest.ErrReader(boom)}
+	var r Response
+	r.SetBodyStream(s, -1)
+	if err := r.Write(bufio.NewWriter(io.Discard)); err != boom {
+		t.Errorf("err = %v", err)
+	}
+	if len(s.told) != 1 || s.told[0] != boom {
+		t.Errorf("told %v", s.told)
+	}
+	ok := &toldStream{Reader: strings.NewReader("x")}
+	r.SetBodyStream(ok, 1)
+	_ = r.String()
+	if len(ok.told) != 1 || ok.told[0] != nil {
+		t.Errorf("told %v", ok.told)
+	}
+}
+
+// writerTo counts how it is read.
+type writerTo struct {
+	text             string
+	supports         bool
+	reads, writesTos int
+}
+
+func (w *writerTo) SupportsBodyWriteTo() bool { return w.supports }
+
+func (w *writerTo) Read(p []byte) (int, error) {
+	w.reads++
+	n := copy(p, w.text)
+	w.text = w.text[n:]
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (w *writerTo) WriteTo(dst io.Writer) (int64, error) {
+	w.writesTos++
+	for _, part := range strings.SplitAfter(w.text, ",") {
+		if _, err := io.WriteString(dst, part); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(w.text)), nil
+}
+
+func TestWriteToIsUsedWhereAllowed(t *testing.T) {
+	for _, supports := range []bool{false, true} {
+		s := &writerTo{text: "a,bb,", supports: supports}
+		var r Response
+		r.SetBodyStream(s, -1)
+		_, content, _ := strings.Cut(r.String(), "\r\n\r\n")
+		want := "5\r\na,bb,\r\n0\r\n\r\n"
+		if supports {
+			want = "2\r\na,\r\n3\r\nbb,\r\n0\r\n\r\n"
+		}
+		if content != want || s.writesTos > 0 != supports || s.reads > 0 == supports {
+			t.Errorf("supports %v: %q, %d reads, %d WriteTos", supports, content, s.reads, s.writesTos)
+		}
+	}
+	for _, s := range []io.Reader{bytes.NewReader([]byte("one")), bytes.NewBufferString("one")} {
+		var r Response
+		r.SetBodyStream(s, -1)
+		if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n3\r\none\r\n0\r\n\r\n") {
+			t.Errorf("%T: %q", s, got)
+		}
+	}
+}
+
+// flushRecorder notes how much was written at each time it was written to.
+type flushRecorder struct{ writes []string }
+
+func (f *flushRecorder) Write(p []byte) (int, error) {
+	f.writes = append(f.writes, string(p))
+	return len(p), nil
+}
+
+func TestAStreamOfUnknownLengthIsFlushedAsItComes(t *testing.T) {
+	var r Response
+	var out flushRecorder
+	reads := 0
+	r.SetBodyStream(readerFunc(func(p []byte) (int, error) {
+		if reads++; reads == 3 {
+			return 0, io.EOF
+		}
+		if got := len(out.writes); got != reads-1 {
+			t.Errorf("read %d: %d writes before", reads, got)
+		}
+		return copy(p, "part"), nil
+	}), -1)
+	w := bufio.NewWriter(&out)
+	if err := r.Write(w); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestImmediateHeaderFlush(t *testing.T) {
+	for _, immediate := range []bool{false, true} {
+		var r Response
+		var out flushRecorder
+		r.ImmediateHeaderFlush = immediate
+		r.SetBodyStream(readerFunc(func([]byte) (int, error) {
+			if wrote := len(out.writes) == 1; wrote != immediate {
+				t.Errorf("immediate %v: head written %v", immediate, wrote)
+			}
+			return 0, io.EOF
+		}), -1)
+		r.Write(bufio.NewWriter(&out))
+	}
+}
+
+func TestMessageStream(t *testing.T) {
+	for name, test := range map[string]struct {
+		in       string
+		length   int
+		want     string
+		err      error
+		rest     string
+		complete bool
+	}{
+		"sized":           {"12345rest", 5, "12345", nil, "rest", true},
+		"sized, empty":    {"rest", 0, "", nil, "rest", true},
+		"sized, cut off":  {"123", 5, "123", io.ErrUnexpectedEOF, "", false},
+		"chunked":         {"3\r\n123\r\n2\r\n45\r\n0\r\n\r\nrest", -1, "12345", nil, "rest", true},
+		"chunked, cut":    {"3\r\n12", -1, "12", io.ErrUnexpectedEOF, "", false},
+		"between chunks":  {"3\r\n123\r\n", -1, "123", io.ErrUnexpectedEOF, "", false},
+		"in the trailers": {"3\r\n123\r\n0\r\nX: y\r\n", -1, "123", io.ErrUnexpectedEOF, "", false},
+		"until the end":   {"12345", -2, "12345", nil, "", false},
+	} {
+		for _, split := range []bool{false, true} {
+			var in io.Reader = strings.NewReader(test.in)
+			if split {
+				in = iotest.OneByteReader(in)
+			}
+			br := bufio.NewReader(in)
+			var h ResponseHeader
+			s := newMessageStream(br, &h, test.length)
+			var got []byte
+			var err error
+			for p := make([]byte, 2); err == nil; {
+				var n int
+				n, err = s.Read(p)
+				got = append(got, p[:n]...)
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			if string(got) != test.want || err != test.err || s.isComplete() != test.complete {
+				t.Errorf("%s: %q, %v, complete %v", name, got, err, s.isComplete())
+			}
+			if n, again := s.Read(make([]byte, 1)); n != 0 || again == nil {
+				t.Errorf("%s: Read after the end: %d, %v", name, n, again)
+			}
+			if rest, _ := io.ReadAll(br); string(rest) != test.rest {
+				t.Errorf("%s: rest %q", name, rest)
+			}
+		}
+	}
+}
+
+func TestMemoryFollowsWhatArrives(t *testing.T) {
+	const announced = 1 << 40
+	for name, in := range map[string]string{
+		"request":  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1099511627776\r\n\r\nab",
+		"response": "HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\nab",
+		"chunk":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000000000\r\nab",
+	} {
+		br := bufio.NewReader(strings.NewReader(in))
+		var err error
+		n := allocated(func() {
+			if name == "request" {
+				err = new(Request).Read(br)
+			} else {
+				err = new(Response).Read(br)
+			}
+		})
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: err = %v", name, err)
+		}
+		if n > 1<<20 {
+			t.Errorf("%s: %d bytes allocated for %d announced and 2 received", name, n, announced)
+		}
+	}
+}
+
+func TestChunkWriterNeverEndsTheBody(t *testing.T) {
+	var out bytes.Buffer
+	w := bufio.NewWriter(&out)
+	c := chunkWriter{w: w}
+	c.Write(nil)
+	c.Write([]byte("x"))
+	w.Flush()
+	if got := out.String(); got != "1\r\nx\r\n" {
+		t.Errorf("%q", got)
+	}
+}

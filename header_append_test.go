@@ -1,0 +1,317 @@
+package sluice
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+func TestResponseAppendHeadOrder(t *testing.T) {
+	var h ResponseHeader
+	h.Set("X-B", "1")
+	h.Add("Set-Cookie", "a=b")
+	h.Set("Connection", "keep-alive")
+	h.SetContentEncoding("gzip")
+	h.SetContentType("t/t")
+	h.SetServer("s")
+	h.AddTrailer("Sum")
+	h.Set("Date", "mine")
+	h.Set("X-A", "2")
+	for _, c := range []struct {
+		f    bodyFraming
+		want string
+	}{
+		{bodyFraming{length: 5}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|Content-Length: 5|X-B: 1|Connection: keep-alive|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b"},
+		{bodyFraming{length: -1, closeConnection: true}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|Transfer-Encoding: chunked|X-B: 1|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b|Connection: close"},
+		{bodyFraming{length: -2, keepAlive: true}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|X-B: 1|Connection: keep-alive|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b"},
+	} {
+		got := string(h.appendHead([]byte("before "), c.f))
+		want := "before HTTP/1.1 200 OK\r\n" + strings.ReplaceAll(c.want, "|", "\r\n") + "\r\n\r\n"
+		if got != want {
+			t.Errorf("%+v:\n got %q\nwant %q", c.f, got, want)
+		}
+	}
+	now := clock.Nanos()
+	date := string(clock.AppendDate(nil, now))
+	if got := string(h.appendHead(nil, bodyFraming{date: now})); strings.Count(got, "Date: ") != 1 || !strings.Contains(got, "Server: s\r\nDate: "+date[:20]) {
+		t.Errorf("with a date: %q", got)
+	}
+}
+
+func TestResponseAppendHeadDefaults(t *testing.T) {
+	const plain = "Content-Type: text/plain; charset=utf-8\r\n"
+	for _, c := range []struct {
+		status    int
+		noDefault bool
+		f         bodyFraming
+		want      string
+	}{
+		{200, false, bodyFraming{length: 5}, plain + "Content-Length: 5\r\n"},
+		{200, true, bodyFraming{length: 5}, "Content-Length: 5\r\n"},
+		{200, false, bodyFraming{length: 5, omitDefaultType: true}, "Content-Length: 5\r\n"},
+		{200, false, bodyFraming{length: 0}, "Content-Length: 0\r\n"},
+		{200, false, bodyFraming{length: -1}, plain + "Transfer-Encoding: chunked\r\n"},
+		{200, false, bodyFraming{length: -2, closeConnection: true}, plain + "Connection: close\r\n"},
+		{200, false, bodyFraming{length: 12345, keepAlive: true}, plain + "Content-Length: 12345\r\nConnection: keep-alive\r\n"},
+		{204, false, bodyFraming{length: -2}, ""},
+		{304, false, bodyFraming{length: -2}, ""},
+		{101, false, bodyFraming{length: -2}, ""},
+	} {
+		var h ResponseHeader
+		h.SetStatusCode(c.status)
+		h.SetNoDefaultContentType(c.noDefault)
+		want := statusLine(c.status) + c.want + "\r\n"
+		if got := string(h.appendHead(nil, c.f)); got != want {
+			t.Errorf("%d %+v:\n got %q\nwant %q", c.status, c.f, got, want)
+		}
+	}
+}
+
+// TestResponseFraming checks what a header alone says about a body.
+func TestResponseFraming(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(h *ResponseHeader)
+		want string
+	}{
+		{"nothing", func(*ResponseHeader) {}, "200 OK|"},
+		{"0", func(h *ResponseHeader) { h.SetContentLength(0) }, "200 OK|Content-Length: 0|"},
+		{"chunked", func(h *ResponseHeader) { h.SetContentLength(-1) }, "200 OK|Content-Type: text/plain; charset=utf-8|Transfer-Encoding: chunked|"},
+		{"close", func(h *ResponseHeader) { h.SetContentLength(-2) }, "200 OK|Content-Type: text/plain; charset=utf-8|Connection: close|"},
+		{"204", func(h *ResponseHeader) { h.SetContentLength(5); h.SetStatusCode(204) }, "204 No Content|"},
+		{"204 first", func(h *ResponseHeader) { h.SetStatusCode(204); h.SetContentLength(-1) }, "204 No Content|"},
+		{"304", func(h *ResponseHeader) { h.SetContentLength(5); h.SetStatusCode(304) }, "304 Not Modified|Content-Length: 5|"},
+		{"304 chunked", func(h *ResponseHeader) { h.SetContentLength(-1); h.SetStatusCode(304) }, "304 Not Modified|"},
+		{"304 with type", func(h *ResponseHeader) { h.SetStatusCode(304); h.SetContentType("a") }, "304 Not Modified|Content-Type: a|"},
+	} {
+		var h ResponseHeader
+		c.set(&h)
+		want := "HTTP/1.1 " + strings.ReplaceAll(c.want, "|", "\r\n") + "\r\n"
+		if got := undated(&h); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", c.name, got, want)
+		}
+	}
+	var h ResponseHeader
+	h.SetProtocol([]byte("HTTP/1.0"))
+	h.SetContentLength(-1)
+	if got := undated(&h); strings.Contains(got, "chunked") || !strings.Contains(got, "Connection: close") {
+		t.Errorf("HTTP/1.0: %q", got)
+	}
+}
+
+func TestResponseStatusLine(t *testing.T) {
+	for code, want := range map[int]string{
+		200: "200 OK", 404: "404 Not Found", 999: "999 Unknown Status Code", 0: "200 OK",
+		-3: "500 Internal Server Error", 42: "500 Internal Server Error", 1000: "500 Internal Server Error",
+	} {
+		var h ResponseHeader
+		h.SetStatusCode(code)
+		if got := undated(&h); got != "HTTP/1.1 "+want+"\r\n\r\n" {
+			t.Errorf("%d: %q", code, got)
+		}
+	}
+	var h ResponseHeader
+	h.SetStatusCode(404)
+	h.SetStatusMessage([]byte("Nothing\r\nhere"))
+	if got := undated(&h); got != "HTTP/1.1 404 Nothing  here\r\n\r\n" || string(h.StatusMessage()) != "Nothing  here" {
+		t.Errorf("got %q", got)
+	}
+	h.SetStatusMessage(nil)
+	if got := undated(&h); got != "HTTP/1.1 404 Not Found\r\n\r\n" || h.StatusMessage() != nil {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRequestAppendHeadOrder(t *testing.T) {
+	var h RequestHeader
+	h.SetMethod("POST")
+	h.SetRequestURI("/p?q")
+	h.Set("X-B", "1")
+	h.SetCookie("a", "b")
+	h.SetConnectionClose()
+	h.SetHost("h")
+	h.SetUserAgent("u")
+	h.AddTrailer("Sum")
+	h.Set("X-A", "2")
+	const head = "POST /p?q HTTP/1.1\r\nUser-Agent: u\r\nHost: h\r\n"
+	const rest = "X-B: 1\r\nX-A: 2\r\nTrailer: Sum\r\nCookie: a=b\r\nConnection: close\r\n\r\n"
+	for _, c := range []struct {
+		f    bodyFraming
+		want string
+	}{
+		{bodyFraming{length: 5}, "Content-Type: application/octet-stream\r\nContent-Length: 5\r\n"},
+		{bodyFraming{length: 5, omitDefaultType: true}, "Content-Length: 5\r\n"},
+		{bodyFraming{length: 0}, "Content-Length: 0\r\n"},
+		{bodyFraming{length: -1}, "Transfer-Encoding: chunked\r\n"},
+		{bodyFraming{length: -2, closeConnection: true}, ""},
+	} {
+		if got := string(h.appendHead(nil, c.f)); got != head+c.want+rest {
+			t.Errorf("%+v:\n got %q\nwant %q", c.f, got, head+c.want+rest)
+		}
+	}
+}
+
+// TestRawRequest: with special fields disabled the order is the user's, and
+// the framing is still that of the body.
+func TestRawRequest(t *testing.T) {
+	var h RequestHeader
+	h.DisableSpecialHeader()
+	h.DisableNormalizing()
+	for _, kv := range [][2]string{{"x", "1"}, {"content-length", "99"}, {"host", "h"}, {"cookie", "a=b"}, {"transfer-encoding", "chunked"},
+		{"trailer", "sum"}, {"Content-Length", "abc"}, {"transfer-encoding", "gzip"}, {"user-agent", "u"}} {
+		h.Add(kv[0], kv[1])
+	}
+	for _, c := range []struct {
+		f    bodyFraming
+		want string
+	}{
+		{bodyFraming{length: 5}, "x: 1|content-length: 5|host: h|cookie: a=b|user-agent: u|Trailer: sum|"},
+		{bodyFraming{length: -1}, "x: 1|host: h|cookie: a=b|transfer-encoding: chunked|user-agent: u|Trailer: sum|"},
+		{bodyFraming{length: -2, closeConnection: true}, "x: 1|host: h|cookie: a=b|user-agent: u|Trailer: sum|Connection: close|"},
+	} {
+		want := "GET / HTTP/1.1\r\n" + strings.ReplaceAll(c.want, "|", "\r\n") + "\r\n"
+		if got := string(h.appendHead(nil, c.f)); got != want {
+			t.Errorf("%+v:\n got %q\nwant %q", c.f, got, want)
+		}
+	}
+	var bare RequestHeader
+	bare.DisableSpecialHeader()
+	bare.Add("Host", "a")
+	if got, want := string(bare.appendHead(nil, bodyFraming{length: 3})), "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !bare.EnableSpecialHeader() || bare.DisableSpecialHeader() {
+		t.Error("the previous setting is wrong")
+	}
+}
+
+func TestRequestTarget(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "/", "/a?b": "/a?b", "*": "*", "http://h/p": "http://h/p", "/a b": "/a%20b", "/a\r\nb": "/a%0D%0Ab", "/%41": "/%41",
+		"/\x80": "/%80", "/a#b c": "/a", "#f": "/", "/?q\x00": "/?q%00",
+	} {
+		var h RequestHeader
+		h.SetRequestURI(in)
+		if got := h.String(); got != "GET "+want+" HTTP/1.1\r\n\r\n" {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+		if in != "" && string(h.RequestURI()) != in {
+			t.Errorf("%q: RequestURI is %q", in, h.RequestURI())
+		}
+	}
+}
+
+func TestWriters(t *testing.T) {
+	var q RequestHeader
+	q.SetHost("h")
+	var b bytes.Buffer
+	n, err := q.WriteTo(&b)
+	if err != nil || int(n) != b.Len() || b.String() != q.String() || b.String() != string(q.AppendBytes(nil)) {
+		t.Errorf("WriteTo: %d, %v, %q", n, err, b.String())
+	}
+	var r ResponseHeader
+	b.Reset()
+	if n, err := r.WriteTo(&b); err != nil || int(n) != b.Len() || !bytes.HasPrefix(r.Header(), []byte("HTTP/1.1 200 OK\r\nDate: ")) {
+		t.Errorf("WriteTo: %d, %v, %q", n, err, b.String())
+	}
+}
+
+// helloHead sets what the answer to a simple request sets.
+func helloHead(h *ResponseHeader) {
+	h.Reset()
+	h.defaultServer = []byte("sluice")
+	h.SetContentType("text/plain")
+}
+
+func TestAppendHeadAllocatesNothing(t *testing.T) {
+	var h ResponseHeader
+	dst := make([]byte, 0, 512)
+	server := []byte("sluice")
+	now := clock.Nanos()
+	n := testing.AllocsPerRun(100, func() {
+		h.Reset()
+		h.defaultServer = server
+		h.SetContentType("text/plain")
+		h.Set("X-Custom", "value")
+		dst = h.appendHead(dst[:0], bodyFraming{length: 12, date: now})
+	})
+	if n != 0 {
+		t.Errorf("response: %v allocations", n)
+	}
+	var q RequestHeader
+	n = testing.AllocsPerRun(100, func() {
+		q.Reset()
+		q.SetMethod("POST")
+		q.SetRequestURI("/path?query")
+		q.SetHost("example.com")
+		q.Set("X-Custom", "value")
+		q.SetCookie("a", "b")
+		dst = q.appendHead(dst[:0], bodyFraming{length: 12})
+	})
+	if n != 0 {
+		t.Errorf("request: %v allocations", n)
+	}
+}
+
+func BenchmarkResponseAppendHead(b *testing.B) {
+	var h ResponseHeader
+	helloHead(&h)
+	dst := make([]byte, 0, 512)
+	f := bodyFraming{length: 13, date: clock.Nanos()}
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = h.appendHead(dst[:0], f)
+	}
+}
+
+func BenchmarkResponseResetSetAppend(b *testing.B) {
+	var h ResponseHeader
+	dst := make([]byte, 0, 512)
+	f := bodyFraming{length: 13, date: clock.Nanos()}
+	server := []byte("sluice")
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Reset()
+		h.defaultServer = server
+		h.SetContentType("text/plain")
+		dst = h.appendHead(dst[:0], f)
+	}
+}
+
+const benchHead = "GET /plaintext?x=1 HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: bench/1.0\r\nAccept: text/html,*/*;q=0.8\r\nAccept-Encoding: gzip, br\r\nX-Request-Id: 0123456789\r\n\r\n"
+
+func BenchmarkRequestParse(b *testing.B) {
+	var h RequestHeader
+	p := h1.HeadParser{Role: h1.Requests, Limits: h1.DefaultLimits}
+	in := []byte(benchHead)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Reset()
+		p.Reset()
+		if _, done, err := p.Parse(&h.table, in); !done || err != nil {
+			b.Fatal(err)
+		}
+		h.setParsed(&p.Head)
+		if !h.IsGet() || len(h.RequestURI()) == 0 || len(h.Host()) == 0 || h.Peek("X-Request-Id") == nil {
+			b.Fatal("wrong")
+		}
+	}
+}
+
+func BenchmarkRequestSetParsed(b *testing.B) {
+	var h RequestHeader
+	p := h1.HeadParser{Role: h1.Requests, Limits: h1.DefaultLimits}
+	if _, done, err := p.Parse(&h.table, []byte(benchHead)); !done || err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.setParsed(&p.Head)
+		if !h.IsGet() || len(h.Host()) == 0 {
+			b.Fatal("wrong")
+		}
+	}
+}

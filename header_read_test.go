@@ -1,0 +1,179 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+func TestRequestReadErrors(t *testing.T) {
+	const host = " HTTP/1.1\r\nHost: h\r\n"
+	for in, want := range map[string]error{
+		"":                                 io.EOF,
+		"\r\n":                             io.EOF,
+		"GET ":                             io.ErrUnexpectedEOF,
+		"GET /" + host:                     io.ErrUnexpectedEOF,
+		" /" + host + "\r\n":               ErrMissingRequestMethod,
+		"G@T /" + host + "\r\n":            ErrUnsupportedRequestMethod,
+		"\r\nG@T /" + host + "\r\n":        ErrUnsupportedRequestMethod,
+		"GET " + host + "\r\n":             ErrEmptyRequestURI,
+		"GET  /" + host + "\r\n":           ErrExtraWhitespaceInRequestLine,
+		"GET / " + host + "\r\n":           ErrExtraWhitespaceInRequestLine,
+		"GET /a#b" + host + "\r\n":         h1.ErrTarget,
+		"GET /\r\n\r\n":                    h1.ErrVersion,
+		"GET / HTTP/2.0\r\n\r\n":           h1.ErrMajorVersion,
+		"GET / HTTP/1.1\r\n\r\n":           h1.ErrHostMissing,
+		"GET /" + host + "Host: i\r\n\r\n": h1.ErrHostDuplicate,
+		"GET /" + host + " folded\r\n\r\n": h1.ErrFolding,
+		"GET /" + host + "a b: c\r\n\r\n":  h1.ErrFieldName,
+		"GET /" + host + "a: \x00\r\n\r\n": h1.ErrControl,
+		"GET /\n":                          h1.ErrBareLF,
+		"GET /" + host + "Content-Length: x\r\n\r\n":                                     ErrNonNumericChars,
+		"GET /" + host + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n":                ErrDuplicateContentLength,
+		"GET /" + host + "Transfer-Encoding: gzip\r\n\r\n":                               ErrUnsupportedTransferEncoding,
+		"GET /" + host + "Transfer-Encoding: identity\r\n\r\n":                           ErrUnsupportedTransferEncoding,
+		"GET /" + host + "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n":       h1.ErrLengthAndCoding,
+		"GET /" + host + strings.Repeat("X: y\r\n", h1.DefaultLimits.MaxFields) + "\r\n": h1.ErrTooManyFields,
+	} {
+		h := new(RequestHeader)
+		h.SetHost("old")
+		err := h.Read(reader(in))
+		if !errors.Is(err, want) {
+			t.Errorf("%.60q: %v, want %v", in, err, want)
+		}
+		if want == io.EOF && err != io.EOF {
+			t.Errorf("%q: %v is not io.EOF itself", in, err)
+		}
+		if h.String() != "GET / HTTP/1.1\r\n\r\n" {
+			t.Errorf("%.60q: left %q", in, h.String())
+		}
+	}
+}
+
+func TestResponseReadErrors(t *testing.T) {
+	for in, want := range map[string]error{
+		"":                             io.EOF,
+		"HTTP/1.1 200 OK\r\n":          io.ErrUnexpectedEOF,
+		"HTTP/1.1\r\n\r\n":             ErrResponseFirstLineMissingSpace,
+		"HTTP/1.1 200OK\r\n\r\n":       ErrUnexpectedStatusCodeChar,
+		"HTTP/1.1 2x0 OK\r\n\r\n":      h1.ErrStatusLine,
+		"HTTP/1.1 20 OK\r\n\r\n":       h1.ErrStatusLine,
+		"XTTP/1.1 200 OK\r\n\r\n":      h1.ErrVersion,
+		"HTTP/1.1 200 OK\r\nX\r\n\r\n": ErrReadingResponseHeaders,
+		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n": ErrDuplicateContentLength,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n":            ErrUnsupportedTransferEncoding,
+	} {
+		h := new(ResponseHeader)
+		h.SetServer("old")
+		h.SetStatusCode(404)
+		if err := h.Read(reader(in)); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", in, err, want)
+		}
+		if undated(h) != "HTTP/1.1 200 OK\r\n\r\n" {
+			t.Errorf("%q: left %q", in, undated(h))
+		}
+	}
+}
+
+func TestReadFailures(t *testing.T) {
+	broken := errors.New("broken")
+	var q RequestHeader
+	var nothing ErrNothingRead
+	err := q.Read(bufio.NewReader(iotest.ErrReader(broken)))
+	if !errors.As(err, &nothing) || !errors.Is(err, broken) {
+		t.Errorf("before the first byte: %v", err)
+	}
+	err = q.Read(bufio.NewReader(io.MultiReader(strings.NewReader("GET"), iotest.ErrReader(broken))))
+	if errors.As(err, &nothing) || !errors.Is(err, broken) {
+		t.Errorf("behind the first byte: %v", err)
+	}
+	for _, in := range []string{
+		"GET /" + strings.Repeat("a", 100) + " HTTP/1.1\r\nHost: h\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("a", 100) + "\r\n\r\n",
+	} {
+		var small *ErrSmallBuffer
+		err := q.Read(bufio.NewReaderSize(strings.NewReader(in), 64))
+		if !errors.As(err, &small) || !errors.Is(err, ErrSmallReadBuffer) {
+			t.Errorf("%.20q: %v", in, err)
+		}
+		var r ResponseHeader
+		err = r.Read(bufio.NewReaderSize(strings.NewReader("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 100)+"\r\n\r\n"), 64))
+		if _, isSmall := err.(*ErrSmallBuffer); !isSmall {
+			t.Errorf("response: %v", err)
+		}
+	}
+}
+
+func TestReadLeavesTheRest(t *testing.T) {
+	const head = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+	r := bufio.NewReader(iotest.OneByteReader(strings.NewReader(head + head + "body")))
+	var h RequestHeader
+	for range 2 {
+		if err := h.Read(r); err != nil || h.String() != head {
+			t.Fatalf("%v, %q", err, h.String())
+		}
+	}
+	if rest, _ := io.ReadAll(r); string(rest) != "body" {
+		t.Errorf("left %q", rest)
+	}
+}
+
+// FuzzRequestHeaderRoundTrip: what was read is written so that it is read the
+// same.
+func FuzzRequestHeaderRoundTrip(f *testing.F) {
+	f.Add([]byte("GET /a?b HTTP/1.1\r\nHost: h\r\nCookie: a=b; c=d\r\nx-y:  z \r\nCookie: e\r\nConnection: close, x\r\n\r\n"))
+	f.Add([]byte("POST http://a/b HTTP/1.0\r\nContent-Length: 3\r\nContent-Type: a\r\nContent-Type: b\r\nTrailer: a, host\r\n\r\n"))
+	f.Add([]byte("POST * HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: Upgrade\r\nConnection: close\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var first, second RequestHeader
+		if first.Read(bufio.NewReaderSize(bytes.NewReader(in), 1<<16)) != nil || first.Len() > 190 {
+			return
+		}
+		wire := first.String()
+		checkWire(t, wire, true)
+		if err := second.Read(reader(wire)); err != nil {
+			t.Fatalf("%q was written as %q: %v", in, wire, err)
+		}
+		if got := second.String(); got != wire {
+			t.Fatalf("%q was written as %q and then as %q", in, wire, got)
+		}
+		if a, b := fieldsOf(first.All()), fieldsOf(second.All()); a != b {
+			t.Fatalf("%q became %q", a, b)
+		}
+		for key, value := range first.All() {
+			if len(first.PeekAll(string(key))) == 0 && len(value) > 0 || first.PeekBytes(key) == nil {
+				t.Fatalf("%q is visited and not found", key)
+			}
+		}
+	})
+}
+
+// FuzzResponseHeaderRoundTrip is the same for responses.
+func FuzzResponseHeaderRoundTrip(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nServer: s\r\nx: a\r\n b\r\nSet-Cookie: a=b\r\nSet-Cookie:\r\nContent-Length: 3\r\nDate: d\r\n\r\n"))
+	f.Add([]byte("HTTP/1.0 404\r\nTrailer: x\r\nConnection: keep-alive, close\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 999 \r\nTransfer-Encoding: chunked\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var first, second ResponseHeader
+		if first.Read(bufio.NewReaderSize(bytes.NewReader(in), 1<<16)) != nil || first.Len() > 190 {
+			return
+		}
+		wire := undated(&first)
+		checkWire(t, wire, false)
+		if err := second.Read(reader(wire)); err != nil {
+			t.Fatalf("%q was written as %q: %v", in, wire, err)
+		}
+		if got := undated(&second); got != wire {
+			t.Fatalf("%q was written as %q and then as %q", in, wire, got)
+		}
+		if a, b := fieldsOf(first.All()), fieldsOf(second.All()); a != b {
+			t.Fatalf("%q became %q", a, b)
+		}
+	})
+}

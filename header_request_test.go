@@ -1,0 +1,199 @@
+package sluice
+
+import (
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+func TestRequestStartLine(t *testing.T) {
+	h := readRequest(t, "POST http://a/b?c HTTP/1.1\r\nHost: h\r\n\r\n")
+	if !h.IsPost() || string(h.RequestURI()) != "http://a/b?c" || string(h.Host()) != "h" {
+		t.Errorf("%s %s", h.Method(), h.RequestURI())
+	}
+	// Setters must not write into the raw head.
+	h.SetMethod("DELETE")
+	h.SetRequestURI("/new")
+	if string(h.RawHeaders()) != "Host: h\r\n\r\n" || h.String() != "DELETE /new HTTP/1.1\r\nHost: h\r\n\r\n" {
+		t.Errorf("got %q", h.String())
+	}
+	h.SetMethod("")
+	h.SetRequestURIBytes(nil)
+	if !h.IsGet() || string(h.RequestURI()) != "/" {
+		t.Errorf("got %q", h.String())
+	}
+}
+
+func TestRequestMethods(t *testing.T) {
+	is := map[string]func(*RequestHeader) bool{
+		"GET": (*RequestHeader).IsGet, "HEAD": (*RequestHeader).IsHead, "POST": (*RequestHeader).IsPost, "PUT": (*RequestHeader).IsPut,
+		"DELETE": (*RequestHeader).IsDelete, "PATCH": (*RequestHeader).IsPatch, "CONNECT": (*RequestHeader).IsConnect,
+		"OPTIONS": (*RequestHeader).IsOptions, "TRACE": (*RequestHeader).IsTrace, "QUERY": (*RequestHeader).IsQuery,
+	}
+	for method := range is {
+		var h RequestHeader
+		h.SetMethodBytes([]byte(method))
+		for name, f := range is {
+			if f(&h) != (name == method) {
+				t.Errorf("%s: Is %s = %v", method, name, f(&h))
+			}
+		}
+	}
+	for in, want := range map[string]string{"get": "get", "X-Y": "X-Y", "G T": "GET", "A\r\n": "GET", "é": "GET", "": "GET"} {
+		var h RequestHeader
+		h.SetMethod("PUT")
+		h.SetMethod(in)
+		if got := string(h.Method()); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestRequestParsedState(t *testing.T) {
+	for _, c := range []struct {
+		in     string
+		length int
+		close  bool
+	}{
+		{"GET / HTTP/1.1\r\nHost: h\r\n\r\n", -2, false},
+		{"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 0, false},
+		{"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n", 5, false},
+		{"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n", -1, false},
+		{"GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n", -2, true},
+		{"GET / HTTP/1.0\r\n\r\n", -2, true},
+		{"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", -2, false},
+	} {
+		h := readRequest(t, c.in)
+		if h.ContentLength() != c.length || h.ConnectionClose() != c.close {
+			t.Errorf("%q: length %d, close %v", c.in, h.ContentLength(), h.ConnectionClose())
+		}
+	}
+}
+
+func TestRequestOrders(t *testing.T) {
+	const lines = "X-b: 1\r\nhost: h\r\ncookie: a=b\r\nx-a:  2 \r\nUser-Agent: ua\r\nX-B: 3\r\nConnection: keep-alive\r\n\r\n"
+	h := readRequest(t, "GET / HTTP/1.1\r\n"+lines+"body")
+	h.Set("x-a", "changed")
+	h.Del("host")
+	if got, want := fieldsOf(h.AllInOrder()), "X-B=1 Host=h Cookie=a=b X-A=2 User-Agent=ua X-B=3 Connection=keep-alive"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := fieldsOf(h.All()), "User-Agent=ua Cookie=a=b X-B=1 X-A=changed X-B=3 Connection=keep-alive"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := string(h.RawHeaders()); got != lines {
+		t.Errorf("raw %q", got)
+	}
+	n := 0
+	h.VisitAllInOrder(func(_, _ []byte) { n++ })
+	for range h.AllInOrder() {
+		n++
+		break
+	}
+	h.VisitAll(func(_, _ []byte) { n++ })
+	if n != 7+1+6 {
+		t.Errorf("%d fields", n)
+	}
+	var kept RequestHeader
+	kept.DisableNormalizing()
+	if err := kept.Read(reader("GET / HTTP/1.1\r\n" + lines)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fieldsOf(kept.AllInOrder()), "X-b=1 host=h cookie=a=b x-a=2 User-Agent=ua X-B=3 Connection=keep-alive"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := fieldsOf(kept.All()), "Host=h User-Agent=ua Cookie=a=b X-b=1 x-a=2 X-B=3 Connection=keep-alive"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if kept.Peek("X-A") != nil || string(kept.Peek("x-a")) != "2" {
+		t.Error("names are not compared as they are")
+	}
+	var raw RequestHeader
+	raw.DisableSpecialHeader()
+	if err := raw.Read(reader("GET / HTTP/1.1\r\n" + lines)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := raw.String(), "GET / HTTP/1.1\r\nX-B: 1\r\nHost: h\r\nCookie: a=b\r\nX-A: 2\r\nUser-Agent: ua\r\nX-B: 3\r\nConnection: keep-alive\r\n\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSetByteRange(t *testing.T) {
+	for _, c := range []struct {
+		start, end int
+		want       string
+	}{{0, 9, "bytes=0-9"}, {5, -1, "bytes=5-"}, {-5, 0, "bytes=-5"}, {-5, -1, "bytes=-5"}} {
+		var h RequestHeader
+		h.SetByteRange(c.start, c.end)
+		if got := string(h.Peek("Range")); got != c.want {
+			t.Errorf("%d, %d: %q, want %q", c.start, c.end, got, c.want)
+		}
+	}
+}
+
+func TestHasAcceptEncoding(t *testing.T) {
+	for _, c := range []struct {
+		field, coding string
+		want          bool
+	}{
+		{"gzip", "gzip", true}, {"gzip, br", "br", true}, {"gzip,br", "br", true}, {"GZIP", "gzip", true}, {"gzip", "GZip", true},
+		{"x-gzip", "gzip", false}, {"gzipped", "gzip", false}, {"", "gzip", false}, {"gzip", "", false}, {"*", "gzip", false},
+		{"gzip;q=0", "gzip", false}, {"gzip; q=0.000", "gzip", false}, {"gzip ; Q = 0.", "gzip", false}, {"gzip;q=0.001", "gzip", true},
+		{"gzip;q=1", "gzip", true}, {"gzip;x=0;q=0", "gzip", false}, {"gzip;q=0, gzip", "gzip", true}, {"br;q=0,gzip", "gzip", true}, {"gzip;q=", "gzip", true},
+	} {
+		var h RequestHeader
+		h.Set("Accept-Encoding", c.field)
+		if got := h.HasAcceptEncoding(c.coding); got != c.want {
+			t.Errorf("%q has %q: %v", c.field, c.coding, got)
+		}
+	}
+	var h RequestHeader
+	h.Add("Accept-Encoding", "gzip")
+	h.Add("Accept-Encoding", "br")
+	if !h.HasAcceptEncodingBytes([]byte("br")) {
+		t.Error("the second field is ignored")
+	}
+}
+
+func TestMultipartFormBoundary(t *testing.T) {
+	for in, want := range map[string]string{
+		"multipart/form-data; boundary=xy": "xy", "MULTIPART/Form-Data;BOUNDARY=xy": "xy", "multipart/form-data ; a=b; boundary=\"x y\"; c=d": "x y",
+		"multipart/form-data; boundary=----=_Part_1; c": "----=_Part_1", "multipart/form-data; a=\"; boundary=no\"; boundary=yes": "yes",
+		"multipart/form-data; flag; boundary=z": "z", "multipart/form-data; boundary=xy ; c=d": "xy", "multipart/form-data; boundary=\"open": "\"open",
+		"multipart/form-data": "", "multipart/mixed; boundary=xy": "", "multipart/form-data; xboundary=q": "", "multipart/form-data; boundary=": "", "": "",
+	} {
+		var h RequestHeader
+		h.SetContentType(in)
+		if got := string(h.MultipartFormBoundary()); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	for _, boundary := range []string{"abc", "a/b c", "----=_Part_1", "x:y?z"} {
+		var h RequestHeader
+		h.SetMultipartFormBoundaryBytes([]byte(boundary))
+		if got := string(h.MultipartFormBoundary()); got != boundary {
+			t.Errorf("%q became %q in %q", boundary, got, h.ContentType())
+		}
+	}
+}
+
+func TestRequestParseAllocatesNothing(t *testing.T) {
+	var h RequestHeader
+	p := h1.HeadParser{Role: h1.Requests, Limits: h1.DefaultLimits}
+	in := []byte(benchHead)
+	n := testing.AllocsPerRun(100, func() {
+		h.Reset()
+		p.Reset()
+		if _, done, err := p.Parse(&h.table, in); !done || err != nil {
+			t.Fatal(err)
+		}
+		h.setParsed(&p.Head)
+		if !h.IsGet() || len(h.RequestURI()) == 0 || len(h.Host()) == 0 || h.Peek("X-Request-Id") == nil || h.Cookie("a") != nil {
+			t.Fatal("wrong")
+		}
+		_ = h.Len()
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

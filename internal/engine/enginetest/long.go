@@ -1,0 +1,58 @@
+package enginetest
+
+import (
+	"testing"
+	"time"
+)
+
+// testLongWait waits for longer than engines keep buffers for, within a frame
+// and between two.
+func testLongWait(t *testing.T, fixtures []*fixture) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	var servers []*server
+	var peers []*peer
+	for _, f := range fixtures {
+		s := f.start(t, newAcceptor(), options())
+		p := s.connect(t)
+		p.ask(t, "echo x", "x")
+		servers, peers = append(servers, s), append(peers, p)
+	}
+	time.Sleep(2300 * time.Millisecond)
+	for i, p := range peers {
+		p.send(t, frames("echo abc")[:3])
+		want := int64(len(frames("echo x"))) + 3
+		eventually(t, "input was taken", func() bool { return servers[i].fed.Load() == want })
+	}
+	time.Sleep(2300 * time.Millisecond)
+	for _, p := range peers {
+		sent := p.sendLater(append(frames("echo abc")[3:], frames("echo d", "echo e")...))
+		p.expect(t, "abc", "d", "e")
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// testDeadlineMoves keeps connections busy for several times their deadline.
+func testDeadlineMoves(t *testing.T, fixtures []*fixture) {
+	const idle = 500 * time.Millisecond
+	var peers []*peer
+	for _, f := range fixtures {
+		if f.network.offers&deadlines != 0 {
+			a := newAcceptor()
+			a.idle = idle
+			peers = append(peers, f.start(t, a, options()).connect(t))
+		}
+	}
+	for end := time.Now().Add(3 * idle); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, p := range peers {
+			p.ask(t, "echo x", "x")
+		}
+	}
+	for _, p := range peers {
+		p.expect(t, "timeout")
+		p.expectEnd(t)
+	}
+}

@@ -1,0 +1,149 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/sluicehttp/sluice/internal/compress"
+)
+
+// compressed writes r with WriteGzip or WriteDeflate and reads the result.
+func compressed(t *testing.T, r *Response, write func(r *Response, w *bufio.Writer) error) *Response {
+	t.Helper()
+	var out bytes.Buffer
+	w := bufio.NewWriter(&out)
+	if err := write(r, w); err != nil {
+		t.Fatal(err)
+	}
+	w.Flush()
+	got := &Response{SkipBody: r.SkipBody}
+	if err := got.Read(reader(out.String())); err != nil {
+		t.Fatalf("%q: %v", out.String(), err)
+	}
+	return got
+}
+
+func TestWriteGzipAndDeflate(t *testing.T) {
+	long := strings.Repeat("abc", 200)
+	for encoding, write := range map[string]func(r *Response, w *bufio.Writer) error{
+		"gzip":    (*Response).WriteGzip,
+		"deflate": (*Response).WriteDeflate,
+	} {
+		for name, test := range map[string]struct {
+			set          func(r *Response)
+			isCompressed bool
+		}{
+			"buffered":   {func(r *Response) { r.SetBodyString(long) }, true},
+			"raw":        {func(r *Response) { r.SetBodyRaw([]byte(long)) }, true},
+			"199":        {func(r *Response) { r.SetBodyString(long[:199]) }, false},
+			"200":        {func(r *Response) { r.SetBodyString(long[:200]) }, true},
+			"sized":      {func(r *Response) { r.SetBodyStream(plainReader(long), len(long)) }, true},
+			"chunked":    {func(r *Response) { r.SetBodyStream(iotest.HalfReader(strings.NewReader(long)), -1) }, true},
+			"by writer":  {func(r *Response) { r.SetBodyStreamWriter(func(w *bufio.Writer) { w.WriteString(long) }) }, true},
+			"html":       {func(r *Response) { r.Header.SetContentType("TEXT/html"); r.SetBodyString(long) }, true},
+			"svg":        {func(r *Response) { r.Header.SetContentType("image/svg+xml"); r.SetBodyString(long) }, true},
+			"png":        {func(r *Response) { r.Header.SetContentType("image/png"); r.SetBodyString(long) }, false},
+			"video":      {func(r *Response) { r.Header.SetContentType("video/mp4"); r.SetBodyStream(plainReader(long), -1) }, false},
+			"no type":    {func(r *Response) { r.Header.SetNoDefaultContentType(true); r.SetBodyString(long) }, false},
+			"partial":    {func(r *Response) { r.SetStatusCode(206); r.SetBodyString(long) }, false},
+			"encoded":    {func(r *Response) { r.Header.SetContentEncoding("x-own"); r.SetBodyString(long) }, false},
+			"other vary": {func(r *Response) { r.Header.Set("Vary", "Origin"); r.SetBodyString(long) }, true},
+		} {
+			var r Response
+			test.set(&r)
+			got := compressed(t, &r, write)
+			if is := string(got.Header.ContentEncoding()) == encoding; is != test.isCompressed {
+				t.Errorf("%s, %s: compressed %v", encoding, name, is)
+				continue
+			}
+			if vary := string(got.Header.Peek("Vary")); strings.HasSuffix(vary, "Accept-Encoding") != test.isCompressed {
+				t.Errorf("%s, %s: Vary %q", encoding, name, vary)
+			}
+			if !test.isCompressed {
+				continue
+			}
+			plain, err := got.BodyUncompressed()
+			if err != nil || !strings.HasPrefix(long, string(plain)) || len(plain) < minCompressSize {
+				t.Errorf("%s, %s: %d bytes, %v", encoding, name, len(plain), err)
+			}
+		}
+	}
+	r := Response{SkipBody: true}
+	r.SetBodyString(long)
+	got := compressed(t, &r, (*Response).WriteGzip)
+	if n := got.Header.ContentLength(); n <= 0 || n >= len(long) || string(got.Header.ContentEncoding()) != "gzip" {
+		t.Errorf("the head for HEAD differs from that for GET: %s", got.Header.String())
+	}
+}
+
+func TestAddVary(t *testing.T) {
+	for before, want := range map[string]string{
+		"": "Accept-Encoding", "Origin": "Origin,Accept-Encoding", "*": "*",
+		"accept-encoding": "accept-encoding", "Origin, Accept-Encoding": "Origin, Accept-Encoding",
+		"Accept-Encodings": "Accept-Encodings,Accept-Encoding",
+	} {
+		var h ResponseHeader
+		h.Set("Vary", before)
+		addVary(&h, "Accept-Encoding")
+		if got := string(h.Peek("Vary")); got != want {
+			t.Errorf("%q: %q, want %q", before, got, want)
+		}
+	}
+}
+
+func TestEncodingStreamPassesOnWhatItHas(t *testing.T) {
+	var got []byte
+	reads := 0
+	source := readerFunc(func(p []byte) (int, error) {
+		if reads++; reads == 1 {
+			return copy(p, "first"), nil
+		}
+		// The consumer must be able to decode the first part before the second is
+		// asked for.
+		d := compress.NewReader(bytes.NewReader(got), compress.Gzip, 0)
+		defer d.Close()
+		part := make([]byte, 5)
+		if _, err := io.ReadFull(d, part); err != nil || string(part) != "first" {
+			t.Errorf("%q, %v", part, err)
+		}
+		return 0, io.EOF
+	})
+	e := newEncodingStream(source, compress.Gzip, 1, true)
+	p := make([]byte, 7)
+	for {
+		n, err := e.Read(p)
+		got = append(got, p[:n]...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if plain, err := AppendGunzipBytes(nil, got); err != nil || string(plain) != "first" {
+		t.Errorf("%q, %v", plain, err)
+	}
+}
+
+func TestEncodingStreamErrors(t *testing.T) {
+	boom := errors.New("boom")
+	e := newEncodingStream(iotest.ErrReader(boom), compress.Gzip, 1, true)
+	if _, err := io.ReadAll(e); err != boom {
+		t.Errorf("err = %v", err)
+	}
+	s := &toldStream{Reader: strings.NewReader("x")}
+	e = newEncodingStream(s, compress.Gzip, 1, true)
+	if err := e.CloseWithError(boom); err == nil || len(s.told) != 1 || s.told[0] != boom {
+		t.Errorf("err = %v, told %v", err, s.told)
+	}
+	c := &trackedStream{Reader: strings.NewReader("x"), err: boom}
+	e = newEncodingStream(c, compress.Gzip, 1, true)
+	if err := e.CloseWithError(nil); err != boom || c.closed != 1 {
+		t.Errorf("err = %v, closed %d times", err, c.closed)
+	}
+}

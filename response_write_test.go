@@ -1,0 +1,85 @@
+package sluice
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var dateLine = regexp.MustCompile(`Date: [^\r]*\r\n`)
+
+func TestResponseWrite(t *testing.T) {
+	const text = "Content-Type: text/plain; charset=utf-8\r\n"
+	for name, test := range map[string]struct {
+		set  func(r *Response)
+		want string
+	}{
+		"empty":    {func(*Response) {}, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+		"buffered": {func(r *Response) { r.SetBodyString("body") }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\nbody"},
+		"raw":      {func(r *Response) { r.SetBodyRaw([]byte("body")) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\nbody"},
+		"a lie":    {func(r *Response) { r.SetBodyString("body"); r.Header.SetContentLength(9) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\nbody"},
+		"sized":    {func(r *Response) { r.SetBodyStream(plainReader("body"), 4) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\nbody"},
+		"too long": {func(r *Response) { r.SetBodyStream(plainReader("body!"), 4) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\nbody"},
+		"limited":  {func(r *Response) { r.SetBodyStream(io.LimitReader(plainReader("bo"), 4), -1) }, "HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n0\r\n\r\n"},
+		"chunked":  {func(r *Response) { r.SetBodyStream(plainReader("body"), -1) }, "HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"},
+		"empty stream": {func(r *Response) { r.SetBodyStream(plainReader(""), -1) },
+			"HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		"until the end": {func(r *Response) { r.SetBodyStream(plainReader("body"), -2) },
+			"HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n4\r\nbody\r\n0\r\n\r\n"},
+		"HTTP/1.0": {func(r *Response) { r.Header.SetProtocol([]byte("HTTP/1.0")); r.SetBodyStream(plainReader("body"), -1) },
+			"HTTP/1.0 200 OK\r\n" + text + "Connection: close\r\n\r\nbody"},
+		"HTTP/1.0 with trailers": {func(r *Response) {
+			r.Header.SetProtocol([]byte("HTTP/1.0"))
+			r.SetBodyStream(plainReader("body"), 4)
+			r.Header.SetTrailer("X-T")
+		}, "HTTP/1.0 200 OK\r\n" + text + "Trailer: X-T\r\nConnection: close\r\n\r\nbody"},
+		"trailers": {func(r *Response) { r.SetBodyString("body"); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
+			"HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n4\r\nbody\r\n0\r\nX-T: v\r\n\r\n"},
+		"trailers, stream": {func(r *Response) {
+			r.SetBodyStream(plainReader("body"), 4)
+			r.Header.SetTrailer("X-T")
+			r.Header.Set("X-T", "v")
+		}, "HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n4\r\nbody\r\n0\r\nX-T: v\r\n\r\n"},
+		"SkipBody":          {func(r *Response) { r.SkipBody = true; r.SetBodyString("body") }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\n"},
+		"SkipBody, length":  {func(r *Response) { r.SkipBody = true; r.Header.SetContentLength(7) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 7\r\n\r\n"},
+		"SkipBody, sized":   {func(r *Response) { r.SkipBody = true; r.SetBodyStream(plainReader("body"), 4) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\n"},
+		"SkipBody, chunked": {func(r *Response) { r.SkipBody = true; r.SetBodyStream(plainReader("body"), -1) }, "HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\n\r\n"},
+		"101":               {func(r *Response) { r.SetStatusCode(101); r.SetBodyString("body") }, "HTTP/1.1 101 Switching Protocols\r\n\r\n"},
+		"204":               {func(r *Response) { r.SetStatusCode(204); r.SetBodyString("body") }, "HTTP/1.1 204 No Content\r\n\r\n"},
+		"204, stream":       {func(r *Response) { r.SetStatusCode(204); r.SetBodyStream(plainReader("body"), -1) }, "HTTP/1.1 204 No Content\r\n\r\n"},
+		"205":               {func(r *Response) { r.SetStatusCode(205); r.SetBodyString("body") }, "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n"},
+		"205, stream":       {func(r *Response) { r.SetStatusCode(205); r.SetBodyStream(plainReader("body"), -1) }, "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n"},
+		"304":               {func(r *Response) { r.SetStatusCode(304); r.SetBodyString("body") }, "HTTP/1.1 304 Not Modified\r\n\r\n"},
+		"304, length":       {func(r *Response) { r.Header.SetContentLength(5); r.SetStatusCode(304) }, "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"},
+		"line ends in a value": {func(r *Response) { r.Header.Set("X-A", "a\r\nInjected: yes") },
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-A: a  Injected: yes\r\n\r\n"},
+	} {
+		var r Response
+		test.set(&r)
+		var out bytes.Buffer
+		n, err := r.WriteTo(&out)
+		if got := dateLine.ReplaceAllString(out.String(), ""); err != nil || got != test.want || n != int64(out.Len()) {
+			t.Errorf("%s: %d, %v\n got %q\nwant %q", name, n, err, got, test.want)
+		}
+		if r.IsBodyStream() {
+			t.Errorf("%s: the stream is left", name)
+		}
+	}
+}
+
+func TestLargeBodiesAreWrittenWhole(t *testing.T) {
+	large := strings.Repeat("0123456789", 50_000)
+	for name, set := range map[string]func(r *Response){
+		"buffered": func(r *Response) { r.SetBodyString(large) },
+		"sized":    func(r *Response) { r.SetBodyStream(plainReader(large), len(large)) },
+		"chunked":  func(r *Response) { r.SetBodyStream(plainReader(large), -1) },
+	} {
+		var r, again Response
+		set(&r)
+		if err := again.Read(reader(r.String())); err != nil || string(again.Body()) != large {
+			t.Errorf("%s: %d bytes, %v", name, len(again.Body()), err)
+		}
+	}
+}

@@ -1,0 +1,464 @@
+package sluice
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// scriptedConn is an engine.Conn, and the engine behind it, that feeds a script
+// piece by piece and keeps what is answered.
+type scriptedConn struct {
+	pieces [][]byte // not yet received
+	unread []byte   // received and not yet used
+	sent   []byte
+	out    []byte
+	gone   func()
+
+	readTimeout, writeTimeout time.Duration
+	isTimingOut               bool // no more input comes, instead of a FIN
+}
+
+var _ engine.Conn = (*scriptedConn)(nil)
+
+func (c *scriptedConn) LocalAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+}
+
+func (c *scriptedConn) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 40000}
+}
+
+func (c *scriptedConn) NetConn() net.Conn  { return nil }
+func (c *scriptedConn) Blocking() net.Conn { return nil }
+func (c *scriptedConn) Buffered() []byte   { return c.unread }
+func (c *scriptedConn) Discard(n int)      { c.unread = c.unread[n:] }
+
+func (c *scriptedConn) Fill() error {
+	if len(c.pieces) == 0 {
+		if c.isTimingOut {
+			return os.ErrDeadlineExceeded
+		}
+		return io.EOF
+	}
+	c.unread = append(append([]byte(nil), c.unread...), c.pieces[0]...)
+	c.pieces = c.pieces[1:]
+	return nil
+}
+
+func (c *scriptedConn) Read(p []byte) (int, error) {
+	if len(c.unread) == 0 {
+		if err := c.Fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
+	return n, nil
+}
+
+func (c *scriptedConn) Write(p []byte) (int, error) {
+	c.sent = append(c.sent, p...)
+	return len(p), nil
+}
+
+func (c *scriptedConn) WriteBuffers(v *net.Buffers) (n int64, err error) {
+	for _, b := range *v {
+		c.sent = append(c.sent, b...)
+		n += int64(len(b))
+	}
+	*v = (*v)[len(*v):]
+	return n, nil
+}
+
+func (c *scriptedConn) SetReadDeadline(_ int64, timeout time.Duration) { c.readTimeout = timeout }
+func (c *scriptedConn) SetWriteTimeout(timeout time.Duration)          { c.writeTimeout = timeout }
+
+func (c *scriptedConn) OnPeerGone(f func()) (stop func()) {
+	c.gone = f
+	return func() { c.gone = nil }
+}
+
+// open makes the protocol of a connection to s.
+func (c *scriptedConn) open(s *Server) engine.Protocol {
+	p, _ := (&acceptor{server: s, cfg: s.config()}).Open(c)
+	return p
+}
+
+// feed has p take all of in, and returns what it wants then.
+func (c *scriptedConn) feed(t testing.TB, p engine.Protocol, in []byte) engine.Next {
+	c.unread = in
+	for len(c.unread) > 0 {
+		used, next := p.Feed(c.unread)
+		if next == engine.Read && used != len(c.unread) {
+			t.Fatalf("Feed wants to read on although it used %d of %d bytes", used, len(c.unread))
+		}
+		c.unread = c.unread[used:]
+		for next == engine.Run {
+			c.out, next = p.Run(c.out[:0])
+			if next != engine.Abort {
+				c.sent = append(c.sent, c.out...)
+			}
+		}
+		if next != engine.Read {
+			return next
+		}
+	}
+	return engine.Read
+}
+
+// converse serves a script that arrives in pieces, up to the end of the
+// connection, and returns everything that was sent.
+func (c *scriptedConn) converse(t testing.TB, s *Server, pieces ...[]byte) (sent string, last engine.Next) {
+	p := c.open(s)
+	c.pieces = pieces
+	for len(c.pieces) > 0 && last == engine.Read {
+		in := c.pieces[0]
+		c.pieces = c.pieces[1:]
+		last = c.feed(t, p, in)
+		p.Pause()
+	}
+	if last == engine.Read {
+		if c.isTimingOut {
+			c.out, last = p.TimedOut(c.out[:0])
+			c.sent = append(c.sent, c.out...)
+		} else {
+			c.sent = append(c.sent, p.HalfClosed(nil)...)
+		}
+	}
+	p.Closed(nil)
+	return string(c.sent), last
+}
+
+// converse is scriptedConn.converse for a connection of its own.
+func converse(t testing.TB, s *Server, pieces ...[]byte) string {
+	sent, _ := (&scriptedConn{}).converse(t, s, pieces...)
+	return sent
+}
+
+// echoHandler answers with everything it finds in the request.
+func echoHandler(ctx *RequestCtx) {
+	body := ctx.PostBody()
+	ctx.SetContentType("text/x-echo")
+	fmt.Fprintf(ctx, "%s %s host=%s\n", ctx.Method(), ctx.RequestURI(), ctx.Host())
+	for name, value := range ctx.Request.Header.All() {
+		fmt.Fprintf(ctx, "%s=%s\n", name, value)
+	}
+	fmt.Fprintf(ctx, "body %d %q\n", len(body), body)
+	for name := range ctx.Request.Header.Trailers() {
+		fmt.Fprintf(ctx, "trailer %s=%s\n", name, ctx.Request.Header.PeekBytes(name))
+	}
+}
+
+// scripts are inputs of whole connections: requests in a row, or one that is
+// wrong at the end of some.
+func scripts() map[string]string {
+	const chunked = "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" +
+		"5;e=\"v\"\r\nhello\r\n00001\r\n!\r\n0\r\nX-Sum: 7\r\n\r\n"
+	const sized = "PUT /s?a=b HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\nContent-Type: text/plain\r\n\r\nhello world"
+	const simple = "GET /g HTTP/1.1\r\nHost: h\r\nCookie: a=b; c=d\r\n\r\n"
+	return map[string]string{
+		"simple":           simple,
+		"two":              simple + simple,
+		"sized":            sized,
+		"chunked":          chunked,
+		"pipeline":         simple + sized + chunked + simple + sized + "\r\n" + simple,
+		"empty body":       "POST /e HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n" + simple,
+		"empty chunks":     "POST /e HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + simple,
+		"old":              "GET / HTTP/1.0\r\n\r\n" + simple,
+		"old keep-alive":   "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + simple,
+		"head":             "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n" + simple,
+		"close":            "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n" + simple,
+		"absolute":         "GET http://other/x HTTP/1.1\r\nHost: other\r\n\r\n" + simple,
+		"body not a req":   "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 27\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n!" + "\r\n" + simple,
+		"bad then good":    simple + "GET  / HTTP/1.1\r\n\r\n" + simple,
+		"bare lf":          "GET / HTTP/1.1\nHost: h\n\n" + simple,
+		"two lengths":      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd" + simple,
+		"length and te":    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + simple,
+		"bad chunk":        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX\r\n" + simple,
+		"bad chunk size":   "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n" + simple,
+		"bad trailer":      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX Y: 1\r\n\r\n" + simple,
+		"no host":          "GET / HTTP/1.1\r\n\r\n" + simple,
+		"unknown coding":   "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n" + simple,
+		"http 2":           "GET / HTTP/2.0\r\nHost: h\r\n\r\n",
+		"http 0.9":         "GET /\r\n\r\n",
+		"cut in head":      simple + "GET /x HTTP/1.1\r\nHo",
+		"cut in body":      simple + "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc",
+		"cut in chunk":     "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
+		"cut in trailer":   "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: ",
+		"cut after crlf":   simple + "\r\n",
+		"tls hello":        "\x16\x03\x01\x00\xa5\x01\x00\x00",
+		"only empty lines": "\r\n",
+	}
+}
+
+// quietServer has no Date in its answers and no words for its log.
+func quietServer(handler RequestHandler) *Server {
+	return &Server{Handler: handler, NoDefaultDate: true, Logger: silence{}}
+}
+
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}
+
+// TestAnswersDoNotDependOnSegments cuts scripts at every byte, in two and into
+// single bytes: the answers must be the same, byte for byte.
+func TestAnswersDoNotDependOnSegments(t *testing.T) {
+	for _, isStreaming := range []bool{false, true} {
+		s := quietServer(echoHandler)
+		s.StreamRequestBody = isStreaming
+		for name, script := range scripts() {
+			t.Run(fmt.Sprintf("%s/stream=%v", name, isStreaming), func(t *testing.T) {
+				in := []byte(script)
+				want := converse(t, s, in)
+				for cut := 1; cut < len(in); cut++ {
+					if got := converse(t, s, in[:cut], in[cut:]); got != want {
+						t.Fatalf("cut at %d of %q:\n got %q\nwant %q", cut, script, got, want)
+					}
+				}
+				single := make([][]byte, len(in))
+				for i := range in {
+					single[i] = in[i : i+1]
+				}
+				if got := converse(t, s, single...); got != want {
+					t.Fatalf("byte by byte:\n got %q\nwant %q", got, want)
+				}
+				if strings.Contains(want, "/smuggled host") {
+					t.Errorf("a body was served as a request: %q", want)
+				}
+			})
+		}
+	}
+}
+
+// TestStreamingAnswersAlike: a handler that reads the whole body cannot tell
+// whether it was streamed.
+func TestStreamingAnswersAlike(t *testing.T) {
+	buffered, streaming := quietServer(echoHandler), quietServer(echoHandler)
+	streaming.StreamRequestBody = true
+	for name, script := range scripts() {
+		want := converse(t, buffered, []byte(script))
+		got := converse(t, streaming, []byte(script))
+		if bodyIsMalformed := strings.Contains(name, "cut in") || strings.HasPrefix(name, "bad "); bodyIsMalformed {
+			continue // the handler of a stream is called before that is known
+		}
+		if got != want {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, want)
+		}
+	}
+}
+
+// answeredCodes returns the status codes of the answers' status lines.
+func answeredCodes(sent string) (codes []string) {
+	for _, line := range strings.Split(sent, "\r\n") {
+		if i := strings.Index(line, "HTTP/1.1 "); i >= 0 && len(line) >= i+12 {
+			codes = append(codes, line[i+9:i+12])
+		}
+	}
+	return codes
+}
+
+func TestScriptStatuses(t *testing.T) {
+	want := map[string]string{
+		"simple": "200", "two": "200 200", "sized": "200", "chunked": "200", "pipeline": "200 200 200 200 200 200",
+		"empty body": "200 200", "empty chunks": "200 200", "old": "200", "old keep-alive": "200 200", "head": "200 200",
+		"close": "200", "absolute": "200 200", "body not a req": "200 200", "bad then good": "200 400", "bare lf": "400",
+		"two lengths": "400", "length and te": "400", "bad chunk": "400", "bad chunk size": "400", "bad trailer": "400",
+		"no host": "400", "unknown coding": "501", "http 2": "505", "http 0.9": "400", "cut in head": "200 400",
+		"cut in body": "200 400", "cut in chunk": "400", "cut in trailer": "400", "cut after crlf": "200",
+		"tls hello": "400", "only empty lines": "",
+	}
+	s := quietServer(echoHandler)
+	for name, script := range scripts() {
+		if got := strings.Join(answeredCodes(converse(t, s, []byte(script))), " "); got != want[name] {
+			t.Errorf("%s: answered %q, want %q", name, got, want[name])
+		}
+	}
+}
+
+// TestContextIsReusedClean: nothing of a request or its answer is seen by the
+// next request on the same RequestCtx.
+func TestContextIsReusedClean(t *testing.T) {
+	var seen []string
+	s := quietServer(func(ctx *RequestCtx) {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s %s host=%s body=%q values=%v status=%d out=%q hijacked=%v timeout=%v stream=%v close=%v remote=%v trailer=%v",
+			ctx.Method(), ctx.RequestURI(), ctx.Host(), ctx.PostBody(), ctx.UserValue("k"), ctx.Response.StatusCode(),
+			ctx.Response.Body(), ctx.Hijacked(), ctx.LastTimeoutErrorResponse(), ctx.IsBodyStream(), ctx.Response.ConnectionClose(),
+			ctx.RemoteAddr(), ctx.Request.Header.Len())
+		for name, value := range ctx.Request.Header.All() {
+			fmt.Fprintf(&b, " %s=%s", name, value)
+		}
+		for name, value := range ctx.Response.Header.All() {
+			fmt.Fprintf(&b, " <%s=%s", name, value)
+		}
+		fmt.Fprintf(&b, " arg=%s post=%s cookie=%s", ctx.QueryArgs().Peek("q"), ctx.PostArgs().Peek("p"), ctx.Request.Header.Cookie("c"))
+		seen = append(seen, b.String())
+		if string(ctx.Path()) != "/clean" {
+			ctx.SetUserValue("k", "secret")
+			ctx.SetRemoteAddr(&net.TCPAddr{IP: net.IPv4(9, 9, 9, 9)})
+			ctx.SetStatusCode(418)
+			ctx.Response.Header.Set("X-Secret", "1")
+			ctx.Response.Header.SetStatusMessage([]byte("Secret"))
+			ctx.Response.Header.SetContentType("x/secret")
+			ctx.Response.Header.SetServer("secret")
+			ctx.Response.ImmediateHeaderFlush = true
+			ctx.Response.SkipBody = true
+			var cookie Cookie
+			cookie.SetKey("secret")
+			cookie.SetValue("1")
+			ctx.Response.Header.SetCookie(&cookie)
+			_ = ctx.Response.Header.AddTrailer("X-Late")
+			ctx.SetBodyString("secret")
+		}
+	})
+	clean := "GET /clean HTTP/1.1\r\nHost: h\r\n\r\n"
+	dirty := "POST /dirty?q=1 HTTP/1.1\r\nHost: other\r\nCookie: c=d\r\nX-Secret: 1\r\nTransfer-Encoding: chunked\r\n" +
+		"Content-Type: application/x-www-form-urlencoded\r\n\r\n3\r\np=1\r\n0\r\nX-T: 1\r\n\r\n"
+	first := converse(t, s, []byte(clean))
+	both := converse(t, s, []byte(clean+dirty+clean), []byte(clean))
+	if len(seen) != 5 || seen[0] != seen[1] || seen[0] != seen[3] || seen[0] != seen[4] {
+		t.Errorf("requests differ:\n%s", strings.Join(seen, "\n"))
+	}
+	if !strings.HasPrefix(both, first) || !strings.HasSuffix(both, first+first) {
+		t.Errorf("answers differ: %q in %q", first, both)
+	}
+}
+
+func TestDeadlinesOfConnection(t *testing.T) {
+	s := quietServer(echoHandler)
+	s.ReadTimeout, s.IdleTimeout, s.WriteTimeout = 2*time.Second, 3*time.Second, 4*time.Second
+	s.HeaderReceived = func(h *RequestHeader) RequestConfig {
+		if string(h.RequestURI()) == "/slow" {
+			return RequestConfig{ReadTimeout: 7 * time.Second, WriteTimeout: 8 * time.Second}
+		}
+		return RequestConfig{}
+	}
+	c := &scriptedConn{}
+	p := c.open(s)
+	steps := []struct {
+		in          string
+		read, write time.Duration
+	}{
+		{"", 3 * time.Second, 4 * time.Second},
+		{"P", 2 * time.Second, 4 * time.Second},
+		{"OST /fast HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n", 2 * time.Second, 4 * time.Second},
+		{"x", 2 * time.Second, 4 * time.Second},
+		{"x", 3 * time.Second, 4 * time.Second},
+		{"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n", 7 * time.Second, 8 * time.Second},
+		{"x", 3 * time.Second, 4 * time.Second},
+		{"G", 2 * time.Second, 4 * time.Second},
+	}
+	for i, step := range steps {
+		if next := c.feed(t, p, []byte(step.in)); next != engine.Read {
+			t.Fatalf("step %d: %v", i, next)
+		}
+		if c.readTimeout != step.read || c.writeTimeout != step.write {
+			t.Errorf("step %d: time-outs are %v and %v, want %v and %v", i, c.readTimeout, c.writeTimeout, step.read, step.write)
+		}
+	}
+	p.Closed(nil)
+}
+
+func TestMinBodyRate(t *testing.T) {
+	s := quietServer(echoHandler)
+	s.MinBodyRate = 1000
+	c := &scriptedConn{}
+	p := c.open(s)
+	c.feed(t, p, []byte("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n"))
+	if c.readTimeout != bodyRateGrace {
+		t.Errorf("the first byte has %v", c.readTimeout)
+	}
+	c.feed(t, p, make([]byte, 3000))
+	if want := bodyRateGrace + 3*time.Second; c.readTimeout != want {
+		t.Errorf("after 3000 bytes there are %v, want %v", c.readTimeout, want)
+	}
+	out, next := p.TimedOut(nil)
+	if next != engine.CloseLinger || !bytes.HasPrefix(out, []byte("HTTP/1.1 408 ")) {
+		t.Errorf("timed out with %v, %q", next, out)
+	}
+	p.Closed(nil)
+
+	s.ReadTimeout = 6 * time.Second
+	c = &scriptedConn{}
+	p = c.open(s)
+	c.feed(t, p, []byte("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n"))
+	c.feed(t, p, make([]byte, 8000))
+	if c.readTimeout != s.ReadTimeout {
+		t.Errorf("the rate allows %v, over ReadTimeout", c.readTimeout)
+	}
+	p.Closed(nil)
+}
+
+func TestTimedOut(t *testing.T) {
+	tests := []struct {
+		name, in, status string
+		last             engine.Next
+	}{
+		{"nothing", "", "", engine.Abort},
+		{"empty lines", "\r\n", "", engine.Abort},
+		{"idle", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", "200", engine.Abort},
+		{"first byte", "G", "408", engine.CloseLinger},
+		{"head", "GET / HTTP/1.1\r\nHost", "408", engine.CloseLinger},
+		{"body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabc", "408", engine.CloseLinger},
+		{"chunks", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", "408", engine.CloseLinger},
+		{"trailer", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX", "408", engine.CloseLinger},
+	}
+	for _, test := range tests {
+		var got error
+		s := quietServer(echoHandler)
+		s.ReadTimeout = time.Minute
+		s.ErrorHandler = func(ctx *RequestCtx, err error) { got = err }
+		c := &scriptedConn{isTimingOut: true}
+		sent, last := c.converse(t, s, []byte(test.in))
+		if codes := strings.Join(answeredCodes(sent), " "); codes != test.status || last != test.last {
+			t.Errorf("%s: %v, %q", test.name, last, sent)
+		}
+		if netErr, ok := got.(net.Error); (test.status == "408") != (ok && netErr.Timeout()) {
+			t.Errorf("%s: ErrorHandler got %v", test.name, got)
+		}
+	}
+}
+
+// TestClosedFreesContext: whatever state a connection ends in, its memory
+// accounting ends at zero and nothing of it is kept.
+func TestClosedFreesContext(t *testing.T) {
+	for name, script := range scripts() {
+		for cut := 0; cut <= len(script); cut++ {
+			s := quietServer(echoHandler)
+			s.MaxBodyMemory = 1 << 20
+			c := &scriptedConn{}
+			p := c.open(s)
+			c.feed(t, p, []byte(script[:cut]))
+			p.Pause()
+			p.Closed(net.ErrClosed)
+			if n := s.gauges.bodyMemory.Load(); n != 0 {
+				t.Fatalf("%s, closed after %d bytes: %d bytes of bodies are counted", name, cut, n)
+			}
+		}
+	}
+}
+
+// TestIdleConnectionHoldsNoContext is what makes idle connections cheap.
+func TestIdleConnectionHoldsNoContext(t *testing.T) {
+	c := &scriptedConn{}
+	p := c.open(quietServer(echoHandler)).(*serverConn)
+	c.feed(t, p, []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
+	p.Pause()
+	if p.ctx != nil || p.state != readIdle {
+		t.Errorf("state %d, ctx %p", p.state, p.ctx)
+	}
+	c.feed(t, p, []byte("G"))
+	p.Pause()
+	if p.ctx == nil {
+		t.Error("a request in hand lost its ctx")
+	}
+	p.Closed(nil)
+}

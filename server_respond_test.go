@@ -1,0 +1,567 @@
+package sluice_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// answering is a handler that gives the same answer to everything.
+func answering(body string) sluice.RequestHandler {
+	return func(ctx *sluice.RequestCtx) { ctx.WriteString(body) }
+}
+
+func TestAnswerOnTheWire(t *testing.T) {
+	handlers := map[string]sluice.RequestHandler{
+		"/plain":    answering("hello"),
+		"/empty":    func(*sluice.RequestCtx) {},
+		"/204":      func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(204); ctx.SetBodyString("not allowed") },
+		"/304":      func(ctx *sluice.RequestCtx) { ctx.SetBodyString("not allowed"); ctx.SetStatusCode(304) },
+		"/205":      func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(205); ctx.SetBodyString("not allowed") },
+		"/modified": func(ctx *sluice.RequestCtx) { ctx.NotModified() },
+		"/404":      func(ctx *sluice.RequestCtx) { ctx.SetBodyString("lost"); ctx.NotFound() },
+		"/error":    func(ctx *sluice.RequestCtx) { ctx.Error("why", 409) },
+		"/status": func(ctx *sluice.RequestCtx) {
+			ctx.Response.Header.SetStatusMessage([]byte("Ver\r\ny"))
+			ctx.SetStatusCode(299)
+		},
+		"/close": func(ctx *sluice.RequestCtx) { ctx.SetConnectionClose(); ctx.WriteString("hello") },
+		"/skip":  func(ctx *sluice.RequestCtx) { ctx.WriteString("hello"); ctx.Response.SkipBody = true },
+		"/fields": func(ctx *sluice.RequestCtx) {
+			ctx.SetContentType("a/b")
+			ctx.Response.Header.Set("x-a", "1\r\nInjected: yes\x00")
+			ctx.Response.Header.SetServer("me")
+			ctx.Response.Header.Set("Set-Cookie", "a=b")
+			ctx.WriteString("x")
+		},
+		"/trailer": func(ctx *sluice.RequestCtx) {
+			if err := ctx.Response.Header.SetTrailer("X-Sum"); err != nil {
+				panic(err)
+			}
+			ctx.Response.Header.Set("X-Sum", "42")
+			ctx.WriteString("hello")
+		},
+		"/length": func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(123) },
+	}
+	const server = "Server: sluice\r\n"
+	const plain = "Content-Type: text/plain; charset=utf-8\r\n"
+	tests := []struct{ request, want string }{
+		{get("/plain"), textAnswer(200, "hello")},
+		{request("HEAD /plain HTTP/1.1"), strings.TrimSuffix(textAnswer(200, "hello"), "hello")},
+		{get("/empty"), textAnswer(200, "")},
+		{get("/204"), "HTTP/1.1 204 No Content\r\n" + server + "\r\n"},
+		{get("/304"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
+		{get("/205"), "HTTP/1.1 205 Reset Content\r\n" + server + "Content-Length: 0\r\n\r\n"},
+		{get("/modified"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
+		{get("/404"), textAnswer(404, "404 Page not found")},
+		{get("/error"), textAnswer(409, "why")},
+		{get("/status"), "HTTP/1.1 299 Ver  y\r\n" + server + "Content-Length: 0\r\n\r\n"},
+		{get("/skip"), "HTTP/1.1 200 OK\r\n" + server + "Content-Length: 0\r\n\r\n"},
+		{get("/fields"), "HTTP/1.1 200 OK\r\nServer: me\r\nContent-Type: a/b\r\nContent-Length: 1\r\n" +
+			"X-A: 1  Injected: yes \r\nSet-Cookie: a=b\r\n\r\nx"},
+		{get("/trailer"), "HTTP/1.1 200 OK\r\n" + server + plain + "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" +
+			"5\r\nhello\r\n0\r\nX-Sum: 42\r\n\r\n"},
+		{"GET /trailer HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HTTP/1.1 200 OK\r\n" + server + plain +
+			"Content-Length: 5\r\nConnection: keep-alive\r\n\r\nhello"},
+		{request("HEAD /length HTTP/1.1"), "HTTP/1.1 200 OK\r\n" + server + plain + "Content-Length: 123\r\n\r\n"},
+		{get("/length"), textAnswer(200, "")},
+		{"GET /plain HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", textAnswer(200, "hello", "Connection: keep-alive")},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Path())](ctx) }})
+		all, want := "", ""
+		for _, test := range tests {
+			t.Run(strings.Fields(test.request)[1], func(t *testing.T) {
+				got := r.exchange(test.request + closing("/plain"))
+				if want := test.want + textAnswer(200, "hello", "Connection: close"); got != want {
+					t.Errorf("%q answered\n%q, want\n%q", test.request, got, want)
+				}
+			})
+			all, want = all+test.request, want+test.want
+		}
+		got := r.exchange(all + get("/close") + get("/plain"))
+		if want += textAnswer(200, "hello", "Connection: close"); got != want {
+			t.Errorf("pipelined:\n%q, want\n%q", got, want)
+		}
+	})
+}
+
+// TestConnectionPersistence: who closes, and what is said about it.
+func TestConnectionPersistence(t *testing.T) {
+	const kept, closed = true, false
+	tests := []struct {
+		name, request, connection string
+		persists                  bool
+		change                    func(*sluice.Server)
+	}{
+		{"1.1", get("/"), "", kept, nil},
+		{"1.1 close", closing("/"), "close", closed, nil},
+		{"1.1 close in a list", request("GET / HTTP/1.1", "Connection: keep-alive, Close"), "close", closed, nil},
+		{"1.1 close in a second field", request("GET / HTTP/1.1", "Connection: keep-alive", "Connection: close"), "close", closed, nil},
+		{"1.0", "GET / HTTP/1.0\r\n\r\n", "close", closed, nil},
+		{"1.0 keep-alive", "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "keep-alive", kept, nil},
+		{"1.0 both", "GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", "close", closed, nil},
+		{"disabled", get("/"), "close", closed, func(s *sluice.Server) { s.DisableKeepalive = true }},
+		{"one request only", get("/"), "close", closed, func(s *sluice.Server) { s.MaxRequestsPerConn = 1 }},
+		{"old connection", get("/"), "close", closed, func(s *sluice.Server) { s.MaxKeepaliveDuration = 1 }},
+		{"young connection", get("/"), "", kept, func(s *sluice.Server) { s.MaxKeepaliveDuration = time.Hour }},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				s := &sluice.Server{Handler: answering("x")}
+				if test.change != nil {
+					test.change(s)
+				}
+				p := serve(t, n, s).dial()
+				p.send(test.request)
+				if got := p.answer("GET").Header.Get("Connection"); got != test.connection {
+					t.Errorf("answer says Connection: %q, want %q", got, test.connection)
+				}
+				if !test.persists {
+					p.expectEnd()
+					return
+				}
+				if p.get("/"); test.connection == "" {
+					p.send(closing("/"))
+					p.answer("GET")
+					p.expectEnd()
+				}
+			})
+		}
+	})
+}
+
+func TestMaxRequestsPerConn(t *testing.T) {
+	r := serve(t, overTCP(), &sluice.Server{MaxRequestsPerConn: 3, Handler: func(ctx *sluice.RequestCtx) {
+		fmt.Fprintf(ctx, "%d", ctx.ConnRequestNum())
+	}})
+	_, bodies := statusesOf(t, r.exchange(strings.Repeat(get("/"), 10)))
+	if !slices.Equal(bodies, []string{"1", "2", "3"}) {
+		t.Errorf("answers are %q", bodies)
+	}
+}
+
+func TestServerDefaultFields(t *testing.T) {
+	tests := []struct {
+		name    string
+		change  func(*sluice.Server)
+		present map[string]string // "": absent
+	}{
+		{"default", func(*sluice.Server) {}, map[string]string{"Server": "sluice", "Date": "*", "Content-Type": "text/plain; charset=utf-8"}},
+		{"name", func(s *sluice.Server) { s.Name = "a\r\nb" }, map[string]string{"Server": "a  b"}},
+		{"no server", func(s *sluice.Server) { s.NoDefaultServerHeader = true }, map[string]string{"Server": "", "Date": "*"}},
+		{"name all the same", func(s *sluice.Server) { s.NoDefaultServerHeader = true; s.Name = "n" }, map[string]string{"Server": "n"}},
+		{"no date", func(s *sluice.Server) { s.NoDefaultDate = true }, map[string]string{"Date": "", "Server": "sluice"}},
+		{"no type", func(s *sluice.Server) { s.NoDefaultContentType = true }, map[string]string{"Content-Type": ""}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &sluice.Server{Handler: answering("x")}
+			test.change(s)
+			a := serve(t, inMemory(), s).dial().get("/")
+			for name, want := range test.present {
+				got := a.Header.Values(name)
+				switch {
+				case want == "" && got != nil,
+					want == "*" && (len(got) != 1 || got[0] == ""),
+					want != "" && want != "*" && (len(got) != 1 || got[0] != want):
+					t.Errorf("%s is %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestHandlerSetsDate: what the handler sets wins over what the server says by
+// default.
+func TestHandlerSetsDate(t *testing.T) {
+	r := serve(t, inMemory(), &sluice.Server{NoDefaultDate: true, NoDefaultServerHeader: true, NoDefaultContentType: true,
+		Handler: func(ctx *sluice.RequestCtx) {
+			ctx.Response.Header.Set("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
+			ctx.Response.Header.Set("Server", "mine")
+			ctx.Response.Header.Set("Content-Type", "a/b")
+		}})
+	a := r.dial().get("/")
+	for name, want := range map[string]string{"Date": "Sun, 06 Nov 1994 08:49:37 GMT", "Server": "mine", "Content-Type": "a/b"} {
+		if got := a.Header.Values(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q once", name, got, want)
+		}
+	}
+}
+
+func TestGetOnly(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{GetOnly: true, Handler: answering("x")})
+		p := r.dial()
+		p.send(get("/") + request("HEAD / HTTP/1.1") + post("/", "body"))
+		p.answer("GET")
+		p.answer("HEAD")
+		a := p.answer("POST")
+		if a.StatusCode != 405 || a.Header.Get("Allow") != "GET, HEAD" || a.Header.Get("Connection") != "close" {
+			t.Errorf("POST is answered %d, %v", a.StatusCode, a.Header)
+		}
+		p.expectEnd()
+	})
+}
+
+// TestNamesAsReceived: with DisableHeaderNamesNormalizing nothing respells
+// names, in either direction, and one connection after the other.
+func TestNamesAsReceived(t *testing.T) {
+	handler := func(ctx *sluice.RequestCtx) {
+		var names []string
+		for name := range ctx.Request.Header.All() {
+			if n := string(name); strings.EqualFold(n, "x-one") {
+				names = append(names, n)
+			}
+		}
+		ctx.Response.Header.Set("x-ANSWER", "1")
+		fmt.Fprint(ctx, names)
+	}
+	for _, keep := range []bool{true, false, true} {
+		r := serve(t, inMemory(), &sluice.Server{DisableHeaderNamesNormalizing: keep, Handler: handler})
+		got := r.exchange(request("GET / HTTP/1.1", "x-ONE: 1", "Connection: close"))
+		want, body := "\r\nX-Answer: 1\r\n", "[X-One]"
+		if keep {
+			want, body = "\r\nx-ANSWER: 1\r\n", "[x-ONE]"
+		}
+		if !strings.Contains(got, want) || !strings.HasSuffix(got, body) {
+			t.Errorf("keep=%v: %q", keep, got)
+		}
+		r.stop()
+	}
+}
+
+// TestRefusals is what is answered to requests that no handler sees, and what
+// ErrorHandler is told.
+func TestRefusals(t *testing.T) {
+	var small *sluice.ErrSmallBuffer
+	long := strings.Repeat("a", 9000)
+	tests := []struct {
+		name, request string
+		status        int
+		is            func(error) bool // nil: anything
+	}{
+		{"malformed", "G@T / HTTP/1.1\r\nHost: h\r\n\r\n", 400, nil},
+		{"no request line", "\x00\x01\x02\r\n\r\n", 400, nil},
+		{"long line", get("/" + long), 414, func(err error) bool { return errors.As(err, &small) }},
+		{"long field", request("GET / HTTP/1.1", "A: "+strings.Repeat("a", 70000)), 431, func(err error) bool { return errors.As(err, &small) }},
+		{"many fields", request("GET / HTTP/1.1", slices.Repeat([]string{"A: b"}, 2000)...), 431, func(err error) bool { return errors.As(err, &small) }},
+		{"announced too much", request("POST / HTTP/1.1", "Content-Length: 5000000"), 413, func(err error) bool { return errors.Is(err, sluice.ErrBodyTooLarge) }},
+		{"length over all limits", request("POST / HTTP/1.1", "Content-Length: 99999999999999999999"), 400, nil},
+		{"expectation", request("POST / HTTP/1.1", "Expect: 200-ok", "Content-Length: 3"), 417, nil},
+		{"http 2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, nil},
+		{"coding", request("POST / HTTP/1.1", "Transfer-Encoding: gzip, chunked"), 501, nil},
+		{"old chunked", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, nil},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				r := serve(t, n, &sluice.Server{Handler: answering("handled")})
+				statuses, bodies := statusesOf(t, r.exchange(test.request+get("/")))
+				if !slices.Equal(statuses, []int{test.status}) || strings.Contains(bodies[0], "handled") {
+					t.Fatalf("default: %v %q, want %d", statuses, bodies, test.status)
+				}
+				if strings.HasPrefix(bodies[0], "sluice") {
+					t.Errorf("the text begins with the library's name: %q", bodies[0])
+				}
+				if log := r.log.String(); log != "" {
+					t.Errorf("logged without being asked to: %s", log)
+				}
+
+				var got error
+				r = serve(t, n, &sluice.Server{Handler: answering("handled"), LogAllErrors: true,
+					ErrorHandler: func(ctx *sluice.RequestCtx, err error) {
+						got = err
+						if ctx.Response.StatusCode() != test.status {
+							t.Errorf("ErrorHandler finds status %d", ctx.Response.StatusCode())
+						}
+						ctx.SetStatusCode(499)
+						ctx.SetBodyString("own words")
+					}})
+				raw := r.exchange(test.request + get("/"))
+				if !strings.HasPrefix(raw, "HTTP/1.1 499 ") || !strings.HasSuffix(raw, "\r\nConnection: close\r\n\r\nown words") {
+					t.Errorf("ErrorHandler: %q", raw)
+				}
+				if got == nil || test.is != nil && !test.is(got) {
+					t.Errorf("ErrorHandler got %T %v", got, got)
+				}
+				if !strings.Contains(r.log.String(), "error when serving") {
+					t.Errorf("logged %q", r.log)
+				}
+			})
+		}
+	})
+}
+
+// TestErrorHandlerPanics: that is a 500 like any other panic.
+func TestErrorHandlerPanics(t *testing.T) {
+	r := serve(t, overTCP(), &sluice.Server{Handler: answering("x"), ErrorHandler: func(*sluice.RequestCtx, error) { panic("oops") }})
+	if statuses, _ := statusesOf(t, r.exchange("nonsense\r\n\r\n")); !slices.Equal(statuses, []int{500}) {
+		t.Errorf("answered %v", statuses)
+	}
+	if !strings.Contains(r.log.String(), "oops") {
+		t.Errorf("logged %q", r.log)
+	}
+}
+
+func TestHandlerPanics(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyString("half an answer")
+			ctx.Response.Header.Set("X-Half", "1")
+			switch string(ctx.Path()) {
+			case "/panic":
+				panic("the reason")
+			case "/nil":
+				var m map[string]int
+				m["a"] = 1
+			case "/abort":
+				panic(sluice.ErrAbortHandler)
+			case "/hijack":
+				ctx.Hijack(func(net.Conn) {})
+				panic("the reason")
+			case "/timeout":
+				ctx.TimeoutError("late")
+				panic("the reason")
+			case "/flushed":
+				if err := ctx.Flush(); err != nil {
+					t.Error(err)
+				}
+				panic("the reason")
+			}
+		}})
+		for _, path := range []string{"/panic", "/nil", "/hijack", "/timeout"} {
+			got := r.exchange(get(path) + get("/"))
+			if want := textAnswer(500, "Internal Server Error", "Connection: close"); got != want {
+				t.Errorf("%s: %q, want %q", path, got, want)
+			}
+		}
+		if log := r.log.String(); strings.Count(log, "the reason") != 3 || !strings.Contains(log, "nil map") || !strings.Contains(log, "server_respond_test.go") {
+			t.Errorf("log has no panic with its stack: %s", log)
+		}
+		before := r.log.String()
+		if got := r.exchange(get("/abort") + get("/")); got != "" {
+			t.Errorf("/abort: %q", got)
+		}
+		if after := r.log.String(); after != before {
+			t.Errorf("/abort is logged: %s", after[len(before):])
+		}
+		if got := r.exchange(get("/flushed") + get("/")); strings.HasSuffix(got, "0\r\n\r\n") || !strings.Contains(got, "half an answer") {
+			t.Errorf("/flushed must be seen to be incomplete: %q", got)
+		}
+		if a := r.dial().get("/"); a.body != "half an answer" {
+			t.Errorf("the server answers %q after panics", a.body)
+		}
+	})
+}
+
+func TestConnStates(t *testing.T) {
+	tests := []struct {
+		name, script, want string
+	}{
+		{"nothing", "", "new closed"},
+		{"one", closing("/"), "new active closed"},
+		{"two", get("/") + closing("/"), "new active idle active closed"},
+		{"malformed", "x\r\n\r\n", "new active closed"},
+		{"hijacked", get("/hijack"), "new active hijacked"},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				var mu sync.Mutex
+				var states []string
+				var conns []net.Conn
+				r := serve(t, n, &sluice.Server{
+					ConnState: func(c net.Conn, state sluice.ConnState) {
+						mu.Lock()
+						defer mu.Unlock()
+						states, conns = append(states, state.String()), append(conns, c)
+					},
+					Handler: func(ctx *sluice.RequestCtx) {
+						if string(ctx.Path()) == "/hijack" {
+							ctx.Hijack(func(net.Conn) {})
+						}
+					}})
+				p := r.dial()
+				p.send(test.script)
+				if test.script == "" {
+					p.Close()
+				}
+				p.rest()
+				p.Close()
+				eventually(t, test.want, func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return strings.Join(states, " ") == test.want
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				for _, c := range conns {
+					if c == nil || c != conns[0] {
+						t.Errorf("connections are %v", conns)
+					}
+				}
+			})
+		}
+	})
+	if sluice.ConnState(99).String() != "" {
+		t.Error("an unknown state has a name")
+	}
+}
+
+// TestConnStateIdle: a connection is idle between requests, also without
+// pipelining.
+func TestConnStateIdle(t *testing.T) {
+	states := make(chan sluice.ConnState, 16)
+	r := serve(t, overTCP(), &sluice.Server{Handler: answering("x"), ConnState: func(_ net.Conn, s sluice.ConnState) { states <- s }})
+	p := r.dial()
+	want := func(wanted ...sluice.ConnState) {
+		t.Helper()
+		for _, w := range wanted {
+			if got := receive(t, states); got != w {
+				t.Fatalf("state %v, want %v", got, w)
+			}
+		}
+	}
+	want(sluice.StateNew)
+	p.get("/")
+	want(sluice.StateActive, sluice.StateIdle)
+	p.get("/")
+	want(sluice.StateActive, sluice.StateIdle)
+	p.Close()
+	want(sluice.StateClosed)
+}
+
+func TestFormValueFunc(t *testing.T) {
+	handler := func(ctx *sluice.RequestCtx) { ctx.Write(ctx.FormValue("k")) }
+	form := post("/?k=query", "k=body", "Content-Type: application/x-www-form-urlencoded")
+	own := func(_ *sluice.RequestCtx, key string) []byte { return []byte("own " + key) }
+	for want, f := range map[string]sluice.FormValueFunc{"query": nil, "body": sluice.NetHttpFormValueFunc, "own k": own} {
+		p := serve(t, inMemory(), &sluice.Server{Handler: handler, FormValueFunc: f}).dial()
+		p.send(form)
+		if got := p.answer("POST").body; got != want {
+			t.Errorf("FormValue is %q, want %q", got, want)
+		}
+	}
+}
+
+// TestPipelining: answers come in order, with their bodies, however many
+// requests come at once.
+func TestPipelining(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.PostBody())
+		}})
+		var script strings.Builder
+		var want []string
+		for i := range 500 {
+			path, body := fmt.Sprintf("/%d", i), strings.Repeat("x", i*7%300)
+			if i%3 == 0 {
+				script.WriteString(request("POST "+path+" HTTP/1.1", "Transfer-Encoding: chunked"))
+				if body != "" {
+					fmt.Fprintf(&script, "%x\r\n%s\r\n", len(body), body)
+				}
+				script.WriteString("0\r\n\r\n")
+			} else {
+				script.WriteString(post(path, body))
+			}
+			want = append(want, path+" "+body)
+		}
+		script.WriteString(closing("/end"))
+		statuses, bodies := statusesOf(t, r.exchange(script.String()))
+		if want = append(want, "/end "); !slices.Equal(bodies, want) {
+			t.Errorf("%d answers, want %d in order", len(statuses), len(want))
+		}
+	})
+}
+
+// TestLargeAnswers: bodies over every buffer size arrive whole, and in order
+// with small ones.
+func TestLargeAnswers(t *testing.T) {
+	sizes := []int{0, 1, 4095, 4096, 4097, 16 << 10, 32<<10 + 1, 1 << 20, 10, 3 << 20}
+	for _, writeBuffer := range []int{0, 512} {
+		onEachNetwork(t, func(t *testing.T, n network) {
+			r := serve(t, n, &sluice.Server{WriteBufferSize: writeBuffer, Handler: func(ctx *sluice.RequestCtx) {
+				n, _ := ctx.QueryArgs().GetUint("n")
+				ctx.SetBody(bytes.Repeat([]byte{byte('a' + n%26)}, n))
+			}})
+			script := ""
+			for _, n := range sizes {
+				script += get(fmt.Sprintf("/?n=%d", n))
+			}
+			_, bodies := statusesOf(t, r.exchange(script+closing("/?n=5")))
+			for i, n := range append(sizes, 5) {
+				if len(bodies) <= i || bodies[i] != strings.Repeat(string(rune('a'+n%26)), n) {
+					t.Fatalf("answer %d of %d is not %d bytes", i, len(bodies), n)
+				}
+			}
+		})
+	}
+}
+
+// TestDribble sends a script byte by byte over real connections; see also
+// TestAnswersDoNotDependOnSegments.
+func TestDribble(t *testing.T) {
+	script := get("/a") + post("/b", "hello") + request("POST /c HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nhello\r\n0\r\n\r\n" + closing("/d")
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "%s %s", ctx.Path(), ctx.PostBody()) }})
+		want := r.exchange(script)
+		p := r.dial()
+		go func() {
+			for i := range script {
+				if _, err := io.WriteString(p.Conn, script[i:i+1]); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+		if got := withoutDates(p.rest()); got != want {
+			t.Errorf("byte by byte: %q, want %q", got, want)
+		}
+	})
+}
+
+// TestHalfClose: who sends a FIN still gets the answers to what came before.
+func TestHalfClose(t *testing.T) {
+	tests := []struct {
+		name, script string
+		statuses     []int
+	}{
+		{"nothing", "", nil},
+		{"empty line", "\r\n", nil},
+		{"requests", get("/") + get("/"), []int{200, 200}},
+		{"partial head", get("/") + "GET /", []int{200, 400}},
+		{"partial body", get("/") + "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab", []int{200, 400}},
+		{"slow handler", get("/slow"), []int{200}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			finSent := make(chan struct{})
+			r := serve(t, overTCP(), &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+				if string(ctx.Path()) == "/slow" {
+					<-finSent
+				}
+				ctx.WriteString("x")
+			}})
+			p := r.dial()
+			p.send(test.script)
+			if err := p.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			close(finSent)
+			if statuses, _ := statusesOf(t, p.rest()); !slices.Equal(statuses, test.statuses) {
+				t.Errorf("answered %v, want %v", statuses, test.statuses)
+			}
+		})
+	}
+}
