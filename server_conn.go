@@ -270,6 +270,7 @@ func (c *serverConn) Run(out []byte) ([]byte, engine.Next) {
 	if c.state == readFailed { // while deciding
 		next = c.answerFailure()
 	}
+	ctx = c.ctx // a request that others still use leaves its ctx to them
 	out = ctx.out
 	ctx.out = nil
 	c.armReadDeadline()

@@ -71,12 +71,13 @@ type connect func() (net.Conn, error)
 // closed and counted out.
 func serve(t *testing.T, n network, s *sluice.Server) *rig {
 	t.Helper()
-	r := &rig{t: t, server: s, log: &logBook{}, served: make(chan error, 1)}
+	served := make(chan error, 1)
+	r := &rig{t: t, server: s, log: &logBook{}, served: served}
 	if s.Logger == nil {
 		s.Logger = r.log
 	}
 	r.ln, r.connect = n.listen(t)
-	go func() { r.served <- s.Serve(r.ln) }()
+	go func() { served <- s.Serve(r.ln) }()
 	t.Cleanup(r.stop)
 	return r
 }

@@ -117,7 +117,7 @@ func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 			f.length = int64(resp.Header.contentLength)
 		}
 	}
-	if resp.Header.hasTrailers() && !isHead {
+	if resp.Header.hasTrailers() && !isHead && !ctx.isHTTP10() {
 		f.length = -1
 	}
 	if resp.SkipBody && !isHead {

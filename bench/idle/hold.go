@@ -60,6 +60,9 @@ func hold(args []string) error {
 	fmt.Println("holding", n)
 	io.Copy(io.Discard, os.Stdin)
 	for _, c := range conns {
+		// A reset leaves no connection in TIME_WAIT: the next server's clients
+		// need the ports.
+		c.(*net.TCPConn).SetLinger(0)
 		c.Close()
 	}
 	return nil

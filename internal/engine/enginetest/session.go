@@ -176,13 +176,19 @@ func appendFrame(dst []byte, payload string) []byte {
 	return append(dst, payload...)
 }
 
+// patternPeriod is a prime, so that nobody's buffers are a multiple of it.
+const patternPeriod = 65521
+
 // pattern returns n bytes of which a shift or a gap would be noticed.
 func pattern(n int) []byte {
 	p := make([]byte, n)
 	x := uint32(1)
-	for i := range p {
+	for i := range min(n, patternPeriod) {
 		x = x*1664525 + 1013904223
 		p[i] = 'a' + byte(x>>24)%26
+	}
+	for done := patternPeriod; done < n; done *= 2 {
+		copy(p[done:], p[:done])
 	}
 	return p
 }

@@ -79,10 +79,10 @@ func testShutdownInRun(t *testing.T, f *fixture) {
 func testShutdownWriting(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
-	p.sendLater(frames("big 30000000"))
+	p.sendLater(frames("big 12000000"))
 	eventually(t, "Run", func() bool { return s.runs.Load() == 1 })
 	done := s.beginShutdown(t)
-	p.expect(t, string(pattern(30_000_000)))
+	p.expect(t, string(pattern(12_000_000)))
 	p.expectEnd(t)
 	<-done
 }

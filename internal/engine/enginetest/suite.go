@@ -47,6 +47,7 @@ func Run(t *testing.T, newEngine func(engine.Options) engine.Engine, networks ..
 	if len(networks) == 0 {
 		networks = []Network{TCP(), Unix(), TLS(), Pipe(), DeafPipe()}
 	}
+	openPoller(t)
 	var fixtures []*fixture
 	for _, network := range networks {
 		f := &fixture{newEngine, network}
@@ -104,6 +105,15 @@ func checkLeaks(t *testing.T) {
 			pause()
 		}
 	})
+}
+
+// openPoller has Go's poller open its descriptors, which stay.
+func openPoller(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ln.Close()
 }
 
 // openFiles counts the process's descriptors where the system tells.

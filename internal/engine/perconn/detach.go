@@ -45,9 +45,12 @@ type unreadConn struct {
 
 // Read implements net.Conn.
 func (c *unreadConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	if len(c.rest) == 0 && c.reader != nil {
 		n, err := c.reader.read(p, 0)
-		if n > 0 || len(p) == 0 {
+		if n > 0 {
 			return n, nil
 		}
 		c.reader = nil

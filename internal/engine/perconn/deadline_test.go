@@ -1,0 +1,171 @@
+package perconn
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/nettest"
+)
+
+// countingConn counts the calls of SetReadDeadline.
+type countingConn struct {
+	net.Conn
+	set   atomic.Int32
+	until time.Time
+}
+
+func (c *countingConn) SetReadDeadline(t time.Time) error {
+	c.set.Add(1)
+	c.until = t
+	return c.Conn.SetReadDeadline(t)
+}
+
+func TestArmIsLazy(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	nc := &countingConn{Conn: server}
+	c := &conn{driver: New(engine.Options{}).(*driver), nc: nc}
+	start := clock.Nanos()
+	step := func(what string, now int64, timeout time.Duration, wantCalls int32) {
+		t.Helper()
+		before := nc.set.Load()
+		c.SetReadDeadline(start+now, timeout)
+		c.armWait()
+		if got := nc.set.Load() - before; got != wantCalls {
+			t.Errorf("%s: the timer was set %d times, want %d", what, got, wantCalls)
+		}
+	}
+	second := int64(time.Second)
+	step("first", 0, 80*time.Second, 1)
+	step("a little later", 5*second, 80*time.Second, 0)
+	step("an eighth later", 10*second, 80*time.Second, 0)
+	step("more than an eighth later", 11*second, 80*time.Second, 1)
+	step("a shorter one", 11*second, 5*time.Second, 1)
+	step("a much longer one", 12*second, 80*time.Second, 1)
+	step("none", 13*second, 0, 0)
+	step("the same one", 12*second, 80*time.Second, 0)
+	if want := clock.Deadline(start + 92*second); !nc.until.Equal(want) {
+		t.Errorf("the timer is set to %v, want %v", nc.until, want)
+	}
+}
+
+// TestRequestsSetNoTimer: requests in quick succession share one timer.
+func TestRequestsSetNoTimer(t *testing.T) {
+	var nc *countingConn
+	ln := nettest.NewListener()
+	ln.Wrap = func(c net.Conn) net.Conn { nc = &countingConn{Conn: c}; return nc }
+	serve(t, ln, &deadlineAcceptor{})
+	c, err := ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const requests = 500
+	for range requests {
+		exchange(t, c, []byte("x"))
+	}
+	if n := nc.set.Load(); n > requests/10 {
+		t.Errorf("%d requests set the timer %d times", requests, n)
+	}
+}
+
+// A deadlineAcceptor sets a deadline of a minute for every request.
+type deadlineAcceptor struct {
+	lineProtocol
+	conn engine.Conn
+}
+
+func (a *deadlineAcceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
+	return &deadlineAcceptor{conn: c}, nil
+}
+
+func (a *deadlineAcceptor) Run(out []byte) ([]byte, engine.Next) {
+	a.conn.SetReadDeadline(clock.Nanos(), time.Minute)
+	return append(out, 'x'), engine.Read
+}
+
+// stuckConn says that a deadline has passed, whatever the deadline is.
+type stuckConn struct{ net.Conn }
+
+func (stuckConn) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// emptyConn reads nothing, without an error.
+type emptyConn struct{ net.Conn }
+
+func (emptyConn) Read([]byte) (int, error) { return 0, nil }
+
+// closedNotes is what Closed got.
+type closedNotes struct {
+	lineProtocol
+	err chan error
+}
+
+func (n *closedNotes) Open(engine.Conn) (engine.Protocol, []byte) { return n, nil }
+func (n *closedNotes) Closed(err error)                           { n.err <- err }
+
+// TestBrokenConns: connections that break the contract of net.Conn are closed
+// instead of being read in a tight loop.
+func TestBrokenConns(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		wrap func(net.Conn) net.Conn
+		want error
+	}{
+		{"stuck", func(c net.Conn) net.Conn { return stuckConn{c} }, os.ErrDeadlineExceeded},
+		{"empty", func(c net.Conn) net.Conn { return emptyConn{c} }, io.ErrNoProgress},
+	} {
+		client, server := net.Pipe()
+		notes := &closedNotes{err: make(chan error, 1)}
+		e := New(engine.Options{})
+		err := e.ServeConn(test.wrap(server), nil, notes)
+		if !errors.Is(err, test.want) || !errors.Is(<-notes.err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+		_ = client.Close()
+	}
+}
+
+// panicProtocol breaks the contract of Protocol.
+type panicProtocol struct {
+	closedNotes
+}
+
+func (p *panicProtocol) Open(engine.Conn) (engine.Protocol, []byte) { return p, nil }
+func (p *panicProtocol) Run([]byte) ([]byte, engine.Next)           { panic("oh no") }
+
+// TestPanic: a panic ends its connection and nothing else.
+func TestPanic(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		ln, dial := listenTCP(t)
+		if plain {
+			ln = plainListener{ln}
+		}
+		p := &panicProtocol{closedNotes{err: make(chan error, 1)}}
+		e := serve(t, ln, p)
+		for range 20 {
+			c, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = c.Write([]byte("x"))
+			if _, err := c.Read(make([]byte, 1)); err == nil {
+				t.Error("got an answer")
+			}
+			var pe *panicError
+			if err := <-p.err; !errors.As(err, &pe) || pe.value != "oh no" {
+				t.Errorf("plain %v: Closed(%v)", plain, err)
+			}
+			_ = c.Close()
+		}
+		for e.Stats().Open > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package perconn
+
+const raceEnabled = true

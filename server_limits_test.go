@@ -1,0 +1,434 @@
+package sluice_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// bodySize answers with the size of the body.
+func bodySize(ctx *sluice.RequestCtx) { fmt.Fprintf(ctx, "%d", len(ctx.PostBody())) }
+
+func TestMaxRequestBodySize(t *testing.T) {
+	chunked := func(n int) string {
+		return request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", n, strings.Repeat("x", n))
+	}
+	sized := func(n int) string { return post("/", strings.Repeat("x", n)) }
+	tests := []struct {
+		name, request string
+		statuses      []int
+	}{
+		{"sized at the limit", sized(1000), []int{200, 200}},
+		{"sized over it", sized(1001), []int{413}},
+		{"chunked at the limit", chunked(1000), []int{200, 200}},
+		{"chunked over it", chunked(1001), []int{413}},
+		{"announced only", request("POST / HTTP/1.1", "Content-Length: 1001"), []int{413}},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{MaxRequestBodySize: 1000, Handler: bodySize})
+		for _, test := range tests {
+			if statuses, _ := statusesOf(t, r.exchange(test.request+closing("/"))); !slices.Equal(statuses, test.statuses) {
+				t.Errorf("%s: answered %v, want %v", test.name, statuses, test.statuses)
+			}
+		}
+	})
+}
+
+// TestDefaultMaxRequestBodySize also tells that a client that goes on sending
+// gets to read the answer.
+func TestDefaultMaxRequestBodySize(t *testing.T) {
+	for _, limit := range []int{0, -1} {
+		r := serve(t, overTCP(), &sluice.Server{MaxRequestBodySize: limit, Handler: bodySize})
+		_, bodies := statusesOf(t, r.exchange(post("/", strings.Repeat("x", sluice.DefaultMaxRequestBodySize))+closing("/")))
+		if !slices.Equal(bodies, []string{fmt.Sprint(sluice.DefaultMaxRequestBodySize), "0"}) {
+			t.Errorf("at the limit: %q", bodies)
+		}
+		statuses, _ := statusesOf(t, r.exchange(post("/", strings.Repeat("x", sluice.DefaultMaxRequestBodySize+1))))
+		if !slices.Equal(statuses, []int{413}) {
+			t.Errorf("over the limit: %v", statuses)
+		}
+	}
+}
+
+func TestReadBufferSizeBoundsHeads(t *testing.T) {
+	fitting := request("GET /"+strings.Repeat("a", 100)+" HTTP/1.1", "B: "+strings.Repeat("b", 100), "Connection: close")
+	tests := []struct {
+		name, request string
+		status        int
+	}{
+		{"fits", fitting, 200},
+		{"long target", closing("/" + strings.Repeat("a", 1000)), 414},
+		{"long field", request("GET / HTTP/1.1", "B: "+strings.Repeat("b", 1000)), 431},
+		{"many fields", request("GET / HTTP/1.1", slices.Repeat([]string{"B: b"}, 200)...), 431},
+		{"body does not count", request("POST / HTTP/1.1", "Connection: close", "Content-Length: 5000") + strings.Repeat("x", 5000), 200},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{ReadBufferSize: 512, Handler: answering("x")})
+		for _, test := range tests {
+			if statuses, _ := statusesOf(t, r.exchange(test.request)); !slices.Equal(statuses, []int{test.status}) {
+				t.Errorf("%s: answered %v, want %d", test.name, statuses, test.status)
+			}
+		}
+	})
+	// A large buffer raises the limits.
+	r := serve(t, overTCP(), &sluice.Server{ReadBufferSize: 200 << 10, Handler: answering("x")})
+	if statuses, _ := statusesOf(t, r.exchange(closing("/"+strings.Repeat("a", 150<<10)))); !slices.Equal(statuses, []int{200}) {
+		t.Errorf("a large target is answered %v", statuses)
+	}
+}
+
+func TestHeaderReceivedChangesLimits(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{MaxRequestBodySize: 10, Handler: bodySize, HeaderReceived: func(h *sluice.RequestHeader) sluice.RequestConfig {
+			switch string(h.RequestURI()) {
+			case "/more":
+				return sluice.RequestConfig{MaxRequestBodySize: 20}
+			case "/less":
+				return sluice.RequestConfig{MaxRequestBodySize: 5}
+			}
+			return sluice.RequestConfig{}
+		}})
+		body := func(n int) string { return strings.Repeat("x", n) }
+		tests := []struct {
+			request  string
+			statuses []int
+		}{
+			{post("/", body(10)), []int{200, 200}},
+			{post("/", body(11)), []int{413}},
+			{post("/more", body(20)), []int{200, 200}},
+			{post("/more", body(20)) + post("/", body(11)), []int{200, 413}},
+			{post("/more", body(21)), []int{413}},
+			{post("/less", body(5)), []int{200, 200}},
+			{post("/less", body(6)), []int{413}},
+			{request("POST /less HTTP/1.1", "Transfer-Encoding: chunked") + "6\r\n123456\r\n0\r\n\r\n", []int{413}},
+			{get("/more"), []int{200, 200}},
+		}
+		for _, test := range tests {
+			if statuses, _ := statusesOf(t, r.exchange(test.request+closing("/"))); !slices.Equal(statuses, test.statuses) {
+				t.Errorf("%q: answered %v, want %v", test.request, statuses, test.statuses)
+			}
+		}
+	})
+}
+
+// TestMaxBodyMemory: the budget is shared by all connections, is refused with
+// 503 when it is used up, and is given back.
+func TestMaxBodyMemory(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		inHandler, leave := make(chan struct{}), make(chan struct{})
+		r := serve(t, n, &sluice.Server{MaxBodyMemory: 1500, Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/hold" {
+				inHandler <- struct{}{}
+				<-leave
+			}
+			bodySize(ctx)
+		}})
+		holder := r.dial()
+		holder.send(post("/hold", strings.Repeat("x", 1000)))
+		receive(t, inHandler)
+		closing := post("/", strings.Repeat("x", 400), "Connection: close")
+		if statuses, _ := statusesOf(t, r.exchange(closing)); !slices.Equal(statuses, []int{200}) {
+			t.Errorf("within the budget: %v", statuses)
+		}
+		if statuses, _ := statusesOf(t, r.exchange(post("/", strings.Repeat("x", 600)))); !slices.Equal(statuses, []int{503}) {
+			t.Errorf("over the budget: %v", statuses)
+		}
+		leave <- struct{}{}
+		if a := holder.answer("POST"); a.body != "1000" {
+			t.Errorf("the holder got %q", a.body)
+		}
+		if statuses, _ := statusesOf(t, r.exchange(post("/", strings.Repeat("x", 1400), "Connection: close"))); !slices.Equal(statuses, []int{200}) {
+			t.Errorf("after it was given back: %v", statuses)
+		}
+	})
+}
+
+func TestConcurrencyLimit(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Concurrency: 2, Handler: answering("x")})
+		first, second := r.dial(), r.dial()
+		first.get("/")
+		second.get("/")
+		if got := r.server.GetCurrentConcurrency(); got != 2 {
+			t.Errorf("concurrency is %d", got)
+		}
+		refused := r.dial()
+		a := refused.answer("GET")
+		if refused.expectEnd(); a.StatusCode != 503 || !a.Close {
+			t.Errorf("refused with %d, close=%v", a.StatusCode, a.Close)
+		}
+		if got := r.server.GetRejectedConnectionsCount(); got != 1 {
+			t.Errorf("%d were rejected", got)
+		}
+		if !strings.Contains(r.log.String(), "Concurrency") {
+			t.Errorf("logged %q", r.log)
+		}
+		first.Close()
+		eventually(t, "one connection left", func() bool { return r.server.GetOpenConnectionsCount() == 1 })
+		if a := r.dial().get("/"); a.StatusCode != 200 {
+			t.Errorf("after one was closed: %d", a.StatusCode)
+		}
+	})
+}
+
+func TestMaxConnsPerIP(t *testing.T) {
+	r := serve(t, overTCP(), &sluice.Server{MaxConnsPerIP: 2, Handler: answering("x")})
+	first, second := r.dial(), r.dial()
+	first.get("/")
+	second.get("/")
+	refused := r.dial()
+	a := refused.answer("GET")
+	if refused.expectEnd(); a.StatusCode != 429 || !a.Close {
+		t.Errorf("refused with %d", a.StatusCode)
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	if c, err := dialer.Dial("tcp", r.ln.Addr().String()); err != nil {
+		t.Logf("no second loopback address: %v", err)
+	} else {
+		defer c.Close()
+		if a := newPeer(t, c).get("/"); a.StatusCode != 200 {
+			t.Errorf("another address is answered %d", a.StatusCode)
+		}
+		c.Close()
+	}
+	second.Close()
+	eventually(t, "one connection left", func() bool { return r.server.GetOpenConnectionsCount() == 1 })
+	if a := r.dial().get("/"); a.StatusCode != 200 {
+		t.Errorf("after one was closed: %d", a.StatusCode)
+	}
+	if n := r.server.GetRejectedConnectionsCount(); n != 0 {
+		t.Errorf("%d are counted as rejected because of Concurrency", n)
+	}
+}
+
+// TestRefusedServeConn: who serves a connection is told that it was refused.
+func TestRefusedServeConn(t *testing.T) {
+	inHandler, leave := make(chan struct{}), make(chan struct{})
+	handler := func(*sluice.RequestCtx) { inHandler <- struct{}{}; <-leave }
+	for want, s := range map[error]*sluice.Server{
+		sluice.ErrConcurrencyLimit: {Concurrency: 1, Handler: handler, Logger: &logBook{}},
+		sluice.ErrPerIPConnLimit:   {MaxConnsPerIP: 1, Handler: handler, Logger: &logBook{}},
+	} {
+		client, server := net.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- s.ServeConn(server) }()
+		p := newPeer(t, client)
+		p.send(closing("/"))
+		receive(t, inHandler)
+		other, otherServer := net.Pipe()
+		refused := make(chan error, 1)
+		go func() { refused <- s.ServeConn(otherServer) }()
+		text := newPeer(t, other).rest()
+		if err := receive(t, refused); !errors.Is(err, want) || !strings.HasPrefix(text, "HTTP/1.1 ") {
+			t.Errorf("refused with %v, %q, want %v", err, text, want)
+		}
+		leave <- struct{}{}
+		p.rest()
+		if err := receive(t, served); err != nil {
+			t.Errorf("served with %v", err)
+		}
+	}
+}
+
+// TestRefusalPause: accepting rests after a refused connection.
+func TestRefusalPause(t *testing.T) {
+	const pause = 30 * time.Millisecond
+	r := serve(t, overTCP(), &sluice.Server{Concurrency: 1, SleepWhenConcurrencyLimitsExceeded: pause, Handler: answering("x")})
+	r.dial().get("/")
+	began := time.Now()
+	if a := r.dial().answer("GET"); a.StatusCode != 503 {
+		t.Errorf("answered %d", a.StatusCode)
+	}
+	if time.Since(began) < pause {
+		t.Errorf("refused after %v", time.Since(began))
+	}
+}
+
+func TestExpectations(t *testing.T) {
+	const (
+		go100 = "HTTP/1.1 100 Continue\r\n\r\n"
+		body  = "hello"
+	)
+	expecting := func(path string) string {
+		return request("POST "+path+" HTTP/1.1", "Expect: 100-Continue", "Content-Length: 5")
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, isStreaming := range []bool{false, true} {
+			s := &sluice.Server{StreamRequestBody: isStreaming, Handler: bodySize}
+			p := serve(t, n, s).dial()
+			p.send(expecting("/"))
+			p.expect(go100)
+			p.send(body)
+			if a := p.answer("POST"); a.body != "5" {
+				t.Errorf("answered %q", a.body)
+			}
+			// A body that arrives with its head needs no invitation.
+			p.send(expecting("/") + body)
+			if a := p.answer("POST"); a.StatusCode != 200 || a.body != "5" {
+				t.Errorf("body at once: %d %q", a.StatusCode, a.body)
+			}
+			p.send(request("POST / HTTP/1.1", "Expect: 100-continue", "Content-Length: 0"))
+			if a := p.answer("POST"); a.StatusCode != 200 || a.body != "0" {
+				t.Errorf("empty body: %d %q", a.StatusCode, a.body)
+			}
+			p.send(request("GET / HTTP/1.1", "Expect: 100-continue"))
+			if a := p.answer("GET"); a.StatusCode != 200 {
+				t.Errorf("no body: %d", a.StatusCode)
+			}
+			p.send("POST / HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+			p.send(body)
+			if a := p.answer("POST"); a.StatusCode != 200 || a.body != "5" {
+				t.Errorf("HTTP/1.0: %d %q", a.StatusCode, a.body)
+			}
+		}
+	})
+}
+
+func TestRefusedExpectations(t *testing.T) {
+	expecting := request("POST / HTTP/1.1", "Expect: 100-continue", "Content-Length: 30", "X-Size: 30")
+	smuggled := "GET /handled HTTP/1.1\r\nHost: h\r\n\r\n"
+	tests := []struct {
+		name, want string
+		change     func(*sluice.Server)
+	}{
+		{"ContinueHandler", "417 ", func(s *sluice.Server) {
+			s.ContinueHandler = func(h *sluice.RequestHeader) bool { return string(h.Peek("X-Size")) != "30" }
+		}},
+		{"ExpectHandler", "401 ", func(s *sluice.Server) {
+			s.ContinueHandler = func(*sluice.RequestHeader) bool { return true }
+			s.ExpectHandler = func(ctx *sluice.RequestCtx) int {
+				ctx.Response.Header.Set("WWW-Authenticate", "Basic")
+				ctx.SetBodyString("who are you?")
+				return sluice.StatusUnauthorized
+			}
+		}},
+		{"limit", "413 ", func(s *sluice.Server) { s.MaxRequestBodySize = 29 }},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, test := range tests {
+			for _, isStreaming := range []bool{false, true} {
+				if isStreaming && test.name == "limit" {
+					continue // does not bound streams
+				}
+				s := &sluice.Server{StreamRequestBody: isStreaming, Handler: answering("handled")}
+				test.change(s)
+				p := serve(t, n, s).dial()
+				p.send(expecting)
+				got := withoutDates(p.rest())
+				if !strings.HasPrefix(got, "HTTP/1.1 "+test.want) || !strings.Contains(got, "\r\nConnection: close\r\n") || strings.Contains(got, "handled") {
+					t.Errorf("%s: %q", test.name, got)
+				}
+				if test.name == "ExpectHandler" && (!strings.HasSuffix(got, "who are you?") || !strings.Contains(got, "Www-Authenticate: Basic\r\n")) {
+					t.Errorf("%s lost its answer: %q", test.name, got)
+				}
+				// The body that comes all the same is no request.
+				if got := serve(t, n, copyOf(s)).exchange(expecting + smuggled[:30] + smuggled); strings.Contains(got, "handled") {
+					t.Errorf("%s: the body was served: %q", test.name, got)
+				}
+			}
+		}
+	})
+}
+
+// copyOf makes a server with the same callbacks.
+func copyOf(s *sluice.Server) *sluice.Server {
+	return &sluice.Server{Handler: s.Handler, StreamRequestBody: s.StreamRequestBody, MaxRequestBodySize: s.MaxRequestBodySize,
+		ContinueHandler: s.ContinueHandler, ExpectHandler: s.ExpectHandler}
+}
+
+// TestContinueAfterHeaderReceived: both callbacks see the same request, in this
+// order.
+func TestContinueAfterHeaderReceived(t *testing.T) {
+	var calls []string
+	p := serve(t, overTCP(), &sluice.Server{
+		HeaderReceived: func(h *sluice.RequestHeader) sluice.RequestConfig {
+			calls = append(calls, "header "+string(h.RequestURI()))
+			return sluice.RequestConfig{MaxRequestBodySize: 3}
+		},
+		ExpectHandler: func(ctx *sluice.RequestCtx) int {
+			calls = append(calls, "expect "+string(ctx.Path()))
+			return sluice.StatusContinue
+		},
+		Handler: func(ctx *sluice.RequestCtx) {
+			calls = append(calls, "handler")
+			bodySize(ctx)
+		},
+	}).dial()
+	p.send(request("POST /a HTTP/1.1", "Expect: 100-continue", "Content-Length: 3"))
+	p.expect("HTTP/1.1 100 Continue\r\n\r\n")
+	p.send("abc")
+	if a := p.answer("POST"); a.body != "3" {
+		t.Errorf("answered %q", a.body)
+	}
+	p.send(request("POST /b HTTP/1.1", "Expect: 100-continue", "Content-Length: 4"))
+	if a := p.answer("POST"); a.StatusCode != 413 {
+		t.Errorf("over HeaderReceived's limit: %d", a.StatusCode)
+	}
+	p.expectEnd()
+	if want := []string{"header /a", "expect /a", "handler", "header /b"}; !slices.Equal(calls, want) {
+		t.Errorf("called %q, want %q", calls, want)
+	}
+}
+
+// TestMemoryFollowsWhatArrived: announcing a body costs the server nothing.
+func TestMemoryFollowsWhatArrived(t *testing.T) {
+	const conns, limit = 100, 2 << 20
+	var begun atomic.Int64
+	s := &sluice.Server{Handler: bodySize, HeaderReceived: func(*sluice.RequestHeader) sluice.RequestConfig {
+		begun.Add(1)
+		return sluice.RequestConfig{}
+	}}
+	r := serve(t, overTCP(), s)
+	r.dial().get("/")
+	peers := make([]*peer, conns)
+	for i := range peers {
+		peers[i] = r.dial()
+	}
+	eventually(t, "all are accepted", func() bool { return r.server.GetOpenConnectionsCount() == conns+1 })
+	before := heapInUse()
+	for _, p := range peers {
+		p.send(request("POST / HTTP/1.1", "Content-Length: 4194304") + "x")
+	}
+	eventually(t, "all heads were read", func() bool { return begun.Load() == conns+1 })
+	if grown := int64(heapInUse()) - int64(before); grown > limit {
+		t.Errorf("%d announced bodies of 4 MiB take %d KiB", conns, grown>>10)
+	}
+	runtime.KeepAlive(peers)
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestLargeBodyMemoryIsNotKept: one huge upload on a connection that stays
+// open does not hold its memory.
+func TestLargeBodyMemoryIsNotKept(t *testing.T) {
+	r := serve(t, overTCP(), &sluice.Server{MaxRequestBodySize: 64 << 20, Handler: bodySize})
+	p := r.dial()
+	p.get("/")
+	body := string(bytes.Repeat([]byte("x"), 32<<20))
+	before := heapInUse()
+	p.send(post("/", "") + request("POST / HTTP/1.1", "Content-Length: 33554432"))
+	p.send(body)
+	p.answer("POST")
+	if a := p.answer("POST"); a.body != "33554432" {
+		t.Fatalf("answered %q", a.body)
+	}
+	if grown := int64(heapInUse()) - int64(before); grown > 8<<20 {
+		t.Errorf("%d KiB are kept", grown>>10)
+	}
+	runtime.KeepAlive(body)
+}
