@@ -215,7 +215,7 @@ func TestMessageStream(t *testing.T) {
 }
 
 func TestMemoryFollowsWhatArrives(t *testing.T) {
-	const announced = 1 << 40
+	const announced = int64(1) << 40
 	for name, in := range map[string]string{
 		"request":  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1099511627776\r\n\r\nab",
 		"response": "HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\nab",

@@ -280,10 +280,14 @@ func allocated(f func()) uint64 {
 }
 
 func TestMakeRoomGrowsInProportion(t *testing.T) {
-	for _, test := range []struct{ have, left, want int }{
+	for _, test := range []struct {
+		have int
+		left int64
+		want int
+	}{
 		{0, 0, 512}, {0, 10, 10}, {512, 0, 1024}, {512, 100, 612}, {1000, 1 << 40, 2000},
 	} {
-		b := makeRoom(make([]byte, test.have), int64(test.left))
+		b := makeRoom(make([]byte, test.have), test.left)
 		if cap(b) != test.want || len(b) != test.have {
 			t.Errorf("%d with %d left: capacity %d, want %d", test.have, test.left, cap(b), test.want)
 		}

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -48,13 +49,13 @@ type RequestCtx struct {
 	failure     error
 
 	hijackHandler   HijackHandler
-	timeoutResponse *Response
+	timeoutResponse atomic.Pointer[Response] // of TimeoutError; nil: none
 	done            atomic.Pointer[doneState]
 	remoteAddr      net.Addr // of SetRemoteAddr and Init
 	ownLogger       Logger   // of Init
 	netConn         net.Conn // of Init2
 
-	wire           sync.Mutex // Flush and EarlyHints against a time-out
+	wire           sync.Mutex // what handlers do to the connection, against a time-out
 	isDetached     atomic.Bool
 	flushed        bodyFraming
 	hasFlushed     bool
@@ -99,7 +100,9 @@ func (ctx *RequestCtx) reset() {
 	ctx.time, ctx.bodyLeft, ctx.bodyHeld = 0, 0, 0
 	ctx.failure = nil
 	ctx.hijackHandler = nil
-	ctx.timeoutResponse = nil
+	if ctx.timeoutResponse.Load() != nil {
+		ctx.timeoutResponse.Store(nil)
+	}
 	ctx.remoteAddr = nil
 	ctx.hasFlushed, ctx.flushSendsBody = false, false
 	ctx.headIsComplete, ctx.isHead, ctx.trailerIsRead = false, false, false
@@ -117,6 +120,18 @@ func (ctx *RequestCtx) detach() (out []byte, hasFlushed bool) {
 	}
 	out, ctx.out = ctx.out, nil
 	return out, ctx.hasFlushed
+}
+
+// letGo ends what ends with a request, on a ctx that goes on as the context of
+// others: they may still ask for its values, which therefore stay.
+func (ctx *RequestCtx) letGo() {
+	ctx.Request.ResetBody()
+	ctx.Response.ResetBody()
+	ctx.VisitUserValuesAll(func(_, value any) {
+		if c, ok := value.(io.Closer); ok {
+			_ = c.Close() // nobody is there to be told
+		}
+	})
 }
 
 // Init prepares ctx for a handler outside a server: req is copied, remoteAddr
@@ -143,7 +158,8 @@ func (ctx *RequestCtx) initialize(remoteAddr net.Addr, logger Logger) {
 	ctx.ownLogger = logger
 	ctx.netConn = nil
 	ctx.time = clock.Nanos()
-	ctx.hijackHandler, ctx.timeoutResponse = nil, nil
+	ctx.hijackHandler = nil
+	ctx.timeoutResponse.Store(nil)
 }
 
 // apply takes over what HeaderReceived returned.

@@ -89,14 +89,19 @@ func (ctx *RequestCtx) doneState() *doneState {
 	if d := ctx.done.Load(); d != nil {
 		return d
 	}
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
+	if d := ctx.done.Load(); d != nil {
+		return d
+	}
 	d := &doneState{channel: make(chan struct{})}
-	if ctx.conn != nil {
+	ctx.done.Store(d)
+	switch {
+	case ctx.conn == nil:
+	case ctx.isDetached.Load():
+		d.cancel(context.Canceled)
+	default:
 		d.set = &ctx.server.done
-	}
-	if !ctx.done.CompareAndSwap(nil, d) {
-		return ctx.done.Load()
-	}
-	if d.set != nil {
 		if !d.set.add(d) {
 			d.cancel(context.Canceled)
 		}

@@ -59,8 +59,24 @@ func (ctx *RequestCtx) Conn() net.Conn {
 	if ctx.conn == nil {
 		return ctx.netConn
 	}
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
+	if ctx.isDetached.Load() {
+		return endedConn{ctx.conn.netConn}
+	}
 	return ctx.conn.conn.Blocking()
 }
+
+// endedConn is the connection of a request that has ended: of it there are only
+// the addresses left.
+type endedConn struct{ net.Conn }
+
+func (endedConn) Read([]byte) (int, error)         { return 0, net.ErrClosed }
+func (endedConn) Write([]byte) (int, error)        { return 0, net.ErrClosed }
+func (endedConn) Close() error                     { return net.ErrClosed }
+func (endedConn) SetDeadline(time.Time) error      { return net.ErrClosed }
+func (endedConn) SetReadDeadline(time.Time) error  { return net.ErrClosed }
+func (endedConn) SetWriteDeadline(time.Time) error { return net.ErrClosed }
 
 // zeroAddr is the address outside a server.
 func zeroAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero} }
@@ -72,7 +88,7 @@ func (ctx *RequestCtx) RemoteAddr() net.Addr {
 	case ctx.remoteAddr != nil:
 		return ctx.remoteAddr
 	case ctx.conn != nil:
-		return addrOr(ctx.conn.conn.RemoteAddr())
+		return addrOr(ctx.conn.netConn.RemoteAddr())
 	case ctx.netConn != nil:
 		return addrOr(ctx.netConn.RemoteAddr())
 	}
@@ -87,7 +103,7 @@ func (ctx *RequestCtx) SetRemoteAddr(addr net.Addr) { ctx.remoteAddr = addr }
 func (ctx *RequestCtx) LocalAddr() net.Addr {
 	switch {
 	case ctx.conn != nil:
-		return addrOr(ctx.conn.conn.LocalAddr())
+		return addrOr(ctx.conn.netConn.LocalAddr())
 	case ctx.netConn != nil:
 		return addrOr(ctx.netConn.LocalAddr())
 	}
@@ -135,7 +151,7 @@ type tlsStater interface {
 func (ctx *RequestCtx) tlsConn() tlsStater {
 	c := ctx.netConn
 	if ctx.conn != nil {
-		c = ctx.conn.conn.NetConn()
+		c = ctx.conn.netConn
 	}
 	stater, _ := c.(tlsStater)
 	return stater
@@ -145,6 +161,8 @@ func (ctx *RequestCtx) tlsConn() tlsStater {
 // time removes the bound. It returns ErrNilConnection outside a server and
 // ErrDeadlineUpdatesDisabled after the request's time-out was answered.
 func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
 	if err := ctx.checkDeadline(); err != nil {
 		return err
 	}
@@ -156,6 +174,8 @@ func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
 // SetWriteDeadline bounds until when the response may be written. The zero
 // time removes the bound. Errors are those of SetReadDeadline.
 func (ctx *RequestCtx) SetWriteDeadline(t time.Time) error {
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
 	if err := ctx.checkDeadline(); err != nil {
 		return err
 	}

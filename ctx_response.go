@@ -3,6 +3,8 @@ package sluice
 import (
 	"io"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
 // Write appends p to the response's body. It implements io.Writer and never
@@ -119,7 +121,8 @@ func (ctx *RequestCtx) redirect(uri []byte, statusCode int) {
 	u := AcquireURI()
 	defer ReleaseURI(u)
 	ctx.URI().CopyTo(u)
-	u.UpdateBytes(uri)
+	// Line ends must not reach the field, and controls are in no reference.
+	u.UpdateBytes(ascii.AppendFieldText(nil, uri))
 	ctx.Response.Header.SetCanonical([]byte(HeaderLocation), u.FullURI())
 	if !StatusCodeIsRedirect(statusCode) {
 		statusCode = StatusFound

@@ -218,3 +218,20 @@ func FuzzRequestRead(f *testing.F) {
 		}
 	})
 }
+
+func TestReadingABodyReusesMemory(t *testing.T) {
+	in := postHead + "Content-Length: 1000\r\n\r\n" + strings.Repeat("x", 1000)
+	var r Request
+	source := strings.NewReader(in)
+	br := bufio.NewReader(source)
+	n := testing.AllocsPerRun(100, func() {
+		source.Reset(in)
+		br.Reset(source)
+		if err := r.Read(br); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 1 { // the parser of the head
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
 )
 
@@ -59,7 +60,10 @@ func (r *Response) compressBody(c compress.Coding, level int) {
 		if len(plain) < minCompressSize {
 			return
 		}
-		r.SwapBody(compress.Append(nil, plain, c, level))
+		b := buf.Get(len(plain))
+		b.B = compress.Append(b.B, plain, c, level)
+		r.SetBody(b.B)
+		b.Release()
 	}
 	h.SetContentEncoding(codingName(c))
 	addVary(h, HeaderAcceptEncoding)
@@ -95,7 +99,7 @@ func addVary(h *ResponseHeader, name string) {
 type encodingStream struct {
 	source  io.Reader
 	encoder *compress.Writer // nil at the end
-	in      []byte
+	in      *buf.Buffer
 	out     []byte // encoded and not yet read: out[start:]
 	start   int
 	flushes bool // what was read is passed on before more is waited for
@@ -128,11 +132,12 @@ func (e *encodingStream) Read(p []byte) (int, error) {
 // encodeMore encodes what one Read of the source returns.
 func (e *encodingStream) encodeMore() error {
 	if e.in == nil {
-		e.in = make([]byte, streamCopySize)
+		e.in = buf.Get(streamCopySize)
 	}
-	n, err := e.source.Read(e.in)
+	in := e.in.B[:cap(e.in.B)]
+	n, err := e.source.Read(in)
 	if n > 0 {
-		if _, err := e.encoder.Write(e.in[:n]); err != nil {
+		if _, err := e.encoder.Write(in[:n]); err != nil {
 			return err
 		}
 		if e.flushes && err == nil {
@@ -147,8 +152,12 @@ func (e *encodingStream) encodeMore() error {
 	return err
 }
 
-// endEncoding writes the end of the format and gives the encoder back.
+// endEncoding writes the end of the format and gives encoder and buffer back.
 func (e *encodingStream) endEncoding() error {
+	if e.in != nil {
+		e.in.Release()
+		e.in = nil
+	}
 	if e.encoder == nil {
 		return nil
 	}

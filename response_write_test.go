@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"regexp"
@@ -81,5 +82,45 @@ func TestLargeBodiesAreWrittenWhole(t *testing.T) {
 		if err := again.Read(reader(r.String())); err != nil || string(again.Body()) != large {
 			t.Errorf("%s: %d bytes, %v", name, len(again.Body()), err)
 		}
+	}
+}
+
+func TestWritingABufferedBodyAllocatesNothing(t *testing.T) {
+	var r Response
+	var q Request
+	q.SetRequestURI("http://host/path?query")
+	q.Header.SetMethod("POST")
+	content := make([]byte, 1000)
+	w := bufio.NewWriterSize(io.Discard, 8192)
+	n := testing.AllocsPerRun(200, func() {
+		r.SetBody(content)
+		r.Write(w)
+		q.SetBody(content)
+		q.Write(w)
+		w.Flush()
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkResponseWrite(b *testing.B) {
+	var r Response
+	r.SetBody(make([]byte, 1000))
+	w := bufio.NewWriterSize(io.Discard, 8192)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Write(w)
+	}
+}
+
+func BenchmarkRequestWrite(b *testing.B) {
+	var q Request
+	q.SetRequestURI("http://host/path?query")
+	q.SetBody(make([]byte, 1000))
+	w := bufio.NewWriterSize(io.Discard, 8192)
+	b.ReportAllocs()
+	for b.Loop() {
+		q.Write(w)
 	}
 }

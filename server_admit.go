@@ -75,7 +75,7 @@ func (a *acceptor) AcceptError(err error) {
 func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	s := a.server
 	c := acquireServerConn()
-	c.conn, c.server, c.cfg = conn, s, a.cfg
+	c.conn, c.netConn, c.server, c.cfg = conn, conn.NetConn(), s, a.cfg
 	c.id = s.gauges.connID.Add(1)
 	c.opened = clock.Nanos()
 	if a.cfg.connState != nil {

@@ -19,6 +19,7 @@ type serverConfig struct {
 	continueHandler func(*RequestHeader) bool
 	expectHandler   func(*RequestCtx) int
 	connState       connStateFunc
+	onFailure       func(error) // told why a request was refused; of ServeConn
 	logger          Logger
 	name            []byte // nil: no Server field
 	limits          h1.Limits
@@ -105,6 +106,8 @@ func (s *Server) engineOptions() engine.Options {
 		FlushSize:         s.WriteBufferSize,
 		HandshakeTimeout:  s.ReadTimeout,
 		MaxIdleWorkerTime: s.MaxIdleWorkerDuration,
+		// A ConnState function may close the connection that it is told of.
+		PlainOnly: s.ConnState != nil,
 	}
 	if s.ReadBufferSize > 0 {
 		o.ReadBufferSize = min(s.ReadBufferSize, 64<<10)

@@ -34,18 +34,19 @@ const (
 // What a request needs is in ctx, which is attached from the first byte of a
 // request until the engine pauses; an idle connection is this struct.
 type serverConn struct {
-	conn   engine.Conn
-	server *Server
-	cfg    *serverConfig
-	ctx    *RequestCtx
-	id     uint64
-	served uint64 // requests begun
-	opened int64  // Nanos
-	state  readState
-	isTLS  bool
+	conn    engine.Conn
+	netConn net.Conn // what conn is about; valid, unlike conn, for as long as c
+	server  *Server
+	cfg     *serverConfig
+	ctx     *RequestCtx
+	id      uint64
+	served  uint64 // requests begun
+	opened  int64  // Nanos
+	state   readState
+	isTLS   bool
 	// switching is set while a request is answered by a hijack.
 	switching bool
-	// isShared is set when a handler timed out that still knows c.
+	// isShared is set when a RequestCtx was left to others: it still knows c.
 	isShared bool
 }
 
@@ -277,6 +278,10 @@ func (c *serverConn) Run(out []byte) ([]byte, engine.Next) {
 	return out, next
 }
 
+// continueLine has the client send the body that it announced with
+// "Expect: 100-continue".
+const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
+
 // decide runs the callbacks between head and body. They may refuse the body;
 // then it is answered and the connection closed, for the body may come all the
 // same.
@@ -290,17 +295,14 @@ func (c *serverConn) decide() engine.Next {
 		return next
 	}
 	if status := c.expectStatus(); status != StatusContinue {
-		ctx.requestStream.reset()
 		return c.refuseBody(status)
 	}
-	if len(c.conn.Buffered()) == 0 {
-		ctx.out = append(ctx.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
-		if c.state == readReady {
-			if !c.flush() {
-				c.state = readClosed
-				return engine.Abort
-			}
-		}
+	switch {
+	case len(c.conn.Buffered()) > 0: // the client did not wait
+	case c.state == readReady: // of a streamed body the handler decides
+		ctx.requestStream.awaitsContinue = true
+	default:
+		ctx.out = append(ctx.out, continueLine...)
 	}
 	return next
 }

@@ -36,8 +36,8 @@ func (c *scriptedConn) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 40000}
 }
 
-func (c *scriptedConn) NetConn() net.Conn  { return nil }
-func (c *scriptedConn) Blocking() net.Conn { return nil }
+func (c *scriptedConn) NetConn() net.Conn  { return scriptedNetConn{c} }
+func (c *scriptedConn) Blocking() net.Conn { return scriptedNetConn{c} }
 func (c *scriptedConn) Buffered() []byte   { return c.unread }
 func (c *scriptedConn) Discard(n int)      { c.unread = c.unread[n:] }
 
@@ -85,6 +85,14 @@ func (c *scriptedConn) OnPeerGone(f func()) (stop func()) {
 	c.gone = f
 	return func() { c.gone = nil }
 }
+
+// scriptedNetConn is what handlers see of a scriptedConn.
+type scriptedNetConn struct{ *scriptedConn }
+
+func (scriptedNetConn) Close() error                     { return nil }
+func (scriptedNetConn) SetDeadline(time.Time) error      { return nil }
+func (scriptedNetConn) SetReadDeadline(time.Time) error  { return nil }
+func (scriptedNetConn) SetWriteDeadline(time.Time) error { return nil }
 
 // open makes the protocol of a connection to s.
 func (c *scriptedConn) open(s *Server) engine.Protocol {

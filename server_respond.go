@@ -21,7 +21,7 @@ func (c *serverConn) handle() engine.Next {
 	if aborted {
 		return c.abort()
 	}
-	if ctx.timeoutResponse != nil {
+	if ctx.timeoutResponse.Load() != nil {
 		if ctx = c.replaceTimedOut(ctx); ctx == nil {
 			return c.abort()
 		}
@@ -56,7 +56,7 @@ func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
 		return true
 	}
 	ctx.hijackHandler = nil
-	ctx.timeoutResponse = nil
+	ctx.timeoutResponse.Store(nil)
 	ctx.Response.Reset()
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 	ctx.SetConnectionClose()
@@ -84,6 +84,8 @@ func (c *serverConn) persists() bool {
 		return false
 	case c.server.closeRequested():
 		return false
+	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain():
+		return false
 	}
 	return true
 }
@@ -103,6 +105,10 @@ func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 	switch {
 	case bodyForbidden(status):
 		f.length = -2
+		if status == StatusNotModified && resp.Header.hasLength && resp.Header.contentLength > 0 {
+			f.length = int64(resp.Header.contentLength) // of what was not sent
+			f.omitDefaultType = true
+		}
 		return f, false
 	case status == StatusResetContent:
 		return f, false
@@ -140,8 +146,20 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	if ctx.hasFlushed {
 		return c.finishFlushed()
 	}
+	if status := resp.StatusCode(); status < StatusOK && status != StatusSwitchingProtocols {
+		// The client would wait for the final answer behind it (RFC 9110
+		// section 15.2).
+		c.cfg.logger.Printf("handler answered %q with the interim status %d", ctx.RequestURI(), status)
+		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+	}
 	f, sendsBody := c.framing(keep)
 	keep = !f.closeConnection
+	if resp.stream != nil && ctx.requestStream.awaitsContinue {
+		// The stream may be the request's body, and there is no other time for
+		// an interim answer.
+		ctx.requestStream.awaitsContinue = false
+		ctx.out = append(ctx.out, continueLine...)
+	}
 	ctx.out = resp.Header.appendHead(ctx.out, f)
 	ok := true
 	switch {
@@ -193,7 +211,7 @@ func (c *serverConn) awaitRequest() {
 	c.state = readIdle
 	if c.cfg.idleTimeout > 0 {
 		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.idleTimeout)
-	} else if c.cfg.readTimeout > 0 {
+	} else {
 		c.conn.SetReadDeadline(0, 0)
 	}
 	if c.cfg.connState != nil {
@@ -214,11 +232,12 @@ func (c *serverConn) endRequest() {
 	if ctx.writeTimeoutChanged {
 		c.conn.SetWriteTimeout(c.cfg.writeTimeout)
 	}
-	if d := ctx.done.Load(); d != nil {
-		d.end()
-		fresh := c.server.acquireCtx(c)
-		fresh.out = ctx.out
-		c.ctx = fresh
+	if ctx.done.Load() != nil {
+		c.isShared = true
+		c.ctx = c.server.acquireCtx(c)
+		c.ctx.out, _ = ctx.detach()
+		ctx.requestStream.reset()
+		ctx.letGo()
 		return
 	}
 	ctx.reset()
@@ -228,6 +247,9 @@ func (c *serverConn) endRequest() {
 func (c *serverConn) answerFailure() engine.Next {
 	ctx := c.ctx
 	err := ctx.failure
+	if c.cfg.onFailure != nil {
+		c.cfg.onFailure(err)
+	}
 	ctx.Response.Reset()
 	c.prepareResponse(ctx)
 	status := failureStatus(err)

@@ -101,6 +101,7 @@ func (s *Server) ListenAndServeUNIX(addr string, mode fs.FileMode) error {
 // listen opens a TCP listener with the keep-alive that the server wants.
 func (s *Server) listen(addr string) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: -1}
+	lc.SetMultipathTCP(false) // sockets of plain TCP inherit more from their listener
 	if s.TCPKeepalive {
 		lc.KeepAlive = s.TCPKeepalivePeriod
 	}
@@ -188,9 +189,14 @@ func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
 		return errNoHandler
 	}
 	a := &acceptor{server: s, cfg: s.config(), isSingle: true}
+	var failure error
+	a.cfg.onFailure = func(err error) { failure = err }
 	err := s.engine().ServeConn(c, leftover, a)
-	if a.refused != nil {
+	switch {
+	case a.refused != nil:
 		return a.refused
+	case failure != nil:
+		return failure
 	}
 	return err
 }
@@ -232,8 +238,9 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 // Idle connections are left alone; their next request is their last one. It is
 // how clients are moved elsewhere without an error.
 func (s *Server) CloseOnNextResponse() {
+	e := s.engine()
 	s.gauges.isClosing.Store(true)
-	s.engine().CloseOnNextResponse()
+	e.CloseOnNextResponse()
 }
 
 // closeRequested tells whether connections are to be closed after their next

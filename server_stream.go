@@ -3,7 +3,9 @@ package sluice
 import (
 	"errors"
 	"io"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -29,6 +31,11 @@ type requestStream struct {
 	ctx     *RequestCtx
 	drained int64
 	err     error // what every further Read returns; io.EOF at the verified end
+	// waiting is set before a Read waits for the client: closing it ends that.
+	waiting atomic.Pointer[net.Conn]
+	// awaitsContinue is set while the client waits for 100-continue: it sends
+	// the body when that is read, and may not send it otherwise.
+	awaitsContinue bool
 }
 
 // attach makes s the body of the request that conn is reading.
@@ -45,7 +52,62 @@ func (s *requestStream) reset() {
 	}
 	s.mu.Lock()
 	s.conn, s.ctx, s.drained, s.err = nil, nil, 0, nil
+	s.awaitsContinue = false
+	if s.waiting.Load() != nil {
+		s.waiting.Store(nil)
+	}
 	s.mu.Unlock()
+}
+
+// interrupt is reset for a ctx that was detached: a Read that is waiting ends
+// with an error before it returns.
+func (s *requestStream) interrupt() {
+	if s.conn == nil {
+		return
+	}
+	if !s.mu.TryLock() {
+		if c := s.waiting.Load(); c != nil {
+			(*c).Close()
+		}
+		s.mu.Lock()
+	}
+	s.mu.Unlock()
+	s.reset()
+}
+
+// mayWait prepares for waiting for the client. The order, first waiting and
+// then isDetached, is what interrupt relies on.
+func (s *requestStream) mayWait() error {
+	if s.waiting.Load() == nil {
+		c := s.conn.conn.Blocking()
+		s.waiting.Store(&c)
+	}
+	if s.ctx.isDetached.Load() {
+		return errStreamDetached
+	}
+	if s.awaitsContinue {
+		s.awaitsContinue = false
+		return s.ctx.sendContinue()
+	}
+	return nil
+}
+
+// sendContinue has the client send the body that it announced (RFC 9110
+// section 10.1.1), unless the answer was begun.
+func (ctx *RequestCtx) sendContinue() error {
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
+	switch {
+	case ctx.isDetached.Load():
+		return errStreamDetached
+	case ctx.hasFlushed:
+		return nil
+	}
+	ctx.out = append(ctx.out, continueLine...)
+	if !ctx.conn.flush() {
+		return ErrConnectionClosed
+	}
+	return nil
 }
 
 // isUnread tells whether some of the body was not read to its verified end.
@@ -105,6 +167,11 @@ func (s *requestStream) read(p []byte) (int, error) {
 	if int64(len(p)) > ctx.bodyLeft {
 		p = p[:ctx.bodyLeft]
 	}
+	if len(s.conn.conn.Buffered()) == 0 {
+		if err := s.mayWait(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := s.conn.conn.Read(p)
 	ctx.bodyLeft -= int64(n)
 	if ctx.bodyLeft == 0 {
@@ -115,27 +182,43 @@ func (s *requestStream) read(p []byte) (int, error) {
 
 func (s *requestStream) readChunked(p []byte) (int, error) {
 	conn := s.conn.conn
+	chunks := &s.ctx.chunks
 	for {
 		in := conn.Buffered()
 		if len(in) == 0 {
+			if err := s.mayWait(); err != nil {
+				return 0, err
+			}
 			if err := conn.Fill(); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		if left, ok := s.ctx.chunks.InData(); ok {
-			in = in[:min(uint64(len(in)), left, uint64(len(p)))]
+		if !chunks.Done() {
+			used, err := chunks.Advance(in)
+			conn.Discard(used)
+			if err != nil {
+				return 0, err
+			}
+			if chunks.Done() {
+				s.ctx.beginTrailer()
+			}
+			if in = in[used:]; len(in) == 0 {
+				continue
+			}
+		}
+		if !chunks.Done() { // there is data, of which p may not hold all
+			in = in[:min(len(in), len(p))]
 		}
 		used, data, done, err := s.ctx.nextChunked(in)
 		n := copy(p, data)
 		conn.Discard(used)
-		if err != nil {
+		switch {
+		case err != nil:
 			return n, err
-		}
-		if done {
+		case done:
 			return n, io.EOF
-		}
-		if n > 0 {
+		case n > 0:
 			return n, nil
 		}
 	}
@@ -167,7 +250,7 @@ func (s *requestStream) discard(in []byte) (used int, done bool, err error) {
 
 // mayDrain tells whether the rest of the body is worth waiting for.
 func (s *requestStream) mayDrain() bool {
-	if s.err != nil { // malformed or cut off: there is no end to find
+	if s.err != nil || s.awaitsContinue { // there may be no end to find
 		return false
 	}
 	return s.ctx.parser.Has(h1.ChunkedBody) || s.ctx.bodyLeft <= drainLimit

@@ -1,6 +1,8 @@
 package sluice
 
 import (
+	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,11 +30,15 @@ func TimeoutWithCodeHandler(h RequestHandler, timeout time.Duration, msg string,
 		defer ReleaseTimer(timer)
 		select {
 		case <-run.finished:
-			if run.panicValue != nil {
-				panic(run.panicValue)
-			}
 		case <-timer.C:
-			ctx.TimeoutErrorWithCode(msg, statusCode)
+			if run.isSettled.CompareAndSwap(false, true) {
+				ctx.TimeoutErrorWithCode(msg, statusCode)
+				return
+			}
+			<-run.finished // in the last moment
+		}
+		if run.panicValue != nil {
+			panic(run.panicValue)
 		}
 	}
 }
@@ -41,10 +47,12 @@ func TimeoutWithCodeHandler(h RequestHandler, timeout time.Duration, msg string,
 type timedRun struct {
 	ctx        *RequestCtx
 	finished   chan struct{}
-	panicValue any // of the handler; read after finished is closed
+	isSettled  atomic.Bool // whether h is in time: who sets it decides
+	panicValue any         // of the handler; read after finished is closed
 }
 
-// call runs h. A panic after the time-out has nobody to go to but the log.
+// call runs h. After the time-out the ctx is h's own: what ends with a request
+// ends with h, and a panic has nobody to go to but the log.
 func (r *timedRun) call(h RequestHandler) {
 	server := r.ctx.server
 	defer func() {
@@ -52,8 +60,11 @@ func (r *timedRun) call(h RequestHandler) {
 		if server != nil {
 			server.gauges.timed.Add(-1)
 		}
-		if v := r.panicValue; v != nil && r.ctx.isDetached.Load() {
-			r.ctx.Logger().Printf("panic in handler after its time-out: %v", v)
+		if !r.isSettled.CompareAndSwap(false, true) {
+			if v := r.panicValue; v != nil && v != ErrAbortHandler {
+				r.ctx.Logger().Printf("panic in handler after its time-out: %v\n%s", v, debug.Stack())
+			}
+			r.ctx.letGo()
 		}
 		close(r.finished)
 	}()
@@ -93,35 +104,36 @@ func (ctx *RequestCtx) TimeoutErrorWithCode(msg string, statusCode int) {
 
 // TimeoutErrorWithResponse is TimeoutError with a copy of resp as the answer.
 func (ctx *RequestCtx) TimeoutErrorWithResponse(resp *Response) {
-	if ctx.timeoutResponse != nil {
+	if ctx.timeoutResponse.Load() != nil {
 		return
 	}
 	own := &Response{}
 	resp.CopyTo(own)
-	ctx.timeoutResponse = own
+	ctx.timeoutResponse.CompareAndSwap(nil, own)
 }
 
 // LastTimeoutErrorResponse returns the response of TimeoutError and its
 // relatives, nil if none was called. It must not be changed.
-func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeoutResponse }
+func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeoutResponse.Load() }
 
 // replaceTimedOut leaves ctx to whoever still uses it and continues with a
 // fresh one. It returns nil if a part of the answer was sent already.
 func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 	c.isShared = true
 	unread := ctx.requestStream.isUnread()
+	out, hasFlushed := ctx.detach()
+	ctx.requestStream.interrupt()
 	fresh := c.server.acquireCtx(c)
+	fresh.out = out
 	fresh.start = ctx.start
 	fresh.parser = ctx.parser
 	fresh.headIsComplete, fresh.isHead = true, ctx.isHead
-	fresh.bodyHeld = ctx.bodyHeld
-	ctx.timeoutResponse.CopyTo(&fresh.Response)
+	fresh.bodyHeld, fresh.writeTimeoutChanged = ctx.bodyHeld, ctx.writeTimeoutChanged
+	ctx.timeoutResponse.Load().CopyTo(&fresh.Response)
 	c.prepareResponse(fresh)
 	if unread {
 		fresh.Response.SetConnectionClose()
 	}
-	out, hasFlushed := ctx.detach()
-	fresh.out = out
 	c.ctx = fresh
 	if hasFlushed {
 		return nil

@@ -21,6 +21,15 @@ func (c *serverConn) flush() bool {
 	}
 	_, err := c.conn.Write(ctx.out)
 	ctx.out = ctx.out[:0]
+	return c.wrote(err)
+}
+
+// wrote reports whether a write succeeded. The engine is not told of the error,
+// so it is logged here.
+func (c *serverConn) wrote(err error) bool {
+	if err != nil && c.cfg.logsAllErrors {
+		c.logError(err)
+	}
 	return err == nil
 }
 
@@ -37,7 +46,7 @@ func (c *serverConn) writeBody(body []byte) bool {
 	_, err := c.conn.WriteBuffers(&ctx.buffers)
 	ctx.vector[0], ctx.vector[1] = nil, nil
 	ctx.out = ctx.out[:0]
-	return err == nil
+	return c.wrote(err)
 }
 
 // writeStream writes a streamed body and closes the stream. What arrives from

@@ -156,6 +156,9 @@ type Options struct {
 	KeepAlivePeriod   time.Duration // TCP keep-alive probes; 0: the system's default, < 0: off
 	MaxWorkers        int           // goroutines (or stacks) that run handlers; 0: no limit
 	MaxIdleWorkerTime time.Duration // how long an idle worker is kept; 0: 10 s
+	// PlainOnly has every connection served through its methods alone: the
+	// Protocol then may close NetConn at any time.
+	PlainOnly bool
 }
 
 // Stats is a snapshot of an engine's gauges.

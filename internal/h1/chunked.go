@@ -42,25 +42,32 @@ func (c *Chunked) InData() (left uint64, ok bool) { return c.left, c.state == ch
 // a part of in. It returns after each run of data; call it again with the rest
 // until used is 0 or Done.
 func (c *Chunked) Next(in []byte) (used int, data []byte, err error) {
-	i := 0
-	for i < len(in) && c.state != chunkDone {
-		if c.state == chunkData {
-			n := len(in) - i
-			if uint64(n) > c.left {
-				n = int(c.left)
-			}
-			c.left -= uint64(n)
-			if c.left == 0 {
-				c.state = chunkDataCR
-			}
-			return i + n, in[i : i+n], nil
-		}
-		if err := c.step(in[i]); err != nil {
-			return 0, nil, err
-		}
-		i++
+	used, err = c.Advance(in)
+	if err != nil || c.state != chunkData {
+		return used, nil, err
 	}
-	return i, nil, nil
+	n := len(in) - used
+	if uint64(n) > c.left {
+		n = int(c.left)
+	}
+	c.left -= uint64(n)
+	if c.left == 0 {
+		c.state = chunkDataCR
+	}
+	return used + n, in[used : used+n], nil
+}
+
+// Advance reads from in up to where data or the trailer section begins, and
+// returns how much of it was used. A caller that has no room for more than some
+// data then gives Next no more than that.
+func (c *Chunked) Advance(in []byte) (used int, err error) {
+	for used < len(in) && c.state != chunkData && c.state != chunkDone {
+		if err := c.step(in[used]); err != nil {
+			return 0, err
+		}
+		used++
+	}
+	return used, nil
 }
 
 // step takes one byte that is not data.

@@ -116,6 +116,7 @@ func names[F any](cases map[string]F) []string {
 	return all
 }
 
+// long: a table
 func TestWriteResponse(t *testing.T) {
 	long := strings.Repeat("abc", 200)
 	cases := map[string]func(r response, h responseHead){
@@ -196,6 +197,7 @@ func TestWriteResponse(t *testing.T) {
 		})
 }
 
+// long: a table
 func TestWriteRequest(t *testing.T) {
 	to := func(method, uri string, more func(r request, h requestHead)) func(r request, h requestHead) {
 		return func(r request, h requestHead) {

@@ -11,7 +11,7 @@ import (
 )
 
 // An acceptor implements engine.Acceptor with sessions, and keeps books. Its
-// exported-looking settings are made before Serve.
+// settings are made before Serve.
 type acceptor struct {
 	engine engine.Engine
 

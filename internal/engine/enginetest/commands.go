@@ -20,7 +20,7 @@ import (
 //
 // long: a table of commands
 func (s *session) execute(out []byte) ([]byte, engine.Next) {
-	if limit := maxPending(s.acceptor); len(out) >= limit {
+	if len(out) >= flushSize {
 		s.acceptor.violate("Run called with %d bytes pending", len(out))
 	}
 	name, rest, _ := strings.Cut(string(s.payload), " ")
@@ -69,11 +69,9 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 	return out, engine.Abort
 }
 
-// flushSize is the FlushSize that every server of the suite uses.
+// flushSize is the FlushSize that every server of the suite uses: no more
+// output than that may be pending when Run is called.
 const flushSize = 8 << 10
-
-// maxPending is how much output may be pending when Run is called.
-func maxPending(*acceptor) int { return flushSize }
 
 func number(args []string, i int) int {
 	n, err := strconv.Atoi(args[i])

@@ -226,5 +226,9 @@ func testLockedThread(t *testing.T, f *fixture) {
 	for range 3 {
 		p.ask(t, "lock", "locked")
 	}
-	p.ask(t, "echo x", "x")
+	sent := p.sendLater(frames("lock", "lock", "lock", "lock", "echo x"))
+	p.expect(t, "locked", "locked", "locked", "locked", "x")
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
 }

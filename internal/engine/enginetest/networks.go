@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,10 +24,17 @@ type Network struct {
 	listen func(t *testing.T) (net.Listener, func() (net.Conn, error), error)
 }
 
-// TCP is the loopback interface.
-func TCP() Network {
-	return Network{"tcp", halfClose | deadlines | buffered, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+// TCP is the loopback interface, without MPTCP.
+func TCP() Network { return tcp("tcp", false) }
+
+// tcp listens on the loopback interface. With multipath, which is what Go does
+// when it is not told, the listener's socket is of another kind than those it
+// accepts.
+func tcp(name string, multipath bool) Network {
+	return Network{name, halfClose | deadlines | buffered, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+		var config net.ListenConfig
+		config.SetMultipathTCP(multipath)
+		ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -45,10 +53,10 @@ func loopback() *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 77, b[0], b[1])}}
 }
 
-// Wrapped is TCP behind a listener that hides its type.
+// Wrapped is TCP, with MPTCP where there is, behind a listener that hides its
+// type.
 func Wrapped() Network {
-	network := TCP()
-	network.Name = "wrapped"
+	network := tcp("wrapped", true)
 	listen := network.listen
 	network.listen = func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
 		ln, dial, err := listen(t)

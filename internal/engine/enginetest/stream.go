@@ -171,7 +171,7 @@ func testLargeAnswers(t *testing.T, f *fixture) {
 }
 
 // testSlowReader checks that an engine does not go on while the client does not
-// read; maxPending checks what it holds meanwhile.
+// read; the session checks what it holds meanwhile.
 func testSlowReader(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)

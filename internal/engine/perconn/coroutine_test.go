@@ -39,7 +39,6 @@ func TestSweep(t *testing.T) {
 		for range 10 {
 			borrowed = append(borrowed, newCoroutine(shard))
 		}
-		before := runtime.NumGoroutine()
 		for _, co := range borrowed {
 			shard.put(co)
 		}
@@ -64,9 +63,7 @@ func TestSweep(t *testing.T) {
 		if n := shard.count(); n != 2 {
 			t.Errorf("%d coroutines are left, want 2", n)
 		}
-		if ended := before - runtime.NumGoroutine(); ended != 8 {
-			t.Errorf("%d goroutines ended, want 8", ended)
-		}
+		// synctest fails the test if a goroutine is left after this.
 		stopAll(shard.cut(0))
 	})
 }

@@ -49,6 +49,7 @@ func (c *conn) runRequests() engine.Next {
 
 // endRun ends what a Run has asked for, and returns what is to follow.
 func (c *conn) endRun(next engine.Next) engine.Next {
+	unlockThread()
 	if run := c.extra; run != nil {
 		run.gone.cancel()
 		c.endReader()

@@ -24,7 +24,9 @@ type handshaker interface {
 func (w *worker) adopt(nc net.Conn, a engine.Acceptor) {
 	w.reset()
 	w.nc, w.acceptor = nc, a
-	w.raw.take(nc, w.serving)
+	if !w.driver.options.PlainOnly {
+		w.raw.take(nc, w.serving)
+	}
 	if w.raw.enabled() && w.serving != nil && !w.serving.yieldsRaw.Load() {
 		w.serving.yieldsRaw.Store(true)
 	}
@@ -73,6 +75,7 @@ func (w *worker) begin() bool {
 	if starter, ok := c.protocol.(engine.Starter); ok {
 		c.next = starter.Start()
 	}
+	unlockThread()
 	return true
 }
 
@@ -145,6 +148,13 @@ func (c *conn) closeNow(next engine.Next) {
 		return
 	}
 	c.releaseBuffers()
+	if extra := c.extra; extra != nil { // a Run was cut short
+		extra.gone.cancel()
+		if extra.blocking != nil {
+			extra.blocking.sever()
+		}
+		c.extra = nil
+	}
 	c.raw.forget(c.driver)
 	if c.detached == nil {
 		_ = c.closer(next).Close()

@@ -166,7 +166,8 @@ func (w *worker) abandon() {
 	w.closeNow(engine.Abort)
 }
 
-// ServeConn implements engine.Engine.
+// ServeConn implements engine.Engine. On the plain path it serves on the
+// caller's goroutine: a handler that calls runtime.Goexit ends that.
 func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
 	w := newWorker(d)
 	w.adopt(nc, a)

@@ -1,0 +1,168 @@
+package sluice_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestFlush: the client sees what was flushed while the handler runs.
+func TestFlush(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		goOn := make(chan struct{})
+		r := serve(t, n, &sluice.Server{NoDefaultDate: true, Handler: func(ctx *sluice.RequestCtx) {
+			ctx.SetContentType("a/b")
+			ctx.SetStatusCode(201)
+			for i := range 3 {
+				fmt.Fprintf(ctx, "part %d", i)
+				if err := ctx.Flush(); err != nil {
+					t.Error(err)
+				}
+				<-goOn
+				ctx.SetStatusCode(500) // too late
+			}
+			ctx.WriteString("rest")
+		}})
+		p := r.dial()
+		p.send(get("/"))
+		p.expect("HTTP/1.1 201 Created\r\nServer: sluice\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for i := range 3 {
+			p.expect(fmt.Sprintf("6\r\npart %d\r\n", i))
+			goOn <- struct{}{}
+		}
+		p.expect("4\r\nrest\r\n0\r\n\r\n")
+
+		p.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+		p.expect("HTTP/1.1 201 Created\r\nServer: sluice\r\nContent-Type: a/b\r\nConnection: close\r\n\r\n")
+		for i := range 3 {
+			p.expect(fmt.Sprintf("part %d", i))
+			goOn <- struct{}{}
+		}
+		p.expect("rest")
+		p.expectEnd()
+	})
+}
+
+func TestFlushOnTheWire(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nTransfer-Encoding: chunked\r\n"
+	handlers := map[string]sluice.RequestHandler{
+		"/twice": func(ctx *sluice.RequestCtx) {
+			_ = ctx.Flush()
+			_ = ctx.Flush()
+			ctx.WriteString("x")
+		},
+		"/stream": func(ctx *sluice.RequestCtx) {
+			ctx.WriteString("x")
+			_ = ctx.Flush()
+			ctx.SetBodyStream(strings.NewReader("stream"), -1)
+		},
+		"/sized": func(ctx *sluice.RequestCtx) {
+			ctx.WriteString("x")
+			_ = ctx.Flush()
+			ctx.SetBodyStream(strings.NewReader("stream"), 6)
+		},
+		"/before": func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStream(strings.NewReader("stream"), 6)
+			if err := ctx.Flush(); err != nil {
+				t.Error(err)
+			}
+		},
+		"/trailer": func(ctx *sluice.RequestCtx) {
+			_ = ctx.Response.Header.SetTrailer("X-Sum")
+			ctx.WriteString("x")
+			_ = ctx.Flush()
+			ctx.Response.Header.Set("X-Sum", "1")
+		},
+		"/204": func(ctx *sluice.RequestCtx) {
+			ctx.SetStatusCode(204)
+			_ = ctx.Flush()
+			ctx.WriteString("x")
+		},
+		"/304": func(ctx *sluice.RequestCtx) {
+			ctx.WriteString("x")
+			ctx.SetStatusCode(304)
+			_ = ctx.Flush()
+		},
+	}
+	tests := []struct{ request, want string }{
+		{get("/twice"), head + "\r\n1\r\nx\r\n0\r\n\r\n"},
+		{get("/stream"), head + "\r\n1\r\nx\r\n6\r\nstream\r\n0\r\n\r\n"},
+		{get("/sized"), head + "\r\n1\r\nx\r\n6\r\nstream\r\n0\r\n\r\n"},
+		{get("/before"), textAnswer(200, "stream")},
+		{get("/trailer"), head + "Trailer: X-Sum\r\n\r\n1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n"},
+		{get("/204"), "HTTP/1.1 204 No Content\r\nServer: sluice\r\n\r\n"},
+		{get("/304"), "HTTP/1.1 304 Not Modified\r\nServer: sluice\r\n\r\n"},
+		{request("HEAD /twice HTTP/1.1"), head + "\r\n"},
+		{request("HEAD /stream HTTP/1.1"), head + "\r\n"},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Path())](ctx) }})
+		for _, test := range tests {
+			got := r.exchange(test.request + closing("/before"))
+			if want := test.want + textAnswer(200, "stream", "Connection: close"); got != want {
+				t.Errorf("%q answered\n%q, want\n%q", test.request, got, want)
+			}
+		}
+	})
+}
+
+// TestFlushToGoneClient ends with an error, so that handlers can stop.
+func TestFlushToGoneClient(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		failed := make(chan error, 1)
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			for {
+				ctx.Write(make([]byte, 8<<10))
+				if err := ctx.Flush(); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}})
+		p := r.dial()
+		p.send(get("/"))
+		p.expect("HTTP/1.1 200 OK\r\n")
+		p.Close()
+		if err := receive(t, failed); !errors.Is(err, sluice.ErrConnectionClosed) {
+			t.Errorf("Flush returned %v", err)
+		}
+	})
+}
+
+func TestEarlyHints(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{NoDefaultDate: true, Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/links" {
+				ctx.Response.Header.Add("Link", "</a.css>; rel=preload")
+				ctx.Response.Header.Add("Link", "</b.js>; rel=preload\r\nX: y")
+			}
+			if err := ctx.EarlyHints(); err != nil {
+				t.Error(err)
+			}
+			ctx.WriteString("x")
+		}})
+		const links = "Link: </a.css>; rel=preload\r\nLink: </b.js>; rel=preload  X: y\r\n"
+		want := "HTTP/1.1 103 Early Hints\r\n" + links + "\r\n" +
+			"HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1\r\n" + links + "\r\nx" +
+			textAnswer(200, "x", "Connection: close")
+		if got := r.exchange(get("/links") + closing("/")); got != want {
+			t.Errorf("%q, want\n%q", got, want)
+		}
+		if got := r.exchange("GET /links HTTP/1.0\r\n\r\n"); strings.Contains(got, " 103 ") {
+			t.Errorf("HTTP/1.0: %q", got)
+		}
+	})
+}
+
+func TestFlushOutsideServer(t *testing.T) {
+	var ctx sluice.RequestCtx
+	if err := ctx.Flush(); err != sluice.ErrNilConnection {
+		t.Errorf("Flush: %v", err)
+	}
+	if err := ctx.EarlyHints(); err != sluice.ErrNilConnection {
+		t.Errorf("EarlyHints: %v", err)
+	}
+}

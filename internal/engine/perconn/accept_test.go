@@ -1,0 +1,84 @@
+package perconn
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+func TestIsTemporary(t *testing.T) {
+	wrap := func(err error) error { return &net.OpError{Op: "accept", Err: err} }
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{wrap(syscall.EMFILE), true},
+		{wrap(syscall.ENFILE), true},
+		{wrap(syscall.ECONNABORTED), true},
+		{wrap(syscall.ENOMEM), true},
+		{wrap(syscall.EBADF), false},
+		{wrap(net.ErrClosed), false},
+		{net.ErrClosed, false},
+		{io.EOF, false},
+		{errors.New("something else"), false},
+	} {
+		if got := isTemporary(test.err); got != test.want {
+			t.Errorf("isTemporary(%v) = %v", test.err, got)
+		}
+	}
+}
+
+// keepAliveAcceptor tells whether keep-alive probes are on.
+type keepAliveAcceptor struct {
+	lineProtocol
+	on chan int
+}
+
+func (a *keepAliveAcceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
+	control, err := c.NetConn().(syscall.Conn).SyscallConn()
+	if err != nil {
+		a.on <- -1
+		return a, nil
+	}
+	_ = control.Control(func(fd uintptr) {
+		value, err := getKeepAlive(fd)
+		if err != nil {
+			value = -1
+		}
+		a.on <- value
+	})
+	return a, nil
+}
+
+func TestKeepAlivePeriod(t *testing.T) {
+	for _, test := range []struct {
+		period time.Duration
+		on     bool
+	}{{0, true}, {time.Minute, true}, {-1, false}} {
+		ln, dial := listenTCP(t)
+		a := &keepAliveAcceptor{on: make(chan int, 1)}
+		e := New(engine.Options{KeepAlivePeriod: test.period})
+		served := make(chan error, 1)
+		go func() { served <- e.Serve(ln, a) }()
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if on := <-a.on; (on > 0) != test.on {
+			t.Errorf("period %v: SO_KEEPALIVE is %d, want %v", test.period, on, test.on)
+		}
+		_ = c.Close()
+		if err := e.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		_ = ln.Close()
+	}
+}

@@ -1,0 +1,9 @@
+//go:build unix
+
+package perconn
+
+import "syscall"
+
+func getKeepAlive(fd uintptr) (int, error) {
+	return syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
+}

@@ -1,0 +1,342 @@
+package sluice_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// briefly is a time-out that tests wait for.
+const briefly = 40 * time.Millisecond
+
+// TestReadTimeout: 408 for a request that was begun, silence for none.
+func TestReadTimeout(t *testing.T) {
+	tests := []struct {
+		name, script string
+		statuses     []int
+	}{
+		{"nothing", "", nil},
+		{"empty line", "\r\n", nil},
+		{"idle", get("/"), []int{200}},
+		{"partial head", "GET / HT", []int{408}},
+		{"second head", get("/") + "GET / HT", []int{200, 408}},
+		{"partial body", request("POST / HTTP/1.1", "Content-Length: 5") + "abc", []int{408}},
+		{"partial chunk", request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nabc", []int{408}},
+		{"no body after 100", request("POST / HTTP/1.1", "Expect: 100-continue", "Content-Length: 5"), []int{408}},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				var got error
+				r := serve(t, n, &sluice.Server{ReadTimeout: briefly, Handler: answering("x"), ErrorHandler: func(_ *sluice.RequestCtx, err error) { got = err }})
+				raw := strings.TrimPrefix(r.exchange(test.script), "HTTP/1.1 100 Continue\r\n\r\n")
+				if statuses, _ := statusesOf(t, raw); !slices.Equal(statuses, test.statuses) {
+					t.Errorf("answered %v, want %v", statuses, test.statuses)
+				}
+				var netErr net.Error
+				if slices.Contains(test.statuses, 408) != (errors.As(got, &netErr) && netErr.Timeout()) {
+					t.Errorf("ErrorHandler got %v", got)
+				}
+				if log := r.log.String(); log != "" {
+					t.Errorf("logged %q", log)
+				}
+			})
+		}
+	})
+}
+
+// TestIdleTimeout bounds the wait between requests, and not requests.
+func TestIdleTimeout(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{IdleTimeout: briefly, Handler: func(ctx *sluice.RequestCtx) {
+			time.Sleep(2 * briefly) // a handler is not idle
+			ctx.WriteString("x")
+		}})
+		if statuses, _ := statusesOf(t, r.exchange(get("/"))); !slices.Equal(statuses, []int{200}) {
+			t.Errorf("answered %v", statuses)
+		}
+		if got := r.exchange(""); got != "" {
+			t.Errorf("a silent client got %q", got)
+		}
+	})
+}
+
+// TestIdleTimeoutIsNotReadTimeout: with a long IdleTimeout, ReadTimeout does
+// not end idle connections.
+func TestIdleTimeoutIsNotReadTimeout(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{IdleTimeout: time.Hour, ReadTimeout: briefly, Handler: answering("x")})
+		p := r.dial()
+		p.get("/")
+		time.Sleep(3 * briefly)
+		p.get("/")
+	})
+}
+
+// TestHeaderReceivedReadTimeout also applies to streams.
+func TestHeaderReceivedReadTimeout(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, isStreaming := range []bool{false, true} {
+			r := serve(t, n, &sluice.Server{StreamRequestBody: isStreaming,
+				HeaderReceived: func(*sluice.RequestHeader) sluice.RequestConfig { return sluice.RequestConfig{ReadTimeout: briefly} },
+				Handler: func(ctx *sluice.RequestCtx) {
+					_, err := io.ReadAll(ctx.RequestBodyStream())
+					var netErr net.Error
+					if !errors.As(err, &netErr) || !netErr.Timeout() {
+						t.Errorf("the stream ends with %v", err)
+					}
+					ctx.SetStatusCode(408)
+				}})
+			statuses, _ := statusesOf(t, r.exchange(request("POST / HTTP/1.1", "Content-Length: 5")+"abc"))
+			if !slices.Equal(statuses, []int{408}) {
+				t.Errorf("stream=%v: answered %v", isStreaming, statuses)
+			}
+		}
+	})
+}
+
+// TestWriteTimeout: a client that does not read is given up.
+func TestWriteTimeout(t *testing.T) {
+	change := map[string]func(*sluice.Server){
+		"server": func(s *sluice.Server) { s.WriteTimeout = briefly },
+		"request": func(s *sluice.Server) {
+			s.WriteTimeout = time.Hour
+			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig {
+				return sluice.RequestConfig{WriteTimeout: briefly}
+			}
+		},
+	}
+	for name, change := range change {
+		t.Run(name, func(t *testing.T) {
+			body := bytes.Repeat([]byte("x"), 64<<20)
+			closed := make(chan struct{})
+			s := &sluice.Server{LogAllErrors: true, Handler: func(ctx *sluice.RequestCtx) { ctx.Response.SetBodyRaw(body) },
+				ConnState: func(_ net.Conn, state sluice.ConnState) {
+					if state == sluice.StateClosed {
+						close(closed)
+					}
+				}}
+			change(s)
+			r := serve(t, overTCP(), s)
+			p := r.dial()
+			p.send(get("/"))
+			receive(t, closed)
+			eventually(t, "the time-out is logged", func() bool { return strings.Contains(r.log.String(), "timeout") })
+		})
+	}
+}
+
+func TestTimeoutHandler(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		leave := make(chan struct{})
+		gone := make(chan string, 1)
+		inner := func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyString("in time")
+			if string(ctx.Path()) == "/panic" {
+				panic("inner went mad")
+			}
+			if string(ctx.Path()) != "/slow" {
+				return
+			}
+			done := ctx.Done()
+			<-done
+			<-leave
+			// The ctx is the handler's own now. All of that is without effect,
+			// but for the handler.
+			ctx.SetStatusCode(299)
+			ctx.SetUserValue("k", "v")
+			ctx.Response.Header.Set("X-Late", "1")
+			ctx.WriteString("too late")
+			gone <- fmt.Sprintf("%s %v %s %v %v %v", ctx.Path(), ctx.UserValue("k"), ctx.Response.Body(), ctx.Flush(), ctx.Err(), ctx.SetReadDeadline(time.Time{}))
+		}
+		r := serve(t, n, &sluice.Server{Handler: sluice.TimeoutHandler(inner, briefly, "too slow")})
+		p := r.dial()
+		if a := p.get("/fast"); a.StatusCode != 200 || a.body != "in time" {
+			t.Errorf("/fast: %d %q", a.StatusCode, a.body)
+		}
+		if a := p.get("/slow"); a.StatusCode != 408 || a.body != "too slow" || a.Header.Get("Server") != "sluice" || a.Header.Get("X-Late") != "" {
+			t.Errorf("/slow: %d %q %v", a.StatusCode, a.body, a.Header)
+		}
+		if a := p.get("/fast"); a.StatusCode != 200 || a.body != "in time" {
+			t.Errorf("/fast after /slow: %d %q", a.StatusCode, a.body)
+		}
+		close(leave)
+		want := fmt.Sprintf("/slow v in timetoo late %v context canceled %v", sluice.ErrNilConnection, sluice.ErrDeadlineUpdatesDisabled)
+		if got := receive(t, gone); got != want {
+			t.Errorf("the handler found %q, want %q", got, want)
+		}
+		if a := p.get("/panic"); a.StatusCode != 500 {
+			t.Errorf("/panic: %d", a.StatusCode)
+		}
+	})
+}
+
+func TestTimeoutHandlerWithoutTimeout(t *testing.T) {
+	called := false
+	var ctx sluice.RequestCtx
+	sluice.TimeoutHandler(func(*sluice.RequestCtx) { called = true }, 0, "")(&ctx)
+	if !called || ctx.LastTimeoutErrorResponse() != nil {
+		t.Error("a time-out of zero is none")
+	}
+	sluice.TimeoutWithCodeHandler(func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(201) }, patience, "", 503)(&ctx)
+	if ctx.Response.StatusCode() != 201 {
+		t.Errorf("outside a server: %d", ctx.Response.StatusCode())
+	}
+}
+
+// TestTimeoutHandlerOverload: no more handlers run over time than Concurrency.
+func TestTimeoutHandlerOverload(t *testing.T) {
+	leave := make(chan struct{})
+	handler := func(*sluice.RequestCtx) { <-leave }
+	r := serve(t, overTCP(), &sluice.Server{Concurrency: 2, Handler: sluice.TimeoutWithCodeHandler(handler, briefly, "slow", 503)})
+	p := r.dial()
+	for i, want := range []int{503, 503, 429} {
+		if a := p.get("/"); a.StatusCode != want {
+			t.Errorf("request %d: %d, want %d", i, a.StatusCode, want)
+		}
+	}
+	close(leave)
+	eventually(t, "the handlers are counted out", func() bool { return r.dial().get("/").StatusCode == 200 })
+}
+
+// TestTimeoutHandlerPanicsLate: there is nobody to answer 500 to.
+func TestTimeoutHandlerPanicsLate(t *testing.T) {
+	leave := make(chan struct{})
+	r := serve(t, overTCP(), &sluice.Server{Handler: sluice.TimeoutHandler(func(*sluice.RequestCtx) {
+		<-leave
+		panic("late madness")
+	}, briefly, "slow")})
+	if a := r.dial().get("/"); a.StatusCode != 408 {
+		t.Errorf("answered %d", a.StatusCode)
+	}
+	close(leave)
+	eventually(t, "the panic is logged", func() bool { return strings.Contains(r.log.String(), "late madness") })
+}
+
+// TestTimeoutErrors: the handler's own time-outs, with goroutines that go on
+// using ctx.
+func TestTimeoutErrors(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		stop := make(chan struct{})
+		finished := make(chan struct{}, 100)
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			path := string(ctx.Path())
+			go func() {
+				defer func() { finished <- struct{}{} }()
+				<-stop
+				for range 100 {
+					ctx.WriteString("x")
+					_ = ctx.Path()
+					_ = ctx.PostBody()
+					ctx.SetUserValue("k", path)
+					ctx.Response.Header.Set("X", "y")
+				}
+				if string(ctx.Path()) != path {
+					t.Errorf("the ctx of %s is used for %s", path, ctx.Path())
+				}
+			}()
+			switch path {
+			case "/plain":
+				ctx.TimeoutError("a")
+			case "/code":
+				ctx.TimeoutErrorWithCode("b", 503)
+				ctx.TimeoutErrorWithCode("only the first counts", 500)
+			default:
+				var resp sluice.Response
+				resp.SetStatusCode(299)
+				resp.Header.Set("X-Own", "1")
+				resp.SetBodyString("c")
+				ctx.TimeoutErrorWithResponse(&resp)
+				resp.SetBodyString("changed")
+			}
+			if ctx.LastTimeoutErrorResponse() == nil {
+				t.Error("LastTimeoutErrorResponse is nil")
+			}
+		}})
+		got := r.exchange(get("/plain") + get("/code") + post("/response", "body") + get("/plain") + closing("/code"))
+		want := textAnswer(408, "a") + textAnswer(503, "b") +
+			"HTTP/1.1 299 Unknown Status Code\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1\r\nX-Own: 1\r\n\r\nc" +
+			textAnswer(408, "a") + textAnswer(503, "b", "Connection: close")
+		if got != want {
+			t.Errorf("%q, want\n%q", got, want)
+		}
+		close(stop)
+		for range 5 {
+			receive(t, finished)
+		}
+	})
+}
+
+// TestTimeoutAfterFlush: an answer of which a part was sent cannot become
+// another one.
+func TestTimeoutAfterFlush(t *testing.T) {
+	r := serve(t, overTCP(), &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		ctx.WriteString("some")
+		if err := ctx.Flush(); err != nil {
+			t.Error(err)
+		}
+		ctx.TimeoutError("late")
+	}})
+	if got := r.exchange(get("/") + get("/")); !strings.HasSuffix(got, "\r\n\r\n4\r\nsome\r\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestTimeoutWhileStreaming: a handler that timed out while it waits for the
+// body neither keeps the connection nor disturbs another one.
+func TestTimeoutWhileStreaming(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		ended := make(chan error, 1)
+		r := serve(t, n, &sluice.Server{StreamRequestBody: true, Handler: sluice.TimeoutHandler(func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/" {
+				return
+			}
+			_, err := io.Copy(io.Discard, ctx.RequestBodyStream())
+			ended <- err
+		}, briefly, "slow")})
+		for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+			p := r.dial()
+			p.send(request("POST /slow HTTP/1.1", framing) + "5\r\nab")
+			if a := p.answer("POST"); a.StatusCode != 408 || !a.Close {
+				t.Errorf("%s: answered %d, close=%v", framing, a.StatusCode, a.Close)
+			}
+			p.expectEnd()
+			p.Close()
+			if err := receive(t, ended); err == nil {
+				t.Errorf("%s: the body ended well", framing)
+			}
+			for range 20 {
+				r.dial().get("/")
+			}
+		}
+	})
+}
+
+// TestDeadlinesOfRequest: handlers may move their request's deadlines.
+func TestDeadlinesOfRequest(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{StreamRequestBody: true, ReadTimeout: time.Hour, Handler: func(ctx *sluice.RequestCtx) {
+			if err := errors.Join(ctx.SetReadDeadline(time.Now().Add(briefly)), ctx.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+				t.Error(err)
+			}
+			_, err := io.ReadAll(ctx.RequestBodyStream())
+			var netErr net.Error
+			if !errors.As(err, &netErr) || !netErr.Timeout() {
+				t.Errorf("the stream ends with %v", err)
+			}
+		}})
+		p := r.dial()
+		p.send(request("POST / HTTP/1.1", "Content-Length: 5") + "abc")
+		p.answer("POST")
+		p.expectEnd()
+	})
+}
