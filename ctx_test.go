@@ -43,13 +43,13 @@ func TestZeroRequestCtx(t *testing.T) {
 			return ctx
 		},
 	}
-	for name, make := range contexts {
+	for name, fresh := range contexts {
 		t.Run(name, func(t *testing.T) {
 			typ := reflect.TypeFor[*sluice.RequestCtx]()
 			for i := range typ.NumMethod() {
-				callMethod(t, make(), typ.Method(i))
+				callMethod(t, fresh(), typ.Method(i))
 			}
-			ctx := make()
+			ctx := fresh()
 			for range 2 {
 				for i := range typ.NumMethod() {
 					callMethod(t, ctx, typ.Method(i))

@@ -285,12 +285,13 @@ func (*noCopy) Lock() {}
 // Unlock is for go vet's copylocks check.
 func (*noCopy) Unlock() {}
 
-// GetCurrentConcurrency returns the number of connections being served.
-func (s *Server) GetCurrentConcurrency() uint32 { return uint32(max(s.gauges.admitted.Load(), 0)) }
+// GetCurrentConcurrency returns the number of connections being served, without
+// those that were hijacked.
+func (s *Server) GetCurrentConcurrency() uint32 { return uint32(s.gauges.open()) }
 
 // GetOpenConnectionsCount returns the number of open connections, without
 // those that were hijacked.
-func (s *Server) GetOpenConnectionsCount() int32 { return int32(s.gauges.admitted.Load()) }
+func (s *Server) GetOpenConnectionsCount() int32 { return int32(s.gauges.open()) }
 
 // GetRejectedConnectionsCount returns the number of connections refused since
 // the server began because of Concurrency.

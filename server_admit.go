@@ -15,12 +15,16 @@ type connStateFunc = func(net.Conn, ConnState)
 // serverGauges are the counters of a Server that change without its mutex.
 type serverGauges struct {
 	connID     atomic.Uint64
-	admitted   atomic.Int64 // connections being served
+	admitted   atomic.Int64 // connections that engines know, and hijacked ones
+	hijacked   atomic.Int64 // connections that hijack handlers have
 	rejected   atomic.Uint32
 	bodyMemory atomic.Int64 // bytes of request bodies held
 	timed      atomic.Int64 // handlers running under TimeoutHandler
 	isClosing  atomic.Bool  // connections are closed after their next response
 }
+
+// open is the number of connections that are being served.
+func (g *serverGauges) open() int64 { return max(g.admitted.Load()-g.hijacked.Load(), 0) }
 
 // acceptor is the engine.Acceptor of one Serve or ServeConn.
 type acceptor struct {
@@ -35,7 +39,7 @@ type acceptor struct {
 // Admit counts a connection against the limits; see engine.Acceptor.
 func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	s := a.server
-	if s.gauges.admitted.Add(1) > a.cfg.concurrency {
+	if s.gauges.admitted.Add(1)-s.gauges.hijacked.Load() > a.cfg.concurrency {
 		s.gauges.admitted.Add(-1)
 		s.gauges.rejected.Add(1)
 		a.refuse(ErrConcurrencyLimit)

@@ -44,8 +44,8 @@ type serverConn struct {
 	opened  int64  // Nanos
 	state   readState
 	isTLS   bool
-	// switching is set while a request is answered by a hijack.
-	switching bool
+	// isHijacked is set when a hijack handler has taken over.
+	isHijacked bool
 	// isShared is set when a RequestCtx was left to others: it still knows c.
 	isShared bool
 }
@@ -384,8 +384,11 @@ func (c *serverConn) Closed(err error) {
 			c.ctx = nil
 		}
 	}
-	if c.cfg.connState != nil && !c.switching {
-		c.cfg.connState(c.conn.NetConn(), StateClosed)
+	switch {
+	case c.isHijacked:
+		c.server.gauges.hijacked.Add(-1)
+	case c.cfg.connState != nil:
+		c.cfg.connState(c.netConn, StateClosed)
 	}
 	if err != nil {
 		c.logError(err)

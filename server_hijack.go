@@ -16,14 +16,12 @@ func (c *serverConn) hijack() engine.Next {
 		c.endRequest()
 		return engine.CloseLinger
 	}
-	c.switching = true
 	if !ctx.hijackNoResponse && !ctx.hasFlushed {
 		f, sendsBody := c.framing(!ctx.Response.ConnectionClose())
 		f.closeConnection = ctx.Response.ConnectionClose()
 		ctx.out = ctx.Response.Header.appendHead(ctx.out, f)
 		if ctx.Response.stream != nil && !c.writeStream(f, sendsBody) ||
 			ctx.Response.stream == nil && sendsBody && !c.writeBody(ctx.Response.bodyBytes()) {
-			c.switching = false
 			return c.abort()
 		}
 	}
@@ -32,6 +30,8 @@ func (c *serverConn) hijack() engine.Next {
 
 // Detached runs the hijack handler; see engine.Protocol.
 func (c *serverConn) Detached(conn net.Conn) {
+	c.isHijacked = true
+	c.server.gauges.hijacked.Add(1)
 	handler := c.ctx.hijackHandler
 	if c.cfg.connState != nil {
 		c.cfg.connState(c.conn.NetConn(), StateHijacked)

@@ -205,7 +205,7 @@ func TestTimeoutHandlerOverload(t *testing.T) {
 		}
 	}
 	close(leave)
-	eventually(t, "the handlers are counted out", func() bool { return r.dial().get("/").StatusCode == 200 })
+	eventually(t, "the handlers are counted out", func() bool { return r.connectAndGet() == 200 })
 }
 
 // TestTimeoutHandlerPanicsLate: there is nobody to answer 500 to.

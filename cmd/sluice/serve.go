@@ -64,7 +64,9 @@ func serve(ctx context.Context, o serveOptions) error {
 		IdleTimeout:        o.idleTimeout,
 		MaxRequestBodySize: o.maxBody,
 	}
-	ln, err := net.Listen("tcp", o.addr)
+	lc := net.ListenConfig{KeepAlive: -1} // idle connections end by --idle-timeout
+	lc.SetMultipathTCP(false)
+	ln, err := lc.Listen(ctx, "tcp", o.addr)
 	if err != nil {
 		return err
 	}

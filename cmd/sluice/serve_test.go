@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the command under test, built once by TestMain.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sluice")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "sluice")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// process is a running "sluice serve".
+type process struct {
+	*exec.Cmd
+	url  string
+	logs *bufio.Scanner
+}
+
+var serving = regexp.MustCompile(`serves (https?://\S+)`)
+
+// start runs "sluice serve" on a free port and waits for its first log line.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	p := &process{Cmd: cmd, logs: bufio.NewScanner(stderr)}
+	p.url = serving.FindStringSubmatch(p.logLine(t, "serves "))[1]
+	return p
+}
+
+// logLine returns the next log line with text in it.
+func (p *process) logLine(t *testing.T, text string) string {
+	t.Helper()
+	for p.logs.Scan() {
+		if strings.Contains(p.logs.Text(), text) {
+			return p.logs.Text()
+		}
+	}
+	t.Fatalf("no log line with %q", text)
+	return ""
+}
+
+// client trusts any certificate; it gives up on a server that hangs.
+func client() *http.Client {
+	return &http.Client{
+		Timeout:   20 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+	}
+}
+
+func answer(t *testing.T, resp *http.Response, err error) (status int, body string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestEndpoints(t *testing.T) {
+	for _, args := range [][]string{nil, {"--tls-self-signed"}} {
+		p := start(t, args...)
+		c := client()
+		for _, want := range []struct {
+			path, body string
+			status     int
+		}{
+			{"/", "This is <code>sluice serve</code>", 200},
+			{"/plaintext", "Hello, World!", 200},
+			{"/json", `{"message":"Hello, World!"}`, 200},
+			{"/stream?n=3&ms=1", "line 1 of 3\nline 2 of 3\nline 3 of 3\n", 200},
+			{"/sleep?ms=1", "slept 1ms", 200},
+			{"/none", "404", 404},
+		} {
+			resp, err := c.Get(p.url + want.path)
+			if status, body := answer(t, resp, err); status != want.status || !strings.Contains(body, want.body) {
+				t.Errorf("%s: %d %q, want %d %q", want.path, status, body, want.status, want.body)
+			}
+		}
+		resp, err := c.Post(p.url+"/echo", "text/x-test", strings.NewReader("some body"))
+		if status, body := answer(t, resp, err); status != 200 || body != "some body" {
+			t.Errorf("/echo: %d %q", status, body)
+		}
+	}
+}
+
+func TestInterruptDrains(t *testing.T) {
+	p := start(t)
+	resp, err := client().Get(p.url + "/stream?n=3&ms=300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := p.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.HasSuffix(string(body), "line 3 of 3\n") {
+		t.Errorf("the request that was running got %q, %v", body, err)
+	}
+	p.logLine(t, "stopping")
+	p.logLine(t, "stopped")
+	if err := p.Wait(); err != nil {
+		t.Errorf("exit: %v", err)
+	}
+}
+
+func TestSecondInterruptEnds(t *testing.T) {
+	p := start(t)
+	resp, err := client().Get(p.url + "/stream?n=2&ms=60000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for _, text := range []string{"stopping", ""} {
+		if err := p.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			p.logLine(t, text)
+		}
+	}
+	if err := p.Wait(); err == nil {
+		t.Error("exit status 0 with a request cut off")
+	}
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the request that was cut off got a complete answer")
+	}
+}
+
+func TestBadAddress(t *testing.T) {
+	out, err := exec.Command(binary, "serve", "--addr", "127.0.0.1:notaport").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "sluice:") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

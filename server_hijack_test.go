@@ -1,0 +1,315 @@
+package sluice_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// echo sends everything back, in angle brackets, until "." comes.
+func echo(c net.Conn) {
+	buffer := make([]byte, 100)
+	for {
+		n, err := c.Read(buffer)
+		if err != nil || string(buffer[:n]) == "." {
+			return
+		}
+		fmt.Fprintf(c, "<%s>", buffer[:n])
+	}
+}
+
+func TestHijack(t *testing.T) {
+	switching := "HTTP/1.1 101 Switching Protocols\r\nServer: sluice\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+	handlers := map[string]sluice.RequestHandler{
+		"/upgrade": func(ctx *sluice.RequestCtx) {
+			ctx.SetStatusCode(101)
+			ctx.Response.Header.Set("Connection", "Upgrade")
+			ctx.Response.Header.Set("Upgrade", "echo")
+			ctx.Hijack(echo)
+		},
+		"/body":   func(ctx *sluice.RequestCtx) { ctx.Hijack(echo); ctx.WriteString("body") },
+		"/silent": func(ctx *sluice.RequestCtx) { ctx.Hijack(echo); ctx.HijackSetNoResponse(true); ctx.WriteString("lost") },
+		"/close":  func(ctx *sluice.RequestCtx) { ctx.Hijack(echo); ctx.SetConnectionClose() },
+		"/stream": func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(echo)
+			ctx.SetBodyStream(strings.NewReader("stream"), 6)
+		},
+		"/flushed": func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(echo)
+			ctx.SetStatusCode(101)
+			_ = ctx.Flush()
+		},
+		"/large": func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(echo)
+			ctx.SetBody(bytes.Repeat([]byte("x"), 100<<10))
+		},
+	}
+	tests := []struct{ path, answer string }{
+		{"/upgrade", switching},
+		{"/body", textAnswer(200, "body")},
+		{"/silent", ""},
+		{"/close", textAnswer(200, "", "Connection: close")},
+		{"/stream", textAnswer(200, "stream")},
+		{"/flushed", "HTTP/1.1 101 Switching Protocols\r\nServer: sluice\r\n\r\n"},
+		{"/large", textAnswer(200, strings.Repeat("x", 100<<10))},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, change := range []func(*sluice.Server){
+			func(*sluice.Server) {},
+			func(s *sluice.Server) { s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = briefly, time.Hour, briefly },
+			func(s *sluice.Server) { s.StreamRequestBody = true },
+		} {
+			s := &sluice.Server{NoDefaultDate: true, Handler: func(ctx *sluice.RequestCtx) {
+				if handlers[string(ctx.Path())](ctx); !ctx.Hijacked() {
+					t.Error("Hijacked is false")
+				}
+			}}
+			change(s)
+			r := serve(t, n, s)
+			for _, test := range tests {
+				p := r.dial()
+				p.send(get(test.path))
+				p.expect(test.answer)
+				if s.ReadTimeout > 0 {
+					time.Sleep(2 * briefly) // the server's time-outs are no longer in force
+				}
+				p.send("ping")
+				p.expect("<ping>")
+				p.send(".")
+				p.expectEnd()
+			}
+			// What was sent behind the request belongs to the new protocol.
+			p := r.dial()
+			p.send(get("/upgrade") + "early")
+			p.expect(switching + "<early>")
+			p.send("late")
+			p.expect("<late>")
+			p.send(".")
+			p.expectEnd()
+			p = r.dial()
+			p.send(post("/upgrade", "body") + "early")
+			p.expect(switching + "<early>")
+		}
+	})
+}
+
+// TestHijackPolicies: settings that close connections after answers leave
+// hijacked ones alone.
+func TestHijackPolicies(t *testing.T) {
+	for name, change := range map[string]func(*sluice.Server){
+		"DisableKeepalive":   func(s *sluice.Server) { s.DisableKeepalive = true },
+		"MaxRequestsPerConn": func(s *sluice.Server) { s.MaxRequestsPerConn = 1 },
+	} {
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101); ctx.Hijack(echo) }}
+		change(s)
+		p := serve(t, overTCP(), s).dial()
+		p.send(get("/"))
+		p.expect("HTTP/1.1 101 Switching Protocols\r\n")
+		for {
+			if line, err := p.r.ReadString('\n'); err != nil || line == "\r\n" {
+				break
+			} else if strings.Contains(line, "close") {
+				t.Errorf("%s: %q", name, line)
+			}
+		}
+		p.send("ping")
+		p.expect("<ping>")
+	}
+}
+
+// TestHijackAccounting: a hijacked connection takes up no place of the
+// server's, but one of its address.
+func TestHijackAccounting(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{MaxConnsPerIP: 2, Concurrency: 1, Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/hijack" {
+				ctx.Hijack(echo)
+				ctx.HijackSetNoResponse(true)
+			}
+		}})
+		p := r.dial()
+		p.send(get("/hijack") + "x")
+		p.expect("<x>")
+		if n, m := r.server.GetOpenConnectionsCount(), r.server.GetCurrentConcurrency(); n != 0 || m != 0 {
+			t.Errorf("%d connections are open, %d are served", n, m)
+		}
+		other := r.dial()
+		if a := other.get("/"); a.StatusCode != 200 {
+			t.Errorf("another connection is answered %d", a.StatusCode)
+		}
+		if a := r.dial().answer("GET"); a.StatusCode != 503 {
+			t.Errorf("over Concurrency: %d", a.StatusCode)
+		}
+		other.send(get("/hijack") + "x")
+		other.expect("<x>")
+		if a := r.dial().answer("GET"); a.StatusCode != 429 {
+			t.Errorf("over MaxConnsPerIP: %d", a.StatusCode)
+		}
+		p.send(".")
+		p.expectEnd()
+		eventually(t, "its place is free", func() bool { return r.connectAndGet() == 200 })
+	})
+}
+
+// TestKeepHijackedConns: the handler's connection outlives the handler.
+func TestKeepHijackedConns(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		kept := make(chan net.Conn, 1)
+		returned := make(chan struct{}, 1)
+		r := serve(t, n, &sluice.Server{KeepHijackedConns: true, Handler: func(ctx *sluice.RequestCtx) {
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(func(c net.Conn) { kept <- c; returned <- struct{}{} })
+		}})
+		p := r.dial()
+		p.send(get("/") + "early")
+		c := receive(t, kept)
+		receive(t, returned)
+		if err := r.server.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		buffer := make([]byte, 5)
+		if _, err := io.ReadFull(c, buffer); err != nil || string(buffer) != "early" {
+			t.Errorf("read %q, %v", buffer, err)
+		}
+		if _, err := io.WriteString(c, "late"); err != nil {
+			t.Error(err)
+		}
+		p.expect("late")
+		c.Close()
+		p.expectEnd()
+	})
+}
+
+func TestHijackHandlerPanics(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		r := serve(t, overTCP(), &sluice.Server{KeepHijackedConns: keep, Handler: func(ctx *sluice.RequestCtx) {
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(func(net.Conn) { panic("hijacker went mad") })
+		}})
+		p := r.dial()
+		p.send(get("/"))
+		p.rest()
+		if !strings.Contains(r.log.String(), "hijacker went mad") {
+			t.Errorf("keep=%v: logged %q", keep, r.log)
+		}
+	}
+}
+
+// TestHijackWithUnreadBody: the hijacker never sees a part of the request.
+func TestHijackWithUnreadBody(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(echo)
+			ctx.HijackSetNoResponse(true)
+		}})
+		for _, body := range []string{"", "body", strings.Repeat("body", 50000)} {
+			p := r.dial()
+			p.send(post("/", body) + "x")
+			p.expect("<x>")
+			p.Close()
+		}
+		p := r.dial()
+		p.send(request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "4\r\nbody\r\n0\r\nA: b\r\n\r\nx")
+		p.expect("<x>")
+		// Too much to be discarded, malformed, or never coming.
+		for _, script := range []string{
+			post("/", strings.Repeat("body", 100000)),
+			request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "4\r\nbodyX",
+			request("POST / HTTP/1.1", "Content-Length: 10") + "body",
+		} {
+			p := r.dial()
+			go func() { _, _ = io.WriteString(p.Conn, script) }()
+			if got := p.rest(); strings.Contains(got, "<") {
+				t.Errorf("the body was given to the hijacker: %.50q", got)
+			}
+		}
+	})
+}
+
+// TestHijackAndShutdown: Shutdown does not wait for hijackers.
+func TestHijackAndShutdown(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		hijacked, leave := make(chan struct{}), make(chan struct{})
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(func(c net.Conn) {
+				close(hijacked)
+				<-leave
+				io.WriteString(c, "still here")
+			})
+		}})
+		p := r.dial()
+		p.send(get("/"))
+		receive(t, hijacked)
+		if err := r.server.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		close(leave)
+		p.expect("still here")
+		p.expectEnd()
+		eventually(t, "the connection is counted out", func() bool { return r.server.GetOpenConnectionsCount() == 0 })
+	})
+}
+
+// TestHijackFromServeConn: ServeConn returns when the hijacker does.
+func TestHijackFromServeConn(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		ln, dial := n.listen(t)
+		defer ln.Close()
+		accepted := make(chan net.Conn, 1)
+		go func() {
+			c, err := ln.Accept()
+			if err != nil {
+				t.Error(err)
+			}
+			accepted <- c
+		}()
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		served := make(chan error, 1)
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.HijackSetNoResponse(true); ctx.Hijack(echo) }}
+		server := receive(t, accepted)
+		go func() { served <- s.ServeConn(server) }()
+		p := newPeer(t, c)
+		p.send(get("/"))
+		p.send("ping")
+		p.expect("<ping>")
+		p.send(".")
+		p.expectEnd()
+		if err := receive(t, served); err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	})
+}
+
+// TestHijackAfterDone: a watch for the client's going takes nothing away from
+// the hijacker.
+func TestHijackAfterDone(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		inHandler, goOn := make(chan struct{}), make(chan struct{})
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			ctx.Done()
+			inHandler <- struct{}{}
+			<-goOn
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(echo)
+		}})
+		p := r.dial()
+		p.send(get("/"))
+		receive(t, inHandler)
+		p.send("early")
+		goOn <- struct{}{}
+		p.expect("<early>")
+		p.send("late")
+		p.expect("<late>")
+	})
+}

@@ -1,0 +1,279 @@
+package sluice_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttputil"
+)
+
+// freeAddress returns an address that nobody listens on at the moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// TestListenAndServe: each way to listen answers, until Shutdown.
+func TestListenAndServe(t *testing.T) {
+	certPEM, keyPEM, client := certificateFor(t, "localhost")
+	certFile, keyFile := writeFile(t, "cert.pem", certPEM), writeFile(t, "key.pem", keyPEM)
+	socket := filepath.Join(t.TempDir(), "socket")
+	plain, secure, embedded := freeAddress(t), freeAddress(t), freeAddress(t)
+	overTLS := func(addr string) (net.Conn, error) { return tls.Dial("tcp", addr, client) }
+	tests := []struct {
+		name  string
+		serve func(*sluice.Server) error
+		dial  func() (net.Conn, error)
+	}{
+		{"tcp", func(s *sluice.Server) error { return s.ListenAndServe(plain) }, func() (net.Conn, error) { return net.Dial("tcp", plain) }},
+		{"tcp keep-alive", func(s *sluice.Server) error {
+			s.TCPKeepalive, s.TCPKeepalivePeriod = true, time.Minute
+			return s.ListenAndServe(plain)
+		}, func() (net.Conn, error) { return net.Dial("tcp", plain) }},
+		{"unix", func(s *sluice.Server) error { return s.ListenAndServeUNIX(socket, 0o600) }, func() (net.Conn, error) { return net.Dial("unix", socket) }},
+		{"unix again", func(s *sluice.Server) error { return s.ListenAndServeUNIX(socket, 0o600) }, func() (net.Conn, error) { return net.Dial("unix", socket) }},
+		{"tls", func(s *sluice.Server) error { return s.ListenAndServeTLS(secure, certFile, keyFile) }, func() (net.Conn, error) { return overTLS(secure) }},
+		{"tls embedded", func(s *sluice.Server) error { return s.ListenAndServeTLSEmbed(embedded, certPEM, keyPEM) }, func() (net.Conn, error) { return overTLS(embedded) }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &sluice.Server{Handler: answering("x"), Logger: &logBook{}}
+			served := make(chan error, 1)
+			go func() { served <- test.serve(s) }()
+			var c net.Conn
+			eventually(t, "it listens", func() (ok bool) {
+				var err error
+				c, err = test.dial()
+				return err == nil
+			})
+			defer c.Close()
+			if a := newPeer(t, c).get("/"); a.body != "x" {
+				t.Errorf("answered %q", a.body)
+			}
+			if c.RemoteAddr().Network() == "unix" {
+				if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("socket: %v, %v", info, err)
+				}
+			}
+			if err := errors.Join(s.Shutdown(), receive(t, served)); err != nil {
+				t.Error(err)
+			}
+			if c, err := test.dial(); err == nil {
+				c.Close()
+				t.Error("somebody still listens")
+			}
+		})
+	}
+	// A socket file that a crashed process left is replaced.
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	ln.Close()
+	s := &sluice.Server{Handler: answering("x"), Logger: &logBook{}}
+	served := make(chan error, 1)
+	go func() { served <- s.ListenAndServeUNIX(socket, 0o600) }()
+	eventually(t, "it listens", func() bool {
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			newPeer(t, c).get("/")
+			c.Close()
+		}
+		return err == nil
+	})
+	if err := errors.Join(s.Shutdown(), receive(t, served)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenAndServeFails(t *testing.T) {
+	file := writeFile(t, "file", []byte("precious"))
+	handler := answering("x")
+	for name, err := range map[string]error{
+		"address":       sluice.ListenAndServe("not an address", handler),
+		"TLS address":   sluice.ListenAndServeTLS("not an address", "", "", handler),
+		"TLS embedded":  sluice.ListenAndServeTLSEmbed("not an address", nil, nil, handler),
+		"no directory":  sluice.ListenAndServeUNIX(filepath.Join(t.TempDir(), "no", "socket"), 0o600, handler),
+		"not a socket":  sluice.ListenAndServeUNIX(file, 0o600, handler),
+		"no handler":    sluice.ListenAndServe("127.0.0.1:0", nil),
+		"no handler 2":  sluice.ServeConn(nil, nil),
+		"TLS, no certs": sluice.ServeTLS(failingListener{}, "", "", handler),
+		"TLS, bad cert": sluice.ServeTLSEmbed(failingListener{}, []byte("x"), []byte("y"), handler),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if content, err := os.ReadFile(file); err != nil || string(content) != "precious" {
+		t.Errorf("the file that was no socket is now %q, %v", content, err)
+	}
+}
+
+// TestServeFunctions serve without a Server.
+func TestServeFunctions(t *testing.T) {
+	ln := fasthttputil.NewInmemoryListener()
+	served := make(chan error, 1)
+	go func() { served <- sluice.Serve(ln, answering("x")) }()
+	c, err := ln.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPeer(t, c)
+	p.send(closing("/"))
+	if a := p.answer("GET"); a.body != "x" {
+		t.Errorf("answered %q", a.body)
+	}
+	c.Close()
+	ln.Close()
+	if err := receive(t, served); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// TestServeConn returns when the connection ends, with what went wrong.
+func TestServeConn(t *testing.T) {
+	serve := func(t *testing.T, s *sluice.Server, leftover string) (*peer, <-chan error) {
+		client, server := net.Pipe()
+		served := make(chan error, 1)
+		s.Logger = &logBook{}
+		go func() { served <- s.ServeConnFrom(server, []byte(leftover)) }()
+		t.Cleanup(func() { client.Close() })
+		return newPeer(t, client), served
+	}
+	t.Run("client closes", func(t *testing.T) {
+		p, served := serve(t, &sluice.Server{Handler: answering("x")}, "")
+		p.get("/")
+		p.Close()
+		if err := receive(t, served); err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	})
+	t.Run("server closes", func(t *testing.T) {
+		p, served := serve(t, &sluice.Server{Handler: answering("x")}, "")
+		p.send(closing("/"))
+		p.answer("GET")
+		p.expectEnd()
+		if err := receive(t, served); err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	})
+	t.Run("leftover", func(t *testing.T) {
+		p, served := serve(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.Write(ctx.Path()) }}, get("/first")+"GET /sec")
+		if a := p.answer("GET"); a.body != "/first" {
+			t.Errorf("answered %q", a.body)
+		}
+		p.send("ond HTTP/1.1\r\nHost: h\r\n\r\n")
+		if a := p.answer("GET"); a.body != "/second" {
+			t.Errorf("answered %q", a.body)
+		}
+		p.Close()
+		if err := receive(t, served); err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	})
+	t.Run("shutdown", func(t *testing.T) {
+		s := &sluice.Server{Handler: answering("x")}
+		p, served := serve(t, s, "")
+		p.get("/")
+		if err := s.Shutdown(); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		p.expectEnd()
+		if err := receive(t, served); err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+	})
+	t.Run("broken", func(t *testing.T) {
+		failure := errors.New("cable was cut")
+		s := &sluice.Server{Handler: answering("x"), Logger: &logBook{}}
+		if err := s.ServeConn(brokenConn{failure}); !errors.Is(err, failure) {
+			t.Errorf("ServeConn: %v", err)
+		}
+	})
+}
+
+// brokenConn fails on every use.
+type brokenConn struct{ err error }
+
+func (c brokenConn) Read([]byte) (int, error)         { return 0, c.err }
+func (c brokenConn) Write([]byte) (int, error)        { return 0, c.err }
+func (c brokenConn) Close() error                     { return c.err }
+func (c brokenConn) LocalAddr() net.Addr              { return nil }
+func (c brokenConn) RemoteAddr() net.Addr             { return nil }
+func (c brokenConn) SetDeadline(time.Time) error      { return c.err }
+func (c brokenConn) SetReadDeadline(time.Time) error  { return c.err }
+func (c brokenConn) SetWriteDeadline(time.Time) error { return c.err }
+
+// TestServeConnOverTCP is ServeConn on the path for sockets.
+func TestServeConnOverTCP(t *testing.T) {
+	ln, dial := overTCP().listen(t)
+	defer ln.Close()
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.Write(ctx.Path()) }, Logger: &logBook{}}
+	served := make(chan error, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			served <- err
+			return
+		}
+		served <- s.ServeConnFrom(c, []byte(get("/leftover")+"GE"))
+	}()
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := newPeer(t, c)
+	p.send("T /sent HTTP/1.1\r\nHost: h\r\n\r\n" + closing("/last"))
+	for _, want := range []string{"/leftover", "/sent", "/last"} {
+		if a := p.answer("GET"); a.body != want {
+			t.Errorf("answered %q, want %q", a.body, want)
+		}
+	}
+	p.expectEnd()
+	c.Close()
+	if err := receive(t, served); err != nil {
+		t.Errorf("ServeConn: %v", err)
+	}
+}
+
+// TestConnWithoutAddresses: a hand-made connection may have none.
+func TestConnWithoutAddresses(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	s := &sluice.Server{MaxConnsPerIP: 1, LogAllErrors: true, Logger: &logBook{}, Handler: func(ctx *sluice.RequestCtx) {
+		io.WriteString(ctx, ctx.RemoteAddr().String()+" "+ctx.LocalIP().String())
+		_ = ctx.String()
+	}}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeConn(namelessConn{server}) }()
+	p := newPeer(t, client)
+	if a := p.get("/"); a.body != "0.0.0.0:0 0.0.0.0" {
+		t.Errorf("answered %q", a.body)
+	}
+	p.send("nonsense\r\n\r\n")
+	if a := p.answer("GET"); a.StatusCode != 400 || !strings.Contains(s.Logger.(*logBook).String(), "error when serving") {
+		t.Errorf("answered %d, logged %q", a.StatusCode, s.Logger)
+	}
+	client.Close()
+	receive(t, served)
+}
+
+type namelessConn struct{ net.Conn }
+
+func (namelessConn) LocalAddr() net.Addr  { return nil }
+func (namelessConn) RemoteAddr() net.Addr { return nil }
