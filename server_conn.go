@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"os"
@@ -328,12 +329,19 @@ func (c *serverConn) refuseBody(status int) engine.Next {
 	return c.respondAndClose()
 }
 
-// Pause gives the request's memory back while the connection idles.
-func (c *serverConn) Pause() {
-	if c.state == readIdle && c.ctx != nil {
+// Pause gives the request's memory back while the connection idles; see
+// engine.Protocol.
+func (c *serverConn) Pause() (isIdle bool) {
+	if c.state != readIdle {
+		// Empty lines behind a request begin none.
+		raw := c.ctx.Request.Header.table.Raw()
+		return c.state == readHead && !c.isMidRequest() && bytes.HasSuffix(raw, textCRLF)
+	}
+	if c.ctx != nil {
 		c.server.releaseCtx(c.ctx)
 		c.ctx = nil
 	}
+	return true
 }
 
 // HalfClosed answers what was begun and cannot be completed any more.

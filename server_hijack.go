@@ -71,7 +71,7 @@ func (a *alpnConn) Feed([]byte) (int, engine.Next) { return 0, engine.Detach }
 func (a *alpnConn) Run(out []byte) ([]byte, engine.Next) { return out, engine.Detach }
 
 // Pause implements engine.Protocol.
-func (a *alpnConn) Pause() {}
+func (a *alpnConn) Pause() bool { return false }
 
 // HalfClosed implements engine.Protocol.
 func (a *alpnConn) HalfClosed(out []byte) []byte { return out }

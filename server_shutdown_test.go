@@ -65,7 +65,6 @@ func TestShutdownWaits(t *testing.T) {
 		{"partial head", head, "", "\r\n" + body},
 		{"partial body", head + "\r\nhel", "", "lo"},
 		{"partial chunk", request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nhel", "", "lo\r\n0\r\n\r\n"},
-		{"between head and body", head + "Expect: 100-continue\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n", body},
 	}
 	onEachNetwork(t, func(t *testing.T, n network) {
 		for _, test := range tests {

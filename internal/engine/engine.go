@@ -48,8 +48,11 @@ type Protocol interface {
 	// bytes in out first, to keep the order. Run never panics.
 	Run(out []byte) ([]byte, Next)
 	// Pause says that the engine is about to wait for input: everything that
-	// an idle connection need not hold is given back.
-	Pause()
+	// an idle connection need not hold is given back. It reports whether the
+	// connection is between requests: nothing of the next one has come and
+	// nothing of the last one is left, so that closing it, or handing it to
+	// another process, loses nothing.
+	Pause() (isIdle bool)
 	// HalfClosed says that the peer will send no more (FIN) although the
 	// engine had been asked to Read. The bytes to send before closing are
 	// appended to out.

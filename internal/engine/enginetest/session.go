@@ -105,9 +105,10 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 }
 
 // Pause implements engine.Protocol.
-func (s *session) Pause() {
+func (s *session) Pause() (isIdle bool) {
 	defer s.enter("Pause")()
 	s.acceptor.pauses.Add(1)
+	return len(s.head) == 0 && s.missing == 0
 }
 
 // HalfClosed implements engine.Protocol.

@@ -20,7 +20,7 @@ func (p *lineProtocol) Run(out []byte) ([]byte, engine.Next) {
 	}
 	return append(out, 'x'), engine.Read
 }
-func (*lineProtocol) Pause()                                       {}
+func (*lineProtocol) Pause() bool                                  { return true }
 func (*lineProtocol) HalfClosed(out []byte) []byte                 { return out }
 func (*lineProtocol) TimedOut(out []byte) ([]byte, engine.Next)    { return out, engine.Close }
 func (*lineProtocol) Detached(net.Conn)                            {}

@@ -13,8 +13,8 @@ func (c *conn) drive(in []byte) engine.Next {
 	for len(in) > 0 {
 		used, next := c.protocol.Feed(in)
 		in = in[used:]
-		c.partial = true
-		if next == engine.Run {
+		ran := next == engine.Run
+		if ran {
 			c.unread = in
 			next = c.runRequests()
 			in = c.unread
@@ -23,7 +23,7 @@ func (c *conn) drive(in []byte) engine.Next {
 			c.unread = in
 			return c.settle(next)
 		}
-		if used == 0 && len(in) > 0 && c.partial {
+		if used == 0 && len(in) > 0 && !ran {
 			break // against Feed's contract; do not spin
 		}
 	}
@@ -41,7 +41,6 @@ func (c *conn) runRequests() engine.Next {
 			return engine.Abort
 		}
 		if next != engine.Run {
-			c.partial = false
 			return next
 		}
 	}
@@ -117,7 +116,7 @@ func (c *conn) endOfInput() engine.Next {
 func (c *conn) park() bool {
 	if c.fed {
 		c.fed = false
-		c.protocol.Pause()
+		c.partial = !c.protocol.Pause()
 	}
 	c.armWait()
 	if c.partial {
