@@ -71,11 +71,22 @@ func (ctx *RequestCtx) Conn() net.Conn {
 // the addresses left.
 type endedConn struct{ net.Conn }
 
-func (endedConn) Read([]byte) (int, error)         { return 0, net.ErrClosed }
-func (endedConn) Write([]byte) (int, error)        { return 0, net.ErrClosed }
-func (endedConn) Close() error                     { return net.ErrClosed }
-func (endedConn) SetDeadline(time.Time) error      { return net.ErrClosed }
-func (endedConn) SetReadDeadline(time.Time) error  { return net.ErrClosed }
+// Read implements net.Conn; there is nothing to read.
+func (endedConn) Read([]byte) (int, error) { return 0, net.ErrClosed }
+
+// Write implements net.Conn; nothing is written.
+func (endedConn) Write([]byte) (int, error) { return 0, net.ErrClosed }
+
+// Close implements net.Conn; the connection stays the server's.
+func (endedConn) Close() error { return net.ErrClosed }
+
+// SetDeadline implements net.Conn without effect.
+func (endedConn) SetDeadline(time.Time) error { return net.ErrClosed }
+
+// SetReadDeadline implements net.Conn without effect.
+func (endedConn) SetReadDeadline(time.Time) error { return net.ErrClosed }
+
+// SetWriteDeadline implements net.Conn without effect.
 func (endedConn) SetWriteDeadline(time.Time) error { return net.ErrClosed }
 
 // zeroAddr is the address outside a server.

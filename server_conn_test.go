@@ -483,3 +483,34 @@ func TestCrashOnPanic(t *testing.T) {
 	converse(t, s, []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
 	t.Error("the panic was caught")
 }
+
+// TestPauseTellsWhatIsIdle: an engine may close or give away a connection only
+// where nothing of a request has come or is to come.
+func TestPauseTellsWhatIsIdle(t *testing.T) {
+	const done = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+	tests := []struct {
+		in     string
+		isIdle bool
+	}{
+		{done, true},
+		{"\r\n", true},
+		{done + "\r\n", true},
+		{done + "\r", false},
+		{"G", false},
+		{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab", false},
+		{"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", false},
+		{"POST /unread HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab", false},
+		{"POST /unread HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabcde", true},
+	}
+	for _, test := range tests {
+		s := quietServer(func(ctx *RequestCtx) {})
+		s.StreamRequestBody = strings.Contains(test.in, "/unread")
+		c := &scriptedConn{}
+		p := c.open(s)
+		c.feed(t, p, []byte(test.in))
+		if got := p.Pause(); got != test.isIdle {
+			t.Errorf("after %q: idle is %v", test.in, got)
+		}
+		p.Closed(nil)
+	}
+}

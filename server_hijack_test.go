@@ -24,6 +24,7 @@ func echo(c net.Conn) {
 	}
 }
 
+// long: a table of cases
 func TestHijack(t *testing.T) {
 	switching := "HTTP/1.1 101 Switching Protocols\r\nServer: sluice\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 	handlers := map[string]sluice.RequestHandler{

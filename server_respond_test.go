@@ -20,6 +20,7 @@ func answering(body string) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) { ctx.WriteString(body) }
 }
 
+// long: a table of cases
 func TestAnswerOnTheWire(t *testing.T) {
 	handlers := map[string]sluice.RequestHandler{
 		"/plain":    answering("hello"),

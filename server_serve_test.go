@@ -27,6 +27,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // TestListenAndServe: each way to listen answers, until Shutdown.
+// long: a table of cases
 func TestListenAndServe(t *testing.T) {
 	certPEM, keyPEM, client := certificateFor(t, "localhost")
 	certFile, keyFile := writeFile(t, "cert.pem", certPEM), writeFile(t, "key.pem", keyPEM)

@@ -64,6 +64,7 @@ func TestShutdownWaits(t *testing.T) {
 	}{
 		{"partial head", head, "", "\r\n" + body},
 		{"partial body", head + "\r\nhel", "", "lo"},
+		{"between head and body", head + "Expect: 100-continue\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n", body},
 		{"partial chunk", request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "5\r\nhel", "", "lo\r\n0\r\n\r\n"},
 	}
 	onEachNetwork(t, func(t *testing.T, n network) {

@@ -297,6 +297,7 @@ func (c closeCounter) Close() error {
 	return nil
 }
 
+// long: a table of cases
 func TestBodyStreams(t *testing.T) {
 	failure := errors.New("disk on fire")
 	tests := []struct {

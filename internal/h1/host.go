@@ -23,14 +23,16 @@ func ValidHost(s []byte) bool {
 	return i > 0 && validPort(s[i:]) && escapesAreValid(s[:i])
 }
 
-// escapesAreValid tells whether two hex digits follow each "%".
+// escapesAreValid tells whether two hex digits follow each "%", and whether the
+// byte that they stand for needs them: an ASCII character that is written so can
+// only be there to look different from what it is (RFC 3986 section 6.2.2.2).
 func escapesAreValid(s []byte) bool {
 	for {
 		i := bytes.IndexByte(s, '%')
 		if i < 0 {
 			return true
 		}
-		if len(s) < i+3 || !isEscape(s[i:]) {
+		if len(s) < i+3 || !isEscape(s[i:]) || s[i+1] < '8' {
 			return false
 		}
 		s = s[i+3:]

@@ -17,7 +17,7 @@ import (
 
 // The scripts of TestHeaders are calls on a request header ("Q ") or response
 // header ("R "), separated by " | ". Arguments are words or quoted strings.
-// docs/compat-notes/headers.md explains the differences by their numbers.
+// docs/compatibility.md explains the differences by their numbers.
 
 // common is what both sides' headers have in common and describeHeader shows.
 type common interface {

@@ -1,7 +1,7 @@
 // Package difftest runs the same inputs through fasthttp and Sluice. Outputs
 // must be equal but for differences that are listed with a reason; a listed
 // difference that is none any more fails too, so that the lists stay true.
-// docs/compat-notes/messages.md tells users about them.
+// docs/compatibility.md tells users about them.
 package difftest
 
 import (
