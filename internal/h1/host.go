@@ -20,19 +20,33 @@ func ValidHost(s []byte) bool {
 	for i < len(s) && ascii.Is(s[i], ascii.HostChar) {
 		i++
 	}
-	return i > 0 && validPort(s[i:]) && escapesAreValid(s[:i])
+	return i > 0 && validPort(s[i:]) && escapesAreValid(s[:i]) && !escapesASCII(s[:i])
 }
 
-// escapesAreValid tells whether two hex digits follow each "%", and whether the
-// byte that they stand for needs them: an ASCII character that is written so can
-// only be there to look different from what it is (RFC 3986 section 6.2.2.2).
+// escapesASCII tells whether s has an escape of an ASCII character. In a name
+// it can only be there to look different from what it is (RFC 3986 section
+// 6.2.2.2).
+func escapesASCII(s []byte) bool {
+	for {
+		i := bytes.IndexByte(s, '%')
+		if i < 0 || i+1 == len(s) {
+			return false
+		}
+		if s[i+1] < '8' {
+			return true
+		}
+		s = s[i+1:]
+	}
+}
+
+// escapesAreValid tells whether two hex digits follow each "%".
 func escapesAreValid(s []byte) bool {
 	for {
 		i := bytes.IndexByte(s, '%')
 		if i < 0 {
 			return true
 		}
-		if len(s) < i+3 || !isEscape(s[i:]) || s[i+1] < '8' {
+		if len(s) < i+3 || !isEscape(s[i:]) {
 			return false
 		}
 		s = s[i+3:]
