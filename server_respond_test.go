@@ -330,7 +330,7 @@ func TestHandlerPanics(t *testing.T) {
 			case "/abort":
 				panic(sluice.ErrAbortHandler)
 			case "/hijack":
-				ctx.Hijack(func(net.Conn) {})
+				ctx.Hijack(func(c net.Conn) { io.WriteString(c, "hijacked") })
 				panic("the reason")
 			case "/timeout":
 				ctx.TimeoutError("late")

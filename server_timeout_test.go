@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,6 +179,26 @@ func TestTimeoutHandler(t *testing.T) {
 			t.Errorf("/panic: %d", a.StatusCode)
 		}
 	})
+}
+
+// TestTimedOutHandlerEndsItsRequest: what ends with a request ends when the
+// handler returns at last.
+func TestTimedOutHandlerEndsItsRequest(t *testing.T) {
+	var closed atomic.Int32
+	leave := make(chan struct{})
+	r := serve(t, overTCP(), &sluice.Server{Handler: sluice.TimeoutHandler(func(ctx *sluice.RequestCtx) {
+		ctx.SetUserValue("closer", closeCounter{nil, &closed})
+		ctx.SetBodyStream(closeCounter{strings.NewReader("x"), &closed}, 1)
+		<-leave
+	}, briefly, "slow")})
+	if a := r.dial().get("/"); a.StatusCode != 408 {
+		t.Errorf("answered %d", a.StatusCode)
+	}
+	if n := closed.Load(); n != 0 {
+		t.Errorf("%d were closed under the handler's hands", n)
+	}
+	close(leave)
+	eventually(t, "all is closed", func() bool { return closed.Load() == 2 })
 }
 
 func TestTimeoutHandlerWithoutTimeout(t *testing.T) {
