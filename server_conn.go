@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -288,6 +289,7 @@ const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 // same.
 func (c *serverConn) decide() engine.Next {
 	ctx := c.ctx
+	defer c.recoverCallback()
 	if c.cfg.headerReceived != nil {
 		ctx.apply(c, c.cfg.headerReceived(&ctx.Request.Header))
 	}
@@ -307,6 +309,20 @@ func (c *serverConn) decide() engine.Next {
 	}
 	return next
 }
+
+// recoverCallback makes a panic of a callback an answer 500.
+func (c *serverConn) recoverCallback() {
+	if v := recover(); v != nil {
+		if c.cfg.crashOnPanic {
+			crash(v)
+		}
+		c.cfg.logger.Printf("panic in a callback for %q: %v\n%s", c.conn.RemoteAddr(), v, debug.Stack())
+		c.fail(errCallbackPanicked)
+	}
+}
+
+// errCallbackPanicked says that a callback of the Server panicked.
+var errCallbackPanicked = errors.New("sluice: internal server error")
 
 // expectStatus asks the user about a body that waits for 100-continue.
 func (c *serverConn) expectStatus() int {

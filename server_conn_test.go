@@ -471,19 +471,6 @@ func TestIdleConnectionHoldsNoContext(t *testing.T) {
 	p.Closed(nil)
 }
 
-// TestCrashOnPanic: then a panic is nobody's but the process's.
-func TestCrashOnPanic(t *testing.T) {
-	s := quietServer(func(*RequestCtx) { panic("the reason") })
-	s.CrashOnPanic = true
-	defer func() {
-		if v := recover(); v != "the reason" {
-			t.Errorf("recovered %v", v)
-		}
-	}()
-	converse(t, s, []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
-	t.Error("the panic was caught")
-}
-
 // TestPauseTellsWhatIsIdle: an engine may close or give away a connection only
 // where nothing of a request has come or is to come.
 func TestPauseTellsWhatIsIdle(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"runtime"
 	"slices"
@@ -431,4 +433,23 @@ func TestLargeBodyMemoryIsNotKept(t *testing.T) {
 		t.Errorf("%d KiB are kept", grown>>10)
 	}
 	runtime.KeepAlive(body)
+}
+
+// TestCallbackPanics: a panic of a callback is answered 500, as one of the
+// handler is.
+func TestCallbackPanics(t *testing.T) {
+	for name, s := range map[string]*sluice.Server{
+		"HeaderReceived":  {HeaderReceived: func(*sluice.RequestHeader) sluice.RequestConfig { panic("test") }},
+		"ContinueHandler": {ContinueHandler: func(*sluice.RequestHeader) bool { panic("test") }},
+		"ExpectHandler":   {ExpectHandler: func(*sluice.RequestCtx) int { panic("test") }},
+	} {
+		s.Handler = func(*sluice.RequestCtx) { t.Errorf("%s: the handler ran", name) }
+		s.Logger = log.New(io.Discard, "", 0)
+		p := serve(t, overTCP(), s).dial()
+		p.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+		if a := p.answer("POST"); a.StatusCode != 500 {
+			t.Errorf("%s: %d, want 500", name, a.StatusCode)
+		}
+		p.expectEnd()
+	}
 }

@@ -34,15 +34,21 @@ func (c *serverConn) handle() engine.Next {
 
 // callHandler runs the handler and keeps its panics from the engine.
 func (c *serverConn) callHandler(ctx *RequestCtx) (aborted bool) {
-	if !c.cfg.crashOnPanic {
-		defer func() {
-			if v := recover(); v != nil {
-				aborted = c.handlerPanicked(ctx, v)
-			}
-		}()
-	}
+	defer func() {
+		if v := recover(); v != nil {
+			aborted = c.handlerPanicked(ctx, v)
+		}
+	}()
 	c.cfg.handler(ctx)
 	return false
+}
+
+// crash ends the process because of a panic (Server.CrashOnPanic). It panics
+// anew where nothing recovers, for engines do.
+func crash(v any) {
+	text := fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+	go panic(text)
+	select {}
 }
 
 // handlerPanicked answers 500 if nothing was sent yet. It says whether the
@@ -50,6 +56,9 @@ func (c *serverConn) callHandler(ctx *RequestCtx) (aborted bool) {
 func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
 	if v == ErrAbortHandler {
 		return true
+	}
+	if c.cfg.crashOnPanic {
+		crash(v)
 	}
 	c.cfg.logger.Printf("panic in handler serving %q: %v\n%s", c.conn.RemoteAddr(), v, debug.Stack())
 	if ctx.hasFlushed {
@@ -304,6 +313,8 @@ func failureStatus(err error) int {
 		return StatusRequestTimeout
 	case errors.Is(err, errBodyMemory):
 		return StatusServiceUnavailable
+	case errors.Is(err, errCallbackPanicked):
+		return StatusInternalServerError
 	}
 	return StatusBadRequest
 }
