@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -374,6 +375,9 @@ func TestEveryMethodAfterTimeout(t *testing.T) {
 			go func() {
 				defer close(finished)
 				<-goOn
+				if _, err := ctx.Conn().Write([]byte("late")); !errors.Is(err, net.ErrClosed) {
+					t.Errorf("writing to the connection of another: %v", err)
+				}
 				typ := reflect.TypeFor[*sluice.RequestCtx]()
 				for i := range typ.NumMethod() {
 					if ctx.RemoteAddr().String() != remote {

@@ -501,3 +501,18 @@ func TestPauseTellsWhatIsIdle(t *testing.T) {
 		p.Closed(nil)
 	}
 }
+
+// TestDoneStatesAreForgotten when their requests end: a server that runs for
+// long does not collect them.
+func TestDoneStatesAreForgotten(t *testing.T) {
+	s := quietServer(func(ctx *RequestCtx) {
+		ctx.Done()
+		if n := len(ctx.server.done.states); n != 1 {
+			t.Errorf("%d states during a request", n)
+		}
+	})
+	converse(t, s, []byte(strings.Repeat("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 3)))
+	if n := len(s.done.states); n != 0 {
+		t.Errorf("%d states are left", n)
+	}
+}

@@ -453,3 +453,23 @@ func TestCallbackPanics(t *testing.T) {
 		p.expectEnd()
 	}
 }
+
+// TestUnreadExpectation: of a streamed body, the handler decides. One that does
+// not read it does not invite it either, and what comes all the same is no
+// request.
+func TestUnreadExpectation(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{StreamRequestBody: true, Handler: answering("refused")})
+		body := request("GET /smuggled HTTP/1.1")
+		expecting := request("POST / HTTP/1.1", "Expect: 100-continue", fmt.Sprintf("Content-Length: %d", len(body)))
+		p := r.dial()
+		p.send(expecting)
+		if a := p.answer("POST"); a.StatusCode != 200 || a.body != "refused" {
+			t.Errorf("answered %d %q", a.StatusCode, a.body)
+		}
+		_, _ = io.WriteString(p.Conn, body) // the connection may be closed already
+		if rest := p.rest(); rest != "" {
+			t.Errorf("behind the answer there is %q", rest)
+		}
+	})
+}
