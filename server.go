@@ -220,7 +220,8 @@ type Server struct {
 	// does.
 	LogAllErrors bool
 
-	// SecureErrorLogMessage keeps the content of requests out of the log.
+	// SecureErrorLogMessage is accepted for compatibility: the log never has
+	// content of requests.
 	SecureErrorLogMessage bool
 
 	// DisableHeaderNamesNormalizing hands field names out as they were

@@ -32,22 +32,21 @@ type serverConfig struct {
 	maxRequestsPerConn uint64
 	streamBufferSize   int
 
-	readTimeout     time.Duration
-	writeTimeout    time.Duration
-	idleTimeout     time.Duration
-	maxConnLife     time.Duration
-	refusalPause    time.Duration
-	keepAlive       bool
-	getOnly         bool
-	streamBody      bool
-	keepHijacked    bool
-	noDate          bool
-	noContentType   bool
-	keepNames       bool
-	lazyTime        bool
-	crashOnPanic    bool
-	logsAllErrors   bool
-	hidesLogContent bool
+	readTimeout   time.Duration
+	writeTimeout  time.Duration
+	idleTimeout   time.Duration
+	maxConnLife   time.Duration
+	refusalPause  time.Duration
+	keepAlive     bool
+	getOnly       bool
+	streamBody    bool
+	keepHijacked  bool
+	noDate        bool
+	noContentType bool
+	keepNames     bool
+	lazyTime      bool
+	crashOnPanic  bool
+	logsAllErrors bool
 }
 
 // config resolves the defaults of s.
@@ -83,7 +82,6 @@ func (s *Server) config() *serverConfig {
 		lazyTime:           s.LazyRequestTime,
 		crashOnPanic:       s.CrashOnPanic,
 		logsAllErrors:      s.LogAllErrors,
-		hidesLogContent:    s.SecureErrorLogMessage,
 	}
 	if c.idleTimeout == 0 {
 		c.idleTimeout = c.readTimeout

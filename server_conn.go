@@ -3,6 +3,7 @@ package sluice
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -425,11 +426,10 @@ func (c *serverConn) Closed(err error) {
 func (c *serverConn) logError(err error) {
 	if !c.cfg.logsAllErrors {
 		var netErr net.Error
-		if errors.As(err, &netErr) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
-			return
-		}
 		var wire *h1.Error
-		if errors.As(err, &wire) {
+		switch {
+		case errors.As(err, &netErr), errors.As(err, &wire),
+			errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
 			return
 		}
 	}

@@ -158,7 +158,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	if status := resp.StatusCode(); status < StatusOK && status != StatusSwitchingProtocols {
 		// The client would wait for the final answer behind it (RFC 9110
 		// section 15.2).
-		c.cfg.logger.Printf("handler answered %q with the interim status %d", ctx.RequestURI(), status)
+		c.cfg.logger.Printf("handler answered %q with the interim status %d", c.conn.RemoteAddr(), status)
 		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 	}
 	f, sendsBody := c.framing(keep)

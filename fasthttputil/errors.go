@@ -1,15 +1,14 @@
 package fasthttputil
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 )
 
 // ErrConnectionClosed is returned by writes to a connection of which either
-// end was closed.
-var ErrConnectionClosed = errors.New("sluice: in-memory connection is closed")
+// end was closed. errors.Is reports it as net.ErrClosed.
+var ErrConnectionClosed = fmt.Errorf("sluice: in-memory connection: %w", net.ErrClosed)
 
 // ErrInmemoryListenerClosed is returned by every method of an InmemoryListener
 // that is called after, or interrupted by, its Close. errors.Is reports it as
