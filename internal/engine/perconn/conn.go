@@ -52,6 +52,7 @@ type conn struct {
 	next  engine.Next // what to do instead of reading on
 
 	killed      atomic.Bool // the connection must end as soon as possible
+	unchecked   atomic.Bool // the raw path is to look for a FIN
 	admitted    bool
 	fed         bool // since Pause
 	partial     bool // the protocol has a part of a request

@@ -44,6 +44,7 @@ func (c *conn) reset() {
 	c.err, c.detached, c.extra, c.reader = nil, nil, nil, nil
 	c.state.Store(stateBusy)
 	c.killed.Store(false)
+	c.unchecked.Store(false)
 	c.next, c.spurious = engine.Read, 0
 	c.fed, c.partial, c.moreInput, c.handing = false, false, false, false
 	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false

@@ -19,8 +19,9 @@ type receiver struct {
 	control [3]uint64 // one control message with an int in it
 }
 
-// recv reads into p, and notes whether that drained the socket.
-func (c *conn) recv(p []byte) (int, syscall.Errno) {
+// recvQueue reads into p, and has the kernel tell whether that drained the
+// socket.
+func (c *conn) recvQueue(p []byte) (int, syscall.Errno) {
 	r := &c.raw
 	if !r.isTCP {
 		n, errno := recvPlain(r.fd, p)

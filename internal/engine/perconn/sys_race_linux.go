@@ -13,7 +13,7 @@ import (
 
 type receiver struct{}
 
-func (c *conn) recv(p []byte) (int, syscall.Errno) {
+func (c *conn) recvQueue(p []byte) (int, syscall.Errno) {
 	n, errno := recvPlain(c.raw.fd, p)
 	c.raw.drained = errno == syscall.EAGAIN
 	return n, errno
