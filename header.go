@@ -237,7 +237,8 @@ func (h *header) connectionValue() []byte {
 // It is valid until the header is changed or released.
 func (h *header) ContentEncoding() []byte { return h.table.Get(field.ContentEncoding) }
 
-// SetContentEncoding sets Content-Encoding. An empty value is not written.
+// SetContentEncoding sets Content-Encoding. An empty value is not written in a
+// response.
 func (h *header) SetContentEncoding(contentEncoding string) {
 	h.SetContentEncodingBytes(ascii.Bytes(contentEncoding))
 }
