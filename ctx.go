@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
-	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
@@ -88,6 +87,9 @@ func (s *Server) releaseCtx(ctx *RequestCtx) {
 		ctx.Request.Header.EnableNormalizing()
 		ctx.Response.Header.EnableNormalizing()
 	}
+	ctx.Request.shrink()
+	ctx.Response.Header.shrink(maxPooledBytes, maxPooledFields)
+	ctx.trailer.Shrink(maxPooledBytes, maxPooledFields)
 	ctxPool.Put(ctx)
 }
 
@@ -215,11 +217,3 @@ func (ctx *RequestCtx) HijackSetNoResponse(noResponse bool) { ctx.hijackNoRespon
 
 // Hijacked tells whether Hijack was called.
 func (ctx *RequestCtx) Hijacked() bool { return ctx.hijackHandler != nil }
-
-// engineConn returns the connection, nil outside a server.
-func (ctx *RequestCtx) engineConn() engine.Conn {
-	if ctx.conn == nil {
-		return nil
-	}
-	return ctx.conn.conn
-}

@@ -21,6 +21,13 @@ func AcquireRequest() *Request { return requestPool.Get().(*Request) }
 func ReleaseRequest(r *Request) {
 	r.KeepBodyBuffer = false
 	r.Reset()
+	r.shrink()
+	requestPool.Put(r)
+}
+
+// shrink drops what a request that goes to a pool must not hold: one of
+// uncommon size would keep its memory for ever. The body is reset's business.
+func (r *Request) shrink() {
 	r.Header.shrink(maxPooledBytes, maxPooledFields)
 	if r.uri.heldBytes() > maxPooledBytes {
 		r.uri = URI{}
@@ -28,7 +35,6 @@ func ReleaseRequest(r *Request) {
 	if r.postArgs.heldBytes() > maxPooledBytes {
 		r.postArgs = Args{}
 	}
-	requestPool.Put(r)
 }
 
 // AcquireResponse returns an empty Response from a pool. Give it back with

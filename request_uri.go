@@ -29,7 +29,7 @@ func (r *Request) parseURI() {
 		}
 	}
 	r.uriError = r.uri.Parse(host, target)
-	if r.isTLS && r.uriError == nil && bytes.Index(target, schemeEnd) < 0 {
+	if r.isTLS && r.uriError == nil && !bytes.Contains(target, schemeEnd) {
 		r.uri.SetScheme(schemeHTTPS)
 	}
 }

@@ -516,3 +516,30 @@ func TestDoneStatesAreForgotten(t *testing.T) {
 		t.Errorf("%d states are left", n)
 	}
 }
+
+// TestReleasedCtxIsSmall: what one large request needed does not stay in the
+// pool.
+func TestReleasedCtxIsSmall(t *testing.T) {
+	large := make([]byte, 1<<20)
+	for i := range large {
+		large[i] = 'a'
+	}
+	ctx := &RequestCtx{}
+	ctx.Request.PostArgs().SetBytesV("k", large)
+	ctx.Request.URI().QueryArgs().SetBytesV("k", large)
+	ctx.Request.Header.SetBytesV("X", large)
+	ctx.Response.Header.SetBytesV("X", large)
+	ctx.trailer.Append(large)
+	(&Server{}).releaseCtx(ctx)
+	for name, held := range map[string]int{
+		"post args":       ctx.Request.postArgs.heldBytes(),
+		"uri":             ctx.Request.uri.heldBytes(),
+		"request header":  cap(ctx.Request.Header.table.Raw()),
+		"response header": cap(ctx.Response.Header.table.Raw()),
+		"trailer":         cap(ctx.trailer.Raw()),
+	} {
+		if held > maxPooledBytes {
+			t.Errorf("%s: %d bytes", name, held)
+		}
+	}
+}

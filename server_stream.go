@@ -153,7 +153,7 @@ func (s *requestStream) Read(p []byte) (int, error) {
 // isComplete tells whether the body's verified end was reached.
 func (s *requestStream) isComplete() bool {
 	if s.ctx.parser.Has(h1.ChunkedBody) {
-		return s.conn.state != readTrailer && s.ctx.chunks.Done() && s.ctx.trailerIsRead
+		return s.ctx.trailerIsRead
 	}
 	return s.ctx.bodyLeft == 0
 }
