@@ -104,9 +104,12 @@ func testDetachIdle(t *testing.T, f *fixture) {
 	successor := f.start(t, newAcceptor(), options())
 	idle, fresh, partial, busy := s.connect(t), s.connect(t), s.connect(t), s.connect(t)
 	idle.ask(t, "echo x", "x")
-	partial.send(t, frames("echo x")[:3])
+	// Each step waits for the last one: a connection that is just being opened,
+	// or has just answered, counts as active too.
+	eventually(t, "all idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 4} })
 	busy.send(t, frames("wait here"))
 	<-s.gate("here").entered
+	partial.send(t, frames("echo x")[:3])
 	eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 4, Active: 2} })
 	served := make(chan error, 2)
 	count := s.engine.DetachIdle(func(c net.Conn, leftover []byte) {
