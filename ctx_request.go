@@ -62,7 +62,7 @@ func (ctx *RequestCtx) Conn() net.Conn {
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()
 	if ctx.isDetached.Load() {
-		return endedConn{ctx.conn.netConn}
+		return endedConn{ctx.conn.netConnection()}
 	}
 	return ctx.conn.conn.Blocking()
 }
@@ -99,7 +99,9 @@ func (ctx *RequestCtx) RemoteAddr() net.Addr {
 	case ctx.remoteAddr != nil:
 		return ctx.remoteAddr
 	case ctx.conn != nil:
-		return addrOr(ctx.conn.netConn.RemoteAddr())
+		ctx.wire.Lock()
+		defer ctx.wire.Unlock()
+		return addrOr(ctx.addresses().RemoteAddr())
 	case ctx.netConn != nil:
 		return addrOr(ctx.netConn.RemoteAddr())
 	}
@@ -114,7 +116,9 @@ func (ctx *RequestCtx) SetRemoteAddr(addr net.Addr) { ctx.remoteAddr = addr }
 func (ctx *RequestCtx) LocalAddr() net.Addr {
 	switch {
 	case ctx.conn != nil:
-		return addrOr(ctx.conn.netConn.LocalAddr())
+		ctx.wire.Lock()
+		defer ctx.wire.Unlock()
+		return addrOr(ctx.addresses().LocalAddr())
 	case ctx.netConn != nil:
 		return addrOr(ctx.netConn.LocalAddr())
 	}
@@ -126,6 +130,18 @@ func (ctx *RequestCtx) RemoteIP() net.IP { return ipOf(ctx.RemoteAddr()) }
 
 // LocalIP returns the IP address of LocalAddr, 0.0.0.0 if it has none.
 func (ctx *RequestCtx) LocalIP() net.IP { return ipOf(ctx.LocalAddr()) }
+
+// addresses returns what knows the addresses of the connection, also after the
+// request ended; wire is held.
+func (ctx *RequestCtx) addresses() interface {
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+} {
+	if ctx.isDetached.Load() {
+		return ctx.conn.netConnection()
+	}
+	return ctx.conn.conn
+}
 
 func addrOr(addr net.Addr) net.Addr {
 	if addr == nil {
@@ -162,7 +178,12 @@ type tlsStater interface {
 func (ctx *RequestCtx) tlsConn() tlsStater {
 	c := ctx.netConn
 	if ctx.conn != nil {
-		c = ctx.conn.netConn
+		if !ctx.conn.isTLS {
+			return nil
+		}
+		ctx.wire.Lock()
+		c = ctx.conn.netConnection()
+		ctx.wire.Unlock()
 	}
 	stater, _ := c.(tlsStater)
 	return stater

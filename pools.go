@@ -112,8 +112,8 @@ func releaseCopyBuffer(b *[]byte) { copyBufferPool.Put(b) }
 
 func acquireServerConn() *serverConn { return serverConnPool.Get().(*serverConn) }
 
-// releaseServerConn gives c back after its last call, unless a handler that
-// timed out still knows it.
+// releaseServerConn gives c back after its last call, unless the RequestCtx of
+// a request that has ended still knows it.
 func releaseServerConn(c *serverConn) {
 	if !c.isShared {
 		*c = serverConn{}

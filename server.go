@@ -260,6 +260,14 @@ type Server struct {
 	// By default it is logged with its stack and answered 500.
 	CrashOnPanic bool
 
+	// Engine chooses how connections are served. By default that is
+	// EngineEpoll on Linux for listeners of TCP and unix sockets, with or
+	// without ServeTLS's TLS, and EnginePerConn for everything else. Where
+	// EngineEpoll is asked for and cannot serve, EnginePerConn does, and the
+	// Logger is told why. Handlers see no difference, and need not be written
+	// for any engine.
+	Engine Engine
+
 	// Logger gets what the server has to say; the standard logger of package
 	// log if nil.
 	Logger Logger

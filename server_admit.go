@@ -79,16 +79,16 @@ func (a *acceptor) AcceptError(err error) {
 func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	s := a.server
 	c := acquireServerConn()
-	c.conn, c.netConn, c.server, c.cfg = conn, conn.NetConn(), s, a.cfg
+	c.conn, c.server, c.cfg = conn, s, a.cfg
 	c.id = s.gauges.connID.Add(1)
 	c.opened = clock.Nanos()
-	if a.cfg.connState != nil {
-		a.cfg.connState(conn.NetConn(), StateNew)
-	}
-	if stater, ok := conn.NetConn().(tlsStater); ok {
-		c.isTLS = true
-		if handler := s.nextProto(stater.ConnectionState().NegotiatedProtocol); handler != nil {
-			return &alpnConn{server: c, handler: handler}, nil
+	c.tellState(StateNew)
+	if !conn.IsSocket() {
+		if stater, ok := c.netConnection().(tlsStater); ok {
+			c.isTLS = true
+			if handler := s.nextProto(stater.ConnectionState().NegotiatedProtocol); handler != nil {
+				return &alpnConn{server: c, handler: handler}, nil
+			}
 		}
 	}
 	if a.cfg.idleTimeout > 0 {

@@ -17,8 +17,9 @@ type steadyConn struct {
 	buffer   []byte
 }
 
-func newSteadyConn(handler RequestHandler) *steadyConn {
+func newSteadyConn(handler RequestHandler, sleeps bool) *steadyConn {
 	c := &steadyConn{buffer: make([]byte, 0, 64<<10)}
+	c.sleeps = sleeps
 	c.protocol = c.open(&Server{Handler: handler, Logger: silence{}})
 	return c
 }
@@ -37,7 +38,7 @@ func (c *steadyConn) roundTrip(tb testing.TB, in []byte) []byte {
 			tb.Fatalf("the connection ends with %v: %q", next, out)
 		}
 	}
-	c.protocol.Pause()
+	c.protocol = c.pause(c.protocol)
 	return out
 }
 
@@ -94,8 +95,9 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 		{"large answer", simpleGet, func(ctx *RequestCtx) { ctx.SetBody(largeBody) }},
 		{"user value", simpleGet, func(ctx *RequestCtx) { ctx.SetUserValue("key", "value"); _ = ctx.UserValue("key") }},
 	}
-	for _, test := range tests {
-		c := newSteadyConn(test.handler)
+	for i := range 2 * len(tests) {
+		test, sleeps := tests[i/2], i%2 == 1
+		c := newSteadyConn(test.handler, sleeps)
 		in := []byte(test.in)
 		if out := c.roundTrip(t, in); !bytes.HasPrefix(out, []byte("HTTP/1.1 ")) && len(c.sent) == 0 {
 			t.Fatalf("%s: answered %q", test.name, out)
@@ -105,7 +107,10 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 			c.sent = c.sent[:0]
 			c.roundTrip(t, in)
 		}); n != 0 && !invariants.Enabled { // the race detector makes pools forget
-			t.Errorf("%s: %v allocations", test.name, n)
+			t.Errorf("%s, sleeps=%v: %v allocations", test.name, sleeps, n)
+		}
+		if c.netConns != 0 {
+			t.Errorf("%s: the engine had to make %d connections", test.name, c.netConns)
 		}
 		c.protocol.Closed(nil)
 	}
@@ -114,7 +119,10 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 var largeBody = bytes.Repeat([]byte("x"), 20<<10)
 
 func benchmarkServerConn(b *testing.B, in string, requests int, handler RequestHandler) {
-	c := newSteadyConn(handler)
+	runServerConn(b, newSteadyConn(handler, false), in, requests)
+}
+
+func runServerConn(b *testing.B, c *steadyConn, in string, requests int) {
 	data := []byte(in)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
@@ -125,6 +133,12 @@ func benchmarkServerConn(b *testing.B, in string, requests int, handler RequestH
 }
 
 func BenchmarkServerConnGet(b *testing.B) { benchmarkServerConn(b, simpleGet, 1, plainTextHandler) }
+
+// BenchmarkServerConnSleep is BenchmarkServerConnGet on an engine that has idle
+// connections sleep.
+func BenchmarkServerConnSleep(b *testing.B) {
+	runServerConn(b, newSteadyConn(plainTextHandler, true), simpleGet, 1)
+}
 
 func BenchmarkServerConnBrowser(b *testing.B) { benchmarkServerConn(b, browserGet, 1, readingHandler) }
 

@@ -35,10 +35,11 @@ const (
 // was read to its verified end.
 //
 // What a request needs is in ctx, which is attached from the first byte of a
-// request until the engine pauses; an idle connection is this struct.
+// request until the engine pauses; an idle connection is this struct, and on
+// engines that call Sleep not even that.
 type serverConn struct {
 	conn    engine.Conn
-	netConn net.Conn // what conn is about; valid, unlike conn, for as long as c
+	netConn net.Conn // use netConnection
 	server  *Server
 	cfg     *serverConfig
 	ctx     *RequestCtx
@@ -51,6 +52,23 @@ type serverConn struct {
 	isHijacked bool
 	// isShared is set when a RequestCtx was left to others: it still knows c.
 	isShared bool
+}
+
+// netConnection returns what the connection is about; unlike conn it is valid
+// for as long as c. It is asked for when it is needed, for an engine may have
+// to make it. While a handler runs, it is called with the ctx's wire held.
+func (c *serverConn) netConnection() net.Conn {
+	if c.netConn == nil {
+		c.netConn = c.conn.NetConn()
+	}
+	return c.netConn
+}
+
+// tellState calls the user's ConnState function.
+func (c *serverConn) tellState(state ConnState) {
+	if c.cfg.connState != nil {
+		c.cfg.connState(c.netConnection(), state)
+	}
 }
 
 // Feed takes input in; see engine.Protocol.
@@ -96,9 +114,15 @@ func (c *serverConn) begin() {
 	c.served++
 	ctx.parser.Reset()
 	c.state = readHead
-	if c.cfg.connState != nil {
-		c.cfg.connState(c.conn.NetConn(), StateActive)
-	}
+	c.tellState(StateActive)
+}
+
+// unbegin takes back begin: what came was no request.
+func (c *serverConn) unbegin() {
+	c.served--
+	c.endRequest()
+	c.state = readIdle
+	c.tellState(StateIdle)
 }
 
 func (c *serverConn) stepHead(in []byte) (int, engine.Next) {
@@ -349,10 +373,11 @@ func (c *serverConn) refuseBody(status int) engine.Next {
 // Pause gives the request's memory back while the connection idles; see
 // engine.Protocol.
 func (c *serverConn) Pause() (isIdle bool) {
+	if c.state == readHead && !c.isMidRequest() && bytes.HasSuffix(c.ctx.Request.Header.table.Raw(), textCRLF) {
+		c.unbegin() // empty lines behind a request begin none
+	}
 	if c.state != readIdle {
-		// Empty lines behind a request begin none.
-		raw := c.ctx.Request.Header.table.Raw()
-		return c.state == readHead && !c.isMidRequest() && bytes.HasSuffix(raw, textCRLF)
+		return false
 	}
 	if c.ctx != nil {
 		c.server.releaseCtx(c.ctx)
@@ -409,11 +434,10 @@ func (c *serverConn) Closed(err error) {
 			c.ctx = nil
 		}
 	}
-	switch {
-	case c.isHijacked:
+	if c.isHijacked {
 		c.server.gauges.hijacked.Add(-1)
-	case c.cfg.connState != nil:
-		c.cfg.connState(c.netConn, StateClosed)
+	} else {
+		c.tellState(StateClosed)
 	}
 	if err != nil {
 		c.logError(err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -24,11 +25,14 @@ const patience = 20 * time.Second
 // A network is a kind of connection that servers are tested over.
 type network struct {
 	name   string
+	engine sluice.Engine // of servers that choose none
+	secure *tls.Config   // of servers, which then use ServeTLS
 	listen func(t *testing.T) (net.Listener, func() (net.Conn, error))
 }
 
+// overTCP is served by the engine that servers choose for it.
 func overTCP() network {
-	return network{"tcp", func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+	return network{name: "tcp", listen: func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -38,16 +42,39 @@ func overTCP() network {
 }
 
 func inMemory() network {
-	return network{"memory", func(*testing.T) (net.Listener, func() (net.Conn, error)) {
+	return network{name: "memory", listen: func(*testing.T) (net.Listener, func() (net.Conn, error)) {
 		ln := fasthttputil.NewInmemoryListener()
 		return ln, func() (net.Conn, error) { return ln.Dial() }
 	}}
 }
 
-// onEachNetwork runs a test over TCP and in memory.
+// by is n with servers that use one engine.
+func (n network) by(e sluice.Engine) network {
+	n.name += "/" + e.String()
+	n.engine = e
+	return n
+}
+
+// overTCPByEach is overTCP by each engine that this system has.
+func overTCPByEach() []network {
+	perConn := overTCP().by(sluice.EnginePerConn)
+	if hasEpoll() {
+		return []network{overTCP().by(sluice.EngineEpoll), perConn}
+	}
+	return []network{perConn}
+}
+
+// hasEpoll tells whether sockets are served by sluice.EngineEpoll here.
+func hasEpoll() bool {
+	s := &sluice.Server{}
+	defer s.Shutdown()
+	return s.EngineInfo(nil).Engine == sluice.EngineEpoll
+}
+
+// onEachNetwork runs a test over TCP, by each engine, and in memory.
 func onEachNetwork(t *testing.T, test func(t *testing.T, n network)) {
 	t.Helper()
-	for _, n := range []network{overTCP(), inMemory()} {
+	for _, n := range append(overTCPByEach(), inMemory()) {
 		t.Run(n.name, func(t *testing.T) { test(t, n) })
 	}
 }
@@ -76,8 +103,16 @@ func serve(t *testing.T, n network, s *sluice.Server) *rig {
 	if s.Logger == nil {
 		s.Logger = r.log
 	}
+	if n.engine != sluice.EngineAuto && s.Engine == sluice.EngineAuto {
+		s.Engine = n.engine
+	}
 	r.ln, r.connect = n.listen(t)
-	go func() { served <- s.Serve(r.ln) }()
+	if n.secure != nil {
+		s.TLSConfig = n.secure
+		go func() { served <- s.ServeTLS(r.ln, "", "") }()
+	} else {
+		go func() { served <- s.Serve(r.ln) }()
+	}
 	t.Cleanup(r.stop)
 	return r
 }

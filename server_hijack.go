@@ -33,9 +33,7 @@ func (c *serverConn) Detached(conn net.Conn) {
 	c.isHijacked = true
 	c.server.gauges.hijacked.Add(1)
 	handler := c.ctx.hijackHandler
-	if c.cfg.connState != nil {
-		c.cfg.connState(c.conn.NetConn(), StateHijacked)
-	}
+	c.tellState(StateHijacked)
 	c.endRequest()
 	if c.ctx != nil {
 		c.server.releaseCtx(c.ctx)

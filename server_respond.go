@@ -223,9 +223,7 @@ func (c *serverConn) awaitRequest() {
 	} else {
 		c.conn.SetReadDeadline(0, 0)
 	}
-	if c.cfg.connState != nil {
-		c.cfg.connState(c.conn.NetConn(), StateIdle)
-	}
+	c.tellState(StateIdle)
 }
 
 // endRequest makes ctx ready for the next request. A ctx that others may still
@@ -242,7 +240,7 @@ func (c *serverConn) endRequest() {
 		c.conn.SetWriteTimeout(c.cfg.writeTimeout)
 	}
 	if ctx.done.Load() != nil {
-		c.isShared = true
+		c.share(ctx)
 		c.ctx = c.server.acquireCtx(c)
 		c.ctx.out, _ = ctx.detach()
 		ctx.requestStream.reset()

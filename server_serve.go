@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
 )
 
 // Serve serves HTTP on connections from ln with handler; see Server.Serve.
@@ -117,6 +116,7 @@ func (s *Server) serveOwn(ln net.Listener) error {
 // serverState is what a Server knows about its serving, guarded by Server.mu.
 type serverState struct {
 	engine    engine.Engine
+	noEpoll   error // why engine is not EngineEpoll, where that might be
 	listeners map[net.Listener]struct{}
 }
 
@@ -125,7 +125,7 @@ func (s *Server) engine() engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state.engine == nil {
-		s.state.engine = perconn.New(s.engineOptions())
+		s.state.engine, s.state.noEpoll = s.newEngine()
 		s.done.open()
 		s.gauges.isClosing.Store(false)
 	}
@@ -136,14 +136,19 @@ func (s *Server) engine() engine.Engine {
 // called, then it returns ln's error, or nil after Shutdown and when ln was
 // closed. Several Serves of one Server may run at once. ln is closed by
 // Shutdown only.
+//
+// A listener that makes something of its connections, as that of tls.NewListener
+// does, is served by EnginePerConn; ServeTLS serves TLS with every engine.
 func (s *Server) Serve(ln net.Listener) error {
 	if s.Handler == nil {
 		return errNoHandler
 	}
+	cfg := s.config()
+	s.logFallback(ln, cfg.logger)
 	e := s.engine()
 	s.trackListener(ln, true)
 	defer s.trackListener(ln, false)
-	err := e.Serve(ln, &acceptor{server: s, cfg: s.config()})
+	err := e.Serve(ln, &acceptor{server: s, cfg: cfg})
 	if isClosedListener(err) {
 		return nil
 	}

@@ -79,7 +79,9 @@ func (s *requestStream) interrupt() {
 // then isDetached, is what interrupt relies on.
 func (s *requestStream) mayWait() error {
 	if s.waiting.Load() == nil {
+		s.ctx.wire.Lock()
 		c := s.conn.conn.Blocking()
+		s.ctx.wire.Unlock()
 		s.waiting.Store(&c)
 	}
 	if s.ctx.isDetached.Load() {

@@ -116,10 +116,18 @@ func (ctx *RequestCtx) TimeoutErrorWithResponse(resp *Response) {
 // relatives, nil if none was called. It must not be changed.
 func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeoutResponse.Load() }
 
+// share prepares for leaving ctx to others, which still know c by it.
+func (c *serverConn) share(ctx *RequestCtx) {
+	ctx.wire.Lock()
+	c.netConnection() // for their questions after the connection's end
+	ctx.wire.Unlock()
+	c.isShared = true
+}
+
 // replaceTimedOut leaves ctx to whoever still uses it and continues with a
 // fresh one. It returns nil if a part of the answer was sent already.
 func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
-	c.isShared = true
+	c.share(ctx)
 	unread := ctx.requestStream.isUnread()
 	out, hasFlushed := ctx.detach()
 	ctx.requestStream.interrupt()

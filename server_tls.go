@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // NextProto has nph serve the connections on which the client chose the
@@ -52,7 +54,9 @@ func (s *Server) ListenAndServeTLSEmbed(addr string, certData, keyData []byte) e
 }
 
 // ServeTLS is Serve over TLS with the certificate chain and key in two PEM
-// files; see ListenAndServeTLS.
+// files; see ListenAndServeTLS. ln is the listener below TLS: one that makes TLS
+// connections itself (tls.NewListener) is for Serve, and always served by
+// EnginePerConn.
 func (s *Server) ServeTLS(ln net.Listener, certFile, keyFile string) error {
 	if certFile != "" || keyFile != "" {
 		if err := s.AppendCert(certFile, keyFile); err != nil {
@@ -90,7 +94,7 @@ func (s *Server) serveTLS(ln net.Listener) error {
 	if len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
 		return errNoCertificate
 	}
-	return s.Serve(tls.NewListener(ln, config))
+	return s.Serve(&engine.TLSListener{Listener: ln, Config: config})
 }
 
 // sortedNextProtos lists the ALPN protocols of NextProto; mu is held.

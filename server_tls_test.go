@@ -31,7 +31,8 @@ func certificateFor(t *testing.T, host string) (certPEM, keyPEM []byte, client *
 	return certPEM, keyPEM, &tls.Config{RootCAs: roots, ServerName: host}
 }
 
-// overTLS is a network whose connections are encrypted.
+// overTLS is a network whose connections are encrypted: in memory by a listener
+// of the test's, elsewhere by the server.
 func overTLS(t *testing.T, under network, protocols ...string) network {
 	certPEM, keyPEM, client := certificateFor(t, "localhost")
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
@@ -39,24 +40,36 @@ func overTLS(t *testing.T, under network, protocols ...string) network {
 		t.Fatal(err)
 	}
 	client.NextProtos = protocols
-	return network{"tls/" + under.name, func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: append([]string{"http/1.1"}, protocols...)}
+	n := network{name: "tls/" + under.name, engine: under.engine, secure: config}
+	isByListener := under.name == inMemory().name
+	if isByListener {
+		n.secure = nil
+	}
+	n.listen = func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 		ln, dial := under.listen(t)
-		config := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: append([]string{"http/1.1"}, protocols...)}
-		return tls.NewListener(ln, config), func() (net.Conn, error) {
+		if isByListener {
+			ln = tls.NewListener(ln, config)
+		}
+		return ln, func() (net.Conn, error) {
 			c, err := dial()
 			if err != nil {
 				return nil, err
 			}
 			return tls.Client(c, client), nil
 		}
-	}}
+	}
+	return n
 }
+
+// underTLS are the networks that TLS is tested over.
+func underTLS() []network { return append(overTCPByEach(), inMemory()) }
 
 // onEachSecureNetwork is onEachNetwork with TLS.
 func onEachSecureNetwork(t *testing.T, test func(t *testing.T, n network)) {
 	t.Helper()
-	for _, n := range []network{overTLS(t, overTCP()), overTLS(t, inMemory())} {
-		t.Run(n.name, func(t *testing.T) { test(t, n) })
+	for _, under := range underTLS() {
+		t.Run(under.name, func(t *testing.T) { test(t, overTLS(t, under)) })
 	}
 }
 
@@ -160,7 +173,7 @@ func TestPlainTextToTLS(t *testing.T) {
 
 // TestNextProto: ALPN chooses who serves a connection; that may speak first.
 func TestNextProto(t *testing.T) {
-	for _, under := range []network{overTCP(), inMemory()} {
+	for _, under := range underTLS() {
 		handler := func(c net.Conn) error {
 			defer c.Close()
 			if _, err := io.WriteString(c, "welcome "); err != nil {
@@ -338,8 +351,8 @@ func TestBadCertificates(t *testing.T) {
 
 // TestTLSRefusals: over a limit there is no handshake, and no plain text.
 func TestTLSRefusals(t *testing.T) {
-	for _, n := range []network{overTLS(t, overTCP()), overTLS(t, inMemory())} {
-		r := serve(t, n, &sluice.Server{Concurrency: 1, Handler: answering("x")})
+	for _, under := range underTLS() {
+		r := serve(t, overTLS(t, under), &sluice.Server{Concurrency: 1, Handler: answering("x")})
 		r.dial().get("/")
 		refused := r.dial()
 		if _, err := refused.Write([]byte("x")); err == nil {

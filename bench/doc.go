@@ -1,5 +1,7 @@
 // Package bench compares sluice's server with fasthttp's and net/http's, in
 // memory: its benchmarks hand pre-built requests to the servers and check every
 // answer. The commands below it run the same comparison interleaved (ratios),
-// over TCP (wire), and for idle connections' memory (idle).
+// over TCP (wire), for idle connections' memory (idle), and for what sluice's
+// two engines do to others: to the rest of the process (fairness), to each
+// other's handlers (mix), and in the long run (hold).
 package bench

@@ -3,6 +3,7 @@ module github.com/sluicehttp/sluice/bench
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/sluicehttp/sluice v0.0.0
 	github.com/valyala/fasthttp v1.74.0
 	golang.org/x/sys v0.49.0

@@ -31,7 +31,7 @@ type scenario struct {
 // that exactly b.N good responses came back. The harness itself allocates only
 // before the clock starts.
 func (s scenario) run(b *testing.B, kind string) {
-	server, err := peers.New(kind, s.bodySize)
+	server, err := peers.New(kind, peers.Options{BodySize: s.bodySize})
 	if err != nil {
 		b.Fatal(err)
 	}

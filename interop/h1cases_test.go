@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -45,13 +46,30 @@ func TestH1Cases(t *testing.T) {
 		name string
 		args []string
 	}{{"buffered", nil}, {"streamed", []string{"-stream"}}} {
-		t.Run(mode.name, func(t *testing.T) {
-			addr := startTarget(t, binary, mode.args...)
-			for _, file := range []string{"cases.json", "corpora_cases.json", "smuggler_cases.json"} {
-				t.Run(file, func(t *testing.T) { runCases(t, python, runner, file, addr) })
-			}
-		})
+		verdicts := map[string]string{} // of each file, by the engine that was the first
+		for _, engine := range engines() {
+			t.Run(mode.name+"/"+engine, func(t *testing.T) {
+				addr := startTarget(t, binary, append(mode.args, "-engine", engine)...)
+				for _, file := range []string{"cases.json", "corpora_cases.json", "smuggler_cases.json"} {
+					t.Run(file, func(t *testing.T) {
+						got := runCases(t, python, runner, file, addr)
+						if want, ok := verdicts[file]; ok && got != want {
+							t.Errorf("the engines differ:\n%s\nand with %s\n%s", want, engine, got)
+						}
+						verdicts[file] = got
+					})
+				}
+			})
+		}
 	}
+}
+
+// engines are the engines that this system serves TCP with.
+func engines() []string {
+	if runtime.GOOS == "linux" {
+		return []string{"perconn", "epoll"}
+	}
+	return []string{"perconn"}
 }
 
 func buildTarget(t *testing.T) (binary string) {
@@ -143,8 +161,9 @@ var deliberate = map[string]string{
 
 // runCases runs one file of cases. The runner exits with 1 if a case of level
 // MUST fails or the server does not answer afterwards; here, no case at all may
-// fail but the deliberate ones.
-func runCases(t *testing.T, python, runner, file, addr string) {
+// fail but the deliberate ones. It returns what must not depend on the engine:
+// which cases did not pass, and how many did what.
+func runCases(t *testing.T, python, runner, file, addr string) (verdicts string) {
 	path := filepath.Join(h1cases, file)
 	args := []string{runner, addr, "--cases", path, "-j", "24"}
 	if file == "cases.json" && !filesAreServed {
@@ -170,6 +189,21 @@ func runCases(t *testing.T, python, runner, file, addr string) {
 			t.Errorf("%s passes now or is gone; take it off the list of deliberate ones (%s)", id, reason)
 		}
 	}
+	return verdictsOf(string(out))
+}
+
+// verdictsOf returns the runner's verdicts on the cases that did not pass, by
+// their names, and its tallies.
+func verdictsOf(out string) string {
+	var lines []string
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		if len(words) > 2 && slices.Contains([]string{"FAIL", "ERROR", "WARN"}, words[0]) {
+			lines = append(lines, strings.Join(words[:3], " "))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, tallies(out)), "\n")
 }
 
 // runPython runs the runner, and does so again where the machine had no port

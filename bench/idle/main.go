@@ -1,7 +1,7 @@
 // Command idle compares what an idle keep-alive connection costs a server in
 // memory. Run it in the bench module, on Linux:
 //
-//	go -C bench run ./idle [-conns 15000]
+//	go -C bench run ./idle [-conns 15000] [-tls]
 //
 // Every server runs in a process of its own. Other processes open the
 // connections, send two requests on each and hold it. What the server's heap
@@ -12,79 +12,114 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/process"
 	"github.com/sluicehttp/sluice/bench/internal/report"
-	"golang.org/x/sys/unix"
 )
 
-// maxPerClient bounds the descriptors of a client process.
-const maxPerClient = 15_000
+// allKinds are the servers that can be compared.
+var allKinds = [...]string{peers.PerConn, peers.Epoll, peers.FastHTTP, peers.FastHTTPReduced, peers.NetHTTP}
+
+// The most bytes that an idle connection may cost, by the server's kind.
+var (
+	plainTargets = map[string]float64{peers.Epoll: 128, peers.PerConn: 4.5 * 1024}
+	tlsTargets   = map[string]float64{peers.Epoll: 8 * 1024}
+)
+
+// targetConns is for how many connections the targets are: with fewer,
+// what a server has but once weighs more.
+const targetConns = 15_000
 
 func main() {
-	process.Main(map[string]process.Role{holdRole: hold})
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	conns := flag.Int("conns", 15_000, "connections to hold")
-	flag.Parse()
-	if err := run(ctx, *conns); err != nil {
-		fmt.Fprintln(os.Stderr, "idle:", err)
-		os.Exit(1)
-	}
+	process.Main(client.Roles())
+	command.Main("idle", parseFlags, run)
 }
 
-func run(ctx context.Context, conns int) error {
-	if err := checkLimits(conns); err != nil {
-		return err
+// options are the command's flags.
+type options struct {
+	conns int
+	tls   bool
+	kinds []string
+
+	markdown, commandLine string
+}
+
+func parseFlags(args []string) (o options, err error) {
+	flags := command.NewFlagSet("idle", "Command idle measures what idle keep-alive connections cost a server in memory.")
+	flags.IntVar(&o.conns, "conns", targetConns, "connections to hold")
+	flags.BoolVar(&o.tls, "tls", false, "over TLS 1.3")
+	servers := flags.String("servers", strings.Join(allKinds[:], ","), "servers to compare")
+	if err := flags.Parse(args); err != nil {
+		return o, err
 	}
-	var rows [][]string
-	for _, kind := range []string{peers.Sluice, peers.FastHTTP, peers.FastHTTPReduced, peers.NetHTTP} {
-		fmt.Fprintf(os.Stderr, "\r\033[K%s", kind)
-		f, err := measure(ctx, kind, conns)
+	o.markdown, o.commandLine = flags.Markdown, flags.CommandLine()
+	if err := process.CheckConnections(o.conns); err != nil {
+		return o, err
+	}
+	o.kinds, err = peers.ParseKinds(*servers, allKinds[:])
+	return o, err
+}
+
+func run(ctx context.Context, o options) error {
+	section := report.Section{
+		Title: fmt.Sprintf("Anonymous memory of %d idle connections", o.conns),
+		Head:  []string{"server", "bytes/connection", "after GC", "target", "MiB before", "goroutines/connection"},
+		Notes: []string{"The target is for the figure after GC."},
+	}
+	if o.tls {
+		section.Title += " over TLS 1.3"
+	}
+	for _, kind := range o.kinds {
+		command.Progress("%s", kind)
+		f, err := measure(ctx, kind, o.conns, o.tls)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
-		rows = append(rows, []string{kind, f.perConn(f.held), f.perConn(f.settled), fmt.Sprintf("%.1f", float64(f.before)/(1<<20))})
+		section.Rows = append(section.Rows, []string{
+			kind, strconv.FormatInt(f.perConn(f.held), 10), strconv.FormatInt(f.perConn(f.settled), 10), f.verdict(kind, o.tls),
+			fmt.Sprintf("%.1f", float64(f.before)/(1<<20)), fmt.Sprintf("%.2f", float64(f.goroutines)/float64(f.conns)),
+		})
 	}
-	fmt.Fprint(os.Stderr, "\r\033[K")
-	report.Header(os.Stdout, fmt.Sprintf("go -C bench run ./idle -conns %d", conns))
-	return report.Table(os.Stdout, []string{"server", "bytes/connection", "after GC", "MiB before"}, rows)
-}
-
-// checkLimits says whether a server may have so many connections.
-func checkLimits(conns int) error {
-	const spare = 100 // descriptors for other purposes
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return err
-	}
-	if conns < 1 || uint64(conns)+spare > limit.Max {
-		return fmt.Errorf("-conns %d: want 1 to %d, a process may have %d descriptors (ulimit -Hn)", conns, limit.Max-spare, limit.Max)
-	}
-	return nil
+	command.Progress("")
+	return report.Document{Command: o.commandLine, Sections: []report.Section{section}}.Publish(os.Stdout, o.markdown)
 }
 
 // figures are the server's bytes of anonymous memory.
 type figures struct {
 	conns                 int64
 	before, held, settled int64
+	goroutines            int // more of them than before
 }
 
-func (f figures) perConn(bytes int64) string {
-	return strconv.FormatInt((bytes-f.before)/f.conns, 10)
+func (f figures) perConn(bytes int64) int64 { return (bytes - f.before) / f.conns }
+
+// verdict says whether a connection costs no more than it may.
+func (f figures) verdict(kind string, tls bool) string {
+	targets := plainTargets
+	if tls {
+		targets = tlsTargets
+	}
+	most, ok := targets[kind]
+	if !ok || f.conns < targetConns {
+		return "-"
+	}
+	return report.Verdict(float64(f.perConn(f.settled)), most, "%.0f")
 }
 
 // measure holds connections to a server of the kind.
-func measure(ctx context.Context, kind string, conns int) (f figures, err error) {
+func measure(ctx context.Context, kind string, conns int, tls bool) (f figures, err error) {
 	f.conns = int64(conns)
-	server, err := process.StartServer(ctx, process.AnyCPU, kind)
+	server, err := process.StartServer(ctx, process.ServerOptions{
+		Options: process.Options{CPU: process.AnyCPU}, Kind: kind, Peer: peers.Options{TLS: tls},
+	})
 	if err != nil {
 		return f, err
 	}
@@ -92,56 +127,38 @@ func measure(ctx context.Context, kind string, conns int) (f figures, err error)
 
 	// What the first connection makes the server allocate is not per
 	// connection.
-	first, err := startClients(ctx, server.Addr, 1)
+	first, err := client.Hold(ctx, client.HoldConfig{Addr: server.Addr, Conns: 1, TLS: tls})
 	if err != nil {
 		return f, err
 	}
-	if err := errors.Join(stopAll(first), server.Settle()); err != nil {
+	if err := errors.Join(process.StopAll(first), server.Settle()); err != nil {
 		return f, err
 	}
-	if f.before, err = server.AnonymousMemory(); err != nil {
+	if f.before, err = steadyMemory(ctx, server); err != nil {
+		return f, err
+	}
+	goroutines, err := server.Goroutines()
+	if err != nil {
 		return f, err
 	}
 
-	clients, err := startClients(ctx, server.Addr, conns)
+	clients, err := client.Hold(ctx, client.HoldConfig{Addr: server.Addr, Conns: conns, TLS: tls})
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, stopAll(clients)) }()
+	defer func() { err = errors.Join(err, process.StopAll(clients)) }()
 	if f.held, err = steadyMemory(ctx, server); err != nil {
 		return f, err
 	}
 	if err := server.Settle(); err != nil {
 		return f, err
 	}
-	f.settled, err = steadyMemory(ctx, server)
+	if f.settled, err = steadyMemory(ctx, server); err != nil {
+		return f, err
+	}
+	f.goroutines, err = server.Goroutines()
+	f.goroutines -= goroutines
 	return f, err
-}
-
-// startClients opens conns connections from as many processes as it takes, each
-// from an address of its own, and returns when all have had two answers.
-func startClients(ctx context.Context, addr string, conns int) (clients []*process.Child, err error) {
-	for source := 2; conns > 0; source++ {
-		n := min(conns, maxPerClient)
-		conns -= n
-		client, err := process.Start(ctx, process.AnyCPU, nil, holdRole, addr, strconv.Itoa(n), fmt.Sprintf("127.0.0.%d", source))
-		if err != nil {
-			return clients, errors.Join(err, stopAll(clients))
-		}
-		clients = append(clients, client)
-		if _, err := client.Line(); err != nil {
-			return nil, errors.Join(err, stopAll(clients[:len(clients)-1]))
-		}
-	}
-	return clients, nil
-}
-
-func stopAll(clients []*process.Child) error {
-	var errs []error
-	for _, c := range clients {
-		errs = append(errs, c.Stop())
-	}
-	return errors.Join(errs...)
 }
 
 // steadyMemory waits until the server's memory stops changing by more than 1 %

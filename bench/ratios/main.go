@@ -10,12 +10,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/report"
 )
 
@@ -32,30 +31,24 @@ type options struct {
 	cpus      []int
 	rounds    int
 	benchTime time.Duration
+
+	markdown, commandLine string
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	o, err := parseFlags(os.Args[1:])
-	if err == nil {
-		err = run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "ratios:", err)
-		os.Exit(1)
-	}
+	command.Main("ratios", parseFlags, run)
 }
 
 func parseFlags(args []string) (options, error) {
-	flags := flag.NewFlagSet("ratios", flag.ExitOnError)
+	flags := command.NewFlagSet("ratios", "Command ratios compares the in-memory server benchmarks of ours, fasthttp and net/http.")
 	bench := flags.String("bench", ".", "regular expression of the cases to run, such as Get1ReqPerConn$")
 	cpus := flags.String("cpu", "1,2", "values of GOMAXPROCS")
 	rounds := flags.Int("count", 6, "rounds")
 	benchTime := flags.Duration("benchtime", 200*time.Millisecond, "time of one benchmark in one round")
-	flags.Parse(args)
-
-	o := options{rounds: *rounds, benchTime: *benchTime}
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	o := options{rounds: *rounds, benchTime: *benchTime, markdown: flags.Markdown, commandLine: flags.CommandLine()}
 	var err error
 	if o.bench, err = regexp.Compile(*bench); err != nil {
 		return o, err
@@ -91,16 +84,14 @@ func run(ctx context.Context, o options) error {
 	}
 	for round := range o.rounds {
 		for i, at := range rand.Perm(len(cases)) {
-			fmt.Fprintf(os.Stderr, "\rround %d/%d, case %d/%d ", round+1, o.rounds, i+1, len(cases))
+			command.Progress("round %d/%d, case %d/%d", round+1, o.rounds, i+1, len(cases))
 			if err := cases[at].measure(ctx, binary, o.benchTime); err != nil {
 				return err
 			}
 		}
 	}
-	fmt.Fprint(os.Stderr, "\r\033[K")
-	cpus := strings.Trim(strings.ReplaceAll(fmt.Sprint(o.cpus), " ", ","), "[]")
-	report.Header(os.Stdout, fmt.Sprintf("go -C bench run ./ratios -bench '%s' -cpu %s -count %d -benchtime %v", o.bench, cpus, o.rounds, o.benchTime))
-	return printTable(cases)
+	command.Progress("")
+	return report.Document{Command: o.commandLine, Sections: []report.Section{table(cases)}}.Publish(os.Stdout, o.markdown)
 }
 
 // contenders are the prefixes of the benchmarks' names, ours first.
@@ -191,7 +182,8 @@ func parse(output, name string) (result, error) {
 	return result{}, fmt.Errorf("no result of %s in\n%s", name, output)
 }
 
-func printTable(cases []*benchCase) error {
+// table makes the report.
+func table(cases []*benchCase) report.Section {
 	head := []string{"case", "P", "ours ns", "fasthttp ns", "net/http ns", "ours/fasthttp", "ours/net/http", "allocs ours", "fasthttp", "net/http"}
 	var rows [][]string
 	for _, c := range cases {
@@ -212,5 +204,8 @@ func printTable(cases []*benchCase) error {
 		}
 		rows = append(rows, row)
 	}
-	return report.Table(os.Stdout, head, rows)
+	return report.Section{
+		Title: "Server benchmarks in memory", Head: head, Rows: rows,
+		Notes: []string{"Medians of the rounds; ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's."},
+	}
 }

@@ -18,6 +18,7 @@ import (
 // serveOptions are the flags of "sluice serve".
 type serveOptions struct {
 	addr          string
+	engine        sluice.Engine
 	tlsSelfSigned bool
 	readTimeout   time.Duration
 	idleTimeout   time.Duration
@@ -46,6 +47,7 @@ second one exits at once.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on, host:port")
+	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
 	flags.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve HTTPS with a certificate made at start")
 	flags.DurationVar(&o.readTimeout, "read-timeout", 30*time.Second, "bound for receiving a request")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "bound for an idle connection")
@@ -60,6 +62,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	server := &sluice.Server{
 		Handler:            handle,
 		Logger:             logger,
+		Engine:             o.engine,
 		ReadTimeout:        o.readTimeout,
 		IdleTimeout:        o.idleTimeout,
 		MaxRequestBodySize: o.maxBody,
@@ -85,7 +88,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	} else {
 		go func() { served <- server.Serve(ln) }()
 	}
-	logger.Printf("pid %d serves %s://%s", os.Getpid(), scheme, ln.Addr())
+	logger.Printf("pid %d serves %s://%s, engine %v", os.Getpid(), scheme, ln.Addr(), server.EngineInfo(ln))
 	select {
 	case err := <-served:
 		return err

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,11 +36,27 @@ func TestMain(m *testing.M) {
 // process is a running "sluice serve".
 type process struct {
 	*exec.Cmd
-	url  string
-	logs *bufio.Scanner
+	url    string
+	engine string // as the log says it
+	logs   *bufio.Scanner
 }
 
-var serving = regexp.MustCompile(`serves (https?://\S+)`)
+var serving = regexp.MustCompile(`serves (https?://[^\s,]+), engine (.+)$`)
+
+// engines are the engines that this system serves TCP with.
+func engines() []string {
+	if runtime.GOOS == "linux" {
+		return []string{"perconn", "epoll"}
+	}
+	return []string{"perconn"}
+}
+
+// onEachEngine runs a test with the arguments that choose each engine.
+func onEachEngine(t *testing.T, test func(t *testing.T, engine ...string)) {
+	for _, name := range engines() {
+		t.Run(name, func(t *testing.T) { test(t, "--engine", name) })
+	}
+}
 
 // start runs "sluice serve" on a free port and waits for its first log line.
 func start(t *testing.T, args ...string) *process {
@@ -54,7 +71,12 @@ func start(t *testing.T, args ...string) *process {
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	p := &process{Cmd: cmd, logs: bufio.NewScanner(stderr)}
-	p.url = serving.FindStringSubmatch(p.logLine(t, "serves "))[1]
+	line := p.logLine(t, "serves ")
+	match := serving.FindStringSubmatch(line)
+	if match == nil {
+		t.Fatalf("it does not say what it serves: %s", line)
+	}
+	p.url, p.engine = match[1], match[2]
 	return p
 }
 
@@ -92,34 +114,65 @@ func answer(t *testing.T, resp *http.Response, err error) (status int, body stri
 }
 
 func TestEndpoints(t *testing.T) {
-	for _, args := range [][]string{nil, {"--tls-self-signed"}} {
-		p := start(t, args...)
-		c := client()
-		for _, want := range []struct {
-			path, body string
-			status     int
-		}{
-			{"/", "This is <code>sluice serve</code>", 200},
-			{"/plaintext", "Hello, World!", 200},
-			{"/json", `{"message":"Hello, World!"}`, 200},
-			{"/stream?n=3&ms=1", "line 1 of 3\nline 2 of 3\nline 3 of 3\n", 200},
-			{"/sleep?ms=1", "slept 1ms", 200},
-			{"/none", "404", 404},
-		} {
-			resp, err := c.Get(p.url + want.path)
-			if status, body := answer(t, resp, err); status != want.status || !strings.Contains(body, want.body) {
-				t.Errorf("%s: %d %q, want %d %q", want.path, status, body, want.status, want.body)
-			}
+	onEachEngine(t, func(t *testing.T, engine ...string) {
+		t.Run("http", func(t *testing.T) { testEndpoints(t, start(t, engine...)) })
+		t.Run("https", func(t *testing.T) { testEndpoints(t, start(t, append(engine, "--tls-self-signed")...)) })
+	})
+}
+
+func testEndpoints(t *testing.T, p *process) {
+	if scheme := filepath.Base(t.Name()); !strings.HasPrefix(p.url, scheme+"://") {
+		t.Fatalf("serves %q, want %s", p.url, scheme)
+	}
+	c := client()
+	for _, want := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/", "This is <code>sluice serve</code>", 200},
+		{"/plaintext", "Hello, World!", 200},
+		{"/json", `{"message":"Hello, World!"}`, 200},
+		{"/stream?n=3&ms=1", "line 1 of 3\nline 2 of 3\nline 3 of 3\n", 200},
+		{"/sleep?ms=1", "slept 1ms", 200},
+		{"/none", "404", 404},
+	} {
+		resp, err := c.Get(p.url + want.path)
+		if status, body := answer(t, resp, err); status != want.status || !strings.Contains(body, want.body) {
+			t.Errorf("%s: %d %q, want %d %q", want.path, status, body, want.status, want.body)
 		}
-		resp, err := c.Post(p.url+"/echo", "text/x-test", strings.NewReader("some body"))
-		if status, body := answer(t, resp, err); status != 200 || body != "some body" {
-			t.Errorf("/echo: %d %q", status, body)
+	}
+	resp, err := c.Post(p.url+"/echo", "text/x-test", strings.NewReader("some body"))
+	if status, body := answer(t, resp, err); status != 200 || body != "some body" {
+		t.Errorf("/echo: %d %q", status, body)
+	}
+}
+
+// TestEngine: the log says which engine serves, and why.
+func TestEngine(t *testing.T) {
+	auto := "epoll (auto: linux, TCP listener)"
+	if runtime.GOOS != "linux" {
+		auto = "perconn (auto: "
+	}
+	if p := start(t); !strings.HasPrefix(p.engine, auto) {
+		t.Errorf("by default the engine is %q, want %q", p.engine, auto)
+	}
+	for _, name := range engines() {
+		if p := start(t, "--engine", name); p.engine != name+" (as set)" {
+			t.Errorf("--engine %s: %q", name, p.engine)
 		}
+	}
+	out, err := exec.Command(binary, "serve", "--engine", "steam", "--addr", "127.0.0.1:0").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), `"steam"`) || !strings.Contains(string(out), "auto, perconn or epoll") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
 func TestInterruptDrains(t *testing.T) {
-	p := start(t)
+	onEachEngine(t, testInterruptDrains)
+}
+
+func testInterruptDrains(t *testing.T, engine ...string) {
+	p := start(t, engine...)
 	resp, err := client().Get(p.url + "/stream?n=3&ms=300")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +193,11 @@ func TestInterruptDrains(t *testing.T) {
 }
 
 func TestSecondInterruptEnds(t *testing.T) {
-	p := start(t)
+	onEachEngine(t, testSecondInterruptEnds)
+}
+
+func testSecondInterruptEnds(t *testing.T, engine ...string) {
+	p := start(t, engine...)
 	resp, err := client().Get(p.url + "/stream?n=2&ms=60000")
 	if err != nil {
 		t.Fatal(err)

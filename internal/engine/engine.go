@@ -8,6 +8,7 @@ package engine
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"time"
@@ -78,16 +79,68 @@ type Starter interface {
 	Start() Next
 }
 
+// A Sleeper is a Protocol whose idle connections need nothing but a Memo. After
+// a Pause that returned true, an engine may call Sleep and forget the Protocol,
+// which gives itself back to where it came from: nothing else is called on it,
+// not even Closed. When something happens on the connection, the engine gets
+// another one from its Acceptor, which is a Waker. Deadlines and the write
+// time-out that were set stay set. Root's serverConn implements it; the event
+// engines call it.
+type Sleeper interface {
+	Sleep() Memo
+}
+
+// A Waker is an Acceptor whose Protocols are Sleepers.
+type Waker interface {
+	// Wake returns a Protocol in the state that Sleep left. It makes no call on
+	// c and does not block.
+	Wake(c Conn, m Memo) Protocol
+}
+
+// A Memo is what is remembered of an idle connection. It holds no pointers, so
+// that a million of them are nothing to the garbage collector. Its fields are
+// the Protocol's business.
+type Memo struct {
+	ID     uint64
+	Served uint64
+	Opened int64
+}
+
+// A Prompted is a Protocol that may have something to say without having been
+// asked. After a call of Prompter.Prompt, the engine calls Prompted once, when
+// the connection is in no other call and everything that was to be written is
+// written. It counts as a Run in all respects; several calls of Prompt before
+// it make one call of it. The answer Read resumes what the connection was
+// doing.
+type Prompted interface {
+	Prompted(out []byte) ([]byte, Next)
+}
+
+// A Prompter makes the engine call Protocol.Prompted. It may be called on any
+// goroutine, never blocks, and does nothing when the connection has ended.
+type Prompter interface {
+	Prompt()
+}
+
 // A Conn is what a Protocol may ask of its connection. Implemented by engines,
 // called by root.
 type Conn interface {
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
 
-	// NetConn returns the connection as the listener accepted it. Reading from
-	// it while the engine serves it steals input; it is for addresses, TLS
-	// state and identity (Server.ConnState).
+	// NetConn returns the connection as the listener accepted it, or what an
+	// engine that has only a descriptor makes for the caller. Reading from it
+	// while the engine serves it steals input or fails; it is for addresses,
+	// TLS state and identity (Server.ConnState). It is valid for as long as the
+	// caller likes, also when the Conn is not any more.
 	NetConn() net.Conn
+	// IsSocket tells whether the connection is nothing but a socket: NetConn
+	// then has nothing to tell beyond the addresses, and may have to be made.
+	IsSocket() bool
+
+	// Prompter returns what has Protocol.Prompted called. It may be kept for
+	// as long as the caller likes.
+	Prompter() Prompter
 
 	// Blocking returns a net.Conn over the same socket for the time of a Run:
 	// reads return the engine's unread input first, writes go straight to the
@@ -141,7 +194,7 @@ type Acceptor interface {
 	// waiting, and the connection closed.
 	Open(c Conn) (p Protocol, refusal []byte)
 	// Admit is called before anything is spent on a connection (before the TLS
-	// handshake). false refuses it; refusal is written in plain text if the
+	// handshake). c is for its addresses, and for the time of the call. false refuses it; refusal is written in plain text if the
 	// connection is not TLS. Every admitted connection is Released once, after
 	// Protocol.Closed or where Open refused it.
 	Admit(c net.Conn) (ok bool, refusal []byte)
@@ -159,15 +212,45 @@ type Options struct {
 	KeepAlivePeriod   time.Duration // TCP keep-alive probes; 0: the system's default, < 0: off
 	MaxWorkers        int           // goroutines (or stacks) that run handlers; 0: no limit
 	MaxIdleWorkerTime time.Duration // how long an idle worker is kept; 0: 10 s
-	// PlainOnly has every connection served through its methods alone: the
-	// Protocol then may close NetConn at any time.
+	// PlainOnly: somebody keeps NetConn and may close it at any time.
+	// Goroutine engines then serve every connection through its methods alone,
+	// event engines keep one NetConn for each.
 	PlainOnly bool
+}
+
+// A TLSListener accepts TLS connections. Engines that drive sockets themselves
+// accept from the Listener inside and make the TLS connection on their own; for
+// others it is what tls.NewListener returns.
+type TLSListener struct {
+	net.Listener
+	Config *tls.Config
+}
+
+// Accept implements net.Listener; the connection is a *tls.Conn.
+func (l *TLSListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return tls.Server(c, l.Config), nil
 }
 
 // Stats is a snapshot of an engine's gauges.
 type Stats struct {
 	Open   int // connections the engine knows
 	Active int // of those, with a request in Feed or Run
+}
+
+// LoopStats is a snapshot of one of the parts that an engine divides its
+// connections among: an event loop and its workers. Engines without loops are
+// one part.
+type LoopStats struct {
+	Connections int // open, of this part
+	Active      int // of those, claimed by a worker or in the middle of a request
+	Queued      int // ready and waiting for a worker
+	Workers     int // goroutines, or stacks, that run protocols
+	IdleWorkers int // of those, waiting for work
+	Buffers     int // input and output buffers lent to connections
 }
 
 // An Engine serves connections.
@@ -200,6 +283,16 @@ type Engine interface {
 	// is left when ctx ends; it then returns ctx's error.
 	Shutdown(ctx context.Context) error
 	Stats() Stats
+	Loops() []LoopStats
+}
+
+// An Adopter is an Engine that drives sockets itself and can take one over.
+type Adopter interface {
+	// Adopt serves the connected stream socket fd as if it had been accepted.
+	// The engine owns fd from now on, also when Adopt returns an error.
+	// leftover is input that was read before (live hand-over); it is fed
+	// first. Acceptors are compared: use one for many connections.
+	Adopt(fd int, leftover []byte, a Acceptor) error
 }
 
 // ErrShutdown is returned by Serve and ServeConn of an engine that was shut

@@ -25,18 +25,16 @@ const maxBody = 4 << 20
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
-	engine := flag.String("engine", "", "connection engine; the server's own choice if empty")
+	var engine sluice.Engine
+	flag.TextVar(&engine, "engine", sluice.EngineAuto, "connection engine: auto, perconn or epoll")
 	stream := flag.Bool("stream", false, "hand bodies to the handler as they arrive, so that /nobody really leaves its body unread")
 	flag.Parse()
-	if err := run(*addr, *engine, *stream); err != nil {
+	if err := run(*addr, engine, *stream); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(addr, engine string, stream bool) error {
-	if engine != "" {
-		return fmt.Errorf("engine %q: this server has only one", engine)
-	}
+func run(addr string, engine sluice.Engine, stream bool) error {
 	www, err := makeWWW()
 	if err != nil {
 		return err
@@ -47,6 +45,10 @@ func run(addr, engine string, stream bool) error {
 		return err
 	}
 	server := newServer(stream)
+	server.Engine = engine
+	if info := server.EngineInfo(ln); engine != sluice.EngineAuto && info.Engine != engine {
+		return fmt.Errorf("engine %v is asked for, but %v would serve", engine, info)
+	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	served := make(chan error, 1)

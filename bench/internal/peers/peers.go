@@ -1,13 +1,17 @@
-// Package peers makes the servers that are compared: sluice, fasthttp and
-// net/http, with the same handler and their default options.
+// Package peers makes the servers that are compared: sluice with each of its
+// engines, fasthttp and net/http, with the same handler and their default
+// options.
 package peers
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/valyala/fasthttp"
@@ -15,7 +19,9 @@ import (
 
 // Kinds of servers.
 const (
-	Sluice          = "sluice"
+	Sluice          = "sluice"  // with the engine that it chooses
+	PerConn         = "perconn" // sluice, a goroutine per connection
+	Epoll           = "epoll"   // sluice, event loops
 	FastHTTP        = "fasthttp"
 	FastHTTPReduced = "fasthttp reduced" // with ReduceMemoryUsage
 	NetHTTP         = "net/http"
@@ -32,43 +38,94 @@ type Server interface {
 	Serve(ln net.Listener) error
 }
 
-// New returns a server of a kind. Its handler answers Body if the request's
-// body has bodySize bytes, else status 400.
-func New(kind string, bodySize int) (Server, error) {
+// Options are what the servers of all kinds have in common.
+type Options struct {
+	Handler  Handler
+	BodySize int  // of the request; the handler answers others 400
+	TLS      bool // TLS 1.3 with a certificate made for the occasion
+}
+
+// New returns a server of a kind.
+func New(kind string, o Options) (Server, error) {
 	switch kind {
-	case Sluice:
-		return newSluice(bodySize), nil
-	case FastHTTP:
-		return newFastHTTP(bodySize, false), nil
-	case FastHTTPReduced:
-		return newFastHTTP(bodySize, true), nil
+	case Sluice, PerConn, Epoll:
+		return newSluice(kind, o)
+	case FastHTTP, FastHTTPReduced:
+		return newFastHTTP(o, kind == FastHTTPReduced)
 	case NetHTTP:
-		return newNetHTTP(bodySize), nil
+		return newNetHTTP(o)
 	default:
 		return nil, fmt.Errorf("no server of kind %q", kind)
 	}
 }
 
-func newSluice(bodySize int) Server {
-	return &sluice.Server{
+// ParseKinds reads a list such as "perconn,epoll". Every kind of it must be one
+// of those offered.
+func ParseKinds(list string, offered []string) ([]string, error) {
+	var kinds []string
+	for kind := range strings.SplitSeq(list, ",") {
+		kind = strings.TrimSpace(kind)
+		if !slices.Contains(offered, kind) {
+			return nil, fmt.Errorf("no server %q: want some of %s", kind, strings.Join(offered, ","))
+		}
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
+}
+
+// A serveFunc is a Server that is only a method.
+type serveFunc func(ln net.Listener) error
+
+// Serve implements Server.
+func (f serveFunc) Serve(ln net.Listener) error { return f(ln) }
+
+func newSluice(kind string, o Options) (Server, error) {
+	work := o.Handler.work()
+	server := &sluice.Server{
 		Handler: func(ctx *sluice.RequestCtx) {
-			if len(ctx.PostBody()) != bodySize {
+			if len(ctx.PostBody()) != o.BodySize {
 				ctx.SetStatusCode(sluice.StatusBadRequest)
 				return
+			}
+			if work != nil {
+				work(ctx.Request.Header.RequestURI())
 			}
 			ctx.SetContentType(ContentType)
 			ctx.WriteString(Body)
 		},
 		Logger: log.New(io.Discard, "", 0),
 	}
+	if err := selectEngine(server, kind); err != nil {
+		return nil, err
+	}
+	serve := server.Serve
+	if o.TLS {
+		certificate, key, err := sluice.GenerateTestCertificate(certificateHost)
+		if err != nil {
+			return nil, err
+		}
+		serve = func(ln net.Listener) error { return server.ServeTLSEmbed(ln, certificate, key) }
+	}
+	return serveFunc(func(ln net.Listener) error {
+		if err := checkEngine(server, ln); err != nil {
+			return err
+		}
+		return serve(ln)
+	}), nil
 }
 
-func newFastHTTP(bodySize int, reduced bool) Server {
-	return &fasthttp.Server{
+func newFastHTTP(o Options, reduced bool) (Server, error) {
+	work := o.Handler.work()
+	server := &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {
-			if len(ctx.PostBody()) != bodySize {
+			if len(ctx.PostBody()) != o.BodySize {
 				ctx.SetStatusCode(fasthttp.StatusBadRequest)
 				return
+			}
+			if work != nil {
+				work(ctx.Request.Header.RequestURI())
 			}
 			ctx.SetContentType(ContentType)
 			ctx.WriteString(Body)
@@ -76,18 +133,42 @@ func newFastHTTP(bodySize int, reduced bool) Server {
 		Logger:            log.New(io.Discard, "", 0),
 		ReduceMemoryUsage: reduced,
 	}
+	if !o.TLS {
+		return server, nil
+	}
+	certificate, key, err := sluice.GenerateTestCertificate(certificateHost)
+	return serveFunc(func(ln net.Listener) error { return server.ServeTLSEmbed(ln, certificate, key) }), err
 }
 
-func newNetHTTP(bodySize int) Server {
-	return &http.Server{
+func newNetHTTP(o Options) (Server, error) {
+	work := o.Handler.work()
+	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if n, _ := io.Copy(io.Discard, r.Body); n != int64(bodySize) {
+			if n, _ := io.Copy(io.Discard, r.Body); n != int64(o.BodySize) {
 				w.WriteHeader(http.StatusBadRequest)
 				return
+			}
+			if work != nil {
+				work([]byte(r.RequestURI))
 			}
 			w.Header().Set("Content-Type", ContentType)
 			io.WriteString(w, Body)
 		}),
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
+	if !o.TLS {
+		return server, nil
+	}
+	certificate, key, err := sluice.GenerateTestCertificate(certificateHost)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
+	return serveFunc(func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }), nil
 }
+
+const certificateHost = "127.0.0.1"

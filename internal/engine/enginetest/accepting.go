@@ -34,7 +34,7 @@ func testAdmitRefuses(t *testing.T, f *fixture) {
 	s.connect(t).ask(t, "echo x", "x")
 	busy.Store(true)
 	for range 3 {
-		if f.network.offers&handshakes != 0 {
+		if f.offers(handshakes) {
 			c, err := s.dial()
 			if err == nil {
 				_ = c.Close()
@@ -66,7 +66,7 @@ func testOpenRefuses(t *testing.T, f *fixture) {
 		p.expect(t, "busy")
 		p.expectEnd(t)
 	}
-	eventually(t, "Release", func() bool { return s.released.Load() == 3 })
+	s.eventually(t, "Release", func() bool { return s.released.Load() == 3 })
 }
 
 func testAcceptErrors(t *testing.T, f *fixture) {
@@ -88,24 +88,16 @@ func testListenerFails(t *testing.T, f *fixture) {
 	s := f.startOn(t, newAcceptor(), options(), func(ln net.Listener) net.Listener {
 		return &nettest.FailingListener{Listener: ln, Errors: []error{failure}}
 	})
-	if err := <-s.served; err != failure {
+	if err := s.serveError(t); err != failure {
 		t.Errorf("Serve: %v, want %v", err, failure)
 	}
-	ended := f.start(t, newAcceptor(), options())
-	p := ended.connect(t)
-	p.ask(t, "echo x", "x")
-	_ = ended.listener.Close()
-	if err := <-ended.served; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Serve after the listener's Close: %v", err)
-	}
-	p.ask(t, "echo y", "y") // connections go on
 }
 
 func testTwoListeners(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	ln := nettest.NewListener()
 	served := make(chan error, 1)
-	go func() { served <- s.engine.Serve(ln, s.acceptor) }()
+	go func() { served <- s.engine.Serve(ln, s.handler) }()
 	c, err := ln.Dial()
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +115,7 @@ func testTwoListeners(t *testing.T, f *fixture) {
 	if err := <-served; err != nil {
 		t.Errorf("Serve after Shutdown: %v", err)
 	}
-	if err := <-s.served; err != nil {
+	if err := s.serveError(t); err != nil {
 		t.Errorf("Serve after Shutdown: %v", err)
 	}
 }
@@ -152,16 +144,17 @@ func testUnused(t *testing.T, f *fixture) {
 		t.Error("no name")
 	}
 	s := &server{acceptor: newAcceptor(), engine: e}
+	s.handler = s.acceptor
 	s.shutdown(t)
 	s.shutdown(t)
 	ln := nettest.NewListener()
-	if err := e.Serve(ln, s.acceptor); err != engine.ErrShutdown {
+	if err := e.Serve(ln, s.handler); err != engine.ErrShutdown {
 		t.Errorf("Serve after Shutdown: %v", err)
 	}
 	client, end := net.Pipe()
 	defer client.Close()
 	defer end.Close()
-	if err := e.ServeConn(end, nil, s.acceptor); err != engine.ErrShutdown {
+	if err := e.ServeConn(end, nil, s.handler); err != engine.ErrShutdown {
 		t.Errorf("ServeConn after Shutdown: %v", err)
 	}
 	_ = end.SetWriteDeadline(time.Now())

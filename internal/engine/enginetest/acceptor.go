@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"sync"
@@ -20,16 +21,24 @@ type acceptor struct {
 	refusal           string
 	refuseOpen        bool
 	start             *engine.Next // what sessions' Start returns; nil: they have none
+	sleeps            bool         // sessions are Sleepers
+	mute              bool         // sessions are not Prompted
+	promptOnOpen      *note        // each session gets it, and is prompted at once
 	detached          func(net.Conn)
+	feedGate          atomic.Pointer[gate] // the next Feed passes it
 
 	admitted, released, opened, closed atomic.Int64
+	slept, woken                       atomic.Int64
 	fed, runs, timeouts, pauses        atomic.Int64
 	acceptErrors                       atomic.Int64
 
-	mu     sync.Mutex
-	gates  map[string]*gate
-	wrong  []string
-	errors []error // of Closed
+	mu       sync.Mutex
+	gates    map[string]*gate
+	notes    map[string]*note
+	sleeping map[uint64]sleeping // by Memo.ID
+	kept     []net.Conn          // by the command "keep"
+	wrong    []string
+	errors   []error // of Closed
 }
 
 // A gate lets a session's Run wait for the test.
@@ -39,7 +48,22 @@ type gate struct {
 	once    sync.Once
 }
 
-func newAcceptor() *acceptor { return &acceptor{gates: make(map[string]*gate)} }
+func newAcceptor() *acceptor {
+	return &acceptor{
+		gates:    make(map[string]*gate),
+		notes:    make(map[string]*note),
+		sleeping: make(map[uint64]sleeping),
+	}
+}
+
+// handler returns what an engine is to be given.
+func (a *acceptor) handler(sleeps bool) engine.Acceptor {
+	a.sleeps = sleeps
+	if sleeps {
+		return &waker{a}
+	}
+	return a
+}
 
 func (a *acceptor) gate(key string) *gate {
 	a.mu.Lock()
@@ -73,8 +97,15 @@ func (a *acceptor) releaseAll() {
 func (a *acceptor) violate(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
+	if len(a.wrong) < maxViolations {
+		a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
+	}
 }
+
+const (
+	maxViolations = 50      // breaches that are worth reporting
+	maxErrors     = 1 << 16 // errors of Closed that are kept
+)
 
 func (a *acceptor) violations() []string {
 	a.mu.Lock()
@@ -89,8 +120,24 @@ func (a *acceptor) closeErrors() []error {
 	return append([]error(nil), a.errors...)
 }
 
+// isBalanced tells whether every call that begins something has met the one
+// that ends it: nobody is open, and nobody was left asleep.
+func (a *acceptor) isBalanced() bool {
+	return a.admitted.Load() == a.released.Load() && a.opened.Load() == a.closed.Load() && a.slept.Load() == a.woken.Load()
+}
+
+// books are the counters, for reports.
+func (a *acceptor) books() string {
+	return fmt.Sprintf("admitted %d, released %d; opened %d, closed %d; slept %d, woken %d; fed %d bytes, runs %d, timeouts %d, pauses %d",
+		a.admitted.Load(), a.released.Load(), a.opened.Load(), a.closed.Load(), a.slept.Load(), a.woken.Load(),
+		a.fed.Load(), a.runs.Load(), a.timeouts.Load(), a.pauses.Load())
+}
+
 // Admit implements engine.Acceptor.
-func (a *acceptor) Admit(net.Conn) (bool, []byte) {
+func (a *acceptor) Admit(c net.Conn) (bool, []byte) {
+	if c.LocalAddr() == nil || c.RemoteAddr() == nil {
+		a.violate("Admit got a connection without addresses")
+	}
 	if a.admit != nil && !a.admit() {
 		return false, []byte(a.refusal)
 	}
@@ -109,15 +156,49 @@ func (a *acceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
 	if a.refuseOpen {
 		return nil, []byte(a.refusal)
 	}
-	if c.LocalAddr() == nil || c.RemoteAddr() == nil || c.NetConn() == nil {
+	if c.LocalAddr() == nil || c.RemoteAddr() == nil {
 		a.violate("Open got a connection without addresses")
 	}
-	a.opened.Add(1)
+	// Engines may make NetConn when it is asked for: most connections of most
+	// servers never ask.
+	if a.opened.Add(1)%4 == 0 {
+		nc := c.NetConn()
+		if nc == nil {
+			a.violate("Open got a connection without NetConn")
+		}
+		if _, isTLS := nc.(*tls.Conn); isTLS && c.IsSocket() {
+			a.violate("IsSocket is true for a %T", nc)
+		}
+	}
 	s := &session{acceptor: a, conn: c}
 	s.await(a.idle)
 	c.SetWriteTimeout(a.write)
-	if a.start != nil {
+	if n := a.promptOnOpen; n != nil {
+		s.keeps.note = n
+		n.hold(c.Prompter())
+		n.say()
+	}
+	switch {
+	case a.mute:
+		return struct{ engine.Protocol }{s}, nil
+	case a.sleeps:
+		return &sleeperSession{starterSession: starterSession{session: s}}, nil
+	case a.start != nil:
 		return &starterSession{session: s}, nil
 	}
 	return s, nil
+}
+
+// forget drops a note that nobody will ask for again.
+func (a *acceptor) forget(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.notes, key)
+}
+
+// keep holds on to what NetConn returned.
+func (a *acceptor) keep(nc net.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kept = append(a.kept, nc)
 }

@@ -23,18 +23,22 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 	if len(out) >= flushSize {
 		s.acceptor.violate("Run called with %d bytes pending", len(out))
 	}
-	name, rest, _ := strings.Cut(string(s.payload), " ")
+	command := string(s.payload)
+	if s.extra != "" {
+		command, s.extra = s.extra, ""
+	}
+	name, rest, _ := strings.Cut(command, " ")
 	args := strings.Fields(rest)
 	switch name {
 	case "echo":
 		return appendFrame(out, rest), engine.Read
 	case "again": // one more Run without Feed
-		s.payload = []byte("echo " + rest)
+		s.extra = "echo " + rest
 		return appendFrame(out, "first"), engine.Run
 	case "big":
 		return appendFrame(out, string(pattern(number(args, 0)))), engine.Read
 	case "wait":
-		s.acceptor.gate(args[0]).pass()
+		s.acceptor.gate(rest).pass()
 		return appendFrame(out, "waited"), engine.Read
 	case "read":
 		return s.readBody(out, number(args, 0))
@@ -50,6 +54,25 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 		return s.blocking(out, args)
 	case "gone":
 		return s.peerGone(out, args)
+	case "note": // from now on Prompted says what the note says
+		s.keeps.note = s.acceptor.note(rest)
+		s.keeps.note.hold(s.conn.Prompter())
+		return appendFrame(out, "noted"), engine.Read
+	case "prompt": // oneself
+		return appendFrame(out, "before "+s.keeps.note.say()), engine.Read
+	case "token":
+		s.keeps.token = rest
+		return appendFrame(out, "known"), engine.Read
+	case "who":
+		return appendFrame(out, s.keeps.token+rest), engine.Read
+	case "idle":
+		s.keeps.idle = time.Duration(number(args, 0)) * time.Millisecond
+		return appendFrame(out, "patient"), engine.Read
+	case "keep":
+		s.acceptor.keep(s.conn.NetConn())
+		return appendFrame(out, "kept"), engine.Read
+	case "socket":
+		return appendFrame(out, fmt.Sprint(s.conn.IsSocket())), engine.Read
 	case "close":
 		return appendFrame(out, "closing"), engine.Close
 	case "linger":
@@ -65,7 +88,7 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 		runtime.LockOSThread()
 		return appendFrame(out, "locked"), engine.Read
 	}
-	s.acceptor.violate("unknown command %q", s.payload)
+	s.acceptor.violate("unknown command %q", command)
 	return out, engine.Abort
 }
 
@@ -176,7 +199,7 @@ func (s *session) gather(out []byte, count, size int) ([]byte, engine.Next) {
 // readTimeout reads where nothing comes.
 func (s *session) readTimeout(out []byte, timeout time.Duration) ([]byte, engine.Next) {
 	began := clock.Nanos()
-	s.conn.SetReadDeadline(began, timeout)
+	s.await(timeout)
 	_, err := s.conn.Read(make([]byte, 1))
 	if took := clock.Nanos() - began; took < int64(timeout) {
 		s.acceptor.violate("a read deadline of %v passed after %v", timeout, time.Duration(took))

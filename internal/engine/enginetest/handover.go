@@ -13,7 +13,7 @@ func handoverScenarios() []scenario {
 		{"detach", testDetach, 0},
 		{"detach after a background read", testDetachAfterPeerGone, 0},
 		{"start detaches", testStartDetaches, 0},
-		{"detach idle", testDetachIdle, deadlines},
+		{"detach idle", testDetachIdle, deadlines | contended},
 		{"detach idle without deadlines", testDetachIdleDeaf, 0},
 		{"serve conn", testServeConn, 0},
 	}
@@ -37,17 +37,17 @@ func testDetach(t *testing.T, f *fixture) {
 			t.Fatal(err)
 		}
 		p.exchange(t, extra, "more", "and more")
-		eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
+		s.eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
 		if n := s.closed.Load(); n != s.opened.Load()-1 {
 			t.Errorf("Closed was called %d times before Detached returned", n)
 		}
 		_ = p.Close()
-		eventually(t, "Closed", func() bool { return s.closed.Load() == s.opened.Load() })
+		s.eventually(t, "Closed", func() bool { return s.closed.Load() == s.opened.Load() })
 	}
 	// A detached connection outlives the engine.
 	p := s.connect(t)
 	p.ask(t, "detach", "detaching")
-	eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
+	s.eventually(t, "the engine has forgotten it", func() bool { return s.engine.Stats().Open == 0 })
 	s.shutdown(t)
 	p.exchange(t, "", "still there")
 	_ = p.Close()
@@ -74,9 +74,9 @@ func testDetachAfterPeerGone(t *testing.T, f *fixture) {
 	s := f.start(t, a, options())
 	p := s.connect(t)
 	p.send(t, frames("gone gate here"))
-	<-s.gate("here").entered
+	s.awaitGate(t, "here")
 	sent := p.sendLater(append(frames("detach"), "raw bytes"...))
-	if f.network.offers&buffered != 0 {
+	if f.offers(buffered) {
 		<-sent
 	}
 	s.gate("here").release()
@@ -106,14 +106,14 @@ func testDetachIdle(t *testing.T, f *fixture) {
 	idle.ask(t, "echo x", "x")
 	// Each step waits for the last one: a connection that is just being opened,
 	// or has just answered, counts as active too.
-	eventually(t, "all idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 4} })
+	s.eventually(t, "all idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 4} })
 	busy.send(t, frames("wait here"))
-	<-s.gate("here").entered
+	s.awaitGate(t, "here")
 	partial.send(t, frames("echo x")[:3])
-	eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 4, Active: 2} })
+	s.eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 4, Active: 2} })
 	served := make(chan error, 2)
 	count := s.engine.DetachIdle(func(c net.Conn, leftover []byte) {
-		go func() { served <- successor.engine.ServeConn(c, leftover, successor.acceptor) }()
+		go func() { served <- successor.engine.ServeConn(c, leftover, successor.handler) }()
 	})
 	if count != 2 {
 		t.Fatalf("DetachIdle gave %d connections away, want 2", count)
@@ -151,10 +151,10 @@ func testDetachIdleDeaf(t *testing.T, f *fixture) {
 	successor := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.ask(t, "echo x", "x")
-	eventually(t, "idle", func() bool { return s.engine.Stats().Active == 0 })
+	s.eventually(t, "idle", func() bool { return s.engine.Stats().Active == 0 })
 	served := make(chan error, 1)
 	count := s.engine.DetachIdle(func(c net.Conn, leftover []byte) {
-		go func() { served <- successor.engine.ServeConn(c, leftover, successor.acceptor) }()
+		go func() { served <- successor.engine.ServeConn(c, leftover, successor.handler) }()
 	})
 	p.ask(t, "echo y", "y")
 	_ = p.Close()
@@ -189,8 +189,8 @@ func testServeConn(t *testing.T, f *fixture) {
 		}()
 		end := <-accepted
 		served := make(chan error, 1)
-		go func() { served <- s.engine.ServeConn(end, input[:split], s.acceptor) }()
-		p := newPeer(t, <-dialled)
+		go func() { served <- s.engine.ServeConn(end, input[:split], s.handler) }()
+		p := newPeer(t, s, <-dialled)
 		sent := p.sendLater(input[split:])
 		p.expect(t, "x", "y", "z")
 		if err := <-sent; err != nil {

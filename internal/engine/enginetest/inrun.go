@@ -15,14 +15,14 @@ func runScenarios() []scenario {
 		{"end of input in Run", testEndInRun, halfClose},
 		{"blocking conn", testBlockingConn, 0},
 		{"blocking conn closed", testBlockingClosed, 0},
-		{"many wait in Run", testManyWaitInRun, 0},
-		{"peer gone", testPeerGone, 0},
-		{"peer stays", testPeerStays, 0},
+		{"many wait in Run", testManyWaitInRun, contended},
+		{"peer gone", testPeerGone, contended},
+		{"peer stays", testPeerStays, contended},
 		{"peer gone is stopped", testPeerGoneStopped, 0},
 		{"peer gone and read", testPeerGoneAndRead, 0},
 		{"peer goes after the last byte", testPeerGoesBehindInput, 0},
-		{"goexit in Run", testGoexit, 0},
-		{"locked thread in Run", testLockedThread, 0},
+		{"goexit in Run", testGoexit, contended},
+		{"locked thread in Run", testLockedThread, contended},
 	}
 }
 
@@ -110,7 +110,7 @@ func testManyWaitInRun(t *testing.T, f *fixture) {
 		peers = append(peers, p)
 		key := strconv.Itoa(i)
 		p.send(t, frames("wait "+key))
-		<-s.gate(key).entered
+		s.awaitGate(t, key)
 	}
 	s.connect(t).ask(t, "echo x", "x")
 	if stats := s.engine.Stats(); stats.Active < count {
@@ -130,10 +130,10 @@ func testPeerGone(t *testing.T, f *fixture) {
 		p := s.connect(t)
 		p.ask(t, "echo x", "x")
 		p.send(t, frames("gone await leaving"))
-		<-a.gate("leaving").entered
+		s.awaitGate(t, "leaving")
 		_ = p.Close()
 		before := a.opened.Load()
-		eventually(t, "Closed", func() bool { return a.closed.Load() == before })
+		s.eventually(t, "Closed", func() bool { return a.closed.Load() == before })
 		a.mu.Lock()
 		delete(a.gates, "leaving")
 		a.mu.Unlock()
@@ -147,9 +147,9 @@ func testPeerStays(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	for _, key := range []string{"a", "b"} {
 		p.send(t, frames("gone gate "+key))
-		<-s.gate(key).entered
+		s.awaitGate(t, key)
 		sent := p.sendLater(frames("echo one", "echo two"))
-		if f.network.offers&buffered != 0 {
+		if f.offers(buffered) {
 			<-sent
 		}
 		s.gate(key).release()
@@ -162,10 +162,10 @@ func testPeerGoneStopped(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.send(t, frames("gone stop here"))
-	<-s.gate("here").entered
+	s.awaitGate(t, "here")
 	_ = p.Close()
 	s.gate("here").release()
-	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
 }
 
 func testPeerGoneAndRead(t *testing.T, f *fixture) {
@@ -197,10 +197,10 @@ func testPeerGoesBehindInput(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.send(t, frames("gone await here"))
-	<-s.gate("here").entered
+	s.awaitGate(t, "here")
 	p.send(t, frames("echo unread"))
 	_ = p.Close()
-	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
 }
 
 func testGoexit(t *testing.T, f *fixture) {
@@ -210,13 +210,13 @@ func testGoexit(t *testing.T, f *fixture) {
 		p.ask(t, "echo x", "x")
 		p.send(t, frames("goexit"))
 		p.expectGone(t)
-		eventually(t, "Closed", func() bool { return s.closed.Load() == int64(i+1) })
+		s.eventually(t, "Closed", func() bool { return s.closed.Load() == int64(i+1) })
 		if s.closeErrors()[i] == nil {
 			t.Error("Closed(nil) after Goexit")
 		}
 	}
 	s.connect(t).ask(t, "echo x", "x")
-	eventually(t, "one is left", func() bool { return s.engine.Stats() == engine.Stats{Open: 1} })
+	s.eventually(t, "one is left", func() bool { return s.engine.Stats() == engine.Stats{Open: 1} })
 }
 
 // testLockedThread runs a handler that forgets to unlock its thread.

@@ -3,7 +3,22 @@ package enginetest
 import (
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
+
+// A longScenario takes seconds, and is run on all networks at once.
+type longScenario struct {
+	name string
+	run  func(*testing.T, []*fixture)
+}
+
+func longScenarios() []longScenario {
+	return []longScenario{
+		{"long wait", testLongWait},
+		{"deadline that moves", testDeadlineMoves},
+	}
+}
 
 // testLongWait waits for longer than engines keep buffers for, within a frame
 // and between two.
@@ -20,13 +35,24 @@ func testLongWait(t *testing.T, fixtures []*fixture) {
 		servers, peers = append(servers, s), append(peers, p)
 	}
 	time.Sleep(2300 * time.Millisecond)
+	for i, s := range servers {
+		if fixtures[i].offers(deadlines) { // else nothing ends the wait
+			s.eventually(t, "an idle connection holds no buffer", func() bool {
+				all := sum(s.engine.Loops())
+				return all.Connections == 1 && all.Buffers == 0 && all.Active == 0 && all.Queued == 0
+			})
+		}
+	}
 	for i, p := range peers {
 		p.send(t, frames("echo abc")[:3])
 		want := int64(len(frames("echo x"))) + 3
-		eventually(t, "input was taken", func() bool { return servers[i].fed.Load() == want })
+		servers[i].eventually(t, "input was taken", func() bool { return servers[i].fed.Load() == want })
 	}
 	time.Sleep(2300 * time.Millisecond)
-	for _, p := range peers {
+	for i, p := range peers {
+		if stats := servers[i].engine.Stats(); stats != (engine.Stats{Open: 1, Active: 1}) {
+			t.Errorf("%s: Stats within a frame: %+v", fixtures[i].network.Name, stats)
+		}
 		sent := p.sendLater(append(frames("echo abc")[3:], frames("echo d", "echo e")...))
 		p.expect(t, "abc", "d", "e")
 		if err := <-sent; err != nil {
@@ -40,7 +66,7 @@ func testDeadlineMoves(t *testing.T, fixtures []*fixture) {
 	const idle = 500 * time.Millisecond
 	var peers []*peer
 	for _, f := range fixtures {
-		if f.network.offers&deadlines != 0 {
+		if f.offers(deadlines) {
 			a := newAcceptor()
 			a.idle = idle
 			peers = append(peers, f.start(t, a, options()).connect(t))

@@ -11,17 +11,29 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // A Network is a kind of connection to test engines on.
 type Network struct {
-	Name   string
-	offers needs
-	listen func(t *testing.T) (net.Listener, func() (net.Conn, error), error)
+	Name     string
+	offers   needs
+	isSocket bool // what Conn.IsSocket returns
+	sleeps   bool // the sessions are Sleepers
+	listen   func(t *testing.T) (net.Listener, func() (net.Conn, error), error)
+}
+
+// Sleeping returns network with sessions that implement engine.Sleeper, which
+// engines make use of or not.
+func Sleeping(network Network) Network {
+	network.Name += " sleeping"
+	network.sleeps = true
+	return network
 }
 
 // TCP is the loopback interface, without MPTCP.
@@ -31,7 +43,7 @@ func TCP() Network { return tcp("tcp", false) }
 // when it is not told, the listener's socket is of another kind than those it
 // accepts.
 func tcp(name string, multipath bool) Network {
-	return Network{name, halfClose | deadlines | buffered, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{name, halfClose | deadlines | buffered, true, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
 		var config net.ListenConfig
 		config.SetMultipathTCP(multipath)
 		ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -67,7 +79,7 @@ func Wrapped() Network {
 
 // Unix is unix stream sockets.
 func Unix() Network {
-	return Network{"unix", halfClose | deadlines | buffered, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"unix", halfClose | deadlines | buffered, true, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
 		path := filepath.Join(t.TempDir(), "s")
 		ln, err := net.Listen("unix", path)
 		if err != nil {
@@ -77,19 +89,39 @@ func Unix() Network {
 	}}
 }
 
-// TLS is TLS over the loopback interface.
+// TLS is TLS over the loopback interface, from tls.Listen.
 func TLS() Network {
-	return Network{"tls", halfClose | deadlines | buffered | handshakes, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return overTLS("tls", func(ln net.Listener, config *tls.Config) net.Listener { return tls.NewListener(ln, config) })
+}
+
+// TLSListener is TLS from an engine.TLSListener, whose connections engines may
+// make on their own.
+func TLSListener() Network {
+	return overTLS("tls listener", func(ln net.Listener, config *tls.Config) net.Listener {
+		return &engine.TLSListener{Listener: ln, Config: config}
+	})
+}
+
+// overTLS has every other client speak TLS 1.2, beginning with the second.
+func overTLS(name string, wrap func(net.Listener, *tls.Config) net.Listener) Network {
+	return Network{name, halfClose | deadlines | buffered | handshakes, false, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
 		certificate, err := selfSigned()
 		if err != nil {
 			return nil, nil, err
 		}
-		ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+		ln, _, err := TCP().listen(t)
 		if err != nil {
 			return nil, nil, err
 		}
-		config := &tls.Config{InsecureSkipVerify: true}
-		return ln, func() (net.Conn, error) { return tls.DialWithDialer(loopback(), "tcp", ln.Addr().String(), config) }, nil
+		var clients atomic.Uint32
+		dial := func() (net.Conn, error) {
+			config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
+			if clients.Add(1)%2 == 0 {
+				config.MaxVersion = tls.VersionTLS12
+			}
+			return tls.DialWithDialer(loopback(), "tcp", ln.Addr().String(), config)
+		}
+		return wrap(ln, &tls.Config{Certificates: []tls.Certificate{certificate}}), dial, nil
 	}}
 }
 
@@ -106,7 +138,7 @@ func selfSigned() (tls.Certificate, error) {
 
 // Pipe is net.Pipe: in memory, without any buffer.
 func Pipe() Network {
-	return Network{"pipe", deadlines, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"pipe", deadlines, false, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
 		ln := nettest.NewListener()
 		return ln, ln.Dial, nil
 	}}
@@ -114,7 +146,7 @@ func Pipe() Network {
 
 // DeafPipe is Pipe with a server's end that ignores deadlines.
 func DeafPipe() Network {
-	return Network{"deaf", 0, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"deaf", 0, false, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
 		ln := nettest.NewListener()
 		ln.Wrap = func(c net.Conn) net.Conn { return nettest.NoDeadlines{Conn: c} }
 		return ln, ln.Dial, nil

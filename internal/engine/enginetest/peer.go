@@ -2,8 +2,10 @@ package enginetest
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +15,8 @@ import (
 // A peer is a client's end.
 type peer struct {
 	net.Conn
-	in *bufio.Reader
+	in     *bufio.Reader
+	server *server
 }
 
 // connect dials the server. The connection ends with the test.
@@ -23,14 +26,27 @@ func (s *server) connect(t *testing.T) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newPeer(t, c)
+	return newPeer(t, s, c)
 }
 
 // newPeer takes c, until the end of the test.
-func newPeer(t *testing.T, c net.Conn) *peer {
+func newPeer(t *testing.T, s *server, c net.Conn) *peer {
 	t.Cleanup(func() { _ = c.Close() })
+	return newLonePeer(s, c)
+}
+
+// newLonePeer is newPeer for those who close c themselves.
+func newLonePeer(s *server, c net.Conn) *peer {
 	_ = c.SetDeadline(time.Now().Add(patience))
-	return &peer{c, bufio.NewReader(c)}
+	return &peer{c, bufio.NewReader(c), s}
+}
+
+// state is the engine's, where err says that something did not happen in time.
+func (p *peer) state(err error) string {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return p.server.state()
+	}
+	return ""
 }
 
 // frames returns the commands as input.
@@ -46,7 +62,7 @@ func frames(commands ...string) []byte {
 func (p *peer) send(t *testing.T, data []byte) {
 	t.Helper()
 	if _, err := p.Write(data); err != nil {
-		t.Fatalf("write: %v", err)
+		t.Fatalf("write: %v%s", err, p.state(err))
 	}
 }
 
@@ -84,7 +100,7 @@ func (p *peer) expect(t *testing.T, want ...string) {
 	for i, w := range want {
 		got, err := p.receive()
 		if err != nil {
-			t.Fatalf("answer %d: %v, want %s", i, err, shortened(w))
+			t.Fatalf("answer %d: %v, want %s%s", i, err, shortened(w), p.state(err))
 		}
 		if got != w {
 			t.Fatalf("answer %d: %s, want %s", i, shortened(got), shortened(w))
@@ -103,7 +119,7 @@ func (p *peer) ask(t *testing.T, command, want string) {
 func (p *peer) expectEnd(t *testing.T) {
 	t.Helper()
 	if got, err := p.receive(); err != io.EOF {
-		t.Fatalf("got %s and %v, want the end", shortened(got), err)
+		t.Fatalf("got %s and %v, want the end%s", shortened(got), err, p.state(err))
 	}
 }
 
@@ -115,7 +131,7 @@ func (p *peer) expectGone(t *testing.T) {
 		t.Fatalf("got %s, want the end", shortened(got))
 	}
 	if ne, ok := err.(net.Error); ok && ne.Timeout() {
-		t.Fatal("the connection was not closed")
+		t.Fatalf("the connection was not closed%s", p.state(err))
 	}
 }
 
@@ -132,4 +148,16 @@ func shortened(s string) string {
 		return strconv.Quote(s[:60]) + "... (" + strconv.Itoa(len(s)) + " bytes)"
 	}
 	return strconv.Quote(s)
+}
+
+// reset ends the connection as rudely as its network can.
+func (p *peer) reset() {
+	under := p.Conn
+	if wrapper, ok := under.(interface{ NetConn() net.Conn }); ok {
+		under = wrapper.NetConn()
+	}
+	if tc, ok := under.(*net.TCPConn); ok {
+		_ = tc.SetLinger(0)
+	}
+	_ = under.Close()
 }

@@ -24,24 +24,43 @@ type session struct {
 	missing  int    // bytes that payload lacks; 0: head is incomplete
 	wantsRun bool   // Feed or Run returned Run
 	silent   bool   // Read was not the last answer: Feed must not come
+	extra    string // the command that the next Run is to execute instead
+	isPaused bool   // the last call was a Pause that returned true
+	keeps    keeps
 	inside   atomic.Int32
 	dead     atomic.Bool
 }
 
-// enter checks that calls do not overlap, and that none comes after Closed.
+// enter checks that calls do not overlap, and that none comes after Closed or
+// Sleep.
 func (s *session) enter(call string) (leave func()) {
 	if s.inside.Add(1) != 1 {
 		s.acceptor.violate("%s called while another call was going on", call)
 	}
 	if s.dead.Load() {
-		s.acceptor.violate("%s called after Closed", call)
+		s.acceptor.violate("%s called after Closed or Sleep", call)
 	}
+	s.isPaused = false
 	return func() { s.inside.Add(-1) }
 }
 
 // await sets the deadline for input.
 func (s *session) await(timeout time.Duration) {
-	s.conn.SetReadDeadline(clock.Nanos(), timeout)
+	now := clock.Nanos()
+	s.conn.SetReadDeadline(now, timeout)
+	s.keeps.due = 0
+	if timeout > 0 {
+		s.keeps.due = now + int64(timeout)
+	}
+}
+
+// awaitNext sets the deadline for the next frame.
+func (s *session) awaitNext() {
+	if s.keeps.idle > 0 {
+		s.await(s.keeps.idle)
+	} else {
+		s.await(s.acceptor.idle)
+	}
 }
 
 // Feed implements engine.Protocol.
@@ -52,6 +71,9 @@ func (s *session) Feed(in []byte) (int, engine.Next) {
 	}
 	if len(in) == 0 {
 		s.acceptor.violate("Feed called without input")
+	}
+	if g := s.acceptor.feedGate.Swap(nil); g != nil {
+		g.pass()
 	}
 	used, complete := s.parse(in)
 	s.acceptor.fed.Add(int64(used))
@@ -100,7 +122,7 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	}
 	s.silent = next != engine.Read
 	s.wantsRun = next == engine.Run
-	s.await(s.acceptor.idle)
+	s.awaitNext()
 	return out, next
 }
 
@@ -108,7 +130,8 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 func (s *session) Pause() (isIdle bool) {
 	defer s.enter("Pause")()
 	s.acceptor.pauses.Add(1)
-	return len(s.head) == 0 && s.missing == 0
+	s.isPaused = len(s.head) == 0 && s.missing == 0
+	return s.isPaused
 }
 
 // HalfClosed implements engine.Protocol.
@@ -126,6 +149,9 @@ func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	defer s.enter("TimedOut")()
 	s.silent = true
 	s.acceptor.timeouts.Add(1)
+	if due := s.keeps.due; due == 0 || clock.Nanos() < due {
+		s.acceptor.violate("TimedOut called %v before the deadline (%d)", time.Duration(due-clock.Nanos()), due)
+	}
 	return appendFrame(out, "timeout"), engine.Close
 }
 
@@ -140,7 +166,9 @@ func (s *session) Closed(err error) {
 	defer s.enter("Closed")()
 	s.dead.Store(true)
 	s.acceptor.mu.Lock()
-	s.acceptor.errors = append(s.acceptor.errors, err)
+	if len(s.acceptor.errors) < maxErrors {
+		s.acceptor.errors = append(s.acceptor.errors, err)
+	}
 	s.acceptor.mu.Unlock()
 	s.acceptor.closed.Add(1)
 }
@@ -158,6 +186,9 @@ func (s *starterSession) Start() engine.Next {
 		s.acceptor.violate("Start called twice")
 	}
 	s.started = true
+	if s.acceptor.start == nil {
+		return engine.Read
+	}
 	s.silent = *s.acceptor.start != engine.Read
 	return *s.acceptor.start
 }

@@ -22,7 +22,7 @@ func shutdownScenarios() []scenario {
 		{"shutdown given up", testShutdownGivenUp, 0},
 		{"shutdown given up within a frame", testShutdownGivenUpPartial, 0},
 		{"shutdown given up while waiting in Run", testShutdownGivenUpReading, 0},
-		{"shutdown under load", testShutdownUnderLoad, 0},
+		{"shutdown under load", testShutdownUnderLoad, contended},
 	}
 }
 
@@ -30,11 +30,11 @@ func testShutdownIdle(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	fresh, used := s.connect(t), s.connect(t)
 	used.ask(t, "echo x", "x")
-	eventually(t, "both idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 2} })
+	s.eventually(t, "both idle", func() bool { return s.engine.Stats() == engine.Stats{Open: 2} })
 	s.shutdown(t)
 	fresh.expectEnd(t)
 	used.expectEnd(t)
-	if err := <-s.served; err != nil {
+	if err := s.serveError(t); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 	for _, err := range s.closeErrors() {
@@ -48,7 +48,7 @@ func testShutdownPartial(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.send(t, frames("echo x")[:3])
-	eventually(t, "input was taken", func() bool { return s.fed.Load() == 3 })
+	s.eventually(t, "input was taken", func() bool { return s.fed.Load() == 3 })
 	done := s.beginShutdown(t)
 	p.send(t, frames("echo x")[3:])
 	p.expect(t, "x")
@@ -60,9 +60,9 @@ func testShutdownInRun(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.send(t, frames("wait here"))
-	<-s.gate("here").entered
+	s.awaitGate(t, "here")
 	done := s.beginShutdown(t)
-	if err := <-s.served; err != nil {
+	if err := s.serveError(t); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 	select {
@@ -80,7 +80,7 @@ func testShutdownWriting(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.sendLater(frames("big 12000000"))
-	eventually(t, "Run", func() bool { return s.runs.Load() == 1 })
+	s.eventually(t, "Run", func() bool { return s.runs.Load() == 1 })
 	done := s.beginShutdown(t)
 	p.expect(t, string(pattern(12_000_000)))
 	p.expectEnd(t)
@@ -104,7 +104,7 @@ func testShutdownHandshake(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	eventually(t, "admitted", func() bool { return s.admitted.Load() == 1 })
+	s.eventually(t, "admitted", func() bool { return s.admitted.Load() == 1 })
 	s.shutdown(t)
 	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.ReadAll(c); err != nil {
@@ -120,11 +120,11 @@ func testShutdownGivenUp(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.send(t, frames("wait here"))
-	<-s.gate("here").entered
+	s.awaitGate(t, "here")
 	s.giveUp(t)
 	p.expectGone(t)
 	s.gate("here").release()
-	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
 	if s.closeErrors()[0] == nil {
 		t.Error("Closed(nil) of a connection that was cut")
 	}
@@ -144,10 +144,10 @@ func testShutdownGivenUpPartial(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	p.send(t, frames("echo x")[:3])
-	eventually(t, "input was taken", func() bool { return s.fed.Load() == 3 })
+	s.eventually(t, "input was taken", func() bool { return s.fed.Load() == 3 })
 	s.giveUp(t)
 	p.expectGone(t)
-	eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
+	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
 }
 
 func testShutdownGivenUpReading(t *testing.T, f *fixture) {
@@ -155,9 +155,9 @@ func testShutdownGivenUpReading(t *testing.T, f *fixture) {
 	reading, writing := s.connect(t), s.connect(t)
 	reading.send(t, frames("read 10"))
 	writing.sendLater(frames("big 50000000"))
-	eventually(t, "Run", func() bool { return s.runs.Load() == 2 })
+	s.eventually(t, "Run", func() bool { return s.runs.Load() == 2 })
 	s.giveUp(t)
-	eventually(t, "Closed", func() bool { return s.closed.Load() == 2 })
+	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 2 })
 }
 
 // testShutdownUnderLoad has clients that come and go all the time. Whatever
@@ -169,7 +169,7 @@ func testShutdownUnderLoad(t *testing.T, f *fixture) {
 	for range clients {
 		go func() { ended <- s.load() }()
 	}
-	eventually(t, "some load", func() bool { return s.runs.Load() > 200 })
+	s.eventually(t, "some load", func() bool { return s.runs.Load() > 200 })
 	s.shutdown(t)
 	_ = s.listener.Close()
 	for range clients {

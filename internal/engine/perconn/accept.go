@@ -1,20 +1,13 @@
 package perconn
 
 import (
-	"errors"
 	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-)
-
-const (
-	firstBackoff = 5 * time.Millisecond
-	lastBackoff  = time.Second
 )
 
 // A serving is one call of Serve. Connections are not handed from an accepting
@@ -176,7 +169,7 @@ func (w *worker) acceptNext() bool {
 			s.leave(w)
 			return false
 		}
-		w.backoff = 0
+		w.backoff.Reset()
 		w.adopt(nc, s.acceptor)
 		s.leave(w)
 		if w.begin() {
@@ -192,37 +185,16 @@ func (w *worker) retryAccept(err error) bool {
 	if s.ended.Load() {
 		return false
 	}
-	if !isTemporary(err) {
+	if !engine.IsTemporary(err) {
 		s.end(err)
 		return false
 	}
 	s.acceptor.AcceptError(err)
-	w.backoff = min(max(2*w.backoff, firstBackoff), lastBackoff)
-	timer := time.NewTimer(w.backoff)
+	timer := time.NewTimer(w.backoff.Next())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-s.stop:
 	}
 	return true
-}
-
-// isTemporary tells whether Accept may succeed later: the process or the system
-// is short of something, or the peer gave up meanwhile.
-func isTemporary(err error) bool {
-	if errors.Is(err, net.ErrClosed) {
-		return false
-	}
-	for _, errno := range []syscall.Errno{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
-		syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EPROTO, syscall.EPERM,
-	} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	// Temporary is deprecated for want of a definition, but it is what
-	// listeners of other packages tell their callers by.
-	var temporary interface{ Temporary() bool }
-	return errors.As(err, &temporary) && temporary.Temporary()
 }

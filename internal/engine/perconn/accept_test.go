@@ -1,37 +1,12 @@
 package perconn
 
 import (
-	"errors"
-	"io"
-	"net"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
-
-func TestIsTemporary(t *testing.T) {
-	wrap := func(err error) error { return &net.OpError{Op: "accept", Err: err} }
-	for _, test := range []struct {
-		err  error
-		want bool
-	}{
-		{wrap(syscall.EMFILE), true},
-		{wrap(syscall.ENFILE), true},
-		{wrap(syscall.ECONNABORTED), true},
-		{wrap(syscall.ENOMEM), true},
-		{wrap(syscall.EBADF), false},
-		{wrap(net.ErrClosed), false},
-		{net.ErrClosed, false},
-		{io.EOF, false},
-		{errors.New("something else"), false},
-	} {
-		if got := isTemporary(test.err); got != test.want {
-			t.Errorf("isTemporary(%v) = %v", test.err, got)
-		}
-	}
-}
 
 // keepAliveAcceptor tells whether keep-alive probes are on.
 type keepAliveAcceptor struct {

@@ -46,10 +46,11 @@ type conn struct {
 	extra    *runState // what a Run has asked for; nil: nothing
 	reader   *backgroundReader
 
-	links links
-	state atomic.Uint32
-	shard uint16
-	next  engine.Next // what to do instead of reading on
+	links    links
+	prompter atomic.Pointer[prompter] // nil: nobody asked for it
+	state    atomic.Uint32
+	shard    uint16
+	next     engine.Next // what to do instead of reading on
 
 	killed      atomic.Bool // the connection must end as soon as possible
 	unchecked   atomic.Bool // the raw path is to look for a FIN
@@ -64,13 +65,14 @@ type conn struct {
 	noDeadlines bool // nc does not have them
 	deaf        bool // nc ignores them
 	spurious    uint8
+	prompts     uint8 // plain path: served since the last read
 	one         [1]byte
 }
 
 // runState holds what is rarely asked for during a Run and ends with it.
 type runState struct {
-	gone     notice        // OnPeerGone
-	blocking *blockingConn // Blocking
+	gone     engine.Notice        // OnPeerGone
+	blocking *engine.BlockingConn // Blocking
 }
 
 var _ engine.Conn = (*conn)(nil)
@@ -92,6 +94,9 @@ func (c *conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 // NetConn implements engine.Conn. Closing the connection that it returns waits
 // for a Run that is going on.
 func (c *conn) NetConn() net.Conn { return c.nc }
+
+// IsSocket implements engine.Conn.
+func (c *conn) IsSocket() bool { return c.raw.enabled() }
 
 // Buffered implements engine.Conn.
 func (c *conn) Buffered() []byte { return c.unread }
@@ -156,13 +161,13 @@ func (c *conn) SetWriteTimeout(timeout time.Duration) {
 // OnPeerGone implements engine.Conn. f must not call stop.
 func (c *conn) OnPeerGone(f func()) (stop func()) {
 	gone := &c.extras().gone
-	gone.set(f)
+	gone.Set(f)
 	if c.raw.entered() {
 		c.watchPeerRaw(gone)
 	} else {
 		c.watchPeerPlain(gone)
 	}
-	return gone.cancel
+	return gone.Cancel
 }
 
 // fail notes why the connection ends; the first reason counts.

@@ -20,6 +20,7 @@ func (c *conn) attachBuffers() {
 	if c.buffers.input != nil {
 		return
 	}
+	c.driver.lent.Add(2)
 	c.buffers.input = buf.Get(c.driver.options.ReadBufferSize)
 	c.buffers.output = buf.Get(firstOutputSize)
 	c.in = c.buffers.input.B[:c.driver.options.ReadBufferSize]
@@ -34,6 +35,7 @@ func (c *conn) releaseBuffers() {
 	if cap(c.out) <= keptOutputSize {
 		c.buffers.output.B = c.out[:0]
 	}
+	c.driver.lent.Add(-2)
 	c.buffers.input.Release()
 	c.buffers.output.Release()
 	c.buffers = buffers{}
@@ -61,7 +63,7 @@ func (c *conn) runPlain() engine.Next {
 const maxEmptyReads = 100
 
 // awaitPlain waits for input. It returns n > 0 bytes at the start of c.in, or
-// what is to happen instead.
+// what is to happen instead; Read means to call it again.
 func (c *conn) awaitPlain() (n int, next engine.Next) {
 	if c.hotUntil == 0 && !c.cold {
 		c.hotUntil = clock.Nanos() + hotTime
@@ -69,6 +71,14 @@ func (c *conn) awaitPlain() (n int, next engine.Next) {
 	if !c.park() {
 		return 0, engine.Close
 	}
+	if c.isPrompted() {
+		if c.prompts < maxPrompts {
+			c.prompts++
+			return 0, c.promptedPlain()
+		}
+		c.armPoll()
+	}
+	c.prompts = 0
 	for empty := 0; ; empty++ {
 		p := c.in
 		if c.cold {
@@ -83,9 +93,7 @@ func (c *conn) awaitPlain() (n int, next engine.Next) {
 			err = io.ErrNoProgress
 			fallthrough
 		default:
-			if next := c.noInput(err); next != engine.Read {
-				return 0, next
-			}
+			return 0, c.noInput(err)
 		}
 	}
 }
@@ -106,7 +114,7 @@ func (c *conn) gotInput(p []byte, n int) (int, engine.Next) {
 	return n, engine.Read
 }
 
-// noInput ends a wait that failed; Read means to go on waiting.
+// noInput ends a wait that failed; Read means to wait again.
 func (c *conn) noInput(err error) engine.Next {
 	// TLS peers that close an idle connection often spare themselves the
 	// closing alert. In the middle of a request that is a truncation.
@@ -133,9 +141,9 @@ func (c *conn) readPlain(p []byte) (int, error) {
 		c.interruptReader()
 	}
 	n, err := c.readUntilLimit(p)
-	if extra := c.extra; extra != nil && extra.gone.wanted() {
+	if extra := c.extra; extra != nil && extra.gone.Wanted() {
 		if err != nil && !isTimeout(err) {
-			extra.gone.fire()
+			extra.gone.Fire()
 		} else {
 			c.watchPeerPlain(&extra.gone)
 		}
@@ -185,7 +193,7 @@ func (c *conn) armWrite(want int64) {
 // ruins a TLS connection, so the deadline is never early; it is late by up to
 // an eighth, which spares most writes from setting one.
 func (c *conn) boundWrite() {
-	if c.extra != nil && c.extra.blocking != nil && c.extra.blocking.writeBy.Load() != 0 {
+	if c.extra != nil && c.extra.blocking != nil && c.extra.blocking.WriteIsOverridden() {
 		return // the user has set it on nc
 	}
 	if c.writeTimeout == 0 {
@@ -222,6 +230,9 @@ func (c *conn) writeBuffersPlain(v *net.Buffers) (int64, error) {
 	var written int64
 	for len(*v) > 0 {
 		p := nextPiece(gather.B[:0], v)
+		if len(p) == 0 {
+			break // only empty buffers were left; a pipe waits for a reader of nothing
+		}
 		n, err := c.writePlain(p)
 		written += int64(n)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,6 +46,7 @@ const (
 
 func newCoroutine(home *stackShard) *coroutine {
 	co := &coroutine{home: home}
+	home.made.Add(1)
 	co.resume, co.stop = iter.Pull(func(yield func(struct{}) bool) {
 		for {
 			co.run()
@@ -54,6 +56,12 @@ func newCoroutine(home *stackShard) *coroutine {
 		}
 	})
 	return co
+}
+
+// end takes the coroutine out of existence. It is not running.
+func (co *coroutine) end() {
+	co.home.made.Add(-1)
+	co.stop()
 }
 
 // lockedThreads is how many nested LockOSThread calls of a callback are undone.
@@ -109,6 +117,7 @@ type stacks struct {
 // called on connections' goroutines, whose stacks must stay shallow: so the
 // lock is only tried (the slow path of Lock is deep) and the list is intrusive.
 type stackShard struct {
+	made     atomic.Int64 // coroutines that exist
 	mu       sync.Mutex
 	head     *coroutine
 	free     int
@@ -164,7 +173,7 @@ func (s *stackShard) put(co *coroutine) {
 	s.lock()
 	if s.closed {
 		s.mu.Unlock()
-		co.stop()
+		co.end()
 		return
 	}
 	co.nextFree, s.head = s.head, co
@@ -232,6 +241,19 @@ func (s *stackShard) cut(kept int) *coroutine {
 	return old
 }
 
+// count returns the numbers of coroutines: those that exist and those of them
+// that are free.
+func (s *stacks) count() (made, free int) {
+	for i := range s.shards {
+		home := &s.shards[i]
+		home.lock()
+		made += int(home.made.Load())
+		free += home.free
+		home.mu.Unlock()
+	}
+	return made, free
+}
+
 // close stops the coroutines that are free, and from now on those that are
 // given back.
 func (s *stacks) close() {
@@ -252,7 +274,7 @@ func stopAll(co *coroutine) {
 	for co != nil {
 		next := co.nextFree
 		co.nextFree = nil
-		co.stop()
+		co.end()
 		co = next
 	}
 }

@@ -66,7 +66,7 @@ func (c *conn) armWait() {
 }
 
 // stopped handles a wait for input that ended with err instead of input. Read
-// means to wait again.
+// means to wait again, after a look at whether that may be.
 func (c *conn) stopped(err error) engine.Next {
 	if !c.wake() {
 		return engine.Close
@@ -76,12 +76,10 @@ func (c *conn) stopped(err error) engine.Next {
 		return engine.Abort
 	}
 	now := clock.Nanos()
-	if c.deadline != 0 && now >= c.deadline {
-		var next engine.Next
-		c.out, next = c.protocol.TimedOut(c.out)
-		return c.settle(next)
+	if next := c.expire(now); next != engine.Read {
+		return next
 	}
-	if c.armed == 0 || now < c.armed {
+	if (c.armed == 0 || now < c.armed) && !c.isPrompted() {
 		// Nobody set a deadline that has passed. DetachIdle may have changed
 		// its mind; a connection that keeps saying so is broken.
 		if c.spurious++; c.spurious > maxSpurious {
@@ -91,10 +89,18 @@ func (c *conn) stopped(err error) engine.Next {
 	}
 	c.cool(now)
 	c.armExactly(0)
-	if !c.park() {
-		return engine.Close
-	}
 	return engine.Read
+}
+
+// expire tells the protocol if its deadline has passed. Read means that it has
+// not.
+func (c *conn) expire(now int64) engine.Next {
+	if c.deadline == 0 || now < c.deadline {
+		return engine.Read
+	}
+	var next engine.Next
+	c.out, next = c.protocol.TimedOut(c.out)
+	return c.settle(next)
 }
 
 // cool looks after a wait on the plain path whose end hotUntil was: without

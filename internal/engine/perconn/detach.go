@@ -2,6 +2,8 @@ package perconn
 
 import (
 	"net"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // prepareDetach takes the connection out of the engine; its worker then gives
@@ -17,8 +19,8 @@ func (c *conn) leave() {
 	c.unread = nil
 	c.releaseBuffers()
 	c.raw.forget(c.driver)
-	c.clearDeadlines()
 	c.unregister()
+	c.clearDeadlines() // now that nobody is left who interrupts
 }
 
 // giveToProtocol gives a detached connection away.
@@ -30,25 +32,30 @@ func (c *conn) giveToProtocol() {
 // withUnread returns a connection whose reads return rest first, and then what
 // a background reader got or is still going to get.
 func withUnread(nc net.Conn, rest []byte, reader *backgroundReader) net.Conn {
-	if len(rest) == 0 && reader == nil {
-		return nc
+	if reader == nil {
+		return engine.WithUnread(nc, rest)
 	}
-	return &unreadConn{Conn: nc, rest: rest, reader: reader}
+	return &readAheadConn{Conn: nc, rest: rest, reader: reader}
 }
 
-// An unreadConn is a connection of which too much was read.
-type unreadConn struct {
+// A readAheadConn is a connection that a background reader has read from.
+type readAheadConn struct {
 	net.Conn
-	rest   []byte
-	reader *backgroundReader
+	rest   []byte            // comes first
+	reader *backgroundReader // nil: it has nothing more to tell
 }
 
 // Read implements net.Conn.
-func (c *unreadConn) Read(p []byte) (int, error) {
+func (c *readAheadConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if len(c.rest) == 0 && c.reader != nil {
+	if len(c.rest) > 0 {
+		n := copy(p, c.rest)
+		c.rest = c.rest[n:]
+		return n, nil
+	}
+	if c.reader != nil {
 		n, err := c.reader.read(p, 0)
 		if n > 0 {
 			return n, nil
@@ -58,21 +65,14 @@ func (c *unreadConn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if len(c.rest) == 0 {
-		return c.Conn.Read(p)
-	}
-	n := copy(p, c.rest)
-	if c.rest = c.rest[n:]; len(c.rest) == 0 {
-		c.rest = nil
-	}
-	return n, nil
+	return c.Conn.Read(p)
 }
 
 // NetConn returns the connection underneath.
-func (c *unreadConn) NetConn() net.Conn { return c.Conn }
+func (c *readAheadConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite closes the sending side where the connection underneath can.
-func (c *unreadConn) CloseWrite() error {
+func (c *readAheadConn) CloseWrite() error {
 	if half, ok := c.Conn.(halfCloser); ok {
 		return half.CloseWrite()
 	}

@@ -36,27 +36,32 @@ func (c *conn) runRequests() engine.Next {
 	for {
 		var next engine.Next
 		c.out, next = c.protocol.Run(c.out)
-		next = c.endRun(next)
-		if len(c.out) >= c.driver.options.FlushSize && next != engine.Abort && !c.flush() {
-			return engine.Abort
-		}
-		if next != engine.Run {
+		if next = c.afterRun(next); next != engine.Run {
 			return next
 		}
 	}
+}
+
+// afterRun ends a Run, and writes its output if there is much.
+func (c *conn) afterRun(next engine.Next) engine.Next {
+	next = c.endRun(next)
+	if len(c.out) >= c.driver.options.FlushSize && next != engine.Abort && !c.flush() {
+		return engine.Abort
+	}
+	return next
 }
 
 // endRun ends what a Run has asked for, and returns what is to follow.
 func (c *conn) endRun(next engine.Next) engine.Next {
 	unlockThread()
 	if run := c.extra; run != nil {
-		run.gone.cancel()
+		run.gone.Cancel()
 		c.endReader()
 		c.extra = nil
 		if b := run.blocking; b != nil {
-			b.sever()
+			b.Sever()
 			c.resetDeadlines(b)
-			if b.closed.Load() && next != engine.Detach && next != engine.CloseLinger {
+			if b.IsClosed() && next != engine.Detach && next != engine.CloseLinger {
 				next = engine.Close
 			}
 		}
@@ -69,11 +74,11 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 }
 
 // resetDeadlines forgets the deadlines that a user has set through b.
-func (c *conn) resetDeadlines(b *blockingConn) {
-	if b.readBy.Load() != 0 || b.closed.Load() {
+func (c *conn) resetDeadlines(b *engine.BlockingConn) {
+	if b.ReadIsOverridden() || b.IsClosed() {
 		c.armExactly(0)
 	}
-	if b.writeBy.Load() != 0 {
+	if b.WriteIsOverridden() {
 		c.armWrite(0)
 	}
 }

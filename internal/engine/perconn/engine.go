@@ -55,6 +55,9 @@ type driver struct {
 	servings map[*serving]struct{}
 
 	handover handover
+
+	silent prompter     // of connections that have ended
+	lent   atomic.Int64 // buffers of the plain path
 }
 
 var _ engine.Engine = (*driver)(nil)
@@ -115,13 +118,44 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 
 // Stats implements engine.Engine. It visits every connection.
 func (d *driver) Stats() engine.Stats {
-	var stats engine.Stats
+	loop := d.count()
+	return engine.Stats{Open: loop.Connections, Active: loop.Active}
+}
+
+// Loops implements engine.Engine. Everything is one part here. Its workers are
+// coroutines, of which those that nobody has borrowed are idle, and the
+// goroutines of connections on the plain path, which are idle while these wait.
+// It visits every connection.
+func (d *driver) Loops() []engine.LoopStats {
+	loop := d.count()
+	made, free := d.stacks.count()
+	loop.Workers += made
+	loop.IdleWorkers += free
+	loop.Buffers += int(d.lent.Load())
+	return []engine.LoopStats{loop}
+}
+
+// count counts connections, and what can be told by them: the workers of the
+// plain path and the buffers of the raw one.
+func (d *driver) count() engine.LoopStats {
+	var loop engine.LoopStats
 	d.registry.each(func(c *conn) bool {
-		stats.Open++
-		if s := c.state.Load(); s == stateBusy || s == statePartial {
-			stats.Active++
+		state := c.state.Load()
+		loop.Connections++
+		if state == stateBusy || state == statePartial {
+			loop.Active++
+		}
+		if c.raw.enabled() {
+			if state == stateBusy {
+				loop.Buffers += 2 // its coroutine's
+			}
+			return true
+		}
+		loop.Workers++
+		if state != stateBusy {
+			loop.IdleWorkers++
 		}
 		return true
 	})
-	return stats
+	return loop
 }

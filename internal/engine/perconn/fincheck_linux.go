@@ -5,6 +5,8 @@ package perconn
 import (
 	"syscall"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // Asking for the length of the receive queue with every recv, only to see a FIN
@@ -32,7 +34,7 @@ func (c *conn) recv(p []byte) (int, syscall.Errno) {
 		r.reads++
 		return c.recvQueue(p)
 	}
-	n, errno := recvPlain(r.fd, p)
+	n, errno := sock.Recv(r.fd, p)
 	r.drained = errno == syscall.EAGAIN || n > 0 && n < len(p)
 	r.isAssumed = r.drained && errno == 0
 	return n, errno

@@ -45,7 +45,8 @@ func (c *conn) reset() {
 	c.state.Store(stateBusy)
 	c.killed.Store(false)
 	c.unchecked.Store(false)
-	c.next, c.spurious = engine.Read, 0
+	c.prompter.Store(nil)
+	c.next, c.spurious, c.prompts = engine.Read, 0, 0
 	c.fed, c.partial, c.moreInput, c.handing = false, false, false, false
 	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
 }
@@ -150,9 +151,9 @@ func (c *conn) closeNow(next engine.Next) {
 	}
 	c.releaseBuffers()
 	if extra := c.extra; extra != nil { // a Run was cut short
-		extra.gone.cancel()
+		extra.gone.Cancel()
 		if extra.blocking != nil {
-			extra.blocking.sever()
+			extra.blocking.Sever()
 		}
 		c.extra = nil
 	}
@@ -199,7 +200,9 @@ func (c *conn) unregister() {
 	}
 	c.registered = false
 	d := c.driver
-	if d.registry.remove(c) == 0 && d.closing.Load() {
+	last := d.registry.remove(c) == 0
+	c.endPrompter()
+	if last && d.closing.Load() {
 		select {
 		case d.emptied <- struct{}{}:
 		default:

@@ -20,6 +20,7 @@ func (c *conn) linger() {
 	if !ok {
 		return
 	}
+	c.ignorePrompt()
 	_ = c.nc.SetDeadline(time.Now().Add(c.driver.options.LingerTimeout))
 	if half.CloseWrite() != nil {
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // The raw path. A connection's goroutine stays inside one RawConn.Read, whose
@@ -42,13 +43,10 @@ type rawConn struct {
 }
 
 const (
-	optionQueue   = 36       // TCP_INQ
-	messageQueue  = 36       // TCP_CM_INQ
-	optionProto   = 38       // SO_PROTOCOL
-	longCall      = 64 << 10 // writes that copy so much let the scheduler know
-	yieldAfter    = 16       // passes of a connection that always has input
-	flushVector   = 64       // buffers in one gathering write
-	gatheredFlags = syscall.MSG_NOSIGNAL
+	optionQueue  = 36 // TCP_INQ
+	messageQueue = 36 // TCP_CM_INQ
+	optionProto  = 38 // SO_PROTOCOL
+	yieldAfter   = 16 // passes of a connection that always has input
 )
 
 func (r *rawConn) enabled() bool { return r.control != nil }
@@ -122,18 +120,37 @@ func (w *worker) inputRaw(co *coroutine) bool {
 	co.attach(c)
 	c.raw.receiver = &co.receiver
 	next := c.pumpRaw()
-	if next == engine.Read {
+	for next == engine.Read {
 		if c.raw.isAssumed {
 			c.askForCheck()
 		}
-		if c.park() {
+		if !c.park() {
+			return true
+		}
+		if !c.isPrompted() {
 			co.detach(c)
 			return false
 		}
-		next = engine.Close
+		if !c.wake() {
+			return true
+		}
+		// As many prompts as there may be, they hold up neither the deadline
+		// nor the next recv.
+		if next = c.expire(clock.Nanos()); next == engine.Read {
+			next = c.promptedRaw()
+		}
+		if next == engine.Read {
+			next = c.pumpRaw()
+		}
 	}
 	c.next = next
 	return true
+}
+
+// promptedRaw calls Prompted. There must be another recv before a wait: a Run may
+// have used up what the last one told.
+func (c *conn) promptedRaw() engine.Next {
+	return c.lookLeft(c.servePrompt())
 }
 
 // leftRaw is taskLeft: RawConn.Read has returned. True enters it again.
@@ -177,6 +194,11 @@ func (c *conn) pumpRaw() engine.Next {
 		default:
 			return c.endOfInput()
 		}
+		if c.isPrompted() { // the input may go on for ever
+			if next := c.promptedRaw(); next != engine.Read {
+				return next
+			}
+		}
 		if pass%yieldAfter == 0 {
 			runtime.Gosched()
 		}
@@ -212,7 +234,7 @@ func (c *conn) readRaw(p []byte) (int, error) {
 
 // writeRaw implements Write.
 func (c *conn) writeRaw(p []byte) (int, error) {
-	n, errno := send(c.raw.fd, p)
+	n, errno := sock.Send(c.raw.fd, p)
 	if n == len(p) {
 		return n, nil
 	}
@@ -231,7 +253,7 @@ func (c *conn) writeBlocked(p []byte, n int) (int, error) {
 	var failed error
 	err := c.raw.control.Write(func(uintptr) bool {
 		for n < len(p) {
-			m, errno := send(c.raw.fd, p[n:])
+			m, errno := sock.Send(c.raw.fd, p[n:])
 			if errno == syscall.EAGAIN {
 				return false
 			}
@@ -249,17 +271,41 @@ func (c *conn) writeBlocked(p []byte, n int) (int, error) {
 	return n, err
 }
 
+// writeBuffersRaw implements WriteBuffers.
+func (c *conn) writeBuffersRaw(v *net.Buffers) (int64, error) {
+	var written int64
+	for {
+		n, errno := sock.SendBuffers(c.raw.fd, v)
+		written += n
+		switch errno {
+		case 0:
+			if len(*v) == 0 {
+				return written, nil
+			}
+		case syscall.EAGAIN:
+			m, err := c.writeBlocked((*v)[0], 0)
+			written += int64(m)
+			(*v)[0] = (*v)[0][m:]
+			if err != nil {
+				return written, err
+			}
+		default:
+			return written, os.NewSyscallError("sendmsg", errno)
+		}
+	}
+}
+
 // refuseRaw writes a refusal, and discards what has arrived so that closing
 // does not reset the connection.
 func (c *conn) refuseRaw(refusal []byte) {
 	_ = c.raw.control.Control(func(fd uintptr) {
-		if _, errno := send(int(fd), refusal); errno != 0 {
+		if _, errno := sock.Send(int(fd), refusal); errno != 0 {
 			return
 		}
 		_ = syscall.Shutdown(int(fd), syscall.SHUT_WR)
 		var discard [4 << 10]byte
 		for range 16 {
-			if n, errno := recvPlain(int(fd), discard[:]); n <= 0 || errno != 0 {
+			if n, errno := sock.Recv(int(fd), discard[:]); n <= 0 || errno != 0 {
 				return
 			}
 		}

@@ -5,6 +5,8 @@ package perconn
 import (
 	"errors"
 	"net"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // There is no raw path here: every connection goes the plain one.
@@ -33,7 +35,7 @@ func (*worker) inputRaw(*coroutine) bool                  { return true }
 func (*worker) leftRaw(*coroutine) bool                   { return false }
 func (*conn) refuseRaw([]byte)                            {}
 func (*conn) watchable() *watch                           { return nil }
-func (*conn) watchPeerRaw(*notice)                        {}
+func (*conn) watchPeerRaw(*engine.Notice)                 {}
 func (*conn) readRaw([]byte) (int, error)                 { return 0, errNoRawPath }
 func (*conn) writeRaw([]byte) (int, error)                { return 0, errNoRawPath }
 func shutdownRaw(net.Conn)                                {}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // joined by whoever reads next.
 type backgroundReader struct {
 	nc       net.Conn
-	gone     atomic.Pointer[notice]
+	gone     atomic.Pointer[engine.Notice]
 	stopping atomic.Bool
 	done     chan struct{} // closed when there will be no more reads
 	more     chan struct{} // buffered; told when data or done changes
@@ -36,7 +37,7 @@ type backgroundReader struct {
 }
 
 // watchPeerPlain arranges for gone to be fired when a read fails.
-func (c *conn) watchPeerPlain(gone *notice) {
+func (c *conn) watchPeerPlain(gone *engine.Notice) {
 	var data []byte
 	if r := c.reader; r != nil {
 		r.gone.Store(gone)
@@ -48,12 +49,13 @@ func (c *conn) watchPeerPlain(gone *notice) {
 			}
 		}
 		if r.err != nil {
-			go gone.fire()
+			go gone.Fire()
 			return
 		}
 		data = r.data
 	}
-	c.armExactly(0) // timers of before must not end the read
+	c.ignorePrompt()
+	c.armExactly(0) // timers and prompts of before must not end the read
 	r := &backgroundReader{nc: c.nc, data: data, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	r.gone.Store(gone)
 	c.reader = r
@@ -91,7 +93,7 @@ func (r *backgroundReader) finish() {
 	close(r.done)
 	r.tell()
 	if r.err != nil {
-		r.gone.Load().fire()
+		r.gone.Load().Fire()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // readiness waits for sockets during a Run, when the connection's goroutine is
@@ -43,7 +44,7 @@ type watch struct {
 	fd      int
 	id      uint64
 	wantsIn bool
-	gone    *notice
+	gone    *engine.Notice
 	added   bool // epoll knows fd
 	closed  bool // fd may not be used any more
 }
@@ -92,7 +93,7 @@ func (c *conn) awaitReadable() error {
 }
 
 // watchPeerRaw arranges for gone to be fired when the peer closes.
-func (c *conn) watchPeerRaw(gone *notice) {
+func (c *conn) watchPeerRaw(gone *engine.Notice) {
 	if c.watchable().arm(&c.driver.readiness, false, gone) != nil {
 		return // no descriptor for it: the peer's going is found out by writing
 	}
@@ -107,7 +108,7 @@ func (w *watch) wake() {
 }
 
 // arm asks for one event more: that there is input, or that the peer is gone.
-func (w *watch) arm(r *readiness, in bool, gone *notice) error {
+func (w *watch) arm(r *readiness, in bool, gone *engine.Notice) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if in {
@@ -160,10 +161,10 @@ func (w *watch) happened(epoll int, events uint32) {
 		gone := w.gone
 		w.gone = nil
 		// Whatever the callback does must not keep other connections waiting.
-		go gone.fire()
+		go gone.Fire()
 		return
 	}
-	if w.gone.wanted() {
+	if w.gone.Wanted() {
 		_ = w.control(epoll, syscall.EPOLL_CTL_MOD)
 	}
 }

@@ -3,14 +3,11 @@
 package perconn
 
 import (
-	"net"
-	"os"
 	"syscall"
 	"unsafe"
-)
 
-// RawSyscall does not tell the scheduler that a call is going on, which saves
-// 50 to 100 ns. It is for calls that cannot sleep: the sockets are non-blocking.
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
 
 // receiver is the memory that recvmsg works on.
 type receiver struct {
@@ -24,7 +21,7 @@ type receiver struct {
 func (c *conn) recvQueue(p []byte) (int, syscall.Errno) {
 	r := &c.raw
 	if !r.isTCP {
-		n, errno := recvPlain(r.fd, p)
+		n, errno := sock.Recv(r.fd, p)
 		r.drained = errno == syscall.EAGAIN
 		return n, errno
 	}
@@ -58,100 +55,4 @@ func (m *receiver) queue() int32 {
 		return -1
 	}
 	return *(*int32)(unsafe.Pointer(&m.control[syscall.SizeofCmsghdr/8]))
-}
-
-// recvPlain reads from a socket.
-func recvPlain(fd int, p []byte) (int, syscall.Errno) {
-	for {
-		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
-			uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), 0, 0, 0)
-		if errno == 0 {
-			return int(n), 0
-		}
-		if errno != syscall.EINTR {
-			return 0, errno
-		}
-	}
-}
-
-// send writes p, which is not empty, to a socket.
-func send(fd int, p []byte) (int, syscall.Errno) {
-	for {
-		var n uintptr
-		var errno syscall.Errno
-		if len(p) < longCall {
-			n, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
-				uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
-		} else {
-			n, _, errno = syscall.Syscall6(syscall.SYS_SENDTO, uintptr(fd),
-				uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
-		}
-		if errno == 0 {
-			return int(n), 0
-		}
-		if errno != syscall.EINTR {
-			return 0, errno
-		}
-	}
-}
-
-// writeBuffersRaw implements WriteBuffers.
-func (c *conn) writeBuffersRaw(v *net.Buffers) (int64, error) {
-	var vectors [flushVector]syscall.Iovec
-	var written int64
-	for {
-		count := fillVectors(vectors[:], *v)
-		if count == 0 {
-			consume(v, 0)
-			return written, nil
-		}
-		var header syscall.Msghdr
-		header.Iov, header.Iovlen = &vectors[0], uint64(count)
-		n, _, errno := syscall.Syscall(syscall.SYS_SENDMSG, uintptr(c.raw.fd), uintptr(unsafe.Pointer(&header)), gatheredFlags)
-		switch errno {
-		case 0:
-			written += int64(n)
-			consume(v, int(n))
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			consume(v, 0) // empty buffers at the front
-			m, err := c.writeBlocked((*v)[0], 0)
-			written += int64(m)
-			consume(v, m)
-			if err != nil {
-				return written, err
-			}
-		default:
-			return written, os.NewSyscallError("sendmsg", errno)
-		}
-	}
-}
-
-// fillVectors describes the buffers in v, as many as fit.
-func fillVectors(vectors []syscall.Iovec, v net.Buffers) int {
-	count := 0
-	for _, p := range v {
-		if len(p) == 0 {
-			continue
-		}
-		if count == len(vectors) {
-			break
-		}
-		vectors[count].Base = &p[0]
-		vectors[count].SetLen(len(p))
-		count++
-	}
-	return count
-}
-
-// consume takes n bytes off v, and the empty buffers behind them.
-func consume(v *net.Buffers, n int) {
-	for len(*v) > 0 {
-		if first := (*v)[0]; n < len(first) {
-			(*v)[0] = first[n:]
-			return
-		}
-		n -= len((*v)[0])
-		(*v)[0], *v = nil, (*v)[1:]
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"runtime/debug"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -24,12 +23,12 @@ type worker struct {
 	serving   *serving   // nil: ServeConn
 	co        *coroutine // borrowed
 	input     func(fd uintptr) bool
-	readErr   error         // why RawConn.Read returned
-	backoff   time.Duration // after a failed Accept
-	accepting bool          // counted in serving.accepting
-	broken    bool          // a panic came out of a task
-	ended     bool          // run went its normal way
-	result    error         // what Protocol.Closed got last
+	readErr   error          // why RawConn.Read returned
+	backoff   engine.Backoff // after a failed Accept
+	accepting bool           // counted in serving.accepting
+	broken    bool           // a panic came out of a task
+	ended     bool           // run went its normal way
+	result    error          // what Protocol.Closed got last
 }
 
 func newWorker(d *driver) *worker {
@@ -157,7 +156,7 @@ func (w *worker) abandon() {
 		// Of a coroutine that Goexit has ended only the memory is left; one
 		// that a panic came out of is not worth keeping. stop does for both.
 		w.co, co.worker = nil, nil
-		co.stop()
+		co.end()
 	}
 	if w.fail(errGoexit); w.result == nil {
 		w.result = w.err

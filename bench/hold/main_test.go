@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/bench/internal/process"
+)
+
+func TestMain(m *testing.M) {
+	process.Main(client.Roles())
+	os.Exit(m.Run())
+}
+
+func TestHold(t *testing.T) {
+	t.Parallel()
+	o := options{conns: 50, period: 50 * time.Millisecond, duration: 100 * time.Millisecond, kinds: []string{peers.NetHTTP}}
+	section, err := holdAll(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := section.Rows[0]
+	if !slices.Equal(row[:3], []string{peers.NetHTTP, "100", "0"}) || len(row) != len(section.Head) {
+		t.Errorf("row %q under %q", row, section.Head)
+	}
+}
+
+func TestChurn(t *testing.T) {
+	t.Parallel()
+	o := options{churn: 300, width: 8, patience: 10 * time.Second, kinds: []string{peers.NetHTTP}}
+	c, err := churn(t.Context(), o, peers.NetHTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.result.Opened != 300 || c.result.Failed != 0 {
+		t.Errorf("result %+v", c.result)
+	}
+	c.after.memory = c.before.memory // the race detector's grows with everything
+	if leaks := c.leaks(); leaks != noLeak || c.after.descriptors == 0 || c.after.goroutines == 0 {
+		t.Errorf("leaks: %s (%+v)", leaks, c)
+	}
+	if row := c.row(peers.NetHTTP); len(row) != 7 || row[1] != "0" {
+		t.Errorf("row %q", row)
+	}
+}
+
+func TestErrorsAreShown(t *testing.T) {
+	h := held{conns: 10, result: &client.StreamResult{Planned: 10, Answered: 7, Lost: 2, FirstError: "connection reset"}}
+	if row := h.row("x"); row[2] != "3 (2 connections; connection reset)" {
+		t.Errorf("row %q", row)
+	}
+	c := churned{result: client.ChurnResult{Opened: 10, Failed: 2, FirstError: "refused"}}
+	if row := c.row("x"); row[1] != "2: refused" {
+		t.Errorf("row %q", row)
+	}
+}
+
+func TestLeaks(t *testing.T) {
+	before := holdings{descriptors: 10, goroutines: 5, memory: 10 << 20}
+	for _, c := range []struct {
+		after holdings
+		want  string
+	}{
+		{before, noLeak},
+		{holdings{descriptors: 12, goroutines: 9, memory: 11 << 20}, noLeak},
+		{holdings{}, noLeak},
+		{holdings{descriptors: 100, goroutines: 5}, "descriptors"},
+		{holdings{descriptors: 10, goroutines: 500, memory: 10<<20 + 200_000*100}, "goroutines, memory"},
+	} {
+		if got := before.leaksOf(c.after); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.after, got, c.want)
+		}
+	}
+}
+
+func TestParseFlags(t *testing.T) {
+	o, err := parseFlags([]string{"-conns", "10", "-duration", "2s", "-servers", "epoll"})
+	if err != nil || o.conns != 10 || o.duration != 2*time.Second || o.churn != 0 || !slices.Equal(o.kinds, []string{peers.Epoll}) {
+		t.Errorf("options %+v, %v", o, err)
+	}
+	for _, bad := range [][]string{
+		{"-conns", "0"}, {"-conns", "1000000000"}, {"-period", "0"}, {"-duration", "100ms"}, {"-churn", "-1"}, {"-width", "0"}, {"-servers", "x"},
+	} {
+		if _, err := parseFlags(bad); err == nil {
+			t.Errorf("%v: no error", strings.Join(bad, " "))
+		}
+	}
+}

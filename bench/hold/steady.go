@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/report"
+)
+
+func holdAll(ctx context.Context, o options) (report.Section, error) {
+	section := report.Section{
+		Title: fmt.Sprintf("%d connections, each with a request every %v for %v", o.conns, o.period, o.duration),
+		Head:  []string{"server", "answered", "errors", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "CPU µs/req", "bytes/connection"},
+		Notes: []string{"Latencies run from when a request was due. Memory is the server's anonymous memory with the load, less what it had before."},
+	}
+	for _, kind := range o.kinds {
+		command.Progress("%s", kind)
+		h, err := hold(ctx, o, kind)
+		if err != nil {
+			return section, fmt.Errorf("%s: %w", kind, err)
+		}
+		section.Rows = append(section.Rows, h.row(kind))
+	}
+	return section, nil
+}
+
+// held is what a server did with connections that were held.
+type held struct {
+	result *client.StreamResult
+	conns  int
+	cpu    time.Duration
+	memory int64 // bytes, of all connections
+}
+
+func hold(ctx context.Context, o options, kind string) (h held, err error) {
+	server, err := startServer(ctx, kind)
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	if err := server.Settle(); err != nil { // it has started when it answers
+		return h, err
+	}
+	before, err := server.AnonymousMemory()
+	if err != nil {
+		return h, err
+	}
+	pacer, err := client.StartPacer(ctx, process.Options{CPU: process.AnyCPU, Urgent: true}, client.PaceConfig{
+		Addr: server.Addr, Duration: o.duration, Streams: []client.Stream{{Target: "/", Conns: o.conns, Period: o.period}},
+	})
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, pacer.Stop()) }()
+	started, err := server.CPU()
+	if err != nil {
+		return h, err
+	}
+	results, err := pacer.Run()
+	if err != nil {
+		return h, err
+	}
+	ended, err := server.CPU()
+	if err != nil {
+		return h, err
+	}
+	memory, err := server.AnonymousMemory()
+	return held{result: results[0], conns: o.conns, cpu: ended - started, memory: memory - before}, err
+}
+
+func (h held) row(kind string) []string {
+	r := h.result
+	row := []string{kind, fmt.Sprint(r.Answered), fmt.Sprint(r.Errors())}
+	if r.FirstError != "" {
+		row[2] += fmt.Sprintf(" (%d connections; %s)", r.Lost, r.FirstError)
+	}
+	for _, percent := range []float64{50, 99, 99.9, 100} {
+		row = append(row, latency.Milliseconds(r.Latency.Percentile(percent)))
+	}
+	return append(row,
+		fmt.Sprintf("%.1f", float64(h.cpu.Nanoseconds())/1e3/float64(max(r.Answered, 1))),
+		fmt.Sprint(h.memory/int64(h.conns)))
+}

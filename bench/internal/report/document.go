@@ -1,0 +1,126 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Document is what a command has to say: a header and sections.
+type Document struct {
+	Command  string // as Header wants it
+	Sections []Section
+}
+
+// A Section is a table with a title, and notes below it.
+type Section struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+	Notes []string
+}
+
+// Publish prints the document, and writes it as Markdown into the file too
+// unless that has no name.
+func (d Document) Publish(w io.Writer, markdownFile string) (err error) {
+	if err := d.text(w); err != nil || markdownFile == "" {
+		return err
+	}
+	f, err := os.Create(markdownFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return d.markdown(f)
+}
+
+func (d Document) text(w io.Writer) error {
+	Header(w, d.Command)
+	for i, s := range d.Sections {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s\n", s.Title)
+		if err := Table(w, s.Head, s.Rows); err != nil {
+			return err
+		}
+		for _, note := range s.Notes {
+			fmt.Fprintf(w, "  %s\n", note)
+		}
+	}
+	return nil
+}
+
+func (d Document) markdown(w io.Writer) error {
+	var out strings.Builder
+	out.WriteString("```\n")
+	Header(&out, d.Command)
+	text := strings.TrimRight(out.String(), "\n") + "\n```\n"
+	out.Reset()
+	out.WriteString(text)
+	for _, s := range d.Sections {
+		fmt.Fprintf(&out, "\n### %s\n\n", s.Title)
+		markdownTable(&out, s.Head, s.Rows)
+		for _, note := range s.Notes {
+			fmt.Fprintf(&out, "\n%s\n", note)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// markdownTable writes rows under their head. Columns are padded, so that the
+// source can be read too.
+func markdownTable(w io.Writer, head []string, rows [][]string) {
+	all := slices.Concat([][]string{head}, rows)
+	widths := make([]int, len(head))
+	for r, row := range all {
+		all[r] = make([]string, len(row))
+		for i, cell := range row {
+			all[r][i] = strings.ReplaceAll(cell, "|", `\|`)
+			widths[i] = max(widths[i], utf8.RuneCountInString(all[r][i]), len("--:"))
+		}
+	}
+	for r, row := range all {
+		fmt.Fprintf(w, "| %-*s |", widths[0], row[0])
+		for i, cell := range row[1:] {
+			fmt.Fprintf(w, " %*s |", widths[i+1], cell)
+		}
+		fmt.Fprintln(w)
+		if r == 0 {
+			fmt.Fprintf(w, "|%s|", strings.Repeat("-", widths[0]+2))
+			for _, width := range widths[1:] {
+				fmt.Fprintf(w, "%s:|", strings.Repeat("-", width+1))
+			}
+			fmt.Fprintln(w)
+		}
+	}
+}
+
+// Verdict compares what was measured, printed in a format such as "%.2f", with
+// the most that it may be: "≤ 0.78 met".
+func Verdict(value, most float64, format string) string {
+	word := "met"
+	if value > most {
+		word = "missed"
+	}
+	return fmt.Sprintf("≤ "+format+" "+word, most)
+}
+
+// NotAbove says whether rounds' ratios of one server to another keep the first
+// one from being above the second: "≤ 1 met" if their median does, "≤ 1 missed"
+// if it does not. "≤ 1 tie": the median is above 1, but not every round is.
+func NotAbove(ratios []float64) string {
+	switch {
+	case Median(ratios) <= 1:
+		return "≤ 1 met"
+	case slices.Min(ratios) <= 1:
+		return "≤ 1 tie"
+	default:
+		return "≤ 1 missed"
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/bench/internal/process"
+)
+
+func TestMain(m *testing.M) {
+	process.Main(client.Roles())
+	os.Exit(m.Run())
+}
+
+func TestCalibrate(t *testing.T) {
+	short, err := calibrate(time.Millisecond)
+	if err != nil || short < 1 {
+		t.Fatalf("%d spins, %v", short, err)
+	}
+	if long, err := calibrate(time.Second); err != nil || long < 50*short {
+		t.Errorf("%d spins for 1 ms, %d for 1 s, %v", short, long, err)
+	}
+}
+
+// answered returns a sample in which every request took so long.
+func answered(d time.Duration) sample {
+	var s sample
+	for range streams() {
+		r := &client.StreamResult{Planned: 1, Answered: 1}
+		r.Latency.Record(d)
+		s = append(s, r)
+	}
+	return s
+}
+
+func TestSection(t *testing.T) {
+	m := &measurement{
+		options: options{kinds: []string{peers.PerConn, peers.Epoll}}, procs: 1, spins: 7,
+		samples: map[string][]sample{
+			// The second round ran on a machine of half the speed.
+			peers.PerConn: {answered(10 * time.Millisecond), answered(20 * time.Millisecond)},
+			peers.Epoll:   {answered(5 * time.Millisecond), answered(10 * time.Millisecond)},
+		},
+	}
+	m.samples[peers.Epoll][0][0].Planned = 3
+	m.samples[peers.Epoll][0][0].FirstError = "gone"
+	section := m.section()
+	if len(section.Rows) != 6 {
+		t.Fatalf("%d rows: %q", len(section.Rows), section.Rows)
+	}
+	for i, want := range []string{
+		"/instant; perconn; 10.0; 20.0; 20.0; -; -; -; 2; 0",
+		"/instant; epoll; 5.0; 10.0; 10.0; 0.50 (0.50–0.50); 0.50 (0.50–0.50); ≤ 1 met; 2; 2: gone",
+	} {
+		if got := strings.Join(section.Rows[i], "; "); got != want {
+			t.Errorf("row %d: %q, want %q", i, got, want)
+		}
+		if len(section.Rows[i]) != len(section.Head) {
+			t.Errorf("%d cells under %d heads", len(section.Rows[i]), len(section.Head))
+		}
+	}
+}
+
+// A whole round, for one server.
+func TestRound(t *testing.T) {
+	m := &measurement{
+		options: options{kinds: []string{peers.NetHTTP}, duration: 200 * time.Millisecond, rounds: 1},
+		procs:   2, spins: 1, samples: make(map[string][]sample),
+	}
+	if err := m.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.round(1); err != nil {
+		t.Fatal(err)
+	}
+	for i, stream := range streams() {
+		r := m.samples[peers.NetHTTP][0][i]
+		if want := stream.Conns * int(m.duration/stream.Period); r.Answered != want || r.Errors() != 0 {
+			t.Errorf("%s: %+v, want %d answers", stream.Target, r, want)
+		}
+	}
+	if slept := m.samples[peers.NetHTTP][0][2].Latency.Percentile(0); slept < sleepTime*99/100 {
+		t.Errorf("a sleeping request took %v", slept)
+	}
+	if err := m.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseFlags(t *testing.T) {
+	o, err := parseFlags([]string{"-rounds", "1", "-duration", "1s", "-procs", "2", "-servers", "epoll"})
+	if err != nil || o.rounds != 1 || o.duration != time.Second || !slices.Equal(o.procs, []int{2}) || !slices.Equal(o.kinds, []string{peers.PerConn, peers.Epoll}) {
+		t.Errorf("options %+v, %v", o, err)
+	}
+	for _, bad := range [][]string{{"-rounds", "0"}, {"-duration", "1ms"}, {"-procs", "0"}, {"-procs", ""}, {"-servers", "x"}} {
+		if _, err := parseFlags(bad); err == nil {
+			t.Errorf("%v: no error", bad)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package enginetest
+
+import (
+	"net"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// A drowsy engine lets every Protocol sleep that can, on top of an engine that
+// lets none: the suite's sleepers are tested without an engine that needs them.
+type drowsy struct{ engine.Engine }
+
+// Serve implements engine.Engine.
+func (e drowsy) Serve(ln net.Listener, a engine.Acceptor) error {
+	return e.Engine.Serve(ln, drowsyAcceptor{a})
+}
+
+// ServeConn implements engine.Engine.
+func (e drowsy) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error {
+	return e.Engine.ServeConn(c, leftover, drowsyAcceptor{a})
+}
+
+type drowsyAcceptor struct{ engine.Acceptor }
+
+// Open implements engine.Acceptor.
+func (a drowsyAcceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
+	p, refusal := a.Acceptor.Open(c)
+	waker, isWaker := a.Acceptor.(engine.Waker)
+	if _, isSleeper := p.(engine.Sleeper); !isWaker || !isSleeper {
+		return p, refusal
+	}
+	return &drowsyProtocol{awake: p, waker: waker, conn: c}, refusal
+}
+
+// A drowsyProtocol sleeps whenever it may.
+type drowsyProtocol struct {
+	awake engine.Protocol // nil: asleep
+	memo  engine.Memo
+	waker engine.Waker
+	conn  engine.Conn
+}
+
+func (p *drowsyProtocol) protocol() engine.Protocol {
+	if p.awake == nil {
+		p.awake = p.waker.Wake(p.conn, p.memo)
+	}
+	return p.awake
+}
+
+func (p *drowsyProtocol) Start() engine.Next {
+	if starter, ok := p.awake.(engine.Starter); ok {
+		return starter.Start()
+	}
+	return engine.Read
+}
+
+func (p *drowsyProtocol) Pause() bool {
+	if p.awake == nil {
+		return true
+	}
+	if !p.awake.Pause() {
+		return false
+	}
+	p.memo = p.awake.(engine.Sleeper).Sleep()
+	p.awake = nil
+	return true
+}
+
+func (p *drowsyProtocol) Prompted(out []byte) ([]byte, engine.Next) {
+	return p.protocol().(engine.Prompted).Prompted(out)
+}
+
+func (p *drowsyProtocol) Feed(in []byte) (int, engine.Next)       { return p.protocol().Feed(in) }
+func (p *drowsyProtocol) Run(out []byte) ([]byte, engine.Next)    { return p.protocol().Run(out) }
+func (p *drowsyProtocol) HalfClosed(out []byte) []byte            { return p.protocol().HalfClosed(out) }
+func (p *drowsyProtocol) TimedOut(o []byte) ([]byte, engine.Next) { return p.protocol().TimedOut(o) }
+func (p *drowsyProtocol) Detached(c net.Conn)                     { p.protocol().Detached(c) }
+func (p *drowsyProtocol) Closed(err error)                        { p.protocol().Closed(err) }

@@ -1,0 +1,273 @@
+package enginetest
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+func tlsScenarios() []scenario {
+	return []scenario{
+		{"tls versions and resumption", testTLSVersions, handshakes},
+		{"tls data behind the handshake", testTLSBehindHandshake, handshakes},
+		{"tls records in pieces", testTLSRecordsInPieces, handshakes},
+		{"tls without a closing alert", testTLSNoAlert, handshakes},
+		{"tls damaged record", testTLSDamaged, handshakes},
+		{"tls with a stranger", testTLSStranger, handshakes},
+		{"handshakes that hang", testTLSHandshakesHang, handshakes | contended},
+	}
+}
+
+// tlsVersions are the ones that clients of the suite speak.
+func tlsVersions() []uint16 { return []uint16{tls.VersionTLS12, tls.VersionTLS13} }
+
+// dialTLS connects with a transport between TCP and TLS.
+func (s *server) dialTLS(t *testing.T, version uint16, cache tls.ClientSessionCache, wrap func(net.Conn) net.Conn) (*peer, *tls.Conn) {
+	t.Helper()
+	c, err := loopback().Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := tls.Client(wrap(c), &tls.Config{
+		InsecureSkipVerify: true, ServerName: "localhost",
+		MinVersion: version, MaxVersion: version, ClientSessionCache: cache,
+	})
+	return newPeer(t, s, client), client
+}
+
+func unwrapped(c net.Conn) net.Conn { return c }
+
+// testTLSVersions has connections with a full handshake and resumed ones.
+func testTLSVersions(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.detached = echoUntilEnd
+	s := f.start(t, a, options())
+	text := string(pattern(100_000))
+	for _, version := range tlsVersions() {
+		cache := tls.NewLRUClientSessionCache(4)
+		for i := range 3 {
+			p, client := s.dialTLS(t, version, cache, unwrapped)
+			p.ask(t, "echo x", "x")
+			if state := client.ConnectionState(); state.DidResume != (i > 0) || state.Version != version {
+				t.Errorf("%s, connection %d: resumed %v, speaks %s", tls.VersionName(version), i, state.DidResume, tls.VersionName(state.Version))
+			}
+			sent := p.sendLater(frames("echo "+text, "gather 3 50000", "echo y"))
+			p.expect(t, text, string(pattern(150_000)), "y")
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+			switch i {
+			case 0:
+				p.ask(t, "close", "closing")
+				p.expectEnd(t)
+			case 1:
+				p.send(t, frames("echo last"))
+				p.closeWrite(t)
+				p.expect(t, "last")
+				p.expectEnd(t)
+			default:
+				p.ask(t, "detach", "detaching")
+				p.exchange(t, "", text)
+			}
+			_ = p.Close()
+		}
+	}
+}
+
+// A corkedConn sends what was written when somebody reads: the peer gets in one
+// piece what TLS writes in several.
+type corkedConn struct {
+	net.Conn
+	mu      sync.Mutex
+	pending []byte
+}
+
+// Write implements net.Conn.
+func (c *corkedConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = append(c.pending, p...)
+	return len(p), nil
+}
+
+// Read implements net.Conn.
+func (c *corkedConn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	_, err := c.Conn.Write(c.pending)
+	c.pending = nil
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// SetWriteDeadline does nothing: TLS sets one in the past behind its alert.
+func (c *corkedConn) SetWriteDeadline(time.Time) error { return nil }
+
+// testTLSBehindHandshake has requests, and the end, come together with the last
+// bytes of the handshake. There will be no other sign of them.
+func testTLSBehindHandshake(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	for _, version := range tlsVersions() {
+		for _, size := range []int{1, 3000, 40_000} {
+			for _, ends := range []bool{false, true} {
+				p, client := s.dialTLS(t, version, nil, func(c net.Conn) net.Conn { return &corkedConn{Conn: c} })
+				if err := client.Handshake(); err != nil {
+					t.Fatal(err)
+				}
+				text := string(pattern(size))
+				p.send(t, frames("echo "+text, "echo y"))
+				if ends {
+					p.closeWrite(t)
+				}
+				p.expect(t, text, "y")
+				if ends {
+					p.expectEnd(t)
+				} else {
+					p.ask(t, "echo z", "z")
+				}
+				_ = p.Close()
+			}
+		}
+	}
+}
+
+// A piecewiseConn writes in pieces of size bytes.
+type piecewiseConn struct {
+	net.Conn
+	size int
+}
+
+// Write implements net.Conn.
+func (c *piecewiseConn) Write(p []byte) (int, error) {
+	written := 0
+	for pieces := 0; written < len(p); pieces++ {
+		n, err := c.Conn.Write(p[written:min(written+c.size, len(p))])
+		if written += n; err != nil {
+			return written, err
+		}
+		if pieces%8 == 0 {
+			pause()
+		}
+	}
+	return written, nil
+}
+
+// testTLSRecordsInPieces cuts handshakes and records where TLS would not.
+func testTLSRecordsInPieces(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	var all sync.WaitGroup
+	for _, version := range tlsVersions() {
+		for _, size := range []int{1, 3, 7, 100} {
+			p, _ := s.dialTLS(t, version, nil, func(c net.Conn) net.Conn { return &piecewiseConn{c, size} })
+			all.Go(func() {
+				for i := range 3 {
+					text := fmt.Sprint(size, " round ", i)
+					if got, err := p.roundTrip(text); err != nil || got != text {
+						t.Errorf("pieces of %d: got %s and %v, want %q", size, shortened(got), err, text)
+						return
+					}
+				}
+				if err := p.Conn.(*tls.Conn).CloseWrite(); err != nil {
+					t.Error(err)
+				}
+				if got, err := p.receive(); err == nil || isPatienceOver(err) {
+					t.Errorf("pieces of %d: got %s and %v, want the end", size, shortened(got), err)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// testTLSNoAlert has peers close TCP alone, between frames, where nothing is
+// lost by that, and within one.
+func testTLSNoAlert(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	for i, version := range tlsVersions() {
+		p, client := s.dialTLS(t, version, nil, unwrapped)
+		p.ask(t, "echo x", "x")
+		s.eventuallyIdle(t, 1)
+		_ = client.NetConn().Close()
+		s.eventually(t, "Closed", func() bool { return s.closed.Load() == int64(2*i+1) })
+		p, client = s.dialTLS(t, version, nil, unwrapped)
+		p.ask(t, "echo x", "x")
+		p.send(t, []byte("6:e"))
+		s.eventually(t, "input was taken", func() bool { return s.engine.Stats().Active == 1 })
+		_ = client.NetConn().Close()
+		s.eventually(t, "Closed", func() bool { return s.closed.Load() == int64(2*i+2) })
+	}
+	for i, err := range s.closeErrors() {
+		if i%2 == 0 && err != nil {
+			t.Errorf("connection %d: Closed(%v)", i, err)
+		}
+	}
+}
+
+// testTLSDamaged has a record that cannot be decrypted follow a good one.
+func testTLSDamaged(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	for i, version := range tlsVersions() {
+		p, client := s.dialTLS(t, version, nil, unwrapped)
+		p.ask(t, "echo x", "x")
+		record := append([]byte{23, 3, 3, 0, 64}, bytes.Repeat([]byte{7}, 64)...)
+		if _, err := client.NetConn().Write(record); err != nil {
+			t.Fatal(err)
+		}
+		p.expectGone(t)
+		s.eventually(t, "Closed", func() bool { return s.closed.Load() == int64(i+1) })
+		if s.closeErrors()[i] == nil {
+			t.Error("Closed(nil) after a damaged record")
+		}
+	}
+}
+
+// testTLSStranger has peers that do not speak TLS, or go away.
+func testTLSStranger(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	for i, first := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01", ""} {
+		c, err := net.Dial("tcp", s.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte(first)); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			_ = c.SetDeadline(time.Now().Add(patience))
+			if _, err := c.Read(make([]byte, 1000)); isPatienceOver(err) {
+				t.Errorf("a stranger got neither an answer nor the end%s", s.state())
+			}
+		}
+		_ = c.Close()
+		s.eventually(t, "Release", func() bool { return s.released.Load() == int64(i+1) })
+	}
+	s.connect(t).ask(t, "echo x", "x")
+	if n := s.opened.Load(); n != 1 {
+		t.Errorf("Open was called %d times", n)
+	}
+}
+
+// testTLSHandshakesHang has many peers that never say anything. Others are not
+// kept from theirs.
+func testTLSHandshakesHang(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	const count = 64
+	for range count {
+		c, err := net.Dial("tcp", s.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	s.eventually(t, "all admitted", func() bool { return s.admitted.Load() == count })
+	for range 4 {
+		s.connect(t).ask(t, "echo x", "x")
+	}
+	s.eventually(t, "Stats", func() bool { return s.engine.Stats().Open == count+4 })
+}

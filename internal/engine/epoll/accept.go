@@ -1,0 +1,337 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"crypto/tls"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+const (
+	// closedPeriod is how often Serve looks whether its listener was closed:
+	// epoll forgets a descriptor that is closed without a word.
+	closedPeriod = 200 * time.Millisecond
+	// acceptsInARow is how many connections are accepted before somebody else
+	// has a turn.
+	acceptsInARow = 256
+)
+
+// A serving is one call of Serve on a listener whose descriptor we may use.
+type serving struct {
+	driver   *driver
+	listener net.Listener
+	acceptor engine.Acceptor
+	waker    engine.Waker // acceptor, if it is one
+	config   *tls.Config  // nil: no TLS
+	network  string
+	index    uint16
+	users    atomic.Int32 // connections, and Serve itself
+
+	control  syscall.RawConn
+	noDelay  bool       // connections do not inherit TCP_NODELAY
+	mu       sync.Mutex // held while accepting
+	ended    bool
+	err      error // why; nil: Shutdown
+	stop     chan struct{}
+	stalled  chan error // buffered; Accept failed for now
+	listenFD int        // while registered
+}
+
+// Serve implements engine.Engine.
+func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
+	inner, config := ln, (*tls.Config)(nil)
+	if t, ok := ln.(*engine.TLSListener); ok && d.tlsWorks() {
+		inner, config = t.Listener, t.Config
+	}
+	s := &serving{driver: d, listener: inner, acceptor: a, config: config, network: "tcp",
+		stop: make(chan struct{}), stalled: make(chan error, 1)}
+	switch l := inner.(type) {
+	case *net.TCPListener:
+		s.control, _ = l.SyscallConn()
+	case *net.UnixListener:
+		s.control, _ = l.SyscallConn()
+		s.network = "unix"
+	}
+	if s.control == nil {
+		return d.serveOthers(ln, s)
+	}
+	s, err := d.enter(s)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.register(); err != nil {
+		return err
+	}
+	defer s.unregister()
+	return s.watch()
+}
+
+// register has a loop accept.
+func (s *serving) register() error {
+	s.mu.Lock() // connections may be there at once
+	defer s.mu.Unlock()
+	var failed error
+	err := s.control.Control(func(fd uintptr) {
+		s.listenFD = int(fd)
+		s.prepareSocket()
+		event := syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: int32(s.index)}
+		if errno := epollControl(s.loop().fd, syscall.EPOLL_CTL_ADD, s.listenFD, &event); errno != 0 {
+			failed = &net.OpError{Op: "accept", Net: s.network, Addr: s.listener.Addr(), Err: errno}
+		}
+	})
+	if err != nil {
+		return s.closedError()
+	}
+	return failed
+}
+
+func (s *serving) loop() *loop { return s.driver.loopOf(int(s.index)) }
+
+// prepareSocket sets on the listening socket what its connections inherit.
+func (s *serving) prepareSocket() {
+	if s.network != "tcp" {
+		return
+	}
+	set := func(level, option, value int) {
+		_ = syscall.SetsockoptInt(s.listenFD, level, option, value)
+	}
+	set(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	// Sockets that an MPTCP socket has accepted inherit less.
+	const optionProtocol = 38 // SO_PROTOCOL
+	protocol, err := syscall.GetsockoptInt(s.listenFD, syscall.SOL_SOCKET, optionProtocol)
+	s.noDelay = err != nil || protocol != syscall.IPPROTO_TCP
+	if period := s.driver.options.KeepAlivePeriod; period > 0 {
+		seconds := max(int(period/time.Second), 1)
+		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1)
+		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, seconds)
+		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, seconds)
+	} else if period < 0 {
+		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 0)
+	}
+}
+
+// unregister ends accepting: when it has returned, nobody accepts any more.
+func (s *serving) unregister() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	_ = s.control.Control(func(fd uintptr) {
+		epollControl(s.loop().fd, syscall.EPOLL_CTL_DEL, int(fd), nil)
+	})
+}
+
+// watch returns when accepting has ended.
+func (s *serving) watch() error {
+	ticker := time.NewTicker(closedPeriod)
+	defer ticker.Stop()
+	var backoff engine.Backoff
+	for {
+		select {
+		case <-s.stop:
+			return s.err
+		case <-ticker.C:
+			if s.control.Control(func(uintptr) {}) != nil {
+				return s.closedError()
+			}
+		case err := <-s.stalled:
+			s.acceptor.AcceptError(err)
+			select {
+			case <-time.After(backoff.Next()):
+				s.rearm()
+			case <-s.stop:
+				return s.err
+			}
+		}
+	}
+}
+
+// rearm has epoll look at the listener again.
+func (s *serving) rearm() {
+	_ = s.control.Control(func(fd uintptr) {
+		event := syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: int32(s.index)}
+		epollControl(s.loop().fd, syscall.EPOLL_CTL_MOD, int(fd), &event)
+	})
+}
+
+// closedError is what Accept would have returned.
+func (s *serving) closedError() error {
+	return &net.OpError{Op: "accept", Net: s.network, Addr: s.listener.Addr(), Err: net.ErrClosed}
+}
+
+// end makes Serve return err.
+func (s *serving) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLocked(err)
+}
+
+func (s *serving) endLocked(err error) {
+	if !s.ended {
+		s.ended, s.err = true, err
+		close(s.stop)
+	}
+}
+
+// accept is called by loop l when the listener of a serving has connections.
+func (d *driver) accept(l *loop, index uint16) {
+	s := d.servingAt(index)
+	if s == nil || s.control == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	_ = s.control.Control(func(fd uintptr) {
+		for count := 1; s.acceptOne(l, int(fd)); count++ {
+			if count%acceptsInARow == 0 {
+				l.queue.push(l.ready...)
+				l.ready = l.ready[:0]
+				runtime.Gosched()
+			}
+		}
+	})
+}
+
+// acceptOne accepts a connection and queues it. False: there is none.
+func (s *serving) acceptOne(l *loop, listener int) bool {
+	var peer rawAddress
+	fd, errno := acceptFD(listener, &peer)
+	switch errno {
+	case 0:
+	case syscall.EAGAIN:
+		return false
+	case syscall.ECONNABORTED, syscall.EPROTO, syscall.ECONNRESET:
+		return true // the peer has given up
+	default:
+		err := &net.OpError{Op: "accept", Net: s.network, Addr: s.listener.Addr(), Err: errno}
+		if engine.IsTemporary(err) {
+			select {
+			case s.stalled <- err:
+			default: // it is being seen to
+			}
+		} else {
+			s.endLocked(err)
+		}
+		return false
+	}
+	if s.noDelay {
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	}
+	s.driver.prepare(fd, &peer, s, nil)
+	if home := s.driver.loopOf(fd); home != l {
+		home.queue.push(int32(fd))
+	} else {
+		l.ready = append(l.ready, int32(fd))
+	}
+	return true
+}
+
+// prepare makes fd a connection that is claimed, and to be queued.
+func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) {
+	d.open.Add(1)
+	d.loopOf(fd).open.Add(1)
+	s.users.Add(1)
+	gen := d.newGeneration()
+	p := d.table.open(fd)
+	slot := p.slot()
+	slot.setRemote(peer)
+	slot.serving = s.index
+	if len(leftover) > 0 {
+		d.keepLeftover(fd, gen, leftover)
+	}
+	slot.open(gen, flagFresh|flagHandshake)
+}
+
+// start serves fd.
+func (d *driver) start(fd int, peer *rawAddress, s *serving, leftover []byte) {
+	d.prepare(fd, peer, s, leftover)
+	d.loopOf(fd).queue.push(int32(fd))
+}
+
+// serveOthers serves a listener that does not yield a descriptor. Connections
+// that do are taken over; the fallback engine serves all others.
+func (d *driver) serveOthers(ln net.Listener, s *serving) error {
+	s, err := d.enter(s)
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	return d.fallback.Serve(&sieve{Listener: ln, serving: s}, s.acceptor)
+}
+
+// A sieve is a listener that keeps bare TCP connections back.
+type sieve struct {
+	net.Listener // what the user gave
+	serving      *serving
+}
+
+// Accept implements net.Listener.
+func (v *sieve) Accept() (net.Conn, error) {
+	source := v.Listener
+	if v.serving.config != nil {
+		source = v.serving.listener
+	}
+	for {
+		nc, err := source.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if v.serving.takeOver(nc) {
+			continue
+		}
+		if v.serving.config != nil {
+			return tls.Server(nc, v.serving.config), nil
+		}
+		return nc, nil
+	}
+}
+
+// SetDeadline interrupts Accept, if the listener can do that.
+func (v *sieve) SetDeadline(t time.Time) error {
+	source := v.Listener
+	if v.serving.config != nil {
+		source = v.serving.listener
+	}
+	if l, ok := source.(interface{ SetDeadline(time.Time) error }); ok {
+		return l.SetDeadline(t)
+	}
+	return net.ErrClosed
+}
+
+// takeOver makes nc a connection of the engine's, if it is nothing but a socket.
+// Its descriptor is duplicated and nc closed, which leaves nothing of it in Go's
+// poller.
+func (s *serving) takeOver(nc net.Conn) bool {
+	d := s.driver
+	tc, ok := nc.(*net.TCPConn)
+	if !ok || d.options.PlainOnly || d.closing.Load() {
+		return false
+	}
+	control, err := tc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	fd := -1
+	var peer rawAddress
+	_ = control.Control(func(old uintptr) {
+		if getPeerName(int(old), &peer) == 0 {
+			fd = duplicate(int(old))
+		}
+	})
+	if fd < 0 {
+		return false
+	}
+	_ = tc.Close()
+	d.start(fd, &peer, s, nil)
+	return true
+}

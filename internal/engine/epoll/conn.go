@@ -1,0 +1,465 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// A conn is what a connection needs beyond its slot while it is at work, or
+// while it waits for more of a request or for room to write. It belongs to the
+// worker that has claimed the connection, except for what is atomic.
+type conn struct {
+	driver   *driver
+	place    place
+	fd       int
+	gen      uint32
+	serving  *serving
+	protocol engine.Protocol // nil: none yet, or asleep
+	worker   *worker         // whose buffers are attached; nil while waiting
+
+	in     []byte // the worker's input buffer
+	out    []byte // output that is not written yet
+	unread []byte // input that is read and not fed yet
+	// While the connection waits for room, these hold out and unread.
+	pendingOut, pendingIn *buf.Buffer
+
+	after engine.Next // what is to follow when out is written
+
+	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
+	writeTimeout int64
+	writeBy      int64 // deadline of pending output; 0: none
+	lingerBy     int64
+
+	err    error
+	secret *secret  // TLS; nil: a bare socket
+	view   *netConn // what NetConn has returned; nil: nothing
+	run    *runState
+	left   *netConn // what is known of it when it has ended, for Release; nil: it has not
+
+	gone    atomic.Pointer[peerNotice]
+	signals atomic.Pointer[signals]
+
+	lingerLeft int
+	isDated    bool // deadline is in here, not in the slot
+	isOpen     bool // there is a protocol, maybe asleep
+	isAdmitted bool
+	isPinned   bool // keeps its conn while it idles
+	isShown    bool // place.conn holds it
+	isBlocked  bool // out waits for room
+	isLingering,
+	isHanded, // DetachIdle gets it
+	isDrained, // the last read left nothing
+	isFed, // since Pause
+	isPartial bool // the protocol has a part of a request
+}
+
+// runState holds what is rarely asked for during a Run and ends with it.
+type runState struct {
+	blocking *engine.BlockingConn
+	notice   *peerNotice
+}
+
+// A peerNotice is a Notice for one connection.
+type peerNotice struct {
+	engine.Notice
+	fd  int
+	gen uint32
+}
+
+var (
+	_ engine.Conn         = (*conn)(nil)
+	_ engine.BlockingHost = (*conn)(nil)
+)
+
+func (c *conn) slot() *slot { return c.place.slot() }
+
+// bind makes c the conn of the claimed connection at p.
+func (c *conn) bind(d *driver, p place, fd int) {
+	s := p.slot()
+	word := s.word.Load()
+	c.driver, c.place, c.fd, c.gen = d, p, fd, generation(word)
+	c.serving = d.servingAt(s.serving)
+	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
+	isKnown := word&flagFresh == 0
+	c.isOpen, c.isAdmitted = isKnown, isKnown
+	c.isPinned = d.options.PlainOnly || c.serving.config != nil
+}
+
+// reset makes c fit for another connection.
+func (c *conn) reset() {
+	c.driver, c.place, c.fd, c.gen = nil, place{}, 0, 0
+	c.serving, c.protocol, c.worker = nil, nil, nil
+	c.in, c.out, c.unread = nil, nil, nil
+	c.after = engine.Read
+	c.deadline, c.writeTimeout, c.writeBy, c.lingerBy = 0, 0, 0, 0
+	c.err, c.secret, c.view, c.run, c.left = nil, nil, nil, nil, nil
+	c.lingerLeft, c.isDated = 0, false
+	c.isOpen, c.isAdmitted, c.isPinned, c.isShown = false, false, false, false
+	c.isBlocked, c.isLingering, c.isHanded, c.isDrained = false, false, false, false
+	c.isFed, c.isPartial = false, false
+}
+
+// attach lends the worker's buffers to c.
+func (c *conn) attach(w *worker) {
+	c.worker = w
+	size := c.driver.options.ReadBufferSize
+	if w.input == nil {
+		w.input = buf.Get(size)
+	}
+	c.in = w.input.B[:size]
+	if w.output == nil {
+		w.output = buf.Get(firstOutputSize)
+	}
+	if c.pendingOut == nil {
+		c.out = w.output.B[:0]
+	}
+}
+
+// detach takes the buffers back, but for those that the connection needs while
+// it waits.
+func (c *conn) detach() {
+	w := c.worker
+	c.worker, c.in = nil, nil
+	switch {
+	case c.pendingOut != nil:
+	case len(c.out) > 0:
+		c.pendingOut, w.output = w.output, nil
+		c.pendingOut.B = c.out
+		c.driver.lend(c.fd, 1)
+	default:
+		c.keepGrown(w)
+		c.out = nil
+	}
+}
+
+// keepGrown leaves an output buffer that has grown to the worker.
+func (c *conn) keepGrown(w *worker) {
+	if grown := cap(c.out); grown > cap(w.output.B) && grown <= keptOutputSize {
+		w.output.B = c.out[:0]
+	}
+}
+
+// brain returns the protocol, woken if need be.
+func (c *conn) brain() engine.Protocol {
+	if c.protocol == nil {
+		c.protocol = c.serving.waker.Wake(c, c.slot().memo)
+	}
+	return c.protocol
+}
+
+// show lets others find c by its slot.
+func (c *conn) show() {
+	if !c.isShown {
+		c.isShown = true
+		c.place.conn().Store(c)
+	}
+}
+
+func (c *conn) hide() {
+	if c.isShown {
+		c.isShown = false
+		c.place.conn().Store(nil)
+	}
+}
+
+// fail notes why the connection ends; the first reason counts.
+func (c *conn) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// LocalAddr implements engine.Conn.
+func (c *conn) LocalAddr() net.Addr {
+	if c.left != nil {
+		return c.serving.listener.Addr() // the descriptor may be another one's
+	}
+	return c.driver.localAddr(c.fd, c.serving)
+}
+
+// RemoteAddr implements engine.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.serving.remoteAddr(c.remote()) }
+
+// remote returns the peer's address.
+func (c *conn) remote() netip.AddrPort {
+	if c.left != nil {
+		return c.left.remote // the slot may be another one's
+	}
+	return c.slot().remote()
+}
+
+// NetConn implements engine.Conn.
+func (c *conn) NetConn() net.Conn {
+	if s := c.secret; s != nil {
+		if s.view == nil {
+			s.view = &secretNetConn{c.netConn(), s.tls}
+		}
+		return s.view
+	}
+	return c.netConn()
+}
+
+// netConn returns what stands for the bare socket.
+func (c *conn) netConn() *netConn {
+	if c.view == nil {
+		c.view = &netConn{driver: c.driver, fd: c.fd, gen: c.gen, remote: c.remote(), serving: c.serving}
+	}
+	return c.view
+}
+
+// IsSocket implements engine.Conn.
+func (c *conn) IsSocket() bool { return c.secret == nil }
+
+// Prompter implements engine.Conn.
+func (c *conn) Prompter() engine.Prompter { return &prompter{c.driver, c.fd, c.gen} }
+
+// prompter implements engine.Prompter for one connection.
+type prompter struct {
+	driver *driver
+	fd     int
+	gen    uint32
+}
+
+// Prompt implements engine.Prompter.
+func (p *prompter) Prompt() { p.driver.deliver(p.fd, p.gen, flagPrompt) }
+
+// Buffered implements engine.Conn.
+func (c *conn) Buffered() []byte { return c.unread }
+
+// Discard implements engine.Conn.
+func (c *conn) Discard(n int) { c.unread = c.unread[n:] }
+
+// Read implements engine.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	if len(c.unread) > 0 || len(p) == 0 {
+		n := copy(p, c.unread)
+		c.unread = c.unread[n:]
+		return n, nil
+	}
+	return c.readWaiting(p)
+}
+
+// Fill implements engine.Conn. It moves what Buffered returned.
+func (c *conn) Fill() error {
+	if len(c.unread) >= len(c.in) {
+		return io.ErrShortBuffer
+	}
+	held := copy(c.in, c.unread)
+	c.unread = c.in[:held]
+	n, err := c.readWaiting(c.in[held:])
+	c.unread = c.in[:held+n]
+	return err
+}
+
+// readWaiting reads from the socket, or TLS, and waits for input.
+func (c *conn) readWaiting(p []byte) (int, error) {
+	if c.secret != nil {
+		n, err := c.secret.tls.Read(p)
+		if n > 0 {
+			return n, nil
+		}
+		return 0, err
+	}
+	return c.recvWaiting(p)
+}
+
+// recvWaiting reads from the socket and waits for input.
+func (c *conn) recvWaiting(p []byte) (int, error) {
+	for {
+		n, errno := sock.Recv(c.fd, p)
+		switch {
+		case n > 0:
+			c.isDrained = n < len(p)
+			return n, nil
+		case errno == 0:
+			return 0, io.EOF
+		case errno != syscall.EAGAIN:
+			return 0, os.NewSyscallError("recv", errno)
+		}
+		if err := c.awaitInput(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Write implements engine.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if c.secret != nil {
+		return c.secret.tls.Write(p)
+	}
+	return c.sendWaiting(p)
+}
+
+// sendWaiting writes p to the socket and waits for room.
+func (c *conn) sendWaiting(p []byte) (int, error) {
+	limit, isLimited := int64(0), false
+	for n := 0; ; {
+		sent, errno := sock.Send(c.fd, p[n:])
+		n += sent
+		switch {
+		case n == len(p):
+			return n, nil
+		case errno == 0:
+			continue
+		case errno != syscall.EAGAIN:
+			return n, os.NewSyscallError("send", errno)
+		}
+		if !isLimited {
+			limit, isLimited = c.writeDeadline(), true
+		}
+		if err := c.awaitRoom(limit); err != nil {
+			return n, err
+		}
+	}
+}
+
+// gatherSize is how much output is copied together for one TLS record.
+const gatherSize = 16 << 10
+
+// WriteBuffers implements engine.Conn.
+func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
+	if c.secret != nil {
+		return c.secret.writeBuffers(v)
+	}
+	var written int64
+	limit, isLimited := int64(0), false
+	for {
+		n, errno := sock.SendBuffers(c.fd, v)
+		written += n
+		switch {
+		case errno == 0 && len(*v) == 0:
+			return written, nil
+		case errno == 0:
+			continue
+		case errno != syscall.EAGAIN:
+			return written, os.NewSyscallError("sendmsg", errno)
+		}
+		if !isLimited {
+			limit, isLimited = c.writeDeadline(), true
+		}
+		if err := c.awaitRoom(limit); err != nil {
+			return written, err
+		}
+	}
+}
+
+// SetReadDeadline implements engine.Conn.
+func (c *conn) SetReadDeadline(now int64, timeout time.Duration) {
+	c.isDated = true
+	if timeout <= 0 || timeout > longestWait {
+		c.deadline = 0
+		return
+	}
+	c.deadline = now + int64(timeout)
+}
+
+// readDeadline returns the deadline for waiting for input, 0 for none.
+func (c *conn) readDeadline() int64 {
+	if !c.isDated {
+		c.deadline, c.isDated = nanosOf(c.slot().expiry.Load(), clock.Nanos()), true
+	}
+	return c.deadline
+}
+
+// SetWriteTimeout implements engine.Conn.
+func (c *conn) SetWriteTimeout(timeout time.Duration) {
+	if timeout < 0 || timeout > longestWait {
+		timeout = 0
+	}
+	c.writeTimeout = int64(timeout)
+	c.slot().writeTimeout = uint32((timeout + time.Millisecond - 1) / time.Millisecond)
+}
+
+// writeDeadline returns the deadline for a write that blocks now, 0 for none.
+func (c *conn) writeDeadline() int64 {
+	if c.writeTimeout == 0 {
+		return 0
+	}
+	return clock.Nanos() + c.writeTimeout
+}
+
+// OnPeerGone implements engine.Conn. f must not call stop.
+func (c *conn) OnPeerGone(f func()) (stop func()) {
+	n := &peerNotice{fd: c.fd, gen: c.gen}
+	n.Set(f)
+	run := c.runState()
+	if run.notice != nil {
+		run.notice.Cancel()
+	}
+	run.notice = n
+	c.gone.Store(n)
+	c.show()
+	c.slot().set(flagWatch)
+	// Either the loop sees that when it learns that the peer is gone, or it
+	// has learned it before.
+	if c.add() == nil && c.slot().has(flagGone) {
+		go n.Fire()
+	}
+	return n.Cancel
+}
+
+// runState returns c.run, made if need be.
+func (c *conn) runState() *runState {
+	if c.run == nil {
+		c.run = &runState{}
+	}
+	return c.run
+}
+
+// Blocking implements engine.Conn.
+func (c *conn) Blocking() net.Conn {
+	run := c.runState()
+	if run.blocking == nil {
+		c.waiters()
+		run.blocking = engine.NewBlockingConn(c, c.NetConn())
+	}
+	return run.blocking
+}
+
+// endRun ends what a Run has asked for, and returns what is to follow.
+func (c *conn) endRun(next engine.Next) engine.Next {
+	if c.secret != nil {
+		c.secret.waits = false
+	}
+	if run := c.run; run != nil {
+		c.run = nil
+		if run.end(c) && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
+			next = engine.Close
+		}
+	}
+	if c.slot().has(flagKill) {
+		c.fail(c.driver.killCause())
+		return engine.Abort
+	}
+	return next
+}
+
+// end ends what the Run of c has asked for, and tells whether the handler has
+// closed the connection.
+func (r *runState) end(c *conn) (wasClosed bool) {
+	if r.notice != nil {
+		c.slot().take(flagWatch)
+		c.gone.Store(nil)
+		r.notice.Cancel()
+	}
+	if r.blocking == nil {
+		return false
+	}
+	r.blocking.Sever()
+	return r.blocking.IsClosed()
+}

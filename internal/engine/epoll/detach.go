@@ -1,0 +1,148 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// separate makes the connection one of package net's. The engine knows it no
+// longer; its descriptor is closed where it fails.
+func (c *conn) separate() (net.Conn, error) {
+	if c.slot().has(flagAdded) {
+		// The new descriptor is of the same open file, which epoll would
+		// otherwise go on to report.
+		epollControl(c.driver.loopOf(c.fd).fd, syscall.EPOLL_CTL_DEL, c.fd, nil)
+	}
+	c.left = c.netConn() // Release may be called much later
+	c.leave()
+	file := os.NewFile(uintptr(c.fd), c.serving.network)
+	defer file.Close()
+	nc, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	if c.secret != nil {
+		c.secret.under = nc
+		return c.secret.tls, nil
+	}
+	return nc, nil
+}
+
+// detachForGood gives the connection to its protocol, on a goroutine of its own.
+func (c *conn) detachForGood() {
+	rest := append([]byte(nil), c.unread...)
+	c.unread = nil
+	nc, err := c.separate()
+	if err != nil {
+		c.fail(err)
+		c.conclude()
+		return
+	}
+	p, a, peer := c.protocol, c.serving.acceptor, c.left
+	c.driver.closed(c.fd, c.serving)
+	go func() {
+		defer func() {
+			p.Closed(nil)
+			a.Release(peer)
+		}()
+		p.Detached(engine.WithUnread(nc, rest))
+	}()
+}
+
+// A handover is a DetachIdle that is going on.
+type handover struct {
+	given chan gift
+}
+
+// gift is a connection that is given away; nc is nil where that failed.
+type gift struct {
+	nc net.Conn
+}
+
+// DetachIdle implements engine.Engine. take is called on the caller's
+// goroutine, after Protocol.Closed and Release. What has come and is not read
+// stays in the socket: leftover is empty, but for those of the fallback engine.
+func (d *driver) DetachIdle(take func(c net.Conn, leftover []byte)) int {
+	d.handovers.Lock()
+	defer d.handovers.Unlock()
+	h := &handover{make(chan gift)}
+	d.handover.Store(h)
+	var wanted []int32
+	d.table.each(func(fd int, p place) {
+		word := p.slot().word.Load()
+		if isIdle(word) && p.slot().claim(word, flagTake) {
+			wanted = append(wanted, int32(fd))
+		}
+	})
+	d.queueAll(wanted)
+	count := 0
+	for range wanted {
+		if g := <-h.given; g.nc != nil {
+			take(g.nc, nil)
+			count++
+		}
+	}
+	return count + d.fallback.DetachIdle(take)
+}
+
+// isIdle tells whether word is that of a connection between requests.
+func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle }
+
+// giveAway ends the connection's life here for DetachIdle.
+func (c *conn) giveAway() {
+	given := c.driver.handover.Load().given
+	nc, err := c.separate()
+	if err != nil {
+		c.fail(err)
+	}
+	c.conclude()
+	given <- gift{nc}
+}
+
+// Adopt implements engine.Adopter.
+func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
+	s, err := d.enterAdopting(a)
+	if err != nil {
+		closeFD(fd)
+		return err
+	}
+	defer s.leave()
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		closeFD(fd)
+		return os.NewSyscallError("setnonblock", err)
+	}
+	var peer rawAddress
+	if errno := getPeerName(fd, &peer); errno != 0 {
+		closeFD(fd)
+		return os.NewSyscallError("getpeername", errno)
+	}
+	d.start(fd, &peer, s, append([]byte(nil), leftover...))
+	return nil
+}
+
+// enterAdopting returns the serving of adopted connections with acceptor a. Many
+// are adopted one after the other: they share it.
+func (d *driver) enterAdopting(a engine.Acceptor) (*serving, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.adopting; s != nil && s.acceptor == a && !d.closing.Load() {
+		s.users.Add(1)
+		return s, nil
+	}
+	s, err := d.enterLocked(&serving{driver: d, acceptor: a, listener: nowhere{}, network: "tcp"})
+	if err == nil {
+		d.adopting = s
+	}
+	return s, err
+}
+
+// nowhere is the listener of adopted connections.
+type nowhere struct{ net.Listener }
+
+// Addr implements net.Listener.
+func (nowhere) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }

@@ -1,0 +1,344 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// yieldAfter is how many reads in a row a connection gets that always has input.
+const yieldAfter = 16
+
+// serve serves the claimed connection until it waits or has ended; afterwards c
+// may be another worker's.
+func (c *conn) serve() {
+	for {
+		next := c.turn()
+		if next != engine.Read && !c.finish(next) {
+			return
+		}
+		if c.rest() {
+			return
+		}
+	}
+}
+
+// turn does what there is to do. Read means to wait.
+func (c *conn) turn() engine.Next {
+	s := c.slot()
+	s.take(flagInput | flagOutput)
+	if errand := s.take(errands &^ flagPrompt); errand != 0 {
+		if next := c.runErrand(errand); next != engine.Read {
+			return next
+		}
+	}
+	if c.isBlocked {
+		if next := c.resume(); next != engine.Read || c.isBlocked {
+			return next
+		}
+	}
+	if c.isLingering {
+		return c.discard()
+	}
+	if s.take(flagPrompt) != 0 {
+		if next := c.prompted(); next != engine.Read || c.isBlocked {
+			return next
+		}
+	}
+	return c.pump()
+}
+
+// runErrand does what the connection was claimed for, other than input.
+func (c *conn) runErrand(errand uint64) engine.Next {
+	switch {
+	case errand&flagKill != 0:
+		c.slot().set(flagKill)
+		c.fail(c.driver.killCause())
+		return engine.Abort
+	case errand&flagFresh != 0:
+		return c.begin()
+	case errand&(flagTake|flagEvict) != 0 && !c.isBlocked && !c.isLingering && !c.isPartial:
+		c.isHanded = errand&flagTake != 0
+		return engine.Close
+	case errand&flagExpired != 0:
+		return c.expired()
+	}
+	return engine.Read
+}
+
+// expired handles a deadline that has passed while waiting.
+func (c *conn) expired() engine.Next {
+	now := clock.Nanos()
+	if at := c.slot().expiry.Load(); at == 0 || isBefore(tickOf(now), at) {
+		return engine.Read // the hand was about to claim it when it moved
+	}
+	switch {
+	case c.isBlocked:
+		c.fail(os.ErrDeadlineExceeded)
+		return engine.Abort
+	case c.isLingering:
+		return engine.Close
+	}
+	c.isDated = true
+	var next engine.Next
+	c.out, next = c.brain().TimedOut(c.out)
+	return c.settle(next)
+}
+
+// pump reads and drives until the socket is drained.
+func (c *conn) pump() engine.Next {
+	if in := c.unread; len(in) > 0 {
+		next := c.drive(in)
+		if next != engine.Read || c.isBlocked {
+			return next
+		}
+		c.dropHeld()
+	}
+	for pass := 1; ; pass++ {
+		n, err := c.receive(c.in)
+		switch {
+		case n > 0:
+			c.isDrained = n < len(c.in) && c.secret == nil
+			if next := c.drive(c.in[:n]); next != engine.Read || c.isBlocked {
+				return next
+			}
+			// A short read has emptied the socket; what comes now is an event.
+			// But a FIN that came before the read is none any more.
+			if c.isDrained && !c.slot().has(flagGone) {
+				return engine.Read
+			}
+		case err == nil:
+			c.isDrained = true
+			return engine.Read
+		case err == io.EOF || !c.isPartial && err == io.ErrUnexpectedEOF:
+			// TLS peers that close an idle connection often spare themselves
+			// the closing alert.
+			c.out = c.brain().HalfClosed(c.out)
+			return c.settle(engine.Close)
+		default:
+			c.fail(err)
+			return engine.Abort
+		}
+		if pass%yieldAfter == 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// receive reads without waiting. Nothing and no error: there is nothing.
+func (c *conn) receive(p []byte) (int, error) {
+	if c.secret != nil {
+		return c.secret.receive(p)
+	}
+	n, errno := sock.Recv(c.fd, p)
+	switch {
+	case n > 0 || errno == syscall.EAGAIN:
+		return n, nil
+	case errno == 0:
+		return 0, io.EOF
+	}
+	return 0, os.NewSyscallError("recv", errno)
+}
+
+// drive gives in to the protocol, and runs what it completes, until the protocol
+// wants more input (Read) or something else, or until there is no room to write
+// (Read, and isBlocked). Output is written before drive returns. What is left
+// of in stays in c.unread.
+func (c *conn) drive(in []byte) engine.Next {
+	p := c.brain()
+	c.isFed = true
+	for len(in) > 0 {
+		used, next := p.Feed(in)
+		in = in[used:]
+		ran := next == engine.Run
+		if ran {
+			c.unread = in
+			next = c.runRequests(p)
+			if c.isBlocked {
+				return c.wait(next)
+			}
+			in = c.unread
+		}
+		if next != engine.Read {
+			c.unread = in
+			return c.settle(next)
+		}
+		if used == 0 && len(in) > 0 && !ran {
+			break // against Feed's contract; do not spin
+		}
+	}
+	c.unread = nil
+	return c.settle(engine.Read)
+}
+
+// runRequests calls Run for as long as the protocol has requests ready and there
+// is room to write.
+func (c *conn) runRequests(p engine.Protocol) engine.Next {
+	for {
+		if c.secret != nil {
+			c.secret.waits = true
+		}
+		var next engine.Next
+		c.out, next = p.Run(c.out)
+		next = c.endRun(next)
+		if len(c.out) >= c.driver.options.FlushSize && next != engine.Abort {
+			if !c.flush() {
+				return engine.Abort
+			}
+			if c.isBlocked {
+				return next
+			}
+		}
+		if next != engine.Run {
+			return next
+		}
+	}
+}
+
+// prompted has the protocol say what it has to say.
+func (c *conn) prompted() engine.Next {
+	p, ok := c.brain().(engine.Prompted)
+	if !ok {
+		return engine.Read
+	}
+	if c.secret != nil {
+		c.secret.waits = true
+	}
+	var next engine.Next
+	c.out, next = p.Prompted(c.out)
+	next = c.endRun(next)
+	c.isFed = true
+	if next == engine.Run {
+		next = c.runRequests(c.protocol)
+		if c.isBlocked {
+			return c.wait(next)
+		}
+	}
+	return c.settle(next)
+}
+
+// settle writes the output. It returns next, Abort where writing failed, or Read
+// where next has to wait for room.
+func (c *conn) settle(next engine.Next) engine.Next {
+	switch {
+	case next == engine.Abort:
+		return next
+	case !c.flush():
+		return engine.Abort
+	case c.isBlocked:
+		return c.wait(next)
+	}
+	return next
+}
+
+// wait makes next what follows when the output is written.
+func (c *conn) wait(next engine.Next) engine.Next {
+	if next == engine.Abort {
+		return next
+	}
+	c.after = next
+	if len(c.unread) > 0 && c.pendingIn == nil {
+		c.pendingIn = buf.Get(len(c.unread))
+		c.pendingIn.B = append(c.pendingIn.B, c.unread...)
+		c.unread = c.pendingIn.B
+		c.driver.lend(c.fd, 1)
+	}
+	return engine.Read
+}
+
+// resume goes on where the lack of room stopped the connection.
+func (c *conn) resume() engine.Next {
+	if !c.flush() {
+		return engine.Abort
+	}
+	if c.isBlocked {
+		return engine.Read
+	}
+	next := c.after
+	c.after = engine.Read
+	if next == engine.Run {
+		next = c.runRequests(c.brain())
+		if c.isBlocked {
+			return c.wait(next)
+		}
+		return c.settle(next)
+	}
+	return next
+}
+
+// flush writes the pending output, as far as there is room. False: it failed.
+func (c *conn) flush() bool {
+	if c.secret != nil {
+		return c.flushSecret()
+	}
+	for len(c.out) > 0 {
+		n, errno := sock.Send(c.fd, c.out)
+		if n == len(c.out) {
+			break
+		}
+		c.noteGrown()
+		c.out = c.out[n:]
+		switch errno {
+		case 0:
+		case syscall.EAGAIN:
+			c.block()
+			return true
+		default:
+			c.fail(os.NewSyscallError("send", errno))
+			return false
+		}
+	}
+	c.written()
+	return true
+}
+
+// noteGrown is keepGrown for output that is about to lose its beginning.
+func (c *conn) noteGrown() {
+	if c.pendingOut == nil {
+		c.keepGrown(c.worker)
+	}
+}
+
+// block notes that output waits for room.
+func (c *conn) block() {
+	if !c.isBlocked {
+		c.isBlocked = true
+		c.writeBy = c.writeDeadline()
+	}
+}
+
+// written is called when everything is written.
+func (c *conn) written() {
+	c.isBlocked, c.writeBy = false, 0
+	if c.pendingOut != nil {
+		c.dropPendingOut()
+		c.out = c.worker.output.B[:0]
+		return
+	}
+	c.out = c.out[:0]
+}
+
+func (c *conn) dropPendingOut() {
+	if c.pendingOut != nil {
+		c.pendingOut.Release()
+		c.pendingOut, c.out = nil, nil
+		c.driver.lend(c.fd, -1)
+	}
+}
+
+// dropHeld gives back what held the unread input.
+func (c *conn) dropHeld() {
+	if c.pendingIn != nil {
+		c.pendingIn.Release()
+		c.pendingIn, c.unread = nil, nil
+		c.driver.lend(c.fd, -1)
+	}
+}

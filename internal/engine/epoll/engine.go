@@ -1,0 +1,348 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+const (
+	defaultReadBuffer  = 16 << 10
+	defaultFlushSize   = 32 << 10
+	defaultLinger      = time.Second
+	defaultWorkerIdle  = 10 * time.Second
+	firstOutputSize    = 4 << 10  // an output buffer before it grows
+	keptOutputSize     = 64 << 10 // an output buffer that grew beyond is dropped
+	lingerDiscardLimit = 8 << 20  // input discarded by a lingering close
+)
+
+// driver implements engine.Engine.
+type driver struct {
+	options  engine.Options
+	fallback engine.Engine
+	table    table
+	hand     hand
+	conns    connPool
+	tlsWorks func() bool // testTLS, done once
+
+	open       atomic.Int64 // connections
+	generation atomic.Uint32
+	servings   atomic.Pointer[[]*serving] // by index; replaced, never changed
+
+	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
+	closing        atomic.Bool // Shutdown was called
+	emptied        chan struct{}
+	drained        chan struct{} // closed when Shutdown's work is done
+
+	mu        sync.Mutex // guards servings' replacement, and loops
+	loops     []*loop
+	adopting  *serving // of the last Adopt; nil: it has no connections left
+	leftovers leftovers
+	handovers sync.Mutex // one DetachIdle at a time
+	handover  atomic.Pointer[handover]
+}
+
+var (
+	_ engine.Engine  = (*driver)(nil)
+	_ engine.Adopter = (*driver)(nil)
+)
+
+// New returns an engine that is ready to Serve. fallback serves the connections
+// that are not sockets of the system; Shutdown shuts it down, too. Without
+// fallback such connections are refused with an error.
+//
+// The engine holds no goroutine and no descriptor until it is given connections.
+func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) {
+	if options.ReadBufferSize <= 0 {
+		options.ReadBufferSize = defaultReadBuffer
+	}
+	if options.FlushSize <= 0 {
+		options.FlushSize = defaultFlushSize
+	}
+	if options.LingerTimeout <= 0 {
+		options.LingerTimeout = defaultLinger
+	}
+	if options.MaxIdleWorkerTime <= 0 {
+		options.MaxIdleWorkerTime = defaultWorkerIdle
+	}
+	if fallback == nil {
+		return nil, errors.New("sluice: the event engine needs another one for connections that are not sockets")
+	}
+	d := &driver{
+		options:  options,
+		fallback: fallback,
+		tlsWorks: sync.OnceValue(testTLS),
+		emptied:  make(chan struct{}, 1),
+		drained:  make(chan struct{}),
+		// One loop serves two processors as well as two do: it only waits and
+		// claims, the workers do the rest.
+		loops: make([]*loop, (runtime.GOMAXPROCS(0)+1)/2),
+	}
+	d.hand.driver = d
+	for i := range d.loops {
+		d.loops[i] = newLoop(d)
+	}
+	// Is there epoll at all? Containers may forbid what the kernel has.
+	probe, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	closeFD(probe)
+	return d, nil
+}
+
+// loopOf returns the loop of a connection.
+func (d *driver) loopOf(fd int) *loop { return d.loops[fd%len(d.loops)] }
+
+// startLoops makes the loops run, unless they do; mu is held.
+func (d *driver) startLoops() error {
+	for _, l := range d.loops {
+		if l.file == nil {
+			if err := l.start(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// newGeneration returns a number that no connection has, and that is not 0.
+func (d *driver) newGeneration() uint32 {
+	for {
+		if gen := d.generation.Add(1); gen != 0 {
+			return gen
+		}
+	}
+}
+
+// enter gives s an index, and starts the loops. leave gives it back.
+func (d *driver) enter(s *serving) (*serving, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.enterLocked(s)
+}
+
+func (d *driver) enterLocked(s *serving) (*serving, error) {
+	if d.closing.Load() {
+		return nil, engine.ErrShutdown
+	}
+	if err := d.startLoops(); err != nil {
+		return nil, err
+	}
+	s.waker, _ = s.acceptor.(engine.Waker)
+	s.users.Store(1)
+	var all []*serving
+	if old := d.servings.Load(); old != nil {
+		all = append(all, *old...)
+	}
+	at := 0
+	for at < len(all) && all[at] != nil {
+		at++
+	}
+	if at > 1<<16-1 {
+		return nil, errors.New("sluice: too many listeners")
+	}
+	s.index = uint16(at)
+	if at == len(all) {
+		all = append(all, s)
+	}
+	all[at] = s
+	d.servings.Store(&all)
+	return s, nil
+}
+
+// leave counts a user of s out; the last one forgets s.
+func (s *serving) leave() {
+	if s.users.Add(-1) > 0 {
+		return
+	}
+	d := s.driver
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.users.Load() > 0 {
+		return // adopting has begun again
+	}
+	if d.adopting == s {
+		d.adopting = nil
+	}
+	all := append([]*serving(nil), *d.servings.Load()...)
+	if all[s.index] == s {
+		all[s.index] = nil
+		d.servings.Store(&all)
+	}
+}
+
+func (d *driver) servingAt(index uint16) *serving { return (*d.servings.Load())[index] }
+
+// closed counts out a connection.
+func (d *driver) closed(fd int, s *serving) {
+	d.loopOf(fd).open.Add(-1)
+	s.leave()
+	if d.open.Add(-1) == 0 && d.closing.Load() {
+		select {
+		case d.emptied <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// lend counts a buffer that a connection keeps while it waits.
+func (d *driver) lend(fd int, count int64) { d.loopOf(fd).lent.Add(count) }
+
+// deliver hands flags to a connection, if it is still there.
+func (d *driver) deliver(fd int, gen uint32, flags uint64) (isOpen bool) {
+	p := d.table.find(fd)
+	if p.chunk == nil {
+		return false
+	}
+	claimed, woken := p.slot().deliver(gen, flags)
+	switch {
+	case claimed:
+		d.loopOf(fd).queue.push(int32(fd))
+		return true
+	case woken != 0:
+		p.wake(fd, gen, woken)
+	}
+	return is(p.slot().word.Load(), gen)
+}
+
+// queueAll queues claimed connections with their loops.
+func (d *driver) queueAll(fds []int32) {
+	if len(d.loops) == 1 {
+		d.loops[0].queue.push(fds...)
+		return
+	}
+	for _, fd := range fds {
+		d.loopOf(int(fd)).queue.push(fd)
+	}
+}
+
+// Name implements engine.Engine.
+func (d *driver) Name() string { return "epoll" }
+
+// ServeConn implements engine.Engine. The fallback engine does it: its caller's
+// goroutine waits anyway, and the caller may keep c and close it.
+func (d *driver) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error {
+	if d.closing.Load() {
+		return engine.ErrShutdown
+	}
+	return d.fallback.ServeConn(c, leftover, a)
+}
+
+// CloseOnNextResponse implements engine.Engine.
+func (d *driver) CloseOnNextResponse() {
+	d.closeRequested.Store(true)
+	d.fallback.CloseOnNextResponse()
+}
+
+// CloseRequested implements engine.Engine.
+func (d *driver) CloseRequested() bool { return d.closeRequested.Load() }
+
+// Range implements engine.Engine. The Conns are good for addresses and
+// prompters only, and not longer than f runs. f must not block.
+func (d *driver) Range(f func(engine.Conn) bool) {
+	goOn := true
+	d.table.each(func(fd int, p place) {
+		s := p.slot()
+		word := s.word.Load()
+		if !goOn || !s.hold(generation(word)) {
+			return
+		}
+		defer s.drop()
+		goOn = f(&conn{driver: d, place: p, fd: fd, gen: generation(word), serving: d.servingAt(s.serving)})
+	})
+	if goOn {
+		d.fallback.Range(f)
+	}
+}
+
+// Stats implements engine.Engine. It visits every connection.
+func (d *driver) Stats() engine.Stats {
+	stats := d.fallback.Stats()
+	stats.Open += int(d.open.Load())
+	d.table.each(func(fd int, p place) {
+		if !isIdle(p.slot().word.Load()) {
+			stats.Active++
+		}
+	})
+	return stats
+}
+
+// Loops implements engine.Engine. The last element is the fallback engine's, if
+// that has connections.
+func (d *driver) Loops() []engine.LoopStats {
+	all := make([]engine.LoopStats, len(d.loops))
+	d.mu.Lock()
+	for i, l := range d.loops {
+		all[i].Connections = int(l.open.Load())
+		all[i].Buffers = int(l.lent.Load())
+		l.queue.mu.Lock()
+		all[i].Queued = l.queue.ready.count
+		all[i].Workers = l.queue.workers
+		all[i].IdleWorkers = l.queue.parked
+		l.queue.mu.Unlock()
+	}
+	d.mu.Unlock()
+	d.table.each(func(fd int, p place) {
+		if !isIdle(p.slot().word.Load()) {
+			all[fd%len(all)].Active++
+		}
+	})
+	for _, other := range d.fallback.Loops() {
+		if other.Connections > 0 {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// leftovers is input of adopted connections that nobody has looked at yet.
+type leftovers struct {
+	count atomic.Int32
+	mu    sync.Mutex
+	of    map[uint64][]byte // by descriptor and generation
+}
+
+func leftoverKey(fd int, gen uint32) uint64 { return uint64(gen)<<32 | uint64(fd) }
+
+func (d *driver) keepLeftover(fd int, gen uint32, leftover []byte) {
+	l := &d.leftovers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = make(map[uint64][]byte)
+	}
+	l.of[leftoverKey(fd, gen)] = leftover
+	l.count.Add(1)
+}
+
+func (d *driver) takeLeftover(fd int, gen uint32) []byte {
+	l := &d.leftovers
+	if l.count.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := leftoverKey(fd, gen)
+	leftover, ok := l.of[key]
+	if ok {
+		delete(l.of, key)
+		l.count.Add(-1)
+	}
+	return leftover
+}
+
+// killCause is the error of a connection that was killed.
+func (d *driver) killCause() error {
+	if d.closing.Load() {
+		return engine.ErrShutdown
+	}
+	return net.ErrClosed
+}

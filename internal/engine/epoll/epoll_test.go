@@ -1,0 +1,25 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll_test
+
+import (
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/enginetest"
+	"github.com/sluicehttp/sluice/internal/engine/epoll"
+	"github.com/sluicehttp/sluice/internal/engine/perconn"
+)
+
+func newEngine(options engine.Options) engine.Engine {
+	e, err := epoll.New(options, perconn.New(options))
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+func TestEngine(t *testing.T) {
+	enginetest.Run(t, newEngine, enginetest.TCP(), enginetest.Unix(), enginetest.TLS(), enginetest.TLSListener(),
+		enginetest.Wrapped(), enginetest.Pipe(), enginetest.DeafPipe())
+}

@@ -1,0 +1,134 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// Deadlines are counted in ticks of a millisecond since the process began, in 32
+// bits: they wrap around after 49 days, so that a time-out can be 24 days long.
+// 0 is no deadline.
+const tick = int64(time.Millisecond)
+
+// longestWait is the longest time-out that ticks can express, and a bit less;
+// one that is longer is none.
+const longestWait = 24 * 24 * time.Hour
+
+// tickOf returns the tick that now is in.
+func tickOf(now int64) uint32 { return uint32(now / tick) }
+
+// expiryOf returns the first tick when the deadline has passed for sure; no
+// deadline is 0.
+func expiryOf(deadline int64) uint32 {
+	if deadline == 0 {
+		return 0
+	}
+	return max(uint32((deadline+tick-1)/tick), 1)
+}
+
+// isBefore compares ticks that are less than 24 days apart.
+func isBefore(a, b uint32) bool { return int32(a-b) < 0 }
+
+// nanosOf returns the deadline that expiry stands for.
+func nanosOf(expiry uint32, now int64) int64 {
+	if expiry == 0 {
+		return 0
+	}
+	return (now/tick + int64(int32(expiry-tickOf(now)))) * tick
+}
+
+const (
+	// leastPause is the least time between two rounds of the hand.
+	leastPause = 10 * time.Millisecond
+	// pauseFactor bounds the share of a processor that the hand takes: after a
+	// round it pauses for so many times as long.
+	pauseFactor = 100
+)
+
+// The hand goes over all slots and claims the connections whose deadline has
+// passed. There is no timer per connection: after a round the hand knows when
+// the next deadline of those that wait passes, and rests until then. Most of
+// them will have moved by that time.
+//
+// So a request costs a comparison with next. A time-out is exact to leastPause
+// with few connections; with a million of them it may be late by half a second,
+// since a round then takes milliseconds.
+type hand struct {
+	driver *driver
+	next   atomic.Uint32 // tick of the next round; 0: none is due
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	pause  time.Duration
+	closed bool
+}
+
+// mind sees to it that there is a round when the tick expiry has come.
+func (h *hand) mind(expiry uint32) {
+	next := h.next.Load()
+	if next != 0 && !isBefore(expiry, next) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next = h.next.Load()
+	if h.closed || next != 0 && !isBefore(expiry, next) {
+		return
+	}
+	h.next.Store(expiry)
+	now := clock.Nanos()
+	delay := max(time.Duration(nanosOf(expiry, now)-now), h.pause, leastPause)
+	if h.timer == nil {
+		h.timer = time.AfterFunc(delay, h.round)
+	} else {
+		h.timer.Reset(delay)
+	}
+}
+
+// round claims the connections whose deadline has passed.
+func (h *hand) round() {
+	h.next.Store(0)
+	begin := clock.Nanos()
+	now := tickOf(begin)
+	var earliest uint32
+	var passed []int32
+	h.driver.table.each(func(fd int, p place) {
+		s := p.slot()
+		word := s.word.Load()
+		at := s.expiry.Load()
+		if at == 0 {
+			return
+		}
+		if isBefore(now, at) {
+			if earliest == 0 || isBefore(at, earliest) {
+				earliest = at
+			}
+			return
+		}
+		// One that is at work sets another deadline when it waits again.
+		if word&stateMask == stateIdle && s.claim(word, flagExpired) {
+			passed = append(passed, int32(fd))
+		}
+	})
+	h.driver.queueAll(passed)
+	h.mu.Lock()
+	h.pause = time.Duration(clock.Nanos()-begin) * pauseFactor
+	h.mu.Unlock()
+	if earliest != 0 {
+		h.mind(earliest)
+	}
+}
+
+func (h *hand) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}

@@ -1,0 +1,212 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// begin brings a new connection to where it can be fed.
+func (c *conn) begin() engine.Next {
+	if next := c.open(); next != engine.Read {
+		return next
+	}
+	if leftover := c.driver.takeLeftover(c.fd, c.gen); len(leftover) > 0 {
+		c.unread = leftover
+	}
+	if starter, ok := c.protocol.(engine.Starter); ok {
+		return starter.Start()
+	}
+	return engine.Read
+}
+
+// open gets the connection a protocol. Anything but Read ends it.
+func (c *conn) open() engine.Next {
+	s := c.slot()
+	defer s.take(flagHandshake)
+	a := c.serving.acceptor
+	ok, refusal := a.Admit(c.worker.describe(c))
+	if !ok {
+		if c.serving.config != nil {
+			refusal = nil
+		}
+		return c.refuse(refusal)
+	}
+	c.isAdmitted = true
+	if c.serving.config != nil {
+		if err := c.handshake(); err != nil {
+			c.fail(err)
+			return engine.Abort
+		}
+	}
+	c.protocol, refusal = a.Open(c)
+	if c.protocol == nil {
+		return c.refuse(refusal)
+	}
+	c.isOpen = true
+	return engine.Read
+}
+
+// refusalReads is how often the input of a refused connection is read, so that
+// closing does not reset it before the refusal has arrived.
+const refusalReads = 16
+
+// refuse writes refusal as far as it goes without waiting.
+func (c *conn) refuse(refusal []byte) engine.Next {
+	if len(refusal) == 0 {
+		return engine.Abort
+	}
+	if c.secret != nil {
+		c.out = append(c.out[:0], refusal...)
+		c.flushSecret()
+		c.out, c.isBlocked = c.out[:0], false
+	} else if _, errno := sock.Send(c.fd, refusal); errno != 0 {
+		return engine.Abort
+	}
+	_ = syscall.Shutdown(c.fd, syscall.SHUT_WR)
+	for range refusalReads {
+		if n, errno := sock.Recv(c.fd, c.in); n <= 0 || errno != 0 {
+			break
+		}
+	}
+	return engine.Abort
+}
+
+// finish ends the connection in the way that next asks for. True: it has to wait
+// before.
+func (c *conn) finish(next engine.Next) (waits bool) {
+	switch {
+	case c.isHanded:
+		c.giveAway()
+		return false
+	case c.err != nil || next == engine.Abort || c.isLingering:
+	case next == engine.Detach:
+		c.detachForGood()
+		return false
+	case next == engine.CloseLinger || c.hasInput():
+		if c.linger() {
+			return true
+		}
+	}
+	c.end(next)
+	return false
+}
+
+// hasInput tells whether closing would meet input that nobody has read: the
+// peer may lose the last answer to the reset that this causes.
+func (c *conn) hasInput() bool {
+	if len(c.unread) > 0 {
+		return true
+	}
+	if c.isDrained && !c.slot().has(flagInput) {
+		return false
+	}
+	n, _ := sock.Recv(c.fd, c.in)
+	return n > 0
+}
+
+// linger tells the peer that no more is coming and starts to read what it is
+// still sending (RFC 9112 section 9.6). It tells whether there is more to wait
+// for.
+func (c *conn) linger() bool {
+	if c.secret != nil {
+		c.secret.sayGoodbye()
+	}
+	if syscall.Shutdown(c.fd, syscall.SHUT_WR) != nil {
+		return false
+	}
+	c.isLingering = true
+	c.lingerLeft = lingerDiscardLimit
+	c.lingerBy = clock.Nanos() + int64(c.driver.options.LingerTimeout)
+	return c.discard() == engine.Read
+}
+
+// discard reads what a lingering connection still gets. Read means to wait.
+func (c *conn) discard() engine.Next {
+	c.unread = nil
+	for c.lingerLeft > 0 {
+		n, errno := sock.Recv(c.fd, c.in)
+		switch {
+		case n > 0:
+			c.lingerLeft -= n
+		case errno == syscall.EAGAIN:
+			return engine.Read
+		default:
+			return engine.Close
+		}
+	}
+	return engine.Close
+}
+
+// end closes the connection and settles its accounts.
+func (c *conn) end(next engine.Next) {
+	if c.secret != nil && next != engine.Abort && c.err == nil && !c.isLingering {
+		c.secret.sayGoodbye()
+	}
+	c.leave()
+	closeFD(c.fd)
+	c.conclude()
+	c.recycle()
+}
+
+// recycle gives c to the worker for another connection.
+func (c *conn) recycle() {
+	w := c.worker
+	if w.conn == c {
+		w.conn = nil
+	}
+	c.keepGrown(w)
+	c.reset()
+	w.keep(c)
+}
+
+// leave makes the connection's slot and buffers free. The descriptor is still
+// open, so that nobody else can get it.
+func (c *conn) leave() {
+	if run := c.run; run != nil { // a Run was cut short
+		c.run = nil
+		run.end(c)
+	}
+	if c.left == nil {
+		c.left = c.worker.describe(c)
+	}
+	c.dropPendingOut()
+	c.dropHeld()
+	c.hide()
+	c.driver.takeLeftover(c.fd, c.gen)
+	c.slot().close()
+	c.driver.table.close(c.fd, c.place)
+}
+
+// conclude makes the calls that end a connection.
+func (c *conn) conclude() {
+	d, fd := c.driver, c.fd
+	defer d.closed(fd, c.serving)
+	if c.isOpen {
+		c.isOpen = false
+		p := c.brain()
+		c.protocol = nil
+		p.Closed(c.err)
+	}
+	if c.isAdmitted {
+		c.isAdmitted = false
+		c.serving.acceptor.Release(c.left)
+	}
+}
+
+// abandon ends the connection of a worker that cannot go on.
+func (c *conn) abandon(cause error) {
+	defer func() {
+		if v := recover(); v != nil {
+			return // Closed or Release panicked, too; the books are kept
+		}
+	}()
+	c.fail(cause)
+	c.leave()
+	closeFD(c.fd)
+	c.conclude()
+}

@@ -1,0 +1,162 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+const (
+	eventsPerPass = 256
+	// waitsPerPass is how often a pass asks for more events after it got as
+	// many as it can take.
+	waitsPerPass = 4
+)
+
+// A loop is an epoll instance, the goroutine that waits for it, and the workers
+// that serve its connections.
+//
+// The epoll descriptor is itself watched by Go's poller: the goroutine lives in
+// one RawConn.Read, whose callback, pass, looks once and returns false to park.
+// So waiting costs no thread, and whatever else the process waits for has its
+// turn between two passes. RawConn.Read drops a pending edge when it is entered
+// only; what happens during a pass wakes it again.
+type loop struct {
+	driver *driver
+	file   *os.File // of fd; nil: not running
+	fd     int
+	queue  runQueue
+	events []syscall.EpollEvent
+	ready  []int32        // claimed in this pass
+	open   atomic.Int64   // connections
+	lent   atomic.Int64   // buffers that connections keep while they wait
+	gone   sync.WaitGroup // the loop's goroutine and the workers'
+}
+
+// newLoop returns a loop that is not running yet.
+func newLoop(d *driver) *loop {
+	l := &loop{driver: d, fd: -1}
+	l.queue.init(d.options.MaxWorkers, d.options.MaxIdleWorkerTime, l.startWorker)
+	return l
+}
+
+// newPoller returns a new epoll descriptor.
+func newPoller() (int, error) {
+	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return -1, os.NewSyscallError("epoll_create1", err)
+	}
+	if err := syscall.SetNonblock(fd, true); err != nil { // or os.File does not wait for it
+		closeFD(fd)
+		return -1, os.NewSyscallError("setnonblock", err)
+	}
+	return fd, nil
+}
+
+// start makes the loop run.
+func (l *loop) start() error {
+	fd, err := newPoller()
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), "epoll")
+	control, err := file.SyscallConn()
+	if err != nil {
+		_ = file.Close()
+		return err
+	}
+	l.fd, l.file = fd, file
+	l.events = make([]syscall.EpollEvent, eventsPerPass)
+	l.gone.Add(1)
+	go func() {
+		defer l.gone.Done()
+		_ = control.Read(l.pass) // until the file is closed
+	}()
+	return nil
+}
+
+// close ends the loop and its workers.
+func (l *loop) close() {
+	l.queue.close()
+	_ = l.file.Close()
+	l.gone.Wait()
+}
+
+func (l *loop) startWorker(w *worker) {
+	w.loop = l
+	l.gone.Add(1)
+	go w.run()
+}
+
+// pass takes the events that are there. It is called by RawConn.Read, and never
+// says that it is done.
+func (l *loop) pass(uintptr) (done bool) {
+	for range waitsPerPass {
+		n := epollWait(l.fd, l.events)
+		for i := range n {
+			l.dispatch(&l.events[i])
+		}
+		if n < len(l.events) {
+			break
+		}
+	}
+	l.queue.push(l.ready...)
+	l.ready = l.ready[:0]
+	return false
+}
+
+// dispatch deals with one event. Connections have a generation, listeners have
+// 0.
+func (l *loop) dispatch(event *syscall.EpollEvent) {
+	if event.Pad == 0 {
+		l.driver.accept(l, uint16(event.Fd))
+		return
+	}
+	fd, gen := int(event.Fd), uint32(event.Pad)
+	p := l.driver.table.find(fd)
+	if p.chunk == nil {
+		return
+	}
+	claimed, woken := p.slot().deliver(gen, flagsOf(event.Events))
+	if claimed {
+		l.ready = append(l.ready, event.Fd)
+	} else if woken != 0 {
+		p.wake(fd, gen, woken)
+	}
+}
+
+// flagsOf translates events.
+func flagsOf(events uint32) (flags uint64) {
+	if events&syscall.EPOLLIN != 0 {
+		flags |= flagInput
+	}
+	if events&syscall.EPOLLOUT != 0 {
+		flags |= flagOutput
+	}
+	if events&syscall.EPOLLRDHUP != 0 {
+		flags |= flagInput | flagGone
+	}
+	if events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
+		flags |= flagInput | flagOutput | flagGone
+	}
+	return flags
+}
+
+// wake tells the goroutines of a busy connection what they waited for.
+func (p place) wake(fd int, gen uint32, woken uint64) {
+	c := p.conn().Load()
+	if c == nil {
+		return
+	}
+	c.signal(woken)
+	if woken&flagWatch == 0 {
+		return
+	}
+	// c may be another connection's by now. Its notice then says so.
+	if n := c.gone.Load(); n != nil && n.fd == fd && n.gen == gen {
+		go n.Fire()
+	}
+}

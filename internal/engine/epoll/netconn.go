@@ -1,0 +1,140 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// errEngineReads is what reads and writes on a netConn report.
+var errEngineReads = errors.New("the event engine reads and writes this connection: use RequestCtx.Conn during a request, or Hijack")
+
+// A netConn is what Conn.NetConn returns for a bare socket: its addresses, and
+// a Close that ends the connection. It may be kept for ever.
+type netConn struct {
+	driver  *driver
+	serving *serving
+	fd      int
+	gen     uint32
+	remote  netip.AddrPort
+}
+
+var _ net.Conn = (*netConn)(nil)
+
+func (n *netConn) unsupported(op string) error {
+	return &net.OpError{Op: op, Net: n.serving.network, Addr: n.RemoteAddr(), Err: errEngineReads}
+}
+
+// Read implements net.Conn; it fails.
+func (n *netConn) Read([]byte) (int, error) { return 0, n.unsupported("read") }
+
+// Write implements net.Conn; it fails.
+func (n *netConn) Write([]byte) (int, error) { return 0, n.unsupported("write") }
+
+// Close has the engine close the connection.
+func (n *netConn) Close() error {
+	if !n.driver.kill(n.fd, n.gen) {
+		return &net.OpError{Op: "close", Net: n.serving.network, Addr: n.RemoteAddr(), Err: net.ErrClosed}
+	}
+	return nil
+}
+
+// LocalAddr implements net.Conn.
+func (n *netConn) LocalAddr() net.Addr { return n.driver.localAddrOf(n.fd, n.gen, n.serving) }
+
+// RemoteAddr implements net.Conn.
+func (n *netConn) RemoteAddr() net.Addr { return n.serving.remoteAddr(n.remote) }
+
+// SetDeadline implements net.Conn; it fails.
+func (n *netConn) SetDeadline(time.Time) error { return n.unsupported("set") }
+
+// SetReadDeadline implements net.Conn; it fails.
+func (n *netConn) SetReadDeadline(time.Time) error { return n.unsupported("set") }
+
+// SetWriteDeadline implements net.Conn; it fails.
+func (n *netConn) SetWriteDeadline(time.Time) error { return n.unsupported("set") }
+
+// A secretNetConn is what Conn.NetConn returns for a TLS connection: a netConn
+// that knows about TLS. It is no *tls.Conn, because that would read and write
+// the socket behind the engine's back.
+type secretNetConn struct {
+	*netConn
+	tls *tls.Conn
+}
+
+// ConnectionState returns what the handshake has agreed on.
+func (n *secretNetConn) ConnectionState() tls.ConnectionState { return n.tls.ConnectionState() }
+
+// setRemote notes the peer's address in the slot.
+func (s *slot) setRemote(a *rawAddress) {
+	s.ip, s.port, s.scope = [16]byte{}, 0, 0
+	switch a.family() {
+	case syscall.AF_INET:
+		v4 := a.inet4()
+		s.ip[10], s.ip[11] = 0xff, 0xff
+		copy(s.ip[12:], v4.Addr[:])
+		s.port = swapped(v4.Port)
+	case syscall.AF_INET6:
+		v6 := a.inet6()
+		s.ip, s.port, s.scope = v6.Addr, swapped(v6.Port), v6.Scope_id
+	}
+}
+
+func swapped(port uint16) uint16 { return port<<8 | port>>8 }
+
+// remote returns the peer's address; it is not valid where peers have no IP
+// address.
+func (s *slot) remote() netip.AddrPort {
+	if s.port == 0 && s.ip == [16]byte{} {
+		return netip.AddrPort{}
+	}
+	ip := netip.AddrFrom16(s.ip).Unmap()
+	if s.scope != 0 {
+		ip = ip.WithZone(zoneName(s.scope))
+	}
+	return netip.AddrPortFrom(ip, s.port)
+}
+
+// zoneName returns the name of a network interface by its index.
+func zoneName(index uint32) string {
+	if i, err := net.InterfaceByIndex(int(index)); err == nil {
+		return i.Name
+	}
+	return ""
+}
+
+// remoteAddr returns the address in the form that package net uses.
+func (s *serving) remoteAddr(remote netip.AddrPort) net.Addr {
+	if !remote.IsValid() {
+		return &net.UnixAddr{Name: "", Net: "unix"}
+	}
+	return net.TCPAddrFromAddrPort(remote)
+}
+
+// localAddr asks the socket for its own address.
+func (d *driver) localAddr(fd int, s *serving) net.Addr {
+	var a rawAddress
+	if getSockName(fd, &a) == 0 {
+		var local slot
+		local.setRemote(&a)
+		if addr := local.remote(); addr.IsValid() {
+			return net.TCPAddrFromAddrPort(addr)
+		}
+	}
+	return s.listener.Addr()
+}
+
+// localAddrOf is localAddr for a connection that may have ended.
+func (d *driver) localAddrOf(fd int, gen uint32, s *serving) net.Addr {
+	p := d.table.find(fd)
+	if p.chunk == nil || !p.slot().hold(gen) {
+		return s.listener.Addr()
+	}
+	defer p.slot().drop()
+	return d.localAddr(fd, s)
+}

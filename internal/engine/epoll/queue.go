@@ -1,0 +1,207 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// A runQueue holds the connections of a loop that are claimed and wait for a
+// worker, and the workers that wait for a connection.
+//
+// Handlers may block, and nobody knows beforehand which of them will. So there
+// is always a worker on its way as long as there is work: whoever takes a
+// connection while others remain makes one spare worker runnable, unless one is
+// already. When nothing blocks, one goroutine does all the work and the spare
+// finds the queue empty: one wake-up in a pass. When something blocks, the
+// spare goes on where the other one stopped.
+type runQueue struct {
+	mu      sync.Mutex
+	ready   ring
+	idle    *worker // a stack: the last one to stop has a warm stack and cache
+	parked  int     // length of idle
+	workers int     // goroutines, parked ones included
+	isSpare bool    // a worker is runnable that has not looked at the queue yet
+	closed  bool
+
+	limit   int // of workers; 0: none
+	start   func(*worker)
+	keep    int           // parked workers that are never let go
+	maxIdle time.Duration // how long the others are kept
+	low     int           // least length of idle since the last sweep
+	timer   *time.Timer   // of the sweep; nil: none is due
+}
+
+// ring is a queue of descriptors.
+type ring struct {
+	items []int32 // length is a power of two
+	head  int
+	count int
+}
+
+func (r *ring) push(fd int32) {
+	if r.count == len(r.items) {
+		grown := make([]int32, max(2*len(r.items), 64))
+		n := copy(grown, r.items[r.head:])
+		copy(grown[n:], r.items[:r.head])
+		r.items, r.head = grown, 0
+	}
+	r.items[(r.head+r.count)&(len(r.items)-1)] = fd
+	r.count++
+}
+
+func (r *ring) pop() int32 {
+	fd := r.items[r.head]
+	r.head = (r.head + 1) & (len(r.items) - 1)
+	if r.count--; r.count == 0 && len(r.items) > chunkSize {
+		*r = ring{} // a burst's
+	}
+	return fd
+}
+
+func (q *runQueue) init(limit int, maxIdle time.Duration, start func(*worker)) {
+	q.limit, q.maxIdle, q.start = limit, maxIdle, start
+	q.keep = 2 * runtime.GOMAXPROCS(0)
+}
+
+// push queues claimed connections.
+func (q *runQueue) push(fds ...int32) {
+	if len(fds) == 0 {
+		return
+	}
+	q.mu.Lock()
+	for _, fd := range fds {
+		q.ready.push(fd)
+	}
+	w, isNew := q.spare()
+	q.mu.Unlock()
+	q.wake(w, isNew)
+}
+
+// spare picks a worker to be made runnable, if one is needed and to be had.
+func (q *runQueue) spare() (w *worker, isNew bool) {
+	if q.isSpare || q.ready.count == 0 {
+		return nil, false
+	}
+	if w = q.idle; w != nil {
+		q.idle, w.below = w.below, nil
+		q.parked--
+		q.low = min(q.low, q.parked)
+		q.isSpare, w.isSpare = true, true
+		return w, false
+	}
+	if q.limit > 0 && q.workers >= q.limit {
+		return nil, false // whoever is done next takes it
+	}
+	q.workers++
+	q.isSpare = true
+	return &worker{isSpare: true, more: make(chan struct{}, 1)}, true
+}
+
+func (q *runQueue) wake(w *worker, isNew bool) {
+	switch {
+	case w == nil:
+	case isNew:
+		q.start(w)
+	default:
+		w.more <- struct{}{}
+	}
+}
+
+// next returns the next connection for w, waiting for it. False: w is not
+// needed any more.
+func (q *runQueue) next(w *worker) (fd int, ok bool) {
+	q.mu.Lock()
+	for {
+		if w.isSpare {
+			q.isSpare, w.isSpare = false, false
+		}
+		if q.ready.count > 0 {
+			fd := q.ready.pop()
+			spare, isNew := q.spare()
+			q.mu.Unlock()
+			q.wake(spare, isNew)
+			return int(fd), true
+		}
+		if q.closed || w.isDismissed {
+			q.workers--
+			q.mu.Unlock()
+			return 0, false
+		}
+		isSurplus := q.park(w)
+		q.mu.Unlock()
+		w.pause(isSurplus)
+		<-w.more
+		q.mu.Lock()
+	}
+}
+
+// park puts w among the idle workers, and tells whether there are more of them
+// than usual; mu is held.
+func (q *runQueue) park(w *worker) (isSurplus bool) {
+	w.below, q.idle = q.idle, w
+	q.parked++
+	if q.parked <= q.keep {
+		return false
+	}
+	if q.timer == nil {
+		q.low = q.parked
+		q.timer = time.AfterFunc(q.maxIdle, q.sweep)
+	}
+	return true
+}
+
+// lost counts a worker out whose goroutine a handler has ended.
+func (q *runQueue) lost(w *worker) {
+	q.mu.Lock()
+	q.workers--
+	if w.isSpare {
+		q.isSpare = false
+	}
+	spare, isNew := q.spare() // it may have been the last one allowed
+	q.mu.Unlock()
+	q.wake(spare, isNew)
+}
+
+// sweep dismisses the workers that nobody has needed since the last sweep.
+func (q *runQueue) sweep() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	surplus := min(q.low, q.parked) - q.keep
+	q.dismiss(q.parked - max(surplus, 0))
+	q.low = q.parked
+	q.timer = nil
+	if q.parked > q.keep && !q.closed {
+		q.timer = time.AfterFunc(q.maxIdle, q.sweep)
+	}
+}
+
+// dismiss ends all idle workers but the kept most recently used; mu is held.
+func (q *runQueue) dismiss(kept int) {
+	at := &q.idle
+	for range kept {
+		at = &(*at).below
+	}
+	old := *at
+	*at = nil
+	q.parked = kept
+	for old != nil {
+		next := old.below
+		old.below, old.isDismissed = nil, true
+		old.more <- struct{}{}
+		old = next
+	}
+}
+
+// close ends the workers when the queue is empty.
+func (q *runQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.dismiss(0)
+}

@@ -1,0 +1,156 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queueOf returns a queue whose workers call serve.
+func queueOf(limit int, serve func(fd int)) *runQueue {
+	q := &runQueue{}
+	q.init(limit, time.Second, func(w *worker) {
+		go func() {
+			for {
+				fd, ok := q.next(w)
+				if !ok {
+					return
+				}
+				serve(fd)
+			}
+		}()
+	})
+	q.keep = 1
+	return q
+}
+
+func (q *runQueue) counts() (workers, parked int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.workers, q.parked
+}
+
+func TestRingKeepsOrder(t *testing.T) {
+	var r ring
+	next, want := int32(0), int32(0)
+	for round := range 200 {
+		for range round * 7 % 53 {
+			r.push(next)
+			next++
+		}
+		for range min(round*5%47, r.count) {
+			if got := r.pop(); got != want {
+				t.Fatalf("popped %d, want %d", got, want)
+			}
+			want++
+		}
+	}
+}
+
+// A handler that blocks does not keep the others waiting, and each blocked one
+// costs one worker.
+func TestBlockedWorkersAreReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var mu sync.Mutex
+		var served []int
+		q := queueOf(0, func(fd int) {
+			if fd < 3 {
+				<-gate
+			}
+			mu.Lock()
+			served = append(served, fd)
+			mu.Unlock()
+		})
+		q.push(0, 1, 2, 3, 4, 5)
+		synctest.Wait()
+		if len(served) != 3 {
+			t.Errorf("served %v while three are blocked", served)
+		}
+		if workers, _ := q.counts(); workers > 5 { // one at work, and one spare
+			t.Errorf("%d workers for three that block", workers)
+		}
+		close(gate)
+		synctest.Wait()
+		if len(served) != 6 {
+			t.Errorf("served %v", served)
+		}
+		// Those that are not needed any more go.
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if workers, parked := q.counts(); workers != 1 || parked != 1 {
+			t.Errorf("%d workers, %d of them idle, want 1", workers, parked)
+		}
+		q.close()
+		synctest.Wait()
+		if workers, _ := q.counts(); workers != 0 {
+			t.Errorf("%d workers after close", workers)
+		}
+	})
+}
+
+// Where nothing blocks, one wake-up serves all that came in one pass.
+func TestOneSpareAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := 0
+		q := &runQueue{}
+		q.init(0, time.Second, func(*worker) { started++ })
+		q.push(1, 2, 3)
+		q.push(4, 5)
+		if started != 1 {
+			t.Errorf("%d workers made runnable, want 1", started)
+		}
+		q.close()
+	})
+}
+
+func TestWorkersAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var mu sync.Mutex
+		served := 0
+		q := queueOf(2, func(int) {
+			<-gate
+			mu.Lock()
+			served++
+			mu.Unlock()
+		})
+		q.push(1, 2, 3, 4, 5)
+		synctest.Wait()
+		if workers, _ := q.counts(); workers != 2 {
+			t.Errorf("%d workers, want 2", workers)
+		}
+		close(gate)
+		synctest.Wait()
+		if served != 5 {
+			t.Errorf("served %d of 5", served)
+		}
+		q.close()
+		synctest.Wait()
+	})
+}
+
+// A worker that a handler has ended is replaced, even if it was the last one
+// allowed.
+func TestLostWorkerIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var started []*worker
+		q := &runQueue{}
+		q.init(1, time.Second, func(w *worker) { started = append(started, w) })
+		q.push(1, 2)
+		if _, ok := q.next(started[0]); !ok {
+			t.Fatal("no work")
+		}
+		q.lost(started[0])
+		if len(started) != 2 {
+			t.Fatalf("%d workers started, want 2", len(started))
+		}
+		if fd, ok := q.next(started[1]); !ok || fd != 2 {
+			t.Errorf("the new one got %d, %v", fd, ok)
+		}
+		q.close()
+	})
+}

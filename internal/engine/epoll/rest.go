@@ -1,0 +1,126 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import "github.com/sluicehttp/sluice/internal/engine"
+
+// rest lets go of the connection, which has nothing to do. True: it is nobody's,
+// or somebody else's already; c must not be touched. False: it has something to
+// do after all.
+func (c *conn) rest() bool {
+	if err := c.add(); err != nil {
+		c.fail(err)
+		c.end(engine.Abort)
+		return true
+	}
+	parked := c.prepareRest()
+	if c.slot().has(flagInput|flagKill) && !c.isBlocked {
+		return false
+	}
+	isFree := parked == 0 && c.sleep() && !c.isPinned
+	if parked == 0 && !isFree {
+		c.slim()
+	}
+	c.setExpiry()
+
+	w, s, d, fd := c.worker, c.slot(), c.driver, c.fd
+	c.detach()
+	if isFree {
+		c.hide()
+	} else {
+		c.show()
+	}
+	gen := c.gen
+	if !s.release(parked) {
+		c.attach(w)
+		return false
+	}
+	// From here on the connection may be at work elsewhere.
+	if isFree {
+		c.reset()
+		w.keep(c)
+	}
+	if d.closing.Load() && parked == 0 {
+		// Shutdown sets closing before it looks for idle connections: it sees
+		// this one idle, or this one sees closing.
+		if word := s.word.Load(); is(word, gen) && word&(stateMask|flagPartial) == stateIdle && s.claim(word, flagEvict) {
+			d.loopOf(fd).queue.push(int32(fd))
+		}
+	}
+	return true
+}
+
+// slim drops what an idle connection can do without, and gets again when it asks
+// for it.
+func (c *conn) slim() {
+	if c.signals.Load() != nil {
+		c.signals.Store(nil)
+	}
+	if c.driver.options.PlainOnly {
+		return // the view is known to somebody
+	}
+	c.view = nil
+	if c.secret != nil {
+		c.secret.view = nil
+	}
+}
+
+// prepareRest finds out how the connection is going to wait.
+func (c *conn) prepareRest() (parked uint64) {
+	if c.isBlocked {
+		return flagPartial | flagBlocked
+	}
+	if c.isLingering {
+		return flagPartial
+	}
+	if c.isFed {
+		c.isFed = false
+		c.isPartial = !c.brain().Pause()
+	}
+	if c.isPartial {
+		return flagPartial
+	}
+	return 0
+}
+
+// sleep puts the protocol of an idle connection to sleep, if it can.
+func (c *conn) sleep() bool {
+	if c.protocol == nil {
+		return c.isOpen
+	}
+	if c.serving.waker == nil {
+		return false
+	}
+	s, ok := c.protocol.(engine.Sleeper)
+	if !ok {
+		return false
+	}
+	c.slot().memo = s.Sleep()
+	c.protocol = nil
+	return true
+}
+
+// setExpiry notes in the slot until when the connection waits.
+func (c *conn) setExpiry() {
+	s := c.slot()
+	if c.isBlocked {
+		c.readDeadline() // what the slot says is needed later
+	}
+	at := s.expiry.Load()
+	switch {
+	case c.isBlocked:
+		at = expiryOf(c.writeBy)
+	case c.isLingering:
+		at = expiryOf(c.lingerBy)
+	case c.isDated:
+		at = expiryOf(c.deadline)
+	}
+	if s.expiry.Load() != at {
+		s.expiry.Store(at)
+	}
+	if at != 0 {
+		// Also if it has not moved: the hand may have passed over the
+		// connection while it was at work.
+		c.driver.hand.mind(at)
+	}
+}

@@ -1,0 +1,257 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// secret is a connection's TLS. It is the net.Conn under its tls.Conn: during
+// the handshake and during a Run its reads and writes wait; otherwise a read
+// that finds nothing returns errWouldBlock, which a tls.Conn does not remember,
+// and a write that finds no room leaves the rest in pending. A record that has
+// come in part stays in the tls.Conn.
+type secret struct {
+	tls         *tls.Conn
+	conn        *conn
+	view        *secretNetConn // what NetConn has returned; nil: nothing
+	under       net.Conn       // what it goes over since the connection was detached
+	pending     []byte         // records for which there was no room
+	handshakeBy int64          // deadline, while in the handshake; 0: none
+	waits       bool
+}
+
+// errWouldBlock is temporary, so that TLS goes on after it.
+var errWouldBlock net.Error = wouldBlock{}
+
+type wouldBlock struct{}
+
+// Error implements error.
+func (wouldBlock) Error() string { return "sluice: no input yet" }
+
+// Timeout implements net.Error.
+func (wouldBlock) Timeout() bool { return false }
+
+// Temporary implements net.Error.
+func (wouldBlock) Temporary() bool { return true }
+
+// handshake makes the TLS handshake, waiting on the worker's goroutine.
+func (c *conn) handshake() error {
+	s := &secret{conn: c, waits: true}
+	s.tls = tls.Server(s, c.serving.config)
+	c.secret = s
+	if timeout := c.driver.options.HandshakeTimeout; timeout > 0 {
+		s.handshakeBy = clock.Nanos() + int64(timeout)
+	}
+	err := s.tls.Handshake()
+	s.waits, s.handshakeBy = false, 0
+	// What came with the client's last flight is in the tls.Conn already: the
+	// first turn reads before it waits.
+	return err
+}
+
+// receive reads what has come, without waiting.
+func (s *secret) receive(p []byte) (int, error) {
+	n, err := s.tls.Read(p)
+	switch {
+	case n > 0:
+		return n, nil
+	case err == errWouldBlock:
+		return 0, nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return 0, io.ErrUnexpectedEOF
+	}
+	return 0, err
+}
+
+// flushSecret is flush for a TLS connection.
+func (c *conn) flushSecret() bool {
+	s := c.secret
+	s.waits = false
+	if !s.drain() {
+		return c.isBlocked // or it failed
+	}
+	if len(c.out) > 0 {
+		_, err := s.tls.Write(c.out)
+		c.keepGrown(c.worker)
+		c.out = c.out[:0]
+		if err != nil {
+			c.fail(err)
+			return false
+		}
+		if len(s.pending) > 0 {
+			c.block()
+			return true
+		}
+	}
+	s.pending = nil
+	c.written()
+	return true
+}
+
+// drain writes the pending records as far as there is room. False: not all of
+// them, since there is no room (isBlocked), or since writing failed.
+func (s *secret) drain() bool {
+	c := s.conn
+	for len(s.pending) > 0 {
+		n, errno := sock.Send(c.fd, s.pending)
+		s.pending = s.pending[n:]
+		switch errno {
+		case 0:
+		case syscall.EAGAIN:
+			c.block()
+			return false
+		default:
+			c.isBlocked = false
+			c.fail(os.NewSyscallError("send", errno))
+			return false
+		}
+	}
+	return true
+}
+
+// writeBuffers is WriteBuffers for TLS: small buffers share a record.
+func (s *secret) writeBuffers(v *net.Buffers) (int64, error) {
+	gather := buf.Get(gatherSize)
+	defer gather.Release()
+	var written int64
+	for len(*v) > 0 {
+		n, err := s.tls.Write(engine.NextPiece(gather.B[:0], v, gatherSize))
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// sayGoodbye sends the closing alert, if there is room.
+func (s *secret) sayGoodbye() {
+	s.waits = false
+	_ = s.tls.CloseWrite()
+	if len(s.pending) > 0 {
+		_, _ = sock.Send(s.conn.fd, s.pending)
+	}
+}
+
+// Read implements net.Conn for the tls.Conn.
+func (s *secret) Read(p []byte) (int, error) {
+	switch {
+	case s.under != nil:
+		return s.under.Read(p)
+	case s.waits:
+		return s.conn.recvWaiting(p)
+	}
+	n, errno := sock.Recv(s.conn.fd, p)
+	switch {
+	case n > 0:
+		return n, nil
+	case errno == 0:
+		return 0, io.EOF
+	case errno == syscall.EAGAIN:
+		return 0, errWouldBlock
+	}
+	return 0, os.NewSyscallError("recv", errno)
+}
+
+// Write implements net.Conn for the tls.Conn.
+func (s *secret) Write(p []byte) (int, error) {
+	switch {
+	case s.under != nil:
+		return s.under.Write(p)
+	case s.waits:
+		return s.writeWaiting(p)
+	}
+	sent := 0
+	for sent < len(p) && len(s.pending) == 0 {
+		n, errno := sock.Send(s.conn.fd, p[sent:])
+		sent += n
+		if errno == syscall.EAGAIN {
+			break
+		}
+		if errno != 0 {
+			return sent, os.NewSyscallError("send", errno)
+		}
+	}
+	s.pending = append(s.pending, p[sent:]...)
+	return len(p), nil
+}
+
+// writeWaiting writes the pending records and p.
+func (s *secret) writeWaiting(p []byte) (int, error) {
+	if len(s.pending) > 0 {
+		if _, err := s.conn.sendWaiting(s.pending); err != nil {
+			return 0, err
+		}
+		s.pending = nil
+	}
+	return s.conn.sendWaiting(p)
+}
+
+// Close implements net.Conn. The engine closes the socket.
+func (s *secret) Close() error {
+	if s.under != nil {
+		return s.under.Close()
+	}
+	s.conn.driver.kill(s.conn.fd, s.conn.gen)
+	return nil
+}
+
+// CloseWrite closes the sending side of a detached connection.
+func (s *secret) CloseWrite() error {
+	if half, ok := s.under.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errEngineReads
+}
+
+// LocalAddr implements net.Conn.
+func (s *secret) LocalAddr() net.Addr {
+	if s.under != nil {
+		return s.under.LocalAddr()
+	}
+	return s.conn.netConn().LocalAddr()
+}
+
+// RemoteAddr implements net.Conn.
+func (s *secret) RemoteAddr() net.Addr {
+	if s.under != nil {
+		return s.under.RemoteAddr()
+	}
+	return s.conn.netConn().RemoteAddr()
+}
+
+// SetDeadline implements net.Conn.
+func (s *secret) SetDeadline(t time.Time) error {
+	if s.under != nil {
+		return s.under.SetDeadline(t)
+	}
+	return nil // the engine has deadlines of its own
+}
+
+// SetReadDeadline implements net.Conn.
+func (s *secret) SetReadDeadline(t time.Time) error {
+	if s.under != nil {
+		return s.under.SetReadDeadline(t)
+	}
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (s *secret) SetWriteDeadline(t time.Time) error {
+	if s.under != nil {
+		return s.under.SetWriteDeadline(t)
+	}
+	return nil
+}

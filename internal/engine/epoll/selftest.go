@@ -1,0 +1,107 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"time"
+)
+
+const testMessage = "a record that comes in two parts"
+
+// testTLS tells whether a tls.Conn goes on after a read that found nothing, also
+// in the middle of a record. That is how crypto/tls is written, and not what it
+// promises; where it is not so, TLS is the fallback engine's. It makes a
+// connection in memory and delivers a record in two parts.
+func testTLS() bool {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return false
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return false
+	}
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	record := make(chan []byte, 1)
+	go func() {
+		capture := &recorder{Conn: theirs}
+		client := tls.Client(capture, &tls.Config{InsecureSkipVerify: true})
+		if client.Handshake() != nil {
+			ours.Close()
+			return
+		}
+		capture.keeps = true
+		_, _ = client.Write([]byte(testMessage))
+		record <- capture.kept
+	}()
+	feed := &feeder{Conn: ours}
+	server := tls.Server(feed, &tls.Config{
+		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		SessionTicketsDisabled: true, // the client would have to read them
+	})
+	if server.Handshake() != nil {
+		return false
+	}
+	feed.isFed = true
+	return resumes(server, feed, <-record)
+}
+
+// resumes feeds a record in two parts.
+func resumes(server *tls.Conn, feed *feeder, record []byte) bool {
+	p := make([]byte, len(testMessage))
+	for _, part := range [][]byte{nil, record[:len(record)/2], nil} {
+		feed.input = part
+		if _, err := server.Read(p); err != errWouldBlock {
+			return false
+		}
+	}
+	feed.input = record[len(record)/2:]
+	n, err := server.Read(p)
+	return err == nil && string(p[:n]) == testMessage
+}
+
+// recorder keeps what is written instead of writing it.
+type recorder struct {
+	net.Conn
+	keeps bool
+	kept  []byte
+}
+
+// Write implements net.Conn.
+func (r *recorder) Write(p []byte) (int, error) {
+	if !r.keeps {
+		return r.Conn.Write(p)
+	}
+	r.kept = append(r.kept, p...)
+	return len(p), nil
+}
+
+// feeder reads what it is fed.
+type feeder struct {
+	net.Conn
+	isFed bool
+	input []byte
+}
+
+// Read implements net.Conn.
+func (f *feeder) Read(p []byte) (int, error) {
+	if !f.isFed {
+		return f.Conn.Read(p)
+	}
+	if len(f.input) == 0 {
+		return 0, errWouldBlock
+	}
+	n := copy(p, f.input)
+	f.input = f.input[n:]
+	return n, nil
+}

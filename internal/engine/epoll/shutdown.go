@@ -1,0 +1,105 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"context"
+	"sync"
+	"syscall"
+)
+
+// Shutdown implements engine.Engine. Listeners are left open.
+func (d *driver) Shutdown(ctx context.Context) error {
+	d.closeRequested.Store(true)
+	d.mu.Lock()
+	first := d.closing.CompareAndSwap(false, true)
+	d.mu.Unlock()
+	others := make(chan error, 1)
+	go func() { others <- d.fallback.Shutdown(ctx) }()
+	if first {
+		go d.drain()
+	}
+	select {
+	case <-d.drained:
+	case <-ctx.Done():
+		select {
+		case <-d.drained:
+		default:
+			d.killAll()
+			<-others // its connections are closed, too
+			return ctx.Err()
+		}
+	}
+	return <-others
+}
+
+// drain carries a Shutdown out, however long it takes.
+func (d *driver) drain() {
+	// 1. Accept no more. New servings are refused since closing is set. One
+	// that is accepting has counted what it got before it lets go of its lock.
+	if all := d.servings.Load(); all != nil {
+		for _, s := range *all {
+			if s != nil && s.control != nil {
+				s.end(nil)
+			}
+		}
+	}
+	// 2. Close what waits between requests, and what is in a handshake. Whoever
+	// comes to wait from now on sees closing.
+	var idle []int32
+	d.table.each(func(fd int, p place) {
+		word := p.slot().word.Load()
+		switch {
+		case isIdle(word):
+			if p.slot().claim(word, flagEvict) {
+				idle = append(idle, int32(fd))
+			}
+		case word&flagHandshake != 0:
+			d.kill(fd, generation(word))
+		}
+	})
+	d.queueAll(idle)
+	// 3. Wait for the others.
+	for d.open.Load() > 0 {
+		<-d.emptied
+	}
+	d.hand.close()
+	d.closeLoops()
+	close(d.drained)
+}
+
+// closeLoops ends the loops. Their workers may still be at what follows the end
+// of their last connection.
+func (d *driver) closeLoops() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all sync.WaitGroup
+	for _, l := range d.loops {
+		if l.file != nil {
+			all.Go(l.close)
+		}
+	}
+	all.Wait()
+}
+
+// killAll ends all connections, in whatever state they are. Nobody waits for
+// their handlers.
+func (d *driver) killAll() {
+	d.table.each(func(fd int, p place) {
+		d.kill(fd, generation(p.slot().word.Load()))
+	})
+}
+
+// kill ends a connection as soon as possible. A handler that is running finds
+// that it cannot read and write any more, and the peer sees the end at once.
+func (d *driver) kill(fd int, gen uint32) (isOpen bool) {
+	if !d.deliver(fd, gen, flagKill) {
+		return false
+	}
+	p := d.table.find(fd)
+	if p.chunk != nil && p.slot().hold(gen) {
+		_ = syscall.Shutdown(fd, syscall.SHUT_RDWR)
+		p.slot().drop()
+	}
+	return true
+}

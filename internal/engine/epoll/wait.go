@@ -1,0 +1,145 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// Waiting during a Run: a goroutine of the handler's waits for its socket. One
+// may wait for input and another for room at the same time.
+
+// signals are told when a wait may be over. A spurious one does no harm.
+type signals struct {
+	input, output chan struct{} // buffered
+}
+
+// waiters returns c.signals, made if need be.
+func (c *conn) waiters() *signals {
+	s := c.signals.Load()
+	if s == nil {
+		made := &signals{make(chan struct{}, 1), make(chan struct{}, 1)}
+		if c.signals.CompareAndSwap(nil, made) {
+			return made
+		}
+		s = c.signals.Load()
+	}
+	return s
+}
+
+// signal ends the waits that woken names.
+func (c *conn) signal(woken uint64) {
+	s := c.signals.Load()
+	if s == nil {
+		return
+	}
+	if woken&flagReadWait != 0 {
+		tell(s.input)
+	}
+	if woken&flagWriteWait != 0 {
+		tell(s.output)
+	}
+}
+
+func tell(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// InterruptRead implements engine.BlockingHost.
+func (c *conn) InterruptRead(time.Time) { c.signal(flagReadWait) }
+
+// InterruptWrite implements engine.BlockingHost.
+func (c *conn) InterruptWrite(time.Time) { c.signal(flagWriteWait) }
+
+// awaitInput waits until there may be input or the read deadline has passed.
+func (c *conn) awaitInput() error {
+	limit := int64(0)
+	if c.secret != nil && c.secret.handshakeBy != 0 {
+		limit = c.secret.handshakeBy
+	} else if limit = c.readDeadline(); c.run != nil && c.run.blocking != nil {
+		limit = c.run.blocking.ReadLimit(limit)
+	}
+	return c.await(flagReadWait, flagInput, c.waiters().input, limit)
+}
+
+// awaitRoom waits until there may be room to write or limit has passed.
+func (c *conn) awaitRoom(limit int64) error {
+	if c.run != nil && c.run.blocking != nil {
+		limit = c.run.blocking.WriteLimit(limit)
+	}
+	return c.await(flagWriteWait, flagOutput, c.waiters().output, limit)
+}
+
+// await waits for the event whose flag is event. wait is the flag that says so.
+// It may return early; the caller tries again.
+func (c *conn) await(wait, event uint64, signal <-chan struct{}, limit int64) error {
+	if limit != 0 && clock.Nanos() >= limit {
+		return os.ErrDeadlineExceeded
+	}
+	c.show()
+	if err := c.add(); err != nil {
+		return err
+	}
+	if happened := c.slot().beginWait(wait, event|flagKill); happened != 0 {
+		if happened&flagKill != 0 {
+			return c.driver.killCause()
+		}
+		return nil
+	}
+	var expired <-chan time.Time
+	if limit != 0 {
+		timer := time.NewTimer(time.Duration(limit - clock.Nanos()))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-signal:
+		c.slot().take(wait)
+		return nil // or woken in order to look at the limit again
+	case <-expired:
+		c.slot().take(wait)
+		return os.ErrDeadlineExceeded
+	}
+}
+
+// beginWait sets wait, unless one of events has happened; these are returned,
+// and cleared but for flagKill.
+func (s *slot) beginWait(wait, events uint64) (happened uint64) {
+	for {
+		word := s.word.Load()
+		if happened = word & events; happened != 0 {
+			s.take(happened &^ flagKill)
+			return happened
+		}
+		if s.word.CompareAndSwap(word, word|wait) {
+			return 0
+		}
+	}
+}
+
+// eventMask is what a connection is registered for, once and for all.
+const eventMask = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31 // EPOLLET
+
+// add tells epoll about the connection, if it does not know it yet. What is true
+// of the socket already is an event.
+func (c *conn) add() error {
+	s := c.slot()
+	if s.has(flagAdded) {
+		return nil
+	}
+	s.set(flagAdded)
+	event := syscall.EpollEvent{Events: eventMask, Fd: int32(c.fd), Pad: int32(c.gen)}
+	errno := epollControl(c.driver.loopOf(c.fd).fd, syscall.EPOLL_CTL_ADD, c.fd, &event)
+	if errno != 0 && errno != syscall.EEXIST {
+		s.take(flagAdded)
+		return os.NewSyscallError("epoll_ctl", errno)
+	}
+	return nil
+}

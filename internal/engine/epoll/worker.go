@@ -1,0 +1,138 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+)
+
+// errGoexit is what Protocol.Closed gets when a handler ended its goroutine.
+var errGoexit = errors.New("sluice: handler called runtime.Goexit")
+
+// A panicError is what Protocol.Closed gets when a call of the protocol
+// panicked, which is against its contract.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("sluice: panic in a connection's protocol: %v\n%s", e.value, e.stack)
+}
+
+// A worker is a goroutine that serves claimed connections, one after the other.
+// It lends each of them its buffers, and a conn to those that have none.
+type worker struct {
+	loop   *loop
+	conn   *conn // what it serves; nil: nothing
+	spare  *conn // for the next connection that has none
+	input  *buf.Buffer
+	output *buf.Buffer
+	peer   netConn // lent to Acceptor's Admit and Release
+
+	more        chan struct{} // buffered; told when there is work, or none for it
+	below       *worker       // in runQueue.idle
+	isSpare     bool
+	isDismissed bool
+	isDone      bool // run went its normal way
+}
+
+// run serves until the worker is not needed.
+func (w *worker) run() {
+	defer w.end()
+	for {
+		fd, ok := w.loop.queue.next(w)
+		if !ok {
+			break
+		}
+		w.serve(fd)
+	}
+	w.isDone = true
+}
+
+// serve serves the claimed connection fd until it waits or has ended.
+func (w *worker) serve(fd int) {
+	d := w.loop.driver
+	p := d.table.find(fd)
+	c := p.conn().Load()
+	if c == nil {
+		c = w.borrow()
+		c.bind(d, p, fd)
+	}
+	w.conn = c
+	c.attach(w)
+	c.serve()
+	w.conn = nil
+}
+
+// borrow returns a conn that no connection has.
+func (w *worker) borrow() *conn {
+	if c := w.spare; c != nil {
+		w.spare = nil
+		return c
+	}
+	return w.loop.driver.conns.get()
+}
+
+// keep takes back a conn that no connection has any more.
+func (w *worker) keep(c *conn) {
+	if w.spare == nil {
+		w.spare = c
+		return
+	}
+	w.loop.driver.conns.put(c)
+}
+
+// describe returns what Admit and Release get of c's connection: it is for the
+// time of the call.
+func (w *worker) describe(c *conn) *netConn {
+	w.peer = netConn{driver: c.driver, serving: c.serving, fd: c.fd, gen: c.gen, remote: c.remote()}
+	return &w.peer
+}
+
+// lockedThreads is how many nested LockOSThread calls of a handler are undone.
+const lockedThreads = 4
+
+// pause is called before the worker waits for work.
+func (w *worker) pause(isSurplus bool) {
+	for range lockedThreads {
+		runtime.UnlockOSThread() // every switch costs microseconds otherwise
+	}
+	if isSurplus {
+		w.dropBuffers()
+	}
+}
+
+func (w *worker) dropBuffers() {
+	if w.input != nil {
+		w.input.Release()
+		w.input = nil
+	}
+	if w.output != nil {
+		w.output.Release()
+		w.output = nil
+	}
+}
+
+// end is run's last word. It cleans up when run was cut short: by Goexit in a
+// handler, or by a panic.
+func (w *worker) end() {
+	cause := error(errGoexit)
+	if v := recover(); v != nil {
+		cause = &panicError{v, debug.Stack()}
+	}
+	if c := w.conn; c != nil {
+		w.conn = nil
+		c.abandon(cause)
+	}
+	w.dropBuffers()
+	if !w.isDone {
+		w.loop.queue.lost(w)
+	}
+	w.loop.gone.Done()
+}

@@ -1,0 +1,45 @@
+package engine
+
+import "net"
+
+// WithUnread returns a connection whose reads return rest first. That is nc
+// itself where rest is empty; otherwise it has the methods of a net.Conn,
+// NetConn, which returns nc, and CloseWrite. It keeps rest.
+func WithUnread(nc net.Conn, rest []byte) net.Conn {
+	if len(rest) == 0 {
+		return nc
+	}
+	return &unreadConn{Conn: nc, rest: rest}
+}
+
+// An unreadConn is a connection of which too much was read.
+type unreadConn struct {
+	net.Conn
+	rest []byte
+}
+
+// Read implements net.Conn.
+func (c *unreadConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if len(c.rest) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.rest)
+	if c.rest = c.rest[n:]; len(c.rest) == 0 {
+		c.rest = nil // its memory goes
+	}
+	return n, nil
+}
+
+// NetConn returns the connection underneath.
+func (c *unreadConn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite closes the sending side where the connection underneath can.
+func (c *unreadConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrWriteToConnected
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/iotest"
+)
+
+func TestWithUnread(t *testing.T) {
+	client, server := net.Pipe()
+	if got := WithUnread(server, nil); got != server {
+		t.Error("there is a wrapper around nothing")
+	}
+	c := WithUnread(server, []byte("hello "))
+	go func() {
+		_, _ = client.Write([]byte("world"))
+		_ = client.Close()
+	}()
+	if n, err := c.Read(nil); n != 0 || err != nil {
+		t.Errorf("Read(nil): %d, %v", n, err)
+	}
+	if got, err := io.ReadAll(iotest.OneByteReader(c)); string(got) != "hello world" || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if n, err := c.Read(nil); n != 0 || err != nil {
+		t.Errorf("Read(nil) at the end: %d, %v", n, err)
+	}
+	if got := c.(interface{ NetConn() net.Conn }).NetConn(); got != server {
+		t.Error("NetConn is another connection")
+	}
+}
+
+// halfPipe can close its sending side.
+type halfPipe struct {
+	net.Conn
+	closed bool
+}
+
+func (h *halfPipe) CloseWrite() error { h.closed = true; return nil }
+
+func TestWithUnreadCloseWrite(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	half := &halfPipe{Conn: server}
+	type halfCloser interface{ CloseWrite() error }
+	if err := WithUnread(half, []byte("x")).(halfCloser).CloseWrite(); err != nil || !half.closed {
+		t.Errorf("CloseWrite: %v, passed on %v", err, half.closed)
+	}
+	if err := WithUnread(server, []byte("x")).(halfCloser).CloseWrite(); err == nil {
+		t.Error("CloseWrite of what cannot succeeded")
+	}
+}

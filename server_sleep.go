@@ -1,0 +1,32 @@
+package sluice
+
+import "github.com/sluicehttp/sluice/internal/engine"
+
+var (
+	_ engine.Sleeper = (*serverConn)(nil)
+	_ engine.Waker   = (*acceptor)(nil)
+)
+
+// memoTLS is the bit of Memo.Served that stands for isTLS; the number of
+// requests is in the others.
+const memoTLS = 1
+
+// Sleep gives c back while its connection idles; see engine.Sleeper. It is
+// called for every request on some engines.
+func (c *serverConn) Sleep() engine.Memo {
+	m := engine.Memo{ID: c.id, Served: c.served << 1, Opened: c.opened}
+	if c.isTLS {
+		m.Served |= memoTLS
+	}
+	releaseServerConn(c)
+	return m
+}
+
+// Wake undoes Sleep, with another serverConn; see engine.Waker.
+func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
+	c := acquireServerConn()
+	c.conn, c.server, c.cfg = conn, a.server, a.cfg
+	c.id, c.served, c.opened = m.ID, m.Served>>1, m.Opened
+	c.isTLS = m.Served&memoTLS != 0
+	return c
+}

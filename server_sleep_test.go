@@ -1,0 +1,195 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// onSleepers runs a test on an engine that has connections sleep, and on one
+// that doesn't.
+func onSleepers(t *testing.T, test func(t *testing.T, c *scriptedConn)) {
+	t.Helper()
+	for _, sleeps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sleeps=%v", sleeps), func(t *testing.T) { test(t, &scriptedConn{sleeps: sleeps}) })
+	}
+}
+
+// TestSleepRemembers what belongs to a connection, not to a request.
+func TestSleepRemembers(t *testing.T) {
+	onSleepers(t, func(t *testing.T, c *scriptedConn) {
+		var ids, numbers []uint64
+		var times []time.Time
+		s := quietServer(func(ctx *RequestCtx) {
+			ids, numbers, times = append(ids, ctx.ConnID()), append(numbers, ctx.ConnRequestNum()), append(times, ctx.ConnTime())
+			if ctx.IsTLS() || ctx.RemoteAddr().String() != "127.0.0.2:40000" || ctx.LocalAddr().String() != "127.0.0.1:80" {
+				t.Errorf("the connection is %v, TLS=%v", ctx, ctx.IsTLS())
+			}
+		})
+		s.gauges.connID.Store(6)
+		p := c.open(s)
+		for range 3 {
+			c.feed(t, p, []byte(simpleGet))
+			p = c.pause(p)
+			c.feed(t, p, []byte("\r\n")) // is no request
+			p = c.pause(p)
+		}
+		p.Closed(nil)
+		if fmt.Sprint(ids, numbers) != "[7 7 7] [1 2 3]" || times[0] != times[1] || times[1] != times[2] || c.netConns != 0 {
+			t.Errorf("ids %v, numbers %v, times %v, %d connections made", ids, numbers, times, c.netConns)
+		}
+	})
+}
+
+// TestSleepKeepsLimits of a connection's life.
+func TestSleepKeepsLimits(t *testing.T) {
+	tests := []struct {
+		name  string
+		set   func(*Server)
+		sends string
+		last  engine.Next
+	}{
+		{"no limit", func(*Server) {}, "200 200 200", engine.Read},
+		{"requests", func(s *Server) { s.MaxRequestsPerConn = 2 }, "200 200", engine.Close},
+		{"age", func(s *Server) { s.MaxKeepaliveDuration = 1 }, "200", engine.Close},
+	}
+	for _, test := range tests {
+		onSleepers(t, func(t *testing.T, c *scriptedConn) {
+			s := quietServer(echoHandler)
+			test.set(s)
+			sent, last := c.converse(t, s, []byte(simpleGet), []byte(simpleGet), []byte(simpleGet))
+			if codes := strings.Join(answeredCodes(sent), " "); codes != test.sends || last != test.last && last != engine.Read {
+				t.Errorf("%s: answered %s, ended with %v", test.name, codes, last)
+			}
+			if isLast := strings.Contains(sent, "Connection: close"); isLast != (test.last == engine.Close) {
+				t.Errorf("%s: announced the end: %v", test.name, isLast)
+			}
+		})
+	}
+}
+
+// TestSleepKeepsTime: time-outs of an idle connection are the engine's, so that
+// waking asks the engine for nothing.
+func TestSleepKeepsTime(t *testing.T) {
+	s := quietServer(echoHandler)
+	s.IdleTimeout, s.ReadTimeout, s.WriteTimeout = time.Minute, time.Second, time.Hour
+	c := &scriptedConn{}
+	p := c.open(s)
+	c.feed(t, p, []byte(simpleGet))
+	if !p.Pause() {
+		t.Fatal("not idle")
+	}
+	memo := p.(engine.Sleeper).Sleep()
+	p = c.acceptor.Wake(nil, memo) // a call on the conn would panic
+	if got := p.(engine.Sleeper).Sleep(); got != memo {
+		t.Errorf("remembers %v, then %v", memo, got)
+	}
+	if c.readTimeout != time.Minute || c.writeTimeout != time.Hour {
+		t.Errorf("time-outs are %v and %v", c.readTimeout, c.writeTimeout)
+	}
+}
+
+// TestSleepReportsStates: ConnState cannot tell whether connections sleep, and
+// gets the same net.Conn all along.
+func TestSleepReportsStates(t *testing.T) {
+	tests := []struct {
+		name  string
+		steps []string
+		want  string
+	}{
+		{"nothing sent", nil, "new closed"},
+		{"two", []string{simpleGet, simpleGet}, "new active idle active idle closed"},
+		{"empty lines", []string{simpleGet, "\r\n", "\r\n" + simpleGet}, "new active idle active idle active idle closed"},
+		{"cut", []string{simpleGet, "G"}, "new active idle active closed"},
+	}
+	for _, test := range tests {
+		onSleepers(t, func(t *testing.T, c *scriptedConn) {
+			var states []string
+			s := quietServer(echoHandler)
+			s.ConnState = func(nc net.Conn, state ConnState) {
+				states = append(states, state.String())
+				if nc != net.Conn(scriptedNetConn{c}) {
+					t.Errorf("%s: %v of %v", test.name, state, nc)
+				}
+			}
+			p := c.open(s)
+			p = c.pause(p)
+			for _, in := range test.steps {
+				c.feed(t, p, []byte(in))
+				p = c.pause(p)
+			}
+			p.Closed(nil)
+			if got := strings.Join(states, " "); got != test.want {
+				t.Errorf("%s: %s, want %s", test.name, got, test.want)
+			}
+		})
+	}
+}
+
+// TestSleepLeavesOthersAlone: a ctx that goroutines still use after its request
+// keeps its connection's identity, whatever becomes of that.
+func TestSleepLeavesOthersAlone(t *testing.T) {
+	handlers := map[string]RequestHandler{
+		"done":    func(ctx *RequestCtx) { ctx.Done() },
+		"timeout": func(ctx *RequestCtx) { ctx.TimeoutError("late") },
+	}
+	for name, handler := range handlers {
+		onSleepers(t, func(t *testing.T, c *scriptedConn) {
+			var kept *RequestCtx
+			s := quietServer(func(ctx *RequestCtx) {
+				if kept == nil {
+					kept = ctx
+					handler(ctx)
+				}
+			})
+			p := c.open(s)
+			first := p
+			c.feed(t, p, []byte(simpleGet))
+			p = c.pause(p)
+			if c.sleeps == (p == first) {
+				t.Errorf("%s: sleeps=%v, but woke as the same: %v", name, c.sleeps, p == first)
+			}
+			c.feed(t, p, []byte(simpleGet))
+			p = c.pause(p)
+			p.Closed(nil)
+			c.isOver = true
+			other := &scriptedConn{sleeps: c.sleeps}
+			other.converse(t, s, []byte(simpleGet), []byte(simpleGet))
+			if kept.ConnID() != 1 || kept.RemoteAddr().String() != "127.0.0.2:40000" || kept.LocalAddr().String() != "127.0.0.1:80" ||
+				kept.Conn().RemoteAddr() == nil || kept.IsTLS() {
+				t.Errorf("%s: the ctx is now of connection %d, %v", name, kept.ConnID(), kept.RemoteAddr())
+			}
+			if _, err := kept.Conn().Write([]byte("x")); err == nil {
+				t.Errorf("%s: the connection is still the ctx's", name)
+			}
+		})
+	}
+}
+
+// TestSleepAllowsTLS: a connection that is TLS is so after it woke.
+func TestSleepAllowsTLS(t *testing.T) {
+	c := &secureConn{}
+	p, _ := (&acceptor{server: &Server{}, cfg: (&Server{}).config()}).Open(c)
+	conn := p.(*serverConn)
+	if !conn.isTLS {
+		t.Fatal("TLS is not seen")
+	}
+	m := conn.Sleep()
+	woken := (&acceptor{}).Wake(c, m).(*serverConn)
+	if !woken.isTLS || woken.served != 0 {
+		t.Errorf("TLS=%v, %d requests", woken.isTLS, woken.served)
+	}
+}
+
+// secureConn is an engine.Conn about a TLS connection.
+type secureConn struct{ scriptedConn }
+
+func (c *secureConn) IsSocket() bool { return false }
+func (c *secureConn) NetConn() net.Conn {
+	return tls.Server(scriptedNetConn{&c.scriptedConn}, &tls.Config{})
+}

@@ -1,0 +1,123 @@
+package tcp
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// acceptor is the engine.Acceptor of one Serve or ServeConn.
+type acceptor struct {
+	server *Server
+	cfg    *config
+	// isSingle marks the acceptor of a ServeConn; failure then says why the
+	// connection ended.
+	isSingle bool
+	failure  error
+}
+
+var (
+	_ engine.Acceptor = (*acceptor)(nil)
+	_ engine.Waker    = (*acceptor)(nil)
+)
+
+// Admit counts a connection against the limits; see engine.Acceptor.
+func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
+	g := &a.server.gauges
+	if open := g.admitted.Add(1); a.cfg.maxConns > 0 && open > a.cfg.maxConns {
+		a.refuse()
+		return false, nil
+	}
+	if a.cfg.maxConnsPerIP > 0 && !a.server.perIP.add(addressOf(c), a.cfg.maxConnsPerIP) {
+		a.refuse()
+		return false, nil
+	}
+	g.accepted.Add(1)
+	return true, nil
+}
+
+func (a *acceptor) refuse() {
+	a.server.gauges.admitted.Add(-1)
+	a.server.gauges.refused.Add(1)
+	a.fail(ErrRefused)
+}
+
+// fail keeps err for ServeConn.
+func (a *acceptor) fail(err error) {
+	if a.isSingle {
+		a.failure = err
+	}
+}
+
+// Release gives back what Admit counted; see engine.Acceptor.
+func (a *acceptor) Release(c net.Conn) {
+	a.server.gauges.admitted.Add(-1)
+	if a.cfg.maxConnsPerIP > 0 {
+		a.server.perIP.remove(addressOf(c))
+	}
+}
+
+// AcceptError logs a failed Accept that is tried again; see engine.Acceptor.
+func (a *acceptor) AcceptError(err error) {
+	a.cfg.logger.Printf("cannot accept a connection, trying again: %v", err)
+}
+
+// Open makes the state of a new connection; see engine.Acceptor. OnOpen is left
+// to Prompted, because it may block and may have something to say.
+func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
+	s := a.newSession(conn)
+	if a.cfg.idleTimeout > 0 {
+		conn.SetReadDeadline(clock.Nanos(), a.cfg.idleTimeout)
+	}
+	if a.cfg.writeTimeout > 0 {
+		conn.SetWriteTimeout(a.cfg.writeTimeout)
+	}
+	if a.cfg.onClose != nil { // which may ask when there is nothing to be asked any more
+		s.local, s.remote = conn.LocalAddr(), conn.RemoteAddr()
+	}
+	if a.cfg.onOpen != nil {
+		s.phase, s.isOpened = phaseOpening, false
+		conn.Prompter().Prompt()
+	}
+	return s, nil
+}
+
+// ipCounter counts connections by client address. The zero value is ready.
+type ipCounter struct {
+	mu     sync.Mutex
+	counts map[netip.Addr]int
+}
+
+// add counts a connection of ip, unless that has limit connections already.
+func (n *ipCounter) add(ip netip.Addr, limit int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counts[ip] >= limit {
+		return false
+	}
+	if n.counts == nil {
+		n.counts = make(map[netip.Addr]int)
+	}
+	n.counts[ip]++
+	return true
+}
+
+func (n *ipCounter) remove(ip netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counts[ip]--; n.counts[ip] <= 0 {
+		delete(n.counts, ip)
+	}
+}
+
+// addressOf returns a connection's client address. Those without an IP address
+// (unix sockets, pipes) count as one client.
+func addressOf(c net.Conn) netip.Addr {
+	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,76 @@
+package tcp
+
+import (
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/epoll"
+	"github.com/sluicehttp/sluice/internal/engine/perconn"
+)
+
+// Engine is sluice.Engine: the engines are those of HTTP. sluice.ParseEngine
+// makes one from its name.
+type Engine = sluice.Engine
+
+// The engines; see sluice.EngineAuto and so on.
+const (
+	EngineAuto    = sluice.EngineAuto
+	EnginePerConn = sluice.EnginePerConn
+	EngineEpoll   = sluice.EngineEpoll
+)
+
+// start returns the engine in use and makes one if there is none.
+func (s *Server) start(cfg *config) engine.Engine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine == nil {
+		s.engine = s.newEngine(cfg)
+	}
+	return s.engine
+}
+
+// newEngine makes the engine that s asks for, or the one that works here.
+func (s *Server) newEngine(cfg *config) engine.Engine {
+	options := s.engineOptions()
+	everywhere := perconn.New(options)
+	if s.Engine == EnginePerConn {
+		return everywhere
+	}
+	events, err := epoll.New(options, everywhere)
+	if err != nil {
+		if s.Engine == EngineEpoll {
+			cfg.logger.Printf("connections are served by engine perconn, because epoll does not work: %v", err)
+		}
+		return everywhere
+	}
+	return events
+}
+
+// Stats is a snapshot of a Server's counters and of its engine's gauges.
+type Stats struct {
+	sluice.EngineStats
+	// Accepted is the number of connections accepted since the Server was
+	// made, without those that were refused.
+	Accepted uint64 `json:"accepted"`
+	// Refused is the number of connections beyond MaxConns or MaxConnsPerIP.
+	Refused uint64 `json:"refused"`
+}
+
+// Stats returns a snapshot. It is meant for monitoring: it looks at each
+// connection or each loop.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	stats := Stats{Accepted: s.gauges.accepted.Load(), Refused: s.gauges.refused.Load()}
+	if e == nil {
+		return stats
+	}
+	total, loops := e.Stats(), e.Loops()
+	stats.Engine = e.Name()
+	stats.Connections, stats.Active = total.Open, total.Active
+	stats.Loops = make([]sluice.LoopStats, len(loops))
+	for i, loop := range loops {
+		stats.Loops[i] = sluice.LoopStats(loop)
+	}
+	return stats
+}

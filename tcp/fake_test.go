@@ -1,0 +1,54 @@
+package tcp
+
+import (
+	"net"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// fakeConn is an engine.Conn, and the engine behind it, without a network.
+type fakeConn struct {
+	engine.Conn // the rest is not called
+	unread      []byte
+	out         []byte
+	written     []byte // by Conn.Write
+	prompts     int
+	wait        time.Duration // until the read deadline
+}
+
+func (c *fakeConn) Buffered() []byte { return c.unread }
+func (c *fakeConn) Discard(n int)    { c.unread = c.unread[n:] }
+func (c *fakeConn) Prompt()          { c.prompts++ }
+
+func (c *fakeConn) Prompter() engine.Prompter                      { return c }
+func (c *fakeConn) SetReadDeadline(_ int64, timeout time.Duration) { c.wait = timeout }
+func (c *fakeConn) RemoteAddr() net.Addr                           { return &net.TCPAddr{} }
+func (c *fakeConn) LocalAddr() net.Addr                            { return &net.TCPAddr{} }
+func (c *fakeConn) Write(p []byte) (int, error) {
+	c.written = append(c.written, p...)
+	return len(p), nil
+}
+
+// feed gives in to p as engines do, and returns what p wants then.
+func (c *fakeConn) feed(p engine.Protocol, in []byte) engine.Next {
+	c.unread = in
+	for len(c.unread) > 0 {
+		used, next := p.Feed(c.unread)
+		c.unread = c.unread[used:]
+		for next == engine.Run {
+			c.out, next = p.Run(c.out)
+			c.flush()
+		}
+		if next != engine.Read {
+			return next
+		}
+	}
+	return engine.Read
+}
+
+// flush writes what an engine would.
+func (c *fakeConn) flush() {
+	c.written = append(c.written, c.out...)
+	c.out = c.out[:0]
+}

@@ -1,0 +1,90 @@
+package tcp
+
+import (
+	"net"
+	"runtime/debug"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+)
+
+// Detached gives the connection to the function of Conn.Detach; see
+// engine.Protocol.
+func (s *session) Detached(conn net.Conn) {
+	detach := s.detach
+	if s.rest != nil {
+		conn = &restConn{Conn: conn, rest: s.rest}
+		s.rest = nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			s.acceptor.cfg.logger.Printf("panic in a function given to Detach: %v\n%s", v, debug.Stack())
+			_ = conn.Close()
+		}
+	}()
+	detach(conn)
+}
+
+// Closed is the end of the connection; see engine.Protocol.
+func (s *session) Closed(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	if s.phase < phaseEnded {
+		s.phase = phaseEnded
+	}
+	a := s.acceptor
+	a.fail(s.err)
+	if s.sender != nil {
+		s.sender.end(nil)
+	}
+	if s.id != 0 {
+		a.server.sleepers.remove(s.id)
+	}
+	s.releaseRest()
+	if s.isOpened && a.cfg.onClose != nil {
+		s.tellClosed()
+	}
+	releaseSession(s)
+}
+
+// tellClosed calls OnClose.
+func (s *session) tellClosed() {
+	defer func() {
+		if v := recover(); v != nil {
+			s.acceptor.cfg.logger.Printf("panic in OnClose: %v\n%s", v, debug.Stack())
+		}
+	}()
+	s.acceptor.cfg.onClose((*Conn)(s), s.err)
+}
+
+// A restConn is a connection of which the session has read too much. The
+// engine's own surplus comes from the Conn inside.
+type restConn struct {
+	net.Conn
+	rest *buf.Buffer // nil: all was read
+	used int
+}
+
+// Read implements net.Conn.
+func (c *restConn) Read(p []byte) (int, error) {
+	if c.rest == nil || len(p) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.rest.B[c.used:])
+	if c.used += n; c.used == len(c.rest.B) {
+		c.rest.Release()
+		c.rest = nil
+	}
+	return n, nil
+}
+
+// NetConn returns the connection underneath.
+func (c *restConn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite closes the sending side where the connection underneath can.
+func (c *restConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrWriteToConnected
+}

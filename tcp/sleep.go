@@ -1,0 +1,77 @@
+package tcp
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// Sleep has the engine forget s while the connection idles; see
+// engine.Sleeper. A session with something to remember waits in sleepers for
+// the engine to ask for it, any other one serves another connection meanwhile.
+func (s *session) Sleep() engine.Memo {
+	s.conn = nil
+	if !s.remembers() {
+		releaseSession(s)
+		return engine.Memo{}
+	}
+	if s.id == 0 {
+		s.id = s.acceptor.server.sleepers.add(s)
+	}
+	return engine.Memo{ID: s.id}
+}
+
+// remembers tells whether the connection is more than its socket.
+func (s *session) remembers() bool {
+	return s.state != nil || s.sender != nil || s.ownTimeouts || s.phase != phaseServing ||
+		s.id != 0 || s.acceptor.cfg.onClose != nil
+}
+
+// Wake undoes Sleep; see engine.Waker.
+func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
+	if m.ID == 0 {
+		return a.newSession(conn)
+	}
+	s := a.server.sleepers.get(m.ID)
+	s.conn = conn
+	return s
+}
+
+// sleepers are the sessions that engines know by a number: a Memo holds no
+// pointers. A session stays until its connection ends. The zero value is ready.
+type sleepers struct {
+	last   atomic.Uint64
+	shards [16]struct {
+		mu       sync.Mutex
+		sessions map[uint64]*session
+		_        [48]byte // a cache line to itself
+	}
+}
+
+// add returns the number under which s is found from now on. It is never 0.
+func (l *sleepers) add(s *session) (id uint64) {
+	id = l.last.Add(1)
+	shard := &l.shards[id%uint64(len(l.shards))]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if shard.sessions == nil {
+		shard.sessions = make(map[uint64]*session)
+	}
+	shard.sessions[id] = s
+	return id
+}
+
+func (l *sleepers) get(id uint64) *session {
+	shard := &l.shards[id%uint64(len(l.shards))]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	return shard.sessions[id]
+}
+
+func (l *sleepers) remove(id uint64) {
+	shard := &l.shards[id%uint64(len(l.shards))]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	delete(shard.sessions, id)
+}
