@@ -21,7 +21,7 @@
 //
 // # What a connection costs
 //
-// On EngineEpoll an idle connection costs the engine's slot of about 100 bytes
-// and nothing in this package, unless it has something to remember: a state, a
-// Sender, time-outs of its own, a part of a message, or a Server with OnClose.
+// On EngineEpoll an idle connection costs a slot in the engine and nothing in
+// this package, unless it has something to remember: a state, a Sender,
+// time-outs of its own, a part of a message, or a Server with OnClose.
 package tcp

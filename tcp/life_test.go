@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,13 +70,13 @@ func TestState(t *testing.T) {
 func TestOpenAndClose(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		ended := make(ends, 1)
-		opened := 0
+		var opened atomic.Int32
 		s := f.start(t, &tcp.Server{
 			OnOpen: func(c *tcp.Conn) error {
 				if hasTLS := c.TLS() != nil; hasTLS != (f.network.tls != nil) {
 					t.Errorf("there is TLS: %v", hasTLS)
 				}
-				if opened++; opened == 2 {
+				if opened.Add(1) == 2 {
 					_, _ = c.WriteString("go away")
 					return io.EOF
 				}
@@ -169,7 +170,8 @@ func TestOtherPanics(t *testing.T) {
 // TestTimeouts has peers that are silent: at once, after a message, and in the
 // middle of one.
 func TestTimeouts(t *testing.T) {
-	const soon = 30 * time.Millisecond
+	// later leaves the time to send something before it passes.
+	const soon, later = 30 * time.Millisecond, 300 * time.Millisecond
 	set := func(set func(*tcp.Conn)) tcp.Handler {
 		return func(c *tcp.Conn, in []byte) (int, error) {
 			set(c)
@@ -181,10 +183,10 @@ func TestTimeouts(t *testing.T) {
 		sent, want string
 	}{
 		"silence":        {&tcp.Server{IdleTimeout: soon, Handler: lines}, "", ""},
-		"after a line":   {&tcp.Server{IdleTimeout: soon, Handler: lines}, "a\n", "1:a\n"},
+		"after a line":   {&tcp.Server{IdleTimeout: later, Handler: lines}, "a\n", "1:a\n"},
 		"half a line":    {&tcp.Server{ReadTimeout: soon, Handler: lines}, "a\nhalf", "1:a\n"},
 		"read and idle":  {&tcp.Server{ReadTimeout: soon, IdleTimeout: time.Hour, Handler: lines}, "half", ""},
-		"idle and read":  {&tcp.Server{ReadTimeout: time.Hour, IdleTimeout: soon, Handler: lines}, "half", ""},
+		"idle and read":  {&tcp.Server{ReadTimeout: time.Hour, IdleTimeout: later, Handler: lines}, "half", ""},
 		"own idle":       {&tcp.Server{Handler: set(func(c *tcp.Conn) { c.SetIdleTimeout(soon) })}, "a\n", "1:a\n"},
 		"own read":       {&tcp.Server{Handler: set(func(c *tcp.Conn) { c.SetReadTimeout(soon) })}, "half", ""},
 		"own idle first": {&tcp.Server{OnOpen: func(c *tcp.Conn) error { c.SetIdleTimeout(soon); return nil }, Handler: lines}, "", ""},
@@ -207,21 +209,26 @@ func TestTimeouts(t *testing.T) {
 }
 
 // TestTimeoutsLifted has a connection that outlives the server's time-outs,
-// also while it is not asleep.
+// between messages and within one.
 func TestTimeoutsLifted(t *testing.T) {
 	const short = 50 * time.Millisecond
 	eachFixture(t, func(t *testing.T, f fixture) {
-		s := f.start(t, &tcp.Server{IdleTimeout: short, ReadTimeout: short, Handler: func(c *tcp.Conn, in []byte) (int, error) {
+		var opened atomic.Int32
+		s := f.start(t, &tcp.Server{IdleTimeout: short, ReadTimeout: short, Handler: lines, OnOpen: func(c *tcp.Conn) error {
+			if opened.Add(1) > 1 {
+				return nil
+			}
 			c.SetIdleTimeout(0)
 			c.SetReadTimeout(0)
-			return lines(c, in)
+			_, err := c.WriteString("take your time")
+			return err
 		}})
-		lasting, passing := s.connect(t), s.connect(t)
+		lasting := s.connect(t)
+		lasting.expect(t, "take your time")
+		s.connect(t).expectEnd(t, "") // the same time passes for it
 		lasting.ask(t, "a\n", "1:a\n")
-		passing.expectEnd(t, "") // it came at the same time
 		s.connect(t).expectEnd(t, "")
 		lasting.send(t, "half")
-		s.connect(t).expectEnd(t, "")
 		s.connect(t).expectEnd(t, "")
 		lasting.ask(t, "\n", "4:half\n")
 	})

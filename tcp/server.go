@@ -85,9 +85,9 @@ type Server struct {
 	// ReadBufferSize is how much is read at a time, with buffers that idle
 	// connections do not hold; 0: 16 KiB.
 	ReadBufferSize int
-	// MaxWorkers bounds the goroutines that run handlers; 0: no limit. On
-	// EnginePerConn, connections that have their own goroutine are not
-	// counted.
+	// MaxWorkers bounds the goroutines that run handlers on each loop of
+	// EngineEpoll; 0: no limit. Input waits for them. EnginePerConn has no such
+	// limit.
 	MaxWorkers int
 
 	// Logger gets panics and failures to accept; nil: package log's.

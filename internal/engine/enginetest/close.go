@@ -210,7 +210,7 @@ func testResetWithData(t *testing.T, f *fixture) {
 
 func testPeerClosesWhileWriting(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
-	for _, command := range []string{"big 20000000", "write 200 100000", "gather 200 100000"} {
+	for _, command := range []string{"big 12000000", "write 200 100000", "gather 200 100000"} {
 		p := s.connect(t)
 		p.sendLater(frames(command))
 		if _, err := io.ReadFull(p.in, make([]byte, 100)); err != nil {
@@ -279,7 +279,7 @@ func testWriteTimeout(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.write = 50 * time.Millisecond
 	s := f.start(t, a, options())
-	for _, command := range []string{"big 50000000", "write 500 100000", "gather 500 100000"} {
+	for _, command := range []string{"big 12000000", "write 120 100000", "gather 120 100000"} {
 		p := s.connect(t)
 		p.ask(t, "echo x", "x")
 		before := s.closed.Load()

@@ -36,19 +36,19 @@ func (s *server) settles(t *testing.T, what string, counter func() int64) int64 
 // testSlowReader checks that an engine does not go on while the client does not
 // read; the session checks what it holds meanwhile.
 func testSlowReader(t *testing.T, f *fixture) {
-	testBounded(t, f, 40, "big 1000000", string(pattern(1_000_000)))
+	testBounded(t, f, 16, "big 1000000", string(pattern(1_000_000)))
 }
 
 // testAnswersBounded has answers that are written during Run, and gathered.
 func testAnswersBounded(t *testing.T, f *fixture) {
-	for _, command := range []string{"write 10 50000", "gather 10 50000"} {
-		testBounded(t, f, 60, command, string(pattern(500_000)))
+	for _, command := range []string{"write 10 25000", "gather 10 25000"} {
+		testBounded(t, f, 48, command, string(pattern(250_000)))
 	}
 }
 
 // testSmallAnswersBounded has answers that are smaller than any buffer.
 func testSmallAnswersBounded(t *testing.T, f *fixture) {
-	testBounded(t, f, 8000, "big 3000", string(pattern(3000)))
+	testBounded(t, f, 4000, "big 3000", string(pattern(3000)))
 }
 
 // testBounded sends count times the command, and reads nothing until the engine
@@ -102,7 +102,7 @@ func testInputBounded(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	w := &countedWriter{Conn: p.Conn}
 	p.Conn = w
-	const count, size = 300, 200_000
+	const count, size = 80, 200_000
 	text := string(pattern(size))
 	var input []byte
 	for range count {

@@ -154,7 +154,7 @@ func testShutdownGivenUpReading(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	reading, writing := s.connect(t), s.connect(t)
 	reading.send(t, frames("read 10"))
-	writing.sendLater(frames("big 50000000"))
+	writing.sendLater(frames("big 12000000"))
 	s.eventually(t, "Run", func() bool { return s.runs.Load() == 2 })
 	s.giveUp(t)
 	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 2 })

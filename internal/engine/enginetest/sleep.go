@@ -27,7 +27,7 @@ func testWriteTimeoutHoldsOn(t *testing.T, f *fixture) {
 		p.ask(t, "echo x", "x")
 		s.eventuallyIdle(t, 1)
 	}
-	p.sendLater(frames("big 50000000"))
+	p.sendLater(frames("big 12000000"))
 	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
 }
 

@@ -25,9 +25,9 @@ const (
 // soakRounds is how many rounds fill about 5 seconds, or 2 in a short test, on
 // a machine with two processors.
 func soakRounds() int {
-	rounds := 7
+	rounds := 5
 	if testing.Short() {
-		rounds = 3
+		rounds = 2
 	}
 	if raceEnabled {
 		rounds = (rounds + 1) / 2

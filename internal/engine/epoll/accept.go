@@ -227,6 +227,7 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 	if s.noDelay {
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	}
+	s.driver.open.Add(1)
 	s.driver.prepare(fd, &peer, s, nil)
 	if home := s.driver.loopOf(fd); home != l {
 		home.queue.push(int32(fd))
@@ -236,9 +237,9 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 	return true
 }
 
-// prepare makes fd a connection that is claimed, and to be queued.
+// prepare makes fd a connection that is claimed, and to be queued. It counts as
+// open already.
 func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) {
-	d.open.Add(1)
 	d.loopOf(fd).open.Add(1)
 	s.users.Add(1)
 	gen := d.newGeneration()
@@ -252,10 +253,17 @@ func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) 
 	slot.open(gen, flagFresh|flagHandshake)
 }
 
-// start serves fd.
-func (d *driver) start(fd int, peer *rawAddress, s *serving, leftover []byte) {
+// start serves fd, unless the engine shuts down.
+func (d *driver) start(fd int, peer *rawAddress, s *serving, leftover []byte) bool {
+	// Shutdown sets closing before it looks at open.
+	d.open.Add(1)
+	if d.closing.Load() {
+		d.countOut()
+		return false
+	}
 	d.prepare(fd, peer, s, leftover)
 	d.loopOf(fd).queue.push(int32(fd))
+	return true
 }
 
 // serveOthers serves a listener that does not yield a descriptor. Connections
@@ -331,7 +339,10 @@ func (s *serving) takeOver(nc net.Conn) bool {
 	if fd < 0 {
 		return false
 	}
+	if !d.start(fd, &peer, s, nil) {
+		closeFD(fd)
+		return false
+	}
 	_ = tc.Close()
-	d.start(fd, &peer, s, nil)
 	return true
 }

@@ -257,6 +257,7 @@ func (c *conn) Fill() error {
 		return io.ErrShortBuffer
 	}
 	held := copy(c.in, c.unread)
+	c.dropHeld()
 	c.unread = c.in[:held]
 	n, err := c.readWaiting(c.in[held:])
 	c.unread = c.in[:held+n]
@@ -281,7 +282,7 @@ func (c *conn) recvWaiting(p []byte) (int, error) {
 		n, errno := sock.Recv(c.fd, p)
 		switch {
 		case n > 0:
-			c.isDrained = n < len(p)
+			c.isDrained = n < len(p) && c.secret == nil // TLS may hold more
 			return n, nil
 		case errno == 0:
 			return 0, io.EOF

@@ -5,6 +5,7 @@ package epoll
 import (
 	"net"
 	"os"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -43,15 +44,22 @@ func (c *conn) detachForGood() {
 		c.conclude()
 		return
 	}
-	p, a, peer := c.protocol, c.serving.acceptor, c.left
 	c.driver.closed(c.fd, c.serving)
-	go func() {
-		defer func() {
-			p.Closed(nil)
-			a.Release(peer)
-		}()
-		p.Detached(engine.WithUnread(nc, rest))
+	go c.live(engine.WithUnread(nc, rest))
+}
+
+// live is the rest of a detached connection's life.
+func (c *conn) live(nc net.Conn) {
+	cause := error(errGoexit)
+	defer func() {
+		if v := recover(); v != nil {
+			cause = &panicError{v, debug.Stack()}
+		}
+		defer c.serving.acceptor.Release(c.left)
+		c.protocol.Closed(cause)
 	}()
+	c.protocol.Detached(nc)
+	cause = nil
 }
 
 // A handover is a DetachIdle that is going on.
@@ -121,7 +129,10 @@ func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
 		closeFD(fd)
 		return os.NewSyscallError("getpeername", errno)
 	}
-	d.start(fd, &peer, s, append([]byte(nil), leftover...))
+	if !d.start(fd, &peer, s, append([]byte(nil), leftover...)) {
+		closeFD(fd)
+		return engine.ErrShutdown
+	}
 	return nil
 }
 

@@ -117,10 +117,14 @@ func (c *conn) pump() engine.Next {
 			}
 		case err == nil:
 			c.isDrained = true
+			if c.secret != nil && len(c.secret.pending) > 0 {
+				return c.settle(engine.Read) // TLS has answered something itself
+			}
 			return engine.Read
 		case err == io.EOF || !c.isPartial && err == io.ErrUnexpectedEOF:
 			// TLS peers that close an idle connection often spare themselves
 			// the closing alert.
+			c.isDrained = true
 			c.out = c.brain().HalfClosed(c.out)
 			return c.settle(engine.Close)
 		default:

@@ -185,6 +185,11 @@ func (d *driver) servingAt(index uint16) *serving { return (*d.servings.Load())[
 func (d *driver) closed(fd int, s *serving) {
 	d.loopOf(fd).open.Add(-1)
 	s.leave()
+	d.countOut()
+}
+
+// countOut counts down open, and tells Shutdown when it is 0.
+func (d *driver) countOut() {
 	if d.open.Add(-1) == 0 && d.closing.Load() {
 		select {
 		case d.emptied <- struct{}{}:

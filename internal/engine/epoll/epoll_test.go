@@ -19,7 +19,10 @@ func newEngine(options engine.Options) engine.Engine {
 	return e
 }
 
-func TestEngine(t *testing.T) {
-	enginetest.Run(t, newEngine, enginetest.TCP(), enginetest.Unix(), enginetest.TLS(), enginetest.TLSListener(),
-		enginetest.Wrapped(), enginetest.Pipe(), enginetest.DeafPipe())
+func TestEngine(t *testing.T) { enginetest.RunProcs(t, newEngine) }
+
+func TestSoak(t *testing.T) {
+	enginetest.Soak(t, 1,
+		enginetest.NamedEngine{Name: "epoll", New: newEngine},
+		enginetest.NamedEngine{Name: "perconn", New: perconn.New})
 }

@@ -48,6 +48,7 @@ func (c *conn) open() engine.Next {
 		return c.refuse(refusal)
 	}
 	c.isOpen = true
+	c.isFed = true // it is asked to Pause before it sleeps for the first time
 	return engine.Read
 }
 
@@ -182,28 +183,29 @@ func (c *conn) leave() {
 	c.driver.table.close(c.fd, c.place)
 }
 
-// conclude makes the calls that end a connection.
+// conclude makes the calls that end a connection, each once even when one of
+// them does not return in the normal way.
 func (c *conn) conclude() {
-	d, fd := c.driver, c.fd
-	defer d.closed(fd, c.serving)
+	defer c.driver.closed(c.fd, c.serving)
+	if c.isAdmitted {
+		c.isAdmitted = false
+		defer c.serving.acceptor.Release(c.left)
+	}
 	if c.isOpen {
 		c.isOpen = false
 		p := c.brain()
 		c.protocol = nil
 		p.Closed(c.err)
 	}
-	if c.isAdmitted {
-		c.isAdmitted = false
-		c.serving.acceptor.Release(c.left)
-	}
 }
 
 // abandon ends the connection of a worker that cannot go on.
 func (c *conn) abandon(cause error) {
+	if c.left != nil {
+		return // it was ending
+	}
 	defer func() {
-		if v := recover(); v != nil {
-			return // Closed or Release panicked, too; the books are kept
-		}
+		_ = recover() // Closed or Release panicked, too; the books are kept
 	}()
 	c.fail(cause)
 	c.leave()

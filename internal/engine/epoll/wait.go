@@ -60,10 +60,11 @@ func (c *conn) InterruptWrite(time.Time) { c.signal(flagWriteWait) }
 
 // awaitInput waits until there may be input or the read deadline has passed.
 func (c *conn) awaitInput() error {
-	limit := int64(0)
-	if c.secret != nil && c.secret.handshakeBy != 0 {
+	limit := c.readDeadline()
+	switch {
+	case c.secret != nil && c.secret.handshakeBy != 0:
 		limit = c.secret.handshakeBy
-	} else if limit = c.readDeadline(); c.run != nil && c.run.blocking != nil {
+	case c.run != nil && c.run.blocking != nil:
 		limit = c.run.blocking.ReadLimit(limit)
 	}
 	return c.await(flagReadWait, flagInput, c.waiters().input, limit)
@@ -71,7 +72,10 @@ func (c *conn) awaitInput() error {
 
 // awaitRoom waits until there may be room to write or limit has passed.
 func (c *conn) awaitRoom(limit int64) error {
-	if c.run != nil && c.run.blocking != nil {
+	switch {
+	case c.secret != nil && c.secret.handshakeBy != 0:
+		limit = c.secret.handshakeBy
+	case c.run != nil && c.run.blocking != nil:
 		limit = c.run.blocking.WriteLimit(limit)
 	}
 	return c.await(flagWriteWait, flagOutput, c.waiters().output, limit)

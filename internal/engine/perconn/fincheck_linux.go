@@ -16,9 +16,12 @@ import (
 // socket, and has the FIN looked for behind its back. A FIN that comes later is
 // an event of its own.
 //
+// A reset that came together with data does not show in the length of the queue
+// either. So whatever recv did not end in EAGAIN is followed by the look.
+//
 // The look is a peek at the sockets that were read so, a few times a second
-// while there are any; nothing runs while there are none. A half-close in the
-// same breath as the last request is thus answered at once, and noticed at most
+// while there are any; nothing runs while there are none. What ended in the same
+// breath as its last request is thus answered at once, and noticed at most
 // checkPeriod later.
 
 const (
@@ -32,7 +35,9 @@ func (c *conn) recv(p []byte) (int, syscall.Errno) {
 	r.isAssumed = false
 	if !r.isTCP || r.reads < hotReads {
 		r.reads++
-		return c.recvQueue(p)
+		n, errno := c.recvQueue(p)
+		r.isAssumed = r.drained && n > 0
+		return n, errno
 	}
 	n, errno := sock.Recv(r.fd, p)
 	r.drained = errno == syscall.EAGAIN || n > 0 && n < len(p)

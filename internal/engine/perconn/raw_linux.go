@@ -24,9 +24,9 @@ import (
 //  2. The callback may return false only after a recv that told the socket to
 //     be drained: EAGAIN, or a receive queue of 0. A short read does not tell:
 //     the FIN may have come with the data, on the same edge. The queue length
-//     (TCP_INQ) is 1 behind a FIN. Edges that come later are kept. Where a
-//     short read is taken for an answer all the same, somebody must look for
-//     the FIN later: fincheck_linux.go.
+//     (TCP_INQ) is 1 behind a FIN, though not behind a reset. Edges that come
+//     later are kept. Where anything but EAGAIN is taken for an answer, somebody
+//     must look for the end later: fincheck_linux.go.
 
 // rawConn is the raw path's part of a conn.
 type rawConn struct {
@@ -37,7 +37,7 @@ type rawConn struct {
 	inside   bool            // in RawConn.Read's callback
 	isTCP    bool
 	drained  bool // the last recv left nothing
-	// isAssumed: the last recv did not ask whether it left a FIN.
+	// isAssumed: the last recv did not tell whether the peer is gone.
 	isAssumed bool
 	reads     uint8 // up to hotReads
 }

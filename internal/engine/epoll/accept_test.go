@@ -1,0 +1,136 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// Without descriptors there are no connections, but there is no busy loop and no
+// end either: they are accepted as soon as there are descriptors again.
+func TestOutOfDescriptors(t *testing.T) {
+	ln, a := listen(t), newEcho()
+	serveEcho(t, ln, a, engine.Options{})
+	ask(t, dial(t, ln), "before")
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	// The client's socket is the last one that there is a number for.
+	probe, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(probe.Fd())
+	low := limit
+	low.Cur = next + 1
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Skip("cannot lower the limit:", err)
+	}
+	restore := func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) }
+	defer restore()
+	_ = probe.Close()
+	c := dial(t, ln)
+	if err := <-a.errors; !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("AcceptError(%v), want EMFILE", err)
+	}
+	restore()
+	ask(t, c, "after")
+}
+
+// A connection from a listener of another kind is taken over: its descriptor is
+// ours, and Go's poller knows it no longer.
+func TestTakeOver(t *testing.T) {
+	inner, a := listen(t), newEcho()
+	wrapped := &countingListener{Listener: inner}
+	d := serveEcho(t, wrapped, a, engine.Options{})
+	c := dial(t, inner)
+	ask(t, c, "hello")
+	if n := d.open.Load(); n != 1 {
+		t.Errorf("the engine has %d connections of its own, want 1", n)
+	}
+	if _, err := wrapped.last.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener's object: %v, want it closed", err)
+	}
+	ask(t, c, "still there")
+	want := c.LocalAddr().String()
+	_ = c.Close()
+	if got := (<-a.released).String(); got != want {
+		t.Errorf("Release got %v, want %v", got, want)
+	}
+}
+
+// countingListener keeps what it accepted last.
+type countingListener struct {
+	net.Listener
+	last net.Conn
+}
+
+func (l *countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.last = c
+	}
+	return c, err
+}
+
+func TestAdopt(t *testing.T) {
+	ln, a := listen(t), newEcho()
+	d := serveEcho(t, ln, a, engine.Options{})
+	other := listen(t)
+	defer other.Close()
+	for _, leftover := range []string{"", "left over"} {
+		c := dial(t, other)
+		theirs, err := other.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := theirs.(*net.TCPConn).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := syscall.Dup(int(file.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = file.Close()
+		_ = theirs.Close()
+		if err := d.Adopt(fd, []byte(leftover), a); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, c, leftover)
+		ask(t, c, "and more")
+		_ = c.Close()
+	}
+	eventually(t, "adopted connections end", func() bool { return d.open.Load() == 0 })
+	if all := *d.servings.Load(); len(all) != 2 || all[1] != nil {
+		t.Errorf("%d servings are left", len(all))
+	}
+	if err := d.Adopt(-1, nil, a); err == nil {
+		t.Error("adopted descriptor -1")
+	}
+}
+
+func TestAdoptAfterShutdown(t *testing.T) {
+	ln, a := listen(t), newEcho()
+	d := serveEcho(t, ln, a, engine.Options{})
+	d.closing.Store(true)
+	defer d.closing.Store(false)
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(pair[1])
+	if err := d.Adopt(pair[0], nil, a); !errors.Is(err, engine.ErrShutdown) {
+		t.Errorf("Adopt: %v, want ErrShutdown", err)
+	}
+	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil {
+		t.Errorf("the descriptor was not closed: %d, %v", n, err)
+	}
+}
