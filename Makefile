@@ -1,6 +1,6 @@
 # `make` is `make check`: what CI runs, in the order CI runs it.
 .DEFAULT_GOAL := check
-.PHONY: check help test race fuzz bench ratios api cover cross fmt vet
+.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold api cover cross fmt vet
 
 check: ## everything that CI runs
 	@bash .ci/run
@@ -22,6 +22,21 @@ bench: ## Go benchmarks: ours, fasthttp and net/http
 
 ratios: ## the same, interleaved, as a table of ratios
 	go -C bench run ./ratios
+
+wire: ## CPU time per request over TCP, 4 min; needs Linux, two CPUs and wrk
+	go -C bench run ./wire
+
+idle: ## memory of idle connections; needs Linux
+	go -C bench run ./idle
+
+fairness: ## what a busy server leaves to its process; needs what wire needs
+	go -C bench run ./fairness
+
+mix: ## handlers that compute or sleep beside others; needs Linux and two CPUs
+	go -C bench run ./mix
+
+hold: ## 19,000 connections for a minute; needs Linux
+	go -C bench run ./hold
 
 api: ## what of fasthttp's exported API is missing
 	@bash .ci/run api

@@ -30,7 +30,7 @@
 // A handler that must return while other goroutines still use its ctx calls
 // ctx.TimeoutError first: the server then leaves that ctx to them.
 //
-// Handlers run on a goroutine of their own and may block. A handler's panic is
+// Handlers may block, on every engine. A handler's panic is
 // logged and answered 500 (Server.CrashOnPanic has it end the process).
 //
 // # The life of a request
@@ -38,7 +38,9 @@
 // A connection's HTTP is an explicit state machine (serverConn) that does no
 // I/O. An engine (internal/engine) feeds it the bytes that arrived and writes
 // the bytes that it returns. An idle connection holds neither buffers nor a
-// RequestCtx; memory follows what has arrived, never what was announced.
+// RequestCtx, and on the event engine no goroutine either; memory follows what
+// has arrived, never what was announced. Server.Engine chooses the engine, and
+// Server.EngineStats shows what it is doing; docs/guide/engines.md has more.
 //
 // RequestCtx implements context.Context. Its Done channel is closed when the
 // client goes away, when the request ends and when the server shuts down; a

@@ -8,7 +8,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-const defaultServerName = "sluice"
+const (
+	defaultServerName = "sluice"
+	defaultKeepAlive  = 15 * time.Second // between probes, as package net has it
+)
 
 // serverConfig is what a Server's fields come to, resolved once when serving
 // begins and never changed: connections share it without locks.
@@ -106,6 +109,12 @@ func (s *Server) engineOptions() engine.Options {
 		MaxIdleWorkerTime: s.MaxIdleWorkerDuration,
 		// A ConnState function may close the connection that it is told of.
 		PlainOnly: s.ConnState != nil,
+	}
+	if s.TCPKeepalive {
+		o.KeepAlivePeriod = defaultKeepAlive
+		if s.TCPKeepalivePeriod > 0 {
+			o.KeepAlivePeriod = s.TCPKeepalivePeriod
+		}
 	}
 	if s.ReadBufferSize > 0 {
 		o.ReadBufferSize = min(s.ReadBufferSize, 64<<10)

@@ -250,7 +250,7 @@ type LoopStats struct {
 	Queued      int // ready and waiting for a worker
 	Workers     int // goroutines, or stacks, that run protocols
 	IdleWorkers int // of those, waiting for work
-	Buffers     int // input and output buffers lent to connections
+	Buffers     int // input and output buffers that connections hold (event engines: while they wait)
 }
 
 // An Engine serves connections.

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"net"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,4 +27,24 @@ func leaveOneDescriptor(t *testing.T) (restore func(), ok bool) {
 		return nil, false
 	}
 	return sync.OnceFunc(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) }), true
+}
+
+// serverNoDelay finds the server's socket among the process's descriptors, by
+// the address of its peer, and tells whether TCP_NODELAY is on.
+func serverNoDelay(peer net.Addr) (on, found bool) {
+	address, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return false, false
+	}
+	for fd := range 1 << 12 {
+		name, err := syscall.Getpeername(fd)
+		if err != nil {
+			continue
+		}
+		if four, ok := name.(*syscall.SockaddrInet4); ok && four.Port == address.Port && net.IP(four.Addr[:]).Equal(address.IP) {
+			value, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
+			return value != 0, err == nil
+		}
+	}
+	return false, false
 }

@@ -11,6 +11,7 @@ import (
 func identityScenarios() []scenario {
 	return []scenario{
 		{"is socket", testIsSocket, 0},
+		{"answers are not held back", testNoDelay, buffered},
 		{"loops", testLoops, 0},
 		{"net conn outlives its connection", testNetConnOutlives, 0},
 		{"net conn closed by its user", testNetConnClosed, 0},
@@ -27,6 +28,26 @@ func testIsSocket(t *testing.T, f *fixture) {
 		}
 		_ = p.Close()
 		s.eventuallyIdle(t, 0)
+	}
+}
+
+// testNoDelay looks at the server's sockets: without TCP_NODELAY, what is written
+// in two pieces arrives with a delay of 40 ms, and nothing else shows it.
+func testNoDelay(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	for i := range 3 {
+		p := s.connect(t)
+		for range i * 10 {
+			p.ask(t, "echo x", "x")
+		}
+		p.ask(t, "echo x", "x")
+		on, found := serverNoDelay(p.LocalAddr())
+		if !found {
+			t.Skip("the server's socket is not to be found")
+		}
+		if !on {
+			t.Error("TCP_NODELAY is off")
+		}
 	}
 }
 

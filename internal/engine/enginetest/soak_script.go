@@ -12,8 +12,8 @@ type ending uint8
 const (
 	leaves      ending = iota // the client closes when it has everything
 	halfCloses                // the client sends FIN behind its last request
-	isClosed                  // the server closes, with input left
-	isLingered                // the server half-closes and waits
+	isClosed                  // the server closes
+	isLingered                // the server half-closes and waits, while there is more input
 	isTruncated               // the client sends FIN within a frame
 	timesOut                  // the server's patience ends
 	detaches                  // the connection becomes a raw one
@@ -154,6 +154,7 @@ func (w *writer) fill(t *turn) {
 	if w.IntN(3) == 0 {
 		commands = 1 + w.IntN(40)
 	}
+	w.command(t, "who", w.script.token())
 	for range commands {
 		w.any(t)
 	}
@@ -213,9 +214,9 @@ func (w *writer) finish(t *turn) {
 	switch w.script.end {
 	case isClosed:
 		w.command(t, "close", "closing")
-		t.send = append(t.send, w.words(w.IntN(5000))...)
-	case isLingered:
+	case isLingered: // only then input that comes late is promised to do no harm
 		w.command(t, "linger", "lingering")
+		t.send = append(t.send, w.words(w.IntN(5000))...)
 	case isTruncated:
 		t.send = append(t.send, frames("echo never")[:1+w.IntN(12)]...)
 		t.want = append(t.want, "truncated")

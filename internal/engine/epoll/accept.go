@@ -35,13 +35,15 @@ type serving struct {
 	users    atomic.Int32 // connections, and Serve itself
 
 	control  syscall.RawConn
-	noDelay  bool       // connections do not inherit TCP_NODELAY
+	inherits bool       // connections inherit TCP_NODELAY
+	caughtUp bool       // those that were there before it was set are accepted
 	mu       sync.Mutex // held while accepting
 	ended    bool
 	err      error // why; nil: Shutdown
 	stop     chan struct{}
-	stalled  chan error // buffered; Accept failed for now
-	listenFD int        // while registered
+	gone     chan struct{} // closed when Serve needs its loop no longer
+	stalled  chan error    // buffered; Accept failed for now
+	listenFD int           // while registered
 }
 
 // Serve implements engine.Engine.
@@ -51,7 +53,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		inner, config = t.Listener, t.Config
 	}
 	s := &serving{driver: d, listener: inner, acceptor: a, config: config, network: "tcp",
-		stop: make(chan struct{}), stalled: make(chan error, 1)}
+		stop: make(chan struct{}), gone: make(chan struct{}), stalled: make(chan error, 1)}
 	switch l := inner.(type) {
 	case *net.TCPListener:
 		s.control, _ = l.SyscallConn()
@@ -67,6 +69,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		return err
 	}
 	defer s.leave()
+	defer close(s.gone)
 	if err := s.register(); err != nil {
 		return err
 	}
@@ -78,6 +81,9 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 func (s *serving) register() error {
 	s.mu.Lock() // connections may be there at once
 	defer s.mu.Unlock()
+	if s.ended { // by a Shutdown
+		return s.err
+	}
 	var failed error
 	err := s.control.Control(func(fd uintptr) {
 		s.listenFD = int(fd)
@@ -107,7 +113,7 @@ func (s *serving) prepareSocket() {
 	// Sockets that an MPTCP socket has accepted inherit less.
 	const optionProtocol = 38 // SO_PROTOCOL
 	protocol, err := syscall.GetsockoptInt(s.listenFD, syscall.SOL_SOCKET, optionProtocol)
-	s.noDelay = err != nil || protocol != syscall.IPPROTO_TCP
+	s.inherits = err == nil && protocol == syscall.IPPROTO_TCP
 	if period := s.driver.options.KeepAlivePeriod; period > 0 {
 		seconds := max(int(period/time.Second), 1)
 		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1)
@@ -138,6 +144,7 @@ func (s *serving) watch() error {
 		case <-s.stop:
 			return s.err
 		case <-ticker.C:
+			backoff.Reset()
 			if s.control.Control(func(uintptr) {}) != nil {
 				return s.closedError()
 			}
@@ -209,6 +216,7 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 	switch errno {
 	case 0:
 	case syscall.EAGAIN:
+		s.caughtUp = true
 		return false
 	case syscall.ECONNABORTED, syscall.EPROTO, syscall.ECONNRESET:
 		return true // the peer has given up
@@ -224,7 +232,7 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 		}
 		return false
 	}
-	if s.noDelay {
+	if s.network == "tcp" && !(s.inherits && s.caughtUp) {
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	}
 	s.driver.open.Add(1)

@@ -51,6 +51,7 @@ type conn struct {
 	gone    atomic.Pointer[peerNotice]
 	signals atomic.Pointer[signals]
 
+	gift       chan<- net.Conn // where DetachIdle waits for it; nil: it does not
 	lingerLeft int
 	isDated    bool // deadline is in here, not in the slot
 	isOpen     bool // there is a protocol, maybe asleep
@@ -68,6 +69,7 @@ type conn struct {
 // runState holds what is rarely asked for during a Run and ends with it.
 type runState struct {
 	blocking *engine.BlockingConn
+	guest    *guest // what blocking works on
 	notice   *peerNotice
 }
 
@@ -78,10 +80,7 @@ type peerNotice struct {
 	gen uint32
 }
 
-var (
-	_ engine.Conn         = (*conn)(nil)
-	_ engine.BlockingHost = (*conn)(nil)
-)
+var _ engine.Conn = (*conn)(nil)
 
 func (c *conn) slot() *slot { return c.place.slot() }
 
@@ -105,7 +104,7 @@ func (c *conn) reset() {
 	c.after = engine.Read
 	c.deadline, c.writeTimeout, c.writeBy, c.lingerBy = 0, 0, 0, 0
 	c.err, c.secret, c.view, c.run, c.left = nil, nil, nil, nil, nil
-	c.lingerLeft, c.isDated = 0, false
+	c.gift, c.lingerLeft, c.isDated = nil, 0, false
 	c.isOpen, c.isAdmitted, c.isPinned, c.isShown = false, false, false, false
 	c.isBlocked, c.isLingering, c.isHanded, c.isDrained = false, false, false, false
 	c.isFed, c.isPartial = false, false
@@ -184,7 +183,7 @@ func (c *conn) fail(err error) {
 // LocalAddr implements engine.Conn.
 func (c *conn) LocalAddr() net.Addr {
 	if c.left != nil {
-		return c.serving.listener.Addr() // the descriptor may be another one's
+		return c.left.LocalAddr() // the descriptor may be another one's
 	}
 	return c.driver.localAddr(c.fd, c.serving)
 }
@@ -426,22 +425,27 @@ func (c *conn) runState() *runState {
 func (c *conn) Blocking() net.Conn {
 	run := c.runState()
 	if run.blocking == nil {
-		c.waiters()
-		run.blocking = engine.NewBlockingConn(c, c.NetConn())
+		// Two goroutines may use it at once. What either would have to prepare
+		// before it waits is done here.
+		c.show()
+		c.readDeadline()
+		_ = c.add()
+		run.guest = &guest{conn: c, addresses: c.netConn(), signals: c.waiters()}
+		run.blocking = engine.NewBlockingConn(run.guest, run.guest.addresses)
 	}
 	return run.blocking
 }
 
 // endRun ends what a Run has asked for, and returns what is to follow.
 func (c *conn) endRun(next engine.Next) engine.Next {
-	if c.secret != nil {
-		c.secret.waits = false
-	}
 	if run := c.run; run != nil {
-		c.run = nil
 		if run.end(c) && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
 			next = engine.Close
 		}
+		c.run = nil
+	}
+	if c.secret != nil {
+		c.secret.waits = false
 	}
 	if c.slot().has(flagKill) {
 		c.fail(c.driver.killCause())
@@ -462,5 +466,6 @@ func (r *runState) end(c *conn) (wasClosed bool) {
 		return false
 	}
 	r.blocking.Sever()
+	r.guest.end()
 	return r.blocking.IsClosed()
 }

@@ -62,14 +62,10 @@ func (c *conn) live(nc net.Conn) {
 	cause = nil
 }
 
-// A handover is a DetachIdle that is going on.
+// A handover is a DetachIdle that is going on. It gets nil for a connection that
+// was wanted and could not be given away.
 type handover struct {
-	given chan gift
-}
-
-// gift is a connection that is given away; nc is nil where that failed.
-type gift struct {
-	nc net.Conn
+	given chan net.Conn
 }
 
 // DetachIdle implements engine.Engine. take is called on the caller's
@@ -78,20 +74,19 @@ type gift struct {
 func (d *driver) DetachIdle(take func(c net.Conn, leftover []byte)) int {
 	d.handovers.Lock()
 	defer d.handovers.Unlock()
-	h := &handover{make(chan gift)}
+	h := &handover{make(chan net.Conn)}
 	d.handover.Store(h)
 	var wanted []int32
 	d.table.each(func(fd int, p place) {
-		word := p.slot().word.Load()
-		if isIdle(word) && p.slot().claim(word, flagTake) {
+		if p.slot().claimIdle(flagTake) {
 			wanted = append(wanted, int32(fd))
 		}
 	})
 	d.queueAll(wanted)
 	count := 0
 	for range wanted {
-		if g := <-h.given; g.nc != nil {
-			take(g.nc, nil)
+		if nc := <-h.given; nc != nil {
+			take(nc, nil)
 			count++
 		}
 	}
@@ -103,13 +98,22 @@ func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle
 
 // giveAway ends the connection's life here for DetachIdle.
 func (c *conn) giveAway() {
-	given := c.driver.handover.Load().given
+	gift := c.gift
+	c.gift = nil
 	nc, err := c.separate()
 	if err != nil {
 		c.fail(err)
 	}
+	defer func() { gift <- nc }() // after Closed and Release
 	c.conclude()
-	given <- gift{nc}
+}
+
+// give tells DetachIdle what has become of a connection that it waits for.
+func (c *conn) give(nc net.Conn) {
+	if gift := c.gift; gift != nil {
+		c.gift = nil
+		gift <- nc
+	}
 }
 
 // Adopt implements engine.Adopter.

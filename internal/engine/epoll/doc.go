@@ -19,5 +19,5 @@
 //     (accept.go). Every other connection is the fallback engine's.
 //
 // A slot's word says who owns the connection. It changes hands by compare and
-// swap only; docs/engines.md has the picture.
+// swap only; ARCHITECTURE.md has the picture.
 package epoll

@@ -46,6 +46,7 @@ func (c *conn) turn() engine.Next {
 		}
 	}
 	if c.isLingering {
+		s.take(flagPrompt) // nothing can be said any more
 		return c.discard()
 	}
 	if s.take(flagPrompt) != 0 {
@@ -58,6 +59,9 @@ func (c *conn) turn() engine.Next {
 
 // runErrand does what the connection was claimed for, other than input.
 func (c *conn) runErrand(errand uint64) engine.Next {
+	if errand&flagTake != 0 {
+		c.gift = c.driver.handover.Load().given
+	}
 	switch {
 	case errand&flagKill != 0:
 		c.slot().set(flagKill)
@@ -304,7 +308,8 @@ func (c *conn) flush() bool {
 	return true
 }
 
-// noteGrown is keepGrown for output that is about to lose its beginning.
+// noteGrown is keepGrown for output that is about to lose its beginning. What is
+// in pendingOut's buffer is not the worker's to have.
 func (c *conn) noteGrown() {
 	if c.pendingOut == nil {
 		c.keepGrown(c.worker)

@@ -256,12 +256,13 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 	goOn := true
 	d.table.each(func(fd int, p place) {
 		s := p.slot()
-		word := s.word.Load()
-		if !goOn || !s.hold(generation(word)) {
+		gen := generation(s.word.Load())
+		if !goOn || !s.hold(gen) {
 			return
 		}
-		defer s.drop()
-		goOn = f(&conn{driver: d, place: p, fd: fd, gen: generation(word), serving: d.servingAt(s.serving)})
+		left := &netConn{driver: d, fd: fd, gen: gen, remote: s.remote(), serving: d.servingAt(s.serving)}
+		s.drop()
+		goOn = f(&conn{driver: d, place: p, fd: fd, gen: gen, serving: left.serving, left: left})
 	})
 	if goOn {
 		d.fallback.Range(f)

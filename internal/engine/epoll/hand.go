@@ -99,7 +99,6 @@ func (h *hand) round() {
 	var passed []int32
 	h.driver.table.each(func(fd int, p place) {
 		s := p.slot()
-		word := s.word.Load()
 		at := s.expiry.Load()
 		if at == 0 {
 			return
@@ -111,7 +110,7 @@ func (h *hand) round() {
 			return
 		}
 		// One that is at work sets another deadline when it waits again.
-		if word&stateMask == stateIdle && s.claim(word, flagExpired) {
+		if s.claim(flagExpired, false) {
 			passed = append(passed, int32(fd))
 		}
 	})

@@ -103,7 +103,7 @@ func (c *conn) hasInput() bool {
 	if len(c.unread) > 0 {
 		return true
 	}
-	if c.isDrained && !c.slot().has(flagInput) {
+	if c.isDrained && c.slot().has(flagAdded) && !c.slot().has(flagInput) {
 		return false
 	}
 	n, _ := sock.Recv(c.fd, c.in)
@@ -169,8 +169,11 @@ func (c *conn) recycle() {
 // open, so that nobody else can get it.
 func (c *conn) leave() {
 	if run := c.run; run != nil { // a Run was cut short
-		c.run = nil
 		run.end(c)
+		c.run = nil
+	}
+	if c.isOpen {
+		c.brain() // what it left is in the slot, which is soon another one's
 	}
 	if c.left == nil {
 		c.left = c.worker.describe(c)
@@ -187,6 +190,7 @@ func (c *conn) leave() {
 // them does not return in the normal way.
 func (c *conn) conclude() {
 	defer c.driver.closed(c.fd, c.serving)
+	defer c.give(nil) // it was wanted, but cannot be had
 	if c.isAdmitted {
 		c.isAdmitted = false
 		defer c.serving.acceptor.Release(c.left)

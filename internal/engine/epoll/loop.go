@@ -4,17 +4,14 @@ package epoll
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
-const (
-	eventsPerPass = 256
-	// waitsPerPass is how often a pass asks for more events after it got as
-	// many as it can take.
-	waitsPerPass = 4
-)
+// eventsPerPass is how many events are taken at once.
+const eventsPerPass = 256
 
 // A loop is an epoll instance, the goroutine that waits for it, and the workers
 // that serve its connections.
@@ -94,18 +91,19 @@ func (l *loop) startWorker(w *worker) {
 // pass takes the events that are there. It is called by RawConn.Read, and never
 // says that it is done.
 func (l *loop) pass(uintptr) (done bool) {
-	for range waitsPerPass {
+	for {
 		n := epollWait(l.fd, l.events)
 		for i := range n {
 			l.dispatch(&l.events[i])
 		}
+		l.queue.push(l.ready...)
+		l.ready = l.ready[:0]
 		if n < len(l.events) {
-			break
+			return false
 		}
+		// There may be more, of which nobody would be told again.
+		runtime.Gosched()
 	}
-	l.queue.push(l.ready...)
-	l.ready = l.ready[:0]
-	return false
 }
 
 // dispatch deals with one event. Connections have a generation, listeners have

@@ -21,7 +21,7 @@ func (c *conn) rest() bool {
 	if parked == 0 && !isFree {
 		c.slim()
 	}
-	c.setExpiry()
+	expiry := c.setExpiry()
 
 	w, s, d, fd := c.worker, c.slot(), c.driver, c.fd
 	c.detach()
@@ -36,6 +36,11 @@ func (c *conn) rest() bool {
 		return false
 	}
 	// From here on the connection may be at work elsewhere.
+	if expiry != 0 {
+		// Also if it has not moved: the hand may have passed over the
+		// connection while it was at work.
+		d.hand.mind(expiry)
+	}
 	if isFree {
 		c.reset()
 		w.keep(c)
@@ -43,7 +48,7 @@ func (c *conn) rest() bool {
 	if d.closing.Load() && parked == 0 {
 		// Shutdown sets closing before it looks for idle connections: it sees
 		// this one idle, or this one sees closing.
-		if word := s.word.Load(); is(word, gen) && word&(stateMask|flagPartial) == stateIdle && s.claim(word, flagEvict) {
+		if is(s.word.Load(), gen) && s.claimIdle(flagEvict) {
 			d.loopOf(fd).queue.push(int32(fd))
 		}
 	}
@@ -100,8 +105,8 @@ func (c *conn) sleep() bool {
 	return true
 }
 
-// setExpiry notes in the slot until when the connection waits.
-func (c *conn) setExpiry() {
+// setExpiry notes in the slot until when the connection waits, and returns it.
+func (c *conn) setExpiry() (expiry uint32) {
 	s := c.slot()
 	if c.isBlocked {
 		c.readDeadline() // what the slot says is needed later
@@ -118,9 +123,5 @@ func (c *conn) setExpiry() {
 	if s.expiry.Load() != at {
 		s.expiry.Store(at)
 	}
-	if at != 0 {
-		// Also if it has not moved: the hand may have passed over the
-		// connection while it was at work.
-		c.driver.hand.mind(at)
-	}
+	return at
 }

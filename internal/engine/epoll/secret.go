@@ -84,7 +84,7 @@ func (c *conn) flushSecret() bool {
 	}
 	if len(c.out) > 0 {
 		_, err := s.tls.Write(c.out)
-		c.keepGrown(c.worker)
+		c.noteGrown()
 		c.out = c.out[:0]
 		if err != nil {
 			c.fail(err)

@@ -41,6 +41,7 @@ func (d *driver) drain() {
 		for _, s := range *all {
 			if s != nil && s.control != nil {
 				s.end(nil)
+				<-s.gone // it needs its loop to the end
 			}
 		}
 	}
@@ -48,13 +49,9 @@ func (d *driver) drain() {
 	// comes to wait from now on sees closing.
 	var idle []int32
 	d.table.each(func(fd int, p place) {
-		word := p.slot().word.Load()
-		switch {
-		case isIdle(word):
-			if p.slot().claim(word, flagEvict) {
-				idle = append(idle, int32(fd))
-			}
-		case word&flagHandshake != 0:
+		if p.slot().claimIdle(flagEvict) {
+			idle = append(idle, int32(fd))
+		} else if word := p.slot().word.Load(); word&flagHandshake != 0 {
 			d.kill(fd, generation(word))
 		}
 	})

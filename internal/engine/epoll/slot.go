@@ -125,11 +125,22 @@ func wakes(word, flags uint64) (woken uint64) {
 	return woken
 }
 
-// claim claims an idle connection with flags, if it is as it was when word was
-// loaded.
-func (s *slot) claim(word, flags uint64) bool {
-	return s.word.CompareAndSwap(word, word&^stateMask|stateBusy|flags)
+// claim claims a connection that waits, with flags. Where it is to be one
+// between requests, one in the middle of something is left alone.
+func (s *slot) claim(flags uint64, betweenRequests bool) bool {
+	for {
+		word := s.word.Load()
+		if word&stateMask != stateIdle || betweenRequests && word&flagPartial != 0 {
+			return false
+		}
+		if s.word.CompareAndSwap(word, word&^stateMask|stateBusy|flags) {
+			return true
+		}
+	}
 }
+
+// claimIdle claims a connection that is between requests.
+func (s *slot) claimIdle(flags uint64) bool { return s.claim(flags, true) }
 
 // has tells which of flags are set. Called by the owner.
 func (s *slot) has(flags uint64) bool { return s.word.Load()&flags != 0 }

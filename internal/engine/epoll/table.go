@@ -23,6 +23,8 @@ type chunk struct {
 	slots [chunkSize]slot
 	conns [chunkSize]atomic.Pointer[conn]
 	open  atomic.Int32
+	// isAging: free looks at it in a while.
+	isAging atomic.Bool
 }
 
 // table finds a slot by its descriptor. Chunks come when they are needed and go
@@ -81,7 +83,7 @@ func (t *table) replace(at int, c *chunk) {
 
 // close counts the connection at fd out.
 func (t *table) close(fd int, p place) {
-	if p.chunk.open.Add(-1) == 0 {
+	if p.chunk.open.Add(-1) == 0 && p.chunk.isAging.CompareAndSwap(false, true) {
 		time.AfterFunc(chunkPatience, func() { t.free(fd>>chunkShift, p.chunk) })
 	}
 }
@@ -90,6 +92,7 @@ func (t *table) close(fd int, p place) {
 func (t *table) free(at int, c *chunk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	c.isAging.Store(false)
 	all := *t.chunks.Load()
 	if all[at] == c && c.open.Load() == 0 {
 		t.replace(at, nil)

@@ -52,12 +52,6 @@ func tell(c chan struct{}) {
 	}
 }
 
-// InterruptRead implements engine.BlockingHost.
-func (c *conn) InterruptRead(time.Time) { c.signal(flagReadWait) }
-
-// InterruptWrite implements engine.BlockingHost.
-func (c *conn) InterruptWrite(time.Time) { c.signal(flagWriteWait) }
-
 // awaitInput waits until there may be input or the read deadline has passed.
 func (c *conn) awaitInput() error {
 	limit := c.readDeadline()
@@ -65,7 +59,9 @@ func (c *conn) awaitInput() error {
 	case c.secret != nil && c.secret.handshakeBy != 0:
 		limit = c.secret.handshakeBy
 	case c.run != nil && c.run.blocking != nil:
-		limit = c.run.blocking.ReadLimit(limit)
+		if limit = c.run.blocking.ReadLimit(limit); c.run.guest.isOver.Load() {
+			return os.ErrDeadlineExceeded
+		}
 	}
 	return c.await(flagReadWait, flagInput, c.waiters().input, limit)
 }
@@ -76,7 +72,9 @@ func (c *conn) awaitRoom(limit int64) error {
 	case c.secret != nil && c.secret.handshakeBy != 0:
 		limit = c.secret.handshakeBy
 	case c.run != nil && c.run.blocking != nil:
-		limit = c.run.blocking.WriteLimit(limit)
+		if limit = c.run.blocking.WriteLimit(limit); c.run.guest.isOver.Load() {
+			return os.ErrDeadlineExceeded
+		}
 	}
 	return c.await(flagWriteWait, flagOutput, c.waiters().output, limit)
 }
