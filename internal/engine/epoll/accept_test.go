@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -133,4 +134,33 @@ func TestAdoptAfterShutdown(t *testing.T) {
 	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil {
 		t.Errorf("the descriptor was not closed: %d, %v", n, err)
 	}
+}
+
+// Connections have the options that package net gives its own, from the first
+// one on, and the keep-alive probes that the engine is asked for.
+func TestSocketOptions(t *testing.T) {
+	ln, a := listen(t), newEcho()
+	early := dial(t, ln) // accepted later than the options are set
+	d := serveEcho(t, ln, a, engine.Options{KeepAlivePeriod: 42 * time.Second})
+	ask(t, early, "early")
+	late := dial(t, ln)
+	ask(t, late, "late")
+	option := func(fd, level, name int) int {
+		value, err := syscall.GetsockoptInt(fd, level, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	d.table.each(func(fd int, p place) {
+		if option(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY) == 0 {
+			t.Error("TCP_NODELAY is off")
+		}
+		if p.slot().remote().Port() != uint16(late.LocalAddr().(*net.TCPAddr).Port) {
+			return
+		}
+		if option(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE) == 0 || option(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE) != 42 {
+			t.Error("no keep-alive probes every 42 s")
+		}
+	})
 }

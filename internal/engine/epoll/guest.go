@@ -21,6 +21,8 @@ type guest struct {
 	signals   *signals
 	isOver    atomic.Bool
 
+	reading, writing sync.Mutex // one call of each kind at a time
+
 	mu     sync.Mutex
 	inside int
 	left   chan struct{} // closed when nobody is inside, once it is over
@@ -63,16 +65,18 @@ func (g *guest) end() {
 }
 
 // Read implements engine.BlockingHost.
-func (g *guest) Read(p []byte) (int, error) { return g.call(g.conn.Read, p) }
+func (g *guest) Read(p []byte) (int, error) { return g.call(&g.reading, g.conn.Read, p) }
 
 // Write implements engine.BlockingHost.
-func (g *guest) Write(p []byte) (int, error) { return g.call(g.conn.Write, p) }
+func (g *guest) Write(p []byte) (int, error) { return g.call(&g.writing, g.conn.Write, p) }
 
-func (g *guest) call(f func([]byte) (int, error), p []byte) (int, error) {
+func (g *guest) call(kind *sync.Mutex, f func([]byte) (int, error), p []byte) (int, error) {
 	if !g.enter() {
 		return 0, net.ErrClosed
 	}
 	defer g.exit()
+	kind.Lock()
+	defer kind.Unlock()
 	n, err := f(p)
 	if err != nil && g.isOver.Load() {
 		err = net.ErrClosed
