@@ -171,7 +171,8 @@ type Server struct {
 	WriteBufferSize int
 
 	// ReadTimeout bounds the time from the first byte of a request to its last
-	// one. No bound if zero.
+	// one. No bound if zero. It also bounds TLS handshakes, which have 30 s if
+	// it is zero.
 	ReadTimeout time.Duration
 
 	// WriteTimeout bounds every blocked write, counted from when it blocks. No

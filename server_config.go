@@ -10,6 +10,7 @@ import (
 
 const (
 	defaultServerName = "sluice"
+	handshakePatience = 30 * time.Second // without ReadTimeout
 	defaultKeepAlive  = 15 * time.Second // between probes, as package net has it
 )
 
@@ -109,6 +110,9 @@ func (s *Server) engineOptions() engine.Options {
 		MaxIdleWorkerTime: s.MaxIdleWorkerDuration,
 		// A ConnState function may close the connection that it is told of.
 		PlainOnly: s.ConnState != nil,
+	}
+	if o.HandshakeTimeout <= 0 {
+		o.HandshakeTimeout = handshakePatience
 	}
 	if s.TCPKeepalive {
 		o.KeepAlivePeriod = defaultKeepAlive

@@ -37,6 +37,7 @@ type serving struct {
 	control  syscall.RawConn
 	inherits bool       // connections inherit TCP_NODELAY
 	caughtUp bool       // those that were there before it was set are accepted
+	accepted bool       // since the last failure
 	mu       sync.Mutex // held while accepting
 	ended    bool
 	err      error // why; nil: Shutdown
@@ -144,11 +145,16 @@ func (s *serving) watch() error {
 		case <-s.stop:
 			return s.err
 		case <-ticker.C:
-			backoff.Reset()
 			if s.control.Control(func(uintptr) {}) != nil {
 				return s.closedError()
 			}
 		case err := <-s.stalled:
+			s.mu.Lock()
+			if s.accepted {
+				backoff.Reset()
+			}
+			s.accepted = false
+			s.mu.Unlock()
 			s.acceptor.AcceptError(err)
 			select {
 			case <-time.After(backoff.Next()):
@@ -235,6 +241,7 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 	if s.network == "tcp" && !(s.inherits && s.caughtUp) {
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	}
+	s.accepted = true
 	s.driver.open.Add(1)
 	s.driver.prepare(fd, &peer, s, nil)
 	if home := s.driver.loopOf(fd); home != l {

@@ -43,7 +43,7 @@ type conn struct {
 	lingerBy     int64
 
 	err    error
-	secret *secret  // TLS; nil: a bare socket
+	secret *secret  // TLS, which outlives this conn; nil: a bare socket
 	view   *netConn // what NetConn has returned; nil: nothing
 	run    *runState
 	left   *netConn // what is known of it when it has ended, for Release; nil: it has not
@@ -59,6 +59,7 @@ type conn struct {
 	isPinned   bool // keeps its conn while it idles
 	isShown    bool // place.conn holds it
 	isBlocked  bool // out waits for room
+	isSilent   bool // TLS: the client has not said hello
 	isLingering,
 	isHanded, // DetachIdle gets it
 	isDrained, // the last read left nothing
@@ -93,7 +94,11 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
 	isKnown := word&flagFresh == 0
 	c.isOpen, c.isAdmitted = isKnown, isKnown
-	c.isPinned = d.options.PlainOnly || c.serving.config != nil
+	c.isPinned = d.options.PlainOnly
+	if isKnown && c.serving.config != nil {
+		c.secret = p.secret()
+		c.secret.conn = c
+	}
 }
 
 // reset makes c fit for another connection.
@@ -107,7 +112,7 @@ func (c *conn) reset() {
 	c.gift, c.lingerLeft, c.isDated = nil, 0, false
 	c.isOpen, c.isAdmitted, c.isPinned, c.isShown = false, false, false, false
 	c.isBlocked, c.isLingering, c.isHanded, c.isDrained = false, false, false, false
-	c.isFed, c.isPartial = false, false
+	c.isFed, c.isPartial, c.isSilent = false, false, false
 }
 
 // attach lends the worker's buffers to c.

@@ -74,14 +74,14 @@ type handover struct {
 func (d *driver) DetachIdle(take func(c net.Conn, leftover []byte)) int {
 	d.handovers.Lock()
 	defer d.handovers.Unlock()
-	h := &handover{make(chan net.Conn)}
-	d.handover.Store(h)
 	var wanted []int32
 	d.table.each(func(fd int, p place) {
 		if p.slot().claimIdle(flagTake) {
 			wanted = append(wanted, int32(fd))
 		}
 	})
+	h := &handover{make(chan net.Conn, len(wanted))}
+	d.handover.Store(h)
 	d.queueAll(wanted)
 	count := 0
 	for range wanted {

@@ -40,6 +40,11 @@ func (c *conn) turn() engine.Next {
 			return next
 		}
 	}
+	if !c.isOpen {
+		if next := c.begin(); next != engine.Read || c.isSilent {
+			return next
+		}
+	}
 	if c.isBlocked {
 		if next := c.resume(); next != engine.Read || c.isBlocked {
 			return next
@@ -67,8 +72,6 @@ func (c *conn) runErrand(errand uint64) engine.Next {
 		c.slot().set(flagKill)
 		c.fail(c.driver.killCause())
 		return engine.Abort
-	case errand&flagFresh != 0:
-		return c.begin()
 	case errand&(flagTake|flagEvict) != 0 && !c.isBlocked && !c.isLingering && !c.isPartial:
 		c.isHanded = errand&flagTake != 0
 		return engine.Close
@@ -85,7 +88,7 @@ func (c *conn) expired() engine.Next {
 		return engine.Read // the hand was about to claim it when it moved
 	}
 	switch {
-	case c.isBlocked:
+	case c.isBlocked, c.isSilent:
 		c.fail(os.ErrDeadlineExceeded)
 		return engine.Abort
 	case c.isLingering:

@@ -10,11 +10,33 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// begin brings a new connection to where it can be fed.
+// begin brings a new connection to where it can be fed. Anything but Read ends
+// it. A TLS connection on which nothing has come yet waits for the client's
+// hello without a goroutine (isSilent), and begins again then.
 func (c *conn) begin() engine.Next {
-	if next := c.open(); next != engine.Read {
-		return next
+	if !c.isAdmitted {
+		if next := c.admit(); next != engine.Read {
+			return next
+		}
 	}
+	s := c.slot()
+	if c.serving.config != nil {
+		if c.isSilent = isEmpty(c.fd); c.isSilent {
+			return engine.Read
+		}
+		if err := c.handshake(); err != nil {
+			c.fail(err)
+			return engine.Abort
+		}
+	}
+	defer s.take(flagHandshake)
+	var refusal []byte
+	c.protocol, refusal = c.serving.acceptor.Open(c)
+	if c.protocol == nil {
+		return c.refuse(refusal)
+	}
+	c.isOpen = true
+	c.isFed = true // it is asked to Pause before it sleeps for the first time
 	if leftover := c.driver.takeLeftover(c.fd, c.gen); len(leftover) > 0 {
 		c.unread = leftover
 	}
@@ -24,12 +46,9 @@ func (c *conn) begin() engine.Next {
 	return engine.Read
 }
 
-// open gets the connection a protocol. Anything but Read ends it.
-func (c *conn) open() engine.Next {
-	s := c.slot()
-	defer s.take(flagHandshake)
-	a := c.serving.acceptor
-	ok, refusal := a.Admit(c.worker.describe(c))
+// admit asks for permission.
+func (c *conn) admit() engine.Next {
+	ok, refusal := c.serving.acceptor.Admit(c.worker.describe(c))
 	if !ok {
 		if c.serving.config != nil {
 			refusal = nil
@@ -37,18 +56,9 @@ func (c *conn) open() engine.Next {
 		return c.refuse(refusal)
 	}
 	c.isAdmitted = true
-	if c.serving.config != nil {
-		if err := c.handshake(); err != nil {
-			c.fail(err)
-			return engine.Abort
-		}
+	if timeout := c.driver.options.HandshakeTimeout; timeout > 0 && c.serving.config != nil {
+		c.SetReadDeadline(clock.Nanos(), timeout)
 	}
-	c.protocol, refusal = a.Open(c)
-	if c.protocol == nil {
-		return c.refuse(refusal)
-	}
-	c.isOpen = true
-	c.isFed = true // it is asked to Pause before it sleeps for the first time
 	return engine.Read
 }
 
@@ -181,6 +191,9 @@ func (c *conn) leave() {
 	c.dropPendingOut()
 	c.dropHeld()
 	c.hide()
+	if c.secret != nil {
+		c.place.setSecret(nil)
+	}
 	c.driver.takeLeftover(c.fd, c.gen)
 	c.slot().close()
 	c.driver.table.close(c.fd, c.place)

@@ -27,6 +27,7 @@ type runQueue struct {
 	closed  bool
 
 	limit   int // of workers; 0: none
+	absent  int // workers that do not count against limit
 	start   func(*worker)
 	keep    int           // parked workers that are never let go
 	maxIdle time.Duration // how long the others are kept
@@ -92,7 +93,7 @@ func (q *runQueue) spare() (w *worker, isNew bool) {
 		q.isSpare, w.isSpare = true, true
 		return w, false
 	}
-	if q.limit > 0 && q.workers >= q.limit {
+	if q.limit > 0 && q.workers-q.absent >= q.limit {
 		return nil, false // whoever is done next takes it
 	}
 	q.workers++
@@ -130,27 +131,35 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			q.mu.Unlock()
 			return 0, false
 		}
-		isSurplus := q.park(w)
+		q.park(w)
 		q.mu.Unlock()
-		w.pause(isSurplus)
+		w.pause()
 		<-w.more
 		q.mu.Lock()
 	}
 }
 
-// park puts w among the idle workers, and tells whether there are more of them
-// than usual; mu is held.
-func (q *runQueue) park(w *worker) (isSurplus bool) {
+// park puts w among the idle workers; mu is held.
+func (q *runQueue) park(w *worker) {
 	w.below, q.idle = q.idle, w
 	q.parked++
-	if q.parked <= q.keep {
-		return false
-	}
-	if q.timer == nil {
+	if q.parked > q.keep && q.timer == nil {
 		q.low = q.parked
 		q.timer = time.AfterFunc(q.maxIdle, q.sweep)
 	}
-	return true
+}
+
+// excuse has so many more workers not count against the limit: they wait for
+// peers, not for handlers.
+func (q *runQueue) excuse(workers int) {
+	if q.limit == 0 {
+		return
+	}
+	q.mu.Lock()
+	q.absent += workers
+	w, isNew := q.spare()
+	q.mu.Unlock()
+	q.wake(w, isNew)
 }
 
 // lost counts a worker out whose goroutine a handler has ended.

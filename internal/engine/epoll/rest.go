@@ -18,7 +18,7 @@ func (c *conn) rest() bool {
 		return false
 	}
 	isFree := parked == 0 && c.sleep() && !c.isPinned
-	if parked == 0 && !isFree {
+	if parked == 0 {
 		c.slim()
 	}
 	expiry := c.setExpiry()
@@ -75,7 +75,7 @@ func (c *conn) prepareRest() (parked uint64) {
 	if c.isBlocked {
 		return flagPartial | flagBlocked
 	}
-	if c.isLingering {
+	if c.isLingering || c.isSilent {
 		return flagPartial
 	}
 	if c.isFed {

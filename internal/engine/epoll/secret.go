@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
@@ -24,11 +23,15 @@ import (
 // come in part stays in the tls.Conn.
 type secret struct {
 	tls         *tls.Conn
-	conn        *conn
+	conn        *conn // while it is at work
+	driver      *driver
+	serving     *serving
 	view        *secretNetConn // what NetConn has returned; nil: nothing
 	under       net.Conn       // what it goes over since the connection was detached
 	pending     []byte         // records for which there was no room
 	handshakeBy int64          // deadline, while in the handshake; 0: none
+	fd          int32
+	gen         uint32
 	waits       bool
 }
 
@@ -48,14 +51,22 @@ func (wouldBlock) Temporary() bool { return true }
 
 // handshake makes the TLS handshake, waiting on the worker's goroutine.
 func (c *conn) handshake() error {
-	s := &secret{conn: c, waits: true}
+	s := &secret{conn: c, driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, waits: true, handshakeBy: c.deadline}
 	s.tls = tls.Server(s, c.serving.config)
 	c.secret = s
-	if timeout := c.driver.options.HandshakeTimeout; timeout > 0 {
-		s.handshakeBy = clock.Nanos() + int64(timeout)
-	}
+	c.place.setSecret(s)
+	// Peers may take their time. Their number is not what MaxWorkers limits,
+	// and the input buffer is not needed.
+	w := c.worker
+	w.loop.queue.excuse(1)
+	defer w.loop.queue.excuse(-1)
+	c.in = nil
+	w.input.Release()
+	w.input = nil
 	err := s.tls.Handshake()
+	c.attach(w)
 	s.waits, s.handshakeBy = false, 0
+	c.SetReadDeadline(0, 0)
 	// What came with the client's last flight is in the tls.Conn already: the
 	// first turn reads before it waits.
 	return err
@@ -199,13 +210,23 @@ func (s *secret) writeWaiting(p []byte) (int, error) {
 	return s.conn.sendWaiting(p)
 }
 
+// socket returns what stands for the connection: somebody may have kept s from
+// the tls.ClientHelloInfo.
+func (s *secret) socket() *netConn {
+	n := &netConn{driver: s.driver, serving: s.serving, fd: int(s.fd), gen: s.gen}
+	if p := s.driver.table.find(n.fd); p.chunk != nil && p.slot().hold(n.gen) {
+		n.remote = p.slot().remote()
+		p.slot().drop()
+	}
+	return n
+}
+
 // Close implements net.Conn. The engine closes the socket.
 func (s *secret) Close() error {
 	if s.under != nil {
 		return s.under.Close()
 	}
-	s.conn.driver.kill(s.conn.fd, s.conn.gen)
-	return nil
+	return s.socket().Close()
 }
 
 // CloseWrite closes the sending side of a detached connection.
@@ -221,7 +242,7 @@ func (s *secret) LocalAddr() net.Addr {
 	if s.under != nil {
 		return s.under.LocalAddr()
 	}
-	return s.conn.netConn().LocalAddr()
+	return s.socket().LocalAddr()
 }
 
 // RemoteAddr implements net.Conn.
@@ -229,7 +250,7 @@ func (s *secret) RemoteAddr() net.Addr {
 	if s.under != nil {
 		return s.under.RemoteAddr()
 	}
-	return s.conn.netConn().RemoteAddr()
+	return s.socket().RemoteAddr()
 }
 
 // SetDeadline implements net.Conn.

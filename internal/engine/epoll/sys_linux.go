@@ -88,3 +88,15 @@ func duplicate(fd int) int {
 }
 
 func closeFD(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// isEmpty tells whether a read of the socket would have to wait.
+func isEmpty(fd int) bool {
+	var b [1]byte
+	for {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1,
+			syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return errno == syscall.EAGAIN
+		}
+	}
+}

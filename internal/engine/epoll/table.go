@@ -23,6 +23,9 @@ type chunk struct {
 	slots [chunkSize]slot
 	conns [chunkSize]atomic.Pointer[conn]
 	open  atomic.Int32
+	// secrets are the TLS connections among them, made with the first one. An
+	// entry is its connection's owner's.
+	secrets atomic.Pointer[[chunkSize]*secret]
 	// isAging: free looks at it in a while.
 	isAging atomic.Bool
 }
@@ -43,6 +46,28 @@ type place struct {
 func (p place) slot() *slot { return &p.chunk.slots[p.index] }
 
 func (p place) conn() *atomic.Pointer[conn] { return &p.chunk.conns[p.index] }
+
+// secret returns the TLS of the connection, nil if it has none.
+func (p place) secret() *secret {
+	if all := p.chunk.secrets.Load(); all != nil {
+		return all[p.index]
+	}
+	return nil
+}
+
+func (p place) setSecret(s *secret) {
+	all := p.chunk.secrets.Load()
+	if all == nil {
+		if s == nil {
+			return
+		}
+		all = &[chunkSize]*secret{}
+		if !p.chunk.secrets.CompareAndSwap(nil, all) {
+			all = p.chunk.secrets.Load()
+		}
+	}
+	all[p.index] = s
+}
 
 // find returns the place of a descriptor; its chunk is nil if there never was a
 // connection near it, or none is left.
