@@ -265,7 +265,7 @@ func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) 
 	if len(leftover) > 0 {
 		d.keepLeftover(fd, gen, leftover)
 	}
-	slot.open(gen, flagFresh|flagHandshake)
+	slot.open(gen, flagFresh)
 }
 
 // start serves fd, unless the engine shuts down.

@@ -387,6 +387,9 @@ func (c *conn) SetWriteTimeout(timeout time.Duration) {
 		timeout = 0
 	}
 	c.writeTimeout = int64(timeout)
+	if c.left != nil {
+		return // the slot may be another one's
+	}
 	c.slot().writeTimeout = uint32((timeout + time.Millisecond - 1) / time.Millisecond)
 }
 
@@ -439,6 +442,14 @@ func (c *conn) Blocking() net.Conn {
 		run.blocking = engine.NewBlockingConn(run.guest, run.guest.addresses)
 	}
 	return run.blocking
+}
+
+// beginRun prepares for a call of the protocol that may read and write: it waits
+// then.
+func (c *conn) beginRun() {
+	if c.secret != nil {
+		c.secret.waits = true
+	}
 }
 
 // endRun ends what a Run has asked for, and returns what is to follow.

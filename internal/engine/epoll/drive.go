@@ -42,6 +42,7 @@ func (c *conn) turn() engine.Next {
 	}
 	if !c.isOpen {
 		if next := c.begin(); next != engine.Read || c.isSilent {
+			s.take(flagPrompt) // there is nobody yet who could have something to say
 			return next
 		}
 	}
@@ -96,8 +97,9 @@ func (c *conn) expired() engine.Next {
 	}
 	c.isDated = true
 	var next engine.Next
+	c.beginRun()
 	c.out, next = c.brain().TimedOut(c.out)
-	return c.settle(next)
+	return c.settle(c.endRun(next))
 }
 
 // pump reads and drives until the socket is drained.
@@ -132,8 +134,9 @@ func (c *conn) pump() engine.Next {
 			// TLS peers that close an idle connection often spare themselves
 			// the closing alert.
 			c.isDrained = true
+			c.beginRun()
 			c.out = c.brain().HalfClosed(c.out)
-			return c.settle(engine.Close)
+			return c.settle(c.endRun(engine.Close))
 		default:
 			c.fail(err)
 			return engine.Abort
@@ -194,9 +197,7 @@ func (c *conn) drive(in []byte) engine.Next {
 // is room to write.
 func (c *conn) runRequests(p engine.Protocol) engine.Next {
 	for {
-		if c.secret != nil {
-			c.secret.waits = true
-		}
+		c.beginRun()
 		var next engine.Next
 		c.out, next = p.Run(c.out)
 		next = c.endRun(next)
@@ -220,9 +221,7 @@ func (c *conn) prompted() engine.Next {
 	if !ok {
 		return engine.Read
 	}
-	if c.secret != nil {
-		c.secret.waits = true
-	}
+	c.beginRun()
 	var next engine.Next
 	c.out, next = p.Prompted(c.out)
 	next = c.endRun(next)

@@ -77,6 +77,9 @@ func (g *guest) call(kind *sync.Mutex, f func([]byte) (int, error), p []byte) (i
 	defer g.exit()
 	kind.Lock()
 	defer kind.Unlock()
+	if g.isOver.Load() {
+		return 0, net.ErrClosed
+	}
 	n, err := f(p)
 	if err != nil && g.isOver.Load() {
 		err = net.ErrClosed

@@ -19,17 +19,11 @@ func (c *conn) begin() engine.Next {
 			return next
 		}
 	}
-	s := c.slot()
 	if c.serving.config != nil {
-		if c.isSilent = isEmpty(c.fd); c.isSilent {
-			return engine.Read
-		}
-		if err := c.handshake(); err != nil {
-			c.fail(err)
-			return engine.Abort
+		if next := c.beginTLS(); next != engine.Read || c.isSilent {
+			return next
 		}
 	}
-	defer s.take(flagHandshake)
 	var refusal []byte
 	c.protocol, refusal = c.serving.acceptor.Open(c)
 	if c.protocol == nil {
@@ -42,6 +36,28 @@ func (c *conn) begin() engine.Next {
 	}
 	if starter, ok := c.protocol.(engine.Starter); ok {
 		return starter.Start()
+	}
+	return engine.Read
+}
+
+// beginTLS makes the handshake, or waits for its beginning (isSilent).
+func (c *conn) beginTLS() engine.Next {
+	s := c.slot()
+	s.set(flagHandshake)
+	// Shutdown sets closing before it looks for handshakes to end: it sees this
+	// one, or this one sees closing.
+	if c.driver.closing.Load() {
+		c.fail(engine.ErrShutdown)
+		return engine.Abort
+	}
+	if c.isSilent = isEmpty(c.fd); c.isSilent {
+		return engine.Read
+	}
+	err := c.handshake()
+	s.take(flagHandshake)
+	if err != nil {
+		c.fail(err)
+		return engine.Abort
 	}
 	return engine.Read
 }
@@ -182,9 +198,7 @@ func (c *conn) leave() {
 		run.end(c)
 		c.run = nil
 	}
-	if c.isOpen {
-		c.brain() // what it left is in the slot, which is soon another one's
-	}
+	c.wakeToEnd()
 	if c.left == nil {
 		c.left = c.worker.describe(c)
 	}
@@ -197,6 +211,20 @@ func (c *conn) leave() {
 	c.driver.takeLeftover(c.fd, c.gen)
 	c.slot().close()
 	c.driver.table.close(c.fd, c.place)
+}
+
+// wakeToEnd wakes a sleeping protocol so that it can be told of the end: what it
+// left is in the slot, which is soon another connection's.
+func (c *conn) wakeToEnd() {
+	if !c.isOpen {
+		return
+	}
+	defer func() {
+		if recover() != nil { // it cannot be told, but the books are kept
+			c.isOpen = false
+		}
+	}()
+	c.brain()
 }
 
 // conclude makes the calls that end a connection, each once even when one of

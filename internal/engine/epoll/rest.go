@@ -30,8 +30,14 @@ func (c *conn) rest() bool {
 	} else {
 		c.show()
 	}
-	gen := c.gen
+	gen, tls := c.gen, c.secret
+	if isFree && tls != nil {
+		tls.conn = nil
+	}
 	if !s.release(parked) {
+		if tls != nil {
+			tls.conn = c
+		}
 		c.attach(w)
 		return false
 	}

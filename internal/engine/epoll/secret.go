@@ -161,6 +161,8 @@ func (s *secret) Read(p []byte) (int, error) {
 	switch {
 	case s.under != nil:
 		return s.under.Read(p)
+	case s.conn == nil:
+		return 0, net.ErrClosed // not called by the tls.Conn
 	case s.waits:
 		return s.conn.recvWaiting(p)
 	}
@@ -181,6 +183,8 @@ func (s *secret) Write(p []byte) (int, error) {
 	switch {
 	case s.under != nil:
 		return s.under.Write(p)
+	case s.conn == nil:
+		return 0, net.ErrClosed
 	case s.waits:
 		return s.writeWaiting(p)
 	}

@@ -49,7 +49,7 @@ const (
 	flagReadWait                           // a goroutine waits for input
 	flagWriteWait                          // a goroutine waits for room
 	flagWatch                              // the peer's going is to be told
-	flagHandshake                          // not admitted yet, or in a handshake
+	flagHandshake                          // TLS: before the end of the handshake
 	flagFresh                              // nobody has looked at the connection yet
 	flagExpired                            // claimed because of a deadline
 	flagPrompt                             // Protocol.Prompted is to be called

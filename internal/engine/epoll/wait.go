@@ -63,7 +63,11 @@ func (c *conn) awaitInput() error {
 			return os.ErrDeadlineExceeded
 		}
 	}
-	return c.await(flagReadWait, flagInput, c.waiters().input, limit)
+	err := c.await(flagReadWait, flagInput, c.waiters().input, limit)
+	if err == nil && c.run != nil && c.run.guest != nil && c.run.guest.isOver.Load() {
+		return os.ErrDeadlineExceeded // what is there now is the next request
+	}
+	return err
 }
 
 // awaitRoom waits until there may be room to write or limit has passed.
