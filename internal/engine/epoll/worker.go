@@ -42,15 +42,22 @@ type worker struct {
 	isDone      bool // run went its normal way
 }
 
+// connectionsInARow is how many connections a worker serves before others in the
+// process have a turn: timers, the loop, and whoever waits for another socket.
+const connectionsInARow = 64
+
 // run serves until the worker is not needed.
 func (w *worker) run() {
 	defer w.end()
-	for {
+	for served := 0; ; {
 		fd, ok := w.loop.queue.next(w)
 		if !ok {
 			break
 		}
 		w.serve(fd)
+		if served++; served%connectionsInARow == 0 {
+			runtime.Gosched()
+		}
 	}
 	w.isDone = true
 }
