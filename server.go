@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // RequestHandler processes one request. It reads ctx.Request, fills
@@ -282,7 +284,7 @@ type Server struct {
 	nextProtos map[string]ServeHandler
 
 	gauges serverGauges
-	perIP  ipCounter
+	perIP  engine.AddressCounter
 	done   doneSet
 }
 

@@ -2,8 +2,6 @@ package sluice
 
 import (
 	"net"
-	"net/netip"
-	"sync"
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -47,7 +45,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 		refusalPause(a.cfg.refusalPause)
 		return false, refusalText(StatusServiceUnavailable, "The connection cannot be served: the server's concurrency limit is reached")
 	}
-	if a.cfg.maxConnsPerIP > 0 && !s.perIP.add(addressOf(c), a.cfg.maxConnsPerIP) {
+	if a.cfg.maxConnsPerIP > 0 && !s.perIP.Add(c, a.cfg.maxConnsPerIP) {
 		s.gauges.admitted.Add(-1)
 		a.refuse(ErrPerIPConnLimit)
 		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
@@ -66,7 +64,7 @@ func (a *acceptor) refuse(err error) {
 func (a *acceptor) Release(c net.Conn) {
 	a.server.gauges.admitted.Add(-1)
 	if a.cfg.maxConnsPerIP > 0 {
-		a.server.perIP.remove(addressOf(c))
+		a.server.perIP.Remove(c)
 	}
 }
 
@@ -98,41 +96,4 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 		conn.SetWriteTimeout(a.cfg.writeTimeout)
 	}
 	return c, nil
-}
-
-// ipCounter counts connections by client address. The zero value is ready.
-type ipCounter struct {
-	mu     sync.Mutex
-	counts map[netip.Addr]int
-}
-
-// add counts a connection of ip, unless that has limit connections already.
-func (n *ipCounter) add(ip netip.Addr, limit int) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.counts[ip] >= limit {
-		return false
-	}
-	if n.counts == nil {
-		n.counts = make(map[netip.Addr]int)
-	}
-	n.counts[ip]++
-	return true
-}
-
-func (n *ipCounter) remove(ip netip.Addr) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.counts[ip]--; n.counts[ip] <= 0 {
-		delete(n.counts, ip)
-	}
-}
-
-// addressOf returns a connection's client address. Those without an IP address
-// (unix sockets, pipes) count as one client.
-func addressOf(c net.Conn) netip.Addr {
-	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().WithZone("")
-	}
-	return netip.Addr{}
 }

@@ -2,8 +2,6 @@ package tcp
 
 import (
 	"net"
-	"net/netip"
-	"sync"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -31,7 +29,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 		a.refuse()
 		return false, nil
 	}
-	if a.cfg.maxConnsPerIP > 0 && !a.server.perIP.add(addressOf(c), a.cfg.maxConnsPerIP) {
+	if a.cfg.maxConnsPerIP > 0 && !a.server.perIP.Add(c, a.cfg.maxConnsPerIP) {
 		a.refuse()
 		return false, nil
 	}
@@ -56,7 +54,7 @@ func (a *acceptor) fail(err error) {
 func (a *acceptor) Release(c net.Conn) {
 	a.server.gauges.admitted.Add(-1)
 	if a.cfg.maxConnsPerIP > 0 {
-		a.server.perIP.remove(addressOf(c))
+		a.server.perIP.Remove(c)
 	}
 }
 
@@ -83,41 +81,4 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 		conn.Prompter().Prompt()
 	}
 	return s, nil
-}
-
-// ipCounter counts connections by client address. The zero value is ready.
-type ipCounter struct {
-	mu     sync.Mutex
-	counts map[netip.Addr]int
-}
-
-// add counts a connection of ip, unless that has limit connections already.
-func (n *ipCounter) add(ip netip.Addr, limit int) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.counts[ip] >= limit {
-		return false
-	}
-	if n.counts == nil {
-		n.counts = make(map[netip.Addr]int)
-	}
-	n.counts[ip]++
-	return true
-}
-
-func (n *ipCounter) remove(ip netip.Addr) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.counts[ip]--; n.counts[ip] <= 0 {
-		delete(n.counts, ip)
-	}
-}
-
-// addressOf returns a connection's client address. Those without an IP address
-// (unix sockets, pipes) count as one client.
-func addressOf(c net.Conn) netip.Addr {
-	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().WithZone("")
-	}
-	return netip.Addr{}
 }

@@ -98,7 +98,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 
 	gauges   gauges
-	perIP    ipCounter
+	perIP    engine.AddressCounter
 	sleepers sleepers
 }
 

@@ -218,6 +218,23 @@ type Options struct {
 	PlainOnly bool
 }
 
+// WithDefaults returns o with its zero fields resolved as they say.
+func (o Options) WithDefaults() Options {
+	if o.ReadBufferSize <= 0 {
+		o.ReadBufferSize = 16 << 10
+	}
+	if o.FlushSize <= 0 {
+		o.FlushSize = 32 << 10
+	}
+	if o.LingerTimeout <= 0 {
+		o.LingerTimeout = time.Second
+	}
+	if o.MaxIdleWorkerTime <= 0 {
+		o.MaxIdleWorkerTime = 10 * time.Second
+	}
+	return o
+}
+
 // A TLSListener accepts TLS connections. Engines that drive sockets themselves
 // accept from the Listener inside and make the TLS connection on their own; for
 // others it is what tls.NewListener returns.

@@ -17,7 +17,7 @@ import (
 // end either: they are accepted as soon as there are descriptors again.
 func TestOutOfDescriptors(t *testing.T) {
 	ln, a := listen(t), newEcho()
-	serveEcho(t, ln, a, engine.Options{})
+	serveOn(t, ln, a, engine.Options{})
 	ask(t, dial(t, ln), "before")
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -50,7 +50,7 @@ func TestOutOfDescriptors(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	inner, a := listen(t), newEcho()
 	wrapped := &countingListener{Listener: inner}
-	d := serveEcho(t, wrapped, a, engine.Options{})
+	d := serveOn(t, wrapped, a, engine.Options{})
 	c := dial(t, inner)
 	ask(t, c, "hello")
 	if n := d.open.Load(); n != 1 {
@@ -83,7 +83,7 @@ func (l *countingListener) Accept() (net.Conn, error) {
 
 func TestAdopt(t *testing.T) {
 	ln, a := listen(t), newEcho()
-	d := serveEcho(t, ln, a, engine.Options{})
+	d := serveOn(t, ln, a, engine.Options{})
 	other := listen(t)
 	defer other.Close()
 	for _, leftover := range []string{"", "left over"} {
@@ -120,7 +120,7 @@ func TestAdopt(t *testing.T) {
 
 func TestAdoptAfterShutdown(t *testing.T) {
 	ln, a := listen(t), newEcho()
-	d := serveEcho(t, ln, a, engine.Options{})
+	d := serveOn(t, ln, a, engine.Options{})
 	d.closing.Store(true)
 	defer d.closing.Store(false)
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -141,7 +141,7 @@ func TestAdoptAfterShutdown(t *testing.T) {
 func TestSocketOptions(t *testing.T) {
 	ln, a := listen(t), newEcho()
 	early := dial(t, ln) // accepted later than the options are set
-	d := serveEcho(t, ln, a, engine.Options{KeepAlivePeriod: 42 * time.Second})
+	d := serveOn(t, ln, a, engine.Options{KeepAlivePeriod: 42 * time.Second})
 	ask(t, early, "early")
 	late := dial(t, ln)
 	ask(t, late, "late")

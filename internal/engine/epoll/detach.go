@@ -50,10 +50,10 @@ func (c *conn) detachForGood() {
 
 // live is the rest of a detached connection's life.
 func (c *conn) live(nc net.Conn) {
-	cause := error(errGoexit)
+	cause := engine.ErrGoexit
 	defer func() {
 		if v := recover(); v != nil {
-			cause = &panicError{v, debug.Stack()}
+			cause = &engine.PanicError{Value: v, Stack: debug.Stack()}
 		}
 		defer c.serving.acceptor.Release(c.left)
 		c.protocol.Closed(cause)

@@ -44,7 +44,7 @@ func TestDetachKilled(t *testing.T) {
 func TestDetachSlowTake(t *testing.T) {
 	const count = 200
 	ln := listen(t)
-	d := serveEcho(t, ln, newEcho(), engine.Options{})
+	d := serveOn(t, ln, newEcho(), engine.Options{})
 	for range count {
 		ask(t, dial(t, ln), "x")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
 )
 
 // An echoAcceptor serves a protocol that sends everything back. Its connections
@@ -77,27 +76,6 @@ func (e *echo) Sleep() engine.Memo {
 	m := e.memo
 	e.acceptor.pool.Put(e)
 	return m
-}
-
-// serveEcho serves ln until the test ends.
-func serveEcho(t testing.TB, ln net.Listener, a *echoAcceptor, options engine.Options) *driver {
-	t.Helper()
-	e, err := New(options, perconn.New(options))
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- e.Serve(ln, a) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := e.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		<-served
-		_ = ln.Close()
-	})
-	return e.(*driver)
 }
 
 func listen(t testing.TB) *net.TCPListener {

@@ -8,16 +8,11 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 const (
-	defaultReadBuffer  = 16 << 10
-	defaultFlushSize   = 32 << 10
-	defaultLinger      = time.Second
-	defaultWorkerIdle  = 10 * time.Second
 	firstOutputSize    = 4 << 10  // an output buffer before it grows
 	keptOutputSize     = 64 << 10 // an output buffer that grew beyond is dropped
 	lingerDiscardLimit = 8 << 20  // input discarded by a lingering close
@@ -60,18 +55,7 @@ var (
 //
 // The engine holds no goroutine and no descriptor until it is given connections.
 func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) {
-	if options.ReadBufferSize <= 0 {
-		options.ReadBufferSize = defaultReadBuffer
-	}
-	if options.FlushSize <= 0 {
-		options.FlushSize = defaultFlushSize
-	}
-	if options.LingerTimeout <= 0 {
-		options.LingerTimeout = defaultLinger
-	}
-	if options.MaxIdleWorkerTime <= 0 {
-		options.MaxIdleWorkerTime = defaultWorkerIdle
-	}
+	options = options.WithDefaults()
 	if fallback == nil {
 		return nil, errors.New("sluice: the event engine needs another one for connections that are not sockets")
 	}

@@ -20,7 +20,7 @@ func TestManyEventsAtOnce(t *testing.T) {
 		t.Skip("too few descriptors")
 	}
 	ln := listen(t)
-	d := serveEcho(t, ln, newEcho(), engine.Options{})
+	d := serveOn(t, ln, newEcho(), engine.Options{})
 	conns := make([]net.Conn, count)
 	for i := range conns {
 		conns[i] = dial(t, ln)

@@ -46,7 +46,7 @@ func TestIdleConnectionsCostASlot(t *testing.T) {
 	const connections = 4000
 	ln, a := listen(t), newEcho()
 	a.idle = time.Hour
-	d := serveEcho(t, ln, a, engine.Options{})
+	d := serveOn(t, ln, a, engine.Options{})
 	fds := make([]int, connections)
 	defer func() {
 		for _, fd := range fds {
@@ -95,7 +95,7 @@ func TestRoundTripDoesNotAllocate(t *testing.T) {
 	ln := listen(t)
 	a := newEcho()
 	a.idle = time.Minute
-	serveEcho(t, ln, a, engine.Options{})
+	serveOn(t, ln, a, engine.Options{})
 	fd := rawClient(t, ln.Addr(), 0)
 	defer syscall.Close(fd)
 	p, hello := make([]byte, 8), []byte("hello")
@@ -115,7 +115,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	ln := listen(b)
 	a := newEcho()
 	a.idle = time.Minute
-	serveEcho(b, ln, a, engine.Options{})
+	serveOn(b, ln, a, engine.Options{})
 	fd := rawClient(b, ln.Addr(), 0)
 	defer syscall.Close(fd)
 	b.ReportAllocs()
@@ -126,7 +126,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 func TestNetConnCloses(t *testing.T) {
 	ln, a := listen(t), newEcho()
-	d := serveEcho(t, ln, a, engine.Options{})
+	d := serveOn(t, ln, a, engine.Options{})
 	c := dial(t, ln)
 	ask(t, c, "hello")
 	var kept net.Conn

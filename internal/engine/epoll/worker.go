@@ -3,27 +3,12 @@
 package epoll
 
 import (
-	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
-
-// errGoexit is what Protocol.Closed gets when a handler ended its goroutine.
-var errGoexit = errors.New("sluice: handler called runtime.Goexit")
-
-// A panicError is what Protocol.Closed gets when a call of the protocol
-// panicked, which is against its contract.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string {
-	return fmt.Sprintf("sluice: panic in a connection's protocol: %v\n%s", e.value, e.stack)
-}
 
 // A worker is a goroutine that serves claimed connections, one after the other.
 // It lends each of them its buffers, and a conn to those that have none.
@@ -128,9 +113,9 @@ func (w *worker) dropBuffers() {
 // end is run's last word. It cleans up when run was cut short: by Goexit in a
 // handler, or by a panic.
 func (w *worker) end() {
-	cause := error(errGoexit)
+	cause := engine.ErrGoexit
 	if v := recover(); v != nil {
-		cause = &panicError{v, debug.Stack()}
+		cause = &engine.PanicError{Value: v, Stack: debug.Stack()}
 	}
 	if c := w.conn; c != nil {
 		w.conn = nil

@@ -229,7 +229,7 @@ func (c *conn) writeBuffersPlain(v *net.Buffers) (int64, error) {
 	defer gather.Release()
 	var written int64
 	for len(*v) > 0 {
-		p := nextPiece(gather.B[:0], v)
+		p := engine.NextPiece(gather.B[:0], v, gatherSize)
 		if len(p) == 0 {
 			break // only empty buffers were left; a pipe waits for a reader of nothing
 		}
@@ -240,22 +240,4 @@ func (c *conn) writeBuffersPlain(v *net.Buffers) (int64, error) {
 		}
 	}
 	return written, nil
-}
-
-// nextPiece takes from v what is to be written next: the first buffer if it is
-// large, else as many as fit into dst.
-func nextPiece(dst []byte, v *net.Buffers) []byte {
-	for len(*v) > 0 {
-		first := (*v)[0]
-		if len(dst)+len(first) > gatherSize {
-			if len(dst) > 0 {
-				return dst
-			}
-			(*v)[0], *v = nil, (*v)[1:]
-			return first
-		}
-		dst = append(dst, first...)
-		(*v)[0], *v = nil, (*v)[1:]
-	}
-	return dst
 }

@@ -1,7 +1,6 @@
 package perconn
 
 import (
-	"fmt"
 	"iter"
 	"runtime"
 	"sync"
@@ -277,15 +276,4 @@ func stopAll(co *coroutine) {
 		co.end()
 		co = next
 	}
-}
-
-// A panicError is what Protocol.Closed gets when a call of the protocol
-// panicked, which is against its contract.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string {
-	return fmt.Sprintf("sluice: panic in a connection's protocol: %v\n%s", e.value, e.stack)
 }

@@ -158,8 +158,8 @@ func TestPanic(t *testing.T) {
 			if _, err := c.Read(make([]byte, 1)); err == nil {
 				t.Error("got an answer")
 			}
-			var pe *panicError
-			if err := <-p.err; !errors.As(err, &pe) || pe.value != "oh no" {
+			var pe *engine.PanicError
+			if err := <-p.err; !errors.As(err, &pe) || pe.Value != "oh no" {
 				t.Errorf("plain %v: Closed(%v)", plain, err)
 			}
 			_ = c.Close()

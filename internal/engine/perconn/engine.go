@@ -20,16 +20,11 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 const (
-	defaultReadBuffer  = 16 << 10
-	defaultFlushSize   = 32 << 10
-	defaultLinger      = time.Second
-	defaultWorkerIdle  = 10 * time.Second
 	firstOutputSize    = 4 << 10  // an output buffer before it grows
 	keptOutputSize     = 64 << 10 // an output buffer that grew beyond is dropped
 	lingerDiscardLimit = 8 << 20  // input discarded by a lingering close
@@ -66,18 +61,7 @@ var _ engine.Engine = (*driver)(nil)
 // descriptor until it is given connections; Shutdown releases what it took
 // meanwhile.
 func New(options engine.Options) engine.Engine {
-	if options.ReadBufferSize <= 0 {
-		options.ReadBufferSize = defaultReadBuffer
-	}
-	if options.FlushSize <= 0 {
-		options.FlushSize = defaultFlushSize
-	}
-	if options.LingerTimeout <= 0 {
-		options.LingerTimeout = defaultLinger
-	}
-	if options.MaxIdleWorkerTime <= 0 {
-		options.MaxIdleWorkerTime = defaultWorkerIdle
-	}
+	options = options.WithDefaults()
 	d := &driver{
 		options:  options,
 		emptied:  make(chan struct{}, 1),

@@ -1,15 +1,11 @@
 package perconn
 
 import (
-	"errors"
 	"net"
 	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
-
-// errGoexit is what Protocol.Closed gets when a handler ended its goroutine.
-var errGoexit = errors.New("sluice: handler called runtime.Goexit")
 
 // A worker is a goroutine and the connection that it serves at the moment. The
 // conn inside is used again for the next connection: nobody may hold it beyond
@@ -128,7 +124,7 @@ func (w *worker) perform(t task) bool {
 // Protocols must not let one out; the process survives it anyway.
 func (w *worker) panicked(t task, value any) bool {
 	w.broken = true
-	w.fail(&panicError{value, debug.Stack()})
+	w.fail(&engine.PanicError{Value: value, Stack: debug.Stack()})
 	return t == taskInput // leave RawConn.Read; elsewhere end the worker
 }
 
@@ -137,7 +133,7 @@ func (w *worker) panicked(t task, value any) bool {
 // a panic.
 func (w *worker) end() {
 	if v := recover(); v != nil {
-		w.fail(&panicError{v, debug.Stack()})
+		w.fail(&engine.PanicError{Value: v, Stack: debug.Stack()})
 	}
 	w.result = w.err
 	if w.ended {
@@ -158,7 +154,7 @@ func (w *worker) abandon() {
 		w.co, co.worker = nil, nil
 		co.end()
 	}
-	if w.fail(errGoexit); w.result == nil {
+	if w.fail(engine.ErrGoexit); w.result == nil {
 		w.result = w.err
 	}
 	w.raw.exit()
