@@ -39,10 +39,11 @@ type RequestCtx struct {
 	trailer       field.Table
 	requestStream requestStream
 
-	start       int64 // Nanos at the first byte of the request
-	time        int64 // Nanos for Time; 0: not yet known
-	bodyLeft    int64 // of a body with Content-Length: not yet received
-	bodyHeld    int64 // received bytes of the body in memory
+	number      uint64 // of the request on its connection
+	start       int64  // Nanos at the first byte of the request
+	time        int64  // Nanos for Time; 0: not yet known
+	bodyLeft    int64  // of a body with Content-Length: not yet received
+	bodyHeld    int64  // received bytes of the body in memory
 	maxBodySize int
 	readTimeout time.Duration
 	failure     error

@@ -27,7 +27,7 @@ func (ctx *RequestCtx) ConnRequestNum() uint64 {
 	if ctx.conn == nil {
 		return 0
 	}
-	return ctx.conn.served
+	return ctx.number // not the connection's, which may be further than a ctx that was timed out
 }
 
 // ID returns a number for the request that is unique within the server: the

@@ -112,6 +112,7 @@ func (c *serverConn) begin() {
 	ctx := c.ctx
 	ctx.start = clock.Nanos()
 	c.served++
+	ctx.number = c.served
 	ctx.parser.Reset()
 	c.state = readHead
 	c.tellState(StateActive)

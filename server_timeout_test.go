@@ -254,10 +254,13 @@ func TestTimeoutErrors(t *testing.T) {
 		stop := make(chan struct{})
 		finished := make(chan struct{}, 100)
 		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
-			path := string(ctx.Path())
+			path, number := string(ctx.Path()), ctx.ConnRequestNum()
 			go func() {
 				defer func() { finished <- struct{}{} }()
 				<-stop
+				if n := ctx.ConnRequestNum(); n != number {
+					t.Errorf("request %d has become request %d", number, n)
+				}
 				for range 100 {
 					ctx.WriteString("x")
 					_ = ctx.Path()
