@@ -53,7 +53,7 @@ func (ctx *RequestCtx) Time() time.Time {
 
 // Conn returns the connection that the request came on. Reading from it takes
 // what the client sends behind the request; writing to it goes ahead of the
-// response. It is valid until the handler returns; see Hijack for longer use.
+// response, and behind the answers to earlier requests. It is valid until the handler returns; see Hijack for longer use.
 // It is nil outside a server.
 func (ctx *RequestCtx) Conn() net.Conn {
 	if ctx.conn == nil {
@@ -64,6 +64,7 @@ func (ctx *RequestCtx) Conn() net.Conn {
 	if ctx.isDetached.Load() {
 		return endedConn{ctx.conn.netConnection()}
 	}
+	ctx.conn.flush() // answers to requests before this one; if it fails, so do writes
 	return ctx.conn.conn.Blocking()
 }
 

@@ -461,3 +461,21 @@ func TestWriteNeverFails(t *testing.T) {
 		t.Errorf("%d, %v, %q", n, err, ctx.Response.Body())
 	}
 }
+
+// What a handler writes to the connection comes behind the answers to the
+// requests before, pipelined ones too.
+func TestConnWritesInOrder(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/raw" {
+				_, _ = ctx.Conn().Write([]byte("raw,"))
+			}
+			ctx.WriteString("x")
+		}})
+		answer := textAnswer(200, "x")
+		got := r.exchange(get("/") + get("/raw") + get("/") + closing("/raw"))
+		if want := answer + "raw," + answer + answer + "raw,"; !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q and the last answer", got, want)
+		}
+	})
+}

@@ -50,22 +50,10 @@ func (r *Response) compressBody(c compress.Coding, level int) {
 		bodyForbidden(status) || status == StatusPartialContent {
 		return
 	}
-	if r.stream != nil {
-		flushes := r.streamSize < 0
-		r.stream = newEncodingStream(r.takeStream(), c, level, flushes)
-		r.streamSize = -1
-		h.SetContentLength(-1)
-	} else {
-		plain := r.bodyBytes()
-		if len(plain) < minCompressSize {
-			return
-		}
-		b := buf.Get(len(plain))
-		b.B = compress.Append(b.B, plain, c, level)
-		r.SetBody(b.B)
-		b.Release()
+	if r.stream == nil && len(r.bodyBytes()) < minCompressSize {
+		return
 	}
-	h.SetContentEncoding(codingName(c))
+	r.encodeBody(c, level)
 	addVary(h, HeaderAcceptEncoding)
 }
 

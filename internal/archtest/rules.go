@@ -111,7 +111,7 @@ func packageRules() map[string]packageRule {
 		"websocket":  {own: []string{".", "internal/ws", "internal/ascii"}},
 		"reuseport":  {own: []string{"internal/listen"}}, // below root, not above it
 		"tcplisten":  {own: []string{"internal/listen"}},
-		"stackless":  {own: []string{"internal/compress"}},
+		"stackless":  {},
 		"shared":     {own: []string{"."}, external: []string{xSys}},
 		"shared/...": {own: []string{"."}, external: []string{xSys}},
 
@@ -148,6 +148,7 @@ func mutableVars() map[string]string {
 		"internal/clock.base":       "the process's origin of monotonic time; set once, when the package is loaded",
 		"internal/clock.current":    "the text of the current second, shared by all servers so that it is made once",
 		"internal/h1.DefaultLimits": "a struct cannot be a constant; passed by value",
+		"stackless.writers":         "the goroutines that all writers of a process share: a set for each would bound nothing",
 	}
 }
 

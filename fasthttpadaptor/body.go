@@ -1,0 +1,126 @@
+package fasthttpadaptor
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// requestBody is the body of an http.Request that was converted.
+type requestBody struct {
+	ctx     *sluice.RequestCtx
+	request *http.Request // gets the trailer fields
+	stream  io.Reader     // nil: the body is data
+	isOver  atomic.Bool   // after Close, or when the handler has returned
+	atEnd   bool          // the end was read
+
+	mu   sync.Mutex // nobody copies from data after cut has returned
+	data []byte
+}
+
+// fillBody sets what r says about its body.
+func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
+	b.ctx = ctx
+	length := ctx.Request.Header.ContentLength()
+	b.stream = ctx.RequestBodyStream()
+	if b.stream == nil {
+		b.data = ctx.Request.Body()
+	}
+	switch {
+	case length == -1:
+		r.ContentLength = -1
+		r.TransferEncoding = []string{"chunked"}
+		r.Header.Del("Content-Length")
+	case b.stream != nil:
+		r.ContentLength = int64(max(length, -1))
+	default:
+		r.ContentLength = int64(len(b.data))
+	}
+	if b.stream == nil && len(b.data) == 0 && length != -1 {
+		r.Body = http.NoBody
+		return
+	}
+	r.Body = b
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	if b.isOver.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := b.read(p)
+	if err == io.EOF && !b.atEnd {
+		b.atEnd = true
+		b.takeTrailers()
+	}
+	return n, err
+}
+
+func (b *requestBody) read(p []byte) (int, error) {
+	if b.stream != nil {
+		return b.stream.Read(p)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isOver.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n := copy(p, b.data)
+	b.data = b.data[n:]
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// takeTrailers fills the request's Trailer, which is known at the end of the
+// body.
+func (b *requestBody) takeTrailers() {
+	h := &b.ctx.Request.Header
+	for name := range h.Trailers() {
+		if b.request.Trailer == nil {
+			b.request.Trailer = http.Header{}
+		}
+		key := http.CanonicalHeaderKey(string(name))
+		var values []string
+		for _, v := range h.PeekAll(key) {
+			values = append(values, string(v))
+		}
+		b.request.Trailer[key] = values
+	}
+}
+
+// Close implements io.Closer. The server discards what was not read.
+func (b *requestBody) Close() error {
+	b.cut()
+	return nil
+}
+
+// cut ends the use of the RequestCtx's memory.
+func (b *requestBody) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.isOver.Store(true)
+	b.data = nil
+}
+
+// maxHijackDrain bounds what is discarded of a body before a connection is
+// hijacked.
+const maxHijackDrain = 256 << 10
+
+// drain reads what the handler left of a stream away, so that the connection
+// stands behind the request.
+func (b *requestBody) drain() error {
+	if b.stream == nil || b.atEnd {
+		return nil
+	}
+	b.atEnd = true
+	n, err := io.Copy(io.Discard, io.LimitReader(b.stream, maxHijackDrain+1))
+	if err == nil && n > maxHijackDrain {
+		err = sluice.ErrBodyTooLarge
+	}
+	return err
+}

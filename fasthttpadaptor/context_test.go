@@ -1,0 +1,68 @@
+package fasthttpadaptor_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttpadaptor"
+)
+
+func TestContextEndsWhenTheClientGoesAway(t *testing.T) {
+	entered, ended := make(chan bool), make(chan error)
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		entered <- true
+		<-ctx.Done()
+		ended <- ctx.Err()
+	})
+	onEachEngine(t, h, func(t *testing.T, addr string) {
+		c := dial(t, addr)
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		<-entered
+		_ = c.Close()
+		if err := <-ended; err != context.Canceled {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// What handlers keep is of another request than the next one of the connection.
+func TestWhatIsKeptIsOver(t *testing.T) {
+	type kept struct {
+		w http.ResponseWriter
+		r *http.Request
+	}
+	all := make(chan kept, 1)
+	handler := fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) { all <- kept{w, r} })
+	addr := serve(t, &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+		ctx.SetUserValue("id", string(ctx.Path()))
+		handler(ctx)
+	}})
+	for range 2 {
+		ask(t, addr, "POST", "a body")
+		k := <-all
+		ctx := k.r.Context()
+		select {
+		case <-ctx.Done():
+		case <-time.After(patience):
+			t.Fatal("the context does not end")
+		}
+		if ctx.Err() != context.Canceled || ctx.Value("id") != "/a/b/c" || ctx.Value("other") != nil {
+			t.Errorf("context: %v, %v", ctx.Err(), ctx.Value("id"))
+		}
+		if n, err := k.r.Body.Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("body: %d, %v", n, err)
+		}
+		if n, err := k.w.Write([]byte("x")); n != 0 || err == nil {
+			t.Errorf("write: %d, %v", n, err)
+		}
+		if _, _, err := http.NewResponseController(k.w).Hijack(); err == nil {
+			t.Error("hijacked")
+		}
+	}
+}

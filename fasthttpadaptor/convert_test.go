@@ -1,0 +1,105 @@
+package fasthttpadaptor_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttpadaptor"
+)
+
+func TestConvertRequest(t *testing.T) {
+	for _, test := range []struct {
+		name, method, target, host string
+		forServer                  bool
+		wantURL, wantURI, wantHost string
+		fails                      bool
+	}{
+		{name: "server", method: "GET", target: "/a%20b?c", host: "h:1", forServer: true, wantURL: "/a%20b?c", wantURI: "/a%20b?c", wantHost: "h:1"},
+		{name: "client", method: "GET", target: "/a?c", host: "h:1", wantURL: "http://h:1/a?c", wantHost: "h:1"},
+		{name: "absolute", method: "GET", target: "http://other/x", host: "h", forServer: true, wantURL: "http://other/x", wantURI: "http://other/x", wantHost: "other"},
+		{name: "asterisk", method: "OPTIONS", target: "*", host: "h", forServer: true, wantURL: "*", wantURI: "*", wantHost: "h"},
+		{name: "authority", method: "CONNECT", target: "h:443", host: "h:443", forServer: true, wantURL: "//h:443", wantURI: "h:443", wantHost: "h:443"},
+		{name: "malformed", method: "GET", target: "/%zz", host: "h", forServer: true, fails: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var ctx sluice.RequestCtx
+			ctx.Init(&sluice.Request{}, nil, nil)
+			ctx.Request.Header.SetMethod(test.method)
+			ctx.Request.Header.SetRequestURI(test.target)
+			ctx.Request.Header.SetHost(test.host)
+			ctx.Request.SetBodyString("body")
+			ctx.SetUserValue("k", "v")
+			r := http.Request{Method: "OLD"}
+			err := fasthttpadaptor.ConvertRequest(&ctx, &r, test.forServer)
+			if test.fails {
+				if err == nil || r.Method != "OLD" {
+					t.Errorf("no error, or changed: %+v", &r)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(r.Body)
+			if r.Method != test.method || r.URL.String() != test.wantURL || r.RequestURI != test.wantURI || r.Host != test.wantHost ||
+				string(body) != "body" || r.ContentLength != 4 || r.Context().Value("k") != "v" {
+				t.Errorf("got %s %s %q %s %q %d %v", r.Method, r.URL, r.RequestURI, r.Host, body, r.ContentLength, r.Context().Value("k"))
+			}
+			_ = r.Body.Close()
+			if _, err := r.Body.Read(make([]byte, 1)); err != http.ErrBodyReadAfterClose {
+				t.Errorf("read after Close: %v", err)
+			}
+		})
+	}
+}
+
+func TestConvertNetHTTPRequest(t *testing.T) {
+	withTrailer := httptest.NewRequest("POST", "/up", io.MultiReader(strings.NewReader("data")))
+	withTrailer.Trailer = http.Header{"X-Sum": {"7"}}
+	withTrailer.Header.Add("X-Many", "1")
+	withTrailer.Header.Add("X-Many", "2")
+	otherHost := httptest.NewRequest("PUT", "http://a/x//../%41?y#z", strings.NewReader("abc"))
+	otherHost.Host = "b"
+	for _, test := range []struct {
+		name string
+		r    *http.Request
+		want string
+	}{
+		{"zero", &http.Request{URL: &url.URL{Scheme: "http", Host: "h", Path: "/"}}, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
+		{"no path", &http.Request{URL: &url.URL{Scheme: "http", Host: "h", RawQuery: "q"}}, "GET /?q HTTP/1.1\r\nHost: h\r\n\r\n"},
+		{"trailer", withTrailer, "POST /up HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\nX-Many: 1\r\nX-Many: 2\r\nTrailer: X-Sum\r\n\r\n4\r\ndata\r\n0\r\nX-Sum: 7\r\n\r\n"},
+		{"other host", otherHost, "PUT /x//../%41?y HTTP/1.1\r\nHost: b\r\nContent-Length: 3\r\n\r\nabc"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r sluice.Request
+			r.Header.Set("X-Old", "gone")
+			fasthttpadaptor.ConvertNetHTTPRequestToFastHTTPRequest(test.r, &r)
+			if got := r.String(); got != test.want {
+				t.Errorf("got %q\nwant %q", got, test.want)
+			}
+		})
+	}
+}
+
+func BenchmarkHandler(b *testing.B) {
+	text := []byte("hello")
+	handler := fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write(text)
+	})
+	var ctx sluice.RequestCtx
+	ctx.Init(&sluice.Request{}, nil, nil)
+	ctx.Request.SetRequestURI("http://h/path?a=b")
+	ctx.Request.Header.Set("Accept", "*/*")
+	ctx.Request.Header.SetUserAgent("bench")
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx.Response.Reset()
+		handler(&ctx)
+	}
+}

@@ -1,0 +1,220 @@
+package fasthttpadaptor
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// Hijack implements http.Hijacker. The connection works at once, while the
+// handler runs, and after it has returned, until it is closed. What is written to
+// it comes behind the answers to requests that were pipelined before this one.
+func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	switch {
+	case w.isOver.Load():
+		return nil, nil, errHandlerReturned
+	case w.hijacked != nil:
+		return nil, nil, http.ErrHijacked
+	case w.ctx.Conn() == nil:
+		return nil, nil, http.ErrNotSupported
+	}
+	if err := w.request.drain(); err != nil {
+		return nil, nil, err
+	}
+	if w.state != stateHeader {
+		if err := w.FlushError(); err != nil {
+			return nil, nil, err
+		}
+	}
+	inner := w.ctx.Conn()
+	if err := inner.SetDeadline(time.Time{}); err != nil { // those were of the request
+		return nil, nil, err
+	}
+	c := &hijackedConn{inner: inner, closed: make(chan struct{})}
+	c.changed.L = &c.mu
+	w.hijacked = c
+	w.ctx.HijackSetNoResponse(true)
+	w.ctx.Hijack(c.serve)
+	return c, bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c)), nil
+}
+
+// hijackedConn is the connection that a handler took over. While the handler
+// runs it is RequestCtx.Conn. That ends with the handler, so the calls that are
+// going on then are interrupted, and go on with the connection that the
+// HijackHandler gets.
+type hijackedConn struct {
+	mu       sync.Mutex
+	changed  sync.Cond // of all below
+	inner    net.Conn  // never nil
+	users    int       // calls that are going on
+	isPaused bool      // between the two connections
+	isClosed bool
+	readBy   time.Time // the deadlines that the user has set
+	writeBy  time.Time
+	closed   chan struct{}
+}
+
+// enter returns the connection for one call; leave follows.
+func (c *hijackedConn) enter() (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.isPaused && !c.isClosed {
+		c.changed.Wait()
+	}
+	if c.isClosed {
+		return nil, net.ErrClosed
+	}
+	c.users++
+	return c.inner, nil
+}
+
+// leave ends a call. again says that it was interrupted to go on with the other
+// connection.
+func (c *hijackedConn) leave(err error) (again bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users--
+	c.changed.Broadcast()
+	return c.isPaused && !c.isClosed && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// Read implements net.Conn.
+func (c *hijackedConn) Read(p []byte) (int, error) {
+	for {
+		inner, err := c.enter()
+		if err != nil {
+			return 0, err
+		}
+		n, err := inner.Read(p)
+		if !c.leave(err) {
+			return n, err
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+// Write implements net.Conn.
+func (c *hijackedConn) Write(p []byte) (int, error) {
+	written := 0
+	for {
+		inner, err := c.enter()
+		if err != nil {
+			return written, err
+		}
+		n, err := inner.Write(p[written:])
+		written += n
+		if !c.leave(err) {
+			return written, err
+		}
+	}
+}
+
+// Close implements net.Conn. While the handler runs, the peer sees it when the
+// handler returns.
+func (c *hijackedConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosed {
+		return net.ErrClosed
+	}
+	c.isClosed = true
+	close(c.closed)
+	c.changed.Broadcast()
+	if c.isPaused {
+		return nil // serve closes the connection that it gets
+	}
+	return c.inner.Close()
+}
+
+// LocalAddr implements net.Conn.
+func (c *hijackedConn) LocalAddr() net.Addr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inner.LocalAddr()
+}
+
+// RemoteAddr implements net.Conn.
+func (c *hijackedConn) RemoteAddr() net.Addr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inner.RemoteAddr()
+}
+
+// SetDeadline implements net.Conn.
+func (c *hijackedConn) SetDeadline(t time.Time) error { return c.setDeadlines(&t, &t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *hijackedConn) SetReadDeadline(t time.Time) error { return c.setDeadlines(&t, nil) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *hijackedConn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(nil, &t) }
+
+// setDeadlines sets the deadlines that are not nil, or notes them for serve.
+func (c *hijackedConn) setDeadlines(read, write *time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosed {
+		return net.ErrClosed
+	}
+	var err error
+	if read != nil {
+		c.readBy = *read
+		if !c.isPaused {
+			err = c.inner.SetReadDeadline(*read)
+		}
+	}
+	if write != nil {
+		c.writeBy = *write
+		if !c.isPaused {
+			err = errors.Join(err, c.inner.SetWriteDeadline(*write))
+		}
+	}
+	return err
+}
+
+// pause ends the use of the handler's connection, which the engine is about to
+// take back.
+func (c *hijackedConn) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isPaused = true
+	if c.users > 0 && !c.isClosed {
+		_ = c.inner.SetDeadline(time.Unix(1, 0))
+	}
+	for c.users > 0 {
+		c.changed.Wait()
+	}
+}
+
+// fail ends the connection because it will never be handed over.
+func (c *hijackedConn) fail() {
+	_ = c.Close()
+	c.pause()
+}
+
+// serve is the HijackHandler. It keeps the connection until the user closes it:
+// the server closes it afterwards.
+func (c *hijackedConn) serve(conn net.Conn) {
+	c.mu.Lock()
+	c.inner, c.isPaused = conn, false
+	if c.isClosed {
+		c.mu.Unlock()
+		_ = conn.Close() // the server may leave that to us
+		return
+	}
+	if !c.readBy.IsZero() {
+		_ = conn.SetReadDeadline(c.readBy)
+	}
+	if !c.writeBy.IsZero() {
+		_ = conn.SetWriteDeadline(c.writeBy)
+	}
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	<-c.closed
+}

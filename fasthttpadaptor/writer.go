@@ -1,0 +1,255 @@
+package fasthttpadaptor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+const (
+	// flushSize is how much of a response of unknown length is collected
+	// before it is sent.
+	flushSize = 64 << 10
+	// knownFlushSize is the same for a response whose length the handler told,
+	// which is lost where the response is sent before the handler returns.
+	knownFlushSize = 1 << 20
+)
+
+var errHandlerReturned = errors.New("sluice: response used after its handler returned")
+
+// responseWriter is the http.ResponseWriter of one request.
+type responseWriter struct {
+	ctx      *sluice.RequestCtx
+	request  *requestBody
+	header   http.Header
+	trailers []string // canonical names of the announced trailer fields
+	length   int64    // that the handler told; -1: none
+	written  int64
+	state    writerState
+	sentHint bool // Link fields went into the head with a 103
+	hijacked *hijackedConn
+	isOver   atomic.Bool
+}
+
+// writerState is how far a response is.
+type writerState int
+
+const (
+	stateHeader  writerState = iota // the handler may set fields
+	stateBody                       // WriteHeader was called
+	stateFlushed                    // the head was sent
+)
+
+// Header implements http.ResponseWriter.
+func (w *responseWriter) Header() http.Header {
+	if w.header == nil {
+		w.header = make(http.Header)
+	}
+	return w.header
+}
+
+// WriteHeader implements http.ResponseWriter. Of the interim statuses, 103 is
+// sent with the Link fields; the server sends 100 itself.
+func (w *responseWriter) WriteHeader(status int) {
+	if w.isOver.Load() || w.hijacked != nil || w.state != stateHeader {
+		return
+	}
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+	}
+	switch {
+	case status == http.StatusEarlyHints:
+		w.sendHints()
+	case status >= 200 || status == http.StatusSwitchingProtocols:
+		w.ctx.SetStatusCode(status)
+		w.commit()
+	}
+}
+
+// sendHints sends a 103 response. Its error shows when the response is written.
+func (w *responseWriter) sendHints() {
+	h := &w.ctx.Response.Header
+	h.Del("Link")
+	for _, link := range w.header["Link"] {
+		h.Add("Link", link)
+	}
+	w.sentHint = true
+	_ = w.ctx.EarlyHints()
+}
+
+// commit gives the response the fields that the handler has set. Later changes
+// but those of trailer fields have no effect.
+func (w *responseWriter) commit() {
+	w.state = stateBody
+	w.length = -1
+	h := &w.ctx.Response.Header
+	h.SetNoDefaultContentType(true)
+	if w.sentHint {
+		h.Del("Link") // or they were there twice, or against the handler's will
+	}
+	if len(w.header) > 0 {
+		w.copyFields(h)
+	}
+}
+
+// bodyAllowed tells whether the status lets the response have a body.
+func (w *responseWriter) bodyAllowed() bool {
+	status := w.ctx.Response.StatusCode()
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// prepare checks whether n bytes may be written, and counts them.
+func (w *responseWriter) prepare(n int) error {
+	switch {
+	case w.isOver.Load():
+		return errHandlerReturned
+	case w.hijacked != nil:
+		return http.ErrHijacked
+	}
+	if w.state == stateHeader {
+		w.commit()
+	}
+	switch {
+	case n == 0:
+		return nil
+	case !w.bodyAllowed():
+		return http.ErrBodyNotAllowed
+	}
+	w.written += int64(n) // also what is too much: the response is not what was told
+	if w.length >= 0 && w.written > w.length {
+		return http.ErrContentLength
+	}
+	return nil
+}
+
+// Write implements io.Writer.
+func (w *responseWriter) Write(p []byte) (int, error) {
+	if err := w.prepare(len(p)); err != nil {
+		return 0, err
+	}
+	w.ctx.Response.AppendBody(p)
+	return len(p), w.flushIfLarge()
+}
+
+// WriteString implements io.StringWriter.
+func (w *responseWriter) WriteString(s string) (int, error) {
+	if err := w.prepare(len(s)); err != nil {
+		return 0, err
+	}
+	w.ctx.Response.AppendBodyString(s)
+	return len(s), w.flushIfLarge()
+}
+
+// ReadFrom implements io.ReaderFrom.
+func (w *responseWriter) ReadFrom(r io.Reader) (int64, error) {
+	b := acquireCopyBuffer()
+	defer releaseCopyBuffer(b)
+	return io.CopyBuffer(plainWriter{w}, plainReader{r}, b[:])
+}
+
+// plainWriter hides ReadFrom, which would call itself.
+type plainWriter struct{ w *responseWriter }
+
+// Write implements io.Writer.
+func (p plainWriter) Write(b []byte) (int, error) { return p.w.Write(b) }
+
+// plainReader hides a WriteTo, which may call ReadFrom.
+type plainReader struct{ io.Reader }
+
+// flushIfLarge sends what was collected if it is much.
+func (w *responseWriter) flushIfLarge() error {
+	limit := int64(flushSize)
+	if w.length >= 0 && w.state != stateFlushed {
+		limit = knownFlushSize
+	}
+	if w.written < limit || len(w.ctx.Response.Body()) < int(limit) {
+		return nil
+	}
+	err := w.FlushError()
+	if errors.Is(err, sluice.ErrNilConnection) {
+		return nil // outside a server everything is collected
+	}
+	return err
+}
+
+// Flush implements http.Flusher.
+func (w *responseWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush for http.ResponseController.
+func (w *responseWriter) FlushError() error {
+	if err := w.prepare(0); err != nil {
+		return err
+	}
+	w.sniff()
+	err := w.ctx.Flush()
+	if !errors.Is(err, sluice.ErrNilConnection) {
+		w.state = stateFlushed
+	}
+	return err
+}
+
+// sniff sets Content-Type as net/http does: from the first bytes, if neither it
+// nor Content-Encoding was set.
+func (w *responseWriter) sniff() {
+	if w.state == stateFlushed || !w.bodyAllowed() {
+		return
+	}
+	body := w.ctx.Response.Body()
+	h := &w.ctx.Response.Header
+	if len(body) == 0 || len(h.ContentType()) > 0 || len(h.ContentEncoding()) > 0 {
+		return
+	}
+	if _, isSet := w.header["Content-Type"]; !isSet { // nil is set, too
+		h.SetContentType(http.DetectContentType(body))
+	}
+}
+
+// finish completes the response when the handler has returned.
+func (w *responseWriter) finish() {
+	if w.hijacked != nil {
+		return
+	}
+	if w.state == stateHeader {
+		w.commit()
+	}
+	w.sniff()
+	w.copyTrailers(&w.ctx.Response.Header)
+	if w.length < 0 || w.length == w.written || !w.bodyAllowed() || w.ctx.IsHead() {
+		return
+	}
+	// Not what was told: the client must not take it for all.
+	if w.state == stateFlushed {
+		_ = w.ctx.Flush()
+		panic(http.ErrAbortHandler)
+	}
+	if w.length > 0 {
+		rest := bytes.Clone(w.ctx.Response.Body())
+		w.ctx.SetBodyStream(bytes.NewReader(rest), int(w.length))
+	}
+}
+
+// SetReadDeadline serves http.ResponseController.
+func (w *responseWriter) SetReadDeadline(t time.Time) error {
+	if w.isOver.Load() {
+		return errHandlerReturned
+	}
+	return w.ctx.SetReadDeadline(t)
+}
+
+// SetWriteDeadline serves http.ResponseController.
+func (w *responseWriter) SetWriteDeadline(t time.Time) error {
+	if w.isOver.Load() {
+		return errHandlerReturned
+	}
+	return w.ctx.SetWriteDeadline(t)
+}
+
+// EnableFullDuplex serves http.ResponseController. Nothing has to be enabled: the
+// request may always be read while the response is written.
+func (w *responseWriter) EnableFullDuplex() error { return nil }

@@ -1,0 +1,253 @@
+package sluice
+
+import (
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/compress"
+)
+
+// CompressHandler returns a handler that answers as h does, with the body
+// encoded by gzip, deflate or zstd as Accept-Encoding wishes (RFC 9110 section
+// 12.5.3). Among codings of the same weight the first of these is taken. A
+// coding that only "*" names is not taken unless identity is refused.
+//
+// Left alone are bodies of less than 200 bytes and of types that do not get
+// smaller, unless the client refuses identity, and in any case: responses that
+// have a Content-Encoding, parts (206), responses without a body, those with
+// Cache-Control: no-transform, and those that h flushed or hijacked. Responses
+// that depend on Accept-Encoding say so in Vary. A strong ETag becomes a weak
+// one with the encoding. Streams are encoded while they are sent; those of
+// unknown length are passed on as they come.
+func CompressHandler(h RequestHandler) RequestHandler {
+	return CompressHandlerLevel(h, CompressDefaultCompression)
+}
+
+// CompressHandlerLevel is CompressHandler with a level for gzip and deflate.
+func CompressHandlerLevel(h RequestHandler, level int) RequestHandler {
+	return compressing(h, []codingOffer{
+		{compress.Gzip, level}, {compress.Deflate, level}, {compress.Zstd, CompressZstdDefault},
+	})
+}
+
+// CompressHandlerBrotliLevel is CompressHandlerLevel with brotli, which is
+// preferred to the others. otherLevel is for gzip and deflate.
+func CompressHandlerBrotliLevel(h RequestHandler, brotliLevel, otherLevel int) RequestHandler {
+	return compressing(h, []codingOffer{
+		{compress.Brotli, brotliLevel}, {compress.Gzip, otherLevel},
+		{compress.Deflate, otherLevel}, {compress.Zstd, CompressZstdDefault},
+	})
+}
+
+// codingOffer is a coding that a handler can encode with.
+type codingOffer struct {
+	coding compress.Coding
+	level  int
+}
+
+// compressing calls h and encodes what it answered. offers are in the order of
+// preference.
+func compressing(h RequestHandler, offers []codingOffer) RequestHandler {
+	return func(ctx *RequestCtx) {
+		h(ctx)
+		// Of these the head is sent, or the response is not the one to be sent.
+		if ctx.hasFlushed || ctx.hijackHandler != nil || ctx.timeoutResponse.Load() != nil {
+			return
+		}
+		ctx.encodeResponse(offers)
+	}
+}
+
+// encodeResponse encodes the body with the offer that the client likes best.
+func (ctx *RequestCtx) encodeResponse(offers []codingOffer) {
+	r := &ctx.Response
+	if !mayEncode(r) {
+		return
+	}
+	var wish acceptEncoding
+	for _, value := range ctx.Request.Header.PeekAll(HeaderAcceptEncoding) {
+		wish.read(value)
+	}
+	offer, found := wish.choose(offers)
+	isHead := ctx.Request.Header.IsHead()
+	if r.StatusCode() != StatusNotModified && !isWorthEncoding(r, isHead, found && wish.refusesIdentity()) {
+		return
+	}
+	addVary(&r.Header, HeaderAcceptEncoding)
+	if !found {
+		return
+	}
+	weakenETag(&r.Header)
+	if r.StatusCode() != StatusNotModified {
+		r.encodeBody(offer.coding, offer.level)
+	}
+}
+
+// mayEncode tells whether a response is one to negotiate about. That with 304
+// is: it has the fields of the response that it stands for (RFC 9110 section
+// 15.4.5).
+func mayEncode(r *Response) bool {
+	h := &r.Header
+	switch status := h.StatusCode(); {
+	case status == StatusNotModified:
+		return len(h.ContentEncoding()) == 0 && isCompressible(h.ContentType())
+	case bodyForbidden(status), status == StatusResetContent, status == StatusPartialContent:
+		return false
+	}
+	return len(h.ContentEncoding()) == 0 && !hasListMember(h.Peek(HeaderCacheControl), "no-transform")
+}
+
+// isWorthEncoding tells whether there is a body, and whether it gets smaller;
+// with isForced the latter does not matter.
+func isWorthEncoding(r *Response, isHead, isForced bool) bool {
+	if r.SkipBody && !isHead {
+		return false
+	}
+	size := bodySizeForGET(r, isHead)
+	if isForced {
+		return size != 0
+	}
+	return (size < 0 || size >= minCompressSize) && isCompressible(r.Header.ContentType())
+}
+
+// bodySizeForGET is the length of the body, < 0 if it is not known. A handler
+// may announce the length to HEAD without making the body.
+func bodySizeForGET(r *Response, isHead bool) int {
+	if r.stream != nil {
+		return r.streamSize
+	}
+	size := len(r.bodyBytes())
+	if isHead && size == 0 {
+		return max(r.Header.contentLength, 0)
+	}
+	return size
+}
+
+// encodeBody encodes the body, whatever it is, and names the coding.
+func (r *Response) encodeBody(c compress.Coding, level int) {
+	plain := r.bodyBytes()
+	switch {
+	case r.stream != nil:
+		isPassedOn := r.streamSize < 0
+		r.stream = newEncodingStream(r.takeStream(), c, level, isPassedOn)
+		r.streamSize = -1
+		r.Header.SetContentLength(-1)
+	case len(plain) == 0:
+		// For HEAD, without the body: nobody knows how long it would be.
+		r.setStream(unfinishedBody{}, -1)
+		r.Header.SetContentLength(-1)
+	default:
+		b := buf.Get(len(plain))
+		b.B = compress.Append(b.B, plain, c, level)
+		r.SetBody(b.B)
+		b.Release()
+	}
+	r.Header.SetContentEncoding(codingName(c))
+}
+
+// weakenETag makes a strong ETag weak: it does not name these bytes any more
+// (RFC 9110 section 8.8.3.3).
+func weakenETag(h *ResponseHeader) {
+	tag := h.Peek(HeaderETag)
+	if len(tag) == 0 || tag[0] != '"' {
+		return
+	}
+	var room [96]byte
+	h.SetBytesV(HeaderETag, append(append(room[:0], "W/"...), tag...))
+}
+
+// hasListMember tells whether a comma-separated list has a member.
+func hasListMember(list []byte, member string) bool {
+	for found := len(list) > 0; found; {
+		var m []byte
+		m, list, found = cutByte(list, ',')
+		if ascii.EqualFold(ascii.TrimOWS(m), member) {
+			return true
+		}
+	}
+	return false
+}
+
+// codingWeight is what Accept-Encoding says about a coding: 1 more than the
+// weight in thousandths, so that the zero value is for what is not named.
+type codingWeight int
+
+const codingRefused codingWeight = 1
+
+// acceptEncoding is a parsed Accept-Encoding. The zero value is that of a
+// request without one.
+type acceptEncoding struct {
+	codings       [compress.Zstd + 1]codingWeight
+	identity, any codingWeight
+}
+
+// read adds the members of a field value. Those with a malformed weight are
+// left out.
+func (a *acceptEncoding) read(value []byte) {
+	for found := true; found; {
+		var member []byte
+		member, value, found = cutByte(value, ',')
+		name, parameter, hasParameter := cutByte(member, ';')
+		weight := codingWeight(1001)
+		if hasParameter {
+			var ok bool
+			if weight, ok = parseWeight(parameter); !ok {
+				continue
+			}
+		}
+		name = ascii.TrimOWS(name)
+		if c, ok := codingByName(name); ok {
+			a.codings[c] = weight
+		} else if string(name) == "*" {
+			a.any = weight
+		} else if ascii.EqualFold(name, "identity") {
+			a.identity = weight
+		}
+	}
+}
+
+// parseWeight parses "q=" and a weight (RFC 9110 section 12.4.2).
+func parseWeight(b []byte) (weight codingWeight, ok bool) {
+	b = ascii.TrimOWS(b)
+	if len(b) < 3 || len(b) > 7 || b[0]|0x20 != 'q' || b[1] != '=' || len(b) > 3 && b[3] != '.' {
+		return 0, false
+	}
+	thousandths, unit := 0, 1000
+	for i, c := range b[2:] {
+		if i == 1 {
+			continue // the dot
+		}
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		thousandths += int(c-'0') * unit
+		unit /= 10
+	}
+	return codingWeight(thousandths + 1), thousandths <= 1000
+}
+
+// refusesIdentity tells whether the client does not want a body that is not
+// encoded.
+func (a *acceptEncoding) refusesIdentity() bool {
+	return a.identity == codingRefused || a.identity == 0 && a.any == codingRefused
+}
+
+// choose returns the offer with the highest weight, the first among equals. It
+// finds none if the client prefers identity. A client that lists codings and
+// not identity prefers any of them.
+func (a *acceptEncoding) choose(offers []codingOffer) (best codingOffer, found bool) {
+	bound := codingRefused
+	for _, offer := range offers {
+		weight := a.codings[offer.coding]
+		if weight == 0 && a.refusesIdentity() {
+			weight = a.any
+		}
+		if weight > bound {
+			best, bound, found = offer, weight, true
+		}
+	}
+	identity := a.identity
+	if identity == 0 {
+		identity = a.any
+	}
+	return best, found && bound >= identity
+}

@@ -1,0 +1,338 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/invariants"
+)
+
+var longText = strings.Repeat("sluice carries water. ", 400)
+
+// encodedBy has a handler answer a request with an Accept-Encoding, "-" for
+// none.
+func encodedBy(h RequestHandler, method, accept string) *RequestCtx {
+	ctx := new(RequestCtx)
+	ctx.Init(nil, nil, nil)
+	ctx.Request.Header.SetMethod(method)
+	if accept != "-" {
+		ctx.Request.Header.Set(HeaderAcceptEncoding, accept)
+	}
+	h(ctx)
+	return ctx
+}
+
+func textHandler(ctx *RequestCtx) { ctx.SetBodyString(longText) }
+
+func TestCompressHandlerNegotiates(t *testing.T) {
+	plain, brotli := CompressHandler(textHandler), CompressHandlerBrotliLevel(textHandler, 4, 6)
+	for _, test := range []struct{ accept, plain, brotli string }{
+		{"-", "", ""},
+		{"", "", ""},
+		{"gzip", "gzip", "gzip"},
+		{"GZIP", "gzip", "gzip"},
+		{"x-gzip", "gzip", "gzip"},
+		{"deflate", "deflate", "deflate"},
+		{"br", "", "br"},
+		{"zstd", "zstd", "zstd"},
+		{"deflate, gzip", "gzip", "gzip"},
+		{"gzip, deflate, br, zstd", "gzip", "br"},
+		{"br, zstd", "zstd", "br"},
+		{"deflate, zstd", "deflate", "deflate"},
+		{"gzip;q=0.1, deflate", "deflate", "deflate"},
+		{"gzip;q=0.1, br;q=1", "gzip", "br"},
+		{"gzip;q=1, br;q=0.999", "gzip", "gzip"},
+		{"gzip ; q=0.5 , zstd; Q=0.6", "zstd", "zstd"},
+		{"gzip;q=0", "", ""},
+		{"gzip;q=0.000, br", "", "br"},
+		{"gzip;q=0.001", "gzip", "gzip"},
+		{"gzip;q=2", "", ""},
+		{"gzip;q=", "", ""},
+		{"gzip;q=0.1234", "", ""},
+		{"gzip;q=1.5", "", ""},
+		{"gzip;q=a", "", ""},
+		{"gzip;x=1", "", ""},
+		{"gzipped, notgzip", "", ""},
+		{"*", "", ""},
+		{"gzip;q=0, *", "", ""},
+		{"gzip, *", "gzip", "gzip"},
+		{"gzip;q=0.5, *", "", ""},
+		{"identity", "", ""},
+		{"identity, gzip", "gzip", "gzip"},
+		{"identity, gzip;q=0.5", "", ""},
+		{"identity;q=0.5, gzip;q=0.6", "gzip", "gzip"},
+		{"identity;q=0", "", ""},
+		{"identity;q=0, *", "gzip", "br"},
+		{"identity;q=0, *, gzip;q=0, br;q=0", "deflate", "deflate"},
+		{"*;q=0", "", ""},
+		{"*;q=0, deflate;q=0.1", "deflate", "deflate"},
+	} {
+		for i, h := range []RequestHandler{plain, brotli} {
+			want := []string{test.plain, test.brotli}[i]
+			r := &encodedBy(h, "GET", test.accept).Response
+			if got := string(r.Header.ContentEncoding()); got != want {
+				t.Errorf("%q: %q, want %q", test.accept, got, want)
+			}
+			if got := string(r.Header.Peek(HeaderVary)); got != HeaderAcceptEncoding {
+				t.Errorf("%q: Vary %q", test.accept, got)
+			}
+			body, err := r.BodyUncompressed()
+			if err != nil || string(body) != longText || want != "" && len(r.Body()) >= len(body) {
+				t.Errorf("%q: %d bytes of %d, %v", test.accept, len(r.Body()), len(body), err)
+			}
+		}
+	}
+}
+
+func TestAcceptEncodingOnSeveralLines(t *testing.T) {
+	h := CompressHandlerBrotliLevel(func(ctx *RequestCtx) {
+		ctx.Request.Header.Set(HeaderAcceptEncoding, "gzip;q=0.5")
+		ctx.Request.Header.Add(HeaderAcceptEncoding, "br")
+		textHandler(ctx)
+	}, 4, 6)
+	if got := string(encodedBy(h, "GET", "-").Response.Header.ContentEncoding()); got != "br" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestCompressHandlerLeavesAlone(t *testing.T) {
+	type set = func(r *Response)
+	for name, test := range map[string]struct {
+		set        set
+		want, vary string // without and with identity;q=0 the same, but for forced
+		forced     bool
+	}{
+		"text":      {func(r *Response) {}, "gzip", "Accept-Encoding", true},
+		"short":     {func(r *Response) { r.SetBodyString("short") }, "", "", true},
+		"empty":     {func(r *Response) { r.ResetBody() }, "", "", false},
+		"png":       {func(r *Response) { r.Header.SetContentType("image/png") }, "", "", true},
+		"encoded":   {func(r *Response) { r.Header.SetContentEncoding("own") }, "own", "", false},
+		"204":       {func(r *Response) { r.SetStatusCode(204) }, "", "", false},
+		"205":       {func(r *Response) { r.SetStatusCode(205) }, "", "", false},
+		"206":       {func(r *Response) { r.SetStatusCode(206) }, "", "", false},
+		"304":       {func(r *Response) { r.SetStatusCode(304) }, "", "Accept-Encoding", false},
+		"transform": {func(r *Response) { r.Header.Set("Cache-Control", "public, No-Transform") }, "", "", false},
+		"public":    {func(r *Response) { r.Header.Set("Cache-Control", "public") }, "gzip", "Accept-Encoding", true},
+		"skipped":   {func(r *Response) { r.SkipBody = true }, "", "", false},
+		"vary":      {func(r *Response) { r.Header.Set("Vary", "Origin") }, "gzip", "Origin,Accept-Encoding", true},
+		"short stream": {func(r *Response) { r.SetBodyStream(strings.NewReader("short"), 5) },
+			"", "", true},
+	} {
+		h := CompressHandler(func(ctx *RequestCtx) { textHandler(ctx); test.set(&ctx.Response) })
+		r := &encodedBy(h, "GET", "gzip").Response
+		if got, vary := string(r.Header.ContentEncoding()), string(r.Header.Peek("Vary")); got != test.want || vary != test.vary {
+			t.Errorf("%s: %q, Vary %q", name, got, vary)
+		}
+		r = &encodedBy(h, "GET", "gzip, identity;q=0").Response
+		if got := string(r.Header.ContentEncoding()) == "gzip"; got != test.forced {
+			t.Errorf("%s without identity: encoded %v", name, got)
+		}
+	}
+}
+
+func TestCompressHandlerWeakensETag(t *testing.T) {
+	for _, test := range []struct {
+		status                  int
+		accept, before, wantTag string
+	}{
+		{200, "gzip", `"a"`, `W/"a"`},
+		{200, "gzip", `W/"a"`, `W/"a"`},
+		{200, "-", `"a"`, `"a"`},
+		{200, "gzip", "", ""},
+		{304, "gzip", `"a"`, `W/"a"`},
+		{206, "gzip", `"a"`, `"a"`},
+	} {
+		h := CompressHandler(func(ctx *RequestCtx) {
+			textHandler(ctx)
+			ctx.SetStatusCode(test.status)
+			ctx.Response.Header.Set(HeaderETag, test.before)
+		})
+		if got := string(encodedBy(h, "GET", test.accept).Response.Header.Peek(HeaderETag)); got != test.wantTag {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}
+
+func TestCompressHandlerTwiceEncodesOnce(t *testing.T) {
+	h := CompressHandler(CompressHandlerBrotliLevel(textHandler, 4, 6))
+	body, err := encodedBy(h, "GET", "gzip, br").Response.BodyUnbrotli()
+	if err != nil || string(body) != longText {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}
+
+func TestCompressHandlerOfHEAD(t *testing.T) {
+	get := encodedBy(CompressHandler(textHandler), "GET", "gzip")
+	head := encodedBy(CompressHandler(textHandler), "HEAD", "gzip")
+	if !bytes.Equal(get.Response.Body(), head.Response.Body()) {
+		t.Error("HEAD is answered with another length than GET")
+	}
+	announcing := CompressHandler(func(ctx *RequestCtx) { ctx.Response.Header.SetContentLength(5000) })
+	c := newSteadyConn(announcing, false)
+	out := string(c.roundTrip(t, []byte("HEAD / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n")))
+	if strings.Contains(out, "Content-Length") || !strings.Contains(out, "Content-Encoding: gzip") || !strings.HasSuffix(out, "\r\n\r\n") {
+		t.Errorf("answered %q", out)
+	}
+	out = string(c.roundTrip(t, []byte("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n")))
+	if !strings.Contains(out, "Content-Length: 5000") {
+		t.Errorf("answered %q", out)
+	}
+}
+
+func TestCompressHandlerOfStreams(t *testing.T) {
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		for _, size := range []int{-1, len(longText)} {
+			h := CompressHandlerBrotliLevel(func(ctx *RequestCtx) {
+				ctx.SetBodyStream(strings.NewReader(longText), size)
+			}, 4, 6)
+			ctx := encodedBy(h, "GET", coding)
+			if !ctx.Response.IsBodyStream() {
+				t.Errorf("%s: the stream was collected", coding)
+			}
+			body, err := ctx.Response.BodyUncompressed()
+			if got := string(ctx.Response.Header.ContentEncoding()); got != coding || err != nil || string(body) != longText {
+				t.Errorf("%s: %q, %d bytes, %v", coding, got, len(body), err)
+			}
+		}
+	}
+}
+
+// TestCompressHandlerPassesOnFlush: what a StreamWriter flushes can be decoded
+// by the client before more is written.
+func TestCompressHandlerPassesOnFlush(t *testing.T) {
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		c, ok := codingByName([]byte(coding))
+		if !ok {
+			t.Fatal(coding)
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		proceed := make(chan struct{})
+		s := &Server{Handler: CompressHandlerBrotliLevel(func(ctx *RequestCtx) {
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+				w.WriteString("first")
+				w.Flush()
+				<-proceed
+				w.WriteString(" second")
+			})
+		}, 4, 6)}
+		go s.Serve(ln)
+		req, _ := http.NewRequest("GET", "http://"+ln.Addr().String(), nil)
+		req.Header.Set("Accept-Encoding", coding)
+		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := compress.NewReader(resp.Body, c, 0)
+		first := make([]byte, 5)
+		if _, err := io.ReadFull(d, first); err != nil || string(first) != "first" {
+			t.Errorf("%s: %q, %v", coding, first, err)
+		}
+		close(proceed)
+		if rest, err := io.ReadAll(d); err != nil || string(rest) != " second" || resp.Header.Get("Content-Encoding") != coding {
+			t.Errorf("%s: %q, %v", coding, rest, err)
+		}
+		d.Close()
+		resp.Body.Close()
+		s.Shutdown()
+	}
+}
+
+// TestCompressHandlerAfterFlush: what was flushed is not encoded, nor is the rest.
+func TestCompressHandlerAfterFlush(t *testing.T) {
+	c := newSteadyConn(CompressHandler(func(ctx *RequestCtx) {
+		ctx.WriteString("flushed")
+		if err := ctx.Flush(); err != nil {
+			t.Error(err)
+		}
+		textHandler(ctx)
+	}), false)
+	out := string(c.roundTrip(t, []byte("GET / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n")))
+	if all := string(c.sent) + out; !strings.Contains(all, "flushed") || !strings.Contains(all, longText) || strings.Contains(all, "gzip") {
+		t.Errorf("%q", all)
+	}
+}
+
+// TestCompressHandlerAfterTimeout: the response belongs to others then.
+func TestCompressHandlerAfterTimeout(t *testing.T) {
+	ctx := encodedBy(CompressHandler(func(ctx *RequestCtx) { textHandler(ctx); ctx.TimeoutError("late") }), "GET", "gzip")
+	if got := string(ctx.Response.Header.ContentEncoding()); got != "" {
+		t.Errorf("encoded with %q", got)
+	}
+}
+
+const gzipGet = "GET / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n"
+
+func TestCompressHandlerDoesNotAllocate(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("the race detector makes pools forget")
+	}
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		h := CompressHandlerBrotliLevel(func(ctx *RequestCtx) {
+			ctx.SetBodyString(longText)
+			ctx.Response.Header.Set(HeaderETag, `"0123456789abcdef"`)
+		}, 4, 6)
+		c := newSteadyConn(h, false)
+		in := []byte(strings.Replace(gzipGet, "gzip", coding, 1))
+		if out := c.roundTrip(t, in); !bytes.Contains(out, []byte("Content-Encoding: "+coding)) {
+			t.Fatalf("%s: answered %q", coding, out)
+		}
+		if n := testing.AllocsPerRun(100, func() { c.roundTrip(t, in) }); n != 0 {
+			t.Errorf("%s: %v allocations", coding, n)
+		}
+		c.protocol.Closed(nil)
+	}
+}
+
+// BenchmarkCompressHandler is a whole request and its answer of 8.8 kB by gzip,
+// BenchmarkCompressDirect the compressor alone for the same body and level.
+func BenchmarkCompressHandler(b *testing.B) {
+	benchmarkServerConn(b, gzipGet, 1, CompressHandler(textHandler))
+}
+
+// BenchmarkCompressDirect reuses the compressor as well as can be.
+func BenchmarkCompressDirect(b *testing.B) {
+	z, err := gzip.NewWriterLevel(io.Discard, CompressDefaultCompression)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out bytes.Buffer
+	in := []byte(longText)
+	b.ReportAllocs()
+	for b.Loop() {
+		out.Reset()
+		z.Reset(&out)
+		z.Write(in)
+		z.Close()
+	}
+}
+
+// FuzzAcceptEncoding: whatever a client sends, what is chosen was wished for.
+func FuzzAcceptEncoding(f *testing.F) {
+	f.Add([]byte("gzip;q=0.5, br, *;q=0, identity;q=1.000"))
+	offers := []codingOffer{{compress.Brotli, 4}, {compress.Gzip, 6}, {compress.Deflate, 6}, {compress.Zstd, 2}}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		var wish acceptEncoding
+		wish.read(value)
+		offer, found := wish.choose(offers)
+		if !found {
+			return
+		}
+		weight := wish.codings[offer.coding]
+		if weight == codingRefused || weight > 1001 || weight == 0 && wish.any <= codingRefused {
+			t.Errorf("%q: %s with weight %d", value, codingName(offer.coding), weight)
+		}
+	})
+}
