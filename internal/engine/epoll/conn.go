@@ -148,8 +148,12 @@ func (c *conn) detach() {
 	}
 }
 
-// keepGrown leaves an output buffer that has grown to the worker.
+// keepGrown leaves an output buffer that has grown to the worker. What is in
+// pendingOut's buffer is not the worker's to have.
 func (c *conn) keepGrown(w *worker) {
+	if c.pendingOut != nil {
+		return
+	}
 	if grown := cap(c.out); grown > cap(w.output.B) && grown <= keptOutputSize {
 		w.output.B = c.out[:0]
 	}

@@ -294,7 +294,7 @@ func (c *conn) flush() bool {
 		if n == len(c.out) {
 			break
 		}
-		c.noteGrown()
+		c.keepGrown(c.worker)
 		c.out = c.out[n:]
 		switch errno {
 		case 0:
@@ -308,14 +308,6 @@ func (c *conn) flush() bool {
 	}
 	c.written()
 	return true
-}
-
-// noteGrown is keepGrown for output that is about to lose its beginning. What is
-// in pendingOut's buffer is not the worker's to have.
-func (c *conn) noteGrown() {
-	if c.pendingOut == nil {
-		c.keepGrown(c.worker)
-	}
 }
 
 // block notes that output waits for room.

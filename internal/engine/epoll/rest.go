@@ -117,7 +117,8 @@ func (c *conn) setExpiry() (expiry uint32) {
 	if c.isBlocked {
 		c.readDeadline() // what the slot says is needed later
 	}
-	at := s.expiry.Load()
+	was := s.expiry.Load()
+	at := was
 	switch {
 	case c.isBlocked:
 		at = expiryOf(c.writeBy)
@@ -126,7 +127,7 @@ func (c *conn) setExpiry() (expiry uint32) {
 	case c.isDated:
 		at = expiryOf(c.deadline)
 	}
-	if s.expiry.Load() != at {
+	if at != was {
 		s.expiry.Store(at)
 	}
 	return at

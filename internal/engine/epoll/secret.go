@@ -95,7 +95,7 @@ func (c *conn) flushSecret() bool {
 	}
 	if len(c.out) > 0 {
 		_, err := s.tls.Write(c.out)
-		c.noteGrown()
+		c.keepGrown(c.worker)
 		c.out = c.out[:0]
 		if err != nil {
 			c.fail(err)
