@@ -1,6 +1,6 @@
 # `make` is `make check`: what CI runs, in the order CI runs it.
 .DEFAULT_GOAL := check
-.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold api cover cross fmt vet
+.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold files stall compress client api cover cross fmt vet
 
 check: ## everything that CI runs
 	@bash .ci/run
@@ -23,6 +23,9 @@ bench: ## Go benchmarks: ours, fasthttp and net/http
 ratios: ## the same, interleaved, as a table of ratios
 	go -C bench run ./ratios
 
+client: ## clients: ours, fasthttp and net/http, interleaved, 3 min
+	go -C bench run ./client
+
 wire: ## CPU time per request over TCP, 4 min; needs Linux, two CPUs and wrk
 	go -C bench run ./wire
 
@@ -37,6 +40,15 @@ mix: ## handlers that compute or sleep beside others; needs Linux and two CPUs
 
 hold: ## 19,000 connections for a minute; needs Linux
 	go -C bench run ./hold
+
+files: ## static files beside nginx; needs what wire needs, and nginx
+	go -C bench run ./files
+
+compress: ## content codings beside klauspost's, brotli's and fasthttp's
+	go -C bench run ./compress
+
+stall: ## memory of clients that stop reading; needs Linux
+	go -C bench run ./stall
 
 api: ## what of fasthttp's exported API is missing
 	@bash .ci/run api

@@ -165,6 +165,9 @@ func (b *body) own() {
 // there before. Ownership changes with them: p is the message's now, and the
 // returned slice is the caller's. A body stream is read into memory as by Body.
 func (b *body) SwapBody(p []byte) []byte {
+	if b.raw != nil {
+		b.own() // raw is another one's
+	}
 	old := b.Body()
 	b.drop()
 	b.bytes = p

@@ -9,7 +9,7 @@ import (
 )
 
 // Levels of gzip and deflate. A level that is none of these or between them is
-// CompressDefaultCompression.
+// CompressDefaultCompression; -1 is 5.
 const (
 	CompressNoCompression      = 0
 	CompressBestSpeed          = 1
@@ -19,7 +19,8 @@ const (
 )
 
 // Levels of brotli. A level that is none of these or between them is
-// CompressBrotliDefaultCompression.
+// CompressBrotliDefaultCompression. Levels 1 to 4 encode messages of 8 KiB or
+// more, unless they are streams, in a quicker way.
 const (
 	CompressBrotliNoCompression      = 0
 	CompressBrotliBestSpeed          = 0

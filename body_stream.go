@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/h1"
@@ -173,13 +175,24 @@ func panicError(v any) error {
 }
 
 // copySized writes exactly length bytes of s: what s has beyond that would be
-// taken for the next message.
+// taken for the next message. Each Read is sent at once, as the next one may
+// block for long.
 func copySized(w *bufio.Writer, s io.Reader, length int64) error {
-	n, err := io.Copy(w, &io.LimitedReader{R: s, N: length})
-	if err == nil && n < length {
-		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", n, length, io.ErrUnexpectedEOF)
+	limited := &io.LimitedReader{R: s, N: length}
+	err := copyFlushing(w, w, limited)
+	if err == nil && limited.N > 0 {
+		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", length-limited.N, length, io.ErrUnexpectedEOF)
 	}
 	return err
+}
+
+// mayWait tells whether reading a stream may wait for somebody.
+func mayWait(stream io.Reader) bool {
+	switch stream.(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader, *os.File:
+		return false
+	}
+	return true
 }
 
 // copyChunked writes s in chunks.

@@ -9,11 +9,15 @@ import (
 
 // Flush sends what there is of the response so far: on the first call the
 // head, with the fields set until now, and then the body written until now,
-// which is emptied. Later changes of status and header have no effect. A body
-// that goes on is chunked, or ends with the connection for a client of
-// HTTP/1.0. It returns ErrConnectionClosed when the client is gone, and
-// ErrNilConnection outside a server or after TimeoutError took effect. With a
-// body stream set it does nothing: streams are flushed while they are written.
+// which is emptied. Later changes of status and header have no effect. It
+// returns ErrConnectionClosed when the client is gone, and ErrNilConnection
+// outside a server or after TimeoutError took effect. With a body stream set it
+// does nothing: streams are flushed while they are written.
+//
+// A body that goes on is chunked, or ends with the connection for a client of
+// HTTP/1.0. With ctx.Response.Header.SetContentLength(n) before the first call
+// and no trailers, it has n bytes instead: what is written beyond is dropped,
+// and the connection ends where some are missing.
 func (ctx *RequestCtx) Flush() error {
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()
@@ -29,10 +33,11 @@ func (ctx *RequestCtx) Flush() error {
 		c.flushHead()
 	}
 	if ctx.flushSendsBody {
-		w := bodyWriter{c: c, left: -1, isChunked: ctx.flushed.length == -1}
+		w := bodyWriter{c: c, left: ctx.flushed.length, isChunked: ctx.flushed.length == -1}
 		if _, err := w.Write(resp.bodyBytes()); err != nil {
 			return err
 		}
+		ctx.flushed.length = w.left
 	}
 	resp.ResetBody()
 	if !c.flush() {
@@ -46,8 +51,11 @@ func (c *serverConn) flushHead() {
 	ctx := c.ctx
 	resp := &ctx.Response
 	resp.stream, resp.streamSize = unfinishedBody{}, -1
+	if resp.Header.hasLength {
+		resp.streamSize = resp.Header.contentLength
+	}
 	ctx.flushed, ctx.flushSendsBody = c.framing(c.persists())
-	resp.stream = nil
+	resp.stream, resp.streamSize = nil, 0
 	ctx.hasFlushed = true
 	ctx.out = resp.Header.appendHead(ctx.out, ctx.flushed)
 }
@@ -63,7 +71,7 @@ func (unfinishedBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (c *serverConn) finishFlushed() engine.Next {
 	ctx := c.ctx
 	resp := &ctx.Response
-	f := ctx.flushed
+	f := ctx.flushed // with the length that is left
 	switch {
 	case resp.stream != nil:
 		if !c.writeStream(f, ctx.flushSendsBody) {
@@ -74,7 +82,12 @@ func (c *serverConn) finishFlushed() engine.Next {
 		ctx.out = append(ctx.out, h1.LastChunk...)
 		ctx.out = resp.Header.appendTrailers(ctx.out)
 	case ctx.flushSendsBody:
-		if !c.writeBody(resp.bodyBytes()) {
+		w := bodyWriter{c: c, left: f.length}
+		if _, err := w.Write(resp.bodyBytes()); err != nil {
+			return c.abort()
+		}
+		if w.left > 0 {
+			c.cfg.logger.Printf("the handler for %q has not written %d bytes of its Content-Length", c.conn.RemoteAddr(), w.left)
 			return c.abort()
 		}
 	}

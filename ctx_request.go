@@ -299,7 +299,8 @@ func (ctx *RequestCtx) PostBody() []byte { return ctx.Request.Body() }
 
 // RequestBodyStream returns the body as it arrives with
 // Server.StreamRequestBody, nil without. It is valid until the handler
-// returns; what the handler did not read is discarded, within bounds.
+// returns, and as the response's body stream until that is sent; what was not
+// read is discarded, within bounds.
 func (ctx *RequestCtx) RequestBodyStream() io.Reader { return ctx.Request.BodyStream() }
 
 // IsBodyStream tells whether the response's body is a stream.

@@ -9,3 +9,5 @@ require (
 	github.com/klauspost/compress v1.20.3
 	golang.org/x/sys v0.49.0
 )
+
+require golang.org/x/text v0.43.0 // indirect

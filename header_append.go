@@ -170,6 +170,9 @@ func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
 // end it.
 func (h *RequestHeader) appendTarget(dst []byte) []byte {
 	target := h.RequestURI()
+	if h.isTargetFit {
+		return append(dst, target...)
+	}
 	if i := bytes.IndexByte(target, '#'); i >= 0 {
 		target = target[:i]
 	}

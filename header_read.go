@@ -36,10 +36,13 @@ func (h *RequestHeader) Read(r *bufio.Reader) error {
 // Read reads the head of a response from r, and nothing behind it. h's
 // settings stay. For the error see RequestHeader.Read; one that says what is
 // wrong with a head also is ErrReadingResponseHeaders.
-func (h *ResponseHeader) Read(r *bufio.Reader) error {
+func (h *ResponseHeader) Read(r *bufio.Reader) error { return h.readWithin(r, readerLimits(r)) }
+
+// readWithin is Read with other limits than the buffer's size.
+func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
 	h.resetMessage()
 	h.resetStatus()
-	p := h1.HeadParser{Role: h1.Responses, Limits: readerLimits(r)}
+	p := h1.HeadParser{Role: h1.Responses, Limits: limits}
 	if err := feedHead(r, &p, &h.table); err != nil {
 		err = responseError(err, h.table.Raw(), r)
 		h.resetMessage()
@@ -53,8 +56,11 @@ func (h *ResponseHeader) Read(r *bufio.Reader) error {
 // fields, but for those that must not be trailer fields (RFC 9110 section
 // 6.5.1), which are dropped, are then found by Peek. For the error see
 // RequestHeader.Read; one that says what is wrong also is ErrBadTrailer.
-func (h *header) ReadTrailer(r *bufio.Reader) error {
-	p := h1.HeadParser{Limits: readerLimits(r)}
+func (h *header) ReadTrailer(r *bufio.Reader) error { return h.readTrailer(r, readerLimits(r)) }
+
+// readTrailer is ReadTrailer with other limits than the buffer's size.
+func (h *header) readTrailer(r *bufio.Reader, limits h1.Limits) error {
+	p := h1.HeadParser{Limits: limits}
 	p.ResetTrailer()
 	t := field.Table{KeepNames: h.table.KeepNames}
 	if err := feedHead(r, &p, &t); err != nil {

@@ -31,6 +31,8 @@ type RequestHeader struct {
 	methodAt, targetAt h1.Span
 	fieldsAt           h1.Span // the field lines as they were received
 	method, target     []byte
+	// isTargetFit: target comes from a URI, which has escaped what there was.
+	isTargetFit bool
 }
 
 // Reset makes h the zero value. It keeps memory for the next use.
@@ -47,6 +49,7 @@ func (h *RequestHeader) resetStartLine() {
 	if len(h.target) > 0 {
 		h.target = h.target[:0]
 	}
+	h.isTargetFit = false
 }
 
 // CopyTo makes dst a copy of h that shares no memory with it.
@@ -58,6 +61,7 @@ func (h *RequestHeader) CopyTo(dst *RequestHeader) {
 	dst.methodAt, dst.targetAt, dst.fieldsAt = h.methodAt, h.targetAt, h.fieldsAt
 	dst.method = append(dst.method[:0], h.method...)
 	dst.target = append(dst.target[:0], h.target...)
+	dst.isTargetFit = h.isTargetFit
 }
 
 // setParsed takes over what a parser learnt from the head that it put into
@@ -147,6 +151,14 @@ func (h *RequestHeader) SetRequestURI(requestURI string) {
 func (h *RequestHeader) SetRequestURIBytes(requestURI []byte) {
 	h.target = append(h.target[:0], requestURI...)
 	h.targetAt = h1.Span{}
+	h.isTargetFit = false
+}
+
+// setTargetOf makes path and query of uri the target.
+func (h *RequestHeader) setTargetOf(uri *URI) {
+	h.target = uri.appendRequestURI(h.target[:0])
+	h.targetAt = h1.Span{}
+	h.isTargetFit = true
 }
 
 // SetProtocol sets what Protocol returns. A request is written as HTTP/1.0 if

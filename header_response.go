@@ -30,6 +30,8 @@ type ResponseHeader struct {
 	reasonAt   h1.Span // in the raw head, if it was received
 	reason     []byte
 	joined     []byte // what Peek returned for several Set-Cookie fields
+	// closesByLength: connectionClose follows from a missing length alone.
+	closesByLength bool
 
 	// defaultServer is the Server value of a response that sets none. The
 	// server sets it, to a value that is fit for the wire; it is not copied
@@ -69,7 +71,8 @@ func (h *ResponseHeader) setParsed(head *h1.Head) {
 	h.header.setParsed(head)
 	h.statusCode = head.StatusCode
 	h.reasonAt = head.Reason
-	if h.contentLength == -2 && !bodyForbidden(head.StatusCode) {
+	h.closesByLength = !h.connectionClose && h.contentLength == -2 && !bodyForbidden(head.StatusCode)
+	if h.closesByLength {
 		h.connectionClose = true
 	}
 }

@@ -29,6 +29,9 @@ func ReleaseRequest(r *Request) {
 // uncommon size would keep its memory for ever. The body is reset's business.
 func (r *Request) shrink() {
 	r.Header.shrink(maxPooledBytes, maxPooledFields)
+	if cap(r.wire) > maxPooledBytes {
+		r.wire = nil
+	}
 	if r.uri.heldBytes() > maxPooledBytes {
 		r.uri = URI{}
 	}

@@ -39,6 +39,8 @@ type Request struct {
 	postArgs   Args
 	userValues userValues
 	timeout    time.Duration
+	call       clientCall // while a client sends it
+	wire       []byte     // what a client sent last, for its memory
 
 	hasURI      bool // uri has been parsed or set, and has precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set
@@ -56,6 +58,7 @@ func (r *Request) Reset() {
 	r.UseHostHeader = false
 	r.DisableRedirectPathNormalizing = false
 	r.timeout = 0
+	r.call = clientCall{}
 }
 
 // resetContent removes what is not in Header, but not the settings.

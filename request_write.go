@@ -15,7 +15,7 @@ import (
 var errMissingHost = errors.New("sluice: the request has no host")
 
 // Write writes the request to w, which it does not flush but where a body stream
-// of unknown length makes it wait. A body stream is closed.
+// makes it wait. A body stream is closed.
 //
 // Unless the URI was used with URI, SetURI or SetHost, and as long as Header has
 // a Host, target and Host are written as they are; otherwise the target is path
@@ -61,8 +61,11 @@ func (r *Request) prepareHead() error {
 			h.SetHostBytes(uri.Host())
 		}
 	}
-	if !h.IsConnect() {
-		h.SetRequestURIBytes(uri.RequestURI())
+	switch {
+	case !h.IsConnect():
+		h.setTargetOf(uri)
+	case !isAuthority(h.RequestURI()):
+		h.SetRequestURI(AddMissingPort(string(uri.Host()), uri.isHTTPS()))
 	}
 	r.authorize(uri)
 	return nil
@@ -101,14 +104,32 @@ func (r *Request) authorize(uri *URI) {
 	r.Header.SetBytesV(HeaderAuthorization, value)
 }
 
-// writeBuffered writes head and body.
-func (r *Request) writeBuffered(w *bufio.Writer) error {
-	content := r.Body()
+// maxWhole is the size of a body up to which a client sends it in one piece with
+// the head, from the request's own memory.
+const maxWhole = 2048
+
+// isShort tells whether appendWhole will do.
+func (r *Request) isShort() bool {
+	return r.stream == nil && r.form == nil && !r.hasPostArgs && len(r.bodyBytes()) <= maxWhole && !r.Header.hasTrailers()
+}
+
+// appendWhole appends head and body of a request that isShort.
+func (r *Request) appendWhole(dst []byte) ([]byte, error) {
+	if err := r.prepareHead(); err != nil {
+		return dst, err
+	}
+	content, f := r.framed()
+	return append(r.Header.appendHead(dst, f), content...), nil
+}
+
+// framed returns the body, which is no stream, and how it is framed.
+func (r *Request) framed() (content []byte, f bodyFraming) {
+	content = r.Body()
 	if len(content) == 0 && r.hasPostArgs {
 		content = r.postArgs.QueryString()
 	}
 	h := &r.Header
-	f := bodyFraming{length: int64(len(content))}
+	f = bodyFraming{length: int64(len(content))}
 	switch {
 	case len(content) == 0 && (h.IsGet() || h.IsHead() || h.IsConnect()):
 		f.length = -2
@@ -118,6 +139,13 @@ func (r *Request) writeBuffered(w *bufio.Writer) error {
 	if f.length >= 0 {
 		h.SetContentLength(len(content))
 	}
+	return content, f
+}
+
+// writeBuffered writes head and body.
+func (r *Request) writeBuffered(w *bufio.Writer) error {
+	content, f := r.framed()
+	h := &r.Header
 	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
 		return err
 	}
@@ -134,6 +162,12 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 	h.SetContentLength(int(f.length))
 	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
 		return r.closeStream(err)
+	}
+	if mayWait(r.stream) {
+		// The server may have something to say to the head alone.
+		if err := w.Flush(); err != nil {
+			return r.closeStream(err)
+		}
 	}
 	return r.writeStream(w, f.length, &h.header)
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"io"
+
+	"github.com/sluicehttp/sluice/internal/h1"
 )
 
 // maxInformational bounds the interim responses before a final one: a server
@@ -27,26 +29,34 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 // io.ErrUnexpectedEOF and leaves what was there of it, one in a malformed chunk
 // is ErrBrokenChunk.
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
+	return r.readFrom(br, readerLimits(br), maxBodySize, false)
+}
+
+// readFrom is ReadLimitBody with limits of the head. isTunnel: the request was
+// CONNECT, and what follows a successful response is no body (RFC 9110 section
+// 9.3.6).
+func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int, isTunnel bool) error {
 	r.ResetBody()
-	if err := r.readFinalHead(br); err != nil {
+	if err := r.readFinalHead(br, limits); err != nil {
 		return err
 	}
-	if r.SkipBody || bodyForbidden(r.StatusCode()) {
+	status := r.StatusCode()
+	if r.SkipBody || bodyForbidden(status) || isTunnel && status/100 == 2 {
 		return nil
 	}
 	if err := r.ReadBody(br, maxBodySize); err != nil {
 		return err
 	}
 	if r.Header.ContentLength() == -1 && r.stream == nil {
-		return unexpectedEOF(r.Header.ReadTrailer(br))
+		return unexpectedEOF(r.Header.readTrailer(br, limits))
 	}
 	return nil
 }
 
 // readFinalHead reads heads up to the first that is not an interim response's.
-func (r *Response) readFinalHead(br *bufio.Reader) error {
+func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 	for skipped := 0; ; skipped++ {
-		if err := r.Header.Read(br); err != nil {
+		if err := r.Header.readWithin(br, limits); err != nil {
 			if skipped > 0 && errors.Is(err, io.EOF) {
 				return io.ErrUnexpectedEOF // something was read
 			}

@@ -4,6 +4,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/field"
 )
 
 // CompressHandler returns a handler that answers as h does, with the body
@@ -61,12 +62,13 @@ func compressing(h RequestHandler, offers []codingOffer) RequestHandler {
 func (ctx *RequestCtx) encodeResponse(offers []codingOffer) {
 	r := &ctx.Response
 	if !mayEncode(r) {
+		if r.StatusCode() == StatusPartialContent && isCompressible(r.Header.ContentType()) {
+			addVary(&r.Header, HeaderAcceptEncoding) // as the 200 would (RFC 9110 section 15.3.7)
+		}
 		return
 	}
 	var wish acceptEncoding
-	for _, value := range ctx.Request.Header.PeekAll(HeaderAcceptEncoding) {
-		wish.read(value)
-	}
+	wish.readFields(&ctx.Request.Header)
 	offer, found := wish.choose(offers)
 	isHead := ctx.Request.Header.IsHead()
 	if r.StatusCode() != StatusNotModified && !isWorthEncoding(r, isHead, found && wish.refusesIdentity()) {
@@ -77,6 +79,7 @@ func (ctx *RequestCtx) encodeResponse(offers []codingOffer) {
 		return
 	}
 	weakenETag(&r.Header)
+	r.Header.Del(HeaderAcceptRanges) // a part would be one of other bytes
 	if r.StatusCode() != StatusNotModified {
 		r.encodeBody(offer.coding, offer.level)
 	}
@@ -178,6 +181,13 @@ const codingRefused codingWeight = 1
 type acceptEncoding struct {
 	codings       [compress.Zstd + 1]codingWeight
 	identity, any codingWeight
+}
+
+// readFields adds all that a request says, however the fields' name is spelled.
+func (a *acceptEncoding) readFields(h *RequestHeader) {
+	for i := h.table.FindID(field.AcceptEncoding, 0); i >= 0; i = h.table.FindID(field.AcceptEncoding, i+1) {
+		a.read(h.table.Value(i))
+	}
 }
 
 // read adds the members of a field value. Those with a malformed weight are

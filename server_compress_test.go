@@ -1,14 +1,10 @@
 package sluice
 
 import (
-	"bufio"
 	"bytes"
 	"io"
-	"net"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -118,7 +114,7 @@ func TestCompressHandlerLeavesAlone(t *testing.T) {
 		"encoded":   {func(r *Response) { r.Header.SetContentEncoding("own") }, "own", "", false},
 		"204":       {func(r *Response) { r.SetStatusCode(204) }, "", "", false},
 		"205":       {func(r *Response) { r.SetStatusCode(205) }, "", "", false},
-		"206":       {func(r *Response) { r.SetStatusCode(206) }, "", "", false},
+		"206":       {func(r *Response) { r.SetStatusCode(206) }, "", "Accept-Encoding", false},
 		"304":       {func(r *Response) { r.SetStatusCode(304) }, "", "Accept-Encoding", false},
 		"transform": {func(r *Response) { r.Header.Set("Cache-Control", "public, No-Transform") }, "", "", false},
 		"public":    {func(r *Response) { r.Header.Set("Cache-Control", "public") }, "gzip", "Accept-Encoding", true},
@@ -203,50 +199,6 @@ func TestCompressHandlerOfStreams(t *testing.T) {
 				t.Errorf("%s: %q, %d bytes, %v", coding, got, len(body), err)
 			}
 		}
-	}
-}
-
-// TestCompressHandlerPassesOnFlush: what a StreamWriter flushes can be decoded
-// by the client before more is written.
-func TestCompressHandlerPassesOnFlush(t *testing.T) {
-	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-		c, ok := codingByName([]byte(coding))
-		if !ok {
-			t.Fatal(coding)
-		}
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		proceed := make(chan struct{})
-		s := &Server{Handler: CompressHandlerBrotliLevel(func(ctx *RequestCtx) {
-			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
-				w.WriteString("first")
-				w.Flush()
-				<-proceed
-				w.WriteString(" second")
-			})
-		}, 4, 6)}
-		go s.Serve(ln)
-		req, _ := http.NewRequest("GET", "http://"+ln.Addr().String(), nil)
-		req.Header.Set("Accept-Encoding", coding)
-		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := compress.NewReader(resp.Body, c, 0)
-		first := make([]byte, 5)
-		if _, err := io.ReadFull(d, first); err != nil || string(first) != "first" {
-			t.Errorf("%s: %q, %v", coding, first, err)
-		}
-		close(proceed)
-		if rest, err := io.ReadAll(d); err != nil || string(rest) != " second" || resp.Header.Get("Content-Encoding") != coding {
-			t.Errorf("%s: %q, %v", coding, rest, err)
-		}
-		d.Close()
-		resp.Body.Close()
-		s.Shutdown()
 	}
 }
 

@@ -50,13 +50,17 @@ func (c *serverConn) writeBody(body []byte) bool {
 }
 
 // writeStream writes a streamed body and closes the stream. What arrives from
-// the stream goes out at once.
+// the stream goes out at once. A file goes out when Run has returned, and is
+// closed then.
 func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 	ctx := c.ctx
 	resp := &ctx.Response
 	if !sendsBody {
 		_ = resp.CloseBodyStream() // there is nobody to tell
 		return true
+	}
+	if part, isFile := resp.fileOf(f.length); isFile {
+		return c.writeFile(part)
 	}
 	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
 	err := c.copyStream(&w)

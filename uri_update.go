@@ -26,14 +26,22 @@ func (u *URI) UpdateBytes(newURI []byte) {
 	if len(newURI) == 0 {
 		return
 	}
-	// A copy: newURI may be part of u, and Reset keeps scratch.
-	u.scratch = append(u.scratch[:0], newURI...)
-	if err := u.update(u.scratch); err != nil {
-		u.Reset()
-	}
+	_ = u.resolve(newURI) // the zero URI tells
 }
 
-// update does UpdateBytes. reference is in u.scratch. What it leaves after an
+// resolve is UpdateBytes for a newURI that is not empty, with the reason why it
+// is refused.
+func (u *URI) resolve(newURI []byte) error {
+	// A copy: newURI may be part of u, and Reset keeps scratch.
+	u.scratch = append(u.scratch[:0], newURI...)
+	err := u.update(u.scratch)
+	if err != nil {
+		u.Reset()
+	}
+	return err
+}
+
+// update does resolve. reference is in u.scratch. What it leaves after an
 // error is undefined.
 func (u *URI) update(reference []byte) error {
 	if ascii.HasCTL(reference) {

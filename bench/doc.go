@@ -3,5 +3,7 @@
 // answer. The commands below it run the same comparison interleaved (ratios),
 // over TCP (wire), for idle connections' memory (idle), and for what sluice's
 // two engines do to others: to the rest of the process (fairness), to each
-// other's handlers (mix), and in the long run (hold).
+// other's handlers (mix), and in the long run (hold). Static files are compared
+// with nginx's (files), and large bodies are measured whose clients stop reading
+// (stall).
 package bench

@@ -2,7 +2,11 @@ package fasthttpadaptor_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -29,6 +33,63 @@ func TestContextEndsWhenTheClientGoesAway(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	})
+}
+
+func TestContextEndsAtShutdown(t *testing.T) {
+	entered := make(chan bool)
+	s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entered <- true
+		select {
+		case <-r.Context().Done():
+		case <-time.After(patience):
+			t.Error("the context does not end")
+		}
+		_, _ = io.WriteString(w, "ended")
+	})}
+	addr := serve(t, s)
+	answer := make(chan outcome, 1)
+	go func() { answer <- ask(t, addr, "GET", "") }()
+	<-entered
+	if err := s.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if got := <-answer; got.Body != "ended" {
+		t.Errorf("answer %+v", got)
+	}
+}
+
+func TestTLSState(t *testing.T) {
+	cert, key, err := sluice.GenerateTestCertificate("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, r.TLS != nil && r.TLS.HandshakeComplete && r.TLS.Version == tls.VersionTLS13)
+	})}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLSEmbed(ln, cert, key) }()
+	defer func() {
+		if err := s.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	}()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "true" {
+		t.Errorf("got %q, %v", body, err)
+	}
 }
 
 // What handlers keep is of another request than the next one of the connection.

@@ -21,8 +21,8 @@ func NewFastHTTPHandlerFunc(h http.HandlerFunc) sluice.RequestHandler { return N
 // The http.ResponseWriter also is an http.Flusher, http.Hijacker, io.ReaderFrom
 // and io.StringWriter, and serves http.ResponseController. What h writes is
 // collected and sent with a Content-Length when h has returned, unless h calls
-// Flush or writes more than 64 KiB (1 MiB if it has set Content-Length): it is
-// then sent chunked, as it comes. Request, its body and ResponseWriter are of no
+// Flush or writes more than 64 KiB: it is then sent as it comes, chunked if h
+// has not set Content-Length. Request, its body and ResponseWriter are of no
 // use after h has returned; what they return then is an error.
 //
 // A panic with http.ErrAbortHandler ends the connection. Any other one is the

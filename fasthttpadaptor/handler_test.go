@@ -146,6 +146,12 @@ func differentialHandlers() map[string]http.HandlerFunc {
 			w.Header().Set("Content-Length", "5")
 			write("hello")(w, nil)
 		},
+		"length and flush": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "10")
+			write("hello")(w, nil)
+			w.(http.Flusher).Flush()
+			write("world")(w, nil)
+		},
 		"too short": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			write("hello")(w, nil)
@@ -369,8 +375,8 @@ func TestLargeResponseOfKnownLengthIsComplete(t *testing.T) {
 		}
 	})
 	onEachEngine(t, h, func(t *testing.T, addr string) {
-		if got := ask(t, addr, "GET", ""); got.IsBroken || len(got.Body) != size {
-			t.Errorf("got %d bytes, broken: %v", len(got.Body), got.IsBroken)
+		if got := ask(t, addr, "GET", ""); got.IsBroken || len(got.Body) != size || got.Length != size {
+			t.Errorf("got %d bytes, length %d, broken: %v", len(got.Body), got.Length, got.IsBroken)
 		}
 	})
 }

@@ -12,14 +12,8 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-const (
-	// flushSize is how much of a response of unknown length is collected
-	// before it is sent.
-	flushSize = 64 << 10
-	// knownFlushSize is the same for a response whose length the handler told,
-	// which is lost where the response is sent before the handler returns.
-	knownFlushSize = 1 << 20
-)
+// flushSize is how much of a response is collected before it is sent.
+const flushSize = 64 << 10
 
 var errHandlerReturned = errors.New("sluice: response used after its handler returned")
 
@@ -164,11 +158,7 @@ type plainReader struct{ io.Reader }
 
 // flushIfLarge sends what was collected if it is much.
 func (w *responseWriter) flushIfLarge() error {
-	limit := int64(flushSize)
-	if w.length >= 0 && w.state != stateFlushed {
-		limit = knownFlushSize
-	}
-	if w.written < limit || len(w.ctx.Response.Body()) < int(limit) {
+	if len(w.ctx.Response.Body()) < flushSize {
 		return nil
 	}
 	err := w.FlushError()

@@ -26,6 +26,13 @@ type pipe struct {
 	writeDeadline deadline
 }
 
+// isQuiet tells whether nothing can be read and the end has not come.
+func (p *pipe) isQuiet() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size == 0 && !p.closed
+}
+
 func (p *pipe) init() {
 	p.readable.L = &p.mu
 	p.writable.L = &p.mu

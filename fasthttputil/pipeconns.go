@@ -59,6 +59,10 @@ func (c *pipeConn) Read(p []byte) (int, error) { return c.in.read(p) }
 // Write queues p for the other end and waits only while the buffer is full.
 func (c *pipeConn) Write(p []byte) (int, error) { return c.out.write(p) }
 
+// IsQuiet tells whether there is nothing to read and the connection is open.
+// Clients ask it before they use an idle connection again.
+func (c *pipeConn) IsQuiet() bool { return c.in.isQuiet() }
+
 // Close ends both directions and wakes everybody who waits on either end.
 func (c *pipeConn) Close() error {
 	c.out.close()

@@ -3,7 +3,6 @@ package interop_test
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,9 +17,6 @@ import (
 
 // h1cases holds raw HTTP/1.1 cases and their runner, beside the repository.
 const h1cases = "../../shared/h1cases"
-
-// filesAreServed says that h1target serves /static/.
-const filesAreServed = false
 
 // raceEnv names the variable that has h1target built with the race detector;
 // CI runs the tests once without and once with it.
@@ -166,9 +162,6 @@ var deliberate = map[string]string{
 func runCases(t *testing.T, python, runner, file, addr string) (verdicts string) {
 	path := filepath.Join(h1cases, file)
 	args := []string{runner, addr, "--cases", path, "-j", "24"}
-	if file == "cases.json" && !filesAreServed {
-		args = append(args, "--only", strings.Join(categoriesWithoutFiles(t, path), ","))
-	}
 	out, err := runPython(t, python, args)
 	t.Logf("%s: %s", file, tallies(string(out)))
 	if err != nil {
@@ -236,30 +229,6 @@ func failures(out string) map[string]string {
 }
 
 // categoriesWithoutFiles lists the categories of cases that need no file
-// server.
-func categoriesWithoutFiles(t *testing.T, path string) (categories []string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct {
-		Cases []struct {
-			Category string `json:"cat"`
-		}
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	for _, c := range doc.Cases {
-		needsFiles := slices.Contains([]string{"static", "range", "conditional"}, c.Category)
-		if !needsFiles && !slices.Contains(categories, c.Category) {
-			categories = append(categories, c.Category)
-		}
-	}
-	return categories
-}
-
 // tallies returns the end of what the runner says, in one line.
 func tallies(out string) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")

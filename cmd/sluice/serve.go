@@ -17,21 +17,23 @@ import (
 
 // serveOptions are the flags of "sluice serve".
 type serveOptions struct {
-	addr          string
-	engine        sluice.Engine
-	tlsSelfSigned bool
-	readTimeout   time.Duration
-	idleTimeout   time.Duration
-	maxBody       int
-	drain         time.Duration
+	addr         string
+	engine       sluice.Engine
+	tls          tlsOptions
+	readTimeout  time.Duration
+	writeTimeout time.Duration
+	idleTimeout  time.Duration
+	maxBody      int
+	drain        time.Duration
+	accessLog    string
+	files        fileOptions
 }
 
-func newServeCommand() *cobra.Command {
-	var o serveOptions
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve the built-in endpoints over HTTP/1.1",
-		Long: `Serve answers these paths:
+const serveHelp = `Serve answers with the files below DIR. What a folder has of --index answers for
+it, else a page that lists it. Files have ETags and ranges, and go out as br,
+zstd or gzip to clients that take these.
+
+Without DIR these paths are answered:
 
   /            a page that says what this is
   /plaintext   "Hello, World!"
@@ -41,85 +43,234 @@ func newServeCommand() *cobra.Command {
   /sleep       after a pause (?ms=MILLISECONDS)
 
 Ctrl-C (or SIGTERM) stops accepting, lets running requests finish and exits; a
-second one exits at once.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), o) },
+second one cuts them off. SIGHUP reads --tls-cert and --tls-key again and reopens
+the file of --access-log; without these flags it ends the server like SIGTERM.`
+
+const serveExamples = `  sluice serve .                              this folder, on http://127.0.0.1:8080
+  sluice serve dist --spa --max-age 24h       a single-page application
+  sluice serve . --addr :8080 --access-log -  for the network, requests on stdout`
+
+func newServeCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:     "serve [DIR]",
+		Short:   "Serve a folder, or the built-in endpoints, over HTTP/1.1",
+		Long:    serveHelp,
+		Example: serveExamples,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(cmd.Flags(), args); err != nil {
+				return err
+			}
+			return serve(cmd.Context(), o)
+		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on, host:port")
+	flags.SortFlags = false
+	o.files.addFlags(flags)
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on, `HOST:PORT`; :8080 is all addresses of this machine")
+	flags.StringVar(&o.accessLog, "access-log", "", "append a line in Combined Log Format for each request to `FILE`; - is stdout")
+	o.tls.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
-	flags.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve HTTPS with a certificate made at start")
 	flags.DurationVar(&o.readTimeout, "read-timeout", 30*time.Second, "bound for receiving a request")
+	flags.DurationVar(&o.writeTimeout, "write-timeout", 30*time.Second, "bound for a write that the client does not take")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "bound for an idle connection")
 	flags.IntVar(&o.maxBody, "max-body", sluice.DefaultMaxRequestBodySize, "bound of a request body, in bytes")
 	flags.DurationVar(&o.drain, "drain", 10*time.Second, "how long running requests may go on after Ctrl-C")
 	return cmd
 }
 
-// serve runs a server until it fails or a signal ends it.
+// flagSet is what the checks of flags need of pflag.FlagSet.
+type flagSet interface{ Changed(name string) bool }
+
+// complete checks the flags against each other and fills in what follows from
+// them.
+func (o *serveOptions) complete(flags flagSet, args []string) error {
+	if len(args) > 0 {
+		o.files.dir = args[0]
+	}
+	if err := o.files.complete(flags, len(args) > 0); err != nil {
+		return err
+	}
+	if key := o.tls.keyFile; key != "" && len(args) > 0 && isBelow(key, o.files.dir) {
+		return fmt.Errorf("--tls-key %s is below %s: the private key would be served", key, o.files.dir)
+	}
+	return o.tls.check()
+}
+
+// serve runs a server until it fails or a signal ends it. Whatever can be wrong
+// is found before anything listens.
 func serve(ctx context.Context, o serveOptions) error {
 	logger := log.New(os.Stderr, "sluice: ", log.LstdFlags)
+	// Caught before there is anything to clean up. A log that nobody reads any
+	// more (serve | head) is no reason to die: writing to it fails.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE)
+
+	certificates, err := o.tls.load(hostOf(o.addr))
+	if err != nil {
+		return err
+	}
+	access, err := openAccessLog(o.accessLog, logger)
+	if err != nil {
+		return err
+	}
+	defer access.Close()
+	handler := handle
+	if o.files.dir != "" {
+		site, err := newSite(o.files)
+		if err != nil {
+			return err
+		}
+		defer site.close(logger)
+		handler = site.serve
+		o.warn(logger)
+	}
 	server := &sluice.Server{
-		Handler:            handle,
+		Handler:            handler,
 		Logger:             logger,
 		Engine:             o.engine,
 		ReadTimeout:        o.readTimeout,
+		WriteTimeout:       o.writeTimeout,
 		IdleTimeout:        o.idleTimeout,
 		MaxRequestBodySize: o.maxBody,
 	}
-	lc := net.ListenConfig{KeepAlive: -1} // idle connections end by --idle-timeout
-	lc.SetMultipathTCP(false)
-	ln, err := lc.Listen(ctx, "tcp", o.addr)
+	access.attach(server)
+	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
+	return run.serve(ctx, o)
+}
+
+// warn tells what is allowed and hardly meant.
+func (o *serveOptions) warn(logger *log.Logger) {
+	if o.accessLog != "" && o.accessLog != stdoutName && isBelow(o.accessLog, o.files.dir) {
+		logger.Printf("warning: the access log %s is below %s, and served", o.accessLog, o.files.dir)
+	}
+	if o.files.spa && !o.files.hasIndex() {
+		logger.Printf("warning: %s has no %s yet, which --spa answers with", o.files.dir, o.files.indexNames[0])
+	}
+}
+
+// running is a server and what signals do to it.
+type running struct {
+	server       *sluice.Server
+	logger       *log.Logger
+	access       *accessLog    // nil if there is none
+	certificates *certificates // nil without TLS
+	signals      chan os.Signal
+	served       chan error // what Serve returned
+}
+
+// serve listens and serves until that fails or a signal comes.
+func (r *running) serve(ctx context.Context, o serveOptions) error {
+	ln, err := listen(ctx, o.addr)
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	served := make(chan error, 1)
+	r.served = make(chan error, 1)
 	scheme := "http"
-	if o.tlsSelfSigned {
+	if r.certificates != nil {
 		scheme = "https"
-		cert, key, err := sluice.GenerateTestCertificate(hostOf(o.addr))
-		if err != nil {
-			return fmt.Errorf("cannot make a certificate: %w", err)
-		}
-		go func() { served <- server.ServeTLSEmbed(ln, cert, key) }()
+		r.server.TLSConfig = r.certificates.config()
+		go func() { r.served <- r.server.ServeTLS(ln, "", "") }()
 	} else {
-		go func() { served <- server.Serve(ln) }()
+		go func() { r.served <- r.server.Serve(ln) }()
 	}
-	logger.Printf("pid %d serves %s://%s, engine %v", os.Getpid(), scheme, ln.Addr(), server.EngineInfo(ln))
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	r.announce(scheme, ln, o)
+	for {
+		select {
+		case err := <-r.served:
+			return err
+		case <-ctx.Done():
+			return r.drain(ln, o.drain)
+		case s := <-r.signals:
+			if s == syscall.SIGHUP && r.reloads() {
+				r.reload()
+				continue
+			}
+			return r.drain(ln, o.drain)
+		}
 	}
-	stop() // a second signal ends the process the ordinary way
-	return drain(server, logger, o.drain, served)
 }
 
-// drain ends the server and waits for its requests.
-func drain(server *sluice.Server, logger *log.Logger, timeout time.Duration, served <-chan error) error {
-	logger.Printf("stopping: %d open connections have %v to finish", server.GetOpenConnectionsCount(), timeout)
+// announce says what is served and where.
+func (r *running) announce(scheme string, ln net.Listener, o serveOptions) {
+	url, others := servedURLs(scheme, ln.Addr())
+	r.logger.Printf("pid %d serves %s, engine %v", os.Getpid(), url, r.server.EngineInfo(ln))
+	for _, other := range others {
+		r.logger.Printf("from other machines: %s", other)
+	}
+	if o.files.dir != "" {
+		r.logger.Printf("files: %s", o.files.dir)
+	}
+}
+
+// reloads tells whether there is anything to do at SIGHUP.
+func (r *running) reloads() bool { return r.certificates.reloads() || r.access.reopens() }
+
+// reload reads again what SIGHUP says has changed. What cannot be read stays as
+// it was.
+func (r *running) reload() {
+	if r.certificates.reloads() {
+		if err := r.certificates.reload(); err != nil {
+			r.logger.Printf("the certificate stays as it was: %v", err)
+		} else {
+			r.logger.Printf("certificate reloaded: %s", r.certificates.describe())
+		}
+	}
+	if r.access.reopens() {
+		if err := r.access.reopen(); err != nil {
+			r.logger.Printf("the access log stays as it was: %v", err)
+		} else {
+			r.logger.Print("access log reopened")
+		}
+	}
+}
+
+// errCutOff says that the server ended in the middle of requests.
+var errCutOff = errors.New("not every request could finish")
+
+// drain ends the server and waits for its requests, until the time-out or
+// another signal.
+func (r *running) drain(ln net.Listener, timeout time.Duration) error {
+	r.logger.Printf("stopping: %d open connections have %v to finish", r.server.GetOpenConnectionsCount(), timeout)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	err := server.ShutdownWithContext(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		logger.Printf("stopped: requests were cut off after %v", timeout)
-		return errors.New("not every request could finish")
+	go r.cutOff(ctx, cancel)
+	err := r.server.ShutdownWithContext(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.logger.Printf("stopped: requests were cut off after %v", timeout)
+		return errCutOff
+	case errors.Is(err, context.Canceled):
+		r.logger.Print("stopped: requests were cut off by a second signal")
+		return errCutOff
+	case err != nil:
+		return err
 	}
-	if err == nil {
-		err = <-served
+	ln.Close() // a signal may have come before Serve had the listener
+	if err := <-r.served; err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
 	}
-	logger.Print("stopped")
-	return err
+	r.logger.Print("stopped")
+	return nil
 }
 
-// hostOf returns the host of an address to listen on.
-func hostOf(addr string) string {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil || host == "" {
-		return "localhost"
+// cutOff calls cancel at the next signal that ends the server.
+func (r *running) cutOff(ctx context.Context, cancel func()) {
+	for {
+		select {
+		case s := <-r.signals:
+			if s == syscall.SIGHUP && r.reloads() {
+				continue
+			}
+			signal.Stop(r.signals) // a third one ends the process the ordinary way
+			cancel()
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
-	return host
 }

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		panic(string(out))
 	}
+	// Processes that tests kill leave their temporary folders behind.
+	os.Setenv("TMPDIR", dir)
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -61,7 +63,13 @@ func onEachEngine(t *testing.T, test func(t *testing.T, engine ...string)) {
 // start runs "sluice serve" on a free port and waits for its first log line.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	return startCommand(t, exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...))
+}
+
+// startCommand starts cmd, which is "sluice serve", and waits for its first log
+// line.
+func startCommand(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -95,9 +103,55 @@ func (p *process) logLine(t *testing.T, text string) string {
 // client trusts any certificate; it gives up on a server that hangs.
 func client() *http.Client {
 	return &http.Client{
-		Timeout:   20 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		Timeout: 20 * time.Second,
+		Transport: &http.Transport{
+			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true},
+			DisableCompression: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// ask sends a request with the fields, which are names and values in turn.
+func (p *process) ask(t *testing.T, method, path string, fields ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, p.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
+	resp, err := client().Do(req)
+	_, body := answer(t, resp, err)
+	return resp, body
+}
+
+// interrupt sends a signal and returns what the process ends with.
+func (p *process) interrupt(t *testing.T, s os.Signal) error {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+	for p.logs.Scan() { // to the end: Wait closes the pipe
+	}
+	return p.Wait()
+}
+
+// tree makes a folder of files with the contents.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func answer(t *testing.T, resp *http.Response, err error) (status int, body string) {

@@ -22,9 +22,9 @@ type row struct {
 	sluice  sluice.RequestHandler
 }
 
-// rows lists all of them. Three lines of the usual conversion table are not
-// here, because sluice has no file server yet: http.FileServer, http.ServeFile
-// and http.StripPrefix.
+// rows lists all of them. Three lines of the usual conversion table are in
+// ../files: http.FileServer (FS), http.ServeFile (ServeFile) and
+// http.StripPrefix (FS.PathRewrite).
 func rows() []row {
 	var all []row
 	all = append(all, requestRows()...)

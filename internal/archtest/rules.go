@@ -76,16 +76,18 @@ func packageRules() map[string]packageRule {
 				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/ws",
 				"internal/engine", "internal/engine/perconn", "internal/engine/epoll", "internal/engine/uring",
 				"internal/timer", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
+				"internal/conditional", "internal/files",
 			},
 			external: []string{xNet, xText},
 		},
 
 		// Pure: bytes in, values out.
-		"internal/ascii": {pure: true, usesUnsafe: true},
-		"internal/field": {pure: true, own: []string{"internal/ascii"}},
-		"internal/h1":    {pure: true, own: []string{"internal/ascii", "internal/field"}},
-		"internal/h2":    {pure: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
-		"internal/ws":    {pure: true, own: []string{"internal/ascii"}},
+		"internal/ascii":       {pure: true, usesUnsafe: true},
+		"internal/field":       {pure: true, own: []string{"internal/ascii"}},
+		"internal/h1":          {pure: true, own: []string{"internal/ascii", "internal/field"}},
+		"internal/h2":          {pure: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
+		"internal/ws":          {pure: true, own: []string{"internal/ascii"}},
+		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
 
 		// The seam and what moves bytes through it.
 		"internal/engine":            {own: []string{"internal/clock"}},
@@ -96,24 +98,19 @@ func packageRules() map[string]packageRule {
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
 
 		// Parts.
-		"internal/timer":      {own: []string{"internal/clock"}},
-		"internal/clock":      {},
-		"internal/buf":        {own: []string{"internal/invariants"}},
-		"internal/compress":   {own: []string{"internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
-		"internal/listen":     {external: []string{xSys}},
-		"internal/supervise":  {external: []string{xSys}},
-		"internal/invariants": {},
-		"internal/nettest":    {},
-		"internal/archtest":   {},
+		"internal/timer":     {own: []string{"internal/clock"}},
+		"internal/buf":       {own: []string{"internal/invariants"}},
+		"internal/compress":  {own: []string{"internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
+		"internal/files":     {own: []string{"internal/compress", "internal/buf", "internal/clock", "internal/invariants"}},
+		"internal/listen":    {external: []string{xSys}},
+		"internal/supervise": {external: []string{xSys}},
 
 		// Satellites with a reason to see more than root's exported API.
-		"prefork":    {own: []string{".", "internal/supervise", "internal/listen", "reuseport"}, external: []string{xSys}},
-		"websocket":  {own: []string{".", "internal/ws", "internal/ascii"}},
-		"reuseport":  {own: []string{"internal/listen"}}, // below root, not above it
-		"tcplisten":  {own: []string{"internal/listen"}},
-		"stackless":  {},
-		"shared":     {own: []string{"."}, external: []string{xSys}},
-		"shared/...": {own: []string{"."}, external: []string{xSys}},
+		"prefork":   {own: []string{".", "internal/supervise", "internal/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"websocket": {own: []string{".", "internal/ws", "internal/ascii"}},
+		"reuseport": {own: []string{"internal/listen"}}, // below root, not above it
+		"tcplisten": {own: []string{"internal/listen"}},
+		"shared":    {external: []string{xSys}, usesUnsafe: true},
 
 		// Another protocol on the seam; of root it takes the names of engines.
 		"tcp": {own: []string{".", "internal/engine", "internal/engine/perconn", "internal/engine/epoll", "internal/clock", "internal/buf", "internal/invariants"}},
@@ -121,14 +118,16 @@ func packageRules() map[string]packageRule {
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "bench/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "interop/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "prefork", "reuseport", "websocket", "cmd/sluice/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "fasthttpproxy", "prefork", "reuseport", "websocket", "cmd/sluice/..."}},
 		"examples":        {own: []string{"."}},
-		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "tcp", "websocket"}},
-		"fasthttputil":    {},
+		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp", "websocket"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
 		"fasthttpproxy":   {own: []string{"."}, external: []string{xNet}},
 		"fasthttpadaptor": {own: []string{"."}},
+	}
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
+		all[alone] = packageRule{}
 	}
 	for _, nested := range []string{"bench", "interop", "cmd/sluice"} {
 		all[nested+"/..."] = all[nested]
@@ -145,9 +144,15 @@ func mutableVars() map[string]string {
 		"CookieExpireUnlimited":     "a time cannot be a constant; exported as fasthttp's variable of that name",
 		"NetHttpFormValueFunc":      "a function cannot be a constant; exported as fasthttp's variable of that name",
 		"bodyPoolLimits":            "SetBodySizePoolLimit is a setting of the process in fasthttp's API",
+		"defaultClient":             "the client of the package-level functions, which fasthttp's API has",
+		"sharedDialer":              "the dialer of clients that set none; its cache of addresses is worth sharing",
+		"DefaultTransport":          "exported as fasthttp's variable of that name",
+		"sharedFileServers":         "ServeFile has no handler that could keep its files",
 		"internal/clock.base":       "the process's origin of monotonic time; set once, when the package is loaded",
 		"internal/clock.current":    "the text of the current second, shared by all servers so that it is made once",
 		"internal/h1.DefaultLimits": "a struct cannot be a constant; passed by value",
+		"prefork.startedAsChild":    "whether the process is a worker is found out once, before its marker is taken off the environment",
+		"shared.process":            "what workers share is one for a process; prefork sets it before user code asks for it",
 		"stackless.writers":         "the goroutines that all writers of a process share: a set for each would bound nothing",
 	}
 }

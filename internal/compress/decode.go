@@ -9,6 +9,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 // A zstd decoder allocates the window that the data asks for before it decodes
@@ -36,7 +38,9 @@ func windowIndex(limit int) int {
 // decoder is what the readers of all four codings have in common.
 type decoder interface {
 	io.Reader
-	reset(r io.Reader) error
+	// reset starts anew with r. Output beyond limit will not be wanted; 0 is no
+	// limit. Without r it forgets what it read from before.
+	reset(r io.Reader, limit int) error
 }
 
 // A Reader decodes. It returns io.EOF only where the encoded data is complete
@@ -84,12 +88,12 @@ func (z *Reader) Read(p []byte) (int, error) {
 	}
 	if z.isUnread {
 		z.isUnread = false
-		if z.err = z.decoder.reset(z.from); z.err != nil {
+		if z.err = z.decoder.reset(z.from, z.left); z.err != nil {
 			return 0, z.err
 		}
 	}
 	// One byte more than allowed tells the end from a violation.
-	if z.limited && len(p) > z.left+1 {
+	if z.limited && len(p)-1 > z.left {
 		p = p[:z.left+1]
 	}
 	n, err := z.decoder.Read(p)
@@ -110,7 +114,10 @@ func (z *Reader) Read(p []byte) (int, error) {
 func (z *Reader) Close() error {
 	z.source.Reset(nil)
 	z.from, z.err = nil, nil
-	z.decoder.reset(nil)
+	z.decoder.reset(nil, 0)
+	if d, ok := z.decoder.(*brotliDecoder); ok && d.source.bits > maxPooledBrotli {
+		return nil // it has memory for that
+	}
 	decoderPool(z.coding, int(z.window)).Put(z)
 	return nil
 }
@@ -145,9 +152,14 @@ func WriteDecoded(w io.Writer, src []byte, c Coding, limit int) (written int, er
 	z.source.Reset(src)
 	z.from, z.isUnread = &z.source, true
 	defer z.Close()
-	n, err := io.Copy(w, z)
+	b := buf.Get(copySize)
+	defer b.Release()
+	n, err := io.CopyBuffer(w, z, b.B[:cap(b.B)])
 	return int(n), err
 }
+
+// copySize is how much WriteDecoded decodes at a time.
+const copySize = 16 << 10
 
 func newDecoder(c Coding, window int) decoder {
 	switch c {
@@ -156,7 +168,7 @@ func newDecoder(c Coding, window int) decoder {
 	case Deflate:
 		return new(zlibDecoder)
 	case Brotli:
-		return &brotliDecoder{*brotli.NewReader(nil)}
+		return &brotliDecoder{Reader: *brotli.NewReader(nil)}
 	}
 	d, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(1),
@@ -175,11 +187,14 @@ type nothing struct{}
 // Read implements io.Reader.
 func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
 
+// ReadByte implements io.ByteReader: decoders need no buffer to read from it.
+func (nothing) ReadByte() (byte, error) { return 0, io.EOF }
+
 // gzipDecoder reads all members (RFC 1952 section 2.2). What follows the last
 // one and is no member is an error.
 type gzipDecoder struct{ gzip.Reader }
 
-func (d *gzipDecoder) reset(r io.Reader) error {
+func (d *gzipDecoder) reset(r io.Reader, _ int) error {
 	if r == nil {
 		r = nothing{} // it fails, and forgets what it read from before
 	}
@@ -194,7 +209,7 @@ func (d *gzipDecoder) reset(r io.Reader) error {
 // cannot exist without.
 type zlibDecoder struct{ r io.ReadCloser }
 
-func (d *zlibDecoder) reset(r io.Reader) (err error) {
+func (d *zlibDecoder) reset(r io.Reader, _ int) (err error) {
 	switch {
 	case d.r != nil:
 		if r == nil {
@@ -216,16 +231,6 @@ func (d *zlibDecoder) reset(r io.Reader) (err error) {
 // Read implements io.Reader.
 func (d *zlibDecoder) Read(p []byte) (int, error) { return d.r.Read(p) }
 
-// brotliDecoder refuses what follows the end of the data.
-type brotliDecoder struct{ brotli.Reader }
-
-func (d *brotliDecoder) reset(r io.Reader) error {
-	if r == nil {
-		r = nothing{}
-	}
-	return d.Reset(r)
-}
-
 type zstdDecoder struct{ *zstd.Decoder }
 
-func (d zstdDecoder) reset(r io.Reader) error { return d.Reset(r) }
+func (d zstdDecoder) reset(r io.Reader, _ int) error { return d.Reset(r) }

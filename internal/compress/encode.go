@@ -1,12 +1,16 @@
 package compress
 
 import (
+	"errors"
 	"io"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 // encoder is what the writers of all four codings have in common.
@@ -47,15 +51,14 @@ func (s *sink) Write(p []byte) (int, error) {
 // NewWriter returns a Writer of coding c that writes to w. A level that c does
 // not have is its default.
 func NewWriter(w io.Writer, c Coding, level int) *Writer {
-	z := acquireWriter(c, level)
+	z := acquireWriter(c, c.slot(level))
 	z.out.w = w
 	z.encoder.Reset(&z.out)
 	return z
 }
 
 // acquireWriter returns a Writer whose encoder must be Reset.
-func acquireWriter(c Coding, level int) *Writer {
-	slot := c.slot(level)
+func acquireWriter(c Coding, slot int) *Writer {
 	if z, ok := encoderPool(c, slot).Get().(*Writer); ok {
 		return z
 	}
@@ -69,11 +72,11 @@ func newEncoder(c Coding, slot int) (e encoder) {
 	var err error
 	switch c {
 	case Gzip:
-		e, err = gzip.NewWriterLevel(nil, slot+huffmanOnly)
+		e, err = newGzipEncoder(slot + huffmanOnly)
 	case Deflate:
 		e, err = zlib.NewWriterLevel(nil, slot+huffmanOnly)
 	case Brotli:
-		e = brotli.NewWriterLevel(nil, slot)
+		e = newBrotliEncoder(slot)
 	case Zstd:
 		e, err = newZstdEncoder(slot)
 	}
@@ -82,6 +85,41 @@ func newEncoder(c Coding, slot int) (e encoder) {
 	}
 	return e
 }
+
+// gzipEncoder leaves the time of modification out (RFC 1952 section 2.3.1): the
+// package's zero time is one in 2042.
+type gzipEncoder struct{ *gzip.Writer }
+
+func newGzipEncoder(level int) (encoder, error) {
+	z, err := gzip.NewWriterLevel(nil, level)
+	return gzipEncoder{z}, err
+}
+
+// Reset implements encoder.
+func (e gzipEncoder) Reset(w io.Writer) {
+	e.Writer.Reset(w)
+	e.ModTime = time.Unix(0, 0)
+}
+
+func newBrotliEncoder(slot int) encoder {
+	if slot <= maxBrotli {
+		return brotli.NewWriterLevel(nil, slot)
+	}
+	// A level of this encoder is like the next one of the other.
+	return messageEncoder{brotli.NewWriterV2(nil, max(slot-longBrotli-1, 1))}
+}
+
+// resettable is what an encoder is that cannot flush.
+type resettable interface {
+	io.WriteCloser
+	Reset(w io.Writer)
+}
+
+// messageEncoder is an encoder for messages of which all is there.
+type messageEncoder struct{ resettable }
+
+// Flush implements encoder. It is not called: NewWriter does not choose this one.
+func (messageEncoder) Flush() error { return errors.ErrUnsupported }
 
 // newZstdEncoder keeps windows below the 8 MiB that every recipient of the
 // content coding has to accept (RFC 9659), and low enough for recipients that
@@ -120,7 +158,7 @@ func (z *Writer) release() {
 
 // Append appends src, encoded, to dst. The two must not overlap.
 func Append(dst, src []byte, c Coding, level int) []byte {
-	z := acquireWriter(c, level)
+	z := acquireWriter(c, c.slotFor(level, len(src)))
 	defer z.release()
 	if e, ok := z.encoder.(*zstd.Encoder); ok {
 		return e.EncodeAll(src, dst)
@@ -135,8 +173,16 @@ func Append(dst, src []byte, c Coding, level int) []byte {
 
 // Write writes src, encoded, to w and returns how many bytes that were.
 func Write(w io.Writer, src []byte, c Coding, level int) (written int, err error) {
-	z := NewWriter(w, c, level)
+	z := acquireWriter(c, c.slotFor(level, len(src)))
 	defer z.release()
+	if e, ok := z.encoder.(*zstd.Encoder); ok {
+		b := buf.Get(len(src)/4 + 64)
+		defer b.Release()
+		b.B = e.EncodeAll(src, b.B)
+		return w.Write(b.B)
+	}
+	z.out.w = w
+	z.encoder.Reset(&z.out)
 	_, err = z.encoder.Write(src)
 	if closeErr := z.encoder.Close(); err == nil {
 		err = closeErr

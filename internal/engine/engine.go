@@ -169,10 +169,21 @@ type Conn interface {
 	// WriteBuffers writes all of v in one go (writev on plain sockets). It
 	// consumes v as net.Buffers does.
 	WriteBuffers(v *net.Buffers) (int64, error)
+	// SendFile has a part of a file sent behind what Run appends to out, before
+	// anything else. It returns at once; on every kind of connection it may be
+	// called at most once in a Run, with no Write or WriteBuffers after it.
+	//
+	// The engine keeps the file until it has sent it or the connection has
+	// ended, and then closes Done, before Protocol.Closed. A file that ends
+	// before Size bytes ends the connection with ErrShortFile. The write
+	// time-out begins again whenever the peer takes some of it. Bare sockets
+	// are sent to without a copy where the system can do that.
+	SendFile(f File)
 
 	// SetReadDeadline sets until when the engine waits for input: now+timeout,
 	// in Nanos; timeout 0 means for ever. Engines may arm lazily, and never
-	// report early. Cheap enough to call for every request.
+	// report early. While they write what a Run has left them to write, the time
+	// does not count. Cheap enough to call for every request.
 	SetReadDeadline(now int64, timeout time.Duration)
 	// SetWriteTimeout bounds every blocked write, counted from when it blocks
 	// (0: for ever).

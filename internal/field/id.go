@@ -45,43 +45,49 @@ const (
 	KeepAlive
 	ContentRange
 	Vary
+	AcceptRanges
+	IfMatch
+	IfUnmodifiedSince
 	numIDs
 )
 
 // canonical has the normalised spelling of every known name. Callers get these
 // bytes out of VisitAll and PeekKeys and must not write to them.
 var canonical = [numIDs][]byte{
-	Host:             []byte("Host"),
-	ContentType:      []byte("Content-Type"),
-	UserAgent:        []byte("User-Agent"),
-	ContentLength:    []byte("Content-Length"),
-	TransferEncoding: []byte("Transfer-Encoding"),
-	Connection:       []byte("Connection"),
-	Cookie:           []byte("Cookie"),
-	SetCookie:        []byte("Set-Cookie"),
-	Server:           []byte("Server"),
-	Date:             []byte("Date"),
-	Expect:           []byte("Expect"),
-	Trailer:          []byte("Trailer"),
-	ContentEncoding:  []byte("Content-Encoding"),
-	Accept:           []byte("Accept"),
-	AcceptEncoding:   []byte("Accept-Encoding"),
-	AcceptLanguage:   []byte("Accept-Language"),
-	Referer:          []byte("Referer"),
-	Origin:           []byte("Origin"),
-	Location:         []byte("Location"),
-	Authorization:    []byte("Authorization"),
-	IfModifiedSince:  []byte("If-Modified-Since"),
-	IfNoneMatch:      []byte("If-None-Match"),
-	IfRange:          []byte("If-Range"),
-	Range:            []byte("Range"),
-	CacheControl:     []byte("Cache-Control"),
-	LastModified:     []byte("Last-Modified"),
-	ETag:             []byte("Etag"),
-	Upgrade:          []byte("Upgrade"),
-	KeepAlive:        []byte("Keep-Alive"),
-	ContentRange:     []byte("Content-Range"),
-	Vary:             []byte("Vary"),
+	Host:              []byte("Host"),
+	ContentType:       []byte("Content-Type"),
+	UserAgent:         []byte("User-Agent"),
+	ContentLength:     []byte("Content-Length"),
+	TransferEncoding:  []byte("Transfer-Encoding"),
+	Connection:        []byte("Connection"),
+	Cookie:            []byte("Cookie"),
+	SetCookie:         []byte("Set-Cookie"),
+	Server:            []byte("Server"),
+	Date:              []byte("Date"),
+	Expect:            []byte("Expect"),
+	Trailer:           []byte("Trailer"),
+	ContentEncoding:   []byte("Content-Encoding"),
+	Accept:            []byte("Accept"),
+	AcceptEncoding:    []byte("Accept-Encoding"),
+	AcceptLanguage:    []byte("Accept-Language"),
+	Referer:           []byte("Referer"),
+	Origin:            []byte("Origin"),
+	Location:          []byte("Location"),
+	Authorization:     []byte("Authorization"),
+	IfModifiedSince:   []byte("If-Modified-Since"),
+	IfNoneMatch:       []byte("If-None-Match"),
+	IfRange:           []byte("If-Range"),
+	Range:             []byte("Range"),
+	CacheControl:      []byte("Cache-Control"),
+	LastModified:      []byte("Last-Modified"),
+	ETag:              []byte("Etag"),
+	Upgrade:           []byte("Upgrade"),
+	KeepAlive:         []byte("Keep-Alive"),
+	ContentRange:      []byte("Content-Range"),
+	Vary:              []byte("Vary"),
+	AcceptRanges:      []byte("Accept-Ranges"),
+	IfMatch:           []byte("If-Match"),
+	IfUnmodifiedSince: []byte("If-Unmodified-Since"),
 }
 
 // Canonical returns the normalised name of id; read-only.

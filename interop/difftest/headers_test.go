@@ -66,7 +66,7 @@ func runScript(script string, request, response common) string {
 	for _, step := range strings.Split(script[2:], " | ") {
 		fmt.Fprintf(&b, "%s ", call(h, step))
 	}
-	return b.String() + describeHeader(h)
+	return presentDate.ReplaceAllString(b.String(), "Date: now") + describeHeader(h)
 }
 
 // call makes one call, for example Set(Host, a), and describes what it

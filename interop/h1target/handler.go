@@ -14,8 +14,12 @@ import (
 // An answer is what one path of the contract does.
 type answer func(ctx *sluice.RequestCtx, body []byte)
 
-// routes maps the contract's paths to their answers.
-type routes map[string]answer
+// routes maps the contract's paths to their answers; below /static/, files
+// answers.
+type routes struct {
+	answers map[string]answer
+	files   sluice.RequestHandler
+}
 
 // handle answers as CONTRACT.md says.
 func (r routes) handle(ctx *sluice.RequestCtx) {
@@ -29,15 +33,27 @@ func (r routes) handle(ctx *sluice.RequestCtx) {
 		return
 	}
 	ctx.SetContentType("text/plain")
-	if answer, ok := r[string(ctx.Path())]; ok {
+	if answer, ok := r.answers[string(ctx.Path())]; ok {
 		answer(ctx, body)
+		return
+	}
+	if strings.HasPrefix(string(ctx.Path()), "/static/") {
+		r.files(ctx)
 		return
 	}
 	answerOther(ctx, body)
 }
 
-func contract() routes {
-	return routes{
+// contract returns the routes, with the files of a folder.
+func contract(www string) routes {
+	files := &sluice.FS{
+		Root:            www,
+		IndexNames:      []string{"index.html"},
+		AcceptByteRange: true,
+		GenerateETag:    true,
+		PathRewrite:     sluice.NewPathSlashesStripper(1),
+	}
+	return routes{files: files.NewRequestHandler(), answers: map[string]answer{
 		"/":         func(ctx *sluice.RequestCtx, body []byte) { writeOr(ctx, body, "Hello") },
 		"/echo":     func(ctx *sluice.RequestCtx, body []byte) { ctx.Write(body) },
 		"/headers":  func(ctx *sluice.RequestCtx, _ []byte) { writeFields(ctx) },
@@ -52,15 +68,12 @@ func contract() routes {
 		"/slow":     func(ctx *sluice.RequestCtx, _ []byte) { time.Sleep(200 * time.Millisecond); ctx.WriteString("slow") },
 		"/redirect": func(ctx *sluice.RequestCtx, _ []byte) { ctx.Redirect("/", sluice.StatusFound) },
 		"/inject":   inject,
-	}
+	}}
 }
 
-// answerOther is for all paths that the contract does not name. Files are not
-// served yet.
+// answerOther is for all paths that the contract does not name.
 func answerOther(ctx *sluice.RequestCtx, body []byte) {
 	switch {
-	case strings.HasPrefix(string(ctx.Path()), "/static/"):
-		ctx.NotFound()
 	case len(body) > 0:
 		ctx.Write(body)
 	case ctx.IsOptions():

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/sluicehttp/sluice"
@@ -44,7 +45,7 @@ func run(addr string, engine sluice.Engine, stream bool) error {
 	if err != nil {
 		return err
 	}
-	server := newServer(stream)
+	server := newServer(filepath.Join(www, "www"), stream)
 	server.Engine = engine
 	if info := server.EngineInfo(ln); engine != sluice.EngineAuto && info.Engine != engine {
 		return fmt.Errorf("engine %v is asked for, but %v would serve", engine, info)
@@ -62,8 +63,9 @@ func run(addr string, engine sluice.Engine, stream bool) error {
 	}
 }
 
-func newServer(stream bool) *sluice.Server {
-	return &sluice.Server{Handler: contract().handle, MaxRequestBodySize: maxBody, StreamRequestBody: stream, Logger: quiet{}}
+// newServer returns a server of the contract, with the files of a folder.
+func newServer(www string, stream bool) *sluice.Server {
+	return &sluice.Server{Handler: contract(www).handle, MaxRequestBodySize: maxBody, StreamRequestBody: stream, Logger: quiet{}}
 }
 
 // quiet drops what the server logs about the nonsense that the cases send.

@@ -3,7 +3,6 @@ package process
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -13,29 +12,7 @@ import (
 
 // CPU returns the CPU time that the child's threads have used, to the
 // nanosecond as the scheduler counts it.
-func (c *Child) CPU() (time.Duration, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	if len(threads) == 0 {
-		return 0, fmt.Errorf("no schedstat of process %d: has it ended, or does the kernel lack CONFIG_SCHED_INFO?", c.cmd.Process.Pid)
-	}
-	var sum time.Duration
-	for _, name := range threads {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue // the thread has ended since
-		}
-		used, _, _ := strings.Cut(string(text), " ")
-		nanoseconds, err := strconv.ParseInt(used, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", name, err)
-		}
-		sum += time.Duration(nanoseconds)
-	}
-	return sum, nil
-}
+func (c *Child) CPU() (time.Duration, error) { return processCPU(c.cmd.Process.Pid) }
 
 // AnonymousMemory returns how many bytes of memory the child has that are no
 // file's: heap and stacks.

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -88,15 +86,7 @@ func (r *Runner) Close() error { return os.Remove(r.script) }
 
 // Run puts the load on the server at addr for whole seconds.
 func (r *Runner) Run(ctx context.Context, load Load, addr string, duration time.Duration) (Result, error) {
-	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(r.cpu), "wrk", "-t", "1", "-c", strconv.Itoa(load.Conns),
-		"-d", strconv.Itoa(int(duration/time.Second))+"s", "-s", r.script, "http://"+addr+"/")
-	cmd.Env = append(cmd.Environ(), "LOAD_DEPTH="+strconv.Itoa(max(load.Depth, 1)),
-		"LOAD_CLOSE="+strconv.FormatBool(load.Close), "LOAD_BROWSER="+strconv.FormatBool(load.Browser))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return Result{}, fmt.Errorf("wrk: %w\n%s", err, out)
-	}
-	return parse(string(out))
+	return r.RunTarget(ctx, load, addr, "/", duration)
 }
 
 var errResult = errors.New("cannot read wrk's result")

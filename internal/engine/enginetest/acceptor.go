@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,11 +27,14 @@ type acceptor struct {
 	promptOnOpen      *note        // each session gets it, and is prompted at once
 	detached          func(net.Conn)
 	feedGate          atomic.Pointer[gate] // the next Feed passes it
+	source            *os.File             // of the command "file"
+	farewell          int                  // what TimedOut and HalfClosed send of source, bytes; 0: a word
 
 	admitted, released, opened, closed atomic.Int64
 	slept, woken                       atomic.Int64
 	fed, runs, timeouts, pauses        atomic.Int64
 	acceptErrors                       atomic.Int64
+	lent, returned                     atomic.Int64 // files
 
 	mu       sync.Mutex
 	gates    map[string]*gate
@@ -121,16 +125,17 @@ func (a *acceptor) closeErrors() []error {
 }
 
 // isBalanced tells whether every call that begins something has met the one
-// that ends it: nobody is open, and nobody was left asleep.
+// that ends it: nobody is open, nobody was left asleep and no file is kept.
 func (a *acceptor) isBalanced() bool {
-	return a.admitted.Load() == a.released.Load() && a.opened.Load() == a.closed.Load() && a.slept.Load() == a.woken.Load()
+	return a.lent.Load() == a.returned.Load() && a.admitted.Load() == a.released.Load() && a.opened.Load() == a.closed.Load() && a.slept.Load() == a.woken.Load()
 }
 
 // books are the counters, for reports.
 func (a *acceptor) books() string {
-	return fmt.Sprintf("admitted %d, released %d; opened %d, closed %d; slept %d, woken %d; fed %d bytes, runs %d, timeouts %d, pauses %d",
+	return fmt.Sprintf("admitted %d, released %d; opened %d, closed %d; slept %d, woken %d; fed %d bytes, runs %d, timeouts %d, pauses %d; files lent %d, returned %d",
 		a.admitted.Load(), a.released.Load(), a.opened.Load(), a.closed.Load(), a.slept.Load(), a.woken.Load(),
-		a.fed.Load(), a.runs.Load(), a.timeouts.Load(), a.pauses.Load())
+		a.fed.Load(), a.runs.Load(), a.timeouts.Load(), a.pauses.Load(),
+		a.lent.Load(), a.returned.Load())
 }
 
 // Admit implements engine.Acceptor.

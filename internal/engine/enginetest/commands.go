@@ -48,6 +48,8 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 		return s.writeChunks(out, number(args, 0), number(args, 1))
 	case "gather":
 		return s.gather(out, number(args, 0), number(args, 1))
+	case "file":
+		return s.file(out, args)
 	case "readtimeout":
 		return s.readTimeout(out, time.Duration(number(args, 0))*time.Millisecond)
 	case "blocking":

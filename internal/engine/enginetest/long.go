@@ -17,6 +17,8 @@ func longScenarios() []longScenario {
 	return []longScenario{
 		{"long wait", testLongWait},
 		{"deadline that moves", testDeadlineMoves},
+		{"writing is not idling", testWritingIsNotIdling},
+		{"file that takes longer than the write timeout", testFileTakesLong},
 	}
 }
 

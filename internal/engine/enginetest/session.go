@@ -141,6 +141,9 @@ func (s *session) HalfClosed(out []byte) []byte {
 	if len(s.head) > 0 || s.missing > 0 {
 		out = appendFrame(out, "truncated")
 	}
+	if n := s.acceptor.farewell; n > 0 {
+		return s.sendFile(out, 0, n)
+	}
 	return out
 }
 
@@ -151,6 +154,9 @@ func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	s.acceptor.timeouts.Add(1)
 	if due := s.keeps.due; due == 0 || clock.Nanos() < due {
 		s.acceptor.violate("TimedOut called %v before the deadline (%d)", time.Duration(due-clock.Nanos()), due)
+	}
+	if n := s.acceptor.farewell; n > 0 {
+		return s.sendFile(out, 0, n), engine.Close
 	}
 	return appendFrame(out, "timeout"), engine.Close
 }

@@ -101,6 +101,7 @@ type soaker struct {
 func startSoaker(t *testing.T, e NamedEngine) *soaker {
 	t.Helper()
 	k := &soaker{name: e.Name, engine: e.New(options())}
+	source := openSource(t, soakText)
 	for _, network := range soakNetworks() {
 		ln, dial, err := network.listen(t)
 		if err != nil {
@@ -108,6 +109,7 @@ func startSoaker(t *testing.T, e NamedEngine) *soaker {
 		}
 		a := newAcceptor()
 		a.engine, a.detached, a.idle = k.engine, echoUntilEnd, time.Hour
+		a.source = source
 		s := &server{acceptor: a, engine: k.engine, handler: a.handler(network.sleeps), listener: ln, dial: dial, served: make(chan error, 1)}
 		go func() { s.served <- s.engine.Serve(s.listener, s.handler) }()
 		k.servers = append(k.servers, s)

@@ -168,7 +168,7 @@ func (w *writer) fill(t *turn) {
 
 // any adds one command.
 func (w *writer) any(t *turn) {
-	switch n := w.size(100_000); w.IntN(12) {
+	switch n := w.size(100_000); w.IntN(14) {
 	case 0, 1:
 		text := w.words(n)
 		w.command(t, "echo "+text, text)
@@ -192,6 +192,13 @@ func (w *writer) any(t *turn) {
 		text := w.words(n)
 		w.command(t, fmt.Sprint("blocking echo ", n), text)
 		t.send = append(t.send, text...)
+	case 10, 11:
+		at := w.IntN(soakText)
+		n = min(n, soakText-at)
+		if w.IntN(4) == 0 {
+			n = soakText - at
+		}
+		w.command(t, fmt.Sprint("file ", at, n), w.text[at:at+n])
 	default:
 		w.command(t, "who", w.script.token())
 	}

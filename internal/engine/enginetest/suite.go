@@ -138,6 +138,7 @@ func scenarios() []scenario {
 		sleepScenarios(),
 		identityScenarios(),
 		pressureScenarios(),
+		fileScenarios(),
 		crowdScenarios(),
 		tlsScenarios(),
 	)

@@ -34,12 +34,14 @@ type conn struct {
 	unread []byte // input that is read and not fed yet
 	// While the connection waits for room, these hold out and unread.
 	pendingOut, pendingIn *buf.Buffer
+	file                  engine.File // comes behind out; no Source: there is none
 
 	after engine.Next // what is to follow when out is written
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
 	writeTimeout int64
 	writeBy      int64 // deadline of pending output; 0: none
+	stalledSince int64 // when output began to wait that is not written; 0: there is none
 	lingerBy     int64
 
 	err    error
@@ -58,7 +60,9 @@ type conn struct {
 	isAdmitted bool
 	isPinned   bool // keeps its conn while it idles
 	isShown    bool // place.conn holds it
-	isBlocked  bool // out waits for room
+	isStuck    bool // the peer has not taken what was written within the time-out
+	isBlocked  bool // out, or file, waits for room
+	isYielding bool // or rather for others to have a turn
 	isSilent   bool // TLS: the client has not said hello
 	isLingering,
 	isHanded, // DetachIdle gets it
@@ -106,13 +110,14 @@ func (c *conn) reset() {
 	c.driver, c.place, c.fd, c.gen = nil, place{}, 0, 0
 	c.serving, c.protocol, c.worker = nil, nil, nil
 	c.in, c.out, c.unread = nil, nil, nil
+	c.file = engine.File{}
 	c.after = engine.Read
-	c.deadline, c.writeTimeout, c.writeBy, c.lingerBy = 0, 0, 0, 0
+	c.deadline, c.writeTimeout, c.writeBy, c.stalledSince, c.lingerBy = 0, 0, 0, 0, 0
 	c.err, c.secret, c.view, c.run, c.left = nil, nil, nil, nil, nil
 	c.gift, c.lingerLeft, c.isDated = nil, 0, false
 	c.isOpen, c.isAdmitted, c.isPinned, c.isShown = false, false, false, false
-	c.isBlocked, c.isLingering, c.isHanded, c.isDrained = false, false, false, false
-	c.isFed, c.isPartial, c.isSilent = false, false, false
+	c.isStuck, c.isBlocked, c.isLingering, c.isHanded, c.isDrained = false, false, false, false, false
+	c.isFed, c.isPartial, c.isSilent, c.isYielding = false, false, false, false
 }
 
 // attach lends the worker's buffers to c.

@@ -25,6 +25,10 @@ func (c *conn) serve() {
 		if next != engine.Read && !c.finish(next) {
 			return
 		}
+		if c.isYielding {
+			c.giveTurn()
+			return
+		}
 		if c.rest() {
 			return
 		}
@@ -90,6 +94,7 @@ func (c *conn) expired() engine.Next {
 	}
 	switch {
 	case c.isBlocked, c.isSilent:
+		c.isStuck = c.isBlocked
 		c.fail(os.ErrDeadlineExceeded)
 		return engine.Abort
 	case c.isLingering:
@@ -200,19 +205,21 @@ func (c *conn) runRequests(p engine.Protocol) engine.Next {
 		c.beginRun()
 		var next engine.Next
 		c.out, next = p.Run(c.out)
-		next = c.endRun(next)
-		if len(c.out) >= c.driver.options.FlushSize && next != engine.Abort {
-			if !c.flush() {
-				return engine.Abort
-			}
-			if c.isBlocked {
-				return next
-			}
-		}
-		if next != engine.Run {
+		next = c.makeRoom(c.endRun(next))
+		if next != engine.Run || c.isBlocked {
 			return next
 		}
 	}
+}
+
+// makeRoom writes the output of a Run if it is much, or has a file behind it. It
+// returns next, or Abort where writing failed.
+func (c *conn) makeRoom(next engine.Next) engine.Next {
+	isMuch := len(c.out) >= c.driver.options.FlushSize || c.hasFile()
+	if isMuch && next != engine.Abort && !c.flush() {
+		return engine.Abort
+	}
+	return next
 }
 
 // prompted has the protocol say what it has to say.
@@ -224,13 +231,13 @@ func (c *conn) prompted() engine.Next {
 	c.beginRun()
 	var next engine.Next
 	c.out, next = p.Prompted(c.out)
-	next = c.endRun(next)
+	next = c.makeRoom(c.endRun(next))
 	c.isFed = true
-	if next == engine.Run {
+	if next == engine.Run && !c.isBlocked {
 		next = c.runRequests(c.protocol)
-		if c.isBlocked {
-			return c.wait(next)
-		}
+	}
+	if c.isBlocked {
+		return c.wait(next)
 	}
 	return c.settle(next)
 }
@@ -284,13 +291,17 @@ func (c *conn) resume() engine.Next {
 	return next
 }
 
-// flush writes the pending output, as far as there is room. False: it failed.
+// flush writes the pending output, and the file behind it, as far as there is
+// room. False: it failed.
 func (c *conn) flush() bool {
 	if c.secret != nil {
 		return c.flushSecret()
 	}
+	if len(c.out) > longOutput {
+		c.beginStall() // also where it never blocks
+	}
 	for len(c.out) > 0 {
-		n, errno := sock.Send(c.fd, c.out)
+		n, errno := c.sendOut()
 		if n == len(c.out) {
 			break
 		}
@@ -299,28 +310,50 @@ func (c *conn) flush() bool {
 		switch errno {
 		case 0:
 		case syscall.EAGAIN:
-			c.block()
+			c.block(false)
 			return true
 		default:
 			c.fail(os.NewSyscallError("send", errno))
 			return false
 		}
 	}
+	if c.hasFile() && !c.flushFile() {
+		return c.isBlocked // or it failed
+	}
 	c.written()
 	return true
 }
 
-// block notes that output waits for room.
-func (c *conn) block() {
-	if !c.isBlocked {
+// sendOut sends some of the output; what is in front of a file may share a packet
+// with it.
+func (c *conn) sendOut() (int, syscall.Errno) {
+	if c.hasFile() {
+		return sock.SendMore(c.fd, c.out)
+	}
+	return sock.Send(c.fd, c.out)
+}
+
+// block notes that output waits for room. The time-out of that begins now, if
+// restarts also where it has begun before.
+func (c *conn) block(restarts bool) {
+	if !c.isBlocked || restarts {
 		c.isBlocked = true
 		c.writeBy = c.writeDeadline()
 	}
+	c.beginStall()
 }
 
 // written is called when everything is written.
 func (c *conn) written() {
 	c.isBlocked, c.writeBy = false, 0
+	if c.stalledSince != 0 {
+		c.endStall()
+	}
+	c.emptyOut()
+}
+
+// emptyOut forgets the output, which is written.
+func (c *conn) emptyOut() {
 	if c.pendingOut != nil {
 		c.dropPendingOut()
 		c.out = c.worker.output.B[:0]

@@ -175,9 +175,18 @@ func (c *conn) end(next engine.Next) {
 		c.secret.sayGoodbye()
 	}
 	c.leave()
+	if c.isStuck && (next == engine.Abort || c.err != nil) {
+		forgetUnsent(c.fd)
+	}
 	closeFD(c.fd)
 	c.conclude()
 	c.recycle()
+}
+
+// forgetUnsent makes closing reset the connection: the system would otherwise
+// keep what the peer does not take, megabytes for a long time.
+func forgetUnsent(fd int) {
+	_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1}) // else it is kept
 }
 
 // recycle gives c to the worker for another connection.
@@ -204,6 +213,7 @@ func (c *conn) leave() {
 	}
 	c.dropPendingOut()
 	c.dropHeld()
+	c.dropFile()
 	c.hide()
 	if c.secret != nil {
 		c.place.setSecret(nil)

@@ -93,6 +93,9 @@ func (c *conn) flushSecret() bool {
 	if !s.drain() {
 		return c.isBlocked // or it failed
 	}
+	if len(c.out) > longOutput {
+		c.beginStall() // also where it never blocks
+	}
 	if len(c.out) > 0 {
 		_, err := s.tls.Write(c.out)
 		c.keepGrown(c.worker)
@@ -102,9 +105,12 @@ func (c *conn) flushSecret() bool {
 			return false
 		}
 		if len(s.pending) > 0 {
-			c.block()
+			c.block(false)
 			return true
 		}
+	}
+	if c.hasFile() && !c.flushFile() {
+		return c.isBlocked // or it failed
 	}
 	s.pending = nil
 	c.written()
@@ -115,13 +121,14 @@ func (c *conn) flushSecret() bool {
 // them, since there is no room (isBlocked), or since writing failed.
 func (s *secret) drain() bool {
 	c := s.conn
-	for len(s.pending) > 0 {
+	for restarts := false; len(s.pending) > 0; {
 		n, errno := sock.Send(c.fd, s.pending)
 		s.pending = s.pending[n:]
+		restarts = restarts || n > 0 && c.hasFile()
 		switch errno {
 		case 0:
 		case syscall.EAGAIN:
-			c.block()
+			c.block(restarts)
 			return false
 		default:
 			c.isBlocked = false

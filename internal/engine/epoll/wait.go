@@ -80,7 +80,9 @@ func (c *conn) awaitRoom(limit int64) error {
 			return os.ErrDeadlineExceeded
 		}
 	}
-	return c.await(flagWriteWait, flagOutput, c.waiters().output, limit)
+	err := c.await(flagWriteWait, flagOutput, c.waiters().output, limit)
+	c.isStuck = err == os.ErrDeadlineExceeded
+	return err
 }
 
 // await waits for the event whose flag is event. wait is the flag that says so.

@@ -33,6 +33,7 @@ type conn struct {
 	out    []byte // attached output; nil while waiting
 	unread []byte // input that is read and not yet fed
 	buffers
+	file *engine.File // comes behind out; nil: there is none
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
 	armed        int64 // the read deadline set on nc; 0: none, or it passed
@@ -40,6 +41,7 @@ type conn struct {
 	hotUntil     int64 // plain path: when to look whether the wait is long
 	writeTimeout int64
 	writeArmed   int64 // the write deadline set on nc; 0: none
+	stalled      int64 // how long writes have waited since flush has begun
 
 	err      error
 	detached net.Conn  // what Protocol.Detached is to get
@@ -64,6 +66,7 @@ type conn struct {
 	cold        bool // the plain path waits without a buffer
 	noDeadlines bool // nc does not have them
 	deaf        bool // nc ignores them
+	isStuck     bool // the peer has not taken what was written within the time-out
 	spurious    uint8
 	prompts     uint8 // plain path: served since the last read
 	one         [1]byte
@@ -139,18 +142,28 @@ func (c *conn) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	var n int
+	var err error
 	if c.raw.entered() {
-		return c.writeRaw(p)
+		n, err = c.writeRaw(p)
+	} else {
+		n, err = c.writePlain(p)
 	}
-	return c.writePlain(p)
+	c.isStuck = err != nil && isTimeout(err)
+	return n, err
 }
 
 // WriteBuffers implements engine.Conn.
 func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
+	var n int64
+	var err error
 	if c.raw.entered() {
-		return c.writeBuffersRaw(v)
+		n, err = c.writeBuffersRaw(v)
+	} else {
+		n, err = c.writeBuffersPlain(v)
 	}
-	return c.writeBuffersPlain(v)
+	c.isStuck = err != nil && isTimeout(err)
+	return n, err
 }
 
 // SetWriteTimeout implements engine.Conn.

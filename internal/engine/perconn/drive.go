@@ -1,6 +1,7 @@
 package perconn
 
 import (
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
@@ -42,10 +43,11 @@ func (c *conn) runRequests() engine.Next {
 	}
 }
 
-// afterRun ends a Run, and writes its output if there is much.
+// afterRun ends a Run, and writes its output if there is much, or a file.
 func (c *conn) afterRun(next engine.Next) engine.Next {
 	next = c.endRun(next)
-	if len(c.out) >= c.driver.options.FlushSize && next != engine.Abort && !c.flush() {
+	isMuch := len(c.out) >= c.driver.options.FlushSize || c.file != nil
+	if isMuch && next != engine.Abort && !c.flush() {
 		return engine.Abort
 	}
 	return next
@@ -91,16 +93,33 @@ func (c *conn) settle(next engine.Next) engine.Next {
 	return next
 }
 
-// flush writes the pending output.
+// longOutput is so much output that writing it takes a while.
+const longOutput = 64 << 10
+
+// flush writes the pending output, and the file behind it.
 func (c *conn) flush() bool {
-	if len(c.out) == 0 {
+	if len(c.out) == 0 && c.file == nil {
 		return true
+	}
+	c.stalled = 0
+	began := int64(0)
+	if c.deadline != 0 && (c.file != nil || len(c.out) > longOutput || !c.raw.entered()) {
+		began = clock.Nanos() // nobody else finds out how long it takes
 	}
 	_, err := c.Write(c.out)
 	c.out = c.out[:0]
+	if err == nil && c.file != nil {
+		err = c.flushFile()
+	}
 	if err != nil {
 		c.fail(err)
 		return false
+	}
+	if began != 0 {
+		c.stalled = clock.Nanos() - began
+	}
+	if c.stalled != 0 && c.deadline != 0 {
+		c.deadline += c.stalled // the protocol has set it before
 	}
 	return true
 }

@@ -36,6 +36,7 @@ type driver struct {
 	registry  registry
 	stacks    stacks
 	readiness readiness
+	files     filePool
 
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called

@@ -39,8 +39,9 @@ func (c *conn) reset() {
 	c.acceptor, c.protocol, c.nc = nil, nil, nil
 	c.raw = rawConn{}
 	c.in, c.out, c.unread = nil, nil, nil
+	c.file = nil
 	c.deadline, c.armed, c.timeout, c.hotUntil = 0, 0, 0, 0
-	c.writeTimeout, c.writeArmed = 0, 0
+	c.writeTimeout, c.writeArmed, c.stalled = 0, 0, 0
 	c.err, c.detached, c.extra, c.reader = nil, nil, nil, nil
 	c.state.Store(stateBusy)
 	c.killed.Store(false)
@@ -150,6 +151,7 @@ func (c *conn) closeNow(next engine.Next) {
 		return
 	}
 	c.releaseBuffers()
+	c.dropFile()
 	if extra := c.extra; extra != nil { // a Run was cut short
 		extra.gone.Cancel()
 		if extra.blocking != nil {
@@ -159,9 +161,23 @@ func (c *conn) closeNow(next engine.Next) {
 	}
 	c.raw.forget(c.driver)
 	if c.detached == nil {
+		if c.isStuck && (next == engine.Abort || c.err != nil) {
+			forgetUnsent(c.nc)
+		}
 		_ = c.closer(next).Close()
 	}
 	c.conclude()
+}
+
+// forgetUnsent makes closing reset the connection: the system would otherwise
+// keep what the peer does not take, megabytes for a long time.
+func forgetUnsent(nc net.Conn) {
+	if wrapper, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = wrapper.NetConn()
+	}
+	if socket, ok := nc.(interface{ SetLinger(seconds int) error }); ok {
+		_ = socket.SetLinger(0) // else it is kept
+	}
 }
 
 // closer returns what Close is to be called on. Aborting a TLS connection does

@@ -234,7 +234,7 @@ func (c *conn) readRaw(p []byte) (int, error) {
 
 // writeRaw implements Write.
 func (c *conn) writeRaw(p []byte) (int, error) {
-	n, errno := sock.Send(c.raw.fd, p)
+	n, errno := c.sendRaw(p)
 	if n == len(p) {
 		return n, nil
 	}
@@ -244,12 +244,18 @@ func (c *conn) writeRaw(p []byte) (int, error) {
 	return c.writeBlocked(p, n)
 }
 
+// sendRaw sends some of p; what is in front of a file may share a packet with it.
+func (c *conn) sendRaw(p []byte) (int, syscall.Errno) {
+	if c.file != nil {
+		return sock.SendMore(c.raw.fd, p)
+	}
+	return sock.Send(c.raw.fd, p)
+}
+
 // writeBlocked writes p[n:] to a socket that takes no more for now.
 func (c *conn) writeBlocked(p []byte, n int) (int, error) {
-	limit := c.writeLimit(clock.Nanos())
-	if limit != 0 || c.writeArmed != 0 {
-		c.armWrite(limit)
-	}
+	began := clock.Nanos()
+	c.boundWait(began)
 	var failed error
 	err := c.raw.control.Write(func(uintptr) bool {
 		for n < len(p) {
@@ -268,7 +274,16 @@ func (c *conn) writeBlocked(p []byte, n int) (int, error) {
 	if err == nil {
 		err = failed
 	}
+	c.stalled += clock.Nanos() - began
 	return n, err
+}
+
+// boundWait arms for a write that waits from now on.
+func (c *conn) boundWait(now int64) {
+	limit := c.writeLimit(now)
+	if limit != 0 || c.writeArmed != 0 {
+		c.armWrite(limit)
+	}
 }
 
 // writeBuffersRaw implements WriteBuffers.

@@ -38,5 +38,6 @@ func (*conn) watchable() *watch                           { return nil }
 func (*conn) watchPeerRaw(*engine.Notice)                 {}
 func (*conn) readRaw([]byte) (int, error)                 { return 0, errNoRawPath }
 func (*conn) writeRaw([]byte) (int, error)                { return 0, errNoRawPath }
+func (*conn) sendFileRaw() error                          { return errNoRawPath }
 func shutdownRaw(net.Conn)                                {}
 func (*conn) writeBuffersRaw(*net.Buffers) (int64, error) { return 0, errNoRawPath }

@@ -30,16 +30,25 @@ func Recv(fd int, p []byte) (int, syscall.Errno) {
 }
 
 // Send writes as much of p, which is not empty, as goes without waiting.
-func Send(fd int, p []byte) (int, syscall.Errno) {
+func Send(fd int, p []byte) (int, syscall.Errno) { return send(fd, p, syscall.MSG_NOSIGNAL) }
+
+// SendMore is Send where more follows at once, which may share a packet with p.
+func SendMore(fd int, p []byte) (int, syscall.Errno) {
+	return send(fd, p, syscall.MSG_NOSIGNAL|messageMore)
+}
+
+const messageMore = 0x8000 // MSG_MORE
+
+func send(fd int, p []byte, flags uintptr) (int, syscall.Errno) {
 	for {
 		var n uintptr
 		var errno syscall.Errno
 		if len(p) < longCall {
 			n, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
-				uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
+				uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), flags, 0, 0)
 		} else {
 			n, _, errno = syscall.Syscall6(syscall.SYS_SENDTO, uintptr(fd),
-				uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
+				uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), flags, 0, 0)
 		}
 		if errno == 0 {
 			return int(n), 0

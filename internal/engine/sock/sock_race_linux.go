@@ -21,6 +21,9 @@ func Send(fd int, p []byte) (int, syscall.Errno) {
 	return retry(syscall.Write, fd, p)
 }
 
+// SendMore is Send where more follows at once.
+func SendMore(fd int, p []byte) (int, syscall.Errno) { return Send(fd, p) }
+
 func retry(call func(int, []byte) (int, error), fd int, p []byte) (int, syscall.Errno) {
 	for {
 		n, err := call(fd, p)

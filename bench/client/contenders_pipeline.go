@@ -1,0 +1,49 @@
+package main
+
+import (
+	"net"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// pipelineMakers returns the clients that pipeline; net/http has none. Each has
+// one connection.
+func pipelineMakers() []maker {
+	return []maker{{sluiceName, pipelineSluice}, {fasthttpName, pipelineFastHTTP}}
+}
+
+func pipelineSluice(env environment) client {
+	c := &sluice.PipelineClient{
+		Addr:                host,
+		Dial:                func(string) (net.Conn, error) { return env.dial() },
+		MaxPendingRequests:  env.conns,
+		MaxIdleConnDuration: idleTime,
+	}
+	return client{func() operation {
+		req, resp := new(sluice.Request), new(sluice.Response)
+		req.SetRequestURI(url)
+		return func() error {
+			err := c.Do(req, resp)
+			return check(resp.StatusCode(), resp.Body(), err)
+		}
+	}, c.CloseIdleConnections}
+}
+
+func pipelineFastHTTP(env environment) client {
+	c := &fasthttp.PipelineClient{
+		Addr:                host,
+		Dial:                func(string) (net.Conn, error) { return env.dial() },
+		MaxPendingRequests:  env.conns,
+		MaxIdleConnDuration: idleTime,
+	}
+	return client{func() operation {
+		req, resp := new(fasthttp.Request), new(fasthttp.Response)
+		req.SetRequestURI(url)
+		return func() error {
+			err := c.Do(req, resp)
+			return check(resp.StatusCode(), resp.Body(), err)
+		}
+	}, func() {}} // there is no way to close its connection
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+)
+
+// sizes are the lengths of the messages, about.
+var sizes = [...]int{1 << 10, 8 << 10, 64 << 10}
+
+// levelsSize is the one with which levels are compared.
+const levelsSize = 8 << 10
+
+// messageCount is how many different messages there are of a size: compressors
+// are faster with what they have just seen.
+const messageCount = 8
+
+// A record is a row of the shop that all benchmarks of JSON are about.
+type record struct {
+	ID       int      `json:"id"`
+	Name     string   `json:"name"`
+	Category string   `json:"category"`
+	Price    float64  `json:"price"`
+	Quantity int      `json:"quantity"`
+	Active   bool     `json:"active"`
+	Tags     []string `json:"tags"`
+	Rating   rating   `json:"rating"`
+	Updated  string   `json:"updated_at"`
+	Digest   string   `json:"digest"`
+}
+
+type rating struct {
+	Score float64 `json:"score"`
+	Count int     `json:"count"`
+}
+
+// messages returns parts of the text, or JSON.
+func (o options) messages(size int) (messages [][]byte) {
+	if o.text == nil {
+		return newMessages(size)
+	}
+	for rest := o.text; len(rest) >= size && len(messages) < messageCount; rest = rest[size:] {
+		messages = append(messages, rest[:size])
+	}
+	return messages
+}
+
+// newMessages returns JSON of at least size bytes each, less than a record more.
+// They are the same in every run.
+func newMessages(size int) [][]byte {
+	random := rand.New(rand.NewPCG(4, uint64(size)))
+	messages := make([][]byte, messageCount)
+	for i := range messages {
+		message := []byte(`{"items":[`)
+		for n := 0; len(message) < size; n++ {
+			if n > 0 {
+				message = append(message, ',')
+			}
+			text, err := json.Marshal(newRecord(random))
+			if err != nil {
+				panic(err) // a record has nothing that cannot be encoded
+			}
+			message = append(message, text...)
+		}
+		messages[i] = append(message, "]}"...)
+	}
+	return messages
+}
+
+func newRecord(random *rand.Rand) record {
+	pick := func(words ...string) string { return words[random.IntN(len(words))] }
+	color := func() string {
+		return pick("amber", "black", "blue", "copper", "crimson", "green", "grey", "ivory", "silver", "white")
+	}
+	thing := pick("backpack", "bottle", "camera", "chair", "desk", "drone", "headphones", "jacket", "kettle",
+		"keyboard", "lamp", "monitor", "notebook", "racket", "shelf", "speaker", "tent", "watch")
+	return record{
+		ID:       random.IntN(1_000_000),
+		Name:     fmt.Sprintf("%s %s %d", color(), thing, random.IntN(900)+100),
+		Category: pick("electronics", "furniture", "kitchen", "outdoor", "sports", "stationery"),
+		Price:    float64(random.IntN(100_000)) / 100,
+		Quantity: random.IntN(500),
+		Active:   random.IntN(4) > 0,
+		Tags:     []string{pick("new", "sale", "limited", "classic"), color(), pick("small", "medium", "large")},
+		Rating:   rating{Score: float64(random.IntN(50)) / 10, Count: random.IntN(3000)},
+		Updated:  fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", random.IntN(12)+1, random.IntN(28)+1, random.IntN(24), random.IntN(60), random.IntN(60)),
+		Digest:   fmt.Sprintf("%016x", random.Uint64()),
+	}
+}

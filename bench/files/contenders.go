@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/bench/internal/process"
+)
+
+// A contender is a server that is compared.
+type contender struct {
+	kind, addr string
+	cpu        func() (time.Duration, error)
+	stop       func() error
+}
+
+// startAll starts the servers for the files in folder/root. What it returns is
+// to be stopped even if it failed.
+func startAll(ctx context.Context, kinds []string, folder string) (contenders []*contender, err error) {
+	for _, kind := range kinds {
+		c, err := start(ctx, kind, folder)
+		if err != nil {
+			return contenders, fmt.Errorf("%s: %w", kind, err)
+		}
+		contenders = append(contenders, c)
+	}
+	return contenders, nil
+}
+
+func start(ctx context.Context, kind, folder string) (*contender, error) {
+	if kind == nginx || kind == nginxCache {
+		return startNginx(ctx, kind, folder)
+	}
+	config := serveConfig{Kind: kind, Root: filepath.Join(folder, "root")}
+	server, err := process.StartService(ctx, process.Options{CPU: serverCPU}, serveRole, config)
+	if err != nil {
+		return nil, err
+	}
+	return &contender{kind: kind, addr: server.Addr, cpu: server.TreeCPU, stop: server.Stop}, nil
+}
+
+func stopAll(contenders []*contender) error {
+	var errs []error
+	for _, c := range contenders {
+		errs = append(errs, c.stop())
+	}
+	return errors.Join(errs...)
+}
+
+const serveRole = "serve files"
+
+// serveConfig is what the process of a server in Go gets.
+type serveConfig struct{ Kind, Root string }
+
+func roles() map[string]process.Role {
+	return map[string]process.Role{serveRole: process.ServiceRole(func(text []byte) (s process.Service, err error) {
+		var config serveConfig
+		if err := json.Unmarshal(text, &config); err != nil {
+			return s, err
+		}
+		server, err := peers.NewFiles(config.Kind, config.Root)
+		if err != nil {
+			return s, err
+		}
+		return process.Service{Serve: server.Serve}, nil
+	})}
+}
+
+// check says how a server's answers differ from what they have to be: what is
+// measured must be the same everywhere.
+func (m *measurement) check(ctx context.Context, c *contender) error {
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	for _, f := range m.files {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.addr+f.target, nil)
+		if err != nil {
+			return err
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			return err
+		}
+		if err := checkAnswer(response, body, f); err != nil {
+			return fmt.Errorf("%s: %w", f.target, err)
+		}
+		m.fields[c.kind] = fieldNames(response.Header)
+	}
+	return nil
+}
+
+func checkAnswer(response *http.Response, body []byte, f file) error {
+	header := response.Header
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("status %s", response.Status)
+	case !bytes.Equal(body, f.content):
+		return fmt.Errorf("another body, of %d bytes", len(body))
+	case header.Get("Content-Length") != strconv.Itoa(len(body)), header.Get("Content-Encoding") != "", response.Close:
+		return fmt.Errorf("header %v, want the body's length, no encoding, and the connection kept", header)
+	case !strings.HasPrefix(header.Get("Content-Type"), "text/html"), header.Get("Last-Modified") == "", header.Get("Accept-Ranges") != "bytes":
+		return fmt.Errorf("header %v, want the type text/html, a date, and ranges", header)
+	}
+	return nil
+}
+
+func fieldNames(header http.Header) string {
+	var names []string
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// waitUntilListening waits for a program that takes no listener.
+func waitUntilListening(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		var dialer net.Dialer
+		c, err := dialer.DialContext(ctx, "tcp4", addr)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,239 @@
+// Command files compares what serving static files costs with nginx. Run it in
+// the bench module, on Linux with nginx, wrk, taskset and two CPUs:
+//
+//	apt-get install --no-install-recommends nginx-light wrk
+//	go -C bench run ./files [-rounds 7] [-seconds 1] [-sizes 1KiB,1MiB]
+//
+// Every server has CPU 0, wrk has CPU 1. All servers live from the beginning to
+// the end and take turns in random order in every round; ratios are medians of
+// the rounds' ratios. CPU time is user and system time of the server's process
+// and of those that it started: nginx's worker. nginx runs with a configuration
+// of its own, in a temporary folder, on a port of the loopback interface.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/bench/internal/wrk"
+)
+
+// The CPUs of servers and of wrk.
+const (
+	serverCPU = 0
+	clientCPU = 1
+)
+
+// allKinds are the servers that can be compared. The baseline always is.
+var allKinds = [...]string{nginx, nginxCache, peers.Epoll, peers.PerConn, peers.FastHTTP, peers.NetHTTP}
+
+const baseline = nginx
+
+func main() {
+	process.Main(roles())
+	command.Main("files", parseFlags, run)
+}
+
+// options are the command's flags.
+type options struct {
+	rounds   int
+	duration time.Duration
+	conns    int
+	kinds    []string
+	sizes    []command.Size
+
+	markdown, commandLine string
+}
+
+func parseFlags(args []string) (o options, err error) {
+	flags := command.NewFlagSet("files", "Command files compares servers' CPU time per request for static files with nginx's, which must be installed\n"+
+		"(Debian: apt-get install --no-install-recommends nginx-light), as must wrk.")
+	flags.IntVar(&o.rounds, "rounds", 7, "rounds, after one to warm up")
+	seconds := flags.Int("seconds", 1, "time of one server with one file in one round, in seconds")
+	flags.IntVar(&o.conns, "conns", 64, "keep-alive connections")
+	servers := flags.String("servers", strings.Join(allKinds[:], ","), "servers to compare; "+baseline+" always is")
+	sizes := flags.String("sizes", "1KiB,1MiB", "sizes of the files")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.markdown, o.commandLine = flags.Markdown, flags.CommandLine()
+	o.duration = time.Duration(*seconds) * time.Second
+	if o.rounds < 1 || *seconds < 1 {
+		return o, fmt.Errorf("-rounds %d -seconds %d: want at least one of each", o.rounds, *seconds)
+	}
+	if err := process.CheckConnections(o.conns); err != nil {
+		return o, err
+	}
+	if o.kinds, err = peers.ParseKinds(*servers, allKinds[:]); err != nil {
+		return o, err
+	}
+	if !slices.Contains(o.kinds, baseline) {
+		o.kinds = append([]string{baseline}, o.kinds...)
+	}
+	o.sizes, err = parseSizes(*sizes)
+	return o, err
+}
+
+func parseSizes(list string) (sizes []command.Size, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		size, err := command.ParseSize(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("-sizes: %w", err)
+		}
+		if !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes, nil
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if err := command.Require("wrk", "taskset"); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	folder, err := os.MkdirTemp("", "sluice-files-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	files, err := writeFiles(filepath.Join(folder, "root"), o.sizes)
+	if err != nil {
+		return err
+	}
+	runner, err := wrk.NewRunner(clientCPU)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	contenders, startErr := startAll(ctx, o.kinds, folder)
+	defer func() { err = errors.Join(err, stopAll(contenders)) }()
+	if startErr != nil {
+		return startErr
+	}
+	m := newMeasurement(o, contenders, files)
+	for _, c := range contenders {
+		command.Progress("checking what %s answers", c.kind)
+		if err := m.check(ctx, c); err != nil {
+			return fmt.Errorf("%s: %w", c.kind, err)
+		}
+	}
+	for round := range o.rounds + 1 { // round 0 warms up
+		if err := m.round(ctx, runner, round); err != nil {
+			return err
+		}
+	}
+	command.Progress("")
+	document := report.Document{Command: o.commandLine, Sections: []report.Section{m.measured(), m.compared(), m.answered()}}
+	return errors.Join(document.Publish(os.Stdout, o.markdown), m.failure())
+}
+
+// A file is what is served.
+type file struct {
+	size    command.Size
+	target  string
+	content []byte
+}
+
+// writeFiles makes a file of each size in a folder.
+func writeFiles(root string, sizes []command.Size) (files []file, err error) {
+	const mayRead, mayEnter = 0o644, 0o755
+	if err := os.MkdirAll(root, mayEnter); err != nil {
+		return nil, err
+	}
+	for _, size := range sizes {
+		f := file{size: size, target: "/" + size.String() + ".html", content: text(size)}
+		if err := os.WriteFile(filepath.Join(root, f.target), f.content, mayRead); err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// text returns lines that differ, so that parts cannot be mistaken for others.
+func text(size command.Size) []byte {
+	content := make([]byte, 0, size+32)
+	for i := 0; len(content) < int(size); i++ {
+		content = fmt.Appendf(content, "<p>Line %d of the file\n", i)
+	}
+	return content[:size]
+}
+
+// A sample is one run of wrk for one file against one server.
+type sample struct {
+	wrk.Result
+	cpu time.Duration // of the server
+}
+
+// A pair is what is measured: a file of a server.
+type pair struct {
+	size command.Size
+	kind string
+}
+
+// A measurement is what was measured so far.
+type measurement struct {
+	options    options
+	contenders []*contender
+	files      []file
+	samples    map[pair][]sample // round by round
+	fields     map[string]string // of the answers, by kind
+}
+
+func newMeasurement(o options, contenders []*contender, files []file) *measurement {
+	return &measurement{
+		options: o, contenders: contenders, files: files,
+		samples: make(map[pair][]sample), fields: make(map[string]string),
+	}
+}
+
+// round puts the load on every server once for each file, in random order.
+func (m *measurement) round(ctx context.Context, runner *wrk.Runner, round int) error {
+	duration := m.options.duration
+	if round == 0 {
+		duration = time.Second
+	}
+	for _, f := range m.files {
+		command.Progress("round %d/%d, %s", round, m.options.rounds, f.size)
+		for _, i := range rand.Perm(len(m.contenders)) {
+			c := m.contenders[i]
+			s, err := c.measure(ctx, runner, m.options.conns, f, duration)
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", c.kind, f.size, err)
+			}
+			if round > 0 {
+				p := pair{f.size, c.kind}
+				m.samples[p] = append(m.samples[p], s)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *contender) measure(ctx context.Context, runner *wrk.Runner, conns int, f file, duration time.Duration) (s sample, err error) {
+	before, err := c.cpu()
+	if err != nil {
+		return s, err
+	}
+	if s.Result, err = runner.RunTarget(ctx, wrk.Load{Conns: conns}, c.addr, f.target, duration); err != nil {
+		return s, err
+	}
+	after, err := c.cpu()
+	s.cpu = after - before
+	return s, err
+}

@@ -1,0 +1,8 @@
+package process
+
+import "syscall"
+
+// endsWithParent has a program get SIGTERM when this process dies.
+func endsWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+}

@@ -1,0 +1,47 @@
+package process
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A Program is another program that serves, with the processes that it starts.
+type Program struct{ cmd *exec.Cmd }
+
+// stopPatience is how long a program has to end after SIGTERM.
+const stopPatience = 10 * time.Second
+
+// StartProgram starts a program on a CPU, or on AnyCPU. It gets SIGTERM when it
+// is stopped, when the context ends, and when this process dies.
+func StartProgram(ctx context.Context, cpu int, name string, args ...string) (*Program, error) {
+	command := append([]string{name}, args...)
+	if cpu != AnyCPU {
+		command = append([]string{"taskset", "-c", strconv.Itoa(cpu)}, command...)
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = endsWithParent()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopPatience
+	return &Program{cmd}, cmd.Start()
+}
+
+// CPU returns the CPU time of the program and of the processes that it started.
+func (p *Program) CPU() (time.Duration, error) { return treeCPU(p.cmd.Process.Pid) }
+
+// Stop ends the program and waits for it. That it ended by the signal is no
+// error.
+func (p *Program) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return p.cmd.Wait()
+	}
+	err := p.cmd.Wait()
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGTERM {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// A Service is what a command's own server does in its process.
+type Service struct {
+	// Serve serves a listener until that fails.
+	Serve func(ln net.Listener) error
+	// Answers has the commands that this server obeys besides those of every
+	// server, by name. It may be nil.
+	Answers map[string]func() (any, error)
+}
+
+// ServiceRole makes a role of what makes a service of its configuration: it
+// serves until its standard input ends, as that does when the parent dies.
+func ServiceRole(begin func(config []byte) (Service, error)) Role {
+	return func(config []byte) error {
+		service, err := begin(config)
+		if err != nil {
+			return err
+		}
+		f := os.NewFile(3, "listener")
+		ln, err := net.FileListener(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		failed := make(chan error, 2)
+		go func() { failed <- service.Serve(ln) }()
+		go func() { failed <- service.obey() }()
+		return <-failed
+	}
+}
+
+// obey carries out the commands on standard input and answers each.
+func (s Service) obey() error {
+	commands := bufio.NewScanner(os.Stdin)
+	for commands.Scan() {
+		answer, err := s.carryOut(commands.Text())
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return err
+		}
+		fmt.Println(string(text))
+	}
+	return commands.Err()
+}
+
+func (s Service) carryOut(command string) (any, error) {
+	if answer := s.Answers[command]; answer != nil {
+		return answer()
+	}
+	return carryOut(command)
+}
+
+// StartService starts this program in a role made by ServiceRole, with a
+// listener on a free port.
+func StartService(ctx context.Context, o Options, role string, config any) (*Server, error) {
+	listeners, err := listen(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	ln := listeners[0]
+	defer ln.Close()
+	f, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	o.files = []*os.File{f}
+	addr := ln.Addr().String()
+	child, err := Start(ctx, o, role, config)
+	return &Server{Child: child, Addr: addr, Addrs: []string{addr}}, err
+}
+
+// Ask sends a command of Service.Answers and reads what it returned.
+func (s *Server) Ask(command string, answer any) error { return s.ask(command, answer) }
+
+// FreeAddress returns an address on which a program can listen that takes no
+// listener: nobody listens there, and no client gets its port.
+func FreeAddress(ctx context.Context) (string, error) {
+	listeners, err := listen(ctx, 1)
+	if err != nil {
+		return "", err
+	}
+	return listeners[0].Addr().String(), listeners[0].Close()
+}

@@ -1,0 +1,67 @@
+package process
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+func TestParseStat(t *testing.T) {
+	pid, parent, err := parseStat("12 (a ) S 9 name) R 7 1 1 0")
+	if err != nil || pid != 12 || parent != 7 {
+		t.Errorf("process %d of %d, %v", pid, parent, err)
+	}
+	for _, bad := range []string{"", "12 (name)", "x (name) S 1 2", "12 (name) S y"} {
+		if _, _, err := parseStat(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+// A program is among this process's children, its CPU time is counted, and it
+// ends when it is told to.
+func TestProgram(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	name, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	program, err := StartProgram(t.Context(), AnyCPU, name, "600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := program.cmd.Process.Pid
+	if found, err := tree(os.Getpid()); err != nil || !slices.Contains(found, pid) || found[0] != os.Getpid() {
+		t.Errorf("the tree is %v, %v, want %d in it", found, err, pid)
+	}
+	alone, err := program.CPU()
+	if err != nil || alone <= 0 {
+		t.Errorf("CPU time %v, %v", alone, err)
+	}
+	own, err := processCPU(os.Getpid())
+	if err != nil {
+		t.Error(err)
+	}
+	if both, err := treeCPU(os.Getpid()); err != nil || both < own+alone {
+		t.Errorf("CPU time of the tree %v, %v, want at least %v and %v", both, err, own, alone)
+	}
+	if err := program.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := program.CPU(); err == nil {
+		t.Error("CPU time of a program that has ended")
+	}
+}
+
+func TestFreeAddress(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	if addr, err := FreeAddress(t.Context()); err != nil || addr == "" {
+		t.Errorf("address %q, %v", addr, err)
+	}
+}

@@ -1,0 +1,119 @@
+package sluice
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/fasthttputil"
+)
+
+// memoryClient returns a client of a server in memory.
+func memoryClient(tb testing.TB, h RequestHandler) *HostClient {
+	ln := fasthttputil.NewInmemoryListener()
+	s := &Server{Handler: h, Logger: quietLogger{}}
+	go s.Serve(ln)
+	tb.Cleanup(func() { ln.Close() })
+	return &HostClient{Addr: "x:80", Dial: func(string) (net.Conn, error) { return ln.Dial() }}
+}
+
+type quietLogger struct{}
+
+func (quietLogger) Printf(string, ...any) {}
+
+// fakeServer answers each Read.
+type fakeServer struct{}
+
+func (*fakeServer) Read(p []byte) (int, error) {
+	return copy(p, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"), nil
+}
+func (*fakeServer) Write(p []byte) (int, error)      { return len(p), nil }
+func (*fakeServer) Close() error                     { return nil }
+func (*fakeServer) LocalAddr() net.Addr              { return nil }
+func (*fakeServer) RemoteAddr() net.Addr             { return nil }
+func (*fakeServer) SetDeadline(time.Time) error      { return nil }
+func (*fakeServer) SetReadDeadline(time.Time) error  { return nil }
+func (*fakeServer) SetWriteDeadline(time.Time) error { return nil }
+
+func fakeClient() *HostClient {
+	return &HostClient{Addr: "x:80", Dial: func(string) (net.Conn, error) { return &fakeServer{}, nil }}
+}
+
+// A request allocates nothing, in any of its usual forms.
+func TestClientAllocations(t *testing.T) {
+	for name, test := range map[string]struct {
+		set  func(c *HostClient)
+		call func(c *HostClient, req *Request, resp *Response) error
+	}{
+		"Do":                         {nil, (*HostClient).Do},
+		"DoTimeout":                  {nil, doHour},
+		"time-outs":                  {func(c *HostClient) { c.ReadTimeout, c.WriteTimeout = time.Hour, time.Hour }, (*HostClient).Do},
+		"LIFO":                       {func(c *HostClient) { c.ConnPoolStrategy = LIFO }, (*HostClient).Do},
+		"a trace with nothing in it": {func(c *HostClient) { c.Trace = &ClientTrace{} }, (*HostClient).Do},
+		"POST": {nil, func(c *HostClient, req *Request, resp *Response) error {
+			req.Header.SetMethod(MethodPost)
+			req.SetBodyString("body")
+			return c.Do(req, resp)
+		}},
+		"no response": {nil, func(c *HostClient, req *Request, _ *Response) error { return c.Do(req, nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fakeClient()
+			if test.set != nil {
+				test.set(c)
+			}
+			req, resp := newCall("GET", "http://x/path")
+			n := testing.AllocsPerRun(200, func() {
+				if err := test.call(c, req, resp); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n >= 1 && !raceEnabled {
+				t.Errorf("%v allocations", n)
+			}
+		})
+	}
+}
+
+// The same through Client, over memory.
+func TestClientAllocationsInMemory(t *testing.T) {
+	ln := fasthttputil.NewInmemoryListener()
+	s := &Server{Handler: func(ctx *RequestCtx) { ctx.WriteString("hello") }, Logger: quietLogger{}}
+	go s.Serve(ln)
+	defer ln.Close()
+	c := &Client{Dial: func(string) (net.Conn, error) { return ln.Dial() }}
+	req, resp := newCall("GET", "http://x/path")
+	n := testing.AllocsPerRun(500, func() {
+		if err := c.Do(req, resp); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n >= 1 && !raceEnabled {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkClientMemory(b *testing.B) {
+	c := memoryClient(b, func(ctx *RequestCtx) { ctx.WriteString("hello") })
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		req, resp := AcquireRequest(), AcquireResponse()
+		req.SetRequestURI("http://x/path")
+		for pb.Next() {
+			if err := c.Do(req, resp); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkClientDoFastServer(b *testing.B) {
+	c := fakeClient()
+	req, resp := newCall("GET", "http://x/path")
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Do(req, resp); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// clientCall is what a client knows of a request while it sends it. It is a part
+// of the Request, so that it reaches the RoundTripper.
+type clientCall struct {
+	ctx      context.Context // nil: none
+	deadline int64           // clock.Nanos; 0: none
+	now      int64           // clock.Nanos of the attempt's begin; 0: look
+	allowed  time.Duration   // how long before deadline the call began
+	trace    *ClientTrace    // of the context; nil: none
+	upstream string          // where the last attempt went
+	phase    Phase           // what it was at
+	isFresh  bool            // only a connection that was not used before will do
+	hasConn  bool            // the last attempt got a connection
+	hasSent  bool            // bytes of the last attempt were written
+}
+
+// bound ends the call at deadline if it would end later. It returns the deadline
+// to restore afterwards.
+func (c *clientCall) bound(deadline int64) (previous int64) {
+	previous = c.deadline
+	if c.deadline == 0 || deadline < c.deadline {
+		c.deadline = deadline
+	}
+	return previous
+}
+
+// allow is bound for a time from now. It returns what to restore afterwards.
+func (c *clientCall) allow(timeout time.Duration) (previous clientCall) {
+	previous = *c
+	if deadline := clock.Nanos() + int64(timeout); c.deadline == 0 || deadline < c.deadline {
+		c.deadline, c.allowed = deadline, timeout
+	}
+	return previous
+}
+
+// restore ends what allow began.
+func (c *clientCall) restore(previous clientCall) {
+	c.deadline, c.allowed = previous.deadline, previous.allowed
+}
+
+// restart gives the call its whole time anew.
+func (c *clientCall) restart() {
+	if c.deadline != 0 {
+		c.deadline = clock.Nanos() + int64(c.allowed)
+	}
+}
+
+// err returns why the call must end, nil if it may go on.
+func (c *clientCall) err() error {
+	if c.ctx != nil {
+		if err := c.ctx.Err(); err != nil {
+			return &PhaseError{Phase: c.phase, Err: context.Cause(c.ctx)}
+		}
+	}
+	if c.deadline != 0 && clock.Nanos() >= c.deadline {
+		return ErrTimeout
+	}
+	return nil
+}
+
+// done returns the channel that is closed when the call's context ends.
+func (c *clientCall) done() <-chan struct{} {
+	if c.ctx == nil {
+		return nil
+	}
+	return c.ctx.Done()
+}
+
+// context returns a context that ends with the call, for what knows no
+// deadlines.
+func (c *clientCall) context() (context.Context, context.CancelFunc) {
+	ctx := c.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if c.deadline == 0 {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, clock.Deadline(c.deadline))
+}
+
+// left returns the time that the call has, at most limit; limit and the result
+// are 0 where there is no bound. A call without time left has a nanosecond.
+func (c *clientCall) left(limit time.Duration) time.Duration {
+	if c.deadline == 0 {
+		return limit
+	}
+	left := max(time.Duration(c.deadline-clock.Nanos()), 1)
+	if limit > 0 {
+		left = min(left, limit)
+	}
+	return left
+}
+
+// explain returns the error of a call that ended with err: what ended it is told
+// rather than what that led to.
+func (c *clientCall) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if c.ctx != nil && c.ctx.Err() != nil {
+		if phase := (*PhaseError)(nil); errors.As(err, &phase) {
+			return phase // the dialer knows better
+		}
+		return &PhaseError{Phase: c.phase, Err: context.Cause(c.ctx)}
+	}
+	var dialed *ErrDialWithUpstream
+	if isDeadline(err) && !errors.As(err, &dialed) || c.deadline != 0 && clock.Nanos() >= c.deadline {
+		return ErrTimeout
+	}
+	return err
+}
+
+// isDeadline tells whether err is that of a connection's deadline.
+func isDeadline(err error) bool {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return true
+	}
+	var netErr net.Error
+	return errors.As(err, &netErr) && netErr.Timeout()
+}
+
+// Phase is a part of what a client does for a request.
+type Phase uint8
+
+// The phases, in their order.
+const (
+	PhaseWait  Phase = iota // waiting for a connection of the pool
+	PhaseDNS                // looking up the host's addresses
+	PhaseDial               // connecting
+	PhaseTLS                // the TLS handshake
+	PhaseWrite              // writing the request
+	PhaseRead               // reading the response
+)
+
+// String returns the phase in words.
+func (p Phase) String() string {
+	switch p {
+	case PhaseWait:
+		return "waiting for a connection"
+	case PhaseDNS:
+		return "looking up the host"
+	case PhaseDial:
+		return "dialing"
+	case PhaseTLS:
+		return "TLS handshake"
+	case PhaseWrite:
+		return "writing the request"
+	case PhaseRead:
+		return "reading the response"
+	}
+	return "unknown phase"
+}
+
+// PhaseError is returned for a request whose context ended. It tells what the
+// client was at; errors.Is finds the context's cause in it.
+type PhaseError struct {
+	Phase Phase // what the client was at
+	Err   error // the context's cause
+}
+
+// Error returns phase and cause.
+func (e *PhaseError) Error() string { return "sluice: " + e.Phase.String() + ": " + e.Err.Error() }
+
+// Unwrap returns the context's cause.
+func (e *PhaseError) Unwrap() error { return e.Err }
+
+// Timeout tells whether the context ended because its deadline passed.
+func (e *PhaseError) Timeout() bool { return errors.Is(e.Err, context.DeadlineExceeded) }

@@ -1,0 +1,215 @@
+package sluice
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// hostSetup is what a HostClient derives from its fields once.
+type hostSetup struct {
+	once  sync.Once
+	addrs []string
+	tls   *tls.Config
+}
+
+// prepared returns the addresses and the TLS configuration.
+func (c *HostClient) prepared() *hostSetup {
+	s := &c.setup
+	s.once.Do(func() {
+		for addr := range strings.SplitSeq(c.Addr, ",") {
+			if addr = strings.TrimSpace(addr); addr != "" {
+				s.addrs = append(s.addrs, AddMissingPort(addr, c.IsTLS))
+			}
+		}
+		if c.IsTLS {
+			s.tls = &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)}
+			if c.TLSConfig != nil {
+				s.tls = c.TLSConfig.Clone()
+			}
+		}
+	})
+	return s
+}
+
+// firstAddr returns the address, the first if there are several.
+func (c *HostClient) firstAddr() string {
+	if addrs := c.prepared().addrs; len(addrs) > 0 {
+		return addrs[0]
+	}
+	return ""
+}
+
+// connect makes a connection, for which the pool has given its permission.
+func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
+	defer func() {
+		if cc == nil { // also where a dialer panics
+			c.closed()
+		}
+	}()
+	addrs := c.prepared().addrs
+	first := c.nextAddr.Add(1) - 1
+	err = errNoAddr
+	// An address that cannot be reached is no reason to fail while there are
+	// others.
+	for i := range addrs {
+		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
+		call.upstream = addr
+		var nc net.Conn
+		if nc, err = c.dial(call, addr); err == nil {
+			cc = newClientConn(nc, addr)
+			return cc, nil
+		}
+		if call.err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// dial connects to addr, with TLS if need be.
+func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
+	call.phase = PhaseDial
+	nc, err := c.dialAddr(call, addr)
+	if err == nil && nc == nil {
+		err = errNoConn
+	}
+	if err != nil {
+		return nil, call.dialError(err, addr)
+	}
+	if !c.IsTLS {
+		return nc, nil
+	}
+	if secure, ok := nc.(*tls.Conn); ok {
+		return secure, nil // the dialer does that itself
+	}
+	call.phase = PhaseTLS
+	secure := tls.Client(nc, tlsConfigFor(c.prepared().tls, addr))
+	if err := c.handshake(call, secure); err != nil {
+		_ = nc.Close()
+		if isDeadline(err) {
+			err = ErrTLSHandshakeTimeout
+		}
+		return nil, call.dialError(err, addr)
+	}
+	return secure, nil
+}
+
+// tlsConfigFor returns the configuration for a server at addr.
+func tlsConfigFor(config *tls.Config, addr string) *tls.Config {
+	if config.ServerName != "" {
+		return config
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr
+	}
+	config = config.Clone()
+	config.ServerName = host
+	return config
+}
+
+var (
+	errNoConn         = errors.New("sluice: the dialer returned neither a connection nor an error")
+	errDialerPanicked = errors.New("sluice: the dialer panicked")
+)
+
+// errNoAddr says that HostClient.Addr is empty.
+var errNoAddr = errors.New("sluice: HostClient.Addr has no address")
+
+// tlsHandshakeTimeout bounds a handshake of which nothing else says how long it
+// may take.
+const tlsHandshakeTimeout = 30 * time.Second
+
+// handshake makes the TLS handshake.
+func (c *HostClient) handshake(call *clientCall, secure *tls.Conn) (err error) {
+	if trace := call.trace; trace != nil {
+		if trace.TLSStart != nil {
+			trace.TLSStart()
+		}
+		if trace.TLSDone != nil {
+			defer func() { trace.TLSDone(secure.ConnectionState(), err) }()
+		}
+	}
+	ctx, cancel := call.context()
+	defer cancel()
+	ctx, cancelBound := context.WithTimeout(ctx, tlsHandshakeTimeout)
+	defer cancelBound()
+	return secure.HandshakeContext(ctx)
+}
+
+// dialAddr connects to addr.
+func (c *HostClient) dialAddr(call *clientCall, addr string) (net.Conn, error) {
+	switch {
+	case c.DialContext != nil:
+		ctx, cancel := call.context()
+		defer cancel()
+		if call.trace != nil {
+			ctx = WithClientTrace(ctx, call.trace)
+		}
+		return c.DialContext(ctx, addr)
+	case c.DialTimeout != nil:
+		left := call.left(DefaultDialTimeout) // not in there: the call may be over by then
+		return dialAside(call, func() (net.Conn, error) { return c.DialTimeout(addr, left) })
+	case c.Dial != nil:
+		return dialAside(call, func() (net.Conn, error) { return c.Dial(addr) })
+	}
+	ctx, cancel := call.context()
+	defer cancel()
+	return defaultDialer().dialContext(ctx, addr, call.trace)
+}
+
+// dialAside calls a dialer that knows neither context nor deadline, and leaves
+// it alone when the call ends before it returns.
+func dialAside(call *clientCall, dial func() (net.Conn, error)) (net.Conn, error) {
+	if call.done() == nil && call.deadline == 0 {
+		return dial()
+	}
+	type result struct {
+		nc  net.Conn
+		err error
+	}
+	dialed := make(chan result, 1)
+	go func() {
+		r := result{err: errDialerPanicked}
+		defer func() {
+			if v := recover(); v != nil {
+				r.err = fmt.Errorf("%w: %v", errDialerPanicked, v)
+			}
+			dialed <- r
+		}()
+		r.nc, r.err = dial()
+	}()
+	ctx, cancel := call.context()
+	defer cancel()
+	select {
+	case r := <-dialed:
+		return r.nc, r.err
+	case <-ctx.Done():
+	}
+	go func() {
+		if r := <-dialed; r.nc != nil {
+			_ = r.nc.Close() // it came too late
+		}
+	}()
+	return nil, os.ErrDeadlineExceeded // explain knows more
+}
+
+// dialError tells which address could not be dialed. If the call has ended, that
+// is the error.
+func (c *clientCall) dialError(err error, addr string) error {
+	if c.err() != nil {
+		return c.explain(err)
+	}
+	var known *ErrDialWithUpstream
+	if errors.As(err, &known) {
+		return err
+	}
+	return &ErrDialWithUpstream{Upstream: addr, addr: addr, wrapErr: err}
+}

@@ -1,0 +1,185 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// Do sends req and reads the response into resp, which may be nil. Redirects are
+// not followed. The request's own timeout (Request.SetTimeout) bounds it.
+//
+// ErrNoFreeConns: MaxConns are in use. ErrTimeout: there was no more time.
+// ErrConnectionClosed: the server closed the connection without an answer.
+// *ErrDialWithUpstream: there is no connection. Other errors say what is wrong
+// with the response.
+func (c *HostClient) Do(req *Request, resp *Response) error {
+	c.pending.Add(1)
+	defer c.pending.Add(-1)
+	return c.do(req, resp)
+}
+
+// do is Do for a request that is counted.
+func (c *HostClient) do(req *Request, resp *Response) error {
+	if resp == nil {
+		resp = AcquireResponse()
+		defer ReleaseResponse(resp)
+	}
+	call := &req.call
+	if req.timeout > 0 {
+		defer call.restore(call.allow(req.timeout))
+	}
+	now := clock.Nanos()
+	c.lastUse.Store(now)
+	if c.Transport == nil {
+		call.now = now // others may take their time
+	}
+	if call.trace == nil && c.Trace != nil {
+		call.trace = c.Trace
+		defer func() { call.trace = nil }()
+	}
+	err := c.attempt(req, resp)
+	call.now, call.phase, call.isFresh, call.hasConn, call.hasSent = 0, 0, false, false, false
+	if err == io.EOF {
+		err = ErrConnectionClosed
+	}
+	return err
+}
+
+// attempt sends the request until that succeeds or must not be tried again.
+func (c *HostClient) attempt(req *Request, resp *Response) error {
+	// What is wrong with the request is so on each connection.
+	if err := checkTarget(req, c.IsTLS); err != nil {
+		return err
+	}
+	rt := c.Transport
+	if rt == nil {
+		rt = DefaultTransport
+	}
+	for attempt := 1; ; attempt++ {
+		hasStream := req.IsBodyStream()
+		retry, err := rt.RoundTrip(c, req, resp)
+		if err == nil || hasStream && !req.IsBodyStream() || !c.repeats(req, attempt, retry, err) {
+			return err
+		}
+		if trace := req.call.trace; trace != nil && trace.Retry != nil {
+			trace.Retry(attempt, err)
+		}
+		req.call.isFresh, req.call.now = true, 0
+	}
+}
+
+// checkTarget tells whether a request can be sent with or without TLS.
+func checkTarget(req *Request, isTLS bool) error {
+	uri := req.URI()
+	switch {
+	case req.uriError != nil:
+		return req.uriError
+	case len(uri.Host()) == 0 && len(req.Header.Host()) == 0:
+		return errMissingHost
+	case uri.isHTTPS() != isTLS:
+		return ErrHostClientRedirectToDifferentScheme
+	}
+	return nil
+}
+
+// repeats decides whether a request that failed is sent again.
+func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) bool {
+	limit := sizeOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts)
+	call := &req.call
+	if attempt >= limit || call.ctx != nil && call.ctx.Err() != nil {
+		return false
+	}
+	var reset bool
+	switch {
+	case c.RetryIfErrUpstream != nil:
+		reset, retry = c.RetryIfErrUpstream(req, attempt, err, call.upstream)
+	case c.RetryIfErr != nil:
+		reset, retry = c.RetryIfErr(req, attempt, err)
+	case !retry || errors.Is(err, ErrTimeout):
+		return false
+	case !call.hasConn:
+		return false // none is to be had
+	case !call.hasSent:
+		// Nothing of it was processed: there was nothing to process.
+	case c.RetryIf != nil:
+		retry = c.RetryIf(req)
+	default:
+		retry = isRepeatable(req)
+	}
+	if reset && retry {
+		call.restart()
+	}
+	return retry && call.err() == nil
+}
+
+// isRepeatable tells whether a request may be sent again although it may have
+// been processed (RFC 9110 section 9.2.2).
+func isRepeatable(req *Request) bool {
+	switch string(req.Header.Method()) {
+	case MethodGet, MethodHead, MethodOptions, MethodTrace, MethodPut, MethodDelete, MethodQuery:
+		return true
+	}
+	return len(req.Header.Peek("Idempotency-Key")) > 0
+}
+
+// DoTimeout is Do with a bound. ErrTimeout is returned when timeout has passed;
+// the request is then given up.
+func (c *HostClient) DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
+	return doTimeout(c, req, resp, timeout)
+}
+
+// DoDeadline is Do with a bound. ErrTimeout is returned when deadline has come;
+// the request is then given up.
+func (c *HostClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
+	return doDeadline(c, req, resp, deadline)
+}
+
+// DoContext is Do that ends when ctx does: in whatever phase the request is, it
+// is given up at once. The error is then a *PhaseError, which says in which. A
+// response whose body is a stream depends on ctx until the stream is closed.
+func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response) error {
+	return doContext(ctx, c, req, resp)
+}
+
+// doer is a client.
+type doer interface {
+	Do(req *Request, resp *Response) error
+}
+
+func doDeadline(c doer, req *Request, resp *Response, deadline time.Time) error {
+	return doTimeout(c, req, resp, time.Until(deadline))
+}
+
+func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) error {
+	if timeout <= 0 {
+		return ErrTimeout
+	}
+	defer req.call.restore(req.call.allow(timeout))
+	return c.Do(req, resp)
+}
+
+func doContext(ctx context.Context, c doer, req *Request, resp *Response) error {
+	call := &req.call
+	if err := context.Cause(ctx); err != nil {
+		return &PhaseError{Phase: PhaseWait, Err: err}
+	}
+	previous := *call
+	call.ctx = ctx
+	if trace := traceOf(ctx); trace != nil {
+		call.trace = trace
+	}
+	err := c.Do(req, resp)
+	*call = previous
+	return err
+}
+
+// PendingRequests returns the number of requests that are being sent or
+// answered.
+func (c *HostClient) PendingRequests() int { return int(c.pending.Load()) }
+
+// LastUseTime returns when the last request began; in seconds.
+func (c *HostClient) LastUseTime() time.Time { return clock.Time(c.lastUse.Load()) }

@@ -1,0 +1,177 @@
+package sluice
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// A RoundTripper sends a request on one of a HostClient's connections and reads
+// the response. DefaultTransport is the one that does it; others, set as
+// Transport, do something around it. HostClients call it.
+type RoundTripper interface {
+	// RoundTrip reports with retry whether it makes sense to try again: another
+	// connection may do better. Whether the request may be repeated is decided
+	// by the caller.
+	RoundTrip(hc *HostClient, req *Request, resp *Response) (retry bool, err error)
+}
+
+// RetryIfFunc tells whether request may be sent again.
+type RetryIfFunc func(request *Request) bool
+
+// RetryIfErrFunc decides whether request is sent again after the attempt with
+// that number, counted from 1, failed with err. resetTimeout gives it its whole
+// timeout anew.
+type RetryIfErrFunc func(request *Request, attempts int, err error) (resetTimeout, retry bool)
+
+// RetryIfErrUpstreamFunc is a RetryIfErrFunc that is also told the address that
+// the attempt went to, "" if it came to none.
+type RetryIfErrUpstreamFunc func(request *Request, attempts int, err error, upstream string) (resetTimeout, retry bool)
+
+// ConnPoolStrategyType says which idle connection is used next.
+type ConnPoolStrategyType int
+
+const (
+	// FIFO takes the one that has waited longest: all stay in use.
+	FIFO ConnPoolStrategyType = iota
+	// LIFO takes the one that was used last: those that are not needed get
+	// closed.
+	LIFO
+)
+
+// A HostClient sends requests to one host, or to several that are the same. The
+// zero value with an Addr is ready to use. A HostClient must not be copied, and
+// its fields must not be changed while it is used.
+//
+// Its methods may be called concurrently. A Request or Response belongs to one
+// call at a time, and to the caller when that returns. The host of a request's
+// URI is what its Host field says; where it is sent only Addr says.
+type HostClient struct {
+	noCopy noCopy
+
+	// Addr is the host's address, "host:port", or several with commas between
+	// them, which new connections go to in turn. A port that is missing follows
+	// from IsTLS.
+	Addr string
+
+	// IsTLS makes connections with TLS. The scheme of requests must say the
+	// same.
+	IsTLS bool
+
+	// Name is the User-Agent of requests that have none; "" is "sluice".
+	Name string
+
+	// NoDefaultUserAgentHeader leaves User-Agent out of requests that have
+	// none, if Name is "".
+	NoDefaultUserAgentHeader bool
+
+	// DialContext opens connections, until ctx ends; TLS is added to what it
+	// returns. It is preferred to DialTimeout, and that to Dial. All nil is
+	// DialContext of this package, which knows TCP. TCPDialer has a method for
+	// it, and fasthttpproxy a function that makes one.
+	DialContext func(ctx context.Context, addr string) (net.Conn, error)
+
+	// Dial opens connections. A request that ends before it returns leaves it to
+	// itself.
+	Dial DialFunc
+
+	// DialTimeout opens connections, and is told how much time there is for it.
+	// A request that ends before it returns leaves it to itself.
+	DialTimeout DialFuncWithTimeout
+
+	// DialDualStack is without effect: hosts are dialed by IPv6 and IPv4 anyhow
+	// (RFC 8305).
+	DialDualStack bool
+
+	// TLSConfig is for https; nil is the default configuration. The server's
+	// name is added where it is missing.
+	TLSConfig *tls.Config
+
+	// MaxConns bounds the connections; 0 is DefaultMaxConnsPerHost. SetMaxConns
+	// changes it while the HostClient is used.
+	MaxConns int
+
+	// MaxIdleConnDuration is how long a connection is kept without use; 0 is
+	// DefaultMaxIdleConnDuration.
+	MaxIdleConnDuration time.Duration
+
+	// MaxConnDuration is the age at which a connection is closed behind its next
+	// response; 0: none.
+	MaxConnDuration time.Duration
+
+	// MaxIdemponentCallAttempts is how often a request is sent at most; 0 is
+	// DefaultMaxIdemponentCallAttempts, 1 repeats nothing.
+	MaxIdemponentCallAttempts int
+
+	// ReadBufferSize is the size of the buffer for reading, in bytes, and the
+	// bound of a response's head; 0: a buffer of 4 KiB, and heads of up to 64
+	// KiB.
+	ReadBufferSize int
+
+	// WriteBufferSize is the size of the buffer for writing, in bytes; 0 is
+	// 4096.
+	WriteBufferSize int
+
+	// ReadTimeout bounds reading a response from the time when the request is
+	// written; of a streamed body, each Read. 0: no bound.
+	ReadTimeout time.Duration
+
+	// WriteTimeout bounds writing a request; 0: no bound.
+	WriteTimeout time.Duration
+
+	// MaxResponseBodySize bounds the bodies of responses, in bytes, whether they
+	// are streams or not; a longer one is ErrBodyTooLarge. 0: no bound.
+	MaxResponseBodySize int
+
+	// DisableHeaderNamesNormalizing leaves the names of fields as they are set
+	// and as they come.
+	DisableHeaderNamesNormalizing bool
+
+	// DisablePathNormalizing sends paths as they are set, also with "//" and dot
+	// segments.
+	DisablePathNormalizing bool
+
+	// MaxConnWaitTimeout is how long a request waits for a connection if as many
+	// as may be are in use; then it fails with ErrNoFreeConns. 0: a request
+	// with a context waits until that ends, others don't wait.
+	MaxConnWaitTimeout time.Duration
+
+	// RetryIf tells whether a request that failed may be sent again although
+	// the server may have seen it; nil: if it is idempotent (RFC 9110 section
+	// 9.2.2) or has an Idempotency-Key. It is not asked where RetryIfErr is set.
+	RetryIf RetryIfFunc
+
+	// RetryIfErr decides whether a request that failed is sent again, whatever
+	// the reason was.
+	RetryIfErr RetryIfErrFunc
+
+	// RetryIfErrUpstream is a RetryIfErr that is told the address, and is
+	// preferred to it.
+	RetryIfErrUpstream RetryIfErrUpstreamFunc
+
+	// ConnPoolStrategy says which idle connection is used next.
+	ConnPoolStrategy ConnPoolStrategyType
+
+	// StreamResponseBody makes the body of each response a stream, which must
+	// be read to its end or closed; see Response.StreamBody.
+	StreamResponseBody bool
+
+	// Transport sends requests; nil is DefaultTransport.
+	Transport RoundTripper
+
+	// Trace is told what happens to requests; nil: nobody is. A request's own
+	// hooks (WithClientTrace) come instead of it.
+	Trace *ClientTrace
+
+	// SecureErrorLogMessage is without effect: errors never contain what the
+	// server sent.
+	SecureErrorLogMessage bool
+
+	pool     connPool
+	pending  atomic.Int64
+	lastUse  atomic.Int64  // clock.Nanos of the last request's begin
+	nextAddr atomic.Uint32 // of addresses
+	setup    hostSetup
+}

@@ -1,0 +1,265 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Each field that Client has in common with HostClient reaches it.
+func TestClientFieldsReachHostClient(t *testing.T) {
+	c := new(Client)
+	from := reflect.ValueOf(c).Elem()
+	names := map[string]string{"MaxConnsPerHost": "MaxConns"}
+	var common []string
+	for i := range from.NumField() {
+		field := from.Type().Field(i)
+		if !field.IsExported() || field.Name == "ConfigureClient" {
+			continue
+		}
+		common = append(common, field.Name)
+		fill(t, from.Field(i))
+	}
+	host, err := c.addHost("h", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := reflect.ValueOf(host).Elem()
+	for _, name := range common {
+		other := name
+		if renamed, ok := names[name]; ok {
+			other = renamed
+		}
+		got := to.FieldByName(other)
+		if !got.IsValid() {
+			t.Errorf("HostClient has no %s", other)
+			continue
+		}
+		want := from.FieldByName(name)
+		if want.Kind() == reflect.Func {
+			if got.Pointer() != want.Pointer() {
+				t.Errorf("%s is another function", name)
+			}
+		} else if !reflect.DeepEqual(got.Interface(), want.Interface()) {
+			t.Errorf("%s is %v, want %v", other, got, want)
+		}
+	}
+	if len(common) < 25 || host.Addr != "h:443" || !host.IsTLS {
+		t.Errorf("%d fields, %q, %v", len(common), host.Addr, host.IsTLS)
+	}
+}
+
+// fill sets v to something that is not its zero value.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Func:
+		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) []reflect.Value { return nil }))
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(roundTripFunc(nil)))
+	default:
+		t.Fatalf("a field of kind %v: say how to fill it", v.Kind())
+	}
+}
+
+func TestClientHostKeys(t *testing.T) {
+	var c Client
+	host := func(url string) *HostClient {
+		req, _ := newCall("GET", url)
+		hc, err := c.hostFor(req)
+		if err != nil {
+			t.Fatal(url, err)
+		}
+		return hc
+	}
+	for _, same := range [][2]string{
+		{"http://example.com/a", "http://EXAMPLE.com/b"},
+		{"http://u:p@example.com/", "http://example.com/"},
+		{"http://[::1]:81/", "HTTP://[::1]:81/"},
+	} {
+		if host(same[0]) != host(same[1]) {
+			t.Errorf("%q and %q are different hosts", same[0], same[1])
+		}
+	}
+	for _, different := range [][2]string{
+		{"http://example.com/", "https://example.com/"},
+		{"http://example.com/", "http://example.com:81/"},
+		{"http://example.com/", "http://www.example.com/"},
+	} {
+		if host(different[0]) == host(different[1]) {
+			t.Errorf("%q and %q are one host", different[0], different[1])
+		}
+	}
+	for url, addr := range map[string]string{
+		"http://h/": "h:80", "https://h/": "h:443", "http://[::1]/": "[::1]:80", "https://[::1]:8/": "[::1]:8",
+	} {
+		if got := host(url).Addr; got != addr {
+			t.Errorf("%q: %q, want %q", url, got, addr)
+		}
+	}
+}
+
+func TestClientRefusesURLs(t *testing.T) {
+	c := &Client{Dial: func(string) (net.Conn, error) { return nil, errors.New("dialed") }}
+	for url, want := range map[string]error{
+		"ftp://h/": errUnsupportedScheme, "/path": errMissingHost, "": errMissingHost,
+		"http://a b/": InvalidHostError("a b"), "http:///x": errMissingHost,
+	} {
+		for range 2 {
+			if _, _, err := c.Get(nil, url); !errors.Is(err, want) {
+				t.Errorf("%q: %v, want %v", url, err, want)
+			}
+		}
+	}
+	if n := len(c.hosts); n != 0 {
+		t.Errorf("%d hosts", n)
+	}
+}
+
+func TestConfigureClient(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	mine := errors.New("mine")
+	var calls int
+	fail := true
+	c := &Client{ConfigureClient: func(hc *HostClient) error {
+		calls++
+		if hc.MaxConns != 3 || hc.Addr != "named:80" {
+			t.Errorf("MaxConns %d, Addr %q", hc.MaxConns, hc.Addr)
+		}
+		if fail {
+			return mine
+		}
+		hc.Addr = p.addr()
+		return nil
+	}, MaxConnsPerHost: 3}
+	if _, _, err := c.Get(nil, "http://named/"); err != mine || c.ConnsCount() != 0 || len(c.hosts) != 0 {
+		t.Errorf("%v, %d hosts", err, len(c.hosts))
+	}
+	fail = false
+	for range 2 {
+		if _, _, err := c.Get(nil, "http://named/"); err != nil {
+			t.Error(err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("called %d times", calls)
+	}
+}
+
+// Ten thousand names that lead nowhere must not be kept for ever.
+func TestClientForgetsHosts(t *testing.T) {
+	c := &Client{Dial: func(string) (net.Conn, error) { return nil, errors.New("no") }}
+	const names = 10000
+	for i := range names {
+		if _, _, err := c.Get(nil, fmt.Sprintf("http://h%d/", i)); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	for _, hc := range c.hosts {
+		hc.lastUse.Add(-int64(2 * time.Second))
+	}
+	later := 0
+	eventually(t, "they are forgotten", func() bool {
+		later++
+		_, _, _ = c.Get(nil, fmt.Sprintf("http://later%d/", later))
+		return len(c.hosts) <= maxIdleHosts
+	})
+}
+
+func TestClientCountsOverHosts(t *testing.T) {
+	var c Client
+	one, two := newClientPeer(t, answering(okAnswer)), newClientPeer(t, answering(okAnswer))
+	var all sync.WaitGroup
+	for range 20 {
+		for _, p := range []*clientPeer{one, two} {
+			all.Go(func() {
+				if _, _, err := c.Get(nil, p.url("/")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if c.ConnsCount() != c.IdleConnsCount() || c.ConnsCount() < 2 || len(c.hosts) != 2 {
+		t.Errorf("%d open, %d idle, %d hosts", c.ConnsCount(), c.IdleConnsCount(), len(c.hosts))
+	}
+	c.CloseIdleConnections()
+	if c.ConnsCount() != 0 {
+		t.Errorf("%d open", c.ConnsCount())
+	}
+}
+
+func TestClientTLS(t *testing.T) {
+	server, trusting := testTLS(t, "127.0.0.1")
+	serverNamed, trustingNamed := testTLS(t, "name.test")
+	named := trustingNamed.Clone()
+	named.ServerName = "name.test"
+	for name, test := range map[string]struct {
+		server, client *tls.Config
+		works          bool
+	}{
+		"trusted":               {server, trusting, true},
+		"no configuration":      {server, nil, false},
+		"other name":            {serverNamed, trustingNamed, false},
+		"named":                 {serverNamed, named, true},
+		"not verified":          {serverNamed, &tls.Config{InsecureSkipVerify: true}, true},
+		"another's certificate": {server, trustingNamed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := tls.Listen("tcp", "127.0.0.1:0", test.server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newPeerOn(t, ln, answering(okAnswer))
+			c := &Client{TLSConfig: test.client}
+			for range 2 {
+				_, body, err := c.Get(nil, "https://"+p.addr()+"/")
+				if (err == nil) != test.works || err == nil && string(body) != "ok" {
+					t.Errorf("%v, %q", err, body)
+				}
+			}
+			if test.works && (p.accepted() != 1 || c.IdleConnsCount() != 1) || !test.works && c.ConnsCount() != 0 {
+				t.Errorf("%d accepted, %d open", p.accepted(), c.ConnsCount())
+			}
+			if test.client != nil && test.client.ServerName == "127.0.0.1" {
+				t.Error("the caller's configuration was changed")
+			}
+		})
+	}
+}
+
+// Sessions are resumed, by the default configuration and by one with a cache.
+func TestClientTLSResumes(t *testing.T) {
+	server, trusting := testTLS(t, "127.0.0.1")
+	trusting.ClientSessionCache = tls.NewLRUClientSessionCache(4)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPeerOn(t, ln, answering("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"))
+	var resumed []bool
+	c := &HostClient{Addr: p.addr(), IsTLS: true, TLSConfig: trusting, Trace: &ClientTrace{
+		TLSDone: func(state tls.ConnectionState, _ error) { resumed = append(resumed, state.DidResume) },
+	}}
+	for range 2 {
+		if _, _, err := c.Get(nil, "https://"+p.addr()+"/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(resumed) != 2 || resumed[0] || !resumed[1] {
+		t.Errorf("resumed: %v", resumed)
+	}
+}

@@ -1,0 +1,346 @@
+package sluice
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// connPool holds the connections of a HostClient. Those in use are only
+// counted.
+type connPool struct {
+	mu      sync.Mutex
+	idle    []*clientConn // the one that has waited longest is the first
+	open    int           // idle, in use, and being dialed
+	limit   int           // set by SetMaxConns; 0: MaxConns
+	waiting []*connWaiter // in the order of coming
+	janitor *time.Timer   // closes idle connections; nil: none are
+}
+
+// A connWaiter waits for a connection, or for the permission to make one.
+type connWaiter struct {
+	ready chan struct{} // closed when conn is decided; nil conn: make one
+	conn  *clientConn
+	fresh bool // only the permission will do
+}
+
+// maxConns returns how many connections may be open. Called with the lock.
+func (c *HostClient) maxConns() int {
+	switch {
+	case c.pool.limit > 0:
+		return c.pool.limit
+	case c.MaxConns > 0:
+		return c.MaxConns
+	}
+	return DefaultMaxConnsPerHost
+}
+
+func (c *HostClient) maxIdle() time.Duration {
+	if c.MaxIdleConnDuration > 0 {
+		return c.MaxIdleConnDuration
+	}
+	return DefaultMaxIdleConnDuration
+}
+
+// takeIdle takes an idle connection, or the permission to make one: cc is nil
+// then. full: there is neither.
+func (c *HostClient) takeIdle(isFresh bool, now int64) (cc *clientConn, full bool) {
+	p := &c.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 && !isFresh {
+		at := 0
+		if c.ConnPoolStrategy == LIFO {
+			at = n - 1
+		}
+		return p.takeAt(at), false
+	}
+	return nil, !p.permit(c.maxConns())
+}
+
+// permit gives the permission to make a connection, in place of an idle one if
+// need be. Called with the lock.
+func (p *connPool) permit(limit int) bool {
+	if p.open < limit {
+		p.open++
+		return true
+	}
+	if len(p.idle) == 0 {
+		return false
+	}
+	go p.takeAt(0).close() // TLS may take its time for the last alert
+	return true
+}
+
+// takeAt removes an idle connection. Called with the lock.
+func (p *connPool) takeAt(i int) *clientConn {
+	cc := p.idle[i]
+	copy(p.idle[i:], p.idle[i+1:])
+	last := len(p.idle) - 1
+	p.idle[last] = nil
+	p.idle = p.idle[:last]
+	return cc
+}
+
+// isExpired tells whether an idle connection is too old to be used.
+func (c *HostClient) isExpired(cc *clientConn, now int64) bool {
+	return now-cc.lastUse >= int64(c.maxIdle())
+}
+
+// acquire returns a connection for a call: one that is alive and has nothing
+// unread, or a new one.
+func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
+	if c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO {
+		return nil, ErrConnPoolStrategyNotImpl
+	}
+	call.phase = PhaseWait
+	trace := call.trace
+	if trace != nil && trace.GetConn != nil {
+		trace.GetConn(c.firstAddr())
+	}
+	cc, err := c.acquireAny(call)
+	if err == nil && trace != nil && trace.GotConn != nil {
+		trace.GotConn(GotConnInfo{Conn: cc.c, IsReused: cc.isReused})
+	}
+	return cc, err
+}
+
+// acquireAny is acquire without the trace.
+func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
+	for {
+		if err := call.err(); err != nil {
+			return nil, err
+		}
+		now := call.now
+		if call.now = 0; now == 0 {
+			now = clock.Nanos()
+		}
+		cc, full := c.takeIdle(call.isFresh, now)
+		hasWaited := full
+		if full {
+			var err error
+			if cc, err = c.wait(call); err != nil {
+				return nil, err
+			}
+		}
+		if cc == nil {
+			return c.connect(call)
+		}
+		if !c.isExpired(cc, now) && cc.isQuiet() {
+			cc.isReused = true
+			return cc, nil
+		}
+		if hasWaited {
+			cc.close() // who has waited keeps its place
+			return c.connect(call)
+		}
+		c.discard(cc)
+	}
+}
+
+// wait waits until a connection is free. It returns nil for the permission to
+// make one.
+func (c *HostClient) wait(call *clientCall) (*clientConn, error) {
+	limit := c.MaxConnWaitTimeout
+	if limit <= 0 && call.done() == nil {
+		return nil, ErrNoFreeConns
+	}
+	w := &connWaiter{ready: make(chan struct{}), fresh: call.isFresh}
+	if cc, ok := c.enqueue(w); ok {
+		return cc, nil
+	}
+	var expired <-chan time.Time
+	left := call.left(limit)
+	if left > 0 {
+		timer := AcquireTimer(left)
+		defer ReleaseTimer(timer)
+		expired = timer.C
+	}
+	select {
+	case <-w.ready:
+		return w.conn, nil
+	case <-call.done():
+	case <-expired:
+	}
+	if !c.pool.abandon(w) {
+		<-w.ready // it was given one just now
+		c.giveBack(w.conn)
+	}
+	if err := call.err(); err != nil {
+		return nil, err
+	}
+	return nil, ErrNoFreeConns
+}
+
+// enqueue makes w wait, unless there is something to have by now.
+func (c *HostClient) enqueue(w *connWaiter) (cc *clientConn, ok bool) {
+	p := &c.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case len(p.idle) > 0 && !w.fresh:
+		return p.takeAt(0), true
+	case p.permit(c.maxConns()):
+		return nil, true
+	}
+	p.waiting = append(p.waiting, w)
+	return nil, false
+}
+
+// abandon takes w off the queue. False: it was served.
+func (p *connPool) abandon(w *connWaiter) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, other := range p.waiting {
+		if other == w {
+			p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// giveBack returns what a waiter got: a connection, or a permission.
+func (c *HostClient) giveBack(cc *clientConn) {
+	if cc != nil {
+		c.release(cc)
+		return
+	}
+	c.closed()
+}
+
+// release makes a connection idle, or gives it to who waits.
+func (c *HostClient) release(cc *clientConn) {
+	cc.lastUse = clock.Nanos()
+	p := &c.pool
+	p.mu.Lock()
+	switch {
+	case p.open > c.maxConns():
+		p.mu.Unlock()
+		c.discard(cc)
+		return
+	case len(p.waiting) > 0 && p.waiting[0].fresh:
+		p.serveNext() // who wants a connection of its own
+		p.mu.Unlock()
+		cc.close()
+		return
+	case len(p.waiting) > 0:
+		p.waiting[0].conn = cc
+		p.serveNext()
+		p.mu.Unlock()
+		return
+	}
+	p.idle = append(p.idle, cc)
+	if p.janitor == nil {
+		p.janitor = time.AfterFunc(c.maxIdle(), c.closeExpired)
+	}
+	p.mu.Unlock()
+}
+
+// serveNext ends the waiting of the first who waits: for the connection that it
+// was given, or for the permission to make one in place of one that ends. Called
+// with the lock.
+func (p *connPool) serveNext() {
+	w := p.waiting[0]
+	p.waiting = append(p.waiting[:0], p.waiting[1:]...)
+	close(w.ready)
+}
+
+// closed notes that a connection has ended, or was not made.
+func (c *HostClient) closed() {
+	p := &c.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waiting) > 0 && p.open <= c.maxConns() {
+		p.serveNext()
+		return
+	}
+	p.open--
+}
+
+// discard closes a connection.
+func (c *HostClient) discard(cc *clientConn) {
+	cc.close()
+	c.closed()
+}
+
+// closeExpired closes the connections that have idled for too long. The timer
+// calls it.
+func (c *HostClient) closeExpired() {
+	p := &c.pool
+	now := clock.Nanos()
+	p.mu.Lock()
+	var expired []*clientConn
+	kept := p.idle[:0]
+	for _, cc := range p.idle {
+		if c.isExpired(cc, now) {
+			expired = append(expired, cc)
+		} else {
+			kept = append(kept, cc)
+		}
+	}
+	clear(p.idle[len(kept):])
+	p.idle = kept
+	if len(kept) > 0 {
+		oldest := kept[0].lastUse
+		for _, cc := range kept {
+			oldest = min(oldest, cc.lastUse)
+		}
+		p.janitor.Reset(max(c.maxIdle()-time.Duration(now-oldest), time.Millisecond))
+	} else {
+		p.janitor = nil
+	}
+	p.mu.Unlock()
+	for _, cc := range expired {
+		c.discard(cc)
+	}
+}
+
+// CloseIdleConnections closes the connections that are not in use. Others are
+// not affected, and the HostClient can be used further.
+func (c *HostClient) CloseIdleConnections() {
+	c.pool.mu.Lock()
+	idle := c.pool.idle
+	c.pool.idle = nil
+	c.pool.mu.Unlock()
+	for _, cc := range idle {
+		c.discard(cc)
+	}
+}
+
+// ConnsCount returns the number of connections, those that are being made
+// included.
+func (c *HostClient) ConnsCount() int {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.open
+}
+
+// IdleConnsCount returns the number of connections that are not in use.
+func (c *HostClient) IdleConnsCount() int {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return len(c.pool.idle)
+}
+
+// SetMaxConns changes the bound of connections; 0 or less is that of MaxConns.
+// Requests that wait for a connection get one if there may be more now; if there
+// may be fewer, connections end when they are free.
+func (c *HostClient) SetMaxConns(newMaxConns int) {
+	p := &c.pool
+	p.mu.Lock()
+	p.limit = max(newMaxConns, 0)
+	for len(p.waiting) > 0 && p.open < c.maxConns() {
+		p.open++
+		p.serveNext()
+	}
+	var surplus []*clientConn
+	for p.open-len(surplus) > c.maxConns() && len(p.idle) > 0 {
+		surplus = append(surplus, p.takeAt(0))
+	}
+	p.mu.Unlock()
+	for _, cc := range surplus {
+		c.discard(cc)
+	}
+}

@@ -1,0 +1,110 @@
+package sluice
+
+import "bytes"
+
+// doRedirects sends req with c and follows redirects.
+func doRedirects(c doer, req *Request, resp *Response, most int) error {
+	if resp == nil {
+		resp = AcquireResponse()
+		defer ReleaseResponse(resp)
+	}
+	for followed := 0; ; followed++ {
+		hadStream := req.IsBodyStream()
+		if err := c.Do(req, resp); err != nil {
+			return err
+		}
+		if !StatusCodeIsRedirect(resp.StatusCode()) {
+			return nil
+		}
+		if followed >= max(most, 0) {
+			return ErrTooManyRedirects
+		}
+		if err := redirect(req, resp, hadStream); err != nil {
+			return err
+		}
+	}
+}
+
+// redirect makes req the request that resp asks for (RFC 9110 section 15.4).
+func redirect(req *Request, resp *Response, hadStream bool) error {
+	location := resp.Header.Peek(HeaderLocation)
+	if len(location) == 0 {
+		return ErrMissingLocation
+	}
+	status := resp.StatusCode()
+	isGet := status == StatusSeeOther && !req.Header.IsHead() ||
+		(status == StatusMovedPermanently || status == StatusFound) && req.Header.IsPost()
+	switch {
+	case isGet:
+		dropContent(req)
+	case hadStream:
+		return ErrRedirectBodyStream
+	}
+	uri := req.URI()
+	before := AcquireURI()
+	defer ReleaseURI(before)
+	uri.CopyTo(before)
+	if hasOtherScheme(location) {
+		return errRedirectScheme
+	}
+	if err := uri.resolve(location); err != nil {
+		return err
+	}
+	uri.DisablePathNormalizing = req.DisableRedirectPathNormalizing
+	if scheme := string(uri.Scheme()); scheme != schemeHTTP && scheme != schemeHTTPS {
+		return errRedirectScheme
+	}
+	if !isSameOrigin(before, uri) {
+		dropCredentials(req)
+		req.UseHostHeader = false // it was meant for the other host
+	}
+	return nil
+}
+
+// hasOtherScheme tells whether a reference is a URI without an authority, such
+// as "javascript:x" (RFC 3986 section 3.1), which is no path.
+func hasOtherScheme(reference []byte) bool {
+	scheme, rest, ok := cutByte(reference, ':')
+	return ok && isScheme(scheme) && !bytes.HasPrefix(rest, doubleSlash)
+}
+
+// dropContent makes req a GET without a body.
+func dropContent(req *Request) {
+	req.ResetBody()
+	req.postArgs.Reset()
+	req.hasPostArgs = false
+	h := &req.Header
+	h.SetMethod(MethodGet)
+	for _, name := range [...]string{
+		HeaderContentType, HeaderContentLength, HeaderContentEncoding, HeaderContentLanguage, HeaderContentLocation,
+		HeaderTransferEncoding, HeaderExpect, HeaderTrailer, "Digest", "Content-Digest", "Last-Modified",
+	} {
+		h.Del(name)
+	}
+}
+
+// dropCredentials removes what was meant for the other origin alone.
+func dropCredentials(req *Request) {
+	for _, name := range [...]string{
+		HeaderAuthorization, HeaderProxyAuthorization, HeaderCookie, "Cookie2", HeaderWWWAuthenticate, HeaderHost,
+	} {
+		req.Header.Del(name)
+	}
+	uri := req.URI()
+	uri.SetUsername("")
+	uri.SetPassword("")
+}
+
+// isSameOrigin compares scheme, host and port (RFC 9110 section 4.3.1).
+func isSameOrigin(a, b *URI) bool {
+	return a.isHTTPS() == b.isHTTPS() && bytes.Equal(originHost(a), originHost(b))
+}
+
+// originHost returns host and port, without the port of the scheme.
+func originHost(u *URI) []byte {
+	usual := ":80"
+	if u.isHTTPS() {
+		usual = ":443"
+	}
+	return bytes.TrimSuffix(u.Host(), []byte(usual))
+}

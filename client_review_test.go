@@ -1,0 +1,713 @@
+package sluice
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/fasthttputil"
+)
+
+// A request that GetContext, GetTimeout or PostContext used goes back to the
+// pool with its context and deadline, and the next one who acquires it fails.
+func TestReviewPooledRequestsForgetTheirCall(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	for range 64 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, _, err := new(Client).GetContext(ctx, nil, p.url("/")); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, _, err := p.host().GetTimeout(nil, p.url("/"), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		var taken []*Request
+		for range 4 {
+			req := AcquireRequest()
+			taken = append(taken, req)
+			if req.call != (clientCall{}) {
+				t.Fatalf("a request of the pool has a call: %+v", req.call)
+			}
+		}
+		for _, req := range taken {
+			ReleaseRequest(req)
+		}
+	}
+}
+
+// A Location that is neither absolute nor begins with a slash is resolved from
+// the scratch memory of the URI, where it is not.
+func TestReviewRelativeRedirects(t *testing.T) {
+	for location, want := range map[string]string{
+		"b": "/dir/b", "b/../c": "/dir/c", "../up": "/up", "./x?y=1": "/dir/x?y=1", "b#f": "/dir/b",
+		"?q=2": "/dir/a?q=2", "/abs": "/abs",
+	} {
+		p := newClientPeer(t, func(c *peerConn) {
+			c.request()
+			c.send("HTTP/1.1 302 Found\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+			answering(okAnswer)(c)
+		})
+		req, resp := newCall("GET", p.url("/dir/a?x=1"))
+		err := p.host().DoRedirects(req, resp, 1)
+		if got := p.requests(); err != nil || len(got) != 2 || got[1] != "GET "+want+" " {
+			t.Errorf("%q: %v, %q, want %q", location, err, got, want)
+		}
+	}
+}
+
+// The same: what looks like no scheme is taken for a path, and a Location that
+// is longer than the scratch memory is a panic that any server can cause.
+func TestReviewRedirectsDoNotPanic(t *testing.T) {
+	for _, location := range []string{"javascript:alert(1)", strings.Repeat("long/", 200)} {
+		p := newClientPeer(t, func(c *peerConn) {
+			c.request()
+			c.send("HTTP/1.1 302 Found\r\nLocation: " + location + "\r\nContent-Length: 0\r\n\r\n")
+			answering(okAnswer)(c)
+		})
+		func() {
+			defer func() {
+				if v := recover(); v != nil {
+					t.Errorf("%.20q: panic: %v", location, v)
+				}
+			}()
+			req, resp := newCall("GET", p.url("/"))
+			_ = p.host().DoRedirects(req, resp, 1)
+		}()
+	}
+}
+
+// DisableRedirectPathNormalizing is set on the URI, and then reset by update.
+func TestReviewRedirectPathAsGiven(t *testing.T) {
+	for _, location := range []string{"/a//b/../c", "http://HOST/a//b/../c"} {
+		var p *clientPeer
+		p = newClientPeer(t, func(c *peerConn) {
+			c.request()
+			c.send("HTTP/1.1 302 Found\r\nLocation: " + strings.Replace(location, "HOST", p.addr(), 1) + "\r\nContent-Length: 0\r\n\r\n")
+			answering(okAnswer)(c)
+		})
+		req, resp := newCall("GET", p.url("/"))
+		req.DisableRedirectPathNormalizing = true
+		err := p.host().DoRedirects(req, resp, 1)
+		if got := p.requests(); err != nil || len(got) != 2 || got[1] != "GET /a//b/../c " {
+			t.Errorf("%q: %v, %q", location, err, got)
+		}
+	}
+}
+
+// awaitAnswer bounds writing when a status from 300 on comes, also when all is
+// written by then, and nobody takes the deadline off: the next request on the
+// connection fails.
+func TestReviewNoWriteDeadlineIsLeft(t *testing.T) {
+	p := newClientPeer(t, answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
+	c := p.host()
+	var later atomic.Bool
+	var left atomic.Pointer[time.Time]
+	hooked(c, func(h *hookedConn) {
+		h.onWrite = func(h *hookedConn, _ []byte) (int, error, bool) {
+			if _, write := h.deadlines(); later.Load() && !write.IsZero() {
+				left.Store(&write)
+			}
+			return 0, nil, false
+		}
+	})
+	req, resp := newCall("POST", p.url("/"))
+	req.SetBody(make([]byte, watchedBody))
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	later.Store(true)
+	req.SetBody(nil)
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	if at := left.Load(); at != nil || p.accepted() != 1 {
+		t.Fatalf("a request without any time-out was written with the deadline %v; %d connections", at, p.accepted())
+	}
+}
+
+// A streamed body over the limit is no reason to repeat: an answer was there.
+func TestReviewStreamOverLimitIsNotRepeated(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	c := p.host()
+	c.StreamResponseBody, c.MaxResponseBodySize = true, 1
+	req, resp := newCall("GET", p.url("/"))
+	err := c.Do(req, resp)
+	if n := len(p.requests()); !errors.Is(err, ErrBodyTooLarge) || n != 1 {
+		t.Fatalf("%v after %d requests, want ErrBodyTooLarge after 1", err, n)
+	}
+	checkPool(t, c, 0, 0)
+}
+
+// A refusal whose body comes behind the grace for writing: without any
+// time-out, the deadline that has passed stays set for the reading of it.
+func TestReviewRefusalThatComesInPieces(t *testing.T) {
+	wroteAll := make(chan struct{})
+	var once sync.Once
+	p := newClientPeer(t, func(c *peerConn) {
+		_, _ = c.br.ReadString('\n')
+		c.send("HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\nConnection: close\r\n\r\n")
+		<-wroteAll
+		c.send("sorry")
+		c.gone()
+	})
+	c := p.host()
+	hooked(c, func(h *hookedConn) {
+		h.onWrite = func(h *hookedConn, b []byte) (int, error, bool) {
+			n, err := h.Conn.Write(b)
+			if err != nil {
+				once.Do(func() { close(wroteAll) })
+			}
+			return n, err, true
+		}
+	})
+	req, resp := newCall("POST", p.url("/"))
+	req.SetBody(make([]byte, 32<<20))
+	within(t, "the upload", func() {
+		if err := c.Do(req, resp); err != nil || resp.StatusCode() != 413 || string(resp.Body()) != "sorry" {
+			t.Errorf("%v, %d %q", err, resp.StatusCode(), resp.Body())
+		}
+	})
+	once.Do(func() { close(wroteAll) })
+	checkPool(t, c, 0, 0)
+}
+
+// The second that a broken upload waits for an answer stays set as a deadline
+// of the streamed body.
+func TestReviewRefusalAsStreamHasNoDeadline(t *testing.T) {
+	p := newClientPeer(t, func(c *peerConn) {
+		_, _ = c.br.ReadString('\n')
+		c.send("HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\n")
+		go c.gone()
+		<-t.Context().Done()
+	})
+	c := p.host()
+	c.StreamResponseBody = true
+	var conn *hookedConn
+	written := 0
+	hooked(c, func(h *hookedConn) {
+		conn = h
+		h.onWrite = func(_ *hookedConn, b []byte) (int, error, bool) {
+			if written += len(b); written > watchedBody {
+				return 0, syscall.EPIPE, true
+			}
+			return 0, nil, false
+		}
+	})
+	req, resp := newCall("POST", p.url("/"))
+	req.SetBody(make([]byte, 2*watchedBody))
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	if read, _ := conn.deadlines(); !read.IsZero() {
+		t.Errorf("the stream is read with the deadline %v", read)
+	}
+	resp.Reset()
+	checkPool(t, c, 0, 0)
+}
+
+// An interim response ends the watch: a refusal behind it, by a server that
+// neither reads on nor closes, is not noticed.
+func TestReviewRefusalBehindInterim(t *testing.T) {
+	p := newClientPeer(t, func(c *peerConn) {
+		_, _ = c.br.ReadString('\n')
+		c.send("HTTP/1.1 100 Continue\r\n\r\n")
+		c.send("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		<-t.Context().Done()
+	})
+	c := p.host()
+	req, resp := newCall("POST", p.url("/"))
+	req.SetBody(make([]byte, 32<<20))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := c.DoContext(ctx, req, resp); err != nil || resp.StatusCode() != 413 {
+		t.Errorf("%v, %d", err, resp.StatusCode())
+	}
+}
+
+// A body stream that fails by itself is not the server's doing: its error is
+// returned at once, and not after refusalTime.
+func TestReviewErrorOfBodyStream(t *testing.T) {
+	var stopped atomic.Bool
+	p := newClientPeer(t, func(c *peerConn) { c.gone(); stopped.Store(true) })
+	c := p.host()
+	mine := errors.New("my stream is broken")
+	req, resp := newCall("POST", p.url("/"))
+	req.SetBodyStream(readerFunc(func([]byte) (int, error) { return 0, mine }), -1)
+	start := time.Now()
+	err := c.Do(req, resp)
+	if took := time.Since(start); !errors.Is(err, mine) || took >= refusalTime {
+		t.Errorf("%v after %v", err, took)
+	}
+	checkPool(t, c, 0, 0)
+}
+
+// What is wrong with the request itself is so on each connection: it costs none
+// and is not repeated.
+func TestReviewBadRequestsCostNoConnections(t *testing.T) {
+	for name, set := range map[string]func(r *Request){
+		"no host":   func(r *Request) { r.SetRequestURI("/") },
+		"malformed": func(r *Request) { r.SetRequestURI("http://a b/") },
+		"bracket":   func(r *Request) { r.SetRequestURI("http://[::1/") },
+	} {
+		p := newClientPeer(t, answering(okAnswer))
+		c := p.host()
+		if _, _, err := c.Get(nil, p.url("/")); err != nil {
+			t.Fatal(err)
+		}
+		req, resp := new(Request), new(Response)
+		set(req)
+		err := c.Do(req, resp)
+		if err == nil || p.accepted() > 1 || c.ConnsCount() > 1 {
+			t.Errorf("%s: %v, %d connections", name, err, p.accepted())
+		}
+	}
+}
+
+// A Client's request counts once.
+func TestReviewPendingRequestsCountOnce(t *testing.T) {
+	var host *HostClient
+	pending := make(chan int, 1)
+	p := newClientPeer(t, func(c *peerConn) {
+		c.request()
+		pending <- host.PendingRequests()
+		c.send(okAnswer)
+	})
+	c := &Client{ConfigureClient: func(hc *HostClient) error { host = hc; return nil }}
+	if _, _, err := c.Get(nil, p.url("/")); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-pending; n != 1 || host.PendingRequests() != 0 {
+		t.Fatalf("%d requests, later %d; want 1, 0", n, host.PendingRequests())
+	}
+}
+
+// ErrConnPoolStrategyNotImpl is documented, and fasthttp returns it when an
+// idle connection is to be chosen.
+func TestReviewUnknownStrategy(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	c := p.host()
+	c.ConnPoolStrategy = 7
+	var err error
+	for range 2 {
+		_, _, err = c.Get(nil, p.url("/"))
+	}
+	if !errors.Is(err, ErrConnPoolStrategyNotImpl) {
+		t.Errorf("%v", err)
+	}
+	checkPool(t, c, c.IdleConnsCount(), c.IdleConnsCount())
+}
+
+// roundTripFunc is a RoundTripper.
+type roundTripFunc func(hc *HostClient, req *Request, resp *Response) (bool, error)
+
+func (f roundTripFunc) RoundTrip(hc *HostClient, req *Request, resp *Response) (bool, error) {
+	return f(hc, req, resp)
+}
+
+// resetTimeout renews the time of DoTimeout and DoDeadline too (measured with
+// fasthttp 1.74), and never more than that.
+func TestReviewResetTimeout(t *testing.T) {
+	for name, call := range map[string]func(c *HostClient, req *Request, resp *Response) error{
+		"DoTimeout": func(c *HostClient, req *Request, resp *Response) error { return c.DoTimeout(req, resp, time.Hour) },
+		"DoDeadline": func(c *HostClient, req *Request, resp *Response) error {
+			return c.DoDeadline(req, resp, time.Now().Add(time.Hour))
+		},
+		"SetTimeout": func(c *HostClient, req *Request, resp *Response) error {
+			req.SetTimeout(time.Hour)
+			return c.Do(req, resp)
+		},
+		"both": func(c *HostClient, req *Request, resp *Response) error {
+			req.SetTimeout(3 * time.Hour)
+			return c.DoTimeout(req, resp, time.Hour)
+		},
+	} {
+		var deadlines []int64
+		c := &HostClient{
+			Addr: "h:80",
+			Transport: roundTripFunc(func(_ *HostClient, req *Request, _ *Response) (bool, error) {
+				deadlines = append(deadlines, req.call.deadline)
+				return true, io.ErrUnexpectedEOF
+			}),
+			RetryIfErr: func(*Request, int, error) (bool, bool) { return true, true },
+		}
+		req, resp := newCall("GET", "http://h/")
+		err := call(c, req, resp)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || len(deadlines) != DefaultMaxIdemponentCallAttempts {
+			t.Fatalf("%s: %v, %v", name, err, deadlines)
+		}
+		switch gained := time.Duration(deadlines[4] - deadlines[0]); {
+		case gained <= 0:
+			t.Errorf("%s: the deadline did not move", name)
+		case gained > time.Minute:
+			t.Errorf("%s: the deadline moved by %v beyond what the caller gave", name, gained)
+		}
+		if req.call != (clientCall{upstream: req.call.upstream}) {
+			t.Errorf("%s left %+v", name, req.call)
+		}
+	}
+}
+
+// A request that waits for a connection of its own is overtaken by all that
+// take any: it may wait for ever.
+func TestReviewFreshWaiterIsServedInTurn(t *testing.T) {
+	c := &HostClient{MaxConns: 1}
+	mine, other := net.Pipe()
+	defer other.Close()
+	if cc, full := c.takeIdle(false, 0); cc != nil || full {
+		t.Fatal("no permission")
+	}
+	first := &connWaiter{ready: make(chan struct{}), fresh: true}
+	second := &connWaiter{ready: make(chan struct{})}
+	for _, w := range []*connWaiter{first, second} {
+		if _, ok := c.enqueue(w); ok {
+			t.Fatal("served at once")
+		}
+	}
+	c.release(newClientConn(mine, ""))
+	select {
+	case <-first.ready:
+	default:
+		t.Error("who came later was served before")
+	}
+}
+
+// Between takeIdle and enqueue another request may give its connection back:
+// who wants a fresh one must take its place, and not wait beside it.
+func TestReviewFreshWaiterBesideIdleConnection(t *testing.T) {
+	c := &HostClient{MaxConns: 1}
+	mine, other := net.Pipe()
+	defer other.Close()
+	c.takeIdle(false, 0)
+	c.release(newClientConn(mine, ""))
+	if _, ok := c.enqueue(&connWaiter{ready: make(chan struct{}), fresh: true}); !ok {
+		t.Error("it waits although the only connection idles")
+	}
+}
+
+// Who waited, and is given a connection that turns out to be dead, must make
+// one in its place, and not wait again behind everybody.
+func TestReviewDeadConnectionKeepsTheTurn(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	c := p.host()
+	c.MaxConns, c.MaxConnWaitTimeout = 1, clientPatience
+	held, err := c.AcquireConn(0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	for i, path := range []string{"/first", "/second"} {
+		done.Go(func() {
+			if _, _, err := c.Get(nil, p.url(path)); err != nil {
+				t.Error(path, err)
+			}
+		})
+		eventually(t, "the request waits", func() bool { return c.waiters() == i+1 })
+	}
+	held.close() // as if the server had
+	c.ReleaseConn(held)
+	done.Wait()
+	if got := p.requests(); len(got) != 2 || got[0] != "GET /first " {
+		t.Errorf("in the order %q", got)
+	}
+	checkPool(t, c, 1, 1)
+}
+
+// Addresses are tried in turn by all requests together: two that dial at the
+// same time may each try only the bad one.
+func TestReviewEachAddressIsTried(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	var c *HostClient
+	var inner sync.WaitGroup
+	var dials atomic.Int64
+	c = &HostClient{Addr: "bad:80,good:80"}
+	c.Dial = func(addr string) (net.Conn, error) {
+		if addr == "good:80" {
+			return net.Dial("tcp", p.addr())
+		}
+		if dials.Add(1) == 1 {
+			// Another request dials in the meantime.
+			inner.Go(func() { _, _, _ = c.Get(nil, "http://h/") })
+			inner.Wait()
+		}
+		return nil, syscall.ECONNREFUSED
+	}
+	if _, _, err := c.Get(nil, "http://h/"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The goroutine of dialAside reads the call's deadline when the request is the
+// caller's again. It takes the race detector to see it.
+func TestReviewDialTimeoutAfterTheCall(t *testing.T) {
+	c := &HostClient{Addr: "h:80", DialTimeout: func(string, time.Duration) (net.Conn, error) {
+		return nil, syscall.ECONNREFUSED
+	}}
+	req, resp := newCall("GET", "http://h/")
+	for i := range 3000 {
+		_ = c.DoTimeout(req, resp, time.Duration(i%300)*100)
+	}
+	eventually(t, "all dials end", func() bool { return c.ConnsCount() == 0 })
+}
+
+// Close between Read's lock and its notice that it waits: the interruption is
+// lost, and Close waits as long as the server is silent.
+func TestReviewCloseBeforeReadWaits(t *testing.T) {
+	p := newClientPeer(t, func(c *peerConn) {
+		c.request()
+		c.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+		c.gone()
+	})
+	c := p.host()
+	c.StreamResponseBody = true
+	closed := make(chan error, 1)
+	var stream io.Reader
+	var once sync.Once
+	hooked(c, func(h *hookedConn) {
+		h.onDeadline = func() {
+			if stream == nil {
+				return
+			}
+			once.Do(func() {
+				go func() { closed <- stream.(io.Closer).Close() }()
+				eventually(t, "Close waits for the lock", func() bool {
+					return stackShows("sync.(*Mutex).Lock", "(*clientStream).Close")
+				})
+			})
+		}
+	})
+	c.ReadTimeout = time.Hour
+	req, resp := newCall("GET", p.url("/"))
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	stream = resp.BodyStream()
+	go func() { _, _ = stream.Read(make([]byte, 9)) }()
+	select {
+	case <-closed:
+	case <-time.After(3 * time.Second):
+		t.Error("Close hangs")
+		p.ln.Close()
+		p.mu.Lock()
+		p.conns[0].Close()
+		p.mu.Unlock()
+	}
+	checkPool(t, c, 0, 0)
+}
+
+// Bytes that nobody asked for, on connections that are no sockets: those of
+// fasthttputil could tell, and those that wrap a socket and have a NetConn do.
+func TestReviewLateBytesWithoutSocket(t *testing.T) {
+	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"
+	late := make(chan struct{})
+	script := func(c *peerConn) {
+		c.request()
+		c.send(okAnswer)
+		if c.number == 1 {
+			<-late // the answer has been taken
+			c.send(evil)
+			late <- struct{}{}
+		}
+		answering(okAnswer)(c)
+	}
+	run := func(name string, c *HostClient) {
+		t.Run(name, func(t *testing.T) {
+			for i := range 2 {
+				req, resp := newCall("GET", "http://h/")
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != "ok" {
+					t.Errorf("request %d: %v, %q", i+1, err, resp.Body())
+				}
+				if i == 0 {
+					late <- struct{}{}
+					<-late
+				}
+			}
+		})
+	}
+	ln := fasthttputil.NewInmemoryListener()
+	newPeerOn(t, ln, script)
+	run("memory", &HostClient{Addr: "h:80", Dial: func(string) (net.Conn, error) { return ln.Dial() }})
+	p := newClientPeer(t, script)
+	wrapped := p.host()
+	wrapped.Dial = func(addr string) (net.Conn, error) {
+		nc, err := net.Dial("tcp", addr)
+		return wrappedConn{nc}, err
+	}
+	run("a wrapped TCP connection", wrapped)
+}
+
+// wrappedConn is a connection in another, which tells so as *tls.Conn does.
+type wrappedConn struct{ net.Conn }
+
+// NetConn returns what is wrapped.
+func (c wrappedConn) NetConn() net.Conn { return c.Conn }
+
+// MaxConnDuration's Connection: close takes the request's own field with it.
+func TestReviewMaxConnDurationKeepsConnectionField(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	c := p.host()
+	c.MaxConnDuration = 1
+	req, resp := newCall("GET", p.url("/"))
+	req.Header.Set("Connection", "x-hop")
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	if got := req.Header.Peek("Connection"); string(got) != "x-hop" {
+		t.Errorf("Connection is %q afterwards", got)
+	}
+}
+
+// A dialer that panics, as a handler's might that is recovered, must not keep
+// its place in the pool.
+func TestReviewPanickingDialer(t *testing.T) {
+	c := &HostClient{Addr: "h:80", MaxConns: 1, Dial: func(string) (net.Conn, error) { panic("dialer") }}
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = c.Get(nil, "http://h/")
+	}()
+	if n := c.ConnsCount(); n != 0 || c.PendingRequests() != 0 {
+		t.Errorf("%d connections, %d requests", n, c.PendingRequests())
+	}
+}
+
+// GetConn and GotConn are declared and never called.
+func TestReviewTraceOrder(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	var told []string
+	var mu sync.Mutex
+	tell := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, what)
+	}
+	c := p.host()
+	c.Trace = &ClientTrace{
+		GetConn:      func(addr string) { tell("get " + addr) },
+		GotConn:      func(i GotConnInfo) { tell(fmt.Sprint("got ", i.IsReused, i.Conn != nil)) },
+		DialStart:    func(network, addr string) { tell("dial " + addr) },
+		DialDone:     func(network, addr string, err error) { tell(fmt.Sprint("dialed ", err)) },
+		WroteRequest: func(err error) { tell(fmt.Sprint("wrote ", err)) },
+		FirstByte:    func() { tell("first") },
+	}
+	for range 2 {
+		if _, _, err := c.Get(nil, p.url("/")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := p.addr()
+	want := []string{
+		"get " + a, "dial " + a, "dialed <nil>", "got false true", "wrote <nil>", "first",
+		"get " + a, "got true true", "wrote <nil>", "first",
+	}
+	if got := strings.Join(told, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("told\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// A server that answers while it reads, as a proxy or an echo does: the client
+// must take the answer while it writes, or both wait for ever.
+func TestReviewAnswerWhileWriting(t *testing.T) {
+	const size = 16 << 20
+	p := newClientPeer(t, func(c *peerConn) {
+		for line, err := c.br.ReadString('\n'); err == nil && line != "\r\n"; {
+			line, err = c.br.ReadString('\n')
+		}
+		c.send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", size))
+		_, _ = io.CopyN(c.Conn, c.br, size)
+	})
+	c := p.host()
+	req, resp := newCall("POST", p.url("/"))
+	req.SetBodyStream(bytes.NewReader(make([]byte, size)), size)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	defer cancel()
+	if err := c.DoContext(ctx, req, resp); err != nil || len(resp.Body()) != size {
+		t.Errorf("%v, %d bytes", err, len(resp.Body()))
+	}
+}
+
+// A response to HEAD ends behind its head, whether it tells a length or not: the
+// connection can be used further (fasthttp closes it too).
+func TestReviewHeadWithoutLengthKeepsConnection(t *testing.T) {
+	p := newClientPeer(t, answering("HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n"))
+	c := p.host()
+	req, resp := newCall("HEAD", p.url("/"))
+	for range 3 {
+		if err := c.Do(req, resp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.accepted() != 1 {
+		t.Errorf("%d connections", p.accepted())
+	}
+}
+
+// CONNECT has a target in authority form and no other (RFC 9112 section 3.2.3).
+func TestReviewConnectByURL(t *testing.T) {
+	lines := make(chan string, 1)
+	p := newClientPeer(t, func(c *peerConn) {
+		line, _ := c.br.ReadString('\n')
+		lines <- line
+		c.send("HTTP/1.1 200 OK\r\n\r\n")
+		c.gone()
+	})
+	req, resp := newCall("CONNECT", p.url("/"))
+	if err := p.host().Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-lines; line != "CONNECT "+p.addr()+" HTTP/1.1\r\n" {
+		t.Errorf("%q", line)
+	}
+}
+
+// Close interrupts a Read that has just read the end of the body: the deadline
+// of the interruption must not stay on a connection that goes to the pool.
+func TestReviewCloseAtTheEndOfRead(t *testing.T) {
+	last := make(chan bool)
+	p := newClientPeer(t, func(c *peerConn) {
+		c.request()
+		c.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
+		<-last
+		c.send("0\r\n\r\n")
+		answering(okAnswer)(c)
+	})
+	c := p.host()
+	var closed sync.WaitGroup
+	var stream io.Reader
+	ran := false
+	hooked(c, func(h *hookedConn) {
+		h.afterRead = func(b []byte) {
+			if stream == nil || !bytes.HasPrefix(b, []byte("0")) {
+				return
+			}
+			ran = true
+			closed.Go(func() { _ = stream.(io.Closer).Close() })
+			eventually(t, "Close waits for the lock", func() bool {
+				return stackShows("sync.(*Mutex).Lock", "(*clientStream).Close")
+			})
+		}
+	})
+	req, resp := newCall("GET", p.url("/"))
+	resp.StreamBody = true
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	stream = resp.BodyStream()
+	if _, err := io.ReadFull(stream, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	last <- true
+	_, _ = stream.Read(make([]byte, 1))
+	closed.Wait()
+	req, resp = newCall("POST", p.url("/"))
+	if err := c.Do(req, resp); err != nil || !ran {
+		t.Errorf("the next request: %v; closed during Read: %v", err, ran)
+	}
+}

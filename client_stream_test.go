@@ -1,0 +1,324 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// streamed sends a request and returns the response with its stream.
+func streamed(t *testing.T, c *HostClient, method string) *Response {
+	t.Helper()
+	req, resp := newCall(method, "http://"+c.Addr+"/")
+	resp.StreamBody = true
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+const (
+	sizedHello   = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+	chunkedHello = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\nX-End: yes\r\n\r\n"
+	closedHello  = "HTTP/1.1 200 OK\r\n\r\nhello"
+)
+
+// How a stream is read and ended, and what that does to the connection.
+func TestStreamEnds(t *testing.T) {
+	readAll := func(t *testing.T, resp *Response) {
+		b, err := io.ReadAll(iotest.OneByteReader(resp.BodyStream()))
+		if err != nil || string(b) != "hello" {
+			t.Errorf("%q, %v", b, err)
+		}
+		if n, err := resp.BodyStream().Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("behind the end: %d, %v", n, err)
+		}
+	}
+	closeEarly := func(t *testing.T, resp *Response) {
+		s := resp.BodyStream()
+		for range 2 {
+			if err := s.(io.Closer).Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if n, err := s.Read(make([]byte, 1)); n != 0 || err != errStreamClosed {
+			t.Errorf("of a closed stream: %d, %v", n, err)
+		}
+	}
+	reset := func(_ *testing.T, resp *Response) { resp.Reset() }
+	body := func(t *testing.T, resp *Response) {
+		if got := string(resp.Body()); got != "hello" {
+			t.Errorf("%q", got)
+		}
+	}
+	for name, test := range map[string]struct {
+		raw  string
+		end  func(t *testing.T, resp *Response)
+		kept bool
+	}{
+		"sized, read":       {sizedHello, readAll, true},
+		"sized, closed":     {sizedHello, closeEarly, false},
+		"sized, reset":      {sizedHello, reset, false},
+		"sized, Body":       {sizedHello, body, true},
+		"chunked, read":     {chunkedHello, readAll, true},
+		"chunked, closed":   {chunkedHello, closeEarly, false},
+		"chunked, Body":     {chunkedHello, body, true},
+		"to the end, read":  {closedHello, readAll, false},
+		"to the end, reset": {closedHello, reset, false},
+		"Connection: close": {strings.Replace(sizedHello, "\r\n", "\r\nConnection: close\r\n", 1), readAll, false},
+		"more behind it":    {sizedHello + "HTTP/1.1 ", readAll, false},
+		"1.0":               {strings.Replace(sizedHello, "1.1", "1.0", 1), readAll, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newClientPeer(t, func(c *peerConn) {
+				for c.request() != nil {
+					if c.send(test.raw); strings.HasPrefix(test.raw, closedHello) {
+						return
+					}
+				}
+			})
+			c := p.host()
+			resp := streamed(t, c, "GET")
+			checkPool(t, c, 1, 0)
+			test.end(t, resp)
+			kept := 0
+			if test.kept {
+				kept = 1
+			}
+			checkPool(t, c, kept, kept)
+			resp.Reset()
+			checkPool(t, c, kept, kept) // it was given back once
+		})
+	}
+}
+
+func TestStreamTrailers(t *testing.T) {
+	p := newClientPeer(t, answering(chunkedHello))
+	resp := streamed(t, p.host(), "GET")
+	if _, err := io.Copy(io.Discard, resp.BodyStream()); err != nil || string(resp.Header.Peek("X-End")) != "yes" {
+		t.Errorf("%v, %q", err, resp.Header.Peek("X-End"))
+	}
+}
+
+// The last byte was read and the end not: the connection is still good.
+func TestStreamClosedBehindLastByte(t *testing.T) {
+	p := newClientPeer(t, answering(sizedHello))
+	c := p.host()
+	resp := streamed(t, c, "GET")
+	if _, err := io.ReadFull(resp.BodyStream(), make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.CloseBodyStream(); err != nil {
+		t.Fatal(err)
+	}
+	checkPool(t, c, 1, 1)
+}
+
+// Responses that have no body need no reading.
+func TestStreamWithoutBody(t *testing.T) {
+	for raw, method := range map[string]string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n": "HEAD",
+		"HTTP/1.1 204 No Content\r\n\r\n":              "GET",
+		"HTTP/1.1 304 Not Modified\r\nEtag: x\r\n\r\n": "GET",
+	} {
+		p := newClientPeer(t, answering(raw))
+		c := p.host()
+		resp := streamed(t, c, method)
+		if resp.IsBodyStream() {
+			t.Errorf("%s: there is a stream", method)
+		}
+		checkPool(t, c, 1, 1)
+	}
+}
+
+func TestStreamLimit(t *testing.T) {
+	for _, test := range []struct {
+		raw   string
+		limit int
+		want  string
+		err   error
+	}{
+		{sizedHello, 5, "hello", nil},
+		{chunkedHello, 5, "hello", nil},
+		{chunkedHello, 6, "hello", nil},
+		{chunkedHello, 4, "hell", ErrBodyTooLarge},
+		{closedHello, 5, "hello", nil},
+		{closedHello, 4, "hell", ErrBodyTooLarge},
+	} {
+		for name, read := range map[string]func(r io.Reader) io.Reader{
+			"at once": func(r io.Reader) io.Reader { return r }, "by bytes": iotest.OneByteReader,
+		} {
+			p := newClientPeer(t, func(c *peerConn) { c.request(); c.send(test.raw) })
+			c := p.host()
+			c.MaxResponseBodySize = test.limit
+			resp := streamed(t, c, "GET")
+			got, err := io.ReadAll(read(resp.BodyStream()))
+			if string(got) != test.want || !errors.Is(err, test.err) {
+				t.Errorf("%.40q, limit %d, %s: %q, %v", test.raw, test.limit, name, got, err)
+			}
+			eventually(t, "not in use", func() bool { return c.ConnsCount() == c.IdleConnsCount() })
+		}
+	}
+}
+
+// A stream is told apart from its end when it is cut off.
+func TestStreamIsCut(t *testing.T) {
+	for _, raw := range []string{sizedHello, chunkedHello} {
+		p := newClientPeer(t, func(c *peerConn) { c.request(); c.send(raw[:len(raw)-3]) })
+		c := p.host()
+		resp := streamed(t, c, "GET")
+		if _, err := io.ReadAll(resp.BodyStream()); err == nil || err == io.EOF {
+			t.Errorf("%v", err)
+		}
+		checkPool(t, c, 0, 0)
+	}
+}
+
+// ReadTimeout is for each Read, and not for all of them.
+func TestStreamReadTimeout(t *testing.T) {
+	next := make(chan string)
+	p := newClientPeer(t, func(c *peerConn) {
+		c.request()
+		c.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+		for s := range next {
+			c.send(s)
+		}
+		c.gone()
+	})
+	c := p.host()
+	c.ReadTimeout = 300 * time.Millisecond
+	resp := streamed(t, c, "GET")
+	start := time.Now()
+	for i := range 8 {
+		time.Sleep(50 * time.Millisecond) // all together more than ReadTimeout
+		next <- "x"
+		if _, err := io.ReadFull(resp.BodyStream(), make([]byte, 1)); err != nil {
+			t.Fatalf("byte %d, after %v: %v", i, time.Since(start), err)
+		}
+	}
+	close(next)
+	if _, err := resp.BodyStream().Read(make([]byte, 1)); err != ErrTimeout {
+		t.Errorf("%v", err)
+	}
+	checkPool(t, c, 0, 0)
+}
+
+// The deadline of the call is not that of the stream, and the context is.
+func TestStreamAfterTheCall(t *testing.T) {
+	more := make(chan bool)
+	p := newClientPeer(t, func(c *peerConn) {
+		for c.request() != nil {
+			c.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+			if <-more {
+				c.send("hello")
+			}
+		}
+	})
+	c := p.host()
+	c.StreamResponseBody = true
+	req, resp := newCall("GET", p.url("/"))
+	const bound = 100 * time.Millisecond
+	end := time.Now().Add(bound)
+	if err := c.DoDeadline(req, resp, end); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the deadline passes", func() bool { return time.Now().After(end) })
+	more <- true
+	if body, err := io.ReadAll(resp.BodyStream()); err != nil || string(body) != "hello" {
+		t.Errorf("%q, %v", body, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := c.DoContext(ctx, req, resp); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(10*time.Millisecond, cancel)
+	var phase *PhaseError
+	if _, err := resp.BodyStream().Read(make([]byte, 1)); !errors.As(err, &phase) || phase.Phase != PhaseRead || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	more <- false
+	checkPool(t, c, 0, 0)
+}
+
+// Close ends a Read that waits for the server.
+func TestStreamCloseDuringRead(t *testing.T) {
+	p := newClientPeer(t, func(c *peerConn) {
+		c.request()
+		c.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+		c.gone()
+	})
+	c := p.host()
+	resp := streamed(t, c, "GET")
+	s := resp.BodyStream()
+	read := make(chan error, 1)
+	go func() {
+		_, err := s.Read(make([]byte, 5))
+		read <- err
+	}()
+	eventually(t, "Read waits", func() bool { return stackShows("(*clientStream).Read", "(*messageStream).Read") })
+	within(t, "Close", func() { _ = resp.CloseBodyStream() })
+	within(t, "Read", func() {
+		if err := <-read; err == nil || err == io.EOF {
+			t.Errorf("%v", err)
+		}
+	})
+	checkPool(t, c, 0, 0)
+}
+
+// Streams that are read, closed and cancelled by many at the same time.
+func TestStreamsUnderChurn(t *testing.T) {
+	p := newClientPeer(t, answering(chunkedHello))
+	c := p.host()
+	c.MaxConns, c.MaxConnWaitTimeout, c.StreamResponseBody = 3, clientPatience, true
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			for j := range 60 {
+				ctx, cancel := context.WithCancel(t.Context())
+				req, resp := newCall("GET", p.url("/"))
+				if err := c.DoContext(ctx, req, resp); err != nil {
+					t.Error(err)
+					cancel()
+					continue
+				}
+				var two sync.WaitGroup
+				s := resp.BodyStream()
+				two.Go(func() { _, _ = io.Copy(io.Discard, s) })
+				switch (i + j) % 3 {
+				case 0:
+					two.Go(cancel)
+				case 1:
+					two.Go(func() { _ = s.(io.Closer).Close() })
+				}
+				two.Wait()
+				resp.Reset()
+				cancel()
+			}
+		})
+	}
+	within(t, "the churn", all.Wait)
+	eventually(t, "none in use", func() bool { return c.ConnsCount() == c.IdleConnsCount() })
+	if body := fmt.Sprint(c.waiters()); body != "0" {
+		t.Error(body, "wait")
+	}
+}
+
+// The functions that return bytes read streams to their end.
+func TestStreamBuffered(t *testing.T) {
+	p := newClientPeer(t, answering(chunkedHello))
+	c := &Client{StreamResponseBody: true}
+	status, body, err := c.Get(nil, p.url("/"))
+	if status != 200 || string(body) != "hello" || err != nil || c.IdleConnsCount() != 1 {
+		t.Errorf("%d, %q, %v, %d idle", status, body, err, c.IdleConnsCount())
+	}
+	c = &Client{StreamResponseBody: true, MaxResponseBodySize: 4}
+	if _, _, err := c.Get(nil, p.url("/")); !errors.Is(err, ErrBodyTooLarge) || c.ConnsCount() != 0 {
+		t.Errorf("%v, %d connections", err, c.ConnsCount())
+	}
+}

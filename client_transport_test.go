@@ -1,0 +1,204 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+func tlsListener(ln net.Listener, config *tls.Config) net.Listener {
+	return tls.NewListener(ln, config)
+}
+
+// What becomes of the connection behind a response.
+func TestTransportKeepsConnection(t *testing.T) {
+	const ok10 = "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	keepAlive := strings.Replace(ok10, "\r\n", "\r\nConnection: keep-alive\r\n", 1)
+	for name, test := range map[string]struct {
+		raw  string
+		set  func(req *Request, resp *Response)
+		body string
+		kept bool
+	}{
+		"usual":               {okAnswer, nil, "ok", true},
+		"close":               {strings.Replace(okAnswer, "\r\n", "\r\nConnection: close\r\n", 1), nil, "ok", false},
+		"CLOSE in a list":     {strings.Replace(okAnswer, "\r\n", "\r\nConnection: x, CLOSE\r\n", 1), nil, "ok", false},
+		"close and more":      {strings.Replace(okAnswer, "\r\n", "\r\nConnection: keep-alive, close\r\n", 1), nil, "ok", false},
+		"1.0":                 {ok10, nil, "ok", false},
+		"1.0 keep-alive":      {keepAlive, nil, "ok", true},
+		"asked to close":      {okAnswer, func(req *Request, _ *Response) { req.SetConnectionClose() }, "ok", false},
+		"SkipBody":            {okAnswer, func(_ *Request, resp *Response) { resp.SkipBody = true }, "", false},
+		"SkipBody of nothing": {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", func(_ *Request, resp *Response) { resp.SkipBody = true }, "", true},
+		"SkipBody of 204":     {"HTTP/1.1 204 No\r\n\r\n", func(_ *Request, resp *Response) { resp.SkipBody = true }, "", true},
+		"HEAD":                {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", func(req *Request, _ *Response) { req.Header.SetMethod("HEAD") }, "", true},
+		"HEAD with a body":    {okAnswer, func(req *Request, _ *Response) { req.Header.SetMethod("HEAD") }, "", false},
+		"HEAD, chunked":       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", func(req *Request, _ *Response) { req.Header.SetMethod("HEAD") }, "", true},
+		"204":                 {"HTTP/1.1 204 No\r\n\r\n", nil, "", true},
+		"204 with a body":     {"HTTP/1.1 204 No\r\n\r\nx", nil, "", false},
+		"304":                 {"HTTP/1.1 304 No\r\nContent-Length: 9\r\n\r\n", nil, "", true},
+		"101":                 {"HTTP/1.1 101 Up\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", nil, "", false},
+		"behind interim":      {"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 103 E\r\nLink: x\r\n\r\n" + okAnswer, nil, "ok", true},
+		"two answers":         {okAnswer + okAnswer, nil, "ok", false},
+		"one byte more":       {okAnswer + "\n", nil, "ok", false},
+		"chunked":             {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", nil, "ok", true},
+		"CONNECT": {"HTTP/1.1 200 OK\r\n\r\n", func(req *Request, _ *Response) {
+			req.Header.SetMethod("CONNECT")
+			req.SetRequestURI(string(req.URI().Host()))
+		}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newClientPeer(t, answering(test.raw))
+			c := p.host()
+			req, resp := newCall("GET", p.url("/"))
+			if test.set != nil {
+				test.set(req, resp)
+			}
+			if err := c.Do(req, resp); err != nil || string(resp.Body()) != test.body {
+				t.Errorf("%v, %q", err, resp.Body())
+			}
+			if n := c.IdleConnsCount(); (n == 1) != test.kept || c.ConnsCount() != n {
+				t.Errorf("%d idle of %d", n, c.ConnsCount())
+			}
+		})
+	}
+}
+
+func TestTransportLimits(t *testing.T) {
+	field := "X: " + strings.Repeat("x", 3000) + "\r\n"
+	head := func(n int) string {
+		return "HTTP/1.1 200 OK\r\n" + strings.Repeat(field, n) + "Content-Length: 2\r\n\r\nok"
+	}
+	for _, test := range []struct {
+		name string
+		raw  string
+		set  func(c *HostClient)
+		want error
+	}{
+		{"body at the limit", okAnswer, func(c *HostClient) { c.MaxResponseBodySize = 2 }, nil},
+		{"body over it", okAnswer, func(c *HostClient) { c.MaxResponseBodySize = 1 }, ErrBodyTooLarge},
+		{"chunks over it", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", func(c *HostClient) { c.MaxResponseBodySize = 1 }, ErrBodyTooLarge},
+		{"to the end, over it", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", func(c *HostClient) { c.MaxResponseBodySize = 1 }, ErrBodyTooLarge},
+		{"large head", head(8), nil, nil},
+		{"larger head", head(30), nil, ErrSmallReadBuffer},
+		{"head over ReadBufferSize", head(1), func(c *HostClient) { c.ReadBufferSize = 2000 }, ErrSmallReadBuffer},
+		{"head within ReadBufferSize", head(30), func(c *HostClient) { c.ReadBufferSize = 100000 }, nil},
+		{"small buffers", okAnswer, func(c *HostClient) { c.ReadBufferSize, c.WriteBufferSize = 200, 1 }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newClientPeer(t, func(c *peerConn) { c.request(); c.send(test.raw) })
+			c := p.host()
+			if test.set != nil {
+				test.set(c)
+			}
+			req, resp := newCall("GET", p.url("/"))
+			err := c.Do(req, resp)
+			var small ErrSmallBuffer
+			isSmall := test.want == ErrSmallReadBuffer && errors.As(err, &small)
+			if !errors.Is(err, test.want) && !isSmall || err == nil && string(resp.Body()) != "ok" {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+			if len(p.requests()) != 1 {
+				t.Errorf("%d requests", len(p.requests()))
+			}
+		})
+	}
+}
+
+// The settings of the client reach what is sent and what is read.
+func TestTransportNormalizing(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		var raw string
+		p := newClientPeer(t, func(c *peerConn) {
+			for line, err := c.br.ReadString('\n'); err == nil && line != "\r\n"; line, err = c.br.ReadString('\n') {
+				raw += line
+			}
+			c.send("HTTP/1.1 200 OK\r\nx-answer: 1\r\nContent-Length: 0\r\n\r\n")
+		})
+		c := &Client{DisableHeaderNamesNormalizing: off, DisablePathNormalizing: off}
+		req, resp := new(Request), new(Response)
+		if off {
+			req.Header.DisableNormalizing()
+		}
+		req.Header.Set("x-ASKED", "1")
+		req.SetRequestURI(p.url("/a//b/../c?d#e"))
+		if err := c.Do(req, resp); err != nil {
+			t.Fatal(err)
+		}
+		path, field, answer := "/a/c?d ", "X-Asked: 1\r\n", "X-Answer"
+		if off {
+			path, field, answer = "/a//b/../c?d ", "x-ASKED: 1\r\n", "x-answer"
+		}
+		if !strings.HasPrefix(raw, "GET "+path) || !strings.Contains(raw, field) || !strings.Contains(resp.Header.String(), answer+": 1") {
+			t.Errorf("off %v: sent\n%s, got\n%s", off, raw, &resp.Header)
+		}
+	}
+}
+
+// The addresses of the connection are the response's.
+func TestTransportAddresses(t *testing.T) {
+	p := newClientPeer(t, answering(okAnswer))
+	req, resp := newCall("GET", p.url("/"))
+	if err := p.host().Do(req, resp); err != nil || resp.RemoteAddr() == nil || resp.RemoteAddr().String() != p.addr() || resp.LocalAddr() == nil {
+		t.Errorf("%v, %v, %v", err, resp.RemoteAddr(), resp.LocalAddr())
+	}
+}
+
+// Bodies around the size from which they are watched, in all forms.
+func TestTransportUploads(t *testing.T) {
+	for _, size := range []int{0, 1, watchedBody - 1, watchedBody, 1 << 20} {
+		for name, set := range map[string]func(r *Request, body string){
+			"buffered": func(r *Request, body string) { r.SetBodyString(body) },
+			"sized":    func(r *Request, body string) { r.SetBodyStream(strings.NewReader(body), len(body)) },
+			"chunked":  func(r *Request, body string) { r.SetBodyStream(strings.NewReader(body), -1) },
+		} {
+			body := strings.Repeat("b", size)
+			got := make(chan string, 2)
+			p := newClientPeer(t, func(c *peerConn) {
+				for r := c.request(); r != nil; r = c.request() {
+					got <- string(r.Body())
+					c.send(okAnswer)
+				}
+			})
+			c := p.host()
+			for range 2 {
+				req, resp := newCall("POST", p.url("/"))
+				set(req, body)
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != "ok" || <-got != body {
+					t.Errorf("%d, %s: %v, %q", size, name, err, resp.Body())
+				}
+			}
+			checkPool(t, c, 1, 1)
+			if p.accepted() != 1 {
+				t.Errorf("%d, %s: %d connections", size, name, p.accepted())
+			}
+		}
+	}
+}
+
+// A custom RoundTripper gets settings and errors through.
+func TestTransportOfOthers(t *testing.T) {
+	mine := errors.New("mine")
+	calls := 0
+	c := &Client{Transport: roundTripFunc(func(hc *HostClient, req *Request, resp *Response) (bool, error) {
+		if calls++; calls == 1 {
+			return false, mine
+		}
+		resp.SetStatusCode(StatusTeapot)
+		resp.SetBodyString(hc.Addr)
+		return false, nil
+	})}
+	for _, want := range []error{mine, nil} {
+		status, body, err := c.Get(nil, "http://h/")
+		if err != want || err == nil && (status != StatusTeapot || string(body) != "h:80") {
+			t.Errorf("%d, %q, %v", status, body, err)
+		}
+	}
+	c.Transport = roundTripFunc(func(*HostClient, *Request, *Response) (bool, error) { return false, io.EOF })
+	c.hosts = nil
+	if _, _, err := c.Get(nil, "http://h/"); err != ErrConnectionClosed {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,240 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// A large request is written by a goroutine of its own, while the caller's waits
+// for the response: a server may refuse it long before its end, or answer while
+// it reads. The goroutine has ended when the call returns.
+
+const (
+	// watchedBody is the size of a body from which on that is done.
+	watchedBody = 64 << 10
+	// refusalTime is how long a broken connection is read from for the answer
+	// that may have come before.
+	refusalTime = time.Second
+	// refusalGrace is how long writing goes on when the answer is there: servers
+	// that read the rest of a body spare themselves a reset.
+	refusalGrace = 100 * time.Millisecond
+)
+
+// watch is what the two goroutines of a large request share.
+type watch struct {
+	mu         sync.Mutex
+	isAnswered bool            // the response has begun: its reader sets the deadlines
+	ctx        context.Context // nil: none
+	timeout    time.Duration   // ReadTimeout
+	deadline   int64           // of the call
+	source     io.Closer       // the body stream; nil: it cannot be closed
+}
+
+// runWatching sends the request and reads the response at the same time.
+func (x *exchange) runWatching(bw *bufio.Writer) error {
+	x.call.phase = PhaseWrite
+	if err := x.cc.setWriteLimit(x.call, x.c.WriteTimeout); err != nil {
+		return err
+	}
+	if err := x.cc.setReadLimit(x.call, 0); err != nil {
+		return err
+	}
+	x.cc.hasDeadline = true // both sides set some
+	written := make(chan error, 1)
+	w := &watch{ctx: x.call.ctx, timeout: x.c.ReadTimeout, deadline: x.call.deadline}
+	w.source, _ = x.req.stream.(io.Closer)
+	go func() { written <- x.writeAside(bw, w) }()
+
+	status, err := x.awaitStatus()
+	if err != nil {
+		x.endWriting()
+		writeErr, isCut := w.join(x, written, 0)
+		switch {
+		case isCut:
+			writeErr = nil // that was us
+		case writeErr == nil:
+			x.call.phase = PhaseRead
+		}
+		return x.unanswered(err, writeErr)
+	}
+	w.answered()
+	if status >= '3' {
+		x.endWriting()
+	}
+	_ = x.cc.c.SetReadDeadline(time.Time{}) // the writer's; reading tells if it fails
+	if w.ctx != nil && w.ctx.Err() != nil {
+		x.cc.interrupt()
+	}
+	patience := refusalTime
+	switch err = x.receive(); {
+	case err != nil:
+		x.endWriting() // nobody reads what is still to be written
+		patience = 0
+	case status >= '3':
+		patience = 0
+	}
+	writeErr, _ := w.join(x, written, patience)
+	x.wrote(writeErr)
+	if x.isCut = writeErr != nil; x.isCut && err == nil {
+		// The server must not wait for the rest before it goes on.
+		if half, ok := x.cc.c.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}
+	return err
+}
+
+// join waits for the writing to end when the response is there, or none comes.
+// It goes on as long as the server takes something within each patience, and is
+// then cut: also by closing the body stream, which may wait for its own source.
+func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) (err error, isCut bool) {
+	for last := x.cc.progress.Load(); ; {
+		select {
+		case err = <-written:
+			return err, false
+		default: // what has ended has not been cut
+		}
+		timer := AcquireTimer(x.call.left(max(patience, refusalGrace)))
+		select {
+		case err = <-written:
+			ReleaseTimer(timer)
+			return err, false
+		case <-timer.C:
+		case <-x.call.done():
+			patience = 0
+		}
+		ReleaseTimer(timer)
+		if now := x.cc.progress.Load(); patience > 0 && now != last && x.call.err() == nil {
+			last = now
+			continue
+		}
+		_ = x.cc.c.SetWriteDeadline(longAgo())
+		if w.source != nil {
+			_ = w.source.Close()
+		}
+		return <-written, true
+	}
+}
+
+// unanswered returns the error of a request without a response. err is that of
+// waiting for one.
+func (x *exchange) unanswered(err, writeErr error) error {
+	x.wrote(writeErr)
+	if writeErr != nil {
+		return writeErr
+	}
+	if x.hasAnswer = x.br.Buffered() > 0; x.hasAnswer || err == io.EOF {
+		return x.readResponse() // what is wrong with it
+	}
+	return ErrNothingRead{cause: err}
+}
+
+// endWriting gives the writing of the request a last moment.
+func (x *exchange) endWriting() {
+	_ = x.cc.c.SetWriteDeadline(clock.Deadline(clock.Nanos() + int64(refusalGrace)))
+	if x.call.ctx != nil && x.call.ctx.Err() != nil {
+		x.cc.interrupt()
+	}
+}
+
+// answered tells the writer that the deadline for reading is not its any more.
+func (w *watch) answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isAnswered = true
+}
+
+// writeAside writes the request, and then bounds the waiting for the response.
+func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
+	err := x.write(bw)
+	now := clock.Nanos()
+	var limit int64
+	switch {
+	case err == nil:
+		if limit = w.deadline; w.timeout > 0 && (limit == 0 || now+int64(w.timeout) < limit) {
+			limit = now + int64(w.timeout)
+		}
+	case x.cc.writeErr == nil, isDeadline(err):
+		// The body's own fault, or there is no more time: an answer that is not
+		// there by now is not waited for.
+		limit = now - 1
+	default:
+		limit = now + int64(refusalTime)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if limit != 0 && !w.isAnswered {
+		_ = x.cc.c.SetReadDeadline(clock.Deadline(limit)) // reading tells
+	}
+	if w.ctx != nil && w.ctx.Err() != nil {
+		x.cc.interrupt()
+	}
+	return err
+}
+
+// awaitStatus waits for the final response, and returns the first digit of its
+// status.
+func (x *exchange) awaitStatus() (byte, error) {
+	const digit = len("HTTP/1.1 ")
+	for at := 0; ; {
+		head, err := x.peekStatusLine(at, digit+3)
+		if err != nil {
+			if at > 0 && err == bufio.ErrBufferFull {
+				return '1', nil // more interim responses than are looked at
+			}
+			return 0, err
+		}
+		if head == nil {
+			return '9', nil // no HTTP: reading tells
+		}
+		if status := head[at+digit:]; status[0] != '1' || string(status) == "101" {
+			return status[0], nil
+		}
+		if at, err = x.endOfHead(at); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// peekStatusLine waits for size bytes of a status line behind at, and returns
+// them with what is before. nil: they are none.
+func (x *exchange) peekStatusLine(at, size int) ([]byte, error) {
+	const version = "HTTP/1."
+	for want := 1; ; {
+		head, err := x.br.Peek(at + want)
+		if err != nil {
+			return nil, err
+		}
+		head, _ = x.br.Peek(min(x.br.Buffered(), at+size))
+		line := head[at:]
+		n := min(len(line), len(version))
+		if string(line[:n]) != version[:n] || bytes.IndexByte(line, '\n') >= 0 {
+			return nil, nil
+		}
+		if len(line) == size {
+			return head, nil
+		}
+		want = len(line) + 1
+	}
+}
+
+// endOfHead waits for the end of the head that begins at from in the buffer, and
+// returns it.
+func (x *exchange) endOfHead(from int) (int, error) {
+	for have := from + 1; ; {
+		head, err := x.br.Peek(have)
+		if end := bytes.Index(head[from:], []byte("\r\n\r\n")); end >= 0 {
+			return from + end + 4, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		have = max(len(head), x.br.Buffered()) + 1
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// serveIn is "sluice serve" with a folder of its own for temporary files.
+func serveIn(t *testing.T, temporary string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "TMP="+temporary, "TEMP="+temporary)
+	return cmd
+}
+
+// checkEmpty fails if there is something in a folder.
+func checkEmpty(t *testing.T, folder string) {
+	t.Helper()
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestFailures: what is wrong is said, with exit status 1, before anything
+// listens, and nothing is left behind.
+func TestFailures(t *testing.T) {
+	dir := tree(t, map[string]string{"file": "x"})
+	file := filepath.Join(dir, "file")
+	pair := t.TempDir()
+	cert, key := writePair(t, pair, "localhost")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, c := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"no folder", []string{dir + "/none"}, "none: there is no such folder"},
+		{"a file", []string{file}, "it is not a folder"},
+		{"empty", []string{""}, "DIR is empty"},
+		{"two", []string{dir, dir}, "at most 1 arg"},
+		{"port in use", []string{dir, "--addr", taken.Addr().String()}, "another program does"},
+		{"bad port", []string{dir, "--addr", "127.0.0.1:notaport"}, "cannot listen on 127.0.0.1:notaport"},
+		{"cert alone", []string{dir, "--tls-cert", cert}, "--tls-cert needs --tls-key"},
+		{"key alone", []string{dir, "--tls-key", key}, "--tls-key needs --tls-cert"},
+		{"both kinds", []string{dir, "--tls-key", key, "--tls-cert", cert, "--tls-self-signed"}, "exclude each other"},
+		{"no cert", []string{dir, "--tls-key", key, "--tls-cert", cert + "x"}, "no such file"},
+		{"no pair", []string{dir, "--tls-key", cert, "--tls-cert", cert}, "cannot use"},
+		{"key below", []string{pair, "--tls-key", key, "--tls-cert", cert}, "the private key would be served"},
+		{"copies below", []string{dir, "--compress-root", dir + "/new"}, "would be served as files"},
+		{"copies in it", []string{dir, "--compress-root", dir}, "would be served as files"},
+		{"copies in a file", []string{pair, "--compress-root", file}, "cannot use --compress-root"},
+		{"copies without compression", []string{dir, "--compress=false", "--compress-root", pair}, "--compress-root needs --compress"},
+		{"two cache policies", []string{dir, "--max-age", "1h", "--cache-control", "no-store"}, "exclude each other"},
+		{"negative age", []string{dir, "--max-age", "-1s"}, "cannot be negative"},
+		{"index with a path", []string{dir, "--index", "a/b.html"}, "--index takes names"},
+		{"spa without index", []string{dir, "--spa", "--index", ""}, "--spa needs an --index"},
+		{"log in no folder", []string{dir, "--access-log", dir + "/none/log"}, "cannot open the access log"},
+		{"files without folder", []string{"--spa"}, "--spa needs DIR"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			temporary := t.TempDir()
+			out, err := serveIn(t, temporary, c.args...).CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), c.says) {
+				t.Errorf("%v: %s", err, out)
+			}
+			if lines := bytes.Count(out, []byte("\n")); lines != 1 || !bytes.HasPrefix(out, []byte("sluice: ")) || bytes.Contains(out, []byte("serves")) {
+				t.Errorf("it says %q", out)
+			}
+			checkEmpty(t, temporary)
+		})
+	}
+}
+
+// TestUnreadableFolder runs as another user, because root may read everything.
+func TestUnreadableFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadDir(dir); err == nil {
+		t.Skip("this user may read everything")
+	}
+	out, err := exec.Command(binary, "serve", dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "permission denied") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestTemporaryFolder: the encoded copies are gone however the server ends.
+func TestTemporaryFolder(t *testing.T) {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) {
+			temporary := t.TempDir()
+			dir := tree(t, map[string]string{"style.css": strings.Repeat("p { margin: 0 }\n", 100)})
+			p := startCommand(t, serveIn(t, temporary, dir))
+			p.ask(t, "GET", "/style.css", "Accept-Encoding", "gzip")
+			if left, err := os.ReadDir(temporary); err != nil || len(left) != 1 {
+				t.Fatalf("there is no temporary folder: %v, %v", left, err)
+			}
+			if err := p.interrupt(t, s); err != nil {
+				t.Errorf("exit: %v", err)
+			}
+			checkEmpty(t, temporary)
+		})
+	}
+}
+
+// TestTemporaryFolderOfSecondInterrupt: also when requests are cut off.
+func TestTemporaryFolderOfSecondInterrupt(t *testing.T) {
+	temporary := t.TempDir()
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large")
+	if err := os.WriteFile(large, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 256<<20); err != nil {
+		t.Fatal(err)
+	}
+	p := startCommand(t, serveIn(t, temporary, dir))
+	resp, err := client().Get(p.url + "/large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	p.logLine(t, "stopping")
+	var exit *exec.ExitError
+	if err := p.interrupt(t, os.Interrupt); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("exit: %v", err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
+		t.Error("the download that was cut off is complete")
+	}
+	checkEmpty(t, temporary)
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// getOptions are the flags of "sluice get".
+type getOptions struct {
+	url            string
+	path           string // of url, decoded
+	method         string
+	headers        []string
+	data           []dataPart
+	user           string
+	agent          string
+	byteRange      string
+	resumeFrom     string // of --continue-at: "-" or ""
+	output         string
+	remoteName     bool
+	include        bool
+	head           bool
+	compressed     bool
+	follow         bool
+	maxRedirects   int
+	maxTime        time.Duration
+	connectTimeout time.Duration
+	insecure       bool
+	caFile         string
+	proxy          string
+	hasProxy       bool // --proxy was given, maybe an empty one
+	fail           bool
+	silent         bool
+	showError      bool
+	verbose        bool
+	progress       bool
+	trace          bool
+	repeat         int
+}
+
+const getHelp = `Get requests URL and writes the body of the response to stdout, or to a file.
+Flags are those of curl where they do the same. Bodies are streamed in both
+directions, so their size does not matter.
+
+What is different from curl: --data of a file is sent as it is, line breaks
+included; http: and https: only; redirects (--location) drop credentials that
+were meant for another origin, and turn POST into GET for 301, 302 and 303 also
+where --request was given.
+
+Ctrl-C ends the request. What has come of a file stays; --continue-at - gets the
+rest, if the server still has the same version (its ETag is kept beside the
+file, in FILE` + resumeSuffix + `).
+
+Exit status: 0 for a response, whatever its status; 1 if there is none, or only
+a part of it; 22 with --fail if the status is 400 or more.`
+
+const getExamples = `  sluice get localhost:8080/json                 http:// is added
+  sluice get -LO https://example.com/big.iso     follow redirects, keep the name
+  sluice get -C - -LO https://example.com/big.iso  go on where it ended
+  sluice get -d a=1 -d b=2 localhost:8080/echo   POST a form
+  tar c . | sluice get -d @- localhost:8080/echo POST a stream
+  sluice get --trace --repeat 3 -o /dev/null URL how long each phase takes`
+
+func newGetCommand() *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use:     "get URL",
+		Short:   "Request a URL",
+		Long:    getHelp,
+		Example: getExamples,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.url = args[0]
+			if err := o.complete(cmd.Flags()); err != nil {
+				return err
+			}
+			if status := runGet(cmd.Context(), o); status != 0 {
+				os.Exit(status)
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	o.addRequestFlags(flags)
+	o.addResponseFlags(flags)
+	o.addConnectionFlags(flags)
+	return cmd
+}
+
+func (o *getOptions) addRequestFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&o.method, "request", "X", "", "the `METHOD`; GET, or POST with --data")
+	flags.StringVar(&o.method, "method", "", "the `METHOD`, too")
+	flags.StringArrayVarP(&o.headers, "header", "H", nil, "add the field `'NAME: VALUE'`; 'NAME:' leaves a usual one out, 'NAME;' sends it empty")
+	flags.VarP(&dataFlag{parts: &o.data, readsFiles: true}, "data", "d", "send `DATA`, or the file behind @; @- is stdin; several are joined with &")
+	flags.Var(&dataFlag{parts: &o.data}, "data-raw", "send `DATA` also if it begins with @")
+	flags.StringVarP(&o.user, "user", "u", "", "log in with `NAME:PASSWORD` (Basic)")
+	flags.StringVarP(&o.agent, "user-agent", "A", "", "the `NAME` of the user agent")
+	flags.StringVarP(&o.byteRange, "range", "r", "", "ask for the bytes of `RANGE` only, such as 0-99 or -500")
+	flags.BoolVar(&o.compressed, "compressed", false, "ask for gzip, br, zstd or deflate, and decode it")
+	flags.BoolVarP(&o.head, "head", "I", false, "ask for the head only, and print it")
+}
+
+func (o *getOptions) addResponseFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&o.output, "output", "o", "", "write the body to `FILE`; - is stdout")
+	flags.BoolVarP(&o.remoteName, "remote-name", "O", false, "write the body to a file with the name in the URL, in this folder")
+	flags.StringVarP(&o.resumeFrom, "continue-at", "C", "", "go on with a file of --output or --remote-name: `-` is from its end")
+	flags.BoolVarP(&o.include, "include", "i", false, "print the head of the response, too")
+	flags.BoolVarP(&o.fail, "fail", "f", false, "print nothing and exit with 22 if the status is 400 or more")
+	flags.BoolVarP(&o.silent, "silent", "s", false, "neither a progress bar nor error messages")
+	flags.BoolVarP(&o.showError, "show-error", "S", false, "error messages also with --silent")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what is sent and received")
+	flags.BoolVar(&o.progress, "progress", false, "a progress bar for files also where stderr is no terminal")
+	flags.BoolVar(&o.trace, "trace", false, "tell on stderr how long each phase took")
+	flags.IntVar(&o.repeat, "repeat", 1, "do it `N` times, one after the other")
+}
+
+func (o *getOptions) addConnectionFlags(flags *pflag.FlagSet) {
+	flags.BoolVarP(&o.follow, "location", "L", false, "follow redirects")
+	flags.IntVar(&o.maxRedirects, "max-redirs", 10, "how many redirects --location follows, at most")
+	flags.VarP((*secondsFlag)(&o.maxTime), "max-time", "m", "bound for all of it, in `SECONDS` or as 500ms")
+	o.connectTimeout = 30 * time.Second
+	flags.Var((*secondsFlag)(&o.connectTimeout), "connect-timeout", "bound for looking up and connecting, in `SECONDS` or as 500ms")
+	flags.StringVar(&o.proxy, "proxy", "", "connect through the http, https or socks5 proxy at `URL`; '' is none, else the environment says (https_proxy ...)")
+	flags.BoolVarP(&o.insecure, "insecure", "k", false, "accept any certificate")
+	flags.StringVar(&o.caFile, "cacert", "", "accept certificates signed by those in `FILE` (PEM)")
+}
+
+// secondsFlag is a duration, in seconds if there is no unit.
+type secondsFlag time.Duration
+
+// Set implements pflag.Value.
+func (s *secondsFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if seconds, numberErr := strconv.ParseFloat(text, 64); numberErr == nil {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil {
+		return err
+	}
+	if d < 0 || d == 0 && strings.ContainsAny(text, "123456789") {
+		return errors.New("out of range")
+	}
+	*s = secondsFlag(d)
+	return nil
+}
+
+// String implements pflag.Value.
+func (s *secondsFlag) String() string { return time.Duration(*s).String() }
+
+// Type implements pflag.Value.
+func (s *secondsFlag) Type() string { return "seconds" }
+
+// complete checks the flags against each other and fills in what follows from
+// them.
+func (o *getOptions) complete(flags flagSet) error {
+	if flags.Changed("request") && flags.Changed("method") {
+		return errors.New("--request and --method are the same")
+	}
+	if err := o.completeURL(); err != nil {
+		return err
+	}
+	if o.method == "" {
+		switch {
+		case o.head:
+			o.method = "HEAD"
+		case len(o.data) > 0:
+			o.method = "POST"
+		default:
+			o.method = "GET"
+		}
+	}
+	if !isToken(o.method) {
+		return fmt.Errorf("--request: %q is not a method", o.method)
+	}
+	if err := checkHeaders(o.headers); err != nil {
+		return err
+	}
+	if strings.ContainsAny(o.agent+o.byteRange, "\r\n\x00") {
+		return errors.New("there is a line break in the value of a flag")
+	}
+	o.hasProxy = flags.Changed("proxy")
+	if err := o.checkPairs(flags); err != nil || !o.remoteName {
+		return err
+	}
+	var err error
+	o.output, err = remoteName(o.path)
+	return err
+}
+
+// checkPairs finds flags that exclude each other.
+func (o *getOptions) checkPairs(flags flagSet) error {
+	toFile := o.remoteName || o.output != "" && o.output != stdoutName
+	switch {
+	case flags.Changed("output") && o.output == "":
+		return errors.New("--output is empty")
+	case o.remoteName && o.output != "":
+		return errors.New("--remote-name and --output exclude each other")
+	case o.resumeFrom != "" && o.resumeFrom != "-":
+		return errors.New("--continue-at takes - only: from the end of the file")
+	case o.resumeFrom != "" && !toFile:
+		return errors.New("--continue-at needs --output FILE or --remote-name")
+	case o.resumeFrom != "" && o.byteRange != "":
+		return errors.New("--continue-at and --range exclude each other")
+	case o.resumeFrom != "" && o.compressed:
+		return errors.New("--continue-at and --compressed exclude each other: ranges are of what is sent")
+	case o.resumeFrom != "" && o.include:
+		return errors.New("--continue-at and --include exclude each other: the head would be in the middle of the file")
+	case o.resumeFrom != "" && o.method != "GET":
+		return errors.New("--continue-at is for GET")
+	case o.resumeFrom != "" && o.repeat > 1:
+		return errors.New("--continue-at and --repeat exclude each other")
+	case o.repeat < 1:
+		return errors.New("--repeat takes a number from 1 on")
+	case o.repeat > 1 && readsStdin(o.data):
+		return errors.New("--repeat cannot send stdin more than once")
+	case o.maxRedirects < 0:
+		return errors.New("--max-redirs cannot be negative")
+	case o.insecure && o.caFile != "":
+		return errors.New("--insecure and --cacert exclude each other")
+	}
+	return checkData(o.data)
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// output is what came of a command.
+type output struct {
+	stdout, stderr string
+	status         int
+}
+
+// getCommand is "sluice get" in an empty folder.
+func getCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary, append([]string{"get"}, args...)...)
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// finish runs cmd to its end.
+func finish(t *testing.T, cmd *exec.Cmd) output {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return output{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+func get(t *testing.T, args ...string) output {
+	t.Helper()
+	return finish(t, getCommand(t, args...))
+}
+
+// listenFor serves a handler until the test ends, and returns its URL.
+func listenFor(t *testing.T, handler sluice.RequestHandler) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &sluice.Server{Handler: handler, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	t.Cleanup(func() {
+		server.Shutdown()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// mirror answers with the request, redirects, and statuses.
+func mirror(ctx *sluice.RequestCtx) {
+	args := ctx.QueryArgs()
+	if to := args.Peek("to"); len(to) > 0 {
+		ctx.Response.Header.SetBytesV("Location", to)
+		ctx.SetStatusCode(args.GetUintOrZero("status"))
+		ctx.WriteString("moved")
+		return
+	}
+	if status := args.GetUintOrZero("status"); status > 0 {
+		ctx.SetStatusCode(status)
+	}
+	var body []byte
+	if stream := ctx.RequestBodyStream(); stream != nil {
+		body, _ = io.ReadAll(stream)
+	}
+	fmt.Fprintf(ctx, "%s %s conn=%d\n", ctx.Method(), ctx.RequestURI(), ctx.ConnRequestNum())
+	for name, value := range ctx.Request.Header.All() {
+		fmt.Fprintf(ctx, "%s: %s\n", name, value)
+	}
+	fmt.Fprintf(ctx, "\n%s", body)
+}
+
+// TestGetRequests: what flags make of the request.
+func TestGetRequests(t *testing.T) {
+	url := listenFor(t, mirror)
+	file := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, []byte("of a\nfile"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const form = "Content-Type: application/x-www-form-urlencoded\n"
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string // "!" begins what must not be there
+	}{
+		{"nothing", nil, []string{"GET /p?q=1 ", "Accept: */*\n", "User-Agent: sluice-get\n", "!Content-", "!Authorization"}},
+		{"method", []string{"-X", "DELETE"}, []string{"DELETE /p"}},
+		{"the other method", []string{"--method", "PURGE"}, []string{"PURGE /p"}},
+		{"data", []string{"-d", "a=1", "-d", "b=2"}, []string{"POST /p", form, "Content-Length: 7\n", "\n\na=1&b=2"}},
+		{"data of a file", []string{"-d", "@" + file}, []string{"POST", "Content-Length: 9\n", "\n\nof a\nfile"}},
+		{"data of both", []string{"-d", "x", "-d", "@" + file, "--data-raw", "@y"}, []string{"Content-Length: 14\n", "\n\nx&of a\nfile&@y"}},
+		{"put", []string{"-X", "PUT", "-d", "x"}, []string{"PUT /p", "\n\nx"}},
+		{"header", []string{"-H", "X-A: 1", "-H", "x-a:2", "-H", "X-Empty;"}, []string{"X-A: 1\n", "X-A: 2\n", "X-Empty: \n"}},
+		{"replaced", []string{"-d", "{}", "-H", "Content-Type: application/json"}, []string{"Content-Type: application/json\n", "!form"}},
+		{"left out", []string{"-d", "x", "-H", "Accept:", "-H", "User-Agent:", "-H", "Content-Type:"}, []string{"!Accept", "!User-Agent", "!Content-Type"}},
+		{"host", []string{"-H", "Host: example.com"}, []string{"Host: example.com\n"}},
+		{"user", []string{"-u", "me:and:you"}, []string{"Authorization: Basic bWU6YW5kOnlvdQ==\n"}},
+		{"agent", []string{"-A", "me/1"}, []string{"User-Agent: me/1\n"}},
+		{"range", []string{"-r", "0-9"}, []string{"Range: bytes=0-9\n"}},
+		{"compressed", []string{"--compressed"}, []string{"Accept-Encoding: gzip, br, zstd, deflate\n"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := get(t, append(c.args, url+"/p?q=1#part")...)
+			if got.status != 0 || got.stderr != "" {
+				t.Fatalf("exit status %d, %s", got.status, got.stderr)
+			}
+			for _, want := range c.want {
+				absent, isAbsent := strings.CutPrefix(want, "!")
+				if strings.Contains(got.stdout, absent) == isAbsent {
+					t.Errorf("%q in\n%s", want, got.stdout)
+				}
+			}
+		})
+	}
+	for _, url := range []string{strings.TrimPrefix(url, "http://") + "/a//b/../c", strings.Replace(url, "//", "//a%40b:c@", 1) + "/a//b/../c"} {
+		got := get(t, url)
+		if !strings.HasPrefix(got.stdout, "GET /a//b/../c ") || strings.Contains(got.stdout, "Basic YUBiOmM=") != strings.Contains(url, "@") {
+			t.Errorf("%s: %s%s", url, got.stdout, got.stderr)
+		}
+	}
+}
+
+// TestGetResponses: what is written where, and the exit status.
+func TestGetResponses(t *testing.T) {
+	url := listenFor(t, mirror)
+	for _, c := range []struct {
+		name           string
+		args           []string
+		status         int
+		stdout, stderr string // what they contain
+		isSilent       bool   // nothing on stderr
+	}{
+		{"include", []string{"-i", url}, 0, "HTTP/1.1 200 OK\r\nContent-Length: ", "", true},
+		{"head", []string{"-I", url}, 0, "HTTP/1.1 200 OK\r\n", "", true},
+		{"explicit stdout", []string{"-o", "-", url}, 0, "GET / ", "", true},
+		{"an error is a response", []string{url + "?status=404"}, 0, "GET /?status=404", "", true},
+		{"fail", []string{"-f", url + "?status=404"}, 22, "", "sluice: the server answered 404 Not Found\n", false},
+		{"fail, silently", []string{"-f", "-s", url + "?status=500"}, 22, "", "", true},
+		{"fail, not too silently", []string{"-f", "-sS", url + "?status=500"}, 22, "", "500 Internal", false},
+		{"fail does not", []string{"-f", url + "?status=399"}, 0, "GET", "", true},
+		{"verbose", []string{"-v", "-d", "x", url}, 0, "POST", "> POST / HTTP/1.1\n> ", false},
+		{"verbose answer", []string{"-v", url}, 0, "GET", "\n< HTTP/1.1 200 OK\n< ", false},
+		{"trace", []string{"--trace", strings.Replace(url, "127.0.0.1", "localhost", 1)}, 0, "GET", "200 over a new connection to 127.0.0.1:", false},
+		{"repeat", []string{"--repeat", "3", "--trace", url}, 0, "conn=3", "200 over the same connection", false},
+		{"no redirect", []string{url + "?status=302&to=/x"}, 0, "moved", "", true},
+		{"redirect without location", []string{"-L", url + "?status=302"}, 0, "GET", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := get(t, c.args...)
+			if got.status != c.status || !strings.Contains(got.stdout, c.stdout) || !strings.Contains(got.stderr, c.stderr) {
+				t.Errorf("exit status %d\n%s\n%s", got.status, got.stdout, got.stderr)
+			}
+			if c.isSilent && got.stderr != "" {
+				t.Errorf("stderr: %s", got.stderr)
+			}
+			if c.status == 22 && got.stdout != "" {
+				t.Errorf("stdout: %s", got.stdout)
+			}
+		})
+	}
+	got := get(t, "--trace", strings.Replace(url, "127.0.0.1", "localhost", 1))
+	at := 0
+	for _, phase := range []string{"dns ", "connect ", "request written ", "first byte ", "body ", "total "} {
+		i := strings.Index(got.stderr, "\n  "+phase)
+		if i < at {
+			t.Errorf("%q is not where it belongs in\n%s", phase, got.stderr)
+		}
+		at = i
+	}
+}
+
+// TestGetRedirects: methods, bodies and credentials on the way.
+func TestGetRedirects(t *testing.T) {
+	first, second := listenFor(t, mirror), listenFor(t, mirror)
+	secrets := []string{"-L", "-u", "me:secret", "-H", "Cookie: a=b", "-H", "X-Other: stays"}
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"relative", []string{"-L", first + "/a/b?status=302&to=../c"}, []string{"GET /c "}},
+		{"same origin", append(secrets, first+"?status=307&to=/x"), []string{"GET /x ", "Authorization: Basic", "Cookie: a=b\n", "conn=2"}},
+		{"other origin", append(secrets, first+"?status=307&to="+second+"/x"), []string{"GET /x ", "!Authorization", "!Cookie", "X-Other: stays\n"}},
+		{"there and back", append(secrets, first+"?status=307&to="+second+"/%3Fstatus=307%26to="+first+"/x"), []string{"GET /x ", "!Authorization", "!Cookie"}},
+		{"credentials in it", []string{"-L", first + "?status=302&to=" + strings.Replace(second, "//", "//u:p@", 1)}, []string{"!Authorization"}},
+		{"302 after POST", []string{"-L", "-d", "x", first + "?status=302&to=/x"}, []string{"GET /x ", "!Content-", "!\n\nx"}},
+		{"303 after PUT", []string{"-L", "-X", "PUT", "-d", "x", first + "?status=303&to=/x"}, []string{"GET /x ", "!\n\nx"}},
+		{"307 after POST", []string{"-L", "-d", "x", first + "?status=307&to=/x"}, []string{"POST /x ", "\n\nx"}},
+		{"file after 308", []string{"-L", "-d", "@get_test.go", first + "?status=308&to=/x"}, []string{"POST /x ", "\n\npackage main"}},
+		{"heads on the way", []string{"-L", "-i", first + "?status=302&to=/x"}, []string{"HTTP/1.1 302 Found\r\n", "\r\n\r\nHTTP/1.1 200 OK\r\n", "!moved"}},
+		{"just enough", []string{"-L", "--max-redirs", "1", first + "?status=302&to=/x"}, []string{"GET /x"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := getCommand(t, c.args...)
+			cmd.Dir = "." // with get_test.go
+			got := finish(t, cmd)
+			for _, want := range c.want {
+				absent, isAbsent := strings.CutPrefix(want, "!")
+				if got.status != 0 || strings.Contains(got.stdout, absent) == isAbsent {
+					t.Errorf("%q in\n%s%s", want, got.stdout, got.stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestGetFailures: one line that says what is wrong, and exit status 1.
+func TestGetFailures(t *testing.T) {
+	url := listenFor(t, mirror)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, c := range []struct {
+		name  string
+		stdin string
+		args  []string
+		says  string
+	}{
+		{"no URL", "", nil, "accepts 1 arg"},
+		{"scheme", "", []string{"ftp://a/b"}, "ftp is neither http nor https"},
+		{"no host", "", []string{"http:///b"}, "there is no host"},
+		{"method", "", []string{"-X", "G T", url}, `"G T" is not a method`},
+		{"header", "", []string{"-H", "a b: c", url}, `"a b" is not a field's name`},
+		{"header without colon", "", []string{"-H", "abc", url}, "no colon"},
+		{"header with a line break", "", []string{"-H", "a: b\r\nc: d", url}, "line break"},
+		{"framing", "", []string{"-H", "Content-Length: 5", url}, "follows from the body"},
+		{"no file to send", "", []string{"-d", "@none", url}, "--data: open none"},
+		{"stdin twice", "", []string{"-d", "@-", "-d", "@-", url}, "once only"},
+		{"both names", "", []string{"-O", "-o", "x", url + "/a"}, "exclude each other"},
+		{"no name", "", []string{"-O", url + "/a/"}, "the URL names no file"},
+		{"resume to stdout", "", []string{"-C", "-", url}, "--continue-at needs --output"},
+		{"resume at", "", []string{"-C", "5", "-o", "x", url}, "takes - only"},
+		{"cacert", "", []string{"--cacert", "none", url}, "--cacert: open none"},
+		{"nobody listens", "", []string{"http://" + closed.Addr().String()}, "connecting: cannot connect to " + closed.Addr().String()},
+		{"time for the answer", "", []string{"-m", "0.2", "http://" + silent.Addr().String()}, "waiting for the response: the 200ms of --max-time are over"},
+		{"time for TLS", "", []string{"--connect-timeout", "200ms", "https://" + silent.Addr().String()}, "setting up TLS: the 200ms of --connect-timeout are over"},
+		{"redirects", "", []string{"-L", "--max-redirs", "2", url + "?status=302&to=%3Fstatus=302%26to=%253Fstatus=302%2526to=/"}, "more than 2 redirects"},
+		{"redirect to a file", "", []string{"-L", url + "?status=302&to=file:///etc/passwd"}, "neither http nor https"},
+		{"stdin after a redirect", "x", []string{"-L", "-d", "@-", url + "?status=307&to=/x"}, "stdin has been read"},
+		{"no such folder", "", []string{"-o", "none/x", url}, "open none/x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := getCommand(t, c.args...)
+			cmd.Stdin = strings.NewReader(c.stdin)
+			got := finish(t, cmd)
+			if got.status != 1 || !strings.HasPrefix(got.stderr, "sluice: ") || !strings.Contains(got.stderr, c.says) || strings.Count(got.stderr, "\n") != 1 {
+				t.Errorf("exit status %d: %s", got.status, got.stderr)
+			}
+			if got.stdout != "" {
+				t.Errorf("stdout: %s", got.stdout)
+			}
+		})
+	}
+}
+
+// TestRemoteName: no URL leads out of the folder.
+func TestRemoteName(t *testing.T) {
+	for path, want := range map[string]string{
+		"/a/b.txt": "b.txt", "/..%2fb": "..%2fb", "/a/../b": "b", `/a\..\b`: "b", "/c:b": "b", "/a/..": "", "/": "", "": "", "/a/": "", "/a\nb": "", "/.": "",
+	} {
+		if got, err := remoteName(path); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", path, got, err, want)
+		}
+	}
+}

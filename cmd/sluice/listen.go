@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+// listen returns a listener of TCP.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAlive: -1} // idle connections end by --idle-timeout
+	lc.SetMultipathTCP(false)
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("cannot listen on %s: another program does; --addr chooses another port", addr)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
+	}
+	return ln, nil
+}
+
+// hostOf returns the host of an address to listen on.
+func hostOf(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || host == "" {
+		return "localhost"
+	}
+	return host
+}
+
+// servedURLs returns the URL that a browser on this machine opens to see what
+// listens on addr and, if addr is all of the machine's, those for others.
+func servedURLs(scheme string, addr net.Addr) (url string, others []string) {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return scheme + "://" + addr.String(), nil
+	}
+	port := strconv.Itoa(tcp.Port)
+	local, _ := net.InterfaceAddrs() // without them there are no hints
+	for _, a := range local {
+		network, ok := a.(*net.IPNet)
+		if !ok || !network.IP.IsGlobalUnicast() {
+			continue // loopback, or an address that needs a zone
+		}
+		if tcp.IP.To4() != nil && network.IP.To4() == nil {
+			continue
+		}
+		others = append(others, scheme+"://"+net.JoinHostPort(network.IP.String(), port))
+	}
+	return scheme + "://" + net.JoinHostPort("localhost", port), others
+}

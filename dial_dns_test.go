@@ -1,0 +1,312 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// countingResolver counts look-ups, each of which takes a while.
+type countingResolver struct {
+	takes   time.Duration
+	err     error
+	count   atomic.Int32
+	running atomic.Int32
+	most    atomic.Int32
+}
+
+func (r *countingResolver) LookupIPAddr(ctx context.Context, _ string) ([]net.IPAddr, error) {
+	r.count.Add(1)
+	if running := r.running.Add(1); running > r.most.Load() {
+		r.most.Store(running)
+	}
+	defer r.running.Add(-1)
+	select {
+	case <-time.After(r.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return ipAddrs("192.0.2.1"), r.err
+}
+
+// expect checks how many look-ups there were.
+func (r *countingResolver) expect(t *testing.T, want int32) {
+	t.Helper()
+	if got := r.count.Load(); got != want {
+		t.Errorf("%d look-ups, want %d", got, want)
+	}
+}
+
+func mustDial(t *testing.T, d *TCPDialer, addr string) {
+	t.Helper()
+	if _, err := d.Dial(addr); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDNSCacheDuration(t *testing.T) {
+	for _, c := range []struct {
+		set, wait time.Duration
+		lookups   int32 // of three dials
+	}{
+		{0, 59 * time.Second / 2, 1},
+		{0, 30 * time.Second, 2},
+		{0, time.Minute, 3},
+		{time.Hour, time.Minute, 1},
+		{time.Millisecond, time.Millisecond, 3},
+		{-1, 0, 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			resolver := &countingResolver{}
+			d := &TCPDialer{Resolver: resolver, DNSCacheDuration: c.set, connect: newFakeNet(nil).connect}
+			for range 3 {
+				mustDial(t, d, "host.test:80")
+				time.Sleep(c.wait)
+			}
+			if got := resolver.count.Load(); got != c.lookups {
+				t.Errorf("DNSCacheDuration %v, a dial each %v: %d look-ups, want %d", c.set, c.wait, got, c.lookups)
+			}
+		})
+	}
+}
+
+func TestDNSCacheFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: time.Second}
+		d := &TCPDialer{Resolver: resolver, connect: newFakeNet(nil).connect}
+		mustDial(t, d, "host.test:80")
+		mustDial(t, d, "host.test:443")
+		resolver.expect(t, 1)
+		d.FlushDNSCache()
+		mustDial(t, d, "host.test:80")
+		resolver.expect(t, 2)
+
+		// What was asked before a flush is not remembered after it.
+		d.FlushDNSCache()
+		var dialing sync.WaitGroup
+		dialing.Go(func() { mustDial(t, d, "host.test:80") })
+		time.Sleep(time.Second / 2)
+		d.FlushDNSCache()
+		dialing.Wait()
+		resolver.expect(t, 3)
+		mustDial(t, d, "host.test:80")
+		resolver.expect(t, 4)
+	})
+}
+
+func TestDNSCacheForgetsFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{err: &net.DNSError{Err: "server misbehaving", Name: "host.test", IsTemporary: true}}
+		d := &TCPDialer{Resolver: resolver, connect: newFakeNet(nil).connect}
+		for range 2 {
+			var dnsErr *net.DNSError
+			if _, err := d.Dial("host.test:80"); !errors.As(err, &dnsErr) || !dnsErr.IsTemporary {
+				t.Errorf("error %#v is not the resolver's", err)
+			}
+		}
+		resolver.expect(t, 2)
+		resolver.err = nil
+		mustDial(t, d, "host.test:80")
+	})
+}
+
+func TestDNSNoAddresses(t *testing.T) {
+	for _, found := range [][]net.IPAddr{nil, {{IP: net.IP{1, 2, 3}}}} {
+		d := &TCPDialer{Resolver: fakeResolver(func(context.Context, string) ([]net.IPAddr, error) { return found, nil })}
+		var dnsErr *net.DNSError
+		if _, err := d.Dial("none.test:80"); !errors.As(err, &dnsErr) || !dnsErr.IsNotFound || dnsErr.Name != "none.test" {
+			t.Errorf("%v: error %#v", found, err)
+		}
+	}
+}
+
+// TestDNSLookupIsShared: one look-up serves all who wait, and those who do not
+// wait for long neither end it nor fail the others.
+func TestDNSLookupIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: 2 * time.Second}
+		d := &TCPDialer{Resolver: resolver, connect: newFakeNet(nil).connect}
+		began := time.Now()
+		var dialing sync.WaitGroup
+		for i := range 10 {
+			patience := time.Duration(i%2+1) * 1500 * time.Millisecond // the first of all gives up
+			dialing.Go(func() {
+				_, err := d.DialTimeout("host.test:80", patience)
+				took := time.Since(began)
+				if patience < resolver.takes {
+					var dialErr *ErrDialWithUpstream
+					if !errors.Is(err, ErrDialTimeout) || !errors.As(err, &dialErr) || dialErr.Upstream != "host.test:80" || took != patience {
+						t.Errorf("patience %v: %v after %v", patience, err, took)
+					}
+				} else if err != nil || took != resolver.takes {
+					t.Errorf("patience %v: %v after %v", patience, err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		dialing.Wait()
+		resolver.expect(t, 1)
+	})
+}
+
+// TestDNSAbandonedLookup: what a look-up finds after its last waiter has left
+// is there for the next.
+func TestDNSAbandonedLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: 2 * time.Second}
+		d := &TCPDialer{Resolver: resolver, connect: newFakeNet(nil).connect}
+		for range 2 { // the second joins it
+			if _, err := d.DialTimeout("host.test:80", time.Second-1); !errors.Is(err, ErrDialTimeout) {
+				t.Errorf("error %v, want ErrDialTimeout", err)
+			}
+		}
+		time.Sleep(time.Second)
+		mustDial(t, d, "host.test:80")
+		resolver.expect(t, 1)
+	})
+}
+
+// TestDNSLookupsAreBounded: so many run at a time, the others wait for their
+// turn, and those that nobody waits for any more never begin.
+func TestDNSLookupsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		resolver := &countingResolver{takes: time.Minute} // longer than they may
+		d := &TCPDialer{Resolver: resolver, connect: newFakeNet(nil).connect}
+		var dialing sync.WaitGroup
+		for i := range 3 * maxLookups {
+			dialing.Go(func() {
+				if _, err := d.DialTimeout(fmt.Sprintf("host%d.test:80", i), time.Second); !errors.Is(err, ErrDialTimeout) {
+					t.Errorf("error %v, want ErrDialTimeout", err)
+				}
+			})
+		}
+		dialing.Wait()
+		synctest.Wait()
+		resolver.expect(t, maxLookups)
+		if len(d.dns.lookups) != maxLookups {
+			t.Errorf("%d look-ups are known, want %d", len(d.dns.lookups), maxLookups)
+		}
+		if n := runtime.NumGoroutine() - before; n > maxLookups+maxLookups/2 {
+			t.Errorf("%d goroutines are left of %d dials", n, 3*maxLookups)
+		}
+		resolver.takes = 0
+		began := time.Now()
+		if _, err := d.DialTimeout("another.test:80", time.Minute); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != lookupTimeout-time.Second {
+			t.Errorf("the next look-up had its turn after %v", took)
+		}
+		if most := resolver.most.Load(); most != maxLookups {
+			t.Errorf("%d look-ups at the same time, want %d", most, maxLookups)
+		}
+		synctest.Wait()
+		if len(d.dns.lookups) != 0 || len(d.dns.slots) != 0 {
+			t.Errorf("%d look-ups and %d places are left over", len(d.dns.lookups), len(d.dns.slots))
+		}
+	})
+}
+
+// TestDNSQueuedLookupIsShared: one that waits for its turn does so for all.
+func TestDNSQueuedLookupIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resolver := &countingResolver{takes: 5 * time.Second}
+		d := &TCPDialer{Resolver: resolver, connect: newFakeNet(nil).connect}
+		var dialing sync.WaitGroup
+		for i := range maxLookups {
+			dialing.Go(func() { d.DialTimeout(fmt.Sprintf("host%d.test:80", i), time.Minute) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		for _, patience := range []time.Duration{time.Second, time.Minute, time.Second} {
+			dialing.Go(func() {
+				_, err := d.DialTimeout("queued.test:80", patience)
+				if took := time.Since(began); errors.Is(err, ErrDialTimeout) != (patience == time.Second) || took != min(patience, 10*time.Second) {
+					t.Errorf("patience %v: %v after %v", patience, err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		dialing.Wait()
+		resolver.expect(t, maxLookups+1)
+	})
+}
+
+func TestDNSCacheIsBounded(t *testing.T) {
+	var c dnsCache
+	store := func(i int, expires int64) {
+		c.store(fmt.Sprint("host", i), &hostAddrs{ip4: []netip.Addr{{}}, expires: expires})
+	}
+	for i := range 2 * maxCachedHosts {
+		store(i, 1<<62)
+		if c.cached(fmt.Sprint("host", i)) == nil {
+			t.Fatalf("host %d is not there", i)
+		}
+	}
+	if len(c.hosts) != maxCachedHosts {
+		t.Errorf("%d hosts are kept, want %d", len(c.hosts), maxCachedHosts)
+	}
+	c.flush()
+	for i := range maxCachedHosts {
+		store(i, 0)
+	}
+	store(-1, 1<<62)
+	if len(c.hosts) >= maxCachedHosts || c.cached("host-1") == nil || c.cached("host1") != nil {
+		t.Errorf("expired hosts are kept: %d", len(c.hosts))
+	}
+}
+
+func TestDNSMappedAddressesAndZones(t *testing.T) {
+	h, err := newHostAddrs("host.test", []net.IPAddr{
+		{IP: net.ParseIP("192.0.2.1")}, {IP: net.ParseIP("fe80::1"), Zone: "eth0"}, {IP: net.IP{192, 0, 2, 1}},
+	})
+	if err != nil || len(h.ip4) != 1 || len(h.ip6) != 1 || h.ip6[0].String() != "fe80::1%eth0" {
+		t.Errorf("got %+v, %v", h, err)
+	}
+}
+
+// TestResolveAllocations: what is known costs nothing to find.
+func TestResolveAllocations(t *testing.T) {
+	d := &TCPDialer{Resolver: resolvesTo("192.0.2.1", "2001:db8::1", "192.0.2.2"), DNSCacheDuration: time.Hour}
+	call := &dialCall{dialer: d, ctx: t.Context()}
+	for _, host := range []string{"host.test", "192.0.2.7", "2001:db8::7", ""} {
+		resolve := func() {
+			var few [8]netip.Addr
+			if addrs, _, err := call.resolve(few[:0], host); err != nil || len(addrs) == 0 {
+				t.Fatal(len(addrs), err)
+			}
+		}
+		resolve()
+		if n := testing.AllocsPerRun(100, resolve); n != 0 {
+			t.Errorf("%q: %v allocations", host, n)
+		}
+	}
+	conn := &fakeConn{}
+	d.connect = func(context.Context, netip.AddrPort) (net.Conn, error) { return conn, nil }
+	for _, c := range []struct {
+		addr string
+		most float64
+	}{
+		{"192.0.2.7:80", 6},  // the call, and a context with its timer
+		{"host.test:80", 16}, // a race: another context, timer, channel, goroutine
+	} {
+		n := testing.AllocsPerRun(100, func() {
+			if _, err := d.Dial(c.addr); err != nil {
+				t.Fatal(err)
+			}
+		})
+		t.Logf("%s: %v allocations", c.addr, n)
+		if n > c.most {
+			t.Errorf("%s: %v allocations, want at most %v", c.addr, n, c.most)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// attemptDelay is how long an address has before the next is tried, too (RFC
+// 8305 section 5).
+const attemptDelay = 250 * time.Millisecond
+
+// attempt is what came of connecting to an address.
+type attempt struct {
+	to   netip.AddrPort
+	conn net.Conn
+	err  error
+}
+
+// connectAny connects to one of addrs, and returns which.
+func (c *dialCall) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
+	won := attempt{to: netip.AddrPortFrom(addrs[0], port)}
+	if len(addrs) == 1 { // no race, no goroutine
+		won.conn, won.err = c.open(c.ctx, won.to)
+	} else {
+		won = c.race(addrs, port)
+	}
+	if won.err == nil {
+		return won.conn, won.to.Addr(), nil
+	}
+	c.upstream = won.to.String()
+	return nil, netip.Addr{}, &ErrDialWithUpstream{Upstream: c.upstream, addr: c.addr, wrapErr: joinDialErrors(won.err, c.failed)}
+}
+
+// race connects to addrs, one after the other but without waiting for long, and
+// returns the first connection. When there is none it returns the failure that
+// says most, or when ctx ends the last attempt.
+func (c *dialCall) race(addrs []netip.Addr, port uint16) attempt {
+	// What still connects when this returns is interrupted, or closed.
+	ctx, stop := context.WithCancel(c.ctx)
+	defer stop()
+	ended := make(chan attempt)
+	delay := time.NewTimer(attemptDelay)
+	defer delay.Stop()
+
+	var best, last attempt
+	next, running := 0, 0
+	for next < len(addrs) || running > 0 {
+		if next < len(addrs) {
+			last = attempt{to: netip.AddrPortFrom(addrs[next], port)}
+			go c.tryOne(ctx, last.to, ended)
+			next++
+			running++
+			delay.Reset(attemptDelay)
+		}
+		select {
+		case <-delay.C:
+		case a := <-ended:
+			running--
+			if a.err == nil {
+				return a
+			}
+			c.failed = append(c.failed, a.err)
+			if best.err == nil || isUnreachable(best.err) && !isUnreachable(a.err) {
+				best = a
+			}
+		case <-c.ctx.Done():
+			last.err = c.ctx.Err()
+			return last
+		}
+	}
+	return best
+}
+
+// tryOne connects to an address and hands over what came of it, unless the race
+// has ended.
+func (c *dialCall) tryOne(ctx context.Context, to netip.AddrPort, ended chan<- attempt) {
+	conn, err := c.open(ctx, to)
+	select {
+	case ended <- attempt{to, conn, err}:
+	case <-ctx.Done():
+		if err == nil {
+			conn.Close()
+		}
+	}
+}
+
+// isUnreachable tells whether err is that of a machine without a way to an IP
+// version, which explains less than what happened with the other.
+func isUnreachable(err error) bool {
+	for _, errno := range [...]syscall.Errno{syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL, syscall.EAFNOSUPPORT} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// joinDialErrors returns first and the others as one error.
+func joinDialErrors(first error, all []error) error {
+	joined := dialErrors{first}
+	for _, err := range all {
+		if err != first {
+			joined = append(joined, err)
+		}
+	}
+	if len(joined) == 1 {
+		return first
+	}
+	return joined
+}

@@ -1,0 +1,285 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// listenTCP listens on a loopback address, or skips where there is none of its
+// IP version. What comes is accepted, told who it is, and closed.
+func listenTCP(t *testing.T, addr string) (port string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, conn.LocalAddr().String()+" to "+conn.RemoteAddr().String())
+			conn.Close()
+		}
+	}()
+	_, port, _ = net.SplitHostPort(ln.Addr().String())
+	return port
+}
+
+// freePort returns a port that nothing listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return port
+}
+
+func TestDialLoopback(t *testing.T) {
+	port4, port6 := listenTCP(t, "127.0.0.1:0"), listenTCP(t, "[::1]:0")
+	both := resolvesTo("127.0.0.1", "::1")
+	for _, c := range []struct {
+		dialer *TCPDialer
+		addr   string
+		want   string // the peer's address
+	}{
+		{&TCPDialer{}, "127.0.0.1:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{}, "[::1]:" + port6, "[::1]:" + port6},
+		{&TCPDialer{}, "[::ffff:127.0.0.1]:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{}, ":" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{}, ":" + port6, "[::1]:" + port6},
+		{&TCPDialer{}, "localhost:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{Resolver: both}, "both.test:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{Resolver: both}, "both.test:" + port6, "[::1]:" + port6},
+		{&TCPDialer{KeepAlive: -1}, "127.0.0.1:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{DisableDNSResolution: true, Resolver: resolvesTo("192.0.2.1")}, "localhost:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{DisableDNSResolution: true, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}, "127.0.0.1:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.1")}, Resolver: both}, "both.test:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("::1")}, Resolver: both}, "both.test:" + port6, "[::1]:" + port6},
+		{&TCPDialer{LocalAddr: &net.TCPAddr{}, Resolver: both}, "both.test:" + port4, "127.0.0.1:" + port4},
+		{&TCPDialer{LocalAddr: &net.TCPAddr{}, Resolver: both}, "both.test:" + port6, "[::1]:" + port6},
+	} {
+		for _, dial := range []func(string) (net.Conn, error){
+			c.dialer.Dial, c.dialer.DialDualStack,
+			func(addr string) (net.Conn, error) { return c.dialer.DialDualStackTimeout(addr, time.Minute) },
+			func(addr string) (net.Conn, error) { return c.dialer.DialContext(t.Context(), addr) },
+		} {
+			conn, err := dial(c.addr)
+			if err != nil {
+				t.Errorf("%s: %v", c.addr, err)
+				continue
+			}
+			told, _ := io.ReadAll(conn)
+			if want := c.want + " to " + conn.LocalAddr().String(); string(told) != want {
+				t.Errorf("%s: the peer is %q, want %q", c.addr, told, want)
+			}
+			conn.Close()
+		}
+	}
+}
+
+func TestDialFunctions(t *testing.T) {
+	defer FlushDNSCache()
+	port := listenTCP(t, "127.0.0.1:0")
+	for name, dial := range map[string]DialFunc{
+		"Dial":                 Dial,
+		"DialDualStack":        DialDualStack,
+		"DialTimeout":          func(addr string) (net.Conn, error) { return DialTimeout(addr, time.Minute) },
+		"DialDualStackTimeout": func(addr string) (net.Conn, error) { return DialDualStackTimeout(addr, time.Minute) },
+		"DialContext":          func(addr string) (net.Conn, error) { return DialContext(t.Context(), addr) },
+		"a client's":           func(addr string) (net.Conn, error) { return defaultDialer().dialContext(t.Context(), addr, nil) },
+	} {
+		conn, err := dial("localhost:" + port)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		conn.Close()
+	}
+	if sharedDialer.dns.cached("localhost") == nil {
+		t.Error("localhost is not remembered")
+	}
+	FlushDNSCache()
+	if sharedDialer.dns.cached("localhost") != nil {
+		t.Error("localhost is remembered after FlushDNSCache")
+	}
+}
+
+func TestDialErrors(t *testing.T) {
+	port := freePort(t)
+	var addrErr *net.AddrError
+	var dialErr *ErrDialWithUpstream
+	var dnsErr *net.DNSError
+	unresolved := &TCPDialer{DisableDNSResolution: true}
+	fixed6 := &TCPDialer{LocalAddr: &net.TCPAddr{IP: net.IPv6loopback}}
+	for _, c := range []struct {
+		dialer *TCPDialer
+		addr   string
+		as     any
+		is     error
+		text   string
+	}{
+		{nil, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp 127.0.0.1:" + port + ": connect: connection refused"},
+		{unresolved, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp 127.0.0.1:" + port + ": connect: connection refused"},
+		{nil, "localhost", &addrErr, nil, "address localhost: missing port in address"},
+		{nil, "localhost:", &addrErr, nil, "address localhost:: missing port in address"},
+		{unresolved, "localhost", &addrErr, nil, "address localhost: missing port in address"},
+		{nil, "::1", &addrErr, nil, "address ::1: too many colons in address"},
+		{nil, "localhost:99999", &addrErr, nil, "address 99999: invalid port"},
+		{nil, "localhost:-1", &addrErr, nil, "address -1: invalid port"},
+		{nil, "localhost:no-such-service", &dnsErr, nil, "lookup tcp/no-such-service: unknown port"},
+		{fixed6, "127.0.0.1:" + port, &addrErr, nil, "address 127.0.0.1:" + port + ": no address of LocalAddr's IP version"},
+	} {
+		d := c.dialer
+		if d == nil {
+			d = &TCPDialer{Resolver: resolvesTo("127.0.0.1")}
+		}
+		conn, err := d.Dial(c.addr)
+		if conn != nil || err == nil || !errors.As(err, c.as) || c.is != nil && !errors.Is(err, c.is) || err.Error() != c.text {
+			t.Errorf("%s: got %v, %T %v", c.addr, conn, err, err)
+		}
+	}
+	for _, err := range []*ErrDialWithUpstream{{}, {Upstream: "192.0.2.1:80"}} {
+		if err.Error() != "sluice: cannot connect to "+err.Upstream+": unknown reason" || err.Unwrap() != nil {
+			t.Errorf("%#v: %v", err, err)
+		}
+	}
+}
+
+func TestDialServiceName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newFakeNet(nil)
+		d := &TCPDialer{connect: network.connect}
+		mustDial(t, d, "192.0.2.1:http")
+		if want := []string{"0s 192.0.2.1:80"}; !slices.Equal(network.log, want) {
+			t.Errorf("dialed %q, want %q", network.log, want)
+		}
+	})
+}
+
+func TestDialTimeouts(t *testing.T) {
+	silent := map[string]fakePeer{"192.0.2.1": {isSilent: true}}
+	for _, c := range []struct {
+		name string
+		dial func(d *TCPDialer) (net.Conn, error)
+		want time.Duration
+	}{
+		{"zero", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout("192.0.2.1:80", 0) }, 0},
+		{"negative", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout("192.0.2.1:80", -1) }, 0},
+		{"given", func(d *TCPDialer) (net.Conn, error) { return d.DialTimeout("192.0.2.1:80", time.Minute) }, time.Minute},
+		{"default", func(d *TCPDialer) (net.Conn, error) { return d.Dial("192.0.2.1:80") }, DefaultDialTimeout},
+		{"a context without a deadline", func(d *TCPDialer) (net.Conn, error) {
+			return d.DialContext(context.Background(), "192.0.2.1:80")
+		}, DefaultDialTimeout},
+		{"a client", func(d *TCPDialer) (net.Conn, error) {
+			return d.dialContext(context.Background(), "192.0.2.1:80", nil)
+		}, DefaultDialTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &TCPDialer{connect: newFakeNet(silent).connect}
+			began := time.Now()
+			conn, err := c.dial(d)
+			var dialErr *ErrDialWithUpstream
+			if conn != nil || !errors.Is(err, ErrDialTimeout) || !errors.As(err, &dialErr) || dialErr.Upstream != "192.0.2.1:80" ||
+				err.Error() != "sluice: cannot connect to 192.0.2.1:80: dialing timed out" {
+				t.Errorf("%s: got %v, %v", c.name, conn, err)
+			}
+			if took := time.Since(began); took != c.want {
+				t.Errorf("%s: took %v, want %v", c.name, took, c.want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := &TCPDialer{connect: newFakeNet(silent).connect}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := d.DialContext(ctx, "192.0.2.1:80")
+		var phase *PhaseError
+		if !errors.As(err, &phase) || !phase.Timeout() || errors.Is(err, ErrDialTimeout) || time.Since(began) != time.Minute {
+			t.Errorf("a context's deadline: %v after %v", err, time.Since(began))
+		}
+		ctx, cancel = context.WithTimeoutCause(t.Context(), time.Minute, ErrDialTimeout)
+		defer cancel()
+		_, err = d.DialContext(ctx, "192.0.2.1:80")
+		if !errors.Is(err, ErrDialTimeout) || errors.As(err, &phase) {
+			t.Errorf("a context with the cause ErrDialTimeout: %v", err)
+		}
+	})
+}
+
+func TestDialConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newFakeNet(map[string]fakePeer{"192.0.2.1": {after: time.Second}})
+		d := &TCPDialer{Concurrency: 2, connect: network.connect}
+		var dialing sync.WaitGroup
+		var late sync.Map
+		for i := range 6 {
+			dialing.Go(func() {
+				_, err := d.DialTimeout("192.0.2.1:80", 2500*time.Millisecond)
+				if errors.Is(err, ErrDialTimeout) {
+					late.Store(i, true)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		dialing.Wait()
+		n := 0
+		late.Range(func(any, any) bool { n++; return true })
+		if n != 2 || network.most.Load() != 2 || len(d.slots) != 0 {
+			t.Errorf("%d dials were late, %d ran at a time, %d places stay taken; want 2, 2, 0", n, network.most.Load(), len(d.slots))
+		}
+	})
+}
+
+func TestDialTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []string
+		tell := func(parts ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, parts...)
+		}
+		failed := func(err error) string { return " failed: " + strconv.FormatBool(err != nil) }
+		ctx := WithClientTrace(t.Context(), &ClientTrace{
+			DNSStart:  func(host string) { tell("look up " + host) },
+			DNSDone:   func(addrs []net.IPAddr, err error) { tell("found " + strconv.Itoa(len(addrs)) + failed(err)) },
+			DialStart: func(network, addr string) { tell("dial " + network + " " + addr) },
+			DialDone:  func(network, addr string, err error) { tell("dialed " + network + " " + addr + failed(err)) },
+		})
+		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {err: syscall.ECONNREFUSED}})
+		d := &TCPDialer{Resolver: resolvesTo("192.0.2.1", "2001:db8::1"), connect: network.connect}
+		for range 2 {
+			if _, err := d.DialContext(ctx, "host.test:80"); err != nil {
+				t.Error(err)
+			}
+		}
+		want := []string{"look up host.test", "found 2 failed: false",
+			"dial tcp [2001:db8::1]:80", "dialed tcp [2001:db8::1]:80 failed: true",
+			"dial tcp 192.0.2.1:80", "dialed tcp 192.0.2.1:80 failed: false",
+			"dial tcp 192.0.2.1:80", "dialed tcp 192.0.2.1:80 failed: false"}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		d = &TCPDialer{Resolver: &countingResolver{err: errors.New("no")}}
+		if _, err := d.DialContext(ctx, "host.test:80"); err == nil || told[len(told)-1] != "found 0 failed: true" {
+			t.Errorf("a failed look-up: %v, told %q", err, told[len(want):])
+		}
+	})
+}

@@ -1,0 +1,194 @@
+// Command proxy is a reverse proxy: what comes to it goes to one upstream, and
+// the answer goes back.
+//
+//	go run ./examples/sse -addr 127.0.0.1:9000 &
+//	go run ./examples/proxy -upstream http://127.0.0.1:9000
+//	curl -N http://127.0.0.1:8080/events
+//
+// Bodies flow through in both directions while they come, in constant memory:
+// who reads slowly makes the other side wait. A client that goes away cancels its
+// request upstream. WebSockets and other upgrades become tunnels.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/url"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
+	upstream := flag.String("upstream", "http://127.0.0.1:9000", "where requests go")
+	trust := flag.Bool("behind-proxy", false, "believe the X-Forwarded fields that come, and add to them")
+	flag.Parse()
+	p, err := newProxy(*upstream, log.Default())
+	if err != nil {
+		log.Fatal(err)
+	}
+	p.trustsForwarded = *trust
+	log.Printf("http://%s leads to %s", *addr, *upstream)
+	log.Fatal(p.server().ListenAndServe(*addr))
+}
+
+// patience bounds each wait: for a connection, for the head of a response, for
+// the next piece of a body.
+const patience = time.Minute
+
+// A proxy passes requests on.
+type proxy struct {
+	scheme, host    string
+	upstream        *sluice.HostClient
+	logger          sluice.Logger
+	trustsForwarded bool // the clients are proxies of our own
+}
+
+func newProxy(upstream string, logger sluice.Logger) (*proxy, error) {
+	u, err := url.Parse(upstream)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" {
+		return nil, fmt.Errorf("%q is not http://HOST or https://HOST", upstream)
+	}
+	return &proxy{
+		scheme: u.Scheme,
+		host:   u.Host,
+		logger: logger,
+		upstream: &sluice.HostClient{
+			Addr:                     u.Host,
+			IsTLS:                    u.Scheme == "https",
+			MaxConns:                 1024,
+			MaxConnWaitTimeout:       10 * time.Second,
+			ReadTimeout:              patience,
+			StreamResponseBody:       true,
+			DisablePathNormalizing:   true, // the path is the client's business
+			NoDefaultUserAgentHeader: true,
+		},
+	}, nil
+}
+
+// server makes a server that adds nothing to what comes from upstream.
+func (p *proxy) server() *sluice.Server {
+	return &sluice.Server{
+		Handler:               p.handle,
+		StreamRequestBody:     true, // pass on what is there already
+		ReadTimeout:           patience,
+		WriteTimeout:          patience,
+		IdleTimeout:           2 * patience,
+		NoDefaultServerHeader: true,
+		NoDefaultDate:         true,
+		Logger:                p.logger,
+	}
+}
+
+// handle answers a request with what upstream answers.
+//
+// Shutdown ends ctx, too, and with it what runs: let a load balancer take its
+// traffic away first where that matters.
+func (p *proxy) handle(ctx *sluice.RequestCtx) {
+	if ctx.IsConnect() {
+		ctx.Error("this is no forward proxy", sluice.StatusNotImplemented)
+		return
+	}
+	req := sluice.AcquireRequest()
+	defer sluice.ReleaseRequest(req)
+	p.forward(ctx, req)
+	if protocol := upgradeOf(&ctx.Request.Header); protocol != "" {
+		p.tunnel(ctx, req, protocol)
+		return
+	}
+	if body := ctx.RequestBodyStream(); body != nil {
+		req.SetBodyStream(upload{ctx, body}, ctx.Request.Header.ContentLength())
+	}
+	resp := sluice.AcquireResponse()
+	if err := p.upstream.DoContext(ctx, req, resp); err != nil {
+		sluice.ReleaseResponse(resp)
+		p.fail(ctx, err)
+		return
+	}
+	p.answer(ctx, resp)
+}
+
+// answer makes ctx's response of the one that came. The server reads the body
+// when the handler has returned, and sends at once what a Read returns.
+func (p *proxy) answer(ctx *sluice.RequestCtx, resp *sluice.Response) {
+	resp.Header.CopyTo(&ctx.Response.Header)
+	dropHopByHop(&ctx.Response.Header)
+	ctx.Response.Header.SetProtocol([]byte("HTTP/1.1"))
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	if !resp.IsBodyStream() { // there is none: 204, 304, HEAD
+		sluice.ReleaseResponse(resp)
+		return
+	}
+	for name := range resp.Header.Trailers() {
+		_ = ctx.Response.Header.AddTrailerBytes(name) // those that are not allowed stay out
+	}
+	if resp.Header.ContentLength() < 0 {
+		_ = ctx.Flush() // maybe nothing else comes for long; a client that is gone shows below
+	}
+	ctx.SetBodyStream(&download{ctx, resp}, resp.Header.ContentLength())
+}
+
+// fail answers for upstream.
+func (p *proxy) fail(ctx *sluice.RequestCtx, err error) {
+	var timeout interface{ Timeout() bool }
+	status := sluice.StatusBadGateway
+	switch {
+	case ctx.Err() != nil: // the client is gone, or this is a Shutdown
+		status = sluice.StatusServiceUnavailable
+	case errors.Is(err, sluice.ErrNoFreeConns):
+		status = sluice.StatusServiceUnavailable
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		status = sluice.StatusGatewayTimeout
+	}
+	p.logger.Printf("%s %s: %v", ctx.Method(), ctx.RequestURI(), err)
+	ctx.Error(sluice.StatusMessage(status), status) // err is nobody's business outside
+}
+
+// upload is a request's body. The client may take as long as it likes for all of
+// it, but has to go on.
+type upload struct {
+	ctx *sluice.RequestCtx
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (u upload) Read(b []byte) (int, error) {
+	if err := u.ctx.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(b)
+}
+
+// download is a response's body. The server closes it: behind its end, or when
+// the client is gone.
+type download struct {
+	ctx  *sluice.RequestCtx
+	resp *sluice.Response
+}
+
+// Read implements io.Reader. An error cuts the connection to the client, for whom
+// half a body must not look like a whole one.
+func (d *download) Read(b []byte) (int, error) {
+	n, err := d.resp.BodyStream().Read(b)
+	if err == io.EOF { // now the trailer fields are there
+		for name := range d.resp.Header.Trailers() {
+			d.ctx.Response.Header.SetBytesKV(name, d.resp.Header.PeekBytes(name))
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer. It ends the request if that still goes on.
+func (d *download) Close() error {
+	err := d.resp.CloseBodyStream()
+	sluice.ReleaseResponse(d.resp)
+	return err
+}

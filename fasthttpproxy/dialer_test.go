@@ -1,0 +1,183 @@
+package fasthttpproxy
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"golang.org/x/net/http/httpproxy"
+	socks "golang.org/x/net/proxy"
+)
+
+// Dialer and DialerFunc are dialers of x/net.
+var (
+	_ socks.Dialer = &Dialer{}
+	_ socks.Dialer = DialerFunc(nil)
+)
+
+// TestChoice: which proxy connects to what.
+func TestChoice(t *testing.T) {
+	noLeaks(t)
+	target := startPeer(t, nil, echo)
+	_, port, _ := net.SplitHostPort(target.addr)
+	p := startPeer(t, nil, saying("HTTP/1.1 200 OK\r\n\r\n"))
+	both := httpproxy.Config{HTTPProxy: "http@" + p.addr, HTTPSProxy: "http://https@" + p.addr, NoProxy: "no.test,192.0.2.0/24"}
+	const plain, secure = "Basic aHR0cDo=", "Basic aHR0cHM6" // "http:", "https:"
+	for _, c := range []struct {
+		config httpproxy.Config
+		kind   string // of function: "" by port, "plain", "tls"
+		addr   string
+		want   string // how the proxy was asked; "" not at all
+	}{
+		{both, "", "e.test:80", plain},
+		{both, "", "e.test:8080", plain},
+		{both, "", "e.test:8443", plain},
+		{both, "", "e.test:443", secure},
+		{both, "tls", "e.test:80", secure},
+		{both, "plain", "e.test:443", plain},
+		{both, "", "no.test:" + port, ""},
+		{both, "", "sub.no.test:" + port, ""},
+		{both, "", "localhost:" + port, ""},
+		{both, "", target.addr, ""},
+		{httpproxy.Config{HTTPSProxy: both.HTTPSProxy}, "", "e.test:" + port, ""},
+		{httpproxy.Config{HTTPProxy: both.HTTPProxy}, "tls", "e.test:" + port, ""},
+		{httpproxy.Config{HTTPSProxy: both.HTTPSProxy, CGI: true}, "tls", "e.test:80", secure},
+		{httpproxy.Config{}, "", "e.test:" + port, ""},
+	} {
+		for _, useEnv := range []bool{false, true} {
+			d := &Dialer{TCPDialer: sluice.TCPDialer{Resolver: thisMachine{}}, Config: c.config}
+			if useEnv {
+				setEnv(t, c.config)
+				d.Config = httpproxy.Config{HTTPProxy: "127.0.0.1:1", HTTPSProxy: "127.0.0.1:1"}
+			}
+			dial, err := d.GetDialFunc(useEnv)
+			if c.kind != "" {
+				dial, err = d.GetDialFuncForTLS(useEnv, c.kind == "tls")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := dial(c.addr)
+			if err != nil {
+				t.Errorf("%+v: %v", c, err)
+				continue
+			}
+			checkEcho(t, c.addr, conn, "")
+			if asked := p.takeAsked(); c.want == "" && asked != "" || !strings.HasSuffix(asked, c.want) {
+				t.Errorf("%+v, environment %v: the proxy was asked %q", c, useEnv, asked)
+			}
+		}
+	}
+}
+
+// setEnv makes config the environment's, for the rest of the test.
+func setEnv(t *testing.T, config httpproxy.Config) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"HTTP_PROXY": "", "HTTPS_PROXY": "", "NO_PROXY": "",
+		"http_proxy": config.HTTPProxy, "https_proxy": config.HTTPSProxy, "no_proxy": config.NoProxy,
+		"REQUEST_METHOD": "",
+	} {
+		t.Setenv(name, value)
+	}
+	if config.CGI {
+		t.Setenv("REQUEST_METHOD", "GET")
+	}
+}
+
+func TestFunctionsOfTheEnvironment(t *testing.T) {
+	noLeaks(t)
+	p := startPeer(t, nil, saying("HTTP/1.1 200 OK\r\n\r\n"))
+	setEnv(t, httpproxy.Config{})
+	t.Setenv("HTTP_PROXY", "http://"+p.addr) // in capitals, too
+	t.Setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
+	dials := []sluice.DialFunc{FasthttpProxyHTTPDialer(), FasthttpProxyHTTPDialerTimeout(sluice.DefaultDialTimeout)}
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	for _, dial := range dials {
+		conn, err := dial("e.test:80") // through what was set when dial was made
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		checkEcho(t, "environment", conn, "")
+		if _, err := dial("e.test:443"); err == nil {
+			t.Error("no error from a proxy that is not there")
+		}
+	}
+
+	t.Setenv("REQUEST_METHOD", "GET")
+	if _, err := FasthttpProxyHTTPDialer()("e.test:80"); err == nil || !strings.Contains(err.Error(), "CGI") {
+		t.Errorf("HTTP_PROXY in a CGI program: %v", err)
+	}
+	t.Setenv("HTTPS_PROXY", "ftp://127.0.0.1:1")
+	if _, err := FasthttpProxyHTTPDialer()("e.test:80"); !errors.Is(err, errProxyScheme) {
+		t.Errorf("a malformed proxy: %v", err)
+	}
+}
+
+func TestMalformedConfig(t *testing.T) {
+	for _, config := range []httpproxy.Config{
+		{HTTPProxy: "ftp://p.test"}, {HTTPSProxy: "ftp://p.test"}, {HTTPProxy: "http://[::1"}, {HTTPSProxy: "::::"},
+		{HTTPProxy: "p.test/pac"},
+	} {
+		d := &Dialer{Config: config}
+		if dial, err := d.GetDialFunc(false); dial != nil || err == nil {
+			t.Errorf("%+v: no error", config)
+		}
+		if dial, err := d.GetDialFuncForTLS(false, true); dial != nil || err == nil {
+			t.Errorf("%+v: no error for TLS", config)
+		}
+	}
+}
+
+// TestMalformedTargets: nothing but an address reaches the proxy.
+func TestMalformedTargets(t *testing.T) {
+	p := startPeer(t, nil, saying("HTTP/1.1 200 OK\r\n\r\n"))
+	for _, addr := range []string{"e.test", "e.test:80\r\nX: y", "a b:80", ":80", "u@e.test:80"} {
+		for _, dial := range []sluice.DialFunc{FasthttpHTTPDialer(p.addr), FasthttpSocksDialer(p.addr)} {
+			var addrErr *net.AddrError
+			if _, err := dial(addr); !errors.As(err, &addrErr) {
+				t.Errorf("%q: %v", addr, err)
+			}
+		}
+	}
+	if asked := p.takeAsked(); asked != "" {
+		t.Errorf("the proxy was asked %q", asked)
+	}
+}
+
+func TestWithoutProxy(t *testing.T) {
+	noLeaks(t)
+	target := startPeer(t, nil, echo)
+	withProxy := &Dialer{Config: httpproxy.Config{HTTPProxy: "127.0.0.1:1"}}
+	withLocal := &Dialer{TCPDialer: sluice.TCPDialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}}
+	network := func(d *Dialer, network string) sluice.DialFunc {
+		return func(addr string) (net.Conn, error) { return d.Dial(network, addr) }
+	}
+	for name, dial := range map[string]sluice.DialFunc{
+		"an empty proxy":       FasthttpHTTPDialer(""),
+		"an empty SOCKS proxy": FasthttpSocksDialer(""),
+		"DualStack":            FasthttpHTTPDialerDualStack(""),
+		"Dial tcp":             network(withProxy, "tcp"),
+		"Dial tcp4":            network(withLocal, "tcp4"),
+		"DialContext":          func(addr string) (net.Conn, error) { return withProxy.DialContext(t.Context(), addr) },
+		"DialerFunc":           func(addr string) (net.Conn, error) { return DialerFunc(net.Dial).Dial("tcp", addr) },
+	} {
+		conn, err := dial(target.addr)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		checkEcho(t, name, conn, "")
+	}
+	if conn, err := withProxy.Dial("tcp6", target.addr); err == nil {
+		conn.Close()
+		t.Error("tcp6 connected to an IPv4 address")
+	}
+	var unknown net.UnknownNetworkError
+	if _, err := withProxy.Dial("udp", target.addr); !errors.As(err, &unknown) {
+		t.Errorf("udp: %v", err)
+	}
+}

@@ -1,0 +1,78 @@
+package fasthttpproxy
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// DialerFunc is a function as a Dialer of golang.org/x/net/proxy.
+type DialerFunc func(network, addr string) (net.Conn, error)
+
+// Dial calls d.
+func (d DialerFunc) Dial(network, addr string) (net.Conn, error) { return d(network, addr) }
+
+// FasthttpHTTPDialer returns a dial function that connects through proxy, for
+// example "http://user:password@localhost:3128" or "localhost:3128", within
+// sluice.DefaultDialTimeout. An empty proxy is none. Of a malformed one each call
+// of the function tells.
+func FasthttpHTTPDialer(proxy string) sluice.DialFunc { return through(proxy, "http", 0) }
+
+// FasthttpHTTPDialerTimeout is FasthttpHTTPDialer with another time-out, which
+// covers connecting to the proxy and asking it for the tunnel. 0 is
+// sluice.DefaultDialTimeout.
+func FasthttpHTTPDialerTimeout(proxy string, timeout time.Duration) sluice.DialFunc {
+	return through(proxy, "http", timeout)
+}
+
+// FasthttpHTTPDialerDualStack is FasthttpHTTPDialer.
+func FasthttpHTTPDialerDualStack(proxy string) sluice.DialFunc { return through(proxy, "http", 0) }
+
+// FasthttpHTTPDialerDualStackTimeout is FasthttpHTTPDialerTimeout.
+func FasthttpHTTPDialerDualStackTimeout(proxy string, timeout time.Duration) sluice.DialFunc {
+	return through(proxy, "http", timeout)
+}
+
+// FasthttpSocksDialer is FasthttpHTTPDialer for a SOCKS5 proxy, for example
+// "socks5://localhost:9050" or "localhost:9050".
+func FasthttpSocksDialer(proxyAddr string) sluice.DialFunc { return through(proxyAddr, "socks5", 0) }
+
+// FasthttpSocksDialerDualStack is FasthttpSocksDialer.
+func FasthttpSocksDialerDualStack(proxyAddr string) sluice.DialFunc {
+	return through(proxyAddr, "socks5", 0)
+}
+
+// FasthttpProxyHTTPDialer returns a dial function that connects through the
+// proxies of the environment as it is now, within sluice.DefaultDialTimeout; see
+// Dialer.GetDialFunc.
+func FasthttpProxyHTTPDialer() sluice.DialFunc { return FasthttpProxyHTTPDialerTimeout(0) }
+
+// FasthttpProxyHTTPDialerTimeout is FasthttpProxyHTTPDialer with another
+// time-out. 0 is sluice.DefaultDialTimeout.
+func FasthttpProxyHTTPDialerTimeout(timeout time.Duration) sluice.DialFunc {
+	dial, err := (&Dialer{Timeout: timeout}).GetDialFunc(true)
+	if err != nil {
+		return failing(err)
+	}
+	return dial
+}
+
+// through returns a dial function through a proxy that may lack its scheme.
+func through(text, scheme string, timeout time.Duration) sluice.DialFunc {
+	d := &Dialer{Timeout: timeout}
+	var p *proxy
+	if text != "" {
+		var err error
+		if p, err = parseProxy(text, scheme); err != nil {
+			return failing(err)
+		}
+	}
+	return func(addr string) (net.Conn, error) { return d.through(context.Background(), p, addr) }
+}
+
+// failing returns a dial function that only fails.
+func failing(err error) sluice.DialFunc {
+	return func(string) (net.Conn, error) { return nil, err }
+}

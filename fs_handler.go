@@ -1,0 +1,327 @@
+package sluice
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/conditional"
+	"github.com/sluicehttp/sluice/internal/files"
+)
+
+// fileServer answers requests with the files of a store.
+type fileServer struct {
+	store      *files.Store
+	rewrite    PathRewriteFunc
+	notFound   RequestHandler
+	indexNames []string
+	offers     []codingOffer // what files are encoded with, the preferred first
+	hasListing bool
+	hasRanges  bool
+	hasETags   bool
+}
+
+// newFileServer returns what serves the files of f.
+func newFileServer(f *FS) *fileServer {
+	s := &fileServer{
+		rewrite:    f.PathRewrite,
+		notFound:   f.PathNotFound,
+		indexNames: append([]string(nil), f.IndexNames...),
+		hasListing: f.GenerateIndexPages,
+		hasRanges:  f.AcceptByteRange,
+		hasETags:   f.GenerateETag,
+	}
+	if f.Compress {
+		s.offers = fileOffers(f.CompressBrotli, f.CompressZstd)
+	}
+	s.store = files.New(storeOptions(f, s.offers))
+	return s
+}
+
+// fileOffers are the encodings of files, the preferred first, with the levels
+// for index pages.
+func fileOffers(hasBrotli, hasZstd bool) []codingOffer {
+	var offers []codingOffer
+	if hasBrotli {
+		offers = append(offers, codingOffer{compress.Brotli, CompressBrotliDefaultCompression})
+	}
+	if hasZstd {
+		offers = append(offers, codingOffer{compress.Zstd, CompressZstdDefault})
+	}
+	return append(offers, codingOffer{compress.Gzip, CompressDefaultCompression})
+}
+
+// storeOptions returns the settings of the store for f's files, encoded as
+// offered.
+func storeOptions(f *FS, offers []codingOffer) files.Options {
+	o := files.Options{
+		FS:            f.FS,
+		Root:          f.Root,
+		Unconfined:    f.AllowSymlinksOutsideRoot,
+		CompressRoot:  f.CompressRoot,
+		CacheDuration: f.CacheDuration,
+		SkipCache:     f.SkipCache,
+		CleanStop:     f.CleanStop,
+		NoCopies:      f.noCopies,
+		IsOneUse:      f.isOneUse,
+	}
+	if root := path.Clean("/" + f.Root)[1:]; f.FS != nil && root != "" {
+		if sub, err := fs.Sub(f.FS, root); err == nil { // always: the name is clean
+			o.FS = sub
+		}
+	}
+	if f.Root == "" && f.AllowEmptyRoot && f.FS == nil {
+		o.Root, o.Unconfined = "/", true
+	}
+	for _, offer := range offers {
+		coding := codingName(offer.coding)
+		suffix := f.CompressedFileSuffixes[coding]
+		if suffix == "" {
+			suffix = FSCompressedFileSuffixes[coding]
+		}
+		if offer.coding == compress.Gzip && f.CompressedFileSuffix != "" {
+			suffix = f.CompressedFileSuffix
+		}
+		o.Suffixes[encodingOf(offer.coding)] = suffix
+	}
+	return o
+}
+
+// maxListed bounds the entries of an index page.
+const maxListed = 10_000
+
+// handle answers a request.
+func (s *fileServer) handle(ctx *RequestCtx) {
+	if string(ctx.Request.Header.RequestURI()) == "*" { // OPTIONS for the server: no file's name
+		s.refuse(ctx, fs.ErrNotExist)
+		return
+	}
+	if s.rewrite == nil {
+		s.handlePath(ctx, ctx.Path(), errBadPath)
+		return
+	}
+	s.handlePath(ctx, s.rewrite(ctx), errBadRewrite)
+}
+
+// handlePath answers a request with what is at the decoded path p. refusal is
+// the error if p leads upwards.
+func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
+	name, isFolder, err := fileName(p)
+	if err == errUpwards {
+		err = refusal
+	}
+	switch {
+	case err != nil:
+		s.refuse(ctx, err)
+	case isFolder:
+		s.serveFolder(ctx, name)
+	case len(name) == 0 && !hasFinalSlash(ctx.Path()):
+		redirectToFolder(ctx)
+	case len(name) == 0:
+		s.serveFolder(ctx, rootName)
+	default:
+		s.serveName(ctx, name)
+	}
+}
+
+// rootName is what the store calls its root.
+var rootName = []byte(".")
+
+var (
+	// errBadPath says that a request's path can be no file's name.
+	errBadPath = errors.New("sluice: malformed path of a file")
+	// errBadRewrite says that a PathRewriteFunc returned a path with "..".
+	errBadRewrite = errors.New("sluice: the path returned by FS.PathRewrite has a segment \"..\"")
+	// errUpwards says that a path has a segment "..".
+	errUpwards = errors.New("sluice: the path has a segment \"..\"")
+)
+
+// fileName returns the name in the store of what a decoded path means, and
+// whether it must be a folder. Of an empty path only the rewriter knows what
+// it means: the name is empty then.
+func fileName(p []byte) (name []byte, isFolder bool, err error) {
+	if bytes.IndexByte(p, 0) >= 0 {
+		return nil, false, errBadPath
+	}
+	if len(p) == 0 {
+		return nil, false, nil
+	}
+	if p[0] == '/' {
+		p = p[1:]
+	}
+	// A request's path is clean already, unless normalizing is disabled.
+	isClean, isUpwards := checkSegments(p)
+	if isUpwards {
+		return nil, false, errUpwards
+	}
+	isFolder = hasFinalSlash(p)
+	if !isClean {
+		isFolder = isFolder || bytes.HasSuffix(p, []byte("/.")) || string(p) == "."
+		p = []byte(path.Clean("/" + string(p))[1:])
+	} else if isFolder {
+		p = p[:len(p)-1]
+	}
+	switch {
+	case len(p) == 0:
+		return rootName, true, nil
+	case isFolder:
+		return p, true, nil
+	}
+	return p, false, nil
+}
+
+func hasFinalSlash(p []byte) bool { return len(p) > 0 && p[len(p)-1] == '/' }
+
+// checkSegments tells whether none of the segments of p is empty, but the last
+// one, or ".", and whether one is "..".
+func checkSegments(p []byte) (isClean, isUpwards bool) {
+	isClean = true
+	for hasMore := true; hasMore; {
+		var segment []byte
+		segment, p, hasMore = cutByte(p, '/')
+		switch {
+		case string(segment) == "..":
+			return false, true
+		case len(segment) == 0 && hasMore, string(segment) == ".":
+			isClean = false
+		}
+	}
+	return isClean, false
+}
+
+// serveName answers with the file of a name.
+func (s *fileServer) serveName(ctx *RequestCtx, name []byte) {
+	f, err := s.open(ctx, name)
+	switch {
+	case err == nil:
+		s.send(ctx, f)
+	case errors.Is(err, files.ErrIsDirectory):
+		redirectToFolder(ctx)
+	default:
+		s.refuse(ctx, err)
+	}
+}
+
+// open opens a file in the encoding that suits the request.
+func (s *fileServer) open(ctx *RequestCtx, name []byte) (*files.File, error) {
+	encoding := files.Identity
+	if len(s.offers) > 0 {
+		var accept acceptEncoding
+		accept.readFields(&ctx.Request.Header)
+		if offer, ok := accept.choose(s.offers); ok {
+			encoding = encodingOf(offer.coding)
+		}
+	}
+	return s.store.Open(name, encoding)
+}
+
+// encodingOf returns what the store calls a coding.
+func encodingOf(c compress.Coding) files.Encoding {
+	switch c {
+	case compress.Gzip:
+		return files.Gzip
+	case compress.Brotli:
+		return files.Brotli
+	case compress.Zstd:
+		return files.Zstd
+	}
+	return files.Identity
+}
+
+// redirectToFolder answers for a folder whose path came without the slash at
+// the end: relative references in its page would be wrong. It names the path of
+// the request, which the client knows, not what that was rewritten to, and no
+// host, which a proxy may have changed.
+func redirectToFolder(ctx *RequestCtx) {
+	// Two slashes in front would be read as a host (RFC 3986 section 4.2).
+	location := append([]byte{'/'}, bytes.TrimLeft(ascii.AppendPath(nil, ctx.Path()), "/")...)
+	location = append(location, '/')
+	if query := ctx.URI().QueryString(); len(query) > 0 {
+		location = append(append(location, '?'), query...)
+	}
+	ctx.Response.Header.SetCanonical([]byte(HeaderLocation), location)
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(StatusFound)
+}
+
+// serveFolder answers for a folder: with its index file, or a list of what is
+// in it.
+func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
+	var space [128]byte
+	for _, index := range s.indexNames {
+		in := space[:0]
+		if string(name) != "." {
+			in = append(append(in, name...), '/')
+		}
+		f, err := s.open(ctx, append(in, index...))
+		switch {
+		case err == nil:
+			s.send(ctx, f)
+			return
+		case !isNotFound(err) && !errors.Is(err, files.ErrIsDirectory):
+			s.refuse(ctx, err)
+			return
+		}
+	}
+	f, err := s.open(ctx, name)
+	switch {
+	case err == nil:
+		s.send(ctx, f) // as fasthttp does with a slash behind a file's name
+	case !errors.Is(err, files.ErrIsDirectory):
+		s.refuse(ctx, err)
+	case s.hasListing:
+		s.list(ctx, name)
+	default:
+		ctx.Error("Directory index is forbidden", StatusForbidden)
+	}
+}
+
+// list answers with a list of what is in a folder.
+func (s *fileServer) list(ctx *RequestCtx, name []byte) {
+	entries, more, err := s.store.ReadDir(name, maxListed)
+	if err != nil {
+		s.refuse(ctx, err)
+		return
+	}
+	listed := make([]indexEntry, len(entries))
+	for i, entry := range entries {
+		listed[i] = indexEntry(entry)
+	}
+	if answerConditions(ctx, conditional.Validators{}) {
+		return
+	}
+	ctx.SetContentType("text/html; charset=utf-8")
+	ctx.SetStatusCode(StatusOK)
+	ctx.SetBody(appendIndexPage(nil, string(ctx.Path()), listed, more))
+	if len(s.offers) > 0 {
+		ctx.encodeResponse(s.offers)
+	}
+}
+
+// isNotFound tells whether err says that there is no such file.
+func isNotFound(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)
+}
+
+// refuse answers where there is nothing to serve. It does not tell the path.
+func (s *fileServer) refuse(ctx *RequestCtx, err error) {
+	switch {
+	case errors.Is(err, errBadPath):
+		ctx.Error(StatusMessage(StatusBadRequest), StatusBadRequest)
+	case isNotFound(err):
+		if s.notFound == nil {
+			ctx.Error("Cannot open requested path", StatusNotFound)
+			return
+		}
+		ctx.SetStatusCode(StatusNotFound)
+		s.notFound(ctx)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, files.ErrNotRegular), errors.Is(err, files.ErrOutside):
+		ctx.Error(StatusMessage(StatusForbidden), StatusForbidden)
+	default:
+		ctx.Logger().Printf("cannot serve a file: %v", err)
+		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+	}
+}

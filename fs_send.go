@@ -1,0 +1,282 @@
+package sluice
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"os"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/conditional"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/files"
+)
+
+// send answers with a file, or with what the request's conditions and ranges
+// make of it. It releases f.
+func (s *fileServer) send(ctx *RequestCtx, f *files.File) {
+	defer f.Release()
+	h := &ctx.Response.Header
+	if s.varies(f) {
+		addVary(h, HeaderAcceptEncoding)
+	}
+	v := s.validators(f)
+	if len(v.ETag) > 0 {
+		h.setKnown(field.ETag, v.ETag)
+	}
+	if v.HasModified {
+		setLastModified(h, f, v.Modified)
+	}
+	if answerConditions(ctx, v) {
+		return
+	}
+	h.SetContentType(f.ContentType())
+	if coding := encodingNames[f.Encoding()]; coding != "" {
+		h.SetContentEncoding(coding)
+	}
+	ctx.SetStatusCode(StatusOK)
+	if s.hasRanges {
+		h.setKnown(field.AcceptRanges, textBytes)
+		if s.sendRanges(ctx, f, v) {
+			return
+		}
+	}
+	sendSpan(ctx, f, conditional.Span{Length: f.Size()})
+}
+
+// answerConditions answers where the request's conditions want no 2xx, and tells
+// whether that is so.
+func answerConditions(ctx *RequestCtx, v conditional.Validators) bool {
+	switch conditions(ctx, v) {
+	case conditional.NotModified:
+		// Not ctx.NotModified: what was set before, such as Cache-Control,
+		// belongs to this answer too (RFC 9110 section 15.4.5).
+		ctx.Response.ResetBody()
+		ctx.SetStatusCode(StatusNotModified)
+		return true
+	case conditional.PreconditionFailed:
+		ctx.Error(StatusMessage(StatusPreconditionFailed), StatusPreconditionFailed)
+		return true
+	}
+	return false
+}
+
+// encodingNames are the values of Content-Encoding.
+var encodingNames = [files.Encodings]string{files.Gzip: "gzip", files.Brotli: "br", files.Zstd: "zstd"}
+
+// textBytes is the one range unit there is.
+var textBytes = []byte("bytes")
+
+// validators returns what conditions are compared with.
+func (s *fileServer) validators(f *files.File) conditional.Validators {
+	var v conditional.Validators
+	if s.hasETags {
+		v.ETag = ascii.Bytes(f.ETag())
+	}
+	if len(f.LastModified()) > 0 {
+		v.Modified, v.HasModified = f.ModTime().Unix(), true
+		if v.Modified > clock.Coarse().Unix() {
+			v.Modified = min(v.Modified, time.Now().Unix()) // RFC 9110 section 8.8.2.1
+		}
+	}
+	return v
+}
+
+// setLastModified sets the time that v.Modified of validators is.
+func setLastModified(h *ResponseHeader, f *files.File, modified int64) {
+	if modified == f.ModTime().Unix() {
+		h.setKnown(field.LastModified, f.LastModified())
+		return
+	}
+	h.SetLastModified(time.Unix(modified, 0))
+}
+
+// conditions evaluates the preconditions of the request (RFC 9110 section
+// 13.2.2).
+func conditions(ctx *RequestCtx, v conditional.Validators) conditional.Verdict {
+	h := &ctx.Request.Header
+	var matches, noneMatches [4][]byte
+	c := conditional.Conditions{
+		IsGetOrHead: ctx.IsGet() || ctx.IsHead(),
+		IfMatch:     appendFieldLines(matches[:0], h, field.IfMatch),
+		IfNoneMatch: appendFieldLines(noneMatches[:0], h, field.IfNoneMatch),
+	}
+	c.IfModifiedSince, c.HasIfModifiedSince = singleDate(h, field.IfModifiedSince)
+	c.IfUnmodifiedSince, c.HasIfUnmodifiedSince = singleDate(h, field.IfUnmodifiedSince)
+	return c.Evaluate(v)
+}
+
+// appendFieldLines appends the values of all fields with a name, however that is
+// spelled: Server.DisableHeaderNamesNormalizing is no reason to overlook one.
+func appendFieldLines(dst [][]byte, h *RequestHeader, id field.ID) [][]byte {
+	for i := h.table.FindID(id, 0); i >= 0; i = h.table.FindID(id, i+1) {
+		dst = append(dst, h.table.Value(i))
+	}
+	return dst
+}
+
+// singleLine returns the value of a field and whether there is exactly one.
+func singleLine(h *RequestHeader, id field.ID) (value []byte, ok bool) {
+	i := h.table.FindID(id, 0)
+	if i < 0 {
+		return nil, false
+	}
+	return h.table.Value(i), h.table.FindID(id, i+1) < 0
+}
+
+// singleDate returns the date in a field. One that is invalid, or that occurs
+// twice, counts as absent (RFC 9110 sections 13.1.3 and 13.1.4).
+func singleDate(h *RequestHeader, id field.ID) (seconds int64, ok bool) {
+	value, ok := singleLine(h, id)
+	if !ok {
+		return 0, false
+	}
+	return httpDate(value)
+}
+
+// httpDate parses a date; ok tells whether it is one.
+func httpDate(value []byte) (seconds int64, ok bool) {
+	t, err := ParseHTTPDate(value)
+	return t.Unix(), err == nil
+}
+
+// sendRanges answers with the parts of f that the request asks for. False: it
+// asks for the whole. Ranges are for GET only (RFC 9110 section 14.2).
+func (s *fileServer) sendRanges(ctx *RequestCtx, f *files.File, v conditional.Validators) bool {
+	h := &ctx.Request.Header
+	value, ok := singleLine(h, field.Range)
+	if !ok || len(value) == 0 || !ctx.IsGet() || !s.mayRange(h, f, v) {
+		return false
+	}
+	var space [8]conditional.Span
+	spans, verdict := conditional.ParseRange(space[:0], value, f.Size())
+	var text [64]byte
+	switch {
+	case verdict == conditional.Unsatisfiable:
+		ctx.Error(StatusMessage(StatusRequestedRangeNotSatisfiable), StatusRequestedRangeNotSatisfiable)
+		ctx.Response.Header.setKnown(field.ContentRange, conditional.AppendUnsatisfied(text[:0], f.Size()))
+	case verdict == conditional.Whole:
+		return false
+	case len(spans) == 1:
+		ctx.SetStatusCode(StatusPartialContent)
+		ctx.Response.Header.setKnown(field.ContentRange, conditional.AppendContentRange(text[:0], spans[0], f.Size()))
+		sendSpan(ctx, f, spans[0])
+	case !f.IsSeekable():
+		return false // each part would read the file from its beginning
+	default:
+		sendParts(ctx, f, spans)
+	}
+	return true
+}
+
+// mayRange evaluates If-Range (RFC 9110 section 13.1.5).
+func (s *fileServer) mayRange(h *RequestHeader, f *files.File, v conditional.Validators) bool {
+	if h.table.Index(field.IfRange) < 0 {
+		return true
+	}
+	value, ok := singleLine(h, field.IfRange)
+	if !ok || len(value) == 0 {
+		return false
+	}
+	date, isDate := httpDate(value)
+	// A date is a strong validator only of what cannot have had another content
+	// within that second (section 8.8.2.2), and not of a file whose encodings
+	// have it in common (section 8.8.1).
+	isStrong := clock.Coarse().Unix() > v.Modified+1 && !s.varies(f)
+	return conditional.MayRange(value, date, isDate && isStrong, v)
+}
+
+// varies tells whether the answer depends on Accept-Encoding.
+func (s *fileServer) varies(f *files.File) bool {
+	return len(s.offers) > 0 && (f.Encoding() != files.Identity || files.IsEncodable(f.ContentType()))
+}
+
+// sendSpan makes a span of f the body.
+func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
+	resp := &ctx.Response
+	if content, ok := f.Bytes(); ok {
+		resp.SetBodyRaw(content[span.Offset : span.Offset+span.Length])
+		return
+	}
+	if ctx.IsHead() {
+		resp.ResetBody()
+		resp.Header.SetContentLength(int(span.Length))
+		return
+	}
+	part, err := f.Part(span.Offset, span.Length)
+	if err != nil {
+		cannotRead(ctx, err)
+		return
+	}
+	resp.SetBodyStream(fileBody{part}, int(span.Length))
+}
+
+// fileBody is a part of a file as the body of a response. The server sends it
+// without reading it, where it can.
+type fileBody struct{ *files.Part }
+
+// filePart implements fileSource.
+func (b fileBody) filePart() (f *os.File, offset, size int64) {
+	f, offset, size, _ = b.OSPart()
+	return f, offset, size
+}
+
+// sendParts answers with several spans of f (RFC 9110 section 15.3.7.2).
+func sendParts(ctx *RequestCtx, f *files.File, spans []conditional.Span) {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	boundary := hex.EncodeToString(random[:])
+	contentType := []byte(f.ContentType())
+	length := int(conditional.PartsLength(boundary, contentType, spans, f.Size()))
+	ctx.SetStatusCode(StatusPartialContent)
+	ctx.SetContentType("multipart/byteranges; boundary=" + boundary)
+	if content, ok := f.Bytes(); ok {
+		parts := make([]byte, 0, length) // small files only, and no byte twice
+		for i, span := range spans {
+			parts = conditional.AppendPartHead(parts, boundary, i == 0, contentType, span, f.Size())
+			parts = append(parts, content[span.Offset:span.Offset+span.Length]...)
+		}
+		ctx.Response.SetBodyRaw(conditional.AppendPartsEnd(parts, boundary))
+		return
+	}
+	body := &multipartRanges{}
+	var sequence []io.Reader
+	for i, span := range spans {
+		head := conditional.AppendPartHead(nil, boundary, i == 0, contentType, span, f.Size())
+		content, err := f.Part(span.Offset, span.Length)
+		if err != nil {
+			_ = body.Close()
+			cannotRead(ctx, err)
+			return
+		}
+		body.parts = append(body.parts, content)
+		sequence = append(sequence, bytes.NewReader(head), content)
+	}
+	sequence = append(sequence, bytes.NewReader(conditional.AppendPartsEnd(nil, boundary)))
+	body.Reader = io.MultiReader(sequence...)
+	ctx.Response.SetBodyStream(body, length)
+}
+
+// cannotRead answers where a file was found and cannot be read.
+func cannotRead(ctx *RequestCtx, err error) {
+	ctx.Logger().Printf("cannot read a file: %v", err)
+	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+}
+
+// multipartRanges is the body of an answer with several ranges.
+type multipartRanges struct {
+	io.Reader
+	parts []*files.Part // to be closed
+}
+
+// Close implements io.Closer.
+func (b *multipartRanges) Close() error {
+	for _, part := range b.parts {
+		_ = part.Close() // it was only read from
+	}
+	b.parts = nil
+	return nil
+}

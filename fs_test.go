@@ -1,0 +1,382 @@
+package sluice_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// modified is the time of the files that the tests of FS make.
+var modified = time.Date(2024, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
+
+const modifiedText = "Tue, 02 Jan 2024 03:04:05 GMT"
+
+// makeFiles makes files, by their names with slashes, in a new folder.
+func makeFiles(t testing.TB, contents map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range contents {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(name, modified, modified); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// fileRequest sends a request for a path, with fields "Name: value", to h.
+func fileRequest(h sluice.RequestHandler, method, path string, fields ...string) *sluice.RequestCtx {
+	ctx := &sluice.RequestCtx{}
+	ctx.Request.Header.SetMethod(method)
+	ctx.Request.SetRequestURI(path)
+	ctx.Request.Header.SetHost("example.com")
+	for _, line := range fields {
+		name, value, _ := strings.Cut(line, ": ")
+		ctx.Request.Header.Add(name, value)
+	}
+	h(ctx)
+	return ctx
+}
+
+// alphabet is large enough to show where ranges are.
+var alphabet = strings.Repeat("abcdefghijklmnopqrstuvwxyz", 40)
+
+// large does not fit the memory cache.
+var large = strings.Repeat("0123456789abcdef", 8<<10)
+
+func TestFSPaths(t *testing.T) {
+	dir := makeFiles(t, map[string]string{
+		"file.txt": "file", "sub/index.html": "<p>sub</p>", "empty/inner.txt": "inner", "sp ace.txt": "space",
+		"pct%41.txt": "percent", "50%25/a.txt": "a", "second/default.htm": "second", "index.html/x": "a folder of that name",
+		"ünï.txt": "unicode", "plus+.txt": "plus",
+	})
+	h := (&sluice.FS{Root: dir, IndexNames: []string{"index.html", "default.htm"}}).NewRequestHandler()
+	for _, c := range []struct {
+		path     string
+		status   int
+		body     string
+		location string
+	}{
+		{"/file.txt", 200, "file", ""},
+		{"/fil%65.txt", 200, "file", ""},
+		{"/file.txt?query", 200, "file", ""},
+		{"/file.txt/", 200, "file", ""},
+		{"//file.txt", 200, "file", ""},
+		{"/sp%20ace.txt", 200, "space", ""},
+		{"/pct%2541.txt", 200, "percent", ""},
+		{"/%c3%bcn%c3%af.txt", 200, "unicode", ""},
+		{"/plus+.txt", 200, "plus", ""},
+		{"/sub/", 200, "<p>sub</p>", ""},
+		{"/second/", 200, "second", ""},
+		{"/sub", 302, "", "/sub/"},
+		{"/sub?a=b&c", 302, "", "/sub/?a=b&c"},
+		{"/50%2525", 302, "", "/50%2525/"},
+		{"/50%2525/a.txt", 200, "a", ""},
+		{"/empty/", 403, "Directory index is forbidden", ""},
+		{"/", 403, "Directory index is forbidden", ""}, // index.html is a folder
+		{"/missing", 404, "Cannot open requested path", ""},
+		{"/missing/", 404, "Cannot open requested path", ""},
+		{"/file.txt/x", 404, "Cannot open requested path", ""},
+		{"/%00", 400, "Bad Request", ""},
+		{"/file.txt%00", 400, "Bad Request", ""},
+		{"/" + strings.Repeat("x", 5000), 404, "Cannot open requested path", ""},
+	} {
+		ctx := fileRequest(h, "GET", c.path)
+		if status, body := ctx.Response.StatusCode(), string(ctx.Response.Body()); status != c.status || body != c.body {
+			t.Errorf("%.60s: %d %q, want %d %q", c.path, status, body, c.status, c.body)
+		}
+		if location := string(ctx.Response.Header.Peek("Location")); location != c.location {
+			t.Errorf("%.60s: Location %q, want %q", c.path, location, c.location)
+		}
+	}
+}
+
+// TestFSConditions: RFC 9110 section 13, for a file in memory and a large one.
+func TestFSConditions(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"small.txt": alphabet, "large.txt": large})
+	h := (&sluice.FS{Root: dir, GenerateETag: true, AcceptByteRange: true}).NewRequestHandler()
+	for _, path := range []string{"/small.txt", "/large.txt"} {
+		etag := string(fileRequest(h, "GET", path).Response.Header.Peek("ETag"))
+		if len(etag) < 3 || etag[0] != '"' {
+			t.Fatalf("%s: ETag %q", path, etag)
+		}
+		for _, c := range []struct {
+			name   string
+			method string
+			fields []string
+			status int
+		}{
+			{"tag matches", "GET", []string{"If-None-Match: " + etag}, 304},
+			{"tag matches weakly", "HEAD", []string{"If-None-Match: \"x\", W/" + etag}, 304},
+			{"tag in a second line", "GET", []string{"If-None-Match: \"x\"", "If-None-Match: " + etag}, 304},
+			{"tag of another", "GET", []string{"If-None-Match: \"x\"", "If-Modified-Since: " + modifiedText}, 200},
+			{"any tag", "GET", []string{"If-None-Match: *"}, 304},
+			{"tag, other method", "POST", []string{"If-None-Match: " + etag}, 412},
+			{"not modified", "GET", []string{"If-Modified-Since: " + modifiedText}, 304},
+			{"modified", "GET", []string{"If-Modified-Since: Tue, 02 Jan 2024 03:04:04 GMT"}, 200},
+			{"two dates", "GET", []string{"If-Modified-Since: " + modifiedText, "If-Modified-Since: " + modifiedText}, 200},
+			{"no date", "GET", []string{"If-Modified-Since: yesterday"}, 200},
+			{"must match", "GET", []string{"If-Match: " + etag}, 200},
+			{"must match, weak", "GET", []string{"If-Match: W/" + etag}, 412},
+			{"must match another", "GET", []string{"If-Match: \"x\""}, 412},
+			{"must match, empty", "GET", []string{"If-Match: "}, 412},
+			{"must match any", "GET", []string{"If-Match: *"}, 200},
+			{"unmodified", "GET", []string{"If-Unmodified-Since: " + modifiedText}, 200},
+			{"not unmodified", "GET", []string{"If-Unmodified-Since: Tue, 02 Jan 2024 03:04:04 GMT"}, 412},
+			{"match beats unmodified", "GET", []string{"If-Match: " + etag, "If-Unmodified-Since: Tue, 02 Jan 2024 03:04:04 GMT"}, 200},
+			{"condition beats range", "GET", []string{"If-None-Match: " + etag, "Range: bytes=0-1"}, 304},
+			{"range of the same", "GET", []string{"If-Range: " + etag, "Range: bytes=0-1"}, 206},
+			{"range of another", "GET", []string{"If-Range: \"x\"", "Range: bytes=0-1"}, 200},
+			{"range, weak", "GET", []string{"If-Range: W/" + etag, "Range: bytes=0-1"}, 200},
+			{"range of that date", "GET", []string{"If-Range: " + modifiedText, "Range: bytes=0-1"}, 206},
+			{"range of a later date", "GET", []string{"If-Range: Wed, 03 Jan 2024 03:04:05 GMT", "Range: bytes=0-1"}, 200},
+		} {
+			ctx := fileRequest(h, c.method, path, c.fields...)
+			if got := ctx.Response.StatusCode(); got != c.status {
+				t.Errorf("%s, %s: %d, want %d", path, c.name, got, c.status)
+			}
+			if c.status != 304 {
+				continue
+			}
+			header := &ctx.Response.Header
+			if string(header.Peek("ETag")) != etag || string(header.Peek("Last-Modified")) != modifiedText || ctx.Response.IsBodyStream() {
+				t.Errorf("%s, %s: not all of a 304: %s", path, c.name, header)
+			}
+		}
+	}
+}
+
+// TestFSKeepsFieldsOfHandlers: what a handler around FS has set belongs to every
+// answer that a cache may keep.
+func TestFSKeepsFieldsOfHandlers(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": "a"})
+	files := (&sluice.FS{Root: dir}).NewRequestHandler()
+	h := func(ctx *sluice.RequestCtx) {
+		ctx.Response.Header.Set("Cache-Control", "max-age=60")
+		files(ctx)
+	}
+	for _, fields := range [][]string{nil, {"If-Modified-Since: " + modifiedText}} {
+		if got := string(fileRequest(h, "GET", "/a.txt", fields...).Response.Header.Peek("Cache-Control")); got != "max-age=60" {
+			t.Errorf("%q: Cache-Control %q", fields, got)
+		}
+	}
+}
+
+func TestFSRanges(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"small.txt": alphabet, "large.txt": large, "empty.txt": ""})
+	h := (&sluice.FS{Root: dir, AcceptByteRange: true}).NewRequestHandler()
+	for path, content := range map[string]string{"/small.txt": alphabet, "/large.txt": large} {
+		size := strconv.Itoa(len(content))
+		last := len(content) - 1
+		for _, c := range []struct {
+			method, value string
+			status        int
+			body, span    string
+		}{
+			{"GET", "bytes=0-4", 206, content[:5], "bytes 0-4/" + size},
+			{"GET", "bytes=-5", 206, content[last-4:], "bytes " + strconv.Itoa(last-4) + "-" + strconv.Itoa(last) + "/" + size},
+			{"GET", "bytes=5-", 206, content[5:], "bytes 5-" + strconv.Itoa(last) + "/" + size},
+			{"GET", "bytes=" + size + "-", 416, "", "bytes */" + size},
+			{"GET", "bytes=-0", 416, "", "bytes */" + size},
+			{"GET", "items=0-4", 200, content, ""},
+			{"GET", "bytes=4-0", 200, content, ""},
+			{"HEAD", "bytes=0-4", 200, "", ""}, // section 14.2: GET only
+			{"POST", "bytes=0-4", 200, content, ""},
+		} {
+			ctx := fileRequest(h, c.method, path, "Range: "+c.value)
+			header := &ctx.Response.Header
+			if got := ctx.Response.StatusCode(); got != c.status {
+				t.Errorf("%s %s of %s: %d, want %d", c.method, c.value, path, got, c.status)
+			}
+			if got := string(header.Peek("Content-Range")); got != c.span {
+				t.Errorf("%s of %s: Content-Range %q, want %q", c.value, path, got, c.span)
+			}
+			if got := string(ctx.Response.Body()); c.status != 416 && c.method != "HEAD" && got != c.body {
+				t.Errorf("%s of %s: %d bytes, want %d", c.value, path, len(got), len(c.body))
+			}
+			if got := string(header.Peek("Accept-Ranges")); c.status != 416 && got != "bytes" {
+				t.Errorf("%s of %s: Accept-Ranges %q", c.value, path, got)
+			}
+		}
+	}
+	if got := fileRequest(h, "GET", "/small.txt", "Range: bytes=0-1", "Range: bytes=0-1").Response.StatusCode(); got != 200 {
+		t.Errorf("two Range fields: %d", got)
+	}
+	if got := fileRequest(h, "GET", "/empty.txt", "Range: bytes=0-1").Response.StatusCode(); got != 416 {
+		t.Errorf("range of an empty file: %d", got)
+	}
+	off := (&sluice.FS{Root: dir}).NewRequestHandler()
+	if ctx := fileRequest(off, "GET", "/small.txt", "Range: bytes=0-1"); ctx.Response.StatusCode() != 200 || len(ctx.Response.Header.Peek("Accept-Ranges")) > 0 {
+		t.Error("ranges are served without AcceptByteRange")
+	}
+}
+
+// TestFSServed runs whole requests over each network: the bytes on the wire are
+// those of the file, also where the engine sends it by itself.
+func TestFSServed(t *testing.T) {
+	huge := bytes.Repeat([]byte("0123456789abcdef"), 256<<10)
+	dir := makeFiles(t, map[string]string{"small.txt": alphabet, "huge.bin": string(huge), "empty.txt": ""})
+	onEachNetwork(t, func(t *testing.T, n network) {
+		h := (&sluice.FS{Root: dir, AcceptByteRange: true, CacheDuration: time.Hour}).NewRequestHandler()
+		r := serve(t, n, &sluice.Server{Handler: h})
+		p := r.dial()
+		p.send(get("/huge.bin") + get("/small.txt") + request("HEAD /huge.bin HTTP/1.1") +
+			request("GET /huge.bin HTTP/1.1", "Range: bytes=1000000-3999999") +
+			request("GET /huge.bin HTTP/1.1", "Range: bytes=0-99,2000000-2000099") + get("/empty.txt") + get("/missing"))
+		if got := p.answer("GET"); got.StatusCode != 200 || got.body != string(huge) {
+			t.Errorf("whole file: %d, %d bytes", got.StatusCode, len(got.body))
+		}
+		if got := p.answer("GET"); got.StatusCode != 200 || got.body != alphabet {
+			t.Errorf("small file: %d, %d bytes", got.StatusCode, len(got.body))
+		}
+		if got := p.answer("HEAD"); got.StatusCode != 200 || got.Header.Get("Content-Length") != strconv.Itoa(len(huge)) {
+			t.Errorf("HEAD: %d, Content-Length %s", got.StatusCode, got.Header.Get("Content-Length"))
+		}
+		if got := p.answer("GET"); got.StatusCode != 206 || got.body != string(huge[1_000_000:4_000_000]) {
+			t.Errorf("range: %d, %d bytes", got.StatusCode, len(got.body))
+		}
+		got := p.answer("GET")
+		if got.StatusCode != 206 || !strings.Contains(got.body, string(huge[:100])+"\r\n--") || strings.Count(got.body, "Content-Range") != 2 {
+			t.Errorf("two ranges: %d, %.200q", got.StatusCode, got.body)
+		}
+		if got := p.answer("GET"); got.StatusCode != 200 || got.body != "" {
+			t.Errorf("empty file: %d, %q", got.StatusCode, got.body)
+		}
+		if got := p.answer("GET"); got.StatusCode != 404 {
+			t.Errorf("behind all that: %d", got.StatusCode)
+		}
+	})
+}
+
+func TestFSRewrites(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": "a", "index.html": "index", "example.com/a.txt": "host"})
+	for _, c := range []struct {
+		name, path string
+		rewrite    sluice.PathRewriteFunc
+		status     int
+		body       string
+		location   string
+	}{
+		{"stripped", "/static/a.txt", sluice.NewPathSlashesStripper(1), 200, "a", ""},
+		{"stripped to the root", "/static/", sluice.NewPathSlashesStripper(1), 200, "index", ""},
+		{"stripped to nothing", "/static", sluice.NewPathSlashesStripper(1), 302, "", "/static/"},
+		{"prefix", "/static/a.txt", sluice.NewPathPrefixStripper(7), 200, "a", ""},
+		{"host", "/a.txt", sluice.NewVHostPathRewriter(0), 200, "host", ""},
+		{"upwards", "/x", func(*sluice.RequestCtx) []byte { return []byte("/sub/../a.txt") }, 500, "Internal Server Error", ""},
+		{"without slash", "/x", func(*sluice.RequestCtx) []byte { return []byte("a.txt") }, 200, "a", ""},
+		{"untidy", "/x", func(*sluice.RequestCtx) []byte { return []byte("//.//a.txt") }, 200, "a", ""},
+		{"not decoded", "/x", func(*sluice.RequestCtx) []byte { return []byte("/%61.txt") }, 404, "Cannot open requested path", ""},
+	} {
+		h := (&sluice.FS{Root: dir, IndexNames: []string{"index.html"}, PathRewrite: c.rewrite}).NewRequestHandler()
+		ctx := fileRequest(h, "GET", c.path)
+		if status, body := ctx.Response.StatusCode(), string(ctx.Response.Body()); status != c.status || body != c.body {
+			t.Errorf("%s: %d %q, want %d %q", c.name, status, body, c.status, c.body)
+		}
+		if got := string(ctx.Response.Header.Peek("Location")); got != c.location {
+			t.Errorf("%s: Location %q, want %q", c.name, got, c.location)
+		}
+	}
+}
+
+func TestFSPathNotFound(t *testing.T) {
+	h := (&sluice.FS{Root: t.TempDir(), PathNotFound: func(ctx *sluice.RequestCtx) { ctx.WriteString("gone fishing") }}).NewRequestHandler()
+	if ctx := fileRequest(h, "GET", "/x"); ctx.Response.StatusCode() != 404 || string(ctx.Response.Body()) != "gone fishing" {
+		t.Errorf("%d %q", ctx.Response.StatusCode(), ctx.Response.Body())
+	}
+}
+
+// TestFSEncodes: the encoding is negotiated, kept on disk, and has validators of
+// its own.
+func TestFSEncodes(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": alphabet, "a.png": alphabet, "tiny.txt": "x"})
+	copies := t.TempDir()
+	h := (&sluice.FS{
+		Root: dir, Compress: true, CompressBrotli: true, CompressZstd: true, CompressRoot: copies,
+		GenerateETag: true, AcceptByteRange: true,
+	}).NewRequestHandler()
+	tags := map[string]bool{}
+	for _, c := range []struct{ path, accept, encoding, vary string }{
+		{"/a.txt", "", "", "Accept-Encoding"},
+		{"/a.txt", "gzip", "gzip", "Accept-Encoding"},
+		{"/a.txt", "gzip, br, zstd", "br", "Accept-Encoding"},
+		{"/a.txt", "gzip, zstd", "zstd", "Accept-Encoding"},
+		{"/a.txt", "br;q=0.5, gzip;q=0.9", "gzip", "Accept-Encoding"},
+		{"/a.txt", "gzip;q=0", "", "Accept-Encoding"},
+		{"/a.txt", "identity", "", "Accept-Encoding"},
+		{"/tiny.txt", "gzip", "", "Accept-Encoding"},
+		{"/a.png", "gzip", "", ""},
+	} {
+		ctx := fileRequest(h, "GET", c.path, "Accept-Encoding: "+c.accept)
+		header := &ctx.Response.Header
+		if got := string(header.ContentEncoding()); got != c.encoding {
+			t.Errorf("%s for %q: Content-Encoding %q, want %q", c.path, c.accept, got, c.encoding)
+		}
+		if got := string(header.Peek("Vary")); got != c.vary {
+			t.Errorf("%s for %q: Vary %q, want %q", c.path, c.accept, got, c.vary)
+		}
+		body, err := ctx.Response.BodyUncompressed()
+		want, _ := os.ReadFile(filepath.Join(dir, c.path))
+		if err != nil || !bytes.Equal(body, want) {
+			t.Errorf("%s for %q: %d bytes, %v", c.path, c.accept, len(body), err)
+		}
+		if c.path == "/a.txt" {
+			tags[string(header.Peek("ETag"))] = true
+		}
+	}
+	if len(tags) != 4 {
+		t.Errorf("%d tags for 4 encodings: %v", len(tags), tags)
+	}
+	names, _ := fs.Glob(os.DirFS(copies), "*")
+	if got, want := strings.Join(names, " "), "a.txt.fasthttp.br a.txt.fasthttp.gz a.txt.fasthttp.zst"; got != want {
+		t.Errorf("copies: %s, want %s", got, want)
+	}
+	whole := fileRequest(h, "GET", "/a.txt", "Accept-Encoding: gzip").Response.Body()
+	part := fileRequest(h, "GET", "/a.txt", "Accept-Encoding: gzip", "Range: bytes=1-3")
+	if part.Response.StatusCode() != 206 || !bytes.Equal(part.Response.Body(), whole[1:4]) || string(part.Response.Header.ContentEncoding()) != "gzip" {
+		t.Error("a range is not one of the encoded file")
+	}
+}
+
+func TestServeFSAndFiles(t *testing.T) {
+	library := fstest.MapFS{"a.txt": {Data: []byte("a")}, "sub/b c.txt": {Data: []byte("b")}}
+	dir := makeFiles(t, map[string]string{"a b.txt": "contents", "sub/x.txt": "x"})
+	for _, c := range []struct {
+		name  string
+		serve func(ctx *sluice.RequestCtx)
+		want  string
+	}{
+		{"ServeFS", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "a.txt") }, "a"},
+		{"ServeFS with slash", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "/sub/b%20c.txt") }, "b"},
+		{"ServeFSLiteral", func(ctx *sluice.RequestCtx) { sluice.ServeFSLiteral(ctx, library, "sub/b c.txt") }, "b"},
+		{"ServeFS upwards", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "../a.txt") }, "a"},
+		{"ServeFS missing", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "x") }, "Cannot open requested path"},
+		{"ServeFile", func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, dir+"/a%20b.txt") }, "contents"},
+		{"ServeFile as it is", func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, dir+"/a b.txt") }, "contents"},
+		{"ServeFileLiteral", func(ctx *sluice.RequestCtx) { sluice.ServeFileLiteral(ctx, dir+"/a b.txt") }, "contents"},
+		{"ServeFileLiteral encoded", func(ctx *sluice.RequestCtx) { sluice.ServeFileLiteral(ctx, dir+"/a%20b.txt") }, "Cannot open requested path"},
+		{"ServeFileBytes", func(ctx *sluice.RequestCtx) { sluice.ServeFileBytes(ctx, []byte(dir+"/a b.txt")) }, "contents"},
+		{"uncompressed", func(ctx *sluice.RequestCtx) { sluice.ServeFileBytesUncompressed(ctx, []byte(dir+"/a b.txt")) }, "contents"},
+	} {
+		ctx := fileRequest(c.serve, "GET", "/anything")
+		if got := string(ctx.Response.Body()); got != c.want {
+			t.Errorf("%s: %d %q, want %q", c.name, ctx.Response.StatusCode(), got, c.want)
+		}
+	}
+	if body := fileRequest(func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, dir) }, "GET", "/x").Response.Body(); !bytes.Contains(body, []byte("a%20b.txt")) {
+		t.Errorf("no list of a folder: %.200s", body)
+	}
+}

@@ -1,0 +1,138 @@
+package conditional
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tagsOf lists the entity-tags that matchesAny looks at.
+func tagsOf(lines ...string) []string {
+	var tags []string
+	matchesAny(asLines(lines...), nil, func(tag, _ []byte) bool {
+		tags = append(tags, string(tag))
+		return false
+	})
+	return tags
+}
+
+func asLines(lines ...string) [][]byte {
+	var all [][]byte
+	for _, line := range lines {
+		all = append(all, []byte(line))
+	}
+	return all
+}
+
+func TestTagLists(t *testing.T) {
+	for _, c := range []struct {
+		section, list string
+		want          []string
+	}{
+		{"8.8.3", `"xyzzy"`, []string{`"xyzzy"`}},
+		{"8.8.3", `W/"xyzzy"`, []string{`W/"xyzzy"`}},
+		{"8.8.3", `""`, []string{`""`}},
+		{"8.8.3", `W/""`, []string{`W/""`}},
+		{"8.8.3: etagc has the comma", `"a,b", ",", ",,"`, []string{`"a,b"`, `","`, `",,"`}},
+		{"8.8.3: no escapes", `"a\", "b"`, []string{`"a\"`, `"b"`}},
+		{"8.8.3: obs-text", "\"\x80\xff\xc3\xa9\"", []string{"\"\x80\xff\xc3\xa9\""}},
+		{"8.8.3: first and last VCHAR", `"!#~"`, []string{`"!#~"`}},
+		{"8.8.3: a star is an etagc", `"*"`, []string{`"*"`}},
+		{"8.8.3: W/ is case-sensitive", `w/"a", W/"b"`, []string{`W/"b"`}},
+		{"8.8.3: W alone", `W"a", W/, W, W/ "c", W/W/"d", "e"`, []string{`"e"`}},
+		{"8.8.3: unquoted", `a, abc, "d"`, []string{`"d"`}},
+		{"8.8.3: single quotes", `'a', "d"`, []string{`"d"`}},
+		{"8.8.3: no blank, HTAB, NUL or DEL", "\"a b\", \"a\tb\", \"a\x00b\", \"a\x7fb\", \"d\"", []string{`"d"`}},
+		{"8.8.3: garbage with a comma in it", `"a, b", "d"`, []string{`"d"`}},
+		{"8.8.3: unterminated", `"a`, nil},
+		{"8.8.3: unterminated and a comma", `"a,`, nil},
+		{"8.8.3: lone quote", `"`, nil},
+		{"8.8.3: text behind a tag", `"a"b, "c" "d", "e"; q=1, "f"`, []string{`"f"`}},
+		{"5.6.1.2: OWS", "\t \"a\" \t,\t \"b\" \t", []string{`"a"`, `"b"`}},
+		{"5.6.1.2: no OWS", `"a","b",W/"c"`, []string{`"a"`, `"b"`, `W/"c"`}},
+		{"5.6.1.2: empty members", `,, ,"a", ,,"b",`, []string{`"a"`, `"b"`}},
+		{"5.6.1.2: nothing but commas", ` , ,, `, nil},
+		{"5.6.1.2: empty", ``, nil},
+		{"13.1.1: a star is no member", `"a", *, "b"`, []string{`"a"`, `"b"`}},
+	} {
+		if got := tagsOf(c.list); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q holds %q, want %q", c.section, c.list, got, c.want)
+		}
+	}
+	// RFC 9110 section 5.3: lines are one list.
+	if got, want := tagsOf(`"a", "b`, ``, `c", "d"`, `"e"`), []string{`"a"`, `"d"`, `"e"`}; !slices.Equal(got, want) {
+		t.Errorf("lines hold %q, want %q", got, want)
+	}
+}
+
+func TestTagBytes(t *testing.T) {
+	for c := range 256 {
+		want := c == 0x21 || 0x23 <= c && c <= 0x7e || c >= 0x80
+		tag := []byte{'"', byte(c), '"'}
+		if _, rest, ok := cutTag(tag); (ok && len(rest) == 0) != want {
+			t.Errorf("%q is a tag: %v, want %v", tag, !want, want)
+		}
+	}
+}
+
+// TestComparison is the table of RFC 9110 section 8.8.3.2.
+func TestComparison(t *testing.T) {
+	for _, c := range []struct {
+		a, b         string
+		strong, weak bool
+	}{
+		{`W/"1"`, `W/"1"`, false, true},
+		{`W/"1"`, `W/"2"`, false, false},
+		{`W/"1"`, `"1"`, false, true},
+		{`"1"`, `"1"`, true, true},
+		{`"1"`, `"2"`, false, false},
+		{`"a"`, `"A"`, false, false},
+		{`"a"`, ``, false, false},
+	} {
+		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
+			a, b := []byte(pair[0]), []byte(pair[1])
+			if got := equalStrong(a, b); got != c.strong {
+				t.Errorf("%s and %s are strongly equal: %v", a, b, got)
+			}
+			if got := equalWeak(a, b); got != c.weak {
+				t.Errorf("%s and %s are weakly equal: %v", a, b, got)
+			}
+		}
+	}
+}
+
+func TestIsAny(t *testing.T) {
+	for _, yes := range []string{"*", " *", "*\t", " * "} {
+		if !isAny(asLines(yes)) {
+			t.Errorf("%q is not taken for any", yes)
+		}
+	}
+	for _, no := range []string{"", "**", "*,", ",*", "*, *", `"*"`, `*, "a"`, "W/*", "* *"} {
+		if isAny(asLines(no)) {
+			t.Errorf("%q is taken for any", no)
+		}
+	}
+	if isAny(asLines("*", "*")) || isAny(asLines("*", "")) || isAny(nil) {
+		t.Error("several lines or none are taken for any")
+	}
+}
+
+// TestTagListsAreReadOnce: a hostile list is cut at its commas and nowhere
+// twice, so it costs what its length says.
+func TestTagListsAreReadOnce(t *testing.T) {
+	for _, piece := range []string{`",`, `"a,`, `"a" "b",`, `W/,`, `x`, `"`, ` `, ` ,`, `"a", `, `"a"x"`, `,`} {
+		list := []byte(strings.Repeat(piece, 2000))
+		cuts, before := 0, len(list)
+		for rest := list; len(rest) > 0; cuts++ {
+			_, rest = cutMember(rest)
+			if len(rest) >= before {
+				t.Fatalf("%q: a cut took nothing", piece)
+			}
+			before = len(rest)
+		}
+		if limit := bytes.Count(list, []byte{','}) + 1; cuts > limit {
+			t.Errorf("%q: %d cuts, more than %d", piece, cuts, limit)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package perconn
+
+import (
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// bytesInARow is how much of a file a connection sends to a peer that takes
+// everything before other goroutines have a turn.
+const bytesInARow = 1 << 20
+
+// SendFile implements engine.Conn. An idle connection has no room for a File of
+// its own.
+func (c *conn) SendFile(f engine.File) {
+	if c.file != nil {
+		_ = f.Release()
+		panic("sluice: SendFile called twice in a Run")
+	}
+	c.file = c.driver.files.get()
+	*c.file = f
+}
+
+// flushFile sends the file, waiting for the peer.
+func (c *conn) flushFile() error {
+	var err error
+	if c.raw.entered() {
+		err = c.sendFileRaw()
+		c.isStuck = err != nil && isTimeout(err)
+	} else {
+		err = c.copyFile()
+	}
+	if err == nil {
+		c.dropFile()
+		err = c.err // of Done
+	}
+	return err
+}
+
+// copyFile is flushFile for connections that are no bare sockets.
+func (c *conn) copyFile() error {
+	b := buf.Get(gatherSize)
+	defer b.Release()
+	for c.file.Size > 0 {
+		n, err := c.file.ReadPiece(b.B[:gatherSize])
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write(b.B[:n]); err != nil {
+			return err
+		}
+		c.file.Advance(n)
+	}
+	return nil
+}
+
+// dropFile gives the file back to whom it belongs, if there is one.
+func (c *conn) dropFile() {
+	if f := c.file; f != nil {
+		c.file = nil
+		if err := f.Release(); err != nil {
+			c.fail(err)
+		}
+		c.driver.files.put(f)
+	}
+}

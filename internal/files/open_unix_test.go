@@ -1,0 +1,68 @@
+//go:build unix
+
+package files
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+func TestPipesAreNotOpened(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(dir+"/pipe", 0o644); err != nil {
+		t.Skip(err)
+	}
+	write(t, dir+"/file.txt", text("a", 2000))
+	if err := syscall.Mkfifo(dir+"/file.txt.x.gz", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{Root: dir}, {Root: dir, Unconfined: true}, {FS: os.DirFS(dir)}} {
+		o.Suffixes = suffixes()
+		s := New(o)
+		if _, err := s.Open([]byte("pipe"), Identity); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("a pipe: %v", err)
+		}
+		if f := mustOpen(t, s, "file.txt", Gzip); f.Encoding() != Gzip || string(decode(t, serve(t, s, "file.txt", Gzip), Gzip)) != string(text("a", 2000)) {
+			t.Error("a pipe in the copy's place")
+		}
+		if o.FS == nil {
+			if entries, _, err := s.ReadDir(nil, 0); err != nil || namesOf(entries) != "file.txt" {
+				t.Errorf("listed: %s, %v", namesOf(entries), err)
+			}
+		}
+	}
+	if _, err := New(Options{Root: "/dev"}).Open([]byte("null"), Identity); !errors.Is(err, ErrNotRegular) {
+		t.Error("a device is opened")
+	}
+}
+
+// A pipe that takes a file's place after it was looked at does not block.
+func TestPipeInTheLastMoment(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/file", []byte("x"))
+	c, err := openConfined(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.release()
+	for _, from := range []source{c, plain{dir}} {
+		var once sync.Once
+		late := lateSource{from, func() {
+			once.Do(func() {
+				if os.Remove(dir+"/file") != nil || syscall.Mkfifo(dir+"/file", 0o644) != nil {
+					t.Error("no pipe")
+				}
+			})
+		}}
+		if _, _, err := openRegular(late, "file"); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("a pipe: %v", err)
+		}
+		if err := os.Remove(dir + "/file"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir+"/file", []byte("x"))
+	}
+}

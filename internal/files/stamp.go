@@ -1,0 +1,54 @@
+package files
+
+import (
+	"io/fs"
+	"os"
+	"time"
+)
+
+// A stamp tells versions of a file apart.
+type stamp struct {
+	size     int64
+	modified int64 // Unix nanoseconds; 0 if the time is unknown
+}
+
+func stampOf(info fs.FileInfo) stamp {
+	return stamp{info.Size(), nanos(info.ModTime())}
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// isSameFile is os.SameFile, and true where that cannot tell.
+func isSameFile(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) || !os.SameFile(a, a) || !os.SameFile(b, b)
+}
+
+// doubtWindow is for how long after a change another one may get the same time:
+// two seconds on the coarsest file systems.
+const doubtWindow = 2 * time.Second
+
+// isDoubtful tells whether a file that was last changed then, and was read just
+// now, may have changed since without another time or size to show it.
+func isDoubtful(modified time.Time) bool {
+	return modified.IsZero() || time.Since(modified) < doubtWindow
+}
+
+// isSameTime tells whether a copy's time is that of the original, in the unit
+// of the copy's file system: the largest of these that its time is a multiple
+// of.
+func isSameTime(original, copied time.Time) bool {
+	if original.IsZero() || copied.IsZero() {
+		return false
+	}
+	for _, unit := range [...]int{1e9, 1e6, 1e3, 100} {
+		if copied.Nanosecond()%unit == 0 {
+			return original.Unix() == copied.Unix() && original.Nanosecond()/unit == copied.Nanosecond()/unit
+		}
+	}
+	return original.Equal(copied)
+}

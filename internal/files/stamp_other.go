@@ -1,0 +1,15 @@
+//go:build !linux
+
+package files
+
+import "os"
+
+// currentStamp returns the stamp of an open file. isLinked tells whether it
+// still has a name; ok is false if it is not known.
+func currentStamp(f *os.File) (now stamp, isLinked, ok bool) {
+	info, err := f.Stat()
+	if err != nil {
+		return stamp{}, false, false
+	}
+	return stampOf(info), true, true
+}

@@ -1,0 +1,95 @@
+package sluice
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// SendFile implements engine.Conn. A script has no engine behind it that could
+// write the file when Run has returned: use a rig.
+func (c *scriptedConn) SendFile(f engine.File) {
+	_ = f.Release()
+	panic("scripts do not send files")
+}
+
+// partStream is a fileSource.
+type partStream struct {
+	io.Reader
+	f            *os.File
+	offset, size int64
+}
+
+func (s *partStream) filePart() (*os.File, int64, int64) { return s.f, s.offset, s.size }
+func (s *partStream) Close() error                       { return nil }
+
+// TestFileOf: what is sent as a file is a regular one, as long as announced, and
+// alone.
+func TestFileOf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *os.File {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	moved, closed, folder := open(), open(), open()
+	if _, err := moved.Seek(30, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	folder.Close()
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	pipe, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	defer w.Close()
+	part := &partStream{f: open(), offset: 20, size: 50}
+	for name, test := range map[string]struct {
+		stream io.Reader
+		length int64
+		isFile bool
+		offset int64
+	}{
+		"file":                       {open(), 100, true, 0},
+		"beginning of a file":        {open(), 10, true, 0},
+		"rest of a file":             {moved, 70, true, 30},
+		"file that will be short":    {moved, 1000, true, 30},
+		"file of unknown length":     {open(), -1, false, 0},
+		"file until the end":         {open(), -2, false, 0},
+		"closed file":                {closed, 100, false, 0},
+		"folder":                     {folder, 100, false, 0},
+		"pipe":                       {pipe, 100, false, 0},
+		"part":                       {part, 50, true, 20},
+		"beginning of a part":        {part, 10, true, 20},
+		"part that is too short":     {part, 51, false, 0},
+		"part of unknown length":     {part, -1, false, 0},
+		"source that has no file":    {&partStream{}, 0, false, 0},
+		"text":                       {strings.NewReader("x"), 1, false, 0},
+		"reader of a file":           {struct{ io.Reader }{open()}, 100, false, 0},
+		"limited reader of a file":   {io.LimitReader(open(), 10), 10, false, 0},
+		"file that the user wrapped": {struct{ *os.File }{open()}, 100, false, 0},
+	} {
+		var b body
+		b.setStream(test.stream, int(test.length))
+		got, isFile := b.fileOf(test.length)
+		if isFile != test.isFile || isFile && (got.Offset != test.offset || got.Size != test.length || got.Source == nil || got.Done == nil) {
+			t.Errorf("%s: %v, %+v", name, isFile, got)
+		}
+	}
+}
