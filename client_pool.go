@@ -108,35 +108,28 @@ func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
 
 // acquireAny is acquire without the trace.
 func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
-	for {
-		if err := call.err(); err != nil {
+	if err := call.err(); err != nil {
+		return nil, err
+	}
+	now := call.now
+	if call.now = 0; now == 0 {
+		now = clock.Nanos()
+	}
+	cc, full := c.takeIdle(call.isFresh, now)
+	if full {
+		var err error
+		if cc, err = c.wait(call); err != nil {
 			return nil, err
 		}
-		now := call.now
-		if call.now = 0; now == 0 {
-			now = clock.Nanos()
-		}
-		cc, full := c.takeIdle(call.isFresh, now)
-		hasWaited := full
-		if full {
-			var err error
-			if cc, err = c.wait(call); err != nil {
-				return nil, err
-			}
-		}
-		if cc == nil {
-			return c.connect(call)
-		}
-		if !c.isExpired(cc, now) && cc.isQuiet() {
-			cc.isReused = true
-			return cc, nil
-		}
-		if hasWaited {
-			cc.close() // who has waited keeps its place
-			return c.connect(call)
-		}
-		c.discard(cc)
 	}
+	if cc != nil && !c.isExpired(cc, now) && cc.isQuiet() {
+		cc.isReused = true
+		return cc, nil
+	}
+	if cc != nil {
+		cc.close() // a new one has its place
+	}
+	return c.connect(call)
 }
 
 // wait waits until a connection is free. It returns nil for the permission to

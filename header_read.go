@@ -80,6 +80,10 @@ func readerLimits(r *bufio.Reader) h1.Limits {
 	return h1.Limits{MaxLine: r.Size(), MaxHead: r.Size(), MaxFields: h1.DefaultLimits.MaxFields}
 }
 
+// restOfHead is how much is given to the parser at a time behind the first piece
+// of a head.
+const restOfHead = 512
+
 // feedHead feeds p from r until the head is complete. Bytes behind it stay in
 // r, as does the piece of input that p refuses.
 func feedHead(r *bufio.Reader, p *h1.HeadParser, t *field.Table) error {
@@ -88,6 +92,11 @@ func feedHead(r *bufio.Reader, p *h1.HeadParser, t *field.Table) error {
 			return endError(err, t.Raw())
 		}
 		in, _ := r.Peek(r.Buffered()) // cannot fail
+		if len(t.Raw()) > 0 {
+			// The end of a head that has begun: the table keeps what it is given,
+			// and behind the end there may be a lot.
+			in = in[:min(len(in), restOfHead)]
+		}
 		used, done, err := p.Parse(t, in)
 		if err != nil {
 			return err

@@ -1,0 +1,105 @@
+package sluice
+
+import (
+	"context"
+)
+
+// A hedge is a request that is sent to several clients, until one has a good
+// answer.
+type hedge struct {
+	c       *LBClient
+	bounds  lbBounds // of the attempts
+	req     *Request // the caller's; attempts have copies
+	resp    *Response
+	used    []*lbMember
+	running int
+	results chan *hedgeAttempt
+	best    *hedgeAttempt // of those that have ended; the caller's result
+}
+
+// hedgeAttempt is the request as one client has it.
+type hedgeAttempt struct {
+	req    Request
+	resp   Response
+	err    error
+	isGood bool
+}
+
+// doHedged sends copies of req, the first at once.
+func (c *LBClient) doHedged(bounds lbBounds, req *Request, resp *Response) error {
+	parent := bounds.ctx
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	bounds.ctx = ctx
+	most := 1 + sizeOr(c.MaxHedges, 1)
+	h := hedge{c: c, bounds: bounds, req: req, resp: resp, results: make(chan *hedgeAttempt, most)}
+	if !h.start() {
+		return ErrNoAvailableClients
+	}
+	timer := AcquireTimer(c.HedgeAfter)
+	defer ReleaseTimer(timer)
+	for h.running > 0 && (h.best == nil || !h.best.isGood) {
+		select {
+		case a := <-h.results:
+			h.take(a)
+			if a.isGood || ctx.Err() != nil {
+				continue
+			}
+		case <-timer.C:
+			timer.Reset(c.HedgeAfter)
+		}
+		if len(h.used) < most {
+			h.start()
+		}
+	}
+	cancel()
+	for h.running > 0 {
+		h.take(<-h.results)
+	}
+	return h.deliver()
+}
+
+// start sends the request to another client. False: there is none.
+func (h *hedge) start() bool {
+	m, ok := h.c.pick(h.used)
+	if !ok {
+		return false
+	}
+	h.used = append(h.used, m.member)
+	h.running++
+	a := new(hedgeAttempt)
+	h.req.CopyTo(&a.req)
+	a.req.timeout = h.req.timeout
+	call, from := &a.req.call, &h.req.call
+	call.deadline, call.allowed, call.trace = from.deadline, from.allowed, from.trace
+	a.resp.SkipBody = h.resp.SkipBody
+	go func() {
+		defer func() { h.results <- a }()
+		a.isGood, a.err = h.c.attempt(m, h.bounds, &a.req, &a.resp)
+	}()
+	return true
+}
+
+// take takes over the result of an attempt if it is better than what there is: a
+// good answer, then any answer, then the first error.
+func (h *hedge) take(a *hedgeAttempt) {
+	h.running--
+	if h.best == nil || !h.best.isGood && (a.isGood || a.err == nil && h.best.err != nil) {
+		h.best = a
+	}
+}
+
+// deliver gives the caller the result.
+func (h *hedge) deliver() error {
+	skips := h.resp.SkipBody
+	h.resp.Reset()
+	h.resp.SkipBody = skips
+	if h.best.err != nil {
+		return h.best.err
+	}
+	h.resp.exchange(&h.best.resp)
+	return nil
+}

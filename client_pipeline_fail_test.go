@@ -1,0 +1,390 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/fasthttputil"
+)
+
+func withKey(req *Request, _ *Response) { req.Header.Set("Idempotency-Key", "1") }
+
+// The server reads all, answers one and closes.
+func TestPipelineRepeatsWhatMayBeRepeated(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		first string // what the server says before it closes
+		body  string // of the first answer; "": it gets none
+		err   error  // of the first if it is not repeated
+	}{
+		{"no answer", "", "", nil},
+		{"an answer", answerOK("a"), "a", nil},
+		{"an answer that says so", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na", "a", nil},
+		{"half an answer", answerOK("abc")[:30], "", io.ErrUnexpectedEOF},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, peer := newPipelinePeer(t)
+			get := beginCall(t, c, "GET", "/get")
+			post := beginCall(t, c, "POST", "/post")
+			keyed := beginCall(t, c, "POST", "/keyed", withKey)
+			put := beginCall(t, c, "PUT", "/put")
+			conn := peer.accept()
+			conn.expect("/get", "/post", "/keyed", "/put")
+			conn.say(tc.first)
+			_ = conn.Close()
+			if err := post.end(); !errors.Is(err, ErrConnectionClosed) {
+				t.Errorf("POST: %v", err)
+			}
+			conn = peer.accept()
+			if tc.body == "" && tc.err == nil {
+				conn.expect("/get")
+				conn.say(answerOK("again"))
+				get.want("again")
+			}
+			if tc.body != "" {
+				get.want(tc.body)
+			}
+			if tc.err != nil {
+				if err := get.end(); !errors.Is(err, tc.err) {
+					t.Errorf("error %v, want %v", err, tc.err)
+				}
+			}
+			conn.expect("/keyed", "/put")
+			conn.say(answerOK("keyed"), answerOK("put"))
+			keyed.want("keyed")
+			put.want("put")
+		})
+	}
+}
+
+func TestPipelineWhatWasNotSentIsSentLater(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	last := beginCall(t, c, "GET", "/last", func(req *Request, _ *Response) { req.SetConnectionClose() })
+	post := beginCall(t, c, "POST", "/post")
+	conn := peer.accept()
+	conn.expect("/last")
+	conn.say(answerOK("last"))
+	last.want("last")
+	conn.expectEnd() // and no POST
+	conn = peer.accept()
+	conn.expect("/post")
+	conn.say(answerOK("post"))
+	post.want("post")
+}
+
+func TestPipelineAttemptsAreBounded(t *testing.T) {
+	noNewGoroutines(t)
+	c, peer := newPipelinePeer(t)
+	var dials atomic.Int32
+	c.Dial = func(string) (net.Conn, error) {
+		dials.Add(1)
+		return peer.ln.Dial()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range DefaultMaxIdemponentCallAttempts {
+			conn := <-peer.conns
+			_ = new(Request).Read(conn.br)
+			_ = conn.Close()
+		}
+	}()
+	if err := beginCall(t, c, "GET", "/").end(); err != ErrConnectionClosed {
+		t.Errorf("error %v", err)
+	}
+	<-ended
+	if n := dials.Load(); n != DefaultMaxIdemponentCallAttempts {
+		t.Errorf("%d connections, want %d", n, DefaultMaxIdemponentCallAttempts)
+	}
+}
+
+// A server that greets, and never lets a request be sent.
+func TestPipelineGivesUpOnGreeters(t *testing.T) {
+	noNewGoroutines(t)
+	var dials atomic.Int32
+	c := &PipelineClient{Addr: "x:80", Dial: func(string) (net.Conn, error) {
+		dials.Add(1)
+		pipes := fasthttputil.NewPipeConns()
+		_, err := pipes.Conn2().Write([]byte("SSH-2.0-x\r\n"))
+		return pipes.Conn1(), err
+	}}
+	if err := beginCall(t, c, "POST", "/").end(); err == nil {
+		t.Error("no error")
+	}
+	if n := dials.Load(); n != DefaultMaxIdemponentCallAttempts {
+		t.Errorf("%d connections, want %d", n, DefaultMaxIdemponentCallAttempts)
+	}
+}
+
+// What comes behind an answer is never the answer to the next request, however
+// soon that comes.
+func TestPipelineLateBytes(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	go func() {
+		for conn := range peer.conns {
+			go func() {
+				defer conn.Close()
+				var req Request
+				for req.Read(conn.br) == nil {
+					_, _ = io.WriteString(conn, answerOK("right")+answerOK("wrong"))
+				}
+			}()
+		}
+	}()
+	req, resp := new(Request), new(Response)
+	req.SetRequestURI("http://x/")
+	for range 200 {
+		if err := c.DoTimeout(req, resp, pipelineBound); err != nil || string(resp.Body()) != "right" {
+			t.Fatalf("%v, %q", err, resp.Body())
+		}
+	}
+}
+
+// A connection that the server has closed is not used, not even for what must
+// not be repeated.
+func TestPipelineClosedConnections(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	for range 100 {
+		call := beginCall(t, c, "POST", "/")
+		conn := peer.accept()
+		conn.expect("/")
+		conn.say(answerOK("hi"))
+		call.want("hi")
+		_ = conn.Close()
+	}
+}
+
+// What is repeated comes before what was not sent.
+func TestPipelineRepeatsInOrder(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	ends := func(req *Request, _ *Response) { req.SetConnectionClose() }
+	first := beginCall(t, c, "GET", "/first", ends)
+	second := beginCall(t, c, "POST", "/second", ends)
+	third := beginCall(t, c, "POST", "/third")
+	conn := peer.accept()
+	conn.expect("/first")
+	_ = conn.Close()
+	for i, call := range []*pendingCall{first, second, third} {
+		target := []string{"/first", "/second", "/third"}[i]
+		conn = peer.accept()
+		conn.expect(target)
+		conn.say(answerOK(target))
+		call.want(target)
+	}
+}
+
+func TestPipelineDialErrors(t *testing.T) {
+	noNewGoroutines(t)
+	c, peer := newPipelinePeer(t)
+	refused := errors.New("refused")
+	var isUp atomic.Bool
+	c.Dial = func(string) (net.Conn, error) {
+		if isUp.Load() {
+			return peer.ln.Dial()
+		}
+		return nil, refused
+	}
+	var logged recordingLogger
+	c.Logger = &logged
+	for range 3 {
+		err := beginCall(t, c, "POST", "/").end()
+		if dialed := (*ErrDialWithUpstream)(nil); !errors.As(err, &dialed) || !errors.Is(err, refused) || dialed.Upstream != "x:80" {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if logged.count() == 0 {
+		t.Error("nothing was logged")
+	}
+	isUp.Store(true)
+	call := beginCall(t, c, "POST", "/")
+	conn := peer.accept()
+	conn.expect("/")
+	conn.say(answerOK("up"))
+	call.want("up")
+	_ = conn.Close()
+	if (&PipelineClient{}).Do(call.req, nil) != errNoAddr {
+		t.Error("a client without Addr")
+	}
+}
+
+// recordingLogger counts messages.
+type recordingLogger struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *recordingLogger) Printf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+func (l *recordingLogger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.lines)
+}
+
+func TestPipelineReadTimeout(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	c.ReadTimeout = 400 * time.Millisecond
+	a, b := beginCall(t, c, "GET", "/a"), beginCall(t, c, "GET", "/b")
+	conn := peer.accept()
+	conn.expect("/a", "/b")
+	for _, call := range []*pendingCall{a, b} {
+		if err := call.end(); err != ErrTimeout {
+			t.Errorf("error %v", err)
+		}
+	}
+	conn.expectEnd()
+	d := beginCall(t, c, "GET", "/d")
+	conn = peer.accept()
+	conn.expect("/d")
+	conn.say(answerOK("d"))
+	d.want("d")
+	// Nothing is expected now, so that nothing is late.
+	time.Sleep(3 * c.ReadTimeout / 2)
+	e := beginCall(t, c, "GET", "/e")
+	conn.expect("/e")
+	conn.say(answerOK("e"))
+	e.want("e")
+}
+
+func TestPipelineWriteTimeout(t *testing.T) {
+	noNewGoroutines(t)
+	c, peer := newPipelinePeer(t)
+	c.WriteTimeout = 50 * time.Millisecond
+	large := beginCall(t, c, "PUT", "/large", func(req *Request, _ *Response) { req.SetBody(make([]byte, 1<<20)) })
+	conn := peer.accept() // and doesn't read
+	if err := large.end(); err != ErrTimeout {
+		t.Errorf("error %v", err)
+	}
+	_ = conn.Close()
+}
+
+// A server may refuse a request before it is written, and close.
+func TestPipelineEarlyRefusal(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	for range 30 {
+		large := beginCall(t, c, "PUT", "/large", func(req *Request, _ *Response) { req.SetBody(make([]byte, 1<<20)) })
+		conn := peer.accept()
+		if _, err := conn.br.Peek(1); err != nil {
+			t.Fatal(err)
+		}
+		conn.say("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig")
+		_ = conn.Close()
+		if err := large.end(); err != nil || large.resp.StatusCode() != StatusRequestEntityTooLarge {
+			t.Fatalf("%v, status %d", err, large.resp.StatusCode())
+		}
+	}
+}
+
+// brokenConn takes some bytes, and then no more.
+type brokenConn struct {
+	net.Conn
+	left   int
+	broken chan struct{}
+}
+
+// Write implements net.Conn.
+func (c *brokenConn) Write(p []byte) (int, error) {
+	if len(p) <= c.left {
+		c.left -= len(p)
+		return c.Conn.Write(p)
+	}
+	n, _ := c.Conn.Write(p[:c.left])
+	c.left = 0
+	close(c.broken)
+	return n, io.ErrClosedPipe
+}
+
+// What was written in part may have its answer; what was not at all is sent
+// again, whatever it is.
+func TestPipelineBrokenWrite(t *testing.T) {
+	for _, hasAnswer := range []bool{true, false} {
+		t.Run(fmt.Sprint("answer ", hasAnswer), func(t *testing.T) {
+			c, peer := newPipelinePeer(t)
+			broken, dials := make(chan struct{}), make(chan struct{})
+			var count atomic.Int32
+			c.Dial = func(string) (net.Conn, error) {
+				<-dials
+				conn, err := peer.ln.Dial()
+				if count.Add(1) == 1 && err == nil {
+					conn = &brokenConn{Conn: conn, left: 40, broken: broken}
+				}
+				return conn, err
+			}
+			first := beginCall(t, c, "POST", "/first", func(req *Request, _ *Response) { req.SetBody(make([]byte, 1000)) })
+			second := beginCall(t, c, "POST", "/second")
+			close(dials) // both are written at once
+			conn := peer.accept()
+			<-broken
+			// Give a client that closes the connection the time for that.
+			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			_, _ = io.Copy(io.Discard, conn)
+			if hasAnswer {
+				conn.say(answerOK("refused"))
+			}
+			_ = conn.Close()
+			if hasAnswer {
+				first.want("refused")
+			} else if err := first.end(); !errors.Is(err, io.ErrClosedPipe) {
+				t.Errorf("error %v", err)
+			}
+			conn = peer.accept()
+			conn.expect("/second")
+			conn.say(answerOK("second"))
+			second.want("second")
+		})
+	}
+}
+
+func TestPipelineIdleConnectionsEnd(t *testing.T) {
+	noNewGoroutines(t)
+	c, peer := newPipelinePeer(t)
+	c.MaxIdleConnDuration = 20 * time.Millisecond
+	call := beginCall(t, c, "GET", "/")
+	conn := peer.accept()
+	conn.expect("/")
+	conn.say(answerOK("hi"))
+	call.want("hi")
+	conn.expectEnd()
+	if n := c.lanes[0].state.Load(); n != laneStopped {
+		waitUntil(t, "the goroutine ends", func() bool { return c.lanes[0].state.Load() == laneStopped })
+	}
+}
+
+// Requests that nobody waits for must not keep a dead connection, and the
+// places in its queue.
+func TestPipelineGivesUpOnSilentServers(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	c.MaxIdleConnDuration = 400 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := make(chan error, 1)
+	go func() {
+		req := new(Request)
+		req.SetRequestURI("http://x/lost")
+		lost <- c.DoContext(ctx, req, nil)
+	}()
+	conn := peer.accept()
+	conn.expect("/lost")
+	cancel()
+	if err := <-lost; !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	alive := beginCall(t, c, "GET", "/alive")
+	conn.expect("/alive")
+	conn.expectEnd()
+	conn = peer.accept()
+	conn.expect("/alive")
+	conn.say(answerOK("alive"))
+	alive.want("alive")
+	waitUntil(t, "nothing is pending", func() bool { return c.PendingRequests() == 0 })
+}

@@ -1,0 +1,409 @@
+package sluice
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// A pipelineLane is a place for one connection, with the queue for it. While
+// there is something to do or a connection is open, one goroutine runs it: it
+// dials and writes. The connection has another one, which reads.
+type pipelineLane struct {
+	c       *PipelineClient
+	limit   int64         // of pending
+	pending atomic.Int64  // in the lists
+	state   atomic.Int32  // a laneState
+	wake    chan struct{} // gets a token when somebody ends laneAsleep
+
+	// arrived has what was submitted and is not in queued yet, the last first.
+	// Many goroutines at one lock would keep each other waiting.
+	arrived atomic.Pointer[pipelineWork]
+
+	mu        sync.Mutex
+	queued    workList      // not sent
+	sent      workList      // not answered; the connection's
+	link      *pipelineLink // nil: not connected
+	isDialing bool
+	failures  int   // connections in a row that were of no use
+	retryAt   int64 // clock.Nanos; nothing is dialed before
+}
+
+// What the goroutine of a lane is at.
+const (
+	laneStopped int32 = iota // there is none
+	laneRunning              // it will look at arrived once more
+	laneAsleep               // it waits for wake
+)
+
+// load says how busy the lane is: 0 where a request is sent at once.
+func (l *pipelineLane) load() int64 {
+	n := l.pending.Load() * 2
+	if n == 0 && l.state.Load() == laneStopped {
+		return 1 // better than waiting behind others
+	}
+	return n
+}
+
+// submit queues w. False: the queue is full.
+func (l *pipelineLane) submit(w *pipelineWork) bool {
+	if l.pending.Add(1) > l.limit {
+		l.pending.Add(-1)
+		return false
+	}
+	w.state = workQueued
+	for {
+		last := l.arrived.Load()
+		w.next = last
+		if l.arrived.CompareAndSwap(last, w) {
+			break
+		}
+	}
+	if l.state.Load() == laneStopped && l.state.CompareAndSwap(laneStopped, laneRunning) {
+		go l.run()
+	} else {
+		l.rouse()
+	}
+	return true
+}
+
+// rouse makes the goroutine look at what there is to do, if it sleeps.
+func (l *pipelineLane) rouse() {
+	if l.state.Load() == laneAsleep && l.state.CompareAndSwap(laneAsleep, laneRunning) {
+		l.wake <- struct{}{}
+	}
+}
+
+// sleep waits for rouse, unless something has arrived.
+func (l *pipelineLane) sleep(isOver *atomic.Bool) {
+	l.state.Store(laneAsleep)
+	if (l.arrived.Load() != nil || isOver.Load()) && l.state.CompareAndSwap(laneAsleep, laneRunning) {
+		return
+	}
+	<-l.wake
+}
+
+// hasQueued tells whether there is something to send. Called with the lock.
+func (l *pipelineLane) hasQueued() bool {
+	last := l.arrived.Swap(nil)
+	if last == nil {
+		return l.queued.first != nil
+	}
+	// What arrived is in the reverse order.
+	var first *pipelineWork
+	for w := last; w != nil; {
+		next := w.next
+		w.next = first
+		if first != nil {
+			first.prev = w
+		}
+		first, w = w, next
+	}
+	first.prev = nil
+	arrived := workList{first, last}
+	arrived.prepend(&l.queued)
+	l.queued = arrived
+	return true
+}
+
+// await waits until w is done. An error tells that the caller may not wait any
+// longer, and that w is no longer his.
+func (l *pipelineLane) await(w *pipelineWork, call *clientCall) error {
+	ended := call.done()
+	if ended == nil && call.deadline == 0 {
+		<-w.done
+		return nil
+	}
+	var expired <-chan time.Time
+	if call.deadline != 0 {
+		timer := AcquireTimer(call.left(0))
+		defer ReleaseTimer(timer)
+		expired = timer.C
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-ended:
+	case <-expired:
+	}
+	phase, isDone := l.abandon(w)
+	if isDone {
+		<-w.done // it was answered just now
+		return nil
+	}
+	call.phase = phase
+	if err := call.err(); err != nil {
+		return err
+	}
+	return ErrTimeout
+}
+
+// abandon gives up w, which is the lane's then, or nobody's.
+func (l *pipelineLane) abandon(w *pipelineWork) (phase Phase, isDone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch w.state {
+	case workQueued:
+		phase = PhaseWait
+		if l.isDialing {
+			phase = PhaseDial
+		}
+		l.hasQueued() // w may have arrived only
+		l.queued.remove(w)
+		l.pending.Add(-1)
+		l.c.works.release(w)
+	case workSent:
+		phase = PhaseRead
+		if l.link != nil && l.link.written.Load() <= w.at {
+			phase = PhaseWrite
+		}
+		w.state = workAbandoned
+	default:
+		return 0, true
+	}
+	return phase, false
+}
+
+// finish ends w, which is in no list any more. Called with the lock.
+func (l *pipelineLane) finish(w *pipelineWork, err error) {
+	l.pending.Add(-1)
+	if w.state == workAbandoned {
+		l.c.works.release(w)
+		return
+	}
+	w.err = err
+	w.state = workDone
+	w.done <- struct{}{}
+}
+
+// run connects and sends, until there is nothing to send and no connection.
+func (l *pipelineLane) run() {
+	for l.goesOn() {
+		link, err := l.connect()
+		if err != nil {
+			l.failQueued(err)
+			continue
+		}
+		if link == nil {
+			continue // nobody waits any more
+		}
+		link.serve()
+		l.settle(link)
+	}
+}
+
+// goesOn tells whether there is something to send. If not, run ends.
+func (l *pipelineLane) goesOn() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hasQueued() {
+		return true
+	}
+	l.state.Store(laneStopped)
+	return l.arrived.Load() != nil && l.state.CompareAndSwap(laneStopped, laneRunning)
+}
+
+const (
+	firstRedialDelay = 10 * time.Millisecond
+	maxRedialDelay   = 500 * time.Millisecond
+)
+
+// failed notes that a connection was of no use: the next is not made at once.
+// Called with the lock.
+func (l *pipelineLane) failed() {
+	delay := min(firstRedialDelay<<min(l.failures, 10), maxRedialDelay)
+	l.failures++
+	l.retryAt = clock.Nanos() + int64(delay)
+}
+
+// connect opens a connection, when it is time for that. It returns nil if nobody
+// waits for it any more.
+func (l *pipelineLane) connect() (*pipelineLink, error) {
+	l.mu.Lock()
+	wait := time.Duration(0)
+	if l.failures > 0 {
+		wait = time.Duration(l.retryAt - clock.Nanos())
+	}
+	l.mu.Unlock()
+	if wait > 0 {
+		time.Sleep(wait)
+	}
+	l.mu.Lock()
+	l.isDialing = l.hasQueued()
+	dials := l.isDialing
+	l.mu.Unlock()
+	if !dials {
+		return nil, nil
+	}
+	link, err := l.dial()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isDialing = false
+	if err != nil {
+		l.failed()
+		return nil, err
+	}
+	l.link = link
+	return link, nil
+}
+
+// dial makes a connection to the next of the addresses that can be reached.
+func (l *pipelineLane) dial() (*pipelineLink, error) {
+	h := &l.c.host
+	addrs := h.prepared().addrs
+	var err error = errNoAddr
+	for range addrs {
+		addr := addrs[int(h.nextAddr.Add(1)-1)%len(addrs)]
+		var call clientCall
+		nc, dialErr := h.dial(&call, addr)
+		if dialErr == nil {
+			return newPipelineLink(l, nc), nil
+		}
+		err = dialErr
+	}
+	return nil, err
+}
+
+// failQueued ends all that is not sent.
+func (l *pipelineLane) failQueued(err error) {
+	l.logError(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hasQueued()
+	for w := l.queued.pop(); w != nil; w = l.queued.pop() {
+		l.finish(w, err)
+	}
+}
+
+// settle decides about what a connection that has ended leaves behind. Nothing
+// uses it any more.
+func (l *pipelineLane) settle(k *pipelineLink) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.link = nil
+	k.tick.Stop()
+	err := k.outcome()
+	if k.answers == 0 && err != errPipelineIdle {
+		l.failed()
+		l.countAttempt(err)
+	}
+	written := k.written.Load()
+	isTimeout := isDeadline(err)
+	var again workList
+	for w := l.sent.pop(); w != nil; w = l.sent.pop() {
+		w.attempts++
+		repeats := w.at >= written || w.isRepeatable && !isTimeout && !k.isAnswering
+		if w.state == workAbandoned || !repeats || w.attempts >= DefaultMaxIdemponentCallAttempts {
+			l.finish(w, callerError(err))
+		} else {
+			w.state = workQueued
+			again.push(w)
+		}
+		if k.isAnswering && !isTimeout {
+			// What is wrong with an answer concerns the request that it was for; for
+			// the others it is the end of the connection.
+			err = errConnectionOver
+		}
+		k.isAnswering = false
+	}
+	l.queued.prepend(&again)
+}
+
+// countAttempt notes for all that is queued that a connection was of no use, so
+// that they don't wait for a good one for ever. Called with the lock.
+func (l *pipelineLane) countAttempt(err error) {
+	var kept workList
+	l.hasQueued()
+	for w := l.queued.pop(); w != nil; w = l.queued.pop() {
+		w.attempts++
+		if w.attempts >= DefaultMaxIdemponentCallAttempts {
+			l.finish(w, callerError(err))
+		} else {
+			kept.push(w)
+		}
+	}
+	l.queued = kept
+}
+
+// closeIdle ends a connection on which nothing is pending.
+func (l *pipelineLane) closeIdle() {
+	l.mu.Lock()
+	k := l.link
+	if k == nil || l.pending.Load() > 0 {
+		l.mu.Unlock()
+		return
+	}
+	k.isClosing = true // nothing is sent on it any more
+	l.mu.Unlock()
+	k.fail(errPipelineIdle)
+}
+
+func (l *pipelineLane) logError(err error) {
+	if logger := l.c.Logger; logger != nil {
+		logger.Printf("sluice: PipelineClient for %q: %v", l.c.Addr, err)
+	}
+}
+
+// gather lets others queue what they are about to, so that it is written
+// together.
+func (l *pipelineLane) gather() {
+	switch delay := l.c.MaxBatchDelay; {
+	case delay > 0:
+		time.Sleep(delay)
+	case l.pending.Load() > 1:
+		runtime.Gosched()
+	}
+}
+
+// workList is a list of works, in their order. The zero value is empty.
+type workList struct{ first, last *pipelineWork }
+
+func (l *workList) push(w *pipelineWork) {
+	w.prev, w.next = l.last, nil
+	if l.last == nil {
+		l.first = w
+	} else {
+		l.last.next = w
+	}
+	l.last = w
+}
+
+// pop removes the first; nil: there is none.
+func (l *workList) pop() *pipelineWork {
+	w := l.first
+	if w != nil {
+		l.remove(w)
+	}
+	return w
+}
+
+func (l *workList) remove(w *pipelineWork) {
+	if w.prev == nil {
+		l.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+}
+
+// prepend puts all of other, which is empty then, in front.
+func (l *workList) prepend(other *workList) {
+	if other.first == nil {
+		return
+	}
+	if l.first == nil {
+		*l = *other
+	} else {
+		other.last.next, l.first.prev = l.first, other.last
+		l.first = other.first
+	}
+	*other = workList{}
+}

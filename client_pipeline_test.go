@@ -1,0 +1,239 @@
+package sluice
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func TestPipelineAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		name, method, answer string
+		set                  func(*Request, *Response)
+		status               int
+		body                 string
+		err                  error
+		retires              bool // the connection ends with it
+	}{
+		{name: "length", answer: answerOK("hi"), status: 200, body: "hi"},
+		{name: "chunked with trailer", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: v\r\n\r\n", status: 200, body: "hi"},
+		{name: "HEAD", method: "HEAD", answer: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", status: 200},
+		{name: "HEAD without length", method: "HEAD", answer: "HTTP/1.1 200 OK\r\n\r\n", status: 200},
+		{name: "204", answer: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
+		{name: "304 with length", answer: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", status: 304},
+		{name: "interim", answer: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) + answerOK("hi"), status: 200, body: "hi"},
+		{name: "too many interim", answer: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 200), err: errTooManyInformational, retires: true},
+		{name: "long enough", answer: answerOK(strings.Repeat("x", 100)), status: 200, body: strings.Repeat("x", 100)},
+		{name: "too long", answer: answerOK(strings.Repeat("x", 101)), err: ErrBodyTooLarge, retires: true},
+		{name: "too long, chunked", answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + strings.Repeat("x", 101) + "\r\n0\r\n\r\n", err: ErrBodyTooLarge, retires: true},
+		{name: "close", answer: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", status: 200, body: "hi", retires: true},
+		{name: "late bytes", answer: answerOK("hi") + answerOK("late"), status: 200, body: "hi", retires: true},
+		{name: "switching", answer: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", status: 101, retires: true},
+		{name: "no head", answer: "nonsense\r\n\r\n", err: ErrReadingResponseHeaders, retires: true},
+		{name: "skipped body", answer: answerOK("hi"), status: 200, set: func(_ *Request, resp *Response) { resp.SkipBody = true }},
+		{name: "request asks for the end", answer: answerOK("hi"), status: 200, body: "hi", set: func(req *Request, _ *Response) { req.SetConnectionClose() }, retires: true},
+		{name: "streams", method: "POST", answer: answerOK("hi"), status: 200, body: "hi", set: func(req *Request, resp *Response) {
+			req.SetBodyStream(strings.NewReader("question"), -1)
+			resp.StreamBody = true
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, peer := newPipelinePeer(t)
+			c.MaxResponseBodySize = 100
+			set := tc.set
+			if set == nil {
+				set = func(*Request, *Response) {}
+			}
+			method := tc.method
+			if method == "" {
+				method = "GET"
+			}
+			call := beginCall(t, c, method, "/1", set)
+			conn := peer.accept()
+			conn.expect("/1")
+			conn.say(tc.answer)
+			if err := call.end(); !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			}
+			body := call.resp.Body()
+			if tc.err == nil && (call.resp.StatusCode() != tc.status || string(body) != tc.body) {
+				t.Errorf("%d %q, want %d %q", call.resp.StatusCode(), body, tc.status, tc.body)
+			}
+			if tc.retires {
+				conn.expectEnd()
+			}
+			call = beginCall(t, c, "GET", "/2")
+			if tc.retires {
+				conn = peer.accept()
+			}
+			conn.expect("/2")
+			conn.say(answerOK("next"))
+			call.want("next")
+		})
+	}
+}
+
+func TestPipelineStreamsAreRead(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	call := beginCall(t, c, "POST", "/", func(req *Request, resp *Response) {
+		req.SetBodyStream(strings.NewReader("question"), -1)
+		resp.StreamBody = true
+	})
+	conn := peer.accept()
+	var got Request
+	if err := got.Read(conn.br); err != nil || string(got.Body()) != "question" {
+		t.Fatalf("the server got %q, %v", got.Body(), err)
+	}
+	conn.say(answerOK("answer"))
+	if err := call.end(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(call.resp.BodyStream())
+	if err != nil || string(answer) != "answer" {
+		t.Errorf("the stream has %q, %v", answer, err)
+	}
+	failure := errors.New("broken")
+	req := AcquireRequest()
+	defer ReleaseRequest(req)
+	req.SetRequestURI("http://x/")
+	req.Header.SetMethod("POST")
+	req.SetBodyStream(io.MultiReader(strings.NewReader("a"), failingReader{failure}), -1)
+	if err := c.Do(req, nil); !errors.Is(err, failure) {
+		t.Errorf("a broken stream gave %v", err)
+	}
+}
+
+type failingReader struct{ err error }
+
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
+
+func TestPipelineKeepsOrder(t *testing.T) {
+	noNewGoroutines(t)
+	c, peer := newPipelinePeer(t)
+	calls := make([]*pendingCall, 20)
+	targets := make([]string, len(calls))
+	var answers []string
+	for i := range calls {
+		targets[i] = fmt.Sprintf("/%d", i)
+		calls[i] = beginCall(t, c, "GET", targets[i])
+		answers = append(answers, answerOK(targets[i]))
+	}
+	if n := c.PendingRequests(); n != len(calls) {
+		t.Errorf("%d pending requests", n)
+	}
+	conn := peer.accept()
+	conn.expect(targets...) // before any is answered
+	conn.say(answers...)
+	for i, call := range calls {
+		call.want(targets[i])
+	}
+	if n := c.PendingRequests(); n != 0 {
+		t.Errorf("%d pending requests at the end", n)
+	}
+}
+
+// Many callers with few objects: each must get its own answer.
+func TestPipelineManyCallers(t *testing.T) {
+	for _, conns := range []int{1, 4} {
+		t.Run(fmt.Sprint(conns), func(t *testing.T) {
+			noNewGoroutines(t)
+			dial := inMemory(t, func(ctx *RequestCtx) {
+				ctx.Write(ctx.Path())
+				ctx.Write(ctx.PostBody())
+			})
+			var dials atomic.Int32
+			c := &PipelineClient{Addr: "x:80", MaxConns: conns, Dial: func(addr string) (net.Conn, error) {
+				dials.Add(1)
+				return dial(addr)
+			}}
+			t.Cleanup(c.CloseIdleConnections)
+			var group sync.WaitGroup
+			for i := range 1000 {
+				group.Go(func() { askOften(t, c, i, 20) })
+			}
+			group.Wait()
+			if n := int(dials.Load()); n > conns {
+				t.Errorf("%d connections, want at most %d", n, conns)
+			}
+		})
+	}
+}
+
+func askOften(t *testing.T, c *PipelineClient, id, times int) {
+	req, resp := AcquireRequest(), AcquireResponse()
+	defer ReleaseRequest(req)
+	defer ReleaseResponse(resp)
+	for n := range times {
+		target := fmt.Sprintf("/%d/%d", id, n)
+		req.Reset()
+		req.SetRequestURI("http://x" + target)
+		want := target
+		if n%3 == 0 {
+			req.Header.SetMethod("POST")
+			body := bytes.Repeat([]byte{'a' + byte(id%26)}, id*n%5000)
+			req.SetBody(body)
+			want += string(body)
+		}
+		if err := c.Do(req, resp); err != nil || string(resp.Body()) != want {
+			t.Errorf("%s: %v, %d bytes, want %d", target, err, len(resp.Body()), len(want))
+			return
+		}
+	}
+}
+
+func TestPipelineOverflow(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	c.MaxPendingRequests = 3
+	a, b, d := beginCall(t, c, "GET", "/a"), beginCall(t, c, "GET", "/b"), beginCall(t, c, "GET", "/d")
+	for range 3 {
+		if err := beginCall(t, c, "GET", "/e").end(); err != ErrPipelineOverflow {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if n := c.PendingRequests(); n != 3 {
+		t.Errorf("%d pending requests", n)
+	}
+	conn := peer.accept()
+	conn.expect("/a", "/b", "/d")
+	conn.say(answerOK("a"))
+	a.want("a")
+	e := beginCall(t, c, "GET", "/e")
+	conn.expect("/e")
+	conn.say(answerOK("b"), answerOK("d"), answerOK("e"))
+	b.want("b")
+	d.want("d")
+	e.want("e")
+}
+
+func TestPipelineUsesAllConnections(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	c.MaxConns = 3
+	var calls []*pendingCall
+	for range 3 {
+		calls = append(calls, beginCall(t, c, "GET", "/"))
+	}
+	for range 3 {
+		conn := peer.accept()
+		conn.expect("/")
+		conn.say(answerOK("hi"))
+	}
+	for _, call := range calls {
+		call.want("hi")
+	}
+}
+
+func TestPipelineRefusesToSendHTTPSInTheClear(t *testing.T) {
+	c := &PipelineClient{Addr: "x:80", Dial: func(string) (net.Conn, error) { panic("dialed") }}
+	req := AcquireRequest()
+	defer ReleaseRequest(req)
+	req.SetRequestURI("https://x/")
+	if err := c.Do(req, nil); err != errPlainHTTPS {
+		t.Errorf("error %v", err)
+	}
+}
