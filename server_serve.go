@@ -206,6 +206,19 @@ func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
 	return err
 }
 
+// StopAccepting ends the Serve of ln, or the ServeTLS, and closes ln.
+// Connections that were accepted are served on. It is for listeners whose socket
+// other processes have too, as those of package prefork: it lives on there.
+func (s *Server) StopAccepting(ln net.Listener) error {
+	s.mu.Lock()
+	e := s.state.engine
+	s.mu.Unlock()
+	if accepting, ok := e.(engine.Accepting); ok {
+		accepting.StopAccepting(ln)
+	}
+	return ln.Close()
+}
+
 // Shutdown is ShutdownWithContext without a bound.
 func (s *Server) Shutdown() error { return s.ShutdownWithContext(context.Background()) }
 

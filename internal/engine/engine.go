@@ -281,6 +281,15 @@ type LoopStats struct {
 	Buffers     int // input and output buffers that connections hold (event engines: while they wait)
 }
 
+// Accepting is an Engine for which closing a listener is not enough to end its
+// accepting: the socket may live on in another process. Event engines implement
+// it, root's Server calls it.
+type Accepting interface {
+	// StopAccepting makes the Serve of ln return nil. When it has returned, no
+	// connection is accepted from ln any more, which is still open.
+	StopAccepting(ln net.Listener)
+}
+
 // An Engine serves connections.
 type Engine interface {
 	// Name is what users select the engine by ("perconn", "epoll").

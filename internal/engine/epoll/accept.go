@@ -135,6 +135,22 @@ func (s *serving) unregister() {
 	})
 }
 
+// StopAccepting implements engine.Accepting. epoll would go on to tell of
+// connections on a socket that other processes have as well, after our
+// descriptor is closed.
+func (d *driver) StopAccepting(ln net.Listener) {
+	all := d.servings.Load()
+	if all == nil {
+		return
+	}
+	for _, s := range *all {
+		if s != nil && s.listener == ln && s.control != nil {
+			s.end(nil)
+			s.unregister()
+		}
+	}
+}
+
 // watch returns when accepting has ended.
 func (s *serving) watch() error {
 	ticker := time.NewTicker(closedPeriod)
