@@ -1,0 +1,130 @@
+package shared
+
+import "fmt"
+
+// A Flag is on or off for all processes. A new one is off.
+//
+// Crash rule: it stays as it is.
+type Flag struct{ state *word }
+
+// Flag returns the flag of that name. Errors: [ErrName], [ErrFull],
+// [ErrMismatch], [ErrBusy].
+func (s *Segment) Flag(name string) (*Flag, error) {
+	words, err := s.open(name, kindFlag, parameters{}, lineWords)
+	if err != nil {
+		return nil, err
+	}
+	return &Flag{&words[0]}, nil
+}
+
+// IsOn tells whether the flag is on. It costs a load from memory.
+func (f *Flag) IsOn() bool { return f.state.Load() != 0 }
+
+// Set switches the flag on or off.
+func (f *Flag) Set(isOn bool) {
+	if isOn {
+		f.state.Store(1)
+	} else {
+		f.state.Store(0)
+	}
+}
+
+// A config has a lock, a version, and two buffers. What is stored becomes
+// version+1 in the buffer that the current version is not in.
+const (
+	configLock    = 0
+	configVersion = lineWords
+	configBuffers = 2 * lineWords
+
+	configMaxSize = 1 << 28
+)
+
+// A Config is a piece of data that is replaced as a whole: settings in JSON, a
+// list of blocked addresses. Whoever reads it gets all of one version.
+//
+// Crash rule: it stays as it is; what a process was storing when it died is not
+// seen by anybody.
+type Config struct {
+	segment *Segment
+	words   []word
+	buffer  int // words of each: the length and the data
+	max     int
+}
+
+// Config returns the config of that name, with room for maxSize bytes, twice. A
+// new one is empty and of version 0. Errors: [ErrOption], [ErrName], [ErrFull],
+// [ErrMismatch], [ErrBusy].
+func (s *Segment) Config(name string, maxSize int) (*Config, error) {
+	if maxSize < 1 || maxSize > configMaxSize {
+		return nil, fmt.Errorf("%w: config %q of %d bytes", ErrOption, name, maxSize)
+	}
+	return s.openConfig(name, kindConfig, maxSize)
+}
+
+func (s *Segment) openConfig(name string, k kind, maxSize int) (*Config, error) {
+	buffer := linesFor(1 + wordsFor(maxSize))
+	words, err := s.open(name, k, parameters{uint64(maxSize)}, configBuffers+2*buffer)
+	if err != nil {
+		return nil, err
+	}
+	return &Config{s, words, buffer, maxSize}, nil
+}
+
+// Version returns how often something was stored. It costs a load from memory:
+// programs keep what they made of the data, and look whether the version is
+// still the same.
+func (c *Config) Version() uint64 { return c.words[configVersion].Load() }
+
+// Load appends the data to dst and returns it with its version.
+func (c *Config) Load(dst []byte) (data []byte, version uint64) {
+	for {
+		version = c.Version()
+		buffer := c.bufferOf(version)
+		length := buffer[0].Load()
+		if length <= uint64(c.max) {
+			data = appendBytes(dst, buffer[1:], int(length))
+		}
+		// While the version is the same, nobody writes to its buffer.
+		if c.Version() != version {
+			continue
+		}
+		if length > uint64(c.max) {
+			return dst, version // damaged
+		}
+		return data, version
+	}
+}
+
+// Store replaces the data, for all processes at once. Errors: [ErrTooLarge],
+// [ErrBusy].
+func (c *Config) Store(data []byte) error {
+	return c.change(func() ([]byte, bool) { return data, true })
+}
+
+// change stores the data that f returns, if f says so. Nobody else stores
+// meanwhile.
+func (c *Config) change(f func() (data []byte, isNew bool)) error {
+	lock := &c.words[configLock]
+	if _, isLocked := c.segment.lock(lock); !isLocked {
+		return ErrBusy
+	}
+	defer c.segment.unlock(lock)
+	data, isNew := f()
+	if !isNew {
+		return nil
+	}
+	if len(data) > c.max {
+		return ErrTooLarge
+	}
+	version := c.Version()
+	buffer := c.bufferOf(version + 1)
+	buffer[0].Store(uint64(len(data)))
+	putBytes(buffer[1:], data)
+	c.words[configVersion].Store(version + 1)
+	return nil
+}
+
+func (c *Config) bufferOf(version uint64) []word {
+	from := configBuffers + int(version&1)*c.buffer
+	return c.words[from : from+c.buffer]
+}

@@ -1,0 +1,219 @@
+package shared
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestLease(t *testing.T) {
+	s := newLocal(t)
+	other := attachAgain(t, s, 999_999_999)
+	mine, theirs := Must(s.Lease("lease", 0)), Must(other.Lease("lease", 0))
+	if mine.Held() || mine.Holder() != 0 || mine.Renew() {
+		t.Error("a new lease is held")
+	}
+	if !theirs.TryAcquire() || theirs.TryAcquire() || mine.TryAcquire() {
+		t.Error("not taken by one and only one")
+	}
+	mine.Release()
+	if !theirs.Held() || mine.Held() || mine.Holder() != 999_999_999 || !theirs.Renew() {
+		t.Error("not held by the one who took it")
+	}
+	theirs.Release()
+	if !mine.TryAcquire() {
+		t.Error("not free after Release")
+	}
+	mine.Release()
+	theirs.TryAcquire()
+	s.Reap(999_999_999)
+	if mine.Holder() != 0 || theirs.Held() || theirs.Renew() || !mine.TryAcquire() {
+		t.Error("not free after its holder has died")
+	}
+	if theirs.Release(); !mine.Held() {
+		t.Error("released by the dead")
+	}
+}
+
+func TestLeaseWithLimit(t *testing.T) {
+	s := newLocal(t)
+	other := attachAgain(t, s, 999_999_999)
+	mine, theirs := Must(s.Lease("lease", time.Hour)), Must(other.Lease("lease", time.Hour))
+	if !theirs.TryAcquire() || mine.TryAcquire() {
+		t.Fatal("not taken")
+	}
+	s.created -= int64(59 * time.Minute) // later, for this process
+	if mine.TryAcquire() {
+		t.Error("lost before its limit")
+	}
+	s.created -= int64(2 * time.Minute)
+	if mine.Holder() != 0 || !mine.TryAcquire() || theirs.Held() || theirs.Renew() {
+		t.Error("not lost after its limit")
+	}
+	if _, err := s.Lease("other", 1000*24*time.Hour); !errors.Is(err, ErrOption) {
+		t.Errorf("limit of three years: %v", err)
+	}
+}
+
+func leadRole(s *Segment, in *bufio.Scanner) {
+	lease := Must(s.Lease("lead", 0))
+	leaders := Must(s.Gauge("leaders"))
+	say("ready")
+	_ = lease.Lead(context.Background(), func(context.Context) error {
+		leaders.Inc()
+		say("leads")
+		hear(in)
+		return nil
+	})
+}
+
+// There is one leader, and when it is killed there is another one.
+func TestLeaderIsKilled(t *testing.T) {
+	s := newShared(t, 8)
+	lease, leaders := Must(s.Lease("lead", 0)), Must(s.Gauge("leaders"))
+	workers := startProcesses(t, s, "lead", 4)
+	byPID := map[int]*worker{}
+	for _, w := range workers {
+		byPID[w.cmd.Process.Pid] = w
+	}
+	for len(byPID) > 0 {
+		pid := lease.Holder()
+		for ; pid == 0; pid = lease.Holder() {
+			time.Sleep(time.Millisecond)
+		}
+		leader := byPID[pid]
+		if leader == nil {
+			t.Fatalf("process %d leads: it is dead, or none of them", pid)
+		}
+		leader.expect("leads")
+		if n := leaders.Value(); n != 1 {
+			t.Errorf("%d processes lead", n)
+		}
+		killed := time.Now()
+		leader.kill()
+		delete(byPID, pid)
+		for len(byPID) > 0 && lease.Holder() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		t.Logf("the next one leads %v after the kill", time.Since(killed))
+	}
+	if lease.Holder() != 0 {
+		t.Error("a dead process leads")
+	}
+}
+
+func TestLeadInOneProcess(t *testing.T) {
+	lease := Must(newLocal(t).Lease("lease", 20*time.Millisecond))
+	running, most := 0, 0
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			_ = lease.Lead(t.Context(), func(ctx context.Context) error {
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				<-time.After(time.Millisecond)
+				mu.Lock()
+				running--
+				mu.Unlock()
+				return nil
+			})
+		})
+	}
+	all.Wait()
+	if most != 1 {
+		t.Errorf("%d goroutines led at once", most)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	lease.TryAcquire()
+	cancel()
+	if err := lease.Lead(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Lead with a context that has ended: %v", err)
+	}
+}
+
+// A leader that has lost its lease is told.
+func TestLeadIsLost(t *testing.T) {
+	s := newLocal(t)
+	lease := Must(s.Lease("lease", 10*time.Millisecond))
+	err := lease.Lead(t.Context(), func(ctx context.Context) error {
+		lease.holder.Store(0) // as if it had expired and been taken and released
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if !errors.Is(err, ErrLost) {
+		t.Error(err)
+	}
+}
+
+func TestOnce(t *testing.T) {
+	s := newLocal(t)
+	other := attachAgain(t, s, 999_999_999)
+	mine, theirs := Must(s.Once("once")), Must(other.Once("once"))
+	bad := errors.New("bad")
+	if err := mine.Do(t.Context(), func() error { return bad }); err != bad || mine.Done() {
+		t.Errorf("failed: %v, done %v", err, mine.Done())
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = mine.Do(t.Context(), func() error { panic("bad") })
+	}()
+	theirs.state.Store(other.token) // they are at it, and
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := mine.Do(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another is at it: %v", err)
+	}
+	s.Reap(999_999_999) // die
+	calls := 0
+	for range 2 {
+		if err := mine.Do(t.Context(), func() error { calls++; return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	if calls != 1 || !theirs.Done() {
+		t.Errorf("%d calls, done %v", calls, theirs.Done())
+	}
+}
+
+func onceRole(s *Segment, in *bufio.Scanner) {
+	once, calls := Must(s.Once("once")), Must(s.Counter("calls"))
+	say("ready")
+	hear(in)
+	_ = once.Do(context.Background(), func() error {
+		calls.Inc()
+		return nil
+	})
+	say(calls.Value())
+}
+
+func holdRole(s *Segment, in *bufio.Scanner) {
+	_ = Must(s.Once("once")).Do(context.Background(), func() error {
+		say("ready")
+		hear(in)
+		return nil
+	})
+}
+
+// The first process is killed in the middle; of the others one does it, and all
+// wait for that.
+func TestOnceOverProcesses(t *testing.T) {
+	s := newShared(t, 8)
+	first := startProcesses(t, s, "hold", 1)[0]
+	workers := startProcesses(t, s, "once", 4)
+	for _, w := range workers {
+		w.send("go")
+	}
+	if Must(s.Once("once")).Done() {
+		t.Error("done too soon")
+	}
+	first.kill()
+	for _, w := range workers {
+		w.expect("1")
+	}
+}

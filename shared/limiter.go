@@ -1,0 +1,248 @@
+package shared
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// A RateLimit says how much is allowed for each key.
+type RateLimit struct {
+	// Events are allowed in each Per, spread evenly. Both must be positive. Up
+	// to one event a nanosecond.
+	Events int
+	// Per is the time for Events.
+	Per time.Duration
+	// Burst is how many events are allowed at once after a pause. Zero is
+	// Events; at most 1<<20.
+	Burst int
+	// Keys is how many keys are expected to be in use at the same time: a key is
+	// in use until its burst is whole again. Each takes 16 bytes. Zero is 65,536;
+	// at most 1<<28.
+	Keys int
+	// AdmitWhenFull says what happens to a new key for which there is no place
+	// since more than Keys are in use: it is refused, or, if this is set, let
+	// through without being counted.
+	AdmitWhenFull bool
+}
+
+// A rate limiter's set is a cache line: the lock for whoever adds a key, the era
+// in which it was last cleaned, and a word for each of six keys. Such a word has
+// a part of the key's hash above the time at which the key's burst is whole again
+// (GCRA's theoretical arrival time, TAT), in ticks.
+const (
+	limiterLock = 0
+	limiterEra  = 1
+	limiterWays = 2
+
+	tickBits = 40
+	tickMask = 1<<tickBits - 1
+	// An era is a quarter of what a word's time can say. Words are only compared
+	// with the clock in the era in which they were written and in the next one,
+	// so that a time which has gone round is never taken for one to come.
+	eraBits = tickBits - 2
+	// A burst takes at most half an era to become whole.
+	windowBits = eraBits - 1
+
+	limiterMaxBurst = 1 << 20
+	limiterMaxKeys  = 1 << 28
+)
+
+// A RateLimiter admits at most Burst events at once and Events in each Per, for
+// each key, over all processes together. It never admits more: where it has to
+// err, because two keys look alike (1 pair in 10^7) or the table is full, it
+// refuses.
+//
+// The limits may differ between processes, during a rolling restart for instance;
+// each then judges by its own. Keys may not differ, nor may the time in which a
+// burst becomes whole come to need another resolution (68 s, 4.8 h and 52 days
+// are the bounds): that is an [ErrMismatch].
+//
+// Crash rule: what was admitted stays counted; nothing has to be repaired.
+type RateLimiter struct {
+	segment       *Segment
+	sets          []word
+	setMask       uint64
+	interval      int64 // ticks for each event
+	window        int64 // ticks for a burst
+	burst         int
+	shift         uint // from nanoseconds to ticks
+	admitWhenFull bool
+}
+
+// RateLimiter returns the rate limiter of that name. Errors: [ErrOption],
+// [ErrName], [ErrFull], [ErrMismatch], [ErrBusy].
+func (s *Segment) RateLimiter(name string, limit RateLimit) (*RateLimiter, error) {
+	if limit.Burst == 0 {
+		limit.Burst = min(limit.Events, limiterMaxBurst)
+	}
+	if limit.Keys == 0 {
+		limit.Keys = 1 << 16
+	}
+	if limit.Events < 1 || limit.Per < time.Duration(limit.Events) || limit.Burst < 1 || limit.Burst > limiterMaxBurst || limit.Keys < 1 || limit.Keys > limiterMaxKeys {
+		return nil, fmt.Errorf("%w: rate limiter %q with %+v", ErrOption, name, limit)
+	}
+	l := &RateLimiter{segment: s, burst: limit.Burst, admitWhenFull: limit.AdmitWhenFull}
+	if !l.setPace(limit) {
+		return nil, fmt.Errorf("%w: rate limiter %q: a burst of %d takes too long at %d in %v", ErrOption, name, limit.Burst, limit.Events, limit.Per)
+	}
+	// A quarter of the places for the expected keys: each can be in either of
+	// two sets, so that they fill up evenly.
+	sets := 1 << bits.Len(uint((limit.Keys+3)/4-1))
+	words, err := s.open(name, kindRateLimiter, parameters{uint64(sets), uint64(l.shift)}, sets*lineWords)
+	if err != nil {
+		return nil, err
+	}
+	l.sets, l.setMask = words, uint64(sets-1)
+	return l, nil
+}
+
+// setPace finds the finest of four resolutions in which a burst's time can be
+// told.
+func (l *RateLimiter) setPace(limit RateLimit) bool {
+	for l.shift = 0; l.shift <= 24; l.shift += 8 {
+		// Rounded up: too slow rather than too fast.
+		perTick := uint64(limit.Events) << l.shift
+		if perTick>>l.shift != uint64(limit.Events) {
+			return false
+		}
+		l.interval = int64((uint64(limit.Per)-1)/perTick + 1)
+		high, window := bits.Mul64(uint64(l.interval), uint64(l.burst))
+		if high == 0 && window < 1<<(windowBits-1) {
+			l.window = int64(window)
+			return true
+		}
+	}
+	return false
+}
+
+// Never is the time to wait for more events than a burst has.
+const Never time.Duration = -1
+
+// Allow asks for one event of key; see [RateLimiter.AllowN].
+func (l *RateLimiter) Allow(key []byte) (isAllowed bool, retryAfter time.Duration) {
+	return l.AllowAt(key, 1, l.segment.clock.now())
+}
+
+// AllowN asks for n events of key at once; less than one is taken for one. If
+// they are not allowed, nothing is counted, and retryAfter is how long it takes
+// until they are, if nobody else asks; [Never] if n is more than a burst.
+func (l *RateLimiter) AllowN(key []byte, n int) (isAllowed bool, retryAfter time.Duration) {
+	return l.AllowAt(key, n, l.segment.clock.now())
+}
+
+// AllowAt is [RateLimiter.AllowN] at a time that the caller has read from
+// [Segment.Now], and may use for several calls. All processes must use the same
+// clock, and their times must not differ by hours.
+func (l *RateLimiter) AllowAt(key []byte, n int, now int64) (isAllowed bool, retryAfter time.Duration) {
+	if n > l.burst {
+		return false, Never
+	}
+	cost := l.interval * int64(max(n, 1))
+	hash := l.segment.hasher.sum(key)
+	a := arrival{tag: max(hash>>tickBits, 1), ticks: now >> l.shift, cost: cost}
+	p := l.pair(hash)
+	for _, set := range [2]*limiterSet{p.first, p.second} {
+		if set[limiterEra].Load() < era(a.ticks) {
+			break // to be cleaned first
+		}
+		for way := set.find(a.tag); way != nil; way = set.find(a.tag) {
+			if o := l.charge(way, a); o != lost {
+				return l.answer(o, a, way)
+			}
+		}
+	}
+	return l.admitLocked(p, a)
+}
+
+// An arrival is what asks to be admitted.
+type arrival struct {
+	tag   uint64 // the part of the key's hash that is kept
+	ticks int64  // now
+	cost  int64  // in ticks
+}
+
+// An outcome is what became of an arrival at a way.
+type outcome uint8
+
+const (
+	lost outcome = iota // the way changed meanwhile
+	admitted
+	refused
+)
+
+// A limiterSet is where a few keys have their words.
+type limiterSet [lineWords]word
+
+// A pair is the two sets in which a key may have its word. They may be the same.
+type pair struct{ first, second *limiterSet }
+
+// pair returns the sets of a key, in the order in which they are to be locked.
+func (l *RateLimiter) pair(hash uint64) pair {
+	low, high := hash&l.setMask, bits.RotateLeft64(hash, 32)*0x9e37_79b9_7f4a_7c15>>20&l.setMask
+	if low > high {
+		low, high = high, low
+	}
+	return pair{l.set(low), l.set(high)}
+}
+
+func (l *RateLimiter) set(index uint64) *limiterSet {
+	return (*limiterSet)(l.sets[int(index)*lineWords:])
+}
+
+// find returns the word of a key, nil if it has none.
+func (p pair) find(tag uint64) *word {
+	if way := p.first.find(tag); way != nil {
+		return way
+	}
+	return p.second.find(tag)
+}
+
+func (set *limiterSet) find(tag uint64) *word {
+	for i := limiterWays; i < lineWords; i++ {
+		if set[i].Load()>>tickBits == tag {
+			return &set[i]
+		}
+	}
+	return nil
+}
+
+// ticksLeft returns the ticks from now until the time in a way's word; zero if
+// that has passed. Words never say more than the future of half an era, give or
+// take what clocks differ, so the rest of the circle is the past.
+func ticksLeft(value uint64, now int64) int64 {
+	left := int64((value - uint64(now)) & tickMask)
+	if left >= 1<<(tickBits-1) {
+		return 0
+	}
+	return left
+}
+
+// charge asks for the arrival at the word of its key.
+func (l *RateLimiter) charge(way *word, a arrival) outcome {
+	old := way.Load()
+	if old>>tickBits != a.tag {
+		return lost
+	}
+	left := ticksLeft(old, a.ticks) + a.cost
+	if left > l.window {
+		return refused
+	}
+	if way.CompareAndSwap(old, a.word(left)) {
+		return admitted
+	}
+	return lost
+}
+
+// word returns the word of a key whose burst is whole again in left ticks.
+func (a arrival) word(left int64) uint64 {
+	return a.tag<<tickBits | uint64(a.ticks+left)&tickMask
+}
+
+func (l *RateLimiter) answer(o outcome, a arrival, way *word) (bool, time.Duration) {
+	if o == admitted {
+		return true, 0
+	}
+	wait := ticksLeft(way.Load(), a.ticks) + a.cost - l.window
+	return false, time.Duration(max(wait, 1) << l.shift)
+}

@@ -1,0 +1,101 @@
+package shared
+
+import "time"
+
+// era returns the era of a time in ticks; never zero, which a set's word says
+// before its first use.
+func era(ticks int64) uint64 { return uint64(ticks)>>eraBits + 1 }
+
+// admitLocked admits a key that has no word yet, or whose sets have to be cleaned.
+// Only here are words given to keys, with both sets locked, so that a key never
+// has two; those that are there are meanwhile charged without the locks.
+func (l *RateLimiter) admitLocked(p pair, a arrival) (bool, time.Duration) {
+	if !l.lockPair(p) {
+		return false, time.Duration(l.interval << l.shift) // whether it has a word is not known
+	}
+	defer l.unlockPair(p)
+	p.first.clean(a.ticks)
+	p.second.clean(a.ticks)
+	for {
+		if way := p.find(a.tag); way != nil {
+			if o := l.charge(way, a); o != lost {
+				return l.answer(o, a, way)
+			}
+			continue
+		}
+		way, old, wait := p.unused(a.ticks)
+		switch {
+		case way == nil && l.admitWhenFull:
+			return true, 0
+		case way == nil:
+			return false, time.Duration(wait << l.shift)
+		case way.CompareAndSwap(old, a.word(a.cost)):
+			return true, 0
+		}
+	}
+}
+
+// clean makes sure that the words of a locked set were written in this era or in
+// the one before. If the set was not used for longer, everything in it has
+// expired; at the beginning of each era, what has expired is removed, as the era
+// after it could no longer tell.
+func (set *limiterSet) clean(ticks int64) {
+	now, last := era(ticks), set[limiterEra].Load()
+	if last >= now {
+		return // or later, by the clock of somebody who is ahead
+	}
+	for i := limiterWays; i < lineWords; i++ {
+		for old := set[i].Load(); old != 0 && (last+1 < now || ticksLeft(old, ticks) == 0); old = set[i].Load() {
+			if set[i].CompareAndSwap(old, 0) {
+				break
+			}
+		}
+	}
+	set[limiterEra].Store(now)
+}
+
+// unused returns an unused word in the set that has more of them, and its value.
+// If there is none it returns the ticks until there is one.
+func (p pair) unused(now int64) (way *word, old uint64, wait int64) {
+	wait = tickMask
+	var unused [2]int
+	var ways [2]*word
+	var values [2]uint64
+	for i, set := range [2]*limiterSet{p.first, p.second} {
+		for w := limiterWays; w < lineWords; w++ {
+			value := set[w].Load()
+			if left := ticksLeft(value, now); value != 0 && left > 0 {
+				wait = min(wait, left)
+				continue
+			}
+			unused[i]++
+			ways[i], values[i] = &set[w], value
+		}
+	}
+	if unused[1] > unused[0] {
+		return ways[1], values[1], 0
+	}
+	return ways[0], values[0], wait
+}
+
+// lockPair locks the sets of a key.
+func (l *RateLimiter) lockPair(p pair) bool {
+	if _, isLocked := l.segment.lock(&p.first[limiterLock]); !isLocked {
+		return false
+	}
+	if p.first == p.second {
+		return true
+	}
+	if _, isLocked := l.segment.lock(&p.second[limiterLock]); !isLocked {
+		l.segment.unlock(&p.first[limiterLock])
+		return false
+	}
+	return true
+}
+
+func (l *RateLimiter) unlockPair(p pair) {
+	l.segment.unlock(&p.first[limiterLock])
+	if p.first != p.second {
+		l.segment.unlock(&p.second[limiterLock])
+	}
+}

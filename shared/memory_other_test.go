@@ -1,0 +1,5 @@
+//go:build !linux
+
+package shared
+
+const canSeal = false

@@ -1,0 +1,90 @@
+//go:build (linux && !mips && !mipsle && !(arm && !arm.7)) || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package shared
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// canShare tells whether processes can have a segment in common.
+const canShare = true
+
+// createTemporary returns a file of size bytes that has no name any more.
+func createTemporary(size int64) (*os.File, error) {
+	file, err := os.CreateTemp("", "sluice-shared-*")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Remove(file.Name()); err == nil {
+		err = file.Truncate(size)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// mapFile maps all of a file that other processes map too.
+func mapFile(fd uintptr) ([]word, error) {
+	var stat syscall.Stat_t
+	if err := syscall.Fstat(int(fd), &stat); err != nil {
+		return nil, err
+	}
+	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size < minSize || stat.Size > maxSize || int64(int(stat.Size)) != stat.Size {
+		return nil, fmt.Errorf("%w: a file of %d bytes", ErrCorrupt, stat.Size)
+	}
+	memory, err := syscall.Mmap(int(fd), 0, int(stat.Size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return wordsOf(memory), nil
+}
+
+// unmap gives the pages of mapFile back. Nothing may use them any more.
+func unmap(words []word) { _ = syscall.Munmap(bytesOf(words)) }
+
+// ownWords returns memory of this process only. It is mapped rather than
+// allocated, so that what is never touched neither takes memory nor counts for
+// the garbage collector.
+func ownWords(n int) []word {
+	memory, err := syscall.Mmap(-1, 0, n*wordBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return heapWords(n)
+	}
+	return wordsOf(memory)
+}
+
+// lastInherited is the highest descriptor at which a segment is looked for. A
+// master passes a few to each worker, and one for each other worker.
+const lastInherited = 1023
+
+// findInherited looks for the segment of the process's parent among the
+// descriptors that it was started with. It returns the descriptor, or -1. A
+// grandchild does not find it: its parent did not create it.
+func findInherited() int {
+	parent := uint64(os.Getppid())
+	var header [(headerCreator + 1) * wordBytes]byte
+	for fd := 3; fd <= lastInherited; fd++ {
+		var stat syscall.Stat_t
+		if syscall.Fstat(fd, &stat) != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size < minSize {
+			continue
+		}
+		if n, err := syscall.Pread(fd, header[:], 0); n < len(header) || err != nil || nativeWord(header[:], headerMagic) != magic {
+			continue
+		}
+		if nativeWord(header[:], headerCreator) == parent {
+			syscall.CloseOnExec(fd)
+			return fd
+		}
+	}
+	return -1
+}
+
+// nativeWord returns a word of a segment that was read as bytes.
+func nativeWord(header []byte, index int) uint64 {
+	return binary.NativeEndian.Uint64(header[index*wordBytes:])
+}

@@ -1,0 +1,94 @@
+package shared
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func pageRole(s *Segment, in *bufio.Scanner) {
+	page := s.Page()
+	page.Set(Slot, 3)
+	page.Set(Generation, 7)
+	page.Set(ProcessState, uint64(Ready))
+	page.Set(Heartbeat, uint64(s.Now()))
+	for range 100 {
+		page.Add(Accepted, 1)
+		page.Add(Active, 1)
+	}
+	page.Add(Done, 40)
+	page.Sub(Active, 40)
+	page.Set(Requests, 1000)
+	page.Set(Requests, 1001)
+	page.Set(Status2xx, 1001)
+	page.Set(Goroutines, 12)
+	say("ready")
+	hear(in)
+}
+
+func TestScoreboard(t *testing.T) {
+	s := newShared(t, 8)
+	for round := uint64(1); round <= 3; round++ {
+		w := startProcesses(t, s, "page", 1)[0]
+		all := s.Scoreboard(nil)
+		if len(all) != 2 || all[0].PID != os.Getpid() {
+			t.Fatalf("round %d: %+v", round, all)
+		}
+		p := all[1]
+		if p.PID != w.cmd.Process.Pid || p.Slot != 3 || p.Generation != 7 || p.State != Ready || time.Since(p.StartedAt) > time.Hour ||
+			p.Accepted != 100 || p.Done != 40 || p.Active != 60 || p.Requests != 1001 || p.Status != [5]uint64{0, 1001} || p.Goroutines != 12 {
+			t.Errorf("round %d: %+v", round, p)
+		}
+		if age := s.Now() - p.Heartbeat; age < 0 || age > int64(time.Hour) {
+			t.Errorf("the heartbeat is %v old", time.Duration(age))
+		}
+		w.kill()
+		if len(s.Scoreboard(nil)) != 1 {
+			t.Error("a dead process is on the scoreboard")
+		}
+		last, isFound := s.Process(p.PID)
+		if !isFound || last.Accepted-last.Done != 60 || last.Active != 0 || last.State != Stopped {
+			t.Errorf("after its death: %v, %+v", isFound, last)
+		}
+		accepted, done, traffic := s.Total()
+		if accepted != 100*round || done != 40*round || traffic.Requests != 1001*round || traffic.Status[1] != 1001*round {
+			t.Errorf("round %d: %d, %d, %+v in total", round, accepted, done, traffic)
+		}
+	}
+	if _, isFound := s.Process(0); isFound {
+		t.Error("process 0 was found")
+	}
+}
+
+// Fields don't overlap, and each is found in what is read, or is the process's id.
+func TestFields(t *testing.T) {
+	if fieldEnd > pageBase {
+		t.Errorf("fields end at %d, their bases begin at %d", fieldEnd, pageBase)
+	}
+	groups := [][2]Field{{Slot, fieldPID}, {Heartbeat, Lag}, {Accepted, Done}, {Active, Oldest}, {Requests, Status5xx}, {ResidentBytes, CPUTime}}
+	for i, g := range groups {
+		if int(g[0]) != i*lineWords || g[1] < g[0] || int(g[1]) >= (i+1)*lineWords {
+			t.Errorf("group %d is %d to %d: not on a line of its own", i, g[0], g[1])
+		}
+	}
+	var names []string
+	for state := Starting; state <= Stopped+1; state++ {
+		names = append(names, state.String())
+	}
+	if got := strings.Join(names, " "); got != "starting ready draining stopped unknown" {
+		t.Error(got)
+	}
+}
+
+func TestPage(t *testing.T) {
+	page := newLocal(t).Page()
+	page.words[pageBase+Requests].Store(100) // of somebody before
+	page.words[Requests].Store(100)
+	page.Set(Requests, 5)
+	page.Add(Requests, 2)
+	if page.Get(Requests) != 7 || page.words[Requests].Load() != 107 {
+		t.Errorf("%d, %d in total", page.Get(Requests), page.words[Requests].Load())
+	}
+}

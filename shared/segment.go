@@ -1,0 +1,217 @@
+package shared
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Options are the sizes of a segment.
+type Options struct {
+	// Size is the segment's size in bytes, rounded up to whole pages. It cannot
+	// grow. Only what is used takes memory, so rather too much than too little.
+	// Zero is 64 MiB.
+	Size int64
+	// Processes is how many processes can be attached at the same time, the
+	// master included. While workers are being replaced there are more of them
+	// than usual, and those of an earlier replacement may still be draining.
+	// At most 1023; zero is 4 for each CPU and 8 more, at least 64.
+	Processes int
+	// Local asks for memory that no other process can attach, without a
+	// descriptor. It is always so where memory cannot be shared.
+	Local bool
+}
+
+const (
+	defaultSize      = 64 << 20
+	defaultProcesses = 64
+	defaultLockWait  = 250 * time.Millisecond
+)
+
+// A Segment is memory that processes have in common, and what one process needs
+// to use it. Its methods return values by name: they create what does not exist
+// yet and otherwise return what does. Keep what they return; looking a name up
+// takes longer than using it.
+//
+// It must not be copied.
+type Segment struct {
+	words    []word
+	layout   layout
+	lane     int    // of this process
+	token    uint64 // of this process, in locks
+	clock    sharedClock
+	hasher   hasher
+	created  int64 // the shared clock when the segment was made
+	file     *os.File
+	isShared bool
+	lockWait time.Duration
+}
+
+// New creates a segment and attaches the process to it. The master of a group of
+// processes calls it before it starts the first of them, and passes [Segment.File]
+// to each. Errors: [ErrOption], and those of the system.
+func New(options Options) (*Segment, error) {
+	l, err := options.layout()
+	if err != nil {
+		return nil, err
+	}
+	s := &Segment{layout: l, lockWait: defaultLockWait}
+	if canShare && !options.Local {
+		if s.file, err = createFile(int64(l.size) * wordBytes); err != nil {
+			return nil, fmt.Errorf("sluice: cannot create a shared segment: %w", err)
+		}
+		if s.words, err = mapFile(s.file.Fd()); err != nil {
+			s.file.Close()
+			return nil, fmt.Errorf("sluice: cannot map the shared segment: %w", err)
+		}
+		s.isShared = true
+	} else {
+		s.words = ownWords(l.size)
+	}
+	s.writeHeader()
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// layout fills in what is zero and checks the rest.
+func (o Options) layout() (layout, error) {
+	if o.Size == 0 {
+		o.Size = defaultSize
+	}
+	if o.Processes == 0 {
+		o.Processes = min(max(defaultProcesses, 4*runtime.NumCPU()+8), maxLanes)
+	}
+	if o.Processes < 1 || o.Processes > maxLanes {
+		return layout{}, fmt.Errorf("%w: %d processes", ErrOption, o.Processes)
+	}
+	if o.Size < minSize || o.Size > maxSize || int64(int(o.Size)) != o.Size {
+		return layout{}, fmt.Errorf("%w: a segment of %d bytes", ErrOption, o.Size)
+	}
+	size := int((o.Size + pageWords*wordBytes - 1) / (pageWords * wordBytes) * pageWords)
+	l := newLayout(size, o.Processes, min(max(64, int(o.Size>>14)), maxEntries))
+	if l.data >= size {
+		return layout{}, fmt.Errorf("%w: a segment of %d bytes is too small for %d processes", ErrOption, o.Size, o.Processes)
+	}
+	return l, nil
+}
+
+// writeHeader makes zeroed words a segment. The first word comes last: it says
+// that the rest is there.
+func (s *Segment) writeHeader() {
+	var random [5 * wordBytes]byte
+	_, _ = rand.Read(random[:]) // never fails
+	clock := newClock()
+	s.words[headerVersion].Store(layoutVersion)
+	s.words[headerSize].Store(uint64(s.layout.size))
+	s.words[headerLanes].Store(uint64(s.layout.lanes))
+	s.words[headerEntries].Store(uint64(s.layout.entries))
+	s.words[headerCreator].Store(uint64(os.Getpid()))
+	s.words[headerCreated].Store(uint64(clock.now()))
+	s.words[headerNext].Store(uint64(s.layout.data))
+	s.words[headerID].Store(binary.NativeEndian.Uint64(random[:]))
+	for i := range s.hasher {
+		s.words[headerSecrets+i].Store(binary.NativeEndian.Uint64(random[(i+1)*wordBytes:]))
+	}
+	s.words[headerMagic].Store(magic)
+}
+
+// Attach maps the segment in file, as it comes from another process's
+// [Segment.File], and takes a place in it for this process. The file stays the
+// caller's, and may be closed. Errors: [ErrCorrupt], [ErrProcesses], and those
+// of the system.
+func Attach(file *os.File) (*Segment, error) {
+	s, err := attachDescriptor(file.Fd())
+	if s != nil {
+		s.file = file
+	}
+	return s, err
+}
+
+func attachDescriptor(fd uintptr) (*Segment, error) {
+	words, err := mapFile(fd)
+	if err != nil {
+		return nil, fmt.Errorf("sluice: cannot map a shared segment: %w", err)
+	}
+	s, err := attachWords(words)
+	if err != nil {
+		unmap(words)
+		return nil, err
+	}
+	s.isShared = true
+	return s, nil
+}
+
+// attachWords attaches to a segment that is in memory already.
+func attachWords(words []word) (*Segment, error) {
+	l, err := readLayout(words)
+	if err != nil {
+		return nil, err
+	}
+	s := &Segment{words: words, layout: l, lockWait: defaultLockWait}
+	if err := s.checkDirectory(); err != nil {
+		return nil, err
+	}
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// enter gives the process its place.
+func (s *Segment) enter() error {
+	s.clock = newClock()
+	s.created = int64(s.words[headerCreated].Load())
+	for i := range s.hasher {
+		s.hasher[i] = s.words[headerSecrets+i].Load()
+	}
+	if !s.takeLane() {
+		return ErrProcesses
+	}
+	s.resetPage()
+	return nil
+}
+
+// File returns the file to pass to other processes, for instance in
+// exec.Cmd.ExtraFiles. It is nil if the segment is local, and in a process that
+// found the segment by itself. It stays the segment's.
+func (s *Segment) File() *os.File { return s.file }
+
+// IsShared tells whether other processes can be attached to the segment. If not,
+// everything works within this process.
+func (s *Segment) IsShared() bool { return s.isShared }
+
+// Size returns the segment's size in bytes, and how many of them are free for
+// further values.
+func (s *Segment) Size() (size, free int64) {
+	next := min(s.words[headerNext].Load(), uint64(s.layout.size))
+	return int64(s.layout.size) * wordBytes, int64(uint64(s.layout.size)-next) * wordBytes
+}
+
+// Processes returns how many processes the segment was made for.
+func (s *Segment) Processes() int { return s.layout.lanes }
+
+// Now returns the clock of the segment in nanoseconds: monotonic, the same in all
+// processes, with an origin that means nothing. (Where the system's monotonic
+// clock cannot be read, processes agree as far as the clock of the day was not
+// set between their starts.)
+func (s *Segment) Now() int64 { return s.clock.now() }
+
+// Close closes the file, if there is one. The memory stays mapped until the
+// process ends, so values taken from the segment go on working; no further
+// process can be given the segment by this one.
+func (s *Segment) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
+// same tells whether two segments are the same memory.
+func (s *Segment) same(other *Segment) bool {
+	return s.words[headerID].Load() == other.words[headerID].Load()
+}

@@ -1,0 +1,136 @@
+package shared
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+)
+
+// newCertificate returns a certificate for "localhost".
+func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key := Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der := Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	roots := x509.NewCertPool()
+	roots.AddCert(Must(x509.ParseCertificate(der)))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+// handshake makes a connection and tells whether it resumed a session.
+func handshake(t *testing.T, server, client *tls.Config) bool {
+	t.Helper()
+	listener := Must(net.Listen("tcp", "127.0.0.1:0"))
+	defer listener.Close()
+	go func() {
+		if accepted, err := listener.Accept(); err == nil {
+			conn := tls.Server(accepted, server)
+			_, _ = conn.Write([]byte("x")) // the ticket comes before it
+			_, _ = conn.Read(make([]byte, 1))
+			_ = accepted.Close()
+		}
+	}()
+	raw := Must(net.Dial("tcp", listener.Addr().String()))
+	defer raw.Close()
+	conn := tls.Client(raw, client)
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return conn.ConnectionState().DidResume
+}
+
+// Clients go from one of four processes to the next, and the keys are changed in
+// between: at least 95 % of the sessions are resumed.
+func TestTicketsAreResumed(t *testing.T) {
+	certificate, roots := newCertificate(t)
+	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t, 8)
+			master := Must(s.TicketKeys("tls"))
+			var servers [4]*tls.Config
+			for i := range servers {
+				keys := Must(Must(Attach(s.File())).TicketKeys("tls"))
+				config := &tls.Config{Certificates: []tls.Certificate{certificate}, MaxVersion: version}
+				if !keys.Install(config) {
+					t.Fatal("not installed")
+				}
+				servers[i] = config.Clone() // as Server does
+			}
+			// One that chooses a configuration by client.
+			chosen := &tls.Config{Certificates: []tls.Certificate{certificate}, MaxVersion: version}
+			servers[3] = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return chosen, nil }}
+			Must(Must(Attach(s.File())).TicketKeys("tls")).Install(servers[3])
+			client := &tls.Config{RootCAs: roots, ServerName: "localhost", ClientSessionCache: tls.NewLRUClientSessionCache(10)}
+			resumed := 0
+			for i := range 200 {
+				if i%50 == 25 {
+					if err := master.Rotate(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if handshake(t, servers[i%4], client) {
+					resumed++
+				}
+			}
+			t.Logf("%d of 200 resumed", resumed)
+			if resumed < 190 {
+				t.Errorf("%d of 200 resumed", resumed)
+			}
+		})
+	}
+}
+
+// A ticket outlives two rotations, not three.
+func TestTicketKeysAreForgotten(t *testing.T) {
+	certificate, roots := newCertificate(t)
+	s := newLocal(t)
+	keys := Must(s.TicketKeys("tls"))
+	server := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	keys.Install(server)
+	for rotations := range 5 {
+		client := &tls.Config{RootCAs: roots, ServerName: "localhost", ClientSessionCache: tls.NewLRUClientSessionCache(10)}
+		handshake(t, server, client)
+		for range rotations {
+			if err := keys.Rotate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := handshake(t, server, client), rotations < 3; got != want {
+			t.Errorf("resumed after %d rotations: %v", rotations, got)
+		}
+	}
+}
+
+func TestTicketKeys(t *testing.T) {
+	s := newLocal(t)
+	keys, theirs := Must(s.TicketKeys("tls")), Must(attachAgain(t, s, 999_999_999).TicketKeys("tls"))
+	before := keys.Keys()
+	if len(before) != 3 || before[0] == before[1] || before[0] == [32]byte{} {
+		t.Fatalf("%d keys", len(before))
+	}
+	version := theirs.Version()
+	ctx, cancel := context.WithCancel(t.Context())
+	go keys.RotateEvery(ctx, time.Millisecond)
+	for theirs.Version() == version {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if after := theirs.Keys(); len(after) != 3 || after[0] == before[0] {
+		t.Error("the keys were not rotated")
+	}
+	for name, config := range map[string]*tls.Config{
+		"tickets disabled": {SessionTicketsDisabled: true},
+		"wraps itself":     {WrapSession: func(tls.ConnectionState, *tls.SessionState) ([]byte, error) { return nil, nil }},
+	} {
+		if keys.Install(config) {
+			t.Errorf("installed although it has %s", name)
+		}
+	}
+}
