@@ -1,0 +1,26 @@
+//go:build !unix
+
+package supervise
+
+import (
+	"os"
+	"os/signal"
+	"time"
+)
+
+// attachment is the part of a Worker that the system needs.
+type attachment struct{}
+
+// attach finds nothing on these systems: workers are bare. An interrupt at the
+// terminal reaches the whole group and is the master's.
+func (w *Worker) attach() error {
+	w.bare = true
+	if !w.options.NoSignals {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
+	return nil
+}
+
+func (w *Worker) orphanGrace() time.Duration      { return w.options.OrphanGrace }
+func (w *Worker) tell(messageType, []byte) error  { return nil }
+func (w *Worker) tellJSON(messageType, any) error { return nil }

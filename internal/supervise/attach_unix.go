@@ -1,0 +1,288 @@
+//go:build unix
+
+package supervise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// firstInherited is the number of the first of os/exec's ExtraFiles.
+	firstInherited = 3
+	// lastInherited bounds the search for the control socket.
+	lastInherited = 255
+	// exitSlack is what an orphan gets beyond its grace.
+	exitSlack = 500 * time.Millisecond
+	// recyclePatience is how long SIGTERM waits for the master's answer.
+	recyclePatience = 10 * time.Second
+)
+
+// attachment is the part of a Worker that the system needs.
+type attachment struct {
+	link     *link
+	lifeline *os.File
+	orphan   sync.Once
+
+	mu       sync.Mutex
+	draining bool // OrderDrain was given
+}
+
+// attach finds the descriptors and starts listening.
+func (w *Worker) attach() error {
+	control, hello, err := findControl()
+	if err != nil {
+		return err
+	}
+	if control < 0 {
+		w.bare = true
+		if isListener(firstInherited) {
+			w.listeners = []*os.File{inherited(firstInherited, "listener")}
+		}
+	} else if err := w.attachTo(control, hello); err != nil {
+		return err
+	}
+	if !w.options.NoSignals {
+		w.watchSignals()
+	}
+	return nil
+}
+
+// findControl looks through the inherited descriptors for a socket on which
+// HELLO waits, and leaves it there. It returns -1 if there is none.
+func findControl() (fd int, hello layout, err error) {
+	packet := make([]byte, headSize+maxPayload)
+	for fd := firstInherited; fd <= lastInherited; fd++ {
+		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != controlType {
+			continue
+		}
+		if name, err := unix.Getsockname(fd); err != nil {
+			continue
+		} else if _, isUnix := name.(*unix.SockaddrUnix); !isUnix {
+			continue
+		}
+		size, _, _, _, err := unix.Recvmsg(fd, packet, nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		if err != nil {
+			continue
+		}
+		m, err := parseMessage(packet[:size])
+		if errors.Is(err, errVersion) {
+			return -1, layout{}, err
+		}
+		if err != nil || m.kind != messageHello {
+			continue
+		}
+		hello, err := parseLayout(m.payload)
+		return fd, hello, err
+	}
+	return -1, layout{}, nil
+}
+
+// attachTo takes over what hello describes.
+func (w *Worker) attachTo(control int, hello layout) error {
+	w.layout = hello
+	base := control - hello.Control // of the master's files
+	if base < firstInherited {
+		return fmt.Errorf("sluice: control socket at descriptor %d cannot be file %d", control, hello.Control)
+	}
+	var err error
+	if w.link, err = newLink(inherited(control, "control")); err != nil {
+		return err
+	}
+	for i := range hello.Listeners {
+		if !isListener(base + i) {
+			return fmt.Errorf("sluice: descriptor %d is no listener", base+i)
+		}
+		w.listeners = append(w.listeners, inherited(base+i, "listener"))
+	}
+	// A Start function may have left out what comes after the control socket.
+	if fd := base + hello.Lifeline; isPipe(fd) {
+		w.lifeline = inherited(fd, "lifeline")
+		for i := range hello.Shared {
+			unix.CloseOnExec(fd + 1 + i)
+			w.shared = append(w.shared, os.NewFile(uintptr(fd+1+i), "shared"))
+		}
+	}
+	restoreName()
+	m, _, err := w.link.receive() // HELLO itself
+	if err != nil {
+		return err
+	}
+	if err := w.link.send(message{kind: messageAck, seq: m.seq}, nil); err != nil {
+		w.options.Logger.Printf("worker: %v", err) // the master is gone; the lifeline will say so
+	}
+	go w.listen()
+	if w.lifeline != nil {
+		go w.watchLifeline()
+	}
+	return nil
+}
+
+// restoreName gives the process its program's name again, where the kernel took
+// it from the descriptor that was executed.
+func restoreName() {
+	const file = "/proc/self/comm"
+	name, err := os.ReadFile(file)
+	if err != nil || strings.Trim(string(name), "0123456789\n") != "" {
+		return
+	}
+	os.WriteFile(file, []byte(filepath.Base(os.Args[0])), 0)
+}
+
+// listen turns the master's messages into orders.
+func (w *Worker) listen() {
+	for {
+		m, descriptors, err := w.link.receive()
+		if err != nil {
+			w.becomeOrphan()
+			return
+		}
+		if m.kind == messagePing {
+			reply := func() { w.reply(messagePong, m.seq) }
+			if w.options.OnPing != nil {
+				w.options.OnPing(reply)
+			} else {
+				reply()
+			}
+			continue
+		}
+		if o, ok := w.orderOf(m, descriptors); ok {
+			w.orders <- o
+		}
+	}
+}
+
+// orderOf returns what a message asks for. Unknown ones ask for nothing.
+func (w *Worker) orderOf(m message, descriptors []int) (Order, bool) {
+	seq := m.seq
+	o := Order{Slot: int(m.slot), ack: func() error { return w.reply(messageAck, seq) }}
+	switch m.kind {
+	case messageDrain:
+		grace, err := parseGrace(m.payload)
+		if err != nil {
+			return Order{}, false
+		}
+		o.Kind, o.Grace, o.HasSuccessor = OrderDrain, grace, m.flags&flagSuccessor != 0
+		w.noteDrain()
+	case messageAdopt:
+		o.Kind = OrderAdopt
+		for _, fd := range descriptors {
+			if !isListener(fd) {
+				unix.Close(fd)
+				continue
+			}
+			unix.SetNonblock(fd, true)
+			o.Files = append(o.Files, os.NewFile(uintptr(fd), "adopted listener"))
+		}
+	case messageRelease:
+		o.Kind = OrderRelease
+	case messageReopen:
+		o.Kind = OrderReopen
+	case messageQuit:
+		o.Kind = OrderQuit
+	default:
+		return Order{}, false
+	}
+	return o, true
+}
+
+// noteDrain notes that the end has begun, and tells whether it had before.
+func (w *Worker) noteDrain() (before bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, w.draining = w.draining, true
+	return before
+}
+
+// watchLifeline waits for the master's death.
+func (w *Worker) watchLifeline() {
+	w.lifeline.Read(make([]byte, 1)) // nothing is ever sent
+	w.becomeOrphan()
+}
+
+// becomeOrphan: the master is gone. The process ends in time, whatever it does.
+func (w *Worker) becomeOrphan() {
+	w.orphan.Do(func() {
+		w.options.Logger.Printf("worker %d.%d (pid %d): the master is gone: %v to finish",
+			w.Slot(), w.Generation(), os.Getpid(), w.orphanGrace())
+		close(w.orphaned)
+		time.AfterFunc(w.orphanGrace()+exitSlack, func() { os.Exit(1) })
+	})
+}
+
+// orphanGrace is what an orphan gets.
+func (w *Worker) orphanGrace() time.Duration {
+	if w.options.OrphanGrace > 0 {
+		return w.options.OrphanGrace
+	}
+	return time.Duration(w.layout.OrphanGraceMS) * time.Millisecond
+}
+
+// watchSignals takes the process's signals. Those that are the master's are
+// received and dropped, not ignored: what is ignored stays so in processes that
+// this one starts.
+func (w *Worker) watchSignals() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1,
+		syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH)
+	go func() {
+		hasAsked := false
+		for s := range signals {
+			switch s {
+			case syscall.SIGTERM:
+				w.terminate(hasAsked)
+				hasAsked = true
+			case syscall.SIGUSR1:
+				w.orders <- Order{Kind: OrderReopen}
+			}
+		}
+	}()
+}
+
+// terminate acts on SIGTERM. The master finds a successor first and then gives
+// the order; if it does not, or if there is none, or the signal comes again,
+// the worker drains without it.
+func (w *Worker) terminate(hasAsked bool) {
+	drain := func() {
+		if !w.noteDrain() {
+			w.orders <- Order{Kind: OrderDrain}
+		}
+	}
+	if w.bare || hasAsked || w.Recycle("SIGTERM") != nil {
+		drain()
+		return
+	}
+	time.AfterFunc(recyclePatience, drain)
+}
+
+// reply answers the message with that number.
+func (w *Worker) reply(kind messageType, seq uint32) error {
+	return w.link.send(message{kind: kind, seq: seq}, nil)
+}
+
+// tell sends a message to the master, if there is one.
+func (w *Worker) tell(kind messageType, payload []byte) error {
+	if w.bare {
+		return nil
+	}
+	return w.link.send(message{kind: kind, slot: uint16(w.Slot()), payload: payload}, nil)
+}
+
+// tellJSON is tell with a value.
+func (w *Worker) tellJSON(kind messageType, value any) error {
+	payload, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return w.tell(kind, payload)
+}

@@ -1,0 +1,235 @@
+// Package supervise runs a fleet of worker processes: it starts them, watches
+// them, replaces them and stops them. It knows no HTTP; what a worker serves is
+// its own affair.
+//
+// A Master owns the listening sockets, one set for each slot, and never closes
+// them while it runs, so that connections which wait in a dead worker's queue
+// are not lost: a sibling takes the socket over until a successor is ready. The
+// same program, started as a worker, calls Attach to find its sockets and a
+// channel with the master's orders.
+//
+// Everything the master decides is decided by a pure function of its state, an
+// event and the time (machine.go); the rest of the package carries events to
+// it and its actions out.
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// What Run returns.
+var (
+	// ErrOverRecovery: workers died more often than RecoverThreshold allows.
+	ErrOverRecovery = errors.New("exceeding the value of RecoverThreshold")
+	// ErrQuit: SIGQUIT ended the master, after the stack dumps. By convention
+	// the process then exits with status 131.
+	ErrQuit = errors.New("sluice: ended by SIGQUIT")
+	// ErrNotStarted: Config.Start returned a command that it had not started.
+	ErrNotStarted = errors.New("sluice: the worker's command was not started")
+	// ErrRunning: Run was called a second time.
+	ErrRunning = errors.New("sluice: the master has run already")
+)
+
+// A BootError says why the first start of the fleet failed: a worker reported
+// by Worker.Fatal that it cannot serve.
+type BootError struct {
+	// Slot is the worker's.
+	Slot int
+	// Class is a word for programs: "config", "bind", ….
+	Class string
+	// Text is the worker's message.
+	Text string
+}
+
+// Error returns the worker's message.
+func (e *BootError) Error() string {
+	return fmt.Sprintf("sluice: worker %d cannot start: %s: %s", e.Slot, e.Class, e.Text)
+}
+
+// Logger takes the lines of a log. *log.Logger is one.
+type Logger interface {
+	// Printf logs one line, formatted as by fmt.Printf.
+	Printf(format string, args ...any)
+}
+
+// OverRecovery says what follows too many deaths of workers.
+type OverRecovery uint8
+
+const (
+	// OverRecoveryExit drains what is left and ends Run with ErrOverRecovery.
+	OverRecoveryExit OverRecovery = iota
+	// OverRecoveryDegrade keeps the healthy workers and tries the others again
+	// every 30 seconds.
+	OverRecoveryDegrade
+)
+
+// A Launch is what one worker process is started with.
+type Launch struct {
+	// Slot is the place in the fleet, from 0.
+	Slot int
+	// Generation counts the processes of this slot, from 1.
+	Generation int
+	// Files are to be the process's ExtraFiles, in this order: the slot's
+	// listeners first, then the control socket, the lifeline and the shared
+	// files. They are the master's: a Start function must not close them, and
+	// must not keep them after it returned.
+	Files []*os.File
+	// Env is the complete environment.
+	Env []string
+}
+
+// Config describes a fleet. Workers is needed; the zero value of everything
+// else is usable. The durations' defaults are for zero values; negative ones
+// are not allowed.
+type Config struct {
+	// Workers is the number of processes at the start, at least 1.
+	Workers int
+	// MinWorkers and MaxWorkers bound Scale, SIGTTIN and SIGTTOU. 0: 1, and
+	// the larger of Workers and 4 × the number of CPUs.
+	MinWorkers, MaxWorkers int
+
+	// Sockets makes the listening sockets of a slot. It is called once for
+	// each slot, by New for the first Workers slots and before the first spawn
+	// of a later one; at most 64 for a slot. The files become the master's. nil: the workers get no
+	// sockets and open their own.
+	//
+	// The files must come from (*net.TCPListener).File or the like, and the
+	// listener itself must be closed, or the master is woken by every
+	// connection.
+	Sockets func(slot int) ([]*os.File, error)
+	// SharedSockets: all slots have the same sockets (not one each with
+	// SO_REUSEPORT), so Sockets is called for slot 0 only and a dead worker's
+	// queue needs no rescue.
+	SharedSockets bool
+	// SharedFiles are given to every worker besides, for example a memory
+	// segment. They stay the caller's and must stay open while Run runs.
+	SharedFiles []*os.File
+
+	// Args are the arguments of a worker, the program's name first. nil: those
+	// of this process.
+	Args []string
+	// Env is added to the environment of workers: the variable by which the
+	// program knows that it is a worker, GOMAXPROCS=1, …. Variables by which
+	// systemd talks to the master are removed.
+	Env []string
+	// Start starts a worker in place of the built-in way (this program's
+	// binary, as it was when the master started, with stdout and stderr
+	// inherited). It runs on the thread that starts all workers; to keep the
+	// parent-death signal sound it must call Cmd.Start itself, not in another
+	// goroutine. It may pass on all of the files, some or none: such a worker
+	// counts as ready at once, and unless it attaches, SIGTERM stops it.
+	Start func(Launch) (*exec.Cmd, error)
+	// SysProcAttr is the base of the processes' attributes, for example
+	// credentials. Not used with Start.
+	SysProcAttr *syscall.SysProcAttr
+	// Affinity returns the CPUs on which a slot's worker may run; nothing
+	// means all. nil: workers are not pinned. Linux only.
+	Affinity func(slot int) []int
+
+	// BootTimeout bounds the time from start to Ready. 0: 30 seconds.
+	BootTimeout time.Duration
+	// GracePeriod is what workers get to finish their work when the fleet
+	// stops. 0: 5 seconds.
+	GracePeriod time.Duration
+	// DrainTimeout is what a replaced worker gets. 0: GracePeriod.
+	DrainTimeout time.Duration
+	// OrphanGrace is what workers get when the master is gone. After it the
+	// worker's process is ended. 0: GracePeriod.
+	OrphanGrace time.Duration
+
+	// RecoverThreshold is the number of unexpected exits within RecoverWindow
+	// that is still borne: 0 means none.
+	RecoverThreshold int
+	// RecoverWindow is the time over which exits are counted. 0: the master's
+	// life.
+	RecoverWindow time.Duration
+	// RecoverInterval is the pause before the respawn of a worker that lived
+	// for less than ten seconds; it doubles each time up to 30 seconds, ±20 %.
+	// 0: no pause.
+	RecoverInterval time.Duration
+	// OverRecovery says what happens beyond the threshold.
+	OverRecovery OverRecovery
+
+	// Hooks are called when something happened.
+	Hooks Hooks
+	// Logger takes the log. nil: nothing is logged.
+	Logger Logger
+	// NoSignals: Run leaves the process's signals alone.
+	NoSignals bool
+}
+
+// Hooks are called one at a time, in the order of their events, on a goroutine
+// of their own: they may block and may call the Master's methods.
+type Hooks struct {
+	// OnSpawn is called when a worker was started. An error kills all workers
+	// and becomes Run's.
+	OnSpawn func(slot, pid int) error
+	// OnRecover is called after OnSpawn if the new process replaces one that
+	// died.
+	OnRecover func(slot, oldPid, newPid int)
+	// OnStarted is called once, when all workers of the first start were
+	// started (not yet: are ready). An error kills all workers and becomes
+	// Run's.
+	OnStarted func(pids []int) error
+	// OnFleetReady is called once, when all workers are ready.
+	OnFleetReady func()
+	// OnReload is called before a rolling restart by SIGHUP or Restart. An
+	// error is logged and keeps everything as it is.
+	OnReload func() error
+	// OnReopen is called on SIGUSR1 in the master; workers get an order.
+	OnReopen func()
+	// OnStopping is called once, when the fleet begins to stop.
+	OnStopping func()
+}
+
+// withDefaults checks c and fills what is zero.
+func (c Config) withDefaults() (Config, error) {
+	for name, d := range map[string]time.Duration{
+		"BootTimeout": c.BootTimeout, "GracePeriod": c.GracePeriod, "DrainTimeout": c.DrainTimeout,
+		"OrphanGrace": c.OrphanGrace, "RecoverWindow": c.RecoverWindow, "RecoverInterval": c.RecoverInterval,
+	} {
+		if d < 0 {
+			return c, fmt.Errorf("sluice: %s is negative: %v", name, d)
+		}
+	}
+	if c.Workers < 1 {
+		return c, fmt.Errorf("sluice: %d workers", c.Workers)
+	}
+	c.MinWorkers = max(c.MinWorkers, 1)
+	if c.MaxWorkers == 0 {
+		c.MaxWorkers = max(c.Workers, 4*cpus())
+	}
+	if c.Workers < c.MinWorkers || c.Workers > c.MaxWorkers {
+		return c, fmt.Errorf("sluice: %d workers are not within %d and %d", c.Workers, c.MinWorkers, c.MaxWorkers)
+	}
+	c.BootTimeout = orElse(c.BootTimeout, 30*time.Second)
+	c.GracePeriod = orElse(c.GracePeriod, 5*time.Second)
+	c.DrainTimeout = orElse(c.DrainTimeout, c.GracePeriod)
+	c.OrphanGrace = orElse(c.OrphanGrace, c.GracePeriod)
+	if c.Args == nil {
+		c.Args = os.Args
+	}
+	if c.Logger == nil {
+		c.Logger = noLogger{}
+	}
+	return c, nil
+}
+
+// orElse returns d, or other if d is zero.
+func orElse(d, other time.Duration) time.Duration {
+	if d == 0 {
+		return other
+	}
+	return d
+}
+
+// noLogger drops everything.
+type noLogger struct{}
+
+// Printf does nothing.
+func (noLogger) Printf(string, ...any) {}

@@ -1,0 +1,170 @@
+package supervise
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// linkPair returns two connected links.
+func linkPair(t *testing.T) (ours, theirs *link) {
+	t.Helper()
+	ours, end, err := newLinkPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Dup(int(end.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Close()
+	theirs, err = newLink(inherited(fd, "control"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ours.close)
+	t.Cleanup(theirs.close)
+	return ours, theirs
+}
+
+// openFiles counts this process's descriptors.
+func openFiles(t *testing.T) int { return descriptors(t, os.Getpid()) }
+
+// I21: descriptors arrive with messages that carry them and are closed with
+// all others, whatever is wrong with those.
+func TestLinkDescriptors(t *testing.T) {
+	ours, theirs := linkPair(t)
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	file, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	before := openFiles(t)
+	raw := func(packet []byte, files int) {
+		t.Helper()
+		var descriptors []int
+		for range files {
+			descriptors = append(descriptors, int(file.Fd()))
+		}
+		if err := unix.Sendmsg(int(ours.file.Fd()), packet, unix.UnixRights(descriptors...), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw(appendMessage(nil, message{kind: messageRelease}), 2) // has none by right
+	raw([]byte("no message at all"), 1)
+	raw(appendMessage(nil, message{kind: messageAdopt, payload: make([]byte, maxPayload)})[:headSize+9], 1) // cut
+	raw(make([]byte, headSize+maxPayload+1), 1)                                                             // does not fit
+	raw(appendMessage(nil, message{kind: messageAdopt}), maxDescriptors+9)                                  // too many
+	if err := ours.send(message{kind: messageAdopt, slot: 4}, []*os.File{file, file}); err != nil {
+		t.Fatal(err)
+	}
+	m, got, err := theirs.receive()
+	if err != nil || m.kind != messageRelease || got != nil {
+		t.Fatalf("%+v, %v, %v", m, got, err)
+	}
+	m, got, err = theirs.receive()
+	if err != nil || m.kind != messageAdopt || m.slot != 4 || len(got) != 2 || !isListener(got[0]) {
+		t.Fatalf("%+v, %v, %v", m, got, err)
+	}
+	for _, fd := range got {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("descriptor %d would be inherited: %#x, %v", fd, flags, err)
+		}
+	}
+	closeAll(got)
+	if after := openFiles(t); after != before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+// The last words of a process are heard after its end.
+func TestLinkHangUp(t *testing.T) {
+	ours, theirs := linkPair(t)
+	for range 3 {
+		if err := theirs.send(message{kind: messageReady}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours.hangUp()
+	for range 3 {
+		if m, _, err := ours.receive(); err != nil || m.kind != messageReady {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+	if m, _, err := ours.receive(); err == nil {
+		t.Fatalf("%+v", m)
+	}
+}
+
+// A receiver that waits is woken by hangUp, and by the other end's end.
+func TestLinkEnds(t *testing.T) {
+	for name, end := range map[string]func(ours, theirs *link){
+		"hang up": func(ours, _ *link) { ours.hangUp() },
+		"close":   func(_, theirs *link) { theirs.close() },
+	} {
+		ours, theirs := linkPair(t)
+		received := make(chan error, 1)
+		go func() {
+			_, _, err := ours.receive()
+			received <- err
+		}()
+		end(ours, theirs)
+		select {
+		case err := <-received:
+			if err == nil {
+				t.Errorf("%s: a message", name)
+			}
+		case <-time.After(patience):
+			t.Errorf("%s: receive waits on", name)
+		}
+	}
+}
+
+// A full socket is an error, not a wait.
+func TestLinkFull(t *testing.T) {
+	ours, _ := linkPair(t)
+	for range 10000 {
+		if err := ours.send(message{kind: messagePing, payload: make([]byte, 4<<10)}, nil); err != nil {
+			if err != errLinkFull {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+	}
+	t.Error("never full")
+}
+
+// A process's last words come before its end, however many they are.
+func TestEndComesLast(t *testing.T) {
+	m, err := New(Config{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	ours, theirs := linkPair(t)
+	p := &process{key: key{0, 1}, command: exec.Command("/bin/true"), link: ours}
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const words = 100
+	for range words {
+		if err := theirs.send(message{kind: messageReady}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the process ends", func() bool { return isGone(p.command.Process.Pid) })
+	m.watch(p)
+	events := m.events.takeAll()
+	if len(events) != words+1 || events[words].kind != evExited {
+		t.Errorf("%d events", len(events))
+	}
+}

@@ -1,0 +1,24 @@
+//go:build !unix
+
+package supervise
+
+import (
+	"errors"
+	"os"
+)
+
+// hasControl: workers cannot be talked to; all of them are bare.
+const hasControl = false
+
+// errLinkFull: the other end does not read.
+var errLinkFull = errors.New("sluice: control socket is full")
+
+// link does not exist on these systems.
+type link struct{}
+
+func newLinkPair() (*link, *os.File, error)      { return nil, nil, ErrDetached }
+func (l *link) send(message, []*os.File) error   { return ErrDetached }
+func (l *link) receive() (message, []int, error) { return message{}, nil, ErrDetached }
+func (l *link) hangUp()                          {}
+func (l *link) close()                           {}
+func closeAll([]int)                             {}

@@ -1,0 +1,190 @@
+package supervise
+
+import "time"
+
+// command takes in what somebody wants from the fleet.
+func (f *fleet) command(e event) {
+	isRunning := f.mode == modeRunning || f.mode == modePaused
+	switch {
+	case e.kind == evFailed:
+		f.fail(e.err)
+	case e.kind == evKill:
+		f.killAll()
+	case e.kind == evQuit:
+		f.quit()
+	case e.kind == evStop && isRunning:
+		f.stop(nil)
+	case e.kind == evStop:
+		f.hasten()
+	case !isRunning:
+		f.logf("the fleet is stopping: command ignored")
+	case e.kind == evRestart:
+		f.restart()
+	case e.kind == evScale:
+		f.scale(e.number)
+	case e.kind == evScaleBy:
+		f.scale(f.wanted + e.number)
+	case e.kind == evPause:
+		f.pause()
+	case e.kind == evReopen:
+		f.reopen()
+	}
+}
+
+// stop begins an ordered stop that ends with result.
+func (f *fleet) stop(result error) {
+	if f.mode >= modeStopping {
+		return
+	}
+	f.mode, f.result, f.rolling = modeStopping, result, false
+	f.logf("stopping: workers have %v", f.config.GracePeriod)
+	f.do(action{kind: actStopping})
+	f.leaveAll(f.config.GracePeriod)
+}
+
+// leaveAll sends every worker on its way out. Who is on it already gets no
+// more time than the others.
+func (f *fleet) leaveAll(grace time.Duration) {
+	for _, s := range f.slots {
+		s.adopter = nil
+	}
+	f.each(func(s *slot, w *worker) {
+		if w.phase != PhaseDraining && w.phase != PhaseKilled {
+			f.leave(s, w, grace)
+			return
+		}
+		f.remove(s, w)
+		s.leaving = append(s.leaving, w)
+		w.expected = true
+	})
+	f.shorten(grace + killSlack)
+}
+
+// shorten bounds what draining workers have left.
+func (f *fleet) shorten(left time.Duration) {
+	end := f.now.Add(left)
+	f.each(func(_ *slot, w *worker) {
+		if w.phase == PhaseDraining && w.due.After(end) {
+			w.due = end
+		}
+	})
+}
+
+// hasten: a second SIGTERM.
+func (f *fleet) hasten() {
+	if f.mode == modeStopping {
+		f.logf("stopping at once: workers have %v", hurry)
+		f.shorten(hurry)
+	}
+}
+
+// fail kills everything; Run returns err.
+func (f *fleet) fail(err error) {
+	if f.result == nil {
+		f.result = err
+	}
+	f.killAll()
+}
+
+// killAll sends SIGKILL to all workers.
+func (f *fleet) killAll() {
+	if f.mode < modeStopping {
+		f.do(action{kind: actStopping})
+	}
+	f.mode, f.rolling = modeKilling, false
+	f.leaveAll(0)
+	f.late = nil
+	f.each(func(_ *slot, w *worker) {
+		if w.phase != PhaseKilled {
+			f.kill(w)
+		}
+	})
+}
+
+// quit has every process print its stacks, then ends them.
+func (f *fleet) quit() {
+	if f.mode == modeKilling {
+		return
+	}
+	if f.mode < modeStopping {
+		f.do(action{kind: actStopping})
+	}
+	f.logf("SIGQUIT: stacks of all processes follow")
+	f.do(action{kind: actDumpSelf})
+	f.mode, f.result, f.rolling = modeKilling, ErrQuit, false
+	f.leaveAll(0)
+	f.late = nil
+	f.each(func(_ *slot, w *worker) {
+		w.due = f.now.Add(dumpTime)
+		if w.pid == 0 {
+			f.kill(w)
+		}
+	})
+}
+
+// dumpNext has the next worker print its stacks when the one before is gone:
+// the runtime prints in small pieces, which would mingle.
+func (f *fleet) dumpNext() {
+	var next *worker
+	isDumping := false
+	f.each(func(_ *slot, w *worker) {
+		isDumping = isDumping || w.dumping
+		if next == nil && w.phase == PhaseDraining && w.pid != 0 {
+			next = w
+		}
+	})
+	if next != nil && !isDumping {
+		next.dumping = true
+		f.do(action{kind: actDump, worker: next.key})
+	}
+}
+
+// restart begins a rolling restart, or brings paused workers back. One that is
+// under way begins anew: workers that it has replaced are replaced again.
+func (f *fleet) restart() {
+	f.rollout++
+	if f.mode == modePaused {
+		f.mode = modeRunning
+		f.logf("workers come back")
+		return
+	}
+	f.rolling = true
+	f.logf("rolling restart begins")
+}
+
+// scale sets the number of workers within the bounds.
+func (f *fleet) scale(workers int) {
+	bounded := min(max(workers, f.config.MinWorkers), f.config.MaxWorkers)
+	if bounded != workers {
+		f.logf("%d workers are out of bounds: %d", workers, bounded)
+	}
+	if bounded == f.wanted {
+		return
+	}
+	f.logf("%d workers instead of %d", bounded, f.wanted)
+	f.wanted = bounded
+	f.grow()
+}
+
+// pause puts the workers away; the sockets and what waits in them stay.
+func (f *fleet) pause() {
+	if f.mode == modePaused {
+		return
+	}
+	f.mode, f.rolling = modePaused, false
+	f.logf("workers go, sockets stay: SIGHUP brings them back")
+	f.leaveAll(f.config.DrainTimeout)
+	for _, s := range f.slots {
+		s.respawnAt, s.quick, s.lastDead = time.Time{}, 0, 0
+	}
+}
+
+// reopen has everybody reopen log files.
+func (f *fleet) reopen() {
+	f.do(action{kind: actReopened})
+	f.each(func(_ *slot, w *worker) {
+		if w.attached && w.phase != PhaseKilled {
+			f.do(action{kind: actReopen, worker: w.key})
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package supervise
+
+import "time"
+
+// eventKind says what happened.
+type eventKind uint8
+
+const (
+	evStart       eventKind = iota // Run was called
+	evTick                         // time went by
+	evSpawned                      // worker, pid; ready: it need not say so
+	evSpawnFailed                  // worker, err
+	evAttached                     // worker spoke for the first time
+	evReady                        // worker
+	evDrained                      // worker, text
+	evFatal                        // worker, failure
+	evRecycle                      // worker, text
+	evExited                       // worker, text
+	evStop                         // ordered stop
+	evKill                         // everything dies
+	evQuit                         // stack dumps, then everything dies
+	evRestart                      // rolling restart, validated
+	evScale                        // number
+	evScaleBy                      // number
+	evPause                        // workers go, sockets stay
+	evReopen                       // log files
+	evFailed                       // err of a hook: everything dies
+)
+
+// An event is one thing that happened. Which fields count is said at its kind.
+type event struct {
+	kind    eventKind
+	worker  key
+	pid     int
+	number  int
+	ready   bool
+	text    string
+	err     error
+	failure *BootError
+}
+
+// actionKind says what to do.
+type actionKind uint8
+
+const (
+	actLog      actionKind = iota // text
+	actSpawn                      // worker
+	actAdopt                      // worker serves slot too
+	actRelease                    // worker leaves slot to its own
+	actDrain                      // worker ends within grace
+	actReopen                     // worker reopens its logs
+	actTerm                       // SIGTERM to worker
+	actKill                       // SIGKILL to worker
+	actDump                       // SIGQUIT to worker
+	actDumpSelf                   // the master's stacks
+	// Hooks.
+	actSpawned  // worker, pid
+	actRecover  // worker, oldPID, pid
+	actStarted  // pids
+	actAllReady // all are ready
+	actReopened // the master's own logs
+	actStopping // the stop begins
+	actFinish   // err: Run returns
+)
+
+// An action is one thing to do. Which fields count is said at its kind.
+type action struct {
+	kind         actionKind
+	worker       key
+	slot         int
+	pid, oldPID  int
+	pids         []int
+	grace        time.Duration
+	hasSuccessor bool
+	text         string
+	err          error
+}
+
+// step takes in an event that happened at now and returns what is to be done,
+// in order.
+func (f *fleet) step(e event, now time.Time) []action {
+	f.now, f.actions, f.late = now, nil, nil
+	if f.mode == modeFinished {
+		return nil
+	}
+	f.take(e)
+	f.settle()
+	return f.actions
+}
+
+// take changes the state as e says.
+func (f *fleet) take(e event) {
+	switch e.kind {
+	case evStart, evTick:
+	case evStop, evKill, evQuit, evRestart, evScale, evScaleBy, evPause, evReopen, evFailed:
+		f.command(e)
+	default:
+		if s, w := f.find(e.worker); w != nil {
+			f.news(e, s, w)
+		}
+	}
+}
+
+// news takes in what happened to one worker.
+func (f *fleet) news(e event, s *slot, w *worker) {
+	switch e.kind {
+	case evSpawned:
+		f.spawned(s, w, e.pid, e.ready)
+	case evSpawnFailed:
+		f.spawnFailed(s, w, e.err)
+	case evAttached:
+		f.attached(w)
+	case evReady:
+		f.attached(w)
+		f.ready(s, w)
+	case evDrained:
+		f.logWorker(w, "drained: %s", e.text)
+	case evFatal:
+		w.failure = e.failure
+		f.logWorker(w, "cannot serve: %s: %s", e.failure.Class, e.failure.Text)
+	case evRecycle:
+		f.recycle(w, e.text)
+	case evExited:
+		f.exited(s, w, e.text)
+	}
+}
+
+// next returns when the machine wants to be called again at the latest; zero
+// if only an event can change anything.
+func (f *fleet) next() time.Time {
+	var soonest time.Time
+	consider := func(t time.Time) {
+		// What is due already was acted on, or waits for an event.
+		if t.After(f.now) && (soonest.IsZero() || t.Before(soonest)) {
+			soonest = t
+		}
+	}
+	f.each(func(_ *slot, w *worker) {
+		if w.pid != 0 {
+			consider(w.due)
+		}
+	})
+	if f.mode == modeRunning {
+		for _, s := range f.active() {
+			if f.wantsSpawn(s) {
+				consider(s.respawnAt)
+			}
+		}
+	}
+	if f.degraded && len(f.crashes) > 0 && f.config.RecoverWindow > 0 {
+		consider(f.crashes[0].Add(f.config.RecoverWindow))
+	}
+	return soonest
+}

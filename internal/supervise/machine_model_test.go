@@ -1,0 +1,315 @@
+package supervise
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// modelWorker is a process as the outside world knows it.
+type modelWorker struct {
+	pid       int // 0: the fork is under way
+	ready     bool
+	attached  bool
+	told      bool // to end, by the master
+	successor bool // another process served the slot when it was started
+	recycled  bool // it asked to go
+}
+
+// model plays the world around a machine: it carries out actions at once and
+// lets random things happen.
+type model struct {
+	t        *testing.T
+	random   *rand.Rand
+	fleet    *fleet
+	now      time.Time
+	live     map[key]*modelWorker
+	adopters map[int]key // by slot, from actions only
+	lastGen  map[int]int
+	nextPID  int
+	crashes  int
+	finished bool
+	history  []string
+}
+
+func newModel(t *testing.T, c Config, seed uint64) *model {
+	t.Helper()
+	c, err := c.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &model{
+		t: t, random: rand.New(rand.NewPCG(seed, 2)), fleet: newFleet(c, seed),
+		now:  time.Unix(1e9, 0),
+		live: map[key]*modelWorker{}, adopters: map[int]key{}, lastGen: map[int]int{}, nextPID: 100,
+	}
+}
+
+// failf reports a broken property with its history.
+func (m *model) failf(format string, args ...any) {
+	m.t.Helper()
+	from := max(0, len(m.history)-25)
+	for _, line := range m.history[from:] {
+		m.t.Log(line)
+	}
+	m.t.Fatalf(format, args...)
+}
+
+// feed gives e to the machine, plays the actions and checks the properties.
+func (m *model) feed(e event) {
+	m.t.Helper()
+	m.history = append(m.history, fmt.Sprintf("%v event %d %v %v n=%d", m.now.Sub(time.Unix(1e9, 0)), e.kind, e.worker, e.ready, e.number))
+	for _, a := range m.fleet.step(e, m.now) {
+		if a.kind != actLog {
+			m.history = append(m.history, fmt.Sprintf("   action %d %v slot=%d", a.kind, a.worker, a.slot))
+		} else {
+			m.history = append(m.history, "   "+a.text)
+		}
+		m.play(a)
+	}
+	m.check()
+}
+
+// play carries out one action.
+func (m *model) play(a action) {
+	m.t.Helper()
+	w := m.live[a.worker]
+	switch a.kind {
+	case actSpawn:
+		if w != nil || a.worker.generation <= m.lastGen[a.worker.slot] {
+			m.failf("worker %v is started twice", a.worker)
+		}
+		m.lastGen[a.worker.slot] = a.worker.generation
+		serves := false
+		for k, other := range m.live {
+			serves = serves || k.slot == a.worker.slot && !other.told
+		}
+		m.live[a.worker] = &modelWorker{successor: serves}
+	case actAdopt:
+		if w == nil || !w.ready || !w.attached || w.told {
+			m.failf("slot %d is given to %v, which cannot serve it", a.slot, a.worker)
+		}
+		m.adopters[a.slot] = a.worker
+	case actRelease:
+		if m.adopters[a.slot] != a.worker {
+			m.failf("slot %d is taken from %v, which has not got it", a.slot, a.worker)
+		}
+		delete(m.adopters, a.slot)
+	case actDrain, actTerm:
+		if w == nil || a.kind == actDrain != w.attached {
+			m.failf("drain (action %d) of %v, attached %v", a.kind, a.worker, w)
+		}
+		m.checkSuccession(a)
+		w.told = true
+	case actKill, actDump:
+		if w == nil || w.pid == 0 {
+			m.failf("signal to %v, which does not run", a.worker)
+		}
+	case actFinish:
+		if len(m.live) > 0 {
+			m.failf("finished with %d workers", len(m.live))
+		}
+		m.finished = true
+	}
+}
+
+// checkSuccession checks that a worker that leaves a running fleet leaves its
+// sockets to somebody, and that the order says so.
+func (m *model) checkSuccession(a action) {
+	m.t.Helper()
+	if a.kind != actDrain {
+		return
+	}
+	owned := false
+	for k, w := range m.live {
+		owned = owned || k.slot == a.worker.slot && w.ready && !w.told && k != a.worker
+	}
+	if adopter, ok := m.adopters[a.worker.slot]; ok {
+		other := m.live[adopter]
+		owned = owned || other != nil && !other.told && m.fleet.mode == modeRunning
+	}
+	if a.hasSuccessor && !owned {
+		m.failf("%v is told that it has a successor", a.worker)
+	}
+}
+
+// check checks what must hold at every time.
+func (m *model) check() {
+	m.t.Helper()
+	f := m.fleet
+	successors, serving, canAdopt := 0, 0, false
+	for _, s := range f.slots {
+		if s.successor != nil {
+			successors++
+		}
+		if s.serving != nil {
+			serving++
+			canAdopt = canAdopt || s.serving.takesOrders()
+		}
+	}
+	if successors > 1 {
+		m.failf("%d successors at once", successors)
+	}
+	if serving > f.wanted && f.mode == modeRunning {
+		m.failf("%d workers serve where %d are wanted", serving, f.wanted)
+	}
+	if f.crashesTotal != m.crashes {
+		m.failf("%d crashes are counted, %d happened", f.crashesTotal, m.crashes)
+	}
+	if f.mode != modeRunning || !f.fleetReady || !canAdopt {
+		return
+	}
+	for _, s := range f.slots {
+		adopter := m.live[m.adopters[s.id]]
+		isAdopted := adopter != nil && adopter.ready && !adopter.told
+		if s.opened && !s.served() && !isAdopted {
+			m.failf("nobody serves the sockets of slot %d", s.id)
+		}
+	}
+}
+
+// pick returns a random live worker for which want holds.
+func (m *model) pick(want func(*modelWorker) bool) (key, *modelWorker) {
+	var found []key
+	for k, w := range m.live {
+		if want(w) {
+			found = append(found, k)
+		}
+	}
+	if len(found) == 0 {
+		return key{}, nil
+	}
+	// The order of a map is not the seed's.
+	slices.SortFunc(found, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.generation, b.generation))
+	})
+	k := found[m.random.IntN(len(found))]
+	return k, m.live[k]
+}
+
+// exit ends a process.
+func (m *model) exit(k key, w *modelWorker) {
+	m.t.Helper()
+	_, inside := m.fleet.find(k)
+	bootedBeside := inside != nil && m.fleet.slots[k.slot].successor == inside
+	if !w.told && !w.recycled && !bootedBeside && !inside.expected {
+		m.crashes++
+	}
+	delete(m.live, k)
+	for slot, adopter := range m.adopters {
+		if adopter == k {
+			delete(m.adopters, slot)
+		}
+	}
+	m.feed(event{kind: evExited, worker: k, text: "exit"})
+}
+
+// happen lets one random thing happen.
+func (m *model) happen() {
+	m.t.Helper()
+	running := func(w *modelWorker) bool { return w.pid != 0 }
+	switch n := m.random.IntN(100); {
+	case n < 25: // a fork returns
+		if k, w := m.pick(func(w *modelWorker) bool { return w.pid == 0 }); w != nil {
+			m.forked(k, w)
+		}
+	case n < 50: // a worker boots
+		if k, w := m.pick(func(w *modelWorker) bool { return w.pid != 0 && !w.ready && !w.told }); w != nil {
+			w.attached, w.ready = true, true
+			m.feed(event{kind: evReady, worker: k})
+		}
+	case n < 55:
+		if k, w := m.pick(running); w != nil {
+			w.attached = true
+			m.feed(event{kind: evAttached, worker: k})
+		}
+	case n < 70: // told to end, it ends
+		if k, w := m.pick(func(w *modelWorker) bool { return w.told && w.pid != 0 }); w != nil {
+			m.exit(k, w)
+		}
+	case n < 78: // anybody ends
+		if k, w := m.pick(running); w != nil {
+			m.exit(k, w)
+		}
+	case n < 82:
+		if k, w := m.pick(running); w != nil {
+			w.attached, w.recycled = true, true
+			m.feed(event{kind: evRecycle, worker: k, text: "model"})
+		}
+	case n < 87:
+		m.feed(event{kind: evRestart})
+	case n < 90:
+		m.feed(event{kind: evScaleBy, number: m.random.IntN(5) - 2})
+	case n < 91:
+		m.feed(event{kind: evPause})
+	case n < 92:
+		m.feed(event{kind: evReopen})
+	default:
+		m.now = m.now.Add(time.Duration(m.random.IntN(4000)) * time.Millisecond)
+		m.feed(event{kind: evTick})
+	}
+}
+
+// forked lets a fork return.
+func (m *model) forked(k key, w *modelWorker) {
+	m.t.Helper()
+	if m.random.IntN(10) == 0 && m.fleet.isStarted {
+		delete(m.live, k)
+		m.feed(event{kind: evSpawnFailed, worker: k, err: errors.New("no fork")})
+		return
+	}
+	m.nextPID++
+	w.pid = m.nextPID
+	bare := m.random.IntN(10) == 0
+	w.ready = bare
+	m.feed(event{kind: evSpawned, worker: k, pid: w.pid, ready: bare})
+}
+
+func TestMachineModel(t *testing.T) {
+	histories := uint64(400)
+	if testing.Short() {
+		histories = 100
+	}
+	for seed := range histories {
+		c := Config{
+			Workers: 3, MinWorkers: 1, MaxWorkers: 6, RecoverThreshold: 10, RecoverWindow: 20 * time.Second,
+			RecoverInterval: 100 * time.Millisecond, OverRecovery: OverRecovery(seed % 2), Sockets: noSockets,
+		}
+		m := newModel(t, c, seed)
+		m.feed(event{kind: evStart})
+		for range 300 {
+			if m.finished {
+				break
+			}
+			m.happen()
+		}
+		m.finish()
+	}
+}
+
+// finish stops the fleet and lets it end.
+func (m *model) finish() {
+	m.t.Helper()
+	if !m.finished {
+		m.feed(event{kind: []eventKind{evStop, evKill, evQuit}[m.random.IntN(3)]})
+	}
+	for i := 0; !m.finished; i++ {
+		if i > 1000 {
+			m.failf("the fleet does not end: %d workers", len(m.live))
+		}
+		if k, w := m.pick(func(*modelWorker) bool { return true }); w != nil {
+			if w.pid == 0 {
+				m.forked(k, w)
+			} else {
+				m.exit(k, w)
+			}
+		}
+	}
+	if more := m.fleet.step(event{kind: evRestart}, m.now); len(more) > 0 {
+		m.failf("actions after the end: %v", more)
+	}
+}

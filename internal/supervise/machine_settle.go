@@ -1,0 +1,253 @@
+package supervise
+
+import "time"
+
+// settle brings the fleet closer to what is wanted. It runs after every event
+// and does nothing if there is nothing to do.
+func (f *fleet) settle() {
+	f.expire()
+	if f.mode == modeRunning {
+		f.retire()
+		f.fill()
+		f.roll()
+	}
+	if f.mode == modeKilling && f.result == ErrQuit {
+		f.dumpNext()
+	}
+	f.mark()
+	f.placeSockets()
+	f.sendDrains()
+	if f.mode >= modeStopping && f.isEmpty() {
+		f.mode = modeFinished
+		f.do(action{kind: actFinish, err: f.result})
+	}
+}
+
+// expire acts on workers whose time is over.
+func (f *fleet) expire() {
+	f.each(func(_ *slot, w *worker) {
+		if w.pid == 0 || w.due.IsZero() || f.now.Before(w.due) {
+			return
+		}
+		if w.phase == PhaseSpawned {
+			f.logWorker(w, "not ready after %v: killed", f.config.BootTimeout)
+		} else {
+			f.logWorker(w, "did not end in time: killed")
+		}
+		f.kill(w)
+	})
+}
+
+// retire sends away the workers of slots beyond what is wanted, and wakes
+// slots that are wanted again.
+func (f *fleet) retire() {
+	for _, s := range f.slots {
+		isRetired := s.id >= f.wanted
+		if isRetired == s.retired {
+			continue
+		}
+		s.retired = isRetired
+		s.respawnAt, s.quick, s.lastDead = time.Time{}, 0, 0
+		if !isRetired {
+			continue
+		}
+		for _, w := range []*worker{s.serving, s.successor} {
+			if w != nil {
+				f.leave(s, w, f.config.DrainTimeout)
+			}
+		}
+	}
+}
+
+// fill starts a worker in every slot that has none and whose pause is over.
+func (f *fleet) fill() {
+	for _, s := range f.active() {
+		if s.serving != nil || f.now.Before(s.respawnAt) {
+			continue
+		}
+		s.serving = f.spawn(s)
+		s.serving.recovers, s.lastDead = s.lastDead, 0
+	}
+}
+
+// wantsSpawn tells whether s waits for its pause to be over.
+func (f *fleet) wantsSpawn(s *slot) bool {
+	return s.serving == nil || s.successor == nil && f.isOutdated(s.serving)
+}
+
+// isOutdated tells whether w is to be replaced.
+func (f *fleet) isOutdated(w *worker) bool {
+	return w.phase == PhaseReady && (w.recycling || f.rolling && w.rollout < f.rollout)
+}
+
+// roll starts the next successor: one at a time over the whole fleet, and only
+// when the predecessor of the one before is gone.
+func (f *fleet) roll() {
+	if f.isReplacing() {
+		return
+	}
+	for _, s := range f.active() {
+		if s.serving != nil && f.isOutdated(s.serving) && !f.now.Before(s.respawnAt) {
+			s.successor = f.spawn(s)
+			return
+		}
+	}
+	if f.rolling && !f.hasOutdated() {
+		f.rolling = false
+		f.restarts++
+		f.logf("rolling restart is done")
+	}
+}
+
+// isReplacing tells whether a successor boots or a predecessor drains.
+func (f *fleet) isReplacing() bool {
+	found := false
+	f.each(func(s *slot, w *worker) {
+		found = found || s.successor == w || w.replaced
+	})
+	return found
+}
+
+// hasOutdated tells whether the rolling restart has work left. Workers that
+// boot belong to it already.
+func (f *fleet) hasOutdated() bool {
+	for _, s := range f.active() {
+		if s.serving != nil && s.serving.rollout < f.rollout {
+			return true
+		}
+	}
+	return false
+}
+
+// abortRolling ends the rolling restart whose successor w failed: its
+// predecessor and those that were not replaced serve on.
+func (f *fleet) abortRolling(slot int, w *worker) {
+	if f.rolling && w.rollout == f.rollout && f.slots[slot].serving != nil {
+		f.rolling = false
+		f.logf("rolling restart failed in slot %d: the workers that run are kept", slot)
+	}
+}
+
+// placeSockets sees to it that somebody serves the sockets of every slot: a
+// sibling adopts those of a slot without a ready worker, and gives them back.
+func (f *fleet) placeSockets() {
+	if !f.hasSockets || f.config.SharedSockets || f.mode != modeRunning {
+		return
+	}
+	for _, s := range f.slots {
+		if s.adopter != nil && !f.canServe(s.adopter) {
+			s.adopter = nil
+		}
+	}
+	for _, s := range f.slots {
+		switch {
+		case !s.opened:
+		case s.served():
+			if s.adopter != nil {
+				f.do(action{kind: actRelease, worker: s.adopter.key, slot: s.id})
+				s.adopter = nil
+			}
+		case s.adopter == nil && (f.fleetReady || s.generation > 1):
+			if s.adopter = f.leastLoaded(); s.adopter != nil {
+				f.do(action{kind: actAdopt, worker: s.adopter.key, slot: s.id})
+				f.logWorker(s.adopter, "serves the queue of slot %d meanwhile", s.id)
+			}
+		}
+	}
+}
+
+// canServe tells whether w lives and takes orders.
+func (f *fleet) canServe(w *worker) bool {
+	_, alive := f.find(w.key)
+	return alive != nil && w.takesOrders()
+}
+
+// leastLoaded returns the worker that serves the fewest sockets of others, or
+// nil.
+func (f *fleet) leastLoaded() *worker {
+	var best *worker
+	fewest := 0
+	for _, s := range f.slots {
+		if s.serving == nil || !s.serving.takesOrders() {
+			continue
+		}
+		if n := f.adoptions(s.serving); best == nil || n < fewest {
+			best, fewest = s.serving, n
+		}
+	}
+	return best
+}
+
+// adoptions counts the slots whose sockets w has adopted.
+func (f *fleet) adoptions(w *worker) int {
+	n := 0
+	for _, s := range f.slots {
+		if s.adopter == w {
+			n++
+		}
+	}
+	return n
+}
+
+// sendDrains emits the drains of this step, now that the sockets are where
+// they should be. Unattached workers get a signal instead.
+func (f *fleet) sendDrains() {
+	for _, a := range f.late {
+		s, w := f.find(a.worker)
+		if w == nil || w.phase != PhaseDraining || w.pid == 0 {
+			continue
+		}
+		if !w.attached {
+			f.do(action{kind: actTerm, worker: w.key})
+			continue
+		}
+		f.do(action{
+			kind:         actDrain,
+			worker:       w.key,
+			grace:        max(w.due.Sub(f.now)-killSlack, 0),
+			hasSuccessor: s.adopter != nil || s.served() || f.config.SharedSockets && f.mode == modeRunning,
+		})
+	}
+	f.late = nil
+}
+
+// mark notes and reports what is true for the first time.
+func (f *fleet) mark() {
+	if f.mode != modeRunning {
+		return
+	}
+	if !f.isStarted && len(f.firstPIDs) >= min(f.config.Workers, f.wanted) {
+		f.isStarted = true
+		f.do(action{kind: actStarted, pids: f.firstPIDs})
+		f.firstPIDs = nil
+	}
+	if !f.fleetReady && f.isReady() {
+		f.fleetReady = true
+		f.logf("all %d workers are ready", f.wanted)
+		f.do(action{kind: actAllReady})
+	}
+	if f.degraded {
+		f.forget()
+		if len(f.crashes) <= f.config.RecoverThreshold && f.isReady() {
+			f.degraded = false
+			f.logf("all %d workers are ready again", f.wanted)
+		}
+	}
+}
+
+// isReady tells whether every active slot is served.
+func (f *fleet) isReady() bool {
+	for _, s := range f.active() {
+		if !s.served() {
+			return false
+		}
+	}
+	return true
+}
+
+// isEmpty tells whether no process is left.
+func (f *fleet) isEmpty() bool {
+	isEmpty := true
+	f.each(func(*slot, *worker) { isEmpty = false })
+	return isEmpty
+}

@@ -1,0 +1,29 @@
+package supervise
+
+// status returns a snapshot of the state.
+func (f *fleet) status() *Status {
+	st := &Status{
+		Wanted:   f.wanted,
+		Ready:    f.mode == modeRunning && f.isReady(),
+		Rolling:  f.rolling,
+		Degraded: f.degraded,
+		Paused:   f.mode == modePaused,
+		Stopping: f.mode >= modeStopping,
+		Crashes:  f.crashesTotal,
+		Restarts: f.restarts,
+		Slots:    make([]SlotStatus, 0, len(f.slots)),
+	}
+	for _, s := range f.slots {
+		one := SlotStatus{Slot: s.id, Retired: s.retired, RespawnAt: s.respawnAt, Adopter: -1, Generation: s.generation}
+		if s.adopter != nil {
+			one.Adopter = s.adopter.slot
+		}
+		for _, w := range s.workers() {
+			one.Workers = append(one.Workers, WorkerStatus{
+				Generation: w.generation, PID: w.pid, Phase: w.phase, Attached: w.attached, Started: w.started,
+			})
+		}
+		st.Slots = append(st.Slots, one)
+	}
+	return st
+}

@@ -1,0 +1,447 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// noSockets stands for a function that makes sockets.
+func noSockets(int) ([]*os.File, error) { return nil, nil }
+
+// script drives a machine by hand.
+type script struct {
+	t     *testing.T
+	fleet *fleet
+	now   time.Time
+	last  []action // of the last event, without logs
+	log   []string
+	pid   int
+}
+
+func newScript(t *testing.T, c Config) *script {
+	t.Helper()
+	c, err := c.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &script{t: t, fleet: newFleet(c, 1), now: time.Unix(1e9, 0), pid: 100}
+}
+
+// feed gives e to the machine.
+func (s *script) feed(e event) {
+	s.last = nil
+	for _, a := range s.fleet.step(e, s.now) {
+		if a.kind == actLog {
+			s.log = append(s.log, a.text)
+		} else {
+			s.last = append(s.last, a)
+		}
+	}
+}
+
+// boot lets worker slot.generation start and be ready.
+func (s *script) boot(slot, generation int) {
+	s.t.Helper()
+	k := key{slot, generation}
+	if _, w := s.fleet.find(k); w == nil {
+		s.t.Fatalf("worker %v was not started; log:\n%s", k, strings.Join(s.log, "\n"))
+	}
+	s.pid++
+	s.feed(event{kind: evSpawned, worker: k, pid: s.pid})
+	s.feed(event{kind: evReady, worker: k})
+}
+
+// start boots all workers.
+func (s *script) start() {
+	s.t.Helper()
+	s.feed(event{kind: evStart})
+	for slot := range s.fleet.wanted {
+		s.boot(slot, 1)
+	}
+}
+
+// exit ends a worker.
+func (s *script) exit(slot, generation int) {
+	s.feed(event{kind: evExited, worker: key{slot, generation}, text: "exit status 1"})
+}
+
+// sleep lets time go by, with a tick at the end.
+func (s *script) sleep(d time.Duration) {
+	s.now = s.now.Add(d)
+	s.feed(event{kind: evTick})
+}
+
+// want checks the kinds of the last actions.
+func (s *script) want(kinds ...actionKind) {
+	s.t.Helper()
+	var got []actionKind
+	for _, a := range s.last {
+		got = append(got, a.kind)
+	}
+	if !reflect.DeepEqual(got, kinds) {
+		s.t.Fatalf("actions %v, want %v; log:\n%s", got, kinds, strings.Join(s.log, "\n"))
+	}
+}
+
+func TestFirstStart(t *testing.T) {
+	s := newScript(t, Config{Workers: 2})
+	s.feed(event{kind: evStart})
+	s.want(actSpawn, actSpawn)
+	s.feed(event{kind: evSpawned, worker: key{0, 1}, pid: 7})
+	s.want(actSpawned)
+	s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 8})
+	s.want(actSpawned, actStarted)
+	if got := s.last[1].pids; !reflect.DeepEqual(got, []int{7, 8}) {
+		t.Errorf("started with %v", got)
+	}
+	s.feed(event{kind: evReady, worker: key{1, 1}})
+	s.want()
+	s.feed(event{kind: evReady, worker: key{0, 1}})
+	s.want(actAllReady)
+}
+
+func TestFirstStartFails(t *testing.T) {
+	cannot := errors.New("no such binary")
+	s := newScript(t, Config{Workers: 2, RecoverThreshold: 9})
+	s.feed(event{kind: evStart})
+	s.feed(event{kind: evSpawned, worker: key{0, 1}, pid: 7})
+	s.feed(event{kind: evSpawnFailed, worker: key{1, 1}, err: cannot})
+	s.want(actStopping, actKill)
+	s.exit(0, 1)
+	s.want(actFinish)
+	if s.last[0].err != cannot {
+		t.Errorf("ended with %v", s.last[0].err)
+	}
+
+	s = newScript(t, Config{Workers: 1, RecoverThreshold: 9})
+	s.feed(event{kind: evStart})
+	s.feed(event{kind: evSpawned, worker: key{0, 1}, pid: 7})
+	s.feed(event{kind: evFatal, worker: key{0, 1}, failure: &BootError{Class: "bind", Text: "in use"}})
+	s.exit(0, 1)
+	s.want(actStopping, actFinish)
+	if boot := (*BootError)(nil); !errors.As(s.last[1].err, &boot) || boot.Class != "bind" {
+		t.Errorf("ended with %v", s.last[1].err)
+	}
+}
+
+func TestThreshold(t *testing.T) {
+	table := []struct {
+		name      string
+		threshold int
+		window    time.Duration
+		pause     time.Duration // between crashes
+		crashes   int
+		over      bool
+	}{
+		{"zero bears none", 0, 0, 0, 1, true},
+		{"as many as allowed", 3, 0, 0, 3, false},
+		{"one more", 3, 0, 0, 4, true},
+		{"lifetime", 3, 0, time.Hour, 4, true},
+		{"window forgets", 3, time.Minute, 21 * time.Second, 30, false},
+		{"window keeps", 3, time.Minute, 19 * time.Second, 4, true},
+	}
+	for _, c := range table {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t, Config{Workers: 2, RecoverThreshold: c.threshold, RecoverWindow: c.window})
+			s.start()
+			for i := range c.crashes {
+				if s.fleet.mode != modeRunning {
+					t.Fatalf("over after %d crashes", i)
+				}
+				s.exit(0, 1+i)
+				if s.fleet.mode == modeRunning {
+					s.boot(0, 2+i)
+				}
+				s.now = s.now.Add(c.pause)
+			}
+			if over := s.fleet.mode == modeStopping; over != c.over {
+				t.Fatalf("over: %v", over)
+			}
+			if !c.over {
+				return
+			}
+			s.exit(1, 1)
+			s.want(actFinish)
+			if s.last[0].err != ErrOverRecovery {
+				t.Errorf("ended with %v", s.last[0].err)
+			}
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, RecoverThreshold: 100, RecoverInterval: 100 * time.Millisecond})
+	s.start()
+	s.now = s.now.Add(steadyUptime)
+	s.exit(0, 1)
+	s.want(actSpawn) // a steady worker: at once
+	for i := range 20 {
+		s.boot(0, 2+i)
+		s.exit(0, 2+i)
+		s.want()
+		wait := s.fleet.next().Sub(s.now)
+		nominal := min(100*time.Millisecond<<i, longestBackoff)
+		if wait < nominal*8/10 || wait > nominal*12/10 {
+			t.Fatalf("crash %d: pause %v, want %v ± 20 %%", i, wait, nominal)
+		}
+		s.sleep(wait - 1)
+		s.want()
+		s.sleep(1)
+		s.want(actSpawn)
+	}
+	s.boot(0, 22)
+	s.now = s.now.Add(steadyUptime)
+	s.exit(0, 22)
+	s.want(actSpawn)
+	s.boot(0, 23)
+	s.exit(0, 23)
+	if wait := s.fleet.next().Sub(s.now); wait > 120*time.Millisecond {
+		t.Errorf("a steady worker did not reset the pause: %v", wait)
+	}
+}
+
+func TestNoInterval(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, RecoverThreshold: 100})
+	s.start()
+	for i := range 50 {
+		s.exit(0, 1+i)
+		s.want(actSpawn)
+		s.boot(0, 2+i)
+	}
+}
+
+func TestDegrade(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, RecoverThreshold: 1, RecoverWindow: time.Minute, OverRecovery: OverRecoveryDegrade})
+	s.start()
+	s.exit(0, 1)
+	s.boot(0, 2)
+	s.exit(0, 2)
+	if !s.fleet.degraded || s.fleet.mode != modeRunning {
+		t.Fatalf("degraded %v, mode %v", s.fleet.degraded, s.fleet.mode)
+	}
+	s.sleep(degradedBackoff - 1)
+	s.want()
+	s.sleep(1)
+	s.want(actSpawn)
+	s.boot(0, 3)
+	if !s.fleet.degraded {
+		t.Fatal("one ready worker ended the state within the window")
+	}
+	s.sleep(s.fleet.next().Sub(s.now))
+	if s.fleet.degraded {
+		t.Fatal("still degraded")
+	}
+}
+
+func TestRescue(t *testing.T) {
+	s := newScript(t, Config{Workers: 3, RecoverThreshold: 9, Sockets: noSockets})
+	s.start()
+	s.exit(1, 1)
+	s.want(actSpawn, actAdopt)
+	if a := s.last[1]; a.worker != (key{0, 1}) || a.slot != 1 {
+		t.Fatalf("adopted: %+v", a)
+	}
+	s.exit(0, 1) // the adopter, too
+	s.want(actSpawn, actAdopt, actAdopt)
+	if s.last[1].worker != (key{2, 1}) || s.last[2].worker != (key{2, 1}) {
+		t.Fatalf("adopted: %+v", s.last)
+	}
+	s.boot(1, 2)
+	s.want(actRelease)
+	s.boot(0, 2)
+	s.want(actRelease)
+
+	s = newScript(t, Config{Workers: 3, RecoverThreshold: 9, Sockets: noSockets, SharedSockets: true})
+	s.start()
+	s.exit(1, 1)
+	s.want(actSpawn)
+}
+
+func TestRollingRestart(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets, DrainTimeout: 3 * time.Second})
+	s.start()
+	s.feed(event{kind: evRestart})
+	for slot := range 2 {
+		s.want(actSpawn)
+		s.boot(slot, 2)
+		s.want(actDrain)
+		if a := s.last[0]; a.worker != (key{slot, 1}) || !a.hasSuccessor || a.grace != 3*time.Second {
+			t.Fatalf("drain: %+v", a)
+		}
+		s.exit(slot, 1)
+	}
+	if s.fleet.rolling || s.fleet.restarts != 1 || s.fleet.crashesTotal != 0 {
+		t.Errorf("rolling %v, restarts %d, crashes %d", s.fleet.rolling, s.fleet.restarts, s.fleet.crashesTotal)
+	}
+}
+
+func TestRollingRestartOfStuckWorker(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, Sockets: noSockets, DrainTimeout: 3 * time.Second})
+	s.start()
+	s.feed(event{kind: evRestart})
+	s.boot(0, 2)
+	if wait := s.fleet.next().Sub(s.now); wait != 3*time.Second+killSlack {
+		t.Fatalf("waits %v", wait)
+	}
+	s.sleep(3*time.Second + killSlack)
+	s.want(actKill)
+	s.sleep(time.Hour)
+	s.want() // once
+	s.exit(0, 1)
+	if s.fleet.restarts != 1 {
+		t.Error("not done")
+	}
+}
+
+func TestRollingRestartFails(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
+	s.start()
+	s.feed(event{kind: evRestart})
+	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
+	s.sleep(30 * time.Second)
+	s.want(actKill) // not ready in time
+	s.exit(0, 2)
+	s.want()
+	if st := s.fleet.status(); st.Rolling || !st.Ready || st.Crashes != 0 || st.Restarts != 0 {
+		t.Errorf("%+v", st)
+	}
+	s.sleep(time.Hour)
+	s.want()
+}
+
+func TestCrashDuringRollingRestart(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets, RecoverThreshold: 9})
+	s.start()
+	s.feed(event{kind: evRestart})
+	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
+	s.exit(0, 1) // the predecessor dies: the successor takes its place
+	s.want(actRecover, actSpawn, actAdopt)
+	s.feed(event{kind: evReady, worker: key{0, 2}})
+	s.want(actRelease)
+	s.boot(1, 2)
+	s.want(actDrain)
+}
+
+func TestRecycle(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
+	s.start()
+	s.feed(event{kind: evRecycle, worker: key{1, 1}, text: "SIGTERM"})
+	s.want(actSpawn)
+	s.boot(1, 2)
+	s.want(actDrain)
+	s.exit(1, 1)
+	s.want()
+	if s.fleet.crashesTotal != 0 {
+		t.Error("counted as a crash")
+	}
+	s.feed(event{kind: evRecycle, worker: key{1, 2}, text: "SIGTERM"})
+	s.feed(event{kind: evSpawned, worker: key{1, 3}, pid: 9})
+	s.exit(1, 2) // impatient
+	if s.fleet.crashesTotal != 0 || s.fleet.slots[1].serving.key != (key{1, 3}) {
+		t.Error("the successor did not take the place")
+	}
+}
+
+func TestScale(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, MaxWorkers: 3, Sockets: noSockets})
+	s.start()
+	s.feed(event{kind: evScaleBy, number: 5})
+	s.want(actSpawn)
+	s.boot(2, 1)
+	s.feed(event{kind: evScale, number: -4})
+	s.want(actAdopt, actAdopt, actDrain, actDrain)
+	for _, a := range s.last[2:] {
+		if !a.hasSuccessor {
+			t.Errorf("the sockets of slot %d are left alone", a.worker.slot)
+		}
+	}
+	s.exit(1, 1)
+	s.exit(2, 1)
+	s.want()
+	s.feed(event{kind: evScale, number: 2})
+	s.want(actSpawn)
+	s.boot(1, 2)
+	s.want(actRelease)
+}
+
+func TestPause(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
+	s.start()
+	s.feed(event{kind: evPause})
+	s.want(actDrain, actDrain)
+	s.exit(0, 1)
+	s.exit(1, 1)
+	s.want()
+	s.feed(event{kind: evRestart})
+	s.want(actSpawn, actSpawn)
+	s.feed(event{kind: evPause}) // while they are forked
+	s.want()
+	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
+	s.want(actSpawned, actTerm)
+	s.exit(0, 2)
+	s.feed(event{kind: evSpawnFailed, worker: key{1, 2}, err: errors.New("no")})
+	s.feed(event{kind: evStop})
+	s.want(actStopping, actFinish)
+}
+
+func TestStops(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, GracePeriod: 10 * time.Second})
+	s.start()
+	s.feed(event{kind: evStop})
+	s.want(actStopping, actDrain)
+	s.feed(event{kind: evStop})
+	s.want()
+	if wait := s.fleet.next().Sub(s.now); wait != hurry {
+		t.Errorf("a second stop leaves %v", wait)
+	}
+	s.sleep(hurry)
+	s.want(actKill)
+	s.exit(0, 1)
+	s.want(actFinish)
+	if s.last[0].err != nil {
+		t.Error(s.last[0].err)
+	}
+
+	s = newScript(t, Config{Workers: 3})
+	s.start()
+	s.feed(event{kind: evQuit})
+	s.want(actStopping, actDumpSelf, actDump)
+	s.exit(0, 1)
+	s.want(actDump) // one after the other
+	s.sleep(dumpTime)
+	s.want(actKill, actKill) // all at once
+	s.exit(1, 1)
+	s.exit(2, 1)
+	s.want(actFinish)
+	if s.last[0].err != ErrQuit {
+		t.Error(s.last[0].err)
+	}
+
+	s = newScript(t, Config{Workers: 1})
+	s.feed(event{kind: evStart})
+	s.feed(event{kind: evKill}) // while it is forked
+	s.want(actStopping)
+	s.feed(event{kind: evSpawned, worker: key{0, 1}, pid: 9})
+	s.want(actSpawned, actKill)
+}
+
+func TestForkFailsLater(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, RecoverThreshold: 1, Sockets: noSockets})
+	s.start()
+	s.exit(0, 1)
+	for i := range 5 {
+		s.feed(event{kind: evSpawnFailed, worker: key{0, 2 + i}, err: errors.New("EAGAIN")})
+		s.want()
+		s.sleep(s.fleet.next().Sub(s.now))
+		s.want(actSpawn)
+	}
+	s.feed(event{kind: evSpawned, worker: key{0, 7}, pid: 9})
+	s.want(actSpawned, actRecover)
+	if s.fleet.crashesTotal != 1 {
+		t.Errorf("%d crashes", s.fleet.crashesTotal)
+	}
+}

@@ -1,0 +1,233 @@
+package supervise
+
+import "time"
+
+// spawn begins a worker in s.
+func (f *fleet) spawn(s *slot) *worker {
+	s.generation++
+	w := &worker{key: key{s.id, s.generation}, rollout: f.rollout, started: f.now}
+	s.respawnAt = time.Time{}
+	f.do(action{kind: actSpawn, worker: w.key})
+	return w
+}
+
+// spawned: the fork returned.
+func (f *fleet) spawned(s *slot, w *worker, pid int, ready bool) {
+	w.pid, w.started = pid, f.now
+	s.opened = true
+	f.logWorker(w, "started")
+	f.do(action{kind: actSpawned, worker: w.key, pid: pid})
+	if w.recovers != 0 {
+		f.do(action{kind: actRecover, worker: w.key, oldPID: w.recovers, pid: pid})
+	}
+	if !f.isStarted {
+		f.firstPIDs = append(f.firstPIDs, pid)
+	}
+	switch {
+	case w.phase == PhaseKilled:
+		f.do(action{kind: actKill, worker: w.key})
+	case w.phase == PhaseDraining:
+		f.late = append(f.late, action{kind: actDrain, worker: w.key})
+	case ready:
+		f.ready(s, w)
+	default:
+		w.due = f.now.Add(f.config.BootTimeout)
+	}
+}
+
+// spawnFailed: there is no process. It never counts as a crash: a system
+// without memory or descriptors is not the worker's fault.
+func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
+	f.remove(s, w)
+	f.logf("worker %v: cannot be started: %v", w.key, err)
+	switch {
+	case w.expected:
+	case !f.isStarted:
+		f.fail(err)
+	default:
+		if w.recovers != 0 {
+			s.lastDead = w.recovers
+		}
+		f.backOff(s, 0, max(f.config.RecoverInterval, spawnBackoff))
+		f.abortRolling(s.id, w)
+	}
+}
+
+// attached: w has spoken. A drain that went to it as a mere signal is said
+// again in words.
+func (f *fleet) attached(w *worker) {
+	if w.attached {
+		return
+	}
+	w.attached = true
+	if w.phase == PhaseDraining {
+		f.late = append(f.late, action{kind: actDrain, worker: w.key})
+	}
+}
+
+// ready: w serves. Where it is a successor, its predecessor goes.
+func (f *fleet) ready(s *slot, w *worker) {
+	if w.phase != PhaseSpawned {
+		return
+	}
+	w.phase, w.due = PhaseReady, time.Time{}
+	f.logWorker(w, "ready after %v", f.now.Sub(w.started).Round(time.Millisecond))
+	if s.successor != w {
+		return
+	}
+	old := s.serving
+	s.serving, s.successor = w, nil
+	if old != nil {
+		old.replaced = true
+		f.leave(s, old, f.config.DrainTimeout)
+	}
+}
+
+// recycle: w asked to be replaced. If it is on its way out, it has not heard:
+// it is told again.
+func (f *fleet) recycle(w *worker, reason string) {
+	f.attached(w)
+	if w.phase == PhaseDraining {
+		f.late = append(f.late, action{kind: actDrain, worker: w.key})
+		return
+	}
+	if !w.recycling {
+		f.logWorker(w, "wants to be replaced: %s", reason)
+	}
+	w.recycling = true
+}
+
+// leave sends w on its way out: it has grace to finish. It moves to the
+// slot's leaving workers.
+func (f *fleet) leave(s *slot, w *worker, grace time.Duration) {
+	f.remove(s, w)
+	s.leaving = append(s.leaving, w)
+	w.expected = true
+	w.due = f.now.Add(grace + killSlack)
+	if w.phase == PhaseKilled {
+		return
+	}
+	w.phase = PhaseDraining
+	if w.pid != 0 {
+		f.late = append(f.late, action{kind: actDrain, worker: w.key})
+	}
+}
+
+// remove takes w out of its slot.
+func (f *fleet) remove(s *slot, w *worker) {
+	if s.serving == w {
+		s.serving = nil
+	}
+	if s.successor == w {
+		s.successor = nil
+	}
+	for i, other := range s.leaving {
+		if other == w {
+			s.leaving = append(s.leaving[:i:i], s.leaving[i+1:]...)
+			return
+		}
+	}
+}
+
+// kill sends SIGKILL. The worker stays where it is until its exit is seen.
+func (f *fleet) kill(w *worker) {
+	w.phase, w.due = PhaseKilled, time.Time{}
+	if w.pid != 0 {
+		f.do(action{kind: actKill, worker: w.key})
+	}
+}
+
+// exited: the process is gone.
+func (f *fleet) exited(s *slot, w *worker, how string) {
+	wasServing, wasSuccessor := s.serving == w, s.successor == w
+	f.remove(s, w)
+	switch {
+	case w.expected:
+		f.logWorker(w, "%s", how)
+	case w.recycling:
+		// It did not wait for its successor. No crash, but no reason to spin.
+		f.logWorker(w, "%s, before a successor was there", how)
+		f.vacated(s, w, wasServing)
+	case wasSuccessor:
+		// The predecessor serves on, so this is a failed restart, no crash.
+		f.logWorker(w, "%s, before it was ready", how)
+		f.backOff(s, f.now.Sub(w.started), max(f.config.RecoverInterval, spawnBackoff))
+		f.abortRolling(s.id, w)
+	default:
+		f.crashed(s, w, how)
+	}
+}
+
+// crashed: a worker that should run does not.
+func (f *fleet) crashed(s *slot, w *worker, how string) {
+	f.crashesTotal++
+	f.crashes = append(f.crashes, f.now)
+	f.forget()
+	if w.failure != nil && !f.fleetReady {
+		f.logWorker(w, "%s", how)
+		f.fail(w.failure)
+		return
+	}
+	f.logWorker(w, "died: %s (%d of %d deaths allowed)", how, len(f.crashes), f.config.RecoverThreshold)
+	s.lastDead = w.pid
+	f.vacated(s, w, true)
+	if len(f.crashes) <= f.config.RecoverThreshold {
+		return
+	}
+	if f.config.OverRecovery == OverRecoveryExit {
+		f.logf("too many workers died: stopping")
+		f.stop(ErrOverRecovery)
+		return
+	}
+	if !f.degraded {
+		f.logf("too many workers died: serving with what is left")
+	}
+	f.degraded = true
+	if s.serving == nil {
+		s.respawnAt = f.now.Add(degradedBackoff)
+	}
+}
+
+// vacated: w is gone and served. A successor that boots takes its place;
+// otherwise one is due.
+func (f *fleet) vacated(s *slot, w *worker, wasServing bool) {
+	if wasServing && s.successor != nil {
+		s.serving, s.successor = s.successor, nil
+		if s.lastDead != 0 {
+			s.serving.recovers, s.lastDead = s.lastDead, 0
+			if s.serving.pid != 0 {
+				f.do(action{kind: actRecover, worker: s.serving.key, oldPID: s.serving.recovers, pid: s.serving.pid})
+			}
+		}
+		return
+	}
+	f.backOff(s, f.now.Sub(w.started), f.config.RecoverInterval)
+}
+
+// backOff sets when s gets its next worker after one that lived for uptime.
+func (f *fleet) backOff(s *slot, uptime, base time.Duration) {
+	if uptime >= steadyUptime {
+		s.quick, s.respawnAt = 0, time.Time{}
+		return
+	}
+	pause := longestBackoff
+	if base == 0 {
+		pause = 0
+	} else if s.quick < 32 && base < longestBackoff>>s.quick {
+		pause = base << s.quick
+	}
+	s.quick++
+	pause += time.Duration(float64(pause) * (0.4*f.random.Float64() - 0.2))
+	s.respawnAt = f.now.Add(pause)
+}
+
+// forget drops the crashes that are out of the window.
+func (f *fleet) forget() {
+	if f.config.RecoverWindow == 0 {
+		return
+	}
+	edge := f.now.Add(-f.config.RecoverWindow)
+	for len(f.crashes) > 0 && !f.crashes[0].After(edge) {
+		f.crashes = f.crashes[1:]
+	}
+}

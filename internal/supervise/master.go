@@ -1,0 +1,358 @@
+package supervise
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A Master runs a fleet. Its methods may be called by several goroutines.
+//
+// One goroutine, Run's, owns the machine; everything reaches it as an event.
+type Master struct {
+	config        Config
+	executable    *executable
+	lifelineRead  *os.File // workers inherit it
+	lifelineWrite *os.File // nobody else ever has it
+	spawner       *spawner
+	events        *mailbox[event]
+	hooks         *mailbox[func()]
+	hasRun        atomic.Bool
+	snapshot      atomic.Pointer[Status]
+}
+
+// New checks c, opens this program's binary and makes the sockets of the first
+// slots. Nothing is started before Run.
+func New(c Config) (*Master, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	m := &Master{config: c, events: newMailbox[event](), hooks: newMailbox[func()]()}
+	m.spawner = &spawner{
+		master:    m,
+		jobs:      newMailbox[key](),
+		done:      make(chan struct{}),
+		processes: make(map[key]*process),
+		sockets:   make(map[int][]*os.File),
+	}
+	m.snapshot.Store(&Status{Wanted: c.Workers})
+	if m.executable, err = openExecutable(); err != nil {
+		return nil, err
+	}
+	if m.lifelineRead, m.lifelineWrite, err = newLifeline(); err != nil {
+		m.release()
+		return nil, err
+	}
+	for slot := range c.Workers {
+		if _, err := m.spawner.open(slot); err != nil {
+			m.release()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Run starts the workers and returns when the last one is gone: nil after an
+// ordered stop (TERM, INT, Stop, the end of ctx), else why. It closes the
+// sockets. A Master runs once.
+func (m *Master) Run(ctx context.Context) error {
+	if m.hasRun.Swap(true) {
+		return ErrRunning
+	}
+	defer m.release()
+	go m.spawner.run()
+	defer close(m.spawner.done)
+	hooksDone := make(chan struct{})
+	stopHooks := make(chan struct{})
+	go m.runHooks(stopHooks, hooksDone)
+	defer func() {
+		close(stopHooks)
+		select {
+		case <-hooksDone:
+		case <-time.After(time.Second): // a hook may wait for Run's end
+		}
+	}()
+	if !m.config.NoSignals {
+		defer m.watchSignals()()
+	}
+	defer m.reapAdopted()()
+
+	m.events.put(event{kind: evStart})
+	return m.loop(ctx)
+}
+
+// loop feeds the machine until it says that all is over.
+func (m *Master) loop(ctx context.Context) error {
+	f := newFleet(m.config, rand.Uint64())
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	cancelled := ctx.Done()
+	for {
+		select {
+		case <-m.events.wake:
+		case <-timer.C:
+			m.events.put(event{kind: evTick})
+		case <-cancelled:
+			cancelled = nil
+			m.Stop()
+		}
+		for _, e := range m.events.takeAll() {
+			for _, a := range f.step(e, time.Now()) {
+				if a.kind == actFinish {
+					m.snapshot.Store(f.status())
+					return a.err
+				}
+				m.perform(a)
+			}
+		}
+		m.snapshot.Store(f.status())
+		wait := time.Hour
+		if next := f.next(); !next.IsZero() {
+			wait = max(time.Until(next), 0)
+		}
+		timer.Reset(wait)
+	}
+}
+
+// Close releases what New opened, if Run was never called.
+func (m *Master) Close() error {
+	if !m.hasRun.Swap(true) {
+		m.release()
+	}
+	return nil
+}
+
+// Stop begins an ordered stop, as SIGTERM does. A second call is a second
+// SIGTERM: workers have one more second. It does not wait.
+func (m *Master) Stop() { m.events.put(event{kind: evStop}) }
+
+// Kill kills all workers. It does not wait.
+func (m *Master) Kill() { m.events.put(event{kind: evKill}) }
+
+// Restart begins a rolling restart, as SIGHUP does: one slot at a time, each
+// successor ready before its predecessor drains. It does not wait.
+func (m *Master) Restart() {
+	if m.config.Hooks.OnReload == nil {
+		m.events.put(event{kind: evRestart})
+		return
+	}
+	m.hooks.put(func() {
+		if err := m.config.Hooks.OnReload(); err != nil {
+			m.config.Logger.Printf("reload failed, everything stays as it is: %v", err)
+			return
+		}
+		m.events.put(event{kind: evRestart})
+	})
+}
+
+// Reopen is SIGUSR1: OnReopen and an order to all workers.
+func (m *Master) Reopen() { m.events.put(event{kind: evReopen}) }
+
+// Scale sets the number of workers, within MinWorkers and MaxWorkers. It does
+// not wait.
+func (m *Master) Scale(workers int) { m.events.put(event{kind: evScale, number: workers}) }
+
+// Status returns a snapshot, as of the last event. Its slices are not to be
+// changed.
+func (m *Master) Status() Status { return *m.snapshot.Load() }
+
+// release closes everything that New opened.
+func (m *Master) release() {
+	m.spawner.close()
+	m.executable.close()
+	if m.lifelineRead != nil {
+		m.lifelineRead.Close()
+	}
+	if m.lifelineWrite != nil {
+		m.lifelineWrite.Close()
+	}
+}
+
+// perform carries out one action of the machine.
+func (m *Master) perform(a action) {
+	switch a.kind {
+	case actLog:
+		m.config.Logger.Printf("%s", a.text)
+	case actSpawn:
+		m.spawner.jobs.put(a.worker)
+	case actAdopt:
+		files, _ := m.spawner.open(a.slot) // it is open: the machine knows
+		m.send(a.worker, message{kind: messageAdopt, slot: uint16(a.slot)}, files)
+	case actRelease:
+		m.send(a.worker, message{kind: messageRelease, slot: uint16(a.slot)}, nil)
+	case actDrain:
+		drain := message{kind: messageDrain, payload: appendGrace(nil, a.grace)}
+		if a.hasSuccessor {
+			drain.flags |= flagSuccessor
+		}
+		m.send(a.worker, drain, nil)
+	case actReopen:
+		m.send(a.worker, message{kind: messageReopen}, nil)
+	case actTerm:
+		m.signal(a.worker, syscall.SIGTERM)
+	case actKill:
+		m.signal(a.worker, os.Kill)
+	case actDump:
+		m.signal(a.worker, syscall.SIGQUIT)
+	case actDumpSelf:
+		m.config.Logger.Printf("master (pid %d):\n%s", os.Getpid(), allStacks())
+	default:
+		m.performHook(a)
+	}
+}
+
+// performHook queues the call of a hook.
+func (m *Master) performHook(a action) {
+	h := &m.config.Hooks
+	switch {
+	case a.kind == actSpawned && h.OnSpawn != nil:
+		m.hooks.put(func() { m.failOn(h.OnSpawn(a.worker.slot, a.pid)) })
+	case a.kind == actRecover && h.OnRecover != nil:
+		m.hooks.put(func() { h.OnRecover(a.worker.slot, a.oldPID, a.pid) })
+	case a.kind == actStarted && h.OnStarted != nil:
+		m.hooks.put(func() { m.failOn(h.OnStarted(a.pids)) })
+	case a.kind == actAllReady && h.OnFleetReady != nil:
+		m.hooks.put(h.OnFleetReady)
+	case a.kind == actReopened && h.OnReopen != nil:
+		m.hooks.put(h.OnReopen)
+	case a.kind == actStopping && h.OnStopping != nil:
+		m.hooks.put(h.OnStopping)
+	}
+}
+
+// failOn ends the fleet if a hook returned an error.
+func (m *Master) failOn(err error) {
+	if err != nil {
+		m.events.put(event{kind: evFailed, err: err})
+	}
+}
+
+// runHooks calls hooks in their order until stop is closed, and then those that
+// are queued.
+func (m *Master) runHooks(stop <-chan struct{}, done chan<- struct{}) {
+	defer close(done)
+	isStopped := false
+	for !isStopped {
+		select {
+		case <-stop:
+			isStopped = true
+		case <-m.hooks.wake:
+		}
+		for _, hook := range m.hooks.takeAll() {
+			hook()
+		}
+	}
+}
+
+// send sends a message to a worker. If it does not read, the order is lost;
+// deadlines and the death of the worker bound what that costs.
+func (m *Master) send(k key, msg message, files []*os.File) {
+	p := m.spawner.find(k)
+	if p == nil || p.link == nil {
+		return
+	}
+	if err := p.link.send(msg, files); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		m.config.Logger.Printf("worker %v (pid %d): %v", k, p.command.Process.Pid, err)
+	}
+}
+
+// signal sends a signal to a worker.
+func (m *Master) signal(k key, sig os.Signal) {
+	p := m.spawner.find(k)
+	if p == nil {
+		return
+	}
+	if err := p.signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		m.config.Logger.Printf("worker %v (pid %d): %v: %v", k, p.command.Process.Pid, sig, err)
+	}
+}
+
+// watch reports what a worker says and, after its last word, its end.
+func (m *Master) watch(p *process) {
+	listened := make(chan struct{})
+	go func() {
+		defer close(listened)
+		m.listen(p)
+	}()
+	err := p.command.Wait()
+	if p.link != nil {
+		p.link.hangUp()
+	}
+	<-listened
+	m.spawner.forget(p.key)
+	if p.link != nil {
+		p.link.close()
+	}
+	how := "exit status 0"
+	if err != nil {
+		how = err.Error()
+	}
+	m.events.put(event{kind: evExited, worker: p.key, text: how})
+}
+
+// listen turns a worker's messages into events.
+func (m *Master) listen(p *process) {
+	if p.link == nil {
+		return
+	}
+	for {
+		msg, descriptors, err := p.link.receive()
+		if err != nil {
+			return
+		}
+		closeAll(descriptors)
+		if e, ok := eventOf(msg); ok {
+			e.worker = p.key
+			m.events.put(e)
+		}
+	}
+}
+
+// eventOf returns what a worker's message means. Unknown ones mean nothing.
+func eventOf(m message) (event, bool) {
+	switch m.kind {
+	case messageReady:
+		return event{kind: evReady}, true
+	case messageAck, messagePong:
+		return event{kind: evAttached}, true
+	case messageDrained:
+		return event{kind: evDrained, text: oneLine(m.payload)}, true
+	case messageRecycle:
+		return event{kind: evRecycle, text: oneLine(m.payload)}, true
+	case messageFatal:
+		var f fatal
+		if json.Unmarshal(m.payload, &f) != nil {
+			return event{}, false
+		}
+		return event{kind: evFatal, failure: &BootError{Class: f.Class, Text: f.Text}}, true
+	}
+	return event{}, false
+}
+
+// oneLine makes a payload fit for a log.
+func oneLine(payload []byte) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, clip(string(payload)))
+}
+
+// allStacks returns the stacks of all goroutines.
+func allStacks() []byte {
+	for size := 64 << 10; ; size *= 2 {
+		text := make([]byte, size)
+		if n := runtime.Stack(text, true); n < size || size >= 16<<20 {
+			return text[:n]
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The control socket carries messages of a fixed head and a payload. It keeps
+// message boundaries (SOCK_SEQPACKET, elsewhere SOCK_DGRAM); descriptors travel
+// beside the bytes. All numbers are little-endian:
+//
+//	0 magic u16   2 version u8   3 type u8    4 seq u32
+//	8 slot u16   10 flags u16   12 len u32   16 payload
+const (
+	headSize       = 16
+	headMagic      = 0x5afe
+	headVersion    = 1
+	maxPayload     = 60 << 10
+	maxDescriptors = 64 // of one message; sockets of one slot
+)
+
+// messageType is the kind of a message. Unknown ones are ignored, so that
+// masters and workers of different versions understand each other.
+type messageType uint8
+
+const (
+	messageHello   messageType = 1  // M→W: layout; the first message, waiting when the worker starts
+	messagePing    messageType = 2  // M→W
+	messageDrain   messageType = 3  // M→W: grace in milliseconds
+	messageAdopt   messageType = 4  // M→W: slot, descriptors
+	messageRelease messageType = 5  // M→W: slot
+	messageReopen  messageType = 6  // M→W
+	messageConfig  messageType = 7  // M→W: reserved
+	messageDiag    messageType = 8  // M→W: reserved
+	messageQuit    messageType = 9  // M→W
+	messageReady   messageType = 64 // W→M
+	messagePong    messageType = 65 // W→M: seq of the ping
+	messageDrained messageType = 66 // W→M: DrainStats
+	messageFatal   messageType = 67 // W→M: fatal
+	messageRecycle messageType = 68 // W→M: reason
+	messageAck     messageType = 69 // W→M: seq of what is answered; of HELLO too
+)
+
+// flagSuccessor of messageDrain: somebody else serves the slot's sockets.
+const flagSuccessor = 1
+
+// What parseMessage refuses.
+var (
+	errShortMessage = errors.New("sluice: control message is too short")
+	errNotMessage   = errors.New("sluice: no control message")
+	errVersion      = errors.New("sluice: control message of another version")
+	errLength       = errors.New("sluice: control message's length is wrong")
+)
+
+// A message is one message without its descriptors.
+type message struct {
+	kind    messageType
+	seq     uint32
+	slot    uint16
+	flags   uint16
+	payload []byte
+}
+
+// appendMessage appends m's bytes to dst. The payload is at most maxPayload
+// long.
+func appendMessage(dst []byte, m message) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, headMagic)
+	dst = append(dst, headVersion, byte(m.kind))
+	dst = binary.LittleEndian.AppendUint32(dst, m.seq)
+	dst = binary.LittleEndian.AppendUint16(dst, m.slot)
+	dst = binary.LittleEndian.AppendUint16(dst, m.flags)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(m.payload)))
+	return append(dst, m.payload...)
+}
+
+// parseMessage reads the message that fills in. Its payload points into in.
+func parseMessage(in []byte) (message, error) {
+	if len(in) < headSize {
+		return message{}, errShortMessage
+	}
+	if binary.LittleEndian.Uint16(in) != headMagic {
+		return message{}, errNotMessage
+	}
+	if in[2] != headVersion {
+		return message{}, fmt.Errorf("%w: %d", errVersion, in[2])
+	}
+	length := binary.LittleEndian.Uint32(in[12:])
+	if length > maxPayload || int(length) != len(in)-headSize {
+		return message{}, errLength
+	}
+	return message{
+		kind:    messageType(in[3]),
+		seq:     binary.LittleEndian.Uint32(in[4:]),
+		slot:    binary.LittleEndian.Uint16(in[8:]),
+		flags:   binary.LittleEndian.Uint16(in[10:]),
+		payload: in[headSize:],
+	}, nil
+}
+
+// carriesDescriptors tells whether messages of this kind come with any. From
+// others they are closed.
+func (k messageType) carriesDescriptors() bool { return k == messageAdopt }
+
+// layout is HELLO's payload: which of the process's ExtraFiles is what. It is
+// relative to the control socket, so that it holds if a Start function puts
+// files of its own before them.
+type layout struct {
+	Slot          int  `json:"slot"`
+	Generation    int  `json:"generation"`
+	Listeners     int  `json:"listeners"` // their number; they come first
+	Control       int  `json:"control"`   // index of the control socket
+	Lifeline      int  `json:"lifeline"`  // index of the lifeline
+	Shared        int  `json:"shared"`    // number of shared files; they follow the lifeline
+	SharedSockets bool `json:"sharedSockets"`
+	OrphanGraceMS int  `json:"orphanGraceMs"`
+}
+
+// appendLayout appends l's payload to dst.
+func appendLayout(dst []byte, l layout) []byte {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // numbers and booleans only
+	}
+	return append(dst, text...)
+}
+
+// parseLayout reads a HELLO's payload and checks what could lead a worker to
+// descriptors that are not there.
+func parseLayout(in []byte) (layout, error) {
+	var l layout
+	if err := json.Unmarshal(in, &l); err != nil {
+		return layout{}, fmt.Errorf("sluice: HELLO: %w", err)
+	}
+	const many = 1 << 10
+	for _, n := range []int{l.Listeners, l.Control, l.Lifeline, l.Shared} {
+		if n < 0 || n > many {
+			return layout{}, fmt.Errorf("sluice: HELLO: index %d", n)
+		}
+	}
+	if l.Control < l.Listeners || l.Lifeline != l.Control+1 || l.Slot < 0 || l.Generation < 1 || l.OrphanGraceMS < 0 {
+		return layout{}, errors.New("sluice: HELLO: layout is not sound")
+	}
+	return l, nil
+}
+
+// fatal is FATAL's payload.
+type fatal struct {
+	Class string `json:"class"`
+	Text  string `json:"text"`
+}
+
+// appendGrace appends a DRAIN's payload.
+func appendGrace(dst []byte, grace time.Duration) []byte {
+	ms := min(max(grace.Milliseconds(), 0), 1<<31)
+	return binary.LittleEndian.AppendUint32(dst, uint32(ms))
+}
+
+// parseGrace reads a DRAIN's payload; longer ones, of later versions, too.
+func parseGrace(in []byte) (time.Duration, error) {
+	if len(in) < 4 {
+		return 0, errShortMessage
+	}
+	return time.Duration(binary.LittleEndian.Uint32(in)) * time.Millisecond, nil
+}

@@ -1,0 +1,94 @@
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestMessages(t *testing.T) {
+	good := appendMessage(nil, message{kind: messageDrain, seq: 7, slot: 3, flags: flagSuccessor, payload: []byte("1234")})
+	if m, err := parseMessage(good); err != nil || m.kind != messageDrain || m.seq != 7 || m.slot != 3 || m.flags != 1 || string(m.payload) != "1234" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	change := func(at int, to byte) []byte {
+		b := bytes.Clone(good)
+		b[at] = to
+		return b
+	}
+	table := []struct {
+		name string
+		in   []byte
+		want error
+	}{
+		{"nothing", nil, errShortMessage},
+		{"half a head", good[:15], errShortMessage},
+		{"magic", change(0, 0), errNotMessage},
+		{"version", change(2, 9), errVersion},
+		{"cut", good[:18], errLength},
+		{"more", append(bytes.Clone(good), 0), errLength},
+		{"long", change(15, 0xff), errLength},
+	}
+	for _, c := range table {
+		if _, err := parseMessage(c.in); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	for _, d := range []time.Duration{0, time.Millisecond, time.Hour} {
+		if got, err := parseGrace(appendGrace(nil, d)); got != d || err != nil {
+			t.Errorf("%v: %v, %v", d, got, err)
+		}
+	}
+	if got, _ := parseGrace(appendGrace(nil, -time.Second)); got != 0 {
+		t.Error(got)
+	}
+}
+
+func TestLayoutIsChecked(t *testing.T) {
+	good := layout{Slot: 1, Generation: 2, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1, OrphanGraceMS: 5}
+	if l, err := parseLayout(appendLayout(nil, good)); err != nil || l != good {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	for name, in := range map[string]string{
+		"no JSON":        "slot",
+		"negative":       `{"generation":1,"lifeline":1,"shared":-1}`,
+		"huge":           `{"generation":1,"listeners":1000000,"control":1000000,"lifeline":1000001}`,
+		"control inside": `{"generation":1,"listeners":2,"control":1,"lifeline":2}`,
+		"lifeline":       `{"generation":1,"control":1,"lifeline":5}`,
+		"no generation":  `{"control":0,"lifeline":1}`,
+	} {
+		if l, err := parseLayout([]byte(in)); err == nil {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+// FuzzMessage: the decoder takes anything, and what it accepts is written the
+// same again.
+func FuzzMessage(f *testing.F) {
+	f.Add(appendMessage(nil, message{kind: messageReady, seq: 1}))
+	f.Add(appendMessage(nil, message{kind: messageDrain, flags: 1, payload: appendGrace(nil, time.Second)}))
+	f.Add(appendMessage(nil, message{kind: messageHello, payload: appendLayout(nil, layout{Generation: 1, Lifeline: 1})}))
+	f.Add(appendMessage(nil, message{kind: messageFatal, payload: []byte(`{"class":"bind","text":"in use"}`)}))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		m, err := parseMessage(in)
+		if err != nil {
+			return
+		}
+		if out := appendMessage(nil, m); !bytes.Equal(out, in) {
+			t.Fatalf("%x became %x", in, out)
+		}
+		if l, err := parseLayout(m.payload); err == nil {
+			if again, err := parseLayout(appendLayout(nil, l)); err != nil || !reflect.DeepEqual(again, l) {
+				t.Fatalf("%+v became %+v, %v", l, again, err)
+			}
+		}
+		parseGrace(m.payload)
+		if e, ok := eventOf(m); ok && e.kind == evFatal && e.failure == nil {
+			t.Fatal("FATAL without a failure")
+		}
+	})
+}

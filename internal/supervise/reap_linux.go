@@ -1,0 +1,123 @@
+package supervise
+
+import (
+	"bytes"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// reapPatience is how long a dead process that is not a worker is left to
+	// whoever may wait for it in this program.
+	reapPatience = time.Second
+	reapInterval = reapPatience / 4
+)
+
+// reapAdopted waits for the processes that the kernel gives to process 1 when
+// their parents die, until stop is called. Elsewhere it does nothing.
+func (m *Master) reapAdopted() (stop func()) {
+	if os.Getpid() != 1 {
+		return func() {}
+	}
+	return startReaper(m.spawner.hasPID)
+}
+
+// startReaper reaps children of this process for which isWorker is false.
+func startReaper(isWorker func(pid int) bool) (stop func()) {
+	children := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(children, syscall.SIGCHLD)
+	go func() {
+		r := reaper{isWorker: isWorker, seen: make(map[int]time.Time), mayHaveMore: true}
+		tick := time.NewTicker(reapInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-children:
+				r.mayHaveMore = true
+			case <-tick.C:
+				r.reap(time.Now())
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(children)
+		close(done)
+	}
+}
+
+// reaper remembers the dead. It looks for them in /proc and waits for each by
+// its number: a wait for any child would take workers' exit statuses from
+// os/exec, and waitid's way to peek tells only about the first.
+type reaper struct {
+	isWorker    func(pid int) bool
+	seen        map[int]time.Time // dead processes that are not workers, since when
+	mayHaveMore bool              // a child ended since the last look
+}
+
+// reap looks for dead children and reaps those that nobody else has waited for.
+func (r *reaper) reap(now time.Time) {
+	if !r.mayHaveMore && len(r.seen) == 0 {
+		return
+	}
+	r.mayHaveMore = false
+	dead := deadChildren()
+	for pid := range r.seen {
+		if !dead[pid] {
+			delete(r.seen, pid)
+		}
+	}
+	for pid := range dead {
+		if r.isWorker(pid) {
+			continue
+		}
+		since, known := r.seen[pid]
+		if !known {
+			r.seen[pid] = now
+		} else if now.Sub(since) >= reapPatience {
+			var status unix.WaitStatus
+			unix.Wait4(pid, &status, unix.WNOHANG, nil)
+			delete(r.seen, pid)
+		}
+	}
+}
+
+// deadChildren returns the children of this process that nobody has waited for.
+func deadChildren() map[int]bool {
+	dead := make(map[int]bool)
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is sound
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		if pid, state, parent, ok := parseStat(text); ok && state == 'Z' && parent == os.Getpid() {
+			dead[pid] = true
+		}
+	}
+	return dead
+}
+
+// parseStat reads the beginning of /proc/N/stat: "pid (name) state parent …".
+// The name may hold anything, also parentheses.
+func parseStat(text []byte) (pid int, state byte, parent int, ok bool) {
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return 0, 0, 0, false
+	}
+	fields := bytes.Fields(text[end+1:])
+	if len(fields) < 2 || len(fields[0]) != 1 {
+		return 0, 0, 0, false
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(text[:open])))
+	parent, parentErr := strconv.Atoi(string(fields[1]))
+	return pid, fields[0][0], parent, err == nil && parentErr == nil
+}

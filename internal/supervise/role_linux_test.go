@@ -1,0 +1,298 @@
+package supervise
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// playRole runs the program that a test asked for.
+func playRole(role string) int {
+	// Whatever a failing test leaves behind does not stay for long.
+	time.AfterFunc(time.Minute, func() { os.Exit(5) })
+	switch role {
+	case "echo":
+		return (&echo{}).run()
+	case "crash": // attaches and dies
+		if _, err := Attach(AttachOptions{}); err != nil {
+			return 9
+		}
+		return 3
+	case "fatal":
+		w, err := Attach(AttachOptions{})
+		if err != nil || w.Fatal("config", "no such certificate") != nil {
+			return 9
+		}
+		return 1
+	case "stuck": // is ready, and deaf from then on
+		w, err := Attach(AttachOptions{})
+		if err != nil || w.Ready() != nil {
+			return 9
+		}
+		select {}
+	case "idle": // knows nothing of supervision; SIGTERM ends it
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		<-terminated
+		return 0
+	case "report": // what a process sees that a worker starts
+		json.NewEncoder(os.Stdout).Encode(reportOf(os.Environ()))
+		return 0
+	case "master":
+		return runMaster()
+	}
+	return unknownRole(role)
+}
+
+// report is what a worker's child inherited.
+type report struct {
+	Env         []string
+	Descriptors []string
+}
+
+func reportOf(environment []string) report {
+	r := report{Env: environment}
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, name := range links {
+		if target, err := os.Readlink(name); err == nil {
+			r.Descriptors = append(r.Descriptors, filepath.Base(name)+" "+target)
+		}
+	}
+	return r
+}
+
+// masterSpec is what the role "master" is told in masterVariable.
+type masterSpec struct {
+	Workers     int
+	Role        string
+	GraceMS     int
+	OrphanMS    int
+	Threshold   int
+	IntervalMS  int
+	Environment []string
+}
+
+const masterVariable = "SUPERVISE_TEST_MASTER"
+
+// runMaster is a program that serves with workers. It ends when its stdin
+// does, so that it cannot outlive the test.
+func runMaster() int {
+	text, _ := TakeEnv(masterVariable)
+	var spec masterSpec
+	if err := json.Unmarshal([]byte(text), &spec); err != nil {
+		return 2
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(4)
+	}()
+	sockets := &slotSockets{}
+	m, err := New(Config{
+		Workers:          spec.Workers,
+		Sockets:          sockets.open,
+		Env:              append([]string{roleVariable + "=" + spec.Role}, spec.Environment...),
+		GracePeriod:      time.Duration(spec.GraceMS) * time.Millisecond,
+		OrphanGrace:      time.Duration(spec.OrphanMS) * time.Millisecond,
+		RecoverThreshold: spec.Threshold,
+		RecoverInterval:  time.Duration(spec.IntervalMS) * time.Millisecond,
+		Logger:           log.New(os.Stderr, "", 0),
+		Hooks:            Hooks{OnFleetReady: func() { fmt.Fprintln(os.Stderr, "address", sockets.address()) }},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	switch err := m.Run(context.Background()); {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrQuit):
+		return 131
+	default:
+		fmt.Fprintln(os.Stderr, "run:", err)
+		return 3
+	}
+}
+
+// echo is a worker that answers lines over TCP.
+type echo struct {
+	worker *Worker
+
+	mu       sync.Mutex
+	own      []net.Listener
+	adopted  map[int][]net.Listener
+	loops    sync.WaitGroup // of accept
+	open     sync.WaitGroup // connections
+	accepted atomic.Uint64
+	done     atomic.Uint64
+}
+
+// recordSize is what a worker writes about itself into the shared file: how
+// many connections it accepted, and how many of them it has done with.
+const recordSize = 16
+
+// recordOffset is where the record of a worker is.
+func recordOffset(k key) int64 { return int64(k.slot*1000+k.generation) * recordSize }
+
+// note writes one of the two numbers.
+func (e *echo) note(field int64, n uint64) {
+	if files := e.worker.Shared(); len(files) > 0 {
+		k := key{e.worker.Slot(), e.worker.Generation()}
+		files[0].WriteAt(binary.LittleEndian.AppendUint64(nil, n), recordOffset(k)+8*field)
+	}
+}
+
+func (e *echo) run() int {
+	w, err := Attach(AttachOptions{Logger: log.New(os.Stderr, "", 0)})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attach:", err)
+		return 2
+	}
+	e.worker, e.adopted = w, make(map[int][]net.Listener)
+	if e.own, err = e.listen(w.Listeners()); err != nil {
+		w.Fatal("bind", err.Error())
+		return 1
+	}
+	if err := w.Ready(); err != nil {
+		return 2
+	}
+	for {
+		select {
+		case o := <-w.Orders():
+			if e.obey(o) {
+				return 0
+			}
+		case <-w.Orphaned():
+			e.drain(w.OrphanGrace(), false)
+			return 0
+		}
+	}
+}
+
+// listen serves files.
+func (e *echo) listen(files []*os.File) ([]net.Listener, error) {
+	var all []net.Listener
+	for _, f := range files {
+		ln, err := net.FileListener(f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ln)
+		e.loops.Go(func() { e.accept(ln) })
+	}
+	return all, nil
+}
+
+// obey carries out an order; it returns true when the process should end.
+func (e *echo) obey(o Order) bool {
+	switch o.Kind {
+	case OrderDrain:
+		e.drain(o.Grace, o.HasSuccessor)
+		e.worker.Drained(DrainStats{Finished: int(e.done.Load())})
+		return true
+	case OrderAdopt:
+		listeners, err := e.listen(o.Files)
+		if err == nil {
+			e.adopted[o.Slot] = listeners
+		}
+	case OrderRelease:
+		for _, ln := range e.adopted[o.Slot] {
+			ln.Close()
+		}
+		delete(e.adopted, o.Slot)
+	case OrderReopen:
+		log.New(os.Stderr, "", 0).Printf("worker %d: reopened", e.worker.Slot())
+	case OrderQuit:
+		return true
+	}
+	o.Ack()
+	return false
+}
+
+// drain stops accepting, with an empty queue if nobody else empties it, and
+// waits for what was accepted.
+func (e *echo) drain(grace time.Duration, hasSuccessor bool) {
+	for _, listeners := range e.adopted {
+		e.own = append(e.own, listeners...)
+	}
+	for _, ln := range e.own {
+		if !hasSuccessor {
+			ln.(*net.TCPListener).SetDeadline(time.Now().Add(50 * time.Millisecond))
+			continue
+		}
+		ln.Close()
+	}
+	finished := make(chan struct{})
+	go func() {
+		e.loops.Wait() // a loop may have accepted one just now
+		e.open.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-time.After(grace):
+	}
+}
+
+// accept serves a listener until it is closed.
+func (e *echo) accept(ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		e.open.Add(1)
+		e.note(0, e.accepted.Add(1))
+		go func() {
+			defer e.open.Done()
+			e.serve(conn)
+			conn.Close()
+			e.note(1, e.done.Add(1))
+		}()
+	}
+}
+
+// serve answers the lines of one connection.
+func (e *echo) serve(conn net.Conn) {
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		var word, argument string
+		fmt.Sscan(lines.Text(), &word, &argument)
+		switch word {
+		case "who":
+			fmt.Fprintf(conn, "%d.%d %d\n", e.worker.Slot(), e.worker.Generation(), os.Getpid())
+		case "sleep":
+			d, _ := time.ParseDuration(argument)
+			fmt.Fprintln(conn, "sleeping")
+			time.Sleep(d)
+			fmt.Fprintln(conn, "slept")
+		case "report":
+			child := exec.Command("/proc/self/exe")
+			child.Env = append(os.Environ(), roleVariable+"=report")
+			out, err := child.Output()
+			if err != nil {
+				out = []byte(err.Error() + "\n")
+			}
+			conn.Write(out)
+		case "orphan": // leaves a process without a parent
+			exec.Command("/bin/sh", "-c", "sleep 0.1 &").Run()
+			fmt.Fprintln(conn, "left")
+		case "die":
+			os.Exit(3)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package supervise
+
+func playRole(role string) int { return unknownRole(role) }

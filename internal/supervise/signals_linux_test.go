@@ -1,0 +1,313 @@
+package supervise
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// I7: SIGTERM lets requests end, the master exits with 0, the port is free.
+func TestSIGTERMCutsNothing(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 2, Role: "echo", GraceMS: 10000, OrphanMS: 1000})
+	address := m.address()
+	var readers []*bufio.Reader
+	for range 50 {
+		conn, err := net.Dial("tcp4", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintln(conn, "sleep 300ms")
+		conn.(*net.TCPConn).CloseWrite()
+		readers = append(readers, bufio.NewReader(conn))
+	}
+	for _, r := range readers {
+		if line, err := r.ReadString('\n'); line != "sleeping\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	m.signal(syscall.SIGTERM)
+	for i, r := range readers {
+		if rest, err := io.ReadAll(r); string(rest) != "slept\n" {
+			t.Errorf("request %d was cut: %q, %v", i, rest, err)
+		}
+	}
+	if status := m.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	ln, err := net.Listen("tcp4", address)
+	if err != nil {
+		t.Fatalf("the port is not free: %v", err)
+	}
+	ln.Close()
+}
+
+// A worker that does not listen is killed when the grace is over.
+func TestSIGTERMKillsTheStuck(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 1, Role: "stuck", GraceMS: 200, OrphanMS: 200})
+	m.address()
+	m.signal(syscall.SIGTERM)
+	if status := m.wait(); status != 0 || !strings.Contains(m.text(), "did not end in time: killed") {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// I8: no worker outlives its master for long, not even one that does nothing
+// about it.
+func TestOrphansEnd(t *testing.T) {
+	for _, role := range []string{"echo", "stuck"} {
+		m := startMaster(t, masterSpec{Workers: 2, Role: role, GraceMS: 300, OrphanMS: 300})
+		address := m.address()
+		killed := time.Now()
+		m.signal(syscall.SIGKILL)
+		for _, pid := range m.workers() {
+			until(t, role+": the worker is gone", func() bool { return isGone(pid) })
+		}
+		t.Logf("%s: gone %v after the master", role, time.Since(killed))
+		// A dead process may take a moment longer than its first thread.
+		until(t, "the port is free", func() bool {
+			ln, err := net.Listen("tcp4", address)
+			if err == nil {
+				ln.Close()
+			}
+			return err == nil
+		})
+	}
+}
+
+// A worker that never attached has the parent-death signal.
+func TestUnattachedOrphansEnd(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 2, Role: "idle"})
+	until(t, "both are started", func() bool { return len(m.workers()) == 2 })
+	m.signal(syscall.SIGKILL)
+	for _, pid := range m.workers() {
+		until(t, "the worker is gone", func() bool { return isGone(pid) })
+	}
+}
+
+// I12: a worker that is started after the binary was replaced is the old
+// program.
+func TestReplacedBinary(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := startMaster(t, masterSpec{Workers: 1, Role: "echo", GraceMS: 1000, OrphanMS: 1000, Threshold: 9}, program)
+	address := m.address()
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	for i, replacement := range []string{"", "#!/bin/sh\nexit 1\n"} {
+		if replacement != "" {
+			if err := os.WriteFile(program, []byte(replacement), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask(address, "die")
+		m.says(fmt.Sprintf("worker 0.%d (pid ", i+2))
+		answer, err := ask(address, "who")
+		if err != nil || !strings.HasPrefix(answer, fmt.Sprintf("0.%d ", i+2)) {
+			t.Errorf("%q, %v", answer, err)
+		}
+	}
+	m.signal(syscall.SIGTERM)
+	m.wait()
+}
+
+func TestSignalTable(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 1, Role: "echo", GraceMS: 1000, OrphanMS: 1000})
+	address := m.address()
+	table := []struct {
+		signal syscall.Signal
+		says   []string
+	}{
+		{syscall.SIGTTIN, []string{"2 workers instead of 1", "worker 1.1 (pid"}},
+		{syscall.SIGTTOU, []string{"1 workers instead of 2"}},
+		{syscall.SIGTTOU, []string{"0 workers are out of bounds: 1"}},
+		{syscall.SIGHUP, []string{"rolling restart is done"}},
+		{syscall.SIGUSR1, []string{"worker 0: reopened"}},
+		{syscall.SIGUSR2, []string{"not supported"}},
+		{syscall.SIGWINCH, []string{"workers go, sockets stay"}},
+		{syscall.SIGHUP, []string{"workers come back", "worker 0.3 (pid"}},
+	}
+	for _, c := range table {
+		m.signal(c.signal)
+		for _, text := range c.says {
+			m.says(text)
+		}
+		if c.signal == syscall.SIGWINCH {
+			for _, pid := range m.workers() {
+				until(t, "the workers are gone", func() bool { return isGone(pid) })
+			}
+		}
+	}
+	until(t, "the last worker is ready", func() bool {
+		_, after, _ := strings.Cut(m.text(), "workers come back")
+		return strings.Contains(after, "ready after")
+	})
+	checkGroupSignals(t, m.workers()[len(m.workers())-1], address)
+	m.signal(syscall.SIGINT)
+	if status := m.wait(); status != 0 || strings.Contains(m.text(), "died") {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// checkGroupSignals sends a worker what a terminal or a user sends to the whole
+// group: it serves on, and what it starts will not ignore the signals.
+func checkGroupSignals(t *testing.T, pid int, address string) {
+	t.Helper()
+	for _, s := range []syscall.Signal{
+		syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH,
+	} {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			if answer, err := ask(address, "who"); err != nil || !strings.HasSuffix(answer, fmt.Sprint(" ", pid)) {
+				t.Fatalf("after %v: %q, %v", s, answer, err)
+			}
+		}
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "SigIgn:")
+	var ignored uint64
+	if n, err := fmt.Sscanf(strings.TrimSpace(after), "%x", &ignored); n != 1 || ignored != 0 {
+		t.Errorf("ignored signals: %#x, %v", ignored, err)
+	}
+}
+
+func TestSIGQUITPrintsStacks(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 2, Role: "echo", GraceMS: 1000, OrphanMS: 1000})
+	m.address()
+	m.signal(syscall.SIGQUIT)
+	if status := m.wait(); status != 131 {
+		t.Errorf("exit status %d", status)
+	}
+	if n := strings.Count(m.text(), "supervise.TestMain("); n != 3 {
+		t.Errorf("%d stack dumps of 3 processes", n)
+	}
+}
+
+// Process 1 reaps what is left to it, and gets its workers' statuses.
+func TestProcessOneReaps(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip("no unshare")
+	}
+	arguments := []string{"-Urpf", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command(unshare, append(arguments, "/bin/true")...).CombinedOutput(); err != nil {
+		t.Skipf("no namespaces: %v: %s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := masterSpec{Workers: 1, Role: "echo", GraceMS: 1000, OrphanMS: 1000, Threshold: 9}
+	m := startMaster(t, spec, append(append([]string{unshare}, arguments...), self)...)
+	m.hasOwnNumbers = true
+	address := m.address()
+	if answer, err := ask(address, "who"); err != nil || !strings.HasPrefix(answer, "0.1 ") {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	for range 3 {
+		if _, err := ask(address, "orphan"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := childrenOf(m.command.Process.Pid)
+	if len(one) != 1 {
+		t.Fatalf("processes below unshare: %v", one)
+	}
+	until(t, "the orphans are reaped", func() bool { return len(childrenOf(one[0])) == 1 })
+	ask(address, "die")
+	m.says("died: exit status 3")
+	m.says("worker 0.2 (pid ")
+	if err := syscall.Kill(one[0], syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := m.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// childrenOf returns the children of a process, the dead ones too.
+func childrenOf(parent int) []int {
+	var children []int
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if pid, _, of, ok := parseStat(text); ok && of == parent {
+			children = append(children, pid)
+		}
+	}
+	return children
+}
+
+// The reaper takes what nobody waits for and leaves the others their statuses.
+func TestReaper(t *testing.T) {
+	stop := startReaper(func(int) bool { return false })
+	defer stop()
+	left, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := exec.Command("/bin/sh", "-c", "exit 7").Run(); err == nil || err.Error() != "exit status 7" {
+			t.Errorf("another's status: %v", err)
+		}
+	}
+	until(t, "the process is reaped", func() bool { return syscall.Kill(left.Pid, 0) == syscall.ESRCH })
+}
+
+// It is patient with the dead, and has nothing to do with workers.
+func TestReaperIsPatient(t *testing.T) {
+	left, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the process ends", func() bool { return isGone(left.Pid) })
+	isReaped := func() bool { return syscall.Kill(left.Pid, 0) == syscall.ESRCH }
+	isWorker := true
+	r := reaper{isWorker: func(int) bool { return isWorker }, seen: map[int]time.Time{}, mayHaveMore: true}
+	now := time.Now()
+	r.reap(now)
+	if len(r.seen) > 0 {
+		t.Error("a worker is noted")
+	}
+	isWorker, r.mayHaveMore = false, true
+	r.reap(now)
+	r.reap(now.Add(reapPatience - 1))
+	if isReaped() {
+		t.Fatal("too early")
+	}
+	r.reap(now.Add(reapPatience))
+	if !isReaped() {
+		t.Error("not at all")
+	}
+	if len(r.seen) > 0 {
+		t.Error("it is kept in mind")
+	}
+}

@@ -1,0 +1,29 @@
+//go:build !unix
+
+package supervise
+
+import (
+	"os"
+	"os/signal"
+)
+
+// watchSignals turns an interrupt into an ordered stop until stop is called.
+func (m *Master) watchSignals() (stop func()) {
+	signals := make(chan os.Signal, 4)
+	done := make(chan struct{})
+	signal.Notify(signals, os.Interrupt)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-signals:
+				m.Stop()
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}

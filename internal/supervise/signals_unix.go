@@ -1,0 +1,68 @@
+//go:build unix
+
+package supervise
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchSignals turns the process's signals into events until stop is called.
+func (m *Master) watchSignals() (stop func()) {
+	wanted := []os.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
+	}
+	if !hasTerminal() {
+		// On a terminal these come from job control and from the window.
+		wanted = append(wanted, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH)
+	}
+	signals := make(chan os.Signal, 16)
+	done := make(chan struct{})
+	signal.Notify(signals, wanted...)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				m.signalled(s)
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// signalled does what a signal asks for.
+func (m *Master) signalled(s os.Signal) {
+	m.config.Logger.Printf("master (pid %d): %v", os.Getpid(), s)
+	switch s {
+	case syscall.SIGTERM, syscall.SIGINT:
+		m.Stop()
+	case syscall.SIGQUIT:
+		m.events.put(event{kind: evQuit})
+	case syscall.SIGHUP:
+		m.Restart()
+	case syscall.SIGUSR1:
+		m.Reopen()
+	case syscall.SIGUSR2:
+		m.config.Logger.Printf("SIGUSR2: upgrades in place are not supported yet; SIGHUP restarts the workers")
+	case syscall.SIGTTIN:
+		m.events.put(event{kind: evScaleBy, number: 1})
+	case syscall.SIGTTOU:
+		m.events.put(event{kind: evScaleBy, number: -1})
+	case syscall.SIGWINCH:
+		m.events.put(event{kind: evPause})
+	}
+}
+
+// hasTerminal tells whether stdin is a terminal.
+func hasTerminal() bool {
+	_, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
+	return err == nil
+}

@@ -1,0 +1,246 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// systemdVariables talk to the master; workers must not answer in its place.
+var systemdVariables = [...]string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"}
+
+// process is a running worker, as the operating system knows it.
+type process struct {
+	key
+	command *exec.Cmd
+	link    *link // nil where there is no control
+}
+
+// signal sends sig; where the system has no signals, the process is killed.
+func (p *process) signal(sig os.Signal) error {
+	err := p.command.Process.Signal(sig)
+	if err != nil && !hasControl {
+		return p.command.Process.Kill()
+	}
+	return err
+}
+
+// spawner starts all workers, on one operating-system thread that lives as long
+// as any of them: the kernel sends the parent-death signal when the thread ends
+// that started a process, and Go ends threads as it likes.
+type spawner struct {
+	master *Master
+	jobs   *mailbox[key]
+	done   chan struct{}
+
+	mu        sync.Mutex
+	processes map[key]*process
+	sockets   map[int][]*os.File // by slot, held for ever
+}
+
+// run starts what is asked for until done is closed.
+func (s *spawner) run() {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.jobs.wake:
+		}
+		for _, k := range s.jobs.takeAll() {
+			s.start(k)
+		}
+	}
+}
+
+// start starts worker k and reports it.
+func (s *spawner) start(k key) {
+	p, err := s.launch(k)
+	if err != nil {
+		s.master.events.put(event{kind: evSpawnFailed, worker: k, err: err})
+		return
+	}
+	s.mu.Lock()
+	s.processes[k] = p
+	s.mu.Unlock()
+	isReady := s.master.config.Start != nil || p.link == nil
+	s.master.events.put(event{kind: evSpawned, worker: k, pid: p.command.Process.Pid, ready: isReady})
+	// Only now, so that what they report comes after.
+	go s.master.watch(p)
+}
+
+// launch makes what k is started with and starts it.
+func (s *spawner) launch(k key) (*process, error) {
+	sockets, err := s.open(k.slot)
+	if err != nil {
+		return nil, err
+	}
+	c := &s.master.config
+	launch := Launch{Slot: k.slot, Generation: k.generation, Env: workerEnvironment(c.Env)}
+	p := &process{key: k}
+	var end *os.File
+	if hasControl {
+		if p.link, end, err = newLinkPair(); err != nil {
+			return nil, err
+		}
+		defer end.Close()
+		launch.Files = append(launch.Files, sockets...)
+		launch.Files = append(launch.Files, end, s.master.lifelineRead)
+		launch.Files = append(launch.Files, c.SharedFiles...)
+		err = p.link.send(message{kind: messageHello, payload: appendLayout(nil, layout{
+			Slot: k.slot, Generation: k.generation,
+			Listeners: len(sockets), Control: len(sockets), Lifeline: len(sockets) + 1, Shared: len(c.SharedFiles),
+			SharedSockets: c.SharedSockets,
+			OrphanGraceMS: int(c.OrphanGrace / time.Millisecond),
+		})}, nil)
+	}
+	if err == nil {
+		p.command, err = s.fork(launch)
+	}
+	if err != nil {
+		if p.link != nil {
+			p.link.close()
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// fork starts the process, pinned if that is asked for.
+func (s *spawner) fork(l Launch) (*exec.Cmd, error) {
+	c := &s.master.config
+	if c.Affinity != nil {
+		if cpus := c.Affinity(l.Slot); len(cpus) > 0 {
+			restore, err := pinThread(cpus)
+			if err != nil {
+				return nil, err
+			}
+			defer restore()
+		}
+	}
+	if c.Start != nil {
+		command, err := c.Start(l)
+		if err == nil && (command == nil || command.Process == nil) {
+			err = ErrNotStarted
+		}
+		return command, err
+	}
+	attributes := &syscall.SysProcAttr{}
+	if c.SysProcAttr != nil {
+		*attributes = *c.SysProcAttr
+	}
+	dieWithParent(attributes)
+	command := &exec.Cmd{
+		Path:        s.master.executable.path(),
+		Args:        c.Args,
+		Env:         l.Env,
+		Stdout:      os.Stdout,
+		Stderr:      os.Stderr,
+		ExtraFiles:  l.Files,
+		SysProcAttr: attributes,
+	}
+	return command, command.Start()
+}
+
+// open returns the sockets of a slot and makes them the first time.
+func (s *spawner) open(slot int) ([]*os.File, error) {
+	c := &s.master.config
+	if c.Sockets == nil {
+		return nil, nil
+	}
+	if c.SharedSockets {
+		slot = 0
+	}
+	s.mu.Lock()
+	held, found := s.sockets[slot]
+	s.mu.Unlock()
+	if found {
+		return held, nil
+	}
+	files, err := c.Sockets(slot)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > maxDescriptors {
+		closeFiles(files)
+		return nil, fmt.Errorf("sluice: %d sockets for slot %d, at most %d", len(files), slot, maxDescriptors)
+	}
+	for i, f := range files {
+		h, err := hold(f)
+		if err != nil {
+			closeFiles(held)
+			closeFiles(files[i+1:])
+			return nil, err
+		}
+		held = append(held, h)
+	}
+	s.mu.Lock()
+	s.sockets[slot] = held
+	s.mu.Unlock()
+	return held, nil
+}
+
+// find returns the process of worker k, or nil.
+func (s *spawner) find(k key) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.processes[k]
+}
+
+// forget drops a process that is gone.
+func (s *spawner) forget(k key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.processes, k)
+}
+
+// hasPID tells whether one of the workers has this number.
+func (s *spawner) hasPID(pid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		if p.command.Process.Pid == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// close closes the sockets.
+func (s *spawner) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for slot, files := range s.sockets {
+		closeFiles(files)
+		delete(s.sockets, slot)
+	}
+}
+
+// closeFiles closes files.
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// workerEnvironment returns this process's environment without what is only
+// the master's, and with more.
+func workerEnvironment(more []string) []string {
+	var kept []string
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		isMasters := false
+		for _, other := range systemdVariables {
+			isMasters = isMasters || name == other
+		}
+		if !isMasters {
+			kept = append(kept, entry)
+		}
+	}
+	return append(kept, more...)
+}
