@@ -27,6 +27,7 @@ type serveOptions struct {
 	drain        time.Duration
 	accessLog    string
 	files        fileOptions
+	workers      workerCount
 }
 
 const serveHelp = `Serve answers with the files below DIR. What a folder has of --index answers for
@@ -44,7 +45,13 @@ Without DIR these paths are answered:
 
 Ctrl-C (or SIGTERM) stops accepting, lets running requests finish and exits; a
 second one cuts them off. SIGHUP reads --tls-cert and --tls-key again and reopens
-the file of --access-log; without these flags it ends the server like SIGTERM.`
+the file of --access-log; without these flags it ends the server like SIGTERM.
+
+With --prefork a master process serves with several others, and replaces those
+that die. SIGHUP replaces them one by one, without a failed connection; that
+reads --tls-cert and --tls-key again. SIGUSR1 reopens the file of --access-log.
+SIGTTIN and SIGTTOU start one more and end one, SIGWINCH ends them until SIGHUP,
+SIGQUIT ends everything with a dump of the stacks.`
 
 const serveExamples = `  sluice serve .                              this folder, on http://127.0.0.1:8080
   sluice serve dist --spa --max-age 24h       a single-page application
@@ -62,6 +69,9 @@ func newServeCommand() *cobra.Command {
 			if err := o.complete(cmd.Flags(), args); err != nil {
 				return err
 			}
+			if o.workers > 0 {
+				return servePrefork(o)
+			}
 			return serve(cmd.Context(), o)
 		},
 	}
@@ -72,6 +82,7 @@ func newServeCommand() *cobra.Command {
 	flags.StringVar(&o.accessLog, "access-log", "", "append a line in Combined Log Format for each request to `FILE`; - is stdout")
 	o.tls.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
+	flags.Var(&o.workers, "prefork", "serve with `N` worker processes, auto: one for each CPU; 0: this process serves")
 	flags.DurationVar(&o.readTimeout, "read-timeout", 30*time.Second, "bound for receiving a request")
 	flags.DurationVar(&o.writeTimeout, "write-timeout", 30*time.Second, "bound for a write that the client does not take")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "bound for an idle connection")
@@ -128,18 +139,24 @@ func serve(ctx context.Context, o serveOptions) error {
 		handler = site.serve
 		o.warn(logger)
 	}
-	server := &sluice.Server{
-		Handler:            handler,
-		Logger:             logger,
+	server := o.newServer()
+	server.Handler, server.Logger = handler, logger
+	access.attach(server)
+	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
+	return run.serve(ctx, o)
+}
+
+// newServer returns a server with the flags' settings. It answers with the
+// built-in endpoints.
+func (o *serveOptions) newServer() *sluice.Server {
+	return &sluice.Server{
+		Handler:            handle,
 		Engine:             o.engine,
 		ReadTimeout:        o.readTimeout,
 		WriteTimeout:       o.writeTimeout,
 		IdleTimeout:        o.idleTimeout,
 		MaxRequestBodySize: o.maxBody,
 	}
-	access.attach(server)
-	run := &running{server: server, logger: logger, access: access, certificates: certificates, signals: signals}
-	return run.serve(ctx, o)
 }
 
 // warn tells what is allowed and hardly meant.

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
+)
+
+const (
+	automatic = "auto"
+	// selfSignedVariable passes a certificate made by the master on to the
+	// workers: one for each would have a browser ask again and again.
+	selfSignedVariable = "SLUICE_SELF_SIGNED"
+	// quitStatus is the exit status after SIGQUIT, as Go's runtime has it.
+	quitStatus = 131
+)
+
+// workerCount is the value of --prefork: the number of worker processes, 0 for
+// none. It implements pflag.Value.
+type workerCount int
+
+func (n *workerCount) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *workerCount) Type() string { return "workers" }
+
+func (n *workerCount) Set(text string) error {
+	if text == automatic {
+		*n = workerCount(runtime.GOMAXPROCS(0))
+		return nil
+	}
+	count, err := strconv.Atoi(text)
+	if err != nil || count < 0 || count > 4096 {
+		return fmt.Errorf("it must be a number of processes, or %s for one for each CPU", automatic)
+	}
+	*n = workerCount(count)
+	return nil
+}
+
+// servePrefork is serve with worker processes. It runs in all of them, and what
+// it does in the master is to check that the workers will be able to do theirs.
+func servePrefork(o serveOptions) error {
+	signal.Ignore(syscall.SIGPIPE)
+	logger := log.New(os.Stderr, "sluice: ", log.LstdFlags)
+	run := &running{server: o.newServer(), logger: log.New(os.Stderr, "sluice: ", log.LstdFlags)}
+	run.server.Logger = run.logger
+	p := prefork.New(run.server)
+	p.Logger = logger
+	p.Network = "tcp"
+	p.Workers = int(o.workers)
+	p.RecoverThreshold = max(5, p.Workers)
+	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
+	p.ShutdownGracePeriod = o.drain
+	var err error
+	if prefork.IsChild() {
+		err = run.work(p, o)
+	} else {
+		err = run.lead(p, o)
+	}
+	if errors.Is(err, prefork.ErrQuit) {
+		os.Exit(quitStatus)
+	}
+	return err
+}
+
+// lead is the master's part.
+func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
+	// Whatever can be wrong is found before anything listens.
+	check := func() error {
+		_, err := o.tls.loadFiles()
+		return err
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	if err := o.checkInMaster(); err != nil {
+		return err
+	}
+	if o.tls.isSelfSigned {
+		if err := shareSelfSigned(hostOf(o.addr)); err != nil {
+			return err
+		}
+	}
+	o.warn(r.logger)
+	p.OnReload = check
+	p.OnFleetReady = func() { r.announceFleet(p, o) }
+	err := o.listenAndServe(p)
+	if err == nil {
+		r.logger.Print("stopped")
+	}
+	return o.explainListen(err)
+}
+
+// checkInMaster tries what workers will do.
+func (o *serveOptions) checkInMaster() error {
+	if o.accessLog != "" {
+		file, err := openLogFile(o.accessLog)
+		if err != nil {
+			return err
+		}
+		if o.accessLog != stdoutName {
+			file.Close()
+		}
+	}
+	if o.files.dir == "" {
+		return nil
+	}
+	site, err := newSite(o.files)
+	if err != nil {
+		return err
+	}
+	site.close(log.Default())
+	return nil
+}
+
+// work is a worker's part.
+func (r *running) work(p *prefork.Prefork, o serveOptions) error {
+	var cleanUp []func()
+	defer func() {
+		for _, f := range cleanUp {
+			f()
+		}
+	}()
+	// Here and not before, so that an error is told to the master.
+	p.OnWorkerStart = func(w prefork.WorkerInfo) error {
+		r.logger.SetPrefix(fmt.Sprintf("sluice: worker %d.%d (pid %d): ", w.Slot, w.Generation, os.Getpid()))
+		certificates, err := o.tls.loadInWorker()
+		if err != nil {
+			return err
+		}
+		if certificates != nil {
+			r.server.TLSConfig = certificates.config()
+		}
+		if r.access, err = openAccessLog(o.accessLog, r.logger); err != nil {
+			return err
+		}
+		cleanUp = append(cleanUp, r.access.Close)
+		if o.files.dir != "" {
+			site, err := newSite(o.files)
+			if err != nil {
+				return err
+			}
+			cleanUp = append(cleanUp, func() { site.close(r.logger) })
+			r.server.Handler = site.serve
+		}
+		r.access.attach(r.server)
+		return nil
+	}
+	p.OnReopen = func() error {
+		if !r.access.reopens() {
+			return nil
+		}
+		return r.access.reopen()
+	}
+	return o.listenAndServe(p)
+}
+
+// listenAndServe serves HTTP or HTTPS.
+func (o *serveOptions) listenAndServe(p *prefork.Prefork) error {
+	if o.tls.isOn() {
+		return p.ListenAndServeTLS(o.addr, "", "") // the configuration has the certificate
+	}
+	return p.ListenAndServe(o.addr)
+}
+
+// announceFleet says what is served, where and by whom.
+func (r *running) announceFleet(p *prefork.Prefork, o serveOptions) {
+	scheme := "http"
+	if o.tls.isOn() {
+		scheme = "https"
+	}
+	for _, addr := range p.Addrs() {
+		url, others := servedURLs(scheme, addr)
+		r.logger.Printf("pid %d with %d workers serves %s, engine %v", os.Getpid(), p.Status().Wanted, url, r.server.EngineInfo(nil))
+		for _, other := range others {
+			r.logger.Printf("from other machines: %s", other)
+		}
+	}
+	if o.files.dir != "" {
+		r.logger.Printf("files: %s", o.files.dir)
+	}
+}
+
+// explainListen puts an address in use in our words.
+func (o *serveOptions) explainListen(err error) error {
+	var boot *prefork.BootError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot listen on %s: another program does; --addr chooses another port", o.addr)
+	case errors.As(err, &boot):
+		return fmt.Errorf("worker %d cannot start: %s", boot.Slot, strings.TrimPrefix(boot.Text, "sluice: "))
+	}
+	return err
+}
+
+// isOn tells whether HTTPS is served.
+func (o *tlsOptions) isOn() bool { return o.isSelfSigned || o.certFile != "" }
+
+// loadFiles returns the certificates that are in files, nil if there are none.
+func (o *tlsOptions) loadFiles() (*certificates, error) {
+	if o.certFile == "" {
+		return nil, nil
+	}
+	return o.load("")
+}
+
+// loadInWorker returns the certificates of the options, the master's where it
+// made one.
+func (o *tlsOptions) loadInWorker() (*certificates, error) {
+	if !o.isSelfSigned {
+		return o.loadFiles()
+	}
+	text := os.Getenv(selfSignedVariable)
+	os.Unsetenv(selfSignedVariable) // not for processes that this one starts
+	pem, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(pem, pem)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the master's certificate: %w", err)
+	}
+	c := &certificates{}
+	c.current.Store(&cert)
+	return c, nil
+}
+
+// shareSelfSigned makes a certificate for the workers that are started from now
+// on.
+func shareSelfSigned(host string) error {
+	cert, key, err := sluice.GenerateTestCertificate(host)
+	if err != nil {
+		return fmt.Errorf("cannot make a certificate: %w", err)
+	}
+	return os.Setenv(selfSignedVariable, base64.StdEncoding.EncodeToString(append(cert, key...)))
+}

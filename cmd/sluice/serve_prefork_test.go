@@ -1,0 +1,177 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// preforked is "sluice serve --prefork 2", logging to a file.
+type preforked struct {
+	*exec.Cmd
+	log string
+	url string
+}
+
+func startPreforked(t *testing.T, args ...string) *preforked {
+	t.Helper()
+	p := &preforked{log: filepath.Join(t.TempDir(), "log")}
+	p.Cmd = exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0", "--prefork", "2"}, args...)...)
+	file, err := os.Create(p.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p.Stderr = file
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Process.Kill()
+		p.Wait()
+		if t.Failed() {
+			t.Log(p.text())
+		}
+	})
+	eventually(t, "line that says it serves", func() bool {
+		for _, line := range strings.Split(p.text(), "\n") {
+			if m := serving.FindStringSubmatch(line); m != nil {
+				p.url = m[1]
+				return true
+			}
+		}
+		return false
+	})
+	return p
+}
+
+// text is the log so far.
+func (p *preforked) text() string {
+	text, _ := os.ReadFile(p.log)
+	return string(text)
+}
+
+// get asks on a connection of its own.
+func (p *preforked) get(path string) (string, error) {
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 20 * time.Second}
+	resp, err := c.Get(p.url + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s", resp.Status)
+	}
+	return string(body), err
+}
+
+func TestPreforkServesFolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	dir := tree(t, map[string]string{"file": "content"})
+	access := filepath.Join(t.TempDir(), "access")
+	p := startPreforked(t, dir, "--tls-self-signed", "--access-log", access)
+	ask := func() {
+		t.Helper()
+		if body, err := p.get("/file"); body != "content" || err != nil {
+			t.Errorf("%q, %v", body, err)
+		}
+	}
+	ask()
+	p.Process.Signal(syscall.SIGHUP)
+	for range 20 {
+		ask()
+	}
+	eventually(t, "end of the rolling restart", func() bool { return strings.Contains(p.text(), "rolling restart is done") })
+	lines := func(name string) int {
+		text, _ := os.ReadFile(name)
+		return strings.Count(string(text), "\n")
+	}
+	eventually(t, "line for each request", func() bool { return lines(access) == 21 })
+	if err := os.Rename(access, access+".1"); err != nil {
+		t.Fatal(err)
+	}
+	p.Process.Signal(syscall.SIGUSR1)
+	eventually(t, "new log", func() bool { return lines(access) >= 0 && exists(access) })
+	eventually(t, "line in the new log", func() bool {
+		ask()
+		return lines(access) > 4
+	})
+	p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// Requests in flight are answered when it ends; the log says who speaks.
+func TestPreforkDrains(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	onEachEngine(t, func(t *testing.T, engine ...string) {
+		p := startPreforked(t, append([]string{"--access-log", "-"}, engine...)...)
+		answer := make(chan error, 1)
+		go func() {
+			body, err := p.get("/stream?n=4&ms=100")
+			if err == nil && strings.Count(body, "\n") != 4 {
+				err = fmt.Errorf("%q", body)
+			}
+			answer <- err
+		}()
+		if _, err := p.get("/plaintext"); err != nil {
+			t.Error(err)
+		}
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+		p.Process.Signal(syscall.SIGQUIT)
+		if err := p.Wait(); p.ProcessState.ExitCode() != quitStatus {
+			t.Error(err)
+		}
+		if !regexp.MustCompile(`worker [01]\.1 \(pid \d+\): ready`).MatchString(p.text()) {
+			t.Error("the log does not say which worker is ready")
+		}
+	})
+}
+
+func TestPreforkFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	p := startPreforked(t)
+	addr := strings.TrimPrefix(p.url, "http://")
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"another program does", []string{"--prefork", "2", "--addr", addr}},
+		{"there is no such folder", []string{"--prefork", "auto", "/no/such/folder"}},
+		{"no such file", []string{"--prefork", "2", "--tls-cert", "/none", "--tls-key", "/none"}},
+		{"cannot open the access log", []string{"--prefork", "2", "--access-log", "/no/such/folder/log"}},
+		{"a number of processes", []string{"--prefork", "many"}},
+		{"a number of processes", []string{"--prefork=-1"}},
+	} {
+		out, err := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, c.args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.says) || strings.Contains(string(out), "started") {
+			t.Errorf("%v: %v, %s", c.args, err, out)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package prefork
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+func TestWorkersServe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	for name, s := range map[string]setup{
+		"epoll":     {Engine: sluice.EngineEpoll},
+		"perconn":   {Engine: sluice.EnginePerConn},
+		"shared":    {Shared: true},
+		"several":   {Listen: []string{"127.0.0.1:0", "unix:" + path}},
+		"unix":      {Addr: "unix:" + path + "2"},
+		"dual":      {Addr: "localhost:0", Network: "tcp"},
+		"own serve": {OwnServe: true},
+		"bare":      {BareProducer: true},
+		"own sock":  {BareProducer: true, Reuseport: true, Addr: freeAddr(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.Workers, s.Threshold = 2, 10
+			f := start(t, s, true)
+			addrs := f.printed("addr ")
+			if len(addrs) == 0 {
+				addrs = []string{"addr " + s.Addr}
+			}
+			if len(addrs) != 1+len(s.Listen) {
+				t.Errorf("addresses: %q", addrs)
+			}
+			for _, a := range addrs {
+				a, network := strings.TrimPrefix(a, "addr "), "tcp"
+				if strings.HasPrefix(a, "/") {
+					network = "unix"
+				}
+				served := make(map[string]bool)
+				until(t, "both workers answer on "+a, func() bool {
+					body, err := get(network, a, "/")
+					if err != nil && s.Reuseport { // ready does not mean much without control
+						return false
+					}
+					if err != nil || !strings.HasSuffix(body, " true") {
+						t.Fatalf("%q, %v", body, err)
+					}
+					served[body] = true
+					return len(served) == 2
+				})
+			}
+			f.signal(os.Interrupt)
+			if status := f.wait(); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+			if name == "unix" {
+				if _, err := os.Lstat(path + "2"); err == nil {
+					t.Error("the socket is left behind")
+				}
+			}
+		})
+	}
+}
+
+// freeAddr returns an address on which nobody listens.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// A process that a worker starts is no worker, and nothing in the environment
+// says that it is (I15).
+func TestEnvironment(t *testing.T) {
+	f := start(t, setup{Workers: 1}, true)
+	body, err := f.get("/environment")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{markerVariable, "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS"} {
+		if strings.Contains(body, name+"=") {
+			t.Errorf("a worker's environment has %s", name)
+		}
+	}
+	if body, err := f.get("/grandchild"); body != "false   <nil>" || err != nil {
+		t.Errorf("grandchild: %q, %v", body, err)
+	}
+}
+
+// A second fleet on the same address fails before it starts anything (I23).
+func TestSecondStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	f := start(t, setup{Workers: 2, Listen: []string{"unix:" + path}}, true)
+	for _, addr := range []string{f.addr(0), "unix:" + path} {
+		second := start(t, setup{Workers: 2, Addr: addr}, false)
+		if status := second.wait(); status != 1 {
+			t.Errorf("%s: exit status %d", addr, status)
+		}
+		until(t, "it says why", func() bool { return second.count("address already in use") == 1 })
+		if n := len(second.printed("spawn ")); n != 0 {
+			t.Errorf("%s: %d workers were started", addr, n)
+		}
+		if _, err := get(networkOf(addr), strings.TrimPrefix(addr, unixPrefix), "/"); err != nil {
+			t.Errorf("%s: the first fleet: %v", addr, err)
+		}
+	}
+}
+
+func networkOf(addr string) string {
+	if strings.HasPrefix(addr, unixPrefix) {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// A unix socket that a killed fleet left is replaced; another file is not.
+func TestStaleSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	addr := unixPrefix + path
+	f := start(t, setup{Workers: 1, Addr: addr, Grace: 100 * time.Millisecond}, true)
+	f.cmd.Process.Kill()
+	<-f.ended
+	for _, pid := range f.pids() {
+		until(t, "the orphan ends", func() bool { return !isAlive(pid) })
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, setup{Workers: 1, Addr: addr}, true)
+	if _, err := get("unix", path, "/"); err != nil {
+		t.Error(err)
+	}
+	again.signal(os.Interrupt)
+	again.wait()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	third := start(t, setup{Workers: 1, Addr: addr}, false)
+	if status := third.wait(); status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	until(t, "it says why", func() bool { return third.count("is not a socket") == 1 })
+}
+
+func TestTLS(t *testing.T) {
+	f := start(t, setup{Workers: 2, TLS: true}, true)
+	body, err := getTLS(f.addr(0))
+	if err != nil || !strings.HasSuffix(body, " true") {
+		t.Errorf("%q, %v", body, err)
+	}
+}

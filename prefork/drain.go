@@ -1,0 +1,187 @@
+package prefork
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/supervise"
+)
+
+const (
+	// drainPollInterval is how often a worker on its way out looks at its
+	// connections, and socketPollInterval where that takes a walk over all
+	// descriptors.
+	drainPollInterval  = 5 * time.Millisecond
+	socketPollInterval = 25 * time.Millisecond
+	// stopLinger is IdleLinger where nobody takes over: a connection that was
+	// accepted a moment ago has a request on its way.
+	stopLinger = 50 * time.Millisecond
+	// queuePatience bounds the wait until nothing waits in the sockets' queues.
+	queuePatience = time.Second
+)
+
+// drain ends the worker as the master wishes.
+func (w *worker) drain(o supervise.Order) error {
+	grace := o.Grace
+	if grace <= 0 {
+		grace = w.prefork.drainTimeout()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	go w.heed(ctx, cancel)
+	w.finish(ctx, o.HasSuccessor)
+	return nil
+}
+
+// orphaned ends the worker after the master has died: nobody would replace it,
+// and the sockets belong to the next master.
+func (w *worker) orphaned() error {
+	ctx, cancel := context.WithTimeout(context.Background(), w.link.OrphanGrace())
+	defer cancel()
+	go w.heed(ctx, cancel)
+	w.finish(ctx, false)
+	return nil
+}
+
+// heed carries out orders that come while the worker is on its way out.
+func (w *worker) heed(ctx context.Context, cancel func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case o := <-w.link.Orders():
+			switch o.Kind {
+			case supervise.OrderQuit:
+				cancel()
+			case supervise.OrderDrain: // again: less time
+				if o.Grace > 0 { // or a signal, which knows of none
+					time.AfterFunc(o.Grace, cancel)
+				}
+			case supervise.OrderReopen:
+				w.prefork.reopen()
+				o.Ack() // a master that is gone wants none
+			case supervise.OrderAdopt: // it asks somebody else when we are gone
+				for _, f := range o.Files {
+					f.Close()
+				}
+			case supervise.OrderRelease:
+				o.Ack()
+			}
+		}
+	}
+}
+
+// finish stops accepting and returns when all connections are closed, or ctx
+// ends.
+func (w *worker) finish(ctx context.Context, hasSuccessor bool) {
+	if !hasSuccessor {
+		w.emptyQueues(ctx)
+	}
+	w.stopAccepting()
+	go w.discardResults()
+	if w.prefork.OnDrain != nil {
+		w.prefork.OnDrain()
+	}
+	linger := stopLinger
+	if hasSuccessor {
+		linger = w.prefork.idleLinger()
+	}
+	stats := supervise.DrainStats{}
+	w.finishServer(ctx, linger, &stats)
+	w.finishOthers(ctx, &stats)
+	w.say(stats)
+}
+
+// say tells the master that the worker is done. If the master is gone, the
+// worker may be on its way out because of that (SIGTERM is how the kernel says
+// so), and OnMasterDeath has to have been called before the process ends.
+func (w *worker) say(stats supervise.DrainStats) {
+	if w.link.Drained(stats) == nil {
+		return
+	}
+	select {
+	case <-w.mourned:
+	case <-time.After(w.link.OrphanGrace()):
+	}
+}
+
+// emptyQueues waits until everything that waits in the sockets is accepted:
+// there is nobody else who would.
+func (w *worker) emptyQueues(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, queuePatience)
+	defer cancel()
+	poll(ctx, drainPollInterval, func() bool {
+		for _, ln := range w.listeners() {
+			if !isQueueEmpty(ln) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// finishServer ends the connections of the server that New was given: busy ones
+// after their response, idle ones after linger.
+func (w *worker) finishServer(ctx context.Context, linger time.Duration, stats *supervise.DrainStats) {
+	s := w.prefork.server
+	if s == nil {
+		return
+	}
+	open := int(s.GetOpenConnectionsCount())
+	s.CloseOnNextResponse()
+	lingering, cancel := context.WithTimeout(ctx, linger)
+	poll(lingering, drainPollInterval, func() bool {
+		if s.GetOpenConnectionsCount() > 0 {
+			return false
+		}
+		accepted, _ := openSockets(w.addrs) // the server may not know of all yet
+		return accepted == 0
+	})
+	cancel()
+	if err := s.ShutdownWithContext(ctx); err != nil {
+		stats.Cut = int(s.GetOpenConnectionsCount())
+	}
+	stats.Finished = max(open-stats.Cut, 0)
+}
+
+// finishOthers waits for connections that the server has no hold of: those of a
+// Serve function that is not its own, and those that were hijacked.
+func (w *worker) finishOthers(ctx context.Context, stats *supervise.DrainStats) {
+	if drain := w.prefork.Drain; drain != nil {
+		if err := drain(ctx); err != nil {
+			w.logf("Drain: %v", err)
+		}
+		return
+	}
+	open, isKnown := openSockets(w.addrs)
+	switch {
+	case isKnown:
+		poll(ctx, socketPollInterval, func() bool {
+			left, _ := openSockets(w.addrs)
+			stats.Cut = left
+			return left == 0
+		})
+		stats.Finished += max(open-stats.Cut, 0)
+	case w.prefork.server == nil:
+		<-ctx.Done()
+	}
+}
+
+// discardResults lets Serve functions end.
+func (w *worker) discardResults() {
+	for range w.results {
+	}
+}
+
+// poll calls isDone now and then until it returns true or ctx ends.
+func poll(ctx context.Context, interval time.Duration, isDone func() bool) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for !isDone() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package prefork
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluicehttp/sluice/internal/supervise"
+)
+
+var (
+	// ErrOverRecovery is returned by the master's ListenAndServe when workers
+	// died more often than RecoverThreshold bears.
+	ErrOverRecovery = errors.New("exceeding the value of RecoverThreshold")
+	// ErrOnlyReuseportOnWindows is returned on Windows without Reuseport.
+	ErrOnlyReuseportOnWindows = errors.New("windows only supports Reuseport = true")
+	// ErrCommandProducerNilCmd is returned when a CommandProducer returned
+	// neither a command nor an error.
+	ErrCommandProducerNilCmd = errors.New("sluice: CommandProducer returned no command")
+	// ErrCommandProducerNotStarted is returned when a CommandProducer returned a
+	// command that it had not started.
+	ErrCommandProducerNotStarted = errors.New("sluice: CommandProducer returned a command that is not started")
+	// ErrQuit is returned by the master's ListenAndServe after SIGQUIT. By
+	// convention the process then exits with status 131.
+	ErrQuit = errors.New("sluice: ended by SIGQUIT")
+
+	errNoServeFunc = errors.New("sluice: the Prefork has no function to serve with")
+	errNoListener  = errors.New("sluice: the worker was started without a listener: CommandProducer must pass its files on")
+)
+
+// A BootError is returned by the master's ListenAndServe when a worker of the
+// first start said that it cannot serve.
+type BootError struct {
+	// Slot is the worker's.
+	Slot int
+	// Class is "config" for an error of OnWorkerStart, "listen" for what is
+	// wrong with the sockets, "memory" for what is wrong with package shared's, "serve" for an error of the Serve function.
+	Class string
+	// Text is the error that the worker met.
+	Text string
+}
+
+// Error returns the worker's error.
+func (e *BootError) Error() string {
+	return fmt.Sprintf("sluice: worker %d cannot start: %s: %s", e.Slot, e.Class, e.Text)
+}
+
+// publicError translates what the supervisor returns.
+func publicError(err error) error {
+	var boot *supervise.BootError
+	switch {
+	case errors.Is(err, supervise.ErrOverRecovery):
+		return ErrOverRecovery
+	case errors.Is(err, supervise.ErrQuit):
+		return ErrQuit
+	case errors.Is(err, supervise.ErrNotStarted):
+		return ErrCommandProducerNotStarted
+	case errors.As(err, &boot):
+		return &BootError{Slot: boot.Slot, Class: boot.Class, Text: boot.Text}
+	}
+	return err
+}

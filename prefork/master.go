@@ -1,0 +1,123 @@
+package prefork
+
+import (
+	"context"
+	"os/exec"
+	"runtime"
+
+	"github.com/sluicehttp/sluice/internal/supervise"
+)
+
+// OverRecovery says what follows too many deaths of workers.
+type OverRecovery uint8
+
+const (
+	// OverRecoveryExit ends the workers that are left in good order, and
+	// ListenAndServe with ErrOverRecovery.
+	OverRecoveryExit OverRecovery = iota
+	// OverRecoveryDegrade keeps the workers that are left, and tries every 30
+	// seconds to start others.
+	OverRecoveryDegrade
+)
+
+// lead is ListenAndServe in the master.
+func (p *Prefork) lead(addr string) error {
+	if runtime.GOOS == "windows" && !p.Reuseport {
+		return ErrOnlyReuseportOnWindows
+	}
+	config := p.config()
+	s, err := p.newSockets(addr)
+	if err != nil {
+		return err
+	}
+	if !p.workersListen() {
+		if err := s.probe(); err != nil {
+			return err
+		}
+		config.Sockets = s.open
+		config.SharedSockets = !s.perSlot
+	}
+	defer s.close()
+	memory := share(&config)
+	m, err := supervise.New(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go memory.rotate(ctx)
+	p.state.Store(&state{master: m, addrs: s.addresses(), slot: -1})
+	return publicError(m.Run(context.Background()))
+}
+
+// workersListen tells whether the workers make their sockets: a custom producer
+// need not pass files on with Reuseport, and a socket of the master's that no
+// worker has would keep connections waiting for ever.
+func (p *Prefork) workersListen() bool {
+	return p.Reuseport && (p.CommandProducer != nil || !hasSlotSockets)
+}
+
+// config is what p's fields mean to the supervisor.
+func (p *Prefork) config() supervise.Config {
+	c := supervise.Config{
+		Workers:          p.Workers,
+		MaxWorkers:       p.MaxWorkers,
+		Env:              []string{markerVariable + "=" + markerValue},
+		GracePeriod:      p.grace(),
+		DrainTimeout:     p.drainTimeout(),
+		OrphanGrace:      p.grace(),
+		RecoverThreshold: p.RecoverThreshold,
+		RecoverWindow:    p.RecoverWindow,
+		RecoverInterval:  p.RecoverInterval,
+		OverRecovery:     supervise.OverRecovery(p.OverRecovery),
+		Logger:           p.logger(),
+		Hooks: supervise.Hooks{
+			OnStarted:    p.OnMasterReady,
+			OnFleetReady: p.OnFleetReady,
+			OnReload:     p.OnReload,
+		},
+	}
+	if c.Workers <= 0 {
+		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	if c.MaxWorkers > 0 {
+		c.MaxWorkers = max(c.MaxWorkers, c.Workers)
+	}
+	if p.OnChildSpawn != nil {
+		c.Hooks.OnSpawn = func(_, pid int) error { return p.OnChildSpawn(pid) }
+	}
+	if p.OnChildRecover != nil {
+		c.Hooks.OnRecover = func(_, oldPID, newPID int) { p.OnChildRecover(oldPID, newPID) }
+	}
+	if p.OnReopen != nil {
+		c.Hooks.OnReopen = p.reopen
+	}
+	if p.CommandProducer != nil {
+		c.Start = p.produce
+	}
+	return c
+}
+
+// reopen calls OnReopen.
+func (p *Prefork) reopen() {
+	if p.OnReopen == nil {
+		return
+	}
+	if err := p.OnReopen(); err != nil {
+		p.logger().Printf("cannot reopen logs: %v", err)
+	}
+}
+
+// produce has the CommandProducer start a worker.
+func (p *Prefork) produce(l supervise.Launch) (*exec.Cmd, error) {
+	command, err := p.CommandProducer(l.Files)
+	switch {
+	case err != nil:
+		return nil, err
+	case command == nil:
+		return nil, ErrCommandProducerNilCmd
+	case command.Process == nil:
+		return nil, ErrCommandProducerNotStarted
+	}
+	return command, nil
+}

@@ -1,0 +1,224 @@
+package prefork
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// Deaths within the threshold are made good, and told in the documented order;
+// a burst ends the fleet (I10).
+func TestCrashes(t *testing.T) {
+	f := start(t, setup{Workers: 2, Threshold: 2, Interval: 10 * time.Millisecond, Window: time.Minute}, true)
+	for crash := 1; crash <= 2; crash++ {
+		if _, err := f.get("/crash"); err == nil {
+			t.Fatal("the worker answered")
+		}
+		until(t, "it is replaced", func() bool { return len(f.printed("recover ")) == crash && f.count("ready after") == 2+crash })
+	}
+	if _, err := f.get("/"); err != nil {
+		t.Error(err)
+	}
+	recovered := f.printed("recover ")[0]
+	pids := f.pids()
+	if want := fmt.Sprint("recover ", pids[0], " ", pids[2]); recovered != want && recovered != fmt.Sprint("recover ", pids[1], " ", pids[2]) {
+		t.Errorf("%q, want %q or that of the other worker", recovered, want)
+	}
+	if all := f.said(""); index(all, "spawn "+itoa(pids[2])) > index(all, recovered) {
+		t.Error("OnChildRecover came before OnChildSpawn")
+	}
+	f.get("/crash")
+	if status := f.wait(); status != 1 || f.count("master returned "+ErrOverRecovery.Error()) != 1 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+func index(lines []string, text string) int {
+	for i, line := range lines {
+		if line == text {
+			return i
+		}
+	}
+	return -1
+}
+
+// A crash loop ends the fleet, unless it is to go on with who is left.
+func TestOverRecovery(t *testing.T) {
+	f := start(t, setup{Workers: 1, Threshold: 3, Failing: "crash"}, false)
+	if status := f.wait(); status != 1 || f.count(ErrOverRecovery.Error()) == 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if n := len(f.pids()); n != 4 {
+		t.Errorf("%d workers were started, want 4", n)
+	}
+	degraded := start(t, setup{Workers: 2, Degrade: true}, true)
+	degraded.get("/crash")
+	for range 20 {
+		if _, err := degraded.get("/"); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(degraded.pids()); n != 2 {
+		t.Errorf("%d workers were started, want 2", n)
+	}
+}
+
+// What a worker says of why it cannot serve is the error of the first start.
+func TestBootError(t *testing.T) {
+	f := start(t, setup{Workers: 2, Threshold: 9, Failing: "no such database"}, false)
+	if status := f.wait(); status != 1 || f.count("master returned sluice: worker") != 1 || f.count("cannot start: config: no such database") == 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// Connections that wait in a dead worker's queue are answered by its sibling
+// while there is no successor (I3).
+func TestQueueRescue(t *testing.T) {
+	f := start(t, setup{Workers: 2, Threshold: 9, Interval: 10 * time.Second, Window: time.Minute}, true)
+	victim := f.pids()[0]
+	stop(t, victim)
+	const clients = 200
+	var waiting []net.Conn
+	for range clients {
+		c, err := net.Dial("tcp", f.addr(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		waiting = append(waiting, c)
+	}
+	syscall.Kill(victim, syscall.SIGKILL)
+	for i, c := range waiting {
+		c.SetDeadline(time.Now().Add(patience))
+		answer, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+			t.Fatalf("connection %d: %q, %v", i, answer, err)
+		}
+	}
+	if n := len(f.pids()); n != 2 {
+		t.Errorf("%d workers were started: a successor may have answered", n)
+	}
+	// New connections to the socket are answered too.
+	for range 30 {
+		if _, err := f.get("/"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The socket of a worker that died is served by its sibling until there is a
+// successor, and not any longer.
+func TestSocketIsReturned(t *testing.T) {
+	eachServing(t, func(t *testing.T, s setup) {
+		gate := filepath.Join(t.TempDir(), "gate")
+		s.Workers, s.Threshold, s.Window, s.BootGate = 2, 9, time.Minute, gate
+		f := start(t, s, true)
+		sibling := f.pids()[1]
+		if n := listeners(t, sibling); n != 1 {
+			t.Fatalf("a worker has %d listeners", n)
+		}
+		syscall.Kill(f.pids()[0], syscall.SIGKILL)
+		until(t, "the sibling has the socket", func() bool { return listeners(t, sibling) == 2 })
+		for range 20 {
+			if _, err := f.get("/"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		open(t, gate)
+		until(t, "the socket is returned", func() bool { return f.count("ready after") == 3 && listeners(t, sibling) == 1 })
+		served := make(map[string]bool)
+		until(t, "both answer", func() bool {
+			body, err := f.get("/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			served[body] = true
+			return len(served) == 2
+		})
+	})
+}
+
+// TTIN and TTOU change the number of workers, WINCH puts them away until HUP.
+func TestScaling(t *testing.T) {
+	f := start(t, setup{Workers: 1}, true)
+	alive := func() (n int) {
+		for _, pid := range f.pids() {
+			if isAlive(pid) {
+				n++
+			}
+		}
+		return n
+	}
+	f.signal(syscall.SIGTTIN)
+	until(t, "there are two", func() bool { return f.count("ready after") == 2 })
+	f.signal(syscall.SIGTTOU)
+	until(t, "there is one", func() bool { return alive() == 1 })
+	for range 20 { // also on the socket of the other slot
+		if _, err := f.get("/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.signal(syscall.SIGWINCH)
+	until(t, "there is none", func() bool { return alive() == 0 })
+	answer := make(chan error, 1)
+	go func() {
+		_, err := f.get("/") // it waits
+		answer <- err
+	}()
+	f.signal(syscall.SIGHUP)
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+}
+
+// stop sends SIGSTOP and waits until it has worked.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	syscall.Kill(pid, syscall.SIGSTOP)
+	until(t, "the worker is stopped", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err == nil && strings.Contains(string(status), ") T ")
+	})
+}
+
+// A binary that was removed or replaced is run on as it was (I12).
+func TestBinaryReplaced(t *testing.T) {
+	for name, replace := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.WriteFile(path, []byte("#!/bin/sh\nexit 7\n"), 0o700)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "binary")
+			// Not a copy: what another test forks meanwhile would have it open
+			// for writing.
+			if err := os.Link(os.Args[0], path); err != nil {
+				t.Fatal(err)
+			}
+			f := startBinary(t, path, setup{Workers: 1, Threshold: 5, Window: time.Minute}, true)
+			if err := replace(path); err != nil {
+				t.Fatal(err)
+			}
+			f.get("/crash")
+			until(t, "the worker is replaced", func() bool { return f.count("ready after") == 2 })
+			if _, err := f.get("/"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package prefork
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// A setup is how a test wants its fleet.
+type setup struct {
+	Workers, Threshold      int
+	Window, Interval        time.Duration
+	Grace, Drain, Linger    time.Duration
+	Engine                  sluice.Engine
+	Addr                    string
+	Listen                  []string
+	Network                 string
+	OwnServe, Shared, TLS   bool // OwnServe: a ServeFunc that is not the server's
+	Degrade                 bool
+	Failing                 string // what OnWorkerStart returns, "crash": exit
+	Death                   string // a file that OnMasterDeath writes
+	BareProducer, Reuseport bool
+	NetHTTP                 bool   // the workers are of net/http
+	BootGate                string // successors wait for this file
+}
+
+// playRole is the master of a fleet and, in its workers, a worker.
+func playRole(role string) int {
+	if role == "grandchild" {
+		fmt.Print(IsChild(), " ", os.Getenv(markerVariable), " ", os.Getenv("GOMAXPROCS"))
+		return 0
+	}
+	var s setup
+	if err := json.Unmarshal([]byte(role), &s); err != nil {
+		return 9
+	}
+	if !IsChild() {
+		go func() { // the test is gone
+			io.Copy(io.Discard, os.Stdin)
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}()
+	}
+	p := newFleet(s)
+	var err error
+	if s.TLS {
+		cert, key, _ := sluice.GenerateTestCertificate("localhost")
+		err = p.ListenAndServeTLSEmbed(s.Addr, cert, key)
+	} else {
+		err = p.ListenAndServe(s.Addr)
+	}
+	who := "master"
+	if IsChild() {
+		who = "worker"
+	}
+	fmt.Printf("%s returned %v\n", who, err)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrQuit):
+		return 131
+	}
+	return 1
+}
+
+// newFleet makes what s asks for.
+func newFleet(s setup) *Prefork {
+	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0)}
+	p := New(server)
+	var info WorkerInfo
+	server.Handler = func(ctx *sluice.RequestCtx) { handle(ctx, info) }
+	if s.OwnServe { // fiber's way
+		serve := p.ServeFunc
+		p = &Prefork{ServeFunc: func(ln net.Listener) error { return serve(ln) }, Logger: server.Logger}
+	}
+	if s.NetHTTP {
+		other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			waitFor(r.URL.Query().Get("file"))
+			fmt.Fprint(w, "net/http")
+		})}
+		p = &Prefork{ServeFunc: other.Serve, Drain: other.Shutdown, OnDrain: func() { fmt.Println("on drain") }}
+	}
+	p.Workers, p.Listen, p.Network, p.SharedSockets = s.Workers, s.Listen, s.Network, s.Shared
+	p.RecoverThreshold, p.RecoverWindow, p.RecoverInterval = s.Threshold, s.Window, s.Interval
+	p.ShutdownGracePeriod, p.DrainTimeout, p.IdleLinger = s.Grace, s.Drain, s.Linger
+	p.Reuseport = s.Reuseport
+	if s.Degrade {
+		p.OverRecovery = OverRecoveryDegrade
+	}
+	p.OnWorkerStart = func(i WorkerInfo) error {
+		info = i
+		if s.BootGate != "" && i.Generation > 1 {
+			waitFor(s.BootGate)
+		}
+		switch s.Failing {
+		case "":
+			return nil
+		case "crash":
+			os.Exit(3)
+		}
+		return errors.New(s.Failing)
+	}
+	p.OnChildSpawn = func(pid int) error { fmt.Println("spawn", pid); return nil }
+	p.OnMasterReady = func(pids []int) error { fmt.Println("started", len(pids)); return nil }
+	p.OnChildRecover = func(old, now int) { fmt.Println("recover", old, now) }
+	p.OnReload = func() error { fmt.Println("reload"); return nil }
+	p.OnReopen = func() error { fmt.Println("reopen", os.Getpid(), IsChild()); return nil }
+	p.OnFleetReady = func() {
+		status, _ := json.Marshal(p.Status())
+		fmt.Println("status", string(status))
+		for _, a := range p.Addrs() {
+			fmt.Println("addr", a)
+		}
+		fmt.Println("ready", os.Getpid())
+	}
+	if s.Death != "" {
+		p.OnMasterDeath = func() { os.WriteFile(s.Death, []byte("dead"), 0o600) }
+	}
+	if s.BareProducer {
+		p.CommandProducer = func(files []*os.File) (*exec.Cmd, error) {
+			c := exec.Command("/proc/self/exe")
+			c.Env = append(os.Environ(), markerVariable+"="+markerValue)
+			c.Stdout, c.Stderr = os.Stdout, os.Stderr
+			if !s.Reuseport {
+				c.ExtraFiles = files[:1]
+			}
+			return c, c.Start()
+		}
+	}
+	return p
+}
+
+// waitFor returns when a file is there.
+func waitFor(name string) {
+	for _, err := os.Stat(name); err != nil; _, err = os.Stat(name) {
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// handle is what the workers answer.
+func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
+	switch string(ctx.Path()) {
+	case "/slow":
+		ms, _ := strconv.Atoi(string(ctx.QueryArgs().Peek("ms")))
+		time.Sleep(time.Duration(ms) * time.Millisecond)
+		ctx.SetBodyString("slow")
+	case "/gate": // answers when a file is there
+		waitFor(string(ctx.QueryArgs().Peek("file")))
+	case "/count":
+		hits := shared.Must(shared.Default().Counter("hits"))
+		hits.Inc()
+		fmt.Fprint(ctx, hits.Value())
+	case "/environment":
+		ctx.SetBodyString(strings.Join(os.Environ(), "\n"))
+	case "/grandchild":
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), roleVariable+"=grandchild")
+		out, err := c.CombinedOutput()
+		fmt.Fprintf(ctx, "%s %v", out, err)
+	case "/crash":
+		os.Exit(3)
+	default:
+		fmt.Fprintf(ctx, "%d %d %d %v", os.Getpid(), info.Slot, info.Generation, IsChild())
+	}
+}

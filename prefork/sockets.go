@@ -1,0 +1,204 @@
+package prefork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/listen"
+)
+
+const unixPrefix = "unix:"
+
+// An endpoint is an address to listen on.
+type endpoint struct {
+	network, address string
+}
+
+// sockets makes what the workers listen on. The supervisor calls open from its
+// own goroutines.
+type sockets struct {
+	endpoints []endpoint
+	perSlot   bool // TCP: a socket for each slot
+	backlog   int
+	mode      fs.FileMode
+
+	mu    sync.Mutex
+	addrs []net.Addr // known since the first open
+	unix  []*os.File // by endpoint; nil: TCP
+	paths []string   // of unix sockets, to be removed
+}
+
+// newSockets returns the sockets for p's addresses and addr.
+func (p *Prefork) newSockets(addr string) (*sockets, error) {
+	s := &sockets{perSlot: hasSlotSockets && !p.SharedSockets, backlog: p.Backlog, mode: p.UnixMode}
+	hasTCP := false
+	for _, a := range append([]string{addr}, p.Listen...) {
+		e := endpoint{p.network(), a}
+		if path, isUnix := strings.CutPrefix(a, unixPrefix); isUnix {
+			e = endpoint{"unix", path}
+		} else if e.network != "tcp" && e.network != "tcp4" && e.network != "tcp6" {
+			return nil, net.UnknownNetworkError(e.network)
+		} else {
+			hasTCP = true
+		}
+		s.endpoints = append(s.endpoints, e)
+	}
+	s.perSlot = s.perSlot && hasTCP
+	s.unix = make([]*os.File, len(s.endpoints))
+	return s, nil
+}
+
+// probe fails if somebody else listens on one of the addresses. Sockets with
+// SO_REUSEPORT would share the port with another fleet of the same user without
+// a word.
+func (s *sockets) probe() error {
+	if !s.perSlot {
+		return nil // sockets without the option fail by themselves
+	}
+	for i, e := range s.endpoints {
+		if e.network == "unix" {
+			continue
+		}
+		ln, err := listen.Listen(context.Background(), e.network, e.address, listen.Options{})
+		if err != nil {
+			return err
+		}
+		s.endpoints[i].address = ln.Addr().String() // a port or an address that was to be found
+		if err := ln.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open returns the sockets of a slot; they are the caller's.
+func (s *sockets) open(int) (files []*os.File, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isFirst := len(s.addrs) == 0
+	var addrs []net.Addr
+	defer func() {
+		switch {
+		case err != nil:
+			for _, f := range files {
+				f.Close()
+			}
+			files = nil
+		case isFirst:
+			s.addrs = addrs
+		}
+	}()
+	for i, e := range s.endpoints {
+		f, addr, err := s.openOne(i, e)
+		if err != nil {
+			return files, err
+		}
+		files, addrs = append(files, f), append(addrs, addr)
+	}
+	return files, nil
+}
+
+// openOne returns a socket of endpoint i.
+func (s *sockets) openOne(i int, e endpoint) (*os.File, net.Addr, error) {
+	if e.network == "unix" {
+		return s.openUnix(i, e)
+	}
+	ln, err := listen.Listen(context.Background(), e.network, e.address, listen.Options{ReusePort: s.perSlot, Backlog: s.backlog})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ln.Close() // the file is a duplicate
+	f, err := listen.File(ln)
+	return f, ln.Addr(), err
+}
+
+// openUnix returns a duplicate of the unix socket, which all slots share.
+func (s *sockets) openUnix(i int, e endpoint) (*os.File, net.Addr, error) {
+	addr := &net.UnixAddr{Net: "unix", Name: e.address}
+	if s.unix[i] == nil {
+		if err := s.listenUnix(i, addr); err != nil {
+			return nil, nil, err
+		}
+	}
+	f, err := duplicate(s.unix[i])
+	return f, addr, err
+}
+
+// listenUnix makes a unix socket. One that a process left that is gone is
+// replaced, any other file an error.
+func (s *sockets) listenUnix(i int, addr *net.UnixAddr) error {
+	if info, err := os.Lstat(addr.Name); err == nil {
+		if info.Mode()&fs.ModeSocket == 0 {
+			return fmt.Errorf("sluice: %q exists and is not a socket", addr.Name)
+		}
+		if err := removeStale(addr.Name); err != nil {
+			return err
+		}
+	}
+	ln, err := net.ListenUnix("unix", addr)
+	if err != nil {
+		return err
+	}
+	ln.SetUnlinkOnClose(false)
+	defer ln.Close()
+	s.paths = append(s.paths, addr.Name)
+	if s.mode != 0 {
+		if err := os.Chmod(addr.Name, s.mode); err != nil {
+			return fmt.Errorf("sluice: cannot set the mode of the socket: %w", err)
+		}
+	}
+	s.unix[i], err = ln.File()
+	return err
+}
+
+// removeStale removes a unix socket that nobody listens on.
+func removeStale(path string) error {
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+		return &net.OpError{Op: "listen", Net: "unix", Addr: &net.UnixAddr{Net: "unix", Name: path}, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// duplicate returns a second File for f's socket.
+func duplicate(f *os.File) (*os.File, error) {
+	ln, err := net.FileListener(f)
+	if err != nil {
+		return nil, err
+	}
+	defer ln.Close()
+	return listen.File(ln)
+}
+
+// addresses returns what the sockets listen on; nil before there are any.
+func (s *sockets) addresses() []net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addrs
+}
+
+// close removes what is left of unix sockets.
+func (s *sockets) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.unix {
+		if f != nil {
+			f.Close()
+		}
+	}
+	for _, path := range s.paths {
+		os.Remove(path)
+	}
+	s.paths, s.unix = nil, make([]*os.File, len(s.endpoints))
+}

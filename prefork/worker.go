@@ -1,0 +1,297 @@
+package prefork
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/reuseport"
+)
+
+const (
+	// bootSettle is how long a worker waits for its Serve functions to fail
+	// before it calls itself ready: what fails comes at once (a certificate that
+	// cannot be read).
+	bootSettle = 10 * time.Millisecond
+	// masterPollInterval is how often a worker without control looks whether its
+	// parent is gone.
+	masterPollInterval = 500 * time.Millisecond
+	// inheritedListener is the first of os/exec's ExtraFiles.
+	inheritedListener = 3
+)
+
+// A worker is ListenAndServe in a worker process. One goroutine owns it.
+type worker struct {
+	prefork  *Prefork
+	link     *supervise.Worker
+	serve    func(net.Listener) error
+	isTLS    bool
+	own      []net.Listener         // of the slot
+	adopted  map[int][]net.Listener // by the slot of a worker that died
+	results  chan result            // of serve
+	addrs    []net.Addr
+	released map[net.Listener]bool // we closed it: its result is of no interest
+	early    *result               // came before run
+	mourned  chan struct{}         // closed when OnMasterDeath has returned
+}
+
+// result is how serving a listener ended.
+type result struct {
+	ln  net.Listener
+	err error
+}
+
+// work is ListenAndServe in a worker.
+func (p *Prefork) work(addr string, serve func(net.Listener) error, isTLS bool) error {
+	p.limitCPUs()
+	if !startedAsChild { // a test says so
+		ln, err := p.listenBare(addr)
+		if err != nil {
+			return err
+		}
+		return serve(ln)
+	}
+	link, err := supervise.Attach(supervise.AttachOptions{Logger: p.logger()})
+	if err != nil {
+		return err
+	}
+	w := &worker{
+		prefork: p, link: link, serve: serve, isTLS: isTLS,
+		adopted:  make(map[int][]net.Listener),
+		results:  make(chan result, 1),
+		released: make(map[net.Listener]bool),
+		mourned:  make(chan struct{}),
+	}
+	go w.mourn()
+	if err := w.start(addr); err != nil {
+		return err
+	}
+	return w.run()
+}
+
+// listenBare returns the listener of a worker that nobody controls.
+func (p *Prefork) listenBare(addr string) (net.Listener, error) {
+	if p.Reuseport {
+		return reuseport.Listen(p.network(), addr)
+	}
+	ln, err := listen.FromDescriptor(inheritedListener)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoListener, err)
+	}
+	return ln, nil
+}
+
+// start serves the worker's sockets and says so.
+func (w *worker) start(addr string) error {
+	if err := w.listen(addr); err != nil {
+		w.link.Fatal("listen", err.Error())
+		return err
+	}
+	if err := w.adoptSegment(); err != nil {
+		w.link.Fatal("memory", err.Error())
+		return err
+	}
+	info := WorkerInfo{Slot: w.link.Slot(), Generation: w.link.Generation()}
+	if w.link.IsBare() {
+		info = WorkerInfo{Slot: -1}
+	}
+	w.prefork.state.Store(&state{addrs: w.addrs, slot: info.Slot})
+	if hook := w.prefork.OnWorkerStart; hook != nil {
+		if err := hook(info); err != nil {
+			w.link.Fatal("config", err.Error())
+			return err
+		}
+	}
+	w.shareTickets()
+	for _, ln := range w.own {
+		w.serveOn(ln)
+	}
+	select {
+	case r := <-w.results:
+		if r.err != nil && !w.link.IsBare() {
+			w.link.Fatal("serve", r.err.Error())
+			return r.err
+		}
+		w.early = &r
+	case <-time.After(bootSettle):
+	}
+	w.link.Ready() // a master that is gone is noticed elsewhere
+	return nil
+}
+
+// listen makes the listeners of the worker's slot.
+func (w *worker) listen(addr string) error {
+	for _, f := range w.link.Listeners() {
+		ln, err := listen.FromFile(f)
+		if err != nil {
+			return err
+		}
+		w.own = append(w.own, ln)
+	}
+	if len(w.own) == 0 {
+		if err := w.makeListeners(addr); err != nil {
+			return err
+		}
+	}
+	for _, ln := range w.own {
+		w.addrs = append(w.addrs, ln.Addr())
+	}
+	return nil
+}
+
+// makeListeners makes what the worker did not inherit.
+func (w *worker) makeListeners(addr string) error {
+	if !w.prefork.Reuseport {
+		return errNoListener
+	}
+	for _, a := range append([]string{addr}, w.prefork.Listen...) {
+		ln, err := reuseport.Listen(w.prefork.network(), a)
+		if err != nil {
+			return err
+		}
+		w.own = append(w.own, ln)
+	}
+	return nil
+}
+
+// serveOn serves ln on a goroutine of its own.
+func (w *worker) serveOn(ln net.Listener) {
+	go func() { w.results <- result{ln, w.serve(ln)} }()
+}
+
+// run carries out orders until the worker is to end.
+func (w *worker) run() error {
+	if w.early != nil {
+		if isOver, err := w.served(*w.early); isOver {
+			return err
+		}
+	}
+	for {
+		select {
+		case r := <-w.results:
+			if isOver, err := w.served(r); isOver {
+				return err
+			}
+		case o := <-w.link.Orders():
+			switch o.Kind {
+			case supervise.OrderDrain:
+				return w.drain(o)
+			case supervise.OrderQuit:
+				w.stopAccepting()
+				return nil
+			default:
+				w.carryOut(o)
+			}
+		case <-w.link.Orphaned():
+			return w.orphaned()
+		}
+	}
+}
+
+// served takes in that a listener is not served any more. Without one of its
+// own listeners the worker is over.
+func (w *worker) served(r result) (isOver bool, err error) {
+	if w.released[r.ln] {
+		delete(w.released, r.ln)
+		return false, nil
+	}
+	for _, ln := range w.own {
+		if ln == r.ln {
+			w.stopAccepting()
+			return true, r.err
+		}
+	}
+	w.logf("a socket of another slot is not served any more: %v", r.err)
+	return false, nil
+}
+
+// carryOut does what an order says that lets the worker go on.
+func (w *worker) carryOut(o supervise.Order) {
+	switch o.Kind {
+	case supervise.OrderAdopt:
+		w.adopt(o.Slot, o.Files)
+	case supervise.OrderRelease:
+		for _, ln := range w.adopted[o.Slot] {
+			w.close(ln)
+		}
+		delete(w.adopted, o.Slot)
+	case supervise.OrderReopen:
+		w.prefork.reopen()
+	}
+	if err := o.Ack(); err != nil {
+		w.logf("%v: %v", o.Kind, err)
+	}
+}
+
+// adopt serves the sockets of another slot, whose worker is gone.
+func (w *worker) adopt(slot int, files []*os.File) {
+	for _, f := range files {
+		ln, err := listen.FromFile(f)
+		if err != nil {
+			w.logf("cannot take the socket of slot %d over: %v", slot, err)
+			continue
+		}
+		w.adopted[slot] = append(w.adopted[slot], ln)
+		w.serveOn(ln)
+	}
+}
+
+// close ends the serving of ln and closes this process's descriptor of it. The
+// socket is others' too and lives on.
+func (w *worker) close(ln net.Listener) {
+	w.released[ln] = true
+	var err error
+	if s := w.prefork.server; s != nil {
+		err = s.StopAccepting(ln)
+	} else {
+		err = ln.Close()
+	}
+	if err != nil {
+		w.logf("closing %v: %v", ln.Addr(), err)
+	}
+}
+
+// stopAccepting closes all listeners.
+func (w *worker) stopAccepting() {
+	for _, ln := range w.listeners() {
+		if !w.released[ln] {
+			w.close(ln)
+		}
+	}
+	clear(w.adopted)
+}
+
+// listeners returns everything that is served.
+func (w *worker) listeners() []net.Listener {
+	all := append([]net.Listener(nil), w.own...)
+	for _, others := range w.adopted {
+		all = append(all, others...)
+	}
+	return all
+}
+
+// mourn calls OnMasterDeath when the master is gone.
+func (w *worker) mourn() {
+	defer close(w.mourned)
+	death := w.prefork.OnMasterDeath
+	if !w.link.IsBare() {
+		<-w.link.Orphaned()
+	} else if death == nil {
+		return
+	} else {
+		for parent := os.Getppid(); os.Getppid() == parent; {
+			time.Sleep(masterPollInterval)
+		}
+	}
+	if death != nil {
+		death()
+	}
+}
+
+// logf logs with the worker's name.
+func (w *worker) logf(format string, args ...any) {
+	w.prefork.logger().Printf("worker %d.%d (pid %d): %s", w.link.Slot(), w.link.Generation(), os.Getpid(), fmt.Sprintf(format, args...))
+}
