@@ -5,5 +5,6 @@
 // two engines do to others: to the rest of the process (fairness), to each
 // other's handlers (mix), and in the long run (hold). Static files are compared
 // with nginx's (files), and large bodies are measured whose clients stop reading
-// (stall).
+// (stall). Content codings are compared with the libraries that make them
+// (compress), and the clients with each other (client).
 package bench
