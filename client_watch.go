@@ -118,7 +118,8 @@ func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) 
 		if w.source != nil {
 			_ = w.source.Close()
 		}
-		return <-written, true
+		err = <-written
+		return err, err != nil // it may have ended by itself
 	}
 }
 
