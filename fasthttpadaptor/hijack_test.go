@@ -41,11 +41,11 @@ func hijacker(t *testing.T, proceed func(net.Conn, *bufio.ReadWriter)) http.Hand
 
 // Lines go to and fro while the handler runs, and over its end.
 func TestHijack(t *testing.T) {
-	leave := make(chan bool, 1)
+	leave := make(chan bool, 1) // a handler may return
 	for name, proceed := range map[string]func(net.Conn, *bufio.ReadWriter){
 		"in the handler": echoLines,
-		"after it":       func(c net.Conn, rw *bufio.ReadWriter) { go echoLines(c, rw); leave <- true },
-		"across its end": func(c net.Conn, rw *bufio.ReadWriter) { go echoLines(c, rw); leave <- true; leave <- true },
+		"after it":       func(c net.Conn, rw *bufio.ReadWriter) { go echoLines(c, rw) },
+		"across its end": func(c net.Conn, rw *bufio.ReadWriter) { go echoLines(c, rw); <-leave },
 		"with a deadline": func(c net.Conn, rw *bufio.ReadWriter) {
 			_ = c.SetDeadline(time.Now().Add(patience))
 			go echoLines(c, rw)
@@ -65,16 +65,13 @@ func TestHijack(t *testing.T) {
 					case "<early\n":
 						_, _ = io.WriteString(c, "one\n")
 					case "<one\n":
-						for len(leave) > 0 { // the handler returns about now
-							<-leave
+						if name == "across its end" {
+							leave <- true // the handler returns about now
 						}
 						_, _ = io.WriteString(c, "two\n")
 					case "<two\n":
 						_, _ = io.WriteString(c, "three\n")
 					}
-				}
-				for len(leave) > 0 {
-					<-leave
 				}
 				_ = c.(*net.TCPConn).CloseWrite()
 				if rest, err := io.ReadAll(in); err != nil || len(rest) > 0 {
