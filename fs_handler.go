@@ -321,7 +321,13 @@ func (s *fileServer) refuse(ctx *RequestCtx, err error) {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, files.ErrNotRegular), errors.Is(err, files.ErrOutside):
 		ctx.Error(StatusMessage(StatusForbidden), StatusForbidden)
 	default:
-		ctx.Logger().Printf("cannot serve a file: %v", err)
-		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+		answerFailure(ctx, "cannot serve a file", err)
 	}
+}
+
+// answerFailure answers 500. The log tells what failed and why, the client does
+// not learn it.
+func answerFailure(ctx *RequestCtx, what string, err error) {
+	ctx.Logger().Printf("%s: %v", what, err)
+	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 }

@@ -208,7 +208,7 @@ func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
 	}
 	part, err := f.Part(span.Offset, span.Length)
 	if err != nil {
-		cannotRead(ctx, err)
+		answerFailure(ctx, "cannot read a file", err)
 		return
 	}
 	resp.SetBodyStream(fileBody{part}, int(span.Length))
@@ -249,7 +249,7 @@ func sendParts(ctx *RequestCtx, f *files.File, spans []conditional.Span) {
 		content, err := f.Part(span.Offset, span.Length)
 		if err != nil {
 			_ = body.Close()
-			cannotRead(ctx, err)
+			answerFailure(ctx, "cannot read a file", err)
 			return
 		}
 		body.parts = append(body.parts, content)
@@ -258,12 +258,6 @@ func sendParts(ctx *RequestCtx, f *files.File, spans []conditional.Span) {
 	sequence = append(sequence, bytes.NewReader(conditional.AppendPartsEnd(nil, boundary)))
 	body.Reader = io.MultiReader(sequence...)
 	ctx.Response.SetBodyStream(body, length)
-}
-
-// cannotRead answers where a file was found and cannot be read.
-func cannotRead(ctx *RequestCtx, err error) {
-	ctx.Logger().Printf("cannot read a file: %v", err)
-	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 }
 
 // multipartRanges is the body of an answer with several ranges.

@@ -103,8 +103,7 @@ func sharedFileServer(volume string, compress bool) *fileServer {
 func serveFile(ctx *RequestCtx, path string, compress bool) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		ctx.Logger().Printf("cannot serve a file: %v", err)
-		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+		answerFailure(ctx, "cannot serve a file", err)
 		return
 	}
 	volume := filepath.VolumeName(absolute)

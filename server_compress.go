@@ -185,8 +185,9 @@ type acceptEncoding struct {
 
 // readFields adds all that a request says, however the fields' name is spelled.
 func (a *acceptEncoding) readFields(h *RequestHeader) {
-	for i := h.table.FindID(field.AcceptEncoding, 0); i >= 0; i = h.table.FindID(field.AcceptEncoding, i+1) {
-		a.read(h.table.Value(i))
+	var lines [4][]byte
+	for _, line := range appendFieldLines(lines[:0], h, field.AcceptEncoding) {
+		a.read(line)
 	}
 }
 

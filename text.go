@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/conditional"
 )
 
 // AppendHTMLEscape appends s to dst with < > & " ' replaced by character
@@ -113,33 +114,14 @@ func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, 
 	if !found || !ascii.EqualFold(unit, "bytes") {
 		return 0, 0, errRangeMalformed
 	}
-	first, last, found := cutByte(positions, '-')
-	if !found {
-		return 0, 0, errRangeMalformed
-	}
-	start, okStart := parsePosition(first)
-	end, okEnd := parsePosition(last)
+	span, isSatisfiable, ok := conditional.ParseSpec(positions, int64(contentLength))
 	switch {
-	case !okStart && len(first) > 0, !okEnd && len(last) > 0, !okStart && !okEnd, okStart && okEnd && end < start:
+	case !ok:
 		return 0, 0, errRangeMalformed
-	case !okStart && end == 0, okStart && start >= contentLength, contentLength <= 0:
+	case !isSatisfiable, span.Length <= 0:
 		return 0, 0, errRangeUnsatisfiable
-	case !okStart:
-		return max(contentLength-end, 0), contentLength - 1, nil
-	case !okEnd:
-		end = contentLength
 	}
-	return start, min(end, contentLength-1), nil
-}
-
-// parsePosition reads a position; one that is too large for an int is past the
-// end of everything.
-func parsePosition(s []byte) (n int, ok bool) {
-	position, err := ascii.ParseUint(s)
-	if err == ascii.ErrNumberRange || position > math.MaxInt {
-		return math.MaxInt, true
-	}
-	return int(position), err == nil
+	return int(span.Offset), int(span.Offset + span.Length - 1), nil
 }
 
 // VisitHeaderParams calls f with each parameter of a field value, for example

@@ -63,7 +63,6 @@ type harness struct {
 	expected int64
 
 	accepts chan *conn    // connections for Accept to take
-	ready   []*conn       // waiting clients' connections
 	begin   chan struct{} // closed to let the clients go
 	closing chan struct{} // closed by Close
 	close   sync.Once

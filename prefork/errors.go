@@ -10,7 +10,7 @@ import (
 var (
 	// ErrOverRecovery is returned by the master's ListenAndServe when workers
 	// died more often than RecoverThreshold bears.
-	ErrOverRecovery = errors.New("exceeding the value of RecoverThreshold")
+	ErrOverRecovery = supervise.ErrOverRecovery
 	// ErrOnlyReuseportOnWindows is returned on Windows without Reuseport.
 	ErrOnlyReuseportOnWindows = errors.New("windows only supports Reuseport = true")
 	// ErrCommandProducerNilCmd is returned when a CommandProducer returned
@@ -21,7 +21,7 @@ var (
 	ErrCommandProducerNotStarted = errors.New("sluice: CommandProducer returned a command that is not started")
 	// ErrQuit is returned by the master's ListenAndServe after SIGQUIT. By
 	// convention the process then exits with status 131.
-	ErrQuit = errors.New("sluice: ended by SIGQUIT")
+	ErrQuit = supervise.ErrQuit
 
 	errNoServeFunc = errors.New("sluice: the Prefork has no function to serve with")
 	errNoListener  = errors.New("sluice: the worker was started without a listener: CommandProducer must pass its files on")
@@ -48,10 +48,6 @@ func (e *BootError) Error() string {
 func publicError(err error) error {
 	var boot *supervise.BootError
 	switch {
-	case errors.Is(err, supervise.ErrOverRecovery):
-		return ErrOverRecovery
-	case errors.Is(err, supervise.ErrQuit):
-		return ErrQuit
 	case errors.Is(err, supervise.ErrNotStarted):
 		return ErrCommandProducerNotStarted
 	case errors.As(err, &boot):

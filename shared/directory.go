@@ -87,7 +87,7 @@ func (s *Segment) open(name string, k kind, p parameters, length int) ([]word, e
 		return nil, fmt.Errorf("%w: %q", ErrName, name)
 	}
 	wanted := entry{kind: k, version: kindVersions[k], length: linesFor(length), parameters: p}
-	at, region, err := s.find(name, wanted)
+	_, region, err := s.find(name, wanted)
 	if err != nil || region != nil {
 		return region, err
 	}
@@ -96,7 +96,7 @@ func (s *Segment) open(name string, k kind, p parameters, length int) ([]word, e
 		return nil, fmt.Errorf("%w: the directory, for %q", ErrBusy, name)
 	}
 	defer s.unlock(lock)
-	at, region, err = s.find(name, wanted) // somebody may have been faster
+	at, region, err := s.find(name, wanted) // somebody may have been faster
 	if err != nil || region != nil {
 		return region, err
 	}

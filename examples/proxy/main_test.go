@@ -331,11 +331,11 @@ func TestDown(t *testing.T) {
 	}
 	defer ln.Close()
 	for _, engine := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
-		p, conn := start(t, "127.0.0.1:1", engine)
+		_, conn := start(t, "127.0.0.1:1", engine)
 		send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		answerTo(t, bufio.NewReader(conn), 502)
 
-		p, conn = start(t, ln.Addr().String(), engine)
+		p, conn := start(t, ln.Addr().String(), engine)
 		p.upstream.ReadTimeout = 50 * time.Millisecond
 		send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		answerTo(t, bufio.NewReader(conn), 504)

@@ -76,9 +76,9 @@ func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 		if ranges++; ranges > MaxRanges {
 			return dst[:start], Whole
 		}
-		s, isSatisfiable, ok := parseSpec(member, size)
+		s, isSatisfiable, ok := ParseSpec(member, size)
 		switch {
-		case !ok:
+		case !ok, !isSatisfiable && isReversed(member):
 			return dst[:start], Whole
 		case isSatisfiable && s.Length == 0:
 			isEmptySuffix = true
@@ -128,10 +128,12 @@ func rangeSet(field []byte) (set []byte, ok bool) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// parseSpec returns the span that a range-spec means of size bytes. ok is
-// false if it is malformed. It is empty only if it is unsatisfiable or a suffix
-// of an empty representation.
-func parseSpec(spec []byte, size int64) (s Span, isSatisfiable, ok bool) {
+// ParseSpec returns the span that a range-spec, such as "2-5", "2-" or "-3",
+// means of size bytes. ok is false if it is malformed. Unless it is
+// unsatisfiable, or a suffix where size is not positive, the span lies within
+// the representation and is not empty. Positions too large for an int64 count
+// as equal.
+func ParseSpec(spec []byte, size int64) (s Span, isSatisfiable, ok bool) {
 	firstDigits, lastDigits, ok := bytes.Cut(spec, hyphen)
 	if !ok {
 		return Span{}, false, false
@@ -151,7 +153,7 @@ func parseSpec(spec []byte, size int64) (s Span, isSatisfiable, ok bool) {
 	}
 	last := int64(math.MaxInt64)
 	if len(lastDigits) > 0 {
-		if last, ok = parsePosition(lastDigits); !ok || last < first || last == first && isLess(lastDigits, firstDigits) {
+		if last, ok = parsePosition(lastDigits); !ok || last < first {
 			return Span{}, false, false
 		}
 	}
@@ -172,6 +174,13 @@ func parsePosition(digits []byte) (n int64, ok bool) {
 		return math.MaxInt64, true
 	}
 	return n, err == nil
+}
+
+// isReversed tells whether a well-formed spec has its positions in the wrong
+// order, however large they are.
+func isReversed(spec []byte) bool {
+	first, last, _ := bytes.Cut(spec, hyphen)
+	return len(first) > 0 && len(last) > 0 && isLess(last, first)
 }
 
 // isLess compares the numbers that digits stand for, however large.

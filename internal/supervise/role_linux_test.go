@@ -131,7 +131,6 @@ func runMaster() int {
 type echo struct {
 	worker *Worker
 
-	mu       sync.Mutex
 	own      []net.Listener
 	adopted  map[int][]net.Listener
 	loops    sync.WaitGroup // of accept

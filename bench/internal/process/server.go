@@ -54,12 +54,12 @@ func serve(text []byte) error {
 		}
 		go func() { failed <- server.Serve(ln) }()
 	}
-	go func() { failed <- obey() }()
+	go func() { failed <- obey(carryOut) }()
 	return <-failed
 }
 
-// obey carries out the commands on standard input and answers each.
-func obey() error {
+// obey lets carryOut carry out the commands on standard input and answers each.
+func obey(carryOut func(command string) (answer any, err error)) error {
 	commands := bufio.NewScanner(os.Stdin)
 	commands.Buffer(nil, longestLine)
 	for commands.Scan() {
@@ -76,6 +76,7 @@ func obey() error {
 	return commands.Err()
 }
 
+// carryOut carries out a command that every server obeys.
 func carryOut(command string) (answer any, err error) {
 	switch {
 	case command == settleCommand:

@@ -1,11 +1,8 @@
 package process
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 )
@@ -34,28 +31,12 @@ func ServiceRole(begin func(config []byte) (Service, error)) Role {
 		}
 		failed := make(chan error, 2)
 		go func() { failed <- service.Serve(ln) }()
-		go func() { failed <- service.obey() }()
+		go func() { failed <- obey(service.carryOut) }()
 		return <-failed
 	}
 }
 
-// obey carries out the commands on standard input and answers each.
-func (s Service) obey() error {
-	commands := bufio.NewScanner(os.Stdin)
-	for commands.Scan() {
-		answer, err := s.carryOut(commands.Text())
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(answer)
-		if err != nil {
-			return err
-		}
-		fmt.Println(string(text))
-	}
-	return commands.Err()
-}
-
+// carryOut carries out a command, with Answers before those of every server.
 func (s Service) carryOut(command string) (any, error) {
 	if answer := s.Answers[command]; answer != nil {
 		return answer()
