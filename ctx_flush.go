@@ -57,6 +57,7 @@ func (c *serverConn) flushHead() {
 	ctx.flushed, ctx.flushSendsBody = c.framing(c.persists())
 	resp.stream, resp.streamSize = nil, 0
 	ctx.hasFlushed = true
+	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, ctx.flushed)
 }
 

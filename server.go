@@ -271,6 +271,19 @@ type Server struct {
 	// for any engine.
 	Engine Engine
 
+	// Meter has the words in which the server counts connections, requests and
+	// bytes. Nothing is counted if nil.
+	Meter *Meter
+
+	// Divert is asked for every connection that is accepted from a listener and
+	// is nothing but a TCP or unix socket, before anything else is done with it.
+	// If it returns true, the connection is somebody else's: Divert has
+	// duplicated the descriptor fd, or sent it to another process, and the
+	// server closes fd and forgets it. Divert must not block, close fd, or call
+	// the server. It is for process managers, which have another process adopt
+	// the connection (AdoptConn).
+	Divert func(fd int) bool
+
 	// Logger gets what the server has to say; the standard logger of package
 	// log if nil.
 	Logger Logger

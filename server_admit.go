@@ -53,6 +53,16 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	return true, nil
 }
 
+// Hooks has the engine count connections and ask Server.Divert; see
+// engine.Hooker.
+func (a *acceptor) Hooks() engine.Hooks {
+	hooks := engine.Hooks{Divert: a.server.Divert}
+	if m := a.cfg.meter; m != nil {
+		hooks.Arrived, hooks.Departed = m.arrived, m.departed
+	}
+	return hooks
+}
+
 // refuse keeps err for ServeConn.
 func (a *acceptor) refuse(err error) {
 	if a.isSingle {

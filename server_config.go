@@ -25,6 +25,7 @@ type serverConfig struct {
 	connState       connStateFunc
 	onFailure       func(error) // told why a request was refused; of ServeConn
 	logger          Logger
+	meter           *Meter // nil: nothing is counted
 	name            []byte // nil: no Server field
 	limits          h1.Limits
 
@@ -63,6 +64,7 @@ func (s *Server) config() *serverConfig {
 		expectHandler:      s.ExpectHandler,
 		connState:          s.ConnState,
 		logger:             s.Logger,
+		meter:              s.Meter,
 		limits:             h1.DefaultLimits,
 		maxBodySize:        positiveOr(s.MaxRequestBodySize, DefaultMaxRequestBodySize),
 		maxBodyMemory:      s.MaxBodyMemory,

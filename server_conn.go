@@ -48,6 +48,9 @@ type serverConn struct {
 	opened  int64  // Nanos
 	state   readState
 	isTLS   bool
+	// isPieced is set while input of a request has to be waited for.
+	isPieced bool
+	counted  int // bytes at the start of ctx.out that the Meter has counted
 	// isHijacked is set when a hijack handler has taken over.
 	isHijacked bool
 	// isShared is set when a RequestCtx was left to others: it still knows c.
@@ -73,6 +76,14 @@ func (c *serverConn) tellState(state ConnState) {
 
 // Feed takes input in; see engine.Protocol.
 func (c *serverConn) Feed(in []byte) (used int, next engine.Next) {
+	used, next = c.feed(in)
+	if m := c.cfg.meter; m != nil {
+		countIn(m.BytesRead, used)
+	}
+	return used, next
+}
+
+func (c *serverConn) feed(in []byte) (used int, next engine.Next) {
 	for used < len(in) {
 		n, next := c.step(in[used:])
 		used += n
@@ -272,14 +283,23 @@ func (c *serverConn) fail(err error) engine.Next {
 func (c *serverConn) armReadDeadline() {
 	switch c.state {
 	case readHead:
+		c.isPieced = true
 		c.conn.SetReadDeadline(c.ctx.start, c.cfg.readTimeout)
 	case readBody, readChunks, readTrailer:
+		c.isPieced = true
 		c.conn.SetReadDeadline(c.ctx.start, c.ctx.bodyTimeout(c.cfg.minBodyRate))
 	}
 }
 
 // Run answers the request that Feed completed; see engine.Protocol.
 func (c *serverConn) Run(out []byte) ([]byte, engine.Next) {
+	if m := c.cfg.meter; m != nil {
+		return c.runMetered(m, out)
+	}
+	return c.run(out)
+}
+
+func (c *serverConn) run(out []byte) ([]byte, engine.Next) {
 	ctx := c.ctx
 	ctx.out = out
 	var next engine.Next

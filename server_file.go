@@ -66,6 +66,7 @@ func (c *serverConn) writeFile(part engine.File) bool {
 		return false
 	}
 	resp.stream, resp.streamSize, resp.streamLimit = nil, 0, 0 // the engine closes it
+	c.countFile(part.Size)
 	c.conn.SendFile(part)
 	return true
 }

@@ -19,11 +19,15 @@ func (c *serverConn) hijack() engine.Next {
 	if !ctx.hijackNoResponse && !ctx.hasFlushed {
 		f, sendsBody := c.framing(!ctx.Response.ConnectionClose())
 		f.closeConnection = ctx.Response.ConnectionClose()
+		c.countStatus(ctx.Response.StatusCode())
 		ctx.out = ctx.Response.Header.appendHead(ctx.out, f)
 		if ctx.Response.stream != nil && !c.writeStream(f, sendsBody) ||
 			ctx.Response.stream == nil && sendsBody && !c.writeBody(ctx.Response.bodyBytes()) {
 			return c.abort()
 		}
+	}
+	if ctx.hijackNoResponse {
+		c.countStatus(StatusSwitchingProtocols) // whatever the handler answers
 	}
 	return engine.Detach
 }

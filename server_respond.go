@@ -169,6 +169,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 		ctx.requestStream.awaitsContinue = false
 		ctx.out = append(ctx.out, continueLine...)
 	}
+	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, f)
 	ok := true
 	switch {

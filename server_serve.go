@@ -118,12 +118,22 @@ type serverState struct {
 	engine    engine.Engine
 	noEpoll   error // why engine is not EngineEpoll, where that might be
 	listeners map[net.Listener]struct{}
+	adopting  *acceptor // of AdoptConn; nil: none yet
+	// isShutDown is set by Shutdown, until the server serves again.
+	isShutDown bool
 }
 
 // engine returns the engine in use and makes one if there is none.
 func (s *Server) engine() engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.state.isShutDown = false
+	return s.engineLocked()
+}
+
+// engineLocked returns the engine in use and makes one if there is none; mu is
+// held.
+func (s *Server) engineLocked() engine.Engine {
 	if s.state.engine == nil {
 		s.state.engine, s.state.noEpoll = s.newEngine()
 		s.done.open()
@@ -233,6 +243,8 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 	s.state.engine = nil
 	listeners := s.state.listeners
 	s.state.listeners = nil
+	s.state.adopting = nil
+	s.state.isShutDown = true
 	s.mu.Unlock()
 	if e == nil {
 		return nil
@@ -256,7 +268,9 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 // Idle connections are left alone; their next request is their last one. It is
 // how clients are moved elsewhere without an error.
 func (s *Server) CloseOnNextResponse() {
-	e := s.engine()
+	s.mu.Lock()
+	e := s.engineLocked()
+	s.mu.Unlock()
 	s.gauges.isClosing.Store(true)
 	e.CloseOnNextResponse()
 }

@@ -175,6 +175,7 @@ func (s *requestStream) read(p []byte) (int, error) {
 		}
 	}
 	n, err := s.conn.conn.Read(p)
+	s.conn.countRead(n)
 	ctx.bodyLeft -= int64(n)
 	if ctx.bodyLeft == 0 {
 		return n, io.EOF
@@ -198,7 +199,7 @@ func (s *requestStream) readChunked(p []byte) (int, error) {
 		}
 		if !chunks.Done() {
 			used, err := chunks.Advance(in)
-			conn.Discard(used)
+			s.conn.discard(used)
 			if err != nil {
 				return 0, err
 			}
@@ -214,7 +215,7 @@ func (s *requestStream) readChunked(p []byte) (int, error) {
 		}
 		used, data, done, err := s.ctx.nextChunked(in)
 		n := copy(p, data)
-		conn.Discard(used)
+		s.conn.discard(used)
 		switch {
 		case err != nil:
 			return n, err
@@ -275,7 +276,7 @@ func (s *requestStream) drainNow() bool {
 			continue
 		}
 		used, done, err := s.discard(in)
-		conn.Discard(used)
+		s.conn.discard(used)
 		if done || err != nil {
 			return done
 		}

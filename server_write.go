@@ -19,7 +19,8 @@ func (c *serverConn) flush() bool {
 	if len(ctx.out) == 0 {
 		return true
 	}
-	_, err := c.conn.Write(ctx.out)
+	n, err := c.conn.Write(ctx.out)
+	c.countWritten(n)
 	ctx.out = ctx.out[:0]
 	return c.wrote(err)
 }
@@ -43,7 +44,8 @@ func (c *serverConn) writeBody(body []byte) bool {
 	}
 	ctx.vector[0], ctx.vector[1] = ctx.out, body
 	ctx.buffers = ctx.vector[:]
-	_, err := c.conn.WriteBuffers(&ctx.buffers)
+	n, err := c.conn.WriteBuffers(&ctx.buffers)
+	c.countWritten(int(n))
 	ctx.vector[0], ctx.vector[1] = nil, nil
 	ctx.out = ctx.out[:0]
 	return c.wrote(err)

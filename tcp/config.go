@@ -58,6 +58,7 @@ func (s *Server) engineOptions() engine.Options {
 		HandshakeTimeout: s.HandshakeTimeout,
 		KeepAlivePeriod:  s.KeepAlivePeriod,
 		MaxWorkers:       s.MaxWorkers,
+		Loops:            s.Loops,
 	}
 	if o.HandshakeTimeout == 0 {
 		o.HandshakeTimeout = defaultHandshakeTimeout

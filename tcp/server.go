@@ -89,6 +89,9 @@ type Server struct {
 	// EngineEpoll; 0: no limit. Input waits for them. EnginePerConn has no such
 	// limit.
 	MaxWorkers int
+	// Loops is the number of event loops of EngineEpoll; 0: one for every two
+	// processors. EnginePerConn has none.
+	Loops int
 
 	// Logger gets panics and failures to accept; nil: package log's.
 	Logger sluice.Logger
@@ -96,6 +99,7 @@ type Server struct {
 	mu        sync.Mutex
 	engine    engine.Engine // nil: not serving
 	listeners map[net.Listener]struct{}
+	adopter   *acceptor // of AdoptConn; nil: none yet
 
 	gauges   gauges
 	perIP    engine.AddressCounter

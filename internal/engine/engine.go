@@ -214,6 +214,36 @@ type Acceptor interface {
 	AcceptError(err error)
 }
 
+// Hooks are what an Acceptor wants beyond its methods. Each may be nil. They are
+// called on the engine's goroutines and must not block.
+type Hooks struct {
+	// Arrived is called for every connection as soon as the engine has it,
+	// before Divert and Admit; Departed once for each of those when the engine
+	// has nothing more to do with it: after Closed and Release, where these are
+	// called.
+	Arrived, Departed func()
+	// Divert is asked for every connection that was accepted from a listener and
+	// is nothing but a socket of package net (not for those of TLS, ServeConn,
+	// Adopt and AdoptConn). True: it is somebody else's now, who has duplicated
+	// or sent fd; the engine closes its descriptor and forgets it. Divert must
+	// not call the engine.
+	Divert func(fd int) bool
+}
+
+// A Hooker is an Acceptor that has Hooks. Engines ask for them once in a Serve,
+// ServeConn or AdoptConn.
+type Hooker interface {
+	Hooks() Hooks
+}
+
+// HooksOf returns the hooks of a, none if it is no Hooker.
+func HooksOf(a Acceptor) Hooks {
+	if h, ok := a.(Hooker); ok {
+		return h.Hooks()
+	}
+	return Hooks{}
+}
+
 // Options configure an engine; all fields may be zero.
 type Options struct {
 	ReadBufferSize    int           // input buffer, bytes; 0: 16 KiB
@@ -222,6 +252,7 @@ type Options struct {
 	LingerTimeout     time.Duration // bound of a lingering close; 0: 1 s
 	KeepAlivePeriod   time.Duration // TCP keep-alive probes; 0: the system's default, < 0: off
 	MaxWorkers        int           // goroutines (or stacks) that run handlers; 0: no limit
+	Loops             int           // event loops, where an engine has them; 0: as the engine finds best
 	MaxIdleWorkerTime time.Duration // how long an idle worker is kept; 0: 10 s
 	// PlainOnly: somebody keeps NetConn and may close it at any time.
 	// Goroutine engines then serve every connection through its methods alone,
@@ -310,11 +341,21 @@ type Engine interface {
 	CloseRequested() bool
 	// Range calls f for every connection until f returns false.
 	Range(f func(Conn) bool)
-	// DetachIdle interrupts the wait of every connection that is between
-	// requests and gives it, with input that was read and not yet used, to
-	// take; live hand-over to a successor process is built on it. It returns
+	// AdoptConn serves c as if it had been accepted, and returns at once. The
+	// engine owns c from now on, also when AdoptConn returns an error. leftover
+	// is input that was read before (live hand-over); it is copied, and fed
+	// first. Acceptors are compared: use one for many connections.
+	AdoptConn(c net.Conn, leftover []byte, a Acceptor) error
+	// DetachIdle interrupts the wait of connections that are between requests,
+	// limit of them at most if that is not negative, and gives each, with input
+	// that was read and not yet used, to take, after Protocol.Closed and
+	// Release; live hand-over to a successor process is built on it. It returns
 	// the number of connections given away.
-	DetachIdle(take func(c net.Conn, leftover []byte)) int
+	//
+	// They are a *net.TCPConn or a *net.UnixConn, nothing else is given: no TLS,
+	// nothing that a listener has wrapped, and nothing of ServeConn's, whose
+	// caller waits for it.
+	DetachIdle(limit int, take func(c net.Conn, leftover []byte)) int
 	// Shutdown closes the listeners' accept loops and the idle connections at
 	// once, waits for the others to finish their requests and closes whatever
 	// is left when ctx ends; it then returns ctx's error.
@@ -327,9 +368,17 @@ type Engine interface {
 type Adopter interface {
 	// Adopt serves the connected stream socket fd as if it had been accepted.
 	// The engine owns fd from now on, also when Adopt returns an error.
-	// leftover is input that was read before (live hand-over); it is fed
-	// first. Acceptors are compared: use one for many connections.
+	// leftover is input that was read before (live hand-over); it is copied, and
+	// fed first. Acceptors are compared: use one for many connections.
 	Adopt(fd int, leftover []byte, a Acceptor) error
+}
+
+// A Prober is an Engine that can tell whether it still works. Engines with loops
+// implement it, root's Server calls it.
+type Prober interface {
+	// Probe returns nil when every loop has turned once after the call, ctx's
+	// error if that ends before, and nil where no loop runs.
+	Probe(ctx context.Context) error
 }
 
 // ErrShutdown is returned by Serve and ServeConn of an engine that was shut

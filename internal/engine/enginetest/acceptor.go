@@ -28,8 +28,10 @@ type acceptor struct {
 	detached          func(net.Conn)
 	feedGate          atomic.Pointer[gate] // the next Feed passes it
 	source            *os.File             // of the command "file"
+	divert            func(fd int) bool    // nil: no
 	farewell          int                  // what TimedOut and HalfClosed send of source, bytes; 0: a word
 
+	arrived, departed                  atomic.Int64
 	admitted, released, opened, closed atomic.Int64
 	slept, woken                       atomic.Int64
 	fed, runs, timeouts, pauses        atomic.Int64
@@ -127,19 +129,31 @@ func (a *acceptor) closeErrors() []error {
 // isBalanced tells whether every call that begins something has met the one
 // that ends it: nobody is open, nobody was left asleep and no file is kept.
 func (a *acceptor) isBalanced() bool {
-	return a.lent.Load() == a.returned.Load() && a.admitted.Load() == a.released.Load() && a.opened.Load() == a.closed.Load() && a.slept.Load() == a.woken.Load()
+	return a.arrived.Load() == a.departed.Load() && a.lent.Load() == a.returned.Load() && a.admitted.Load() == a.released.Load() && a.opened.Load() == a.closed.Load() && a.slept.Load() == a.woken.Load()
 }
 
 // books are the counters, for reports.
 func (a *acceptor) books() string {
-	return fmt.Sprintf("admitted %d, released %d; opened %d, closed %d; slept %d, woken %d; fed %d bytes, runs %d, timeouts %d, pauses %d; files lent %d, returned %d",
-		a.admitted.Load(), a.released.Load(), a.opened.Load(), a.closed.Load(), a.slept.Load(), a.woken.Load(),
+	return fmt.Sprintf("arrived %d, departed %d; admitted %d, released %d; opened %d, closed %d; slept %d, woken %d; fed %d bytes, runs %d, timeouts %d, pauses %d; files lent %d, returned %d",
+		a.arrived.Load(), a.departed.Load(), a.admitted.Load(), a.released.Load(), a.opened.Load(), a.closed.Load(), a.slept.Load(), a.woken.Load(),
 		a.fed.Load(), a.runs.Load(), a.timeouts.Load(), a.pauses.Load(),
 		a.lent.Load(), a.returned.Load())
 }
 
+// Hooks implements engine.Hooker.
+func (a *acceptor) Hooks() engine.Hooks {
+	return engine.Hooks{
+		Arrived:  func() { a.arrived.Add(1) },
+		Departed: func() { a.departed.Add(1) },
+		Divert:   a.divert,
+	}
+}
+
 // Admit implements engine.Acceptor.
 func (a *acceptor) Admit(c net.Conn) (bool, []byte) {
+	if a.admitted.Load() >= a.arrived.Load() {
+		a.violate("Admit was called for a connection that has not arrived")
+	}
 	if c.LocalAddr() == nil || c.RemoteAddr() == nil {
 		a.violate("Admit got a connection without addresses")
 	}

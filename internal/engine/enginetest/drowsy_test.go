@@ -20,7 +20,15 @@ func (e drowsy) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error 
 	return e.Engine.ServeConn(c, leftover, drowsyAcceptor{a})
 }
 
+// AdoptConn implements engine.Engine.
+func (e drowsy) AdoptConn(c net.Conn, leftover []byte, a engine.Acceptor) error {
+	return e.Engine.AdoptConn(c, leftover, drowsyAcceptor{a})
+}
+
 type drowsyAcceptor struct{ engine.Acceptor }
+
+// Hooks implements engine.Hooker.
+func (a drowsyAcceptor) Hooks() engine.Hooks { return engine.HooksOf(a.Acceptor) }
 
 // Open implements engine.Acceptor.
 func (a drowsyAcceptor) Open(c engine.Conn) (engine.Protocol, []byte) {

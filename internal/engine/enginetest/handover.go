@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"testing"
@@ -13,8 +14,9 @@ func handoverScenarios() []scenario {
 		{"detach", testDetach, 0},
 		{"detach after a background read", testDetachAfterPeerGone, 0},
 		{"start detaches", testStartDetaches, 0},
-		{"detach idle", testDetachIdle, deadlines | contended},
-		{"detach idle without deadlines", testDetachIdleDeaf, 0},
+		{"detach idle", testDetachIdle, bare | contended},
+		{"detach idle one by one", testDetachIdleLimit, bare},
+		{"detach idle where nothing is given", testDetachIdleStays, 0},
 		{"serve conn", testServeConn, 0},
 	}
 }
@@ -111,15 +113,14 @@ func testDetachIdle(t *testing.T, f *fixture) {
 	s.awaitGate(t, "here")
 	partial.send(t, frames("echo x")[:3])
 	s.eventually(t, "Stats", func() bool { return s.engine.Stats() == engine.Stats{Open: 4, Active: 2} })
-	served := make(chan error, 2)
-	count := s.engine.DetachIdle(func(c net.Conn, leftover []byte) {
-		go func() { served <- successor.engine.ServeConn(c, leftover, successor.handler) }()
-	})
-	if count != 2 {
+	if count := s.engine.DetachIdle(-1, successor.adopt(t)); count != 2 {
 		t.Fatalf("DetachIdle gave %d connections away, want 2", count)
 	}
 	if stats := s.engine.Stats(); stats.Open != 2 {
 		t.Errorf("Stats after DetachIdle: %+v", stats)
+	}
+	if departed, released := s.departed.Load(), s.released.Load(); departed != 2 || released != 2 {
+		t.Errorf("%d departed, %d released, want 2", departed, released)
 	}
 	idle.ask(t, "echo y", "y")
 	fresh.ask(t, "echo z", "z")
@@ -132,11 +133,6 @@ func testDetachIdle(t *testing.T, f *fixture) {
 	}
 	_ = idle.Close()
 	_ = fresh.Close()
-	for range 2 {
-		if err := <-served; err != nil {
-			t.Errorf("ServeConn: %v", err)
-		}
-	}
 	for _, err := range s.closeErrors() {
 		if err != nil {
 			t.Errorf("Closed(%v) of a connection given away", err)
@@ -144,25 +140,98 @@ func testDetachIdle(t *testing.T, f *fixture) {
 	}
 }
 
-// testDetachIdleDeaf has connections that may not be interruptible: they may
-// stay, but must not be harmed, and DetachIdle must return.
-func testDetachIdleDeaf(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
-	successor := f.start(t, newAcceptor(), options())
-	p := s.connect(t)
-	p.ask(t, "echo x", "x")
-	s.eventually(t, "idle", func() bool { return s.engine.Stats().Active == 0 })
-	served := make(chan error, 1)
-	count := s.engine.DetachIdle(func(c net.Conn, leftover []byte) {
-		go func() { served <- successor.engine.ServeConn(c, leftover, successor.handler) }()
-	})
-	p.ask(t, "echo y", "y")
-	_ = p.Close()
-	if count == 1 {
-		if err := <-served; err != nil {
-			t.Errorf("ServeConn: %v", err)
+// adopt returns a take for DetachIdle that has s serve the connection on.
+func (s *server) adopt(t *testing.T) func(c net.Conn, leftover []byte) {
+	return func(c net.Conn, leftover []byte) {
+		switch c.(type) {
+		case *net.TCPConn, *net.UnixConn:
+		default:
+			t.Errorf("DetachIdle gave a %T away", c)
+		}
+		err := s.engine.AdoptConn(c, leftover, s.handler)
+		for i := range leftover {
+			leftover[i] = 0 // it is copied
+		}
+		if err != nil {
+			t.Errorf("AdoptConn: %v", err)
 		}
 	}
+}
+
+// testDetachIdleLimit gives some connections away, then the others.
+func testDetachIdleLimit(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	successor := f.start(t, newAcceptor(), options())
+	var peers []*peer
+	for range 5 {
+		peers = append(peers, s.connect(t))
+		peers[len(peers)-1].ask(t, "echo x", "x")
+	}
+	s.eventuallyIdle(t, 5)
+	left := 5
+	for _, step := range []struct{ limit, want int }{{0, 0}, {2, 2}, {1, 1}, {10, 2}, {-1, 0}} {
+		if n := s.engine.DetachIdle(step.limit, successor.adopt(t)); n != step.want {
+			t.Errorf("DetachIdle(%d) gave %d connections away, want %d", step.limit, n, step.want)
+		}
+		left -= step.want
+		s.eventuallyIdle(t, left)
+	}
+	for _, p := range peers {
+		p.ask(t, "echo y", "y")
+	}
+	if n := successor.runs.Load(); n != 5 {
+		t.Errorf("the successor ran %d requests, want 5", n)
+	}
+}
+
+// testDetachIdleStays has connections that are more than sockets, or whose
+// ServeConn somebody waits for.
+func testDetachIdleStays(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	var p *peer
+	served := make(chan error, 1)
+	if f.offers(bare) {
+		end, client := f.pair(t)
+		go func() { served <- s.engine.ServeConn(end, nil, s.handler) }()
+		p = newPeer(t, s, client)
+	} else {
+		p = s.connect(t)
+		served <- nil
+	}
+	p.ask(t, "echo x", "x")
+	s.eventuallyIdle(t, 1)
+	if n := s.engine.DetachIdle(-1, func(net.Conn, []byte) {}); n != 0 {
+		t.Errorf("%d connections were given away", n)
+	}
+	p.ask(t, "echo y", "y")
+	_ = p.Close()
+	if err := <-served; err != nil {
+		t.Errorf("ServeConn: %v", err)
+	}
+}
+
+// pair returns the two ends of a connection that no engine has accepted.
+func (f *fixture) pair(t *testing.T) (end, client net.Conn) {
+	t.Helper()
+	ln, dial, err := f.network.listen(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := ln.Accept()
+		if c, ok := c.(*tls.Conn); ok {
+			_ = c.Handshake() // as the dialler waits for
+		}
+		accepted <- c
+	}()
+	client, err = dial()
+	end = <-accepted
+	if err != nil || end == nil {
+		t.Fatal("cannot connect: ", err)
+	}
+	return end, client
 }
 
 func testServeConn(t *testing.T, f *fixture) {

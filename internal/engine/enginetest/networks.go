@@ -43,7 +43,7 @@ func TCP() Network { return tcp("tcp", false) }
 // when it is not told, the listener's socket is of another kind than those it
 // accepts.
 func tcp(name string, multipath bool) Network {
-	return Network{name, halfClose | deadlines | buffered, true, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{name, halfClose | deadlines | buffered | bare, true, false, func(*testing.T) (net.Listener, func() (net.Conn, error), error) {
 		var config net.ListenConfig
 		config.SetMultipathTCP(multipath)
 		ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -79,7 +79,7 @@ func Wrapped() Network {
 
 // Unix is unix stream sockets.
 func Unix() Network {
-	return Network{"unix", halfClose | deadlines | buffered, true, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
+	return Network{"unix", halfClose | deadlines | buffered | bare, true, false, func(t *testing.T) (net.Listener, func() (net.Conn, error), error) {
 		path := filepath.Join(t.TempDir(), "s")
 		ln, err := net.Listen("unix", path)
 		if err != nil {

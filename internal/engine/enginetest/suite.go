@@ -35,6 +35,7 @@ const (
 	deadlines                    // the server's end honours deadlines
 	buffered                     // writes do not wait for the reader
 	handshakes                   // there is a handshake
+	bare                         // connections are nothing but sockets
 	// contended is no need: the scenario has much happen at once, so that
 	// RunProcs runs it with several numbers of processors.
 	contended
@@ -133,6 +134,7 @@ func scenarios() []scenario {
 		acceptScenarios(),
 		shutdownScenarios(),
 		handoverScenarios(),
+		adoptScenarios(),
 		promptScenarios(),
 		promptEndScenarios(),
 		sleepScenarios(),

@@ -29,6 +29,7 @@ type serving struct {
 	listener net.Listener
 	acceptor engine.Acceptor
 	waker    engine.Waker // acceptor, if it is one
+	hooks    engine.Hooks // acceptor's
 	config   *tls.Config  // nil: no TLS
 	network  string
 	index    uint16
@@ -107,22 +108,12 @@ func (s *serving) prepareSocket() {
 	if s.network != "tcp" {
 		return
 	}
-	set := func(level, option, value int) {
-		_ = syscall.SetsockoptInt(s.listenFD, level, option, value)
-	}
-	set(syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	_ = syscall.SetsockoptInt(s.listenFD, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	// Sockets that an MPTCP socket has accepted inherit less.
 	const optionProtocol = 38 // SO_PROTOCOL
 	protocol, err := syscall.GetsockoptInt(s.listenFD, syscall.SOL_SOCKET, optionProtocol)
 	s.inherits = err == nil && protocol == syscall.IPPROTO_TCP
-	if period := s.driver.options.KeepAlivePeriod; period > 0 {
-		seconds := max(int(period/time.Second), 1)
-		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1)
-		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, seconds)
-		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, seconds)
-	} else if period < 0 {
-		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 0)
-	}
+	setProbes(s.listenFD, s.driver.options.KeepAlivePeriod)
 }
 
 // unregister ends accepting: when it has returned, nobody accepts any more.
@@ -255,9 +246,13 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 		return false
 	}
 	if s.network == "tcp" && !(s.inherits && s.caughtUp) {
-		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+		s.prepareConn(fd)
 	}
 	s.accepted = true
+	s.arrive()
+	if s.diverts(fd) {
+		return true
+	}
 	s.driver.open.Add(1)
 	s.driver.prepare(fd, &peer, s, nil)
 	if home := s.driver.loopOf(fd); home != l {
@@ -265,6 +260,30 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 	} else {
 		l.ready = append(l.ready, int32(fd))
 	}
+	return true
+}
+
+// arrive and depart tell the acceptor that there is another connection, and that
+// one is over.
+func (s *serving) arrive() {
+	if hook := s.hooks.Arrived; hook != nil {
+		hook()
+	}
+}
+
+func (s *serving) depart() {
+	if hook := s.hooks.Departed; hook != nil {
+		hook()
+	}
+}
+
+// diverts asks whether fd is somebody else's, and forgets it then.
+func (s *serving) diverts(fd int) bool {
+	if s.hooks.Divert == nil || s.config != nil || !s.hooks.Divert(fd) {
+		return false
+	}
+	closeFD(fd)
+	s.depart()
 	return true
 }
 
@@ -281,7 +300,11 @@ func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) 
 	if len(leftover) > 0 {
 		d.keepLeftover(fd, gen, leftover)
 	}
-	slot.open(gen, flagFresh)
+	flags := flagFresh
+	if s.config != nil {
+		flags |= flagSecret
+	}
+	slot.open(gen, flags)
 }
 
 // start serves fd, unless the engine shuts down.
@@ -370,7 +393,9 @@ func (s *serving) takeOver(nc net.Conn) bool {
 	if fd < 0 {
 		return false
 	}
-	if !d.start(fd, &peer, s, nil) {
+	s.arrive()
+	if !s.diverts(fd) && !d.start(fd, &peer, s, nil) {
+		s.depart()
 		closeFD(fd)
 		return false
 	}

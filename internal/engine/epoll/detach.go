@@ -55,6 +55,7 @@ func (c *conn) live(nc net.Conn) {
 		if v := recover(); v != nil {
 			cause = &engine.PanicError{Value: v, Stack: debug.Stack()}
 		}
+		defer c.serving.depart()
 		defer c.serving.acceptor.Release(c.left)
 		c.protocol.Closed(cause)
 	}()
@@ -71,12 +72,15 @@ type handover struct {
 // DetachIdle implements engine.Engine. take is called on the caller's
 // goroutine, after Protocol.Closed and Release. What has come and is not read
 // stays in the socket: leftover is empty, but for those of the fallback engine.
-func (d *driver) DetachIdle(take func(c net.Conn, leftover []byte)) int {
+func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) int {
+	if limit == 0 {
+		return 0
+	}
 	d.handovers.Lock()
 	defer d.handovers.Unlock()
 	var wanted []int32
 	d.table.each(func(fd int, p place) {
-		if p.slot().claimIdle(flagTake) {
+		if len(wanted) != limit && p.slot().claim(flagTake, flagPartial|flagSecret) {
 			wanted = append(wanted, int32(fd))
 		}
 	})
@@ -90,7 +94,10 @@ func (d *driver) DetachIdle(take func(c net.Conn, leftover []byte)) int {
 			count++
 		}
 	}
-	return count + d.fallback.DetachIdle(take)
+	if limit > 0 {
+		limit -= count
+	}
+	return count + d.fallback.DetachIdle(limit, take)
 }
 
 // isIdle tells whether word is that of a connection between requests.
@@ -100,7 +107,11 @@ func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle
 func (c *conn) giveAway() {
 	gift := c.gift
 	c.gift = nil
+	probes, probesErr := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 	nc, err := c.separate()
+	if tc, ok := nc.(*net.TCPConn); ok && probes == 0 && probesErr == nil {
+		_ = tc.SetKeepAlive(false) // package net has begun to probe
+	}
 	if err != nil {
 		c.fail(err)
 	}
@@ -115,49 +126,3 @@ func (c *conn) give(nc net.Conn) {
 		gift <- nc
 	}
 }
-
-// Adopt implements engine.Adopter.
-func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
-	s, err := d.enterAdopting(a)
-	if err != nil {
-		closeFD(fd)
-		return err
-	}
-	defer s.leave()
-	if err := syscall.SetNonblock(fd, true); err != nil {
-		closeFD(fd)
-		return os.NewSyscallError("setnonblock", err)
-	}
-	var peer rawAddress
-	if errno := getPeerName(fd, &peer); errno != 0 {
-		closeFD(fd)
-		return os.NewSyscallError("getpeername", errno)
-	}
-	if !d.start(fd, &peer, s, append([]byte(nil), leftover...)) {
-		closeFD(fd)
-		return engine.ErrShutdown
-	}
-	return nil
-}
-
-// enterAdopting returns the serving of adopted connections with acceptor a. Many
-// are adopted one after the other: they share it.
-func (d *driver) enterAdopting(a engine.Acceptor) (*serving, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s := d.adopting; s != nil && s.acceptor == a && !d.closing.Load() {
-		s.users.Add(1)
-		return s, nil
-	}
-	s, err := d.enterLocked(&serving{driver: d, acceptor: a, listener: nowhere{}, network: "tcp"})
-	if err == nil {
-		d.adopting = s
-	}
-	return s, err
-}
-
-// nowhere is the listener of adopted connections.
-type nowhere struct{ net.Listener }
-
-// Addr implements net.Listener.
-func (nowhere) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }

@@ -31,7 +31,7 @@ func TestDetachKilled(t *testing.T) {
 	<-entered
 	eventually(t, "the victim waits", func() bool { return d.Stats().Active == 1 })
 	given := make(chan int)
-	go func() { given <- d.DetachIdle(func(c net.Conn, _ []byte) { c.Close() }) }()
+	go func() { given <- d.DetachIdle(-1, func(c net.Conn, _ []byte) { c.Close() }) }()
 	eventually(t, "the victim is claimed", func() bool { return d.Stats().Active == 2 })
 	_ = (<-views).Close()
 	close(leave)
@@ -50,7 +50,7 @@ func TestDetachSlowTake(t *testing.T) {
 	}
 	eventually(t, "all wait", func() bool { return d.Stats().Active == 0 })
 	var first sync.Once
-	d.DetachIdle(func(c net.Conn, _ []byte) {
+	d.DetachIdle(-1, func(c net.Conn, _ []byte) {
 		_ = c.Close()
 		first.Do(func() {
 			eventually(t, "all are out", func() bool { return d.open.Load() == 0 })

@@ -38,7 +38,7 @@ type driver struct {
 
 	mu        sync.Mutex // guards servings' replacement, and loops
 	loops     []*loop
-	adopting  *serving // of the last Adopt; nil: it has no connections left
+	adopting  map[home]*serving // of adopted connections that there are
 	leftovers leftovers
 	handovers sync.Mutex // one DetachIdle at a time
 	handover  atomic.Pointer[handover]
@@ -47,6 +47,7 @@ type driver struct {
 var (
 	_ engine.Engine  = (*driver)(nil)
 	_ engine.Adopter = (*driver)(nil)
+	_ engine.Prober  = (*driver)(nil)
 )
 
 // New returns an engine that is ready to Serve. fallback serves the connections
@@ -59,15 +60,18 @@ func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) 
 	if fallback == nil {
 		return nil, errors.New("sluice: the event engine needs another one for connections that are not sockets")
 	}
+	if options.Loops <= 0 {
+		// One loop serves two processors as well as two do: it only waits and
+		// claims, the workers do the rest.
+		options.Loops = (runtime.GOMAXPROCS(0) + 1) / 2
+	}
 	d := &driver{
 		options:  options,
 		fallback: fallback,
 		tlsWorks: sync.OnceValue(testTLS),
 		emptied:  make(chan struct{}, 1),
 		drained:  make(chan struct{}),
-		// One loop serves two processors as well as two do: it only waits and
-		// claims, the workers do the rest.
-		loops: make([]*loop, (runtime.GOMAXPROCS(0)+1)/2),
+		loops:    make([]*loop, options.Loops),
 	}
 	d.hand.driver = d
 	for i := range d.loops {
@@ -121,6 +125,7 @@ func (d *driver) enterLocked(s *serving) (*serving, error) {
 		return nil, err
 	}
 	s.waker, _ = s.acceptor.(engine.Waker)
+	s.hooks = engine.HooksOf(s.acceptor)
 	s.users.Store(1)
 	var all []*serving
 	if old := d.servings.Load(); old != nil {
@@ -153,8 +158,8 @@ func (s *serving) leave() {
 	if s.users.Load() > 0 {
 		return // adopting has begun again
 	}
-	if d.adopting == s {
-		d.adopting = nil
+	if at, ok := s.listener.(home); ok && d.adopting[at] == s {
+		delete(d.adopting, at)
 	}
 	all := append([]*serving(nil), *d.servings.Load()...)
 	if all[s.index] == s {

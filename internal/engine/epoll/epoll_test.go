@@ -26,3 +26,15 @@ func TestSoak(t *testing.T) {
 		enginetest.NamedEngine{Name: "epoll", New: newEngine},
 		enginetest.NamedEngine{Name: "perconn", New: perconn.New})
 }
+
+func TestLoops(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		e, err := epoll.New(engine.Options{Loops: n}, perconn.New(engine.Options{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(e.Loops()); got != n {
+			t.Errorf("%d loops, want %d", got, n)
+		}
+	}
+}

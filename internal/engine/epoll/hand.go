@@ -110,7 +110,7 @@ func (h *hand) round() {
 			return
 		}
 		// One that is at work sets another deadline when it waits again.
-		if s.claim(flagExpired, false) {
+		if s.claim(flagExpired, 0) {
 			passed = append(passed, int32(fd))
 		}
 	})

@@ -241,6 +241,7 @@ func (c *conn) wakeToEnd() {
 // them does not return in the normal way.
 func (c *conn) conclude() {
 	defer c.driver.closed(c.fd, c.serving)
+	defer c.serving.depart()
 	defer c.give(nil) // it was wanted, but cannot be had
 	if c.isAdmitted {
 		c.isAdmitted = false

@@ -3,6 +3,7 @@
 package epoll
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -31,6 +32,9 @@ type loop struct {
 	open   atomic.Int64   // connections
 	lent   atomic.Int64   // buffers that connections keep while they wait
 	gone   sync.WaitGroup // the loop's goroutine and the workers'
+	probes probes
+	// turning are the probes that the end of the next pass answers.
+	turning []chan struct{}
 }
 
 // newLoop returns a loop that is not running yet.
@@ -68,9 +72,13 @@ func (l *loop) start() error {
 	l.fd, l.file = fd, file
 	l.events = make([]syscall.EpollEvent, eventsPerPass)
 	l.gone.Add(1)
-	go func() {
+	l.probes.begin(file)
+	go func() { // until the file is closed
 		defer l.gone.Done()
-		_ = control.Read(l.pass) // until the file is closed
+		defer l.endProbes()
+		for errors.Is(control.Read(l.pass), os.ErrDeadlineExceeded) {
+			l.turning = append(l.turning, l.probes.take()) // the next pass answers
+		}
 	}()
 	return nil
 }
@@ -98,11 +106,17 @@ func (l *loop) pass(uintptr) (done bool) {
 		}
 		l.queue.push(l.ready...)
 		l.ready = l.ready[:0]
+		if len(l.turning) > 0 {
+			l.answerProbes()
+		}
 		if n < len(l.events) {
 			return false
 		}
 		// There may be more, of which nobody would be told again.
 		runtime.Gosched()
+		if l.probes.isAsked() { // a busy loop works, too
+			l.turning = append(l.turning, l.probes.take())
+		}
 	}
 }
 

@@ -57,6 +57,7 @@ const (
 	flagEvict                              // Shutdown wants it, if it is idle
 	flagKill                               // it must end
 	flagHeld                               // the descriptor must not be closed now
+	flagSecret                             // it is a TLS connection; for good
 )
 
 // errands are the flags that tell the owner to do more than to read.
@@ -125,12 +126,12 @@ func wakes(word, flags uint64) (woken uint64) {
 	return woken
 }
 
-// claim claims a connection that waits, with flags. Where it is to be one
-// between requests, one in the middle of something is left alone.
-func (s *slot) claim(flags uint64, betweenRequests bool) bool {
+// claim claims a connection that waits, with flags. One that has any of unless is
+// left alone.
+func (s *slot) claim(flags, unless uint64) bool {
 	for {
 		word := s.word.Load()
-		if word&stateMask != stateIdle || betweenRequests && word&flagPartial != 0 {
+		if word&stateMask != stateIdle || word&unless != 0 {
 			return false
 		}
 		if s.word.CompareAndSwap(word, word&^stateMask|stateBusy|flags) {
@@ -140,7 +141,7 @@ func (s *slot) claim(flags uint64, betweenRequests bool) bool {
 }
 
 // claimIdle claims a connection that is between requests.
-func (s *slot) claimIdle(flags uint64) bool { return s.claim(flags, true) }
+func (s *slot) claimIdle(flags uint64) bool { return s.claim(flags, flagPartial) }
 
 // has tells which of flags are set. Called by the owner.
 func (s *slot) has(flags uint64) bool { return s.word.Load()&flags != 0 }

@@ -67,6 +67,29 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
+func TestClaim(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		state, flags, unless uint64
+		claimed              bool
+		after                uint64
+	}{
+		{"idle", stateIdle | flagAdded, flagTake, flagPartial | flagSecret, true, stateBusy | flagAdded | flagTake},
+		{"TLS stays", stateIdle | flagSecret, flagTake, flagPartial | flagSecret, false, stateIdle | flagSecret},
+		{"TLS is evicted", stateIdle | flagSecret, flagEvict, flagPartial, true, stateBusy | flagSecret | flagEvict},
+		{"partial stays", stateIdle | flagPartial, flagEvict, flagPartial, false, stateIdle | flagPartial},
+		{"partial expires", stateIdle | flagPartial, flagExpired, 0, true, stateBusy | flagPartial | flagExpired},
+		{"busy", stateBusy, flagTake, 0, false, stateBusy},
+		{"closed", stateClosed, flagTake, 0, false, stateClosed},
+	} {
+		s := slotWith(test.state)
+		claimed := s.claim(test.flags, test.unless)
+		if after := s.word.Load() &^ (testGen << generationShift); claimed != test.claimed || after != test.after {
+			t.Errorf("%s: %v, word %b; want %v, %b", test.name, claimed, after, test.claimed, test.after)
+		}
+	}
+}
+
 func TestRelease(t *testing.T) {
 	for _, test := range []struct {
 		name   string

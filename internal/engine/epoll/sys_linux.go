@@ -51,6 +51,10 @@ func (a *rawAddress) inet6() *syscall.RawSockaddrInet6 {
 	return (*syscall.RawSockaddrInet6)(unsafe.Pointer(&a.any))
 }
 
+func (a *rawAddress) unix() *syscall.RawSockaddrUnix {
+	return (*syscall.RawSockaddrUnix)(unsafe.Pointer(&a.any))
+}
+
 // acceptFD accepts a connection as a non-blocking descriptor that child
 // processes do not inherit.
 func acceptFD(listener int, peer *rawAddress) (int, syscall.Errno) {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -17,7 +18,8 @@ type serving struct {
 	driver   *driver
 	listener net.Listener
 	acceptor engine.Acceptor
-	limit    int32 // goroutines that may wait in Accept
+	hooks    engine.Hooks // of acceptor
+	limit    int32        // goroutines that may wait in Accept
 
 	// accepting counts the goroutines that are in Accept or on the way to it.
 	accepting atomic.Int32
@@ -47,6 +49,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		driver:   d,
 		listener: ln,
 		acceptor: a,
+		hooks:    engine.HooksOf(a),
 		limit:    int32(2 * runtime.GOMAXPROCS(0)),
 		stop:     make(chan struct{}),
 		left:     make(chan struct{}, 1),
@@ -170,13 +173,39 @@ func (w *worker) acceptNext() bool {
 			return false
 		}
 		w.backoff.Reset()
-		w.adopt(nc, s.acceptor)
+		if hook := s.hooks.Arrived; hook != nil {
+			hook()
+		}
+		if s.hooks.Divert != nil && s.diverts(nc) {
+			continue
+		}
+		w.adopt(nc, s.acceptor, s.hooks.Departed, true)
 		s.leave(w)
 		if w.begin() {
 			return true
 		}
 	}
 	return false
+}
+
+// diverts asks whether nc is somebody else's, and forgets it then.
+func (s *serving) diverts(nc net.Conn) bool {
+	if !isBare(nc) {
+		return false
+	}
+	control, err := nc.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	diverted := false
+	_ = control.Control(func(fd uintptr) { diverted = s.hooks.Divert(int(fd)) })
+	if diverted {
+		_ = nc.Close()
+		if hook := s.hooks.Departed; hook != nil {
+			hook()
+		}
+	}
+	return diverted
 }
 
 // retryAccept deals with a failed Accept; true means to try again.

@@ -32,7 +32,11 @@ func (p *lineProtocol) Open(engine.Conn) (engine.Protocol, []byte) { return p, n
 
 // serve starts an engine on ln, and ends it with the test.
 func serve(tb testing.TB, ln net.Listener, a engine.Acceptor) engine.Engine {
-	e := New(engine.Options{})
+	return serveWith(tb, ln, a, engine.Options{})
+}
+
+func serveWith(tb testing.TB, ln net.Listener, a engine.Acceptor, options engine.Options) engine.Engine {
+	e := New(options)
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(ln, a) }()
 	tb.Cleanup(func() {

@@ -43,6 +43,8 @@ type conn struct {
 	writeArmed   int64 // the write deadline set on nc; 0: none
 	stalled      int64 // how long writes have waited since flush has begun
 
+	departed func() // engine.Hooks.Departed, until it is called; nil: nobody asks
+
 	err      error
 	detached net.Conn  // what Protocol.Detached is to get
 	extra    *runState // what a Run has asked for; nil: nothing
@@ -61,6 +63,7 @@ type conn struct {
 	partial     bool // the protocol has a part of a request
 	moreInput   bool // the socket holds input when closing
 	handing     bool // DetachIdle gets it
+	mayGo       bool // DetachIdle may have it
 	registered  bool
 	busySince   bool // there was input since hotUntil was set
 	cold        bool // the plain path waits without a buffer

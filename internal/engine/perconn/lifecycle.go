@@ -20,10 +20,12 @@ type handshaker interface {
 	HandshakeContext(context.Context) error
 }
 
-// adopt makes nc the worker's connection and registers it.
-func (w *worker) adopt(nc net.Conn, a engine.Acceptor) {
+// adopt makes nc the worker's connection and registers it. departed is the
+// acceptor's hook, whose Arrived was called. isOurs: nobody else keeps nc.
+func (w *worker) adopt(nc net.Conn, a engine.Acceptor, departed func(), isOurs bool) {
 	w.reset()
-	w.nc, w.acceptor = nc, a
+	w.nc, w.acceptor, w.departed = nc, a, departed
+	w.mayGo = isOurs && isBare(nc)
 	if !w.driver.options.PlainOnly {
 		w.raw.take(nc, w.serving)
 	}
@@ -34,9 +36,21 @@ func (w *worker) adopt(nc net.Conn, a engine.Acceptor) {
 	w.driver.registry.add(&w.conn)
 }
 
+// isBare tells whether nc is nothing but a stream socket.
+func isBare(nc net.Conn) bool {
+	switch nc.(type) {
+	case *net.TCPConn:
+		return true
+	case *net.UnixConn:
+		addr := nc.LocalAddr()
+		return addr != nil && addr.Network() == "unix" // the others are for packets
+	}
+	return false
+}
+
 // reset makes c's memory fit for another connection.
 func (c *conn) reset() {
-	c.acceptor, c.protocol, c.nc = nil, nil, nil
+	c.acceptor, c.protocol, c.nc, c.departed = nil, nil, nil, nil
 	c.raw = rawConn{}
 	c.in, c.out, c.unread = nil, nil, nil
 	c.file = nil
@@ -48,7 +62,7 @@ func (c *conn) reset() {
 	c.unchecked.Store(false)
 	c.prompter.Store(nil)
 	c.next, c.spurious, c.prompts = engine.Read, 0, 0
-	c.fed, c.partial, c.moreInput, c.handing = false, false, false, false
+	c.fed, c.partial, c.moreInput, c.handing, c.mayGo = false, false, false, false, false
 	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
 }
 
@@ -205,8 +219,17 @@ func (c *conn) conclude() {
 		c.admitted = false
 		c.acceptor.Release(c.nc)
 	}
+	c.depart()
 	c.unregister()
 	c.nc = nil
+}
+
+// depart tells the acceptor that the connection is over.
+func (c *conn) depart() {
+	if departed := c.departed; departed != nil {
+		c.departed = nil
+		departed()
+	}
 }
 
 // unregister takes the connection off the engine's books.

@@ -171,7 +171,11 @@ func TestPromptsLetGo(t *testing.T) {
 	paths(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
 		a := newPromptable()
 		a.said = func(_ *promptable, out []byte) ([]byte, engine.Next) { return out, engine.Read }
-		e := serve(t, ln, a)
+		var options engine.Options
+		if plain, ok := ln.(plainListener); ok { // only bare sockets are given away
+			ln, options.PlainOnly = plain.Listener, true
+		}
+		e := serveWith(t, ln, a, options)
 		type gone struct {
 			prompter    engine.Prompter
 			taken, peer net.Conn
@@ -193,7 +197,7 @@ func TestPromptsLetGo(t *testing.T) {
 				}
 			})
 			eventually(t, "taken", func() bool {
-				return e.DetachIdle(func(nc net.Conn, _ []byte) { g.taken = nc }) == 1
+				return e.DetachIdle(-1, func(nc net.Conn, _ []byte) { g.taken = nc }) == 1
 			})
 			wg.Wait()
 			expectOpen(t, g.taken, g.peer)

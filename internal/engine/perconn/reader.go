@@ -135,6 +135,12 @@ func (r *backgroundReader) read(p []byte, limit int64) (int, error) {
 	}
 }
 
+// rest waits for the reader to end and returns what it has read.
+func (r *backgroundReader) rest() []byte {
+	<-r.done
+	return r.data
+}
+
 // await waits for something to change. False: limit has passed before.
 func (r *backgroundReader) await(limit int64) bool {
 	if limit == 0 {

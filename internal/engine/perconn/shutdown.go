@@ -128,7 +128,7 @@ type given struct {
 
 // DetachIdle implements engine.Engine. take is called on the caller's
 // goroutine, after Protocol.Closed and Release.
-func (d *driver) DetachIdle(take func(c net.Conn, leftover []byte)) int {
+func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) int {
 	h := &d.handover
 	h.one.Lock()
 	defer h.one.Unlock()
@@ -138,7 +138,10 @@ func (d *driver) DetachIdle(take func(c net.Conn, leftover []byte)) int {
 	h.mu.Unlock()
 	awaited := 0
 	d.registry.each(func(c *conn) bool {
-		if c.state.CompareAndSwap(stateIdle, stateTaken) {
+		if awaited == limit {
+			return false
+		}
+		if c.mayGo && c.state.CompareAndSwap(stateIdle, stateTaken) {
 			awaited++
 			_ = c.nc.SetReadDeadline(past())
 		}
@@ -191,7 +194,8 @@ func (c *conn) giveAway() {
 	d, nc := c.driver, c.nc
 	leftover := append([]byte(nil), c.unread...)
 	if c.reader != nil {
-		nc = withUnread(nc, nil, c.reader)
+		// The deadline that ended the wait ends its read, too.
+		leftover = append(leftover, c.reader.rest()...)
 	}
 	c.leave()
 	c.conclude()

@@ -164,13 +164,10 @@ func (w *worker) abandon() {
 // ServeConn implements engine.Engine. On the plain path it serves on the
 // caller's goroutine: a handler that calls runtime.Goexit ends that.
 func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
-	w := newWorker(d)
-	w.adopt(nc, a)
-	if d.closing.Load() {
-		w.unregister()
-		return engine.ErrShutdown
+	w, err := d.take(nc, leftover, a, false)
+	if err != nil {
+		return err
 	}
-	w.unread = leftover
 	if !w.raw.enabled() {
 		w.runOne()
 		return w.result
@@ -183,6 +180,35 @@ func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) erro
 	}()
 	<-done
 	return w.result
+}
+
+// AdoptConn implements engine.Engine.
+func (d *driver) AdoptConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
+	w, err := d.take(nc, append([]byte(nil), leftover...), a, true)
+	if err != nil {
+		_ = nc.Close()
+		return err
+	}
+	go w.runOne()
+	return nil
+}
+
+// take returns a worker for nc, whose runOne is to be called, unless the engine
+// shuts down.
+func (d *driver) take(nc net.Conn, leftover []byte, a engine.Acceptor, isOurs bool) (*worker, error) {
+	hooks := engine.HooksOf(a)
+	if hooks.Arrived != nil {
+		hooks.Arrived()
+	}
+	w := newWorker(d)
+	w.adopt(nc, a, hooks.Departed, isOurs)
+	if d.closing.Load() {
+		w.depart()
+		w.unregister()
+		return nil, engine.ErrShutdown
+	}
+	w.unread = leftover
+	return w, nil
 }
 
 // runOne serves the connection that w was made for.

@@ -1,0 +1,165 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// Adopt implements engine.Adopter.
+func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
+	var peer rawAddress
+	at, err := homeOf(fd, &peer, a)
+	if err == nil {
+		err = os.NewSyscallError("setnonblock", syscall.SetNonblock(fd, true))
+	}
+	if err != nil {
+		closeFD(fd)
+		return err
+	}
+	s, err := d.enterAdopting(at)
+	if err != nil {
+		closeFD(fd)
+		return err
+	}
+	defer s.leave()
+	s.prepareConn(fd)
+	s.arrive()
+	if !d.start(fd, &peer, s, append([]byte(nil), leftover...)) {
+		s.depart()
+		closeFD(fd)
+		return engine.ErrShutdown
+	}
+	return nil
+}
+
+// AdoptConn implements engine.Engine. The fallback engine gets what is more than
+// a socket.
+func (d *driver) AdoptConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
+	if fd := duplicateOf(nc); fd >= 0 {
+		defer nc.Close() // which leaves nothing of it in Go's poller
+		return d.Adopt(fd, leftover, a)
+	}
+	return d.fallback.AdoptConn(nc, leftover, a)
+}
+
+// duplicateOf returns another descriptor of a bare stream socket, or -1.
+func duplicateOf(nc net.Conn) int {
+	switch nc := nc.(type) {
+	case *net.TCPConn:
+	case *net.UnixConn:
+		if addr := nc.LocalAddr(); addr == nil || addr.Network() != "unix" {
+			return -1 // it is for packets
+		}
+	default:
+		return -1
+	}
+	control, err := nc.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return -1
+	}
+	fd := -1
+	_ = control.Control(func(old uintptr) { fd = duplicate(int(old)) })
+	return fd
+}
+
+// enterAdopting returns the serving of adopted connections that belong to at.
+// Many are adopted one after the other: they share it.
+func (d *driver) enterAdopting(at home) (*serving, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.adopting[at]; s != nil && !d.closing.Load() {
+		s.users.Add(1)
+		return s, nil
+	}
+	s, err := d.enterLocked(&serving{driver: d, acceptor: at.acceptor, listener: at, network: at.network})
+	if err != nil {
+		return nil, err
+	}
+	if d.adopting == nil {
+		d.adopting = make(map[home]*serving)
+	}
+	d.adopting[at] = s
+	return s, nil
+}
+
+// prepareConn sets on a connection what others inherit from their listener.
+func (s *serving) prepareConn(fd int) {
+	if s.network == "tcp" {
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+		setProbes(fd, s.driver.options.KeepAlivePeriod)
+	}
+}
+
+// setProbes sets the period of keep-alive probes; 0 leaves it as it is, and a
+// negative one ends them.
+func setProbes(fd int, period time.Duration) {
+	set := func(level, option, value int) { _ = syscall.SetsockoptInt(fd, level, option, value) }
+	if period > 0 {
+		seconds := max(int(period/time.Second), 1)
+		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1)
+		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, seconds)
+		set(syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, seconds)
+	} else if period < 0 {
+		set(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 0)
+	}
+}
+
+// A home is where adopted connections were accepted: their acceptor, and what
+// stands for their listener, which is in another process.
+type home struct {
+	net.Listener // nil
+	acceptor     engine.Acceptor
+	network      string
+	port         uint16 // TCP
+	name         string // unix
+}
+
+// homeOf returns the home of a connected socket, and its peer.
+func homeOf(fd int, peer *rawAddress, a engine.Acceptor) (home, error) {
+	var local rawAddress
+	if errno := getPeerName(fd, peer); errno != 0 {
+		return home{}, os.NewSyscallError("getpeername", errno)
+	}
+	if errno := getSockName(fd, &local); errno != 0 {
+		return home{}, os.NewSyscallError("getsockname", errno)
+	}
+	switch local.family() {
+	case syscall.AF_INET:
+		return home{acceptor: a, network: "tcp", port: swapped(local.inet4().Port)}, nil
+	case syscall.AF_INET6:
+		return home{acceptor: a, network: "tcp", port: swapped(local.inet6().Port)}, nil
+	case syscall.AF_UNIX:
+		return home{acceptor: a, network: "unix", name: local.unixName()}, nil
+	}
+	return home{}, os.NewSyscallError("getsockname", syscall.EAFNOSUPPORT)
+}
+
+// unixName returns the name of a unix socket as package net writes it.
+func (a *rawAddress) unixName() string {
+	const familySize, longest = 2, 108
+	path := make([]byte, 0, longest)
+	for _, b := range a.unix().Path[:min(max(int(a.length), familySize)-familySize, longest)] {
+		path = append(path, byte(b))
+	}
+	if len(path) > 0 && path[0] == 0 { // an abstract name, of which 0 is a part
+		return "@" + string(path[1:])
+	}
+	name, _, _ := strings.Cut(string(path), "\x00")
+	return name
+}
+
+// Addr implements net.Listener. Of a TCP connection it is good when the
+// connection has ended, and nobody knows its own address any more.
+func (h home) Addr() net.Addr {
+	if h.network == "unix" {
+		return &net.UnixAddr{Name: h.name, Net: "unix"}
+	}
+	return &net.TCPAddr{IP: net.IPv6unspecified, Port: int(h.port)}
+}

@@ -1,0 +1,131 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// Adopted connections of one origin share what stands for their listener, which
+// goes with the last one, and tells their address when they have ended.
+func TestAdoptedHome(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for _, address := range [][2]string{{"tcp", "127.0.0.1:0"}, {"tcp", "[::1]:0"}, {"unix", path}, {"unix", "@sluice-" + t.Name()}} {
+		ln, err := net.Listen(address[0], address[1])
+		if err != nil {
+			t.Logf("cannot listen on %v: %v", address, err)
+			continue
+		}
+		a := newEcho()
+		d := serveOn(t, listen(t), a, engine.Options{})
+		var peers []net.Conn
+		var views []net.Addr
+		for range 3 {
+			peer, err := net.Dial(address[0], ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.AdoptConn(end, nil, a); err != nil {
+				t.Fatal(err)
+			}
+			ask(t, peer, "x")
+			peers = append(peers, peer)
+		}
+		if len(d.adopting) != 1 {
+			t.Errorf("%v: %d homes", address, len(d.adopting))
+		}
+		var kept *netConn
+		d.Range(func(c engine.Conn) bool {
+			kept = c.NetConn().(*netConn)
+			views = append(views, kept.LocalAddr())
+			return true
+		})
+		for _, view := range views {
+			if view.Network() != ln.Addr().Network() || view.String() != ln.Addr().String() {
+				t.Errorf("LocalAddr is %v, want %v", view, ln.Addr())
+			}
+		}
+		for _, peer := range peers {
+			_ = peer.Close()
+		}
+		eventually(t, "the home is forgotten", func() bool {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.adopting) == 0
+		})
+		if got := kept.LocalAddr(); got.Network() != ln.Addr().Network() || address[0] == "unix" && got.String() != ln.Addr().String() {
+			t.Errorf("LocalAddr after the end is %s %v", got.Network(), got)
+		}
+		_ = ln.Close()
+	}
+}
+
+// What cannot be served is closed, with an error.
+func TestAdoptRefuses(t *testing.T) {
+	a := newEcho()
+	d := serveOn(t, listen(t), a, engine.Options{})
+	open, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, fd := range map[string]int{"not connected": open, "not open": 1 << 20} {
+		if err := d.Adopt(fd, nil, a); err == nil {
+			t.Errorf("%s: adopted", name)
+		}
+		if _, err := syscall.Getsockname(fd); err != syscall.EBADF {
+			t.Errorf("%s: left open (%v)", name, err)
+		}
+	}
+	if len(d.adopting) != 0 {
+		t.Errorf("%d homes are left", len(d.adopting))
+	}
+}
+
+// A connection that was given away probes its peer as it did before, and an
+// adopted one as the engine's options say.
+func TestHandOverKeepsProbes(t *testing.T) {
+	probes := func(c net.Conn) (on int) {
+		control, err := c.(syscall.Conn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = control.Control(func(fd uintptr) {
+			on, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return on
+	}
+	for _, period := range []time.Duration{-1, time.Minute, -1} {
+		ln, a := listen(t), newEcho()
+		d := serveOn(t, ln, a, engine.Options{KeepAlivePeriod: period})
+		c := dial(t, ln)
+		for _, text := range []string{"accepted", "adopted"} {
+			ask(t, c, text)
+			var given net.Conn
+			eventually(t, "given away", func() bool {
+				return d.DetachIdle(-1, func(c net.Conn, _ []byte) { given = c }) == 1
+			})
+			if on := probes(given); (on != 0) != (period > 0) {
+				t.Errorf("period %v, %s: SO_KEEPALIVE is %d", period, text, on)
+			}
+			if err := given.(*net.TCPConn).SetKeepAlive(period < 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.AdoptConn(given, nil, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

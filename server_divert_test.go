@@ -1,0 +1,99 @@
+package sluice_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestDivert: a server that steers connections away does not serve them, and
+// counts them as done.
+func TestDivert(t *testing.T) {
+	if !canDuplicate {
+		t.Skip("there are no descriptors")
+	}
+	for _, n := range append(overTCPByEach(), overUnix()) {
+		t.Run(n.name, func(t *testing.T) {
+			const count = 6
+			name := func(name string) sluice.RequestHandler {
+				return func(ctx *sluice.RequestCtx) { ctx.WriteString(name) }
+			}
+			other := serve(t, n, &sluice.Server{Handler: name("there")})
+			var asked atomic.Int64
+			var words [2]atomic.Uint64
+			s := serve(t, n, &sluice.Server{
+				Handler: name("here"),
+				Meter:   &sluice.Meter{Accepted: &words[0], Done: &words[1]},
+				Divert: func(fd int) bool {
+					if asked.Add(1)%2 == 0 {
+						return false
+					}
+					if err := other.server.AdoptSocket(duplicate(fd), nil); err != nil {
+						t.Error(err)
+					}
+					return true
+				},
+			})
+			for i := range count {
+				want := "there"
+				if i%2 == 1 {
+					want = "here"
+				}
+				if got := s.dial().get("/"); got.body != want {
+					t.Errorf("connection %d is served %s, want %s", i, got.body, want)
+				}
+			}
+			if open := s.server.GetOpenConnectionsCount(); open != count/2 {
+				t.Errorf("%d connections are open, want %d", open, count/2)
+			}
+			if accepted, done := words[0].Load(), words[1].Load(); accepted != count || done != count/2 {
+				t.Errorf("%d accepted, %d done; want %d, %d", accepted, done, count, count/2)
+			}
+		})
+	}
+}
+
+// TestProbe: a loop that hangs is found.
+func TestProbe(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			entered, leave := make(chan bool), make(chan bool)
+			s := &sluice.Server{
+				Handler: func(ctx *sluice.RequestCtx) {},
+				Divert: func(int) bool { // it must not block, but here it does
+					entered <- true
+					<-leave
+					return false
+				},
+			}
+			if err := s.Probe(t.Context()); err != nil {
+				t.Errorf("before Serve: %v", err)
+			}
+			r := serve(t, n, s)
+			p := r.dial()
+			<-entered
+			if n.engine == sluice.EngineEpoll {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				if err := s.Probe(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("with a loop that hangs: %v", err)
+				}
+				cancel()
+			}
+			leave <- true
+			for range 10 {
+				p.get("/")
+				if err := s.Probe(t.Context()); err != nil {
+					t.Errorf("Probe: %v", err)
+				}
+			}
+			r.stop()
+			if err := s.Probe(t.Context()); err != nil {
+				t.Errorf("after Shutdown: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package sluice
+
+import (
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// What connections tell Server.Meter. BenchmarkServerMeter is what it costs.
+
+// runMetered is run, counted.
+func (c *serverConn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {
+	begun := c.ctx.start
+	if c.isPieced { // that was when it began to arrive
+		c.isPieced = false
+		begun = clock.Nanos()
+	}
+	defer m.flights.begin(begun).Add(-1)
+	c.counted = len(out)
+	out, next := c.run(out)
+	if next != engine.Abort {
+		countIn(m.BytesWritten, len(out)-c.counted)
+	}
+	return out, next
+}
+
+// countStatus counts a request by the status of its final response.
+func (c *serverConn) countStatus(status int) {
+	if m := c.cfg.meter; m != nil {
+		m.countStatus(status)
+	}
+}
+
+// countWritten counts n bytes written during a Run, of which those at the start
+// may be counted.
+func (c *serverConn) countWritten(n int) {
+	if m := c.cfg.meter; m != nil {
+		countIn(m.BytesWritten, n-c.counted)
+		c.counted = 0
+	}
+}
+
+// countFile counts a part of a file that goes out behind what Run returns.
+func (c *serverConn) countFile(size int64) {
+	if m := c.cfg.meter; m != nil {
+		countIn(m.BytesWritten, int(size))
+	}
+}
+
+// countRead counts input that was taken during a Run.
+func (c *serverConn) countRead(n int) {
+	if m := c.cfg.meter; m != nil {
+		countIn(m.BytesRead, n)
+	}
+}
+
+// discard takes n bytes of the input that the engine holds.
+func (c *serverConn) discard(n int) {
+	c.countRead(n)
+	c.conn.Discard(n)
+}

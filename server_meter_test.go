@@ -1,0 +1,235 @@
+package sluice_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// meterWords is a Meter with words of its own.
+type meterWords struct {
+	meter                         sluice.Meter
+	accepted, done, read, written atomic.Uint64
+	status                        [5]atomic.Uint64
+}
+
+func newMeter() *meterWords {
+	w := &meterWords{}
+	w.meter.Accepted, w.meter.Done, w.meter.BytesRead, w.meter.BytesWritten = &w.accepted, &w.done, &w.read, &w.written
+	for i := range w.status {
+		w.meter.Status[i] = &w.status[i]
+	}
+	return w
+}
+
+func (w *meterWords) statuses() (all [5]uint64) {
+	for i := range w.status {
+		all[i] = w.status[i].Load()
+	}
+	return all
+}
+
+// meteredHandler does what its path says.
+func meteredHandler(file string) sluice.RequestHandler {
+	return func(ctx *sluice.RequestCtx) {
+		switch string(ctx.Path()) {
+		case "/missing":
+			ctx.NotFound()
+		case "/moved":
+			ctx.Redirect("/", sluice.StatusFound)
+		case "/panic":
+			panic("on purpose")
+		case "/abort":
+			panic(sluice.ErrAbortHandler)
+		case "/large":
+			ctx.SetBodyString(strings.Repeat("x", 100<<10))
+		case "/stream":
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+				for range 3 {
+					w.WriteString(strings.Repeat("y", 10<<10))
+					w.Flush()
+				}
+			})
+		case "/flush":
+			ctx.WriteString("first ")
+			if ctx.Flush() == nil {
+				ctx.WriteString("second")
+			}
+		case "/file":
+			f, err := os.Open(file)
+			if err != nil {
+				panic(err)
+			}
+			ctx.SetBodyStream(f, fileSize)
+		case "/hijack":
+			ctx.Hijack(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+		case "/silent":
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(func(c net.Conn) {})
+		case "/timeout":
+			ctx.TimeoutError("too slow")
+		case "/body":
+			body, _ := io.ReadAll(ctx.RequestBodyStream())
+			ctx.Write(body)
+		default:
+			ctx.WriteString("ok")
+		}
+	}
+}
+
+const fileSize = 50 << 10
+
+// TestMeter compares what a server counts with what its client sees.
+func TestMeter(t *testing.T) {
+	const chunked = "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, make([]byte, fileSize), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	last := closing("/")
+	tests := []struct {
+		name, script string
+		status       [5]uint64
+		streams      bool
+	}{
+		{"one", last, [5]uint64{1: 1}, false},
+		{"nothing", "", [5]uint64{}, false},
+		{"classes", get("/missing") + get("/moved") + get("/panic"), [5]uint64{2: 1, 3: 1, 4: 1}, false},
+		{"pipelined", strings.Repeat(get("/"), 20) + last, [5]uint64{1: 21}, false},
+		{"large", get("/") + get("/large") + get("/") + last, [5]uint64{1: 4}, false},
+		{"stream", get("/") + get("/stream") + last, [5]uint64{1: 3}, false},
+		{"flush", get("/") + get("/flush") + last, [5]uint64{1: 3}, false},
+		{"file", get("/") + get("/file") + get("/") + last, [5]uint64{1: 4}, false},
+		{"time-out", get("/timeout") + last, [5]uint64{1: 1, 3: 1}, false},
+		{"abort", get("/") + get("/abort"), [5]uint64{1: 1}, false},
+		{"body", post("/", "hello") + last, [5]uint64{1: 2}, false},
+		{"continue", post("/", "hello", "Expect: 100-continue") + last, [5]uint64{1: 2}, false},
+		{"body stream", post("/body", strings.Repeat("z", 100<<10)) + last, [5]uint64{1: 2}, true},
+		{"chunked stream", request("POST /body HTTP/1.1", "Transfer-Encoding: chunked") + chunked + last, [5]uint64{1: 2}, true},
+		{"unread stream", request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + chunked + last, [5]uint64{1: 2}, true},
+		{"hijack", get("/hijack"), [5]uint64{1: 1}, false},
+		{"hijack without response", get("/silent"), [5]uint64{1}, false},
+	}
+	for _, n := range overTCPByEach() {
+		for _, test := range tests {
+			t.Run(n.name+"/"+test.name, func(t *testing.T) {
+				words := newMeter()
+				r := serve(t, n, &sluice.Server{Handler: meteredHandler(file), Meter: &words.meter, StreamRequestBody: test.streams})
+				p := r.dial()
+				go func() {
+					_, _ = io.WriteString(p.Conn, test.script)
+					_ = p.Conn.(*net.TCPConn).CloseWrite()
+				}()
+				got := p.rest()
+				eventually(t, "done", func() bool { return words.done.Load() == 1 })
+				if n := words.accepted.Load(); n != 1 {
+					t.Errorf("%d accepted", n)
+				}
+				if all := words.statuses(); all != test.status {
+					t.Errorf("statuses %v, want %v", all, test.status)
+				}
+				var sum uint64
+				for _, n := range test.status {
+					sum += n
+				}
+				if n := words.meter.Requests(); n != sum || words.meter.InFlight() != 0 {
+					t.Errorf("%d requests, %d in flight; want %d and none", n, words.meter.InFlight(), sum)
+				}
+				if n := words.read.Load(); n != uint64(len(test.script)) {
+					t.Errorf("%d bytes read, want %d", n, len(test.script))
+				}
+				// What an aborted connection had to write is not written.
+				if n := words.written.Load(); n != uint64(len(got)) && test.name != "abort" {
+					t.Errorf("%d bytes written, want %d", n, len(got))
+				}
+			})
+		}
+	}
+}
+
+// TestMeterConnections: refused ones count, and those that leave count as done.
+func TestMeterConnections(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			words := newMeter()
+			r := serve(t, n, &sluice.Server{Handler: meteredHandler(""), Meter: &words.meter, Concurrency: 1})
+			expect := func(accepted, done uint64) {
+				t.Helper()
+				eventually(t, "connections are counted", func() bool {
+					return words.accepted.Load() == accepted && words.done.Load() == done
+				})
+			}
+			p := r.dial()
+			p.get("/")
+			expect(1, 0)
+			if status := r.connectAndGet(); status != sluice.StatusServiceUnavailable {
+				t.Errorf("one too many gets %d", status)
+			}
+			expect(2, 1)
+			var given net.Conn
+			eventually(t, "given away", func() bool {
+				return r.server.HandOver(-1, func(c net.Conn, _ []byte) { given = c }) == 1
+			})
+			expect(2, 2)
+			if err := r.server.AdoptConn(given, nil); err != nil {
+				t.Fatal(err)
+			}
+			p.send(get("/hijack"))
+			p.answer("GET")
+			expect(3, 2) // a hijacked connection is in the process's hands
+			p.Close()
+			expect(3, 3)
+			end, client := net.Pipe()
+			client.Close()
+			if err := r.server.ServeConn(end); err != nil && !errors.Is(err, io.EOF) {
+				t.Errorf("ServeConn: %v", err)
+			}
+			expect(4, 4)
+		})
+	}
+}
+
+// TestMeterInFlight: requests are in flight from their end until their response
+// is complete.
+func TestMeterInFlight(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			words := newMeter()
+			m := &words.meter
+			leave := make(chan bool)
+			r := serve(t, n, &sluice.Server{Meter: m, Handler: func(ctx *sluice.RequestCtx) {
+				ctx.SetBodyStreamWriter(func(w *bufio.Writer) { <-leave })
+			}})
+			if count, oldest := m.InFlight(), m.Oldest(time.Now()); count != 0 || !oldest.IsZero() {
+				t.Errorf("%d in flight since %v before there is any", count, oldest)
+			}
+			begin := time.Now()
+			for range 3 {
+				p := r.dial()
+				p.send(get("/")[:10]) // it does not count before it is there
+				p.send(get("/")[10:])
+			}
+			eventually(t, "in flight", func() bool { return m.InFlight() == 3 })
+			now := time.Now()
+			if oldest := m.Oldest(now); oldest.Before(begin.Add(-2*time.Second)) || oldest.After(now) {
+				t.Errorf("the oldest is %v old, want %v at most", now.Sub(oldest), now.Sub(begin)+time.Second)
+			}
+			for i := range 3 {
+				leave <- true
+				eventually(t, "one less", func() bool { return m.InFlight() == 2-i })
+			}
+			if oldest := m.Oldest(time.Now()); !oldest.IsZero() {
+				t.Errorf("the oldest is of %v when there is none", oldest)
+			}
+		})
+	}
+}
