@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -155,5 +156,25 @@ func TestTLS(t *testing.T) {
 	body, err := getTLS(f.addr(0))
 	if err != nil || !strings.HasSuffix(body, " true") {
 		t.Errorf("%q, %v", body, err)
+	}
+}
+
+// Every thread of a worker runs where Affinity says.
+func TestAffinity(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("one CPU")
+	}
+	f := start(t, setup{Workers: 2, Pinned: true}, true)
+	seen := make(map[string]bool)
+	until(t, "both workers answer", func() bool {
+		body, err := f.get("/cpus")
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[body] = true
+		return len(seen) == 2
+	})
+	if !seen["0 slot 0, 1 CPUs"] || !seen["1 slot 1, 1 CPUs"] {
+		t.Error(seen)
 	}
 }

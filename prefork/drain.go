@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 const (
@@ -74,19 +75,23 @@ func (w *worker) heed(ctx context.Context, cancel func()) {
 // finish stops accepting and returns when all connections are closed, or ctx
 // ends.
 func (w *worker) finish(ctx context.Context, hasSuccessor bool) {
+	w.board.enter(shared.Draining)
 	if !hasSuccessor {
 		w.emptyQueues(ctx)
 	}
 	w.stopAccepting()
+	w.link.StopReceiving(!hasSuccessor)
 	go w.discardResults()
 	if w.prefork.OnDrain != nil {
 		w.prefork.OnDrain()
 	}
-	linger := stopLinger
+	linger, stats := stopLinger, supervise.DrainStats{}
 	if hasSuccessor {
 		linger = w.prefork.idleLinger()
+		moving, cancel := context.WithTimeout(ctx, linger)
+		stats.HandedOver = w.handOver(moving)
+		cancel()
 	}
-	stats := supervise.DrainStats{}
 	w.finishServer(ctx, linger, &stats)
 	w.finishOthers(ctx, &stats)
 	w.say(stats)

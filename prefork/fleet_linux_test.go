@@ -181,6 +181,11 @@ func ask(c net.Conn, r *bufio.Reader, path string) (body string, closes bool, er
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
 		return "", false, err
 	}
+	return answer(r)
+}
+
+// answer reads an answer.
+func answer(r *bufio.Reader) (body string, closes bool, err error) {
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
 		return "", false, err

@@ -38,15 +38,23 @@ func (p *Prefork) lead(addr string) error {
 		config.SharedSockets = !s.perSlot
 	}
 	defer s.close()
+	admin, err := p.openAdmin()
+	if err != nil {
+		return err
+	}
+	defer admin.close()
 	memory := share(&config)
+	publisher := newPublisher(&config, memory)
 	m, err := supervise.New(config)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go memory.rotate(ctx)
-	p.state.Store(&state{master: m, addrs: s.addresses(), slot: -1})
+	go rotateTickets(ctx, memory)
+	p.state.Store(&state{master: m, addrs: s.addresses(), admin: admin.addr(), slot: -1})
+	go publisher.publish(ctx, m)
+	go admin.serve()
 	return publicError(m.Run(context.Background()))
 }
 
@@ -62,6 +70,7 @@ func (p *Prefork) config() supervise.Config {
 	c := supervise.Config{
 		Workers:          p.Workers,
 		MaxWorkers:       p.MaxWorkers,
+		Affinity:         p.Affinity,
 		Env:              []string{markerVariable + "=" + markerValue},
 		GracePeriod:      p.grace(),
 		DrainTimeout:     p.drainTimeout(),
@@ -70,6 +79,8 @@ func (p *Prefork) config() supervise.Config {
 		RecoverWindow:    p.RecoverWindow,
 		RecoverInterval:  p.RecoverInterval,
 		OverRecovery:     supervise.OverRecovery(p.OverRecovery),
+		HangTimeout:      max(p.HangTimeout, 0),
+		Inboxes:          p.server != nil,
 		Logger:           p.logger(),
 		Hooks: supervise.Hooks{
 			OnStarted:    p.OnMasterReady,

@@ -18,9 +18,10 @@ const (
 	defaultNetwork    = "tcp4"
 	defaultGrace      = 5 * time.Second
 	defaultIdleLinger = 5 * time.Second
-	// newWindow and newInterval are what New sets.
+	// What New sets.
 	newWindow   = time.Minute
 	newInterval = 100 * time.Millisecond
+	newHang     = 30 * time.Second
 )
 
 // A Logger gets the log. *log.Logger is one.
@@ -59,6 +60,12 @@ type Prefork struct {
 	// shortens the tail where few requests need much CPU.
 	GOMAXPROCS int
 
+	// Affinity returns the CPUs that a slot's worker may run on, and nothing for all
+	// of them. It is set before the worker's program begins, so that all of its
+	// threads have it. nil: workers are not pinned. Linux only, and not with a
+	// CommandProducer that leaves the thread it is called on.
+	Affinity func(slot int) []int
+
 	// Listen has more addresses: "host:port", or "unix:" and a path. So may the
 	// address of ListenAndServe be.
 	Listen []string
@@ -90,10 +97,17 @@ type Prefork struct {
 	// ShutdownGracePeriod if zero.
 	DrainTimeout time.Duration
 	// IdleLinger is how long a worker that is replaced leaves idle connections
-	// open, so that their next request is answered with "Connection: close"
-	// rather than lost. 5 s if zero; at most DrainTimeout. When the master ends
-	// they are closed at once.
+	// open that it cannot hand over to its successor, as those of TLS, so that
+	// their next request is answered with "Connection: close" rather than lost.
+	// 5 s if zero; at most DrainTimeout. When the master ends idle connections are
+	// closed at once.
 	IdleLinger time.Duration
+
+	// HangTimeout is the time after which a worker counts as hung that does not
+	// answer the master, or leaves connections waiting and accepts none: it is
+	// replaced, and killed after it has printed its stacks. No worker is taken
+	// for hung if zero or negative. New sets 30 s.
+	HangTimeout time.Duration
 
 	// Reuseport is fasthttp's choice between a socket for each worker
 	// (SO_REUSEPORT) and one that they share. On Linux the master makes a socket
@@ -103,6 +117,16 @@ type Prefork struct {
 	// SharedSockets has all workers share one socket for each address, on Linux
 	// too: new connections go to whoever is quickest, and balance is worse.
 	SharedSockets bool
+
+	// Admin is an address on which the master itself serves AdminHandler:
+	// "127.0.0.1:9090", or "unix:" and a path; the socket's mode is 0600 then. None
+	// if empty. If it cannot be listened on, ListenAndServe returns before it
+	// starts a worker.
+	Admin string
+	// AdminHandler answers on Admin, in the master; StatusHandler if nil. A panic
+	// ends the request, but what crashes a process or takes its memory ends the
+	// master, and with it all workers.
+	AdminHandler sluice.RequestHandler
 
 	// OnMasterDeath is called in the workers when the master died. They end by
 	// themselves in any case, within ShutdownGracePeriod: a function that calls
@@ -168,6 +192,7 @@ func New(s *sluice.Server) *Prefork {
 		RecoverThreshold:  max(1, runtime.GOMAXPROCS(0)/2),
 		RecoverWindow:     newWindow,
 		RecoverInterval:   newInterval,
+		HangTimeout:       newHang,
 		ServeFunc:         s.Serve,
 		ServeTLSFunc:      s.ServeTLS,
 		ServeTLSEmbedFunc: s.ServeTLSEmbed,

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/shared"
+	"golang.org/x/sys/unix"
 )
 
 // A setup is how a test wants its fleet.
@@ -34,7 +36,11 @@ type setup struct {
 	Death                   string // a file that OnMasterDeath writes
 	BareProducer, Reuseport bool
 	NetHTTP                 bool   // the workers are of net/http
+	Admin                   string // Prefork.Admin
 	BootGate                string // successors wait for this file
+	Pinned                  bool   // slot n runs on CPU n
+	Hang                    time.Duration
+	StuckAccept             string // the first worker of slot 0 accepts nothing once this file is there
 }
 
 // playRole is the master of a fleet and, in its workers, a worker.
@@ -80,7 +86,7 @@ func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0)}
 	p := New(server)
 	var info WorkerInfo
-	server.Handler = func(ctx *sluice.RequestCtx) { handle(ctx, info) }
+	server.Handler = withStatus(p, func(ctx *sluice.RequestCtx) { handle(ctx, info) })
 	if s.OwnServe { // fiber's way
 		serve := p.ServeFunc
 		p = &Prefork{ServeFunc: func(ln net.Listener) error { return serve(ln) }, Logger: server.Logger}
@@ -95,7 +101,16 @@ func newFleet(s setup) *Prefork {
 	p.Workers, p.Listen, p.Network, p.SharedSockets = s.Workers, s.Listen, s.Network, s.Shared
 	p.RecoverThreshold, p.RecoverWindow, p.RecoverInterval = s.Threshold, s.Window, s.Interval
 	p.ShutdownGracePeriod, p.DrainTimeout, p.IdleLinger = s.Grace, s.Drain, s.Linger
-	p.Reuseport = s.Reuseport
+	p.Reuseport, p.Admin = s.Reuseport, s.Admin
+	if s.Hang > 0 {
+		p.HangTimeout = s.Hang
+	}
+	if s.StuckAccept != "" {
+		p.ServeFunc = func(ln net.Listener) error { return server.Serve(stuckListener{ln, s.StuckAccept, &info}) }
+	}
+	if s.Pinned {
+		p.Affinity = func(slot int) []int { return []int{slot} }
+	}
 	if s.Degrade {
 		p.OverRecovery = OverRecoveryDegrade
 	}
@@ -112,19 +127,7 @@ func newFleet(s setup) *Prefork {
 		}
 		return errors.New(s.Failing)
 	}
-	p.OnChildSpawn = func(pid int) error { fmt.Println("spawn", pid); return nil }
-	p.OnMasterReady = func(pids []int) error { fmt.Println("started", len(pids)); return nil }
-	p.OnChildRecover = func(old, now int) { fmt.Println("recover", old, now) }
-	p.OnReload = func() error { fmt.Println("reload"); return nil }
-	p.OnReopen = func() error { fmt.Println("reopen", os.Getpid(), IsChild()); return nil }
-	p.OnFleetReady = func() {
-		status, _ := json.Marshal(p.Status())
-		fmt.Println("status", string(status))
-		for _, a := range p.Addrs() {
-			fmt.Println("addr", a)
-		}
-		fmt.Println("ready", os.Getpid())
-	}
+	printHooks(p)
 	if s.Death != "" {
 		p.OnMasterDeath = func() { os.WriteFile(s.Death, []byte("dead"), 0o600) }
 	}
@@ -140,6 +143,23 @@ func newFleet(s setup) *Prefork {
 		}
 	}
 	return p
+}
+
+// printHooks has the test see when which hook is called.
+func printHooks(p *Prefork) {
+	p.OnChildSpawn = func(pid int) error { fmt.Println("spawn", pid); return nil }
+	p.OnMasterReady = func(pids []int) error { fmt.Println("started", len(pids)); return nil }
+	p.OnChildRecover = func(old, now int) { fmt.Println("recover", old, now) }
+	p.OnReload = func() error { fmt.Println("reload"); return nil }
+	p.OnReopen = func() error { fmt.Println("reopen", os.Getpid(), IsChild()); return nil }
+	p.OnFleetReady = func() {
+		status, _ := json.Marshal(p.Status())
+		fmt.Println("status", string(status))
+		for _, a := range p.Addrs() {
+			fmt.Println("addr", a)
+		}
+		fmt.Printf("admin %v\nready %d\n", p.AdminAddr(), os.Getpid())
+	}
 }
 
 // waitFor returns when a file is there.
@@ -169,9 +189,21 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		c.Env = append(os.Environ(), roleVariable+"=grandchild")
 		out, err := c.CombinedOutput()
 		fmt.Fprintf(ctx, "%s %v", out, err)
+	case "/cpus":
+		var set unix.CPUSet
+		unix.SchedGetaffinity(0, &set)
+		for cpu := range 1024 {
+			if set.IsSet(cpu) {
+				fmt.Fprint(ctx, cpu, " ")
+			}
+		}
+		fmt.Fprintf(ctx, "slot %d, %d CPUs", info.Slot, runtime.NumCPU())
 	case "/crash":
 		os.Exit(3)
 	default:
+		if handleInvariant(ctx) {
+			return
+		}
 		fmt.Fprintf(ctx, "%d %d %d %v", os.Getpid(), info.Slot, info.Generation, IsChild())
 	}
 }

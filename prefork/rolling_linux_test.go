@@ -2,24 +2,28 @@ package prefork
 
 import (
 	"bufio"
+	"crypto/tls"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice"
 )
 
 // restart replaces all workers and waits until the old ones are gone.
 func (f *fleet) restart() {
 	f.t.Helper()
-	old := f.pids()
+	const isDone = "rolling restart is done" // said when the last of the old ones is gone
+	before := f.count(isDone)
 	f.signal(syscall.SIGHUP)
-	for _, pid := range old {
-		until(f.t, "the old worker ends", func() bool { return !isAlive(pid) })
-	}
+	until(f.t, "the restart is done", func() bool { return f.count(isDone) > before })
 }
 
 // load asks until it is told to stop, and counts what went wrong.
@@ -100,9 +104,7 @@ func TestRollingRestart(t *testing.T) {
 		for _, err := range l.failed {
 			t.Error(err)
 		}
-		if n := len(f.pids()); n != 2+2*restarts {
-			t.Errorf("%d workers were started, want %d", n, 2+2*restarts)
-		}
+		until(t, "two workers were started for each restart", func() bool { return len(f.pids()) == 2+2*restarts })
 		if n := len(f.printed("reload")); n != restarts {
 			t.Errorf("OnReload was called %d times", n)
 		}
@@ -117,11 +119,90 @@ func TestRollingRestart(t *testing.T) {
 	})
 }
 
-// An idle connection gets one more answer from a worker that is replaced, and
-// that says that it is the last.
-func TestIdleLinger(t *testing.T) {
-	f := start(t, setup{Workers: 1, Linger: patience, Drain: patience}, true)
+// An idle connection is the successor's, and a busy one as soon as it has its
+// answer: neither is told to close. One in the middle of a request is answered by
+// the old worker first.
+func TestHandOver(t *testing.T) {
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate := filepath.Join(t.TempDir(), "gate")
+			f := start(t, setup{Workers: 1, Engine: engine, Linger: patience, Drain: patience}, true)
+			idle, busy, partial := f.dial(), f.dial(), f.dial()
+			first := idle.get("/")
+			if again := busy.get("/"); again != first {
+				t.Fatalf("%q and %q", first, again)
+			}
+			busy.send("GET /gate?file=" + gate + " HTTP/1.1\r\nHost: x\r\n\r\n")
+			partial.send("GET / HTTP/1.1\r\n")
+			until(t, "all are accepted", func() bool { return connections(t, f.pids()) == 3 })
+			f.signal(syscall.SIGHUP)
+			until(t, "the idle one is handed over", func() bool { return connections(t, f.pids()[1:]) == 1 })
+			second := idle.get("/")
+			if strings.Fields(second)[0] == strings.Fields(first)[0] || !strings.HasSuffix(second, " 0 2 true") {
+				t.Errorf("%q, before the restart %q", second, first)
+			}
+			partial.send("Host: x\r\n\r\n")
+			if got := partial.answer(); got != first {
+				t.Errorf("the request from before: %q, want %q", got, first)
+			}
+			open(t, gate)
+			busy.answer()
+			until(t, "the old worker ends", func() bool { return !isAlive(f.pids()[0]) })
+			for _, c := range []*client{idle, busy, partial} {
+				if got := c.get("/"); got != second {
+					t.Errorf("%q, want %q", got, second)
+				}
+			}
+		})
+	}
+}
+
+// A client is a connection that must not be closed.
+type client struct {
+	t *testing.T
+	c net.Conn
+	r *bufio.Reader
+}
+
+func (f *fleet) dial() *client {
+	f.t.Helper()
 	c, err := net.Dial("tcp", f.addr(0))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(2 * patience))
+	return &client{f.t, c, bufio.NewReader(c)}
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.c, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) answer() string {
+	c.t.Helper()
+	body, closes, err := answer(c.r)
+	if err != nil || closes {
+		c.t.Fatalf("%q, closes %v, %v", body, closes, err)
+	}
+	return body
+}
+
+func (c *client) get(path string) string {
+	c.t.Helper()
+	c.send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")
+	return c.answer()
+}
+
+// An idle connection that cannot be handed over gets one more answer from a
+// worker that is replaced, and that says that it is the last.
+func TestIdleLinger(t *testing.T) {
+	f := start(t, setup{Workers: 1, TLS: true, Linger: patience, Drain: patience}, true)
+	c, err := tls.Dial("tcp", f.addr(0), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +215,7 @@ func TestIdleLinger(t *testing.T) {
 	f.signal(syscall.SIGHUP)
 	until(t, "the successor is ready", func() bool { return f.count("ready after") == 2 })
 	until(t, "new connections are the successor's", func() bool {
-		body, err := f.get("/")
+		body, err := getTLS(f.addr(0))
 		return err == nil && body != first && !strings.HasPrefix(body, strings.Fields(first)[0])
 	})
 	second, closes, err := ask(c, r, "/")

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"os"
-	"sync"
 
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/shared"
@@ -14,49 +13,22 @@ import (
 // ticketKeys is the name of the TLS ticket keys in the segment.
 const ticketKeys = "prefork.tickets"
 
-// A segment is the master's side of package shared: it passes the memory on,
-// rotates the keys in it and takes back what dead workers held.
-type segment struct {
-	*shared.Segment
-
-	mu   sync.Mutex
-	pids map[int]struct{} // of workers that may be attached
-}
-
-// share passes the segment to workers.
-func share(c *supervise.Config) *segment {
-	s := &segment{Segment: shared.Default(), pids: make(map[int]struct{})}
-	f := s.File()
-	if f == nil {
-		return s
+// share passes the segment to workers, and takes back what dead ones held.
+func share(c *supervise.Config) *shared.Segment {
+	s := shared.Default()
+	if f := s.File(); f != nil {
+		c.SharedFiles = []*os.File{f}
 	}
-	c.SharedFiles = []*os.File{f}
-	then := c.Hooks.OnSpawn
-	c.Hooks.OnSpawn = func(slot, pid int) error {
-		s.spawned(pid)
-		if then == nil {
-			return nil
-		}
-		return then(slot, pid)
+	c.OnReaped = func(_, pid int) { s.Reap(pid) }
+	c.Progress = func(_, pid int) (uint64, bool) {
+		p, isFound := s.Process(pid)
+		return p.Accepted, isFound
 	}
 	return s
 }
 
-// spawned notes a worker, and buries those that are gone.
-func (s *segment) spawned(pid int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for old := range s.pids {
-		if !processExists(old) {
-			s.Reap(old)
-			delete(s.pids, old)
-		}
-	}
-	s.pids[pid] = struct{}{}
-}
-
-// rotate changes the ticket keys now and then, until ctx ends.
-func (s *segment) rotate(ctx context.Context) {
+// rotateTickets changes the ticket keys now and then, until ctx ends.
+func rotateTickets(ctx context.Context, s *shared.Segment) {
 	if keys, err := s.TicketKeys(ticketKeys); err == nil {
 		keys.RotateEvery(ctx, shared.TicketRotation)
 	}

@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/listen"
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/reuseport"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 const (
@@ -36,6 +38,8 @@ type worker struct {
 	released map[net.Listener]bool // we closed it: its result is of no interest
 	early    *result               // came before run
 	mourned  chan struct{}         // closed when OnMasterDeath has returned
+	board    *board
+	stop     chan struct{} // closed when ListenAndServe returns
 }
 
 // result is how serving a listener ended.
@@ -54,7 +58,7 @@ func (p *Prefork) work(addr string, serve func(net.Listener) error, isTLS bool) 
 		}
 		return serve(ln)
 	}
-	link, err := supervise.Attach(supervise.AttachOptions{Logger: p.logger()})
+	link, err := supervise.Attach(supervise.AttachOptions{Logger: p.logger(), OnPing: p.probe})
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,9 @@ func (p *Prefork) work(addr string, serve func(net.Listener) error, isTLS bool) 
 		results:  make(chan result, 1),
 		released: make(map[net.Listener]bool),
 		mourned:  make(chan struct{}),
+		stop:     make(chan struct{}),
 	}
+	defer close(w.stop)
 	go w.mourn()
 	if err := w.start(addr); err != nil {
 		return err
@@ -106,6 +112,7 @@ func (w *worker) start(addr string) error {
 		}
 	}
 	w.shareTickets()
+	w.appear(info)
 	for _, ln := range w.own {
 		w.serveOn(ln)
 	}
@@ -118,8 +125,34 @@ func (w *worker) start(addr string) error {
 		w.early = &r
 	case <-time.After(bootSettle):
 	}
+	w.receive()
+	w.board.enter(shared.Ready)
 	w.link.Ready() // a master that is gone is noticed elsewhere
 	return nil
+}
+
+// appear puts the worker on the scoreboard, and has its server count there and
+// look there for who has less to do.
+func (w *worker) appear(info WorkerInfo) {
+	w.board = newBoard(shared.Default(), info)
+	s := w.prefork.server
+	if s == nil {
+		go w.board.write(nil, w.stop)
+		return
+	}
+	s.Meter = newMeter(w.board.page)
+	if s.Divert == nil && !w.isTLS && w.link.Slots() > 1 {
+		s.Divert = w.divert
+	}
+	go w.board.write(s.Meter, w.stop)
+}
+
+// probe tells whether the server's event loops turn.
+func (p *Prefork) probe() error {
+	if p.server == nil {
+		return nil
+	}
+	return p.server.Probe(context.Background())
 }
 
 // listen makes the listeners of the worker's slot.

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,6 +80,12 @@ const (
 	GarbageCollections
 	// CPUTime is the processor time used, in nanoseconds.
 	CPUTime
+)
+
+// Inbound is the number of connections that siblings have sent it and that it
+// has not got yet. The siblings write it.
+const (
+	Inbound Field = 6*lineWords + iota
 	fieldEnd
 )
 
@@ -150,6 +157,12 @@ func (p *Page) Get(f Field) uint64 {
 	return n
 }
 
+// Word returns the word of a field, for code that counts without knowing this
+// package. Only add to the word of a field that counts: it holds what earlier
+// processes of the page have counted too, which [Page.Get] takes off. Otherwise
+// it is what Set and Get have.
+func (p *Page) Word(f Field) *atomic.Uint64 { return &p.words[f] }
+
 // resetPage begins the page of a new process.
 func (s *Segment) resetPage() {
 	page := Page{s.page(s.lane)}
@@ -170,7 +183,7 @@ func (s *Segment) resetPage() {
 func (s *Segment) clearPage(lane int) {
 	page := Page{s.page(lane)}
 	page.Set(ProcessState, uint64(Stopped))
-	for _, f := range [...]Field{Active, Idle, InFlight, Oldest} {
+	for _, f := range [...]Field{Active, Idle, InFlight, Oldest, Inbound} {
 		page.Set(f, 0)
 	}
 }

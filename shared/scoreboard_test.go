@@ -91,4 +91,9 @@ func TestPage(t *testing.T) {
 	if page.Get(Requests) != 7 || page.words[Requests].Load() != 107 {
 		t.Errorf("%d, %d in total", page.Get(Requests), page.words[Requests].Load())
 	}
+	page.Word(Requests).Add(3)
+	page.Word(Active).Store(9)
+	if page.Get(Requests) != 10 || page.words[Requests].Load() != 110 || page.Get(Active) != 9 {
+		t.Errorf("by words: %d, %d in total; %d active", page.Get(Requests), page.words[Requests].Load(), page.Get(Active))
+	}
 }

@@ -16,6 +16,7 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newServeCommand(), newGetCommand())
+	root.SetArgs(withWorkers(os.Args[1:]))
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice:", err)
 		os.Exit(1)

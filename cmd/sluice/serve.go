@@ -28,6 +28,7 @@ type serveOptions struct {
 	accessLog    string
 	files        fileOptions
 	workers      workerCount
+	admin        string
 }
 
 const serveHelp = `Serve answers with the files below DIR. What a folder has of --index answers for
@@ -82,7 +83,9 @@ func newServeCommand() *cobra.Command {
 	flags.StringVar(&o.accessLog, "access-log", "", "append a line in Combined Log Format for each request to `FILE`; - is stdout")
 	o.tls.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
-	flags.Var(&o.workers, "prefork", "serve with `N` worker processes, auto: one for each CPU; 0: this process serves")
+	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU; 0: this process serves")
+	flags.Lookup("prefork").NoOptDefVal = automatic
+	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH")
 	flags.DurationVar(&o.readTimeout, "read-timeout", 30*time.Second, "bound for receiving a request")
 	flags.DurationVar(&o.writeTimeout, "write-timeout", 30*time.Second, "bound for a write that the client does not take")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "bound for an idle connection")
@@ -105,6 +108,9 @@ func (o *serveOptions) complete(flags flagSet, args []string) error {
 	}
 	if key := o.tls.keyFile; key != "" && len(args) > 0 && isBelow(key, o.files.dir) {
 		return fmt.Errorf("--tls-key %s is below %s: the private key would be served", key, o.files.dir)
+	}
+	if o.admin != "" && o.workers == 0 {
+		return errors.New("--admin is the master's: it needs --prefork")
 	}
 	return o.tls.check()
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/contrib/metrics"
 	"github.com/sluicehttp/sluice/prefork"
 )
 
@@ -47,6 +48,32 @@ func (n *workerCount) Set(text string) error {
 	return nil
 }
 
+// withWorkers returns args with the value of --prefork, which may be left out,
+// joined to it: "--prefork 4" would otherwise be the flag alone and a folder 4.
+func withWorkers(args []string) []string {
+	const flag = "--prefork"
+	joined := make([]string, 0, len(args))
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(joined, args[i:]...)
+		}
+		if args[i] == flag && i+1 < len(args) && isWorkerCount(args[i+1]) {
+			joined = append(joined, flag+"="+args[i+1])
+			i++
+			continue
+		}
+		joined = append(joined, args[i])
+	}
+	return joined
+}
+
+// isWorkerCount tells whether text is meant as a number of workers, a wrong one
+// perhaps.
+func isWorkerCount(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil || text == automatic
+}
+
 // servePrefork is serve with worker processes. It runs in all of them, and what
 // it does in the master is to check that the workers will be able to do theirs.
 func servePrefork(o serveOptions) error {
@@ -61,6 +88,7 @@ func servePrefork(o serveOptions) error {
 	p.RecoverThreshold = max(5, p.Workers)
 	p.OverRecovery = prefork.OverRecoveryDegrade // those that work had better go on
 	p.ShutdownGracePeriod = o.drain
+	p.Admin, p.AdminHandler = o.admin, adminHandler(p)
 	var err error
 	if prefork.IsChild() {
 		err = run.work(p, o)
@@ -71,6 +99,21 @@ func servePrefork(o serveOptions) error {
 		os.Exit(quitStatus)
 	}
 	return err
+}
+
+// adminHandler is what the master answers with on --admin.
+func adminHandler(p *prefork.Prefork) sluice.RequestHandler {
+	status, figures := prefork.StatusHandler(p), metrics.Handler(p)
+	return func(ctx *sluice.RequestCtx) {
+		switch string(ctx.Path()) {
+		case "/", "/status":
+			status(ctx)
+		case "/metrics":
+			figures(ctx)
+		default:
+			ctx.Error("there are /status and /metrics", sluice.StatusNotFound)
+		}
+	}
 }
 
 // lead is the master's part.
@@ -188,6 +231,9 @@ func (r *running) announceFleet(p *prefork.Prefork, o serveOptions) {
 	}
 	if o.files.dir != "" {
 		r.logger.Printf("files: %s", o.files.dir)
+	}
+	if a := p.AdminAddr(); a != nil {
+		r.logger.Printf("status and metrics: %s", strings.TrimPrefix(a.Network()+"://"+a.String(), "tcp://"))
 	}
 }
 

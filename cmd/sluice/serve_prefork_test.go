@@ -116,6 +116,29 @@ func TestPreforkServesFolder(t *testing.T) {
 	}
 }
 
+func TestPreforkAdmin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	p := startPreforked(t, "--admin", "127.0.0.1:0")
+	m := regexp.MustCompile(`status and metrics: (\S+)`)
+	eventually(t, "the admin's address", func() bool { return m.MatchString(p.text()) })
+	if _, err := p.get("/plaintext"); err != nil {
+		t.Fatal(err)
+	}
+	admin := &preforked{url: "http://" + m.FindStringSubmatch(p.text())[1]}
+	if text, err := admin.get("/status?format=json"); err != nil || !strings.Contains(text, `"wanted":2`) {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := admin.get("/metrics"); err != nil || !strings.Contains(text, "\nsluice_requests_total{code=\"2xx\"} 1\n") {
+		t.Errorf("%q, %v", text, err)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
@@ -166,7 +189,7 @@ func TestPreforkFailures(t *testing.T) {
 		{"there is no such folder", []string{"--prefork", "auto", "/no/such/folder"}},
 		{"no such file", []string{"--prefork", "2", "--tls-cert", "/none", "--tls-key", "/none"}},
 		{"cannot open the access log", []string{"--prefork", "2", "--access-log", "/no/such/folder/log"}},
-		{"a number of processes", []string{"--prefork", "many"}},
+		{"a number of processes", []string{"--prefork=many"}},
 		{"a number of processes", []string{"--prefork=-1"}},
 	} {
 		out, err := exec.Command(binary, append([]string{"serve", "--addr", "127.0.0.1:0"}, c.args...)...).CombinedOutput()

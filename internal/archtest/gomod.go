@@ -37,7 +37,7 @@ func (c *checker) checkDirective(line int, verb string, words []string) {
 	case len(words) == 0:
 	case verb == "require" && !slices.Contains(c.rules.allowedModules, words[0]):
 		c.found = append(c.found, violation{"go.mod", line, "modules",
-			"the root module may not require " + words[0] + ": write it, or use it in a nested module (bench, interop, cmd/sluice); run `go mod tidy`"})
+			"the root module may not require " + words[0] + ": write it, or use it in a nested module (bench, interop, contrib/metrics, cmd/sluice); run `go mod tidy`"})
 	case verb == "replace":
 		c.found = append(c.found, violation{"go.mod", line, "modules",
 			"the root module may not replace " + words[0] + ": users of the module would not get the replacement; use go.work"})

@@ -118,7 +118,8 @@ func packageRules() map[string]packageRule {
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "bench/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "interop/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "fasthttpproxy", "prefork", "reuseport", "websocket", "cmd/sluice/..."}},
+		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "tcp", "websocket", "cmd/sluice/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp", "websocket"}},
 		"expvarhandler":   {own: []string{"."}},
@@ -129,10 +130,20 @@ func packageRules() map[string]packageRule {
 	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
-	for _, nested := range []string{"bench", "interop", "cmd/sluice"} {
+	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/metrics"} {
 		all[nested+"/..."] = all[nested]
 	}
+	all["cmd/sluice/internal/load"] = loadGenerator()
 	return all
+}
+
+// loadGenerator is the rule of "sluice bench". It reads responses with the one
+// parser that there is, and drives its sockets itself; see
+// docs/adr/0010-load-generator.md.
+func loadGenerator() packageRule {
+	return packageRule{anyModule: true, usesUnsafe: true, own: []string{
+		".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "cmd/sluice/...",
+	}}
 }
 
 // mutableVars is the allow-list of package-level variables that are neither

@@ -33,6 +33,7 @@ type attachment struct {
 	link     *link
 	lifeline *os.File
 	orphan   sync.Once
+	pings    *probes
 
 	mu       sync.Mutex
 	draining bool // OrderDrain was given
@@ -95,6 +96,7 @@ func (w *Worker) attachTo(control int, hello layout) error {
 	if base < firstInherited {
 		return fmt.Errorf("sluice: control socket at descriptor %d cannot be file %d", control, hello.Control)
 	}
+	w.inboxes.begin(hello.Slot, w.options.Logger)
 	var err error
 	if w.link, err = newLink(inherited(control, "control")); err != nil {
 		return err
@@ -112,6 +114,7 @@ func (w *Worker) attachTo(control int, hello layout) error {
 			unix.CloseOnExec(fd + 1 + i)
 			w.shared = append(w.shared, os.NewFile(uintptr(fd+1+i), "shared"))
 		}
+		w.inboxes.open(hello, fd+1+hello.Shared)
 	}
 	restoreName()
 	m, _, err := w.link.receive() // HELLO itself
@@ -121,7 +124,9 @@ func (w *Worker) attachTo(control int, hello layout) error {
 	if err := w.link.send(message{kind: messageAck, seq: m.seq}, nil); err != nil {
 		w.options.Logger.Printf("worker: %v", err) // the master is gone; the lifeline will say so
 	}
+	w.pings = newProbes()
 	go w.listen()
+	go w.answer()
 	if w.lifeline != nil {
 		go w.watchLifeline()
 	}
@@ -148,12 +153,10 @@ func (w *Worker) listen() {
 			return
 		}
 		if m.kind == messagePing {
-			reply := func() { w.reply(messagePong, m.seq) }
-			if w.options.OnPing != nil {
-				w.options.OnPing(reply)
-			} else {
-				reply()
-			}
+			w.pings.note(m.seq)
+			continue
+		}
+		if w.inboxes.message(m, descriptors) {
 			continue
 		}
 		if o, ok := w.orderOf(m, descriptors); ok {

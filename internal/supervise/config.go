@@ -8,6 +8,9 @@
 // same program, started as a worker, calls Attach to find its sockets and a
 // channel with the master's orders.
 //
+// Beside its sockets a slot may have an inbox, through which workers pass open
+// connections to each other: to a successor, to a sibling that has less to do.
+//
 // Everything the master decides is decided by a pure function of its state, an
 // event and the time (machine.go); the rest of the package carries events to
 // it and its actions out.
@@ -75,8 +78,8 @@ type Launch struct {
 	// Generation counts the processes of this slot, from 1.
 	Generation int
 	// Files are to be the process's ExtraFiles, in this order: the slot's
-	// listeners first, then the control socket, the lifeline and the shared
-	// files. They are the master's: a Start function must not close them, and
+	// listeners first, then the control socket, the lifeline, the shared files
+	// and the inboxes. They are the master's: a Start function must not close them, and
 	// must not keep them after it returned.
 	Files []*os.File
 	// Env is the complete environment.
@@ -110,6 +113,13 @@ type Config struct {
 	// segment. They stay the caller's and must stay open while Run runs.
 	SharedFiles []*os.File
 
+	// Inboxes gives each slot an inbox: a socket by which workers pass open
+	// connections to each other, see Worker.Post and Worker.Receive. It is the
+	// slot's and not a process's, so what waits in the inbox of a worker that
+	// died is received by its successor, or by the sibling that serves the slot
+	// meanwhile. Linux only; elsewhere nothing happens.
+	Inboxes bool
+
 	// Args are the arguments of a worker, the program's name first. nil: those
 	// of this process.
 	Args []string
@@ -141,6 +151,28 @@ type Config struct {
 	// OrphanGrace is what workers get when the master is gone. After it the
 	// worker's process is ended. 0: GracePeriod.
 	OrphanGrace time.Duration
+
+	// HangTimeout is for how long a ready worker may leave the master's probes
+	// without an answer, or connections in its queue, before it counts as
+	// hanging: its place is given to others at once, it is told to print its
+	// stacks (SIGQUIT) and is killed two seconds later. That is a crash for
+	// RecoverThreshold. One worker is treated so at a time, unless all of them
+	// hang. When the master itself was held up, as in a suspended machine, all
+	// workers start anew. Workers that do not attach are never found hanging. 0:
+	// nobody looks.
+	HangTimeout time.Duration
+	// Progress returns a number that changes whenever the worker accepts a
+	// connection; ok false: it is not known. A slot's worker hangs, too, if
+	// connections wait in the queue of its TCP sockets and the number stays the
+	// same. It is called by the goroutine that runs the fleet and must not block.
+	// nil, and with SharedSockets: queues are not looked at. Linux only.
+	Progress func(slot, pid int) (number uint64, ok bool)
+	// OnReaped is called for every process that ended, once its parent has
+	// waited for it and before the machine hears of it, so before a worker takes
+	// the place of one that died. Only the place of a hanging one is given away
+	// before. It may be called by several goroutines at once, should not take
+	// long, and is never running when Run has returned. nil: nothing.
+	OnReaped func(slot, pid int)
 
 	// RecoverThreshold is the number of unexpected exits within RecoverWindow
 	// that is still borne: 0 means none.
@@ -191,7 +223,7 @@ type Hooks struct {
 func (c Config) withDefaults() (Config, error) {
 	for name, d := range map[string]time.Duration{
 		"BootTimeout": c.BootTimeout, "GracePeriod": c.GracePeriod, "DrainTimeout": c.DrainTimeout,
-		"OrphanGrace": c.OrphanGrace, "RecoverWindow": c.RecoverWindow, "RecoverInterval": c.RecoverInterval,
+		"OrphanGrace": c.OrphanGrace, "HangTimeout": c.HangTimeout, "RecoverWindow": c.RecoverWindow, "RecoverInterval": c.RecoverInterval,
 	} {
 		if d < 0 {
 			return c, fmt.Errorf("sluice: %s is negative: %v", name, d)
@@ -207,6 +239,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Workers < c.MinWorkers || c.Workers > c.MaxWorkers {
 		return c, fmt.Errorf("sluice: %d workers are not within %d and %d", c.Workers, c.MinWorkers, c.MaxWorkers)
 	}
+	c.Inboxes = c.Inboxes && hasInboxes
 	c.BootTimeout = orElse(c.BootTimeout, 30*time.Second)
 	c.GracePeriod = orElse(c.GracePeriod, 5*time.Second)
 	c.DrainTimeout = orElse(c.DrainTimeout, c.GracePeriod)
@@ -218,6 +251,16 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = noLogger{}
 	}
 	return c, nil
+}
+
+// mostFiles is about the number of files that a worker inherits at most.
+func (c Config) mostFiles() int {
+	const others = 16 // standard files, control socket, lifeline, …
+	n := maxDescriptors + len(c.SharedFiles) + others
+	if c.Inboxes {
+		n += c.MaxWorkers
+	}
+	return n
 }
 
 // orElse returns d, or other if d is zero.

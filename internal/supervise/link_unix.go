@@ -117,42 +117,58 @@ func (l *link) receive() (message, []int, error) {
 	}
 }
 
+// packet is what one read from a socket brought.
+type packet struct {
+	size        int // of what is in the link's buffer
+	descriptors []int
+	isCut       bool // it did not fit, or not all descriptors could be had
+	err         error
+}
+
 // packet waits for a packet. Packets that did not fit have size 0, and what
 // descriptors came with them.
 func (l *link) packet() (size int, descriptors []int, err error) {
-	var oobSize, flags int
-	read := func(fd uintptr) bool {
-		// No child may be started between the arrival of descriptors and
-		// their mark, where the system cannot mark them itself.
-		syscall.ForkLock.RLock()
-		defer syscall.ForkLock.RUnlock()
-		size, oobSize, flags, _, err = unix.Recvmsg(int(fd), l.buffer, l.oob, unix.MSG_DONTWAIT|receiveFlags)
-		if err == nil {
-			descriptors = rights(l.oob[:oobSize])
-		}
-		return err != unix.EAGAIN && err != unix.EINTR
-	}
+	var p packet
 	if !l.lastCall {
-		if waitErr := l.raw.Read(read); errors.Is(waitErr, os.ErrDeadlineExceeded) {
+		waitErr := l.raw.Read(func(fd uintptr) bool {
+			p = l.take(fd)
+			return p.err != unix.EAGAIN && p.err != unix.EINTR
+		})
+		if errors.Is(waitErr, os.ErrDeadlineExceeded) {
 			l.lastCall = true
 		} else if waitErr != nil {
 			return 0, nil, waitErr
 		}
 	}
 	if l.lastCall {
-		if controlErr := l.raw.Control(func(fd uintptr) { read(fd) }); controlErr != nil {
+		if controlErr := l.raw.Control(func(fd uintptr) { p = l.take(fd) }); controlErr != nil {
 			return 0, nil, controlErr
 		}
 	}
 	switch {
-	case err != nil:
-		return 0, nil, err
-	case size == 0 && oobSize == 0:
+	case p.err != nil:
+		return 0, nil, p.err
+	case p.size == 0 && len(p.descriptors) == 0 && !p.isCut:
 		return 0, nil, io.EOF // nobody sends empty packets
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		return 0, descriptors, nil
+	case p.isCut:
+		return 0, p.descriptors, nil
 	}
-	return size, descriptors, nil
+	return p.size, p.descriptors, nil
+}
+
+// take reads what is there and does not wait.
+func (l *link) take(fd uintptr) (p packet) {
+	// No child may be started between the arrival of descriptors and their
+	// mark, where the system cannot mark them itself.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	var oobSize, flags int
+	p.size, oobSize, flags, _, p.err = unix.Recvmsg(int(fd), l.buffer, l.oob, unix.MSG_DONTWAIT|receiveFlags)
+	if p.err == nil {
+		p.descriptors = rights(l.oob[:oobSize])
+		p.isCut = flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0
+	}
+	return p
 }
 
 // rights returns the descriptors in a control message, closed on exec.

@@ -61,6 +61,9 @@ type worker struct {
 	replaced bool
 	// dumping: it was told to print its stacks.
 	dumping bool
+	vitals  vitals
+	// hungAt is when it was found hanging.
+	hungAt time.Time
 	// recovers is the pid of the dead worker whose place it takes.
 	recovers int
 	// failure is what it reported by FATAL.
@@ -89,6 +92,10 @@ type slot struct {
 	quick int
 	// lastDead is the pid of the worker that crashed and has no replacement.
 	lastDead int
+	// hungAt is when a worker of the slot was last found hanging.
+	hungAt time.Time
+	// For the status.
+	starts, crashes, hangs int
 }
 
 // served tells whether a ready worker of its own serves the slot.
@@ -137,6 +144,10 @@ type fleet struct {
 	crashes      []time.Time // within the window
 	crashesTotal int
 	degraded     bool
+
+	probed        time.Time // when the workers were probed last
+	isWatching    bool      // there were some
+	socketsClosed bool
 
 	random *rand.Rand // of the back-off
 

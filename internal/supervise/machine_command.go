@@ -49,7 +49,7 @@ func (f *fleet) leaveAll(grace time.Duration) {
 		s.adopter = nil
 	}
 	f.each(func(s *slot, w *worker) {
-		if w.phase != PhaseDraining && w.phase != PhaseKilled {
+		if w.phase != PhaseDraining && w.phase != PhaseHung && w.phase != PhaseKilled {
 			f.leave(s, w, grace)
 			return
 		}
@@ -64,7 +64,7 @@ func (f *fleet) leaveAll(grace time.Duration) {
 func (f *fleet) shorten(left time.Duration) {
 	end := f.now.Add(left)
 	f.each(func(_ *slot, w *worker) {
-		if w.phase == PhaseDraining && w.due.After(end) {
+		if (w.phase == PhaseDraining || w.phase == PhaseHung) && w.due.After(end) {
 			w.due = end
 		}
 	})
@@ -115,7 +115,9 @@ func (f *fleet) quit() {
 	f.leaveAll(0)
 	f.late = nil
 	f.each(func(_ *slot, w *worker) {
-		w.due = f.now.Add(dumpTime)
+		if w.phase != PhaseHung {
+			w.due = f.now.Add(dumpTime)
+		}
 		if w.pid == 0 {
 			f.kill(w)
 		}
@@ -128,7 +130,8 @@ func (f *fleet) dumpNext() {
 	var next *worker
 	isDumping := false
 	f.each(func(_ *slot, w *worker) {
-		isDumping = isDumping || w.dumping
+		// One that hung may be deaf to it; it is not waited for.
+		isDumping = isDumping || w.dumping && w.phase != PhaseHung
 		if next == nil && w.phase == PhaseDraining && w.pid != 0 {
 			next = w
 		}

@@ -9,11 +9,13 @@ const (
 	evStart       eventKind = iota // Run was called
 	evTick                         // time went by
 	evSpawned                      // worker, pid; ready: it need not say so
-	evSpawnFailed                  // worker, err
+	evSpawnFailed                  // worker, err; ready: the slot's sockets are there
 	evAttached                     // worker spoke for the first time
 	evReady                        // worker
 	evDrained                      // worker, text
 	evFatal                        // worker, failure
+	evPong                         // worker answered a PING
+	evQueue                        // worker; number of connections that wait; ready: progress is known
 	evRecycle                      // worker, text
 	evExited                       // worker, text
 	evStop                         // ordered stop
@@ -29,30 +31,34 @@ const (
 
 // An event is one thing that happened. Which fields count is said at its kind.
 type event struct {
-	kind    eventKind
-	worker  key
-	pid     int
-	number  int
-	ready   bool
-	text    string
-	err     error
-	failure *BootError
+	kind     eventKind
+	worker   key
+	pid      int
+	number   int
+	progress uint64
+	ready    bool
+	text     string
+	err      error
+	failure  *BootError
 }
 
 // actionKind says what to do.
 type actionKind uint8
 
 const (
-	actLog      actionKind = iota // text
-	actSpawn                      // worker
-	actAdopt                      // worker serves slot too
-	actRelease                    // worker leaves slot to its own
-	actDrain                      // worker ends within grace
-	actReopen                     // worker reopens its logs
-	actTerm                       // SIGTERM to worker
-	actKill                       // SIGKILL to worker
-	actDump                       // SIGQUIT to worker
-	actDumpSelf                   // the master's stacks
+	actLog          actionKind = iota // text
+	actSpawn                          // worker
+	actAdopt                          // worker serves slot too
+	actRelease                        // worker leaves slot to its own
+	actDrain                          // worker ends within grace
+	actReopen                         // worker reopens its logs
+	actTerm                           // SIGTERM to worker
+	actKill                           // SIGKILL to worker
+	actDump                           // SIGQUIT to worker
+	actDumpSelf                       // the master's stacks
+	actPing                           // worker is to answer
+	actLook                           // worker, pid: how its queue is
+	actCloseSockets                   // nobody inherits them any more
 	// Hooks.
 	actSpawned  // worker, pid
 	actRecover  // worker, oldPID, pid
@@ -91,7 +97,9 @@ func (f *fleet) step(e event, now time.Time) []action {
 // take changes the state as e says.
 func (f *fleet) take(e event) {
 	switch e.kind {
-	case evStart, evTick:
+	case evStart:
+	case evTick:
+		f.watch()
 	case evStop, evKill, evQuit, evRestart, evScale, evScaleBy, evPause, evReopen, evFailed:
 		f.command(e)
 	default:
@@ -107,12 +115,17 @@ func (f *fleet) news(e event, s *slot, w *worker) {
 	case evSpawned:
 		f.spawned(s, w, e.pid, e.ready)
 	case evSpawnFailed:
+		s.opened = s.opened || e.ready
 		f.spawnFailed(s, w, e.err)
 	case evAttached:
 		f.attached(w)
 	case evReady:
 		f.attached(w)
 		f.ready(s, w)
+	case evPong:
+		f.answered(w)
+	case evQueue:
+		f.looked(w, e.number, e.progress, e.ready)
 	case evDrained:
 		f.logWorker(w, "drained: %s", e.text)
 	case evFatal:
@@ -145,6 +158,12 @@ func (f *fleet) next() time.Time {
 			if f.wantsSpawn(s) {
 				consider(s.respawnAt)
 			}
+		}
+	}
+	if probe := f.nextWatch(consider); !probe.IsZero() {
+		// Always after a tick, also if it is due: only a tick looks.
+		if soonest.IsZero() || probe.Before(soonest) {
+			soonest = probe
 		}
 	}
 	if f.degraded && len(f.crashes) > 0 && f.config.RecoverWindow > 0 {

@@ -18,6 +18,8 @@ type modelWorker struct {
 	told      bool // to end, by the master
 	successor bool // another process served the slot when it was started
 	recycled  bool // it asked to go
+	killed    bool
+	health    modelHealth
 }
 
 // model plays the world around a machine: it carries out actions at once and
@@ -34,6 +36,13 @@ type model struct {
 	crashes  int
 	finished bool
 	history  []string
+
+	calm     bool // little happens but time
+	ticked   time.Time
+	isClosed bool // the sockets
+	answers  []event
+	hangs    int
+	heldUp   int
 }
 
 func newModel(t *testing.T, c Config, seed uint64) *model {
@@ -62,6 +71,11 @@ func (m *model) failf(format string, args ...any) {
 // feed gives e to the machine, plays the actions and checks the properties.
 func (m *model) feed(e event) {
 	m.t.Helper()
+	missed := m.now.Sub(m.ticked)
+	if e.kind == evTick {
+		m.ticked = m.now
+	}
+	hangs := m.hangs
 	m.history = append(m.history, fmt.Sprintf("%v event %d %v %v n=%d", m.now.Sub(time.Unix(1e9, 0)), e.kind, e.worker, e.ready, e.number))
 	for _, a := range m.fleet.step(e, m.now) {
 		if a.kind != actLog {
@@ -72,6 +86,14 @@ func (m *model) feed(e event) {
 		m.play(a)
 	}
 	m.check()
+	if timeout := m.fleet.config.HangTimeout; timeout > 0 && m.hangs > hangs && (e.kind != evTick || missed > timeout) {
+		m.failf("after event %d, %v after the last tick, %d workers hang", e.kind, missed, m.hangs-hangs)
+	}
+	answers := m.answers
+	m.answers = nil
+	for _, answer := range answers {
+		m.deliver(answer)
+	}
 }
 
 // play carries out one action.
@@ -89,6 +111,13 @@ func (m *model) play(a action) {
 			serves = serves || k.slot == a.worker.slot && !other.told
 		}
 		m.live[a.worker] = &modelWorker{successor: serves}
+		if m.isClosed {
+			m.failf("worker %v is started without sockets", a.worker)
+		}
+	case actPing, actLook:
+		m.probed(a, w)
+	case actCloseSockets:
+		m.closed()
 	case actAdopt:
 		if w == nil || !w.ready || !w.attached || w.told {
 			m.failf("slot %d is given to %v, which cannot serve it", a.slot, a.worker)
@@ -109,6 +138,10 @@ func (m *model) play(a action) {
 		if w == nil || w.pid == 0 {
 			m.failf("signal to %v, which does not run", a.worker)
 		}
+		w.killed = w.killed || a.kind == actKill
+		if a.kind == actDump && m.fleet.mode != modeKilling {
+			m.hung(a.worker, w)
+		}
 	case actFinish:
 		if len(m.live) > 0 {
 			m.failf("finished with %d workers", len(m.live))
@@ -121,8 +154,8 @@ func (m *model) play(a action) {
 // sockets to somebody, and that the order says so.
 func (m *model) checkSuccession(a action) {
 	m.t.Helper()
-	if a.kind != actDrain {
-		return
+	if a.kind != actDrain || m.fleet.config.SharedSockets && m.fleet.mode == modeRunning {
+		return // the master keeps what all share
 	}
 	owned := false
 	for k, w := range m.live {
@@ -154,13 +187,13 @@ func (m *model) check() {
 	if successors > 1 {
 		m.failf("%d successors at once", successors)
 	}
-	if serving > f.wanted && f.mode == modeRunning {
+	if serving > f.wanted && f.mode == modeRunning && f.isAnyServed() {
 		m.failf("%d workers serve where %d are wanted", serving, f.wanted)
 	}
 	if f.crashesTotal != m.crashes {
 		m.failf("%d crashes are counted, %d happened", f.crashesTotal, m.crashes)
 	}
-	if f.mode != modeRunning || !f.fleetReady || !canAdopt {
+	if f.mode != modeRunning || !f.fleetReady || !canAdopt || !f.adoptsSockets() && !f.config.Inboxes {
 		return
 	}
 	for _, s := range f.slots {
@@ -212,7 +245,12 @@ func (m *model) exit(k key, w *modelWorker) {
 func (m *model) happen() {
 	m.t.Helper()
 	running := func(w *modelWorker) bool { return w.pid != 0 }
-	switch n := m.random.IntN(100); {
+	n := m.random.IntN(100)
+	if m.calm && n >= 60 {
+		m.age()
+		return
+	}
+	switch {
 	case n < 25: // a fork returns
 		if k, w := m.pick(func(w *modelWorker) bool { return w.pid == 0 }); w != nil {
 			m.forked(k, w)
@@ -220,10 +258,14 @@ func (m *model) happen() {
 	case n < 50: // a worker boots
 		if k, w := m.pick(func(w *modelWorker) bool { return w.pid != 0 && !w.ready && !w.told }); w != nil {
 			w.attached, w.ready = true, true
+			w.health.reset(m.now)
 			m.feed(event{kind: evReady, worker: k})
 		}
 	case n < 55:
 		if k, w := m.pick(running); w != nil {
+			if !w.attached {
+				w.health.reset(m.now)
+			}
 			w.attached = true
 			m.feed(event{kind: evAttached, worker: k})
 		}
@@ -270,16 +312,24 @@ func (m *model) forked(k key, w *modelWorker) {
 }
 
 func TestMachineModel(t *testing.T) {
-	histories := uint64(400)
+	histories := uint64(240)
 	if testing.Short() {
-		histories = 100
+		histories = 80
 	}
+	hangs, heldUp := 0, 0
 	for seed := range histories {
 		c := Config{
 			Workers: 3, MinWorkers: 1, MaxWorkers: 6, RecoverThreshold: 10, RecoverWindow: 20 * time.Second,
 			RecoverInterval: 100 * time.Millisecond, OverRecovery: OverRecovery(seed % 2), Sockets: noSockets,
 		}
+		if seed%4 > 0 {
+			c.HangTimeout = modelTimeout
+			c.Progress = func(int, int) (uint64, bool) { return 0, false } // the model looks itself
+			c.Inboxes = seed%8 > 4
+			c.SharedSockets = seed%16 > 12
+		}
 		m := newModel(t, c, seed)
+		m.calm = seed%4 > 1
 		m.feed(event{kind: evStart})
 		for range 300 {
 			if m.finished {
@@ -288,6 +338,11 @@ func TestMachineModel(t *testing.T) {
 			m.happen()
 		}
 		m.finish()
+		hangs, heldUp = hangs+m.hangs, heldUp+m.heldUp
+	}
+	t.Logf("%d workers hung, the master was held up %d times", hangs, heldUp)
+	if hangs < int(histories)/10 || heldUp < int(histories)/10 {
+		t.Errorf("%d hangs, held up %d times: that proves nothing", hangs, heldUp)
 	}
 }
 

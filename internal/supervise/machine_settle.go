@@ -17,6 +17,9 @@ func (f *fleet) settle() {
 	f.mark()
 	f.placeSockets()
 	f.sendDrains()
+	f.dumpHung()
+	f.isWatching = f.isWatching && len(f.watched()) > 0
+	f.closeSockets()
 	if f.mode >= modeStopping && f.isEmpty() {
 		f.mode = modeFinished
 		f.do(action{kind: actFinish, err: f.result})
@@ -29,21 +32,24 @@ func (f *fleet) expire() {
 		if w.pid == 0 || w.due.IsZero() || f.now.Before(w.due) {
 			return
 		}
-		if w.phase == PhaseSpawned {
+		switch w.phase {
+		case PhaseSpawned:
 			f.logWorker(w, "not ready after %v: killed", f.config.BootTimeout)
-		} else {
+		case PhaseHung:
+			f.logWorker(w, "hangs on %v after SIGQUIT: killed", dumpTime)
+		default:
 			f.logWorker(w, "did not end in time: killed")
 		}
 		f.kill(w)
 	})
 }
 
-// retire sends away the workers of slots beyond what is wanted, and wakes
-// slots that are wanted again.
+// retire sends away the workers of slots beyond what is wanted, once somebody
+// else serves, and wakes slots that are wanted again.
 func (f *fleet) retire() {
 	for _, s := range f.slots {
 		isRetired := s.id >= f.wanted
-		if isRetired == s.retired {
+		if isRetired == s.retired || isRetired && s.served() && !f.isAnyServed() {
 			continue
 		}
 		s.retired = isRetired
@@ -57,6 +63,16 @@ func (f *fleet) retire() {
 			}
 		}
 	}
+}
+
+// isAnyServed tells whether one of the active slots has a worker that serves.
+func (f *fleet) isAnyServed() bool {
+	for _, s := range f.active() {
+		if s.served() {
+			return true
+		}
+	}
+	return false
 }
 
 // fill starts a worker in every slot that has none and whose pause is over.
@@ -128,10 +144,13 @@ func (f *fleet) abortRolling(slot int, w *worker) {
 	}
 }
 
-// placeSockets sees to it that somebody serves the sockets of every slot: a
-// sibling adopts those of a slot without a ready worker, and gives them back.
+// adoptsSockets tells whether each slot has sockets of its own.
+func (f *fleet) adoptsSockets() bool { return f.hasSockets && !f.config.SharedSockets }
+
+// placeSockets sees to it that somebody serves the sockets of every slot, and
+// its inbox: a sibling adopts those of a slot without a ready worker, and gives them back.
 func (f *fleet) placeSockets() {
-	if !f.hasSockets || f.config.SharedSockets || f.mode != modeRunning {
+	if !f.adoptsSockets() && !f.config.Inboxes || f.mode != modeRunning {
 		return
 	}
 	for _, s := range f.slots {
@@ -150,7 +169,11 @@ func (f *fleet) placeSockets() {
 		case s.adopter == nil && (f.fleetReady || s.generation > 1):
 			if s.adopter = f.leastLoaded(); s.adopter != nil {
 				f.do(action{kind: actAdopt, worker: s.adopter.key, slot: s.id})
-				f.logWorker(s.adopter, "serves the queue of slot %d meanwhile", s.id)
+				what := "serves the queue"
+				if !f.adoptsSockets() {
+					what = "reads the inbox"
+				}
+				f.logWorker(s.adopter, "%s of slot %d meanwhile", what, s.id)
 			}
 		}
 	}
@@ -163,7 +186,7 @@ func (f *fleet) canServe(w *worker) bool {
 }
 
 // leastLoaded returns the worker that serves the fewest sockets of others, or
-// nil.
+// nil. One that may hang is the last choice.
 func (f *fleet) leastLoaded() *worker {
 	var best *worker
 	fewest := 0
@@ -171,7 +194,11 @@ func (f *fleet) leastLoaded() *worker {
 		if s.serving == nil || !s.serving.takesOrders() {
 			continue
 		}
-		if n := f.adoptions(s.serving); best == nil || n < fewest {
+		n := f.adoptions(s.serving)
+		if symptom, _ := f.symptom(s.serving); symptom != "" {
+			n += len(f.slots)
+		}
+		if best == nil || n < fewest {
 			best, fewest = s.serving, n
 		}
 	}
@@ -205,10 +232,25 @@ func (f *fleet) sendDrains() {
 			kind:         actDrain,
 			worker:       w.key,
 			grace:        max(w.due.Sub(f.now)-killSlack, 0),
-			hasSuccessor: s.adopter != nil || s.served() || f.config.SharedSockets && f.mode == modeRunning,
+			hasSuccessor: s.adopter != nil && f.adoptsSockets() || s.served() || f.config.SharedSockets && f.mode == modeRunning,
 		})
 	}
 	f.late = nil
+}
+
+// closeSockets has the master let go of the listening sockets when the workers
+// that are left have been told to end: with the last of those that serve a
+// socket the port is free, and nobody connects in vain.
+func (f *fleet) closeSockets() {
+	if f.mode < modeStopping || !f.hasSockets || f.socketsClosed {
+		return
+	}
+	isForking := false
+	f.each(func(_ *slot, w *worker) { isForking = isForking || w.pid == 0 })
+	if !isForking {
+		f.socketsClosed = true
+		f.do(action{kind: actCloseSockets})
+	}
 }
 
 // mark notes and reports what is true for the first time.

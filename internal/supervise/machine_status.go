@@ -14,7 +14,8 @@ func (f *fleet) status() *Status {
 		Slots:    make([]SlotStatus, 0, len(f.slots)),
 	}
 	for _, s := range f.slots {
-		one := SlotStatus{Slot: s.id, Retired: s.retired, RespawnAt: s.respawnAt, Adopter: -1, Generation: s.generation}
+		one := SlotStatus{Slot: s.id, Retired: s.retired, RespawnAt: s.respawnAt, Adopter: -1, Generation: s.generation,
+			Restarts: max(s.starts-1, 0), Crashes: s.crashes, Hangs: s.hangs}
 		if s.adopter != nil {
 			one.Adopter = s.adopter.slot
 		}

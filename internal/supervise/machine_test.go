@@ -368,6 +368,22 @@ func TestScale(t *testing.T) {
 	s.want(actRelease)
 }
 
+// The last worker that serves is not sent away before another one does.
+func TestScaleDownWhileBooting(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets, RecoverThreshold: 9})
+	s.start()
+	s.feed(event{kind: evExited, worker: key{0, 1}, text: "killed"})
+	s.want(actSpawn, actAdopt)
+	s.feed(event{kind: evScale, number: 1})
+	s.want()
+	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
+	s.feed(event{kind: evReady, worker: key{0, 2}})
+	s.want(actAdopt, actDrain)
+	if !s.last[len(s.last)-1].hasSuccessor {
+		t.Error("it is told that nobody serves on")
+	}
+}
+
 func TestPause(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
 	s.start()
@@ -385,7 +401,7 @@ func TestPause(t *testing.T) {
 	s.exit(0, 2)
 	s.feed(event{kind: evSpawnFailed, worker: key{1, 2}, err: errors.New("no")})
 	s.feed(event{kind: evStop})
-	s.want(actStopping, actFinish)
+	s.want(actStopping, actCloseSockets, actFinish)
 }
 
 func TestStops(t *testing.T) {

@@ -15,6 +15,7 @@ func (f *fleet) spawn(s *slot) *worker {
 func (f *fleet) spawned(s *slot, w *worker, pid int, ready bool) {
 	w.pid, w.started = pid, f.now
 	s.opened = true
+	s.starts++
 	f.logWorker(w, "started")
 	f.do(action{kind: actSpawned, worker: w.key, pid: pid})
 	if w.recovers != 0 {
@@ -60,6 +61,7 @@ func (f *fleet) attached(w *worker) {
 		return
 	}
 	w.attached = true
+	w.vitals.reset(f.now)
 	if w.phase == PhaseDraining {
 		f.late = append(f.late, action{kind: actDrain, worker: w.key})
 	}
@@ -71,6 +73,7 @@ func (f *fleet) ready(s *slot, w *worker) {
 		return
 	}
 	w.phase, w.due = PhaseReady, time.Time{}
+	w.vitals.reset(f.now)
 	f.logWorker(w, "ready after %v", f.now.Sub(w.started).Round(time.Millisecond))
 	if s.successor != w {
 		return
@@ -89,6 +92,9 @@ func (f *fleet) recycle(w *worker, reason string) {
 	f.attached(w)
 	if w.phase == PhaseDraining {
 		f.late = append(f.late, action{kind: actDrain, worker: w.key})
+		return
+	}
+	if w.phase == PhaseHung {
 		return
 	}
 	if !w.recycling {
@@ -154,13 +160,14 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 		f.backOff(s, f.now.Sub(w.started), max(f.config.RecoverInterval, spawnBackoff))
 		f.abortRolling(s.id, w)
 	default:
-		f.crashed(s, w, how)
+		f.crashed(s, w, "died: "+how)
 	}
 }
 
-// crashed: a worker that should run does not.
+// crashed: a worker that should run does not, or does no good.
 func (f *fleet) crashed(s *slot, w *worker, how string) {
 	f.crashesTotal++
+	s.crashes++
 	f.crashes = append(f.crashes, f.now)
 	f.forget()
 	if w.failure != nil && !f.fleetReady {
@@ -168,7 +175,7 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 		f.fail(w.failure)
 		return
 	}
-	f.logWorker(w, "died: %s (%d of %d deaths allowed)", how, len(f.crashes), f.config.RecoverThreshold)
+	f.logWorker(w, "%s (%d of %d deaths allowed)", how, len(f.crashes), f.config.RecoverThreshold)
 	s.lastDead = w.pid
 	f.vacated(s, w, true)
 	if len(f.crashes) <= f.config.RecoverThreshold {

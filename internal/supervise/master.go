@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -42,9 +43,10 @@ func New(c Config) (*Master, error) {
 		done:      make(chan struct{}),
 		processes: make(map[key]*process),
 		sockets:   make(map[int][]*os.File),
+		inboxes:   make(map[int]*inboxPair),
 	}
 	m.snapshot.Store(&Status{Wanted: c.Workers})
-	if m.executable, err = openExecutable(); err != nil {
+	if m.executable, err = openExecutable(c.mostFiles()); err != nil {
 		return nil, err
 	}
 	if m.lifelineRead, m.lifelineWrite, err = newLifeline(); err != nil {
@@ -160,9 +162,16 @@ func (m *Master) Reopen() { m.events.put(event{kind: evReopen}) }
 // not wait.
 func (m *Master) Scale(workers int) { m.events.put(event{kind: evScale, number: workers}) }
 
-// Status returns a snapshot, as of the last event. Its slices are not to be
-// changed.
-func (m *Master) Status() Status { return *m.snapshot.Load() }
+// Status returns a snapshot, as of the last event, and the queues as they are
+// now. The Workers of its slots are not to be changed.
+func (m *Master) Status() Status {
+	s := *m.snapshot.Load()
+	s.Slots = slices.Clone(s.Slots)
+	for i := range s.Slots {
+		s.Slots[i].Queue = m.spawner.queue(s.Slots[i].Slot)
+	}
+	return s
+}
 
 // release closes everything that New opened.
 func (m *Master) release() {
@@ -184,10 +193,15 @@ func (m *Master) perform(a action) {
 	case actSpawn:
 		m.spawner.jobs.put(a.worker)
 	case actAdopt:
-		files, _ := m.spawner.open(a.slot) // it is open: the machine knows
-		m.send(a.worker, message{kind: messageAdopt, slot: uint16(a.slot)}, files)
+		m.lend(a.worker, a.slot)
 	case actRelease:
-		m.send(a.worker, message{kind: messageRelease, slot: uint16(a.slot)}, nil)
+		m.takeBack(a.worker, a.slot)
+	case actPing:
+		m.send(a.worker, message{kind: messagePing}, nil)
+	case actLook:
+		m.look(a.worker, a.pid)
+	case actCloseSockets:
+		m.spawner.closeSockets()
 	case actDrain:
 		drain := message{kind: messageDrain, payload: appendGrace(nil, a.grace)}
 		if a.hasSuccessor {
@@ -207,6 +221,36 @@ func (m *Master) perform(a action) {
 	default:
 		m.performHook(a)
 	}
+}
+
+// lend has a worker serve the sockets of another slot, and its inbox.
+func (m *Master) lend(k key, slot int) {
+	if m.config.Sockets != nil && !m.config.SharedSockets {
+		files, _ := m.spawner.openSockets(slot) // they are open: the machine knows
+		m.send(k, message{kind: messageAdopt, slot: uint16(slot)}, files)
+	}
+	if pair := m.spawner.inbox(slot); pair != nil {
+		m.send(k, message{kind: messageInbox, slot: uint16(slot)}, []*os.File{pair.rx})
+	}
+}
+
+// takeBack ends what lend began.
+func (m *Master) takeBack(k key, slot int) {
+	if m.config.Sockets != nil && !m.config.SharedSockets {
+		m.send(k, message{kind: messageRelease, slot: uint16(slot)}, nil)
+	}
+	if m.spawner.inbox(slot) != nil {
+		m.send(k, message{kind: messageInboxOff, slot: uint16(slot)}, nil)
+	}
+}
+
+// look reports how a worker gets on with its queue.
+func (m *Master) look(k key, pid int) {
+	e := event{kind: evQueue, worker: k, number: m.spawner.queue(k.slot)}
+	if e.number > 0 {
+		e.progress, e.ready = m.config.Progress(k.slot, pid)
+	}
+	m.events.put(e)
 }
 
 // performHook queues the call of a hook.
@@ -259,9 +303,14 @@ func (m *Master) send(k key, msg message, files []*os.File) {
 	if p == nil || p.link == nil {
 		return
 	}
-	if err := p.link.send(msg, files); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+	if err := p.link.send(msg, files); err != nil && !isHangUp(err) {
 		m.config.Logger.Printf("worker %v (pid %d): %v", k, p.command.Process.Pid, err)
 	}
+}
+
+// isHangUp tells whether err says that the other end is gone.
+func isHangUp(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // signal sends a signal to a worker.
@@ -287,6 +336,9 @@ func (m *Master) watch(p *process) {
 		p.link.hangUp()
 	}
 	<-listened
+	if m.config.OnReaped != nil {
+		m.config.OnReaped(p.slot, p.command.Process.Pid)
+	}
 	m.spawner.forget(p.key)
 	if p.link != nil {
 		p.link.close()
@@ -321,8 +373,10 @@ func eventOf(m message) (event, bool) {
 	switch m.kind {
 	case messageReady:
 		return event{kind: evReady}, true
-	case messageAck, messagePong:
+	case messageAck:
 		return event{kind: evAttached}, true
+	case messagePong:
+		return event{kind: evPong}, true
 	case messageDrained:
 		return event{kind: evDrained, text: oneLine(m.payload)}, true
 	case messageRecycle:

@@ -108,7 +108,7 @@ func startFleet(t *testing.T, change func(*Config)) *testFleet {
 		t.Fatal(err)
 	}
 	c := Config{
-		Workers: 2, Sockets: f.sockets.open, SharedFiles: []*os.File{f.records},
+		Workers: 2, Sockets: f.sockets.open, SharedFiles: []*os.File{f.records}, Inboxes: true,
 		Env:         []string{roleVariable + "=echo"},
 		GracePeriod: 10 * time.Second, OrphanGrace: time.Second,
 		RecoverThreshold: 1000, RecoverInterval: 20 * time.Millisecond,
@@ -125,6 +125,9 @@ func startFleet(t *testing.T, change func(*Config)) *testFleet {
 		f.Kill()
 		f.end()
 		f.records.Close()
+		if f.log.has("exit status 66") {
+			t.Error("a worker's race detector complains")
+		}
 		if t.Failed() {
 			t.Log("master's log:\n" + strings.Join(f.log.lines, "\n"))
 		}

@@ -20,6 +20,7 @@ const (
 	headVersion    = 1
 	maxPayload     = 60 << 10
 	maxDescriptors = 64 // of one message; sockets of one slot
+	maxSlot        = 1<<16 - 1
 )
 
 // messageType is the kind of a message. Unknown ones are ignored, so that
@@ -27,21 +28,25 @@ const (
 type messageType uint8
 
 const (
-	messageHello   messageType = 1  // M→W: layout; the first message, waiting when the worker starts
-	messagePing    messageType = 2  // M→W
-	messageDrain   messageType = 3  // M→W: grace in milliseconds
-	messageAdopt   messageType = 4  // M→W: slot, descriptors
-	messageRelease messageType = 5  // M→W: slot
-	messageReopen  messageType = 6  // M→W
-	messageConfig  messageType = 7  // M→W: reserved
-	messageDiag    messageType = 8  // M→W: reserved
-	messageQuit    messageType = 9  // M→W
-	messageReady   messageType = 64 // W→M
-	messagePong    messageType = 65 // W→M: seq of the ping
-	messageDrained messageType = 66 // W→M: DrainStats
-	messageFatal   messageType = 67 // W→M: fatal
-	messageRecycle messageType = 68 // W→M: reason
-	messageAck     messageType = 69 // W→M: seq of what is answered; of HELLO too
+	messageHello    messageType = 1   // M→W: layout; the first message, waiting when the worker starts
+	messagePing     messageType = 2   // M→W
+	messageDrain    messageType = 3   // M→W: grace in milliseconds
+	messageAdopt    messageType = 4   // M→W: slot, descriptors
+	messageRelease  messageType = 5   // M→W: slot
+	messageReopen   messageType = 6   // M→W
+	messageConfig   messageType = 7   // M→W: reserved
+	messageDiag     messageType = 8   // M→W: reserved
+	messageQuit     messageType = 9   // M→W
+	messagePeer     messageType = 10  // M→W: slot, one descriptor: where parcels for it go
+	messageInbox    messageType = 11  // M→W: slot, one descriptor: its inbox, to be read meanwhile
+	messageInboxOff messageType = 12  // M→W: slot: its inbox is others' again
+	messageReady    messageType = 64  // W→M
+	messagePong     messageType = 65  // W→M: seq of the ping
+	messageDrained  messageType = 66  // W→M: DrainStats
+	messageFatal    messageType = 67  // W→M: fatal
+	messageRecycle  messageType = 68  // W→M: reason
+	messageAck      messageType = 69  // W→M: seq of what is answered; of HELLO too
+	messageParcel   messageType = 128 // W→W, in inboxes only: slot of the sender, payload, one descriptor
 )
 
 // flagSuccessor of messageDrain: somebody else serves the slot's sockets.
@@ -102,7 +107,9 @@ func parseMessage(in []byte) (message, error) {
 
 // carriesDescriptors tells whether messages of this kind come with any. From
 // others they are closed.
-func (k messageType) carriesDescriptors() bool { return k == messageAdopt }
+func (k messageType) carriesDescriptors() bool {
+	return k == messageAdopt || k == messagePeer || k == messageInbox
+}
 
 // layout is HELLO's payload: which of the process's ExtraFiles is what. It is
 // relative to the control socket, so that it holds if a Start function puts
@@ -116,6 +123,10 @@ type layout struct {
 	Shared        int  `json:"shared"`    // number of shared files; they follow the lifeline
 	SharedSockets bool `json:"sharedSockets"`
 	OrphanGraceMS int  `json:"orphanGraceMs"`
+	// Inboxes are the slots that have one. Behind the shared files come the
+	// inbox of the worker's own slot, and the ends to which parcels for each of
+	// these slots go, in this order. Empty: there are none.
+	Inboxes []int `json:"inboxes,omitempty"`
 }
 
 // appendLayout appends l's payload to dst.
@@ -142,6 +153,16 @@ func parseLayout(in []byte) (layout, error) {
 	}
 	if l.Control < l.Listeners || l.Lifeline != l.Control+1 || l.Slot < 0 || l.Generation < 1 || l.OrphanGraceMS < 0 {
 		return layout{}, errors.New("sluice: HELLO: layout is not sound")
+	}
+	hasOwn := len(l.Inboxes) == 0
+	for i, slot := range l.Inboxes {
+		if slot < 0 || slot > maxSlot || len(l.Inboxes) > many || i > 0 && slot <= l.Inboxes[i-1] {
+			return layout{}, fmt.Errorf("sluice: HELLO: inbox of slot %d", slot)
+		}
+		hasOwn = hasOwn || slot == l.Slot
+	}
+	if !hasOwn {
+		return layout{}, errors.New("sluice: HELLO: the slot itself has no inbox")
 	}
 	return l, nil
 }

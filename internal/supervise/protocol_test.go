@@ -47,17 +47,21 @@ func TestMessages(t *testing.T) {
 }
 
 func TestLayoutIsChecked(t *testing.T) {
-	good := layout{Slot: 1, Generation: 2, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1, OrphanGraceMS: 5}
-	if l, err := parseLayout(appendLayout(nil, good)); err != nil || l != good {
+	good := layout{Slot: 1, Generation: 2, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1, OrphanGraceMS: 5, Inboxes: []int{0, 1, 7}}
+	if l, err := parseLayout(appendLayout(nil, good)); err != nil || !reflect.DeepEqual(l, good) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	for name, in := range map[string]string{
-		"no JSON":        "slot",
-		"negative":       `{"generation":1,"lifeline":1,"shared":-1}`,
-		"huge":           `{"generation":1,"listeners":1000000,"control":1000000,"lifeline":1000001}`,
-		"control inside": `{"generation":1,"listeners":2,"control":1,"lifeline":2}`,
-		"lifeline":       `{"generation":1,"control":1,"lifeline":5}`,
-		"no generation":  `{"control":0,"lifeline":1}`,
+		"no JSON":         "slot",
+		"negative":        `{"generation":1,"lifeline":1,"shared":-1}`,
+		"huge":            `{"generation":1,"listeners":1000000,"control":1000000,"lifeline":1000001}`,
+		"control inside":  `{"generation":1,"listeners":2,"control":1,"lifeline":2}`,
+		"lifeline":        `{"generation":1,"control":1,"lifeline":5}`,
+		"peers":           `{"generation":1,"lifeline":1,"inboxes":[0,-1]}`,
+		"a peer twice":    `{"generation":1,"lifeline":1,"inboxes":[0,1,1]}`,
+		"huge peer":       `{"generation":1,"lifeline":1,"inboxes":[0,65536]}`,
+		"others' inboxes": `{"slot":2,"generation":1,"lifeline":1,"inboxes":[0,1,3]}`,
+		"no generation":   `{"control":0,"lifeline":1}`,
 	} {
 		if l, err := parseLayout([]byte(in)); err == nil {
 			t.Errorf("%s: %+v", name, l)
@@ -70,7 +74,8 @@ func TestLayoutIsChecked(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	f.Add(appendMessage(nil, message{kind: messageReady, seq: 1}))
 	f.Add(appendMessage(nil, message{kind: messageDrain, flags: 1, payload: appendGrace(nil, time.Second)}))
-	f.Add(appendMessage(nil, message{kind: messageHello, payload: appendLayout(nil, layout{Generation: 1, Lifeline: 1})}))
+	f.Add(appendMessage(nil, message{kind: messageHello, payload: appendLayout(nil, layout{Generation: 1, Lifeline: 1, Inboxes: []int{0, 3}})}))
+	f.Add(appendMessage(nil, message{kind: messageParcel, slot: 1, payload: []byte("GET / HT")}))
 	f.Add(appendMessage(nil, message{kind: messageFatal, payload: []byte(`{"class":"bind","text":"in use"}`)}))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {

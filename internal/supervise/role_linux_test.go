@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -81,6 +82,7 @@ type masterSpec struct {
 	Role        string
 	GraceMS     int
 	OrphanMS    int
+	HangMS      int
 	Threshold   int
 	IntervalMS  int
 	Environment []string
@@ -107,6 +109,8 @@ func runMaster() int {
 		Env:              append([]string{roleVariable + "=" + spec.Role}, spec.Environment...),
 		GracePeriod:      time.Duration(spec.GraceMS) * time.Millisecond,
 		OrphanGrace:      time.Duration(spec.OrphanMS) * time.Millisecond,
+		HangTimeout:      time.Duration(spec.HangMS) * time.Millisecond,
+		Inboxes:          true,
 		RecoverThreshold: spec.Threshold,
 		RecoverInterval:  time.Duration(spec.IntervalMS) * time.Millisecond,
 		Logger:           log.New(os.Stderr, "", 0),
@@ -137,6 +141,8 @@ type echo struct {
 	open     sync.WaitGroup // connections
 	accepted atomic.Uint64
 	done     atomic.Uint64
+	isStuck  atomic.Bool // PINGs are not answered
+	isIdle   atomic.Bool // nothing is accepted
 }
 
 // recordSize is what a worker writes about itself into the shared file: how
@@ -155,12 +161,13 @@ func (e *echo) note(field int64, n uint64) {
 }
 
 func (e *echo) run() int {
-	w, err := Attach(AttachOptions{Logger: log.New(os.Stderr, "", 0)})
+	w, err := Attach(AttachOptions{Logger: log.New(os.Stderr, "", 0), OnPing: e.ping})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "attach:", err)
 		return 2
 	}
 	e.worker, e.adopted = w, make(map[int][]net.Listener)
+	w.Receive(e.take)
 	if e.own, err = e.listen(w.Listeners()); err != nil {
 		w.Fatal("bind", err.Error())
 		return 1
@@ -222,6 +229,40 @@ func (e *echo) obey(o Order) bool {
 	return false
 }
 
+// ping answers the master's probe.
+func (e *echo) ping() error {
+	if e.isStuck.Load() {
+		return errors.New("stuck")
+	}
+	return nil
+}
+
+// take serves a connection that another worker had accepted.
+func (e *echo) take(fd int, payload []byte) {
+	file := os.NewFile(uintptr(fd), "parcel")
+	defer file.Close()
+	if conn, err := net.FileConn(file); err == nil {
+		fmt.Fprintln(conn, string(payload))
+		e.open.Go(func() {
+			defer conn.Close()
+			e.serve(conn)
+		})
+	}
+}
+
+// pass posts conn to a slot.
+func (e *echo) pass(conn net.Conn, slot int) error {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	payload := fmt.Sprintf("passed by %d.%d", e.worker.Slot(), e.worker.Generation())
+	if controlErr := raw.Control(func(fd uintptr) { err = e.worker.Post(slot, int(fd), []byte(payload), time.Second) }); controlErr != nil {
+		return controlErr
+	}
+	return err
+}
+
 // drain stops accepting, with an empty queue if nobody else empties it, and
 // waits for what was accepted.
 func (e *echo) drain(grace time.Duration, hasSuccessor bool) {
@@ -235,6 +276,7 @@ func (e *echo) drain(grace time.Duration, hasSuccessor bool) {
 		}
 		ln.Close()
 	}
+	e.worker.StopReceiving(!hasSuccessor)
 	finished := make(chan struct{})
 	go func() {
 		e.loops.Wait() // a loop may have accepted one just now
@@ -250,8 +292,12 @@ func (e *echo) drain(grace time.Duration, hasSuccessor bool) {
 // accept serves a listener until it is closed.
 func (e *echo) accept(ln net.Listener) {
 	for {
+		for e.isIdle.Load() {
+			time.Sleep(time.Millisecond)
+		}
 		conn, err := ln.Accept()
 		if err != nil {
+			ln.Close() // it may be a deadline
 			return
 		}
 		e.open.Add(1)
@@ -264,6 +310,9 @@ func (e *echo) accept(ln net.Listener) {
 		}()
 	}
 }
+
+// hangForEver is what the stacks of a worker that hangs show.
+func hangForEver() { select {} }
 
 // serve answers the lines of one connection.
 func (e *echo) serve(conn net.Conn) {
@@ -290,6 +339,28 @@ func (e *echo) serve(conn net.Conn) {
 		case "orphan": // leaves a process without a parent
 			exec.Command("/bin/sh", "-c", "sleep 0.1 &").Run()
 			fmt.Fprintln(conn, "left")
+		case "slots":
+			fmt.Fprintln(conn, e.worker.Slots())
+		case "pass", "strand": // to a slot; its own, and dies, unread
+			slot, _ := strconv.Atoi(argument)
+			if word == "strand" {
+				e.worker.StopReceiving(false)
+			}
+			if err := e.pass(conn, slot); err != nil {
+				fmt.Fprintln(conn, err)
+				continue
+			}
+			if word == "strand" {
+				os.Exit(3)
+			}
+			return
+		case "hang":
+			e.isStuck.Store(true)
+			fmt.Fprintln(conn, "hanging")
+			hangForEver()
+		case "idle":
+			e.isIdle.Store(true)
+			fmt.Fprintln(conn, "idle")
 		case "die":
 			os.Exit(3)
 		}

@@ -1,10 +1,13 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +16,9 @@ import (
 
 // systemdVariables talk to the master; workers must not answer in its place.
 var systemdVariables = [...]string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"}
+
+// errStopping: sockets were wanted when the master had closed them.
+var errStopping = errors.New("sluice: the fleet is stopping")
 
 // process is a running worker, as the operating system knows it.
 type process struct {
@@ -40,7 +46,9 @@ type spawner struct {
 
 	mu        sync.Mutex
 	processes map[key]*process
-	sockets   map[int][]*os.File // by slot, held for ever
+	sockets   map[int][]*os.File // by slot, held until the fleet stops
+	inboxes   map[int]*inboxPair // by slot, held for ever
+	isClosed  bool               // no more sockets
 }
 
 // run starts what is asked for until done is closed.
@@ -62,7 +70,7 @@ func (s *spawner) run() {
 func (s *spawner) start(k key) {
 	p, err := s.launch(k)
 	if err != nil {
-		s.master.events.put(event{kind: evSpawnFailed, worker: k, err: err})
+		s.master.events.put(event{kind: evSpawnFailed, worker: k, err: err, ready: s.isOpen(k.slot)})
 		return
 	}
 	s.mu.Lock()
@@ -92,11 +100,14 @@ func (s *spawner) launch(k key) (*process, error) {
 		launch.Files = append(launch.Files, sockets...)
 		launch.Files = append(launch.Files, end, s.master.lifelineRead)
 		launch.Files = append(launch.Files, c.SharedFiles...)
+		slots, files := s.inboxFiles(k.slot)
+		launch.Files = append(launch.Files, files...)
 		err = p.link.send(message{kind: messageHello, payload: appendLayout(nil, layout{
 			Slot: k.slot, Generation: k.generation,
 			Listeners: len(sockets), Control: len(sockets), Lifeline: len(sockets) + 1, Shared: len(c.SharedFiles),
 			SharedSockets: c.SharedSockets,
 			OrphanGraceMS: int(c.OrphanGrace / time.Millisecond),
+			Inboxes:       slots,
 		})}, nil)
 	}
 	if err == nil {
@@ -147,8 +158,27 @@ func (s *spawner) fork(l Launch) (*exec.Cmd, error) {
 	return command, command.Start()
 }
 
-// open returns the sockets of a slot and makes them the first time.
+// open returns the sockets of a slot and makes them, and the slot's inbox, the
+// first time.
 func (s *spawner) open(slot int) ([]*os.File, error) {
+	sockets, err := s.openSockets(slot)
+	if err == nil {
+		err = s.openInbox(slot)
+	}
+	return sockets, err
+}
+
+// isOpen tells whether a slot has what its worker inherits, so that it must be
+// served.
+func (s *spawner) isOpen(slot int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, hasSockets := s.sockets[slot]
+	return hasSockets || s.inboxes[slot] != nil
+}
+
+// openSockets returns the sockets of a slot and makes them the first time.
+func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 	c := &s.master.config
 	if c.Sockets == nil {
 		return nil, nil
@@ -158,9 +188,13 @@ func (s *spawner) open(slot int) ([]*os.File, error) {
 	}
 	s.mu.Lock()
 	held, found := s.sockets[slot]
+	isClosed := s.isClosed
 	s.mu.Unlock()
 	if found {
 		return held, nil
+	}
+	if isClosed {
+		return nil, errStopping
 	}
 	files, err := c.Sockets(slot)
 	if err != nil {
@@ -183,6 +217,65 @@ func (s *spawner) open(slot int) ([]*os.File, error) {
 	s.sockets[slot] = held
 	s.mu.Unlock()
 	return held, nil
+}
+
+// openInbox makes a slot's inbox the first time and tells those workers of it
+// that were started before.
+func (s *spawner) openInbox(slot int) error {
+	if !s.master.config.Inboxes || s.inbox(slot) != nil {
+		return nil
+	}
+	pair, err := newInboxPair()
+	if err != nil || pair == nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inboxes[slot] = pair
+	for _, p := range s.processes {
+		if p.link == nil {
+			continue
+		}
+		if err := p.link.send(message{kind: messagePeer, slot: uint16(slot)}, []*os.File{pair.tx}); err != nil && !isHangUp(err) {
+			s.master.config.Logger.Printf("worker %v: not told of the inbox of slot %d: %v", p.key, slot, err)
+		}
+	}
+	return nil
+}
+
+// inbox returns a slot's inbox, or nil.
+func (s *spawner) inbox(slot int) *inboxPair {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inboxes[slot]
+}
+
+// inboxFiles returns what a worker of slot inherits of the inboxes, and the
+// slots of those to which it may post.
+func (s *spawner) inboxFiles(slot int) (slots []int, files []*os.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := s.inboxes[slot]
+	if own == nil {
+		return nil, nil
+	}
+	slots = slices.Sorted(maps.Keys(s.inboxes))
+	files = append(files, own.rx)
+	for _, other := range slots {
+		files = append(files, s.inboxes[other].tx)
+	}
+	return slots, files
+}
+
+// queue counts the connections that wait in the slot's TCP sockets.
+func (s *spawner) queue(slot int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := 0
+	for _, f := range s.sockets[slot] {
+		waiting += queueLength(f)
+	}
+	return waiting
 }
 
 // find returns the process of worker k, or nil.
@@ -211,13 +304,26 @@ func (s *spawner) hasPID(pid int) bool {
 	return false
 }
 
-// close closes the sockets.
-func (s *spawner) close() {
+// closeSockets closes the listening sockets for good. No worker may be about to
+// be started.
+func (s *spawner) closeSockets() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.isClosed = true
 	for slot, files := range s.sockets {
 		closeFiles(files)
 		delete(s.sockets, slot)
+	}
+}
+
+// close closes the sockets and the inboxes.
+func (s *spawner) close() {
+	s.closeSockets()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for slot, pair := range s.inboxes {
+		pair.close()
+		delete(s.inboxes, slot)
 	}
 }
 

@@ -15,19 +15,19 @@ type executable struct {
 	file string // what exec is called with
 }
 
-// firstExecutableFD is above the numbers that a child's own files get before
-// it executes the binary.
+// firstExecutableFD is the lowest number that the binary gets.
 const firstExecutableFD = 256
 
-// openExecutable opens it.
-func openExecutable() (*executable, error) {
+// openExecutable opens it, with a number above those of inherited files, which a
+// child gives to its own before it executes the binary.
+func openExecutable(inherited int) (*executable, error) {
 	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		file, err := os.Executable()
 		return &executable{fd: -1, file: file}, err
 	}
 	defer unix.Close(fd)
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstExecutableFD)
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, max(firstExecutableFD, 2*inherited))
 	if err == nil {
 		return &executable{fd: high, file: fmt.Sprintf("/proc/self/fd/%d", high)}, nil
 	}

@@ -14,9 +14,9 @@ const (
 	PhaseSpawned Phase = iota
 	// PhaseReady: serving.
 	PhaseReady
-	// PhaseSuspect and PhaseHung are reserved for the detection of hangs.
+	// PhaseSuspect is reserved.
 	PhaseSuspect
-	// PhaseHung: see PhaseSuspect.
+	// PhaseHung: it was found hanging, lost its place and is to print its stacks.
 	PhaseHung
 	// PhaseDraining: told to finish and exit.
 	PhaseDraining
@@ -72,6 +72,16 @@ type SlotStatus struct {
 	Adopter int
 	// Generation is that of the youngest process.
 	Generation int
+	// Restarts counts the processes that were started beyond the first.
+	Restarts int
+	// Crashes counts the unexpected exits, and the workers that hung.
+	Crashes int
+	// Hangs counts the workers that hung.
+	Hangs int
+	// Queue is the number of connections that wait to be accepted in the slot's
+	// TCP sockets, at the time of the call. Sockets that all slots share count
+	// for slot 0. 0 on systems that do not tell.
+	Queue int
 	// Workers are its living processes, the one that serves first.
 	Workers []WorkerStatus
 }

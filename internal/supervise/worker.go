@@ -81,9 +81,11 @@ type AttachOptions struct {
 	OrphanGrace time.Duration
 	// NoSignals: the process's signals are left alone.
 	NoSignals bool
-	// OnPing is called for each probe of the master and must call reply when
-	// the serving loop is seen to run. nil: the probe is answered at once.
-	OnPing func(reply func())
+	// OnPing is called for the master's probes, on a goroutine of its own, one
+	// at a time. It returns nil when everything that serves was seen to run, and
+	// only then the master gets its answer. A probe that comes meanwhile waits;
+	// of several, the last. nil: probes are answered at once.
+	OnPing func() error
 }
 
 // ErrDetached is returned by what needs a master in a worker that has none:
@@ -110,6 +112,7 @@ type Worker struct {
 	orders    chan Order
 	orphaned  chan struct{}
 	options   AttachOptions
+	inboxes   inboxes
 	attachment
 }
 

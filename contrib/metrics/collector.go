@@ -1,0 +1,183 @@
+package metrics
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicehttp/sluice/prefork"
+)
+
+// A Collector shows the status of a prefork server. It is a
+// prometheus.Collector, to be registered with a registry, and may be used in any
+// process of the server. While ListenAndServe does not run it has no metrics.
+type Collector struct {
+	status func() prefork.Status
+	all    []*prometheus.Desc
+
+	accepted, done, requests, read, written     *prometheus.Desc
+	wanted, ready, rolling, degraded            *prometheus.Desc
+	crashes, hangs, restarts                    *prometheus.Desc
+	master, worker                              processDescs
+	workerInfo, workerAccepted, workerRequests  *prometheus.Desc
+	open, idle, inFlight, oldest                *prometheus.Desc
+	queue, slotRestarts, slotCrashes, slotHangs *prometheus.Desc
+}
+
+// processDescs describe what a process takes.
+type processDescs struct {
+	start, heartbeat, lag, resident, cpu, goroutines, collections *prometheus.Desc
+}
+
+// NewCollector returns a Collector for p.
+func NewCollector(p *prefork.Prefork) *Collector {
+	c := &Collector{status: p.Status}
+	c.accepted = c.describe("connections_accepted_total", "Connections that workers have accepted. One that is handed over from worker to worker counts again.")
+	c.done = c.describe("connections_done_total", "Accepted connections that were closed or handed over.")
+	c.requests = c.describe("requests_total", "Requests by the class of their response's status.", "code")
+	c.read = c.describe("received_bytes_total", "Bytes of requests.")
+	c.written = c.describe("sent_bytes_total", "Bytes of responses.")
+
+	c.wanted = c.describe("workers_wanted", "Workers that should run.")
+	c.ready = c.describe("workers_ready", "Workers that serve.")
+	c.rolling = c.describe("workers_rolling", "1 while workers are being replaced one by one, else 0.")
+	c.degraded = c.describe("workers_degraded", "1 while too many workers have died to replace them all, else 0.")
+	c.crashes = c.describe("worker_crashes_total", "Unexpected exits of workers in the master's life, hanging ones included.")
+	c.hangs = c.describe("worker_hangs_total", "Workers that were replaced because they hung, in the master's life.")
+	c.restarts = c.describe("rolling_restarts_total", "Rolling restarts that are complete, in the master's life.")
+
+	c.master = c.describeProcess("master_", "master")
+	c.worker = c.describeProcess("worker_", "worker", "slot", "pid")
+	c.workerInfo = c.describe("worker_info", "1 for each worker process.", "slot", "pid", "generation", "phase")
+	c.workerAccepted = c.describe("worker_connections_accepted_total", "Connections that the worker has accepted.", "slot", "pid")
+	c.workerRequests = c.describe("worker_requests_total", "Requests that the worker has answered.", "slot", "pid")
+	c.open = c.describe("worker_connections_open", "Connections that the worker has.", "slot", "pid")
+	c.idle = c.describe("worker_connections_idle", "Connections of the worker that have no request in hand.", "slot", "pid")
+	c.inFlight = c.describe("worker_requests_in_flight", "Requests that the worker has in hand.", "slot", "pid")
+	c.oldest = c.describe("worker_oldest_request_seconds", "Time since the oldest request in hand began; 0 without one.", "slot", "pid")
+
+	c.queue = c.describe("slot_queue_length", "Connections that wait in the slot's sockets to be accepted.", "slot")
+	c.slotRestarts = c.describe("slot_restarts_total", "Processes of the slot after the first, in the master's life.", "slot")
+	c.slotCrashes = c.describe("slot_crashes_total", "Unexpected exits of the slot's processes, in the master's life.", "slot")
+	c.slotHangs = c.describe("slot_hangs_total", "Processes of the slot that hung, in the master's life.", "slot")
+	return c
+}
+
+func (c *Collector) describe(name, help string, labels ...string) *prometheus.Desc {
+	d := prometheus.NewDesc(prefix+name, help, labels, nil)
+	c.all = append(c.all, d)
+	return d
+}
+
+func (c *Collector) describeProcess(name, who string, labels ...string) processDescs {
+	one := func(rest, help string) *prometheus.Desc {
+		return c.describe(name+rest, fmt.Sprintf(help, who), labels...)
+	}
+	return processDescs{
+		start:       one("start_time_seconds", "When the %s was started, in seconds of Unix time."),
+		heartbeat:   one("heartbeat_age_seconds", "Time since the %s last said how it is."),
+		lag:         one("lag_seconds", "How much later than intended the %s said so."),
+		resident:    one("resident_bytes", "Memory that the %s has in use, shared memory included."),
+		cpu:         one("cpu_seconds_total", "Processor time that the %s has used."),
+		goroutines:  one("goroutines", "Goroutines of the %s."),
+		collections: one("gc_cycles_total", "Garbage collections of the %s."),
+	}
+}
+
+// Describe sends what the metrics are.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range c.all {
+		to <- d
+	}
+}
+
+// Collect sends the metrics of all processes.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	s := c.status()
+	if s.Wanted == 0 && len(s.Workers) == 0 {
+		return // it does not run
+	}
+	out := sender(to)
+	c.collectFleet(out, &s)
+	if s.Master.PID != 0 {
+		out.process(&c.master, &s.Master)
+	}
+	for i := range s.Workers {
+		if w := &s.Workers[i]; w.PID != 0 { // else it is about to be there
+			c.collectWorker(out, w)
+		}
+	}
+	for _, slot := range s.Slots {
+		label := strconv.Itoa(slot.Slot)
+		out.gauge(c.queue, float64(slot.Queue), label)
+		out.counter(c.slotRestarts, float64(slot.Restarts), label)
+		out.counter(c.slotCrashes, float64(slot.Crashes), label)
+		out.counter(c.slotHangs, float64(slot.Hangs), label)
+	}
+}
+
+func (c *Collector) collectFleet(out sender, s *prefork.Status) {
+	out.counter(c.accepted, float64(s.Total.Accepted))
+	out.counter(c.done, float64(s.Total.Done))
+	for class, n := range s.Total.Responses {
+		out.counter(c.requests, float64(n), strconv.Itoa(class+1)+"xx")
+	}
+	out.counter(c.read, float64(s.Total.BytesRead))
+	out.counter(c.written, float64(s.Total.BytesWritten))
+	ready := 0
+	for i := range s.Workers {
+		if s.Workers[i].Phase == "ready" {
+			ready++
+		}
+	}
+	out.gauge(c.wanted, float64(s.Wanted))
+	out.gauge(c.ready, float64(ready))
+	out.gauge(c.rolling, number(s.Rolling))
+	out.gauge(c.degraded, number(s.Degraded))
+	out.counter(c.crashes, float64(s.Crashes))
+	out.counter(c.hangs, float64(s.Hangs))
+	out.counter(c.restarts, float64(s.Restarts))
+}
+
+func (c *Collector) collectWorker(out sender, w *prefork.WorkerStatus) {
+	slot, pid := strconv.Itoa(w.Slot), strconv.Itoa(w.PID)
+	out.gauge(c.workerInfo, 1, slot, pid, strconv.Itoa(w.Generation), w.Phase)
+	out.process(&c.worker, &w.ProcessStatus, slot, pid)
+	out.counter(c.workerAccepted, float64(w.Accepted), slot, pid)
+	out.counter(c.workerRequests, float64(w.Requests), slot, pid)
+	out.gauge(c.open, float64(w.Active), slot, pid)
+	out.gauge(c.idle, float64(w.Idle), slot, pid)
+	out.gauge(c.inFlight, float64(w.InFlight), slot, pid)
+	out.gauge(c.oldest, w.OldestRequest.Seconds(), slot, pid)
+}
+
+// A sender makes metrics and sends them.
+type sender chan<- prometheus.Metric
+
+func (out sender) gauge(d *prometheus.Desc, value float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func (out sender) counter(d *prometheus.Desc, value float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
+}
+
+func (out sender) process(d *processDescs, p *prefork.ProcessStatus, labels ...string) {
+	out.gauge(d.start, float64(p.Started.UnixNano())/float64(time.Second), labels...)
+	out.gauge(d.heartbeat, p.HeartbeatAge.Seconds(), labels...)
+	out.gauge(d.lag, p.Lag.Seconds(), labels...)
+	out.gauge(d.resident, float64(p.ResidentBytes), labels...)
+	out.counter(d.cpu, p.CPUTime.Seconds(), labels...)
+	out.gauge(d.goroutines, float64(p.Goroutines), labels...)
+	out.counter(d.collections, float64(p.GarbageCollections), labels...)
+}
+
+// number is 1 for true.
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,110 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/sluicehttp/sluice/prefork"
+)
+
+// someStatus has every kind of part, and slot 1 twice.
+func someStatus() prefork.Status {
+	worker := func(slot, pid int, phase string) prefork.WorkerStatus {
+		return prefork.WorkerStatus{
+			Slot: slot, Generation: 2, Phase: phase,
+			ProcessStatus: prefork.ProcessStatus{PID: pid, Started: time.Unix(1000, 500e6), ResidentBytes: 1 << 20, CPUTime: 1500 * time.Millisecond},
+			Load:          prefork.Load{Accepted: 30, Active: 20, Idle: 15, InFlight: 5, OldestRequest: 2 * time.Second, Requests: 40},
+		}
+	}
+	return prefork.Status{
+		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4,
+		Master:  prefork.ProcessStatus{PID: 10, Goroutines: 6},
+		Total:   prefork.Load{Accepted: 100, Done: 60, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000},
+		Slots:   []prefork.SlotStatus{{Slot: 0, Queue: 9}, {Slot: 1, Restarts: 7, Crashes: 3, Hangs: 1}},
+		Workers: []prefork.WorkerStatus{worker(0, 11, "ready"), worker(1, 12, "draining"), worker(1, 13, "ready"), worker(1, 0, "spawned")},
+	}
+}
+
+func TestCollector(t *testing.T) {
+	c := NewCollector(&prefork.Prefork{})
+	c.status = someStatus
+	problems, err := testutil.CollectAndLint(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	const want = `
+# HELP sluice_requests_total Requests by the class of their response's status.
+# TYPE sluice_requests_total counter
+sluice_requests_total{code="1xx"} 0
+sluice_requests_total{code="2xx"} 70
+sluice_requests_total{code="3xx"} 2
+sluice_requests_total{code="4xx"} 5
+sluice_requests_total{code="5xx"} 1
+# HELP sluice_slot_queue_length Connections that wait in the slot's sockets to be accepted.
+# TYPE sluice_slot_queue_length gauge
+sluice_slot_queue_length{slot="0"} 9
+sluice_slot_queue_length{slot="1"} 0
+# HELP sluice_worker_cpu_seconds_total Processor time that the worker has used.
+# TYPE sluice_worker_cpu_seconds_total counter
+sluice_worker_cpu_seconds_total{pid="11",slot="0"} 1.5
+sluice_worker_cpu_seconds_total{pid="12",slot="1"} 1.5
+sluice_worker_cpu_seconds_total{pid="13",slot="1"} 1.5
+# HELP sluice_worker_info 1 for each worker process.
+# TYPE sluice_worker_info gauge
+sluice_worker_info{generation="2",phase="draining",pid="12",slot="1"} 1
+sluice_worker_info{generation="2",phase="ready",pid="11",slot="0"} 1
+sluice_worker_info{generation="2",phase="ready",pid="13",slot="1"} 1
+# HELP sluice_worker_start_time_seconds When the worker was started, in seconds of Unix time.
+# TYPE sluice_worker_start_time_seconds gauge
+sluice_worker_start_time_seconds{pid="11",slot="0"} 1000.5
+sluice_worker_start_time_seconds{pid="12",slot="1"} 1000.5
+sluice_worker_start_time_seconds{pid="13",slot="1"} 1000.5
+# HELP sluice_master_goroutines Goroutines of the master.
+# TYPE sluice_master_goroutines gauge
+sluice_master_goroutines 6
+# HELP sluice_workers_ready Workers that serve.
+# TYPE sluice_workers_ready gauge
+sluice_workers_ready 2
+# HELP sluice_workers_rolling 1 while workers are being replaced one by one, else 0.
+# TYPE sluice_workers_rolling gauge
+sluice_workers_rolling 1
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_requests_total", "sluice_slot_queue_length", "sluice_worker_cpu_seconds_total",
+		"sluice_worker_info", "sluice_worker_start_time_seconds", "sluice_master_goroutines", "sluice_workers_ready", "sluice_workers_rolling"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is described is what is collected: the library's strictest registry says so.
+func TestPedantic(t *testing.T) {
+	c := NewCollector(&prefork.Prefork{})
+	c.status = someStatus
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(families) != len(c.all) {
+		t.Errorf("%d metrics of %d", len(families), len(c.all))
+	}
+	if err := r.Register(NewCollector(&prefork.Prefork{})); err == nil {
+		t.Error("two collectors in one registry")
+	}
+}
+
+// A server that does not run has no numbers, rather than zeros.
+func TestNotRunning(t *testing.T) {
+	if n := testutil.CollectAndCount(NewCollector(&prefork.Prefork{})); n != 0 {
+		t.Errorf("%d metrics", n)
+	}
+}

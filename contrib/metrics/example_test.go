@@ -1,0 +1,37 @@
+package metrics_test
+
+import (
+	"log"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/contrib/metrics"
+	"github.com/sluicehttp/sluice/prefork"
+)
+
+// The master answers Prometheus on an address of its own.
+func ExampleHandler() {
+	server := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }}
+	p := prefork.New(server)
+	p.Admin = "127.0.0.1:9090"
+	p.AdminHandler = metrics.Handler(p)
+	if err := p.ListenAndServe(":8080"); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A registry of one's own, with settings for a histogram.
+func ExampleHandlerFor() {
+	p := prefork.New(&sluice.Server{})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		metrics.NewCollector(p),
+		&metrics.Values{Histograms: map[string]metrics.Histogram{
+			"upload_bytes": {Bounds: prometheus.ExponentialBuckets(1<<10, 4, 8)},
+		}},
+		collectors.NewBuildInfoCollector(),
+	)
+	p.AdminHandler = metrics.HandlerFor(registry)
+}

@@ -1,0 +1,282 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hangTimeout is long enough for workers that are well, with the race detector
+// on a busy machine.
+const hangTimeout = 1500 * time.Millisecond
+
+// withHangs is a fleet that looks for hanging workers.
+func withHangs(c *Config) { c.HangTimeout = hangTimeout }
+
+// replaced waits until a slot is served by its second worker, alone.
+func (f *testFleet) replaced(slot int) {
+	f.t.Helper()
+	until(f.t, "the worker is replaced", func() bool {
+		s := f.Status().Slots[slot]
+		return len(s.Workers) == 1 && s.Workers[0].Generation == 2 && s.Workers[0].Phase == PhaseReady
+	})
+}
+
+// I9: a worker that stands still is replaced at once and killed later; the
+// others are left alone.
+func TestStoppedWorkerIsReplaced(t *testing.T) {
+	f := startFleet(t, withHangs).ready()
+	w, other := f.serving(0), f.serving(1)
+	freeze(t, w.PID)
+	until(t, "a successor serves beside it", func() bool {
+		s := f.Status().Slots[0]
+		return len(s.Workers) == 2 && s.Workers[0].Generation == 2 && s.Workers[0].Phase == PhaseReady &&
+			s.Workers[1].Phase == PhaseHung
+	})
+	f.replaced(0)
+	if !isGone(w.PID) {
+		t.Error("the worker lives")
+	}
+	if st := f.Status(); st.Slots[0].Hangs != 1 || st.Slots[0].Crashes != 1 || st.Crashes != 1 || st.Slots[0].Restarts != 1 || st.Slots[1].Hangs != 0 {
+		t.Errorf("%+v", st)
+	}
+	for _, text := range []string{fmt.Sprintf("worker 0.1 (pid %d): hangs: no answer to a PING for 1.", w.PID), "hangs on 2s after SIGQUIT: killed"} {
+		if !f.log.has(text) {
+			t.Errorf("the log does not say: %s", text)
+		}
+	}
+	if f.serving(1) != other {
+		t.Errorf("%+v", f.serving(1))
+	}
+}
+
+// What waits with a worker that hangs is served by its sibling, while there is
+// no successor.
+func TestQueueOfHungWorkerIsServed(t *testing.T) {
+	unblock := make(chan struct{})
+	var mu sync.Mutex
+	started := 0
+	f := startFleet(t, func(c *Config) {
+		withHangs(c)
+		c.Affinity = func(int) []int {
+			mu.Lock()
+			started++
+			isLate := started > 2
+			mu.Unlock()
+			if isLate {
+				<-unblock
+			}
+			return nil
+		}
+	}).ready()
+	defer close(unblock)
+	c := f.dial(1)
+	freeze(t, f.serving(0).PID)
+	fmt.Fprintln(c, "pass 0")
+	stop := f.load(8, "who")
+	if got := c.hear(); got != "passed by 1.1" {
+		t.Errorf("%q", got)
+	}
+	if got := c.server(); got != "1.1" {
+		t.Errorf("served by %s", got)
+	}
+	if _, failures := stop(); len(failures) > 0 {
+		t.Error(failures)
+	}
+}
+
+// A worker that answers and accepts nothing is found by its queue.
+func TestWorkerThatAcceptsNothing(t *testing.T) {
+	var f *testFleet
+	f = startFleet(t, func(c *Config) {
+		withHangs(c)
+		records := c.SharedFiles[0]
+		c.Progress = func(slot, _ int) (number uint64, ok bool) {
+			for generation := range 20 {
+				var record [8]byte
+				records.ReadAt(record[:], recordOffset(key{slot, generation}))
+				number += binary.LittleEndian.Uint64(record[:])
+			}
+			return number, true
+		}
+	}).ready()
+	c := f.dial(0)
+	c.say("idle")
+	// An accept that was under way takes one more.
+	var conns []net.Conn
+	until(t, "connections wait", func() bool {
+		conn, err := net.Dial("tcp4", f.sockets.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintln(conn, "who")
+		conns = append(conns, conn)
+		return f.Status().Slots[0].Queue > 1
+	})
+	f.replaced(0)
+	if !f.log.has("connections wait and none was accepted for 1.") || f.log.has("no answer") {
+		t.Error("that is not what the log says")
+	}
+	for _, conn := range conns[1:] {
+		conn.SetDeadline(time.Now().Add(patience))
+		if _, err := conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("no answer: %v", err)
+		}
+	}
+}
+
+// A worker whose probe fails prints its stacks.
+func TestHungWorkerPrintsItsStacks(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 2, Role: "echo", GraceMS: 5000, Threshold: 9, HangMS: int(hangTimeout / time.Millisecond)})
+	if answer, err := ask(m.address(), "hang"); err != nil || answer != "hanging" {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	m.says("the master's probe is not answered: stuck")
+	m.says("hangs: no answer to a PING")
+	m.says("SIGQUIT: quit")
+	m.says("supervise.hangForEver")
+	m.says("exit status 2")
+	m.signal(syscall.SIGTERM)
+	if code := m.wait(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+// I9: when everything stood still, nothing is killed.
+func TestSuspendedFleetIsLeftAlone(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 2, Role: "echo", GraceMS: 5000, Threshold: 9, HangMS: 600})
+	m.address()
+	pids := append(m.workers(), m.command.Process.Pid)
+	// The master first: it is not to see the others stand still.
+	slices.Reverse(pids)
+	for _, pid := range pids {
+		freeze(t, pid)
+	}
+	time.Sleep(1300 * time.Millisecond) // more than the timeout: what is tested
+	for _, pid := range pids {
+		syscall.Kill(pid, syscall.SIGCONT)
+	}
+	m.says("the master was held up for 1.")
+	time.Sleep(700 * time.Millisecond) // long enough to be found hanging
+	if strings.Contains(m.text(), "hangs") || len(m.workers()) != 2 {
+		t.Error("a worker was taken for hanging")
+	}
+	m.signal(syscall.SIGTERM)
+	if code := m.wait(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+// OnReaped is called for each process that ended, before the next one of its
+// slot is started.
+func TestOnReaped(t *testing.T) {
+	var mu sync.Mutex
+	var history []string
+	note := func(what string, slot, pid int) {
+		mu.Lock()
+		defer mu.Unlock()
+		history = append(history, fmt.Sprintf("%s %d %d", what, slot, pid))
+	}
+	f := startFleet(t, func(c *Config) {
+		c.RecoverInterval = 0
+		c.Affinity = func(slot int) []int { // called right before a start
+			note("start", slot, 0)
+			return nil
+		}
+		c.OnReaped = func(slot, pid int) {
+			if !isGone(pid) || fileExists(fmt.Sprintf("/proc/%d/stat", pid)) {
+				note("alive", slot, pid)
+			}
+			note("reaped", slot, pid)
+		}
+	}).ready()
+	pids := []int{f.serving(0).PID, f.serving(1).PID}
+	syscall.Kill(pids[0], syscall.SIGKILL)
+	f.replaced(0)
+	pids = append(pids, f.serving(0).PID)
+	f.Stop()
+	if err := f.end(); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	want := []string{"start 0 0", "start 1 0", fmt.Sprintf("reaped 0 %d", pids[0]), "start 0 0"}
+	if len(history) != 6 || !slices.Equal(history[:4], want) {
+		t.Errorf("%q", history)
+	}
+	for i, slot := range []int{0, 1, 0} {
+		if !slices.Contains(history, fmt.Sprintf("reaped %d %d", slot, pids[i])) {
+			t.Errorf("process %d is missing in %q", pids[i], history)
+		}
+	}
+}
+
+// fileExists tells whether there is such a file.
+func fileExists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// The port is free as soon as nobody accepts any more, not when the last worker
+// has finished.
+func TestStopFreesThePort(t *testing.T) {
+	f := startFleet(t, nil).ready()
+	c := f.dial(0)
+	if got := c.say("sleep 3s"); got != "sleeping" {
+		t.Fatalf("%q", got)
+	}
+	f.Stop()
+	until(t, "connections are refused", func() bool {
+		conn, err := net.Dial("tcp4", f.sockets.address())
+		if err == nil {
+			conn.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+	if st := f.serving(0); st.Phase != PhaseDraining {
+		t.Errorf("the worker that is busy: %+v", st)
+	}
+	if got := c.hear(); got != "slept" {
+		t.Errorf("%q", got)
+	}
+	c.Close()
+	if err := f.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fleet with everything on leaves no descriptor behind when it has ended.
+func TestFleetLeavesNoDescriptors(t *testing.T) {
+	startFleet(t, nil).ready().Kill() // so that what stays for ever is there
+	before := -1
+	for range 3 {
+		f := startFleet(t, func(c *Config) {
+			withHangs(c)
+			c.MaxWorkers = 4
+		}).ready()
+		f.Scale(4)
+		until(t, "four workers", func() bool { return f.Status().Ready && f.Status().Wanted == 4 })
+		syscall.Kill(f.serving(3).PID, syscall.SIGKILL)
+		f.replaced(3)
+		f.Stop()
+		if err := f.end(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "no process is left", func() bool { return len(deadChildren()) == 0 })
+		f.records.Close()
+		if n := openFiles(t); before >= 0 && n > before {
+			t.Errorf("%d descriptors, %d before", n, before)
+		} else {
+			before = n
+		}
+	}
+}

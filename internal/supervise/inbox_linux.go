@@ -1,0 +1,394 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// hasInboxes: workers can pass connections to each other.
+const hasInboxes = true
+
+const (
+	// inboxBuffer is what is asked for as an inbox's size. The system gives an
+	// unprivileged process less: some hundred parcels.
+	inboxBuffer = 8 << 20
+	// postInterval is how often a Post that waits looks again at the latest.
+	postInterval = 20 * time.Millisecond
+	// postPause is what it waits where the socket itself has room.
+	postPause = time.Millisecond
+)
+
+// newInboxPair makes a slot's inbox. Both ends are shared between processes, so
+// nothing relies on their flags: each call says itself that it does not wait.
+func newInboxPair() (*inboxPair, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, inboxBuffer) != nil {
+		// What this gives is bounded by the system; it never fails for that.
+		err = unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUF, inboxBuffer)
+	}
+	p := &inboxPair{}
+	if err == nil {
+		p.rx, err = holdDescriptor(pair[0], "inbox")
+	} else {
+		unix.Close(pair[0])
+	}
+	if err != nil {
+		unix.Close(pair[1])
+		return nil, err
+	}
+	if p.tx, err = holdDescriptor(pair[1], "outbox"); err != nil {
+		p.rx.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// isInbox tells whether fd may be an end of an inbox.
+func isInbox(fd int) bool {
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil || kind != unix.SOCK_SEQPACKET {
+		return false
+	}
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	return err == nil && domain == unix.AF_UNIX
+}
+
+// receiving is how far a worker is with Receive.
+type receiving uint8
+
+const (
+	receivingNot receiving = iota
+	receivingNow
+	receivingOver
+)
+
+// inboxes is what a worker knows of them.
+type inboxes struct {
+	logger Logger
+	own    int
+
+	// peers are the descriptors of the ends to which parcels go, by slot, -1
+	// where there is none. They are never closed and known to no poller: an
+	// inbox that empties would wake every worker.
+	peers atomic.Pointer[[]int]
+
+	mu      sync.Mutex
+	state   receiving
+	take    func(fd int, payload []byte)
+	taking  sync.Mutex  // take runs
+	waiting map[int]int // descriptors to read from once Receive is called, by slot
+	readers map[int]*reader
+	reading sync.WaitGroup // readers, also those that are about to end
+}
+
+// begin is called before anything else in a worker that has a master.
+func (b *inboxes) begin(slot int, logger Logger) {
+	b.own, b.logger = slot, logger
+	b.waiting, b.readers = make(map[int]int), make(map[int]*reader)
+}
+
+// open finds the inboxes that hello names among the descriptors from first on.
+// A worker without them may still be lent others'.
+func (b *inboxes) open(hello layout, first int) {
+	if len(hello.Inboxes) == 0 {
+		return
+	}
+	for fd := first; fd <= first+len(hello.Inboxes); fd++ {
+		if !isInbox(fd) {
+			return // a Start function left it out
+		}
+		unix.CloseOnExec(fd)
+	}
+	b.waiting[hello.Slot] = first
+	for i, slot := range hello.Inboxes {
+		b.addPeer(slot, first+1+i)
+	}
+}
+
+// addPeer takes the end to which parcels for slot go.
+func (b *inboxes) addPeer(slot, fd int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var peers []int
+	if old := b.peers.Load(); old != nil {
+		peers = append(peers, *old...)
+	}
+	for len(peers) <= slot {
+		peers = append(peers, -1)
+	}
+	if peers[slot] >= 0 {
+		unix.Close(fd) // it is known
+		return
+	}
+	peers[slot] = fd
+	b.peers.Store(&peers)
+}
+
+// slots is Worker.Slots.
+func (b *inboxes) slots() int {
+	if peers := b.peers.Load(); peers != nil {
+		return len(*peers)
+	}
+	return 0
+}
+
+// post is Worker.Post.
+func (b *inboxes) post(slot, fd int, payload []byte, wait time.Duration) error {
+	if len(payload) > maxPayload {
+		return ErrParcelSize
+	}
+	peers := b.peers.Load()
+	if peers == nil || slot < 0 || slot >= len(*peers) || (*peers)[slot] < 0 {
+		return ErrNoInbox
+	}
+	to := (*peers)[slot]
+	packet := appendMessage(make([]byte, 0, headSize+len(payload)), message{kind: messageParcel, slot: uint16(b.own), payload: payload})
+	rights := unix.UnixRights(fd)
+	var deadline time.Time
+	for {
+		err := unix.Sendmsg(to, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		switch err {
+		case nil:
+			return nil
+		case unix.EINTR:
+			continue
+		case unix.EMSGSIZE:
+			return ErrParcelSize
+		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.ETOOMANYREFS:
+		default:
+			return err
+		}
+		now := time.Now()
+		if deadline.IsZero() {
+			deadline = now.Add(wait)
+		}
+		if !now.Before(deadline) {
+			return ErrInboxFull
+		}
+		awaitRoom(to, err, deadline.Sub(now))
+	}
+}
+
+// awaitRoom waits after a send that failed with err, for at most left and never
+// for long.
+func awaitRoom(fd int, err error, left time.Duration) {
+	if err != unix.EAGAIN {
+		// Another limit than the socket's: nothing tells when there is room.
+		time.Sleep(min(left, postPause))
+		return
+	}
+	interval := max(min(left, postInterval), postPause)
+	unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(interval.Milliseconds()))
+}
+
+// receive is Worker.Receive.
+func (b *inboxes) receive(take func(fd int, payload []byte)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != receivingNot {
+		return
+	}
+	b.state, b.take = receivingNow, take
+	for slot, fd := range b.waiting {
+		b.read(slot, fd)
+	}
+	clear(b.waiting)
+}
+
+// read begins to read an inbox. The caller holds mu.
+func (b *inboxes) read(slot, fd int) {
+	r, err := newReader(b, slot, fd)
+	if err != nil {
+		b.logger.Printf("worker %d: inbox of slot %d: %v", b.own, slot, err)
+		return
+	}
+	b.readers[slot] = r
+	b.reading.Add(1)
+	go r.run()
+}
+
+// stop is Worker.StopReceiving.
+func (b *inboxes) stop(empty bool) {
+	b.mu.Lock()
+	b.state = receivingOver
+	var all []*reader
+	for _, r := range b.readers {
+		all = append(all, r)
+	}
+	for slot, fd := range b.waiting {
+		unix.Close(fd)
+		delete(b.waiting, slot)
+	}
+	b.mu.Unlock()
+	for _, r := range all {
+		r.stop(empty)
+	}
+	b.reading.Wait()
+}
+
+// message carries out a message of the master's that is about inboxes.
+func (b *inboxes) message(m message, descriptors []int) (isInboxMessage bool) {
+	slot := int(m.slot)
+	switch m.kind {
+	case messageInboxOff:
+		b.release(slot)
+		return true
+	case messagePeer, messageInbox:
+	default:
+		return false
+	}
+	if len(descriptors) != 1 || !isInbox(descriptors[0]) {
+		b.logger.Printf("worker %d: message %d came with %d descriptors and no inbox", b.own, m.kind, len(descriptors))
+		closeAll(descriptors)
+		return true
+	}
+	if m.kind == messagePeer {
+		b.addPeer(slot, descriptors[0])
+	} else {
+		b.adopt(slot, descriptors[0])
+	}
+	return true
+}
+
+// adopt reads the inbox of another slot too.
+func (b *inboxes) adopt(slot, fd int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, isRead := b.readers[slot]
+	_, isWaiting := b.waiting[slot]
+	switch {
+	case b.state == receivingOver || isRead || isWaiting:
+		unix.Close(fd)
+	case b.state == receivingNow:
+		b.read(slot, fd)
+	default:
+		b.waiting[slot] = fd
+	}
+}
+
+// release leaves the inbox of another slot to its own worker.
+func (b *inboxes) release(slot int) {
+	if slot == b.own {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.readers[slot]; r != nil {
+		r.stop(false)
+		delete(b.readers, slot) // it may be given to us again before r has ended
+	}
+	if fd, found := b.waiting[slot]; found {
+		unix.Close(fd)
+		delete(b.waiting, slot)
+	}
+}
+
+// forget drops a reader that has ended.
+func (b *inboxes) forget(r *reader) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.readers[r.slot] == r {
+		delete(b.readers, r.slot)
+	}
+}
+
+// reader reads one inbox.
+type reader struct {
+	inboxes *inboxes
+	slot    int
+	link    *link
+	empties atomic.Bool // take what waits before the end
+}
+
+// newReader takes fd over.
+func newReader(b *inboxes, slot, fd int) (*reader, error) {
+	file := inherited(fd, "inbox")
+	if file == nil {
+		unix.Close(fd)
+		return nil, syscall.EBADF
+	}
+	l, err := newLink(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &reader{inboxes: b, slot: slot, link: l}, nil
+}
+
+// stop makes run end, at once or when the inbox is empty.
+func (r *reader) stop(empty bool) {
+	if empty {
+		r.empties.Store(true)
+	}
+	r.link.hangUp()
+}
+
+// run delivers parcels until stop is called.
+func (r *reader) run() {
+	defer r.inboxes.reading.Done()
+	defer r.inboxes.forget(r)
+	defer r.link.close()
+	var p packet
+	for {
+		err := r.link.raw.Read(func(fd uintptr) bool {
+			p = r.link.take(fd)
+			return p.err != unix.EAGAIN
+		})
+		if err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && r.empties.Load()) {
+			return
+		}
+		if err != nil {
+			break
+		}
+		if !r.deliver(p) {
+			return
+		}
+	}
+	for {
+		if err := r.link.raw.Control(func(fd uintptr) { p = r.link.take(fd) }); err != nil || !r.deliver(p) {
+			return
+		}
+	}
+}
+
+// deliver gives a parcel to take. It returns false if there are no more.
+func (r *reader) deliver(p packet) bool {
+	if p.err == unix.EINTR {
+		return true
+	}
+	if p.err != nil || p.size == 0 && len(p.descriptors) == 0 && r.isOver() {
+		return false
+	}
+	m, err := parseMessage(r.link.buffer[:p.size])
+	if err != nil || p.isCut || m.kind != messageParcel || len(p.descriptors) != 1 {
+		closeAll(p.descriptors)
+		r.inboxes.logger.Printf("worker %d: inbox of slot %d: a parcel of %d bytes and %d descriptors is dropped (cut: %v): %v",
+			r.inboxes.own, r.slot, p.size, len(p.descriptors), p.isCut, err)
+		return true
+	}
+	r.inboxes.taking.Lock()
+	defer r.inboxes.taking.Unlock()
+	r.inboxes.take(p.descriptors[0], m.payload)
+	return true
+}
+
+// isOver tells whether nobody has the other end any more. An empty packet looks
+// the same.
+func (r *reader) isOver() bool {
+	isOver := true
+	r.link.raw.Control(func(fd uintptr) {
+		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(set, 0)
+		isOver = err == nil && n > 0
+	})
+	return isOver
+}

@@ -1,0 +1,425 @@
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// testInboxes are the inboxes of two slots, as a worker in slot 0 has them, and
+// the master's ends.
+type testInboxes struct {
+	inboxes
+	pairs [2]*inboxPair
+	log   *logLines
+}
+
+// duplicate returns a descriptor of its own for f.
+func duplicate(t *testing.T, f *os.File) int {
+	t.Helper()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+func newTestInboxes(t *testing.T) *testInboxes {
+	t.Helper()
+	b := &testInboxes{log: &logLines{}}
+	for slot := range b.pairs {
+		pair, err := newInboxPair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pair.close)
+		b.pairs[slot] = pair
+	}
+	b.attach(t, &b.inboxes)
+	return b
+}
+
+// attach makes another worker of slot 0.
+func (b *testInboxes) attach(t *testing.T, to *inboxes) {
+	t.Helper()
+	to.begin(0, b.log)
+	to.waiting[0] = duplicate(t, b.pairs[0].rx)
+	for slot, pair := range b.pairs {
+		to.addPeer(slot, duplicate(t, pair.tx))
+	}
+	t.Cleanup(func() {
+		to.stop(false)
+		closeAll(*to.peers.Load())
+	})
+}
+
+// somePipe returns the read end of a pipe to send about.
+func somePipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.Close()
+		w.Close()
+	})
+	return r
+}
+
+// collector takes parcels.
+type collector struct {
+	mu       sync.Mutex
+	payloads []string
+	inside   atomic.Int32
+	clashes  atomic.Int32
+}
+
+func (c *collector) take(fd int, payload []byte) {
+	if c.inside.Add(1) > 1 {
+		c.clashes.Add(1)
+	}
+	defer c.inside.Add(-1)
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		c.clashes.Add(1)
+	}
+	unix.Close(fd)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.payloads = append(c.payloads, string(payload))
+}
+
+func (c *collector) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.payloads)
+}
+
+func TestParcels(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	if n := b.slots(); n != 2 {
+		t.Errorf("%d slots", n)
+	}
+	before := openFiles(t)
+	largest := bytes.Repeat([]byte("x"), MaxParcel)
+	for _, payload := range [][]byte{nil, []byte("some"), largest} {
+		if err := b.post(0, int(pipe.Fd()), payload, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		slot    int
+		payload []byte
+		want    error
+	}{
+		"too large": {0, append(largest, 0), ErrParcelSize},
+		"no slot":   {2, nil, ErrNoInbox},
+		"negative":  {-1, nil, ErrNoInbox},
+	} {
+		if err := b.post(c.slot, int(pipe.Fd()), c.payload, time.Hour); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := b.post(0, -1, nil, 0); !errors.Is(err, unix.EBADF) {
+		t.Errorf("no descriptor: %v", err)
+	}
+	var c collector
+	b.receive(c.take)
+	until(t, "all are there", func() bool { return c.count() == 3 })
+	if c.payloads[0] != "" || c.payloads[1] != "some" || c.payloads[2] != string(largest) {
+		t.Errorf("payloads of %d, %q and %d", len(c.payloads[0]), c.payloads[1], len(c.payloads[2]))
+	}
+	b.stop(false)
+	if after := openFiles(t); after >= before { // its own rx is closed, too
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+	if len(b.log.lines) > 0 {
+		t.Error(b.log.lines)
+	}
+}
+
+// Without inboxes nothing happens.
+func TestNoInboxes(t *testing.T) {
+	w := &Worker{}
+	w.Receive(func(int, []byte) { t.Error("a parcel") })
+	if err := w.Post(0, 0, nil, time.Hour); !errors.Is(err, ErrNoInbox) || w.Slots() != 0 {
+		t.Errorf("%v, %d slots", err, w.Slots())
+	}
+	w.StopReceiving(true)
+}
+
+// What is no parcel is dropped with its descriptors, and the next one is taken.
+func TestBadParcels(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	var c collector
+	b.receive(c.take)
+	before := openFiles(t)
+	parcel := appendMessage(nil, message{kind: messageParcel, payload: []byte("no")})
+	for i, bad := range []struct {
+		packet []byte
+		files  int
+	}{
+		{parcel, 0}, {parcel, 2}, {parcel, maxDescriptors + 9}, {parcel[:headSize-1], 1}, {parcel[:len(parcel)-1], 1},
+		{[]byte("GET / HTTP/1.1"), 1}, {appendMessage(nil, message{kind: messageAdopt}), 1}, {nil, 1}, {nil, 0},
+		{make([]byte, headSize+maxPayload+1), 1},
+	} {
+		var rights []byte
+		if bad.files > 0 {
+			var fds []int
+			for range bad.files {
+				fds = append(fds, int(pipe.Fd()))
+			}
+			rights = unix.UnixRights(fds...)
+		}
+		if err := unix.Sendmsg(int(b.pairs[0].tx.Fd()), bad.packet, rights, nil, 0); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if err := b.post(0, int(pipe.Fd()), []byte("good"), 0); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		until(t, fmt.Sprintf("the good one after %d is taken", i), func() bool { return c.count() == i+1 })
+		if n := openFiles(t); n != before {
+			t.Errorf("%d: %d descriptors, %d before", i, n, before)
+		}
+	}
+	if n := len(b.log.lines); n != 10 {
+		t.Errorf("%d lines in the log: %v", n, b.log.lines)
+	}
+}
+
+// An inbox takes hundreds of parcels; a full one is an error, or a wait.
+func TestFullInbox(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	// Root's are larger. This is what everybody gets.
+	if err := unix.SetsockoptInt((*b.peers.Load())[0], unix.SOL_SOCKET, unix.SO_SNDBUF, inboxBuffer); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	var err error
+	for ; sent < 1e6 && err == nil; sent++ {
+		err = b.post(0, int(pipe.Fd()), make([]byte, 100), 0)
+	}
+	sent--
+	t.Logf("%d parcels", sent)
+	if !errors.Is(err, ErrInboxFull) || sent < 200 {
+		t.Fatalf("after %d: %v", sent, err)
+	}
+	if err := b.post(0, int(pipe.Fd()), nil, 5*time.Millisecond); !errors.Is(err, ErrInboxFull) {
+		t.Errorf("%v", err)
+	}
+	if err := b.post(1, int(pipe.Fd()), nil, 0); err != nil {
+		t.Errorf("another inbox: %v", err)
+	}
+	posted := make(chan error, 1)
+	go func() { posted <- b.post(0, int(pipe.Fd()), nil, patience) }()
+	var c collector
+	b.receive(c.take)
+	if err := <-posted; err != nil {
+		t.Errorf("%v", err)
+	}
+	until(t, "all are there", func() bool { return c.count() == sent+1 })
+}
+
+// StopReceiving waits for what is being taken, and leaves the rest to the next
+// reader, or takes it.
+func TestStopReceiving(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var left atomic.Bool
+	var first atomic.Int32
+	b.receive(func(fd int, _ []byte) {
+		unix.Close(fd)
+		if first.Add(1) == 1 {
+			close(entered)
+		}
+		<-leave
+		left.Store(true)
+	})
+	for range 10 {
+		if err := b.post(0, int(pipe.Fd()), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-entered
+	stopped := make(chan bool, 2)
+	for range 2 {
+		go func() {
+			b.stop(false)
+			stopped <- left.Load()
+		}()
+	}
+	until(t, "stop has begun", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.state == receivingOver
+	})
+	select {
+	case <-stopped:
+		t.Fatal("stopped while take runs")
+	default:
+	}
+	close(leave)
+	if !<-stopped || !<-stopped {
+		t.Error("stopped while take ran")
+	}
+	b.adopt(1, duplicate(t, b.pairs[1].rx)) // too late
+
+	var next inboxes
+	b.attach(t, &next)
+	var c collector
+	// Nobody waits for room or for news now: the last one takes what is there.
+	next.receive(c.take)
+	next.stop(true)
+	if n := c.count() + int(first.Load()); n != 10 {
+		t.Errorf("%d of 10 were taken, %d by the first", n, first.Load())
+	}
+	next.stop(true)
+}
+
+// The inbox of another slot is read from adoption to release, as often as it
+// comes, and once at a time.
+func TestAdoptedInboxes(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	var c collector
+	send := func(kind messageType, slot int, descriptors ...int) {
+		t.Helper()
+		if !b.message(message{kind: kind, slot: uint16(slot)}, descriptors) {
+			t.Errorf("message %d is none of inboxes", kind)
+		}
+	}
+	post := func(slot int) {
+		t.Helper()
+		if err := b.post(slot, int(pipe.Fd()), []byte(fmt.Sprint(slot)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := openFiles(t)
+	send(messageInbox, 1, duplicate(t, b.pairs[1].rx)) // before Receive
+	send(messageInbox, 1, duplicate(t, b.pairs[1].rx)) // twice
+	post(1)
+	b.receive(c.take)
+	until(t, "the first is taken", func() bool { return c.count() == 1 })
+	for i := range 20 {
+		send(messageInboxOff, 1)
+		send(messageInbox, 1, duplicate(t, b.pairs[1].rx))
+		post(1)
+		post(0)
+		until(t, "they are taken", func() bool { return c.count() == 3+2*i })
+	}
+	send(messageInboxOff, 1)
+	send(messageInboxOff, 0) // its own is not for the master to take
+	until(t, "descriptors are back", func() bool { return openFiles(t) == before })
+	post(1)
+	post(0)
+	until(t, "its own is taken", func() bool { return c.count() == 42 })
+
+	send(messagePeer, 1, duplicate(t, b.pairs[1].tx)) // is known
+	send(messagePeer, 2, duplicate(t, pipe))          // no socket
+	send(messagePeer, 2)
+	send(messageInbox, 1, duplicate(t, pipe), duplicate(t, pipe))
+	if n := openFiles(t); n != before || b.slots() != 2 {
+		t.Errorf("%d descriptors, %d before; %d slots", n, before, b.slots())
+	}
+	send(messagePeer, 4, duplicate(t, b.pairs[1].tx))
+	if err := b.post(4, int(pipe.Fd()), nil, 0); err != nil || b.slots() != 5 {
+		t.Errorf("%v, %d slots", err, b.slots())
+	}
+	if err := b.post(3, int(pipe.Fd()), nil, 0); !errors.Is(err, ErrNoInbox) {
+		t.Errorf("%v", err)
+	}
+	if b.message(message{kind: messageAdopt}, nil) {
+		t.Error("ADOPT is for others")
+	}
+	if n := c.clashes.Load(); n > 0 {
+		t.Errorf("%d clashes", n)
+	}
+}
+
+// Readers of two inboxes do not call take at the same time.
+func TestOneParcelAtATime(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	var c collector
+	entered, leave := make(chan struct{}, 2), make(chan struct{})
+	b.receive(func(fd int, payload []byte) {
+		entered <- struct{}{}
+		<-leave
+		c.take(fd, payload)
+	})
+	b.adopt(1, duplicate(t, b.pairs[1].rx))
+	for slot := range 2 {
+		if err := b.post(slot, int(pipe.Fd()), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-entered
+	until(t, "both were received", func() bool {
+		for _, pair := range b.pairs {
+			if _, _, err := unix.Recvfrom(int(pair.rx.Fd()), nil, unix.MSG_PEEK|unix.MSG_DONTWAIT); err != unix.EAGAIN {
+				return false
+			}
+		}
+		return true
+	})
+	time.Sleep(5 * time.Millisecond) // the second could come in, and must not
+	if len(entered) > 0 {
+		t.Error("two parcels at once")
+	}
+	close(leave)
+	until(t, "both are taken", func() bool { return c.count() == 2 })
+}
+
+// FuzzInbox: whatever lies in an inbox, the parcel after it is taken, and no
+// descriptor stays.
+func FuzzInbox(f *testing.F) {
+	good := appendMessage(nil, message{kind: messageParcel, slot: 3, payload: []byte("leftover")})
+	f.Add(good, 1)
+	f.Add(good, 0)
+	f.Add(good, 3)
+	f.Add(good[:headSize-2], 1)
+	f.Add([]byte{}, 1)
+	f.Add([]byte{}, 0)
+	f.Add(appendMessage(nil, message{kind: messageInbox, slot: 1}), 1)
+	f.Fuzz(func(t *testing.T, packet []byte, files int) {
+		if len(packet) > 2*maxPayload {
+			return
+		}
+		b, pipe := newTestInboxes(t), somePipe(t)
+		last := make(chan struct{})
+		b.receive(func(fd int, payload []byte) {
+			unix.Close(fd)
+			if string(payload) == "the last" {
+				close(last)
+			}
+		})
+		before := openFiles(t)
+		var rights []byte
+		if files = files & 0x7f; files > 0 {
+			fds := make([]int, files)
+			for i := range fds {
+				fds[i] = int(pipe.Fd())
+			}
+			rights = unix.UnixRights(fds...)
+		}
+		if err := unix.Sendmsg(int(b.pairs[0].tx.Fd()), packet, rights, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.post(0, int(pipe.Fd()), []byte("the last"), 0); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-last:
+		case <-time.After(patience):
+			t.Fatal("the last parcel is not taken")
+		}
+		if n := openFiles(t); n != before {
+			t.Errorf("%d descriptors, %d before", n, before)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package prefork
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// adminGet asks an admin.
+func adminGet(t *testing.T, a net.Addr, path string) (status int, body string) {
+	t.Helper()
+	c, err := net.Dial(a.Network(), a.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	all, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(all)
+}
+
+func TestAdmin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin")
+	for _, addr := range []string{"127.0.0.1:0", unixPrefix + path} {
+		p := &Prefork{Admin: addr, Logger: newTestLogger(t)}
+		a, err := p.openAdmin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() { a.serve(); close(served) }()
+		if status, body := adminGet(t, a.addr(), "/"); status != 200 || !strings.HasPrefix(body, "workers: ") {
+			t.Errorf("%s: %d, %q", addr, status, body)
+		}
+		if info, err := os.Stat(path); strings.HasPrefix(addr, unixPrefix) && runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != adminMode) {
+			t.Errorf("the socket: %v, %v", info, err)
+		}
+		p.Admin = a.addr().String()
+		if a.addr().Network() == "unix" {
+			p.Admin = addr
+		}
+		if second, err := p.openAdmin(); err == nil {
+			second.close()
+			t.Errorf("%s: two listen", addr)
+		}
+		a.close()
+		<-served
+		again, err := p.openAdmin()
+		if err != nil {
+			t.Fatalf("%s: after the end: %v", addr, err)
+		}
+		again.close() // without serve
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket is left behind")
+	}
+}
+
+// A path that is not a socket is nobody's to replace; one of a dead process is.
+func TestAdminPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		t.Skip(err)
+	}
+	ln.SetUnlinkOnClose(false)
+	ln.Close()
+	p := &Prefork{Admin: unixPrefix + path}
+	a, err := p.openAdmin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.close()
+	if err := os.WriteFile(path, []byte("dear"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := p.openAdmin(); err == nil {
+		a.close()
+		t.Error("a file was replaced")
+	}
+	if text, _ := os.ReadFile(path); string(text) != "dear" {
+		t.Errorf("the file: %q", text)
+	}
+}
+
+func TestNoAdmin(t *testing.T) {
+	a, err := (&Prefork{}).openAdmin()
+	if a != nil || err != nil || a.addr() != nil {
+		t.Errorf("%v, %v", a, err)
+	}
+	a.serve()
+	a.close()
+}
+
+// A handler's panic is a request's end, not the master's.
+func TestAdminHandlerPanics(t *testing.T) {
+	p := &Prefork{Admin: "127.0.0.1:0", Logger: newTestLogger(t), AdminHandler: func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/panic" {
+			ctx.SetBodyString("half an answer")
+			panic("on purpose")
+		}
+		ctx.SetBodyString("fine")
+	}}
+	a, err := p.openAdmin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { a.serve(); close(served) }()
+	if status, body := adminGet(t, a.addr(), "/panic"); status != 500 || strings.Contains(body, "half") {
+		t.Errorf("%d, %q", status, body)
+	}
+	if status, body := adminGet(t, a.addr(), "/"); status != 200 || body != "fine" {
+		t.Errorf("%d, %q", status, body)
+	}
+	a.close()
+	<-served
+}

@@ -1,0 +1,115 @@
+package prefork
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+const (
+	// What /limit allows.
+	limitEvents = 500
+	limitBurst  = 50
+	// cacheKeys are those of /cache.
+	cacheKeys = 16
+)
+
+// handleInvariant answers what the tests of the design's invariants ask.
+func handleInvariant(ctx *sluice.RequestCtx) bool {
+	n := ctx.QueryArgs().GetUintOrZero("n")
+	switch string(ctx.Path()) {
+	case "/echo":
+		fmt.Fprintf(ctx, "%d:", n)
+		ctx.Write(ctx.PostBody())
+	case "/large":
+		ctx.SetBodyString(largeBody(n))
+	case "/add":
+		hits := shared.Must(shared.Default().Counter("added"))
+		for range n {
+			hits.Inc()
+		}
+		fmt.Fprint(ctx, os.Getpid(), " ", hits.Value())
+	case "/limit":
+		limiter := shared.Must(shared.Default().RateLimiter("limit", shared.RateLimit{Events: limitEvents, Per: time.Second, Burst: limitBurst}))
+		if isAllowed, _ := limiter.Allow([]byte("all")); !isAllowed {
+			ctx.SetBodyString("no")
+		}
+	case "/cache":
+		ctx.SetBodyString(useCache(n))
+	case "/wedge":
+		wedge(string(ctx.QueryArgs().Peek("file")))
+	default:
+		return false
+	}
+	return true
+}
+
+// largeBody is the answer to /large.
+func largeBody(n int) string { return strings.Repeat(fmt.Sprintf("%07d\n", n), 32<<10) }
+
+// useCache sets an entry of the shared cache, reads the next one and says what
+// is wrong with it.
+func useCache(n int) string {
+	cache := shared.Must(shared.Default().Cache("cache", shared.CacheOptions{Size: 1 << 20}))
+	value := bytes.Repeat([]byte{byte('a' + n%26)}, 100+n%700)
+	if err := cache.Set([]byte(fmt.Sprint("key", n%cacheKeys)), value, 0); err != nil && err != shared.ErrBusy {
+		return err.Error()
+	}
+	got, _ := cache.Get(nil, []byte(fmt.Sprint("key", (n+1)%cacheKeys)))
+	if len(got) > 0 && len(bytes.Trim(got, string(got[:1]))) > 0 {
+		return fmt.Sprintf("torn: %q", got)
+	}
+	return "sound"
+}
+
+// wedge keeps the process's only P for ever. The runtime cannot take it away:
+// the thread hears no signals, and the loop calls nothing. The file says who.
+func wedge(file string) {
+	runtime.LockOSThread()
+	var all unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil); err != nil {
+		panic(err)
+	}
+	os.WriteFile(file, []byte(fmt.Sprint(os.Getpid())), 0o600)
+	for n := 1; n != 0; n |= 1 { //nolint:revive // nothing must be in it
+	}
+}
+
+// A stuckListener accepts nothing in the first worker of slot 0 when a file is
+// there.
+type stuckListener struct {
+	net.Listener
+	gate string
+	info *WorkerInfo
+}
+
+func (l stuckListener) Accept() (net.Conn, error) {
+	if _, err := os.Stat(l.gate); err == nil && l.info.Slot == 0 && l.info.Generation == 1 {
+		select {}
+	}
+	return l.Listener.Accept()
+}
+
+// isSound tells whether an answer is the one that is wanted, and why not.
+func isSound(resp *http.Response, got, want string) error {
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("status %s", resp.Status)
+	case got != want:
+		return fmt.Errorf("answer of %d bytes %.40q, want %d bytes %.40q", len(got), got, len(want), want)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package prefork
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// hangTimeout is what the tests' workers may take to answer: more than a machine
+// with much else to do keeps a process waiting.
+const hangTimeout = time.Second
+
+// A worker that hangs, however it does, is replaced while the others serve on,
+// with what waits for it; one that can says where it hangs (I9).
+func TestHungWorkerIsReplaced(t *testing.T) {
+	t.Parallel() // it waits more than it works
+	for name, c := range map[string]struct {
+		engine sluice.Engine
+		hang   func(f *fleet, gate string) (victim int)
+		says   string // in the log
+	}{
+		"stopped epoll":   {sluice.EngineEpoll, hangStopped, "no answer to a PING"},
+		"stopped perconn": {sluice.EnginePerConn, hangStopped, "no answer to a PING"},
+		"wedged epoll":    {sluice.EngineEpoll, hangWedged, "goroutine "},
+		"wedged perconn":  {sluice.EnginePerConn, hangWedged, "goroutine "},
+		"accepts nothing": {sluice.EnginePerConn, hangAccept, "goroutine "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := setup{Workers: 2, Engine: c.engine, Threshold: 9, Hang: hangTimeout}
+			gate := filepath.Join(t.TempDir(), "gate")
+			if name == "accepts nothing" {
+				s.StuckAccept = gate
+			}
+			f := start(t, s, true)
+			victim := c.hang(f, gate)
+			// Whatever waits for the victim is answered by its sibling. If it does
+			// not, these come to their deadline.
+			var waiting []*client
+			for range 40 {
+				w := f.dial()
+				w.send("GET /echo?n=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+				waiting = append(waiting, w)
+			}
+			unanswered := 0
+			for _, w := range waiting {
+				if err := w.expect("1:"); err != nil {
+					unanswered++
+				}
+			}
+			// The victim may have accepted one more before it hung.
+			if unanswered > 1 {
+				t.Errorf("%d of %d requests were not answered", unanswered, len(waiting))
+			}
+			until(t, "it is replaced", func() bool { return f.count("ready after") == 3 })
+			until(t, "it is gone", func() bool { return !isAlive(victim) })
+			until(t, "the log says so", func() bool { return f.count("hangs: ") == 1 && f.count(c.says) > 0 })
+			// Within a line, perhaps: stacks are not printed line by line.
+			until(t, "the hook is called", func() bool { return f.count("recover ") > 0 })
+			if hangs, deaths := f.count("hangs: "), f.count("died: "); hangs != 1 || deaths != 0 {
+				t.Errorf("%d hangs and %d deaths", hangs, deaths)
+			}
+			if _, err := f.get("/"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// hangStopped has a worker do nothing any more.
+func hangStopped(f *fleet, _ string) (victim int) {
+	victim = f.pids()[0]
+	freeze(f.t, victim)
+	return victim
+}
+
+// hangWedged has a handler keep the processor.
+func hangWedged(f *fleet, gate string) (victim int) {
+	f.dial().send("GET /wedge?file=" + gate + " HTTP/1.1\r\nHost: x\r\n\r\n")
+	until(f.t, "the handler is called", func() bool {
+		text, err := os.ReadFile(gate)
+		victim, _ = strconv.Atoi(string(text))
+		return err == nil && victim != 0
+	})
+	return victim
+}
+
+// hangAccept has the first worker accept nothing.
+func hangAccept(f *fleet, gate string) (victim int) {
+	open(f.t, gate)
+	return f.pids()[0]
+}
+
+// While everything stands still, as in a container that is paused, nothing
+// hangs (I9).
+func TestPauseIsNoHang(t *testing.T) {
+	t.Parallel() // it waits more than it works
+	f := start(t, setup{Workers: 2, Threshold: 9, Hang: hangTimeout}, true)
+	all := append([]int{f.cmd.Process.Pid}, f.pids()...)
+	for _, pid := range all {
+		freeze(t, pid)
+	}
+	time.Sleep(2 * hangTimeout)
+	for _, pid := range all {
+		syscall.Kill(pid, syscall.SIGCONT)
+	}
+	until(t, "the master notices", func() bool { return f.count("the master was held up") > 0 })
+	time.Sleep(hangTimeout + hangTimeout/2) // for what must not happen
+	for range 20 {
+		if _, err := f.get("/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.count("hangs: "); n != 0 || len(f.pids()) != 2 {
+		t.Errorf("%d hangs, workers %v", n, f.pids())
+	}
+}
+
+// A handler that takes long is no hang.
+func TestSlowIsNoHang(t *testing.T) {
+	t.Parallel() // it waits more than it works
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, setup{Workers: 1, Engine: engine, Threshold: 9, Hang: hangTimeout}, true)
+			if body, err := f.get("/slow?ms=" + itoa(int(2*hangTimeout/time.Millisecond))); body != "slow" || err != nil {
+				t.Errorf("%q, %v", body, err)
+			}
+			if n := f.count("hangs: "); n != 0 || len(f.pids()) != 1 {
+				t.Errorf("%d hangs, workers %v", n, f.pids())
+			}
+		})
+	}
+}

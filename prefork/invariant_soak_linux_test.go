@@ -1,0 +1,153 @@
+package prefork
+
+import (
+	"bufio"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// keeper is a client that keeps its connection until that is cut, and then opens
+// another one. The connection must never be told to end.
+func (l *load) keeper(dial func() (net.Conn, error), k kind, interval time.Duration) {
+	defer l.done.Done()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for n := 0; !l.stop.Load(); {
+		c, err := dial()
+		if err != nil {
+			l.fail(err)
+			continue
+		}
+		from := bufio.NewReader(c)
+		for ; err == nil && !l.stop.Load(); n++ {
+			<-ticker.C
+			r := k(n)
+			if err = r.send(c); err == nil {
+				_, err = r.receive(from, false)
+			}
+			if err != nil {
+				l.fail(cut{portOf(c.LocalAddr().String()), err})
+				break
+			}
+			l.answered.Add(int64(len(r.answers)))
+		}
+		c.Close()
+	}
+}
+
+// Whatever happens to the workers, and in whatever order, nothing fails but what
+// a killed one had in its hands.
+func TestAnythingGoes(t *testing.T) {
+	events := 60
+	if testing.Short() {
+		events = 10
+	}
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, setup{Workers: 2, Engine: engine, Threshold: 1 << 20, Linger: patience, Drain: patience}, true)
+			seed := uint64(time.Now().UnixNano())
+			s := soak{f, f.segment(), rand.New(rand.NewPCG(seed, 0)), victims{ports: make(map[int]bool)}, make(map[int]bool), 2}
+			var l load
+			for _, k := range []kind{plain, plain, plain, upload, upload, trickle, pipelined} {
+				l.done.Add(1)
+				go l.keeper(f.dialer(), k, 5*time.Millisecond)
+			}
+			for range 8 {
+				l.done.Add(1)
+				go l.connectEvery(f.dialer(), 10*time.Millisecond)
+			}
+			for range events {
+				s.happen()
+				goal := l.answered.Load() + s.random.Int64N(80)
+				until(t, "requests are answered", func() bool { return l.answered.Load() >= goal })
+			}
+			l.stop.Store(true)
+			l.done.Wait()
+			for _, err := range l.failed {
+				var one cut
+				if !errors.As(err, &one) || !s.victims.ports[one.port] || errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("%v: no worker had it in its hands (port %d)", err, one.port)
+				}
+			}
+			t.Logf("seed %d: %d answers, %d cut", seed, l.answered.Load(), len(l.failed))
+			f.signal(syscall.SIGTERM)
+			if status := f.wait(); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+		})
+	}
+}
+
+// A soak is a fleet to which things happen.
+type soak struct {
+	*fleet
+	segment *shared.Segment
+	random  *rand.Rand
+	victims victims
+	told    map[int]bool // workers that were told to go
+	wanted  int          // workers
+}
+
+// happen has something happen.
+func (s *soak) happen() {
+	s.t.Helper()
+	switch s.random.IntN(8) {
+	case 0, 1:
+		s.signal(syscall.SIGHUP)
+	case 2:
+		if s.wanted < 4 {
+			s.wanted++
+			s.signal(syscall.SIGTTIN)
+		}
+	case 3:
+		if s.wanted > 1 { // not the last one that serves
+			until(s.t, "all workers serve", func() bool { return s.serving() == s.wanted })
+			s.wanted--
+			s.signal(syscall.SIGTTOU)
+		}
+	case 4, 5:
+		s.killOne(s.segment, &s.victims)
+	case 6: // once: the second time it goes without a successor
+		if pid := s.any(); !s.told[pid] {
+			s.told[pid] = true
+			syscall.Kill(pid, syscall.SIGTERM)
+		}
+	case 7:
+		pid := s.any()
+		freeze(s.t, pid)
+		time.Sleep(20 * time.Millisecond)
+		syscall.Kill(pid, syscall.SIGCONT)
+	}
+}
+
+// any returns a worker that lives.
+func (s *soak) any() (pid int) {
+	until(s.t, "there is a worker", func() bool {
+		for name := range s.living() {
+			pid, _ = strconv.Atoi(name)
+		}
+		return pid != 0
+	})
+	return pid
+}
+
+// serving counts the slots whose workers serve.
+func (s *soak) serving() int {
+	slots := make(map[int]bool)
+	for _, p := range s.segment.Scoreboard(nil) {
+		if p.State == shared.Ready && isAlive(p.PID) {
+			slots[p.Slot] = true
+		}
+	}
+	return len(slots)
+}

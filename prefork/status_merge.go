@@ -1,0 +1,145 @@
+package prefork
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// A notice is what only the master knows. Workers read it in the segment, as
+// JSON.
+type notice struct {
+	Master                                     int
+	Wanted                                     int
+	Ready, Rolling, Degraded, Paused, Stopping bool
+	Crashes, Restarts                          int
+	Slots                                      []SlotStatus
+	Workers                                    []noticeWorker
+}
+
+// A noticeWorker is a process that the master has started.
+type noticeWorker struct {
+	Slot, Generation, PID int
+	Phase                 supervise.Phase
+	Started               time.Time
+}
+
+// newNotice returns what this process, the master, knows.
+func newNotice(from supervise.Status) *notice {
+	n := &notice{
+		Master: os.Getpid(), Wanted: from.Wanted, Ready: from.Ready, Rolling: from.Rolling, Degraded: from.Degraded,
+		Paused: from.Paused, Stopping: from.Stopping, Crashes: from.Crashes, Restarts: from.Restarts,
+	}
+	for _, s := range from.Slots {
+		n.Slots = append(n.Slots, SlotStatus{
+			Slot: s.Slot, Generation: s.Generation, Queue: s.Queue, Restarts: s.Restarts, Crashes: s.Crashes, Hangs: s.Hangs,
+			Adopter: s.Adopter, Retired: s.Retired,
+		})
+		for _, w := range s.Workers {
+			n.Workers = append(n.Workers, noticeWorker{s.Slot, w.Generation, w.PID, w.Phase, w.Started})
+		}
+	}
+	return n
+}
+
+// merge adds what the processes say of themselves.
+func (n *notice) merge(segment *shared.Segment) Status {
+	s := Status{
+		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping,
+		Crashes: n.Crashes, Restarts: n.Restarts, Slots: n.Slots,
+	}
+	for _, slot := range n.Slots {
+		s.Hangs += slot.Hangs
+	}
+	now := segment.Now()
+	processes := segment.Scoreboard(nil)
+	for _, w := range n.Workers {
+		status := WorkerStatus{Slot: w.Slot, Generation: w.Generation, Phase: w.Phase.String(), ProcessStatus: ProcessStatus{PID: w.PID, Started: w.Started}}
+		if i := slices.IndexFunc(processes, func(p shared.Process) bool { return p.PID == w.PID }); i >= 0 {
+			status.add(&processes[i], now)
+			status.Phase = laterPhase(w.Phase, processes[i].State).String()
+			processes = slices.Delete(processes, i, i+1)
+		} else if p, isFound := segment.Process(w.PID); isFound && p.State == shared.Stopped {
+			continue // it has ended since
+		}
+		s.Workers = append(s.Workers, status)
+	}
+	for i := range processes {
+		p := &processes[i]
+		switch {
+		case p.PID == n.Master:
+			s.Master.add(p, now)
+		case p.Generation > 0 && p.State != shared.Stopped: // the master has not told yet
+			status := WorkerStatus{Slot: p.Slot, Generation: int(p.Generation), Phase: laterPhase(supervise.PhaseSpawned, p.State).String()}
+			status.add(p, now)
+			s.Workers = append(s.Workers, status)
+		}
+	}
+	slices.SortStableFunc(s.Workers, func(a, b WorkerStatus) int { return cmp.Compare(a.Slot, b.Slot) })
+	s.Total = totalOf(segment, s.Workers)
+	return s
+}
+
+// laterPhase returns where a worker is in its life: whichever of the master and
+// itself knows more.
+func laterPhase(p supervise.Phase, s shared.State) supervise.Phase {
+	own := supervise.PhaseSpawned
+	switch s {
+	case shared.Ready:
+		own = supervise.PhaseReady
+	case shared.Draining, shared.Stopped:
+		own = supervise.PhaseDraining
+	}
+	return max(p, own)
+}
+
+// add takes over what a worker's page says.
+func (w *WorkerStatus) add(p *shared.Process, now int64) {
+	w.ProcessStatus.add(p, now)
+	requests := uint64(0)
+	for _, n := range p.Status {
+		requests += n
+	}
+	w.Load = Load{
+		Accepted: p.Accepted, Done: p.Done, Active: p.Accepted - p.Done, InFlight: p.InFlight,
+		Requests: requests, Responses: p.Status, BytesRead: p.BytesRead, BytesWritten: p.BytesWritten,
+	}
+	w.Idle = min(p.Idle, w.Active)
+	if p.Oldest != 0 {
+		w.OldestRequest = time.Duration(max(now-p.Oldest, 0))
+	}
+}
+
+// add takes over what a process's page says.
+func (s *ProcessStatus) add(p *shared.Process, now int64) {
+	s.PID = p.PID
+	if s.Started.IsZero() {
+		s.Started = p.StartedAt
+	}
+	s.HeartbeatAge = time.Duration(max(now-p.Heartbeat, 0))
+	s.Lag = p.Lag
+	s.ResidentBytes, s.CPUTime, s.Goroutines, s.GarbageCollections = p.ResidentBytes, p.CPUTime, p.Goroutines, p.GarbageCollections
+}
+
+// totalOf adds the living workers' load up, and takes what counts from all
+// processes that ever were.
+func totalOf(segment *shared.Segment, workers []WorkerStatus) (t Load) {
+	for i := range workers {
+		w := &workers[i]
+		t.Active += w.Active
+		t.Idle += w.Idle
+		t.InFlight += w.InFlight
+		t.OldestRequest = max(t.OldestRequest, w.OldestRequest)
+	}
+	accepted, done, traffic := segment.Total()
+	t.Accepted, t.Done = accepted, done
+	t.Responses, t.BytesRead, t.BytesWritten = traffic.Status, traffic.BytesRead, traffic.BytesWritten
+	for _, n := range traffic.Status {
+		t.Requests += n
+	}
+	return t
+}

@@ -1,0 +1,110 @@
+package prefork
+
+import (
+	"runtime/metrics"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// pageInterval is how often a worker says how it is.
+const pageInterval = 250 * time.Millisecond
+
+// newMeter returns a meter that counts on a page of the scoreboard.
+func newMeter(page *shared.Page) *sluice.Meter {
+	m := &sluice.Meter{
+		Accepted:     page.Word(shared.Accepted),
+		Done:         page.Word(shared.Done),
+		BytesRead:    page.Word(shared.BytesRead),
+		BytesWritten: page.Word(shared.BytesWritten),
+	}
+	for i := range m.Status {
+		m.Status[i] = page.Word(shared.Status1xx + shared.Field(i))
+	}
+	return m
+}
+
+// write says how the worker is until stop is closed. m may be nil.
+func (b *board) write(m *sluice.Meter, stop <-chan struct{}) {
+	w := newPageWriter(b.segment, b.page, m)
+	defer w.close()
+	ticker := time.NewTicker(pageInterval)
+	defer ticker.Stop()
+	for {
+		w.write(pageInterval)
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// A pageWriter writes what a process says of itself, but for what its server
+// counts there. One goroutine uses it; writing allocates nothing.
+type pageWriter struct {
+	segment *shared.Segment
+	page    *shared.Page
+	meter   *sluice.Meter
+	usage   usage
+	samples [2]metrics.Sample
+	last    time.Time // of write
+}
+
+func newPageWriter(s *shared.Segment, page *shared.Page, m *sluice.Meter) *pageWriter {
+	w := &pageWriter{segment: s, page: page, meter: m}
+	w.samples[0].Name = "/sched/goroutines:goroutines"
+	w.samples[1].Name = "/gc/cycles/total:gc-cycles"
+	w.usage.open()
+	return w
+}
+
+func (w *pageWriter) close() { w.usage.close() }
+
+// write writes everything. It was to be called interval after the last time.
+func (w *pageWriter) write(interval time.Duration) {
+	now := time.Now()
+	if !w.last.IsZero() {
+		w.page.Set(shared.Lag, uint64(max(now.Sub(w.last)-interval, 0)))
+	}
+	w.last = now
+	if w.meter != nil {
+		w.writeLoad(now)
+	}
+	metrics.Read(w.samples[:])
+	w.page.Set(shared.Goroutines, w.sample(0))
+	w.page.Set(shared.GarbageCollections, w.sample(1))
+	w.page.Set(shared.ResidentBytes, w.usage.resident())
+	w.page.Set(shared.CPUTime, uint64(w.usage.cpu()))
+	w.page.Set(shared.Heartbeat, uint64(w.segment.Now()))
+}
+
+// writeLoad writes what the server has to do.
+func (w *pageWriter) writeLoad(now time.Time) {
+	done := w.page.Get(shared.Done) // first, lest fewer than none be open
+	active := w.page.Get(shared.Accepted) - done
+	inFlight := uint64(max(w.meter.InFlight(), 0))
+	w.page.Set(shared.Active, active)
+	w.page.Set(shared.InFlight, inFlight)
+	w.page.Set(shared.Idle, active-min(inFlight, active))
+	oldest := uint64(0)
+	if began := w.meter.Oldest(now); !began.IsZero() {
+		oldest = uint64(w.segment.Now() - int64(now.Sub(began)))
+	}
+	w.page.Set(shared.Oldest, oldest)
+	requests := uint64(0)
+	for f := shared.Status1xx; f <= shared.Status5xx; f++ {
+		requests += w.page.Get(f)
+	}
+	w.page.Set(shared.Requests, requests)
+}
+
+// sample returns a number of package runtime/metrics; zero if it has none of
+// that name any more.
+func (w *pageWriter) sample(i int) uint64 {
+	if w.samples[i].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return w.samples[i].Value.Uint64()
+}

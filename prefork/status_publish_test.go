@@ -1,0 +1,152 @@
+package prefork
+
+import (
+	"errors"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// What the master stores a worker reads, of the greatest fleet with the longest
+// numbers too.
+func TestNotice(t *testing.T) {
+	s := localSegment(t)
+	if n := readNotice(s); n.Wanted != 0 || len(n.Workers) != 0 {
+		t.Errorf("before there is one: %+v", n)
+	}
+	c := supervise.Config{}
+	p := newPublisher(&c, s)
+	n := &notice{Master: math.MaxInt32, Crashes: math.MaxInt32, Restarts: math.MaxInt32, Wanted: s.Processes()}
+	for i := range s.Processes() {
+		many := math.MaxInt32
+		n.Slots = append(n.Slots, SlotStatus{1000 + i, many, many, many, many, many, 1000, false})
+		n.Workers = append(n.Workers, noticeWorker{1000 + i, many, many, supervise.PhaseDraining, time.Now()})
+	}
+	p.store(n)
+	got := readNotice(s)
+	last := s.Processes() - 1
+	if got.Wanted != last+1 || len(got.Slots) != last+1 || len(got.Workers) != last+1 || got.Slots[last] != n.Slots[last] ||
+		got.Workers[last].PID != math.MaxInt32 || !got.Workers[last].Started.Equal(n.Workers[last].Started) {
+		t.Fatalf("%+v", got)
+	}
+	version := p.place.Version()
+	p.store(n)
+	if p.place.Version() != version {
+		t.Error("stored again though nothing has changed")
+	}
+	n.Crashes--
+	p.store(n)
+	if got := readNotice(s); got.Crashes != n.Crashes || p.place.Version() == version {
+		t.Errorf("%d crashes", got.Crashes)
+	}
+}
+
+// A segment without room, and a notice that nobody can read, are borne.
+func TestNoNotice(t *testing.T) {
+	full, err := shared.New(shared.Options{Local: true, Size: 256 << 10, Processes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, free := full.Size(); free > 4096; _, free = full.Size() {
+		if _, err := full.Config(time.Now().String(), 512); err != nil {
+			break
+		}
+	}
+	c := supervise.Config{Logger: newTestLogger(t)}
+	p := newPublisher(&c, full)
+	p.store(newNotice(supervise.Status{Wanted: 3}))
+	if n := readNotice(full); n.Wanted != 0 {
+		t.Errorf("%+v", n)
+	}
+	s := localSegment(t)
+	if err := noticePlace(s).Store([]byte(`{"Wanted":3,`)); err != nil {
+		t.Fatal(err)
+	}
+	if n := readNotice(s); n.Wanted != 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+type testLogger struct{ t *testing.T }
+
+func newTestLogger(t *testing.T) testLogger { return testLogger{t} }
+
+func (l testLogger) Printf(format string, args ...any) { l.t.Logf(format, args...) }
+
+// Hooks do what they did, and have the notice written.
+func TestPublisherKeepsHooks(t *testing.T) {
+	called := 0
+	bad := errors.New("bad")
+	c := supervise.Config{OnReaped: func(_, _ int) { called++ }, Hooks: supervise.Hooks{
+		OnSpawn:      func(_, _ int) error { called++; return bad },
+		OnRecover:    func(_, _, _ int) { called++ },
+		OnFleetReady: func() { called++ },
+		OnStopping:   func() { called++ },
+	}}
+	none := supervise.Config{}
+	p, q := newPublisher(&c, localSegment(t)), newPublisher(&none, localSegment(t))
+	for i, hooks := range []func(c *supervise.Config){
+		func(c *supervise.Config) {
+			if err := c.Hooks.OnSpawn(0, 1); err != nil && !errors.Is(err, bad) {
+				t.Error(err)
+			}
+		},
+		func(c *supervise.Config) { c.Hooks.OnRecover(0, 1, 2) },
+		func(c *supervise.Config) { c.Hooks.OnFleetReady() },
+		func(c *supervise.Config) { c.Hooks.OnStopping() },
+		func(c *supervise.Config) { c.OnReaped(0, 1) },
+	} {
+		hooks(&c)
+		hooks(&none)
+		if called != i+1 {
+			t.Errorf("hook %d was not called", i)
+		}
+		for _, changed := range []chan struct{}{p.changed, q.changed} {
+			select {
+			case <-changed:
+			default:
+				t.Errorf("hook %d does not say that something has changed", i)
+			}
+		}
+	}
+	if c.Hooks.OnSpawn(0, 1) != bad {
+		t.Error("the hook's error is lost")
+	}
+}
+
+// What a process writes about itself, and what its server counts, is on its page.
+func TestPageWriter(t *testing.T) {
+	s := localSegment(t)
+	page := s.Page()
+	page.Word(shared.Accepted).Add(7)
+	m := newMeter(page)
+	m.Done.Add(3)
+	m.Accepted.Add(3)
+	m.Status[1].Add(20)
+	m.Status[4].Add(1)
+	m.BytesRead.Add(100)
+	m.BytesWritten.Add(200)
+	w := newPageWriter(s, page, m)
+	defer w.close()
+	w.write(0)
+	w.last = w.last.Add(-time.Millisecond)
+	w.write(0)
+	got, _ := s.Process(os.Getpid())
+	if got.Accepted != 10 || got.Done != 3 || got.Active != 7 || got.Idle != 7 || got.InFlight != 0 || got.Oldest != 0 ||
+		got.Requests != 21 || got.BytesRead != 100 || got.BytesWritten != 200 {
+		t.Errorf("%+v", got)
+	}
+	if got.Goroutines == 0 || got.Lag < time.Millisecond || got.Heartbeat == 0 {
+		t.Errorf("%+v", got)
+	}
+	if w.usage.cpu() > 0 && got.CPUTime == 0 || w.usage.resident() > 0 && got.ResidentBytes < 1<<20 {
+		t.Errorf("%+v", got)
+	}
+	if n := testing.AllocsPerRun(20, func() { w.write(0) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

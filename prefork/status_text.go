@@ -1,0 +1,116 @@
+package prefork
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// String returns the status as a few lines and two tables, for people: what it
+// looks like may change.
+func (s Status) String() string {
+	var b strings.Builder
+	s.writeSummary(&b)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	s.writeWorkers(t)
+	t.Flush()
+	b.WriteByte('\n')
+	s.writeSlots(t)
+	t.Flush()
+	return b.String()
+}
+
+// writeSummary writes what is true of all workers together.
+func (s *Status) writeSummary(w io.Writer) {
+	ready := 0
+	for i := range s.Workers {
+		if s.Workers[i].Phase == "ready" {
+			ready++
+		}
+	}
+	fmt.Fprintf(w, "workers: %d wanted, %d ready", s.Wanted, ready)
+	for _, is := range []struct {
+		so   bool
+		what string
+	}{{s.Rolling, "being replaced"}, {s.Degraded, "degraded"}, {s.Paused, "paused"}, {s.Stopping, "stopping"}} {
+		if is.so {
+			fmt.Fprintf(w, ", %s", is.what)
+		}
+	}
+	fmt.Fprintf(w, "; crashes %d (hangs %d), rolling restarts %d\n", s.Crashes, s.Hangs, s.Restarts)
+	if m := s.Master; m.PID != 0 {
+		fmt.Fprintf(w, "master: process %d, up %s, heard of %s ago, %s of memory, %s of CPU time\n",
+			m.PID, uptime(m.Started), short(m.HeartbeatAge), size(m.ResidentBytes), short(m.CPUTime))
+	}
+	t := s.Total
+	fmt.Fprintf(w, "connections: %d accepted, %d done, %d open, %d of them idle\n", t.Accepted, t.Done, t.Active, t.Idle)
+	fmt.Fprintf(w, "requests: %d, in hand %d, the oldest for %s; by class of status", t.Requests, t.InFlight, short(t.OldestRequest))
+	for class, n := range t.Responses {
+		fmt.Fprintf(w, " %dxx %d", class+1, n)
+	}
+	fmt.Fprintf(w, "; %s read, %s written\n\n", size(t.BytesRead), size(t.BytesWritten))
+}
+
+// writeWorkers writes a line for each process.
+func (s *Status) writeWorkers(w io.Writer) {
+	fmt.Fprintln(w, "slot\tgen\tpid\tphase\tup\topen\tidle\tin hand\toldest\taccepted\trequests\t4xx\t5xx\tread\twritten\tmemory\tcpu\tgoroutines\tgc\theard\t")
+	for i := range s.Workers {
+		p := &s.Workers[i]
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t", p.Slot, p.Generation, p.PID, p.Phase, uptime(p.Started))
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t", p.Active, p.Idle, p.InFlight, short(p.OldestRequest),
+			p.Accepted, p.Requests, p.Responses[3], p.Responses[4], size(p.BytesRead), size(p.BytesWritten))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t\n", size(p.ResidentBytes), short(p.CPUTime), p.Goroutines, p.GarbageCollections, short(p.HeartbeatAge))
+	}
+}
+
+// writeSlots writes a line for each slot.
+func (s *Status) writeSlots(w io.Writer) {
+	fmt.Fprintln(w, "slot\tgen\tqueue\trestarts\tcrashes\thangs\tserved by\t")
+	for _, p := range s.Slots {
+		by := "itself"
+		switch {
+		case p.Adopter >= 0:
+			by = fmt.Sprint(p.Adopter)
+		case p.Retired:
+			by = "nobody"
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", p.Slot, p.Generation, p.Queue, p.Restarts, p.Crashes, p.Hangs, by)
+	}
+}
+
+// uptime is the time since then, in short.
+func uptime(then time.Time) string {
+	if then.IsZero() {
+		return "0s"
+	}
+	return short(max(time.Since(then), 0))
+}
+
+// short rounds a duration to about three digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// size is a number of bytes, in short.
+func size(n uint64) string {
+	const units = "BKMGTPE"
+	unit, value := 0, float64(n)
+	for value >= 1024 && unit < len(units)-1 {
+		value /= 1024
+		unit++
+	}
+	if unit == 0 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%.1f%c", value, units[unit])
+}

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package prefork
+
+import "time"
+
+// usage is what the system says that the process takes: nothing here.
+type usage struct{}
+
+func (u *usage) open()              {}
+func (u *usage) close()             {}
+func (u *usage) resident() uint64   { return 0 }
+func (u *usage) cpu() time.Duration { return 0 }
