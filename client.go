@@ -68,7 +68,7 @@ type Client struct {
 	MaxConnsPerHost int
 
 	// MaxIdleConnDuration is how long a connection is kept without use; 0 is
-	// DefaultMaxIdleConnDuration.
+	// DefaultMaxIdleConnDuration. It may be an eighth less.
 	MaxIdleConnDuration time.Duration
 
 	// MaxConnDuration is the age at which a connection is closed behind its next

@@ -15,7 +15,6 @@ import (
 type clientCall struct {
 	ctx      context.Context // nil: none
 	deadline int64           // clock.Nanos; 0: none
-	now      int64           // clock.Nanos of the attempt's begin; 0: look
 	allowed  time.Duration   // how long before deadline the call began
 	trace    *ClientTrace    // of the context; nil: none
 	upstream string          // where the last attempt went
@@ -25,17 +24,8 @@ type clientCall struct {
 	hasSent  bool            // bytes of the last attempt were written
 }
 
-// bound ends the call at deadline if it would end later. It returns the deadline
-// to restore afterwards.
-func (c *clientCall) bound(deadline int64) (previous int64) {
-	previous = c.deadline
-	if c.deadline == 0 || deadline < c.deadline {
-		c.deadline = deadline
-	}
-	return previous
-}
-
-// allow is bound for a time from now. It returns what to restore afterwards.
+// allow ends the call after timeout if it would end later. It returns what to
+// restore afterwards.
 func (c *clientCall) allow(timeout time.Duration) (previous clientCall) {
 	previous = *c
 	if deadline := clock.Nanos() + int64(timeout); c.deadline == 0 || deadline < c.deadline {
@@ -67,6 +57,25 @@ func (c *clientCall) err() error {
 		return ErrTimeout
 	}
 	return nil
+}
+
+// isBound tells whether anything may end the call before it is done.
+func (c *clientCall) isBound() bool { return c.deadline != 0 || c.done() != nil }
+
+// hasEnded tells whether the call's context has ended.
+func (c *clientCall) hasEnded() bool { return c.ctx != nil && c.ctx.Err() != nil }
+
+// limit returns the earlier of the call's deadline and timeout from now. 0: there
+// is neither.
+func (c *clientCall) limit(timeout time.Duration) int64 {
+	if timeout <= 0 {
+		return c.deadline
+	}
+	at := clock.Nanos() + int64(timeout)
+	if c.deadline != 0 {
+		at = min(at, c.deadline)
+	}
+	return at
 }
 
 // done returns the channel that is closed when the call's context ends.
@@ -109,7 +118,7 @@ func (c *clientCall) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if c.ctx != nil && c.ctx.Err() != nil {
+	if c.hasEnded() {
 		if phase := (*PhaseError)(nil); errors.As(err, &phase) {
 			return phase // the dialer knows better
 		}

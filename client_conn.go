@@ -19,8 +19,7 @@ type clientConn struct {
 	addr        string
 	created     int64 // clock.Nanos
 	lastUse     int64
-	written     int64        // bytes, of the present request
-	progress    atomic.Int64 // the same, for who looks on
+	written     atomic.Int64 // bytes, of the present request
 	writeErr    error        // of the present request
 	hasDeadline bool         // one is set on c
 	isReused    bool
@@ -35,18 +34,13 @@ func newClientConn(c net.Conn, addr string) *clientConn {
 
 // Write implements io.Writer: it counts, and remembers the error.
 func (cc *clientConn) Write(p []byte) (n int, err error) {
-	for n < len(p) || n == 0 {
-		piece := p[n:min(n+maxWrite, len(p))]
-		k, err := cc.c.Write(piece)
+	for n < len(p) {
+		k, err := cc.c.Write(p[n:min(n+maxWrite, len(p))])
 		n += k
-		cc.written += int64(k)
-		cc.progress.Add(int64(k))
+		cc.written.Add(int64(k))
 		if err != nil {
 			cc.writeErr = err
 			return n, err
-		}
-		if len(p) == 0 {
-			break
 		}
 	}
 	return n, nil
@@ -91,31 +85,24 @@ func longAgo() time.Time { return time.Unix(1, 0) }
 // setReadLimit bounds reading from now on, by the call and by timeout; 0: the
 // call alone.
 func (cc *clientConn) setReadLimit(call *clientCall, timeout time.Duration) error {
+	if timeout <= 0 && call.deadline == 0 {
+		return nil
+	}
 	return cc.setLimit(call, timeout, net.Conn.SetReadDeadline)
 }
 
 // setWriteLimit bounds writing from now on.
 func (cc *clientConn) setWriteLimit(call *clientCall, timeout time.Duration) error {
+	if timeout <= 0 && call.deadline == 0 {
+		return nil
+	}
 	return cc.setLimit(call, timeout, net.Conn.SetWriteDeadline)
 }
 
 func (cc *clientConn) setLimit(call *clientCall, timeout time.Duration, set func(net.Conn, time.Time) error) error {
-	limit := call.deadline
-	if timeout > 0 {
-		if at := clock.Nanos() + int64(timeout); limit == 0 || at < limit {
-			limit = at
-		}
-	}
-	if limit == 0 {
-		return nil
-	}
 	cc.hasDeadline = true
-	err := set(cc.c, clock.Deadline(limit))
-	// A context that has just ended has its own deadline set on c, before or
-	// after this one.
-	if call.ctx != nil && call.ctx.Err() != nil {
-		cc.interrupt()
-	}
+	err := set(cc.c, clock.Deadline(call.limit(timeout)))
+	cc.interruptFor(call)
 	return err
 }
 
@@ -131,6 +118,14 @@ func (cc *clientConn) clearLimits() error {
 
 // interrupt makes whatever waits for the connection return.
 func (cc *clientConn) interrupt() { _ = cc.c.SetDeadline(longAgo()) }
+
+// interruptFor interrupts the connection if the call's context has ended. It is
+// called where a deadline was set: the guard may have set its own just before.
+func (cc *clientConn) interruptFor(call *clientCall) {
+	if call.hasEnded() {
+		cc.interrupt()
+	}
+}
 
 // guard interrupts the connection when ctx ends. stop ends that; it returns
 // false if ctx has ended, and the connection is of no more use.

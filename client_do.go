@@ -32,17 +32,15 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 	if req.timeout > 0 {
 		defer call.restore(call.allow(req.timeout))
 	}
-	now := clock.Nanos()
-	c.lastUse.Store(now)
-	if c.Transport == nil {
-		call.now = now // others may take their time
+	if now := c.now(); c.lastUse.Load() != now {
+		c.lastUse.Store(now)
 	}
 	if call.trace == nil && c.Trace != nil {
 		call.trace = c.Trace
 		defer func() { call.trace = nil }()
 	}
 	err := c.attempt(req, resp)
-	call.now, call.phase, call.isFresh, call.hasConn, call.hasSent = 0, 0, false, false, false
+	call.phase, call.isFresh, call.hasConn, call.hasSent = 0, false, false, false
 	if err == io.EOF {
 		err = ErrConnectionClosed
 	}
@@ -68,7 +66,7 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 		if trace := req.call.trace; trace != nil && trace.Retry != nil {
 			trace.Retry(attempt, err)
 		}
-		req.call.isFresh, req.call.now = true, 0
+		req.call.isFresh = true
 	}
 }
 
@@ -90,7 +88,7 @@ func checkTarget(req *Request, isTLS bool) error {
 func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) bool {
 	limit := sizeOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts)
 	call := &req.call
-	if attempt >= limit || call.ctx != nil && call.ctx.Err() != nil {
+	if attempt >= limit || call.hasEnded() {
 		return false
 	}
 	var reset bool

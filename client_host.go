@@ -94,7 +94,7 @@ type HostClient struct {
 	MaxConns int
 
 	// MaxIdleConnDuration is how long a connection is kept without use; 0 is
-	// DefaultMaxIdleConnDuration.
+	// DefaultMaxIdleConnDuration. It may be an eighth less.
 	MaxIdleConnDuration time.Duration
 
 	// MaxConnDuration is the age at which a connection is closed behind its next

@@ -147,17 +147,13 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	if err != nil {
 		return err
 	}
-	lane := c.choose()
-	if !lane.submit(w) {
-		c.works.release(w)
-		return ErrPipelineOverflow
+	if lane := c.choose(); !lane.submit(w) {
+		w.err = ErrPipelineOverflow
+	} else if err := lane.await(w, call); err != nil {
+		return err // and w is the lane's
 	}
-	if err := lane.await(w, call); err != nil {
-		return err
-	}
-	if err = w.err; err == nil && resp != nil {
-		w.deliver(resp)
-	}
+	err = w.err
+	w.deliver(resp)
 	c.works.release(w)
 	return err
 }
@@ -226,16 +222,21 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 		return nil, errPlainHTTPS
 	}
 	w := c.works.acquire()
-	prepareForClient(&c.host, req, &w.resp)
+	w.into = &w.resp
+	if resp != nil && !req.call.isBound() && !resp.SkipBody && !resp.StreamBody {
+		w.into = resp
+	}
+	prepareForClient(&c.host, req, w.into)
 	w.isRepeatable, w.isHead, w.isTunnel = isRepeatable(req), req.Header.IsHead(), req.Header.IsConnect()
 	w.closes = req.ConnectionClose() || w.isTunnel
-	if resp != nil {
+	if resp != nil && w.into != resp {
 		skips, streams := resp.SkipBody, resp.StreamBody
 		resp.Reset()
 		resp.SkipBody, resp.StreamBody = skips, streams
 	}
-	err := w.write(req)
-	if err != nil {
+	if w.err = w.write(req); w.err != nil {
+		err := w.err
+		w.deliver(resp)
 		c.works.release(w)
 		return nil, err
 	}
@@ -249,7 +250,6 @@ type pipelineWork struct {
 	state      workState     // under the lane's lock
 	done       chan struct{} // gets a token when the work is done and the caller waits
 	out        []byte        // the request as it is sent
-	resp       Response
 	err        error
 	at         int64 // where on the connection it begins
 	attempts   int   // connections that were tried
@@ -258,6 +258,12 @@ type pipelineWork struct {
 	isHead       bool
 	isTunnel     bool // it is CONNECT
 	closes       bool // nothing may be sent behind it
+
+	// into is what the answer is read into: the caller's Response if he is sure to
+	// wait for it, which with a thousand callers saves a tenth of the time; else
+	// resp.
+	into *Response
+	resp Response
 }
 
 // workState says who has a pipelineWork.
@@ -277,6 +283,11 @@ func (w *pipelineWork) write(req *Request) error {
 			return err
 		}
 	}
+	if req.isShort() {
+		out, err := req.appendWhole(w.out)
+		w.out = out
+		return err
+	}
 	bw := acquireClientWriter((*workWriter)(w), defaultClientBuffer)
 	err := req.Write(bw)
 	if err == nil {
@@ -295,8 +306,21 @@ func (w *workWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// deliver moves the answer to resp.
+// deliver moves the answer to resp, or nothing if there is an error. The work has
+// been the caller's all the time, or is again.
 func (w *pipelineWork) deliver(resp *Response) {
+	switch {
+	case resp == nil:
+		return
+	case w.err != nil:
+		if w.into == resp {
+			resp.Reset()
+		}
+		return
+	case w.into == resp:
+		resp.SkipBody = false // that of a HEAD request
+		return
+	}
 	resp.exchange(&w.resp)
 	switch {
 	case resp.SkipBody:

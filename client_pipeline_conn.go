@@ -116,7 +116,8 @@ func (k *pipelineLink) collect() bool {
 	if k.isOver.Load() || !l.hasQueued() {
 		return false
 	}
-	for len(k.out) < size && !k.isClosing {
+	n := 0
+	for ; len(k.out) < size && !k.isClosing; n++ {
 		w := l.queued.pop()
 		if w == nil {
 			break
@@ -126,6 +127,9 @@ func (k *pipelineLink) collect() bool {
 		k.out = append(k.out, w.out...)
 		k.isClosing = w.closes
 		l.sent.push(w)
+	}
+	if n > 1 {
+		l.alone = 0
 	}
 	if l.sent.first != nil && !k.isBusy {
 		k.isBusy, k.quiet = true, 0
@@ -226,15 +230,18 @@ func (k *pipelineLink) readAll() error {
 				return errUnsolicited
 			}
 		}
-		if err := w.resp.readFrom(k.br, k.limits, k.maxBody, w.isTunnel); err != nil {
+		resp := w.into
+		if err := resp.readFrom(k.br, k.limits, k.maxBody, w.isTunnel); err != nil {
 			k.breakOff()
+			resp.ResetBody() // it may be read once more
+			resp.Header.resetForReading()
 			return err
 		}
-		w.resp.localAddr, w.resp.remoteAddr = k.local, k.remote
-		if h := &w.resp.Header; w.isHead && h.closesByLength {
+		resp.localAddr, resp.remoteAddr = k.local, k.remote
+		if h := &resp.Header; w.isHead && h.closesByLength {
 			h.connectionClose = false // no body, no end of one
 		}
-		persists := !w.closes && !w.resp.ConnectionClose() && w.resp.StatusCode() != StatusSwitchingProtocols
+		persists := !w.closes && !resp.ConnectionClose() && resp.StatusCode() != StatusSwitchingProtocols
 		w = k.answered()
 		switch {
 		case !persists:

@@ -16,6 +16,7 @@ type pipelineLane struct {
 	c       *PipelineClient
 	limit   int64         // of pending
 	pending atomic.Int64  // in the lists
+	alone   uint          // writes since the last of several requests; the lane's goroutine's
 	state   atomic.Int32  // a laneState
 	wake    chan struct{} // gets a token when somebody ends laneAsleep
 
@@ -347,13 +348,25 @@ func (l *pipelineLane) logError(err error) {
 	}
 }
 
+const (
+	// companyLasts is how many times in a row a request must have been written
+	// alone for it not to be waited for others any more.
+	companyLasts = 32
+	// aloneLasts is how many are then written before it is tried once more.
+	aloneLasts = 64
+)
+
 // gather lets others queue what they are about to, so that it is written
-// together.
+// together. Goroutines that could run may be kept from it by a request that goes
+// from one goroutine to the next, through client and server: the scheduler runs
+// first what was just woken. Yielding lets them have their turn, which is in vain
+// where there are none; what was written before tells.
 func (l *pipelineLane) gather() {
+	l.alone++
 	switch delay := l.c.MaxBatchDelay; {
 	case delay > 0:
 		time.Sleep(delay)
-	case l.pending.Load() > 1:
+	case l.alone <= companyLasts, l.alone%aloneLasts == 0, l.pending.Load() > 1:
 		runtime.Gosched()
 	}
 }

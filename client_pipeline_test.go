@@ -237,3 +237,37 @@ func TestPipelineRefusesToSendHTTPSInTheClear(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestPipelineLeavesTheResponseClean: a Response that the answer is read into has
+// nothing of a HEAD request's settings afterwards, and nothing of half an answer.
+func TestPipelineLeavesTheResponseClean(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	resp := new(Response)
+	do := func(method, answer string) error {
+		done := make(chan error, 1)
+		req := new(Request)
+		req.Header.SetMethod(method)
+		req.SetRequestURI("http://x/")
+		go func() { done <- c.Do(req, resp) }()
+		conn := peer.accept()
+		conn.expect("/")
+		conn.say(answer)
+		_ = conn.Close()
+		return <-done
+	}
+	if err := do("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"); err != nil || resp.SkipBody {
+		t.Errorf("HEAD: %v, SkipBody %v", err, resp.SkipBody)
+	}
+	if err := do("GET", "HTTP/1.1 201 Created\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"); err != nil || string(resp.Body()) != "hi" {
+		t.Errorf("GET: %v, %q", err, resp.Body())
+	}
+	for _, method := range []string{"POST", "HEAD"} {
+		err := do(method, "HTTP/1.1 202 Accepted\r\nX: y\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nab")
+		if err == nil || resp.StatusCode() != 200 || len(resp.Body()) > 0 || resp.SkipBody || resp.Header.Len() > 1 {
+			t.Errorf("%s: %v, half an answer is left: %v", method, err, resp)
+		}
+	}
+	if err := do("POST", "HTTP/1.1 202 Accepted\r\nX: y\r\nContent-Length: 5\r\n\r\nab"); err == nil || resp.StatusCode() != 200 || len(resp.Body()) > 0 {
+		t.Errorf("POST: %v, half a body is left: %v", err, resp)
+	}
+}

@@ -411,3 +411,43 @@ func TestPoolTestsConnections(t *testing.T) {
 		})
 	}
 }
+
+// TestPoolKeepsTheOrderOfIdleConnections: whatever has moved through its memory,
+// which stays within bounds.
+func TestPoolKeepsTheOrderOfIdleConnections(t *testing.T) {
+	var p connPool
+	var want []*clientConn
+	take := func(n int) {
+		for range n {
+			if got := p.takeFirst(); got != want[0] {
+				t.Fatal("another connection than the first")
+			}
+			want = want[1:]
+		}
+	}
+	for _, most := range []int{1, 2, 7, 100, 3} {
+		for range 10 * most {
+			for len(want) < most {
+				cc := new(clientConn)
+				p.push(cc)
+				want = append(want, cc)
+			}
+			take(1 + most/3)
+		}
+		if len(want) > 0 {
+			if got := p.takeLast(); got != want[len(want)-1] {
+				t.Fatal("another connection than the last")
+			}
+			want = want[:len(want)-1]
+		}
+		take(len(want))
+		if len(p.idle) != 0 || cap(p.room) > 4*100 {
+			t.Fatalf("%d connections left, memory for %d", len(p.idle), cap(p.room))
+		}
+		for i, cc := range p.room[:cap(p.room)] {
+			if cc != nil {
+				t.Fatalf("place %d of %d keeps a connection that was taken", i, cap(p.room))
+			}
+		}
+	}
+}

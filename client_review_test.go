@@ -362,7 +362,7 @@ func TestReviewFreshWaiterIsServedInTurn(t *testing.T) {
 	c := &HostClient{MaxConns: 1}
 	mine, other := net.Pipe()
 	defer other.Close()
-	if cc, full := c.takeIdle(false, 0); cc != nil || full {
+	if cc, full := c.takeIdle(false); cc != nil || full {
 		t.Fatal("no permission")
 	}
 	first := &connWaiter{ready: make(chan struct{}), fresh: true}
@@ -386,7 +386,7 @@ func TestReviewFreshWaiterBesideIdleConnection(t *testing.T) {
 	c := &HostClient{MaxConns: 1}
 	mine, other := net.Pipe()
 	defer other.Close()
-	c.takeIdle(false, 0)
+	c.takeIdle(false)
 	c.release(newClientConn(mine, ""))
 	if _, ok := c.enqueue(&connWaiter{ready: make(chan struct{}), fresh: true}); !ok {
 		t.Error("it waits although the only connection idles")

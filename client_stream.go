@@ -46,7 +46,7 @@ func (x *exchange) lendToStream() error {
 	if err := x.cc.clearLimits(); err != nil {
 		return err
 	}
-	if x.call.ctx != nil && x.call.ctx.Err() != nil {
+	if x.call.hasEnded() {
 		return x.call.err()
 	}
 	s := &clientStream{

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
@@ -46,7 +47,7 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 		defer req.Header.ResetConnectionClose()
 	}
 	fate, err := x.run()
-	call.hasSent = cc.written > 0
+	call.hasSent = cc.written.Load() > 0
 	hasAnswer := x.hasAnswer
 	*x = exchange{} // from here on the connection may be somebody else's
 	switch {
@@ -88,7 +89,7 @@ func prepareForClient(c *HostClient, req *Request, resp *Response) {
 		case c.Name != "":
 			req.Header.SetUserAgent(c.Name)
 		case !c.NoDefaultUserAgentHeader:
-			req.Header.SetUserAgent(defaultClientName)
+			req.Header.table.Set(field.UserAgent, textClientName) // which is fit
 		}
 	}
 }
@@ -113,7 +114,8 @@ type exchange struct {
 // connection, which an error makes useless.
 func (x *exchange) run() (connFate, error) {
 	cc := x.cc
-	cc.written, cc.writeErr = 0, nil
+	cc.written.Store(0)
+	cc.writeErr = nil
 	if err := cc.clearLimits(); err != nil {
 		return connSpent, err
 	}
@@ -215,6 +217,11 @@ func (x *exchange) receive() error {
 	if err := x.cc.setReadLimit(x.call, x.c.ReadTimeout); err != nil {
 		return err
 	}
+	// Waiting is done here, not where the head is read: behind a switch of
+	// goroutines the processor mispredicts each return.
+	if _, err := x.br.Peek(1); err != nil {
+		return endError(err, nil)
+	}
 	return x.readResponse()
 }
 
@@ -252,5 +259,5 @@ func (c *HostClient) headLimits() h1.Limits {
 	return limits
 }
 
-// defaultClientName is the default User-Agent.
-const defaultClientName = "sluice"
+// textClientName is the default User-Agent.
+var textClientName = []byte("sluice")

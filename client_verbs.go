@@ -155,10 +155,16 @@ func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount
 // maxRedirects is how many redirects Get and Post follow.
 const maxRedirects = 16
 
+// A fetching is what a Get or Post needs: one thing to take from a pool.
+type fetching struct {
+	req  Request
+	resp Response
+}
+
 func clientGet(c doer, dst []byte, url string) (int, []byte, error) {
-	req := AcquireRequest()
-	defer ReleaseRequest(req)
-	return fetch(c, req, dst, url)
+	f := acquireFetching()
+	defer releaseFetching(f)
+	return f.fetch(c, dst, url)
 }
 
 func clientGetDeadline(c doer, dst []byte, url string, deadline time.Time) (int, []byte, error) {
@@ -166,45 +172,44 @@ func clientGetDeadline(c doer, dst []byte, url string, deadline time.Time) (int,
 	if left <= 0 {
 		return 0, dst, ErrTimeout
 	}
-	req := AcquireRequest()
-	defer ReleaseRequest(req)
-	req.call.allow(left)
-	return fetch(c, req, dst, url)
+	f := acquireFetching()
+	defer releaseFetching(f)
+	f.req.call.allow(left)
+	return f.fetch(c, dst, url)
 }
 
 func clientGetContext(ctx context.Context, c doer, dst []byte, url string) (int, []byte, error) {
-	req := AcquireRequest()
-	defer ReleaseRequest(req)
-	return fetchContext(ctx, c, req, dst, url)
+	f := acquireFetching()
+	defer releaseFetching(f)
+	return f.fetchContext(ctx, c, dst, url)
 }
 
 func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *Args) (int, []byte, error) {
-	req := AcquireRequest()
-	defer ReleaseRequest(req)
-	req.Header.SetMethod(MethodPost)
-	req.Header.SetContentType("application/x-www-form-urlencoded")
+	f := acquireFetching()
+	defer releaseFetching(f)
+	f.req.Header.SetMethod(MethodPost)
+	f.req.Header.SetContentType("application/x-www-form-urlencoded")
 	if postArgs != nil {
-		req.SetBody(postArgs.QueryString())
+		f.req.SetBody(postArgs.QueryString())
 	}
-	return fetchContext(ctx, c, req, dst, url)
+	return f.fetchContext(ctx, c, dst, url)
 }
 
 // fetchContext is fetch that ends when ctx does.
-func fetchContext(ctx context.Context, c doer, req *Request, dst []byte, url string) (int, []byte, error) {
+func (f *fetching) fetchContext(ctx context.Context, c doer, dst []byte, url string) (int, []byte, error) {
 	if ctx.Done() != nil {
 		if err := context.Cause(ctx); err != nil {
 			return 0, dst, &PhaseError{Phase: PhaseWait, Err: err}
 		}
-		req.call.ctx = ctx
+		f.req.call.ctx = ctx
 	}
-	req.call.trace = traceOf(ctx)
-	return fetch(c, req, dst, url)
+	f.req.call.trace = traceOf(ctx)
+	return f.fetch(c, dst, url)
 }
 
-// fetch sends req to url and returns what Get returns.
-func fetch(c doer, req *Request, dst []byte, url string) (statusCode int, body []byte, err error) {
-	resp := AcquireResponse()
-	defer ReleaseResponse(resp)
+// fetch sends the request to url and returns what Get returns.
+func (f *fetching) fetch(c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
+	req, resp := &f.req, &f.resp
 	req.SetRequestURI(url)
 	if err = doRedirects(c, req, resp, maxRedirects); err != nil {
 		return 0, dst, err

@@ -3,7 +3,6 @@ package sluice
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"io"
 	"sync"
 	"time"
@@ -29,11 +28,8 @@ const (
 // watch is what the two goroutines of a large request share.
 type watch struct {
 	mu         sync.Mutex
-	isAnswered bool            // the response has begun: its reader sets the deadlines
-	ctx        context.Context // nil: none
-	timeout    time.Duration   // ReadTimeout
-	deadline   int64           // of the call
-	source     io.Closer       // the body stream; nil: it cannot be closed
+	isAnswered bool      // the response has begun: its reader sets the deadlines
+	source     io.Closer // the body stream; nil: it cannot be closed
 }
 
 // runWatching sends the request and reads the response at the same time.
@@ -47,7 +43,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	}
 	x.cc.hasDeadline = true // both sides set some
 	written := make(chan error, 1)
-	w := &watch{ctx: x.call.ctx, timeout: x.c.ReadTimeout, deadline: x.call.deadline}
+	w := &watch{}
 	w.source, _ = x.req.stream.(io.Closer)
 	go func() { written <- x.writeAside(bw, w) }()
 
@@ -68,9 +64,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 		x.endWriting()
 	}
 	_ = x.cc.c.SetReadDeadline(time.Time{}) // the writer's; reading tells if it fails
-	if w.ctx != nil && w.ctx.Err() != nil {
-		x.cc.interrupt()
-	}
+	x.cc.interruptFor(x.call)
 	patience := refusalTime
 	switch err = x.receive(); {
 	case err != nil:
@@ -94,7 +88,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 // It goes on as long as the server takes something within each patience, and is
 // then cut: also by closing the body stream, which may wait for its own source.
 func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) (err error, isCut bool) {
-	for last := x.cc.progress.Load(); ; {
+	for last := x.cc.written.Load(); ; {
 		select {
 		case err = <-written:
 			return err, false
@@ -110,7 +104,7 @@ func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) 
 			patience = 0
 		}
 		ReleaseTimer(timer)
-		if now := x.cc.progress.Load(); patience > 0 && now != last && x.call.err() == nil {
+		if now := x.cc.written.Load(); patience > 0 && now != last && x.call.err() == nil {
 			last = now
 			continue
 		}
@@ -139,9 +133,7 @@ func (x *exchange) unanswered(err, writeErr error) error {
 // endWriting gives the writing of the request a last moment.
 func (x *exchange) endWriting() {
 	_ = x.cc.c.SetWriteDeadline(clock.Deadline(clock.Nanos() + int64(refusalGrace)))
-	if x.call.ctx != nil && x.call.ctx.Err() != nil {
-		x.cc.interrupt()
-	}
+	x.cc.interruptFor(x.call)
 }
 
 // answered tells the writer that the deadline for reading is not its any more.
@@ -154,28 +146,23 @@ func (w *watch) answered() {
 // writeAside writes the request, and then bounds the waiting for the response.
 func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	err := x.write(bw)
-	now := clock.Nanos()
 	var limit int64
 	switch {
 	case err == nil:
-		if limit = w.deadline; w.timeout > 0 && (limit == 0 || now+int64(w.timeout) < limit) {
-			limit = now + int64(w.timeout)
-		}
+		limit = x.call.limit(x.c.ReadTimeout)
 	case x.cc.writeErr == nil, isDeadline(err):
 		// The body's own fault, or there is no more time: an answer that is not
 		// there by now is not waited for.
-		limit = now - 1
+		limit = clock.Nanos() - 1
 	default:
-		limit = now + int64(refusalTime)
+		limit = clock.Nanos() + int64(refusalTime)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if limit != 0 && !w.isAnswered {
 		_ = x.cc.c.SetReadDeadline(clock.Deadline(limit)) // reading tells
 	}
-	if w.ctx != nil && w.ctx.Err() != nil {
-		x.cc.interrupt()
-	}
+	x.cc.interruptFor(x.call)
 	return err
 }
 
@@ -208,11 +195,10 @@ func (x *exchange) awaitStatus() (byte, error) {
 func (x *exchange) peekStatusLine(at, size int) ([]byte, error) {
 	const version = "HTTP/1."
 	for want := 1; ; {
-		head, err := x.br.Peek(at + want)
-		if err != nil {
+		if _, err := x.br.Peek(at + want); err != nil {
 			return nil, err
 		}
-		head, _ = x.br.Peek(min(x.br.Buffered(), at+size))
+		head, _ := x.br.Peek(min(x.br.Buffered(), at+size)) // it is there
 		line := head[at:]
 		n := min(len(line), len(version))
 		if string(line[:n]) != version[:n] || bytes.IndexByte(line, '\n') >= 0 {

@@ -36,12 +36,20 @@ func (h *RequestHeader) Read(r *bufio.Reader) error {
 // Read reads the head of a response from r, and nothing behind it. h's
 // settings stay. For the error see RequestHeader.Read; one that says what is
 // wrong with a head also is ErrReadingResponseHeaders.
-func (h *ResponseHeader) Read(r *bufio.Reader) error { return h.readWithin(r, readerLimits(r)) }
+func (h *ResponseHeader) Read(r *bufio.Reader) error {
+	h.resetForReading()
+	return h.readWithin(r, readerLimits(r))
+}
 
-// readWithin is Read with other limits than the buffer's size.
-func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
+// resetForReading empties the header for a message that is to be read, and keeps
+// the settings.
+func (h *ResponseHeader) resetForReading() {
 	h.resetMessage()
 	h.resetStatus()
+}
+
+// readWithin reads a head into h, which is reset.
+func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
 	p := h1.HeadParser{Role: h1.Responses, Limits: limits}
 	if err := feedHead(r, &p, &h.table); err != nil {
 		err = responseError(err, h.table.Raw(), r)

@@ -82,3 +82,14 @@ func releaseClientWriter(bw *bufio.Writer) {
 	bw.Reset(nil)
 	clientWriterPool.Put(bw)
 }
+
+// fetchingPool is of *fetching.
+var fetchingPool = sync.Pool{New: func() any { return new(fetching) }}
+
+func acquireFetching() *fetching { return fetchingPool.Get().(*fetching) }
+
+func releaseFetching(f *fetching) {
+	f.req.recycle()
+	f.resp.recycle()
+	fetchingPool.Put(f)
+}

@@ -19,10 +19,15 @@ func AcquireRequest() *Request { return requestPool.Get().(*Request) }
 // ReleaseRequest resets r and gives it back to the pool. Neither r nor anything
 // got from it may be used afterwards.
 func ReleaseRequest(r *Request) {
+	r.recycle()
+	requestPool.Put(r)
+}
+
+// recycle makes a request fit for a pool.
+func (r *Request) recycle() {
 	r.KeepBodyBuffer = false
 	r.Reset()
 	r.shrink()
-	requestPool.Put(r)
 }
 
 // shrink drops what a request that goes to a pool must not hold: one of
@@ -47,8 +52,13 @@ func AcquireResponse() *Response { return responsePool.Get().(*Response) }
 // ReleaseResponse resets r and gives it back to the pool. Neither r nor
 // anything got from it may be used afterwards.
 func ReleaseResponse(r *Response) {
+	r.recycle()
+	responsePool.Put(r)
+}
+
+// recycle makes a response fit for a pool.
+func (r *Response) recycle() {
 	r.KeepBodyBuffer = false
 	r.Reset()
 	r.Header.shrink(maxPooledBytes, maxPooledFields)
-	responsePool.Put(r)
 }

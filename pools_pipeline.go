@@ -17,9 +17,10 @@ func (p *pipelineWorkPool) acquire() *pipelineWork {
 
 // release gives w back. No list has it, and nobody waits for it.
 func (p *pipelineWorkPool) release(w *pipelineWork) {
-	w.resp.KeepBodyBuffer = false
-	w.resp.Reset()
-	w.resp.Header.shrink(maxPooledBytes, maxPooledFields)
+	if w.into == &w.resp {
+		w.resp.recycle()
+	}
+	w.into = nil
 	out := w.out[:0]
 	if cap(out) > maxPooledBytes {
 		out = nil

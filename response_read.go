@@ -29,14 +29,15 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 // io.ErrUnexpectedEOF and leaves what was there of it, one in a malformed chunk
 // is ErrBrokenChunk.
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
+	r.ResetBody()
+	r.Header.resetForReading()
 	return r.readFrom(br, readerLimits(br), maxBodySize, false)
 }
 
-// readFrom is ReadLimitBody with limits of the head. isTunnel: the request was
-// CONNECT, and what follows a successful response is no body (RFC 9110 section
-// 9.3.6).
+// readFrom is ReadLimitBody for a response that is reset, with limits of the
+// head. isTunnel: the request was CONNECT, and what follows a successful response
+// is no body (RFC 9110 section 9.3.6).
 func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int, isTunnel bool) error {
-	r.ResetBody()
 	if err := r.readFinalHead(br, limits); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int,
 	if r.SkipBody || bodyForbidden(status) || isTunnel && status/100 == 2 {
 		return nil
 	}
-	if err := r.ReadBody(br, maxBodySize); err != nil {
+	if err := r.readBody(br, maxBodySize); err != nil {
 		return err
 	}
 	if r.Header.ContentLength() == -1 && r.stream == nil {
@@ -68,14 +69,20 @@ func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 		if skipped == maxInformational {
 			return errTooManyInformational
 		}
+		r.Header.resetForReading()
 	}
 }
 
 // ReadBody reads the body that Header announces from br. The trailer section of
 // a chunked body is left for Header.ReadTrailer, unless StreamBody makes the
 // body a stream. maxBodySize is as for ReadLimitBody.
-func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) (err error) {
+func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
+	return r.readBody(br, maxBodySize)
+}
+
+// readBody is ReadBody for a response without a body.
+func (r *Response) readBody(br *bufio.Reader, maxBodySize int) (err error) {
 	length := r.Header.ContentLength()
 	if r.StreamBody {
 		r.setStream(newMessageStream(br, &r.Header, length), length)

@@ -95,50 +95,58 @@ func fasthttpClient(env environment) *fasthttp.Client {
 
 func doSluice(env environment) client {
 	c := sluiceClient(env)
-	return client{func() operation {
-		req, resp := new(sluice.Request), new(sluice.Response)
-		req.SetRequestURI(url)
-		return func() error {
-			err := c.Do(req, resp)
-			return check(resp.StatusCode(), resp.Body(), err)
-		}
-	}, c.CloseIdleConnections}
+	return client{sluiceDoer(c.Do), c.CloseIdleConnections}
 }
 
 func doFastHTTP(env environment) client {
 	c := fasthttpClient(env)
-	return client{func() operation {
-		req, resp := new(fasthttp.Request), new(fasthttp.Response)
-		req.SetRequestURI(url)
-		return func() error {
-			err := c.Do(req, resp)
-			return check(resp.StatusCode(), resp.Body(), err)
-		}
-	}, c.CloseIdleConnections}
+	return client{fasthttpDoer(c.Do), c.CloseIdleConnections}
 }
 
 func getSluice(env environment) client {
 	c := sluiceClient(env)
-	return client{func() operation {
-		var buf []byte
-		return func() error {
-			status, body, err := c.Get(buf, url)
-			buf = body
-			return check(status, body, err)
-		}
-	}, c.CloseIdleConnections}
+	return client{getter(c.Get), c.CloseIdleConnections}
 }
 
 func getFastHTTP(env environment) client {
 	c := fasthttpClient(env)
-	return client{func() operation {
+	return client{getter(c.Get), c.CloseIdleConnections}
+}
+
+// sluiceDoer returns a maker of workers that send one request over and over.
+func sluiceDoer(do func(*sluice.Request, *sluice.Response) error) func() operation {
+	return func() operation {
+		req, resp := new(sluice.Request), new(sluice.Response)
+		req.SetRequestURI(url)
+		return func() error {
+			err := do(req, resp)
+			return check(resp.StatusCode(), resp.Body(), err)
+		}
+	}
+}
+
+// fasthttpDoer is sluiceDoer for fasthttp.
+func fasthttpDoer(do func(*fasthttp.Request, *fasthttp.Response) error) func() operation {
+	return func() operation {
+		req, resp := new(fasthttp.Request), new(fasthttp.Response)
+		req.SetRequestURI(url)
+		return func() error {
+			err := do(req, resp)
+			return check(resp.StatusCode(), resp.Body(), err)
+		}
+	}
+}
+
+// getter returns a maker of workers that get the URL.
+func getter(get func(dst []byte, url string) (int, []byte, error)) func() operation {
+	return func() operation {
 		var buf []byte
 		return func() error {
-			status, body, err := c.Get(buf, url)
+			status, body, err := get(buf, url)
 			buf = body
 			return check(status, body, err)
 		}
-	}, c.CloseIdleConnections}
+	}
 }
 
 func netHTTPClient(env environment) *http.Client {
@@ -154,27 +162,30 @@ func netHTTPClient(env environment) *http.Client {
 func doNetHTTP(env environment) client {
 	c := netHTTPClient(env)
 	return client{func() operation {
-		var buf bytes.Buffer
 		req, err := http.NewRequest(http.MethodGet, url, nil)
-		return func() error {
+		return netHTTPOperation(func() (*http.Response, error) {
 			if err != nil {
-				return err
+				return nil, err
 			}
-			resp, err := c.Do(req)
-			return checkNetHTTP(&buf, resp, err)
-		}
+			return c.Do(req)
+		})
 	}, c.CloseIdleConnections}
 }
 
 func getNetHTTP(env environment) client {
 	c := netHTTPClient(env)
 	return client{func() operation {
-		var buf bytes.Buffer
-		return func() error {
-			resp, err := c.Get(url)
-			return checkNetHTTP(&buf, resp, err)
-		}
+		return netHTTPOperation(func() (*http.Response, error) { return c.Get(url) })
 	}, c.CloseIdleConnections}
+}
+
+// netHTTPOperation returns an operation that reads and checks what send gets.
+func netHTTPOperation(send func() (*http.Response, error)) operation {
+	var buf bytes.Buffer
+	return func() error {
+		resp, err := send()
+		return checkNetHTTP(&buf, resp, err)
+	}
 }
 
 func checkNetHTTP(buf *bytes.Buffer, resp *http.Response, err error) error {

@@ -21,14 +21,7 @@ func pipelineSluice(env environment) client {
 		MaxPendingRequests:  env.conns,
 		MaxIdleConnDuration: idleTime,
 	}
-	return client{func() operation {
-		req, resp := new(sluice.Request), new(sluice.Response)
-		req.SetRequestURI(url)
-		return func() error {
-			err := c.Do(req, resp)
-			return check(resp.StatusCode(), resp.Body(), err)
-		}
-	}, c.CloseIdleConnections}
+	return client{sluiceDoer(c.Do), c.CloseIdleConnections}
 }
 
 func pipelineFastHTTP(env environment) client {
@@ -38,12 +31,5 @@ func pipelineFastHTTP(env environment) client {
 		MaxPendingRequests:  env.conns,
 		MaxIdleConnDuration: idleTime,
 	}
-	return client{func() operation {
-		req, resp := new(fasthttp.Request), new(fasthttp.Response)
-		req.SetRequestURI(url)
-		return func() error {
-			err := c.Do(req, resp)
-			return check(resp.StatusCode(), resp.Body(), err)
-		}
-	}, func() {}} // there is no way to close its connection
+	return client{fasthttpDoer(c.Do), func() {}} // there is no way to close its connection
 }
