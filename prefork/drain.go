@@ -17,6 +17,8 @@ const (
 	// stopLinger is IdleLinger where nobody takes over: a connection that was
 	// accepted a moment ago has a request on its way.
 	stopLinger = 50 * time.Millisecond
+	// inboundPatience bounds the wait for connections that are on their way.
+	inboundPatience = 100 * time.Millisecond
 	// queuePatience bounds the wait until nothing waits in the sockets' queues.
 	queuePatience = time.Second
 )
@@ -80,6 +82,9 @@ func (w *worker) finish(ctx context.Context, hasSuccessor bool) {
 		w.emptyQueues(ctx)
 	}
 	w.stopAccepting()
+	if !hasSuccessor {
+		w.awaitInbound(ctx)
+	}
 	w.link.StopReceiving(!hasSuccessor)
 	go w.discardResults()
 	if w.prefork.OnDrain != nil {
@@ -123,6 +128,14 @@ func (w *worker) emptyQueues(ctx context.Context) {
 		}
 		return true
 	})
+}
+
+// awaitInbound waits for the connections that siblings have announced: nobody else
+// would take them from the inbox. Who announced one may have died before he sent it.
+func (w *worker) awaitInbound(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, inboundPatience)
+	defer cancel()
+	poll(ctx, drainPollInterval, func() bool { return w.board.page.Get(shared.Inbound) == 0 })
 }
 
 // finishServer ends the connections of the server that New was given: busy ones

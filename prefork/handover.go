@@ -7,8 +7,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"github.com/sluicehttp/sluice/shared"
 )
 
 const (
@@ -39,7 +37,6 @@ func (w *worker) receive() {
 	if w.prefork.server == nil || w.link.Slots() == 0 {
 		return
 	}
-	own := uint32(os.Getpid())
 	w.link.Receive(func(fd int, parcel []byte) {
 		if len(parcel) < parcelHead {
 			w.logf("a connection came without its head")
@@ -47,9 +44,8 @@ func (w *worker) receive() {
 			return
 		}
 		err := w.prefork.server.AdoptSocket(fd, parcel[parcelHead:])
-		// A worker that has its place since, or serves for it, had not announced it.
-		if binary.LittleEndian.Uint32(parcel) == own {
-			w.board.page.Sub(shared.Inbound, 1)
+		if pid := binary.LittleEndian.Uint32(parcel); pid != 0 {
+			w.board.arrived(int(pid))
 		}
 		if err != nil {
 			w.logf("a connection of another worker is lost: %v", err)

@@ -113,6 +113,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			if _, err := f.get("/"); err != nil {
 				t.Error(err)
 			}
+			f.isIdle(s)
 		})
 	}
 }

@@ -37,6 +37,7 @@ func TestRestartsAreInvisible(t *testing.T) {
 	}{
 		"epoll":        {setup{Engine: sluice.EngineEpoll}, 20},
 		"perconn":      {setup{Engine: sluice.EnginePerConn}, 20},
+		"shared":       {setup{Shared: true}, 5},
 		"unix epoll":   {setup{Engine: sluice.EngineEpoll, Addr: unixPrefix + path}, 5},
 		"unix perconn": {setup{Engine: sluice.EnginePerConn, Addr: unixPrefix + path + "2"}, 5},
 	} {
@@ -164,6 +165,19 @@ func (f *fleet) rest(master func() shared.Process) (r resources) {
 	return r
 }
 
+// churn opens and closes some hundreds of connections, some of which go from
+// worker to worker.
+func (f *fleet) churn() {
+	f.t.Helper()
+	var l load
+	for range 32 {
+		l.done.Add(1)
+		go l.connectEvery(f.dialer(), time.Millisecond)
+	}
+	until(f.t, "they are answered", func() bool { return l.answered.Load() > 500 })
+	l.end(f.t)
+}
+
 // Restarts leave nothing behind: no descriptor, process or goroutine (I13).
 func TestNothingIsLeftBehind(t *testing.T) {
 	restarts := 50
@@ -182,11 +196,13 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			idle := f.idlers(20)
 			f.replace(2) // from here on everything was done once
 			f.stillAnswer(idle)
+			f.churn()
 			before := f.rest(master)
 			held := descriptors(f.pids()[2])
 			for range restarts {
 				f.replace(2)
 			}
+			f.churn()
 			f.stillAnswer(idle)
 			var after resources
 			isSame := func() bool {

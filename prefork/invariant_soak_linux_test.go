@@ -3,6 +3,7 @@ package prefork
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -80,11 +81,33 @@ func TestAnythingGoes(t *testing.T) {
 				}
 			}
 			t.Logf("seed %d: %d answers, %d cut", seed, l.answered.Load(), len(l.failed))
+			f.isIdle(s.segment)
 			f.signal(syscall.SIGTERM)
 			if status := f.wait(); status != 0 {
 				t.Errorf("exit status %d", status)
 			}
 		})
+	}
+}
+
+// isIdle checks that the workers know of no connections when there are none.
+func (f *fleet) isIdle(s *shared.Segment) {
+	f.t.Helper()
+	var loads string
+	isIdle := func() bool {
+		loads = ""
+		for p := range s.Others() {
+			if accepted, done, inbound := p.Get(shared.Accepted), p.Get(shared.Done), p.Get(shared.Inbound); accepted != done || inbound != 0 {
+				loads += fmt.Sprintf("worker %d: %d accepted, %d done, %d inbound\n", p.PID(), accepted, done, inbound)
+			}
+		}
+		return loads == ""
+	}
+	for deadline := time.Now().Add(patience); !isIdle(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Errorf("there are no connections, but\n%s", loads)
+			return
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // is cut when the grace is over, and nothing else (I7).
 func TestStopCutsWhatIsStuck(t *testing.T) {
 	t.Parallel() // it waits more than it works
+	if testing.Short() {
+		t.Skip("TestStopIsBounded has half of it")
+	}
 	eachServing(t, func(t *testing.T, s setup) {
 		const grace, slow = time.Second, 10
 		s.Workers, s.Grace = 2, grace

@@ -72,6 +72,21 @@ func (b *board) target() *shared.Page {
 	return best
 }
 
+// arrived takes a connection off the page of the process that it was announced
+// to, which may be another one than has got it: the predecessor in the slot, or
+// one that serves for it meanwhile.
+func (b *board) arrived(announcedTo int) {
+	if b.page.PID() == announcedTo {
+		b.page.Sub(shared.Inbound, 1)
+		return
+	}
+	for p := range b.segment.Others() {
+		if p.PID() == announcedTo {
+			p.Sub(shared.Inbound, 1)
+		}
+	}
+}
+
 // A turnover tells whether connections end about as fast as they come. Those
 // balance by themselves: passing one on costs a fifth of a request on a
 // connection of its own, and it is over before that has paid.
@@ -118,7 +133,10 @@ func (w *worker) divert(fd int) bool {
 		return false
 	}
 	to.Add(shared.Inbound, 1) // before others look
-	if w.link.Post(int(to.Get(shared.Slot)), fd, appendParcel(nil, to.PID(), nil), 0) != nil {
+	// Once more: a sibling that stops waits for what is announced, and it either
+	// has seen this or is seen to stop.
+	isReady := shared.State(to.Get(shared.ProcessState)) == shared.Ready
+	if !isReady || w.link.Post(int(to.Get(shared.Slot)), fd, appendParcel(nil, to.PID(), nil), 0) != nil {
 		to.Sub(shared.Inbound, 1)
 		return false
 	}
