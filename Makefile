@@ -1,6 +1,6 @@
 # `make` is `make check`: what CI runs, in the order CI runs it.
 .DEFAULT_GOAL := check
-.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold files stall compress client api cover cross fmt vet
+.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold files stall compress client prefork api cover cross fmt vet
 
 check: ## everything that CI runs
 	@bash .ci/run
@@ -49,6 +49,9 @@ compress: ## content codings beside klauspost's, brotli's and fasthttp's
 
 stall: ## memory of clients that stop reading; needs Linux
 	go -C bench run ./stall
+
+prefork: ## several processes beside one; needs Linux
+	go -C bench run ./prefork
 
 api: ## what of fasthttp's exported API is missing
 	@bash .ci/run api

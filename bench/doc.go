@@ -6,5 +6,6 @@
 // other's handlers (mix), and in the long run (hold). Static files are compared
 // with nginx's (files), and large bodies are measured whose clients stop reading
 // (stall). Content codings are compared with the libraries that make them
-// (compress), and the clients with each other (client).
+// (compress), the clients with each other (client), and servers of several
+// processes with the same servers as one (prefork).
 package bench
