@@ -45,7 +45,10 @@ func TestRestartsAreInvisible(t *testing.T) {
 			t.Parallel()
 			restarts := c.restarts
 			if testing.Short() {
-				restarts = min(restarts, 3)
+				if restarts < 20 {
+					t.Skip("the others are enough")
+				}
+				restarts = 3
 			}
 			c.setup.Workers, c.setup.Linger, c.setup.Drain = 2, patience, patience
 			f := start(t, c.setup, true)

@@ -129,14 +129,11 @@ func (s *soak) happen() {
 		s.signal(syscall.SIGHUP)
 	case 2:
 		if s.wanted < 4 {
-			s.wanted++
-			s.signal(syscall.SIGTTIN)
+			s.scale(syscall.SIGTTIN, 1)
 		}
 	case 3:
-		if s.wanted > 1 { // not the last one that serves
-			until(s.t, "all workers serve", func() bool { return s.serving() == s.wanted })
-			s.wanted--
-			s.signal(syscall.SIGTTOU)
+		if s.wanted > 1 {
+			s.scale(syscall.SIGTTOU, -1)
 		}
 	case 4, 5:
 		s.killOne(s.segment, &s.victims)
@@ -153,6 +150,16 @@ func (s *soak) happen() {
 	}
 }
 
+// scale sends a signal, and waits until it has arrived: of several that wait there
+// is one.
+func (s *soak) scale(signal syscall.Signal, by int) {
+	s.t.Helper()
+	s.wanted += by
+	before := s.count(" instead of ")
+	s.signal(signal)
+	until(s.t, "the master knows", func() bool { return s.count(" instead of ") > before })
+}
+
 // any returns a worker that lives.
 func (s *soak) any() (pid int) {
 	until(s.t, "there is a worker", func() bool {
@@ -162,15 +169,4 @@ func (s *soak) any() (pid int) {
 		return pid != 0
 	})
 	return pid
-}
-
-// serving counts the slots whose workers serve.
-func (s *soak) serving() int {
-	slots := make(map[int]bool)
-	for _, p := range s.segment.Scoreboard(nil) {
-		if p.State == shared.Ready && isAlive(p.PID) {
-			slots[p.Slot] = true
-		}
-	}
-	return len(slots)
 }

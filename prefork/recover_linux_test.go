@@ -80,42 +80,6 @@ func TestBootError(t *testing.T) {
 	}
 }
 
-// Connections that wait in a dead worker's queue are answered by its sibling
-// while there is no successor (I3).
-func TestQueueRescue(t *testing.T) {
-	f := start(t, setup{Workers: 2, Threshold: 9, Interval: 10 * time.Second, Window: time.Minute}, true)
-	victim := f.pids()[0]
-	stop(t, victim)
-	const clients = 200
-	var waiting []net.Conn
-	for range clients {
-		c, err := net.Dial("tcp", f.addr(0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		waiting = append(waiting, c)
-	}
-	syscall.Kill(victim, syscall.SIGKILL)
-	for i, c := range waiting {
-		c.SetDeadline(time.Now().Add(patience))
-		answer, err := io.ReadAll(c)
-		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
-			t.Fatalf("connection %d: %q, %v", i, answer, err)
-		}
-	}
-	if n := len(f.pids()); n != 2 {
-		t.Errorf("%d workers were started: a successor may have answered", n)
-	}
-	// New connections to the socket are answered too.
-	for range 30 {
-		if _, err := f.get("/"); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // The socket of a worker that died is served by its sibling until there is a
 // successor, and not any longer.
 func TestSocketIsReturned(t *testing.T) {

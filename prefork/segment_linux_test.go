@@ -25,20 +25,6 @@ func TestSharedCounter(t *testing.T) {
 	}
 }
 
-// More workers come and go than the segment has places.
-func TestPlacesAreReturned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many restarts")
-	}
-	f := start(t, setup{Workers: 2, Linger: time.Millisecond}, true)
-	for len(f.pids()) < 80 {
-		f.restart()
-	}
-	if body, err := f.get("/count"); body != "1" || err != nil {
-		t.Errorf("%q, %v", body, err)
-	}
-}
-
 // A client that comes back resumes its session with every worker, also after
 // they were replaced (I19).
 func TestTicketsAreShared(t *testing.T) {
