@@ -22,6 +22,13 @@ type pipe struct {
 	closed     bool // nothing more can be written
 	writing    bool // a Write that had to wait holds the turn, so that bytes of two Writes never mix
 
+	// A Read that waits gets the next bytes at once, without the detour of the
+	// queue: into lent, of which filled bytes are its own. Only one does; others
+	// may wait beside it.
+	lent    []byte
+	filled  int
+	readers int // Reads that wait
+
 	readDeadline  deadline
 	writeDeadline deadline
 }
@@ -59,8 +66,27 @@ func (p *pipe) read(dst []byte) (int, error) {
 		case p.closed:
 			return 0, io.EOF
 		}
-		p.readable.Wait()
+		if n := p.await(dst); n > 0 {
+			return n, nil
+		}
 	}
+}
+
+// await waits until there may be something to read, and returns how many bytes
+// dst has got meanwhile.
+func (p *pipe) await(dst []byte) (n int) {
+	isLender := p.lent == nil && p.filled == 0
+	if isLender {
+		p.lent = dst
+	}
+	p.readers++
+	p.readable.Wait()
+	p.readers--
+	if isLender {
+		n = p.filled
+		p.lent, p.filled = nil, 0
+	}
+	return n
 }
 
 // write queues all of src, waiting for room where it must. It returns how many
@@ -130,8 +156,13 @@ func (p *pipe) take(dst []byte) int {
 
 // put queues as much of src as maxBuffered leaves room for.
 func (p *pipe) put(src []byte) int {
-	src = src[:min(len(src), maxBuffered-p.size)]
-	for rest := src; len(rest) > 0; {
+	given := 0
+	if p.lent != nil && p.size == 0 {
+		given = copy(p.lent, src)
+		p.lent, p.filled = nil, given
+	}
+	src = src[:min(len(src), given+maxBuffered-p.size)]
+	for rest := src[given:]; len(rest) > 0; {
 		if p.tail == nil || p.tail.end == chunkSize {
 			p.link(acquireChunk())
 		}
@@ -139,8 +170,12 @@ func (p *pipe) put(src []byte) int {
 		p.tail.end += k
 		rest = rest[k:]
 	}
-	if len(src) > 0 {
-		p.size += len(src)
+	p.size += len(src) - given
+	switch {
+	case len(src) == 0:
+	case given > 0 && p.readers > 1:
+		p.readable.Broadcast() // the lender must not sleep on
+	default:
 		p.readable.Signal()
 	}
 	return len(src)
