@@ -4,8 +4,8 @@
 //
 //	go -C bench run ./client [-case REGEXP] [-cpu 1,2] [-rounds 21] [-turn 10ms]
 //
-// Clients and server are in one process, and the server is the same for all
-// clients. The contenders take turns in random order in every round, each with
+// Clients and servers are in one process. In half of the cases the server is the
+// same for all clients, in the others it is that of the client's library. The contenders take turns in random order in every round, each with
 // its own connections, which stay open.
 package main
 

@@ -30,7 +30,7 @@ func TestParseFlags(t *testing.T) {
 
 // TestMeasure runs a case of each kind, short.
 func TestMeasure(t *testing.T) {
-	for _, name := range []string{"^DoFastServer", "d1TCP, raw", "d1TCP, sluice", "d10Inmemory, raw", "d10Inmemory, sluice", "PipelineClient10$|PipelineClient10,"} {
+	for _, name := range []string{"^DoFastServer", "d1TCP, raw", "d1TCP, own", "d10Inmemory, raw", "d10Inmemory, own", "PipelineClient10$|PipelineClient10,"} {
 		o, err := parseFlags([]string{"-case", name, "-cpu", "2", "-rounds", "2", "-turn", "1ms"})
 		if err != nil {
 			t.Fatal(err)

@@ -30,14 +30,17 @@ type sample struct {
 // measure runs all rounds of a case.
 func measure(ctx context.Context, c *benchCase, o options, progress string) (err error) {
 	runtime.GOMAXPROCS(c.procs)
-	site, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, site.stop()) }()
-	env := environment{dial: site.dial, conns: c.parallel * c.procs}
+	var at site
 	crews := make([]*crew, len(c.makers))
 	for i, m := range c.makers {
+		if i == 0 || c.server == serverOwn {
+			if at, err = c.open(m.name); err != nil {
+				return err
+			}
+			stop := at.stop
+			defer func() { err = errors.Join(err, stop()) }()
+		}
+		env := environment{dial: at.dial, conns: c.parallel * c.procs}
 		crews[i] = newCrew(m.make(env), env.conns)
 		defer crews[i].dismiss()
 		if err := crews[i].calibrate(o.turn); err != nil {

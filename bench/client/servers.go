@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttputil"
@@ -14,8 +18,8 @@ import (
 
 // The servers of the end-to-end cases.
 const (
-	serverRaw    = "raw"    // sends constant bytes for each end of a head
-	serverSluice = "sluice" // ours, with the engine that it chooses
+	serverRaw = "raw" // sends constant bytes for each end of a head
+	serverOwn = "own" // that of the client's library, with its defaults
 )
 
 const (
@@ -32,8 +36,9 @@ type site struct {
 	stop func() error
 }
 
-// open starts the server of a scenario.
-func (s scenario) open() (site, error) {
+// open starts the server of a scenario for a client; all clients may use one
+// that is not their own.
+func (s scenario) open(client string) (site, error) {
 	if s.server == "" {
 		return site{
 			dial: func() (net.Conn, error) { return newFastConn(), nil },
@@ -48,16 +53,40 @@ func (s scenario) open() (site, error) {
 		go serveRaw(ln)
 		return site{dial, ln.Close}, nil
 	}
-	server := &sluice.Server{
-		Handler: func(ctx *sluice.RequestCtx) {
+	serve, shutdown := ownServer(client)
+	served := make(chan error, 1)
+	go func() { served <- serve(ln) }()
+	return site{dial, func() error {
+		err := shutdown()
+		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+			err = errors.Join(err, end)
+		}
+		return err
+	}}, nil
+}
+
+// ownServer returns a client's server. Idle connections stay open as long as the
+// clients keep them.
+func ownServer(client string) (serve func(net.Listener) error, shutdown func() error) {
+	switch client {
+	case sluiceName:
+		s := &sluice.Server{IdleTimeout: idleTime, Handler: func(ctx *sluice.RequestCtx) {
 			ctx.SetContentType("text/plain")
 			_, _ = ctx.WriteString(responseBody) // cannot fail
-		},
-		IdleTimeout: idleTime,
+		}}
+		return s.Serve, s.Shutdown
+	case fasthttpName:
+		s := &fasthttp.Server{IdleTimeout: idleTime, Handler: func(ctx *fasthttp.RequestCtx) {
+			ctx.SetContentType("text/plain")
+			_, _ = ctx.WriteString(responseBody)
+		}}
+		return s.Serve, s.Shutdown
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
-	return site{dial, func() error { return errors.Join(server.Shutdown(), <-served) }}, nil
+	s := &http.Server{IdleTimeout: idleTime, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, responseBody) // an error ends the connection, and the client sees that
+	})}
+	return s.Serve, s.Close
 }
 
 func (s scenario) listen() (net.Listener, func() (net.Conn, error), error) {

@@ -19,7 +19,7 @@ func document(o options, cases []*benchCase) report.Document {
 		Head:  []string{"case", "server", "P", "client", "ns/op", "÷ fasthttp", "CPU ns/op", "÷ fasthttp", "B/op", "allocs/op", "time", "allocs"},
 		Notes: []string{
 			"ns/op is time on the clock, as in Go's benchmarks; CPU time is the process's, server included, and leaves out what other processes take. Medians of the rounds; ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's.",
-			"Server: the same for all clients. raw counts ends of heads and writes constants; sluice is ours. DoFastServer has none: a connection answers as it is written to.",
+			"Server: raw is the same for all clients: it counts ends of heads and writes constants. own is that of the client's library, as in fasthttp's README. DoFastServer has none: a connection answers as it is written to.",
 			"bytes is no client: it writes a constant and reads to the response's end. No client can be quicker.",
 			fmt.Sprintf("Targets of ours: time ≤ %.2f × fasthttp; no allocation per request in memory.", mostOfFastHTTP),
 		},
