@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/load"
+	"golang.org/x/term"
+)
+
+// benchProgress tells how a run goes. A nil one does not.
+type benchProgress struct {
+	bar      *progressbar.ProgressBar // nil: plain lines
+	duration time.Duration            // of the bar; 0: it is about requests
+}
+
+// newProgress returns what was asked for, nil for nothing.
+func (o *benchOptions) newProgress() *benchProgress {
+	isTerminal := term.IsTerminal(int(os.Stderr.Fd()))
+	switch {
+	case o.quiet || !isTerminal && !o.progress:
+		return nil
+	case !isTerminal:
+		return &benchProgress{}
+	}
+	p := &benchProgress{duration: o.duration}
+	total := o.duration.Milliseconds()
+	if o.requests > 0 {
+		p.duration, total = 0, o.requests
+	}
+	p.bar = progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(os.Stderr),
+		progressbar.OptionSetWidth(16),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionClearOnFinish(),
+	)
+	return p
+}
+
+// show tells how it goes.
+func (p *benchProgress) show(now load.Progress) {
+	line := progressLine(now)
+	if p.bar == nil {
+		fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", now.Elapsed.Seconds(), line)
+		return
+	}
+	p.bar.Describe(fmt.Sprintf("%.0fs  %s", now.Elapsed.Seconds(), line))
+	at := now.Elapsed.Milliseconds()
+	if p.duration == 0 {
+		at = now.Counts.Answered + now.Counts.ErrorSum()
+	}
+	_ = p.bar.Set64(min(at, p.bar.GetMax64())) // drawing is no reason to fail
+}
+
+// end clears the line.
+func (p *benchProgress) end() {
+	if p != nil && p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}
+
+// progressLine says what the last second was like.
+func progressLine(now load.Progress) string {
+	quantile := func(percent float64) string {
+		return tidy(time.Duration(now.Latency.ValueAtPercentile(percent)))
+	}
+	line := fmt.Sprintf("%s/s  p50 %s  p99 %s  max %s", grouped(int64(now.Rate+0.5)), quantile(50), quantile(99),
+		tidy(time.Duration(now.Latency.Max())))
+	if errors := now.Counts.ErrorSum(); errors > 0 {
+		line += fmt.Sprintf("  errors %s", grouped(errors))
+	}
+	if failures := now.Counts.StatusClass(4) + now.Counts.StatusClass(5); failures > 0 {
+		line += fmt.Sprintf("  4xx/5xx %s", grouped(failures))
+	}
+	return line
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// benchTarget is what "sluice bench" asks for, and where.
+type benchTarget struct {
+	url              *url.URL // without credentials
+	network, address string
+	request          []byte
+}
+
+// benchAgent is the User-Agent that the load generator sends.
+const benchAgent = "sluice-bench"
+
+// target returns what the flags say.
+func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
+	text := o.url
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	if t.url, err = url.Parse(text); err != nil {
+		return t, fmt.Errorf("URL: %w", errors.Unwrap(err))
+	}
+	switch {
+	case t.url.Scheme != "http" && t.url.Scheme != "https":
+		return t, fmt.Errorf("URL: %s is neither http nor https", t.url.Scheme)
+	case t.url.Hostname() == "":
+		return t, errors.New("URL: there is no host")
+	case strings.ContainsFunc(t.url.Host, func(c rune) bool { return c > unicode.MaxASCII }):
+		return t, errors.New("URL: write the host in ASCII (xn--...)")
+	}
+	body, err := o.body()
+	if err != nil {
+		return t, err
+	}
+	t.request = o.appendRequest(nil, t.url, body)
+	t.url.User = nil
+	if o.unixPath != "" {
+		t.network, t.address = "unix", o.unixPath
+		return t, nil
+	}
+	t.network = "tcp"
+	t.address, err = resolveAddress(ctx, t.url, o.timeout)
+	return t, err
+}
+
+// body returns the bytes of --data.
+func (o *benchOptions) body() ([]byte, error) {
+	name, isFile := strings.CutPrefix(o.data, "@")
+	switch {
+	case !isFile:
+		return []byte(o.data + o.dataRaw), nil // one of them is empty
+	case name == "":
+		return nil, errors.New("--data: there is no name behind @")
+	case name == stdinName:
+		body, err := io.ReadAll(os.Stdin)
+		if err != nil {
+			return nil, fmt.Errorf("--data: stdin: %w", err)
+		}
+		return body, nil
+	}
+	body, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	return body, nil
+}
+
+// appendRequest appends the request as it goes over the wire.
+func (o *benchOptions) appendRequest(dst []byte, u *url.URL, body []byte) []byte {
+	type field struct{ name, value string }
+	fields := []field{{"Host", u.Host}, {"User-Agent", benchAgent}}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		fields = append(fields, field{"Authorization", "Basic " +
+			base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))})
+	}
+	if o.hasBody {
+		fields = append(fields, field{"Content-Type", "application/x-www-form-urlencoded"})
+	}
+	if o.disableKeepAlive {
+		fields = append(fields, field{"Connection", "close"})
+	}
+	usual := len(fields)
+	for _, text := range o.headers {
+		name, value, isLeftOut := splitHeader(text)
+		for i := range fields[:usual] {
+			if strings.EqualFold(fields[i].name, name) {
+				fields[i].name = ""
+			}
+		}
+		if !isLeftOut {
+			fields = append(fields, field{name, value})
+		}
+	}
+	dst = fmt.Appendf(dst, "%s %s HTTP/1.1\r\n", o.method, requestTarget(u))
+	for _, f := range fields {
+		if f.name != "" {
+			dst = fmt.Appendf(dst, "%s: %s\r\n", f.name, f.value)
+		}
+	}
+	if o.hasBody {
+		dst = fmt.Appendf(dst, "Content-Length: %d\r\n", len(body))
+	}
+	dst = append(dst, "\r\n"...)
+	return append(dst, body...)
+}
+
+// requestTarget returns path and query. What no target may contain is escaped.
+func requestTarget(u *url.URL) string {
+	var b strings.Builder
+	for _, c := range []byte(u.RequestURI()) {
+		if c <= ' ' || c >= 0x7f {
+			fmt.Fprintf(&b, "%%%02X", c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// resolveAddress returns the address to connect to. Of several, it is the first that
+// accepts a connection.
+func resolveAddress(ctx context.Context, u *url.URL, timeout time.Duration) (string, error) {
+	port := u.Port()
+	if port == "" && u.Scheme == "https" {
+		port = "443"
+	} else if port == "" {
+		port = "80"
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("URL: there is no port %s", port)
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return net.JoinHostPort(ip.String(), port), nil
+	}
+	lookupContext, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(lookupContext, "ip", u.Hostname())
+	if err != nil {
+		return "", err
+	}
+	if len(ips) == 1 {
+		return net.JoinHostPort(ips[0].Unmap().String(), port), nil
+	}
+	var causes []string
+	for _, ip := range ips {
+		addr := net.JoinHostPort(ip.Unmap().String(), port)
+		c, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			c.Close()
+			return addr, nil
+		}
+		causes = append(causes, err.Error())
+	}
+	return "", fmt.Errorf("cannot connect to %s: %s", u.Host, strings.Join(causes, "; "))
+}

@@ -1,0 +1,180 @@
+//go:build linux && (amd64 || arm64 || riscv64 || loong64)
+
+package load
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// zoneIndex returns the number of an IPv6 zone, which is an interface's name or
+// number.
+func zoneIndex(zone string) (uint32, error) {
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(n), nil
+	}
+	i, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0, err
+	}
+	return uint32(i.Index), nil
+}
+
+// send sends the requests under way.
+func (l *loop) send(c *conn) {
+	c.state, c.since = busy, l.now
+	c.written, c.toWrite = 0, len(c.due)*len(l.Request)
+	l.transmit(c)
+}
+
+// transmit writes what is left of the requests, as much as goes without waiting.
+func (l *loop) transmit(c *conn) {
+	for c.written < c.toWrite {
+		n, errno := sock.Send(c.fd, l.batch[c.written:c.toWrite])
+		l.rec.BytesWritten += int64(n)
+		c.written += n
+		switch errno {
+		case 0:
+		case syscall.EAGAIN:
+			return // an event will come
+		default:
+			// There may be a response that says why.
+			c.writeErr = errno
+			l.readAgain(c)
+			return
+		}
+	}
+}
+
+// readAgain reads from c once more in the next pass.
+func (l *loop) readAgain(c *conn) {
+	if !c.isAgain {
+		c.isAgain = true
+		l.again = append(l.again, c)
+	}
+}
+
+// maxReads bounds how often one connection is read from while others wait.
+const maxReads = 8
+
+// receive reads what is there.
+func (l *loop) receive(c *conn) {
+	for range maxReads {
+		n, errno := sock.Recv(c.fd, l.buf)
+		switch {
+		case errno == syscall.EAGAIN:
+			if c.writeErr != 0 {
+				l.fail(c, Write, os.NewSyscallError("send", c.writeErr))
+			}
+			return
+		case errno != 0:
+			l.broken(c, os.NewSyscallError("recv", errno))
+			return
+		case n == 0:
+			c.hasEnded = true
+			l.ended(c)
+			return
+		}
+		l.rec.BytesRead += int64(n)
+		generation := c.generation
+		l.take(c, l.buf[:n])
+		if c.generation != generation {
+			return
+		}
+		if n < len(l.buf) && !c.hasEnded && c.writeErr == 0 {
+			return // what comes now is another event
+		}
+	}
+	l.readAgain(c)
+}
+
+// take finds responses in what was received. When all have come, the next
+// requests follow.
+func (l *loop) take(c *conn, in []byte) {
+	isFirst := true
+	for len(in) > 0 {
+		if c.answered == len(c.due) {
+			l.fail(c, Invalid, errSurplus)
+			return
+		}
+		used, isDone, err := c.framer.feed(in)
+		if err != nil {
+			l.fail(c, Invalid, err)
+			return
+		}
+		if !isDone {
+			return
+		}
+		in = in[used:]
+		if isFirst {
+			isFirst = false
+			l.now = l.clock.now()
+		}
+		l.complete(c)
+		if c.framer.outcome.closes || l.OncePerConn {
+			l.part(c)
+			return
+		}
+	}
+	if c.answered < len(c.due) {
+		return
+	}
+	c.clear()
+	if c.written < c.toWrite {
+		l.part(c) // the rest of the request has no use any more
+		return
+	}
+	l.available(c)
+}
+
+// complete counts a response.
+func (l *loop) complete(c *conn) {
+	l.rec.answered(c.framer.outcome.status, c.due[c.answered], c.since, l.now)
+	c.answered++
+	c.responses++
+	c.failures = 0
+}
+
+// ended handles the end of what the server sends.
+func (l *loop) ended(c *conn) {
+	switch {
+	case c.framer.end() && c.answered < len(c.due):
+		l.now = l.clock.now()
+		l.complete(c)
+		l.part(c)
+	case c.answered == len(c.due):
+		l.idleEnded(c)
+	default:
+		l.broken(c, errTruncated)
+	}
+}
+
+// broken handles a connection that has ended too early.
+func (l *loop) broken(c *conn, err error) {
+	switch {
+	case c.answered == len(c.due):
+		l.idleEnded(c)
+	case c.writeErr != 0:
+		l.fail(c, Write, os.NewSyscallError("send", c.writeErr))
+	default:
+		l.fail(c, Read, err)
+	}
+}
+
+// idleEnded handles the end of a connection without requests. A server that ends
+// all of them is not asked again at once.
+func (l *loop) idleEnded(c *conn) {
+	c.clear()
+	isNew := c.responses == 0
+	l.shut(c)
+	if isNew {
+		c.failures++
+		l.rest(c, pause(c.failures))
+		return
+	}
+	l.renew(c)
+}
