@@ -69,11 +69,19 @@ func duplicateOf(nc net.Conn) int {
 	return fd
 }
 
+// adoptedHomes is how many addresses adopted connections may come from with a
+// serving for each. More are no listeners: the sockets were dialled, each from
+// another port, and what they share remembers none.
+const adoptedHomes = 64
+
 // enterAdopting returns the serving of adopted connections that belong to at.
 // Many are adopted one after the other: they share it.
 func (d *driver) enterAdopting(at home) (*serving, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.adopting[at] == nil && len(d.adopting) >= adoptedHomes {
+		at.port, at.name = 0, ""
+	}
 	if s := d.adopting[at]; s != nil && !d.closing.Load() {
 		s.users.Add(1)
 		return s, nil

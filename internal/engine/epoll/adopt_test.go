@@ -70,6 +70,38 @@ func TestAdoptedHome(t *testing.T) {
 	}
 }
 
+// Sockets that were dialled have a port each, and not a serving each.
+func TestAdoptDialled(t *testing.T) {
+	a := newEcho()
+	d := serveOn(t, listen(t), a, engine.Options{})
+	other := listen(t)
+	defer other.Close()
+	var peers []net.Conn
+	for range 2 * adoptedHomes {
+		c := dial(t, other)
+		peer, err := other.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.AdoptConn(c, nil, a); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, peer, "x")
+		peers = append(peers, peer)
+	}
+	if n := len(d.adopting); n != adoptedHomes+1 {
+		t.Errorf("%d homes, want %d", n, adoptedHomes+1)
+	}
+	for _, peer := range peers {
+		_ = peer.Close()
+	}
+	eventually(t, "the homes are forgotten", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.adopting) == 0
+	})
+}
+
 // What cannot be served is closed, with an error.
 func TestAdoptRefuses(t *testing.T) {
 	a := newEcho()
