@@ -22,6 +22,11 @@ const (
 func (s *Server) start(cfg *config) engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.startLocked(cfg)
+}
+
+// startLocked is start while mu is held.
+func (s *Server) startLocked(cfg *config) engine.Engine {
 	if s.engine == nil {
 		s.engine = s.newEngine(cfg)
 	}

@@ -15,7 +15,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newServeCommand(), newGetCommand(), newBenchCommand())
+	root.AddCommand(newServeCommand(), newGetCommand(), newBenchCommand(), newLabCommand())
 	root.SetArgs(withWorkers(os.Args[1:]))
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice:", err)

@@ -1,0 +1,67 @@
+// Package plan decides with how many processes, addresses and ports the lab
+// holds a number of connections, and says what stands in the way. It looks at
+// nothing itself: limits come in, a plan goes out.
+package plan
+
+// Limits are what a system allows.
+type Limits struct {
+	FilesSoft    int `json:"files_soft"`     // RLIMIT_NOFILE
+	FilesHard    int `json:"files_hard"`     // what a process may raise it to
+	FilesPerProc int `json:"files_per_proc"` // fs.nr_open: what root may raise that to
+	FilesMax     int `json:"files_max"`      // fs.file-max
+	FilesOpen    int `json:"files_open"`     // of those, in use
+	PortFirst    int `json:"port_first"`     // ip_local_port_range
+	PortLast     int `json:"port_last"`
+	TCPPages     int `json:"tcp_pages"` // the last number of tcp_mem: pages of all socket buffers
+	Backlog      int `json:"backlog"`   // somaxconn
+	Watches      int `json:"watches"`   // epoll's of one user (max_user_watches); 0: not known
+	Tracked      int `json:"tracked"`   // connections that a firewall keeps (nf_conntrack_max); 0: it keeps none
+	// Processes is how many more processes and threads there may be; 0: not
+	// known.
+	Processes int `json:"processes"`
+	Cores     int `json:"cores"`
+	// Memory is what programs may take without swapping, bytes.
+	Memory uint64 `json:"memory"`
+}
+
+const (
+	// spareFiles of a process are for everything that is no connection.
+	spareFiles = 100
+	// bufferedPages is what a request takes on its way: a socket's first byte
+	// reserves a page, on both sides.
+	bufferedPages = 2
+)
+
+// Costs of a connection and of a process, bytes, for the question whether they
+// fit into the memory. What a run really took is in its report.
+const (
+	kernelCost          = 8500 // both ends on loopback, with the entries in event loops
+	loopCost            = 200  // a server's end in an event loop
+	goroutineCost       = 6000 // a server's end with a goroutine
+	clientCost          = 1000 // a client's end in an event loop
+	clientGoroutineCost = 7000
+	processCost         = 12 << 20
+)
+
+// filesFor returns how many connections one process can hold.
+func (l Limits) filesFor() int { return max(l.FilesHard-spareFiles, 1) }
+
+// ports returns how many connections may go from one address to another
+// address and port.
+func (l Limits) ports() int { return max(l.PortLast-l.PortFirst+1, 1) }
+
+// perPair returns how many connections are planned for two addresses. The kernel
+// looks for a free port among half of them first, and for long when few are left.
+func (l Limits) perPair() int { return max(l.ports()/4, 1) }
+
+// InFlight returns how many requests may be on their way at the same time
+// without the system running out of socket buffers: half of what there is.
+func (l Limits) InFlight() int {
+	if l.TCPPages <= 0 {
+		return defaultInFlight
+	}
+	return max(l.TCPPages/bufferedPages/2, 1)
+}
+
+// defaultInFlight serves where nothing is known.
+const defaultInFlight = 10_000

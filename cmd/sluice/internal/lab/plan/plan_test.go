@@ -1,0 +1,215 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+)
+
+// machine is one on which a million connections fit.
+func machine() Limits {
+	return Limits{
+		FilesSoft: 20_000, FilesHard: 20_000, FilesPerProc: 1 << 20, FilesMax: 2_466_170, FilesOpen: 2_000,
+		PortFirst: 32_768, PortLast: 60_999, TCPPages: 575_796, Backlog: 4096, Processes: 96_365, Cores: 2, Memory: 24 << 30,
+	}
+}
+
+func find(t *testing.T, name string, conns int) scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Conns = conns
+	return s
+}
+
+func TestMake(t *testing.T) {
+	large := machine()
+	large.FilesHard = 2_000_000
+	large.Cores = 40
+	for _, c := range []struct {
+		name                                string
+		conns                               int
+		limits                              Limits
+		change                              func(*scenario.Scenario)
+		servers, clients, processors, loops int
+		maxWorkers                          int
+	}{
+		{"6", 1_000, machine(), nil, 1, 2, 2, 2, 0},
+		{"6", 1_000_000, machine(), nil, 51, 51, 1, 1, 0},
+		{"6", 1_000_000, large, nil, 1, 40, 40, 40, 0},
+		{"5", 1_000, machine(), nil, 1, 2, 1, 1, 0},
+		{"5", 1_000_000, large, nil, 1, 40, 1, 1, 0},
+		{"4", 1_000, machine(), nil, 1, 1, 1, 1, 0},
+		{"4", 1_000_000, machine(), nil, 51, 51, 1, 1, 0},
+		{"7", 1_000, machine(), nil, 2, 2, 1, 1, 0},
+		{"7", 1_000_000, machine(), nil, 53, 51, 1, 1, 0},
+		{"7", 1_000, machine(), func(s *scenario.Scenario) { s.Workers = 5 }, 5, 2, 1, 1, 0},
+		{"8", 1_000, machine(), nil, 1, 2, 2, 2, 64},
+		{"8", 1_000, machine(), func(s *scenario.Scenario) { s.Loops, s.Workers = 4, 10 }, 1, 2, 2, 4, 3},
+		{"8", 100_000, machine(), func(s *scenario.Scenario) { s.Workers = 12 }, 6, 6, 1, 1, 2},
+		{"6", 1_000, machine(), func(s *scenario.Scenario) { s.Workers = 3 }, 1, 2, 2, 2, 3},
+		{"http-epoll", 1_000, machine(), nil, 1, 2, 2, 2, 0},
+		{"http-epoll", 1_000, machine(), func(s *scenario.Scenario) { s.Loops = 2 }, 1, 2, 3, 2, 0},
+		{"11", 1_000, machine(), nil, 1, 2, 2, 2, 0},
+		{"11", 100_000, machine(), nil, 6, 6, 1, 1, 0},
+		{"9", 1, machine(), nil, 1, 1, 2, 2, 0},
+	} {
+		t.Run(fmt.Sprintf("%s/%d", c.name, c.conns), func(t *testing.T) {
+			s := find(t, c.name, c.conns)
+			if c.change != nil {
+				c.change(&s)
+			}
+			p := Make(s, c.limits, 18_000)
+			servers, clients := p.Processes()
+			if servers != c.servers || clients != c.clients || p.Processors != c.processors {
+				t.Errorf("%d servers, %d clients, %d processors; want %d, %d, %d", servers, clients, p.Processors, c.servers, c.clients, c.processors)
+			}
+			if s.Server != scenario.Prefork && p.MaxWorkers != c.maxWorkers {
+				t.Errorf("%d workers for each loop, want %d", p.MaxWorkers, c.maxWorkers)
+			}
+			if p.Loops != c.loops {
+				t.Errorf("%d loops in a process, want %d", p.Loops, c.loops)
+			}
+			checkWhole(t, &p, c.limits)
+		})
+	}
+}
+
+// checkWhole checks what must hold for every plan.
+func checkWhole(t *testing.T, p *Plan, l Limits) {
+	t.Helper()
+	held, wanted := 0, make(map[string]int)
+	pairs := make(map[string]int)
+	for _, group := range p.Servers {
+		held += group.Conns
+		if perProcess := group.Conns / max(group.Workers, 1); perProcess > l.filesFor() {
+			t.Errorf("a server process has %d connections", perProcess)
+		}
+	}
+	made := 0
+	for i, c := range p.Clients {
+		sum := 0
+		for _, target := range c.Targets {
+			sum += target.Conns
+			wanted[target.Addr] += target.Conns
+			pairs[target.Source+" "+target.Addr] += target.Conns
+			if target.Conns < 1 {
+				t.Errorf("client %d has a target for %d connections", i, target.Conns)
+			}
+		}
+		if sum != c.Conns || sum > l.filesFor() {
+			t.Errorf("client %d has %d connections, of which %d have a target", i, c.Conns, sum)
+		}
+		made += sum
+	}
+	if held != p.Scenario.Conns || made != held {
+		t.Errorf("servers have %d connections and clients %d, want %d", held, made, p.Scenario.Conns)
+	}
+	for _, group := range p.Servers {
+		if got := wanted[group.Addr]; group.Workers == 0 && got > l.filesFor() {
+			t.Errorf("%d connections go to %s", got, group.Addr)
+		}
+	}
+	for pair, n := range pairs {
+		if n > l.ports() {
+			t.Errorf("%d connections between %s, for %d ports", n, pair, l.ports())
+		}
+	}
+}
+
+// TestVeryMany: what is far out of reach is planned as fast as anything else.
+func TestVeryMany(t *testing.T) {
+	l := machine()
+	s := find(t, "6", 2_000_000_000)
+	p := Make(s, l, 18_000)
+	targets := 0
+	for _, c := range p.Clients {
+		targets += len(c.Targets)
+	}
+	if !p.IsBlocked() || targets > 1_000_000 {
+		t.Errorf("%d targets, in the way: %+v", targets, p.Obstacles)
+	}
+}
+
+// TestFewPorts has one client need several addresses.
+func TestFewPorts(t *testing.T) {
+	l := machine()
+	l.PortFirst, l.PortLast = 60_000, 60_999
+	s := find(t, "7", 30_000)
+	p := Make(s, l, 18_000)
+	checkWhole(t, &p, l)
+	if n := len(p.Clients[0].Targets); n != 60 {
+		t.Errorf("a client has %d addresses, want 60", n)
+	}
+	if p.IsBlocked() || len(p.Obstacles) != 1 || !strings.Contains(p.Obstacles[0].What, "ports") {
+		t.Errorf("in the way: %+v", p.Obstacles)
+	}
+}
+
+func TestObstacles(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		conns   int
+		change  func(*Limits)
+		what    string // "": nothing
+		lift    string
+		isFatal bool
+	}{
+		{"fits", 1_000_000, func(*Limits) {}, "", "", false},
+		{"descriptors", 1_000, func(l *Limits) { l.FilesHard = 150 }, "RLIMIT_NOFILE", "ulimit -n 1048576", true},
+		{"many processes", 1_000_000, func(l *Limits) { l.FilesHard = 4_096 }, "it takes 502 processes", "ulimit -n 10100", false},
+		{"nr_open", 1_000_000, func(l *Limits) { l.FilesHard, l.FilesPerProc = 4_096, 4_096 }, "it takes 502 processes", `sysctl -w fs.nr_open="10100"`, false},
+		{"file-max", 1_000_000, func(l *Limits) { l.FilesMax = 1_000_000 }, "fs.file-max", `sysctl -w fs.file-max="2012200"`, true},
+		{"memory", 1_000_000, func(l *Limits) { l.Memory = 8 << 30 }, "memory", "more memory, or --conns 7", true},
+		{"backlog", 1_000, func(l *Limits) { l.Backlog = 128 }, "somaxconn", `sysctl -w net.core.somaxconn="1024"`, false},
+		{"watches", 1_000_000, func(l *Limits) { l.Watches = 1_000_000 }, "max_user_watches", `sysctl -w fs.epoll.max_user_watches="2000000"`, true},
+		{"firewall", 1_000_000, func(l *Limits) { l.Tracked = 65_536 }, "nf_conntrack_max", `sysctl -w net.netfilter.nf_conntrack_max="1100000"`, false},
+		{"pids", 1_000_000, func(l *Limits) { l.Processes = 300 }, "pids.max", "ulimit -u", true},
+		{"unknown", 1_000_000, func(l *Limits) { l.Processes, l.TCPPages = 0, 0 }, "", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := machine()
+			c.change(&l)
+			s := find(t, "6", c.conns)
+			p := Make(s, l, 18_000)
+			if c.what == "" {
+				if len(p.Obstacles) > 0 {
+					t.Errorf("in the way: %+v", p.Obstacles)
+				}
+				return
+			}
+			if len(p.Obstacles) == 0 {
+				t.Fatal("nothing is in the way")
+			}
+			o := p.Obstacles[0]
+			lift := o.Lift
+			if o.Setting != nil {
+				lift += " " + o.Setting.String()
+			}
+			if !strings.Contains(o.What, c.what) || !strings.Contains(lift, c.lift) || o.IsFatal != c.isFatal || p.IsBlocked() != c.isFatal {
+				t.Errorf("%+v, %s", o, lift)
+			}
+		})
+	}
+}
+
+// TestInFlight: what is on its way fits into the memory of socket buffers.
+func TestInFlight(t *testing.T) {
+	l := machine()
+	s := find(t, "6", 1_000_000)
+	if p := Make(s, l, 18_000); p.InFlight != 51*inFlightPerClient {
+		t.Errorf("%d in flight", p.InFlight)
+	}
+	l.TCPPages = 4_000
+	if p := Make(s, l, 18_000); p.InFlight != 1_000 {
+		t.Errorf("%d in flight", p.InFlight)
+	}
+	s.Conns = 10
+	if p := Make(s, l, 18_000); p.InFlight != 10 {
+		t.Errorf("%d in flight for 10 connections", p.InFlight)
+	}
+}

@@ -1,0 +1,155 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/tcp"
+)
+
+// A client is a process that holds connections and sends on them. They are
+// served by an engine: a client is a server that speaks first.
+type client struct {
+	*process
+	server  *tcp.Server
+	request []byte
+	began   time.Time // origin of all times
+
+	mu    sync.Mutex
+	peers []*peer
+	drive driver // what a Run does; never nil
+
+	opened, failed, lost atomic.Int64
+	requests             atomic.Uint64
+	settled              atomic.Bool
+	firstError           atomic.Pointer[string]
+}
+
+// A peer is one connection. The tally's mutex guards its fields.
+type peer struct {
+	sender sender // does not change
+	// intended is when the request should have been sent, since client.began.
+	intended time.Duration
+	isOut    bool
+}
+
+// A sender sends from outside of a connection's callbacks. It is a *tcp.Sender.
+type sender interface{ TrySend(message []byte) error }
+
+func newClient(p *process) *client {
+	c := &client{process: p, began: time.Now(), drive: resting{}}
+	c.request = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
+	handler := c.handleHTTP
+	if p.config.Scenario.Protocol == scenario.TCP {
+		c.request = make([]byte, messageSize)
+		handler = c.handleTCP
+	}
+	c.server = &tcp.Server{Handler: handler, OnOpen: c.open, OnClose: c.closed, Engine: tcp.EngineEpoll, Loops: p.config.Loops}
+	if p.config.Scenario.Client == scenario.GoroutineClient {
+		c.server.Engine = tcp.EnginePerConn
+	}
+	return c
+}
+
+// start implements role.
+func (c *client) start() error {
+	return c.link.Send(control.Message{Ready: &control.Ready{}})
+}
+
+// receive implements role.
+func (c *client) receive(m control.Message) {
+	switch {
+	case m.Connect != nil:
+		go c.connect(*m.Connect)
+	case m.Run != nil:
+		go c.measure(*m.Run)
+	}
+}
+
+// count implements role.
+func (c *client) count(s *control.Stats) {
+	s.Connections = int(c.opened.Load() - c.lost.Load())
+	s.Failed, s.Lost = int(c.failed.Load()), int(c.lost.Load())
+	s.Requests = c.requests.Load()
+	s.Settled = c.settled.Load()
+	if text := c.firstError.Load(); text != nil {
+		s.FirstError = *text
+	}
+}
+
+// note keeps the first error.
+func (c *client) note(err error) {
+	text := err.Error()
+	c.firstError.CompareAndSwap(nil, &text)
+}
+
+// open is called for each connection that was made.
+func (c *client) open(conn *tcp.Conn) error {
+	p := &peer{sender: conn.Sender()}
+	conn.SetState(p)
+	c.mu.Lock()
+	c.peers = append(c.peers, p)
+	c.mu.Unlock()
+	c.opened.Add(1)
+	return nil
+}
+
+// closed is called when a connection has ended, which none should.
+func (c *client) closed(conn *tcp.Conn, err error) {
+	c.lost.Add(1)
+	if p, ok := conn.State().(*peer); ok {
+		c.driver().lost(p)
+	}
+	if err == nil {
+		err = fmt.Errorf("the server has closed a connection")
+	}
+	c.note(err)
+}
+
+// now returns the time since began.
+func (c *client) now() time.Duration { return time.Since(c.began) }
+
+// handleTCP takes an answer of eight bytes.
+func (c *client) handleTCP(conn *tcp.Conn, in []byte) (int, error) {
+	if len(in) < messageSize {
+		return 0, nil
+	}
+	return messageSize, c.answered(conn)
+}
+
+// handleHTTP takes an answer.
+func (c *client) handleHTTP(conn *tcp.Conn, in []byte) (int, error) {
+	size, err := responseSize(in)
+	if err != nil || size == 0 || size > len(in) {
+		return 0, err
+	}
+	return size, c.answered(conn)
+}
+
+// answered takes in that the answer has come, and sends what the driver wants
+// to be sent on the same connection.
+func (c *client) answered(conn *tcp.Conn) error {
+	p, ok := conn.State().(*peer)
+	if !ok {
+		return fmt.Errorf("an answer has come before there was a request")
+	}
+	c.requests.Add(1)
+	if c.driver().answered(p, c.now()) {
+		_, err := conn.Write(c.request)
+		return err
+	}
+	return nil
+}
+
+// driver returns the driver in use.
+func (c *client) driver() driver {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.drive
+}

@@ -1,0 +1,40 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Compare returns a table of several runs, beside what the seed's authors
+// published.
+func Compare(results []*Result) string {
+	var b strings.Builder
+	b.WriteString("| scenario | connections | connects/s | mode | requests/s | latency mean | p50 | p99 | errors | server CPU | client CPU | server memory/conn | kernel memory/conn | published requests/s | published latency |\n")
+	b.WriteString("|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, r := range results {
+		b.WriteString(r.row())
+	}
+	b.WriteString("\nPublished: 1m-go-tcp-server, a million connections, 40 logical cores, 32 GB. ")
+	b.WriteString("CPU is for each request. Server memory is Pss of all server processes after the load, kernel memory is for both ends.\n")
+	if len(results) > 0 {
+		h := results[0].Header
+		fmt.Fprintf(&b, "\n%s; commit %s; %s.\n", h.Machine, h.Commit, h.Date)
+	}
+	return b.String()
+}
+
+func (r *Result) row() string {
+	l := &r.Load
+	mean, p50, p99 := "", "", ""
+	if r.Answers() {
+		mean, p50, p99 = Span(l.Latency.Mean), Span(l.Latency.P50), Span(l.Latency.P99)
+	}
+	perSec, latency := "", ""
+	if p := r.Scenario.Published; p != nil {
+		perSec, latency = Count(p.PerSec), Span(p.Latency)
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s | %d | %s | %s | %s | %s | %s | %s |\n",
+		r.Scenario.Name, Count(r.Memory.After.Connections), Count(r.Connect.PerSec), r.modeText(), Count(l.PerSec), mean, p50, p99, r.Errors(),
+		Span(r.PerRequest(l.ServerCPU)), Span(r.PerRequest(l.ClientCPU)),
+		Bytes(r.PerConn(r.Memory.Worked.Server.Proportional)), Bytes(r.KernelPerConn()), perSec, latency)
+}

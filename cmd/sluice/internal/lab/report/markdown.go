@@ -1,0 +1,128 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+)
+
+// Markdown returns a run in full.
+func (r *Result) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s: %s connections\n\n%s.\n\n", r.Scenario.Name, Count(r.Memory.After.Connections), upperFirst(r.Scenario.Summary))
+	r.writeHeader(&b)
+	r.writeLoad(&b)
+	r.writeMemory(&b)
+	return b.String()
+}
+
+func (r *Result) writeHeader(b *strings.Builder) {
+	h := &r.Header
+	fmt.Fprintf(b, "| | |\n|---|---|\n| command | `%s` |\n| commit | %s |\n| date | %s |\n| machine | %s |\n", h.Command, h.Commit, h.Date, h.Machine)
+	fmt.Fprintf(b, "| before | load average %.2f; congestion control %s |\n", h.LoadBefore, h.Congestion)
+	l := &r.Layout
+	fmt.Fprintf(b, "| server | %s %s, %s; %s on %s%s |\n", r.Scenario.Server, r.Scenario.Protocol, r.Scenario.Workload,
+		plural(l.Servers, "process", "processes"), plural(l.Addresses, "address", "addresses"), eachText(l.Loops, l.Processors, r.Scenario.Server == scenario.Goroutine))
+	fmt.Fprintf(b, "| client | %s; %s%s |\n", r.Scenario.Client, plural(l.Clients, "process", "processes"),
+		eachText(l.ClientLoops, l.ClientProcessors, r.Scenario.Client == scenario.GoroutineClient))
+	if len(l.Environment) > 0 {
+		fmt.Fprintf(b, "| the servers' Go runtime | %s |\n", strings.Join(l.Environment, " "))
+	}
+	b.WriteByte('\n')
+}
+
+// eachText describes each process.
+func eachText(loops, processors int, hasNoLoops bool) string {
+	if hasNoLoops {
+		return fmt.Sprintf(", each with GOMAXPROCS %d", processors)
+	}
+	return fmt.Sprintf(", each with %s and GOMAXPROCS %d", plural(loops, "event loop", "event loops"), processors)
+}
+
+// plural returns a number with a noun.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Count(n) + " " + many
+}
+
+func (r *Result) writeLoad(b *strings.Builder) {
+	c, l := &r.Connect, &r.Load
+	fmt.Fprintf(b, "## Requests\n\n| | |\n|---|---:|\n| connections made | %s |\n| in | %s |\n| per second | %s |\n", Count(c.Made), Span(c.Elapsed), Count(c.PerSec))
+	fmt.Fprintf(b, "| mode | %s |\n| requests | %s |\n| in | %s |\n| **per second** | **%s** |\n", r.modeText(), Count(l.Completed), Span(l.Elapsed), Count(l.PerSec))
+	if l.Sweeps > 0 {
+		fmt.Fprintf(b, "| each connection at least | %d times |\n", l.Sweeps)
+	}
+	fmt.Fprintf(b, "| errors: not connected, lost, unanswered | %d, %d, %d |\n", c.Failed, l.Lost, l.Unanswered)
+	if l.Backlog > 0 {
+		fmt.Fprintf(b, "| due and not sent | %s |\n", Count(l.Backlog))
+	}
+	fmt.Fprintf(b, "| server CPU for each | %s |\n| client CPU for each | %s |\n| all CPU of the machine for each | %s |\n",
+		Span(r.PerRequest(l.ServerCPU)), Span(r.PerRequest(l.ClientCPU)), Span(r.PerRequest(l.MachineCPU)))
+	if r.Answers() {
+		t := &l.Latency
+		fmt.Fprintf(b, "| latency: mean, p50, p90 | %s, %s, %s |\n| p99, p99.9, max | %s, %s, %s |\n", Span(t.Mean), Span(t.P50), Span(t.P90), Span(t.P99), Span(t.P999), Span(t.Max))
+	}
+	if l.FirstError != "" {
+		fmt.Fprintf(b, "\nFirst error: `%s`\n", l.FirstError)
+	}
+	b.WriteByte('\n')
+}
+
+func (r *Result) modeText() string {
+	l := &r.Load
+	switch l.Mode {
+	case control.Sweep:
+		return fmt.Sprintf("sweep, %s in flight", Count(l.InFlight))
+	case control.Loop:
+		return fmt.Sprintf("%s connections active", Count(l.Active))
+	}
+	if !r.Answers() {
+		return fmt.Sprintf("%s per second, nothing is answered", Count(l.Rate))
+	}
+	return fmt.Sprintf("open loop, %s per second", Count(l.Rate))
+}
+
+func (r *Result) writeMemory(b *strings.Builder) {
+	m := &r.Memory
+	b.WriteString("## Memory\n\n| | before | connected | after the load | per connection when connected |\n|---|---:|---:|---:|---:|\n")
+	row := func(name string, of func(*MemorySample) uint64, isTotal bool) {
+		before, after, worked := of(&m.Before), of(&m.After), of(&m.Worked)
+		per := r.PerConn(after)
+		if !isTotal {
+			per = r.PerConn(grown(before, after))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", name, Bytes(float64(before)), Bytes(float64(after)), Bytes(float64(worked)), Bytes(per))
+	}
+	row("servers, RSS", func(s *MemorySample) uint64 { return s.Server.RSS }, true)
+	row("servers, Pss (shared pages once)", func(s *MemorySample) uint64 { return s.Server.Proportional }, true)
+	row("servers, anonymous", func(s *MemorySample) uint64 { return s.Server.Anon }, true)
+	row("servers, Go heap objects", func(s *MemorySample) uint64 { return s.Server.Heap }, true)
+	row("servers, Go stacks", func(s *MemorySample) uint64 { return s.Server.Stacks }, true)
+	row("servers, anonymous, growth only", func(s *MemorySample) uint64 { return s.Server.Anon }, false)
+	row("clients, RSS", func(s *MemorySample) uint64 { return s.Client.RSS }, true)
+	row("kernel slabs, growth (both ends)", func(s *MemorySample) uint64 { return s.Slab }, false)
+	row("socket buffers, growth", func(s *MemorySample) uint64 { return s.SockBuffer }, false)
+	fmt.Fprintf(b, "\nGoroutines of all servers: %s.", Count(m.After.Server.Goroutines))
+	if len(m.Caches) > 0 {
+		b.WriteString(" Kernel caches that grew most, per connection:")
+		for i, g := range m.Caches {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(b, " %s %s", g.Cache, Bytes(r.PerConn(g.Bytes)))
+		}
+		b.WriteByte('.')
+	}
+	b.WriteString("\n")
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/chart"
+)
+
+// The names of plots.
+const (
+	latencyPlot    = "latency.svg"
+	memoryPlot     = "memory.svg"
+	throughputPlot = "throughput.svg"
+	comparedPlot   = "latencies.svg"
+	perConnPlot    = "memory-per-connection.svg"
+)
+
+// plots draws what one run has measured.
+func (r *Result) plots() map[string]string {
+	all := map[string]string{memoryPlot: r.memoryChart().SVG()}
+	if len(r.Load.Latency.Curve) > 0 {
+		all[latencyPlot] = curves("Latency: "+r.Scenario.Name, []*Result{r}).SVG()
+	}
+	return all
+}
+
+// plotLinks shows the plots in Markdown.
+func (r *Result) plotLinks() string {
+	links := fmt.Sprintf("\n![Memory against connections](%s)\n", memoryPlot)
+	if len(r.Load.Latency.Curve) > 0 {
+		links += fmt.Sprintf("\n![Latency by percentile](%s)\n", latencyPlot)
+	}
+	return links
+}
+
+// memoryChart is memory against connections, while they were being made.
+func (r *Result) memoryChart() chart.Lines {
+	c := chart.Lines{
+		Title: fmt.Sprintf("Memory: %s", r.Scenario.Name),
+		X:     "connections", Y: "memory",
+		FormatX: func(v float64) string { return Count(v) }, FormatY: Bytes,
+	}
+	before := r.Memory.Before
+	for _, kind := range []struct {
+		name string
+		of   func(*MemorySample) float64
+	}{
+		{"kernel, both ends (growth)", func(s *MemorySample) float64 {
+			return float64(grown(before.Slab, s.Slab) + grown(before.SockBuffer, s.SockBuffer))
+		}},
+		{"server processes (anonymous)", func(s *MemorySample) float64 { return float64(s.Server.Anon) }},
+		{"client processes (anonymous)", func(s *MemorySample) float64 { return float64(s.Client.Anon) }},
+	} {
+		series := chart.Series{Name: kind.name}
+		for _, s := range append([]MemorySample{before}, r.Memory.Growing...) {
+			series.Points = append(series.Points, chart.Point{X: float64(s.Connections), Y: kind.of(&s)})
+		}
+		sort.SliceStable(series.Points, func(i, j int) bool { return series.Points[i].X < series.Points[j].X })
+		c.Series = append(c.Series, series)
+	}
+	return c
+}
+
+// curves is latency against percentiles. The scale is that of the distance to
+// 100 %, so that tails can be seen.
+func curves(title string, results []*Result) chart.Lines {
+	c := chart.Lines{Title: title, X: "percentile", Y: "latency", LogY: true, FormatY: func(v float64) string { return Span(time.Duration(v)) }}
+	last := 1.0
+	for _, r := range results {
+		if len(r.Load.Latency.Curve) == 0 {
+			continue
+		}
+		s := chart.Series{Name: r.Scenario.Name}
+		for _, p := range r.Load.Latency.Curve {
+			if p.Percentile < 100 {
+				x := nines(p.Percentile)
+				last = math.Max(last, x)
+				s.Points = append(s.Points, chart.Point{X: x, Y: float64(p.Latency)})
+			}
+		}
+		c.Series = append(c.Series, s)
+	}
+	for i := 0; i <= int(last); i++ {
+		percentile := 100 - 100*math.Pow(10, -float64(i))
+		c.XTicks = append(c.XTicks, chart.Tick{At: float64(i), Label: fmt.Sprintf("%.6g %%", percentile)})
+	}
+	return c
+}
+
+// nines returns how many nines a percentile has: 1 for 90, 2 for 99.
+func nines(percentile float64) float64 { return -math.Log10(1 - percentile/100) }
+
+// comparisonPlots draws several runs together.
+func comparisonPlots(results []*Result) map[string]string {
+	title, label := "", func(r *Result) string { return r.Scenario.Name + ", " + Count(r.Memory.After.Connections) }
+	if n, same := sameConnections(results); same {
+		title = fmt.Sprintf(", %s connections", Count(n))
+		label = func(r *Result) string { return r.Scenario.Name }
+	}
+	perSec := chart.Bars{Title: "Requests per second" + title, Format: func(v float64) string { return Count(v) }}
+	latency := chart.Bars{Title: "Latency" + title, Series: []string{"p50", "p99"}, Format: func(v float64) string { return Span(time.Duration(v)) }}
+	memory := chart.Bars{Title: "Memory per connection" + title, Series: []string{"servers (Pss)", "kernel, both ends"}, Format: Bytes}
+	for _, r := range results {
+		perSec.Rows = append(perSec.Rows, chart.Row{Label: label(r), Values: []float64{r.Load.PerSec}})
+		if r.Answers() {
+			latency.Rows = append(latency.Rows, chart.Row{Label: label(r), Values: []float64{float64(r.Load.Latency.P50), float64(r.Load.Latency.P99)}})
+		}
+		memory.Rows = append(memory.Rows, chart.Row{Label: label(r), Values: []float64{r.PerConn(r.Memory.Worked.Server.Proportional), r.KernelPerConn()}})
+	}
+	return map[string]string{
+		throughputPlot: perSec.SVG(), comparedPlot: latency.SVG(), perConnPlot: memory.SVG(),
+		latencyPlot: curves("Latency by percentile"+title, results).SVG(),
+	}
+}
+
+// sameConnections tells whether all runs had as many connections, and how many.
+func sameConnections(results []*Result) (n int, same bool) {
+	for _, r := range results {
+		if n != 0 && r.Memory.After.Connections != n {
+			return 0, false
+		}
+		n = r.Memory.After.Connections
+	}
+	return n, true
+}
+
+// SaveComparison writes the table and plots of several runs to a folder.
+func SaveComparison(folder string, results []*Result) error {
+	files := comparisonPlots(results)
+	var links strings.Builder
+	for _, name := range []string{throughputPlot, comparedPlot, latencyPlot, perConnPlot} {
+		fmt.Fprintf(&links, "\n![](%s)\n", name)
+	}
+	files[reportName] = Compare(results) + links.String()
+	return saveAll(folder, files)
+}

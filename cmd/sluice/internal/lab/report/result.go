@@ -1,0 +1,160 @@
+// Package report is what a run of the lab has measured, and how it is shown: as
+// JSON, as Markdown beside what the seed's authors published, and as plots.
+package report
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+)
+
+// A Result is what a run has measured.
+type Result struct {
+	Scenario scenario.Scenario `json:"scenario"`
+	Header   Header            `json:"header"`
+	Layout   Layout            `json:"layout"`
+	Connect  Connect           `json:"connect"`
+	Memory   Memory            `json:"memory"`
+	Load     Load              `json:"load"`
+}
+
+// A Header says where the figures come from.
+type Header struct {
+	Date       string  `json:"date"`
+	Machine    string  `json:"machine"`
+	Commit     string  `json:"commit"`
+	Command    string  `json:"command"`
+	Congestion string  `json:"congestion_control"`
+	LoadBefore float64 `json:"load_before"` // load average of the last minute
+}
+
+// A Layout is how the scenario was run.
+type Layout struct {
+	Servers          int             `json:"servers"` // processes, without masters
+	Clients          int             `json:"clients"`
+	Addresses        int             `json:"addresses"`         // that servers listen on
+	Loops            int             `json:"loops"`             // event loops of a server process that has some
+	ClientLoops      int             `json:"client_loops"`      // of a client
+	Processors       int             `json:"processors"`        // GOMAXPROCS of a server process
+	ClientProcessors int             `json:"client_processors"` // of a client
+	MaxWorkers       int             `json:"max_workers"`       // per loop; 0: no bound
+	Environment      []string        `json:"environment,omitempty"`
+	Obstacles        []plan.Obstacle `json:"obstacles,omitempty"`
+}
+
+// Connect is how connecting went.
+type Connect struct {
+	Made    int           `json:"made"`
+	Failed  int           `json:"failed"`
+	Elapsed time.Duration `json:"elapsed"`
+	PerSec  float64       `json:"per_sec"`
+}
+
+// Memory is what connections cost. All bytes are sums over the processes of a
+// kind.
+type Memory struct {
+	Before  MemorySample    `json:"before"` // without a connection
+	After   MemorySample    `json:"after"`  // all connections, no request yet
+	Worked  MemorySample    `json:"worked"` // all connections, after the load
+	Growing []MemorySample  `json:"growing"`
+	Caches  []system.Growth `json:"caches,omitempty"` // of the kernel, from Before to After
+}
+
+// A MemorySample is what was used at a time.
+type MemorySample struct {
+	Connections int           `json:"connections"`
+	Server      ProcessMemory `json:"server"`
+	Client      ProcessMemory `json:"client"`
+	Slab        uint64        `json:"slab"`        // the kernel's, of the whole machine
+	SockBuffer  uint64        `json:"sock_buffer"` // pages of socket buffers, the same
+}
+
+// ProcessMemory is what processes use.
+type ProcessMemory struct {
+	RSS          uint64 `json:"rss"`
+	Anon         uint64 `json:"anon"`         // of RSS, without pages of files
+	Proportional uint64 `json:"proportional"` // Pss: what is shared counts once; 0: not read
+	Heap         uint64 `json:"heap"`         // objects, as Go's runtime counts
+	Stacks       uint64 `json:"stacks"`
+	Runtime      uint64 `json:"runtime"` // all that Go's runtime holds
+	Goroutines   int    `json:"goroutines"`
+}
+
+// Load is how requests went.
+type Load struct {
+	Mode       control.Mode  `json:"mode"`
+	Active     int           `json:"active"`
+	InFlight   int           `json:"in_flight,omitempty"`
+	Rate       float64       `json:"rate,omitempty"` // that was wanted
+	Completed  uint64        `json:"completed"`
+	Served     uint64        `json:"served"` // as the servers count
+	Elapsed    time.Duration `json:"elapsed"`
+	PerSec     float64       `json:"per_sec"`
+	Sweeps     int           `json:"sweeps,omitempty"` // the least of all clients
+	Unanswered int           `json:"unanswered"`
+	Lost       int           `json:"lost"` // connections that ended by themselves
+	Backlog    int           `json:"backlog,omitempty"`
+	FirstError string        `json:"first_error,omitempty"`
+	ServerCPU  time.Duration `json:"server_cpu"`
+	ClientCPU  time.Duration `json:"client_cpu"`
+	MachineCPU time.Duration `json:"machine_cpu"` // of everything that ran, the kernel's own threads too
+	Latency    Latency       `json:"latency"`
+}
+
+// Latency is a distribution.
+type Latency struct {
+	Mean  time.Duration `json:"mean"`
+	P50   time.Duration `json:"p50"`
+	P90   time.Duration `json:"p90"`
+	P99   time.Duration `json:"p99"`
+	P999  time.Duration `json:"p999"`
+	Max   time.Duration `json:"max"`
+	Curve []Point       `json:"curve,omitempty"`
+}
+
+// A Point is a percentile.
+type Point struct {
+	Percentile float64       `json:"percentile"`
+	Latency    time.Duration `json:"latency"`
+}
+
+// Errors is what went wrong, in number.
+func (r *Result) Errors() int { return r.Connect.Failed + r.Load.Lost + r.Load.Unanswered }
+
+// Answers tells whether the server answers, so that there are latencies.
+func (r *Result) Answers() bool { return r.Scenario.Workload.Kind != scenario.Discard }
+
+// PerConn returns bytes for each connection.
+func (r *Result) PerConn(bytes uint64) float64 {
+	if r.Memory.After.Connections == 0 {
+		return 0
+	}
+	return float64(bytes) / float64(r.Memory.After.Connections)
+}
+
+// KernelPerConn returns what the kernel has taken for each connection, both ends:
+// slabs and buffers.
+func (r *Result) KernelPerConn() float64 {
+	before, after := r.Memory.Before, r.Memory.After
+	return r.PerConn(grown(before.Slab, after.Slab) + grown(before.SockBuffer, after.SockBuffer))
+}
+
+// grown returns after-before, or 0.
+func grown(before, after uint64) uint64 {
+	if after < before {
+		return 0
+	}
+	return after - before
+}
+
+// PerRequest returns a processor time for each request.
+func (r *Result) PerRequest(cpu time.Duration) time.Duration {
+	n := max(r.Load.Completed, r.Load.Served)
+	if n == 0 {
+		return 0
+	}
+	return cpu / time.Duration(n)
+}

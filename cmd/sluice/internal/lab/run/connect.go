@@ -1,0 +1,163 @@
+//go:build linux
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+)
+
+// settleTime is how long all is left alone after the last connection, before its
+// memory is looked at.
+const settleTime = 500 * time.Millisecond
+
+// cachesShown is how many of the kernel's caches a report names.
+const cachesShown = 8
+
+// connect has all connections made.
+func (s *session) connect(ctx context.Context) error {
+	before, err := s.memory(ctx, true)
+	if err != nil {
+		return err
+	}
+	kernel := s.System.Kernel(true)
+	s.result.Memory.Before = before
+	s.Progress.Phase("connections", s.Scenario.Conns)
+	began := time.Now()
+	for _, m := range s.fleet.of(control.Client) {
+		order := control.Connect{Targets: s.plan.Clients[m.Index].Targets, Dialers: s.Dialers}
+		if order.Dialers <= 0 {
+			order.Dialers = defaultDialers
+		}
+		if err := m.link.Send(control.Message{Connect: &order}); err != nil {
+			return fmt.Errorf("%s: %w", m, err)
+		}
+	}
+	if err := s.waitConnected(ctx, began); err != nil {
+		return err
+	}
+	time.Sleep(settleTime)
+	s.result.Memory.After, err = s.memory(ctx, true)
+	if err != nil {
+		return err
+	}
+	s.result.Memory.Growing = append(s.result.Memory.Growing, s.result.Memory.After)
+	s.result.Memory.Caches = system.Grown(kernel, s.System.Kernel(true), cachesShown)
+	if served := s.served(); served != s.result.Connect.Made {
+		return fmt.Errorf("clients have made %d connections, and servers have %d", s.result.Connect.Made, served)
+	}
+	return nil
+}
+
+// waitConnected waits until clients have made what connections they can.
+func (s *session) waitConnected(ctx context.Context, began time.Time) error {
+	var made, failed, settled int
+	var firstError string
+	sampledAt := 0
+	step := max(s.Scenario.Conns/50, 1)
+	look := func() {
+		s.Progress.Set(made, fmt.Sprintf("%.0f/s", float64(made)/time.Since(began).Seconds()))
+		if made >= sampledAt+step {
+			sampledAt = made
+			s.result.Memory.Growing = append(s.result.Memory.Growing, s.quickMemory())
+		}
+	}
+	err := s.fleet.wait(ctx, connectLimit, func() bool {
+		made, failed, settled = 0, 0, 0
+		for _, m := range s.fleet.ofLocked(control.Client) {
+			made += m.stats.Connections
+			failed += m.stats.Failed
+			if firstError == "" {
+				firstError = m.stats.FirstError
+			}
+			if m.stats.Settled {
+				settled++
+			}
+		}
+		return settled == len(s.plan.Clients)
+	}, look)
+	s.result.Connect.Made, s.result.Connect.Failed = made, failed
+	switch {
+	case errors.Is(err, errTimeout):
+		return fmt.Errorf("%d connections were made, %d failed (%s): %w", made, failed, firstError, err)
+	case err != nil:
+		return err
+	case made == 0:
+		return fmt.Errorf("no connection could be made: %s", firstError)
+	}
+	s.Progress.Set(made, "")
+	if err := s.waitAccepted(ctx, made); err != nil {
+		return err
+	}
+	s.result.Connect.Elapsed = time.Since(began)
+	s.result.Connect.PerSec = float64(made) / s.result.Connect.Elapsed.Seconds()
+	return nil
+}
+
+// waitAccepted waits until servers have the connections that clients have made.
+func (s *session) waitAccepted(ctx context.Context, made int) error {
+	for end := time.Now().Add(startLimit); time.Now().Before(end); {
+		if err := s.fleet.sample(ctx); err != nil {
+			return err
+		}
+		if s.served() >= made {
+			return nil
+		}
+	}
+	return fmt.Errorf("clients have made %d connections, and servers have accepted %d", made, s.served())
+}
+
+// served returns how many connections servers have, as of the last sample.
+func (s *session) served() (n int) {
+	s.fleet.each(control.Server, func(m *member) { n += m.stats.Connections })
+	return n
+}
+
+// memory returns what all processes use. thorough takes longer.
+func (s *session) memory(ctx context.Context, thorough bool) (report.MemorySample, error) {
+	if err := s.fleet.sample(ctx); err != nil {
+		return report.MemorySample{}, err
+	}
+	sample := s.quickMemory()
+	if thorough {
+		for _, m := range s.fleet.of(control.Server) {
+			sample.Server.Proportional += s.System.Proportional(m.PID)
+		}
+		for _, m := range s.fleet.of(control.Master) {
+			sample.Server.Proportional += s.System.Proportional(m.PID)
+		}
+		for _, m := range s.fleet.of(control.Client) {
+			sample.Client.Proportional += s.System.Proportional(m.PID)
+		}
+	}
+	return sample, nil
+}
+
+// quickMemory is memory with what is known of processes already.
+func (s *session) quickMemory() report.MemorySample {
+	kernel := s.System.Kernel(false)
+	sample := report.MemorySample{Slab: kernel.Slab, SockBuffer: kernel.SockBuffer}
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	for _, m := range s.fleet.members {
+		sum := &sample.Server
+		if m.Role == control.Client {
+			sum = &sample.Client
+			sample.Connections += m.stats.Connections
+		}
+		usage := s.System.Usage(m.PID)
+		sum.RSS += usage.RSS
+		sum.Anon += usage.Anon
+		sum.Heap += m.stats.Heap
+		sum.Stacks += m.stats.Stacks
+		sum.Runtime += m.stats.Runtime
+		sum.Goroutines += m.stats.Goroutines
+	}
+	return sample
+}

@@ -1,0 +1,42 @@
+//go:build linux
+
+package run
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProgress(t *testing.T) {
+	for _, isTerminal := range []bool{true, false} {
+		var out strings.Builder
+		p := NewProgress(&out, isTerminal)
+		p.Phase("connections", 100)
+		p.Set(50, "7/s")
+		p.Set(100, "")
+		p.Phase("ending", 0)
+		p.Set(1, "")
+		p.Close()
+		for _, name := range []string{"connections", "ending"} {
+			if !strings.Contains(out.String(), name) {
+				t.Errorf("terminal %v: %s is missing in %q", isTerminal, name, out.String())
+			}
+		}
+		if strings.Contains(out.String(), "7/s") != isTerminal { // lines come seldom
+			t.Errorf("terminal %v: %q", isTerminal, out.String())
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	var end tail
+	for range 1000 {
+		if _, err := end.Write([]byte("line\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = end.Write([]byte("last\n"))
+	if s := end.String(); len(s) > tailSize || !strings.HasSuffix(s, "line\nlast") {
+		t.Errorf("%d bytes are kept: %q", len(s), s)
+	}
+}

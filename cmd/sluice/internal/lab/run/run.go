@@ -1,0 +1,188 @@
+//go:build linux
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+)
+
+// Options say what is run, and how.
+type Options struct {
+	Scenario scenario.Scenario
+	Duration time.Duration
+	Active   int     // connections that send; 0: all, one after the other (a sweep)
+	Rate     float64 // requests per second; 0: as fast as answers come
+	InFlight int     // requests of a sweep at the same time; 0: as planned
+	Dialers  int     // connections that a client makes at the same time; 0: 4
+	// Program and ProcessArgs start a process of the lab: what follows them is
+	// its role, its number and the coordinator's address.
+	Program     string
+	ProcessArgs []string
+	Header      report.Header
+	Progress    Progress
+	System      system.Files
+}
+
+// ErrBlocked is returned where the plan says that the run would fail.
+var ErrBlocked = errors.New("the system does not allow for it; \"sluice lab preflight\" says what has to be changed")
+
+const (
+	defaultDialers = 4
+	// firstPort is where a port for servers is looked for: below those that the
+	// system gives to clients.
+	firstPort    = 18_000
+	startLimit   = 2 * time.Minute
+	connectLimit = 30 * time.Minute
+	// fewProcesses report often, many seldom.
+	fewProcesses = 20
+)
+
+// Plan plans o.
+func (o *Options) Plan() (plan.Plan, error) {
+	limits := o.System.Limits()
+	port, err := freePort(limits.PortFirst)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	return plan.Make(o.Scenario, limits, port), nil
+}
+
+// freePort returns a port below limit on which nobody listens, on any address.
+func freePort(limit int) (int, error) {
+	last := max(limit, firstPort+1000)
+	for port := firstPort; port < last; port++ {
+		ln, err := net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", port))
+		if err == nil {
+			return port, ln.Close()
+		}
+	}
+	return 0, fmt.Errorf("no port from %d to %d is free", firstPort, last-1)
+}
+
+// A session is a run that is going on.
+type session struct {
+	*Options
+	plan   plan.Plan
+	fleet  *fleet
+	result *report.Result
+}
+
+// Run carries out o. It returns when all processes have gone.
+func Run(ctx context.Context, o Options) (*report.Result, error) {
+	p, err := o.Plan()
+	if err != nil {
+		return nil, err
+	}
+	if p.IsBlocked() {
+		return nil, ErrBlocked
+	}
+	s := &session{Options: &o, plan: p, result: &report.Result{Scenario: o.Scenario, Header: o.Header}}
+	s.result.Header.LoadBefore = o.System.Load()
+	s.result.Layout = s.layout()
+	if s.fleet, err = newFleet(s.config); err != nil {
+		return nil, err
+	}
+	defer s.fleet.close()
+	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load} {
+		if err := phase(ctx); err != nil {
+			return nil, err
+		}
+	}
+	o.Progress.Phase("ending", 0)
+	return s.result, nil
+}
+
+// layout describes the plan.
+func (s *session) layout() report.Layout {
+	servers, clients := s.plan.Processes()
+	return report.Layout{
+		Servers: servers, Clients: clients, Addresses: len(s.plan.Servers),
+		Loops: s.plan.Loops, ClientLoops: s.plan.ClientLoops,
+		Processors: s.plan.Processors, ClientProcessors: s.plan.ClientProcessors, MaxWorkers: s.plan.MaxWorkers,
+		Environment: s.garbage(), Obstacles: s.plan.Obstacles,
+	}
+}
+
+// config is what a process is to be.
+func (s *session) config(h control.Hello) control.Config {
+	servers, clients := s.plan.Processes()
+	c := control.Config{Scenario: s.Scenario, MaxWorkers: s.plan.MaxWorkers, Loops: s.plan.Loops, Processors: s.plan.Processors, Every: 200 * time.Millisecond}
+	if h.Role == control.Client {
+		c.Loops = s.plan.ClientLoops
+	}
+	if servers+clients > fewProcesses {
+		c.Every = time.Second
+	}
+	if h.Role != control.Client && h.Index < len(s.plan.Servers) {
+		group := s.plan.Servers[h.Index]
+		c.Addr = group.Addr
+		c.Workers = group.Workers
+	}
+	return c
+}
+
+// settings returns the environment of a process.
+func (s *session) settings(role control.Role, processors int) []string {
+	settings := []string{fmt.Sprintf("GOMAXPROCS=%d", processors)}
+	if role != control.Client {
+		settings = append(settings, s.garbage()...)
+	}
+	return settings
+}
+
+// garbage returns when the servers collect garbage. Many processes with a small
+// heap each would, by default, wait for 4 MB of garbage each.
+func (s *session) garbage() []string {
+	if servers, _ := s.plan.Processes(); servers > fewProcesses {
+		return []string{"GOGC=25"}
+	}
+	return nil
+}
+
+// startServers starts the servers and waits until they listen.
+func (s *session) startServers(ctx context.Context) error {
+	role := control.Server
+	if s.Scenario.Server == scenario.Prefork {
+		role = control.Master
+	}
+	return s.startAll(ctx, "servers", role, len(s.plan.Servers), s.plan.Processors)
+}
+
+// startClients starts the clients.
+func (s *session) startClients(ctx context.Context) error {
+	return s.startAll(ctx, "clients", control.Client, len(s.plan.Clients), s.plan.ClientProcessors)
+}
+
+// startAll starts n processes of a role and waits until they are ready.
+func (s *session) startAll(ctx context.Context, name string, role control.Role, n, processors int) error {
+	s.Progress.Phase(name, n)
+	for i := range n {
+		if err := s.fleet.start(s.Options, role, i, s.settings(role, processors)); err != nil {
+			return fmt.Errorf("cannot start a %s: %w", role, err)
+		}
+	}
+	ready := 0
+	err := s.fleet.wait(ctx, startLimit, func() bool {
+		ready = 0
+		for _, m := range s.fleet.ofLocked(role) {
+			if m.isReady {
+				ready++
+			}
+		}
+		return ready == n
+	}, func() { s.Progress.Set(ready, "") })
+	if errors.Is(err, errTimeout) {
+		return fmt.Errorf("%d of %d %s are ready: %w", ready, n, name, err)
+	}
+	return err
+}

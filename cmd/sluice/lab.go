@@ -1,0 +1,19 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// newLabCommand returns "sluice lab".
+func newLabCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Hold many connections on this machine, and measure",
+		Long: `lab starts servers and clients on this machine, has them hold connections, and
+measures throughput, latency, processor time and memory. All are processes of
+this program, and end with it. Linux only.
+
+docs/one-million-connections.md goes through it.`,
+	}
+	cmd.AddCommand(newLabListCommand(), newLabReportCommand())
+	cmd.AddCommand(newLabSystemCommands()...)
+	return cmd
+}

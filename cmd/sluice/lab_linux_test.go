@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+)
+
+// runLabCommand runs "sluice lab run" and returns its result.
+func runLabCommand(t *testing.T, args ...string) *report.Result {
+	t.Helper()
+	folder := t.TempDir()
+	var out, progress bytes.Buffer
+	cmd := exec.Command(binary, append([]string{"lab", "run"}, append(args, "--out", folder)...)...)
+	cmd.Stdout, cmd.Stderr = &out, &progress
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s%s", err, progress.String(), out.String())
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &report.Result{}
+	if err := json.Unmarshal(text, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"result.md", "memory.svg"} {
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !strings.Contains(out.String(), "# "+r.Scenario.Name) {
+		t.Errorf("it prints %s", out.String())
+	}
+	return r
+}
+
+// checkResult checks what every run must have measured.
+func checkResult(t *testing.T, r *report.Result, conns int) {
+	t.Helper()
+	l := &r.Load
+	if r.Connect.Made != conns || r.Errors() != 0 || l.FirstError != "" {
+		t.Errorf("%d connections, %d errors: %s", r.Connect.Made, r.Errors(), l.FirstError)
+	}
+	if l.Completed == 0 || l.PerSec <= 0 || l.Served < l.Completed*9/10 || l.ServerCPU <= 0 || l.ClientCPU <= 0 {
+		t.Errorf("load: %+v", l)
+	}
+	if r.Answers() {
+		if l.Served != l.Completed {
+			t.Errorf("servers count %d requests, clients %d", l.Served, l.Completed)
+		}
+		if p := l.Latency; p.P50 <= 0 || p.P99 < p.P50 || p.Max < p.P99 || len(p.Curve) < 10 {
+			t.Errorf("latency: %+v", p)
+		}
+	}
+	if m := r.Memory; m.After.Server.RSS == 0 || m.After.Client.Heap == 0 || m.After.Slab == 0 || m.After.Connections != conns || len(m.Growing) == 0 {
+		t.Errorf("memory: %+v", m)
+	}
+}
+
+// TestLabScenarios runs all scenarios.
+func TestLabScenarios(t *testing.T) {
+	folder := t.TempDir()
+	out, err := exec.Command(binary, "lab", "run", "all", "--conns", "200", "--duration", "200ms", "--out", folder).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, s := range scenario.All() {
+		t.Run(s.Name, func(t *testing.T) {
+			results, err := report.LoadAll([]string{filepath.Join(folder, s.Name)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := results[0]
+			checkResult(t, r, 200)
+			if !strings.Contains(string(out), "| "+s.Name+" |") {
+				t.Error("the table does not have it")
+			}
+			if r.Answers() && r.Load.Sweeps < 1 {
+				t.Error("not every connection was asked")
+			}
+			if r.Scenario.Server == scenario.Prefork && r.Layout.Servers < 2 {
+				t.Errorf("%d worker processes", r.Layout.Servers)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(folder, "report.md")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLabModes runs what flags change.
+func TestLabModes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want func(r *report.Result) bool
+	}{
+		{"active", []string{"6", "--active", "10"}, func(r *report.Result) bool { return r.Load.Mode == "loop" && r.Load.Active == 10 }},
+		{"rate", []string{"http-epoll", "--rate", "500"}, func(r *report.Result) bool {
+			return r.Load.Mode == "rate" && r.Load.Completed > 50 && r.Load.Completed < 400
+		}},
+		{"goroutine client", []string{"7", "--client", "goroutine"}, func(r *report.Result) bool { return r.Memory.After.Client.Goroutines >= 100 }},
+		{"shared socket", []string{"7", "--shared-socket", "--workers", "3"}, func(r *report.Result) bool { return r.Layout.Servers == 3 }},
+		{"custom", []string{"custom", "--server", "http-prefork", "--workload", "io=1ms", "--in-flight", "7"}, func(r *report.Result) bool {
+			return r.Scenario.Protocol == "http" && r.Load.InFlight == 7
+		}},
+		{"goroutine server", []string{"6", "--server", "goroutine"}, func(r *report.Result) bool { return r.Memory.After.Server.Goroutines >= 0 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := runLabCommand(t, append(c.args, "--conns", "100", "--duration", "500ms")...)
+			checkResult(t, r, 100)
+			if !c.want(r) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestLabSplit has a limit of descriptors call for many processes.
+func TestLabSplit(t *testing.T) {
+	for _, name := range []string{"6", "7"} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			out, err := exec.Command("sh", "-c", `ulimit -n 250 && exec "$0" "$@"`,
+				binary, "lab", "run", name, "--conns", "400", "--duration", "200ms", "--out", folder).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			results, err := report.LoadAll([]string{folder})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkResult(t, results[0], 400)
+			if l := results[0].Layout; l.Servers < 3 || l.Clients < 3 {
+				t.Errorf("%d servers, %d clients", l.Servers, l.Clients)
+			}
+		})
+	}
+}
+
+// TestLabSays: wrong flags are said to be wrong, and preflight says what is in
+// the way, without starting anything.
+func TestLabSays(t *testing.T) {
+	for _, c := range []struct {
+		args, says string
+		isError    bool
+	}{
+		{"run 14", "there is no scenario", true},
+		{"run 6 --server x", "there is no server", true},
+		{"run 6 --client x", "there is no client", true},
+		{"run 6 --workload x", "there is no workload", true},
+		{"run 6 --conns -1", "at least one connection", true},
+		{"run http-epoll --workload discard", "cannot discard", true},
+		{"run 6 --conns 900000000", "preflight", true},
+		{"preflight 6 --conns 900000000", "do not fit", true},
+		{"preflight --conns 10", "Nothing is in the way", false},
+		{"report /no/such/folder", "no such file", true},
+		{"list", "12_cpu_intensive_epoll_server", false},
+	} {
+		out, err := exec.Command(binary, append([]string{"lab"}, strings.Fields(c.args)...)...).CombinedOutput()
+		if (err != nil) != c.isError || !strings.Contains(string(out), c.says) {
+			t.Errorf("lab %s: %v, %s", c.args, err, out)
+		}
+	}
+}

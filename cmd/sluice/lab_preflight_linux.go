@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/run"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+)
+
+// newLabPreflightCommand returns "sluice lab preflight".
+func newLabPreflightCommand() *cobra.Command {
+	var f labFlags
+	var apply bool
+	cmd := &cobra.Command{
+		Use:   "preflight [SCENARIO]",
+		Short: "Say what a run would take, and what stops it",
+		Long: `preflight reads the limits of this machine, plans the run of a scenario
+(6_multiple_server by default), and says what stands in its way and what would
+lift it. It changes nothing without --apply, which makes those settings of the
+kernel that it names (as root; until the next boot).`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			name := "6"
+			if len(args) == 1 {
+				name = args[0]
+			}
+			if f.conns == 0 {
+				f.conns = 1_000_000
+			}
+			if f.options.Scenario, err = f.scenario(name); err != nil {
+				return err
+			}
+			return preflight(f.options, apply, cmd.OutOrStdout())
+		},
+	}
+	f.addScenario(cmd.Flags())
+	cmd.Flags().BoolVar(&apply, "apply", false, "make the settings")
+	return cmd
+}
+
+// preflight shows the plan of o.
+func preflight(o run.Options, apply bool, out io.Writer) error {
+	p, err := o.Plan()
+	if err != nil {
+		return err
+	}
+	showLimits(out, o.System.Limits())
+	showPlan(out, &p)
+	if err := showObstacles(out, &p, apply, o.System); err != nil {
+		return err
+	}
+	if p.IsBlocked() && !apply {
+		return fmt.Errorf("%s connections do not fit", report.Count(p.Scenario.Conns))
+	}
+	return nil
+}
+
+func showLimits(out io.Writer, l plan.Limits) {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	line := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
+	fmt.Fprintln(table, "This machine")
+	line("  descriptors of a process", fmt.Sprintf("%s (limit that it may raise it to %s, fs.nr_open %s)", report.Count(l.FilesSoft), report.Count(l.FilesHard), report.Count(l.FilesPerProc)))
+	line("  of the system", fmt.Sprintf("%s, %s in use", report.Count(l.FilesMax), report.Count(l.FilesOpen)))
+	line("  ports of one pair of addresses", fmt.Sprintf("%s (%d to %d)", report.Count(l.PortLast-l.PortFirst+1), l.PortFirst, l.PortLast))
+	line("  memory of socket buffers", report.Bytes(float64(l.TCPPages)*4096))
+	line("  connections that wait", report.Count(l.Backlog))
+	line("  memory", report.Bytes(float64(l.Memory)))
+	line("  cores", report.Count(l.Cores))
+}
+
+func showPlan(out io.Writer, p *plan.Plan) {
+	servers, clients := p.Processes()
+	addresses := make(map[string]bool)
+	for _, c := range p.Clients {
+		for _, t := range c.Targets {
+			addresses[t.Source] = true
+		}
+	}
+	fmt.Fprintf(out, "\nPlan for %s connections of %s\n", report.Count(p.Scenario.Conns), p.Scenario.Name)
+	fmt.Fprintf(out, "  %d server processes on %d addresses, from %s\n", servers, len(p.Servers), p.Servers[0].Addr)
+	fmt.Fprintf(out, "  %d client processes, %s connections each, from %d addresses\n", clients, report.Count(p.Clients[0].Conns), len(addresses))
+	fmt.Fprintf(out, "  %s of memory, by estimate\n", report.Bytes(float64(p.Memory)))
+	fmt.Fprintf(out, "  %s requests on their way at most\n", report.Count(p.InFlight))
+}
+
+// showObstacles says what is in the way and, with apply, lifts what settings
+// lift.
+func showObstacles(out io.Writer, p *plan.Plan, apply bool, files system.Files) error {
+	if len(p.Obstacles) == 0 {
+		fmt.Fprintln(out, "\nNothing is in the way.")
+		return nil
+	}
+	fmt.Fprintln(out, "\nIn the way")
+	for _, o := range p.Obstacles {
+		kind := "better"
+		if o.IsFatal {
+			kind = "needed"
+		}
+		fmt.Fprintf(out, "  %s: %s %s, there are %s\n", o.What, report.Count(o.Need), kind, report.Count(o.Have))
+		if o.Lift != "" {
+			fmt.Fprintf(out, "    %s\n", o.Lift)
+		}
+		if o.Setting == nil {
+			continue
+		}
+		fmt.Fprintf(out, "    %s\n", o.Setting)
+		if apply {
+			if err := files.Apply(*o.Setting); err != nil {
+				return err
+			}
+			fmt.Fprintln(out, "    done")
+		}
+	}
+	return nil
+}

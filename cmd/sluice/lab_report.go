@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
+)
+
+// newLabReportCommand returns "sluice lab report".
+func newLabReportCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "report FOLDER...",
+		Short: "Put the results of several runs into one table, beside the seed's figures",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, folders []string) error {
+			results, err := report.LoadAll(folders)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(cmd.OutOrStdout(), report.Compare(results))
+			if out == "" {
+				return nil
+			}
+			return report.SaveComparison(out, results)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "folder for report.md and plots")
+	return cmd
+}
