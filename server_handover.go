@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -59,6 +60,9 @@ func (s *Server) AdoptConn(c net.Conn, leftover []byte) error {
 // or unix. fd is the server's from now on, also when AdoptSocket returns an
 // error.
 func (s *Server) AdoptSocket(fd int, leftover []byte) error {
+	if fd < 0 {
+		return os.NewSyscallError("adopt", syscall.EBADF)
+	}
 	e, a, err := s.adopting()
 	if err == nil {
 		if adopter, ok := e.(engine.Adopter); ok {

@@ -345,3 +345,14 @@ func TestAdoptConnTimes(t *testing.T) {
 		})
 	}
 }
+
+func TestAdoptNoSocket(t *testing.T) {
+	for _, e := range []sluice.Engine{sluice.EnginePerConn, sluice.EngineAuto} {
+		s := &sluice.Server{Engine: e, Handler: func(*sluice.RequestCtx) {}}
+		for _, fd := range []int{-1, 1 << 20} {
+			if err := s.AdoptSocket(fd, nil); err == nil {
+				t.Errorf("%v: adopted descriptor %d", e, fd)
+			}
+		}
+	}
+}
