@@ -1,6 +1,6 @@
 # `make` is `make check`: what CI runs, in the order CI runs it.
 .DEFAULT_GOAL := check
-.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold files stall compress client prefork api cover cross fmt vet
+.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold files stall compress client prefork seeds api cover cross fmt vet
 
 check: ## everything that CI runs
 	@bash .ci/run
@@ -52,6 +52,9 @@ stall: ## memory of clients that stop reading; needs Linux
 
 prefork: ## several processes beside one; needs Linux
 	go -C bench run ./prefork
+
+seeds: ## the tables of fasthttp's README, beside the published figures
+	go -C bench run ./seeds
 
 api: ## what of fasthttp's exported API is missing
 	@bash .ci/run api

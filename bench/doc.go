@@ -7,5 +7,6 @@
 // with nginx's (files), and large bodies are measured whose clients stop reading
 // (stall). Content codings are compared with the libraries that make them
 // (compress), the clients with each other (client), and servers of several
-// processes with the same servers as one (prefork).
+// processes with the same servers as one (prefork). The tables of fasthttp's
+// README are beside the published figures in seeds.
 package bench

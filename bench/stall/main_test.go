@@ -52,7 +52,7 @@ func TestStall(t *testing.T) {
 			}
 			kinds := strings.Count(o.bodies, ",") + 1
 			if len(sections) != kinds+1 || len(sections[0].Rows) != 5 || sections[0].Rows[1][7] != "3" || sections[0].Rows[4][7] != "0" {
-				t.Fatalf("sections %q", sections)
+				t.Fatalf("sections %+v", sections)
 			}
 			verdicts := sections[kinds]
 			for _, row := range verdicts.Rows {
@@ -69,7 +69,7 @@ func TestMoves(t *testing.T) {
 	folder := t.TempDir()
 	sections, err := moveAll(t.Context(), o, folder)
 	if len(sections) != 1 || len(sections[0].Rows) != 6 {
-		t.Fatalf("sections %q, %v", sections, err)
+		t.Fatalf("sections %+v, %v", sections, err)
 	}
 	// The race detector's memory counts; everything else is an error.
 	if err != nil && !strings.Contains(err.Error(), "want less than 64") {

@@ -1,56 +1,105 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
 )
 
-// A sample is one run of wrk against one server.
+// A sample is one server's turn in one round.
 type sample struct {
-	wrk.Result
-	cpu time.Duration // of the server
+	loadResult
+	cpu      time.Duration // of the server with its processes
+	resident int64         // bytes of its memory, afterwards
 }
 
 // A wireCase is a load, what the servers are to reach under it, and what was
 // measured.
 type wireCase struct {
-	name      string
-	load      wrk.Load
-	sleep     time.Duration // of the handler
-	idle      int           // connections that do nothing, besides the load's
-	addresses int           // of the server, see process.ServerOptions
+	name   string
+	load   load
+	fields string // further fields of the request's head
+	target string // "": "/"
+	peer   peers.Options
+	idle   int  // connections that do nothing, besides the load's
+	shared bool // nothing is pinned: servers have all CPUs, and share them with the client
+	extra  bool // not with -quick
+	spread bool // with -full, this case is repeated on all CPUs
 
 	// targets are the most that a kind's CPU time per request, divided by the
 	// baseline's, may be.
 	targets map[string]float64
-	// mostOfPerConn is the most that epoll's may be, divided by perconn's; 0:
-	// there is no such target.
-	mostOfPerConn float64
 
 	samples map[string][]sample // by kind, round by round
-	stand   *stand
+	perIdle map[string]float64  // bytes of memory for each idle connection, by kind
+	absent  map[string]string   // why a kind is not there
+	sizes   map[string]int      // bytes of a response, by kind
 }
+
+// browserFields make a request's head as long as a browser's, some 677 bytes.
+const browserFields = "Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n" +
+	"Accept-Encoding: gzip, deflate, br, zstd\r\n" +
+	"Referer: http://www.example.com/articles/2026/11/\r\n" +
+	"Cookie: session=2f7d9c1e8a6b4350; theme=dark; consent=all; _ga=GA1.1.1234567890.1700000000; _gid=GA1.1.987654321.1700000000; cart=8e1f0c7a5b3d9246f01e; last=%2Farticles%2F2026%2F10%2F\r\n" +
+	"Upgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\nCache-Control: max-age=0\r\n"
+
+// fileName is the file of the case of static files.
+const fileName = "file.html"
 
 // allCases returns the cases with the project's targets.
 func allCases() []*wireCase {
-	// closedAddresses are enough for rounds of 28,000 ports each (Linux's
-	// default range) to come round again after a minute.
-	const closedAddresses = 8
 	onEpoll := func(most float64) map[string]float64 { return map[string]float64{peers.Epoll: most} }
-	cases := []*wireCase{
-		{name: "64 connections", load: wrk.Load{Conns: 64}, targets: map[string]float64{peers.Epoll: 0.78, peers.PerConn: 0.85}},
-		{name: "512 connections", load: wrk.Load{Conns: 512}, targets: map[string]float64{peers.Epoll: 0.68, peers.PerConn: 0.80}},
-		{name: "browser-size head", load: wrk.Load{Conns: 64, Browser: true}, targets: onEpoll(0.78)},
-		{name: "pipeline of 16", load: wrk.Load{Conns: 64, Depth: 16}, targets: onEpoll(0.55)},
-		{name: "connection per request", load: wrk.Load{Conns: 64, Close: true}, addresses: closedAddresses, targets: onEpoll(0.80)},
-		{name: "10,000 idle and 64 active", load: wrk.Load{Conns: 64}, idle: 10_000},
-		{name: "sleeps 1 ms, 64 connections", load: wrk.Load{Conns: 64}, sleep: time.Millisecond},
-		{name: "sleeps 1 ms, 512 connections", load: wrk.Load{Conns: 512}, sleep: time.Millisecond, targets: onEpoll(0.80), mostOfPerConn: 1.1},
+	return []*wireCase{
+		{name: "64 connections", load: load{Conns: 64}, spread: true, targets: map[string]float64{peers.Epoll: 0.78, peers.PerConn: 0.85}},
+		{name: "512 connections", load: load{Conns: 512}, spread: true, targets: map[string]float64{peers.Epoll: 0.68, peers.PerConn: 0.80}},
+		{name: "pipeline of 16", load: load{Conns: 64, Depth: 16}, spread: true, targets: onEpoll(0.55)},
+		{name: "connection per request", load: load{Conns: 64, Close: true}, targets: onEpoll(0.80)},
+		{name: "10,000 idle and 64 active", load: load{Conns: 64}, idle: 10_000},
+		{name: "POST 1 KiB", load: load{Conns: 64}, peer: peers.Options{BodySize: 1 << 10}},
+		{name: "100 KiB response", load: load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerLarge}},
+		{name: "static file of 10 KiB", load: load{Conns: 64}, target: "/" + fileName, peer: peers.Options{Answer: peers.AnswerFile}},
+		{name: "JSON", load: load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerJSON}},
+		{name: "gzip of 10 KiB", load: load{Conns: 64}, fields: "Accept-Encoding: gzip\r\n", peer: peers.Options{Answer: peers.AnswerGzip}},
+		{name: "TLS", load: load{Conns: 64, TLS: true}, peer: peers.Options{TLS: true}},
+		{name: "browser-size head", load: load{Conns: 64}, fields: browserFields, extra: true, targets: onEpoll(0.78)},
+		{name: "sleeps 1 ms, 64 connections", load: load{Conns: 64}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
+		{name: "sleeps 1 ms, 512 connections", load: load{Conns: 512}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true, targets: onEpoll(0.80)},
 	}
-	for _, c := range cases {
-		c.samples = make(map[string][]sample)
+}
+
+// request returns the case's request.
+func (c *wireCase) request() []byte {
+	target, method, fields := c.target, "GET", c.fields
+	if target == "" {
+		target = "/"
 	}
-	return cases
+	if c.load.Close {
+		fields += "Connection: close\r\n"
+	}
+	body := make([]byte, c.peer.BodySize)
+	if len(body) > 0 {
+		method = "POST"
+		fields += "Content-Type: application/octet-stream\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
+		for i := range body {
+			body[i] = 'x'
+		}
+	}
+	head := method + " " + target + " HTTP/1.1\r\nHost: www.example.com\r\n" +
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
+		"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" + fields + "\r\n"
+	return append([]byte(head), body...)
+}
+
+// body returns what every answer's body has to be.
+func (c *wireCase) body() []byte {
+	switch c.peer.Answer {
+	case peers.AnswerLarge:
+		return peers.Large()
+	case peers.AnswerJSON:
+		return peers.JSONBody()
+	case peers.AnswerGzip, peers.AnswerFile:
+		return peers.Text()
+	}
+	return []byte(peers.Body)
 }

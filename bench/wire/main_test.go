@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,18 +11,23 @@ import (
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
+	"github.com/sluicehttp/sluice/bench/internal/process"
 )
 
+func TestMain(m *testing.M) {
+	process.Main(roles())
+	os.Exit(m.Run())
+}
+
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-rounds", "2", "-duration", "1s", "-case", "pipeline", "-servers", "epoll"})
+	o, err := parseFlags([]string{"-rounds", "2", "-duration", "1s", "-case", "^pipeline of 16$", "-servers", "epoll"})
 	if err != nil || o.rounds != 2 || o.duration != time.Second || len(o.cases) != 1 || o.cases[0].load.Depth != 16 {
 		t.Errorf("options %+v, %v", o, err)
 	}
 	if !slices.Equal(o.kinds, []string{peers.Epoll, baseline}) {
 		t.Errorf("servers %q", o.kinds)
 	}
-	for _, bad := range [][]string{{"-rounds", "0"}, {"-duration", "1500ms"}, {"-case", "("}, {"-case", "none"}, {"-servers", "gopher"}} {
+	for _, bad := range [][]string{{"-rounds", "-1"}, {"-duration", "1ms"}, {"-case", "("}, {"-case", "none"}, {"-servers", "gopher"}, {"-quick", "-full"}} {
 		if _, err := parseFlags(bad); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
@@ -30,23 +37,44 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
+func TestQuickAndFull(t *testing.T) {
+	quick, err := parseFlags([]string{"--quick"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := parseFlags([]string{"--full"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if quick.rounds != quickRounds || full.rounds != fullRounds || quick.duration != quickDuration || full.duration != fullDuration {
+		t.Errorf("quick %d of %v, full %d of %v", quick.rounds, quick.duration, full.rounds, full.duration)
+	}
+	shared := func(c *wireCase) bool { return c.shared }
+	if slices.ContainsFunc(quick.cases, shared) || !slices.ContainsFunc(full.cases, shared) || len(full.cases) <= len(quick.cases) {
+		t.Errorf("%d quick cases, %d of all", len(quick.cases), len(full.cases))
+	}
+}
+
 func TestColumns(t *testing.T) {
 	c := columnsOf([]sample{{
-		Result: wrk.Result{Requests: 1000, Errors: wrk.Errors{Read: 1}, Duration: 2 * time.Second, P99: 3 * time.Millisecond},
-		cpu:    7 * time.Millisecond,
+		loadResult: loadResult{Requests: 1000, Failures: 1, Elapsed: 2 * time.Second, P99: 3 * time.Millisecond},
+		cpu:        7 * time.Millisecond, resident: 8,
 	}})
-	if c.cpu[0] != 7 || c.rate[0] != 500 || c.p99[0] != 3000 || c.errors.Sum() != 1 {
+	if c.cpu[0] != 7 || c.rate[0] != 500 || c.p99[0] != 3000 || c.failures != 1 || c.resident[0] != 8 {
 		t.Errorf("columns %+v", c)
 	}
 }
 
 // used returns a sample of a server that used so much CPU time per request.
 func used(perRequest time.Duration) sample {
-	return sample{Result: wrk.Result{Requests: 1000, Duration: time.Second, P50: time.Millisecond, P99: time.Millisecond}, cpu: 1000 * perRequest}
+	return sample{
+		loadResult: loadResult{Requests: 1000, Elapsed: time.Second, P50: time.Millisecond, P99: time.Millisecond},
+		cpu:        1000 * perRequest,
+	}
 }
 
-func TestCompared(t *testing.T) {
-	cases, err := selectCases("^sleeps 1 ms, 512")
+func TestTables(t *testing.T) {
+	cases, err := selectCases("^64 connections$", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,21 +82,79 @@ func TestCompared(t *testing.T) {
 	// The second round ran on a machine of half the speed.
 	c.samples[peers.FastHTTP] = []sample{used(10 * time.Microsecond), used(20 * time.Microsecond)}
 	c.samples[peers.PerConn] = []sample{used(9 * time.Microsecond), used(18 * time.Microsecond)}
-	c.samples[peers.Epoll] = []sample{used(8 * time.Microsecond), used(16 * time.Microsecond)}
-	o := options{cases: cases, kinds: []string{peers.PerConn, peers.Epoll, peers.FastHTTP}}
+	c.samples[floorKind] = []sample{used(5 * time.Microsecond), used(10 * time.Microsecond)}
+	c.absent[nginx] = "it is not there"
+	m := &measurement{options: options{cases: cases, kinds: []string{peers.PerConn, peers.FastHTTP, nginx, floorKind}}}
 	var got []string
-	for _, row := range compared(o).Rows {
+	for _, row := range compared(m).Rows {
 		got = append(got, strings.Join(row[1:], "; "))
 	}
-	want := []string{
-		"perconn; 0.90 (0.90–0.90); -",
-		"epoll; 0.80 (0.80–0.80); ≤ 0.80 met",
-		"epoll ÷ perconn; 0.89 (0.89–0.89); ≤ 1.10 met",
-	}
-	if !slices.Equal(got, want) {
+	if want := []string{"perconn; 0.90 (0.90–0.90); ≤ 0.85 missed; 1.80 (1.80–1.80)"}; !slices.Equal(got, want) {
 		t.Errorf("rows %q, want %q", got, want)
 	}
-	if rows := measured(o).Rows; len(rows) != 3 || rows[2][2] != "15.00" || rows[0][len(rows[0])-1] != "0" {
-		t.Errorf("rows %q", rows)
+	s := measured(m)
+	if len(s.Rows) != 4 || s.Rows[1][2] != "15.00" || s.Rows[2][2] != "-" || len(s.Rows[2]) != len(s.Head) {
+		t.Errorf("rows %q", s.Rows)
+	}
+	if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, "nginx is left out: it is not there") {
+		t.Errorf("notes %q", notes)
+	}
+	for _, plot := range s.Plots {
+		if len(plot.Panels) != 1 || len(plot.Panels[0].Bars) != 3 {
+			t.Errorf("%s: %+v", plot.File, plot.Panels)
+		}
+	}
+}
+
+// The sources of turns' connections are loopback addresses, and differ.
+func TestSources(t *testing.T) {
+	seen := make(map[string]bool)
+	for turn := range 3 {
+		for _, opened := range []int{0, 20_000} {
+			source := load{Turn: turn}.source(opened)
+			if seen[source] || !strings.HasPrefix(source, "127.0.") {
+				t.Errorf("turn %d after %d: %s", turn, opened, source)
+			}
+			seen[source] = true
+		}
+	}
+}
+
+// A short measurement with real servers: every kind of load, and every answer.
+func TestSmoke(t *testing.T) {
+	if err := command.Require("taskset"); err != nil {
+		t.Skip(err)
+	}
+	folder := t.TempDir()
+	o, err := parseFlags([]string{
+		"-rounds", "1", "-duration", "100ms", "-out", folder, "-servers", "epoll,nginx,floor", // and the baseline
+		"-case", "^(pipeline of 16|connection per request|TLS)$",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := measure(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := publish(&text, m); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range m.cases {
+		for _, kind := range []string{peers.Epoll, peers.FastHTTP} {
+			samples := c.samples[kind]
+			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].cpu <= 0 || samples[0].P99 <= 0 || samples[0].resident == 0 {
+				t.Errorf("%s, %s: %+v", c.name, kind, samples)
+			}
+		}
+	}
+	for _, name := range []string{"wire.md", "wire-cpu.svg"} {
+		if content, err := os.ReadFile(filepath.Join(folder, name)); err != nil || len(content) < 1000 {
+			t.Errorf("%s: %d bytes, %v", name, len(content), err)
+		}
+	}
+	if _, err := os.Stat(m.folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("temporary files were left behind: %v", err)
 	}
 }

@@ -2,90 +2,174 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/sluicehttp/sluice/bench/internal/latency"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/report"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
 )
 
 // columns are what was measured of one server, round by round.
 type columns struct {
-	cpu, rate     []float64 // µs per request, requests per second
-	p50, p99, max []float64 // µs
-	errors        wrk.Errors
+	cpu, rate []float64 // µs per request, requests per second
+	p50, p99  []float64 // µs
+	resident  []float64 // bytes
+	failures  int
 }
 
 func columnsOf(samples []sample) (c columns) {
 	for _, s := range samples {
 		c.cpu = append(c.cpu, float64(s.cpu.Nanoseconds())/1e3/float64(s.Requests))
-		c.rate = append(c.rate, float64(s.Requests)/s.Duration.Seconds())
+		c.rate = append(c.rate, float64(s.Requests)/s.Elapsed.Seconds())
 		c.p50 = append(c.p50, float64(s.P50.Microseconds()))
 		c.p99 = append(c.p99, float64(s.P99.Microseconds()))
-		c.max = append(c.max, float64(s.Max.Microseconds()))
-		c.errors = c.errors.Add(s.Errors)
+		c.resident = append(c.resident, float64(s.resident))
+		c.failures += s.Failures
 	}
 	return c
 }
 
-func document(o options) report.Document {
-	return report.Document{Command: o.commandLine, Sections: []report.Section{measured(o), compared(o)}}
+// publish prints the report, and writes it where the flags say.
+func publish(w io.Writer, m *measurement) error {
+	d := document(m)
+	if err := d.Publish(w, m.markdown); err != nil || m.out == "" {
+		return err
+	}
+	return d.PublishFolder(m.out, "wire")
+}
+
+func document(m *measurement) report.Document {
+	d := report.Document{Title: "Over the wire", Command: m.commandLine}
+	d.Sections = append(d.Sections, measured(m))
+	if targets := compared(m); len(targets.Rows) > 0 {
+		d.Sections = append(d.Sections, targets)
+	}
+	return d
 }
 
 // measured is the table of absolute figures.
-func measured(o options) report.Section {
+func measured(m *measurement) report.Section {
 	s := report.Section{
 		Title: "Medians of the rounds",
-		Head:  []string{"load", "server", "CPU µs/req", "req/s", "÷ fasthttp", "p50 ms", "p99 ms", "÷ fasthttp", "max ms", "errors"},
-		Notes: []string{"wrk caps the requests per second. Latencies are wrk's; max is the median of the rounds' maxima."},
+		Head:  []string{"load", "server", "CPU µs/req", "CPU ÷ fasthttp", "req/s", "÷ fasthttp", "p50 ms", "p99 ms", "RSS MiB", "idle B/conn", "errors"},
+		Notes: []string{
+			fmt.Sprintf("Rounds of %[2]v for each server, in random order: %[1]d, after one to warm up. CPU is the server's, with all of its processes; ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's. Gaps under 15 %% are ties. The client, one thread, caps the requests per second.", m.rounds, m.duration),
+			"epoll and perconn are Sluice's engines. floor is a C program with epoll that parses nothing and writes constant responses. " + notesOnPeers,
+		},
+		Plots: plots(m),
 	}
-	for _, c := range o.cases {
-		base := columnsOf(c.samples[baseline])
-		for _, kind := range o.kinds {
-			m := columnsOf(c.samples[kind])
-			s.Rows = append(s.Rows, []string{
-				c.name, kind, fmt.Sprintf("%.2f", report.Median(m.cpu)),
-				fmt.Sprintf("%.0f", report.Median(m.rate)), fmt.Sprintf("%.2f", report.Median(report.Ratios(m.rate, base.rate))),
-				milliseconds(m.p50), milliseconds(m.p99), fmt.Sprintf("%.2f", report.Median(report.Ratios(m.p99, base.p99))),
-				milliseconds(m.max), m.errors.String(),
-			})
+	for _, note := range []string{fieldsNote(m), gzipNote(m)} {
+		if note != "" {
+			s.Notes = append(s.Notes, note)
 		}
 	}
+	for _, c := range m.cases {
+		base := columnsOf(c.samples[baseline])
+		for _, kind := range m.kinds {
+			s.Rows = append(s.Rows, c.row(kind, base))
+		}
+	}
+	s.Notes = append(s.Notes, failureNotes(m)...)
 	return s
+}
+
+const notesOnPeers = "Fiber v3.1.0 runs on fasthttp v1.74.0, as this module has it; hertz is v0.10.4 with its netpoll (with the standard library's network for TLS). " +
+	"nginx has one worker for each CPU of the server, and answers constants and files. " +
+	"A dash: the server cannot do this, or not without a package of others."
+
+// row is one server's figures; dashes if it cannot do the case.
+func (c *wireCase) row(kind string, base columns) []string {
+	samples := c.samples[kind]
+	if len(samples) == 0 {
+		return append([]string{c.name, kind}, strings.Split(strings.Repeat("-", 9), "")...)
+	}
+	of, idle := columnsOf(samples), "-"
+	if c.idle > 0 {
+		idle = fmt.Sprintf("%.0f", c.perIdle[kind])
+	}
+	return []string{
+		c.name, kind, fmt.Sprintf("%.2f", report.Median(of.cpu)), report.Ratio(report.Ratios(of.cpu, base.cpu)),
+		fmt.Sprintf("%.0f", report.Median(of.rate)), fmt.Sprintf("%.2f", report.Median(report.Ratios(of.rate, base.rate))),
+		milliseconds(of.p50), milliseconds(of.p99), fmt.Sprintf("%.1f", report.Median(of.resident)/(1<<20)), idle, fmt.Sprint(of.failures),
+	}
 }
 
 func milliseconds(microseconds []float64) string {
 	return latency.Microseconds(report.Median(microseconds))
 }
 
-// compared is the table of ratios beside the targets.
-func compared(o options) report.Section {
-	s := report.Section{
-		Title: "CPU time per request ÷ " + baseline,
-		Head:  []string{"load", "server", "ratio", "target"},
-		Notes: []string{"Medians of the rounds' ratios, in brackets the lowest and the highest round's."},
+// fieldsNote says what header fields the servers send in the first case.
+func fieldsNote(m *measurement) string {
+	var parts []string
+	for _, kind := range m.kinds {
+		if m.fields[kind] != "" {
+			parts = append(parts, kind+" "+m.fields[kind])
+		}
 	}
-	for _, c := range o.cases {
-		base := columnsOf(c.samples[baseline]).cpu
-		for _, kind := range o.kinds {
-			if kind == baseline {
+	if parts == nil {
+		return ""
+	}
+	return "Header fields of the answers in the first case: " + strings.Join(parts, "; ") + "."
+}
+
+// gzipNote says how long compressed responses are: at the same level, libraries
+// try hard in different measure.
+func gzipNote(m *measurement) string {
+	for _, c := range m.cases {
+		if c.peer.Answer != peers.AnswerGzip {
+			continue
+		}
+		var parts []string
+		for _, kind := range m.kinds {
+			if c.sizes[kind] > 0 {
+				parts = append(parts, fmt.Sprintf("%s %d", kind, c.sizes[kind]))
+			}
+		}
+		return fmt.Sprintf("Bytes of a response of %q, all at level %d, which is not the same effort in every library: %s.", c.name, peers.GzipLevel, strings.Join(parts, ", "))
+	}
+	return ""
+}
+
+// failureNotes say what went wrong, and which servers are not there.
+func failureNotes(m *measurement) (notes []string) {
+	for _, c := range m.cases {
+		for _, kind := range m.kinds {
+			for _, s := range c.samples[kind] {
+				if s.Failures > 0 {
+					notes = append(notes, fmt.Sprintf("%s, %s: %d connections failed in a round, the first one: %s", c.name, kind, s.Failures, s.FirstFailure))
+				}
+			}
+		}
+	}
+	for _, kind := range m.kinds {
+		without := func(c *wireCase) bool { return len(c.samples[kind]) == 0 }
+		if !slices.ContainsFunc(m.cases, func(c *wireCase) bool { return !without(c) }) {
+			notes = append(notes, fmt.Sprintf("%s is left out: %s.", kind, m.cases[0].absent[kind]))
+		}
+	}
+	return notes
+}
+
+// compared is the table of ratios beside the targets.
+func compared(m *measurement) report.Section {
+	s := report.Section{
+		Title: "CPU time per request ÷ " + baseline + ", beside the design's targets",
+		Head:  []string{"load", "server", "ratio", "target", "÷ floor"},
+		Notes: []string{"÷ floor: what is left when all HTTP is gone bounds what a server can reach."},
+	}
+	for _, c := range m.cases {
+		base, least := columnsOf(c.samples[baseline]).cpu, columnsOf(c.samples[floorKind]).cpu
+		for _, kind := range m.kinds {
+			of := columnsOf(c.samples[kind]).cpu
+			most, wanted := c.targets[kind]
+			if !wanted || len(of) == 0 {
 				continue
 			}
-			ratios := report.Ratios(columnsOf(c.samples[kind]).cpu, base)
-			s.Rows = append(s.Rows, []string{c.name, kind, report.Ratio(ratios), verdict(ratios, c.targets[kind])})
-		}
-		perConn, epoll := columnsOf(c.samples[peers.PerConn]).cpu, columnsOf(c.samples[peers.Epoll]).cpu
-		if ratios := report.Ratios(epoll, perConn); len(ratios) > 0 {
-			s.Rows = append(s.Rows, []string{c.name, "epoll ÷ perconn", report.Ratio(ratios), verdict(ratios, c.mostOfPerConn)})
+			ratios := report.Ratios(of, base)
+			s.Rows = append(s.Rows, []string{c.name, kind, report.Ratio(ratios), report.Verdict(report.Median(ratios), most, "%.2f"), report.Ratio(report.Ratios(of, least))})
 		}
 	}
 	return s
-}
-
-// verdict says whether the median reaches the target; 0: there is none.
-func verdict(ratios []float64, most float64) string {
-	if most == 0 {
-		return "-"
-	}
-	return report.Verdict(report.Median(ratios), most, "%.2f")
 }

@@ -1,11 +1,15 @@
 package peers
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -51,21 +55,12 @@ func TestSpinDependsOnItsNumber(t *testing.T) {
 
 // Every kind answers the same over TLS 1.3, which a client insists on.
 func TestTLS(t *testing.T) {
-	for _, kind := range []string{Sluice, PerConn, Epoll, FastHTTP, FastHTTPReduced, NetHTTP} {
+	for _, kind := range everyKind() {
 		t.Run(kind, func(t *testing.T) {
-			server, err := New(kind, Options{TLS: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ln, err := net.Listen("tcp4", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			served := make(chan error, 1)
-			go func() { served <- server.Serve(ln) }()
+			addr := serveKind(t, kind, Options{TLS: true})
 			transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}}
 			client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-			resp, err := client.Get("https://" + ln.Addr().String() + "/")
+			resp, err := client.Get("https://" + addr + "/")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,9 +70,79 @@ func TestTLS(t *testing.T) {
 				t.Errorf("body %q, %v", body, err)
 			}
 			transport.CloseIdleConnections()
-			ln.Close()
-			<-served
 		})
+	}
+}
+
+func everyKind() []string {
+	return []string{Sluice, PerConn, Epoll, FastHTTP, FastHTTPReduced, NetHTTP, Fiber, Hertz}
+}
+
+// serveKind starts a server that ends with the test process: not every kind
+// ends with its listener.
+func serveKind(t *testing.T, kind string, o Options) (addr string) {
+	server, err := New(kind, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() { ln.Close() })
+	return ln.Addr().String()
+}
+
+// Every kind answers the same, and refuses a body that it does not expect.
+func TestAnswers(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "file.txt"), Text(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		answer Answer
+		want   []byte
+	}{
+		{AnswerHello, []byte(Body)}, {AnswerLarge, Large()}, {AnswerJSON, JSONBody()}, {AnswerGzip, Text()}, {AnswerFile, Text()},
+	} {
+		for _, kind := range everyKind() {
+			if c.answer == AnswerGzip && (kind == NetHTTP || kind == Hertz) {
+				if _, err := New(kind, Options{Answer: AnswerGzip}); err == nil {
+					t.Errorf("%s says that it compresses", kind)
+				}
+				continue
+			}
+			t.Run(string(c.answer)+" "+kind, func(t *testing.T) {
+				checkAnswer(t, serveKind(t, kind, Options{Answer: c.answer, Root: root}), c.answer, c.want)
+			})
+		}
+	}
+}
+
+func checkAnswer(t *testing.T, addr string, answer Answer, want []byte) {
+	transport := &http.Transport{} // asks for gzip, and decodes it
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	resp, err := client.Get("http://" + addr + "/file.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || resp.StatusCode != 200 || !bytes.Equal(body, want) || resp.Uncompressed != (answer == AnswerGzip) {
+		t.Errorf("status %d, %d bytes of %d, compressed %v, %v", resp.StatusCode, len(body), len(want), resp.Uncompressed, err)
+	}
+	if answer == AnswerFile {
+		return
+	}
+	resp, err = client.Post("http://"+addr+"/", "text/plain", strings.NewReader("unexpected"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 400 {
+		t.Errorf("status %d for a body that is not expected", resp.StatusCode)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,16 +13,19 @@ import (
 
 // A Document is what a command has to say: a header and sections.
 type Document struct {
+	Title    string // of the file in Markdown; "": none
 	Command  string // as Header wants it
 	Sections []Section
 }
 
-// A Section is a table with a title, and notes below it.
+// A Section is a table with a title, notes below it, and plots, which
+// PublishFolder writes.
 type Section struct {
 	Title string
 	Head  []string
 	Rows  [][]string
 	Notes []string
+	Plots []Plot
 }
 
 // Publish prints the document, and writes it as Markdown into the file too
@@ -35,7 +39,28 @@ func (d Document) Publish(w io.Writer, markdownFile string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return d.markdown(f)
+	return d.markdown(f, false)
+}
+
+// PublishFolder writes the document as Markdown into folder/name.md, with its
+// plots beside it.
+func (d Document) PublishFolder(folder, name string) (err error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, s := range d.Sections {
+		for _, plot := range s.Plots {
+			if err := os.WriteFile(filepath.Join(folder, plot.File), plot.SVG(), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	f, err := os.Create(filepath.Join(folder, name+".md"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return d.markdown(f, true)
 }
 
 func (d Document) text(w io.Writer) error {
@@ -55,18 +80,24 @@ func (d Document) text(w io.Writer) error {
 	return nil
 }
 
-func (d Document) markdown(w io.Writer) error {
-	var out strings.Builder
-	out.WriteString("```\n")
-	Header(&out, d.Command)
-	text := strings.TrimRight(out.String(), "\n") + "\n```\n"
-	out.Reset()
-	out.WriteString(text)
+// markdown writes the document, with references to its plots if they are there.
+func (d Document) markdown(w io.Writer, withPlots bool) error {
+	var header, out strings.Builder
+	Header(&header, d.Command)
+	if d.Title != "" {
+		fmt.Fprintf(&out, "# %s\n\n", d.Title)
+	}
+	fmt.Fprintf(&out, "```\n%s\n```\n", strings.TrimRight(header.String(), "\n"))
 	for _, s := range d.Sections {
 		fmt.Fprintf(&out, "\n### %s\n\n", s.Title)
 		markdownTable(&out, s.Head, s.Rows)
 		for _, note := range s.Notes {
 			fmt.Fprintf(&out, "\n%s\n", note)
+		}
+		for _, plot := range s.Plots {
+			if withPlots {
+				fmt.Fprintf(&out, "\n![%s](%s)\n", plot.Title, plot.File)
+			}
 		}
 	}
 	_, err := io.WriteString(w, out.String())

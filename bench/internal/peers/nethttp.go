@@ -1,0 +1,47 @@
+package peers
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+)
+
+func newNetHTTP(o Options) (Server, error) {
+	handler, err := netHTTPHandler(o)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
+	if !o.TLS {
+		return server, nil
+	}
+	server.TLSConfig, err = newTLSConfig()
+	return serveFunc(func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }), err
+}
+
+func netHTTPHandler(o Options) (http.Handler, error) {
+	switch o.Answer {
+	case AnswerFile:
+		return http.FileServer(http.Dir(o.Root)), nil
+	case AnswerGzip:
+		return nil, fmt.Errorf("net/http does not compress")
+	}
+	work := o.Handler.work()
+	answer, err := o.Answer.content()
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, _ := io.Copy(io.Discard, r.Body); n != int64(o.BodySize) {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		if work != nil {
+			work([]byte(r.RequestURI))
+		}
+		w.Header().Set("Content-Type", answer.contentType)
+		w.Write(answer.body())
+	}), nil
+}

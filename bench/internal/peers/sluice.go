@@ -1,0 +1,80 @@
+package peers
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+
+	"github.com/sluicehttp/sluice"
+)
+
+const certificateHost = "127.0.0.1"
+
+// newTLSConfig returns a configuration with a certificate made for the occasion.
+func newTLSConfig() (*tls.Config, error) {
+	certificate, key, err := sluice.GenerateTestCertificate(certificateHost)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, nil
+}
+
+func newSluice(kind string, o Options) (Server, error) {
+	handler, err := sluiceHandler(o)
+	if err != nil {
+		return nil, err
+	}
+	server := &sluice.Server{Handler: handler, Logger: log.New(io.Discard, "", 0)}
+	if err := selectEngine(server, kind); err != nil {
+		return nil, err
+	}
+	serve := server.Serve
+	if o.TLS {
+		certificate, key, err := sluice.GenerateTestCertificate(certificateHost)
+		if err != nil {
+			return nil, err
+		}
+		serve = func(ln net.Listener) error { return server.ServeTLSEmbed(ln, certificate, key) }
+	}
+	return serveFunc(func(ln net.Listener) error {
+		if err := checkEngine(server, ln); err != nil {
+			return err
+		}
+		return serve(ln)
+	}), nil
+}
+
+func sluiceHandler(o Options) (sluice.RequestHandler, error) {
+	if o.Answer == AnswerFile {
+		return (&sluice.FS{Root: o.Root, AcceptByteRange: true}).NewRequestHandler(), nil
+	}
+	work := o.Handler.work()
+	answer, err := o.Answer.content()
+	if err != nil {
+		return nil, err
+	}
+	handler := func(ctx *sluice.RequestCtx) {
+		if len(ctx.PostBody()) != o.BodySize {
+			ctx.SetStatusCode(sluice.StatusBadRequest)
+			return
+		}
+		if work != nil {
+			work(ctx.Request.Header.RequestURI())
+		}
+		ctx.SetContentType(answer.contentType)
+		if o.Answer == AnswerLarge {
+			ctx.Response.SetBodyRaw(answer.body())
+			return
+		}
+		ctx.Write(answer.body())
+	}
+	if o.Answer == AnswerGzip {
+		return sluice.CompressHandlerLevel(handler, GzipLevel), nil
+	}
+	return handler, nil
+}

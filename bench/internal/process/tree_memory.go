@@ -1,0 +1,34 @@
+package process
+
+import "fmt"
+
+// TreeMemory is the memory of a process and of those that descend from it, in
+// bytes.
+type TreeMemory struct {
+	Resident  int64 // VmRSS
+	Anonymous int64 // RssAnon: heap and stacks
+}
+
+// TreeMemory returns the memory of the child and of the processes that it
+// started.
+func (c *Child) TreeMemory() (TreeMemory, error) { return treeMemory(c.cmd.Process.Pid) }
+
+// TreeMemory returns the memory of the program and of the processes that it
+// started.
+func (p *Program) TreeMemory() (TreeMemory, error) { return treeMemory(p.cmd.Process.Pid) }
+
+func treeMemory(root int) (sum TreeMemory, err error) {
+	processes, err := tree(root)
+	if err != nil {
+		return sum, err
+	}
+	for _, pid := range processes {
+		status, err := kibibytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS", "RssAnon")
+		if err != nil {
+			return sum, err
+		}
+		sum.Resident += status[0]
+		sum.Anonymous += status[1]
+	}
+	return sum, nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/sluicehttp/sluice/bench/internal/floor"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/bench/internal/process"
+)
+
+// A contender is a server that is compared.
+type contender struct {
+	kind, addr string
+	process    interface {
+		TreeMemory() (process.TreeMemory, error)
+		Stop() error
+	}
+	cpu func() (time.Duration, error)
+
+	size   int              // of its response, with the head
+	fields string           // names of its response's header fields
+	idlers []*process.Child // hold idle connections
+}
+
+// stop ends the server and its idle connections.
+func (c *contender) stop() error {
+	return errors.Join(process.StopAll(c.idlers), c.process.Stop())
+}
+
+// startOptions say how servers are started.
+type startOptions struct {
+	cpu    int    // or process.AnyCPU
+	procs  int    // processes, or CPUs of one
+	folder string // for files
+	floor  string // the program; "": it cannot be built
+	noGCC  error  // why not
+}
+
+// start starts a server for a case. An error that isAbsence means that this
+// kind has no such case.
+func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*contender, error) {
+	switch kind {
+	case nginx:
+		return startNginx(ctx, c, o)
+	case floorKind:
+		return startFloor(ctx, c, o)
+	}
+	if c.peer.Answer == peers.AnswerGzip && (kind == peers.NetHTTP || kind == peers.Hertz) {
+		return nil, errNoGzip
+	}
+	options := c.peer
+	if options.Answer == peers.AnswerFile {
+		options.Root = filepath.Join(o.folder, "files")
+		if err := os.MkdirAll(options.Root, 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(options.Root, fileName), c.body(), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	server, err := process.StartServer(ctx, process.ServerOptions{
+		Options: process.Options{CPU: o.cpu, Procs: o.procs}, Kind: kind, Peer: options,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &contender{kind: kind, addr: server.Addr, process: server, cpu: server.TreeCPU}, nil
+}
+
+var (
+	errNoGzip  = errors.New("has no compression of its own")
+	errNoTLS   = errors.New("the floor has no TLS")
+	errNoSleep = errors.New("the floor does not sleep")
+)
+
+// isAbsence says whether an error means that a server has no such case here.
+func isAbsence(err error) bool {
+	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errNginx, errNoNginx, floor.ErrNoCompiler} {
+		if errors.Is(err, absence) {
+			return true
+		}
+	}
+	return false
+}
+
+// startFloor starts the C program with the baseline's response.
+func startFloor(ctx context.Context, c *wireCase, o startOptions) (*contender, error) {
+	switch {
+	case c.peer.TLS:
+		return nil, errNoTLS
+	case c.peer.Handler.Sleep > 0:
+		return nil, errNoSleep
+	case o.floor == "":
+		return nil, o.noGCC
+	}
+	response, err := os.CreateTemp(o.folder, "response")
+	if err != nil {
+		return nil, err
+	}
+	_, err = response.Write(floorResponse(c))
+	if err := errors.Join(err, response.Close()); err != nil {
+		return nil, err
+	}
+	addr, err := process.FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	arguments, err := floor.Arguments(floor.Options{Addr: addr, Processes: o.procs, Close: c.load.Close, Response: response.Name()})
+	if err != nil {
+		return nil, err
+	}
+	program, err := process.StartProgram(ctx, o.cpu, o.floor, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	return startedProgram(ctx, floorKind, addr, program)
+}
+
+// startedProgram waits until a program serves that takes no listener.
+func startedProgram(ctx context.Context, kind, addr string, program *process.Program) (*contender, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		var dialer net.Dialer
+		c, err := dialer.DialContext(ctx, "tcp4", addr)
+		if err == nil {
+			return &contender{kind: kind, addr: addr, process: program, cpu: program.CPU}, c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, program.Stop())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// holdIdle opens a case's idle connections to a server, and returns by how many
+// bytes each made it grow.
+func (c *wireCase) holdIdle(ctx context.Context, server *contender) (perConnection float64, err error) {
+	before, err := server.process.TreeMemory()
+	if err != nil {
+		return 0, err
+	}
+	server.idlers, err = client.Hold(ctx, client.HoldConfig{Addr: server.addr, Conns: c.idle})
+	if err != nil {
+		return 0, fmt.Errorf("idle connections: %w", err)
+	}
+	after, err := server.process.TreeMemory()
+	return float64(after.Anonymous-before.Anonymous) / float64(c.idle), err
+}
