@@ -26,7 +26,7 @@ ratios: ## the same, interleaved, as a table of ratios
 client: ## clients: ours, fasthttp and net/http, interleaved, 3 min
 	go -C bench run ./client
 
-wire: ## CPU time per request over TCP, 4 min; needs Linux, two CPUs and wrk
+wire: ## CPU time per request over TCP, beside peers; needs Linux and two CPUs
 	go -C bench run ./wire
 
 idle: ## memory of idle connections; needs Linux

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -141,16 +140,6 @@ func TestScaling(t *testing.T) {
 	if err := <-answer; err != nil {
 		t.Error(err)
 	}
-}
-
-// stop sends SIGSTOP and waits until it has worked.
-func stop(t *testing.T, pid int) {
-	t.Helper()
-	syscall.Kill(pid, syscall.SIGSTOP)
-	until(t, "the worker is stopped", func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return err == nil && strings.Contains(string(status), ") T ")
-	})
 }
 
 // A binary that was removed or replaced is run on as it was (I12).

@@ -155,9 +155,6 @@ func (w *Worker) Slot() int { return w.layout.Slot }
 // Generation counts the processes of the slot, from 1. 0 in a bare one.
 func (w *Worker) Generation() int { return w.layout.Generation }
 
-// SharesSockets tells that all workers have the same listening sockets.
-func (w *Worker) SharesSockets() bool { return w.layout.SharedSockets }
-
 // Listeners returns the listening sockets of the slot, in the order of
 // Config.Sockets. The caller closes them.
 func (w *Worker) Listeners() []*os.File { return w.listeners }
