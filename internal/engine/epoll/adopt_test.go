@@ -41,8 +41,8 @@ func TestAdoptedHome(t *testing.T) {
 			ask(t, peer, "x")
 			peers = append(peers, peer)
 		}
-		if len(d.adopting) != 1 {
-			t.Errorf("%v: %d homes", address, len(d.adopting))
+		if n := homes(d); n != 1 {
+			t.Errorf("%v: %d homes", address, n)
 		}
 		var kept *netConn
 		d.Range(func(c engine.Conn) bool {
@@ -59,9 +59,7 @@ func TestAdoptedHome(t *testing.T) {
 			_ = peer.Close()
 		}
 		eventually(t, "the home is forgotten", func() bool {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return len(d.adopting) == 0
+			return homes(d) == 0
 		})
 		if got := kept.LocalAddr(); got.Network() != ln.Addr().Network() || address[0] == "unix" && got.String() != ln.Addr().String() {
 			t.Errorf("LocalAddr after the end is %s %v", got.Network(), got)
@@ -89,16 +87,14 @@ func TestAdoptDialled(t *testing.T) {
 		ask(t, peer, "x")
 		peers = append(peers, peer)
 	}
-	if n := len(d.adopting); n != adoptedHomes+1 {
+	if n := homes(d); n != adoptedHomes+1 {
 		t.Errorf("%d homes, want %d", n, adoptedHomes+1)
 	}
 	for _, peer := range peers {
 		_ = peer.Close()
 	}
 	eventually(t, "the homes are forgotten", func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return len(d.adopting) == 0
+		return homes(d) == 0
 	})
 }
 
@@ -121,8 +117,8 @@ func TestAdoptRefuses(t *testing.T) {
 			t.Errorf("%s: left open (%v)", name, err)
 		}
 	}
-	if len(d.adopting) != 0 {
-		t.Errorf("%d homes are left", len(d.adopting))
+	if n := homes(d); n != 0 {
+		t.Errorf("%d homes are left", n)
 	}
 }
 
@@ -163,4 +159,11 @@ func TestHandOverKeepsProbes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// homes returns how many addresses have a serving of adopted connections.
+func homes(d *driver) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.adopting)
 }
