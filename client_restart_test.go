@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 const (
@@ -231,12 +232,11 @@ func (u *upstreamProcess) kill() {
 // freeAddr returns an address that nobody listens on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := nettest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return addr
 }
 
 // clientsOfLoad is how many send requests at the same time.

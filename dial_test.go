@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // listenTCP listens on a loopback address, or skips where there is none of its
@@ -40,12 +42,11 @@ func listenTCP(t *testing.T, addr string) (port string) {
 // freePort returns a port that nothing listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := nettest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	_, port, _ := net.SplitHostPort(addr)
 	return port
 }
 

@@ -15,24 +15,13 @@ import (
 	"github.com/sluicehttp/sluice/fasthttputil"
 )
 
-// freeAddress returns an address that nobody listens on at the moment.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // TestListenAndServe: each way to listen answers, until Shutdown.
 // long: a table of cases
 func TestListenAndServe(t *testing.T) {
 	certPEM, keyPEM, client := certificateFor(t, "localhost")
 	certFile, keyFile := writeFile(t, "cert.pem", certPEM), writeFile(t, "key.pem", keyPEM)
 	socket := filepath.Join(t.TempDir(), "socket")
-	plain, secure, embedded := freeAddress(t), freeAddress(t), freeAddress(t)
+	plain, secure, embedded := freeAddr(t), freeAddr(t), freeAddr(t)
 	overTLS := func(addr string) (net.Conn, error) { return tls.Dial("tcp", addr, client) }
 	tests := []struct {
 		name  string

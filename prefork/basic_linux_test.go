@@ -1,7 +1,6 @@
 package prefork
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 func TestWorkersServe(t *testing.T) {
@@ -70,12 +70,11 @@ func TestWorkersServe(t *testing.T) {
 // freeAddr returns an address on which nobody listens.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	addr, err := nettest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return addr
 }
 
 // A process that a worker starts is no worker, and nothing in the environment

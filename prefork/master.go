@@ -30,6 +30,7 @@ func (p *Prefork) lead(addr string) error {
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	if !p.workersListen() {
 		if err := s.probe(); err != nil {
 			return err
@@ -37,7 +38,6 @@ func (p *Prefork) lead(addr string) error {
 		config.Sockets = s.open
 		config.SharedSockets = !s.perSlot
 	}
-	defer s.close()
 	admin, err := p.openAdmin()
 	if err != nil {
 		return err

@@ -30,9 +30,10 @@ type sockets struct {
 	mode      fs.FileMode
 
 	mu    sync.Mutex
-	addrs []net.Addr // known since the first open
-	unix  []*os.File // by endpoint; nil: TCP
-	paths []string   // of unix sockets, to be removed
+	addrs []net.Addr     // known since the first open
+	unix  []*os.File     // by endpoint; nil: TCP
+	kept  []net.Listener // by endpoint: probe's, for the first slot; nil: none
+	paths []string       // of unix sockets, to be removed
 }
 
 // newSockets returns the sockets for p's addresses and addr.
@@ -52,6 +53,7 @@ func (p *Prefork) newSockets(addr string) (*sockets, error) {
 	}
 	s.perSlot = s.perSlot && hasTCP
 	s.unix = make([]*os.File, len(s.endpoints))
+	s.kept = make([]net.Listener, len(s.endpoints))
 	return s, nil
 }
 
@@ -66,16 +68,29 @@ func (s *sockets) probe() error {
 		if e.network == "unix" {
 			continue
 		}
-		ln, err := listen.Listen(context.Background(), e.network, e.address, listen.Options{})
+		options := listen.Options{}
+		_, port, _ := net.SplitHostPort(e.address)
+		isChosen := port == "" || port == "0"
+		if isChosen { // the system finds a port that nobody has; it stays ours
+			options = s.options()
+		}
+		ln, err := listen.Listen(context.Background(), e.network, e.address, options)
 		if err != nil {
 			return err
 		}
 		s.endpoints[i].address = ln.Addr().String() // a port or an address that was to be found
-		if err := ln.Close(); err != nil {
+		if isChosen {
+			s.kept[i] = ln
+		} else if err := ln.Close(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// options are those of TCP sockets.
+func (s *sockets) options() listen.Options {
+	return listen.Options{ReusePort: s.perSlot, Backlog: s.backlog}
 }
 
 // open returns the sockets of a slot; they are the caller's.
@@ -110,9 +125,12 @@ func (s *sockets) openOne(i int, e endpoint) (*os.File, net.Addr, error) {
 	if e.network == "unix" {
 		return s.openUnix(i, e)
 	}
-	ln, err := listen.Listen(context.Background(), e.network, e.address, listen.Options{ReusePort: s.perSlot, Backlog: s.backlog})
-	if err != nil {
-		return nil, nil, err
+	ln := s.kept[i]
+	if s.kept[i] = nil; ln == nil {
+		var err error
+		if ln, err = listen.Listen(context.Background(), e.network, e.address, s.options()); err != nil {
+			return nil, nil, err
+		}
 	}
 	defer ln.Close() // the file is a duplicate
 	f, err := listen.File(ln)
@@ -188,10 +206,16 @@ func (s *sockets) addresses() []net.Addr {
 	return s.addrs
 }
 
-// close removes what is left of unix sockets.
+// close removes what is left of unix sockets, and what no slot has taken.
 func (s *sockets) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i, ln := range s.kept {
+		if ln != nil {
+			ln.Close()
+		}
+		s.kept[i] = nil
+	}
 	for _, f := range s.unix {
 		if f != nil {
 			f.Close()

@@ -3,8 +3,11 @@
 package nettest
 
 import (
+	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -110,4 +113,21 @@ func WriteCut(w io.Writer, p []byte, size int, wait func(written int)) error {
 		}
 	}
 	return nil
+}
+
+// FreeAddr returns an address on 127.0.0.1 that nobody listens on, for a server
+// that makes its listener itself. Nobody else is likely to take it meanwhile: the
+// port is a random one below those that systems give to clients.
+func FreeAddr() (string, error) {
+	const lowest, highest, tries = 10_000, 32_000, 100
+	var errs []error
+	for range tries {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(highest-lowest)))
+		ln, err := net.Listen("tcp4", addr)
+		if err == nil {
+			return addr, ln.Close()
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
 }

@@ -68,3 +68,17 @@ func TestWriteCut(t *testing.T) {
 		}
 	}
 }
+
+func TestFreeAddr(t *testing.T) {
+	for range 10 {
+		addr, err := FreeAddr()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.Listen("tcp4", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = ln.Close()
+	}
+}

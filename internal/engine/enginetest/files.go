@@ -333,12 +333,12 @@ func testWritingIsNotIdling(t *testing.T, fixtures []*fixture) {
 
 // testFileTakesLong has clients that are slow, but not stalled. What is looked
 // at is that time-outs begin again, so a client that the machine keeps from
-// reading for long enough would fail it: they have 20 times the time they need.
+// reading for long enough would fail it: they have 30 times the time they need.
 func testFileTakesLong(t *testing.T, fixtures []*fixture) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	const timeout, steps = time.Second, 20
+	const timeout, steps, pause = 3 * time.Second, 40, 100 * time.Millisecond
 	var all sync.WaitGroup
 	for _, f := range fixtures {
 		if !f.offers(deadlines) {
@@ -353,7 +353,7 @@ func testFileTakesLong(t *testing.T, fixtures []*fixture) {
 			piece := make([]byte, (len(head)+len(content))/steps)
 			rest := head + content
 			for len(rest) > 0 {
-				time.Sleep(timeout / 10) // is what is tested
+				time.Sleep(pause) // is what is tested
 				n, err := io.ReadFull(p.in, piece[:min(len(piece), len(rest))])
 				if err != nil || !bytes.Equal(piece[:n], []byte(rest[:n])) {
 					t.Errorf("%s: %v with %d bytes to come", f.network.Name, err, len(rest))
