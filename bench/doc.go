@@ -8,5 +8,6 @@
 // (stall). Content codings are compared with the libraries that make them
 // (compress), the clients with each other (client), and servers of several
 // processes with the same servers as one (prefork). The tables of fasthttp's
-// README are beside the published figures in seeds.
+// README are beside the published figures in seeds, and at the end of wire's
+// report.
 package bench

@@ -14,7 +14,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"regexp"
 	"runtime"
@@ -23,7 +25,10 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/load"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/workers"
 )
 
 func main() {
@@ -32,7 +37,9 @@ func main() {
 }
 
 func roles() map[string]process.Role {
-	return map[string]process.Role{serverRole: serve, loadRole: putLoad}
+	all := load.Roles()
+	maps.Copy(all, workers.Roles())
+	return all
 }
 
 // options are the command's flags.
@@ -72,15 +79,15 @@ func parseFlags(args []string) (o options, err error) {
 // A loadCase is a load and its name.
 type loadCase struct {
 	name string
-	load load
+	load load.Load
 }
 
 func allCases() []loadCase {
 	return []loadCase{
-		{"64 connections", load{Conns: 64}},
-		{"512 connections", load{Conns: 512}},
-		{"64 connections, 10,000 requests/s", load{Conns: 64, Rate: 10_000}},
-		{"connection per request", load{Conns: 64, Close: true}},
+		{"64 connections", load.Load{Conns: 64}},
+		{"512 connections", load.Load{Conns: 512}},
+		{"64 connections, 10,000 requests/s", load.Load{Conns: 64, Rate: 10_000}},
+		{"connection per request", load.Load{Conns: 64, Close: true}},
 	}
 }
 
@@ -172,9 +179,9 @@ func record[V any](table map[string]map[string]V, caseName, variantName string, 
 // A measurement is under way.
 type measurement struct {
 	options
-	servers map[string]*server // by the variant's name
-	loader  *loader
-	turns   int
+	servers   map[string]*workers.Server // by the variant's name
+	generator *load.Generator
+	turns     int
 
 	samples map[string]map[string][]sample // by case and variant, round by round
 	calls   map[string]map[string]calls    // by case and variant
@@ -182,7 +189,7 @@ type measurement struct {
 
 // A sample is one server's turn in one round.
 type sample struct {
-	loadResult
+	load.Result
 	usage // of all its processes together
 	// busiest is the part of the CPU time that one process had, of those that
 	// serve.
@@ -190,13 +197,17 @@ type sample struct {
 }
 
 func (m *measurement) start(ctx context.Context) (err error) {
-	m.servers = make(map[string]*server)
+	m.servers = make(map[string]*workers.Server)
 	for _, v := range m.variants {
-		if m.servers[v.name], err = startServer(ctx, v, m.workers); err != nil {
+		o := v.Options
+		if o.Workers = m.workers; v.oneP {
+			o.Workers = 1
+		}
+		if m.servers[v.name], err = workers.Start(ctx, o); err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
 	}
-	m.loader, err = startLoader(ctx)
+	m.generator, err = load.Start(ctx, process.Options{CPU: process.AnyCPU})
 	return err
 }
 
@@ -207,42 +218,65 @@ func (m *measurement) stop() error {
 			errs = append(errs, s.Stop())
 		}
 	}
-	if m.loader != nil {
-		errs = append(errs, m.loader.Stop())
+	if m.generator != nil {
+		errs = append(errs, m.generator.Stop())
 	}
 	return errors.Join(errs...)
 }
 
-// turn puts load on a server.
-func (m *measurement) turn(l load, s *server) (sample, error) {
-	// An address of its own for each turn: connections of the turn before that
-	// are still closing keep no port from it.
-	const addresses = 200
+// turn puts load on a server, with connections that are new.
+func (m *measurement) turn(l load.Load, s *workers.Server) (sample, error) {
 	m.turns++
-	l.Source = fmt.Sprintf("127.0.2.%d", 1+m.turns%addresses)
-	l.Addr, l.Duration = s.addr, m.duration
-	if err := m.loader.open(l); err != nil {
+	l.Turn, l.Addr, l.Duration = m.turns, s.Addr, m.duration
+	if err := prepare(&l); err != nil {
 		return sample{}, err
 	}
-	before, err := s.usages()
+	if err := m.generator.Open(l); err != nil {
+		return sample{}, err
+	}
+	before, err := usages(s)
 	if err != nil {
 		return sample{}, err
 	}
-	result, err := m.loader.run()
+	result, err := m.generator.Run()
 	if err != nil {
 		return sample{}, err
 	}
-	after, err := s.usages()
+	if result.Failures > 0 {
+		return sample{}, fmt.Errorf("%d connections failed, the first one: %s", result.Failures, result.FirstFailure)
+	}
+	if err := m.generator.Close(); err != nil { // which is a part of what they cost
+		return sample{}, err
+	}
+	after, err := usages(s)
 	if err != nil {
 		return sample{}, err
 	}
 	return newSample(result, before, after), nil
 }
 
+// prepare gives a load its request, and learns how long the answer is.
+func prepare(l *load.Load) error {
+	closing := ""
+	if l.Close {
+		closing = "Connection: close\r\n"
+	}
+	l.Request = []byte("GET / HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: prefork\r\n" + closing + "\r\n")
+	answer, err := l.Ask()
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK || string(answer.Content) != peers.Body {
+		return fmt.Errorf("unexpected answer: %s, %q", answer.Status, answer.Content)
+	}
+	l.Size = answer.Size
+	return nil
+}
+
 // newSample makes a sample of what processes had used before and after. The
 // master's are first.
-func newSample(result loadResult, before, after []usage) sample {
-	s := sample{loadResult: result}
+func newSample(result load.Result, before, after []usage) sample {
+	s := sample{Result: result}
 	var most time.Duration
 	for i := range after {
 		used := after[i].minus(before[i])

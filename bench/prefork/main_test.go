@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/workers"
 )
 
 func TestMain(m *testing.M) {
@@ -40,13 +43,13 @@ func TestParseFlags(t *testing.T) {
 func TestVariants(t *testing.T) {
 	all := variantNames()
 	for _, v := range allVariants() {
-		if v.base != "" && !slices.Contains(all, v.base) || v.base == "" && (v.prefork || v.oneP) {
+		if v.base != "" && !slices.Contains(all, v.base) || v.base == "" && (v.Prefork || v.oneP) {
 			t.Errorf("%s is compared with %q", v.name, v.base)
 		}
 	}
 	for pattern, want := range map[string]bool{".": false, "one socket": true} {
 		chosen, err := selectVariants(pattern)
-		if got := slices.ContainsFunc(chosen, func(v variant) bool { return v.shared }); err != nil || got != want {
+		if got := slices.ContainsFunc(chosen, func(v variant) bool { return v.Shared }); err != nil || got != want {
 			t.Errorf("%q chooses the optional server: %v, %v", pattern, got, err)
 		}
 	}
@@ -101,7 +104,7 @@ func TestParseCalls(t *testing.T) {
 func TestNewSample(t *testing.T) {
 	before := []usage{{cpu: 10}, {cpu: 20, slept: 1}, {cpu: 30}}
 	after := []usage{{cpu: 10}, {cpu: 50, slept: 4}, {cpu: 40, ousted: 2}}
-	s := newSample(loadResult{Requests: 2}, before, after)
+	s := newSample(load.Result{Requests: 2}, before, after)
 	if s.cpu != 40 || s.slept != 3 || s.ousted != 2 || s.busiest != 0.75 || s.Requests != 2 {
 		t.Errorf("sample %+v", s)
 	}
@@ -109,7 +112,7 @@ func TestNewSample(t *testing.T) {
 
 // used returns a sample of a server that used so much CPU time per request.
 func used(perRequest time.Duration) sample {
-	return sample{loadResult: loadResult{Requests: 1000, Elapsed: time.Second}, usage: usage{cpu: 1000 * perRequest, slept: 500}, busiest: 0.5}
+	return sample{Result: load.Result{Requests: 1000, Elapsed: time.Second}, usage: usage{cpu: 1000 * perRequest, slept: 500}, busiest: 0.5}
 }
 
 func TestDocument(t *testing.T) {
@@ -145,54 +148,22 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// Every kind of load is answered, in the time that was asked for.
-func TestLoad(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("needs Linux")
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Write([]byte(peers.Body))
-	}))
-	defer server.Close()
-	loader, err := startLoader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range []load{{Conns: 3}, {Conns: 3, Rate: 100}, {Conns: 3, Close: true}} {
-		l.Addr, l.Source, l.Duration = server.Listener.Addr().String(), "127.0.2.1", 200*time.Millisecond
-		if err := loader.open(l); err != nil {
-			t.Fatal(err)
-		}
-		r, err := loader.run()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Elapsed < l.Duration || r.P99 < r.P50 || r.P50 == 0 {
-			t.Errorf("%+v: %+v", l, r)
-		}
-		if most := l.Rate * int(r.Elapsed) / int(time.Second); l.Rate > 0 && r.Requests > most+1 {
-			t.Errorf("%d requests in %v, want no more than %d per second", r.Requests, r.Elapsed, l.Rate)
-		}
-	}
-	if err := loader.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
 // A server that answers wrongly makes the measurement fail.
-func TestLoadChecksAnswers(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("needs Linux")
-	}
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	l := load{Addr: server.Listener.Addr().String(), Source: "127.0.2.1", Conns: 1, Close: true, Duration: 50 * time.Millisecond}
-	c, err := newClient(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := c.run(); err == nil {
-		t.Errorf("result %+v without an error", r)
+func TestPrepareChecksAnswers(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   string
+		good   bool
+	}{{http.StatusOK, peers.Body, true}, {http.StatusOK, "another", false}, {http.StatusNotFound, peers.Body, false}} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.body)
+		}))
+		defer server.Close()
+		l := load.Load{Addr: server.Listener.Addr().String()}
+		if err := prepare(&l); (err == nil) != c.good || c.good && l.Size <= len(c.body) {
+			t.Errorf("%+v: an answer of %d bytes, %v", c, l.Size, err)
+		}
 	}
 }
 
@@ -213,24 +184,24 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range m.variants {
-		s, err := m.turn(load{Conns: 8}, m.servers[v.name])
+		s, err := m.turn(load.Load{Conns: 8}, m.servers[v.name])
 		if err != nil {
 			t.Errorf("%s: %v", v.name, err)
 			continue
 		}
-		if s.Requests == 0 || s.cpu == 0 || s.sysmon > s.cpu || s.busiest <= 0 || s.busiest > 1 || !v.prefork && s.busiest != 1 {
+		if s.Requests == 0 || s.cpu == 0 || s.sysmon > s.cpu || s.busiest <= 0 || s.busiest > 1 || !v.Prefork && s.busiest != 1 {
 			t.Errorf("%s: %+v", v.name, s)
 		}
 	}
 }
 
 // awaitEnd waits until no process of the servers is left.
-func awaitEnd(t *testing.T, servers map[string]*server) {
+func awaitEnd(t *testing.T, servers map[string]*workers.Server) {
 	const patience = 10 * time.Second
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		left := 0
 		for _, s := range servers {
-			for _, pid := range s.pids {
+			for _, pid := range s.PIDs {
 				if u, err := usageOf(pid); err == nil && u.cpu > 0 {
 					left++
 				}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/load"
+	"github.com/sluicehttp/sluice/bench/internal/workers"
 )
 
 // calls are how often something happened per request, by the event's name.
@@ -39,10 +41,10 @@ func (m *measurement) countCalls(ctx context.Context) error {
 	return nil
 }
 
-func (m *measurement) count(ctx context.Context, l load, s *server) (calls, error) {
+func (m *measurement) count(ctx context.Context, l load.Load, s *workers.Server) (calls, error) {
 	const early = 500 * time.Millisecond // perf takes a while to attach
 	var pids []string
-	for _, pid := range s.pids {
+	for _, pid := range s.PIDs {
 		pids = append(pids, strconv.Itoa(pid))
 	}
 	// The servers do nothing before and after the load, so that it does no harm

@@ -61,7 +61,7 @@ func (m *measurement) compared() report.Section {
 			}
 			ratios := report.Ratios(columnsOf(m.samples[c.name][v.name]).cpu, columnsOf(m.samples[c.name][v.base]).cpu)
 			verdict := "-"
-			if v.prefork && v.kind != peers.FastHTTP {
+			if v.Prefork && v.Kind != peers.FastHTTP {
 				verdict = report.Verdict(report.Median(ratios), target, "%.2f")
 			}
 			s.Rows = append(s.Rows, []string{c.name, v.name, report.Ratio(ratios), verdict})

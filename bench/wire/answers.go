@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 )
@@ -22,38 +17,17 @@ import (
 // learn asks a server once, checks the answer, and remembers its length: what
 // is measured must be the same everywhere.
 func (c *wireCase) learn(server *contender) error {
-	dialer := &net.Dialer{Timeout: patience}
-	var conn net.Conn
-	var err error
-	if c.load.TLS {
-		conn, err = tls.DialWithDialer(dialer, "tcp4", server.addr, &tls.Config{InsecureSkipVerify: true}) // it was made a moment ago
-	} else {
-		conn, err = dialer.Dial("tcp4", server.addr)
-	}
+	l := c.load
+	l.Addr, l.Request = server.addr, c.request()
+	answer, err := l.Ask()
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.check(answer.Response, answer.Content); err != nil {
 		return err
 	}
-	if _, err := conn.Write(c.request()); err != nil {
-		return err
-	}
-	var raw bytes.Buffer
-	response, err := http.ReadResponse(bufio.NewReader(io.TeeReader(conn, &raw)), nil)
-	if err != nil {
-		return err
-	}
-	body, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return err
-	}
-	if err := c.check(response, body); err != nil {
-		return err
-	}
-	server.size = raw.Len()
-	server.fields = strings.Join(slices.Sorted(maps.Keys(response.Header)), ", ")
+	server.size = answer.Size
+	server.fields = strings.Join(slices.Sorted(maps.Keys(answer.Header)), ", ")
 	return nil
 }
 

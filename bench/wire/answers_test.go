@@ -47,11 +47,11 @@ func TestRequestsAndAnswers(t *testing.T) {
 }
 
 func TestBrowserHead(t *testing.T) {
-	cases, err := selectCases("^browser", true)
-	if err != nil {
+	var o options
+	if err := o.choose("^browser", true); err != nil {
 		t.Fatal(err)
 	}
-	head := string(cases[0].request())
+	head := string(o.cases[0].request())
 	if fields := strings.Count(head, "\r\n") - 2; fields != 12 || len(head) < 600 || len(head) > 720 {
 		t.Errorf("%d fields, %d bytes", fields, len(head))
 	}

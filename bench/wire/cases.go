@@ -4,12 +4,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 )
 
 // A sample is one server's turn in one round.
 type sample struct {
-	loadResult
+	load.Result
 	cpu      time.Duration // of the server with its processes
 	resident int64         // bytes of its memory, afterwards
 }
@@ -18,7 +19,7 @@ type sample struct {
 // measured.
 type wireCase struct {
 	name   string
-	load   load
+	load   load.Load
 	fields string // further fields of the request's head
 	target string // "": "/"
 	peer   peers.Options
@@ -51,20 +52,20 @@ const fileName = "file.html"
 func allCases() []*wireCase {
 	onEpoll := func(most float64) map[string]float64 { return map[string]float64{peers.Epoll: most} }
 	return []*wireCase{
-		{name: "64 connections", load: load{Conns: 64}, spread: true, targets: map[string]float64{peers.Epoll: 0.78, peers.PerConn: 0.85}},
-		{name: "512 connections", load: load{Conns: 512}, spread: true, targets: map[string]float64{peers.Epoll: 0.68, peers.PerConn: 0.80}},
-		{name: "pipeline of 16", load: load{Conns: 64, Depth: 16}, spread: true, targets: onEpoll(0.55)},
-		{name: "connection per request", load: load{Conns: 64, Close: true}, targets: onEpoll(0.80)},
-		{name: "10,000 idle and 64 active", load: load{Conns: 64}, idle: 10_000},
-		{name: "POST 1 KiB", load: load{Conns: 64}, peer: peers.Options{BodySize: 1 << 10}},
-		{name: "100 KiB response", load: load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerLarge}},
-		{name: "static file of 10 KiB", load: load{Conns: 64}, target: "/" + fileName, peer: peers.Options{Answer: peers.AnswerFile}},
-		{name: "JSON", load: load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerJSON}},
-		{name: "gzip of 10 KiB", load: load{Conns: 64}, fields: "Accept-Encoding: gzip\r\n", peer: peers.Options{Answer: peers.AnswerGzip}},
-		{name: "TLS", load: load{Conns: 64, TLS: true}, peer: peers.Options{TLS: true}},
-		{name: "browser-size head", load: load{Conns: 64}, fields: browserFields, extra: true, targets: onEpoll(0.78)},
-		{name: "sleeps 1 ms, 64 connections", load: load{Conns: 64}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
-		{name: "sleeps 1 ms, 512 connections", load: load{Conns: 512}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true, targets: onEpoll(0.80)},
+		{name: "64 connections", load: load.Load{Conns: 64}, spread: true, targets: map[string]float64{peers.Epoll: 0.78, peers.PerConn: 0.85}},
+		{name: "512 connections", load: load.Load{Conns: 512}, spread: true, targets: map[string]float64{peers.Epoll: 0.68, peers.PerConn: 0.80}},
+		{name: "pipeline of 16", load: load.Load{Conns: 64, Depth: 16}, spread: true, targets: onEpoll(0.55)},
+		{name: "connection per request", load: load.Load{Conns: 64, Close: true}, targets: onEpoll(0.80)},
+		{name: "10,000 idle and 64 active", load: load.Load{Conns: 64}, idle: 10_000},
+		{name: "POST 1 KiB", load: load.Load{Conns: 64}, peer: peers.Options{BodySize: 1 << 10}},
+		{name: "100 KiB response", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerLarge}},
+		{name: "static file of 10 KiB", load: load.Load{Conns: 64}, target: "/" + fileName, peer: peers.Options{Answer: peers.AnswerFile}},
+		{name: "JSON", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerJSON}},
+		{name: "gzip of 10 KiB", load: load.Load{Conns: 64}, fields: "Accept-Encoding: gzip\r\n", peer: peers.Options{Answer: peers.AnswerGzip}},
+		{name: "TLS", load: load.Load{Conns: 64, TLS: true}, peer: peers.Options{TLS: true}},
+		{name: "browser-size head", load: load.Load{Conns: 64}, fields: browserFields, extra: true, targets: onEpoll(0.78)},
+		{name: "sleeps 1 ms, 64 connections", load: load.Load{Conns: 64}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
+		{name: "sleeps 1 ms, 512 connections", load: load.Load{Conns: 512}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true, targets: onEpoll(0.80)},
 	}
 }
 

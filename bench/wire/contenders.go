@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -125,20 +124,10 @@ func startFloor(ctx context.Context, c *wireCase, o startOptions) (*contender, e
 
 // startedProgram waits until a program serves that takes no listener.
 func startedProgram(ctx context.Context, kind, addr string, program *process.Program) (*contender, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		var dialer net.Dialer
-		c, err := dialer.DialContext(ctx, "tcp4", addr)
-		if err == nil {
-			return &contender{kind: kind, addr: addr, process: program, cpu: program.CPU}, c.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(err, program.Stop())
-		case <-time.After(10 * time.Millisecond):
-		}
+	if err := process.AwaitServer(ctx, addr); err != nil {
+		return nil, errors.Join(err, program.Stop())
 	}
+	return &contender{kind: kind, addr: addr, process: program, cpu: program.CPU}, nil
 }
 
 // holdIdle opens a case's idle connections to a server, and returns by how many

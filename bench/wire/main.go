@@ -9,12 +9,16 @@
 // ratios are medians of the rounds' ratios. Requests per second are capped by
 // the client, so trust the CPU time. -full repeats some cases with nothing
 // pinned.
+//
+// The report's last sections are those of seeds: in memory at GOMAXPROCS 1, 2
+// and 4, and prefork over the wire, beside the published figures.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -23,8 +27,11 @@ import (
 
 	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/seeds"
+	"github.com/sluicehttp/sluice/bench/internal/workers"
 )
 
 // The CPUs of servers and of the client.
@@ -47,7 +54,8 @@ func main() {
 
 func roles() map[string]process.Role {
 	all := client.Roles()
-	all[loadRole] = putLoad
+	maps.Copy(all, load.Roles())
+	maps.Copy(all, workers.Roles())
 	return all
 }
 
@@ -57,7 +65,8 @@ type options struct {
 	duration time.Duration
 	kinds    []string
 	cases    []*wireCase
-	out      string // folder of the report; "": none
+	seeds    seeds.Options // the last sections
+	out      string        // folder of the report; "": none
 
 	markdown, commandLine string
 }
@@ -70,13 +79,13 @@ const (
 
 func parseFlags(args []string) (o options, err error) {
 	flags := command.NewFlagSet("wire", "Command wire compares servers' CPU time per request over TCP.")
-	quick := flags.Bool("quick", false, fmt.Sprintf("two minutes: %d rounds of %v; the default", quickRounds, quickDuration))
-	full := flags.Bool("full", false, fmt.Sprintf("a quarter of an hour: %d rounds of %v, further cases, and some on all CPUs", fullRounds, fullDuration))
-	flags.IntVar(&o.rounds, "rounds", 0, "rounds, after one to warm up; 0: as -quick or -full says")
-	flags.DurationVar(&o.duration, "duration", 0, "time of one server in one round; 0: as -quick or -full says")
+	quick := flags.Bool("quick", false, fmt.Sprintf("three minutes: %d rounds of %v; the default", quickRounds, quickDuration))
+	full := flags.Bool("full", false, fmt.Sprintf("25 minutes: %d rounds of %v, further cases, and some on all CPUs", fullRounds, fullDuration))
+	flags.IntVar(&o.rounds, "rounds", 0, "rounds, after one to warm up, but for clients in memory; 0: as -quick or -full says")
+	flags.DurationVar(&o.duration, "duration", 0, "time of one server in one round over the wire; 0: as -quick or -full says")
 	flags.StringVar(&o.out, "out", "", "`folder` for the report as wire.md, with its plots; relative to the module bench")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run; -list names them")
-	servers := flags.String("servers", strings.Join(allKinds[:], ","), "servers to compare; "+baseline+" always is")
+	servers := flags.String("servers", strings.Join(allKinds[:], ","), "servers to compare over the wire; "+baseline+" always is")
 	list := flags.Bool("list", false, "list the cases and do nothing else")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -86,23 +95,13 @@ func parseFlags(args []string) (o options, err error) {
 		return o, errors.New("-quick and -full: want one of them")
 	}
 	if *list {
-		for _, c := range offeredCases(true) {
-			fmt.Println(c.name)
+		for _, name := range offeredNames() {
+			fmt.Println(name)
 		}
 		return o, command.ErrDone
 	}
-	rounds, duration := quickRounds, quickDuration
-	if *full {
-		rounds, duration = fullRounds, fullDuration
-	}
-	if o.rounds == 0 {
-		o.rounds = rounds
-	}
-	if o.duration == 0 {
-		o.duration = duration
-	}
-	if o.rounds < 1 || o.duration < 10*time.Millisecond {
-		return o, fmt.Errorf("-rounds %d -duration %v: want at least one round of 10ms", o.rounds, o.duration)
+	if err := o.setTimes(*full); err != nil {
+		return o, err
 	}
 	if o.kinds, err = peers.ParseKinds(*servers, allKinds[:]); err != nil {
 		return o, err
@@ -110,8 +109,43 @@ func parseFlags(args []string) (o options, err error) {
 	if !slices.Contains(o.kinds, baseline) {
 		o.kinds = append(o.kinds, baseline)
 	}
-	o.cases, err = selectCases(*pattern, *full || *pattern != ".")
-	return o, err
+	o.seeds.Kinds = o.kinds
+	return o, o.choose(*pattern, *full || *pattern != ".")
+}
+
+// setTimes fills in the rounds and times that no flag gives.
+func (o *options) setTimes(full bool) error {
+	rounds, duration := quickRounds, quickDuration
+	o.seeds = seeds.Quick()
+	if full {
+		rounds, duration = fullRounds, fullDuration
+		o.seeds = seeds.Full()
+	}
+	if o.rounds == 0 {
+		o.rounds = rounds
+	} else {
+		o.seeds.Rounds, o.seeds.Count = o.rounds, o.rounds
+	}
+	if o.duration == 0 {
+		o.duration = duration
+	} else {
+		o.seeds.Duration = (o.duration + time.Second - 1).Truncate(time.Second) // wrk takes whole seconds
+	}
+	if o.rounds < 1 || o.duration < 10*time.Millisecond {
+		return fmt.Errorf("-rounds %d -duration %v: want at least one round of 10ms", o.rounds, o.duration)
+	}
+	return o.seeds.Check()
+}
+
+// offeredNames returns the names that -case chooses from.
+func offeredNames() (names []string) {
+	for _, c := range offeredCases(true) {
+		names = append(names, c.name)
+	}
+	for _, c := range seeds.Cases() {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // offeredCases returns all cases, or those that are quick.
@@ -133,28 +167,31 @@ func offeredCases(full bool) (cases []*wireCase) {
 	return cases
 }
 
-func selectCases(pattern string, full bool) (cases []*wireCase, err error) {
+// choose chooses the cases: of all of them, or of those that are quick.
+func (o *options) choose(pattern string, full bool) error {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	for _, c := range seeds.Cases() {
+		if (full || c.IsQuick) && wanted.MatchString(c.Name) {
+			o.seeds.Cases = append(o.seeds.Cases, c)
+		}
 	}
 	for _, c := range offeredCases(full) {
 		if wanted.MatchString(c.name) {
 			c.samples, c.perIdle, c.absent = make(map[string][]sample), make(map[string]float64), make(map[string]string)
 			c.sizes = make(map[string]int)
-			cases = append(cases, c)
+			o.cases = append(o.cases, c)
 		}
 	}
-	if cases == nil {
-		return nil, fmt.Errorf("-case %q matches no case", pattern)
+	if o.cases == nil && o.seeds.Cases == nil {
+		return fmt.Errorf("-case %q matches no case", pattern)
 	}
-	return cases, nil
+	return nil
 }
 
 func run(ctx context.Context, o options) error {
-	if err := command.Require("taskset"); err != nil {
-		return err
-	}
 	m, err := measure(ctx, o)
 	if err != nil {
 		return err

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/seeds"
 )
 
 func TestMain(m *testing.M) {
@@ -24,8 +26,12 @@ func TestParseFlags(t *testing.T) {
 	if err != nil || o.rounds != 2 || o.duration != time.Second || len(o.cases) != 1 || o.cases[0].load.Depth != 16 {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	if !slices.Equal(o.kinds, []string{peers.Epoll, baseline}) {
-		t.Errorf("servers %q", o.kinds)
+	if want := []string{peers.Epoll, baseline}; !slices.Equal(o.kinds, want) || !slices.Equal(o.seeds.Kinds, want) {
+		t.Errorf("servers %q and %q, want %q", o.kinds, o.seeds.Kinds, want)
+	}
+	o, err = parseFlags([]string{"-case", "^in memory", "-rounds", "2", "-duration", "1100ms"})
+	if err != nil || o.cases != nil || len(o.seeds.Cases) != 16 || o.seeds.Rounds != 2 || o.seeds.Count != 2 || o.seeds.Duration != 2*time.Second {
+		t.Errorf("options %+v, %v", o, err)
 	}
 	for _, bad := range [][]string{{"-rounds", "-1"}, {"-duration", "1ms"}, {"-case", "("}, {"-case", "none"}, {"-servers", "gopher"}, {"-quick", "-full"}} {
 		if _, err := parseFlags(bad); err == nil {
@@ -53,12 +59,15 @@ func TestQuickAndFull(t *testing.T) {
 	if slices.ContainsFunc(quick.cases, shared) || !slices.ContainsFunc(full.cases, shared) || len(full.cases) <= len(quick.cases) {
 		t.Errorf("%d quick cases, %d of all", len(quick.cases), len(full.cases))
 	}
+	if got := len(full.seeds.Cases); got != len(seeds.Cases()) || len(quick.seeds.Cases) == 0 || len(quick.seeds.Cases) >= got || quick.seeds.Rounds >= full.seeds.Rounds {
+		t.Errorf("of seeds: %d quick cases, %d of all", len(quick.seeds.Cases), got)
+	}
 }
 
 func TestColumns(t *testing.T) {
 	c := columnsOf([]sample{{
-		loadResult: loadResult{Requests: 1000, Failures: 1, Elapsed: 2 * time.Second, P99: 3 * time.Millisecond},
-		cpu:        7 * time.Millisecond, resident: 8,
+		Result: load.Result{Requests: 1000, Failures: 1, Elapsed: 2 * time.Second, P99: 3 * time.Millisecond},
+		cpu:    7 * time.Millisecond, resident: 8,
 	}})
 	if c.cpu[0] != 7 || c.rate[0] != 500 || c.p99[0] != 3000 || c.failures != 1 || c.resident[0] != 8 {
 		t.Errorf("columns %+v", c)
@@ -68,23 +77,24 @@ func TestColumns(t *testing.T) {
 // used returns a sample of a server that used so much CPU time per request.
 func used(perRequest time.Duration) sample {
 	return sample{
-		loadResult: loadResult{Requests: 1000, Elapsed: time.Second, P50: time.Millisecond, P99: time.Millisecond},
-		cpu:        1000 * perRequest,
+		Result: load.Result{Requests: 1000, Elapsed: time.Second, P50: time.Millisecond, P99: time.Millisecond},
+		cpu:    1000 * perRequest,
 	}
 }
 
 func TestTables(t *testing.T) {
-	cases, err := selectCases("^64 connections$", true)
-	if err != nil {
-		t.Fatal(err)
+	var o options
+	if err := o.choose("^64 connections$", true); err != nil || len(o.seeds.Cases) > 0 {
+		t.Fatalf("%d cases of seeds, %v", len(o.seeds.Cases), err)
 	}
-	c := cases[0]
+	c := o.cases[0]
 	// The second round ran on a machine of half the speed.
 	c.samples[peers.FastHTTP] = []sample{used(10 * time.Microsecond), used(20 * time.Microsecond)}
 	c.samples[peers.PerConn] = []sample{used(9 * time.Microsecond), used(18 * time.Microsecond)}
 	c.samples[floorKind] = []sample{used(5 * time.Microsecond), used(10 * time.Microsecond)}
 	c.absent[nginx] = "it is not there"
-	m := &measurement{options: options{cases: cases, kinds: []string{peers.PerConn, peers.FastHTTP, nginx, floorKind}}}
+	o.kinds = []string{peers.PerConn, peers.FastHTTP, nginx, floorKind}
+	m := &measurement{options: o}
 	var got []string
 	for _, row := range compared(m).Rows {
 		got = append(got, strings.Join(row[1:], "; "))
@@ -106,20 +116,6 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// The sources of turns' connections are loopback addresses, and differ.
-func TestSources(t *testing.T) {
-	seen := make(map[string]bool)
-	for turn := range 3 {
-		for _, opened := range []int{0, 20_000} {
-			source := load{Turn: turn}.source(opened)
-			if seen[source] || !strings.HasPrefix(source, "127.0.") {
-				t.Errorf("turn %d after %d: %s", turn, opened, source)
-			}
-			seen[source] = true
-		}
-	}
-}
-
 // A short measurement with real servers: every kind of load, and every answer.
 func TestSmoke(t *testing.T) {
 	if err := command.Require("taskset"); err != nil {
@@ -128,7 +124,7 @@ func TestSmoke(t *testing.T) {
 	folder := t.TempDir()
 	o, err := parseFlags([]string{
 		"-rounds", "1", "-duration", "100ms", "-out", folder, "-servers", "epoll,nginx,floor", // and the baseline
-		"-case", "^(pipeline of 16|connection per request|TLS)$",
+		"-case", "^(pipeline of 16|connection per request|TLS|in memory, client: DoFastServer)$",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +145,10 @@ func TestSmoke(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"wire.md", "wire-cpu.svg"} {
+	if !strings.Contains(text.String(), "In memory: clients\n") {
+		t.Errorf("no clients in %s", &text)
+	}
+	for _, name := range []string{"wire.md", "wire-cpu.svg", "seeds-client.svg"} {
 		if content, err := os.ReadFile(filepath.Join(folder, name)); err != nil || len(content) < 1000 {
 			t.Errorf("%s: %d bytes, %v", name, len(content), err)
 		}

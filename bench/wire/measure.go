@@ -10,7 +10,10 @@ import (
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/floor"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/bench/internal/seeds"
 )
 
 // A measurement is under way, or done.
@@ -21,26 +24,42 @@ type measurement struct {
 	noGCC  error  // why not
 	turns  int
 	fields map[string]string // names of each kind's header fields in the first case
+
+	published []report.Section // what seeds has to say
 }
 
-// measure runs the cases, one after the other: no server disturbs the cache of
-// another case's, and none inherits another's memory.
+// measure runs the cases, then those of seeds.
 func measure(ctx context.Context, o options) (m *measurement, err error) {
 	m = &measurement{options: o, fields: make(map[string]string)}
+	if len(o.cases) > 0 {
+		if err := m.measureCases(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m.published, err = seeds.Measure(ctx, o.seeds)
+	return m, err
+}
+
+// measureCases runs the cases, one after the other: no server disturbs the cache
+// of another case's, and none inherits another's memory.
+func (m *measurement) measureCases(ctx context.Context) (err error) {
+	if err := command.Require("taskset"); err != nil {
+		return err
+	}
 	if m.folder, err = os.MkdirTemp("", "wire"); err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(m.folder)) }()
 	m.floor, m.noGCC = floor.Build(ctx, m.folder)
 	if m.noGCC != nil && !errors.Is(m.noGCC, floor.ErrNoCompiler) {
-		return nil, m.noGCC
+		return m.noGCC
 	}
-	for i, c := range o.cases {
-		if err := m.measureCase(ctx, c, fmt.Sprintf("case %d/%d, %s", i+1, len(o.cases), c.name)); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+	for i, c := range m.cases {
+		if err := m.measureCase(ctx, c, fmt.Sprintf("case %d/%d, %s", i+1, len(m.cases), c.name)); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // measureCase starts a case's servers, runs its rounds, and stops them.
@@ -59,16 +78,16 @@ func (m *measurement) measureCase(ctx context.Context, c *wireCase, title string
 	if c.shared {
 		cpu = process.AnyCPU
 	}
-	loader, err := startLoader(ctx, cpu)
+	generator, err := load.Start(ctx, process.Options{CPU: cpu, Procs: 1})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, loader.Stop()) }()
+	defer func() { err = errors.Join(err, generator.Stop()) }()
 	for round := range m.rounds + 1 { // round 0 warms up
 		command.Progress("%s: round %d/%d", title, round, m.rounds)
 		for _, i := range rand.Perm(len(servers)) {
 			server := servers[i]
-			s, err := m.turn(c, server, loader, round)
+			s, err := m.turn(c, server, generator, round)
 			if err != nil {
 				return fmt.Errorf("%s: %w", server.kind, err)
 			}
@@ -114,21 +133,21 @@ func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*conten
 }
 
 // turn puts the load on a server once.
-func (m *measurement) turn(c *wireCase, server *contender, loader *loader, round int) (s sample, err error) {
+func (m *measurement) turn(c *wireCase, server *contender, generator *load.Generator, round int) (s sample, err error) {
 	l := c.load
 	m.turns++
 	l.Turn, l.Addr, l.Request, l.Size, l.Duration = m.turns, server.addr, c.request(), server.size, m.duration
 	if round == 0 {
 		l.Duration = min(l.Duration, quickDuration)
 	}
-	if err := loader.open(l); err != nil {
+	if err := generator.Open(l); err != nil {
 		return s, err
 	}
 	before, err := server.cpu()
 	if err != nil {
 		return s, err
 	}
-	if s.loadResult, err = loader.run(); err != nil {
+	if s.Result, err = generator.Run(); err != nil {
 		return s, err
 	}
 	after, err := server.cpu()
@@ -141,5 +160,5 @@ func (m *measurement) turn(c *wireCase, server *contender, loader *loader, round
 		return s, err
 	}
 	s.resident = memory.Resident
-	return s, loader.close()
+	return s, generator.Close()
 }

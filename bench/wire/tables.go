@@ -42,10 +42,13 @@ func publish(w io.Writer, m *measurement) error {
 
 func document(m *measurement) report.Document {
 	d := report.Document{Title: "Over the wire", Command: m.commandLine}
-	d.Sections = append(d.Sections, measured(m))
+	if len(m.cases) > 0 {
+		d.Sections = append(d.Sections, measured(m))
+	}
 	if targets := compared(m); len(targets.Rows) > 0 {
 		d.Sections = append(d.Sections, targets)
 	}
+	d.Sections = append(d.Sections, m.published...)
 	return d
 }
 

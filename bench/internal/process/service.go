@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"time"
 )
 
 // A Service is what a command's own server does in its process.
@@ -75,4 +76,23 @@ func FreeAddress(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return listeners[0].Addr().String(), listeners[0].Close()
+}
+
+// AwaitServer waits until a server that takes no listener can be connected to.
+func AwaitServer(ctx context.Context, addr string) error {
+	const patience, pause = 20 * time.Second, 10 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		var dialer net.Dialer
+		c, err := dialer.DialContext(ctx, "tcp4", addr)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bytes"
@@ -15,20 +15,17 @@ import (
 
 // A tlsClient has a goroutine per connection.
 type tlsClient struct {
-	load
+	Load
 	conns    []*tls.Conn
 	answered latency.Histogram
 }
 
-func newTLSClient(l load) (driver, error) {
-	c := &tlsClient{load: l}
+func newTLSClient(l Load) (driver, error) {
+	c := &tlsClient{Load: l}
 	dialer := &net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(l.source(0))}}
 	buf := make([]byte, l.Size)
 	for range l.Conns {
-		conn, err := tls.DialWithDialer(dialer, "tcp4", l.Addr, &tls.Config{
-			MinVersion:         tls.VersionTLS13,
-			InsecureSkipVerify: true, // the certificate was made a moment ago for a loopback address
-		})
+		conn, err := tls.DialWithDialer(dialer, "tcp4", l.Addr, tlsConfig())
 		if err != nil {
 			return nil, err
 		}
@@ -41,8 +38,6 @@ func newTLSClient(l load) (driver, error) {
 	}
 	return c, nil
 }
-
-const patience = 20 * time.Second // for a connection or an answer
 
 func (c *tlsClient) exchange(conn net.Conn, buf []byte) error {
 	if _, err := conn.Write(c.Request); err != nil {
@@ -57,7 +52,7 @@ func (c *tlsClient) exchange(conn net.Conn, buf []byte) error {
 	return nil
 }
 
-func (c *tlsClient) run() (loadResult, error) {
+func (c *tlsClient) run() (Result, error) {
 	var over atomic.Bool
 	errs := make([]error, len(c.conns))
 	var workers sync.WaitGroup
@@ -85,8 +80,8 @@ func (c *tlsClient) run() (loadResult, error) {
 }
 
 // summary makes a result of what was answered.
-func summary(answered *latency.Histogram, elapsed time.Duration) loadResult {
-	return loadResult{
+func summary(answered *latency.Histogram, elapsed time.Duration) Result {
+	return Result{
 		Requests: int(answered.Count()), Elapsed: elapsed,
 		P50: answered.Percentile(50), P99: answered.Percentile(99), Max: answered.Percentile(100),
 	}

@@ -1,4 +1,4 @@
-package main
+package seeds
 
 import (
 	"context"
@@ -8,13 +8,15 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/latency"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/bench/internal/workers"
 )
 
 // A sample is one run of wrk against one server.
@@ -30,9 +32,8 @@ type sample struct {
 type subject struct {
 	kind    string // of package peers
 	prefork bool
-	sleep   time.Duration
 
-	*server
+	*workers.Server
 	samples []sample
 }
 
@@ -43,51 +44,70 @@ func (s *subject) name() string {
 	return s.kind
 }
 
-// preforks repeats the test of the prefork packages' README.
-func preforks(ctx context.Context, o options, _ string) (sections []report.Section, err error) {
-	if err := command.Require("wrk"); err != nil {
-		return nil, err
+// A handler is what the prefork servers run.
+type handler struct {
+	name, title, file string
+	sleep             time.Duration
+}
+
+// handlers returns both readings of the published test, see publishedPrefork.
+func handlers() []handler {
+	return []handler{
+		{"plain handler", "Prefork over the wire: a plain handler", "seeds-prefork.svg", 0},
+		{"handler sleeps 100 ms", "Prefork over the wire: a handler that sleeps for 100 ms", "seeds-prefork-sleep.svg", 100 * time.Millisecond},
 	}
-	const sleep = 100 * time.Millisecond
-	for _, c := range []struct {
-		title, file string
-		sleep       time.Duration
-	}{
-		{"Prefork: a plain handler", "seeds-prefork.svg", 0},
-		{"Prefork: a handler that sleeps for 100 ms", "seeds-prefork-sleep.svg", sleep},
-	} {
-		subjects, err := measurePrefork(ctx, o, c.sleep)
+}
+
+// preforks repeats the test of the prefork packages' README.
+func preforks(ctx context.Context, o Options, _ string) (sections []report.Section, err error) {
+	lacking := command.Require("wrk")
+	for _, h := range handlers() {
+		if !slices.Contains(o.of(preforkPart), h.name) {
+			continue
+		}
+		if lacking != nil {
+			sections = append(sections, report.Section{Title: h.title, Head: preforkHead(), Notes: []string{"Left out: " + lacking.Error() + "."}})
+			continue
+		}
+		subjects, err := measurePrefork(ctx, o, h.sleep)
 		if err != nil {
 			return nil, err
 		}
-		sections = append(sections, preforkSection(c.title, c.file, subjects, o))
+		sections = append(sections, preforkSection(h, subjects, o))
 	}
 	return sections, nil
 }
 
+func preforkHead() []string {
+	return []string{"server", "req/s", "prefork ÷ one process", "p50 ms", "p99 ms", "÷ one process", "CPU µs/req", "÷ one process", "errors"}
+}
+
 // measurePrefork runs the rounds of one handler.
-func measurePrefork(ctx context.Context, o options, sleep time.Duration) (subjects []*subject, err error) {
+func measurePrefork(ctx context.Context, o Options, sleep time.Duration) (subjects []*subject, err error) {
 	defer func() {
 		for _, s := range subjects {
-			if s.server != nil {
+			if s.Server != nil {
 				err = errors.Join(err, s.Stop())
 			}
 		}
 	}()
-	for _, kind := range preforkKinds {
+	for _, kind := range Kinds() {
+		if !slices.Contains(o.Kinds, kind) {
+			continue
+		}
 		for _, many := range []bool{false, true} {
-			s := &subject{kind: kind, prefork: many, sleep: sleep}
+			s := &subject{kind: kind, prefork: many}
 			subjects = append(subjects, s)
-			if s.server, err = startServer(ctx, serverConfig{Kind: kind, Prefork: many, Sleep: sleep, Workers: runtime.NumCPU()}); err != nil {
+			if s.Server, err = workers.Start(ctx, workers.Options{Kind: kind, Prefork: many, Sleep: sleep, Workers: runtime.NumCPU()}); err != nil {
 				return subjects, fmt.Errorf("%s: %w", s.name(), err)
 			}
 		}
 	}
-	for round := range o.rounds + 1 { // round 0 warms up
+	for round := range o.Rounds + 1 { // round 0 warms up
 		for _, i := range rand.Perm(len(subjects)) {
 			s := subjects[i]
-			command.Progress("prefork, handler sleeps %v, round %d/%d, %s", sleep, round, o.rounds, s.name())
-			got, err := s.turn(ctx, o.duration)
+			command.Progress("prefork, handler sleeps %v, round %d/%d, %s", sleep, round, o.Rounds, s.name())
+			got, err := s.turn(ctx, o.Duration)
 			if err != nil {
 				return subjects, fmt.Errorf("%s: %w", s.name(), err)
 			}
@@ -108,7 +128,7 @@ func (s *subject) turn(ctx context.Context, duration time.Duration) (sample, err
 	out, err := exec.CommandContext(ctx, "wrk", "-H", "Host: localhost",
 		"-H", "Accept: text/plain,text/html;q=0.9,application/xhtml+xml;q=0.9,application/xml;q=0.8,*/*;q=0.7",
 		"-H", "Connection: keep-alive", "--latency", "-d", strconv.Itoa(int(duration/time.Second)),
-		"-c", "512", "--timeout", "8", "-t", "4", "http://"+s.addr+"/").CombinedOutput()
+		"-c", "512", "--timeout", "8", "-t", "4", "http://"+s.Addr+"/").CombinedOutput()
 	if err != nil {
 		return sample{}, fmt.Errorf("wrk: %w\n%s", err, out)
 	}
@@ -167,15 +187,15 @@ func p99Of(s sample) float64 { return float64(s.p99.Microseconds()) }
 
 // preforkSection is the table of one handler. Subjects come in pairs: one
 // process, several processes.
-func preforkSection(title, file string, subjects []*subject, o options) report.Section {
+func preforkSection(h handler, subjects []*subject, o Options) report.Section {
 	s := report.Section{
-		Title: title,
-		Head:  []string{"server", "req/s", "prefork ÷ one process", "p50 ms", "p99 ms", "÷ one process", "CPU µs/req", "÷ one process", "errors"},
+		Title: h.title,
+		Head:  preforkHead(),
 		Notes: []string{
-			fmt.Sprintf("wrk -c 512 -t 4 with the README's header fields, rounds of %v for each server: %d, after one to warm up. Server and wrk share %d CPUs. CPU is that of all processes of a server.", o.duration, o.rounds, runtime.NumCPU()),
+			fmt.Sprintf("wrk -c 512 -t 4 with the README's header fields, rounds of %v for each server: %d, after one to warm up. Server and wrk share %d CPUs. CPU is that of all processes of a server.", o.Duration, o.Rounds, runtime.NumCPU()),
 		},
 	}
-	isPlain := len(subjects) > 0 && subjects[0].sleep == 0
+	isPlain := h.sleep == 0
 	if isPlain {
 		s.Notes = append(s.Notes, publishedPrefork)
 	}
@@ -193,7 +213,7 @@ func preforkSection(title, file string, subjects []*subject, o options) report.S
 			fmt.Sprintf("%.2f", report.Median(one.column(cpuOf))), one.against(base, cpuOf), fmt.Sprint(failures),
 		})
 		emphasis := report.Others
-		if one.kind == preforkKinds[0] || one.kind == preforkKinds[1] {
+		if one.kind != peers.FastHTTP {
 			emphasis = report.Ours
 		}
 		rate.Bars = append(rate.Bars, report.Bar{Name: short(one), Value: report.Median(one.column(rateOf)) / 1000, Emphasis: emphasis})
@@ -207,7 +227,7 @@ func preforkSection(title, file string, subjects []*subject, o options) report.S
 			report.Bar{Name: "published, one", Value: publishedPlainP99, Emphasis: report.Reference},
 			report.Bar{Name: "published, pre.", Value: publishedPreforkP99, Emphasis: report.Reference})
 	}
-	s.Plots = []report.Plot{{File: file, Title: title + ", 512 connections", Panels: []report.Panel{rate, p99}}}
+	s.Plots = []report.Plot{{File: h.file, Title: h.title + ", 512 connections", Panels: []report.Panel{rate, p99}}}
 	return s
 }
 
@@ -225,10 +245,4 @@ func (s *subject) against(base *subject, figure func(sample) float64) string {
 		return "-"
 	}
 	return report.Ratio(report.Ratios(s.column(figure), base.column(figure)))
-}
-
-// A server is what a subject runs as.
-type server struct {
-	*process.Child
-	addr string
 }

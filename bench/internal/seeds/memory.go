@@ -1,89 +1,27 @@
-package main
+package seeds
 
 import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sluicehttp/sluice/bench/internal/report"
 )
 
-// A table is one of a report in Markdown.
-type table struct {
-	head []string
-	rows [][]string
-}
-
-// parseTables reads the tables of a report in Markdown.
-func parseTables(markdown string) (tables []table) {
-	inTable := false
-	for line := range strings.Lines(markdown) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "|") {
-			inTable = false
-			continue
-		}
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		switch {
-		case !inTable:
-			inTable = true
-			tables = append(tables, table{head: cells})
-		case !strings.HasPrefix(cells[0], "--"):
-			last := &tables[len(tables)-1]
-			last.rows = append(last.rows, cells)
-		}
-	}
-	return tables
-}
-
-// column returns the first column of a name.
-func (t table) column(name string) (int, error) {
-	if i := slices.Index(t.head, name); i >= 0 {
-		return i, nil
-	}
-	return 0, fmt.Errorf("no column %q among %q", name, t.head)
-}
-
-// pick returns the cells of some columns, row by row.
-func (t table) pick(names ...string) (rows [][]string, err error) {
-	columns := make([]int, len(names))
-	for i, name := range names {
-		if columns[i], err = t.column(name); err != nil {
-			return nil, err
-		}
-	}
-	for _, row := range t.rows {
-		picked := make([]string, len(names))
-		for i, column := range columns {
-			if column >= len(row) {
-				return nil, fmt.Errorf("a row of %d cells under a head of %d", len(row), len(t.head))
-			}
-			picked[i] = row[column]
-		}
-		rows = append(rows, picked)
-	}
-	return rows, nil
-}
-
 // A figure is what a case takes here.
 type figure struct {
-	name, procs  string
-	nanoseconds  [contenders]string // sluice, fasthttp, net/http
-	ratio        string             // sluice ÷ fasthttp
-	allocs       [contenders]string
-	publishedFor string // the name of the case in the README
+	name, procs string
+	nanoseconds [contenders]string // sluice, fasthttp, net/http
+	ratio       string             // sluice ÷ fasthttp
+	allocs      [contenders]string
 }
 
 const contenders = 3
 
 // servers repeats the README's table of servers.
-func servers(ctx context.Context, o options, folder string) ([]report.Section, error) {
-	tables, err := runCommand(ctx, folder, "ratios", "-bench", "^Get[0-9]", "-cpu", o.cpus,
-		"-count", fmt.Sprint(o.count), "-benchtime", o.benchTime.String())
+func servers(ctx context.Context, o Options, folder string) ([]report.Section, error) {
+	tables, err := runCommand(ctx, folder, "ratios", "-bench", anyOf(o.of(serverPart)), "-cpu", o.CPUs,
+		"-count", fmt.Sprint(o.Count), "-benchtime", o.BenchTime.String())
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +29,8 @@ func servers(ctx context.Context, o options, folder string) ([]report.Section, e
 	if err != nil {
 		return nil, err
 	}
-	s := section("Servers in memory", "seeds-server.svg", figures, publishedServers())
-	s.Notes = append(s.Notes, fmt.Sprintf("Rounds of %[2]v: %[1]d. Sluice chooses its engine: connections in memory get a goroutine each.", o.count, o.benchTime))
+	s := section("In memory: servers", "seeds-server.svg", figures, publishedServers())
+	s.Notes = append(s.Notes, fmt.Sprintf("Rounds of %[2]v: %[1]d. Sluice chooses its engine: connections in memory get a goroutine each.", o.Count, o.BenchTime))
 	return []report.Section{s}, nil
 }
 
@@ -106,15 +44,24 @@ func serverFigures(tables []table) (figures []figure, err error) {
 	}
 	for _, row := range rows {
 		figures = append(figures, figure{
-			name: row[0], procs: row[1], nanoseconds: [contenders]string(row[2:5]), ratio: row[5], allocs: [contenders]string(row[6:9]), publishedFor: row[0],
+			name: row[0], procs: row[1], nanoseconds: [contenders]string(row[2:5]), ratio: row[5], allocs: [contenders]string(row[6:9]),
 		})
 	}
 	return figures, nil
 }
 
+// withoutServer is the one client case that has none.
+const withoutServer = "DoFastServer"
+
 // clients repeats the README's table of clients.
-func clients(ctx context.Context, o options, folder string) ([]report.Section, error) {
-	tables, err := runCommand(ctx, folder, "client", "-case", "^DoFastServer$|^GetEndToEnd.*, own$", "-cpu", o.cpus)
+func clients(ctx context.Context, o Options, folder string) ([]report.Section, error) {
+	names := o.of(clientPart)
+	for i, name := range names {
+		if name != withoutServer {
+			names[i] += ", own" // the server of the client's library
+		}
+	}
+	tables, err := runCommand(ctx, folder, "client", "-case", anyOf(names), "-cpu", o.CPUs, "-rounds", fmt.Sprint(o.ClientRounds))
 	if err != nil {
 		return nil, err
 	}
@@ -122,9 +69,9 @@ func clients(ctx context.Context, o options, folder string) ([]report.Section, e
 	if err != nil {
 		return nil, err
 	}
-	s := section("Clients", "seeds-client.svg", figures, publishedClients())
-	s.Notes = append(s.Notes, "Every client talks to the server of its own library. "+
-		"In one process with the server: over TCP, most of the time is the kernel's.")
+	s := section("In memory: clients", "seeds-client.svg", figures, publishedClients())
+	s.Notes = append(s.Notes, fmt.Sprintf("Rounds of 10ms: %d. Every client talks to the server of its own library, "+
+		"in one process with it: over TCP, most of the time is the kernel's.", o.ClientRounds))
 	return []report.Section{s}, nil
 }
 
@@ -145,7 +92,7 @@ func clientFigures(tables []table) (figures []figure, err error) {
 		i := slices.IndexFunc(figures, func(f figure) bool { return f.name == row[0] && f.procs == row[1] })
 		if i < 0 {
 			i = len(figures)
-			figures = append(figures, figure{name: row[0], procs: row[1], publishedFor: row[0]})
+			figures = append(figures, figure{name: row[0], procs: row[1]})
 		}
 		figures[i].nanoseconds[at], figures[i].allocs[at] = row[3], row[5]
 		if at == 0 {
@@ -157,7 +104,7 @@ func clientFigures(tables []table) (figures []figure, err error) {
 
 // section is a table of figures beside the published ones, with a plot of those
 // at GOMAXPROCS 1.
-func section(title, file string, figures []figure, published map[string]publication) report.Section {
+func section(title, file string, figures []figure, published []publication) report.Section {
 	s := report.Section{
 		Title: title,
 		Head: []string{
@@ -169,9 +116,9 @@ func section(title, file string, figures []figure, published map[string]publicat
 			"Medians of interleaved rounds; ratios are medians of the rounds' ratios. The published figures are of another machine, years ago: compare the last two columns, fasthttp ÷ net/http there and here, not nanoseconds. P is GOMAXPROCS; on fewer CPUs than that, Go's threads share them.",
 		},
 	}
-	plot := report.Plot{File: file, Title: title + ": ns per request, GOMAXPROCS 1", Unit: "ns"}
+	plot := report.Plot{File: file, Title: title + ", ns per request at GOMAXPROCS 1", Unit: "ns"}
 	for _, f := range figures {
-		there := published[f.procs+" "+f.publishedFor]
+		there := timesOf(published, f)
 		s.Rows = append(s.Rows, []string{
 			f.name, f.procs, f.nanoseconds[0], f.nanoseconds[1], f.nanoseconds[2], f.ratio, f.allocs[0], f.allocs[1], f.allocs[2],
 			orDash(there.fasthttp), orDash(there.netHTTP), quotient(float64(there.fasthttp), float64(there.netHTTP)),
@@ -187,7 +134,16 @@ func section(title, file string, figures []figure, published map[string]publicat
 	return s
 }
 
-func (f figure) panel(there publication) report.Panel {
+func timesOf(published []publication, f figure) times {
+	for _, p := range published {
+		if p.name == f.name {
+			return p.at(f.procs)
+		}
+	}
+	return times{}
+}
+
+func (f figure) panel(there times) report.Panel {
 	p := report.Panel{Title: f.name}
 	for i, name := range [contenders]string{"Sluice", "fasthttp", "net/http"} {
 		emphasis := report.Others

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"errors"
@@ -18,17 +18,20 @@ import (
 // A plainClient drives its connections with one thread that waits for all of
 // them at once.
 type plainClient struct {
-	load
+	Load
 	poller int
 	batch  []byte
 	conns  map[int32]*conn
 	buf    []byte
 	server unix.SockaddrInet4
 
+	events [512]unix.EpollEvent // of one wait
+	idle   []*conn              // with Rate: have no request under way
+
 	opened   int
 	busy     int  // connections with requests under way
 	over     bool // no further requests
-	result   loadResult
+	result   Result
 	answered latency.Histogram
 }
 
@@ -43,9 +46,9 @@ type conn struct {
 
 // newPlainClient opens the connections. All but those of a load with Close have
 // had two answers when it returns.
-func newPlainClient(l load) (driver, error) {
+func newPlainClient(l Load) (driver, error) {
 	const buffer = 256 << 10
-	c := &plainClient{load: l, batch: l.batch(), conns: make(map[int32]*conn), buf: make([]byte, buffer)}
+	c := &plainClient{Load: l, batch: l.batch(), conns: make(map[int32]*conn), buf: make([]byte, buffer)}
 	server, err := netip.ParseAddrPort(l.Addr)
 	if err != nil {
 		return nil, err
@@ -105,8 +108,8 @@ func (c *plainClient) open(cn *conn) error {
 	return nil
 }
 
-func (c *plainClient) run() (loadResult, error) {
-	c.result = loadResult{}
+func (c *plainClient) run() (Result, error) {
+	c.result = Result{}
 	elapsed, err := c.lap(c.Duration)
 	failures, first := c.result.Failures, c.result.FirstFailure
 	r := summary(&c.answered, elapsed)
@@ -119,28 +122,46 @@ func (c *plainClient) run() (loadResult, error) {
 func (c *plainClient) lap(duration time.Duration) (time.Duration, error) {
 	begin := time.Now()
 	c.over = duration == 0
-	if err := c.begin(); err != nil {
+	var err error
+	if c.Rate > 0 && !c.over {
+		err = c.pace(begin, duration)
+	} else {
+		err = c.begin()
+	}
+	if err != nil {
 		return 0, err
 	}
-	var events [512]unix.EpollEvent
 	for c.busy > 0 {
-		n, err := unix.EpollWait(c.poller, events[:], int(patience/time.Millisecond))
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return 0, fmt.Errorf("epoll_wait: %w", err)
+		some, err := c.take(patience)
+		if err != nil {
+			return 0, err
 		}
-		if n == 0 && err == nil {
+		if !some {
 			return 0, fmt.Errorf("%d connections wait for an answer for %v", c.busy, patience)
-		}
-		for _, event := range events[:max(n, 0)] {
-			if err := c.serve(c.conns[event.Fd]); err != nil {
-				return 0, err
-			}
 		}
 		if time.Since(begin) >= duration {
 			c.over = true
 		}
 	}
 	return time.Since(begin), nil
+}
+
+// take serves the connections for which something has come, or comes within
+// some milliseconds. False: nothing did.
+func (c *plainClient) take(wait time.Duration) (some bool, err error) {
+	n, err := unix.EpollWait(c.poller, c.events[:], int(wait/time.Millisecond))
+	if errors.Is(err, unix.EINTR) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("epoll_wait: %w", err)
+	}
+	for _, event := range c.events[:n] {
+		if err := c.serve(c.conns[event.Fd]); err != nil {
+			return false, err
+		}
+	}
+	return n > 0, nil
 }
 
 // begin has every connection send its first requests.
@@ -203,7 +224,11 @@ func (c *plainClient) serve(cn *conn) error {
 		return nil
 	}
 	c.rest(cn)
-	if c.over {
+	switch {
+	case c.Rate > 0:
+		c.idle = append(c.idle, cn)
+		return nil
+	case c.over:
 		return nil
 	}
 	return c.send(cn, time.Now())
@@ -257,13 +282,20 @@ func (c *plainClient) fail(cn *conn, reason error) error {
 	if c.result.FirstFailure == "" {
 		c.result.FirstFailure = reason.Error()
 	}
+	wasBusy := cn.busy
 	c.drop(cn)
 	const most = 1000
 	if c.over || c.result.Failures > most {
 		c.over = true
 		return nil
 	}
-	return c.again(cn)
+	if c.Rate == 0 {
+		return c.again(cn)
+	}
+	if wasBusy { // otherwise it is among the idle ones
+		c.idle = append(c.idle, cn)
+	}
+	return c.open(cn)
 }
 
 func (c *plainClient) close() {
