@@ -197,6 +197,20 @@ type Server struct {
 	// TCPKeepalive; the operating system's if zero.
 	TCPKeepalivePeriod time.Duration
 
+	// Loops is the number of event loops of EngineEpoll, which wait for
+	// connections and hand them to the goroutines that run handlers. One for
+	// every two processors if zero or negative. EnginePerConn has none.
+	Loops int
+
+	// MaxWorkers bounds the goroutines that run handlers on each loop of
+	// EngineEpoll: further requests wait for one of them, in the order in which
+	// they have come. A handler must then not wait for another request of this
+	// server. Hijacked connections do not count, nor do TLS handshakes; the
+	// goroutines of these go on to run handlers, so that over TLS more may run
+	// while connections are being made, and for a while afterwards. No bound if
+	// zero or negative. EnginePerConn has none.
+	MaxWorkers int
+
 	// SleepWhenConcurrencyLimitsExceeded is how long accepting pauses after a
 	// connection was refused because of Concurrency.
 	SleepWhenConcurrencyLimitsExceeded time.Duration

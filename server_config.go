@@ -110,6 +110,8 @@ func (s *Server) engineOptions() engine.Options {
 		FlushSize:         s.WriteBufferSize,
 		HandshakeTimeout:  s.ReadTimeout,
 		MaxIdleWorkerTime: s.MaxIdleWorkerDuration,
+		Loops:             max(s.Loops, 0),
+		MaxWorkers:        max(s.MaxWorkers, 0),
 		// A ConnState function may close the connection that it is told of.
 		PlainOnly: s.ConnState != nil,
 	}

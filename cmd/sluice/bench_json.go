@@ -115,7 +115,7 @@ func (m *measurement) report() (*benchReport, error) {
 		BytesRead: r.BytesRead, BytesWritten: r.BytesWritten, ConnectionsMade: r.Connections,
 		Status: map[string]int64{}, Errors: m.errorReport(),
 		RatesPerSecond: append([]float64{}, r.Rates...),
-		Client: benchClient{CPUSeconds: m.cpu.Seconds(), CPUMicrosecondsPerRequest: m.cpu.Seconds() * 1e6 / float64(max(r.Answered, 1)),
+		Client: benchClient{CPUSeconds: m.cpu.Seconds(), CPUMicrosecondsPerRequest: m.cpuEach(),
 			Processors: runtime.NumCPU(), OS: runtime.GOOS, Architecture: runtime.GOARCH, Go: runtime.Version()},
 	}
 	if o.rate > 0 {
@@ -133,6 +133,15 @@ func (m *measurement) report() (*benchReport, error) {
 	service, err := latencyReport(r.Service)
 	report.Service = &service
 	return report, err
+}
+
+// cpuEach returns the microseconds of processor time per response; 0 if there are
+// none.
+func (m *measurement) cpuEach() float64 {
+	if m.result.Answered == 0 {
+		return 0
+	}
+	return m.cpu.Seconds() * 1e6 / float64(m.result.Answered)
 }
 
 func (m *measurement) errorReport() benchErrors {

@@ -47,12 +47,26 @@ func (p *benchProgress) show(now load.Progress) {
 		fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", now.Elapsed.Seconds(), line)
 		return
 	}
-	p.bar.Describe(fmt.Sprintf("%.0fs  %s", now.Elapsed.Seconds(), line))
+	width, _, _ := term.GetSize(int(os.Stderr.Fd())) // 0: not known
+	p.bar.Describe(fitted(fmt.Sprintf("%.0fs  %s", now.Elapsed.Seconds(), line), width))
 	at := now.Elapsed.Milliseconds()
 	if p.duration == 0 {
 		at = now.Counts.Answered + now.Counts.ErrorSum()
 	}
 	_ = p.bar.Set64(min(at, p.bar.GetMax64())) // drawing is no reason to fail
+}
+
+// barWidth is what a bar takes at least, with the percentage before it.
+const barWidth = 12
+
+// fitted cuts a line to what fits beside a bar in so many columns; 0: any number.
+// The terminal would break a longer one in two, of which only one is overwritten.
+func fitted(line string, width int) string {
+	if width <= 0 {
+		return line
+	}
+	runes := []rune(line)
+	return string(runes[:min(len(runes), max(width-barWidth, 0))])
 }
 
 // end clears the line.
@@ -67,8 +81,10 @@ func progressLine(now load.Progress) string {
 	quantile := func(percent float64) string {
 		return tidy(time.Duration(now.Latency.ValueAtPercentile(percent)))
 	}
-	line := fmt.Sprintf("%s/s  p50 %s  p99 %s  max %s", grouped(int64(now.Rate+0.5)), quantile(50), quantile(99),
-		tidy(time.Duration(now.Latency.Max())))
+	line := grouped(int64(now.Rate+0.5)) + "/s"
+	if now.Latency.TotalCount() > 0 {
+		line += fmt.Sprintf("  p50 %s  p99 %s  max %s", quantile(50), quantile(99), tidy(time.Duration(now.Latency.Max())))
+	}
 	if errors := now.Counts.ErrorSum(); errors > 0 {
 		line += fmt.Sprintf("  errors %s", grouped(errors))
 	}

@@ -55,11 +55,11 @@ func runBench(ctx context.Context, o benchOptions) error {
 	}
 	m := measurement{options: &o, target: &target, config: &config, result: result, begin: begin, cpu: cpu,
 		isInterrupted: context.Cause(ctx) == errInterrupted}
-	if err == nil && result.Answered == 0 {
-		err = m.noResponse()
-	}
 	if err == nil {
 		err = m.print()
+		if result.Answered == 0 {
+			err = errors.Join(err, m.noResponse())
+		}
 	}
 	return errors.Join(err, m.write(out))
 }
@@ -71,6 +71,9 @@ func (o *benchOptions) config(t benchTarget) (load.Config, error) {
 		Connections: o.connections, Threads: o.threads, Depth: o.pipeline,
 		Duration: o.duration, Requests: o.requests, Rate: o.rate,
 		OncePerConn: o.disableKeepAlive, Timeout: o.timeout,
+	}
+	if o.requests > 0 {
+		config.Connections = int(min(int64(o.connections), o.requests)) // no other would be used
 	}
 	if t.url.Scheme == "http" {
 		return config, nil

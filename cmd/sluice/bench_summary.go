@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,12 +23,11 @@ type measurement struct {
 	isInterrupted bool
 }
 
-// noResponse says why there was none.
+// noResponse says why there was none: with an error of the most frequent kind.
 func (m *measurement) noResponse() error {
-	for _, err := range m.result.Examples {
-		if err != nil {
-			return fmt.Errorf("%w: %w", errNoResponse, err)
-		}
+	errors := m.result.Errors[:]
+	if most := slices.Max(errors); most > 0 {
+		return fmt.Errorf("%w: %w", errNoResponse, m.result.Examples[slices.Index(errors, most)])
 	}
 	if m.isInterrupted {
 		return fmt.Errorf("%w: %w", errNoResponse, errInterrupted)
@@ -57,7 +57,7 @@ func (m *measurement) appendSummary(dst []byte) []byte {
 	}
 	if m.cpu > 0 && r.Answered > 0 {
 		dst = fmt.Appendf(dst, "  Client     %.2fµs of processor time per request, %.0f%% of %s\n",
-			m.cpu.Seconds()*1e6/float64(r.Answered), 100*m.cpu.Seconds()/seconds/float64(m.threads()), count(m.threads(), "thread"))
+			m.cpuEach(), 100*m.cpu.Seconds()/seconds/float64(m.threads()), count(m.threads(), "thread"))
 	}
 	return m.appendNotes(dst)
 }
@@ -107,6 +107,9 @@ func (m *measurement) spread() string {
 
 // appendLatency appends a histogram: a few percentiles, or a table of them.
 func (m *measurement) appendLatency(dst []byte, name string, h *hdrhistogram.Histogram) []byte {
+	if h.TotalCount() == 0 {
+		return fmt.Appendf(dst, "  %-9s  none\n", name)
+	}
 	duration := func(ns float64) string { return tidy(time.Duration(ns)) }
 	dst = fmt.Appendf(dst, "  %-9s  mean %s, stdev %s, max %s\n", name, duration(h.Mean()), duration(h.StdDev()), duration(float64(h.Max())))
 	if !m.options.latency {
@@ -167,9 +170,10 @@ const reachedRate = 0.99
 // appendNotes says what numbers above cannot be taken as they are.
 func (m *measurement) appendNotes(dst []byte) []byte {
 	r, o := m.result, m.options
-	if o.rate > 0 && r.Unsent > 0 && float64(r.Answered)/r.Elapsed.Seconds() < reachedRate*o.rate {
-		dst = fmt.Appendf(dst, "  The rate was not kept: %s requests were due in the end and not sent. What they\n"+
-			"  have waited is a part of the latency.\n", grouped(r.Unsent))
+	ended := float64(r.Answered + r.ErrorSum())
+	if o.rate > 0 && r.Unsent > 0 && ended/r.Elapsed.Seconds() < reachedRate*o.rate {
+		dst = fmt.Appendf(dst, "  The rate was not kept: %s due in the end and not sent. How long they\n"+
+			"  have waited is a part of the latency.\n", count(int(r.Unsent), "request"))
 	}
 	if utilization := m.cpu.Seconds() / r.Elapsed.Seconds() / float64(m.threads()); utilization > busyClient && o.rate == 0 {
 		dst = append(dst, "  This process was busy nearly all the time: the server may be capable of more.\n"...)
@@ -224,6 +228,9 @@ func size(bytes float64) string {
 	i := 0
 	for ; bytes >= 1024 && i < len(units)-1; i++ {
 		bytes /= 1024
+	}
+	if i == 0 {
+		return fmt.Sprintf("%.0f B", bytes)
 	}
 	return threeDigits(bytes) + " " + units[i]
 }

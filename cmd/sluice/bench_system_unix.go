@@ -10,8 +10,12 @@ import (
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/load"
 )
 
-// spareDescriptors are for what is no connection.
-const spareDescriptors = 64
+const (
+	// threadDescriptors are what a thread's event loop has besides connections.
+	threadDescriptors = 3
+	// spareDescriptors are for everything else.
+	spareDescriptors = 64
+)
 
 // checkDescriptors finds a number of connections that this process may not have.
 func checkDescriptors(config load.Config) error {
@@ -19,9 +23,10 @@ func checkDescriptors(config load.Config) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return nil // then it will show
 	}
-	if need := uint64(config.Connections + spareDescriptors); need > uint64(limit.Cur) {
-		return fmt.Errorf("--connections: %d need %d descriptors, and this process may have %d (ulimit -n)",
-			config.Connections, need, limit.Cur)
+	threads := min(config.Threads, config.Connections)
+	if need := uint64(config.Connections + threads*threadDescriptors + spareDescriptors); need > uint64(limit.Cur) {
+		return fmt.Errorf("--connections: %d, on %s, need %d descriptors, and this process may have %d (ulimit -n)",
+			config.Connections, count(threads, "thread"), need, limit.Cur)
 	}
 	return nil
 }

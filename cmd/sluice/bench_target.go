@@ -43,7 +43,7 @@ func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
 	case strings.ContainsFunc(t.url.Host, func(c rune) bool { return c > unicode.MaxASCII }):
 		return t, errors.New("URL: write the host in ASCII (xn--...)")
 	}
-	body, err := o.body()
+	body, err := o.body(ctx)
 	if err != nil {
 		return t, err
 	}
@@ -59,7 +59,7 @@ func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
 }
 
 // body returns the bytes of --data.
-func (o *benchOptions) body() ([]byte, error) {
+func (o *benchOptions) body(ctx context.Context) ([]byte, error) {
 	name, isFile := strings.CutPrefix(o.data, "@")
 	switch {
 	case !isFile:
@@ -67,7 +67,7 @@ func (o *benchOptions) body() ([]byte, error) {
 	case name == "":
 		return nil, errors.New("--data: there is no name behind @")
 	case name == stdinName:
-		body, err := io.ReadAll(os.Stdin)
+		body, err := readAll(ctx, os.Stdin)
 		if err != nil {
 			return nil, fmt.Errorf("--data: stdin: %w", err)
 		}
@@ -80,10 +80,29 @@ func (o *benchOptions) body() ([]byte, error) {
 	return body, nil
 }
 
+// readAll is io.ReadAll until ctx ends. Then in is still being read from.
+func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
+	type outcome struct {
+		body []byte
+		err  error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		body, err := io.ReadAll(in)
+		ended <- outcome{body, err}
+	}()
+	select {
+	case o := <-ended:
+		return o.body, o.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // appendRequest appends the request as it goes over the wire.
 func (o *benchOptions) appendRequest(dst []byte, u *url.URL, body []byte) []byte {
 	type field struct{ name, value string }
-	fields := []field{{"Host", u.Host}, {"User-Agent", benchAgent}}
+	fields := []field{{"Host", hostField(u)}, {"User-Agent", benchAgent}}
 	if u.User != nil {
 		password, _ := u.User.Password()
 		fields = append(fields, field{"Authorization", "Basic " +
@@ -118,6 +137,17 @@ func (o *benchOptions) appendRequest(dst []byte, u *url.URL, body []byte) []byte
 	}
 	dst = append(dst, "\r\n"...)
 	return append(dst, body...)
+}
+
+// hostField returns host and port. The zone of an IPv6 address says which network
+// of this machine is meant, and is none of the server's business (RFC 6874).
+func hostField(u *url.URL) string {
+	before, rest, hasZone := strings.Cut(u.Host, "%")
+	if !hasZone {
+		return u.Host
+	}
+	_, port, _ := strings.Cut(rest, "]")
+	return before + "]" + port
 }
 
 // requestTarget returns path and query. What no target may contain is escaped.

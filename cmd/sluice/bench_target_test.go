@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -46,6 +47,7 @@ func TestBenchRequest(t *testing.T) {
 		{"http://127.0.0.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "\r\n"},
 		{"127.0.0.1:81/a b?c d&é", "GET /a%20b?c%20d&%C3%A9 HTTP/1.1\r\nHost: 127.0.0.1:81\r\n" + agent + "\r\n"},
 		{"http://[::1]:81?q#fragment", "GET /?q HTTP/1.1\r\nHost: [::1]:81\r\n" + agent + "\r\n"},
+		{"http://[::1%25lo]:81/", "GET / HTTP/1.1\r\nHost: [::1]:81\r\n" + agent + "\r\n"}, // zones are for this machine
 		{"-X|HEAD|127.0.0.1/x", "HEAD /x HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "\r\n"},
 		{"http://a:b@127.0.0.1/", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "Authorization: Basic YTpi\r\n\r\n"},
 		{"--disable-keepalive|127.0.0.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "Connection: close\r\n\r\n"},
@@ -73,6 +75,20 @@ func TestBenchRequest(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends the wait for a body that does not come.
+func TestBodyInterrupted(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errInterrupted)
+	if body, err := readAll(ctx, in); !errors.Is(err, errInterrupted) {
+		t.Errorf("%q, %v", body, err)
+	}
+	if body, err := readAll(t.Context(), strings.NewReader("abc")); err != nil || string(body) != "abc" {
+		t.Errorf("%q, %v", body, err)
+	}
+}
+
 func TestBenchConfig(t *testing.T) {
 	for _, c := range []struct {
 		args  string
@@ -84,7 +100,7 @@ func TestBenchConfig(t *testing.T) {
 		{"https://[::1]", func(c load.Config) bool {
 			return c.Address == "[::1]:443" && c.TLS.ServerName == "::1" && c.Threads > 0
 		}},
-		{"-n 5 127.0.0.1", func(c load.Config) bool { return c.Requests == 5 && c.Duration == 0 }},
+		{"-n 5 127.0.0.1", func(c load.Config) bool { return c.Requests == 5 && c.Duration == 0 && c.Connections == 5 }},
 		{"-d 1.5 -c 7 -t 3 -R 0.5 -X HEAD --timeout 1m 127.0.0.1:8080", func(c load.Config) bool {
 			return c.Duration.Milliseconds() == 1500 && c.Connections == 7 && c.Threads == 3 && c.Rate == 0.5 && c.IsHead && c.Timeout.Minutes() == 1
 		}},

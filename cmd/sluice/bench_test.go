@@ -257,8 +257,11 @@ func TestBenchNothing(t *testing.T) {
 		{rude.Addr().String(), "there was no response", func(r benchReport) bool { return r.Errors.Read+r.Errors.Write+r.Errors.Connect == 10 }},
 	} {
 		stdout, stderr, status := runs(t, "-n", "10", "-c", "2", "-o", "-", c.url)
-		if status != 1 || !strings.HasPrefix(stderr, "sluice: "+c.says) {
+		if status != 1 || !strings.Contains(stderr, "sluice: "+c.says) {
 			t.Errorf("exit status %d: %s", status, stderr)
+		}
+		if wanted := strings.HasPrefix(c.says, "there"); strings.Contains(stderr, "  Errors     ") != wanted {
+			t.Errorf("a summary: %v\n%s", !wanted, stderr)
 		}
 		if r := reportOf(t, stdout); r.Responses != 0 || r.Latency.Count != 0 || !c.check(r) {
 			t.Errorf("%s", stdout)

@@ -134,6 +134,9 @@ func TestLabKilled(t *testing.T) {
 		{"load", "worker", "http-prefork"},
 		{"connections", "client", "7"},
 		{"load", "client", "6"},
+		{"connections", "server", "https-epoll"},
+		{"load", "server", "ws-epoll"},
+		{"connections", "coordinator", "ws-goroutine"},
 	} {
 		t.Run(c.phase+"/"+c.victim+"/"+c.scenario, func(t *testing.T) {
 			l := startLab(t, c.scenario, "--conns", "500", "--duration", "1m")

@@ -104,6 +104,9 @@ func TestLabModes(t *testing.T) {
 		want func(r *report.Result) bool
 	}{
 		{"active", []string{"6", "--active", "10"}, func(r *report.Result) bool { return r.Load.Mode == "loop" && r.Load.Active == 10 }},
+		{"turns", []string{"6", "--at-once", "1"}, func(r *report.Result) bool {
+			return r.Load.AtOnce == 1 && r.Load.Sweeps > 0 && r.Load.Completed == uint64(100*r.Load.Sweeps)
+		}},
 		{"rate", []string{"http-epoll", "--rate", "500"}, func(r *report.Result) bool {
 			return r.Load.Mode == "rate" && r.Load.Completed > 50 && r.Load.Completed < 400
 		}},
@@ -111,6 +114,19 @@ func TestLabModes(t *testing.T) {
 		{"shared socket", []string{"7", "--shared-socket", "--workers", "3"}, func(r *report.Result) bool { return r.Layout.Servers == 3 }},
 		{"custom", []string{"custom", "--server", "http-prefork", "--workload", "io=1ms", "--in-flight", "7"}, func(r *report.Result) bool {
 			return r.Scenario.Protocol == "http" && r.Load.InFlight == 7
+		}},
+		{"TLS", []string{"custom", "--server", "https-prefork", "--active", "10"}, func(r *report.Result) bool {
+			return r.Scenario.Protocol == "https" && r.Scenario.Client == "goroutine" && r.Memory.After.Client.Goroutines >= 100
+		}},
+		{"WebSocket", []string{"ws-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *report.Result) bool {
+			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
+		}},
+		{"WebSocket, goroutines", []string{"ws-goroutine", "--client", "goroutine", "--active", "10"}, func(r *report.Result) bool {
+			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
+		}},
+		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3"}, func(r *report.Result) bool { return r.Layout.Servers == 3 }},
+		{"workers of HTTP", []string{"http-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *report.Result) bool {
+			return r.Layout.MaxWorkers == 2 && r.Load.PerSec <= 200 // two in 10 ms
 		}},
 		{"goroutine server", []string{"6", "--server", "goroutine"}, func(r *report.Result) bool { return r.Memory.After.Server.Goroutines >= 0 }},
 	} {
@@ -159,11 +175,15 @@ func TestLabSays(t *testing.T) {
 		{"run 6 --workload x", "there is no workload", true},
 		{"run 6 --conns -1", "at least one connection", true},
 		{"run http-epoll --workload discard", "cannot discard", true},
+		{"run https-epoll --client epoll", "--client goroutine", true},
+		{"run https-epoll --server https-workerpool", "over TLS", true},
+		{"preflight https-epoll --conns 900000", "memory", true},
 		{"run 6 --conns 900000000", "preflight", true},
 		{"preflight 6 --conns 900000000", "do not fit", true},
 		{"preflight --conns 10", "Nothing is in the way", false},
 		{"report /no/such/folder", "no such file", true},
 		{"list", "12_cpu_intensive_epoll_server", false},
+		{"list", "ws-goroutine", false},
 	} {
 		out, err := exec.Command(binary, append([]string{"lab"}, strings.Fields(c.args)...)...).CombinedOutput()
 		if (err != nil) != c.isError || !strings.Contains(string(out), c.says) {

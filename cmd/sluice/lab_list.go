@@ -26,10 +26,7 @@ func listScenarios(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tOR\tSERVER\tCLIENT\tWORKLOAD\tCONNS\tWHAT IT IS")
 	for _, s := range scenario.All() {
-		server := string(s.Server)
-		if s.Protocol == scenario.HTTP {
-			server = "http-" + server
-		}
+		server := s.ServerName()
 		if s.Loops > 0 {
 			server += fmt.Sprintf(" --loops %d", s.Loops)
 		}

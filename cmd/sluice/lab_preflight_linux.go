@@ -87,7 +87,7 @@ func showPlan(out io.Writer, p *plan.Plan) {
 	fmt.Fprintf(out, "  %d server processes on %d addresses, from %s\n", servers, len(p.Servers), p.Servers[0].Addr)
 	fmt.Fprintf(out, "  %d client processes, %s connections each, from %d addresses\n", clients, report.Count(p.Clients[0].Conns), len(addresses))
 	fmt.Fprintf(out, "  %s of memory, by estimate\n", report.Bytes(float64(p.Memory)))
-	fmt.Fprintf(out, "  %s requests on their way at most\n", report.Count(p.InFlight))
+	fmt.Fprintf(out, "  %s requests of a sweep on their way at most, of %d clients at a time\n", report.Count(p.InFlight), p.AtOnce)
 }
 
 // showObstacles says what is in the way and, with apply, lifts what settings

@@ -56,8 +56,8 @@ func (f *labFlags) addScenario(flags *pflag.FlagSet) {
 	flags.IntVar(&f.loops, "loops", 0, "event loops of all servers together (0: one for each core; at least one in each process)")
 	flags.IntVar(&f.clientLoops, "client-loops", 0, "event loops of all clients together (0: one for each core; at least one in each process)")
 	flags.StringVar(&f.workload, "workload", "", "what handlers do: echo, discard, io=10ms (sleep), pow=12 (a hash with so many zero bits)")
-	flags.StringVar(&f.server, "server", "", "kind of server: goroutine, epoll, workerpool, prefork; http-epoll and so on for HTTP")
-	flags.StringVar(&f.client, "client", "", "kind of client: epoll, goroutine")
+	flags.StringVar(&f.server, "server", "", "kind of server: goroutine, epoll, workerpool, prefork; http-epoll, https-epoll (TLS), ws-epoll (WebSocket) and so on for other protocols")
+	flags.StringVar(&f.client, "client", "", "kind of client: epoll, goroutine (https: goroutine only)")
 	flags.BoolVar(&f.isShared, "shared-socket", false, "prefork: one inherited socket for all workers, instead of one for each (SO_REUSEPORT)")
 }
 
@@ -139,7 +139,8 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 	flags.DurationVar(&f.options.Duration, "duration", defaultLabDuration, "how long requests are sent; a sweep that has begun is carried to its end")
 	flags.IntVar(&f.options.Active, "active", 0, "connections that send, each the next request when the answer has come (0: sweep over all)")
 	flags.Float64Var(&f.options.Rate, "rate", 0, "requests per second (open loop): latency counts from when a request should have been sent")
-	flags.IntVar(&f.options.InFlight, "in-flight", 0, "requests of a sweep that are on their way at the same time (0: 256 for each client process)")
+	flags.IntVar(&f.options.InFlight, "in-flight", 0, "requests of a sweep that are on their way at the same time (0: 256 for each client process that sends)")
+	flags.IntVar(&f.options.AtOnce, "at-once", 0, "client processes that send at the same time in a sweep; they take turns (0: two for each core)")
 	flags.IntVar(&f.options.Dialers, "dialers", 0, "connections that a client process makes at the same time (0: 4)")
 	flags.StringVar(&f.out, "out", "", "folder for result.json, result.md and plots")
 	return cmd

@@ -307,9 +307,7 @@ func (l *loop) leftOver() (unanswered, unsent int64) {
 	if l.schedule == nil || l.isSpent {
 		return unanswered, 0
 	}
-	for range l.begin(int(l.schedule.due(now))) {
-		record(l.rec.now.total, now-l.schedule.take())
-		unsent++
-	}
+	unsent = int64(l.begin(int(l.schedule.due(now))))
+	l.schedule.overdue(l.rec.now.total, unsent, now)
 	return unanswered, unsent
 }

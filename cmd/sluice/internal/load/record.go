@@ -91,8 +91,11 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(l
 // record adds a duration in nanoseconds.
 func record(h *hdrhistogram.Histogram, d int64) {
 	// Cannot fail: the value is within the bounds.
-	_ = h.RecordValue(min(max(d, 1), int64(longest)))
+	_ = h.RecordValue(bounded(d))
 }
+
+// bounded returns a duration as histograms have it.
+func bounded(d int64) int64 { return min(max(d, 1), int64(longest)) }
 
 // latencies are the durations of requests.
 type latencies struct {

@@ -1,6 +1,10 @@
 package load
 
-import "time"
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
 
 // clock counts nanoseconds from the start of a run.
 type clock struct{ start time.Time }
@@ -49,4 +53,21 @@ func (s *schedule) due(now int64) int64 {
 		n--
 	}
 	return n - s.taken
+}
+
+// overdueGroups bounds how many values overdue counts one by one.
+const overdueGroups = 100_000
+
+// overdue takes n requests and adds what each has waited until now to h. A rate
+// that is far too high leaves billions: then neighbours, which differ by less than
+// the digits of h, count as one.
+func (s *schedule) overdue(h *hdrhistogram.Histogram, n, now int64) {
+	group := n/overdueGroups + 1
+	for n > 0 {
+		size := min(group, n)
+		// Cannot fail: the value is within the bounds.
+		_ = h.RecordValues(bounded(now-s.at(s.taken)), size)
+		s.taken += size
+		n -= size
+	}
 }

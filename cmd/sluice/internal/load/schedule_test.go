@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 )
 
 // The threads of a run together have requests at even intervals.
@@ -66,6 +67,30 @@ func TestScheduleBacklog(t *testing.T) {
 	}
 	if n := s.due(1e9); n != 0 || s.next() != 1010e6 {
 		t.Errorf("%d due, the next at %d", n, s.next())
+	}
+}
+
+// What is due and was not sent is counted in a moment, however much it is: the run
+// would not end otherwise.
+func TestScheduleOverdue(t *testing.T) {
+	for _, c := range []struct {
+		rate float64
+		n    int64
+	}{{1000, 1000}, {1e6, 1e6}, {1e9, 1e9}, {1e12, 1e12}, {1000, 7}, {1000, 0}} {
+		s, h := newSchedule(c.rate, 0, 1), newHistogram()
+		s.overdue(h, c.n, int64(time.Second))
+		if h.TotalCount() != c.n || s.taken != c.n {
+			t.Errorf("%v per second: %d of %d latencies, %d taken", c.rate, h.TotalCount(), c.n, s.taken)
+		}
+		if c.n < 1000 {
+			continue
+		}
+		// Even intervals: from a whole second down to nothing.
+		for percent, want := range map[float64]float64{10: 1e8, 50: 5e8, 90: 9e8, 100: 1e9} {
+			if got := float64(h.ValueAtPercentile(percent)); math.Abs(got-want) > want/100 {
+				t.Errorf("%v per second: %v %% have waited %v ns, not %v", c.rate, percent, got, want)
+			}
+		}
 	}
 }
 

@@ -77,10 +77,8 @@ func (s *streams) pace(ended <-chan struct{}) (unsent int64) {
 		defer s.rec.mu.Unlock()
 		now := s.now()
 		record(s.rec.now.total, now-at)
-		for range s.begin(int(s.schedule.due(now))) {
-			record(s.rec.now.total, now-s.schedule.take())
-			unsent++
-		}
+		unsent = int64(s.begin(int(s.schedule.due(now))))
+		s.schedule.overdue(s.rec.now.total, unsent, now)
 		return unsent + 1
 	}
 	return 0

@@ -26,6 +26,8 @@ type Message struct {
 	Ready   *Ready   `json:"ready,omitempty"`   // process: it listens, or can connect
 	Connect *Connect `json:"connect,omitempty"` // coordinator, to a client
 	Run     *Run     `json:"run,omitempty"`     // coordinator, to a client
+	Turn    *Turn    `json:"turn,omitempty"`    // coordinator, to a client that takes turns
+	Turned  *Turned  `json:"turned,omitempty"`  // client: the answer to it
 	Done    *Done    `json:"done,omitempty"`    // client: the answer to it
 	Sample  *Sample  `json:"sample,omitempty"`  // coordinator: Stats are wanted now
 	Stats   *Stats   `json:"stats,omitempty"`   // process: the answer, and now and then
@@ -95,8 +97,17 @@ type Run struct {
 	Duration time.Duration `json:"duration"`
 	InFlight int           `json:"in_flight,omitempty"` // Sweep: requests at the same time
 	Active   int           `json:"active"`              // connections that send
+	Turns    bool          `json:"turns,omitempty"`     // Sweep: one for each Turn, not for a time
 	PerSec   float64       `json:"per_sec,omitempty"`   // Rate
 }
+
+// Turn has a client that takes turns sweep once, or be done.
+type Turn struct {
+	IsLast bool `json:"is_last,omitempty"` // there are no more, this one included
+}
+
+// Turned says that the sweep of a Turn is over.
+type Turned struct{}
 
 // Done is what a client has measured.
 type Done struct {

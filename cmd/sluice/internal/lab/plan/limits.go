@@ -32,17 +32,6 @@ const (
 	bufferedPages = 2
 )
 
-// Costs of a connection and of a process, bytes, for the question whether they
-// fit into the memory. What a run really took is in its report.
-const (
-	kernelCost          = 8500 // both ends on loopback, with the entries in event loops
-	loopCost            = 200  // a server's end in an event loop
-	goroutineCost       = 6000 // a server's end with a goroutine
-	clientCost          = 1000 // a client's end in an event loop
-	clientGoroutineCost = 7000
-	processCost         = 12 << 20
-)
-
 // filesFor returns how many connections one process can hold.
 func (l Limits) filesFor() int { return max(l.FilesHard-spareFiles, 1) }
 

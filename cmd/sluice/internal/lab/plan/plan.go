@@ -23,7 +23,10 @@ type Plan struct {
 	// MaxWorkers bounds the goroutines that run handlers on each loop; 0: no
 	// bound.
 	MaxWorkers int `json:"max_workers"`
-	InFlight   int `json:"in_flight"` // of a sweep, all clients together
+	// AtOnce is how many client processes send at the same time in a sweep. They
+	// take turns.
+	AtOnce   int `json:"at_once"`
+	InFlight int `json:"in_flight"` // of a sweep, all clients together
 	// Memory is what the run will take, by estimate, in bytes.
 	Memory    uint64     `json:"memory"`
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
@@ -48,6 +51,9 @@ const preforkFill = 0.95
 
 const (
 	defaultWorkersPerLoop = 64
+	// clientsPerCore is how many client processes send at the same time in a
+	// sweep: one has something to do while another waits.
+	clientsPerCore = 2
 	// inFlightPerClient is how many requests of a sweep a client process has out
 	// at a time: enough that processes switch seldom.
 	inFlightPerClient = 256
@@ -63,7 +69,8 @@ func Make(s scenario.Scenario, l Limits, port int) Plan {
 		p.planServers(l, port)
 	}
 	p.planClients(l)
-	p.InFlight = min(max(len(p.Clients)*inFlightPerClient, 1), s.Conns, l.InFlight())
+	p.AtOnce = min(clientsPerCore*l.Cores, len(p.Clients))
+	p.InFlight = min(max(p.AtOnce*inFlightPerClient, 1), s.Conns, l.InFlight())
 	p.Memory = p.memory()
 	p.Obstacles = p.obstacles(l)
 	return p
@@ -80,12 +87,8 @@ func (p *Plan) planServers(l Limits, port int) {
 		})
 	}
 	p.Loops, p.Processors = loopsOf(s.Loops, n, l.Cores)
-	switch {
-	case s.Server == scenario.Goroutine:
+	if s.Server == scenario.Goroutine {
 		p.Processors = max(l.Cores/n, 1)
-	case s.Protocol == scenario.HTTP && s.Loops > 0:
-		// A sluice.Server has a loop for two processors.
-		p.Processors = 2*p.Loops - 1
 	}
 	p.MaxWorkers = s.Workers
 	if s.Server == scenario.WorkerPool {
@@ -175,13 +178,8 @@ func (p *Plan) Processes() (servers, clients int) {
 
 // memory estimates what the run takes.
 func (p *Plan) memory() uint64 {
-	perConn := kernelCost + loopCost + clientCost
-	if p.Scenario.Server == scenario.Goroutine {
-		perConn += goroutineCost - loopCost
-	}
-	if p.Scenario.Client == scenario.GoroutineClient {
-		perConn += clientGoroutineCost - clientCost
-	}
+	server, client := costsOf(p.Scenario)
+	perConn := kernelCost + server + client
 	servers, clients := p.Processes()
 	return uint64(p.Scenario.Conns)*uint64(perConn) + uint64(servers+clients)*processCost
 }

@@ -53,7 +53,11 @@ func TestMake(t *testing.T) {
 		{"8", 100_000, machine(), func(s *scenario.Scenario) { s.Workers = 12 }, 6, 6, 1, 1, 2},
 		{"6", 1_000, machine(), func(s *scenario.Scenario) { s.Workers = 3 }, 1, 2, 2, 2, 3},
 		{"http-epoll", 1_000, machine(), nil, 1, 2, 2, 2, 0},
-		{"http-epoll", 1_000, machine(), func(s *scenario.Scenario) { s.Loops = 2 }, 1, 2, 3, 2, 0},
+		{"http-epoll", 1_000, machine(), func(s *scenario.Scenario) { s.Loops = 3 }, 1, 2, 2, 3, 0},
+		{"http-workerpool", 1_000, machine(), nil, 1, 2, 2, 2, 64},
+		{"https-epoll", 1_000_000, large, nil, 1, 40, 40, 40, 0},
+		{"https-goroutine", 1_000, machine(), nil, 1, 2, 2, 2, 0},
+		{"ws-epoll", 100_000, machine(), nil, 6, 6, 1, 1, 0},
 		{"11", 1_000, machine(), nil, 1, 2, 2, 2, 0},
 		{"11", 100_000, machine(), nil, 6, 6, 1, 1, 0},
 		{"9", 1, machine(), nil, 1, 1, 2, 2, 0},
@@ -197,11 +201,29 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
+// TestMemory: what a connection takes depends on what is spoken and by whom.
+func TestMemory(t *testing.T) {
+	const conns, fixed = 100_000, 12 * processCost
+	for name, least := range map[string]int{
+		"6": 9_000, "http-epoll": 9_000, "11": 15_000, "http-goroutine": 15_000,
+		"https-epoll": 50_000, "https-goroutine": 70_000, "ws-epoll": 10_000, "ws-goroutine": 16_000,
+	} {
+		p := Make(find(t, name, conns), machine(), 18_000)
+		if each := (int(p.Memory) - fixed) / conns; each < least || each > least*5/4 {
+			t.Errorf("%s: %d bytes for each connection", name, each)
+		}
+	}
+	p := Make(find(t, "https-epoll", 1_000_000), machine(), 18_000)
+	if !p.IsBlocked() || !strings.Contains(p.Obstacles[0].What, "memory") {
+		t.Errorf("a million connections of TLS fit: %+v", p.Obstacles)
+	}
+}
+
 // TestInFlight: what is on its way fits into the memory of socket buffers.
 func TestInFlight(t *testing.T) {
 	l := machine()
 	s := find(t, "6", 1_000_000)
-	if p := Make(s, l, 18_000); p.InFlight != 51*inFlightPerClient {
+	if p := Make(s, l, 18_000); p.InFlight != p.AtOnce*inFlightPerClient || p.AtOnce != 4 {
 		t.Errorf("%d in flight", p.InFlight)
 	}
 	l.TCPPages = 4_000

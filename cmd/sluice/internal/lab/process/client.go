@@ -4,6 +4,7 @@ package process
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,12 +19,16 @@ import (
 type client struct {
 	*process
 	server  *tcp.Server
-	request []byte
+	request []byte    // or the message that is a request's payload (WebSocket)
 	began   time.Time // origin of all times
+
+	// upgrades has an element for each connection that is being upgraded.
+	upgrades chan struct{}
 
 	mu    sync.Mutex
 	peers []*peer
 	drive driver // what a Run does; never nil
+	turns chan control.Turn
 
 	opened, failed, lost atomic.Int64
 	requests             atomic.Uint64
@@ -39,16 +44,22 @@ type peer struct {
 	isOut    bool
 }
 
-// A sender sends from outside of a connection's callbacks. It is a *tcp.Sender.
+// A sender sends from outside of a connection's callbacks. It is a *tcp.Sender, or
+// a *masker.
 type sender interface{ TrySend(message []byte) error }
 
 func newClient(p *process) *client {
-	c := &client{process: p, began: time.Now(), drive: resting{}}
-	c.request = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
-	handler := c.handleHTTP
-	if p.config.Scenario.Protocol == scenario.TCP {
-		c.request = make([]byte, messageSize)
+	c := &client{process: p, began: time.Now(), drive: resting{}, turns: make(chan control.Turn, turnsWaiting)}
+	c.request = make([]byte, messageSize)
+	var handler tcp.Handler
+	switch p.config.Scenario.Protocol {
+	case scenario.TCP:
 		handler = c.handleTCP
+	case scenario.WebSocket:
+		handler = c.handleWebSocket
+	default:
+		c.request = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
+		handler = c.handleHTTP
 	}
 	c.server = &tcp.Server{Handler: handler, OnOpen: c.open, OnClose: c.closed, Engine: tcp.EngineEpoll, Loops: p.config.Loops}
 	if p.config.Scenario.Client == scenario.GoroutineClient {
@@ -67,6 +78,8 @@ func (c *client) receive(m control.Message) {
 	switch {
 	case m.Connect != nil:
 		go c.connect(*m.Connect)
+	case m.Turn != nil:
+		c.turns <- *m.Turn // as many as are let wait
 	case m.Run != nil:
 		go c.measure(*m.Run)
 	}
@@ -91,25 +104,37 @@ func (c *client) note(err error) {
 
 // open is called for each connection that was made.
 func (c *client) open(conn *tcp.Conn) error {
-	p := &peer{sender: conn.Sender()}
+	if c.config.Scenario.Protocol == scenario.WebSocket {
+		return c.startUpgrade(conn)
+	}
+	c.joins(conn, conn.Sender())
+	return nil
+}
+
+// joins makes a connection one that is used.
+func (c *client) joins(conn *tcp.Conn, s sender) {
+	p := &peer{sender: s}
 	conn.SetState(p)
 	c.mu.Lock()
 	c.peers = append(c.peers, p)
 	c.mu.Unlock()
 	c.opened.Add(1)
-	return nil
 }
 
 // closed is called when a connection has ended, which none should.
 func (c *client) closed(conn *tcp.Conn, err error) {
-	c.lost.Add(1)
-	if p, ok := conn.State().(*peer); ok {
-		c.driver().lost(p)
-	}
 	if err == nil {
 		err = fmt.Errorf("the server has closed a connection")
 	}
 	c.note(err)
+	p, isPeer := conn.State().(*peer)
+	if !isPeer {
+		c.failed.Add(1)
+		<-c.upgrades
+		return
+	}
+	c.lost.Add(1)
+	c.driver().lost(p)
 }
 
 // now returns the time since began.
@@ -140,11 +165,16 @@ func (c *client) answered(conn *tcp.Conn) error {
 		return fmt.Errorf("an answer has come before there was a request")
 	}
 	c.requests.Add(1)
-	if c.driver().answered(p, c.now()) {
-		_, err := conn.Write(c.request)
-		return err
+	if !c.driver().answered(p, c.now()) {
+		return nil
 	}
-	return nil
+	var err error
+	if _, isFramed := p.sender.(*masker); isFramed {
+		_, err = conn.Write(appendMasked(conn.AvailableBuffer(), opBinary, rand.Uint32(), c.request))
+	} else {
+		_, err = conn.Write(c.request)
+	}
+	return err
 }
 
 // driver returns the driver in use.

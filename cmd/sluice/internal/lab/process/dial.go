@@ -3,7 +3,10 @@
 package process
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"sync"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
 )
 
 // bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT: the port is chosen by connect,
@@ -24,6 +28,7 @@ const connectRetries = 3
 // connect makes the connections.
 func (c *client) connect(order control.Connect) {
 	work := make(chan endpoints, order.Dialers)
+	c.upgrades = make(chan struct{}, max(order.Dialers, 1))
 	var dialers sync.WaitGroup
 	for range max(order.Dialers, 1) {
 		dialers.Go(func() {
@@ -80,13 +85,57 @@ func (c *client) connectOne(e endpoints) error {
 	for try := 0; ; try++ {
 		fd, err := dial(e)
 		if err == nil {
-			return c.server.AdoptSocket(fd)
+			return c.adopt(fd)
 		}
 		if try == connectRetries {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond << try)
 	}
+}
+
+// adopt gives a connection to the engine, in the state in which it wants it.
+func (c *client) adopt(fd int) error {
+	switch c.config.Scenario.Protocol {
+	case scenario.HTTPS:
+		return c.adoptSecret(fd)
+	case scenario.WebSocket:
+		c.upgrades <- struct{}{}
+		if err := c.server.AdoptSocket(fd); err != nil {
+			<-c.upgrades
+			return err
+		}
+		return nil
+	}
+	return c.server.AdoptSocket(fd)
+}
+
+// handshakeTimeout bounds a TLS handshake. With many dialers on few cores one may
+// wait for others.
+const handshakeTimeout = time.Minute
+
+// adoptSecret makes the TLS handshake and gives the connection to the engine, as
+// a goroutine: event loops speak TLS as servers only.
+func (c *client) adoptSecret(fd int) error {
+	file := os.NewFile(uintptr(fd), "socket")
+	plain, err := net.FileConn(file)
+	_ = file.Close()
+	if err != nil {
+		return err
+	}
+	if socket, ok := plain.(*net.TCPConn); ok {
+		_ = socket.SetKeepAlive(false) // as all others have it
+	}
+	// Nobody is deceived: the servers are ours, on loopback, with certificates
+	// of their own making that nobody could verify.
+	secret := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	if err := secret.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return fmt.Errorf("TLS handshake: %w", err)
+	}
+	return c.server.AdoptConn(secret)
 }
 
 // dial returns the descriptor of a new connection. It is a thread that waits, as

@@ -135,9 +135,11 @@ func (c *client) measure(order control.Run) {
 	c.mu.Lock()
 	c.drive = m
 	c.mu.Unlock()
-	m.begin()
-	for !m.isOver(c.now()) {
-		time.Sleep(poll)
+	if s, ok := m.(*sweep); ok && order.Turns {
+		c.takeTurns(s)
+	} else {
+		m.begin()
+		c.waitFor(m)
 	}
 	for end := c.now() + patience; !m.isQuiet() && c.now() < end; {
 		time.Sleep(poll)
@@ -148,6 +150,29 @@ func (c *client) measure(order control.Run) {
 	c.mu.Unlock()
 	c.send(c.stats(false))
 	_ = c.link.Send(control.Message{Done: &done})
+}
+
+// waitFor returns when m is over.
+func (c *client) waitFor(m measurement) {
+	for !m.isOver(c.now()) {
+		time.Sleep(poll)
+	}
+}
+
+// turnsWaiting is how many turns may wait in a client: one, and the last.
+const turnsWaiting = 2
+
+// takeTurns sweeps once for each turn, until the last.
+func (c *client) takeTurns(s *sweep) {
+	for turn := range c.turns {
+		if turn.IsLast {
+			return
+		}
+		s.to = c.now()
+		s.begin()
+		c.waitFor(s)
+		_ = c.link.Send(control.Message{Turned: &control.Turned{}})
+	}
 }
 
 func (c *client) newMeasurement(order control.Run, from time.Duration) measurement {

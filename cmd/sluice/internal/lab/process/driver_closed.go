@@ -49,7 +49,7 @@ type sweep struct {
 
 func (s *sweep) begin() {
 	s.mu.Lock()
-	s.isDone = len(s.peers) == 0
+	s.isDone, s.next = len(s.peers) == 0, 0
 	first := s.take(s.window, s.client.now())
 	s.mu.Unlock()
 	for _, p := range first {

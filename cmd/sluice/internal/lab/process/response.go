@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 var (
-	endOfHead     = []byte("\r\n\r\n")
-	statusOK      = []byte("HTTP/1.1 200 ")
-	contentLength = []byte("\r\nContent-Length: ")
+	endOfHead       = []byte("\r\n\r\n")
+	statusOK        = []byte("HTTP/1.1 200 ")
+	statusSwitching = []byte("HTTP/1.1 101 ")
+	contentLength   = []byte("\r\nContent-Length: ")
 )
 
 // responseSize returns how long the HTTP response is that in begins with; 0: its
@@ -36,4 +38,15 @@ func responseSize(in []byte) (int, error) {
 		return 0, fmt.Errorf("an answer has the Content-Length %.20q", digits)
 	}
 	return end + len(endOfHead) + n, nil
+}
+
+// fieldOf returns the value of a field of a head, nil if it is not there.
+func fieldOf(head []byte, name string) []byte {
+	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
+		field, value, isField := bytes.Cut(line, []byte(":"))
+		if isField && strings.EqualFold(string(field), name) {
+			return bytes.TrimSpace(value)
+		}
+	}
+	return nil
 }

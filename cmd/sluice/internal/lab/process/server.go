@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"log"
 	"net"
@@ -16,33 +17,45 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// A server is a process that serves, or a worker of prefork's.
+// A server is a process that serves, or a worker of prefork's. One of WebSocket
+// has both servers: connections begin with HTTP.
 type server struct {
 	*process
 	requests atomic.Uint64
-	tcp      *tcp.Server    // nil: HTTP
-	http     *sluice.Server // nil: TCP
+	tcp      *tcp.Server    // nil: there is HTTP only
+	http     *sluice.Server // nil: there is TCP only
 }
 
 func newServer(p *process) *server {
 	s := &server{process: p}
 	work := p.config.Scenario.Workload
-	if p.config.Scenario.Protocol == scenario.HTTP {
-		s.http = &sluice.Server{
-			Handler: s.answer(work),
-			Engine:  p.engine(),
-			// The limit that a process has is that of its descriptors.
-			Concurrency: 1 << 30,
-		}
-		return s
+	switch p.config.Scenario.Protocol {
+	case scenario.TCP:
+		s.tcp = p.newTCP(s.handler(work))
+	case scenario.WebSocket:
+		s.tcp, s.http = p.newTCP(s.handleFrames(work)), p.newHTTP(s.upgrade)
+		s.http.KeepHijackedConns = true // they are the other server's
+	default:
+		s.http = p.newHTTP(s.answer(work))
 	}
-	s.tcp = &tcp.Server{
-		Handler:    s.handler(work),
+	return s
+}
+
+func (p *process) newTCP(handler tcp.Handler) *tcp.Server {
+	return &tcp.Server{Handler: handler, Engine: p.engine(), MaxWorkers: p.config.MaxWorkers, Loops: p.config.Loops}
+}
+
+func (p *process) newHTTP(handler sluice.RequestHandler) *sluice.Server {
+	return &sluice.Server{
+		Handler:    handler,
 		Engine:     p.engine(),
 		MaxWorkers: p.config.MaxWorkers,
 		Loops:      p.config.Loops,
+		// The limit that a process has is that of its descriptors.
+		Concurrency: 1 << 30,
+		// Every connection is new: nobody resumes a session.
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true},
 	}
-	return s
 }
 
 // engine is the one that the scenario asks for.
@@ -55,10 +68,17 @@ func (p *process) engine() sluice.Engine {
 
 // serve serves ln.
 func (s *server) serve(ln net.Listener) error {
-	if s.http != nil {
-		return s.http.Serve(ln)
+	switch s.config.Scenario.Protocol {
+	case scenario.TCP:
+		return s.tcp.Serve(ln)
+	case scenario.HTTPS: // with a certificate that lives as long as the process
+		certificate, key, err := sluice.GenerateTestCertificate("localhost")
+		if err != nil {
+			return err
+		}
+		return s.http.ServeTLSEmbed(ln, certificate, key)
 	}
-	return s.tcp.Serve(ln)
+	return s.http.Serve(ln)
 }
 
 // start implements role.
@@ -84,12 +104,15 @@ func (s *server) receive(control.Message) {}
 // count implements role.
 func (s *server) count(stats *control.Stats) {
 	stats.Requests = s.requests.Load()
-	switch {
-	case !stats.Asked: // it would look at every connection
-	case s.http != nil:
-		stats.Connections = int(s.http.GetOpenConnectionsCount())
-	default:
+	if !stats.Asked { // it would look at every connection
+		return
+	}
+	// In this order none counts twice that moves from one to the other.
+	if s.tcp != nil {
 		stats.Connections = s.tcp.Stats().Connections
+	}
+	if s.http != nil {
+		stats.Connections += int(s.http.GetOpenConnectionsCount())
 	}
 }
 
@@ -108,6 +131,7 @@ func (m *master) lead(s *server) error {
 	var p *prefork.Prefork
 	if s.http != nil {
 		p = prefork.New(s.http)
+		p.ServeFunc = s.serve // which knows of TLS
 	} else {
 		p = &prefork.Prefork{ServeFunc: s.serve, Drain: s.tcp.Shutdown}
 	}

@@ -43,13 +43,14 @@ func (s *server) answer(work scenario.Workload) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		n := s.requests.Add(1)
 		if work.Kind != scenario.Echo {
-			var seed [messageSize]byte
-			binary.LittleEndian.PutUint64(seed[:], n)
-			labour(work, seed[:])
+			labour(work, seedOf(n))
 		}
 		ctx.SetBodyString("pingpong")
 	}
 }
+
+// seedOf returns a message where a request has none that differs.
+func seedOf(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
 // labour is what a handler does before it answers.
 func labour(work scenario.Workload, message []byte) {

@@ -16,11 +16,30 @@ func Compare(results []*Result) string {
 	}
 	b.WriteString("\nPublished: 1m-go-tcp-server, a million connections, 40 logical cores, 32 GB. ")
 	b.WriteString("CPU is for each request. Server memory is Pss of all server processes after the load, kernel memory is for both ends.\n")
-	if len(results) > 0 {
-		h := results[0].Header
-		fmt.Fprintf(&b, "\n%s; commit %s; %s.\n", h.Machine, h.Commit, h.Date)
-	}
+	writeOrigins(&b, results)
 	return b.String()
+}
+
+// writeOrigins says where figures come from: once, if from the same machine,
+// commit and day.
+func writeOrigins(b *strings.Builder, results []*Result) {
+	var origins []string
+	names := make(map[string][]string)
+	for _, r := range results {
+		h := &r.Header
+		origin := fmt.Sprintf("%s; commit %s; %s", h.Machine, h.Commit, h.Date)
+		if names[origin] == nil {
+			origins = append(origins, origin)
+		}
+		names[origin] = append(names[origin], r.Scenario.Name)
+	}
+	for _, origin := range origins {
+		if len(origins) > 1 {
+			fmt.Fprintf(b, "\n%s: %s.\n", strings.Join(names[origin], ", "), origin)
+		} else {
+			fmt.Fprintf(b, "\n%s.\n", origin)
+		}
+	}
 }
 
 func (r *Result) row() string {

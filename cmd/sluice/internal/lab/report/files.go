@@ -2,7 +2,9 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -23,7 +25,14 @@ func (r *Result) Save(folder string) error {
 	for name, plot := range r.plots() {
 		files[name] = plot
 	}
-	return saveAll(folder, files)
+	if err := saveAll(folder, files); err != nil || files[latencyPlot] != "" {
+		return err
+	}
+	// Of a run that was in the folder before there may be one.
+	if err := os.Remove(filepath.Join(folder, latencyPlot)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func saveAll(folder string, files map[string]string) error {
@@ -42,13 +51,19 @@ func saveAll(folder string, files map[string]string) error {
 func LoadAll(folders []string) ([]*Result, error) {
 	var all []*Result
 	for _, folder := range folders {
-		text, err := os.ReadFile(filepath.Join(folder, resultName))
+		path := filepath.Join(folder, resultName)
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
 		r := &Result{}
 		if err := json.Unmarshal(text, r); err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Join(folder, resultName), err)
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		// Those that every result has: another program's JSON may be read without
+		// an error, too.
+		if r.Scenario.Name == "" || r.Header.Date == "" || r.Load.Mode == "" || r.Memory.After.Connections <= 0 {
+			return nil, fmt.Errorf("%s is no result of \"sluice lab run\"", path)
 		}
 		all = append(all, r)
 	}

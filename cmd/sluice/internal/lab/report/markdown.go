@@ -76,7 +76,11 @@ func (r *Result) modeText() string {
 	l := &r.Load
 	switch l.Mode {
 	case control.Sweep:
-		return fmt.Sprintf("sweep, %s in flight", Count(l.InFlight))
+		text := fmt.Sprintf("sweep, %s in flight", Count(l.InFlight))
+		if clients := r.Layout.Clients; 0 < l.AtOnce && l.AtOnce < clients {
+			text += fmt.Sprintf(", of %d clients at a time", l.AtOnce)
+		}
+		return text
 	case control.Loop:
 		return fmt.Sprintf("%s connections active", Count(l.Active))
 	}

@@ -153,6 +153,59 @@ func TestLoadAllFails(t *testing.T) {
 	}
 }
 
+// TestLoadAllForeign: what is no result is refused, and not a row without
+// anything in it.
+func TestLoadAllForeign(t *testing.T) {
+	for _, text := range []string{"", "{}", "null", "[1]", `{"scenario":{"name":"6"},"load":{"mode":"sweep"}}`, `{"tool":"sluice bench","schema":1}`} {
+		folder := t.TempDir()
+		path := filepath.Join(folder, resultName)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := LoadAll([]string{folder}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: %v, %v", text, all, err)
+		}
+	}
+}
+
+// TestSaveAgain: no plot is left of a result that was in the folder before.
+func TestSaveAgain(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"mine.svg", "report.md"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"6", "1"} {
+		if err := sample(t, name).Save(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "memory.svg mine.svg report.md result.json result.md" {
+		t.Errorf("in the folder are %s", got)
+	}
+}
+
+// TestCompareMachines: each run has the machine, commit and date that it is from.
+func TestCompareMachines(t *testing.T) {
+	one, same, other := sample(t, "6"), sample(t, "7"), sample(t, "http-prefork")
+	other.Header.Commit, other.Header.Machine = "fedcba987654", "64 cores"
+	text := Compare([]*Result{one, same, other})
+	for _, want := range []string{
+		"\n6_multiple_server, 7_server_prefork: 2 cores (a processor), 25.3 GB, Linux 6.18; commit 0123456789ab; 2026-01-02.\n",
+		"\nhttp-prefork: 64 cores; commit fedcba987654; 2026-01-02.\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
 func TestMergeLatencies(t *testing.T) {
 	l := sample(t, "6").Load.Latency
 	near := func(name string, got, want time.Duration) {

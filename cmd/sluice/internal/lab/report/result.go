@@ -88,7 +88,8 @@ type Load struct {
 	Mode       control.Mode  `json:"mode"`
 	Active     int           `json:"active"`
 	InFlight   int           `json:"in_flight,omitempty"`
-	Rate       float64       `json:"rate,omitempty"` // that was wanted
+	AtOnce     int           `json:"at_once,omitempty"` // client processes that send at the same time
+	Rate       float64       `json:"rate,omitempty"`    // that was wanted
 	Completed  uint64        `json:"completed"`
 	Served     uint64        `json:"served"` // as the servers count
 	Elapsed    time.Duration `json:"elapsed"`

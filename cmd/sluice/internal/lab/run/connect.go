@@ -31,10 +31,7 @@ func (s *session) connect(ctx context.Context) error {
 	s.Progress.Phase("connections", s.Scenario.Conns)
 	began := time.Now()
 	for _, m := range s.fleet.of(control.Client) {
-		order := control.Connect{Targets: s.plan.Clients[m.Index].Targets, Dialers: s.Dialers}
-		if order.Dialers <= 0 {
-			order.Dialers = defaultDialers
-		}
+		order := s.connectOrder(m.Index)
 		if err := m.link.Send(control.Message{Connect: &order}); err != nil {
 			return fmt.Errorf("%s: %w", m, err)
 		}
@@ -53,6 +50,16 @@ func (s *session) connect(ctx context.Context) error {
 		return fmt.Errorf("clients have made %d connections, and servers have %d", s.result.Connect.Made, served)
 	}
 	return nil
+}
+
+// connectOrder returns what a client is told to connect to.
+func (s *session) connectOrder(index int) control.Connect {
+	c := s.plan.Clients[index]
+	dialers := s.Dialers
+	if dialers <= 0 {
+		dialers = defaultDialers
+	}
+	return control.Connect{Targets: c.Targets, Dialers: min(dialers, c.Conns)}
 }
 
 // waitConnected waits until clients have made what connections they can.

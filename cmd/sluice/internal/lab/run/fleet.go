@@ -49,6 +49,7 @@ type member struct {
 	stats   control.Stats
 	asked   int // answers to Sample
 	done    *control.Done
+	turned  int // sweeps of one Turn each
 }
 
 func newFleet(configs func(control.Hello) control.Config) (*fleet, error) {
@@ -132,6 +133,8 @@ func (f *fleet) take(who *member, m control.Message) {
 	switch {
 	case m.Ready != nil:
 		who.isReady = true
+	case m.Turned != nil:
+		who.turned++
 	case m.Done != nil:
 		who.done = m.Done
 	case m.Failure != nil:

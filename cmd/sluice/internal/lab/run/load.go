@@ -68,6 +68,7 @@ func (s *session) orders() []control.Run {
 	if s.InFlight > 0 {
 		inFlight = min(s.InFlight, s.Scenario.Conns)
 	}
+	atOnce := len(clients)
 	active := s.Scenario.Conns
 	if s.Active > 0 {
 		mode, active = control.Loop, min(s.Active, active)
@@ -82,17 +83,30 @@ func (s *session) orders() []control.Run {
 	load.Mode, load.Active, load.Rate = mode, active, rate
 	if mode == control.Sweep {
 		load.InFlight = inFlight
+		atOnce = s.atOnce()
+		load.AtOnce = atOnce
+	}
+	if atOnce < len(clients) {
+		s.turns = newTurns(len(clients), atOnce)
 	}
 	orders := make([]control.Run, len(clients))
 	for i := range orders {
 		part := plan.Share(active, len(clients), i)
 		orders[i] = control.Run{
 			Mode: mode, Duration: s.Duration, Active: part,
-			InFlight: max(plan.Share(inFlight, len(clients), i), 1),
-			PerSec:   rate * float64(part) / float64(active),
+			InFlight: max(plan.Share(inFlight, atOnce, i%atOnce), 1), Turns: s.turns != nil,
+			PerSec: rate * float64(part) / float64(active),
 		}
 	}
 	return orders
+}
+
+// atOnce returns how many clients send at the same time in a sweep.
+func (s *session) atOnce() int {
+	if s.AtOnce > 0 {
+		return min(s.AtOnce, len(s.plan.Clients))
+	}
+	return s.plan.AtOnce
 }
 
 // counts asks all processes what they have counted.
@@ -127,7 +141,11 @@ func (s *session) waitDone(ctx context.Context, start time.Time) error {
 	}
 	err := s.fleet.wait(ctx, s.Duration+afterLimit, func() bool {
 		done, requests = 0, 0
-		for _, m := range s.fleet.ofLocked(control.Client) {
+		clients := s.fleet.ofLocked(control.Client)
+		if s.turns != nil {
+			s.passTurns(clients, time.Since(start))
+		}
+		for _, m := range clients {
 			requests += m.stats.Requests
 			if m.done != nil {
 				done++
@@ -139,6 +157,27 @@ func (s *session) waitDone(ctx context.Context, start time.Time) error {
 		return fmt.Errorf("%d of %d clients are done: %w", done, len(s.plan.Clients), err)
 	}
 	return err
+}
+
+// passTurns gives clients their turns; the fleet's mutex is held. A link that
+// fails is a process that ends, which ends the run.
+func (s *session) passTurns(clients []*member, elapsed time.Duration) {
+	byIndex := make(map[int]*member, len(clients))
+	for _, m := range clients {
+		byIndex[m.Index] = m
+		s.turns.took(m.Index, m.turned)
+	}
+	for _, i := range s.turns.next(elapsed >= s.Duration) {
+		if m := byIndex[i]; m != nil {
+			_ = m.link.Send(control.Message{Turn: &control.Turn{}})
+		}
+	}
+	if !s.turns.end() {
+		return
+	}
+	for _, m := range clients {
+		_ = m.link.Send(control.Message{Turn: &control.Turn{IsLast: true}})
+	}
 }
 
 // evaluate sums up what clients have measured.

@@ -23,17 +23,20 @@ func TestOrders(t *testing.T) {
 		active   int
 		inFlight int
 		rate     float64
+		turns    bool
 	}{
-		{"6", Options{}, control.Sweep, 1_000, 1_000, 0},
-		{"6", Options{InFlight: 10}, control.Sweep, 1_000, 10, 0},
-		{"6", Options{InFlight: 1_000_000}, control.Sweep, 1_000, 1_000, 0},
-		{"6", Options{Active: 7}, control.Loop, 7, 0, 0},
-		{"6", Options{Active: 3}, control.Loop, 3, 0, 0},
-		{"6", Options{Active: 5_000}, control.Loop, 1_000, 0, 0},
-		{"6", Options{Rate: 999}, control.Rate, 1_000, 0, 999},
-		{"6", Options{Rate: 999, Active: 4}, control.Rate, 4, 0, 999},
-		{"1", Options{}, control.Rate, 1_000, 0, 1_000},
-		{"1", Options{Rate: 5}, control.Rate, 1_000, 0, 5},
+		{"6", Options{}, control.Sweep, 1_000, 1_000, 0, true},
+		{"6", Options{InFlight: 10}, control.Sweep, 1_000, 10, 0, true},
+		{"6", Options{InFlight: 10, AtOnce: 1}, control.Sweep, 1_000, 10, 0, true},
+		{"6", Options{InFlight: 10, AtOnce: 99}, control.Sweep, 1_000, 10, 0, false},
+		{"6", Options{InFlight: 1_000_000}, control.Sweep, 1_000, 1_000, 0, true},
+		{"6", Options{Active: 7}, control.Loop, 7, 0, 0, false},
+		{"6", Options{Active: 3}, control.Loop, 3, 0, 0, false},
+		{"6", Options{Active: 5_000}, control.Loop, 1_000, 0, 0, false},
+		{"6", Options{Rate: 999}, control.Rate, 1_000, 0, 999, false},
+		{"6", Options{Rate: 999, Active: 4}, control.Rate, 4, 0, 999, false},
+		{"1", Options{}, control.Rate, 1_000, 0, 1_000, false},
+		{"1", Options{Rate: 5}, control.Rate, 1_000, 0, 5, false},
 	} {
 		found, err := scenario.Find(c.scenario)
 		if err != nil {
@@ -52,7 +55,12 @@ func TestOrders(t *testing.T) {
 				t.Errorf("%+v: client %d gets %+v", c, i, o)
 			}
 			active += o.Active
-			inFlight += o.InFlight
+			if i < max(s.result.Load.AtOnce, 1) { // those that send at the same time
+				inFlight += o.InFlight
+			}
+			if o.Turns != c.turns {
+				t.Errorf("%+v: client %d takes turns: %t", c, i, o.Turns)
+			}
 			rate += o.PerSec
 		}
 		if active != c.active || math.Abs(rate-c.rate) > 1e-6 || c.mode == control.Sweep && inFlight != c.inFlight {

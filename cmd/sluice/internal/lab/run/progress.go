@@ -5,9 +5,12 @@ package run
 import (
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // A Progress shows how far a run is.
@@ -44,7 +47,8 @@ func (b *bars) Phase(name string, total int) {
 		fmt.Fprintln(b.out, name)
 		return
 	}
-	b.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(b.out), progressbar.OptionSetDescription(fmt.Sprintf("%-12s", name)),
+	before := strings.TrimRight(description(name, "", b.width()), " ")
+	b.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(b.out), progressbar.OptionSetDescription(before),
 		progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(false))
 }
 
@@ -53,8 +57,32 @@ func (b *bars) Set(done int, note string) {
 	if b.bar == nil {
 		return
 	}
-	b.bar.Describe(fmt.Sprintf("%-12s %-40s", b.name, note))
+	b.bar.Describe(description(b.name, note, b.width()))
 	_ = b.bar.Set(done)
+}
+
+// width returns how many columns the terminal has; 0: not known.
+func (b *bars) width() int {
+	file, ok := b.out.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, _ := term.GetSize(int(file.Fd()))
+	return width
+}
+
+// barWidth is what a bar takes at least, with the percentage before it.
+const barWidth = 12
+
+// description returns what stands before a bar in a terminal of so many columns;
+// 0: any number. A line that is wider would be broken in two, of which only one is
+// overwritten.
+func description(name, note string, width int) string {
+	text := fmt.Sprintf("%-12s %-40s", name, note)
+	if width > 0 {
+		text = text[:min(len(text), max(width-barWidth, 0))]
+	}
+	return text
 }
 
 // Close implements Progress.

@@ -28,6 +28,19 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestDescription: a line that is wider than the terminal would not be overwritten.
+func TestDescription(t *testing.T) {
+	for _, c := range []struct {
+		name, note  string
+		width, wide int
+	}{{"load", "7 requests/s", 0, 53}, {"load", "7 requests/s", 200, 53}, {"load", "7 requests/s", 40, 40 - barWidth}, {"load", "", 3, 0}} {
+		text := description(c.name, c.note, c.width)
+		if len(text) != c.wide || !strings.HasPrefix("load         7 requests/s", text[:min(len(text), 20)]) {
+			t.Errorf("%+v: %q", c, text)
+		}
+	}
+}
+
 func TestTail(t *testing.T) {
 	var end tail
 	for range 1000 {

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
@@ -23,6 +25,7 @@ type Options struct {
 	Active   int     // connections that send; 0: all, one after the other (a sweep)
 	Rate     float64 // requests per second; 0: as fast as answers come
 	InFlight int     // requests of a sweep at the same time; 0: as planned
+	AtOnce   int     // client processes that send at the same time in a sweep; 0: as planned
 	Dialers  int     // connections that a client makes at the same time; 0: 4
 	// Program and ProcessArgs start a process of the lab: what follows them is
 	// its role, its number and the coordinator's address.
@@ -33,8 +36,40 @@ type Options struct {
 	System      system.Files
 }
 
-// ErrBlocked is returned where the plan says that the run would fail.
+// ErrBlocked is returned, with what is in the way, where the plan says that the run
+// would fail.
 var ErrBlocked = errors.New("the system does not allow for it; \"sluice lab preflight\" says what has to be changed")
+
+// check tells what is wrong with o.
+func (o *Options) check() error {
+	discards := o.Scenario.Workload.Kind == scenario.Discard // at a rate, too
+	switch {
+	case !(o.Rate >= 0 && o.Rate <= maxRate): // nor is it NaN
+		return fmt.Errorf("a rate is a number from 0 to %.0e, not %v", maxRate, o.Rate)
+	case o.Duration < 0, o.Duration == 0 && (o.Rate > 0 || discards):
+		return fmt.Errorf("a duration of %v is too short", o.Duration)
+	case o.Active < 0:
+		return fmt.Errorf("%d connections cannot be active", o.Active)
+	case o.InFlight < 0:
+		return fmt.Errorf("%d requests cannot be on their way", o.InFlight)
+	case o.AtOnce < 0:
+		return fmt.Errorf("%d clients cannot send at the same time", o.AtOnce)
+	case o.Dialers < 0:
+		return fmt.Errorf("%d connections cannot be made at the same time", o.Dialers)
+	}
+	return nil
+}
+
+// blocked returns ErrBlocked with what is in the way.
+func blocked(p *plan.Plan) error {
+	var fatal []string
+	for _, o := range p.Obstacles {
+		if o.IsFatal {
+			fatal = append(fatal, fmt.Sprintf("%s: %s needed, there are %s", o.What, report.Count(o.Need), report.Count(o.Have)))
+		}
+	}
+	return fmt.Errorf("%s: %w", strings.Join(fatal, "; "), ErrBlocked)
+}
 
 const (
 	defaultDialers = 4
@@ -45,28 +80,45 @@ const (
 	connectLimit = 30 * time.Minute
 	// fewProcesses report often, many seldom.
 	fewProcesses = 20
+	maxRate      = 1e9
 )
 
 // Plan plans o.
 func (o *Options) Plan() (plan.Plan, error) {
-	limits := o.System.Limits()
-	port, err := freePort(limits.PortFirst)
+	p, hold, err := o.planAndHold()
 	if err != nil {
-		return plan.Plan{}, err
+		return p, err
 	}
-	return plan.Make(o.Scenario, limits, port), nil
+	return p, hold.Close()
 }
 
-// freePort returns a port below limit on which nobody listens, on any address.
-func freePort(limit int) (int, error) {
+// planAndHold plans o. No other run gets the port before hold is closed.
+func (o *Options) planAndHold() (p plan.Plan, hold io.Closer, err error) {
+	limits := o.System.Limits()
+	port, hold, err := takePort(limits.PortFirst)
+	if err != nil {
+		return p, nil, err
+	}
+	return plan.Make(o.Scenario, limits, port), hold, nil
+}
+
+// takePort returns a port below limit on which nobody listens, on any address.
+// Until servers do, other runs would find it free, too: the name of a socket, which
+// nobody connects to, says that it is taken.
+func takePort(limit int) (port int, hold io.Closer, err error) {
 	last := max(limit, firstPort+1000)
 	for port := firstPort; port < last; port++ {
+		hold, err := net.Listen("unix", fmt.Sprintf("@sluice-lab-port-%d", port))
+		if err != nil {
+			continue
+		}
 		ln, err := net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", port))
 		if err == nil {
-			return port, ln.Close()
+			return port, hold, ln.Close()
 		}
+		_ = hold.Close()
 	}
-	return 0, fmt.Errorf("no port from %d to %d is free", firstPort, last-1)
+	return 0, nil, fmt.Errorf("no port from %d to %d is free", firstPort, last-1)
 }
 
 // A session is a run that is going on.
@@ -75,16 +127,21 @@ type session struct {
 	plan   plan.Plan
 	fleet  *fleet
 	result *report.Result
+	turns  *turns // nil: all clients send at the same time
 }
 
 // Run carries out o. It returns when all processes have gone.
 func Run(ctx context.Context, o Options) (*report.Result, error) {
-	p, err := o.Plan()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	p, hold, err := o.planAndHold()
 	if err != nil {
 		return nil, err
 	}
+	defer hold.Close()
 	if p.IsBlocked() {
-		return nil, ErrBlocked
+		return nil, blocked(&p)
 	}
 	s := &session{Options: &o, plan: p, result: &report.Result{Scenario: o.Scenario, Header: o.Header}}
 	s.result.Header.LoadBefore = o.System.Load()

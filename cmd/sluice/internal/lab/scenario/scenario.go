@@ -33,15 +33,6 @@ const (
 	GoroutineClient ClientKind = "goroutine"
 )
 
-// Protocol is what is spoken.
-type Protocol string
-
-// The protocols.
-const (
-	TCP  Protocol = "tcp"  // messages of eight bytes
-	HTTP Protocol = "http" // GET with keep-alive
-)
-
 // A Scenario is one composition.
 type Scenario struct {
 	Name     string     `json:"name"`
@@ -103,22 +94,36 @@ func normalised(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// SetServer takes the kind of server from text: "epoll", or "http-epoll" for
-// HTTP.
+// SetServer takes the kind of server from text: "epoll", or "http-epoll" and so
+// on for another protocol. Without a protocol the scenario's stays.
 func (s *Scenario) SetServer(text string) error {
-	protocol := s.Protocol
-	kind, isHTTP := strings.CutPrefix(text, "http-")
-	switch {
-	case text == "http":
-		protocol, kind = HTTP, string(Epoll)
-	case isHTTP:
-		protocol = HTTP
+	protocol, kind := s.Protocol, text
+	for _, p := range Protocols() {
+		if p == TCP {
+			continue
+		}
+		if text == string(p) {
+			protocol, kind = p, string(Epoll)
+		} else if rest, ok := strings.CutPrefix(text, string(p)+"-"); ok {
+			protocol, kind = p, rest
+		}
 	}
 	if !slices.Contains(ServerKinds(), ServerKind(kind)) {
-		return fmt.Errorf("there is no server %q: it is one of %v, or http- and one of those", text, ServerKinds())
+		return fmt.Errorf("there is no server %q: it is one of %v, or http-, https- or ws- and one of those", text, ServerKinds())
 	}
 	s.Server, s.Protocol = ServerKind(kind), protocol
+	if protocol == HTTPS {
+		s.Client = GoroutineClient // the only one
+	}
 	return nil
+}
+
+// ServerName is what SetServer takes.
+func (s *Scenario) ServerName() string {
+	if s.Protocol == TCP {
+		return string(s.Server)
+	}
+	return string(s.Protocol) + "-" + string(s.Server)
 }
 
 // SetClient takes the kind of client from text.
@@ -138,10 +143,12 @@ func (s *Scenario) Check() error {
 		return fmt.Errorf("at least one connection is needed, not %d", s.Conns)
 	case s.Loops < 0, s.Workers < 0, s.ClientLoops < 0:
 		return fmt.Errorf("a number of loops or workers is negative")
-	case s.Protocol == HTTP && s.Workload.Kind == Discard:
+	case (s.Protocol == HTTP || s.Protocol == HTTPS) && s.Workload.Kind == Discard:
 		return fmt.Errorf("a server of HTTP answers: it cannot discard")
-	case s.Protocol == HTTP && s.Server == WorkerPool:
-		return fmt.Errorf("sluice.Server has no bound for the goroutines that run handlers: http-workerpool does not exist")
+	case s.Protocol == HTTPS && s.Client == EpollClient:
+		return fmt.Errorf("event loops speak TLS as servers only: a client of https is --client %s", GoroutineClient)
+	case s.Protocol == HTTPS && s.Server != Prefork && (s.Workers > 0 || s.Server == WorkerPool):
+		return fmt.Errorf("over TLS the bound of sluice.Server.MaxWorkers does not hold: there is no https-workerpool, nor --workers")
 	case s.Shared && s.Server != Prefork:
 		return fmt.Errorf("only prefork has sockets to share")
 	}

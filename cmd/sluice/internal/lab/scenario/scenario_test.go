@@ -47,7 +47,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is short for %s", s.Short, s.Name)
 		}
 	}
-	if len(all) < 16 || all[12].Name != "13_cpu_intensive_goroutine" {
+	if len(all) < 22 || all[12].Name != "13_cpu_intensive_goroutine" {
 		t.Errorf("%d scenarios", len(all))
 	}
 }
@@ -88,17 +88,26 @@ func TestSetServer(t *testing.T) {
 		"prefork":      {Server: Prefork, Protocol: TCP},
 		"http":         {Server: Epoll, Protocol: HTTP},
 		"http-prefork": {Server: Prefork, Protocol: HTTP},
+		"https":        {Server: Epoll, Protocol: HTTPS, Client: GoroutineClient},
+		"https-epoll":  {Server: Epoll, Protocol: HTTPS, Client: GoroutineClient},
+		"ws":           {Server: Epoll, Protocol: WebSocket},
+		"ws-goroutine": {Server: Goroutine, Protocol: WebSocket},
+		"tcp-epoll":    {},
+		"wss-epoll":    {},
 		"udp":          {},
 		"http-":        {},
 		"":             {},
 	} {
 		s := Scenario{Protocol: TCP}
 		err := s.SetServer(text)
-		if (err == nil) != (want.Server != "") || err == nil && (s.Server != want.Server || s.Protocol != want.Protocol) {
+		if (err == nil) != (want.Server != "") || err == nil && (s.Server != want.Server || s.Protocol != want.Protocol || s.Client != want.Client) {
 			t.Errorf("SetServer(%q): %+v, %v", text, s, err)
 		}
 	}
-	var s Scenario
+	s := Scenario{Protocol: HTTP}
+	if s.SetServer("prefork") != nil || s.ServerName() != "http-prefork" || s.SetServer(s.ServerName()) != nil || s.ServerName() != "http-prefork" {
+		t.Errorf("a scenario of HTTP is %s", s.ServerName())
+	}
 	if s.SetClient("goroutine") != nil || s.Client != GoroutineClient || s.SetClient("x") == nil {
 		t.Errorf("SetClient: %+v", s)
 	}
@@ -107,11 +116,14 @@ func TestSetServer(t *testing.T) {
 func TestCheck(t *testing.T) {
 	good := Scenario{Protocol: TCP, Server: Epoll, Workload: Workload{Kind: Echo}, Conns: 1}
 	for name, spoil := range map[string]func(*Scenario){
-		"none":       func(s *Scenario) { s.Conns = 0 },
-		"loops":      func(s *Scenario) { s.Loops = -1 },
-		"discard":    func(s *Scenario) { s.Protocol, s.Workload.Kind = HTTP, Discard },
-		"workerpool": func(s *Scenario) { s.Protocol, s.Server = HTTP, WorkerPool },
-		"shared":     func(s *Scenario) { s.Shared = true },
+		"none":              func(s *Scenario) { s.Conns = 0 },
+		"loops":             func(s *Scenario) { s.Loops = -1 },
+		"discard":           func(s *Scenario) { s.Protocol, s.Workload.Kind = HTTP, Discard },
+		"discard, TLS":      func(s *Scenario) { s.Protocol, s.Client, s.Workload.Kind = HTTPS, GoroutineClient, Discard },
+		"event loops, TLS":  func(s *Scenario) { s.Protocol, s.Client = HTTPS, EpollClient },
+		"workerpool of TLS": func(s *Scenario) { s.Protocol, s.Client, s.Server = HTTPS, GoroutineClient, WorkerPool },
+		"workers of TLS":    func(s *Scenario) { s.Protocol, s.Client, s.Workers = HTTPS, GoroutineClient, 3 },
+		"shared":            func(s *Scenario) { s.Shared = true },
 	} {
 		s := good
 		if s.Check() != nil {

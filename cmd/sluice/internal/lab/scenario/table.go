@@ -9,7 +9,7 @@ const (
 
 // All returns the scenarios that have names: the thirteen programs of
 // 1m-go-tcp-server, the first row of its table, and the kinds of servers over
-// HTTP.
+// HTTP, TLS and WebSocket.
 func All() []Scenario {
 	all := append(seeds(), later()...)
 	for i := range all {
@@ -70,6 +70,11 @@ func later() []Scenario {
 		{Name: "http-epoll", Summary: "HTTP with keep-alive, event loops", Protocol: HTTP, Server: Epoll},
 		{Name: "http-goroutine", Summary: "HTTP with keep-alive, a goroutine for each connection", Protocol: HTTP, Server: Goroutine},
 		{Name: "http-prefork", Summary: "HTTP with keep-alive, several processes on one address", Protocol: HTTP, Server: Prefork},
+		{Name: "http-workerpool", Summary: "HTTP with keep-alive, event loops and a bounded number of workers", Protocol: HTTP, Server: WorkerPool},
+		{Name: "https-epoll", Summary: "HTTP with keep-alive over TLS 1.3, event loops", Protocol: HTTPS, Server: Epoll, Client: GoroutineClient},
+		{Name: "https-goroutine", Summary: "HTTP with keep-alive over TLS 1.3, a goroutine for each connection", Protocol: HTTPS, Server: Goroutine, Client: GoroutineClient},
+		{Name: "ws-epoll", Summary: "WebSocket, event loops", Protocol: WebSocket, Server: Epoll},
+		{Name: "ws-goroutine", Summary: "WebSocket, a goroutine for each connection", Protocol: WebSocket, Server: Goroutine},
 	}
 }
 

@@ -1,0 +1,47 @@
+package plan
+
+import "github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+
+// Costs of a connection and of a process, bytes, for the question whether they
+// fit into the memory. What a run really took is in its report. Those of TLS and
+// WebSocket are from 10,000 connections in one server, after the load.
+const (
+	kernelCost          = 8500 // both ends on loopback, with the entries in event loops
+	loopCost            = 200  // a server's end in an event loop
+	goroutineCost       = 6000 // a server's end with a goroutine
+	clientCost          = 1000 // a client's end in an event loop
+	clientGoroutineCost = 7000
+	processCost         = 12 << 20
+
+	// crypto/tls has half of the first, the garbage of handshakes the rest.
+	secretLoopCost      = 14_000
+	secretGoroutineCost = 35_000
+	secretClientCost    = 32_000 // always with a goroutine
+
+	// A WebSocket is in the tables of two servers, and the garbage of its
+	// upgrade is not collected at once.
+	webSocketLoopCost   = 600
+	webSocketClientCost = 1800
+)
+
+// costsOf returns what a connection takes at the server's end and at the
+// client's, without the kernel.
+func costsOf(s scenario.Scenario) (server, client int) {
+	server, client = loopCost, clientCost
+	switch s.Protocol {
+	case scenario.HTTPS:
+		if s.Server == scenario.Goroutine {
+			return secretGoroutineCost, secretClientCost
+		}
+		return secretLoopCost, secretClientCost
+	case scenario.WebSocket:
+		server, client = webSocketLoopCost, webSocketClientCost
+	}
+	if s.Server == scenario.Goroutine {
+		server = goroutineCost
+	}
+	if s.Client == scenario.GoroutineClient {
+		client = clientGoroutineCost
+	}
+	return server, client
+}

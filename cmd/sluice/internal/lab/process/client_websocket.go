@@ -1,0 +1,78 @@
+//go:build linux
+
+package process
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	mathrand "math/rand/v2"
+
+	"github.com/sluicehttp/sluice/tcp"
+)
+
+// upgrading is the state of a connection that is not yet a peer.
+type upgrading struct {
+	key string // that was sent
+	// isSwitched: the server has agreed, and is asked by a ping whether it has
+	// moved the connection. Servers need descriptors for that; the client makes
+	// few connections at a time.
+	isSwitched bool
+}
+
+// startUpgrade asks for WebSocket on a new connection.
+func (c *client) startUpgrade(conn *tcp.Conn) error {
+	var nonce [keySize]byte
+	_, _ = rand.Read(nonce[:]) // it cannot fail
+	u := &upgrading{key: base64.StdEncoding.EncodeToString(nonce[:])}
+	conn.SetState(u)
+	_, err := conn.WriteString("GET / HTTP/1.1\r\nHost: lab\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + u.key + "\r\n\r\n")
+	return err
+}
+
+// handleWebSocket takes the answer to an upgrade, or a frame.
+func (c *client) handleWebSocket(conn *tcp.Conn, in []byte) (int, error) {
+	u, isUpgrading := conn.State().(*upgrading)
+	if isUpgrading && !u.isSwitched {
+		return c.switched(conn, u, in)
+	}
+	op, payload, size, err := parseFrame(in, false)
+	switch {
+	case err != nil || size == 0:
+		return 0, err
+	case isUpgrading && op == opPong:
+		c.joins(conn, (*masker)(conn.Sender()))
+		<-c.upgrades
+		return size, nil
+	case isUpgrading || op != opBinary || len(payload) != messageSize:
+		return 0, fmt.Errorf("a frame of kind %d and %d bytes was not asked for", op, len(payload))
+	}
+	return size, c.answered(conn)
+}
+
+// switched takes the answer to an upgrade.
+func (c *client) switched(conn *tcp.Conn, u *upgrading, in []byte) (int, error) {
+	end := bytes.Index(in, endOfHead)
+	if end < 0 {
+		return 0, nil
+	}
+	head := in[:end+2]
+	if !bytes.HasPrefix(head, statusSwitching) || string(fieldOf(head, "Sec-WebSocket-Accept")) != accept([]byte(u.key)) {
+		return 0, fmt.Errorf("the server does not upgrade: %.200q", head)
+	}
+	u.isSwitched = true
+	_, err := conn.Write(appendMasked(conn.AvailableBuffer(), opPing, mathrand.Uint32(), nil))
+	return end + len(endOfHead), err
+}
+
+// A masker is a *tcp.Sender that sends each message as a frame, masked with a
+// key of its own (RFC 6455 section 5.3).
+type masker tcp.Sender
+
+// TrySend implements sender.
+func (m *masker) TrySend(message []byte) error {
+	frame := make([]byte, 0, 32)
+	return (*tcp.Sender)(m).TrySend(appendMasked(frame, opBinary, mathrand.Uint32(), message))
+}

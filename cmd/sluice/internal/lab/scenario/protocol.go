@@ -1,0 +1,15 @@
+package scenario
+
+// Protocol is what is spoken.
+type Protocol string
+
+// The protocols.
+const (
+	TCP       Protocol = "tcp"   // messages of eight bytes
+	HTTP      Protocol = "http"  // GET with keep-alive
+	HTTPS     Protocol = "https" // the same over TLS 1.3
+	WebSocket Protocol = "ws"    // an upgrade (RFC 6455), then binary messages of eight bytes
+)
+
+// Protocols returns the protocols.
+func Protocols() []Protocol { return []Protocol{TCP, HTTP, HTTPS, WebSocket} }

@@ -1,0 +1,96 @@
+package sluice_test
+
+import (
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// onEpoll skips a test where there is no event engine.
+func onEpoll(t *testing.T) network {
+	t.Helper()
+	if !hasEpoll() {
+		t.Skip("there is no event engine here")
+	}
+	return overTCP().by(sluice.EngineEpoll)
+}
+
+// TestLoops: the event engine has as many loops as it is told to, and all serve.
+func TestLoops(t *testing.T) {
+	n := onEpoll(t)
+	for loops, want := range map[int]int{1: 1, 3: 3, 0: (runtime.GOMAXPROCS(0) + 1) / 2, -1: (runtime.GOMAXPROCS(0) + 1) / 2} {
+		r := serve(t, n, &sluice.Server{Loops: loops, Handler: answering("x")})
+		for range 4 * max(loops, 1) {
+			if a := r.dial().get("/"); a.body != "x" {
+				t.Errorf("%d loops: answered %q", loops, a.body)
+			}
+		}
+		stats := r.server.EngineStats()
+		if len(stats.Loops) != want {
+			t.Errorf("Loops %d: there are %d, want %d", loops, len(stats.Loops), want)
+		}
+		// Loops take connections by their descriptors, of which the peers, in the
+		// same process, have every other one.
+		if idle := func(l sluice.LoopStats) bool { return l.Connections == 0 }; want > 1 && len(slices.DeleteFunc(stats.Loops, idle)) < 2 {
+			t.Errorf("Loops %d: one has all connections", loops)
+		}
+		r.stop()
+	}
+}
+
+// TestMaxWorkers: no more handlers run than are allowed, and whoever has waited
+// is answered.
+func TestMaxWorkers(t *testing.T) {
+	const limit = 2
+	var running, most atomic.Int64
+	leave := make(chan struct{})
+	r := serve(t, onEpoll(t), &sluice.Server{Loops: 1, MaxWorkers: limit, Handler: func(ctx *sluice.RequestCtx) {
+		now := running.Add(1)
+		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+		}
+		<-leave
+		running.Add(-1)
+		ctx.SetBodyString("x")
+	}})
+	var peers []*peer
+	for range limit + 1 {
+		p := r.dial()
+		p.send(get("/"))
+		peers = append(peers, p)
+	}
+	eventually(t, "two run and one waits", func() bool {
+		return running.Load() == limit && r.server.EngineStats().Loops[0].Queued == 1
+	})
+	if workers := r.server.EngineStats().Loops[0].Workers; workers != limit {
+		t.Errorf("%d goroutines run handlers, want %d", workers, limit)
+	}
+	close(leave)
+	for i, p := range peers {
+		if a := p.answer("GET"); a.body != "x" {
+			t.Errorf("%d is answered %q", i, a.body)
+		}
+	}
+	if most.Load() != limit {
+		t.Errorf("%d handlers have run at the same time, want %d", most.Load(), limit)
+	}
+}
+
+// TestMaxWorkersPerConn: a goroutine for each connection has no such bound.
+func TestMaxWorkersPerConn(t *testing.T) {
+	var running atomic.Int64
+	leave := make(chan struct{})
+	r := serve(t, overTCP().by(sluice.EnginePerConn), &sluice.Server{Loops: 1, MaxWorkers: 1, Handler: func(*sluice.RequestCtx) {
+		running.Add(1)
+		<-leave
+	}})
+	first, second := r.dial(), r.dial()
+	first.send(get("/"))
+	second.send(get("/"))
+	eventually(t, "both run", func() bool { return running.Load() == 2 })
+	close(leave)
+	first.answer("GET")
+	second.answer("GET")
+}
