@@ -205,9 +205,8 @@ type Server struct {
 	// MaxWorkers bounds the goroutines that run handlers on each loop of
 	// EngineEpoll: further requests wait for one of them, in the order in which
 	// they have come. A handler must then not wait for another request of this
-	// server. Hijacked connections do not count, nor do TLS handshakes; the
-	// goroutines of these go on to run handlers, so that over TLS more may run
-	// while connections are being made, and for a while afterwards. No bound if
+	// server. Hijacked connections do not count, nor do TLS handshakes that are
+	// under way, though one begins only when a goroutine is free. No bound if
 	// zero or negative. EnginePerConn has none.
 	MaxWorkers int
 

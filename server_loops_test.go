@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -43,11 +44,22 @@ func TestLoops(t *testing.T) {
 
 // TestMaxWorkers: no more handlers run than are allowed, and whoever has waited
 // is answered.
-func TestMaxWorkers(t *testing.T) {
-	const limit = 2
+func TestMaxWorkers(t *testing.T) { testMaxWorkers(t, onEpoll(t)) }
+
+// TestMaxWorkersTLS: goroutines that have made handshakes do not run handlers
+// beyond the bound.
+func TestMaxWorkersTLS(t *testing.T) {
+	testMaxWorkers(t, overTLS(t, onEpoll(t)))
+}
+
+func testMaxWorkers(t *testing.T, n network) {
+	const limit, requests = 2, 12
 	var running, most atomic.Int64
 	leave := make(chan struct{})
-	r := serve(t, onEpoll(t), &sluice.Server{Loops: 1, MaxWorkers: limit, Handler: func(ctx *sluice.RequestCtx) {
+	r := serve(t, n, &sluice.Server{Loops: 1, MaxWorkers: limit, Handler: func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/hello" {
+			return
+		}
 		now := running.Add(1)
 		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
 		}
@@ -56,13 +68,19 @@ func TestMaxWorkers(t *testing.T) {
 		ctx.SetBodyString("x")
 	}})
 	var peers []*peer
-	for range limit + 1 {
-		p := r.dial()
-		p.send(get("/"))
-		peers = append(peers, p)
+	for range requests {
+		peers = append(peers, r.dial())
 	}
-	eventually(t, "two run and one waits", func() bool {
-		return running.Load() == limit && r.server.EngineStats().Loops[0].Queued == 1
+	var greetings sync.WaitGroup
+	for _, p := range peers { // at once: so many handshakes
+		greetings.Go(func() { p.get("/hello") })
+	}
+	greetings.Wait()
+	for _, p := range peers {
+		p.send(get("/"))
+	}
+	eventually(t, "two run and the others wait", func() bool {
+		return running.Load() == limit && r.server.EngineStats().Loops[0].Queued == requests-limit
 	})
 	if workers := r.server.EngineStats().Loops[0].Workers; workers != limit {
 		t.Errorf("%d goroutines run handlers, want %d", workers, limit)

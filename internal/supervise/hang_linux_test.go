@@ -273,7 +273,7 @@ func TestFleetLeavesNoDescriptors(t *testing.T) {
 		}
 		until(t, "no process is left", func() bool { return len(deadChildren()) == 0 })
 		f.records.Close()
-		if n := openFiles(t); before >= 0 && n > before {
+		if n := descriptors(t, os.Getpid()); before >= 0 && n > before {
 			t.Errorf("%d descriptors, %d before", n, before)
 		} else {
 			before = n

@@ -107,7 +107,7 @@ func TestParcels(t *testing.T) {
 	if n := b.slots(); n != 2 {
 		t.Errorf("%d slots", n)
 	}
-	before := openFiles(t)
+	before := openFiles(t, pipe, b.pairs[0].rx)
 	largest := bytes.Repeat([]byte("x"), MaxParcel)
 	for _, payload := range [][]byte{nil, []byte("some"), largest} {
 		if err := b.post(0, int(pipe.Fd()), payload, 0); err != nil {
@@ -137,7 +137,7 @@ func TestParcels(t *testing.T) {
 		t.Errorf("payloads of %d, %q and %d", len(c.payloads[0]), c.payloads[1], len(c.payloads[2]))
 	}
 	b.stop(false)
-	if after := openFiles(t); after >= before { // its own rx is closed, too
+	if after := openFiles(t, pipe, b.pairs[0].rx); after >= before { // its own rx is closed, too
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
 	if len(b.log.lines) > 0 {
@@ -160,7 +160,7 @@ func TestBadParcels(t *testing.T) {
 	b, pipe := newTestInboxes(t), somePipe(t)
 	var c collector
 	b.receive(c.take)
-	before := openFiles(t)
+	before := openFiles(t, pipe)
 	parcel := appendMessage(nil, message{kind: messageParcel, payload: []byte("no")})
 	for i, bad := range []struct {
 		packet []byte
@@ -185,7 +185,7 @@ func TestBadParcels(t *testing.T) {
 			t.Fatalf("%d: %v", i, err)
 		}
 		until(t, fmt.Sprintf("the good one after %d is taken", i), func() bool { return c.count() == i+1 })
-		if n := openFiles(t); n != before {
+		if n := openFiles(t, pipe); n != before {
 			t.Errorf("%d: %d descriptors, %d before", i, n, before)
 		}
 	}
@@ -300,7 +300,7 @@ func TestAdoptedInboxes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := openFiles(t)
+	before := openFiles(t, pipe, b.pairs[0].rx, b.pairs[1].rx, b.pairs[1].tx)
 	send(messageInbox, 1, duplicate(t, b.pairs[1].rx)) // before Receive
 	send(messageInbox, 1, duplicate(t, b.pairs[1].rx)) // twice
 	post(1)
@@ -315,7 +315,7 @@ func TestAdoptedInboxes(t *testing.T) {
 	}
 	send(messageInboxOff, 1)
 	send(messageInboxOff, 0) // its own is not for the master to take
-	until(t, "descriptors are back", func() bool { return openFiles(t) == before })
+	until(t, "descriptors are back", func() bool { return openFiles(t, pipe, b.pairs[0].rx, b.pairs[1].rx, b.pairs[1].tx) == before })
 	post(1)
 	post(0)
 	until(t, "its own is taken", func() bool { return c.count() == 42 })
@@ -324,7 +324,7 @@ func TestAdoptedInboxes(t *testing.T) {
 	send(messagePeer, 2, duplicate(t, pipe))          // no socket
 	send(messagePeer, 2)
 	send(messageInbox, 1, duplicate(t, pipe), duplicate(t, pipe))
-	if n := openFiles(t); n != before || b.slots() != 2 {
+	if n := openFiles(t, pipe, b.pairs[0].rx, b.pairs[1].rx, b.pairs[1].tx); n != before || b.slots() != 2 {
 		t.Errorf("%d descriptors, %d before; %d slots", n, before, b.slots())
 	}
 	send(messagePeer, 4, duplicate(t, b.pairs[1].tx))
@@ -398,7 +398,7 @@ func FuzzInbox(f *testing.F) {
 				close(last)
 			}
 		})
-		before := openFiles(t)
+		before := openFiles(t, pipe)
 		var rights []byte
 		if files = files & 0x7f; files > 0 {
 			fds := make([]int, files)
@@ -418,7 +418,7 @@ func FuzzInbox(f *testing.F) {
 		case <-time.After(patience):
 			t.Fatal("the last parcel is not taken")
 		}
-		if n := openFiles(t); n != before {
+		if n := openFiles(t, pipe); n != before {
 			t.Errorf("%d descriptors, %d before", n, before)
 		}
 	})

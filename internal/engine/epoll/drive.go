@@ -45,7 +45,7 @@ func (c *conn) turn() engine.Next {
 		}
 	}
 	if !c.isOpen {
-		if next := c.begin(); next != engine.Read || c.isSilent {
+		if next := c.begin(); next != engine.Read || c.isSilent || c.isYielding {
 			s.take(flagPrompt) // there is nobody yet who could have something to say
 			return next
 		}

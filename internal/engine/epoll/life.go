@@ -19,9 +19,13 @@ func (c *conn) begin() engine.Next {
 			return next
 		}
 	}
-	if c.serving.config != nil {
+	if c.serving.config != nil && c.secret == nil {
 		if next := c.beginTLS(); next != engine.Read || c.isSilent {
 			return next
+		}
+		// The goroutine of a handshake did not count. To run a handler it has to.
+		if c.isYielding = c.driver.options.MaxWorkers > 0; c.isYielding {
+			return engine.Read
 		}
 	}
 	var refusal []byte

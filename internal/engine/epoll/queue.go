@@ -119,6 +119,9 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		if w.isSpare {
 			q.isSpare, w.isSpare = false, false
 		}
+		if q.limit > 0 && q.workers-q.absent > q.limit {
+			return 0, q.leave() // it was absent, and others have come meanwhile
+		}
 		if q.ready.count > 0 {
 			fd := q.ready.pop()
 			spare, isNew := q.spare()
@@ -127,9 +130,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			return int(fd), true
 		}
 		if q.closed || w.isDismissed {
-			q.workers--
-			q.mu.Unlock()
-			return 0, false
+			return 0, q.leave()
 		}
 		q.park(w)
 		q.mu.Unlock()
@@ -137,6 +138,14 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		<-w.more
 		q.mu.Lock()
 	}
+}
+
+// leave counts a worker out, and unlocks mu. Whoever stays has looked at the
+// queue or is going to.
+func (q *runQueue) leave() (stays bool) {
+	q.workers--
+	q.mu.Unlock()
+	return false
 }
 
 // park puts w among the idle workers; mu is held.
