@@ -158,6 +158,62 @@ func TestLabKilled(t *testing.T) {
 	}
 }
 
+// TestLabInterruptedBetween: a signal that comes while one of several scenarios ends
+// is not lost on the next, nor is what was measured.
+func TestLabInterruptedBetween(t *testing.T) {
+	out := t.TempDir()
+	l := startLab(t, "seeds", "--conns", "100", "--duration", "100ms", "--out", out)
+	l.reach(t, "ending")
+	if err := l.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	last, begun := "", 1
+	for l.progress.Scan() {
+		last = l.progress.Text()
+		if strings.HasPrefix(last, "== ") {
+			begun++
+		}
+	}
+	if l.Wait() == nil || begun > 2 || !strings.Contains(last, "interrupted; all processes have ended") {
+		t.Errorf("%d scenarios have begun, the last line is %q", begun, last)
+	}
+	l.checkGone(t)
+	for _, name := range []string{"1_simple_tcp_server/result.json", "report.md"} {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLabInterruptedTwice: the second signal kills what does not end, such as
+// processes that are stopped.
+func TestLabInterruptedTwice(t *testing.T) {
+	for _, phase := range []string{"connections", "load"} {
+		t.Run(phase, func(t *testing.T) {
+			l := startLab(t, "7", "--conns", "300", "--duration", "1m")
+			l.reach(t, phase)
+			for _, role := range []string{"client", "worker", "master"} {
+				if err := syscall.Kill(l.find(t, role), syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, answer := range []string{"interrupted: ", "sluice: interrupted; all processes have been killed"} {
+				if err := l.Process.Signal(syscall.SIGINT); err != nil {
+					t.Fatal(err)
+				}
+				l.reach(t, answer)
+			}
+			if l.Wait() == nil {
+				t.Error("it ends as if nothing had happened")
+			}
+			if left := l.processes(); len(left) > 0 {
+				t.Errorf("processes are left when it has ended: %+v", left)
+			}
+			l.checkGone(t)
+		})
+	}
+}
+
 // TestLabInterrupted ends a run in order.
 func TestLabInterrupted(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/run"
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
 )
 
 // runLabCommand runs "sluice lab run" and returns its result.
@@ -55,6 +58,9 @@ func checkResult(t *testing.T, r *report.Result, conns int) {
 	if r.Answers() {
 		if l.Served != l.Completed {
 			t.Errorf("servers count %d requests, clients %d", l.Served, l.Completed)
+		}
+		if l.Latency.Histogram == "" {
+			t.Error("there is no histogram")
 		}
 		if p := l.Latency; p.P50 <= 0 || p.P99 < p.P50 || p.Max < p.P99 || len(p.Curve) < 10 {
 			t.Errorf("latency: %+v", p)
@@ -128,6 +134,9 @@ func TestLabModes(t *testing.T) {
 		{"workers of HTTP", []string{"http-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *report.Result) bool {
 			return r.Layout.MaxWorkers == 2 && r.Load.PerSec <= 200 // two in 10 ms
 		}},
+		{"workers of HTTPS", []string{"https-epoll", "--server", "https-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *report.Result) bool {
+			return r.Layout.MaxWorkers == 2 && r.Load.PerSec <= 200
+		}},
 		{"goroutine server", []string{"6", "--server", "goroutine"}, func(r *report.Result) bool { return r.Memory.After.Server.Goroutines >= 0 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -174,13 +183,25 @@ func TestLabSays(t *testing.T) {
 		{"run 6 --client x", "there is no client", true},
 		{"run 6 --workload x", "there is no workload", true},
 		{"run 6 --conns -1", "at least one connection", true},
+		{"run 6 --conns 0", "at least one connection", true},
+		{"preflight --conns 0", "at least one connection", true},
+		{"preflight --conns 9223372036854775807", "at most 100000000", true},
+		{"preflight --conns 1000000000000", "at most 100000000", true},
+		{"preflight 7 --workers 9223372036854775807", "at most 1000000", true},
+		{"run 6 --conns 10 --loops 900000", "its event loops included", true},
+		{"run 6 --conns 10 --client-loops 1000000", "preflight", true},
+		{"run 6 --active 5 --at-once 2", "exclude --active", true},
+		{"run 6 --rate 5 --in-flight 2", "exclude --active", true},
+		{"rnu 7", "unknown command \"rnu\"", true},
+		{"", "Available Commands", false},
 		{"run http-epoll --workload discard", "cannot discard", true},
 		{"run https-epoll --client epoll", "--client goroutine", true},
-		{"run https-epoll --server https-workerpool", "over TLS", true},
 		{"preflight https-epoll --conns 900000", "memory", true},
-		{"run 6 --conns 900000000", "preflight", true},
-		{"preflight 6 --conns 900000000", "do not fit", true},
+		{"run 6 --conns 90000000", "preflight", true},
+		{"run seeds --conns 90000000", "1_simple_tcp_server: ", true},
+		{"preflight 6 --conns 90000000", "does not fit", true},
 		{"preflight --conns 10", "Nothing is in the way", false},
+		{"preflight 4 --conns 1", "1 server process on 1 address, from", false},
 		{"report /no/such/folder", "no such file", true},
 		{"list", "12_cpu_intensive_epoll_server", false},
 		{"list", "ws-goroutine", false},
@@ -188,6 +209,65 @@ func TestLabSays(t *testing.T) {
 		out, err := exec.Command(binary, append([]string{"lab"}, strings.Fields(c.args)...)...).CombinedOutput()
 		if (err != nil) != c.isError || !strings.Contains(string(out), c.says) {
 			t.Errorf("lab %s: %v, %s", c.args, err, out)
+		}
+	}
+}
+
+// TestLabOut: where the result cannot be written, nothing is measured.
+func TestLabOut(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "6_multiple_server", "result.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"6", "--out", file}, {"seeds", "--out", folder}} {
+		args = append([]string{"lab", "run", "--conns", "10", "--duration", "50ms"}, args...)
+		out, err := exec.Command(binary, args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "sluice: cannot write the report: ") || strings.Contains(string(out), "servers") {
+			t.Errorf("%v: %v, %s", args, err, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "report.md")); err == nil {
+		t.Error("there is a report of nothing")
+	}
+}
+
+// TestPreflightApply: what settings lift is lifted, and what is left in the way is
+// told.
+func TestPreflightApply(t *testing.T) {
+	for _, c := range []struct{ name, memory, says string }{
+		{"lifted", "90000000", ""},
+		{"memory left", "1000", "it does still not fit: 1,000,000 connections of 6_multiple_server; what is in the way: memory"},
+	} {
+		root := t.TempDir()
+		for name, text := range map[string]string{
+			"proc/self/limits":                      "Max open files 20000 20000 files\n",
+			"proc/sys/fs/file-max":                  "1000\n",
+			"proc/sys/net/core/somaxconn":           "10\n",
+			"proc/sys/net/ipv4/ip_local_port_range": "32768 60999\n",
+			"proc/meminfo":                          "MemAvailable: " + c.memory + " kB\n",
+		} {
+			path := filepath.Join(root, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := run.Options{System: system.Files{Root: root}}
+		var err error
+		if o.Scenario, err = scenario.Find("6"); err != nil {
+			t.Fatal(err)
+		}
+		o.Scenario.Conns = 1_000_000
+		var out strings.Builder
+		if err := preflight(o, false, &out); err == nil || !strings.Contains(err.Error(), "fs.file-max") {
+			t.Errorf("%s: before: %v", c.name, err)
+		}
+		err = preflight(o, true, &out)
+		if (err == nil) != (c.says == "") || err != nil && !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%s: %v\n%s", c.name, err, out.String())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -30,8 +31,10 @@ kernel that it names (as root; until the next boot).`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			if f.conns == 0 {
-				f.conns = 1_000_000
+			if !f.set.Changed("conns") {
+				if err := f.set.Set("conns", "1000000"); err != nil {
+					return err
+				}
 			}
 			if f.options.Scenario, err = f.scenario(name); err != nil {
 				return err
@@ -44,7 +47,8 @@ kernel that it names (as root; until the next boot).`,
 	return cmd
 }
 
-// preflight shows the plan of o.
+// preflight shows the plan of o. With apply, it is one of the system as it is after
+// the settings, that decides.
 func preflight(o run.Options, apply bool, out io.Writer) error {
 	p, err := o.Plan()
 	if err != nil {
@@ -55,10 +59,26 @@ func preflight(o run.Options, apply bool, out io.Writer) error {
 	if err := showObstacles(out, &p, apply, o.System); err != nil {
 		return err
 	}
-	if p.IsBlocked() && !apply {
-		return fmt.Errorf("%s connections do not fit", report.Count(p.Scenario.Conns))
+	if apply {
+		if p, err = o.Plan(); err != nil {
+			return err
+		}
 	}
-	return nil
+	if !p.IsBlocked() {
+		return nil
+	}
+	var left []string
+	for _, o := range p.Obstacles {
+		if o.IsFatal {
+			left = append(left, o.What)
+		}
+	}
+	still := ""
+	if apply {
+		still = "still "
+	}
+	return fmt.Errorf("it does %snot fit: %s of %s; what is in the way: %s", still, report.Plural(p.Scenario.Conns, "connection", "connections"),
+		p.Scenario.Name, strings.Join(left, "; "))
 }
 
 func showLimits(out io.Writer, l plan.Limits) {
@@ -83,11 +103,17 @@ func showPlan(out io.Writer, p *plan.Plan) {
 			addresses[t.Source] = true
 		}
 	}
-	fmt.Fprintf(out, "\nPlan for %s connections of %s\n", report.Count(p.Scenario.Conns), p.Scenario.Name)
-	fmt.Fprintf(out, "  %d server processes on %d addresses, from %s\n", servers, len(p.Servers), p.Servers[0].Addr)
-	fmt.Fprintf(out, "  %d client processes, %s connections each, from %d addresses\n", clients, report.Count(p.Clients[0].Conns), len(addresses))
+	many := report.Plural
+	fmt.Fprintf(out, "\nPlan for %s of %s\n", many(p.Scenario.Conns, "connection", "connections"), p.Scenario.Name)
+	if len(p.Servers) == 0 || len(p.Clients) == 0 {
+		fmt.Fprintln(out, "  none: there are too many")
+		return
+	}
+	fmt.Fprintf(out, "  %s on %s, from %s\n", many(servers, "server process", "server processes"), many(len(p.Servers), "address", "addresses"), p.Servers[0].Addr)
+	fmt.Fprintf(out, "  %s with up to %s each, from %s\n", many(clients, "client process", "client processes"),
+		many(p.Clients[0].Conns, "connection", "connections"), many(len(addresses), "address", "addresses"))
 	fmt.Fprintf(out, "  %s of memory, by estimate\n", report.Bytes(float64(p.Memory)))
-	fmt.Fprintf(out, "  %s requests of a sweep on their way at most, of %d clients at a time\n", report.Count(p.InFlight), p.AtOnce)
+	fmt.Fprintf(out, "  %s of a sweep on the way at most, of %s at a time\n", many(p.InFlight, "request", "requests"), many(p.AtOnce, "client", "clients"))
 }
 
 // showObstacles says what is in the way and, with apply, lifts what settings

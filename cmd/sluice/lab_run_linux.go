@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +38,7 @@ func newLabSystemCommands() []*cobra.Command {
 
 // labFlags are the flags that change a scenario.
 type labFlags struct {
+	set                                *pflag.FlagSet // which tells what was set
 	conns, workers, loops, clientLoops int
 	workload, server, client           string
 	isShared                           bool
@@ -51,6 +48,7 @@ type labFlags struct {
 
 // addScenario adds the flags that preflight has, too.
 func (f *labFlags) addScenario(flags *pflag.FlagSet) {
+	f.set = flags
 	flags.IntVar(&f.conns, "conns", 0, "number of connections (default: the scenario's)")
 	flags.IntVar(&f.workers, "workers", 0, "worker processes of prefork; goroutines that run handlers, all loops together, otherwise (0: prefork as many as needed, workerpool 64 per loop, epoll no bound)")
 	flags.IntVar(&f.loops, "loops", 0, "event loops of all servers together (0: one for each core; at least one in each process)")
@@ -89,11 +87,16 @@ func (f *labFlags) scenarios(name string) ([]scenario.Scenario, error) {
 
 // change sets in s what flags say.
 func (f *labFlags) change(s *scenario.Scenario) (err error) {
-	for _, number := range []struct{ value, to *int }{
-		{&f.conns, &s.Conns}, {&f.workers, &s.Workers}, {&f.loops, &s.Loops}, {&f.clientLoops, &s.ClientLoops},
+	for _, number := range []struct {
+		flag  string
+		value int
+		to    *int
+	}{
+		{"conns", f.conns, &s.Conns}, {"workers", f.workers, &s.Workers},
+		{"loops", f.loops, &s.Loops}, {"client-loops", f.clientLoops, &s.ClientLoops},
 	} {
-		if *number.value != 0 {
-			*number.to = *number.value
+		if f.set.Changed(number.flag) { // to 0, too
+			*number.to = number.value
 		}
 	}
 	s.Shared = f.isShared
@@ -136,104 +139,147 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 	}
 	flags := cmd.Flags()
 	f.addScenario(flags)
-	flags.DurationVar(&f.options.Duration, "duration", defaultLabDuration, "how long requests are sent; a sweep that has begun is carried to its end")
-	flags.IntVar(&f.options.Active, "active", 0, "connections that send, each the next request when the answer has come (0: sweep over all)")
+	flags.DurationVar(&f.options.Duration, "duration", defaultLabDuration, "how long requests are sent; a sweep that has begun is carried to its end (0: one sweep)")
+	flags.IntVar(&f.options.Active, "active", 0, "connections that send, each the next request when the answer has come (0: sweep over all; at most as many as there are)")
 	flags.Float64Var(&f.options.Rate, "rate", 0, "requests per second (open loop): latency counts from when a request should have been sent")
-	flags.IntVar(&f.options.InFlight, "in-flight", 0, "requests of a sweep that are on their way at the same time (0: 256 for each client process that sends)")
-	flags.IntVar(&f.options.AtOnce, "at-once", 0, "client processes that send at the same time in a sweep; they take turns (0: two for each core)")
+	flags.IntVar(&f.options.InFlight, "in-flight", 0, "requests of a sweep that are on their way at the same time (0: 256 for each client process that sends, or each worker of prefork, as far as socket buffers go); not with --active or --rate")
+	flags.IntVar(&f.options.AtOnce, "at-once", 0, "client processes that send at the same time in a sweep, of as many as there are; they take turns (0: two for each core); not with --active or --rate")
 	flags.IntVar(&f.options.Dialers, "dialers", 0, "connections that a client process makes at the same time (0: 4)")
-	flags.StringVar(&f.out, "out", "", "folder for result.json, result.md and plots")
+	flags.StringVar(&f.out, "out", "", "folder for result.json, result.md and plots; what an earlier run has left there is overwritten")
 	return cmd
 }
 
-// runAll runs scenarios one after the other.
+// runAll runs scenarios one after the other, until one fails or a signal comes.
 func (f *labFlags) runAll(all []scenario.Scenario, out, progress io.Writer) error {
+	signals := watchSignals(progress)
+	defer signals.stop()
+	if err := f.checkAll(all); err != nil {
+		return err
+	}
 	if len(all) == 1 {
 		f.options.Scenario = all[0]
-		_, err := runLab(f.options, f.out, out, progress)
+		_, err := runLab(signals, f.options, f.out, out, progress)
 		return err
 	}
 	var results []*report.Result
+	var err error
 	for _, s := range all {
+		if err = signals.reason(); err != nil {
+			break
+		}
 		f.options.Scenario = s
-		folder := f.out
-		if folder != "" {
-			folder = filepath.Join(folder, s.Name)
-		}
 		fmt.Fprintf(progress, "== %s\n", s.Name)
-		result, err := runLab(f.options, folder, io.Discard, progress)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
+		var result *report.Result
+		result, err = runLab(signals, f.options, f.folderOf(s), io.Discard, progress)
+		if result != nil {
+			results = append(results, result)
 		}
-		results = append(results, result)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s.Name, err)
+			break
+		}
+	}
+	return errors.Join(err, f.compare(results, out, progress))
+}
+
+// compare shows what was measured, if anything was, of several scenarios.
+func (f *labFlags) compare(results []*report.Result, out, progress io.Writer) error {
+	if len(results) == 0 {
+		return nil
 	}
 	fmt.Fprint(out, report.Compare(results))
 	if f.out == "" {
 		return nil
 	}
-	return report.SaveComparison(f.out, results)
+	if err := report.SaveComparison(f.out, results); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "the report is %s\n", report.ComparisonFile(f.out))
+	return nil
 }
 
-// runLab runs a scenario and shows the result.
-func runLab(o run.Options, folder string, out, progress io.Writer) (*report.Result, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+// folderOf returns the folder for one of several scenarios; "": none.
+func (f *labFlags) folderOf(s scenario.Scenario) string {
+	if f.out == "" {
+		return ""
+	}
+	return filepath.Join(f.out, s.Name)
+}
+
+// checkAll finds out before anything starts what would fail later, when much has
+// been measured.
+func (f *labFlags) checkAll(all []scenario.Scenario) error {
+	for _, s := range all {
+		o := f.options
+		o.Scenario = s
+		if err := o.Check(); err != nil {
+			if len(all) > 1 {
+				err = fmt.Errorf("%s: %w", s.Name, err)
+			}
+			return err
+		}
+	}
+	if f.out == "" {
+		return nil
+	}
+	folders := []string{f.out}
+	if len(all) > 1 {
+		for _, s := range all {
+			folders = append(folders, f.folderOf(s))
+		}
+	}
+	for _, folder := range folders {
+		if err := report.CheckFolder(folder); err != nil {
+			return fmt.Errorf("cannot write the report: %w", err)
+		}
+	}
+	return nil
+}
+
+// runLab runs a scenario and shows the result, which there may be beside an error.
+func runLab(signals *interruption, o run.Options, folder string, out, progress io.Writer) (*report.Result, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	o.Program, o.ProcessArgs = program, []string{"lab", processCommand}
 	o.Header = header(o.System)
-	isTerminal := false
-	if file, ok := progress.(*os.File); ok {
-		isTerminal = term.IsTerminal(int(file.Fd()))
-	}
-	o.Progress = run.NewProgress(progress, isTerminal)
-	result, err := run.Run(ctx, o)
+	o.Hurry = signals.hurry
+	o.Progress = run.NewProgress(progress, isTerminal(progress))
+	result, err := run.Run(signals, o)
 	o.Progress.Close()
-	switch {
-	case errors.Is(err, context.Canceled):
-		return nil, errors.New("interrupted; all processes have ended")
-	case err != nil:
+	if err != nil {
+		if signals.Err() != nil { // whatever else has come of it
+			err = signals.reason()
+		}
 		return nil, err
 	}
 	fmt.Fprint(out, result.Markdown())
 	if folder != "" {
 		if err := result.Save(folder); err != nil {
-			return nil, err
+			return result, err
 		}
-		fmt.Fprintf(progress, "written to %s\n", folder)
+		fmt.Fprintf(progress, "the report is %s\n", report.ResultFile(folder))
 	}
 	if n := result.Errors(); n > 0 {
-		return nil, fmt.Errorf("%d errors, the first: %s", n, result.Load.FirstError)
+		return result, fmt.Errorf("%d errors, the first: %s", n, result.Load.FirstError)
 	}
-	return result, nil
+	return result, signals.reason()
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // header says where figures come from.
 func header(files system.Files) report.Header {
+	info, _ := debug.ReadBuildInfo()
 	return report.Header{
 		Date:       time.Now().UTC().Format(time.DateOnly),
 		Machine:    files.Machine(),
-		Commit:     commit(),
+		Commit:     commit(info, "."),
 		Command:    "sluice " + strings.Join(os.Args[1:], " "),
 		Congestion: files.CongestionControl(),
 	}
-}
-
-// commit returns the commit that this program was built from, or else the one of
-// the folder that it runs in.
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value[:min(len(s.Value), 12)]
-			}
-		}
-	}
-	text, err := exec.Command("git", "describe", "--always", "--dirty").Output()
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(text))
 }

@@ -25,15 +25,34 @@ type Limits struct {
 }
 
 const (
-	// spareFiles of a process are for everything that is no connection.
-	spareFiles = 100
+	// spareFiles of a process at least are for everything that is no connection.
+	// Some twenty are in use whatever it does; loops and workers have more.
+	spareFiles     = 100
+	fixedFiles     = 40
+	filesPerLoop   = 1
+	filesPerWorker = 3 // of a master: a socket, and two that tell how the worker is
+	// maxAddresses is how many addresses serverAddress and clientAddress know.
+	maxAddresses = 250 * 256
 	// bufferedPages is what a request takes on its way: a socket's first byte
 	// reserves a page, on both sides.
 	bufferedPages = 2
 )
 
-// filesFor returns how many connections one process can hold.
-func (l Limits) filesFor() int { return max(l.FilesHard-spareFiles, 1) }
+// filesFor returns how many connections one process can hold, which has a loop for
+// each core in each of two servers at most.
+func (l Limits) filesFor() int {
+	return max(l.FilesHard-min(sparedFor(2*l.Cores*filesPerLoop), l.FilesHard/2), 1)
+}
+
+// sparedFor returns how many descriptors a process has beside its connections, where
+// its loops or workers have so many.
+func sparedFor(files int) int { return max(spareFiles, fixedFiles+files) }
+
+// addressesFor returns how many addresses clients may take for so many connections.
+func (l Limits) addressesFor(conns int) int {
+	processes := divided(conns, l.filesFor())
+	return divided(conns, l.perPair()) + 2*processes + l.Cores // one may be left half used at the end of each
+}
 
 // ports returns how many connections may go from one address to another
 // address and port.

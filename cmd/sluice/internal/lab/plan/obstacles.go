@@ -2,6 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"sort"
+
+	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
 )
 
 // An Obstacle is something that a plan needs and the system does not have.
@@ -45,20 +48,27 @@ const (
 	threadsEach   = 12
 )
 
+// A list is obstacles that have been found.
+type list []Obstacle
+
+// add adds what there is less of than needed.
+func (all *list) add(isFatal bool, what string, have, need int, lift string, setting *Setting) {
+	if have < need {
+		*all = append(*all, Obstacle{What: what, Have: uint64(max(have, 0)), Need: uint64(need), Lift: lift, Setting: setting, IsFatal: isFatal})
+	}
+}
+
+// tooMany says what stops so many connections whatever the processes.
+func tooMany(l Limits, conns int) (all list) {
+	all.add(true, "addresses for clients (127.2.0.0/16)", maxAddresses, l.addressesFor(conns), "ulimit -n, more ports (net.ipv4.ip_local_port_range), or fewer --conns", nil)
+	return all
+}
+
 // obstacles says what the system does not have.
 func (p *Plan) obstacles(l Limits) []Obstacle {
-	var all []Obstacle
+	all := p.descriptors(l)
+	add := all.add
 	servers, clients := p.Processes()
-	add := func(isFatal bool, what string, have, need int, lift string, setting *Setting) {
-		if have < need {
-			all = append(all, Obstacle{What: what, Have: uint64(max(have, 0)), Need: uint64(need), Lift: lift, Setting: setting, IsFatal: isFatal})
-		}
-	}
-	add(true, "descriptors of one process (RLIMIT_NOFILE)", l.FilesHard, minFiles,
-		fmt.Sprintf("ulimit -n %d, as root or by LimitNOFILE= of the service", max(l.FilesPerProc, 20_000)), nil)
-	wanted := (p.Scenario.Conns*2)/manyProcesses + spareFiles
-	add(false, fmt.Sprintf("descriptors of one process: it takes %d processes", servers+clients), l.FilesHard, wanted,
-		fmt.Sprintf("ulimit -n %d", wanted), settingIf(wanted > l.FilesPerProc, "fs.nr_open", wanted))
 	files := l.FilesOpen + 2*p.Scenario.Conns + (servers+clients)*spareFiles
 	add(true, "descriptors of the system (fs.file-max)", l.FilesMax, files, "", settingIf(true, "fs.file-max", files))
 	if l.Watches > 0 {
@@ -75,14 +85,73 @@ func (p *Plan) obstacles(l Limits) []Obstacle {
 		add(true, "processes and threads (RLIMIT_NPROC, pids.max)", l.Processes, (servers+clients)*threadsEach, "ulimit -u, or pids.max of the control group", nil)
 	}
 	if l.Memory < p.Memory {
-		all = append(all, Obstacle{What: "memory, bytes (estimate)", Have: l.Memory, Need: p.Memory, IsFatal: true,
-			Lift: fmt.Sprintf("more memory, or --conns %d", p.Scenario.Conns*int(l.Memory>>20)/int(p.Memory>>20+1))})
+		all = append(all, Obstacle{What: "memory, bytes (estimate)", Have: l.Memory, Need: p.Memory, IsFatal: true, Lift: p.lessMemory(l)})
 	}
 	pages := p.InFlight * bufferedPages
 	if l.TCPPages > 0 {
 		add(false, "pages for socket buffers (tcp_mem)", l.TCPPages, pages, "", tcpMemory(pages))
 	}
 	return all
+}
+
+// descriptors says what processes of the plan need more of.
+func (p *Plan) descriptors(l Limits) (all list) {
+	servers, clients := p.Processes()
+	all.add(true, "descriptors of one process (RLIMIT_NOFILE)", l.FilesHard, minFiles,
+		fmt.Sprintf("ulimit -n %d, as root or by LimitNOFILE= of the service", max(l.FilesPerProc, 20_000)), nil)
+	for _, group := range p.Servers[:min(len(p.Servers), 1)] { // no other has more
+		if group.Workers > 0 {
+			need := sparedFor(group.Workers * filesPerWorker)
+			all.add(true, "descriptors of the master of all workers", l.FilesHard, need, fmt.Sprintf("ulimit -n %d, or fewer --workers", need), nil)
+			continue
+		}
+		need := group.Conns + sparedFor(p.serverLoopFiles())
+		all.add(true, "descriptors of one server, its event loops included", l.FilesHard, need, fmt.Sprintf("ulimit -n %d, or fewer --loops", need), nil)
+	}
+	for _, client := range p.Clients[:min(len(p.Clients), 1)] {
+		need := client.Conns + sparedFor(p.clientLoopFiles())
+		all.add(true, "descriptors of one client, its event loops included", l.FilesHard, need, fmt.Sprintf("ulimit -n %d, or fewer --client-loops", need), nil)
+	}
+	wanted := (p.Scenario.Conns*2)/manyProcesses + spareFiles
+	all.add(false, fmt.Sprintf("descriptors of one process, for fewer than %d processes", servers+clients), l.FilesHard, wanted,
+		fmt.Sprintf("ulimit -n %d", wanted), settingIf(wanted > l.FilesPerProc, "fs.nr_open", wanted))
+	return all
+}
+
+// serverLoopFiles returns how many descriptors the loops of a server have.
+func (p *Plan) serverLoopFiles() int {
+	switch {
+	case p.Scenario.Server == scenario.Goroutine:
+		return 0
+	case p.Scenario.Protocol == scenario.WebSocket: // two servers
+		return 2 * p.Loops * filesPerLoop
+	}
+	return p.Loops * filesPerLoop
+}
+
+// clientLoopFiles is serverLoopFiles for a client.
+func (p *Plan) clientLoopFiles() int {
+	if p.Scenario.Client == scenario.GoroutineClient {
+		return 0
+	}
+	return p.ClientLoops * filesPerLoop
+}
+
+// lessMemory says how many connections would fit.
+func (p *Plan) lessMemory(l Limits) string {
+	fits := sort.Search(p.Scenario.Conns, func(fewer int) bool {
+		other := Plan{Scenario: p.Scenario}
+		other.Scenario.Conns = fewer + 1
+		other.layOut(l, 0)
+		return other.Memory > l.Memory
+	})
+	switch {
+	case fits > 0:
+		return fmt.Sprintf("more memory, or --conns %d", fits)
+	case p.Scenario.Workers > 0 && p.Scenario.Server == scenario.Prefork:
+		return "more memory, or fewer --workers"
+	}
+	return "more memory"
 }
 
 // tcpMemory returns the setting with room for pages.

@@ -10,8 +10,10 @@ import (
 // A Plan is how a scenario is run.
 type Plan struct {
 	Scenario scenario.Scenario `json:"scenario"`
-	Servers  []ServerGroup     `json:"servers"`
-	Clients  []Client          `json:"clients"`
+	// Servers and Clients are empty where there are more connections than any
+	// number of processes could hold.
+	Servers []ServerGroup `json:"servers"`
+	Clients []Client      `json:"clients"`
 	// Loops is the number of event loops of each server process, ClientLoops that
 	// of each client.
 	Loops       int `json:"loops"`
@@ -54,31 +56,48 @@ const (
 	// clientsPerCore is how many client processes send at the same time in a
 	// sweep: one has something to do while another waits.
 	clientsPerCore = 2
-	// inFlightPerClient is how many requests of a sweep a client process has out
-	// at a time: enough that processes switch seldom.
-	inFlightPerClient = 256
+	// inFlightEach is how many requests of a sweep a process has out, or waiting
+	// to be served, at a time: enough that processes switch seldom.
+	inFlightEach = 256
 )
 
 // Make plans s within l. Nobody listens on port, on any address: server processes
 // have addresses of their own.
 func Make(s scenario.Scenario, l Limits, port int) Plan {
 	p := Plan{Scenario: s}
-	if s.Server == scenario.Prefork {
-		p.planPrefork(l, port)
-	} else {
-		p.planServers(l, port)
-	}
-	p.planClients(l)
-	p.AtOnce = min(clientsPerCore*l.Cores, len(p.Clients))
-	p.InFlight = min(max(p.AtOnce*inFlightPerClient, 1), s.Conns, l.InFlight())
-	p.Memory = p.memory()
-	p.Obstacles = p.obstacles(l)
+	p.layOut(l, port)
+	p.SetAtOnce(clientsPerCore*l.Cores, l)
 	return p
+}
+
+// layOut plans processes. As many as there is no room for would take memory.
+func (p *Plan) layOut(l Limits, port int) {
+	if len(tooMany(l, p.Scenario.Conns)) == 0 {
+		p.planServers(l, port)
+		p.planClients(l)
+	}
+	p.Memory = p.memory()
+}
+
+// SetAtOnce has another number of clients send at the same time than Make planned
+// for the same limits.
+func (p *Plan) SetAtOnce(clients int, l Limits) {
+	p.AtOnce = min(clients, len(p.Clients))
+	processes := p.AtOnce
+	for _, s := range p.Servers {
+		processes = max(processes, s.Workers) // each client has connections to all of them
+	}
+	p.InFlight = min(max(processes*inFlightEach, 1), p.Scenario.Conns, l.InFlight())
+	p.Obstacles = append(tooMany(l, p.Scenario.Conns), p.obstacles(l)...)
 }
 
 // planServers plans processes that are alike, as many as descriptors call for.
 func (p *Plan) planServers(l Limits, port int) {
 	s := p.Scenario
+	if s.Server == scenario.Prefork {
+		p.planPrefork(l, port)
+		return
+	}
 	n := divided(s.Conns, l.filesFor())
 	for i := range n {
 		p.Servers = append(p.Servers, ServerGroup{

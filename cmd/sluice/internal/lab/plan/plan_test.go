@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -125,17 +126,99 @@ func checkWhole(t *testing.T, p *Plan, l Limits) {
 	}
 }
 
-// TestVeryMany: what is far out of reach is planned as fast as anything else.
+// TestVeryMany: what is far out of reach is planned as fast as anything else, and
+// no address is made up.
 func TestVeryMany(t *testing.T) {
-	l := machine()
-	s := find(t, "6", 2_000_000_000)
-	p := Make(s, l, 18_000)
-	targets := 0
-	for _, c := range p.Clients {
-		targets += len(c.Targets)
+	few, ports := machine(), machine()
+	few.FilesHard, few.FilesPerProc = 50, 50
+	ports.PortFirst, ports.PortLast = 60_000, 60_003
+	for _, c := range []struct {
+		limits Limits
+		conns  int
+	}{{machine(), 100_000_000}, {machine(), 2_000_000_000}, {few, 100_000_000}, {ports, 100_000_000}, {ports, 50_000}} {
+		for _, name := range []string{"6", "7"} {
+			c.limits.Memory = 1 << 50
+			p := Make(find(t, name, c.conns), c.limits, 18_000)
+			targets := 0
+			for _, client := range p.Clients {
+				targets += len(client.Targets)
+			}
+			isMuch := len(p.Clients) == 0 && strings.Contains(p.Obstacles[0].What, "addresses")
+			if targets > maxAddresses || p.IsBlocked() != (c.conns > 50_000) || isMuch && targets > 0 || !isMuch && targets == 0 {
+				t.Errorf("%s, %d connections: %d targets, in the way: %+v", name, c.conns, targets, p.Obstacles)
+			}
+		}
 	}
-	if !p.IsBlocked() || targets > 1_000_000 {
-		t.Errorf("%d targets, in the way: %+v", targets, p.Obstacles)
+}
+
+// TestLoopFiles: loops and workers have descriptors, too.
+func TestLoopFiles(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*scenario.Scenario)
+		what   string // "": nothing
+	}{
+		{"6", func(s *scenario.Scenario) { s.Loops = 20_000 }, "of one server"},
+		{"6", func(s *scenario.Scenario) { s.Loops = 19_000 }, ""},
+		{"ws-epoll", func(s *scenario.Scenario) { s.Loops = 10_000 }, "of one server"},
+		{"11", func(s *scenario.Scenario) { s.Loops = 20_000 }, ""}, // it has goroutines
+		{"6", func(s *scenario.Scenario) { s.ClientLoops = 40_000 }, "of one client"},
+		{"6", func(s *scenario.Scenario) { s.ClientLoops = 9_999 }, ""},
+		{"6", func(s *scenario.Scenario) { s.ClientLoops, s.Client = 40_000, scenario.GoroutineClient }, ""},
+		{"7", func(s *scenario.Scenario) { s.Workers = 7_000 }, "of the master"},
+		{"7", func(s *scenario.Scenario) { s.Workers = 6_000 }, ""},
+	} {
+		s := find(t, c.name, 10)
+		c.change(&s)
+		l := machine()
+		l.Memory = 1 << 50
+		p := Make(s, l, 18_000)
+		if p.IsBlocked() != (c.what != "") || c.what != "" && !strings.Contains(p.Obstacles[0].What, c.what) {
+			t.Errorf("%s, %q: in the way: %+v", c.name, c.what, p.Obstacles)
+		}
+	}
+	// As many as there are cores never make a plan impossible.
+	l := machine()
+	l.Cores = 256
+	for conns := 19_000; conns < 20_000; conns += 10 {
+		for _, name := range []string{"6", "ws-epoll"} {
+			if p := Make(find(t, name, conns), l, 18_000); p.IsBlocked() {
+				t.Fatalf("%s, %d connections: %+v", name, conns, p.Obstacles)
+			}
+		}
+	}
+}
+
+// TestLessMemory: what is said to fit does, and nothing is said where nothing does.
+func TestLessMemory(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		workers int
+		memory  uint64
+		says    string
+	}{
+		{"6", 0, 2 << 30, "--conns"}, {"7", 0, 2 << 30, "--conns"}, {"https-epoll", 0, 8 << 30, "--conns"},
+		{"7", 100, 4 << 30, "--conns"}, {"7", 5_000, 4 << 30, "fewer --workers"}, {"6", 0, 1 << 20, "more memory"},
+	} {
+		l := machine()
+		l.Memory = c.memory
+		s := find(t, c.name, 1_000_000)
+		s.Workers = c.workers
+		var lift string
+		for _, o := range Make(s, l, 18_000).Obstacles {
+			if strings.HasPrefix(o.What, "memory") {
+				lift = o.Lift
+			}
+		}
+		if _, number, isNumber := strings.Cut(lift, "--conns "); isNumber {
+			s.Conns, _ = strconv.Atoi(number)
+			if p := Make(s, l, 18_000); s.Conns < 1 || p.IsBlocked() {
+				t.Errorf("%+v: %q, and still %+v", c, lift, p.Obstacles)
+			}
+		}
+		if !strings.Contains(lift, c.says) {
+			t.Errorf("%+v: %q", c, lift)
+		}
 	}
 }
 
@@ -165,8 +248,8 @@ func TestObstacles(t *testing.T) {
 	}{
 		{"fits", 1_000_000, func(*Limits) {}, "", "", false},
 		{"descriptors", 1_000, func(l *Limits) { l.FilesHard = 150 }, "RLIMIT_NOFILE", "ulimit -n 1048576", true},
-		{"many processes", 1_000_000, func(l *Limits) { l.FilesHard = 4_096 }, "it takes 502 processes", "ulimit -n 10100", false},
-		{"nr_open", 1_000_000, func(l *Limits) { l.FilesHard, l.FilesPerProc = 4_096, 4_096 }, "it takes 502 processes", `sysctl -w fs.nr_open="10100"`, false},
+		{"many processes", 1_000_000, func(l *Limits) { l.FilesHard = 4_096 }, "fewer than 502 processes", "ulimit -n 10100", false},
+		{"nr_open", 1_000_000, func(l *Limits) { l.FilesHard, l.FilesPerProc = 4_096, 4_096 }, "fewer than 502 processes", `sysctl -w fs.nr_open="10100"`, false},
 		{"file-max", 1_000_000, func(l *Limits) { l.FilesMax = 1_000_000 }, "fs.file-max", `sysctl -w fs.file-max="2012200"`, true},
 		{"memory", 1_000_000, func(l *Limits) { l.Memory = 8 << 30 }, "memory", "more memory, or --conns 7", true},
 		{"backlog", 1_000, func(l *Limits) { l.Backlog = 128 }, "somaxconn", `sysctl -w net.core.somaxconn="1024"`, false},
@@ -223,8 +306,11 @@ func TestMemory(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	l := machine()
 	s := find(t, "6", 1_000_000)
-	if p := Make(s, l, 18_000); p.InFlight != p.AtOnce*inFlightPerClient || p.AtOnce != 4 {
+	if p := Make(s, l, 18_000); p.InFlight != p.AtOnce*inFlightEach || p.AtOnce != 4 {
 		t.Errorf("%d in flight", p.InFlight)
+	}
+	if p := Make(find(t, "7", 1_000_000), l, 18_000); p.InFlight != p.Servers[0].Workers*inFlightEach || p.AtOnce != 4 {
+		t.Errorf("%d in flight for prefork", p.InFlight)
 	}
 	l.TCPPages = 4_000
 	if p := Make(s, l, 18_000); p.InFlight != 1_000 {

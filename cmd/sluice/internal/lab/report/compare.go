@@ -55,5 +55,5 @@ func (r *Result) row() string {
 	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s | %d | %s | %s | %s | %s | %s | %s |\n",
 		r.Scenario.Name, Count(r.Memory.After.Connections), Count(r.Connect.PerSec), r.modeText(), Count(l.PerSec), mean, p50, p99, r.Errors(),
 		Span(r.PerRequest(l.ServerCPU)), Span(r.PerRequest(l.ClientCPU)),
-		Bytes(r.PerConn(r.Memory.Worked.Server.Proportional)), Bytes(r.KernelPerConn()), perSec, latency)
+		Bytes(r.PerConn(r.Memory.Worked.Server.Proportional)), knownBytes(r.KernelPerConn()), perSec, latency)
 }

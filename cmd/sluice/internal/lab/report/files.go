@@ -35,6 +35,40 @@ func (r *Result) Save(folder string) error {
 	return nil
 }
 
+// CheckFolder makes a folder and tells whether Save, or SaveComparison, could write
+// to it.
+func CheckFolder(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(folder, ".try-*")
+	if err != nil {
+		return err
+	}
+	_ = file.Close()
+	if err := os.Remove(file.Name()); err != nil {
+		return err
+	}
+	for _, name := range []string{resultName, textName, reportName, memoryPlot, latencyPlot, throughputPlot, comparedPlot, perConnPlot} {
+		file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_ = file.Close()
+	}
+	return nil
+}
+
+// ResultFile and ComparisonFile return the name of what Save and SaveComparison
+// write for people.
+func ResultFile(folder string) string { return filepath.Join(folder, textName) }
+
+// ComparisonFile is ResultFile for several runs.
+func ComparisonFile(folder string) string { return filepath.Join(folder, reportName) }
+
 func saveAll(folder string, files map[string]string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

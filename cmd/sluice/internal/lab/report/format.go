@@ -36,6 +36,22 @@ func Bytes(n float64) string {
 	return fmt.Sprintf("%.3g %s", n, units[i])
 }
 
+// knownBytes is Bytes, where NaN is not known.
+func knownBytes(n float64) string {
+	if math.IsNaN(n) {
+		return "not known"
+	}
+	return Bytes(n)
+}
+
+// Plural formats a number with its noun.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Count(n) + " " + many
+}
+
 // Span formats a duration with three digits.
 func Span(d time.Duration) string {
 	switch {

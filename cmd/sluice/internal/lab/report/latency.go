@@ -36,7 +36,9 @@ func MergeLatencies(texts [][]byte) (Latency, error) {
 	for _, p := range curvePercentiles(all.TotalCount()) {
 		l.Curve = append(l.Curve, Point{Percentile: p, Latency: at(p)})
 	}
-	return l, nil
+	text, err := all.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	l.Histogram = string(text)
+	return l, err
 }
 
 // curvePercentiles returns the percentiles of a curve: as close to 100 as so many

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
@@ -11,7 +12,7 @@ import (
 // Markdown returns a run in full.
 func (r *Result) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s: %s connections\n\n%s.\n\n", r.Scenario.Name, Count(r.Memory.After.Connections), upperFirst(r.Scenario.Summary))
+	fmt.Fprintf(&b, "# %s: %s\n\n%s.\n\n", r.Scenario.Name, Plural(r.Memory.After.Connections, "connection", "connections"), upperFirst(r.Scenario.Summary))
 	r.writeHeader(&b)
 	r.writeLoad(&b)
 	r.writeMemory(&b)
@@ -24,8 +25,8 @@ func (r *Result) writeHeader(b *strings.Builder) {
 	fmt.Fprintf(b, "| before | load average %.2f; congestion control %s |\n", h.LoadBefore, h.Congestion)
 	l := &r.Layout
 	fmt.Fprintf(b, "| server | %s %s, %s; %s on %s%s |\n", r.Scenario.Server, r.Scenario.Protocol, r.Scenario.Workload,
-		plural(l.Servers, "process", "processes"), plural(l.Addresses, "address", "addresses"), eachText(l.Loops, l.Processors, r.Scenario.Server == scenario.Goroutine))
-	fmt.Fprintf(b, "| client | %s; %s%s |\n", r.Scenario.Client, plural(l.Clients, "process", "processes"),
+		Plural(l.Servers, "process", "processes"), Plural(l.Addresses, "address", "addresses"), eachText(l.Loops, l.Processors, r.Scenario.Server == scenario.Goroutine))
+	fmt.Fprintf(b, "| client | %s; %s%s |\n", r.Scenario.Client, Plural(l.Clients, "process", "processes"),
 		eachText(l.ClientLoops, l.ClientProcessors, r.Scenario.Client == scenario.GoroutineClient))
 	if len(l.Environment) > 0 {
 		fmt.Fprintf(b, "| the servers' Go runtime | %s |\n", strings.Join(l.Environment, " "))
@@ -38,15 +39,7 @@ func eachText(loops, processors int, hasNoLoops bool) string {
 	if hasNoLoops {
 		return fmt.Sprintf(", each with GOMAXPROCS %d", processors)
 	}
-	return fmt.Sprintf(", each with %s and GOMAXPROCS %d", plural(loops, "event loop", "event loops"), processors)
-}
-
-// plural returns a number with a noun.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return Count(n) + " " + many
+	return fmt.Sprintf(", each with %s and GOMAXPROCS %d", Plural(loops, "event loop", "event loops"), processors)
 }
 
 func (r *Result) writeLoad(b *strings.Builder) {
@@ -78,11 +71,11 @@ func (r *Result) modeText() string {
 	case control.Sweep:
 		text := fmt.Sprintf("sweep, %s in flight", Count(l.InFlight))
 		if clients := r.Layout.Clients; 0 < l.AtOnce && l.AtOnce < clients {
-			text += fmt.Sprintf(", of %d clients at a time", l.AtOnce)
+			text += fmt.Sprintf(", of %s at a time", Plural(l.AtOnce, "client", "clients"))
 		}
 		return text
 	case control.Loop:
-		return fmt.Sprintf("%s connections active", Count(l.Active))
+		return Plural(l.Active, "connection", "connections") + " active"
 	}
 	if !r.Answers() {
 		return fmt.Sprintf("%s per second, nothing is answered", Count(l.Rate))
@@ -96,10 +89,13 @@ func (r *Result) writeMemory(b *strings.Builder) {
 	row := func(name string, of func(*MemorySample) uint64, isTotal bool) {
 		before, after, worked := of(&m.Before), of(&m.After), of(&m.Worked)
 		per := r.PerConn(after)
-		if !isTotal {
-			per = r.PerConn(grown(before, after))
+		switch {
+		case !isTotal && after < before:
+			per = math.NaN()
+		case !isTotal:
+			per = r.PerConn(after - before)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", name, Bytes(float64(before)), Bytes(float64(after)), Bytes(float64(worked)), Bytes(per))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", name, Bytes(float64(before)), Bytes(float64(after)), Bytes(float64(worked)), knownBytes(per))
 	}
 	row("servers, RSS", func(s *MemorySample) uint64 { return s.Server.RSS }, true)
 	row("servers, Pss (shared pages once)", func(s *MemorySample) uint64 { return s.Server.Proportional }, true)

@@ -168,6 +168,69 @@ func TestLoadAllForeign(t *testing.T) {
 	}
 }
 
+// TestLoadAllOld: results that were saved before there were histograms are read.
+func TestLoadAllOld(t *testing.T) {
+	folder := t.TempDir()
+	old := sample(t, "6")
+	old.Load.Latency.Histogram = ""
+	if err := old.Save(folder); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(filepath.Join(folder, resultName))
+	if strings.Contains(string(text), "histogram") {
+		t.Error("a histogram is saved that is not there")
+	}
+	if all, err := LoadAll([]string{folder}); err != nil || all[0].Load.Latency.P99 != old.Load.Latency.P99 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestCheckFolder: what Save could not write to is told before, and nothing is left
+// of the question.
+func TestCheckFolder(t *testing.T) {
+	folder := t.TempDir()
+	within := func(names ...string) string { return filepath.Join(append([]string{folder}, names...)...) }
+	if err := os.WriteFile(within("file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(within("taken", resultName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		folder string
+		isBad  bool
+	}{{within("new", "deep"), false}, {within("new"), false}, {within("file"), true}, {within("file", "below"), true}, {within("taken"), true}, {"/proc/none", true}} {
+		if err := CheckFolder(c.folder); (err != nil) != c.isBad {
+			t.Errorf("%s: %v", c.folder, err)
+		}
+	}
+	if left, err := os.ReadDir(within("new", "deep")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := sample(t, "6").Save(within("new")); err != nil || CheckFolder(within("new")) != nil {
+		t.Errorf("what was saved cannot be saved again: %v, %v", err, CheckFolder(within("new")))
+	}
+	again, err := LoadAll([]string{within("new")})
+	if err != nil || again[0].Load.Completed == 0 {
+		t.Errorf("the question has changed what was there: %v", err)
+	}
+}
+
+// TestKernelUnknown: slabs that shrink meanwhile do not make connections free.
+func TestKernelUnknown(t *testing.T) {
+	r := sample(t, "6")
+	r.Memory.After.Slab = r.Memory.Before.Slab - 1
+	if got := r.Markdown(); !strings.Contains(got, "| kernel slabs, growth (both ends) | 700 MB | 700 MB | 783 MB | not known |") {
+		t.Error(got)
+	}
+	if got := Compare([]*Result{r}); !strings.Contains(got, "| 520 B | not known |") {
+		t.Error(got)
+	}
+	if plot := comparisonPlots([]*Result{r})[perConnPlot]; strings.Contains(plot, "NaN") || strings.Contains(plot, ">0 B<") {
+		t.Error(plot)
+	}
+}
+
 // TestSaveAgain: no plot is left of a result that was in the folder before.
 func TestSaveAgain(t *testing.T) {
 	folder := t.TempDir()
@@ -226,6 +289,10 @@ func TestMergeLatencies(t *testing.T) {
 	}
 	if last := l.Curve[len(l.Curve)-1]; last.Percentile != 100 || last.Latency != l.Max {
 		t.Errorf("the curve ends with %v", last)
+	}
+	whole, err := hdrhistogram.Decode([]byte(l.Histogram))
+	if err != nil || whole.TotalCount() != 20_000 || time.Duration(whole.ValueAtPercentile(99))*time.Microsecond != l.P99 {
+		t.Errorf("the histogram is not the whole of it: %v", err)
 	}
 	if none, err := MergeLatencies(nil); err != nil || none.Max != 0 || len(none.Curve) != 0 {
 		t.Errorf("of nothing: %+v, %v", none, err)

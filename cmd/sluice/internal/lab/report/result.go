@@ -3,6 +3,7 @@
 package report
 
 import (
+	"math"
 	"time"
 
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
@@ -114,6 +115,9 @@ type Latency struct {
 	P999  time.Duration `json:"p999"`
 	Max   time.Duration `json:"max"`
 	Curve []Point       `json:"curve,omitempty"`
+	// Histogram is the whole of it, in microseconds: an HDR histogram in its
+	// compressed form (V2), in base64. Results of older versions have none.
+	Histogram string `json:"histogram,omitempty"`
 }
 
 // A Point is a percentile.
@@ -137,10 +141,14 @@ func (r *Result) PerConn(bytes uint64) float64 {
 }
 
 // KernelPerConn returns what the kernel has taken for each connection, both ends:
-// slabs and buffers.
+// slabs and buffers. NaN: the machine's slabs have not grown, because something else
+// has returned some meanwhile, so that it is not known.
 func (r *Result) KernelPerConn() float64 {
 	before, after := r.Memory.Before, r.Memory.After
-	return r.PerConn(grown(before.Slab, after.Slab) + grown(before.SockBuffer, after.SockBuffer))
+	if after.Slab <= before.Slab {
+		return math.NaN()
+	}
+	return r.PerConn(after.Slab - before.Slab + grown(before.SockBuffer, after.SockBuffer))
 }
 
 // grown returns after-before, or 0.

@@ -25,7 +25,7 @@ func (f *fleet) close() {
 	f.stop(control.Server)
 	waitAll(started, endLimit, control.Master, control.Server)
 	for _, c := range started {
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // its group: workers of prefork, too
+		c.kill()
 	}
 	for _, c := range started {
 		<-c.ended
@@ -33,6 +33,32 @@ func (f *fleet) close() {
 	_ = f.listener.Close()
 	f.waitForLinks()
 	f.spawner.close()
+}
+
+// kill kills a process and its group: workers of prefork, too.
+func (c *child) kill() { _ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) }
+
+// killOn has all processes killed when hurry is closed, until the function that it
+// returns is called. Whoever waits for them then need not wait any longer.
+func (f *fleet) killOn(hurry <-chan struct{}) (stop func()) {
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-hurry:
+			f.killAll()
+		case <-over:
+		}
+	}()
+	return func() { close(over) }
+}
+
+func (f *fleet) killAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closing, f.killed = true, true
+	for _, c := range f.started {
+		c.kill()
+	}
 }
 
 // endLimit is how long a process may take to end before it is killed. A process

@@ -26,6 +26,7 @@ type fleet struct {
 	started []*child
 	failure error         // the first
 	closing bool          // whoever ends now is meant to
+	killed  bool          // nobody is to live any more
 	changed chan struct{} // has an element when something has changed
 }
 
@@ -173,6 +174,9 @@ func (f *fleet) start(o *Options, role control.Role, index int, settings []strin
 	c := &child{cmd: cmd, tail: errors, role: role, index: index, ended: make(chan struct{})}
 	f.mu.Lock()
 	f.started = append(f.started, c)
+	if f.killed {
+		c.kill()
+	}
 	f.mu.Unlock()
 	go func() {
 		err := cmd.Wait()

@@ -83,7 +83,7 @@ func (s *session) orders() []control.Run {
 	load.Mode, load.Active, load.Rate = mode, active, rate
 	if mode == control.Sweep {
 		load.InFlight = inFlight
-		atOnce = s.atOnce()
+		atOnce = s.plan.AtOnce
 		load.AtOnce = atOnce
 	}
 	if atOnce < len(clients) {
@@ -99,14 +99,6 @@ func (s *session) orders() []control.Run {
 		}
 	}
 	return orders
-}
-
-// atOnce returns how many clients send at the same time in a sweep.
-func (s *session) atOnce() int {
-	if s.AtOnce > 0 {
-		return min(s.AtOnce, len(s.plan.Clients))
-	}
-	return s.plan.AtOnce
 }
 
 // counts asks all processes what they have counted.

@@ -29,6 +29,8 @@ func TestOrders(t *testing.T) {
 		{"6", Options{InFlight: 10}, control.Sweep, 1_000, 10, 0, true},
 		{"6", Options{InFlight: 10, AtOnce: 1}, control.Sweep, 1_000, 10, 0, true},
 		{"6", Options{InFlight: 10, AtOnce: 99}, control.Sweep, 1_000, 10, 0, false},
+		{"6", Options{AtOnce: 1}, control.Sweep, 1_000, 256, 0, true},
+		{"6", Options{AtOnce: 3}, control.Sweep, 1_000, 768, 0, true},
 		{"6", Options{InFlight: 1_000_000}, control.Sweep, 1_000, 1_000, 0, true},
 		{"6", Options{Active: 7}, control.Loop, 7, 0, 0, false},
 		{"6", Options{Active: 3}, control.Loop, 3, 0, 0, false},
@@ -44,7 +46,7 @@ func TestOrders(t *testing.T) {
 		}
 		found.Conns = 1_000
 		c.options.Scenario, c.options.Duration = found, time.Second
-		s := &session{Options: &c.options, plan: plan.Make(found, limits, 18_000), result: &report.Result{}}
+		s := &session{Options: &c.options, plan: c.options.planWithin(limits, 18_000), result: &report.Result{}}
 		orders := s.orders()
 		if len(orders) != 5 {
 			t.Fatalf("%d clients", len(orders))

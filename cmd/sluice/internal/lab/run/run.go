@@ -24,7 +24,7 @@ type Options struct {
 	Duration time.Duration
 	Active   int     // connections that send; 0: all, one after the other (a sweep)
 	Rate     float64 // requests per second; 0: as fast as answers come
-	InFlight int     // requests of a sweep at the same time; 0: as planned
+	InFlight int     // requests of a sweep at the same time; 0: as many as its clients have
 	AtOnce   int     // client processes that send at the same time in a sweep; 0: as planned
 	Dialers  int     // connections that a client makes at the same time; 0: 4
 	// Program and ProcessArgs start a process of the lab: what follows them is
@@ -34,13 +34,29 @@ type Options struct {
 	Header      report.Header
 	Progress    Progress
 	System      system.Files
+	// Hurry is for who has cancelled the run and does not want to wait for its end:
+	// when it is closed, all processes are killed. It may be nil.
+	Hurry <-chan struct{}
 }
 
 // ErrBlocked is returned, with what is in the way, where the plan says that the run
 // would fail.
 var ErrBlocked = errors.New("the system does not allow for it; \"sluice lab preflight\" says what has to be changed")
 
-// check tells what is wrong with o.
+// Check tells what is wrong with o, and returns ErrBlocked where the run would fail.
+// It starts nothing.
+func (o *Options) Check() error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	p, err := o.Plan()
+	if err != nil {
+		return err
+	}
+	return blocked(&p)
+}
+
+// check tells what is wrong with o itself.
 func (o *Options) check() error {
 	discards := o.Scenario.Workload.Kind == scenario.Discard // at a rate, too
 	switch {
@@ -48,25 +64,33 @@ func (o *Options) check() error {
 		return fmt.Errorf("a rate is a number from 0 to %.0e, not %v", maxRate, o.Rate)
 	case o.Duration < 0, o.Duration == 0 && (o.Rate > 0 || discards):
 		return fmt.Errorf("a duration of %v is too short", o.Duration)
+	case o.Duration > maxDuration:
+		return fmt.Errorf("a duration of %v is too long: at most %v", o.Duration, maxDuration)
 	case o.Active < 0:
 		return fmt.Errorf("%d connections cannot be active", o.Active)
 	case o.InFlight < 0:
 		return fmt.Errorf("%d requests cannot be on their way", o.InFlight)
 	case o.AtOnce < 0:
 		return fmt.Errorf("%d clients cannot send at the same time", o.AtOnce)
+	case (o.InFlight > 0 || o.AtOnce > 0) && (o.Active > 0 || o.Rate > 0):
+		return errors.New("how many requests are on their way, and how many clients send, at the same time is for a sweep: --in-flight and --at-once exclude --active and --rate")
 	case o.Dialers < 0:
 		return fmt.Errorf("%d connections cannot be made at the same time", o.Dialers)
 	}
 	return nil
 }
 
-// blocked returns ErrBlocked with what is in the way.
+// blocked returns ErrBlocked with what is in the way, nil if nothing is that would
+// make the run fail.
 func blocked(p *plan.Plan) error {
 	var fatal []string
 	for _, o := range p.Obstacles {
 		if o.IsFatal {
 			fatal = append(fatal, fmt.Sprintf("%s: %s needed, there are %s", o.What, report.Count(o.Need), report.Count(o.Have)))
 		}
+	}
+	if len(fatal) == 0 {
+		return nil
 	}
 	return fmt.Errorf("%s: %w", strings.Join(fatal, "; "), ErrBlocked)
 }
@@ -81,6 +105,7 @@ const (
 	// fewProcesses report often, many seldom.
 	fewProcesses = 20
 	maxRate      = 1e9
+	maxDuration  = 30 * 24 * time.Hour
 )
 
 // Plan plans o.
@@ -99,7 +124,16 @@ func (o *Options) planAndHold() (p plan.Plan, hold io.Closer, err error) {
 	if err != nil {
 		return p, nil, err
 	}
-	return plan.Make(o.Scenario, limits, port), hold, nil
+	return o.planWithin(limits, port), hold, nil
+}
+
+// planWithin plans o for a system with limits.
+func (o *Options) planWithin(limits plan.Limits, port int) plan.Plan {
+	p := plan.Make(o.Scenario, limits, port)
+	if o.AtOnce > 0 {
+		p.SetAtOnce(o.AtOnce, limits)
+	}
+	return p
 }
 
 // takePort returns a port below limit on which nobody listens, on any address.
@@ -140,8 +174,8 @@ func Run(ctx context.Context, o Options) (*report.Result, error) {
 		return nil, err
 	}
 	defer hold.Close()
-	if p.IsBlocked() {
-		return nil, blocked(&p)
+	if err := blocked(&p); err != nil {
+		return nil, err
 	}
 	s := &session{Options: &o, plan: p, result: &report.Result{Scenario: o.Scenario, Header: o.Header}}
 	s.result.Header.LoadBefore = o.System.Load()
@@ -149,6 +183,7 @@ func Run(ctx context.Context, o Options) (*report.Result, error) {
 	if s.fleet, err = newFleet(s.config); err != nil {
 		return nil, err
 	}
+	defer s.fleet.killOn(o.Hurry)() // while it closes, too
 	defer s.fleet.close()
 	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load} {
 		if err := phase(ctx); err != nil {
@@ -224,6 +259,9 @@ func (s *session) startClients(ctx context.Context) error {
 func (s *session) startAll(ctx context.Context, name string, role control.Role, n, processors int) error {
 	s.Progress.Phase(name, n)
 	for i := range n {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err := s.fleet.start(s.Options, role, i, s.settings(role, processors)); err != nil {
 			return fmt.Errorf("cannot start a %s: %w", role, err)
 		}

@@ -136,19 +136,28 @@ func (s *Scenario) SetClient(text string) error {
 	return fmt.Errorf("there is no client %q: it is %s or %s", text, EpollClient, GoroutineClient)
 }
 
+// What is far beyond any machine is refused before it is planned, which would take
+// memory, too.
+const (
+	maxConns   = 100_000_000
+	maxWorkers = 1_000_000 // and loops
+)
+
 // Check tells what is wrong with s.
 func (s *Scenario) Check() error {
 	switch {
 	case s.Conns < 1:
 		return fmt.Errorf("at least one connection is needed, not %d", s.Conns)
+	case s.Conns > maxConns:
+		return fmt.Errorf("%d connections are more than the lab plans for: at most %d", s.Conns, maxConns)
 	case s.Loops < 0, s.Workers < 0, s.ClientLoops < 0:
 		return fmt.Errorf("a number of loops or workers is negative")
+	case max(s.Loops, s.Workers, s.ClientLoops) > maxWorkers:
+		return fmt.Errorf("%d loops or workers are more than the lab plans for: at most %d", max(s.Loops, s.Workers, s.ClientLoops), maxWorkers)
 	case (s.Protocol == HTTP || s.Protocol == HTTPS) && s.Workload.Kind == Discard:
 		return fmt.Errorf("a server of HTTP answers: it cannot discard")
 	case s.Protocol == HTTPS && s.Client == EpollClient:
 		return fmt.Errorf("event loops speak TLS as servers only: a client of https is --client %s", GoroutineClient)
-	case s.Protocol == HTTPS && s.Server != Prefork && (s.Workers > 0 || s.Server == WorkerPool):
-		return fmt.Errorf("over TLS the bound of sluice.Server.MaxWorkers does not hold: there is no https-workerpool, nor --workers")
 	case s.Shared && s.Server != Prefork:
 		return fmt.Errorf("only prefork has sockets to share")
 	}

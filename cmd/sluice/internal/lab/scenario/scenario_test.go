@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -116,14 +117,17 @@ func TestSetServer(t *testing.T) {
 func TestCheck(t *testing.T) {
 	good := Scenario{Protocol: TCP, Server: Epoll, Workload: Workload{Kind: Echo}, Conns: 1}
 	for name, spoil := range map[string]func(*Scenario){
-		"none":              func(s *Scenario) { s.Conns = 0 },
-		"loops":             func(s *Scenario) { s.Loops = -1 },
-		"discard":           func(s *Scenario) { s.Protocol, s.Workload.Kind = HTTP, Discard },
-		"discard, TLS":      func(s *Scenario) { s.Protocol, s.Client, s.Workload.Kind = HTTPS, GoroutineClient, Discard },
-		"event loops, TLS":  func(s *Scenario) { s.Protocol, s.Client = HTTPS, EpollClient },
-		"workerpool of TLS": func(s *Scenario) { s.Protocol, s.Client, s.Server = HTTPS, GoroutineClient, WorkerPool },
-		"workers of TLS":    func(s *Scenario) { s.Protocol, s.Client, s.Workers = HTTPS, GoroutineClient, 3 },
-		"shared":            func(s *Scenario) { s.Shared = true },
+		"none":             func(s *Scenario) { s.Conns = 0 },
+		"too many":         func(s *Scenario) { s.Conns = maxConns + 1 },
+		"largest number":   func(s *Scenario) { s.Conns = math.MaxInt },
+		"loops":            func(s *Scenario) { s.Loops = -1 },
+		"too many loops":   func(s *Scenario) { s.Loops = math.MaxInt },
+		"client loops":     func(s *Scenario) { s.ClientLoops = math.MaxInt },
+		"workers":          func(s *Scenario) { s.Workers = math.MaxInt },
+		"discard":          func(s *Scenario) { s.Protocol, s.Workload.Kind = HTTP, Discard },
+		"discard, TLS":     func(s *Scenario) { s.Protocol, s.Client, s.Workload.Kind = HTTPS, GoroutineClient, Discard },
+		"event loops, TLS": func(s *Scenario) { s.Protocol, s.Client = HTTPS, EpollClient },
+		"shared":           func(s *Scenario) { s.Shared = true },
 	} {
 		s := good
 		if s.Check() != nil {
