@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -126,22 +125,4 @@ func fieldNames(header http.Header) string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
-}
-
-// waitUntilListening waits for a program that takes no listener.
-func waitUntilListening(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		var dialer net.Dialer
-		c, err := dialer.DialContext(ctx, "tcp4", addr)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }

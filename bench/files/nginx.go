@@ -51,7 +51,7 @@ func startNginx(ctx context.Context, kind, folder string) (*contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := waitUntilListening(ctx, addr); err != nil {
+	if err := process.AwaitServer(ctx, addr); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
 	return &contender{kind: kind, addr: addr, cpu: server.CPU, stop: server.Stop}, nil
