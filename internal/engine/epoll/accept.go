@@ -305,6 +305,9 @@ func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) 
 		flags |= flagSecret
 	}
 	slot.open(gen, flags)
+	if d.killing.Load() { // it was accepted before, and killAll did not see it
+		d.kill(fd, gen)
+	}
 }
 
 // start serves fd, unless the engine shuts down.

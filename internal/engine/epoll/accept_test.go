@@ -164,3 +164,17 @@ func TestSocketOptions(t *testing.T) {
 		}
 	})
 }
+
+// A connection that was accepted before Shutdown gave up, and comes into the
+// table after that, is closed like the others.
+func TestLateConnectionIsKilled(t *testing.T) {
+	ln, a := listen(t), newEcho()
+	d := serveOn(t, ln, a, engine.Options{})
+	d.killing.Store(true)
+	c := dial(t, ln)
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it was not closed: %d, %v", n, err)
+	}
+	eventually(t, "it is gone", func() bool { return d.open.Load() == 0 })
+}

@@ -82,6 +82,7 @@ func (d *driver) closeLoops() {
 // killAll ends all connections, in whatever state they are. Nobody waits for
 // their handlers.
 func (d *driver) killAll() {
+	d.killing.Store(true) // who comes into the table from now on sees it
 	d.table.each(func(fd int, p place) {
 		d.kill(fd, generation(p.slot().word.Load()))
 	})

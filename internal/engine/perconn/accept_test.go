@@ -1,6 +1,9 @@
 package perconn
 
 import (
+	"errors"
+	"net"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -55,5 +58,29 @@ func TestKeepAlivePeriod(t *testing.T) {
 			t.Error(err)
 		}
 		_ = ln.Close()
+	}
+}
+
+// A connection that was accepted before Shutdown gave up, and is registered
+// after that, is closed like the others.
+func TestLateConnectionIsKilled(t *testing.T) {
+	for name, wrap := range map[string]func(net.Listener) net.Listener{
+		"raw":   func(ln net.Listener) net.Listener { return ln },
+		"plain": func(ln net.Listener) net.Listener { return plainListener{ln} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, dial := listenTCP(t)
+			d := serve(t, wrap(ln), &lineProtocol{}).(*driver)
+			d.killing.Store(true)
+			c, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+			if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("it was not closed: %d, %v", n, err)
+			}
+		})
 	}
 }

@@ -40,6 +40,7 @@ type driver struct {
 
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called
+	killing        atomic.Bool // Shutdown has given up waiting
 	checking       atomic.Bool // checkForFINs runs
 	emptied        chan struct{}
 	drained        chan struct{} // closed when Shutdown's work is done

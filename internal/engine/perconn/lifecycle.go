@@ -34,6 +34,9 @@ func (w *worker) adopt(nc net.Conn, a engine.Acceptor, departed func(), isOurs b
 	}
 	w.registered = true
 	w.driver.registry.add(&w.conn)
+	if w.driver.killing.Load() { // it was accepted before, and killAll did not see it
+		w.kill()
+	}
 }
 
 // isBare tells whether nc is nothing but a stream socket.

@@ -95,6 +95,7 @@ func (d *driver) closeEvicted() {
 // killAll ends all connections, in whatever state they are. Nobody waits for
 // their handlers.
 func (d *driver) killAll() {
+	d.killing.Store(true) // who is registered from now on sees it
 	d.registry.each(func(c *conn) bool {
 		c.kill()
 		return true
