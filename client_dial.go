@@ -23,9 +23,14 @@ type hostSetup struct {
 func (c *HostClient) prepared() *hostSetup {
 	s := &c.setup
 	s.once.Do(func() {
+		isDialed := c.dialsItself()
 		for addr := range strings.SplitSeq(c.Addr, ",") {
-			if addr = strings.TrimSpace(addr); addr != "" {
+			addr = strings.TrimSpace(addr)
+			switch {
+			case addr != "" && !isDialed:
 				s.addrs = append(s.addrs, AddMissingPort(addr, c.IsTLS))
+			case addr != "" || c.Addr == "" && isDialed:
+				s.addrs = append(s.addrs, addr)
 			}
 		}
 		if c.IsTLS {
@@ -36,6 +41,12 @@ func (c *HostClient) prepared() *hostSetup {
 		}
 	})
 	return s
+}
+
+// dialsItself tells whether the user has a dialer. What Addr means is its
+// business then, and it gets it as it is: the name of a socket, say, or nothing.
+func (c *HostClient) dialsItself() bool {
+	return c.Dial != nil || c.DialTimeout != nil || c.DialContext != nil
 }
 
 // firstAddr returns the address, the first if there are several.

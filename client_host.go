@@ -53,7 +53,7 @@ type HostClient struct {
 
 	// Addr is the host's address, "host:port", or several with commas between
 	// them, which new connections go to in turn. A port that is missing follows
-	// from IsTLS.
+	// from IsTLS. A dialer of your own gets each as it is, and may do without.
 	Addr string
 
 	// IsTLS makes connections with TLS. The scheme of requests must say the

@@ -70,18 +70,20 @@ func (c *Cookie) Reset() {
 	}
 }
 
-// CopyTo makes dst a copy of c that shares no memory with it.
-func (c *Cookie) CopyTo(dst *Cookie) {
-	if c == dst {
+// CopyTo makes c a copy of src that shares no memory with it. Mind the
+// direction: with every other type it is the argument that becomes the copy.
+// This is how fasthttp has it, whose programs rely on it.
+func (c *Cookie) CopyTo(src *Cookie) {
+	if c == src {
 		return
 	}
-	key, value, domain, path, buf := dst.key[:0], dst.value[:0], dst.domain[:0], dst.path[:0], dst.buf
-	*dst = *c
-	dst.key = append(key, c.key...)
-	dst.value = append(value, c.value...)
-	dst.domain = append(domain, c.domain...)
-	dst.path = append(path, c.path...)
-	dst.buf = buf
+	key, value, domain, path, buf := c.key[:0], c.value[:0], c.domain[:0], c.path[:0], c.buf
+	*c = *src
+	c.key = append(key, src.key...)
+	c.value = append(value, src.value...)
+	c.domain = append(domain, src.domain...)
+	c.path = append(path, src.path...)
+	c.buf = buf
 }
 
 // Key returns the cookie's name.

@@ -89,7 +89,7 @@ func TestCookieCopiesAreIndependent(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := c.String()
-	c.CopyTo(&d)
+	d.CopyTo(&c) // the receiver becomes the copy, unlike with other types
 	c.CopyTo(&c)
 	if c.String() != want {
 		t.Errorf("copied to itself: %q", c.String())
@@ -111,7 +111,7 @@ func TestCookieDoesNotAllocateWhenUsedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.SetPath("/x")
-		c.CopyTo(&d)
+		d.CopyTo(&c)
 		_ = d.Cookie()
 	}
 	work()

@@ -59,6 +59,7 @@ type RequestCtx struct {
 	isDetached     atomic.Bool
 	flushed        bodyFraming
 	hasFlushed     bool
+	hasUsedConn    bool // Conn was called
 	flushSendsBody bool
 
 	headIsComplete      bool
@@ -107,7 +108,7 @@ func (ctx *RequestCtx) reset() {
 		ctx.timeoutResponse.Store(nil)
 	}
 	ctx.remoteAddr = nil
-	ctx.hasFlushed, ctx.flushSendsBody = false, false
+	ctx.hasFlushed, ctx.flushSendsBody, ctx.hasUsedConn = false, false, false
 	ctx.headIsComplete, ctx.isHead, ctx.trailerIsRead = false, false, false
 	ctx.hijackNoResponse, ctx.writeTimeoutChanged = false, false
 }

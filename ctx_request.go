@@ -53,8 +53,9 @@ func (ctx *RequestCtx) Time() time.Time {
 
 // Conn returns the connection that the request came on. Reading from it takes
 // what the client sends behind the request; writing to it goes ahead of the
-// response, and behind the answers to earlier requests. It is valid until the handler returns; see Hijack for longer use.
-// It is nil outside a server.
+// response, and behind the answers to earlier requests. Close drops the response
+// and closes the connection when the handler has returned. It is valid until
+// then; see Hijack for longer use. It is nil outside a server.
 func (ctx *RequestCtx) Conn() net.Conn {
 	if ctx.conn == nil {
 		return ctx.netConn
@@ -65,6 +66,7 @@ func (ctx *RequestCtx) Conn() net.Conn {
 		return endedConn{ctx.conn.netConnection()}
 	}
 	ctx.conn.flush() // answers to requests before this one; if it fails, so do writes
+	ctx.hasUsedConn = true
 	return ctx.conn.conn.Blocking()
 }
 

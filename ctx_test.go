@@ -355,7 +355,7 @@ func TestConnOfRequest(t *testing.T) {
 
 		p = r.dial()
 		p.send(get("/close") + "ping" + get("/"))
-		if got := p.rest(); !strings.HasPrefix(got, "<ping>HTTP/1.1 200 OK") || strings.Count(got, "200 OK") != 1 {
+		if got := p.rest(); got != "<ping>" {
 			t.Errorf("%q", got)
 		}
 	})

@@ -39,7 +39,8 @@ type FS struct {
 
 	// Root is the folder whose files are served; "" is the working directory, or
 	// the root of FS. It may be made, or replaced by another one, later: see
-	// CacheDuration.
+	// CacheDuration. If it is a file when the first request comes, that is all
+	// there is: it has the path "/".
 	Root string
 
 	// AllowEmptyRoot makes an empty Root the root of the file system: the path
@@ -129,7 +130,14 @@ type FS struct {
 // NewRequestHandler returns the handler that serves fs. All calls return the
 // same one. It does not look at the file system before the first request.
 func (fs *FS) NewRequestHandler() RequestHandler {
-	fs.once.Do(func() { fs.handler = newFileServer(fs).handle })
+	fs.once.Do(func() {
+		server := newFileServer(fs)
+		lookOnce := sync.OnceFunc(func() { server.lookAtRoot(fs) })
+		fs.handler = func(ctx *RequestCtx) {
+			lookOnce()
+			server.handle(ctx)
+		}
+	})
 	return fs.handler
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/compress"
@@ -15,6 +17,7 @@ import (
 // fileServer answers requests with the files of a store.
 type fileServer struct {
 	store      *files.Store
+	only       []byte // the name of the one file there is, if the root is a file
 	rewrite    PathRewriteFunc
 	notFound   RequestHandler
 	indexNames []string
@@ -116,6 +119,8 @@ func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
 	switch {
 	case err != nil:
 		s.refuse(ctx, err)
+	case s.only != nil:
+		s.serveOnly(ctx, name)
 	case isFolder:
 		s.serveFolder(ctx, name)
 	case len(name) == 0 && !hasFinalSlash(ctx.Path()):
@@ -125,6 +130,57 @@ func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
 	default:
 		s.serveName(ctx, name)
 	}
+}
+
+// lookAtRoot makes s one that has a single file if that is what f's root is, as
+// routes for one file do it: nothing that lies beside it is served.
+func (s *fileServer) lookAtRoot(f *FS) {
+	o := storeOptions(f, s.offers)
+	name, isFile := "", false
+	if f.FS != nil {
+		o.FS, name, isFile = fileOf(f.FS, path.Clean("/" + f.Root)[1:])
+	} else if f.Root != "" {
+		o.Root, name, isFile = fileAt(f.Root)
+	}
+	if isFile {
+		s.store, s.only = files.New(o), []byte(name)
+	}
+}
+
+// fileOf returns the folder and the name of a regular file.
+func fileOf(library fs.FS, name string) (folder fs.FS, base string, ok bool) {
+	if name == "" {
+		return nil, "", false
+	}
+	info, err := fs.Stat(library, name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, "", false
+	}
+	folder, err = fs.Sub(library, path.Dir(name))
+	return folder, path.Base(name), err == nil
+}
+
+// fileAt is fileOf for a file of the operating system. Where a link leads is up
+// to who wrote it into the program.
+func fileAt(name string) (folder, base string, ok bool) {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", "", false
+	}
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", "", false
+	}
+	return filepath.Dir(name), filepath.Base(name), true
+}
+
+// serveOnly answers with the one file there is, which is at the root.
+func (s *fileServer) serveOnly(ctx *RequestCtx, name []byte) {
+	if len(name) > 0 && string(name) != string(rootName) {
+		s.refuse(ctx, fs.ErrNotExist)
+		return
+	}
+	s.serveName(ctx, s.only)
 }
 
 // rootName is what the store calls its root.

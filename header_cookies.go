@@ -143,7 +143,7 @@ func (h *RequestHeader) SetCookieBytesKV(key, value []byte) {
 	if !isSet {
 		h.text = appendCookies(h.text, added)
 	}
-	h.table.Set(field.Cookie, ascii.TrimOWS(h.text))
+	h.table.Replace(field.Cookie, ascii.TrimOWS(h.text))
 }
 
 // DelCookie removes the cookies with that name.
@@ -165,14 +165,15 @@ func (h *RequestHeader) DelCookieBytes(key []byte) {
 		h.table.DelID(field.Cookie)
 		return
 	}
-	h.table.Set(field.Cookie, h.text)
+	h.table.Replace(field.Cookie, h.text)
 }
 
 // DelAllCookies removes all cookies.
 func (h *RequestHeader) DelAllCookies() { h.table.DelID(field.Cookie) }
 
-// Cookies iterates over names and values of the cookies. They are valid until
-// the header is changed, which must not happen during the iteration.
+// Cookies iterates over names and values of the cookies as they are when it
+// begins: cookies may be set and deleted meanwhile. Other changes of the header
+// end the validity of what was yielded.
 func (h *RequestHeader) Cookies() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		name, value, _, rest, ok := cutCookie(h.cookies())

@@ -45,6 +45,7 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 	length := r.Header.ContentLength()
 	if length == 0 || length < -1 {
 		r.ResetBody()
+		r.Header.settleLength()
 		return nil // a request without a length has no body
 	}
 	if err := r.ReadBody(br, length, maxBodySize); err != nil {
@@ -56,6 +57,15 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 	return nil
 }
 
+// settleLength tells that a request which came without a length has an empty
+// body (RFC 9112 section 6.3), as fasthttp does: handlers look whether the length
+// is 0. GET and HEAD usually have none, and tell none.
+func (h *RequestHeader) settleLength() {
+	if h.contentLength == -2 && !h.IsGet() && !h.IsHead() {
+		h.setLength(0)
+	}
+}
+
 // ContinueReadBodyStream is ContinueReadBody that does not read the body but
 // makes it a stream, to be read from br. br must not be used otherwise before
 // the stream has returned io.EOF. What is collected from it, by Body and the
@@ -64,6 +74,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 	r.ResetBody()
 	length := r.Header.ContentLength()
 	if length == 0 || length < -1 {
+		r.Header.settleLength()
 		return nil
 	}
 	r.setServerStream(newMessageStream(br, &r.Header, length))

@@ -179,6 +179,7 @@ func (c *serverConn) expectBody() engine.Next {
 		ctx.bodyLeft = ctx.parser.ContentLength
 		c.state = readBody
 	default:
+		ctx.Request.Header.settleLength()
 		c.state = readReady
 		return engine.Run
 	}

@@ -29,7 +29,24 @@ func (c *serverConn) handle() engine.Next {
 	if ctx.hijackHandler != nil {
 		return c.hijack()
 	}
+	if ctx.hasUsedConn && c.isClosedByHandler() {
+		return c.drop()
+	}
 	return c.respond(c.persists())
+}
+
+// isClosedByHandler tells whether the handler has closed RequestCtx.Conn.
+func (c *serverConn) isClosedByHandler() bool {
+	closer, ok := c.conn.Blocking().(interface{ IsClosed() bool })
+	return ok && closer.IsClosed()
+}
+
+// drop ends the connection without the response. What was written before is
+// still sent.
+func (c *serverConn) drop() engine.Next {
+	c.state = readClosed
+	c.endRequest()
+	return engine.Close
 }
 
 // callHandler runs the handler and keeps its panics from the engine.

@@ -243,6 +243,15 @@ func (t *Table) Set(id ID, value []byte) {
 	t.Add(id, canonical[id], value)
 }
 
+// Replace is Set that leaves the bytes of the old value alone, for those who
+// still read them.
+func (t *Table) Replace(id ID, value []byte) {
+	if i := t.slots[id]; i != 0 {
+		t.fields[int(i)-1].valueCap = 0
+	}
+	t.Set(id, value)
+}
+
 // DelAt removes field i.
 func (t *Table) DelAt(i int) {
 	t.fields = append(t.fields[:i], t.fields[i+1:]...)

@@ -1,0 +1,67 @@
+package sluice_test
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttputil"
+)
+
+func readerOf(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }
+
+// addrCases are values of Addr, and what a dialer of the user is given: what
+// they mean is its own business.
+var addrCases = []struct{ addr, dialed string }{
+	{"", ""}, {"/run/app.sock", "/run/app.sock"}, {"name", "name"}, {"name:81", "name:81"},
+	{"a name", "a name"}, {":80", ":80"}, {" one ,two:2", "one"},
+}
+
+func TestDialersGetAddrAsItIs(t *testing.T) {
+	ln := fasthttputil.NewInmemoryListener()
+	r := serve(t, network{name: "listener", listen: func(*testing.T) (net.Listener, func() (net.Conn, error)) { return ln, ln.Dial }},
+		&sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.WriteString("ok") }})
+	defer r.stop()
+	for _, test := range addrCases {
+		dialed := make(chan string, 9)
+		dial := func(addr string) (net.Conn, error) { dialed <- addr; return ln.Dial() }
+		withTimeout := func(addr string, _ time.Duration) (net.Conn, error) { return dial(addr) }
+		for name, client := range map[string]interface {
+			DoTimeout(*sluice.Request, *sluice.Response, time.Duration) error
+		}{
+			"HostClient.Dial":        &sluice.HostClient{Addr: test.addr, Dial: dial},
+			"HostClient.DialTimeout": &sluice.HostClient{Addr: test.addr, DialTimeout: withTimeout},
+			"PipelineClient.Dial":    &sluice.PipelineClient{Addr: test.addr, Dial: dial},
+		} {
+			var req sluice.Request
+			var resp sluice.Response
+			req.SetRequestURI("http://example.com/")
+			req.SetConnectionClose()
+			if err := client.DoTimeout(&req, &resp, patience); err != nil || string(resp.Body()) != "ok" {
+				t.Errorf("%s, Addr %q: %v, %q", name, test.addr, err, resp.Body())
+				continue
+			}
+			if got := receive(t, dialed); got != test.dialed {
+				t.Errorf("%s, Addr %q: %q is dialed, want %q", name, test.addr, got, test.dialed)
+			}
+		}
+	}
+}
+
+// TestNoAddr: without a dialer that knows, an address is needed.
+func TestNoAddr(t *testing.T) {
+	var req sluice.Request
+	req.SetRequestURI("http://example.com/")
+	if err := (&sluice.HostClient{}).Do(&req, nil); err == nil || !strings.Contains(err.Error(), "no address") {
+		t.Errorf("%v", err)
+	}
+	refused := errors.New("refused")
+	c := &sluice.HostClient{Dial: func(string) (net.Conn, error) { return nil, refused }}
+	if err := c.Do(&req, nil); !errors.Is(err, refused) {
+		t.Errorf("%v, want the dialer's error", err)
+	}
+}

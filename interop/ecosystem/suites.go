@@ -1,0 +1,107 @@
+package main
+
+// Reasons for differences; numbers are those of rows in docs/compatibility.md.
+const (
+	ofNames      = "compares the name of a type's package, which is sluice"
+	ofTargets    = "S8: raw bytes above 0x7F in a target are refused"
+	ofConnect    = "S10: CONNECT with a path is refused"
+	ofVersions   = "S7: HTTP/0.0 is refused"
+	ofConversion = "S57: ConvertRequest's URL has scheme and host"
+	ofFormStream = "D16: a body that was parsed as a form is no stream any more"
+	ofHeads      = "L32: heads of responses may have 64 KiB"
+	ofIPv6       = "L1: IPv6 is dialed"
+	ofTunnels    = "L8: what follows a proxy's 200 belongs to the tunnel; the test's proxy sends a page"
+	ofDates      = "H15: a Date that was set is remembered"
+	ofBlanks     = "H3: white space at the ends of values goes when they are set"
+	ofControls   = "H2: control characters in values become spaces"
+	ofFraming    = "H9, H19: Content-Length and Transfer-Encoding are not kept both"
+	ofSniffing   = "F16: a file without a known extension is no image"
+	ofRanges     = "F7: a malformed Range is ignored"
+	ofInterim    = "an interim status (1xx) is no final answer: 500"
+	ofTags       = "a strong ETag becomes a weak one when the body is encoded (RFC 9110 section 8.8.1)"
+)
+
+// withHost gives requests a Host where a test makes them without one: neither
+// Sluice nor a present fasthttp takes them (RFC 9112 section 3.2), and what else
+// the test looks at would not be seen.
+var withHost = []edit{
+	{`(http\.NewRequest(?:WithContext)?\([^"\n]*(?:"[A-Z]+", )?)"/`, `${1}"http://example.com/`},
+	{`(http\.NewRequest(?:WithContext)?\([^"\n]*, )((?:tt|test|tc|c)\.[uU][rR][lL])\b`, `${1}"http://example.com"+${2}`},
+	{` HTTP/1\.1\\r\\n\\r\\n`, ` HTTP/1.1\r\nHost: example.com\r\n\r\n`},
+}
+
+// suites are the modules that are tested.
+func suites() []suite {
+	return []suite{
+		{Module: "github.com/fasthttp/router", Version: "v1.5.4", Edits: withHost},
+		{Module: "github.com/fasthttp/websocket", Version: "v1.5.12"},
+		{Module: "github.com/fasthttp/session/v2", Version: "v2.5.7"},
+		{Module: "github.com/buaazp/fasthttprouter", Version: "v0.1.1", Fasthttp: "v1.74.0"},
+		{Module: "github.com/qiangxue/fasthttp-routing", Version: "v0.0.0-20160225050629-6ccdc2a18d87", Fasthttp: "v1.74.0", Without: []string{"example_test.go"}},
+		{Module: "github.com/zerodha/fastglue", Version: "v1.8.0"},
+		// With an empty Host, that test panics; so it does with fasthttp v1.74.
+		{Module: "github.com/gavv/httpexpect/v2", Version: "v2.16.0", Skip: "^TestE2EWebsocket_HandlerFast$"},
+		{Module: "github.com/slok/go-http-metrics", Version: "v0.13.0", Packages: []string{"./middleware/fasthttp/..."}},
+		{Module: "github.com/ulule/limiter/v3", Version: "v3.11.2", Packages: []string{"./drivers/middleware/fasthttp/..."}},
+		fiber2(), fiber3(),
+		{Module: "github.com/gofiber/adaptor/v2", Version: "v2.2.1", Edits: withHost},
+		{Module: "github.com/gofiber/jwt/v3", Version: "v3.3.10"},
+		{Module: "github.com/gofiber/swagger", Version: "v1.1.1", Edits: withHost},
+		{Module: "github.com/gofiber/contrib/jwt", Version: "v1.1.2"},
+		{Module: "github.com/gofiber/contrib/otelfiber/v2", Version: "v2.1.1"},
+		{Module: "github.com/gofiber/contrib/swagger", Version: "v1.3.0"},
+		{Module: "github.com/gofiber/contrib/websocket", Version: "v1.3.4"},
+		{Module: "github.com/ansrivas/fiberprometheus/v2", Version: "v2.16.0"},
+		{
+			Module: "github.com/getsentry/sentry-go/fiber", Version: "v0.35.1", Edits: withHost,
+			Differences: map[string]string{"github.com/getsentry/sentry-go/fiber TestMalformedURLNoPanic": ofVersions},
+		},
+	}
+}
+
+// fiber2 leaves out a test that waits for a 408 before the first byte (S25), for
+// ever. So does fiber3.
+func fiber2() suite {
+	return suite{
+		Module: "github.com/gofiber/fiber/v2", Version: "v2.52.15", Skip: "^Test_App_ReadTimeout$", Edits: withHost,
+		Differences: map[string]string{
+			"github.com/gofiber/fiber/v2 Test_App_DisablePreParseMultipartForm":            ofFormStream,
+			"github.com/gofiber/fiber/v2 Test_App_Group":                                   ofConnect,
+			"github.com/gofiber/fiber/v2 Test_App_Methods":                                 ofConnect,
+			"github.com/gofiber/fiber/v2 Test_App_Route":                                   ofConnect,
+			"github.com/gofiber/fiber/v2 Test_App_Handler":                                 ofNames,
+			"github.com/gofiber/fiber/v2 Test_Ctx_Context":                                 ofNames,
+			"github.com/gofiber/fiber/v2 Test_Route_Match_UnescapedPath":                   ofTargets,
+			"github.com/gofiber/fiber/v2/middleware/adaptor Test_ConvertRequest":           ofConversion,
+			"github.com/gofiber/fiber/v2/middleware/proxy Test_Proxy_Buffer_Size_Response": ofHeads,
+		},
+	}
+}
+
+func fiber3() suite {
+	return suite{
+		Module: "github.com/gofiber/fiber/v3", Version: "v3.1.0", Skip: "^Test_App_ReadTimeout$", Edits: withHost,
+		Differences: map[string]string{
+			"github.com/gofiber/fiber/v3 Test_App_DisablePreParseMultipartForm":                       ofFormStream,
+			"github.com/gofiber/fiber/v3 Test_App_Group":                                              ofConnect,
+			"github.com/gofiber/fiber/v3 Test_App_Methods":                                            ofConnect,
+			"github.com/gofiber/fiber/v3 Test_App_RegisterNetHTTPHandler":                             ofConnect,
+			"github.com/gofiber/fiber/v3 Test_App_RouteChain":                                         ofConnect,
+			"github.com/gofiber/fiber/v3 Test_App_Handler":                                            ofNames,
+			"github.com/gofiber/fiber/v3 Test_Ctx_RequestCtx":                                         ofNames,
+			"github.com/gofiber/fiber/v3 Test_Ctx_HasBody":                                            ofFraming,
+			"github.com/gofiber/fiber/v3 Test_Ctx_SendFile_ContentType":                               ofSniffing,
+			"github.com/gofiber/fiber/v3 Test_Route_Match_UnescapedPath":                              ofTargets,
+			"github.com/gofiber/fiber/v3 Test_SendFile_ByteRange":                                     ofRanges,
+			"github.com/gofiber/fiber/v3/client TestDoRedirectsWithClientBranches":                    ofControls,
+			"github.com/gofiber/fiber/v3/client Test_Client_SetProxyURL":                              ofTunnels,
+			"github.com/gofiber/fiber/v3/extractors Test_Extractor_FromAuthHeader_Token68_Validation": ofBlanks,
+			"github.com/gofiber/fiber/v3/middleware/adaptor Test_ConvertRequest":                      ofConversion,
+			"github.com/gofiber/fiber/v3/middleware/cache Test_Cache_DateAndCacheControl":             ofDates,
+			"github.com/gofiber/fiber/v3/middleware/cache Test_Cache_UncacheableStatusCodes":          ofInterim,
+			"github.com/gofiber/fiber/v3/middleware/compress Test_Compress_Strong_ETag_Recalculated":  ofTags,
+			"github.com/gofiber/fiber/v3/middleware/proxy Test_Proxy_Balancer_IPv6_Upstream":          ofIPv6,
+			"github.com/gofiber/fiber/v3/middleware/proxy Test_Proxy_Buffer_Size_Response":            ofHeads,
+		},
+	}
+}
