@@ -23,10 +23,13 @@ const (
 
 // withHost gives requests a Host where a test makes them without one: neither
 // Sluice nor a present fasthttp takes them (RFC 9112 section 3.2), and what else
-// the test looks at would not be seen.
+// the test looks at would not be seen. Package httputil, which Fiber's App.Test
+// uses, writes none for an absolute target.
 var withHost = []edit{
 	{`(http\.NewRequest(?:WithContext)?\([^"\n]*(?:"[A-Z]+", )?)"/`, `${1}"http://example.com/`},
-	{`(http\.NewRequest(?:WithContext)?\([^"\n]*, )((?:tt|test|tc|c)\.[uU][rR][lL])\b`, `${1}"http://example.com"+${2}`},
+	{`(http\.NewRequest(?:WithContext)?\([^"\n]*, )((?:tt|test|tc|c)\.(?:url|URL|route)|target|targetURL)\b`, `${1}"http://example.com"+${2}`},
+	{`(httptest\.NewRequest\([^"\n]*)"http://example\.com/`, `${1}"/`},
+	{`(httptest\.NewRequest\([^"\n]*)"http://example\.com"`, `${1}"/"`},
 	{` HTTP/1\.1\\r\\n\\r\\n`, ` HTTP/1.1\r\nHost: example.com\r\n\r\n`},
 }
 
