@@ -168,7 +168,9 @@ func (c *client) takeTurns(s *sweep) {
 		if turn.IsLast {
 			return
 		}
-		s.to = c.now()
+		s.mu.Lock()
+		s.to = c.now() // one sweep, and no more
+		s.mu.Unlock()
 		s.begin()
 		c.waitFor(s)
 		_ = c.link.Send(control.Message{Turned: &control.Turned{}})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
@@ -154,13 +155,12 @@ func (s *session) waitDone(ctx context.Context, start time.Time) error {
 // passTurns gives clients their turns; the fleet's mutex is held. A link that
 // fails is a process that ends, which ends the run.
 func (s *session) passTurns(clients []*member, elapsed time.Duration) {
-	byIndex := make(map[int]*member, len(clients))
 	for _, m := range clients {
-		byIndex[m.Index] = m
 		s.turns.took(m.Index, m.turned)
 	}
-	for _, i := range s.turns.next(elapsed >= s.Duration) {
-		if m := byIndex[i]; m != nil {
+	next := s.turns.next(elapsed >= s.Duration)
+	for _, m := range clients {
+		if slices.Contains(next, m.Index) {
 			_ = m.link.Send(control.Message{Turn: &control.Turn{}})
 		}
 	}

@@ -27,11 +27,9 @@ func (t *turns) took(client, times int) { t.done[client] = times }
 func (t *turns) next(isTimeUp bool) (clients []int) {
 	for taken := t.taken(); !t.isOver && t.given-taken < t.atOnce; {
 		client := t.given % t.clients
-		if client == 0 {
-			if isTimeUp && t.given > 0 {
-				t.isOver = true
-				break
-			}
+		if client == 0 && isTimeUp && t.given > 0 {
+			t.isOver = true
+			break
 		}
 		if t.done[client] < t.given/t.clients {
 			break // it has not had the last one yet
