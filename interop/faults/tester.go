@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// A verdict says what the tests made of a fault.
+type verdict int
+
+const (
+	noticed   verdict = iota // a test failed, or the run took too long
+	unnoticed                // all tests passed
+	broken                   // the fault does not compile
+)
+
+func (v verdict) String() string { return [...]string{"noticed", "UNNOTICED", "broken"}[v] }
+
+// A tester runs one package's tests with faults.
+type tester struct {
+	options
+	dir  string
+	temp string
+}
+
+// verdict compiles the package's tests with the fault, none if f is nil, and
+// runs them.
+func (t *tester) verdict(ctx context.Context, f *fault) (verdict, error) {
+	binary := filepath.Join(t.temp, "package.test")
+	args := []string{"test", "-c", "-vet=off", "-o", binary}
+	if f != nil {
+		overlay, err := t.overlay(f)
+		if err != nil {
+			return 0, err
+		}
+		args = append(args, "-overlay", overlay)
+	}
+	compile := exec.CommandContext(ctx, "go", append(args, ".")...)
+	compile.Dir = t.dir
+	text, err := compile.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case err != nil && f == nil:
+		return 0, fmt.Errorf("%w: %s", err, text)
+	case err != nil:
+		return broken, nil
+	}
+	return t.test(ctx, binary)
+}
+
+// overlay writes the file with its fault, and the compiler's list of files to
+// replace.
+func (t *tester) overlay(f *fault) (string, error) {
+	text, err := f.apply()
+	if err != nil {
+		return "", err
+	}
+	original, err := filepath.Abs(f.file)
+	if err != nil {
+		return "", err
+	}
+	faulty, list := filepath.Join(t.temp, "faulty.go"), filepath.Join(t.temp, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: faulty}})
+	if err != nil {
+		return "", err
+	}
+	return list, errors.Join(os.WriteFile(faulty, text, 0o600), os.WriteFile(list, replace, 0o600))
+}
+
+// test runs the compiled tests in a process group, so that processes that a
+// fault left running end with them.
+func (t *tester) test(ctx context.Context, binary string) (verdict, error) {
+	limited, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	args := []string{"-test.failfast"}
+	if t.short {
+		args = append(args, "-test.short")
+	}
+	tests := exec.CommandContext(limited, binary, args...)
+	tests.Dir = t.dir
+	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
+	err := tests.Run()
+	if tests.Process != nil {
+		_ = syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) // usually ESRCH: no process is left
+	}
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case err == nil:
+		return unnoticed, nil
+	case errors.As(err, &exit):
+		return noticed, nil
+	}
+	return 0, err
+}
