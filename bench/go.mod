@@ -8,7 +8,7 @@ require (
 	github.com/cloudwego/hertz v0.10.4
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/klauspost/compress v1.20.3
-	github.com/sluicehttp/sluice v0.0.0
+	github.com/sluicehttp/sluice v0.1.0
 	github.com/valyala/fasthttp v1.74.0
 	golang.org/x/sys v0.49.0
 )
@@ -41,5 +41,3 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.34.1 // indirect
 )
-
-replace github.com/sluicehttp/sluice => ../

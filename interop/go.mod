@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/mccutchen/go-httpbin/v2 v2.26.0
-	github.com/sluicehttp/sluice v0.0.0
+	github.com/sluicehttp/sluice v0.1.0
 	github.com/valyala/fasthttp v1.74.0
 )
 
@@ -14,5 +14,3 @@ require (
 	github.com/molecule-man/go-brrr v1.0.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 )
-
-replace github.com/sluicehttp/sluice => ../

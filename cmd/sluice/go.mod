@@ -7,7 +7,7 @@ require (
 	github.com/andybalholm/brotli v1.2.8
 	github.com/klauspost/compress v1.20.3
 	github.com/schollz/progressbar/v3 v3.19.1
-	github.com/sluicehttp/sluice v0.0.0
+	github.com/sluicehttp/sluice v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	golang.org/x/net v0.62.0
@@ -29,11 +29,7 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/sluicehttp/sluice/contrib/metrics v0.0.0
+	github.com/sluicehttp/sluice/contrib/metrics v0.1.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/text v0.43.0 // indirect
 )
-
-replace github.com/sluicehttp/sluice => ../../
-
-replace github.com/sluicehttp/sluice/contrib/metrics => ../../contrib/metrics

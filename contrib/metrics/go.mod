@@ -6,7 +6,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
-	github.com/sluicehttp/sluice v0.0.0
+	github.com/sluicehttp/sluice v0.1.0
 )
 
 require (
@@ -20,5 +20,3 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/sluicehttp/sluice => ../../

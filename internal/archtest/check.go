@@ -81,7 +81,7 @@ func check(repo fs.FS, r rules) ([]violation, error) {
 		}
 	}
 	c.checkUnusedAllowances(packages)
-	if err := c.checkModule(repo); err != nil {
+	if err := c.checkModules(repo); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(c.found, func(a, b violation) int {
@@ -94,22 +94,12 @@ func check(repo fs.FS, r rules) ([]violation, error) {
 }
 
 // load parses the Go files below the root, all build tags alike, grouped by
-// folder. Folders that the go command ignores are ignored here too.
+// folder.
 func (c *checker) load(repo fs.FS) ([]*pkg, error) {
 	byDir := map[string]*pkg{}
 	var dirs []string
-	err := fs.WalkDir(repo, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		base := path.Base(name)
-		if entry.IsDir() {
-			if name != "." && (base == "testdata" || base == "vendor" || base[0] == '.' || base[0] == '_') {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || base[0] == '.' || base[0] == '_' {
+	err := walk(repo, func(name string) error {
+		if !strings.HasSuffix(name, ".go") {
 			return nil
 		}
 		s, err := c.parse(repo, name)
@@ -129,6 +119,25 @@ func (c *checker) load(repo fs.FS) ([]*pkg, error) {
 		packages = append(packages, byDir[dir])
 	}
 	return packages, err
+}
+
+// walk calls visit with every file below the root, but not with files and
+// folders that the go command ignores.
+func walk(repo fs.FS, visit func(name string) error) error {
+	return fs.WalkDir(repo, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		base := path.Base(name)
+		isIgnored := base[0] == '.' || base[0] == '_'
+		switch {
+		case entry.IsDir() && (isIgnored || base == "testdata" || base == "vendor"):
+			return fs.SkipDir
+		case entry.IsDir() || isIgnored:
+			return nil
+		}
+		return visit(name)
+	})
 }
 
 func (c *checker) parse(repo fs.FS, name string) (*source, error) {

@@ -214,7 +214,9 @@ func moduleFixtures() []fixture {
 	return []fixture{
 		{"required in a line", "go.mod", "module example.com/m\n\nrequire example.com/dep v1.0.0\n", "go.mod:3: [modules] the root module may not require example.com/dep"},
 		{"required in a block", "go.mod", "module example.com/m\n\nrequire (\n\tgolang.org/x/sys v0.1.0\n\texample.com/dep v1.0.0 // indirect\n)\n", "go.mod:5: [modules]"},
-		{"replaced", "go.mod", "module example.com/m\n\nreplace golang.org/x/sys => ../sys\n", "go.mod:3: [modules] the root module may not replace"},
+		{"replaced", "go.mod", "module example.com/m\n\nreplace golang.org/x/sys => ../sys\n", "go.mod:3: [modules] no module may replace golang.org/x/sys"},
+		{"replaced in a nested module", "nested/go.mod", "module example.com/m/nested\n\nrequire example.com/dep v1.0.0\n\nreplace (\n\texample.com/m => ../\n)\n", "nested/go.mod:6: [modules] no module may replace example.com/m"},
+		{"replaced in testdata", "testdata/m/go.mod", "module example.com/user\n\nreplace example.com/m => ../\n", ""},
 	}
 }
 
