@@ -130,11 +130,21 @@ func packageRules() map[string]packageRule {
 	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
-	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/metrics"} {
+	all["contrib/fasthttp"] = shim()
+	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/fasthttp", "contrib/metrics"} {
 		all[nested+"/..."] = all[nested]
 	}
 	all["cmd/sluice/internal/load"] = loadGenerator()
 	return all
+}
+
+// shim is the rule of the module that is named as fasthttp: it passes on what
+// these packages export.
+func shim() packageRule {
+	return packageRule{own: []string{
+		".", "expvarhandler", "fasthttpadaptor", "fasthttpproxy", "fasthttputil",
+		"pprofhandler", "prefork", "reuseport", "stackless", "tcplisten",
+	}}
 }
 
 // loadGenerator is the rule of "sluice bench". It reads responses with the one
@@ -165,6 +175,13 @@ func mutableVars() map[string]string {
 		"prefork.startedAsChild":    "whether the process is a worker is found out once, before its marker is taken off the environment",
 		"shared.process":            "what workers share is one for a process; prefork sets it before user code asks for it",
 		"stackless.writers":         "the goroutines that all writers of a process share: a set for each would bound nothing",
+
+		// The shim's copies of root's variables.
+		"contrib/fasthttp.CookieExpireDelete":       "exported as fasthttp's variable of that name",
+		"contrib/fasthttp.CookieExpireUnlimited":    "exported as fasthttp's variable of that name",
+		"contrib/fasthttp.DefaultTransport":         "exported as fasthttp's variable of that name",
+		"contrib/fasthttp.FSCompressedFileSuffixes": "exported as fasthttp's variable of that name",
+		"contrib/fasthttp.NetHttpFormValueFunc":     "exported as fasthttp's variable of that name",
 	}
 }
 

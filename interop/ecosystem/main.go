@@ -1,12 +1,13 @@
 // Command ecosystem runs the test suites of modules that are built on fasthttp
 // with Sluice in its place, and beside that with the fasthttp that they ask for.
 //
-// It makes a module that is named as fasthttp and passes on what Sluice exports,
-// and lets a copy of each module require that one. It downloads the modules and
-// takes half an hour for all: it is run by hand.
+// contrib/fasthttp is named as fasthttp and passes on what Sluice exports. A copy
+// of each module requires it. The program downloads the modules and takes half
+// an hour for all: it is run by hand.
 //
 //	go -C interop run ./ecosystem                 # all, in a network without a way out
 //	go -C interop run ./ecosystem router fiber/v2 # those whose path has one of these
+//	go -C interop run ./ecosystem -shim           # writes contrib/fasthttp from Sluice's exported API
 package main
 
 import (
@@ -29,10 +30,10 @@ func main() {
 
 func run() error {
 	source := flag.String("sluice", "..", "folder of Sluice's root module")
-	work := flag.String("work", filepath.Join(os.TempDir(), "ecosystem"), "folder for the shim, the modules' copies and the tests' output; is kept")
+	work := flag.String("work", filepath.Join(os.TempDir(), "ecosystem"), "folder for the modules' copies and the tests' output; is kept")
 	timeout := flag.Duration("timeout", 3*time.Minute, "for the tests of one package")
 	isolate := flag.Bool("isolate", true, "run the tests in a network that has loopback only; needs Linux, and to be root")
-	only := flag.Bool("shim", false, "make the shim and no more")
+	only := flag.Bool("shim", false, "write the shim, "+shimFolder+", and no more")
 	list := flag.Bool("list", false, "list every test that differs, also those with a reason")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -45,18 +46,12 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	s := shim{module: shimModule, origin: "github.com/sluicehttp/sluice", source: folder, packages: shimPackages}
-	r := runner{shim: filepath.Join(place, "shim"), origin: s.origin, source: folder, work: place, timeout: *timeout, isolate: *isolate}
-	variables, err := s.write(r.shim)
-	if err != nil {
-		return err
-	}
+	shimmed := filepath.Join(folder, filepath.FromSlash(shimFolder))
+	s := shim{module: shimModule, origin: ourModule, source: folder, packages: shimPackages}
 	if *only {
-		for _, variable := range variables {
-			fmt.Printf("a copy: %s.%s\n", variable.Package, variable.Name)
-		}
-		return nil
+		return s.write(shimmed)
 	}
+	r := runner{shim: shimmed, source: folder, work: place, timeout: *timeout, isolate: *isolate}
 	return runAll(ctx, &r, flag.Args(), *list)
 }
 

@@ -47,8 +47,7 @@ type edit struct{ pattern, replacement string }
 // A runner has what all suites share.
 type runner struct {
 	shim    string        // folder of the shim
-	origin  string        // module that the shim needs
-	source  string        // its folder
+	source  string        // folder of Sluice, which the shim needs
 	work    string        // folder for the copies
 	timeout time.Duration // for one package
 	isolate bool          // run the tests in a network of their own
@@ -88,7 +87,7 @@ func (r *runner) run(ctx context.Context, s suite) outcome {
 	if o.err = r.prepare(ctx, s, module.Dir, required); o.err != nil {
 		return o
 	}
-	if o.err = r.prepare(ctx, s, module.Dir, ours, "-replace="+shimModule+"="+r.shim, "-replace="+r.origin+"="+r.source); o.err != nil {
+	if o.err = r.prepare(ctx, s, module.Dir, ours, "-replace="+shimModule+"="+r.shim, "-replace="+ourModule+"="+r.source); o.err != nil {
 		return o
 	}
 	version, err := command(ctx, required, "go", "list", "-m", "-f", "{{.Version}}", shimModule)
