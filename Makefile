@@ -1,6 +1,6 @@
 # `make` is `make check`: what CI runs, in the order CI runs it.
 .DEFAULT_GOAL := check
-.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold files stall compress client prefork seeds api cover cross fmt vet
+.PHONY: check help test race fuzz bench ratios wire idle fairness mix hold files stall compress client prefork seeds api release tidy cover cross fmt vet
 
 check: ## everything that CI runs
 	@bash .ci/run
@@ -58,6 +58,12 @@ seeds: ## the tables of fasthttp's README, beside the published figures
 
 api: ## what of fasthttp's exported API is missing
 	@bash .ci/run api
+
+release: ## is every module installable by version? In a copy; changes nothing here
+	@bash .ci/run release
+
+tidy: ## go mod tidy in every module
+	@bash .ci/release tidy
 
 cover: ## coverage of the root module, as build/cover.html
 	@mkdir -p build
