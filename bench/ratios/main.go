@@ -67,6 +67,10 @@ func parseFlags(args []string) (options, error) {
 }
 
 func run(ctx context.Context, o options) error {
+	module, err := command.ModuleFolder(ctx)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "ratios")
 	if err != nil {
 		return err
@@ -74,6 +78,7 @@ func run(ctx context.Context, o options) error {
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "bench.test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, "github.com/sluicehttp/sluice/bench")
+	build.Dir = module
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("go test -c: %w", err)

@@ -16,12 +16,17 @@ import (
 // tables of its report.
 func runCommand(ctx context.Context, folder, name string, args ...string) ([]table, error) {
 	command.Progress("%s: building", name)
+	module, err := command.ModuleFolder(ctx)
+	if err != nil {
+		return nil, err
+	}
 	program, markdown := filepath.Join(folder, name), filepath.Join(folder, name+".md")
 	for _, line := range [][]string{
 		{"go", "build", "-o", program, "github.com/sluicehttp/sluice/bench/" + name},
 		append([]string{program, "-markdown", markdown}, args...),
 	} {
 		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+		cmd.Dir = module
 		cmd.Stderr = os.Stderr
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it cleans up
 		if err := cmd.Run(); err != nil {
