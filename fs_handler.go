@@ -296,7 +296,7 @@ func redirectToFolder(ctx *RequestCtx) {
 	location := append([]byte{'/'}, bytes.TrimLeft(ascii.AppendPath(nil, ctx.Path()), "/")...)
 	location = append(location, '/')
 	if query := ctx.URI().QueryString(); len(query) > 0 {
-		location = append(append(location, '?'), query...)
+		location = ascii.AppendTarget(append(location, '?'), query)
 	}
 	ctx.Response.Header.SetCanonical([]byte(HeaderLocation), location)
 	ctx.Response.ResetBody()

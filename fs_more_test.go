@@ -94,7 +94,7 @@ func staticCases() []wireCase {
 	for target, body := range map[string]string{
 		"sp%20ace.txt": "space", "pct%2541.txt": "pct", "semi;v=1.txt": "semi", "semi%3Bv=1.txt": "semi", "q%3F.txt": "question",
 		"h%23.txt": "hash", "trail%20": "space behind", "dot.": "dot behind", ".hidden": "hidden", "...": "three dots", "back%5Cslash": "backslash",
-		"tab%09.txt": "tab", "%C3%A9.txt": "NFC", "%c3%a9.txt": "NFC", "e%CC%81.txt": "NFD", "UPPER.TXT": "upper", "a+b.txt": "plus",
+		"tab%09.txt": "tab", "%C3%A9.txt": "NFC", "é.txt": "NFC", "%c3%a9.txt": "NFC", "e%CC%81.txt": "NFD", "UPPER.TXT": "upper", "a+b.txt": "plus",
 		"a%2Bb.txt": "plus", "colon:x": "colon", "%7Etilde": "tilde", "new%0Aline.txt": "newline", "one.txt?q=1": "x", "one.txt?": "x", "sub%2Findex.html": "<p>sub</p>",
 		"./one.txt": "x", "sub/../one.txt": "x", "//one.txt": "x", "%6f%6E%65.txt": "x",
 	} {
@@ -116,6 +116,7 @@ func staticCases() []wireCase {
 		{"OPTIONS *", "OPTIONS *", nil, 404, "-", nil},
 		{"index", "GET /p/sub/", nil, 200, "<p>sub</p>", []string{"Content-Type: ^text/html"}},
 		{"folder without slash", "GET /p/sub?x=1", nil, 302, "", []string{"Location: ^/p/sub/\\?x=1$"}},
+		{"folder without slash, raw query", "GET /p/sub?x=\"é\"&y=50%", nil, 302, "", []string{"Location: ^/p/sub/\\?x=%22%C3%A9%22&y=50%25$"}},
 		{"HEAD folder without slash", "HEAD /p/sub", nil, 302, "", []string{"Location: ^/p/sub/$"}},
 		{"folder without slash and range", "GET /p/sub", []string{"Range: bytes=0-1"}, 302, "", []string{"Content-Range: " + absent}},
 		{"no list", "GET /p/list/", nil, 403, "-", nil},

@@ -73,6 +73,8 @@ func TestParseRequestTarget(t *testing.T) {
 		{"h", "http://X/y?z", true, "http://x/y?z", "/y"},
 		{"h", "HTTPS://x:1", false, "https://x:1/", "/"},
 		{"h", "http://x?q", false, "http://x/?q", "/"},
+		{"h", "/é\"<>?q=50%&\xff", false, "http://h/%C3%A9%22%3C%3E?q=50%25&%FF", "/é\"<>"},
+		{"h", "http://X/é?%", true, "http://x/%C3%A9?%25", "/é"},
 		{"h", "x.com:443", false, "http://x.com:443/x.com:443", "/x.com:443"},
 	} {
 		var u URI
@@ -98,8 +100,8 @@ func TestParseRequestTargetRefuses(t *testing.T) {
 			t.Errorf("host %q leaves %q", host, u.String())
 		}
 	}
-	for _, target := range []string{"", "a", "?q", "/a#b", "/a b", "/a\x00", "/\r\n", "/é", "/a?b c", "/a?\x7f", "ftp://x/", "http://u@x/", "http://u:p@x/",
-		"http:///x", "http://", "http://x/#y", "://x/", "x/y", "x.com", "x:443/y", "/\"", "/<"} {
+	for _, target := range []string{"", "a", "?q", "/a#b", "/a b", "/a\x00", "/\r\n", "/a?b c", "/a?\x7f", "ftp://x/", "http://u@x/", "http://u:p@x/",
+		"http:///x", "http://", "http://x/#y", "://x/", "x/y", "x.com", "x:443/y", "http://é/", "é", "http://x\"/"} {
 		var u URI
 		if err := u.parseRequestTarget([]byte("h"), []byte(target), false); err == nil {
 			t.Errorf("target %q is accepted as %q", target, u.String())

@@ -3,6 +3,7 @@ package sluice
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -180,7 +181,7 @@ func TestURIDoesNotAllocateWhenUsedAgain(t *testing.T) {
 // FuzzURI checks that what is accepted is written as something that means the
 // same and cannot leave its line.
 func FuzzURI(f *testing.F) {
-	for _, s := range []string{"http://u:p@h:80/a/../b?c=d#e", "//h/x", "/a%2Fb//c", "x?y", "http://[::1%25e]:1/", "HTTP://\xc3\xa9/", "*", "://"} {
+	for _, s := range []string{"http://u:p@h:80/a/../b?c=d#e", "//h/x", "/a%2Fb//c", "x?y", "http://[::1%25e]:1/", "HTTP://\xc3\xa9/", "*", "://", "/é\"?50%&<\xff"} {
 		f.Add("", s)
 		f.Add("h:80", s)
 	}
@@ -193,6 +194,9 @@ func FuzzURI(f *testing.F) {
 			return
 		}
 		written := u.String()
+		if !writable.Match(u.RequestURI()) {
+			t.Fatalf("%q, %q: the target is written as %q", host, s, u.RequestURI())
+		}
 		for i := range len(written) {
 			if written[i] <= ' ' || written[i] == 0x7f {
 				t.Fatalf("%q, %q are written as %q", host, s, written)
@@ -213,10 +217,14 @@ func FuzzURI(f *testing.F) {
 	})
 }
 
+// writable is path and query as RFC 3986 sections 3.3 and 3.4 allow them, with
+// "[" and "]".
+var writable = regexp.MustCompile(`^/([A-Za-z0-9\-._~!$&'()*+,;=:@/?\[\]]|%[0-9A-Fa-f]{2})*$`)
+
 // FuzzRequestTarget checks that what the server takes is also what Parse
 // reads, and that both see the same host and path.
 func FuzzRequestTarget(f *testing.F) {
-	for _, s := range []string{"/", "/a?b", "//x/y", "http://h/x", "h:443", "*", "/a%2e%2e/", "/.."} {
+	for _, s := range []string{"/", "/a?b", "//x/y", "http://h/x", "h:443", "*", "/a%2e%2e/", "/..", "/é?\"50%&<\xff"} {
 		f.Add("h", s)
 	}
 	f.Fuzz(func(t *testing.T, host, target string) {
@@ -229,6 +237,9 @@ func FuzzRequestTarget(f *testing.F) {
 		}
 		if err := v.Parse([]byte(host), []byte(target)); err != nil {
 			t.Fatalf("%q, %q: Parse: %v", host, target, err)
+		}
+		if written := u.RequestURI(); !writable.Match(written) {
+			t.Fatalf("%q, %q: written as %q", host, target, written)
 		}
 		if !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.QueryString(), v.QueryString()) || !bytes.Equal(u.PathOriginal(), v.PathOriginal()) {
 			t.Fatalf("%q, %q: %q, Parse: %q", host, target, u.String(), v.String())

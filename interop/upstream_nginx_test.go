@@ -67,6 +67,7 @@ http {
 		location = /generation { return 200 "{{.Generation}}"; }
 		location = /echo { return 200 "$request_method $http_x_echo"; }
 		location = /status { stub_status; }
+		location /targets/ { return 200 "$request_uri"; }
 		location /few/ { alias www/; keepalive_requests 3; }
 		location /brief/ { alias www/; keepalive_timeout 10ms; }
 		location /once/ { alias www/; keepalive_timeout 0; }

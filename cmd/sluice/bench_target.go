@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/sluicehttp/sluice"
 )
 
 // benchTarget is what "sluice bench" asks for, and where.
@@ -150,17 +152,13 @@ func hostField(u *url.URL) string {
 	return before + "]" + port
 }
 
-// requestTarget returns path and query. What no target may contain is escaped.
+// requestTarget returns path and query. What RFC 3986 does not allow there is
+// escaped.
 func requestTarget(u *url.URL) string {
-	var b strings.Builder
-	for _, c := range []byte(u.RequestURI()) {
-		if c <= ' ' || c >= 0x7f {
-			fmt.Fprintf(&b, "%%%02X", c)
-			continue
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
+	var uri sluice.URI
+	_ = uri.Parse([]byte("h"), []byte(u.RequestURI())) // url.Parse has refused controls
+	uri.DisablePathNormalizing = true
+	return string(uri.RequestURI())
 }
 
 // resolveAddress returns the address to connect to. Of several, it is the first that

@@ -46,6 +46,7 @@ func TestBenchRequest(t *testing.T) {
 	}{
 		{"http://127.0.0.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "\r\n"},
 		{"127.0.0.1:81/a b?c d&é", "GET /a%20b?c%20d&%C3%A9 HTTP/1.1\r\nHost: 127.0.0.1:81\r\n" + agent + "\r\n"},
+		{"127.0.0.1/../a//%41?q=\"50%\"&a[]={<^>}", "GET /../a//%41?q=%2250%25%22&a[]=%7B%3C%5E%3E%7D HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "\r\n"},
 		{"http://[::1]:81?q#fragment", "GET /?q HTTP/1.1\r\nHost: [::1]:81\r\n" + agent + "\r\n"},
 		{"http://[::1%25lo]:81/", "GET / HTTP/1.1\r\nHost: [::1]:81\r\n" + agent + "\r\n"}, // zones are for this machine
 		{"-X|HEAD|127.0.0.1/x", "HEAD /x HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "\r\n"},

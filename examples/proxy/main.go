@@ -148,7 +148,7 @@ func (p *proxy) fail(ctx *sluice.RequestCtx, err error) {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		status = sluice.StatusGatewayTimeout
 	}
-	p.logger.Printf("%s %s: %v", ctx.Method(), ctx.RequestURI(), err)
+	p.logger.Printf("%s %q: %v", ctx.Method(), ctx.RequestURI(), err)
 	ctx.Error(sluice.StatusMessage(status), status) // err is nobody's business outside
 }
 

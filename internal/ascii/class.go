@@ -11,9 +11,9 @@ const (
 	// Value: allowed within a field value: HTAB, SP, VCHAR, obs-text (RFC 9110
 	// section 5.5).
 	Value
-	// Target: accepted in a request-target: unreserved, sub-delims, gen-delims
-	// but "#", and "%" (RFC 3986), and of what that leaves out the six that
-	// browsers send as they are: | ^ ` { } and backslash.
+	// Target: accepted in a request-target: every byte but controls, SP, "#"
+	// and DEL. That is more than RFC 3986 allows. Browsers, curl and the clients
+	// of Python and Node send the rest raw: " < > | ^ ` { }, backslash and UTF-8.
 	Target
 	// HostChar: allowed in a reg-name (RFC 3986 section 3.2.2), "%" included.
 	HostChar

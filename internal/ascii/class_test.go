@@ -30,7 +30,7 @@ var grammar = map[string]struct {
 	// field-content with its white space; VCHAR = %x21-7E; obs-text = %x80-FF.
 	"field value": {Value, func(c byte) bool { return in(c, " \t") || between(c, 0x21, 0x7e) || c >= 0x80 }},
 	"target": {Target, func(c byte) bool {
-		return in(c, unreserved+subDelims+"%") || in(c, genDelims) && c != '#' || in(c, "|^`{}\\")
+		return between(c, 0x21, 0x7e) && c != '#' || c >= 0x80
 	}},
 	// reg-name = *( unreserved / pct-encoded / sub-delims )
 	"host":  {HostChar, func(c byte) bool { return in(c, unreserved+subDelims+"%") }},
@@ -57,7 +57,7 @@ func TestClassesFollowTheGrammar(t *testing.T) {
 }
 
 func TestIsTakesASetOfClasses(t *testing.T) {
-	if !Is('/', Token|Target) || !Is('#', Token|Target) || Is('"', Token|Target) {
+	if !Is('/', Token|Target) || !Is('#', Token|Target) || Is(' ', Token|Target) {
 		t.Error("Is does not take the union of the classes")
 	}
 }

@@ -12,7 +12,7 @@ func appendPercent(dst []byte, c byte) []byte {
 func appendEscaped(dst, s []byte, keep escapeSet) []byte {
 	from := 0
 	for i, c := range s {
-		if escapes[c]&keep != 0 {
+		if escapes[c]&keep != 0 || c == '%' && keep&keepTarget != 0 && isEscape(s[i:]) {
 			continue
 		}
 		dst = append(dst, s[from:i]...)
@@ -46,8 +46,10 @@ func AppendArg(dst, s []byte) []byte {
 // RFC 3986 section 3.3 but "!'()*" as they are, the rest percent-encoded.
 func AppendPath(dst, s []byte) []byte { return appendEscaped(dst, s, keepPath) }
 
-// AppendTarget appends s, which may be escaped already, with every byte that
-// may not stand in a request-target (class Target) percent-encoded.
+// AppendTarget appends s, which may be escaped already, as path and query of a
+// URI: what RFC 3986 does not allow there is percent-encoded, also a "%" that
+// begins no escape. "[" and "]" stay, because a reserved character and its escape
+// are different (section 2.2).
 func AppendTarget(dst, s []byte) []byte { return appendEscaped(dst, s, keepTarget) }
 
 // AppendFragment is AppendTarget for what follows the "#" of a URI; further
@@ -92,6 +94,12 @@ func appendDecoded(dst, s []byte, plusIsSpace bool) []byte {
 		dst = append(dst, c)
 	}
 	return dst
+}
+
+// isEscape tells whether s starts with "%" and two hex digits.
+func isEscape(s []byte) bool {
+	_, ok := percentAt(s, 0)
+	return ok && s[0] == '%'
 }
 
 // percentAt decodes the percent-encoding that begins at s[i].

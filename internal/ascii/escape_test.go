@@ -14,7 +14,7 @@ func TestEscapeSetsFollowTheGrammar(t *testing.T) {
 	}{
 		"arg":    {keepArg, func(c byte) bool { return in(c, unreserved) }},
 		"path":   {keepPath, func(c byte) bool { return in(c, unreserved+subDelims+":@/") && !in(c, "!'()*") }},
-		"target": {keepTarget, func(c byte) bool { return Is(c, Target) }},
+		"target": {keepTarget, func(c byte) bool { return in(c, unreserved+subDelims) || in(c, genDelims) && c != '#' }},
 		"hash":   {keepHash, func(c byte) bool { return c == '#' }},
 		"host":   {keepHost, func(c byte) bool { return Is(c, HostChar) || in(c, ":[]") || c >= 0x80 }},
 		"scheme": {keepScheme, func(c byte) bool { return in(c, alpha+digit+"+-.") }},
@@ -35,14 +35,32 @@ func TestEscaping(t *testing.T) {
 	}{
 		"arg":      {AppendArg([]byte("x"), []byte(s)), "xa+b%2Fc%3Fd%23e%25f%0D%0A%E9%00~%3A"},
 		"path":     {AppendPath([]byte("x"), []byte(s)), "xa%20b/c%3Fd%23e%25f%0D%0A%E9%00~:"},
-		"target":   {AppendTarget([]byte("x"), []byte(s)), "xa%20b/c?d%23e%f%0D%0A%E9%00~:"},
-		"fragment": {AppendFragment([]byte("x"), []byte(s)), "xa%20b/c?d#e%f%0D%0A%E9%00~:"},
+		"target":   {AppendTarget([]byte("x"), []byte(s)), "xa%20b/c?d%23e%25f%0D%0A%E9%00~:"},
+		"fragment": {AppendFragment([]byte("x"), []byte(s)), "xa%20b/c?d#e%25f%0D%0A%E9%00~:"},
 		"host":     {AppendHost([]byte("x"), []byte(s)), "xa%20b%2Fc%3Fd%23e%f%0D%0A\xe9%00~:"},
 		"scheme":   {AppendScheme([]byte("x"), []byte(s)), "xa%20b%2Fc%3Fd%23e%25f%0D%0A%E9%00%7E%3A"},
 		"nothing":  {AppendArg(nil, nil), ""},
 	} {
 		if string(test.got) != test.want {
 			t.Errorf("%s: %q, want %q", name, test.got, test.want)
+		}
+	}
+}
+
+func TestTargetsAreWrittenAsRFC3986Allows(t *testing.T) {
+	for s, want := range map[string]string{
+		"/a?b=c":             "/a?b=c",
+		"?discount=50%":      "?discount=50%25",
+		"?%zz%4":             "?%25zz%254",
+		"/%41%zZ%fF?%%41%e9": "/%41%25zZ%fF?%25%41%e9",
+		"?q=caf\xc3\xa9":     "?q=caf%C3%A9",
+		"?q=\"x\"&a=<b>":     "?q=%22x%22&a=%3Cb%3E",
+		"?|^`{}\\":           "?%7C%5E%60%7B%7D%5C",
+		"?a[]=1":             "?a[]=1",
+		"/a b\x7f\xff#":      "/a%20b%7F%FF%23",
+	} {
+		if got := string(AppendTarget(nil, []byte(s))); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
 		}
 	}
 }
@@ -86,14 +104,34 @@ func FuzzEscape(f *testing.F) {
 				t.Fatalf("%q becomes %q", s, encoded)
 			}
 		}
-		if target := AppendTarget(nil, s); !bytes.Equal(AppendTarget(nil, target), target) {
+		target := AppendTarget(nil, s)
+		if !bytes.Equal(AppendTarget(nil, target), target) {
 			t.Fatalf("%q is not stable", target)
+		}
+		if !bytes.Equal(AppendUnescaped(nil, target), AppendUnescaped(nil, s)) {
+			t.Fatalf("target %q becomes %q", s, target)
+		}
+		if i := outsideTarget(target); i >= 0 {
+			t.Fatalf("%q is written as %q: byte %d", s, target, i)
 		}
 		inPlace := bytes.Clone(s)
 		if want := AppendUnescapedArg(nil, s); !bytes.Equal(AppendUnescapedArg(inPlace[:0], inPlace), want) {
 			t.Fatalf("%q differs in place", s)
 		}
 	})
+}
+
+// outsideTarget returns the place of the first byte that RFC 3986 allows in no
+// path or query, -1 if there is none.
+func outsideTarget(s []byte) int {
+	const hex = digit + "ABCDEFabcdef"
+	for i, c := range s {
+		isEscape := c == '%' && i+2 < len(s) && in(s[i+1], hex) && in(s[i+2], hex)
+		if !isEscape && !in(c, unreserved+subDelims+":/?[]@") {
+			return i
+		}
+	}
+	return -1
 }
 
 func TestEscapingDoesNotAllocate(t *testing.T) {

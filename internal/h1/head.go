@@ -89,6 +89,7 @@ const (
 	atStart phase = iota // before the start line; empty lines are skipped
 	inMethod
 	inTarget
+	inQuery // of the target
 	inVersion
 	inReason
 	atField // at the start of a field line or of the last line

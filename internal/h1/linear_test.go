@@ -21,6 +21,8 @@ func TestDribbledInputIsReadOnce(t *testing.T) {
 		"method":                   {Requests, long},
 		"target":                   {Requests, "GET /" + long},
 		"escapes":                  {Requests, "GET /" + strings.Repeat("%41", 20_000)},
+		"raw path":                 {Requests, "GET /" + strings.Repeat("\xff~", 30_000)},
+		"query":                    {Requests, "GET /?" + strings.Repeat("%?\xff~", 15_000)},
 		"field name":               {Requests, "GET / HTTP/1.1\r\n" + long},
 		"blanks":                   {Requests, "GET / HTTP/1.1\r\nA:" + strings.Repeat(" \t", 30_000)},
 		"field value":              {Requests, "GET / HTTP/1.1\r\nA: " + long},

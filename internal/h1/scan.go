@@ -72,25 +72,22 @@ func outsideValue(w uint64) uint64 {
 	return ((w - 0x20*ones) | (w + ones)) &^ w & tops
 }
 
-// targetEnd returns the place of the first byte at or after i that is not in a
-// request target, or that is a "%" not followed by two hex digits; len(s) if
-// there is none.
-func targetEnd(s []byte, i int) int {
+// pathEnd returns the place of the first byte at or after i that is not in the
+// part of a request target before its query: the "?", a byte that no target
+// contains, or a "%" not followed by two hex digits; len(s) if there is none.
+func pathEnd(s []byte, i int) int {
 	for {
 		for i+8 <= len(s) {
 			w := binary.LittleEndian.Uint64(s[i:])
-			m := (w-0x21*ones)&^w | w | (w + ones) // below "!", above "~"
-			quotes := w&^ones ^ '"'*ones           // " and #
-			angles := w&^(2*ones) ^ '<'*ones       // < and >
-			percent := w ^ '%'*ones
-			m |= (quotes-ones)&^quotes | (angles-ones)&^angles | (percent-ones)&^percent
-			if m &= tops; m != 0 {
+			percent, question := w^'%'*ones, w^'?'*ones
+			m := outsideTarget(w) | ((percent-ones)&^percent|(question-ones)&^question)&tops
+			if m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 				break
 			}
 			i += 8
 		}
-		for i < len(s) && s[i] != '%' && ascii.Is(s[i], ascii.Target) {
+		for i < len(s) && s[i] != '%' && s[i] != '?' && ascii.Is(s[i], ascii.Target) {
 			i++
 		}
 		if i+2 >= len(s) || s[i] != '%' || !isEscape(s[i:]) {
@@ -98,6 +95,35 @@ func targetEnd(s []byte, i int) int {
 		}
 		i += 3
 	}
+}
+
+// queryEnd returns the place of the first byte at or after i that is not in the
+// query of a request target, len(s) if there is none. A "%" need not begin an
+// escape there: browsers send it raw, and nothing depends on what it means.
+func queryEnd(s []byte, i int) int {
+	for i+8 <= len(s) {
+		if m := outsideTarget(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+			i += bits.TrailingZeros64(m) >> 3
+			if !ascii.Is(s[i], ascii.Target) {
+				return i
+			}
+			i++
+			continue
+		}
+		i += 8
+	}
+	for i < len(s) && ascii.Is(s[i], ascii.Target) {
+		i++
+	}
+	return i
+}
+
+// outsideTarget marks the bytes that no target contains: those below 0x21, "#"
+// and 0x7f. It may also mark a "~" that the carry of a byte 0xff before it has
+// reached.
+func outsideTarget(w uint64) uint64 {
+	hash := w ^ '#'*ones
+	return ((w-0x21*ones)&^w | (w+ones)&^w | (hash-ones)&^hash) & tops
 }
 
 // isEscape tells whether s, at least three bytes, starts with "%" and two hex

@@ -11,7 +11,7 @@ import (
 // bytes that could carry or borrow into it.
 func TestScannersStopWhereTheTableSays(t *testing.T) {
 	for _, filler := range []byte{'g', '~', '!'} {
-		for _, before := range []byte{'g', '~', '!', 0x80, 0xff, '\t'} {
+		for _, before := range []byte{'g', '~', '!', 0x80, 0xff, '\t', '#', '%', '?'} {
 			for at := range 20 {
 				for c := range 256 {
 					s := bytes.Repeat([]byte{filler}, 24)
@@ -32,10 +32,10 @@ func checkScanners(t *testing.T, s []byte) {
 		name  string
 		fast  func([]byte, int) int
 		class ascii.Class
-	}{{"token", tokenEnd, ascii.Token}, {"value", valueEnd, ascii.Value}, {"target", targetEnd, ascii.Target}} {
+	}{{"token", tokenEnd, ascii.Token}, {"value", valueEnd, ascii.Value}, {"path", pathEnd, ascii.Target}, {"query", queryEnd, ascii.Target}} {
 		for from := range 3 {
 			want := from
-			for want < len(s) && ascii.Is(s[want], scan.class) && (s[want] != '%' || scan.name != "target") {
+			for want < len(s) && ascii.Is(s[want], scan.class) && (scan.name != "path" || s[want] != '%' && s[want] != '?') {
 				want++
 			}
 			if got := scan.fast(s, from); got != want {
@@ -45,16 +45,16 @@ func checkScanners(t *testing.T, s []byte) {
 	}
 }
 
-func TestTargetEndChecksEscapes(t *testing.T) {
+func TestPathEndChecksEscapes(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want int
 	}{
 		{"/%41b ", 5}, {"/%zz ", 1}, {"/%4", 1}, {"/%", 1}, {"/%4g ", 1},
-		{"/aaaaaa%20%7e/%2F%0", 17}, {"%00%00%00%00", 12},
+		{"/aaaaaa%20%7e/%2F%0", 17}, {"%00%00%00%00", 12}, {"/%41?%zz", 4}, {"/\xff~aaaaaaaa%4", 11},
 	} {
-		if got := targetEnd([]byte(c.in), 0); got != c.want {
-			t.Errorf("targetEnd(%q) = %d, want %d", c.in, got, c.want)
+		if got := pathEnd([]byte(c.in), 0); got != c.want {
+			t.Errorf("pathEnd(%q) = %d, want %d", c.in, got, c.want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (p *HeadParser) requestLine(raw []byte) (done bool, err error) {
 		}
 		p.phase = inTarget
 		fallthrough
-	case inTarget:
+	case inTarget, inQuery:
 		if done, err := p.target(raw); !done {
 			return false, err
 		}
@@ -84,11 +84,19 @@ func (p *HeadParser) method(raw []byte) (done bool, err error) {
 }
 
 // target reads the request target and the space behind it. Bytes that no
-// target may contain and malformed escapes end it.
+// target may contain end it, and before the query malformed escapes.
 func (p *HeadParser) target(raw []byte) (done bool, err error) {
-	i := targetEnd(raw, p.seen)
+	start, i := p.Method.End+1, p.seen
+	if p.phase == inTarget {
+		i = pathEnd(raw, i)
+		if i < len(raw) && raw[i] == '?' {
+			p.phase = inQuery
+		}
+	}
+	if p.phase == inQuery {
+		i = queryEnd(raw, i)
+	}
 	p.seen = i
-	start := p.Method.End + 1
 	switch {
 	case i-p.line > p.Limits.MaxLine-versionPart:
 		return false, ErrLineTooLong

@@ -384,10 +384,11 @@ func TestURIParseDifferences(t *testing.T) {
 		" http://x:99999/": strictPort, "x:65536 /": strictPort, " http://x:0080/": "",
 		"u@x /": hostUserinfo, "u:p@x /": hostUserinfo, "@x /": hostUserinfo,
 		" /?q=é": queryEscaped, " /?q=<b>\"": queryEscaped, " /#é": hashEscaped, " /#<": hashEscaped,
+		" /?q={}|\\^`": queryEscaped, " /?q=50%": queryEscaped, " /#{}|\\^`": hashEscaped, " /#50%": hashEscaped,
 	}
 	delete(known, " http://x:0080/")
 	inputs := []string{"[::1]:80 /", "[::1 /", "x:80:80 /", "::1 /", "x/ /", "x?y /", "x: /", "x: /p", "X. /", "[::1] /", "a,b /",
-		"x%20 /", "x%C3%A9 /", "xé /", "[1.2.3.4] /", "[::ffff:1.2.3.4] /", " http://x:65535/", " http://x:0080/", " /?q={}|\\^`[]", " /#{}|\\^`[]"}
+		"x%20 /", "x%C3%A9 /", "xé /", "[1.2.3.4] /", "[::ffff:1.2.3.4] /", " http://x:65535/", " http://x:0080/", " /?q=[]%41", " /#[]%41"}
 	for input := range known {
 		inputs = append(inputs, input)
 	}
@@ -452,7 +453,7 @@ func TestURISetters(t *testing.T) {
 func settersKnown(part string, values []string) differences {
 	const (
 		letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-		target  = letters + "-._~!$&'()*+,;=:@/?%[]|^`{}\\"
+		target  = letters + "-._~!$&'()*+,;=:@/?[]"
 	)
 	allowed := map[string]string{"scheme": letters + "+-.", "host": letters + "-._~!$&'()*+,;=%:[]", "query": target, "hash": target + "#"}[part]
 	known := differences{}
@@ -496,7 +497,7 @@ func TestURIQueryArgs(t *testing.T) {
 			t.Errorf("%s:\nfasthttp: %s\nsluice:   %s", step, want, got)
 		}
 	}
-	for _, query := range []string{"c=d", "", "a&b=%7e&&c=%zz", "=", "a=b;c"} {
+	for _, query := range []string{"c=d", "", "a&b=%7e&&c=%2F", "=", "a=b;c"} {
 		theirs.SetQueryString(query)
 		ours.SetQueryString(query)
 		check("set " + query)
