@@ -20,7 +20,10 @@ func TestConvertRequest(t *testing.T) {
 		fails                      bool
 	}{
 		{name: "server", method: "GET", target: "/a%20b?c", host: "h:1", forServer: true, wantURL: "/a%20b?c", wantURI: "/a%20b?c", wantHost: "h:1"},
-		{name: "client", method: "GET", target: "/a?c", host: "h:1", wantURL: "http://h:1/a?c", wantHost: "h:1"},
+		{name: "client", method: "GET", target: "/a?c", host: "h:1", wantURL: "/a?c", wantHost: "h:1"},
+		{name: "client, absolute", method: "GET", target: "http://other/x", host: "h", wantURL: "http://other/x", wantHost: "other"},
+		{name: "raw path", method: "GET", target: "/é\"<|", host: "h", forServer: true, wantURL: "/%C3%A9%22%3C%7C", wantURI: "/é\"<|", wantHost: "h"},
+		{name: "raw query", method: "GET", target: "/?q=50%&\xff\"", host: "h", forServer: true, wantURL: "/?q=50%&\xff\"", wantURI: "/?q=50%&\xff\"", wantHost: "h"},
 		{name: "absolute", method: "GET", target: "http://other/x", host: "h", forServer: true, wantURL: "http://other/x", wantURI: "http://other/x", wantHost: "other"},
 		{name: "asterisk", method: "OPTIONS", target: "*", host: "h", forServer: true, wantURL: "*", wantURI: "*", wantHost: "h"},
 		{name: "authority", method: "CONNECT", target: "h:443", host: "h:443", forServer: true, wantURL: "//h:443", wantURI: "h:443", wantHost: "h:443"},

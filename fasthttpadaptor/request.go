@@ -9,10 +9,11 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// ConvertRequest makes r the request that ctx has received. With forServer it is
-// as a server gets it; without, it may be given to an http.Client: RequestURI is
-// empty and URL has scheme and host. The error is that of a target which package
-// net/url cannot parse; r is then not changed.
+// ConvertRequest makes r the request that ctx has received. With forServer,
+// RequestURI is the target as it was received; without, it is empty, as an
+// http.Client wants it. URL is what the target says: of one in origin-form, path
+// and query. Set Scheme and Host of URL before an http.Client gets r. The error is
+// that of a target which package net/url cannot parse; r is then not changed.
 //
 // The context of r is ctx. Its body is that of ctx, read while it arrives with
 // Server.StreamRequestBody; r.Trailer has its values when it was read to the
@@ -43,11 +44,6 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 	}
 	if forServer {
 		r.RequestURI = target
-	} else if r.URL.Scheme == "" {
-		r.URL.Scheme, r.URL.Host = "http", r.Host
-		if ctx.IsTLS() {
-			r.URL.Scheme = "https"
-		}
 	}
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
 	if !h.IsHTTP11() {
