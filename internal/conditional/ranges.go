@@ -50,8 +50,10 @@ const (
 // or one for which MayRange is false, is answered as without.
 //
 // Whole comes with an empty field, a unit other than bytes, more than MaxRanges
-// ranges, and where a single member is malformed. Members that are
-// unsatisfiable beside satisfiable ones are left out. On an empty
+// ranges, and where a single member is malformed. Unsatisfiable comes with a
+// member whose last position is before its first, as from other servers; section
+// 14.2 would let it be ignored. Members that are otherwise unsatisfiable beside
+// satisfiable ones are left out. On an empty
 // representation a suffix such as "-5" is satisfiable (section 14.1.2) but has
 // no byte that a Content-Range could name, so the answer is Whole.
 //
@@ -66,7 +68,8 @@ func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 	if !ok || size < 0 {
 		return dst, Whole
 	}
-	start, ranges, isEmptySuffix := len(dst), 0, false
+	start, ranges := len(dst), 0
+	hasReversed, isEmptySuffix := false, false
 	for more := true; more; {
 		var member []byte
 		member, set, more = bytes.Cut(set, comma)
@@ -78,13 +81,18 @@ func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 		}
 		s, isSatisfiable, ok := ParseSpec(member, size)
 		switch {
-		case !ok, !isSatisfiable && isReversed(member):
+		case !ok:
 			return dst[:start], Whole
+		case !isSatisfiable && isReversed(member):
+			hasReversed = true
 		case isSatisfiable && s.Length == 0:
 			isEmptySuffix = true
 		case isSatisfiable:
 			dst = append(dst, s)
 		}
+	}
+	if hasReversed {
+		return dst[:start], Unsatisfiable
 	}
 	spans := dst[start:]
 	if isExcessive(spans, size) {
@@ -153,11 +161,11 @@ func ParseSpec(spec []byte, size int64) (s Span, isSatisfiable, ok bool) {
 	}
 	last := int64(math.MaxInt64)
 	if len(lastDigits) > 0 {
-		if last, ok = parsePosition(lastDigits); !ok || last < first {
+		if last, ok = parsePosition(lastDigits); !ok {
 			return Span{}, false, false
 		}
 	}
-	if first >= size {
+	if first >= size || last < first {
 		return Span{}, false, true
 	}
 	return Span{first, min(last, size-1) - first + 1}, true, true
