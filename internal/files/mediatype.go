@@ -2,6 +2,7 @@ package files
 
 import (
 	"mime"
+	"net/http"
 	"path"
 	"strings"
 	"unicode/utf8"
@@ -11,8 +12,8 @@ import (
 const sniffed = 512
 
 // mediaType returns the content type of a file by its extension, or else by its
-// first bytes, head: text or anything. It never guesses a type that a browser
-// runs.
+// first bytes, head: media or a font, text, or anything. It never guesses a type
+// that a browser runs.
 func mediaType(name string, head []byte) string {
 	extension := strings.ToLower(path.Ext(path.Base(name)))
 	if t, ok := mediaTypes[strings.TrimPrefix(extension, ".")]; ok {
@@ -23,10 +24,24 @@ func mediaType(name string, head []byte) string {
 			return t
 		}
 	}
+	if t := http.DetectContentType(head); isPassive(t) && (t != "image/bmp" || !isText(head)) { // "BM" begins words, too
+		return t
+	}
 	if isText(head) {
 		return "text/plain; charset=utf-8"
 	}
 	return "application/octet-stream"
+}
+
+// isPassive tells whether a type has nothing that a browser runs, whatever the
+// content: unlike HTML, XML with SVG, scripts and PDF.
+func isPassive(t string) bool {
+	kind, rest, _ := strings.Cut(t, "/")
+	switch kind {
+	case "image", "audio", "video", "font":
+		return !strings.HasSuffix(rest, "+xml")
+	}
+	return t == "application/ogg"
 }
 
 // isText tells whether the beginning of a file is UTF-8 without control
