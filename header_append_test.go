@@ -18,7 +18,7 @@ func TestResponseAppendHeadOrder(t *testing.T) {
 	h.SetContentType("t/t")
 	h.SetServer("s")
 	h.AddTrailer("Sum")
-	h.Set("Date", "mine")
+	h.header.Set("Date", "mine") // as if it was received
 	h.Set("X-A", "2")
 	for _, c := range []struct {
 		f    bodyFraming

@@ -249,8 +249,9 @@ type Server struct {
 	// Name sets it.
 	NoDefaultServerHeader bool
 
-	// NoDefaultDate leaves the Date field out unless a handler sets it. An
-	// origin server with a clock must send it (RFC 9110 section 6.6.1).
+	// NoDefaultDate leaves the Date field out unless the response was read with
+	// one, as a proxy's is. Setters of ResponseHeader ignore Date. An origin server
+	// with a clock must send it (RFC 9110 section 6.6.1).
 	NoDefaultDate bool
 
 	// NoDefaultContentType leaves Content-Type out unless a handler sets it.

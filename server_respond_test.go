@@ -1,6 +1,7 @@
 package sluice_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -184,12 +185,16 @@ func TestServerDefaultFields(t *testing.T) {
 	}
 }
 
-// TestHandlerSetsDate: what the handler sets wins over what the server says by
-// default.
-func TestHandlerSetsDate(t *testing.T) {
+// TestHandlerSetsFields: what the handler sets wins over what the server says by
+// default, but for Date, which is that of a response that was read.
+func TestHandlerSetsFields(t *testing.T) {
 	r := serve(t, inMemory(), &sluice.Server{NoDefaultDate: true, NoDefaultServerHeader: true, NoDefaultContentType: true,
 		Handler: func(ctx *sluice.RequestCtx) {
-			ctx.Response.Header.Set("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
+			head := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"
+			if err := ctx.Response.Header.Read(bufio.NewReader(strings.NewReader(head))); err != nil {
+				t.Error(err)
+			}
+			ctx.Response.Header.Set("Date", "Mon, 07 Nov 1994 08:49:37 GMT")
 			ctx.Response.Header.Set("Server", "mine")
 			ctx.Response.Header.Set("Content-Type", "a/b")
 		}})
