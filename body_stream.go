@@ -39,11 +39,18 @@ const streamCopySize = 32 << 10
 
 // BodyStream returns the body stream, nil if the body is none. The stream
 // belongs to the message, which closes it when it is reset, released or given
-// another body; CloseBodyStream does so before.
-func (b *body) BodyStream() io.Reader { return b.takeStream() }
+// another body; CloseBodyStream does so before. Once MultipartForm has read the
+// stream, it is the form, written again.
+func (b *body) BodyStream() io.Reader {
+	if b.form != nil && b.form.isBody {
+		return b.form.stream(b)
+	}
+	return b.takeStream()
+}
 
-// IsBodyStream tells whether the body is a stream that was not read yet.
-func (b *body) IsBodyStream() bool { return b.stream != nil }
+// IsBodyStream tells whether the body is a stream that was not read yet, unless
+// by MultipartForm.
+func (b *body) IsBodyStream() bool { return b.stream != nil || b.form != nil && b.form.isBody }
 
 // CloseBodyStream closes the body stream, if there is one and it is an
 // io.Closer or a ReadCloserWithError. The body is then empty.

@@ -58,9 +58,9 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 		rt = DefaultTransport
 	}
 	for attempt := 1; ; attempt++ {
-		hasStream := req.IsBodyStream()
+		hasStream := req.stream != nil
 		retry, err := rt.RoundTrip(c, req, resp)
-		if err == nil || hasStream && !req.IsBodyStream() || !c.repeats(req, attempt, retry, err) {
+		if err == nil || hasStream && req.stream == nil || !c.repeats(req, attempt, retry, err) {
 			return err
 		}
 		if trace := req.call.trace; trace != nil && trace.Retry != nil {

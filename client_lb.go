@@ -150,7 +150,7 @@ func (c *LBClient) do(bounds lbBounds, req *Request, resp *Response) error {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
 	}
-	if c.HedgeAfter > 0 && !req.IsBodyStream() && !resp.StreamBody && isRepeatable(req) {
+	if c.HedgeAfter > 0 && req.stream == nil && !resp.StreamBody && isRepeatable(req) {
 		return c.doHedged(bounds, req, resp)
 	}
 	m, ok := c.pick(nil)

@@ -278,7 +278,7 @@ const (
 
 // write appends the request to out.
 func (w *pipelineWork) write(req *Request) error {
-	if req.IsBodyStream() {
+	if req.stream != nil {
 		if err := req.bufferStream(); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ func doRedirects(c doer, req *Request, resp *Response, most int) error {
 		defer ReleaseResponse(resp)
 	}
 	for followed := 0; ; followed++ {
-		hadStream := req.IsBodyStream()
+		hadStream := req.stream != nil
 		if err := c.Do(req, resp); err != nil {
 			return err
 		}

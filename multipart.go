@@ -28,6 +28,15 @@ type formData struct {
 	// isBody: the form was read from a stream, and is all that there is of the
 	// body.
 	isBody bool
+	reader *bytes.Reader // of the form, written again; nil until it is asked for
+}
+
+// stream returns the one reader of the form, written again to b.
+func (f *formData) stream(b *body) io.Reader {
+	if f.reader == nil {
+		f.reader = bytes.NewReader(b.marshalForm())
+	}
+	return f.reader
 }
 
 // parseForm parses the body as a form. limit bounds the body, decoded.

@@ -195,6 +195,25 @@ func TestAFormFromAStreamIsTheBody(t *testing.T) {
 		t.Errorf("changed form: %q", got)
 	}
 	r = parsed()
+	for range 2 { // one reader: it does not begin again
+		if !r.IsBodyStream() {
+			t.Error("the body is no stream any more")
+		}
+		out.Reset()
+		if _, err := out.ReadFrom(r.BodyStream()); err != nil || out.String() != formWritten && out.Len() > 0 {
+			t.Errorf("BodyStream: %q, %v", out.String(), err)
+		}
+	}
+	if out.Len() > 0 {
+		t.Errorf("BodyStream, read again: %q", out.String())
+	}
+	if again, err := r.MultipartForm(); err != nil || len(again.File["f"]) != 1 {
+		t.Errorf("after BodyStream: %v, %v", again, err)
+	}
+	if r.SetBodyString("other"); r.IsBodyStream() || r.BodyStream() != nil {
+		t.Error("a stream after SetBody")
+	}
+	r = parsed()
 	r.AppendBodyString("more")
 	if got := string(r.Body()); got != formWritten+"more" {
 		t.Errorf("AppendBody: %q", got)

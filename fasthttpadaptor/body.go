@@ -1,6 +1,7 @@
 package fasthttpadaptor
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"sync"
@@ -35,6 +36,9 @@ func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
 		r.TransferEncoding = []string{"chunked"}
 		r.Header.Del("Content-Length")
 	case b.stream != nil:
+		if form, ok := b.stream.(*bytes.Reader); ok { // one that was read, and is written again
+			length = form.Len()
+		}
 		r.ContentLength = int64(max(length, -1))
 	default:
 		r.ContentLength = int64(len(b.data))

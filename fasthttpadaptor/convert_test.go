@@ -61,6 +61,30 @@ func TestConvertRequest(t *testing.T) {
 	}
 }
 
+// A form that was read from the body stream is converted as its body.
+func TestConvertRequestAfterMultipartForm(t *testing.T) {
+	const body = "--B \r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--B--\r\nepilogue"
+	var ctx sluice.RequestCtx
+	ctx.Init(&sluice.Request{}, nil, nil)
+	ctx.Request.Header.SetMethod("POST")
+	ctx.Request.Header.SetHost("h")
+	ctx.Request.Header.SetMultipartFormBoundary("B")
+	ctx.Request.Header.SetContentLength(len(body))
+	ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
+	if _, err := ctx.MultipartForm(); err != nil {
+		t.Fatal(err)
+	}
+	var r http.Request
+	if err := fasthttpadaptor.ConvertRequest(&ctx, &r, true); err != nil {
+		t.Fatal(err)
+	}
+	length := r.ContentLength
+	form, err := io.ReadAll(r.Body)
+	if err != nil || length != int64(len(form)) || !strings.Contains(string(form), "name=\"a\"\r\n\r\n1\r\n--B--") {
+		t.Errorf("length %d, body %q, %v", length, form, err)
+	}
+}
+
 func TestConvertNetHTTPRequest(t *testing.T) {
 	withTrailer := httptest.NewRequest("POST", "/up", io.MultiReader(strings.NewReader("data")))
 	withTrailer.Trailer = http.Header{"X-Sum": {"7"}}

@@ -2,23 +2,17 @@ package main
 
 // Reasons for differences; numbers are those of rows in docs/compatibility.md.
 const (
-	ofNames      = "compares the name of a type's package, which is sluice"
-	ofTargets    = "S8: raw bytes above 0x7F in a target are refused"
-	ofConnect    = "S10: CONNECT with a path is refused"
-	ofVersions   = "S7: HTTP/0.0 is refused"
-	ofConversion = "S57: ConvertRequest's URL has scheme and host"
-	ofFormStream = "D16: a body that was parsed as a form is no stream any more"
-	ofHeads      = "L32: heads of responses may have 64 KiB"
-	ofIPv6       = "L1: IPv6 is dialed"
-	ofTunnels    = "L8: what follows a proxy's 200 belongs to the tunnel; the test's proxy sends a page"
-	ofDates      = "H15: a Date that was set is remembered"
-	ofBlanks     = "H3: white space at the ends of values goes when they are set"
-	ofControls   = "H2: control characters in values become spaces"
-	ofFraming    = "H9, H19: Content-Length and Transfer-Encoding are not kept both"
-	ofSniffing   = "F16: a file without a known extension is no image"
-	ofRanges     = "F7: a malformed Range is ignored"
-	ofInterim    = "an interim status (1xx) is no final answer: 500"
-	ofTags       = "a strong ETag becomes a weak one when the body is encoded (RFC 9110 section 8.8.1)"
+	ofNames    = "compares the name of a type's package, which is sluice"
+	ofConnect  = "S10: CONNECT with a path is refused"
+	ofVersions = "S7: HTTP/0.0 is refused"
+	ofHeads    = "L32: heads of responses may have 64 KiB"
+	ofIPv6     = "L1: IPv6 is dialed"
+	ofTunnels  = "L8: what follows a proxy's 200 belongs to the tunnel; the test's proxy sends a page"
+	ofBlanks   = "H3: white space at the ends of values goes when they are set"
+	ofControls = "H2: control characters in values become spaces"
+	ofFraming  = "H9, H19: Content-Length and Transfer-Encoding are not kept both"
+	ofInterim  = "an interim status (1xx) is no final answer: 500"
+	ofTags     = "a strong ETag becomes a weak one when the body is encoded (RFC 9110 section 8.8.1)"
 )
 
 // withHost gives requests a Host where a test makes them without one: neither
@@ -68,14 +62,11 @@ func fiber2() suite {
 	return suite{
 		Module: "github.com/gofiber/fiber/v2", Version: "v2.52.15", Skip: "^Test_App_ReadTimeout$", Edits: withHost,
 		Differences: map[string]string{
-			"github.com/gofiber/fiber/v2 Test_App_DisablePreParseMultipartForm":            ofFormStream,
 			"github.com/gofiber/fiber/v2 Test_App_Group":                                   ofConnect,
 			"github.com/gofiber/fiber/v2 Test_App_Methods":                                 ofConnect,
 			"github.com/gofiber/fiber/v2 Test_App_Route":                                   ofConnect,
 			"github.com/gofiber/fiber/v2 Test_App_Handler":                                 ofNames,
 			"github.com/gofiber/fiber/v2 Test_Ctx_Context":                                 ofNames,
-			"github.com/gofiber/fiber/v2 Test_Route_Match_UnescapedPath":                   ofTargets,
-			"github.com/gofiber/fiber/v2/middleware/adaptor Test_ConvertRequest":           ofConversion,
 			"github.com/gofiber/fiber/v2/middleware/proxy Test_Proxy_Buffer_Size_Response": ofHeads,
 		},
 	}
@@ -85,7 +76,6 @@ func fiber3() suite {
 	return suite{
 		Module: "github.com/gofiber/fiber/v3", Version: "v3.1.0", Skip: "^Test_App_ReadTimeout$", Edits: withHost,
 		Differences: map[string]string{
-			"github.com/gofiber/fiber/v3 Test_App_DisablePreParseMultipartForm":                       ofFormStream,
 			"github.com/gofiber/fiber/v3 Test_App_Group":                                              ofConnect,
 			"github.com/gofiber/fiber/v3 Test_App_Methods":                                            ofConnect,
 			"github.com/gofiber/fiber/v3 Test_App_RegisterNetHTTPHandler":                             ofConnect,
@@ -93,14 +83,9 @@ func fiber3() suite {
 			"github.com/gofiber/fiber/v3 Test_App_Handler":                                            ofNames,
 			"github.com/gofiber/fiber/v3 Test_Ctx_RequestCtx":                                         ofNames,
 			"github.com/gofiber/fiber/v3 Test_Ctx_HasBody":                                            ofFraming,
-			"github.com/gofiber/fiber/v3 Test_Ctx_SendFile_ContentType":                               ofSniffing,
-			"github.com/gofiber/fiber/v3 Test_Route_Match_UnescapedPath":                              ofTargets,
-			"github.com/gofiber/fiber/v3 Test_SendFile_ByteRange":                                     ofRanges,
 			"github.com/gofiber/fiber/v3/client TestDoRedirectsWithClientBranches":                    ofControls,
 			"github.com/gofiber/fiber/v3/client Test_Client_SetProxyURL":                              ofTunnels,
 			"github.com/gofiber/fiber/v3/extractors Test_Extractor_FromAuthHeader_Token68_Validation": ofBlanks,
-			"github.com/gofiber/fiber/v3/middleware/adaptor Test_ConvertRequest":                      ofConversion,
-			"github.com/gofiber/fiber/v3/middleware/cache Test_Cache_DateAndCacheControl":             ofDates,
 			"github.com/gofiber/fiber/v3/middleware/cache Test_Cache_UncacheableStatusCodes":          ofInterim,
 			"github.com/gofiber/fiber/v3/middleware/compress Test_Compress_Strong_ETag_Recalculated":  ofTags,
 			"github.com/gofiber/fiber/v3/middleware/proxy Test_Proxy_Balancer_IPv6_Upstream":          ofIPv6,
