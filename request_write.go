@@ -20,8 +20,9 @@ var errMissingHost = errors.New("sluice: the request has no host")
 // Unless the URI was used with URI, SetURI or SetHost, and as long as Header has
 // a Host, target and Host are written as they are; otherwise the target is path
 // and query of the URI, and its host the Host, except as UseHostHeader says.
-// User information of the URI becomes an Authorization field with the scheme
-// Basic.
+// User information of the URI, decoded, becomes an Authorization field with the
+// scheme Basic. It is an error if it has control characters or a malformed
+// percent-encoding, or the user name a colon.
 func (r *Request) Write(w *bufio.Writer) error {
 	if err := r.prepareHead(); err != nil {
 		return err
@@ -67,8 +68,7 @@ func (r *Request) prepareHead() error {
 	case !isAuthority(h.RequestURI()):
 		h.SetRequestURI(AddMissingPort(string(uri.Host()), uri.isHTTPS()))
 	}
-	r.authorize(uri)
-	return nil
+	return r.authorize(uri)
 }
 
 // isAuthority tells host:port, the target of CONNECT, from a URI.
@@ -87,21 +87,26 @@ func (r *Request) cleanTarget() error {
 	if err := uri.Parse(nil, target); err != nil {
 		return err
 	}
-	r.authorize(&uri)
+	if err := r.authorize(&uri); err != nil {
+		return err
+	}
 	r.Header.SetRequestURIBytes(uri.FullURI())
 	return nil
 }
 
 // authorize makes an Authorization field of the URI's user information (RFC
 // 7617).
-func (r *Request) authorize(uri *URI) {
+func (r *Request) authorize(uri *URI) error {
 	if len(uri.Username()) == 0 {
-		return
+		return nil
 	}
-	credentials := append(append([]byte(nil), uri.Username()...), ':')
-	credentials = append(credentials, uri.Password()...)
+	credentials, err := uri.appendCredentials(nil)
+	if err != nil {
+		return err
+	}
 	value := base64.StdEncoding.AppendEncode([]byte("Basic "), credentials)
 	r.Header.SetBytesV(HeaderAuthorization, value)
+	return nil
 }
 
 // maxWhole is the size of a body up to which a client sends it in one piece with

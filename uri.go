@@ -31,6 +31,9 @@ type URI struct {
 	isPathOriginal bool
 	// hasQueryArgs says that queryArgs stands for the query, not queryString.
 	hasQueryArgs bool
+	// isUsernameEscaped and isPasswordEscaped say that the part stood in a URI,
+	// percent-encoded. Setters store it as it is.
+	isUsernameEscaped, isPasswordEscaped bool
 
 	scheme, username, password, host []byte
 	pathOriginal, path               []byte
@@ -46,6 +49,7 @@ func (u *URI) Reset() {
 	u.DisablePathNormalizing = false
 	u.isPathOriginal = false
 	u.hasQueryArgs = false
+	u.isUsernameEscaped, u.isPasswordEscaped = false, false
 	u.scheme = u.scheme[:0]
 	u.username = u.username[:0]
 	u.password = u.password[:0]
@@ -65,6 +69,7 @@ func (u *URI) CopyTo(dst *URI) {
 	dst.DisablePathNormalizing = u.DisablePathNormalizing
 	dst.isPathOriginal = u.isPathOriginal
 	dst.hasQueryArgs = u.hasQueryArgs
+	dst.isUsernameEscaped, dst.isPasswordEscaped = u.isUsernameEscaped, u.isPasswordEscaped
 	dst.scheme = append(dst.scheme[:0], u.scheme...)
 	dst.username = append(dst.username[:0], u.username...)
 	dst.password = append(dst.password[:0], u.password...)
@@ -92,25 +97,6 @@ func (u *URI) SetSchemeBytes(scheme []byte) { u.scheme = ascii.AppendLower(u.sch
 
 // isHTTPS tells whether the scheme is "https".
 func (u *URI) isHTTPS() bool { return string(u.scheme) == schemeHTTPS }
-
-// Username returns the user name as it was given, not decoded.
-func (u *URI) Username() []byte { return u.username }
-
-// SetUsername sets the user name. It is never written as part of the URI: the
-// client turns it into an Authorization field.
-func (u *URI) SetUsername(username string) { u.username = append(u.username[:0], username...) }
-
-// SetUsernameBytes is SetUsername for bytes.
-func (u *URI) SetUsernameBytes(username []byte) { u.username = append(u.username[:0], username...) }
-
-// Password returns the password as it was given, not decoded.
-func (u *URI) Password() []byte { return u.password }
-
-// SetPassword sets the password. It is never written as part of the URI.
-func (u *URI) SetPassword(password string) { u.password = append(u.password[:0], password...) }
-
-// SetPasswordBytes is SetPassword for bytes.
-func (u *URI) SetPasswordBytes(password []byte) { u.password = append(u.password[:0], password...) }
 
 // Host returns the host in lower case, with the port if one was given.
 func (u *URI) Host() []byte { return u.host }

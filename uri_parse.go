@@ -148,6 +148,7 @@ func (u *URI) parseAuthority(rest []byte) error {
 		username, password, _ := cutByte(authority[:at], ':')
 		u.username = append(u.username, username...)
 		u.password = append(u.password, password...)
+		u.isUsernameEscaped, u.isPasswordEscaped = true, true
 		authority = authority[at+1:]
 	}
 	var err error

@@ -21,6 +21,7 @@ var (
 	errProxyHost   = errors.New("sluice: the proxy's address has no host")
 	errProxyScheme = errors.New("sluice: the proxy's scheme is not http, https, socks5 or socks5h")
 	errProxyPath   = errors.New("sluice: the proxy's address has something behind the port")
+	errProxyUser   = errors.New("control character in the user information, or a colon in the user name")
 )
 
 // parseProxy parses a proxy's URL, which begins with scheme if it has none.
@@ -66,6 +67,11 @@ func newProxy(u *url.URL) (*proxy, error) {
 	if p.host == "" {
 		return nil, errProxyHost
 	}
+	user := u.User.Username()
+	password, _ := u.User.Password()
+	if strings.ContainsFunc(user+password, isControl) || p.scheme != "socks5" && strings.Contains(user, ":") {
+		return nil, &malformedProxyError{errProxyUser}
+	}
 	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errProxyPath
 	}
@@ -78,6 +84,10 @@ func newProxy(u *url.URL) (*proxy, error) {
 	}
 	return p, nil
 }
+
+// isControl tells the characters that no user name or password has (RFC 7617
+// section 2).
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 // checkTarget refuses an address that would be something else on the wire than
 // host and port.

@@ -21,6 +21,7 @@ func TestParseProxy(t *testing.T) {
 		{"HTTPS://proxy.test/", "http", proxy{scheme: "https", host: "proxy.test", addr: "proxy.test:443"}, "", nil},
 		{"socks5h://u@proxy.test", "http", proxy{scheme: "socks5", host: "proxy.test", addr: "proxy.test:1080"}, "u", nil},
 		{"u%40x:p%3aw@[2001:db8::1]:8080", "http", proxy{scheme: "http", host: "2001:db8::1", addr: "[2001:db8::1]:8080"}, "u%40x:p%3Aw", nil},
+		{"socks5://u%3Ax:p@proxy.test", "http", proxy{scheme: "socks5", host: "proxy.test", addr: "proxy.test:1080"}, "u%3Ax:p", nil},
 		{"ftp://proxy.test", "http", proxy{}, "", errProxyScheme},
 		{"socks4://proxy.test", "http", proxy{}, "", errProxyScheme},
 		{"http://", "http", proxy{}, "", errProxyHost},
@@ -38,7 +39,8 @@ func TestParseProxy(t *testing.T) {
 }
 
 func TestMalformedProxyKeepsItsPassword(t *testing.T) {
-	for _, text := range []string{"http://user:secret@[::1", "::::", "http://user:secret@host:port", "http://us er:secret@host", "\x7f", "user:secret@]"} {
+	for _, text := range []string{"http://user:secret@[::1", "::::", "http://user:secret@host:port", "http://us er:secret@host", "\x7f", "user:secret@]",
+		"http://us%0D%0Aer:secret@host", "http://user:secret%00@host", "socks5://user:secret%7f@host", "https://us%3Aer:secret@host"} {
 		var malformed *malformedProxyError
 		_, err := parseProxy(text, "http")
 		if !errors.As(err, &malformed) || strings.Contains(err.Error(), "secret") || errors.Unwrap(err) == nil {

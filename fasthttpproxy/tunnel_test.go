@@ -69,10 +69,9 @@ func TestConnectAnswers(t *testing.T) {
 func TestConnectAuthorization(t *testing.T) {
 	p := startPeer(t, nil, saying("HTTP/1.1 200 OK\r\n\r\n"))
 	for user, want := range map[string]string{
-		"user:pass@":       "dXNlcjpwYXNz",
-		"user@":            "dXNlcjo=",     // "user:"
-		"us%40er:p%3Aw@":   "dXNAZXI6cDp3", // "us@er:p:w"
-		"%0D%0AX:%20y%00@": "DQpYOiB5AA==",
+		"user:pass@":     "dXNlcjpwYXNz",
+		"user@":          "dXNlcjo=",     // "user:"
+		"us%40er:p%3Aw@": "dXNAZXI6cDp3", // "us@er:p:w"
 	} {
 		conn, err := FasthttpHTTPDialer("http://" + user + p.addr)("e.test:80")
 		if err != nil {

@@ -49,7 +49,11 @@ func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.request = o.appendRequest(nil, t.url, body)
+	user, err := userOf(t.url)
+	if err != nil {
+		return t, err
+	}
+	t.request = o.appendRequest(nil, t.url, user, body)
 	t.url.User = nil
 	if o.unixPath != "" {
 		t.network, t.address = "unix", o.unixPath
@@ -102,13 +106,11 @@ func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
 }
 
 // appendRequest appends the request as it goes over the wire.
-func (o *benchOptions) appendRequest(dst []byte, u *url.URL, body []byte) []byte {
+func (o *benchOptions) appendRequest(dst []byte, u *url.URL, user string, body []byte) []byte {
 	type field struct{ name, value string }
 	fields := []field{{"Host", hostField(u)}, {"User-Agent", benchAgent}}
 	if u.User != nil {
-		password, _ := u.User.Password()
-		fields = append(fields, field{"Authorization", "Basic " +
-			base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))})
+		fields = append(fields, field{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user))})
 	}
 	if o.hasBody {
 		fields = append(fields, field{"Content-Type", "application/x-www-form-urlencoded"})

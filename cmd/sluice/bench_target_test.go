@@ -19,7 +19,7 @@ import (
 func parseBench(t *testing.T, args ...string) (benchOptions, error) {
 	t.Helper()
 	var o benchOptions
-	cmd := &cobra.Command{Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Args: oneArgument("URL")}
 	o.addLoadFlags(cmd.Flags())
 	o.addRequestFlags(cmd.Flags())
 	o.addReportFlags(cmd.Flags())
@@ -51,6 +51,7 @@ func TestBenchRequest(t *testing.T) {
 		{"http://[::1%25lo]:81/", "GET / HTTP/1.1\r\nHost: [::1]:81\r\n" + agent + "\r\n"}, // zones are for this machine
 		{"-X|HEAD|127.0.0.1/x", "HEAD /x HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "\r\n"},
 		{"http://a:b@127.0.0.1/", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "Authorization: Basic YTpi\r\n\r\n"},
+		{"http://us%40er:p%3Aw@127.0.0.1/", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "Authorization: Basic dXNAZXI6cDp3\r\n\r\n"},
 		{"--disable-keepalive|127.0.0.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + "Connection: close\r\n\r\n"},
 		{"-b|a=1|127.0.0.1", "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + form + "Content-Length: 3\r\n\r\na=1"},
 		{"-b||127.0.0.1", "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + agent + form + "Content-Length: 0\r\n\r\n"},

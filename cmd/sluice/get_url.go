@@ -27,8 +27,9 @@ func (o *getOptions) completeURL() error {
 	}
 	if u.User != nil {
 		if o.user == "" {
-			password, _ := u.User.Password()
-			o.user = u.User.Username() + ":" + password
+			if o.user, err = userOf(u); err != nil {
+				return err
+			}
 		}
 		// It must not show up in errors.
 		u.User = nil
@@ -36,6 +37,20 @@ func (o *getOptions) completeURL() error {
 	}
 	o.path = u.Path
 	return nil
+}
+
+// userOf returns NAME:PASSWORD of a URL, decoded; ":" if it has none. Errors do not
+// repeat them.
+func userOf(u *url.URL) (string, error) {
+	password, _ := u.User.Password()
+	user := u.User.Username() + ":" + password
+	switch {
+	case strings.Contains(u.User.Username(), ":"):
+		return "", errors.New("URL: there is a colon in the user name, where Basic authentication has none")
+	case strings.ContainsFunc(user, unicode.IsControl):
+		return "", errors.New("URL: there is a control character in the user name or the password")
+	}
+	return user, nil
 }
 
 // remoteName returns the name that a path, which is decoded, gives a file in
