@@ -300,7 +300,7 @@ func TestBenchTLS(t *testing.T) {
 
 func TestBenchFlags(t *testing.T) {
 	for args, says := range map[string]string{
-		"":                                   "accepts 1 arg",
+		"":                                   "URL is missing",
 		"-c 0 x":                             "--connections takes",
 		"-t 0 x":                             "--threads takes",
 		"-n 0 x":                             "--requests takes",
@@ -325,6 +325,7 @@ func TestBenchFlags(t *testing.T) {
 		"-H bad 127.0.0.1":                   "there is no colon",
 		"-H Content-Length:1 127.0.0.1":      "follows from the body",
 		"ftp://127.0.0.1":                    "neither http nor https",
+		"http://us%0Aer:secret@127.0.0.1":    "control character in the user name",
 		"http://":                            "there is no host",
 		"http://127.0.0.1:0":                 "there is no port 0",
 		"http://127.0.0.1:99999":             "there is no port",

@@ -47,7 +47,11 @@ func TestFailures(t *testing.T) {
 		says string
 	}{
 		{"no folder", []string{dir + "/none"}, "none: there is no such folder"},
-		{"a file", []string{file}, "it is not a folder"},
+		{"a file", []string{file}, "it is a file, and serve takes a folder: sluice serve " + dir + "\n"},
+		{"a device", []string{os.DevNull}, "it is not a folder"},
+		{"below a file", []string{file + "/x"}, "cannot serve " + file + "/x: not a directory"},
+		{"negative time", []string{dir, "--read-timeout", "-5"}, "cannot be negative"},
+		{"no duration", []string{dir, "--idle-timeout", "5x"}, "5x is no duration"},
 		{"empty", []string{""}, "DIR is empty"},
 		{"two", []string{dir, dir}, "at most 1 arg"},
 		{"port in use", []string{dir, "--addr", taken.Addr().String()}, "another program does"},

@@ -19,6 +19,9 @@ func checkFolder(dir string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("cannot serve %s: there is no such folder", dir)
 	}
+	if err == nil && info.Mode().IsRegular() {
+		return "", fmt.Errorf("cannot serve %s: it is a file, and serve takes a folder: sluice serve %s", dir, filepath.Dir(dir))
+	}
 	if err == nil && !info.IsDir() {
 		return "", fmt.Errorf("cannot serve %s: it is not a folder", dir)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +74,7 @@ func newGetCommand() *cobra.Command {
 		Short:   "Request a URL",
 		Long:    getHelp,
 		Example: getExamples,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.url = args[0]
 			if err := o.complete(cmd.Flags()); err != nil {
@@ -125,38 +124,12 @@ func (o *getOptions) addResponseFlags(flags *pflag.FlagSet) {
 func (o *getOptions) addConnectionFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.follow, "location", "L", false, "follow redirects")
 	flags.IntVar(&o.maxRedirects, "max-redirs", 10, "how many redirects --location follows, at most")
-	flags.VarP((*secondsFlag)(&o.maxTime), "max-time", "m", "bound for all of it, in `SECONDS` or as 500ms")
-	o.connectTimeout = 30 * time.Second
-	flags.Var((*secondsFlag)(&o.connectTimeout), "connect-timeout", "bound for looking up and connecting, in `SECONDS` or as 500ms")
+	flags.VarP(secondsOf(&o.maxTime, 0), "max-time", "m", "bound for all of it, in `SECONDS` or as 500ms")
+	flags.Var(secondsOf(&o.connectTimeout, 30*time.Second), "connect-timeout", "bound for looking up and connecting, in `SECONDS` or as 500ms")
 	flags.StringVar(&o.proxy, "proxy", "", "connect through the http, https or socks5 proxy at `URL`; '' is none, else the environment says (https_proxy ...)")
 	flags.BoolVarP(&o.insecure, "insecure", "k", false, "accept any certificate")
 	flags.StringVar(&o.caFile, "cacert", "", "accept certificates signed by those in `FILE` (PEM)")
 }
-
-// secondsFlag is a duration, in seconds if there is no unit.
-type secondsFlag time.Duration
-
-// Set implements pflag.Value.
-func (s *secondsFlag) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if seconds, numberErr := strconv.ParseFloat(text, 64); numberErr == nil {
-		d, err = time.Duration(seconds*float64(time.Second)), nil
-	}
-	if err != nil {
-		return err
-	}
-	if d < 0 || d == 0 && strings.ContainsAny(text, "123456789") {
-		return errors.New("out of range")
-	}
-	*s = secondsFlag(d)
-	return nil
-}
-
-// String implements pflag.Value.
-func (s *secondsFlag) String() string { return time.Duration(*s).String() }
-
-// Type implements pflag.Value.
-func (s *secondsFlag) Type() string { return "seconds" }
 
 // complete checks the flags against each other and fills in what follows from
 // them.

@@ -247,7 +247,10 @@ func TestGetFailures(t *testing.T) {
 		args  []string
 		says  string
 	}{
-		{"no URL", "", nil, "accepts 1 arg"},
+		{"no URL", "", nil, "URL is missing; see sluice get --help"},
+		{"two URLs", "", []string{url, url}, "one URL only, and there are 2 arguments"},
+		{"control in the user", "", []string{"http://us%0Aer:secret@127.0.0.1/"}, "there is a control character in the user name"},
+		{"colon in the user", "", []string{"http://us%3Aer:secret@127.0.0.1/"}, "there is a colon in the user name"},
 		{"scheme", "", []string{"ftp://a/b"}, "ftp is neither http nor https"},
 		{"no host", "", []string{"http:///b"}, "there is no host"},
 		{"method", "", []string{"-X", "G T", url}, `"G T" is not a method`},
@@ -291,6 +294,19 @@ func TestRemoteName(t *testing.T) {
 	} {
 		if got, err := remoteName(path); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", path, got, err, want)
+		}
+	}
+}
+
+// TestGetUserOfURL: the user in the URL is sent decoded, and --user replaces it.
+func TestGetUserOfURL(t *testing.T) {
+	url := strings.Replace(listenFor(t, mirror), "//", "//us%40er:p%3Aw@", 1)
+	for want, args := range map[string][]string{
+		"Authorization: Basic dXNAZXI6cDp3\n": {url}, // us@er:p:w
+		"Authorization: Basic YTpi\n":         {"-u", "a:b", url},
+	} {
+		if got := get(t, args...); got.status != 0 || !strings.Contains(got.stdout, want) {
+			t.Errorf("%s: exit status %d, %s%s", args, got.status, got.stdout, got.stderr)
 		}
 	}
 }

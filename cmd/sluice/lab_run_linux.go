@@ -128,7 +128,7 @@ func newLabRunCommand() *cobra.Command {
 that is all flags, "seeds" are the thirteen of the seed, one after the other,
 "all" is the whole list; then --out gets a folder for each, and a report.`,
 		Example: labExamples,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("SCENARIO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.scenarios(args[0])
 			if err != nil {
@@ -139,7 +139,7 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 	}
 	flags := cmd.Flags()
 	f.addScenario(flags)
-	flags.DurationVar(&f.options.Duration, "duration", defaultLabDuration, "how long requests are sent; a sweep that has begun is carried to its end (0: one sweep)")
+	flags.Var(secondsOf(&f.options.Duration, defaultLabDuration), "duration", "how long requests are sent; a sweep that has begun is carried to its end (0: one sweep)")
 	flags.IntVar(&f.options.Active, "active", 0, "connections that send, each the next request when the answer has come (0: sweep over all; at most as many as there are)")
 	flags.Float64Var(&f.options.Rate, "rate", 0, "requests per second (open loop): latency counts from when a request should have been sent")
 	flags.IntVar(&f.options.InFlight, "in-flight", 0, "requests of a sweep that are on their way at the same time (0: 256 for each client process that sends, or each worker of prefork, as far as socket buffers go); not with --active or --rate")

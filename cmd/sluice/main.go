@@ -8,14 +8,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func main() {
+func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sluice",
 		Short:         "HTTP that holds a million connections",
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.AddCommand(newServeCommand(), newGetCommand(), newBenchCommand(), newLabCommand())
+	return root
+}
+
+func main() {
+	root := newRootCommand()
 	root.SetArgs(withWorkers(os.Args[1:]))
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice:", err)

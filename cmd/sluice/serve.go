@@ -52,7 +52,9 @@ With --prefork a master process serves with several others, and replaces those
 that die. SIGHUP replaces them one by one, without a failed connection; that
 reads --tls-cert and --tls-key again. SIGUSR1 reopens the file of --access-log.
 SIGTTIN and SIGTTOU start one more and end one, SIGWINCH ends them until SIGHUP,
-SIGQUIT ends everything with a dump of the stacks.`
+SIGQUIT ends everything with a dump of the stacks.
+
+Durations are in seconds, or have a unit: 5, 0.5, 500ms, 1m30s.`
 
 const serveExamples = `  sluice serve .                              this folder, on http://127.0.0.1:8080
   sluice serve dist --spa --max-age 24h       a single-page application
@@ -86,11 +88,11 @@ func newServeCommand() *cobra.Command {
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU; 0: this process serves")
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH")
-	flags.DurationVar(&o.readTimeout, "read-timeout", 30*time.Second, "bound for receiving a request")
-	flags.DurationVar(&o.writeTimeout, "write-timeout", 30*time.Second, "bound for a write that the client does not take")
-	flags.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "bound for an idle connection")
+	flags.Var(secondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
+	flags.Var(secondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
+	flags.Var(secondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")
 	flags.IntVar(&o.maxBody, "max-body", sluice.DefaultMaxRequestBodySize, "bound of a request body, in bytes")
-	flags.DurationVar(&o.drain, "drain", 10*time.Second, "how long running requests may go on after Ctrl-C")
+	flags.Var(secondsOf(&o.drain, 10*time.Second), "drain", "how long running requests may go on after Ctrl-C")
 	return cmd
 }
 

@@ -43,11 +43,11 @@ func (o *fileOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.compress, "compress", true, "send br, zstd or gzip to clients that take it")
 	flags.StringVar(&o.compressRoot, "compress-root", "", "keep the encoded copies in `FOLDER`, not in a temporary one")
 	flags.StringVar(&o.cacheControl, "cache-control", "", "the Cache-Control `VALUE` of files")
-	flags.DurationVar(&o.maxAge, "max-age", 0, "let files be cached for so long; HTML pages are asked for every time")
+	flags.Var(secondsOf(&o.maxAge, 0), "max-age", "let files be cached for so long; HTML pages are asked for every time")
 	flags.BoolVar(&o.hasETags, "etag", true, "send ETags and honour If-None-Match")
 	flags.BoolVar(&o.hasDotfiles, "dotfiles", false, "serve names that begin with a dot too; /.well-known/ always is")
 	flags.BoolVar(&o.cors, "cors", false, "let scripts of every site read the files (Access-Control-Allow-Origin: *)")
-	flags.DurationVar(&o.freshness, "freshness", time.Second, "how long a file may be served as it was before a change; 0 opens it for each request")
+	flags.Var(secondsOf(&o.freshness, time.Second), "freshness", "how long a file may be served as it was before a change; 0 opens it for each request")
 }
 
 // complete checks the options and makes paths absolute.
@@ -67,8 +67,6 @@ func (o *fileOptions) complete(flags flagSet, hasDir bool) error {
 	switch {
 	case o.cacheControl != "" && o.hasMaxAge:
 		return errors.New("--cache-control and --max-age exclude each other")
-	case o.maxAge < 0, o.freshness < 0:
-		return errors.New("--max-age and --freshness cannot be negative")
 	case o.spa && len(o.indexNames) == 0:
 		return errors.New("--spa needs an --index")
 	case o.compressRoot != "" && !o.compress:

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// secondsFlag is a duration of 0 or more, in seconds if there is no unit. It is
+// the pflag.Value of all flags that are durations.
+type secondsFlag time.Duration
+
+// secondsOf makes d, which gets a default, the place of a flag's duration.
+func secondsOf(d *time.Duration, byDefault time.Duration) *secondsFlag {
+	*d = byDefault
+	return (*secondsFlag)(d)
+}
+
+// Set implements pflag.Value.
+func (s *secondsFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if seconds, numberErr := strconv.ParseFloat(text, 64); numberErr == nil {
+		ns := seconds * float64(time.Second)
+		if !(math.Abs(ns) < math.MaxInt64) || seconds != 0 && math.Abs(ns) < 1 {
+			return errors.New("out of range")
+		}
+		d, err = time.Duration(ns), nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s is no duration: 5 and 5s are five seconds, 500ms and 1m30s others", text)
+	}
+	if d < 0 {
+		return errors.New("a duration cannot be negative")
+	}
+	*s = secondsFlag(d)
+	return nil
+}
+
+// String implements pflag.Value.
+func (s *secondsFlag) String() string {
+	if *s == 0 {
+		return "0" // a default of this is not shown
+	}
+	return time.Duration(*s).String()
+}
+
+// Type implements pflag.Value.
+func (s *secondsFlag) Type() string { return "SECONDS" }
+
+// oneArgument is for commands with one argument, which name says.
+func oneArgument(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("%s is missing; see %s --help", name, cmd.CommandPath())
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("one %s only, and there are %d arguments", name, len(args))
+	}
+}
