@@ -3,6 +3,8 @@ package sluice
 import (
 	"io"
 	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 // body is the content of a message, and the methods that Request and Response
@@ -67,12 +69,21 @@ func mayKeep(n int, limit *atomic.Int64) bool {
 	}
 }
 
+// burstBody is the size from which a body's memory counts as let go when the
+// message is reset: many may have been in handlers at the same time.
+const burstBody = 32 << 10
+
 // clear removes the body. Memory over the limit is given up unless keep is set.
 func (b *body) clear(keep bool, limit *atomic.Int64) {
 	b.drop()
-	if cap(b.bytes) > 0 && !keep && !mayKeep(cap(b.bytes), limit) {
-		b.bytes = nil
-		return
+	if held := cap(b.bytes); held > 0 && !keep {
+		if held >= burstBody {
+			buf.LetGo(held)
+		}
+		if !mayKeep(held, limit) {
+			b.bytes = nil
+			return
+		}
 	}
 	b.bytes = b.bytes[:0]
 }

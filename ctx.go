@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
@@ -62,6 +63,7 @@ type RequestCtx struct {
 	hasUsedConn    bool // Conn was called
 	flushSendsBody bool
 
+	hasWaited           bool // for input, with a part of a request
 	headIsComplete      bool
 	isHead              bool
 	trailerIsRead       bool
@@ -89,10 +91,22 @@ func (s *Server) releaseCtx(ctx *RequestCtx) {
 		ctx.Request.Header.EnableNormalizing()
 		ctx.Response.Header.EnableNormalizing()
 	}
+	if ctx.hasWaited {
+		ctx.hasWaited = false
+		buf.LetGo(ctx.heldBytes())
+	}
 	ctx.Request.shrink()
 	ctx.Response.Header.shrink(maxPooledBytes, maxPooledFields)
 	ctx.trailer.Shrink(maxPooledBytes, maxPooledFields)
 	ctxPool.Put(ctx)
+}
+
+// heldBytes is about the memory that ctx has while it is attached to a
+// connection.
+func (ctx *RequestCtx) heldBytes() int {
+	const own = 4 << 10
+	return own + cap(ctx.Request.bytes) + cap(ctx.Response.bytes) +
+		ctx.Request.Header.table.HeldBytes() + ctx.Response.Header.table.HeldBytes() + ctx.trailer.HeldBytes()
 }
 
 // reset makes ctx ready for the next request on the same connection.

@@ -399,6 +399,9 @@ func (c *serverConn) Pause() (isIdle bool) {
 		c.unbegin() // empty lines behind a request begin none
 	}
 	if c.state != readIdle {
+		if c.ctx != nil {
+			c.ctx.hasWaited = true
+		}
 		return false
 	}
 	if c.ctx != nil {

@@ -199,7 +199,7 @@ func (s *Sender) end(out []byte) []byte {
 func (s *Sender) take(out []byte) []byte {
 	if s.pending != nil {
 		out = append(out, s.pending.B...)
-		s.pending.Release()
+		s.pending.ReleaseHeld()
 		s.pending = nil
 	}
 	return out

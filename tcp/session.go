@@ -263,7 +263,7 @@ func (s *session) Pause() (isIdle bool) { return s.rest == nil && s.phase != pha
 
 func (s *session) releaseRest() {
 	if s.rest != nil {
-		s.rest.Release()
+		s.rest.ReleaseHeld()
 		s.rest = nil
 	}
 }

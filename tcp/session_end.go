@@ -72,7 +72,7 @@ func (c *restConn) Read(p []byte) (int, error) {
 	}
 	n := copy(p, c.rest.B[c.used:])
 	if c.used += n; c.used == len(c.rest.B) {
-		c.rest.Release()
+		c.rest.ReleaseHeld()
 		c.rest = nil
 	}
 	return n, nil

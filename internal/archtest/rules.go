@@ -169,6 +169,7 @@ func mutableVars() map[string]string {
 		"sharedDialer":              "the dialer of clients that set none; its cache of addresses is worth sharing",
 		"DefaultTransport":          "exported as fasthttp's variable of that name",
 		"sharedFileServers":         "ServeFile has no handler that could keep its files",
+		"internal/buf.returned":     "the heap is one for a process, and so is what returns its memory",
 		"internal/clock.base":       "the process's origin of monotonic time; set once, when the package is loaded",
 		"internal/clock.current":    "the text of the current second, shared by all servers so that it is made once",
 		"internal/h1.DefaultLimits": "a struct cannot be a constant; passed by value",

@@ -40,6 +40,9 @@ func Get(size int) *Buffer {
 // its bytes, afterwards.
 func (b *Buffer) Release() {
 	size := cap(b.B)
+	if size >= largeBuffer {
+		LetGo(size)
+	}
 	if size < 1<<minShift || size > 1<<maxShift {
 		return
 	}
@@ -47,6 +50,15 @@ func (b *Buffer) Release() {
 	class := bits.Len(uint(size)) - 1 - minShift
 	b.B = b.B[:0]
 	pools[class].Put(b)
+}
+
+// ReleaseHeld is Release for a buffer that a connection held while it waited: a
+// burst of waiting connections may hold many small ones. See LetGo.
+func (b *Buffer) ReleaseHeld() {
+	if size := cap(b.B); size < largeBuffer {
+		LetGo(size)
+	}
+	b.Release()
 }
 
 // classFor returns the smallest class whose buffers hold size bytes.

@@ -31,6 +31,9 @@ type entry struct {
 	isExact            bool // the name is kept as it came
 }
 
+// entrySize is the size of an entry in memory.
+const entrySize = 24
+
 // Reset empties the table and keeps its memory. KeepNames stays.
 func (t *Table) Reset() {
 	t.buf = t.buf[:0]
@@ -50,6 +53,9 @@ func (t *Table) Shrink(maxBytes, maxFields int) {
 		t.fields = nil
 	}
 }
+
+// HeldBytes is the memory that the table keeps for its next use.
+func (t *Table) HeldBytes() int { return cap(t.buf) + entrySize*cap(t.fields) }
 
 // Len is the number of fields.
 func (t *Table) Len() int { return len(t.fields) }

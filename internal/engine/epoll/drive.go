@@ -364,7 +364,7 @@ func (c *conn) emptyOut() {
 
 func (c *conn) dropPendingOut() {
 	if c.pendingOut != nil {
-		c.pendingOut.Release()
+		c.pendingOut.ReleaseHeld()
 		c.pendingOut, c.out = nil, nil
 		c.driver.lend(c.fd, -1)
 	}
@@ -373,7 +373,7 @@ func (c *conn) dropPendingOut() {
 // dropHeld gives back what held the unread input.
 func (c *conn) dropHeld() {
 	if c.pendingIn != nil {
-		c.pendingIn.Release()
+		c.pendingIn.ReleaseHeld()
 		c.pendingIn, c.unread = nil, nil
 		c.driver.lend(c.fd, -1)
 	}

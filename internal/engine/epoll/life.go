@@ -5,6 +5,7 @@ package epoll
 import (
 	"syscall"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
@@ -204,6 +205,9 @@ func (c *conn) recycle() {
 	w.keep(c)
 }
 
+// tlsMemory is about what the state of a TLS connection takes.
+const tlsMemory = 16 << 10
+
 // leave makes the connection's slot and buffers free. The descriptor is still
 // open, so that nobody else can get it.
 func (c *conn) leave() {
@@ -221,6 +225,7 @@ func (c *conn) leave() {
 	c.hide()
 	if c.secret != nil {
 		c.place.setSecret(nil)
+		buf.LetGo(tlsMemory)
 	}
 	c.driver.takeLeftover(c.fd, c.gen)
 	c.slot().close()

@@ -87,6 +87,9 @@ func (w *worker) describe(c *conn) *netConn {
 	return &w.peer
 }
 
+// workerMemory is about what a worker's stack and its buffers take.
+const workerMemory = 32 << 10
+
 // lockedThreads is how many nested LockOSThread calls of a handler are undone.
 const lockedThreads = 4
 
@@ -99,7 +102,10 @@ func (w *worker) pause() {
 	}
 }
 
+// dropBuffers gives the buffers back when the worker ends, and its stack with
+// them.
 func (w *worker) dropBuffers() {
+	buf.LetGo(workerMemory)
 	if w.input != nil {
 		w.input.Release()
 		w.input = nil

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 // A coroutine is a stack to borrow. The goroutine of a connection calls resume,
@@ -57,9 +59,13 @@ func newCoroutine(home *stackShard) *coroutine {
 	return co
 }
 
+// coroutineMemory is about what a coroutine's stack and its buffers take.
+const coroutineMemory = 32 << 10
+
 // end takes the coroutine out of existence. It is not running.
 func (co *coroutine) end() {
 	co.home.made.Add(-1)
+	buf.LetGo(coroutineMemory)
 	co.stop()
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -161,6 +162,9 @@ func (c *conn) finish(next engine.Next) {
 	c.closeNow(next)
 }
 
+// connMemory is about what a connection's record and its goroutine's stack take.
+const connMemory = 4 << 10
+
 // closeNow closes the connection, unless there is none, and settles its
 // accounts.
 func (c *conn) closeNow(next engine.Next) {
@@ -169,6 +173,7 @@ func (c *conn) closeNow(next engine.Next) {
 	}
 	c.releaseBuffers()
 	c.dropFile()
+	buf.LetGo(connMemory)
 	if extra := c.extra; extra != nil { // a Run was cut short
 		extra.gone.Cancel()
 		if extra.blocking != nil {
