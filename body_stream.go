@@ -353,7 +353,7 @@ func unexpectedEOF(err error) error {
 func appendBody(dst []byte, r *bufio.Reader, length, limit int) ([]byte, error) {
 	switch {
 	case length >= 0:
-		if limit > 0 && length > limit {
+		if limit > 0 && length > limit || length == tooLong {
 			return dst, ErrBodyTooLarge
 		}
 		return appendSized(dst, r, length)

@@ -257,7 +257,7 @@ func (l *pipelineLane) dial() (*pipelineLink, error) {
 	addrs := h.prepared().addrs
 	var err error = errNoAddr
 	for range addrs {
-		addr := addrs[int(h.nextAddr.Add(1)-1)%len(addrs)]
+		addr := addrs[(h.nextAddr.Add(1)-1)%uint32(len(addrs))]
 		var call clientCall
 		nc, dialErr := h.dial(&call, addr)
 		if dialErr == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -203,7 +204,7 @@ func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
 	}
 	if ctx.IsHead() {
 		resp.ResetBody()
-		resp.Header.SetContentLength(int(span.Length))
+		resp.Header.SetContentLength(streamLength(span.Length))
 		return
 	}
 	part, err := f.Part(span.Offset, span.Length)
@@ -211,7 +212,16 @@ func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
 		answerFailure(ctx, "cannot read a file", err)
 		return
 	}
-	resp.SetBodyStream(fileBody{part}, int(span.Length))
+	resp.SetBodyStream(fileBody{part}, streamLength(span.Length))
+}
+
+// streamLength returns n as the length of a body stream: -1, unknown, where an
+// int cannot hold it. The stream is then sent chunked.
+func streamLength(n int64) int {
+	if n > math.MaxInt {
+		return -1
+	}
+	return int(n)
 }
 
 // fileBody is a part of a file as the body of a response. The server sends it
@@ -230,11 +240,11 @@ func sendParts(ctx *RequestCtx, f *files.File, spans []conditional.Span) {
 	_, _ = rand.Read(random[:]) // it never fails
 	boundary := hex.EncodeToString(random[:])
 	contentType := []byte(f.ContentType())
-	length := int(conditional.PartsLength(boundary, contentType, spans, f.Size()))
+	length := streamLength(conditional.PartsLength(boundary, contentType, spans, f.Size()))
 	ctx.SetStatusCode(StatusPartialContent)
 	ctx.SetContentType("multipart/byteranges; boundary=" + boundary)
 	if content, ok := f.Bytes(); ok {
-		parts := make([]byte, 0, length) // small files only, and no byte twice
+		parts := make([]byte, 0, max(length, 0)) // small files only, and no byte twice
 		for i, span := range spans {
 			parts = conditional.AppendPartHead(parts, boundary, i == 0, contentType, span, f.Size())
 			parts = append(parts, content[span.Offset:span.Offset+span.Length]...)

@@ -103,6 +103,11 @@ func (h *header) shrink(maxBytes, maxFields int) {
 	}
 }
 
+// tooLong stands for every Content-Length of so many bytes or more, which an int
+// cannot tell from each other: from 2 GiB with 32 bits. No such body is read; it
+// is ErrBodyTooLarge.
+const tooLong = math.MaxInt
+
 // setParsed takes over what a parser learnt from the head it put into table.
 func (h *header) setParsed(head *h1.Head) {
 	h.isHTTP10 = head.Minor == 0
@@ -111,7 +116,7 @@ func (h *header) setParsed(head *h1.Head) {
 	case head.Has(h1.ChunkedBody):
 		h.contentLength = -1
 	case head.Has(h1.HasLength):
-		h.contentLength = int(min(head.ContentLength, math.MaxInt))
+		h.contentLength = int(min(head.ContentLength, tooLong))
 		h.hasLength = true
 	default:
 		h.contentLength = -2
@@ -176,7 +181,8 @@ func (h *header) setProtocol(protocol []byte) {
 // ContentLength returns the length of the body that the header announces: -1
 // for a chunked body, -2 for a body that is not announced (in a response, all
 // up to the end of the connection). It is 0 as long as nothing was set or
-// received.
+// received. Where an int has 32 bits, a length of 2 GiB or more is math.MaxInt;
+// no such body is read.
 func (h *header) ContentLength() int { return h.contentLength }
 
 // setLength sets a known length.

@@ -64,7 +64,7 @@ func (m *Meter) Oldest(now time.Time) time.Time {
 }
 
 // countIn adds n to a word, if there is one.
-func countIn(word *atomic.Uint64, n int) {
+func countIn[N int | int64](word *atomic.Uint64, n N) {
 	if word != nil && n > 0 {
 		word.Add(uint64(n))
 	}

@@ -77,6 +77,9 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 		r.Header.settleLength()
 		return nil
 	}
+	if length == tooLong {
+		return ErrBodyTooLarge
+	}
 	r.setServerStream(newMessageStream(br, &r.Header, length))
 	r.streamLimit = max(maxBodySize, 0)
 	return nil

@@ -3,7 +3,6 @@ package sluice
 import (
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"os"
 )
@@ -116,11 +115,11 @@ func (r *Response) SendFile(path string) error {
 		return err
 	}
 	size := info.Size()
-	if size > math.MaxInt || !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		size = -1
 	}
 	r.Header.SetLastModified(info.ModTime())
-	r.SetBodyStream(f, int(size))
+	r.SetBodyStream(f, streamLength(size))
 	return nil
 }
 

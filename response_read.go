@@ -85,6 +85,9 @@ func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) error {
 func (r *Response) readBody(br *bufio.Reader, maxBodySize int) (err error) {
 	length := r.Header.ContentLength()
 	if r.StreamBody {
+		if length == tooLong {
+			return ErrBodyTooLarge
+		}
 		r.setStream(newMessageStream(br, &r.Header, length), length)
 		return nil
 	}

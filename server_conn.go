@@ -175,6 +175,8 @@ func (c *serverConn) expectBody() engine.Next {
 	case ctx.parser.Has(h1.ChunkedBody):
 		ctx.chunks = h1.Chunked{}
 		c.state = readChunks
+	case ctx.parser.ContentLength >= tooLong: // handlers could not be told
+		return c.fail(ErrBodyTooLarge)
 	case ctx.parser.ContentLength > 0:
 		ctx.bodyLeft = ctx.parser.ContentLength
 		c.state = readBody

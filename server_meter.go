@@ -42,7 +42,7 @@ func (c *serverConn) countWritten(n int) {
 // countFile counts a part of a file that goes out behind what Run returns.
 func (c *serverConn) countFile(size int64) {
 	if m := c.cfg.meter; m != nil {
-		countIn(m.BytesWritten, int(size))
+		countIn(m.BytesWritten, size)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -100,7 +102,7 @@ func TestInData(t *testing.T) {
 }
 
 func TestAppendChunk(t *testing.T) {
-	for n, want := range map[int]string{1: "1\r\n", 10: "a\r\n", 255: "ff\r\n", 4096: "1000\r\n", 1<<63 - 1: "7fffffffffffffff\r\n"} {
+	for n, want := range map[int]string{1: "1\r\n", 10: "a\r\n", 255: "ff\r\n", 4096: "1000\r\n", math.MaxInt: strconv.FormatInt(math.MaxInt, 16) + "\r\n"} {
 		if got := string(AppendChunkHead(nil, n)); got != want || len(got) > maxChunkHead {
 			t.Errorf("AppendChunkHead(%d) = %q", n, got)
 		}

@@ -4,6 +4,7 @@ package system
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,7 +40,7 @@ func (f Files) field(name string, i int) int {
 	if err != nil {
 		return 0
 	}
-	const most = 1 << 62 // file-max is 2^63-1 on some systems
+	const most = math.MaxInt / 2 // file-max is 2^63-1 on some systems
 	return int(min(n, most))
 }
 

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -48,7 +49,7 @@ func TestLimits(t *testing.T) {
 		"proc/sys/net/ipv4/tcp_congestion_control":  "cubic\n",
 	}
 	want := plan.Limits{
-		FilesSoft: 1024, FilesHard: 20000, FilesPerProc: 1048576, FilesMax: 1 << 62, FilesOpen: 1920,
+		FilesSoft: 1024, FilesHard: 20000, FilesPerProc: 1048576, FilesMax: math.MaxInt / 2, FilesOpen: 1920,
 		PortFirst: 32768, PortLast: 60999, TCPPages: 575796, Backlog: 4096, Watches: 1000, Tracked: 65536, Cores: runtime.NumCPU(), Memory: 2000 << 10,
 	}
 	f := fake(t, files)
