@@ -48,7 +48,7 @@ type FS struct {
 	AllowEmptyRoot bool
 
 	// AllowSymlinksOutsideRoot follows symbolic links that lead out of Root or
-	// CompressRoot. Otherwise what they lead to is answered 403. Whoever may
+	// CompressRoot. Otherwise what they lead to is answered 404. Whoever may
 	// make links below Root can then have any file served that the process may
 	// read.
 	AllowSymlinksOutsideRoot bool

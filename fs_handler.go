@@ -263,15 +263,19 @@ func (s *fileServer) serveName(ctx *RequestCtx, name []byte) {
 
 // open opens a file in the encoding that suits the request.
 func (s *fileServer) open(ctx *RequestCtx, name []byte) (*files.File, error) {
-	encoding := files.Identity
+	return s.store.Open(name, s.choose(&ctx.Request.Header))
+}
+
+// choose returns the encoding that suits a request best.
+func (s *fileServer) choose(h *RequestHeader) files.Encoding {
 	if len(s.offers) > 0 {
 		var accept acceptEncoding
-		accept.readFields(&ctx.Request.Header)
+		accept.readFields(h)
 		if offer, ok := accept.choose(s.offers); ok {
-			encoding = encodingOf(offer.coding)
+			return encodingOf(offer.coding)
 		}
 	}
-	return s.store.Open(name, encoding)
+	return files.Identity
 }
 
 // encodingOf returns what the store calls a coding.
@@ -304,8 +308,21 @@ func redirectToFolder(ctx *RequestCtx) {
 }
 
 // serveFolder answers for a folder: with its index file, or a list of what is
-// in it.
+// in it. A file is no folder: relative references in it would be wrong.
 func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
+	if s.serveIndex(ctx, name) {
+		return
+	}
+	f, err := s.store.Open(name, files.Identity)
+	if err == nil {
+		f.Release()
+		err = fs.ErrNotExist
+	}
+	s.refuseFile(ctx, name, err)
+}
+
+// serveIndex answers with the index file of a folder, if it has one.
+func (s *fileServer) serveIndex(ctx *RequestCtx, name []byte) (isAnswered bool) {
 	var space [128]byte
 	for _, index := range s.indexNames {
 		in := space[:0]
@@ -316,16 +333,19 @@ func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
 		switch {
 		case err == nil:
 			s.send(ctx, f)
-			return
+			return true
 		case !isNotFound(err) && !errors.Is(err, files.ErrIsDirectory):
 			s.refuse(ctx, err)
-			return
+			return true
 		}
 	}
-	f, err := s.open(ctx, name)
+	return false
+}
+
+// refuseFile answers for what is no file to serve, as err says: a folder is
+// listed.
+func (s *fileServer) refuseFile(ctx *RequestCtx, name []byte, err error) {
 	switch {
-	case err == nil:
-		s.send(ctx, f) // as fasthttp does with a slash behind a file's name
 	case !errors.Is(err, files.ErrIsDirectory):
 		s.refuse(ctx, err)
 	case s.hasListing:
@@ -357,9 +377,10 @@ func (s *fileServer) list(ctx *RequestCtx, name []byte) {
 	}
 }
 
-// isNotFound tells whether err says that there is no such file.
+// isNotFound tells whether err says that there is no such file. What lies outside
+// the root does not exist for clients.
 func isNotFound(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, files.ErrOutside)
 }
 
 // refuse answers where there is nothing to serve. It does not tell the path.
@@ -374,7 +395,7 @@ func (s *fileServer) refuse(ctx *RequestCtx, err error) {
 		}
 		ctx.SetStatusCode(StatusNotFound)
 		s.notFound(ctx)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, files.ErrNotRegular), errors.Is(err, files.ErrOutside):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, files.ErrNotRegular):
 		ctx.Error(StatusMessage(StatusForbidden), StatusForbidden)
 	default:
 		answerFailure(ctx, "cannot serve a file", err)

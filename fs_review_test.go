@@ -172,18 +172,22 @@ func TestFSIfRangeDates(t *testing.T) {
 		path    string
 		date    string // "": that of the answer
 		status  int
+		coding  string // that the client takes
 	}{
-		{"old", plain, "/old.txt", "", 206},
-		{"of the second that is not over", plain, "/new.txt", "", 200},
-		{"the same for two encodings", encoded, "/old.txt", "", 200},
-		{"with one encoding", encoded, "/old.png", "", 206},
-		{"empty", plain, "/old.txt", " ", 200},
+		{"old", plain, "/old.txt", "", 206, "gzip"},
+		{"of the second that is not over", plain, "/new.txt", "", 200, "gzip"},
+		{"the same for two encodings", encoded, "/old.txt", "", 200, "gzip"},
+		{"the same for an encoding that the client does not take", encoded, "/old.txt", "", 206, ""},
+		{"an encoding is refused", encoded, "/old.txt", "", 206, "gzip;q=0, identity"},
+		{"another date", encoded, "/old.txt", "Mon, 02 Jan 2006 15:04:05 GMT", 200, ""},
+		{"with one encoding", encoded, "/old.png", "", 206, "gzip"},
+		{"empty", plain, "/old.txt", " ", 200, "gzip"},
 	} {
 		date := c.date
 		if date == "" {
 			date = string(fileRequest(c.handler, "GET", c.path).Response.Header.Peek("Last-Modified"))
 		}
-		ctx := fileRequest(c.handler, "GET", c.path, "Range: bytes=5-", "If-Range: "+strings.TrimSpace(date), "Accept-Encoding: gzip")
+		ctx := fileRequest(c.handler, "GET", c.path, "Range: bytes=5-", "If-Range: "+strings.TrimSpace(date), "Accept-Encoding: "+c.coding)
 		if got := ctx.Response.StatusCode(); got != c.status {
 			t.Errorf("%s: %d, want %d", c.name, got, c.status)
 		}

@@ -184,9 +184,10 @@ func (s *fileServer) mayRange(h *RequestHeader, f *files.File, v conditional.Val
 	}
 	date, isDate := httpDate(value)
 	// A date is a strong validator only of what cannot have had another content
-	// within that second (section 8.8.2.2), and not of a file whose encodings
-	// have it in common (section 8.8.1).
-	isStrong := clock.Coarse().Unix() > v.Modified+1 && !s.varies(f)
+	// within that second (section 8.8.2.2), and not of encodings, which have it in
+	// common (section 8.8.1). A client that takes none of these has had the bytes
+	// of the file before.
+	isStrong := clock.Coarse().Unix() > v.Modified+1 && (!s.varies(f) || s.choose(h) == files.Identity)
 	return conditional.MayRange(value, date, isDate && isStrong, v)
 }
 

@@ -115,12 +115,20 @@ func serveFile(ctx *RequestCtx, path string, compress bool) {
 // under which path only the handler knows.
 func (s *fileServer) serveEverything(ctx *RequestCtx, p []byte) {
 	name, _, err := fileName(p)
-	switch {
-	case err != nil:
+	if err != nil {
 		s.refuse(ctx, err)
-	case len(name) == 0:
-		s.serveFolder(ctx, rootName)
-	default:
-		s.serveFolder(ctx, name)
+		return
 	}
+	if len(name) == 0 {
+		name = rootName
+	}
+	if s.serveIndex(ctx, name) {
+		return
+	}
+	f, err := s.open(ctx, name)
+	if err != nil {
+		s.refuseFile(ctx, name, err)
+		return
+	}
+	s.send(ctx, f)
 }

@@ -153,9 +153,22 @@ type library struct {
 
 func (l library) stat(name string) (fs.FileInfo, error) { return fs.Stat(l.files, name) }
 func (l library) open(name string) (fs.File, error)     { return l.files.Open(name) }
-func (l library) clean(err error) error                 { return clean(err) }
+func (l library) release()                              {}
 
-func (l library) release() {}
+// clean knows the error of links that lead out of an os.Root, whose FS may be
+// the library.
+func (l library) clean(err error) error {
+	cleaned := clean(err)
+	if cleaned == nil || errors.Is(cleaned, fs.ErrNotExist) {
+		return cleaned
+	}
+	c, openErr := openConfined(".")
+	if openErr != nil {
+		return cleaned
+	}
+	defer c.release()
+	return c.clean(err)
+}
 
 // A place is a directory that may be replaced by another one of its name, as
 // deployments do, or be missing for a while.

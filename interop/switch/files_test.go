@@ -139,6 +139,7 @@ func fileRequests() []request {
 // always are the differences that need no flag.
 func always() []difference {
 	return []difference{
+		{"F20: a file's name with a slash at its end is 404", "slash behind a file", "status|body|Content-Type|Content-Length|Last-Modified"},
 		{"F2: the redirect to a folder names the request's path, query and no host", "folder without slash|folder without slash, query|stripped folder", "Location"},
 		{"F3: If-Unmodified-Since is honoured", "precondition failed", "status|body|Content-Length|Last-Modified"},
 		{"F5: a 304 has the fields of the 200 that matter", "not modified", "Last-Modified"},
@@ -153,6 +154,7 @@ func always() []difference {
 // withRanges are those that AcceptByteRange adds.
 func withRanges() []difference {
 	return []difference{
+		{"F20: a file's name with a slash at its end is 404", "slash behind a file", "Accept-Ranges"},
 		{"F7: a malformed Range is ignored", "range 3-2|range a-b|range of another unit",
 			"status|body|Content-Length|Last-Modified|Accept-Ranges"},
 		{"F6: several ranges", "range 0-1,4-5", "status|body|Content-Type|Content-Length|Last-Modified|Accept-Ranges"},
@@ -174,12 +176,11 @@ func listed() []difference {
 func withEncodings() []difference {
 	return []difference{
 		{"F13: the answer depends on Accept-Encoding, whether it has come or not",
-			"index|index HEAD|index by name|index below|text|text HEAD|text by POST|small|empty|space|umlaut|slash behind a file|" +
+			"index|index HEAD|index by name|index below|text|text HEAD|text by POST|small|empty|space|umlaut|" +
 				"double slash|dots|json|svg|css|text identity|text gzip;q=0|text deflate|not modified|modified|" +
 				"not modified, bad date|range 0-3|range 5-|range -3|range 0-0|range 9-9|range 0-99|range -99|range 3-2|range a-b|" +
 				"range 0-1,4-5|range 0-1, 20-30|range of another unit|range HEAD|range, if it is the same|" +
 				"range, if it is another", "Vary"},
-		{"F3: the date of a file with encodings is no strong validator", "range, if it is the same", "status|body|Content-Range|Content-Length"},
 		{"F11: ranges of an encoded file count its encoded bytes", "range, encoded", "Content-Encoding|Content-Range|body|Vary"},
 	}
 }
