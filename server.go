@@ -137,9 +137,16 @@ type Server struct {
 	// answered 503 and closed. DefaultConcurrency if zero.
 	Concurrency int
 
-	// MaxConnsPerIP bounds the connections of one client address. Further ones
-	// are answered 429 and closed. No bound if zero.
+	// MaxConnsPerIP bounds the connections of one client: of an IPv4 address, or
+	// of an IPv6 network (see IPv6ClientPrefix). Further ones are answered 429 and
+	// closed. No bound if zero.
 	MaxConnsPerIP int
+
+	// IPv6ClientPrefix is how many leading bits of an IPv6 address MaxConnsPerIP
+	// takes for one client. 64 if zero: a client with IPv6 has 2^64 addresses or
+	// more. 128 counts each address for itself, 56 or 48 what providers assign to
+	// a site. An IPv4-mapped address counts as the IPv4 address.
+	IPv6ClientPrefix int
 
 	// MaxRequestsPerConn bounds the requests served on one connection; the last
 	// one is answered with "Connection: close". No bound if zero.

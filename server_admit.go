@@ -45,7 +45,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 		refusalPause(a.cfg.refusalPause)
 		return false, refusalText(StatusServiceUnavailable, "The connection cannot be served: the server's concurrency limit is reached")
 	}
-	if a.cfg.maxConnsPerIP > 0 && !s.perIP.Add(c, a.cfg.maxConnsPerIP) {
+	if !s.perIP.Add(c, a.cfg.perIP) {
 		s.gauges.admitted.Add(-1)
 		a.refuse(ErrPerIPConnLimit)
 		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
@@ -73,9 +73,7 @@ func (a *acceptor) refuse(err error) {
 // Release gives back what Admit counted; see engine.Acceptor.
 func (a *acceptor) Release(c net.Conn) {
 	a.server.gauges.admitted.Add(-1)
-	if a.cfg.maxConnsPerIP > 0 {
-		a.server.perIP.Remove(c)
-	}
+	a.server.perIP.Remove(c, a.cfg.perIP)
 }
 
 // AcceptError logs a failed Accept that is tried again; see engine.Acceptor.

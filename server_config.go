@@ -33,7 +33,7 @@ type serverConfig struct {
 	maxBodyMemory      int64
 	minBodyRate        int64
 	concurrency        int64
-	maxConnsPerIP      int
+	perIP              engine.AddressLimit
 	maxRequestsPerConn uint64
 	streamBufferSize   int
 
@@ -70,7 +70,7 @@ func (s *Server) config() *serverConfig {
 		maxBodyMemory:      s.MaxBodyMemory,
 		minBodyRate:        int64(s.MinBodyRate),
 		concurrency:        int64(positiveOr(s.Concurrency, DefaultConcurrency)),
-		maxConnsPerIP:      s.MaxConnsPerIP,
+		perIP:              engine.AddressLimit{Conns: s.MaxConnsPerIP, PrefixIPv6: s.IPv6ClientPrefix},
 		maxRequestsPerConn: uint64(max(s.MaxRequestsPerConn, 0)),
 		streamBufferSize:   positiveOr(s.WriteBufferSize, 4096),
 		readTimeout:        s.ReadTimeout,

@@ -212,6 +212,62 @@ func TestMaxConnsPerIP(t *testing.T) {
 	}
 }
 
+// farListener gives each connection the next address of a client.
+type farListener struct {
+	net.Listener
+	next atomic.Int32
+	ips  []string
+}
+
+type farConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c farConn) RemoteAddr() net.Addr { return c.from }
+
+func (l *farListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	ip := l.ips[int(l.next.Add(1)-1)%len(l.ips)]
+	return farConn{c, &net.TCPAddr{IP: net.ParseIP(ip), Port: 4000}}, nil
+}
+
+// TestMaxConnsPerNetwork: the addresses of an IPv6 network are one client.
+func TestMaxConnsPerNetwork(t *testing.T) {
+	for _, c := range []struct {
+		prefix int
+		ips    []string
+		want   int // status of the second connection
+	}{
+		{0, []string{"2001:db8::1", "2001:db8::2"}, 429},
+		{0, []string{"2001:db8::1", "2001:db8:0:1::1"}, 200},
+		{48, []string{"2001:db8::1", "2001:db8:0:1::1"}, 429},
+		{128, []string{"2001:db8::1", "2001:db8::2"}, 200},
+		{0, []string{"192.0.2.1", "::ffff:192.0.2.1"}, 429},
+		{0, []string{"192.0.2.1", "192.0.2.2"}, 200},
+	} {
+		n := overTCP()
+		listen := n.listen
+		n.listen = func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+			ln, connect := listen(t)
+			return &farListener{Listener: ln, ips: c.ips}, connect
+		}
+		r := serve(t, n, &sluice.Server{MaxConnsPerIP: 1, IPv6ClientPrefix: c.prefix, Handler: answering("x")})
+		r.dial().get("/")
+		second := r.dial()
+		if c.want == 200 {
+			second.send(get("/"))
+		}
+		if got := second.answer("GET").StatusCode; got != c.want {
+			t.Errorf("/%d, %q: %d, want %d", c.prefix, c.ips, got, c.want)
+		}
+		r.stop()
+	}
+}
+
 // TestRefusedServeConn: who serves a connection is told that it was refused.
 func TestRefusedServeConn(t *testing.T) {
 	inHandler, leave := make(chan struct{}), make(chan struct{})

@@ -29,7 +29,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 		a.refuse()
 		return false, nil
 	}
-	if a.cfg.maxConnsPerIP > 0 && !a.server.perIP.Add(c, a.cfg.maxConnsPerIP) {
+	if !a.server.perIP.Add(c, a.cfg.perIP) {
 		a.refuse()
 		return false, nil
 	}
@@ -53,9 +53,7 @@ func (a *acceptor) fail(err error) {
 // Release gives back what Admit counted; see engine.Acceptor.
 func (a *acceptor) Release(c net.Conn) {
 	a.server.gauges.admitted.Add(-1)
-	if a.cfg.maxConnsPerIP > 0 {
-		a.server.perIP.Remove(c)
-	}
+	a.server.perIP.Remove(c, a.cfg.perIP)
 }
 
 // AcceptError logs a failed Accept that is tried again; see engine.Acceptor.

@@ -17,33 +17,33 @@ const (
 // config is what a Server's fields come to, resolved once when serving begins
 // and never changed: connections share it without locks.
 type config struct {
-	handler       Handler
-	onOpen        func(*Conn) error
-	onClose       func(*Conn, error)
-	logger        sluice.Logger
-	idleTimeout   time.Duration
-	readTimeout   time.Duration
-	writeTimeout  time.Duration
-	maxConns      int64
-	maxConnsPerIP int
-	maxBuffer     int
-	maxPending    int
+	handler      Handler
+	onOpen       func(*Conn) error
+	onClose      func(*Conn, error)
+	logger       sluice.Logger
+	idleTimeout  time.Duration
+	readTimeout  time.Duration
+	writeTimeout time.Duration
+	maxConns     int64
+	perIP        engine.AddressLimit
+	maxBuffer    int
+	maxPending   int
 }
 
 // config resolves the defaults of s.
 func (s *Server) config() *config {
 	c := &config{
-		handler:       s.Handler,
-		onOpen:        s.OnOpen,
-		onClose:       s.OnClose,
-		logger:        s.Logger,
-		idleTimeout:   max(s.IdleTimeout, 0),
-		readTimeout:   max(s.ReadTimeout, 0),
-		writeTimeout:  max(s.WriteTimeout, 0),
-		maxConns:      int64(s.MaxConns),
-		maxConnsPerIP: s.MaxConnsPerIP,
-		maxBuffer:     positiveOr(s.MaxBuffer, defaultMaxBuffer),
-		maxPending:    positiveOr(s.MaxPending, defaultMaxPending),
+		handler:      s.Handler,
+		onOpen:       s.OnOpen,
+		onClose:      s.OnClose,
+		logger:       s.Logger,
+		idleTimeout:  max(s.IdleTimeout, 0),
+		readTimeout:  max(s.ReadTimeout, 0),
+		writeTimeout: max(s.WriteTimeout, 0),
+		maxConns:     int64(s.MaxConns),
+		perIP:        engine.AddressLimit{Conns: s.MaxConnsPerIP, PrefixIPv6: s.IPv6ClientPrefix},
+		maxBuffer:    positiveOr(s.MaxBuffer, defaultMaxBuffer),
+		maxPending:   positiveOr(s.MaxPending, defaultMaxPending),
 	}
 	if c.logger == nil {
 		c.logger = log.Default()

@@ -73,8 +73,13 @@ type Server struct {
 	// MaxConns bounds the connections served at the same time; more are closed
 	// at once. 0: no limit.
 	MaxConns int
-	// MaxConnsPerIP is MaxConns for each client address; 0: no limit.
+	// MaxConnsPerIP is MaxConns for each client: an IPv4 address, or an IPv6
+	// network (see IPv6ClientPrefix); 0: no limit.
 	MaxConnsPerIP int
+	// IPv6ClientPrefix is how many leading bits of an IPv6 address MaxConnsPerIP
+	// takes for one client. 0: 64. 128 counts each address for itself. An
+	// IPv4-mapped address counts as the IPv4 address.
+	IPv6ClientPrefix int
 	// MaxBuffer is how many bytes may be kept for the handler, which bounds the
 	// messages that come in pieces. A connection on which so many bytes are
 	// there and none is used ends with ErrTooLarge. 0: 64 KiB.

@@ -6,19 +6,57 @@ import (
 	"sync"
 )
 
-// An AddressCounter counts connections by client address, for Acceptors that
-// limit them. The zero value is ready.
+// An AddressLimit bounds the connections of one client. The zero value has no
+// bound.
+type AddressLimit struct {
+	// Conns is how many connections a client may have; 0: any number.
+	Conns int
+	// PrefixIPv6 is how many leading bits of an IPv6 address make the client. 0:
+	// 64, which is what a network gives to one customer at least, and a customer
+	// may use every address in it. More than 128 are 128.
+	PrefixIPv6 int
+}
+
+// client returns the client of a connection: an IPv4 address, or the prefix of an
+// IPv6 address. An IPv4-mapped address is the IPv4 address. Connections without
+// an IP address (unix sockets, pipes) are one client's.
+func (l AddressLimit) client(c net.Conn) netip.Addr {
+	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if !ip.Is6() {
+		return ip
+	}
+	bits := l.PrefixIPv6
+	if bits <= 0 {
+		bits = 64
+	}
+	prefix, err := ip.Prefix(min(bits, ip.BitLen()))
+	if err != nil {
+		return ip
+	}
+	return prefix.Addr()
+}
+
+// An AddressCounter counts connections by client, for Acceptors that limit them.
+// The zero value is ready.
 type AddressCounter struct {
 	mu     sync.Mutex
 	counts map[netip.Addr]int
 }
 
-// Add counts c, unless its address has limit connections already.
-func (n *AddressCounter) Add(c net.Conn, limit int) bool {
-	ip := addressOf(c)
+// Add counts c, unless its client has as many connections already as limit
+// allows.
+func (n *AddressCounter) Add(c net.Conn, limit AddressLimit) bool {
+	if limit.Conns <= 0 {
+		return true
+	}
+	ip := limit.client(c)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.counts[ip] >= limit {
+	if n.counts[ip] >= limit.Conns {
 		return false
 	}
 	if n.counts == nil {
@@ -28,21 +66,15 @@ func (n *AddressCounter) Add(c net.Conn, limit int) bool {
 	return true
 }
 
-// Remove counts out a connection that Add has counted.
-func (n *AddressCounter) Remove(c net.Conn) {
-	ip := addressOf(c)
+// Remove counts out a connection that Add has counted with the same limit.
+func (n *AddressCounter) Remove(c net.Conn, limit AddressLimit) {
+	if limit.Conns <= 0 {
+		return
+	}
+	ip := limit.client(c)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.counts[ip]--; n.counts[ip] <= 0 {
 		delete(n.counts, ip)
 	}
-}
-
-// addressOf returns a connection's client address. Those without an IP address
-// (unix sockets, pipes) count as one client.
-func addressOf(c net.Conn) netip.Addr {
-	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().WithZone("")
-	}
-	return netip.Addr{}
 }
