@@ -125,7 +125,8 @@ type Client struct {
 	// preferred to it.
 	RetryIfErrUpstream RetryIfErrUpstreamFunc
 
-	// ConnPoolStrategy says which idle connection is used next.
+	// ConnPoolStrategy says which idle connection is used next, and which call
+	// that waits for one is served next.
 	ConnPoolStrategy ConnPoolStrategyType
 
 	// StreamResponseBody makes the body of each response a stream, which must

@@ -30,14 +30,17 @@ type RetryIfErrFunc func(request *Request, attempts int, err error) (resetTimeou
 // the attempt went to, "" if it came to none.
 type RetryIfErrUpstreamFunc func(request *Request, attempts int, err error, upstream string) (resetTimeout, retry bool)
 
-// ConnPoolStrategyType says which idle connection is used next.
+// ConnPoolStrategyType says which idle connection is used next, and, where
+// MaxConns connections are in use, which of the calls that wait gets the next one.
 type ConnPoolStrategyType int
 
 const (
-	// FIFO takes the one that has waited longest: all stay in use.
+	// FIFO takes the one that has waited longest: all connections stay in use, and
+	// calls are served in the order of coming.
 	FIFO ConnPoolStrategyType = iota
-	// LIFO takes the one that was used last: those that are not needed get
-	// closed.
+	// LIFO takes the one that came last: connections that are not needed get
+	// closed, and under overload the calls that wait longest run out of time
+	// (MaxConnWaitTimeout) while the others are served soon.
 	LIFO
 )
 
@@ -151,7 +154,8 @@ type HostClient struct {
 	// preferred to it.
 	RetryIfErrUpstream RetryIfErrUpstreamFunc
 
-	// ConnPoolStrategy says which idle connection is used next.
+	// ConnPoolStrategy says which idle connection is used next, and which call
+	// that waits for one is served next.
 	ConnPoolStrategy ConnPoolStrategyType
 
 	// StreamResponseBody makes the body of each response a stream, which must

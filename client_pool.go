@@ -16,7 +16,7 @@ type connPool struct {
 	room    []*clientConn // the memory that idle moves through
 	open    int           // idle, in use, and being dialed
 	limit   int           // set by SetMaxConns; 0: MaxConns
-	waiting []*connWaiter // in the order of coming
+	waiting waitList      // in the order of coming
 	janitor *time.Timer   // closes idle connections; nil: none are
 	wasUsed bool          // a connection became idle since the janitor's last turn
 
@@ -51,6 +51,47 @@ type connWaiter struct {
 	ready chan struct{} // closed when conn is decided; nil conn: make one
 	conn  *clientConn
 	fresh bool // only the permission will do
+
+	before, after *connWaiter // in the list, while isListed
+	isListed      bool
+}
+
+// A waitList holds connWaiters in the order of coming. Every method takes the
+// same time, however many there are.
+type waitList struct {
+	first, last *connWaiter
+	count       int
+}
+
+func (l *waitList) add(w *connWaiter) {
+	w.before, w.isListed = l.last, true
+	if l.last != nil {
+		l.last.after = w
+	} else {
+		l.first = w
+	}
+	l.last = w
+	l.count++
+}
+
+// remove takes w off the list. False: it is not on it.
+func (l *waitList) remove(w *connWaiter) bool {
+	if !w.isListed {
+		return false
+	}
+	if w.before != nil {
+		w.before.after = w.after
+	} else {
+		l.first = w.after
+	}
+	if w.after != nil {
+		w.after.before = w.before
+	} else {
+		l.last = w.before
+	}
+	w.before, w.after, w.isListed = nil, nil, false
+	l.count--
+	return true
 }
 
 // maxConns returns how many connections may be open. Called with the lock.
@@ -78,12 +119,27 @@ func (c *HostClient) takeIdle(isFresh bool) (cc *clientConn, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.idle) > 0 && !isFresh {
-		if c.ConnPoolStrategy == LIFO {
-			return p.takeLast(), false
-		}
-		return p.takeFirst(), false
+		return c.takeNext(), false
 	}
 	return nil, !p.permit(c.maxConns())
+}
+
+// takeNext removes the idle connection that ConnPoolStrategy prefers. Called with
+// the lock.
+func (c *HostClient) takeNext() *clientConn {
+	if c.ConnPoolStrategy == LIFO {
+		return c.pool.takeLast()
+	}
+	return c.pool.takeFirst()
+}
+
+// nextWaiter returns the waiter that ConnPoolStrategy prefers; nil: there is
+// none. Called with the lock.
+func (c *HostClient) nextWaiter() *connWaiter {
+	if c.ConnPoolStrategy == LIFO {
+		return c.pool.waiting.last
+	}
+	return c.pool.waiting.first
 }
 
 // permit gives the permission to make a connection, in place of an idle one if
@@ -218,11 +274,11 @@ func (c *HostClient) enqueue(w *connWaiter) (cc *clientConn, ok bool) {
 	defer p.mu.Unlock()
 	switch {
 	case len(p.idle) > 0 && !w.fresh:
-		return p.takeFirst(), true
+		return c.takeNext(), true
 	case p.permit(c.maxConns()):
 		return nil, true
 	}
-	p.waiting = append(p.waiting, w)
+	p.waiting.add(w)
 	return nil, false
 }
 
@@ -230,13 +286,7 @@ func (c *HostClient) enqueue(w *connWaiter) (cc *clientConn, ok bool) {
 func (p *connPool) abandon(w *connWaiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, other := range p.waiting {
-		if other == w {
-			p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
-			return true
-		}
-	}
-	return false
+	return p.waiting.remove(w)
 }
 
 // giveBack returns what a waiter got: a connection, or a permission.
@@ -252,20 +302,21 @@ func (c *HostClient) giveBack(cc *clientConn) {
 func (c *HostClient) release(cc *clientConn) {
 	p := &c.pool
 	p.mu.Lock()
+	w := c.nextWaiter()
 	switch {
 	case p.open > c.maxConns():
 		p.mu.Unlock()
 		c.discard(cc)
 		return
-	case len(p.waiting) > 0 && p.waiting[0].fresh:
-		p.serveNext() // who wants a connection of its own
+	case w != nil && w.fresh:
+		p.serve(w) // which wants a connection of its own
 		p.mu.Unlock()
 		cc.close()
 		return
-	case len(p.waiting) > 0:
+	case w != nil:
 		cc.lastUse = c.now()
-		p.waiting[0].conn = cc
-		p.serveNext()
+		w.conn = cc
+		p.serve(w)
 		p.mu.Unlock()
 		return
 	}
@@ -296,12 +347,10 @@ func (c *HostClient) startJanitor(now int64) {
 	}
 }
 
-// serveNext ends the waiting of the first who waits: for the connection that it
-// was given, or for the permission to make one in place of one that ends. Called
-// with the lock.
-func (p *connPool) serveNext() {
-	w := p.waiting[0]
-	p.waiting = append(p.waiting[:0], p.waiting[1:]...)
+// serve ends the waiting of w: with the connection that it was given, or with the
+// permission to make one in place of one that ends. Called with the lock.
+func (p *connPool) serve(w *connWaiter) {
+	p.waiting.remove(w)
 	close(w.ready)
 }
 
@@ -310,8 +359,8 @@ func (c *HostClient) closed() {
 	p := &c.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.waiting) > 0 && p.open <= c.maxConns() {
-		p.serveNext()
+	if w := c.nextWaiter(); w != nil && p.open <= c.maxConns() {
+		p.serve(w)
 		return
 	}
 	p.open--
@@ -405,9 +454,9 @@ func (c *HostClient) SetMaxConns(newMaxConns int) {
 	p := &c.pool
 	p.mu.Lock()
 	p.limit = max(newMaxConns, 0)
-	for len(p.waiting) > 0 && p.open < c.maxConns() {
+	for p.waiting.count > 0 && p.open < c.maxConns() {
 		p.open++
-		p.serveNext()
+		p.serve(c.nextWaiter())
 	}
 	var surplus []*clientConn
 	for p.open-len(surplus) > c.maxConns() && len(p.idle) > 0 {
