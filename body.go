@@ -21,11 +21,17 @@ type body struct {
 	// if that is not known.
 	stream     io.Reader
 	streamSize int
-	// streamLimit bounds what is collected from stream into bytes; 0 is no limit.
-	streamLimit int
+	// limit bounds what is collected from stream, and what any kind of body is
+	// decoded to; 0 is no limit. It is set for what was received and stays until
+	// the body is reset: a body that is decoded in steps, and set again after
+	// each, is bounded in each.
+	limit int
 	// streamWriter produces the same body as stream, for a writer that can let it
 	// write in place. It is nil once stream was handed out or read.
 	streamWriter StreamWriter
+	// failure is why stream could not be collected; content returns it until there
+	// is another body.
+	failure error
 	// form is the parsed multipart form of a request.
 	form *formData
 }
@@ -73,9 +79,10 @@ func mayKeep(n int, limit *atomic.Int64) bool {
 // message is reset: many may have been in handlers at the same time.
 const burstBody = 32 << 10
 
-// clear removes the body. Memory over the limit is given up unless keep is set.
+// clear removes the body and its limit. Memory over the limit is given up unless keep is set.
 func (b *body) clear(keep bool, limit *atomic.Int64) {
 	b.drop()
+	b.limit = 0
 	if held := cap(b.bytes); held > 0 && !keep {
 		if held >= burstBody {
 			buf.LetGo(held)
@@ -90,7 +97,7 @@ func (b *body) clear(keep bool, limit *atomic.Int64) {
 
 // drop removes every body but a buffered one.
 func (b *body) drop() {
-	b.raw = nil
+	b.raw, b.failure = nil, nil
 	if b.stream != nil {
 		_ = b.CloseBodyStream() // nobody is there to be told
 	}
@@ -107,15 +114,26 @@ func (b *body) drop() {
 // errors matter. The body of a request whose multipart form was read from a
 // stream is that form, written again.
 func (b *body) Body() []byte {
+	content, err := b.content()
+	if err != nil {
+		b.bytes = append(b.bytes[:0], err.Error()...)
+		return b.bytes
+	}
+	return content
+}
+
+// content is Body for callers that can return an error. It returns the same one
+// until there is another body.
+func (b *body) content() ([]byte, error) {
 	if b.form != nil && b.form.isBody {
-		return b.marshalForm()
+		return b.marshalForm(), nil
 	}
 	if b.stream != nil {
-		if err := b.bufferStream(); err != nil {
-			b.bytes = append(b.bytes[:0], err.Error()...)
+		if b.failure = b.bufferStream(); b.failure != nil {
+			b.bytes = b.bytes[:0]
 		}
 	}
-	return b.bodyBytes()
+	return b.bodyBytes(), b.failure
 }
 
 // bodyBytes returns the body without copying it; empty if it is a stream.
@@ -231,6 +249,7 @@ func (b *body) BodyWriteTo(w io.Writer) error {
 
 // copyBodyTo makes dst a copy of a body that is not a stream. dst has no body.
 func (b *body) copyBodyTo(dst *body) {
+	dst.limit = b.limit
 	if b.form != nil && b.form.isBody {
 		dst.bytes = append(dst.bytes[:0], b.marshalForm()...)
 		return

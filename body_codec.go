@@ -2,7 +2,9 @@ package sluice
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"mime/multipart"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/compress"
@@ -175,53 +177,63 @@ func WriteUnzstd(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Zstd, 0)
 }
 
-// BodyGunzip returns the body decoded from gzip, whatever Content-Encoding
-// says, without limit to its size: use BodyGunzipWithLimit for bodies of
-// others.
+// BodyGunzip returns the body decoded from gzip, whatever Content-Encoding says.
+// Its limit is that of BodyUncompressed.
 func (b *body) BodyGunzip() ([]byte, error) { return b.decoded(compress.Gzip, 0) }
 
 // BodyGunzipWithLimit is BodyGunzip for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 is no limit.
+// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyGunzip.
 func (b *body) BodyGunzipWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Gzip, maxBodySize)
 }
 
 // BodyInflate returns the body decoded from deflate, which is the zlib format,
-// whatever Content-Encoding says, without limit to its size: use
-// BodyInflateWithLimit for bodies of others.
+// whatever Content-Encoding says. Its limit is that of BodyUncompressed.
 func (b *body) BodyInflate() ([]byte, error) { return b.decoded(compress.Deflate, 0) }
 
 // BodyInflateWithLimit is BodyInflate for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 is no limit.
+// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyInflate.
 func (b *body) BodyInflateWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Deflate, maxBodySize)
 }
 
 // BodyUnbrotli returns the body decoded from brotli, whatever Content-Encoding
-// says, without limit to its size: use BodyUnbrotliWithLimit for bodies of
-// others.
+// says. Its limit is that of BodyUncompressed.
 func (b *body) BodyUnbrotli() ([]byte, error) { return b.decoded(compress.Brotli, 0) }
 
 // BodyUnbrotliWithLimit is BodyUnbrotli for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 is no limit.
+// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyUnbrotli.
 func (b *body) BodyUnbrotliWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Brotli, maxBodySize)
 }
 
-// BodyUnzstd returns the body decoded from zstd, whatever Content-Encoding
-// says, without limit to its size: use BodyUnzstdWithLimit for bodies of
-// others.
+// BodyUnzstd returns the body decoded from zstd, whatever Content-Encoding says.
+// Its limit is that of BodyUncompressed.
 func (b *body) BodyUnzstd() ([]byte, error) { return b.decoded(compress.Zstd, 0) }
 
 // BodyUnzstdWithLimit is BodyUnzstd for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 is no limit.
+// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyUnzstd.
 func (b *body) BodyUnzstdWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Zstd, maxBodySize)
 }
 
+// bound returns the limit of a body that is decoded: what the caller asks for,
+// else the limit that the message was received with. 0 is no limit. Whatever
+// decodes a body, or parses one as a form, asks it.
+func (b *body) bound(limit int) int {
+	if limit > 0 {
+		return limit
+	}
+	return b.limit
+}
+
 // decoded returns the body, decoded, in memory of its own.
 func (b *body) decoded(c compress.Coding, limit int) ([]byte, error) {
-	out, err := compress.AppendDecoded(nil, b.Body(), c, max(limit, 0))
+	content, err := b.content()
+	if err != nil {
+		return nil, err
+	}
+	out, err := compress.AppendDecoded(nil, content, c, b.bound(limit))
 	if err != nil {
 		return nil, publicLimitError(err)
 	}
@@ -230,18 +242,33 @@ func (b *body) decoded(c compress.Coding, limit int) ([]byte, error) {
 
 // uncompressed returns the body, decoded from the given Content-Encoding.
 func (b *body) uncompressed(encoding []byte, limit int) ([]byte, error) {
-	if len(encoding) > 0 && !ascii.EqualFold(encoding, "identity") {
-		coding, ok := codingByName(encoding)
-		if !ok {
-			return nil, ErrContentEncodingUnsupported
-		}
+	coding, isEncoded, err := contentCoding(encoding)
+	if err != nil {
+		return nil, err
+	}
+	if isEncoded {
 		return b.decoded(coding, limit)
 	}
-	content := b.Body()
+	content, err := b.content()
+	if err != nil {
+		return nil, err
+	}
 	if limit > 0 && len(content) > limit {
 		return nil, ErrBodyTooLarge
 	}
 	return content, nil
+}
+
+// contentCoding returns the content coding that a Content-Encoding names, if any.
+func contentCoding(encoding []byte) (c compress.Coding, isEncoded bool, err error) {
+	if len(encoding) == 0 || ascii.EqualFold(encoding, "identity") {
+		return 0, false, nil
+	}
+	c, isEncoded = codingByName(encoding)
+	if !isEncoded {
+		err = ErrContentEncodingUnsupported
+	}
+	return c, isEncoded, err
 }
 
 // codingByName returns the content coding of that name (RFC 9110 section
@@ -273,11 +300,14 @@ func codingName(c compress.Coding) string {
 	return "deflate"
 }
 
-// publicLimitError turns the error of package compress for too much output into
+// publicLimitError turns errors of packages below for too much output into
 // ErrBodyTooLarge.
 func publicLimitError(err error) error {
-	if errors.Is(err, compress.ErrTooLarge) {
+	switch {
+	case errors.Is(err, compress.ErrTooLarge):
 		return ErrBodyTooLarge
+	case errors.Is(err, multipart.ErrMessageTooLarge): // too many parts, or too much besides files
+		return fmt.Errorf("%w: %w", ErrBodyTooLarge, err)
 	}
 	return err
 }

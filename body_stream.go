@@ -63,7 +63,7 @@ func (b *body) CloseBodyStream() error {
 
 // setStream makes s the body, which must have been cleared.
 func (b *body) setStream(s io.Reader, size int) {
-	b.stream, b.streamSize, b.streamLimit = s, size, 0
+	b.stream, b.streamSize = s, size
 }
 
 // setStreamWriter makes what sw writes the body, which must have been cleared.
@@ -84,7 +84,7 @@ func (b *body) takeStream() io.Reader {
 func (b *body) closeStream(err error) error {
 	s := b.stream
 	b.stream, b.streamWriter = nil, nil
-	b.streamSize, b.streamLimit = 0, 0
+	b.streamSize = 0
 	var closeErr error
 	switch s := s.(type) {
 	case ReadCloserWithError:
@@ -101,7 +101,7 @@ func (b *body) closeStream(err error) error {
 // bufferStream reads the stream into bytes and closes it.
 func (b *body) bufferStream() error {
 	var err error
-	b.bytes, err = appendAll(b.bytes[:0], b.takeStream(), b.streamLimit)
+	b.bytes, err = appendAll(b.bytes[:0], b.takeStream(), b.limit)
 	return b.closeStream(err)
 }
 

@@ -113,7 +113,7 @@ func TestBodyOfAServerStreamIsLimited(t *testing.T) {
 	for limit, want := range map[int]string{0: "0123456789", 10: "0123456789", 9: ErrBodyTooLarge.Error()} {
 		var r Request
 		r.setServerStream(iotest.OneByteReader(strings.NewReader("0123456789")))
-		r.streamLimit = limit
+		r.limit = limit
 		if got := string(r.Body()); got != want {
 			t.Errorf("limit %d: %q", limit, got)
 		}

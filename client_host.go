@@ -125,7 +125,8 @@ type HostClient struct {
 	WriteTimeout time.Duration
 
 	// MaxResponseBodySize bounds the bodies of responses, in bytes, whether they
-	// are streams or not; a longer one is ErrBodyTooLarge. 0: no bound.
+	// are streams or not; a longer one is ErrBodyTooLarge. It also bounds what
+	// Response.BodyUncompressed and the like decode a body to. 0: no bound.
 	MaxResponseBodySize int
 
 	// DisableHeaderNamesNormalizing leaves the names of fields as they are set

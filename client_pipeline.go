@@ -105,7 +105,8 @@ type PipelineClient struct {
 	Logger Logger
 
 	// MaxResponseBodySize bounds the bodies of responses, in bytes; a longer one
-	// is ErrBodyTooLarge. 0: no bound.
+	// is ErrBodyTooLarge. It also bounds what Response.BodyUncompressed and the
+	// like decode a body to. 0: no bound.
 	MaxResponseBodySize int
 
 	once  sync.Once

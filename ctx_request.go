@@ -309,7 +309,9 @@ func (ctx *RequestCtx) RequestBodyStream() io.Reader { return ctx.Request.BodySt
 func (ctx *RequestCtx) IsBodyStream() bool { return ctx.Response.IsBodyStream() }
 
 // MultipartForm returns the form of a multipart/form-data body, or
-// ErrNoMultipartForm. Its files are removed when the request ends.
+// ErrNoMultipartForm. Its files are removed when the request ends. A form that
+// is longer, decoded, than MaxRequestBodySize is ErrBodyTooLarge, also where it
+// is read from RequestBodyStream: MultipartFormWithLimit accepts larger ones.
 func (ctx *RequestCtx) MultipartForm() (*multipart.Form, error) {
 	return ctx.Request.MultipartForm()
 }

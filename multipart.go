@@ -14,8 +14,9 @@ import (
 )
 
 // maxFormMemory is how much of a form's files is kept in memory; the others go
-// to temporary files. Fields that are no files have 10 MiB more, behind which
-// the form is refused.
+// to temporary files. Fields that are no files have 10 MiB more. Package
+// multipart refuses a form with more of them, with more than 1000 parts or with
+// more than 10,000 fields in the heads of its parts.
 const maxFormMemory = 4 << 20
 
 // errEmptyBoundary says that a form cannot be written.
@@ -29,6 +30,9 @@ type formData struct {
 	// body.
 	isBody bool
 	reader *bytes.Reader // of the form, written again; nil until it is asked for
+	// err: the form could not be read from a stream, which is not at its start
+	// any more. form is nil then.
+	err error
 }
 
 // stream returns the one reader of the form, written again to b.
@@ -39,15 +43,17 @@ func (f *formData) stream(b *body) io.Reader {
 	return f.reader
 }
 
-// parseForm parses the body as a form. limit bounds the body, decoded.
+// parseForm parses the body as a form. limit bounds the body, decoded: what is
+// kept in memory and in files together is not more.
 func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipart.Form, error) {
+	coding, isEncoded, err := contentCoding(encoding)
+	if err != nil {
+		return nil, err
+	}
+	limit = b.bound(limit)
 	source, isStream := b.formSource()
-	if len(encoding) > 0 && string(encoding) != "identity" {
-		coding, ok := codingByName(encoding)
-		if !ok {
-			return nil, ErrContentEncodingUnsupported
-		}
-		decoder := compress.NewReader(source, coding, max(limit, 0))
+	if isEncoded {
+		decoder := compress.NewReader(source, coding, limit)
 		defer decoder.Close()
 		source = decoder
 	} else if limit > 0 {
@@ -55,7 +61,11 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	}
 	form, err := readForm(&errorKeeper{r: source}, boundary)
 	if err != nil {
-		return nil, fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(err))
+		err = fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(err))
+		if isStream {
+			b.form = &formData{err: err}
+		}
+		return nil, err
 	}
 	b.form = &formData{form: form, boundary: boundary, isBody: isStream}
 	if isStream {
@@ -133,10 +143,10 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 
 // removeForm forgets the form and removes its temporary files.
 func (b *body) removeForm() {
-	if b.form != nil {
+	if b.form != nil && b.form.form != nil {
 		_ = b.form.form.RemoveAll() // nobody is there to be told
-		b.form = nil
 	}
+	b.form = nil
 }
 
 // marshalForm makes bytes the form, written, and returns them.

@@ -134,12 +134,17 @@ func (r *Request) setServerStream(s io.Reader) { r.setStream(s, r.Header.Content
 
 // BodyUncompressed returns the body, decoded as Content-Encoding says: gzip,
 // deflate, br or zstd. Another coding is ErrContentEncodingUnsupported. A body
-// that is not encoded is returned without a copy. There is no limit to what the
-// body is decoded to: use BodyUncompressedWithLimit for bodies of others.
+// that is not encoded is returned without a copy.
+//
+// A body that is decoded to more than the request's limit is ErrBodyTooLarge.
+// That is Server.MaxRequestBodySize in a handler, or what ReadLimitBody was
+// given, and stays until ResetBody. A request that you have made, or read with
+// Read, has none: use BodyUncompressedWithLimit for bodies of others.
 func (r *Request) BodyUncompressed() ([]byte, error) { return r.BodyUncompressedWithLimit(0) }
 
 // BodyUncompressedWithLimit is BodyUncompressed for at most maxBodySize bytes;
-// more are ErrBodyTooLarge. maxBodySize <= 0 is no limit.
+// more are ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of
+// BodyUncompressed.
 func (r *Request) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 	return r.uncompressed(r.Header.ContentEncoding(), maxBodySize)
 }
@@ -151,16 +156,18 @@ func (r *Request) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 // request is reset or RemoveMultipartFormFiles is called.
 //
 // ErrNoMultipartForm says that Content-Type is another one or has no boundary.
-// There is no limit to what is read: use MultipartFormWithLimit for bodies of
-// others.
+// A form that is longer, decoded, than the request's limit is ErrBodyTooLarge;
+// BodyUncompressed says what that limit is, and body streams have it, too. So is
+// a form with more than 1000 parts, or with more than 14 MiB of fields that are
+// no files.
 func (r *Request) MultipartForm() (*multipart.Form, error) { return r.MultipartFormWithLimit(0) }
 
 // MultipartFormWithLimit is MultipartForm for a body, decoded, of at most
-// maxBodySize bytes; a longer one is ErrBodyTooLarge. maxBodySize <= 0 is no
-// limit.
+// maxBodySize bytes; a longer one is ErrBodyTooLarge. maxBodySize <= 0 stands
+// for the limit of MultipartForm.
 func (r *Request) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, error) {
 	if r.form != nil {
-		return r.form.form, nil
+		return r.form.form, r.form.err
 	}
 	boundary := r.Header.MultipartFormBoundary()
 	if len(boundary) == 0 {
@@ -175,13 +182,15 @@ func (r *Request) RemoveMultipartFormFiles() { r.removeForm() }
 
 // PostArgs returns the arguments of a body that is
 // application/x-www-form-urlencoded, an empty list for any other. It is parsed
-// on the first call. If the request has no body when it is written, the
+// on the first call, and empty if the body cannot be read. If the request has no body when it is written, the
 // arguments are the body.
 func (r *Request) PostArgs() *Args {
 	if !r.hasPostArgs {
 		r.hasPostArgs = true
 		if isFormURLEncoded(r.Header.ContentType()) {
-			r.postArgs.ParseBytes(r.Body())
+			if content, err := r.content(); err == nil {
+				r.postArgs.ParseBytes(content)
+			}
 		}
 	}
 	return &r.postArgs

@@ -14,7 +14,8 @@ func (r *Request) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) }
 // ReadLimitBody reads a request, head and body, from br. A body longer than
 // maxBodySize is ErrBodyTooLarge, before any of it is read where its length is
 // announced; maxBodySize <= 0 is no limit. Memory follows what arrives and not
-// what is announced.
+// what is announced. maxBodySize is then the limit of MultipartForm,
+// BodyUncompressed and their relatives, too.
 //
 // If MayContinue tells that the client waits for a decision, the body is not
 // read yet. For errors of the head see RequestHeader.Read; a body that is cut
@@ -81,7 +82,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 		return ErrBodyTooLarge
 	}
 	r.setServerStream(newMessageStream(br, &r.Header, length))
-	r.streamLimit = max(maxBodySize, 0)
+	r.limit = max(maxBodySize, 0)
 	return nil
 }
 
@@ -92,6 +93,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 // empty.
 func (r *Request) ReadBody(br *bufio.Reader, contentLength, maxBodySize int) (err error) {
 	r.ResetBody()
+	r.limit = max(maxBodySize, 0)
 	r.bytes, err = appendBody(r.bytes, br, contentLength, maxBodySize)
 	if err != nil {
 		r.ResetBody()

@@ -125,12 +125,17 @@ func (r *Response) SendFile(path string) error {
 
 // BodyUncompressed returns the body, decoded as Content-Encoding says: gzip,
 // deflate, br or zstd. Another coding is ErrContentEncodingUnsupported. A body
-// that is not encoded is returned without a copy. There is no limit to what the
-// body is decoded to: use BodyUncompressedWithLimit for bodies of others.
+// that is not encoded is returned without a copy.
+//
+// A body that is decoded to more than the response's limit is ErrBodyTooLarge.
+// That is the client's MaxResponseBodySize, or what ReadLimitBody was given, and
+// stays until ResetBody. A response without one is not bounded: use
+// BodyUncompressedWithLimit for bodies of others.
 func (r *Response) BodyUncompressed() ([]byte, error) { return r.BodyUncompressedWithLimit(0) }
 
 // BodyUncompressedWithLimit is BodyUncompressed for at most maxBodySize bytes;
-// more are ErrBodyTooLarge. maxBodySize <= 0 is no limit.
+// more are ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of
+// BodyUncompressed.
 func (r *Response) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 	return r.uncompressed(r.Header.ContentEncoding(), maxBodySize)
 }

@@ -23,9 +23,10 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 // StreamBody; responses with status 101, 204 and 304 have none.
 //
 // A body longer than maxBodySize is ErrBodyTooLarge, before any of it is read
-// where its length is announced; maxBodySize <= 0 is no limit, and it does not
-// bound streams. Memory follows what arrives and not what is announced. For
-// errors of the head see ResponseHeader.Read; a body that is cut off is
+// where its length is announced; maxBodySize <= 0 is no limit. Of a stream it
+// bounds what Body and its relatives collect, not what is read. It is the limit
+// of BodyUncompressed and its relatives, too. Memory follows what arrives and
+// not what is announced. For errors of the head see ResponseHeader.Read; a body that is cut off is
 // io.ErrUnexpectedEOF and leaves what was there of it, one in a malformed chunk
 // is ErrBrokenChunk.
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
@@ -84,6 +85,7 @@ func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) error {
 // readBody is ReadBody for a response without a body.
 func (r *Response) readBody(br *bufio.Reader, maxBodySize int) (err error) {
 	length := r.Header.ContentLength()
+	r.limit = max(maxBodySize, 0)
 	if r.StreamBody {
 		if length == tooLong {
 			return ErrBodyTooLarge

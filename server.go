@@ -153,9 +153,11 @@ type Server struct {
 	MaxRequestsPerConn int
 
 	// MaxRequestBodySize bounds request bodies, in bytes; larger ones are
-	// answered 413 as soon as that is known. With StreamRequestBody the stream
-	// itself is not bounded, only what Request.Body and the like collect from
-	// it. DefaultMaxRequestBodySize if zero or negative.
+	// answered 413 as soon as that is known. What a body is decoded to is bounded
+	// by it, too (Request.BodyUncompressed and the like), as are forms
+	// (RequestCtx.MultipartForm). With StreamRequestBody the stream itself is not
+	// bounded, only what Request.Body and the like collect from it.
+	// DefaultMaxRequestBodySize if zero or negative.
 	MaxRequestBodySize int
 
 	// MaxBodyMemory bounds the memory, in bytes, that all request bodies being

@@ -171,6 +171,7 @@ func (c *serverConn) headComplete() engine.Next {
 // expectBody prepares for the body that the head announces.
 func (c *serverConn) expectBody() engine.Next {
 	ctx := c.ctx
+	ctx.Request.limit = ctx.maxBodySize
 	switch {
 	case ctx.parser.Has(h1.ChunkedBody):
 		ctx.chunks = h1.Chunked{}

@@ -65,7 +65,7 @@ func (c *serverConn) writeFile(part engine.File) bool {
 		_ = resp.closeStream(ErrConnectionClosed)
 		return false
 	}
-	resp.stream, resp.streamSize, resp.streamLimit = nil, 0, 0 // the engine closes it
+	resp.stream, resp.streamSize = nil, 0 // the engine closes it
 	c.countFile(part.Size)
 	c.conn.SendFile(part)
 	return true

@@ -42,7 +42,6 @@ type requestStream struct {
 func (s *requestStream) attach(c *serverConn) {
 	s.conn, s.ctx = c, c.ctx
 	c.ctx.Request.setServerStream(s)
-	c.ctx.Request.streamLimit = c.ctx.maxBodySize
 }
 
 // reset detaches s and forgets everything.
