@@ -3,12 +3,12 @@ package sluice
 import (
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
@@ -56,8 +56,7 @@ type RequestCtx struct {
 	ownLogger       Logger   // of Init
 	netConn         net.Conn // of Init2
 
-	wire           sync.Mutex // what handlers do to the connection, against a time-out
-	isDetached     atomic.Bool
+	wire           ctxWire
 	flushed        bodyFraming
 	hasFlushed     bool
 	hasUsedConn    bool // Conn was called
@@ -122,22 +121,40 @@ func (ctx *RequestCtx) reset() {
 		ctx.timeoutResponse.Store(nil)
 	}
 	ctx.remoteAddr = nil
+	if ctx.wire.socket.Load() != nil {
+		ctx.wire.socket.Store(nil)
+	}
 	ctx.hasFlushed, ctx.flushSendsBody, ctx.hasUsedConn = false, false, false
 	ctx.headIsComplete, ctx.isHead, ctx.trailerIsRead = false, false, false
 	ctx.hijackNoResponse, ctx.writeTimeoutChanged = false, false
 }
 
-// detach leaves ctx to goroutines that outlive its request. It returns what
-// was collected for the connection, and whether a part of the answer was sent.
-func (ctx *RequestCtx) detach() (out []byte, hasFlushed bool) {
-	ctx.wire.Lock()
+// detach leaves ctx to goroutines that outlive its request, and that still know
+// the connection by it. It returns what was collected for the connection, and
+// whether a part of an answer was sent behind which no other one can go.
+func (ctx *RequestCtx) detach() (out []byte, isTorn bool) {
+	isTorn = ctx.wire.sever()
 	defer ctx.wire.Unlock()
-	ctx.isDetached.Store(true)
+	ctx.conn.netConnection() // for their questions after the connection's end
+	ctx.conn.isShared = true
 	if d := ctx.done.Load(); d != nil {
 		d.end()
 	}
 	out, ctx.out = ctx.out, nil
-	return out, ctx.hasFlushed
+	return out, isTorn || ctx.hasFlushed
+}
+
+// revoke ends the use of what RequestCtx.Conn has returned. It reports whether
+// something was written to that.
+func (c *serverConn) revoke() (hasWritten bool) {
+	conn := c.conn.Blocking()
+	_ = conn.Close() // the engine closes the connection, of which more may have been read than the request
+	b, ok := conn.(*engine.BlockingConn)
+	if !ok || !b.HasWritten() {
+		return false
+	}
+	b.BreakWrite()
+	return true
 }
 
 // letGo ends what ends with a request, on a ctx that goes on as the context of

@@ -98,7 +98,7 @@ func (ctx *RequestCtx) doneState() *doneState {
 	ctx.done.Store(d)
 	switch {
 	case ctx.conn == nil:
-	case ctx.isDetached.Load():
+	case ctx.wire.isDetached.Load():
 		d.cancel(context.Canceled)
 	default:
 		d.set = &ctx.server.done

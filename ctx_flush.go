@@ -19,12 +19,11 @@ import (
 // and no trailers, it has n bytes instead: what is written beyond is dropped,
 // and the connection ends where some are missing.
 func (ctx *RequestCtx) Flush() error {
-	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	c := ctx.conn
-	if c == nil || ctx.isDetached.Load() {
-		return ErrNilConnection
+	if err := ctx.beginWrite(); err != nil {
+		return err
 	}
+	defer ctx.endWrite()
+	c := ctx.conn
 	resp := &ctx.Response
 	if resp.stream != nil {
 		return nil
@@ -100,12 +99,11 @@ func (c *serverConn) finishFlushed() engine.Next {
 // clients of HTTP/1.0, which know no interim responses, and returns
 // ErrNilConnection outside a server.
 func (ctx *RequestCtx) EarlyHints() error {
-	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	c := ctx.conn
-	if c == nil || ctx.isDetached.Load() {
-		return ErrNilConnection
+	if err := ctx.beginWrite(); err != nil {
+		return err
 	}
+	defer ctx.endWrite()
+	c := ctx.conn
 	links := ctx.Response.Header.PeekAll(HeaderLink)
 	if ctx.isHTTP10() || ctx.hasFlushed || len(links) == 0 {
 		return nil

@@ -60,11 +60,12 @@ func (ctx *RequestCtx) Conn() net.Conn {
 	if ctx.conn == nil {
 		return ctx.netConn
 	}
-	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	if ctx.isDetached.Load() {
+	if ctx.beginWrite() != nil {
+		ctx.wire.Lock()
+		defer ctx.wire.Unlock()
 		return endedConn{ctx.conn.netConnection()}
 	}
+	defer ctx.endWrite()
 	ctx.conn.flush() // answers to requests before this one; if it fails, so do writes
 	ctx.hasUsedConn = true
 	return ctx.conn.conn.Blocking()
@@ -140,7 +141,7 @@ func (ctx *RequestCtx) addresses() interface {
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
 } {
-	if ctx.isDetached.Load() {
+	if ctx.wire.isDetached.Load() {
 		return ctx.conn.netConnection()
 	}
 	return ctx.conn.conn
@@ -223,7 +224,7 @@ func (ctx *RequestCtx) checkDeadline() error {
 	switch {
 	case ctx.conn == nil:
 		return ErrNilConnection
-	case ctx.isDetached.Load():
+	case ctx.wire.isDetached.Load():
 		return ErrDeadlineUpdatesDisabled
 	}
 	return nil

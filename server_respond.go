@@ -258,7 +258,6 @@ func (c *serverConn) endRequest() {
 		c.conn.SetWriteTimeout(c.cfg.writeTimeout)
 	}
 	if ctx.done.Load() != nil {
-		c.share(ctx)
 		c.ctx = c.server.acquireCtx(c)
 		c.ctx.out, _ = ctx.detach()
 		ctx.requestStream.reset()

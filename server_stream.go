@@ -83,7 +83,7 @@ func (s *requestStream) mayWait() error {
 		s.ctx.wire.Unlock()
 		s.waiting.Store(&c)
 	}
-	if s.ctx.isDetached.Load() {
+	if s.ctx.wire.isDetached.Load() {
 		return errStreamDetached
 	}
 	if s.awaitsContinue {
@@ -96,12 +96,11 @@ func (s *requestStream) mayWait() error {
 // sendContinue has the client send the body that it announced (RFC 9110
 // section 10.1.1), unless the answer was begun.
 func (ctx *RequestCtx) sendContinue() error {
-	ctx.wire.Lock()
-	defer ctx.wire.Unlock()
-	switch {
-	case ctx.isDetached.Load():
+	if err := ctx.beginWrite(); err != nil {
 		return errStreamDetached
-	case ctx.hasFlushed:
+	}
+	defer ctx.endWrite()
+	if ctx.hasFlushed {
 		return nil
 	}
 	ctx.out = append(ctx.out, continueLine...)
@@ -128,7 +127,7 @@ func (s *requestStream) isUnread() bool {
 func (s *requestStream) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn == nil || s.ctx.isDetached.Load() {
+	if s.conn == nil || s.ctx.wire.isDetached.Load() {
 		return 0, errStreamDetached
 	}
 	if s.err != nil {

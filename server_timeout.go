@@ -116,20 +116,15 @@ func (ctx *RequestCtx) TimeoutErrorWithResponse(resp *Response) {
 // relatives, nil if none was called. It must not be changed.
 func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeoutResponse.Load() }
 
-// share prepares for leaving ctx to others, which still know c by it.
-func (c *serverConn) share(ctx *RequestCtx) {
-	ctx.wire.Lock()
-	c.netConnection() // for their questions after the connection's end
-	ctx.wire.Unlock()
-	c.isShared = true
-}
-
 // replaceTimedOut leaves ctx to whoever still uses it and continues with a
-// fresh one. It returns nil if a part of the answer was sent already.
+// fresh one. It returns nil if nothing can be answered any more, because a part
+// of something else was sent.
 func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
-	c.share(ctx)
 	unread := ctx.requestStream.isUnread()
-	out, hasFlushed := ctx.detach()
+	out, isTorn := ctx.detach()
+	if ctx.hasUsedConn && c.revoke() {
+		isTorn = true
+	}
 	ctx.requestStream.interrupt()
 	fresh := c.server.acquireCtx(c)
 	fresh.out = out
@@ -139,11 +134,11 @@ func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 	fresh.bodyHeld, fresh.writeTimeoutChanged = ctx.bodyHeld, ctx.writeTimeoutChanged
 	ctx.timeoutResponse.Load().CopyTo(&fresh.Response)
 	c.prepareResponse(fresh)
-	if unread {
+	if unread || ctx.hasUsedConn {
 		fresh.Response.SetConnectionClose()
 	}
 	c.ctx = fresh
-	if hasFlushed {
+	if isTorn {
 		return nil
 	}
 	return fresh

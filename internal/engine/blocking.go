@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,12 +18,12 @@ const closedLimit = 1
 // A BlockingHost is what a BlockingConn works on. Engines implement it.
 type BlockingHost interface {
 	// Read and Write are those of Conn. They wait until what ReadLimit and
-	// WriteLimit return, and look at those again when they are interrupted.
-	//
-	// A user who does not keep to the time of the Run may have any method called
-	// when it is just over, and the Conn turned to something else.
+	// WriteLimit return, and look at those again when they are interrupted. One
+	// call of each goes on at a time, and none when Sever has returned.
 	Read(p []byte) (int, error)
 	Write(p []byte) (int, error)
+	// A user who does not keep to the time of the Run may have the others called
+	// when it is just over, and the Conn turned to something else.
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
 	// InterruptRead and InterruptWrite make a wait that is going on look at its
@@ -35,12 +36,23 @@ type BlockingHost interface {
 // A BlockingConn is what engines return from Conn.Blocking: a net.Conn that
 // works until the Run it was made in ends, and reports net.ErrClosed
 // afterwards. Its deadlines override those of the Conn, and go with it.
+//
+// Handlers may start goroutines that still read or write when the Run is over;
+// the Conn is another connection's soon. So Sever ends their calls, and waits
+// for them to return.
 type BlockingConn struct {
 	host      atomic.Pointer[BlockingHost] // nil: over
 	addresses net.Conn
 	closed    atomic.Bool
+	written   atomic.Bool
 	readBy    atomic.Int64 // overrides the deadline for reads; 0: does not
 	writeBy   atomic.Int64 // overrides the one for writes; 0: does not
+
+	reading, writing sync.Mutex // one call of each kind at a time
+
+	mu     sync.Mutex
+	inside int           // calls of Read and Write
+	left   chan struct{} // closed when there is none any more; nil: nobody waits
 }
 
 // NewBlockingConn returns a connection over host. addresses is asked for the
@@ -55,27 +67,71 @@ func NewBlockingConn(host BlockingHost, addresses net.Conn) *BlockingConn {
 func (b *BlockingConn) use(op string) (BlockingHost, error) {
 	h := b.host.Load()
 	if h == nil || b.closed.Load() {
-		return nil, &net.OpError{Op: op, Net: "conn", Source: b.LocalAddr(), Addr: b.RemoteAddr(), Err: net.ErrClosed}
+		return nil, b.closedError(op)
 	}
 	return *h, nil
 }
 
+func (b *BlockingConn) closedError(op string) error {
+	return &net.OpError{Op: op, Net: "conn", Source: b.LocalAddr(), Addr: b.RemoteAddr(), Err: net.ErrClosed}
+}
+
+// enter is use for a call that Sever waits for.
+func (b *BlockingConn) enter(op string) (BlockingHost, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, err := b.use(op)
+	if err == nil {
+		b.inside++
+	}
+	return h, err
+}
+
+func (b *BlockingConn) exit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inside--; b.inside == 0 && b.left != nil {
+		close(b.left)
+	}
+}
+
 // Read implements net.Conn.
 func (b *BlockingConn) Read(p []byte) (int, error) {
-	h, err := b.use("read")
+	h, err := b.enter("read")
 	if err != nil {
 		return 0, err
 	}
-	return h.Read(p)
+	defer b.exit()
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.IsOver() {
+		return 0, b.closedError("read")
+	}
+	n, err := h.Read(p)
+	if err != nil && b.IsOver() {
+		err = b.closedError("read")
+	}
+	return n, err
 }
 
 // Write implements net.Conn.
 func (b *BlockingConn) Write(p []byte) (int, error) {
-	h, err := b.use("write")
+	b.written.Store(true) // before the look at closed: who closes looks at it afterwards
+	h, err := b.enter("write")
 	if err != nil {
 		return 0, err
 	}
-	return h.Write(p)
+	defer b.exit()
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	if b.IsOver() {
+		return 0, b.closedError("write")
+	}
+	n, err := h.Write(p)
+	if err != nil && b.IsOver() {
+		err = b.closedError("write")
+	}
+	return n, err
 }
 
 // Close implements net.Conn: the engine closes the connection after the Run. A
@@ -136,8 +192,46 @@ func (b *BlockingConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// Sever ends b's use of the host. Engines call it when the Run is over.
-func (b *BlockingConn) Sever() { b.host.Store(nil) }
+// Sever ends b's use of the host, and the calls that go on, for whose return it
+// waits. Engines call it when the Run is over.
+func (b *BlockingConn) Sever() {
+	b.mu.Lock()
+	h := b.host.Swap(nil)
+	if h == nil || b.inside == 0 {
+		b.mu.Unlock()
+		return
+	}
+	b.left = make(chan struct{})
+	b.mu.Unlock()
+	b.readBy.Store(closedLimit)
+	b.writeBy.Store(closedLimit)
+	(*h).InterruptRead(time.Unix(1, 0))
+	(*h).InterruptWrite(time.Unix(1, 0))
+	<-b.left
+}
+
+// IsOver tells whether Sever was called. A read that is woken looks at it: what
+// is there then belongs to the next request.
+func (b *BlockingConn) IsOver() bool { return b.host.Load() == nil }
+
+// BreakWrite makes writes of this Run that wait, and those to come, fail: the
+// user's and the Protocol's. It may be called on any goroutine, also after Close.
+func (b *BlockingConn) BreakWrite() {
+	if h := b.host.Load(); h != nil {
+		b.writeBy.Store(closedLimit)
+		(*h).InterruptWrite(time.Unix(1, 0))
+	}
+}
+
+// Inside returns how many calls of Read and Write go on.
+func (b *BlockingConn) Inside() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inside
+}
+
+// HasWritten tells whether the user has tried to write.
+func (b *BlockingConn) HasWritten() bool { return b.written.Load() }
 
 // IsClosed tells whether the user has called Close.
 func (b *BlockingConn) IsClosed() bool { return b.closed.Load() }

@@ -74,7 +74,6 @@ type conn struct {
 // runState holds what is rarely asked for during a Run and ends with it.
 type runState struct {
 	blocking *engine.BlockingConn
-	guest    *guest // what blocking works on
 	notice   *peerNotice
 }
 
@@ -447,8 +446,8 @@ func (c *conn) Blocking() net.Conn {
 		c.show()
 		c.readDeadline()
 		_ = c.add()
-		run.guest = &guest{conn: c, addresses: c.netConn(), signals: c.waiters()}
-		run.blocking = engine.NewBlockingConn(run.guest, run.guest.addresses)
+		g := &guest{conn: c, addresses: c.netConn(), signals: c.waiters()}
+		run.blocking = engine.NewBlockingConn(g, g.addresses)
 	}
 	return run.blocking
 }
@@ -491,6 +490,5 @@ func (r *runState) end(c *conn) (wasClosed bool) {
 		return false
 	}
 	r.blocking.Sever()
-	r.guest.end()
 	return r.blocking.IsClosed()
 }

@@ -32,10 +32,7 @@ func TestReadersLeftBehind(t *testing.T) {
 				}()
 			}
 			eventually(t, "they wait", func() bool {
-				g := c.run.guest
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				return g.inside == readers && c.slot().has(flagReadWait)
+				return c.run.blocking.Inside() == readers && c.slot().has(flagReadWait)
 			})
 			return append(out, text...), engine.Read
 		}}

@@ -59,12 +59,10 @@ func (c *conn) awaitInput() error {
 	case c.secret != nil && c.secret.handshakeBy != 0:
 		limit = c.secret.handshakeBy
 	case c.run != nil && c.run.blocking != nil:
-		if limit = c.run.blocking.ReadLimit(limit); c.run.guest.isOver.Load() {
-			return os.ErrDeadlineExceeded
-		}
+		limit = c.run.blocking.ReadLimit(limit)
 	}
 	err := c.await(flagReadWait, flagInput, c.waiters().input, limit)
-	if err == nil && c.run != nil && c.run.guest != nil && c.run.guest.isOver.Load() {
+	if err == nil && c.run != nil && c.run.blocking != nil && c.run.blocking.IsOver() {
 		return os.ErrDeadlineExceeded // what is there now is the next request
 	}
 	return err
@@ -76,9 +74,7 @@ func (c *conn) awaitRoom(limit int64) error {
 	case c.secret != nil && c.secret.handshakeBy != 0:
 		limit = c.secret.handshakeBy
 	case c.run != nil && c.run.blocking != nil:
-		if limit = c.run.blocking.WriteLimit(limit); c.run.guest.isOver.Load() {
-			return os.ErrDeadlineExceeded
-		}
+		limit = c.run.blocking.WriteLimit(limit)
 	}
 	err := c.await(flagWriteWait, flagOutput, c.waiters().output, limit)
 	c.isStuck = err == os.ErrDeadlineExceeded

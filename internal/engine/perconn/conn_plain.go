@@ -199,12 +199,22 @@ func (c *conn) boundWrite() {
 	if c.writeTimeout == 0 {
 		if c.writeArmed != 0 {
 			c.armWrite(0)
+			c.yieldToOverride()
 		}
 		return
 	}
 	want, slack := clock.Nanos()+c.writeTimeout, c.writeTimeout>>slackShift
 	if c.writeArmed < want || c.writeArmed > want+slack {
 		c.armWrite(want + slack)
+		c.yieldToOverride()
+	}
+}
+
+// yieldToOverride puts the user's deadline for writes on nc in place of one that
+// was armed at the same time.
+func (c *conn) yieldToOverride() {
+	if c.extra != nil && c.extra.blocking != nil && c.extra.blocking.WriteIsOverridden() {
+		c.armWrite(c.extra.blocking.WriteLimit(0))
 	}
 }
 

@@ -57,11 +57,13 @@ func (c *conn) afterRun(next engine.Next) engine.Next {
 func (c *conn) endRun(next engine.Next) engine.Next {
 	unlockThread()
 	if run := c.extra; run != nil {
+		if run.blocking != nil {
+			run.blocking.Sever() // calls that go on look at extra
+		}
 		run.gone.Cancel()
 		c.endReader()
 		c.extra = nil
 		if b := run.blocking; b != nil {
-			b.Sever()
 			c.resetDeadlines(b)
 			if b.IsClosed() && next != engine.Detach && next != engine.CloseLinger {
 				next = engine.Close

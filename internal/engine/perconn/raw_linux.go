@@ -283,6 +283,7 @@ func (c *conn) boundWait(now int64) {
 	limit := c.writeLimit(now)
 	if limit != 0 || c.writeArmed != 0 {
 		c.armWrite(limit)
+		c.yieldToOverride()
 	}
 }
 

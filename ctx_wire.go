@@ -1,0 +1,68 @@
+package sluice
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// ctxWire guards the connection of a RequestCtx against the end of the request:
+// a handler that has timed out may still be using it. The zero value is ready.
+type ctxWire struct {
+	// Mutex is held while a handler uses the connection, also while a write
+	// waits for the client.
+	sync.Mutex
+	// isDetached is set once: the connection is the request's no more.
+	isDetached atomic.Bool
+	// isWriting is set while whoever holds the Mutex may wait for the client;
+	// socket then interrupts that.
+	isWriting atomic.Bool
+	socket    atomic.Pointer[engine.BlockingConn] // of this Run; nil: none asked for
+}
+
+// beginWrite locks the wire for writing to the connection, until endWrite. It
+// fails where there is no connection any more.
+//
+// The order, first isWriting and then isDetached, is what sever relies on.
+func (ctx *RequestCtx) beginWrite() error {
+	w := &ctx.wire
+	w.Lock()
+	if ctx.conn == nil || w.isDetached.Load() {
+		w.Unlock()
+		return ErrNilConnection
+	}
+	if w.socket.Load() == nil {
+		b, _ := ctx.conn.conn.Blocking().(*engine.BlockingConn)
+		w.socket.Store(b)
+	}
+	w.isWriting.Store(true)
+	if w.isDetached.Load() {
+		ctx.endWrite()
+		return ErrNilConnection
+	}
+	return nil
+}
+
+func (ctx *RequestCtx) endWrite() {
+	ctx.wire.isWriting.Store(false)
+	ctx.wire.Unlock()
+}
+
+// sever takes the connection away from a handler that goes on, and returns with
+// the wire locked. A write that waits for the client is broken off first: the
+// client may never read, and nothing can be sent behind a part of something.
+func (w *ctxWire) sever() (hasBroken bool) {
+	w.isDetached.Store(true)
+	if w.TryLock() {
+		return false
+	}
+	if w.isWriting.Load() {
+		hasBroken = true
+		if b := w.socket.Load(); b != nil {
+			b.BreakWrite()
+		}
+	}
+	w.Lock()
+	return hasBroken
+}

@@ -1,0 +1,97 @@
+package sluice_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestTimeoutEndsStuckWrites: a handler that writes to a client which does not
+// read ends with its time-out, and its connection with it, without any
+// WriteTimeout.
+func TestTimeoutEndsStuckWrites(t *testing.T) {
+	chunk := strings.Repeat("x", 8<<20) // more than sockets hold
+	writers := map[string]func(ctx *sluice.RequestCtx) error{
+		"Flush": func(ctx *sluice.RequestCtx) error {
+			ctx.WriteString(chunk)
+			return ctx.Flush()
+		},
+		"EarlyHints": func(ctx *sluice.RequestCtx) error {
+			ctx.Response.Header.Set("Link", "</"+chunk+">; rel=preload")
+			return ctx.EarlyHints()
+		},
+		"Conn": func(ctx *sluice.RequestCtx) error {
+			_, err := io.WriteString(ctx.Conn(), chunk)
+			return err
+		},
+	}
+	timeouts := map[string]func(h sluice.RequestHandler, began <-chan bool) sluice.RequestHandler{
+		"TimeoutHandler": func(h sluice.RequestHandler, _ <-chan bool) sluice.RequestHandler {
+			return sluice.TimeoutHandler(h, 5*briefly, "slow")
+		},
+		"TimeoutError": func(h sluice.RequestHandler, began <-chan bool) sluice.RequestHandler {
+			return func(ctx *sluice.RequestCtx) {
+				go h(ctx)
+				<-began
+				ctx.TimeoutError("slow")
+			}
+		},
+	}
+	for _, n := range append(overTCPByEach(), inMemory(), overTLS(t, overTCP()), overTLS(t, overTCP().by(sluice.EnginePerConn))) {
+		for how, write := range writers {
+			for end, within := range timeouts {
+				t.Run(n.name+"/"+how+"/"+end, func(t *testing.T) {
+					ended, began := make(chan error, 100), make(chan bool, 100)
+					r := serve(t, n, &sluice.Server{Handler: within(func(ctx *sluice.RequestCtx) { ended <- write(ctx) }, began)})
+					p := r.dial()
+					p.send(get("/"))
+					for p.expectAny() == "HTTP/1.1 408 " { // on a slow machine: nothing was written yet
+						receive(t, ended)
+						p.Close()
+						p = r.dial()
+						p.send(get("/"))
+					}
+					began <- true
+					if err := receive(t, ended); err == nil {
+						t.Error("the handler has written everything")
+					}
+					eventually(t, "the connection ends", func() bool { return r.server.GetOpenConnectionsCount() == 0 })
+					if got := p.rest(); strings.Contains(got, "408") || strings.Contains(got, "slow") {
+						t.Error("there is an answer behind a part of another one")
+					}
+				})
+			}
+		}
+	}
+}
+
+// expectAny returns the first bytes that come, if any.
+func (p *peer) expectAny() string {
+	p.t.Helper()
+	b := make([]byte, len("HTTP/1.1 408 "))
+	n, _ := io.ReadFull(p.r, b) // or it was broken off before the first byte
+	return string(b[:n])
+}
+
+// TestTimeoutAfterConn: a handler that timed out may have read from the
+// connection, and may do so still. It is used for nothing but the answer.
+func TestTimeoutAfterConn(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		leave, found := make(chan struct{}), make(chan error, 1)
+		r := serve(t, n, &sluice.Server{Handler: sluice.TimeoutHandler(func(ctx *sluice.RequestCtx) {
+			conn := ctx.Conn()
+			<-leave
+			_, err := io.WriteString(conn, "late")
+			found <- err
+		}, briefly, "slow")})
+		if got, want := r.exchange(get("/")+get("/")), textAnswer(408, "slow", "Connection: close"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		close(leave)
+		if err := receive(t, found); err == nil {
+			t.Error("the handler has written behind the answer")
+		}
+	})
+}
