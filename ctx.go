@@ -60,6 +60,7 @@ type RequestCtx struct {
 	flushed        bodyFraming
 	hasFlushed     bool
 	hasUsedConn    bool // Conn was called
+	letsGo         bool // a handler that timed out will call letGo
 	flushSendsBody bool
 
 	hasWaited           bool // for input, with a part of a request

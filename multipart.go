@@ -8,7 +8,9 @@ import (
 	"maps"
 	"mime/multipart"
 	"os"
+	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/compress"
 )
@@ -26,6 +28,8 @@ var errEmptyBoundary = errors.New("sluice: the boundary of a multipart form is e
 type formData struct {
 	form     *multipart.Form
 	boundary string
+	// files are its temporary files; nil: there are none.
+	files *formFiles
 	// isBody: the form was read from a stream, and is all that there is of the
 	// body.
 	isBody bool
@@ -67,7 +71,7 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 		}
 		return nil, err
 	}
-	b.form = &formData{form: form, boundary: boundary, isBody: isStream}
+	b.form = &formData{form: form, files: filesOf(form), boundary: boundary, isBody: isStream}
 	if isStream {
 		if err := b.closeStream(nil); err != nil {
 			b.removeForm()
@@ -143,10 +147,56 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 
 // removeForm forgets the form and removes its temporary files.
 func (b *body) removeForm() {
-	if b.form != nil && b.form.form != nil {
-		_ = b.form.form.RemoveAll() // nobody is there to be told
+	if b.form != nil && b.form.files != nil {
+		b.form.files.remove()
 	}
 	b.form = nil
+}
+
+// formFiles are the temporary files of a form. They are removed when remove is
+// called, or when nothing refers any more to the headers by which they are
+// opened: nobody calls remove for a RequestCtx that is left to others.
+type formFiles struct {
+	copies     multipart.Form // which know the files, and keep no header alive
+	users      atomic.Int64   // headers that may still be used
+	areRemoved atomic.Bool
+}
+
+// filesOf returns the temporary files of form, nil if all of it is in memory.
+func filesOf(form *multipart.Form) *formFiles {
+	size := int64(0)
+	for _, headers := range form.File {
+		for _, header := range headers {
+			size += header.Size
+		}
+	}
+	if size <= maxFormMemory {
+		return nil
+	}
+	f := &formFiles{copies: multipart.Form{File: make(map[string][]*multipart.FileHeader)}}
+	for name, headers := range form.File {
+		for _, header := range headers {
+			copied := *header
+			f.copies.File[name] = append(f.copies.File[name], &copied)
+			f.users.Add(1)
+			runtime.AddCleanup(header, (*formFiles).leave, f)
+		}
+	}
+	return f
+}
+
+// leave counts out a header that nothing refers to.
+func (f *formFiles) leave() {
+	if f.users.Add(-1) == 0 {
+		f.remove()
+	}
+}
+
+// remove removes the files.
+func (f *formFiles) remove() {
+	if f.areRemoved.CompareAndSwap(false, true) {
+		_ = f.copies.RemoveAll() // nobody is there to be told
+	}
 }
 
 // marshalForm makes bytes the form, written, and returns them.

@@ -3,6 +3,7 @@ package sluice
 import (
 	"io"
 	"mime/multipart"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
@@ -35,6 +36,9 @@ type Request struct {
 	DisableRedirectPathNormalizing bool
 
 	body
+	// formFiles are those of the form that was parsed last, for goroutines other
+	// than the one that uses the request; nil: there are none.
+	formFiles  atomic.Pointer[formFiles]
 	uri        URI
 	postArgs   Args
 	userValues userValues
@@ -64,6 +68,9 @@ func (r *Request) Reset() {
 // resetContent removes what is not in Header, but not the settings.
 func (r *Request) resetContent() {
 	r.ResetBody()
+	if r.formFiles.Load() != nil {
+		r.formFiles.Store(nil)
+	}
 	if r.hasURI {
 		r.uri.Reset()
 		r.hasURI, r.uriError = false, nil
@@ -173,7 +180,11 @@ func (r *Request) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, erro
 	if len(boundary) == 0 {
 		return nil, ErrNoMultipartForm
 	}
-	return r.parseForm(string(boundary), r.Header.ContentEncoding(), maxBodySize)
+	form, err := r.parseForm(string(boundary), r.Header.ContentEncoding(), maxBodySize)
+	if err == nil && r.form.files != nil {
+		r.formFiles.Store(r.form.files)
+	}
+	return form, err
 }
 
 // RemoveMultipartFormFiles removes the temporary files of the multipart form.

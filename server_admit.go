@@ -12,13 +12,15 @@ type connStateFunc = func(net.Conn, ConnState)
 
 // serverGauges are the counters of a Server that change without its mutex.
 type serverGauges struct {
-	connID     atomic.Uint64
-	admitted   atomic.Int64 // connections that engines know, and hijacked ones
-	hijacked   atomic.Int64 // connections that hijack handlers have
-	rejected   atomic.Uint32
-	bodyMemory atomic.Int64 // bytes of request bodies held
-	timed      atomic.Int64 // handlers running under TimeoutHandler
-	isClosing  atomic.Bool  // connections are closed after their next response
+	connID       atomic.Uint64
+	admitted     atomic.Int64 // connections that engines know, and hijacked ones
+	hijacked     atomic.Int64 // connections that hijack handlers have
+	rejected     atomic.Uint32
+	bodyMemory   atomic.Int64  // bytes of request bodies held
+	timed        atomic.Int64  // handlers running under TimeoutHandler
+	formsLeft    atomic.Uint64 // collections when a form was left to others last
+	isCollecting atomic.Bool   // the garbage collector is about to run for forms
+	isClosing    atomic.Bool   // connections are closed after their next response
 }
 
 // open is the number of connections that are being served.

@@ -18,13 +18,13 @@ func (c *serverConn) handle() engine.Next {
 		ctx.time = ctx.start
 	}
 	aborted := c.callHandler(ctx)
+	if ctx.timeoutResponse.Load() != nil { // others may use it, whatever became of the handler
+		if ctx = c.replaceTimedOut(ctx); ctx == nil {
+			aborted = true
+		}
+	}
 	if aborted {
 		return c.abort()
-	}
-	if ctx.timeoutResponse.Load() != nil {
-		if ctx = c.replaceTimedOut(ctx); ctx == nil {
-			return c.abort()
-		}
 	}
 	if ctx.hijackHandler != nil {
 		return c.hijack()
@@ -78,11 +78,13 @@ func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
 		crash(v)
 	}
 	c.cfg.logger.Printf("panic in handler serving %q: %v\n%s", c.conn.RemoteAddr(), v, debug.Stack())
-	if ctx.hasFlushed {
+	switch {
+	case ctx.timeoutResponse.Load() != nil:
+		return false // which is the answer
+	case ctx.hasFlushed:
 		return true
 	}
 	ctx.hijackHandler = nil
-	ctx.timeoutResponse.Store(nil)
 	ctx.Response.Reset()
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 	ctx.SetConnectionClose()

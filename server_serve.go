@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -118,7 +118,8 @@ type serverState struct {
 	engine    engine.Engine
 	noEpoll   error // why engine is not EngineEpoll, where that might be
 	listeners map[net.Listener]struct{}
-	adopting  *acceptor // of AdoptConn; nil: none yet
+	draining  []engine.Engine // that were shut down and have not ended
+	adopting  *acceptor       // of AdoptConn; nil: none yet
 	// isShutDown is set by Shutdown, until the server serves again.
 	isShutDown bool
 }
@@ -182,13 +183,9 @@ func (s *Server) trackListener(ln net.Listener, add bool) {
 }
 
 // isClosedListener tells whether err means that somebody closed the listener,
-// which is how serving ends. Listeners outside package net have errors of
-// their own for it.
+// which is how serving ends.
 func isClosedListener(err error) bool {
-	if err == nil {
-		return false
-	}
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "closed")
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF)
 }
 
 // ServeConn serves HTTP on one connection and returns when that is closed or
@@ -236,32 +233,57 @@ func (s *Server) Shutdown() error { return s.ShutdownWithContext(context.Backgro
 // closes the Done channels of running requests, waits for these requests to be
 // answered, with "Connection: close", and closes whatever is left when ctx
 // ends; then it returns ctx's error. Hijacked connections are not waited for.
-// Afterwards the Server may serve again.
+// Several calls wait for the same end, each as long as its own ctx; the first
+// ctx to end closes what is left. Afterwards the Server may serve again.
 func (s *Server) ShutdownWithContext(ctx context.Context) error {
 	s.mu.Lock()
 	e := s.state.engine
 	s.state.engine = nil
+	if e != nil {
+		s.state.draining = append(s.state.draining, e)
+	}
+	draining := slices.Clone(s.state.draining)
 	listeners := s.state.listeners
 	s.state.listeners = nil
 	s.state.adopting = nil
 	s.state.isShutDown = true
 	s.mu.Unlock()
-	if e == nil {
-		return nil
-	}
-	s.gauges.isClosing.Store(true)
-	e.CloseOnNextResponse()
 	var firstErr error
-	for ln := range listeners {
-		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) && firstErr == nil {
-			firstErr = err
-		}
+	if e != nil {
+		s.gauges.isClosing.Store(true)
+		e.CloseOnNextResponse()
+		firstErr = closeListeners(listeners)
+		s.done.close()
 	}
-	s.done.close()
-	if err := e.Shutdown(ctx); err != nil {
-		return err
+	var timeout error
+	for _, e := range slices.Backward(draining) { // the latest first: the others are at it already
+		if err := e.Shutdown(ctx); err != nil {
+			timeout = err
+			continue
+		}
+		s.forgetEngine(e)
+	}
+	if timeout != nil {
+		return timeout
 	}
 	return firstErr
+}
+
+// closeListeners closes listeners and returns the first error.
+func closeListeners(listeners map[net.Listener]struct{}) (first error) {
+	for ln := range listeners {
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// forgetEngine is called when e has ended.
+func (s *Server) forgetEngine(e engine.Engine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.draining = slices.DeleteFunc(s.state.draining, func(other engine.Engine) bool { return other == e })
 }
 
 // CloseOnNextResponse answers every further request with "Connection: close".

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttputil"
 )
 
 // shutdown has s shut down in the background.
@@ -243,6 +244,66 @@ func TestShutdownConcurrently(t *testing.T) {
 	p.rest()
 }
 
+// TestShutdownWaitsForAnother: while one Shutdown waits, others don't tell that
+// the server has ended. Each has a context of its own.
+func TestShutdownWaitsForAnother(t *testing.T) {
+	for _, n := range append(overTCPByEach(), inMemory()) {
+		t.Run(n.name, func(t *testing.T) {
+			inHandler, leave := make(chan struct{}), make(chan struct{})
+			r := serve(t, n, &sluice.Server{Handler: func(*sluice.RequestCtx) { inHandler <- struct{}{}; <-leave }})
+			r.dial().send(get("/"))
+			receive(t, inHandler)
+			first := shutdown(r.server)
+			receive(t, r.served)
+			r.served = nil
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			for range 2 { // also when the connections were closed
+				if err := r.server.ShutdownWithContext(ended); !errors.Is(err, context.Canceled) {
+					t.Errorf("Shutdown returned %v while a handler runs", err)
+				}
+			}
+			close(leave)
+			if err := receive(t, first); err != nil {
+				t.Error(err)
+			}
+			if err := r.server.ShutdownWithContext(ended); err != nil {
+				t.Errorf("there is nothing to wait for any more: %v", err)
+			}
+		})
+	}
+}
+
+// TestShutdownOfSeveralRuns: a Shutdown waits for what an earlier one has left
+// running, and ends what the server has served since.
+func TestShutdownOfSeveralRuns(t *testing.T) {
+	inHandler, leave := make(chan struct{}), make(chan struct{})
+	s := &sluice.Server{Handler: func(*sluice.RequestCtx) { inHandler <- struct{}{}; <-leave }}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 2 {
+		ln := fasthttputil.NewInmemoryListener()
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(ln) }()
+		c, err := ln.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		newPeer(t, c).send(get("/"))
+		receive(t, inHandler)
+		if err := s.ShutdownWithContext(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("Shutdown returned %v while a handler runs", err)
+		}
+		if err := receive(t, served); err != nil {
+			t.Error(err)
+		}
+	}
+	close(leave)
+	if err := s.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCloseOnNextResponse moves clients away without an error.
 func TestCloseOnNextResponse(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, n network) {
@@ -264,10 +325,14 @@ func TestCloseOnNextResponse(t *testing.T) {
 
 // TestListenerFails: Serve returns what the listener failed with.
 func TestListenerFails(t *testing.T) {
-	failure := errors.New("cable was cut")
-	s := &sluice.Server{Handler: answering("x"), Logger: &logBook{}}
-	if err := s.Serve(failingListener{failure}); err != failure {
-		t.Errorf("Serve returned %v", err)
+	for _, failure := range []error{
+		errors.New("cable was cut"),
+		errors.New("proxy protocol: upstream closed the stream before its header"),
+	} {
+		s := &sluice.Server{Handler: answering("x"), Logger: &logBook{}}
+		if err := s.Serve(failingListener{failure}); err != failure {
+			t.Errorf("Serve returned %v", err)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package sluice
 
 import (
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 )
@@ -33,6 +35,7 @@ func TimeoutWithCodeHandler(h RequestHandler, timeout time.Duration, msg string,
 		case <-timer.C:
 			if run.isSettled.CompareAndSwap(false, true) {
 				ctx.TimeoutErrorWithCode(msg, statusCode)
+				ctx.letsGo = true
 				return
 			}
 			<-run.finished // in the last moment
@@ -126,6 +129,9 @@ func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 		isTorn = true
 	}
 	ctx.requestStream.interrupt()
+	if ctx.Request.formFiles.Load() != nil && !ctx.letsGo {
+		c.server.collectForms()
+	}
 	fresh := c.server.acquireCtx(c)
 	fresh.out = out
 	fresh.start = ctx.start
@@ -142,4 +148,36 @@ func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 		return nil
 	}
 	return fresh
+}
+
+// formPatience is how long temporary files are kept, at the least, whose
+// RequestCtx was left to others.
+const formPatience = time.Second
+
+// collectForms has the garbage collector run soon, unless it does by itself: it
+// finds out when nothing refers any more to the form of a RequestCtx that was
+// left to others, and its files can go. However many there are, it is asked for
+// once in formPatience at the most.
+func (s *Server) collectForms() {
+	s.gauges.formsLeft.Store(collections())
+	if !s.gauges.isCollecting.CompareAndSwap(false, true) {
+		return
+	}
+	time.AfterFunc(formPatience, func() {
+		s.gauges.isCollecting.Store(false)
+		// One that was going on when the form was left may have missed it.
+		if collections() < s.gauges.formsLeft.Load()+2 {
+			runtime.GC()
+		}
+	})
+}
+
+// collections returns how often the garbage collector has run.
+func collections() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
 }

@@ -409,8 +409,10 @@ func TestShutdownGivesUp(t *testing.T) {
 		<-entered
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := s.Shutdown(ctx); err != context.Canceled {
-			t.Errorf("Shutdown returned %v", err)
+		for range 2 { // the handler still runs
+			if err := s.Shutdown(ctx); err != context.Canceled {
+				t.Errorf("Shutdown returned %v", err)
+			}
 		}
 		c.expectEnd(t, "")
 		close(release)
@@ -421,6 +423,21 @@ func TestShutdownGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// TestListenerFails: Serve returns what the listener failed with.
+func TestListenerFails(t *testing.T) {
+	failure := errors.New("proxy protocol: upstream closed the stream before its header")
+	s := &tcp.Server{Handler: echo}
+	if err := s.Serve(failingListener{failure}); err != failure {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+type failingListener struct{ err error }
+
+func (l failingListener) Accept() (net.Conn, error) { return nil, l.err }
+func (failingListener) Close() error                { return nil }
+func (failingListener) Addr() net.Addr              { return &net.TCPAddr{} }
 
 // TestServeAgain serves after a Shutdown.
 func TestServeAgain(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,7 +102,8 @@ type Server struct {
 	Logger sluice.Logger
 
 	mu        sync.Mutex
-	engine    engine.Engine // nil: not serving
+	engine    engine.Engine   // nil: not serving
+	draining  []engine.Engine // that were shut down and have not ended
 	listeners map[net.Listener]struct{}
 	adopter   *acceptor // of AdoptConn; nil: none yet
 
@@ -187,27 +188,43 @@ func (s *Server) ServeConn(c net.Conn) error {
 // once, waits for the others to get there, and closes whatever is left when
 // ctx ends; then it returns ctx's error. What Senders have accepted and not
 // written by then may be lost. Detached connections are not waited for.
-// Afterwards the Server may serve again.
+// Several calls wait for the same end, each as long as its own ctx; the first
+// ctx to end closes what is left. Afterwards the Server may serve again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	e := s.engine
+	if s.engine != nil {
+		s.draining = append(s.draining, s.engine)
+	}
 	s.engine = nil
+	draining := slices.Clone(s.draining)
 	listeners := s.listeners
 	s.listeners = nil
 	s.mu.Unlock()
-	if e == nil {
-		return nil
-	}
 	var firstErr error
 	for ln := range listeners {
 		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) && firstErr == nil {
 			firstErr = err
 		}
 	}
-	if err := e.Shutdown(ctx); err != nil {
-		return err
+	var timeout error
+	for _, e := range slices.Backward(draining) { // the latest first: the others are at it already
+		if err := e.Shutdown(ctx); err != nil {
+			timeout = err
+			continue
+		}
+		s.forgetEngine(e)
+	}
+	if timeout != nil {
+		return timeout
 	}
 	return firstErr
+}
+
+// forgetEngine is called when e has ended.
+func (s *Server) forgetEngine(e engine.Engine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = slices.DeleteFunc(s.draining, func(other engine.Engine) bool { return other == e })
 }
 
 // trackListener keeps the listeners that Shutdown must close.
@@ -225,11 +242,7 @@ func (s *Server) trackListener(ln net.Listener, add bool) {
 }
 
 // isClosedListener tells whether err means that somebody closed the listener,
-// which is how serving ends. Listeners outside package net have errors of their
-// own for it.
+// which is how serving ends.
 func isClosedListener(err error) bool {
-	if err == nil {
-		return false
-	}
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "closed")
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF)
 }

@@ -1,0 +1,113 @@
+package sluice_test
+
+import (
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestFormFilesOfLostRequests: whatever becomes of a request, the temporary files
+// of its form are removed when nobody uses them any more.
+func TestFormFilesOfLostRequests(t *testing.T) {
+	body := string(formOf(6 << 20)) // 4 MiB are kept in memory
+	form := func(ctx *sluice.RequestCtx) *multipart.FileHeader {
+		file, err := ctx.FormFile("f")
+		if err != nil {
+			t.Error(err)
+		}
+		return file
+	}
+	for name, handler := range map[string]sluice.RequestHandler{
+		"TimeoutError":        func(ctx *sluice.RequestCtx) { form(ctx); ctx.TimeoutError("late") },
+		"TimeoutError, Done":  func(ctx *sluice.RequestCtx) { ctx.Done(); form(ctx); ctx.TimeoutError("late") },
+		"TimeoutError, panic": func(ctx *sluice.RequestCtx) { form(ctx); ctx.TimeoutError("late"); panic("mad") },
+		"in time":             sluice.TimeoutHandler(func(ctx *sluice.RequestCtx) { form(ctx); ctx.TimeoutError("late") }, patience, "slow"),
+		"panic":               func(ctx *sluice.RequestCtx) { form(ctx); panic("mad") },
+		"abort":               func(ctx *sluice.RequestCtx) { form(ctx); panic(sluice.ErrAbortHandler) },
+		"hijack":              func(ctx *sluice.RequestCtx) { form(ctx); ctx.Hijack(func(net.Conn) {}) },
+		"Flush, TimeoutError": func(ctx *sluice.RequestCtx) { form(ctx); _ = ctx.Flush(); ctx.TimeoutError("late") },
+		"closed":              func(ctx *sluice.RequestCtx) { form(ctx); _ = ctx.Conn().Close() },
+	} {
+		for _, n := range overTCPByEach() {
+			isStreaming := n.engine == sluice.EnginePerConn
+			t.Run(name+"/"+n.name, func(t *testing.T) {
+				folder := t.TempDir()
+				t.Setenv("TMPDIR", folder)
+				parsed := make(chan int64, 1)
+				r := serve(t, n, &sluice.Server{MaxRequestBodySize: 8 << 20, StreamRequestBody: isStreaming, Handler: func(ctx *sluice.RequestCtx) {
+					defer func() { parsed <- bytesIn(t, folder) }()
+					handler(ctx)
+				}})
+				p := r.dial()
+				p.send(post("/", body, "Content-Type: multipart/form-data; boundary=B"))
+				if n := receive(t, parsed); n < 6<<20 {
+					t.Errorf("%d bytes in files", n)
+				}
+				eventually(t, "no file is left", func() bool { return bytesIn(t, folder) == 0 })
+			})
+		}
+	}
+}
+
+// TestFormFilesAreKeptWhileUsed: who goes on with a request that timed out can
+// open its files until the end.
+func TestFormFilesAreKeptWhileUsed(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	work := func(leave <-chan bool, found chan<- error) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) {
+			header, err := ctx.FormFile("f")
+			<-leave
+			var file multipart.File
+			if err == nil {
+				file, err = header.Open()
+			}
+			if err == nil {
+				n, copyErr := io.Copy(io.Discard, file)
+				if err = copyErr; n != 6<<20 {
+					err = fmt.Errorf("%d bytes", n)
+				}
+				file.Close()
+			}
+			found <- err
+		}
+	}
+	for name, within := range map[string]func(h sluice.RequestHandler) sluice.RequestHandler{
+		"TimeoutHandler": func(h sluice.RequestHandler) sluice.RequestHandler {
+			return sluice.TimeoutHandler(h, briefly, "slow")
+		},
+		"TimeoutError": func(h sluice.RequestHandler) sluice.RequestHandler {
+			return func(ctx *sluice.RequestCtx) {
+				go h(ctx)
+				time.Sleep(briefly)
+				ctx.TimeoutError("slow")
+			}
+		},
+	} {
+		leave, found := make(chan bool), make(chan error, 1)
+		r := serve(t, overTCP(), &sluice.Server{MaxRequestBodySize: 8 << 20, Handler: within(work(leave, found))})
+		p := r.dial()
+		p.send(post("/", string(formOf(6<<20)), "Content-Type: multipart/form-data; boundary=B"))
+		if a := p.answer("POST"); a.StatusCode != 408 {
+			t.Errorf("%s: %d", name, a.StatusCode)
+		}
+		time.Sleep(1500 * time.Millisecond) // the collector has run
+		leave <- true
+		if err := receive(t, found); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		r.stop()
+		if name == "TimeoutHandler" {
+			eventually(t, "no file is left", func() bool { return bytesIn(t, folder) == 0 })
+		}
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Error(err)
+	}
+}
