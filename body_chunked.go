@@ -19,6 +19,10 @@ type chunkedReader struct {
 	r       *bufio.Reader
 	trailer trailerReader
 	chunks  h1.Chunked
+	// limit bounds the data; 0 is no limit. A chunk that will be over it is not
+	// waited for. What is there of one is handed out.
+	limit uint64
+	read  uint64 // data handed out
 }
 
 // Read implements io.Reader. It returns io.EOF when the trailer section was
@@ -34,7 +38,11 @@ func (c *chunkedReader) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		if len(data) > 0 {
+			c.read += uint64(len(data))
 			return copy(p, data), nil
+		}
+		if left, isData := c.chunks.InData(); isData && c.limit > 0 && left > c.limit-min(c.limit, c.read) && c.r.Buffered() == 0 {
+			return 0, ErrBodyTooLarge
 		}
 	}
 	if err := c.trailer.ReadTrailer(c.r); err != nil {

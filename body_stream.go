@@ -100,6 +100,9 @@ func (b *body) closeStream(err error) error {
 
 // bufferStream reads the stream into bytes and closes it.
 func (b *body) bufferStream() error {
+	if b.limit > 0 && b.streamSize > b.limit {
+		return b.closeStream(ErrBodyTooLarge)
+	}
 	var err error
 	b.bytes, err = appendAll(b.bytes[:0], b.takeStream(), b.limit)
 	return b.closeStream(err)

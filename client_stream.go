@@ -56,6 +56,7 @@ func (x *exchange) lendToStream() error {
 	}
 	if limit > 0 {
 		s.left = int64(limit)
+		body.chunks.limit = uint64(limit)
 	}
 	x.resp.setStream(s, x.resp.streamSize)
 	return nil

@@ -66,6 +66,7 @@ type RequestCtx struct {
 	hasWaited           bool // for input, with a part of a request
 	headIsComplete      bool
 	isHead              bool
+	isConnect           bool
 	trailerIsRead       bool
 	hijackNoResponse    bool
 	writeTimeoutChanged bool
@@ -126,7 +127,7 @@ func (ctx *RequestCtx) reset() {
 		ctx.wire.socket.Store(nil)
 	}
 	ctx.hasFlushed, ctx.flushSendsBody, ctx.hasUsedConn = false, false, false
-	ctx.headIsComplete, ctx.isHead, ctx.trailerIsRead = false, false, false
+	ctx.headIsComplete, ctx.isHead, ctx.isConnect, ctx.trailerIsRead = false, false, false, false
 	ctx.hijackNoResponse, ctx.writeTimeoutChanged = false, false
 }
 

@@ -29,6 +29,9 @@ func (ctx *RequestCtx) Flush() error {
 		return nil
 	}
 	if !ctx.hasFlushed {
+		if ctx.hijackHandler == nil {
+			c.correctStatus()
+		}
 		c.flushHead()
 	}
 	if ctx.flushSendsBody {

@@ -149,7 +149,7 @@ func (c *serverConn) stepHead(in []byte) (int, engine.Next) {
 	ctx.Request.Header.setParsed(&ctx.parser.Head)
 	ctx.Request.isTLS = c.isTLS
 	ctx.headIsComplete = true
-	ctx.isHead = ctx.Request.Header.IsHead()
+	ctx.isHead, ctx.isConnect = ctx.Request.Header.IsHead(), ctx.Request.Header.IsConnect()
 	return used, c.headComplete()
 }
 
@@ -220,6 +220,9 @@ func (c *serverConn) stepChunks(in []byte) (used int, next engine.Next) {
 		if err == nil && len(data) > 0 {
 			err = c.keepBody(data)
 		}
+		if err == nil && !ctx.mayHoldChunk() {
+			err = ErrBodyTooLarge
+		}
 		if err != nil {
 			return 0, c.fail(err)
 		}
@@ -257,6 +260,13 @@ func (c *serverConn) stepDrain(in []byte) (int, engine.Next) {
 		c.awaitRequest()
 	}
 	return used, engine.Read
+}
+
+// mayHoldChunk tells whether the rest of the chunk, whose size was read, is within
+// the limit: a body that will be too large is not waited for.
+func (ctx *RequestCtx) mayHoldChunk() bool {
+	left, isData := ctx.chunks.InData()
+	return !isData || left <= uint64(int64(ctx.maxBodySize)-ctx.bodyHeld)
 }
 
 // keepBody stores received bytes of the body. Memory follows what has arrived,

@@ -114,6 +114,8 @@ func (c *serverConn) persists() bool {
 		return false
 	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain():
 		return false
+	case ctx.isConnect && ctx.Response.StatusCode()/100 == 2:
+		return false // for the client a tunnel follows (RFC 9110 section 9.3.6)
 	}
 	return true
 }
@@ -174,12 +176,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	if ctx.hasFlushed {
 		return c.finishFlushed()
 	}
-	if status := resp.StatusCode(); status < StatusOK && status != StatusSwitchingProtocols {
-		// The client would wait for the final answer behind it (RFC 9110
-		// section 15.2).
-		c.cfg.logger.Printf("handler answered %q with the interim status %d", c.conn.RemoteAddr(), status)
-		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-	}
+	c.correctStatus()
 	f, sendsBody := c.framing(keep)
 	keep = !f.closeConnection
 	if resp.stream != nil && ctx.requestStream.awaitsContinue {
@@ -205,6 +202,21 @@ func (c *serverConn) respond(keep bool) engine.Next {
 		return c.abort()
 	}
 	return c.afterResponse(keep)
+}
+
+// correctStatus replaces answers that say what is not so: an interim status, of
+// which the client waits for the final answer (RFC 9110 section 15.2), or 101
+// where nobody takes the connection over; and 404 to CONNECT, which asks for no
+// resource but for a tunnel, where no handler knows about tunnels.
+func (c *serverConn) correctStatus() {
+	ctx := c.ctx
+	switch status := ctx.Response.StatusCode(); {
+	case status < StatusOK:
+		c.cfg.logger.Printf("handler answered %q with the interim status %d", c.conn.RemoteAddr(), status)
+		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+	case status == StatusNotFound && ctx.isConnect:
+		ctx.Error(StatusMessage(StatusNotImplemented), StatusNotImplemented)
+	}
 }
 
 // afterResponse ends the request, and drains what the handler left of its

@@ -8,7 +8,9 @@ import (
 	"time"
 )
 
-// TimeoutHandler answers 408 with msg when h has not returned within timeout.
+// TimeoutHandler answers 408 with msg when h has not returned within timeout. If h
+// has sent a part of an answer by then, or is waiting for the client to take one,
+// the connection is closed instead, and the write that waits fails.
 // h goes on in the background; its ctx is its own from then on and no longer
 // reaches the client, and ctx.Done is closed. With Server.Concurrency handlers
 // running over time, further requests are answered 429.
@@ -136,7 +138,7 @@ func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 	fresh.out = out
 	fresh.start = ctx.start
 	fresh.parser = ctx.parser
-	fresh.headIsComplete, fresh.isHead = true, ctx.isHead
+	fresh.headIsComplete, fresh.isHead, fresh.isConnect = true, ctx.isHead, ctx.isConnect
 	fresh.bodyHeld, fresh.writeTimeoutChanged = ctx.bodyHeld, ctx.writeTimeoutChanged
 	ctx.timeoutResponse.Load().CopyTo(&fresh.Response)
 	c.prepareResponse(fresh)
