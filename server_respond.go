@@ -79,8 +79,13 @@ func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
 	}
 	c.cfg.logger.Printf("panic in handler serving %q: %v\n%s", c.conn.RemoteAddr(), v, debug.Stack())
 	switch {
-	case ctx.timeoutResponse.Load() != nil:
-		return false // which is the answer
+	case ctx.timeoutResponse.Load() != nil: // ctx is for others, who may be using it
+		resp := &Response{}
+		resp.SetStatusCode(StatusInternalServerError)
+		resp.SetBodyString(StatusMessage(StatusInternalServerError))
+		resp.SetConnectionClose()
+		ctx.timeoutResponse.Store(resp)
+		return false
 	case ctx.hasFlushed:
 		return true
 	}
