@@ -311,8 +311,8 @@ func (ctx *RequestCtx) IsBodyStream() bool { return ctx.Response.IsBodyStream() 
 
 // MultipartForm returns the form of a multipart/form-data body, or
 // ErrNoMultipartForm. Its files are removed when the request ends. A form that
-// is longer, decoded, than MaxRequestBodySize is ErrBodyTooLarge, also where it
-// is read from RequestBodyStream: MultipartFormWithLimit accepts larger ones.
+// decodes to more than MaxRequestBodySize is ErrBodyTooLarge. One that is read
+// from a stream and not encoded has no limit: use MultipartFormWithLimit.
 func (ctx *RequestCtx) MultipartForm() (*multipart.Form, error) {
 	return ctx.Request.MultipartForm()
 }

@@ -54,8 +54,10 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	if err != nil {
 		return nil, err
 	}
-	limit = b.bound(limit)
 	source, isStream := b.formSource()
+	if isEncoded || !isStream {
+		limit = b.bound(limit) // what is not encoded costs the client as much as us
+	}
 	if isEncoded {
 		decoder := compress.NewReader(source, coding, limit)
 		defer decoder.Close()

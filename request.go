@@ -163,10 +163,10 @@ func (r *Request) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 // request is reset or RemoveMultipartFormFiles is called.
 //
 // ErrNoMultipartForm says that Content-Type is another one or has no boundary.
-// A form that is longer, decoded, than the request's limit is ErrBodyTooLarge;
-// BodyUncompressed says what that limit is, and body streams have it, too. So is
-// a form with more than 1000 parts, or with more than 14 MiB of fields that are
-// no files.
+// A form that decodes to more than the request's limit is ErrBodyTooLarge;
+// BodyUncompressed says what that limit is. A body stream that is not encoded has
+// none. A form with more than 1000 parts is ErrBodyTooLarge, too, and so is one
+// with more than 14 MiB of fields that are no files.
 func (r *Request) MultipartForm() (*multipart.Form, error) { return r.MultipartFormWithLimit(0) }
 
 // MultipartFormWithLimit is MultipartForm for a body, decoded, of at most

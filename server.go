@@ -154,9 +154,9 @@ type Server struct {
 
 	// MaxRequestBodySize bounds request bodies, in bytes; larger ones are
 	// answered 413 as soon as that is known. What a body is decoded to is bounded
-	// by it, too (Request.BodyUncompressed and the like), as are forms
-	// (RequestCtx.MultipartForm). With StreamRequestBody the stream itself is not
-	// bounded, only what Request.Body and the like collect from it.
+	// by it, too (Request.BodyUncompressed and the like, RequestCtx.MultipartForm).
+	// With StreamRequestBody neither the stream itself is bounded nor a form that
+	// is read from it without decoding; what Request.Body and the like collect is.
 	// DefaultMaxRequestBodySize if zero or negative.
 	MaxRequestBodySize int
 
