@@ -1,0 +1,370 @@
+package field
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A modelField is a field as the simplest table would keep it.
+type modelField struct {
+	id          ID
+	name, value string
+	isExact     bool
+}
+
+// A model is a slow Table: a list.
+type model struct {
+	fields    []modelField
+	keepNames bool
+}
+
+func (m *model) add(name, value string) {
+	f := modelField{Lookup(name), name, value, m.keepNames}
+	if !m.keepNames {
+		f.name = http.CanonicalHeaderKey(name)
+	}
+	m.fields = append(m.fields, f)
+}
+
+func (m *model) isSame(f modelField, name string) bool {
+	id := Lookup(name)
+	switch {
+	case id != f.id:
+		return false
+	case id != Other && !m.keepNames:
+		return true
+	case f.isExact:
+		return f.name == name
+	}
+	return strings.EqualFold(f.name, name) && (!m.keepNames || name == http.CanonicalHeaderKey(name))
+}
+
+func (m *model) find(name string, from int) int {
+	for i := from; i < len(m.fields); i++ {
+		if m.isSame(m.fields[i], name) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (m *model) findID(id ID, from int) int {
+	for i := from; i < len(m.fields); i++ {
+		if m.fields[i].id == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (m *model) del(isGone func(f modelField) bool) {
+	var kept []modelField
+	for _, f := range m.fields {
+		if !isGone(f) {
+			kept = append(kept, f)
+		}
+	}
+	m.fields = kept
+}
+
+func (m *model) String() string {
+	var b strings.Builder
+	for _, f := range m.fields {
+		fmt.Fprintf(&b, "%s=%s ", f.name, f.value)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+var modelNames = []string{
+	"Host", "host", "HOST", "X-One", "x-one", "X-ONE", "referer", "Referer",
+	"x-two", "Set-Cookie", "set-cookie", "ETag", "Etag", "X-Three",
+}
+
+// checkModel compares everything that tab answers with m.
+func checkModel(t *testing.T, step string, tab *Table, m *model) {
+	t.Helper()
+	if got, want := dump(tab), m.String(); got != want {
+		t.Fatalf("%s: the table has\n%s\nwant\n%s", step, got, want)
+	}
+	for _, name := range modelNames {
+		id := Lookup(name)
+		for from := range len(m.fields) + 2 {
+			if got, want := tab.Find(id, []byte(name), from), m.find(name, from); got != want {
+				t.Fatalf("%s: Find(%s, %d) = %d, want %d in %s", step, name, from, got, want, m)
+			}
+			if id == Other {
+				continue
+			}
+			if got, want := tab.FindID(id, from), m.findID(id, from); got != want {
+				t.Fatalf("%s: FindID(%s, %d) = %d, want %d in %s", step, name, from, got, want, m)
+			}
+		}
+		if id == Other {
+			continue
+		}
+		first, want := m.findID(id, 0), []byte(nil)
+		if first >= 0 {
+			want = []byte(m.fields[first].value)
+		}
+		if got := tab.Get(id); string(got) != string(want) || (got == nil) != (first < 0) {
+			t.Fatalf("%s: Get(%s) = %q, want %q", step, name, got, want)
+		}
+		if got := tab.Index(id); got != first {
+			t.Fatalf("%s: Index(%s) = %d, want %d", step, name, got, first)
+		}
+	}
+}
+
+// parse puts a raw head of random fields into both.
+func parse(random *rand.Rand, tab *Table, m *model) (raw string) {
+	for range random.IntN(5) {
+		name, value := modelNames[random.IntN(len(modelNames))], strings.Repeat("r", random.IntN(9))
+		at := len(raw)
+		raw += name + ": " + value + "\r\n"
+		tab.PushParsed(Lookup(name), at, at+len(name), at+len(name)+2, at+len(name)+2+len(value))
+		m.add(name, value)
+	}
+	tab.Append([]byte(raw + "not of the head"))
+	tab.Seal(len(raw))
+	return raw
+}
+
+// TestTableIsAList does the same to a Table and to a list, and expects the same
+// answers. Some values are large, so that the table has garbage to collect.
+func TestTableIsAList(t *testing.T) {
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var tab Table
+		var m model
+		raw := parse(random, &tab, &m)
+		for step := range 150 {
+			name := modelNames[random.IntN(len(modelNames))]
+			value := strings.Repeat(string(rune('a'+step%26)), random.IntN(2<<random.IntN(11)))
+			did := change(random, &tab, &m, name, value)
+			checkModel(t, fmt.Sprintf("seed %d, step %d, %s", seed, step, did), &tab, &m)
+			if got := string(tab.Raw()[:len(raw)]); got != raw {
+				t.Fatalf("seed %d, step %d, %s: the raw head became %q", seed, step, did, got)
+			}
+		}
+		if n := cap(tab.Raw()); n > 1<<17 {
+			t.Errorf("seed %d: the buffer grew to %d bytes", seed, n)
+		}
+	}
+}
+
+// change does one random thing to both, and says which.
+func change(random *rand.Rand, tab *Table, m *model, name, value string) string {
+	id := Lookup(name)
+	switch what := random.IntN(10); {
+	case what == 0:
+		tab.KeepNames = !tab.KeepNames
+		m.keepNames = tab.KeepNames
+		return fmt.Sprint("KeepNames ", tab.KeepNames)
+	case what == 1 && len(m.fields) > 0:
+		i := random.IntN(len(m.fields))
+		tab.DelAt(i)
+		m.fields = append(m.fields[:i:i], m.fields[i+1:]...)
+		return fmt.Sprint("DelAt ", i)
+	case what == 2:
+		tab.Del(id, []byte(name))
+		m.del(func(f modelField) bool { return m.isSame(f, name) })
+		return "Del " + name
+	case what == 3 && id != Other:
+		tab.DelID(id)
+		m.del(func(f modelField) bool { return f.id == id })
+		return "DelID " + name
+	case what <= 5 && len(m.fields) > 0:
+		i := random.IntN(len(m.fields))
+		tab.SetValue(i, []byte(value))
+		m.fields[i].value = value
+		return fmt.Sprint("SetValue ", i)
+	case what <= 7 && id != Other:
+		if what == 6 {
+			tab.Set(id, []byte(value))
+		} else {
+			tab.Replace(id, []byte(value))
+		}
+		if i := m.findID(id, 0); i >= 0 {
+			m.fields[i].value = value
+		} else {
+			m.add(string(id.Canonical()), value)
+		}
+		return "Set " + name
+	}
+	add(tab, name, value)
+	m.add(name, value)
+	return "Add " + name
+}
+
+// TestSetValueInPlace: a value that fits takes the place of the old one, also
+// one that was longer before, and in a table that was reset.
+func TestSetValueInPlace(t *testing.T) {
+	var tab Table
+	tab.Append([]byte("x-a: 12345\r\n"))
+	tab.PushParsed(Other, 0, 3, 5, 10)
+	tab.Seal(12)
+	tab.Reset()
+	if len(tab.Raw()) != 0 || tab.Len() != 0 {
+		t.Fatalf("after Reset: %q, %d fields", tab.Raw(), tab.Len())
+	}
+	add(&tab, "X-A", "12345")
+	size := len(tab.Raw())
+	for _, value := range []string{"54321", "1", "", "abcde"} {
+		tab.SetValue(0, []byte(value))
+		if got := string(tab.Value(0)); got != value || len(tab.Raw()) != size {
+			t.Errorf("value %q in %d bytes, want %q in %d", got, len(tab.Raw()), value, size)
+		}
+	}
+	tab.SetValue(0, []byte("123456"))
+	if got := string(tab.Value(0)); got != "123456" || len(tab.Raw()) != size+6 {
+		t.Errorf("value %q in %d bytes, want 123456 in %d", got, len(tab.Raw()), size+6)
+	}
+}
+
+// TestReplaceLeavesTheOldValue: who still reads the old value must not see the
+// new one, nor a part of it.
+func TestReplaceLeavesTheOldValue(t *testing.T) {
+	var tab Table
+	add(&tab, "Referer", "old value")
+	old := tab.Get(Referer)
+	tab.Replace(Referer, []byte("new"))
+	if string(old) != "old value" || string(tab.Get(Referer)) != "new" {
+		t.Errorf("the old value is %q, the new one %q", old, tab.Get(Referer))
+	}
+}
+
+// TestHandedOutSlicesEnd: to append to a name or value changes no other.
+func TestHandedOutSlicesEnd(t *testing.T) {
+	var tab Table
+	tab.Append([]byte("x-raw: 1\r\n"))
+	tab.PushParsed(Other, 0, 5, 7, 8)
+	tab.Seal(10)
+	add(&tab, "X-A", "1")
+	add(&tab, "X-B", "2")
+	for range 2 { // the first Name of a raw field makes a copy
+		for i := range tab.Len() {
+			_ = append(tab.Value(i), "overwritten"...)
+			_ = append(tab.Name(i), "overwritten"...)
+		}
+	}
+	if got, want := dump(&tab), "X-Raw=1 X-A=1 X-B=2"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestCompactKeepsHandedOut: slices from before the garbage was collected still
+// have their bytes.
+func TestCompactKeepsHandedOut(t *testing.T) {
+	var tab Table
+	large := bytes.Repeat([]byte("v"), compactAbove)
+	add(&tab, "X-Old", "old")
+	add(&tab, "X-Keep", "kept")
+	name, value := tab.Name(1), tab.Value(1)
+	tab.DelAt(0)
+	tab.Set(Referer, large)
+	if string(name) != "X-Keep" || string(value) != "kept" {
+		t.Errorf("what was handed out became %s=%s", name, value)
+	}
+	if n := len(tab.Raw()); n != len("X-Keepkept")+len(large) {
+		t.Errorf("%d bytes: the garbage is kept", n)
+	}
+	if n := cap(tab.Raw()); n > 3*compactAbove {
+		t.Errorf("the buffer has %d bytes", n)
+	}
+}
+
+// TestSmallTablesAreNotCompacted: a table within compactAbove only appends.
+func TestSmallTablesAreNotCompacted(t *testing.T) {
+	var tab Table
+	add(&tab, "X-Old", "old")
+	tab.DelAt(0)
+	add(&tab, "X-Large", strings.Repeat("v", compactAbove-len("X-OldoldX-Large")))
+	if n := len(tab.Raw()); n != compactAbove {
+		t.Errorf("%d bytes, want %d", n, compactAbove)
+	}
+}
+
+func TestShrink(t *testing.T) {
+	var tab Table
+	add(&tab, "X-A", "value")
+	add(&tab, "X-B", "value")
+	tab.Reset()
+	bytesWere, fieldsWere := cap(tab.buf), cap(tab.fields)
+	tab.Shrink(bytesWere, fieldsWere)
+	if cap(tab.buf) != bytesWere || cap(tab.fields) != fieldsWere {
+		t.Errorf("memory within the bounds was dropped: %d bytes, %d fields", cap(tab.buf), cap(tab.fields))
+	}
+	tab.Shrink(bytesWere-1, fieldsWere)
+	if tab.buf != nil || cap(tab.fields) != fieldsWere {
+		t.Errorf("%d bytes and %d fields are kept", cap(tab.buf), cap(tab.fields))
+	}
+	tab.Shrink(bytesWere, fieldsWere-1)
+	if tab.fields != nil {
+		t.Errorf("%d fields are kept", cap(tab.fields))
+	}
+}
+
+// TestLastSlot: a known field is found up to the place that a slot can name,
+// after Add and after fields have moved. Behind that it is as good as absent.
+func TestLastSlot(t *testing.T) {
+	var tab Table
+	for range maxSlot - 1 {
+		tab.Add(Other, []byte("X"), nil)
+	}
+	tab.Add(Referer, nil, []byte("last"))
+	tab.Add(Host, nil, []byte("beyond"))
+	check := func(when string) {
+		t.Helper()
+		if tab.Index(Referer) != maxSlot-1 || string(tab.Get(Referer)) != "last" {
+			t.Errorf("%s: Referer at %d, want %d", when, tab.Index(Referer), maxSlot-1)
+		}
+		if tab.Index(Host) != -1 || tab.Get(Host) != nil {
+			t.Errorf("%s: Host at %d, want none", when, tab.Index(Host))
+		}
+	}
+	check("after Add")
+	tab.Add(Other, []byte("X"), nil)
+	tab.DelAt(maxSlot + 1)
+	check("after DelAt")
+	tab.DelAt(0)
+	if tab.Index(Host) != maxSlot-1 || tab.Index(Referer) != maxSlot-2 {
+		t.Errorf("one place to the front: Referer at %d, Host at %d", tab.Index(Referer), tab.Index(Host))
+	}
+}
+
+// TestCopyIsWhole: a copy has the raw head and KeepNames, too.
+func TestCopyIsWhole(t *testing.T) {
+	var tab, other Table
+	add(&other, "Server", "old")
+	raw := "x-a: 1\r\n"
+	tab.KeepNames = true
+	tab.Append([]byte(raw))
+	tab.PushParsed(Other, 0, 3, 5, 6)
+	tab.Seal(len(raw))
+	tab.CopyTo(&other)
+	other.SetValue(0, []byte("2"))
+	add(&other, "hOST", "h")
+	if got, want := dump(&other), "x-a=2 hOST=h"; got != want {
+		t.Errorf("the copy has %s, want %s", got, want)
+	}
+	if got := string(other.Raw()[:len(raw)]); got != raw {
+		t.Errorf("the copy's raw head became %q", got)
+	}
+	if got, want := dump(&tab), "x-a=1"; got != want {
+		t.Errorf("the original has %s, want %s", got, want)
+	}
+}
+
+// TestID: a field has its ID, whatever its spelling.
+func TestID(t *testing.T) {
+	tab := Table{KeepNames: true}
+	add(&tab, "hOST", "a")
+	add(&tab, "X-A", "1")
+	if tab.ID(0) != Host || tab.ID(1) != Other {
+		t.Errorf("IDs %d, %d", tab.ID(0), tab.ID(1))
+	}
+}
