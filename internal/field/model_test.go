@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
 // A modelField is a field as the simplest table would keep it.
@@ -272,8 +274,8 @@ func TestCompactKeepsHandedOut(t *testing.T) {
 	if n := len(tab.Raw()); n != len("X-Keepkept")+len(large) {
 		t.Errorf("%d bytes: the garbage is kept", n)
 	}
-	if n := cap(tab.Raw()); n > 3*compactAbove {
-		t.Errorf("the buffer has %d bytes", n)
+	if n := cap(tab.Raw()); n > 3*compactAbove || n < 2*compactAbove {
+		t.Errorf("the buffer has %d bytes, want room for about as much again", n)
 	}
 }
 
@@ -285,6 +287,47 @@ func TestSmallTablesAreNotCompacted(t *testing.T) {
 	add(&tab, "X-Large", strings.Repeat("v", compactAbove-len("X-OldoldX-Large")))
 	if n := len(tab.Raw()); n != compactAbove {
 		t.Errorf("%d bytes, want %d", n, compactAbove)
+	}
+}
+
+// TestGarbageIsCollected: to change the same fields for ever needs no more memory
+// each time.
+func TestGarbageIsCollected(t *testing.T) {
+	value := bytes.Repeat([]byte("v"), 100)
+	for name, change := range map[string]func(*Table){
+		"AddExact": func(tab *Table) {
+			tab.AddExact([]byte("x-exact"), value)
+			tab.DelAt(0)
+		},
+		"Add": func(tab *Table) {
+			add(tab, "x-one", string(value))
+			tab.DelAt(0)
+		},
+		"Replace": func(tab *Table) { tab.Replace(Referer, value) },
+	} {
+		var tab Table
+		for range 1000 {
+			change(&tab)
+		}
+		if n := cap(tab.Raw()); n > 4*compactAbove {
+			t.Errorf("%s: the buffer grew to %d bytes", name, n)
+		}
+	}
+}
+
+// TestIsNormalized: it is true of exactly the tokens that Normalize leaves.
+func TestIsNormalized(t *testing.T) {
+	for c := range 256 {
+		for _, name := range []string{string([]byte{byte(c)}), "A" + string([]byte{byte(c)}), "A-" + string([]byte{byte(c)})} {
+			normal := []byte(name)
+			Normalize(normal)
+			if !ascii.All([]byte(name), ascii.Token) {
+				continue
+			}
+			if got, want := IsNormalized([]byte(name)), string(normal) == name; got != want {
+				t.Errorf("IsNormalized(%q) = %v, want %v", name, got, want)
+			}
+		}
 	}
 }
 
@@ -322,7 +365,7 @@ func TestLastSlot(t *testing.T) {
 		if tab.Index(Referer) != maxSlot-1 || string(tab.Get(Referer)) != "last" {
 			t.Errorf("%s: Referer at %d, want %d", when, tab.Index(Referer), maxSlot-1)
 		}
-		if tab.Index(Host) != -1 || tab.Get(Host) != nil {
+		if tab.Index(Host) != -1 || tab.Get(Host) != nil || tab.FindID(Host, 0) != -1 {
 			t.Errorf("%s: Host at %d, want none", when, tab.Index(Host))
 		}
 	}
