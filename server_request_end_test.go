@@ -1,0 +1,72 @@
+package sluice
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// closerFunc is a user value that is told of the request's end.
+type closerFunc func()
+
+func (f closerFunc) Close() error {
+	f()
+	return nil
+}
+
+// TestRequestEndsBeforeItsConnection: what belongs to a request ends with its
+// answer, not when the engine has closed the connection, which may linger for a
+// second: its context, its user values and the memory of its body.
+func TestRequestEndsBeforeItsConnection(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: "
+	for _, test := range []struct {
+		name, in string
+		streams  bool
+		usesDone bool
+		last     engine.Next
+	}{
+		{"the connection goes on", post + "3\r\n\r\nabc", false, false, engine.Read},
+		{"the connection goes on, with a context", post + "3\r\n\r\nabc", false, true, engine.Read},
+		{"the last request", post + "3\r\nConnection: close\r\n\r\nabc", false, false, engine.Close},
+		{"the last request, with a context", post + "3\r\nConnection: close\r\n\r\nabc", false, true, engine.Close},
+		{"unread and the last", post + "9999\r\nConnection: close\r\n\r\nabc", true, false, engine.CloseLinger},
+		{"unread and the last, with a context", post + "9999\r\nConnection: close\r\n\r\nabc", true, true, engine.CloseLinger},
+		{"too much is unread", post + "99999999\r\n\r\nabc", true, false, engine.CloseLinger},
+		{"too much is unread, with a context", post + "99999999\r\n\r\nabc", true, true, engine.CloseLinger},
+		{"nobody waits for the body", post + "3\r\nExpect: 100-continue\r\n\r\n", true, false, engine.CloseLinger},
+		{"drained", post + "3\r\n\r\nabc", true, false, engine.Read},
+		{"drained, with a context", post + "3\r\n\r\nabc", true, true, engine.Read},
+	} {
+		ended := false
+		var ctx context.Context
+		s := quietServer(func(c *RequestCtx) {
+			c.SetUserValue("closer", closerFunc(func() { ended = true }))
+			if test.usesDone {
+				ctx = c
+				c.Done()
+			}
+		})
+		s.StreamRequestBody, s.MaxBodyMemory, s.MaxRequestBodySize = test.streams, 1<<20, 1<<30
+		conn := &scriptedConn{}
+		p := conn.open(s)
+		if last := conn.feed(t, p, []byte(test.in)); last != test.last {
+			t.Errorf("%s: next is %v, want %v", test.name, last, test.last)
+		}
+		if !strings.HasPrefix(string(conn.sent), "HTTP/1.1 200 ") {
+			t.Errorf("%s: the answer is %q", test.name, conn.sent)
+		}
+		if !ended {
+			t.Errorf("%s: the user values are not closed", test.name)
+		}
+		if ctx != nil && ctx.Err() == nil {
+			t.Errorf("%s: the context goes on", test.name)
+		}
+		if n := s.gauges.bodyMemory.Load(); n != 0 {
+			t.Errorf("%s: %d bytes of bodies are counted", test.name, n)
+		}
+		p.Closed(io.EOF)
+	}
+}
