@@ -17,6 +17,17 @@ func (f closerFunc) Close() error {
 	return nil
 }
 
+// failingEcho answers with the request's body, up to the error in it.
+type failingEcho struct{ body io.Reader }
+
+func (r *failingEcho) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if err != nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
 // TestRequestEndsBeforeItsConnection: what belongs to a request ends with its
 // answer, not when the engine has closed the connection, which may linger for a
 // second: its context, its user values and the memory of its body.
@@ -37,6 +48,7 @@ func TestRequestEndsBeforeItsConnection(t *testing.T) {
 		{"too much is unread", post + "99999999\r\n\r\nabc", true, false, engine.CloseLinger},
 		{"too much is unread, with a context", post + "99999999\r\n\r\nabc", true, true, engine.CloseLinger},
 		{"nobody waits for the body", post + "3\r\nExpect: 100-continue\r\n\r\n", true, false, engine.CloseLinger},
+		{"a broken body, found late", "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nbroken\r\n", true, false, engine.CloseLinger},
 		{"drained", post + "3\r\n\r\nabc", true, false, engine.Read},
 		{"drained, with a context", post + "3\r\n\r\nabc", true, true, engine.Read},
 	} {
@@ -44,6 +56,9 @@ func TestRequestEndsBeforeItsConnection(t *testing.T) {
 		var ctx context.Context
 		s := quietServer(func(c *RequestCtx) {
 			c.SetUserValue("closer", closerFunc(func() { ended = true }))
+			if string(c.Path()) == "/echo" {
+				c.Response.SetBodyStream(&failingEcho{c.RequestBodyStream()}, -1)
+			}
 			if test.usesDone {
 				ctx = c
 				c.Done()

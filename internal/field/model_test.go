@@ -205,25 +205,56 @@ func change(random *rand.Rand, tab *Table, m *model, name, value string) string 
 // TestSetValueInPlace: a value that fits takes the place of the old one, also
 // one that was longer before, and in a table that was reset.
 func TestSetValueInPlace(t *testing.T) {
-	var tab Table
-	tab.Append([]byte("x-a: 12345\r\n"))
-	tab.PushParsed(Other, 0, 3, 5, 10)
-	tab.Seal(12)
-	tab.Reset()
-	if len(tab.Raw()) != 0 || tab.Len() != 0 {
-		t.Fatalf("after Reset: %q, %d fields", tab.Raw(), tab.Len())
+	const raw = "x-a: 12345\r\n"
+	parse := func(tab *Table) {
+		tab.Append([]byte(raw))
+		tab.PushParsed(Other, 0, 3, 5, 10)
+		tab.Seal(len(raw))
 	}
-	add(&tab, "X-A", "12345")
-	size := len(tab.Raw())
-	for _, value := range []string{"54321", "1", "", "abcde"} {
-		tab.SetValue(0, []byte(value))
-		if got := string(tab.Value(0)); got != value || len(tab.Raw()) != size {
-			t.Errorf("value %q in %d bytes, want %q in %d", got, len(tab.Raw()), value, size)
+	for name, add := range map[string]func(tab *Table){
+		"first":              func(tab *Table) { tab.Set(Host, []byte("12345")) },
+		"unknown name":       func(tab *Table) { tab.Add(Other, []byte("X-A"), []byte("12345")) },
+		"exact name":         func(tab *Table) { tab.AddExact([]byte("x-A"), []byte("12345")) },
+		"behind the raw one": func(tab *Table) { parse(tab); tab.DelAt(0); tab.Set(Host, []byte("12345")) },
+		"moved":              func(tab *Table) { tab.Set(Host, []byte("12345")); tab.SetValue(0, []byte("123456")) },
+	} {
+		var tab Table
+		parse(&tab)
+		tab.Reset()
+		if len(tab.Raw()) != 0 || tab.Len() != 0 {
+			t.Fatalf("after Reset: %q, %d fields", tab.Raw(), tab.Len())
+		}
+		add(&tab)
+		size := len(tab.Raw())
+		for _, value := range []string{"54321", "1", "", "abcde"} {
+			tab.SetValue(0, []byte(value))
+			if got := string(tab.Value(0)); got != value || len(tab.Raw()) != size {
+				t.Errorf("%s: value %q in %d bytes, want %q in %d", name, got, len(tab.Raw()), value, size)
+			}
+		}
+		tab.SetValue(0, []byte("1234567"))
+		if got := string(tab.Value(0)); got != "1234567" || len(tab.Raw()) != size+7 {
+			t.Errorf("%s: value %q in %d bytes, want 1234567 in %d", name, got, len(tab.Raw()), size+7)
 		}
 	}
-	tab.SetValue(0, []byte("123456"))
-	if got := string(tab.Value(0)); got != "123456" || len(tab.Raw()) != size+6 {
-		t.Errorf("value %q in %d bytes, want 123456 in %d", got, len(tab.Raw()), size+6)
+}
+
+// TestSeal: the raw head ends where it is sealed.
+func TestSeal(t *testing.T) {
+	var tab Table
+	tab.Append([]byte("x-a: 1\r\nbody"))
+	tab.PushParsed(Other, 0, 3, 5, 6)
+	tab.Seal(8)
+	if got := string(tab.Raw()); got != "x-a: 1\r\n" {
+		t.Errorf("the raw head is %q", got)
+	}
+	for range 3 {
+		if got := string(tab.Name(0)); got != "X-A" {
+			t.Errorf("the name is %q", got)
+		}
+	}
+	if got := string(tab.Raw()); got != "x-a: 1\r\nX-A" {
+		t.Errorf("the name is made each time: %q", got)
 	}
 }
 
@@ -354,12 +385,14 @@ func TestShrink(t *testing.T) {
 // TestLastSlot: a known field is found up to the place that a slot can name,
 // after Add and after fields have moved. Behind that it is as good as absent.
 func TestLastSlot(t *testing.T) {
+	const maxSlot = 65535
 	var tab Table
 	for range maxSlot - 1 {
 		tab.Add(Other, []byte("X"), nil)
 	}
 	tab.Add(Referer, nil, []byte("last"))
 	tab.Add(Host, nil, []byte("beyond"))
+	tab.Add(Host, nil, []byte("also"))
 	check := func(when string) {
 		t.Helper()
 		if tab.Index(Referer) != maxSlot-1 || string(tab.Get(Referer)) != "last" {
@@ -371,7 +404,7 @@ func TestLastSlot(t *testing.T) {
 	}
 	check("after Add")
 	tab.Add(Other, []byte("X"), nil)
-	tab.DelAt(maxSlot + 1)
+	tab.DelAt(maxSlot + 2)
 	check("after DelAt")
 	tab.DelAt(0)
 	if tab.Index(Host) != maxSlot-1 || tab.Index(Referer) != maxSlot-2 {
