@@ -15,6 +15,8 @@ type fakeConn struct {
 	written     []byte // by Conn.Write
 	prompts     int
 	wait        time.Duration // until the read deadline
+	writeWait   time.Duration // the write time-out
+	writes      int           // calls of Conn.Write
 }
 
 func (c *fakeConn) Buffered() []byte { return c.unread }
@@ -23,10 +25,12 @@ func (c *fakeConn) Prompt()          { c.prompts++ }
 
 func (c *fakeConn) Prompter() engine.Prompter                      { return c }
 func (c *fakeConn) SetReadDeadline(_ int64, timeout time.Duration) { c.wait = timeout }
+func (c *fakeConn) SetWriteTimeout(timeout time.Duration)          { c.writeWait = timeout }
 func (c *fakeConn) RemoteAddr() net.Addr                           { return &net.TCPAddr{} }
 func (c *fakeConn) LocalAddr() net.Addr                            { return &net.TCPAddr{} }
 func (c *fakeConn) Write(p []byte) (int, error) {
 	c.written = append(c.written, p...)
+	c.writes++
 	return len(p), nil
 }
 

@@ -203,7 +203,7 @@ func TestReplyIsCollected(t *testing.T) {
 		t.Fatalf("Feed: %v", next)
 	}
 	out, next := s.Run(nil)
-	if next != engine.Run || len(out) > flushSize+11 {
+	if next != engine.Run || len(out) > 32<<10+11 {
 		t.Errorf("the first Run returned %d bytes, %v", len(out), next)
 	}
 	if conn.feed(s, conn.unread); len(out)+len(conn.written) != len(in) {

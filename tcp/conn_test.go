@@ -1,0 +1,210 @@
+package tcp
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// TestReplyIsFlushed: a reply is kept up to 64 KiB; what would make it longer has
+// it written out first.
+func TestReplyIsFlushed(t *testing.T) {
+	const kept = 64 << 10
+	for name, write := range map[string]func(*Conn, string){
+		"Write":       func(c *Conn, s string) { _, _ = c.Write([]byte(s)) },
+		"WriteString": func(c *Conn, s string) { _, _ = c.WriteString(s) },
+	} {
+		s, conn, _ := open(t, &Server{Handler: echoHandler})
+		s.out = make([]byte, 0, 10)
+		c := (*Conn)(s)
+		for _, step := range []struct{ size, isWritten, writes int }{
+			{kept - 1, 0, 0},
+			{1, 0, 0},
+			{1, kept, 1},
+			{kept - 1, kept, 1},
+			{2 * kept, 2 * kept, 2},
+			{1, 4 * kept, 3},
+		} {
+			write(c, strings.Repeat("x", step.size))
+			if len(conn.written) != step.isWritten || conn.writes != step.writes {
+				t.Errorf("%s: after %d more bytes, %d are written in %d pieces, want %d in %d",
+					name, step.size, len(conn.written), conn.writes, step.isWritten, step.writes)
+			}
+		}
+		if err := c.Flush(); err != nil || len(conn.written) != 4*kept+1 {
+			t.Errorf("%s: Flush returned %v, %d bytes are written", name, err, len(conn.written))
+		}
+		if err := c.Flush(); err != nil || conn.writes != 4 {
+			t.Errorf("%s: Flush of nothing returned %v, and wrote %d pieces", name, err, conn.writes)
+		}
+	}
+}
+
+// TestOwnTimeouts: 0 and less are no time-out.
+func TestOwnTimeouts(t *testing.T) {
+	for set, want := range map[time.Duration]time.Duration{0: 0, -1: 0, 1: 1, time.Hour: time.Hour} {
+		s, conn, _ := open(t, &Server{Handler: lineHandler, IdleTimeout: 7, ReadTimeout: 8, WriteTimeout: 9})
+		if conn.wait != 7 || conn.writeWait != 9 {
+			t.Errorf("at first it waits %v to read and %v to write", conn.wait, conn.writeWait)
+		}
+		c := (*Conn)(s)
+		c.SetWriteTimeout(set)
+		c.SetIdleTimeout(set)
+		c.SetReadTimeout(set)
+		if conn.writeWait != want || c.idleTimeout != want || c.readTimeout != want {
+			t.Errorf("%v became %v, %v and %v, want %v", set, conn.writeWait, c.idleTimeout, c.readTimeout, want)
+		}
+		s.Closed(nil)
+	}
+}
+
+// TestOwnTimeoutsReplace has both lifted where the server had both.
+func TestOwnTimeoutsReplace(t *testing.T) {
+	s, conn, _ := open(t, &Server{IdleTimeout: 7, ReadTimeout: 8, Handler: func(c *Conn, in []byte) (int, error) {
+		c.SetIdleTimeout(0)
+		c.SetReadTimeout(0)
+		return lineHandler(c, in)
+	}})
+	conn.feed(s, []byte("half"))
+	if conn.wait != 0 {
+		t.Errorf("it waits %v, want for ever", conn.wait)
+	}
+}
+
+// TestFirstDeadline: a connection without OnOpen waits for its first input no
+// longer than IdleTimeout, and for ever without one.
+func TestFirstDeadline(t *testing.T) {
+	for _, idle := range []time.Duration{0, time.Minute} {
+		conn := &fakeConn{wait: -1, writeWait: -1}
+		a := &acceptor{server: &Server{}, cfg: (&Server{Handler: echoHandler, IdleTimeout: idle}).config()}
+		a.Open(conn)
+		want := idle
+		if idle == 0 {
+			want = -1 // not set
+		}
+		if conn.wait != want || conn.writeWait != -1 || conn.prompts != 0 {
+			t.Errorf("IdleTimeout %v: it waits %v to read and %v to write, %d prompts", idle, conn.wait, conn.writeWait, conn.prompts)
+		}
+	}
+}
+
+// TestOpenedDeadline: the time for the first input begins when OnOpen has
+// returned.
+func TestOpenedDeadline(t *testing.T) {
+	s, conn, _ := open(t, &Server{
+		Handler: echoHandler,
+		OnOpen: func(c *Conn) error {
+			c.SetIdleTimeout(time.Minute)
+			_, err := c.WriteString("hello")
+			return err
+		},
+	})
+	out, next := s.Prompted(nil)
+	if string(out) != "hello" || next != engine.Read || conn.wait != time.Minute {
+		t.Errorf("%q, %v, then it waits %v", out, next, conn.wait)
+	}
+	if !s.Pause() {
+		t.Error("it is not idle after OnOpen")
+	}
+}
+
+// TestInputOpens: OnOpen is called before the handler also where input comes
+// before the prompt, and once.
+func TestInputOpens(t *testing.T) {
+	opened := 0
+	s, conn, _ := open(t, &Server{
+		Handler: echoHandler,
+		OnOpen: func(c *Conn) error {
+			opened++
+			_, err := c.WriteString("hello ")
+			return err
+		},
+	})
+	if s.Pause() {
+		t.Error("it is idle before OnOpen")
+	}
+	conn.feed(s, []byte("input"))
+	out, _ := s.Prompted(nil)
+	if string(conn.written) != "hello input" || len(out) != 0 || opened != 1 {
+		t.Errorf("%q, then %q; OnOpen was called %d times", conn.written, out, opened)
+	}
+}
+
+// TestFeedAfterTheEnd: nothing is taken any more.
+func TestFeedAfterTheEnd(t *testing.T) {
+	s, conn, _ := open(t, &Server{Handler: func(c *Conn, in []byte) (int, error) { return 0, io.EOF }})
+	conn.feed(s, []byte("x"))
+	if used, next := s.Feed([]byte("more")); used != 0 || next != engine.Close {
+		t.Errorf("Feed took %d bytes, %v", used, next)
+	}
+}
+
+// TestSenderAfterTheEnd: who asks for the Sender when the connection has ended
+// gets one that says so.
+func TestSenderAfterTheEnd(t *testing.T) {
+	var out *Sender
+	s, _, _ := open(t, &Server{Handler: echoHandler, OnClose: func(c *Conn, _ error) { out = c.Sender() }})
+	s.Closed(nil)
+	if err := out.Send([]byte("x")); err != ErrClosed {
+		t.Errorf("Send returned %v", err)
+	}
+	if out.RemoteAddr() == nil || out.LocalAddr() == nil {
+		t.Errorf("its addresses are %v and %v", out.RemoteAddr(), out.LocalAddr())
+	}
+	select {
+	case <-out.Done():
+	default:
+		t.Error("it is not done")
+	}
+}
+
+// TestStateComesAndGoes: a connection that has been remembered keeps its number,
+// also without a state, and is forgotten when it ends.
+func TestStateComesAndGoes(t *testing.T) {
+	server := &Server{Handler: func(c *Conn, in []byte) (int, error) {
+		if in[0] == 's' {
+			c.SetState(string(in))
+		} else {
+			c.SetState(nil)
+		}
+		return len(in), nil
+	}}
+	s, conn, a := open(t, server)
+	var first uint64
+	for i, in := range []string{"state", "-", "again"} {
+		conn.feed(s, []byte(in))
+		memo := s.Sleep()
+		if i == 0 {
+			first = memo.ID
+		}
+		if memo.ID == 0 || memo.ID != first {
+			t.Errorf("%s: number %d, was %d", in, memo.ID, first)
+		}
+		s = a.Wake(conn, memo).(*session)
+	}
+	if n := remembered(&server.sleepers); n != 1 {
+		t.Errorf("%d sessions are remembered, want 1", n)
+	}
+	s.Closed(nil)
+	if n := remembered(&server.sleepers); n != 0 {
+		t.Errorf("%d sessions are remembered after the end", n)
+	}
+}
+
+// TestAsleepAddresses: who looks at a connection that sleeps finds nothing, and no
+// panic.
+func TestAsleepAddresses(t *testing.T) {
+	s, conn, _ := open(t, &Server{Handler: func(c *Conn, in []byte) (int, error) {
+		c.SetState(1)
+		return len(in), nil
+	}})
+	conn.feed(s, []byte("x"))
+	s.Sleep()
+	c := (*Conn)(s)
+	if c.RemoteAddr() != nil || c.LocalAddr() != nil || c.TLS() != nil {
+		t.Errorf("%v, %v, %v", c.RemoteAddr(), c.LocalAddr(), c.TLS())
+	}
+}
