@@ -256,6 +256,10 @@ func TestSeal(t *testing.T) {
 	if got := string(tab.Raw()); got != "x-a: 1\r\nX-A" {
 		t.Errorf("the name is made each time: %q", got)
 	}
+	add(&tab, "x-b", "2")
+	if got := string(tab.Name(1)) + string(tab.Raw()[8:]); got != "X-BX-AX-B2" {
+		t.Errorf("the name of what is added is made twice: %q", got)
+	}
 }
 
 // TestReplaceLeavesTheOldValue: who still reads the old value must not see the

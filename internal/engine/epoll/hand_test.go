@@ -4,7 +4,11 @@ package epoll
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 func TestTicks(t *testing.T) {
@@ -30,6 +34,150 @@ func TestTicks(t *testing.T) {
 	if expiryOf(0) != 0 || nanosOf(0, 99) != 0 {
 		t.Error("no deadline is not 0")
 	}
+}
+
+// A deadline expires with the first tick that is not before it. 0 is no deadline,
+// also where the ticks wrap around to it.
+func TestExpiryIsExact(t *testing.T) {
+	const wrap = int64(1<<32) * tick
+	for _, c := range []struct {
+		deadline int64
+		want     uint32
+	}{
+		{1, 1}, {tick, 1}, {tick + 1, 2}, {2 * tick, 2}, {1000*tick - 1, 1000},
+		{wrap - tick, 1<<32 - 1}, {wrap - tick + 1, 1}, {wrap, 1}, {wrap + 1, 1}, {wrap + tick + 1, 2},
+	} {
+		if got := expiryOf(c.deadline); got != c.want {
+			t.Errorf("deadline %d expires with tick %d, want %d", c.deadline, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		expiry uint32
+		now    int64
+		want   int64
+	}{
+		{1000, 0, 1000 * tick}, {1000, 5*tick + 17, 1000 * tick}, {1000, 2000 * tick, 1000 * tick},
+		{3, wrap - 2*tick, wrap + 3*tick}, {1<<32 - 1, wrap + tick, wrap - tick},
+	} {
+		if got := nanosOf(c.expiry, c.now); got != c.want {
+			t.Errorf("at %d, tick %d is %d, want %d", c.now, c.expiry, got, c.want)
+		}
+	}
+}
+
+func TestTicksInOrder(t *testing.T) {
+	const half = 1 << 31
+	for _, c := range []struct {
+		a, b uint32
+		want bool
+	}{
+		{4, 5, true}, {5, 4, false}, {5, 5, false}, {0, 1, true}, {1, 0, false},
+		{1<<32 - 1, 1, true}, {1, 1<<32 - 1, false}, {7, half + 6, true}, {half + 6, 7, false},
+	} {
+		if got := isBefore(c.a, c.b); got != c.want {
+			t.Errorf("%d before %d: %v", c.a, c.b, got)
+		}
+	}
+}
+
+// handled returns an engine with a hand, and connections that wait, whose workers
+// never begin.
+func handled() *driver {
+	d := &driver{options: engine.Options{}.WithDefaults()}
+	d.hand.driver = d
+	l := newLoop(d)
+	l.queue.start = func(*worker) {}
+	d.loops = []*loop{l}
+	return d
+}
+
+// waits has a connection wait until timeout has passed from now on; 0: for ever.
+func (d *driver) waits(fd int, timeout time.Duration) *slot {
+	s := d.table.open(fd).slot()
+	s.open(uint32(fd), 0)
+	if timeout > 0 {
+		s.expiry.Store(expiryOf(clock.Nanos() + int64(timeout)))
+	}
+	s.release(0)
+	return s
+}
+
+// The hand claims a connection when its deadline has passed, not before, and
+// leaves those alone that are at work or wait for ever.
+func TestHandClaimsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := handled()
+		defer d.hand.close()
+		early, late, never := d.waits(3, time.Second), d.waits(4, 3*time.Second), d.waits(5, 0)
+		busy := d.waits(6, 2*time.Second)
+		busy.claim(0, 0)
+		d.hand.mind(early.expiry.Load())
+		check := func(when string, isEarly, isLate bool, next uint32) {
+			t.Helper()
+			synctest.Wait()
+			for s, want := range map[*slot]bool{early: isEarly, late: isLate, never: false, busy: false} {
+				if got := s.has(flagExpired); got != want {
+					t.Errorf("%s: a slot is claimed: %v, want %v", when, got, want)
+				}
+			}
+			if got := d.hand.next.Load(); got != next {
+				t.Errorf("%s: the next round is at %d, want %d", when, got, next)
+			}
+		}
+		time.Sleep(time.Second - 2*time.Millisecond)
+		check("before", false, false, early.expiry.Load())
+		time.Sleep(4 * time.Millisecond)
+		check("after the first", true, false, busy.expiry.Load())
+		time.Sleep(time.Second)
+		check("after the one at work", true, false, late.expiry.Load())
+		time.Sleep(time.Second)
+		check("after the last", true, true, 0)
+		if n := d.loops[0].queue.ready.count; n != 2 {
+			t.Errorf("%d connections are queued, want 2", n)
+		}
+	})
+}
+
+// Between two rounds the hand pauses, longer if a round has taken long.
+func TestHandPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for pause, want := range map[time.Duration]time.Duration{0: 10 * time.Millisecond, time.Second: time.Second} {
+			d := handled()
+			d.hand.pause = pause
+			s := d.waits(3, 2*time.Millisecond)
+			d.hand.mind(s.expiry.Load())
+			time.Sleep(want - time.Millisecond)
+			synctest.Wait()
+			if s.has(flagExpired) {
+				t.Errorf("pause %v: the round came early", pause)
+			}
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+			if !s.has(flagExpired) {
+				t.Errorf("pause %v: the round did not come", pause)
+			}
+			d.hand.close()
+		}
+	})
+}
+
+// A hand that is closed has no more rounds.
+func TestHandCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := handled()
+		s := d.waits(3, time.Second)
+		d.hand.mind(s.expiry.Load())
+		d.hand.close()
+		time.Sleep(2 * time.Second)
+		if s.has(flagExpired) {
+			t.Error("a round after close")
+		}
+		d.hand.next.Store(0)
+		d.hand.mind(s.expiry.Load())
+		if next := d.hand.next.Load(); next != 0 {
+			t.Errorf("it plans a round at %d", next)
+		}
+	})
 }
 
 // The hand plans for the earliest deadline and for nothing else.

@@ -18,6 +18,8 @@ type script struct {
 	opened   func(c *conn)
 	run      func(c *conn, out []byte) ([]byte, engine.Next)
 	timedOut func(c *conn)
+	detached func(net.Conn) // nil: it is closed
+	closed   func(error)
 }
 
 // Admit implements engine.Acceptor, as the other methods do.
@@ -42,8 +44,20 @@ func (a *actor) Run(out []byte) ([]byte, engine.Next)      { return a.script.run
 func (a *actor) Prompted(out []byte) ([]byte, engine.Next) { return out, engine.Read }
 func (a *actor) Pause() bool                               { return true }
 func (a *actor) HalfClosed(out []byte) []byte              { return out }
-func (a *actor) Detached(c net.Conn)                       { c.Close() }
-func (a *actor) Closed(error)                              {}
+func (a *actor) Detached(c net.Conn) {
+	if a.script.detached != nil {
+		a.script.detached(c)
+		return
+	}
+	c.Close()
+}
+
+func (a *actor) Closed(err error) {
+	if a.script.closed != nil {
+		a.script.closed(err)
+	}
+}
+
 func (a *actor) TimedOut(out []byte) ([]byte, engine.Next) {
 	if a.script.timedOut != nil {
 		a.script.timedOut(a.conn)

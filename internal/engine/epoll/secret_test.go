@@ -8,8 +8,10 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"math/big"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -96,4 +98,129 @@ func TestPromptBeforeHandshake(t *testing.T) {
 		})
 		return d.open.Load() == 0
 	})
+}
+
+// detachSecret returns both ends of a TLS connection that the engine has given
+// away.
+func detachSecret(t *testing.T) (mine, peer net.Conn) {
+	t.Helper()
+	ln, detached, leave := listen(t), make(chan net.Conn, 1), make(chan bool)
+	a := &script{
+		run: func(c *conn, out []byte) ([]byte, engine.Next) {
+			return append(out, inputOf(c)...), engine.Detach
+		},
+		detached: func(c net.Conn) {
+			detached <- c
+			<-leave
+		},
+	}
+	serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t)}, a, engine.Options{})
+	t.Cleanup(func() { close(leave) })
+	peer = dialTLS(t, ln)
+	ask(t, peer, "detach")
+	mine = <-detached
+	t.Cleanup(func() { _ = mine.Close() })
+	return mine, peer
+}
+
+// A TLS connection that is given away has the deadlines, addresses and ends of
+// any other.
+func TestDetachedSecret(t *testing.T) {
+	past, never := time.Unix(1, 0), time.Time{}
+	for name, c := range map[string]struct {
+		set, undo     func(net.Conn) error
+		reads, writes bool // are bounded
+	}{
+		"read":  {func(c net.Conn) error { return c.SetReadDeadline(past) }, func(c net.Conn) error { return c.SetReadDeadline(never) }, true, false},
+		"both":  {func(c net.Conn) error { return c.SetDeadline(past) }, func(c net.Conn) error { return c.SetDeadline(never) }, true, true},
+		"write": {func(c net.Conn) error { return c.SetWriteDeadline(past) }, func(c net.Conn) error { return c.SetWriteDeadline(never) }, false, true},
+	} {
+		mine, peer := detachSecret(t)
+		if got, want := mine.RemoteAddr().String(), peer.LocalAddr().String(); got != want {
+			t.Errorf("RemoteAddr %v, want %v", got, want)
+		}
+		if got, want := mine.LocalAddr().String(), peer.RemoteAddr().String(); got != want {
+			t.Errorf("LocalAddr %v, want %v", got, want)
+		}
+		if err := c.set(mine); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.reads {
+			if n, err := mine.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: Read returned %d, %v", name, n, err)
+			}
+		}
+		_, err := mine.Write([]byte("more"))
+		if errors.Is(err, os.ErrDeadlineExceeded) != c.writes {
+			t.Errorf("%s: Write returned %v", name, err)
+		}
+		if err := c.undo(mine); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, _ = peer.Write([]byte("yes"))
+		expect(t, mine, "yes")
+		if !c.writes { // crypto/tls does not write after a time-out
+			expect(t, peer, "more")
+		}
+		_ = mine.Close()
+		_ = peer.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if n, err := peer.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: after Close the peer read %d bytes and %v", name, n, err)
+		}
+	}
+}
+
+// The connection beneath the TLS of one that was given away closes by halves.
+func TestDetachedSecretClosesByHalves(t *testing.T) {
+	mine, peer := detachSecret(t)
+	under := mine.(*tls.Conn).NetConn().(interface{ CloseWrite() error })
+	if err := under.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := peer.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("the peer read %d bytes and %v", n, err)
+	}
+	_, _ = peer.Write([]byte("still"))
+	expect(t, mine, "still")
+}
+
+// What a configuration's callback has kept does not read and write while the
+// engine does.
+func TestHelloConnIsTheEngines(t *testing.T) {
+	ln, kept := listen(t), make(chan net.Conn, 2)
+	config := serverTLS(t)
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		kept <- hello.Conn
+		return nil, nil
+	}
+	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: config}, newEcho(), engine.Options{})
+	peer := dialTLS(t, ln)
+	ask(t, peer, "one")
+	eventually(t, "it waits", func() bool { return d.Stats().Active == 0 })
+	c := <-kept
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Read returned %v", err)
+	}
+	if _, err := c.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Write returned %v", err)
+	}
+	for _, set := range []func(time.Time) error{c.SetDeadline, c.SetReadDeadline, c.SetWriteDeadline} {
+		if err := set(time.Unix(1, 0)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.(interface{ CloseWrite() error }).CloseWrite(); err == nil {
+		t.Error("CloseWrite works")
+	}
+	if got, want := c.RemoteAddr().String(), peer.LocalAddr().String(); got != want {
+		t.Errorf("RemoteAddr %v, want %v", got, want)
+	}
+	if got, want := c.LocalAddr().String(), peer.RemoteAddr().String(); got != want {
+		t.Errorf("LocalAddr %v, want %v", got, want)
+	}
+	ask(t, peer, "two")
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the end", func() bool { return d.open.Load() == 0 })
 }
