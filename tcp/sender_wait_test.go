@@ -78,6 +78,9 @@ func TestRefusedIsNotAwaited(t *testing.T) {
 			if err := out.TrySend([]byte("x")); err != ErrClosed {
 				t.Errorf("%s: TrySend returned %v", name, err)
 			}
+			if text, _ := out.drain(nil); len(text) > len("0123456789") {
+				t.Errorf("%s: what was refused is sent: %q", name, text)
+			}
 		})
 	}
 }

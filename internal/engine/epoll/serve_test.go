@@ -1,0 +1,181 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/perconn"
+)
+
+// More connections wait to be accepted than are accepted in a row; all are served.
+func TestManyAcceptsInARow(t *testing.T) {
+	const count = 2*acceptsInARow + 10
+	ln := listen(t)
+	fds := make([]int, count)
+	defer func() {
+		for _, fd := range fds {
+			_ = syscall.Close(fd)
+		}
+	}()
+	for i := range fds {
+		fds[i] = rawClient(t, ln.Addr(), i)
+		if err := syscall.SetsockoptTimeval(fds[i], syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := serveOn(t, ln, newEcho(), engine.Options{})
+	for _, fd := range fds {
+		rawAsk(t, fd)
+	}
+	if n := d.open.Load(); n != count {
+		t.Errorf("%d connections, want %d", n, count)
+	}
+}
+
+// A listening socket that fails for good ends its Serve with the error.
+func TestListenerFails(t *testing.T) {
+	ln := listen(t)
+	defer ln.Close()
+	e, err := New(engine.Options{}, perconn.New(engine.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newEcho()
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(ln, a) }()
+	ask(t, dial(t, ln), "x")
+	control, err := ln.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = control.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+	select {
+	case err := <-served:
+		var op *net.OpError
+		if !errors.As(err, &op) || op.Op != "accept" || op.Net != "tcp" || op.Addr.String() != ln.Addr().String() || !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("Serve returned %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Serve goes on")
+	}
+	select {
+	case err := <-a.errors:
+		t.Errorf("AcceptError got %v, though it is no use to try again", err)
+	default:
+	}
+	if err := e.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// By default there is a loop for every two processors.
+func TestLoopsByDefault(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for procs, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3} {
+		runtime.GOMAXPROCS(procs)
+		for _, asked := range []int{0, -1} {
+			e, err := New(engine.Options{Loops: asked}, deaf{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(e.(*driver).loops); got != want {
+				t.Errorf("%d processors: %d loops, want %d", procs, got, want)
+			}
+		}
+	}
+	if _, err := New(engine.Options{}, nil); err == nil {
+		t.Error("an engine without a fallback")
+	}
+}
+
+// Range ends when it is told to, with the connections of both engines.
+func TestRangeEnds(t *testing.T) {
+	ln, a := listen(t), newEcho()
+	d := serveOn(t, ln, a, engine.Options{})
+	for range 3 {
+		ask(t, dial(t, ln), "x")
+	}
+	mine, theirs := net.Pipe()
+	defer theirs.Close()
+	if err := d.AdoptConn(mine, nil, a); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, theirs, "x")
+	for calls, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 4, 5: 4} {
+		n := 0
+		d.Range(func(engine.Conn) bool {
+			n++
+			return n < calls
+		})
+		if n != want {
+			t.Errorf("told to end after %d, it made %d calls, want %d", calls, n, want)
+		}
+	}
+	loops := d.Loops()
+	if last := loops[len(loops)-1]; len(loops) != len(d.loops)+1 || last.Connections != 1 {
+		t.Errorf("the loops are %+v, want the fallback engine's last", loops)
+	}
+	_ = theirs.Close()
+	eventually(t, "the fallback engine has none", func() bool { return len(d.Loops()) == len(d.loops) })
+}
+
+// lateListener is a listener whose Accept has a deadline.
+type lateListener struct {
+	net.Listener
+	deadline time.Time
+}
+
+func (l *lateListener) SetDeadline(t time.Time) error {
+	l.deadline = t
+	return os.ErrInvalid
+}
+
+// A sieve sets the deadline of the listener that it accepts from, if that has
+// any.
+func TestSieveDeadline(t *testing.T) {
+	at := time.Unix(1, 0)
+	given, inner := &lateListener{}, &lateListener{}
+	plain := &sieve{Listener: given, serving: &serving{listener: inner}}
+	if err := plain.SetDeadline(at); err != os.ErrInvalid || given.deadline != at || !inner.deadline.IsZero() {
+		t.Errorf("%v, given %v, inner %v", err, given.deadline, inner.deadline)
+	}
+	given.deadline = time.Time{}
+	secret := &sieve{Listener: given, serving: &serving{listener: inner, config: serverTLS(t)}}
+	if err := secret.SetDeadline(at); err != os.ErrInvalid || inner.deadline != at || !given.deadline.IsZero() {
+		t.Errorf("TLS: %v, given %v, inner %v", err, given.deadline, inner.deadline)
+	}
+	if err := (&sieve{Listener: home{}, serving: &serving{}}).SetDeadline(at); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("without deadlines: %v", err)
+	}
+}
+
+// What names of unix sockets the kernel writes, and what package net makes of
+// them.
+func TestUnixNames(t *testing.T) {
+	for _, c := range []struct {
+		path   string
+		length int
+		want   string
+	}{
+		{"", 2, ""}, {"", 0, ""}, {"/tmp/s\x00", 2 + 7, "/tmp/s"}, {"/tmp/s", 2 + 6, "/tmp/s"},
+		{"/tmp/s\x00junk", 2 + 11, "/tmp/s"}, {"\x00name", 2 + 5, "@name"}, {"\x00na\x00me", 2 + 6, "@na\x00me"},
+		{"\x00", 2 + 1, "@"}, {"/tmp/s", 2 + 500, "/tmp/s"},
+	} {
+		a := rawAddress{length: uint32(c.length)}
+		for i := range len(c.path) {
+			a.unix().Path[i] = int8(c.path[i])
+		}
+		if got := a.unixName(); got != c.want {
+			t.Errorf("%q of %d bytes is %q, want %q", c.path, c.length, got, c.want)
+		}
+	}
+}
