@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -206,5 +207,62 @@ func TestAsleepAddresses(t *testing.T) {
 	c := (*Conn)(s)
 	if c.RemoteAddr() != nil || c.LocalAddr() != nil || c.TLS() != nil {
 		t.Errorf("%v, %v, %v", c.RemoteAddr(), c.LocalAddr(), c.TLS())
+	}
+}
+
+// TestLastWords: what the engine has not written yet, and what the Sender has
+// accepted, go out before the connection is closed, in this order.
+func TestLastWords(t *testing.T) {
+	for name, end := range map[string]func(*session, []byte) []byte{
+		"half closed": func(s *session, out []byte) []byte { return s.HalfClosed(out) },
+		"timed out": func(s *session, out []byte) []byte {
+			out, next := s.TimedOut(out)
+			if next != engine.Close {
+				t.Errorf("timed out: next is %v", next)
+			}
+			return out
+		},
+		"closed by the Sender": func(s *session, out []byte) []byte {
+			if err := s.sender.Close(); err != nil {
+				t.Error(err)
+			}
+			out, next := s.Prompted(out)
+			if next != engine.Close {
+				t.Errorf("closed by the Sender: next is %v", next)
+			}
+			return out
+		},
+	} {
+		s, _, _ := open(t, &Server{Handler: echoHandler})
+		if err := (*Conn)(s).Sender().Send([]byte("sent")); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(end(s, []byte("written "))); got != "written sent" {
+			t.Errorf("%s: the last words are %q", name, got)
+		}
+		s.Closed(nil)
+	}
+}
+
+// TestEndWithinMessage: a peer that ends, or falls silent, within a message is
+// told about as such, and the engine lingers for one that is silent.
+func TestEndWithinMessage(t *testing.T) {
+	for _, in := range []string{"line\n", "half"} {
+		var ended error
+		server := &Server{Handler: lineHandler, OnClose: func(_ *Conn, err error) { ended = err }}
+		s, conn, _ := open(t, server)
+		conn.feed(s, []byte(in))
+		s.HalfClosed(nil)
+		s.Closed(nil)
+		if want := map[string]error{"line\n": nil, "half": io.ErrUnexpectedEOF}[in]; ended != want {
+			t.Errorf("after %q, half closed: %v, want %v", in, ended, want)
+		}
+		s, conn, _ = open(t, server)
+		conn.feed(s, []byte(in))
+		_, next := s.TimedOut(nil)
+		s.Closed(nil)
+		if want := map[string]engine.Next{"line\n": engine.Close, "half": engine.CloseLinger}[in]; ended != os.ErrDeadlineExceeded || next != want {
+			t.Errorf("after %q, timed out: %v, %v, want %v", in, ended, next, want)
+		}
 	}
 }
