@@ -89,3 +89,41 @@ func TestJanitorIsGone(t *testing.T) {
 		}
 	})
 }
+
+// TestJanitorClockGoesOn: a connection that is used all the time is not taken for
+// one that has idled since the first use.
+func TestJanitorClockGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, dials := pipeHost(16*time.Second), 0
+		dial := c.Dial
+		c.Dial = func(addr string) (net.Conn, error) {
+			dials++
+			return dial(addr)
+		}
+		for range 300 {
+			held(t, c, 1)()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if dials != 1 {
+			t.Errorf("%d connections were made, want 1", dials)
+		}
+		wantIdle(t, c, 18*time.Second, 0)
+	})
+}
+
+// TestJanitorWhileInUse: a connection that is in use for long is closed in time
+// when it idles again.
+func TestJanitorWhileInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pipeHost(16 * time.Second)
+		held(t, c, 1)()
+		release := held(t, c, 1)
+		time.Sleep(5 * time.Second)
+		if c.IdleConnsCount() != 0 || c.ConnsCount() != 1 {
+			t.Errorf("%d connections idle of %d", c.IdleConnsCount(), c.ConnsCount())
+		}
+		release()
+		wantIdle(t, c, 14*time.Second, 1)
+		wantIdle(t, c, 3*time.Second, 0)
+	})
+}
