@@ -179,3 +179,45 @@ func TestUnixNames(t *testing.T) {
 		}
 	}
 }
+
+// idler is an Acceptor whose protocols take nothing and ask for more, against the
+// contract of Feed.
+type idler struct {
+	script
+	fed chan bool
+}
+
+// Open implements engine.Acceptor.
+func (i *idler) Open(c engine.Conn) (engine.Protocol, []byte) {
+	return &idle{actor: actor{&i.script, c.(*conn)}, fed: i.fed}, nil
+}
+
+type idle struct {
+	actor
+	fed chan bool
+}
+
+func (i *idle) Feed([]byte) (int, engine.Next) {
+	select {
+	case i.fed <- true:
+	default:
+	}
+	return 0, engine.Read
+}
+
+// A protocol that uses nothing does not make the engine spin: other connections
+// of its only worker go on.
+func TestFeedThatUsesNothing(t *testing.T) {
+	ln, a := listen(t), &idler{fed: make(chan bool, 1)}
+	d := serveOn(t, ln, a, engine.Options{MaxWorkers: 1, Loops: 1})
+	for range 2 {
+		c := dial(t, ln)
+		_, _ = c.Write([]byte("x"))
+		select {
+		case <-a.fed:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the connection is not served")
+		}
+	}
+	eventually(t, "both wait", func() bool { return d.Stats() == engine.Stats{Open: 2} })
+}

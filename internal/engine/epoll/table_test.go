@@ -49,3 +49,67 @@ func TestTableFindsWhatIsOpen(t *testing.T) {
 		}
 	})
 }
+
+// Slots that nobody uses are forgotten after a while, and not those beside them.
+func TestTableForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tab table
+		const low, high = 3, 5*chunkSize + 7
+		first, second := tab.open(low), tab.open(high)
+		other := tab.open(low + 1)
+		tab.close(low, first)
+		tab.close(high, second)
+		time.Sleep(chunkPatience + time.Second)
+		synctest.Wait()
+		if tab.find(low).chunk != first.chunk {
+			t.Error("a chunk with a connection is forgotten")
+		}
+		if tab.find(high).chunk != nil {
+			t.Error("an empty chunk is kept")
+		}
+		tab.close(low+1, other)
+		time.Sleep(chunkPatience - time.Second)
+		synctest.Wait()
+		if tab.find(low).chunk != first.chunk {
+			t.Error("a chunk is forgotten too soon")
+		}
+		// In use again, for longer than that.
+		again := tab.open(low)
+		if again.chunk != first.chunk {
+			t.Error("another chunk")
+		}
+		time.Sleep(2 * chunkPatience)
+		synctest.Wait()
+		if tab.find(low).chunk != first.chunk {
+			t.Error("a chunk in use is forgotten")
+		}
+		tab.close(low, again)
+		time.Sleep(chunkPatience + time.Second)
+		synctest.Wait()
+		if tab.find(low).chunk != nil {
+			t.Error("a chunk that was in use again is kept")
+		}
+		if p := tab.open(high); p.chunk == second.chunk || p.index != high%chunkSize {
+			t.Errorf("opened anew at %d of an old chunk", p.index)
+		}
+	})
+}
+
+// The TLS of a connection is found by its place.
+func TestTableKeepsSecrets(t *testing.T) {
+	var tab table
+	one, two := tab.open(3), tab.open(4)
+	one.setSecret(nil)
+	if one.chunk.secrets.Load() != nil {
+		t.Error("connections without TLS take the memory of those with it")
+	}
+	s := &secret{}
+	two.setSecret(s)
+	if one.secret() != nil || two.secret() != s {
+		t.Error("a secret is not where it was put")
+	}
+	two.setSecret(nil)
+	if two.secret() != nil {
+		t.Error("a secret is kept")
+	}
+}
