@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -223,4 +224,37 @@ func TestHelloConnIsTheEngines(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "the end", func() bool { return d.open.Load() == 0 })
+}
+
+// While a file is sent, the time-out of a write begins again when the peer takes
+// some of it; otherwise, and where the peer takes nothing, it does not.
+func TestSecretWriteTimeoutRestarts(t *testing.T) {
+	const since = 12345 // of the time-out that runs
+	for _, c := range []struct{ hasFile, progresses, restarts bool }{
+		{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false},
+	} {
+		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := handled()
+		one := &conn{driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), isBlocked: true, writeBy: since}
+		one.secret = &secret{conn: one, pending: make([]byte, 64<<20)}
+		if c.hasFile {
+			one.file = engine.File{Source: os.Stdin, Size: 1}
+		}
+		if !c.progresses {
+			for err == nil {
+				_, err = syscall.Write(pair[0], make([]byte, 64<<10))
+			}
+		}
+		if one.secret.drain() || !one.isBlocked {
+			t.Error("there was room for everything")
+		}
+		if restarts := one.writeBy != since; restarts != c.restarts {
+			t.Errorf("%+v: the time-out begins again: %v", c, restarts)
+		}
+		_ = syscall.Close(pair[0])
+		_ = syscall.Close(pair[1])
+	}
 }

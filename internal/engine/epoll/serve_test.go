@@ -5,6 +5,7 @@ package epoll
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -220,4 +221,89 @@ func TestFeedThatUsesNothing(t *testing.T) {
 		}
 	}
 	eventually(t, "both wait", func() bool { return d.Stats() == engine.Stats{Open: 2} })
+}
+
+// A refuser admits nobody.
+type refuser struct{ script }
+
+// Admit implements engine.Acceptor.
+func (r *refuser) Admit(net.Conn) (bool, []byte) { return false, []byte("refused") }
+
+// A refusal arrives, with an orderly end behind it, though the peer has sent what
+// nobody reads.
+func TestRefusalArrives(t *testing.T) {
+	ln := listen(t)
+	c := dial(t, ln)
+	_, _ = c.Write([]byte("request")) // it is there before the engine looks
+	serveOn(t, ln, &refuser{}, engine.Options{})
+	expect(t, c, "refused")
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("behind the refusal: %d bytes, %v; want io.EOF", n, err)
+	}
+}
+
+// An opener tells what the NetConn of each connection is.
+type opener struct {
+	*echoAcceptor
+	opened chan net.Conn
+}
+
+// Open implements engine.Acceptor.
+func (o *opener) Open(c engine.Conn) (engine.Protocol, []byte) {
+	o.opened <- c.NetConn()
+	return o.echoAcceptor.Open(c)
+}
+
+// What a listener that is not package net's has accepted is taken over, unless
+// somebody keeps it.
+func TestTakeOverUnlessKept(t *testing.T) {
+	for _, isKept := range []bool{false, true} {
+		ln, a := listen(t), &opener{newEcho(), make(chan net.Conn, 1)}
+		d := serveOn(t, struct{ net.Listener }{ln}, a, engine.Options{PlainOnly: isKept})
+		ask(t, dial(t, ln), "x")
+		opened := <-a.opened
+		if _, isPlain := opened.(*net.TCPConn); isPlain != isKept {
+			t.Errorf("PlainOnly %v: NetConn is a %T", isKept, opened)
+		}
+		if isOurs := d.open.Load() == 1; isOurs == isKept {
+			t.Errorf("PlainOnly %v: the event engine has it: %v", isKept, isOurs)
+		}
+	}
+}
+
+// StopAccepting ends the Serve of one listener, which stays open, and nothing
+// else.
+func TestStopAccepting(t *testing.T) {
+	ln, other, a := listen(t), listen(t), newEcho()
+	defer ln.Close()
+	d := serveOn(t, other, a, engine.Options{})
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ln, a) }()
+	early := dial(t, ln)
+	ask(t, early, "x")
+	d.StopAccepting(ln)
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Serve goes on")
+	}
+	late := dial(t, ln) // it waits in the system's queue
+	_, _ = late.Write([]byte("late"))
+	ask(t, early, "still there")
+	ask(t, dial(t, other), "the other listener")
+	if n := d.open.Load(); n != 2 {
+		t.Errorf("%d connections, want 2: the late one was accepted", n)
+	}
+	d.StopAccepting(ln) // nothing is left to stop
+	serveOn(t, ln, a, engine.Options{})
+	expect(t, late, "late")
+
+	idle, err := New(engine.Options{}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle.(*driver).StopAccepting(ln) // nothing was ever served
 }
