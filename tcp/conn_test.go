@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -263,6 +264,25 @@ func TestEndWithinMessage(t *testing.T) {
 		s.Closed(nil)
 		if want := map[string]engine.Next{"line\n": engine.Close, "half": engine.CloseLinger}[in]; ended != os.ErrDeadlineExceeded || next != want {
 			t.Errorf("after %q, timed out: %v, %v, want %v", in, ended, next, want)
+		}
+	}
+}
+
+// TestCloseCause: OnClose and ServeConn get what the engine knows, unless the
+// connection had ended with another reason before.
+func TestCloseCause(t *testing.T) {
+	var ended error
+	server := &Server{
+		Handler: func(*Conn, []byte) (int, error) { return 0, io.ErrNoProgress },
+		OnClose: func(_ *Conn, err error) { ended = err },
+	}
+	for in, want := range map[string]error{"": net.ErrClosed, "x": io.ErrNoProgress} {
+		s, conn, a := open(t, server)
+		a.isSingle = true
+		conn.feed(s, []byte(in))
+		s.Closed(net.ErrClosed)
+		if ended != want || a.failure != want {
+			t.Errorf("input %q: OnClose got %v and ServeConn %v, want %v", in, ended, a.failure, want)
 		}
 	}
 }

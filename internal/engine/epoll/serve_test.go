@@ -307,3 +307,16 @@ func TestStopAccepting(t *testing.T) {
 	}
 	idle.(*driver).StopAccepting(ln) // nothing was ever served
 }
+
+// A Run may leave a part of the input with the engine, which then feeds it again.
+func TestRunLeavesInput(t *testing.T) {
+	ln := listen(t)
+	serveOn(t, ln, &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
+		out = append(out, c.Buffered()[0])
+		c.Discard(1)
+		return out, engine.Read
+	}}, engine.Options{})
+	c := dial(t, ln)
+	ask(t, c, "one at a time")
+	ask(t, c, "again")
+}
