@@ -258,3 +258,18 @@ func TestSecretWriteTimeoutRestarts(t *testing.T) {
 		_ = syscall.Close(pair[1])
 	}
 }
+
+// Handshakes that are over count for MaxWorkers again.
+func TestHandshakesAreExcusedOnce(t *testing.T) {
+	ln := listen(t)
+	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: serverTLS(t)}, newEcho(), engine.Options{MaxWorkers: 1, Loops: 1})
+	for range 3 {
+		ask(t, dialTLS(t, ln), "x")
+	}
+	q := &d.loops[0].queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.absent != 0 {
+		t.Errorf("%d workers do not count although no handshake goes on", q.absent)
+	}
+}
