@@ -81,7 +81,10 @@ func TestListenerFails(t *testing.T) {
 // By default there is a loop for every two processors.
 func TestLoopsByDefault(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	for procs, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3} {
+	for procs, want := range []int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3} {
+		if procs == 0 {
+			continue
+		}
 		runtime.GOMAXPROCS(procs)
 		for _, asked := range []int{0, -1} {
 			e, err := New(engine.Options{Loops: asked}, deaf{})
@@ -92,6 +95,9 @@ func TestLoopsByDefault(t *testing.T) {
 				t.Errorf("%d processors: %d loops, want %d", procs, got, want)
 			}
 		}
+	}
+	if e, err := New(engine.Options{Loops: 1}, deaf{}); err != nil || len(e.(*driver).loops) != 1 {
+		t.Errorf("asked for one loop with 5 processors: %v", err)
 	}
 	if _, err := New(engine.Options{}, nil); err == nil {
 		t.Error("an engine without a fallback")
