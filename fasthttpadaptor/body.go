@@ -118,10 +118,9 @@ const maxHijackDrain = 256 << 10
 // drain reads what the handler left of a stream away, so that the connection
 // stands behind the request.
 func (b *requestBody) drain() error {
-	if b.stream == nil || b.atEnd {
+	if b.stream == nil {
 		return nil
 	}
-	b.atEnd = true
 	n, err := io.Copy(io.Discard, io.LimitReader(b.stream, maxHijackDrain+1))
 	if err == nil && n > maxHijackDrain {
 		err = sluice.ErrBodyTooLarge
