@@ -108,7 +108,6 @@ func (b *requestBody) cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.isOver.Store(true)
-	b.data = nil
 }
 
 // maxHijackDrain bounds what is discarded of a body before a connection is
