@@ -92,11 +92,27 @@ func TestConvertNetHTTPRequest(t *testing.T) {
 	withTrailer.Header.Add("X-Many", "2")
 	otherHost := httptest.NewRequest("PUT", "http://a/x//../%41?y#z", strings.NewReader("abc"))
 	otherHost.Host = "b"
+	ofLength := func(n int64) *http.Request {
+		return &http.Request{Method: "PUT", URL: &url.URL{Path: "/"}, Host: "h", ContentLength: n, Body: io.NopCloser(strings.NewReader("x"))}
+	}
+	const chunked = "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+	closing := httptest.NewRequest("GET", "/", nil)
+	closing.Close = true
+	closing.Header["Connection"] = []string{"a", "b"}
+	closing.Header.Set("Host", "other")
+	closing.Header.Set("Trailer", "X-Sum")
+	upgrading := httptest.NewRequest("GET", "/", nil)
+	upgrading.Header["Connection"] = []string{"x-a", "x-b"}
 	for _, test := range []struct {
 		name string
 		r    *http.Request
 		want string
 	}{
+		{"connection options", upgrading, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: x-a, x-b\r\n\r\n"},
+		{"unknown length", ofLength(0), chunked},
+		{"negative length", ofLength(-1), chunked},
+		{"length", ofLength(1), "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx"},
+		{"close", closing, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"},
 		{"zero", &http.Request{URL: &url.URL{Scheme: "http", Host: "h", Path: "/"}}, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
 		{"no path", &http.Request{URL: &url.URL{Scheme: "http", Host: "h", RawQuery: "q"}}, "GET /?q HTTP/1.1\r\nHost: h\r\n\r\n"},
 		{"trailer", withTrailer, "POST /up HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\nX-Many: 1\r\nX-Many: 2\r\nTrailer: X-Sum\r\n\r\n4\r\ndata\r\n0\r\nX-Sum: 7\r\n\r\n"},
@@ -111,6 +127,47 @@ func TestConvertNetHTTPRequest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A fragment is the client's own: it is no part of the target.
+func TestFragmentIsLeftOut(t *testing.T) {
+	var r sluice.Request
+	fasthttpadaptor.ConvertNetHTTPRequestToFastHTTPRequest(httptest.NewRequest("GET", "http://a/x#z", nil), &r)
+	if got := string(r.URI().Hash()); got != "" {
+		t.Errorf("fragment %q", got)
+	}
+}
+
+// The body that a client gets is closed with the request, and gives its
+// trailer fields once.
+func TestConvertedBody(t *testing.T) {
+	body := &closedBody{Reader: strings.NewReader("x")}
+	var r sluice.Request
+	fasthttpadaptor.ConvertNetHTTPRequestToFastHTTPRequest(&http.Request{
+		Method: "PUT", URL: &url.URL{Path: "/"}, ContentLength: -1, Body: body, Trailer: http.Header{"X-Sum": {"1", "2"}},
+	}, &r)
+	for range 2 {
+		if _, err := io.ReadAll(r.BodyStream()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := r.Header.PeekAll("X-Sum"); len(got) != 2 || string(got[0])+string(got[1]) != "12" {
+		t.Errorf("trailer fields %q", got)
+	}
+	r.Reset()
+	if !body.isClosed {
+		t.Error("the body is not closed")
+	}
+}
+
+type closedBody struct {
+	io.Reader
+	isClosed bool
+}
+
+func (b *closedBody) Close() error {
+	b.isClosed = true
+	return nil
 }
 
 func BenchmarkHandler(b *testing.B) {

@@ -74,6 +74,14 @@ func differences() map[string]difference {
 			func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.Header["Cookie"]) },
 			get + "Cookie: a=1\r\nCookie: b=2\r\n", text, `["a=1" "b=2"]`, `["a=1; b=2"]`, false,
 		},
+		"fields of HTTP/1.0": {
+			func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["Connection"]) },
+			"GET / HTTP/1.0\r\nHost: a\r\n", text, "[]", "[close]", false,
+		},
+		"no length": {
+			func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["Content-Length"]) },
+			"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n", text, "[]", "[0]", false,
+		},
 		"the server in the context": {
 			func(w http.ResponseWriter, r *http.Request) {
 				fmt.Fprint(w, r.Context().Value(http.ServerContextKey) != nil)

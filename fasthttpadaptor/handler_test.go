@@ -28,7 +28,9 @@ func serve(t testing.TB, s *sluice.Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Logger = log.New(io.Discard, "", 0)
+	if s.Logger == nil {
+		s.Logger = log.New(io.Discard, "", 0)
+	}
 	go func() { _ = s.Serve(ln) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -128,6 +128,55 @@ func TestShutdownAndAHijackedConnection(t *testing.T) {
 	}
 }
 
+// The deadlines of the request are not those of the connection.
+func TestHijackEndsTheDeadlines(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		rc := http.NewResponseController(w)
+		if err := errors.Join(rc.SetReadDeadline(time.Unix(1, 0)), rc.SetWriteDeadline(time.Unix(1, 0))); err != nil {
+			t.Error(err)
+		}
+		c, rw, err := rc.Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		echoLines(c, rw)
+	})
+	onEachEngine(t, h, func(t *testing.T, addr string) {
+		c := dial(t, addr)
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\nline\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); line != "<line\n" {
+			t.Errorf("got %q, %v", line, err)
+		}
+	})
+}
+
+// A panic ends a hijacked connection, and is logged unless it says only that.
+func TestLogOfAPanicOfAHijackedConnection(t *testing.T) {
+	for value, want := range map[any]bool{"oh dear": true, http.ErrAbortHandler: false} {
+		log := make(logged, 10)
+		h := fasthttpadaptor.NewFastHTTPHandler(hijacker(t, func(net.Conn, *bufio.ReadWriter) { panic(value) }))
+		c := dial(t, serve(t, &sluice.Server{Handler: h, Logger: log}))
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c) // may be reset
+		select {
+		case line := <-log:
+			if !want || !strings.Contains(line, fmt.Sprint(value)) {
+				t.Errorf("panic with %v: %q", value, line)
+			}
+		default:
+			if want {
+				t.Errorf("panic with %v: nothing", value)
+			}
+		}
+	}
+}
+
+// logged gets the lines of a sluice.Logger.
+type logged chan string
+
+func (l logged) Printf(format string, args ...any) { l <- fmt.Sprintf(format, args...) }
+
 // Outside a server there is no connection.
 func TestHijackOutsideAServer(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
