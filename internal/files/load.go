@@ -136,8 +136,8 @@ func readHead(r io.ReaderAt, head []byte) []byte {
 // maxIdle is how many reads in a row may bring nothing.
 const maxIdle = 100
 
-// A steadyReader ends with io.ErrNoProgress where its reader would go on for
-// ever without bringing anything.
+// A steadyReader ends with an error where its reader would go on for ever
+// without bringing anything, or cannot count.
 type steadyReader struct {
 	r    io.Reader
 	idle int
@@ -146,11 +146,14 @@ type steadyReader struct {
 // Read implements io.Reader.
 func (s *steadyReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	if n != 0 || err != nil || len(p) == 0 {
+	switch {
+	case n < 0 || n > len(p):
+		return 0, io.ErrUnexpectedEOF
+	case n > 0 || err != nil:
 		s.idle = 0
 		return n, err
 	}
-	if s.idle++; s.idle == maxIdle {
+	if s.idle++; s.idle >= maxIdle {
 		return 0, io.ErrNoProgress
 	}
 	return 0, nil
@@ -196,23 +199,15 @@ func (s *Store) readSmall(f fs.File, info fs.FileInfo, reopen func() (fs.File, e
 // readUpTo reads to the end, which size is a guess of. It returns nil if there
 // are more than limit bytes.
 func readUpTo(r io.Reader, size, limit int64) ([]byte, error) {
+	steady := steadyReader{r: r}
 	// One byte more than expected shows the end without another round.
 	data := make([]byte, 0, max(0, min(size, limit))+1)
-	for idle := 0; idle < 100; idle++ {
+	for {
 		if len(data) == cap(data) {
-			if int64(len(data)) > limit {
-				return nil, nil
-			}
 			data = append(data, make([]byte, max(512, len(data)))...)[:len(data)]
 		}
-		n, err := r.Read(data[len(data):cap(data)])
-		if n < 0 || n > cap(data)-len(data) {
-			return nil, io.ErrUnexpectedEOF // a reader that cannot count
-		}
+		n, err := steady.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
-		if n > 0 {
-			idle = 0
-		}
 		switch {
 		case int64(len(data)) > limit:
 			return nil, nil
@@ -222,7 +217,6 @@ func readUpTo(r io.Reader, size, limit int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return nil, io.ErrNoProgress
 }
 
 // etagOf makes the entity tag of an original.
