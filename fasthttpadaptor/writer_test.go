@@ -312,15 +312,18 @@ func TestContentTypeIsSniffed(t *testing.T) {
 		status       int
 		body, want   string
 	}{
-		"html":           {"X-A", "1", 200, html, "text/html; charset=utf-8"},
-		"other error":    {"X-A", "1", 404, html, "text/html; charset=utf-8"},
-		"set":            {"Content-Type", "a/b", 200, html, "a/b"},
-		"empty":          {"Content-Type", "", 200, html, ""},
-		"encoded":        {"Content-Encoding", "br", 200, html, ""},
-		"no body":        {"X-A", "1", 200, "", ""},
-		"no content":     {"X-A", "1", 204, html, ""},
-		"not modified":   {"X-A", "1", 304, html, ""},
-		"partial answer": {"X-A", "1", 206, html, "text/html; charset=utf-8"},
+		"html":            {"X-A", "1", 200, html, "text/html; charset=utf-8"},
+		"other error":     {"X-A", "1", 404, html, "text/html; charset=utf-8"},
+		"set":             {"Content-Type", "a/b", 200, html, "a/b"},
+		"empty":           {"Content-Type", "", 200, html, ""},
+		"short":           {"Content-Type", "x", 200, html, "x"},
+		"encoded shortly": {"Content-Encoding", "x", 200, html, ""},
+		"one byte":        {"X-A", "1", 200, "x", "text/plain; charset=utf-8"},
+		"encoded":         {"Content-Encoding", "br", 200, html, ""},
+		"no body":         {"X-A", "1", 200, "", ""},
+		"no content":      {"X-A", "1", 204, html, ""},
+		"not modified":    {"X-A", "1", 304, html, ""},
+		"partial answer":  {"X-A", "1", 206, html, "text/html; charset=utf-8"},
 	} {
 		r := collected(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(c.field, c.value)
