@@ -24,7 +24,7 @@ var errKept = errors.New("sluice: not a file to replace")
 
 // makeCopyRoot makes CompressRoot and returns it, to be released, or nil.
 func (s *Store) makeCopyRoot(now int64) folder {
-	if s.library != nil || s.options.CompressRoot == "" {
+	if s.library != nil || s.options.NoCopies || s.options.CompressRoot == "" {
 		return nil
 	}
 	if os.MkdirAll(s.options.CompressRoot, 0o755) != nil {
