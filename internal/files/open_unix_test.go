@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestPipesAreNotOpened(t *testing.T) {
@@ -64,5 +66,27 @@ func TestPipeInTheLastMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, dir+"/file", []byte("x"))
+	}
+}
+
+// The flag that keeps the opening of a pipe from waiting is not left on.
+func TestFilesAreBlocking(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/file", []byte("x"))
+	f, err := plain{dir}.open("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	raw, err := f.(*os.File).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) {
+		if flags, err := unix.FcntlInt(fd, syscall.F_GETFL, 0); err != nil || flags&syscall.O_NONBLOCK != 0 {
+			t.Errorf("flags %x, %v", flags, err)
+		}
+	}); err != nil {
+		t.Error(err)
 	}
 }
