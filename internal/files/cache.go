@@ -187,7 +187,7 @@ func (s *Store) variant(name string, original *File, e Encoding, now int64) vari
 // isOf tells whether n is about this version of a file.
 func (n *entry) isOf(original *File) bool {
 	if n.file == nil {
-		return n.etag != "" && n.etag == original.etag
+		return n.etag == original.etag // remember makes no entry without one
 	}
 	return n.file == original
 }

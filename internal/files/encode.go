@@ -155,10 +155,6 @@ func (s *Store) openCopy(at folder, name string, original *File, e Encoding) (*F
 	if _, err := s.fill(f, opened, info, func() (fs.File, error) { return nil, errOldCopy }); err != nil {
 		return nil, err
 	}
-	if f.stamp != stampOf(info) || f.size != info.Size() {
-		f.Release()
-		return nil, errOldCopy
-	}
 	f.describe(original, e)
 	return f, nil
 }
