@@ -142,7 +142,10 @@ func (f *shiftyFile) Stat() (fs.FileInfo, error) {
 
 func TestChangeWhileReadIntoMemory(t *testing.T) {
 	s := &shifty{}
-	wantServed(t, New(Options{FS: s}), "file", []byte("version 4")) // stat has opened the first one
+	f := mustOpen(t, New(Options{FS: s}), "file", Identity) // stat has opened the first one
+	if data, _ := f.Bytes(); string(data) != "version 4" || !f.ModTime().Equal(longAgo().Add(4)) {
+		t.Errorf("%q of %v", data, f.ModTime())
+	}
 	if s.opened != 4 {
 		t.Errorf("opened %d times", s.opened)
 	}

@@ -24,7 +24,7 @@ func (s *Store) load(from source, name string) (loaded, error) {
 	if err != nil {
 		return loaded{}, err
 	}
-	f := &File{modified: info.ModTime()}
+	f := &File{}
 	l, err := s.fill(f, opened, info, func() (fs.File, error) { return from.open(name) })
 	if err != nil {
 		return loaded{}, err

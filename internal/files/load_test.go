@@ -128,6 +128,7 @@ func TestOddFiles(t *testing.T) {
 		"small that cannot be read":   {fs: of(oddFile{size: 300, data: small, readErr: errOdd}), wantErr: errOdd.Err},
 		"large that cannot be read":   {fs: of(oddFile{size: 2000, data: large[:1500], readErr: errOdd}), wantErr: errOdd.Err},
 		"large that is short":         {fs: of(oddFile{size: 2000, data: large[:1500]}), wantErr: io.ErrUnexpectedEOF},
+		"large that is short by one":  {fs: of(oddFile{size: 2000, data: large[:1999]}), wantErr: io.ErrUnexpectedEOF},
 		"small that is longer":        {fs: of(oddFile{size: 200, data: small}), want: small, inMemory: true},
 		"small that is shorter":       {fs: of(oddFile{size: 400, data: small}), want: small, inMemory: true},
 		"unknown length":              {fs: of(oddFile{size: -1, data: large}), want: large, inMemory: true},
