@@ -233,3 +233,21 @@ func TestMeterInFlight(t *testing.T) {
 		})
 	}
 }
+
+// TestMeterOfABodyThatIsLeft: a request whose long body nobody reads is over
+// with its answer, though its connection lingers.
+func TestMeterOfABodyThatIsLeft(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			words := newMeter()
+			r := serve(t, n, &sluice.Server{Meter: &words.meter, StreamRequestBody: true, Handler: func(*sluice.RequestCtx) {}})
+			p := r.dial()
+			p.send(request("POST / HTTP/1.1", "Content-Length: 100000000") + "some of it")
+			eventually(t, "answered", func() bool { return words.meter.Requests() == 1 })
+			eventually(t, "over", func() bool { return words.meter.InFlight() == 0 })
+			if got := p.rest(); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
