@@ -34,7 +34,6 @@ func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
 	case length == -1:
 		r.ContentLength = -1
 		r.TransferEncoding = []string{"chunked"}
-		r.Header.Del("Content-Length")
 	case b.stream != nil:
 		if form, ok := b.stream.(*bytes.Reader); ok { // one that was read, and is written again
 			length = form.Len()
