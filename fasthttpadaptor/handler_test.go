@@ -192,6 +192,14 @@ func differentialHandlers() map[string]http.HandlerFunc {
 			w.Header().Set("X-Unset", "")
 			w.Header().Set(http.TrailerPrefix+"X-Late", "43")
 		},
+		"trailers in other words": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Trailer"] = []string{" x-sum ,,", "x-other"}
+			_, _ = w.Write([]byte("body"))
+			w.(http.Flusher).Flush()
+			w.Header()["X-Sum"] = []string{"1", "2"}
+			w.Header().Set("X-Other", "3")
+			w.Header().Set("X-Unannounced", "4")
+		},
 		"early hints": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Link", "</a.css>; rel=preload")
 			w.WriteHeader(http.StatusEarlyHints)

@@ -177,6 +177,24 @@ type logged chan string
 
 func (l logged) Printf(format string, args ...any) { l <- fmt.Sprintf(format, args...) }
 
+// A connection that is closed cannot be taken over.
+func TestHijackOfAClosedConnection(t *testing.T) {
+	h := fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if c, rw, err := http.NewResponseController(w).Hijack(); err == nil || c != nil || rw != nil {
+			t.Errorf("Hijack: %v, %v, %v", c, rw, err)
+		}
+	})
+	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
+		addr := serve(t, &sluice.Server{Engine: e, Handler: func(ctx *sluice.RequestCtx) {
+			_ = ctx.Conn().Close()
+			h(ctx)
+		}})
+		c := dial(t, addr)
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c) // may be reset
+	}
+}
+
 // Outside a server there is no connection.
 func TestHijackOutsideAServer(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

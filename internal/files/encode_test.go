@@ -70,7 +70,8 @@ func TestEncoded(t *testing.T) {
 					if inMemory != (name == "a/small.txt") {
 						t.Errorf("%s as %d in memory: %v", name, e, inMemory)
 					}
-					if f.ContentType() != original.ContentType() || !f.ModTime().Equal(longAgo()) || f.ETag() == original.ETag() || f.ETag() == "" {
+					if f.ContentType() != original.ContentType() || !f.ModTime().Equal(longAgo()) || f.ETag() == original.ETag() || f.ETag() == "" ||
+						string(f.LastModified()) != string(original.LastModified()) || f.LastModified() == nil {
 						t.Errorf("%s as %d: %q %v %q", name, e, f.ContentType(), f.ModTime(), f.ETag())
 					}
 					tags[f.ETag()] = true

@@ -42,6 +42,28 @@ func TestListIsBounded(t *testing.T) {
 	}
 }
 
+// endless is a directory of the operating system that goes on for ever.
+type endless struct{ source }
+
+type endlessFile struct {
+	fs.ReadDirFile
+	batch []fs.DirEntry
+}
+
+func (e endless) open(name string) (fs.File, error) {
+	f, err := e.source.open(name)
+	return endlessFile{f.(fs.ReadDirFile), make([]fs.DirEntry, 1024)}, err
+}
+
+func (f endlessFile) ReadDir(n int) ([]fs.DirEntry, error) { return f.batch[:n], nil }
+
+func TestEndlessDirectory(t *testing.T) {
+	listed, more, err := readNames(endless{plain{t.TempDir()}}, ".")
+	if err != nil || len(listed) != 1<<17 || !more {
+		t.Errorf("%d names, more %v, %v", len(listed), more, err)
+	}
+}
+
 // A list that ends with an error says nothing else.
 func TestErrorsOfLists(t *testing.T) {
 	dir := t.TempDir()

@@ -249,6 +249,25 @@ func TestRootKeepsItsHandle(t *testing.T) {
 	}
 }
 
+// A root that becomes a file is a root that is gone.
+func TestRootBecomesAFile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/root/file", []byte("fine"))
+	s := New(Options{Root: dir + "/root"})
+	c := useManual(s)
+	wantServed(t, s, "file", []byte("fine"))
+	if err := os.RemoveAll(dir + "/root"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir+"/root", []byte("a file"))
+	c.advance(10 * time.Second)
+	for range 2 {
+		if _, err := s.Open([]byte("file"), Identity); err == nil || s.generation != 1 || len(s.entries) != 0 {
+			t.Errorf("%v, generation %d, %d entries", err, s.generation, len(s.entries))
+		}
+	}
+}
+
 // Errors of other kinds tell what is wrong, without the path.
 func TestErrorsWithoutPath(t *testing.T) {
 	inner := errors.New("inner")
