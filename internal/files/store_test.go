@@ -266,6 +266,9 @@ func TestRootBecomesAFile(t *testing.T) {
 			t.Errorf("%v, generation %d, %d entries", err, s.generation, len(s.entries))
 		}
 	}
+	if n := openDescriptors(t, dir); n != 0 {
+		t.Errorf("%d descriptors, of the folder that is gone", n)
+	}
 }
 
 // Errors of other kinds tell what is wrong, without the path.
