@@ -109,6 +109,27 @@ func TestResponseCookies(t *testing.T) {
 	}
 }
 
+// Set-Cookie may be the first field, and come once or more often.
+func TestPeekSetCookie(t *testing.T) {
+	for _, values := range [][]string{{"a=1"}, {"a=1", "b=2"}, {"a=1", "b=2", "c=3"}} {
+		for _, isFirst := range []bool{true, false} {
+			var h ResponseHeader
+			if !isFirst {
+				h.Set("X-First", "1")
+			}
+			for i, value := range values {
+				h.Add("Set-Cookie", value)
+				if i == 0 {
+					h.Set("X-Between", "1")
+				}
+			}
+			if got, want := string(h.Peek("Set-Cookie")), strings.Join(values, "; "); got != want {
+				t.Errorf("%q, first %v: %q, want %q", values, isFirst, got, want)
+			}
+		}
+	}
+}
+
 func FuzzCookies(f *testing.F) {
 	f.Add("a=b; c=d", "a", "x")
 	f.Add(`a="b;c"; =; ;`, "", "")

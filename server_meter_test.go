@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -248,6 +249,44 @@ func TestMeterOfABodyThatIsLeft(t *testing.T) {
 			if got := p.rest(); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
 				t.Errorf("got %q", got)
 			}
+		})
+	}
+}
+
+// TestMeterBeginsWithTheEndOfARequest: what a request takes to arrive is not
+// the server's time.
+func TestMeterBeginsWithTheEndOfARequest(t *testing.T) {
+	for name, pieces := range map[string][]string{
+		"head":    {"POST / HTTP/1.1\r\nHost: a\r\nContent-Le", "ngth: 4\r\n\r\nbody"},
+		"body":    {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbo", "dy"},
+		"chunks":  {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbo", "dy\r\n0\r\n\r\n"},
+		"trailer": {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "X: 1\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				words := newMeter()
+				leave := make(chan bool)
+				s := &sluice.Server{Meter: &words.meter, Handler: func(*sluice.RequestCtx) { <-leave }}
+				client, server := net.Pipe()
+				served := make(chan error, 1)
+				go func() { served <- s.ServeConn(server) }()
+				for i, piece := range pieces {
+					if i > 0 {
+						time.Sleep(10 * time.Second)
+					}
+					_, _ = io.WriteString(client, piece)
+				}
+				synctest.Wait()
+				now := time.Now()
+				if oldest := words.meter.Oldest(now); now.Sub(oldest) > 2*time.Second {
+					t.Errorf("in flight since %v, now it is %v", oldest, now)
+				}
+				close(leave)
+				go func() { _, _ = io.Copy(io.Discard, client) }()
+				synctest.Wait()
+				client.Close()
+				<-served
+			})
 		})
 	}
 }
