@@ -179,7 +179,10 @@ func (l logged) Printf(format string, args ...any) { l <- fmt.Sprintf(format, ar
 
 // A connection that is closed cannot be taken over.
 func TestHijackOfAClosedConnection(t *testing.T) {
-	h := fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/write" {
+			_, _ = io.WriteString(w, "cannot be sent")
+		}
 		if c, rw, err := http.NewResponseController(w).Hijack(); err == nil || c != nil || rw != nil {
 			t.Errorf("Hijack: %v, %v, %v", c, rw, err)
 		}
@@ -189,9 +192,11 @@ func TestHijackOfAClosedConnection(t *testing.T) {
 			_ = ctx.Conn().Close()
 			h(ctx)
 		}})
-		c := dial(t, addr)
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		_, _ = io.Copy(io.Discard, c) // may be reset
+		for _, path := range []string{"/", "/write"} {
+			c := dial(t, addr)
+			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c) // may be reset
+		}
 	}
 }
 

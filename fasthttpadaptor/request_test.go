@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -72,6 +73,20 @@ func TestRequestsAreAsWithNetHTTP(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Trailer fields that were not announced are there at the end of the body.
+func TestUnannouncedTrailer(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, r.Trailer, err)
+	})
+	onEachEngine(t, h, func(t *testing.T, addr string) {
+		got := exchange(t, addr, "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 2\r\n\r\n")
+		if !strings.HasSuffix(got, "\r\n\r\nmap[X-Sum:[2]] <nil>") {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
 // A target that cannot be parsed is answered without the handler.

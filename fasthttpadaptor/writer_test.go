@@ -338,3 +338,12 @@ func TestContentTypeIsSniffed(t *testing.T) {
 		}
 	}
 }
+
+func TestConnectionOptionsAreJoined(t *testing.T) {
+	r := collected(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Connection"] = []string{"x-a", "x-b"}
+	})
+	if got := string(r.Header.Peek("Connection")); got != "x-a, x-b" {
+		t.Errorf("got %q", got)
+	}
+}

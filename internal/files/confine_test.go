@@ -280,7 +280,7 @@ func TestRootAppearsAndGoes(t *testing.T) {
 func TestWindowsNames(t *testing.T) {
 	for _, name := range []string{
 		"C:", "C:/a", "a:b", "a\\b", "..\\a", "con", "CON", "Nul.txt", "a/aux", "com1", "com1.x.y", "LPT9", "COM¹", "conin$",
-		"a.", "a ", "a./b", "a /b", "con .txt", "a*", "a?", "a|b", "a<", "a>", "a\"",
+		"a.", "a ", "a./b", "a /b", "con .txt", "a//b", "/a", "a/", "", "a*", "a?", "a|b", "a<", "a>", "a\"",
 	} {
 		if isWindowsName(name) {
 			t.Errorf("%q is accepted", name)

@@ -243,6 +243,103 @@ func TestChangedCopyIsReplacedInTheCache(t *testing.T) {
 	checkCounts(t, s)
 }
 
+// A copy that changed is found out when its original is looked at again, too.
+func TestChangedCopyWhenItIsTimeToLook(t *testing.T) {
+	dir := t.TempDir()
+	random := incompressible(t, 100_000)
+	data := append(random[:100_000:100_000], text("easy", 200_000)...)
+	write(t, dir+"/file.txt", data)
+	s := New(Options{Root: dir, Suffixes: suffixes()})
+	c := useManual(s)
+	stale := wantEncoded(t, s, "file.txt", Gzip, data)
+	if err := os.Remove(dir + "/file.txt.x.gz"); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(10 * time.Second)
+	wantEncoded(t, s, "file.txt", Gzip, data).Release()
+	if stale.Release(); stale.refs.Load() != 0 {
+		t.Errorf("the old copy has %d references", stale.refs.Load())
+	}
+	wantEncoded(t, s, "file.txt", Gzip, data).Release()
+	first := mustOpen(t, s, "file.txt", Gzip)
+	again := mustOpen(t, s, "file.txt", Gzip)
+	if again != first {
+		t.Error("the new copy is not cached")
+	}
+	first.Release()
+	again.Release()
+	checkCounts(t, s)
+}
+
+// A copy that changes while it is read is not used.
+func TestCopyThatChangesWhileItIsRead(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/file.txt", text("a", 5000))
+	write(t, dir+"/file.txt.x.gz", text("c", 1000))
+	s := New(Options{Root: dir, Suffixes: suffixes()})
+	original := mustOpen(t, s, "file.txt", Identity)
+	at := rewritten{plain{dir}, dir + "/file.txt.x.gz"}
+	if f, err := s.openCopy(at, "file.txt", original, Gzip); err != errOldCopy {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// rewritten is a folder whose files are written again after their first Stat.
+type rewritten struct {
+	folder
+	name string
+}
+
+type rewrittenFile struct {
+	*os.File
+	name string
+}
+
+func (r rewritten) open(name string) (fs.File, error) {
+	f, err := r.folder.open(name)
+	return rewrittenFile{f.(*os.File), r.name}, err
+}
+
+func (r rewrittenFile) Stat() (fs.FileInfo, error) {
+	info, err := r.File.Stat()
+	return info, errors.Join(err, os.WriteFile(r.name, []byte("another version"), 0o600))
+}
+
+func TestNoCopyOfAFileWithoutATime(t *testing.T) {
+	dir := t.TempDir()
+	if err := New(Options{Root: dir}).writeCopy(plain{dir}, "copy", &File{}, []byte("x")); err != errOldCopy {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A copy has the time of its original in the unit of its file system.
+func TestIsSameTime(t *testing.T) {
+	at := longAgo() // with 123456789 ns
+	for _, c := range []struct {
+		original, copied time.Time
+		want             bool
+	}{
+		{at, at, true},
+		{at, at.Truncate(time.Second), true},
+		{at, at.Truncate(time.Millisecond), true},
+		{at, at.Truncate(time.Microsecond), true},
+		{at, at.Truncate(100), true},
+		{at, at.Truncate(10), false},
+		{at, at.Truncate(time.Millisecond).Add(time.Millisecond), false},
+		{at, at.Truncate(time.Second).Add(time.Second), false},
+		{at, at.Add(time.Second), false},
+		{at, at.Truncate(100).Add(100), false},
+		{at, at.Truncate(time.Microsecond).Add(-time.Microsecond), false},
+		{at, time.Time{}, false},
+		{time.Time{}, at, false},
+		{time.Time{}, time.Time{}, false},
+	} {
+		if isSameTime(c.original, c.copied) != c.want {
+			t.Errorf("%v and %v: %v", c.original, c.copied, !c.want)
+		}
+	}
+}
+
 // The folder is looked through for old temporary files once.
 func TestFoldersAreSweptOnce(t *testing.T) {
 	dir := t.TempDir()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -282,6 +283,11 @@ func TestErrorsWithoutPath(t *testing.T) {
 		"permission": {&fs.PathError{Path: "/secret", Err: fs.ErrPermission}, fs.ErrPermission},
 		"missing":    {&fs.PathError{Path: "/secret", Err: fs.ErrNotExist}, fs.ErrNotExist},
 		"changed":    {ErrChanged, ErrChanged},
+		"directory":  {ErrIsDirectory, ErrIsDirectory},
+		"not below":  {&fs.PathError{Path: "/secret", Err: syscall.ENOTDIR}, fs.ErrNotExist},
+		"too long":   {&fs.PathError{Path: "/secret", Err: syscall.ENAMETOOLONG}, fs.ErrNotExist},
+		"a loop":     {&fs.PathError{Path: "/secret", Err: syscall.ELOOP}, fs.ErrNotExist},
+		"a socket":   {&fs.PathError{Path: "/secret", Err: syscall.ENXIO}, ErrNotRegular},
 		"none":       {nil, nil},
 	} {
 		got := clean(c.err)
