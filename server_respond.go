@@ -189,6 +189,9 @@ func (c *serverConn) respond(keep bool) engine.Next {
 		// an interim answer.
 		ctx.requestStream.awaitsContinue = false
 		ctx.out = append(ctx.out, continueLine...)
+		if !c.flush() { // the client waits for it with the body, and the stream for the body
+			return c.abort()
+		}
 	}
 	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, f)
