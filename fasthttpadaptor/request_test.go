@@ -75,6 +75,20 @@ func TestRequestsAreAsWithNetHTTP(t *testing.T) {
 	}
 }
 
+// A Read into nothing is no end.
+func TestReadOfNothing(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := r.Body.Read(nil)
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprint(w, n, err, string(body))
+	})
+	onEachEngine(t, h, func(t *testing.T, addr string) {
+		if got := ask(t, addr, "POST", "a body"); got.Body != "0 <nil>a body" {
+			t.Errorf("got %q", got.Body)
+		}
+	})
+}
+
 // Trailer fields that were not announced are there at the end of the body.
 func TestUnannouncedTrailer(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
