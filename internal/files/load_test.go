@@ -104,6 +104,8 @@ var errOdd = &fs.PathError{Op: "read", Path: "/secret/place", Err: errors.New("o
 
 // Files that are not as they say are served as far as that is possible, end with
 // an error, and never with a panic or a wait.
+//
+// long: a table of files
 func TestOddFiles(t *testing.T) {
 	small, large := text("small", 300), text("large", 2000)
 	directory := oddFile{mode: fs.ModeDir}
