@@ -38,7 +38,7 @@ func TestNew(t *testing.T) {
 	if p.Logger != Logger(logger) || p.network() != "tcp4" || p.Reuseport {
 		t.Errorf("Logger %v, network %q, Reuseport %v", p.Logger, p.network(), p.Reuseport)
 	}
-	if New(&sluice.Server{}).logger() != Logger(log.Default()) {
+	if New(&sluice.Server{}).logTo() != Logger(log.Default()) || p.logTo() != Logger(logger) {
 		t.Error("without a Logger it is not the standard one")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/supervise"
 )
 
 const (
@@ -35,7 +36,9 @@ type Logger interface {
 // processes and not be changed once it serves.
 type Prefork struct {
 	// Logger gets the log of the master and of the workers' side of it. The
-	// standard logger of package log if nil.
+	// standard logger of package log if nil. It is called on a goroutine of its own,
+	// so one that blocks stops nothing; lines that pile up are dropped and counted
+	// (Status.LogDropped).
 	Logger Logger
 
 	// ServeFunc serves HTTP in a worker, for ListenAndServe. New sets it to the
@@ -172,8 +175,9 @@ type Prefork struct {
 	// another goroutine.
 	CommandProducer func(files []*os.File) (*exec.Cmd, error)
 
-	server *sluice.Server // nil: not made by New
-	state  atomic.Pointer[state]
+	server  *sluice.Server // nil: not made by New
+	state   atomic.Pointer[state]
+	journal atomic.Pointer[supervise.Journal]
 }
 
 // WorkerInfo says which worker a process is.
@@ -234,6 +238,7 @@ func (p *Prefork) ListenAndServeTLSEmbed(addr string, certData, keyData []byte) 
 
 // run is ListenAndServe in either kind of process.
 func (p *Prefork) run(addr string, serve func(net.Listener) error, isTLS bool) error {
+	defer p.logger().Flush()
 	if !IsChild() {
 		return p.lead(addr)
 	}
@@ -243,7 +248,17 @@ func (p *Prefork) run(addr string, serve func(net.Listener) error, isTLS bool) e
 	return p.work(addr, serve, isTLS)
 }
 
-func (p *Prefork) logger() Logger {
+// logger returns the log, which does not block whoever writes to it.
+func (p *Prefork) logger() *supervise.Journal {
+	if j := p.journal.Load(); j != nil {
+		return j
+	}
+	p.journal.CompareAndSwap(nil, supervise.NewJournal(p.logTo()))
+	return p.journal.Load()
+}
+
+// logTo is where the log goes.
+func (p *Prefork) logTo() Logger {
 	if p.Logger != nil {
 		return p.Logger
 	}

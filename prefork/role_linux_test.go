@@ -40,6 +40,7 @@ type setup struct {
 	BootGate                string // successors wait for this file
 	Pinned                  bool   // slot n runs on CPU n
 	Hang                    time.Duration
+	FullLog                 string // stderr is a full pipe that nobody reads until this file is there
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file is there
 }
 
@@ -58,6 +59,12 @@ func playRole(role string) int {
 			io.Copy(io.Discard, os.Stdin)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}()
+	}
+	if s.FullLog != "" && !IsChild() {
+		if err := fillLog(s.FullLog); err != nil {
+			fmt.Println("no full log:", err)
+			return 9
+		}
 	}
 	p := newFleet(s)
 	var err error
@@ -206,4 +213,29 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		}
 		fmt.Fprintf(ctx, "%d %d %d %v", os.Getpid(), info.Slot, info.Generation, IsChild())
 	}
+}
+
+// fillLog makes stderr, that of workers too, a full pipe that nobody reads until
+// the file gate is there. What is read then goes to stdout.
+func fillLog(gate string) error {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return err
+	}
+	for _, err := unix.Write(pipe[1], make([]byte, 4096)); err != unix.EAGAIN; _, err = unix.Write(pipe[1], []byte("\n")) {
+		if err != nil {
+			return err
+		}
+	}
+	unix.SetNonblock(pipe[1], false)
+	if err := unix.Dup3(pipe[1], 2, 0); err != nil {
+		return err
+	}
+	unix.Close(pipe[1])
+	reader := os.NewFile(uintptr(pipe[0]), "log")
+	go func() {
+		waitFor(gate)
+		io.Copy(os.Stdout, reader)
+	}()
+	return nil
 }

@@ -41,6 +41,9 @@ type Status struct {
 	Hangs int `json:"hangs"`
 	// Restarts counts the rolling restarts that are complete.
 	Restarts int `json:"restarts"`
+	// LogDropped counts the lines of the master's log that were dropped because
+	// nobody read them.
+	LogDropped int `json:"log_dropped"`
 	// Master is the master's process.
 	Master ProcessStatus `json:"master"`
 	// Total is what all workers have done, those that are gone too, and what the

@@ -16,7 +16,7 @@ type notice struct {
 	Master                                     int
 	Wanted                                     int
 	Ready, Rolling, Degraded, Paused, Stopping bool
-	Crashes, Restarts                          int
+	Crashes, Restarts, LogDropped              int
 	Slots                                      []SlotStatus
 	Workers                                    []noticeWorker
 }
@@ -33,6 +33,7 @@ func newNotice(from supervise.Status) *notice {
 	n := &notice{
 		Master: os.Getpid(), Wanted: from.Wanted, Ready: from.Ready, Rolling: from.Rolling, Degraded: from.Degraded,
 		Paused: from.Paused, Stopping: from.Stopping, Crashes: from.Crashes, Restarts: from.Restarts,
+		LogDropped: from.LogDropped,
 	}
 	for _, s := range from.Slots {
 		n.Slots = append(n.Slots, SlotStatus{
@@ -50,7 +51,7 @@ func newNotice(from supervise.Status) *notice {
 func (n *notice) merge(segment *shared.Segment) Status {
 	s := Status{
 		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping,
-		Crashes: n.Crashes, Restarts: n.Restarts, Slots: n.Slots,
+		Crashes: n.Crashes, Restarts: n.Restarts, LogDropped: n.LogDropped, Slots: n.Slots,
 	}
 	for _, slot := range n.Slots {
 		s.Hangs += slot.Hangs

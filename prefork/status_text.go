@@ -40,6 +40,9 @@ func (s *Status) writeSummary(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "; crashes %d (hangs %d), rolling restarts %d\n", s.Crashes, s.Hangs, s.Restarts)
+	if s.LogDropped > 0 {
+		fmt.Fprintf(w, "log: %d lines were dropped, it is not read fast enough\n", s.LogDropped)
+	}
 	if m := s.Master; m.PID != 0 {
 		fmt.Fprintf(w, "master: process %d, up %s, heard of %s ago, %s of memory, %s of CPU time\n",
 			m.PID, uptime(m.Started), short(m.HeartbeatAge), size(m.ResidentBytes), short(m.CPUTime))

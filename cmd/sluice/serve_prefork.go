@@ -136,12 +136,10 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	}
 	o.warn(r.logger)
 	p.OnReload = check
-	p.OnFleetReady = func() { r.announceFleet(p, o) }
-	err := o.listenAndServe(p)
-	if err == nil {
-		r.logger.Print("stopped")
-	}
-	return o.explainListen(err)
+	// A log that nobody reads must stop neither the hooks nor the end: the
+	// master's own log says that it has stopped.
+	p.OnFleetReady = func() { go r.announceFleet(p, o) }
+	return o.explainListen(o.listenAndServe(p))
 }
 
 // checkInMaster tries what workers will do.

@@ -216,10 +216,10 @@ func (w *Worker) watchLifeline() {
 // becomeOrphan: the master is gone. The process ends in time, whatever it does.
 func (w *Worker) becomeOrphan() {
 	w.orphan.Do(func() {
-		w.options.Logger.Printf("worker %d.%d (pid %d): the master is gone: %v to finish",
-			w.Slot(), w.Generation(), os.Getpid(), w.orphanGrace())
 		close(w.orphaned)
 		time.AfterFunc(w.orphanGrace()+exitSlack, func() { os.Exit(1) })
+		w.options.Logger.Printf("worker %d.%d (pid %d): the master is gone: %v to finish",
+			w.Slot(), w.Generation(), os.Getpid(), w.orphanGrace())
 	})
 }
 

@@ -189,7 +189,8 @@ type Config struct {
 
 	// Hooks are called when something happened.
 	Hooks Hooks
-	// Logger takes the log. nil: nothing is logged.
+	// Logger takes the log, through a Journal: one that blocks stops nothing but
+	// the log. nil: nothing is logged.
 	Logger Logger
 	// NoSignals: Run leaves the process's signals alone.
 	NoSignals bool

@@ -22,6 +22,7 @@ func (f *fleet) settle() {
 	f.closeSockets()
 	if f.mode >= modeStopping && f.isEmpty() {
 		f.mode = modeFinished
+		f.logf("stopped")
 		f.do(action{kind: actFinish, err: f.result})
 	}
 }

@@ -19,6 +19,7 @@ import (
 // One goroutine, Run's, owns the machine; everything reaches it as an event.
 type Master struct {
 	config        Config
+	journal       *Journal // config.Logger
 	executable    *executable
 	lifelineRead  *os.File // workers inherit it
 	lifelineWrite *os.File // nobody else ever has it
@@ -36,7 +37,9 @@ func New(c Config) (*Master, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Master{config: c, events: newMailbox[event](), hooks: newMailbox[func()]()}
+	journal := NewJournal(c.Logger)
+	c.Logger = journal
+	m := &Master{config: c, journal: journal, events: newMailbox[event](), hooks: newMailbox[func()]()}
 	m.spawner = &spawner{
 		master:    m,
 		jobs:      newMailbox[key](),
@@ -69,6 +72,7 @@ func (m *Master) Run(ctx context.Context) error {
 	if m.hasRun.Swap(true) {
 		return ErrRunning
 	}
+	defer m.journal.Flush()
 	defer m.release()
 	go m.spawner.run()
 	defer close(m.spawner.done)
@@ -166,6 +170,7 @@ func (m *Master) Scale(workers int) { m.events.put(event{kind: evScale, number: 
 // now. The Workers of its slots are not to be changed.
 func (m *Master) Status() Status {
 	s := *m.snapshot.Load()
+	s.LogDropped = m.journal.Dropped()
 	s.Slots = slices.Clone(s.Slots)
 	for i := range s.Slots {
 		s.Slots[i].Queue = m.spawner.queue(s.Slots[i].Slot)

@@ -55,6 +55,9 @@ type Status struct {
 	Crashes int
 	// Restarts counts the finished rolling restarts.
 	Restarts int
+	// LogDropped counts the lines of the master's log that were dropped because
+	// nobody read them.
+	LogDropped int
 	// Slots are in the order of their numbers.
 	Slots []SlotStatus
 }

@@ -75,7 +75,8 @@ type DrainStats struct {
 
 // AttachOptions are a worker's wishes.
 type AttachOptions struct {
-	// Logger takes the log of the worker's side. nil: nothing is logged.
+	// Logger takes the log of the worker's side, through a Journal. nil: nothing is
+	// logged.
 	Logger Logger
 	// OrphanGrace replaces the master's Config.OrphanGrace. 0: the master's.
 	OrphanGrace time.Duration
@@ -135,6 +136,7 @@ func Attach(o AttachOptions) (*Worker, error) {
 	if o.Logger == nil {
 		o.Logger = noLogger{}
 	}
+	o.Logger = NewJournal(o.Logger)
 	w := &Worker{
 		options:  o,
 		orders:   make(chan Order, 16),
