@@ -171,7 +171,8 @@ type Prefork struct {
 	// ExtraFiles and start it. Without Reuseport, files[0] is a listener; what
 	// follows has the worker controlled by the master. A worker that gets
 	// files[:1] only, or with Reuseport none, serves, but a SIGTERM is all that
-	// the master can tell it. The function must call Start itself, not in
+	// the master can tell it, and it counts as ready when it has lived for two
+	// seconds. The function must call Start itself, not in
 	// another goroutine.
 	CommandProducer func(files []*os.File) (*exec.Cmd, error)
 

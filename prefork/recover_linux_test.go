@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -171,5 +172,54 @@ func TestBinaryReplaced(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A CommandProducer whose new binary is broken: a restart keeps the workers that
+// run, and one with a sound binary replaces them.
+func TestProducersBrokenBinary(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "binary")
+	replace := func(with string, link bool) {
+		t.Helper()
+		next := binary + ".next"
+		var err error
+		if link {
+			err = os.Symlink(with, next)
+		} else {
+			err = os.WriteFile(next, []byte(with), 0o700)
+		}
+		if err == nil {
+			err = os.Rename(next, binary)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace(self, true)
+	f := start(t, setup{Workers: 2, Producer: binary, Drain: time.Second}, true)
+	first, err := f.get("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, broken := range []string{"#!/bin/sh\nexit 1\n", "not a program"} {
+		replace(broken, false)
+		f.signal(syscall.SIGHUP)
+		until(t, "the restart fails", func() bool { return f.count("rolling restart failed in slot") == i+1 })
+		if again, err := f.get("/"); err != nil || strings.HasSuffix(again, " 2 true") {
+			t.Errorf("%q, %v, before the restart %q", again, err, first)
+		}
+	}
+	replace(self, true)
+	f.restart()
+	if again, err := f.get("/"); err != nil || strings.HasSuffix(again, " 1 true") {
+		t.Errorf("%q, %v, before the restart %q", again, err, first)
+	}
+	f.signal(syscall.SIGTERM)
+	if status := f.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
 	}
 }

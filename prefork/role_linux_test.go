@@ -35,6 +35,7 @@ type setup struct {
 	Failing                 string // what OnWorkerStart returns, "crash": exit
 	Death                   string // a file that OnMasterDeath writes
 	BareProducer, Reuseport bool
+	Producer                string // a CommandProducer that starts this file, with all files
 	NetHTTP                 bool   // the workers are of net/http
 	Admin                   string // Prefork.Admin
 	BootGate                string // successors wait for this file
@@ -137,6 +138,14 @@ func newFleet(s setup) *Prefork {
 	printHooks(p)
 	if s.Death != "" {
 		p.OnMasterDeath = func() { os.WriteFile(s.Death, []byte("dead"), 0o600) }
+	}
+	if s.Producer != "" {
+		p.CommandProducer = func(files []*os.File) (*exec.Cmd, error) {
+			c := exec.Command(s.Producer)
+			c.Env = append(os.Environ(), markerVariable+"="+markerValue)
+			c.Stdout, c.Stderr, c.ExtraFiles = os.Stdout, os.Stderr, files
+			return c, c.Start()
+		}
 	}
 	if s.BareProducer {
 		p.CommandProducer = func(files []*os.File) (*exec.Cmd, error) {

@@ -131,8 +131,10 @@ type Config struct {
 	// binary, as it was when the master started, with stdout and stderr
 	// inherited). It runs on the thread that starts all workers; to keep the
 	// parent-death signal sound it must call Cmd.Start itself, not in another
-	// goroutine. It may pass on all of the files, some or none: such a worker
-	// counts as ready at once, and unless it attaches, SIGTERM stops it.
+	// goroutine. It may pass on all of the files, some or none. A worker that
+	// attaches counts as ready when it says so, as any other. One that does not
+	// counts as ready after two seconds, unless another one of the fleet has
+	// attached before, and SIGTERM stops it.
 	Start func(Launch) (*exec.Cmd, error)
 	// SysProcAttr is the base of the processes' attributes, for example
 	// credentials. Not used with Start.

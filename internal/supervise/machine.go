@@ -32,6 +32,9 @@ const (
 	killSlack = 400 * time.Millisecond
 	// hurry is what a second SIGTERM leaves.
 	hurry = time.Second
+	// helloPatience is how long a Start function's worker may leave HELLO unanswered
+	// before it counts as one that never will, and so as ready.
+	helloPatience = 2 * time.Second
 	// dumpTime is what workers get to print their stacks.
 	dumpTime = 2 * time.Second
 )
@@ -136,6 +139,7 @@ type fleet struct {
 	firstPIDs  []int // of the first start, until all are there
 	isStarted  bool  // all workers of the first start were started
 	fleetReady bool  // all were ready once
+	speaks     bool  // a worker has answered HELLO: all others are to
 
 	rollout  int // number of the latest rolling restart
 	rolling  bool

@@ -8,7 +8,7 @@ type eventKind uint8
 const (
 	evStart       eventKind = iota // Run was called
 	evTick                         // time went by
-	evSpawned                      // worker, pid; ready: it need not say so
+	evSpawned                      // worker, pid; ready: it cannot say so
 	evSpawnFailed                  // worker, err; ready: the slot's sockets are there
 	evAttached                     // worker spoke for the first time
 	evReady                        // worker

@@ -29,13 +29,14 @@ func (f *fleet) settle() {
 
 // expire acts on workers whose time is over.
 func (f *fleet) expire() {
-	f.each(func(_ *slot, w *worker) {
+	f.each(func(s *slot, w *worker) {
 		if w.pid == 0 || w.due.IsZero() || f.now.Before(w.due) {
 			return
 		}
 		switch w.phase {
 		case PhaseSpawned:
-			f.logWorker(w, "not ready after %v: killed", f.config.BootTimeout)
+			f.bootExpired(s, w)
+			return
 		case PhaseHung:
 			f.logWorker(w, "hangs on %v after SIGQUIT: killed", dumpTime)
 		default:

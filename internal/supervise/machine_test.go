@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"reflect"
 	"strings"
 	"testing"
@@ -459,5 +460,76 @@ func TestForkFailsLater(t *testing.T) {
 	s.want(actSpawned, actRecover)
 	if s.fleet.crashesTotal != 1 {
 		t.Errorf("%d crashes", s.fleet.crashesTotal)
+	}
+}
+
+// noStart stands for a function that starts workers.
+func noStart(Launch) (*exec.Cmd, error) { return nil, nil }
+
+// A Start function's worker is ready when it says so. The old one stays where
+// the successor never does: it dies first, or it answers HELLO and no more, or not
+// even that though others of the fleet did.
+func TestStartedWorkerIsReadyWhenItSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ends func(*script)
+	}{
+		{"it dies at once", func(s *script) { s.exit(0, 2) }},
+		{"it dies later", func(s *script) { s.sleep(2 * helloPatience); s.want(); s.exit(0, 2) }},
+		{"it attaches and hangs", func(s *script) {
+			s.feed(event{kind: evAttached, worker: key{0, 2}})
+			s.sleep(time.Minute)
+			s.want(actKill)
+			s.exit(0, 2)
+		}},
+		{"it hangs", func(s *script) {
+			s.sleep(helloPatience)
+			s.want()
+			s.sleep(time.Minute)
+			s.want(actKill)
+			s.exit(0, 2)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t, Config{Workers: 1, Sockets: noSockets, Start: noStart, BootTimeout: time.Minute})
+			s.start()
+			s.feed(event{kind: evRestart})
+			s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
+			s.want(actSpawned)
+			c.ends(s)
+			s.want()
+			if w := s.fleet.slots[0].serving; w == nil || w.key != (key{0, 1}) || w.phase != PhaseReady || s.fleet.rolling {
+				t.Errorf("the old worker: %+v, rolling %v", w, s.fleet.rolling)
+			}
+		})
+	}
+}
+
+// Where no worker has ever answered HELLO, one that lives for a while counts as
+// ready, as at the start so in a rolling restart.
+func TestStartedWorkerThatCannotSpeak(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, Sockets: noSockets, Start: noStart})
+	boot := func(generation int) {
+		s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 8 + generation})
+		if wait := s.fleet.next().Sub(s.now); wait != helloPatience {
+			t.Fatalf("waits for %v", wait)
+		}
+		s.sleep(helloPatience - 1)
+		s.want()
+		s.sleep(1)
+	}
+	s.feed(event{kind: evStart})
+	boot(1)
+	s.want(actAllReady)
+	s.feed(event{kind: evRestart})
+	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 10})
+	s.exit(0, 2) // a broken one
+	s.want()
+	s.feed(event{kind: evRestart})
+	s.sleep(time.Second)
+	boot(3)
+	s.want(actTerm) // the first one
+	if s.last[0].worker != (key{0, 1}) || s.fleet.slots[0].serving.key != (key{0, 3}) {
+		t.Errorf("%+v", s.last)
 	}
 }

@@ -33,6 +33,28 @@ func (f *fleet) spawned(s *slot, w *worker, pid int, ready bool) {
 		f.ready(s, w)
 	default:
 		w.due = f.now.Add(f.config.BootTimeout)
+		if f.mayBeDumb() {
+			w.due = f.now.Add(min(helloPatience, f.config.BootTimeout))
+		}
+	}
+}
+
+// mayBeDumb tells whether workers may be of a kind that cannot speak: a Start
+// function need not pass the control socket on, and none has ever answered.
+func (f *fleet) mayBeDumb() bool { return f.config.Start != nil && !f.speaks }
+
+// bootExpired: w has not become ready in time. One that may be unable to say so is
+// taken for ready; one that can gets the rest of its time.
+func (f *fleet) bootExpired(s *slot, w *worker) {
+	end := w.started.Add(f.config.BootTimeout)
+	switch {
+	case !w.attached && f.mayBeDumb():
+		f.ready(s, w)
+	case f.now.Before(end):
+		w.due = end
+	default:
+		f.logWorker(w, "not ready after %v: killed", f.config.BootTimeout)
+		f.kill(w)
 	}
 }
 
@@ -60,7 +82,7 @@ func (f *fleet) attached(w *worker) {
 	if w.attached {
 		return
 	}
-	w.attached = true
+	w.attached, f.speaks = true, true
 	w.vitals.reset(f.now)
 	if w.phase == PhaseDraining {
 		f.late = append(f.late, action{kind: actDrain, worker: w.key})

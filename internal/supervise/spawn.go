@@ -76,8 +76,7 @@ func (s *spawner) start(k key) {
 	s.mu.Lock()
 	s.processes[k] = p
 	s.mu.Unlock()
-	isReady := s.master.config.Start != nil || p.link == nil
-	s.master.events.put(event{kind: evSpawned, worker: k, pid: p.command.Process.Pid, ready: isReady})
+	s.master.events.put(event{kind: evSpawned, worker: k, pid: p.command.Process.Pid, ready: p.link == nil})
 	// Only now, so that what they report comes after.
 	go s.master.watch(p)
 }
