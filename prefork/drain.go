@@ -31,8 +31,13 @@ func (w *worker) drain(o supervise.Order) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	go w.heed(ctx, cancel)
-	w.finish(ctx, o.HasSuccessor)
+	succession, abandon := context.WithCancel(ctx)
+	defer abandon()
+	if !o.HasSuccessor {
+		abandon()
+	}
+	go w.heed(ctx, cancel, abandon)
+	w.finish(ctx, succession)
 	return nil
 }
 
@@ -41,24 +46,35 @@ func (w *worker) drain(o supervise.Order) error {
 func (w *worker) orphaned() error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.link.OrphanGrace())
 	defer cancel()
-	go w.heed(ctx, cancel)
-	w.finish(ctx, false)
+	succession, abandon := context.WithCancel(ctx)
+	abandon()
+	go w.heed(ctx, cancel, abandon)
+	w.finish(ctx, succession)
 	return nil
 }
 
-// heed carries out orders that come while the worker is on its way out.
-func (w *worker) heed(ctx context.Context, cancel func()) {
+// heed carries out orders that come while the worker is on its way out. It calls
+// abandon when there is no successor any more.
+func (w *worker) heed(ctx context.Context, cancel, abandon func()) {
+	orphaned := w.link.Orphaned()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-orphaned: // the successor, too
+			orphaned = nil
+			abandon()
+			time.AfterFunc(w.link.OrphanGrace(), cancel)
 		case o := <-w.link.Orders():
 			switch o.Kind {
 			case supervise.OrderQuit:
 				cancel()
-			case supervise.OrderDrain: // again: less time
+			case supervise.OrderDrain: // again: less time, or nobody to hand over to
 				if o.Grace > 0 { // or a signal, which knows of none
 					time.AfterFunc(o.Grace, cancel)
+				}
+				if !o.HasSuccessor {
+					abandon()
 				}
 			case supervise.OrderReopen:
 				w.prefork.reopen()
@@ -75,8 +91,9 @@ func (w *worker) heed(ctx context.Context, cancel func()) {
 }
 
 // finish stops accepting and returns when all connections are closed, or ctx
-// ends.
-func (w *worker) finish(ctx context.Context, hasSuccessor bool) {
+// ends. Somebody takes connections over until succession ends.
+func (w *worker) finish(ctx, succession context.Context) {
+	hasSuccessor := succession.Err() == nil
 	w.board.enter(shared.Draining)
 	if !hasSuccessor {
 		w.emptyQueues(ctx)
@@ -90,14 +107,22 @@ func (w *worker) finish(ctx context.Context, hasSuccessor bool) {
 	if w.prefork.OnDrain != nil {
 		w.prefork.OnDrain()
 	}
-	linger, stats := stopLinger, supervise.DrainStats{}
+	lingering, linger, stats := ctx, stopLinger, supervise.DrainStats{}
 	if hasSuccessor {
-		linger = w.prefork.idleLinger()
-		moving, cancel := context.WithTimeout(ctx, linger)
+		moving, cancel := context.WithTimeout(succession, w.prefork.idleLinger())
 		stats.HandedOver = w.handOver(moving)
 		cancel()
 	}
-	w.finishServer(ctx, linger, &stats)
+	switch {
+	case succession.Err() == nil:
+		lingering, linger = succession, w.prefork.idleLinger()
+	case hasSuccessor && ctx.Err() == nil:
+		w.logf("there is no successor any more: connections end here")
+		w.link.TakeBack()
+	}
+	lingering, cancel := context.WithTimeout(lingering, linger)
+	defer cancel()
+	w.finishServer(ctx, lingering, &stats)
 	w.finishOthers(ctx, &stats)
 	w.say(stats)
 }
@@ -139,15 +164,14 @@ func (w *worker) awaitInbound(ctx context.Context) {
 }
 
 // finishServer ends the connections of the server that New was given: busy ones
-// after their response, idle ones after linger.
-func (w *worker) finishServer(ctx context.Context, linger time.Duration, stats *supervise.DrainStats) {
+// after their response, idle ones when lingering ends.
+func (w *worker) finishServer(ctx, lingering context.Context, stats *supervise.DrainStats) {
 	s := w.prefork.server
 	if s == nil {
 		return
 	}
 	open := int(s.GetOpenConnectionsCount())
 	s.CloseOnNextResponse()
-	lingering, cancel := context.WithTimeout(ctx, linger)
 	poll(lingering, drainPollInterval, func() bool {
 		if s.GetOpenConnectionsCount() > 0 {
 			return false
@@ -155,7 +179,6 @@ func (w *worker) finishServer(ctx context.Context, linger time.Duration, stats *
 		accepted, _ := openSockets(w.addrs) // the server may not know of all yet
 		return accepted == 0
 	})
-	cancel()
 	if err := s.ShutdownWithContext(ctx); err != nil {
 		stats.Cut = int(s.GetOpenConnectionsCount())
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/sluicehttp/sluice/shared"
 )
 
 const (
@@ -82,16 +84,21 @@ func (w *worker) handOver(ctx context.Context) int {
 }
 
 // post sends a connection to the worker's own slot, where a successor reads, or
-// else to any other.
+// else to a sibling, as long as ctx allows.
 func (w *worker) post(ctx context.Context, c net.Conn, leftover []byte) bool {
-	own, parcel := w.link.Slot(), appendParcel(nil, 0, leftover)
-	if w.postTo(own, c, parcel, postPatience) {
+	own := w.link.Slot()
+	if ctx.Err() == nil && w.postTo(own, c, appendParcel(nil, 0, leftover), postPatience) {
 		return true
 	}
-	for slot := range w.link.Slots() {
-		if slot != own && ctx.Err() == nil && w.postTo(slot, c, parcel, 0) {
+	for to := range w.board.segment.Others() {
+		slot := int(to.Get(shared.Slot))
+		if ctx.Err() != nil || slot == own || !announce(to) {
+			continue
+		}
+		if w.postTo(slot, c, appendParcel(nil, to.PID(), leftover), 0) {
 			return true
 		}
+		to.Sub(shared.Inbound, 1)
 	}
 	return false
 }

@@ -121,6 +121,18 @@ func (t *turnover) passedOn() {
 	t.mu.Unlock()
 }
 
+// announce says on a sibling's page that a connection is about to be sent to it. It
+// returns false, and takes that back, if the sibling does not serve: one that stops
+// waits for what is announced, so it either has seen this or is seen to stop.
+func announce(to *shared.Page) bool {
+	to.Add(shared.Inbound, 1)
+	if shared.State(to.Get(shared.ProcessState)) == shared.Ready {
+		return true
+	}
+	to.Sub(shared.Inbound, 1)
+	return false
+}
+
 // divert is sluice.Server.Divert: a connection that was just accepted goes to
 // the sibling with the fewest, if this worker has several more.
 func (w *worker) divert(fd int) bool {
@@ -132,11 +144,10 @@ func (w *worker) divert(fd int) bool {
 	if to == nil {
 		return false
 	}
-	to.Add(shared.Inbound, 1) // before others look
-	// Once more: a sibling that stops waits for what is announced, and it either
-	// has seen this or is seen to stop.
-	isReady := shared.State(to.Get(shared.ProcessState)) == shared.Ready
-	if !isReady || w.link.Post(int(to.Get(shared.Slot)), fd, appendParcel(nil, to.PID(), nil), 0) != nil {
+	if !announce(to) {
+		return false
+	}
+	if w.link.Post(int(to.Get(shared.Slot)), fd, appendParcel(nil, to.PID(), nil), 0) != nil {
 		to.Sub(shared.Inbound, 1)
 		return false
 	}

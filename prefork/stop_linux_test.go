@@ -194,3 +194,35 @@ func TestQuit(t *testing.T) {
 	}
 	until(t, "the stacks are there", func() bool { return f.count("goroutine ") > 2 })
 }
+
+// The fleet ends while a predecessor drains: its connections end with it, though
+// the successor that it would have handed them to is gone.
+func TestStopWhilePredecessorDrains(t *testing.T) {
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		for how, end := range map[string]func(*fleet){
+			"stop":            func(f *fleet) { f.signal(syscall.SIGTERM) },
+			"master killed":   func(f *fleet) { f.cmd.Process.Kill() },
+			"too many deaths": func(f *fleet) { syscall.Kill(f.pids()[1], syscall.SIGKILL) },
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				gate := filepath.Join(t.TempDir(), "gate")
+				f := start(t, setup{Workers: 1, Engine: engine, Grace: patience, Drain: patience, Linger: patience}, true)
+				busy := f.dial()
+				busy.send("GET /gate?file=" + gate + " HTTP/1.1\r\nHost: x\r\n\r\n")
+				until(t, "it is accepted", func() bool { return connections(t, f.pids()) == 1 })
+				f.signal(syscall.SIGHUP)
+				until(t, "there is a successor", func() bool { return f.count("worker 0.2") == 2 && f.count("ready after") == 2 })
+				end(f)
+				until(t, "the successor is gone", func() bool { return !isAlive(f.pids()[1]) })
+				until(t, "the predecessor knows", func() bool { return f.count("there is no successor any more") == 1 })
+				open(t, gate)
+				if _, closes, err := answer(busy.r); err != nil || !closes {
+					t.Errorf("the answer: closes %v, %v", closes, err)
+				}
+				f.wait()
+				until(t, "the predecessor ends", func() bool { return !isAlive(f.pids()[0]) })
+			})
+		}
+	}
+}

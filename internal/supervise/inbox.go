@@ -51,6 +51,12 @@ func (w *Worker) Post(slot, fd int, payload []byte, wait time.Duration) error {
 func (w *Worker) Receive(take func(fd int, payload []byte)) { w.inboxes.receive(take) }
 
 // StopReceiving ends what Receive began. When it has returned, take does not run
-// and is not called again. empty: what waits is taken first, for a stop after
-// which nobody else would. take must not call it.
+// and is not called again, but for TakeBack. empty: what waits is taken first, for
+// a stop after which nobody else would. take must not call it.
 func (w *Worker) StopReceiving(empty bool) { w.inboxes.stop(empty) }
+
+// TakeBack has take called for what waits in the slot's inbox, and returns when
+// that is empty. It is for a worker that has stopped receiving, not empty, has
+// posted to its own slot, and learns that nobody reads there any more. It works
+// once.
+func (w *Worker) TakeBack() { w.inboxes.takeBack() }

@@ -220,19 +220,53 @@ func (b *inboxes) read(slot, fd int) {
 func (b *inboxes) stop(empty bool) {
 	b.mu.Lock()
 	b.state = receivingOver
-	var all []*reader
-	for _, r := range b.readers {
-		all = append(all, r)
-	}
 	for slot, fd := range b.waiting {
 		unix.Close(fd)
 		delete(b.waiting, slot)
+	}
+	var all []*reader
+	for _, r := range b.readers {
+		all = append(all, r)
+		if r.slot == b.own && !empty {
+			b.keep(r)
+		}
 	}
 	b.mu.Unlock()
 	for _, r := range all {
 		r.stop(empty)
 	}
 	b.reading.Wait()
+}
+
+// keep keeps a descriptor of r's inbox for takeBack. The caller holds mu.
+func (b *inboxes) keep(r *reader) {
+	r.link.raw.Control(func(fd uintptr) {
+		if other, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			b.waiting[r.slot] = other
+		}
+	})
+}
+
+// takeBack is Worker.TakeBack.
+func (b *inboxes) takeBack() {
+	b.mu.Lock()
+	fd, isKept := b.waiting[b.own]
+	isKept = isKept && b.state == receivingOver
+	if isKept {
+		delete(b.waiting, b.own)
+	}
+	b.mu.Unlock()
+	if !isKept {
+		return
+	}
+	r, err := newReader(b, b.own, fd)
+	if err != nil {
+		b.logger.Printf("worker %d: the inbox cannot be read again: %v", b.own, err)
+		return
+	}
+	r.stop(true)
+	b.reading.Add(1)
+	r.run()
 }
 
 // message carries out a message of the master's that is about inboxes.

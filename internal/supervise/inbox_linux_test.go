@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -137,6 +138,7 @@ func TestParcels(t *testing.T) {
 		t.Errorf("payloads of %d, %q and %d", len(c.payloads[0]), c.payloads[1], len(c.payloads[2]))
 	}
 	b.stop(false)
+	b.takeBack()
 	if after := openFiles(t, pipe, b.pairs[0].rx); after >= before { // its own rx is closed, too
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
@@ -422,4 +424,31 @@ func FuzzInbox(f *testing.F) {
 			t.Errorf("%d descriptors, %d before", n, before)
 		}
 	})
+}
+
+// What a worker has posted to its own slot is taken back by it when nobody else
+// reads there, once.
+func TestTakeBack(t *testing.T) {
+	b := newTestInboxes(t)
+	b.takeBack() // nothing was received yet: nothing happens
+	var c collector
+	b.receive(c.take)
+	b.stop(false)
+	for _, text := range []string{"one", "two"} {
+		if err := b.post(0, int(somePipe(t).Fd()), []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.post(1, int(somePipe(t).Fd()), []byte("another slot's"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		b.takeBack()
+		if !slices.Equal(c.payloads, []string{"one", "two"}) {
+			t.Errorf("%q", c.payloads)
+		}
+	}
+	if len(b.waiting) != 0 {
+		t.Errorf("descriptors are kept: %v", b.waiting)
+	}
 }

@@ -19,4 +19,5 @@ func (*inboxes) slots() int                                   { return 0 }
 func (*inboxes) post(int, int, []byte, time.Duration) error   { return ErrNoInbox }
 func (*inboxes) receive(func(fd int, payload []byte))         {}
 func (*inboxes) stop(bool)                                    {}
+func (*inboxes) takeBack()                                    {}
 func (*inboxes) message(message, []int) (isInboxMessage bool) { return false }

@@ -42,8 +42,8 @@ func (f *fleet) stop(result error) {
 	f.leaveAll(f.config.GracePeriod)
 }
 
-// leaveAll sends every worker on its way out. Who is on it already gets no
-// more time than the others.
+// leaveAll sends every worker on its way out. Who is on it already gets no more
+// time than the others, and is told so, and that it has no successor any more.
 func (f *fleet) leaveAll(grace time.Duration) {
 	for _, s := range f.slots {
 		s.adopter = nil
@@ -56,6 +56,9 @@ func (f *fleet) leaveAll(grace time.Duration) {
 		f.remove(s, w)
 		s.leaving = append(s.leaving, w)
 		w.expected = true
+		if w.phase == PhaseDraining && w.attached {
+			f.late = append(f.late, action{kind: actDrain, worker: w.key})
+		}
 	})
 	f.shorten(grace + killSlack)
 }

@@ -17,6 +17,7 @@ type modelWorker struct {
 	ready     bool // serves; one that cannot speak, once it was given the time to
 	attached  bool
 	told      bool // to end, by the master
+	trusts    bool // it was told that it has a successor
 	successor bool // another process served the slot when it was started
 	recycled  bool // it asked to go
 	killed    bool
@@ -139,7 +140,7 @@ func (m *model) play(a action) {
 		}
 		m.checkSuccession(a)
 		m.checkReplaced(a.worker, w)
-		w.told = true
+		w.told, w.trusts = true, a.hasSuccessor
 	case actKill, actDump:
 		if w == nil || w.pid == 0 {
 			m.failf("signal to %v, which does not run", a.worker)
@@ -209,6 +210,7 @@ func (m *model) checkReplaced(k key, w *modelWorker) {
 func (m *model) check() {
 	m.t.Helper()
 	f := m.fleet
+	m.checkTrust()
 	successors, serving, canAdopt := 0, 0, false
 	for _, s := range f.slots {
 		if s.successor != nil {
@@ -236,6 +238,20 @@ func (m *model) check() {
 		isAdopted := adopter != nil && adopter.ready && !adopter.told
 		if s.opened && !s.served() && !isAdopted {
 			m.failf("nobody serves the sockets of slot %d", s.id)
+		}
+	}
+}
+
+// checkTrust checks that nobody on his way out believes that connections are taken
+// over when they are not any more.
+func (m *model) checkTrust() {
+	m.t.Helper()
+	if m.fleet.mode == modeRunning || m.fleet.mode == modeKilling {
+		return
+	}
+	for k, w := range m.live {
+		if w.trusts && !w.killed {
+			m.failf("%v hands over to a successor that is gone", k)
 		}
 	}
 }

@@ -234,7 +234,7 @@ func (f *fleet) sendDrains() {
 			kind:         actDrain,
 			worker:       w.key,
 			grace:        max(w.due.Sub(f.now)-killSlack, 0),
-			hasSuccessor: s.adopter != nil && f.adoptsSockets() || s.served() || f.config.SharedSockets && f.mode == modeRunning,
+			hasSuccessor: f.mode == modeRunning && (s.adopter != nil && f.adoptsSockets() || s.served() || f.config.SharedSockets),
 		})
 	}
 	f.late = nil

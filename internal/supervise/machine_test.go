@@ -533,3 +533,59 @@ func TestStartedWorkerThatCannotSpeak(t *testing.T) {
 		t.Errorf("%+v", s.last)
 	}
 }
+
+// Predecessors that drain are told when nobody takes their connections over any
+// more, and that they have no more time than the others.
+func TestPredecessorsAreToldThatNobodyFollows(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ends func(*script)
+	}{
+		{"stop", func(s *script) { s.feed(event{kind: evStop}) }},
+		{"pause", func(s *script) { s.feed(event{kind: evPause}) }},
+		{"too many deaths", func(s *script) { s.exit(0, 2) }},
+		{"scaled down, then stopped", func(s *script) {
+			s.feed(event{kind: evScale, number: 1})
+			s.feed(event{kind: evStop})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t, Config{Workers: 2, Sockets: noSockets, Inboxes: true, DrainTimeout: time.Minute, GracePeriod: 9 * time.Second})
+			grace := 9 * time.Second
+			if c.name == "pause" {
+				grace = time.Minute
+			}
+			s.start()
+			s.feed(event{kind: evRestart})
+			s.boot(0, 2)
+			s.want(actDrain)
+			c.ends(s)
+			told := false
+			for _, a := range s.last {
+				if a.kind == actDrain && a.worker == (key{0, 1}) {
+					told = true
+					if a.hasSuccessor || a.grace != grace {
+						t.Errorf("told %+v", a)
+					}
+				}
+			}
+			if !told {
+				t.Errorf("not told; actions %+v", s.last)
+			}
+		})
+	}
+}
+
+// Who dies last leaves a queue and an inbox: a sibling takes them before it ends.
+func TestOverRecoveryLeavesNothingBehind(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
+	s.start()
+	s.exit(0, 1)
+	s.want(actAdopt, actStopping, actDrain, actCloseSockets)
+	if a := s.last[0]; a.worker != (key{1, 1}) || a.slot != 0 {
+		t.Errorf("adopted: %+v", a)
+	}
+	if a := s.last[2]; a.hasSuccessor {
+		t.Errorf("drain: %+v", a)
+	}
+}

@@ -205,6 +205,7 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	}
 	if f.config.OverRecovery == OverRecoveryExit {
 		f.logf("too many workers died: stopping")
+		f.placeSockets() // for what waits there; who is on its way out gets none
 		f.stop(ErrOverRecovery)
 		return
 	}

@@ -44,7 +44,8 @@ type Order struct {
 	Grace time.Duration
 	// HasSuccessor tells for OrderDrain that somebody else serves the slot's
 	// sockets already. Without one, a worker should accept until nothing waits
-	// in their queues before it closes them.
+	// in their queues before it closes them. A second OrderDrain without one says
+	// that there is none any more: nobody takes what is posted to the slot's inbox.
 	HasSuccessor bool
 	// Slot is whose sockets are adopted or released.
 	Slot int
