@@ -17,10 +17,10 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// restart replaces all workers and waits until the old ones are gone.
+// restart replaces all workers. The old ones may drain still.
 func (f *fleet) restart() {
 	f.t.Helper()
-	const isDone = "rolling restart is done" // said when the last of the old ones is gone
+	const isDone = "rolling restart is done" // said when the last of the new ones serves
 	before := f.count(isDone)
 	f.signal(syscall.SIGHUP)
 	until(f.t, "the restart is done", func() bool { return f.count(isDone) > before })
@@ -235,5 +235,31 @@ func TestReopen(t *testing.T) {
 	until(t, "all processes have reopened", func() bool { return len(f.printed("reopen ")) == 3 })
 	if n := f.count(" false"); n < 1 {
 		t.Error("the master has not")
+	}
+}
+
+// Old workers whose handlers hang keep no slot from its turn: all successors serve
+// while they drain, and their requests are answered.
+func TestDrainsDelayNothing(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	f := start(t, setup{Workers: 2, Drain: 2 * patience, Linger: 2 * patience}, true)
+	const requests = 8
+	var busy [requests]*client
+	for i := range busy {
+		busy[i] = f.dial()
+		busy[i].send("GET /gate?file=" + gate + " HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	until(t, "all are in hand", func() bool { return connections(t, f.pids()) == requests })
+	f.restart()
+	if n := connections(t, f.pids()[:2]); n != requests {
+		t.Errorf("the old workers have %d of %d connections when all successors serve", n, requests)
+	}
+	open(t, gate)
+	for _, c := range busy {
+		c.answer()
+		c.get("/") // the successor
+	}
+	for _, pid := range f.pids()[:2] {
+		until(t, "the old worker ends", func() bool { return !isAlive(pid) })
 	}
 }

@@ -143,6 +143,7 @@ type fleet struct {
 
 	rollout  int // number of the latest rolling restart
 	rolling  bool
+	again    bool // another one is to follow the one that is under way
 	restarts int
 
 	crashes      []time.Time // within the window

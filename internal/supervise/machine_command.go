@@ -36,7 +36,8 @@ func (f *fleet) stop(result error) {
 	if f.mode >= modeStopping {
 		return
 	}
-	f.mode, f.result, f.rolling = modeStopping, result, false
+	f.mode, f.result = modeStopping, result
+	f.cancelRolling()
 	f.logf("stopping: workers have %v", f.config.GracePeriod)
 	f.do(action{kind: actStopping})
 	f.leaveAll(f.config.GracePeriod)
@@ -94,7 +95,8 @@ func (f *fleet) killAll() {
 	if f.mode < modeStopping {
 		f.do(action{kind: actStopping})
 	}
-	f.mode, f.rolling = modeKilling, false
+	f.mode = modeKilling
+	f.cancelRolling()
 	f.leaveAll(0)
 	f.late = nil
 	f.each(func(_ *slot, w *worker) {
@@ -114,7 +116,8 @@ func (f *fleet) quit() {
 	}
 	f.logf("SIGQUIT: stacks of all processes follow")
 	f.do(action{kind: actDumpSelf})
-	f.mode, f.result, f.rolling = modeKilling, ErrQuit, false
+	f.mode, f.result = modeKilling, ErrQuit
+	f.cancelRolling()
 	f.leaveAll(0)
 	f.late = nil
 	f.each(func(_ *slot, w *worker) {
@@ -146,16 +149,29 @@ func (f *fleet) dumpNext() {
 }
 
 // restart begins a rolling restart, or brings paused workers back. One that is
-// under way begins anew: workers that it has replaced are replaced again.
+// under way is finished first, and then one more follows, however many were asked
+// for meanwhile: else the slots that come last would never have their turn.
 func (f *fleet) restart() {
-	f.rollout++
-	if f.mode == modePaused {
+	f.endPauses()
+	switch {
+	case f.mode == modePaused:
+		f.rollout++
 		f.mode = modeRunning
 		f.logf("workers come back")
-		return
+	case !f.rolling:
+		f.beginRolling()
+	case !f.again:
+		f.again = true
+		f.logf("another rolling restart follows the one that is under way")
 	}
-	f.rolling = true
-	f.logf("rolling restart begins")
+}
+
+// endPauses has slots try at once what they would try later: something was changed
+// that may help.
+func (f *fleet) endPauses() {
+	for _, s := range f.slots {
+		s.respawnAt, s.quick = time.Time{}, 0
+	}
 }
 
 // scale sets the number of workers within the bounds.
@@ -177,7 +193,8 @@ func (f *fleet) pause() {
 	if f.mode == modePaused {
 		return
 	}
-	f.mode, f.rolling = modePaused, false
+	f.mode = modePaused
+	f.cancelRolling()
 	f.logf("workers go, sockets stay: SIGHUP brings them back")
 	f.leaveAll(f.config.DrainTimeout)
 	for _, s := range f.slots {

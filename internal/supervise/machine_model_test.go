@@ -46,6 +46,7 @@ type model struct {
 	hangs    int
 	heldUp   int
 	silent   bool // workers never speak
+	most     int  // workers that were ever wanted
 	spoken   bool // a worker has attached
 	dumb     int  // workers that counted as ready without having spoken
 }
@@ -80,7 +81,7 @@ func (m *model) feed(e event) {
 	if e.kind == evTick {
 		m.ticked = m.now
 	}
-	hangs := m.hangs
+	hangs, wasRolling, rollout := m.hangs, m.fleet.rolling, m.fleet.rollout
 	m.presume()
 	m.history = append(m.history, fmt.Sprintf("%v event %d %v %v n=%d", m.now.Sub(time.Unix(1e9, 0)), e.kind, e.worker, e.ready, e.number))
 	for _, a := range m.fleet.step(e, m.now) {
@@ -90,6 +91,9 @@ func (m *model) feed(e event) {
 			m.history = append(m.history, "   "+a.text)
 		}
 		m.play(a)
+	}
+	if e.kind == evRestart && wasRolling && m.fleet.rollout != rollout {
+		m.failf("a restart begins before the one before is over")
 	}
 	m.check()
 	if timeout := m.fleet.config.HangTimeout; timeout > 0 && m.hangs > hangs && (e.kind != evTick || missed > timeout) {
@@ -211,6 +215,7 @@ func (m *model) check() {
 	m.t.Helper()
 	f := m.fleet
 	m.checkTrust()
+	m.checkRolling()
 	successors, serving, canAdopt := 0, 0, false
 	for _, s := range f.slots {
 		if s.successor != nil {
@@ -253,6 +258,35 @@ func (m *model) checkTrust() {
 		if w.trusts && !w.killed {
 			m.failf("%v hands over to a successor that is gone", k)
 		}
+	}
+}
+
+// checkRolling checks that a rolling restart waits for nothing but a successor that
+// boots, a pause after a failure, or the bound of those that drain, and that they
+// keep to that bound.
+func (m *model) checkRolling() {
+	m.t.Helper()
+	f := m.fleet
+	booting, draining, due := 0, 0, 0
+	f.each(func(s *slot, w *worker) {
+		if w.replaced {
+			draining++
+		}
+	})
+	for _, s := range f.active() {
+		switch {
+		case s.successor != nil:
+			booting++
+		case s.serving != nil && f.isOutdated(s.serving) && !m.now.Before(s.respawnAt):
+			due++
+		}
+	}
+	if f.mode == modeRunning && due > 0 && booting == 0 && draining < f.wanted {
+		m.failf("%d workers wait to be replaced, and %d drain", due, draining)
+	}
+	m.most = max(m.most, f.wanted)
+	if draining > m.most {
+		m.failf("%d predecessors drain, there were never more than %d workers", draining, m.most)
 	}
 }
 

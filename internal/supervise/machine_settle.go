@@ -98,33 +98,66 @@ func (f *fleet) isOutdated(w *worker) bool {
 	return w.phase == PhaseReady && (w.recycling || f.rolling && w.rollout < f.rollout)
 }
 
-// roll starts the next successor: one at a time over the whole fleet, and only
-// when the predecessor of the one before is gone.
+// roll starts the next successor, one at a time over the whole fleet. That
+// predecessors still drain keeps none waiting, unless there are as many of them as
+// workers: there are never more than twice as many processes, and one.
 func (f *fleet) roll() {
-	if f.isReplacing() {
-		return
-	}
-	for _, s := range f.active() {
-		if s.serving != nil && f.isOutdated(s.serving) && !f.now.Before(s.respawnAt) {
-			s.successor = f.spawn(s)
-			return
-		}
-	}
-	if f.rolling && !f.hasOutdated() {
+	if f.rolling && !f.hasOutdated() && f.isReady() {
 		f.rolling = false
 		f.restarts++
 		f.logf("rolling restart is done")
+		f.rollAgain()
+	}
+	booting, draining := 0, 0
+	f.each(func(s *slot, w *worker) {
+		if s.successor == w {
+			booting++
+		}
+		if w.replaced {
+			draining++
+		}
+	})
+	if booting > 0 || draining >= f.wanted {
+		return
+	}
+	if s := f.longestOutdated(); s != nil {
+		s.successor = f.spawn(s)
 	}
 }
 
-// isReplacing tells whether a successor boots or a predecessor drains.
-func (f *fleet) isReplacing() bool {
-	found := false
-	f.each(func(s *slot, w *worker) {
-		found = found || s.successor == w || w.replaced
-	})
-	return found
+// longestOutdated returns the slot whose worker is to be replaced next, or nil: the
+// one that has served longest, so that one that asks for it again and again keeps
+// no other from its turn.
+func (f *fleet) longestOutdated() *slot {
+	var next *slot
+	for _, s := range f.active() {
+		if s.serving == nil || !f.isOutdated(s.serving) || f.now.Before(s.respawnAt) {
+			continue
+		}
+		if next == nil || s.serving.started.Before(next.serving.started) {
+			next = s
+		}
+	}
+	return next
 }
+
+// beginRolling begins a rolling restart.
+func (f *fleet) beginRolling() {
+	f.rollout++
+	f.rolling, f.again = true, false
+	f.logf("rolling restart begins")
+}
+
+// rollAgain begins the rolling restart that was asked for during the last one.
+func (f *fleet) rollAgain() {
+	if f.again {
+		f.endPauses()
+		f.beginRolling()
+	}
+}
+
+// cancelRolling gives a rolling restart up, because the workers go.
+func (f *fleet) cancelRolling() { f.rolling, f.again = false, false }
 
 // hasOutdated tells whether the rolling restart has work left. Workers that
 // boot belong to it already.
@@ -143,6 +176,7 @@ func (f *fleet) abortRolling(slot int, w *worker) {
 	if f.rolling && w.rollout == f.rollout && f.slots[slot].serving != nil {
 		f.rolling = false
 		f.logf("rolling restart failed in slot %d: the workers that run are kept", slot)
+		f.rollAgain()
 	}
 }
 
