@@ -43,6 +43,16 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// BootTimeout reaches the supervisor, which has the default.
+func TestBootTimeout(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute} {
+		p := &Prefork{Logger: quiet(), BootTimeout: given}
+		if got := p.config().BootTimeout; got != want {
+			t.Errorf("%v is %v, want %v", given, got, want)
+		}
+	}
+}
+
 func TestIsChild(t *testing.T) {
 	if IsChild() {
 		t.Error("the test is a child")

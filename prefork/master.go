@@ -72,6 +72,7 @@ func (p *Prefork) config() supervise.Config {
 		MaxWorkers:       p.MaxWorkers,
 		Affinity:         p.Affinity,
 		Env:              []string{markerVariable + "=" + markerValue},
+		BootTimeout:      max(p.BootTimeout, 0),
 		GracePeriod:      p.grace(),
 		DrainTimeout:     p.drainTimeout(),
 		OrphanGrace:      p.grace(),

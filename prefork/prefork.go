@@ -86,12 +86,18 @@ type Prefork struct {
 	// zero. New sets a minute.
 	RecoverWindow time.Duration
 	// RecoverInterval is the pause before a worker is replaced that lived for
-	// less than ten seconds. It doubles each time, up to 30 s. No pause if zero.
-	// New sets 100 ms.
+	// less than ten seconds. It doubles, up to 30 s, with each worker in a row that
+	// died before it served. The only worker that serves is replaced at once. No
+	// pause if zero. New sets 100 ms.
 	RecoverInterval time.Duration
 	// OverRecovery says what happens beyond the threshold: by default the other
 	// workers end too, and ListenAndServe returns ErrOverRecovery.
 	OverRecovery OverRecovery
+
+	// BootTimeout is the time within which a worker must serve; 30 s if zero or
+	// negative. One that needs longer is killed, which counts as an unexpected exit
+	// unless its predecessor serves on.
+	BootTimeout time.Duration
 
 	// ShutdownGracePeriod is what requests get to finish when the master ends,
 	// or has died; 5 s if zero or negative.

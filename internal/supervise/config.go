@@ -143,7 +143,8 @@ type Config struct {
 	// means all. nil: workers are not pinned. Linux only.
 	Affinity func(slot int) []int
 
-	// BootTimeout bounds the time from start to Ready. 0: 30 seconds.
+	// BootTimeout bounds the time from start to Ready. A worker that needs longer is
+	// killed, which counts as a death unless its predecessor serves. 0: 30 seconds.
 	BootTimeout time.Duration
 	// GracePeriod is what workers get to finish their work when the fleet
 	// stops. 0: 5 seconds.
@@ -182,9 +183,10 @@ type Config struct {
 	// RecoverWindow is the time over which exits are counted. 0: the master's
 	// life.
 	RecoverWindow time.Duration
-	// RecoverInterval is the pause before the respawn of a worker that lived
-	// for less than ten seconds; it doubles each time up to 30 seconds, ±20 %.
-	// 0: no pause.
+	// RecoverInterval is the pause, ±20 %, before the respawn of a worker that
+	// lived for less than ten seconds. It doubles, up to 30 seconds, with each
+	// worker in a row that died before it was ready. There is none after the death
+	// of the only worker that served. 0: no pause.
 	RecoverInterval time.Duration
 	// OverRecovery says what happens beyond the threshold.
 	OverRecovery OverRecovery

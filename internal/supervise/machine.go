@@ -16,8 +16,7 @@ import (
 // no order of events is special: a crash in the middle of a rolling restart
 // needs no code of its own.
 
-// steadyUptime is the age from which a worker's death is no sign of a crash
-// loop.
+// steadyUptime is the age from which a worker that died is replaced at once.
 const steadyUptime = 10 * time.Second
 
 const (
@@ -53,6 +52,7 @@ type worker struct {
 	attached bool // it has spoken
 	rollout  int  // the rolling restart that it belongs to
 	started  time.Time
+	readyAt  time.Time // zero: it never served
 	// due is when waiting ends: for READY in PhaseSpawned, for the exit in
 	// PhaseDraining.
 	due time.Time
@@ -91,8 +91,8 @@ type slot struct {
 	adopter    *worker // another slot's worker that serves the sockets
 	// respawnAt is the earliest time of the next spawn.
 	respawnAt time.Time
-	// quick counts the deaths in a row of workers that were not steady.
-	quick int
+	// unready counts the deaths in a row of workers that had not served yet.
+	unready int
 	// lastDead is the pid of the worker that crashed and has no replacement.
 	lastDead int
 	// hungAt is when a worker of the slot was last found hanging.

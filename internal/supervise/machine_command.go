@@ -170,7 +170,7 @@ func (f *fleet) restart() {
 // that may help.
 func (f *fleet) endPauses() {
 	for _, s := range f.slots {
-		s.respawnAt, s.quick = time.Time{}, 0
+		s.respawnAt, s.unready = time.Time{}, 0
 	}
 }
 
@@ -198,7 +198,7 @@ func (f *fleet) pause() {
 	f.logf("workers go, sockets stay: SIGHUP brings them back")
 	f.leaveAll(f.config.DrainTimeout)
 	for _, s := range f.slots {
-		s.respawnAt, s.quick, s.lastDead = time.Time{}, 0, 0
+		s.respawnAt, s.unready, s.lastDead = time.Time{}, 0, 0
 	}
 }
 

@@ -323,7 +323,12 @@ func (m *model) exit(k key, w *modelWorker) {
 			delete(m.adopters, slot)
 		}
 	}
+	served := w.ready && inside != nil && m.fleet.slots[k.slot].serving == inside && inside.phase == PhaseReady
 	m.feed(event{kind: evExited, worker: k, text: "exit"})
+	f := m.fleet
+	if f.mode == modeRunning && served && k.slot < f.wanted && !f.isAnyServed() && f.slots[k.slot].serving == nil {
+		m.failf("%v was the last one that served, and its slot waits", k)
+	}
 }
 
 // happen lets one random thing happen.

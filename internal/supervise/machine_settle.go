@@ -55,7 +55,7 @@ func (f *fleet) retire() {
 			continue
 		}
 		s.retired = isRetired
-		s.respawnAt, s.quick, s.lastDead = time.Time{}, 0, 0
+		s.respawnAt, s.unready, s.lastDead = time.Time{}, 0, 0
 		if !isRetired {
 			continue
 		}

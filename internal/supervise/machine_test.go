@@ -175,35 +175,66 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
+// The pause doubles with deaths before READY, and only with those.
 func TestBackoff(t *testing.T) {
-	s := newScript(t, Config{Workers: 1, RecoverThreshold: 100, RecoverInterval: 100 * time.Millisecond})
+	const interval = 100 * time.Millisecond
+	s := newScript(t, Config{Workers: 2, RecoverThreshold: 100, RecoverInterval: interval})
 	s.start()
-	s.now = s.now.Add(steadyUptime)
-	s.exit(0, 1)
-	s.want(actSpawn) // a steady worker: at once
-	for i := range 20 {
-		s.boot(0, 2+i)
-		s.exit(0, 2+i)
-		s.want()
-		wait := s.fleet.next().Sub(s.now)
-		nominal := min(100*time.Millisecond<<i, longestBackoff)
-		if wait < nominal*8/10 || wait > nominal*12/10 {
-			t.Fatalf("crash %d: pause %v, want %v ± 20 %%", i, wait, nominal)
+	generation := 1
+	die := func(nominal time.Duration) {
+		t.Helper()
+		s.exit(0, generation)
+		generation++
+		if nominal > 0 {
+			s.want()
+			wait := s.fleet.next().Sub(s.now)
+			if wait < nominal*8/10 || wait > nominal*12/10 {
+				t.Fatalf("generation %d: pause %v, want %v ± 20 %%", generation, wait, nominal)
+			}
+			s.sleep(wait - 1)
+			s.want()
+			s.sleep(1)
 		}
-		s.sleep(wait - 1)
-		s.want()
-		s.sleep(1)
 		s.want(actSpawn)
 	}
-	s.boot(0, 22)
 	s.now = s.now.Add(steadyUptime)
-	s.exit(0, 22)
-	s.want(actSpawn)
-	s.boot(0, 23)
-	s.exit(0, 23)
-	if wait := s.fleet.next().Sub(s.now); wait > 120*time.Millisecond {
-		t.Errorf("a steady worker did not reset the pause: %v", wait)
+	die(0) // a steady worker
+	for range 5 {
+		s.boot(0, generation)
+		die(interval) // it served
 	}
+	for i := range 20 {
+		s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 9})
+		s.now = s.now.Add(time.Minute / 4) // it takes its time to boot
+		die(min(interval<<i, longestBackoff))
+	}
+	s.boot(0, generation)
+	die(interval) // it served: that is no loop of boots any more
+	s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 9})
+	die(interval)
+	s.boot(0, generation)
+	s.now = s.now.Add(steadyUptime)
+	die(0)
+}
+
+// The only worker that serves is replaced at once, also beyond the threshold.
+func TestLastOneNeverWaits(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, RecoverInterval: time.Hour, OverRecovery: OverRecoveryDegrade})
+	s.start()
+	s.exit(0, 1)
+	s.want() // degraded, and the other one serves
+	for generation := 1; generation < 20; generation++ {
+		s.exit(1, generation)
+		s.want(actSpawn)
+		if s.last[0].worker != (key{1, generation + 1}) {
+			t.Fatalf("started: %v", s.last[0].worker)
+		}
+		s.boot(1, generation+1)
+	}
+	s.exit(1, 20)
+	s.feed(event{kind: evSpawned, worker: key{1, 21}, pid: 9})
+	s.exit(1, 21)
+	s.want() // it never served: a pause
 }
 
 func TestNoInterval(t *testing.T) {

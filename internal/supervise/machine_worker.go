@@ -53,7 +53,7 @@ func (f *fleet) bootExpired(s *slot, w *worker) {
 	case f.now.Before(end):
 		w.due = end
 	default:
-		f.logWorker(w, "not ready after %v: killed", f.config.BootTimeout)
+		f.logWorker(w, "not ready after %v, the time to boot: killed", f.config.BootTimeout)
 		f.kill(w)
 	}
 }
@@ -71,7 +71,7 @@ func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
 		if w.recovers != 0 {
 			s.lastDead = w.recovers
 		}
-		f.backOff(s, 0, max(f.config.RecoverInterval, spawnBackoff))
+		f.backOff(s, max(f.config.RecoverInterval, spawnBackoff))
 		f.abortRolling(s.id, w)
 	}
 }
@@ -94,7 +94,8 @@ func (f *fleet) ready(s *slot, w *worker) {
 	if w.phase != PhaseSpawned {
 		return
 	}
-	w.phase, w.due = PhaseReady, time.Time{}
+	w.phase, w.due, w.readyAt = PhaseReady, time.Time{}, f.now
+	s.unready = 0
 	w.vitals.reset(f.now)
 	f.logWorker(w, "ready after %v", f.now.Sub(w.started).Round(time.Millisecond))
 	if s.successor != w {
@@ -179,7 +180,7 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 	case wasSuccessor:
 		// The predecessor serves on, so this is a failed restart, no crash.
 		f.logWorker(w, "%s, before it was ready", how)
-		f.backOff(s, f.now.Sub(w.started), max(f.config.RecoverInterval, spawnBackoff))
+		f.backOff(s, max(f.config.RecoverInterval, spawnBackoff))
 		f.abortRolling(s.id, w)
 	default:
 		f.crashed(s, w, "died: "+how)
@@ -213,10 +214,13 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 		f.logf("too many workers died: serving with what is left")
 	}
 	f.degraded = true
-	if s.serving == nil {
+	if s.serving == nil && !f.wasLast(w) {
 		s.respawnAt = f.now.Add(degradedBackoff)
 	}
 }
+
+// wasLast tells whether w, which is gone, served and nobody else does.
+func (f *fleet) wasLast(w *worker) bool { return !w.readyAt.IsZero() && !f.isAnyServed() }
 
 // vacated: w is gone and served. A successor that boots takes its place;
 // otherwise one is due.
@@ -231,24 +235,32 @@ func (f *fleet) vacated(s *slot, w *worker, wasServing bool) {
 		}
 		return
 	}
-	f.backOff(s, f.now.Sub(w.started), f.config.RecoverInterval)
+	switch {
+	case w.readyAt.IsZero():
+		f.backOff(s, f.config.RecoverInterval)
+	case f.now.Sub(w.started) >= steadyUptime || f.wasLast(w):
+		s.respawnAt = time.Time{}
+	default:
+		s.respawnAt = f.now.Add(f.vary(f.config.RecoverInterval))
+	}
 }
 
-// backOff sets when s gets its next worker after one that lived for uptime.
-func (f *fleet) backOff(s *slot, uptime, base time.Duration) {
-	if uptime >= steadyUptime {
-		s.quick, s.respawnAt = 0, time.Time{}
-		return
-	}
+// backOff sets when s gets its next worker after one that never served: the pause
+// doubles each time in a row.
+func (f *fleet) backOff(s *slot, base time.Duration) {
 	pause := longestBackoff
 	if base == 0 {
 		pause = 0
-	} else if s.quick < 32 && base < longestBackoff>>s.quick {
-		pause = base << s.quick
+	} else if s.unready < 32 && base < longestBackoff>>s.unready {
+		pause = base << s.unready
 	}
-	s.quick++
-	pause += time.Duration(float64(pause) * (0.4*f.random.Float64() - 0.2))
-	s.respawnAt = f.now.Add(pause)
+	s.unready++
+	s.respawnAt = f.now.Add(f.vary(pause))
+}
+
+// vary returns pause ± 20 %, so that slots do not move in step.
+func (f *fleet) vary(pause time.Duration) time.Duration {
+	return pause + time.Duration(float64(pause)*(0.4*f.random.Float64()-0.2))
 }
 
 // forget drops the crashes that are out of the window.
