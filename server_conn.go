@@ -424,6 +424,17 @@ func (c *serverConn) Pause() (isIdle bool) {
 	return true
 }
 
+// CanRewind tells whether a head has begun that is not complete; see
+// engine.Rewinder.
+func (c *serverConn) CanRewind() bool { return c.state == readHead }
+
+// Rewind gives back what has come of a head.
+func (c *serverConn) Rewind() []byte {
+	input := bytes.Clone(c.ctx.Request.Header.table.Raw())
+	c.unbegin()
+	return input
+}
+
 // HalfClosed answers what was begun and cannot be completed any more.
 func (c *serverConn) HalfClosed(out []byte) []byte {
 	if !c.isMidRequest() {

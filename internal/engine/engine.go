@@ -79,6 +79,16 @@ type Starter interface {
 	Start() Next
 }
 
+// A Rewinder is a Protocol that can give back the beginning of a request. Where
+// Pause returned false, an engine may ask CanRewind, and as long as nothing else was
+// called since, Rewind: it returns the input that was fed since the end of the last
+// request, which is the caller's, and the connection is between requests. Root's
+// serverConn implements it for a head that is not complete; DetachIdle calls it.
+type Rewinder interface {
+	CanRewind() bool
+	Rewind() []byte
+}
+
 // A Sleeper is a Protocol whose idle connections need nothing but a Memo. After
 // a Pause that returned true, an engine may call Sleep and forget the Protocol,
 // which gives itself back to where it came from: nothing else is called on it,
@@ -347,7 +357,7 @@ type Engine interface {
 	// first. Acceptors are compared: use one for many connections.
 	AdoptConn(c net.Conn, leftover []byte, a Acceptor) error
 	// DetachIdle interrupts the wait of connections that are between requests,
-	// limit of them at most if that is not negative, and gives each, with input
+	// or whose Protocol is a Rewinder that can make them so, limit of them at most if that is not negative, and gives each, with input
 	// that was read and not yet used, to take, after Protocol.Closed and
 	// Release; live hand-over to a successor process is built on it. It returns
 	// the number of connections given away.

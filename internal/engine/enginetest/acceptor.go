@@ -23,6 +23,7 @@ type acceptor struct {
 	refuseOpen        bool
 	start             *engine.Next // what sessions' Start returns; nil: they have none
 	sleeps            bool         // sessions are Sleepers
+	rewinds           bool         // sessions give the head of a frame back
 	mute              bool         // sessions are not Prompted
 	promptOnOpen      *note        // each session gets it, and is prompted at once
 	detached          func(net.Conn)

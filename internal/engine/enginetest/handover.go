@@ -16,6 +16,7 @@ func handoverScenarios() []scenario {
 		{"start detaches", testStartDetaches, 0},
 		{"detach idle", testDetachIdle, bare | contended},
 		{"detach idle one by one", testDetachIdleLimit, bare},
+		{"detach partial heads", testDetachPartial, bare},
 		{"detach idle where nothing is given", testDetachIdleStays, 0},
 		{"serve conn", testServeConn, 0},
 	}
@@ -181,6 +182,48 @@ func testDetachIdleLimit(t *testing.T, f *fixture) {
 	}
 	if n := successor.runs.Load(); n != 5 {
 		t.Errorf("the successor ran %d requests, want 5", n)
+	}
+}
+
+// testDetachPartial gives connections away in the middle of a head, with what has
+// come of it, and leaves those that are further.
+func testDetachPartial(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.rewinds = true
+	s, next := f.start(t, a, options()), newAcceptor()
+	next.rewinds = true
+	successor := f.start(t, next, options())
+	head, body, later := s.connect(t), s.connect(t), s.connect(t)
+	text := frames("echo 0123456789")
+	for _, p := range []*peer{head, body, later} {
+		p.ask(t, "echo x", "x")
+	}
+	s.eventuallyIdle(t, 3)
+	head.send(t, text[:1])
+	body.send(t, text[:8])
+	s.eventually(t, "two have begun", func() bool { return s.engine.Stats() == engine.Stats{Open: 3, Active: 2} })
+	// Active are also those that are being read from: they go the next time.
+	count := 0
+	s.eventually(t, "head and later are given away", func() bool {
+		count += s.engine.DetachIdle(-1, successor.adopt(t))
+		return count == 2
+	})
+	// Once more, with a part that has come in two pieces.
+	later.send(t, text[:1])
+	successor.eventually(t, "they are given back", func() bool {
+		count -= successor.engine.DetachIdle(-1, s.adopt(t))
+		return count == 0
+	})
+	s.eventually(t, "all are back", func() bool { return s.engine.Stats().Open == 3 })
+	head.send(t, text[1:])
+	later.send(t, text[1:])
+	body.send(t, text[8:])
+	for _, p := range []*peer{head, body, later} {
+		p.expect(t, "0123456789")
+		p.ask(t, "echo y", "y")
+	}
+	if n := successor.runs.Load(); n != 0 {
+		t.Errorf("the successor ran %d requests of connections that it gave back", n)
 	}
 }
 

@@ -134,6 +134,23 @@ func (s *session) Pause() (isIdle bool) {
 	return s.isPaused
 }
 
+// CanRewind implements engine.Rewinder.
+func (s *session) CanRewind() bool {
+	defer s.enter("CanRewind")()
+	return s.acceptor.rewinds && len(s.head) > 0
+}
+
+// Rewind implements engine.Rewinder.
+func (s *session) Rewind() []byte {
+	defer s.enter("Rewind")()
+	head := s.head
+	if len(head) == 0 {
+		s.acceptor.violate("Rewind called where there is nothing to give back")
+	}
+	s.head = nil
+	return head
+}
+
 // HalfClosed implements engine.Protocol.
 func (s *session) HalfClosed(out []byte) []byte {
 	defer s.enter("HalfClosed")()

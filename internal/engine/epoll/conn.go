@@ -53,7 +53,7 @@ type conn struct {
 	gone    atomic.Pointer[peerNotice]
 	signals atomic.Pointer[signals]
 
-	gift       chan<- net.Conn // where DetachIdle waits for it; nil: it does not
+	gift       chan<- given // where DetachIdle waits for it; nil: it does not
 	lingerLeft int
 	isDated    bool // deadline is in here, not in the slot
 	isOpen     bool // there is a protocol, maybe asleep

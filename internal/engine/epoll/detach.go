@@ -63,15 +63,21 @@ func (c *conn) live(nc net.Conn) {
 	cause = nil
 }
 
-// A handover is a DetachIdle that is going on. It gets nil for a connection that
+// A handover is a DetachIdle that is going on. It gets no connection for one that
 // was wanted and could not be given away.
 type handover struct {
-	given chan net.Conn
+	given chan given
+}
+
+// given is a connection that is given away, and input of it.
+type given struct {
+	nc       net.Conn
+	leftover []byte
 }
 
 // DetachIdle implements engine.Engine. take is called on the caller's
 // goroutine, after Protocol.Closed and Release. What has come and is not read
-// stays in the socket: leftover is empty, but for those of the fallback engine.
+// stays in the socket: leftover is what a Rewinder gives back.
 func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) int {
 	if limit == 0 {
 		return 0
@@ -80,17 +86,17 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 	defer d.handovers.Unlock()
 	var wanted []int32
 	d.table.each(func(fd int, p place) {
-		if len(wanted) != limit && p.slot().claim(flagTake, flagPartial|flagSecret) {
+		if len(wanted) != limit && p.slot().claim(flagTake, flagFixed|flagSecret) {
 			wanted = append(wanted, int32(fd))
 		}
 	})
-	h := &handover{make(chan net.Conn, len(wanted))}
+	h := &handover{make(chan given, len(wanted))}
 	d.handover.Store(h)
 	d.queueAll(wanted)
 	count := 0
 	for range wanted {
-		if nc := <-h.given; nc != nil {
-			take(nc, nil)
+		if g := <-h.given; g.nc != nil {
+			take(g.nc, g.leftover)
 			count++
 		}
 	}
@@ -107,6 +113,10 @@ func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle
 func (c *conn) giveAway() {
 	gift := c.gift
 	c.gift = nil
+	var leftover []byte
+	if r, ok := c.protocol.(engine.Rewinder); ok && c.isPartial {
+		leftover = r.Rewind()
+	}
 	probes, probesErr := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 	nc, err := c.separate()
 	if tc, ok := nc.(*net.TCPConn); ok && probes == 0 && probesErr == nil {
@@ -115,14 +125,14 @@ func (c *conn) giveAway() {
 	if err != nil {
 		c.fail(err)
 	}
-	defer func() { gift <- nc }() // after Closed and Release
+	defer func() { gift <- given{nc, leftover} }() // after Closed and Release
 	c.conclude()
 }
 
-// give tells DetachIdle what has become of a connection that it waits for.
-func (c *conn) give(nc net.Conn) {
+// deny tells DetachIdle that it does not get a connection that it waits for.
+func (c *conn) deny() {
 	if gift := c.gift; gift != nil {
 		c.gift = nil
-		gift <- nc
+		gift <- given{}
 	}
 }

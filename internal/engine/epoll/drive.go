@@ -77,8 +77,10 @@ func (c *conn) runErrand(errand uint64) engine.Next {
 		c.slot().set(flagKill)
 		c.fail(c.driver.killCause())
 		return engine.Abort
-	case errand&(flagTake|flagEvict) != 0 && !c.isBlocked && !c.isLingering && !c.isPartial:
-		c.isHanded = errand&flagTake != 0
+	case errand&flagTake != 0: // it is not one that has flagFixed
+		c.isHanded = true
+		return engine.Close
+	case errand&flagEvict != 0 && !c.isBlocked && !c.isLingering && !c.isPartial:
 		return engine.Close
 	case errand&flagExpired != 0:
 		return c.expired()

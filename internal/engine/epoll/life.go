@@ -251,7 +251,7 @@ func (c *conn) wakeToEnd() {
 func (c *conn) conclude() {
 	defer c.driver.closed(c.fd, c.serving)
 	defer c.serving.depart()
-	defer c.give(nil) // it was wanted, but cannot be had
+	defer c.deny() // it was wanted, but cannot be had
 	if c.isAdmitted {
 		c.isAdmitted = false
 		defer c.serving.acceptor.Release(c.left)

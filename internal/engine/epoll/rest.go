@@ -79,19 +79,22 @@ func (c *conn) slim() {
 // prepareRest finds out how the connection is going to wait.
 func (c *conn) prepareRest() (parked uint64) {
 	if c.isBlocked {
-		return flagPartial | flagBlocked
+		return flagPartial | flagBlocked | flagFixed
 	}
 	if c.isLingering || c.isSilent {
-		return flagPartial
+		return flagPartial | flagFixed
 	}
 	if c.isFed {
 		c.isFed = false
 		c.isPartial = !c.brain().Pause()
 	}
-	if c.isPartial {
+	if !c.isPartial {
+		return 0
+	}
+	if r, ok := c.protocol.(engine.Rewinder); ok && r.CanRewind() {
 		return flagPartial
 	}
-	return 0
+	return flagPartial | flagFixed
 }
 
 // sleep puts the protocol of an idle connection to sleep, if it can.

@@ -58,6 +58,7 @@ const (
 	flagKill                               // it must end
 	flagHeld                               // the descriptor must not be closed now
 	flagSecret                             // it is a TLS connection; for good
+	flagFixed                              // waiting, and DetachIdle cannot have it
 )
 
 // errands are the flags that tell the owner to do more than to read.
@@ -175,7 +176,7 @@ func (s *slot) release(parked uint64) bool {
 		if word&hinders != 0 {
 			return false
 		}
-		next := word &^ (stateMask | flagInput | flagOutput | flagPartial | flagBlocked)
+		next := word &^ (stateMask | flagInput | flagOutput | flagPartial | flagBlocked | flagFixed)
 		if s.word.CompareAndSwap(word, next|stateIdle|parked) {
 			return true
 		}

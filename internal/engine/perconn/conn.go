@@ -12,11 +12,13 @@ import (
 
 // state says what may be done to a connection from outside.
 const (
-	stateBusy    uint32 = iota // its goroutine works on it
-	stateIdle                  // it waits for input between requests
-	statePartial               // it waits for the rest of a request
-	stateEvicted               // Shutdown wants it closed
-	stateTaken                 // DetachIdle wants it
+	stateBusy      uint32 = iota // its goroutine works on it
+	stateIdle                    // it waits for input between requests
+	statePartial                 // it waits for the rest of a request
+	stateHead                    // the same, and its beginning can be given back
+	stateEvicted                 // Shutdown wants it closed
+	stateTaken                   // DetachIdle wants it, that was idle
+	stateTakenHead               // DetachIdle wants it, that was in stateHead
 )
 
 // A conn implements engine.Conn for one connection at a time. Everything in it

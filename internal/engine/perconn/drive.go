@@ -146,7 +146,7 @@ func (c *conn) park() bool {
 	}
 	c.armWait()
 	if c.partial {
-		c.state.Store(statePartial)
+		c.state.Store(c.partialState())
 		return !c.killed.Load()
 	}
 	c.state.Store(stateIdle)
@@ -158,6 +158,14 @@ func (c *conn) park() bool {
 	return true
 }
 
+// partialState is how the connection waits in the middle of a request.
+func (c *conn) partialState() uint32 {
+	if r, ok := c.protocol.(engine.Rewinder); ok && c.mayGo && r.CanRewind() {
+		return stateHead
+	}
+	return statePartial
+}
+
 // wake takes the connection back after a wait. False means that it was
 // interrupted meanwhile and is to end; finish knows how.
 func (c *conn) wake() bool {
@@ -165,11 +173,11 @@ func (c *conn) wake() bool {
 		switch state := c.state.Load(); state {
 		case stateBusy:
 			return true
-		case stateIdle, statePartial:
+		case stateIdle, statePartial, stateHead:
 			if c.state.CompareAndSwap(state, stateBusy) {
 				return true
 			}
-		case stateTaken:
+		case stateTaken, stateTakenHead:
 			if c.state.CompareAndSwap(state, stateBusy) {
 				c.handing = true
 				return false

@@ -128,7 +128,7 @@ func (d *driver) count() engine.LoopStats {
 	d.registry.each(func(c *conn) bool {
 		state := c.state.Load()
 		loop.Connections++
-		if state == stateBusy || state == statePartial {
+		if state == stateBusy || state == statePartial || state == stateHead {
 			loop.Active++
 		}
 		if c.raw.enabled() {

@@ -61,7 +61,7 @@ func (p *prompter) Prompt() {
 		return
 	}
 	switch c.state.Load() {
-	case stateIdle, statePartial:
+	case stateIdle, statePartial, stateHead:
 		p.interrupted = true
 		_ = p.nc.SetReadDeadline(past())
 	}

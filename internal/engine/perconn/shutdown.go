@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // evictionPatience is how long an idle connection may take to notice that its
@@ -142,7 +144,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 		if awaited == limit {
 			return false
 		}
-		if c.mayGo && c.state.CompareAndSwap(stateIdle, stateTaken) {
+		if c.mayGo && (c.state.CompareAndSwap(stateIdle, stateTaken) || c.state.CompareAndSwap(stateHead, stateTakenHead)) {
 			awaited++
 			_ = c.nc.SetReadDeadline(past())
 		}
@@ -182,7 +184,7 @@ func (h *handover) collect() []given {
 func (d *driver) untake() int {
 	n := 0
 	d.registry.each(func(c *conn) bool {
-		if c.state.CompareAndSwap(stateTaken, stateIdle) {
+		if c.state.CompareAndSwap(stateTaken, stateIdle) || c.state.CompareAndSwap(stateTakenHead, stateHead) {
 			n++
 		}
 		return true
@@ -193,7 +195,11 @@ func (d *driver) untake() int {
 // giveAway ends the connection's life here for DetachIdle.
 func (c *conn) giveAway() {
 	d, nc := c.driver, c.nc
-	leftover := append([]byte(nil), c.unread...)
+	var leftover []byte
+	if r, ok := c.protocol.(engine.Rewinder); ok && c.partial {
+		leftover = r.Rewind()
+	}
+	leftover = append(leftover, c.unread...)
 	if c.reader != nil {
 		// The deadline that ended the wait ends its read, too.
 		leftover = append(leftover, c.reader.rest()...)
