@@ -66,16 +66,7 @@ func (p *Prefork) openAdmin() (*admin, error) {
 // listenPrivate listens on a unix socket that only this user may use, and that
 // nobody else could before its mode was set.
 func listenPrivate(path string) (net.Listener, error) {
-	if info, err := os.Lstat(path); err == nil {
-		if info.Mode()&fs.ModeSocket == 0 {
-			return nil, fmt.Errorf("%q exists and is not a socket", path)
-		}
-		if err := removeStale(path); err != nil {
-			return nil, err
-		}
-	}
-	c := net.ListenConfig{Control: setMode(adminMode)}
-	ln, err := c.Listen(context.Background(), "unix", path)
+	ln, err := listenUnix(path, adminMode)
 	if err != nil {
 		return nil, err
 	}

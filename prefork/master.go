@@ -16,7 +16,8 @@ const (
 	// ListenAndServe with ErrOverRecovery.
 	OverRecoveryExit OverRecovery = iota
 	// OverRecoveryDegrade keeps the workers that are left, and tries every 30
-	// seconds to start others.
+	// seconds to start others. Until all workers have served once it is
+	// OverRecoveryExit: a program that cannot start ends with an error.
 	OverRecoveryDegrade
 )
 
@@ -35,7 +36,7 @@ func (p *Prefork) lead(addr string) error {
 		if err := s.probe(); err != nil {
 			return err
 		}
-		config.Sockets = s.open
+		config.Sockets, config.SocketsClosed = s.open, s.letGo
 		config.SharedSockets = !s.perSlot
 	}
 	admin, err := p.openAdmin()

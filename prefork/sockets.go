@@ -29,11 +29,12 @@ type sockets struct {
 	backlog   int
 	mode      fs.FileMode
 
-	mu    sync.Mutex
-	addrs []net.Addr     // known since the first open
-	unix  []*os.File     // by endpoint; nil: TCP
-	kept  []net.Listener // by endpoint: probe's, for the first slot; nil: none
-	paths []string       // of unix sockets, to be removed
+	mu     sync.Mutex
+	addrs  []net.Addr     // known since the first open
+	unix   []*os.File     // by endpoint; nil: TCP
+	kept   []net.Listener // by endpoint: probe's, for the first slot; nil: none
+	paths  []string       // of unix sockets, to be removed
+	isOver bool           // the fleet stops: no more sockets
 }
 
 // newSockets returns the sockets for p's addresses and addr.
@@ -140,8 +141,11 @@ func (s *sockets) openOne(i int, e endpoint) (*os.File, net.Addr, error) {
 // openUnix returns a duplicate of the unix socket, which all slots share.
 func (s *sockets) openUnix(i int, e endpoint) (*os.File, net.Addr, error) {
 	addr := &net.UnixAddr{Net: "unix", Name: e.address}
+	if s.isOver {
+		return nil, nil, net.ErrClosed
+	}
 	if s.unix[i] == nil {
-		if err := s.listenUnix(i, addr); err != nil {
+		if err := s.makeUnix(i, addr); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -149,18 +153,10 @@ func (s *sockets) openUnix(i int, e endpoint) (*os.File, net.Addr, error) {
 	return f, addr, err
 }
 
-// listenUnix makes a unix socket. One that a process left that is gone is
-// replaced, any other file an error.
-func (s *sockets) listenUnix(i int, addr *net.UnixAddr) error {
-	if info, err := os.Lstat(addr.Name); err == nil {
-		if info.Mode()&fs.ModeSocket == 0 {
-			return fmt.Errorf("sluice: %q exists and is not a socket", addr.Name)
-		}
-		if err := removeStale(addr.Name); err != nil {
-			return err
-		}
-	}
-	ln, err := net.ListenUnix("unix", addr)
+// makeUnix makes a unix socket. One that a process left that is gone is replaced,
+// any other file an error.
+func (s *sockets) makeUnix(i int, addr *net.UnixAddr) error {
+	ln, err := listenUnix(addr.Name, s.mode)
 	if err != nil {
 		return err
 	}
@@ -168,12 +164,35 @@ func (s *sockets) listenUnix(i int, addr *net.UnixAddr) error {
 	defer ln.Close()
 	s.paths = append(s.paths, addr.Name)
 	if s.mode != 0 {
-		if err := os.Chmod(addr.Name, s.mode); err != nil {
+		if err := os.Chmod(addr.Name, s.mode); err != nil { // what the umask took
 			return fmt.Errorf("sluice: cannot set the mode of the socket: %w", err)
 		}
 	}
 	s.unix[i], err = ln.File()
 	return err
+}
+
+// listenUnix listens on a path. On Linux at least the socket's mode is mode without
+// what the umask takes from the beginning, so that nobody connects whom it keeps
+// out; 0 leaves it to the umask.
+func listenUnix(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("sluice: %q exists and is not a socket", path)
+		}
+		if err := removeStale(path); err != nil {
+			return nil, err
+		}
+	}
+	c := net.ListenConfig{}
+	if mode != 0 {
+		c.Control = setMode(mode)
+	}
+	ln, err := c.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return ln.(*net.UnixListener), nil
 }
 
 // removeStale removes a unix socket that nobody listens on.
@@ -206,23 +225,33 @@ func (s *sockets) addresses() []net.Addr {
 	return s.addrs
 }
 
-// close removes what is left of unix sockets, and what no slot has taken.
-func (s *sockets) close() {
+// letGo closes what the master has of the sockets, so that nobody connects in vain
+// once the workers have stopped accepting.
+func (s *sockets) letGo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.isOver = true
 	for i, ln := range s.kept {
 		if ln != nil {
 			ln.Close()
 		}
 		s.kept[i] = nil
 	}
-	for _, f := range s.unix {
+	for i, f := range s.unix {
 		if f != nil {
 			f.Close()
 		}
+		s.unix[i] = nil
 	}
+}
+
+// close removes what is left of unix sockets, and what no slot has taken.
+func (s *sockets) close() {
+	s.letGo()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, path := range s.paths {
 		os.Remove(path)
 	}
-	s.paths, s.unix = nil, make([]*os.File, len(s.endpoints))
+	s.paths = nil
 }

@@ -1,8 +1,12 @@
 package prefork
 
 import (
+	"bufio"
 	"errors"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -51,5 +55,73 @@ func TestChosenPortIsKept(t *testing.T) {
 	addr = unused.endpoints[0].address
 	if unused.close(); isTaken() {
 		t.Error("a socket that no slot has taken is left open")
+	}
+}
+
+// A unix socket has no wider mode than it is to have at any moment: it has it as
+// soon as there is a path.
+func TestUnixSocketIsMadeWithItsMode(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o600, 0o620, 0o700} {
+		path := filepath.Join(t.TempDir(), "socket")
+		ln, err := listenUnix(path, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		if info, err := os.Lstat(path); err != nil || info.Mode().Perm()&^mode != 0 {
+			t.Errorf("wanted %v, got %v, %v", mode, info.Mode(), err)
+		}
+		ln.Close()
+		s := &sockets{endpoints: []endpoint{{"unix", path}}, unix: make([]*os.File, 1), kept: make([]net.Listener, 1), mode: mode}
+		files, err := s.open(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("wanted %v, got %v, %v", mode, info.Mode(), err)
+		}
+		s.letGo()
+		if _, err := s.open(1); err == nil {
+			t.Error("a socket after the end")
+		}
+		files[0].Close()
+		if _, err := net.Dial("unix", path); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("somebody holds the socket: %v", err)
+		}
+		s.close()
+	}
+}
+
+// While requests are answered at the end, a unix socket refuses others as TCP does.
+func TestUnixSocketRefusesDuringStop(t *testing.T) {
+	dir := t.TempDir()
+	path, gate := filepath.Join(dir, "socket"), filepath.Join(dir, "gate")
+	f := start(t, setup{Workers: 2, Addr: unixPrefix + path, Listen: []string{"127.0.0.1:0"}, Grace: 2 * patience}, true)
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := ask(c, r, "/gate?file="+gate)
+		answered <- err
+	}()
+	until(t, "it is in hand", func() bool { return statusAt(t, "tcp", f.addr(1)).Total.InFlight >= 1 })
+	f.signal(syscall.SIGTERM)
+	until(t, "the socket refuses", func() bool {
+		other, err := net.Dial("unix", path)
+		if err == nil {
+			other.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+	open(t, gate)
+	if err := <-answered; err != nil {
+		t.Errorf("the request in hand: %v", err)
+	}
+	if status := f.wait(); status != 0 {
+		t.Errorf("exit status %d", status)
 	}
 }

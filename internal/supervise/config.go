@@ -67,7 +67,8 @@ const (
 	// OverRecoveryExit drains what is left and ends Run with ErrOverRecovery.
 	OverRecoveryExit OverRecovery = iota
 	// OverRecoveryDegrade keeps the healthy workers and tries the others again
-	// every 30 seconds.
+	// every 30 seconds. Before all workers were ready for the first time it is
+	// OverRecoveryExit.
 	OverRecoveryDegrade
 )
 
@@ -109,6 +110,10 @@ type Config struct {
 	// SO_REUSEPORT), so Sockets is called for slot 0 only and a dead worker's
 	// queue needs no rescue.
 	SharedSockets bool
+	// SocketsClosed is called when the master has closed the sockets because the
+	// fleet stops: what the caller has of them is to be closed, too, and Sockets is
+	// not called any more. It must not block. nil: nothing.
+	SocketsClosed func()
 	// SharedFiles are given to every worker besides, for example a memory
 	// segment. They stay the caller's and must stay open while Run runs.
 	SharedFiles []*os.File

@@ -726,3 +726,32 @@ func TestDrainsAreBounded(t *testing.T) {
 		s.want(actDrain)
 	}
 }
+
+// A fleet that was never ready ends with an error, whatever is wanted later on;
+// deaths before that and after are told apart.
+func TestNeverReadyEnds(t *testing.T) {
+	for _, name := range []string{"never", "once"} {
+		s := newScript(t, Config{Workers: 2, RecoverThreshold: 1, OverRecovery: OverRecoveryDegrade})
+		s.feed(event{kind: evStart})
+		s.boot(0, 1)
+		if name == "once" {
+			s.boot(1, 1)
+		} else {
+			s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 9})
+		}
+		for generation := 1; generation <= 2; generation++ {
+			s.exit(1, generation)
+			s.feed(event{kind: evSpawned, worker: key{1, generation + 1}, pid: 9})
+		}
+		if name == "once" {
+			if !s.fleet.degraded || s.fleet.mode != modeRunning {
+				t.Errorf("%s: degraded %v, mode %v", name, s.fleet.degraded, s.fleet.mode)
+			}
+			continue
+		}
+		s.exit(0, 1)
+		if s.fleet.mode != modeFinished || s.fleet.result != ErrOverRecovery {
+			t.Errorf("%s: mode %v, %v", name, s.fleet.mode, s.fleet.result)
+		}
+	}
+}

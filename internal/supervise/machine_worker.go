@@ -204,7 +204,7 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	if len(f.crashes) <= f.config.RecoverThreshold {
 		return
 	}
-	if f.config.OverRecovery == OverRecoveryExit {
+	if f.config.OverRecovery == OverRecoveryExit || !f.fleetReady {
 		f.logf("too many workers died: stopping")
 		f.placeSockets() // for what waits there; who is on its way out gets none
 		f.stop(ErrOverRecovery)

@@ -308,7 +308,11 @@ func (s *spawner) hasPID(pid int) bool {
 func (s *spawner) closeSockets() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isFirst := !s.isClosed
 	s.isClosed = true
+	if closed := s.master.config.SocketsClosed; closed != nil && isFirst {
+		defer closed()
+	}
 	for slot, files := range s.sockets {
 		closeFiles(files)
 		delete(s.sockets, slot)
