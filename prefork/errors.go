@@ -23,12 +23,18 @@ var (
 	// convention the process then exits with status 131.
 	ErrQuit = supervise.ErrQuit
 
+	// ErrStopping is returned by Restart when the fleet ends, or its workers are put
+	// away.
+	ErrStopping = supervise.ErrStopping
+	// ErrNotMaster is returned by Restart in a process that runs no fleet.
+	ErrNotMaster = errors.New("sluice: only the master of a running fleet can do that")
+
 	errNoServeFunc = errors.New("sluice: the Prefork has no function to serve with")
 	errNoListener  = errors.New("sluice: the worker was started without a listener: CommandProducer must pass its files on")
 )
 
 // A BootError is returned by the master's ListenAndServe when a worker of the
-// first start said that it cannot serve.
+// first start said that it cannot serve, and is within a RestartError.
 type BootError struct {
 	// Slot is the worker's.
 	Slot int
@@ -44,10 +50,30 @@ func (e *BootError) Error() string {
 	return fmt.Sprintf("sluice: worker %d cannot start: %s: %s", e.Slot, e.Class, e.Text)
 }
 
+// A RestartError is returned by Restart when a new worker did not serve. Its
+// predecessor, and those that were not replaced before, serve on.
+type RestartError struct {
+	// Slot is the new worker's.
+	Slot int
+	// Err is what was wrong with it: a *BootError if it said so itself.
+	Err error
+}
+
+// Error returns the slot and the reason.
+func (e *RestartError) Error() string {
+	return fmt.Sprintf("sluice: rolling restart failed in slot %d: %v", e.Slot, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *RestartError) Unwrap() error { return e.Err }
+
 // publicError translates what the supervisor returns.
 func publicError(err error) error {
 	var boot *supervise.BootError
+	var restart *supervise.RestartError
 	switch {
+	case errors.As(err, &restart):
+		return &RestartError{Slot: restart.Slot, Err: publicError(restart.Err)}
 	case errors.Is(err, supervise.ErrNotStarted):
 		return ErrCommandProducerNotStarted
 	case errors.As(err, &boot):

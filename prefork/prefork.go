@@ -153,8 +153,8 @@ type Prefork struct {
 	// OnChildRecover is called in the master when a worker that died was
 	// replaced, after OnChildSpawn.
 	OnChildRecover func(oldPid, newPid int)
-	// OnReload is called in the master on SIGHUP, before workers are replaced. An
-	// error is logged and keeps everything as it is.
+	// OnReload is called in the master on SIGHUP and by Restart, before workers are
+	// replaced. An error is logged, shown by Status, and keeps everything as it is.
 	OnReload func() error
 
 	// OnWorkerStart is called in each worker before it serves. An error ends it;

@@ -35,6 +35,7 @@ type setup struct {
 	Failing                 string // what OnWorkerStart returns, "crash": exit
 	Death                   string // a file that OnMasterDeath writes
 	BareProducer, Reuseport bool
+	Broken                  string // what restarts fail by if there is this file: it says "reload" or "boot"
 	Producer                string // a CommandProducer that starts this file, with all files
 	NetHTTP                 bool   // the workers are of net/http
 	Admin                   string // Prefork.Admin
@@ -110,6 +111,7 @@ func newFleet(s setup) *Prefork {
 	p.RecoverThreshold, p.RecoverWindow, p.RecoverInterval = s.Threshold, s.Window, s.Interval
 	p.ShutdownGracePeriod, p.DrainTimeout, p.IdleLinger = s.Grace, s.Drain, s.Linger
 	p.Reuseport, p.Admin = s.Reuseport, s.Admin
+	p.AdminHandler = withRestart(p)
 	if s.Hang > 0 {
 		p.HangTimeout = s.Hang
 	}
@@ -124,6 +126,9 @@ func newFleet(s setup) *Prefork {
 	}
 	p.OnWorkerStart = func(i WorkerInfo) error {
 		info = i
+		if why, _ := os.ReadFile(s.Broken); string(why) == "boot" {
+			return errors.New("broken: boot")
+		}
 		if s.BootGate != "" && i.Generation > 1 {
 			waitFor(s.BootGate)
 		}
@@ -136,29 +141,53 @@ func newFleet(s setup) *Prefork {
 		return errors.New(s.Failing)
 	}
 	printHooks(p)
+	if s.Broken != "" {
+		p.OnReload = func() error {
+			if why, _ := os.ReadFile(s.Broken); string(why) == "reload" {
+				return errors.New("broken: reload")
+			}
+			return nil
+		}
+	}
 	if s.Death != "" {
 		p.OnMasterDeath = func() { os.WriteFile(s.Death, []byte("dead"), 0o600) }
 	}
-	if s.Producer != "" {
-		p.CommandProducer = func(files []*os.File) (*exec.Cmd, error) {
-			c := exec.Command(s.Producer)
-			c.Env = append(os.Environ(), markerVariable+"="+markerValue)
-			c.Stdout, c.Stderr, c.ExtraFiles = os.Stdout, os.Stderr, files
-			return c, c.Start()
-		}
-	}
-	if s.BareProducer {
-		p.CommandProducer = func(files []*os.File) (*exec.Cmd, error) {
-			c := exec.Command("/proc/self/exe")
-			c.Env = append(os.Environ(), markerVariable+"="+markerValue)
-			c.Stdout, c.Stderr = os.Stdout, os.Stderr
-			if !s.Reuseport {
-				c.ExtraFiles = files[:1]
-			}
-			return c, c.Start()
-		}
-	}
+	setProducer(p, s)
 	return p
+}
+
+// setProducer has p start workers in one of the ways that s asks for.
+func setProducer(p *Prefork, s setup) {
+	program, pass := s.Producer, func(files []*os.File) []*os.File { return files }
+	if s.BareProducer {
+		program, pass = "/proc/self/exe", func(files []*os.File) []*os.File {
+			if s.Reuseport {
+				return nil
+			}
+			return files[:1]
+		}
+	}
+	if program == "" {
+		return
+	}
+	p.CommandProducer = func(files []*os.File) (*exec.Cmd, error) {
+		c := exec.Command(program)
+		c.Env = append(os.Environ(), markerVariable+"="+markerValue)
+		c.Stdout, c.Stderr, c.ExtraFiles = os.Stdout, os.Stderr, pass(files)
+		return c, c.Start()
+	}
+}
+
+// withRestart adds restarts to what an admin answers.
+func withRestart(p *Prefork) sluice.RequestHandler {
+	status, restart := StatusHandler(p), RestartHandler(p)
+	return func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/restart" {
+			restart(ctx)
+			return
+		}
+		status(ctx)
+	}
 }
 
 // printHooks has the test see when which hook is called.

@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"context"
 	"net"
 	"time"
 
@@ -41,6 +42,10 @@ type Status struct {
 	Hangs int `json:"hangs"`
 	// Restarts counts the rolling restarts that are complete.
 	Restarts int `json:"restarts"`
+	// RestartsFailed counts those that failed, or that OnReload refused.
+	RestartsFailed int `json:"restarts_failed"`
+	// RestartError says why the last one did; empty if it did not.
+	RestartError string `json:"restart_error"`
 	// LogDropped counts the lines of the master's log that were dropped because
 	// nobody read them.
 	LogDropped int `json:"log_dropped"`
@@ -184,11 +189,20 @@ func (p *Prefork) Stop() {
 	}
 }
 
-// Restart replaces the workers one by one, as SIGHUP does, and does not wait.
-func (p *Prefork) Restart() {
-	if m := p.master(); m != nil {
-		m.Restart()
+// Restart replaces the workers one by one, as SIGHUP does, and returns nil when all
+// of the new ones serve; the old ones may have requests in hand still. Otherwise
+// nothing was replaced, or not all workers: it returns OnReload's error, a
+// *RestartError if a new worker did not serve, ErrStopping if the fleet ends, or
+// ctx's error, which does not stop the restart. In a worker, and while
+// ListenAndServe does not run, it returns ErrNotMaster. Who asks during a restart
+// waits for the one that follows. It must not be called by a hook of the master
+// other than AdminHandler: restarts wait for those.
+func (p *Prefork) Restart(ctx context.Context) error {
+	m := p.master()
+	if m == nil {
+		return ErrNotMaster
 	}
+	return publicError(m.Restart(ctx))
 }
 
 // Scale sets the number of workers, between 1 and MaxWorkers, and does not wait.

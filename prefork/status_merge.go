@@ -17,6 +17,8 @@ type notice struct {
 	Wanted                                     int
 	Ready, Rolling, Degraded, Paused, Stopping bool
 	Crashes, Restarts, LogDropped              int
+	RestartsFailed                             int
+	RestartError                               string
 	Slots                                      []SlotStatus
 	Workers                                    []noticeWorker
 }
@@ -33,7 +35,7 @@ func newNotice(from supervise.Status) *notice {
 	n := &notice{
 		Master: os.Getpid(), Wanted: from.Wanted, Ready: from.Ready, Rolling: from.Rolling, Degraded: from.Degraded,
 		Paused: from.Paused, Stopping: from.Stopping, Crashes: from.Crashes, Restarts: from.Restarts,
-		LogDropped: from.LogDropped,
+		LogDropped: from.LogDropped, RestartsFailed: from.RestartsFailed, RestartError: from.RestartError,
 	}
 	for _, s := range from.Slots {
 		n.Slots = append(n.Slots, SlotStatus{
@@ -51,7 +53,8 @@ func newNotice(from supervise.Status) *notice {
 func (n *notice) merge(segment *shared.Segment) Status {
 	s := Status{
 		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping,
-		Crashes: n.Crashes, Restarts: n.Restarts, LogDropped: n.LogDropped, Slots: n.Slots,
+		Crashes: n.Crashes, Restarts: n.Restarts, LogDropped: n.LogDropped,
+		RestartsFailed: n.RestartsFailed, RestartError: n.RestartError, Slots: n.Slots,
 	}
 	for _, slot := range n.Slots {
 		s.Hangs += slot.Hangs

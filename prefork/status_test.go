@@ -40,12 +40,12 @@ func TestMerge(t *testing.T) {
 	fill(s)
 	started := time.Now().Add(-time.Hour)
 	n := &notice{
-		Master: own + 1, Wanted: 2, Ready: true, Crashes: 3, Restarts: 1, LogDropped: 8,
+		Master: own + 1, Wanted: 2, Ready: true, Crashes: 3, Restarts: 1, LogDropped: 8, RestartsFailed: 2, RestartError: "no key",
 		Slots:   []SlotStatus{{Slot: 1, Hangs: 1, Adopter: 2}, {Slot: 2, Queue: 7, Restarts: 4, Hangs: 5, Adopter: -1}},
 		Workers: []noticeWorker{{1, 1, 0, supervise.PhaseSpawned, started}, {2, 5, own, supervise.PhaseSpawned, started}},
 	}
 	got := n.merge(s)
-	if got.Wanted != 2 || !got.Ready || got.Crashes != 3 || got.Restarts != 1 || got.LogDropped != 8 || got.Hangs != 6 || len(got.Slots) != 2 || got.Master.PID != 0 {
+	if got.Wanted != 2 || !got.Ready || got.Crashes != 3 || got.Restarts != 1 || got.LogDropped != 8 || got.RestartsFailed != 2 || got.RestartError != "no key" || got.Hangs != 6 || len(got.Slots) != 2 || got.Master.PID != 0 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Workers) != 2 || got.Workers[0].PID != 0 || got.Workers[0].Phase != "spawned" || got.Workers[0].Accepted != 0 {
@@ -125,7 +125,7 @@ func TestStatusNames(t *testing.T) {
 	}
 	load := `"accepted":0,"done":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0}`
 	process := `"pid":0,"started":"0001-01-01T00:00:00Z","heartbeat_age_ns":0,"lag_ns":0,"resident_bytes":0,"cpu_ns":0,"goroutines":0,"garbage_collections":0`
-	want := `{"wanted":0,"ready":false,"rolling":false,"degraded":false,"paused":false,"stopping":false,"crashes":0,"hangs":0,"restarts":0,"log_dropped":0,` +
+	want := `{"wanted":0,"ready":false,"rolling":false,"degraded":false,"paused":false,"stopping":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
 		`"master":{` + process + `},"total":{` + load +
 		`,"slots":[{"slot":0,"generation":0,"queue":0,"restarts":0,"crashes":0,"hangs":0,"adopter":0,"retired":false}]` +
 		`,"workers":[{"slot":0,"generation":0,"phase":"",` + process + `,` + load + `]}`

@@ -40,6 +40,9 @@ func (s *Status) writeSummary(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "; crashes %d (hangs %d), rolling restarts %d\n", s.Crashes, s.Hangs, s.Restarts)
+	if s.RestartError != "" {
+		fmt.Fprintf(w, "the last restart failed, one of %d: %s\n", s.RestartsFailed, s.RestartError)
+	}
 	if s.LogDropped > 0 {
 		fmt.Fprintf(w, "log: %d lines were dropped, it is not read fast enough\n", s.LogDropped)
 	}

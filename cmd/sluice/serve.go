@@ -87,7 +87,7 @@ func newServeCommand() *cobra.Command {
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU; 0: this process serves")
 	flags.Lookup("prefork").NoOptDefVal = automatic
-	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH")
+	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH; POST /restart replaces the workers")
 	flags.Var(secondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
 	flags.Var(secondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
 	flags.Var(secondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")

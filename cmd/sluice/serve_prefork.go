@@ -103,15 +103,17 @@ func servePrefork(o serveOptions) error {
 
 // adminHandler is what the master answers with on --admin.
 func adminHandler(p *prefork.Prefork) sluice.RequestHandler {
-	status, figures := prefork.StatusHandler(p), metrics.Handler(p)
+	status, figures, restart := prefork.StatusHandler(p), metrics.Handler(p), prefork.RestartHandler(p)
 	return func(ctx *sluice.RequestCtx) {
 		switch string(ctx.Path()) {
 		case "/", "/status":
 			status(ctx)
 		case "/metrics":
 			figures(ctx)
+		case "/restart":
+			restart(ctx)
 		default:
-			ctx.Error("there are /status and /metrics", sluice.StatusNotFound)
+			ctx.Error("there are /status, /metrics and, for POST, /restart", sluice.StatusNotFound)
 		}
 	}
 }

@@ -133,6 +133,17 @@ func TestPreforkAdmin(t *testing.T) {
 	if text, err := admin.get("/metrics"); err != nil || !strings.Contains(text, "\nsluice_requests_total{code=\"2xx\"} 1\n") {
 		t.Errorf("%q, %v", text, err)
 	}
+	resp, err := client().Post(admin.url+"/restart", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("/restart: %s", resp.Status)
+	}
+	if text, err := admin.get("/status?format=json"); err != nil || !strings.Contains(text, `"restarts":1`) {
+		t.Errorf("%q, %v", text, err)
+	}
 	p.Process.Signal(syscall.SIGTERM)
 	if err := p.Wait(); err != nil {
 		t.Error(err)

@@ -19,7 +19,8 @@ type Collector struct {
 
 	accepted, done, requests, read, written     *prometheus.Desc
 	wanted, ready, rolling, degraded            *prometheus.Desc
-	crashes, hangs, restarts                    *prometheus.Desc
+	crashes, hangs, restarts, restartsFailed    *prometheus.Desc
+	logDropped                                  *prometheus.Desc
 	master, worker                              processDescs
 	workerInfo, workerAccepted, workerRequests  *prometheus.Desc
 	open, idle, inFlight, oldest                *prometheus.Desc
@@ -47,6 +48,8 @@ func NewCollector(p *prefork.Prefork) *Collector {
 	c.crashes = c.describe("worker_crashes_total", "Unexpected exits of workers in the master's life, hanging ones included.")
 	c.hangs = c.describe("worker_hangs_total", "Workers that were replaced because they hung, in the master's life.")
 	c.restarts = c.describe("rolling_restarts_total", "Rolling restarts that are complete, in the master's life.")
+	c.restartsFailed = c.describe("rolling_restarts_failed_total", "Rolling restarts that failed or were refused, in the master's life.")
+	c.logDropped = c.describe("log_lines_dropped_total", "Lines of the master's log that were dropped because nobody read them.")
 
 	c.master = c.describeProcess("master_", "master")
 	c.worker = c.describeProcess("worker_", "worker", "slot", "pid")
@@ -139,6 +142,8 @@ func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	out.counter(c.crashes, float64(s.Crashes))
 	out.counter(c.hangs, float64(s.Hangs))
 	out.counter(c.restarts, float64(s.Restarts))
+	out.counter(c.restartsFailed, float64(s.RestartsFailed))
+	out.counter(c.logDropped, float64(s.LogDropped))
 }
 
 func (c *Collector) collectWorker(out sender, w *prefork.WorkerStatus) {

@@ -21,7 +21,7 @@ func someStatus() prefork.Status {
 		}
 	}
 	return prefork.Status{
-		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4,
+		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4, RestartsFailed: 2, LogDropped: 17,
 		Master:  prefork.ProcessStatus{PID: 10, Goroutines: 6},
 		Total:   prefork.Load{Accepted: 100, Done: 60, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000},
 		Slots:   []prefork.SlotStatus{{Slot: 0, Queue: 9}, {Slot: 1, Restarts: 7, Crashes: 3, Hangs: 1}},
@@ -47,6 +47,12 @@ sluice_requests_total{code="2xx"} 70
 sluice_requests_total{code="3xx"} 2
 sluice_requests_total{code="4xx"} 5
 sluice_requests_total{code="5xx"} 1
+# HELP sluice_log_lines_dropped_total Lines of the master's log that were dropped because nobody read them.
+# TYPE sluice_log_lines_dropped_total counter
+sluice_log_lines_dropped_total 17
+# HELP sluice_rolling_restarts_failed_total Rolling restarts that failed or were refused, in the master's life.
+# TYPE sluice_rolling_restarts_failed_total counter
+sluice_rolling_restarts_failed_total 2
 # HELP sluice_slot_queue_length Connections that wait in the slot's sockets to be accepted.
 # TYPE sluice_slot_queue_length gauge
 sluice_slot_queue_length{slot="0"} 9
@@ -76,7 +82,7 @@ sluice_workers_ready 2
 # TYPE sluice_workers_rolling gauge
 sluice_workers_rolling 1
 `
-	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_requests_total", "sluice_slot_queue_length", "sluice_worker_cpu_seconds_total",
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_requests_total", "sluice_slot_queue_length", "sluice_log_lines_dropped_total", "sluice_rolling_restarts_failed_total", "sluice_worker_cpu_seconds_total",
 		"sluice_worker_info", "sluice_worker_start_time_seconds", "sluice_master_goroutines", "sluice_workers_ready", "sluice_workers_rolling"); err != nil {
 		t.Error(err)
 	}

@@ -34,6 +34,8 @@ var (
 	ErrQuit = errors.New("sluice: ended by SIGQUIT")
 	// ErrNotStarted: Config.Start returned a command that it had not started.
 	ErrNotStarted = errors.New("sluice: the worker's command was not started")
+	// ErrStopping: the workers go, so they are not replaced.
+	ErrStopping = errors.New("sluice: the fleet is stopping")
 	// ErrRunning: Run was called a second time.
 	ErrRunning = errors.New("sluice: the master has run already")
 )
@@ -53,6 +55,23 @@ type BootError struct {
 func (e *BootError) Error() string {
 	return fmt.Sprintf("sluice: worker %d cannot start: %s: %s", e.Slot, e.Class, e.Text)
 }
+
+// A RestartError says why a rolling restart failed: a successor did not become
+// ready. The workers that were not replaced serve on.
+type RestartError struct {
+	// Slot is the successor's.
+	Slot int
+	// Err is what was wrong with it: a *BootError if it said so itself.
+	Err error
+}
+
+// Error returns the slot and the reason.
+func (e *RestartError) Error() string {
+	return fmt.Sprintf("sluice: rolling restart failed in slot %d: %v", e.Slot, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *RestartError) Unwrap() error { return e.Err }
 
 // Logger takes the lines of a log. *log.Logger is one.
 type Logger interface {
@@ -221,7 +240,7 @@ type Hooks struct {
 	// OnFleetReady is called once, when all workers are ready.
 	OnFleetReady func()
 	// OnReload is called before a rolling restart by SIGHUP or Restart. An
-	// error is logged and keeps everything as it is.
+	// error is logged, keeps everything as it is, and is Restart's.
 	OnReload func() error
 	// OnReopen is called on SIGUSR1 in the master; workers get an order.
 	OnReopen func()

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func TestRollingRestartLosesNothing(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	stop := f.load(4, "who")
 	for i := range 5 {
-		f.Restart()
+		f.restart(0)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i })
 	}
 	good, failures := stop()
@@ -215,7 +216,7 @@ func TestThreadsOfTheMasterMayEnd(t *testing.T) {
 				t.Fatalf("slot %d: %+v", slot, w)
 			}
 		}
-		f.Restart()
+		f.restart(0)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i })
 	}
 	mu.Lock()
@@ -232,11 +233,11 @@ func TestRestartsLeakNothing(t *testing.T) {
 	// The collector would close what was forgotten.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	f := startFleet(t, nil).ready()
-	f.Restart() // once, so that everything is warm
+	f.restart(0) // once, so that everything is warm
 	until(t, "the rolling restart is done", func() bool { return f.Status().Restarts == 1 })
 	ours, theirs, goroutines := descriptors(t, os.Getpid()), descriptors(t, f.serving(0).PID), runtime.NumGoroutine()
 	for i := range 25 {
-		f.Restart()
+		f.restart(0)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i+1 })
 	}
 	until(t, "descriptors are back", func() bool { return descriptors(t, os.Getpid()) <= ours })
@@ -320,7 +321,7 @@ func TestScaleAndPauseKeepConnections(t *testing.T) {
 		_, err := f.ask("who")
 		answered <- err
 	}()
-	f.Restart()
+	f.restart(0)
 	if err := <-answered; err != nil {
 		t.Errorf("a connection that waited for the workers: %v", err)
 	}
@@ -348,8 +349,10 @@ func TestHooks(t *testing.T) {
 	}
 	invalid := errors.New("invalid")
 	f = startFleet(t, func(c *Config) { c.Hooks.OnReload = func() error { return invalid } }).ready()
-	f.Restart()
-	until(t, "the reload fails", func() bool { return f.log.has("reload failed") })
+	if err := f.Restart(context.Background()); err != invalid {
+		t.Errorf("OnReload: %v", err)
+	}
+	until(t, "the log says so", func() bool { return f.log.has("reload failed") })
 	if f.Status().Rolling || f.serving(0).Generation != 1 {
 		t.Error("an invalid configuration was rolled out")
 	}
@@ -473,5 +476,58 @@ func TestAffinity(t *testing.T) {
 				t.Errorf("slot %d: %s is not bound", slot, thread)
 			}
 		}
+	}
+}
+
+// Restart waits for its end, and tells how it was: of those who ask at a time all
+// are told the same (I32).
+func TestRestartTellsItsEnd(t *testing.T) {
+	var isBroken atomic.Bool
+	f := startFleet(t, func(c *Config) {
+		c.Start = func(l Launch) (*exec.Cmd, error) {
+			command := exec.Command("/proc/self/exe")
+			command.Env = append(l.Env, roleVariable+"=echo")
+			if isBroken.Load() {
+				command.Env = append(l.Env, roleVariable+"=fatal")
+			}
+			command.ExtraFiles = l.Files
+			return command, command.Start()
+		}
+		c.Env = nil
+	}).ready()
+	ctx := context.Background()
+	if err := f.Restart(ctx); err != nil || f.serving(0).Generation != 2 || f.serving(1).Generation != 2 {
+		t.Errorf("%v; %+v", err, f.Status())
+	}
+	isBroken.Store(true)
+	errs := make(chan error, 3)
+	for range cap(errs) {
+		go func() { errs <- f.Restart(ctx) }()
+	}
+	for range cap(errs) {
+		err := <-errs
+		var failed *RestartError
+		var boot *BootError
+		if !errors.As(err, &failed) || !errors.As(err, &boot) || boot.Text != "no such certificate" {
+			t.Errorf("%v", err)
+		}
+	}
+	if f.serving(0).Generation != 2 || f.serving(1).Generation != 2 {
+		t.Errorf("%+v", f.Status())
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := f.Restart(cancelled); err != context.Canceled {
+		t.Errorf("%v", err)
+	}
+	f.Stop()
+	if err := f.end(); err != nil {
+		t.Error(err)
+	}
+	if err := f.Restart(ctx); err != ErrStopping {
+		t.Errorf("after the end: %v", err)
+	}
+	if len(f.tickets.answers) > 0 {
+		t.Errorf("%d tickets are kept", len(f.tickets.answers))
 	}
 }

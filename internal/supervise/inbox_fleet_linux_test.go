@@ -272,7 +272,7 @@ func TestParcelsSurviveRollingRestarts(t *testing.T) {
 		}()
 	}
 	for i := range 4 {
-		f.Restart()
+		f.restart(0)
 		until(t, "the rolling restart is done", func() bool { return f.Status().Restarts > i })
 	}
 	close(done)

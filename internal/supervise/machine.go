@@ -71,6 +71,7 @@ type worker struct {
 	recovers int
 	// failure is what it reported by FATAL.
 	failure *BootError
+	isLate  bool // it was killed because it did not become ready in time
 }
 
 // takesOrders tells whether w serves and can be told to serve more.
@@ -145,6 +146,11 @@ type fleet struct {
 	rolling  bool
 	again    bool // another one is to follow the one that is under way
 	restarts int
+	// waiting are the tickets of those who wait for the end of the rolling restart,
+	// and following of those who wait for the end of the next.
+	waiting, following []int
+	failures           int    // restarts that failed or were refused
+	failure            string // why the last one did; "": it did not
 
 	crashes      []time.Time // within the window
 	crashesTotal int

@@ -1,6 +1,9 @@
 package supervise
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // command takes in what somebody wants from the fleet.
 func (f *fleet) command(e event) {
@@ -18,8 +21,14 @@ func (f *fleet) command(e event) {
 		f.hasten()
 	case !isRunning:
 		f.logf("the fleet is stopping: command ignored")
+		if e.kind == evRestart || e.kind == evRefused {
+			f.answer(ErrStopping, e.number)
+		}
 	case e.kind == evRestart:
-		f.restart()
+		f.restart(e.number)
+	case e.kind == evRefused:
+		f.logf("reload failed, everything stays as it is: %v", e.err)
+		f.restartFailed(e.err, e.number)
 	case e.kind == evScale:
 		f.scale(e.number)
 	case e.kind == evScaleBy:
@@ -151,18 +160,40 @@ func (f *fleet) dumpNext() {
 // restart begins a rolling restart, or brings paused workers back. One that is
 // under way is finished first, and then one more follows, however many were asked
 // for meanwhile: else the slots that come last would never have their turn.
-func (f *fleet) restart() {
+func (f *fleet) restart(ticket int) {
 	f.endPauses()
 	switch {
 	case f.mode == modePaused:
-		f.rollout++
 		f.mode = modeRunning
 		f.logf("workers come back")
+		f.beginRolling()
 	case !f.rolling:
 		f.beginRolling()
 	case !f.again:
 		f.again = true
 		f.logf("another rolling restart follows the one that is under way")
+	}
+	switch {
+	case ticket == 0: // nobody waits
+	case f.again:
+		f.following = append(f.following, ticket)
+	default:
+		f.waiting = append(f.waiting, ticket)
+	}
+}
+
+// restartFailed notes that a restart failed, and tells who waits for it.
+func (f *fleet) restartFailed(err error, tickets ...int) {
+	f.failures++
+	f.failure = clip(err.Error())
+	f.answer(err, tickets...)
+}
+
+// answer tells those who wait with tickets how their restart ended.
+func (f *fleet) answer(err error, tickets ...int) {
+	tickets = slices.DeleteFunc(tickets, func(ticket int) bool { return ticket == 0 })
+	if len(tickets) > 0 {
+		f.do(action{kind: actRestarted, tickets: tickets, err: err})
 	}
 }
 

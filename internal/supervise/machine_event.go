@@ -21,7 +21,8 @@ const (
 	evStop                         // ordered stop
 	evKill                         // everything dies
 	evQuit                         // stack dumps, then everything dies
-	evRestart                      // rolling restart, validated
+	evRestart                      // rolling restart, validated; number: a ticket, or 0
+	evRefused                      // a rolling restart did not begin: err; number: a ticket, or 0
 	evScale                        // number
 	evScaleBy                      // number
 	evPause                        // workers go, sockets stay
@@ -60,13 +61,14 @@ const (
 	actLook                           // worker, pid: how its queue is
 	actCloseSockets                   // nobody inherits them any more
 	// Hooks.
-	actSpawned  // worker, pid
-	actRecover  // worker, oldPID, pid
-	actStarted  // pids
-	actAllReady // all are ready
-	actReopened // the master's own logs
-	actStopping // the stop begins
-	actFinish   // err: Run returns
+	actSpawned   // worker, pid
+	actRecover   // worker, oldPID, pid
+	actStarted   // pids
+	actAllReady  // all are ready
+	actReopened  // the master's own logs
+	actStopping  // the stop begins
+	actRestarted // tickets, err: how their rolling restart ended
+	actFinish    // err: Run returns
 )
 
 // An action is one thing to do. Which fields count is said at its kind.
@@ -76,6 +78,7 @@ type action struct {
 	slot         int
 	pid, oldPID  int
 	pids         []int
+	tickets      []int
 	grace        time.Duration
 	hasSuccessor bool
 	text         string
@@ -100,7 +103,7 @@ func (f *fleet) take(e event) {
 	case evStart:
 	case evTick:
 		f.watch()
-	case evStop, evKill, evQuit, evRestart, evScale, evScaleBy, evPause, evReopen, evFailed:
+	case evStop, evKill, evQuit, evRestart, evRefused, evScale, evScaleBy, evPause, evReopen, evFailed:
 		f.command(e)
 	default:
 		if s, w := f.find(e.worker); w != nil {

@@ -45,7 +45,9 @@ type model struct {
 	answers  []event
 	hangs    int
 	heldUp   int
-	silent   bool // workers never speak
+	silent   bool         // workers never speak
+	tickets  map[int]bool // of restarts that have not been answered
+	issued   int
 	most     int  // workers that were ever wanted
 	spoken   bool // a worker has attached
 	dumb     int  // workers that counted as ready without having spoken
@@ -60,7 +62,7 @@ func newModel(t *testing.T, c Config, seed uint64) *model {
 	return &model{
 		t: t, random: rand.New(rand.NewPCG(seed, 2)), fleet: newFleet(c, seed),
 		now:  time.Unix(1e9, 0),
-		live: map[key]*modelWorker{}, adopters: map[int]key{}, lastGen: map[int]int{}, nextPID: 100,
+		live: map[key]*modelWorker{}, tickets: map[int]bool{}, adopters: map[int]key{}, lastGen: map[int]int{}, nextPID: 100,
 	}
 }
 
@@ -153,7 +155,17 @@ func (m *model) play(a action) {
 		if a.kind == actDump && m.fleet.mode != modeKilling {
 			m.hung(a.worker, w)
 		}
+	case actRestarted:
+		for _, ticket := range a.tickets {
+			if !m.tickets[ticket] {
+				m.failf("ticket %d is answered twice, or was never given", ticket)
+			}
+			delete(m.tickets, ticket)
+		}
 	case actFinish:
+		if len(m.tickets) > 0 {
+			m.failf("tickets %v are not answered", m.tickets)
+		}
 		if len(m.live) > 0 {
 			m.failf("finished with %d workers", len(m.live))
 		}
@@ -376,7 +388,13 @@ func (m *model) happen() {
 			m.feed(event{kind: evRecycle, worker: k, text: "model"})
 		}
 	case n < 87:
-		m.feed(event{kind: evRestart})
+		m.issued++
+		m.tickets[m.issued] = true
+		if m.random.IntN(4) == 0 {
+			m.feed(event{kind: evRefused, number: m.issued, err: errors.New("no")})
+		} else {
+			m.feed(event{kind: evRestart, number: m.issued})
+		}
 	case n < 90:
 		m.feed(event{kind: evScaleBy, number: m.random.IntN(5) - 2})
 	case n < 91:

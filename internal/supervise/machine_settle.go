@@ -105,7 +105,9 @@ func (f *fleet) roll() {
 	if f.rolling && !f.hasOutdated() && f.isReady() {
 		f.rolling = false
 		f.restarts++
+		f.failure = ""
 		f.logf("rolling restart is done")
+		f.answer(nil, f.waiting...)
 		f.rollAgain()
 	}
 	booting, draining := 0, 0
@@ -150,6 +152,7 @@ func (f *fleet) beginRolling() {
 
 // rollAgain begins the rolling restart that was asked for during the last one.
 func (f *fleet) rollAgain() {
+	f.waiting, f.following = f.following, nil
 	if f.again {
 		f.endPauses()
 		f.beginRolling()
@@ -157,7 +160,10 @@ func (f *fleet) rollAgain() {
 }
 
 // cancelRolling gives a rolling restart up, because the workers go.
-func (f *fleet) cancelRolling() { f.rolling, f.again = false, false }
+func (f *fleet) cancelRolling() {
+	f.answer(ErrStopping, append(f.waiting, f.following...)...)
+	f.rolling, f.again, f.waiting, f.following = false, false, nil, nil
+}
 
 // hasOutdated tells whether the rolling restart has work left. Workers that
 // boot belong to it already.
@@ -172,10 +178,11 @@ func (f *fleet) hasOutdated() bool {
 
 // abortRolling ends the rolling restart whose successor w failed: its
 // predecessor and those that were not replaced serve on.
-func (f *fleet) abortRolling(slot int, w *worker) {
+func (f *fleet) abortRolling(slot int, w *worker, cause error) {
 	if f.rolling && w.rollout == f.rollout && f.slots[slot].serving != nil {
 		f.rolling = false
 		f.logf("rolling restart failed in slot %d: the workers that run are kept", slot)
+		f.restartFailed(&RestartError{Slot: slot, Err: cause}, f.waiting...)
 		f.rollAgain()
 	}
 }

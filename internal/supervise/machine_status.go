@@ -3,15 +3,17 @@ package supervise
 // status returns a snapshot of the state.
 func (f *fleet) status() *Status {
 	st := &Status{
-		Wanted:   f.wanted,
-		Ready:    f.mode == modeRunning && f.isReady(),
-		Rolling:  f.rolling,
-		Degraded: f.degraded,
-		Paused:   f.mode == modePaused,
-		Stopping: f.mode >= modeStopping,
-		Crashes:  f.crashesTotal,
-		Restarts: f.restarts,
-		Slots:    make([]SlotStatus, 0, len(f.slots)),
+		Wanted:         f.wanted,
+		Ready:          f.mode == modeRunning && f.isReady(),
+		Rolling:        f.rolling,
+		Degraded:       f.degraded,
+		Paused:         f.mode == modePaused,
+		Stopping:       f.mode >= modeStopping,
+		Crashes:        f.crashesTotal,
+		Restarts:       f.restarts,
+		RestartsFailed: f.failures,
+		RestartError:   f.failure,
+		Slots:          make([]SlotStatus, 0, len(f.slots)),
 	}
 	for _, s := range f.slots {
 		one := SlotStatus{Slot: s.id, Retired: s.retired, RespawnAt: s.respawnAt, Adopter: -1, Generation: s.generation,

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -624,106 +623,6 @@ func TestOverRecoveryLeavesNothingBehind(t *testing.T) {
 	}
 	if a := s.last[2]; a.hasSuccessor {
 		t.Errorf("drain: %+v", a)
-	}
-}
-
-// Restarts that are asked for while one is under way wait for its end, and are one
-// then: no slot is replaced again before all others were.
-func TestRepeatedRestarts(t *testing.T) {
-	s := newScript(t, Config{Workers: 3, MaxWorkers: 3, Sockets: noSockets})
-	s.start()
-	generations := [3]int{1, 1, 1}
-	replace := func() {
-		t.Helper()
-		for slot, sl := range s.fleet.slots {
-			if sl.successor != nil {
-				generations[slot]++
-				s.boot(slot, generations[slot])
-				s.exit(slot, generations[slot]-1)
-				return
-			}
-		}
-		t.Fatalf("nobody is replaced; generations %v", generations)
-	}
-	s.feed(event{kind: evRestart})
-	for i := range 30 {
-		s.now = s.now.Add(2 * time.Second)
-		for range i % 3 {
-			s.feed(event{kind: evRestart})
-		}
-		replace()
-		if spread := slices.Max(generations[:]) - slices.Min(generations[:]); spread > 1 {
-			t.Fatalf("after %d: generations %v", i, generations)
-		}
-	}
-	for s.fleet.rolling {
-		replace()
-	}
-	// Restarts are asked for in each pass, so each is followed by another one.
-	if want := (generations[0] - 1); s.fleet.restarts != want || want != 11 || generations != [3]int{12, 12, 12} {
-		t.Errorf("%d restarts, generations %v", s.fleet.restarts, generations)
-	}
-	s.want()
-}
-
-// One that fails is followed, too, by the one that was asked for meanwhile.
-func TestRestartAfterOneThatFails(t *testing.T) {
-	s := newScript(t, Config{Workers: 1, Sockets: noSockets, RecoverInterval: time.Minute})
-	s.start()
-	s.feed(event{kind: evRestart})
-	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
-	s.feed(event{kind: evRestart})
-	s.want()
-	s.exit(0, 2)
-	s.want(actSpawn) // at once: somebody wants it
-	s.boot(0, 3)
-	s.exit(0, 1)
-	if st := s.fleet.status(); st.Rolling || st.Restarts != 1 {
-		t.Errorf("%+v", st)
-	}
-}
-
-// A worker that asks to be replaced again and again does not keep others from it.
-func TestRecyclingIsFair(t *testing.T) {
-	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
-	s.start()
-	for generation := 1; generation < 4; generation++ {
-		s.now = s.now.Add(time.Second)
-		s.feed(event{kind: evRecycle, worker: key{0, generation}, text: "memory"})
-		if generation == 1 {
-			s.feed(event{kind: evRecycle, worker: key{1, 1}, text: "memory"})
-		}
-		s.boot(0, generation+1)
-		s.exit(0, generation)
-		if generation == 1 {
-			s.feed(event{kind: evRecycle, worker: key{0, 2}, text: "memory"})
-			s.want()
-			s.boot(1, 2)
-			s.exit(1, 1)
-		}
-	}
-}
-
-// A restart waits for a successor that boots, and for predecessors that drain only
-// when there are as many of them as workers.
-func TestDrainsAreBounded(t *testing.T) {
-	const workers = 4
-	s := newScript(t, Config{Workers: workers, MaxWorkers: workers, Sockets: noSockets, DrainTimeout: time.Hour})
-	s.start()
-	s.feed(event{kind: evRestart})
-	for slot := range workers {
-		s.boot(slot, 2)
-	}
-	if s.fleet.rolling || s.fleet.restarts != 1 {
-		t.Fatalf("restarts %d: it waits for those that drain", s.fleet.restarts)
-	}
-	s.feed(event{kind: evRestart})
-	s.want()
-	for slot := range workers {
-		s.exit(slot, 1)
-		s.want(actSpawn)
-		s.boot(slot, 3)
-		s.want(actDrain)
 	}
 }
 

@@ -1,6 +1,10 @@
 package supervise
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // spawn begins a worker in s.
 func (f *fleet) spawn(s *slot) *worker {
@@ -54,8 +58,20 @@ func (f *fleet) bootExpired(s *slot, w *worker) {
 		w.due = end
 	default:
 		f.logWorker(w, "not ready after %v, the time to boot: killed", f.config.BootTimeout)
+		w.isLate = true
 		f.kill(w)
 	}
+}
+
+// whyUnready says why w, which is gone, did not become ready.
+func (f *fleet) whyUnready(w *worker, how string) error {
+	switch {
+	case w.failure != nil:
+		return w.failure
+	case w.isLate:
+		return fmt.Errorf("not ready after %v", f.config.BootTimeout)
+	}
+	return errors.New(how)
 }
 
 // spawnFailed: there is no process. It never counts as a crash: a system
@@ -72,7 +88,7 @@ func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
 			s.lastDead = w.recovers
 		}
 		f.backOff(s, max(f.config.RecoverInterval, spawnBackoff))
-		f.abortRolling(s.id, w)
+		f.abortRolling(s.id, w, err)
 	}
 }
 
@@ -181,7 +197,7 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 		// The predecessor serves on, so this is a failed restart, no crash.
 		f.logWorker(w, "%s, before it was ready", how)
 		f.backOff(s, max(f.config.RecoverInterval, spawnBackoff))
-		f.abortRolling(s.id, w)
+		f.abortRolling(s.id, w, f.whyUnready(w, how))
 	default:
 		f.crashed(s, w, "died: "+how)
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,6 +28,8 @@ type Master struct {
 	events        *mailbox[event]
 	hooks         *mailbox[func()]
 	hasRun        atomic.Bool
+	over          chan struct{} // closed when Run returns
+	tickets       tickets
 	snapshot      atomic.Pointer[Status]
 }
 
@@ -39,7 +42,7 @@ func New(c Config) (*Master, error) {
 	}
 	journal := NewJournal(c.Logger)
 	c.Logger = journal
-	m := &Master{config: c, journal: journal, events: newMailbox[event](), hooks: newMailbox[func()]()}
+	m := &Master{config: c, journal: journal, events: newMailbox[event](), hooks: newMailbox[func()](), over: make(chan struct{})}
 	m.spawner = &spawner{
 		master:    m,
 		jobs:      newMailbox[key](),
@@ -72,6 +75,7 @@ func (m *Master) Run(ctx context.Context) error {
 	if m.hasRun.Swap(true) {
 		return ErrRunning
 	}
+	defer close(m.over)
 	defer m.journal.Flush()
 	defer m.release()
 	go m.spawner.run()
@@ -143,20 +147,75 @@ func (m *Master) Stop() { m.events.put(event{kind: evStop}) }
 // Kill kills all workers. It does not wait.
 func (m *Master) Kill() { m.events.put(event{kind: evKill}) }
 
-// Restart begins a rolling restart, as SIGHUP does: one slot at a time, each
-// successor ready before its predecessor drains. It does not wait.
-func (m *Master) Restart() {
+// Restart makes a rolling restart, as SIGHUP does: one slot at a time, each
+// successor ready before its predecessor drains. It returns nil when all slots are
+// served by workers that were started since, though predecessors may drain still.
+// Otherwise it returns OnReload's error, a *RestartError, ErrStopping if the workers
+// go, or ctx's error, which does not stop the restart. During a restart it waits for
+// one more. It must not be called by a hook, which it would wait for.
+func (m *Master) Restart(ctx context.Context) error {
+	ticket, answer := m.tickets.take()
+	defer m.tickets.answer(ticket, nil) // nobody waits any more
+	m.restart(ticket)
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-m.over:
+		select {
+		case err := <-answer:
+			return err
+		default:
+			return ErrStopping
+		}
+	}
+}
+
+// restart asks for a rolling restart. Who has the ticket is told how it ends; 0:
+// nobody.
+func (m *Master) restart(ticket int) {
 	if m.config.Hooks.OnReload == nil {
-		m.events.put(event{kind: evRestart})
+		m.events.put(event{kind: evRestart, number: ticket})
 		return
 	}
 	m.hooks.put(func() {
 		if err := m.config.Hooks.OnReload(); err != nil {
-			m.config.Logger.Printf("reload failed, everything stays as it is: %v", err)
+			m.events.put(event{kind: evRefused, err: err, number: ticket})
 			return
 		}
-		m.events.put(event{kind: evRestart})
+		m.events.put(event{kind: evRestart, number: ticket})
 	})
+}
+
+// tickets are the calls of Restart that wait.
+type tickets struct {
+	mu      sync.Mutex
+	last    int
+	answers map[int]chan error
+}
+
+// take returns a new ticket, and where the answer comes.
+func (t *tickets) take() (int, <-chan error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.answers == nil {
+		t.answers = make(map[int]chan error)
+	}
+	t.last++
+	answer := make(chan error, 1)
+	t.answers[t.last] = answer
+	return t.last, answer
+}
+
+// answer answers a ticket, unless that was done.
+func (t *tickets) answer(ticket int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if answer := t.answers[ticket]; answer != nil {
+		answer <- err
+		delete(t.answers, ticket)
+	}
 }
 
 // Reopen is SIGUSR1: OnReopen and an order to all workers.
@@ -221,6 +280,10 @@ func (m *Master) perform(a action) {
 		m.signal(a.worker, os.Kill)
 	case actDump:
 		m.signal(a.worker, syscall.SIGQUIT)
+	case actRestarted:
+		for _, ticket := range a.tickets {
+			m.tickets.answer(ticket, a.err)
+		}
 	case actDumpSelf:
 		m.config.Logger.Printf("master (pid %d):\n%s", os.Getpid(), allStacks())
 	default:

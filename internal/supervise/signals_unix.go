@@ -47,7 +47,7 @@ func (m *Master) signalled(s os.Signal) {
 	case syscall.SIGQUIT:
 		m.events.put(event{kind: evQuit})
 	case syscall.SIGHUP:
-		m.Restart()
+		m.restart(0)
 	case syscall.SIGUSR1:
 		m.Reopen()
 	case syscall.SIGUSR2:

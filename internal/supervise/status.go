@@ -55,6 +55,10 @@ type Status struct {
 	Crashes int
 	// Restarts counts the finished rolling restarts.
 	Restarts int
+	// RestartsFailed counts those that failed, or were refused by OnReload.
+	RestartsFailed int
+	// RestartError says why the last one did; empty if it did not.
+	RestartError string
 	// LogDropped counts the lines of the master's log that were dropped because
 	// nobody read them.
 	LogDropped int

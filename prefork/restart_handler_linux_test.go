@@ -1,0 +1,90 @@
+package prefork
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// request sends a request to an admin, with the given fields.
+func request(t *testing.T, addr, method, path, fields string) (status int, body string) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(2 * patience))
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n", method, path, fields)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// A restart tells how it ended: to who asked for it, in the status and in its JSON.
+func TestRestartIsVisible(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken")
+	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0", Broken: broken, Linger: time.Millisecond}, true)
+	admin, failed, done := f.admin(), 0, 0
+	for _, c := range []struct {
+		broken, want string
+	}{{"", ""}, {"reload", "broken: reload"}, {"boot", "cannot start: config: broken: boot"}, {"", ""}} {
+		if err := os.WriteFile(broken, []byte(c.broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status, body := request(t, admin, "POST", "/restart", "")
+		if isBad := c.want != ""; isBad != (status == 500) || !isBad && status != 200 || !strings.Contains(body, c.want) {
+			t.Errorf("%q: %d, %q", c.broken, status, body)
+		}
+		if c.want != "" {
+			failed++
+		} else {
+			done++
+		}
+		s := statusAt(t, "tcp", admin)
+		if s.Restarts != done || s.RestartsFailed != failed || !strings.HasSuffix(s.RestartError, c.want) || c.want == "" && s.RestartError != "" {
+			t.Errorf("%q: %d restarts, %d failed, %q", c.broken, s.Restarts, s.RestartsFailed, s.RestartError)
+		}
+		if text := s.String(); c.want != "" && !strings.Contains(text, c.want) {
+			t.Errorf("%q: %s", c.broken, text)
+		}
+	}
+	for _, c := range []struct {
+		method, fields string
+		want           int
+	}{
+		{"GET", "", 405},
+		{"POST", "Origin: http://elsewhere\r\n", 403},
+		{"POST", "Sec-Fetch-Site: cross-site\r\n", 403},
+	} {
+		if status, body := request(t, admin, c.method, "/restart", c.fields); status != c.want {
+			t.Errorf("%+v: %d, %q", c, status, body)
+		}
+	}
+	if s := statusAt(t, "tcp", admin); s.Restarts != done {
+		t.Errorf("%d restarts, want %d", s.Restarts, done)
+	}
+}
+
+// Without a fleet there is nothing to restart.
+func TestRestartWithoutFleet(t *testing.T) {
+	if err := (&Prefork{}).Restart(context.Background()); !errors.Is(err, ErrNotMaster) {
+		t.Error(err)
+	}
+}
