@@ -27,6 +27,12 @@ func (p *Prefork) lead(addr string) error {
 		return ErrOnlyReuseportOnWindows
 	}
 	config := p.config()
+	if p.LoadConfig != nil {
+		var err error
+		if config.Configuration, err = p.LoadConfig(); err != nil {
+			return err
+		}
+	}
 	s, err := p.newSockets(addr)
 	if err != nil {
 		return err
@@ -87,7 +93,7 @@ func (p *Prefork) config() supervise.Config {
 		Hooks: supervise.Hooks{
 			OnStarted:    p.OnMasterReady,
 			OnFleetReady: p.OnFleetReady,
-			OnReload:     p.OnReload,
+			OnReload:     p.reload,
 		},
 	}
 	if c.Workers <= 0 {
@@ -109,6 +115,19 @@ func (p *Prefork) config() supervise.Config {
 		c.Start = p.produce
 	}
 	return c
+}
+
+// reload says whether workers may be replaced, and by what they are configured then.
+func (p *Prefork) reload() ([]byte, error) {
+	if p.OnReload != nil {
+		if err := p.OnReload(); err != nil {
+			return nil, err
+		}
+	}
+	if p.LoadConfig != nil {
+		return p.LoadConfig()
+	}
+	return nil, nil
 }
 
 // reopen calls OnReopen.

@@ -156,6 +156,14 @@ type Prefork struct {
 	// OnReload is called in the master on SIGHUP and by Restart, before workers are
 	// replaced. An error is logged, shown by Status, and keeps everything as it is.
 	OnReload func() error
+	// LoadConfig is called in the master before the first workers are started, and
+	// before each restart, after OnReload. What it returns, 32 KiB at most, is
+	// given to the workers that are started from then on (WorkerInfo.Config):
+	// certificates, settings. An error is ListenAndServe's, or refuses the restart.
+	// After one that was refused, or failed, workers that replace others get what
+	// they would have got before; where they read files themselves, they would read
+	// what is wrong in there. nil: there is nothing.
+	LoadConfig func() ([]byte, error)
 
 	// OnWorkerStart is called in each worker before it serves. An error ends it;
 	// at the first start it is returned, as a *BootError, by the master's
@@ -194,6 +202,9 @@ type WorkerInfo struct {
 	Slot int
 	// Generation counts the processes of a slot, from 1.
 	Generation int
+	// Config is what LoadConfig has returned in the master; nil in a worker that
+	// the master does not control. It must not be changed.
+	Config []byte
 }
 
 // New returns a Prefork that serves with s, and with the settings for recovery

@@ -88,3 +88,56 @@ func TestRestartWithoutFleet(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// After a restart that was refused, and after one that failed, a worker that takes
+// the place of one that died has the last good configuration.
+func TestLastGoodConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	f := start(t, setup{Workers: 1, Admin: "127.0.0.1:0", Config: file, Threshold: 99, Linger: time.Millisecond}, true)
+	crashes := 0
+	check := func(want string) {
+		t.Helper()
+		for range 2 {
+			if got, err := f.get("/config"); got != want || err != nil {
+				t.Errorf("%q, %v; want %q", got, err, want)
+			}
+			f.get("/crash")
+			crashes++
+			until(t, "it is replaced", func() bool {
+				s := statusAt(t, "tcp", f.admin())
+				return s.Ready && s.Crashes == crashes
+			})
+		}
+	}
+	check("first")
+	for _, c := range []struct {
+		text   string
+		status int
+		want   string
+	}{
+		{"", 500, "first"},
+		{"bad", 500, "first"},
+		{strings.Repeat("x", 40<<10), 500, "first"},
+		{"second", 200, "second"},
+		{"bad", 500, "second"},
+	} {
+		write(c.text)
+		if status, body := request(t, f.admin(), "POST", "/restart", ""); status != c.status {
+			t.Errorf("%.20q: %d, %q", c.text, status, body)
+		}
+		check(c.want)
+	}
+	f.cmd.Process.Signal(os.Interrupt)
+	f.wait()
+	write("")
+	if status := start(t, setup{Workers: 1, Config: file}, false).wait(); status != 1 {
+		t.Errorf("a first configuration that cannot be read: exit status %d", status)
+	}
+}

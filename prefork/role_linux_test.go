@@ -36,6 +36,7 @@ type setup struct {
 	Death                   string // a file that OnMasterDeath writes
 	BareProducer, Reuseport bool
 	Broken                  string // what restarts fail by if there is this file: it says "reload" or "boot"
+	Config                  string // LoadConfig reads this file; workers do not start with "bad"
 	Producer                string // a CommandProducer that starts this file, with all files
 	NetHTTP                 bool   // the workers are of net/http
 	Admin                   string // Prefork.Admin
@@ -126,6 +127,9 @@ func newFleet(s setup) *Prefork {
 	}
 	p.OnWorkerStart = func(i WorkerInfo) error {
 		info = i
+		if string(i.Config) == "bad" {
+			return errors.New("bad configuration")
+		}
 		if why, _ := os.ReadFile(s.Broken); string(why) == "boot" {
 			return errors.New("broken: boot")
 		}
@@ -153,6 +157,7 @@ func newFleet(s setup) *Prefork {
 		p.OnMasterDeath = func() { os.WriteFile(s.Death, []byte("dead"), 0o600) }
 	}
 	setProducer(p, s)
+	setLoadConfig(p, s)
 	return p
 }
 
@@ -175,6 +180,20 @@ func setProducer(p *Prefork, s setup) {
 		c.Env = append(os.Environ(), markerVariable+"="+markerValue)
 		c.Stdout, c.Stderr, c.ExtraFiles = os.Stdout, os.Stderr, pass(files)
 		return c, c.Start()
+	}
+}
+
+// setLoadConfig has the master read a file, which must not be empty.
+func setLoadConfig(p *Prefork, s setup) {
+	if s.Config == "" {
+		return
+	}
+	p.LoadConfig = func() ([]byte, error) {
+		text, err := os.ReadFile(s.Config)
+		if err == nil && len(text) == 0 {
+			err = errors.New("empty configuration")
+		}
+		return text, err
 	}
 }
 
@@ -243,6 +262,8 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 			}
 		}
 		fmt.Fprintf(ctx, "slot %d, %d CPUs", info.Slot, runtime.NumCPU())
+	case "/config":
+		ctx.SetBody(info.Config)
 	case "/crash":
 		os.Exit(3)
 	default:

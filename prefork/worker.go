@@ -100,7 +100,7 @@ func (w *worker) start(addr string) error {
 		w.link.Fatal("memory", err.Error())
 		return err
 	}
-	info := WorkerInfo{Slot: w.link.Slot(), Generation: w.link.Generation()}
+	info := WorkerInfo{Slot: w.link.Slot(), Generation: w.link.Generation(), Config: w.link.Configuration()}
 	if w.link.IsBare() {
 		info = WorkerInfo{Slot: -1}
 	}

@@ -137,7 +137,7 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 		}
 	}
 	o.warn(r.logger)
-	p.OnReload = check
+	p.LoadConfig = o.tls.readPEM
 	// A log that nobody reads must stop neither the hooks nor the end: the
 	// master's own log says that it has stopped.
 	p.OnFleetReady = func() { go r.announceFleet(p, o) }
@@ -177,6 +177,7 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 	// Here and not before, so that an error is told to the master.
 	p.OnWorkerStart = func(w prefork.WorkerInfo) error {
 		r.logger.SetPrefix(fmt.Sprintf("sluice: worker %d.%d (pid %d): ", w.Slot, w.Generation, os.Getpid()))
+		o.tls.pem = w.Config
 		certificates, err := o.tls.loadInWorker()
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,10 +13,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// mostPEM bounds what the master passes on to the workers; they read longer files
+// themselves.
+const mostPEM = 32 << 10
+
 // tlsOptions are the flags that make the server one of HTTPS.
 type tlsOptions struct {
 	certFile, keyFile string
 	isSelfSigned      bool
+	// pem is what was in the files when they were read last and were sound; empty:
+	// they are read.
+	pem []byte
 }
 
 func (o *tlsOptions) addFlags(flags *pflag.FlagSet) {
@@ -52,10 +60,41 @@ func (o *tlsOptions) load(host string) (*certificates, error) {
 		}
 		c.current.Store(&cert)
 		return c, nil
+	case len(o.pem) > 0:
+		cert, err := tls.X509KeyPair(o.pem, o.pem)
+		if err != nil {
+			return nil, fmt.Errorf("cannot use %s with %s: %w", o.certFile, o.keyFile, err)
+		}
+		c.current.Store(&cert)
+		return c, nil
 	case o.certFile != "":
 		return c, c.reload()
 	}
 	return nil, nil
+}
+
+// readPEM returns what is in the files, the certificates first, if they are a pair;
+// nothing if there are none, or too much to pass on.
+func (o *tlsOptions) readPEM() ([]byte, error) {
+	if o.certFile == "" {
+		return nil, nil
+	}
+	certPEM, err := os.ReadFile(o.certFile)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := os.ReadFile(o.keyFile)
+	if err != nil {
+		return nil, err
+	}
+	pem := append(append(certPEM, '\n'), keyPEM...)
+	if _, err := tls.X509KeyPair(pem, pem); err != nil {
+		return nil, fmt.Errorf("cannot use %s with %s: %w", o.certFile, o.keyFile, err)
+	}
+	if len(pem) > mostPEM {
+		return nil, nil
+	}
+	return pem, nil
 }
 
 // certificates is the certificate that handshakes use, which may be replaced.

@@ -25,6 +25,9 @@ import (
 	"time"
 )
 
+// MaxConfiguration is the largest Configuration, in bytes.
+const MaxConfiguration = 32 << 10
+
 // What Run returns.
 var (
 	// ErrOverRecovery: workers died more often than RecoverThreshold allows.
@@ -36,6 +39,8 @@ var (
 	ErrNotStarted = errors.New("sluice: the worker's command was not started")
 	// ErrStopping: the workers go, so they are not replaced.
 	ErrStopping = errors.New("sluice: the fleet is stopping")
+	// ErrConfigurationSize: it is longer than MaxConfiguration.
+	ErrConfigurationSize = fmt.Errorf("sluice: the workers' configuration is longer than %d bytes", MaxConfiguration)
 	// ErrRunning: Run was called a second time.
 	ErrRunning = errors.New("sluice: the master has run already")
 )
@@ -144,6 +149,12 @@ type Config struct {
 	// meanwhile. Linux only; elsewhere nothing happens.
 	Inboxes bool
 
+	// Configuration is given to the workers, which get it from
+	// Worker.Configuration; at most MaxConfiguration bytes. What OnReload returns
+	// takes its place, unless the restart fails: a worker that replaces one that
+	// died later gets what the last restart brought that did not.
+	Configuration []byte
+
 	// Args are the arguments of a worker, the program's name first. nil: those
 	// of this process.
 	Args []string
@@ -240,8 +251,9 @@ type Hooks struct {
 	// OnFleetReady is called once, when all workers are ready.
 	OnFleetReady func()
 	// OnReload is called before a rolling restart by SIGHUP or Restart. An
-	// error is logged, keeps everything as it is, and is Restart's.
-	OnReload func() error
+	// error is logged, keeps everything as it is, and is Restart's. What it returns
+	// is the new Configuration.
+	OnReload func() ([]byte, error)
 	// OnReopen is called on SIGUSR1 in the master; workers get an order.
 	OnReopen func()
 	// OnStopping is called once, when the fleet begins to stop.
@@ -257,6 +269,9 @@ func (c Config) withDefaults() (Config, error) {
 		if d < 0 {
 			return c, fmt.Errorf("sluice: %s is negative: %v", name, d)
 		}
+	}
+	if len(c.Configuration) > MaxConfiguration {
+		return c, ErrConfigurationSize
 	}
 	if c.Workers < 1 {
 		return c, fmt.Errorf("sluice: %d workers", c.Workers)

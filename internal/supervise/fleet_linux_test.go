@@ -348,7 +348,7 @@ func TestHooks(t *testing.T) {
 		t.Errorf("OnRecover: %v", got)
 	}
 	invalid := errors.New("invalid")
-	f = startFleet(t, func(c *Config) { c.Hooks.OnReload = func() error { return invalid } }).ready()
+	f = startFleet(t, func(c *Config) { c.Hooks.OnReload = func() ([]byte, error) { return nil, invalid } }).ready()
 	if err := f.Restart(context.Background()); err != invalid {
 		t.Errorf("OnReload: %v", err)
 	}

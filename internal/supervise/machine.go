@@ -149,8 +149,12 @@ type fleet struct {
 	// waiting are the tickets of those who wait for the end of the rolling restart,
 	// and following of those who wait for the end of the next.
 	waiting, following []int
-	failures           int    // restarts that failed or were refused
-	failure            string // why the last one did; "": it did not
+	// Workers are started with target: what the restart that is under way brings,
+	// or else good, what the last one that did not fail has brought. pending is
+	// what the next restart brings.
+	good, target, pending []byte
+	failures              int    // restarts that failed or were refused
+	failure               string // why the last one did; "": it did not
 
 	crashes      []time.Time // within the window
 	crashesTotal int
@@ -174,6 +178,8 @@ func newFleet(c Config, seed uint64) *fleet {
 		config:     c,
 		hasSockets: c.Sockets != nil,
 		wanted:     c.Workers,
+		good:       c.Configuration,
+		target:     c.Configuration,
 		random:     rand.New(rand.NewPCG(seed, 1)),
 	}
 	f.grow()

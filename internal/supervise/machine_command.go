@@ -25,7 +25,7 @@ func (f *fleet) command(e event) {
 			f.answer(ErrStopping, e.number)
 		}
 	case e.kind == evRestart:
-		f.restart(e.number)
+		f.restart(e.number, e.configuration)
 	case e.kind == evRefused:
 		f.logf("reload failed, everything stays as it is: %v", e.err)
 		f.restartFailed(e.err, e.number)
@@ -160,8 +160,9 @@ func (f *fleet) dumpNext() {
 // restart begins a rolling restart, or brings paused workers back. One that is
 // under way is finished first, and then one more follows, however many were asked
 // for meanwhile: else the slots that come last would never have their turn.
-func (f *fleet) restart(ticket int) {
+func (f *fleet) restart(ticket int, configuration []byte) {
 	f.endPauses()
+	f.pending = configuration
 	switch {
 	case f.mode == modePaused:
 		f.mode = modeRunning

@@ -21,7 +21,7 @@ const (
 	evStop                         // ordered stop
 	evKill                         // everything dies
 	evQuit                         // stack dumps, then everything dies
-	evRestart                      // rolling restart, validated; number: a ticket, or 0
+	evRestart                      // rolling restart, validated; configuration; number: a ticket, or 0
 	evRefused                      // a rolling restart did not begin: err; number: a ticket, or 0
 	evScale                        // number
 	evScaleBy                      // number
@@ -41,6 +41,8 @@ type event struct {
 	text     string
 	err      error
 	failure  *BootError
+
+	configuration []byte
 }
 
 // actionKind says what to do.
@@ -48,7 +50,7 @@ type actionKind uint8
 
 const (
 	actLog          actionKind = iota // text
-	actSpawn                          // worker
+	actSpawn                          // worker, configuration
 	actAdopt                          // worker serves slot too
 	actRelease                        // worker leaves slot to its own
 	actDrain                          // worker ends within grace
@@ -73,16 +75,17 @@ const (
 
 // An action is one thing to do. Which fields count is said at its kind.
 type action struct {
-	kind         actionKind
-	worker       key
-	slot         int
-	pid, oldPID  int
-	pids         []int
-	tickets      []int
-	grace        time.Duration
-	hasSuccessor bool
-	text         string
-	err          error
+	kind          actionKind
+	worker        key
+	slot          int
+	pid, oldPID   int
+	pids          []int
+	tickets       []int
+	configuration []byte
+	grace         time.Duration
+	hasSuccessor  bool
+	text          string
+	err           error
 }
 
 // step takes in an event that happened at now and returns what is to be done,

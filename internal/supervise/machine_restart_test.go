@@ -197,3 +197,49 @@ func TestRestartTellsWhyItFailed(t *testing.T) {
 		}
 	}
 }
+
+// A worker gets what the restart under way brings, and if that fails, what the last
+// one brought that did not.
+func TestConfigurations(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets, RecoverThreshold: 99, Configuration: []byte("first")})
+	spawned := func(want string) {
+		t.Helper()
+		for _, a := range s.last {
+			if a.kind == actSpawn && string(a.configuration) == want {
+				return
+			}
+		}
+		t.Errorf("want a worker with %q: %+v", want, s.last)
+	}
+	restart := func(with string) { s.feed(event{kind: evRestart, configuration: []byte(with)}) }
+	s.feed(event{kind: evStart})
+	spawned("first")
+	s.boot(0, 1)
+	s.boot(1, 1)
+	s.feed(event{kind: evRefused, err: errors.New("no")})
+	s.exit(0, 1)
+	spawned("first")
+	s.boot(0, 2)
+
+	restart("second")
+	spawned("second")
+	restart("third") // it follows
+	s.feed(event{kind: evSpawned, worker: key{1, 2}, pid: 9})
+	s.exit(0, 2)
+	spawned("second")
+	s.boot(0, 3)
+	s.feed(event{kind: evReady, worker: key{1, 2}})
+	spawned("third")
+	s.exit(1, 1)
+	k := key{0, 4}
+	if s.fleet.slots[0].successor == nil {
+		k = key{1, 3}
+	}
+	s.feed(event{kind: evSpawned, worker: k, pid: 9})
+	s.feed(event{kind: evExited, worker: k, text: "exit status 1"})
+	if s.fleet.rolling {
+		t.Fatal("it goes on")
+	}
+	s.exit(1-k.slot, s.fleet.slots[1-k.slot].serving.generation)
+	spawned("second")
+}

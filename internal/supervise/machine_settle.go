@@ -105,7 +105,7 @@ func (f *fleet) roll() {
 	if f.rolling && !f.hasOutdated() && f.isReady() {
 		f.rolling = false
 		f.restarts++
-		f.failure = ""
+		f.failure, f.good = "", f.target
 		f.logf("rolling restart is done")
 		f.answer(nil, f.waiting...)
 		f.rollAgain()
@@ -146,7 +146,7 @@ func (f *fleet) longestOutdated() *slot {
 // beginRolling begins a rolling restart.
 func (f *fleet) beginRolling() {
 	f.rollout++
-	f.rolling, f.again = true, false
+	f.rolling, f.again, f.target = true, false, f.pending
 	f.logf("rolling restart begins")
 }
 
@@ -180,7 +180,7 @@ func (f *fleet) hasOutdated() bool {
 // predecessor and those that were not replaced serve on.
 func (f *fleet) abortRolling(slot int, w *worker, cause error) {
 	if f.rolling && w.rollout == f.rollout && f.slots[slot].serving != nil {
-		f.rolling = false
+		f.rolling, f.target = false, f.good
 		f.logf("rolling restart failed in slot %d: the workers that run are kept", slot)
 		f.restartFailed(&RestartError{Slot: slot, Err: cause}, f.waiting...)
 		f.rollAgain()

@@ -11,7 +11,7 @@ func (f *fleet) spawn(s *slot) *worker {
 	s.generation++
 	w := &worker{key: key{s.id, s.generation}, rollout: f.rollout, started: f.now}
 	s.respawnAt = time.Time{}
-	f.do(action{kind: actSpawn, worker: w.key})
+	f.do(action{kind: actSpawn, worker: w.key, configuration: f.target})
 	return w
 }
 

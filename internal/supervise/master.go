@@ -45,7 +45,7 @@ func New(c Config) (*Master, error) {
 	m := &Master{config: c, journal: journal, events: newMailbox[event](), hooks: newMailbox[func()](), over: make(chan struct{})}
 	m.spawner = &spawner{
 		master:    m,
-		jobs:      newMailbox[key](),
+		jobs:      newMailbox[job](),
 		done:      make(chan struct{}),
 		processes: make(map[key]*process),
 		sockets:   make(map[int][]*os.File),
@@ -180,11 +180,15 @@ func (m *Master) restart(ticket int) {
 		return
 	}
 	m.hooks.put(func() {
-		if err := m.config.Hooks.OnReload(); err != nil {
+		configuration, err := m.config.Hooks.OnReload()
+		if err == nil && len(configuration) > MaxConfiguration {
+			err = ErrConfigurationSize
+		}
+		if err != nil {
 			m.events.put(event{kind: evRefused, err: err, number: ticket})
 			return
 		}
-		m.events.put(event{kind: evRestart, number: ticket})
+		m.events.put(event{kind: evRestart, configuration: configuration, number: ticket})
 	})
 }
 
@@ -255,7 +259,7 @@ func (m *Master) perform(a action) {
 	case actLog:
 		m.config.Logger.Printf("%s", a.text)
 	case actSpawn:
-		m.spawner.jobs.put(a.worker)
+		m.spawner.jobs.put(job{a.worker, a.configuration})
 	case actAdopt:
 		m.lend(a.worker, a.slot)
 	case actRelease:

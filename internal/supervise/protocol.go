@@ -127,6 +127,8 @@ type layout struct {
 	// inbox of the worker's own slot, and the ends to which parcels for each of
 	// these slots go, in this order. Empty: there are none.
 	Inboxes []int `json:"inboxes,omitempty"`
+	// Configuration is Config.Configuration.
+	Configuration []byte `json:"configuration,omitempty"`
 }
 
 // appendLayout appends l's payload to dst.

@@ -36,12 +36,18 @@ func (p *process) signal(sig os.Signal) error {
 	return err
 }
 
+// A job is a worker to be started.
+type job struct {
+	key
+	configuration []byte
+}
+
 // spawner starts all workers, on one operating-system thread that lives as long
 // as any of them: the kernel sends the parent-death signal when the thread ends
 // that started a process, and Go ends threads as it likes.
 type spawner struct {
 	master *Master
-	jobs   *mailbox[key]
+	jobs   *mailbox[job]
 	done   chan struct{}
 
 	mu        sync.Mutex
@@ -60,15 +66,16 @@ func (s *spawner) run() {
 			return
 		case <-s.jobs.wake:
 		}
-		for _, k := range s.jobs.takeAll() {
-			s.start(k)
+		for _, j := range s.jobs.takeAll() {
+			s.start(j)
 		}
 	}
 }
 
-// start starts worker k and reports it.
-func (s *spawner) start(k key) {
-	p, err := s.launch(k)
+// start starts a worker and reports it.
+func (s *spawner) start(j job) {
+	k := j.key
+	p, err := s.launch(j)
 	if err != nil {
 		s.master.events.put(event{kind: evSpawnFailed, worker: k, err: err, ready: s.isOpen(k.slot)})
 		return
@@ -82,7 +89,8 @@ func (s *spawner) start(k key) {
 }
 
 // launch makes what k is started with and starts it.
-func (s *spawner) launch(k key) (*process, error) {
+func (s *spawner) launch(j job) (*process, error) {
+	k := j.key
 	sockets, err := s.open(k.slot)
 	if err != nil {
 		return nil, err
@@ -107,6 +115,7 @@ func (s *spawner) launch(k key) (*process, error) {
 			SharedSockets: c.SharedSockets,
 			OrphanGraceMS: int(c.OrphanGrace / time.Millisecond),
 			Inboxes:       slots,
+			Configuration: j.configuration,
 		})}, nil)
 	}
 	if err == nil {

@@ -158,6 +158,11 @@ func (w *Worker) Slot() int { return w.layout.Slot }
 // Generation counts the processes of the slot, from 1. 0 in a bare one.
 func (w *Worker) Generation() int { return w.layout.Generation }
 
+// Configuration returns the bytes by which the master wants the worker configured:
+// Config.Configuration, or what OnReload has returned since. The caller must not
+// change them.
+func (w *Worker) Configuration() []byte { return w.layout.Configuration }
+
 // Listeners returns the listening sockets of the slot, in the order of
 // Config.Sockets. The caller closes them.
 func (w *Worker) Listeners() []*os.File { return w.listeners }
