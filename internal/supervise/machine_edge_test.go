@@ -1,0 +1,138 @@
+package supervise
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// A slot whose sockets exist is served by a sibling also when its first worker
+// cannot be started; one without is not.
+func TestFailedSpawnLeavesSockets(t *testing.T) {
+	for _, isOpen := range []bool{true, false} {
+		s := newScript(t, Config{Workers: 2, MaxWorkers: 3, Sockets: noSockets})
+		s.start()
+		s.feed(event{kind: evScale, number: 3})
+		s.want(actSpawn)
+		s.feed(event{kind: evSpawnFailed, worker: key{2, 1}, err: errors.New("no"), ready: isOpen})
+		if !isOpen {
+			s.want()
+			continue
+		}
+		s.want(actAdopt)
+		if a := s.last[0]; a.slot != 2 || a.worker.slot == 2 {
+			t.Errorf("adopted: %+v", a)
+		}
+		// It does not forget that when another attempt fails before.
+		s.sleep(s.fleet.next().Sub(s.now))
+		s.want(actSpawn)
+		s.feed(event{kind: evSpawnFailed, worker: key{2, 2}, err: errors.New("no")})
+		if !s.fleet.slots[2].opened {
+			t.Error("the sockets are forgotten")
+		}
+	}
+}
+
+// The status says in which mode the fleet is.
+func TestStatusOfModes(t *testing.T) {
+	for m, want := range map[mode]struct{ isPaused, isStopping bool }{
+		modeRunning: {}, modePaused: {isPaused: true}, modeStopping: {isStopping: true},
+		modeKilling: {isStopping: true}, modeFinished: {isStopping: true},
+	} {
+		s := newScript(t, Config{Workers: 1})
+		s.start()
+		s.fleet.mode = m
+		if st := s.fleet.status(); st.Paused != want.isPaused || st.Stopping != want.isStopping || st.Ready != (m == modeRunning) {
+			t.Errorf("mode %d: %+v", m, st)
+		}
+	}
+}
+
+// Sockets go to whoever serves the fewest of others.
+func TestAdoptionsAreSpread(t *testing.T) {
+	s := newScript(t, Config{Workers: 5, RecoverThreshold: 9, Sockets: noSockets})
+	s.start()
+	load := make(map[int]int)
+	for _, slot := range []int{4, 3} {
+		s.exit(slot, 1)
+		for _, a := range s.last {
+			if a.kind == actAdopt {
+				load[a.worker.slot]++
+			}
+		}
+	}
+	if len(load) != 2 {
+		t.Fatalf("adoptions by slot: %v", load)
+	}
+	for slot, n := range load {
+		if w := s.fleet.slots[slot].serving; n != 1 || s.fleet.adoptions(w) != 1 {
+			t.Errorf("slot %d: %d, counted %d", slot, n, s.fleet.adoptions(w))
+		}
+	}
+	if n := s.fleet.adoptions(s.fleet.slots[2].serving); n != 0 {
+		t.Errorf("slot 2: %d", n)
+	}
+}
+
+// A stop does not begin twice, and the first result counts.
+func TestStopsOnce(t *testing.T) {
+	s := newScript(t, Config{Workers: 1})
+	s.start()
+	s.feed(event{kind: evStop})
+	s.fleet.actions = nil
+	s.fleet.stop(ErrOverRecovery)
+	if s.fleet.result != nil || len(s.fleet.actions) != 0 {
+		t.Errorf("%v; %+v", s.fleet.result, s.fleet.actions)
+	}
+	s.feed(event{kind: evQuit})
+	s.want(actDumpSelf, actDump)
+	s.exit(0, 1)
+	s.want(actFinish)
+
+	s = newScript(t, Config{Workers: 1})
+	s.start()
+	s.feed(event{kind: evKill})
+	s.want(actStopping, actKill)
+	s.fleet.stop(nil)
+	if s.fleet.mode != modeKilling {
+		t.Errorf("mode %d", s.fleet.mode)
+	}
+}
+
+// A worker that was being killed when the stop began is no crash.
+func TestKilledBeforeTheStop(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, BootTimeout: time.Minute})
+	s.feed(event{kind: evStart})
+	s.feed(event{kind: evSpawned, worker: key{0, 1}, pid: 9})
+	s.sleep(time.Minute)
+	s.want(actKill)
+	s.feed(event{kind: evStop})
+	s.exit(0, 1)
+	s.want(actFinish)
+	if s.last[0].err != nil || s.fleet.crashesTotal != 0 {
+		t.Errorf("%v, %d crashes", s.last[0].err, s.fleet.crashesTotal)
+	}
+}
+
+// Who is not asked is not taken for hung: nobody without a HangTimeout, and nobody
+// who cannot answer.
+func TestSymptomsOfWhoIsAsked(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
+	s.start()
+	s.sleep(time.Hour)
+	for slot := range 2 {
+		if text, since := s.fleet.symptom(s.fleet.slots[slot].serving); text != "" || !since.IsZero() {
+			t.Errorf("without HangTimeout: %q since %v", text, since)
+		}
+	}
+	s = newScript(t, Config{Workers: 1, Sockets: noSockets, HangTimeout: time.Second})
+	s.feed(event{kind: evStart})
+	s.feed(event{kind: evSpawned, worker: key{0, 1}, pid: 9, ready: true})
+	for range 100 {
+		s.sleep(100 * time.Millisecond)
+		s.want()
+	}
+	if text, _ := s.fleet.symptom(s.fleet.slots[0].serving); text != "" {
+		t.Errorf("it cannot answer: %q", text)
+	}
+}
