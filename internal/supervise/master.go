@@ -120,6 +120,9 @@ func (m *Master) loop(ctx context.Context) error {
 					m.snapshot.Store(f.status())
 					return a.err
 				}
+				if a.kind == actRestarted { // who is answered may look at the status
+					m.snapshot.Store(f.status())
+				}
 				m.perform(a)
 			}
 		}
