@@ -215,6 +215,9 @@ func TestProducersBrokenBinary(t *testing.T) {
 	}
 	replace(self, true)
 	f.restart()
+	for _, pid := range f.pids()[:2] {
+		until(t, "the old worker is gone", func() bool { return !isAlive(pid) })
+	}
 	if again, err := f.get("/"); err != nil || strings.HasSuffix(again, " 1 true") {
 		t.Errorf("%q, %v, before the restart %q", again, err, first)
 	}

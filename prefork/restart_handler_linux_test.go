@@ -132,6 +132,7 @@ func TestLastGoodConfiguration(t *testing.T) {
 		if status, body := request(t, f.admin(), "POST", "/restart", ""); status != c.status {
 			t.Errorf("%.20q: %d, %q", c.text, status, body)
 		}
+		until(t, "the old one is gone", func() bool { return len(statusAt(t, "tcp", f.admin()).Workers) == 1 })
 		check(c.want)
 	}
 	f.cmd.Process.Signal(os.Interrupt)
