@@ -160,7 +160,7 @@ func (w *Worker) listen() {
 			continue
 		}
 		if o, ok := w.orderOf(m, descriptors); ok {
-			w.orders <- o
+			w.orders.put(o)
 		}
 	}
 }
@@ -233,23 +233,28 @@ func (w *Worker) orphanGrace() time.Duration {
 
 // watchSignals takes the process's signals. Those that are the master's are
 // received and dropped, not ignored: what is ignored stays so in processes that
-// this one starts.
+// this one starts. Each channel has room for what counts: a flood of SIGWINCH
+// takes no place from a SIGTERM.
 func (w *Worker) watchSignals() {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1,
-		syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH)
-	go func() {
-		hasAsked := false
-		for s := range signals {
-			switch s {
-			case syscall.SIGTERM:
-				w.terminate(hasAsked)
-				hasAsked = true
-			case syscall.SIGUSR1:
-				w.orders <- Order{Kind: OrderReopen}
-			}
+	terms, reopens, others := make(chan os.Signal, 2), make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	signal.Notify(reopens, syscall.SIGUSR1)
+	signal.Notify(others, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH)
+	go w.heedSignals(terms, reopens)
+}
+
+// heedSignals acts on SIGTERM and SIGUSR1.
+func (w *Worker) heedSignals(terms, reopens <-chan os.Signal) {
+	hasAsked := false
+	for {
+		select {
+		case <-terms:
+			w.terminate(hasAsked)
+			hasAsked = true
+		case <-reopens:
+			w.orders.put(Order{Kind: OrderReopen})
 		}
-	}()
+	}
 }
 
 // terminate acts on SIGTERM. The master finds a successor first and then gives
@@ -258,7 +263,7 @@ func (w *Worker) watchSignals() {
 func (w *Worker) terminate(hasAsked bool) {
 	drain := func() {
 		if !w.noteDrain() {
-			w.orders <- Order{Kind: OrderDrain}
+			w.orders.put(Order{Kind: OrderDrain})
 		}
 	}
 	if w.bare || hasAsked || w.Recycle("SIGTERM") != nil {

@@ -111,7 +111,7 @@ type Worker struct {
 	bare      bool
 	listeners []*os.File
 	shared    []*os.File
-	orders    chan Order
+	orders    *orderQueue
 	orphaned  chan struct{}
 	options   AttachOptions
 	inboxes   inboxes
@@ -140,7 +140,7 @@ func Attach(o AttachOptions) (*Worker, error) {
 	o.Logger = NewJournal(o.Logger)
 	w := &Worker{
 		options:  o,
-		orders:   make(chan Order, 16),
+		orders:   newOrderQueue(),
 		orphaned: make(chan struct{}),
 	}
 	if err := w.attach(); err != nil {
@@ -171,8 +171,11 @@ func (w *Worker) Listeners() []*os.File { return w.listeners }
 func (w *Worker) Shared() []*os.File { return w.shared }
 
 // Orders returns the master's orders. It is never closed. A worker that does
-// not receive them is killed when their time is over.
-func (w *Worker) Orders() <-chan Order { return w.orders }
+// not receive them is killed when their time is over; nothing else waits for
+// it. Of orders that were not received those are dropped, without an Ack, that
+// a later one replaces: an OrderReopen or OrderDrain by the next, what is about
+// a slot by the next for that slot, and all by OrderQuit.
+func (w *Worker) Orders() <-chan Order { return w.orders.out }
 
 // Orphaned is closed when the master is gone, milliseconds after its death.
 // Never, in a bare worker.

@@ -1,0 +1,153 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// deafWorker returns a worker that receives no orders, and the master's end.
+func deafWorker(t *testing.T) (w *Worker, master *link) {
+	t.Helper()
+	ours, theirs := linkPair(t)
+	w = &Worker{options: AttachOptions{Logger: noLogger{}}, orders: newOrderQueue(), orphaned: make(chan struct{})}
+	w.link, w.pings = theirs, newProbes()
+	return w, ours
+}
+
+// heard returns the next message to the master of that kind.
+func heard(t *testing.T, master *link, kind messageType) message {
+	t.Helper()
+	master.file.SetReadDeadline(time.Now().Add(patience))
+	for {
+		m, _, err := master.receive()
+		if err != nil {
+			t.Fatalf("no message %d: %v", kind, err)
+		}
+		if m.kind == kind {
+			return m
+		}
+	}
+}
+
+// A worker that receives no orders still answers PINGs, and its SIGTERM still
+// reaches the master.
+func TestUnreceivedOrdersBlockNothing(t *testing.T) {
+	const many = 100
+	t.Run("probes", func(t *testing.T) {
+		w, master := deafWorker(t)
+		go w.listen()
+		go w.answer()
+		for range many {
+			until(t, "the order is sent", func() bool { return master.send(message{kind: messageReopen}, nil) == nil })
+		}
+		until(t, "the probe is sent", func() bool { return master.send(message{kind: messagePing, seq: 4711}, nil) == nil })
+		if m := heard(t, master, messagePong); m.seq != 4711 {
+			t.Errorf("PONG %d", m.seq)
+		}
+		w.orphan.Do(func() {}) // the end of the link is no master's death here
+	})
+	t.Run("signals", func(t *testing.T) {
+		w, master := deafWorker(t)
+		terms, reopens := make(chan os.Signal), make(chan os.Signal)
+		go w.heedSignals(terms, reopens)
+		for i := range many {
+			select {
+			case reopens <- syscall.SIGUSR1:
+			case <-time.After(patience):
+				t.Fatalf("signal %d is not taken", i)
+			}
+		}
+		terms <- syscall.SIGTERM
+		heard(t, master, messageRecycle)
+	})
+}
+
+// What waits is bounded: orders replace those that they make pointless, and
+// close their files.
+func TestOrdersReplaceEarlierOnes(t *testing.T) {
+	files := func() []*os.File {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		write.Close()
+		return []*os.File{read}
+	}
+	adopt := func(slot int) Order { return Order{Kind: OrderAdopt, Slot: slot, Files: files()} }
+	release := func(slot int) Order { return Order{Kind: OrderRelease, Slot: slot} }
+	drain := func(grace time.Duration, hasSuccessor bool) Order {
+		return Order{Kind: OrderDrain, Grace: grace, HasSuccessor: hasSuccessor}
+	}
+	reopen := Order{Kind: OrderReopen}
+	for _, c := range []struct {
+		name string
+		put  []Order
+		want []string
+	}{
+		{"reopen", []Order{reopen, reopen, reopen}, []string{"reopen 0"}},
+		{"order is kept", []Order{release(1), adopt(2), reopen, drain(9, true)}, []string{"release 1", "adopt 2", "reopen 0", "drain 0 9ns true"}},
+		{"adopted again", []Order{adopt(1), release(1), adopt(1)}, []string{"release 1", "adopt 1"}},
+		{"released", []Order{adopt(1), adopt(2), release(1)}, []string{"adopt 2", "release 1"}},
+		{"adopted twice", []Order{adopt(1), adopt(1)}, []string{"adopt 1"}},
+		{"less time", []Order{drain(9, false), drain(5, true)}, []string{"drain 0 5ns true"}},
+		{"never more time", []Order{drain(5, true), drain(9, false)}, []string{"drain 0 5ns false"}},
+		{"a time that is not known", []Order{drain(5, true), drain(0, false), drain(7, false)}, []string{"drain 0 5ns false"}},
+		{"a time that was not known", []Order{drain(0, true), drain(7, true)}, []string{"drain 0 7ns true"}},
+		{"quit", []Order{adopt(1), reopen, drain(9, true), {Kind: OrderQuit}}, []string{"quit 0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := newOrderQueue()
+			q.isSent = true // nothing is received meanwhile
+			for _, o := range c.put {
+				q.put(o)
+			}
+			go q.send()
+			var got []string
+			for range c.want {
+				o := <-q.out
+				text := fmt.Sprint(o.Kind, " ", o.Slot)
+				if o.Kind == OrderDrain {
+					text += fmt.Sprint(" ", o.Grace, " ", o.HasSuccessor)
+				}
+				got = append(got, text)
+				closeFiles(o.Files)
+			}
+			until(t, "all were received", func() bool {
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				return !q.isSent
+			})
+			if !slices.Equal(got, c.want) {
+				t.Errorf("received %q, want %q", got, c.want)
+			}
+			for _, o := range c.put {
+				for _, f := range o.Files {
+					if f.Close() == nil {
+						t.Errorf("a file of %v %d is still open", o.Kind, o.Slot)
+					}
+				}
+			}
+		})
+	}
+}
+
+// stuckLogger is a log that nothing reads.
+type stuckLogger struct{}
+
+func (stuckLogger) Printf(string, ...any) { select {} }
+
+// The master's death is acted on when the log blocks: its reader may have been
+// the master's parent.
+func TestOrphanDoesNotWaitForItsLog(t *testing.T) {
+	w := &Worker{options: AttachOptions{Logger: stuckLogger{}, OrphanGrace: time.Hour}, orphaned: make(chan struct{})}
+	go w.becomeOrphan()
+	select {
+	case <-w.Orphaned():
+	case <-time.After(patience):
+		t.Fatal("the worker does not know that it is an orphan")
+	}
+}
