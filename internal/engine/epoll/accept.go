@@ -36,6 +36,7 @@ type serving struct {
 	users    atomic.Int32 // connections, and Serve itself
 
 	control  syscall.RawConn
+	isPrompt bool       // closing a connection of its never waits
 	inherits bool       // connections inherit TCP_NODELAY
 	caughtUp bool       // those that were there before it was set are accepted
 	accepted bool       // since the last failure
@@ -89,6 +90,7 @@ func (s *serving) register() error {
 	var failed error
 	err := s.control.Control(func(fd uintptr) {
 		s.listenFD = int(fd)
+		_ = syscall.SetNonblock(s.listenFD, true) // os.File.Fd on a duplicate ends it
 		s.prepareSocket()
 		event := syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: int32(s.index)}
 		if errno := epollControl(s.loop().fd, syscall.EPOLL_CTL_ADD, s.listenFD, &event); errno != 0 {
@@ -108,6 +110,7 @@ func (s *serving) prepareSocket() {
 	if s.network != "tcp" {
 		return
 	}
+	s.isPrompt = !lingers(s.listenFD)
 	_ = syscall.SetsockoptInt(s.listenFD, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	// Sockets that an MPTCP socket has accepted inherit less.
 	const optionProtocol = 38 // SO_PROTOCOL
@@ -277,12 +280,24 @@ func (s *serving) depart() {
 	}
 }
 
+// close closes the descriptor of a connection. That may wait where the listener
+// said so, or where the socket's options were in others' hands: connections that
+// were adopted or accepted elsewhere. Closing a unix socket closes descriptors
+// that were sent to it.
+func (s *serving) close(fd int) {
+	if s.isPrompt {
+		closeFD(fd)
+		return
+	}
+	_ = syscall.Close(fd) // nothing is left to be done about an error
+}
+
 // diverts asks whether fd is somebody else's, and forgets it then.
 func (s *serving) diverts(fd int) bool {
 	if s.hooks.Divert == nil || s.config != nil || !s.hooks.Divert(fd) {
 		return false
 	}
-	closeFD(fd)
+	s.close(fd)
 	s.depart()
 	return true
 }
@@ -399,7 +414,7 @@ func (s *serving) takeOver(nc net.Conn) bool {
 	s.arrive()
 	if !s.diverts(fd) && !d.start(fd, &peer, s, nil) {
 		s.depart()
-		closeFD(fd)
+		s.close(fd)
 		return false
 	}
 	_ = tc.Close()

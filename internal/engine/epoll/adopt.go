@@ -20,12 +20,12 @@ func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
 		err = os.NewSyscallError("setnonblock", syscall.SetNonblock(fd, true))
 	}
 	if err != nil {
-		closeFD(fd)
+		_ = syscall.Close(fd)
 		return err
 	}
 	s, err := d.enterAdopting(at)
 	if err != nil {
-		closeFD(fd)
+		_ = syscall.Close(fd)
 		return err
 	}
 	defer s.leave()
@@ -33,7 +33,7 @@ func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
 	s.arrive()
 	if !d.start(fd, &peer, s, append([]byte(nil), leftover...)) {
 		s.depart()
-		closeFD(fd)
+		_ = syscall.Close(fd)
 		return engine.ErrShutdown
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -83,7 +84,7 @@ func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) 
 	if err != nil {
 		return nil, err
 	}
-	closeFD(probe)
+	_ = syscall.Close(probe)
 	return d, nil
 }
 

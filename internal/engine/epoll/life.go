@@ -183,7 +183,7 @@ func (c *conn) end(next engine.Next) {
 	if c.isStuck && (next == engine.Abort || c.err != nil) {
 		forgetUnsent(c.fd)
 	}
-	closeFD(c.fd)
+	c.serving.close(c.fd)
 	c.conclude()
 	c.recycle()
 }
@@ -274,6 +274,6 @@ func (c *conn) abandon(cause error) {
 	}()
 	c.fail(cause)
 	c.leave()
-	closeFD(c.fd)
+	c.serving.close(c.fd)
 	c.conclude()
 }

@@ -51,7 +51,7 @@ func newPoller() (int, error) {
 		return -1, os.NewSyscallError("epoll_create1", err)
 	}
 	if err := syscall.SetNonblock(fd, true); err != nil { // or os.File does not wait for it
-		closeFD(fd)
+		_ = syscall.Close(fd)
 		return -1, os.NewSyscallError("setnonblock", err)
 	}
 	return fd, nil

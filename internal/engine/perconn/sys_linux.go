@@ -32,7 +32,7 @@ func (c *conn) recvQueue(p []byte) (int, syscall.Errno) {
 	m.header.Control = (*byte)(unsafe.Pointer(&m.control))
 	for {
 		m.header.SetControllen(len(m.control) * 8)
-		n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(r.fd), uintptr(unsafe.Pointer(&m.header)), 0)
+		n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(r.fd), uintptr(unsafe.Pointer(&m.header)), syscall.MSG_DONTWAIT)
 		if errno == syscall.EINTR {
 			continue
 		}
