@@ -13,14 +13,20 @@ const (
 )
 
 // startedAsChild is decided when the package is loaded, before anything can
-// start a process that would inherit the variable and take itself for a worker.
+// start a process that would inherit the variable and take itself for a worker,
+// or inherit the worker's sockets and keep the port.
 var startedAsChild = takeMarker()
 
-// takeMarker tells whether this process was started as a worker, and removes
-// what says so from the environment.
+// takeMarker tells whether this process was started as a worker. It removes what
+// says so from the environment, and keeps a worker's descriptors from processes
+// that it starts.
 func takeMarker() bool {
 	value, _ := supervise.TakeEnv(markerVariable)
-	return value == markerValue
+	if value != markerValue {
+		return false
+	}
+	supervise.ShieldInherited()
+	return true
 }
 
 // IsChild tells whether this process is a worker. The variable that says so is

@@ -38,12 +38,14 @@ type setup struct {
 	Broken                  string // what restarts fail by if there is this file: it says "reload" or "boot"
 	Config                  string // LoadConfig reads this file; workers do not start with "bad"
 	Producer                string // a CommandProducer that starts this file, with all files
+	AllFiles                bool   // of the producer: it passes all on, after one of its own
 	NetHTTP                 bool   // the workers are of net/http
 	Admin                   string // Prefork.Admin
 	BootGate                string // successors wait for this file
 	Pinned                  bool   // slot n runs on CPU n
 	Hang                    time.Duration
 	FullLog                 string // stderr is a full pipe that nobody reads until this file is there
+	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file is there
 }
 
@@ -68,6 +70,9 @@ func playRole(role string) int {
 			fmt.Println("no full log:", err)
 			return 9
 		}
+	}
+	if IsChild() && s.EarlyChild {
+		startEarlyChild()
 	}
 	p := newFleet(s)
 	var err error
@@ -163,14 +168,9 @@ func newFleet(s setup) *Prefork {
 
 // setProducer has p start workers in one of the ways that s asks for.
 func setProducer(p *Prefork, s setup) {
-	program, pass := s.Producer, func(files []*os.File) []*os.File { return files }
+	program := s.Producer
 	if s.BareProducer {
-		program, pass = "/proc/self/exe", func(files []*os.File) []*os.File {
-			if s.Reuseport {
-				return nil
-			}
-			return files[:1]
-		}
+		program = "/proc/self/exe"
 	}
 	if program == "" {
 		return
@@ -178,7 +178,20 @@ func setProducer(p *Prefork, s setup) {
 	p.CommandProducer = func(files []*os.File) (*exec.Cmd, error) {
 		c := exec.Command(program)
 		c.Env = append(os.Environ(), markerVariable+"="+markerValue)
-		c.Stdout, c.Stderr, c.ExtraFiles = os.Stdout, os.Stderr, pass(files)
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		switch {
+		case s.AllFiles:
+			own, err := os.Open(os.DevNull)
+			if err != nil {
+				return nil, err
+			}
+			defer own.Close()
+			c.ExtraFiles = append([]*os.File{own}, files...)
+		case s.Producer != "":
+			c.ExtraFiles = files
+		case !s.Reuseport:
+			c.ExtraFiles = files[:1]
+		}
 		return c, c.Start()
 	}
 }

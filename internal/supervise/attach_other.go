@@ -11,6 +11,9 @@ import (
 // attachment is the part of a Worker that the system needs.
 type attachment struct{}
 
+// ShieldInherited does nothing: workers inherit no files.
+func ShieldInherited() {}
+
 // attach finds nothing on these systems: workers are bare. An interrupt at the
 // terminal reaches the whole group and is the master's.
 func (w *Worker) attach() error {

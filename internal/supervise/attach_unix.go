@@ -89,6 +89,35 @@ func findControl() (fd int, hello layout, err error) {
 	return -1, layout{}, nil
 }
 
+// ShieldInherited has processes that this one starts not inherit what a master
+// gave to it. Attach does the same, later: a program may start processes before
+// it listens, and each would keep the port taken and the lifeline open. Call it
+// in a worker when the program is loaded. Files that a Start function has added
+// are left alone.
+func ShieldInherited() {
+	control, hello, err := findControl()
+	if err != nil {
+		return // Attach will say so, and the process ends
+	}
+	if control < 0 {
+		if isListener(firstInherited) {
+			unix.CloseOnExec(firstInherited)
+		}
+		return
+	}
+	base := control - hello.Control
+	last := control
+	if isPipe(base + hello.Lifeline) {
+		last = base + hello.Lifeline + hello.Shared
+		if len(hello.Inboxes) > 0 {
+			last += 1 + len(hello.Inboxes)
+		}
+	}
+	for fd := max(base, firstInherited); fd <= last; fd++ {
+		unix.CloseOnExec(fd)
+	}
+}
+
 // attachTo takes over what hello describes.
 func (w *Worker) attachTo(control int, hello layout) error {
 	w.layout = hello
