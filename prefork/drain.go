@@ -124,6 +124,7 @@ func (w *worker) finish(ctx, succession context.Context) {
 	defer cancel()
 	w.finishServer(ctx, lingering, &stats)
 	w.finishOthers(ctx, &stats)
+	w.board.enter(shared.Stopped)
 	w.say(stats)
 }
 
@@ -179,10 +180,29 @@ func (w *worker) finishServer(ctx, lingering context.Context, stats *supervise.D
 		accepted, _ := openSockets(w.addrs) // the server may not know of all yet
 		return accepted == 0
 	})
-	if err := s.ShutdownWithContext(ctx); err != nil {
-		stats.Cut = int(s.GetOpenConnectionsCount())
+	left := w.shutDown(ctx, stats)
+	stats.Finished = max(open-left, 0)
+}
+
+// shutDown ends the server. Where ctx ends first, connections are cut: it counts
+// them, hijacked ones too, before that begins, and returns how many were the
+// server's.
+func (w *worker) shutDown(ctx context.Context, stats *supervise.DrainStats) (left int) {
+	s := w.prefork.server
+	end, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		defer cancel()
+		left = int(s.GetOpenConnectionsCount())
+		all, _ := openSockets(w.addrs)
+		stats.Cut = max(left, all)
+	})
+	// It fails when end ends, and for listeners that are closed already.
+	s.ShutdownWithContext(end)
+	if !stop() { // it has begun
+		<-end.Done()
 	}
-	stats.Finished = max(open-stats.Cut, 0)
+	return left
 }
 
 // finishOthers waits for connections that the server has no hold of: those of a
@@ -194,15 +214,19 @@ func (w *worker) finishOthers(ctx context.Context, stats *supervise.DrainStats) 
 		}
 		return
 	}
+	if stats.Cut > 0 {
+		return // the time is over, and what is still open was counted
+	}
 	open, isKnown := openSockets(w.addrs)
 	switch {
 	case isKnown:
+		left := open
 		poll(ctx, socketPollInterval, func() bool {
-			left, _ := openSockets(w.addrs)
-			stats.Cut = left
+			left, _ = openSockets(w.addrs)
 			return left == 0
 		})
-		stats.Finished += max(open-stats.Cut, 0)
+		stats.Cut += left
+		stats.Finished += max(open-left, 0)
 	case w.prefork.server == nil:
 		<-ctx.Done()
 	}

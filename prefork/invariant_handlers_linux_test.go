@@ -3,6 +3,7 @@ package prefork
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -46,6 +47,8 @@ func handleInvariant(ctx *sluice.RequestCtx) bool {
 		}
 	case "/cache":
 		ctx.SetBodyString(useCache(n))
+	case "/hijack": // and hold until the client ends it
+		ctx.Hijack(func(c net.Conn) { io.Copy(io.Discard, c) })
 	case "/wedge":
 		wedge(string(ctx.QueryArgs().Peek("file")))
 	default:

@@ -126,6 +126,9 @@ type Load struct {
 	Accepted uint64 `json:"accepted"`
 	// Done counts those that were closed or handed over.
 	Done uint64 `json:"done"`
+	// Cut counts those of them that were still open when their worker's time to
+	// end was over. It is zero in living workers.
+	Cut uint64 `json:"cut"`
 	// Active is the number of open connections.
 	Active uint64 `json:"active"`
 	// Idle is how many of them have no request in hand.

@@ -140,7 +140,7 @@ func totalOf(segment *shared.Segment, workers []WorkerStatus) (t Load) {
 		t.OldestRequest = max(t.OldestRequest, w.OldestRequest)
 	}
 	accepted, done, traffic := segment.Total()
-	t.Accepted, t.Done = accepted, done
+	t.Accepted, t.Done, t.Cut = accepted, done, traffic.Cut
 	t.Responses, t.BytesRead, t.BytesWritten = traffic.Status, traffic.BytesRead, traffic.BytesWritten
 	for _, n := range traffic.Status {
 		t.Requests += n

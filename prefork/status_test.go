@@ -123,7 +123,7 @@ func TestStatusNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := `"accepted":0,"done":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0}`
+	load := `"accepted":0,"done":0,"cut":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0}`
 	process := `"pid":0,"started":"0001-01-01T00:00:00Z","heartbeat_age_ns":0,"lag_ns":0,"resident_bytes":0,"cpu_ns":0,"goroutines":0,"garbage_collections":0`
 	want := `{"wanted":0,"ready":false,"rolling":false,"degraded":false,"paused":false,"stopping":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
 		`"master":{` + process + `},"total":{` + load +

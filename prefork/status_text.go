@@ -51,7 +51,7 @@ func (s *Status) writeSummary(w io.Writer) {
 			m.PID, uptime(m.Started), short(m.HeartbeatAge), size(m.ResidentBytes), short(m.CPUTime))
 	}
 	t := s.Total
-	fmt.Fprintf(w, "connections: %d accepted, %d done, %d open, %d of them idle\n", t.Accepted, t.Done, t.Active, t.Idle)
+	fmt.Fprintf(w, "connections: %d accepted, %d done (%d cut), %d open, %d of them idle\n", t.Accepted, t.Done, t.Cut, t.Active, t.Idle)
 	fmt.Fprintf(w, "requests: %d, in hand %d, the oldest for %s; by class of status", t.Requests, t.InFlight, short(t.OldestRequest))
 	for class, n := range t.Responses {
 		fmt.Fprintf(w, " %dxx %d", class+1, n)

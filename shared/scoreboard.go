@@ -39,6 +39,9 @@ const (
 	Accepted Field = 2*lineWords + iota
 	// Done counts the connections that have ended or were handed over.
 	Done
+	// Cut counts those that a process still had when it ended in good order: in
+	// state Stopped. Reap counts them, as Done too.
+	Cut
 )
 
 // What it has to do now.
@@ -96,7 +99,7 @@ const pageBase = pageWords / 2
 // counts tells whether a field only goes up, so that it is added up over
 // processes that follow each other.
 func (f Field) counts() bool {
-	return f >= Accepted && f <= Done || f >= Requests && f <= Status5xx
+	return f >= Accepted && f <= Cut || f >= Requests && f <= Status5xx
 }
 
 // A State is where a process is in its life.
@@ -110,7 +113,7 @@ const (
 	Ready
 	// Draining is one that finishes what it has.
 	Draining
-	// Stopped is one that has finished, or was reaped.
+	// Stopped is one that has finished and is about to end, or was reaped.
 	Stopped
 )
 
@@ -182,6 +185,12 @@ func (s *Segment) resetPage() {
 // another process takes the lane.
 func (s *Segment) clearPage(lane int) {
 	page := Page{s.page(lane)}
+	if State(page.Get(ProcessState)) == Stopped {
+		if left := int64(page.Get(Accepted) - page.Get(Done)); left > 0 {
+			page.Add(Done, uint64(left))
+			page.Add(Cut, uint64(left))
+		}
+	}
 	page.Set(ProcessState, uint64(Stopped))
 	for _, f := range [...]Field{Active, Idle, InFlight, Oldest, Inbound} {
 		page.Set(f, 0)
@@ -224,6 +233,9 @@ type Traffic struct {
 	Requests, BytesRead, BytesWritten uint64
 	// Status counts responses by class: Status[0] is 1xx, Status[4] is 5xx.
 	Status [5]uint64
+	// Cut counts the connections that were open when their process ended in good
+	// order.
+	Cut uint64
 }
 
 // Scoreboard appends what all living processes that are attached say to dst. The
@@ -259,6 +271,7 @@ func (s *Segment) Total() (accepted, done uint64, traffic Traffic) {
 		traffic.Requests += words[Requests].Load()
 		traffic.BytesRead += words[BytesRead].Load()
 		traffic.BytesWritten += words[BytesWritten].Load()
+		traffic.Cut += words[Cut].Load()
 		for i := range traffic.Status {
 			traffic.Status[i] += words[Status1xx+Field(i)].Load()
 		}
@@ -280,7 +293,7 @@ func readPage(page Page) Process {
 	p.Done = page.Get(Done)
 	p.Accepted = page.Get(Accepted)
 	p.Active, p.Idle, p.InFlight, p.Oldest = page.Get(Active), page.Get(Idle), page.Get(InFlight), int64(page.Get(Oldest))
-	p.Requests, p.BytesRead, p.BytesWritten = page.Get(Requests), page.Get(BytesRead), page.Get(BytesWritten)
+	p.Requests, p.BytesRead, p.BytesWritten, p.Cut = page.Get(Requests), page.Get(BytesRead), page.Get(BytesWritten), page.Get(Cut)
 	for i := range p.Status {
 		p.Status[i] = page.Get(Status1xx + Field(i))
 	}

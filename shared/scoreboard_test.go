@@ -67,7 +67,7 @@ func TestFields(t *testing.T) {
 	if fieldEnd > pageBase {
 		t.Errorf("fields end at %d, their bases begin at %d", fieldEnd, pageBase)
 	}
-	groups := [][2]Field{{Slot, fieldPID}, {Heartbeat, Lag}, {Accepted, Done}, {Active, Oldest}, {Requests, Status5xx}, {ResidentBytes, CPUTime}}
+	groups := [][2]Field{{Slot, fieldPID}, {Heartbeat, Lag}, {Accepted, Cut}, {Active, Oldest}, {Requests, Status5xx}, {ResidentBytes, CPUTime}}
 	for i, g := range groups {
 		if int(g[0]) != i*lineWords || g[1] < g[0] || int(g[1]) >= (i+1)*lineWords {
 			t.Errorf("group %d is %d to %d: not on a line of its own", i, g[0], g[1])
@@ -79,6 +79,40 @@ func TestFields(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "starting ready draining stopped unknown" {
 		t.Error(got)
+	}
+}
+
+// A process that ended in good order has lost no connections: those that it
+// still had were cut. They are done, and counted once.
+func TestCutConnections(t *testing.T) {
+	for _, c := range []struct {
+		state     State
+		done, cut uint64
+	}{{Starting, 4, 0}, {Ready, 4, 0}, {Draining, 4, 0}, {Stopped, 10, 6}} {
+		t.Run(c.state.String(), func(t *testing.T) {
+			s := newLocal(t)
+			lost := uint64(0)
+			for round := uint64(1); round <= 3; round++ {
+				page := s.Page()
+				page.Add(Accepted, 10)
+				page.Add(Done, 4)
+				page.Set(ProcessState, uint64(c.state))
+				s.Reap(os.Getpid())
+				accepted, done, traffic := s.Total()
+				lost += 10 - c.done
+				if done != round*c.done || traffic.Cut != round*c.cut || accepted-done != lost {
+					t.Errorf("round %d: %d accepted, %d done, %d cut", round, accepted, done, traffic.Cut)
+				}
+				if p, _ := s.Process(os.Getpid()); p.Cut != c.cut || p.Done != c.done {
+					t.Errorf("round %d: %+v", round, p)
+				}
+				s.Reap(os.Getpid()) // once is enough
+				if !s.takeLane() {
+					t.Fatal("there is no lane")
+				}
+				s.resetPage()
+			}
+		})
 	}
 }
 

@@ -17,14 +17,14 @@ type Collector struct {
 	status func() prefork.Status
 	all    []*prometheus.Desc
 
-	accepted, done, requests, read, written     *prometheus.Desc
-	wanted, ready, rolling, degraded            *prometheus.Desc
-	crashes, hangs, restarts, restartsFailed    *prometheus.Desc
-	logDropped                                  *prometheus.Desc
-	master, worker                              processDescs
-	workerInfo, workerAccepted, workerRequests  *prometheus.Desc
-	open, idle, inFlight, oldest                *prometheus.Desc
-	queue, slotRestarts, slotCrashes, slotHangs *prometheus.Desc
+	accepted, done, cut, requests, read, written *prometheus.Desc
+	wanted, ready, rolling, degraded             *prometheus.Desc
+	crashes, hangs, restarts, restartsFailed     *prometheus.Desc
+	logDropped                                   *prometheus.Desc
+	master, worker                               processDescs
+	workerInfo, workerAccepted, workerRequests   *prometheus.Desc
+	open, idle, inFlight, oldest                 *prometheus.Desc
+	queue, slotRestarts, slotCrashes, slotHangs  *prometheus.Desc
 }
 
 // processDescs describe what a process takes.
@@ -37,6 +37,7 @@ func NewCollector(p *prefork.Prefork) *Collector {
 	c := &Collector{status: p.Status}
 	c.accepted = c.describe("connections_accepted_total", "Connections that workers have accepted. One that is handed over from worker to worker counts again.")
 	c.done = c.describe("connections_done_total", "Accepted connections that were closed or handed over.")
+	c.cut = c.describe("connections_cut_total", "Connections, done ones, that were still open when their worker's time to end was over.")
 	c.requests = c.describe("requests_total", "Requests by the class of their response's status.", "code")
 	c.read = c.describe("received_bytes_total", "Bytes of requests.")
 	c.written = c.describe("sent_bytes_total", "Bytes of responses.")
@@ -124,6 +125,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	out.counter(c.accepted, float64(s.Total.Accepted))
 	out.counter(c.done, float64(s.Total.Done))
+	out.counter(c.cut, float64(s.Total.Cut))
 	for class, n := range s.Total.Responses {
 		out.counter(c.requests, float64(n), strconv.Itoa(class+1)+"xx")
 	}

@@ -23,7 +23,7 @@ func someStatus() prefork.Status {
 	return prefork.Status{
 		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4, RestartsFailed: 2, LogDropped: 17,
 		Master:  prefork.ProcessStatus{PID: 10, Goroutines: 6},
-		Total:   prefork.Load{Accepted: 100, Done: 60, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000},
+		Total:   prefork.Load{Accepted: 100, Done: 60, Cut: 8, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000},
 		Slots:   []prefork.SlotStatus{{Slot: 0, Queue: 9}, {Slot: 1, Restarts: 7, Crashes: 3, Hangs: 1}},
 		Workers: []prefork.WorkerStatus{worker(0, 11, "ready"), worker(1, 12, "draining"), worker(1, 13, "ready"), worker(1, 0, "spawned")},
 	}
@@ -40,6 +40,9 @@ func TestCollector(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	const want = `
+# HELP sluice_connections_cut_total Connections, done ones, that were still open when their worker's time to end was over.
+# TYPE sluice_connections_cut_total counter
+sluice_connections_cut_total 8
 # HELP sluice_requests_total Requests by the class of their response's status.
 # TYPE sluice_requests_total counter
 sluice_requests_total{code="1xx"} 0
@@ -82,7 +85,7 @@ sluice_workers_ready 2
 # TYPE sluice_workers_rolling gauge
 sluice_workers_rolling 1
 `
-	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_requests_total", "sluice_slot_queue_length", "sluice_log_lines_dropped_total", "sluice_rolling_restarts_failed_total", "sluice_worker_cpu_seconds_total",
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_connections_cut_total", "sluice_requests_total", "sluice_slot_queue_length", "sluice_log_lines_dropped_total", "sluice_rolling_restarts_failed_total", "sluice_worker_cpu_seconds_total",
 		"sluice_worker_info", "sluice_worker_start_time_seconds", "sluice_master_goroutines", "sluice_workers_ready", "sluice_workers_rolling"); err != nil {
 		t.Error(err)
 	}

@@ -1,0 +1,44 @@
+package prefork
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Connections that are open when a worker's time is over are reported as cut,
+// all of them and once. They are not counted as lost with a worker that died.
+func TestCutConnectionsAreCounted(t *testing.T) {
+	eachServing(t, func(t *testing.T, s setup) {
+		const stuck, reading, hijacked = 100, 60, 20
+		s.Workers, s.Drain, s.Admin = 1, 300*time.Millisecond, "127.0.0.1:0"
+		f := start(t, s, true)
+		worker := f.pids()
+		for range stuck {
+			f.dial().send("GET /gate?file=/none HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+		for range reading { // these close as soon as they are told to
+			f.dial().send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+		}
+		for range hijacked {
+			f.dial().send("GET /hijack HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+		until(t, "all are accepted", func() bool { return connections(t, worker) == stuck+reading+hijacked })
+		if !s.OwnServe {
+			until(t, "all are in hand", func() bool { return statusAt(t, "tcp", f.admin()).Total.InFlight >= stuck })
+		}
+		f.signal(syscall.SIGHUP)
+		until(t, "the worker has ended", func() bool { return !isAlive(worker[0]) })
+		until(t, "the restart is done", func() bool { return f.count("rolling restart is done") == 1 })
+		drained := f.said("drained: ")
+		if want := fmt.Sprintf(`"Cut":%d}`, stuck+reading+hijacked); len(drained) != 1 || !strings.HasSuffix(drained[0], want) {
+			t.Errorf("%q, want %s", drained, want)
+		}
+		if total := statusAt(t, "tcp", f.admin()).Total; !s.OwnServe &&
+			(total.Accepted != total.Done+total.Active || total.Cut < stuck+reading || total.Cut > stuck+reading+hijacked) {
+			t.Errorf("%d accepted, %d done (%d cut), %d active", total.Accepted, total.Done, total.Cut, total.Active)
+		}
+	})
+}
