@@ -148,12 +148,12 @@ type Load struct {
 
 // Status returns a snapshot. Master and workers have the same one: what only the
 // master knows, it tells the workers when it changes, but at most a second later.
-// While ListenAndServe does not run it is empty; where memory cannot be shared
+// While ListenAndServe does not run nothing is set; where memory cannot be shared
 // (Windows) it has what the process itself knows.
 func (p *Prefork) Status() Status {
 	st := p.state.Load()
 	if st == nil {
-		return Status{}
+		return Status{Slots: []SlotStatus{}, Workers: []WorkerStatus{}}
 	}
 	segment := shared.Default()
 	if st.master != nil {

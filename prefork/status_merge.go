@@ -54,7 +54,8 @@ func (n *notice) merge(segment *shared.Segment) Status {
 	s := Status{
 		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping,
 		Crashes: n.Crashes, Restarts: n.Restarts, LogDropped: n.LogDropped,
-		RestartsFailed: n.RestartsFailed, RestartError: n.RestartError, Slots: n.Slots,
+		RestartsFailed: n.RestartsFailed, RestartError: n.RestartError,
+		Slots: append([]SlotStatus{}, n.Slots...), Workers: []WorkerStatus{}, // in JSON [], never null
 	}
 	for _, slot := range n.Slots {
 		s.Hangs += slot.Hangs

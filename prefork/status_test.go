@@ -134,6 +134,19 @@ func TestStatusNames(t *testing.T) {
 	}
 }
 
+// Lists without elements are lists in JSON, too: scripts iterate over them.
+func TestStatusHasLists(t *testing.T) {
+	for name, s := range map[string]Status{
+		"not running": new(Prefork).Status(),
+		"no workers":  new(notice).merge(localSegment(t)),
+	} {
+		text, err := json.Marshal(s)
+		if err != nil || !strings.Contains(string(text), `"slots":[],"workers":[]`) {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+}
+
 func TestStatusText(t *testing.T) {
 	s := localSegment(t)
 	fill(s)
