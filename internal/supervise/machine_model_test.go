@@ -257,6 +257,29 @@ func (m *model) check() {
 			m.failf("nobody serves the sockets of slot %d", s.id)
 		}
 	}
+	m.checkShares()
+}
+
+// checkShares checks that the sockets of retired slots are spread over the
+// workers, when those are all there.
+func (m *model) checkShares() {
+	m.t.Helper()
+	f := m.fleet
+	if !f.adoptsSockets() || !f.isReady() {
+		return
+	}
+	var shares []int
+	for _, s := range f.active() {
+		if symptom, _ := f.symptom(s.serving); symptom != "" {
+			return
+		}
+		if s.serving.takesOrders() {
+			shares = append(shares, f.adoptions(s.serving))
+		}
+	}
+	if len(shares) > 1 && slices.Max(shares)-slices.Min(shares) > 1 {
+		m.failf("the workers have adopted the sockets of %v slots", shares)
+	}
 }
 
 // checkTrust checks that nobody on his way out believes that connections are taken

@@ -220,6 +220,42 @@ func (f *fleet) placeSockets() {
 			}
 		}
 	}
+	f.spreadSockets()
+}
+
+// spreadSockets moves sockets of retired slots from workers with many to those
+// with few: who was there when their last adopter died would otherwise serve
+// them for ever, and get as many more of the connections.
+func (f *fleet) spreadSockets() {
+	if !f.adoptsSockets() || !f.isReady() {
+		return // others are about to go back
+	}
+	for {
+		to := f.leastLoaded()
+		if to == nil {
+			return
+		}
+		if symptom, _ := f.symptom(to); symptom != "" {
+			return
+		}
+		var from *slot
+		most := f.adoptions(to) + 1
+		for _, s := range f.slots {
+			if s.adopter == nil {
+				continue
+			}
+			if n := f.adoptions(s.adopter); n > most {
+				from, most = s, n
+			}
+		}
+		if from == nil {
+			return
+		}
+		f.do(action{kind: actRelease, worker: from.adopter.key, slot: from.id})
+		f.do(action{kind: actAdopt, worker: to.key, slot: from.id})
+		from.adopter = to
+		f.logWorker(to, "serves the queue of slot %d from now on", from.id)
+	}
 }
 
 // canServe tells whether w lives and takes orders.

@@ -404,6 +404,47 @@ func TestScale(t *testing.T) {
 }
 
 // The last worker that serves is not sent away before another one does.
+// After a scale-down, who serves the retired slots' sockets changes with deaths
+// of workers. When all workers are there again, each serves its share.
+func TestRetiredSocketsAreSpread(t *testing.T) {
+	s := newScript(t, Config{Workers: 5, Sockets: noSockets, RecoverThreshold: 9})
+	s.start()
+	s.feed(event{kind: evScale, number: 2})
+	for slot := 2; slot < 5; slot++ {
+		s.exit(slot, 1)
+	}
+	adopters := func() (of [2]int) {
+		for _, slot := range s.fleet.slots[2:] {
+			of[slot.adopter.slot]++
+		}
+		return of
+	}
+	for generation := 1; generation < 4; generation++ {
+		for victim := range 2 {
+			s.exit(victim, generation)
+			if of := adopters(); of[1-victim] != 3 {
+				t.Fatalf("after a death: %v", of)
+			}
+			s.boot(victim, generation+1)
+			s.want(actRelease, actRelease, actAdopt)
+			if of := adopters(); s.fleet.slots[victim].adopter != nil || of[victim] != 1 {
+				t.Fatalf("when worker %d is back: %v", victim, of)
+			}
+			s.feed(event{kind: evPong, worker: key{victim, generation + 1}})
+			s.want() // and it stays so
+		}
+	}
+	s.exit(0, 4)
+	s.exit(1, 4)
+	s.feed(event{kind: evSpawned, worker: key{0, 5}, pid: 9})
+	s.feed(event{kind: evReady, worker: key{0, 5}})
+	for _, a := range s.last {
+		if a.kind == actRelease {
+			t.Errorf("%+v while a worker is missing", a)
+		}
+	}
+}
+
 func TestScaleDownWhileBooting(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, Sockets: noSockets, RecoverThreshold: 9})
 	s.start()
