@@ -50,7 +50,10 @@ func (p *Prefork) lead(addr string) error {
 		return err
 	}
 	defer admin.close()
-	memory := share(&config)
+	memory, err := share(&config)
+	if err != nil {
+		return err
+	}
 	publisher := newPublisher(&config, memory)
 	m, err := supervise.New(config)
 	if err != nil {

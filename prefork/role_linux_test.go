@@ -45,6 +45,7 @@ type setup struct {
 	Pinned                  bool   // slot n runs on CPU n
 	Hang                    time.Duration
 	FullLog                 string // stderr is a full pipe that nobody reads until this file is there
+	Processes               int    // shared.Setup's
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file is there
 }
@@ -70,6 +71,9 @@ func playRole(role string) int {
 			fmt.Println("no full log:", err)
 			return 9
 		}
+	}
+	if s.Processes > 0 {
+		shared.Must(shared.Setup(shared.Options{Processes: s.Processes}))
 	}
 	if IsChild() && s.EarlyChild {
 		startEarlyChild()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/shared"
@@ -13,9 +15,36 @@ import (
 // ticketKeys is the name of the TLS ticket keys in the segment.
 const ticketKeys = "prefork.tickets"
 
-// share passes the segment to workers, and takes back what dead ones held.
-func share(c *supervise.Config) *shared.Segment {
-	s := shared.Default()
+const (
+	// otherProcesses attach to the segment besides the workers that are wanted: the
+	// master, and at least one successor.
+	otherProcesses = 2
+	// A segment is made for fewestProcesses at least, and cannot be for more than
+	// mostProcesses.
+	fewestProcesses = 128
+	mostProcesses   = 1023
+)
+
+// share passes the segment to workers, and takes back what dead ones held. A
+// segment that it makes has room for a successor of every worker. One that the
+// program has made bounds the number of workers.
+func share(c *supervise.Config) (*shared.Segment, error) {
+	most := max(c.Workers, c.MaxWorkers)
+	if c.MaxWorkers == 0 {
+		most = max(c.Workers, 4*runtime.NumCPU())
+	}
+	s, err := shared.Setup(shared.Options{Processes: min(max(fewestProcesses, otherProcesses+2*most), mostProcesses)})
+	if err != nil {
+		s = shared.Default()
+	}
+	if s.IsShared() {
+		room := s.Processes() - otherProcesses
+		if c.Workers > room {
+			return nil, fmt.Errorf("sluice: the shared segment has room for %d processes, and %d workers need %d: "+
+				"call shared.Setup with more Options.Processes at the beginning of main", s.Processes(), c.Workers, c.Workers+otherProcesses)
+		}
+		c.MaxWorkers = min(most, room)
+	}
 	if f := s.File(); f != nil {
 		c.SharedFiles = []*os.File{f}
 	}
@@ -24,7 +53,7 @@ func share(c *supervise.Config) *shared.Segment {
 		p, isFound := s.Process(pid)
 		return p.Accepted, isFound
 	}
-	return s
+	return s, nil
 }
 
 // rotateTickets changes the ticket keys now and then, until ctx ends.

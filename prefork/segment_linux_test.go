@@ -25,6 +25,46 @@ func TestSharedCounter(t *testing.T) {
 	}
 }
 
+// The segment has room for as many workers as are wanted, also while each has a
+// successor.
+func TestManyWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts more than a hundred processes")
+	}
+	const workers = 66
+	f := start(t, setup{Workers: workers, Linger: 10 * time.Millisecond, Hang: time.Hour}, true)
+	if body, err := f.get("/count"); body != "1" || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
+	until(t, "all of them are in the status", func() bool {
+		s := statusAt(t, "tcp", f.addr(0))
+		return s.Ready && len(s.Workers) == workers
+	})
+}
+
+// A segment of the program's own bounds the number of workers, with an error
+// before anything is started, and without one for MaxWorkers.
+func TestSmallSegment(t *testing.T) {
+	f := start(t, setup{Workers: 3, Processes: 4}, false)
+	if status := f.wait(); status != 1 || len(f.pids()) != 0 || f.count("room for 4 processes, and 3 workers need 5") != 1 {
+		t.Errorf("exit status %d, %d workers were started", status, len(f.pids()))
+	}
+	f = start(t, setup{Workers: 2, Processes: 5}, true)
+	for range 3 {
+		f.signal(syscall.SIGTTIN)
+		time.Sleep(5 * time.Millisecond) // or they may become one
+	}
+	until(t, "the bound is reached", func() bool { return f.count("4 workers are out of bounds: 3") > 0 })
+	until(t, "three workers serve", func() bool {
+		s := statusAt(t, "tcp", f.addr(0))
+		return s.Wanted == 3 && s.Ready
+	})
+	f.restart() // one after the other: there is room for a successor
+	if n := f.count("died"); n > 0 {
+		t.Errorf("%d workers died", n)
+	}
+}
+
 // A client that comes back resumes its session with every worker, also after
 // they were replaced (I19).
 func TestTicketsAreShared(t *testing.T) {

@@ -99,14 +99,12 @@ func Adopt(file *os.File) (*Segment, error) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
 	before := process.segment.Load()
+	if before != nil && before.isIn(file) { // it has its place, and there may be no other
+		return before, nil
+	}
 	s, err := Attach(file)
 	if err != nil {
 		return nil, err
-	}
-	if before != nil && before.same(s) {
-		s.leave()
-		unmap(s.words)
-		return before, nil
 	}
 	process.segment.Store(s)
 	if before != nil {

@@ -74,9 +74,6 @@ func (s *Segment) Reap(pid int) {
 	}
 }
 
-// leave gives the process's own lane back.
-func (s *Segment) leave() { s.clearLane(s.lane) }
-
 func (s *Segment) clearLane(lane int) {
 	s.laneWord(lane, laneEpoch).Add(1) // its tokens are dead from here on
 	for entry := range s.readyEntries() {

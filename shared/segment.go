@@ -13,12 +13,12 @@ import (
 type Options struct {
 	// Size is the segment's size in bytes, rounded up to whole pages. It cannot
 	// grow. Only what is used takes memory, so rather too much than too little.
-	// Zero is 64 MiB.
+	// Zero is 512 KiB for each of Processes, at least 64 MiB.
 	Size int64
 	// Processes is how many processes can be attached at the same time, the
 	// master included. While workers are being replaced there are more of them
 	// than usual, and those of an earlier replacement may still be draining.
-	// At most 1023; zero is 4 for each CPU and 8 more, at least 64.
+	// At most 1023; zero is 4 for each CPU and 8 more, at least 128.
 	Processes int
 	// Local asks for memory that no other process can attach, without a
 	// descriptor. It is always so where memory cannot be shared.
@@ -27,7 +27,8 @@ type Options struct {
 
 const (
 	defaultSize      = 64 << 20
-	defaultProcesses = 64
+	sizePerProcess   = 512 << 10 // histograms, for one, take 8 KiB for each process
+	defaultProcesses = 128
 	defaultLockWait  = 250 * time.Millisecond
 )
 
@@ -80,14 +81,14 @@ func New(options Options) (*Segment, error) {
 
 // layout fills in what is zero and checks the rest.
 func (o Options) layout() (layout, error) {
-	if o.Size == 0 {
-		o.Size = defaultSize
-	}
 	if o.Processes == 0 {
 		o.Processes = min(max(defaultProcesses, 4*runtime.NumCPU()+8), maxLanes)
 	}
 	if o.Processes < 1 || o.Processes > maxLanes {
 		return layout{}, fmt.Errorf("%w: %d processes", ErrOption, o.Processes)
+	}
+	if o.Size == 0 {
+		o.Size = max(defaultSize, int64(o.Processes)*sizePerProcess)
 	}
 	if o.Size < minSize || o.Size > maxSize || int64(int(o.Size)) != o.Size {
 		return layout{}, fmt.Errorf("%w: a segment of %d bytes", ErrOption, o.Size)
@@ -211,7 +212,12 @@ func (s *Segment) Close() error {
 	return s.file.Close()
 }
 
-// same tells whether two segments are the same memory.
-func (s *Segment) same(other *Segment) bool {
-	return s.words[headerID].Load() == other.words[headerID].Load()
+// isIn tells whether file has the same memory.
+func (s *Segment) isIn(file *os.File) bool {
+	words, err := mapFile(file.Fd())
+	if err != nil {
+		return false
+	}
+	defer unmap(words)
+	return words[headerID].Load() == s.words[headerID].Load()
 }

@@ -310,7 +310,12 @@ func TestDefault(t *testing.T) {
 		t.Errorf("Setup made %d bytes", size)
 	}
 	other := newShared(t, 4)
-	if s, err := Adopt(other.File()); !errors.Is(err, ErrLate) || s == own || Default() != s || !s.same(other) {
+	if s, err := Adopt(other.File()); !errors.Is(err, ErrLate) || s == own || Default() != s || !s.isIn(other.File()) {
 		t.Errorf("Adopt after another default: %v", err)
+	}
+	full := newShared(t, 1) // there is no second place, and none is needed
+	SetDefault(full)
+	if s, err := Adopt(full.File()); s != full || err != nil {
+		t.Errorf("Adopt of the default: %v", err)
 	}
 }
