@@ -3,6 +3,7 @@ package prefork
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -172,6 +173,40 @@ func TestBinaryReplaced(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// withoutProc returns a program that runs this test's binary where nothing is
+// mounted on /proc.
+func withoutProc(t *testing.T) string {
+	t.Helper()
+	if out, err := exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", "/proc").CombinedOutput(); err != nil {
+		t.Skipf("/proc cannot be hidden: %v, %s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "hidden")
+	text := "#!/bin/sh\nexec unshare -m sh -c 'mount -t tmpfs none /proc && exec \"$0\"' '" + self + "'\n"
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return script
+}
+
+// A fleet starts, replaces its workers and ends without /proc.
+func TestWithoutProc(t *testing.T) {
+	f := startBinary(t, withoutProc(t), setup{Workers: 2, Threshold: 9, Linger: time.Millisecond}, true)
+	f.get("/crash")
+	until(t, "the worker is replaced", func() bool { return len(f.printed("recover ")) == 1 })
+	f.restart()
+	if body, err := f.get("/"); err != nil || !strings.HasSuffix(body, " true") {
+		t.Errorf("%q, %v", body, err)
+	}
+	f.signal(syscall.SIGTERM)
+	if status := f.wait(); status != 0 || f.count("cannot be started") > 0 {
+		t.Errorf("exit status %d", status)
 	}
 }
 

@@ -3,6 +3,8 @@ package supervise
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +25,7 @@ const firstExecutableFD = 256
 func openExecutable(inherited int) (*executable, error) {
 	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		file, err := os.Executable()
-		return &executable{fd: -1, file: file}, err
+		return findExecutable()
 	}
 	defer unix.Close(fd)
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, max(firstExecutableFD, 2*inherited))
@@ -38,6 +39,21 @@ func openExecutable(inherited int) (*executable, error) {
 		return nil, fmt.Errorf("sluice: the program's binary: %w", err)
 	}
 	return &executable{fd: low, file: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), low)}, nil
+}
+
+// findExecutable finds the binary by its name, which may stand for another one
+// later: without /proc there is no name for an open file.
+func findExecutable() (*executable, error) {
+	file, err := os.Executable()
+	if err != nil { // it asks /proc, too
+		if file, err = exec.LookPath(os.Args[0]); err == nil {
+			file, err = filepath.Abs(file)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sluice: the program's binary is not found (is /proc mounted?): %w", err)
+	}
+	return &executable{fd: -1, file: file}, nil
 }
 
 // path returns a name for exec.
