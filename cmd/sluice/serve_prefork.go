@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log"
@@ -12,17 +12,23 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/contrib/metrics"
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 const (
 	automatic = "auto"
-	// selfSignedVariable passes a certificate made by the master on to the
-	// workers: one for each would have a browser ask again and again.
-	selfSignedVariable = "SLUICE_SELF_SIGNED"
+	// selfSignedName is where the workers share a certificate that one of them has
+	// made: one for each would have a browser ask again and again.
+	selfSignedName = "sluice.self-signed"
+	// selfSignedRoom is for the certificate and its key as PEM.
+	selfSignedRoom = 16 << 10
+	// selfSignedPatience bounds the wait for the worker that makes it.
+	selfSignedPatience = 20 * time.Second
 	// quitStatus is the exit status after SIGQUIT, as Go's runtime has it.
 	quitStatus = 131
 )
@@ -131,11 +137,6 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	if err := o.checkInMaster(); err != nil {
 		return err
 	}
-	if o.tls.isSelfSigned {
-		if err := shareSelfSigned(hostOf(o.addr)); err != nil {
-			return err
-		}
-	}
 	o.warn(r.logger)
 	p.LoadConfig = o.tls.readPEM
 	// A log that nobody reads must stop neither the hooks nor the end: the
@@ -178,7 +179,7 @@ func (r *running) work(p *prefork.Prefork, o serveOptions) error {
 	p.OnWorkerStart = func(w prefork.WorkerInfo) error {
 		r.logger.SetPrefix(fmt.Sprintf("sluice: worker %d.%d (pid %d): ", w.Slot, w.Generation, os.Getpid()))
 		o.tls.pem = w.Config
-		certificates, err := o.tls.loadInWorker()
+		certificates, err := o.tls.loadInWorker(hostOf(o.addr))
 		if err != nil {
 			return err
 		}
@@ -261,33 +262,50 @@ func (o *tlsOptions) loadFiles() (*certificates, error) {
 	return o.load("")
 }
 
-// loadInWorker returns the certificates of the options, the master's where it
-// made one.
-func (o *tlsOptions) loadInWorker() (*certificates, error) {
+// loadInWorker returns the certificates of the options. A self-signed one is for
+// host, and all workers have the same.
+func (o *tlsOptions) loadInWorker(host string) (*certificates, error) {
 	if !o.isSelfSigned {
 		return o.loadFiles()
 	}
-	text := os.Getenv(selfSignedVariable)
-	os.Unsetenv(selfSignedVariable) // not for processes that this one starts
-	pem, err := base64.StdEncoding.DecodeString(text)
+	pem, err := sharedSelfSigned(host)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot make a certificate: %w", err)
 	}
 	cert, err := tls.X509KeyPair(pem, pem)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the master's certificate: %w", err)
+		return nil, fmt.Errorf("cannot use the certificate of the workers: %w", err)
 	}
 	c := &certificates{}
 	c.current.Store(&cert)
 	return c, nil
 }
 
-// shareSelfSigned makes a certificate for the workers that are started from now
-// on.
-func shareSelfSigned(host string) error {
-	cert, key, err := sluice.GenerateTestCertificate(host)
+// sharedSelfSigned returns the certificate of the workers with its key. The first
+// one makes it. It is nowhere but in their shared memory, which no other process
+// has: an environment or a file could be read.
+func sharedSelfSigned(host string) (pem []byte, err error) {
+	segment := shared.Default()
+	place, err := segment.Config(selfSignedName, selfSignedRoom)
 	if err != nil {
-		return fmt.Errorf("cannot make a certificate: %w", err)
+		return nil, err
 	}
-	return os.Setenv(selfSignedVariable, base64.StdEncoding.EncodeToString(append(cert, key...)))
+	once, err := segment.Once(selfSignedName + ".made")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), selfSignedPatience)
+	defer cancel()
+	err = once.Do(ctx, func() error {
+		cert, key, err := sluice.GenerateTestCertificate(host)
+		if err != nil {
+			return err
+		}
+		return place.Store(append(cert, key...))
+	})
+	if err != nil {
+		return nil, err
+	}
+	pem, _ = place.Load(nil)
+	return pem, nil
 }

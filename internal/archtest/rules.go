@@ -119,7 +119,7 @@ func packageRules() map[string]packageRule {
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "bench/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "tcp", "websocket", "cmd/sluice/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "websocket", "cmd/sluice/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp", "websocket"}},
 		"expvarhandler":   {own: []string{"."}},

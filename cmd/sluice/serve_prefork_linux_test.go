@@ -1,0 +1,89 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// environment returns what a process was started with.
+func environment(t *testing.T, pid int) (names map[string]bool) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = make(map[string]bool)
+	for entry := range strings.SplitSeq(strings.TrimRight(string(text), "\x00"), "\x00") {
+		names[entry] = true
+	}
+	return names
+}
+
+// certificate returns the server's.
+func (p *preforked) certificate(t *testing.T) string {
+	t.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(p.url, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return string(conn.ConnectionState().PeerCertificates[0].Raw)
+}
+
+// All workers have one self-signed certificate, those that come later too. Its key
+// is in no environment and in no file.
+func TestPreforkSelfSigned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	p := startPreforked(t, "--tls-self-signed")
+	first := p.certificate(t)
+	same := func() {
+		t.Helper()
+		for range 16 { // several workers, most likely
+			if p.certificate(t) != first {
+				t.Fatal("workers have different certificates")
+			}
+		}
+	}
+	started := regexp.MustCompile(`worker \d\.\d \(pid (\d+)\): started`)
+	check := func() {
+		t.Helper()
+		masters := environment(t, p.Process.Pid)
+		for _, m := range started.FindAllStringSubmatch(p.text(), -1) {
+			pid, err := strconv.Atoi(m[1])
+			if err != nil || syscall.Kill(pid, 0) != nil {
+				continue // it has ended
+			}
+			for entry := range environment(t, pid) {
+				if !masters[entry] && entry != "FASTHTTP_PREFORK_CHILD=1" {
+					t.Errorf("a worker was started with %.60s", entry)
+				}
+			}
+		}
+	}
+	check()
+	same()
+	victim, err := strconv.Atoi(started.FindStringSubmatch(p.text())[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(victim, syscall.SIGKILL)
+	eventually(t, "a successor", func() bool { return strings.Count(p.text(), ": ready after") == 3 })
+	same()
+	p.Process.Signal(syscall.SIGHUP)
+	eventually(t, "end of the rolling restart", func() bool { return strings.Contains(p.text(), "rolling restart is done") })
+	same()
+	check()
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("temporary files: %v, %v", left, err)
+	}
+}
