@@ -21,7 +21,7 @@ const (
 	otherProcesses = 2
 	// A segment is made for fewestProcesses at least, and cannot be for more than
 	// mostProcesses.
-	fewestProcesses = 128
+	fewestProcesses = 256
 	mostProcesses   = 1023
 )
 

@@ -1,9 +1,11 @@
 package shared
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // process holds the segment that Default returns.
@@ -53,11 +55,30 @@ func inherited() *Segment {
 	if fd < 0 {
 		return nil
 	}
-	s, err := attachDescriptor(uintptr(fd))
+	s, err := awaitPlace(func() (*Segment, error) { return attachDescriptor(uintptr(fd)) })
 	if err != nil {
 		return nil
 	}
 	return s
+}
+
+const (
+	// placePatience bounds the wait for a place in the segment: a worker that is
+	// on its way out may have the last one.
+	placePatience = 10 * time.Second
+	placePause    = 20 * time.Millisecond
+)
+
+// awaitPlace calls attach until there is a place.
+func awaitPlace(attach func() (*Segment, error)) (*Segment, error) {
+	deadline := time.Now().Add(placePatience)
+	for {
+		s, err := attach()
+		if !errors.Is(err, ErrProcesses) || time.Now().After(deadline) {
+			return s, err
+		}
+		time.Sleep(placePause)
+	}
 }
 
 // Setup is [Default] with sizes of the program's own: they are used if this call
@@ -94,7 +115,8 @@ func SetDefault(s *Segment) {
 // It returns the default. If the process had used another segment as its default
 // before, because the one in file was not recognised in time (the master is not
 // this process's parent), the error is [ErrLate] and the segment is usable
-// nevertheless. The file stays the caller's, and may be closed.
+// nevertheless. If all places are taken, it waits up to ten seconds for one. The
+// file stays the caller's, and may be closed.
 func Adopt(file *os.File) (*Segment, error) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
@@ -102,7 +124,7 @@ func Adopt(file *os.File) (*Segment, error) {
 	if before != nil && before.isIn(file) { // it has its place, and there may be no other
 		return before, nil
 	}
-	s, err := Attach(file)
+	s, err := awaitPlace(func() (*Segment, error) { return Attach(file) })
 	if err != nil {
 		return nil, err
 	}

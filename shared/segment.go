@@ -13,12 +13,12 @@ import (
 type Options struct {
 	// Size is the segment's size in bytes, rounded up to whole pages. It cannot
 	// grow. Only what is used takes memory, so rather too much than too little.
-	// Zero is 512 KiB for each of Processes, at least 64 MiB.
+	// Zero is 256 KiB for each of Processes, at least 64 MiB.
 	Size int64
 	// Processes is how many processes can be attached at the same time, the
 	// master included. While workers are being replaced there are more of them
 	// than usual, and those of an earlier replacement may still be draining.
-	// At most 1023; zero is 4 for each CPU and 8 more, at least 128.
+	// At most 1023; zero is 4 for each CPU and 8 more, at least 256.
 	Processes int
 	// Local asks for memory that no other process can attach, without a
 	// descriptor. It is always so where memory cannot be shared.
@@ -27,8 +27,8 @@ type Options struct {
 
 const (
 	defaultSize      = 64 << 20
-	sizePerProcess   = 512 << 10 // histograms, for one, take 8 KiB for each process
-	defaultProcesses = 128
+	sizePerProcess   = 256 << 10 // histograms, for one, take 8 KiB for each process
+	defaultProcesses = 256
 	defaultLockWait  = 250 * time.Millisecond
 )
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestOptions(t *testing.T) {
@@ -317,5 +318,26 @@ func TestDefault(t *testing.T) {
 	SetDefault(full)
 	if s, err := Adopt(full.File()); s != full || err != nil {
 		t.Errorf("Adopt of the default: %v", err)
+	}
+}
+
+// A process that comes while another one still has the last place waits for it.
+func TestAdoptAwaitsPlace(t *testing.T) {
+	defer SetDefault(nil)
+	SetDefault(nil)
+	full := newShared(t, 1)
+	adopted := make(chan error, 1)
+	go func() {
+		_, err := Adopt(full.File())
+		adopted <- err
+	}()
+	select {
+	case err := <-adopted:
+		t.Fatalf("there was no place: %v", err)
+	case <-time.After(3 * placePause):
+	}
+	full.Reap(os.Getpid())
+	if err := <-adopted; err != nil || !Default().isIn(full.File()) {
+		t.Errorf("Adopt: %v", err)
 	}
 }
