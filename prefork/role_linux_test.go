@@ -105,7 +105,9 @@ func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0)}
 	p := New(server)
 	var info WorkerInfo
-	server.Handler = withStatus(p, func(ctx *sluice.RequestCtx) { handle(ctx, info) })
+	ending := make(chan struct{})
+	p.OnDrain = func() { close(ending) }
+	server.Handler = withStatus(p, withEvents(ending, func(ctx *sluice.RequestCtx) { handle(ctx, info) }))
 	if s.OwnServe { // fiber's way
 		serve := p.ServeFunc
 		p = &Prefork{ServeFunc: func(ln net.Listener) error { return serve(ln) }, Logger: server.Logger}
