@@ -66,6 +66,70 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+// Of values that have a bucket of their own, quantiles are exact.
+func TestExactQuantiles(t *testing.T) {
+	h := Must(newLocal(t).Histogram("h"))
+	for value := uint64(1); value <= 10; value++ {
+		h.Record(value)
+	}
+	s := h.Snapshot()
+	for _, c := range []struct {
+		q    float64
+		want uint64
+	}{{-1, 1}, {0, 1}, {0.05, 1}, {0.1, 1}, {0.19, 1}, {0.2, 2}, {0.5, 5}, {0.9, 9}, {0.99, 9}, {1, 10}, {2, 10}} {
+		if got := s.Quantile(c.q); got != c.want {
+			t.Errorf("quantile %g is %d, want %d", c.q, got, c.want)
+		}
+	}
+	for limit, want := range []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10} {
+		if got := s.CountAtMost(uint64(limit)); got != want {
+			t.Errorf("%d values are at most %d, want %d", got, limit, want)
+		}
+	}
+}
+
+// A quantile is the middle of its bucket: no value in there is farther than 1/32
+// away.
+func TestQuantileIsTheMiddle(t *testing.T) {
+	for _, bucket := range []int{16, 17, 31, 32, 100, 500, histogramBuckets - 1} {
+		low, high := bucketRange(bucket)
+		for _, value := range []uint64{low, high} {
+			h := Must(newLocal(t).Histogram("h"))
+			h.Record(value)
+			got := h.Snapshot().Quantile(0.5)
+			if got < low || got > high || (got-low)-(high-got)+1 > 1 || float64(max(got, value)-min(got, value)) > float64(value)/32+0.5 {
+				t.Errorf("the median of %d alone is %d", value, got)
+			}
+		}
+	}
+}
+
+// Merging is recording everything in one.
+func TestMerge(t *testing.T) {
+	s := newLocal(t)
+	one, other, both := Must(s.Histogram("one")), Must(s.Histogram("other")), Must(s.Histogram("both"))
+	for i := range uint64(2000) {
+		half := one
+		if i%3 == 0 {
+			half = other
+		}
+		half.Record(i * i)
+		both.Record(i * i)
+	}
+	merged, right := one.Snapshot(), other.Snapshot()
+	merged.Merge(right)
+	if *merged != *both.Snapshot() {
+		t.Errorf("merged: %d values with sum %d, want %d with %d", merged.Count(), merged.Sum(), both.Snapshot().Count(), both.Snapshot().Sum())
+	}
+	if *right != *other.Snapshot() {
+		t.Error("Merge changed what was merged")
+	}
+	merged.Merge(new(Snapshot))
+	if *merged != *both.Snapshot() {
+		t.Error("an empty snapshot changes something")
+	}
+}
+
 func TestRecordDuration(t *testing.T) {
 	h := Must(newLocal(t).Histogram("h"))
 	h.RecordDuration(time.Second)

@@ -3,6 +3,7 @@ package shared
 import (
 	"bufio"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,55 @@ func TestCutConnections(t *testing.T) {
 				s.resetPage()
 			}
 		})
+	}
+}
+
+// Others are the pages of other processes that live, and of nobody else.
+func TestOthers(t *testing.T) {
+	s := newLocal(t)
+	pids := func(of *Segment) (all []int) {
+		for p := range of.Others() {
+			all = append(all, p.PID())
+		}
+		return all
+	}
+	if all := pids(s); len(all) != 0 {
+		t.Errorf("alone, the process has others: %v", all)
+	}
+	var theirs [3]*Segment
+	for i := range theirs {
+		theirs[i] = attachAgain(t, s, 101+i)
+		page := theirs[i].Page()
+		page.Set(fieldPID, uint64(101+i))
+		page.Set(Accepted, uint64(10*i))
+	}
+	if all := pids(s); !slices.Equal(all, []int{101, 102, 103}) {
+		t.Errorf("others: %v", all)
+	}
+	if all := pids(theirs[1]); !slices.Equal(all, []int{os.Getpid(), 101, 103}) {
+		t.Errorf("the second one's others: %v", all)
+	}
+	for p := range s.Others() { // it is the page itself
+		p.Add(Inbound, 7)
+		if p.Get(Accepted) == 10 {
+			break
+		}
+	}
+	for i, want := range []uint64{7, 7, 0} {
+		if got := theirs[i].Page().Get(Inbound); got != want {
+			t.Errorf("process %d: %d inbound, want %d", i, got, want)
+		}
+	}
+	s.Reap(102)
+	if all := pids(s); !slices.Equal(all, []int{101, 103}) {
+		t.Errorf("others after the second one's death: %v", all)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		for p := range s.Others() {
+			p.Get(Active)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

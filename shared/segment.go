@@ -59,19 +59,29 @@ func New(options Options) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Segment{layout: l, lockWait: defaultLockWait}
-	if canShare && !options.Local {
-		if s.file, err = createFile(int64(l.size) * wordBytes); err != nil {
-			return nil, fmt.Errorf("sluice: cannot create a shared segment: %w", err)
-		}
-		if s.words, err = mapFile(s.file.Fd()); err != nil {
-			s.file.Close()
-			return nil, fmt.Errorf("sluice: cannot map the shared segment: %w", err)
-		}
-		s.isShared = true
-	} else {
-		s.words = ownWords(l.size)
+	if !canShare || options.Local {
+		return begin(&Segment{layout: l, words: ownWords(l.size)})
 	}
+	file, err := createFile(int64(l.size) * wordBytes)
+	if err != nil {
+		return nil, fmt.Errorf("sluice: cannot create a shared segment: %w", err)
+	}
+	return newInFile(l, file)
+}
+
+// newInFile creates a segment in a new file of its size, which is the segment's.
+func newInFile(l layout, file *os.File) (*Segment, error) {
+	words, err := mapFile(file.Fd())
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("sluice: cannot map the shared segment: %w", err)
+	}
+	return begin(&Segment{layout: l, words: words, file: file, isShared: true})
+}
+
+// begin makes s's words, which are zero, a segment, and attaches the process to it.
+func begin(s *Segment) (*Segment, error) {
+	s.lockWait = defaultLockWait
 	s.writeHeader()
 	if err := s.enter(); err != nil {
 		return nil, err

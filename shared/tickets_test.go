@@ -108,6 +108,38 @@ func TestTicketKeysAreForgotten(t *testing.T) {
 	}
 }
 
+// Where the keys are damaged, a process uses some of its own, and goes on.
+func TestDamagedTicketKeys(t *testing.T) {
+	certificate, roots := newCertificate(t)
+	for name, damage := range map[string]func(c *Config){
+		"nothing is there": func(c *Config) { c.Store(nil) },
+		"half a key":       func(c *Config) { c.Store(make([]byte, ticketKeyBytes-1)) },
+		"a wrong length":   func(c *Config) { c.bufferOf(c.Version())[0].Store(1 << 40) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := Must(newLocal(t).TicketKeys("tls"))
+			server := &tls.Config{Certificates: []tls.Certificate{certificate}}
+			keys.Install(server)
+			damage(keys.config)
+			if got := keys.Keys(); len(got) != 0 {
+				t.Errorf("%d keys", len(got))
+			}
+			client := &tls.Config{RootCAs: roots, ServerName: "localhost", ClientSessionCache: tls.NewLRUClientSessionCache(10)}
+			handshake(t, server, client)
+			if !handshake(t, server, client) {
+				t.Error("not resumed by the same process")
+			}
+			if err := keys.Rotate(); err != nil || len(keys.Keys()) == 0 {
+				t.Errorf("after a rotation there are %d keys: %v", len(keys.Keys()), err)
+			}
+			handshake(t, server, client) // the new keys
+			if !handshake(t, server, client) {
+				t.Error("not resumed after a rotation")
+			}
+		})
+	}
+}
+
 func TestTicketKeys(t *testing.T) {
 	s := newLocal(t)
 	keys, theirs := Must(s.TicketKeys("tls")), Must(attachAgain(t, s, 999_999_999).TicketKeys("tls"))
