@@ -140,6 +140,24 @@ func TestDamagedTicketKeys(t *testing.T) {
 	}
 }
 
+// One key is enough for all processes.
+func TestOneTicketKey(t *testing.T) {
+	certificate, roots := newCertificate(t)
+	s := newLocal(t)
+	mine, theirs := Must(s.TicketKeys("tls")), Must(attachAgain(t, s, 999_999_999).TicketKeys("tls"))
+	if err := mine.config.Store(randomKeys(1)); err != nil {
+		t.Fatal(err)
+	}
+	client := &tls.Config{RootCAs: roots, ServerName: "localhost", ClientSessionCache: tls.NewLRUClientSessionCache(10)}
+	for i, keys := range []*TicketKeys{mine, theirs} {
+		server := &tls.Config{Certificates: []tls.Certificate{certificate}}
+		keys.Install(server)
+		if isResumed := handshake(t, server, client); isResumed != (i == 1) {
+			t.Errorf("handshake %d is resumed: %v", i, isResumed)
+		}
+	}
+}
+
 func TestTicketKeys(t *testing.T) {
 	s := newLocal(t)
 	keys, theirs := Must(s.TicketKeys("tls")), Must(attachAgain(t, s, 999_999_999).TicketKeys("tls"))
