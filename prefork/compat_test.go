@@ -242,7 +242,7 @@ func TestStop(t *testing.T) {
 		t.Error(err)
 	}
 	p.Stop() // and afterwards it does nothing
-	if s := (&Prefork{}).Status(); s.Wanted != 0 || s.Workers != nil || (&Prefork{}).Addrs() != nil {
+	if s := (&Prefork{}).Status(); s.Wanted != 0 || len(s.Workers) != 0 || (&Prefork{}).Addrs() != nil {
 		t.Errorf("%+v", s)
 	}
 }

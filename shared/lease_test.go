@@ -217,3 +217,23 @@ func TestOnceOverProcesses(t *testing.T) {
 		w.expect("1")
 	}
 }
+
+// A process that waits to lead stops when its context ends, with an error, and
+// has not led.
+func TestLeadGivesUp(t *testing.T) {
+	s := newLocal(t)
+	theirs := Must(attachAgain(t, s, 999_999_999).Lease("lead", 0))
+	if !theirs.TryAcquire() {
+		t.Fatal("the lease is not free")
+	}
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(3*pollPause, func() { cancel(cause) })
+	err := Must(s.Lease("lead", 0)).Lead(ctx, func(context.Context) error {
+		t.Error("it leads")
+		return nil
+	})
+	if !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
+		t.Errorf("Lead: %v", err)
+	}
+}

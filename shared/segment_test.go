@@ -341,3 +341,17 @@ func TestAdoptAwaitsPlace(t *testing.T) {
 		t.Errorf("Adopt: %v", err)
 	}
 }
+
+// The parts of a segment follow each other. Pages begin at the first whole page
+// behind the lanes: a later place would be another layout, which other versions of
+// the program misread.
+func TestLayout(t *testing.T) {
+	for _, c := range []struct{ lanes, pageAt int }{
+		{1, 1}, {(pageWords - headerWords) / laneWords, 1}, {(pageWords-headerWords)/laneWords + 1, 2}, {(2*pageWords - headerWords) / laneWords, 2},
+	} {
+		l := newLayout(1<<20, c.lanes, 10)
+		if l.laneAt != headerWords || l.pageAt != c.pageAt*pageWords || l.dirAt != l.pageAt+c.lanes*pageWords || l.data != l.dirAt+10*entryWords {
+			t.Errorf("%d lanes: %+v", c.lanes, l)
+		}
+	}
+}
