@@ -20,10 +20,15 @@ func TestCutConnectionsAreCounted(t *testing.T) {
 			f.dial().send("GET /gate?file=/none HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
 		for range reading { // these close as soon as they are told to
-			f.dial().send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+			c := f.dial()
+			c.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
+			if line, err := c.r.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
+				t.Fatalf("%q, %v", line, err) // the worker is not reading the body yet
+			}
+			c.send("half")
 		}
 		for range hijacked {
-			f.dial().send("GET /hijack HTTP/1.1\r\nHost: x\r\n\r\n")
+			f.dial().get("/hijack") // its answer comes before
 		}
 		until(t, "all are accepted", func() bool { return connections(t, worker) == stuck+reading+hijacked })
 		if !s.OwnServe {
