@@ -196,6 +196,7 @@ func (w *worker) shutDown(ctx context.Context, stats *supervise.DrainStats) (lef
 		left = int(s.GetOpenConnectionsCount())
 		all, _ := openSockets(w.addrs)
 		stats.Cut = max(left, all)
+		w.board.page.Add(shared.Cut, uint64(left))
 	})
 	// It fails when end ends, and for listeners that are closed already.
 	s.ShutdownWithContext(end)

@@ -39,8 +39,8 @@ const (
 	Accepted Field = 2*lineWords + iota
 	// Done counts the connections that have ended or were handed over.
 	Done
-	// Cut counts those that a process still had when it ended in good order: in
-	// state Stopped. Reap counts them, as Done too.
+	// Cut counts those that the process still had when its time to end was over. What
+	// a process in state Stopped has left is Done when it is reaped.
 	Cut
 )
 
@@ -188,7 +188,6 @@ func (s *Segment) clearPage(lane int) {
 	if State(page.Get(ProcessState)) == Stopped {
 		if left := int64(page.Get(Accepted) - page.Get(Done)); left > 0 {
 			page.Add(Done, uint64(left))
-			page.Add(Cut, uint64(left))
 		}
 	}
 	page.Set(ProcessState, uint64(Stopped))
@@ -233,8 +232,8 @@ type Traffic struct {
 	Requests, BytesRead, BytesWritten uint64
 	// Status counts responses by class: Status[0] is 1xx, Status[4] is 5xx.
 	Status [5]uint64
-	// Cut counts the connections that were open when their process ended in good
-	// order.
+	// Cut counts the connections that were open when their process's time to end was
+	// over.
 	Cut uint64
 }
 

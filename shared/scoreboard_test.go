@@ -97,6 +97,7 @@ func TestCutConnections(t *testing.T) {
 				page := s.Page()
 				page.Add(Accepted, 10)
 				page.Add(Done, 4)
+				page.Add(Cut, c.cut)
 				page.Set(ProcessState, uint64(c.state))
 				s.Reap(os.Getpid())
 				accepted, done, traffic := s.Total()
