@@ -28,12 +28,12 @@ func TestDefaults(t *testing.T) {
 func TestConfig(t *testing.T) {
 	s := &Server{
 		IdleTimeout: 1, ReadTimeout: 2, WriteTimeout: 3, HandshakeTimeout: 4, KeepAlivePeriod: 5,
-		MaxConns: 6, MaxConnsPerIP: 7, MaxBuffer: 8, MaxPending: 9, ReadBufferSize: 10, MaxWorkers: 11, Loops: 12,
+		MaxConns: 6, MaxConnsPerIP: 7, IPv6ClientPrefix: 48, MaxBuffer: 8, MaxPending: 9, ReadBufferSize: 10, MaxWorkers: 11, Loops: 12,
 	}
 	got := s.config()
 	want := &config{
 		logger: got.logger, idleTimeout: 1, readTimeout: 2, writeTimeout: 3,
-		maxConns: 6, maxConnsPerIP: 7, maxBuffer: 8, maxPending: 9,
+		maxConns: 6, perIP: engine.AddressLimit{Conns: 7, PrefixIPv6: 48}, maxBuffer: 8, maxPending: 9,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -17,6 +17,9 @@ var ErrCommandProducerNilCmd = prefork.ErrCommandProducerNilCmd
 // ErrCommandProducerNotStarted is a copy of [prefork.ErrCommandProducerNotStarted].
 var ErrCommandProducerNotStarted = prefork.ErrCommandProducerNotStarted
 
+// ErrNotMaster is a copy of [prefork.ErrNotMaster].
+var ErrNotMaster = prefork.ErrNotMaster
+
 // ErrOnlyReuseportOnWindows is a copy of [prefork.ErrOnlyReuseportOnWindows].
 var ErrOnlyReuseportOnWindows = prefork.ErrOnlyReuseportOnWindows
 
@@ -25,6 +28,9 @@ var ErrOverRecovery = prefork.ErrOverRecovery
 
 // ErrQuit is a copy of [prefork.ErrQuit].
 var ErrQuit = prefork.ErrQuit
+
+// ErrStopping is a copy of [prefork.ErrStopping].
+var ErrStopping = prefork.ErrStopping
 
 // IsChild calls [prefork.IsChild].
 func IsChild() bool {
@@ -56,6 +62,14 @@ type Prefork = prefork.Prefork
 
 // ProcessStatus is [prefork.ProcessStatus].
 type ProcessStatus = prefork.ProcessStatus
+
+// RestartError is [prefork.RestartError].
+type RestartError = prefork.RestartError
+
+// RestartHandler calls [prefork.RestartHandler].
+func RestartHandler(p *prefork.Prefork) sluice.RequestHandler {
+	return prefork.RestartHandler(p)
+}
 
 // SlotStatus is [prefork.SlotStatus].
 type SlotStatus = prefork.SlotStatus
