@@ -74,6 +74,13 @@ func (p *drowsyProtocol) Pause() bool {
 	return true
 }
 
+func (p *drowsyProtocol) CanRewind() bool {
+	r, ok := p.awake.(engine.Rewinder)
+	return ok && r.CanRewind()
+}
+
+func (p *drowsyProtocol) Rewind() []byte { return p.awake.(engine.Rewinder).Rewind() }
+
 func (p *drowsyProtocol) Prompted(out []byte) ([]byte, engine.Next) {
 	return p.protocol().(engine.Prompted).Prompted(out)
 }
