@@ -155,11 +155,11 @@ func always() []difference {
 func withRanges() []difference {
 	return []difference{
 		{"F20: a file's name with a slash at its end is 404", "slash behind a file", "Accept-Ranges"},
-		{"F7: a malformed Range is ignored", "range 3-2|range a-b|range of another unit",
+		{"F7: a malformed Range is ignored", "range a-b|range of another unit",
 			"status|body|Content-Length|Last-Modified|Accept-Ranges"},
 		{"F6: several ranges", "range 0-1,4-5", "status|body|Content-Type|Content-Length|Last-Modified|Accept-Ranges"},
 		{"F6: several ranges", "range 0-1, 20-30", "status|body|Content-Range|Content-Length|Last-Modified|Accept-Ranges"},
-		{"F8: a 416 says how large the file is", "range 10-|range 30-40,50-60", "body|Content-Range|Content-Length"},
+		{"F8: a 416 says how large the file is", "range 3-2|range 10-|range 30-40,50-60", "body|Content-Range|Content-Length"},
 		{"F8: -0 is unsatisfiable", "range -0", "status|body|Content-Range|Content-Length|Last-Modified|Accept-Ranges"},
 		{"F10: Range is for GET", "range HEAD", "status|Content-Range|Content-Length"},
 		{"F3: If-Range is honoured", "range, if it is another", "status|body|Content-Range|Content-Length"},
@@ -178,7 +178,7 @@ func withEncodings() []difference {
 		{"F13: the answer depends on Accept-Encoding, whether it has come or not",
 			"index|index HEAD|index by name|index below|text|text HEAD|text by POST|small|empty|space|umlaut|" +
 				"double slash|dots|json|svg|css|text identity|text gzip;q=0|text deflate|not modified|modified|" +
-				"not modified, bad date|range 0-3|range 5-|range -3|range 0-0|range 9-9|range 0-99|range -99|range 3-2|range a-b|" +
+				"not modified, bad date|range 0-3|range 5-|range -3|range 0-0|range 9-9|range 0-99|range -99|range a-b|" +
 				"range 0-1,4-5|range 0-1, 20-30|range of another unit|range HEAD|range, if it is the same|" +
 				"range, if it is another", "Vary"},
 		{"F11: ranges of an encoded file count its encoded bytes", "range, encoded", "Content-Encoding|Content-Range|body|Vary"},
