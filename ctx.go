@@ -133,7 +133,7 @@ func (ctx *RequestCtx) reset() {
 
 // detach leaves ctx to goroutines that outlive its request, and that still know
 // the connection by it. It returns what was collected for the connection, and
-// whether a part of an answer was sent behind which no other one can go.
+// whether a part of an answer was sent, after which no other answer can be sent.
 func (ctx *RequestCtx) detach() (out []byte, isTorn bool) {
 	isTorn = ctx.wire.sever()
 	defer ctx.wire.Unlock()

@@ -15,7 +15,7 @@ type ctxWire struct {
 	sync.Mutex
 	// isDetached is set once: the connection is the request's no more.
 	isDetached atomic.Bool
-	// isWriting is set while whoever holds the Mutex may wait for the client;
+	// isWriting is set while the holder of the Mutex may wait for the client;
 	// socket then interrupts that.
 	isWriting atomic.Bool
 	socket    atomic.Pointer[engine.BlockingConn] // of this Run; nil: none asked for
@@ -51,7 +51,7 @@ func (ctx *RequestCtx) endWrite() {
 
 // sever takes the connection away from a handler that goes on, and returns with
 // the wire locked. A write that waits for the client is broken off first: the
-// client may never read, and nothing can be sent behind a part of something.
+// client may never read, and nothing can be sent after a partial write.
 func (w *ctxWire) sever() (hasBroken bool) {
 	w.isDetached.Store(true)
 	if w.TryLock() {

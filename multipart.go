@@ -157,7 +157,7 @@ func (b *body) removeForm() {
 
 // formFiles are the temporary files of a form. They are removed when remove is
 // called, or when nothing refers any more to the headers by which they are
-// opened: nobody calls remove for a RequestCtx that is left to others.
+// opened: the server calls no remove for a RequestCtx that it has left to others.
 type formFiles struct {
 	copies     multipart.Form // which know the files, and keep no header alive
 	users      atomic.Int64   // headers that may still be used
@@ -197,7 +197,7 @@ func (f *formFiles) leave() {
 // remove removes the files.
 func (f *formFiles) remove() {
 	if f.areRemoved.CompareAndSwap(false, true) {
-		_ = f.copies.RemoveAll() // nobody is there to be told
+		_ = f.copies.RemoveAll() // no caller could act on the error
 	}
 }
 

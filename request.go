@@ -193,8 +193,8 @@ func (r *Request) RemoveMultipartFormFiles() { r.removeForm() }
 
 // PostArgs returns the arguments of a body that is
 // application/x-www-form-urlencoded, an empty list for any other. It is parsed
-// on the first call, and empty if the body cannot be read. If the request has no body when it is written, the
-// arguments are the body.
+// on the first call, and empty if the body cannot be read. If the request has no
+// body when it is written, the arguments are the body.
 func (r *Request) PostArgs() *Args {
 	if !r.hasPostArgs {
 		r.hasPostArgs = true

@@ -26,8 +26,8 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 // where its length is announced; maxBodySize <= 0 is no limit. Of a stream it
 // bounds what Body and its relatives collect, not what is read. It is the limit
 // of BodyUncompressed and its relatives, too. Memory follows what arrives and
-// not what is announced. For errors of the head see ResponseHeader.Read; a body that is cut off is
-// io.ErrUnexpectedEOF and leaves what was there of it, one in a malformed chunk
+// not what is announced. For errors of the head see ResponseHeader.Read; a body
+// that is cut off is io.ErrUnexpectedEOF and leaves what was there of it, one in a malformed chunk
 // is ErrBrokenChunk.
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()

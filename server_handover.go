@@ -15,8 +15,8 @@ import (
 var ErrServerClosed = errors.New("sluice: server is shut down")
 
 // HandOver takes up to limit connections that are between requests, or in the
-// middle of a request's header, away from the server, all of them if limit is negative, and calls take for each, one after
-// the other, on the caller's goroutine. It returns their number. What take gets
+// middle of a request's header, away from the server, all of them if limit is
+// negative. It calls take for each, one after the other, on the caller's goroutine. It returns their number. What take gets
 // is take's: another server's AdoptConn, in this process or in another one that
 // the socket is sent to, serves it on, and the client does not notice. What the
 // client has sent meanwhile is in the socket, or else in leftover, a part of a

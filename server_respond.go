@@ -214,7 +214,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 
 // correctStatus replaces answers that say what is not so: an interim status, of
 // which the client waits for the final answer (RFC 9110 section 15.2), or 101
-// where nobody takes the connection over; and 404 to CONNECT, which asks for no
+// without a hijack handler; and 404 to CONNECT, which asks for no
 // resource but for a tunnel, where no handler knows about tunnels.
 func (c *serverConn) correctStatus() {
 	ctx := c.ctx

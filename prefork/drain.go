@@ -69,7 +69,7 @@ func (w *worker) heed(ctx context.Context, cancel, abandon func()) {
 			switch o.Kind {
 			case supervise.OrderQuit:
 				cancel()
-			case supervise.OrderDrain: // again: less time, or nobody to hand over to
+			case supervise.OrderDrain: // again: less time, or no successor any more
 				if o.Grace > 0 { // or a signal, which knows of none
 					time.AfterFunc(o.Grace, cancel)
 				}

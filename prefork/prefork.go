@@ -266,7 +266,7 @@ func (p *Prefork) run(addr string, serve func(net.Listener) error, isTLS bool) e
 	return p.work(addr, serve, isTLS)
 }
 
-// logger returns the log, which does not block whoever writes to it.
+// logger returns the log, which never blocks its writers.
 func (p *Prefork) logger() *supervise.Journal {
 	if j := p.journal.Load(); j != nil {
 		return j

@@ -173,7 +173,7 @@ func (s *sockets) makeUnix(i int, addr *net.UnixAddr) error {
 }
 
 // listenUnix listens on a path. On Linux at least the socket's mode is mode without
-// what the umask takes from the beginning, so that nobody connects whom it keeps
+// what the umask takes from the beginning: no process connects that mode keeps
 // out; 0 leaves it to the umask.
 func listenUnix(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if info, err := os.Lstat(path); err == nil {
@@ -225,7 +225,7 @@ func (s *sockets) addresses() []net.Addr {
 	return s.addrs
 }
 
-// letGo closes what the master has of the sockets, so that nobody connects in vain
+// letGo closes what the master has of the sockets, so that no client connects in vain
 // once the workers have stopped accepting.
 func (s *sockets) letGo() {
 	s.mu.Lock()

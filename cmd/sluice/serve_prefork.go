@@ -139,7 +139,7 @@ func (r *running) lead(p *prefork.Prefork, o serveOptions) error {
 	}
 	o.warn(r.logger)
 	p.LoadConfig = o.tls.readPEM
-	// A log that nobody reads must stop neither the hooks nor the end: the
+	// A full log pipe must stop neither the hooks nor the end: the
 	// master's own log says that it has stopped.
 	p.OnFleetReady = func() { go r.announceFleet(p, o) }
 	return o.explainListen(o.listenAndServe(p))

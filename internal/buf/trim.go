@@ -37,7 +37,7 @@ func LetGo(n int) { returned.letGo(int64(n)) }
 // A trimmer returns a burst's memory to the system when the burst is over. It
 // counts what is let go in each window of time; the burst is over when a window
 // has much less than the busiest one. Under steady load all windows are alike,
-// and the trimmer does nothing but count. Without load it has no timer.
+// and the trimmer only counts. Without load it has no timer.
 type trimmer struct {
 	bytes   atomic.Int64 // let go in this window
 	isArmed atomic.Bool  // a timer is going to call tick

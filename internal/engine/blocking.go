@@ -52,7 +52,7 @@ type BlockingConn struct {
 
 	mu     sync.Mutex
 	inside int           // calls of Read and Write
-	left   chan struct{} // closed when there is none any more; nil: nobody waits
+	left   chan struct{} // closed when there is none any more; nil: no Sever waits
 }
 
 // NewBlockingConn returns a connection over host. addresses is asked for the

@@ -357,10 +357,10 @@ type Engine interface {
 	// first. Acceptors are compared: use one for many connections.
 	AdoptConn(c net.Conn, leftover []byte, a Acceptor) error
 	// DetachIdle interrupts the wait of connections that are between requests,
-	// or whose Protocol is a Rewinder that can make them so, limit of them at most if that is not negative, and gives each, with input
-	// that was read and not yet used, to take, after Protocol.Closed and
-	// Release; live hand-over to a successor process is built on it. It returns
-	// the number of connections given away.
+	// or whose Protocol is a Rewinder that can make them so; at most limit of
+	// them, unless that is negative. It gives each, with input that was read and
+	// not yet used, to take, after Protocol.Closed and Release, and returns their
+	// number. Live hand-over to a successor process is built on it.
 	//
 	// They are a *net.TCPConn or a *net.UnixConn, nothing else is given: no TLS,
 	// nothing that a listener has wrapped, and nothing of ServeConn's, whose

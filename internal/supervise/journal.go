@@ -16,8 +16,8 @@ const (
 )
 
 // A Journal is a Logger that never blocks: it passes its lines to another Logger
-// on a goroutine of its own. A log that nobody reads, a full pipe for instance,
-// would stop whoever writes to it. Lines that find no room are dropped and
+// on a goroutine of its own. A log without a reader, such as a full pipe, would
+// block its writers. Lines that find no room are dropped and
 // counted, and the log says how many they were as soon as it moves again.
 //
 // Its methods may be called by several goroutines.
@@ -45,7 +45,8 @@ func (j *Journal) Printf(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	// Behind a gap lines wait until it has been told, or it would be in the wrong place.
+	// After a gap, lines are dropped until the log has said so: else the message
+	// about the gap would stand in the wrong place.
 	isFull := len(j.lines) == journalLines || len(j.lines) > 0 && j.size+len(line) > journalBytes
 	if isFull || j.gap > 0 {
 		j.gap++

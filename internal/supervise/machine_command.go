@@ -175,7 +175,7 @@ func (f *fleet) restart(ticket int, configuration []byte) {
 		f.logf("another rolling restart follows the one that is under way")
 	}
 	switch {
-	case ticket == 0: // nobody waits
+	case ticket == 0: // no caller waits
 	case f.again:
 		f.following = append(f.following, ticket)
 	default:

@@ -235,7 +235,7 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	}
 }
 
-// wasLast tells whether w, which is gone, served and nobody else does.
+// wasLast tells whether w, which is gone, was the last worker that served.
 func (f *fleet) wasLast(w *worker) bool { return !w.readyAt.IsZero() && !f.isAnyServed() }
 
 // vacated: w is gone and served. A successor that boots takes its place;

@@ -158,7 +158,7 @@ func (m *Master) Kill() { m.events.put(event{kind: evKill}) }
 // one more. It must not be called by a hook, which it would wait for.
 func (m *Master) Restart(ctx context.Context) error {
 	ticket, answer := m.tickets.take()
-	defer m.tickets.answer(ticket, nil) // nobody waits any more
+	defer m.tickets.answer(ticket, nil) // frees the ticket if ctx ended first
 	m.restart(ticket)
 	select {
 	case err := <-answer:
