@@ -226,10 +226,10 @@ func TestReviewRefusalBehindInterim(t *testing.T) {
 	c := p.host()
 	req, resp := newCall("POST", p.url("/"))
 	req.SetBody(make([]byte, 32<<20))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := c.DoContext(ctx, req, resp); err != nil || resp.StatusCode() != 413 {
-		t.Errorf("%v, %d", err, resp.StatusCode())
+	if err := c.DoContext(ctx, req, resp); err != nil || resp.StatusCode() != 413 || ctx.Err() != nil {
+		t.Errorf("%v, %d; the context: %v", err, resp.StatusCode(), ctx.Err())
 	}
 }
 

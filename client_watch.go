@@ -214,14 +214,13 @@ func (x *exchange) peekStatusLine(at, size int) ([]byte, error) {
 // endOfHead waits for the end of the head that begins at from in the buffer, and
 // returns it.
 func (x *exchange) endOfHead(from int) (int, error) {
-	for have := from + 1; ; {
-		head, err := x.br.Peek(have)
+	for {
+		head, _ := x.br.Peek(x.br.Buffered()) // it is there
 		if end := bytes.Index(head[from:], []byte("\r\n\r\n")); end >= 0 {
 			return from + end + 4, nil
 		}
-		if err != nil {
+		if _, err := x.br.Peek(len(head) + 1); err != nil {
 			return 0, err
 		}
-		have = max(len(head), x.br.Buffered()) + 1
 	}
 }
