@@ -386,7 +386,15 @@ func TestContextIsReusedClean(t *testing.T) {
 }
 
 func TestDeadlinesOfConnection(t *testing.T) {
-	s := quietServer(echoHandler)
+	c := &scriptedConn{}
+	s := quietServer(func(ctx *RequestCtx) {
+		if string(ctx.Path()) == "/own" {
+			if err := ctx.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil || c.writeTimeout < time.Minute {
+				t.Errorf("after SetWriteDeadline: %v, %v", c.writeTimeout, err)
+			}
+		}
+		echoHandler(ctx)
+	})
 	s.ReadTimeout, s.IdleTimeout, s.WriteTimeout = 2*time.Second, 3*time.Second, 4*time.Second
 	s.HeaderReceived = func(h *RequestHeader) RequestConfig {
 		if string(h.RequestURI()) == "/slow" {
@@ -394,7 +402,6 @@ func TestDeadlinesOfConnection(t *testing.T) {
 		}
 		return RequestConfig{}
 	}
-	c := &scriptedConn{}
 	p := c.open(s)
 	steps := []struct {
 		in          string
@@ -407,6 +414,7 @@ func TestDeadlinesOfConnection(t *testing.T) {
 		{"x", 3 * time.Second, 4 * time.Second},
 		{"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n", 7 * time.Second, 8 * time.Second},
 		{"x", 3 * time.Second, 4 * time.Second},
+		{"GET /own HTTP/1.1\r\nHost: h\r\n\r\n", 3 * time.Second, 4 * time.Second},
 		{"G", 2 * time.Second, 4 * time.Second},
 	}
 	for i, step := range steps {

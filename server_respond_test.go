@@ -53,6 +53,8 @@ func TestAnswerOnTheWire(t *testing.T) {
 			ctx.WriteString("hello")
 		},
 		"/length": func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(123) },
+		"/unsent": func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(123); ctx.SetStatusCode(304) },
+		"/void":   func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(0); ctx.SetStatusCode(304) },
 	}
 	const server = "Server: sluice\r\n"
 	const plain = "Content-Type: text/plain; charset=utf-8\r\n"
@@ -64,6 +66,8 @@ func TestAnswerOnTheWire(t *testing.T) {
 		{get("/304"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
 		{get("/205"), "HTTP/1.1 205 Reset Content\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{get("/modified"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
+		{get("/unsent"), "HTTP/1.1 304 Not Modified\r\n" + server + "Content-Length: 123\r\n\r\n"},
+		{get("/void"), "HTTP/1.1 304 Not Modified\r\n" + server + "\r\n"},
 		{get("/404"), textAnswer(404, "404 Page not found")},
 		{get("/error"), textAnswer(409, "why")},
 		{get("/status"), "HTTP/1.1 299 Ver  y\r\n" + server + "Content-Length: 0\r\n\r\n"},
