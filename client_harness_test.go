@@ -180,7 +180,7 @@ func checkPool(t testing.TB, c *HostClient, open, idle int) {
 func (c *HostClient) waiters() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	return c.pool.waiting.count
+	return c.pool.waiting.Len()
 }
 
 // hookedConn is a connection of a client that tests look into.

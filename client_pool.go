@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"container/list"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,7 @@ type connPool struct {
 	room    []*clientConn // the memory that idle moves through
 	open    int           // idle, in use, and being dialed
 	limit   int           // set by SetMaxConns; 0: MaxConns
-	waiting waitList      // in the order of coming
+	waiting list.List     // of *connWaiter, in the order of coming
 	janitor *time.Timer   // closes idle connections; nil: none are
 	wasUsed bool          // a connection became idle since the janitor's last turn
 
@@ -50,48 +51,8 @@ func (c *HostClient) now() int64 {
 type connWaiter struct {
 	ready chan struct{} // closed when conn is decided; nil conn: make one
 	conn  *clientConn
-	fresh bool // only the permission will do
-
-	before, after *connWaiter // in the list, while isListed
-	isListed      bool
-}
-
-// A waitList holds connWaiters in the order of coming. Every method takes the
-// same time, however many there are.
-type waitList struct {
-	first, last *connWaiter
-	count       int
-}
-
-func (l *waitList) add(w *connWaiter) {
-	w.before, w.isListed = l.last, true
-	if l.last != nil {
-		l.last.after = w
-	} else {
-		l.first = w
-	}
-	l.last = w
-	l.count++
-}
-
-// remove takes w off the list. False: it is not on it.
-func (l *waitList) remove(w *connWaiter) bool {
-	if !w.isListed {
-		return false
-	}
-	if w.before != nil {
-		w.before.after = w.after
-	} else {
-		l.first = w.after
-	}
-	if w.after != nil {
-		w.after.before = w.before
-	} else {
-		l.last = w.before
-	}
-	w.before, w.after, w.isListed = nil, nil, false
-	l.count--
-	return true
+	fresh bool          // only the permission will do
+	place *list.Element // in connPool.waiting; nil: it is not there any more
 }
 
 // maxConns returns how many connections may be open. Called with the lock.
@@ -136,10 +97,14 @@ func (c *HostClient) takeNext() *clientConn {
 // nextWaiter returns the waiter that ConnPoolStrategy prefers; nil: there is
 // none. Called with the lock.
 func (c *HostClient) nextWaiter() *connWaiter {
+	next := c.pool.waiting.Front()
 	if c.ConnPoolStrategy == LIFO {
-		return c.pool.waiting.last
+		next = c.pool.waiting.Back()
 	}
-	return c.pool.waiting.first
+	if next == nil {
+		return nil
+	}
+	return next.Value.(*connWaiter)
 }
 
 // permit gives the permission to make a connection, in place of an idle one if
@@ -278,7 +243,7 @@ func (c *HostClient) enqueue(w *connWaiter) (cc *clientConn, ok bool) {
 	case p.permit(c.maxConns()):
 		return nil, true
 	}
-	p.waiting.add(w)
+	w.place = p.waiting.PushBack(w)
 	return nil, false
 }
 
@@ -286,7 +251,16 @@ func (c *HostClient) enqueue(w *connWaiter) (cc *clientConn, ok bool) {
 func (p *connPool) abandon(w *connWaiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.waiting.remove(w)
+	if w.place == nil {
+		return false
+	}
+	p.unlist(w)
+	return true
+}
+
+func (p *connPool) unlist(w *connWaiter) {
+	p.waiting.Remove(w.place)
+	w.place = nil
 }
 
 // giveBack returns what a waiter got: a connection, or a permission.
@@ -350,7 +324,7 @@ func (c *HostClient) startJanitor(now int64) {
 // serve ends the waiting of w: with the connection that it was given, or with the
 // permission to make one in place of one that ends. Called with the lock.
 func (p *connPool) serve(w *connWaiter) {
-	p.waiting.remove(w)
+	p.unlist(w)
 	close(w.ready)
 }
 
@@ -454,7 +428,7 @@ func (c *HostClient) SetMaxConns(newMaxConns int) {
 	p := &c.pool
 	p.mu.Lock()
 	p.limit = max(newMaxConns, 0)
-	for p.waiting.count > 0 && p.open < c.maxConns() {
+	for p.waiting.Len() > 0 && p.open < c.maxConns() {
 		p.open++
 		p.serve(c.nextWaiter())
 	}

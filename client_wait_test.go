@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -82,47 +81,6 @@ func TestPoolEnqueueTakesByStrategy(t *testing.T) {
 	}
 }
 
-// TestWaitList compares the list with a slice.
-func TestWaitList(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var list waitList
-	var model, gone []*connWaiter
-	for range 20_000 {
-		if r.IntN(2) == 0 || len(model) == 0 {
-			w := &connWaiter{}
-			list.add(w)
-			model = append(model, w)
-		} else {
-			i := r.IntN(len(model))
-			if !list.remove(model[i]) {
-				t.Fatal("one that waits is not on the list")
-			}
-			gone = append(gone, model[i])
-			model = slices.Delete(model, i, i+1)
-		}
-		if len(gone) > 0 && list.remove(gone[r.IntN(len(gone))]) {
-			t.Fatal("one is removed twice")
-		}
-		if list.count != len(model) {
-			t.Fatalf("%d are counted, want %d", list.count, len(model))
-		}
-		if len(model) == 0 && (list.first != nil || list.last != nil) {
-			t.Fatal("an empty list has ends")
-		}
-	}
-	var forward, backward []*connWaiter
-	for w := list.first; w != nil; w = w.after {
-		forward = append(forward, w)
-	}
-	for w := list.last; w != nil; w = w.before {
-		backward = append(backward, w)
-	}
-	slices.Reverse(backward)
-	if !slices.Equal(forward, model) || !slices.Equal(backward, model) {
-		t.Error("the list has another order than its waiters came in")
-	}
-}
-
 // BenchmarkPoolWaiters is a release to a waiter and the next one's arrival, and a
 // waiter that gives up, while others wait: the time does not depend on how many.
 func BenchmarkPoolWaiters(b *testing.B) {
@@ -132,7 +90,7 @@ func BenchmarkPoolWaiters(b *testing.B) {
 			c.pool.open = 1
 			cc := &clientConn{}
 			for range waiters {
-				c.pool.waiting.add(&connWaiter{ready: make(chan struct{})})
+				c.enqueue(&connWaiter{ready: make(chan struct{})})
 			}
 			b.ReportAllocs()
 			for b.Loop() {

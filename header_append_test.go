@@ -119,6 +119,10 @@ func TestResponseStatusLine(t *testing.T) {
 	if got := undated(&h); got != "HTTP/1.1 404 Nothing  here\r\n\r\n" || string(h.StatusMessage()) != "Nothing  here" {
 		t.Errorf("got %q", got)
 	}
+	h.SetStatusMessage([]byte("!"))
+	if got := undated(&h); got != "HTTP/1.1 404 !\r\n\r\n" {
+		t.Errorf("got %q", got)
+	}
 	h.SetStatusMessage(nil)
 	if got := undated(&h); got != "HTTP/1.1 404 Not Found\r\n\r\n" || h.StatusMessage() != nil {
 		t.Errorf("got %q", got)
