@@ -366,6 +366,7 @@ func TestServeFSAndFiles(t *testing.T) {
 	}{
 		{"ServeFS", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "a.txt") }, "a"},
 		{"ServeFS with slash", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "/sub/b%20c.txt") }, "b"},
+		{"ServeFS encoded", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "%61.txt") }, "a"},
 		{"ServeFSLiteral", func(ctx *sluice.RequestCtx) { sluice.ServeFSLiteral(ctx, library, "sub/b c.txt") }, "b"},
 		{"ServeFS upwards", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "../a.txt") }, "a"},
 		{"ServeFS missing", func(ctx *sluice.RequestCtx) { sluice.ServeFS(ctx, library, "x") }, "Cannot open requested path"},

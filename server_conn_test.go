@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +222,7 @@ func scripts() map[string]string {
 		"pipeline":         simple + sized + chunked + simple + sized + "\r\n" + simple,
 		"empty body":       "POST /e HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n" + simple,
 		"empty chunks":     "POST /e HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + simple,
+		"only a trailer":   "POST /e HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 7\r\n\r\n" + simple,
 		"old":              "GET / HTTP/1.0\r\n\r\n" + simple,
 		"old keep-alive":   "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + simple,
 		"head":             "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n" + simple,
@@ -321,7 +323,7 @@ func answeredCodes(sent string) (codes []string) {
 func TestScriptStatuses(t *testing.T) {
 	want := map[string]string{
 		"simple": "200", "two": "200 200", "sized": "200", "chunked": "200", "pipeline": "200 200 200 200 200 200",
-		"empty body": "200 200", "empty chunks": "200 200", "old": "200", "old keep-alive": "200 200", "head": "200 200",
+		"empty body": "200 200", "empty chunks": "200 200", "only a trailer": "200 200", "old": "200", "old keep-alive": "200 200", "head": "200 200",
 		"close": "200", "absolute": "200 200", "body not a req": "200 200", "bad then good": "200 400", "bare lf": "400",
 		"two lengths": "400", "length and te": "400", "bad chunk": "400", "bad chunk size": "400", "bad trailer": "400",
 		"no host": "400", "unknown coding": "501", "http 2": "505", "http 0.9": "400", "cut in head": "200 400",
@@ -332,6 +334,25 @@ func TestScriptStatuses(t *testing.T) {
 	for name, script := range scripts() {
 		if got := strings.Join(answeredCodes(converse(t, s, []byte(script))), " "); got != want[name] {
 			t.Errorf("%s: answered %q, want %q", name, got, want[name])
+		}
+	}
+}
+
+// TestUnreadBodiesAreDrained: the request after a streamed body that the handler
+// has not read is served, wherever the input is cut.
+func TestUnreadBodiesAreDrained(t *testing.T) {
+	s := quietServer(func(*RequestCtx) {})
+	s.StreamRequestBody = true
+	for _, name := range []string{"sized", "chunked", "empty body", "empty chunks", "only a trailer"} {
+		in := []byte(scripts()[name] + "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		want := converse(t, s, in)
+		if codes := answeredCodes(want); len(codes) < 2 || slices.ContainsFunc(codes, func(code string) bool { return code != "200" }) {
+			t.Errorf("%s: answered %q", name, codes)
+		}
+		for cut := 1; cut < len(in); cut++ {
+			if got := converse(t, s, in[:cut], in[cut:]); got != want {
+				t.Errorf("%s, cut at %d: %q, want %q", name, cut, got, want)
+			}
 		}
 	}
 }
