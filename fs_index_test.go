@@ -154,6 +154,11 @@ func TestIndexPagePlaces(t *testing.T) {
 		}
 		return list
 	}
+	twelve := "["
+	for i := range 12 {
+		twelve += fmt.Sprintf("{./n%d n%d} ", i, i)
+	}
+	twelve = strings.TrimSuffix(twelve, " ") + "]"
 	for _, c := range []struct {
 		path        string
 		entries     []indexEntry
@@ -164,6 +169,8 @@ func TestIndexPagePlaces(t *testing.T) {
 		{"/a/", nil, false, "[{../ /} {../ ../}]", "This folder is empty."},
 		{"/", entries(1), false, "[{./n0 n0}]", "1 file"},
 		{"/", entries(2), true, "[{./n0 n0} {./n1 n1}]", "This folder has more entries than the 2 that are listed here."},
+		{"/", entries(12), true, twelve, "This folder has more entries than the 12 that are listed here."},
+		{"/", entries(12), false, twelve, "12 files"},
 		{"/", []indexEntry{{Name: "d", IsDir: true}, {Name: "e", IsDir: true}}, false, "[{./d/ d/} {./e/ e/}]", "2 folders"},
 		{"/", []indexEntry{{Name: ".."}, {Name: "."}, {Name: ""}, {Name: "a/b"}, {Name: "..."}}, false, "[{./... ...}]", "1 file"},
 		{"/a/b/c/", nil, false, "[{../../../ /} {../../ a/} {../ b/} {../ ../}]", "This folder is empty."},
