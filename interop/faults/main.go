@@ -4,6 +4,8 @@
 //	go -C interop run ./faults -n 40 internal/h1 tcp
 //	go -C interop run ./faults -at tcp/adopt.go:38
 //
+// Each line ends with the test that noticed: look at it where the machine is
+// loaded and tests fail of themselves.
 // A fault that no test notices shows a missing test, or changes nothing that
 // can be observed; a person must tell which. The same seed on the same code
 // makes the same faults. The sources are not touched: a fault is an overlay of
@@ -80,10 +82,10 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 // probe tries the faults of one package and reports each, and the sum.
 func probe(ctx context.Context, out io.Writer, o options, dir, temp string) error {
 	t := tester{options: o, dir: filepath.Join(o.root, dir), temp: temp}
-	if found, err := t.verdict(ctx, nil); err != nil {
+	if found, how, err := t.verdict(ctx, nil); err != nil {
 		return err
 	} else if found != unnoticed {
-		return errors.New("the tests fail without a fault")
+		return fmt.Errorf("the tests fail without a fault: %s", how)
 	}
 	faults, err := findFaults(t.dir)
 	if err != nil {
@@ -103,13 +105,14 @@ func probe(ctx context.Context, out io.Writer, o options, dir, temp string) erro
 		if sum[noticed]+sum[unnoticed] == count {
 			break
 		}
-		found, err := t.verdict(ctx, &f)
+		found, how, err := t.verdict(ctx, &f)
 		if err != nil {
 			return err
 		}
 		sum[found]++
 		if found != broken {
-			fmt.Fprintf(out, "%-9s  %s/%s:%d  %s\n", found, dir, filepath.Base(f.file), f.line, f.what)
+			line := fmt.Sprintf("%-9s  %s/%s:%d  %s  %s", found, dir, filepath.Base(f.file), f.line, f.what, how)
+			fmt.Fprintln(out, strings.TrimSpace(line))
 		}
 	}
 	tried := sum[noticed] + sum[unnoticed]

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A package with one function that its test looks at, and one that it does not.
+// A package with functions that its test looks at, and one that it does not.
 var sample = map[string]string{
 	"go.mod":         "module sample\n\ngo 1.26\n",
-	"a.go":           "package sample\n\nfunc Seen(a, b int) bool { return a < b }\n\nfunc Unseen(a, b int) bool { return a > b }\n",
+	"a.go":           "package sample\n\nfunc Seen(a, b int) bool { return a < b }\n\nfunc Unseen(a, b int) bool { return a > b }\n\nfunc Index(i int) int { return []int{7}[i-1] }\n\nfunc Loops(n int) {\n\tfor n > 0 {\n\t\tn--\n\t}\n}\n",
 	"other_plan9.go": "package sample\n\nfunc Elsewhere(a int) bool { return a == 1 }\n",
 	"a_test.go": `package sample
 
@@ -20,6 +20,8 @@ func TestSeen(t *testing.T) {
 	if Seen(1, 1) || !Seen(1, 2) || Seen(2, 1) {
 		t.Fatal("wrong")
 	}
+	Index(1)
+	Loops(1)
 }
 `,
 }
@@ -33,15 +35,16 @@ func TestRunTellsWhatTheTestsNotice(t *testing.T) {
 	}
 	t.Setenv("GOWORK", "off")
 	var out strings.Builder
-	if err := run(t.Context(), &out, []string{"-root", root, "-n", "100", "."}); err != nil {
+	if err := run(t.Context(), &out, []string{"-root", root, "-n", "100", "-timeout", "5s", "."}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		`noticed    ./a.go:3  "<=", not "<"`,
-		`noticed    ./a.go:3  ">=", not "<"`,
+		`noticed    ./a.go:3  "<=", not "<"  TestSeen`,
+		`noticed    ./a.go:3  ">=", not "<"  TestSeen`,
 		`UNNOTICED  ./a.go:5  ">=", not ">"`,
 		`UNNOTICED  ./a.go:5  "<=", not ">"`,
-		`.: seed 1, 2 of 4 noticed (0 more did not compile)`,
+		`noticed    ./a.go:11  without "n--"  no end within 5s`,
+		`.: seed 1, 5 of 11 noticed (0 more did not compile)`,
 	} {
 		if !strings.Contains(out.String(), line+"\n") {
 			t.Errorf("no line %q in\n%s", line, out.String())

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // A verdict says what the tests made of a fault.
@@ -30,14 +32,14 @@ type tester struct {
 }
 
 // verdict compiles the package's tests with the fault, none if f is nil, and
-// runs them.
-func (t *tester) verdict(ctx context.Context, f *fault) (verdict, error) {
+// runs them. how says what noticed it.
+func (t *tester) verdict(ctx context.Context, f *fault) (found verdict, how string, err error) {
 	binary := filepath.Join(t.temp, "package.test")
 	args := []string{"test", "-c", "-vet=off", "-o", binary}
 	if f != nil {
 		overlay, err := t.overlay(f)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		args = append(args, "-overlay", overlay)
 	}
@@ -46,11 +48,11 @@ func (t *tester) verdict(ctx context.Context, f *fault) (verdict, error) {
 	text, err := compile.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
-		return 0, ctx.Err()
+		return 0, "", ctx.Err()
 	case err != nil && f == nil:
-		return 0, fmt.Errorf("%w: %s", err, text)
+		return 0, "", fmt.Errorf("%w: %s", err, text)
 	case err != nil:
-		return broken, nil
+		return broken, "", nil
 	}
 	return t.test(ctx, binary)
 }
@@ -76,7 +78,7 @@ func (t *tester) overlay(f *fault) (string, error) {
 
 // test runs the compiled tests in a process group, so that processes that a
 // fault left running end with them.
-func (t *tester) test(ctx context.Context, binary string) (verdict, error) {
+func (t *tester) test(ctx context.Context, binary string) (found verdict, how string, err error) {
 	limited, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	args := []string{"-test.failfast"}
@@ -85,20 +87,56 @@ func (t *tester) test(ctx context.Context, binary string) (verdict, error) {
 	}
 	tests := exec.CommandContext(limited, binary, args...)
 	tests.Dir = t.dir
+	var said output
+	tests.Stdout, tests.Stderr = &said, &said
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
-	err := tests.Run()
+	tests.WaitDelay = time.Second // processes that are left hold the output
+	err = tests.Run()
 	if tests.Process != nil {
 		_ = syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) // usually ESRCH: no process is left
 	}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	case err == nil:
-		return unnoticed, nil
+		return 0, "", ctx.Err()
+	case limited.Err() != nil:
+		return noticed, "no end within " + t.timeout.String(), nil
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return unnoticed, "", nil
 	case errors.As(err, &exit):
-		return noticed, nil
+		return noticed, said.failure(), nil
 	}
-	return 0, err
+	return 0, "", err
+}
+
+// maxOutput is how much is kept of what the tests of one fault print.
+const maxOutput = 1 << 20
+
+// output keeps the end of what is written to it.
+type output struct{ text []byte }
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.text = append(o.text, p...)
+	if extra := len(o.text) - maxOutput; extra > 0 {
+		o.text = o.text[:copy(o.text, o.text[extra:])]
+	}
+	return len(p), nil
+}
+
+// failure names the test that failed, or the panic that ended all.
+func (o *output) failure() string {
+	for line := range strings.Lines(string(o.text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			return name
+		}
+		for _, start := range []string{"panic: ", "fatal error: "} {
+			if strings.HasPrefix(line, start) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return "exit status"
 }
