@@ -24,8 +24,13 @@ func TestPipelineTimeoutWhileQueued(t *testing.T) {
 	req, resp := new(Request), new(Response)
 	for i := range 5 {
 		req.SetRequestURI(fmt.Sprintf("http://x/lost/%d", i))
+		resp.SetBodyString("of another answer")
+		resp.SkipBody, resp.StreamBody = i%2 == 0, i%2 == 1
 		if err := c.DoTimeout(req, resp, time.Millisecond); err != ErrTimeout {
 			t.Fatalf("error %v", err)
+		}
+		if len(resp.Body()) > 0 || resp.SkipBody != (i%2 == 0) || resp.StreamBody != (i%2 == 1) {
+			t.Errorf("the response after a time-out: %q, %v, %v", resp.Body(), resp.SkipBody, resp.StreamBody)
 		}
 		if n := c.PendingRequests(); n != 0 {
 			t.Fatalf("%d pending requests", n)
