@@ -73,13 +73,17 @@ func TestHijack(t *testing.T) {
 			}}
 			change(s)
 			r := serve(t, n, s)
+			var peers []*peer
 			for _, test := range tests {
 				p := r.dial()
 				p.send(get(test.path))
 				p.expect(test.answer)
-				if s.ReadTimeout > 0 {
-					time.Sleep(2 * briefly) // the server's time-outs are no longer in force
-				}
+				peers = append(peers, p)
+			}
+			if s.ReadTimeout > 0 {
+				time.Sleep(2 * briefly) // the server's time-outs are no longer in force
+			}
+			for _, p := range peers {
 				p.send("ping")
 				p.expect("<ping>")
 				p.send(".")

@@ -29,7 +29,7 @@ func TestTimeoutEndsStuckWrites(t *testing.T) {
 	}
 	timeouts := map[string]func(h sluice.RequestHandler, began <-chan bool) sluice.RequestHandler{
 		"TimeoutHandler": func(h sluice.RequestHandler, _ <-chan bool) sluice.RequestHandler {
-			return sluice.TimeoutHandler(h, 5*briefly, "slow")
+			return sluice.TimeoutHandler(h, briefly, "slow")
 		},
 		"TimeoutError": func(h sluice.RequestHandler, began <-chan bool) sluice.RequestHandler {
 			return func(ctx *sluice.RequestCtx) {
