@@ -3,7 +3,9 @@ package programs
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
@@ -76,6 +78,31 @@ func TestFiber(t *testing.T) {
 		{line: "GET /error", status: 418, want: "short"},
 		{line: "GET /session", fields: "Cookie: word=kept", status: 200, want: "kept"},
 	})
+}
+
+// TestFiberConnect: an application with a route for CONNECT is asked; one
+// without knows of no tunnels.
+func TestFiberConnect(t *testing.T) {
+	for want, app := range map[int]*fiber.App{200: fiber.New(), 501: fiber.New()} {
+		if want == 200 {
+			app.Connect("/*", func(c fiber.Ctx) error { return c.SendStatus(fiber.StatusOK) })
+		}
+		addr := serve(t, func(l net.Listener) error {
+			return app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})
+		}, app.Shutdown)
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
+		if err != nil || response.StatusCode != want {
+			t.Errorf("%v, %v, want %d", response, err, want)
+		}
+	}
 }
 
 // TestFiberClient: Fiber's client is built on fasthttp's.
