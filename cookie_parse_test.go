@@ -11,7 +11,7 @@ func TestCookieParse(t *testing.T) {
 	for s, want := range map[string]string{
 		"a=b": "a=b", "a": "a", "=b": "b", "=": "", ";": "", "; a=b": "", " a = b ": "a=b", "a=b=c": "a=b=c", "a=": "a=",
 		"a=\"b\"": "a=b", "a=\"b c\"": "a=b c", "a=\"\"": "a=", "a=b c,d": "a=b c,d", "a=\xc3\xa9": "a=\xc3\xa9", "a\nb=c\r\nd": "a b=c  d",
-		"a=b; Path=/x; DOMAIN=D": "a=b; domain=D; path=/x", "a=b;\tpath\t=\t/x\t": "a=b; path=/x", "a=b; path=\"/x\"": "a=b; path=/x", "a=b; path": "a=b",
+		"a=b; Path=/x; DOMAIN=D": "a=b; domain=D; path=/x", "a=b;\tpath\t=\t/x\t": "a=b; path=/x", "a=b; path=\"/x\"": "a=b; path=/x", "a=b; path=/x y~": "a=b; path=/x y~", "a=b; path": "a=b",
 		"a=b; path=/x; path=/y": "a=b; path=/y", "a=b; path=/x; path=": "a=b", "a=b; unknown=1; =x; ;secure": "a=b; secure",
 		"a=b; Secure=no; HttpOnly=1; Partitioned=": "a=b; HttpOnly; secure; Partitioned",
 		"a=b; SameSite": "a=b; SameSite", "a=b; SameSite=lAx": "a=b; SameSite=Lax", "a=b; samesite=strict": "a=b; SameSite=Strict",

@@ -161,6 +161,7 @@ func TestMultipartFormBoundary(t *testing.T) {
 		"multipart/form-data; boundary=----=_Part_1; c": "----=_Part_1", "multipart/form-data; a=\"; boundary=no\"; boundary=yes": "yes",
 		"multipart/form-data; flag; boundary=z": "z", "multipart/form-data; boundary=xy ; c=d": "xy", "multipart/form-data; boundary=\"open": "\"open",
 		"multipart/form-data": "", "multipart/mixed; boundary=xy": "", "multipart/form-data; xboundary=q": "", "multipart/form-data; boundary=": "", "": "",
+		"multipart/form-data;;boundary=xy": "xy", "multipart/form-data;; ;boundary=xy": "xy",
 	} {
 		var h RequestHeader
 		h.SetContentType(in)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -233,5 +234,28 @@ func TestReadingABodyReusesMemory(t *testing.T) {
 	})
 	if n > 1 { // the parser of the head
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestTrailersInPart: a loop over the names of trailer fields, announced or not,
+// may end anywhere.
+func TestTrailersInPart(t *testing.T) {
+	var r Request
+	const trailer = "X-C: c\r\nX-B: b\r\nX-D: d\r\nX-C: c\r\n\r\n"
+	in := postHead + "Transfer-Encoding: chunked\r\nTrailer: X-A, X-B\r\n\r\n0\r\n" + trailer
+	if err := r.Read(bufio.NewReader(strings.NewReader(in))); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"X-A", "X-B", "X-C", "X-D"}
+	for n := range len(all) {
+		var got []string
+		for name := range r.Header.Trailers() {
+			if got = append(got, string(name)); len(got) == n+1 {
+				break
+			}
+		}
+		if !slices.Equal(got, all[:n+1]) {
+			t.Errorf("the first %d: %q, want %q", n+1, got, all[:n+1])
+		}
 	}
 }

@@ -332,7 +332,12 @@ func TestTimeoutWhileStreaming(t *testing.T) {
 			ended <- err
 		}, briefly, "slow")})
 		for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
-			p := r.dial()
+			p := r.dial() // another connection is waited for before
+			p.send(request("POST /whole HTTP/1.1", "Content-Length: 2", "Expect: 100-continue"))
+			p.expect("HTTP/1.1 100 Continue\r\n\r\n")
+			p.send("ab")
+			_ = receive(t, ended)
+			p = r.dial()
 			p.send(request("POST /slow HTTP/1.1", framing) + "5\r\nab")
 			if a := p.answer("POST"); a.StatusCode != 408 || !a.Close {
 				t.Errorf("%s: answered %d, close=%v", framing, a.StatusCode, a.Close)
