@@ -16,7 +16,7 @@ func adoptScenarios() []scenario {
 	return []scenario{
 		{"adopt conn", testAdoptConn, 0},
 		{"adopt conn: addresses", testAdoptAddresses, bare},
-		{"adopt conn: deadline", testAdoptDeadline, deadlines},
+		{"adopt conn: deadline", testAdoptDeadline, deadlines | waits},
 		{"adopt conn: shutdown", testAdoptShutdown, deadlines},
 		{"divert", testDivert, bare},
 		{"divert nothing", testDivertNothing, 0},

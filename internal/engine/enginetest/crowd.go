@@ -15,7 +15,7 @@ func crowdScenarios() []scenario {
 		{"dribbling peers among busy ones", testDribbling, contended},
 		{"runs that never end", testBlockedForever, contended},
 		{"storm of short connections", testStorm, contended},
-		{"listener closed by its user", testListenerClosed, 0},
+		{"listener closed by its user", testListenerClosed, waits},
 		{"out of descriptors", testOutOfDescriptors, buffered},
 	}
 }

@@ -23,8 +23,8 @@ func promptScenarios() []scenario {
 		{"prompts from everywhere", testPromptsFromEverywhere, contended},
 		{"prompted output", testPromptedOutput, 0},
 		{"prompt while the peer does not read", testPromptBehindOutput, 0},
-		{"prompts leave the deadline alone", testPromptDeadline, deadlines},
-		{"prompts leave the deadline within a frame alone", testPromptHeadDeadline, deadlines},
+		{"prompts leave the deadline alone", testPromptDeadline, deadlines | waits},
+		{"prompts leave the deadline within a frame alone", testPromptHeadDeadline, deadlines | waits},
 	}
 }
 
@@ -397,7 +397,7 @@ func testPromptBehindOutput(t *testing.T, f *fixture) {
 // each prompt would never pass. The session checks that it is not early.
 func testPromptDeadline(t *testing.T, f *fixture) {
 	a := newAcceptor()
-	a.idle = 100 * time.Millisecond
+	a.idle = 400 * time.Millisecond
 	testPromptsUntilTimeout(t, f, a, frames("echo x"), "x")
 }
 

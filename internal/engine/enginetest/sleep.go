@@ -10,8 +10,8 @@ import (
 // engine to let them: what a connection was told holds on, however it waits.
 func sleepScenarios() []scenario {
 	return []scenario{
-		{"write timeout holds on", testWriteTimeoutHoldsOn, deadlines | buffered},
-		{"deadline holds on", testDeadlineHoldsOn, deadlines},
+		{"write timeout holds on", testWriteTimeoutHoldsOn, deadlines | buffered | waits},
+		{"deadline holds on", testDeadlineHoldsOn, deadlines | waits},
 		{"memory holds on", testMemoryHoldsOn, contended},
 		{"idle and reset", testIdleReset, buffered},
 	}
@@ -20,7 +20,7 @@ func sleepScenarios() []scenario {
 // testWriteTimeoutHoldsOn sets the write time-out in Open alone.
 func testWriteTimeoutHoldsOn(t *testing.T, f *fixture) {
 	a := newAcceptor()
-	a.write = 50 * time.Millisecond
+	a.write = 300 * time.Millisecond
 	s := f.start(t, a, options())
 	p := s.connect(t)
 	for range 3 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,9 @@ const (
 	// contended is no need: the scenario has much happen at once, so that
 	// RunProcs runs it with several numbers of processors.
 	contended
+	// waits is no need: the scenario waits most of its time, so that Run runs it
+	// on all networks at once.
+	waits
 )
 
 // A fixture is what a scenario works with.
@@ -48,7 +52,9 @@ type fixture struct {
 }
 
 // offers tells whether the network has all of what.
-func (f *fixture) offers(what needs) bool { return what&^f.network.offers == 0 }
+func (f *fixture) offers(what needs) bool {
+	return what&^(contended|waits)&^f.network.offers == 0
+}
 
 // Networks returns every kind of connection there is. The sessions on those
 // whose name ends in "sleeping" are engine.Sleepers.
@@ -65,9 +71,16 @@ func Run(t *testing.T, newEngine func(engine.Options) engine.Engine, networks ..
 	openPoller(t)
 	fixtures := fixturesFor(newEngine, networks)
 	for _, f := range fixtures {
-		t.Run(f.network.Name, func(t *testing.T) { f.runAll(t, scenarios()) })
+		t.Run(f.network.Name, func(t *testing.T) {
+			f.runAll(t, slices.DeleteFunc(scenarios(), func(s scenario) bool { return s.need&waits != 0 }))
+		})
 	}
-	// What takes seconds is done on all networks at once.
+	for _, s := range scenarios() {
+		if s.need&waits != 0 {
+			t.Run(s.name, func(t *testing.T) { s.runAtOnce(t, fixtures) })
+		}
+	}
+	// What takes seconds is done on all networks at once, too.
 	for _, s := range longScenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			checkLeaks(t)
@@ -115,7 +128,7 @@ func fixturesFor(newEngine func(engine.Options) engine.Engine, networks []Networ
 // runAll runs those scenarios that suit the network.
 func (f *fixture) runAll(t *testing.T, scenarios []scenario) {
 	for _, s := range scenarios {
-		if !f.offers(s.need &^ contended) {
+		if !f.offers(s.need) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
@@ -123,6 +136,18 @@ func (f *fixture) runAll(t *testing.T, scenarios []scenario) {
 			s.run(t, f)
 		})
 	}
+}
+
+// runAtOnce runs the scenario on all networks that suit it, at the same time.
+func (s scenario) runAtOnce(t *testing.T, fixtures []*fixture) {
+	checkLeaks(t)
+	var all sync.WaitGroup
+	for _, f := range fixtures {
+		if f.offers(s.need) {
+			all.Go(func() { t.Run(f.network.Name, func(t *testing.T) { s.run(t, f) }) })
+		}
+	}
+	all.Wait()
 }
 
 func scenarios() []scenario {
