@@ -21,6 +21,13 @@ import (
 // while it waits for more of a request or for room to write. It belongs to the
 // worker that has claimed the connection, except for what is atomic.
 type conn struct {
+	tenancy
+	gone    atomic.Pointer[peerNotice]
+	signals atomic.Pointer[signals]
+}
+
+// A tenancy is what of a conn ends with its connection, or when that sleeps.
+type tenancy struct {
 	driver   *driver
 	place    place
 	fd       int
@@ -49,9 +56,6 @@ type conn struct {
 	view   *netConn // what NetConn has returned; nil: nothing
 	run    *runState
 	left   *netConn // what is known of it when it has ended, for Release; nil: it has not
-
-	gone    atomic.Pointer[peerNotice]
-	signals atomic.Pointer[signals]
 
 	gift       chan<- given // where DetachIdle waits for it; nil: it does not
 	lingerLeft int
@@ -105,19 +109,7 @@ func (c *conn) bind(d *driver, p place, fd int) {
 }
 
 // reset makes c fit for another connection.
-func (c *conn) reset() {
-	c.driver, c.place, c.fd, c.gen = nil, place{}, 0, 0
-	c.serving, c.protocol, c.worker = nil, nil, nil
-	c.in, c.out, c.unread = nil, nil, nil
-	c.file = engine.File{}
-	c.after = engine.Read
-	c.deadline, c.writeTimeout, c.writeBy, c.stalledSince, c.lingerBy = 0, 0, 0, 0, 0
-	c.err, c.secret, c.view, c.run, c.left = nil, nil, nil, nil, nil
-	c.gift, c.lingerLeft, c.isDated = nil, 0, false
-	c.isOpen, c.isAdmitted, c.isPinned, c.isShown = false, false, false, false
-	c.isStuck, c.isBlocked, c.isLingering, c.isHanded, c.isDrained = false, false, false, false, false
-	c.isFed, c.isPartial, c.isSilent, c.isYielding = false, false, false, false
-}
+func (c *conn) reset() { c.tenancy = tenancy{} }
 
 // attach lends the worker's buffers to c.
 func (c *conn) attach(w *worker) {

@@ -253,7 +253,7 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 		}
 		left := &netConn{driver: d, fd: fd, gen: gen, remote: s.remote(), serving: d.servingAt(s.serving)}
 		s.drop()
-		goOn = f(&conn{driver: d, place: p, fd: fd, gen: gen, serving: left.serving, left: left})
+		goOn = f(&conn{tenancy: tenancy{driver: d, place: p, fd: fd, gen: gen, serving: left.serving, left: left}})
 	})
 	if goOn {
 		d.fallback.Range(f)

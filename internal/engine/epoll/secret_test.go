@@ -238,7 +238,9 @@ func TestSecretWriteTimeoutRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := handled()
-		one := &conn{driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), isBlocked: true, writeBy: since}
+		one := &conn{tenancy: tenancy{
+			driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), isBlocked: true, writeBy: since,
+		}}
 		one.secret = &secret{conn: one, pending: make([]byte, 64<<20)}
 		if c.hasFile {
 			one.file = engine.File{Source: os.Stdin, Size: 1}
@@ -271,5 +273,30 @@ func TestHandshakesAreExcusedOnce(t *testing.T) {
 	defer q.mu.Unlock()
 	if q.absent != 0 {
 		t.Errorf("%d workers do not count although no handshake goes on", q.absent)
+	}
+}
+
+// Records that found no room before go out ahead of what is written now, and a
+// failure to send them is the writer's.
+func TestSecretWritesPendingFirst(t *testing.T) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(pair[0])
+	d := handled()
+	s := &secret{conn: &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0]}}, waits: true}
+	s.pending = []byte("first ")
+	if n, err := s.Write([]byte("second")); n != 6 || err != nil || len(s.pending) != 0 {
+		t.Errorf("Write returned %d, %v; %q is pending", n, err, s.pending)
+	}
+	got := make([]byte, 20)
+	if n, _ := syscall.Read(pair[1], got); string(got[:n]) != "first second" {
+		t.Errorf("the peer got %q", got[:n])
+	}
+	_ = syscall.Close(pair[1])
+	s.pending = []byte("third")
+	if n, err := s.Write([]byte("fourth")); n != 0 || !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("without a peer: Write returned %d, %v", n, err)
 	}
 }
