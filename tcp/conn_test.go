@@ -63,6 +63,28 @@ func TestOwnTimeouts(t *testing.T) {
 	}
 }
 
+// TestTimeoutsAfterTheEnd: time-outs may be set in OnClose, where they change
+// nothing, also for a connection that ended asleep.
+func TestTimeoutsAfterTheEnd(t *testing.T) {
+	for name, prepare := range map[string]func(*session){
+		"awake":  func(*session) {},
+		"asleep": func(s *session) { s.Sleep() },
+	} {
+		calls := 0
+		s, conn, _ := open(t, &Server{Handler: echoHandler, WriteTimeout: 9, OnClose: func(c *Conn, _ error) {
+			calls++
+			c.SetIdleTimeout(1)
+			c.SetReadTimeout(1)
+			c.SetWriteTimeout(1)
+		}})
+		prepare(s)
+		s.Closed(nil)
+		if calls != 1 || conn.writeWait != 9 || conn.wait != 0 {
+			t.Errorf("%s: OnClose was called %d times, then the connection waits %v to read and %v to write", name, calls, conn.wait, conn.writeWait)
+		}
+	}
+}
+
 // TestOwnTimeoutsReplace has both lifted where the server had both.
 func TestOwnTimeoutsReplace(t *testing.T) {
 	s, conn, _ := open(t, &Server{IdleTimeout: 7, ReadTimeout: 8, Handler: func(c *Conn, in []byte) (int, error) {
