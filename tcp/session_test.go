@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
@@ -85,6 +86,27 @@ func TestAllocationsOfSend(t *testing.T) {
 	}
 	if conn.prompts != 1001 {
 		t.Errorf("%d prompts for 1001 pairs of messages", conn.prompts)
+	}
+}
+
+// TestAllocationsOfRest: the buffer of what a detached connection reads first is
+// given back.
+func TestAllocationsOfRest(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	c, text := &restConn{}, make([]byte, 100)
+	allocs := testing.AllocsPerRun(1000, func() {
+		c.rest, c.used = buf.Get(len(text)), 0
+		c.rest.B = append(c.rest.B, text...)
+		for c.rest != nil {
+			if n, err := c.Read(text[:60]); n == 0 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
 	}
 }
 

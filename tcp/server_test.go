@@ -1,0 +1,39 @@
+package tcp
+
+import (
+	"net"
+	"testing"
+)
+
+// countedListener counts its Closes.
+type countedListener struct {
+	net.Listener
+	closes int
+}
+
+// Close implements net.Listener.
+func (l *countedListener) Close() error {
+	l.closes++
+	return nil
+}
+
+// TestShutdownForgets: a later Shutdown does not do again what one before has
+// done, though the Serves may not have returned yet.
+func TestShutdownForgets(t *testing.T) {
+	s := &Server{Handler: echoHandler}
+	s.start(s.config())
+	ln := &countedListener{}
+	s.trackListener(ln, true)
+	for range 2 {
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if ln.closes != 1 || s.engine != nil || len(s.draining) != 0 {
+			t.Errorf("the listener was closed %d times; engine %v, %d others", ln.closes, s.engine, len(s.draining))
+		}
+	}
+	s.trackListener(ln, false) // Serve returns
+	if len(s.listeners) != 0 {
+		t.Errorf("%d listeners are left", len(s.listeners))
+	}
+}
