@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"io"
+	"log"
 	"net"
 	"os"
 	"strings"
@@ -60,6 +61,43 @@ func TestOwnTimeouts(t *testing.T) {
 			t.Errorf("%v became %v, %v and %v, want %v", set, conn.writeWait, c.idleTimeout, c.readTimeout, want)
 		}
 		s.Closed(nil)
+	}
+}
+
+// TestFailedFlush: a connection on which writing has failed is aborted with this
+// reason, whatever the callback does then, and takes nothing more.
+func TestFailedFlush(t *testing.T) {
+	for name, then := range map[string]func() (int, error){
+		"nothing": func() (int, error) { return 1, nil },
+		"end":     func() (int, error) { return 1, io.EOF },
+		"error":   func() (int, error) { return 0, io.ErrNoProgress },
+		"panic":   func() (int, error) { panic("made up") },
+	} {
+		var ended error
+		s, conn, _ := open(t, &Server{
+			Logger: log.New(io.Discard, "", 0),
+			Handler: func(c *Conn, in []byte) (int, error) {
+				_, _ = c.WriteString("reply")
+				for _, err := range []error{c.Flush(), c.Flush()} {
+					if err != io.ErrShortWrite {
+						t.Errorf("%s: Flush returned %v", name, err)
+					}
+				}
+				if n, err := c.WriteString("more"); n != 0 || err != io.ErrShortWrite {
+					t.Errorf("%s: WriteString returned %d, %v", name, n, err)
+				}
+				return then()
+			},
+			OnClose: func(_ *Conn, err error) { ended = err },
+		})
+		conn.failure = io.ErrShortWrite
+		if next := conn.feed(s, []byte("x")); next != engine.Abort {
+			t.Errorf("%s: next is %v", name, next)
+		}
+		s.Closed(nil)
+		if ended != io.ErrShortWrite || conn.writes != 1 {
+			t.Errorf("%s: OnClose got %v after %d writes", name, ended, conn.writes)
+		}
 	}
 }
 

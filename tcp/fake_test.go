@@ -17,6 +17,7 @@ type fakeConn struct {
 	wait        time.Duration // until the read deadline
 	writeWait   time.Duration // the write time-out
 	writes      int           // calls of Conn.Write
+	failure     error         // of Conn.Write
 }
 
 func (c *fakeConn) Buffered() []byte { return c.unread }
@@ -31,7 +32,7 @@ func (c *fakeConn) LocalAddr() net.Addr                            { return &net
 func (c *fakeConn) Write(p []byte) (int, error) {
 	c.written = append(c.written, p...)
 	c.writes++
-	return len(p), nil
+	return len(p), c.failure
 }
 
 // feed gives in to p as engines do, and returns what p wants then.

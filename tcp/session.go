@@ -102,7 +102,7 @@ func (s *session) handleInput() engine.Next {
 	s.rest = buf.Get(len(left))
 	s.rest.B = append(s.rest.B, left...)
 	s.conn.Discard(len(in))
-	s.beginMessage()
+	s.began = clock.Nanos()
 	return engine.Read
 }
 
@@ -116,18 +116,11 @@ func (s *session) handleRest() engine.Next {
 		return engine.Read
 	case used > 0:
 		s.rest.B = append(s.rest.B[:0], s.rest.B[used:]...)
-		s.beginMessage()
+		s.began = clock.Nanos()
 	case left >= s.acceptor.cfg.maxBuffer && s.phase == phaseServing:
 		s.end(ErrTooLarge)
 	}
 	return next
-}
-
-// beginMessage starts the clock of the message that rest begins with.
-func (s *session) beginMessage() {
-	if s.readTimeout > 0 {
-		s.began = clock.Nanos()
-	}
 }
 
 // consume calls the handler for as long as it uses something of in. Run means
@@ -202,7 +195,7 @@ func (s *session) end(err error) {
 // leave ends a Run: it returns the reply, and what follows it. next says so
 // while the connection lasts.
 func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
-	if s.phase >= phaseEnded && s.phase != phaseAborted && s.sender != nil {
+	if s.phase >= phaseEnded && s.sender != nil {
 		s.out = s.sender.end(s.out)
 	}
 	out := s.out

@@ -192,6 +192,24 @@ func TestReadTimeoutRuns(t *testing.T) {
 	}
 }
 
+// TestReadTimeoutSetLate: a time-out that is set within a message counts from the
+// message's beginning.
+func TestReadTimeoutSetLate(t *testing.T) {
+	s, conn, _ := open(t, &Server{Handler: func(c *Conn, in []byte) (int, error) {
+		if bytes.HasSuffix(in, []byte("x")) {
+			c.SetReadTimeout(time.Hour)
+		}
+		return lineHandler(c, in)
+	}})
+	s.began = -int64(2 * time.Hour) // of a message long ago
+	conn.feed(s, []byte("one\nhalf"))
+	s.began -= int64(time.Minute)
+	conn.feed(s, []byte("x"))
+	if conn.wait > 59*time.Minute || conn.wait < 50*time.Minute {
+		t.Errorf("after a minute of the message it waits %v, want 59 minutes", conn.wait)
+	}
+}
+
 // TestLinger: the engine is told when the peer is in the middle of something,
 // and only then.
 func TestLinger(t *testing.T) {
