@@ -116,8 +116,10 @@ func (c *conn) pump() engine.Next {
 		if next != engine.Read || c.isBlocked {
 			return next
 		}
-		c.dropHeld()
 	}
+	// Also where a Run has used all of it: wait would believe that later input
+	// is held.
+	c.dropHeld()
 	for pass := 1; ; pass++ {
 		n, err := c.receive(c.in)
 		switch {
