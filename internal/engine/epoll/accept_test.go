@@ -136,6 +136,17 @@ func TestAdoptAfterShutdown(t *testing.T) {
 	}
 }
 
+// A connection that was accepted before Shutdown, and is to be started after it,
+// does not count: Shutdown would wait for it.
+func TestStartAfterShutdown(t *testing.T) {
+	d := handled()
+	d.emptied = make(chan struct{}, 1)
+	d.closing.Store(true)
+	if d.start(5, &rawAddress{}, nil, nil) || d.open.Load() != 0 || d.table.find(5).chunk != nil {
+		t.Errorf("it is started; %d connections", d.open.Load())
+	}
+}
+
 // Connections have the options that package net gives its own, from the first
 // one on, and the keep-alive probes that the engine is asked for.
 func TestSocketOptions(t *testing.T) {

@@ -124,7 +124,6 @@ func (w *worker) end() {
 		cause = &engine.PanicError{Value: v, Stack: debug.Stack()}
 	}
 	if c := w.conn; c != nil {
-		w.conn = nil
 		c.abandon(cause)
 	}
 	w.dropBuffers()
