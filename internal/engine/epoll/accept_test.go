@@ -4,8 +4,10 @@ package epoll
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -144,6 +146,60 @@ func TestStartAfterShutdown(t *testing.T) {
 	d.closing.Store(true)
 	if d.start(5, &rawAddress{}, nil, nil) || d.open.Load() != 0 || d.table.find(5).chunk != nil {
 		t.Errorf("it is started; %d connections", d.open.Load())
+	}
+}
+
+// A hooked acceptor has hooks.
+type hooked struct {
+	*echoAcceptor
+	hooks engine.Hooks
+}
+
+// Hooks implements engine.Hooker.
+func (h *hooked) Hooks() engine.Hooks { return h.hooks }
+
+// A connection that has arrived when Shutdown begins departs: an adopted one is
+// closed, and the fallback engine gets one that was to be taken over.
+func TestShutdownBetweenArrivalAndStart(t *testing.T) {
+	var served atomic.Pointer[driver]
+	var arrived, departed atomic.Int32
+	ln, a := listen(t), &hooked{echoAcceptor: newEcho()}
+	a.hooks.Arrived = func() {
+		if arrived.Add(1) == 1 {
+			served.Load().closing.Store(true)
+		}
+	}
+	a.hooks.Departed = func() { departed.Add(1) }
+	d := serveOn(t, struct{ net.Listener }{ln}, a, engine.Options{})
+	served.Store(d)
+	defer d.closing.Store(false)
+	c := dial(t, ln)
+	ask(t, c, "x")
+	_ = c.(*net.TCPConn).CloseWrite()
+	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("taken over: a descriptor is left open: %d, %v", n, err)
+	}
+	eventually(t, "it departs from both engines", func() bool { return departed.Load() == 2 && arrived.Load() == 2 })
+	if n := d.open.Load(); n != 0 {
+		t.Errorf("taken over: %d are open", n)
+	}
+
+	d.closing.Store(false)
+	arrived.Store(0)
+	departed.Store(0)
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(pair[1])
+	if err := d.Adopt(pair[0], nil, a); err != engine.ErrShutdown {
+		t.Errorf("Adopt: %v, want ErrShutdown", err)
+	}
+	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil {
+		t.Errorf("the descriptor was not closed: %d, %v", n, err)
+	}
+	if departed.Load() != 1 || d.open.Load() != 0 {
+		t.Errorf("adopted: %d departed, %d are open", departed.Load(), d.open.Load())
 	}
 }
 

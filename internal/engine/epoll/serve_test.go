@@ -326,3 +326,35 @@ func TestRunLeavesInput(t *testing.T) {
 	ask(t, c, "one at a time")
 	ask(t, c, "again")
 }
+
+// A connection that waits has nothing to do with the end of the worker that has
+// served it.
+func TestWorkersEndBetweenRequests(t *testing.T) {
+	ln, closed := listen(t), make(chan error, 1)
+	d := serveOn(t, ln, &script{
+		run: func(c *conn, out []byte) ([]byte, engine.Next) {
+			return append(out, inputOf(c)...), engine.Read
+		},
+		closed: func(err error) { closed <- err },
+	}, engine.Options{Loops: 1})
+	c := dial(t, ln)
+	q := &d.loops[0].queue
+	for range 3 {
+		ask(t, c, "question")
+		eventually(t, "the workers are idle", func() bool {
+			workers, parked := q.counts()
+			return workers > 0 && workers == parked
+		})
+		q.mu.Lock()
+		q.dismiss(0)
+		q.mu.Unlock()
+		eventually(t, "the workers have ended", func() bool {
+			workers, _ := q.counts()
+			return workers == 0
+		})
+	}
+	_ = c.Close()
+	if err := <-closed; err != nil {
+		t.Errorf("Closed(%v) after an orderly end", err)
+	}
+}
