@@ -137,18 +137,25 @@ func TestOwnTimeoutsReplace(t *testing.T) {
 }
 
 // TestFirstDeadline: a connection without OnOpen waits for its first input no
-// longer than IdleTimeout, and for ever without one.
+// longer than IdleTimeout, and for room no longer than WriteTimeout; for ever
+// without one.
 func TestFirstDeadline(t *testing.T) {
-	for _, idle := range []time.Duration{0, time.Minute} {
+	for _, timeout := range []time.Duration{0, 1, time.Minute} {
 		conn := &fakeConn{wait: -1, writeWait: -1}
-		a := &acceptor{server: &Server{}, cfg: (&Server{Handler: echoHandler, IdleTimeout: idle}).config()}
+		a := &acceptor{server: &Server{}, cfg: (&Server{Handler: echoHandler, IdleTimeout: timeout}).config()}
 		a.Open(conn)
-		want := idle
-		if idle == 0 {
+		want := timeout
+		if timeout == 0 {
 			want = -1 // not set
 		}
 		if conn.wait != want || conn.writeWait != -1 || conn.prompts != 0 {
-			t.Errorf("IdleTimeout %v: it waits %v to read and %v to write, %d prompts", idle, conn.wait, conn.writeWait, conn.prompts)
+			t.Errorf("IdleTimeout %v: it waits %v to read and %v to write, %d prompts", timeout, conn.wait, conn.writeWait, conn.prompts)
+		}
+		conn = &fakeConn{wait: -1, writeWait: -1}
+		a.cfg = (&Server{Handler: echoHandler, WriteTimeout: timeout}).config()
+		a.Open(conn)
+		if conn.wait != -1 || conn.writeWait != want {
+			t.Errorf("WriteTimeout %v: it waits %v to read and %v to write", timeout, conn.wait, conn.writeWait)
 		}
 	}
 }
