@@ -171,13 +171,11 @@ func (q *runQueue) excuse(workers int) {
 	q.wake(w, isNew)
 }
 
-// lost counts a worker out whose goroutine a handler has ended.
-func (q *runQueue) lost(w *worker) {
+// lost counts a worker out whose goroutine a handler has ended. It is no spare:
+// it has looked at the queue.
+func (q *runQueue) lost() {
 	q.mu.Lock()
 	q.workers--
-	if w.isSpare {
-		q.isSpare = false
-	}
 	spare, isNew := q.spare() // it may have been the last one allowed
 	q.mu.Unlock()
 	q.wake(spare, isNew)

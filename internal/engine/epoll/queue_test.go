@@ -144,7 +144,7 @@ func TestLostWorkerIsReplaced(t *testing.T) {
 		if _, ok := q.next(started[0]); !ok {
 			t.Fatal("no work")
 		}
-		q.lost(started[0])
+		q.lost()
 		if len(started) != 2 {
 			t.Fatalf("%d workers started, want 2", len(started))
 		}

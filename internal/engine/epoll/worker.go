@@ -128,7 +128,7 @@ func (w *worker) end() {
 	}
 	w.dropBuffers()
 	if !w.isDone {
-		w.loop.queue.lost(w)
+		w.loop.queue.lost()
 	}
 	w.loop.gone.Done()
 }
