@@ -36,6 +36,7 @@ const (
 	wayExpiry  = 0
 	wayLengths = 1
 	wayBytes   = 2
+	lengthMask = 1<<30 - 1 // more than cacheMaxLen, and the sum of two fits an int
 
 	smallestWay  = 128 // bytes
 	cacheMaxSize = 1 << 36
@@ -67,7 +68,6 @@ type Cache struct {
 	sets     uint64
 	setWords int
 	ways     []way
-	classes  int
 }
 
 // Cache returns the cache of that name. Errors: [ErrOption], [ErrName],
@@ -98,17 +98,13 @@ func (c *Cache) shape(maxEntry int) {
 	// A key and a value are each filled up to whole words.
 	largest := linesFor(wayBytes + wordsFor(maxEntry) + 1)
 	words := smallestWay / wordBytes
-	for class := 0; ; class++ {
-		isLast := words >= largest || class == len(waysOfClass)-1
-		if isLast {
-			words = largest
-		}
-		for range waysOfClass[class] {
+	for class, count := range waysOfClass {
+		words = min(words, largest)
+		for range count {
 			c.ways = append(c.ways, way{words: words, class: class})
 		}
-		c.classes = class + 1
-		if isLast {
-			break
+		if words == largest {
+			break // at the last class at the latest: it has room for cacheMaxLen
 		}
 		words *= 4
 	}
@@ -183,12 +179,8 @@ func (c *Cache) load(set []word, dst, key []byte, tag uint64) (value []byte, at 
 // room for that much.
 func lengths(words []word) (key, value int, isSane bool) {
 	both := words[wayLengths].Load()
-	key, value = int(both>>32&0x7fff_ffff), int(both&0x7fff_ffff)
-	room := len(words) - wayBytes
-	if key > room*wordBytes || value > room*wordBytes {
-		return 0, 0, false
-	}
-	return key, value, wordsFor(key)+wordsFor(value) <= room
+	key, value = int(both>>32&lengthMask), int(both&lengthMask)
+	return key, value, wordsFor(key)+wordsFor(value) <= len(words)-wayBytes
 }
 
 // Set makes value the value of key, for ttl; zero or less is for ever. Errors:

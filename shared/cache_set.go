@@ -15,7 +15,6 @@ func (c *Cache) lockSet(set []word) bool {
 		for i := range c.ways {
 			set[setTags+i].Store(0)
 		}
-		set[setUsed].Store(0)
 		return true
 	}
 	set[setSequence].Store(sequence + 1)

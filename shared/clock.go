@@ -13,19 +13,17 @@ type sharedClock struct {
 // process's start, is from the system's. Both are the same clock, so the distance
 // stays; how exactly it is known depends on being undisturbed between two
 // readings, hence the best of several.
-func newClock() sharedClock {
-	c := sharedClock{base: time.Now()}
-	best := int64(-1)
+func newClock() (c sharedClock) {
+	best := time.Duration(-1)
 	for range 8 {
-		before := int64(time.Since(c.base))
+		base := time.Now()
 		system, known := systemClock()
-		after := int64(time.Since(c.base))
+		took := time.Since(base)
 		if !known {
-			c.offset = c.base.UnixNano()
-			return c
+			return sharedClock{base, base.UnixNano()}
 		}
-		if took := after - before; best < 0 || took < best {
-			best, c.offset = took, system-(before+took/2)
+		if best < 0 || took < best {
+			best, c = took, sharedClock{base, system - int64(took/2)}
 		}
 	}
 	return c

@@ -65,12 +65,10 @@ func (o *Once) Done() bool { return o.state.Load() == onceIsDone }
 
 // pause waits a moment, or returns ctx's error.
 func pause(ctx context.Context) error {
-	timer := time.NewTimer(pollPause)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(pollPause):
 		return ctx.Err()
 	}
 }
