@@ -38,7 +38,7 @@ const (
 	wayBytes   = 2
 	lengthMask = 1<<30 - 1 // more than cacheMaxLen, and the sum of two fits an int
 
-	smallestWay  = 128 // bytes
+	smallestWay  = 16 // words, 128 bytes
 	cacheMaxSize = 1 << 36
 	cacheMaxLen  = 1 << 20
 	cacheLoads   = 64 // attempts to read an entry while it is being written
@@ -97,7 +97,7 @@ func (s *Segment) Cache(name string, options CacheOptions) (*Cache, error) {
 func (c *Cache) shape(maxEntry int) {
 	// A key and a value are each filled up to whole words.
 	largest := linesFor(wayBytes + wordsFor(maxEntry) + 1)
-	words := smallestWay / wordBytes
+	words := smallestWay
 	for class, count := range waysOfClass {
 		words = min(words, largest)
 		for range count {

@@ -30,7 +30,7 @@ type Lease struct {
 }
 
 // Lease returns the lease of that name. If limit is more than zero, it lasts for
-// that long after it was taken or renewed, rounded up to milliseconds: then a
+// that long after it was taken or renewed, to the end of the millisecond: then a
 // holder that hangs loses it, and two processes may believe they hold it, if the
 // one that lost it does not look. Without a limit that cannot happen. Errors:
 // [ErrOption] for a limit above a year, [ErrName], [ErrFull], [ErrMismatch],
@@ -143,15 +143,17 @@ func (l *Lease) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-func (l *Lease) milliseconds() int64 {
-	return (l.segment.clock.now() - l.segment.created) / int64(time.Millisecond)
+// milliseconds returns the time that is so much later than now, as a lease's word
+// tells it.
+func (l *Lease) milliseconds(later time.Duration) int64 {
+	return (l.segment.clock.now() - l.segment.created + int64(later)) / int64(time.Millisecond)
 }
 
 // word returns the word of a lease that this process takes now.
 func (l *Lease) word() uint64 {
 	end := int64(0)
 	if l.limit > 0 {
-		end = max(l.milliseconds()+int64((l.limit+time.Millisecond-1)/time.Millisecond), 1)
+		end = max(l.milliseconds(l.limit+time.Millisecond-1), 1) // rounded up
 	}
 	token := l.segment.token
 	return token>>tokenLaneBits<<leaseLaneShift | token&leaseEpochMask<<leaseEndBits | uint64(end)&leaseEndMask
@@ -175,5 +177,5 @@ func (l *Lease) isHeld(held uint64) bool {
 		return false
 	}
 	end := int64(held & leaseEndMask)
-	return end == 0 || l.milliseconds() < end
+	return end == 0 || l.milliseconds(0) < end
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -55,6 +56,53 @@ func TestLeaseWithLimit(t *testing.T) {
 	}
 	if _, err := s.Lease("other", 1000*24*time.Hour); !errors.Is(err, ErrOption) {
 		t.Errorf("limit of three years: %v", err)
+	}
+}
+
+// A lease lasts for its limit at least, to the end of that millisecond, and anew
+// with Renew.
+func TestLeaseTime(t *testing.T) {
+	for _, limit := range []time.Duration{1, time.Millisecond, time.Millisecond + 1, time.Second - 1, 366 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLocal(t)
+			s.created = s.Now()
+			other := attachAgain(t, s, 999_999_999)
+			other.clock, other.created = s.clock, s.created
+			mine, theirs := Must(s.Lease("lease", limit)), Must(other.Lease("lease", limit))
+			time.Sleep(300 * time.Microsecond)
+			if !mine.TryAcquire() {
+				t.Fatal("not had")
+			}
+			for round := range 5 {
+				if round > 0 && !mine.Renew() {
+					t.Fatalf("limit %v, round %d: not renewed", limit, round)
+				}
+				time.Sleep(limit - 1)
+				if !mine.Held() || theirs.TryAcquire() || theirs.Holder() == 0 {
+					t.Fatalf("limit %v, round %d: lost too early", limit, round)
+				}
+			}
+			now := time.Duration(s.Now() - s.created)
+			time.Sleep((now + time.Millisecond).Truncate(time.Millisecond) - now - 1)
+			if !mine.Held() || theirs.TryAcquire() {
+				t.Errorf("limit %v: lost in the middle of a millisecond", limit)
+			}
+			time.Sleep(1)
+			if mine.Held() || theirs.Holder() != 0 || !theirs.TryAcquire() {
+				t.Errorf("limit %v: not lost in time", limit)
+			}
+		})
+	}
+}
+
+// A process whose clock is behind the segment's beginning has a lease with an end
+// nevertheless.
+func TestLeaseBeforeBeginning(t *testing.T) {
+	s := newLocal(t)
+	s.created = s.Now() + int64(time.Hour)
+	lease := Must(s.Lease("lease", time.Second))
+	if !lease.TryAcquire() || lease.holder.Load()&leaseEndMask != 1 {
+		t.Errorf("the lease's word is %x", lease.holder.Load())
 	}
 }
 

@@ -191,16 +191,50 @@ func TestDamage(t *testing.T) {
 // does not know too.
 func TestOtherVersion(t *testing.T) {
 	s := newLocal(t)
-	old := Must(s.Counter("a"))
-	old.Add(7)
+	Must(s.Counter("a")).Add(7)
 	s.entryWords(0)[entryKind].Store(uint64(kindCounter) | 99<<8)
-	_ = Must(s.Flag("b"))
-	s.entryWords(1)[entryKind].Store(200 | 1<<8)
 	if n := Must(s.Counter("a")).Value(); n != 0 {
 		t.Errorf("a value of another layout was read as %d", n)
 	}
-	if Must(s.Flag("b")).IsOn() {
-		t.Error("a new flag is on")
+	for i, unknown := range []uint64{0, 1 << 8, uint64(kindEnd), uint64(kindEnd) | 1<<8, 200 | 1<<8, 255 | 1<<8} {
+		Must(s.Flag("b")).Set(true)
+		s.entryWords(2 + i)[entryKind].Store(unknown)
+		if Must(s.Flag("b")).IsOn() {
+			t.Errorf("kind %#x: a new flag is on", unknown)
+		}
+	}
+	if all := s.Entries(); len(all) != 2 {
+		t.Errorf("entries %v, want one counter and one flag", all)
+	}
+	if _, err := attachWords(s.words); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that died while it was making a value has wasted room, whichever word
+// of the entry was its last one: the name is free, and processes can attach.
+func TestHalfMadeEntry(t *testing.T) {
+	for written := range entryWords {
+		s := newLocal(t)
+		_ = Must(s.Flag("before"))
+		done := s.entryWords(0)
+		half := s.entryWords(1)
+		for i := 1; i <= written && i < entryWords; i++ {
+			half[i].Store(done[i].Load())
+		}
+		s.words[headerNext].Add(lineWords)
+		again, err := attachWords(s.words)
+		if err != nil {
+			t.Errorf("with %d words written: %v", written, err)
+			continue
+		}
+		if n := len(again.Entries()); n != 1 {
+			t.Errorf("with %d words written there are %d entries", written, n)
+		}
+		Must(again.Flag("after")).Set(true)
+		if Must(again.Flag("before")).IsOn() || !Must(s.Flag("after")).IsOn() || len(s.Entries()) != 2 {
+			t.Errorf("with %d words written: %v", written, s.Entries())
+		}
 	}
 }
 
@@ -313,6 +347,9 @@ func TestDefault(t *testing.T) {
 	other := newShared(t, 4)
 	if s, err := Adopt(other.File()); !errors.Is(err, ErrLate) || s == own || Default() != s || !s.isIn(other.File()) {
 		t.Errorf("Adopt after another default: %v", err)
+	}
+	if now, err := Adopt(Must(os.Open(os.DevNull))); err == nil || now != nil || Default() == own {
+		t.Errorf("Adopt of a file that is no segment: %v", err)
 	}
 	full := newShared(t, 1) // there is no second place, and none is needed
 	SetDefault(full)

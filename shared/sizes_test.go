@@ -46,7 +46,7 @@ func TestSegmentSizes(t *testing.T) {
 // A segment may be full of tables, and have as many of each as there can be.
 func TestExtremeLayouts(t *testing.T) {
 	for _, l := range []layout{
-		newLayout(8192, 11, 64), newLayout(1<<12, 2, 1), newLayout(1<<20, 1023, 1), newLayout(1<<26, 2, 1<<20),
+		newLayout(8192, 11, 64), newLayout(1<<12, 2, 1), newLayout(1<<20, 1023, 1), newLayout(1<<25+1<<12, 2, 1<<20),
 	} {
 		s, err := begin(&Segment{layout: l, words: ownWords(l.size)})
 		if err != nil {
