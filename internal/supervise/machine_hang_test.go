@@ -80,7 +80,7 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 	}
 	s.feed(event{kind: evPong, worker: key{0, 1}}) // too late
 	s.feed(event{kind: evRecycle, worker: key{0, 1}})
-	s.sleep(dumpTime)
+	s.sleep(2 * time.Second)
 	s.want(actKill)
 	s.boot(0, 2)
 	s.want(actRelease)
@@ -279,7 +279,7 @@ func TestStopWhileAWorkerHangs(t *testing.T) {
 	s.want(actStopping, actDrain) // the fork is under way: the sockets stay
 	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
 	s.want(actSpawned, actRecover, actTerm, actCloseSockets)
-	s.sleep(dumpTime)
+	s.sleep(2 * time.Second)
 	s.want(actKill)
 	s.exit(0, 1)
 	s.exit(0, 2)
@@ -323,5 +323,27 @@ func TestInboxesOfSharedSockets(t *testing.T) {
 		if a.kind == actDrain && a.hasSuccessor {
 			t.Errorf("%+v", a)
 		}
+	}
+}
+
+// Without hang detection, and in a fleet that stops, nobody is probed and no gap is
+// spoken of.
+func TestNobodyIsWatched(t *testing.T) {
+	s := hangScript(t, 2, func(c *Config) { c.HangTimeout = 0 })
+	for range 3 {
+		s.sleep(time.Hour)
+		s.want()
+	}
+	if s.logs("held up") {
+		t.Errorf("without a HangTimeout:\n%s", strings.Join(s.log, "\n"))
+	}
+	s = hangScript(t, 2, func(c *Config) { c.GracePeriod = 24 * time.Hour })
+	s.feed(event{kind: evStop})
+	for range 3 {
+		s.sleep(time.Hour)
+		s.want()
+	}
+	if s.logs("held up") {
+		t.Errorf("while it stops:\n%s", strings.Join(s.log, "\n"))
 	}
 }

@@ -180,7 +180,7 @@ func (m *model) presume() {
 		return
 	}
 	for _, w := range m.live {
-		if w.pid != 0 && !w.ready && m.now.Sub(w.spawned) >= helloPatience {
+		if w.pid != 0 && !w.ready && m.now.Sub(w.spawned) >= 2*time.Second {
 			w.ready = true
 			m.dumb++
 		}

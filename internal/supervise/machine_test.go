@@ -196,7 +196,7 @@ func TestBackoff(t *testing.T) {
 		}
 		s.want(actSpawn)
 	}
-	s.now = s.now.Add(steadyUptime)
+	s.now = s.now.Add(10 * time.Second)
 	die(0) // a steady worker
 	for range 5 {
 		s.boot(0, generation)
@@ -205,14 +205,14 @@ func TestBackoff(t *testing.T) {
 	for i := range 20 {
 		s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 9})
 		s.now = s.now.Add(time.Minute / 4) // it takes its time to boot
-		die(min(interval<<i, longestBackoff))
+		die(min(interval<<i, 30*time.Second))
 	}
 	s.boot(0, generation)
 	die(interval) // it served: that is no loop of boots any more
 	s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 9})
 	die(interval)
 	s.boot(0, generation)
-	s.now = s.now.Add(steadyUptime)
+	s.now = s.now.Add(10 * time.Second)
 	die(0)
 }
 
@@ -255,7 +255,7 @@ func TestDegrade(t *testing.T) {
 	if !s.fleet.degraded || s.fleet.mode != modeRunning {
 		t.Fatalf("degraded %v, mode %v", s.fleet.degraded, s.fleet.mode)
 	}
-	s.sleep(degradedBackoff - 1)
+	s.sleep(30*time.Second - 1)
 	s.want()
 	s.sleep(1)
 	s.want(actSpawn)
@@ -319,10 +319,10 @@ func TestRollingRestartOfStuckWorker(t *testing.T) {
 	s.start()
 	s.feed(event{kind: evRestart})
 	s.boot(0, 2)
-	if wait := s.fleet.next().Sub(s.now); wait != 3*time.Second+killSlack {
+	if wait := s.fleet.next().Sub(s.now); wait != 3400*time.Millisecond {
 		t.Fatalf("waits %v", wait)
 	}
-	s.sleep(3*time.Second + killSlack)
+	s.sleep(3400 * time.Millisecond)
 	s.want(actKill)
 	s.sleep(time.Hour)
 	s.want() // once
@@ -487,10 +487,10 @@ func TestStops(t *testing.T) {
 	s.want(actStopping, actDrain)
 	s.feed(event{kind: evStop})
 	s.want()
-	if wait := s.fleet.next().Sub(s.now); wait != hurry {
+	if wait := s.fleet.next().Sub(s.now); wait != time.Second {
 		t.Errorf("a second stop leaves %v", wait)
 	}
-	s.sleep(hurry)
+	s.sleep(time.Second)
 	s.want(actKill)
 	s.exit(0, 1)
 	s.want(actFinish)
@@ -504,7 +504,7 @@ func TestStops(t *testing.T) {
 	s.want(actStopping, actDumpSelf, actDump)
 	s.exit(0, 1)
 	s.want(actDump) // one after the other
-	s.sleep(dumpTime)
+	s.sleep(2 * time.Second)
 	s.want(actKill, actKill) // all at once
 	s.exit(1, 1)
 	s.exit(2, 1)
@@ -550,7 +550,7 @@ func TestStartedWorkerIsReadyWhenItSaysSo(t *testing.T) {
 		ends func(*script)
 	}{
 		{"it dies at once", func(s *script) { s.exit(0, 2) }},
-		{"it dies later", func(s *script) { s.sleep(2 * helloPatience); s.want(); s.exit(0, 2) }},
+		{"it dies later", func(s *script) { s.sleep(4 * time.Second); s.want(); s.exit(0, 2) }},
 		{"it attaches and hangs", func(s *script) {
 			s.feed(event{kind: evAttached, worker: key{0, 2}})
 			s.sleep(time.Minute)
@@ -558,7 +558,7 @@ func TestStartedWorkerIsReadyWhenItSaysSo(t *testing.T) {
 			s.exit(0, 2)
 		}},
 		{"it hangs", func(s *script) {
-			s.sleep(helloPatience)
+			s.sleep(2 * time.Second)
 			s.want()
 			s.sleep(time.Minute)
 			s.want(actKill)
@@ -586,10 +586,10 @@ func TestStartedWorkerThatCannotSpeak(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, Sockets: noSockets, Start: noStart})
 	boot := func(generation int) {
 		s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 8 + generation})
-		if wait := s.fleet.next().Sub(s.now); wait != helloPatience {
+		if wait := s.fleet.next().Sub(s.now); wait != 2*time.Second {
 			t.Fatalf("waits for %v", wait)
 		}
-		s.sleep(helloPatience - 1)
+		s.sleep(2*time.Second - 1)
 		s.want()
 		s.sleep(1)
 	}

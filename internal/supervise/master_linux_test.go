@@ -1,0 +1,189 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// inboxedProcess returns a master that is not running, and the end of the link of
+// its only worker.
+func inboxedProcess(t *testing.T) (m *Master, log *logLines, worker *link) {
+	t.Helper()
+	ours, theirs := linkPair(t)
+	log = &logLines{}
+	m = &Master{config: Config{Inboxes: true, Logger: log}}
+	m.spawner = &spawner{master: m, inboxes: map[int]*inboxPair{}, processes: map[key]*process{
+		{0, 1}: {key: key{0, 1}, link: ours, command: &exec.Cmd{Process: &os.Process{Pid: 4711}}},
+		{1, 1}: {key: key{1, 1}, command: &exec.Cmd{Process: &os.Process{Pid: 4712}}}, // without control
+	}}
+	t.Cleanup(m.spawner.close)
+	return m, log, theirs
+}
+
+// What a worker cannot be told is in the log, unless it is gone: that is in the
+// log already.
+func TestSendingIsLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		send func(m *Master)
+		log  string
+	}{
+		"order": {func(m *Master) { m.send(key{0, 1}, message{kind: messageReopen}, nil) }, "worker 0.1 (pid 4711): "},
+		"inbox": {func(m *Master) {
+			if err := m.spawner.openInbox(2); err != nil {
+				t.Error(err)
+			}
+		}, "worker 0.1: not told of the inbox of slot 2: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, log, worker := inboxedProcess(t)
+			c.send(m)
+			if got, files, err := worker.receive(); err != nil || got.kind != messageReopen && (got.slot != 2 || len(files) != 1) {
+				t.Errorf("received %+v with %d files: %v", got, len(files), err)
+			}
+			worker.close()
+			m.spawner.close() // the inbox that was opened
+			c.send(m)
+			m.send(key{1, 1}, message{kind: messageReopen}, nil)
+			m.send(key{2, 1}, message{kind: messageReopen}, nil)
+			if len(log.lines) > 0 {
+				t.Errorf("log: %q", log.lines)
+			}
+			m.spawner.processes[key{0, 1}].link.close()
+			m.spawner.close()
+			c.send(m)
+			if len(log.lines) != 1 || !log.has(c.log) {
+				t.Errorf("log: %q, want %q", log.lines, c.log)
+			}
+		})
+	}
+}
+
+// goroutinesOf counts goroutines that run methods of a master.
+func goroutinesOf(methods ...string) (n int) {
+	stacks := string(allStacks())
+	for _, m := range methods {
+		n += strings.Count(stacks, "supervise.("+m+"(")
+	}
+	return n
+}
+
+// When Run returns, its goroutines end and the status has no workers.
+func TestRunLeavesNoGoroutines(t *testing.T) {
+	methods := []string{"*Master).runHooks", "*Master).loop", "*Master).watch", "*spawner).run", "*Journal).write", "*Master).watchSignals"}
+	before := goroutinesOf(methods...)
+	f := startFleet(t, nil).ready()
+	if n := goroutinesOf(methods...); n < before+3 {
+		t.Fatalf("only %d goroutines run a fleet of two", n-before)
+	}
+	f.Stop()
+	if err := f.end(); err != nil {
+		t.Error(err)
+	}
+	until(t, "the goroutines end", func() bool { return goroutinesOf(methods...) <= before })
+	st := f.Status()
+	for _, s := range st.Slots {
+		if len(s.Workers) > 0 {
+			t.Errorf("slot %d still has %+v", s.Slot, s.Workers)
+		}
+	}
+	if !st.Stopping || st.Ready {
+		t.Errorf("after Run: %+v", st)
+	}
+	if err := f.Run(context.Background()); err != ErrRunning {
+		t.Errorf("a second Run: %v", err)
+	}
+}
+
+// The stacks of many goroutines are written in full.
+func TestAllStacks(t *testing.T) {
+	const many = 2000 // some hundred KiB
+	release := make(chan struct{})
+	defer close(release)
+	for range many {
+		go func() { <-release }()
+	}
+	until(t, "all stacks are there", func() bool { return bytes.Count(allStacks(), []byte("TestAllStacks.func1(")) == many })
+	if runtime.NumGoroutine() < many {
+		t.Error("the goroutines are gone")
+	}
+}
+
+// A worker finds its control socket among the descriptors up to 255, if a HELLO
+// waits there.
+func TestFindControl(t *testing.T) {
+	hello := func(l layout) message { return message{kind: messageHello, payload: appendLayout(nil, l)} }
+	right := layout{Slot: 1, Generation: 2, Control: 0, Lifeline: 1}
+	place := func(t *testing.T, fd int, send ...message) {
+		t.Helper()
+		ours, theirs := linkPair(t)
+		for _, m := range send {
+			if err := ours.send(m, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, err := theirs.file.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.Control(func(from uintptr) {
+			if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != syscall.EBADF {
+				t.Skipf("descriptor %d is in use", fd)
+			}
+			if err := unix.Dup3(int(from), fd, unix.O_CLOEXEC); err != nil {
+				t.Fatal(err)
+			}
+		})
+		theirs.close()
+		t.Cleanup(func() { unix.Close(fd) })
+	}
+	for _, c := range []struct {
+		name string
+		fd   int
+		send []message
+		want int
+	}{
+		{"the last one", 255, []message{hello(right)}, 255},
+		{"beyond it", 256, []message{hello(right)}, -1},
+		{"nothing waits", 255, nil, -1},
+		{"another message", 255, []message{{kind: messagePing}, hello(right)}, -1},
+		{"more after it", 255, []message{hello(right), {kind: messagePing}}, 255},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			place(t, c.fd, c.send...)
+			fd, l, err := findControl()
+			if fd != c.want || err != nil || c.want >= 0 && (l.Slot != 1 || l.Generation != 2) {
+				t.Errorf("found %d, %+v, %v; want %d", fd, l, err, c.want)
+			}
+		})
+	}
+	t.Run("a layout that is not sound", func(t *testing.T) {
+		place(t, 255, hello(layout{Slot: 1, Control: 5, Lifeline: 2}))
+		if _, _, err := findControl(); err == nil {
+			t.Error("there is no error")
+		}
+	})
+}
+
+// An orphan has half a second beyond its grace: then it ends, whatever it does.
+func TestOrphansHaveTheirGrace(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 1, Role: "stuck", GraceMS: 300, OrphanMS: 300})
+	m.address()
+	workers := m.workers()
+	killed := time.Now()
+	m.signal(syscall.SIGKILL)
+	for _, pid := range workers {
+		until(t, "the worker is gone", func() bool { return isGone(pid) })
+	}
+	if took := time.Since(killed); took < 800*time.Millisecond {
+		t.Errorf("it ended %v after the master, want at least 800 ms", took)
+	}
+}
