@@ -56,15 +56,11 @@ func (c *Cache) findLocked(set []word, key []byte, tag uint64) int {
 	return -1
 }
 
-// choose returns the way for an entry that needs ways of class or above: the one
-// that the key has, a free one of that class or the next ones, or one of that
-// class whose entry was not used of late. If the key has a way that is too small,
-// that one is freed. now may be zero, for not known.
+// choose returns the way for an entry that needs ways of class or above: the first
+// free one, or one of that class whose entry was not used of late. The way that
+// the key has is freed before. now may be zero, for not known.
 func (c *Cache) choose(set []word, key []byte, tag uint64, class int, now int64) int {
 	if at := c.findLocked(set, key, tag); at >= 0 {
-		if c.ways[at].class >= class {
-			return at
-		}
 		set[setTags+at].Store(0)
 	}
 	first, last := -1, -1 // of the class

@@ -100,7 +100,7 @@ func (s *Segment) RateLimiter(name string, limit RateLimit) (*RateLimiter, error
 // setPace finds the finest of four resolutions in which a burst's time can be
 // told.
 func (l *RateLimiter) setPace(limit RateLimit) bool {
-	for l.shift = 0; l.shift <= 24; l.shift += 8 {
+	for ; l.shift <= 24; l.shift += 8 {
 		// Rounded up: too slow rather than too fast.
 		perTick := uint64(limit.Events) << l.shift
 		if perTick>>l.shift != uint64(limit.Events) {

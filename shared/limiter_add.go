@@ -45,8 +45,10 @@ func (set *limiterSet) clean(ticks int64) {
 		return // or later, by the clock of somebody who is ahead
 	}
 	for i := limiterWays; i < lineWords; i++ {
-		for old := set[i].Load(); old != 0 && (last+1 < now || ticksLeft(old, ticks) == 0); old = set[i].Load() {
-			if set[i].CompareAndSwap(old, 0) {
+		for {
+			old := set[i].Load()
+			isInUse := last+1 >= now && ticksLeft(old, ticks) > 0
+			if isInUse || set[i].CompareAndSwap(old, 0) {
 				break
 			}
 		}

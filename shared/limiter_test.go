@@ -263,3 +263,39 @@ func TestNewKeysAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// What was admitted at the end of an era still counts in the next one, for as long
+// as it takes, and not in those after it.
+func TestLimitOverEras(t *testing.T) {
+	s := newLocal(t)
+	limit := RateLimit{Events: 10, Per: time.Second, Burst: 20, Keys: 8}
+	for _, c := range []struct {
+		name  string
+		after time.Duration // since the last moment of an era
+		want  int
+	}{
+		{"the next moment", 1, 0}, {"one event later", 100 * time.Millisecond, 1}, {"just before", 2*time.Second - 1, 19}, {"the burst later", 2 * time.Second, 20},
+		{"at the end of the next era", 1 << eraBits, 20}, {"an era between", 1<<eraBits + 1, 20}, {"three eras", 3 << eraBits, 20},
+		{"the circle, at its end", 1<<tickBits - 1, 20}, {"the circle", 1 << tickBits, 20}, {"and its beginning", 1<<tickBits + 1, 20},
+	} {
+		l := Must(s.RateLimiter(c.name, limit))
+		now := int64(5<<eraBits - 1)
+		for key := range 8 {
+			if isAllowed, _ := l.AllowAt([]byte{byte(key)}, 20, now); !isAllowed {
+				t.Fatalf("%s: key %d: the burst was refused", c.name, key)
+			}
+		}
+		now += int64(c.after)
+		for key := range 8 {
+			admitted := 0
+			for range 30 {
+				if isAllowed, _ := l.AllowAt([]byte{byte(key)}, 1, now); isAllowed {
+					admitted++
+				}
+			}
+			if admitted != c.want {
+				t.Errorf("%s: key %d: %d admitted, want %d", c.name, key, admitted, c.want)
+			}
+		}
+	}
+}
