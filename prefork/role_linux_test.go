@@ -216,15 +216,20 @@ func setLoadConfig(p *Prefork, s setup) {
 	}
 }
 
-// withRestart adds restarts to what an admin answers.
+// withRestart adds to what an admin answers what it has done.
 func withRestart(p *Prefork) sluice.RequestHandler {
 	status, restart := StatusHandler(p), RestartHandler(p)
 	return func(ctx *sluice.RequestCtx) {
-		if string(ctx.Path()) == "/restart" {
+		switch string(ctx.Path()) {
+		case "/restart":
 			restart(ctx)
-			return
+		case "/reopen":
+			p.Reopen()
+		case "/scale":
+			p.Scale(ctx.QueryArgs().GetUintOrZero("workers"))
+		default:
+			status(ctx)
 		}
-		status(ctx)
 	}
 }
 

@@ -227,13 +227,30 @@ func TestIdleLinger(t *testing.T) {
 	until(t, "the old worker ends", func() bool { return !isAlive(f.pids()[0]) })
 }
 
-// SIGUSR1 reopens logs in every process.
+// SIGUSR1 reopens logs in every process, and so does Reopen.
 func TestReopen(t *testing.T) {
-	f := start(t, setup{Workers: 2}, true)
+	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0"}, true)
 	f.signal(syscall.SIGUSR1)
 	until(t, "all processes have reopened", func() bool { return len(f.printed("reopen ")) == 3 })
 	if n := f.count(" false"); n < 1 {
 		t.Error("the master has not")
+	}
+	request(t, f.admin(), "GET", "/reopen", "")
+	until(t, "all processes have reopened again", func() bool { return len(f.printed("reopen ")) == 6 })
+}
+
+// Scale changes the number of workers, within what there may be.
+func TestScale(t *testing.T) {
+	f := start(t, setup{Workers: 1, Admin: "127.0.0.1:0", Linger: time.Millisecond}, true)
+	for _, c := range []struct{ to, want int }{{3, 3}, {2, 2}, {0, 1}} {
+		request(t, f.admin(), "GET", "/scale?workers="+itoa(c.to), "")
+		until(t, itoa(c.want)+" workers", func() bool {
+			s := statusAt(t, "tcp", f.admin())
+			return s.Ready && len(s.Workers) == c.want
+		})
+		if _, err := f.get("/"); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -58,6 +58,26 @@ func TestChosenPortIsKept(t *testing.T) {
 	}
 }
 
+// A port that another process has is an error, and no socket of others is kept.
+func TestTakenPort(t *testing.T) {
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s, err := (&Prefork{Network: "tcp4", Listen: []string{taken.Addr().String()}}).newSockets("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.probe(); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("probe: %v", err)
+	}
+	if files, err := s.open(0); !errors.Is(err, syscall.EADDRINUSE) || len(files) > 0 || len(s.addresses()) > 0 {
+		t.Errorf("open: %d files, %v, %v", len(files), s.addresses(), err)
+	}
+	s.close()
+}
+
 // A unix socket has no wider mode than it is to have at any moment: it has it as
 // soon as there is a path.
 func TestUnixSocketIsMadeWithItsMode(t *testing.T) {

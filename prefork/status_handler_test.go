@@ -32,6 +32,9 @@ func TestStatusHandler(t *testing.T) {
 		if got := string(ctx.Response.Header.ContentType()); got != c.want || ctx.Response.StatusCode() != 200 {
 			t.Errorf("%q, Accept %q: %q, want %q", c.uri, c.accept, got, c.want)
 		}
+		if h := &ctx.Response.Header; string(h.Peek("Vary")) != "Accept" || string(h.Peek("Cache-Control")) != "no-store" {
+			t.Errorf("%q, Accept %q: it may be stored: %s", c.uri, c.accept, h)
+		}
 		if isJSON := json.Valid(ctx.Response.Body()); isJSON != (c.want == asJSON) {
 			t.Errorf("%q, Accept %q: %s", c.uri, c.accept, ctx.Response.Body())
 		}
@@ -41,7 +44,7 @@ func TestStatusHandler(t *testing.T) {
 	var ctx sluice.RequestCtx
 	ctx.Init(&r, nil, nil)
 	handler(&ctx)
-	if ctx.Response.StatusCode() != 405 || string(ctx.Response.Header.Peek("Allow")) == "" {
+	if ctx.Response.StatusCode() != 405 || string(ctx.Response.Header.Peek("Allow")) != "GET, HEAD" {
 		t.Errorf("POST: %v", &ctx.Response)
 	}
 }
