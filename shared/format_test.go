@@ -104,6 +104,9 @@ func useTimed(t *testing.T, s *Segment) {
 	if !Must(s.Lease("for ever", 0)).TryAcquire() {
 		t.Fatal("the lease was not had")
 	}
+	released := Must(s.Lease("released", 0))
+	released.TryAcquire()
+	released.Release()
 	limiter := Must(s.RateLimiter("limiter", RateLimit{Events: 10, Per: time.Second, Keys: 100}))
 	slow := Must(s.RateLimiter("slow", RateLimit{Events: 1, Per: time.Hour, Burst: 10, Keys: 5}))
 	cache := Must(s.Cache("cache", CacheOptions{Size: 8 << 10, MaxEntry: 300}))
