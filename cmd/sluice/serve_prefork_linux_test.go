@@ -87,3 +87,61 @@ func TestPreforkSelfSigned(t *testing.T) {
 		t.Errorf("temporary files: %v, %v", left, err)
 	}
 }
+
+// A certificate file that breaks changes nothing: the restart is refused, a worker
+// that takes the place of a dead one has the certificate that was right, and one
+// that is mended is taken up.
+func TestPreforkBrokenCertificate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	folder := t.TempDir()
+	cert, key := writePair(t, folder, "first.example")
+	p := startPreforked(t, "--tls-cert", cert, "--tls-key", key)
+	first := p.certificate(t)
+	pids := regexp.MustCompile(`worker \d\.\d \(pid (\d+)\): ready`)
+	crash := func() {
+		t.Helper()
+		ready := pids.FindAllStringSubmatch(p.text(), -1)
+		victim, err := strconv.Atoi(ready[len(ready)-1][1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		syscall.Kill(victim, syscall.SIGKILL)
+		eventually(t, "a successor", func() bool { return len(pids.FindAllString(p.text(), -1)) == len(ready)+1 })
+	}
+	serves := func(isFirst bool) {
+		t.Helper()
+		for range 16 { // both workers, most likely
+			if (p.certificate(t) == first) != isFirst {
+				t.Fatalf("the first certificate is wanted: %v", isFirst)
+			}
+			if _, err := p.get("/plaintext"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, broken := range []string{"nonsense", ""} {
+		if err := os.WriteFile([]string{cert, key}[i], []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.Process.Signal(syscall.SIGHUP)
+		eventually(t, "the restart is refused", func() bool { return strings.Count(p.text(), "reload failed") == i+1 })
+		serves(true)
+		crash()
+		serves(true)
+	}
+	os.Remove(key)
+	crash()
+	serves(true)
+	writePair(t, folder, "second.example")
+	p.Process.Signal(syscall.SIGHUP)
+	eventually(t, "end of the rolling restart", func() bool { return strings.Contains(p.text(), "rolling restart is done") })
+	serves(false)
+	crash()
+	serves(false)
+	p.Process.Signal(syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
