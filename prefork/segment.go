@@ -15,15 +15,9 @@ import (
 // ticketKeys is the name of the TLS ticket keys in the segment.
 const ticketKeys = "prefork.tickets"
 
-const (
-	// otherProcesses attach to the segment besides the workers that are wanted: the
-	// master, and at least one successor.
-	otherProcesses = 2
-	// A segment is made for fewestProcesses at least, and cannot be for more than
-	// mostProcesses.
-	fewestProcesses = 256
-	mostProcesses   = 1023
-)
+// otherProcesses attach to the segment besides the workers that are wanted: the
+// master, and at least one successor.
+const otherProcesses = 2
 
 // share passes the segment to workers, and takes back what dead ones held. A
 // segment that it makes has room for a successor of every worker. One that the
@@ -33,7 +27,7 @@ func share(c *supervise.Config) (*shared.Segment, error) {
 	if c.MaxWorkers == 0 {
 		most = max(c.Workers, 4*runtime.NumCPU())
 	}
-	s, err := shared.Setup(shared.Options{Processes: min(max(fewestProcesses, otherProcesses+2*most), mostProcesses)})
+	s, err := shared.Setup(shared.Options{Processes: min(max(shared.DefaultProcesses, otherProcesses+2*most), shared.MaxProcesses)})
 	if err != nil {
 		s = shared.Default()
 	}

@@ -30,7 +30,6 @@ const (
 	laneWords  = lineWords
 	entryWords = 32
 
-	maxLanes   = 1023
 	maxEntries = 1 << 20
 	minSize    = 64 << 10
 	maxSize    = 1 << 40
@@ -65,7 +64,7 @@ func readLayout(words []word) (layout, error) {
 	if size != uint64(len(words)) {
 		return layout{}, fmt.Errorf("%w: it has %d words, its header says %d", ErrCorrupt, len(words), size)
 	}
-	if lanes < 1 || lanes > maxLanes || entries < 1 || entries > maxEntries {
+	if lanes < 1 || lanes > MaxProcesses || entries < 1 || entries > maxEntries {
 		return layout{}, fmt.Errorf("%w: %d processes, %d entries", ErrCorrupt, lanes, entries)
 	}
 	l := newLayout(len(words), int(lanes), int(entries))

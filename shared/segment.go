@@ -18,7 +18,8 @@ type Options struct {
 	// Processes is how many processes can be attached at the same time, the
 	// master included. While workers are being replaced there are more of them
 	// than usual, and those of an earlier replacement may still be draining.
-	// At most 1023; zero is 4 for each CPU and 8 more, at least 256.
+	// At most MaxProcesses; zero is 4 for each CPU and 8 more, at least
+	// DefaultProcesses.
 	Processes int
 	// Local asks for memory that no other process can attach, without a
 	// descriptor. It is always so where memory cannot be shared.
@@ -26,10 +27,14 @@ type Options struct {
 }
 
 const (
-	defaultSize      = 64 << 20
-	sizePerProcess   = 256 << 10 // histograms, for one, take 8 KiB for each process
-	defaultProcesses = 256
-	defaultLockWait  = 250 * time.Millisecond
+	// DefaultProcesses is the least for which a segment is made by default.
+	DefaultProcesses = 256
+	// MaxProcesses is the most for which a segment can be made.
+	MaxProcesses = 1023
+
+	defaultSize     = 64 << 20
+	sizePerProcess  = 256 << 10 // histograms, for one, take 8 KiB for each process
+	defaultLockWait = 250 * time.Millisecond
 )
 
 // A Segment is memory that processes have in common, and what one process needs
@@ -92,9 +97,9 @@ func begin(s *Segment) (*Segment, error) {
 // layout fills in what is zero and checks the rest.
 func (o Options) layout() (layout, error) {
 	if o.Processes == 0 {
-		o.Processes = min(max(defaultProcesses, 4*runtime.NumCPU()+8), maxLanes)
+		o.Processes = min(max(DefaultProcesses, 4*runtime.NumCPU()+8), MaxProcesses)
 	}
-	if o.Processes < 1 || o.Processes > maxLanes {
+	if o.Processes < 1 || o.Processes > MaxProcesses {
 		return layout{}, fmt.Errorf("%w: %d processes", ErrOption, o.Processes)
 	}
 	if o.Size == 0 {

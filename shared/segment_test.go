@@ -20,8 +20,8 @@ func TestOptions(t *testing.T) {
 		{Options{Size: minSize - 1, Processes: 1, Local: true}, false},
 		{Options{Size: 100 << 10, Processes: 100, Local: true}, false},
 		{Options{Processes: -1, Local: true}, false},
-		{Options{Processes: maxLanes + 1, Local: true}, false},
-		{Options{Processes: maxLanes, Local: true}, true},
+		{Options{Processes: MaxProcesses + 1, Local: true}, false},
+		{Options{Processes: MaxProcesses, Local: true}, true},
 		{Options{Size: maxSize + 1, Local: true}, false},
 	} {
 		s, err := New(c.options)
@@ -153,7 +153,7 @@ func TestDamage(t *testing.T) {
 	}{
 		{"magic", headerMagic, 0}, {"version", headerVersion, 2},
 		{"larger", headerSize, size + pageWords}, {"smaller", headerSize, size - pageWords},
-		{"no processes", headerLanes, 0}, {"many processes", headerLanes, maxLanes}, {"too many", headerLanes, 1 << 63},
+		{"no processes", headerLanes, 0}, {"many processes", headerLanes, MaxProcesses}, {"too many", headerLanes, 1 << 63},
 		{"no entries", headerEntries, 0}, {"many entries", headerEntries, maxEntries}, {"too many entries", headerEntries, 1 << 63},
 		{"entry in the header", flag + entryOffset, 0}, {"in the directory", flag + entryOffset, uint64(s.layout.data - lineWords)},
 		{"behind the end", flag + entryOffset, size}, {"far behind it", flag + entryOffset, 1<<64 - lineWords},
