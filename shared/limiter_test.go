@@ -299,3 +299,41 @@ func TestLimitOverEras(t *testing.T) {
 		}
 	}
 }
+
+// A new key whose sets another process has locked is refused for the time of an
+// event, and neither set stays locked by who asked.
+func TestLimitBesideLock(t *testing.T) {
+	s := newLocal(t)
+	s.lockWait = 0
+	other := attachAgain(t, s, 999_999_999)
+	for _, limit := range []RateLimit{
+		{Events: 10, Per: time.Second, Keys: 1000}, {Events: 1, Per: time.Hour, Burst: 10, Keys: 1000},
+	} {
+		l := Must(s.RateLimiter(fmt.Sprint(limit), limit))
+		key := []byte("key")
+		p := l.pair(s.hasher.sum(key))
+		if p.first == p.second {
+			key = []byte("another key")
+			p = l.pair(s.hasher.sum(key))
+		}
+		for i, set := range []*limiterSet{p.first, p.second} {
+			if _, isLocked := other.lock(&set[limiterLock]); !isLocked {
+				t.Fatal("the set is locked")
+			}
+			isAllowed, after := l.Allow(key)
+			if want := limit.Per / time.Duration(limit.Events); isAllowed || (after-want).Abs() > want/1000 {
+				t.Errorf("%+v, set %d is locked: %v, again after %v, want %v", limit, i, isAllowed, after, want)
+			}
+			other.unlock(&set[limiterLock])
+			if p.first[limiterLock].Load() != 0 || p.second[limiterLock].Load() != 0 {
+				t.Errorf("%+v, set %d was locked: one still is", limit, i)
+			}
+		}
+		if isAllowed, _ := l.Allow(key); !isAllowed {
+			t.Errorf("%+v: refused with no lock held", limit)
+		}
+		if p.first[limiterLock].Load() != 0 || p.second[limiterLock].Load() != 0 {
+			t.Errorf("%+v: a lock was not given back", limit)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -149,5 +150,41 @@ func TestOrphanDoesNotWaitForItsLog(t *testing.T) {
 	case <-w.Orphaned():
 	case <-time.After(patience):
 		t.Fatal("the worker does not know that it is an orphan")
+	}
+}
+
+// A worker that asked for its successor drains without one after ten seconds, and
+// at once when it is asked again.
+func TestRecycleIsBounded(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := deafWorker(t)
+			drains := func() bool {
+				synctest.Wait()
+				select {
+				case o := <-w.orders.out:
+					return o.Kind == OrderDrain
+				default:
+					return false
+				}
+			}
+			w.terminate(false)
+			time.Sleep(10*time.Second - 1)
+			if drains() {
+				t.Error("it did not wait for the master")
+			}
+			if again {
+				w.terminate(true)
+			} else {
+				time.Sleep(1)
+			}
+			if !drains() {
+				t.Errorf("asked again: %v: it does not drain", again)
+			}
+			w.terminate(true)
+			if time.Sleep(time.Minute); drains() {
+				t.Error("it drains twice")
+			}
+		})
 	}
 }
