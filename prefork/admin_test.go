@@ -11,19 +11,21 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 )
 
-// adminGet asks an admin.
-func adminGet(t *testing.T, a net.Addr, path string) (status int, body string) {
+// request sends a request to an admin, with the given fields.
+func request(t *testing.T, network, addr, method, path, fields string) (status int, body string) {
 	t.Helper()
-	c, err := net.Dial(a.Network(), a.String())
+	c, err := net.Dial(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+	c.SetDeadline(time.Now().Add(time.Minute))
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n", method, path, fields)
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -36,17 +38,30 @@ func adminGet(t *testing.T, a net.Addr, path string) (status int, body string) {
 	return r.StatusCode, string(all)
 }
 
+// get asks the admin.
+func (a *admin) get(t *testing.T, path string) (status int, body string) {
+	t.Helper()
+	return request(t, a.addr().Network(), a.addr().String(), "GET", path, "")
+}
+
+// serveAdmin starts p's admin; end closes it.
+func serveAdmin(t *testing.T, p *Prefork) (a *admin, end func()) {
+	t.Helper()
+	a, err := p.openAdmin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { a.serve(); close(served) }()
+	return a, func() { a.close(); <-served }
+}
+
 func TestAdmin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin")
 	for _, addr := range []string{"127.0.0.1:0", unixPrefix + path} {
 		p := &Prefork{Admin: addr, Logger: newTestLogger(t)}
-		a, err := p.openAdmin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		served := make(chan struct{})
-		go func() { a.serve(); close(served) }()
-		if status, body := adminGet(t, a.addr(), "/"); status != 200 || !strings.HasPrefix(body, "workers: ") {
+		a, end := serveAdmin(t, p)
+		if status, body := a.get(t, "/"); status != 200 || !strings.HasPrefix(body, "workers: ") {
 			t.Errorf("%s: %d, %q", addr, status, body)
 		}
 		if info, err := os.Stat(path); strings.HasPrefix(addr, unixPrefix) && runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != adminMode) {
@@ -60,8 +75,7 @@ func TestAdmin(t *testing.T) {
 			second.close()
 			t.Errorf("%s: two listen", addr)
 		}
-		a.close()
-		<-served
+		end()
 		again, err := p.openAdmin()
 		if err != nil {
 			t.Fatalf("%s: after the end: %v", addr, err)
@@ -118,18 +132,12 @@ func TestAdminHandlerPanics(t *testing.T) {
 		}
 		ctx.SetBodyString("fine")
 	}}
-	a, err := p.openAdmin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() { a.serve(); close(served) }()
-	if status, body := adminGet(t, a.addr(), "/panic"); status != 500 || strings.Contains(body, "half") {
+	a, end := serveAdmin(t, p)
+	defer end()
+	if status, body := a.get(t, "/panic"); status != 500 || strings.Contains(body, "half") {
 		t.Errorf("%d, %q", status, body)
 	}
-	if status, body := adminGet(t, a.addr(), "/"); status != 200 || body != "fine" {
+	if status, body := a.get(t, "/"); status != 200 || body != "fine" {
 		t.Errorf("%d, %q", status, body)
 	}
-	a.close()
-	<-served
 }

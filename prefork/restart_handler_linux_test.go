@@ -1,41 +1,14 @@
 package prefork
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
-
-// request sends a request to an admin, with the given fields.
-func request(t *testing.T, addr, method, path, fields string) (status int, body string) {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(2 * patience))
-	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n%s\r\n", method, path, fields)
-	r, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.StatusCode, string(text)
-}
 
 // A restart tells how it ended: to who asked for it, in the status and in its JSON.
 func TestRestartIsVisible(t *testing.T) {
@@ -48,7 +21,7 @@ func TestRestartIsVisible(t *testing.T) {
 		if err := os.WriteFile(broken, []byte(c.broken), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		status, body := request(t, admin, "POST", "/restart", "")
+		status, body := request(t, "tcp", admin, "POST", "/restart", "")
 		if isBad := c.want != ""; isBad != (status == 500) || !isBad && status != 200 || !strings.Contains(body, c.want) {
 			t.Errorf("%q: %d, %q", c.broken, status, body)
 		}
@@ -73,7 +46,7 @@ func TestRestartIsVisible(t *testing.T) {
 		{"POST", "Origin: http://elsewhere\r\n", 403},
 		{"POST", "Sec-Fetch-Site: cross-site\r\n", 403},
 	} {
-		if status, body := request(t, admin, c.method, "/restart", c.fields); status != c.want {
+		if status, body := request(t, "tcp", admin, c.method, "/restart", c.fields); status != c.want {
 			t.Errorf("%+v: %d, %q", c, status, body)
 		}
 	}
@@ -129,7 +102,7 @@ func TestLastGoodConfiguration(t *testing.T) {
 		{"bad", 500, "second"},
 	} {
 		write(c.text)
-		if status, body := request(t, f.admin(), "POST", "/restart", ""); status != c.status {
+		if status, body := request(t, "tcp", f.admin(), "POST", "/restart", ""); status != c.status {
 			t.Errorf("%.20q: %d, %q", c.text, status, body)
 		}
 		until(t, "the old one is gone", func() bool { return len(statusAt(t, "tcp", f.admin()).Workers) == 1 })

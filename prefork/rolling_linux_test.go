@@ -235,7 +235,7 @@ func TestReopen(t *testing.T) {
 	if n := f.count(" false"); n < 1 {
 		t.Error("the master has not")
 	}
-	request(t, f.admin(), "GET", "/reopen", "")
+	request(t, "tcp", f.admin(), "GET", "/reopen", "")
 	until(t, "all processes have reopened again", func() bool { return len(f.printed("reopen ")) == 6 })
 }
 
@@ -243,7 +243,7 @@ func TestReopen(t *testing.T) {
 func TestScale(t *testing.T) {
 	f := start(t, setup{Workers: 1, Admin: "127.0.0.1:0", Linger: time.Millisecond}, true)
 	for _, c := range []struct{ to, want int }{{3, 3}, {2, 2}, {0, 1}} {
-		request(t, f.admin(), "GET", "/scale?workers="+itoa(c.to), "")
+		request(t, "tcp", f.admin(), "GET", "/scale?workers="+itoa(c.to), "")
 		until(t, itoa(c.want)+" workers", func() bool {
 			s := statusAt(t, "tcp", f.admin())
 			return s.Ready && len(s.Workers) == c.want

@@ -145,3 +145,32 @@ func TestUnixSocketRefusesDuringStop(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 }
+
+// What is no listening socket is not duplicated, and a socket of another type is
+// not taken for one that a dead process has left.
+func TestOtherSockets(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if f, err := duplicate(null); err == nil || f != nil {
+		t.Errorf("a duplicate of %s: %v, %v", os.DevNull, f, err)
+	}
+	path := filepath.Join(t.TempDir(), "socket")
+	packets, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packets.Close()
+	if ln, err := listenUnix(path, 0o600); !errors.Is(err, syscall.EPROTOTYPE) || ln != nil {
+		t.Errorf("beside a socket for packets: %v, %v", ln, err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket for packets: %v", err)
+	}
+	missing := filepath.Join(path, "x")
+	if ln, err := listenUnix(missing, 0); err == nil || ln != nil {
+		t.Errorf("below a socket: %v, %v", ln, err)
+	}
+}
