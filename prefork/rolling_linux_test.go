@@ -197,6 +197,28 @@ func (c *client) get(path string) string {
 	return c.answer()
 }
 
+// A worker that is replaced accepts nothing any more, for as long as it answers.
+func TestDrainingWorkerDoesNotListen(t *testing.T) {
+	eachServing(t, func(t *testing.T, s setup) {
+		s.Workers, s.Drain, s.Linger = 1, 2*patience, 2*patience
+		f := start(t, s, true)
+		gate := filepath.Join(t.TempDir(), "gate")
+		busy := f.dial()
+		busy.send("GET /gate?file=" + gate + " HTTP/1.1\r\nHost: x\r\n\r\n")
+		until(t, "it is accepted", func() bool { return connections(t, f.pids()) == 1 })
+		f.restart()
+		old := f.pids()[0]
+		until(t, "the old worker does not listen", func() bool { return listeners(t, old) == 0 })
+		if n := connections(t, []int{old}); n != 1 {
+			t.Errorf("the old worker has %d connections", n)
+		}
+		open(t, gate)
+		if _, _, err := answer(busy.r); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An idle connection that cannot be handed over gets one more answer from a
 // worker that is replaced, and that says that it is the last.
 func TestIdleLinger(t *testing.T) {

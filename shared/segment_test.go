@@ -87,11 +87,18 @@ func TestReapOfStrangers(t *testing.T) {
 	s := newLocal(t)
 	lease := Must(s.Lease("lease", 0))
 	lease.TryAcquire()
-	for _, pid := range []int{0, -1, os.Getpid() + 1} {
+	other := attachAgain(t, s, 999_999_999)
+	other.Page().Set(Accepted, 10)
+	s.Reap(999_999_999) // its connections are lost
+	epoch := s.laneWord(other.lane, laneEpoch).Load()
+	for _, pid := range []int{0, -1, os.Getpid() + 1, 999_999_999} {
 		s.Reap(pid)
 	}
 	if !lease.Held() {
 		t.Error("reaping others took the lease")
+	}
+	if _, done, _ := s.Total(); done != 0 || s.laneWord(other.lane, laneEpoch).Load() != epoch {
+		t.Errorf("a place that nobody has was reaped: %d connections are done", done)
 	}
 }
 
