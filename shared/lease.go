@@ -132,9 +132,6 @@ func (l *Lease) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if ctx.Err() != nil {
-				return
-			}
 			if !l.Held() || !l.Renew() {
 				cancel(ErrLost)
 				return

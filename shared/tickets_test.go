@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -156,6 +157,29 @@ func TestOneTicketKey(t *testing.T) {
 			t.Errorf("handshake %d is resumed: %v", i, isResumed)
 		}
 	}
+}
+
+// Without an interval, keys are changed every twelve hours.
+func TestTicketRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := Must(newLocal(t).TicketKeys("tls"))
+		ctx, cancel := context.WithCancel(t.Context())
+		go keys.RotateEvery(ctx, 0)
+		for version := uint64(1); version < 4; version++ {
+			time.Sleep(12*time.Hour - 1)
+			synctest.Wait()
+			if n := keys.Version(); n != version {
+				t.Errorf("version %d before the rotation, want %d", n, version)
+			}
+			time.Sleep(1)
+			synctest.Wait()
+		}
+		cancel()
+		time.Sleep(24 * time.Hour)
+		if n := keys.Version(); n != 4 {
+			t.Errorf("version %d after three rotations and the end", n)
+		}
+	})
 }
 
 func TestTicketKeys(t *testing.T) {
