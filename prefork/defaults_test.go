@@ -1,8 +1,14 @@
 package prefork
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice"
 )
 
 // Times that are not set are the documented ones.
@@ -30,4 +36,81 @@ func TestNoMaster(t *testing.T) {
 	p := &Prefork{}
 	p.Scale(3)
 	p.Reopen()
+}
+
+// lines is a Logger that keeps what it gets.
+type lines struct{ all []string }
+
+func (l *lines) Printf(format string, args ...any) {
+	l.all = append(l.all, fmt.Sprintf(format, args...))
+}
+
+// A log that cannot be reopened is spoken of, and nothing else changes.
+func TestReopenFails(t *testing.T) {
+	log := &lines{}
+	p := &Prefork{Logger: log}
+	p.reopen()
+	p.OnReopen = func() error { return nil }
+	p.reopen()
+	p.logger().Flush()
+	if len(log.all) > 0 {
+		t.Errorf("%q", log.all)
+	}
+	p.OnReopen = func() error { return errors.New("no room") }
+	p.reopen()
+	p.logger().Flush()
+	if want := []string{"cannot reopen logs: no room"}; !slices.Equal(log.all, want) {
+		t.Errorf("%q, want %q", log.all, want)
+	}
+}
+
+// A restart is refused by OnReload before LoadConfig is asked.
+func TestReloadOrder(t *testing.T) {
+	bad := errors.New("bad")
+	p := &Prefork{}
+	if text, err := p.reload(); text != nil || err != nil {
+		t.Errorf("without hooks: %q, %v", text, err)
+	}
+	p.LoadConfig = func() ([]byte, error) { return []byte("text"), nil }
+	if text, err := p.reload(); string(text) != "text" || err != nil {
+		t.Errorf("with LoadConfig: %q, %v", text, err)
+	}
+	p.OnReload = func() error { return nil }
+	if text, err := p.reload(); string(text) != "text" || err != nil {
+		t.Errorf("with both: %q, %v", text, err)
+	}
+	p.OnReload = func() error { return bad }
+	if text, err := p.reload(); text != nil || err != bad {
+		t.Errorf("refused: %q, %v", text, err)
+	}
+}
+
+// What is not set, or makes no sense, is what the documentation says.
+func TestSupervisorConfig(t *testing.T) {
+	p := &Prefork{BootTimeout: -1, HangTimeout: -1, Workers: -1}
+	c := p.config()
+	if c.Workers != runtime.GOMAXPROCS(0) || c.BootTimeout != 0 || c.HangTimeout != 0 || c.Inboxes || c.MaxWorkers != 0 {
+		t.Errorf("%+v", c)
+	}
+	if h := c.Hooks; h.OnSpawn != nil || h.OnRecover != nil || h.OnReopen != nil || c.Start != nil {
+		t.Errorf("hooks that were not set: %+v", h)
+	}
+	spawned, recovered := 0, [2]int{}
+	p = New(&sluice.Server{})
+	p.Workers, p.MaxWorkers, p.BootTimeout, p.HangTimeout = 5, 3, time.Second, time.Minute
+	p.OnChildSpawn = func(pid int) error { spawned = pid; return ErrQuit }
+	p.OnChildRecover = func(old, now int) { recovered = [2]int{old, now} }
+	c = p.config()
+	if c.Workers != 5 || c.MaxWorkers != 5 || c.BootTimeout != time.Second || c.HangTimeout != time.Minute || !c.Inboxes {
+		t.Errorf("%+v", c)
+	}
+	if err := c.Hooks.OnSpawn(1, 11); err != ErrQuit || spawned != 11 {
+		t.Errorf("OnChildSpawn: %v, %d", err, spawned)
+	}
+	if c.Hooks.OnRecover(1, 12, 13); recovered != [2]int{12, 13} {
+		t.Errorf("OnChildRecover: %v", recovered)
+	}
+	if p.MaxWorkers = 7; p.config().MaxWorkers != 7 {
+		t.Errorf("MaxWorkers: %d", p.config().MaxWorkers)
+	}
 }

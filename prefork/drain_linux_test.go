@@ -2,6 +2,7 @@ package prefork
 
 import (
 	"context"
+	"errors"
 	"net"
 	"runtime"
 	"strings"
@@ -70,5 +71,46 @@ func TestOtherConnectionsAreCounted(t *testing.T) {
 	stats := supervise.DrainStats{Cut: 1}
 	if w.finishOthers(t.Context(), &stats); stats != (supervise.DrainStats{Cut: 1}) {
 		t.Errorf("after the time was over: %+v", stats)
+	}
+}
+
+// A worker ends when one of its own listeners is not served any more, unless it
+// has closed it; those of other slots only leave a line in the log.
+func TestServingEnds(t *testing.T) {
+	listener := func() net.Listener {
+		ln, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ln.Close() })
+		return ln
+	}
+	isClosed := func(ln net.Listener) bool { return ln.Close() != nil }
+	bad := errors.New("bad")
+	own, second, adopted, released := listener(), listener(), listener(), listener()
+	log := &lines{}
+	w := &worker{
+		prefork: &Prefork{Logger: log}, link: &supervise.Worker{}, own: []net.Listener{own, second},
+		adopted: map[int][]net.Listener{3: {adopted}}, released: map[net.Listener]bool{released: true},
+	}
+	if isOver, err := w.served(result{released, bad}); isOver || err != nil || w.released[released] {
+		t.Errorf("one that was closed: %v, %v", isOver, err)
+	}
+	w.prefork.logger().Flush()
+	if len(log.all) > 0 {
+		t.Errorf("log: %q", log.all)
+	}
+	if isOver, err := w.served(result{adopted, bad}); isOver || err != nil {
+		t.Errorf("another slot's: %v, %v", isOver, err)
+	}
+	w.prefork.logger().Flush()
+	if len(log.all) != 1 || !strings.Contains(log.all[0], "another slot is not served any more: bad") {
+		t.Errorf("log: %q", log.all)
+	}
+	if isOver, err := w.served(result{second, bad}); !isOver || err != bad {
+		t.Errorf("its own: %v, %v", isOver, err)
+	}
+	if !isClosed(own) || !isClosed(adopted) || len(w.adopted) > 0 || len(w.released) != 3 {
+		t.Errorf("it still listens: %v, %v", w.adopted, w.released)
 	}
 }
