@@ -3,6 +3,7 @@ package supervise
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -186,4 +187,47 @@ func TestOrphansHaveTheirGrace(t *testing.T) {
 	if took := time.Since(killed); took < 800*time.Millisecond {
 		t.Errorf("it ended %v after the master, want at least 800 ms", took)
 	}
+}
+
+// Sockets that cannot be used are an error of New, and none stays open.
+func TestBadSockets(t *testing.T) {
+	open := func(n int) (files []*os.File) {
+		for range n {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, f)
+		}
+		return files
+	}
+	isClosed := func(f *os.File) bool { return f.Close() != nil }
+	closed := open(3)
+	closed[1].Close()
+	refused := errors.New("refused")
+	for name, c := range map[string]struct {
+		files []*os.File
+		err   error
+		text  string
+	}{
+		"closed":   {closed, nil, "socket of a slot"},
+		"too many": {open(maxDescriptors + 1), nil, "at most 64"},
+		"error":    {nil, refused, "refused"},
+	} {
+		m, err := New(Config{Workers: 1, Sockets: func(int) ([]*os.File, error) { return c.files, c.err }})
+		if m != nil || err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+		for i, f := range c.files {
+			if !isClosed(f) {
+				t.Errorf("%s: file %d is left open", name, i)
+			}
+		}
+	}
+	most := open(maxDescriptors)
+	m, err := New(Config{Workers: 1, Sockets: func(int) ([]*os.File, error) { return most, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.release()
 }
