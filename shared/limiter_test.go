@@ -136,8 +136,8 @@ func TestRetryAfter(t *testing.T) {
 		l := Must(s.RateLimiter(fmt.Sprint(c), c.limit))
 		key, now := []byte("key"), s.Now()
 		for i := range c.limit.Burst {
-			if isAllowed, _ := l.AllowAt(key, 1, now); !isAllowed {
-				t.Fatalf("%+v: event %d of a burst was refused", c.limit, i)
+			if isAllowed, after := l.AllowAt(key, 1, now); !isAllowed || after != 0 {
+				t.Fatalf("%+v: event %d of a burst: %v, again after %v", c.limit, i, isAllowed, after)
 			}
 		}
 		isAllowed, after := l.AllowAt(key, c.n, now)
@@ -197,6 +197,9 @@ func TestTableOfKeysIsFull(t *testing.T) {
 			for key := range 1000 {
 				if isAllowed, after := l.AllowAt([]byte(fmt.Sprint(from, key)), 1, now); isAllowed {
 					admitted++
+					if after != 0 {
+						t.Fatalf("admitted, and again after %v", after)
+					}
 				} else if after <= 0 || after > time.Minute {
 					t.Fatalf("retry after %v", after)
 				}

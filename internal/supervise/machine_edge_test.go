@@ -136,3 +136,18 @@ func TestSymptomsOfWhoIsAsked(t *testing.T) {
 		t.Errorf("it cannot answer: %q", text)
 	}
 }
+
+// A worker that is not wanted any more before there is a process is killed when
+// there is one: it has nothing to finish.
+func TestLeavingBeforeSpawned(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, MaxWorkers: 3})
+	s.start()
+	s.feed(event{kind: evScale, number: 2})
+	s.want(actSpawn)
+	s.feed(event{kind: evScale, number: 1})
+	s.want()
+	s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 200})
+	s.want(actSpawned, actKill)
+	s.exit(1, 1)
+	s.want()
+}
