@@ -137,8 +137,8 @@ func TestSymptomsOfWhoIsAsked(t *testing.T) {
 	}
 }
 
-// A worker that is not wanted any more before there is a process is killed when
-// there is one: it has nothing to finish.
+// A worker that is not wanted any more before there is a process gets SIGTERM
+// when there is one: it does not talk to the master yet.
 func TestLeavingBeforeSpawned(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, MaxWorkers: 3})
 	s.start()
@@ -147,7 +147,7 @@ func TestLeavingBeforeSpawned(t *testing.T) {
 	s.feed(event{kind: evScale, number: 1})
 	s.want()
 	s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 200})
-	s.want(actSpawned, actKill)
+	s.want(actSpawned, actTerm)
 	s.exit(1, 1)
 	s.want()
 }
