@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,9 +12,18 @@ import (
 )
 
 func TestLease(t *testing.T) {
+	for _, epochs := range [][2]uint64{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {5, 3}, {1<<16 - 1, 1 << 16}, {1 << 20, 1<<20 + 1}} {
+		t.Run(fmt.Sprint(epochs), func(t *testing.T) { testLease(t, epochs) })
+	}
+}
+
+// testLease is about two processes in places that others had before.
+func testLease(t *testing.T, epochs [2]uint64) {
 	s := newLocal(t)
-	other := attachAgain(t, s, 999_999_999)
-	mine, theirs := Must(s.Lease("lease", 0)), Must(other.Lease("lease", 0))
+	s.laneWord(1, laneEpoch).Store(epochs[0])
+	s.laneWord(2, laneEpoch).Store(epochs[1])
+	own, other := attachAgain(t, s, 999_999_998), attachAgain(t, s, 999_999_999)
+	mine, theirs := Must(own.Lease("lease", 0)), Must(other.Lease("lease", 0))
 	if mine.Held() || mine.Holder() != 0 || mine.Renew() {
 		t.Error("a new lease is held")
 	}

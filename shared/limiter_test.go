@@ -217,6 +217,23 @@ func TestTableOfKeysIsFull(t *testing.T) {
 	}
 }
 
+// A set has six places, however few keys are expected: as many keys are in use.
+func TestPlacesOfSet(t *testing.T) {
+	s := newLocal(t)
+	for keys := 1; keys <= 4; keys++ {
+		l := Must(s.RateLimiter(fmt.Sprint(keys), RateLimit{Events: 1, Per: time.Hour, Keys: keys}))
+		admitted, now := 0, s.Now()
+		for key := range 100 {
+			if isAllowed, _ := l.AllowAt([]byte{byte(key)}, 1, now); isAllowed {
+				admitted++
+			}
+		}
+		if admitted != 6 {
+			t.Errorf("for %d keys, %d are admitted", keys, admitted)
+		}
+	}
+}
+
 // All expected keys have room.
 func TestKeysFit(t *testing.T) {
 	s := newLocal(t)

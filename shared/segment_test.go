@@ -100,6 +100,11 @@ func TestReapOfStrangers(t *testing.T) {
 	if _, done, _ := s.Total(); done != 0 || s.laneWord(other.lane, laneEpoch).Load() != epoch {
 		t.Errorf("a place that nobody has was reaped: %d connections are done", done)
 	}
+	first := attachAgain(t, s, 1) // as in a container
+	s.Reap(1)
+	if s.isAlive(first.token) {
+		t.Error("process 1 was not reaped")
+	}
 }
 
 func TestDirectory(t *testing.T) {

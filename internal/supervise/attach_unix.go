@@ -67,9 +67,8 @@ func findControl() (fd int, hello layout, err error) {
 		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != controlType {
 			continue
 		}
-		if name, err := unix.Getsockname(fd); err != nil {
-			continue
-		} else if _, isUnix := name.(*unix.SockaddrUnix); !isUnix {
+		name, _ := unix.Getsockname(fd) // nil is no unix address
+		if _, isUnix := name.(*unix.SockaddrUnix); !isUnix {
 			continue
 		}
 		size, _, _, _, err := unix.Recvmsg(fd, packet, nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)

@@ -246,6 +246,37 @@ func TestNoInterval(t *testing.T) {
 	}
 }
 
+// That the fleet goes on with what is left is said once for each time that it
+// begins to.
+func TestDegradeIsSaid(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, RecoverThreshold: 1, RecoverWindow: time.Minute, OverRecovery: OverRecoveryDegrade})
+	s.start()
+	generation := 1
+	for round := 1; round <= 3; round++ {
+		for i := range 3 {
+			s.exit(0, generation)
+			generation++
+			said := 0
+			for _, line := range s.log {
+				if strings.Contains(line, "serving with what is left") {
+					said++
+				}
+			}
+			if want := round - 1 + min(i, 1); said != want {
+				t.Fatalf("round %d, death %d: said %d times, want %d", round, i, said, want)
+			}
+			for s.fleet.slots[0].serving == nil {
+				s.sleep(s.fleet.next().Sub(s.now))
+			}
+			s.boot(0, generation)
+		}
+		s.sleep(2 * time.Minute)
+		if s.fleet.degraded {
+			t.Fatal("still degraded")
+		}
+	}
+}
+
 func TestDegrade(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, RecoverThreshold: 1, RecoverWindow: time.Minute, OverRecovery: OverRecoveryDegrade})
 	s.start()
@@ -504,7 +535,9 @@ func TestStops(t *testing.T) {
 	s.want(actStopping, actDumpSelf, actDump)
 	s.exit(0, 1)
 	s.want(actDump) // one after the other
-	s.sleep(2 * time.Second)
+	s.sleep(2*time.Second - 1)
+	s.want()
+	s.sleep(1)
 	s.want(actKill, actKill) // all at once
 	s.exit(1, 1)
 	s.exit(2, 1)
