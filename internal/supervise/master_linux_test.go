@@ -231,3 +231,17 @@ func TestBadSockets(t *testing.T) {
 	}
 	m.release()
 }
+
+// A worker that cannot have its CPUs is not started.
+func TestImpossibleAffinity(t *testing.T) {
+	s := &spawner{master: &Master{config: Config{
+		Affinity: func(int) []int { return []int{1 << 20} },
+		Start: func(Launch) (*exec.Cmd, error) {
+			t.Error("it is started")
+			return nil, nil
+		},
+	}}}
+	if command, err := s.fork(Launch{}); command != nil || err == nil {
+		t.Errorf("%v, %v", command, err)
+	}
+}

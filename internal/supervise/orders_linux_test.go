@@ -188,3 +188,18 @@ func TestRecycleIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// Of two orders to drain that wait, the shorter time holds; none is no time.
+func TestDrainsThatWait(t *testing.T) {
+	for _, c := range [][3]time.Duration{{5, 0, 5}, {0, 5, 5}, {5, 3, 3}, {3, 5, 3}, {1, 5, 1}, {5, 1, 1}, {0, 0, 0}, {4, 4, 4}} {
+		q := newOrderQueue()
+		q.isSent = true // nobody takes them
+		q.put(Order{Kind: OrderReopen})
+		for _, grace := range c[:2] {
+			q.put(Order{Kind: OrderDrain, Grace: grace})
+		}
+		if len(q.waiting) != 2 || q.waiting[0].Kind != OrderReopen || q.waiting[1].Grace != c[2] {
+			t.Errorf("%v: %+v", c, q.waiting)
+		}
+	}
+}
