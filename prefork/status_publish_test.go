@@ -150,3 +150,38 @@ func TestPageWriter(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// That there is no room for the notice is said when it is so, if there is a log.
+func TestNoRoomForNotice(t *testing.T) {
+	full := shared.Must(shared.New(shared.Options{Size: 64 << 10, Processes: 10, Local: true}))
+	for _, c := range []struct {
+		segment *shared.Segment
+		want    int
+	}{{localSegment(t), 0}, {full, 1}} {
+		log := &lines{}
+		p := newPublisher(&supervise.Config{Logger: log}, c.segment)
+		if len(log.all) != c.want || (p.place == nil) != (c.want > 0) {
+			t.Errorf("log %q, room: %v", log.all, p.place != nil)
+		}
+		newPublisher(&supervise.Config{}, c.segment).store(&notice{})
+		if n := readNotice(c.segment); n == nil {
+			t.Error("there is no notice")
+		}
+	}
+}
+
+// When a process started, its page says, unless the master knows.
+func TestStartedOfProcess(t *testing.T) {
+	page, master := time.Unix(1000, 0), time.Unix(2000, 0)
+	for _, known := range []time.Time{{}, master} {
+		s := ProcessStatus{Started: known}
+		s.add(&shared.Process{PID: 7, StartedAt: page, Heartbeat: 5, Lag: 3}, 9)
+		want := master
+		if known.IsZero() {
+			want = page
+		}
+		if !s.Started.Equal(want) || s.PID != 7 || s.HeartbeatAge != 4 || s.Lag != 3 {
+			t.Errorf("%+v, want the start at %v", s, want)
+		}
+	}
+}

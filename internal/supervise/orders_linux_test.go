@@ -203,3 +203,41 @@ func TestDrainsThatWait(t *testing.T) {
 		}
 	}
 }
+
+// Messages become orders; those that cannot be read do not.
+func TestOrderOf(t *testing.T) {
+	const anything = messageType(200)
+	for _, c := range []struct {
+		m    message
+		want Order // without Ack
+		isIt bool
+	}{
+		{message{kind: messageDrain, payload: appendGrace(nil, time.Second)}, Order{Kind: OrderDrain, Grace: time.Second}, true},
+		{message{kind: messageDrain, flags: flagSuccessor, payload: appendGrace(nil, 0)}, Order{Kind: OrderDrain, HasSuccessor: true}, true},
+		{message{kind: messageDrain, payload: []byte{1, 2, 3}}, Order{}, false},
+		{message{kind: messageRelease, slot: 7}, Order{Kind: OrderRelease, Slot: 7}, true},
+		{message{kind: messageAdopt, slot: 7}, Order{Kind: OrderAdopt, Slot: 7}, true},
+		{message{kind: messageReopen}, Order{Kind: OrderReopen}, true},
+		{message{kind: messageQuit}, Order{Kind: OrderQuit}, true},
+		{message{kind: anything}, Order{}, false},
+	} {
+		w, master := deafWorker(t)
+		c.m.seq = 4711
+		o, isIt := w.orderOf(c.m, nil)
+		if isIt != c.isIt || isIt && (o.Kind != c.want.Kind || o.Slot != c.want.Slot || o.Grace != c.want.Grace || o.HasSuccessor != c.want.HasSuccessor) {
+			t.Errorf("%+v: %+v, %v", c.m, o, isIt)
+		}
+		if w.draining != (c.isIt && c.want.Kind == OrderDrain) {
+			t.Errorf("%+v: draining %v", c.m, w.draining)
+		}
+		if !isIt {
+			continue
+		}
+		if err := o.Ack(); err != nil {
+			t.Errorf("%+v: %v", c.m, err)
+		}
+		if got := heard(t, master, messageAck); got.seq != 4711 {
+			t.Errorf("%+v: the answer is to %d", c.m, got.seq)
+		}
+	}
+}
