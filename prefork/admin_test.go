@@ -59,7 +59,8 @@ func serveAdmin(t *testing.T, p *Prefork) (a *admin, end func()) {
 func TestAdmin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin")
 	for _, addr := range []string{"127.0.0.1:0", unixPrefix + path} {
-		p := &Prefork{Admin: addr, Logger: newTestLogger(t)}
+		log := &lines{}
+		p := &Prefork{Admin: addr, Logger: log}
 		a, end := serveAdmin(t, p)
 		if status, body := a.get(t, "/"); status != 200 || !strings.HasPrefix(body, "workers: ") {
 			t.Errorf("%s: %d, %q", addr, status, body)
@@ -81,6 +82,9 @@ func TestAdmin(t *testing.T) {
 			t.Fatalf("%s: after the end: %v", addr, err)
 		}
 		again.close() // without serve
+		if p.logger().Flush(); len(log.all) > 0 {
+			t.Errorf("%s: log %q", addr, log.all)
+		}
 	}
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket is left behind")

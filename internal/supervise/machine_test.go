@@ -518,6 +518,9 @@ func TestStops(t *testing.T) {
 	s.want(actStopping, actDrain)
 	s.feed(event{kind: evStop})
 	s.want()
+	if !s.logs("stopping at once: workers have 1s") {
+		t.Errorf("log: %q", s.log)
+	}
 	if wait := s.fleet.next().Sub(s.now); wait != time.Second {
 		t.Errorf("a second stop leaves %v", wait)
 	}
