@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -29,7 +28,6 @@ type admin struct {
 	ln     net.Listener
 	server *sluice.Server
 	log    Logger
-	closed atomic.Bool
 }
 
 // openAdmin listens on Admin; without one it returns nil, which does nothing.
@@ -104,7 +102,7 @@ func (a *admin) serve() {
 	if a == nil {
 		return
 	}
-	if err := a.server.Serve(a.ln); err != nil && !a.closed.Load() {
+	if err := a.server.Serve(a.ln); err != nil {
 		a.log.Printf("admin: %v", err)
 	}
 }
@@ -114,7 +112,6 @@ func (a *admin) close() {
 	if a == nil {
 		return
 	}
-	a.closed.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), adminEnd)
 	defer cancel()
 	if err := a.server.ShutdownWithContext(ctx); err != nil {

@@ -82,6 +82,7 @@ func TestAdmin(t *testing.T) {
 			t.Fatalf("%s: after the end: %v", addr, err)
 		}
 		again.close() // without serve
+		again.serve() // too late, and no reason to complain
 		if p.logger().Flush(); len(log.all) > 0 {
 			t.Errorf("%s: log %q", addr, log.all)
 		}

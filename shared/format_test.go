@@ -54,7 +54,7 @@ func wordsOfFormat(t *testing.T) string {
 	first.laneWord(1, laneEpoch).Store(5)
 	s := attachAgain(t, first, 101)
 	s.laneWord(0, lanePID).Store(100)
-	s.clock = sharedClock{time.Now(), 5_000_000_000}
+	s.clock = sharedClock{time.Now(), 5_000_000_000 + 3<<38} // eras have passed
 	for _, of := range []*Segment{first, s} {
 		for f := range fieldEnd {
 			of.Page().Set(f, uint64(f))

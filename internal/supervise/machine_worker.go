@@ -153,9 +153,7 @@ func (f *fleet) leave(s *slot, w *worker, grace time.Duration) {
 		return
 	}
 	w.phase = PhaseDraining
-	if w.pid != 0 {
-		f.late = append(f.late, action{kind: actDrain, worker: w.key})
-	}
+	f.late = append(f.late, action{kind: actDrain, worker: w.key})
 }
 
 // remove takes w out of its slot.
