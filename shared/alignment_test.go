@@ -64,6 +64,15 @@ func TestAlignment(t *testing.T) {
 	}
 }
 
+// Words and bytes are the same memory, all of it.
+func TestBytesOf(t *testing.T) {
+	words := heapWords(16)
+	memory := bytesOf(words)
+	if again := wordsOf(memory); len(memory) != 128 || len(again) != 16 || &again[15] != &words[15] {
+		t.Errorf("%d bytes of 16 words, %d words of them", len(memory), len(again))
+	}
+}
+
 func TestHeapWords(t *testing.T) {
 	for n := range 200 {
 		words := heapWords(n + 1)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestFlag(t *testing.T) {
@@ -53,6 +54,10 @@ func TestConfig(t *testing.T) {
 	if err := c.Store([]byte("next")); err != nil {
 		t.Error(err)
 	}
+	one := Must(s.Config("one byte", 1))
+	if err := one.Store([]byte("x")); err != nil {
+		t.Error(err)
+	}
 	for _, size := range []int{0, -1, configMaxSize + 1} {
 		if _, err := s.Config("bad", size); !errors.Is(err, ErrOption) {
 			t.Errorf("of %d bytes: %v", size, err)
@@ -68,7 +73,9 @@ func TestConfigIsWhole(t *testing.T) {
 	var isOver atomic.Bool
 	var all sync.WaitGroup
 	for i := range 2 {
-		writer := Must(attachAgain(t, s, 999_999_000+i).Config("config", longest))
+		other := attachAgain(t, s, 999_999_000+i)
+		other.lockWait = time.Minute // a busy machine keeps the lock's owner from running
+		writer := Must(other.Config("config", longest))
 		all.Go(func() {
 			for n := 0; !isOver.Load(); n++ {
 				length := 1 + n%4

@@ -263,7 +263,9 @@ func TestNewKeysAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 4 {
 			pid := 999_999_000 + i
-			l := Must(attachAgain(t, s, pid).RateLimiter("limit", limit))
+			other := attachAgain(t, s, pid)
+			other.lockWait = time.Minute
+			l := Must(other.RateLimiter("limit", limit))
 			all.Go(func() {
 				defer s.Reap(pid)
 				for key := range keys {
