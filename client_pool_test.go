@@ -240,6 +240,16 @@ func TestPoolMaxConnDuration(t *testing.T) {
 	}
 }
 
+// TestPoolWaitIsAPhase: also of an attempt after one that came further.
+func TestPoolWaitIsAPhase(t *testing.T) {
+	c := &HostClient{MaxConns: 1}
+	c.pool.open = 1
+	call := &clientCall{phase: PhaseRead}
+	if _, err := c.acquire(call); err != ErrNoFreeConns || call.phase != PhaseWait {
+		t.Errorf("%v in phase %v", err, call.phase)
+	}
+}
+
 func TestPoolIsFull(t *testing.T) {
 	for name, test := range map[string]struct {
 		wait time.Duration

@@ -31,7 +31,7 @@ func (s *trailerSection) setKeepNames(keep bool) {
 
 // isLarger tells whether s holds more memory than a pool may keep.
 func (s *trailerSection) isLarger(maxBytes int) bool {
-	return cap(s.list)+cap(s.text)+len(s.values.Raw())+len(s.names.Raw()) > maxBytes
+	return cap(s.list)+cap(s.text)+s.values.HeldBytes()+s.names.HeldBytes() > maxBytes
 }
 
 func (s *trailerSection) copyFrom(other *trailerSection) {
