@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
+
 	"github.com/sluicehttp/sluice/fasthttputil"
 )
 
@@ -193,8 +195,18 @@ func TestPipelineDialErrors(t *testing.T) {
 	}
 	var logged recordingLogger
 	c.Logger = &logged
-	for range 3 {
+	failures := func() (int, int64) {
+		lane := &c.lanes[0]
+		lane.mu.Lock()
+		defer lane.mu.Unlock()
+		return lane.failures, lane.retryAt
+	}
+	for i := range 3 {
+		begin := clock.Nanos()
 		err := beginCall(t, c, "POST", "/").end()
+		if n, retryAt := failures(); n != i+1 || retryAt < begin+int64(firstRedialDelay)<<i {
+			t.Errorf("%d failures are counted, want %d; the next attempt is %d ns after this one", n, i+1, retryAt-begin)
+		}
 		if dialed := (*ErrDialWithUpstream)(nil); !errors.As(err, &dialed) || !errors.Is(err, refused) || dialed.Upstream != "x:80" {
 			t.Fatalf("error %v", err)
 		}
@@ -208,6 +220,9 @@ func TestPipelineDialErrors(t *testing.T) {
 	conn.expect("/")
 	conn.say(answerOK("up"))
 	call.want("up")
+	if n, _ := failures(); n != 0 {
+		t.Errorf("%d failures after a success", n)
+	}
 	_ = conn.Close()
 	if (&PipelineClient{}).Do(call.req, nil) != errNoAddr {
 		t.Error("a client without Addr")

@@ -338,6 +338,27 @@ func TestScriptStatuses(t *testing.T) {
 	}
 }
 
+// TestErrorsAreNotOfTheRequestBefore: the answer to a request that cannot be read
+// depends on nothing that the one before it was.
+func TestErrorsAreNotOfTheRequestBefore(t *testing.T) {
+	s := quietServer(func(ctx *RequestCtx) { ctx.NotFound() })
+	s.ErrorHandler = func(ctx *RequestCtx, _ error) {
+		ctx.NotFound()
+		ctx.SetBodyStream(strings.NewReader("bad"), -1)
+	}
+	const bad = "GET  / HTTP/1.1\r\n\r\n"
+	want := converse(t, s, []byte(bad))
+	if codes := answeredCodes(want); len(codes) != 1 || codes[0] != "404" || !strings.HasSuffix(want, "\r\n\r\n3\r\nbad\r\n0\r\n\r\n") {
+		t.Errorf("alone: %q", want)
+	}
+	for _, line := range []string{"HEAD / HTTP/1.1", "CONNECT h:80 HTTP/1.1", "GET / HTTP/1.0\r\nConnection: keep-alive"} {
+		got := converse(t, s, []byte(line+"\r\nHost: h:80\r\n\r\n"+bad))
+		if codes := answeredCodes(got); len(codes) != 2 || !strings.HasSuffix(got, want) {
+			t.Errorf("after %q: %q, want %q at its end", line, got, want)
+		}
+	}
+}
+
 // TestUnreadBodiesAreDrained: the request after a streamed body that the handler
 // has not read is served, wherever the input is cut.
 func TestUnreadBodiesAreDrained(t *testing.T) {
@@ -354,6 +375,32 @@ func TestUnreadBodiesAreDrained(t *testing.T) {
 				t.Errorf("%s, cut at %d: %q, want %q", name, cut, got, want)
 			}
 		}
+	}
+}
+
+// TestDrainsAreLimited: what a handler has not read of a body is not received
+// without end.
+func TestDrainsAreLimited(t *testing.T) {
+	const piece = 16 << 10
+	data := strings.Repeat("x", piece)
+	for head, in := range map[string]string{
+		"Transfer-Encoding: chunked":                    fmt.Sprintf("%x\r\n%s\r\n", piece, data),
+		"Content-Length: " + fmt.Sprint(2*drainLimit):   data,
+		"Content-Length: " + fmt.Sprint(drainLimit+100): data,
+	} {
+		s := quietServer(func(*RequestCtx) {})
+		s.StreamRequestBody = true
+		c := &scriptedConn{}
+		p := c.open(s)
+		next, fed := c.feed(t, p, []byte("POST / HTTP/1.1\r\nHost: h\r\n"+head+"\r\n\r\n")), 0
+		for next == engine.Read && fed <= drainLimit {
+			next = c.feed(t, p, []byte(in))
+			fed += piece
+		}
+		if next != engine.CloseLinger {
+			t.Errorf("%s: %v after %d bytes", head, next, fed)
+		}
+		p.Closed(nil)
 	}
 }
 

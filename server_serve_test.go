@@ -113,6 +113,17 @@ func TestListenAndServeFails(t *testing.T) {
 	}
 }
 
+// TestServeTLSNeedsBothFiles: a certificate without a key is not passed over, nor
+// a key without one.
+func TestServeTLSNeedsBothFiles(t *testing.T) {
+	for _, files := range [][2]string{{"missing", ""}, {"", "missing"}, {"missing", "missing"}} {
+		s := &sluice.Server{Handler: answering("x")}
+		if err := s.ServeTLS(failingListener{}, files[0], files[1]); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%q: %v", files, err)
+		}
+	}
+}
+
 // TestServeFunctions serve without a Server.
 func TestServeFunctions(t *testing.T) {
 	ln := fasthttputil.NewInmemoryListener()
