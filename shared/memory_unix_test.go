@@ -58,6 +58,12 @@ func TestTemporaryFile(t *testing.T) {
 }
 
 // A folder that is missing is an error and leaves nothing open.
+func TestMapNoFile(t *testing.T) {
+	if words, err := mapFile(^uintptr(0)); words != nil || !errors.Is(err, unix.EBADF) {
+		t.Errorf("%d words, %v", len(words), err)
+	}
+}
+
 func TestNoTemporaryFile(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	if file, err := createTemporary(minSize); !errors.Is(err, os.ErrNotExist) || file != nil {

@@ -38,7 +38,7 @@ func TestScoreboard(t *testing.T) {
 			t.Fatalf("round %d: %+v", round, all)
 		}
 		p := all[1]
-		if p.PID != w.cmd.Process.Pid || p.Slot != 3 || p.Generation != 7 || p.State != Ready || time.Since(p.StartedAt) > time.Hour ||
+		if p.PID != w.cmd.Process.Pid || p.Slot != 3 || p.Generation != 7 || p.State != Ready || time.Since(p.StartedAt) > time.Hour || time.Since(p.StartedAt) < 0 ||
 			p.Accepted != 100 || p.Done != 40 || p.Active != 60 || p.Requests != 1001 || p.Status != [5]uint64{0, 1001} || p.Goroutines != 12 {
 			t.Errorf("round %d: %+v", round, p)
 		}

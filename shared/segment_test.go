@@ -34,6 +34,24 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestSecretsAreSecret: nothing that a segment tells tells its hashes' secrets.
+func TestSecretsAreSecret(t *testing.T) {
+	seen := map[uint64]bool{}
+	for range 10 {
+		s := newShared(t, 4)
+		random := []uint64{s.words[headerID].Load()}
+		for i := range s.hasher {
+			random = append(random, s.words[headerSecrets+i].Load())
+		}
+		for _, word := range random {
+			if seen[word] {
+				t.Errorf("a random word occurs twice: %x", random)
+			}
+			seen[word] = true
+		}
+	}
+}
+
 func TestFileIsSealed(t *testing.T) {
 	s := newShared(t, 4)
 	size, free := s.Size()

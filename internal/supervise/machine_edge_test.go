@@ -151,3 +151,15 @@ func TestLeavingBeforeSpawned(t *testing.T) {
 	s.exit(1, 1)
 	s.want()
 }
+
+// A slot that is not wanted any more forgets its pauses and its dead.
+func TestRetiredSlotsForget(t *testing.T) {
+	s := newScript(t, Config{Workers: 2})
+	s.start()
+	slot := s.fleet.slots[1]
+	slot.respawnAt, slot.unready, slot.lastDead = s.now.Add(time.Hour), 3, 5
+	s.feed(event{kind: evScale, number: 1})
+	if !slot.retired || !slot.respawnAt.IsZero() || slot.unready != 0 || slot.lastDead != 0 {
+		t.Errorf("%+v", slot)
+	}
+}

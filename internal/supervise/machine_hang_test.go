@@ -347,3 +347,29 @@ func TestNobodyIsWatched(t *testing.T) {
 		t.Errorf("while it stops:\n%s", strings.Join(s.log, "\n"))
 	}
 }
+
+// A queue moves when it is empty or unknown, at its first look, and when there is
+// progress.
+func TestQueueMoves(t *testing.T) {
+	start := time.Unix(1000, 0)
+	for _, c := range []struct {
+		hadQueue, known      bool
+		waiting              int
+		progress             uint64
+		isMoved, hasQueueNow bool
+	}{
+		{hadQueue: true, known: true, waiting: 1, progress: 7, hasQueueNow: true},
+		{hadQueue: true, known: true, waiting: 1, progress: 8, isMoved: true, hasQueueNow: true},
+		{hadQueue: true, known: true, waiting: 0, progress: 7, isMoved: true},
+		{hadQueue: true, known: false, waiting: 1, progress: 7, isMoved: true},
+		{hadQueue: false, known: true, waiting: 1, progress: 7, isMoved: true, hasQueueNow: true},
+	} {
+		f, w := &fleet{now: start.Add(time.Second)}, &worker{}
+		w.vitals = vitals{moved: start, progress: 7, hasQueue: c.hadQueue}
+		f.looked(w, c.waiting, c.progress, c.known)
+		v := w.vitals
+		if v.moved.Equal(f.now) != c.isMoved || v.hasQueue != c.hasQueueNow || v.queue != c.waiting || v.progress != c.progress {
+			t.Errorf("%+v: %+v", c, v)
+		}
+	}
+}
