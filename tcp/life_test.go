@@ -321,12 +321,17 @@ func TestLimits(t *testing.T) {
 			first, second := s.connect(t), s.connect(t)
 			first.ask(t, "1", "1")
 			second.ask(t, "2", "2")
-			if conn, err := s.dial(); err == nil { // TLS may be refused while shaking hands
-				_ = conn.SetDeadline(time.Now().Add(patience))
-				(&client{conn}).expectEnd(t, "")
-				_ = conn.Close()
+			refusesOneMore := func() {
+				t.Helper()
+				before := s.Stats().Refused
+				if conn, err := s.dial(); err == nil { // TLS may be refused while shaking hands
+					_ = conn.SetDeadline(time.Now().Add(patience))
+					(&client{conn}).expectEnd(t, "")
+					_ = conn.Close()
+				}
+				eventually(t, "the refusal", func() bool { return s.Stats().Refused == before+1 })
 			}
-			eventually(t, "the refusal", func() bool { return s.Stats().Refused == 1 })
+			refusesOneMore()
 			_ = second.Close()
 			eventually(t, "room", func() bool {
 				conn, err := s.dial()
@@ -339,6 +344,9 @@ func TestLimits(t *testing.T) {
 				n, _ := conn.Read(make([]byte, 1))
 				return n == 1
 			})
+			eventually(t, "the end of that one", func() bool { return s.Stats().Connections == 1 })
+			s.connect(t).ask(t, "3", "3")
+			refusesOneMore() // who has gone made room once
 			if f.network.name == "tcp" {
 				one, two := net.Pipe()
 				_ = two.Close()
