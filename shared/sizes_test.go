@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -133,8 +134,8 @@ func TestGreatestSizes(t *testing.T) {
 
 // What nothing has touched is no memory of Go's.
 func TestSegmentIsMapped(t *testing.T) {
-	if !canShare {
-		t.Skip("nothing is mapped here")
+	if !canShare || strconv.IntSize == 32 {
+		t.Skip("nothing is mapped here, or addresses are few after the other tests")
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
