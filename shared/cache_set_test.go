@@ -237,7 +237,7 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
-// A set that says it is being written while nobody has its lock is emptied: by who
+// A set that says it is being written while its lock is free is emptied: by who
 // reads it, and by who writes it.
 func TestSetWithoutWriter(t *testing.T) {
 	for name, use := range map[string]func(c *Cache){

@@ -116,7 +116,7 @@ func TestReapOfStrangers(t *testing.T) {
 		t.Error("reaping others took the lease")
 	}
 	if _, done, _ := s.Total(); done != 0 || s.laneWord(other.lane, laneEpoch).Load() != epoch {
-		t.Errorf("a place that nobody has was reaped: %d connections are done", done)
+		t.Errorf("a free place was reaped: %d connections are done", done)
 	}
 	first := attachAgain(t, s, 1) // as in a container
 	s.Reap(1)

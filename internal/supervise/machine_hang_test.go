@@ -326,7 +326,7 @@ func TestInboxesOfSharedSockets(t *testing.T) {
 	}
 }
 
-// Without hang detection, and in a fleet that stops, nobody is probed and no gap is
+// Without hang detection, and in a fleet that stops, no worker is probed and no gap is
 // spoken of.
 func TestNobodyIsWatched(t *testing.T) {
 	s := hangScript(t, 2, func(c *Config) { c.HangTimeout = 0 })

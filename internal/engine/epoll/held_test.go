@@ -44,7 +44,7 @@ func TestBlockedInputIsKept(t *testing.T) {
 			expect(t, blocked, input[2:])
 			eventually(t, "it waits for input", func() bool { return d.Stats() == engine.Stats{Open: 2} })
 			if n := d.Loops()[0].Buffers; n != 0 {
-				t.Errorf("round %d: %d buffers are held for idle connections behind %q", round, n, input)
+				t.Errorf("round %d: %d buffers are held for idle connections after %q", round, n, input)
 			}
 		}
 	}

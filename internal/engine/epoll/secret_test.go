@@ -60,16 +60,23 @@ func TestSilentHandshakes(t *testing.T) {
 	}
 }
 
-// What a configuration's callback keeps of a connection is that connection's,
-// also when it has ended and its conn is another one's.
-func TestHelloConnOutlives(t *testing.T) {
+// serveKeeping serves TLS, and returns what the configuration's callback keeps of
+// each connection.
+func serveKeeping(t *testing.T) (*driver, net.Listener, <-chan net.Conn) {
+	t.Helper()
 	ln, kept := listen(t), make(chan net.Conn, 2)
 	config := serverTLS(t)
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		kept <- hello.Conn
 		return nil, nil
 	}
-	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: config}, newEcho(), engine.Options{})
+	return serveOn(t, &engine.TLSListener{Listener: ln, Config: config}, newEcho(), engine.Options{}), ln, kept
+}
+
+// What a configuration's callback keeps of a connection is that connection's,
+// also when it has ended and its conn is another one's.
+func TestHelloConnOutlives(t *testing.T) {
+	d, ln, kept := serveKeeping(t)
 	first := dialTLS(t, ln)
 	ask(t, first, "one")
 	old := <-kept
@@ -188,13 +195,7 @@ func TestDetachedSecretClosesByHalves(t *testing.T) {
 // What a configuration's callback has kept does not read and write while the
 // engine does.
 func TestHelloConnIsTheEngines(t *testing.T) {
-	ln, kept := listen(t), make(chan net.Conn, 2)
-	config := serverTLS(t)
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		kept <- hello.Conn
-		return nil, nil
-	}
-	d := serveOn(t, &engine.TLSListener{Listener: ln, Config: config}, newEcho(), engine.Options{})
+	d, ln, kept := serveKeeping(t)
 	peer := dialTLS(t, ln)
 	ask(t, peer, "one")
 	eventually(t, "it waits", func() bool { return d.Stats().Active == 0 })
