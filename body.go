@@ -114,6 +114,9 @@ func (b *body) drop() {
 // errors matter. The body of a request whose multipart form was read from a
 // stream is that form, written again.
 func (b *body) Body() []byte {
+	if b.stream == nil && b.form == nil && b.failure == nil { // most
+		return b.bodyBytes()
+	}
 	content, err := b.content()
 	if err != nil {
 		b.bytes = append(b.bytes[:0], err.Error()...)

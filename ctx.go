@@ -56,17 +56,20 @@ type RequestCtx struct {
 	ownLogger       Logger   // of Init
 	netConn         net.Conn // of Init2
 
-	wire           ctxWire
-	flushed        bodyFraming
-	hasFlushed     bool
-	hasUsedConn    bool // Conn was called
-	letsGo         bool // a handler that timed out will call letGo
-	flushSendsBody bool
+	wire      ctxWire
+	flushed   bodyFraming
+	letsGo    bool // a handler that timed out will call letGo
+	hasWaited bool // for input, with a part of a request
+	requestMarks
+}
 
-	hasWaited           bool // for input, with a part of a request
+// requestMarks are what has happened to a request. They are cleared together.
+type requestMarks struct {
+	hasFlushed          bool
+	flushSendsBody      bool
+	hasUsedConn         bool // Conn was called
 	headIsComplete      bool
 	isHead              bool
-	isConnect           bool
 	trailerIsRead       bool
 	hijackNoResponse    bool
 	writeTimeoutChanged bool
@@ -126,9 +129,7 @@ func (ctx *RequestCtx) reset() {
 	if ctx.wire.socket.Load() != nil {
 		ctx.wire.socket.Store(nil)
 	}
-	ctx.hasFlushed, ctx.flushSendsBody, ctx.hasUsedConn = false, false, false
-	ctx.headIsComplete, ctx.isHead, ctx.isConnect, ctx.trailerIsRead = false, false, false, false
-	ctx.hijackNoResponse, ctx.writeTimeoutChanged = false, false
+	ctx.requestMarks = requestMarks{}
 }
 
 // detach leaves ctx to goroutines that outlive its request, and that still know

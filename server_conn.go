@@ -149,7 +149,7 @@ func (c *serverConn) stepHead(in []byte) (int, engine.Next) {
 	ctx.Request.Header.setParsed(&ctx.parser.Head)
 	ctx.Request.isTLS = c.isTLS
 	ctx.headIsComplete = true
-	ctx.isHead, ctx.isConnect = ctx.Request.Header.IsHead(), ctx.Request.Header.IsConnect()
+	ctx.isHead = ctx.Request.Header.IsHead()
 	return used, c.headComplete()
 }
 

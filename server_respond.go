@@ -119,7 +119,7 @@ func (c *serverConn) persists() bool {
 		return false
 	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain():
 		return false
-	case ctx.isConnect && ctx.Response.StatusCode()/100 == 2:
+	case ctx.parser.Has(h1.AuthorityForm) && ctx.Response.StatusCode()/100 == 2:
 		return false // for the client a tunnel follows (RFC 9110 section 9.3.6)
 	}
 	return true
@@ -181,7 +181,9 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	if ctx.hasFlushed {
 		return c.finishFlushed()
 	}
-	c.correctStatus()
+	if mayBeWrong(resp.StatusCode()) {
+		c.correctStatus()
+	}
 	f, sendsBody := c.framing(keep)
 	keep = !f.closeConnection
 	if resp.stream != nil && ctx.requestStream.awaitsContinue {
@@ -212,6 +214,9 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	return c.afterResponse(keep)
 }
 
+// mayBeWrong tells whether correctStatus could replace an answer with status.
+func mayBeWrong(status int) bool { return status < StatusOK || status == StatusNotFound }
+
 // correctStatus replaces answers that say what is not so: an interim status, of
 // which the client waits for the final answer (RFC 9110 section 15.2), or 101
 // without a hijack handler; and 404 to CONNECT, which asks for no
@@ -222,7 +227,7 @@ func (c *serverConn) correctStatus() {
 	case status < StatusOK:
 		c.cfg.logger.Printf("handler answered %q with the interim status %d", c.conn.RemoteAddr(), status)
 		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-	case status == StatusNotFound && ctx.isConnect:
+	case status == StatusNotFound && ctx.parser.Has(h1.AuthorityForm):
 		ctx.Error(StatusMessage(StatusNotImplemented), StatusNotImplemented)
 	}
 }

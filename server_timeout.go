@@ -138,7 +138,7 @@ func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 	fresh.out = out
 	fresh.start = ctx.start
 	fresh.parser = ctx.parser
-	fresh.headIsComplete, fresh.isHead, fresh.isConnect = true, ctx.isHead, ctx.isConnect
+	fresh.headIsComplete, fresh.isHead = true, ctx.isHead
 	fresh.bodyHeld, fresh.writeTimeoutChanged = ctx.bodyHeld, ctx.writeTimeoutChanged
 	ctx.timeoutResponse.Load().CopyTo(&fresh.Response)
 	c.prepareResponse(fresh)

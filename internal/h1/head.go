@@ -51,6 +51,8 @@ const (
 	ExpectContinue
 	// AbsoluteForm: the request target has scheme and authority.
 	AbsoluteForm
+	// AuthorityForm: the request is CONNECT; its target is host and port.
+	AuthorityForm
 	hasCoding
 	badCoding
 	unknownCoding

@@ -26,7 +26,7 @@ func describe(p *HeadParser, t *field.Table) string {
 		flag Flags
 		name string
 	}{{ChunkedBody, "chunked"}, {ConnectionClose, "close"}, {ConnectionKeepAlive, "keep-alive"},
-		{ConnectionUpgrade, "upgrade"}, {ExpectContinue, "expect"}, {AbsoluteForm, "absolute"}} {
+		{ConnectionUpgrade, "upgrade"}, {ExpectContinue, "expect"}, {AbsoluteForm, "absolute"}, {AuthorityForm, "authority"}} {
 		if p.Has(f.flag) {
 			b.WriteString(" " + f.name)
 		}
@@ -66,7 +66,7 @@ func TestRequestHeads(t *testing.T) {
 		{"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:  ChunKed\t\r\nExpect: 100-Continue\r\n\r\n", "POST / 1.1 chunked expect [Host: x] [Transfer-Encoding: ChunKed] [Expect: 100-Continue]"},
 		{"GET / HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive , x,CLOSE\r\nConnection: upgrade\r\n\r\n", "GET / 1.1 close keep-alive upgrade [Host: x] [Connection: Keep-Alive , x,CLOSE] [Connection: upgrade]"},
 		{"GET http://a:1/p HTTP/1.1\r\nHost: x\r\n\r\n", "GET http://a:1/p 1.1 absolute [Host: x]"},
-		{"CONNECT a:443 HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT a:443 1.1 [Host: x]"},
+		{"CONNECT a:443 HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT a:443 1.1 authority [Host: x]"},
 		{"OPTIONS * HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", "OPTIONS * 1.1 [Host: [::1]:8080]"},
 		{"GET / HTTP/1.0\r\nExpect: nonsense\r\n\r\n", "GET / 1.0 [Expect: nonsense]"},
 		{"GET / HTTP/1.1\r\nHost: x\r\nX: \x80\xff\r\n\r\n", "GET / 1.1 [Host: x] [X: \x80\xff]"},

@@ -243,7 +243,7 @@ func flagNames(p *HeadParser) (names []string) {
 		flag Flags
 		name string
 	}{{ChunkedBody, "chunked"}, {ConnectionClose, "close"}, {ConnectionKeepAlive, "keep-alive"},
-		{ConnectionUpgrade, "upgrade"}, {ExpectContinue, "expect"}, {AbsoluteForm, "absolute"}} {
+		{ConnectionUpgrade, "upgrade"}, {ExpectContinue, "expect"}, {AbsoluteForm, "absolute"}, {AuthorityForm, "authority"}} {
 		if p.Has(f.flag) {
 			names = append(names, f.name)
 		}

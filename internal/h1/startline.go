@@ -66,7 +66,12 @@ func (p *HeadParser) skipEmptyLines(raw []byte) (done bool, err error) {
 
 // method reads the method and the space behind it.
 func (p *HeadParser) method(raw []byte) (done bool, err error) {
-	i := tokenEnd(raw, p.seen)
+	i := p.seen
+	if rest := raw[i:]; i == p.line && len(rest) >= 4 && string(rest[:4]) == "GET " { // most
+		i += 3
+	} else {
+		i = tokenEnd(raw, i)
+	}
 	p.seen = i
 	switch {
 	case i-p.line > p.Limits.MaxLine-versionPart:
@@ -102,18 +107,26 @@ func (p *HeadParser) target(raw []byte) (done bool, err error) {
 		return false, ErrLineTooLong
 	case i == len(raw):
 		return false, nil
-	case raw[i] == '%':
-		return false, escapeError(raw[i:])
-	case i > start && raw[i] == '\r':
-		return false, ErrVersion // HTTP/0.9: there is none
-	case i > start && raw[i] == '\n':
-		return false, ErrBareLF
 	case raw[i] != ' ' || i == start:
-		return false, ErrTarget
+		return false, targetError(raw[i:], i == start)
 	}
 	p.Target = Span{start, i}
 	p.seen = i + 1
 	return true, nil
+}
+
+// targetError is what is wrong with a target that ends before rest; nil if that
+// begins an escape of which more may come.
+func targetError(rest []byte, isEmpty bool) error {
+	switch {
+	case rest[0] == '%':
+		return escapeError(rest)
+	case rest[0] == '\r' && !isEmpty:
+		return ErrVersion // HTTP/0.9: there is none
+	case rest[0] == '\n' && !isEmpty:
+		return ErrBareLF
+	}
+	return ErrTarget
 }
 
 // escapeError refuses s, which starts with "%", unless it is the beginning of
@@ -254,6 +267,7 @@ func (p *HeadParser) targetForm(method, target []byte) error {
 			return ErrTargetForm
 		}
 		p.Authority = p.Target
+		p.Flags |= AuthorityForm
 		return nil
 	case target[0] == '/':
 		return nil
