@@ -55,6 +55,7 @@ func TestRequestWrite(t *testing.T) {
 		"long stream":  {func(r *Request) { post(r); r.SetBodyStream(plainReader("abc"), 2) }, "POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Content-Length: 2\r\n\r\nab"},
 		"chunked":      {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), -1) }, "POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"},
 		"chunked, 1.0": {func(r *Request) { post(r); r.Header.SetProtocol("HTTP/1.0"); r.SetBodyStream(plainReader("ab"), -1) }, "POST /p HTTP/1.0\r\nHost: h\r\n" + octets + "Content-Length: 2\r\n\r\nab"},
+		"none, 1.0":    {func(r *Request) { post(r); r.Header.SetProtocol("HTTP/1.0"); r.SetBodyStream(plainReader("ab"), 0) }, "POST /p HTTP/1.0\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
 		"trailers": {func(r *Request) { post(r); r.SetBodyString("b"); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
 			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\nb\r\n0\r\nX-T: v\r\n\r\n"},
 		"CONNECT": {func(r *Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI("h:443") },

@@ -177,6 +177,9 @@ func TestDeadWriter(t *testing.T) {
 	if err := c.Set(key, key, 0); !errors.Is(err, ErrBusy) {
 		t.Errorf("Set beside a writer: %v", err)
 	}
+	if err := c.Set(key, make([]byte, 5000), 0); !errors.Is(err, ErrBusy) {
+		t.Errorf("Set of too much beside a writer: %v", err)
+	}
 	if err := c.Delete(key); !errors.Is(err, ErrBusy) {
 		t.Errorf("Delete beside a writer: %v", err)
 	}
