@@ -89,14 +89,14 @@ func TestCutConnections(t *testing.T) {
 	for _, c := range []struct {
 		state     State
 		done, cut uint64
-	}{{Starting, 4, 0}, {Ready, 4, 0}, {Draining, 4, 0}, {Stopped, 10, 6}} {
+	}{{Starting, 4, 0}, {Ready, 4, 0}, {Draining, 4, 0}, {Stopped, 10, 6}, {Stopped, 10, 1}} {
 		t.Run(c.state.String(), func(t *testing.T) {
 			s := newLocal(t)
 			lost := uint64(0)
 			for round := uint64(1); round <= 3; round++ {
 				page := s.Page()
 				page.Add(Accepted, 10)
-				page.Add(Done, 4)
+				page.Add(Done, c.done-c.cut)
 				page.Add(Cut, c.cut)
 				page.Set(ProcessState, uint64(c.state))
 				s.Reap(os.Getpid())
