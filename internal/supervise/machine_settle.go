@@ -314,7 +314,6 @@ func (f *fleet) sendDrains() {
 			hasSuccessor: f.mode == modeRunning && (s.adopter != nil && f.adoptsSockets() || s.served() || f.config.SharedSockets),
 		})
 	}
-	f.late = nil
 }
 
 // closeSockets has the master let go of the listening sockets when the workers

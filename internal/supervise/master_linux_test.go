@@ -104,6 +104,15 @@ func TestRunLeavesNoGoroutines(t *testing.T) {
 	}
 }
 
+// The end of Run's context is an ordered stop.
+func TestRunEndsWithItsContext(t *testing.T) {
+	f := startFleet(t, nil).ready()
+	f.cancel()
+	if err := f.end(); err != nil || f.log.has("killed") {
+		t.Error(err, f.log.lines)
+	}
+}
+
 // The stacks of many goroutines are written in full.
 func TestAllStacks(t *testing.T) {
 	const many = 2000 // some hundred KiB

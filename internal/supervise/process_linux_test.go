@@ -95,6 +95,7 @@ type testFleet struct {
 	sockets *slotSockets
 	log     *logLines
 	records *os.File
+	cancel  context.CancelFunc // Run's context
 	result  chan error
 }
 
@@ -120,10 +121,13 @@ func startFleet(t *testing.T, change func(*Config)) *testFleet {
 	if f.Master, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	go func() { f.result <- f.Run(context.Background()) }()
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancel(context.Background())
+	go func() { f.result <- f.Run(ctx) }()
 	t.Cleanup(func() {
 		f.Kill()
 		f.end()
+		f.cancel()
 		f.records.Close()
 		if f.log.has("exit status 66") {
 			t.Error("a worker's race detector complains")
