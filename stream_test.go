@@ -29,6 +29,22 @@ func TestNewStreamReader(t *testing.T) {
 	}
 }
 
+// The last byte that is read gives the buffer back, before Close.
+func TestReadStreamsHoldNoBuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewStreamReader(func(w *bufio.Writer) { w.WriteString("all") })
+		synctest.Wait() // it has ended
+		got := make([]byte, 3)
+		if n, err := r.Read(got); n != 3 || err != nil {
+			t.Fatal(n, err)
+		}
+		if r.(*streamPipe).buffer != nil {
+			t.Error("the buffer is held")
+		}
+		r.Close()
+	})
+}
+
 func TestAStreamWriterIsHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wrote := 0
