@@ -110,6 +110,21 @@ func TestReadFailures(t *testing.T) {
 	}
 }
 
+// What a head announces counts wherever the field stands.
+func TestReadAnnouncements(t *testing.T) {
+	for _, fields := range []string{"Trailer: A, B\r\nHost: h\r\n", "Host: h\r\nTrailer: A, B\r\n", "Trailer: A\r\nHost: h\r\nTrailer: B\r\n"} {
+		var q RequestHeader
+		var r ResponseHeader
+		errs := errors.Join(q.Read(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\n"+fields+"\r\n"))),
+			r.Read(bufio.NewReader(strings.NewReader("HTTP/1.1 200 OK\r\n"+fields+"\r\n"))))
+		for _, keys := range [][][]byte{q.PeekTrailerKeys(), r.PeekTrailerKeys()} {
+			if got := bytes.Join(keys, []byte(" ")); errs != nil || string(got) != "A B" {
+				t.Errorf("%q: %q, %v", fields, got, errs)
+			}
+		}
+	}
+}
+
 func TestReadLeavesTheRest(t *testing.T) {
 	const head = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 	r := bufio.NewReader(iotest.OneByteReader(strings.NewReader(head + head + "body")))

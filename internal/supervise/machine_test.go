@@ -300,6 +300,21 @@ func TestDegrade(t *testing.T) {
 	}
 }
 
+// A worker that dies before the fleet was ready leaves a queue, too.
+func TestRescueDuringTheStart(t *testing.T) {
+	s := newScript(t, Config{Workers: 2, RecoverThreshold: 9, Sockets: noSockets})
+	s.feed(event{kind: evStart})
+	s.boot(0, 1)
+	s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 9})
+	s.exit(1, 1)
+	s.want(actSpawn, actAdopt)
+	if a := s.last[1]; a.worker != (key{0, 1}) || a.slot != 1 {
+		t.Fatalf("adopted: %+v", a)
+	}
+	s.boot(1, 2)
+	s.want(actAllReady, actRelease)
+}
+
 func TestRescue(t *testing.T) {
 	s := newScript(t, Config{Workers: 3, RecoverThreshold: 9, Sockets: noSockets})
 	s.start()
