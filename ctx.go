@@ -153,11 +153,7 @@ func (c *serverConn) revoke() (hasWritten bool) {
 	conn := c.conn.Blocking()
 	_ = conn.Close() // the engine closes the connection, of which more may have been read than the request
 	b, ok := conn.(*engine.BlockingConn)
-	if !ok || !b.HasWritten() {
-		return false
-	}
-	b.BreakWrite()
-	return true
+	return ok && b.HasWritten()
 }
 
 // letGo ends what ends with a request, on a ctx that goes on as the context of
