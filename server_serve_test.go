@@ -122,6 +122,13 @@ func TestServeTLSNeedsBothFiles(t *testing.T) {
 			t.Errorf("%q: %v", files, err)
 		}
 	}
+	for _, data := range [][2]string{{"x", ""}, {"", "x"}, {"x", "x"}} {
+		certificate := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }
+		s := &sluice.Server{Handler: answering("x"), TLSConfig: &tls.Config{GetCertificate: certificate}}
+		if err := s.ServeTLSEmbed(failingListener{io.EOF}, []byte(data[0]), []byte(data[1])); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("data %q: %v", data, err)
+		}
+	}
 }
 
 // TestServeFunctions serve without a Server.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 func TestNewStreamReader(t *testing.T) {
@@ -26,6 +28,23 @@ func TestNewStreamReader(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The buffer is one of the pool's, and no larger than what may be in flight.
+func TestStreamBuffersAreBounded(t *testing.T) {
+	largest := cap(buf.Get(maxStreamInFlight).B)
+	p := newStreamPipe()
+	data := make([]byte, 3000)
+	for p.unread() < maxStreamInFlight {
+		p.Write(data[:min(len(data), maxStreamInFlight-p.unread())])
+	}
+	for range 1000 { // a reader that never reads all
+		p.Read(data)
+		p.Write(data)
+	}
+	if got := cap(p.buffer.B); got != largest {
+		t.Errorf("room for %d bytes, want %d", got, largest)
 	}
 }
 

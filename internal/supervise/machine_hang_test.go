@@ -250,25 +250,28 @@ func TestWhoIsNotWatched(t *testing.T) {
 
 // The machine asks for the ticks that it needs.
 func TestWatchAsksForTicks(t *testing.T) {
-	s := hangScript(t, 2, nil)
-	for range 100 {
-		next := s.fleet.next()
-		if next.IsZero() {
-			t.Fatal("no tick is asked for")
-		}
-		if next.After(s.now) {
-			s.now = next
-		}
-		s.feed(event{kind: evTick})
-		s.pong(key{1, 1})()
-		if s.phase(key{0, 1}) == PhaseHung {
-			if late := s.now.Sub(time.Unix(1e9, 0)); late != 9*time.Second {
-				t.Errorf("found after %v", late)
+	for _, answered := range []time.Duration{0, 300 * time.Millisecond} { // the last time, between two probes
+		s := hangScript(t, 2, nil)
+		s.now = s.now.Add(answered)
+		s.pong(key{0, 1})()
+		for range 100 {
+			next := s.fleet.next()
+			if next.IsZero() {
+				t.Fatal("no tick is asked for")
 			}
-			return
+			if next.After(s.now) {
+				s.now = next
+			}
+			s.feed(event{kind: evTick})
+			s.pong(key{1, 1})()
+			if s.phase(key{0, 1}) == PhaseHung {
+				break
+			}
+		}
+		if late := s.now.Sub(time.Unix(1e9, 0)); s.phase(key{0, 1}) != PhaseHung || late != answered+9*time.Second {
+			t.Errorf("answered after %v: found after %v", answered, late)
 		}
 	}
-	t.Error("never found")
 }
 
 // A stop in the middle of it ends the worker that hangs in its time, too.
