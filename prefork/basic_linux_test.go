@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"crypto/tls"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -155,6 +156,11 @@ func TestTLS(t *testing.T) {
 	body, err := getTLS(f.addr(0))
 	if err != nil || !strings.HasSuffix(body, " true") {
 		t.Errorf("%q, %v", body, err)
+	}
+	// The user's own settings hold beside the shared ticket keys.
+	if c, err := tls.Dial("tcp", f.addr(0), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
+		c.Close()
+		t.Error("TLS 1.2 is spoken, which the server's TLSConfig forbids")
 	}
 }
 

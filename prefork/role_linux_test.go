@@ -1,6 +1,7 @@
 package prefork
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,6 +104,9 @@ func playRole(role string) int {
 // newFleet makes what s asks for.
 func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0)}
+	if s.TLS {
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
+	}
 	p := New(server)
 	var info WorkerInfo
 	ending := make(chan struct{})
