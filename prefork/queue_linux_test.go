@@ -2,6 +2,7 @@ package prefork
 
 import (
 	"net"
+	"path/filepath"
 	"testing"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
@@ -28,4 +29,31 @@ func TestQueueIsEmpty(t *testing.T) {
 	}
 	defer c.Close()
 	until(t, "the connection waits", func() bool { return !isQueueEmpty(ln) })
+}
+
+// Connections are counted whatever the family of their socket is.
+func TestOpenSockets(t *testing.T) {
+	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "socket")} {
+		ln, err := net.Listen(network, address)
+		if err != nil {
+			t.Logf("%s: %v", network, err) // a machine without IPv6
+			continue
+		}
+		defer ln.Close()
+		for want := range 3 {
+			if n, isKnown := openSockets([]net.Addr{ln.Addr()}); n != want || !isKnown {
+				t.Errorf("%s: %d of %d connections, %v", network, n, want, isKnown)
+			}
+			client, err := net.Dial(network, ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			c, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+		}
+	}
 }
