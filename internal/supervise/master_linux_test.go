@@ -180,6 +180,9 @@ func TestFindControl(t *testing.T) {
 		if _, _, err := findControl(); err == nil {
 			t.Error("there is no error")
 		}
+		if err := new(Worker).attach(); err == nil {
+			t.Error("it is attached to")
+		}
 	})
 }
 
