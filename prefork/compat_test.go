@@ -32,8 +32,12 @@ func TestNew(t *testing.T) {
 	if p.ServeFunc == nil || p.ServeTLSFunc == nil || p.ServeTLSEmbedFunc == nil {
 		t.Error("a Serve function is missing")
 	}
-	if want := max(1, runtime.GOMAXPROCS(0)/2); p.RecoverThreshold != want {
-		t.Errorf("RecoverThreshold %d, want %d", p.RecoverThreshold, want)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for cpus, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 9: 4} {
+		runtime.GOMAXPROCS(cpus)
+		if got := New(s).RecoverThreshold; got != want {
+			t.Errorf("%d CPUs: RecoverThreshold %d, want %d", cpus, got, want)
+		}
 	}
 	if p.Logger != Logger(logger) || p.network() != "tcp4" || p.Reuseport {
 		t.Errorf("Logger %v, network %q, Reuseport %v", p.Logger, p.network(), p.Reuseport)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
+	"github.com/sluicehttp/sluice/internal/supervise"
 )
 
 // What waits in a listener of the system can be seen; in others nothing does.
@@ -55,5 +56,25 @@ func TestOpenSockets(t *testing.T) {
 			}
 			defer c.Close()
 		}
+	}
+}
+
+// A worker that inherits nothing makes its listeners, and knows where they are.
+func TestWorkersMakeListeners(t *testing.T) {
+	p := &Prefork{Reuseport: true, Listen: []string{"127.0.0.1:0"}}
+	w := &worker{prefork: p, link: &supervise.Worker{}}
+	if err := w.listen("127.0.0.1:0"); err != nil || len(w.own) != 2 || len(w.addrs) != 2 {
+		t.Errorf("%v: listeners %v at %v", err, w.own, w.addrs)
+	}
+	for _, ln := range w.own {
+		ln.Close()
+	}
+	w = &worker{prefork: p, link: w.link}
+	if err := w.listen("256.0.0.1:0"); err == nil {
+		t.Error("it listens nowhere")
+	}
+	p.Reuseport = false
+	if err := (&worker{prefork: p, link: w.link}).listen("127.0.0.1:0"); err != errNoListener {
+		t.Errorf("without a port that may be shared: %v", err)
 	}
 }
