@@ -18,6 +18,7 @@ func TestStatusHandler(t *testing.T) {
 		{"/", "application/json", asJSON},
 		{"/", "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8", text},
 		{"/", "text/plain;q=0.5, Application/JSON ; charset=utf-8; q=0.6", asJSON},
+		{"/", "application/json, text/plain;q=1", text},
 		{"/", "application/json;q=0", text},
 		{"/", "application/json;q=x", text},
 		{"/?format=json", "text/plain", asJSON},
