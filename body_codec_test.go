@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"strings"
@@ -148,6 +149,22 @@ func TestCodingNames(t *testing.T) {
 	for _, c := range []compress.Coding{compress.Gzip, compress.Deflate, compress.Brotli, compress.Zstd} {
 		if got, ok := codingByName([]byte(codingName(c))); !ok || got != c {
 			t.Errorf("%s", codingName(c))
+		}
+	}
+}
+
+// Levels are numbers in users' configurations.
+func TestLevels(t *testing.T) {
+	for name, level := range map[string][2]int{
+		"none": {CompressNoCompression, gzip.NoCompression}, "speed": {CompressBestSpeed, gzip.BestSpeed},
+		"best": {CompressBestCompression, gzip.BestCompression}, "default": {CompressDefaultCompression, 6},
+		"Huffman": {CompressHuffmanOnly, gzip.HuffmanOnly}, "br, none": {CompressBrotliNoCompression, 0},
+		"br, speed": {CompressBrotliBestSpeed, 0}, "br, best": {CompressBrotliBestCompression, 11}, "br, default": {CompressBrotliDefaultCompression, 4},
+		"zstd, not set": {CompressZstdSpeedNotSet, 0}, "zstd, speed": {CompressZstdBestSpeed, 1}, "zstd, default": {CompressZstdDefault, 2},
+		"zstd, better": {CompressZstdSpeedBetter, 3}, "zstd, best": {CompressZstdBestCompression, 4},
+	} {
+		if level[0] != level[1] {
+			t.Errorf("%s: %d, want %d", name, level[0], level[1])
 		}
 	}
 }

@@ -376,6 +376,47 @@ func TestPipelineIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
+// A server that answers one request after the other is not silent, though the
+// connection is never without one, and nobody waits for the next answer.
+func TestPipelineKeepsWhatIsUsed(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	c.MaxIdleConnDuration = time.Hour
+	look := func() {
+		c.lanes[0].mu.Lock()
+		k := c.lanes[0].link
+		c.lanes[0].mu.Unlock()
+		k.watch()
+	}
+	call := beginCall(t, c, "GET", "/")
+	conn := peer.accept()
+	conn.expect("/")
+	for range idleTicks {
+		next := beginCall(t, c, "GET", "/")
+		conn.expect("/")
+		conn.say(answerOK("hi"))
+		call.want("hi")
+		look()
+		call = next
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := make(chan error, 1)
+	go func() {
+		req := new(Request)
+		req.SetRequestURI("http://x/lost")
+		lost <- c.DoContext(ctx, req, nil)
+	}()
+	conn.expect("/lost")
+	cancel()
+	<-lost
+	last := beginCall(t, c, "GET", "/last")
+	conn.expect("/last")
+	conn.say(answerOK("hi"))
+	call.want("hi")
+	look()
+	conn.say(answerOK("lost"), answerOK("last"))
+	last.want("last")
+}
+
 // Requests that nobody waits for must not keep a dead connection, and the
 // places in its queue.
 func TestPipelineGivesUpOnSilentServers(t *testing.T) {

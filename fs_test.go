@@ -303,16 +303,16 @@ func TestFSRoots(t *testing.T) {
 	dir := makeFiles(t, map[string]string{"file.txt": "file"})
 	absolute := filepath.ToSlash(filepath.Join(dir, "file.txt"))
 	for name, c := range map[string]struct {
-		fs                           sluice.FS
+		fs                           *sluice.FS
 		atRoot, inWorking, atMachine int
 	}{
-		"none":                    {sluice.FS{}, 404, 200, 404},
-		"a root":                  {sluice.FS{Root: dir}, 200, 404, 404},
-		"empty":                   {sluice.FS{AllowEmptyRoot: true}, 404, 404, 200},
-		"empty, with a root":      {sluice.FS{Root: dir, AllowEmptyRoot: true}, 200, 404, 404},
-		"files":                   {sluice.FS{FS: os.DirFS(dir)}, 200, 404, 404},
-		"empty, with files":       {sluice.FS{FS: os.DirFS(dir), AllowEmptyRoot: true}, 200, 404, 404},
-		"empty, files and a root": {sluice.FS{FS: os.DirFS(filepath.Dir(dir)), Root: filepath.Base(dir), AllowEmptyRoot: true}, 200, 404, 404},
+		"none":                    {&sluice.FS{}, 404, 200, 404},
+		"a root":                  {&sluice.FS{Root: dir}, 200, 404, 404},
+		"empty":                   {&sluice.FS{AllowEmptyRoot: true}, 404, 404, 200},
+		"empty, with a root":      {&sluice.FS{Root: dir, AllowEmptyRoot: true}, 200, 404, 404},
+		"files":                   {&sluice.FS{FS: os.DirFS(dir)}, 200, 404, 404},
+		"empty, with files":       {&sluice.FS{FS: os.DirFS(dir), AllowEmptyRoot: true}, 200, 404, 404},
+		"empty, files and a root": {&sluice.FS{FS: os.DirFS(filepath.Dir(dir)), Root: filepath.Base(dir), AllowEmptyRoot: true}, 200, 404, 404},
 	} {
 		h := c.fs.NewRequestHandler()
 		for path, want := range map[string]int{"/file.txt": c.atRoot, "/go.mod": c.inWorking, absolute: c.atMachine} {

@@ -137,18 +137,18 @@ func TestMaxBodyMemory(t *testing.T) {
 		holder := r.dial()
 		holder.send(post("/hold", strings.Repeat("x", 1000)))
 		receive(t, inHandler)
-		closing := post("/", strings.Repeat("x", 400), "Connection: close")
+		closing := post("/", strings.Repeat("x", 500), "Connection: close")
 		if statuses, _ := statusesOf(t, r.exchange(closing)); !slices.Equal(statuses, []int{200}) {
 			t.Errorf("within the budget: %v", statuses)
 		}
-		if statuses, _ := statusesOf(t, r.exchange(post("/", strings.Repeat("x", 600)))); !slices.Equal(statuses, []int{503}) {
+		if statuses, _ := statusesOf(t, r.exchange(post("/", strings.Repeat("x", 501)))); !slices.Equal(statuses, []int{503}) {
 			t.Errorf("over the budget: %v", statuses)
 		}
 		leave <- struct{}{}
 		if a := holder.answer("POST"); a.body != "1000" {
 			t.Errorf("the holder got %q", a.body)
 		}
-		if statuses, _ := statusesOf(t, r.exchange(post("/", strings.Repeat("x", 1400), "Connection: close"))); !slices.Equal(statuses, []int{200}) {
+		if statuses, _ := statusesOf(t, r.exchange(post("/", strings.Repeat("x", 1500), "Connection: close"))); !slices.Equal(statuses, []int{200}) {
 			t.Errorf("after it was given back: %v", statuses)
 		}
 	})

@@ -83,6 +83,7 @@ func playRole(role string) int {
 	var err error
 	if s.TLS {
 		cert, key, _ := sluice.GenerateTestCertificate("localhost")
+		p.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
 		err = p.ListenAndServeTLSEmbed(s.Addr, cert, key)
 	} else {
 		err = p.ListenAndServe(s.Addr)
@@ -104,9 +105,6 @@ func playRole(role string) int {
 // newFleet makes what s asks for.
 func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0)}
-	if s.TLS {
-		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
-	}
 	p := New(server)
 	var info WorkerInfo
 	ending := make(chan struct{})

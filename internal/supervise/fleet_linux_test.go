@@ -356,6 +356,17 @@ func TestHooks(t *testing.T) {
 	if f.Status().Rolling || f.serving(0).Generation != 1 {
 		t.Error("an invalid configuration was rolled out")
 	}
+	size := MaxConfiguration + 1
+	f = startFleet(t, func(c *Config) {
+		c.Workers, c.Hooks.OnReload = 1, func() ([]byte, error) { return make([]byte, size), nil }
+	}).ready()
+	if err := f.Restart(context.Background()); err != ErrConfigurationSize || f.serving(0).Generation != 1 {
+		t.Errorf("a configuration of %d bytes: %v", size, err)
+	}
+	size--
+	if err := f.Restart(context.Background()); err != nil || f.serving(0).Generation != 2 {
+		t.Errorf("a configuration of %d bytes: %v", size, err)
+	}
 }
 
 // Commands of the caller's: with all files, with the listener alone, with none.

@@ -97,6 +97,11 @@ func TestStopsOnce(t *testing.T) {
 	if s.fleet.mode != modeKilling {
 		t.Errorf("mode %d", s.fleet.mode)
 	}
+	s.exit(0, 1)
+	s.want(actFinish)
+	if n := len(s.fleet.crashes); n > 0 {
+		t.Errorf("%d crashes, of a worker that was killed on purpose", n)
+	}
 }
 
 // A worker that was being killed when the stop began is no crash.

@@ -127,6 +127,13 @@ func TestAllStacks(t *testing.T) {
 	}
 }
 
+// What workers say takes one line of the log.
+func TestOneLine(t *testing.T) {
+	if got := oneLine([]byte("a\nb\x00\x1f\x7f ~é!")); got != "a b    ~é!" {
+		t.Errorf("%q", got)
+	}
+}
+
 // A worker finds its control socket among the descriptors up to 255, if a HELLO
 // waits there.
 func TestFindControl(t *testing.T) {
