@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
@@ -84,12 +85,12 @@ func prepareForClient(c *HostClient, req *Request, resp *Response) {
 	if c.DisablePathNormalizing {
 		req.URI().DisablePathNormalizing = true
 	}
-	if len(req.Header.UserAgent()) == 0 {
+	if h := &req.Header; len(h.table.Get(field.UserAgent)) == 0 { // in the head, whatever the trailer section has
 		switch {
 		case c.Name != "":
-			req.Header.SetUserAgent(c.Name)
+			h.table.Set(field.UserAgent, h.fitValue(ascii.Bytes(c.Name)))
 		case !c.NoDefaultUserAgentHeader:
-			req.Header.table.Set(field.UserAgent, textClientName) // which is fit
+			h.table.Set(field.UserAgent, textClientName) // which is fit
 		}
 	}
 }

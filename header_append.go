@@ -56,7 +56,7 @@ const (
 // Set-Cookie, Connection, and the empty line.
 func (h *ResponseHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	dst = h.appendStatusLine(dst)
-	if server := h.Server(); len(server) > 0 {
+	if server := h.headServer(); len(server) > 0 {
 		dst = append(dst, "Server: "...)
 		dst = append(dst, server...)
 		dst = append(dst, "\r\n"...)
@@ -150,7 +150,7 @@ func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	if h.isRaw {
 		return h.appendRawFields(dst, f)
 	}
-	dst = appendKnown(dst, field.UserAgent, h.UserAgent())
+	dst = appendKnown(dst, field.UserAgent, h.table.Get(field.UserAgent))
 	dst = appendKnown(dst, field.Host, h.Host())
 	contentType := h.ContentType()
 	if len(contentType) == 0 && f.length > 0 && !h.noDefaultContentType && !f.omitDefaultType {

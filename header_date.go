@@ -1,72 +1,78 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import (
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
+)
 
-// The setters of a response's fields leave Date out: the server writes the
-// present one. They are those of header otherwise, and say so.
+// The setters of a response's fields leave Date out, unless it is announced as
+// a trailer field: the server writes the present one. They are those of header
+// otherwise, and say so.
 
-// isDate tells whether key is Date, in whatever spelling.
-func isDate[T string | []byte](key T) bool { return ascii.EqualFold(key, HeaderDate) }
+// ignores tells whether key is Date, in whatever spelling, and not announced.
+func ignores[T string | []byte](h *ResponseHeader, key T) bool {
+	return ascii.EqualFold(key, HeaderDate) && h.sectionOf(field.Date) == &h.table
+}
 
-// Set is RequestHeader.Set, but ignores Date.
+// Set is RequestHeader.Set, but ignores a Date of the head.
 func (h *ResponseHeader) Set(key, value string) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.Set(key, value)
 	}
 }
 
-// SetBytesK is RequestHeader.SetBytesK, but ignores Date.
+// SetBytesK is RequestHeader.SetBytesK, but ignores a Date of the head.
 func (h *ResponseHeader) SetBytesK(key []byte, value string) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.SetBytesK(key, value)
 	}
 }
 
-// SetBytesV is RequestHeader.SetBytesV, but ignores Date.
+// SetBytesV is RequestHeader.SetBytesV, but ignores a Date of the head.
 func (h *ResponseHeader) SetBytesV(key string, value []byte) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.SetBytesV(key, value)
 	}
 }
 
-// SetBytesKV is RequestHeader.SetBytesKV, but ignores Date.
+// SetBytesKV is RequestHeader.SetBytesKV, but ignores a Date of the head.
 func (h *ResponseHeader) SetBytesKV(key, value []byte) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.SetBytesKV(key, value)
 	}
 }
 
-// Add is RequestHeader.Add, but ignores Date.
+// Add is RequestHeader.Add, but ignores a Date of the head.
 func (h *ResponseHeader) Add(key, value string) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.Add(key, value)
 	}
 }
 
-// AddBytesK is RequestHeader.AddBytesK, but ignores Date.
+// AddBytesK is RequestHeader.AddBytesK, but ignores a Date of the head.
 func (h *ResponseHeader) AddBytesK(key []byte, value string) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.AddBytesK(key, value)
 	}
 }
 
-// AddBytesV is RequestHeader.AddBytesV, but ignores Date.
+// AddBytesV is RequestHeader.AddBytesV, but ignores a Date of the head.
 func (h *ResponseHeader) AddBytesV(key string, value []byte) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.AddBytesV(key, value)
 	}
 }
 
-// AddBytesKV is RequestHeader.AddBytesKV, but ignores Date.
+// AddBytesKV is RequestHeader.AddBytesKV, but ignores a Date of the head.
 func (h *ResponseHeader) AddBytesKV(key, value []byte) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.AddBytesKV(key, value)
 	}
 }
 
-// SetCanonical is RequestHeader.SetCanonical, but ignores Date.
+// SetCanonical is RequestHeader.SetCanonical, but ignores a Date of the head.
 func (h *ResponseHeader) SetCanonical(key, value []byte) {
-	if !isDate(key) {
+	if !ignores(h, key) {
 		h.header.SetCanonical(key, value)
 	}
 }

@@ -4,6 +4,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
+// get returns the value of a field with a known name: of the head if it is
+// there, also an empty one, else of the trailer section.
+func (h *header) get(id field.ID) []byte {
+	if h.trailer != nil && h.table.Index(id) < 0 {
+		return h.trailer.values.Get(id)
+	}
+	return h.table.Get(id)
+}
+
 // peek returns the value of the first field named key, nil if there is none.
 func (h *header) peek(id field.ID, key []byte) []byte {
 	switch id {
@@ -21,7 +30,7 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 	case field.Cookie:
 		return h.cookies()
 	case field.Host, field.ContentType, field.UserAgent, field.Server, field.ContentEncoding, field.Date:
-		return h.table.Get(id)
+		return h.get(id)
 	}
 	if i := h.table.Find(id, key, 0); i >= 0 {
 		return h.table.Value(i)
@@ -54,13 +63,16 @@ func (h *header) peekCanonical(key []byte) []byte {
 	return nil
 }
 
-// peekEvery returns the values of all fields named key. Fields that are
-// treated specially have one value at the most.
+// peekEvery returns the values of all fields named key, first those of the
+// head. Fields that are treated specially have one value there at the most.
 func (h *header) peekEvery(id field.ID, key []byte) [][]byte {
-	h.peeked = h.peeked[:0]
-	if id != field.Other && (framingFields | singleFields).with(field.Connection).with(field.Cookie).has(id) {
+	switch {
+	case singleFields.has(id):
+		return h.peekedSingle(id, h.table.Get(id))
+	case id != field.Other && framingFields.with(field.Connection).with(field.Cookie).has(id):
 		return h.peekedOne(h.peek(id, key))
 	}
+	h.peeked = h.peeked[:0]
 	h.peeked = appendValues(h.peeked, &h.table, id, key)
 	if h.trailer != nil {
 		h.peeked = appendValues(h.peeked, &h.trailer.values, id, key)
@@ -78,6 +90,16 @@ func (h *header) peekedOne(value []byte) [][]byte {
 	return h.peeked
 }
 
+// peekedSingle is PeekAll's result for a field that occurs once in the head,
+// with the given value.
+func (h *header) peekedSingle(id field.ID, value []byte) [][]byte {
+	h.peekedOne(value)
+	if h.trailer != nil {
+		h.peeked = appendValues(h.peeked, &h.trailer.values, id, id.Canonical())
+	}
+	return h.peeked
+}
+
 func appendValues(dst [][]byte, t *field.Table, id field.ID, key []byte) [][]byte {
 	for i := t.Find(id, key, 0); i >= 0; i = t.Find(id, key, i+1) {
 		dst = append(dst, t.Value(i))
@@ -91,8 +113,9 @@ func visitKnown(id field.ID, value []byte, yield func(key, value []byte) bool) b
 	return len(value) == 0 || yield(id.Canonical(), value)
 }
 
-// visitPlain yields the fields of the table that are not in skip, and behind
-// them the trailer fields.
+// visitPlain yields the fields of the table that are not in skip. Trailer
+// fields are never among what is visited: who copies a head must not make
+// fields of the head of them (RFC 9110 section 6.5.1).
 func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool {
 	if h.connectionClose {
 		skip = skip.with(field.Connection) // it comes last
@@ -102,15 +125,6 @@ func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool
 			continue
 		}
 		if !yield(h.table.Name(i), h.table.Value(i)) {
-			return false
-		}
-	}
-	if h.trailer == nil {
-		return true
-	}
-	values := &h.trailer.values
-	for i := 0; i < values.Len(); i++ {
-		if !yield(values.Name(i), values.Value(i)) {
 			return false
 		}
 	}

@@ -178,8 +178,9 @@ func (h *RequestHeader) SetHost(host string) { h.SetHostBytes(ascii.Bytes(host))
 // SetHostBytes is SetHost for bytes.
 func (h *RequestHeader) SetHostBytes(host []byte) { h.setKnown(field.Host, host) }
 
-// UserAgent returns the value of the User-Agent field.
-func (h *RequestHeader) UserAgent() []byte { return h.table.Get(field.UserAgent) }
+// UserAgent returns the value of the User-Agent field: of the head if it has
+// one, else of the trailer section.
+func (h *RequestHeader) UserAgent() []byte { return h.get(field.UserAgent) }
 
 // SetUserAgent sets the User-Agent field.
 func (h *RequestHeader) SetUserAgent(userAgent string) { h.SetUserAgentBytes(ascii.Bytes(userAgent)) }
@@ -187,8 +188,9 @@ func (h *RequestHeader) SetUserAgent(userAgent string) { h.SetUserAgentBytes(asc
 // SetUserAgentBytes is SetUserAgent for bytes.
 func (h *RequestHeader) SetUserAgentBytes(userAgent []byte) { h.setKnown(field.UserAgent, userAgent) }
 
-// Referer returns the value of the Referer field.
-func (h *RequestHeader) Referer() []byte { return h.table.Get(field.Referer) }
+// Referer returns the value of the Referer field: of the head if it has one,
+// else of the trailer section.
+func (h *RequestHeader) Referer() []byte { return h.get(field.Referer) }
 
 // SetReferer sets the Referer field.
 func (h *RequestHeader) SetReferer(referer string) { h.SetRefererBytes(ascii.Bytes(referer)) }
@@ -354,8 +356,8 @@ func (h *RequestHeader) setRaw(raw bool) (previous bool) {
 	return previous
 }
 
-// Peek returns the value of the first field named key, nil if there is none.
-// Trailer fields are found too.
+// Peek returns the value of the first field named key, in the head or, if it
+// has none, in the trailer section; nil if there is none.
 func (h *RequestHeader) Peek(key string) []byte { return h.PeekBytes(ascii.Bytes(key)) }
 
 // PeekBytes is Peek for bytes.
@@ -365,8 +367,9 @@ func (h *RequestHeader) PeekBytes(key []byte) []byte { return h.peek(field.Looku
 // SetCanonical set with the same key.
 func (h *RequestHeader) PeekCanonical(key []byte) []byte { return h.peekCanonical(key) }
 
-// PeekAll returns the values of all fields named key. The slice of values is
-// valid until the next call of a Peek method.
+// PeekAll returns the values of all fields named key, first those of the head,
+// then those of the trailer section. The slice of values is valid until the
+// next call of a Peek method.
 func (h *RequestHeader) PeekAll(key string) [][]byte {
 	return h.peekEvery(field.Lookup(key), ascii.Bytes(key))
 }
@@ -405,16 +408,18 @@ func (h *RequestHeader) visit(yield func(key, value []byte) bool) bool {
 	return visitKnown(field.Host, h.Host(), yield) &&
 		visitKnown(field.ContentLength, h.lengthValue(), yield) &&
 		visitKnown(field.ContentType, h.ContentType(), yield) &&
-		visitKnown(field.UserAgent, h.UserAgent(), yield) &&
+		visitKnown(field.UserAgent, h.table.Get(field.UserAgent), yield) &&
 		visitKnown(field.Trailer, h.announcement(), yield) &&
 		visitKnown(field.Cookie, cookies, yield) &&
 		h.visitChunked(yield) && h.visitPlain(requestFields, yield) && h.visitClose(yield)
 }
 
-// All iterates over all fields, trailer fields included: Host, Content-Length,
-// Content-Type, User-Agent, Trailer and Cookie first, the others in the order
-// in which they were received or added. The header must not be changed during
-// the iteration. For the order on the wire use AllInOrder.
+// All iterates over the fields of the head: Host, Content-Length, Content-Type,
+// User-Agent, Trailer and Cookie first, the others in the order in which they
+// were received or added. Trailer lists the names of the trailer fields, those
+// that were received without an announcement included; for the fields
+// themselves see Trailers and Peek. The header must not be changed during the
+// iteration. For the order on the wire use AllInOrder.
 func (h *RequestHeader) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) { h.visit(yield) }
 }

@@ -139,8 +139,17 @@ func (h *ResponseHeader) SetContentLength(contentLength int) {
 }
 
 // Server returns the value of the Server field; if there is none, the name
-// that the server gives itself.
+// that the server gives itself; if it has none, the value in the trailer
+// section.
 func (h *ResponseHeader) Server() []byte {
+	if value := h.headServer(); len(value) > 0 {
+		return value
+	}
+	return h.get(field.Server)
+}
+
+// headServer is Server without the trailer section.
+func (h *ResponseHeader) headServer() []byte {
 	if value := h.table.Get(field.Server); len(value) > 0 {
 		return value
 	}
@@ -184,8 +193,8 @@ func (h *ResponseHeader) SetContentRange(startPos, endPos, contentLength int) {
 
 // Peek returns the value of the first field named key, nil if there is none.
 // Content-Type and Server are what the methods of that name return; several
-// Set-Cookie fields are one value, separated by "; ". Trailer fields are found
-// too.
+// Set-Cookie fields are one value, separated by "; ". The trailer section is
+// searched for what is not in the head.
 func (h *ResponseHeader) Peek(key string) []byte { return h.PeekBytes(ascii.Bytes(key)) }
 
 // PeekBytes is Peek for bytes.
@@ -216,12 +225,15 @@ func (h *ResponseHeader) PeekCanonical(key []byte) []byte {
 	return h.peekCanonical(key)
 }
 
-// PeekAll returns the values of all fields named key; see Peek for those with
-// one value. The slice of values is valid until the next call of a Peek method.
+// PeekAll returns the values of all fields named key, first those of the head,
+// then those of the trailer section; see Peek for those with one value. The
+// slice of values is valid until the next call of a Peek method.
 func (h *ResponseHeader) PeekAll(key string) [][]byte {
 	switch id := field.Lookup(key); id {
-	case field.ContentType, field.Server, field.SetCookie:
+	case field.ContentType, field.SetCookie:
 		return h.peekedOne(h.peek(id, ascii.Bytes(key)))
+	case field.Server:
+		return h.peekedSingle(id, h.headServer())
 	default:
 		return h.peekEvery(id, ascii.Bytes(key))
 	}
@@ -254,7 +266,7 @@ func (h *ResponseHeader) visit(yield func(key, value []byte) bool) bool {
 	return visitKnown(field.ContentLength, h.lengthValue(), yield) &&
 		visitKnown(field.ContentType, h.ContentType(), yield) &&
 		visitKnown(field.ContentEncoding, h.ContentEncoding(), yield) &&
-		visitKnown(field.Server, h.Server(), yield) &&
+		visitKnown(field.Server, h.headServer(), yield) &&
 		h.visitSetCookies(yield) &&
 		visitKnown(field.Trailer, h.announcement(), yield) &&
 		h.visitChunked(yield) && h.visitPlain(responseFields, yield) && h.visitClose(yield)
@@ -269,10 +281,12 @@ func (h *ResponseHeader) visitSetCookies(yield func(key, value []byte) bool) boo
 	return true
 }
 
-// All iterates over all fields, trailer fields included: Content-Length,
-// Content-Type, Content-Encoding, Server, Set-Cookie and Trailer first, the
-// others in the order in which they were received or added. The header must
-// not be changed during the iteration.
+// All iterates over the fields of the head: Content-Length, Content-Type,
+// Content-Encoding, Server, Set-Cookie and Trailer first, the others in the
+// order in which they were received or added. Trailer lists the names of the
+// trailer fields, those that were received without an announcement included;
+// for the fields themselves see Trailers and Peek. The header must not be
+// changed during the iteration.
 func (h *ResponseHeader) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) { h.visit(yield) }
 }

@@ -27,10 +27,15 @@ const (
 // Set gives the field key the value. If there are several fields of that name,
 // the first one is changed and the others stay.
 //
+// A field whose name is announced as a trailer field is set in the trailer
+// section, also in a message that was received: a field of that name in its
+// head stays as it was. Call Del for both, and SetTrailer or Del("Trailer")
+// for the announcement, where a peer's must not count.
+//
 // These are treated specially: Cookie and Set-Cookie add to the cookies there
 // are. Content-Length is ignored unless it is a number, Transfer-Encoding
 // always: the framing follows from the body. Trailer announces trailer fields,
-// see SetTrailer; a field whose name is announced becomes a trailer field.
+// see SetTrailer.
 //
 // A key that is no token (RFC 9110 section 5.1) sets nothing. In the value,
 // control characters become spaces, and white space at the ends is removed.
@@ -47,8 +52,10 @@ func (h *header) SetBytesKV(key, value []byte) { h.put(key, value, false) }
 
 // Add adds a field, behind those of the same name that there are. Fields that
 // occur once only (Host, Content-Type, Content-Encoding, Content-Length,
-// Connection, User-Agent, Server, Date, Trailer) are set instead. See Set for
-// the fields that are treated specially and for what is no valid key or value.
+// Connection, User-Agent, Server, Date) are set instead, unless they are
+// announced as trailer fields. Trailer adds to the announced names, see
+// AddTrailer. See Set for the fields that are treated specially and for what
+// is no valid key or value.
 func (h *header) Add(key, value string) { h.put(ascii.Bytes(key), ascii.Bytes(value), true) }
 
 // AddBytesK is Add for a key of bytes.
@@ -64,16 +71,16 @@ func (h *header) AddBytesKV(key, value []byte) { h.put(key, value, true) }
 // compared and written as it is. Fields that are treated specially are set
 // whatever the spelling.
 func (h *header) SetCanonical(key, value []byte) {
+	if h.table.KeepNames || field.IsNormalized(key) {
+		h.put(key, value, false)
+		return
+	}
 	if !h1.IsToken(key) {
 		return
 	}
 	value = h.fitValue(value)
 	id := field.Lookup(key)
 	if id != field.Other && h.putSpecial(id, key, value, false) {
-		return
-	}
-	if h.table.KeepNames || field.IsNormalized(key) {
-		h.putPlain(id, key, value, false)
 		return
 	}
 	if i := h.findExact(key); i >= 0 {
@@ -112,20 +119,18 @@ func (h *header) put(key, value []byte, adds bool) {
 	}
 	value = h.fitValue(value)
 	id := field.Lookup(key)
+	if h.trailer != nil && h.trailer.announces(id, key) {
+		putPlain(&h.trailer.values, id, key, value, adds)
+		return
+	}
 	if id != field.Other && h.putSpecial(id, key, value, adds) {
 		return
 	}
-	h.putPlain(id, key, value, adds)
+	putPlain(&h.table, id, key, value, adds)
 }
 
-// putPlain sets or adds a field as one among others, as a trailer field if it
-// is announced as one.
-func (h *header) putPlain(id field.ID, key, value []byte, adds bool) {
-	t := &h.table
-	if h.trailer != nil && h.trailer.announces(id, key) {
-		h.moveToTrailer(id, key) // one that was received in the head
-		t = &h.trailer.values
-	}
+// putPlain sets or adds a field as one among others.
+func putPlain(t *field.Table, id field.ID, key, value []byte, adds bool) {
 	if !adds {
 		if i := t.Find(id, key, 0); i >= 0 {
 			t.SetValue(i, value)
@@ -160,7 +165,11 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 		}
 		return !h.isRaw
 	case field.Trailer:
-		_ = h.SetTrailerBytes(value) // what must not be announced is left out
+		if adds {
+			_ = h.announce(value) // what must not be announced is left out
+		} else {
+			_ = h.replaceAnnouncement(value)
+		}
 	case field.Cookie:
 		h.addCookies(key, value)
 	case field.SetCookie:
@@ -169,7 +178,7 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 		if h.isRaw || !singleFields.has(id) {
 			return false
 		}
-		h.table.Set(id, value)
+		h.sectionOf(id).Set(id, value)
 	}
 	return true
 }
@@ -180,9 +189,11 @@ func (h *header) setConnection(value []byte) {
 }
 
 // setKnown sets the one field with a known name.
-func (h *header) setKnown(id field.ID, value []byte) { h.table.Set(id, h.fitValue(value)) }
+func (h *header) setKnown(id field.ID, value []byte) { h.sectionOf(id).Set(id, h.fitValue(value)) }
 
-// Del removes all fields of that name, trailer fields included.
+// Del removes all fields of that name, in the head and in the trailer section.
+// The name stays announced; Del("Trailer") takes all announcements back, as
+// SetTrailer does.
 func (h *header) Del(key string) { h.DelBytes(ascii.Bytes(key)) }
 
 // DelBytes is Del for bytes.
@@ -202,10 +213,15 @@ func (h *header) DelBytes(key []byte) {
 		}
 		h.table.DelID(id)
 	case id == field.Trailer:
-		h.forgetTrailers()
+		_ = h.replaceAnnouncement(nil) // cannot fail
 		h.table.DelID(id)
-	case singleFields.has(id), id == field.Cookie, id == field.SetCookie:
+	case id == field.Cookie, id == field.SetCookie:
 		h.table.DelID(id)
+	case singleFields.has(id):
+		h.table.DelID(id)
+		if h.trailer != nil {
+			h.trailer.del(id, key)
+		}
 	default:
 		h.delPlain(id, key)
 	}
@@ -214,6 +230,6 @@ func (h *header) DelBytes(key []byte) {
 func (h *header) delPlain(id field.ID, key []byte) {
 	h.table.Del(id, key)
 	if h.trailer != nil {
-		h.trailer.values.Del(id, key)
+		h.trailer.del(id, key)
 	}
 }

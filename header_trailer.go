@@ -8,19 +8,30 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// trailerSection is what a message says behind a chunked body (RFC 9110
-// section 6.5).
+// trailerSection is what a message says after a chunked body (RFC 9110 section
+// 6.5). It is apart from the head: setters of an announced name change the
+// section alone, and a field that was received in it never becomes a field of
+// the head (section 6.5.1).
 type trailerSection struct {
 	names  field.Table // the announced names, as fields without values
 	values field.Table // the trailer fields themselves, announced or not
-	list   []byte      // the announced names, as a Trailer field lists them
-	text   []byte      // what TrailerHeader returned
+	// received has a bit for each place in names: a peer has sent trailer
+	// fields of that name. Those that are not announced were received, too.
+	received uint64
+	list     []byte // the announced names, as a Trailer field lists them
+	text     []byte // what TrailerHeader returned
 }
+
+// maxAnnounced bounds how many trailer fields a message announces: each name is
+// compared with those before it, and a peer must not make that expensive. It
+// is the number of bits in trailerSection.received.
+const maxAnnounced = 64
 
 func (s *trailerSection) reset() {
 	s.names.Reset()
 	s.values.Reset()
 	s.setKeepNames(false)
+	s.received = 0
 	s.list = s.list[:0]
 }
 
@@ -37,13 +48,20 @@ func (s *trailerSection) isLarger(maxBytes int) bool {
 func (s *trailerSection) copyFrom(other *trailerSection) {
 	other.names.CopyTo(&s.names)
 	other.values.CopyTo(&s.values)
+	s.received = other.received
 	s.list = append(s.list[:0], other.list...)
 }
 
-// announces tells whether a field of that name is announced.
-func (s *trailerSection) announces(id field.ID, name []byte) bool {
-	return s.names.Len() > 0 && s.names.Find(id, name, 0) >= 0
+// find returns the place of an announced name, or -1.
+func (s *trailerSection) find(id field.ID, name []byte) int {
+	if s.names.Len() == 0 {
+		return -1
+	}
+	return s.names.Find(id, name, 0)
 }
+
+// announces tells whether a field of that name is announced.
+func (s *trailerSection) announces(id field.ID, name []byte) bool { return s.find(id, name) >= 0 }
 
 // announce adds a name.
 func (s *trailerSection) announce(id field.ID, name []byte) {
@@ -52,6 +70,31 @@ func (s *trailerSection) announce(id field.ID, name []byte) {
 		s.list = append(s.list, ", "...)
 	}
 	s.list = append(s.list, s.names.Name(s.names.Len()-1)...)
+}
+
+// receive adds a field that a peer has sent, and announces it if there is room.
+func (s *trailerSection) receive(id field.ID, name, value []byte) {
+	s.values.Add(id, name, value)
+	i := s.find(id, name)
+	if i < 0 && s.names.Len() < maxAnnounced {
+		i = s.names.Len()
+		s.announce(id, name)
+	}
+	if i >= 0 {
+		s.received |= 1 << i
+	}
+}
+
+// del removes the fields of that name, which stays announced.
+func (s *trailerSection) del(id field.ID, name []byte) {
+	if singleFields.has(id) {
+		s.values.DelID(id)
+	} else {
+		s.values.Del(id, name)
+	}
+	if i := s.find(id, name); i >= 0 {
+		s.received &^= 1 << i
+	}
 }
 
 // trailers returns the trailer section, which it makes if there is none.
@@ -68,12 +111,12 @@ func (h *header) hasTrailers() bool {
 	return h.trailer != nil && (h.trailer.names.Len() > 0 || h.trailer.values.Len() > 0)
 }
 
-// forgetTrailers takes the announcements back. Trailer fields stay.
-func (h *header) forgetTrailers() {
-	if h.trailer != nil {
-		h.trailer.names.Reset()
-		h.trailer.list = h.trailer.list[:0]
+// sectionOf returns where setters store a field with a known name.
+func (h *header) sectionOf(id field.ID) *field.Table {
+	if h.trailer != nil && h.trailer.names.Index(id) >= 0 {
+		return &h.trailer.values
 	}
+	return &h.table
 }
 
 // announcement returns the value of Trailer, nil if nothing is announced.
@@ -83,10 +126,6 @@ func (h *header) announcement() []byte {
 	}
 	return h.trailer.list
 }
-
-// maxAnnounced bounds how many trailer fields a message announces: each name is
-// compared with those before it, and a peer must not make that expensive.
-const maxAnnounced = 64
 
 // announceList adds the names of a list. A name that must not be announced is
 // left out, and is the reason for the error.
@@ -110,8 +149,8 @@ func (h *header) announceList(list []byte) error {
 	return err
 }
 
-// announce is announceList for a message that is to be written: the fields
-// that have an announced name become trailer fields.
+// announce is announceList for a message that is to be written: the fields of
+// the head that have an announced name become trailer fields.
 func (h *header) announce(list []byte) error {
 	first := 0
 	if h.trailer != nil {
@@ -122,38 +161,83 @@ func (h *header) announce(list []byte) error {
 		return err
 	}
 	for i := first; i < h.trailer.names.Len(); i++ {
-		h.moveToTrailer(h.trailer.names.ID(i), h.trailer.names.Name(i))
+		h.moveToTrailer(i)
 	}
 	return err
 }
 
-// moveToTrailer makes the fields of that name trailer fields.
-func (h *header) moveToTrailer(id field.ID, name []byte) {
-	i := h.table.Find(id, name, 0)
-	if i < 0 {
+// replaceAnnouncement announces the names of list instead of those that are
+// announced. Fields whose name is no longer among them return to the head,
+// but for those that were received. If list has names, and none that may be
+// announced, nothing changes.
+func (h *header) replaceAnnouncement(list []byte) error {
+	s := h.trailer
+	if s == nil || s.names.Len() == 0 {
+		return h.announce(list)
+	}
+	// list may be s.list: the new one takes other memory.
+	old := trailerSection{names: s.names, received: s.received, list: s.list}
+	s.names, s.received, s.list = field.Table{KeepNames: h.table.KeepNames}, 0, nil
+	err := h.announceList(list)
+	if err != nil && s.names.Len() == 0 {
+		s.names, s.received, s.list = old.names, old.received, old.list
+		return err
+	}
+	for i := range s.names.Len() {
+		if at := old.find(s.names.ID(i), s.names.Name(i)); at >= 0 {
+			s.received |= old.received >> at & 1 << i
+		} else {
+			h.moveToTrailer(i)
+		}
+	}
+	for i := range old.names.Len() {
+		if id, name := old.names.ID(i), old.names.Name(i); old.received>>i&1 == 0 && !s.announces(id, name) {
+			h.moveToHead(id, name)
+		}
+	}
+	return err
+}
+
+// moveToTrailer makes the head's fields of the announced name i trailer fields.
+// It leaves them where trailer fields of that name were received.
+func (h *header) moveToTrailer(i int) {
+	s := h.trailer
+	id, name := s.names.ID(i), s.names.Name(i)
+	if s.values.Find(id, name, 0) >= 0 {
+		s.received |= 1 << i
 		return
 	}
-	for ; i >= 0; i = h.table.Find(id, name, i+1) {
-		h.trailer.values.Add(id, name, h.table.Value(i))
+	at := h.table.Find(id, name, 0)
+	if at < 0 {
+		return
+	}
+	for ; at >= 0; at = h.table.Find(id, name, at+1) {
+		s.values.Add(id, name, h.table.Value(at))
 	}
 	h.table.Del(id, name)
+}
+
+// moveToHead makes the trailer fields of a name that is no longer announced
+// fields of the head.
+func (h *header) moveToHead(id field.ID, name []byte) {
+	values := &h.trailer.values
+	for at := values.Find(id, name, 0); at >= 0; at = values.Find(id, name, at+1) {
+		h.put(name, values.Value(at), true)
+	}
+	values.Del(id, name)
 }
 
 // setParsedTrailers takes over the fields of a trailer section that was
 // received; the forbidden ones must have been dropped.
 func (h *header) setParsedTrailers(t *field.Table) {
-	if t.Len() == 0 {
-		return
-	}
-	values := &h.trailers().values
 	for i := range t.Len() {
-		values.Add(t.ID(i), t.Name(i), t.Value(i))
+		h.trailers().receive(t.ID(i), t.Name(i), t.Value(i))
 	}
 }
 
 // appendTrailers appends what follows the last chunk: the trailer fields and
-// an empty line (RFC 9112 section 7.1.2). A field that was announced and not
-// set is sent without a value.
+// an empty line (RFC 9112 section 7.1.2). A name that was announced and never
+// got a value has no line.
 func (h *header) appendTrailers(dst []byte) []byte {
 	if h.trailer == nil {
 		return append(dst, "\r\n"...)
@@ -161,11 +245,7 @@ func (h *header) appendTrailers(dst []byte) []byte {
 	s := h.trailer
 	for i := range s.names.Len() {
 		id, name := s.names.ID(i), s.names.Name(i)
-		at := s.values.Find(id, name, 0)
-		if at < 0 {
-			dst = h1.AppendField(dst, name, nil)
-		}
-		for ; at >= 0; at = s.values.Find(id, name, at+1) {
+		for at := s.values.Find(id, name, 0); at >= 0; at = s.values.Find(id, name, at+1) {
 			dst = h1.AppendField(dst, s.values.Name(at), s.values.Value(at))
 		}
 	}
@@ -178,8 +258,9 @@ func (h *header) appendTrailers(dst []byte) []byte {
 }
 
 // AddTrailer announces trailer fields: fields of these names, set before or
-// after, are sent behind a chunked body instead of in the head (RFC 9110
+// after, are sent after a chunked body instead of in the head (RFC 9110
 // section 6.6.2). trailer is a name or a list of names separated by commas.
+// Values can be set as long as the body is being sent.
 //
 // ErrBadTrailer says that a name is no token, or that fields of that name must
 // not be trailer fields: those that frame or route the message, authenticate,
@@ -190,14 +271,18 @@ func (h *header) AddTrailer(trailer string) error { return h.announce(ascii.Byte
 // AddTrailerBytes is AddTrailer for bytes.
 func (h *header) AddTrailerBytes(trailer []byte) error { return h.announce(trailer) }
 
-// SetTrailer is AddTrailer with all former announcements taken back.
-func (h *header) SetTrailer(trailer string) error { return h.SetTrailerBytes(ascii.Bytes(trailer)) }
+// SetTrailer announces the names of the list trailer and no others; see
+// AddTrailer. Fields whose name was announced before and is not in the list
+// return to the head with all their values. Trailer fields that were received
+// stay what they are (RFC 9110 section 6.5.1). An empty list takes all
+// announcements back; ErrBadTrailer for a list without a valid name changes
+// nothing.
+func (h *header) SetTrailer(trailer string) error {
+	return h.replaceAnnouncement(ascii.Bytes(trailer))
+}
 
 // SetTrailerBytes is SetTrailer for bytes.
-func (h *header) SetTrailerBytes(trailer []byte) error {
-	h.forgetTrailers()
-	return h.announce(trailer)
-}
+func (h *header) SetTrailerBytes(trailer []byte) error { return h.replaceAnnouncement(trailer) }
 
 // PeekTrailerKeys returns the names of all trailer fields, first those that
 // are announced. The result is valid until the next call of a Peek method or
@@ -246,7 +331,7 @@ func (h *header) VisitAllTrailer(f func(value []byte)) {
 	}
 }
 
-// TrailerHeader returns the trailer section as it is written behind a chunked
+// TrailerHeader returns the trailer section as it is written after a chunked
 // body, with the empty line that ends it. It is valid until the next call or
 // change of the header.
 func (h *header) TrailerHeader() []byte {

@@ -1,13 +1,17 @@
 package sluice
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
 )
 
 func TestTrailerIsASectionOfItsOwn(t *testing.T) {
@@ -28,12 +32,12 @@ func TestTrailerIsASectionOfItsOwn(t *testing.T) {
 	if got := fmt.Sprintf("%q %q %q", h.Peek("after"), h.PeekAll("After"), h.Peek("trailer")); got != `"2" ["2" "3"] "Before, After"` {
 		t.Errorf("peeks: %s", got)
 	}
-	if got, want := fieldsOf(h.All()), "Content-Type=text/plain; charset=utf-8 Trailer=Before, After Other=4 Before=1 After=2 After=3"; got != want {
+	if got, want := fieldsOf(h.All()), "Content-Type=text/plain; charset=utf-8 Trailer=Before, After Other=4"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	h.Set("after", "9")
 	h.Del("before")
-	if got, want := string(h.TrailerHeader()), "Before: \r\nAfter: 9\r\nAfter: 3\r\n\r\n"; got != want {
+	if got, want := string(h.TrailerHeader()), "After: 9\r\nAfter: 3\r\n\r\n"; got != want {
 		t.Errorf("trailer %q, want %q", got, want)
 	}
 	h.SetTrailer("")
@@ -68,11 +72,11 @@ func TestBadTrailers(t *testing.T) {
 
 func TestTrailerOfReceivedHead(t *testing.T) {
 	h := readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\nX: head\r\nTrailer: X\r\n\r\n")
-	if got, want := h.String()+string(h.TrailerHeader()), "GET / HTTP/1.1\r\nHost: h\r\nX: head\r\nTrailer: X\r\n\r\nX: \r\n\r\n"; got != want {
+	if got, want := h.String()+string(h.TrailerHeader()), "GET / HTTP/1.1\r\nHost: h\r\nX: head\r\nTrailer: X\r\n\r\n\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	h.Set("x", "new")
-	if got, want := h.String()+string(h.TrailerHeader()), "GET / HTTP/1.1\r\nHost: h\r\nTrailer: X\r\n\r\nX: new\r\n\r\n"; got != want || string(h.Peek("X")) != "new" {
+	if got, want := h.String()+string(h.TrailerHeader()), "GET / HTTP/1.1\r\nHost: h\r\nX: head\r\nTrailer: X\r\n\r\nX: new\r\n\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	names := make([]string, 2*maxAnnounced)
@@ -97,7 +101,7 @@ func TestReadTrailer(t *testing.T) {
 	if rest, _ := io.ReadAll(r); string(rest) != "next" {
 		t.Errorf("left %q", rest)
 	}
-	if got, want := fieldsOf(h.All()), "Host=h Trailer=Sum Transfer-Encoding=chunked Sum=1 Extra=2"; got != want {
+	if got, want := fieldsOf(h.All()), "Host=h Trailer=Sum, Extra Transfer-Encoding=chunked"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := fmt.Sprintf("%s", h.PeekTrailerKeys()); got != "[Sum Extra]" {
@@ -149,5 +153,329 @@ func TestTrailerKeepNames(t *testing.T) {
 	h.setParsedTrailers(&table)
 	if got := string(h.Peek("y-z")); got != "3" {
 		t.Errorf("Peek = %q", got)
+	}
+}
+
+// trailerMethods is what both types of headers have for trailer fields.
+type trailerMethods interface {
+	Set(key, value string)
+	Add(key, value string)
+	Del(key string)
+	SetTrailer(trailer string) error
+	SetTrailerBytes(trailer []byte) error
+	AddTrailer(trailer string) error
+	Peek(key string) []byte
+	PeekAll(key string) [][]byte
+	PeekKeys() [][]byte
+	Len() int
+	All() iter.Seq2[[]byte, []byte]
+	VisitAll(f func(key, value []byte))
+	TrailerHeader() []byte
+	ReadTrailer(r *bufio.Reader) error
+}
+
+// onBothHeaders runs a test for headers of both types, which have nothing but
+// the fields X and X-Both, and the trailer fields X-Both, announced, and X-Sent.
+func onBothHeaders(t *testing.T, test func(t *testing.T, h trailerMethods)) {
+	t.Helper()
+	const fields = "X: 1\r\nX-Both: head\r\nTransfer-Encoding: chunked\r\nTrailer: X-Both\r\n\r\n"
+	request := readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\n"+fields)
+	request.Del("Host")
+	response := readResponse(t, "HTTP/1.1 200 OK\r\n"+fields)
+	response.SetNoDefaultContentType(true)
+	for name, h := range map[string]trailerMethods{"request": request, "response": response} {
+		if err := h.ReadTrailer(reader("X-Both: trailer\r\nX-Sent: 1\r\nX-Sent: 2\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { test(t, h) })
+	}
+}
+
+// sections describes the head and the trailer section.
+func sections(h trailerMethods) string {
+	return strings.Replace(fieldsOf(h.All())+" ", "Transfer-Encoding=chunked ", "", 1) + "| " +
+		strings.ReplaceAll(strings.TrimRight(string(h.TrailerHeader()), "\r\n"), "\r\n", ", ")
+}
+
+// TestReceivedTrailersAreNotVisited: who copies a head field by field gets no
+// field of the trailer section in it.
+func TestReceivedTrailersAreNotVisited(t *testing.T) {
+	onBothHeaders(t, func(t *testing.T, h trailerMethods) {
+		if got, want := sections(h), "Trailer=X-Both, X-Sent X=1 X-Both=head | X-Both: trailer, X-Sent: 1, X-Sent: 2"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got, keys := h.Len(), fmt.Sprintf("%s", h.PeekKeys()); got != 4 || keys != "[Trailer Transfer-Encoding X X-Both]" {
+			t.Errorf("%d fields, %s", got, keys)
+		}
+		for name, want := range map[string]string{"x-sent": "1 [1 2]", "x-both": "head [head trailer]", "x": "1 [1]"} {
+			if got := fmt.Sprintf("%s %s", h.Peek(name), h.PeekAll(name)); got != want {
+				t.Errorf("Peek(%s): %s, want %s", name, got, want)
+			}
+		}
+		for i, change := range []func(){
+			func() {},
+			func() { h.Add("X-Sent", "3") },
+			func() { _ = h.SetTrailer("Other") },
+			func() { h.Set("Trailer", "") },
+			func() { h.Del("Trailer") },
+			func() { _ = h.AddTrailer("X-Sent"); h.Del("Trailer") },
+			func() { _ = h.SetTrailer("X-Sent"); h.Set("X-Sent", "4"); h.Del("Trailer") },
+		} {
+			change()
+			var request RequestHeader
+			var response ResponseHeader
+			h.VisitAll(func(key, value []byte) { request.AddBytesKV(key, value) })
+			for key, value := range h.All() {
+				response.SetBytesKV(key, value)
+			}
+			if head := request.String() + response.String(); strings.Contains(head, "X-Sent:") {
+				t.Errorf("after change %d a trailer field is in the head: %q", i, head)
+			}
+		}
+		if got := fmt.Sprintf("%s", h.PeekAll("x-sent")); got != "[4 2 3]" {
+			t.Errorf("the received values became %s", got)
+		}
+		h.Del("x-sent")
+		h.Del("x-both")
+		if got, want := sections(h), "X=1 | "; got != want {
+			t.Errorf("after Del: %s, want %s", got, want)
+		}
+	})
+}
+
+// TestReceivedSectionsStayApart: what is set of a name that came in the head
+// and in the trailer section changes the trailer section.
+func TestReceivedSectionsStayApart(t *testing.T) {
+	onBothHeaders(t, func(t *testing.T, h trailerMethods) {
+		for _, step := range []struct {
+			change func()
+			want   string
+		}{
+			{func() { h.Set("X-Both", "set") }, "Trailer=X-Both, X-Sent X=1 X-Both=head | X-Both: set, X-Sent: 1, X-Sent: 2"},
+			{func() { h.Add("X-Both", "more") }, "Trailer=X-Both, X-Sent X=1 X-Both=head | X-Both: set, X-Both: more, X-Sent: 1, X-Sent: 2"},
+			{func() { _ = h.SetTrailer("x-sent, x-both") }, "Trailer=X-Sent, X-Both X=1 X-Both=head | X-Sent: 1, X-Sent: 2, X-Both: set, X-Both: more"},
+			{func() { h.Del("Trailer") }, "X=1 X-Both=head | X-Both: set, X-Sent: 1, X-Sent: 2, X-Both: more"},
+			{func() { _ = h.AddTrailer("x-both") }, "Trailer=X-Both X=1 X-Both=head | X-Both: set, X-Both: more, X-Sent: 1, X-Sent: 2"},
+		} {
+			step.change()
+			if got := sections(h); got != step.want {
+				t.Errorf("got  %s\nwant %s", got, step.want)
+			}
+		}
+	})
+}
+
+// TestChangingTheAnnouncement: names that are dropped return to the head with
+// their values, new ones take theirs along.
+func TestChangingTheAnnouncement(t *testing.T) {
+	for _, h := range []trailerMethods{new(RequestHeader), &ResponseHeader{header: header{noDefaultContentType: true}}} {
+		for _, step := range []struct {
+			change func()
+			want   string
+		}{
+			{func() { h.Set("A", "1"); h.Add("A", "2"); h.Set("B", "3"); _ = h.SetTrailer("a") }, "Trailer=A B=3 | A: 1, A: 2"},
+			{func() { h.Add("Trailer", "b, A, b") }, "Trailer=A, B | A: 1, A: 2, B: 3"},
+			{func() { h.Set("C", "4"); h.Set("Trailer", "B, C") }, "Trailer=B, C A=1 A=2 | B: 3, C: 4"},
+			{func() { h.Add("A", "5"); h.Add("Trailer", "Host") }, "Trailer=B, C A=1 A=2 A=5 | B: 3, C: 4"},
+			{func() { h.Set("Trailer", "Content-Length") }, "Trailer=B, C A=1 A=2 A=5 | B: 3, C: 4"},
+			{func() { h.Set("Trailer", "Host, C, TE") }, "Trailer=C A=1 A=2 A=5 B=3 | C: 4"},
+			{func() { _ = h.SetTrailerBytes(h.Peek("Trailer")) }, "Trailer=C A=1 A=2 A=5 B=3 | C: 4"},
+			{func() { _ = h.AddTrailer("D, A"); _ = h.SetTrailerBytes(h.Peek("Trailer")[3:]) }, "Trailer=D, A B=3 C=4 | A: 1, A: 2, A: 5"},
+			{func() { h.Del("Trailer") }, "B=3 C=4 A=1 A=2 A=5 | "},
+		} {
+			step.change()
+			if got := sections(h); got != step.want {
+				t.Errorf("%T\ngot  %s\nwant %s", h, got, step.want)
+			}
+		}
+		if err := h.SetTrailer("host"); !errors.Is(err, ErrBadTrailer) {
+			t.Errorf("a forbidden name: %v", err)
+		}
+	}
+}
+
+// TestAnnouncedNamesTakeEverySetter: nothing that is set goes into the head.
+func TestAnnouncedNamesTakeEverySetter(t *testing.T) {
+	day := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, test := range []struct {
+		set  func(q *RequestHeader)
+		want string
+	}{
+		{func(*RequestHeader) {}, ""},
+		{func(q *RequestHeader) { q.Set("x-a", "1"); q.SetBytesKV([]byte("X-A"), []byte("2")) }, "X-A: 2\r\n"},
+		{func(q *RequestHeader) { q.Add("x-a", "1"); q.AddBytesK([]byte("X-A"), "2") }, "X-A: 1\r\nX-A: 2\r\n"},
+		{func(q *RequestHeader) { q.SetCanonical([]byte("X-A"), []byte("1")) }, "X-A: 1\r\n"},
+		{func(q *RequestHeader) { q.Set("X-A", "") }, "X-A: \r\n"},
+		{func(q *RequestHeader) { q.SetUserAgent("1"); q.SetUserAgentBytes([]byte("2")) }, "User-Agent: 2\r\n"},
+		{func(q *RequestHeader) { q.Set("user-agent", "1") }, "User-Agent: 1\r\n"},
+		{func(q *RequestHeader) { q.Add("User-Agent", "1"); q.Add("User-Agent", "2") }, "User-Agent: 1\r\nUser-Agent: 2\r\n"},
+		{func(q *RequestHeader) { q.SetReferer("1"); q.SetRefererBytes([]byte("2")) }, "Referer: 2\r\n"},
+	} {
+		var q RequestHeader
+		q.AddTrailer("X-A, User-Agent, Referer")
+		head := q.String()
+		test.set(&q)
+		if got := q.String(); got != head {
+			t.Errorf("%q: the head became %q", test.want, got)
+		}
+		if got := string(q.TrailerHeader()); got != test.want+"\r\n" {
+			t.Errorf("the trailer section is %q, want %q", got, test.want)
+		}
+	}
+	for _, test := range []struct {
+		set  func(r *ResponseHeader)
+		want string
+	}{
+		{func(r *ResponseHeader) { r.SetServer("1"); r.SetServerBytes([]byte("2")) }, "Server: 2\r\n"},
+		{func(r *ResponseHeader) { r.SetServer("") }, "Server: \r\n"},
+		{func(r *ResponseHeader) { r.Add("server", "1"); r.Add("Server", "2") }, "Server: 1\r\nServer: 2\r\n"},
+		{func(r *ResponseHeader) { r.Set("Date", "d") }, "Date: d\r\n"},
+		{func(r *ResponseHeader) { r.SetLastModified(day) }, "Last-Modified: Fri, 02 Jan 2026 03:04:05 GMT\r\n"},
+	} {
+		var r ResponseHeader
+		r.defaultServer = []byte("sluice")
+		r.AddTrailer("Server, Date, Last-Modified")
+		head := undated(&r)
+		test.set(&r)
+		if got := undated(&r); got != head || !strings.Contains(head, "Server: sluice\r\n") {
+			t.Errorf("%q: the head became %q", test.want, got)
+		}
+		if got := string(r.TrailerHeader()); got != test.want+"\r\n" {
+			t.Errorf("the trailer section is %q, want %q", got, test.want)
+		}
+	}
+}
+
+// TestGettersFallBackToTheTrailerSection: a field of the head counts, also an
+// empty one.
+func TestGettersFallBackToTheTrailerSection(t *testing.T) {
+	trailerOf := func(h trailerMethods, name string) {
+		_ = h.AddTrailer(name)
+		h.Add(name, "t1")
+		h.Add(name, "t2")
+	}
+	for _, test := range []struct {
+		head []string // values of the head
+		want string
+	}{
+		{nil, `"t1" "t1" ["t1" "t2"]`},
+		{[]string{"h"}, `"h" "h" ["h" "t1" "t2"]`},
+		{[]string{""}, `"" "" ["t1" "t2"]`},
+	} {
+		for _, id := range []field.ID{field.UserAgent, field.Referer} {
+			var q RequestHeader
+			name := string(id.Canonical())
+			trailerOf(&q, name)
+			for _, value := range test.head {
+				q.table.Set(id, []byte(value)) // as one that was received
+			}
+			get := q.UserAgent
+			want := test.want
+			if id == field.Referer { // a field as others, of which all values count
+				get = q.Referer
+				want = strings.Replace(want, `"" "" [`, `"" "" ["" `, 1)
+			}
+			if got := fmt.Sprintf("%q %q %q", get(), q.Peek(name), q.PeekAll(name)); got != want {
+				t.Errorf("%s, head %q: %s, want %s", name, test.head, got, want)
+			}
+		}
+		for _, name := range []string{"Server", "Date"} {
+			var r ResponseHeader
+			trailerOf(&r, name)
+			for _, value := range test.head {
+				r.table.Set(field.Lookup([]byte(name)), []byte(value))
+			}
+			value := r.Peek(name)
+			if name == "Server" {
+				value = r.Server()
+			}
+			if got := fmt.Sprintf("%q %q %q", value, r.Peek(name), r.PeekAll(name)); got != test.want {
+				t.Errorf("%s, head %q: %s, want %s", name, test.head, got, test.want)
+			}
+		}
+	}
+	var r ResponseHeader
+	r.defaultServer = []byte("sluice")
+	trailerOf(&r, "Server")
+	if got := fmt.Sprintf("%s %s %s", r.Server(), r.Peek("Server"), r.PeekAll("Server")); got != "sluice sluice [sluice t1 t2]" {
+		t.Errorf("with a default: %s", got)
+	}
+}
+
+// TestManyReceivedTrailers: those that find no room in the announcement are
+// trailer fields all the same.
+func TestManyReceivedTrailers(t *testing.T) {
+	var section strings.Builder
+	for i := range 2 * maxAnnounced {
+		fmt.Fprintf(&section, "N%d: v\r\n", i)
+	}
+	var h RequestHeader
+	if err := h.ReadTrailer(reader(section.String() + "\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(h.Peek("Trailer")), ",") + 1; got != maxAnnounced {
+		t.Errorf("%d names announced", got)
+	}
+	for range 2 {
+		if got := string(h.TrailerHeader()); got != section.String()+"\r\n" || h.Len() > 1 {
+			t.Errorf("%d fields, trailer section %q", h.Len(), got)
+		}
+		h.Del("Trailer")
+	}
+}
+
+// TestCopiesHaveTheirOwnTrailers: CopyTo takes over what was received as such.
+func TestCopiesHaveTheirOwnTrailers(t *testing.T) {
+	h := readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+	if err := h.ReadTrailer(reader("X-Sent: 1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	var dst RequestHeader
+	h.CopyTo(&dst)
+	h.Reset()
+	dst.Del("Trailer")
+	if got, want := sections(&dst), "Host=h | X-Sent: 1"; got != want {
+		t.Errorf("copy: %s, want %s", got, want)
+	}
+	h.CopyTo(&dst)
+	dst.SetTrailer("X-Sent")
+	dst.Set("X-Sent", "2")
+	dst.Del("Trailer")
+	if got, want := sections(&dst), "X-Sent=2 | "; got != want {
+		t.Errorf("copy of an empty header: %s, want %s", got, want)
+	}
+}
+
+// TestTrailersAllocateNothing in a header that had some before, as those of a
+// pool do.
+func TestTrailersAllocateNothing(t *testing.T) {
+	var h ResponseHeader
+	var table field.Table
+	dst := make([]byte, 0, 512)
+	name, value := []byte("X-Sent"), []byte("1")
+	for what, work := range map[string]func(){
+		"none": func() { h.Set("X-A", "1"); h.SetServer("s") },
+		"assigned": func() {
+			h.SetTrailer("X-A, X-B")
+			h.Set("X-A", "1")
+			h.Add("Trailer", "X-C")
+			h.Add("X-C", "2")
+			dst = h.appendTrailers(append(dst[:0], h1.LastChunk...))
+		},
+		"received": func() {
+			table.Reset()
+			table.Add(field.Other, name, value)
+			h.setParsedTrailers(&table)
+			dst = h.appendTrailers(append(dst[:0], h1.LastChunk...))
+		},
+	} {
+		n := testing.AllocsPerRun(100, func() {
+			h.Reset()
+			work()
+			dst = h.appendHead(dst[:0], bodyFraming{length: -1})
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", what, n)
+		}
 	}
 }
