@@ -24,6 +24,9 @@ type bodyFraming struct {
 	keepAlive bool
 	// omitDefaultType leaves a default Content-Type out.
 	omitDefaultType bool
+	// hasContent: a chunked body is known not to be empty, and a request has a
+	// default Content-Type for it.
+	hasContent bool
 }
 
 // Texts that values, or the whole result, of methods are made of. Nobody
@@ -153,7 +156,7 @@ func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	dst = appendKnown(dst, field.UserAgent, h.table.Get(field.UserAgent))
 	dst = appendKnown(dst, field.Host, h.Host())
 	contentType := h.ContentType()
-	if len(contentType) == 0 && f.length > 0 && !h.noDefaultContentType && !f.omitDefaultType {
+	if len(contentType) == 0 && (f.length > 0 || f.hasContent) && !h.noDefaultContentType && !f.omitDefaultType {
 		contentType = textOctetStream
 	}
 	dst = appendKnown(dst, field.ContentType, contentType)

@@ -139,7 +139,7 @@ func (r *Request) framed() (content []byte, f bodyFraming) {
 	case len(content) == 0 && (h.IsGet() || h.IsHead() || h.IsConnect()):
 		f.length = -2
 	case h.hasTrailers() && !h.isHTTP10:
-		f.length = -1
+		f.length, f.hasContent = -1, len(content) > 0
 	}
 	if f.length >= 0 {
 		h.SetContentLength(len(content))
@@ -162,7 +162,7 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 	h := &r.Header
 	f := bodyFraming{length: int64(max(r.streamSize, -1))}
 	if h.hasTrailers() && !h.isHTTP10 {
-		f.length = -1
+		f.length, f.hasContent = -1, r.streamSize > 0
 	}
 	h.SetContentLength(int(f.length))
 	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {

@@ -14,6 +14,7 @@ func post(r *Request) {
 	r.SetRequestURI("http://h/p")
 }
 
+// long: a table of cases
 func TestRequestWrite(t *testing.T) {
 	const octets = "Content-Type: application/octet-stream\r\n"
 	for name, test := range map[string]struct {
@@ -57,7 +58,39 @@ func TestRequestWrite(t *testing.T) {
 		"chunked, 1.0": {func(r *Request) { post(r); r.Header.SetProtocol("HTTP/1.0"); r.SetBodyStream(plainReader("ab"), -1) }, "POST /p HTTP/1.0\r\nHost: h\r\n" + octets + "Content-Length: 2\r\n\r\nab"},
 		"none, 1.0":    {func(r *Request) { post(r); r.Header.SetProtocol("HTTP/1.0"); r.SetBodyStream(plainReader("ab"), 0) }, "POST /p HTTP/1.0\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
 		"trailers": {func(r *Request) { post(r); r.SetBodyString("b"); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
-			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\nb\r\n0\r\nX-T: v\r\n\r\n"},
+			"POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\nb\r\n0\r\nX-T: v\r\n\r\n"},
+		"trailers, args": {func(r *Request) { post(r); r.PostArgs().Set("a", "b"); r.Header.SetTrailer("X-T") },
+			"POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n3\r\na=b\r\n0\r\n\r\n"},
+		"trailers, type": {func(r *Request) {
+			post(r)
+			r.SetBodyString("b")
+			r.Header.SetContentType("a/b")
+			r.Header.SetTrailer("X-T")
+		},
+			"POST /p HTTP/1.1\r\nHost: h\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\nb\r\n0\r\n\r\n"},
+		"trailers, no default": {func(r *Request) {
+			post(r)
+			r.SetBodyString("b")
+			r.Header.SetNoDefaultContentType(true)
+			r.Header.SetTrailer("X-T")
+		},
+			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\nb\r\n0\r\n\r\n"},
+		"trailers, empty": {func(r *Request) { post(r); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
+			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n0\r\nX-T: v\r\n\r\n"},
+		"trailers, sized": {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), 2); r.Header.SetTrailer("X-T") },
+			"POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nab\r\n0\r\n\r\n"},
+		"trailers, stream": {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), -1); r.Header.SetTrailer("X-T") },
+			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nab\r\n0\r\n\r\n"},
+		"trailers, 1.0": {func(r *Request) {
+			post(r)
+			r.Header.SetProtocol("HTTP/1.0")
+			r.SetBodyString("b")
+			r.Header.SetTrailer("X-T")
+			r.Header.Set("X-T", "v")
+		},
+			"POST /p HTTP/1.0\r\nHost: h\r\n" + octets + "Content-Length: 1\r\nTrailer: X-T\r\n\r\nb"},
+		"trailers, no body": {func(r *Request) { r.SetRequestURI("http://h/p"); r.Header.SetTrailer("X-T") },
+			"GET /p HTTP/1.1\r\nHost: h\r\nTrailer: X-T\r\n\r\n"},
 		"CONNECT": {func(r *Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI("h:443") },
 			"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n"},
 		"OPTIONS *": {func(r *Request) { r.Header.SetMethod("OPTIONS"); r.SetRequestURI("*"); r.Header.SetHost("h") },

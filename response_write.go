@@ -71,7 +71,7 @@ func (r *Response) framing() (f bodyFraming, sendsBody bool) {
 			f.length = int64(max(h.contentLength, -2)) // of the body that GET would have had
 		}
 	}
-	if h.hasTrailers() {
+	if h.hasTrailers() && !r.SkipBody && !h.isHTTP10 {
 		f.length = -1
 	}
 	if f.length == -1 && h.isHTTP10 {

@@ -11,6 +11,7 @@ import (
 
 var dateLine = regexp.MustCompile(`Date: [^\r]*\r\n`)
 
+// long: a table of cases
 func TestResponseWrite(t *testing.T) {
 	const text = "Content-Type: text/plain; charset=utf-8\r\n"
 	for name, test := range map[string]struct {
@@ -35,7 +36,31 @@ func TestResponseWrite(t *testing.T) {
 			r.Header.SetProtocol([]byte("HTTP/1.0"))
 			r.SetBodyStream(plainReader("body"), 4)
 			r.Header.SetTrailer("X-T")
+		}, "HTTP/1.0 200 OK\r\n" + text + "Content-Length: 4\r\nTrailer: X-T\r\n\r\nbody"},
+		"HTTP/1.0 with trailers, buffered": {func(r *Response) {
+			r.Header.SetProtocol([]byte("HTTP/1.0"))
+			r.SetBodyString("body")
+			r.Header.SetTrailer("X-T")
+			r.Header.Set("X-T", "v")
+		}, "HTTP/1.0 200 OK\r\n" + text + "Content-Length: 4\r\nTrailer: X-T\r\n\r\nbody"},
+		"HTTP/1.0 with trailers, unknown": {func(r *Response) {
+			r.Header.SetProtocol([]byte("HTTP/1.0"))
+			r.SetBodyStream(plainReader("body"), -1)
+			r.Header.SetTrailer("X-T")
 		}, "HTTP/1.0 200 OK\r\n" + text + "Trailer: X-T\r\nConnection: close\r\n\r\nbody"},
+		"SkipBody with trailers": {func(r *Response) {
+			r.SkipBody = true
+			r.SetBodyString("body")
+			r.Header.SetTrailer("X-T")
+			r.Header.Set("X-T", "v")
+		}, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\nTrailer: X-T\r\n\r\n"},
+		"SkipBody with trailers, sized": {func(r *Response) {
+			r.SkipBody = true
+			r.SetBodyStream(plainReader("body"), 4)
+			r.Header.SetTrailer("X-T")
+		}, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\nTrailer: X-T\r\n\r\n"},
+		"204 with trailers": {func(r *Response) { r.SetStatusCode(204); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
+			"HTTP/1.1 204 No Content\r\nTrailer: X-T\r\n\r\n"},
 		"trailers": {func(r *Response) { r.SetBodyString("body"); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
 			"HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n4\r\nbody\r\n0\r\nX-T: v\r\n\r\n"},
 		"trailers, stream": {func(r *Response) {
