@@ -1,0 +1,169 @@
+package sluice_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestForwardedHeadHasNoReceivedTrailer: a proxy that copies the fields of a
+// request makes no field of the head of a trailer field, whether it reads the
+// body before or after and which fields it leaves out.
+func TestForwardedHeadHasNoReceivedTrailer(t *testing.T) {
+	copies := map[string]func(dst, src *sluice.RequestHeader){
+		"/all": func(dst, src *sluice.RequestHeader) {
+			src.All()(func(k, v []byte) bool { dst.AddBytesKV(k, v); return true })
+		},
+		"/visit": func(dst, src *sluice.RequestHeader) { src.VisitAll(func(k, v []byte) { dst.SetBytesKV(k, v) }) },
+		"/hop": func(dst, src *sluice.RequestHeader) {
+			for _, name := range []string{"Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade"} {
+				src.Del(name)
+			}
+			src.VisitAll(func(k, v []byte) { dst.SetBytesKV(k, v) })
+		},
+		"/copy": func(dst, src *sluice.RequestHeader) { src.CopyTo(dst); dst.Del("Trailer") },
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, streams := range []bool{false, true} {
+			r := serve(t, n, &sluice.Server{StreamRequestBody: streams, Handler: func(ctx *sluice.RequestCtx) {
+				if stream := ctx.RequestBodyStream(); stream != nil {
+					_, _ = io.Copy(io.Discard, stream)
+				}
+				var dst sluice.RequestHeader
+				admin := fmt.Sprintf("%s %s\n", ctx.Request.Header.Peek("X-Admin"), ctx.Request.Header.Peek("X-Sum"))
+				copies[string(ctx.Path())](&dst, &ctx.Request.Header)
+				ctx.WriteString(admin + dst.String())
+			}})
+			for path := range copies {
+				got := r.exchange(request("POST "+path+" HTTP/1.1", "Transfer-Encoding: chunked", "Trailer: X-Sum", "X: y", "Connection: close") +
+					"5\r\nhello\r\n0\r\nX-Sum: 7\r\nX-Admin: 1\r\n\r\n")
+				_, got, _ = strings.Cut(got, "\r\n\r\n")
+				if !strings.HasPrefix(got, "1 7\nPOST ") && !strings.HasPrefix(got, "1 7\nGET ") || !strings.Contains(got, "\r\nX: y\r\n") ||
+					strings.Contains(got, "X-Admin: ") || strings.Contains(got, "X-Sum: ") {
+					t.Errorf("streams %v, %s: %q", streams, path, got)
+				}
+			}
+		}
+	})
+}
+
+// atEnd is an empty body that calls the function at its end.
+type atEnd func()
+
+// Read implements io.Reader.
+func (f atEnd) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
+}
+
+// TestAnswersWithTrailers: what is announced is sent after the body, and only
+// where there is a chunked one.
+func TestAnswersWithTrailers(t *testing.T) {
+	handlers := map[string]sluice.RequestHandler{
+		"/server": func(ctx *sluice.RequestCtx) {
+			_ = ctx.Response.Header.SetTrailer("Server, Date")
+			ctx.Response.Header.SetServer("me")
+			ctx.Response.Header.Set("Date", "today")
+			ctx.WriteString("x")
+		},
+		"/unset": func(ctx *sluice.RequestCtx) {
+			_ = ctx.Response.Header.SetTrailer("X-A, X-B")
+			ctx.Response.Header.Set("X-B", "")
+			ctx.WriteString("x")
+		},
+		"/late": func(ctx *sluice.RequestCtx) {
+			h := &ctx.Response.Header
+			_ = h.SetTrailer("X-Sum, Last-Modified")
+			ctx.SetBodyStream(atEnd(func() {
+				h.Set("X-Sum", "1")
+				h.Add("X-Sum", "2")
+				h.Set("Last-Modified", "now")
+				h.Set("X-Other", "lost")
+			}), -1)
+		},
+		"/sized": func(ctx *sluice.RequestCtx) {
+			_ = ctx.Response.Header.SetTrailer("X-Sum")
+			ctx.SetBodyStream(strings.NewReader("x"), 1)
+			ctx.Response.Header.Set("X-Sum", "1")
+		},
+		"/204": func(ctx *sluice.RequestCtx) {
+			_ = ctx.Response.Header.SetTrailer("X-Sum")
+			ctx.Response.Header.Set("X-Sum", "1")
+			ctx.SetStatusCode(204)
+		},
+		"/taken-back": func(ctx *sluice.RequestCtx) {
+			_ = ctx.Response.Header.SetTrailer("X-Sum")
+			ctx.Response.Header.Set("X-Sum", "1")
+			ctx.Response.Header.Add("X-Sum", "2")
+			ctx.Response.Header.Del("Trailer")
+			ctx.WriteString("x")
+		},
+	}
+	const head = "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\n"
+	const chunked = head + "Transfer-Encoding: chunked\r\n"
+	const sized = head + "Content-Length: 1\r\n"
+	tests := []struct{ request, want string }{
+		{get("/server"), chunked + "Trailer: Server, Date\r\n\r\n1\r\nx\r\n0\r\nServer: me\r\nDate: today\r\n\r\n"},
+		{get("/unset"), chunked + "Trailer: X-A, X-B\r\n\r\n1\r\nx\r\n0\r\nX-B: \r\n\r\n"},
+		{get("/late"), chunked + "Trailer: X-Sum, Last-Modified\r\n\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\nLast-Modified: now\r\n\r\n"},
+		{get("/sized"), chunked + "Trailer: X-Sum\r\n\r\n1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n"},
+		{request("HEAD /sized HTTP/1.1"), sized + "Trailer: X-Sum\r\n\r\n"},
+		{"GET /sized HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", sized + "Trailer: X-Sum\r\nConnection: keep-alive\r\n\r\nx"},
+		{get("/204"), "HTTP/1.1 204 No Content\r\nServer: sluice\r\nTrailer: X-Sum\r\n\r\n"},
+		{get("/taken-back"), sized + "X-Sum: 1\r\nX-Sum: 2\r\n\r\nx"},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Path())](ctx) }})
+		for _, test := range tests {
+			got := r.exchange(test.request + closing("/taken-back"))
+			if want := test.want + sized + "X-Sum: 1\r\nX-Sum: 2\r\nConnection: close\r\n\r\nx"; got != want {
+				t.Errorf("%q answered\n%q, want\n%q", test.request, got, want)
+			}
+		}
+	})
+}
+
+// TestClientSendsAndReceivesTrailers: through a client and back, in the section
+// that they were set in.
+func TestClientSendsAndReceivesTrailers(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			q, h := &ctx.Request.Header, &ctx.Response.Header
+			_ = h.SetTrailer("X-Seen, X-Agent")
+			h.Set("X-Seen", fmt.Sprintf("%s %s", q.Peek("Trailer"), q.PeekAll("X-Sum"))+fmt.Sprintf(" %s", q.PeekAll("User-Agent")))
+			h.SetBytesV("X-Agent", q.UserAgent())
+			ctx.Write(ctx.PostBody())
+		}})
+		for _, streams := range []bool{false, true} {
+			c := sluice.HostClient{Addr: "h", Name: "tester", StreamResponseBody: streams, Dial: func(string) (net.Conn, error) { return r.connect() }}
+			req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+			req.SetRequestURI("http://h/")
+			req.Header.SetMethod("POST")
+			req.SetBodyString("body")
+			_ = req.Header.SetTrailer("X-Sum, User-Agent")
+			req.Header.Set("X-Sum", "1")
+			req.Header.Add("X-Sum", "2")
+			req.Header.SetUserAgent("late")
+			if err := c.Do(req, resp); err != nil {
+				t.Fatal(err)
+			}
+			body := string(resp.Body())
+			got := fmt.Sprintf("%s, %s, %s, %s", body, resp.Header.Peek("Trailer"), resp.Header.Peek("X-Seen"), resp.Header.Peek("X-Agent"))
+			if want := "body, X-Seen, X-Agent, X-Sum, User-Agent [1 2] [tester late], tester"; got != want {
+				t.Errorf("streams %v: %s, want %s", streams, got, want)
+			}
+			for name := range resp.Header.All() {
+				if strings.HasPrefix(string(name), "X-") {
+					t.Errorf("streams %v: %s is in the head", streams, name)
+				}
+			}
+			sluice.ReleaseRequest(req)
+			sluice.ReleaseResponse(resp)
+			c.CloseIdleConnections()
+		}
+	})
+}
