@@ -167,12 +167,19 @@ func TestWriteResponse(t *testing.T) {
 			h.SetTrailer("X-T")
 			h.Set("X-T", "v")
 		},
-		"trailers, body": func(r response, h responseHead) { r.SetBodyString("b"); h.SetTrailer("X-T"); h.Set("X-T", "v") },
-		"swapped":        func(r response, h responseHead) { r.SetBodyString("old"); r.SwapBody([]byte("new")) },
-		"released":       func(r response, h responseHead) { r.SetBodyString(long); r.ReleaseBody(10) },
-		"not released":   func(r response, h responseHead) { r.SetBodyString("b"); r.ReleaseBody(10_000) },
-		"reset":          func(r response, h responseHead) { r.SetBodyString("b"); r.ResetBody() },
-		"all reset":      func(r response, h responseHead) { r.SetStatusCode(404); r.SetBodyString("b"); r.Reset() },
+		"trailers, 1.0": func(r response, h responseHead) {
+			h.SetProtocol([]byte("HTTP/1.0"))
+			r.SetBodyString("b")
+			h.SetTrailer("X-T")
+			h.Set("Server", "s")
+		},
+		"trailers, unset": func(r response, h responseHead) { r.SetBodyStream(stream("b"), -1); h.SetTrailer("X-T") },
+		"trailers, body":  func(r response, h responseHead) { r.SetBodyString("b"); h.SetTrailer("X-T"); h.Set("X-T", "v") },
+		"swapped":         func(r response, h responseHead) { r.SetBodyString("old"); r.SwapBody([]byte("new")) },
+		"released":        func(r response, h responseHead) { r.SetBodyString(long); r.ReleaseBody(10) },
+		"not released":    func(r response, h responseHead) { r.SetBodyString("b"); r.ReleaseBody(10_000) },
+		"reset":           func(r response, h responseHead) { r.SetBodyString("b"); r.ResetBody() },
+		"all reset":       func(r response, h responseHead) { r.SetStatusCode(404); r.SetBodyString("b"); r.Reset() },
 	}
 	known := differences{
 		"raw, append":     "AppendBody keeps what SetBodyRaw set (D5)",
@@ -183,6 +190,7 @@ func TestWriteResponse(t *testing.T) {
 		"42":              "no status outside of 100-999 on the wire (headers)",
 		"trailers, body":  "a body with trailers is chunked, as in v1.76 (D6)",
 		"trailers, sized": "a body with trailers is chunked, as in v1.76 (D6)",
+		"trailers, unset": "a name without a value has no line (2.2)",
 	}
 	compare(t, names(cases), known,
 		func(name string) string {
@@ -246,8 +254,14 @@ func TestWriteRequest(t *testing.T) {
 			h.SetTrailer("X-T")
 			h.Set("X-T", "v")
 		}),
-		"bad port": to("GET", "http://h:bad/p", nil),
-		"type":     to("POST", "http://h/p", func(r request, h requestHead) { h.SetContentType("x/y"); r.SetBodyString("b") }),
+		"trailers, 1.0": to("POST", "http://h/p", func(r request, h requestHead) {
+			h.SetProtocol("HTTP/1.0")
+			r.SetBodyString("b")
+			h.SetTrailer("X-T")
+		}),
+		"trailers, no body": to("GET", "http://h/p", func(_ request, h requestHead) { h.SetTrailer("X-T") }),
+		"bad port":          to("GET", "http://h:bad/p", nil),
+		"type":              to("POST", "http://h/p", func(r request, h requestHead) { h.SetContentType("x/y"); r.SetBodyString("b") }),
 	}
 	known := differences{
 		"Host field, #": "a fragment is never sent (D7)",
