@@ -217,8 +217,10 @@ func (h *header) ResetConnectionClose() {
 }
 
 // ConnectionUpgrade tells whether a Connection field lists upgrade (RFC 9110
-// section 7.8).
-func (h *header) ConnectionUpgrade() bool { return h.connectionLists(h1.ConnectionUpgrade) }
+// section 7.8). It is false where the connection is to be closed.
+func (h *header) ConnectionUpgrade() bool {
+	return !h.connectionClose && h.connectionLists(h1.ConnectionUpgrade)
+}
 
 func (h *header) connectionLists(option h1.Flags) bool {
 	for i := h.table.Index(field.Connection); i >= 0; i = h.table.FindID(field.Connection, i+1) {
@@ -232,11 +234,21 @@ func (h *header) connectionLists(option h1.Flags) bool {
 // connectionValue returns the value of Connection, nil if there is none. A
 // field that lists close keeps what else it lists.
 func (h *header) connectionValue() []byte {
-	value := h.table.Get(field.Connection)
-	if h.connectionClose && h1.ConnectionOptions(value)&h1.ConnectionClose == 0 {
-		return textClose
+	if !h.connectionClose {
+		return h.table.Get(field.Connection)
 	}
-	return value
+	for i := h.table.Index(field.Connection); i >= 0; i = h.table.FindID(field.Connection, i+1) {
+		if value := h.table.Value(i); h1.ConnectionOptions(value)&h1.ConnectionClose != 0 {
+			return value
+		}
+	}
+	return textClose
+}
+
+// isAboutClose tells whether a Connection field of that value lists close or
+// keep-alive: it gives way to the one that says close.
+func isAboutClose(value []byte) bool {
+	return h1.ConnectionOptions(value)&(h1.ConnectionClose|h1.ConnectionKeepAlive) != 0
 }
 
 // ContentEncoding returns the value of Content-Encoding, nil if there is none.

@@ -220,7 +220,8 @@ func (h *RequestHeader) appendRawFields(dst []byte, f bodyFraming) []byte {
 	if !hasTrailer {
 		dst = appendKnown(dst, field.Trailer, h.announcement())
 	}
-	if f.closeConnection && !h.connectionLists(h1.ConnectionClose) {
+	impliesClose := h.isHTTP10 && !h.connectionLists(h1.ConnectionKeepAlive)
+	if f.closeConnection && !impliesClose && !h.connectionLists(h1.ConnectionClose) {
 		dst = append(dst, "Connection: close\r\n"...)
 	}
 	return append(dst, "\r\n"...)
@@ -267,12 +268,13 @@ func (h *header) appendPlain(dst []byte, skip idSet, f bodyFraming) []byte {
 		return dst
 	}
 	if f.closeConnection || h.connectionClose {
-		skip = skip.with(field.Connection) // it comes last
+		skip = skip.with(field.Connection) // what says close comes last
 	}
 	for i := range n {
-		if !skip.has(h.table.ID(i)) {
-			dst = h1.AppendField(dst, h.table.Name(i), h.table.Value(i))
+		if id := h.table.ID(i); skip.has(id) && (id != field.Connection || isAboutClose(h.table.Value(i))) {
+			continue
 		}
+		dst = h1.AppendField(dst, h.table.Name(i), h.table.Value(i))
 	}
 	return dst
 }

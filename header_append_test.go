@@ -181,6 +181,21 @@ func TestRawRequest(t *testing.T) {
 			t.Errorf("%+v:\n got %q\nwant %q", c.f, got, want)
 		}
 	}
+	for fields, want := range map[string]string{
+		"":                              "",
+		"Connection: x\r\n":             "Connection: x\r\n",
+		"Connection: keep-alive, x\r\n": "Connection: keep-alive, x\r\nConnection: close\r\n",
+	} {
+		var old RequestHeader // whose version says close
+		old.DisableSpecialHeader()
+		if err := old.Read(reader("GET / HTTP/1.0\r\n" + fields + "\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		old.SetConnectionClose()
+		if got := old.String(); got != "GET / HTTP/1.0\r\n"+want+"\r\n" {
+			t.Errorf("HTTP/1.0 with %q: %q", fields, got)
+		}
+	}
 	var bare RequestHeader
 	bare.DisableSpecialHeader()
 	bare.Add("Host", "a")

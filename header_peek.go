@@ -118,10 +118,10 @@ func visitKnown(id field.ID, value []byte, yield func(key, value []byte) bool) b
 // fields of the head of them (RFC 9110 section 6.5.1).
 func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool {
 	if h.connectionClose {
-		skip = skip.with(field.Connection) // it comes last
+		skip = skip.with(field.Connection) // what says close comes last
 	}
 	for i := 0; i < h.table.Len(); i++ {
-		if skip.has(h.table.ID(i)) {
+		if id := h.table.ID(i); skip.has(id) && (id != field.Connection || isAboutClose(h.table.Value(i))) {
 			continue
 		}
 		if !yield(h.table.Name(i), h.table.Value(i)) {

@@ -461,12 +461,16 @@ func (h *RequestHeader) AllInOrder() iter.Seq2[[]byte, []byte] {
 func (h *RequestHeader) VisitAllInOrder(f func(key, value []byte)) { h.AllInOrder()(visitor(f)) }
 
 // RawHeaders returns the field lines as they were received, with the empty
-// line that ends them; nil if nothing was read.
+// line that ends them; nothing if there was no field, nil if nothing was read.
 func (h *RequestHeader) RawHeaders() []byte {
 	if h.fieldsAt.End == 0 {
 		return nil
 	}
-	return h.fieldsAt.In(h.table.Raw())
+	raw := h.fieldsAt.In(h.table.Raw())
+	if string(raw) == string(textCRLF) {
+		return raw[:0]
+	}
+	return raw
 }
 
 // AppendBytes appends the head as it is written.

@@ -84,6 +84,9 @@ func TestRequestOrders(t *testing.T) {
 	if got := string(h.RawHeaders()); got != lines {
 		t.Errorf("raw %q", got)
 	}
+	if got := readRequest(t, "GET / HTTP/1.0\r\n\r\n").RawHeaders(); got == nil || len(got) != 0 {
+		t.Errorf("without fields: %q", got)
+	}
 	n := 0
 	h.VisitAllInOrder(func(_, _ []byte) { n++ })
 	for range h.AllInOrder() {

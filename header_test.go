@@ -123,7 +123,7 @@ func TestHeaderConnection(t *testing.T) {
 		upgrade bool
 	}{
 		{"close", true, false}, {"CLOSE", true, false}, {"keep-alive, close", true, false},
-		{"keep-alive", false, false}, {"Upgrade", false, true}, {"upgrade,close", true, true}, {"closed", false, false},
+		{"keep-alive", false, false}, {"Upgrade", false, true}, {"upgrade,close", true, false}, {"closed", false, false},
 	} {
 		var h ResponseHeader
 		h.Set("connection", c.value)
@@ -143,6 +143,32 @@ func TestHeaderConnection(t *testing.T) {
 	h.ResetConnectionClose()
 	if h.ConnectionClose() || h.Peek("Connection") != nil {
 		t.Error("ResetConnectionClose left something")
+	}
+}
+
+// TestConnectionMembersOutliveClose: a connection that is to be closed is not
+// upgraded, and what else Connection fields list is written.
+func TestConnectionMembersOutliveClose(t *testing.T) {
+	for _, c := range []struct{ version, in, want string }{
+		{"1.0", "Connection: upgrade, x\r\n", "Connection=upgrade, x Connection=close"},
+		{"1.1", "Connection: upgrade\r\nConnection: close, x\r\nConnection: keep-alive\r\n", "Connection=upgrade Connection=close, x"},
+		{"1.1", "Connection: close, upgrade\r\n", "Connection=close, upgrade"},
+		{"1.0", "", "Connection=close"},
+	} {
+		start := "GET / HTTP/" + c.version + "\r\nHost: h\r\n"
+		h := readRequest(t, start+c.in+"\r\n")
+		if got := fieldsOf(h.All()); got != "Host=h "+c.want || h.ConnectionUpgrade() {
+			t.Errorf("%q: %s, upgrade %v, want %s", c.in, got, h.ConnectionUpgrade(), c.want)
+		}
+		lines := strings.NewReplacer(" Connection=", "\r\nConnection: ", "=", ": ").Replace(c.want)
+		if got, want := h.String(), start+lines+"\r\n\r\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	var h ResponseHeader
+	h.Set("Connection", "x")
+	if got, want := string(h.appendHead(nil, bodyFraming{length: 0, closeConnection: true})), "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x\r\nConnection: close\r\n\r\n"; got != want {
+		t.Errorf("closed by the writer: %q, want %q", got, want)
 	}
 }
 

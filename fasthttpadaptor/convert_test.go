@@ -112,7 +112,7 @@ func TestConvertNetHTTPRequest(t *testing.T) {
 		{"unknown length", ofLength(0), chunked},
 		{"negative length", ofLength(-1), chunked},
 		{"length", ofLength(1), "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx"},
-		{"close", closing, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"},
+		{"close", closing, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: a, b\r\nConnection: close\r\n\r\n"},
 		{"zero", &http.Request{URL: &url.URL{Scheme: "http", Host: "h", Path: "/"}}, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
 		{"no path", &http.Request{URL: &url.URL{Scheme: "http", Host: "h", RawQuery: "q"}}, "GET /?q HTTP/1.1\r\nHost: h\r\n\r\n"},
 		{"trailer", withTrailer, "POST /up HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\nX-Many: 1\r\nX-Many: 2\r\nTrailer: X-Sum\r\n\r\n4\r\ndata\r\n0\r\nX-Sum: 7\r\n\r\n"},

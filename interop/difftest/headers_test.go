@@ -190,6 +190,10 @@ func sortedWords(s string) string {
 
 // headerScripts do the same on both sides.
 const headerScripts = `
+Q Set(Connection, upgrade) | SetConnectionClose() | ConnectionUpgrade()
+R Read("HTTP/1.0 200 OK\r\nConnection: upgrade\r\n\r\n") | ConnectionUpgrade()
+Q Read("GET / HTTP/1.0\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n") | ConnectionUpgrade() | Peek(Connection)
+Q Read("GET / HTTP/1.0\r\n\r\n") | RawHeaders()
 Q Add(Host, a) | Add(Host, b) | PeekAll(Host) | Add(Content-Type, a) | Add(Content-Type, b) | Add(User-Agent, a) | Add(User-Agent, b) | Add(Referer, a) | Add(Referer, b) | PeekAll(Referer)
 Q Add(x-a, 1) | Add(X-A, 2) | Del(x-A)
 Q DisableNormalizing() | DisableSpecialHeader() | SetNoDefaultContentType(true) | Reset() | EnableNormalizing() | EnableSpecialHeader() | SetContentLength(5)

@@ -97,6 +97,11 @@ var trailerRows = []struct{ rule, script, want string }{
 		`  "" "\r\n" #  # `},
 	{"", `R Set(Trailer, "foo, bar") | Set(Trailer, bar) | Peek(Trailer) | Reset() | PeekTrailerKeys()`,
 		`  "Bar"  [] #  # `},
+	// Connection fields, and requests without special fields.
+	{"1.7", `Q Set(Connection, "close, upgrade") | ConnectionUpgrade() | Header()`,
+		` false "GET / HTTP/1.1\r\nConnection: close, upgrade\r\n\r\n" # Connection=close, upgrade # `},
+	{"", `Q DisableSpecialHeader() | SetProtocol(HTTP/1.0) | SetConnectionClose() | Header()`,
+		`false   "GET / HTTP/1.0\r\n\r\n" # Connection=close # `},
 }
 
 // TestTrailers compares what setters and getters of trailer fields do.
