@@ -11,7 +11,7 @@ import (
 
 // ignores tells whether key is Date, in whatever spelling, and not announced.
 func ignores[T string | []byte](h *ResponseHeader, key T) bool {
-	return ascii.EqualFold(key, HeaderDate) && h.sectionOf(field.Date) == &h.table
+	return ascii.EqualFold(key, HeaderDate) && !h.announces(field.Date)
 }
 
 // Set is RequestHeader.Set, but ignores a Date of the head.

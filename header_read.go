@@ -62,7 +62,8 @@ func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
 
 // ReadTrailer reads the trailer section behind the last chunk of a body. Its
 // fields, but for those that must not be trailer fields (RFC 9110 section
-// 6.5.1), which are dropped, are then found by Peek. For the error see
+// 6.5.1), which are dropped, are then found by Peek and listed by Trailers. All
+// does not show them. For the error see
 // RequestHeader.Read; one that says what is wrong also is ErrBadTrailer.
 func (h *header) ReadTrailer(r *bufio.Reader) error { return h.readTrailer(r, readerLimits(r)) }
 

@@ -120,7 +120,11 @@ func (h *header) put(key, value []byte, adds bool) {
 	value = h.fitValue(value)
 	id := field.Lookup(key)
 	if h.trailer != nil && h.trailer.announces(id, key) {
-		putPlain(&h.trailer.values, id, key, value, adds)
+		if !adds && singleFields.has(id) {
+			h.trailer.replace(id, value)
+		} else {
+			putPlain(&h.trailer.values, id, key, value, adds)
+		}
 		return
 	}
 	if id != field.Other && h.putSpecial(id, key, value, adds) {
@@ -178,7 +182,7 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 		if h.isRaw || !singleFields.has(id) {
 			return false
 		}
-		h.sectionOf(id).Set(id, value)
+		h.setKnown(id, value)
 	}
 	return true
 }
@@ -189,7 +193,14 @@ func (h *header) setConnection(value []byte) {
 }
 
 // setKnown sets the one field with a known name.
-func (h *header) setKnown(id field.ID, value []byte) { h.sectionOf(id).Set(id, h.fitValue(value)) }
+func (h *header) setKnown(id field.ID, value []byte) {
+	value = h.fitValue(value)
+	if h.announces(id) {
+		h.trailer.replace(id, value)
+		return
+	}
+	h.table.Set(id, value)
+}
 
 // Del removes all fields of that name, in the head and in the trailer section.
 // The name stays announced; Del("Trailer") takes all announcements back, as

@@ -85,6 +85,12 @@ func (s *trailerSection) receive(id field.ID, name, value []byte) {
 	}
 }
 
+// replace gives the field with a known name one value.
+func (s *trailerSection) replace(id field.ID, value []byte) {
+	s.values.DelID(id)
+	s.values.Add(id, id.Canonical(), value)
+}
+
 // del removes the fields of that name, which stays announced.
 func (s *trailerSection) del(id field.ID, name []byte) {
 	if singleFields.has(id) {
@@ -111,12 +117,10 @@ func (h *header) hasTrailers() bool {
 	return h.trailer != nil && (h.trailer.names.Len() > 0 || h.trailer.values.Len() > 0)
 }
 
-// sectionOf returns where setters store a field with a known name.
-func (h *header) sectionOf(id field.ID) *field.Table {
-	if h.trailer != nil && h.trailer.names.Index(id) >= 0 {
-		return &h.trailer.values
-	}
-	return &h.table
+// announces tells whether a field with a known name is announced, in whatever
+// spelling.
+func (h *header) announces(id field.ID) bool {
+	return h.trailer != nil && h.trailer.names.Index(id) >= 0
 }
 
 // announcement returns the value of Trailer, nil if nothing is announced.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -309,6 +311,8 @@ func TestAnnouncedNamesTakeEverySetter(t *testing.T) {
 		{func(q *RequestHeader) { q.SetUserAgent("1"); q.SetUserAgentBytes([]byte("2")) }, "User-Agent: 2\r\n"},
 		{func(q *RequestHeader) { q.Set("user-agent", "1") }, "User-Agent: 1\r\n"},
 		{func(q *RequestHeader) { q.Add("User-Agent", "1"); q.Add("User-Agent", "2") }, "User-Agent: 1\r\nUser-Agent: 2\r\n"},
+		{func(q *RequestHeader) { q.Add("User-Agent", "1"); q.Add("User-Agent", "2"); q.Set("User-Agent", "3") }, "User-Agent: 3\r\n"},
+		{func(q *RequestHeader) { q.Add("User-Agent", "1"); q.Add("User-Agent", "2"); q.SetUserAgent("3") }, "User-Agent: 3\r\n"},
 		{func(q *RequestHeader) { q.SetReferer("1"); q.SetRefererBytes([]byte("2")) }, "Referer: 2\r\n"},
 	} {
 		var q RequestHeader
@@ -443,6 +447,130 @@ func TestCopiesHaveTheirOwnTrailers(t *testing.T) {
 	dst.Del("Trailer")
 	if got, want := sections(&dst), "X-Sent=2 | "; got != want {
 		t.Errorf("copy of an empty header: %s, want %s", got, want)
+	}
+}
+
+// trailerModel is what a header is expected to have, by names.
+type trailerModel struct {
+	announced     []string
+	head, trailer map[string][]string
+	received      map[string]bool
+}
+
+func (m *trailerModel) set(name, value string, adds bool) {
+	section := m.head
+	if slices.Contains(m.announced, name) {
+		section = m.trailer
+	}
+	if adds || len(section[name]) == 0 {
+		section[name] = append(section[name], value)
+	} else {
+		section[name][0] = value
+	}
+}
+
+func (m *trailerModel) del(name string) {
+	m.head[name], m.trailer[name], m.received[name] = nil, nil, false
+}
+
+func (m *trailerModel) receive(name, value string) {
+	m.trailer[name], m.received[name] = append(m.trailer[name], value), true
+	if !slices.Contains(m.announced, name) {
+		m.announced = append(m.announced, name)
+	}
+}
+
+func (m *trailerModel) announce(names []string) {
+	old := m.announced
+	m.announced = names
+	for _, name := range names {
+		if !slices.Contains(old, name) && len(m.trailer[name]) == 0 {
+			m.trailer[name], m.head[name] = m.head[name], nil
+		}
+	}
+	for _, name := range old {
+		if !slices.Contains(names, name) && !m.received[name] {
+			m.head[name], m.trailer[name] = append(m.head[name], m.trailer[name]...), nil
+		}
+	}
+}
+
+// FuzzTrailers makes a header do what the bytes say, and compares it with a
+// model. Nothing that was received may get into the head.
+func FuzzTrailers(f *testing.F) {
+	random := rand.NewChaCha8([32]byte{1})
+	for range 100 {
+		script := make([]byte, 60)
+		random.Read(script)
+		f.Add(script)
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		script = script[:min(len(script), 100)]
+		names := []string{"A", "B-C", "X-Long-Name", "Referer", "Vary"}
+		h := new(RequestHeader)
+		m := trailerModel{head: map[string][]string{}, trailer: map[string][]string{}, received: map[string]bool{}}
+		for i, op := range script {
+			name, value := names[int(op)/10%len(names)], fmt.Sprint("v", i)
+			switch op % 10 {
+			case 0, 1:
+				h.Set(name, value)
+				m.set(name, value, false)
+			case 2, 3:
+				h.Add(name, value)
+				m.set(name, value, true)
+			case 4:
+				h.Del(name)
+				m.del(name)
+			case 5:
+				h.Add("Trailer", "host,"+name)
+				if !slices.Contains(m.announced, name) {
+					m.announce(append(slices.Clone(m.announced), name))
+				}
+			case 6:
+				list := names[int(op)/10%len(names):]
+				h.Set("Trailer", strings.Join(list, ", "))
+				m.announce(list)
+			case 7:
+				h.Del("Trailer")
+				m.announce(nil)
+			case 8:
+				value = "received" + value
+				if err := h.ReadTrailer(bufio.NewReader(strings.NewReader(name + ": " + value + "\r\nTE: x\r\n\r\n"))); err != nil {
+					t.Fatal(err)
+				}
+				m.receive(name, value)
+			case 9:
+				dst := new(RequestHeader)
+				dst.AddTrailer("Lost, " + name)
+				h.CopyTo(dst)
+				h = dst
+			}
+			m.check(t, h, names)
+		}
+	})
+}
+
+func (m *trailerModel) check(t *testing.T, h *RequestHeader, names []string) {
+	t.Helper()
+	head, section := map[string][]string{}, map[string][]string{}
+	for key, value := range h.All() {
+		head[string(key)] = append(head[string(key)], string(value))
+	}
+	for line := range strings.SplitSeq(strings.TrimRight(string(h.TrailerHeader()), "\r\n"), "\r\n") {
+		name, value, _ := strings.Cut(line, ": ")
+		section[name] = append(section[name], value)
+	}
+	for _, name := range names {
+		all := slices.Concat(m.head[name], m.trailer[name])
+		if !slices.Equal(head[name], m.head[name]) || !slices.Equal(section[name], m.trailer[name]) || fmt.Sprintf("%s", h.PeekAll(name)) != fmt.Sprint(all) {
+			t.Fatalf("%s: head %q, trailer section %q, want %q and %q", name, head[name], section[name], m.head[name], m.trailer[name])
+		}
+		if strings.Contains(strings.Join(head[name], " "), "received") {
+			t.Fatalf("%s: a received trailer field is in the head: %q", name, head[name])
+		}
+	}
+	if got, want := string(h.Peek("Trailer")), strings.Join(m.announced, ", "); got != want {
+		t.Fatalf("announced %s, want %s", got, want)
 	}
 }
 
