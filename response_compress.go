@@ -7,6 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/field"
 )
 
 // minCompressSize is the size from which a body is worth compressing.
@@ -66,11 +67,12 @@ func isCompressible(contentType []byte) bool {
 	return false
 }
 
-// addVary adds a field name to Vary (RFC 9110 section 12.5.5).
+// addVary adds a field name to Vary (RFC 9110 section 12.5.5), in the head also
+// where a trailer field of that name is announced: caches look there.
 func addVary(h *ResponseHeader, name string) {
-	vary := h.Peek(HeaderVary)
+	vary := h.table.Get(field.Vary)
 	if len(vary) == 0 {
-		h.Set(HeaderVary, name)
+		h.table.Set(field.Vary, ascii.Bytes(name))
 		return
 	}
 	for rest, found := vary, true; found; {
@@ -80,7 +82,7 @@ func addVary(h *ResponseHeader, name string) {
 			return
 		}
 	}
-	h.Set(HeaderVary, string(vary)+","+name)
+	h.table.Set(field.Vary, []byte(string(vary)+","+name))
 }
 
 // encodingStream is a body stream that encodes another one while it is read.

@@ -94,6 +94,13 @@ func TestAddVary(t *testing.T) {
 			t.Errorf("%q: %q, want %q", before, got, want)
 		}
 	}
+	var h ResponseHeader
+	h.AddTrailer("Vary")
+	h.Set("Vary", "Origin")
+	addVary(&h, "Accept-Encoding")
+	if got := h.String(); !strings.Contains(got, "\r\nVary: Accept-Encoding\r\n") {
+		t.Errorf("with a trailer field of that name: %q", got)
+	}
 }
 
 func TestEncodingStreamPassesOnWhatItHas(t *testing.T) {
