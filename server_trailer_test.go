@@ -167,3 +167,34 @@ func TestClientSendsAndReceivesTrailers(t *testing.T) {
 		}
 	})
 }
+
+// TestCompressedAnswersHaveTrailers: the section follows the encoded body.
+func TestCompressedAnswersHaveTrailers(t *testing.T) {
+	text := strings.Repeat("text ", 200)
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {
+			_ = ctx.Response.Header.SetTrailer("X-Sum")
+			ctx.Response.Header.Set("X-Sum", "7")
+			if string(ctx.Path()) == "/stream" {
+				ctx.SetBodyStream(strings.NewReader(text), -1)
+			} else {
+				ctx.WriteString(text)
+			}
+		})})
+		c := sluice.HostClient{Addr: "h", Dial: func(string) (net.Conn, error) { return r.connect() }}
+		defer c.CloseIdleConnections()
+		for _, path := range []string{"/", "/stream"} {
+			var req sluice.Request
+			var resp sluice.Response
+			req.SetRequestURI("http://h" + path)
+			req.Header.Set("Accept-Encoding", "gzip")
+			if err := c.Do(&req, &resp); err != nil {
+				t.Fatal(err)
+			}
+			body, err := resp.BodyGunzip()
+			if string(body) != text || err != nil || string(resp.Header.Peek("X-Sum")) != "7" || string(resp.Header.Peek("Trailer")) != "X-Sum" {
+				t.Errorf("%s: %d bytes, %v, %q", path, len(body), err, resp.Header.TrailerHeader())
+			}
+		}
+	})
+}
