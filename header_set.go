@@ -28,9 +28,9 @@ const (
 // the first one is changed and the others stay.
 //
 // A field whose name is announced as a trailer field is set in the trailer
-// section, also in a message that was received: a field of that name in its
-// head stays as it was. Call Del for both, and SetTrailer or Del("Trailer")
-// for the announcement, where a peer's must not count.
+// section, also where a peer has announced it; fields of that name in the head
+// are removed. Call Del("Trailer") first where a peer's announcement must not
+// count.
 //
 // These are treated specially: Cookie and Set-Cookie add to the cookies there
 // are. Content-Length is ignored unless it is a number, Transfer-Encoding
@@ -120,6 +120,9 @@ func (h *header) put(key, value []byte, adds bool) {
 	value = h.fitValue(value)
 	id := field.Lookup(key)
 	if h.trailer != nil && h.trailer.announces(id, key) {
+		if !adds { // docs/adr/0013: what a peer has sent must not stay beside it
+			h.table.Del(id, key)
+		}
 		if !adds && singleFields.has(id) {
 			h.trailer.replace(id, value)
 		} else {
