@@ -276,6 +276,7 @@ func TestAdoptConn(t *testing.T) {
 			p.rest()
 			s := &sluice.Server{
 				Handler:     func(ctx *sluice.RequestCtx) { ctx.WriteString("ok") },
+				Logger:      &logBook{},
 				Engine:      n.engine,
 				Concurrency: 1,
 				IdleTimeout: patience,
@@ -289,7 +290,9 @@ func TestAdoptConn(t *testing.T) {
 			}
 			p.rest()
 			end, p = pair()
-			s = &sluice.Server{Handler: s.Handler, Engine: s.Engine, Concurrency: 1, IdleTimeout: patience, Logger: &logBook{}}
+			if err := s.Serve(failingListener{net.ErrClosed}); err != nil { // it may serve again
+				t.Error(err)
+			}
 			if err := s.AdoptConn(end, []byte(get("/")[:5])); err != nil {
 				t.Fatal(err)
 			}

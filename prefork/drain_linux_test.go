@@ -3,6 +3,7 @@ package prefork
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"strings"
@@ -112,5 +113,24 @@ func TestServingEnds(t *testing.T) {
 	}
 	if !isClosed(own) || !isClosed(adopted) || len(w.adopted) > 0 || len(w.released) != 3 {
 		t.Errorf("it still listens: %v, %v", w.adopted, w.released)
+	}
+}
+
+// logLine is a Logger that passes lines on.
+type logLine chan string
+
+func (l logLine) Printf(format string, args ...any) { l <- fmt.Sprintf(format, args...) }
+
+// An error of the user's Drain is logged, and nothing else.
+func TestErrorsOfDrain(t *testing.T) {
+	log := make(logLine, 2)
+	failure := errors.New("busy")
+	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: log}}
+	for _, err := range []error{nil, failure} {
+		w.prefork.Drain = func(context.Context) error { return err }
+		w.finishOthers(t.Context(), &supervise.DrainStats{})
+	}
+	if line := <-log; !strings.Contains(line, "Drain: busy") {
+		t.Errorf("logged %q", line)
 	}
 }

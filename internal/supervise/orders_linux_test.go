@@ -2,12 +2,15 @@ package supervise
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // deafWorker returns a worker that receives no orders, and the master's end.
@@ -239,5 +242,36 @@ func TestOrderOf(t *testing.T) {
 		if got := heard(t, master, messageAck); got.seq != 4711 {
 			t.Errorf("%+v: the answer is to %d", c.m, got.seq)
 		}
+	}
+}
+
+// What comes to be adopted and is no listener is closed.
+func TestAdoptsListenersOnly(t *testing.T) {
+	w, _ := deafWorker(t)
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	listener, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var descriptors []int
+	for _, fd := range []uintptr{0: listener.Fd(), 1: os.Stderr.Fd()} {
+		fd, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		descriptors = append(descriptors, fd)
+	}
+	o, isIt := w.orderOf(message{kind: messageAdopt, slot: 7}, descriptors)
+	if !isIt || len(o.Files) != 1 || int(o.Files[0].Fd()) != descriptors[0] {
+		t.Fatalf("%+v, %v", o, isIt)
+	}
+	o.Files[0].Close()
+	if _, err := unix.FcntlInt(uintptr(descriptors[1]), unix.F_GETFD, 0); err != unix.EBADF {
+		t.Errorf("the other one is open: %v", err)
 	}
 }
