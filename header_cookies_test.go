@@ -53,6 +53,19 @@ func TestRequestCookieFieldsBecomeOne(t *testing.T) {
 	}
 }
 
+// One field behind the other is joined as well, from either side of others.
+func TestAdjacentCookieFields(t *testing.T) {
+	for _, before := range []string{"", "X: y\r\n", "X: y\r\nZ: z\r\n"} {
+		h := readRequest(t, "GET / HTTP/1.1\r\n"+before+"Cookie: a=b\r\nCookie: c=d\r\nCookie: e=f\r\nHost: h\r\n\r\n")
+		if got := string(h.Cookie("c")) + string(h.Cookie("e")); got != "df" {
+			t.Errorf("cookies %q", got)
+		}
+		if got := h.PeekAll("Cookie"); len(got) != 1 || string(got[0]) != "a=b; c=d; e=f" {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 func TestRequestSetCookieText(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"k", "v", "k=v"}, {"k", "", "k="}, {"", "v", "v"}, {"k;=\r\n", " v;w\x00 ", "k=v w"}, {"k", "a b,c\"d\"", "k=a b,c\"d\""},
