@@ -13,7 +13,8 @@ func TestAnswersToPings(t *testing.T) {
 	ours, theirs := linkPair(t)
 	var inside, clashes atomic.Int32
 	asked, verdicts := make(chan struct{}), make(chan error)
-	w := &Worker{options: AttachOptions{Logger: noLogger{}, OnPing: func() error {
+	log := &logLines{}
+	w := &Worker{options: AttachOptions{Logger: log, OnPing: func() error {
 		if inside.Add(1) > 1 {
 			clashes.Add(1)
 		}
@@ -67,6 +68,15 @@ func TestAnswersToPings(t *testing.T) {
 	<-asked
 	answer(nil)
 	want(9)
+	for seq, err := range []error{errors.New("again"), errors.New("still"), nil} {
+		w.pings.note(uint32(10 + seq))
+		<-asked
+		answer(err)
+	}
+	want(12)
+	if len(log.lines) != 2 { // one for each time that it began
+		t.Errorf("logged %q", log.lines)
+	}
 	if clashes.Load() > 0 || len(answers) > 0 {
 		t.Errorf("%d clashes, %d more answers", clashes.Load(), len(answers))
 	}

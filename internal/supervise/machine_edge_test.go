@@ -86,6 +86,7 @@ func TestStopsOnce(t *testing.T) {
 	}
 	s.feed(event{kind: evQuit})
 	s.want(actDumpSelf, actDump)
+	s.said("SIGQUIT")
 	s.exit(0, 1)
 	s.want(actFinish)
 

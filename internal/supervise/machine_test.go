@@ -76,6 +76,14 @@ func (s *script) sleep(d time.Duration) {
 	s.feed(event{kind: evTick})
 }
 
+// said checks that the last line of the log contains text.
+func (s *script) said(text string) {
+	s.t.Helper()
+	if line := s.log[len(s.log)-1]; !strings.Contains(line, text) {
+		s.t.Errorf("the log ends with %q, which does not say %q", line, text)
+	}
+}
+
 // want checks the kinds of the last actions.
 func (s *script) want(kinds ...actionKind) {
 	s.t.Helper()
@@ -473,6 +481,7 @@ func TestRetiredSocketsAreSpread(t *testing.T) {
 			}
 			s.boot(victim, generation+1)
 			s.want(actRelease, actRelease, actAdopt)
+			s.said("from now on")
 			if of := adopters(); s.fleet.slots[victim].adopter != nil || of[victim] != 1 {
 				t.Fatalf("when worker %d is back: %v", victim, of)
 			}
