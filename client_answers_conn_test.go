@@ -203,6 +203,11 @@ func TestClientEarlyAnswers(t *testing.T) {
 			c.Close() // with unread bytes, that is a reset
 			return false
 		},
+		"line ends and spaces are in front": func(c *rawConn) bool {
+			c.send("\r\n\r\nHTTP/1.1 103 Early\r\nX-A: b\r\n\r\n\r\nHTTP/1.1   " + strings.TrimPrefix(refusal, "HTTP/1.1 ") + "\r\nbig")
+			_, err := io.CopyN(io.Discard, c.br, int64(len(body)))
+			return err == nil
+		},
 		"the body is read all the same": func(c *rawConn) bool {
 			c.send(refusal + "\r\nbig")
 			_, err := io.CopyN(io.Discard, c.br, int64(len(body)))

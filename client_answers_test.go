@@ -128,7 +128,7 @@ func TestClientStatusLines(t *testing.T) {
 	const rest = "\r\nContent-Length: 5\r\n\r\nhello"
 	var cases []rawAnswer
 	for _, line := range []string{
-		"HTTP/1.1  200 OK", "HTTP/1.1\t200 OK", " HTTP/1.1 200 OK", "http/1.1 200 OK", "HTTP/2.0 200 OK", "HTTP/2 200 OK",
+		"HTTP/1.1\t200 OK", "HTTP/1.1 \t200 OK", "\nHTTP/1.1 200 OK", strings.Repeat("\r\n", 5) + "HTTP/1.1 200 OK", " HTTP/1.1 200 OK", "http/1.1 200 OK", "HTTP/2.0 200 OK", "HTTP/2 200 OK",
 		"HTTP/0.9 200 OK", "HTTP/1.1 20 OK", "HTTP/1.1 +20 OK", "HTTP/1.1 2x0 OK", "HTTP/1.1 200OK", "HTTP/1.1 200\tOK",
 		"HTTP/1.1 0x8 OK", "HTTP/1.1 000 OK", "HTTP/1.1 ２00 OK", "HTTP/1.1200 OK", "HTTP/1.1 200.1 OK", "HTTP/1.1 -20 OK",
 		"HTTP/ 1.1 200 OK", "HTTP/1.10 200 OK", "HTTP/01.1 200 OK", "HTTP/+1.1 200 OK", "HTTP/1,1 200 OK", "HTTP 200 OK",
@@ -140,6 +140,8 @@ func TestClientStatusLines(t *testing.T) {
 		cases = append(cases, rawAnswer{name: fmt.Sprintf("%.30q", line), send: line + rest, end: closes})
 	}
 	for _, line := range []string{
+		"HTTP/1.1  200 OK", "\r\nHTTP/1.1   200", strings.Repeat("\r\n", 4) + "HTTP/1.1 200 OK",
+		"HTTP/1.1 103 Early Hints\r\n\r\n\r\nHTTP/1.1 200 OK",
 		"HTTP/1.1 200 ", "HTTP/1.1 200 OK OK  OK", "HTTP/1.1 200 \t", "HTTP/1.1 200 Schön", "HTTP/1.1 200 :", "HTTP/1.1 200 200",
 		"HTTP/1.1 200 " + strings.Repeat("K", 1<<10),
 	} {

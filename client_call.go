@@ -3,7 +3,6 @@ package sluice
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"time"
 
@@ -131,13 +130,14 @@ func (c *clientCall) explain(err error) error {
 	return err
 }
 
-// isDeadline tells whether err is that of a connection's deadline.
+// isDeadline tells whether err is that of a connection's deadline, or of another
+// one.
 func isDeadline(err error) bool {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
-	var netErr net.Error
-	return errors.As(err, &netErr) && netErr.Timeout()
+	var bound interface{ Timeout() bool }
+	return errors.As(err, &bound) && bound.Timeout()
 }
 
 // Phase is a part of what a client does for a request.

@@ -41,8 +41,12 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 	}
 	err := c.attempt(req, resp)
 	call.phase, call.isFresh, call.hasConn, call.hasSent = 0, false, false, false
-	if err == io.EOF {
-		err = ErrConnectionClosed
+	var ended knownError
+	switch {
+	case err == io.EOF:
+		return ErrConnectionClosed
+	case errors.As(err, &ended) && ended.known == io.EOF:
+		return knownError{ErrConnectionClosed, ended.reason}
 	}
 	return err
 }

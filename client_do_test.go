@@ -91,6 +91,25 @@ func TestDoDoesNotRepeatBehindAnAnswer(t *testing.T) {
 	}
 }
 
+// A connection that is reset before an answer was closed, too.
+func TestDoTellsOfResets(t *testing.T) {
+	for _, size := range []int{1, watchedBody} {
+		p := newClientPeer(t, func(c *peerConn) { c.request(); c.reset() })
+		req, resp := newCall("POST", p.url("/"))
+		req.SetBody(make([]byte, size))
+		c := p.host()
+		c.RetryIfErr = func(_ *Request, _ int, err error) (bool, bool) {
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("asked about %v", err)
+			}
+			return false, false
+		}
+		if err := c.Do(req, resp); !errors.Is(err, ErrConnectionClosed) || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
 // Time that has passed is not given again.
 func TestDoDoesNotRepeatTimeouts(t *testing.T) {
 	p := newClientPeer(t, func(c *peerConn) { c.request(); c.gone() })

@@ -72,7 +72,7 @@ func TestReviewEarlySuccessGetsTheWholeBody(t *testing.T) {
 
 // What is no HTTP must not be waited behind, because it is short.
 func TestReviewShortGarbageWhileWriting(t *testing.T) {
-	for _, raw := range []string{"garbage\r\n\r\n", "\r\n\r\n\r\n", "HTTP/1.1 1\r\n", "x\r\n"} {
+	for _, raw := range []string{"garbage\r\n\r\n", "\r\n\r\n\r\n\r\n\r\n", "HTTP/1.1 1\r\n", "x\r\n"} {
 		p := newClientPeer(t, func(c *peerConn) {
 			c.skipHead()
 			c.send(raw)

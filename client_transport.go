@@ -221,7 +221,7 @@ func (x *exchange) receive() error {
 	// Waiting is done here, not where the head is read: behind a switch of
 	// goroutines the processor mispredicts each return.
 	if _, err := x.br.Peek(1); err != nil {
-		return endError(err, nil)
+		return startError(endError(err, nil), io.EOF)
 	}
 	return x.readResponse()
 }
@@ -235,7 +235,7 @@ func (x *exchange) readResponse() error {
 	}
 	err := x.resp.readFrom(&x.br.Reader, x.c.headLimits(), x.c.MaxResponseBodySize, x.isTunnel)
 	if err != nil {
-		x.hasAnswer = err != io.EOF && !isNothingRead(err)
+		x.hasAnswer = err != ErrTimeout && !errors.Is(err, io.EOF)
 		return err
 	}
 	x.hasAnswer = true
@@ -244,11 +244,6 @@ func (x *exchange) readResponse() error {
 	}
 	x.resp.ParseNetConn(x.cc.c)
 	return nil
-}
-
-func isNothingRead(err error) bool {
-	var nothing ErrNothingRead
-	return errors.As(err, &nothing)
 }
 
 // headLimits are those of a response's head.

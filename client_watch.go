@@ -2,12 +2,12 @@ package sluice
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/h1"
 )
 
 // A large request is written by a goroutine of its own, while the caller's waits
@@ -60,7 +60,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 		return x.unanswered(err, writeErr)
 	}
 	w.answered()
-	if status >= '3' {
+	if status >= 3 {
 		x.endWriting()
 	}
 	_ = x.cc.c.SetReadDeadline(time.Time{}) // the writer's; reading tells if it fails
@@ -70,7 +70,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	case err != nil:
 		x.endWriting() // nobody reads what is still to be written
 		patience = 0
-	case status >= '3':
+	case status >= 3:
 		patience = 0
 	}
 	writeErr, _ := w.join(x, written, patience)
@@ -127,7 +127,7 @@ func (x *exchange) unanswered(err, writeErr error) error {
 	if x.hasAnswer = x.br.Buffered() > 0; x.hasAnswer || err == io.EOF {
 		return x.readResponse() // what is wrong with it
 	}
-	return ErrNothingRead{cause: err}
+	return startError(ErrNothingRead{cause: err}, io.EOF)
 }
 
 // endWriting gives the writing of the request a last moment.
@@ -166,61 +166,31 @@ func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	return err
 }
 
-// awaitStatus waits for the final response, and returns the first digit of its
-// status.
-func (x *exchange) awaitStatus() (byte, error) {
-	const digit = len("HTTP/1.1 ")
+// awaitStatus waits for the final response, which stays in the buffer, and
+// returns the first digit of its status. The response's table is empty before and
+// after.
+func (x *exchange) awaitStatus() (digit int, err error) {
+	t := &x.resp.Header.table
+	defer t.Reset()
+	p := h1.HeadParser{Role: h1.Responses, Limits: x.c.headLimits()}
 	for at := 0; ; {
-		head, err := x.peekStatusLine(at, digit+3)
-		if err != nil {
+		if _, err := x.br.Peek(at + 1); err != nil {
 			if at > 0 && err == bufio.ErrBufferFull {
-				return '1', nil // more interim responses than are looked at
+				return 1, nil // more interim responses than are looked at
 			}
 			return 0, err
 		}
-		if head == nil {
-			return '9', nil // no HTTP: reading tells
-		}
-		if status := head[at+digit:]; status[0] != '1' || string(status) == "101" {
-			return status[0], nil
-		}
-		if at, err = x.endOfHead(at); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// peekStatusLine waits for size bytes of a status line behind at, and returns
-// them with what is before. nil: they are none.
-func (x *exchange) peekStatusLine(at, size int) ([]byte, error) {
-	const version = "HTTP/1."
-	for want := 1; ; {
-		if _, err := x.br.Peek(at + want); err != nil {
-			return nil, err
-		}
-		head, _ := x.br.Peek(min(x.br.Buffered(), at+size)) // it is there
-		line := head[at:]
-		n := min(len(line), len(version))
-		if string(line[:n]) != version[:n] || bytes.IndexByte(line, '\n') >= 0 {
-			return nil, nil
-		}
-		if len(line) == size {
-			return head, nil
-		}
-		want = len(line) + 1
-	}
-}
-
-// endOfHead waits for the end of the head that begins at from in the buffer, and
-// returns it.
-func (x *exchange) endOfHead(from int) (int, error) {
-	for {
-		head, _ := x.br.Peek(x.br.Buffered()) // it is there
-		if end := bytes.Index(head[from:], []byte("\r\n\r\n")); end >= 0 {
-			return from + end + 4, nil
-		}
-		if _, err := x.br.Peek(len(head) + 1); err != nil {
-			return 0, err
+		in, _ := x.br.Peek(x.br.Buffered()) // it is there
+		used, done, err := p.Parse(t, in[at:])
+		at += used
+		switch status := p.StatusCode; {
+		case err != nil:
+			return 9, nil // no HTTP: reading tells
+		case status >= 200, status == StatusSwitchingProtocols:
+			return status / 100, nil
+		case done:
+			p.Reset()
+			t.Reset()
 		}
 	}
 }

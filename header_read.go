@@ -34,11 +34,13 @@ func (h *RequestHeader) Read(r *bufio.Reader) error {
 }
 
 // Read reads the head of a response from r, and nothing behind it. h's
-// settings stay. For the error see RequestHeader.Read; one that says what is
-// wrong with a head also is ErrReadingResponseHeaders.
+// settings stay. Up to four line ends before the head are skipped. For the error
+// see RequestHeader.Read, but before the first byte a time-out is ErrTimeout, and
+// any other failure of r is io.EOF, wrapped. One that says what is wrong with a
+// head also is ErrReadingResponseHeaders.
 func (h *ResponseHeader) Read(r *bufio.Reader) error {
 	h.resetForReading()
-	return h.readWithin(r, readerLimits(r))
+	return startError(h.readWithin(r, readerLimits(r)), io.EOF)
 }
 
 // resetForReading empties the header for a message that is to be read, and keeps
@@ -210,6 +212,7 @@ func responseError(err error, kept []byte, r *bufio.Reader) error {
 	err = framingError(err)
 	if errors.Is(err, h1.ErrStatusLine) {
 		_, code, found := cutByte(firstLine(kept, r), ' ')
+		code = bytes.TrimLeft(code, " ")
 		switch {
 		case !found:
 			err = knownError{ErrResponseFirstLineMissingSpace, err}

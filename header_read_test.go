@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -60,6 +62,9 @@ func TestResponseReadErrors(t *testing.T) {
 	for in, want := range map[string]error{
 		"":                             io.EOF,
 		"HTTP/1.1 200 OK\r\n":          io.ErrUnexpectedEOF,
+		"\r\n":                         io.EOF,
+		"\r\n\r\n\r\n\r\n\r\n":         h1.ErrStatusLine,
+		"HTTP/1.1  200OK\r\n\r\n":      ErrUnexpectedStatusCodeChar,
 		"HTTP/1.1\r\n\r\n":             ErrResponseFirstLineMissingSpace,
 		"HTTP/1.1 200OK\r\n\r\n":       ErrUnexpectedStatusCodeChar,
 		"HTTP/1.1 2x0 OK\r\n\r\n":      h1.ErrStatusLine,
@@ -122,6 +127,60 @@ func TestReadAnnouncements(t *testing.T) {
 				t.Errorf("%q: %q, %v", fields, got, errs)
 			}
 		}
+	}
+}
+
+// failingAfter is a reader that fails with err after data.
+func failingAfter(data string, err error) *bufio.Reader {
+	return bufio.NewReader(io.MultiReader(strings.NewReader(data), iotest.ErrReader(err)))
+}
+
+// A timeout is what it says it is, and no net.Error.
+type timeout struct{ isOne bool }
+
+func (timeout) Error() string   { return "it took too long" }
+func (t timeout) Timeout() bool { return t.isOne }
+
+// Whatever ends a connection before a response is its end, but for a time-out.
+func TestResponseReadEndsAtTheFirstByte(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		before string
+		err    error
+		is     error // of the result
+		isNot  error
+	}{
+		{"", os.ErrDeadlineExceeded, ErrTimeout, io.EOF},
+		{"\r\n", os.ErrDeadlineExceeded, ErrTimeout, io.EOF},
+		{"", timeout{true}, ErrTimeout, io.EOF},
+		{"", &net.OpError{Op: "read", Err: timeout{true}}, ErrTimeout, io.EOF},
+		{"", timeout{false}, io.EOF, ErrTimeout},
+		{"", broken, io.EOF, ErrTimeout},
+		{"", broken, broken, ErrTimeout},
+		{"\r\n", broken, io.EOF, ErrTimeout},
+		{"", io.EOF, io.EOF, ErrTimeout},
+		{"\r\n\r\n", io.EOF, io.EOF, io.ErrUnexpectedEOF},
+		{"H", os.ErrDeadlineExceeded, os.ErrDeadlineExceeded, io.EOF},
+		{"H", broken, broken, io.EOF},
+		{"H", io.EOF, io.ErrUnexpectedEOF, io.EOF},
+	} {
+		for name, read := range map[string]func(r *bufio.Reader) error{
+			"ResponseHeader": func(r *bufio.Reader) error { return new(ResponseHeader).Read(r) },
+			"Response":       func(r *bufio.Reader) error { return new(Response).Read(r) },
+		} {
+			err := read(failingAfter(c.before, c.err))
+			if !errors.Is(err, c.is) || errors.Is(err, c.isNot) {
+				t.Errorf("%s: %q and %v: %v", name, c.before, c.err, err)
+			}
+			if (c.is == ErrTimeout || c.err == io.EOF && c.is == io.EOF) && err != c.is {
+				t.Errorf("%s: %q and %v: %v wraps %v", name, c.before, c.err, err, c.is)
+			}
+		}
+	}
+	// After an interim response, an end is one within the message.
+	err := new(Response).Read(failingAfter("HTTP/1.1 100 Continue\r\n\r\n", broken))
+	if !errors.Is(err, broken) || !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		t.Errorf("after an interim response: %v", err)
 	}
 }
 

@@ -57,13 +57,12 @@ func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int,
 
 // readFinalHead reads heads up to the first that is not an interim response's.
 func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
+	ended := io.EOF
 	for skipped := 0; ; skipped++ {
 		if err := r.Header.readWithin(br, limits); err != nil {
-			if skipped > 0 && errors.Is(err, io.EOF) {
-				return io.ErrUnexpectedEOF // something was read
-			}
-			return err
+			return startError(err, ended)
 		}
+		ended = io.ErrUnexpectedEOF // something was read
 		if status := r.StatusCode(); status >= 200 || status == StatusSwitchingProtocols {
 			return nil
 		}
@@ -72,6 +71,22 @@ func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 		}
 		r.Header.resetForReading()
 	}
+}
+
+// startError returns the error of reading a head that failed with err. Where
+// nothing of the head was read, a time-out is ErrTimeout, and every other end of
+// the connection also is ended.
+func startError(err, ended error) error {
+	var nothing ErrNothingRead
+	switch {
+	case err == io.EOF:
+		return ended
+	case !errors.As(err, &nothing):
+		return err
+	case isDeadline(nothing.cause):
+		return ErrTimeout
+	}
+	return knownError{ended, nothing.cause}
 }
 
 // ReadBody reads the body that Header announces from br. The trailer section of

@@ -25,7 +25,8 @@ func FuzzRequestHead(f *testing.F) {
 
 func FuzzResponseHead(f *testing.F) {
 	seedWith(f, "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\t d\r\n\r\nbody", "HTTP/1.0 404\r\n\r\n", "HTTP/1.1 200 \r\nTransfer-Encoding:\r\n chunked\r\n\r\n",
-		"HTTP/1.1 204 x\x80y\r\nConnection:\r\n \r\n close\r\nContent-Length: 0\r\n\r\n")
+		"HTTP/1.1 204 x\x80y\r\nConnection:\r\n \r\n close\r\nContent-Length: 0\r\n\r\n",
+		"\r\n\r\nHTTP/1.1   200  OK\r\nA: b\r\n\r\n")
 	f.Fuzz(func(t *testing.T, in []byte, a, b uint16) { checkHead(t, Responses, in, int(a), int(b)) })
 }
 

@@ -93,6 +93,7 @@ const (
 	inTarget
 	inQuery // of the target
 	inVersion
+	inStatus // from the version of a response to its status code
 	inReason
 	atField // at the start of a field line or of the last line
 	inName

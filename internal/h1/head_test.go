@@ -174,7 +174,7 @@ func TestResponseHeads(t *testing.T) {
 			}
 		}
 	}
-	for _, in := range []string{"HTTP/1.1 20 OK\r\n", "HTTP/1.1  200 OK\r\n", "HTTP/1.1 200OK\r\n", "HTTP/1.1 099 x\r\n", "ICY 200 OK and more\r\n"} {
+	for _, in := range []string{"HTTP/1.1 20 OK\r\n", "HTTP/1.1 200OK\r\n", "HTTP/1.1 099 x\r\n", "ICY 200 OK and more\r\n"} {
 		if _, _, _, err := parseIn(Responses, in, len(in)); err == nil {
 			t.Errorf("%q is accepted", in)
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// maxEmptyLines bounds the empty lines skipped before a request line. RFC 9112
-// section 2.2 asks for one; clients that send an extra CRLF after a body send
-// no more than a few.
+// maxEmptyLines bounds the empty lines skipped before a start line. RFC 9112
+// section 2.2 asks a server for one; peers that send an extra CRLF after a body
+// send no more than a few.
 const maxEmptyLines = 4
 
 // versionPart is what must follow a request target at the least.
@@ -50,7 +50,7 @@ func (p *HeadParser) skipEmptyLines(raw []byte) (done bool, err error) {
 			return true, nil
 		}
 		if p.emptyLines == maxEmptyLines {
-			return false, ErrRequestLine
+			return false, p.startLineError()
 		}
 		if p.line+1 == len(raw) {
 			return false, nil
@@ -62,6 +62,14 @@ func (p *HeadParser) skipEmptyLines(raw []byte) (done bool, err error) {
 		p.emptyLines++
 	}
 	return false, nil
+}
+
+// startLineError is the error of a start line that is none.
+func (p *HeadParser) startLineError() error {
+	if p.Role == Responses {
+		return ErrStatusLine
+	}
+	return ErrRequestLine
 }
 
 // method reads the method and the space behind it.
@@ -197,10 +205,17 @@ func (p *HeadParser) version(v []byte) error {
 }
 
 // statusLine reads HTTP-version SP 3DIGIT SP [reason] CRLF (RFC 9112 section
-// 4). A missing space before an absent reason is accepted: real servers send
-// it.
+// 4). Real servers send no space before an absent reason, several before the
+// code, and a line end after the body of the response before: all are accepted.
 func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
-	if p.phase == atStart {
+	switch p.phase {
+	case atStart:
+		if done, err := p.skipEmptyLines(raw); !done {
+			return false, err
+		}
+		p.phase = inStatus
+		fallthrough
+	case inStatus:
 		if done, err := p.status(raw); !done {
 			return false, err
 		}
@@ -220,7 +235,7 @@ func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
 	case raw[i+1] != '\n':
 		return false, ErrBareCR
 	}
-	p.Reason = Span{p.Protocol.End + len(" 200"), i}
+	p.Reason.End = i
 	if p.Reason.Start < i {
 		p.Reason.Start++ // the space
 	}
@@ -228,33 +243,61 @@ func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
 	return true, nil
 }
 
-// status reads a status line up to the byte behind the code. It starts anew
-// with each piece, because it is nothing but thirteen bytes.
+// status reads a status line up to the byte after the code. It looks at the
+// version and the code anew with each piece: they are twelve bytes. The spaces
+// between them it looks at once.
 func (p *HeadParser) status(raw []byte) (done bool, err error) {
-	if err := p.version(raw); err != nil {
+	line := raw[p.line:]
+	if err := p.version(line); err != nil {
 		return false, err
 	}
+	const version = len("HTTP/1.1")
+	if len(line) <= version {
+		return false, nil
+	}
+	if p.seen == p.line {
+		if line[version] != ' ' {
+			return false, statusError(line[version])
+		}
+		p.Protocol = Span{p.line, p.line + version}
+		p.seen = p.Protocol.End + 1
+	}
+	for p.seen < len(raw) && raw[p.seen] == ' ' {
+		p.seen++
+	}
+	if p.seen-p.line > p.Limits.MaxLine {
+		return false, ErrLineTooLong
+	}
+	return p.statusCode(raw[p.seen:])
+}
+
+// statusCode reads a status code, and looks at the byte after it.
+func (p *HeadParser) statusCode(rest []byte) (done bool, err error) {
 	code := 0
-	for i := 8; i < 13 && i < len(raw); i++ {
-		c := raw[i]
+	for i, c := range rest[:min(len(rest), 4)] {
 		switch {
-		case c == '\n':
-			return false, ErrBareLF
-		case i == 8 && c != ' ', i == 9 && c == '0',
-			i > 8 && i < 12 && !ascii.Is(c, ascii.Digit),
-			i == 12 && c != ' ' && c != '\r':
-			return false, ErrStatusLine
-		case i > 8 && i < 12:
+		case i == 0 && c == '0', i < 3 && !ascii.Is(c, ascii.Digit), i == 3 && c != ' ' && c != '\r':
+			return false, statusError(c)
+		case i < 3:
 			code = code*10 + int(c-'0')
 		}
 	}
-	if len(raw) < 13 {
+	if len(rest) < 4 {
 		return false, nil
 	}
 	p.StatusCode = code
-	p.Protocol = Span{0, 8}
-	p.seen = 12
+	p.seen += 3
+	p.Reason.Start = p.seen
 	return true, nil
+}
+
+// statusError is what is wrong with a status line that has c where it must not
+// be.
+func statusError(c byte) error {
+	if c == '\n' {
+		return ErrBareLF
+	}
+	return ErrStatusLine
 }
 
 // targetForm checks the request target's form (RFC 9112 section 3.2) against

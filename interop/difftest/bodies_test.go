@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/valyala/fasthttp"
@@ -351,12 +353,16 @@ func TestReadResponse(t *testing.T) {
 		"HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nrest", "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\nrest",
 		"HTTP/1.1 205 Reset Content\r\nContent-Length: 3\r\n\r\nabcrest",
 		continues + head + "Content-Length: 3\r\n\r\nabcrest", "HTTP/1.1 101 Switching Protocols\r\n\r\nrest", continues,
+		"\r\n" + head + "Content-Length: 3\r\n\r\nabcrest", "\r\n", "HTTP/1.1   200 OK\r\nContent-Length: 3\r\n\r\nabcrest",
+		"HTTP/1.1  404\r\nContent-Length: 3\r\n\r\nabcrest", "HTTP/1.1\t200 OK\r\nContent-Length: 3\r\n\r\nabcrest",
+		strings.Repeat("\r\n", 4) + head + "Content-Length: 0\r\n\r\n", strings.Repeat("\r\n", 5) + head + "Content-Length: 0\r\n\r\n",
 		strings.Repeat(continues, 100) + head + "Content-Length: 0\r\n\r\n", strings.Repeat(continues, 101) + head + "Content-Length: 0\r\n\r\n",
 	}
 	known := differences{
 		chunked:                  "cut off is io.ErrUnexpectedEOF (D10)",
 		chunked + "3\r\nabc\r\n": "cut off is io.ErrUnexpectedEOF (D10)",
 		continues:                "something was received: io.ErrUnexpectedEOF (D10)",
+		strings.Repeat("\r\n", 5) + head + "Content-Length: 0\r\n\r\n": "four are skipped (H24)",
 	}
 	compare(t, inputs, known,
 		func(in string) string {
@@ -367,6 +373,46 @@ func TestReadResponse(t *testing.T) {
 			var r sluice.Response
 			return read(&r, &r.Header, in, 5, func() string { return fmt.Sprint(r.StatusCode(), r.ConnectionClose()) })
 		})
+}
+
+// A failure is one of a connection, after some bytes.
+type failure struct {
+	after string
+	err   error
+}
+
+type timeoutError struct{ error }
+
+func (timeoutError) Timeout() bool { return true }
+
+// TestReadResponseEnds: what is said of a connection that ends within a response
+// (3.7).
+func TestReadResponseEnds(t *testing.T) {
+	broken := errors.New("broken")
+	cases := map[string]failure{
+		"reset":            {"", broken},
+		"end":              {"", io.EOF},
+		"time-out":         {"", os.ErrDeadlineExceeded},
+		"own time-out":     {"", timeoutError{broken}},
+		"line end, end":    {"\r\n", io.EOF},
+		"line end, reset":  {"\r\n", broken},
+		"half a head, end": {"HTTP/1.1 200", io.EOF},
+		"half, time-out":   {"HTTP/1.1 200", os.ErrDeadlineExceeded},
+	}
+	known := differences{
+		"half a head, end": "io.ErrUnexpectedEOF (H25)",
+	}
+	describe := func(read func(br *bufio.Reader) error, timeout error) func(name string) string {
+		return func(name string) string {
+			c := cases[name]
+			err := read(bufio.NewReader(io.MultiReader(strings.NewReader(c.after), iotest.ErrReader(c.err))))
+			return fmt.Sprintf("end %v, cut off %v, time-out %v, deadline %v", errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+				err == timeout, errors.Is(err, os.ErrDeadlineExceeded))
+		}
+	}
+	compare(t, names(cases), known,
+		describe(func(br *bufio.Reader) error { return new(fasthttp.Response).Read(br) }, fasthttp.ErrTimeout),
+		describe(func(br *bufio.Reader) error { return new(sluice.Response).Read(br) }, sluice.ErrTimeout))
 }
 
 func TestDecodeBodies(t *testing.T) {
