@@ -115,7 +115,8 @@ type Client struct {
 
 	// RetryIf tells whether a request that failed may be sent again although
 	// the server may have seen it; nil: if it is idempotent (RFC 9110 section
-	// 9.2.2) or has an Idempotency-Key. It is not asked where RetryIfErr is set.
+	// 9.2.2) or has an Idempotency-Key, and no time-out has passed. It is not
+	// asked where RetryIfErr is set.
 	RetryIf RetryIfFunc
 
 	// RetryIfErr decides whether a request that failed is sent again, whatever

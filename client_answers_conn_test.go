@@ -36,9 +36,10 @@ func TestClientAttempts(t *testing.T) {
 		{name: "PATCH", method: "PATCH", body: "data"},
 		{name: "another method", method: "BREW"},
 		{name: "POST with a key", method: "POST", body: "data", key: true, repeats: true},
-		{name: "half an answer", method: "GET", send: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"},
-		{name: "half a head", method: "GET", send: "HTTP/1.1 20"},
-		{name: "a bad head", method: "GET", send: "HTTP/1.1 2000 OK\r\n\r\n"},
+		{name: "half an answer", method: "GET", send: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", repeats: true},
+		{name: "half a head", method: "GET", send: "HTTP/1.1 20", repeats: true},
+		{name: "a bad head", method: "GET", send: "HTTP/1.1 2000 OK\r\n\r\n", repeats: true},
+		{name: "POST, half a head", method: "POST", body: "data", send: "HTTP/1.1 20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newRawServer(t, func(rc *rawConn, _ rawRequest) bool {

@@ -21,6 +21,7 @@ type clientCall struct {
 	isFresh  bool            // only a connection that was not used before will do
 	hasConn  bool            // the last attempt got a connection
 	hasSent  bool            // bytes of the last attempt were written
+	buffers  bool            // the caller wants the body of a response that leads no further, and no stream
 }
 
 // allow ends the call after timeout if it would end later. It returns what to

@@ -41,6 +41,14 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 	}
 	err := c.attempt(req, resp)
 	call.phase, call.isFresh, call.hasConn, call.hasSent = 0, false, false, false
+	if err != nil {
+		return doError(err)
+	}
+	return nil
+}
+
+// doError returns err, or ErrConnectionClosed where that is what it means.
+func doError(err error) error {
 	var ended knownError
 	switch {
 	case err == io.EOF:
@@ -96,21 +104,23 @@ func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) b
 		return false
 	}
 	var reset bool
+	isTimeout := errors.Is(err, ErrTimeout)
 	switch {
 	case c.RetryIfErrUpstream != nil:
 		reset, retry = c.RetryIfErrUpstream(req, attempt, err, call.upstream)
 	case c.RetryIfErr != nil:
 		reset, retry = c.RetryIfErr(req, attempt, err)
-	case !retry || errors.Is(err, ErrTimeout):
+	case !retry || isTimeout && call.err() != nil:
 		return false
 	case !call.hasConn:
 		return false // none is to be had
-	case !call.hasSent:
+	case !call.hasSent && !isTimeout:
 		// Nothing of it was processed: there was nothing to process.
 	case c.RetryIf != nil:
 		retry = c.RetryIf(req)
 	default:
-		retry = isRepeatable(req)
+		// Who waited for the whole of a time-out is not made to wait again.
+		retry = !isTimeout && isRepeatable(req)
 	}
 	if reset && retry {
 		call.restart()

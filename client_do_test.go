@@ -77,16 +77,93 @@ func TestDoRepeats(t *testing.T) {
 	}
 }
 
-// An answer, even a broken one, shows that the request was processed.
-func TestDoDoesNotRepeatBehindAnAnswer(t *testing.T) {
+// brokenAnswers are what is followed by the end of the connection, and no
+// response.
+var brokenAnswers = []string{
+	"garbage\r\n\r\n", "H", "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+	"HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("x", 70<<10) + "\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", "HTTP/1.1 404 None\r\nContent-Length: 9\r\n\r\nx",
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx",
+}
+
+// A broken answer is a failure as none is: another connection may do better.
+func TestDoRepeatsAfterBrokenAnswers(t *testing.T) {
+	for _, raw := range brokenAnswers {
+		for _, test := range []struct {
+			method  string
+			size    int    // of the request's body
+			retryIf string // "": none
+			want    int    // requests
+		}{
+			{"GET", 0, "", 3}, {"PUT", watchedBody, "", 3}, {"POST", 1, "", 1}, {"POST", watchedBody, "", 1},
+			{"POST", 1, "yes", 3}, {"GET", 0, "no", 1},
+		} {
+			p := newClientPeer(t, func(c *peerConn) { c.request(); c.send(raw) })
+			c := p.host()
+			c.MaxIdemponentCallAttempts = 3
+			asked, wantAsked := 0, 0
+			if test.retryIf != "" {
+				c.RetryIf = func(*Request) bool { asked++; return test.retryIf == "yes" }
+				wantAsked = min(test.want, 2)
+			}
+			req, resp := newCall(test.method, p.url("/"))
+			req.SetBody(make([]byte, test.size))
+			if err := c.Do(req, resp); err == nil || len(p.requests()) != test.want || asked != wantAsked || p.accepted() != test.want {
+				t.Errorf("%.30q, %v: %v, %d requests on %d connections, asked %d times", raw, test, err, len(p.requests()), p.accepted(), asked)
+			}
+			checkPool(t, c, 0, 0)
+		}
+	}
+}
+
+// Get and Post return the body: reading it is a part of the attempt, whether it
+// is a stream or not. A redirect leads on from any attempt.
+func TestGetRepeatsAfterBrokenBodies(t *testing.T) {
+	for _, raw := range brokenAnswers {
+		p := newClientPeer(t, func(c *peerConn) {
+			switch c.request(); {
+			case len(c.peer.requests()) == 1:
+				c.send("HTTP/1.1 302 Found\r\nLocation: /to\r\nContent-Length: 9\r\n\r\nredirects")
+			case len(c.peer.requests()) < 4:
+				c.send(raw)
+			default:
+				c.send(okAnswer)
+			}
+		})
+		c := &Client{StreamResponseBody: true, RetryIf: func(*Request) bool { return true }}
+		for name, fetch := range map[string]func() (int, []byte, error){
+			"Get":         func() (int, []byte, error) { return c.Get(nil, p.url("/from")) },
+			"GetTimeout":  func() (int, []byte, error) { return c.GetTimeout(nil, p.url("/from"), clientPatience) },
+			"GetContext":  func() (int, []byte, error) { return c.GetContext(t.Context(), nil, p.url("/from")) },
+			"Post":        func() (int, []byte, error) { return c.Post(nil, p.url("/from"), nil) },
+			"PostContext": func() (int, []byte, error) { return c.PostContext(t.Context(), nil, p.url("/from"), nil) },
+		} {
+			p.mu.Lock()
+			p.heads = nil
+			p.mu.Unlock()
+			if status, body, err := fetch(); err != nil || status != 200 || string(body) != "ok" || len(p.requests()) != 4 {
+				t.Errorf("%s, %.30q: %d %q, %v, %d requests", name, raw, status, body, err, len(p.requests()))
+			}
+		}
+		c.CloseIdleConnections()
+	}
+}
+
+// A body that is too long is so on each connection.
+func TestDoDoesNotRepeatForSize(t *testing.T) {
 	for _, raw := range []string{
-		"garbage\r\n\r\n", "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", "H",
-		"HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx",
+		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n123456789",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n",
 	} {
 		p := newClientPeer(t, func(c *peerConn) { c.request(); c.send(raw) })
+		c := &Client{MaxResponseBodySize: 8, RetryIf: func(*Request) bool { t.Error("RetryIf was asked"); return true }}
 		req, resp := newCall("GET", p.url("/"))
-		if err := p.host().Do(req, resp); err == nil || len(p.requests()) != 1 {
+		if err := c.Do(req, resp); err != ErrBodyTooLarge || len(p.requests()) != 1 {
 			t.Errorf("%q: %v after %d requests", raw, err, len(p.requests()))
+		}
+		c.StreamResponseBody = true
+		if _, _, err := c.Get(nil, p.url("/")); err != ErrBodyTooLarge || len(p.requests()) != 2 {
+			t.Errorf("%q, streamed: %v after %d requests", raw, err, len(p.requests()))
 		}
 	}
 }
@@ -118,6 +195,16 @@ func TestDoDoesNotRepeatTimeouts(t *testing.T) {
 	req, resp := newCall("GET", p.url("/"))
 	if err := c.Do(req, resp); err != ErrTimeout || len(p.requests()) != 1 {
 		t.Errorf("%v after %d requests", err, len(p.requests()))
+	}
+	// RetryIf may have it otherwise, while the call has time.
+	asked := 0
+	c.RetryIf = func(*Request) bool { asked++; return asked < 3 }
+	if err := c.Do(req, resp); err != ErrTimeout || len(p.requests()) != 4 || asked != 3 {
+		t.Errorf("with RetryIf: %v after %d requests, asked %d times", err, len(p.requests()), asked)
+	}
+	asked = 0
+	if err := c.DoTimeout(req, resp, time.Millisecond); err != ErrTimeout || asked != 0 {
+		t.Errorf("without time: %v, asked %d times", err, asked)
 	}
 }
 

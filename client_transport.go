@@ -49,12 +49,12 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	}
 	fate, err := x.run()
 	call.hasSent = cc.written.Load() > 0
-	hasAnswer := x.hasAnswer
 	*x = exchange{} // from here on the connection may be somebody else's
 	switch {
 	case err != nil:
 		c.discard(cc)
-		return !hasAnswer, call.explain(err)
+		// What is too long is so on each connection.
+		return !errors.Is(err, ErrBodyTooLarge), call.explain(err)
 	case fate == connFree:
 		c.release(cc)
 	case fate == connSpent:
@@ -97,18 +97,17 @@ func prepareForClient(c *HostClient, req *Request, resp *Response) {
 
 // exchange is a request and its response on a connection.
 type exchange struct {
-	c         *HostClient
-	cc        *clientConn
-	req       *Request
-	resp      *Response
-	call      *clientCall
-	br        *clientInput
-	stop      func() bool // ends the watch of the context; nil: there is none
-	isHead    bool
-	isTunnel  bool // the request is CONNECT
-	closes    bool // the connection ends with this response
-	hasAnswer bool // something of a response has come
-	isCut     bool // the request was not written to its end
+	c        *HostClient
+	cc       *clientConn
+	req      *Request
+	resp     *Response
+	call     *clientCall
+	br       *clientInput
+	stop     func() bool // ends the watch of the context; nil: there is none
+	isHead   bool
+	isTunnel bool // the request is CONNECT
+	closes   bool // the connection ends with this response
+	isCut    bool // the request was not written to its end
 }
 
 // run sends the request and reads the response. It returns what becomes of the
@@ -233,12 +232,16 @@ func (x *exchange) readResponse() error {
 			trace.FirstByte()
 		}
 	}
-	err := x.resp.readFrom(&x.br.Reader, x.c.headLimits(), x.c.MaxResponseBodySize, x.isTunnel)
-	if err != nil {
-		x.hasAnswer = err != ErrTimeout && !errors.Is(err, io.EOF)
+	limits := x.c.headLimits()
+	if err := x.resp.readFinalHead(&x.br.Reader, limits); err != nil {
 		return err
 	}
-	x.hasAnswer = true
+	if x.call.buffers && !StatusCodeIsRedirect(x.resp.StatusCode()) {
+		x.resp.StreamBody = false
+	}
+	if err := x.resp.readContent(&x.br.Reader, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {
+		return err
+	}
 	if h := &x.resp.Header; x.isHead && h.closesByLength {
 		h.connectionClose = false // no body, no end of one
 	}

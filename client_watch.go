@@ -124,7 +124,7 @@ func (x *exchange) unanswered(err, writeErr error) error {
 	if writeErr != nil {
 		return writeErr
 	}
-	if x.hasAnswer = x.br.Buffered() > 0; x.hasAnswer || err == io.EOF {
+	if x.br.Buffered() > 0 || err == io.EOF {
 		return x.readResponse() // what is wrong with it
 	}
 	return startError(ErrNothingRead{cause: err}, io.EOF)

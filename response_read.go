@@ -42,6 +42,11 @@ func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int,
 	if err := r.readFinalHead(br, limits); err != nil {
 		return err
 	}
+	return r.readContent(br, limits, maxBodySize, isTunnel)
+}
+
+// readContent reads what follows the head, of which readFrom says more.
+func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize int, isTunnel bool) error {
 	status := r.StatusCode()
 	if r.SkipBody || bodyForbidden(status) || isTunnel && status/100 == 2 {
 		return nil
