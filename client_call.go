@@ -21,7 +21,22 @@ type clientCall struct {
 	isFresh  bool            // only a connection that was not used before will do
 	hasConn  bool            // the last attempt got a connection
 	hasSent  bool            // bytes of the last attempt were written
-	buffers  bool            // the caller wants the body of a response that leads no further, and no stream
+	wants    bodyWanted
+}
+
+// bodyWanted says what becomes of the body of a response that would be a stream.
+type bodyWanted uint8
+
+const (
+	wantsStream bodyWanted = iota // the caller reads it
+	wantsFinal                    // the caller reads it, unless the response is a redirect, which is followed
+	wantsBytes                    // as wantsFinal, but it is read within the attempt
+	wantsNone                     // nobody wants it
+)
+
+// drops tells whether nobody wants the body of a response with the given status.
+func (w bodyWanted) drops(status int) bool {
+	return w == wantsNone || w != wantsStream && StatusCodeIsRedirect(status)
 }
 
 // allow ends the call after timeout if it would end later. It returns what to

@@ -24,11 +24,14 @@ func (c *HostClient) Do(req *Request, resp *Response) error {
 
 // do is Do for a request that is counted.
 func (c *HostClient) do(req *Request, resp *Response) error {
+	call := &req.call
 	if resp == nil {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
+		wants := call.wants
+		defer func() { call.wants = wants }()
+		call.wants = wantsNone
 	}
-	call := &req.call
 	if req.timeout > 0 {
 		defer call.restore(call.allow(req.timeout))
 	}

@@ -4,11 +4,21 @@ import "bytes"
 
 // doRedirects sends req with c and follows redirects.
 func doRedirects(c doer, req *Request, resp *Response, most int) error {
+	call := &req.call
+	wants := call.wants
+	defer func() { call.wants = wants }()
 	if resp == nil {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
+		call.wants = wantsNone
 	}
 	for followed := 0; ; followed++ {
+		switch {
+		case call.wants == wantsStream && followed < most:
+			call.wants = wantsFinal
+		case call.wants == wantsFinal && followed >= most:
+			call.wants = wantsStream
+		}
 		hadStream := req.stream != nil
 		if err := c.Do(req, resp); err != nil {
 			return err

@@ -62,6 +62,36 @@ func (x *exchange) lendToStream() error {
 	return nil
 }
 
+const (
+	// maxDropped is how much of a body that nobody wants is read, for the
+	// connection to be used again.
+	maxDropped = 8 << 10
+	// dropTime is how long that may take.
+	dropTime = time.Second
+)
+
+// dropStream ends the response's body, which nobody wants. If it is short it is
+// read to its end, else the connection is of no more use.
+func (x *exchange) dropStream() {
+	size := x.resp.streamSize
+	body, ok := x.resp.stream.(*messageStream)
+	x.resp.stream, x.resp.streamSize = nil, 0
+	x.closes = x.closes || !ok || size < -1 || size > maxDropped || !x.readsAway(body)
+}
+
+// readsAway reads a body to its end, and tells whether that was there soon.
+func (x *exchange) readsAway(body *messageStream) bool {
+	timeout := dropTime
+	if x.c.ReadTimeout > 0 {
+		timeout = min(timeout, x.c.ReadTimeout)
+	}
+	if err := x.cc.setReadLimit(x.call, timeout); err != nil {
+		return false
+	}
+	_, err := io.Copy(io.Discard, io.LimitReader(body, maxDropped+1))
+	return err == nil && body.isComplete()
+}
+
 // Read implements io.Reader. io.EOF is the verified end of the body.
 func (s *clientStream) Read(p []byte) (int, error) {
 	s.mu.Lock()

@@ -127,7 +127,11 @@ func (x *exchange) run() (connFate, error) {
 	} else if err = x.send(nil); err == nil {
 		err = x.receive()
 	}
-	if err == nil && x.resp.stream != nil {
+	switch {
+	case err != nil || x.resp.stream == nil:
+	case x.call.wants.drops(x.resp.StatusCode()):
+		x.dropStream()
+	default:
 		if err = x.lendToStream(); err == nil {
 			return connLent, nil
 		}
@@ -236,7 +240,7 @@ func (x *exchange) readResponse() error {
 	if err := x.resp.readFinalHead(&x.br.Reader, limits); err != nil {
 		return err
 	}
-	if x.call.buffers && !StatusCodeIsRedirect(x.resp.StatusCode()) {
+	if wants := x.call.wants; wants == wantsBytes && !wants.drops(x.resp.StatusCode()) {
 		x.resp.StreamBody = false
 	}
 	if err := x.resp.readContent(&x.br.Reader, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {

@@ -211,7 +211,7 @@ func (f *fetching) fetchContext(ctx context.Context, c doer, dst []byte, url str
 func (f *fetching) fetch(c doer, dst []byte, url string) (statusCode int, body []byte, err error) {
 	req, resp := &f.req, &f.resp
 	req.SetRequestURI(url)
-	req.call.buffers = true
+	req.call.wants = wantsBytes
 	if err = doRedirects(c, req, resp, maxRedirects); err != nil {
 		return 0, dst, err
 	}

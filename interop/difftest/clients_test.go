@@ -149,3 +149,75 @@ func timeoutOf(raw string) time.Duration {
 	}
 	return 0
 }
+
+// newer returns a function that describes what fasthttp 1.77 does: theirs, which
+// runs 1.74, but for the inputs where the two differ.
+func newer(t *testing.T, values map[string]string, theirs func(input string) string) func(input string) string {
+	return func(input string) string {
+		older := theirs(input)
+		value, isNewer := values[input]
+		switch {
+		case !isNewer:
+			return older
+		case value == older:
+			t.Errorf("%q: 1.74 does the same as 1.77", input)
+		}
+		return value
+	}
+}
+
+// TestClientDrops: what becomes of a connection with a streamed body that nobody
+// wants (4.2).
+func TestClientDrops(t *testing.T) {
+	const redirect = "HTTP/1.1 302 Found\r\nLocation: /x\r\n"
+	const ok = "HTTP/1.1 200 OK\r\n"
+	sized := func(head string, size int) string {
+		return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, size, strings.Repeat("x", size))
+	}
+	chunked := func(head string, size int) string {
+		return fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, size, strings.Repeat("x", size))
+	}
+	cases := map[string]string{
+		"Do, 8192": sized(ok, 8192), "Do, 8193": sized(ok, 8193), "Do, 0": sized(ok, 0), "Do, chunked": chunked(ok, 9), "Do, chunked, 8193": chunked(ok, 8193),
+		"redirect, 8192": sized(redirect, 8192), "redirect, 8193": sized(redirect, 8193), "redirect, chunked": chunked(redirect, 9),
+		"redirect, chunked, 8193": chunked(redirect, 8193),
+	}
+	start := func(name string) *answerer {
+		return newAnswerer(t, func(number int) (string, bool) {
+			if number == 1 {
+				return cases[name], false
+			}
+			return sized(ok, 0), false
+		})
+	}
+	const reused = "false false 2 1"
+	compare(t, names(cases), nil,
+		newer(t, map[string]string{"Do, 8192": reused, "Do, chunked": reused, "redirect, chunked": "false false 3 1"}, func(name string) string {
+			a := start(name)
+			c := &fasthttp.HostClient{Addr: a.Addr().String(), StreamResponseBody: true, MaxResponseBodySize: 5000}
+			var req fasthttp.Request
+			req.SetRequestURI(a.url())
+			var err error
+			if strings.HasPrefix(name, "Do") {
+				err = c.Do(&req, nil)
+			} else {
+				err = c.DoRedirects(&req, nil, 1)
+			}
+			_, _, err2 := c.Get(nil, a.url())
+			return fmt.Sprint(err != nil, err2 != nil, a.requests.Load(), a.conns.Load())
+		}),
+		func(name string) string {
+			a := start(name)
+			c := &sluice.HostClient{Addr: a.Addr().String(), StreamResponseBody: true, MaxResponseBodySize: 5000}
+			var req sluice.Request
+			req.SetRequestURI(a.url())
+			var err error
+			if strings.HasPrefix(name, "Do") {
+				err = c.Do(&req, nil)
+			} else {
+				err = c.DoRedirects(&req, nil, 1)
+			}
+			_, _, err2 := c.Get(nil, a.url())
+			return fmt.Sprint(err != nil, err2 != nil, a.requests.Load(), a.conns.Load())
+		})
+}
