@@ -1,7 +1,7 @@
 package sluice
 
 import (
-	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -9,7 +9,9 @@ import (
 )
 
 // errStreamClosed is what reading a response's body returns once it is closed.
-var errStreamClosed = errors.New("sluice: the body stream is closed")
+var errStreamClosed = fmt.Errorf("sluice: the body stream is closed: %w", io.ErrClosedPipe)
+
+var _ ReadCloserWithError = (*clientStream)(nil)
 
 // clientStream is the body of a response that is read while it arrives. The
 // connection belongs to it, and goes back to the pool at the end of the body.
@@ -164,7 +166,11 @@ func (s *clientStream) interrupt() {
 
 // Close implements io.Closer. A body that was not read to its end costs the
 // connection. It ends a Read that waits.
-func (s *clientStream) Close() error {
+func (s *clientStream) Close() error { return s.CloseWithError(nil) }
+
+// CloseWithError implements ReadCloserWithError. It is Close, and an error costs
+// the connection unless Read has returned io.EOF.
+func (s *clientStream) CloseWithError(err error) error {
 	s.isClosed.Store(true)
 	if !s.mu.TryLock() {
 		s.interrupt()
@@ -173,10 +179,11 @@ func (s *clientStream) Close() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.err != nil:
-	case s.body.isComplete():
+	case err == nil && s.body.isComplete():
 		_ = s.end(io.EOF)
 	default:
 		_ = s.end(errStreamClosed)
 	}
+	s.err = errStreamClosed
 	return nil
 }

@@ -29,6 +29,42 @@ const (
 	closedHello  = "HTTP/1.1 200 OK\r\n\r\nhello"
 )
 
+// A body's stream can be closed with the reason. Its connection is only used again
+// if there is none and the body was there.
+func TestStreamClosesWithError(t *testing.T) {
+	for _, test := range []struct {
+		read   int
+		err    error
+		reuses bool
+	}{
+		{5, nil, true}, {5, io.ErrNoProgress, false}, {2, nil, false}, {2, io.ErrNoProgress, false}, {0, nil, false},
+	} {
+		p := newClientPeer(t, answering(sizedHello))
+		c := p.host()
+		resp := streamed(t, c, "GET")
+		s, ok := resp.BodyStream().(ReadCloserWithError)
+		if !ok {
+			t.Fatalf("%T is no ReadCloserWithError", resp.BodyStream())
+		}
+		if _, err := io.ReadFull(s, make([]byte, test.read)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.CloseWithError(test.err); err != nil {
+				t.Errorf("%v: %v", test, err)
+			}
+		}
+		if n, err := s.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%v: read %d, %v", test, n, err)
+		}
+		if test.reuses {
+			checkPool(t, c, 1, 1)
+		} else {
+			checkPool(t, c, 0, 0)
+		}
+	}
+}
+
 // How a stream is read and ended, and what that does to the connection.
 func TestStreamEnds(t *testing.T) {
 	readAll := func(t *testing.T, resp *Response) {

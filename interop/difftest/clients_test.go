@@ -221,3 +221,47 @@ func TestClientDrops(t *testing.T) {
 			return fmt.Sprint(err != nil, err2 != nil, a.requests.Load(), a.conns.Load())
 		})
 }
+
+// TestClientStreamClosed: a streamed body can be closed with an error (4.3).
+func TestClientStreamClosed(t *testing.T) {
+	cases := map[string]struct {
+		read int
+		err  error
+	}{
+		"all": {5, nil}, "all, error": {5, io.ErrNoProgress}, "some": {2, nil}, "some, error": {2, io.ErrNoProgress}, "nothing": {0, nil},
+	}
+	describe := func(name string, stream any, conns func() int) string {
+		s, ok := stream.(fasthttp.ReadCloserWithError) // ours has the same methods
+		if !ok {
+			return "cannot be closed with an error"
+		}
+		_, readErr := io.ReadFull(s, make([]byte, cases[name].read))
+		closeErr := s.CloseWithError(cases[name].err)
+		n, err := s.Read(make([]byte, 1))
+		return fmt.Sprint(readErr, closeErr, n, errors.Is(err, io.ErrClosedPipe), conns())
+	}
+	answer := func(int) (string, bool) { return "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false }
+	compare(t, names(cases), nil,
+		func(name string) string {
+			a := newAnswerer(t, answer)
+			c := &fasthttp.HostClient{Addr: a.Addr().String(), StreamResponseBody: true}
+			var req fasthttp.Request
+			var resp fasthttp.Response
+			req.SetRequestURI(a.url())
+			if err := c.Do(&req, &resp); err != nil {
+				return err.Error()
+			}
+			return describe(name, resp.BodyStream(), c.ConnsCount)
+		},
+		func(name string) string {
+			a := newAnswerer(t, answer)
+			c := &sluice.HostClient{Addr: a.Addr().String(), StreamResponseBody: true}
+			var req sluice.Request
+			var resp sluice.Response
+			req.SetRequestURI(a.url())
+			if err := c.Do(&req, &resp); err != nil {
+				return err.Error()
+			}
+			return describe(name, resp.BodyStream(), c.ConnsCount)
+		})
+}
