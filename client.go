@@ -92,7 +92,9 @@ type Client struct {
 	// written; of a streamed body, each Read. 0: no bound.
 	ReadTimeout time.Duration
 
-	// WriteTimeout bounds writing a request; 0: no bound.
+	// WriteTimeout bounds writing a request, and before that dialing and the
+	// TLS handshake together, whose error is ErrTLSHandshakeTimeout. 0: no bound
+	// but the dialer's, and 30 s for a handshake.
 	WriteTimeout time.Duration
 
 	// MaxResponseBodySize bounds the bodies of responses, in bytes, whether they

@@ -3,6 +3,7 @@ package sluice
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"time"
 
@@ -146,14 +147,13 @@ func (c *clientCall) explain(err error) error {
 	return err
 }
 
-// isDeadline tells whether err is that of a connection's deadline, or of another
-// one.
+// isDeadline tells whether err is that of a connection's deadline.
 func isDeadline(err error) bool {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
-	var bound interface{ Timeout() bool }
-	return errors.As(err, &bound) && bound.Timeout()
+	var netErr net.Error
+	return errors.As(err, &netErr) && netErr.Timeout()
 }
 
 // Phase is a part of what a client does for a request.

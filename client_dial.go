@@ -84,18 +84,31 @@ func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
 	return nil, err
 }
 
-// dial connects to addr, with TLS if need be.
+// dial connects to addr, with TLS if need be. For that WriteTimeout is the bound of
+// all of it.
 func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
-	call.phase = PhaseDial
-	nc, err := c.dialAddr(call, addr)
-	if err == nil && nc == nil {
-		err = errNoConn
-	}
-	if err != nil {
-		return nil, call.dialError(err, addr)
-	}
 	if !c.IsTLS {
-		return nc, nil
+		nc, err := c.dialAddr(call, addr)
+		return nc, call.dialError(err, addr)
+	}
+	own := *call
+	if c.WriteTimeout > 0 {
+		call.allow(c.WriteTimeout)
+	}
+	nc, err := c.dialTLS(call, addr)
+	isOver := call.err() != nil
+	call.restore(own)
+	if err != nil && isOver && call.err() == nil {
+		return nil, ErrTLSHandshakeTimeout
+	}
+	return nc, call.dialError(err, addr)
+}
+
+// dialTLS connects to addr with TLS.
+func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
+	nc, err := c.dialAddr(call, addr)
+	if err != nil {
+		return nil, err
 	}
 	if secure, ok := nc.(*tls.Conn); ok {
 		return secure, nil // the dialer does that itself
@@ -107,7 +120,7 @@ func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
 		if isDeadline(err) {
 			err = ErrTLSHandshakeTimeout
 		}
-		return nil, call.dialError(err, addr)
+		return nil, err
 	}
 	return secure, nil
 }
@@ -157,6 +170,16 @@ func (c *HostClient) handshake(call *clientCall, secure *tls.Conn) (err error) {
 
 // dialAddr connects to addr.
 func (c *HostClient) dialAddr(call *clientCall, addr string) (net.Conn, error) {
+	call.phase = PhaseDial
+	nc, err := c.callDialer(call, addr)
+	if err == nil && nc == nil {
+		err = errNoConn
+	}
+	return nc, err
+}
+
+// callDialer calls the dialer that the fields say.
+func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error) {
 	switch {
 	case c.DialContext != nil:
 		ctx, cancel := call.context()
@@ -212,11 +235,16 @@ func dialAside(call *clientCall, dial func() (net.Conn, error)) (net.Conn, error
 	return nil, os.ErrDeadlineExceeded // explain knows more
 }
 
-// dialError tells which address could not be dialed. If the call has ended, that
-// is the error.
+// dialError tells which address could not be dialed because of err, if there is
+// one. If the call has ended, that is the error.
 func (c *clientCall) dialError(err error, addr string) error {
-	if c.err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case c.err() != nil:
 		return c.explain(err)
+	case err == ErrTLSHandshakeTimeout:
+		return err
 	}
 	var known *ErrDialWithUpstream
 	if errors.As(err, &known) {

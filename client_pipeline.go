@@ -96,8 +96,8 @@ type PipelineClient struct {
 	// with it, and all that was sent on it fails with ErrTimeout. 0: no bound.
 	ReadTimeout time.Duration
 
-	// WriteTimeout bounds writing what is written at once; see ReadTimeout. 0:
-	// no bound.
+	// WriteTimeout bounds writing what is written at once; see ReadTimeout. It
+	// bounds dialing with TLS, as of HostClient. 0: no bound.
 	WriteTimeout time.Duration
 
 	// Logger is told why connections fail; nil: nobody is, as requests have the
@@ -121,7 +121,7 @@ func (c *PipelineClient) prepare() {
 	h.Addr, h.IsTLS, h.TLSConfig, h.Dial = c.Addr, c.IsTLS, c.TLSConfig, c.Dial
 	h.Name, h.NoDefaultUserAgentHeader = c.Name, c.NoDefaultUserAgentHeader
 	h.DisableHeaderNamesNormalizing, h.DisablePathNormalizing = c.DisableHeaderNamesNormalizing, c.DisablePathNormalizing
-	h.MaxIdleConnDuration, h.ReadBufferSize = c.MaxIdleConnDuration, c.ReadBufferSize
+	h.MaxIdleConnDuration, h.ReadBufferSize, h.WriteTimeout = c.MaxIdleConnDuration, c.ReadBufferSize, c.WriteTimeout
 	c.lanes = make([]pipelineLane, sizeOr(c.MaxConns, 1))
 	for i := range c.lanes {
 		lane := &c.lanes[i]

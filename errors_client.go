@@ -8,8 +8,8 @@ var (
 	// are in use, and waiting for one is not allowed or took too long. Raise
 	// MaxConns or MaxConnWaitTimeout.
 	ErrNoFreeConns = errors.New("sluice: no free connections to the host")
-	// ErrTLSHandshakeTimeout is returned, in an *ErrDialWithUpstream, when a TLS
-	// handshake took too long.
+	// ErrTLSHandshakeTimeout is returned when a TLS handshake took too long, or
+	// dialing and the handshake together longer than WriteTimeout.
 	ErrTLSHandshakeTimeout = errors.New("sluice: the TLS handshake took too long")
 	// ErrTooManyRedirects is returned when there are more redirects than are to
 	// be followed.

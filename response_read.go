@@ -83,12 +83,13 @@ func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 // the connection also is ended.
 func startError(err, ended error) error {
 	var nothing ErrNothingRead
+	var bound interface{ Timeout() bool }
 	switch {
 	case err == io.EOF:
 		return ended
 	case !errors.As(err, &nothing):
 		return err
-	case isDeadline(nothing.cause):
+	case errors.As(nothing.cause, &bound) && bound.Timeout():
 		return ErrTimeout
 	}
 	return knownError{ended, nothing.cause}

@@ -265,3 +265,40 @@ func TestClientStreamClosed(t *testing.T) {
 			return describe(name, resp.BodyStream(), c.ConnsCount)
 		})
 }
+
+// TestClientHandshakeTimeout: WriteTimeout bounds a TLS handshake that is not
+// answered (4.6).
+func TestClientHandshakeTimeout(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts, and nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	url, timeout := "https://"+ln.Addr().String()+"/", 20*time.Millisecond
+	dial := func(addr string) (net.Conn, error) { return net.Dial("tcp", addr) }
+	compare(t, []string{"HostClient", "Client", "HostClient, Dial", "Client, Dial"}, nil,
+		func(name string) string {
+			c, h := &fasthttp.Client{WriteTimeout: timeout}, &fasthttp.HostClient{Addr: ln.Addr().String(), IsTLS: true, WriteTimeout: timeout}
+			if strings.HasSuffix(name, "Dial") {
+				c.Dial, h.Dial = dial, dial
+			}
+			get := h.Get
+			if strings.HasPrefix(name, "Client") {
+				get = c.Get
+			}
+			_, _, err := get(nil, url)
+			return fmt.Sprint(err == fasthttp.ErrTLSHandshakeTimeout)
+		},
+		func(name string) string {
+			c, h := &sluice.Client{WriteTimeout: timeout}, &sluice.HostClient{Addr: ln.Addr().String(), IsTLS: true, WriteTimeout: timeout}
+			if strings.HasSuffix(name, "Dial") {
+				c.Dial, h.Dial = dial, dial
+			}
+			get := h.Get
+			if strings.HasPrefix(name, "Client") {
+				get = c.Get
+			}
+			_, _, err := get(nil, url)
+			return fmt.Sprint(err == sluice.ErrTLSHandshakeTimeout)
+		})
+}
