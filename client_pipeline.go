@@ -25,8 +25,9 @@ import (
 //
 // When a connection fails, what was not sent on it is sent on another, and so is
 // what was not answered if it is idempotent (RFC 9110 section 9.2.2) or has an
-// Idempotency-Key, at most DefaultMaxIdemponentCallAttempts times. Hooks of
-// WithClientTrace are not called.
+// Idempotency-Key, and the server has answered anything on the connection; at
+// most DefaultMaxIdemponentCallAttempts times. Hooks of WithClientTrace are not
+// called.
 type PipelineClient struct {
 	noCopy noCopy
 
@@ -45,9 +46,10 @@ type PipelineClient struct {
 	// with the fewest pending ones. Another is made when all have some.
 	MaxConns int
 
-	// MaxPendingRequests bounds the requests that are queued for, or not
-	// answered on, each connection; 0 is DefaultMaxPendingRequests. Answers that
-	// nobody waits for any more count until they have come.
+	// MaxPendingRequests bounds the requests that are queued for each
+	// connection, and those that were sent on it and are not answered; 0 is
+	// DefaultMaxPendingRequests. Answers that nobody waits for any more count
+	// until they have come.
 	MaxPendingRequests int
 
 	// MaxBatchDelay is how long a request waits for others to be written with.
@@ -125,7 +127,7 @@ func (c *PipelineClient) prepare() {
 	c.lanes = make([]pipelineLane, sizeOr(c.MaxConns, 1))
 	for i := range c.lanes {
 		lane := &c.lanes[i]
-		lane.c, lane.wake = c, make(chan struct{}, 1)
+		lane.c, lane.wake, lane.room = c, make(chan struct{}, 1), make(chan struct{}, 1)
 		lane.limit = int64(sizeOr(c.MaxPendingRequests, DefaultMaxPendingRequests))
 	}
 }
@@ -134,8 +136,9 @@ func (c *PipelineClient) prepare() {
 // request's own timeout (Request.SetTimeout) bounds it. Where it is sent only
 // Addr says.
 //
-// ErrPipelineOverflow: as many requests as may be are pending. ErrTimeout: there
-// was no more time. ErrConnectionClosed: the server closed the connection
+// Where the queue is full, a request with a bound, of time or by a context, waits
+// for room. One without takes the place of the oldest that was not sent, which
+// ends with ErrPipelineOverflow. ErrTimeout: there was no more time. ErrConnectionClosed: the server closed the connection
 // without an answer. *ErrDialWithUpstream: there is no connection. Other errors
 // say what is wrong with the request or the response.
 func (c *PipelineClient) Do(req *Request, resp *Response) error {
@@ -148,8 +151,9 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	if err != nil {
 		return err
 	}
-	if lane := c.choose(); !lane.submit(w) {
-		w.err = ErrPipelineOverflow
+	lane := c.choose()
+	if err := lane.submit(w, call); err != nil {
+		w.err = err
 	} else if err := lane.await(w, call); err != nil {
 		return err // and w is the lane's
 	}
@@ -183,7 +187,7 @@ func (c *PipelineClient) DoContext(ctx context.Context, req *Request, resp *Resp
 func (c *PipelineClient) PendingRequests() (n int) {
 	c.once.Do(c.prepare)
 	for i := range c.lanes {
-		n += int(c.lanes[i].pending.Load())
+		n += int(c.lanes[i].pending())
 	}
 	return n
 }

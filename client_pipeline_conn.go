@@ -87,9 +87,10 @@ func (k *pipelineLink) serve() {
 func (k *pipelineLink) awaitWork() bool {
 	l := k.lane
 	l.mu.Lock()
-	for !k.isOver.Load() && (k.isClosing || !l.hasQueued()) {
+	for !k.isOver.Load() && (k.isClosing || !l.hasQueued() || l.isFull()) {
+		wasFull := l.isFull()
 		l.mu.Unlock()
-		l.sleep(&k.isOver)
+		l.sleep(&k.isOver, wasFull)
 		l.mu.Lock()
 	}
 	isIdle := l.sent.first == nil
@@ -117,7 +118,7 @@ func (k *pipelineLink) collect() bool {
 		return false
 	}
 	n := 0
-	for ; len(k.out) < size && !k.isClosing; n++ {
+	for ; len(k.out) < size && !k.isClosing && !l.isFull(); n++ {
 		w := l.queued.pop()
 		if w == nil {
 			break
@@ -127,7 +128,9 @@ func (k *pipelineLink) collect() bool {
 		k.out = append(k.out, w.out...)
 		k.isClosing = w.closes
 		l.sent.push(w)
+		l.unanswered.Add(1)
 	}
+	l.vacate(n)
 	if n > 1 {
 		l.alone = 0
 	}
@@ -273,14 +276,17 @@ func (k *pipelineLink) answered() *pipelineWork {
 	l.mu.Lock()
 	w := l.sent.pop()
 	k.answers++
-	l.failures = 0
 	next := l.sent.first
 	k.isBusy = next != nil
 	k.boundRead()
-	l.pending.Add(-1)
+	wasFull := l.isFull()
+	l.unanswered.Add(-1)
 	isAbandoned := w.state == workAbandoned
 	w.state = workDone
 	l.mu.Unlock()
+	if wasFull {
+		l.rouse()
+	}
 	if isAbandoned {
 		l.c.works.release(w)
 	} else {
@@ -308,7 +314,7 @@ func (k *pipelineLink) watch() {
 		k.seen, k.quiet = k.answers, 0
 	}
 	first := l.sent.first
-	isIdle := l.pending.Load() == 0
+	isIdle := l.pending() == 0
 	if k.quiet < idleTicks || !isIdle && (first == nil || first.state != workAbandoned) {
 		k.tick.Reset(k.interval())
 		l.mu.Unlock()

@@ -24,9 +24,8 @@ func TestPipelineRepeatsWhatMayBeRepeated(t *testing.T) {
 		name  string
 		first string // what the server says before it closes
 		body  string // of the first answer; "": it gets none
-		err   error  // of the first if it is not repeated
+		err   error  // of the first if it gets none
 	}{
-		{"no answer", "", "", nil},
 		{"an answer", answerOK("a"), "a", nil},
 		{"an answer that says so", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na", "a", nil},
 		{"half an answer", answerOK("abc")[:30], "", io.ErrUnexpectedEOF},
@@ -45,24 +44,51 @@ func TestPipelineRepeatsWhatMayBeRepeated(t *testing.T) {
 				t.Errorf("POST: %v", err)
 			}
 			conn = peer.accept()
-			if tc.body == "" && tc.err == nil {
-				conn.expect("/get")
-				conn.say(answerOK("again"))
-				get.want("again")
-			}
 			if tc.body != "" {
 				get.want(tc.body)
-			}
-			if tc.err != nil {
-				if err := get.end(); !errors.Is(err, tc.err) {
-					t.Errorf("error %v, want %v", err, tc.err)
-				}
+			} else if err := get.end(); !errors.Is(err, tc.err) {
+				t.Errorf("error %v, want %v", err, tc.err)
 			}
 			conn.expect("/keyed", "/put")
 			conn.say(answerOK("keyed"), answerOK("put"))
 			keyed.want("keyed")
 			put.want("put")
 		})
+	}
+}
+
+// A server that closes a connection without a word is told of at once. It delays
+// no other connection, and what it was not sent is not lost.
+func TestPipelineClosedWithoutAnAnswer(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	var dials atomic.Int32
+	c.Dial = func(string) (net.Conn, error) {
+		dials.Add(1)
+		return peer.ln.Dial()
+	}
+	for i := range 20 {
+		get := beginCall(t, c, "GET", "/get")
+		post := beginCall(t, c, "POST", "/post", func(req *Request, _ *Response) { req.SetConnectionClose() })
+		later := beginCall(t, c, "POST", "/later")
+		conn := peer.accept()
+		conn.expect("/get", "/post")
+		_ = conn.Close()
+		for _, call := range []*pendingCall{get, post} {
+			if err := call.end(); err != ErrConnectionClosed {
+				t.Errorf("%v", err)
+			}
+		}
+		conn = peer.accept()
+		conn.expect("/later")
+		conn.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlater")
+		later.want("later")
+		lane := &c.lanes[0]
+		lane.mu.Lock()
+		failures := lane.failures
+		lane.mu.Unlock()
+		if n := int(dials.Load()); n != 2*(i+1) || failures != 0 {
+			t.Errorf("%d dials, %d failures", n, failures)
+		}
 	}
 }
 
@@ -81,29 +107,28 @@ func TestPipelineWhatWasNotSentIsSentLater(t *testing.T) {
 	post.want("post")
 }
 
+// Each connection answers one request, and closes.
 func TestPipelineAttemptsAreBounded(t *testing.T) {
 	noNewGoroutines(t)
 	c, peer := newPipelinePeer(t)
-	var dials atomic.Int32
-	c.Dial = func(string) (net.Conn, error) {
-		dials.Add(1)
-		return peer.ln.Dial()
+	var calls []*pendingCall
+	for range DefaultMaxIdemponentCallAttempts + 1 {
+		calls = append(calls, beginCall(t, c, "GET", "/"))
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for range DefaultMaxIdemponentCallAttempts {
-			conn := <-peer.conns
-			_ = new(Request).Read(conn.br)
-			_ = conn.Close()
+	for i := range DefaultMaxIdemponentCallAttempts {
+		conn := peer.accept()
+		for range len(calls) - i {
+			conn.expect("/")
 		}
-	}()
-	if err := beginCall(t, c, "GET", "/").end(); err != ErrConnectionClosed {
+		conn.say(answerOK("hi"))
+		_ = conn.Close()
+		calls[i].want("hi")
+	}
+	if err := calls[DefaultMaxIdemponentCallAttempts].end(); err != ErrConnectionClosed {
 		t.Errorf("error %v", err)
 	}
-	<-ended
-	if n := dials.Load(); n != DefaultMaxIdemponentCallAttempts {
-		t.Errorf("%d connections, want %d", n, DefaultMaxIdemponentCallAttempts)
+	if n := c.PendingRequests(); n != 0 {
+		t.Errorf("%d pending requests", n)
 	}
 }
 
@@ -167,11 +192,14 @@ func TestPipelineClosedConnections(t *testing.T) {
 func TestPipelineRepeatsInOrder(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	ends := func(req *Request, _ *Response) { req.SetConnectionClose() }
+	zeroth := beginCall(t, c, "GET", "/zeroth")
 	first := beginCall(t, c, "GET", "/first", ends)
 	second := beginCall(t, c, "POST", "/second", ends)
 	third := beginCall(t, c, "POST", "/third")
 	conn := peer.accept()
-	conn.expect("/first")
+	conn.expect("/zeroth", "/first")
+	conn.say(answerOK("zeroth"))
+	zeroth.want("zeroth")
 	_ = conn.Close()
 	for i, call := range []*pendingCall{first, second, third} {
 		target := []string{"/first", "/second", "/third"}[i]

@@ -13,12 +13,15 @@ import (
 // there is something to do or a connection is open, one goroutine runs it: it
 // dials and writes. The connection has another one, which reads.
 type pipelineLane struct {
-	c       *PipelineClient
-	limit   int64         // of pending
-	pending atomic.Int64  // in the lists
-	alone   uint          // writes since the last of several requests; the lane's goroutine's
-	state   atomic.Int32  // a laneState
-	wake    chan struct{} // gets a token when somebody ends laneAsleep
+	c          *PipelineClient
+	limit      int64         // of waiting, and of unanswered
+	waiting    atomic.Int64  // requests in arrived and queued
+	unanswered atomic.Int64  // requests in sent; changed under the lock
+	blocked    atomic.Int32  // calls that wait for room in the queue
+	room       chan struct{} // gets a token when there is room and a call waits for it
+	alone      uint          // writes since the last of several requests; the lane's goroutine's
+	state      atomic.Int32  // a laneState
+	wake       chan struct{} // gets a token when somebody ends laneAsleep
 
 	// arrived has what was submitted and is not in queued yet, the last first.
 	// Many goroutines at one lock would keep each other waiting.
@@ -29,7 +32,7 @@ type pipelineLane struct {
 	sent      workList      // not answered; the connection's
 	link      *pipelineLink // nil: not connected
 	isDialing bool
-	failures  int   // connections in a row that were of no use
+	failures  int   // dials in a row that failed
 	retryAt   int64 // clock.Nanos; nothing is dialed before
 }
 
@@ -40,21 +43,105 @@ const (
 	laneAsleep               // it waits for wake
 )
 
+// pending is the number of requests that are queued or not answered.
+func (l *pipelineLane) pending() int64 { return l.waiting.Load() + l.unanswered.Load() }
+
 // load says how busy the lane is: 0 where a request is sent at once.
 func (l *pipelineLane) load() int64 {
-	n := l.pending.Load() * 2
+	n := l.pending() * 2
 	if n == 0 && l.state.Load() == laneStopped {
 		return 1 // better than waiting behind others
 	}
 	return n
 }
 
-// submit queues w. False: the queue is full.
-func (l *pipelineLane) submit(w *pipelineWork) bool {
-	if l.pending.Add(1) > l.limit {
-		l.pending.Add(-1)
-		return false
+// submit queues w. Where the queue is full, a call that has a bound waits for
+// room, and another one takes the place of the oldest request in the queue.
+func (l *pipelineLane) submit(w *pipelineWork, call *clientCall) error {
+	switch {
+	case l.reserve():
+	case call.isBound():
+		if err := l.awaitRoom(call); err != nil {
+			return err
+		}
+	case !l.displace():
+		return ErrPipelineOverflow
 	}
+	l.enqueue(w)
+	return nil
+}
+
+// reserve takes a place in the queue. False: it is full.
+func (l *pipelineLane) reserve() bool {
+	for n := l.waiting.Load(); n < l.limit; n = l.waiting.Load() {
+		if l.waiting.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// vacate gives back n places in the queue.
+func (l *pipelineLane) vacate(n int) {
+	l.waiting.Add(-int64(n))
+	l.offerRoom()
+}
+
+// offerRoom wakes one of the calls that wait for room.
+func (l *pipelineLane) offerRoom() {
+	if l.blocked.Load() == 0 {
+		return
+	}
+	select {
+	case l.room <- struct{}{}:
+	default: // one is being woken, and will wake the next
+	}
+}
+
+// awaitRoom waits until it has reserved a place, or the call's bound is reached.
+func (l *pipelineLane) awaitRoom(call *clientCall) error {
+	call.phase = PhaseWait
+	l.blocked.Add(1)
+	defer l.blocked.Add(-1)
+	var expired <-chan time.Time
+	if call.deadline != 0 {
+		timer := AcquireTimer(call.left(0))
+		defer ReleaseTimer(timer)
+		expired = timer.C
+	}
+	for !l.reserve() {
+		select {
+		case <-l.room:
+			continue
+		case <-call.done():
+		case <-expired:
+		}
+		if err := call.err(); err != nil {
+			return err
+		}
+		return ErrTimeout
+	}
+	if l.waiting.Load() < l.limit {
+		l.offerRoom()
+	}
+	return nil
+}
+
+// displace ends the oldest request in the queue, whose place is the caller's
+// then. False: there is none.
+func (l *pipelineLane) displace() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hasQueued()
+	w := l.queued.pop()
+	if w != nil {
+		l.finish(w, ErrPipelineOverflow)
+	}
+	return w != nil
+}
+
+// enqueue queues w, which has a place.
+func (l *pipelineLane) enqueue(w *pipelineWork) {
 	w.state = workQueued
 	for {
 		last := l.arrived.Load()
@@ -68,7 +155,6 @@ func (l *pipelineLane) submit(w *pipelineWork) bool {
 	} else {
 		l.rouse()
 	}
-	return true
 }
 
 // rouse makes the goroutine look at what there is to do, if it sleeps.
@@ -78,14 +164,18 @@ func (l *pipelineLane) rouse() {
 	}
 }
 
-// sleep waits for rouse, unless something has arrived.
-func (l *pipelineLane) sleep(isOver *atomic.Bool) {
+// sleep waits for rouse, unless there is a reason to go on by now: something has
+// arrived, the connection is over, or was full and is no more.
+func (l *pipelineLane) sleep(isOver *atomic.Bool, wasFull bool) {
 	l.state.Store(laneAsleep)
-	if (l.arrived.Load() != nil || isOver.Load()) && l.state.CompareAndSwap(laneAsleep, laneRunning) {
+	if (l.arrived.Load() != nil || isOver.Load() || wasFull && !l.isFull()) && l.state.CompareAndSwap(laneAsleep, laneRunning) {
 		return
 	}
 	<-l.wake
 }
+
+// isFull tells whether as many requests as may be are not answered.
+func (l *pipelineLane) isFull() bool { return l.unanswered.Load() >= l.limit }
 
 // hasQueued tells whether there is something to send. Called with the lock.
 func (l *pipelineLane) hasQueued() bool {
@@ -154,7 +244,7 @@ func (l *pipelineLane) abandon(w *pipelineWork) (phase Phase, isDone bool) {
 		}
 		l.hasQueued() // w may have arrived only
 		l.queued.remove(w)
-		l.pending.Add(-1)
+		l.vacate(1)
 		l.c.works.release(w)
 	case workSent:
 		phase = PhaseRead
@@ -168,9 +258,9 @@ func (l *pipelineLane) abandon(w *pipelineWork) (phase Phase, isDone bool) {
 	return phase, false
 }
 
-// finish ends w, which is in no list any more. Called with the lock.
+// finish ends w, which is in no list any more and not counted. Called with the
+// lock.
 func (l *pipelineLane) finish(w *pipelineWork, err error) {
-	l.pending.Add(-1)
 	if w.state == workAbandoned {
 		l.c.works.release(w)
 		return
@@ -212,8 +302,8 @@ const (
 	maxRedialDelay   = 500 * time.Millisecond
 )
 
-// failed notes that a connection was of no use: the next is not made at once.
-// Called with the lock.
+// failed notes that dialing failed: it is not tried again at once. Called with the
+// lock.
 func (l *pipelineLane) failed() {
 	delay := min(firstRedialDelay<<min(l.failures, 10), maxRedialDelay)
 	l.failures++
@@ -247,7 +337,7 @@ func (l *pipelineLane) connect() (*pipelineLink, error) {
 		l.failed()
 		return nil, err
 	}
-	l.link = link
+	l.link, l.failures = link, 0
 	return link, nil
 }
 
@@ -275,6 +365,7 @@ func (l *pipelineLane) failQueued(err error) {
 	defer l.mu.Unlock()
 	l.hasQueued()
 	for w := l.queued.pop(); w != nil; w = l.queued.pop() {
+		l.vacate(1)
 		l.finish(w, err)
 	}
 }
@@ -288,19 +379,23 @@ func (l *pipelineLane) settle(k *pipelineLink) {
 	k.tick.Stop()
 	err := k.outcome()
 	if k.answers == 0 && err != errPipelineIdle {
-		l.failed()
 		l.countAttempt(err)
 	}
 	written := k.written.Load()
 	isTimeout := isDeadline(err)
+	// A server that closes a new connection without a word would do so again.
+	isSilent := k.answers == 0 && !k.isAnswering && err != errNoAnswer
 	var again workList
 	for w := l.sent.pop(); w != nil; w = l.sent.pop() {
 		w.attempts++
-		repeats := w.at >= written || w.isRepeatable && !isTimeout && !k.isAnswering
+		repeats := w.at >= written || w.isRepeatable && !isSilent && !isTimeout && !k.isAnswering
 		if w.state == workAbandoned || !repeats || w.attempts >= DefaultMaxIdemponentCallAttempts {
+			l.unanswered.Add(-1)
 			l.finish(w, callerError(err))
 		} else {
 			w.state = workQueued
+			l.waiting.Add(1)
+			l.unanswered.Add(-1)
 			again.push(w)
 		}
 		if k.isAnswering && !isTimeout {
@@ -321,6 +416,7 @@ func (l *pipelineLane) countAttempt(err error) {
 	for w := l.queued.pop(); w != nil; w = l.queued.pop() {
 		w.attempts++
 		if w.attempts >= DefaultMaxIdemponentCallAttempts {
+			l.vacate(1)
 			l.finish(w, callerError(err))
 		} else {
 			kept.push(w)
@@ -333,7 +429,7 @@ func (l *pipelineLane) countAttempt(err error) {
 func (l *pipelineLane) closeIdle() {
 	l.mu.Lock()
 	k := l.link
-	if k == nil || l.pending.Load() > 0 {
+	if k == nil || l.pending() > 0 {
 		l.mu.Unlock()
 		return
 	}
@@ -366,7 +462,7 @@ func (l *pipelineLane) gather() {
 	switch delay := l.c.MaxBatchDelay; {
 	case delay > 0:
 		time.Sleep(delay)
-	case l.alone <= companyLasts, l.alone%aloneLasts == 0, l.pending.Load() > 1:
+	case l.alone <= companyLasts, l.alone%aloneLasts == 0, l.pending() > 1:
 		runtime.Gosched()
 	}
 }

@@ -187,30 +187,6 @@ func askOften(t *testing.T, c *PipelineClient, id, times int) {
 	}
 }
 
-func TestPipelineOverflow(t *testing.T) {
-	c, peer := newPipelinePeer(t)
-	c.MaxPendingRequests = 3
-	a, b, d := beginCall(t, c, "GET", "/a"), beginCall(t, c, "GET", "/b"), beginCall(t, c, "GET", "/d")
-	for range 3 {
-		if err := beginCall(t, c, "GET", "/e").end(); err != ErrPipelineOverflow {
-			t.Fatalf("error %v", err)
-		}
-	}
-	if n := c.PendingRequests(); n != 3 {
-		t.Errorf("%d pending requests", n)
-	}
-	conn := peer.accept()
-	conn.expect("/a", "/b", "/d")
-	conn.say(answerOK("a"))
-	a.want("a")
-	e := beginCall(t, c, "GET", "/e")
-	conn.expect("/e")
-	conn.say(answerOK("b"), answerOK("d"), answerOK("e"))
-	b.want("b")
-	d.want("d")
-	e.want("e")
-}
-
 func TestPipelineUsesAllConnections(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	c.MaxConns = 3

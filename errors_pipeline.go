@@ -16,9 +16,9 @@ const (
 
 // Errors of PipelineClient and LBClient.
 var (
-	// ErrPipelineOverflow is returned by PipelineClient when as many requests as
-	// may be are pending on each connection. Raise MaxPendingRequests or
-	// MaxConns, or send less.
+	// ErrPipelineOverflow is returned by PipelineClient for a request that was
+	// not sent because another one took its place in a full queue. Raise
+	// MaxPendingRequests or MaxConns, or send less.
 	ErrPipelineOverflow = errors.New("sluice: too many requests are pending; the pipeline is full")
 	// ErrNoAvailableClients is returned by LBClient when it has no clients.
 	ErrNoAvailableClients = errors.New("sluice: the LBClient has no clients")
