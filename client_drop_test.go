@@ -21,6 +21,27 @@ func framed(head, framing string, size int) string {
 	return head + "\r\n" + body
 }
 
+// framedAnswers is a script that answers /end, /ok, and all else with a redirect
+// to /end. The latter two have a body.
+func framedAnswers(framing string, size int) func(c *peerConn) {
+	return func(c *peerConn) {
+		for r := c.request(); r != nil; r = c.request() {
+			switch string(r.Header.RequestURI()) {
+			case "/end":
+				c.send(okAnswer)
+				continue
+			case "/ok":
+				c.send(framed("HTTP/1.1 200 OK\r\n", framing, size))
+			default:
+				c.send(framed("HTTP/1.1 302 Found\r\nLocation: /end\r\n", framing, size))
+			}
+			if framing == "until the end" {
+				return
+			}
+		}
+	}
+}
+
 // A streamed body that nobody wants is read to its end if that is near, so that
 // the connection can be used again. Its size is no error.
 func TestBodiesThatNobodyWants(t *testing.T) {
@@ -64,24 +85,7 @@ func TestBodiesThatNobodyWants(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s/%s %d", name, test.framing, test.size), func(t *testing.T) {
-				p := newClientPeer(t, func(c *peerConn) {
-					for isLast := false; !isLast; {
-						r := c.request()
-						if r == nil {
-							return
-						}
-						switch string(r.Header.RequestURI()) {
-						case "/end":
-							c.send(okAnswer)
-						case "/ok":
-							c.send(framed("HTTP/1.1 200 OK\r\n", test.framing, test.size))
-							isLast = test.framing == "until the end"
-						default:
-							c.send(framed("HTTP/1.1 302 Found\r\nLocation: /end\r\n", test.framing, test.size))
-							isLast = test.framing == "until the end"
-						}
-					}
-				})
+				p := newClientPeer(t, framedAnswers(test.framing, test.size))
 				c := &Client{StreamResponseBody: true, MaxResponseBodySize: 100}
 				defer c.CloseIdleConnections()
 				if err := call(c, p.url("/")); err != nil {
