@@ -136,6 +136,22 @@ func (cc *clientConn) guard(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, cc.interrupt)
 }
 
+// Conn returns the connection itself. It is the caller's between AcquireConn and
+// ReleaseConn or CloseConn.
+func (cc *clientConn) Conn() net.Conn { return cc.c }
+
+// CreatedTime returns when the connection was made.
+func (cc *clientConn) CreatedTime() time.Time { return clock.Time(cc.created) }
+
+// LastUseTime returns when the connection was given back last, in halves of a
+// second; the zero time if it is new.
+func (cc *clientConn) LastUseTime() time.Time {
+	if cc.lastUse == 0 {
+		return time.Time{}
+	}
+	return clock.Time(cc.lastUse)
+}
+
 // AcquireReader returns a reader of conn, with a buffer of ReadBufferSize, from a
 // pool. RoundTrippers of other make use it. Give it back with ReleaseReader.
 func (c *HostClient) AcquireReader(conn net.Conn) *bufio.Reader {
@@ -180,8 +196,12 @@ func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool)
 }
 
 // ReleaseConn gives back a connection that can be used again: the response was
-// read to its end, and nothing is behind it.
-func (c *HostClient) ReleaseConn(cc *clientConn) { c.release(cc) }
+// read to its end, and nothing is behind it. Deadlines that were set on it are
+// cleared before it is used again.
+func (c *HostClient) ReleaseConn(cc *clientConn) {
+	cc.hasDeadline = true // maybe
+	c.release(cc)
+}
 
 // CloseConn closes a connection that AcquireConn returned.
 func (c *HostClient) CloseConn(cc *clientConn) { c.discard(cc) }

@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -27,6 +28,49 @@ func held(t *testing.T, c *HostClient, n int) (release func()) {
 		for _, cc := range ccs {
 			c.ReleaseConn(cc)
 		}
+	}
+}
+
+// Of a connection that RoundTrippers acquire, they see what they need. What they set
+// on it ends when they give it back.
+func TestAcquiredConn(t *testing.T) {
+	near := func(at time.Time, want bool) {
+		t.Helper()
+		if got := time.Since(at).Abs() < time.Hour; got != want || !want && !at.IsZero() {
+			t.Errorf("the time is %v", at)
+		}
+	}
+	serverTLS, clientTLS := testTLS(t, "127.0.0.1")
+	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": serverTLS} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			url := "http://" + ln.Addr().String() + "/"
+			if config != nil {
+				ln, url = tls.NewListener(ln, config), "https://"+ln.Addr().String()+"/"
+			}
+			p := newPeerOn(t, ln, answering(okAnswer))
+			c := p.host()
+			c.IsTLS, c.TLSConfig = config != nil, clientTLS
+			for i := range 3 {
+				cc, err := c.AcquireConn(0, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(cc.CreatedTime(), true)
+				near(cc.LastUseTime(), i > 0)
+				set := []func(time.Time) error{cc.Conn().SetDeadline, cc.Conn().SetReadDeadline, cc.Conn().SetWriteDeadline}[i]
+				if err := set(longAgo()); err != nil {
+					t.Fatal(err)
+				}
+				c.ReleaseConn(cc)
+				if status, _, err := c.Get(nil, url); err != nil || status != 200 || p.accepted() != 1 {
+					t.Errorf("%d, %v, %d connections", status, err, p.accepted())
+				}
+			}
+		})
 	}
 }
 

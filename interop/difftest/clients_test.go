@@ -302,3 +302,52 @@ func TestClientHandshakeTimeout(t *testing.T) {
 			return fmt.Sprint(err == sluice.ErrTLSHandshakeTimeout)
 		})
 }
+
+// TestAcquiredConn: a connection that was acquired, with a deadline that has
+// passed, is good for the next request (4.7).
+func TestAcquiredConn(t *testing.T) {
+	type conn interface {
+		Conn() net.Conn
+		CreatedTime() time.Time
+		LastUseTime() time.Time
+	}
+	now := func(at time.Time) string {
+		if at.IsZero() {
+			return "zero"
+		}
+		return fmt.Sprint(time.Since(at).Abs() < time.Hour)
+	}
+	describe := func(a *answerer, acquire func() (conn, func(), error), get func(dst []byte, url string) (int, []byte, error)) string {
+		var all []string
+		for range 2 {
+			c, release, err := acquire()
+			if err != nil {
+				return err.Error()
+			}
+			all = append(all, now(c.CreatedTime()), now(c.LastUseTime()))
+			err = c.Conn().SetDeadline(time.Unix(1, 0))
+			release()
+			status, _, getErr := get(nil, a.url())
+			all = append(all, fmt.Sprint(err, status, getErr, a.conns.Load()))
+		}
+		return fmt.Sprint(all)
+	}
+	answer := func(int) (string, bool) { return okAnswer, false }
+	compare(t, []string{""}, nil,
+		func(string) string {
+			a := newAnswerer(t, answer)
+			c := &fasthttp.HostClient{Addr: a.Addr().String()}
+			return describe(a, func() (conn, func(), error) {
+				cc, err := c.AcquireConn(0, false)
+				return cc, func() { c.ReleaseConn(cc) }, err
+			}, c.Get)
+		},
+		func(string) string {
+			a := newAnswerer(t, answer)
+			c := &sluice.HostClient{Addr: a.Addr().String()}
+			return describe(a, func() (conn, func(), error) {
+				cc, err := c.AcquireConn(0, false)
+				return cc, func() { c.ReleaseConn(cc) }, err
+			}, c.Get)
+		})
+}
