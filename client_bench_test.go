@@ -1,6 +1,8 @@
 package sluice
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -41,6 +43,7 @@ func fakeClient() *HostClient {
 
 // A request allocates nothing, in any of its usual forms.
 func TestClientAllocations(t *testing.T) {
+	w := bufio.NewWriter(io.Discard)
 	for name, test := range map[string]struct {
 		set  func(c *HostClient)
 		call func(c *HostClient, req *Request, resp *Response) error
@@ -54,6 +57,16 @@ func TestClientAllocations(t *testing.T) {
 			req.Header.SetMethod(MethodPost)
 			req.SetBodyString("body")
 			return c.Do(req, resp)
+		}},
+		"user information": {nil, func(c *HostClient, req *Request, resp *Response) error {
+			req.SetRequestURI("http://us%40er:p%3Ass@x/path")
+			return c.Do(req, resp)
+		}},
+		"user information and Host": {nil, func(c *HostClient, req *Request, resp *Response) error {
+			req.Header.SetHost("x")
+			req.SetRequestURI("http://user:pass@x/path")
+			w.Reset(io.Discard)
+			return req.Write(w)
 		}},
 		"no response": {nil, func(c *HostClient, req *Request, _ *Response) error { return c.Do(req, nil) }},
 	} {

@@ -44,7 +44,7 @@ type Request struct {
 	userValues userValues
 	timeout    time.Duration
 	call       clientCall // while a client sends it
-	wire       []byte     // what a client sent last, for its memory
+	wire       []byte     // memory of what is sent; what was sent last
 
 	hasURI      bool // uri has been parsed or set, and has precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set

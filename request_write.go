@@ -83,11 +83,12 @@ func (r *Request) cleanTarget() error {
 	if len(target) == 0 || target[0] == '/' || bytes.IndexByte(target, '@') < 0 {
 		return nil
 	}
-	var uri URI
+	uri := AcquireURI()
+	defer ReleaseURI(uri)
 	if err := uri.Parse(nil, target); err != nil {
 		return err
 	}
-	if err := r.authorize(&uri); err != nil {
+	if err := r.authorize(uri); err != nil {
 		return err
 	}
 	r.Header.SetRequestURIBytes(uri.FullURI())
@@ -100,12 +101,14 @@ func (r *Request) authorize(uri *URI) error {
 	if len(uri.Username()) == 0 {
 		return nil
 	}
-	credentials, err := uri.appendCredentials(nil)
+	both, err := uri.appendCredentials(r.wire[:0])
 	if err != nil {
 		return err
 	}
-	value := base64.StdEncoding.AppendEncode([]byte("Basic "), credentials)
-	r.Header.SetBytesV(HeaderAuthorization, value)
+	n := len(both)
+	both = append(both, "Basic "...)
+	r.wire = base64.StdEncoding.AppendEncode(both, both[:n])
+	r.Header.SetBytesV(HeaderAuthorization, r.wire[n:])
 	return nil
 }
 
