@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -27,9 +28,15 @@ const EngineVar = "sluice.engine"
 // The variables tell much about the process: its command line is one of them.
 // The handler belongs on an address, or behind a check, that not everybody
 // passes.
+//
+// Its first call publishes the variables expvarHandlerCalls, its calls, and
+// expvarRegexpErrors, those of them whose r could not be parsed.
 func ExpvarHandler(ctx *sluice.RequestCtx) {
+	count := published()
+	count.calls.Add(1)
 	isWanted, err := filterOf(ctx)
 	if err != nil {
+		count.errors.Add(1)
 		ctx.Error("Cannot parse the argument r: "+err.Error(), sluice.StatusBadRequest)
 		return
 	}
@@ -45,6 +52,28 @@ func ExpvarHandler(ctx *sluice.RequestCtx) {
 		w.member(EngineVar, engineJSON(ctx.EngineStats()))
 	}
 	w.end()
+}
+
+// counters are the variables of the handler itself.
+type counters struct{ calls, errors *expvar.Int }
+
+// published returns the counters. They are published when they are needed first,
+// not when the program starts: fasthttp's handler, which panics where the names are
+// taken, may be part of the program, and then they are shared.
+var published = sync.OnceValue(func() counters {
+	return counters{counter("expvarHandlerCalls"), counter("expvarRegexpErrors")}
+})
+
+// counter returns the variable of that name, or one that is not published if a
+// variable of another type has it.
+func counter(name string) *expvar.Int {
+	switch v := expvar.Get(name).(type) {
+	case nil:
+		return expvar.NewInt(name)
+	case *expvar.Int:
+		return v
+	}
+	return new(expvar.Int)
 }
 
 // filterOf returns what the query argument r selects.

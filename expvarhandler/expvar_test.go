@@ -89,6 +89,24 @@ func TestBadPattern(t *testing.T) {
 	}
 }
 
+// TestCounters: the handler's own variables count its calls.
+func TestCounters(t *testing.T) {
+	count := func() (calls, errors float64) {
+		_, vars, body := ask(t, "?r=^expvar")
+		calls, isCalls := vars["expvarHandlerCalls"].(float64)
+		errors, isErrors := vars["expvarRegexpErrors"].(float64)
+		if !isCalls || !isErrors || len(vars) != 2 {
+			t.Fatalf("%s", body)
+		}
+		return calls, errors
+	}
+	calls, errors := count()
+	ask(t, "?r=%5B")
+	if moreCalls, moreErrors := count(); moreCalls != calls+2 || moreErrors != errors+1 {
+		t.Errorf("%v calls and %v errors became %v and %v", calls, errors, moreCalls, moreErrors)
+	}
+}
+
 // TestEngineOfServer: the gauges are those of the server that answers.
 func TestEngineOfServer(t *testing.T) {
 	for _, engine := range []sluice.Engine{sluice.EngineAuto, sluice.EnginePerConn} {

@@ -14,6 +14,7 @@ package fasthttpproxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/url"
 	"time"
@@ -75,26 +76,42 @@ func (d *Dialer) Dial(network, addr string) (net.Conn, error) {
 // Config but those of the environment, HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in
 // capitals or not, as they are now.
 //
-// It returns an error when a proxy's address is malformed. The function's errors
-// are those of sluice.TCPDialer while connecting, to the proxy or without, and
+// It returns an error when a proxy's address is malformed. One with an unknown
+// scheme, and HTTPProxy in a CGI program, are errors of the function, where the
+// address needs that proxy. Its other errors are those of sluice.TCPDialer while connecting, to the proxy or without, and
 // then *TunnelError.
 func (d *Dialer) GetDialFunc(useEnv bool) (sluice.DialFunc, error) {
 	return dialFunc(d.GetDialContextFunc(useEnv))
 }
 
 // GetDialFuncForTLS is GetDialFunc with HTTPSProxy for all addresses if isTLS,
-// and else HTTPProxy.
+// and else HTTPProxy. Where that proxy cannot be used and no NoProxy can except an
+// address from it, the error comes at once.
 func (d *Dialer) GetDialFuncForTLS(useEnv, isTLS bool) (sluice.DialFunc, error) {
-	return dialFunc(d.contextFunc(useEnv, func(string) bool { return isTLS }))
+	config, err := d.proxies(useEnv)
+	if err != nil {
+		return nil, err
+	}
+	choose := config.ProxyFunc()
+	if config.NoProxy == "" {
+		if _, err := chosenProxy(choose, "any.invalid:80", isTLS); err != nil {
+			return nil, err
+		}
+	}
+	return dialFunc(d.contextFunc(choose, func(string) bool { return isTLS }), nil)
 }
 
 // GetDialContextFunc is GetDialFunc for a function that gives up when its context
 // ends, with a *sluice.PhaseError; the time-outs hold as well.
 func (d *Dialer) GetDialContextFunc(useEnv bool) (func(ctx context.Context, addr string) (net.Conn, error), error) {
-	return d.contextFunc(useEnv, func(addr string) bool {
+	config, err := d.proxies(useEnv)
+	if err != nil {
+		return nil, err
+	}
+	return d.contextFunc(config.ProxyFunc(), func(addr string) bool {
 		_, port, err := net.SplitHostPort(addr)
 		return err == nil && port == "443"
-	})
+	}), nil
 }
 
 // dialFunc returns dial without its context.
@@ -105,38 +122,45 @@ func dialFunc(dial func(context.Context, string) (net.Conn, error), err error) (
 	return func(addr string) (net.Conn, error) { return dial(context.Background(), addr) }, nil
 }
 
-// contextFunc returns the dial function of a Config.
-func (d *Dialer) contextFunc(useEnv bool, isTLS func(addr string) bool) (func(context.Context, string) (net.Conn, error), error) {
+// proxies returns the Config that is used. Malformed proxies are an error: package
+// httpproxy takes them for none, which would be no secret to those that the proxy
+// is to hide us from. One with an unknown scheme is an error for those alone that
+// need it.
+func (d *Dialer) proxies(useEnv bool) (*httpproxy.Config, error) {
 	config := &d.Config
 	if useEnv {
 		config = httpproxy.FromEnvironment()
 	}
-	// httpproxy takes a malformed proxy for none, which would be no secret to
-	// those that the proxy is to hide us from.
 	for _, text := range []string{config.HTTPProxy, config.HTTPSProxy} {
-		if _, err := parseProxy(text, "http"); text != "" && err != nil {
+		if _, err := parseProxy(text, "http"); text != "" && err != nil && !errors.Is(err, errProxyScheme) {
 			return nil, err
 		}
 	}
-	choose := config.ProxyFunc()
+	return config, nil
+}
+
+// chosenProxy returns the proxy for an address; nil: none.
+func chosenProxy(choose func(*url.URL) (*url.URL, error), addr string, isTLS bool) (*proxy, error) {
+	target := url.URL{Scheme: "http", Host: addr}
+	if isTLS {
+		target.Scheme = "https"
+	}
+	chosen, err := choose(&target)
+	if err != nil || chosen == nil {
+		return nil, err
+	}
+	return newProxy(chosen)
+}
+
+// contextFunc returns the dial function of a Config.
+func (d *Dialer) contextFunc(choose func(*url.URL) (*url.URL, error), isTLS func(addr string) bool) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (net.Conn, error) {
-		target := url.URL{Scheme: "http", Host: addr}
-		if isTLS(addr) {
-			target.Scheme = "https"
-		}
-		chosen, err := choose(&target)
-		if err != nil {
-			return nil, err
-		}
-		if chosen == nil {
-			return d.through(ctx, nil, addr)
-		}
-		p, err := newProxy(chosen)
+		p, err := chosenProxy(choose, addr, isTLS(addr))
 		if err != nil {
 			return nil, err
 		}
 		return d.through(ctx, p, addr)
-	}, nil
+	}
 }
 
 func (d *Dialer) timeout() time.Duration {

@@ -112,14 +112,14 @@ func TestFunctionsOfTheEnvironment(t *testing.T) {
 		t.Errorf("HTTP_PROXY in a CGI program: %v", err)
 	}
 	t.Setenv("HTTPS_PROXY", "ftp://127.0.0.1:1")
-	if _, err := FasthttpProxyHTTPDialer()("e.test:80"); !errors.Is(err, errProxyScheme) {
+	if _, err := FasthttpProxyHTTPDialer()("e.test:443"); !errors.Is(err, errProxyScheme) {
 		t.Errorf("a malformed proxy: %v", err)
 	}
 }
 
 func TestMalformedConfig(t *testing.T) {
 	for _, config := range []httpproxy.Config{
-		{HTTPProxy: "ftp://p.test"}, {HTTPSProxy: "ftp://p.test"}, {HTTPProxy: "http://[::1"}, {HTTPSProxy: "::::"},
+		{HTTPProxy: "http://[::1"}, {HTTPSProxy: "::::"},
 		{HTTPProxy: "p.test/pac"},
 	} {
 		d := &Dialer{Config: config}
@@ -128,6 +128,52 @@ func TestMalformedConfig(t *testing.T) {
 		}
 		if dial, err := d.GetDialFuncForTLS(false, true); dial != nil || err == nil {
 			t.Errorf("%+v: no error for TLS", config)
+		}
+	}
+}
+
+// TestUnusableProxies: a proxy that cannot be used is an error for what needs it,
+// and at once where everything does.
+func TestUnusableProxies(t *testing.T) {
+	target := startPeer(t, nil, echo)
+	for _, c := range []struct {
+		config  httpproxy.Config
+		isTLS   bool
+		isEarly bool // with no exceptions; else dialing works
+	}{
+		{httpproxy.Config{HTTPProxy: "ftp://p.test"}, false, true},
+		{httpproxy.Config{HTTPProxy: "ftp://p.test"}, true, false},
+		{httpproxy.Config{HTTPSProxy: "ftp://p.test"}, true, true},
+		{httpproxy.Config{HTTPSProxy: "ftp://p.test"}, false, false},
+		{httpproxy.Config{HTTPProxy: "p.test:80", CGI: true}, false, true},
+		{httpproxy.Config{HTTPProxy: "p.test:80", CGI: true}, true, false},
+	} {
+		d := &Dialer{TCPDialer: sluice.TCPDialer{Resolver: thisMachine{}}, Config: c.config}
+		_, port, _ := net.SplitHostPort(target.addr)
+		if dial, err := d.GetDialFuncForTLS(false, c.isTLS); (err != nil) != c.isEarly || (dial == nil) != c.isEarly {
+			t.Errorf("%+v: %v", c, err)
+		}
+		d.NoProxy = "no.test"
+		dial, err := d.GetDialFuncForTLS(false, c.isTLS)
+		if err != nil {
+			t.Errorf("%+v with exceptions: %v", c, err)
+			continue
+		}
+		if conn, err := dial("e.test:" + port); (err != nil) != c.isEarly {
+			t.Errorf("%+v: dialing: %v", c, err)
+		} else if err == nil {
+			conn.Close()
+		}
+		conn, err := dial("no.test:" + port)
+		switch {
+		case err == nil:
+			conn.Close()
+		case !c.config.CGI || c.isTLS: // package httpproxy does not look at exceptions in CGI
+			t.Errorf("%+v: dialing an exception: %v", c, err)
+		}
+		// By port, nothing is known before an address is.
+		if _, err := d.GetDialFunc(false); err != nil {
+			t.Errorf("%+v, by port: %v", c, err)
 		}
 	}
 }

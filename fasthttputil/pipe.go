@@ -2,6 +2,7 @@ package fasthttputil
 
 import (
 	"io"
+	"math"
 	"sync"
 	"time"
 )
@@ -9,6 +10,10 @@ import (
 // maxBuffered is how many bytes a pipe holds before its writers wait for the
 // reader. Without a bound a fast writer would grow the queue for ever.
 const maxBuffered = 64 << 10
+
+// maxWrites is how many Writes, of any size, a pipe holds in any case: programs
+// that were written for fasthttp's rely on it.
+const maxWrites = 4
 
 // A pipe carries bytes in one direction. Any number of readers and writers may
 // use it at once. Bytes live in pooled chunks, so that an idle pipe owns none.
@@ -18,9 +23,12 @@ type pipe struct {
 	writable sync.Cond // signalled when a blocked Write may go on
 
 	head, tail *chunk
-	size       int  // unread bytes in the queue
-	closed     bool // nothing more can be written
-	writing    bool // a Write that had to wait holds the turn, so that bytes of two Writes never mix
+	size       int              // unread bytes in the queue
+	given      int64            // bytes that were ever written
+	ends       [maxWrites]int64 // of given, after each of the last Writes, in turn
+	next       uint8            // of ends, the oldest
+	closed     bool             // nothing more can be written
+	writing    bool             // a Write that had to wait holds the turn, so that bytes of two Writes never mix
 
 	// A Read that waits gets the next bytes at once, without the detour of the
 	// queue: into lent, of which filled bytes are its own. Only one does; others
@@ -102,6 +110,7 @@ func (p *pipe) write(src []byte) (int, error) {
 	}
 	written := p.put(src)
 	if written == len(src) {
+		p.endWrite()
 		return written, nil
 	}
 	p.writing = true
@@ -113,8 +122,24 @@ func (p *pipe) write(src []byte) (int, error) {
 		}
 		written += p.put(src[written:])
 	}
+	p.endWrite()
 	p.endTurn()
 	return written, nil
+}
+
+// endWrite notes where a Write ends.
+func (p *pipe) endWrite() {
+	p.ends[p.next] = p.given
+	p.next = (p.next + 1) % maxWrites
+}
+
+// room returns how many bytes may be queued: any number while fewer than maxWrites
+// Writes are not read to their ends.
+func (p *pipe) room() int {
+	if p.ends[p.next] <= p.given-int64(p.size) {
+		return math.MaxInt
+	}
+	return max(maxBuffered-p.size, 0)
 }
 
 // endTurn lets the next waiting Write begin.
@@ -154,14 +179,17 @@ func (p *pipe) take(dst []byte) int {
 	return n
 }
 
-// put queues as much of src as maxBuffered leaves room for.
+// put queues as much of src as there is room for.
 func (p *pipe) put(src []byte) int {
 	given := 0
+	room := p.room()
 	if p.lent != nil && p.size == 0 {
 		given = copy(p.lent, src)
 		p.lent, p.filled = nil, given
 	}
-	src = src[:min(len(src), given+maxBuffered-p.size)]
+	if room < len(src)-given {
+		src = src[:given+room]
+	}
 	for rest := src[given:]; len(rest) > 0; {
 		if p.tail == nil || p.tail.end == chunkSize {
 			p.link(acquireChunk())
@@ -171,6 +199,7 @@ func (p *pipe) put(src []byte) int {
 		rest = rest[k:]
 	}
 	p.size += len(src) - given
+	p.given += int64(len(src))
 	switch {
 	case len(src) == 0:
 	case given > 0 && p.readers > 1:

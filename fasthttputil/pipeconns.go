@@ -6,8 +6,9 @@ import (
 )
 
 // PipeConns is a pair of connected net.Conns that live in memory. Unlike
-// net.Pipe it buffers: a Write returns as soon as its bytes fit the buffer
-// (64 KiB a direction), without waiting for a Read.
+// net.Pipe it buffers: a Write returns without waiting for a Read while less than
+// four Writes, of any size, are not read to their ends, or its bytes fit the
+// buffer (64 KiB a direction).
 //
 // A PipeConns must come from NewPipeConns. Its two connections may be used by
 // any number of goroutines, each as the net.Conn contract allows.

@@ -66,9 +66,68 @@ func TestPipeZeroLengthIO(t *testing.T) {
 	}
 }
 
+// fill makes as many Writes as a pipe holds in any case, of size bytes.
+func fill(t *testing.T, c net.Conn, size int) {
+	t.Helper()
+	for range maxWrites {
+		if n, err := c.Write(make([]byte, size)); n != size || err != nil {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+	}
+}
+
+// Four Writes of any size need no reader. When one is read to its end, another
+// fits.
+func TestPipeHoldsFourWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 3*maxBuffered + 1
+		pc := NewPipeConns()
+		fill(t, pc.Conn1(), size)
+		written := 0
+		go func() {
+			for range 2 {
+				n, _ := pc.Conn1().Write(make([]byte, size))
+				written += n
+			}
+		}()
+		for _, step := range []struct{ read, want int }{{0, 0}, {size - 1, 0}, {1, size}, {size - 1, size}, {1, 2 * size}} {
+			if _, err := io.ReadFull(pc.Conn2(), make([]byte, step.read)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if written != step.want {
+				t.Errorf("after %d bytes read, %d are written, want %d", step.read, written, step.want)
+			}
+		}
+		pc.Close()
+	})
+}
+
+// Small Writes are bounded by their bytes alone.
+func TestPipeHoldsManySmallWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pc := NewPipeConns()
+		written := 0
+		go func() {
+			for {
+				if _, err := pc.Conn1().Write([]byte("x")); err != nil {
+					return
+				}
+				written++
+			}
+		}()
+		synctest.Wait()
+		if written != maxBuffered {
+			t.Errorf("%d are written", written)
+		}
+		pc.Close()
+	})
+}
+
 func TestPipeWriteWaitsWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pc := NewPipeConns()
+		fill(t, pc.Conn1(), 1)
 		want := bytes.Repeat([]byte("0123456789abcdef"), 3*maxBuffered/16)
 		finished := false
 		go func() {
@@ -86,7 +145,7 @@ func TestPipeWriteWaitsWhenFull(t *testing.T) {
 			t.Fatalf("%d bytes queued, want %d", size, maxBuffered)
 		}
 		got, err := io.ReadAll(pc.Conn2())
-		if err != nil || !bytes.Equal(got, want) {
+		if err != nil || !bytes.Equal(got[maxWrites:], want) {
 			t.Fatalf("ReadAll: %d bytes, %v", len(got), err)
 		}
 	})
@@ -94,7 +153,7 @@ func TestPipeWriteWaitsWhenFull(t *testing.T) {
 
 func TestPipeWritesDoNotMix(t *testing.T) {
 	pc := NewPipeConns()
-	const writers, size = 4, 2*maxBuffered + 77
+	const writers, size = 3 * maxWrites, 2*maxBuffered + 77
 	var wg sync.WaitGroup
 	for i := range writers {
 		wg.Go(func() {
@@ -166,6 +225,7 @@ func TestPipeCloseWakesBlockedCalls(t *testing.T) {
 	for _, end := range []string{"own", "peer"} {
 		synctest.Test(t, func(t *testing.T) {
 			pc := NewPipeConns()
+			fill(t, pc.Conn1(), 1)
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				if n, err := pc.Conn1().Read(make([]byte, 1)); n != 0 || err != io.EOF {
@@ -230,7 +290,8 @@ func TestPipeDeadlines(t *testing.T) {
 		}
 
 		c.SetWriteDeadline(time.Now().Add(time.Second))
-		if n, err := c.Write(make([]byte, maxBuffered+10)); n != maxBuffered || err != ErrTimeout {
+		fill(t, c, 1)
+		if n, err := c.Write(make([]byte, maxBuffered+10)); n != maxBuffered-maxWrites || err != ErrTimeout {
 			t.Errorf("Write that does not fit = %d, %v", n, err)
 		}
 	})
