@@ -168,6 +168,7 @@ func mutableVars() map[string]string {
 		"defaultClient":             "the client of the package-level functions, which fasthttp's API has",
 		"sharedDialer":              "the dialer of clients that set none; its cache of addresses is worth sharing",
 		"DefaultTransport":          "exported as fasthttp's variable of that name",
+		"expvarhandler.published":   "variables of package expvar belong to the process, and are published once",
 		"sharedFileServers":         "ServeFile has no handler that could keep its files",
 		"internal/buf.returned":     "the heap is one for a process, and so is what returns its memory",
 		"internal/clock.base":       "the process's origin of monotonic time; set once, when the package is loaded",

@@ -142,6 +142,39 @@ func TestClientRepeats(t *testing.T) {
 		})
 }
 
+// TestClientGetReads: Get and Post read a streamed body within the attempt (4.1).
+func TestClientGetReads(t *testing.T) {
+	start := func() *answerer {
+		return newAnswerer(t, func(number int) (string, bool) {
+			if number < 3 {
+				return "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", true
+			}
+			return "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", true
+		})
+	}
+	compare(t, []string{"Get", "Post"}, nil,
+		func(name string) string {
+			a := start()
+			c := &fasthttp.HostClient{Addr: a.Addr().String(), StreamResponseBody: true}
+			if name == "Post" {
+				_, body, err := c.Post(nil, a.url(), nil)
+				return result(string(body), err) + fmt.Sprint(a.requests.Load())
+			}
+			_, body, err := c.Get(nil, a.url())
+			return result(string(body), err) + fmt.Sprint(a.requests.Load())
+		},
+		func(name string) string {
+			a := start()
+			c := &sluice.HostClient{Addr: a.Addr().String(), StreamResponseBody: true}
+			if name == "Post" {
+				_, body, err := c.Post(nil, a.url(), nil)
+				return result(string(body), err) + fmt.Sprint(a.requests.Load())
+			}
+			_, body, err := c.Get(nil, a.url())
+			return result(string(body), err) + fmt.Sprint(a.requests.Load())
+		})
+}
+
 // timeoutOf bounds waiting for an answer that does not come.
 func timeoutOf(raw string) time.Duration {
 	if raw == silence {
