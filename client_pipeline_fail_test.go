@@ -304,6 +304,15 @@ func TestPipelineWriteTimeout(t *testing.T) {
 	noNewGoroutines(t)
 	c, peer := newPipelinePeer(t)
 	c.WriteTimeout = 50 * time.Millisecond
+	c.Dial = func(string) (net.Conn, error) {
+		nc, err := peer.ln.Dial()
+		for range 4 { // which a pipe holds beside what it has room for
+			if err == nil {
+				_, err = nc.Write([]byte("x"))
+			}
+		}
+		return nc, err
+	}
 	large := beginCall(t, c, "PUT", "/large", func(req *Request, _ *Response) { req.SetBody(make([]byte, 1<<20)) })
 	conn := peer.accept() // and doesn't read
 	if err := large.end(); err != ErrTimeout {
