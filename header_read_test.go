@@ -67,6 +67,7 @@ func TestResponseReadErrors(t *testing.T) {
 		"HTTP/1.1  200OK\r\n\r\n":      ErrUnexpectedStatusCodeChar,
 		"HTTP/1.1\r\n\r\n":             ErrResponseFirstLineMissingSpace,
 		"HTTP/1.1 200OK\r\n\r\n":       ErrUnexpectedStatusCodeChar,
+		"HTTP/1.1 200x\r\n\r\n":        ErrUnexpectedStatusCodeChar,
 		"HTTP/1.1 2x0 OK\r\n\r\n":      h1.ErrStatusLine,
 		"HTTP/1.1 20 OK\r\n\r\n":       h1.ErrStatusLine,
 		"XTTP/1.1 200 OK\r\n\r\n":      h1.ErrVersion,

@@ -13,8 +13,7 @@ func TestAnswersToPings(t *testing.T) {
 	ours, theirs := linkPair(t)
 	var inside, clashes atomic.Int32
 	asked, verdicts := make(chan struct{}), make(chan error)
-	log := &logLines{}
-	w := &Worker{options: AttachOptions{Logger: log, OnPing: func() error {
+	w := &Worker{options: AttachOptions{Logger: noLogger{}, OnPing: func() error {
 		if inside.Add(1) > 1 {
 			clashes.Add(1)
 		}
@@ -68,16 +67,26 @@ func TestAnswersToPings(t *testing.T) {
 	<-asked
 	answer(nil)
 	want(9)
-	for seq, err := range []error{errors.New("again"), errors.New("still"), nil} {
-		w.pings.note(uint32(10 + seq))
-		<-asked
-		answer(err)
-	}
-	want(12)
-	if len(log.lines) != 2 { // one for each time that it began
-		t.Errorf("logged %q", log.lines)
-	}
 	if clashes.Load() > 0 || len(answers) > 0 {
 		t.Errorf("%d clashes, %d more answers", clashes.Load(), len(answers))
+	}
+}
+
+// That probes are not answered is said once for each time that it begins.
+func TestRefusedProbesAreSaidOnce(t *testing.T) {
+	w, master := deafWorker(t)
+	log, bad := &logLines{}, errors.New("stands still")
+	verdicts := make(chan error)
+	w.options.Logger, w.options.OnPing = log, func() error { return <-verdicts }
+	go w.answer()
+	for seq, verdict := range []error{bad, bad, nil, bad, nil} {
+		w.pings.note(uint32(seq))
+		verdicts <- verdict
+		if verdict == nil {
+			heard(t, master, messagePong)
+		}
+	}
+	if len(log.lines) != 2 {
+		t.Errorf("logged %q", log.lines)
 	}
 }
