@@ -82,17 +82,16 @@ func (b *requestBody) read(p []byte) (int, error) {
 // takeTrailers fills the request's Trailer, which is known at the end of the
 // body.
 func (b *requestBody) takeTrailers() {
-	h := &b.ctx.Request.Header
-	for name := range h.Trailers() {
+	// Not by name: the head may have fields of the same name.
+	for line := range bytes.Lines(b.ctx.Request.Header.TrailerHeader()) {
+		name, value, isField := bytes.Cut(line, []byte(":"))
+		if !isField {
+			continue
+		}
 		if b.request.Trailer == nil {
 			b.request.Trailer = http.Header{}
 		}
-		key := http.CanonicalHeaderKey(string(name))
-		var values []string
-		for _, v := range h.PeekAll(key) {
-			values = append(values, string(v))
-		}
-		b.request.Trailer[key] = values
+		b.request.Trailer.Add(string(name), string(bytes.TrimSpace(value)))
 	}
 }
 

@@ -53,7 +53,7 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 	r.RemoteAddr = ctx.RemoteAddr().String()
 	r.TLS = ctx.TLSConnectionState()
 	r.Trailer = announcedTrailers(h)
-	r.Header = copyHeader(h, r.Trailer)
+	r.Header = copyHeader(h)
 	fillBody(r, ctx, body)
 	return nil
 }
@@ -107,7 +107,7 @@ func announcedTrailers(h *sluice.RequestHeader) http.Header {
 
 // copyHeader copies the fields that http.Request.Header has: all but those that
 // are fields of the http.Request. Names and values are parts of one string.
-func copyHeader(h *sluice.RequestHeader, trailer http.Header) http.Header {
+func copyHeader(h *sluice.RequestHeader) http.Header {
 	size, count := 0, 0
 	for key, value := range h.All() {
 		size += len(key) + len(value)
@@ -127,7 +127,7 @@ func copyHeader(h *sluice.RequestHeader, trailer http.Header) http.Header {
 		name, all = all[:len(key)], all[len(key):]
 		v, all = all[:len(value)], all[len(value):]
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if _, isTrailer := trailer[name]; isTrailer || isOwnField(name) {
+		if isOwnField(name) {
 			continue
 		}
 		if values, ok := header[name]; ok {

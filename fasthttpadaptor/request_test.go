@@ -31,6 +31,7 @@ func requestsOnTheWire() map[string]string {
 		"trailer":             chunked + "Trailer: X-Sum, x-many\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\nX-Many: 2\r\nX-Many: 3\r\n\r\n",
 		"trailer that misses": chunked + "Trailer: X-Sum\r\n\r\n1\r\na\r\n0\r\n\r\n",
 		"trailer in the head": chunked + "Trailer: X-Sum\r\nX-Other: 1\r\n\r\n0\r\nX-Sum: 2\r\n\r\n",
+		"head and trailer":    chunked + "Trailer: X-Sum\r\nX-Sum: head\r\nX-Two: head\r\n\r\n1\r\na\r\n0\r\nX-Sum: 2\r\nX-Sum: 3\r\n\r\n",
 	}
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"} {
 		all[method] = method + " / HTTP/1.1\r\n" + host + closes + "Content-Length: 0\r\n\r\n"
