@@ -160,7 +160,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.trackListener(ln, true)
 	defer s.trackListener(ln, false)
 	err := e.Serve(ln, &acceptor{server: s, cfg: cfg})
-	if isClosedListener(err) {
+	if isOrderlyEnd(err) {
 		return nil
 	}
 	return err
@@ -182,10 +182,10 @@ func (s *Server) trackListener(ln net.Listener, add bool) {
 	s.state.listeners[ln] = struct{}{}
 }
 
-// isClosedListener tells whether err means that somebody closed the listener,
-// which is how serving ends.
-func isClosedListener(err error) bool {
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF)
+// isOrderlyEnd tells whether err is how serving ends: somebody closed the
+// listener, or Shutdown came before the engine looked at it.
+func isOrderlyEnd(err error) bool {
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || err == engine.ErrShutdown
 }
 
 // ServeConn serves HTTP on one connection and returns when that is closed or

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -160,5 +161,26 @@ func TestStatsBeforeServing(t *testing.T) {
 	stats := new(tcp.Server).Stats()
 	if stats.Engine != "" || stats.Loops != nil || stats.Accepted != 0 || stats.Connections != 0 {
 		t.Errorf("%+v", stats)
+	}
+}
+
+// TestServeMeetsShutdown: a Shutdown that comes while Serve begins ends it as any
+// other.
+func TestServeMeetsShutdown(t *testing.T) {
+	for _, e := range []tcp.Engine{tcp.EnginePerConn, tcp.EngineEpoll} {
+		for range 300 {
+			s := &tcp.Server{Engine: e, Handler: echo}
+			ln, served := newBadListener(t, nil, nil), make(chan error, 1)
+			go func() { served <- s.Serve(ln) }()
+			for tcp.ListenersOf(s) == 0 {
+				runtime.Gosched()
+			}
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-served; err != nil {
+				t.Fatalf("engine %v: %v", e, err)
+			}
+		}
 	}
 }

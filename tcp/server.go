@@ -160,7 +160,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		source = &engine.TLSListener{Listener: ln, Config: s.TLSConfig}
 	}
 	err := e.Serve(source, &acceptor{server: s, cfg: cfg})
-	if isClosedListener(err) {
+	if isOrderlyEnd(err) {
 		return nil
 	}
 	return err
@@ -241,8 +241,8 @@ func (s *Server) trackListener(ln net.Listener, add bool) {
 	s.listeners[ln] = struct{}{}
 }
 
-// isClosedListener tells whether err means that somebody closed the listener,
-// which is how serving ends.
-func isClosedListener(err error) bool {
-	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF)
+// isOrderlyEnd tells whether err is how serving ends: somebody closed the
+// listener, or Shutdown came before the engine looked at it.
+func isOrderlyEnd(err error) bool {
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || err == engine.ErrShutdown
 }
