@@ -134,9 +134,9 @@ type Client struct {
 	ConnPoolStrategy ConnPoolStrategyType
 
 	// StreamResponseBody makes the body of each response a stream, which must
-	// be read to its end or closed; see Response.StreamBody. A body that nobody
-	// wants, of Do without a Response or of a redirect that is followed, is
-	// read up to 8 KiB; a longer one closes the connection.
+	// be read to its end or closed; see Response.StreamBody. An unwanted body,
+	// of Do without a Response or of a redirect that is followed, is read up to
+	// 8 KiB; a longer one closes the connection.
 	StreamResponseBody bool
 
 	// Transport sends requests; nil is DefaultTransport.

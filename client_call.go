@@ -32,10 +32,10 @@ const (
 	wantsStream bodyWanted = iota // the caller reads it
 	wantsFinal                    // the caller reads it, unless the response is a redirect, which is followed
 	wantsBytes                    // as wantsFinal, but it is read within the attempt
-	wantsNone                     // nobody wants it
+	wantsNone                     // the body is dropped
 )
 
-// drops tells whether nobody wants the body of a response with the given status.
+// drops tells whether the body of a response with the given status is unwanted.
 func (w bodyWanted) drops(status int) bool {
 	return w == wantsNone || w != wantsStream && StatusCodeIsRedirect(status)
 }

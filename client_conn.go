@@ -196,7 +196,7 @@ func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool)
 }
 
 // ReleaseConn gives back a connection that can be used again: the response was
-// read to its end, and nothing is behind it. Deadlines that were set on it are
+// read to its end, and nothing follows it. Deadlines that were set on it are
 // cleared before it is used again.
 func (c *HostClient) ReleaseConn(cc *clientConn) {
 	cc.hasDeadline = true // maybe

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// WriteTimeout bounds dialing and the TLS handshake together, whoever dials.
+// WriteTimeout bounds dialing and the TLS handshake together, with every kind of dialer.
 func TestTLSHandshakeWithinWriteTimeout(t *testing.T) {
 	silent := newClientPeer(t, func(c *peerConn) { c.gone() })
 	never := func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }

@@ -42,7 +42,7 @@ func framedAnswers(framing string, size int) func(c *peerConn) {
 	}
 }
 
-// A streamed body that nobody wants is read to its end if that is near, so that
+// An unwanted streamed body is read to its end if that is near, so that
 // the connection can be used again. Its size is no error.
 func TestBodiesThatNobodyWants(t *testing.T) {
 	for _, test := range []struct {
@@ -119,7 +119,7 @@ func TestRedirectThatIsNotFollowedKeepsItsStream(t *testing.T) {
 	}
 }
 
-// A body that nobody wants is not waited for beyond a second, nor beyond the
+// An unwanted body is not waited for longer than a second, nor longer than the
 // call.
 func TestBodiesThatNobodyWantsAndThatDoNotEnd(t *testing.T) {
 	p := newClientPeer(t, func(c *peerConn) {

@@ -48,7 +48,7 @@ type PipelineClient struct {
 
 	// MaxPendingRequests bounds the requests that are queued for each
 	// connection, and those that were sent on it and are not answered; 0 is
-	// DefaultMaxPendingRequests. Answers that nobody waits for any more count
+	// DefaultMaxPendingRequests. Answers to abandoned calls count
 	// until they have come.
 	MaxPendingRequests int
 
@@ -138,8 +138,8 @@ func (c *PipelineClient) prepare() {
 //
 // Where the queue is full, a request with a bound, of time or by a context, waits
 // for room. One without takes the place of the oldest that was not sent, which
-// ends with ErrPipelineOverflow. ErrTimeout: there was no more time. ErrConnectionClosed: the server closed the connection
-// without an answer. *ErrDialWithUpstream: there is no connection. Other errors
+// ends with ErrPipelineOverflow. ErrTimeout: there was no more time.
+// ErrConnectionClosed: the server closed the connection without an answer. *ErrDialWithUpstream: there is no connection. Other errors
 // say what is wrong with the request or the response.
 func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	c.once.Do(c.prepare)

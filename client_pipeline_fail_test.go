@@ -413,8 +413,26 @@ func TestPipelineIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
+// beginAbandoned sends a request for /lost, and returns what ends its call.
+func beginAbandoned(t *testing.T, c *PipelineClient) (abandon func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := make(chan error, 1)
+	go func() {
+		req := new(Request)
+		req.SetRequestURI("http://x/lost")
+		lost <- c.DoContext(ctx, req, nil)
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-lost; !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v", err)
+		}
+	}
+}
+
 // A server that answers one request after the other is not silent, though the
-// connection is never without one, and nobody waits for the next answer.
+// connection is never without one, and the next answer's call was abandoned.
 func TestPipelineKeepsWhatIsUsed(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	c.MaxIdleConnDuration = time.Hour
@@ -435,16 +453,9 @@ func TestPipelineKeepsWhatIsUsed(t *testing.T) {
 		look()
 		call = next
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	lost := make(chan error, 1)
-	go func() {
-		req := new(Request)
-		req.SetRequestURI("http://x/lost")
-		lost <- c.DoContext(ctx, req, nil)
-	}()
+	abandon := beginAbandoned(t, c)
 	conn.expect("/lost")
-	cancel()
-	<-lost
+	abandon()
 	last := beginCall(t, c, "GET", "/last")
 	conn.expect("/last")
 	conn.say(answerOK("hi"))
@@ -459,19 +470,10 @@ func TestPipelineKeepsWhatIsUsed(t *testing.T) {
 func TestPipelineGivesUpOnSilentServers(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	c.MaxIdleConnDuration = 400 * time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	lost := make(chan error, 1)
-	go func() {
-		req := new(Request)
-		req.SetRequestURI("http://x/lost")
-		lost <- c.DoContext(ctx, req, nil)
-	}()
+	abandon := beginAbandoned(t, c)
 	conn := peer.accept()
 	conn.expect("/lost")
-	cancel()
-	if err := <-lost; !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v", err)
-	}
+	abandon()
 	alive := beginCall(t, c, "GET", "/alive")
 	conn.expect("/alive")
 	conn.expectEnd()

@@ -84,7 +84,7 @@ func TestPipelineUnansweredAreBounded(t *testing.T) {
 	}
 }
 
-// A request with a bound waits for room, and nobody loses his place to it.
+// A request with a bound waits for room, and takes no place from another.
 func TestPipelineBoundedCallsWaitForRoom(t *testing.T) {
 	c, peer, dials := newFullPipeline(t, 1)
 	first := beginCall(t, c, "GET", "/first")
@@ -155,7 +155,7 @@ func TestPipelineRoomIsOffered(t *testing.T) {
 	if err := <-soon; err != ErrTimeout { // and the third has its place
 		t.Error(err)
 	}
-	waitUntil(t, "nobody waits", func() bool { return c.lanes[0].blocked.Load() == 0 && c.PendingRequests() == 2 })
+	waitUntil(t, "no call waits", func() bool { return c.lanes[0].blocked.Load() == 0 && c.PendingRequests() == 2 })
 	fourth, fifth := begin(pipelineBound), begin(pipelineBound)
 	waitForBlocked(t, c, 2)
 	close(dials)

@@ -65,14 +65,14 @@ func (x *exchange) lendToStream() error {
 }
 
 const (
-	// maxDropped is how much of a body that nobody wants is read, for the
+	// maxDropped is how much of an unwanted body is read, for the
 	// connection to be used again.
 	maxDropped = 8 << 10
 	// dropTime is how long that may take.
 	dropTime = time.Second
 )
 
-// dropStream ends the response's body, which nobody wants. If it is short it is
+// dropStream ends the response's body, which is unwanted. If it is short it is
 // read to its end, else the connection is of no more use.
 func (x *exchange) dropStream() {
 	size := x.resp.streamSize

@@ -85,7 +85,7 @@ func prepareForClient(c *HostClient, req *Request, resp *Response) {
 	if c.DisablePathNormalizing {
 		req.URI().DisablePathNormalizing = true
 	}
-	if h := &req.Header; len(h.table.Get(field.UserAgent)) == 0 { // in the head, whatever the trailer section has
+	if h := &req.Header; len(h.table.Get(field.UserAgent)) == 0 { // in the head, not in the trailer section
 		switch {
 		case c.Name != "":
 			h.table.Set(field.UserAgent, h.fitValue(ascii.Bytes(c.Name)))

@@ -297,8 +297,8 @@ func TestFSRewrites(t *testing.T) {
 	}
 }
 
-// The working directory is the root that nobody named, the machine that of
-// AllowEmptyRoot alone, and an fs.FS its own.
+// Without a Root the working directory is served, with AllowEmptyRoot the whole
+// machine, and with FS what that has.
 func TestFSRoots(t *testing.T) {
 	dir := makeFiles(t, map[string]string{"file.txt": "file"})
 	absolute := filepath.ToSlash(filepath.Join(dir, "file.txt"))

@@ -53,7 +53,7 @@ func TestRequestCookieFieldsBecomeOne(t *testing.T) {
 	}
 }
 
-// One field behind the other is joined as well, from either side of others.
+// Fields next to each other are joined as well.
 func TestAdjacentCookieFields(t *testing.T) {
 	for _, before := range []string{"", "X: y\r\n", "X: y\r\nZ: z\r\n"} {
 		for fields, want := range map[string]string{

@@ -78,8 +78,8 @@ func (d *Dialer) Dial(network, addr string) (net.Conn, error) {
 //
 // It returns an error when a proxy's address is malformed. One with an unknown
 // scheme, and HTTPProxy in a CGI program, are errors of the function, where the
-// address needs that proxy. Its other errors are those of sluice.TCPDialer while connecting, to the proxy or without, and
-// then *TunnelError.
+// address needs that proxy. Its other errors are those of sluice.TCPDialer while
+// connecting, to the proxy or without, and then *TunnelError.
 func (d *Dialer) GetDialFunc(useEnv bool) (sluice.DialFunc, error) {
 	return dialFunc(d.GetDialContextFunc(useEnv))
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // PipeConns is a pair of connected net.Conns that live in memory. Unlike
-// net.Pipe it buffers: a Write returns without waiting for a Read while less than
+// net.Pipe it buffers: a Write returns without waiting for a Read while fewer than
 // four Writes, of any size, are not read to their ends, or its bytes fit the
 // buffer (64 KiB a direction).
 //

@@ -199,7 +199,7 @@ func newer(t *testing.T, values map[string]string, theirs func(input string) str
 	}
 }
 
-// TestClientDrops: what becomes of a connection with a streamed body that nobody
+// TestClientDrops: what becomes of a connection with a streamed body that no caller
 // wants (4.2).
 func TestClientDrops(t *testing.T) {
 	const redirect = "HTTP/1.1 302 Found\r\nLocation: /x\r\n"
