@@ -4,6 +4,7 @@
 //	go -C interop run ./faults -n 40 internal/h1 tcp
 //	go -C interop run ./faults -at tcp/adopt.go:38
 //
+// The tests that take .1 s or longer run only where the others notice nothing.
 // Each line ends with the test that noticed: look at it where the machine is
 // loaded and tests fail of themselves.
 // A fault that no test notices shows a missing test, or changes nothing that
@@ -87,6 +88,7 @@ func probe(ctx context.Context, out io.Writer, o options, dir, temp string) erro
 	} else if found != unnoticed {
 		return fmt.Errorf("the tests fail without a fault: %s", how)
 	}
+	t.slow = t.said.slow()
 	faults, err := findFaults(t.dir)
 	if err != nil {
 		return err

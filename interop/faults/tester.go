@@ -29,7 +29,13 @@ type tester struct {
 	options
 	dir  string
 	temp string
+	slow []string // the tests that take slowTest or longer
+	said output   // what the last run of the tests printed
 }
+
+// slowTest is how long a test takes that runs only where the others have
+// noticed nothing. Most faults are noticed by the quick ones.
+const slowTest = 100 * time.Millisecond
 
 // verdict compiles the package's tests with the fault, none if f is nil, and
 // runs them. how says what noticed it.
@@ -54,7 +60,19 @@ func (t *tester) verdict(ctx context.Context, f *fault) (found verdict, how stri
 	case err != nil:
 		return broken, "", nil
 	}
-	return t.test(ctx, binary)
+	return t.tests(ctx, binary)
+}
+
+// tests runs the quick tests, and the slow ones if those notice nothing.
+func (t *tester) tests(ctx context.Context, binary string) (found verdict, how string, err error) {
+	if len(t.slow) == 0 {
+		return t.test(ctx, binary)
+	}
+	slow := "^(" + strings.Join(t.slow, "|") + ")$"
+	if found, how, err = t.test(ctx, binary, "-test.skip="+slow); err != nil || found != unnoticed {
+		return found, how, err
+	}
+	return t.test(ctx, binary, "-test.run="+slow)
 }
 
 // overlay writes the file with its fault, and the compiler's list of files to
@@ -76,19 +94,19 @@ func (t *tester) overlay(f *fault) (string, error) {
 	return list, errors.Join(os.WriteFile(faulty, text, 0o600), os.WriteFile(list, replace, 0o600))
 }
 
-// test runs the compiled tests in a process group, so that processes that a
-// fault left running end with them.
-func (t *tester) test(ctx context.Context, binary string) (found verdict, how string, err error) {
+// test runs the compiled tests that choose selects, all if it is empty, in a
+// process group, so that processes that a fault left running end with them.
+func (t *tester) test(ctx context.Context, binary string, choose ...string) (found verdict, how string, err error) {
 	limited, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	args := []string{"-test.failfast"}
+	args := append(choose, "-test.failfast", "-test.v")
 	if t.short {
 		args = append(args, "-test.short")
 	}
 	tests := exec.CommandContext(limited, binary, args...)
 	tests.Dir = t.dir
-	var said output
-	tests.Stdout, tests.Stderr = &said, &said
+	t.said = output{}
+	tests.Stdout, tests.Stderr = &t.said, &t.said
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	tests.WaitDelay = time.Second // processes that are left hold the output
@@ -105,7 +123,7 @@ func (t *tester) test(ctx context.Context, binary string) (found verdict, how st
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
 		return unnoticed, "", nil
 	case errors.As(err, &exit):
-		return noticed, said.failure(), nil
+		return noticed, t.said.failure(), nil
 	}
 	return 0, "", err
 }
@@ -123,6 +141,22 @@ func (o *output) Write(p []byte) (int, error) {
 		o.text = o.text[:copy(o.text, o.text[extra:])]
 	}
 	return len(p), nil
+}
+
+// slow lists the tests that took slowTest or longer.
+func (o *output) slow() []string {
+	var names []string
+	for line := range strings.Lines(string(o.text)) {
+		result, ok := strings.CutPrefix(line, "--- PASS: ")
+		if !ok {
+			continue
+		}
+		name, took, _ := strings.Cut(strings.TrimSpace(result), " ")
+		if d, err := time.ParseDuration(strings.Trim(took, "()")); err == nil && d >= slowTest {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // failure names the test that failed, or the panic that ended all.
