@@ -71,7 +71,9 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 		return false
 	}
 	if err = resp.closeStream(err); err != nil {
-		c.cfg.logger.Printf("cannot write the body stream for %q: %v", c.conn.RemoteAddr(), err)
+		if err != ErrAbortHandler {
+			c.cfg.logger.Printf("cannot write the body stream for %q: %v", c.conn.RemoteAddr(), err)
+		}
 		return false
 	}
 	if w.isChunked {

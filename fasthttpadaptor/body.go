@@ -13,10 +13,11 @@ import (
 // requestBody is the body of an http.Request that was converted.
 type requestBody struct {
 	ctx     *sluice.RequestCtx
-	request *http.Request // gets the trailer fields
-	stream  io.Reader     // nil: the body is data
-	isOver  atomic.Bool   // after Close, or when the handler has returned
-	atEnd   bool          // the end was read
+	request *http.Request                  // gets the trailer fields
+	stream  io.Reader                      // nil: the body is data
+	isOver  atomic.Bool                    // after Close, or when the handler has returned
+	after   atomic.Pointer[responseStream] // whose reader a Read of stream waits for
+	atEnd   bool                           // the end was read
 
 	mu   sync.Mutex // nobody copies from data after cut has returned
 	data []byte
@@ -24,7 +25,7 @@ type requestBody struct {
 
 // fillBody sets what r says about its body.
 func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
-	b.ctx = ctx
+	b.ctx, b.request = ctx, r
 	length := ctx.Request.Header.ContentLength()
 	b.stream = ctx.RequestBodyStream()
 	if b.stream == nil {
@@ -41,6 +42,10 @@ func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
 		r.ContentLength = int64(max(length, -1))
 	default:
 		r.ContentLength = int64(len(b.data))
+	}
+	if b.stream == nil { // the body is complete
+		b.takeTrailers()
+		b.atEnd = true
 	}
 	if b.stream == nil && len(b.data) == 0 && length != -1 {
 		r.Body = http.NoBody
@@ -64,6 +69,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 
 func (b *requestBody) read(p []byte) (int, error) {
 	if b.stream != nil {
+		if s := b.after.Load(); s != nil {
+			s.awaitReader()
+		}
 		return b.stream.Read(p)
 	}
 	b.mu.Lock()
@@ -79,11 +87,15 @@ func (b *requestBody) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// takeTrailers fills the request's Trailer, which is known at the end of the
-// body.
+// takeTrailers fills the request's Trailer, whose values are known at the end of
+// the body.
 func (b *requestBody) takeTrailers() {
+	section := b.ctx.Request.Header.TrailerHeader()
+	if len(section) == len("\r\n") {
+		return
+	}
 	// Not by name: the head may have fields of the same name.
-	for line := range bytes.Lines(b.ctx.Request.Header.TrailerHeader()) {
+	for line := range bytes.Lines(section) {
 		name, value, isField := bytes.Cut(line, []byte(":"))
 		if !isField {
 			continue

@@ -21,10 +21,13 @@ type requestContext struct {
 
 type userValue struct{ key, value any }
 
-// end detaches c from the RequestCtx.
+// end detaches c from the RequestCtx, once.
 func (c *requestContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ctx == nil {
+		return
+	}
 	c.ctx.VisitUserValuesAll(func(key, value any) {
 		c.values = append(c.values, userValue{key, value})
 	})

@@ -89,11 +89,11 @@ func (b *convertedBody) Read(p []byte) (int, error) {
 	n, err := b.request.Body.Read(p)
 	if err == io.EOF && !b.atEnd {
 		b.atEnd = true
+		var section sluice.ResponseHeader
 		for name, values := range b.request.Trailer {
-			for _, value := range values {
-				b.header.Add(name, value)
-			}
+			addTrailer(&section, name, values)
 		}
+		readTrailers(b.header, section.TrailerHeader())
 	}
 	return n, err
 }

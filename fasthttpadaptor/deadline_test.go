@@ -101,7 +101,8 @@ func TestWriteDeadline(t *testing.T) {
 		}
 		block := make([]byte, 1<<20)
 		for range 1000 { // far more than the kernel keeps
-			if _, err := w.Write(block); err != nil {
+			_, err := w.Write(block)
+			if errors.Join(err, rc.Flush()) != nil {
 				failed <- nil
 				return
 			}

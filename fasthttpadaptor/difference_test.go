@@ -155,24 +155,3 @@ func TestNoPusher(t *testing.T) {
 		t.Errorf("got %q", got.Body)
 	}
 }
-
-// What is collected is sent when it is 64 KiB, before the handler returns.
-func TestMuchIsSentBeforeTheHandlerReturns(t *testing.T) {
-	proceed := make(chan bool)
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, strings.Repeat("x", 64<<10))
-		<-proceed
-	})
-	onEachEngine(t, h, func(t *testing.T, addr string) {
-		client := &http.Client{Timeout: patience}
-		resp, err := client.Get("http://" + addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if _, err := io.ReadFull(resp.Body, make([]byte, 64<<10)); err != nil {
-			t.Error(err)
-		}
-		proceed <- true
-	})
-}

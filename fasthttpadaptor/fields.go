@@ -1,6 +1,8 @@
 package fasthttpadaptor
 
 import (
+	"bufio"
+	"bytes"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,7 +14,10 @@ import (
 // copyFields copies the handler's fields into the head. They replace those of
 // the same name, but for cookies, which are added.
 func (w *responseWriter) copyFields(h *sluice.ResponseHeader) {
-	w.announce(h)
+	w.hasTrailers = w.mayHaveTrailers()
+	if w.hasTrailers {
+		w.announce(h)
+	}
 	for key, values := range w.header {
 		if strings.HasPrefix(key, http.TrailerPrefix) || slices.Contains(w.trailers, key) {
 			continue
@@ -34,18 +39,21 @@ func (w *responseWriter) copyFields(h *sluice.ResponseHeader) {
 	}
 }
 
-// setLength notes the length that the handler has told. One that is no number
-// is left out.
+// setLength notes the length that the handler has told.
 func (w *responseWriter) setLength(h *sluice.ResponseHeader, values []string) {
+	if n, ok := parseLength(values); ok {
+		w.length = n
+		h.SetContentLength(int(n))
+	}
+}
+
+// parseLength returns the length that Content-Length tells, if it is a number.
+func parseLength(values []string) (n int64, ok bool) {
 	if len(values) == 0 {
-		return
+		return 0, false
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(values[0]), 10, 64)
-	if err != nil || n < 0 || int64(int(n)) != n {
-		return
-	}
-	w.length = n
-	h.SetContentLength(int(n))
+	return n, err == nil && n >= 0 && int64(int(n)) == n
 }
 
 // announce announces the trailer fields that Trailer lists.
@@ -60,21 +68,52 @@ func (w *responseWriter) announce(h *sluice.ResponseHeader) {
 	}
 }
 
-// copyTrailers adds the values of the trailer fields: those that were announced,
-// and those that have http.TrailerPrefix.
+// mayHaveTrailers tells whether a trailer section can be sent: only a chunked
+// body has one (RFC 9112 section 7.1.2).
+func (w *responseWriter) mayHaveTrailers() bool {
+	if w.isHead || !w.bodyAllowed() || !w.ctx.Request.Header.IsHTTP11() {
+		return false
+	}
+	if _, ok := parseLength(w.header["Content-Length"]); ok {
+		return false
+	}
+	coding := w.header["Transfer-Encoding"]
+	return len(coding) == 0 || !strings.EqualFold(strings.TrimSpace(coding[0]), "identity")
+}
+
+// copyTrailers gives h the trailer fields: those that have http.TrailerPrefix,
+// and those that were announced before the body began. Fields of the head that
+// have the same names stay.
 func (w *responseWriter) copyTrailers(h *sluice.ResponseHeader) {
-	for _, name := range w.trailers {
-		for _, value := range w.header[name] {
-			h.Add(name, value)
+	if !w.hasTrailers {
+		return
+	}
+	var section sluice.ResponseHeader
+	for key, values := range w.header {
+		if name, found := strings.CutPrefix(key, http.TrailerPrefix); found {
+			addTrailer(&section, name, values)
 		}
 	}
-	for key, values := range w.header {
-		name, found := strings.CutPrefix(key, http.TrailerPrefix)
-		if !found || h.AddTrailer(name) != nil {
-			continue
-		}
-		for _, value := range values {
-			h.Add(name, value)
-		}
+	for _, name := range w.trailers {
+		addTrailer(&section, name, w.header[name])
+	}
+	readTrailers(h, section.TrailerHeader())
+}
+
+// addTrailer adds fields to a section of trailer fields, if they may be there.
+func addTrailer(section *sluice.ResponseHeader, name string, values []string) {
+	if section.AddTrailer(name) != nil {
+		return
+	}
+	for _, value := range values {
+		section.Add(name, value)
+	}
+}
+
+// readTrailers gives h the fields of a trailer section. Unlike its setters, that
+// does not touch fields of the head.
+func readTrailers(h interface{ ReadTrailer(*bufio.Reader) error }, section []byte) {
+	if len(section) > len("\r\n") {
+		_ = h.ReadTrailer(bufio.NewReaderSize(bytes.NewReader(section), len(section))) // it is well-formed
 	}
 }

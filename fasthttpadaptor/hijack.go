@@ -10,23 +10,31 @@ import (
 	"time"
 )
 
+// hijackBufferSize is how much the writer that Hijack returns collects.
+const hijackBufferSize = 4 << 10
+
 // Hijack implements http.Hijacker. The connection works at once, while the
 // handler runs, and after it has returned, until it is closed. What is written to
-// it comes behind the answers to requests that were pipelined before this one.
+// it comes after the answers to requests that were pipelined before this one, and
+// after what was written since WriteHeader. Without WriteHeader no head is sent,
+// and what was written is first in the returned writer.
 func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	switch {
 	case w.isOver.Load():
 		return nil, nil, errHandlerReturned
 	case w.hijacked != nil:
 		return nil, nil, http.ErrHijacked
+	case w.stream != nil:
+		return nil, nil, errHijackAfterFlush
 	case w.ctx.Conn() == nil:
 		return nil, nil, http.ErrNotSupported
 	}
-	if err := w.request.drain(); err != nil {
+	if err := w.exchange.source.drain(); err != nil {
 		return nil, nil, err
 	}
-	if w.state != stateHeader {
-		if err := w.FlushError(); err != nil {
+	if w.state == stateExplicit {
+		w.sniff()
+		if err := w.ctx.Flush(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -39,7 +47,11 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.hijacked = c
 	w.ctx.HijackSetNoResponse(true)
 	w.ctx.Hijack(c.serve)
-	return c, bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c)), nil
+	body := w.ctx.Response.Body() // empty after WriteHeader
+	out := bufio.NewWriterSize(c, max(hijackBufferSize, len(body)))
+	_, _ = out.Write(body) // there is room
+	w.ctx.Response.ResetBody()
+	return c, bufio.NewReadWriter(bufio.NewReader(c), out), nil
 }
 
 // hijackedConn is the connection that a handler took over. While the handler

@@ -16,8 +16,9 @@ import (
 // that of a target which package net/url cannot parse; r is then not changed.
 //
 // The context of r is ctx. Its body is that of ctx, read while it arrives with
-// Server.StreamRequestBody; r.Trailer has its values when it was read to the
-// end. Both, unlike the other parts, are valid as long as ctx is.
+// Server.StreamRequestBody; r.Trailer then has its values when the body was read
+// to the end, otherwise at once. Both, unlike the other parts, are valid as long
+// as ctx is. A request without forServer that has trailer fields is chunked.
 func ConvertRequest(ctx *sluice.RequestCtx, r *http.Request, forServer bool) error {
 	body := &requestBody{}
 	converted := &http.Request{}
@@ -45,17 +46,36 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 	if forServer {
 		r.RequestURI = target
 	}
-	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
-	if !h.IsHTTP11() {
-		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
-	}
+	r.Proto, r.ProtoMajor, r.ProtoMinor = protocolOf(h.Protocol())
 	r.Close = h.ConnectionClose()
 	r.RemoteAddr = ctx.RemoteAddr().String()
 	r.TLS = ctx.TLSConnectionState()
 	r.Trailer = announcedTrailers(h)
 	r.Header = copyHeader(h)
 	fillBody(r, ctx, body)
+	if !forServer && r.Trailer != nil && r.Body != http.NoBody { // else a client leaves them out
+		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	}
 	return nil
+}
+
+// protocolOf returns the text and the numbers of a protocol. Numbers of what is
+// no version of HTTP are those of HTTP/1.1.
+func protocolOf(protocol []byte) (text string, major, minor int) {
+	switch string(protocol) {
+	case "HTTP/1.1":
+		return "HTTP/1.1", 1, 1
+	case "HTTP/1.0":
+		return "HTTP/1.0", 1, 0
+	case "HTTP/2":
+		return "HTTP/2", 2, 0
+	}
+	text = string(protocol)
+	major, minor, ok := http.ParseHTTPVersion(text)
+	if !ok {
+		return text, 1, 1
+	}
+	return text, major, minor
 }
 
 // methodName returns a method without an allocation if it is a usual one.

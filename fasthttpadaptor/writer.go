@@ -12,32 +12,37 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// flushSize is how much of a response is collected before it is sent.
-const flushSize = 64 << 10
-
-var errHandlerReturned = errors.New("sluice: response used after its handler returned")
+var (
+	errHandlerReturned  = errors.New("sluice: response used after its handler returned")
+	errHijackAfterFlush = errors.New("sluice: Hijack after Flush")
+)
 
 // responseWriter is the http.ResponseWriter of one request.
 type responseWriter struct {
+	exchange *exchange
 	ctx      *sluice.RequestCtx
-	request  *requestBody
 	header   http.Header
 	trailers []string // canonical names of the announced trailer fields
 	length   int64    // that the handler told; -1: none
 	written  int64
 	state    writerState
-	sentHint bool // Link fields went into the head with a 103
+	status   int             // from stateImplicit on
+	stream   *responseStream // after Flush; then the response is not the handler's
 	hijacked *hijackedConn
-	isOver   atomic.Bool
+	isHead   bool // the method is HEAD; from stateImplicit on
+	sentHint bool // Link fields went into the head with a 103
+	// hasTrailers tells that a trailer section can be sent, and trailers counts.
+	hasTrailers bool
+	isOver      atomic.Bool
 }
 
 // writerState is how far a response is.
 type writerState int
 
 const (
-	stateHeader  writerState = iota // the handler may set fields
-	stateBody                       // WriteHeader was called
-	stateFlushed                    // the head was sent
+	stateHeader   writerState = iota // the handler may set fields
+	stateImplicit                    // Write or Flush made the head
+	stateExplicit                    // WriteHeader did
 )
 
 // Header implements http.ResponseWriter.
@@ -63,6 +68,7 @@ func (w *responseWriter) WriteHeader(status int) {
 	case status >= 200 || status == http.StatusSwitchingProtocols:
 		w.ctx.SetStatusCode(status)
 		w.commit()
+		w.state = stateExplicit
 	}
 }
 
@@ -80,8 +86,9 @@ func (w *responseWriter) sendHints() {
 // commit gives the response the fields that the handler has set. Later changes
 // but those of trailer fields have no effect.
 func (w *responseWriter) commit() {
-	w.state = stateBody
+	w.state = stateImplicit
 	w.length = -1
+	w.status, w.isHead = w.ctx.Response.StatusCode(), w.ctx.IsHead()
 	h := &w.ctx.Response.Header
 	h.SetNoDefaultContentType(true)
 	if w.sentHint {
@@ -94,8 +101,7 @@ func (w *responseWriter) commit() {
 
 // bodyAllowed tells whether the status lets the response have a body.
 func (w *responseWriter) bodyAllowed() bool {
-	status := w.ctx.Response.StatusCode()
-	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+	return w.status >= 200 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
 
 // prepare checks whether n bytes may be written, and counts them.
@@ -127,17 +133,24 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 	if err := w.prepare(len(p)); err != nil {
 		return 0, err
 	}
-	w.ctx.Response.AppendBody(p)
-	return len(p), w.flushIfLarge()
+	if w.stream == nil {
+		w.ctx.Response.AppendBody(p)
+	} else if err := w.stream.write(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // WriteString implements io.StringWriter.
 func (w *responseWriter) WriteString(s string) (int, error) {
+	if w.stream != nil {
+		return w.Write([]byte(s))
+	}
 	if err := w.prepare(len(s)); err != nil {
 		return 0, err
 	}
 	w.ctx.Response.AppendBodyString(s)
-	return len(s), w.flushIfLarge()
+	return len(s), nil
 }
 
 // ReadFrom implements io.ReaderFrom.
@@ -156,38 +169,37 @@ func (p plainWriter) Write(b []byte) (int, error) { return p.w.Write(b) }
 // plainReader hides a WriteTo, which may call ReadFrom.
 type plainReader struct{ io.Reader }
 
-// flushIfLarge sends what was collected if it is much.
-func (w *responseWriter) flushIfLarge() error {
-	if len(w.ctx.Response.Body()) < flushSize {
-		return nil
-	}
-	err := w.FlushError()
-	if errors.Is(err, sluice.ErrNilConnection) {
-		return nil // outside a server everything is collected
-	}
-	return err
-}
-
 // Flush implements http.Flusher.
 func (w *responseWriter) Flush() { _ = w.FlushError() }
 
-// FlushError is Flush for http.ResponseController.
+// FlushError is Flush for http.ResponseController. The first one makes the rest
+// of the body a stream, and lets the RequestHandler return.
 func (w *responseWriter) FlushError() error {
 	if err := w.prepare(0); err != nil {
 		return err
 	}
-	w.sniff()
-	err := w.ctx.Flush()
-	if !errors.Is(err, sluice.ErrNilConnection) {
-		w.state = stateFlushed
+	switch {
+	case w.stream != nil:
+		return w.stream.send(nil)
+	case !w.bodyAllowed():
+		return nil
 	}
-	return err
+	w.sniff()
+	resp := &w.ctx.Response
+	first := bytes.Clone(resp.Body())
+	w.stream = newResponseStream(w.exchange, first, w.length)
+	w.exchange.source.after.Store(w.stream)
+	_ = w.ctx.Done() // now no other request gets the RequestCtx that the handler may go on using
+	resp.ImmediateHeaderFlush = len(first) == 0
+	resp.SetBodyStream(w.stream, int(w.length))
+	w.exchange.ready.Done()
+	return nil
 }
 
 // sniff sets Content-Type as net/http does: from the first bytes, if neither it
 // nor Content-Encoding was set.
 func (w *responseWriter) sniff() {
-	if w.state == stateFlushed || !w.bodyAllowed() {
+	if !w.bodyAllowed() {
 		return
 	}
 	body := w.ctx.Response.Body()
@@ -200,7 +212,7 @@ func (w *responseWriter) sniff() {
 	}
 }
 
-// finish completes the response when the handler has returned.
+// finish completes the response when the handler has returned without Flush.
 func (w *responseWriter) finish() {
 	if w.hijacked != nil {
 		return
@@ -210,24 +222,21 @@ func (w *responseWriter) finish() {
 	}
 	w.sniff()
 	w.copyTrailers(&w.ctx.Response.Header)
-	if w.length < 0 || w.length == w.written || !w.bodyAllowed() || w.ctx.IsHead() {
+	if w.length <= 0 || w.length == w.written || !w.bodyAllowed() || w.isHead {
 		return
 	}
 	// Not what was told: the client must not take it for all.
-	if w.state == stateFlushed {
-		_ = w.ctx.Flush()
-		panic(http.ErrAbortHandler)
-	}
-	if w.length > 0 {
-		rest := bytes.Clone(w.ctx.Response.Body())
-		w.ctx.SetBodyStream(bytes.NewReader(rest), int(w.length))
-	}
+	rest := bytes.Clone(w.ctx.Response.Body())
+	w.ctx.SetBodyStream(bytes.NewReader(rest), int(w.length))
 }
 
 // SetReadDeadline serves http.ResponseController.
 func (w *responseWriter) SetReadDeadline(t time.Time) error {
 	if w.isOver.Load() {
 		return errHandlerReturned
+	}
+	if w.stream != nil {
+		w.stream.awaitReader()
 	}
 	return w.ctx.SetReadDeadline(t)
 }
@@ -236,6 +245,10 @@ func (w *responseWriter) SetReadDeadline(t time.Time) error {
 func (w *responseWriter) SetWriteDeadline(t time.Time) error {
 	if w.isOver.Load() {
 		return errHandlerReturned
+	}
+	if w.stream != nil {
+		w.stream.setWriteDeadline(t)
+		return nil
 	}
 	return w.ctx.SetWriteDeadline(t)
 }

@@ -1,0 +1,324 @@
+package fasthttpadaptor_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttpadaptor"
+)
+
+// around runs test with a server of h within middleware, by each engine.
+func around(t *testing.T, h http.HandlerFunc, middleware func(sluice.RequestHandler) sluice.RequestHandler, test func(t *testing.T, addr string)) {
+	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
+		t.Run(e.String(), func(t *testing.T) {
+			test(t, serve(t, &sluice.Server{Handler: middleware(fasthttpadaptor.NewFastHTTPHandler(h)), Engine: e, StreamRequestBody: true}))
+		})
+	}
+}
+
+// pieces writes n pieces of 1000 bytes, with Flush after each if that is asked
+// for.
+func pieces(n int, flushes bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		for i := range n {
+			fmt.Fprintf(w, "%1000d", i)
+			if flushes {
+				flush(w)
+			}
+		}
+	}
+}
+
+func piecesText(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "%1000d", i)
+	}
+	return all.String()
+}
+
+// What a handler around the adaptor sets after it is sent, however much was
+// written, with and without Flush.
+func TestFieldsOfMiddleware(t *testing.T) {
+	middleware := func(h sluice.RequestHandler) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) {
+			h(ctx)
+			ctx.Response.Header.Set("ETag", `"late"`)
+			ctx.SetStatusCode(203)
+		}
+	}
+	for _, flushes := range []bool{false, true} {
+		t.Run(fmt.Sprint(flushes), func(t *testing.T) {
+			around(t, pieces(300, flushes), middleware, func(t *testing.T, addr string) {
+				got := ask(t, addr, "GET", "")
+				if got.Status != 203 || got.Header.Get("ETag") != `"late"` || got.Body != piecesText(300) || got.IsBroken {
+					t.Errorf("got %d, %v, %d bytes, broken: %v", got.Status, got.Header, len(got.Body), got.IsBroken)
+				}
+				if want := int64(300_000); !flushes && got.Length != want {
+					t.Errorf("length %d", got.Length)
+				}
+			})
+		})
+	}
+}
+
+// A handler around the adaptor can read, and replace, all that was written.
+func TestBodyForMiddleware(t *testing.T) {
+	for _, flushes := range []bool{false, true} {
+		middleware := func(h sluice.RequestHandler) sluice.RequestHandler {
+			return func(ctx *sluice.RequestCtx) {
+				h(ctx)
+				ctx.SetBody(bytes.ToUpper(append([]byte("x"), ctx.Response.Body()...)))
+			}
+		}
+		around(t, pieces(100, flushes), middleware, func(t *testing.T, addr string) {
+			if got := ask(t, addr, "GET", ""); got.Body != "X"+piecesText(100) {
+				t.Errorf("flushes %v: got %d bytes", flushes, len(got.Body))
+			}
+		})
+	}
+}
+
+// CompressHandler compresses what the adaptor's handler wrote.
+func TestCompressedAnswers(t *testing.T) {
+	for _, flushes := range []bool{false, true} {
+		around(t, pieces(300, flushes), sluice.CompressHandler, func(t *testing.T, addr string) {
+			req, err := http.NewRequest("GET", "http://"+addr, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Accept-Encoding", "gzip")
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			plain, err := gzip.NewReader(resp.Body)
+			if err != nil {
+				t.Fatalf("flushes %v: %v, %v", flushes, err, resp.Header)
+			}
+			if got, err := io.ReadAll(plain); err != nil || string(got) != piecesText(300) {
+				t.Errorf("flushes %v: %d bytes, %v", flushes, len(got), err)
+			}
+		})
+	}
+}
+
+// logs collects what a server logs.
+type logs struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// A panic after Flush, and ErrAbortHandler anywhere, end the connection without
+// the end of the body, whatever the handlers around do; recovering ones do not see
+// ErrAbortHandler.
+func TestHandlersThatBreakOff(t *testing.T) {
+	recovering := func(h sluice.RequestHandler) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) {
+			defer func() {
+				if v := recover(); v != nil {
+					ctx.Error(fmt.Sprintf("recovered %v", v), 500)
+				}
+			}()
+			h(ctx)
+		}
+	}
+	reading := func(h sluice.RequestHandler) sluice.RequestHandler {
+		return recovering(func(ctx *sluice.RequestCtx) {
+			h(ctx)
+			ctx.SetBody(ctx.Response.Body())
+		})
+	}
+	for _, c := range []struct {
+		name       string
+		middleware func(sluice.RequestHandler) sluice.RequestHandler
+		flushes    bool
+		why        any
+		want       string // what the answer begins with; "" is none at all
+		logged     string // "": nothing is
+	}{
+		{"panic", recovering, false, "oh", "HTTP/1.1 500 ", "oh"},
+		{"panic after Flush", recovering, true, "oh", "HTTP/1.1 200 ", "oh"},
+		{"panic after Flush, the body is read", reading, true, "oh", "", "oh"},
+		{"panic after Flush, compressed", sluice.CompressHandler, true, "oh", "HTTP/1.1 200 ", "oh"},
+		{"abort", recovering, false, http.ErrAbortHandler, "", ""},
+		{"abort after Flush", recovering, true, http.ErrAbortHandler, "HTTP/1.1 200 ", ""},
+		{"abort after Flush, the body is read", reading, true, http.ErrAbortHandler, "", ""},
+		{"Goexit", recovering, false, nil, "", ""},
+		{"Goexit after Flush", recovering, true, nil, "HTTP/1.1 200 ", ""},
+	} {
+		h := func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "begun")
+			if c.flushes {
+				flush(w)
+				_, _ = io.WriteString(w, "more")
+			}
+			if c.why == nil {
+				runtime.Goexit()
+			}
+			panic(c.why)
+		}
+		for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
+			t.Run(fmt.Sprint(c.name, " ", e), func(t *testing.T) {
+				l := &logs{}
+				addr := serve(t, &sluice.Server{
+					Handler: c.middleware(fasthttpadaptor.NewFastHTTPHandlerFunc(h)), Engine: e, Logger: log.New(l, "", 0),
+				})
+				conn := dial(t, addr)
+				_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
+				answer, _ := io.ReadAll(conn) // may be reset
+				got := string(answer)
+				if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+					t.Errorf("got %q", got)
+				}
+				if c.flushes && (strings.HasSuffix(got, "0\r\n\r\n") || strings.Contains(got, "recovered")) {
+					t.Errorf("the answer looks complete: %q", got)
+				}
+				if text := l.String(); c.logged == "" && text != "" || !strings.Contains(text, c.logged) {
+					t.Errorf("logged %q", text)
+				}
+				if c.logged != "" && !strings.Contains(l.String(), "TestHandlersThatBreakOff") {
+					t.Errorf("no stack of the handler is logged: %s", l)
+				}
+			})
+		}
+	}
+}
+
+// The handler of a response that nobody reads to its end gets errors, and its
+// context ends.
+func TestFlushWithoutAReader(t *testing.T) {
+	ended := make(chan error, 1)
+	h := func(w http.ResponseWriter, r *http.Request) {
+		flush(w)
+		<-r.Context().Done()
+		_, err := w.Write(make([]byte, 100<<10))
+		ended <- errors.Join(err, r.Context().Err())
+	}
+	replacing := func(h sluice.RequestHandler) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) {
+			h(ctx)
+			ctx.SetBodyString("other")
+		}
+	}
+	around(t, h, replacing, func(t *testing.T, addr string) {
+		for range 2 {
+			if got := ask(t, addr, "GET", ""); got.Body != "other" {
+				t.Errorf("got %q", got.Body)
+			}
+			if err := <-ended; err == nil {
+				t.Error("no errors")
+			}
+		}
+	})
+	addr := serve(t, &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandlerFunc(h)})
+	if got := ask(t, addr, "HEAD", ""); got.IsBroken || got.Status != 200 {
+		t.Errorf("HEAD: %+v", got)
+	}
+	<-ended
+	conn := dial(t, addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if _, err := io.ReadFull(conn, make([]byte, 15)); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if err := <-ended; err == nil {
+		t.Error("no errors after the client has gone")
+	}
+}
+
+// A handler goes on with its request after Flush, also when it has written as
+// much as it told.
+func TestRequestAfterFlush(t *testing.T) {
+	done := make(chan string, 1)
+	h := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		_, _ = io.WriteString(w, "hello")
+		flush(w)
+		body, err := io.ReadAll(r.Body)
+		done <- fmt.Sprintln(string(body), err, r.Context().Err(), r.Context().Value("user"))
+	}
+	setting := func(h sluice.RequestHandler) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) {
+			ctx.SetUserValue("user", "ann")
+			h(ctx)
+		}
+	}
+	around(t, h, setting, func(t *testing.T, addr string) {
+		conn := dial(t, addr)
+		for range 2 {
+			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbo")
+			var head []byte
+			for !bytes.HasSuffix(head, []byte("hello")) {
+				b := make([]byte, 1)
+				if _, err := conn.Read(b); err != nil {
+					t.Fatal(err)
+				}
+				head = append(head, b...)
+			}
+			_, _ = io.WriteString(conn, "dy")
+			if got := <-done; got != "body <nil> <nil> ann\n" {
+				t.Errorf("got %q", got)
+			}
+		}
+	})
+}
+
+// What was collected of a large answer is not kept for later ones.
+func TestMemoryOfLargeAnswers(t *testing.T) {
+	var ctx sluice.RequestCtx
+	ctx.Init(&sluice.Request{}, nil, nil)
+	size := 8 << 20
+	h := fasthttpadaptor.NewFastHTTPHandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) })
+	h(&ctx)
+	if got := len(ctx.Response.Body()); got != size {
+		t.Fatalf("collected %d bytes", got)
+	}
+	ctx.Response.Reset()
+	ctx.Response.SetBodyString("x")
+	if got := cap(ctx.Response.Body()); got > 512<<10 {
+		t.Errorf("%d bytes are kept", got)
+	}
+}
+
+func TestHijackAfterFlush(t *testing.T) {
+	failed := make(chan error, 1)
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "x")
+		flush(w)
+		_, _, err := w.(http.Hijacker).Hijack()
+		failed <- err
+	})
+	onEachEngine(t, h, func(t *testing.T, addr string) {
+		if got := ask(t, addr, "GET", ""); got.Body != "x" || got.IsBroken {
+			t.Errorf("got %+v", got)
+		}
+		if err := <-failed; err == nil {
+			t.Error("hijacked")
+		}
+	})
+}
