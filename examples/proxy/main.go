@@ -11,6 +11,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -127,9 +129,6 @@ func (p *proxy) answer(ctx *sluice.RequestCtx, resp *sluice.Response) {
 		sluice.ReleaseResponse(resp)
 		return
 	}
-	for name := range resp.Header.Trailers() {
-		_ = ctx.Response.Header.AddTrailerBytes(name) // those that are not allowed stay out
-	}
 	if resp.Header.ContentLength() < 0 {
 		_ = ctx.Flush() // maybe nothing else comes for long; a client that is gone shows below
 	}
@@ -179,9 +178,9 @@ type download struct {
 func (d *download) Read(b []byte) (int, error) {
 	n, err := d.resp.BodyStream().Read(b)
 	if err == io.EOF { // now the trailer fields are there
-		for name := range d.resp.Header.Trailers() {
-			d.ctx.Response.Header.SetBytesKV(name, d.resp.Header.PeekBytes(name))
-		}
+		// As they came: setters could change fields of the head with the same names.
+		section := d.resp.Header.TrailerHeader()
+		_ = d.ctx.Response.Header.ReadTrailer(bufio.NewReaderSize(bytes.NewReader(section), len(section)))
 	}
 	return n, err
 }

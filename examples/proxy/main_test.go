@@ -155,9 +155,11 @@ func TestKinds(t *testing.T) {
 			w.WriteHeader(204)
 		case "/trailer":
 			w.Header().Set("Trailer", "X-Sum")
+			w.Header().Set("X-Both", "head")
 			io.WriteString(w, "body")
 			w.(http.Flusher).Flush()
-			w.Header().Set("X-Sum", "7")
+			w.Header()["X-Sum"] = []string{"7", "8"}
+			w.Header().Set(http.TrailerPrefix+"X-Both", "trailer")
 		default:
 			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 			w.Write(body)
@@ -186,8 +188,8 @@ func TestKinds(t *testing.T) {
 			if err != nil || string(body) != c.body || resp.ContentLength != c.length {
 				t.Errorf("%q: %q, %v, length %d", c.request, body, err, resp.ContentLength)
 			}
-			if c.length == -1 && resp.Trailer.Get("X-Sum") != "7" {
-				t.Errorf("trailer %v", resp.Trailer)
+			if got := fmt.Sprint(resp.Header["X-Both"], resp.Trailer); c.length == -1 && got != "[head] map[X-Both:[trailer] X-Sum:[7 8]]" {
+				t.Errorf("X-Both and trailer: %s", got)
 			}
 		}
 		if n := p.upstream.ConnsCount(); n != 1 {
