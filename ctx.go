@@ -52,9 +52,10 @@ type RequestCtx struct {
 	hijackHandler   HijackHandler
 	timeoutResponse atomic.Pointer[Response] // of TimeoutError; nil: none
 	done            atomic.Pointer[doneState]
-	remoteAddr      net.Addr // of SetRemoteAddr and Init
-	ownLogger       Logger   // of Init
-	netConn         net.Conn // of Init2
+	content         contentStream // the body stream for files in memory
+	remoteAddr      net.Addr      // of SetRemoteAddr and Init
+	ownLogger       Logger        // of Init
+	netConn         net.Conn      // of Init2
 
 	wire      ctxWire
 	flushed   bodyFraming

@@ -31,7 +31,7 @@ func TestRequestCtxSendFile(t *testing.T) {
 		{"not modified since", file, HeaderIfModifiedSince, at(0), 304, ""},
 		{"invalid date", file, HeaderIfModifiedSince, "yesterday", 200, "contents"},
 		{"unmodified since", file, HeaderIfUnmodifiedSince, at(0), 200, "contents"},
-		{"not unmodified since", file, HeaderIfUnmodifiedSince, at(-time.Second), 412, "Precondition Failed"},
+		{"not unmodified since", file, HeaderIfUnmodifiedSince, at(-time.Second), 412, ""},
 		{"range", file, HeaderRange, "bytes=0-1", 206, "co"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -61,10 +61,11 @@ type FS struct {
 	// list of what is in it. Otherwise they are answered 403.
 	GenerateIndexPages bool
 
-	// GenerateETag sends an ETag, made of the size and the time of the last
-	// change in nanoseconds, and honours If-Match and If-None-Match with it. It
-	// is a strong one; each encoding of a file has its own. Where there is no
-	// time, as for embedded files, it is made of the content.
+	// GenerateETag sends an ETag, made of the time of the last change in seconds
+	// and the size, W/"<time>-<size>" in hexadecimal, and honours If-None-Match
+	// with it. It is a weak one, which If-Match and If-Range never match (RFC 9110
+	// section 8.8.3.2); each encoding of a file has its own size. Where there is
+	// no time, as for embedded files, it is a strong one made of the content.
 	GenerateETag bool
 
 	// Compress serves files encoded, by gzip unless more is asked for, if the

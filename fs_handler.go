@@ -369,12 +369,21 @@ func (s *fileServer) list(ctx *RequestCtx, name []byte) {
 	if answerConditions(ctx, conditional.Validators{}) {
 		return
 	}
+	resp := &ctx.Response
 	ctx.SetContentType("text/html; charset=utf-8")
+	resp.Header.Del(HeaderContentEncoding) // it is not that of this page
 	ctx.SetStatusCode(StatusOK)
-	ctx.SetBody(appendIndexPage(nil, string(ctx.Path()), listed, more))
+	resp.SetBodyRaw(appendIndexPage(nil, string(ctx.Path()), listed, more))
 	if len(s.offers) > 0 {
 		ctx.encodeResponse(s.offers)
 	}
+	page := resp.SwapBody(nil)
+	if ctx.IsHead() {
+		resp.Header.SetContentLength(len(page))
+		resp.SkipBody = true
+		return
+	}
+	ctx.sendContent(page)
 }
 
 // isNotFound tells whether err says that there is no such file. What lies outside

@@ -107,7 +107,7 @@ func staticCases() []wireCase {
 		names = append(names, wireCase{"name " + target, "GET /p/" + target, nil, status, "-", []string{"ETag: " + absent}})
 	}
 	return append(names, []wireCase{
-		{"length", "GET /p/small.txt", nil, 200, alphabet, []string{lengthOfAll, "Last-Modified: ^" + modifiedText + "$", "Content-Type: ^text/plain; charset=utf-8$", "ETag: ^\"[!#-~]+\"$", "Accept-Ranges: ^bytes$", "Transfer-Encoding: " + absent}},
+		{"length", "GET /p/small.txt", nil, 200, alphabet, []string{lengthOfAll, "Last-Modified: ^" + modifiedText + "$", "Content-Type: ^text/plain; charset=utf-8$", "ETag: ^W/\"65937d25-410\"$", "Accept-Ranges: ^bytes$", "Transfer-Encoding: " + absent}},
 		{"empty", "GET /p/empty.txt", nil, 200, "", []string{"Content-Length: ^0$"}},
 		{"HEAD", "HEAD /p/small.txt", nil, 200, "", []string{lengthOfAll}},
 		{"HEAD large", "HEAD /p/large.txt", nil, 200, "", []string{"Content-Length: ^131072$"}},
@@ -138,7 +138,7 @@ func staticCases() []wireCase {
 func rangeCases() []wireCase {
 	part := func(value, body, span string) wireCase {
 		return wireCase{"range " + value, "GET /p/small.txt", []string{"Range: " + value}, 206, body,
-			[]string{"Content-Range: ^bytes " + span + "/1040$", "Content-Length: ^" + strconv.Itoa(len(body)) + "$", "ETag: ^\"", "Last-Modified: .", "Accept-Ranges: ^bytes$", "Content-Type: ^text/plain"}}
+			[]string{"Content-Range: ^bytes " + span + "/1040$", "Content-Length: ^" + strconv.Itoa(len(body)) + "$", "ETag: ^W/\"", "Last-Modified: .", "Accept-Ranges: ^bytes$", "Content-Type: ^text/plain"}}
 	}
 	cases := []wireCase{
 		part("bytes=0-0", "a", "0-0"), part("bytes=0-4", "abcde", "0-4"), part("BYTES=0-4", "abcde", "0-4"), part("bytes=1039-", "z", "1039-1039"), part("bytes=-1", "z", "1039-1039"),
@@ -166,12 +166,13 @@ func rangeCases() []wireCase {
 		{"range of an index", "GET /p/sub/", []string{"Range: bytes=3-5"}, 206, "sub", []string{"Content-Range: ^bytes 3-5/10$"}},
 		{"range of a large file", "GET /p/large.txt", []string{"Range: bytes=16-20016"}, 206, large[16:20017], []string{"Content-Range: ^bytes 16-20016/131072$"}},
 		{"small range of a large file", "GET /p/large.txt", []string{"Range: bytes=-16"}, 206, large[len(large)-16:], nil},
-		{"range of an encoded file", "GET /c/page.html", []string{"Accept-Encoding: gzip", "Range: bytes=0-1"}, 206, "\x1f\x8b", []string{"Content-Encoding: ^gzip$", "Vary: ^Accept-Encoding$", "ETag: ^\""}},
+		{"range of an encoded file", "GET /c/page.html", []string{"Accept-Encoding: gzip", "Range: bytes=0-1"}, 206, "\x1f\x8b", []string{"Content-Encoding: ^gzip$", "Vary: ^Accept-Encoding$", "ETag: ^W/\""}},
 		{"range without AcceptByteRange", "GET /l/list/a.txt", []string{"Range: bytes=1-"}, 416, "-", nil},
 	}...)
 }
 
-// conditionCases: RFC 9110 section 13. TAG is the file's.
+// conditionCases: RFC 9110 section 13. TAG is the file's, which is weak, STRONG
+// that without W/.
 func conditionCases() []wireCase {
 	const notModified, failed = 304, 412
 	cases := []wireCase{}
@@ -179,25 +180,25 @@ func conditionCases() []wireCase {
 		c := wireCase{fmt.Sprint(start, fields), start, fields, status, "-", nil}
 		switch status {
 		case notModified:
-			c.body, c.header = "", []string{"ETag: ^\"", "Content-Type: " + absent, "Content-Range: " + absent, "Content-Encoding: " + absent}
+			c.body, c.header = "", []string{"ETag: ^W/\"", "Content-Type: " + absent, "Content-Range: " + absent, "Content-Encoding: " + absent}
 		case failed:
-			c.header = []string{"Content-Range: " + absent}
+			c.body, c.header = "", []string{"Content-Range: " + absent}
 		}
 		cases = append(cases, c)
 	}
 	for _, file := range []string{"/p/small.txt", "/p/large.txt"} {
 		get, head := "GET "+file, "HEAD "+file
 		for _, start := range []string{get, head} {
-			for _, value := range []string{"TAG", "W/TAG", "\"a\", TAG", "TAG,\"b\"", ",, TAG ,", "\"a,b\", TAG", "*", "\"a\",W/TAG"} {
+			for _, value := range []string{"TAG", "STRONG", "\"a\", TAG", "TAG,\"b\"", ",, TAG ,", "\"a,b\", TAG", "*", "\"a\",STRONG", ", *,", "*, \"a\"", "TAG, x"} {
 				add(notModified, start, "If-None-Match: "+value)
 			}
-			for _, value := range []string{"\"a\"", "w/TAG", "TAGx", "", "\"*\"", "*, \"a\"", "W/ TAG"} {
+			for _, value := range []string{"\"a\"", "w/STRONG", "TAGx", "", "\"*\"", "W/ STRONG", "W/TAG", "x, TAG", "x, *", "\"a\" TAG", "\"a, TAG"} {
 				add(200, start, "If-None-Match: "+value)
 			}
-			for _, value := range []string{"TAG", "\"a\", TAG", "*"} {
+			for _, value := range []string{"*", ", *,", "\"a\", *"} {
 				add(200, start, "If-Match: "+value)
 			}
-			for _, value := range []string{"W/TAG", "\"a\"", "", "garbage"} {
+			for _, value := range []string{"TAG", "STRONG", "\"a\"", "", "garbage", "x, *"} {
 				add(failed, start, "If-Match: "+value)
 			}
 			for _, date := range []string{modifiedText, later, "Tuesday, 02-Jan-24 03:04:05 GMT", "Tue Jan  2 03:04:05 2024", "Sat, 01 Jan 2050 00:00:00 GMT"} {
@@ -213,16 +214,15 @@ func conditionCases() []wireCase {
 			add(200, start, "If-None-Match: \"a\"", "If-Modified-Since: "+later)
 			add(notModified, start, "If-None-Match: TAG", "If-Modified-Since: "+earlier)
 			add(failed, start, "If-Match: \"a\"", "If-None-Match: TAG")
-			add(notModified, start, "If-Match: TAG", "If-None-Match: TAG")
-			add(notModified, start, "If-Match: TAG", "If-Modified-Since: "+later)
+			add(notModified, start, "If-Match: *", "If-None-Match: TAG")
+			add(notModified, start, "If-Match: *", "If-Modified-Since: "+later)
 			add(failed, start, "If-Unmodified-Since: "+earlier, "If-Modified-Since: "+later)
 			add(notModified, start, "If-None-Match: TAG", "Range: bytes=0-1", "If-Range: TAG")
 		}
-		add(206, get, "Range: bytes=0-1", "If-Range: TAG")
 		add(206, get, "Range: bytes=0-1", "If-Range: "+modifiedText)
-		add(206, get, "Range: bytes=0-1", "If-Match: TAG")
-		add(416, get, "Range: bytes=999999-", "If-Range: TAG")
-		for _, value := range []string{"W/TAG", "\"a\"", "TAG, TAG", earlier, later, "*", "yesterday"} {
+		add(206, get, "Range: bytes=0-1", "If-Match: *")
+		add(416, get, "Range: bytes=999999-", "If-Range: "+modifiedText)
+		for _, value := range []string{"TAG", "STRONG", "\"a\"", "TAG, TAG", earlier, later, "*", "yesterday"} {
 			add(200, get, "Range: bytes=0-1", "If-Range: "+value)
 			add(200, get, "Range: bytes=999999-", "If-Range: "+value)
 		}
@@ -260,7 +260,8 @@ func runWireCases(t *testing.T, n network, h sluice.RequestHandler, cases []wire
 		for _, c := range some {
 			fields := slices.Clone(c.fields)
 			for i := range fields {
-				fields[i] = strings.ReplaceAll(fields[i], "TAG", tags[strings.Fields(c.start)[1]])
+				tag := tags[strings.Fields(c.start)[1]]
+				fields[i] = strings.ReplaceAll(strings.ReplaceAll(fields[i], "TAG", tag), "STRONG", strings.TrimPrefix(tag, "W/"))
 			}
 			all.WriteString(request(c.start+" HTTP/1.1", fields...) + get("/p/one.txt"))
 		}
@@ -295,6 +296,10 @@ func TestFSHeadIsLikeGet(t *testing.T) {
 				whole, head := p.answer("GET"), p.answer("HEAD")
 				for _, a := range []answer{whole, head} {
 					a.Header.Del("Date")
+				}
+				if name == "CompressHandler" && whole.Header.Get("Content-Encoding") != "" {
+					whole.Header.Del("Content-Length") // how long it would be is not known for HEAD
+					head.Header.Del("Content-Length")
 				}
 				isChunked := len(whole.TransferEncoding) > 0
 				if whole.StatusCode != head.StatusCode || !isChunked && fmt.Sprint(whole.Header) != fmt.Sprint(head.Header) {

@@ -59,7 +59,7 @@ func answerConditions(ctx *RequestCtx, v conditional.Validators) bool {
 		ctx.SetStatusCode(StatusNotModified)
 		return true
 	case conditional.PreconditionFailed:
-		ctx.Error(StatusMessage(StatusPreconditionFailed), StatusPreconditionFailed)
+		ctx.Error("", StatusPreconditionFailed)
 		return true
 	}
 	return false
@@ -199,13 +199,14 @@ func (s *fileServer) varies(f *files.File) bool {
 // sendSpan makes a span of f the body.
 func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
 	resp := &ctx.Response
-	if content, ok := f.Bytes(); ok {
-		resp.SetBodyRaw(content[span.Offset : span.Offset+span.Length])
-		return
-	}
 	if ctx.IsHead() {
 		resp.ResetBody()
 		resp.Header.SetContentLength(streamLength(span.Length))
+		resp.SkipBody = true
+		return
+	}
+	if content, ok := f.Bytes(); ok {
+		ctx.sendContent(content[span.Offset : span.Offset+span.Length])
 		return
 	}
 	part, err := f.Part(span.Offset, span.Length)
@@ -214,6 +215,46 @@ func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
 		return
 	}
 	resp.SetBodyStream(fileBody{part}, streamLength(span.Length))
+}
+
+// sendContent makes content, which must not change any more, the body: a stream,
+// as for every file.
+func (ctx *RequestCtx) sendContent(content []byte) {
+	resp := &ctx.Response
+	resp.ResetBody()
+	ctx.content.left = content
+	resp.setStream(&ctx.content, len(content))
+	resp.Header.SetContentLength(len(content))
+}
+
+// contentStream is a body stream of bytes in memory. It is a part of its
+// RequestCtx; the server writes it in place.
+type contentStream struct{ left []byte }
+
+// Read implements io.Reader.
+func (s *contentStream) Read(p []byte) (int, error) {
+	n := copy(p, s.left)
+	s.left = s.left[n:]
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo.
+func (s *contentStream) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(s.left)
+	s.left = s.left[n:]
+	return int64(n), err
+}
+
+// SupportsBodyWriteTo implements BodyWriterTo.
+func (s *contentStream) SupportsBodyWriteTo() bool { return true }
+
+// Close implements io.Closer.
+func (s *contentStream) Close() error {
+	s.left = nil
+	return nil
 }
 
 // streamLength returns n as the length of a body stream: -1, unknown, where an
@@ -250,7 +291,7 @@ func sendParts(ctx *RequestCtx, f *files.File, spans []conditional.Span) {
 			parts = conditional.AppendPartHead(parts, boundary, i == 0, contentType, span, f.Size())
 			parts = append(parts, content[span.Offset:span.Offset+span.Length]...)
 		}
-		ctx.Response.SetBodyRaw(conditional.AppendPartsEnd(parts, boundary))
+		ctx.sendContent(conditional.AppendPartsEnd(parts, boundary))
 		return
 	}
 	body := &multipartRanges{}

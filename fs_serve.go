@@ -12,13 +12,14 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// ServeFile answers with the file at path: encoded by br or gzip if the client
-// takes that, in parts if it asks for ranges, and 304 or 412 where its
+// ServeFile answers with the file at path: encoded by br, zstd or gzip if the
+// client takes that, in parts if it asks for ranges, and 304 or 412 where its
 // conditions want that (RFC 9110 sections 12.5.3, 13 and 14). A folder is
 // answered with a list of what is in it.
 //
-// A relative path starts at the working directory. A percent-encoded path is
-// decoded, once; see ServeFileLiteral. path is not confined to anything: never
+// A relative path starts at the working directory. path is a URI's: it ends at
+// the first "?" or "#", and is percent-decoded, once; see ServeFileLiteral for
+// names. It is not confined to anything: never
 // build it from what a request brings, use FS for that. Files are looked at
 // again after a second; encoded copies are kept in memory.
 func ServeFile(ctx *RequestCtx, path string) { serveFile(ctx, decodedPath(path), true) }
@@ -26,8 +27,8 @@ func ServeFile(ctx *RequestCtx, path string) { serveFile(ctx, decodedPath(path),
 // ServeFileBytes is ServeFile for bytes.
 func ServeFileBytes(ctx *RequestCtx, path []byte) { ServeFile(ctx, string(path)) }
 
-// ServeFileLiteral is ServeFile for a path that is taken as it is: nothing in
-// it is decoded.
+// ServeFileLiteral is ServeFile for the name of a file: nothing in it is cut or
+// decoded.
 func ServeFileLiteral(ctx *RequestCtx, path string) { serveFile(ctx, path, true) }
 
 // ServeFileUncompressed is ServeFile without encoding.
@@ -40,13 +41,13 @@ func ServeFileBytesUncompressed(ctx *RequestCtx, path []byte) {
 
 // ServeFS answers with the file at path of filesystem, as ServeFile does.
 // Nothing is kept for the next call: a handler of FS, with its FS field set, is
-// faster. path is slash-separated, with or without a slash in front, and
-// percent-decoded once; it does not lead out of filesystem.
+// faster. path is slash-separated, with or without a slash in front, and cut and
+// decoded as by ServeFile; it does not lead out of filesystem.
 func ServeFS(ctx *RequestCtx, filesystem fs.FS, path string) {
 	ServeFSLiteral(ctx, filesystem, decodedPath(path))
 }
 
-// ServeFSLiteral is ServeFS for a name that is taken as it is: nothing in it is
+// ServeFSLiteral is ServeFS for the name of a file: nothing in it is cut or
 // decoded.
 func ServeFSLiteral(ctx *RequestCtx, filesystem fs.FS, name string) {
 	newFileServer(&FS{
@@ -54,14 +55,19 @@ func ServeFSLiteral(ctx *RequestCtx, filesystem fs.FS, name string) {
 		SkipCache:          true,
 		isOneUse:           true,
 		Compress:           true,
+		CompressBrotli:     true,
+		CompressZstd:       true,
 		GenerateIndexPages: true,
 		AcceptByteRange:    true,
 	}).serveEverything(ctx, []byte(path.Clean("/"+name)))
 }
 
-// decodedPath returns a percent-encoded path as it is meant. What is no
-// encoding stays.
+// decodedPath returns the name that a URI's path means, without query and
+// fragment. What is no encoding stays.
 func decodedPath(path string) string {
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end]
+	}
 	if strings.IndexByte(path, '%') < 0 {
 		return path
 	}
@@ -93,6 +99,7 @@ func sharedFileServer(volume string, compress bool) *fileServer {
 		noCopies:                 true,
 		Compress:                 compress,
 		CompressBrotli:           compress,
+		CompressZstd:             compress,
 		GenerateIndexPages:       true,
 		AcceptByteRange:          true,
 	}))

@@ -128,8 +128,12 @@ func bodySizeForGET(r *Response, isHead bool) int {
 // encodeBody encodes the body, whatever it is, and names the coding.
 func (r *Response) encodeBody(c compress.Coding, level int) {
 	plain := r.bodyBytes()
+	content, isContent := r.stream.(*contentStream)
+	if isContent {
+		plain = content.left // stays, whatever becomes of the stream
+	}
 	switch {
-	case r.stream != nil:
+	case r.stream != nil && !isContent:
 		isPassedOn := r.streamSize < 0
 		r.stream = newEncodingStream(r.takeStream(), c, level, isPassedOn)
 		r.streamSize = -1

@@ -61,6 +61,11 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 		_ = resp.CloseBodyStream() // there is nobody to tell
 		return true
 	}
+	if s, ok := resp.stream.(*contentStream); ok && f.length == int64(len(s.left)) {
+		ok = c.writeBody(s.left)
+		_ = resp.closeStream(nil) // it never fails
+		return ok
+	}
 	if part, isFile := resp.fileOf(f.length); isFile {
 		return c.writeFile(part)
 	}

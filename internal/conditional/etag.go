@@ -6,48 +6,44 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// matchesAny tells whether a list of entity-tags, one field line or several,
-// holds one that equal says is current. Members that are no entity-tag match
-// nothing and don't spoil the others.
+// matchesAny tells whether a list, one field line or several, has "*" or an
+// entity-tag that equal says is current. What follows a member that is neither
+// counts for nothing.
 func matchesAny(lines [][]byte, current []byte, equal func(a, b []byte) bool) bool {
 	for _, line := range lines {
-		for rest := ascii.TrimOWS(line); len(rest) > 0; {
-			var tag []byte
-			tag, rest = cutMember(rest)
-			if len(tag) > 0 && equal(tag, current) {
+		for rest := line; len(rest) > 0; {
+			member, after, ok := cutMember(rest)
+			switch {
+			case !ok:
+				return false
+			case string(member) == "*", len(member) > 0 && equal(member, current):
 				return true
 			}
+			rest = after
 		}
 	}
 	return false
 }
 
-// isAny tells whether the field's value is "*". That is a form of its own and
-// no member of a list: with anything beside it, it means nothing.
-func isAny(lines [][]byte) bool {
-	if len(lines) != 1 {
-		return false
+// cutMember returns the first member of list, an entity-tag or "*" or nothing,
+// and what follows its comma; ok is false if it is something else.
+func cutMember(list []byte) (member, rest []byte, ok bool) {
+	list = ascii.TrimOWS(list)
+	switch {
+	case len(list) == 0 || list[0] == ',':
+		rest = list
+	case list[0] == '*':
+		member, rest = list[:1], list[1:]
+	default:
+		if member, rest, ok = cutTag(list); !ok {
+			return nil, nil, false
+		}
 	}
-	value := ascii.TrimOWS(lines[0])
-	return len(value) == 1 && value[0] == '*'
-}
-
-// cutMember returns the first member of list, and what follows its comma. The
-// tag is empty if the member is, or if it is no entity-tag. Garbage ends at the
-// next comma after the byte that made it garbage: an earlier one may belong to
-// a tag.
-func cutMember(list []byte) (tag, rest []byte) {
-	tag, rest, ok := cutTag(ascii.TrimOWS(list))
-	tail := rest
-	if comma := bytes.IndexByte(rest, ','); comma >= 0 {
-		tail, rest = rest[:comma], rest[comma+1:]
-	} else {
-		rest = nil
+	rest = ascii.TrimOWS(rest)
+	if len(rest) > 0 && rest[0] != ',' {
+		return nil, nil, false
 	}
-	if !ok || len(ascii.TrimOWS(tail)) > 0 {
-		return nil, rest
-	}
-	return tag, rest
+	return member, rest[min(1, len(rest)):], true
 }
 
 // cutTag returns the entity-tag that b begins with, its quotes and W/ included,

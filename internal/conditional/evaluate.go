@@ -51,12 +51,13 @@ const (
 // after them and is MayRange. Call it only where the answer would else be a 2xx
 // (section 13.2.1).
 //
-// Members of a list that are no entity-tag match nothing, so a malformed
-// If-Match fails and a malformed If-None-Match lets the request proceed.
+// "*" may stand in a list, too. A malformed member, and what follows it, match
+// nothing, so a malformed If-Match fails and a malformed If-None-Match lets the
+// request proceed.
 func (c *Conditions) Evaluate(v Validators) Verdict {
 	switch {
 	case len(c.IfMatch) > 0:
-		if !isAny(c.IfMatch) && !matchesAny(c.IfMatch, v.ETag, equalStrong) {
+		if !matchesAny(c.IfMatch, v.ETag, equalStrong) {
 			return PreconditionFailed
 		}
 	case c.HasIfUnmodifiedSince && v.HasModified:
@@ -66,7 +67,7 @@ func (c *Conditions) Evaluate(v Validators) Verdict {
 	}
 	switch {
 	case len(c.IfNoneMatch) > 0:
-		if isAny(c.IfNoneMatch) || matchesAny(c.IfNoneMatch, v.ETag, equalWeak) {
+		if matchesAny(c.IfNoneMatch, v.ETag, equalWeak) {
 			return c.unchanged()
 		}
 	case c.IsGetOrHead && c.HasIfModifiedSince && v.HasModified:

@@ -79,7 +79,8 @@ func TestEvaluate(t *testing.T) {
 		{"13.1.1: malformed as the tag is", condition{match: `a`}, malformed, failed},
 		{"13.1.1: empty", condition{match: `empty`}, strong, failed},
 		{"13.1.1: empty, and no tag", condition{match: `empty`}, bare, failed},
-		{"13.1.1: any beside a tag", condition{match: `*, "b"`}, strong, failed},
+		{"13.1.1: any beside a tag", condition{match: `*, "b"`}, strong, ok},
+		{"13.1.1: any after something malformed", condition{match: `b, *`}, strong, failed},
 		{"13.1.1: other methods", condition{match: `"b"`, isOther: true}, strong, failed},
 		{"13.1.4: before", condition{unmodified: "before"}, strong, failed},
 		{"13.1.4: the same second", condition{unmodified: "same"}, strong, ok},
@@ -96,6 +97,8 @@ func TestEvaluate(t *testing.T) {
 		{"13.1.2: weak comparison, weak tag", condition{noneMatch: `"a"`}, weak, same},
 		{"13.1.2: weak comparison, both weak", condition{noneMatch: `W/"a"`}, weak, same},
 		{"13.1.2: malformed", condition{noneMatch: `a`}, strong, ok},
+		{"13.1.2: a match after something malformed", condition{noneMatch: `b, "a"`}, strong, ok},
+		{"13.1.2: any beside nothing", condition{noneMatch: `, *,`}, strong, same},
 		{"13.1.2: malformed as the tag is", condition{noneMatch: `a`}, malformed, ok},
 		{"13.1.2: empty", condition{noneMatch: `empty`}, bare, ok},
 		{"13.1.2: other methods, match", condition{noneMatch: `"a"`, isOther: true}, strong, failed},
@@ -216,14 +219,12 @@ func FuzzEvaluate(f *testing.F) {
 		if strong && !weak {
 			t.Fatalf("%q | %q match %q strongly, not weakly", one, two, etag)
 		}
-		if strong && isWeak(etag) {
+		hasStar := bytes.IndexByte(one, '*') >= 0 || bytes.IndexByte(two, '*') >= 0
+		if strong && isWeak(etag) && !hasStar {
 			t.Fatalf("%q | %q match the weak %q strongly", one, two, etag)
 		}
-		if weak && !bytes.Contains(append(append(bytes.Clone(one), 0), two...), opaque(etag)) {
+		if weak && !hasStar && !bytes.Contains(append(append(bytes.Clone(one), 0), two...), opaque(etag)) {
 			t.Fatalf("%q | %q match %q", one, two, etag)
-		}
-		if (verdict(true, true, two, one) == Proceed) != strong || (verdict(false, true, two, one) == NotModified) != weak {
-			t.Fatalf("%q | %q: the order of lines matters", one, two)
 		}
 		if (verdict(false, false, one, two) == PreconditionFailed) != weak || (verdict(true, false, one, two) == Proceed) != strong {
 			t.Fatalf("%q | %q: the method changes the match", one, two)

@@ -17,7 +17,7 @@ const (
 type entry struct {
 	name       string
 	file       *File // the original; nil with Options.SkipCache
-	etag       string
+	version    string
 	info       fs.FileInfo
 	isDoubtful bool
 	variants   [Encodings]variant
@@ -153,7 +153,7 @@ func (s *Store) keep(name string, l loaded, now int64, generation uint64) *File 
 	}
 	l.file.acquire()
 	s.add(&entry{
-		name: name, file: l.file, etag: l.file.etag, info: l.info, isDoubtful: l.isDoubtful,
+		name: name, file: l.file, version: l.file.version, info: l.info, isDoubtful: l.isDoubtful,
 		checked: now, used: now,
 		memory:      entryMemory + int64(len(name)) + int64(len(l.file.data)),
 		descriptors: l.file.descriptors(),
@@ -187,7 +187,7 @@ func (s *Store) variant(name string, original *File, e Encoding, now int64) vari
 // isOf tells whether n is about this version of a file.
 func (n *entry) isOf(original *File) bool {
 	if n.file == nil {
-		return n.etag == original.etag // remember makes no entry without one
+		return n.version == original.version // remember makes no entry without one
 	}
 	return n.file == original
 }
@@ -201,11 +201,11 @@ func (s *Store) remember(name string, original *File, e Encoding, f *File, now i
 	defer s.unlock()
 	n := s.entries[name]
 	isKept := n != nil && n.isOf(original)
-	if !isKept && s.options.SkipCache && !s.isStopped && original.etag != "" {
+	if !isKept && s.options.SkipCache && !s.isStopped && original.version != "" {
 		if n != nil {
 			s.remove(n)
 		}
-		n = &entry{name: name, etag: original.etag, checked: now, used: now, memory: entryMemory + int64(len(name))}
+		n = &entry{name: name, version: original.version, checked: now, used: now, memory: entryMemory + int64(len(name))}
 		s.add(n)
 		isKept = true
 	}

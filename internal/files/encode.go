@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"strconv"
 	"strings"
 
 	"github.com/sluicehttp/sluice/internal/compress"
@@ -178,9 +177,8 @@ func (f *File) describe(original *File, e Encoding) {
 	f.modified = original.modified
 	f.lastModified = original.lastModified
 	f.contentType = original.contentType
-	if tag, ok := strings.CutSuffix(original.etag, `"`); ok {
-		f.etag = tag + "-" + strconv.FormatInt(f.size, 16) + "-" + methods[e].tag + `"`
-	}
+	f.version = original.version
+	f.etag = etagOf(f)
 }
 
 // makeOnce makes an encoded file unless somebody else is making it, or enough
@@ -194,7 +192,7 @@ func (s *Store) makeOnce(at folder, name string, original *File, e Encoding, now
 	s.mu.Lock()
 	_, isFlying := s.flights[key]
 	// What cannot be remembered would be made for each request.
-	isVain := s.isStopped || s.options.SkipCache && original.etag == "" && !s.options.IsOneUse
+	isVain := s.isStopped || s.options.SkipCache && original.version == "" && !s.options.IsOneUse
 	if !isFlying && !isVain {
 		s.flights[key] = struct{}{}
 	}

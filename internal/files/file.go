@@ -20,6 +20,7 @@ type File struct {
 	encoding     Encoding
 	size         int64
 	modified     time.Time
+	version      string // tells versions apart for the cache; "": it cannot be told
 	etag         string
 	contentType  string
 	lastModified []byte
@@ -49,10 +50,10 @@ func (f *File) Size() int64 { return f.size }
 // changed; zero: unknown.
 func (f *File) ModTime() time.Time { return f.modified }
 
-// ETag returns a strong entity tag with its quotes, which is another one for
-// each encoding. It is made of time and size, or of the content if there is no
-// time and the file is in memory; otherwise it is "". Changes that leave size and
-// time, to the nanosecond, as they were do not show in it.
+// ETag returns an entity tag with its quotes. It is a weak one made of the time in
+// seconds and the size, which for an encoded file is that of the encoded bytes; or
+// a strong one made of the content, another one for each encoding, if there is no
+// time and the file is in memory; otherwise it is "".
 func (f *File) ETag() string { return f.etag }
 
 // ContentType returns the media type of the file, or of the original of an

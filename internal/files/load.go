@@ -31,6 +31,7 @@ func (s *Store) load(from source, name string) (loaded, error) {
 	}
 	f.contentType = mediaType(name, l.head)
 	f.permissions = l.info.Mode().Perm()
+	f.version = versionOf(f)
 	f.etag = etagOf(f)
 	f.lastModified = httpDate(f.modified)
 	return loaded{f, l.info, f.data != nil && isDoubtful(f.modified)}, nil
@@ -219,20 +220,41 @@ func readUpTo(r io.Reader, size, limit int64) ([]byte, error) {
 	}
 }
 
-// etagOf makes the entity tag of an original.
-func etagOf(f *File) string {
-	tag := make([]byte, 0, 64)
-	tag = append(tag, '"')
+// versionOf tells versions of an original apart: by size and time to the
+// nanosecond, or by the content.
+func versionOf(f *File) string {
 	switch {
 	case !f.modified.IsZero():
-		tag = strconv.AppendUint(tag, uint64(f.modified.UnixNano()), 16)
-		tag = append(tag, '-')
-		tag = strconv.AppendInt(tag, f.size, 16)
+		version := make([]byte, 0, 64)
+		version = strconv.AppendUint(version, uint64(f.modified.UnixNano()), 16)
+		version = append(version, '-')
+		return string(strconv.AppendInt(version, f.size, 16))
 	case f.data != nil:
 		sum := sha256.Sum256(f.data)
-		tag = hex.AppendEncode(tag, sum[:16])
-	default:
+		return hex.EncodeToString(sum[:16])
+	}
+	return ""
+}
+
+// etagOf makes the entity tag of a file that has its time, its size and, without a
+// time, the version of its original.
+func etagOf(f *File) string {
+	tag := make([]byte, 0, 64)
+	switch {
+	case !f.modified.IsZero():
+		tag = append(tag, `W/"`...)
+		tag = strconv.AppendInt(tag, f.modified.Unix(), 16)
+		tag = append(tag, '-')
+		tag = strconv.AppendInt(tag, f.size, 16)
+	case f.version == "":
 		return ""
+	default:
+		tag = append(tag, '"')
+		tag = append(tag, f.version...)
+		if f.encoding != Identity {
+			tag = append(tag, '-')
+			tag = append(tag, methods[f.encoding].tag...)
+		}
 	}
 	return string(append(tag, '"'))
 }
