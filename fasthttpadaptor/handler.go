@@ -113,19 +113,18 @@ func (x *exchange) settle() {
 		x.writer.finish()
 	}
 	x.end()
-	if c := x.writer.hijacked; c != nil {
-		if v == nil {
-			c.pause()
-			return
-		}
+	c := x.writer.hijacked
+	switch {
+	case c != nil && v == nil:
+		c.pause()
+	case c != nil:
 		c.fail()
-		panic(sluice.ErrAbortHandler) // an answer would go to whoever speaks another protocol
-	}
-	switch v {
-	case nil:
-	case http.ErrAbortHandler:
+		if v != http.ErrAbortHandler {
+			panic(sluice.ErrAbortHandler) // an answer would go to whoever speaks another protocol
+		}
+	case v == http.ErrAbortHandler:
 		x.abort()
-	default:
+	case v != nil:
 		panic(v)
 	}
 }

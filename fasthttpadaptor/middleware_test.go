@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
@@ -133,34 +134,41 @@ func (l *logs) String() string {
 	return l.all.String()
 }
 
+// recovering answers 500 where h panics.
+func recovering(h sluice.RequestHandler) sluice.RequestHandler {
+	return func(ctx *sluice.RequestCtx) {
+		defer func() {
+			if v := recover(); v != nil {
+				ctx.Error(fmt.Sprintf("recovered %v", v), 500)
+			}
+		}()
+		h(ctx)
+	}
+}
+
+// reading reads the body, and sets it again.
+func reading(h sluice.RequestHandler) sluice.RequestHandler {
+	return recovering(func(ctx *sluice.RequestCtx) {
+		h(ctx)
+		ctx.SetBody(ctx.Response.Body())
+	})
+}
+
+// A breakOff is a handler that ends with a panic, or with runtime.Goexit.
+type breakOff struct {
+	name       string
+	middleware func(sluice.RequestHandler) sluice.RequestHandler
+	flushes    bool
+	why        any    // nil: Goexit
+	want       string // what the answer begins with; "" is none at all
+	logged     string // "": nothing is
+}
+
 // A panic after Flush, and ErrAbortHandler anywhere, end the connection without
 // the end of the body, whatever the handlers around do; recovering ones do not see
 // ErrAbortHandler.
 func TestHandlersThatBreakOff(t *testing.T) {
-	recovering := func(h sluice.RequestHandler) sluice.RequestHandler {
-		return func(ctx *sluice.RequestCtx) {
-			defer func() {
-				if v := recover(); v != nil {
-					ctx.Error(fmt.Sprintf("recovered %v", v), 500)
-				}
-			}()
-			h(ctx)
-		}
-	}
-	reading := func(h sluice.RequestHandler) sluice.RequestHandler {
-		return recovering(func(ctx *sluice.RequestCtx) {
-			h(ctx)
-			ctx.SetBody(ctx.Response.Body())
-		})
-	}
-	for _, c := range []struct {
-		name       string
-		middleware func(sluice.RequestHandler) sluice.RequestHandler
-		flushes    bool
-		why        any
-		want       string // what the answer begins with; "" is none at all
-		logged     string // "": nothing is
-	}{
+	for _, c := range []breakOff{
 		{"panic", recovering, false, "oh", "HTTP/1.1 500 ", "oh"},
 		{"panic after Flush", recovering, true, "oh", "HTTP/1.1 200 ", "oh"},
 		{"panic after Flush, the body is read", reading, true, "oh", "", "oh"},
@@ -171,41 +179,44 @@ func TestHandlersThatBreakOff(t *testing.T) {
 		{"Goexit", recovering, false, nil, "", ""},
 		{"Goexit after Flush", recovering, true, nil, "HTTP/1.1 200 ", ""},
 	} {
-		h := func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "begun")
-			if c.flushes {
-				flush(w)
-				_, _ = io.WriteString(w, "more")
-			}
-			if c.why == nil {
-				runtime.Goexit()
-			}
-			panic(c.why)
-		}
 		for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
-			t.Run(fmt.Sprint(c.name, " ", e), func(t *testing.T) {
-				l := &logs{}
-				addr := serve(t, &sluice.Server{
-					Handler: c.middleware(fasthttpadaptor.NewFastHTTPHandlerFunc(h)), Engine: e, Logger: log.New(l, "", 0),
-				})
-				conn := dial(t, addr)
-				_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
-				answer, _ := io.ReadAll(conn) // may be reset
-				got := string(answer)
-				if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
-					t.Errorf("got %q", got)
-				}
-				if c.flushes && (strings.HasSuffix(got, "0\r\n\r\n") || strings.Contains(got, "recovered")) {
-					t.Errorf("the answer looks complete: %q", got)
-				}
-				if text := l.String(); c.logged == "" && text != "" || !strings.Contains(text, c.logged) {
-					t.Errorf("logged %q", text)
-				}
-				if c.logged != "" && !strings.Contains(l.String(), "TestHandlersThatBreakOff") {
-					t.Errorf("no stack of the handler is logged: %s", l)
-				}
-			})
+			t.Run(fmt.Sprint(c.name, " ", e), func(t *testing.T) { c.check(t, e) })
 		}
+	}
+}
+
+func (c breakOff) run(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "begun")
+	if c.flushes {
+		flush(w)
+		_, _ = io.WriteString(w, "more")
+	}
+	if c.why == nil {
+		runtime.Goexit()
+	}
+	panic(c.why)
+}
+
+func (c breakOff) check(t *testing.T, e sluice.Engine) {
+	l := &logs{}
+	addr := serve(t, &sluice.Server{
+		Handler: c.middleware(fasthttpadaptor.NewFastHTTPHandlerFunc(c.run)), Engine: e, Logger: log.New(l, "", 0),
+	})
+	conn := dial(t, addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
+	answer, _ := io.ReadAll(conn) // may be reset
+	got := string(answer)
+	if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+		t.Errorf("got %q", got)
+	}
+	if c.flushes && (strings.HasSuffix(got, "0\r\n\r\n") || strings.Contains(got, "recovered")) {
+		t.Errorf("the answer looks complete: %q", got)
+	}
+	if text := l.String(); c.logged == "" && text != "" || !strings.Contains(text, c.logged) {
+		t.Errorf("logged %q", text)
+	}
+	if c.logged != "" && !strings.Contains(l.String(), "breakOff.run") {
+		t.Errorf("no stack of the handler is logged: %s", l)
 	}
 }
 
@@ -319,6 +330,57 @@ func TestHijackAfterFlush(t *testing.T) {
 		}
 		if err := <-failed; err == nil {
 			t.Error("hijacked")
+		}
+	})
+}
+
+// ErrAbortHandler after Hijack ends the connection, too, and is not seen.
+func TestAbortAfterHijack(t *testing.T) {
+	seen := make(chan any, 1)
+	watching := func(h sluice.RequestHandler) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) {
+			defer func() { seen <- recover() }()
+			h(ctx)
+		}
+	}
+	h := func(w http.ResponseWriter, _ *http.Request) {
+		if _, _, err := w.(http.Hijacker).Hijack(); err != nil {
+			t.Error(err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	around(t, h, watching, func(t *testing.T, addr string) {
+		conn := dial(t, addr)
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if got, _ := io.ReadAll(conn); len(got) > 0 { // may be reset
+			t.Errorf("got %q", got)
+		}
+		if v := <-seen; v != nil {
+			t.Errorf("recovered %v", v)
+		}
+	})
+}
+
+// A handler that calls Flush after its time-out gets errors.
+func TestFlushAfterTimeout(t *testing.T) {
+	timedOut, ended := make(chan bool), make(chan error, 1)
+	h := func(w http.ResponseWriter, r *http.Request) {
+		<-timedOut
+		flush(w)
+		<-r.Context().Done()
+		_, err := w.Write(make([]byte, 100<<10))
+		ended <- err
+	}
+	limiting := func(h sluice.RequestHandler) sluice.RequestHandler {
+		return sluice.TimeoutHandler(h, time.Millisecond, "too late")
+	}
+	around(t, h, limiting, func(t *testing.T, addr string) {
+		if got := ask(t, addr, "GET", ""); got.Status != 408 || got.Body != "too late" {
+			t.Errorf("got %d %q", got.Status, got.Body)
+		}
+		timedOut <- true
+		if err := <-ended; err == nil {
+			t.Error("no error")
 		}
 	})
 }
