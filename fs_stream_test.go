@@ -179,3 +179,19 @@ func TestFSIndexPageIsLabelledTruly(t *testing.T) {
 		}
 	}
 }
+
+// No file needs the request's body: nobody is asked for it.
+func TestFSDoesNotAskForABody(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": alphabet, "large.txt": large})
+	h := (&sluice.FS{Root: dir, AcceptByteRange: true}).NewRequestHandler()
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: h, StreamRequestBody: true})
+		for _, path := range []string{"/a.txt", "/large.txt"} {
+			p := r.dial()
+			p.send(request("POST "+path+" HTTP/1.1", "Content-Length: 4", "Expect: 100-continue"))
+			if got := p.answer("POST"); got.StatusCode != 200 {
+				t.Errorf("%s: the first answer is %d", path, got.StatusCode)
+			}
+		}
+	})
+}

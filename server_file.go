@@ -23,6 +23,16 @@ type fileSource interface {
 	filePart() (f *os.File, offset, size int64)
 }
 
+// isFileStream tells whether a body stream is made of files or bytes in memory, and
+// so not of the request's body.
+func isFileStream(s io.Reader) bool {
+	switch s.(type) {
+	case *contentStream, fileSource, *multipartRanges, *os.File:
+		return true
+	}
+	return false
+}
+
 // fileOf returns the part of a file that the first length bytes of the body
 // stream are, to be closed by the response's Done, which is the stream. It
 // returns false if they are none: not a file, not a regular one, too short, or

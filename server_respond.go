@@ -186,7 +186,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	}
 	f, sendsBody := c.framing(keep)
 	keep = !f.closeConnection
-	if resp.stream != nil && ctx.requestStream.awaitsContinue {
+	if resp.stream != nil && ctx.requestStream.awaitsContinue && !isFileStream(resp.stream) {
 		// The stream may be the request's body, and there is no other time for
 		// an interim answer.
 		ctx.requestStream.awaitsContinue = false

@@ -25,7 +25,7 @@ type requestBody struct {
 
 // fillBody sets what r says about its body.
 func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
-	b.ctx, b.request = ctx, r
+	b.ctx = ctx
 	length := ctx.Request.Header.ContentLength()
 	b.stream = ctx.RequestBodyStream()
 	if b.stream == nil {
@@ -44,7 +44,7 @@ func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
 		r.ContentLength = int64(len(b.data))
 	}
 	if b.stream == nil { // the body is complete
-		b.takeTrailers()
+		b.takeTrailers(r)
 		b.atEnd = true
 	}
 	if b.stream == nil && len(b.data) == 0 && length != -1 {
@@ -62,7 +62,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	n, err := b.read(p)
 	if err == io.EOF && !b.atEnd {
 		b.atEnd = true
-		b.takeTrailers()
+		b.takeTrailers(b.request)
 	}
 	return n, err
 }
@@ -87,9 +87,9 @@ func (b *requestBody) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// takeTrailers fills the request's Trailer, whose values are known at the end of
-// the body.
-func (b *requestBody) takeTrailers() {
+// takeTrailers fills the Trailer of r, whose values are known at the end of the
+// body.
+func (b *requestBody) takeTrailers(r *http.Request) {
 	section := b.ctx.Request.Header.TrailerHeader()
 	if len(section) == len("\r\n") {
 		return
@@ -100,10 +100,10 @@ func (b *requestBody) takeTrailers() {
 		if !isField {
 			continue
 		}
-		if b.request.Trailer == nil {
-			b.request.Trailer = http.Header{}
+		if r.Trailer == nil {
+			r.Trailer = http.Header{}
 		}
-		b.request.Trailer.Add(string(name), string(bytes.TrimSpace(value)))
+		r.Trailer.Add(string(name), string(bytes.TrimSpace(value)))
 	}
 }
 
