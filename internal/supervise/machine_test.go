@@ -173,6 +173,7 @@ func TestThreshold(t *testing.T) {
 			if !c.over {
 				return
 			}
+			s.said("too many workers died: stopping")
 			s.exit(1, 1)
 			s.want(actFinish)
 			if s.last[0].err != ErrOverRecovery {
@@ -753,5 +754,20 @@ func TestNeverReadyEnds(t *testing.T) {
 		if s.fleet.mode != modeFinished || s.fleet.result != ErrOverRecovery {
 			t.Errorf("%s: mode %v, %v", name, s.fleet.mode, s.fleet.result)
 		}
+	}
+}
+
+// Everybody whose control channel is up and who was not killed reopens log files,
+// and the master first.
+func TestReopenIsForAll(t *testing.T) {
+	s := newScript(t, Config{Workers: 3})
+	s.feed(event{kind: evStart})
+	s.boot(0, 1)
+	s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 7}) // has not said anything yet
+	s.boot(2, 1)
+	s.feed(event{kind: evReopen})
+	s.want(actReopened, actReopen, actReopen)
+	if s.last[1].worker != (key{0, 1}) || s.last[2].worker != (key{2, 1}) {
+		t.Errorf("%+v", s.last)
 	}
 }

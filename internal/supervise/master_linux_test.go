@@ -221,17 +221,19 @@ func TestBadSockets(t *testing.T) {
 		return files
 	}
 	isClosed := func(f *os.File) bool { return f.Close() != nil }
-	closed := open(3)
+	closed, firstClosed := open(3), open(2)
 	closed[1].Close()
+	firstClosed[0].Close()
 	refused := errors.New("refused")
 	for name, c := range map[string]struct {
 		files []*os.File
 		err   error
 		text  string
 	}{
-		"closed":   {closed, nil, "socket of a slot"},
-		"too many": {open(maxDescriptors + 1), nil, "at most 64"},
-		"error":    {nil, refused, "refused"},
+		"closed":       {closed, nil, "socket of a slot"},
+		"first closed": {firstClosed, nil, "socket of a slot"},
+		"too many":     {open(maxDescriptors + 1), nil, "at most 64"},
+		"error":        {nil, refused, "refused"},
 	} {
 		m, err := New(Config{Workers: 1, Sockets: func(int) ([]*os.File, error) { return c.files, c.err }})
 		if m != nil || err == nil || !strings.Contains(err.Error(), c.text) {

@@ -156,6 +156,18 @@ func TestOrphanDoesNotWaitForItsLog(t *testing.T) {
 	}
 }
 
+// An orphan has the grace of its options, or what its master had said.
+func TestOrphanGrace(t *testing.T) {
+	w := &Worker{layout: layout{OrphanGraceMS: 1500}}
+	if got := w.orphanGrace(); got != 1500*time.Millisecond {
+		t.Errorf("the master's: %v", got)
+	}
+	w.options.OrphanGrace = time.Second
+	if got := w.orphanGrace(); got != time.Second {
+		t.Errorf("its own: %v", got)
+	}
+}
+
 // A worker that asked for its successor drains without one after ten seconds, and
 // at once when it is asked again.
 func TestRecycleIsBounded(t *testing.T) {

@@ -222,8 +222,12 @@ func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 		held = append(held, h)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed { // meanwhile
+		closeFiles(held)
+		return nil, errStopping
+	}
 	s.sockets[slot] = held
-	s.mu.Unlock()
 	return held, nil
 }
 

@@ -1,0 +1,102 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+)
+
+// Sockets of a slot are made once, and not after they were closed.
+func TestOpenSockets(t *testing.T) {
+	made := 0
+	c := Config{Workers: 1, Logger: &logLines{}}
+	s := &spawner{master: &Master{config: c}, sockets: map[int][]*os.File{}, inboxes: map[int]*inboxPair{}}
+	if s.isOpen(1) {
+		t.Error("open before its sockets are made")
+	}
+	if files, err := s.openSockets(1); files != nil || err != nil || s.isOpen(1) {
+		t.Errorf("without sockets: %v, %v, open %v", files, err, s.isOpen(1))
+	}
+	open := func(int) ([]*os.File, error) {
+		made++
+		f, err := os.Open(os.DevNull)
+		return []*os.File{f}, err
+	}
+	s.master.config.Sockets = open
+	first, err := s.openSockets(1)
+	again, err2 := s.openSockets(1)
+	if err != nil || err2 != nil || made != 1 || len(first) != 1 || again[0] != first[0] || !s.isOpen(1) || s.isOpen(2) {
+		t.Errorf("%v, %v: made %d times, %v and %v", err, err2, made, first, again)
+	}
+	s.master.config.Sockets = func(slot int) ([]*os.File, error) {
+		s.closeSockets()
+		return open(slot)
+	}
+	if files, err := s.openSockets(2); files != nil || err != errStopping || s.isOpen(1) || s.isOpen(2) {
+		t.Errorf("closed meanwhile: %v, %v", files, err)
+	}
+	if files, err := s.openSockets(3); files != nil || err != errStopping || made != 2 {
+		t.Errorf("closed: %v, %v, made %d times", files, err, made)
+	}
+}
+
+// Close of a master that never ran closes what New opened. After Run it does
+// nothing.
+func TestCloseWithoutRun(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := New(Config{Workers: 2, Logger: &logLines{}, Inboxes: true, Sockets: func(int) ([]*os.File, error) {
+		again, err := os.Open(f.Name())
+		return []*os.File{again}, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := openFiles(t, f); n != 3 {
+		t.Fatalf("%d descriptors, want one of ours and one for each slot", n)
+	}
+	lifelines := []*os.File{m.lifelineRead, m.lifelineWrite}
+	m.Close()
+	m.Close()
+	if n := openFiles(t, f); n != 1 {
+		t.Errorf("%d descriptors after Close", n)
+	}
+	for _, l := range lifelines {
+		if err := l.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("a lifeline is open: %v", err)
+		}
+	}
+	if err := m.Run(context.Background()); err == nil {
+		t.Error("Run after Close")
+	}
+}
+
+// Without /proc the binary is found by the name that it was started with, but
+// not where the system can say it.
+func TestFindExecutable(t *testing.T) {
+	old := os.Args[0]
+	defer func() { os.Args[0] = old }()
+	os.Args[0] = "sh"
+	want, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := findExecutable(); err != nil || got.file != want || got.fd != -1 {
+		t.Errorf("%+v, %v, want %s", got, err, want)
+	}
+}
+
+// Hooks that are not there are not called.
+func TestNoHooks(t *testing.T) {
+	m := &Master{hooks: newMailbox[func()]()}
+	for kind := actionKind(0); kind < 64; kind++ {
+		m.performHook(action{kind: kind})
+	}
+	if waiting := m.hooks.takeAll(); len(waiting) != 0 {
+		t.Errorf("%d calls wait", len(waiting))
+	}
+}
