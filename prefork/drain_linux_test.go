@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/supervise"
 )
 
@@ -132,5 +136,33 @@ func TestErrorsOfDrain(t *testing.T) {
 	}
 	if line := <-log; !strings.Contains(line, "Drain: busy") {
 		t.Errorf("logged %q", line)
+	}
+}
+
+// Connections that cannot be adopted are closed, and the log says so.
+func TestBadConnsOfOthers(t *testing.T) {
+	log := make(logLine, 2)
+	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: log, server: &sluice.Server{}}}
+	for parcel, want := range map[string]string{"abc": "came without its head", "\x00\x00\x00\x00rest": "is lost: "} {
+		file, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.adoptConn(fd, []byte(parcel))
+		if line := <-log; !strings.Contains(line, want) {
+			t.Errorf("%q: logged %q", parcel, line)
+		}
+		if err := unix.Close(fd); err != unix.EBADF {
+			t.Errorf("%q: the connection is open", parcel)
+			unix.Close(fd)
+		}
+	}
+	if len(log) > 0 {
+		t.Errorf("logged %q, too", <-log)
 	}
 }

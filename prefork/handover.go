@@ -39,20 +39,23 @@ func (w *worker) receive() {
 	if w.prefork.server == nil || w.link.Slots() == 0 {
 		return
 	}
-	w.link.Receive(func(fd int, parcel []byte) {
-		if len(parcel) < parcelHead {
-			w.logf("a connection came without its head")
-			os.NewFile(uintptr(fd), "connection").Close()
-			return
-		}
-		err := w.prefork.server.AdoptSocket(fd, parcel[parcelHead:])
-		if pid := binary.LittleEndian.Uint32(parcel); pid != 0 {
-			w.board.arrived(int(pid))
-		}
-		if err != nil {
-			w.logf("a connection of another worker is lost: %v", err)
-		}
-	})
+	w.link.Receive(w.adoptConn)
+}
+
+// adoptConn serves a connection that another worker posted.
+func (w *worker) adoptConn(fd int, parcel []byte) {
+	if len(parcel) < parcelHead {
+		w.logf("a connection came without its head")
+		os.NewFile(uintptr(fd), "connection").Close()
+		return
+	}
+	err := w.prefork.server.AdoptSocket(fd, parcel[parcelHead:])
+	if pid := binary.LittleEndian.Uint32(parcel); pid != 0 {
+		w.board.arrived(int(pid))
+	}
+	if err != nil {
+		w.logf("a connection of another worker is lost: %v", err)
+	}
 }
 
 // handOver gives the connections that are between requests to whoever serves
