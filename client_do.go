@@ -134,7 +134,7 @@ func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) b
 // isRepeatable tells whether a request may be sent again although it may have
 // been processed (RFC 9110 section 9.2.2).
 func isRepeatable(req *Request) bool {
-	switch string(req.Header.Method()) {
+	switch string(req.Header.verb()) {
 	case MethodGet, MethodHead, MethodOptions, MethodTrace, MethodPut, MethodDelete, MethodQuery:
 		return true
 	}

@@ -32,6 +32,13 @@ type header struct {
 	contentLength int // >= 0, -1 chunked, -2 none: until the connection closes
 	lengthText    [20]byte
 
+	// What getters return for a field that is state, or has a default. It is the
+	// header's own: a caller that writes to it changes no other message.
+	versionText [len("HTTP/1.1")]byte
+	closeText   [len("close")]byte
+	chunkedText [len("chunked")]byte
+	names       []byte // what PeekKeys and PeekTrailerKeys returned
+
 	hasLength            bool // contentLength was set or received
 	connectionClose      bool
 	noDefaultContentType bool
@@ -92,8 +99,8 @@ func (h *header) copyTo(dst *header) {
 // shrink drops memory above what a pool may keep.
 func (h *header) shrink(maxBytes, maxFields int) {
 	h.table.Shrink(maxBytes, maxFields)
-	if cap(h.text)+cap(h.clean) > maxBytes {
-		h.text, h.clean = nil, nil
+	if cap(h.text)+cap(h.clean)+cap(h.names) > maxBytes {
+		h.text, h.clean, h.names = nil, nil, nil
 	}
 	if cap(h.peeked) > maxFields {
 		h.peeked = nil
@@ -160,10 +167,13 @@ func (h *header) Protocol() []byte {
 	case len(h.protocol) > 0:
 		return h.protocol
 	case h.isHTTP10:
-		return textHTTP10
+		return own(h.versionText[:], textHTTP10)
 	}
-	return textHTTP11
+	return own(h.versionText[:], textHTTP11)
 }
+
+// own copies a text that all messages share to dst, which has its length.
+func own(dst, text []byte) []byte { return dst[:copy(dst, text)] }
 
 // IsHTTP11 tells whether the protocol is HTTP/1.1.
 func (h *header) IsHTTP11() bool { return !h.isHTTP10 && len(h.protocol) == 0 }
@@ -242,7 +252,7 @@ func (h *header) connectionValue() []byte {
 			return value
 		}
 	}
-	return textClose
+	return own(h.closeText[:], textClose)
 }
 
 // isAboutClose tells whether a Connection field of that value lists close or

@@ -142,7 +142,7 @@ func (h *ResponseHeader) framing() bodyFraming {
 // Content-Type, the framing, all other fields in their order, Trailer, Cookie,
 // Connection, and the empty line.
 func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
-	dst = append(dst, h.Method()...)
+	dst = append(dst, h.verb()...)
 	dst = append(dst, ' ')
 	dst = h.appendTarget(dst)
 	if h.isHTTP10 {
@@ -172,7 +172,7 @@ func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
 // sent (RFC 9110 section 7.1), and with everything percent-encoded that would
 // end it.
 func (h *RequestHeader) appendTarget(dst []byte) []byte {
-	target := h.RequestURI()
+	target := h.requestTarget()
 	if h.isTargetFit {
 		return append(dst, target...)
 	}
@@ -190,6 +190,7 @@ func (h *RequestHeader) appendTarget(dst []byte) []byte {
 // the body is written so.
 func (h *RequestHeader) appendRawFields(dst []byte, f bodyFraming) []byte {
 	hasFraming, hasTrailer := false, false
+	var number [20]byte
 	for i := range h.table.Len() {
 		value := h.table.Value(i)
 		switch h.table.ID(i) {
@@ -198,8 +199,7 @@ func (h *RequestHeader) appendRawFields(dst []byte, f bodyFraming) []byte {
 				continue
 			}
 			hasFraming = true
-			h.text = ascii.AppendUint(h.text[:0], uint64(f.length))
-			value = h.text
+			value = ascii.AppendUint(number[:0], uint64(f.length)) // not h.text, which may be dst
 		case field.TransferEncoding:
 			if f.length != -1 || hasFraming {
 				continue

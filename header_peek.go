@@ -20,7 +20,7 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 		return h.lengthValue()
 	case field.TransferEncoding:
 		if h.contentLength == -1 {
-			return textChunked
+			return own(h.chunkedText[:], textChunked)
 		}
 		return nil
 	case field.Connection:
@@ -100,6 +100,14 @@ func (h *header) peekedSingle(id field.ID, value []byte) [][]byte {
 	return h.peeked
 }
 
+// addPeeked adds a copy of name to PeekKeys' result: all messages share the
+// names of known fields.
+func (h *header) addPeeked(name []byte) {
+	at := len(h.names)
+	h.names = append(h.names, name...)
+	h.peeked = append(h.peeked, h.names[at:len(h.names):len(h.names)])
+}
+
 func appendValues(dst [][]byte, t *field.Table, id field.ID, key []byte) [][]byte {
 	for i := t.Find(id, key, 0); i >= 0; i = t.Find(id, key, i+1) {
 		dst = append(dst, t.Value(i))
@@ -138,5 +146,5 @@ func (h *header) visitClose(yield func(key, value []byte) bool) bool {
 
 // visitChunked yields the Transfer-Encoding of a chunked message.
 func (h *header) visitChunked(yield func(key, value []byte) bool) bool {
-	return h.contentLength != -1 || yield(field.TransferEncoding.Canonical(), textChunked)
+	return h.contentLength != -1 || yield(field.TransferEncoding.Canonical(), own(h.chunkedText[:], textChunked))
 }

@@ -73,6 +73,15 @@ func (h *RequestHeader) setParsed(head *h1.Head) {
 
 // Method returns the method, "GET" if none was set.
 func (h *RequestHeader) Method() []byte {
+	if h.methodAt.End == 0 && len(h.method) == 0 {
+		h.method = append(h.method, MethodGet...)
+	}
+	return h.verb()
+}
+
+// verb is Method for callers that do not write to the result, which may be
+// shared by all messages.
+func (h *RequestHeader) verb() []byte {
 	switch {
 	case h.methodAt.End > 0:
 		return h.methodAt.In(h.table.Raw())
@@ -96,7 +105,7 @@ func (h *RequestHeader) SetMethodBytes(method []byte) {
 }
 
 // isMethod tells whether the method, which is case-sensitive, is name.
-func (h *RequestHeader) isMethod(name string) bool { return string(h.Method()) == name }
+func (h *RequestHeader) isMethod(name string) bool { return string(h.verb()) == name }
 
 // IsGet tells whether the method is GET.
 func (h *RequestHeader) IsGet() bool { return h.isMethod(MethodGet) }
@@ -131,6 +140,15 @@ func (h *RequestHeader) IsQuery() bool { return h.isMethod(MethodQuery) }
 // RequestURI returns the request-target (RFC 9112 section 3.2) as it was
 // received or set, "/" if there is none.
 func (h *RequestHeader) RequestURI() []byte {
+	if h.targetAt.End == 0 && len(h.target) == 0 {
+		h.target = append(h.target, '/')
+	}
+	return h.requestTarget()
+}
+
+// requestTarget is RequestURI for callers that do not write to the result, which
+// may be shared by all messages.
+func (h *RequestHeader) requestTarget() []byte {
 	switch {
 	case h.targetAt.End > 0:
 		return h.targetAt.In(h.table.Raw())
@@ -142,14 +160,19 @@ func (h *RequestHeader) RequestURI() []byte {
 
 // SetRequestURI sets the request-target. It is expected to be percent-encoded
 // (RFC 3986 section 2.1): what may not stand in a target is encoded when the
-// request is written, a fragment is left out.
+// request is written, a fragment is left out. One that begins with "?" gets the
+// "/" before it that every path begins with.
 func (h *RequestHeader) SetRequestURI(requestURI string) {
 	h.SetRequestURIBytes(ascii.Bytes(requestURI))
 }
 
 // SetRequestURIBytes is SetRequestURI for bytes.
 func (h *RequestHeader) SetRequestURIBytes(requestURI []byte) {
-	h.target = append(h.target[:0], requestURI...)
+	h.target = h.target[:0]
+	if len(requestURI) > 0 && requestURI[0] == '?' {
+		h.target = append(h.target, '/')
+	}
+	h.target = append(h.target, requestURI...)
 	h.targetAt = h1.Span{}
 	h.isTargetFit = false
 }
@@ -377,9 +400,9 @@ func (h *RequestHeader) PeekAll(key string) [][]byte {
 // PeekKeys returns the names of all fields, in the order of All. The slice is
 // valid until the next call of a Peek method.
 func (h *RequestHeader) PeekKeys() [][]byte {
-	h.peeked = h.peeked[:0]
+	h.peeked, h.names = h.peeked[:0], h.names[:0]
 	h.visit(func(key, _ []byte) bool {
-		h.peeked = append(h.peeked, key)
+		h.addPeeked(key)
 		return true
 	})
 	return h.peeked

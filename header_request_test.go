@@ -201,3 +201,43 @@ func TestRequestParseAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestTargetBeginsWithSlash: a query alone is no target (RFC 9112 section
+// 3.2.1).
+func TestTargetBeginsWithSlash(t *testing.T) {
+	for target, want := range map[string]string{"?a=b": "/?a=b", "?": "/?", "/?a": "/?a", "a?b": "a?b", "": "/"} {
+		var h RequestHeader
+		h.SetRequestURI(target)
+		if got := string(h.RequestURI()); got != want {
+			t.Errorf("%q: RequestURI %q, want %q", target, got, want)
+		}
+		if got, want := h.String(), "GET "+want+" HTTP/1.1\r\n\r\n"; got != want {
+			t.Errorf("%q: %q, want %q", target, got, want)
+		}
+		var r Request
+		r.Header.SetHost("h")
+		r.SetRequestURI(target)
+		if got, want := r.String(), "GET "+want+" HTTP/1.1\r\nHost: h\r\n\r\n"; got != want {
+			t.Errorf("%q: %q, want %q", target, got, want)
+		}
+	}
+	var h RequestHeader
+	h.SetRequestURI("/a?b=c")
+	h.SetRequestURIBytes(h.RequestURI()[2:]) // its own memory
+	if got := string(h.RequestURI()); got != "/?b=c" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestRawHeaderInPlace: Header writes to the memory of its last result.
+func TestRawHeaderInPlace(t *testing.T) {
+	var h RequestHeader
+	h.DisableSpecialHeader()
+	h.SetMethod(MethodPost)
+	h.Set("Content-Length", "5")
+	for range 3 {
+		if got := string(h.Header()); got != "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n" {
+			t.Errorf("got %q", got)
+		}
+	}
+}

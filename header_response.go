@@ -33,6 +33,9 @@ type ResponseHeader struct {
 	// closesByLength: connectionClose follows from a missing length alone.
 	closesByLength bool
 
+	typeText   [len("text/plain; charset=utf-8")]byte // ContentType's default
+	serverText []byte                                 // Server's default
+
 	// defaultServer is the Server value of a response that sets none. The
 	// server sets it, to a value that is fit for the wire; it is not copied
 	// and no reset forgets it.
@@ -118,7 +121,7 @@ func (h *ResponseHeader) ContentType() []byte {
 	if value := h.table.Get(field.ContentType); len(value) > 0 || h.noDefaultContentType {
 		return value
 	}
-	return textPlain
+	return own(h.typeText[:], textPlain)
 }
 
 // SetContentLength sets the length of the body: -1 stands for a chunked body,
@@ -142,10 +145,20 @@ func (h *ResponseHeader) SetContentLength(contentLength int) {
 // that the server gives itself; if it has none, the value in the trailer
 // section.
 func (h *ResponseHeader) Server() []byte {
-	if value := h.headServer(); len(value) > 0 {
+	if value := h.ownServer(); len(value) > 0 {
 		return value
 	}
 	return h.get(field.Server)
+}
+
+// ownServer is headServer, for callers that may write to it.
+func (h *ResponseHeader) ownServer() []byte {
+	value := h.headServer()
+	if len(value) == 0 || len(h.table.Get(field.Server)) > 0 {
+		return value
+	}
+	h.serverText = append(h.serverText[:0], value...)
+	return h.serverText
 }
 
 // headServer is Server without the trailer section.
@@ -233,7 +246,7 @@ func (h *ResponseHeader) PeekAll(key string) [][]byte {
 	case field.ContentType, field.SetCookie:
 		return h.peekedOne(h.peek(id, ascii.Bytes(key)))
 	case field.Server:
-		return h.peekedSingle(id, h.headServer())
+		return h.peekedSingle(id, h.ownServer())
 	default:
 		return h.peekEvery(id, ascii.Bytes(key))
 	}
@@ -242,9 +255,9 @@ func (h *ResponseHeader) PeekAll(key string) [][]byte {
 // PeekKeys returns the names of all fields, in the order of All. The slice is
 // valid until the next call of a Peek method.
 func (h *ResponseHeader) PeekKeys() [][]byte {
-	h.peeked = h.peeked[:0]
+	h.peeked, h.names = h.peeked[:0], h.names[:0]
 	h.visit(func(key, _ []byte) bool {
-		h.peeked = append(h.peeked, key)
+		h.addPeeked(key)
 		return true
 	})
 	return h.peeked
@@ -266,7 +279,7 @@ func (h *ResponseHeader) visit(yield func(key, value []byte) bool) bool {
 	return visitKnown(field.ContentLength, h.lengthValue(), yield) &&
 		visitKnown(field.ContentType, h.ContentType(), yield) &&
 		visitKnown(field.ContentEncoding, h.ContentEncoding(), yield) &&
-		visitKnown(field.Server, h.headServer(), yield) &&
+		visitKnown(field.Server, h.ownServer(), yield) &&
 		h.visitSetCookies(yield) &&
 		visitKnown(field.Trailer, h.announcement(), yield) &&
 		h.visitChunked(yield) && h.visitPlain(responseFields, yield) && h.visitClose(yield)

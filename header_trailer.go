@@ -292,9 +292,9 @@ func (h *header) SetTrailerBytes(trailer []byte) error { return h.replaceAnnounc
 // are announced. The result is valid until the next call of a Peek method or
 // change of the header.
 func (h *header) PeekTrailerKeys() [][]byte {
-	h.peeked = h.peeked[:0]
+	h.peeked, h.names = h.peeked[:0], h.names[:0]
 	for name := range h.Trailers() {
-		h.peeked = append(h.peeked, name)
+		h.addPeeked(name)
 	}
 	return h.peeked
 }
@@ -340,7 +340,7 @@ func (h *header) VisitAllTrailer(f func(value []byte)) {
 // change of the header.
 func (h *header) TrailerHeader() []byte {
 	if h.trailer == nil {
-		return textCRLF
+		return []byte("\r\n")
 	}
 	h.trailer.text = h.appendTrailers(h.trailer.text[:0])
 	return h.trailer.text

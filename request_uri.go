@@ -20,7 +20,7 @@ func (r *Request) URI() *URI {
 // parseURI fills uri. It keeps the error for whoever writes the request.
 func (r *Request) parseURI() {
 	r.hasURI = true
-	host, target := r.Header.Host(), r.Header.RequestURI()
+	host, target := r.Header.Host(), r.Header.requestTarget()
 	if len(target) > 0 && target[0] == '/' || r.Header.IsConnect() {
 		// What servers receive: one pass, and nothing to be lenient about.
 		r.uriError = r.uri.parseRequestTarget(host, target, r.isTLS)

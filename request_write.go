@@ -46,7 +46,7 @@ func (r *Request) prepareHead() error {
 	if len(h.Host()) > 0 && !r.hasURI {
 		return r.cleanTarget()
 	}
-	if h.IsConnect() && !r.hasURI && isAuthority(h.RequestURI()) {
+	if h.IsConnect() && !r.hasURI && isAuthority(h.requestTarget()) {
 		h.SetHostBytes(h.RequestURI())
 		return nil
 	}
@@ -65,7 +65,7 @@ func (r *Request) prepareHead() error {
 	switch {
 	case !h.IsConnect():
 		h.setTargetOf(uri)
-	case !isAuthority(h.RequestURI()):
+	case !isAuthority(h.requestTarget()):
 		h.SetRequestURI(AddMissingPort(string(uri.Host()), uri.isHTTPS()))
 	}
 	return r.authorize(uri)
@@ -79,7 +79,7 @@ func isAuthority(target []byte) bool {
 // cleanTarget takes user information off a target in absolute form: it is never
 // sent in one (RFC 9110 section 4.2.4). A fragment is left out by appendHead.
 func (r *Request) cleanTarget() error {
-	target := r.Header.RequestURI()
+	target := r.Header.requestTarget()
 	if len(target) == 0 || target[0] == '/' || bytes.IndexByte(target, '@') < 0 {
 		return nil
 	}
