@@ -11,8 +11,8 @@ import (
 // ignored, of repeated ones the last counts.
 //
 // The error is ErrNoCookies if s is empty, and ErrInvalidCookieValue if the
-// value contains a quote or backslash (one pair of quotes around it is
-// removed), if the path is not ASCII, or if a part contains a control
+// value or the domain contains a quote or backslash (one pair of quotes around
+// it is removed), if the path is not ASCII, or if a part contains a control
 // character; c is then empty. CR and LF in key and value become spaces.
 func (c *Cookie) Parse(s string) error { return c.ParseBytes(ascii.Bytes(s)) }
 
@@ -101,7 +101,7 @@ func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
 			c.maxAge = seconds
 		}
 	case ascii.EqualFold(name, "domain"):
-		if !isCookieText(value) {
+		if !isCookieText(value) || !hasNoQuote(value) {
 			return ErrInvalidCookieValue
 		}
 		c.domain = append(c.domain[:0], value...)
@@ -133,17 +133,15 @@ func isCookiePath(s []byte) bool {
 }
 
 // parseMaxAge reads a Max-Age (RFC 6265 section 5.2.2). 0 and less are -1,
-// which is how a Cookie says "delete"; its 0 means no Max-Age.
+// which is how a Cookie says "delete"; its 0 means no Max-Age. A number that no
+// int can hold is none.
 func parseMaxAge(s []byte) (seconds int, ok bool) {
 	isNegative := len(s) > 0 && s[0] == '-'
 	if isNegative {
 		s = s[1:]
 	}
 	n, err := ascii.ParseUint(s)
-	switch {
-	case err == ascii.ErrNumberRange || n > math.MaxInt:
-		n = math.MaxInt
-	case err != nil:
+	if err != nil || n > math.MaxInt {
 		return 0, false
 	}
 	if isNegative || n == 0 {

@@ -14,6 +14,9 @@ const (
 	imfDateLayout = "Mon, 02 Jan 2006 15:04:05 GMT"
 )
 
+// gmt is the location of dates that say GMT.
+var gmt = time.FixedZone("GMT", 0)
+
 // AppendHTTPDate appends date as an HTTP date, for example
 // "Tue, 10 Nov 2009 23:00:00 GMT" (RFC 9110 section 5.6.7).
 func AppendHTTPDate(dst []byte, date time.Time) []byte {
@@ -41,19 +44,20 @@ func AppendHTTPDate(dst []byte, date time.Time) []byte {
 	return append(dst, " GMT"...)
 }
 
-// ParseHTTPDate returns the time, in UTC, that an HTTP date stands for: the
-// preferred form or one of the two obsolete ones (RFC 9110 section 5.6.7). The
-// name of the weekday is not checked against the date. The error's text does
-// not depend on date.
+// ParseHTTPDate returns the time that an HTTP date stands for: the preferred
+// form or one of the two obsolete ones (RFC 9110 section 5.6.7). Its location is
+// GMT, or UTC for the form of asctime, which names none; Format(time.RFC1123) of
+// it in GMT is an HTTP date. The name of the weekday is not checked against the
+// date. The error's text does not depend on date.
 func ParseHTTPDate(date []byte) (time.Time, error) {
 	t, ok := parseIMFDate(date)
 	if !ok {
 		t, ok = parseRFC850Date(date)
 	}
-	if !ok {
-		t, ok = parseAsctimeDate(date)
+	if ok {
+		return t.In(gmt), nil
 	}
-	if !ok {
+	if t, ok = parseAsctimeDate(date); !ok {
 		return time.Time{}, errHTTPDate
 	}
 	return t, nil

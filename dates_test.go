@@ -16,7 +16,7 @@ func TestHTTPDates(t *testing.T) {
 			t.Errorf("%v: %q, want %q", date, got, want)
 		}
 		parsed, err := ParseHTTPDate([]byte(got[1:]))
-		if err != nil || !parsed.Equal(date.Truncate(time.Second)) || parsed.Location() != time.UTC {
+		if err != nil || !parsed.Equal(date.Truncate(time.Second)) || parsed.Format(time.RFC1123) != got[1:] {
 			t.Errorf("%q is read as %v, %v", got[1:], parsed, err)
 		}
 	}
@@ -33,6 +33,13 @@ func TestParseHTTPDateFormats(t *testing.T) {
 	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun Nov 06 08:49:37 1994", "sun, 06 nov 1994 08:49:37 GMT"} {
 		if got, err := ParseHTTPDate([]byte(s)); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v", s, got, err)
+		}
+	}
+	for s, location := range map[string]string{
+		"Sun, 06 Nov 1994 08:49:37 GMT": "GMT", "Sunday, 06-Nov-94 08:49:37 GMT": "GMT", "Sun Nov  6 08:49:37 1994": "UTC",
+	} {
+		if got, err := ParseHTTPDate([]byte(s)); err != nil || got.Location().String() != location {
+			t.Errorf("%q: location %v, %v", s, got.Location(), err)
 		}
 	}
 	// A year of two digits is never more than 50 years ahead.

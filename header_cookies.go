@@ -188,10 +188,14 @@ func (h *RequestHeader) Cookies() iter.Seq2[[]byte, []byte] {
 // Deprecated: Use Cookies.
 func (h *RequestHeader) VisitAllCookie(f func(key, value []byte)) { h.Cookies()(visitor(f)) }
 
-// setCookieKey returns the name of the cookie that a Set-Cookie field sets.
+// setCookieKey returns the name of the cookie that a Set-Cookie field sets. A
+// pair without "=" is a value without name, as user agents see it.
 func setCookieKey(value []byte) []byte {
 	pair, _, _ := cutByte(value, ';')
-	key, _, _ := cutByte(pair, '=')
+	key, _, hasKey := cutByte(pair, '=')
+	if !hasKey {
+		return nil
+	}
 	return ascii.TrimOWS(key)
 }
 

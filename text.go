@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bytes"
 	"math"
 	"net"
 	"os"
@@ -126,7 +127,8 @@ func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, 
 
 // VisitHeaderParams calls f with each parameter of a field value, for example
 // charset and utf-8 of "text/html; charset=utf-8" (RFC 9110 section 5.6.6),
-// until f returns false or a parameter is malformed. Quotes around a value are
+// until f returns false or a parameter is malformed. Empty parameters, as in
+// "a;;b=c", are none. Quotes around a value are
 // removed; a backslash within them stays, with what it quotes. f must not keep
 // the slices.
 func VisitHeaderParams(b []byte, f func(key, value []byte) bool) {
@@ -135,9 +137,7 @@ func VisitHeaderParams(b []byte, f func(key, value []byte) bool) {
 		if _, b, found = cutByte(b, ';'); !found {
 			return
 		}
-		for len(b) > 0 && b[0] == ' ' {
-			b = b[1:]
-		}
+		b = bytes.TrimLeft(b, "; \t")
 		key, value, rest, ok := cutParameter(b)
 		if !ok || !f(key, value) {
 			return

@@ -164,7 +164,7 @@ func visitedParams(s string, most int) string {
 func TestVisitHeaderParams(t *testing.T) {
 	for s, want := range map[string]string{
 		"": "", "text/html": "", "a=b": "", "x; a=b": "a=b", "x;a=b;  c=d": "a=b|c=d", "; a=b": "a=b", "x; a=\"b;c\"; d=e": "a=b;c|d=e", "x; a=\"\"": "a=",
-		"x; a=\"b\\\"c\"": "a=b\\\"c", "x; a=\"b": "", "x; a=\"\\\"": "", "x; a=": "", "x; =b": "", "x; a": "", "x; a; b=c": "", "x; a=b;;c=d": "a=b", "x; a =b": "",
+		"x; a=\"b\\\"c\"": "a=b\\\"c", "x; a=\"b": "", "x; a=\"\\\"": "", "x; a=": "", "x; =b": "", "x; a": "", "x; a; b=c": "", "x; a=b;;c=d": "a=b|c=d", "x;\ta=b\t;\t;;\tc=d;": "a=b|c=d", ";;": "", "x; ; a=b": "a=b", "x; a =b": "",
 		"x; a=b c; d=e": "a=b|d=e", "x; a=b, c=d": "a=b", "x; a@=b": "", "x; A=B": "A=B",
 	} {
 		if got := visitedParams(s, 9); got != want {

@@ -35,8 +35,7 @@ func appendNormalPath(dst, path []byte) []byte {
 
 // removeDotSegments rewrites path, which begins with "/", in place: empty
 // segments and "." go, ".." takes the segment before it along (RFC 3986
-// section 5.2.4). A final "/" stays; a final "." stays too, as a name that no
-// file has.
+// section 5.2.4). A final "/" stays, as does the one before a final dot segment.
 func removeDotSegments(path []byte) []byte {
 	written := 0
 	for i := 0; i < len(path); {
@@ -47,17 +46,18 @@ func removeDotSegments(path []byte) []byte {
 		} else {
 			end += i + 1
 		}
-		segment := path[i+1 : end]
-		switch {
+		switch segment := path[i+1 : end]; {
 		case string(segment) == "..":
 			written = max(bytes.LastIndexByte(path[:written], '/'), 0)
-			if isLast {
-				path[written] = '/'
-				written++
-			}
-		case !isLast && (len(segment) == 0 || string(segment) == "."):
+		case len(segment) == 0, string(segment) == ".":
 		default:
 			written += copy(path[written:], path[i:end])
+			i = end
+			continue
+		}
+		if isLast {
+			path[written] = '/'
+			written++
 		}
 		i = end
 	}

@@ -10,7 +10,7 @@ import (
 func TestURIPathNormalising(t *testing.T) {
 	for original, want := range map[string]string{
 		"": "/", "/": "/", "a": "/a", "//": "/", "///": "/", "/a//b///c//": "/a/b/c/",
-		"/./a": "/a", "/a/./b": "/a/b", "/a/././b": "/a/b", "/.": "/.", "/a/.": "/a/.",
+		"/./a": "/a", "/a/./b": "/a/b", "/a/././b": "/a/b", "/.": "/", "/a/.": "/a/", "/a/./.": "/a/", "/a//.": "/a/", "/a/%2E": "/a/", ".": "/", "/a.": "/a.",
 		"/..": "/", "/../": "/", "/../..": "/", "/../../a": "/a", "/a/..": "/", "/a/b/..": "/a/", "/a/../b": "/b", "/a/b/../../c": "/c", "/a//../b": "/b",
 		"/a/.//../b": "/b", "..": "/", "../a": "/a", "a/../b": "/b",
 		"/...": "/...", "/a/..b": "/a/..b", "/a/b..": "/a/b..", "/.a": "/.a",
@@ -38,7 +38,7 @@ func FuzzPathNormalising(f *testing.F) {
 	f.Fuzz(func(t *testing.T, original []byte) {
 		normal := appendNormalPath([]byte("x"), original)[1:]
 		if len(normal) == 0 || normal[0] != '/' || bytes.Contains(normal, []byte("//")) ||
-			strings.Contains(string(normal)+"/", "/../") || bytes.Contains(normal, []byte("/./")) {
+			strings.Contains(string(normal)+"/", "/../") || strings.Contains(string(normal)+"/", "/./") {
 			t.Fatalf("%q is normalised to %q", original, normal)
 		}
 		if isNormalPath(original) && !bytes.Equal(original, normal) {
