@@ -255,11 +255,10 @@ func (x *exchange) readResponse() error {
 
 // headLimits are those of a response's head.
 func (c *HostClient) headLimits() h1.Limits {
-	limits := h1.DefaultLimits
 	if c.ReadBufferSize > 0 {
-		limits.MaxLine, limits.MaxHead = c.ReadBufferSize, c.ReadBufferSize
+		return bufferLimits(c.ReadBufferSize)
 	}
-	return limits
+	return h1.DefaultLimits
 }
 
 // textClientName is the default User-Agent.

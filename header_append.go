@@ -52,6 +52,10 @@ const (
 
 	responseFields = framingFields | 1<<field.ContentType | 1<<field.ContentEncoding |
 		1<<field.Server | 1<<field.SetCookie
+
+	// Of these the last one that was received counts.
+	lastCountsInRequests  = 1<<field.ContentType | 1<<field.UserAgent
+	lastCountsInResponses = 1<<field.ContentType | 1<<field.ContentEncoding | 1<<field.Server
 )
 
 // appendHead appends a complete head: status line, Server, Date, Content-Type,

@@ -87,8 +87,12 @@ func (h *header) readTrailer(r *bufio.Reader, limits h1.Limits) error {
 }
 
 // readerLimits bounds a head by the buffer of the reader that it comes from.
-func readerLimits(r *bufio.Reader) h1.Limits {
-	return h1.Limits{MaxLine: r.Size(), MaxHead: r.Size(), MaxFields: h1.DefaultLimits.MaxFields}
+func readerLimits(r *bufio.Reader) h1.Limits { return bufferLimits(r.Size()) }
+
+// bufferLimits are the limits of a head that is read with a buffer of so many
+// bytes.
+func bufferLimits(size int) h1.Limits {
+	return h1.Limits{MaxLine: size, MaxHead: size, MaxFields: max(size/64, h1.DefaultLimits.MaxFields)}
 }
 
 // restOfHead is how much is given to the parser at a time behind the first piece

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -41,7 +42,7 @@ func TestRequestReadErrors(t *testing.T) {
 		"GET /" + host + "Transfer-Encoding: gzip\r\n\r\n":                               ErrUnsupportedTransferEncoding,
 		"GET /" + host + "Transfer-Encoding: identity\r\n\r\n":                           ErrUnsupportedTransferEncoding,
 		"GET /" + host + "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n":       h1.ErrLengthAndCoding,
-		"GET /" + host + strings.Repeat("X: y\r\n", h1.DefaultLimits.MaxFields) + "\r\n": h1.ErrTooManyFields,
+		"GET /" + host + strings.Repeat("X: y\r\n", bufferLimits(reader("").Size()).MaxFields) + "\r\n": h1.ErrTooManyFields,
 	} {
 		h := new(RequestHeader)
 		h.SetHost("old")
@@ -258,4 +259,52 @@ func FuzzResponseHeaderRoundTrip(f *testing.F) {
 			t.Fatalf("%q became %q", a, b)
 		}
 	})
+}
+
+// TestLastOfRepeatedFieldsCounts: of fields that are single, which a peer sends
+// several times all the same.
+func TestLastOfRepeatedFieldsCounts(t *testing.T) {
+	const fields = "Content-Type: a/a\r\nX: 1\r\ncontent-type: b/b\r\nUser-Agent: 1\r\nServer: 1\r\nUser-Agent: 2\r\nX: 2\r\n" +
+		"Content-Encoding: 1\r\nServer: 2\r\nContent-Encoding: 2\r\nContent-Type: c/c\r\n\r\n"
+	q := readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\n"+fields)
+	if got, want := fieldsOf(q.All()), "Host=h Content-Type=c/c User-Agent=2 X=1 Server=1 X=2 Content-Encoding=1 Server=2 Content-Encoding=2"; got != want {
+		t.Errorf("request: %s, want %s", got, want)
+	}
+	if got, want := fieldsOf(q.AllInOrder()), "Host=h Content-Type=a/a X=1 Content-Type=b/b User-Agent=1 Server=1 User-Agent=2 X=2 Content-Encoding=1 Server=2 Content-Encoding=2 Content-Type=c/c"; got != want {
+		t.Errorf("in order: %s, want %s", got, want)
+	}
+	r := readResponse(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"+fields)
+	if got, want := fieldsOf(r.All()), "Content-Length=0 Content-Type=c/c Content-Encoding=2 Server=2 X=1 User-Agent=1 User-Agent=2 X=2"; got != want {
+		t.Errorf("response: %s, want %s", got, want)
+	}
+	if got := fmt.Sprintf("%s %s %s", r.Peek("server"), r.PeekAll("Content-Type"), r.ContentEncoding()); got != "2 [c/c] 2" {
+		t.Errorf("response: %s", got)
+	}
+	var raw RequestHeader
+	raw.DisableSpecialHeader()
+	if err := raw.Read(reader("GET / HTTP/1.1\r\nHost: h\r\n" + fields)); err != nil || raw.Len() != 12 {
+		t.Errorf("without special fields: %v, %d fields", err, raw.Len())
+	}
+}
+
+// TestMoreFieldsFitLargerBuffers: one field for 64 bytes of the buffer, 200 at
+// least.
+func TestMoreFieldsFitLargerBuffers(t *testing.T) {
+	for _, c := range []struct {
+		size, fields int
+		isTooMany    bool
+	}{{4096, 200, false}, {4096, 201, true}, {64 << 10, 1024, false}, {64 << 10, 1025, true}} {
+		fields := strings.Repeat("X: y\r\n", c.fields-1) + "Host: h\r\n\r\n"
+		var q RequestHeader
+		if err := q.Read(bufio.NewReaderSize(strings.NewReader("GET / HTTP/1.1\r\n"+fields), c.size)); errors.Is(err, h1.ErrTooManyFields) != c.isTooMany || !c.isTooMany && err != nil {
+			t.Errorf("request, %d fields in %d bytes: %v", c.fields, c.size, err)
+		}
+		var r Response
+		if err := r.Read(bufio.NewReaderSize(strings.NewReader("HTTP/1.1 204 No\r\n"+fields), c.size)); errors.Is(err, h1.ErrTooManyFields) != c.isTooMany || !c.isTooMany && err != nil {
+			t.Errorf("response, %d fields in %d bytes: %v", c.fields, c.size, err)
+		}
+		if got := (&HostClient{ReadBufferSize: c.size}).headLimits().MaxFields; got < c.fields != c.isTooMany {
+			t.Errorf("client with a buffer of %d bytes: %d fields", c.size, got)
+		}
+	}
 }

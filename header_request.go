@@ -69,6 +69,9 @@ func (h *RequestHeader) CopyTo(dst *RequestHeader) {
 func (h *RequestHeader) setParsed(head *h1.Head) {
 	h.methodAt, h.targetAt, h.fieldsAt = head.Method, head.Target, head.Fields
 	h.header.setParsed(head)
+	if !h.isRaw {
+		h.table.KeepLast(uint64(lastCountsInRequests))
+	}
 }
 
 // Method returns the method, "GET" if none was set.

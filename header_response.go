@@ -72,6 +72,7 @@ func (h *ResponseHeader) CopyTo(dst *ResponseHeader) {
 // section 6.3).
 func (h *ResponseHeader) setParsed(head *h1.Head) {
 	h.header.setParsed(head)
+	h.table.KeepLast(uint64(lastCountsInResponses))
 	h.statusCode = head.StatusCode
 	h.reasonAt = head.Reason
 	h.closesByLength = !h.connectionClose && h.contentLength == -2 && !bodyForbidden(head.StatusCode)

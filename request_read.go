@@ -53,9 +53,20 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 		return err
 	}
 	if length == -1 {
-		return unexpectedEOF(r.Header.ReadTrailer(br))
+		if err := r.Header.ReadTrailer(br); err != nil {
+			return unexpectedEOF(err)
+		}
+		r.Header.settleChunked(len(r.bytes))
 	}
 	return nil
+}
+
+// settleChunked tells that a chunked body, which was read, was empty: there is no
+// more to say of it than of a body of length 0.
+func (h *RequestHeader) settleChunked(length int) {
+	if length == 0 && h.contentLength == -1 {
+		h.setLength(0)
+	}
 }
 
 // settleLength tells that a request which came without a length has an empty

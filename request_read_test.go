@@ -259,3 +259,25 @@ func TestTrailersInPart(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyChunkedRequest: a chunked body that turns out to be empty is one of
+// length 0.
+func TestEmptyChunkedRequest(t *testing.T) {
+	for in, want := range map[string]string{
+		"0\r\n\r\n":           "Content-Length=0 Host=h",
+		"0\r\nFoo: 1\r\n\r\n": "Content-Length=0 Host=h Trailer=Foo",
+		"1\r\na\r\n0\r\n\r\n": "Host=h Transfer-Encoding=chunked",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			var r Request
+			if err := r.Read(reader(method + " / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nHost: h\r\n\r\n" + in)); err != nil {
+				t.Fatal(err)
+			}
+			fields := strings.Fields(fieldsOf(r.Header.All()))
+			slices.Sort(fields)
+			if got := strings.Join(fields, " "); got != want {
+				t.Errorf("%s %q: %s, want %s", method, in, got, want)
+			}
+		}
+	}
+}

@@ -57,9 +57,10 @@ func (r *Request) SetRequestURIBytes(requestURI []byte) {
 }
 
 // RequestURI returns the target as it is written: if URI was used, path and
-// query of that, which then are also the target in Header.
+// query of that, which then are also the target in Header. The target of CONNECT
+// has neither: it is what was received or set.
 func (r *Request) RequestURI() []byte {
-	if r.hasURI {
+	if r.hasURI && !r.Header.IsConnect() {
 		r.Header.SetRequestURIBytes(r.uri.RequestURI())
 	}
 	return r.Header.RequestURI()

@@ -96,7 +96,7 @@ func (s *Server) config() *serverConfig {
 		c.logger = log.Default()
 	}
 	if n := s.ReadBufferSize; n > 0 {
-		c.limits = h1.Limits{MaxLine: n, MaxHead: n, MaxFields: max(n/64, h1.DefaultLimits.MaxFields)}
+		c.limits = bufferLimits(n)
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = h1.AppendFieldValue(nil, []byte(stringOr(s.Name, defaultServerName)))

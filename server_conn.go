@@ -243,6 +243,7 @@ func (c *serverConn) stepTrailer(in []byte) (int, engine.Next) {
 	if !done {
 		return used, engine.Read
 	}
+	c.ctx.Request.Header.settleChunked(len(c.ctx.Request.bytes))
 	c.state = readReady
 	return used, engine.Run
 }

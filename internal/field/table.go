@@ -11,6 +11,9 @@ type Table struct {
 	fields []entry
 	// slots has, for a known ID, the index of its first field plus one.
 	slots [numIDs]uint16
+	// repeated has a bit for each known ID of which there was more than one field
+	// since the last Reset.
+	repeated uint64
 	// KeepNames switches normalisation off: names that come while it is set are
 	// handed out, compared and written exactly as they came. Fields that were
 	// there before stay normalised.
@@ -42,6 +45,7 @@ func (t *Table) Reset() {
 		t.fields = t.fields[:0]
 		t.slots = [numIDs]uint16{}
 	}
+	t.repeated = 0
 }
 
 // Shrink drops memory above the given sizes; pools call it.
@@ -177,9 +181,35 @@ func (t *Table) AddExact(name, value []byte) {
 // push appends an entry and fills the slot of its ID.
 func (t *Table) push(f entry) {
 	t.fields = append(t.fields, f)
-	if f.id != Other && t.slots[f.id] == 0 && len(t.fields) <= maxSlot {
+	switch {
+	case f.id == Other:
+	case t.slots[f.id] != 0:
+		t.repeated |= 1 << f.id
+	case len(t.fields) <= maxSlot:
 		t.slots[f.id] = uint16(len(t.fields))
 	}
+}
+
+// KeepLast removes all fields but the last one of each known ID in ids, which
+// has the bit 1<<ID for each.
+func (t *Table) KeepLast(ids uint64) {
+	ids &= t.repeated
+	if ids == 0 { // nearly always
+		return
+	}
+	var last [numIDs]int
+	for i := range t.fields {
+		last[t.fields[i].id] = i
+	}
+	kept := t.fields[:0]
+	for i, f := range t.fields {
+		if ids>>f.id&1 == 0 || last[f.id] == i {
+			kept = append(kept, f)
+		}
+	}
+	t.fields = kept
+	t.repeated &^= ids
+	t.reindex()
 }
 
 // compactAbove is the size from which a table looks for garbage before it
@@ -310,6 +340,7 @@ func (t *Table) CopyTo(dst *Table) {
 	dst.buf = append(dst.buf[:0], t.buf...)
 	dst.fields = append(dst.fields[:0], t.fields...)
 	dst.slots = t.slots
+	dst.repeated = t.repeated
 	dst.raw = t.raw
 	dst.KeepNames = t.KeepNames
 }
