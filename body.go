@@ -29,6 +29,8 @@ type body struct {
 	// streamWriter produces the same body as stream, for a writer that can let it
 	// write in place. It is nil once stream was handed out or read.
 	streamWriter StreamWriter
+	// sized is what a stream of known length writes itself to.
+	sized sizedWriter
 	// failure is why stream could not be collected; content returns it until there
 	// is another body.
 	failure error

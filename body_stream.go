@@ -3,11 +3,15 @@ package sluice
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
@@ -16,9 +20,11 @@ import (
 // place of Read. Streams implement it; the code that writes messages asks.
 //
 // SupportsBodyWriteTo must return true only if the two are the same in
-// everything that can be observed, as pacing and counting. It is asked for, and
-// not just WriteTo, because a type that embeds a reader to override its Read has
-// the reader's WriteTo without wanting it.
+// everything that can be observed, as pacing and counting. A stream that is just
+// an io.WriterTo is not asked: its WriteTo is used where the length of the body
+// is known, and where the body is collected or compressed. So a type that embeds
+// a reader to override its Read, and has the reader's WriteTo without wanting
+// it, should implement this interface.
 type BodyWriterTo interface {
 	io.WriterTo
 	// SupportsBodyWriteTo tells whether WriteTo may replace Read.
@@ -27,7 +33,8 @@ type BodyWriterTo interface {
 
 // ReadCloserWithError is a body stream that wants to know why it is closed. The
 // code that writes a message closes its stream with the error that ended the
-// writing, nil if there was none.
+// writing, nil if there was none. If it is an io.Closer too, Close is called
+// first.
 type ReadCloserWithError interface {
 	io.Reader
 	// CloseWithError closes the stream because of err.
@@ -85,28 +92,92 @@ func (b *body) closeStream(err error) error {
 	s := b.stream
 	b.stream, b.streamWriter = nil, nil
 	b.streamSize = 0
-	var closeErr error
-	switch s := s.(type) {
-	case ReadCloserWithError:
-		closeErr = s.CloseWithError(err)
-	case io.Closer:
+	var closeErr, toldErr error
+	if s, ok := s.(io.Closer); ok {
 		closeErr = s.Close()
 	}
-	if err != nil {
-		return err
+	if s, ok := s.(ReadCloserWithError); ok {
+		toldErr = s.CloseWithError(err)
 	}
-	return closeErr
+	return cmp.Or(err, closeErr, toldErr)
 }
 
-// bufferStream reads the stream into bytes and closes it.
+// endStream is closeStream for the end of writing the message: a panic is an
+// error, as one while the stream is read.
+func (b *body) endStream(err error) (first error) {
+	defer func() {
+		if v := recover(); v != nil {
+			first = cmp.Or[error](err, &ErrBodyStreamWritePanic{cause: panicError(v)})
+		}
+	}()
+	return b.closeStream(err)
+}
+
+// bufferStream reads the stream into bytes and closes it. That all was read
+// counts, not what closing returns.
 func (b *body) bufferStream() error {
 	if b.limit > 0 && b.streamSize > b.limit {
 		return b.closeStream(ErrBodyTooLarge)
 	}
 	var err error
-	b.bytes, err = appendAll(b.bytes[:0], b.takeStream(), b.limit)
-	return b.closeStream(err)
+	s := b.takeStream()
+	if to, ok := bodyWriterTo(s, true); ok {
+		b.bytes, err = appendWritten(b.bytes[:0], to, b.limit)
+	} else {
+		b.bytes, err = appendAll(b.bytes[:0], s, b.limit)
+	}
+	_ = b.closeStream(err)
+	return err
 }
+
+// bodyWriterTo returns s as an io.WriterTo, if its WriteTo may be used in place
+// of Read. mayInfer says that it need not be a BodyWriterTo.
+func bodyWriterTo(s io.Reader, mayInfer bool) (to io.WriterTo, ok bool) {
+	switch s := s.(type) {
+	case BodyWriterTo:
+		return s, s.SupportsBodyWriteTo()
+	case *os.File:
+		return nil, false // reads in the end, to memory of its own
+	case io.WriterTo:
+		return s, mayInfer
+	}
+	return nil, false
+}
+
+// appendWritten is appendAll for a WriterTo.
+func appendWritten(dst []byte, from io.WriterTo, limit int) ([]byte, error) {
+	w := limitedAppender{bytes: dst, left: math.MaxInt}
+	if limit > 0 {
+		w.left = limit
+	}
+	_, err := from.WriteTo(&w)
+	if w.left < 0 {
+		err = ErrBodyTooLarge
+	}
+	return w.bytes, err
+}
+
+// limitedAppender appends what is written to it, up to a limit.
+type limitedAppender struct {
+	bytes []byte
+	left  int // < 0: there was more
+}
+
+// Write implements io.Writer.
+func (a *limitedAppender) Write(p []byte) (int, error) {
+	if len(p) > a.left {
+		n := max(a.left, 0)
+		a.bytes = append(a.bytes, p[:n]...)
+		a.left = -1
+		return n, ErrBodyTooLarge
+	}
+	a.bytes = append(a.bytes, p...)
+	a.left -= len(p)
+	return len(p), nil
+}
+
+// WriteString implements io.StringWriter.
+func (a *limitedAppender) WriteString(s string) (int, error) { return a.Write(ascii.Bytes(s)) }
 
 // appendAll appends everything that r has to dst. More than limit bytes are
 // ErrBodyTooLarge; 0 is no limit.
@@ -147,7 +218,11 @@ func makeRoom(b []byte, left int64) []byte {
 
 // copyStream copies s to w.
 func copyStream(w io.Writer, s io.Reader) error {
-	if wt, ok := s.(BodyWriterTo); ok && !wt.SupportsBodyWriteTo() {
+	if _, ok := s.(BodyWriterTo); ok {
+		if to, ok := bodyWriterTo(s, true); ok {
+			_, err := to.WriteTo(w)
+			return err
+		}
 		s = struct{ io.Reader }{s}
 	}
 	_, err := io.Copy(w, s)
@@ -161,14 +236,15 @@ func (b *body) writeStream(w *bufio.Writer, length int64, h *header) (err error)
 		if v := recover(); v != nil {
 			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
 		}
-		err = b.closeStream(err)
+		err = b.endStream(err)
 	}()
 	s := b.takeStream()
 	if length >= 0 {
-		return copySized(w, s, length)
+		return b.copySized(w, s, length)
 	}
 	if length != -1 {
-		return copyFlushing(w, w, s)
+		_, err = copyFlushing(w, w, s, math.MaxInt64)
+		return err
 	}
 	if err = copyChunked(w, s); err != nil {
 		return err
@@ -185,16 +261,56 @@ func panicError(v any) error {
 }
 
 // copySized writes exactly length bytes of s: what s has beyond that would be
-// taken for the next message. Each Read is sent at once, as the next one may
-// block for long.
-func copySized(w *bufio.Writer, s io.Reader, length int64) error {
-	limited := &io.LimitedReader{R: s, N: length}
-	err := copyFlushing(w, w, limited)
-	if err == nil && limited.N > 0 {
-		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", length-limited.N, length, io.ErrUnexpectedEOF)
+// taken for the next message. Each Read, or Write of a WriterTo, is sent at once,
+// as the next one may block for long.
+func (b *body) copySized(w *bufio.Writer, s io.Reader, length int64) (err error) {
+	left := length
+	if to, ok := bodyWriterTo(s, true); ok {
+		b.sized = sizedWriter{w, length}
+		_, err = to.WriteTo(&b.sized)
+		left = b.sized.left
+		b.sized.w = nil
+		if err == errSizeReached {
+			err = nil
+		}
+	} else {
+		var copied int64
+		copied, err = copyFlushing(w, w, s, length)
+		left -= copied
+	}
+	if err == nil && left > 0 {
+		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", length-left, length, io.ErrUnexpectedEOF)
 	}
 	return err
 }
+
+// errSizeReached ends a WriteTo that has more than was announced.
+var errSizeReached = errors.New("sluice: the body stream has more than its length")
+
+// sizedWriter passes on what is written to it, up to a length.
+type sizedWriter struct {
+	w    *bufio.Writer
+	left int64
+}
+
+// Write implements io.Writer.
+func (s *sizedWriter) Write(p []byte) (n int, err error) {
+	isTooMuch := int64(len(p)) > s.left
+	if isTooMuch {
+		p = p[:s.left]
+	}
+	if n, err = s.w.Write(p); err == nil {
+		err = s.w.Flush()
+	}
+	s.left -= int64(n)
+	if err == nil && isTooMuch {
+		err = errSizeReached
+	}
+	return n, err
+}
+
+// WriteString implements io.StringWriter.
+func (s *sizedWriter) WriteString(p string) (int, error) { return s.Write(ascii.Bytes(p)) }
 
 // mayWait tells whether reading a stream may wait for somebody.
 func mayWait(stream io.Reader) bool {
@@ -208,45 +324,47 @@ func mayWait(stream io.Reader) bool {
 // copyChunked writes s in chunks.
 func copyChunked(w *bufio.Writer, s io.Reader) error {
 	c := &chunkWriter{w: w}
-	switch s := s.(type) {
-	case *bytes.Reader:
-		_, err := s.WriteTo(c)
-		return err
-	case *bytes.Buffer:
-		_, err := s.WriteTo(c)
-		return err
-	case BodyWriterTo:
-		if s.SupportsBodyWriteTo() {
-			_, err := s.WriteTo(c)
-			return err
-		}
+	isMemory := false
+	switch s.(type) {
+	case *bytes.Reader, *bytes.Buffer:
+		isMemory = true
 	}
-	return copyFlushing(c, w, s)
+	if to, ok := bodyWriterTo(s, isMemory); ok {
+		_, err := to.WriteTo(c)
+		return err
+	}
+	_, err := copyFlushing(c, w, s, math.MaxInt64)
+	return err
 }
 
-// copyFlushing copies s to dst and flushes w after each read: the next one may
-// block for long.
-func copyFlushing(dst io.Writer, w *bufio.Writer, s io.Reader) error {
+// copyFlushing copies s, up to most bytes, to dst and flushes w after each read:
+// the next one may block for long.
+func copyFlushing(dst io.Writer, w *bufio.Writer, s io.Reader, most int64) (copied int64, err error) {
 	b := buf.Get(streamCopySize)
 	defer b.Release()
 	p := b.B[:cap(b.B)]
-	for {
+	for copied < most {
+		if int64(len(p)) > most-copied {
+			p = p[:most-copied]
+		}
 		n, err := s.Read(p)
 		if n > 0 {
 			if _, err := dst.Write(p[:n]); err != nil {
-				return err
+				return copied, err
 			}
 			if err := w.Flush(); err != nil {
-				return err
+				return copied, err
 			}
+			copied += int64(n)
 		}
 		if err == io.EOF {
-			return nil
+			return copied, nil
 		}
 		if err != nil {
-			return err
+			return copied, err
 		}
 	}
+	return copied, nil
 }
 
 // messageStream is the body of a received message that is read while it

@@ -39,7 +39,8 @@ func TestAPanicOfAStreamIsAnError(t *testing.T) {
 // toldStream is a ReadCloserWithError.
 type toldStream struct {
 	io.Reader
-	told []error
+	told   []error
+	closed int // times
 }
 
 func (s *toldStream) CloseWithError(err error) error {
@@ -47,7 +48,13 @@ func (s *toldStream) CloseWithError(err error) error {
 	return nil
 }
 
-func (s *toldStream) Close() error { panic("Close called in place of CloseWithError") }
+func (s *toldStream) Close() error {
+	if len(s.told) > 0 {
+		panic("Close called behind CloseWithError")
+	}
+	s.closed++
+	return nil
+}
 
 func TestStreamsAreToldWhyTheyAreClosed(t *testing.T) {
 	boom := errors.New("boom")
@@ -57,14 +64,67 @@ func TestStreamsAreToldWhyTheyAreClosed(t *testing.T) {
 	if err := r.Write(bufio.NewWriter(io.Discard)); err != boom {
 		t.Errorf("err = %v", err)
 	}
-	if len(s.told) != 1 || s.told[0] != boom {
-		t.Errorf("told %v", s.told)
+	if len(s.told) != 1 || s.told[0] != boom || s.closed != 1 {
+		t.Errorf("told %v, closed %d times", s.told, s.closed)
 	}
 	ok := &toldStream{Reader: strings.NewReader("x")}
 	r.SetBodyStream(ok, 1)
 	_ = r.String()
-	if len(ok.told) != 1 || ok.told[0] != nil {
-		t.Errorf("told %v", ok.told)
+	if len(ok.told) != 1 || ok.told[0] != nil || ok.closed != 1 {
+		t.Errorf("told %v, closed %d times", ok.told, ok.closed)
+	}
+}
+
+// closingStream does when it is closed what its function does.
+type closingStream struct {
+	io.Reader
+	close func() error
+}
+
+func (s closingStream) Close() error { return s.close() }
+
+func TestBodyIsWhatWasRead(t *testing.T) {
+	var r Response
+	set := func() {
+		r.SetBodyStream(closingStream{strings.NewReader("all"), func() error { return errors.New("boom") }}, 3)
+	}
+	set()
+	if got := string(r.Body()); got != "all" {
+		t.Errorf("Body: %q", got)
+	}
+	set()
+	if got := string(r.SwapBody(nil)); got != "all" {
+		t.Errorf("SwapBody: %q", got)
+	}
+}
+
+func TestAPanicOfCloseIsAnError(t *testing.T) {
+	boom := errors.New("boom")
+	for name, write := range map[string]func(stream io.Reader, size int) error{
+		"response": func(stream io.Reader, size int) error {
+			var r Response
+			r.SetBodyStream(stream, size)
+			return r.Write(bufio.NewWriter(io.Discard))
+		},
+		"response without its body": func(stream io.Reader, size int) error {
+			r := Response{SkipBody: true}
+			r.SetBodyStream(stream, size)
+			return r.Write(bufio.NewWriter(io.Discard))
+		},
+		"request": func(stream io.Reader, size int) error {
+			var r Request
+			r.SetRequestURI("http://h/")
+			r.SetBodyStream(stream, size)
+			return r.Write(bufio.NewWriter(io.Discard))
+		},
+	} {
+		for _, size := range []int{-1, 3} {
+			err := write(closingStream{strings.NewReader("all"), func() error { panic(boom) }}, size)
+			var known *ErrBodyStreamWritePanic
+			if !errors.As(err, &known) || !errors.Is(err, boom) {
+				t.Errorf("%s, size %d: %v", name, size, err)
+			}
+		}
 	}
 }
 
@@ -117,6 +177,124 @@ func TestWriteToIsUsedWhereAllowed(t *testing.T) {
 		if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n3\r\none\r\n0\r\n\r\n") {
 			t.Errorf("%T: %q", s, got)
 		}
+	}
+}
+
+// plainWriterTo is a WriterTo that was not asked whether it may be used.
+type plainWriterTo struct{ w *writerTo }
+
+func (p plainWriterTo) Read(b []byte) (int, error)                 { return p.w.Read(b) }
+func (p plainWriterTo) WriteTo(dst io.Writer) (n int64, err error) { return p.w.WriteTo(dst) }
+
+// TestWriteToOnce: of a stream that can write itself, WriteTo is called once and
+// Read never, unless it says no, or is a plain WriterTo of unknown length.
+func TestWriteToOnce(t *testing.T) {
+	text := strings.Repeat("a,bb,", 100)
+	plain := func(r *Response) string {
+		_, content, _ := strings.Cut(r.String(), "\r\n\r\n")
+		return content
+	}
+	for name, use := range map[string]func(r *Response, s io.Reader) string{
+		"Body":       func(r *Response, s io.Reader) string { r.SetBodyStream(s, -1); return string(r.Body()) },
+		"SwapBody":   func(r *Response, s io.Reader) string { r.SetBodyStream(s, -1); return string(r.SwapBody(nil)) },
+		"Write":      func(r *Response, s io.Reader) string { r.SetBodyStream(s, len(text)); return plain(r) },
+		"Write less": func(r *Response, s io.Reader) string { r.SetBodyStream(s, 7); return plain(r) },
+		"WriteGzip": func(r *Response, s io.Reader) string {
+			r.SetBodyStream(s, -1)
+			var out bytes.Buffer
+			w := bufio.NewWriter(&out)
+			if err := r.WriteGzip(w); err != nil {
+				return err.Error()
+			}
+			_ = w.Flush()
+			var back Response
+			if err := back.Read(bufio.NewReader(&out)); err != nil {
+				return err.Error()
+			}
+			body, err := back.BodyGunzip()
+			return string(body) + errorText(err)
+		},
+	} {
+		for _, kind := range []string{"plain", "yes", "no"} {
+			s := &writerTo{text: text, supports: kind == "yes"}
+			stream, want, isWritten := io.Reader(s), text, kind != "no"
+			if kind == "plain" {
+				stream = plainWriterTo{s}
+			}
+			if name == "Write less" {
+				want = text[:7]
+			}
+			if got := use(new(Response), stream); got != want {
+				t.Errorf("%s, %s: %.30q", name, kind, got)
+			}
+			if isWritten && (s.writesTos != 1 || s.reads != 0) || !isWritten && s.writesTos != 0 {
+				t.Errorf("%s, %s: %d reads, %d WriteTos", name, kind, s.reads, s.writesTos)
+			}
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// endless writes itself until it is told to stop.
+type endless struct{ io.Reader }
+
+func (endless) WriteTo(w io.Writer) (n int64, err error) {
+	for err == nil {
+		var m int
+		m, err = io.WriteString(w, "0123456789")
+		n += int64(m)
+	}
+	return n, err
+}
+
+func TestWriteToIsBounded(t *testing.T) {
+	var r Response
+	r.SetBodyStream(endless{}, 15)
+	if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n012345678901234") {
+		t.Errorf("sized: %q", got)
+	}
+	r.SetBodyStream(endless{}, -1)
+	r.limit = 15
+	if got := string(r.Body()); got != ErrBodyTooLarge.Error() {
+		t.Errorf("collected: %.30q", got)
+	}
+	r.SetBodyStream(plainWriterTo{&writerTo{text: "short"}}, 15)
+	if err := r.Write(bufio.NewWriter(io.Discard)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("short: %v", err)
+	}
+}
+
+func TestWritingASizedStreamAllocatesNothing(t *testing.T) {
+	content := make([]byte, 100_000)
+	memory := bytes.NewReader(content)
+	plain := &bytes.Reader{}
+	var r Response
+	var q Request
+	q.SetRequestURI("http://host/path?query")
+	q.Header.SetMethod("POST")
+	w := bufio.NewWriterSize(io.Discard, 4096)
+	onlyRead := struct{ io.Reader }{plain}
+	readers := [2]io.Reader{memory, &onlyRead}
+	n := testing.AllocsPerRun(200, func() {
+		for _, stream := range readers {
+			memory.Reset(content)
+			plain.Reset(content)
+			r.SetBodyStream(stream, len(content))
+			r.Write(w)
+			memory.Reset(content)
+			plain.Reset(content)
+			q.SetBodyStream(stream, len(content))
+			q.Write(w)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -169,12 +169,12 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 	}
 	h.SetContentLength(int(f.length))
 	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
-		return r.closeStream(err)
+		return r.endStream(err)
 	}
 	if mayWait(r.stream) {
 		// The server may have something to say to the head alone.
 		if err := w.Flush(); err != nil {
-			return r.closeStream(err)
+			return r.endStream(err)
 		}
 	}
 	return r.writeStream(w, f.length, &h.header)

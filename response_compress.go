@@ -88,6 +88,7 @@ func addVary(h *ResponseHeader, name string) {
 // encodingStream is a body stream that encodes another one while it is read.
 type encodingStream struct {
 	source  io.Reader
+	to      io.WriterTo      // source, if its WriteTo may be used
 	encoder *compress.Writer // nil at the end
 	in      *buf.Buffer
 	out     []byte // encoded and not yet read: out[start:]
@@ -98,6 +99,9 @@ type encodingStream struct {
 
 func newEncodingStream(source io.Reader, c compress.Coding, level int, flushes bool) *encodingStream {
 	e := &encodingStream{source: source, flushes: flushes}
+	if to, ok := bodyWriterTo(source, true); ok {
+		e.to = to
+	}
 	e.encoder = compress.NewWriter((*bytesAppender)(&e.out), c, level)
 	return e
 }
@@ -117,6 +121,65 @@ func (e *encodingStream) Read(p []byte) (int, error) {
 	n := copy(p, e.out[e.start:])
 	e.start += n
 	return n, nil
+}
+
+// SupportsBodyWriteTo implements BodyWriterTo.
+func (e *encodingStream) SupportsBodyWriteTo() bool { return e.to != nil }
+
+// WriteTo implements io.WriterTo.
+func (e *encodingStream) WriteTo(w io.Writer) (int64, error) {
+	if e.to == nil || e.err != nil {
+		return io.Copy(w, struct{ io.Reader }{e})
+	}
+	out := encodingWriter{e: e, w: w}
+	if _, e.err = e.to.WriteTo(&out); e.err == nil {
+		e.err = e.endEncoding()
+	}
+	if err := out.passOn(); e.err == nil {
+		e.err = err
+	}
+	err := e.err
+	if err == nil {
+		e.err = io.EOF
+	}
+	return out.n, err
+}
+
+// encodingWriter encodes what is written to it for w.
+type encodingWriter struct {
+	e *encodingStream
+	w io.Writer
+	n int64 // bytes that w took
+}
+
+// Write implements io.Writer.
+func (o *encodingWriter) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		part := p[n:min(len(p), n+streamCopySize)]
+		n += len(part)
+		if _, err = o.e.encoder.Write(part); err == nil && o.e.flushes {
+			err = o.e.encoder.Flush()
+		}
+		if err == nil {
+			err = o.passOn()
+		}
+	}
+	return n, err
+}
+
+// WriteString implements io.StringWriter.
+func (o *encodingWriter) WriteString(s string) (int, error) { return o.Write(ascii.Bytes(s)) }
+
+// passOn writes to w what is encoded.
+func (o *encodingWriter) passOn() error {
+	e := o.e
+	if e.start == len(e.out) {
+		return nil
+	}
+	n, err := o.w.Write(e.out[e.start:])
+	o.n += int64(n)
+	e.out, e.start = e.out[:0], 0
+	return err
 }
 
 // encodeMore encodes what one Read of the source returns.
@@ -166,4 +229,7 @@ func (e *encodingStream) CloseWithError(err error) error {
 	return encodeErr
 }
 
-var _ ReadCloserWithError = (*encodingStream)(nil)
+var (
+	_ ReadCloserWithError = (*encodingStream)(nil)
+	_ BodyWriterTo        = (*encodingStream)(nil)
+)

@@ -34,11 +34,11 @@ func (r *Response) Write(w *bufio.Writer) error {
 	}
 	if r.ImmediateHeaderFlush {
 		if err := w.Flush(); err != nil {
-			return r.closeStream(err)
+			return r.endStream(err)
 		}
 	}
 	if !sendsBody {
-		return r.closeStream(nil)
+		return r.endStream(nil)
 	}
 	return r.writeStream(w, f.length, &h.header)
 }
@@ -47,7 +47,7 @@ func (r *Response) closeIfStream(err error) error {
 	if r.stream == nil {
 		return err
 	}
-	return r.closeStream(err)
+	return r.endStream(err)
 }
 
 // framing derives how the body is delimited and whether it is sent, and makes

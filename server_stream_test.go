@@ -374,6 +374,64 @@ type panicReader struct{}
 
 func (panicReader) Read([]byte) (int, error) { panic("reader went mad") }
 
+// countingWriterTo writes itself, piece by piece, for ever.
+type countingWriterTo struct {
+	io.Reader
+	pieces *atomic.Int32
+}
+
+func (s countingWriterTo) WriteTo(w io.Writer) (n int64, err error) {
+	for err == nil {
+		s.pieces.Add(1)
+		var m int
+		m, err = io.WriteString(w, "0123456789")
+		n += int64(m)
+	}
+	return n, err
+}
+
+// TestBodyStreamThatWritesItself: WriteTo replaces Read where the length is
+// known, and ends at that length.
+func TestBodyStreamThatWritesItself(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		var pieces atomic.Int32
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			switch string(ctx.Path()) {
+			case "/endless":
+				ctx.SetBodyStream(countingWriterTo{panicReader{}, &pieces}, 25)
+			case "/text":
+				ctx.SetBodyStream(strings.NewReader("hello"), 5)
+			}
+		}})
+		want := textAnswer(200, "0123456789012345678901234") + textAnswer(200, "hello", "Connection: close")
+		if got := r.exchange(get("/endless") + closing("/text")); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := pieces.Load(); got != 3 {
+			t.Errorf("%d pieces were written", got)
+		}
+	})
+}
+
+// TestBodyStreamWhoseClosePanics costs its connection, not more.
+func TestBodyStreamWhoseClosePanics(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStream(panickingCloser{strings.NewReader("hello")}, 5)
+		}})
+		if got := r.exchange(get("/") + get("/")); !strings.HasSuffix(got, "\r\n\r\nhello") || strings.Count(got, "200 OK") != 1 {
+			t.Errorf("%q", got)
+		}
+		if logged := r.log.String(); !strings.Contains(logged, "close went mad") {
+			t.Errorf("logged %q", logged)
+		}
+	})
+}
+
+type panickingCloser struct{ io.Reader }
+
+func (panickingCloser) Close() error { panic("close went mad") }
+
 // TestStreamToHTTP10 ends with the connection, for chunks are unknown there.
 func TestStreamToHTTP10(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, n network) {

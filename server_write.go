@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
@@ -58,7 +59,7 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 	ctx := c.ctx
 	resp := &ctx.Response
 	if !sendsBody {
-		_ = resp.CloseBodyStream() // there is nobody to tell
+		_ = resp.endStream(nil) // there is nobody to tell
 		return true
 	}
 	if s, ok := resp.stream.(*contentStream); ok && f.length == int64(len(s.left)) {
@@ -72,10 +73,10 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
 	err := c.copyStream(&w)
 	if w.failed {
-		_ = resp.closeStream(ErrConnectionClosed)
+		_ = resp.endStream(ErrConnectionClosed)
 		return false
 	}
-	if err = resp.closeStream(err); err != nil {
+	if err = resp.endStream(err); err != nil {
 		if err != ErrAbortHandler {
 			c.cfg.logger.Printf("cannot write the body stream for %q: %v", c.conn.RemoteAddr(), err)
 		}
@@ -117,14 +118,14 @@ type bodyWriter struct {
 	failed    bool // the connection, not the stream, failed
 }
 
-// Write implements io.Writer. Bytes beyond the announced length are dropped.
-func (w *bodyWriter) Write(p []byte) (int, error) {
-	n := len(p)
-	if w.left >= 0 && int64(n) > w.left {
-		p = p[:w.left]
+// Write implements io.Writer. Bytes beyond the announced length are
+// errSizeReached.
+func (w *bodyWriter) Write(p []byte) (n int, err error) {
+	if w.left >= 0 && int64(len(p)) > w.left {
+		p, err = p[:w.left], errSizeReached
 	}
 	if len(p) == 0 {
-		return n, nil
+		return 0, err
 	}
 	ctx := w.c.ctx
 	if w.isChunked {
@@ -144,8 +145,11 @@ func (w *bodyWriter) Write(p []byte) (int, error) {
 	if w.left >= 0 {
 		w.left -= int64(len(p))
 	}
-	return n, nil
+	return len(p), err
 }
+
+// WriteString implements io.StringWriter.
+func (w *bodyWriter) WriteString(s string) (int, error) { return w.Write(ascii.Bytes(s)) }
 
 // copyFrom writes the whole stream of resp. A StreamWriter runs right here, on
 // the handler's goroutine, and its Flush reaches the client.
@@ -158,16 +162,18 @@ func (w *bodyWriter) copyFrom(resp *Response) error {
 		return buf.Flush()
 	}
 	stream := resp.takeStream()
-	if to, ok := stream.(BodyWriterTo); ok && to.SupportsBodyWriteTo() {
-		_, err := to.WriteTo(w)
-		return err
+	if to, ok := bodyWriterTo(stream, w.left >= 0); ok {
+		if _, err := to.WriteTo(w); err != errSizeReached {
+			return err
+		}
+		return nil
 	}
 	buf := acquireCopyBuffer()
 	defer releaseCopyBuffer(buf)
 	for w.left != 0 {
 		n, err := stream.Read(*buf)
 		if n > 0 {
-			if _, err := w.Write((*buf)[:n]); err != nil {
+			if _, err := w.Write((*buf)[:n]); err != nil && err != errSizeReached {
 				return err
 			}
 		}

@@ -28,8 +28,9 @@ var errStreamReaderClosed = errors.New("sluice: the reader of the stream is clos
 // it writes. sw is held up when it is 128 KiB ahead of the reader. A panic of sw
 // is returned by Read as *ErrBodyStreamWritePanic.
 //
-// The reader must be closed, or sw may wait for ever. What sw had written before
-// can still be read then. Close may be called concurrently with Read.
+// The reader is an io.WriterTo. It must be closed, or sw may wait for ever. What
+// sw had written before can still be read then, and is followed by io.EOF. Close
+// may be called concurrently with Read.
 func NewStreamReader(sw StreamWriter) io.ReadCloser {
 	p := newStreamPipe()
 	go p.run(sw)
@@ -80,6 +81,9 @@ func (p *streamPipe) finish(end error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end = end
+	if p.isClosed {
+		p.end = io.EOF // sw only knows that nobody reads any more
+	}
 	p.releaseIfEmpty()
 	p.changed.Broadcast()
 }
@@ -134,6 +138,41 @@ func (p *streamPipe) store(data []byte) {
 func (p *streamPipe) Read(dst []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	n, err := p.peek(dst)
+	p.discard(n)
+	return n, err
+}
+
+// WriteTo implements io.WriterTo. What w does not take can still be read.
+func (p *streamPipe) WriteTo(w io.Writer) (written int64, err error) {
+	b := buf.Get(streamCopySize)
+	defer b.Release()
+	for err == nil {
+		var n int
+		p.mu.Lock()
+		n, err = p.peek(b.B[:cap(b.B)])
+		p.mu.Unlock()
+		if err == io.EOF {
+			return written, nil
+		}
+		if err != nil {
+			return written, err
+		}
+		taken, writeErr := w.Write(b.B[:n])
+		if err = writeErr; err == nil && taken != n {
+			err = io.ErrShortWrite
+		}
+		taken = max(0, min(taken, n))
+		p.mu.Lock()
+		p.discard(taken)
+		p.mu.Unlock()
+		written += int64(taken)
+	}
+	return written, err
+}
+
+// peek copies what is unread to dst. It waits for data.
+func (p *streamPipe) peek(dst []byte) (int, error) {
 	for p.unread() == 0 {
 		switch {
 		case p.end != nil:
@@ -145,14 +184,20 @@ func (p *streamPipe) Read(dst []byte) (int, error) {
 		}
 		p.changed.Wait()
 	}
-	n := copy(dst, p.buffer.B[p.start:])
+	return copy(dst, p.buffer.B[p.start:]), nil
+}
+
+// discard removes n unread bytes.
+func (p *streamPipe) discard(n int) {
+	if n == 0 {
+		return
+	}
 	p.start += n
 	if p.start == len(p.buffer.B) {
 		p.buffer.B, p.start = p.buffer.B[:0], 0
 	}
 	p.releaseIfEmpty()
 	p.changed.Broadcast()
-	return n, nil
 }
 
 // releaseIfEmpty gives the buffer back when nothing can come any more.

@@ -95,7 +95,7 @@ func TestAStreamWriterIsHeldUp(t *testing.T) {
 			t.Errorf("the writer got %v", failure)
 		}
 		rest, err := io.ReadAll(r)
-		if err == nil || len(rest) == 0 || len(rest) > maxStreamInFlight {
+		if err != nil || len(rest) == 0 || len(rest) > maxStreamInFlight {
 			t.Errorf("after Close: %d bytes, %v", len(rest), err)
 		}
 	})
@@ -235,4 +235,65 @@ func BenchmarkStreamReader(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestStreamReaderWritesItself: what the writer does not take is still there.
+func TestStreamReaderWritesItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		text := strings.Repeat("0123456789", 10_000)
+		r := NewBoundedStreamReader(func(w *bufio.Writer) { w.WriteString(text) })
+		var got strings.Builder
+		left := 50_001
+		n, err := r.(io.WriterTo).WriteTo(writerFunc(func(p []byte) (int, error) {
+			if len(p) <= left {
+				left -= len(p)
+				return got.Write(p)
+			}
+			p = p[:left]
+			left = 0
+			got.Write(p)
+			return len(p), boom
+		}))
+		if n != 50_001 || err != boom {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		if n, err := r.(io.WriterTo).WriteTo(writerFunc(func(p []byte) (int, error) { return 0, nil })); n != 0 || err != io.ErrShortWrite {
+			t.Errorf("a writer that takes nothing: %d, %v", n, err)
+		}
+		if n, err := r.(io.WriterTo).WriteTo(&got); n != 49_999 || err != nil {
+			t.Errorf("the rest: %d, %v", n, err)
+		}
+		if got.String() != text {
+			t.Errorf("%d bytes", got.Len())
+		}
+		r.Close()
+	})
+}
+
+// TestStreamReaderAfterClose: what was buffered can be read, then there is
+// io.EOF, however the StreamWriter ends.
+func TestStreamReaderAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, end := range map[string]func(w *bufio.Writer){
+			"returns": func(*bufio.Writer) {},
+			"writes":  func(w *bufio.Writer) { w.WriteString("more"); w.Flush() },
+			"panics":  func(*bufio.Writer) { panic("boom") },
+		} {
+			closed := make(chan struct{})
+			r := NewStreamReader(func(w *bufio.Writer) {
+				w.WriteString("buffered")
+				w.Flush()
+				<-closed
+				end(w)
+			})
+			synctest.Wait()
+			r.Close()
+			close(closed)
+			synctest.Wait()
+			if got, err := io.ReadAll(r); string(got) != "buffered" || err != nil {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+	})
 }
