@@ -154,7 +154,7 @@ func (r *Request) framed() (content []byte, f bodyFraming) {
 func (r *Request) writeBuffered(w *bufio.Writer) error {
 	content, f := r.framed()
 	h := &r.Header
-	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
+	if err := h.writeHead(w, h.appendHead(h.headRoom(w), f)); err != nil {
 		return err
 	}
 	return writeContent(w, content, f.length, &h.header)
@@ -168,7 +168,7 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 		f.length, f.hasContent = -1, r.streamSize > 0
 	}
 	h.SetContentLength(int(f.length))
-	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
+	if err := h.writeHead(w, h.appendHead(h.headRoom(w), f)); err != nil {
 		return r.endStream(err)
 	}
 	if mayWait(r.stream) {
@@ -180,7 +180,20 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 	return r.writeStream(w, f.length, &h.header)
 }
 
-func writeHead(w *bufio.Writer, head []byte) error {
+// headRoom returns the memory to append a head to that is then written to w: the
+// room in w's buffer, or the header's own where that was too small before.
+func (h *header) headRoom(w *bufio.Writer) []byte {
+	if room := w.AvailableBuffer(); cap(room) >= cap(h.text) {
+		return room
+	}
+	return h.text[:0]
+}
+
+// writeHead writes a head that was appended to what headRoom returned.
+func (h *header) writeHead(w *bufio.Writer, head []byte) error {
+	if cap(head) > w.Available() && cap(head) > cap(h.text) {
+		h.text = head // for the next one
+	}
 	_, err := w.Write(head)
 	return err
 }

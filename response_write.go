@@ -23,7 +23,7 @@ func bodyForbidden(status int) bool {
 func (r *Response) Write(w *bufio.Writer) error {
 	f, sendsBody := r.framing()
 	h := &r.Header
-	if err := writeHead(w, h.appendHead(w.AvailableBuffer(), f)); err != nil {
+	if err := h.writeHead(w, h.appendHead(h.headRoom(w), f)); err != nil {
 		return r.closeIfStream(err)
 	}
 	if r.stream == nil {

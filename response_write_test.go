@@ -129,6 +129,37 @@ func TestWritingABufferedBodyAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestWritingToASmallBufferAllocatesNothing: the head is larger than the writer's
+// buffer, or than what is free in it.
+func TestWritingToASmallBufferAllocatesNothing(t *testing.T) {
+	var r Response
+	r.SetBodyString("body")
+	var q Request
+	q.SetRequestURI("http://host/path?query")
+	q.Header.SetMethod("POST")
+	q.SetBodyString("body")
+	for name, c := range map[string]struct{ size, used int }{"small": {16, 0}, "nearly full": {1000, 900}} {
+		var out bytes.Buffer
+		w := bufio.NewWriterSize(&out, c.size)
+		before := make([]byte, c.used)
+		n := testing.AllocsPerRun(200, func() {
+			out.Reset()
+			w.Reset(&out)
+			w.Write(before)
+			r.Write(w)
+			q.Write(w)
+			w.Flush()
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+		got := strings.Trim(out.String(), "\x00")
+		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\nbody") || strings.Count(got, "body") != 2 || !strings.Contains(got, "POST /path?query HTTP/1.1\r\nHost: host\r\n") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 func BenchmarkResponseWrite(b *testing.B) {
 	var r Response
 	r.SetBody(make([]byte, 1000))

@@ -166,6 +166,7 @@ func mutableVars() map[string]string {
 		"NetHttpFormValueFunc":      "a function cannot be a constant; exported as fasthttp's variable of that name",
 		"bodyPoolLimits":            "SetBodySizePoolLimit is a setting of the process in fasthttp's API",
 		"defaultClient":             "the client of the package-level functions, which fasthttp's API has",
+		"gmt":                       "a location cannot be a constant, and would be allocated for each date",
 		"sharedDialer":              "the dialer of clients that set none; its cache of addresses is worth sharing",
 		"DefaultTransport":          "exported as fasthttp's variable of that name",
 		"expvarhandler.published":   "variables of package expvar belong to the process, and are published once",
