@@ -130,8 +130,14 @@ func TestHTTPDate(t *testing.T) {
 			"Tuesday, 10-Nov-09 23:00:00 GMT": obsolete, "Tue Nov 10 23:00:00 2009": obsolete, "Tue Nov  1 23:00:00 2009": obsolete,
 			"Tue, 10 Nov 2009 23:00:00.5 GMT": fraction,
 		},
-		func(s string) string { d, err := fasthttp.ParseHTTPDate([]byte(s)); return result(d.Unix(), err) },
-		func(s string) string { d, err := sluice.ParseHTTPDate([]byte(s)); return result(d.Unix(), err) })
+		func(s string) string {
+			d, err := fasthttp.ParseHTTPDate([]byte(s))
+			return result(d.Format(time.RFC1123), err)
+		},
+		func(s string) string {
+			d, err := sluice.ParseHTTPDate([]byte(s))
+			return result(d.Format(time.RFC1123), err)
+		})
 
 	for _, date := range []time.Time{{}, time.Unix(0, 0), time.Date(2009, 11, 10, 23, 0, 0, 7, time.FixedZone("x", 3600)),
 		time.Date(12009, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(-9, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
@@ -204,7 +210,9 @@ func TestVisitHeaderParams(t *testing.T) {
 			return all.String()
 		}
 	}
-	compare(t, inputs, nil, describe(fasthttp.VisitHeaderParams), describe(sluice.VisitHeaderParams))
+	known := differences{"x; a=b;;c=d": "3.11", "x;\ta=b": "3.11", ";; \t; a=b;": "3.11"}
+	inputs = append(inputs, ";; \t; a=b;")
+	compare(t, inputs, known, describe(fasthttp.VisitHeaderParams), describe(sluice.VisitHeaderParams))
 }
 
 func TestStatus(t *testing.T) {
@@ -371,7 +379,13 @@ func TestURIParse(t *testing.T) {
 	for _, reference := range references {
 		inputs = append(inputs, " "+reference, "h.com "+reference, "H.com:80 "+reference)
 	}
-	compare(t, inputs, nil,
+	known := differences{}
+	for _, reference := range []string{"/a/.", "/.", "/a/../.", "/a/./.", "/%2e"} {
+		for _, host := range []string{" ", "h.com ", "H.com:80 "} {
+			known[host+reference] = "3.11"
+		}
+	}
+	compare(t, inputs, known,
 		func(s string) string { return parseURI(new(fasthttp.URI), s) },
 		func(s string) string { return parseURI(new(sluice.URI), s) })
 }
@@ -405,6 +419,7 @@ func TestURIUpdate(t *testing.T) {
 	known := map[string]string{
 		"http://bad host/": emptied, "http://[::1/": emptied, "//bad host/x": emptied,
 		"?y#z": split,
+		".":    "3.11",
 	}
 	references := lines("|/|/x|x|./x|../x|../../../x|?y|?y#z|#z|x?y#z|//k|//k/x|//k/x?y#z|https://k/x|HTTPS://K/X|ftp://k|://k|http:/x|" +
 		"http:x|mailto:x|/x//y|x//y|/x?u=http://k/|?u=http://k/|x?u=//k|x?u=http://k|/x#//k|x/../y|x/|..|.|../|./|x\r\ny|http://bad host/|" +
@@ -481,6 +496,9 @@ func TestURIPathRandom(t *testing.T) {
 			path.WriteString(parts[random.IntN(len(parts))])
 		}
 		theirs.SetPath(path.String())
+		if bytes.HasSuffix(theirs.Path(), []byte("/.")) {
+			continue // 3.11
+		}
 		ours.SetPath(path.String())
 		if want, got := describeURI(&theirs), describeURI(&ours); want != got {
 			t.Fatalf("%q:\nfasthttp: %s\nsluice:   %s", path.String(), want, got)
@@ -566,7 +584,7 @@ func TestCookieParse(t *testing.T) {
 	)
 	known := differences{
 		"a=b; max-age=0": maxAge, "a=b; Max-Age=-1": maxAge, "a=b; max-age=x": maxAge, "a=b; max-age=": maxAge, "a=b; max-age=-x": maxAge,
-		"a=b; max-age=99999999999999999999": maxAge, "a=b; max-age=1.5": maxAge, "a=b; max-age=+1": maxAge, "a=b; max-age=5; max-age=x": maxAge,
+		"a=b; max-age=99999999999999999999": maxAge, "a=b; max-age=-99999999999999999999": maxAge, "a=b; max-age=1.5": maxAge, "a=b; max-age=+1": maxAge, "a=b; max-age=5; max-age=x": maxAge,
 		"a=b; expires=Tuesday, 10-Nov-09 23:00:00 GMT": expires, "a=b; expires=Tue Nov 10 23:00:00 2009": expires,
 		"a=b; expires=x": expires, "a=b; expires=": expires, "a=b; expires=Tue, 10 Nov 2009 23:00:00 UTC": expires,
 		"a=b; expires=Tue, 10 Nov 09 23:00:00 GMT": expires, "a=b; expires=Tue, 10 Nov 2009 23:00:00 GMT; expires=x": expires,
@@ -577,7 +595,7 @@ func TestCookieParse(t *testing.T) {
 	inputs := lines("|a|a=b|=b|=|a=|a=b; c|a=b;c=d| a = b |a=\"b\"|a=\"b|a=\"b c\"|a=b c|a=b,c|a=b\\c|a=b\"c|a=b=c|a b=c|a=é|" +
 		"a=b\r\nc|a\nb=c|a=b\tc|; a=b|;a=b|a=b; path=/x|a=b; Path=x|a=b; path=|a=b; path|a=b; path=/x y|a=b; path=/x\x01|a=b; path=/é|" +
 		"a=b; path=\"/x\"|a=b; path=/a/../b|a=b; path=/a%20b|a=b; domain=x.com|a=b; domain=.X.com|a=b; domain=|a=b; domain=x y|" +
-		"a=b; domain=[::1]|a=b; domain=é.com|a=b; domain=\"x.com\"|a=b; max-age=10|a=b; max-age=010|a=b; unknown=1; path=/|a=b;;path=/|" +
+		"a=b; domain=[::1]|a=b; domain=é.com|a=b; domain=\"x.com\"|a=b; domain=x\"y|a=b; domain=x\\y|a=b; max-age=10|a=b; max-age=010|a=b; unknown=1; path=/|a=b;;path=/|" +
 		"a=b; path=/x; path=/y|a=b; domain=x; domain=y|a=b; samesite=lax; samesite=x|a=b; path = /x|a=b ;path=/x ;secure |" +
 		"a=b; PATH=/x; DOMAIN=Y|a=b; secure|a=b; httponly; secure|a=b; samesite|a=b; SameSite=Strict|a=b; samesite=none|a=b; samesite=|" +
 		"a=b; partitioned|a=b; Partitioned; secure|a=b; expires=Tue, 10 Nov 2009 23:00:00 GMT|a=b; expires=Tue, 10-Nov-2009 23:00:00 GMT|" +
