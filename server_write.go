@@ -115,17 +115,22 @@ type bodyWriter struct {
 	c         *serverConn
 	left      int64 // of a body of known length; < 0: unknown
 	isChunked bool
+	endsEarly bool // bytes beyond the length are errSizeReached
 	failed    bool // the connection, not the stream, failed
 }
 
-// Write implements io.Writer. Bytes beyond the announced length are
-// errSizeReached.
+// Write implements io.Writer. Bytes beyond the announced length are dropped,
+// unless endsEarly says otherwise.
 func (w *bodyWriter) Write(p []byte) (n int, err error) {
-	if w.left >= 0 && int64(len(p)) > w.left {
-		p, err = p[:w.left], errSizeReached
+	n = len(p)
+	if w.left >= 0 && int64(n) > w.left {
+		p = p[:w.left]
+		if w.endsEarly {
+			n, err = len(p), errSizeReached
+		}
 	}
 	if len(p) == 0 {
-		return 0, err
+		return n, err
 	}
 	ctx := w.c.ctx
 	if w.isChunked {
@@ -145,7 +150,7 @@ func (w *bodyWriter) Write(p []byte) (n int, err error) {
 	if w.left >= 0 {
 		w.left -= int64(len(p))
 	}
-	return len(p), err
+	return n, err
 }
 
 // WriteString implements io.StringWriter.
@@ -163,6 +168,7 @@ func (w *bodyWriter) copyFrom(resp *Response) error {
 	}
 	stream := resp.takeStream()
 	if to, ok := bodyWriterTo(stream, w.left >= 0); ok {
+		w.endsEarly = true
 		if _, err := to.WriteTo(w); err != errSizeReached {
 			return err
 		}
@@ -173,7 +179,7 @@ func (w *bodyWriter) copyFrom(resp *Response) error {
 	for w.left != 0 {
 		n, err := stream.Read(*buf)
 		if n > 0 {
-			if _, err := w.Write((*buf)[:n]); err != nil && err != errSizeReached {
+			if _, err := w.Write((*buf)[:n]); err != nil {
 				return err
 			}
 		}
