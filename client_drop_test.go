@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -146,4 +147,58 @@ func TestBodiesThatNobodyWantsAndThatDoNotEnd(t *testing.T) {
 		_ = c.DoContext(ctx, req, nil) // whether it has ended before the head came is chance
 	})
 	checkPool(t, c, 0, 0)
+}
+
+// breakingOff is a script that closes the connection behind its answer.
+func breakingOff(answer string) func(c *peerConn) {
+	return func(c *peerConn) {
+		c.request()
+		c.send(answer)
+	}
+}
+
+// A short unwanted body whose length is known breaks off: an error, that is
+// repeated as others are. Of a longer one, and of one whose length is not known,
+// nobody is told.
+func TestUnwantedBodiesThatBreakOff(t *testing.T) {
+	for answer, want := range map[string]struct {
+		err            error
+		requests, post int
+	}{
+		"HTTP/1.1 200 OK\r\nContent-Length: 8192\r\n\r\nx":            {io.ErrUnexpectedEOF, 5, 1},
+		"HTTP/1.1 200 OK\r\nContent-Length: 8193\r\n\r\nx":            {nil, 1, 1},
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nx": {nil, 1, 1},
+	} {
+		for method, requests := range map[string]int{"GET": want.requests, "POST": want.post} {
+			p := newClientPeer(t, breakingOff(answer))
+			c := p.host()
+			c.StreamResponseBody = true
+			req, _ := newCall(method, p.url("/"))
+			if err := c.Do(req, nil); !errors.Is(err, want.err) || want.err == nil && err != nil {
+				t.Errorf("%s %q: %v", method, answer, err)
+			}
+			if got := len(p.requests()); got != requests {
+				t.Errorf("%s %q: %d requests, want %d", method, answer, got, requests)
+			}
+			checkPool(t, c, 0, 0)
+		}
+	}
+}
+
+// Get and Post return what had come of a body that breaks off.
+func TestGetReturnsWhatCame(t *testing.T) {
+	for _, isStream := range []bool{false, true} {
+		p := newClientPeer(t, breakingOff("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"))
+		c := p.host()
+		c.StreamResponseBody = isStream
+		for name, call := range map[string]func() (int, []byte, error){
+			"Get":        func() (int, []byte, error) { return c.Get([]byte("before"), p.url("/")) },
+			"Post":       func() (int, []byte, error) { return c.Post([]byte("before"), p.url("/"), nil) },
+			"GetTimeout": func() (int, []byte, error) { return c.GetTimeout([]byte("before"), p.url("/"), clientPatience) },
+		} {
+			if status, body, err := call(); status != 0 || string(body) != "part" || !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%s, stream %v: %d, %q, %v", name, isStream, status, body, err)
+			}
+		}
+	}
 }

@@ -139,7 +139,8 @@ func (c *PipelineClient) prepare() {
 // Where the queue is full, a request with a bound, of time or by a context, waits
 // for room. One without takes the place of the oldest that was not sent, which
 // ends with ErrPipelineOverflow. ErrTimeout: there was no more time.
-// ErrConnectionClosed: the server closed the connection without an answer. *ErrDialWithUpstream: there is no connection. Other errors
+// ErrConnectionClosed, which is io.EOF too: the server closed the connection
+// without an answer. *ErrDialWithUpstream: there is no connection. Other errors
 // say what is wrong with the request or the response.
 func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	c.once.Do(c.prepare)

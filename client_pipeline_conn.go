@@ -211,7 +211,7 @@ func callerError(err error) error {
 	case isDeadline(err):
 		return ErrTimeout
 	case err == io.EOF, err == errConnectionOver, err == errPipelineIdle:
-		return ErrConnectionClosed
+		return errPipelineClosed
 	}
 	return err
 }

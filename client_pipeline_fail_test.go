@@ -74,7 +74,7 @@ func TestPipelineClosedWithoutAnAnswer(t *testing.T) {
 		conn.expect("/get", "/post")
 		_ = conn.Close()
 		for _, call := range []*pendingCall{get, post} {
-			if err := call.end(); err != ErrConnectionClosed {
+			if err := call.end(); !errors.Is(err, ErrConnectionClosed) || !errors.Is(err, io.EOF) {
 				t.Errorf("%v", err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestPipelineAttemptsAreBounded(t *testing.T) {
 		_ = conn.Close()
 		calls[i].want("hi")
 	}
-	if err := calls[DefaultMaxIdemponentCallAttempts].end(); err != ErrConnectionClosed {
+	if err := calls[DefaultMaxIdemponentCallAttempts].end(); !errors.Is(err, ErrConnectionClosed) {
 		t.Errorf("error %v", err)
 	}
 	if n := c.PendingRequests(); n != 0 {

@@ -73,25 +73,35 @@ const (
 )
 
 // dropStream ends the response's body, which is unwanted. If it is short it is
-// read to its end, else the connection is of no more use.
-func (x *exchange) dropStream() {
+// read to its end, else the connection is of no more use. That one of a length
+// that was announced breaks off is an error, as if it were wanted.
+func (x *exchange) dropStream() error {
 	size := x.resp.streamSize
 	body, ok := x.resp.stream.(*messageStream)
 	x.resp.stream, x.resp.streamSize = nil, 0
-	x.closes = x.closes || !ok || size < -1 || size > maxDropped || !x.readsAway(body)
+	if !ok || size < -1 || size > maxDropped {
+		x.closes = true
+		return nil
+	}
+	err := x.readAway(body)
+	x.closes = x.closes || !body.isComplete()
+	if size < 0 || isDeadline(err) || x.call.hasEnded() {
+		return nil // there is an answer, whatever becomes of its body
+	}
+	return err
 }
 
-// readsAway reads a body to its end, and tells whether that was there soon.
-func (x *exchange) readsAway(body *messageStream) bool {
+// readAway reads a short body to its end, if that is there soon.
+func (x *exchange) readAway(body *messageStream) error {
 	timeout := dropTime
 	if x.c.ReadTimeout > 0 {
 		timeout = min(timeout, x.c.ReadTimeout)
 	}
 	if err := x.cc.setReadLimit(x.call, timeout); err != nil {
-		return false
+		return err
 	}
 	_, err := io.Copy(io.Discard, io.LimitReader(body, maxDropped+1))
-	return err == nil && body.isComplete()
+	return err
 }
 
 // Read implements io.Reader. io.EOF is the verified end of the body.

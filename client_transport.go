@@ -130,7 +130,7 @@ func (x *exchange) run() (connFate, error) {
 	switch {
 	case err != nil || x.resp.stream == nil:
 	case x.call.wants.drops(x.resp.StatusCode()):
-		x.dropStream()
+		err = x.dropStream()
 	default:
 		if err = x.lendToStream(); err == nil {
 			return connLent, nil

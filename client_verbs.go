@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -64,7 +65,8 @@ func PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (s
 
 // Get requests url, follows up to 16 redirects, and returns status and body of
 // the last response. The body is appended to dst[:0], whose memory it uses if it
-// fits.
+// fits. With an error, the status is 0, and the body what had come of it; after
+// ErrTimeout it is dst.
 func (c *Client) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGet(c, dst, url)
 }
@@ -109,7 +111,8 @@ func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int
 
 // Get requests url, follows up to 16 redirects, and returns status and body of
 // the last response. The body is appended to dst[:0], whose memory it uses if it
-// fits.
+// fits. With an error, the status is 0, and the body what had come of it; after
+// ErrTimeout it is dst.
 func (c *HostClient) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGet(c, dst, url)
 }
@@ -212,14 +215,15 @@ func (f *fetching) fetch(c doer, dst []byte, url string) (statusCode int, body [
 	req, resp := &f.req, &f.resp
 	req.SetRequestURI(url)
 	req.call.wants = wantsBytes
-	if err = doRedirects(c, req, resp, maxRedirects); err != nil {
+	err = doRedirects(c, req, resp, maxRedirects)
+	if err == nil && resp.IsBodyStream() {
+		err = resp.bufferStream()
+	}
+	switch {
+	case err == nil:
+		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), nil
+	case errors.Is(err, ErrTimeout), req.call.hasEnded():
 		return 0, dst, err
 	}
-	statusCode = resp.StatusCode()
-	if resp.IsBodyStream() {
-		if err = resp.bufferStream(); err != nil {
-			return statusCode, dst, err
-		}
-	}
-	return statusCode, append(dst[:0], resp.bodyBytes()...), nil
+	return 0, append(dst[:0], resp.bodyBytes()...), err
 }

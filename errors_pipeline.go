@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"errors"
+	"io"
 	"time"
 )
 
@@ -25,6 +26,7 @@ var (
 
 	errUnsolicited    = errors.New("sluice: the server sent what nobody asked for")
 	errPipelineIdle   = errors.New("sluice: the connection was idle for too long")
+	errPipelineClosed = knownError{ErrConnectionClosed, io.EOF}
 	errPlainHTTPS     = errors.New("sluice: a request with the scheme https must not be sent without TLS")
 	errConnectionOver = errors.New("sluice: the connection ends with this response")
 )

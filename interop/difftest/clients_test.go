@@ -384,3 +384,67 @@ func TestAcquiredConn(t *testing.T) {
 			}, c.Get)
 		})
 }
+
+// TestClientBreaksOff: bodies that break off, of Get and Post, and unwanted ones
+// (4.2).
+func TestClientBreaksOff(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	answers := map[string]string{
+		"sized": ok + "Content-Length: 9\r\n\r\nx", "long": ok + "Content-Length: 8193\r\n\r\nx",
+		"chunked": ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nx", "chunk": ok + "Transfer-Encoding: chunked\r\n\r\nx\r\nx",
+	}
+	var inputs []string
+	for name := range answers {
+		for _, call := range []string{"Get", "Post", "Do", "DoRedirects"} {
+			inputs = append(inputs, name+" "+call, name+" "+call+" stream")
+		}
+	}
+	describe := func(status int, body []byte, err error, a *answerer) string {
+		return fmt.Sprintf("%d %q %v %d", status, body, err != nil, a.requests.Load())
+	}
+	split := func(input string) (*answerer, string, bool) {
+		words := strings.Fields(input)
+		return newAnswerer(t, func(int) (string, bool) { return answers[words[0]], true }), words[1], len(words) > 2
+	}
+	compare(t, inputs, differences{"sized DoRedirects stream": "L35"},
+		func(input string) string {
+			a, call, isStream := split(input)
+			c := &fasthttp.HostClient{Addr: a.Addr().String(), StreamResponseBody: isStream}
+			var req fasthttp.Request
+			req.SetRequestURI(a.url())
+			var status int
+			var body []byte
+			var err error
+			switch call {
+			case "Get":
+				status, body, err = c.Get([]byte("dst"), a.url())
+			case "Post":
+				status, body, err = c.Post([]byte("dst"), a.url(), nil)
+			case "Do":
+				err = c.Do(&req, nil)
+			default:
+				err = c.DoRedirects(&req, nil, 1)
+			}
+			return describe(status, body, err, a)
+		},
+		func(input string) string {
+			a, call, isStream := split(input)
+			c := &sluice.HostClient{Addr: a.Addr().String(), StreamResponseBody: isStream}
+			var req sluice.Request
+			req.SetRequestURI(a.url())
+			var status int
+			var body []byte
+			var err error
+			switch call {
+			case "Get":
+				status, body, err = c.Get([]byte("dst"), a.url())
+			case "Post":
+				status, body, err = c.Post([]byte("dst"), a.url(), nil)
+			case "Do":
+				err = c.Do(&req, nil)
+			default:
+				err = c.DoRedirects(&req, nil, 1)
+			}
+			return describe(status, body, err, a)
+		})
+}

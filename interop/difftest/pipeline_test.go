@@ -3,6 +3,7 @@ package difftest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -113,4 +114,27 @@ func TestPipelineClosed(t *testing.T) {
 		}
 	}
 	compare(t, []string{"GET"}, nil, run("fasthttp"), run("sluice"))
+}
+
+// TestPipelineEnds: a connection that was used ends without an answer to the next
+// request. Sluice repeats it where that is safe, and names the end.
+func TestPipelineEnds(t *testing.T) {
+	run := func(name string) func(string) string {
+		return func(input string) string {
+			a := newAnswerer(t, func(number int) (string, bool) {
+				if number == 1 && input == "after an answer" || number == 3 {
+					return okAnswer, false
+				}
+				return "", true
+			})
+			p := newPipelines(a.Addr().String(), 2, nil)[name]
+			var outcome []any
+			if input == "after an answer" {
+				outcome = append(outcome, p.do("/1", 0))
+			}
+			err := p.do("/2", 0)
+			return fmt.Sprint(append(outcome, err == nil, errors.Is(err, io.EOF), err == io.EOF, errors.Is(err, sluice.ErrConnectionClosed), a.requests.Load())...)
+		}
+	}
+	compare(t, []string{"at once", "after an answer"}, differences{"at once": "L34", "after an answer": "L34"}, run("fasthttp"), run("sluice"))
 }
