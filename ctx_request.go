@@ -94,7 +94,7 @@ func (endedConn) SetReadDeadline(time.Time) error { return net.ErrClosed }
 func (endedConn) SetWriteDeadline(time.Time) error { return net.ErrClosed }
 
 // zeroAddr is the address outside a server.
-func zeroAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero} }
+func zeroAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(0, 0, 0, 0)} }
 
 // RemoteAddr returns the client's address: what SetRemoteAddr set, else the
 // connection's. It is never nil.
@@ -158,7 +158,7 @@ func ipOf(addr net.Addr) net.IP {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP != nil {
 		return tcp.IP
 	}
-	return net.IPv4zero
+	return net.IPv4(0, 0, 0, 0) // not net.IPv4zero, which all share
 }
 
 // IsTLS tells whether the connection is TLS.

@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"fmt"
+	"net"
 	"reflect"
 	"testing"
 )
@@ -208,4 +209,15 @@ func getterResults(h any) map[string][][]byte {
 		}
 	}
 	return results
+}
+
+// The address of a context without a connection can be written to, too.
+func TestAddressesShareNothing(t *testing.T) {
+	var ctx RequestCtx
+	copy(ctx.RemoteIP(), "0123456789012345")
+	copy(ctx.LocalIP(), "0123456789012345")
+	copy(ctx.RemoteAddr().(*net.TCPAddr).IP, "0123456789012345")
+	if got := ctx.RemoteIP(); !got.Equal(net.IPv4(0, 0, 0, 0)) || !net.IPv4zero.Equal(net.IPv4(0, 0, 0, 0)) {
+		t.Fatalf("shared: %v", got)
+	}
 }

@@ -223,3 +223,33 @@ func BenchmarkLookup(b *testing.B) {
 		Lookup(name)
 	}
 }
+
+// TestKeepLast: of the given names only the last field stays, with the others in
+// their order, and the table finds what is left.
+func TestKeepLast(t *testing.T) {
+	for in, want := range map[string]string{
+		"Server=1 X=1 Server=2 Accept=1 Accept=2 server=3": "X=1 Accept=1 Accept=2 Server=3",
+		"Server=1": "Server=1", "X=1 X=2": "X=1 X=2", "": "",
+		"Server=1 Content-Type=a Server=2 Content-Type=b": "Server=2 Content-Type=b",
+	} {
+		var table Table
+		for range 2 { // the second time it is reused
+			table.Reset()
+			for _, pair := range strings.Fields(in) {
+				name, value, _ := strings.Cut(pair, "=")
+				table.Add(Lookup(name), []byte(name), []byte(value))
+			}
+			table.KeepLast(1<<Server | 1<<ContentType)
+			var got []string
+			for i := range table.Len() {
+				got = append(got, fmt.Sprintf("%s=%s", table.Name(i), table.Value(i)))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%q: %q, want %q", in, got, want)
+			}
+			if i := table.Index(Server); i >= 0 && string(table.Name(i)) != "Server" {
+				t.Errorf("%q: Server is said to be field %d", in, i)
+			}
+		}
+	}
+}

@@ -193,10 +193,12 @@ func (t *Table) push(f entry) {
 // KeepLast removes all fields but the last one of each known ID in ids, which
 // has the bit 1<<ID for each.
 func (t *Table) KeepLast(ids uint64) {
-	ids &= t.repeated
-	if ids == 0 { // nearly always
-		return
+	if ids &= t.repeated; ids != 0 { // hardly ever
+		t.keepLast(ids)
 	}
+}
+
+func (t *Table) keepLast(ids uint64) {
 	var last [numIDs]int
 	for i := range t.fields {
 		last[t.fields[i].id] = i
