@@ -94,7 +94,7 @@ func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
 	switch {
 	case ascii.EqualFold(name, "expires"):
 		if expire, ok := parseCookieDate(value); ok {
-			c.expire = expire
+			c.expire = expire.In(gmt)
 		}
 	case ascii.EqualFold(name, "max-age"):
 		if seconds, ok := parseMaxAge(value); ok {

@@ -31,6 +31,10 @@ func TestCookieParse(t *testing.T) {
 		}
 	}
 	var c Cookie
+	const expires = "Tue, 10 Nov 2009 23:00:00 GMT"
+	if err := c.Parse("a=b; expires=" + expires); err != nil || c.Expire().Format(time.RFC1123) != expires {
+		t.Errorf("Expire: %v, %v", c.Expire(), err)
+	}
 	if err := c.Parse("a=b; max-age=99999999999999999999"); err != nil || c.MaxAge() != 0 {
 		t.Errorf("a huge Max-Age: %d, %v", c.MaxAge(), err)
 	}

@@ -563,8 +563,8 @@ type cookie interface {
 }
 
 func describeCookie(c cookie) string {
-	return fmt.Sprintf("%q=%q domain %q path %q expire %d max-age %d %v %v %v: %q", c.Key(), c.Value(), c.Domain(), c.Path(),
-		c.Expire().Unix(), c.MaxAge(), c.Secure(), c.HTTPOnly(), c.Partitioned(), c.String())
+	return fmt.Sprintf("%q=%q domain %q path %q expire %s max-age %d %v %v %v: %q", c.Key(), c.Value(), c.Domain(), c.Path(),
+		c.Expire().Format(time.RFC1123), c.MaxAge(), c.Secure(), c.HTTPOnly(), c.Partitioned(), c.String())
 }
 
 func parseCookie(c cookie, s string) string {
