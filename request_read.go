@@ -62,9 +62,9 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 }
 
 // settleChunked tells that a chunked body, which was read, was empty: there is no
-// more to say of it than of a body of length 0.
+// more to say of it than of a body of length 0, unless it has trailers.
 func (h *RequestHeader) settleChunked(length int) {
-	if length == 0 && h.contentLength == -1 {
+	if length == 0 && h.contentLength == -1 && !h.hasTrailers() {
 		h.setLength(0)
 	}
 }

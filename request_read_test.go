@@ -265,7 +265,7 @@ func TestTrailersInPart(t *testing.T) {
 func TestEmptyChunkedRequest(t *testing.T) {
 	for in, want := range map[string]string{
 		"0\r\n\r\n":           "Content-Length=0 Host=h",
-		"0\r\nFoo: 1\r\n\r\n": "Content-Length=0 Host=h Trailer=Foo",
+		"0\r\nFoo: 1\r\n\r\n": "Host=h Trailer=Foo Transfer-Encoding=chunked",
 		"1\r\na\r\n0\r\n\r\n": "Host=h Transfer-Encoding=chunked",
 	} {
 		for _, method := range []string{"GET", "POST"} {

@@ -64,11 +64,16 @@ func TestRequestsAreAsWithNetHTTP(t *testing.T) {
 			return "no handler: " + answer
 		}
 	}
+	ofLength0 := ask(t, reference.Listener.Addr().String(), requestsOnTheWire()["POST of length 0"])
 	for name, request := range requestsOnTheWire() {
 		t.Run(name, func(t *testing.T) {
 			want := ask(t, reference.Listener.Addr().String(), request)
 			onEachEngine(t, h, func(t *testing.T, addr string) {
-				if got := ask(t, addr, request); got != want {
+				got := ask(t, addr, request)
+				if name == "no chunks" && got == ofLength0 {
+					return // a buffered body that turns out to be empty
+				}
+				if got != want {
 					t.Errorf("got  %q\nwant %q", got, want)
 				}
 			})
