@@ -270,8 +270,9 @@ type Server struct {
 	// HijackHandler returns; the handler then owns it.
 	KeepHijackedConns bool
 
-	// CloseOnShutdown is accepted for compatibility: during a Shutdown every
-	// answer says "Connection: close".
+	// CloseOnShutdown: during a Shutdown no connection is hijacked by a handler
+	// that leaves the response to the server. Every other response says
+	// "Connection: close" then, whatever CloseOnShutdown is.
 	CloseOnShutdown bool
 
 	// StreamRequestBody calls Handler when the head of a request is complete;

@@ -37,21 +37,23 @@ type serverConfig struct {
 	maxRequestsPerConn uint64
 	streamBufferSize   int
 
-	readTimeout   time.Duration
-	writeTimeout  time.Duration
-	idleTimeout   time.Duration
-	maxConnLife   time.Duration
-	refusalPause  time.Duration
-	keepAlive     bool
-	getOnly       bool
-	streamBody    bool
-	keepHijacked  bool
-	noDate        bool
-	noContentType bool
-	keepNames     bool
-	lazyTime      bool
-	crashOnPanic  bool
-	logsAllErrors bool
+	readTimeout  time.Duration
+	writeTimeout time.Duration
+	idleTimeout  time.Duration
+	maxConnLife  time.Duration
+	refusalPause time.Duration
+	keepAlive    bool
+	getOnly      bool
+	streamBody   bool
+	keepHijacked bool
+	// closesHijacked: while shutting down, nothing is hijacked.
+	closesHijacked bool
+	noDate         bool
+	noContentType  bool
+	keepNames      bool
+	lazyTime       bool
+	crashOnPanic   bool
+	logsAllErrors  bool
 }
 
 // config resolves the defaults of s.
@@ -82,6 +84,7 @@ func (s *Server) config() *serverConfig {
 		getOnly:            s.GetOnly,
 		streamBody:         s.StreamRequestBody,
 		keepHijacked:       s.KeepHijackedConns,
+		closesHijacked:     s.CloseOnShutdown,
 		noDate:             s.NoDefaultDate,
 		noContentType:      s.NoDefaultContentType,
 		keepNames:          s.DisableHeaderNamesNormalizing,

@@ -8,7 +8,8 @@ import (
 )
 
 // hijack answers, unless the handler did that itself, and has the engine hand
-// the connection over.
+// the connection over. A connection that ends with the answer is not handed
+// over.
 func (c *serverConn) hijack() engine.Next {
 	ctx := c.ctx
 	if ctx.requestStream.isUnread() && !ctx.requestStream.drainNow() {
@@ -16,18 +17,19 @@ func (c *serverConn) hijack() engine.Next {
 		c.endRequest()
 		return engine.CloseLinger
 	}
-	if !ctx.hijackNoResponse && !ctx.hasFlushed {
-		f, sendsBody := c.framing(!ctx.Response.ConnectionClose())
-		f.closeConnection = ctx.Response.ConnectionClose()
-		c.countStatus(ctx.Response.StatusCode())
-		ctx.out = ctx.Response.Header.appendHead(ctx.out, f)
-		if ctx.Response.stream != nil && !c.writeStream(f, sendsBody) ||
-			ctx.Response.stream == nil && sendsBody && !c.writeBody(ctx.Response.bodyBytes()) {
-			return c.abort()
-		}
-	}
 	if ctx.hijackNoResponse {
 		c.countStatus(StatusSwitchingProtocols) // whatever the handler answers
+		return engine.Detach
+	}
+	f, sendsBody := ctx.flushed, false
+	if !ctx.hasFlushed {
+		f, sendsBody = c.framing(c.persists())
+	}
+	switch {
+	case f.closeConnection:
+		return c.respond(false)
+	case !ctx.hasFlushed && !c.writeResponse(f, sendsBody):
+		return c.abort()
 	}
 	return engine.Detach
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -36,7 +37,6 @@ func TestHijack(t *testing.T) {
 		},
 		"/body":   func(ctx *sluice.RequestCtx) { ctx.Hijack(echo); ctx.WriteString("body") },
 		"/silent": func(ctx *sluice.RequestCtx) { ctx.Hijack(echo); ctx.HijackSetNoResponse(true); ctx.WriteString("lost") },
-		"/close":  func(ctx *sluice.RequestCtx) { ctx.Hijack(echo); ctx.SetConnectionClose() },
 		"/stream": func(ctx *sluice.RequestCtx) {
 			ctx.Hijack(echo)
 			ctx.SetBodyStream(strings.NewReader("stream"), 6)
@@ -45,6 +45,12 @@ func TestHijack(t *testing.T) {
 			ctx.Hijack(echo)
 			ctx.SetStatusCode(101)
 			_ = ctx.Flush()
+		},
+		"/trailer": func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(echo)
+			_ = ctx.Response.Header.SetTrailer("A")
+			ctx.Response.Header.Set("A", "1")
+			ctx.WriteString("body")
 		},
 		"/large": func(ctx *sluice.RequestCtx) {
 			ctx.Hijack(echo)
@@ -55,7 +61,8 @@ func TestHijack(t *testing.T) {
 		{"/upgrade", switching},
 		{"/body", textAnswer(200, "body")},
 		{"/silent", ""},
-		{"/close", textAnswer(200, "", "Connection: close")},
+		{"/trailer", "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\n" +
+			"Transfer-Encoding: chunked\r\nTrailer: A\r\n\r\n4\r\nbody\r\n0\r\nA: 1\r\n\r\n"},
 		{"/stream", textAnswer(200, "stream")},
 		{"/flushed", "HTTP/1.1 101 Switching Protocols\r\nServer: sluice\r\n\r\n"},
 		{"/large", textAnswer(200, strings.Repeat("x", 100<<10))},
@@ -104,28 +111,86 @@ func TestHijack(t *testing.T) {
 	})
 }
 
-// TestHijackPolicies: settings that close connections after answers leave
-// hijacked ones alone.
-func TestHijackPolicies(t *testing.T) {
-	for name, change := range map[string]func(*sluice.Server){
-		"DisableKeepalive":   func(s *sluice.Server) { s.DisableKeepalive = true },
-		"MaxRequestsPerConn": func(s *sluice.Server) { s.MaxRequestsPerConn = 1 },
-	} {
-		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101); ctx.Hijack(echo) }}
-		change(s)
-		p := serve(t, overTCP(), s).dial()
+// TestHijackOfTheLastRequest: where the connection ends with the answer, the
+// answer says so and nothing is hijacked, unless there is to be no answer.
+func TestHijackOfTheLastRequest(t *testing.T) {
+	switching := func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101) }
+	rules := []struct {
+		name, request string
+		change        func(*sluice.Server)
+		handler       func(*sluice.RequestCtx)
+	}{
+		{"request", closing("/"), nil, switching},
+		{"request that lists", request("GET / HTTP/1.1", "Connection: upgrade, close"), nil, switching},
+		{"HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", nil, switching},
+		{"response", get("/"), nil, func(ctx *sluice.RequestCtx) { ctx.SetConnectionClose() }},
+		{"flushed", get("/"), nil, func(ctx *sluice.RequestCtx) {
+			ctx.SetConnectionClose()
+			_ = ctx.Flush()
+		}},
+		{"keep-alive disabled", get("/"), func(s *sluice.Server) { s.DisableKeepalive = true }, switching},
+		{"requests counted", get("/"), func(s *sluice.Server) { s.MaxRequestsPerConn = 1 }, switching},
+		{"body until the end", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", nil,
+			func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), -1) }},
+		{"shutdown", get("/"), func(s *sluice.Server) { s.CloseOnShutdown = true; s.CloseOnNextResponse() }, switching},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, rule := range rules {
+			for _, isSilent := range []bool{false, true} {
+				s := &sluice.Server{Engine: n.engine, Handler: func(ctx *sluice.RequestCtx) {
+					ctx.Hijack(func(c net.Conn) { _, _ = io.WriteString(c, "hijacked") })
+					ctx.HijackSetNoResponse(isSilent)
+					if !isSilent {
+						rule.handler(ctx)
+					}
+				}}
+				if rule.change != nil {
+					rule.change(s)
+				}
+				got := serve(t, n, s).exchange(rule.request)
+				saysClose, isHijacked := strings.Contains(got, "\r\nConnection: close\r\n"), strings.Contains(got, "hijacked")
+				if isHijacked != isSilent || saysClose == isSilent {
+					t.Errorf("%s, without response: %v: %q", rule.name, isSilent, got)
+				}
+			}
+		}
+	})
+}
+
+// TestHijackAfterNextResponse: closing connections with their next answer
+// leaves hijacked ones alone without CloseOnShutdown.
+func TestHijackAfterNextResponse(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		s := &sluice.Server{Engine: n.engine, Handler: func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101); ctx.Hijack(echo) }}
+		s.CloseOnNextResponse()
+		p := serve(t, n, s).dial()
 		p.send(get("/"))
 		p.expect("HTTP/1.1 101 Switching Protocols\r\n")
-		for {
-			if line, err := p.r.ReadString('\n'); err != nil || line == "\r\n" {
-				break
-			} else if strings.Contains(line, "close") {
-				t.Errorf("%s: %q", name, line)
+		for line := ""; line != "\r\n"; {
+			var err error
+			if line, err = p.r.ReadString('\n'); err != nil || strings.Contains(line, "close") {
+				t.Fatalf("%q, %v", line, err)
 			}
 		}
 		p.send("ping")
 		p.expect("<ping>")
-	}
+	})
+}
+
+// TestHijackAfterFailure: nothing is hijacked when the answer could not be
+// written.
+func TestHijackAfterFailure(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for _, size := range []int{-1, 2} {
+			r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+				ctx.Hijack(func(c net.Conn) { _, _ = io.WriteString(c, "hijacked") })
+				ctx.SetBodyStream(io.MultiReader(strings.NewReader("x"), iotest.ErrReader(io.ErrClosedPipe)), size)
+			}})
+			if got := r.exchange(get("/")); strings.Contains(got, "hijacked") {
+				t.Errorf("size %d: %q", size, got)
+			}
+		}
+	})
 }
 
 // TestHijackAccounting: a hijacked connection takes up no place of the

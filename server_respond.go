@@ -115,11 +115,11 @@ func (c *serverConn) persists() bool {
 		return false
 	case cfg.maxConnLife > 0 && ctx.start-c.opened > int64(cfg.maxConnLife):
 		return false
-	case c.server.closeRequested():
+	case c.server.closeRequested() && (ctx.hijackHandler == nil || c.cfg.closesHijacked):
 		return false
 	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain():
 		return false
-	case ctx.parser.Has(h1.AuthorityForm) && ctx.Response.StatusCode()/100 == 2:
+	case ctx.parser.Has(h1.AuthorityForm) && ctx.Response.StatusCode()/100 == 2 && ctx.hijackHandler == nil:
 		return false // for the client a tunnel follows (RFC 9110 section 9.3.6)
 	}
 	return true
@@ -181,7 +181,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	if ctx.hasFlushed {
 		return c.finishFlushed()
 	}
-	if mayBeWrong(resp.StatusCode()) {
+	if mayBeWrong(resp.StatusCode()) && ctx.hijackHandler == nil {
 		c.correctStatus()
 	}
 	f, sendsBody := c.framing(keep)
@@ -195,23 +195,30 @@ func (c *serverConn) respond(keep bool) engine.Next {
 			return c.abort()
 		}
 	}
+	if !c.writeResponse(f, sendsBody) {
+		return c.abort()
+	}
+	return c.afterResponse(keep)
+}
+
+// writeResponse writes head and body of ctx.Response. It reports whether the
+// connection is still good.
+func (c *serverConn) writeResponse(f bodyFraming, sendsBody bool) (ok bool) {
+	ctx := c.ctx
+	resp := &ctx.Response
 	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, f)
-	ok := true
 	switch {
 	case resp.stream != nil:
-		ok = c.writeStream(f, sendsBody)
+		return c.writeStream(f, sendsBody)
 	case sendsBody && f.length == -1:
 		ctx.out = h1.AppendChunk(ctx.out, resp.bodyBytes())
 		ctx.out = append(ctx.out, h1.LastChunk...)
 		ctx.out = resp.Header.appendTrailers(ctx.out)
 	case sendsBody:
-		ok = c.writeBody(resp.bodyBytes())
+		return c.writeBody(resp.bodyBytes())
 	}
-	if !ok {
-		return c.abort()
-	}
-	return c.afterResponse(keep)
+	return true
 }
 
 // mayBeWrong tells whether correctStatus could replace an answer with status.

@@ -1,0 +1,175 @@
+package difftest
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/valyala/fasthttp"
+)
+
+// handled is what handlers of both libraries have in common.
+type handled struct {
+	ctx
+	header   head
+	hijack   func(handler func(net.Conn))
+	shutdown func()
+}
+
+type ctx interface {
+	context.Context
+	HijackSetNoResponse(bool)
+	SetConnectionClose()
+	SetBodyStream(io.Reader, int)
+	SetStatusCode(int)
+}
+
+// settings are those of a server.
+type settings struct {
+	closeOnShutdown, disableKeepalive bool
+	maxRequests                       int
+}
+
+// A server is one of the libraries'.
+type server interface {
+	Serve(net.Listener) error
+	ServeConn(net.Conn) error
+	Shutdown() error
+}
+
+func newTheirs(s settings, handler func(handled)) server {
+	server := &fasthttp.Server{NoDefaultServerHeader: true, Logger: silent{}, CloseOnShutdown: s.closeOnShutdown,
+		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests}
+	server.Handler = func(ctx *fasthttp.RequestCtx) {
+		handler(handled{ctx, &ctx.Response.Header, func(h func(net.Conn)) { ctx.Hijack(h) }, begin(ctx, server)})
+	}
+	return server
+}
+
+func newOurs(s settings, handler func(handled)) server {
+	server := &sluice.Server{NoDefaultServerHeader: true, Logger: silent{}, CloseOnShutdown: s.closeOnShutdown,
+		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests}
+	server.Handler = func(ctx *sluice.RequestCtx) {
+		handler(handled{ctx, &ctx.Response.Header, func(h func(net.Conn)) { ctx.Hijack(h) }, begin(ctx, server)})
+	}
+	return server
+}
+
+// begin returns a function that begins the shutdown of a server.
+func begin(ctx context.Context, s server) func() {
+	return func() {
+		go func() { _ = s.Shutdown() }()
+		<-ctx.Done()
+	}
+}
+
+// answersOf sends a request to a server and returns all that comes back, without
+// Date fields.
+func answersOf(t *testing.T, s server, request string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(ln) }()
+	defer ln.Close()
+	c, err := net.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(c)
+	if err != nil {
+		return "error"
+	}
+	return dateLine.ReplaceAllString(string(raw), "")
+}
+
+// patience bounds what a test waits for. It is only reached when a test fails.
+const patience = 20 * time.Second
+
+// A servingRow is a handler, a request, and what comes back where that is not
+// what v1.74 sends.
+type servingRow struct {
+	settings settings
+	request  string
+	handler  func(h handled)
+	want     string
+}
+
+// runServing compares what comes of rows.
+func runServing(t *testing.T, rows map[string]servingRow) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			theirs := answersOf(t, newTheirs(row.settings, row.handler), row.request)
+			ours := answersOf(t, newOurs(row.settings, row.handler), row.request)
+			switch {
+			case row.want == "" && ours != theirs:
+				t.Errorf("\nfasthttp: %q\nsluice:   %q", theirs, ours)
+			case row.want != "" && ours != row.want:
+				t.Errorf("\nsluice: %q\nwant    %q", ours, row.want)
+			case row.want != "" && theirs == row.want:
+				t.Errorf("no longer differs: %q", ours)
+			}
+		})
+	}
+}
+
+const (
+	plainGet   = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+	closingGet = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+	oldGet     = "GET / HTTP/1.0\r\nHost: h\r\n\r\n"
+	keptGet    = "GET / HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n"
+)
+
+// TestHijack compares which requests are hijacked (1.6).
+func TestHijack(t *testing.T) {
+	hijack := func(more func(handled)) func(handled) {
+		return func(h handled) {
+			h.hijack(func(c net.Conn) { _, _ = io.WriteString(c, "<hijacked>") })
+			more(h)
+		}
+	}
+	answers := hijack(func(handled) {})
+	switches := hijack(func(h handled) { h.SetStatusCode(101) })
+	silent := hijack(func(h handled) { h.HijackSetNoResponse(true) })
+	closes := hijack(func(h handled) { h.SetConnectionClose() })
+	shuts := hijack(func(h handled) { h.shutdown() })
+	streams := func(r func(string) io.Reader, size int) func(handled) {
+		return hijack(func(h handled) { h.SetBodyStream(r("x"), size) })
+	}
+	runServing(t, map[string]servingRow{
+		"request":                 {request: plainGet, handler: answers},
+		"last request":            {request: closingGet, handler: answers},
+		"last request, 101":       {request: closingGet, handler: switches},
+		"last request, silent":    {request: closingGet, handler: silent},
+		"last request, H8":        {request: strings.Replace(closingGet, "close", "upgrade, close", 1), handler: switches, want: "HTTP/1.1 101 Switching Protocols\r\nConnection: close\r\n\r\n"},
+		"1.0":                     {request: oldGet, handler: answers},
+		"1.0, 101":                {request: oldGet, handler: switches},
+		"1.0, silent":             {request: oldGet, handler: silent},
+		"1.0, kept":               {request: keptGet, handler: answers},
+		"last response":           {request: plainGet, handler: closes},
+		"last response, silent":   {request: plainGet, handler: hijack(func(h handled) { h.SetConnectionClose(); h.HijackSetNoResponse(true) })},
+		"no keep-alive":           {settings: settings{disableKeepalive: true}, request: plainGet, handler: answers},
+		"no keep-alive, silent":   {settings: settings{disableKeepalive: true}, request: plainGet, handler: silent},
+		"last of its number":      {settings: settings{maxRequests: 1}, request: plainGet, handler: answers},
+		"shutdown":                {request: plainGet, handler: shuts},
+		"shutdown closes":         {settings: settings{closeOnShutdown: true}, request: plainGet, handler: shuts},
+		"shutdown closes, silent": {settings: settings{closeOnShutdown: true}, request: plainGet, handler: hijack(func(h handled) { h.shutdown(); h.HijackSetNoResponse(true) })},
+		"stream":                  {request: plainGet, handler: streams(stream, 1)},
+		"broken stream":           {request: plainGet, handler: streams(broken, -1)},
+		"broken stream, S35": {request: plainGet, handler: streams(broken, 2),
+			want: "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 2\r\n\r\nx"},
+		"stream, 1.0, S34": {request: keptGet, handler: streams(stream, -1),
+			want: "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\nx"},
+	})
+}
