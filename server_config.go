@@ -23,7 +23,7 @@ type serverConfig struct {
 	continueHandler func(*RequestHeader) bool
 	expectHandler   func(*RequestCtx) int
 	connState       connStateFunc
-	onFailure       func(error) // told why a request was refused; of ServeConn
+	single          *single // of ServeConn; nil: Serve
 	logger          Logger
 	meter           *Meter // nil: nothing is counted
 	name            []byte // nil: no Server field
@@ -58,7 +58,14 @@ type serverConfig struct {
 
 // config resolves the defaults of s.
 func (s *Server) config() *serverConfig {
-	c := &serverConfig{
+	c := &serverConfig{}
+	s.resolve(c, nil)
+	return c
+}
+
+// resolve resolves the defaults of s into c, and the name into name's memory.
+func (s *Server) resolve(c *serverConfig, name []byte) {
+	*c = serverConfig{
 		handler:            s.Handler,
 		errorHandler:       s.ErrorHandler,
 		headerReceived:     s.HeaderReceived,
@@ -102,9 +109,8 @@ func (s *Server) config() *serverConfig {
 		c.limits = bufferLimits(n)
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
-		c.name = h1.AppendFieldValue(nil, []byte(stringOr(s.Name, defaultServerName)))
+		c.name = h1.AppendFieldValue(name[:0], []byte(stringOr(s.Name, defaultServerName)))
 	}
-	return c
 }
 
 // engineOptions resolves what the engine needs to know.
@@ -116,7 +122,9 @@ func (s *Server) engineOptions() engine.Options {
 		Loops:             max(s.Loops, 0),
 		MaxWorkers:        max(s.MaxWorkers, 0),
 		// A ConnState function may close the connection that it is told of.
-		PlainOnly: s.ConnState != nil,
+		PlainOnly:       s.ConnState != nil,
+		SparesDeadlines: true, // listeners may have set their own
+		ReduceMemory:    s.ReduceMemoryUsage,
 	}
 	if o.HandshakeTimeout <= 0 {
 		o.HandshakeTimeout = handshakePatience

@@ -33,7 +33,9 @@ func (s *session) Closed(err error) {
 		s.phase = phaseEnded
 	}
 	a := s.acceptor
-	a.fail(s.err)
+	if s.phase != phaseDetached { // else ServeConn has returned
+		a.fail(s.err)
+	}
 	if s.sender != nil {
 		s.sender.end(nil)
 	}

@@ -142,7 +142,10 @@ func (b *BlockingConn) Close() error {
 		return err
 	}
 	b.closed.Store(true)
-	h.InterruptRead(time.Unix(1, 0))
+	if b.Inside() > 0 { // those that come later see closed
+		b.readBy.Store(closedLimit)
+		h.InterruptRead(time.Unix(1, 0))
+	}
 	return nil
 }
 

@@ -268,6 +268,11 @@ type Options struct {
 	// Goroutine engines then serve every connection through its methods alone,
 	// event engines keep one NetConn for each.
 	PlainOnly bool
+	// SparesDeadlines: goroutine engines set a deadline on a NetConn that they
+	// did not make only where a time-out asks for it. Connections that wait
+	// without one then hold their buffers, or with ReduceMemory none, which
+	// costs another read.
+	SparesDeadlines, ReduceMemory bool
 }
 
 // WithDefaults returns o with its zero fields resolved as they say.
@@ -339,9 +344,11 @@ type Engine interface {
 	// then it returns ln's error, or nil after Shutdown. It does not close ln
 	// before that. Several Serves may run at once.
 	Serve(ln net.Listener, a Acceptor) error
-	// ServeConn serves one connection and returns when it is closed or
-	// detached. leftover is input that was read before (live hand-over); it is
-	// fed first. The error is what Protocol.Closed got.
+	// ServeConn serves one connection and returns when it is closed, or detached
+	// by a Run: Protocol.Detached then has a goroutine of its own. One that
+	// Starter.Start detaches it serves to the end. leftover is input that was
+	// read before (live hand-over); it is fed first. The error is what
+	// Protocol.Closed gets.
 	ServeConn(c net.Conn, leftover []byte, a Acceptor) error
 	// CloseOnNextResponse makes every connection's CloseRequested true; a
 	// Protocol that sees it answers its request in hand with "close". Idle

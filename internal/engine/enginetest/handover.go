@@ -19,6 +19,7 @@ func handoverScenarios() []scenario {
 		{"detach partial heads", testDetachPartial, bare},
 		{"detach idle where nothing is given", testDetachIdleStays, 0},
 		{"serve conn", testServeConn, 0},
+		{"serve conn detaches", testServeConnDetaches, 0},
 	}
 }
 
@@ -312,5 +313,34 @@ func testServeConn(t *testing.T, f *fixture) {
 		if err := <-served; err != nil {
 			t.Errorf("ServeConn: %v", err)
 		}
+	}
+}
+
+// testServeConnDetaches: ServeConn returns before Detached does.
+func testServeConnDetaches(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	hasReturned := make(chan struct{})
+	a.detached = func(c net.Conn) { <-hasReturned; echoUntilEnd(c) }
+	s := f.start(t, a, options())
+	for range 3 { // what served one connection may serve the next one
+		end, client := f.pair(t)
+		served := make(chan error, 1)
+		go func() { served <- s.engine.ServeConn(end, nil, s.handler) }()
+		p := newPeer(t, s, client)
+		sent := p.sendLater(append(frames("echo x", "detach"), "raw bytes"...))
+		p.expect(t, "x", "detaching")
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+		if n := s.closed.Load(); n != s.opened.Load()-1 {
+			t.Errorf("Closed was called %d times before Detached returned", n)
+		}
+		hasReturned <- struct{}{}
+		p.exchange(t, "raw bytes", "more")
+		_ = p.Close()
+		s.eventually(t, "Closed", func() bool { return s.closed.Load() == s.opened.Load() })
 	}
 }

@@ -20,6 +20,7 @@ type serving struct {
 	acceptor engine.Acceptor
 	hooks    engine.Hooks // of acceptor
 	limit    int32        // goroutines that may wait in Accept
+	isOurs   bool         // nobody else gets hold of its connections
 
 	// accepting counts the goroutines that are in Accept or on the way to it.
 	accepting atomic.Int32
@@ -55,6 +56,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		left:     make(chan struct{}, 1),
 		gone:     make(chan struct{}),
 	}
+	s.isOurs = !d.options.PlainOnly && isOfNet(ln)
 	defer close(s.gone)
 	s.prepareRaw()
 	d.mu.Lock()
@@ -77,6 +79,19 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	delete(d.servings, s)
 	d.mu.Unlock()
 	return s.err
+}
+
+// isOfNet tells whether ln's connections come from package net alone, and TLS of
+// ours.
+func isOfNet(ln net.Listener) bool {
+	if t, ok := ln.(*engine.TLSListener); ok {
+		ln = t.Listener
+	}
+	switch ln.(type) {
+	case *net.TCPListener, *net.UnixListener:
+		return true
+	}
+	return false
 }
 
 // spawn starts a worker that is counted as accepting already.

@@ -52,6 +52,11 @@ func (c *conn) readLimit() int64 {
 	return c.deadline
 }
 
+// isOverridden tells whether the user has set the deadline for reads.
+func (c *conn) isOverridden() bool {
+	return c.extra != nil && c.extra.blocking != nil && c.extra.blocking.ReadIsOverridden()
+}
+
 // writeLimit returns the deadline for a write that blocks now, 0 for none.
 func (c *conn) writeLimit(now int64) int64 {
 	limit := int64(0)

@@ -60,6 +60,7 @@ type conn struct {
 
 	killed      atomic.Bool // the connection must end as soon as possible
 	unchecked   atomic.Bool // the raw path is to look for a FIN
+	poked       atomic.Bool // somebody has interrupted, or is about to
 	admitted    bool
 	fed         bool // since Pause
 	partial     bool // the protocol has a part of a request
@@ -67,12 +68,13 @@ type conn struct {
 	handing     bool // DetachIdle gets it
 	mayGo       bool // DetachIdle may have it
 	registered  bool
-	busySince   bool // there was input since hotUntil was set
-	cold        bool // the plain path waits without a buffer
-	noDeadlines bool // nc does not have them
-	deaf        bool // nc ignores them
-	isStuck     bool // the peer has not taken what was written within the time-out
-	spurious    uint8
+	busySince   bool  // there was input since hotUntil was set
+	cold        bool  // the plain path waits without a buffer
+	isTimed     bool  // a read deadline of ours may be set on nc
+	isOurs      bool  // nobody but the engine sets deadlines on nc
+	noDeadlines bool  // nc does not have them
+	deaf        bool  // nc ignores them
+	isStuck     bool  // the peer has not taken what was written within the time-out
 	prompts     uint8 // plain path: served since the last read
 	one         [1]byte
 }

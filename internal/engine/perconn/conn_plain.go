@@ -65,9 +65,7 @@ const maxEmptyReads = 100
 // awaitPlain waits for input. It returns n > 0 bytes at the start of c.in, or
 // what is to happen instead; Read means to call it again.
 func (c *conn) awaitPlain() (n int, next engine.Next) {
-	if c.hotUntil == 0 && !c.cold {
-		c.hotUntil = clock.Nanos() + hotTime
-	}
+	c.prepareToCool()
 	if !c.park() {
 		return 0, engine.Close
 	}
@@ -169,11 +167,14 @@ func (c *conn) readUntilLimit(p []byte) (int, error) {
 		}
 		limit = c.readLimit()
 		if limit != 0 && clock.Nanos() >= limit {
-			c.armed = 0
+			c.armExactly(0)
 			return 0, err
 		}
 		if c.killed.Load() {
 			return 0, net.ErrClosed
+		}
+		if !c.isTimed && !c.isOverridden() {
+			return 0, err // nc's own
 		}
 		c.armExactly(limit)
 	}

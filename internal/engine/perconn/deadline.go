@@ -1,6 +1,8 @@
 package perconn
 
 import (
+	"net"
+	"os"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -15,10 +17,6 @@ const slackShift = 3
 
 // hotTime is how long the plain path waits with a buffer in its hands, at least.
 const hotTime = int64(time.Second)
-
-// maxSpurious is how many timeouts without a deadline a connection may report
-// in a row.
-const maxSpurious = 10
 
 // SetReadDeadline implements engine.Conn.
 func (c *conn) SetReadDeadline(now int64, timeout time.Duration) {
@@ -50,16 +48,49 @@ func (c *conn) armExactly(want int64) {
 	if want != 0 {
 		t = clock.Deadline(want)
 	}
-	c.armed = want
-	if c.nc.SetReadDeadline(t) != nil && !c.raw.enabled() {
-		c.noDeadlines = true
+	c.armed, c.isTimed = want, want != 0
+	if setReadDeadline(c.nc, t) != nil && !c.raw.enabled() {
+		c.isTimed, c.noDeadlines = false, true
+	}
+}
+
+// setReadDeadline sets nc's read deadline. A net.Conn whose maker has left the
+// method out panics; it has no deadlines.
+func setReadDeadline(nc net.Conn, t time.Time) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = os.ErrNoDeadline
+		}
+	}()
+	return nc.SetReadDeadline(t)
+}
+
+// mayTime tells whether deadlines may be set on nc that no time-out asks for. Its
+// maker may have set one of its own, which would be lost.
+func (c *conn) mayTime() bool {
+	return c.deadline != 0 || c.isOurs || !c.driver.options.SparesDeadlines
+}
+
+// prepareToCool sees to it that the connection does not hold a buffer for long
+// while it waits. Without a deadline it holds none from the beginning, which
+// costs a read, or goes on to hold one.
+func (c *conn) prepareToCool() {
+	switch {
+	case c.cold:
+	case c.mayTime():
+		if c.hotUntil == 0 {
+			c.hotUntil = clock.Nanos() + hotTime
+		}
+	case c.driver.options.ReduceMemory:
+		c.cold = true
+		c.releaseBuffers()
 	}
 }
 
 // armWait arms for a wait between activations, on either path.
 func (c *conn) armWait() {
 	want, slack := c.deadline, c.timeout>>slackShift
-	if c.hotUntil != 0 && (want == 0 || c.hotUntil < want) {
+	if c.hotUntil != 0 && c.mayTime() && (want == 0 || c.hotUntil < want) {
 		want, slack = c.hotUntil, hotTime>>slackShift
 	}
 	c.arm(want, slack)
@@ -79,13 +110,9 @@ func (c *conn) stopped(err error) engine.Next {
 	if next := c.expire(now); next != engine.Read {
 		return next
 	}
-	if (c.armed == 0 || now < c.armed) && !c.isPrompted() {
-		// Nobody set a deadline that has passed. DetachIdle may have changed
-		// its mind; a connection that keeps saying so is broken.
-		if c.spurious++; c.spurious > maxSpurious {
-			c.fail(err)
-			return engine.Abort
-		}
+	isArmed := c.isTimed && now >= c.armed
+	if !isArmed && !c.isPrompted() && !c.poked.Swap(false) {
+		return c.timedOut() // nc has a deadline of its own
 	}
 	c.cool(now)
 	c.armExactly(0)
@@ -98,6 +125,11 @@ func (c *conn) expire(now int64) engine.Next {
 	if c.deadline == 0 || now < c.deadline {
 		return engine.Read
 	}
+	return c.timedOut()
+}
+
+// timedOut tells the protocol that its deadline has passed.
+func (c *conn) timedOut() engine.Next {
 	var next engine.Next
 	c.out, next = c.protocol.TimedOut(c.out)
 	return c.settle(next)
@@ -120,6 +152,8 @@ func (c *conn) cool(now int64) {
 
 // clearDeadlines leaves nc as if it had never been served.
 func (c *conn) clearDeadlines() {
-	c.armed, c.writeArmed = 0, 0
-	_ = c.nc.SetDeadline(time.Time{})
+	if c.isTimed || c.writeArmed != 0 || c.poked.Load() {
+		_ = c.nc.SetDeadline(time.Time{})
+	}
+	c.armed, c.isTimed, c.writeArmed = 0, false, 0
 }

@@ -118,7 +118,7 @@ func TestBrokenConns(t *testing.T) {
 		wrap func(net.Conn) net.Conn
 		want error
 	}{
-		{"stuck", func(c net.Conn) net.Conn { return stuckConn{c} }, os.ErrDeadlineExceeded},
+		{"stuck", func(c net.Conn) net.Conn { return stuckConn{c} }, nil}, // the protocol is told of a time-out
 		{"empty", func(c net.Conn) net.Conn { return emptyConn{c} }, io.ErrNoProgress},
 	} {
 		client, server := net.Pipe()
@@ -169,3 +169,46 @@ func TestPanic(t *testing.T) {
 		}
 	}
 }
+
+// TestSparesDeadlines: no deadline is set on a connection unless the protocol has
+// one, and connections that wait hold no buffer with ReduceMemory.
+func TestSparesDeadlines(t *testing.T) {
+	for _, reduces := range []bool{false, true} {
+		var nc *countingConn
+		ln := nettest.NewListener()
+		ln.Wrap = func(c net.Conn) net.Conn { nc = &countingConn{Conn: c}; return nc }
+		e := New(engine.Options{SparesDeadlines: true, ReduceMemory: reduces})
+		served := make(chan error, 1)
+		go func() { served <- e.Serve(ln, &lineAcceptor{}) }()
+		c, err := ln.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(patience))
+		for i := range 10 {
+			exchange(t, c, []byte{'?'})
+			want := 2
+			if reduces {
+				want = 0
+			}
+			eventually(t, "it waits", func() bool {
+				loop := e.Loops()[0]
+				return loop.IdleWorkers == 1 && loop.Buffers == want
+			})
+			if n := nc.set.Load(); n != 0 {
+				t.Fatalf("round %d: %d deadlines were set", i, n)
+			}
+		}
+		_ = c.Close()
+		if err := e.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		_ = ln.Close()
+		<-served
+	}
+}
+
+// A lineAcceptor gives connections a lineProtocol.
+type lineAcceptor struct{ lineProtocol }
+
+func (a *lineAcceptor) Open(engine.Conn) (engine.Protocol, []byte) { return &lineProtocol{}, nil }

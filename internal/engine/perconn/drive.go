@@ -10,7 +10,6 @@ import (
 // drive returns. What is left of in when that is not Read stays in c.unread.
 func (c *conn) drive(in []byte) engine.Next {
 	c.fed, c.busySince = true, true
-	c.spurious = 0
 	for len(in) > 0 {
 		used, next := c.protocol.Feed(in)
 		in = in[used:]
@@ -79,7 +78,7 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 
 // resetDeadlines forgets the deadlines that a user has set through b.
 func (c *conn) resetDeadlines(b *engine.BlockingConn) {
-	if b.ReadIsOverridden() || b.IsClosed() {
+	if b.ReadIsOverridden() {
 		c.armExactly(0)
 	}
 	if b.WriteIsOverridden() {

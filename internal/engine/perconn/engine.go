@@ -37,6 +37,7 @@ type driver struct {
 	stacks    stacks
 	readiness readiness
 	files     filePool
+	workers   workerPool
 
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called

@@ -80,6 +80,7 @@ func (d *driver) checkOnce() (found bool) {
 			found = true
 			if c.peekFindsEnd() {
 				// Its RawConn.Read ends, is entered again and reads the FIN.
+				c.poked.Store(true)
 				_ = c.nc.SetReadDeadline(past())
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
@@ -27,6 +26,7 @@ func (w *worker) adopt(nc net.Conn, a engine.Acceptor, departed func(), isOurs b
 	w.reset()
 	w.nc, w.acceptor, w.departed = nc, a, departed
 	w.mayGo = isOurs && isBare(nc)
+	w.isOurs = w.serving != nil && w.serving.isOurs
 	if !w.driver.options.PlainOnly {
 		w.raw.take(nc, w.serving)
 	}
@@ -64,10 +64,12 @@ func (c *conn) reset() {
 	c.state.Store(stateBusy)
 	c.killed.Store(false)
 	c.unchecked.Store(false)
+	c.poked.Store(false)
 	c.prompter.Store(nil)
-	c.next, c.spurious, c.prompts = engine.Read, 0, 0
+	c.next, c.prompts = engine.Read, 0
 	c.fed, c.partial, c.moreInput, c.handing, c.mayGo = false, false, false, false, false
 	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
+	c.isTimed, c.isOurs, c.isStuck = false, false, false
 }
 
 // begin brings the connection to where it can be fed. False: it is gone.
@@ -121,15 +123,13 @@ func (c *conn) handshake() error {
 	if !ok {
 		return nil
 	}
-	timeout := c.driver.options.HandshakeTimeout
-	if timeout > 0 {
-		_ = c.nc.SetDeadline(clock.Deadline(clock.Nanos() + int64(timeout)))
+	ctx := c.driver.ctx
+	if timeout := c.driver.options.HandshakeTimeout; timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
 	}
-	err := h.HandshakeContext(c.driver.ctx)
-	if err == nil && timeout > 0 {
-		c.clearDeadlines()
-	}
-	return err
+	return h.HandshakeContext(ctx)
 }
 
 // refuse writes refusal as far as it goes without waiting, and closes.

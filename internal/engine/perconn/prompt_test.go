@@ -118,7 +118,7 @@ func TestPromptsAreNotSpurious(t *testing.T) {
 		serve(t, ln, a)
 		c := dial()
 		p := <-a.conns
-		for i := range int64(10 * maxSpurious) {
+		for i := range int64(100) {
 			eventually(t, "it waits", func() bool { return p.conn.state.Load() == stateIdle })
 			p.conn.Prompter().Prompt()
 			eventually(t, "Prompted", func() bool { return p.prompted.Load() == i+1 })

@@ -55,7 +55,9 @@ func (c *conn) watchPeerPlain(gone *engine.Notice) {
 		data = r.data
 	}
 	c.ignorePrompt()
-	c.armExactly(0) // timers and prompts of before must not end the read
+	if c.isTimed || c.isPrompted() {
+		c.armExactly(0) // timers and prompts of before must not end the read
+	}
 	r := &backgroundReader{nc: c.nc, data: data, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	r.gone.Store(gone)
 	c.reader = r
@@ -158,14 +160,14 @@ func (r *backgroundReader) await(limit int64) bool {
 }
 
 // interruptReader stops the background reader, or leaves it in flight when the
-// connection cannot be interrupted.
+// connection cannot be interrupted, or has deadlines of its own.
 func (c *conn) interruptReader() {
 	r := c.reader
 	r.stopping.Store(true)
-	if r.finished() || c.deaf || c.noDeadlines {
+	if r.finished() || c.deaf || c.noDeadlines || !c.mayTime() {
 		return
 	}
-	if c.nc.SetReadDeadline(past()) != nil {
+	if setReadDeadline(c.nc, past()) != nil {
 		c.noDeadlines = true
 		return
 	}

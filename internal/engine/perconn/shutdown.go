@@ -78,7 +78,7 @@ func (d *driver) currentServings() []*serving {
 func (d *driver) evictIdle() {
 	d.registry.each(func(c *conn) bool {
 		if c.state.CompareAndSwap(stateIdle, stateEvicted) {
-			_ = c.nc.SetReadDeadline(past())
+			_ = setReadDeadline(c.nc, past())
 		}
 		return true
 	})
@@ -146,6 +146,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 		}
 		if c.mayGo && (c.state.CompareAndSwap(stateIdle, stateTaken) || c.state.CompareAndSwap(stateHead, stateTakenHead)) {
 			awaited++
+			c.poked.Store(true)
 			_ = c.nc.SetReadDeadline(past())
 		}
 		return true

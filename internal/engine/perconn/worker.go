@@ -168,18 +168,35 @@ func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) erro
 	if err != nil {
 		return err
 	}
-	if !w.raw.enabled() {
-		w.runOne()
-		return w.result
+	if w.raw.enabled() {
+		return w.serveApart()
 	}
-	// The caller may be locked to a thread, which may not switch coroutines.
+	w.serveOne()
+	result := w.result
+	switch {
+	case w.isDetached():
+		go w.live()
+	case w.ended:
+		d.workers.put(w)
+	}
+	return result
+}
+
+// serveApart is serveOne on a goroutine of its own: the caller may be locked to
+// a thread, which may not switch coroutines.
+func (w *worker) serveApart() (result error) {
 	done := make(chan struct{})
 	go func() {
-		defer close(done)
-		w.runOne()
+		func() {
+			defer func() { result = w.result; close(done) }()
+			w.serveOne()
+		}()
+		if w.isDetached() {
+			w.live()
+		}
 	}()
 	<-done
-	return w.result
+	return result
 }
 
 // AdoptConn implements engine.Engine.
@@ -200,7 +217,7 @@ func (d *driver) take(nc net.Conn, leftover []byte, a engine.Acceptor, isOurs bo
 	if hooks.Arrived != nil {
 		hooks.Arrived()
 	}
-	w := newWorker(d)
+	w := d.workers.get(d)
 	w.adopt(nc, a, hooks.Departed, isOurs)
 	if d.closing.Load() {
 		w.depart()
@@ -211,8 +228,17 @@ func (d *driver) take(nc net.Conn, leftover []byte, a engine.Acceptor, isOurs bo
 	return w, nil
 }
 
-// runOne serves the connection that w was made for.
+// runOne serves the connection that w was made for to its end.
 func (w *worker) runOne() {
+	w.serveOne()
+	if w.isDetached() {
+		w.live()
+	}
+}
+
+// serveOne serves the connection that w was made for until it is closed, or
+// detached by a Run: then live is to be called.
+func (w *worker) serveOne() {
 	defer w.end()
 	open := false
 	if w.raw.enabled() {
@@ -221,11 +247,25 @@ func (w *worker) runOne() {
 		open = w.begin()
 	}
 	if open && !w.broken {
+		isStarted := w.next != engine.Read // Protocol.Start wants the connection
 		w.serve()
 		if w.detached != nil {
 			w.giveBack()
-			w.giveToProtocol()
+			if isStarted {
+				w.giveToProtocol()
+			}
 		}
 	}
 	w.ended = !w.broken
+}
+
+// isDetached tells whether live is to be called.
+func (w *worker) isDetached() bool { return w.detached != nil && w.protocol != nil }
+
+// live is the rest of a detached connection's life.
+func (w *worker) live() {
+	defer w.end()
+	w.ended = false
+	w.giveToProtocol()
+	w.ended = true
 }
