@@ -141,6 +141,7 @@ func (ctx *RequestCtx) detach() (out []byte, isTorn bool) {
 	defer ctx.wire.Unlock()
 	ctx.conn.netConnection() // for their questions after the connection's end
 	ctx.conn.isShared = true
+	ctx.conn.cfg.retain()
 	if d := ctx.done.Load(); d != nil {
 		d.end()
 	}

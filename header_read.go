@@ -25,7 +25,7 @@ func (h *RequestHeader) Read(r *bufio.Reader) error {
 	h.resetStartLine()
 	p := h1.HeadParser{Role: h1.Requests, Limits: readerLimits(r)}
 	if err := feedHead(r, &p, &h.table); err != nil {
-		err = requestError(err, h.table.Raw(), r)
+		err = requestError(err, h.table.Raw(), buffered(r))
 		h.resetMessage()
 		return err
 	}
@@ -172,23 +172,28 @@ func (e knownError) Error() string {
 
 func (e knownError) Unwrap() []error { return []error{e.known, e.reason} }
 
+// buffered returns what r holds.
+func buffered(r *bufio.Reader) []byte {
+	held, _ := r.Peek(r.Buffered()) // cannot fail
+	return held
+}
+
 // firstLine returns the start line of a head that was refused. kept is what
-// was taken in of it, the rest is still in r.
-func firstLine(kept []byte, r *bufio.Reader) []byte {
-	rest, _ := r.Peek(r.Buffered()) // cannot fail
+// was taken in of it, rest what follows.
+func firstLine(kept, rest []byte) []byte {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(append(bytes.Clone(kept), rest...), "\r\n"), textCRLF)
 	return line
 }
 
 // requestError adds the variable by which users know what is wrong with a
 // request.
-func requestError(err error, kept []byte, r *bufio.Reader) error {
+func requestError(err error, kept, rest []byte) error {
 	switch {
 	case errors.Is(err, h1.ErrMethod), errors.Is(err, h1.ErrTarget), errors.Is(err, h1.ErrVersion):
 	default:
 		return framingError(err)
 	}
-	line := firstLine(kept, r)
+	line := firstLine(kept, rest)
 	method, target, _ := cutByte(line, ' ')
 	known := err
 	switch {
@@ -215,7 +220,7 @@ func responseError(err error, kept []byte, r *bufio.Reader) error {
 	}
 	err = framingError(err)
 	if errors.Is(err, h1.ErrStatusLine) {
-		_, code, found := cutByte(firstLine(kept, r), ' ')
+		_, code, found := cutByte(firstLine(kept, buffered(r)), ' ')
 		code = bytes.TrimLeft(code, " ")
 		switch {
 		case !found:

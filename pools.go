@@ -101,6 +101,7 @@ var (
 	ctxPool          sync.Pool // of *RequestCtx, reset
 	serverConnPool   = sync.Pool{New: func() any { return new(serverConn) }}
 	streamWriterPool sync.Pool // of *bufio.Writer, 4 KiB
+	singlePool       = sync.Pool{New: func() any { return new(single) }}
 	copyBufferPool   = sync.Pool{New: func() any { return new(make([]byte, copyBufferSize)) }}
 )
 
@@ -118,5 +119,25 @@ func releaseServerConn(c *serverConn) {
 	if !c.isShared {
 		*c = serverConn{}
 		serverConnPool.Put(c)
+	}
+}
+
+// acquireSingle returns what a ServeConn of s needs.
+func acquireSingle(s *Server) *single {
+	one := singlePool.Get().(*single)
+	s.resolve(&one.config, one.name)
+	if one.config.name != nil {
+		one.name = one.config.name
+	}
+	one.config.single = one
+	one.acceptor = acceptor{server: s, cfg: &one.config}
+	return one
+}
+
+// releaseSingle gives one back, unless others may still use it.
+func releaseSingle(one *single) {
+	if !one.isRetained {
+		*one = single{name: one.name}
+		singlePool.Put(one)
 	}
 }

@@ -105,9 +105,11 @@ type Server struct {
 	// ErrorHandler answers requests that cannot be handed to Handler: malformed
 	// or oversized ones, time-outs. The response's status is already what RFC
 	// 9110 asks for; the connection is closed afterwards. err is *ErrSmallBuffer
-	// for a head over its limit, ErrBodyTooLarge for a body over its limit, a
-	// net.Error with Timeout() for a time-out, and otherwise describes the
-	// violation. By default the status is sent with err's text.
+	// and ErrSmallReadBuffer for a head over its limit, ErrBodyTooLarge for a body
+	// over its limit, a net.Error with Timeout() and os.ErrDeadlineExceeded for a
+	// time-out, io.ErrUnexpectedEOF for a request that breaks off, ErrBrokenChunk
+	// for a malformed chunk, and otherwise describes the violation. Use errors.Is
+	// and errors.As. By default the status is sent with a description.
 	ErrorHandler func(ctx *RequestCtx, err error)
 
 	// HeaderReceived is called when a head is complete, before the body is
@@ -229,8 +231,10 @@ type Server struct {
 	// DisableKeepalive closes every connection after its first answer.
 	DisableKeepalive bool
 
-	// ReduceMemoryUsage is accepted for compatibility. An idle connection never
-	// holds buffers, so there is nothing left to reduce.
+	// ReduceMemoryUsage has connections that are no bare sockets of package net
+	// hold no buffers while they wait, which costs a read for each request.
+	// Others, and those with a ReadTimeout or IdleTimeout, never hold buffers for
+	// more than a second or two.
 	ReduceMemoryUsage bool
 
 	// GetOnly answers 405 to methods other than GET and HEAD.

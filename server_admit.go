@@ -30,10 +30,30 @@ func (g *serverGauges) open() int64 { return max(g.admitted.Load()-g.hijacked.Lo
 type acceptor struct {
 	server *Server
 	cfg    *serverConfig
-	// isSingle marks the acceptor of a ServeConn; refused then says why the
-	// connection was refused.
-	isSingle bool
-	refused  error
+}
+
+// A single is what one ServeConn needs.
+type single struct {
+	acceptor acceptor
+	config   serverConfig
+	name     []byte // memory of config.name
+	failure  error  // why the connection was refused, or a request; nil: neither
+	// isRetained is set when others may use config after ServeConn has returned.
+	isRetained bool
+}
+
+// fail keeps err for ServeConn. The first one counts.
+func (c *serverConfig) fail(err error) {
+	if c.single != nil && c.single.failure == nil {
+		c.single.failure = err
+	}
+}
+
+// retain keeps c from being used for another ServeConn.
+func (c *serverConfig) retain() {
+	if c.single != nil {
+		c.single.isRetained = true
+	}
 }
 
 // Admit counts a connection against the limits; see engine.Acceptor.
@@ -42,14 +62,14 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	if s.gauges.admitted.Add(1)-s.gauges.hijacked.Load() > a.cfg.concurrency {
 		s.gauges.admitted.Add(-1)
 		s.gauges.rejected.Add(1)
-		a.refuse(ErrConcurrencyLimit)
+		a.cfg.fail(ErrConcurrencyLimit)
 		a.cfg.logger.Printf("connection from %s refused: Server.Concurrency=%d is reached", c.RemoteAddr(), a.cfg.concurrency)
 		refusalPause(a.cfg.refusalPause)
 		return false, refusalText(StatusServiceUnavailable, "The connection cannot be served: the server's concurrency limit is reached")
 	}
 	if !s.perIP.Add(c, a.cfg.perIP) {
 		s.gauges.admitted.Add(-1)
-		a.refuse(ErrPerIPConnLimit)
+		a.cfg.fail(ErrPerIPConnLimit)
 		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
 	}
 	return true, nil
@@ -63,13 +83,6 @@ func (a *acceptor) Hooks() engine.Hooks {
 		hooks.Arrived, hooks.Departed = m.arrived, m.departed
 	}
 	return hooks
-}
-
-// refuse keeps err for ServeConn.
-func (a *acceptor) refuse(err error) {
-	if a.isSingle {
-		a.refused = err
-	}
 }
 
 // Release gives back what Admit counted; see engine.Acceptor.

@@ -468,6 +468,9 @@ func (c *serverConn) isMidRequest() bool {
 // taken for the answer to the next one.
 func (c *serverConn) TimedOut(out []byte) ([]byte, engine.Next) {
 	if !c.isMidRequest() {
+		if c.served == 0 {
+			c.cfg.fail(errRequestTimeout)
+		}
 		c.state = readClosed
 		return out, engine.Abort
 	}

@@ -19,6 +19,7 @@ func (c *serverConn) hijack() engine.Next {
 	}
 	if ctx.hijackNoResponse {
 		c.countStatus(StatusSwitchingProtocols) // whatever the handler answers
+		c.cfg.retain()
 		return engine.Detach
 	}
 	f, sendsBody := ctx.flushed, false
@@ -31,6 +32,7 @@ func (c *serverConn) hijack() engine.Next {
 	case !ctx.hasFlushed && !c.writeResponse(f, sendsBody):
 		return c.abort()
 	}
+	c.cfg.retain()
 	return engine.Detach
 }
 
@@ -93,6 +95,7 @@ func (a *alpnConn) Detached(conn net.Conn) {
 		conn.Close()
 	}()
 	if err := a.handler(conn); err != nil {
+		c.cfg.fail(err)
 		c.logError(err)
 	}
 }

@@ -327,7 +327,8 @@ func TestHijackAndShutdown(t *testing.T) {
 	})
 }
 
-// TestHijackFromServeConn: ServeConn returns when the hijacker does.
+// TestHijackFromServeConn: ServeConn returns when the answer is sent; the hijacker
+// has the connection on a goroutine of its own.
 func TestHijackFromServeConn(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, n network) {
 		ln, dial := n.listen(t)
@@ -346,18 +347,29 @@ func TestHijackFromServeConn(t *testing.T) {
 		}
 		defer c.Close()
 		served := make(chan error, 1)
-		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.HijackSetNoResponse(true); ctx.Hijack(echo) }}
+		hasReturned := make(chan struct{})
+		s := &sluice.Server{Name: "first", Handler: func(ctx *sluice.RequestCtx) {
+			ctx.Hijack(func(c net.Conn) { <-hasReturned; echo(c) })
+		}}
 		server := receive(t, accepted)
 		go func() { served <- s.ServeConn(server) }()
 		p := newPeer(t, c)
-		p.send(get("/"))
+		p.send(get("/") + "early")
+		if a := p.answer("GET"); a.Header.Get("Server") != "first" {
+			t.Errorf("%v", a.Header)
+		}
+		if err := receive(t, served); err != nil {
+			t.Errorf("ServeConn: %v", err)
+		}
+		if n := s.GetCurrentConcurrency(); n != 0 {
+			t.Errorf("%d connections are served", n)
+		}
+		close(hasReturned)
+		p.expect("<early>")
 		p.send("ping")
 		p.expect("<ping>")
 		p.send(".")
 		p.expectEnd()
-		if err := receive(t, served); err != nil {
-			t.Errorf("ServeConn: %v", err)
-		}
 	})
 }
 

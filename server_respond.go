@@ -3,6 +3,8 @@ package sluice
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"runtime/debug"
 	"strings"
 
@@ -245,6 +247,9 @@ func (c *serverConn) afterResponse(keep bool) engine.Next {
 	ctx := c.ctx
 	unread := ctx.requestStream.isUnread()
 	if !keep {
+		if unread && ctx.requestStream.err != nil {
+			c.cfg.fail(ctx.requestStream.err)
+		}
 		c.state = readClosed
 		c.endRequest()
 		if unread {
@@ -305,9 +310,6 @@ func (c *serverConn) endRequest() {
 func (c *serverConn) answerFailure() engine.Next {
 	ctx := c.ctx
 	err := ctx.failure
-	if c.cfg.onFailure != nil {
-		c.cfg.onFailure(err)
-	}
 	ctx.Response.Reset()
 	c.prepareResponse(ctx)
 	status := failureStatus(err)
@@ -315,8 +317,11 @@ func (c *serverConn) answerFailure() engine.Next {
 	if status == StatusMethodNotAllowed {
 		ctx.Response.Header.Set(HeaderAllow, "GET, HEAD")
 	}
+	if c.cfg.single != nil {
+		c.cfg.fail(c.publicFailure(err))
+	}
 	if c.cfg.errorHandler != nil {
-		c.callErrorHandler(ctx, publicFailure(err, status))
+		c.callErrorHandler(ctx, c.publicFailure(err))
 	} else {
 		ctx.Response.SetBodyString(strings.TrimPrefix(err.Error(), "sluice: "))
 	}
@@ -368,18 +373,30 @@ func failureStatus(err error) int {
 	return StatusBadRequest
 }
 
-// publicFailure wraps err in the type by which ErrorHandlers know it.
-func publicFailure(err error, status int) error {
-	if status == StatusRequestURITooLong || status == StatusRequestHeaderFieldsTooLarge {
-		return &ErrSmallBuffer{cause: err}
+// publicFailure adds the errors by which users know err, because of which the
+// request in ctx is refused.
+func (c *serverConn) publicFailure(err error) error {
+	var wire *h1.Error
+	switch {
+	case !errors.As(err, &wire):
+		return err
+	case wire == h1.ErrTruncatedMessage:
+		return knownError{io.ErrUnexpectedEOF, err}
+	case wire.Status == StatusRequestHeaderFieldsTooLarge, wire == h1.ErrLineTooLong:
+		return &ErrSmallBuffer{cause: knownError{ErrSmallReadBuffer, err}}
+	case wire == h1.ErrTrailer:
+		return knownError{ErrBadTrailer, err}
+	case c.ctx.headIsComplete && c.ctx.parser.Has(h1.ChunkedBody):
+		return ErrBrokenChunk{cause: err}
 	}
-	return err
+	return requestError(err, c.ctx.Request.Header.table.Raw(), c.conn.Buffered())
 }
 
 // errBodyMemory says that Server.MaxBodyMemory is used up.
 var errBodyMemory = errors.New("sluice: no memory left for request bodies")
 
-// errRequestTimeout says that a request did not come in time.
+// errRequestTimeout says that a request did not come in time. It is
+// os.ErrDeadlineExceeded, which the connection has said.
 var errRequestTimeout error = requestTimeout{}
 
 // requestTimeout is the net.Error behind a 408.
@@ -388,6 +405,7 @@ type requestTimeout struct{}
 func (requestTimeout) Error() string   { return "sluice: request did not arrive in time" }
 func (requestTimeout) Timeout() bool   { return true }
 func (requestTimeout) Temporary() bool { return true }
+func (requestTimeout) Unwrap() error   { return os.ErrDeadlineExceeded }
 
 // ErrAbortHandler, used as the value of a panic in a handler, ends the
 // connection without an answer and without a log entry.

@@ -116,10 +116,10 @@ func (s *Server) serveOwn(ln net.Listener) error {
 // serverState is what a Server knows about its serving, guarded by Server.mu.
 type serverState struct {
 	engine    engine.Engine
-	noEpoll   error // why engine is not EngineEpoll, where that might be
-	listeners map[net.Listener]struct{}
-	draining  []engine.Engine // that were shut down and have not ended
-	adopting  *acceptor       // of AdoptConn; nil: none yet
+	noEpoll   error                      // why engine is not EngineEpoll, where that might be
+	listeners map[*net.Listener]struct{} // by place: their types need not be comparable
+	draining  []engine.Engine            // that were shut down and have not ended
+	adopting  *acceptor                  // of AdoptConn; nil: none yet
 	// isShutDown is set by Shutdown, until the server serves again.
 	isShutDown bool
 }
@@ -157,8 +157,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	cfg := s.config()
 	s.logFallback(ln, cfg.logger)
 	e := s.engine()
-	s.trackListener(ln, true)
-	defer s.trackListener(ln, false)
+	s.trackListener(&ln, true)
+	defer s.trackListener(&ln, false)
 	err := e.Serve(ln, &acceptor{server: s, cfg: cfg})
 	if isOrderlyEnd(err) {
 		return nil
@@ -169,7 +169,7 @@ func (s *Server) Serve(ln net.Listener) error {
 var errNoHandler = errors.New("sluice: Server.Handler is nil")
 
 // trackListener keeps the listeners that Shutdown must close.
-func (s *Server) trackListener(ln net.Listener, add bool) {
+func (s *Server) trackListener(ln *net.Listener, add bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !add {
@@ -177,7 +177,7 @@ func (s *Server) trackListener(ln net.Listener, add bool) {
 		return
 	}
 	if s.state.listeners == nil {
-		s.state.listeners = make(map[net.Listener]struct{})
+		s.state.listeners = make(map[*net.Listener]struct{})
 	}
 	s.state.listeners[ln] = struct{}{}
 }
@@ -188,9 +188,11 @@ func isOrderlyEnd(err error) bool {
 	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || err == engine.ErrShutdown
 }
 
-// ServeConn serves HTTP on one connection and returns when that is closed or
-// hijacked: nil after an orderly end, else what went wrong;
+// ServeConn serves HTTP on one connection and returns when that is closed, or
+// when the last response is written and a HijackHandler has the connection, on
+// a goroutine of its own. The error is nil after an orderly end, and
 // ErrConcurrencyLimit or ErrPerIPConnLimit if the connection was refused.
+// Otherwise it is the connection's own error, or what ErrorHandler gets.
 func (s *Server) ServeConn(c net.Conn) error { return s.ServeConnFrom(c, nil) }
 
 // ServeConnFrom is ServeConn for a connection from which leftover was read
@@ -200,16 +202,12 @@ func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
 	if s.Handler == nil {
 		return errNoHandler
 	}
-	a := &acceptor{server: s, cfg: s.config(), isSingle: true}
-	var failure error
-	a.cfg.onFailure = func(err error) { failure = err }
-	err := s.engine().ServeConn(c, leftover, a)
-	switch {
-	case a.refused != nil:
-		return a.refused
-	case failure != nil:
-		return failure
+	one := acquireSingle(s)
+	err := s.engine().ServeConn(c, leftover, &one.acceptor)
+	if one.failure != nil {
+		err = one.failure
 	}
+	releaseSingle(one)
 	return err
 }
 
@@ -270,9 +268,9 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 }
 
 // closeListeners closes listeners and returns the first error.
-func closeListeners(listeners map[net.Listener]struct{}) (first error) {
+func closeListeners(listeners map[*net.Listener]struct{}) (first error) {
 	for ln := range listeners {
-		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) && first == nil {
+		if err := (*ln).Close(); err != nil && !errors.Is(err, net.ErrClosed) && first == nil {
 			first = err
 		}
 	}

@@ -285,3 +285,50 @@ type namelessConn struct{ net.Conn }
 
 func (namelessConn) LocalAddr() net.Addr  { return nil }
 func (namelessConn) RemoteAddr() net.Addr { return nil }
+
+// timedListener sets a deadline on what it accepts.
+type timedListener struct {
+	net.Listener
+	wrap func(net.Conn) net.Conn
+}
+
+func (l timedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SetReadDeadline(time.Now().Add(briefly)); err != nil {
+		return nil, err
+	}
+	return l.wrap(c), nil
+}
+
+// TestDeadlinesOfListeners: a deadline that a listener has set on a connection
+// stays in force where the server has no time-out: an idle connection is closed,
+// a request that is not complete by then is answered.
+func TestDeadlinesOfListeners(t *testing.T) {
+	bare := func(c net.Conn) net.Conn { return c }
+	wrapped := func(c net.Conn) net.Conn { return struct{ net.Conn }{c} }
+	for name, wrap := range map[string]func(net.Conn) net.Conn{"socket": bare, "wrapped": wrapped} {
+		for _, n := range []network{overTCP().by(sluice.EnginePerConn), inMemory()} {
+			listen := n.listen
+			n.listen = func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+				ln, dial := listen(t)
+				return timedListener{ln, wrap}, dial
+			}
+			t.Run(n.name+"/"+name, func(t *testing.T) {
+				r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.Done() }})
+				idle, used, partial := r.dial(), r.dial(), r.dial()
+				used.send(get("/"))
+				partial.send("GET / HT")
+				if a := partial.answer("GET"); a.StatusCode != 408 {
+					t.Errorf("%d", a.StatusCode)
+				}
+				idle.expectEnd()
+				if statuses, _ := statusesOf(t, used.rest()); len(statuses) > 1 {
+					t.Errorf("%v", statuses)
+				}
+			})
+		}
+	}
+}

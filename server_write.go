@@ -27,12 +27,16 @@ func (c *serverConn) flush() bool {
 }
 
 // wrote reports whether a write succeeded. The engine is not told of the error,
-// so it is logged here.
+// so it is kept and logged here.
 func (c *serverConn) wrote(err error) bool {
-	if err != nil && c.cfg.logsAllErrors {
+	if err == nil {
+		return true
+	}
+	c.cfg.fail(err)
+	if c.cfg.logsAllErrors {
 		c.logError(err)
 	}
-	return err == nil
+	return false
 }
 
 // writeBody appends a small body to what was collected, and writes a large one
