@@ -142,10 +142,7 @@ func (b *BlockingConn) Close() error {
 		return err
 	}
 	b.closed.Store(true)
-	if b.Inside() > 0 { // those that come later see closed
-		b.readBy.Store(closedLimit)
-		h.InterruptRead(time.Unix(1, 0))
-	}
+	h.InterruptRead(time.Unix(1, 0))
 	return nil
 }
 

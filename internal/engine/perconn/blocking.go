@@ -13,14 +13,15 @@ import (
 type blockingHost struct {
 	*conn
 	nc       net.Conn
-	waitable *watch // raw path: where a read may be waiting
+	waitable *watch    // raw path: where a read may be waiting
+	run      *runState // plain path: the same
 }
 
 // Blocking implements engine.Conn.
 func (c *conn) Blocking() net.Conn {
 	extra := c.extras()
 	if extra.blocking == nil {
-		extra.blocking = engine.NewBlockingConn(&blockingHost{c, c.nc, c.watchable()}, c.nc)
+		extra.blocking = engine.NewBlockingConn(&blockingHost{c, c.nc, c.watchable(), extra}, c.nc)
 	}
 	return extra.blocking
 }
@@ -37,7 +38,10 @@ func (h *blockingHost) InterruptRead(t time.Time) {
 		h.waitable.wake()
 		return
 	}
-	_ = h.nc.SetReadDeadline(t)
+	if h.run.isReading.Load() { // else the next read sees the limit
+		h.run.isInterrupted.Store(true)
+		_ = h.nc.SetReadDeadline(t)
+	}
 }
 
 // InterruptWrite implements engine.BlockingHost. Both paths wait for nc's

@@ -83,6 +83,9 @@ type conn struct {
 type runState struct {
 	gone     engine.Notice        // OnPeerGone
 	blocking *engine.BlockingConn // Blocking
+	// isReading is set while a read may wait on the plain path, before it looks
+	// at its limit; isInterrupted when its deadline was moved then.
+	isReading, isInterrupted atomic.Bool
 }
 
 var _ engine.Conn = (*conn)(nil)

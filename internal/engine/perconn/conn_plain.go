@@ -151,6 +151,10 @@ func (c *conn) readPlain(p []byte) (int, error) {
 
 // readUntilLimit reads, and gives up when readLimit has passed.
 func (c *conn) readUntilLimit(p []byte) (int, error) {
+	if run := c.extra; run != nil {
+		run.isReading.Store(true)
+		defer run.isReading.Store(false)
+	}
 	for {
 		limit := c.readLimit()
 		c.arm(limit, c.timeout>>slackShift)

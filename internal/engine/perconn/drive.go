@@ -63,7 +63,7 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 		c.endReader()
 		c.extra = nil
 		if b := run.blocking; b != nil {
-			c.resetDeadlines(b)
+			c.resetDeadlines(run)
 			if b.IsClosed() && next != engine.Detach && next != engine.CloseLinger {
 				next = engine.Close
 			}
@@ -76,12 +76,12 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 	return next
 }
 
-// resetDeadlines forgets the deadlines that a user has set through b.
-func (c *conn) resetDeadlines(b *engine.BlockingConn) {
-	if b.ReadIsOverridden() {
+// resetDeadlines forgets the deadlines that a user has set during run.
+func (c *conn) resetDeadlines(run *runState) {
+	if run.isInterrupted.Load() || run.blocking.ReadIsOverridden() {
 		c.armExactly(0)
 	}
-	if b.WriteIsOverridden() {
+	if run.blocking.WriteIsOverridden() {
 		c.armWrite(0)
 	}
 }
