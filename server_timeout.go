@@ -94,7 +94,8 @@ func (ctx *RequestCtx) beginTimed() bool {
 // when the handler returns, and leaves ctx to the goroutines that still use
 // it: the server never touches it again.
 //
-// It must be called before the handler returns. Only the first call counts.
+// It must be called before the handler returns. The last call before that counts,
+// that of TimeoutHandler included.
 func (ctx *RequestCtx) TimeoutError(msg string) {
 	ctx.TimeoutErrorWithCode(msg, StatusRequestTimeout)
 }
@@ -109,12 +110,9 @@ func (ctx *RequestCtx) TimeoutErrorWithCode(msg string, statusCode int) {
 
 // TimeoutErrorWithResponse is TimeoutError with a copy of resp as the answer.
 func (ctx *RequestCtx) TimeoutErrorWithResponse(resp *Response) {
-	if ctx.timeoutResponse.Load() != nil {
-		return
-	}
 	own := &Response{}
 	resp.CopyTo(own)
-	ctx.timeoutResponse.CompareAndSwap(nil, own)
+	ctx.timeoutResponse.Store(own)
 }
 
 // LastTimeoutErrorResponse returns the response of TimeoutError and its
@@ -125,6 +123,7 @@ func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeout
 // fresh one. It returns nil if nothing can be answered any more, because a part
 // of something else was sent.
 func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
+	response := ctx.timeoutResponse.Load() // calls from now on come too late
 	unread := ctx.requestStream.isUnread()
 	out, isTorn := ctx.detach()
 	if ctx.hasUsedConn && c.revoke() {
@@ -140,7 +139,7 @@ func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 	fresh.parser = ctx.parser
 	fresh.headIsComplete, fresh.isHead = true, ctx.isHead
 	fresh.bodyHeld, fresh.writeTimeoutChanged = ctx.bodyHeld, ctx.writeTimeoutChanged
-	ctx.timeoutResponse.Load().CopyTo(&fresh.Response)
+	response.CopyTo(&fresh.Response)
 	c.prepareResponse(fresh)
 	if unread || ctx.hasUsedConn {
 		fresh.Response.SetConnectionClose()

@@ -276,8 +276,8 @@ func TestTimeoutErrors(t *testing.T) {
 			case "/plain":
 				ctx.TimeoutError("a")
 			case "/code":
+				ctx.TimeoutErrorWithCode("only the last counts", 500)
 				ctx.TimeoutErrorWithCode("b", 503)
-				ctx.TimeoutErrorWithCode("only the first counts", 500)
 			default:
 				var resp sluice.Response
 				resp.SetStatusCode(299)
@@ -300,6 +300,35 @@ func TestTimeoutErrors(t *testing.T) {
 		close(stop)
 		for range 5 {
 			receive(t, finished)
+		}
+	})
+}
+
+// TestTimeoutHandlersNest: the time-out of the outermost handler that returns
+// before the others counts, and what is set behind it.
+func TestTimeoutHandlersNest(t *testing.T) {
+	end := make(chan struct{})
+	defer close(end)
+	waits := func(*sluice.RequestCtx) { <-end }
+	says := func(text string, then sluice.RequestHandler) sluice.RequestHandler {
+		return func(ctx *sluice.RequestCtx) { ctx.TimeoutError(text); then(ctx) }
+	}
+	returns := func(*sluice.RequestCtx) {}
+	handlers := map[string]sluice.RequestHandler{
+		"/outer":  sluice.TimeoutHandler(says("inner", waits), briefly/4, "outer"),
+		"/inner":  sluice.TimeoutHandler(says("inner", returns), time.Hour, "outer"),
+		"/nested": sluice.TimeoutHandler(sluice.TimeoutHandler(waits, briefly/4, "nested"), time.Hour, "outer"),
+		"/behind": func(ctx *sluice.RequestCtx) {
+			sluice.TimeoutHandler(waits, briefly/4, "outer")(ctx)
+			ctx.TimeoutErrorWithCode("behind", 408)
+		},
+	}
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Path())](ctx) }})
+		for path := range handlers {
+			if a := r.dial().get(path); a.StatusCode != 408 || a.body != path[1:] {
+				t.Errorf("%s: %d %q", path, a.StatusCode, a.body)
+			}
 		}
 	})
 }
