@@ -46,6 +46,9 @@ type header struct {
 	// isRaw: a request whose fields are written in the order in which they
 	// were set, none of them treated specially; see DisableSpecialHeader.
 	isRaw bool
+	// showsServer: of a response on a server, before the handler has changed its
+	// Server field. The server's name can be read as its value.
+	showsServer bool
 }
 
 // reset empties the header. All settings go back to their defaults.
@@ -64,6 +67,7 @@ func (h *header) reset() {
 	h.noDefaultContentType = false
 	h.isHTTP10 = false
 	h.isRaw = false
+	h.showsServer = false
 }
 
 // resetMessage empties the header for a message that is to be read, and keeps

@@ -24,6 +24,8 @@ type bodyFraming struct {
 	keepAlive bool
 	// omitDefaultType leaves a default Content-Type out.
 	omitDefaultType bool
+	// namesServer: a response without a Server field gets the server's name.
+	namesServer bool
 	// hasContent: a chunked body is known not to be empty, and a request has a
 	// default Content-Type for it.
 	hasContent bool
@@ -63,7 +65,11 @@ const (
 // Set-Cookie, Connection, and the empty line.
 func (h *ResponseHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	dst = h.appendStatusLine(dst)
-	if server := h.headServer(); len(server) > 0 {
+	server := h.headServer()
+	if len(server) == 0 && f.namesServer {
+		server = h.defaultServer
+	}
+	if len(server) > 0 {
 		dst = append(dst, "Server: "...)
 		dst = append(dst, server...)
 		dst = append(dst, "\r\n"...)

@@ -241,7 +241,7 @@ func TestWriters(t *testing.T) {
 // helloHead sets what the answer to a simple request sets.
 func helloHead(h *ResponseHeader) {
 	h.Reset()
-	h.defaultServer = []byte("sluice")
+	h.defaultServer, h.showsServer = []byte("sluice"), true
 	h.SetContentType("text/plain")
 }
 
@@ -252,7 +252,7 @@ func TestAppendHeadAllocatesNothing(t *testing.T) {
 	now := clock.Nanos()
 	n := testing.AllocsPerRun(100, func() {
 		h.Reset()
-		h.defaultServer = server
+		h.defaultServer, h.showsServer = server, true
 		h.SetContentType("text/plain")
 		h.Set("X-Custom", "value")
 		dst = h.appendHead(dst[:0], bodyFraming{length: 12, date: now})
@@ -294,7 +294,7 @@ func BenchmarkResponseResetSetAppend(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Reset()
-		h.defaultServer = server
+		h.defaultServer, h.showsServer = server, true
 		h.SetContentType("text/plain")
 		dst = h.appendHead(dst[:0], f)
 	}

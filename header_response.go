@@ -36,9 +36,8 @@ type ResponseHeader struct {
 	typeText   [len("text/plain; charset=utf-8")]byte // ContentType's default
 	serverText []byte                                 // Server's default
 
-	// defaultServer is the Server value of a response that sets none. The
-	// server sets it, to a value that is fit for the wire; it is not copied
-	// and no reset forgets it.
+	// defaultServer is the name of the server that will write the response; nil:
+	// it has none. It is fit for the wire; no reset forgets it.
 	defaultServer []byte
 }
 
@@ -62,6 +61,10 @@ func (h *ResponseHeader) CopyTo(dst *ResponseHeader) {
 		return
 	}
 	h.header.copyTo(&dst.header)
+	dst.showsServer = false
+	if server := h.headServer(); len(server) > 0 && h.table.Index(field.Server) < 0 {
+		dst.table.Set(field.Server, server)
+	}
 	dst.statusCode = h.statusCode
 	dst.reasonAt = h.reasonAt
 	dst.reason = append(dst.reason[:0], h.reason...)
@@ -142,9 +145,9 @@ func (h *ResponseHeader) SetContentLength(contentLength int) {
 	}
 }
 
-// Server returns the value of the Server field; if there is none, the name
-// that the server gives itself; if it has none, the value in the trailer
-// section.
+// Server returns the value of the Server field of the head or, if there is none
+// or it is empty, of the trailer section. In a handler that is the server's name
+// from the beginning.
 func (h *ResponseHeader) Server() []byte {
 	if value := h.ownServer(); len(value) > 0 {
 		return value
@@ -164,14 +167,14 @@ func (h *ResponseHeader) ownServer() []byte {
 
 // headServer is Server without the trailer section.
 func (h *ResponseHeader) headServer() []byte {
-	if value := h.table.Get(field.Server); len(value) > 0 {
-		return value
+	if h.showsServer && h.table.Index(field.Server) < 0 {
+		return h.defaultServer
 	}
-	return h.defaultServer
+	return h.table.Get(field.Server)
 }
 
-// SetServer sets the Server field. An empty value stands for the server's
-// default.
+// SetServer sets the Server field. A Server sends its name where the value is
+// empty, and where the field was deleted.
 func (h *ResponseHeader) SetServer(server string) { h.SetServerBytes(ascii.Bytes(server)) }
 
 // SetServerBytes is SetServer for bytes.

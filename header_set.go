@@ -232,6 +232,9 @@ func (h *header) DelBytes(key []byte) {
 	case id == field.Cookie, id == field.SetCookie:
 		h.table.DelID(id)
 	case singleFields.has(id):
+		if id == field.Server {
+			h.showsServer = false
+		}
 		h.table.DelID(id)
 		if h.trailer != nil {
 			h.trailer.del(id, key)

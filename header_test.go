@@ -240,8 +240,11 @@ func TestHeaderCopyTo(t *testing.T) {
 	var r2 ResponseHeader
 	r2.defaultServer = []byte("own")
 	r.CopyTo(&r2)
-	if got, want := undated(&r2), "HTTP/1.1 404 Gone Fishing\r\nServer: own\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\nX: y\r\nSet-Cookie: a=b\r\n\r\n"; got != want {
+	if got, want := undated(&r2), "HTTP/1.1 404 Gone Fishing\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\nX: y\r\nSet-Cookie: a=b\r\n\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := string(r2.appendHead(nil, bodyFraming{namesServer: true})); !strings.Contains(got, "\r\nServer: own\r\n") {
+		t.Errorf("%q", got)
 	}
 }
 

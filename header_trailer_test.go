@@ -338,7 +338,7 @@ func TestAnnouncedNamesTakeEverySetter(t *testing.T) {
 		{func(r *ResponseHeader) { r.SetLastModified(day) }, "Last-Modified: Fri, 02 Jan 2026 03:04:05 GMT\r\n"},
 	} {
 		var r ResponseHeader
-		r.defaultServer = []byte("sluice")
+		r.defaultServer, r.showsServer = []byte("sluice"), true
 		r.AddTrailer("Server, Date, Last-Modified")
 		head := undated(&r)
 		test.set(&r)
@@ -400,7 +400,7 @@ func TestGettersFallBackToTheTrailerSection(t *testing.T) {
 		}
 	}
 	var r ResponseHeader
-	r.defaultServer = []byte("sluice")
+	r.defaultServer, r.showsServer = []byte("sluice"), true
 	trailerOf(&r, "Server")
 	if got := fmt.Sprintf("%s %s %s", r.Server(), r.Peek("Server"), r.PeekAll("Server")); got != "sluice sluice [sluice t1 t2]" {
 		t.Errorf("with a default: %s", got)

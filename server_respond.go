@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
@@ -19,6 +20,10 @@ func (c *serverConn) handle() engine.Next {
 	if !c.cfg.lazyTime {
 		ctx.time = ctx.start
 	}
+	if c.cfg.expectHandler != nil && c.cfg.name != nil {
+		ctx.Response.Header.table.DelID(field.Server) // what ExpectHandler has set
+	}
+	ctx.Response.Header.showsServer = true
 	aborted := c.callHandler(ctx)
 	if ctx.timeoutResponse.Load() != nil { // others may use it, whatever became of the handler
 		if ctx = c.replaceTimedOut(ctx); ctx == nil {
@@ -132,7 +137,7 @@ func (c *serverConn) persists() bool {
 func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 	ctx := c.ctx
 	resp := &ctx.Response
-	f.closeConnection = !keep
+	f.closeConnection, f.namesServer = !keep, true
 	f.keepAlive = keep && ctx.isHTTP10()
 	if !c.cfg.noDate {
 		f.date = ctx.start

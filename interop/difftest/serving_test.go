@@ -2,6 +2,7 @@ package difftest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // handled is what handlers of both libraries have in common.
 type handled struct {
 	ctx
-	header   head
+	header   servedHead
 	hijack   func(handler func(net.Conn))
 	shutdown func()
 }
@@ -26,12 +27,29 @@ type ctx interface {
 	SetConnectionClose()
 	SetBodyStream(io.Reader, int)
 	SetStatusCode(int)
+	SetBodyString(string)
+	Error(string, int)
+	TimeoutError(string)
+	TimeoutErrorWithCode(string, int)
+}
+
+type servedHead interface {
+	Server() []byte
+	SetServer(string)
+	Peek(string) []byte
+	Len() int
+	Add(string, string)
+	Del(string)
+	Reset()
+	String() string
 }
 
 // settings are those of a server.
 type settings struct {
 	closeOnShutdown, disableKeepalive bool
 	maxRequests                       int
+	name                              string
+	expect                            func(servedHead) // of ExpectHandler
 }
 
 // A server is one of the libraries'.
@@ -43,7 +61,10 @@ type server interface {
 
 func newTheirs(s settings, handler func(handled)) server {
 	server := &fasthttp.Server{NoDefaultServerHeader: true, Logger: silent{}, CloseOnShutdown: s.closeOnShutdown,
-		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests}
+		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests, Name: s.name}
+	if s.expect != nil {
+		server.ExpectHandler = func(ctx *fasthttp.RequestCtx) int { s.expect(&ctx.Response.Header); return 100 }
+	}
 	server.Handler = func(ctx *fasthttp.RequestCtx) {
 		handler(handled{ctx, &ctx.Response.Header, func(h func(net.Conn)) { ctx.Hijack(h) }, begin(ctx, server)})
 	}
@@ -52,7 +73,10 @@ func newTheirs(s settings, handler func(handled)) server {
 
 func newOurs(s settings, handler func(handled)) server {
 	server := &sluice.Server{NoDefaultServerHeader: true, Logger: silent{}, CloseOnShutdown: s.closeOnShutdown,
-		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests}
+		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests, Name: s.name}
+	if s.expect != nil {
+		server.ExpectHandler = func(ctx *sluice.RequestCtx) int { s.expect(&ctx.Response.Header); return 100 }
+	}
 	server.Handler = func(ctx *sluice.RequestCtx) {
 		handler(handled{ctx, &ctx.Response.Header, func(h func(net.Conn)) { ctx.Hijack(h) }, begin(ctx, server)})
 	}
@@ -90,7 +114,8 @@ func answersOf(t *testing.T, s server, request string) string {
 	if err != nil {
 		return "error"
 	}
-	return dateLine.ReplaceAllString(string(raw), "")
+	answers := strings.TrimPrefix(dateLine.ReplaceAllString(string(raw), ""), "HTTP/1.1 100 Continue\r\n\r\n") // S29
+	return strings.ReplaceAll(answers, "fasthttp", "sluice")                                                   // S31
 }
 
 // patience bounds what a test waits for. It is only reached when a test fails.
@@ -171,5 +196,47 @@ func TestHijack(t *testing.T) {
 			want: "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 2\r\n\r\nx"},
 		"stream, 1.0, S34": {request: keptGet, handler: streams(stream, -1),
 			want: "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\nx"},
+	})
+}
+
+// TestServerField compares what handlers see of the server's name (1.4).
+func TestServerField(t *testing.T) {
+	const expecting = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+	rows := map[string]servingRow{}
+	for name, change := range map[string]func(h handled){
+		"as it comes": func(handled) {},
+		"Del":         func(h handled) { h.header.Del("server") },
+		"set":         func(h handled) { h.header.SetServer("x") },
+		"empty":       func(h handled) { h.header.SetServer("") },
+		"Add":         func(h handled) { h.header.Add("Server", "x") },
+		"set and Del": func(h handled) { h.header.SetServer("x"); h.header.Del("Server") },
+		"Reset":       func(h handled) { h.header.Reset() },
+		"Error":       func(h handled) { h.Error("x", 200) },
+	} {
+		for _, serverName := range []string{"", "own"} {
+			expected := ""
+			rows[name+", named "+serverName] = servingRow{
+				settings: settings{name: serverName, expect: func(h servedHead) {
+					expected = string(h.Server())
+					h.SetServer("of ExpectHandler")
+				}},
+				request: strings.Replace(expecting, "Content-Length: 0", "Expect: 100-continue\r\nContent-Length: 1", 1) + "x",
+				handler: func(h handled) {
+					change(h)
+					h.SetBodyString(fmt.Sprintf("%q then %q %q %d %v", expected, h.header.Server(), h.header.Peek("Server"), h.header.Len(),
+						strings.Contains(h.header.String(), "Server: ")))
+				},
+			}
+		}
+	}
+	runServing(t, rows)
+}
+
+// TestTimeoutErrors compares which of several time-outs is answered (1.10).
+func TestTimeoutErrors(t *testing.T) {
+	runServing(t, map[string]servingRow{
+		"two":                {request: closingGet, handler: func(h handled) { h.TimeoutErrorWithCode("first", 503); h.TimeoutError("second") }},
+		"two, the other way": {request: closingGet, handler: func(h handled) { h.TimeoutError("first"); h.TimeoutErrorWithCode("second", 503) }},
+		"before a response":  {request: closingGet, handler: func(h handled) { h.TimeoutError("first"); h.SetStatusCode(200); h.SetBodyString("x") }},
 	})
 }
