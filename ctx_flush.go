@@ -56,7 +56,8 @@ func (c *serverConn) flushHead() {
 	if resp.Header.hasLength {
 		resp.streamSize = resp.Header.contentLength
 	}
-	ctx.flushed, ctx.flushSendsBody = c.framing(c.persists())
+	// What awaits 100-continue will not come any more.
+	ctx.flushed, ctx.flushSendsBody = c.framing(c.persists() && !ctx.requestStream.awaitsContinue)
 	resp.stream, resp.streamSize = nil, 0
 	ctx.hasFlushed = true
 	c.countStatus(resp.StatusCode())

@@ -124,12 +124,18 @@ func (c *serverConn) persists() bool {
 		return false
 	case c.server.closeRequested() && (ctx.hijackHandler == nil || c.cfg.closesHijacked):
 		return false
-	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain():
+	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain() && !c.streamMayRead():
 		return false
 	case ctx.parser.Has(h1.AuthorityForm) && ctx.Response.StatusCode()/100 == 2 && ctx.hijackHandler == nil:
 		return false // for the client a tunnel follows (RFC 9110 section 9.3.6)
 	}
 	return true
+}
+
+// streamMayRead tells whether writing the response may still read the request's
+// body: then afterResponse decides what becomes of the rest.
+func (c *serverConn) streamMayRead() bool {
+	return c.ctx.Response.stream != nil && c.ctx.requestStream.err == nil
 }
 
 // framing derives how an answer's body is delimited. Bytes of a body that the
@@ -251,10 +257,10 @@ func (c *serverConn) correctStatus() {
 func (c *serverConn) afterResponse(keep bool) engine.Next {
 	ctx := c.ctx
 	unread := ctx.requestStream.isUnread()
+	if unread && ctx.requestStream.err != nil {
+		c.cfg.fail(ctx.requestStream.err)
+	}
 	if !keep {
-		if unread && ctx.requestStream.err != nil {
-			c.cfg.fail(ctx.requestStream.err)
-		}
 		c.state = readClosed
 		c.endRequest()
 		if unread {

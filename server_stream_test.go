@@ -143,6 +143,64 @@ func TestUnreadStreamedBody(t *testing.T) {
 	})
 }
 
+// TestResponseThatReadsTheRequest: a response's stream, or what follows Flush, may
+// read the request's body, of whatever size; then the connection goes on. What is
+// unread when it is written decides.
+func TestResponseThatReadsTheRequest(t *testing.T) {
+	const size = 1 << 20
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			body := ctx.RequestBodyStream()
+			switch string(ctx.Path()) {
+			case "/echo":
+				ctx.SetBodyStream(body, ctx.Request.Header.ContentLength())
+			case "/most":
+				ctx.SetBodyStream(body, size-1000)
+			case "/some":
+				ctx.SetBodyStream(body, 1000)
+			case "/flush":
+				_ = ctx.Flush()
+				_, _ = io.Copy(ctx, body)
+			case "/unread":
+				ctx.SetBodyStream(strings.NewReader("x"), -1)
+			}
+		}})
+		large := strings.Repeat("0123456789abcdef", size/16)
+		chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, large)
+		for _, test := range []struct {
+			name, script string
+			length       int
+			isKept       bool
+		}{
+			{"sized", post("/echo", large), size, true},
+			{"chunked", request("POST /echo HTTP/1.1", "Transfer-Encoding: chunked") + chunked, size, true},
+			{"most", post("/most", large), size - 1000, true},
+			{"some", post("/some", large), 1000, false},
+			{"flushed", post("/flush", large), size, true},
+			{"unread, little", post("/unread", large[:100<<10]), 1, true},
+			{"unread, much", post("/unread", large), 1, false},
+		} {
+			p := r.dial()
+			sent := make(chan struct{})
+			go func() {
+				defer close(sent)
+				_, _ = io.WriteString(p.Conn, test.script+get("/next"))
+			}()
+			a := p.answer("POST")
+			if a.Close || len(a.body) != test.length {
+				t.Errorf("%s: close %v, %d bytes", test.name, a.Close, len(a.body))
+			}
+			if test.isKept {
+				p.answer("GET")
+			} else if rest := p.rest(); rest != "" {
+				t.Errorf("%s: %q", test.name, rest)
+			}
+			p.Close()
+			<-sent
+		}
+	})
+}
+
 // TestUnreadStreamedBodyThatNeverComes: the connection is closed, after the
 // answer.
 func TestUnreadStreamedBodyThatNeverComes(t *testing.T) {

@@ -2,9 +2,11 @@ package difftest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,8 @@ type ctx interface {
 	Error(string, int)
 	TimeoutError(string)
 	TimeoutErrorWithCode(string, int)
+	RequestBodyStream() io.Reader
+	Path() []byte
 }
 
 type servedHead interface {
@@ -48,6 +52,7 @@ type servedHead interface {
 type settings struct {
 	closeOnShutdown, disableKeepalive bool
 	maxRequests                       int
+	streamBody                        bool
 	name                              string
 	expect                            func(servedHead) // of ExpectHandler
 }
@@ -61,7 +66,7 @@ type server interface {
 
 func newTheirs(s settings, handler func(handled)) server {
 	server := &fasthttp.Server{NoDefaultServerHeader: true, Logger: silent{}, CloseOnShutdown: s.closeOnShutdown,
-		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests, Name: s.name}
+		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests, StreamRequestBody: s.streamBody, Name: s.name}
 	if s.expect != nil {
 		server.ExpectHandler = func(ctx *fasthttp.RequestCtx) int { s.expect(&ctx.Response.Header); return 100 }
 	}
@@ -73,7 +78,7 @@ func newTheirs(s settings, handler func(handled)) server {
 
 func newOurs(s settings, handler func(handled)) server {
 	server := &sluice.Server{NoDefaultServerHeader: true, Logger: silent{}, CloseOnShutdown: s.closeOnShutdown,
-		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests, Name: s.name}
+		DisableKeepalive: s.disableKeepalive, MaxRequestsPerConn: s.maxRequests, StreamRequestBody: s.streamBody, Name: s.name}
 	if s.expect != nil {
 		server.ExpectHandler = func(ctx *sluice.RequestCtx) int { s.expect(&ctx.Response.Header); return 100 }
 	}
@@ -139,11 +144,11 @@ func runServing(t *testing.T, rows map[string]servingRow) {
 			ours := answersOf(t, newOurs(row.settings, row.handler), row.request)
 			switch {
 			case row.want == "" && ours != theirs:
-				t.Errorf("\nfasthttp: %q\nsluice:   %q", theirs, ours)
+				t.Errorf("\nfasthttp: %.400q\nsluice:   %.400q", theirs, ours)
 			case row.want != "" && ours != row.want:
-				t.Errorf("\nsluice: %q\nwant    %q", ours, row.want)
+				t.Errorf("\nsluice: %.400q\nwant    %.400q", ours, row.want)
 			case row.want != "" && theirs == row.want:
-				t.Errorf("no longer differs: %q", ours)
+				t.Errorf("no longer differs: %.400q", ours)
 			}
 		})
 	}
@@ -239,4 +244,100 @@ func TestTimeoutErrors(t *testing.T) {
 		"two, the other way": {request: closingGet, handler: func(h handled) { h.TimeoutError("first"); h.TimeoutErrorWithCode("second", 503) }},
 		"before a response":  {request: closingGet, handler: func(h handled) { h.TimeoutError("first"); h.SetStatusCode(200); h.SetBodyString("x") }},
 	})
+}
+
+// TestResponseThatReadsTheRequest compares what becomes of connections on which a
+// response's stream reads the request's body (1.2).
+func TestResponseThatReadsTheRequest(t *testing.T) {
+	const size = 1 << 20
+	echoes := func(length int) func(handled) {
+		return func(h handled) {
+			if string(h.Path()) == "/" {
+				h.SetBodyStream(io.LimitReader(h.RequestBodyStream(), int64(length)), length)
+			}
+		}
+	}
+	request := fmt.Sprintf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size)) +
+		strings.Replace(closingGet, "/", "/next", 1)
+	streams := settings{streamBody: true}
+	runServing(t, map[string]servingRow{
+		"all":  {settings: streams, request: request, handler: echoes(size)},
+		"most": {settings: streams, request: request, handler: echoes(size - 1000)},
+	})
+}
+
+// cannedConn is a connection whose peer has sent everything. Reading goes on
+// with an error.
+type cannedConn struct {
+	net.Conn
+	in         *strings.Reader
+	end, write error
+}
+
+func (c *cannedConn) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	if err == io.EOF && c.end != nil {
+		err = c.end
+	}
+	return n, err
+}
+
+func (c *cannedConn) Write(p []byte) (int, error) {
+	if c.write != nil {
+		return 0, c.write
+	}
+	return len(p), nil
+}
+
+func (c *cannedConn) Close() error         { return nil }
+func (c *cannedConn) LocalAddr() net.Addr  { return &net.TCPAddr{} }
+func (c *cannedConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// TestServeConnErrors compares the errors of ServeConn (1.3), on a connection
+// without deadlines (1.1).
+func TestServeConnErrors(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: h\r\n"
+	reset := errors.New("reset")
+	known := []error{io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, reset}
+	describe := func(err error, isSmall bool) string {
+		text := fmt.Sprint(err != nil, isSmall)
+		for _, one := range known {
+			text += fmt.Sprint(" ", errors.Is(err, one))
+		}
+		return text
+	}
+	const truncated = "H25"
+	for _, row := range []struct {
+		in, differs string
+		end, write  error
+	}{
+		{in: ""},
+		{in: "", end: os.ErrDeadlineExceeded},
+		{in: "", end: reset},
+		{in: plainGet},
+		{in: plainGet, end: os.ErrDeadlineExceeded},
+		{in: plainGet, write: reset},
+		{in: "GE", differs: truncated},
+		{in: "GE", end: os.ErrDeadlineExceeded},
+		{in: "GE", end: reset},
+		{in: plainGet + "GE", end: os.ErrDeadlineExceeded},
+		{in: post + "Content-Length: 5\r\n\r\nab"},
+		{in: post + "Content-Length: 5\r\n\r\nab", end: os.ErrDeadlineExceeded},
+		{in: post + "Content-Length: 5\r\n\r\nab", end: reset},
+		{in: post + "Transfer-Encoding: chunked\r\n\r\n5\r\nab"},
+		{in: post + "X: " + strings.Repeat("x", 5000) + "\r\n\r\n"},
+		{in: "GET /" + strings.Repeat("x", 5000) + " HTTP/1.1\r\n\r\n"},
+		{in: "nonsense\r\n\r\n"},
+	} {
+		conn := func() net.Conn { return &cannedConn{in: strings.NewReader(row.in), end: row.end, write: row.write} }
+		theirs := &fasthttp.Server{Logger: silent{}, Handler: func(*fasthttp.RequestCtx) {}}
+		ours := &sluice.Server{Logger: silent{}, ReadBufferSize: 4096, Handler: func(*sluice.RequestCtx) {}}
+		theirErr, ourErr := theirs.ServeConn(conn()), ours.ServeConn(conn())
+		var theirSmall *fasthttp.ErrSmallBuffer
+		var ourSmall *sluice.ErrSmallBuffer
+		want, got := describe(theirErr, errors.As(theirErr, &theirSmall)), describe(ourErr, errors.As(ourErr, &ourSmall))
+		if (want != got) != (row.differs != "") {
+			t.Errorf("%.60q, %v, %v %s:\nfasthttp: %s, %v\nsluice:   %s, %v", row.in, row.end, row.write, row.differs, want, theirErr, got, ourErr)
+		}
+	}
 }
