@@ -207,8 +207,10 @@ func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline bounds until when the response may be written. The zero
-// time removes the bound. Errors are those of SetReadDeadline.
+// SetWriteDeadline bounds until when the response may be written, which is then
+// done as soon as the handler has returned, not together with responses to
+// pipelined requests. The zero time removes the bound. Errors are those of
+// SetReadDeadline.
 func (ctx *RequestCtx) SetWriteDeadline(t time.Time) error {
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()

@@ -77,6 +77,7 @@ func (c *serverConn) writeFile(part engine.File) bool {
 	}
 	resp.stream, resp.streamSize = nil, 0 // the engine closes it
 	c.countFile(part.Size)
+	c.ctx.sendsFile = true
 	c.conn.SendFile(part)
 	return true
 }

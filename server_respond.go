@@ -256,6 +256,9 @@ func (c *serverConn) correctStatus() {
 // body before the connection may be used again.
 func (c *serverConn) afterResponse(keep bool) engine.Next {
 	ctx := c.ctx
+	if ctx.writeTimeoutChanged && !ctx.sendsFile && !c.flush() { // its time-out ends with the request
+		return c.abort()
+	}
 	unread := ctx.requestStream.isUnread()
 	if unread && ctx.requestStream.err != nil {
 		c.cfg.fail(ctx.requestStream.err)

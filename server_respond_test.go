@@ -576,3 +576,34 @@ func TestHalfClose(t *testing.T) {
 		})
 	}
 }
+
+// TestWriteDeadlineFlushes: a response whose handler has set a deadline for
+// writing it is written before the next pipelined request is handled.
+func TestWriteDeadlineFlushes(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		for name, first := range map[string]sluice.RequestHandler{
+			"buffered": func(ctx *sluice.RequestCtx) { ctx.SetBodyString("first") },
+			"stream":   func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("first"), 5) },
+			"flushed":  func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); ctx.SetBodyString("first") },
+		} {
+			received := make(chan struct{})
+			r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+				if string(ctx.Path()) == "/next" {
+					<-received
+					return
+				}
+				if err := ctx.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
+					t.Error(err)
+				}
+				first(ctx)
+			}})
+			p := r.dial()
+			p.send(get("/") + get("/next"))
+			if a := p.answer("GET"); a.body != "first" {
+				t.Errorf("%s: %q", name, a.body)
+			}
+			close(received)
+			p.answer("GET")
+		}
+	})
+}
