@@ -62,6 +62,7 @@ func (c *serverConn) flushHead() {
 	ctx.hasFlushed = true
 	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, ctx.flushed)
+	resp.Header.show(ctx.flushed)
 }
 
 // unfinishedBody stands for the rest of a flushed body while its framing is

@@ -40,6 +40,7 @@ var (
 	textSlash            = []byte("/")
 	textChunked          = []byte("chunked")
 	textClose            = []byte("close")
+	textKeepAlive        = []byte("keep-alive")
 	textCRLF             = []byte("\r\n")
 	textPlain            = []byte("text/plain; charset=utf-8")
 	textOctetStream      = []byte("application/octet-stream")
@@ -95,6 +96,23 @@ func (h *ResponseHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	}
 	dst = h.appendConnection(dst, f)
 	return append(dst, "\r\n"...)
+}
+
+// show makes what appendHead has added because of f a part of h.
+func (h *ResponseHeader) show(f bodyFraming) {
+	h.showsServer = h.showsServer || f.namesServer
+	switch {
+	case f.length >= 0:
+		h.setLength(int(f.length))
+	case f.length == -1:
+		h.contentLength, h.hasLength = -1, false
+	}
+	switch {
+	case f.closeConnection:
+		h.connectionClose = true
+	case f.keepAlive && h.table.Index(field.Connection) < 0:
+		h.table.Set(field.Connection, textKeepAlive)
+	}
 }
 
 // appendStatusLine appends the status line (RFC 9112 section 4).

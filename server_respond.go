@@ -221,6 +221,9 @@ func (c *serverConn) writeResponse(f bodyFraming, sendsBody bool) (ok bool) {
 	resp := &ctx.Response
 	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, f)
+	if len(ctx.Request.userValues) > 0 { // their Close may look at the response
+		resp.Header.show(f)
+	}
 	switch {
 	case resp.stream != nil:
 		return c.writeStream(f, sendsBody)

@@ -607,3 +607,40 @@ func TestWriteDeadlineFlushes(t *testing.T) {
 		}
 	})
 }
+
+// closerFunc is an io.Closer.
+type closerFunc func()
+
+func (f closerFunc) Close() error { f(); return nil }
+
+// TestUserValuesSeeTheResponse: when user values are closed, ctx.Response says
+// what was sent.
+func TestUserValuesSeeTheResponse(t *testing.T) {
+	for _, test := range []struct {
+		request string
+		handler sluice.RequestHandler
+		want    string
+	}{
+		{get("/"), func(*sluice.RequestCtx) {}, "0 false own"},
+		{closing("/"), func(ctx *sluice.RequestCtx) { ctx.SetBodyString("body") }, "4 true close own"},
+		{"GET / HTTP/1.0\r\n\r\n", func(*sluice.RequestCtx) {}, "0 true close own"},
+		{request("GET / HTTP/1.0", "Connection: keep-alive"), func(*sluice.RequestCtx) {}, "0 false keep-alive own"},
+		{closing("/"), func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), -1) }, "-1 true close own"},
+		{closing("/"), func(ctx *sluice.RequestCtx) { ctx.WriteString("x"); _ = ctx.Flush() }, "-1 true close own"},
+		{get("/"), func(ctx *sluice.RequestCtx) { ctx.Response.Header.Del("Server") }, "0 false own"},
+	} {
+		got := make(chan string, 1)
+		s := &sluice.Server{Name: "own", Handler: func(ctx *sluice.RequestCtx) {
+			h := &ctx.Response.Header
+			ctx.SetUserValue("k", closerFunc(func() {
+				got <- strings.Join(strings.Fields(fmt.Sprint(h.ContentLength(), " ", h.ConnectionClose(), " ", string(h.Peek("Connection")), " ", string(h.Server()))), " ")
+			}))
+			test.handler(ctx)
+		}}
+		p := serve(t, inMemory(), s).dial()
+		p.send(test.request)
+		if seen := receive(t, got); seen != test.want {
+			t.Errorf("%q: %s, want %s", test.request, seen, test.want)
+		}
+	}
+}

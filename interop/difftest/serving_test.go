@@ -35,6 +35,7 @@ type ctx interface {
 	TimeoutErrorWithCode(string, int)
 	RequestBodyStream() io.Reader
 	Path() []byte
+	SetUserValue(key, value any)
 }
 
 type servedHead interface {
@@ -46,6 +47,7 @@ type servedHead interface {
 	Del(string)
 	Reset()
 	String() string
+	VisitAll(func(key, value []byte))
 }
 
 // settings are those of a server.
@@ -338,6 +340,45 @@ func TestServeConnErrors(t *testing.T) {
 		want, got := describe(theirErr, errors.As(theirErr, &theirSmall)), describe(ourErr, errors.As(ourErr, &ourSmall))
 		if (want != got) != (row.differs != "") {
 			t.Errorf("%.60q, %v, %v %s:\nfasthttp: %s, %v\nsluice:   %s, %v", row.in, row.end, row.write, row.differs, want, theirErr, got, ourErr)
+		}
+	}
+}
+
+// closerFunc is an io.Closer.
+type closerFunc func()
+
+func (f closerFunc) Close() error { f(); return nil }
+
+// TestUserValuesSeeTheResponse compares what the Close of user values sees of the
+// response (1.5).
+func TestUserValuesSeeTheResponse(t *testing.T) {
+	for _, request := range []string{plainGet, closingGet, oldGet, keptGet} {
+		for name, act := range map[string]func(h handled){
+			"body":   func(h handled) { h.SetBodyString("x") },
+			"empty":  func(handled) {},
+			"close":  func(h handled) { h.SetConnectionClose() },
+			"stream": func(h handled) { h.SetBodyStream(stream("x"), -1) },
+			"Del":    func(h handled) { h.header.Del("Server") },
+		} {
+			if request == keptGet && name == "stream" {
+				continue // S34
+			}
+			seen := ""
+			handler := func(h handled) {
+				act(h)
+				h.SetUserValue("k", closerFunc(func() {
+					seen = dateLine.ReplaceAllString(h.header.String(), "")
+					h.header.VisitAll(func(key, value []byte) { seen += fmt.Sprintf("%s=%s ", key, value) })
+				}))
+			}
+			s := settings{name: "own"}
+			_ = newTheirs(s, handler).ServeConn(&cannedConn{in: strings.NewReader(request)})
+			theirs := seen
+			seen = ""
+			_ = newOurs(s, handler).ServeConn(&cannedConn{in: strings.NewReader(request)})
+			if seen != theirs {
+				t.Errorf("%q, %s:\nfasthttp: %q\nsluice:   %q", request, name, theirs, seen)
+			}
 		}
 	}
 }
