@@ -111,13 +111,17 @@ func (b *body) drop() {
 // Body returns the body; nil or empty if there is none. The bytes belong to the
 // message and are valid until its body is changed, or it is reset or released.
 //
-// A body stream is read into memory, and is then no stream any more. If that
+// A body stream is read into memory, and is then no stream any more; the log of a
+// server with StreamRequestBody is told once that this happens. If that
 // fails, the error's text is the body: use BodyStream or BodyWriteTo where
 // errors matter. The body of a request whose multipart form was read from a
 // stream is that form, written again.
 func (b *body) Body() []byte {
 	if b.stream == nil && b.form == nil && b.failure == nil { // most
 		return b.bodyBytes()
+	}
+	if s, ok := b.stream.(*requestStream); ok {
+		s.warn()
 	}
 	content, err := b.content()
 	if err != nil {

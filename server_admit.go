@@ -21,6 +21,7 @@ type serverGauges struct {
 	formsLeft    atomic.Uint64 // collections when a form was left to others last
 	isCollecting atomic.Bool   // the garbage collector is about to run for forms
 	isClosing    atomic.Bool   // connections are closed after their next response
+	hasWarned    atomic.Bool   // a handler has read a streamed body by Body
 }
 
 // open is the number of connections that are being served.

@@ -12,7 +12,7 @@ import (
 // 12.5.3). Among codings of the same weight the first of these is taken. A
 // coding that only "*" names is not taken unless identity is refused.
 //
-// Left alone are bodies of less than 200 bytes and of types that do not get
+// Left alone are bodies of less than 200 bytes that are no streams, and of types that do not get
 // smaller, unless the client refuses identity, and in any case: responses that
 // have a Content-Encoding, parts (206), responses without a body, those with
 // Cache-Control: no-transform, and those that h flushed or hijacked. Responses
@@ -109,7 +109,8 @@ func isWorthEncoding(r *Response, isHead, isForced bool) bool {
 	if isForced {
 		return size != 0
 	}
-	return (size < 0 || size >= minCompressSize) && isCompressible(r.Header.ContentType())
+	isSmall := size < minCompressSize && r.stream == nil || size == 0
+	return !isSmall && isCompressible(r.Header.ContentType())
 }
 
 // bodySizeForGET is the length of the body, < 0 if it is not known. A handler

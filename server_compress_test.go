@@ -121,7 +121,8 @@ func TestCompressHandlerLeavesAlone(t *testing.T) {
 		"skipped":   {func(r *Response) { r.SkipBody = true }, "", "", false},
 		"vary":      {func(r *Response) { r.Header.Set("Vary", "Origin") }, "gzip", "Origin,Accept-Encoding", true},
 		"short stream": {func(r *Response) { r.SetBodyStream(strings.NewReader("short"), 5) },
-			"", "", true},
+			"gzip", "Accept-Encoding", true},
+		"empty stream": {func(r *Response) { r.SetBodyStream(strings.NewReader(""), 0) }, "", "", false},
 	} {
 		h := CompressHandler(func(ctx *RequestCtx) { textHandler(ctx); test.set(&ctx.Response) })
 		r := &encodedBy(h, "GET", "gzip").Response

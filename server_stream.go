@@ -110,6 +110,17 @@ func (ctx *RequestCtx) sendContinue() error {
 	return nil
 }
 
+// warn tells the log, once for each server, that a handler has the whole body
+// read that Server.StreamRequestBody is to spare it.
+func (s *requestStream) warn() {
+	s.mu.Lock()
+	c := s.conn
+	s.mu.Unlock()
+	if c != nil && c.server.gauges.hasWarned.CompareAndSwap(false, true) {
+		c.cfg.logger.Printf("a handler reads a streamed body by Request.Body, which keeps all of it in memory: use BodyStream")
+	}
+}
+
 // isUnread tells whether some of the body was not read to its verified end.
 func (s *requestStream) isUnread() bool {
 	if s.conn == nil {

@@ -75,6 +75,28 @@ func TestStreamedRequest(t *testing.T) {
 	})
 }
 
+// TestStreamedBodyIsCollected: a server warns once of handlers that read a
+// streamed body by Body.
+func TestStreamedBodyIsCollected(t *testing.T) {
+	r := serve(t, overTCP(), &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+		switch string(ctx.Path()) {
+		case "/stream":
+			_, _ = io.Copy(ctx, ctx.RequestBodyStream())
+		case "/body":
+			_, _ = ctx.Write(ctx.PostBody())
+			_ = ctx.Request.Body()
+		}
+	}})
+	for i, path := range []string{"/none", "/stream", "/body", "/body", "/stream"} {
+		p := r.dial()
+		p.send(post(path, "body"))
+		p.answer("POST")
+		if n, want := strings.Count(r.log.String(), "Request.Body"), min(i/2, 1); n != want {
+			t.Errorf("after %s: %d warnings, want %d: %s", path, n, want, r.log)
+		}
+	}
+}
+
 // TestStreamedRequestIsUnbounded: MaxRequestBodySize bounds what is collected,
 // not what is streamed.
 func TestStreamedRequestIsUnbounded(t *testing.T) {

@@ -382,3 +382,25 @@ func TestUserValuesSeeTheResponse(t *testing.T) {
 		}
 	}
 }
+
+// TestCompressHandlerSizes compares which bodies are encoded (1.8).
+func TestCompressHandlerSizes(t *testing.T) {
+	request := strings.Replace(closingGet, "\r\n\r\n", "\r\nAccept-Encoding: gzip\r\n\r\n", 1)
+	isEncoded := func(s server) bool {
+		return strings.Contains(answersOf(t, s, request), "\r\nContent-Encoding: gzip\r\n")
+	}
+	for _, size := range []int{1, 199, 200} {
+		text := strings.Repeat("x", size)
+		for name, act := range map[string]func(h handled){
+			"body":           func(h handled) { h.SetBodyString(text) },
+			"stream":         func(h handled) { h.SetBodyStream(stream(text), size) },
+			"unknown stream": func(h handled) { h.SetBodyStream(stream(text), -1) },
+		} {
+			theirs := &fasthttp.Server{Logger: silent{}, Handler: fasthttp.CompressHandler(func(ctx *fasthttp.RequestCtx) { act(handled{ctx: ctx}) })}
+			ours := &sluice.Server{Logger: silent{}, Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) { act(handled{ctx: ctx}) })}
+			if want, got := isEncoded(theirs), isEncoded(ours); got != want {
+				t.Errorf("%s of %d bytes: fasthttp %v, sluice %v", name, size, want, got)
+			}
+		}
+	}
+}
