@@ -1,6 +1,8 @@
 package sluice
 
 import (
+	"io"
+
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
@@ -12,13 +14,13 @@ import (
 // 12.5.3). Among codings of the same weight the first of these is taken. A
 // coding that only "*" names is not taken unless identity is refused.
 //
-// Left alone are bodies of less than 200 bytes that are no streams, and of types that do not get
-// smaller, unless the client refuses identity, and in any case: responses that
-// have a Content-Encoding, parts (206), responses without a body, those with
-// Cache-Control: no-transform, and those that h flushed or hijacked. Responses
-// that depend on Accept-Encoding say so in Vary. A strong ETag becomes a weak
-// one with the encoding. Streams are encoded while they are sent; those of
-// unknown length are passed on as they come.
+// Left alone are bodies of less than 200 bytes that are no streams of h, and of
+// types that do not get smaller, unless the client refuses identity, and in any
+// case: responses that have a Content-Encoding, parts (206), responses without a
+// body, those with Cache-Control: no-transform, and those that h flushed or
+// hijacked. Responses that depend on Accept-Encoding say so in Vary. A strong
+// ETag becomes a weak one with the encoding. Streams are encoded while they are
+// sent; those of unknown length are passed on as they come.
 func CompressHandler(h RequestHandler) RequestHandler {
 	return CompressHandlerLevel(h, CompressDefaultCompression)
 }
@@ -109,8 +111,19 @@ func isWorthEncoding(r *Response, isHead, isForced bool) bool {
 	if isForced {
 		return size != 0
 	}
-	isSmall := size < minCompressSize && r.stream == nil || size == 0
+	isSmall := size < minCompressSize && !isUsersStream(r.stream) || size == 0
 	return !isSmall && isCompressible(r.Header.ContentType())
+}
+
+// isUsersStream tells whether stream is one that a handler has set. A file that is
+// served is none: the answer to HEAD, which must be like that to GET, has no
+// stream.
+func isUsersStream(stream io.Reader) bool {
+	switch stream.(type) {
+	case nil, *contentStream, fileBody:
+		return false
+	}
+	return true
 }
 
 // bodySizeForGET is the length of the body, < 0 if it is not known. A handler

@@ -9,7 +9,7 @@ import (
 
 // TestEngineOptions: what an engine is told of a Server's settings.
 func TestEngineOptions(t *testing.T) {
-	base := engine.Options{HandshakeTimeout: handshakePatience}
+	base := engine.Options{HandshakeTimeout: handshakePatience, SparesDeadlines: true}
 	for name, c := range map[string]struct {
 		server *Server
 		change func(o *engine.Options)
@@ -24,6 +24,7 @@ func TestEngineOptions(t *testing.T) {
 		"idle workers":   {&Server{MaxIdleWorkerDuration: 1}, func(o *engine.Options) { o.MaxIdleWorkerTime = 1 }},
 		"keep-alive":     {&Server{TCPKeepalive: true}, func(o *engine.Options) { o.KeepAlivePeriod = 15 * time.Second }},
 		"its own period": {&Server{TCPKeepalive: true, TCPKeepalivePeriod: 1}, func(o *engine.Options) { o.KeepAlivePeriod = 1 }},
+		"less memory":    {&Server{ReduceMemoryUsage: true}, func(o *engine.Options) { o.ReduceMemory = true }},
 		"a period alone": {&Server{TCPKeepalivePeriod: 1}, func(*engine.Options) {}},
 	} {
 		want := base
