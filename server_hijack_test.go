@@ -361,9 +361,7 @@ func TestHijackFromServeConn(t *testing.T) {
 		if err := receive(t, served); err != nil {
 			t.Errorf("ServeConn: %v", err)
 		}
-		if n := s.GetCurrentConcurrency(); n != 0 {
-			t.Errorf("%d connections are served", n)
-		}
+		eventually(t, "it is not served any more", func() bool { return s.GetCurrentConcurrency() == 0 })
 		close(hasReturned)
 		p.expect("<early>")
 		p.send("ping")
