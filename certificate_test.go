@@ -1,8 +1,11 @@
 package sluice
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/tls"
 	"crypto/x509"
+	"strings"
 	"testing"
 )
 
@@ -19,6 +22,12 @@ func TestGenerateTestCertificate(t *testing.T) {
 		certificate, err := x509.ParseCertificate(pair.Certificate[0])
 		if err != nil {
 			t.Fatal(err)
+		}
+		if key, ok := pair.PrivateKey.(*ecdsa.PrivateKey); !ok || key.Curve != elliptic.P256() {
+			t.Errorf("%q: the key is %T", host, pair.PrivateKey)
+		}
+		if !strings.HasPrefix(string(certPEM), "-----BEGIN CERTIFICATE-----\n") || !strings.HasPrefix(string(keyPEM), "-----BEGIN PRIVATE KEY-----\n") {
+			t.Errorf("%q: %.40s, %.40s", host, certPEM, keyPEM)
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(certPEM) {

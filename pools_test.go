@@ -49,6 +49,25 @@ func TestLargeObjectsAreNotPooled(t *testing.T) {
 	}
 }
 
+// What a Release function takes is not handed out again if it is large. The
+// pools may drop anything else too, so that one that comes back is told by being
+// large.
+func TestReleaseLeavesLargeObjects(t *testing.T) {
+	large := strings.Repeat("x", maxPooledBytes+1)
+	for range 100 {
+		a, u, c := AcquireArgs(), AcquireURI(), AcquireCookie()
+		if a.heldBytes() > maxPooledBytes || u.heldBytes() > maxPooledBytes || c.heldBytes() > maxPooledBytes {
+			t.Fatalf("a pool holds %d, %d, %d bytes in one object", a.heldBytes(), u.heldBytes(), c.heldBytes())
+		}
+		a.Set("k", large)
+		u.SetHash(large)
+		c.SetValue(large)
+		ReleaseArgs(a)
+		ReleaseURI(u)
+		ReleaseCookie(c)
+	}
+}
+
 func TestTimers(t *testing.T) {
 	used := AcquireTimer(0)
 	<-used.C

@@ -165,8 +165,8 @@ func TestConcurrencyLimit(t *testing.T) {
 		}
 		refused := r.dial()
 		a := refused.answer("GET")
-		if refused.expectEnd(); a.StatusCode != 503 || !a.Close {
-			t.Errorf("refused with %d, close=%v", a.StatusCode, a.Close)
+		if refused.expectEnd(); a.StatusCode != 503 || !a.Close || len(a.Header["Server"]) > 0 {
+			t.Errorf("refused with %d, close=%v, %v", a.StatusCode, a.Close, a.Header)
 		}
 		if got := r.server.GetRejectedConnectionsCount(); got != 1 {
 			t.Errorf("%d were rejected", got)
@@ -189,8 +189,8 @@ func TestMaxConnsPerIP(t *testing.T) {
 	second.get("/")
 	refused := r.dial()
 	a := refused.answer("GET")
-	if refused.expectEnd(); a.StatusCode != 429 || !a.Close {
-		t.Errorf("refused with %d", a.StatusCode)
+	if refused.expectEnd(); a.StatusCode != 429 || !a.Close || len(a.Header["Server"]) > 0 {
+		t.Errorf("refused with %d, %v", a.StatusCode, a.Header)
 	}
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	if c, err := dialer.Dial("tcp", r.ln.Addr().String()); err != nil {

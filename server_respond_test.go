@@ -260,19 +260,20 @@ func TestRefusals(t *testing.T) {
 	tests := []struct {
 		name, request string
 		status        int
+		says          string           // in the default text
 		is            func(error) bool // nil: anything
 	}{
-		{"malformed", "G@T / HTTP/1.1\r\nHost: h\r\n\r\n", 400, nil},
-		{"no request line", "\x00\x01\x02\r\n\r\n", 400, nil},
-		{"long line", get("/" + long), 414, func(err error) bool { return errors.As(err, &small) }},
-		{"long field", request("GET / HTTP/1.1", "A: "+strings.Repeat("a", 70000)), 431, func(err error) bool { return errors.As(err, &small) }},
-		{"many fields", request("GET / HTTP/1.1", slices.Repeat([]string{"A: b"}, 2000)...), 431, func(err error) bool { return errors.As(err, &small) }},
-		{"announced too much", request("POST / HTTP/1.1", "Content-Length: 5000000"), 413, func(err error) bool { return errors.Is(err, sluice.ErrBodyTooLarge) }},
-		{"length over all limits", request("POST / HTTP/1.1", "Content-Length: 99999999999999999999"), 400, nil},
-		{"expectation", request("POST / HTTP/1.1", "Expect: 200-ok", "Content-Length: 3"), 417, nil},
-		{"http 2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, nil},
-		{"coding", request("POST / HTTP/1.1", "Transfer-Encoding: gzip, chunked"), 501, nil},
-		{"old chunked", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, nil},
+		{"malformed", "G@T / HTTP/1.1\r\nHost: h\r\n\r\n", 400, "method is not a token", nil},
+		{"no request line", "\x00\x01\x02\r\n\r\n", 400, "method is not a token", nil},
+		{"long line", get("/" + long), 414, "request line is too long", func(err error) bool { return errors.As(err, &small) }},
+		{"long field", request("GET / HTTP/1.1", "A: "+strings.Repeat("a", 70000)), 431, "head is too large", func(err error) bool { return errors.As(err, &small) }},
+		{"many fields", request("GET / HTTP/1.1", slices.Repeat([]string{"A: b"}, 2000)...), 431, "too many fields", func(err error) bool { return errors.As(err, &small) }},
+		{"announced too much", request("POST / HTTP/1.1", "Content-Length: 5000000"), 413, "longer than the given limit", func(err error) bool { return errors.Is(err, sluice.ErrBodyTooLarge) }},
+		{"length over all limits", request("POST / HTTP/1.1", "Content-Length: 99999999999999999999"), 400, "invalid Content-Length", nil},
+		{"expectation", request("POST / HTTP/1.1", "Expect: 200-ok", "Content-Length: 3"), 417, "unsupported expectation", nil},
+		{"http 2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "version is not supported", nil},
+		{"coding", request("POST / HTTP/1.1", "Transfer-Encoding: gzip, chunked"), 501, "unsupported Transfer-Encoding", nil},
+		{"old chunked", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "in an HTTP/1.0 message", nil},
 	}
 	onEachNetwork(t, func(t *testing.T, n network) {
 		for _, test := range tests {
@@ -281,6 +282,9 @@ func TestRefusals(t *testing.T) {
 				statuses, bodies := statusesOf(t, r.exchange(test.request+get("/")))
 				if !slices.Equal(statuses, []int{test.status}) || strings.Contains(bodies[0], "handled") {
 					t.Fatalf("default: %v %q, want %d", statuses, bodies, test.status)
+				}
+				if !strings.Contains(bodies[0], test.says) {
+					t.Errorf("the text is %q, which does not say %q", bodies[0], test.says)
 				}
 				if strings.HasPrefix(bodies[0], "sluice") {
 					t.Errorf("the text begins with the library's name: %q", bodies[0])

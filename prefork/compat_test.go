@@ -39,6 +39,9 @@ func TestNew(t *testing.T) {
 			t.Errorf("%d CPUs: RecoverThreshold %d, want %d", cpus, got, want)
 		}
 	}
+	if p.RecoverWindow != time.Minute || p.RecoverInterval != 100*time.Millisecond || p.HangTimeout != 30*time.Second {
+		t.Errorf("RecoverWindow %v, RecoverInterval %v, HangTimeout %v", p.RecoverWindow, p.RecoverInterval, p.HangTimeout)
+	}
 	if p.Logger != Logger(logger) || p.network() != "tcp4" || p.Reuseport {
 		t.Errorf("Logger %v, network %q, Reuseport %v", p.Logger, p.network(), p.Reuseport)
 	}
