@@ -53,6 +53,15 @@ func TestCodecLevels(t *testing.T) {
 }
 
 // TestCodecEdges: input that is empty, cut off, or followed by something.
+// zstd data whose checksum is wrong is an error, and nothing else.
+func TestZstdChecksum(t *testing.T) {
+	encoded := AppendZstdBytes(nil, []byte(strings.Repeat("sum ", 100)))
+	encoded[len(encoded)-1] ^= 1
+	if got, err := AppendUnzstdBytes([]byte("x"), encoded); err == nil || string(got) != "x" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestCodecEdges(t *testing.T) {
 	plain := []byte(strings.Repeat("edge ", 100))
 	anyError := errors.New("any")

@@ -178,6 +178,17 @@ func TestBodyWriteTo(t *testing.T) {
 	}
 }
 
+// An error of the stream's Close is that of BodyWriteTo.
+func TestBodyWriteToReturnsTheErrorOfClose(t *testing.T) {
+	failure := errors.New("close failed")
+	var r Request
+	r.SetBodyStream(&trackedStream{Reader: strings.NewReader("body"), err: failure}, -1)
+	var out bytes.Buffer
+	if err := r.BodyWriteTo(&out); !errors.Is(err, failure) || out.String() != "body" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
 // optOut has a WriteTo that must not be used.
 type optOut struct{ *strings.Reader }
 

@@ -9,6 +9,29 @@ import (
 )
 
 // WriteTimeout bounds dialing and the TLS handshake together, with every kind of dialer.
+// Clients dial IPv6 too, whatever DialDualStack says.
+func TestClientsDialIPv6(t *testing.T) {
+	ln, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	p := newPeerOn(t, ln, closingUntil(0))
+	for _, dual := range []bool{false, true} {
+		for name, c := range map[string]interface {
+			Do(*Request, *Response) error
+		}{
+			"Client":         &Client{DialDualStack: dual},
+			"HostClient":     &HostClient{Addr: p.addr(), DialDualStack: dual},
+			"PipelineClient": &PipelineClient{Addr: p.addr(), DialDualStack: dual},
+		} {
+			req, resp := newCall("GET", p.url("/"))
+			if err := c.Do(req, resp); err != nil || resp.StatusCode() != 200 {
+				t.Errorf("%s, DialDualStack %v: %d, %v", name, dual, resp.StatusCode(), err)
+			}
+		}
+	}
+}
+
 func TestTLSHandshakeWithinWriteTimeout(t *testing.T) {
 	silent := newClientPeer(t, func(c *peerConn) { c.gone() })
 	never := func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }

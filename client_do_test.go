@@ -280,6 +280,32 @@ func TestRetryIfErr(t *testing.T) {
 	}
 }
 
+// RetryIfErr decides about every failure: also one of dialing, and a body that
+// is too large.
+func TestRetryIfErrIsAskedAboutEveryFailure(t *testing.T) {
+	refused := errors.New("refused")
+	for _, c := range []struct {
+		host func(*HostClient)
+		want error
+	}{
+		{func(c *HostClient) { c.Dial = func(string) (net.Conn, error) { return nil, refused } }, refused},
+		{func(c *HostClient) { c.MaxResponseBodySize = 1 }, ErrBodyTooLarge},
+	} {
+		p := newClientPeer(t, func(c *peerConn) { closingUntil(0)(c) })
+		h := p.host()
+		c.host(h)
+		var asked []error
+		h.RetryIfErr = func(_ *Request, n int, err error) (bool, bool) {
+			asked = append(asked, err)
+			return false, n < 2
+		}
+		req, resp := newCall("POST", p.url("/"))
+		if err := h.Do(req, resp); !errors.Is(err, c.want) || len(asked) != 2 || !errors.Is(asked[0], c.want) {
+			t.Errorf("%v, asked %v, want %v", err, asked, c.want)
+		}
+	}
+}
+
 // The bound of attempts holds for RetryIfErr too, which is not asked in vain.
 func TestRetryIfErrIsBounded(t *testing.T) {
 	p := newClientPeer(t, closingUntil(99))

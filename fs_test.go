@@ -382,6 +382,37 @@ func TestFSEncodes(t *testing.T) {
 	}
 }
 
+// Suffixes that are not given are the default ones.
+func TestFSSuffixesOfSomeCodings(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": alphabet})
+	copies := t.TempDir()
+	h := (&sluice.FS{
+		Root: dir, Compress: true, CompressBrotli: true, CompressZstd: true, CompressRoot: copies,
+		CompressedFileSuffixes: map[string]string{"br": ".mine"},
+	}).NewRequestHandler()
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		if got := string(fileRequest(h, "GET", "/a.txt", "Accept-Encoding: "+coding).Response.Header.ContentEncoding()); got != coding {
+			t.Errorf("Content-Encoding %q, want %q", got, coding)
+		}
+	}
+	names, _ := fs.Glob(os.DirFS(copies), "*")
+	if got, want := strings.Join(names, " "), "a.txt.fasthttp.gz a.txt.fasthttp.zst a.txt.mine"; got != want {
+		t.Errorf("copies: %s, want %s", got, want)
+	}
+}
+
+// ServeFile writes no files.
+func TestServeFileKeepsCopiesInMemory(t *testing.T) {
+	dir := makeFiles(t, map[string]string{"a.txt": alphabet})
+	h := func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, filepath.Join(dir, "a.txt")) }
+	if got := string(fileRequest(h, "GET", "/", "Accept-Encoding: gzip").Response.Header.ContentEncoding()); got != "gzip" {
+		t.Errorf("Content-Encoding %q", got)
+	}
+	if names, _ := fs.Glob(os.DirFS(dir), "*"); len(names) != 1 {
+		t.Errorf("files: %v", names)
+	}
+}
+
 func TestServeFSAndFiles(t *testing.T) {
 	library := fstest.MapFS{"a.txt": {Data: []byte("a")}, "sub/b c.txt": {Data: []byte("b")}}
 	dir := makeFiles(t, map[string]string{"a b.txt": "contents", "sub/x.txt": "x"})

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -47,6 +48,39 @@ func TestHeaderSingleFields(t *testing.T) {
 	}
 }
 
+// Fields that occur once are the same in both types; Set-Cookie adds in both.
+func TestSingleFieldsOfBothTypes(t *testing.T) {
+	for _, h := range []interface {
+		Add(key, value string)
+		Set(key, value string)
+		PeekAll(key string) [][]byte
+	}{new(RequestHeader), new(ResponseHeader)} {
+		for _, name := range []string{"Host", "User-Agent", "Server", "Content-Encoding", "Content-Type"} {
+			h.Add(name, "a")
+			h.Add(name, "b")
+			if got := h.PeekAll(name); len(got) != 1 || string(got[0]) != "b" {
+				t.Errorf("%T, %s: %q", h, name, got)
+			}
+		}
+		h.Set("Set-Cookie", "a=1")
+		h.Set("Set-Cookie", "b=2")
+		if got := fmt.Sprint(h); !strings.Contains(got, "Set-Cookie: a=1\r\nSet-Cookie: b=2\r\n") {
+			t.Errorf("%T: %s", h, got)
+		}
+	}
+}
+
+// White space at the ends is no part of a value.
+func TestValuesAreTrimmed(t *testing.T) {
+	var h RequestHeader
+	h.Set("x-a", " \t a b\t ")
+	h.Add("x-b", " ")
+	h.SetUserAgent(" me ")
+	if got, want := fieldsOf(h.All()), "User-Agent=me X-A=a b X-B="; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestHeaderSetCanonical(t *testing.T) {
 	var h ResponseHeader
 	h.SetCanonical([]byte("foo"), []byte("1"))
@@ -62,6 +96,9 @@ func TestHeaderSetCanonical(t *testing.T) {
 		if got := string(h.PeekCanonical([]byte(key))); got != want {
 			t.Errorf("PeekCanonical(%s) = %q, want %q", key, got, want)
 		}
+	}
+	if string(h.Peek("foo")) != "2" {
+		t.Errorf("Peek does not find what SetCanonical set: %q", h.Peek("foo"))
 	}
 	if h.Peek("Foo") != nil || string(h.Peek("bar")) != "3" {
 		t.Error("Peek does not compare normalised names")

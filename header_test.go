@@ -183,6 +183,9 @@ func TestHeaderNormalizing(t *testing.T) {
 	if got, want := fieldsOf(h.All()), "Content-Type=text/plain; charset=utf-8 Server=s X-One=1 x-two=2"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	if string(h.Peek("server")) != "s" || string(h.Peek("Server")) != "s" {
+		t.Error("a field with a meaning of its own is not found by any spelling")
+	}
 	if h.Peek("X-Two") != nil || string(h.Peek("x-two")) != "2" || string(h.Peek("X-One")) != "1" {
 		t.Error("names are not compared as they are")
 	}

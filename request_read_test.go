@@ -74,6 +74,9 @@ func TestRequestReadLimitBody(t *testing.T) {
 			}
 			continue
 		}
+		if string(r.Header.Method()) != "POST" || len(r.Header.Host()) == 0 {
+			t.Errorf("%q: the header is gone: %s", in, r.Header.String())
+		}
 		if err != ErrBodyTooLarge || len(r.Body()) != 0 {
 			t.Errorf("%q: %q, %v", in, r.Body(), err)
 		}

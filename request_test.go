@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestRequestCopyTo(t *testing.T) {
 	r.SetBodyRaw([]byte("body"))
 	r.SetUserValue("key", "value")
 	r.SetTimeout(time.Second)
-	r.UseHostHeader = true
+	r.UseHostHeader, r.DisableRedirectPathNormalizing = true, true
 	dst := Request{KeepBodyBuffer: true}
 	dst.SetBodyStream(streamOf("old"), 3)
 	dst.SetUserValue("old", 1)
@@ -53,7 +54,7 @@ func TestRequestCopyTo(t *testing.T) {
 	if got := dst.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if !dst.UseHostHeader || !dst.KeepBodyBuffer || dst.PostArgs().String() != "k=v" {
+	if !dst.UseHostHeader || !dst.DisableRedirectPathNormalizing || !dst.KeepBodyBuffer || dst.PostArgs().String() != "k=v" {
 		t.Error("settings are not as documented")
 	}
 	if dst.UserValue("key") != nil || dst.UserValue("old") != nil || dst.GetTimeOut() != 0 {
@@ -130,6 +131,22 @@ func TestUserValues(t *testing.T) {
 	r.ResetUserValues()
 	if closer.closed != 1 || r.UserValue("more") != nil {
 		t.Error("reset")
+	}
+}
+
+// The order of user values is that in which they were set, also after a removal.
+func TestUserValuesKeepTheirOrder(t *testing.T) {
+	var r Request
+	for i, key := range []string{"a", "b", "c", "d"} {
+		r.SetUserValue(key, i)
+	}
+	r.RemoveUserValue("b")
+	r.SetUserValue("a", 9)
+	r.SetUserValue("e", 4)
+	var visited string
+	r.VisitUserValues(func(key []byte, value any) { visited += fmt.Sprintf("%s=%d ", key, value) })
+	if visited != "a=9 c=2 d=3 e=4 " {
+		t.Errorf("visited %s", visited)
 	}
 }
 

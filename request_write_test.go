@@ -30,6 +30,12 @@ func TestRequestWrite(t *testing.T) {
 			"GET http://h/p?q HTTP/1.1\r\nHost: x\r\nAuthorization: Basic dTpw\r\n\r\n"},
 		"URI used": {func(r *Request) { r.SetRequestURI("http://h/p"); r.Header.SetHost("x"); r.URI() },
 			"GET /p HTTP/1.1\r\nHost: h\r\n\r\n"},
+		"URI used, RequestURI called": {func(r *Request) {
+			r.SetRequestURI("http://h/p")
+			r.Header.SetHost("x")
+			r.URI()
+			r.RequestURI()
+		}, "GET /p HTTP/1.1\r\nHost: h\r\n\r\n"},
 		"UseHostHeader": {func(r *Request) {
 			r.UseHostHeader = true
 			r.SetRequestURI("http://h/p")

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -534,6 +535,24 @@ func TestStreamToHTTP10(t *testing.T) {
 
 // TestStreamWriterFlushes: the client sees what is flushed while the stream is
 // still being written.
+// A StreamWriter runs when the handler has returned.
+func TestStreamWriterRunsAfterTheHandler(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		var order []string // of one goroutine: no lock
+		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+				order = append(order, "writer")
+				w.WriteString(strings.Join(order, " "))
+			})
+			time.Sleep(time.Millisecond) // time for a writer that would run at once
+			order = append(order, "handler")
+		}})
+		if a := r.dial().get("/"); a.body != "handler writer" {
+			t.Errorf("order: %s", a.body)
+		}
+	})
+}
+
 func TestStreamWriterFlushes(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, n network) {
 		for _, size := range []int{0, 64} {

@@ -6,6 +6,20 @@ import (
 	"testing"
 )
 
+// The system's table is asked for extensions that ours does not have only.
+func TestMediaTypesOfTheSystem(t *testing.T) {
+	for extension, value := range map[string]string{".sluice-own": "application/x-own", ".css": "application/x-other"} {
+		if err := mime.AddExtensionType(extension, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"a.sluice-own": "application/x-own", "a.css": "text/css; charset=utf-8"} {
+		if got := mediaType(name, nil); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 func TestMediaType(t *testing.T) {
 	const text, binary = "text/plain; charset=utf-8", "application/octet-stream"
 	for _, c := range []struct{ name, head, want string }{

@@ -232,6 +232,22 @@ func TestSocketOptions(t *testing.T) {
 	})
 }
 
+// Without a period connections have the probes of the listening socket: none.
+func TestNoProbes(t *testing.T) {
+	config := net.ListenConfig{KeepAlive: -1}
+	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serveOn(t, ln, newEcho(), engine.Options{})
+	ask(t, dial(t, ln), "x")
+	d.table.each(func(fd int, p place) {
+		if value, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE); err != nil || value != 0 {
+			t.Errorf("SO_KEEPALIVE is %d, %v", value, err)
+		}
+	})
+}
+
 // A connection that was accepted before Shutdown gave up, and comes into the
 // table after that, is closed like the others.
 func TestLateConnectionIsKilled(t *testing.T) {
