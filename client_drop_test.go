@@ -183,6 +183,13 @@ func TestUnwantedBodiesThatBreakOff(t *testing.T) {
 			checkPool(t, c, 0, 0)
 		}
 	}
+	p := newClientPeer(t, breakingOff("HTTP/1.1 200 OK\r\nContent-Length: 8192\r\n\r\nx"))
+	c := p.host()
+	c.StreamResponseBody = true
+	req, _ := newCall("POST", p.url("/"))
+	if err := c.DoRedirects(req, nil, 1); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("DoRedirects: %v", err)
+	}
 }
 
 // Get and Post return what had come of a body that breaks off.

@@ -32,26 +32,34 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err := w.exchange.source.drain(); err != nil {
 		return nil, nil, err
 	}
-	if w.state == stateExplicit {
-		w.sniff()
-		if err := w.ctx.Flush(); err != nil {
-			return nil, nil, err
-		}
-	}
 	inner := w.ctx.Conn()
-	if err := inner.SetDeadline(time.Time{}); err != nil { // those were of the request
-		return nil, nil, err
-	}
 	c := &hijackedConn{inner: inner, closed: make(chan struct{})}
 	c.changed.L = &c.mu
+	w.ctx.Hijack(c.serve) // before the head: 101 is the final status only of what is hijacked
+	err := w.flushHead()
+	if err == nil {
+		err = inner.SetDeadline(time.Time{}) // those were of the request
+	}
+	if err != nil {
+		w.ctx.Hijack(nil)
+		return nil, nil, err
+	}
 	w.hijacked = c
 	w.ctx.HijackSetNoResponse(true)
-	w.ctx.Hijack(c.serve)
 	body := w.ctx.Response.Body() // empty after WriteHeader
 	out := bufio.NewWriterSize(c, max(hijackBufferSize, len(body)))
 	_, _ = out.Write(body) // there is room
 	w.ctx.Response.ResetBody()
 	return c, bufio.NewReadWriter(bufio.NewReader(c), out), nil
+}
+
+// flushHead sends what WriteHeader made, and what was written after it.
+func (w *responseWriter) flushHead() error {
+	if w.state != stateExplicit {
+		return nil
+	}
+	w.sniff()
+	return w.ctx.Flush()
 }
 
 // hijackedConn is the connection that a handler took over. While the handler

@@ -286,11 +286,18 @@ func TestResponseWriterAfterHijack(t *testing.T) {
 func TestHijackAfterWrite(t *testing.T) {
 	long := strings.Repeat("long", 3000)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "12000")
+		if r.URL.Path == "/switch" {
+			w.Header().Set("Upgrade", "x")
+			w.WriteHeader(101)
+		} else {
+			w.Header().Set("Content-Length", "12000")
+		}
 		if r.URL.Path == "/head" {
 			w.WriteHeader(200)
 		}
-		_, _ = io.WriteString(w, long)
+		if r.URL.Path != "/switch" {
+			_, _ = io.WriteString(w, long)
+		}
 		c, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -307,6 +314,10 @@ func TestHijackAfterWrite(t *testing.T) {
 		got := exchange(t, addr, "GET /head HTTP/1.1\r\nHost: a\r\n\r\n")
 		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+long+"second") {
 			t.Errorf("with a head: got %.100q, %d bytes", got, len(got))
+		}
+		got = exchange(t, addr, "GET /switch HTTP/1.1\r\nHost: a\r\n\r\n")
+		if !strings.HasPrefix(got, "HTTP/1.1 101 Switching Protocols\r\n") || !strings.Contains(got, "\r\nUpgrade: x\r\n") || !strings.HasSuffix(got, "\r\n\r\nsecond") {
+			t.Errorf("switching: got %q", got)
 		}
 	})
 }
