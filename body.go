@@ -232,12 +232,15 @@ func (b *bodyAppender) WriteString(s string) (int, error) {
 }
 
 // ReleaseBody gives the memory of the body to the garbage collector if it is
-// more than size bytes; the body is then empty. Call it before the message is
-// released to a pool, where it is known that so large a body is an exception.
+// more than size bytes; the body is then empty. A body stream stays. Call it
+// before the message is released to a pool, where it is known that so large a
+// body is an exception.
 func (b *body) ReleaseBody(size int) {
 	b.raw = nil
 	if cap(b.bytes) > size {
-		b.drop()
+		if b.stream == nil {
+			b.drop()
+		}
 		b.bytes = nil
 	}
 }

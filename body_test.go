@@ -208,6 +208,12 @@ func TestReleaseBody(t *testing.T) {
 	if len(r.Body()) != 0 || cap(r.bytes) != 0 {
 		t.Error("a large body was kept")
 	}
+	r.SetBodyString("abc")
+	r.SetBodyStream(strings.NewReader("stream"), 6)
+	r.ReleaseBody(2)
+	if got := string(r.Body()); got != "stream" {
+		t.Errorf("the stream became %q", got)
+	}
 }
 
 func TestPoolLimit(t *testing.T) {
