@@ -301,6 +301,9 @@ func TestFSHeadIsLikeGet(t *testing.T) {
 					whole.Header.Del("Content-Length") // how long it would be is not known for HEAD
 					head.Header.Del("Content-Length")
 				}
+				if status := whole.StatusCode; status == 302 || status == 412 {
+					whole.Header.Del("Content-Length") // 0; HEAD does not say that nothing was written
+				}
 				isChunked := len(whole.TransferEncoding) > 0
 				if whole.StatusCode != head.StatusCode || !isChunked && fmt.Sprint(whole.Header) != fmt.Sprint(head.Header) {
 					t.Errorf("%s, %s with %q:\n%d %v, and for HEAD\n%d %v", name, target, fields, whole.StatusCode, whole.Header, head.StatusCode, head.Header)

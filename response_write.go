@@ -67,8 +67,14 @@ func (r *Response) framing() (f bodyFraming, sendsBody bool) {
 		f.closeConnection = f.closeConnection || r.streamSize < -1
 	default:
 		f.length = int64(len(r.bodyBytes()))
-		if f.length == 0 && r.SkipBody && h.contentLength != 0 {
-			f.length = int64(max(h.contentLength, -2)) // of the body that GET would have had
+		if f.length == 0 && r.SkipBody {
+			// The length is that of the body that GET would have had. It is not
+			// known if it was not set.
+			if !h.hasLength {
+				f.length, f.omitDefaultType = -2, true
+				return f, false
+			}
+			f.length = int64(max(h.contentLength, -2))
 		}
 	}
 	if h.hasTrailers() && !r.SkipBody && !h.isHTTP10 {

@@ -69,6 +69,8 @@ func TestResponseWrite(t *testing.T) {
 			r.Header.Set("X-T", "v")
 		}, "HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n4\r\nbody\r\n0\r\nX-T: v\r\n\r\n"},
 		"SkipBody":          {func(r *Response) { r.SkipBody = true; r.SetBodyString("body") }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\n"},
+		"SkipBody, empty":   {func(r *Response) { r.SkipBody = true }, "HTTP/1.1 200 OK\r\n\r\n"},
+		"SkipBody, zero":    {func(r *Response) { r.SkipBody = true; r.Header.SetContentLength(0) }, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 		"SkipBody, length":  {func(r *Response) { r.SkipBody = true; r.Header.SetContentLength(7) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 7\r\n\r\n"},
 		"SkipBody, sized":   {func(r *Response) { r.SkipBody = true; r.SetBodyStream(plainReader("body"), 4) }, "HTTP/1.1 200 OK\r\n" + text + "Content-Length: 4\r\n\r\n"},
 		"SkipBody, chunked": {func(r *Response) { r.SkipBody = true; r.SetBodyStream(plainReader("body"), -1) }, "HTTP/1.1 200 OK\r\n" + text + "Transfer-Encoding: chunked\r\n\r\n"},

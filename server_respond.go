@@ -167,8 +167,11 @@ func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 		}
 	default:
 		f.length = int64(len(resp.bodyBytes()))
-		if isHead && f.length == 0 && resp.Header.contentLength > 0 {
-			f.length = int64(resp.Header.contentLength)
+		if isHead && f.length == 0 {
+			f.length, f.omitDefaultType = -2, true // GET may have a body, of an unknown length
+			if resp.Header.hasLength {
+				f.length, f.omitDefaultType = int64(max(resp.Header.contentLength, -2)), false
+			}
 		}
 	}
 	if resp.Header.hasTrailers() && !isHead && !ctx.isHTTP10() {

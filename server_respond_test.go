@@ -52,6 +52,7 @@ func TestAnswerOnTheWire(t *testing.T) {
 			ctx.Response.Header.Set("X-Sum", "42")
 			ctx.WriteString("hello")
 		},
+		"/zero":   func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(0) },
 		"/length": func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(123) },
 		"/unsent": func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(123); ctx.SetStatusCode(304) },
 		"/void":   func(ctx *sluice.RequestCtx) { ctx.Response.Header.SetContentLength(0); ctx.SetStatusCode(304) },
@@ -78,6 +79,8 @@ func TestAnswerOnTheWire(t *testing.T) {
 			"5\r\nhello\r\n0\r\nX-Sum: 42\r\n\r\n"},
 		{"GET /trailer HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HTTP/1.1 200 OK\r\n" + server + plain +
 			"Content-Length: 5\r\nTrailer: X-Sum\r\nConnection: keep-alive\r\n\r\nhello"},
+		{request("HEAD /empty HTTP/1.1"), "HTTP/1.1 200 OK\r\n" + server + "\r\n"},
+		{request("HEAD /zero HTTP/1.1"), "HTTP/1.1 200 OK\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{request("HEAD /length HTTP/1.1"), "HTTP/1.1 200 OK\r\n" + server + plain + "Content-Length: 123\r\n\r\n"},
 		{get("/length"), textAnswer(200, "")},
 		{"GET /plain HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", textAnswer(200, "hello", "Connection: keep-alive")},
