@@ -3,10 +3,8 @@ package difftest
 import (
 	"bufio"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,62 +128,6 @@ func TestHeaders(t *testing.T) {
 	compare(t, inputs, known,
 		func(s string) string { return runScript(s, new(fasthttp.RequestHeader), new(fasthttp.ResponseHeader)) },
 		func(s string) string { return runScript(s, new(sluice.RequestHeader), new(sluice.ResponseHeader)) })
-}
-
-// TestHeadersRandom makes random scripts of calls that do the same on both
-// sides, but for the order that a deletion leaves (H11).
-func TestHeadersRandom(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	pick := func(s string) string { words := strings.Fields(s); return words[random.IntN(len(words))] }
-	for range 3000 {
-		kind := pick("Q R")
-		names := "x-a X-A x-b accept Referer content-type CONTENT-TYPE x-forwarded-for vary ETag"
-		if kind == "Q" {
-			names += " host user-agent"
-		} else {
-			names += " server content-encoding"
-		}
-		var steps []string
-		for range 1 + random.IntN(8) {
-			name := pick(names)
-			switch random.IntN(11) {
-			case 0, 1, 2, 3:
-				steps = append(steps, "Set("+name+", "+pick("1 2 3 four")+")")
-			case 4, 5, 6:
-				steps = append(steps, "Add("+name+", "+pick("1 2 3 four")+")")
-			case 7:
-				steps = append(steps, "PeekAll("+name+")", "Peek("+name+")")
-			case 8:
-				steps = append(steps, "SetContentLength("+pick("0 5 12345")+")")
-			case 9:
-				steps = append(steps, "SetConnectionClose()")
-			case 10:
-				steps = append(steps, pick("ResetConnectionClose() ConnectionClose() ContentLength() SetNoDefaultContentType(true)"))
-			}
-		}
-		deletes := random.IntN(4) == 0
-		if deletes {
-			steps = append(steps, "Del("+pick(names)+")")
-		}
-		script := kind + " " + strings.Join(steps, " | ")
-		want := runScript(script, new(fasthttp.RequestHeader), new(fasthttp.ResponseHeader))
-		got := runScript(script, new(sluice.RequestHeader), new(sluice.ResponseHeader))
-		if deletes {
-			want, got = sortedWords(want), sortedWords(got)
-		}
-		if got != want {
-			t.Fatalf("%s\nfasthttp: %s\nsluice:   %s", script, want, got)
-		}
-	}
-}
-
-var wordEnd = regexp.MustCompile(`\\r\\n|[\s\[\]]+`)
-
-// sortedWords is the text without its order.
-func sortedWords(s string) string {
-	words := wordEnd.Split(s, -1)
-	slices.Sort(words)
-	return strings.Join(words, " ")
 }
 
 // headerScripts do the same on both sides.
