@@ -27,7 +27,7 @@ var randomDifferences = []randomDifference{
 	{"D9", `^Request .*Again.*SetMethod\((HEAD|GET)\)`, "^wire:"},
 	{"M12", `Cookie Parse.*expires`, ""},
 	{"M29", `URI (Parse|Update).*"[^"]*[^"/][^"]*//`, ""},
-	{"M13", `Cookie .*(=(secure|HttpOnly|samesite)|(secure|HttpOnly|samesite)=)`, ""},
+	{"M13", `Cookie .*(= *(secure|HttpOnly|samesite)|(secure|HttpOnly|samesite)=)`, ""},
 	{"M3", `URI (Parse|Update).*//[^/"]*[&%: ;@+=]`, ""},
 
 	{"2.2", `SetTrailer\(Server\).*dd\(server, ""`, "^(trailer|Peek Server):"},
