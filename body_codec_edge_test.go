@@ -52,7 +52,6 @@ func TestCodecLevels(t *testing.T) {
 	}
 }
 
-// TestCodecEdges: input that is empty, cut off, or followed by something.
 // zstd data whose checksum is wrong is an error, and nothing else.
 func TestZstdChecksum(t *testing.T) {
 	encoded := AppendZstdBytes(nil, []byte(strings.Repeat("sum ", 100)))
@@ -62,6 +61,7 @@ func TestZstdChecksum(t *testing.T) {
 	}
 }
 
+// TestCodecEdges: input that is empty, cut off, or followed by something.
 func TestCodecEdges(t *testing.T) {
 	plain := []byte(strings.Repeat("edge ", 100))
 	anyError := errors.New("any")

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// WriteTimeout bounds dialing and the TLS handshake together, with every kind of dialer.
 // Clients dial IPv6 too, whatever DialDualStack says.
 func TestClientsDialIPv6(t *testing.T) {
 	ln, err := net.Listen("tcp6", "[::1]:0")
@@ -32,6 +31,7 @@ func TestClientsDialIPv6(t *testing.T) {
 	}
 }
 
+// WriteTimeout bounds dialing and the TLS handshake together, with every kind of dialer.
 func TestTLSHandshakeWithinWriteTimeout(t *testing.T) {
 	silent := newClientPeer(t, func(c *peerConn) { c.gone() })
 	never := func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }

@@ -533,8 +533,6 @@ func TestStreamToHTTP10(t *testing.T) {
 	})
 }
 
-// TestStreamWriterFlushes: the client sees what is flushed while the stream is
-// still being written.
 // A StreamWriter runs when the handler has returned.
 func TestStreamWriterRunsAfterTheHandler(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, n network) {
@@ -553,6 +551,8 @@ func TestStreamWriterRunsAfterTheHandler(t *testing.T) {
 	})
 }
 
+// TestStreamWriterFlushes: the client sees what is flushed while the stream is
+// still being written.
 func TestStreamWriterFlushes(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, n network) {
 		for _, size := range []int{0, 64} {
