@@ -299,10 +299,10 @@ func (h *header) appendPlain(dst []byte, skip idSet, f bodyFraming) []byte {
 		skip = skip.with(field.Connection) // what says close comes last
 	}
 	for i := range n {
-		if id := h.table.ID(i); skip.has(id) && (id != field.Connection || isAboutClose(h.table.Value(i))) {
-			continue
+		id := h.table.ID(i)
+		if !skip.has(id) || id == field.Connection && !isAboutClose(h.table.Value(i)) {
+			dst = h1.AppendField(dst, h.table.Name(i), h.table.Value(i))
 		}
-		dst = h1.AppendField(dst, h.table.Name(i), h.table.Value(i))
 	}
 	return dst
 }

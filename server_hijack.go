@@ -22,18 +22,11 @@ func (c *serverConn) hijack() engine.Next {
 		c.cfg.retain()
 		return engine.Detach
 	}
-	f, sendsBody := ctx.flushed, false
-	if !ctx.hasFlushed {
-		f, sendsBody = c.framing(c.persists())
+	if ctx.hasFlushed && !ctx.flushed.closeConnection {
+		c.cfg.retain()
+		return engine.Detach // what follows the head is the hijack handler's
 	}
-	switch {
-	case f.closeConnection:
-		return c.respond(false)
-	case !ctx.hasFlushed && !c.writeResponse(f, sendsBody):
-		return c.abort()
-	}
-	c.cfg.retain()
-	return engine.Detach
+	return c.respond(c.persists())
 }
 
 // Detached runs the hijack handler; see engine.Protocol.

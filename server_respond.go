@@ -190,7 +190,7 @@ func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 }
 
 // respond writes the answer in ctx.Response, and decides what becomes of the
-// connection.
+// connection; with keep it is kept, or handed over where it is hijacked.
 func (c *serverConn) respond(keep bool) engine.Next {
 	ctx := c.ctx
 	resp := &ctx.Response
@@ -211,33 +211,30 @@ func (c *serverConn) respond(keep bool) engine.Next {
 			return c.abort()
 		}
 	}
-	if !c.writeResponse(f, sendsBody) {
-		return c.abort()
-	}
-	return c.afterResponse(keep)
-}
-
-// writeResponse writes head and body of ctx.Response. It reports whether the
-// connection is still good.
-func (c *serverConn) writeResponse(f bodyFraming, sendsBody bool) (ok bool) {
-	ctx := c.ctx
-	resp := &ctx.Response
 	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, f)
 	if len(ctx.Request.userValues) > 0 { // their Close may look at the response
 		resp.Header.show(f)
 	}
+	ok := true
 	switch {
 	case resp.stream != nil:
-		return c.writeStream(f, sendsBody)
+		ok = c.writeStream(f, sendsBody)
 	case sendsBody && f.length == -1:
 		ctx.out = h1.AppendChunk(ctx.out, resp.bodyBytes())
 		ctx.out = append(ctx.out, h1.LastChunk...)
 		ctx.out = resp.Header.appendTrailers(ctx.out)
 	case sendsBody:
-		return c.writeBody(resp.bodyBytes())
+		ok = c.writeBody(resp.bodyBytes())
 	}
-	return true
+	switch {
+	case !ok:
+		return c.abort()
+	case keep && ctx.hijackHandler != nil:
+		c.cfg.retain()
+		return engine.Detach
+	}
+	return c.afterResponse(keep)
 }
 
 // mayBeWrong tells whether correctStatus could replace an answer with status.
