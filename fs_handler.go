@@ -308,17 +308,17 @@ func redirectToFolder(ctx *RequestCtx) {
 }
 
 // serveFolder answers for a folder: with its index file, or a list of what is
-// in it. A file is no folder: relative references in it would be wrong.
+// in it. The name of a file may have a slash behind it, as rewriters append it.
 func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
 	if s.serveIndex(ctx, name) {
 		return
 	}
-	f, err := s.store.Open(name, files.Identity)
-	if err == nil {
-		f.Release()
-		err = fs.ErrNotExist
+	f, err := s.open(ctx, name)
+	if err != nil {
+		s.refuseFile(ctx, name, err)
+		return
 	}
-	s.refuseFile(ctx, name, err)
+	s.send(ctx, f) // a file is one with a slash behind it, too
 }
 
 // serveIndex answers with the index file of a folder, if it has one.
