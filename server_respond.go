@@ -202,14 +202,8 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	}
 	f, sendsBody := c.framing(keep)
 	keep = !f.closeConnection
-	if resp.stream != nil && ctx.requestStream.awaitsContinue && !isFileStream(resp.stream) {
-		// The stream may be the request's body, and there is no other time for
-		// an interim answer.
-		ctx.requestStream.awaitsContinue = false
-		ctx.out = append(ctx.out, continueLine...)
-		if !c.flush() { // the client waits for it with the body, and the stream for the body
-			return c.abort()
-		}
+	if resp.stream != nil && !c.askForBody() {
+		return c.abort()
 	}
 	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, f)
@@ -221,9 +215,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	case resp.stream != nil:
 		ok = c.writeStream(f, sendsBody)
 	case sendsBody && f.length == -1:
-		ctx.out = h1.AppendChunk(ctx.out, resp.bodyBytes())
-		ctx.out = append(ctx.out, h1.LastChunk...)
-		ctx.out = resp.Header.appendTrailers(ctx.out)
+		c.appendOneChunk()
 	case sendsBody:
 		ok = c.writeBody(resp.bodyBytes())
 	}
@@ -235,6 +227,27 @@ func (c *serverConn) respond(keep bool) engine.Next {
 		return engine.Detach
 	}
 	return c.afterResponse(keep)
+}
+
+// askForBody sends 100-continue if the client waits for it and the response's
+// stream may be the request's body: there is no other time for an interim
+// response. It returns false if the connection is broken.
+func (c *serverConn) askForBody() bool {
+	ctx := c.ctx
+	if !ctx.requestStream.awaitsContinue || isFileStream(ctx.Response.stream) {
+		return true
+	}
+	ctx.requestStream.awaitsContinue = false
+	ctx.out = append(ctx.out, continueLine...)
+	return c.flush() // the client waits for it with the body, and the stream for the body
+}
+
+// appendOneChunk appends a buffered body with trailer fields.
+func (c *serverConn) appendOneChunk() {
+	ctx := c.ctx
+	ctx.out = h1.AppendChunk(ctx.out, ctx.Response.bodyBytes())
+	ctx.out = append(ctx.out, h1.LastChunk...)
+	ctx.out = ctx.Response.Header.appendTrailers(ctx.out)
 }
 
 // mayBeWrong tells whether correctStatus could replace an answer with status.
