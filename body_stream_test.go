@@ -50,7 +50,7 @@ func (s *toldStream) CloseWithError(err error) error {
 
 func (s *toldStream) Close() error {
 	if len(s.told) > 0 {
-		panic("Close called behind CloseWithError")
+		panic("Close called after CloseWithError")
 	}
 	s.closed++
 	return nil

@@ -149,7 +149,7 @@ func TestBodiesThatNobodyWantsAndThatDoNotEnd(t *testing.T) {
 	checkPool(t, c, 0, 0)
 }
 
-// breakingOff is a script that closes the connection behind its answer.
+// breakingOff is a script that closes the connection after its answer.
 func breakingOff(answer string) func(c *peerConn) {
 	return func(c *peerConn) {
 		c.request()

@@ -308,7 +308,7 @@ func redirectToFolder(ctx *RequestCtx) {
 }
 
 // serveFolder answers for a folder: with its index file, or a list of what is
-// in it. The name of a file may have a slash behind it, as rewriters append it.
+// in it. A file's path may end in a slash, too: rewriters append one.
 func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
 	if s.serveIndex(ctx, name) {
 		return
@@ -318,7 +318,7 @@ func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
 		s.refuseFile(ctx, name, err)
 		return
 	}
-	s.send(ctx, f) // a file is one with a slash behind it, too
+	s.send(ctx, f)
 }
 
 // serveIndex answers with the index file of a folder, if it has one.
