@@ -173,7 +173,9 @@ func TestThreshold(t *testing.T) {
 			if !c.over {
 				return
 			}
-			s.said("too many workers died: stopping")
+			if !strings.Contains(strings.Join(s.log, "\n"), "too many workers died: stopping") {
+				t.Errorf("the log does not say why: %q", s.log)
+			}
 			s.exit(1, 1)
 			s.want(actFinish)
 			if s.last[0].err != ErrOverRecovery {
