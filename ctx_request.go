@@ -209,15 +209,20 @@ func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline bounds until when the response may be written, which is then
 // done as soon as the handler has returned, not together with responses to
-// pipelined requests. The zero time removes the bound. Errors are those of
-// SetReadDeadline.
+// pipelined requests. The zero time removes the bound. With a time that is over,
+// what does not have to wait for the client is still written. Errors are those
+// of SetReadDeadline.
 func (ctx *RequestCtx) SetWriteDeadline(t time.Time) error {
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()
 	if err := ctx.checkDeadline(); err != nil {
 		return err
 	}
-	ctx.conn.conn.SetWriteTimeout(timeUntil(t))
+	timeout := timeUntil(t)
+	if timeout > 0 {
+		timeout = max(timeout, minWriteTimeout)
+	}
+	ctx.conn.conn.SetWriteTimeout(timeout)
 	ctx.writeTimeoutChanged = true
 	return nil
 }
@@ -231,6 +236,10 @@ func (ctx *RequestCtx) checkDeadline() error {
 	}
 	return nil
 }
+
+// minWriteTimeout lets a write begin: one of package net fails where its deadline
+// has passed before, whether it would have to wait or not.
+const minWriteTimeout = 10 * time.Millisecond
 
 // timeUntil turns a deadline into a time-out of at least a nanosecond.
 func timeUntil(t time.Time) time.Duration {

@@ -212,10 +212,14 @@ func (c breakOff) check(t *testing.T, e sluice.Engine) {
 	if c.flushes && (strings.HasSuffix(got, "0\r\n\r\n") || strings.Contains(got, "recovered")) {
 		t.Errorf("the answer looks complete: %q", got)
 	}
-	if text := l.String(); c.logged == "" && text != "" || !strings.Contains(text, c.logged) {
+	text := l.String()
+	if strings.HasPrefix(text, "connections are served by engine ") { // this system has no event engine
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	if c.logged == "" && text != "" || !strings.Contains(text, c.logged) {
 		t.Errorf("logged %q", text)
 	}
-	if c.logged != "" && !strings.Contains(l.String(), "breakOff.run") {
+	if c.logged != "" && !strings.Contains(text, "breakOff.run") {
 		t.Errorf("no stack of the handler is logged: %s", l)
 	}
 }
