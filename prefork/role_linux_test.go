@@ -108,7 +108,7 @@ func newFleet(s setup) *Prefork {
 	p := New(server)
 	var info WorkerInfo
 	ending := make(chan struct{})
-	p.OnDrain = func() { close(ending) }
+	p.OnDrain = func() { fmt.Println("on drain"); close(ending) }
 	server.Handler = withStatus(p, withEvents(ending, func(ctx *sluice.RequestCtx) { handle(ctx, info) }))
 	if s.OwnServe { // fiber's way
 		serve := p.ServeFunc

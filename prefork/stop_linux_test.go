@@ -213,6 +213,7 @@ func TestStopWhilePredecessorDrains(t *testing.T) {
 				until(t, "it is accepted", func() bool { return connections(t, f.pids()) == 1 })
 				f.signal(syscall.SIGHUP)
 				until(t, "there is a successor", func() bool { return f.count("worker 0.2") == 2 && f.count("ready after") == 2 })
+				until(t, "the predecessor drains", func() bool { return len(f.printed("on drain")) == 1 })
 				end(f)
 				until(t, "the successor is gone", func() bool { return !isAlive(f.pids()[1]) })
 				until(t, "the predecessor knows", func() bool { return f.count("there is no successor any more") == 1 })
