@@ -139,7 +139,6 @@ func fileRequests() []request {
 // always are the differences that need no flag.
 func always() []difference {
 	return []difference{
-		{"F20: a file's name with a slash at its end is 404", "slash behind a file", "status|body|Content-Type|Content-Length|Last-Modified"},
 		{"F2: the redirect to a folder names the request's path, query and no host", "folder without slash|folder without slash, query|stripped folder", "Location"},
 		{"F3: If-Unmodified-Since is honoured", "precondition failed", "status|body|Content-Length|Last-Modified"},
 		{"F5: a 304 has the fields of the 200 that matter", "not modified", "Last-Modified"},
@@ -154,7 +153,6 @@ func always() []difference {
 // withRanges are those that AcceptByteRange adds.
 func withRanges() []difference {
 	return []difference{
-		{"F20: a file's name with a slash at its end is 404", "slash behind a file", "Accept-Ranges"},
 		{"F7: a malformed Range is ignored", "range a-b|range of another unit",
 			"status|body|Content-Length|Last-Modified|Accept-Ranges"},
 		{"F6: several ranges", "range 0-1,4-5", "status|body|Content-Type|Content-Length|Last-Modified|Accept-Ranges"},
