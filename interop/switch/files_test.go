@@ -175,7 +175,7 @@ func withEncodings() []difference {
 	return []difference{
 		{"F13: the answer depends on Accept-Encoding, whether it has come or not",
 			"index|index HEAD|index by name|index below|text|text HEAD|text by POST|small|empty|space|umlaut|" +
-				"double slash|dots|json|svg|css|text identity|text gzip;q=0|text deflate|not modified|modified|" +
+				"slash behind a file|double slash|dots|json|svg|css|text identity|text gzip;q=0|text deflate|not modified|modified|" +
 				"not modified, bad date|range 0-3|range 5-|range -3|range 0-0|range 9-9|range 0-99|range -99|range a-b|" +
 				"range 0-1,4-5|range 0-1, 20-30|range of another unit|range HEAD|range, if it is the same|" +
 				"range, if it is another", "Vary"},
