@@ -111,7 +111,7 @@ func (c *conn) stopped(err error) engine.Next {
 		return next
 	}
 	isArmed := c.isTimed && now >= c.armed
-	if !isArmed && !c.isPrompted() && !c.poked.Swap(false) {
+	if !isArmed && !c.isPrompted() && !c.poked.Swap(false) && !c.isOurs {
 		return c.timedOut() // nc has a deadline of its own
 	}
 	c.cool(now)
@@ -152,7 +152,7 @@ func (c *conn) cool(now int64) {
 
 // clearDeadlines leaves nc as if it had never been served.
 func (c *conn) clearDeadlines() {
-	if c.isTimed || c.writeArmed != 0 || c.poked.Load() {
+	if c.isOurs || c.isTimed || c.writeArmed != 0 || c.poked.Load() {
 		_ = c.nc.SetDeadline(time.Time{})
 	}
 	c.armed, c.isTimed, c.writeArmed = 0, false, 0

@@ -26,7 +26,11 @@ func (w *worker) adopt(nc net.Conn, a engine.Acceptor, departed func(), isOurs b
 	w.reset()
 	w.nc, w.acceptor, w.departed = nc, a, departed
 	w.mayGo = isOurs && isBare(nc)
-	w.isOurs = w.serving != nil && w.serving.isOurs
+	if w.serving != nil {
+		w.isOurs = w.serving.isOurs
+	} else {
+		w.isOurs = w.mayGo // an adopted socket: who gave it away sets no deadlines
+	}
 	if !w.driver.options.PlainOnly {
 		w.raw.take(nc, w.serving)
 	}

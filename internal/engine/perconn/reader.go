@@ -55,7 +55,7 @@ func (c *conn) watchPeerPlain(gone *engine.Notice) {
 		data = r.data
 	}
 	c.ignorePrompt()
-	if c.isTimed || c.isPrompted() {
+	if c.isOurs || c.isTimed || c.isPrompted() {
 		c.armExactly(0) // timers and prompts of before must not end the read
 	}
 	r := &backgroundReader{nc: c.nc, data: data, done: make(chan struct{}), more: make(chan struct{}, 1)}
