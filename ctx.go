@@ -74,7 +74,7 @@ type requestMarks struct {
 	trailerIsRead       bool
 	hijackNoResponse    bool
 	writeTimeoutChanged bool
-	sendsFile           bool // the engine sends a file behind what was collected
+	sendsFile           bool // the engine sends a file after what was collected
 }
 
 // acquireCtx takes a RequestCtx for a request on c.
