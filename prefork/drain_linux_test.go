@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -164,5 +165,21 @@ func TestBadConnsOfOthers(t *testing.T) {
 	}
 	if len(log) > 0 {
 		t.Errorf("logged %q, too", <-log)
+	}
+}
+
+// A worker that can send nothing to others does not try.
+func TestNobodyToHandOverTo(t *testing.T) {
+	_, conns := openConns(t, 1)
+	s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}}
+	defer s.Shutdown()
+	if err := s.AdoptConn(conns[0], nil); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: make(logLine, 100), server: s}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if n := w.handOver(ctx); n != 0 || ctx.Err() != nil {
+		t.Errorf("%d were handed over, %v", n, ctx.Err())
 	}
 }

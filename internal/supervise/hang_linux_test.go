@@ -48,7 +48,7 @@ func TestStoppedWorkerIsReplaced(t *testing.T) {
 	if st := f.Status(); st.Slots[0].Hangs != 1 || st.Slots[0].Crashes != 1 || st.Crashes != 1 || st.Slots[0].Restarts != 1 || st.Slots[1].Hangs != 0 {
 		t.Errorf("%+v", st)
 	}
-	for _, text := range []string{fmt.Sprintf("worker 0.1 (pid %d): hangs: no answer to a PING for 1.", w.PID), "hangs on 2s after SIGQUIT: killed"} {
+	for _, text := range []string{fmt.Sprintf("worker 0.1 (pid %d): hangs: no answer to a PING for ", w.PID), "hangs on 2s after SIGQUIT: killed"} {
 		if !f.log.has(text) {
 			t.Errorf("the log does not say: %s", text)
 		}
@@ -123,7 +123,7 @@ func TestWorkerThatAcceptsNothing(t *testing.T) {
 		return f.Status().Slots[0].Queue > 1
 	})
 	f.replaced(0)
-	if !f.log.has("connections wait and none was accepted for 1.") || f.log.has("no answer") {
+	if !f.log.has("connections wait and none was accepted for ") || f.log.has("no answer") {
 		t.Error("that is not what the log says")
 	}
 	for _, conn := range conns[1:] {
@@ -165,7 +165,7 @@ func TestSuspendedFleetIsLeftAlone(t *testing.T) {
 	for _, pid := range pids {
 		syscall.Kill(pid, syscall.SIGCONT)
 	}
-	m.says("the master was held up for 1.")
+	m.says("the master was held up for ")
 	time.Sleep(700 * time.Millisecond) // long enough to be found hanging
 	if strings.Contains(m.text(), "hangs") || len(m.workers()) != 2 {
 		t.Error("a worker was taken for hanging")

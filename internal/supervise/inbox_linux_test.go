@@ -345,6 +345,34 @@ func TestAdoptedInboxes(t *testing.T) {
 	}
 }
 
+// An inbox without senders is read no longer. Another one may
+// come for its slot.
+func TestInboxWithoutSenders(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	var c collector
+	b.receive(c.take)
+	for i := range 2 {
+		pair, err := newInboxPair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.message(message{kind: messageInbox, slot: 7}, []int{duplicate(t, pair.rx)})
+		parcel := appendMessage(nil, message{kind: messageParcel})
+		if err := unix.Sendmsg(int(pair.tx.Fd()), parcel, unix.UnixRights(int(pipe.Fd())), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the parcel is taken", func() bool { return c.count() == i+1 })
+		pair.close()
+		until(t, "its reader ends", func() bool { return openReaders(&b.inboxes) == 1 })
+	}
+}
+
+func openReaders(b *inboxes) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.readers)
+}
+
 // Readers of two inboxes do not call take at the same time.
 func TestOneParcelAtATime(t *testing.T) {
 	b, pipe := newTestInboxes(t), somePipe(t)

@@ -191,6 +191,14 @@ func TestFindControl(t *testing.T) {
 			t.Error("it is attached to")
 		}
 	})
+	t.Run("a descriptor that is no listener", func(t *testing.T) {
+		place(t, 255, hello(layout{Slot: 1, Generation: 2, Listeners: 1, Control: 1, Lifeline: 2}))
+		w := new(Worker)
+		if err := w.attach(); err == nil {
+			t.Error("it is attached to")
+		}
+		w.link.close()
+	})
 }
 
 // An orphan has half a second beyond its grace: then it ends, whatever it does.

@@ -51,8 +51,15 @@ func TestLayoutIsChecked(t *testing.T) {
 	if l, err := parseLayout(appendLayout(nil, good)); err != nil || !reflect.DeepEqual(l, good) {
 		t.Fatalf("%+v, %v", l, err)
 	}
+	most := layout{Generation: 1, Listeners: 1023, Control: 1023, Lifeline: 1024, Shared: 1024, Inboxes: []int{0, maxSlot}}
+	if _, err := parseLayout(appendLayout(nil, most)); err != nil {
+		t.Error(err)
+	}
 	for name, in := range map[string]string{
 		"no JSON":         "slot",
+		"one too many":    `{"generation":1,"lifeline":1,"shared":1025}`,
+		"negative slot":   `{"slot":-1,"generation":1,"lifeline":1}`,
+		"negative grace":  `{"generation":1,"lifeline":1,"orphanGraceMs":-1}`,
 		"negative":        `{"generation":1,"lifeline":1,"shared":-1}`,
 		"huge":            `{"generation":1,"listeners":1000000,"control":1000000,"lifeline":1000001}`,
 		"control inside":  `{"generation":1,"listeners":2,"control":1,"lifeline":2}`,
