@@ -340,10 +340,11 @@ func (*noCopy) Unlock() {}
 
 // GetCurrentConcurrency returns the number of connections being served, without
 // those that were hijacked.
-func (s *Server) GetCurrentConcurrency() uint32 { return uint32(s.gauges.open()) }
+func (s *Server) GetCurrentConcurrency() uint32 { return uint32(s.gauges.served()) }
 
 // GetOpenConnectionsCount returns the number of open connections, without
-// those that were hijacked.
+// those that were hijacked. A connection counts as soon as it was accepted, or
+// AdoptConn or AdoptSocket was called for it.
 func (s *Server) GetOpenConnectionsCount() int32 { return int32(s.gauges.open()) }
 
 // GetRejectedConnectionsCount returns the number of connections refused since

@@ -13,7 +13,8 @@ type connStateFunc = func(net.Conn, ConnState)
 // serverGauges are the counters of a Server that change without its mutex.
 type serverGauges struct {
 	connID       atomic.Uint64
-	admitted     atomic.Int64 // connections that engines know, and hijacked ones
+	arrived      atomic.Int64 // connections that engines have, and hijacked ones
+	admitted     atomic.Int64 // those of them that limits count
 	hijacked     atomic.Int64 // connections that hijack handlers have
 	rejected     atomic.Uint32
 	bodyMemory   atomic.Int64  // bytes of request bodies held
@@ -24,13 +25,25 @@ type serverGauges struct {
 	hasWarned    atomic.Bool   // a handler has read a streamed body by Body
 }
 
-// open is the number of connections that are being served.
-func (g *serverGauges) open() int64 { return max(g.admitted.Load()-g.hijacked.Load(), 0) }
+// open is the number of connections that engines have, from the moment when they
+// were accepted or adopted.
+func (g *serverGauges) open() int64 { return max(g.arrived.Load()-g.hijacked.Load(), 0) }
+
+// served is the number of connections that limits count.
+func (g *serverGauges) served() int64 { return max(g.admitted.Load()-g.hijacked.Load(), 0) }
 
 // acceptor is the engine.Acceptor of one Serve or ServeConn.
 type acceptor struct {
 	server *Server
 	cfg    *serverConfig
+	hooks  engine.Hooks // nothing for ServeConn, whose connections Admit counts
+}
+
+// newAcceptor returns an acceptor for many connections.
+func newAcceptor(s *Server, cfg *serverConfig) *acceptor {
+	a := &acceptor{server: s, cfg: cfg}
+	a.hooks = engine.Hooks{Arrived: a.arrived, Departed: a.departed, Divert: s.Divert}
+	return a
 }
 
 // A single is what one ServeConn needs.
@@ -73,21 +86,41 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 		a.cfg.fail(ErrPerIPConnLimit)
 		return false, refusalText(StatusTooManyRequests, "The number of connections from your address is limited")
 	}
+	if a.cfg.single != nil {
+		s.gauges.arrived.Add(1)
+	}
 	return true, nil
 }
 
 // Hooks has the engine count connections and ask Server.Divert; see
 // engine.Hooker.
 func (a *acceptor) Hooks() engine.Hooks {
-	hooks := engine.Hooks{Divert: a.server.Divert}
-	if m := a.cfg.meter; m != nil {
-		hooks.Arrived, hooks.Departed = m.arrived, m.departed
+	if m := a.cfg.meter; m != nil && a.cfg.single != nil {
+		return engine.Hooks{Arrived: m.arrived, Departed: m.departed}
 	}
-	return hooks
+	return a.hooks
+}
+
+// arrived and departed count a connection in and out.
+func (a *acceptor) arrived() {
+	a.server.gauges.arrived.Add(1)
+	if m := a.cfg.meter; m != nil {
+		m.arrived()
+	}
+}
+
+func (a *acceptor) departed() {
+	a.server.gauges.arrived.Add(-1)
+	if m := a.cfg.meter; m != nil {
+		m.departed()
+	}
 }
 
 // Release gives back what Admit counted; see engine.Acceptor.
 func (a *acceptor) Release(c net.Conn) {
+	if a.cfg.single != nil {
+		a.server.gauges.arrived.Add(-1)
+	}
 	a.server.gauges.admitted.Add(-1)
 	a.server.perIP.Remove(c, a.cfg.perIP)
 }

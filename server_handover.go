@@ -111,7 +111,7 @@ func (s *Server) adopting() (engine.Engine, *acceptor, error) {
 	}
 	e := s.engineLocked()
 	if s.state.adopting == nil {
-		s.state.adopting = &acceptor{server: s, cfg: s.config()}
+		s.state.adopting = newAcceptor(s, s.config())
 	}
 	return e, s.state.adopting, nil
 }

@@ -315,6 +315,54 @@ func TestAdoptConn(t *testing.T) {
 	}
 }
 
+// TestAdoptedAreOpen: who gives connections away until none is open finds those
+// that were adopted a moment ago.
+func TestAdoptedAreOpen(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			ln, dial := n.listen(t)
+			defer ln.Close()
+			s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}, Engine: n.engine, Concurrency: 50, Logger: &logBook{}}
+			defer s.Shutdown()
+			var ends []net.Conn
+			for range 100 {
+				client, err := dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				end, err := ln.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				ends = append(ends, end)
+			}
+			for i, end := range ends[:50] {
+				if err := s.AdoptConn(end, nil); err != nil {
+					t.Fatal(err)
+				}
+				if open := s.GetOpenConnectionsCount(); open != int32(i+1) {
+					t.Fatalf("%d connections are open, %d were adopted", open, i+1)
+				}
+			}
+			for _, end := range ends[50:] { // refused
+				if err := s.AdoptConn(end, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "50 are left", func() bool { return s.GetOpenConnectionsCount() == 50 && s.GetCurrentConcurrency() == 50 })
+			given := 0
+			eventually(t, "all are given away", func() bool {
+				given += s.HandOver(-1, func(c net.Conn, _ []byte) { c.Close() })
+				return s.GetOpenConnectionsCount() == 0
+			})
+			if given != 50 {
+				t.Errorf("%d were given away", given)
+			}
+		})
+	}
+}
+
 // TestAdoptConnTimes: an adopted connection has as long to send as another one.
 func TestAdoptConnTimes(t *testing.T) {
 	for _, n := range overTCPByEach() {

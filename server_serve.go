@@ -159,7 +159,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	e := s.engine()
 	s.trackListener(&ln, true)
 	defer s.trackListener(&ln, false)
-	err := e.Serve(ln, &acceptor{server: s, cfg: cfg})
+	err := e.Serve(ln, newAcceptor(s, cfg))
 	if isOrderlyEnd(err) {
 		return nil
 	}
