@@ -13,7 +13,7 @@ import (
 // in a name, and of an IPv6 zone.
 func appendHost(dst, host []byte) ([]byte, error) {
 	for _, c := range host {
-		if !ascii.Is(c, ascii.HostChar) || c == '%' {
+		if !ascii.Is(c, ascii.HostChar) {
 			return appendUnusualHost(dst, host)
 		}
 	}
@@ -87,7 +87,7 @@ func appendIPv6Host(dst, host []byte) ([]byte, error) {
 	zone, after, _ := cutByte(zone, ']')
 	dst = ascii.AppendUnescaped(dst, zone)
 	for i := zoneAt; i < len(dst); i++ {
-		if c := dst[i]; c < 0x80 && (!ascii.Is(c, ascii.HostChar) || c == '%') {
+		if c := dst[i]; c < 0x80 && !ascii.Is(c, ascii.HostChar) {
 			return dst[:at], InvalidHostError(host)
 		}
 		dst[i] = ascii.Lower(dst[i])

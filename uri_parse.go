@@ -70,7 +70,7 @@ func (u *URI) parsePlain(uri []byte) bool {
 // plainAuthority returns the length of the host in lower case, and the port with
 // digits, that s begins with; 0 if there is anything else.
 func plainAuthority(s []byte) (end int) {
-	for end < len(s) && ascii.Is(s[end], ascii.HostChar) && s[end] != '%' && (s[end] < 'A' || s[end] > 'Z') {
+	for end < len(s) && ascii.Is(s[end], ascii.HostChar) && (s[end] < 'A' || s[end] > 'Z') {
 		end++
 	}
 	if end == 0 || end == len(s) || s[end] != ':' {
@@ -163,7 +163,7 @@ func (u *URI) parseAuthority(rest []byte) error {
 // last "@" of an authority is the one that ends it.
 func isUserinfo(s []byte) bool {
 	for _, c := range s {
-		if !ascii.Is(c, ascii.HostChar) && c != ':' && c != '@' {
+		if !ascii.Is(c, ascii.HostChar) && c != '%' && c != ':' && c != '@' {
 			return false
 		}
 	}
@@ -232,7 +232,7 @@ func (u *URI) setOriginForm(target []byte) bool {
 // most, take one pass.
 func (u *URI) setRequestHost(host []byte) bool {
 	for _, c := range host {
-		if !ascii.Is(c, ascii.HostChar) || c == '%' {
+		if !ascii.Is(c, ascii.HostChar) {
 			if !h1.ValidHost(host) {
 				return false
 			}

@@ -15,7 +15,8 @@ const (
 	// and DEL. That is more than RFC 3986 allows. Browsers, curl and the clients
 	// of Python and Node send the rest raw: " < > | ^ ` { }, backslash and UTF-8.
 	Target
-	// HostChar: allowed in a reg-name (RFC 3986 section 3.2.2), "%" included.
+	// HostChar: what stands for itself in a reg-name (RFC 3986 section 3.2.2),
+	// that is all but "%".
 	HostChar
 	// Hex: HEXDIG of either case.
 	Hex

@@ -33,7 +33,7 @@ var grammar = map[string]struct {
 		return between(c, 0x21, 0x7e) && c != '#' || c >= 0x80
 	}},
 	// reg-name = *( unreserved / pct-encoded / sub-delims )
-	"host":  {HostChar, func(c byte) bool { return in(c, unreserved+subDelims+"%") }},
+	"host":  {HostChar, func(c byte) bool { return in(c, unreserved+subDelims) }},
 	"hex":   {Hex, func(c byte) bool { return in(c, digit+"ABCDEFabcdef") }},
 	"digit": {Digit, func(c byte) bool { return in(c, digit) }},
 	// cookie-octet = %x21 / %x23-2B / %x2D-3A / %x3C-5B / %x5D-7E

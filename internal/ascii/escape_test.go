@@ -16,7 +16,7 @@ func TestEscapeSetsFollowTheGrammar(t *testing.T) {
 		"path":   {keepPath, func(c byte) bool { return in(c, unreserved+subDelims+":@/") && !in(c, "!'()*") }},
 		"target": {keepTarget, func(c byte) bool { return in(c, unreserved+subDelims) || in(c, genDelims) && c != '#' }},
 		"hash":   {keepHash, func(c byte) bool { return c == '#' }},
-		"host":   {keepHost, func(c byte) bool { return Is(c, HostChar) || in(c, ":[]") || c >= 0x80 }},
+		"host":   {keepHost, func(c byte) bool { return Is(c, HostChar) || in(c, "%:[]") || c >= 0x80 }},
 		"scheme": {keepScheme, func(c byte) bool { return in(c, alpha+digit+"+-.") }},
 	} {
 		for c := range 256 {

@@ -131,6 +131,9 @@ func (t *Table) FindID(id ID, from int) int {
 	if i < 0 || i >= from {
 		return i
 	}
+	if t.repeated>>id&1 == 0 {
+		return -1
+	}
 	for i = from; i < len(t.fields); i++ {
 		if t.fields[i].id == id {
 			return i

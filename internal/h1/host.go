@@ -20,7 +20,14 @@ func ValidHost(s []byte) bool {
 	for i < len(s) && ascii.Is(s[i], ascii.HostChar) {
 		i++
 	}
-	return i > 0 && validPort(s[i:]) && escapesAreValid(s[:i]) && !escapesASCII(s[:i])
+	if i < len(s) && s[i] == '%' {
+		name, port := s, s[len(s):]
+		if colon := bytes.IndexByte(s, ':'); colon >= 0 {
+			name, port = s[:colon], s[colon:]
+		}
+		return isName(name) && !escapesASCII(name) && validPort(port)
+	}
+	return i > 0 && validPort(s[i:])
 }
 
 // escapesASCII tells whether s has an escape of an ASCII character. In a name
@@ -39,18 +46,19 @@ func escapesASCII(s []byte) bool {
 	}
 }
 
-// escapesAreValid tells whether two hex digits follow each "%".
-func escapesAreValid(s []byte) bool {
-	for {
-		i := bytes.IndexByte(s, '%')
-		if i < 0 {
-			return true
-		}
-		if len(s) < i+3 || !isEscape(s[i:]) {
+// isName tells whether s is a reg-name (RFC 3986 section 3.2.2).
+func isName(s []byte) bool {
+	for len(s) > 0 {
+		switch {
+		case ascii.Is(s[0], ascii.HostChar):
+			s = s[1:]
+		case s[0] == '%' && len(s) >= 3 && isEscape(s):
+			s = s[3:]
+		default:
 			return false
 		}
-		s = s[i+3:]
 	}
+	return true
 }
 
 // validPort accepts nothing, ":" and ":" with a number up to 65535.
@@ -84,7 +92,7 @@ func validIPLiteral(s []byte) bool {
 	}
 	if zone := bytes.Index(s, []byte("%25")); zone >= 0 {
 		name := s[zone+3:]
-		if len(name) == 0 || !ascii.All(name, ascii.HostChar) || !escapesAreValid(name) {
+		if len(name) == 0 || !isName(name) {
 			return false
 		}
 		s = s[:zone]
@@ -98,7 +106,7 @@ func validIPFuture(s []byte) bool {
 		return false
 	}
 	for _, c := range s[dot+1:] {
-		if c != ':' && !ascii.Is(c, ascii.HostChar) || c == '%' {
+		if c != ':' && !ascii.Is(c, ascii.HostChar) {
 			return false
 		}
 	}

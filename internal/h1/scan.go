@@ -126,6 +126,6 @@ func outsideTarget(w uint64) uint64 {
 	return ((w-0x21*ones)&^w | (w+ones)&^w | (hash-ones)&^hash) & tops
 }
 
-// isEscape tells whether s, at least three bytes, starts with "%" and two hex
-// digits.
+// isEscape tells whether two hex digits follow the "%" that s, at least three
+// bytes, begins with.
 func isEscape(s []byte) bool { return ascii.Is(s[1], ascii.Hex) && ascii.Is(s[2], ascii.Hex) }
