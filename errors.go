@@ -103,8 +103,8 @@ var (
 
 	errHTTPDate = errors.New("sluice: malformed http date")
 
-	// errRangeMalformed: a Range field that does not count (RFC 9110 section
-	// 14.2). errRangeUnsatisfiable: one that is answered by 416.
+	// errRangeMalformed: a Range field without one valid range (RFC 9110 section
+	// 14.1.1). errRangeUnsatisfiable: one that asks for no byte of the content.
 	errRangeMalformed     = errors.New("sluice: malformed byte range")
 	errRangeUnsatisfiable = errors.New("sluice: the byte range lies outside of the content")
 

@@ -148,17 +148,24 @@ func rangeCases() []wireCase {
 		part("bytes=0-4,-0", "abcde", "0-4"),
 	}
 	for _, value := range []string{
-		"bytes=", "bytes=-", "bytes", "bytes=a-b", "bytes=0", "bytes=--5", "bytes=+0-4", "bytes=0-+4", "bytes= 0-4", "bytes=0 -4", "bytes=0- 4",
-		"bytes =0-4", "bytes:0-4", "bytes=0x0-0x4", "bytes=0-4-8", "bytes=0-4;x", "bytes=0-4 5-6", "items=0-4", "bytes=0-4,x", "bytes=1.0-4", ", bytes=0-4", "\"bytes=0-4\"", "none",
+		"bytes", "bytes =0-4", "bytes:0-4", "items=0-4", "items=x", "=0-4", ", bytes=0-4", "\"bytes=0-4\"", "none",
+		"bytes=,", "bytes=0-4,x", "bytes=x,0-4", "bytes= 0-4,6-7", "bytes=0-4,6-5", "bytes=6-5,0-4", "bytes=4-0,",
 	} {
 		cases = append(cases, wireCase{"ignored range " + value, "GET /p/small.txt", []string{"Range: " + value}, 200, alphabet, []string{lengthOfAll, "Content-Range: " + absent}})
 	}
-	for _, value := range []string{"bytes=1040-", "bytes=1040-1041", "bytes=-0", "bytes=99999999999999999999999-", "bytes=2000-,3000-", "bytes=4-0", "bytes=0-4,6-5"} {
-		cases = append(cases, wireCase{"unsatisfiable range " + value, "GET /p/small.txt", []string{"Range: " + value}, 416, "-", []string{"Content-Range: ^bytes \\*/1040$"}})
+	for _, value := range []string{
+		"bytes=1040-", "bytes=1040-1041", "bytes=-0", "bytes=99999999999999999999999-", "bytes=2000-,3000-", "bytes=2000-,", "bytes=4-0",
+		"bytes=", "bytes=-", "bytes=a-b", "bytes=0", "bytes=--5", "bytes=+0-4", "bytes=0-+4", "bytes= 0-4", "bytes=0 -4", "bytes=0- 4",
+		"bytes=0x0-0x4", "bytes=0-4-8", "bytes=0-4;x", "bytes=0-4 5-6", "bytes=1.0-4", "BYTES=x",
+	} {
+		cases = append(cases, wireCase{"refused range " + value, "GET /p/small.txt", []string{"Range: " + value}, 416, "Range Not Satisfiable",
+			[]string{"Content-Range: ^bytes \\*/1040$", "Content-Length: ^21$"}})
 	}
 	return append(cases, []wireCase{
 		{"two Range fields", "GET /p/small.txt", []string{"Range: bytes=0-1", "Range: bytes=2-3"}, 200, alphabet, []string{lengthOfAll}},
 		{"range, HEAD", "HEAD /p/small.txt", []string{"Range: bytes=0-1"}, 200, "", []string{lengthOfAll, "Content-Range: " + absent}},
+		{"malformed range, HEAD", "HEAD /p/small.txt", []string{"Range: bytes=x"}, 200, "", []string{lengthOfAll}},
+		{"malformed range of an empty file", "GET /p/empty.txt", []string{"Range: bytes=x"}, 416, "-", []string{"Content-Range: ^bytes \\*/0$"}},
 		{"unsatisfiable, HEAD", "HEAD /p/small.txt", []string{"Range: bytes=9999-"}, 200, "", []string{lengthOfAll}},
 		{"range of nothing", "GET /p/none", []string{"Range: bytes=0-1"}, 404, "-", []string{"Content-Range: " + absent}},
 		{"range of an empty file", "GET /p/empty.txt", []string{"Range: bytes=0-"}, 416, "-", []string{"Content-Range: ^bytes \\*/0$"}},
@@ -222,7 +229,7 @@ func conditionCases() []wireCase {
 		add(206, get, "Range: bytes=0-1", "If-Range: "+modifiedText)
 		add(206, get, "Range: bytes=0-1", "If-Match: *")
 		add(416, get, "Range: bytes=999999-", "If-Range: "+modifiedText)
-		for _, value := range []string{"TAG", "STRONG", "\"a\"", "TAG, TAG", earlier, later, "*", "yesterday"} {
+		for _, value := range []string{"TAG", "STRONG", "\"a\"", "TAG, TAG", earlier, later, "*", "yesterday", ""} {
 			add(200, get, "Range: bytes=0-1", "If-Range: "+value)
 			add(200, get, "Range: bytes=999999-", "If-Range: "+value)
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
@@ -192,6 +194,37 @@ func TestFSIfRangeDates(t *testing.T) {
 		if got := ctx.Response.StatusCode(); got != c.status {
 			t.Errorf("%s: %d, want %d", c.name, got, c.status)
 		}
+	}
+}
+
+// TestFSIfRangeOfTheLastSeconds: a date is strong as soon as the second after it
+// is over.
+func TestFSIfRangeOfTheLastSeconds(t *testing.T) {
+	dir := t.TempDir()
+	h := (&sluice.FS{Root: dir, AcceptByteRange: true}).NewRequestHandler()
+	status := func(name string, age int64) int {
+		for {
+			now := clock.Coarse().Unix()
+			modified := time.Unix(now-age, 0)
+			path := filepath.Join(dir, fmt.Sprint(name, now))
+			if err := os.WriteFile(path, []byte(alphabet), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, modified, modified); err != nil {
+				t.Fatal(err)
+			}
+			date := modified.UTC().Format(http.TimeFormat)
+			ctx := fileRequest(h, "GET", "/"+filepath.Base(path), "Range: bytes=5-", "If-Range: "+date)
+			if clock.Coarse().Unix() == now {
+				return ctx.Response.StatusCode()
+			}
+		}
+	}
+	if got := status("early", 1); got != 200 {
+		t.Errorf("the second after it is not over: %d", got)
+	}
+	if got := status("late", 2); got != 206 {
+		t.Errorf("it is over: %d", got)
 	}
 }
 

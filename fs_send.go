@@ -157,7 +157,7 @@ func (s *fileServer) sendRanges(ctx *RequestCtx, f *files.File, v conditional.Va
 	var text [64]byte
 	switch {
 	case verdict == conditional.Unsatisfiable:
-		ctx.Error(StatusMessage(StatusRequestedRangeNotSatisfiable), StatusRequestedRangeNotSatisfiable)
+		ctx.Error("Range Not Satisfiable", StatusRequestedRangeNotSatisfiable)
 		ctx.Response.Header.setKnown(field.ContentRange, conditional.AppendUnsatisfied(text[:0], f.Size()))
 	case verdict == conditional.Whole:
 		return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -194,4 +195,27 @@ func TestFSDoesNotAskForABody(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestShortFile: the log says that a file ended before the length that a handler
+// gave it, however it is sent.
+func TestShortFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	for _, size := range []int64{100, 1 << 20} {
+		makeSparse(t, name, size)
+		log := &logBook{}
+		r := serve(t, overTCP(), &sluice.Server{Logger: log, Handler: func(ctx *sluice.RequestCtx) {
+			f, err := os.Open(name)
+			if err != nil {
+				t.Error(err)
+			}
+			ctx.SetBodyStream(f, int(size)+1)
+		}})
+		p := r.dial()
+		p.send(get("/"))
+		if got := p.rest(); !strings.Contains(got, fmt.Sprintf("Content-Length: %d\r\n", size+1)) {
+			t.Errorf("of %d bytes: %.200q", size, got)
+		}
+		eventually(t, "the log says so", func() bool { return strings.Contains(log.String(), io.ErrUnexpectedEOF.Error()) })
+	}
 }

@@ -199,6 +199,8 @@ func TestFSRanges(t *testing.T) {
 			{"GET", "bytes=-0", 416, "", "bytes */" + size},
 			{"GET", "items=0-4", 200, content, ""},
 			{"GET", "bytes=4-0", 416, "", "bytes */" + size},
+			{"GET", "bytes=x", 416, "", "bytes */" + size},
+			{"GET", "bytes=0-4,x", 200, content, ""},
 			{"HEAD", "bytes=0-4", 200, "", ""}, // section 14.2: GET only
 			{"POST", "bytes=0-4", 200, content, ""},
 		} {

@@ -240,14 +240,17 @@ func TestUnlikeNetHTTP(t *testing.T) {
 		change       func(*request)
 		ours, theirs string
 	}{
-		{"14.2 lets malformed fields be ignored; that serves more clients than 416", ranged("bytes=abc"), whole, `416 "" []`},
-		{"416 names the length", ranged("bytes=5-2"), unsatisfied, `416 "" []`},
-		{"the same, for other units: MUST ignore", ranged("items=0-4"), whole, `416 "" []`},
+		{"416 names the length", ranged("bytes=abc"), unsatisfied, `416 "" []`},
+		{"the same", ranged("bytes=5-2"), unsatisfied, `416 "" []`},
+		{"14.2 lets a list with an invalid range be ignored", ranged("bytes=0-4,abc"), whole, `416 "" []`},
+		{"the same", ranged("bytes=0-4,5-2"), whole, `416 "" []`},
+		{"14.2: other units MUST be ignored", ranged("items=0-4"), whole, `416 "" []`},
 		{"14.1: units are case-insensitive", ranged("BYTES=0-4"), part("0-4/36", "01234"), `416 "" []`},
 		{"14.1.1: no number is too large", ranged("bytes=34-99999999999999999999"), part("34-35/36", "yz"), `416 "" []`},
 		{"the same", ranged("bytes=99999999999999999999-"), unsatisfied, `416 "" []`},
-		{"14.1.1: no blanks within a range", ranged("bytes=0 -4"), whole, part("0-4/36", "01234")},
-		{"5.6.1: no blanks before the first range", ranged("bytes= 0-4"), whole, part("0-4/36", "01234")},
+		{"14.1.1: no blanks within a range", ranged("bytes=0 -4"), unsatisfied, part("0-4/36", "01234")},
+		{"5.6.1: no blanks before the first range", ranged("bytes= 0-4"), unsatisfied, part("0-4/36", "01234")},
+		{"5.6.1: the same", ranged("bytes= 0-4,20-24"), whole, `206 "" ["bytes 0-4/36 01234" "bytes 20-24/36 klmno"]`},
 		{"14.1.2: an empty suffix is unsatisfiable", ranged("bytes=-0"), unsatisfied, part("36-35/36", "")},
 		{"15.3.7.2: what overlaps may become one", ranged("bytes=0-19,10-29"), part("0-29/36", "0123456789abcdefghijklmnopqrst"), whole},
 		{"17.15: the same", ranged("bytes=0-,0-,0-"), part("0-35/36", string(digitsOfContent)), whole},

@@ -40,7 +40,8 @@ const (
 	Part
 	// Parts: 206 with multipart/byteranges of two or more spans.
 	Parts
-	// Unsatisfiable: 416 with AppendUnsatisfied as Content-Range.
+	// Unsatisfiable: 416 with AppendUnsatisfied as Content-Range. So is what is
+	// invalid, unless it is ignored.
 	Unsatisfiable
 )
 
@@ -50,12 +51,12 @@ const (
 // or one for which MayRange is false, is answered as without.
 //
 // Whole comes with an empty field, a unit other than bytes, more than MaxRanges
-// ranges, and where a single member is malformed. Unsatisfiable comes with a
-// member whose last position is before its first, as from other servers; section
-// 14.2 would let it be ignored. Members that are otherwise unsatisfiable beside
-// satisfiable ones are left out. On an empty
-// representation a suffix such as "-5" is satisfiable (section 14.1.2) but has
-// no byte that a Content-Range could name, so the answer is Whole.
+// ranges, and a list with an invalid member. An invalid range by itself is
+// Unsatisfiable, as from other servers; section 14.2 lets both be ignored or
+// refused. Members that are unsatisfiable beside satisfiable ones are left out.
+// On an empty representation a suffix such as "-5" is satisfiable (section
+// 14.1.2) but has no byte that a Content-Range could name, so the answer is
+// Whole.
 //
 // Spans lie within the representation, are not empty and come in the order of
 // the request. Where they are excessive — more bytes in total than the
@@ -68,8 +69,15 @@ func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 	if !ok || size < 0 {
 		return dst, Whole
 	}
-	start, ranges := len(dst), 0
-	hasReversed, isEmptySuffix := false, false
+	if bytes.IndexByte(set, ',') < 0 {
+		return parseOne(dst, set, size)
+	}
+	// The list rule (RFC 9110 section 5.6.1) has blanks beside commas only, so
+	// none before the first range.
+	if isBlank(set[0]) && bytes.TrimLeft(set, " \t")[0] != ',' {
+		return dst, Whole
+	}
+	start, ranges, isEmptySuffix := len(dst), 0, false
 	for more := true; more; {
 		var member []byte
 		member, set, more = bytes.Cut(set, comma)
@@ -83,22 +91,29 @@ func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 		switch {
 		case !ok:
 			return dst[:start], Whole
-		case !isSatisfiable && isReversed(member):
-			hasReversed = true
 		case isSatisfiable && s.Length == 0:
 			isEmptySuffix = true
 		case isSatisfiable:
 			dst = append(dst, s)
 		}
 	}
-	if hasReversed {
-		return dst[:start], Unsatisfiable
-	}
 	spans := dst[start:]
 	if isExcessive(spans, size) {
 		spans = coalesce(spans)
 	}
 	return dst[:start+len(spans)], rangeVerdict(ranges, len(spans), isEmptySuffix)
+}
+
+// parseOne is ParseRange of a field with one range.
+func parseOne(dst []Span, spec []byte, size int64) ([]Span, RangeVerdict) {
+	s, isSatisfiable, ok := ParseSpec(spec, size)
+	switch {
+	case !ok, !isSatisfiable:
+		return dst, Unsatisfiable
+	case s.Length == 0:
+		return dst, Whole
+	}
+	return append(dst, s), Part
 }
 
 // comma separates the members of a list.
@@ -117,27 +132,21 @@ func rangeVerdict(ranges, spans int, isEmptySuffix bool) RangeVerdict {
 	return Unsatisfiable
 }
 
-// rangeSet returns what follows "bytes=" in the value of a Range field. The
-// list rule (RFC 9110 section 5.6.1) has blanks beside commas only, so none
-// before the first range.
+// rangeSet returns what follows "bytes=" in the value of a Range field.
 func rangeSet(field []byte) (set []byte, ok bool) {
 	const unit = "bytes="
 	field = ascii.TrimOWS(field)
-	if len(field) <= len(unit) || !ascii.EqualFold(field[:len(unit)], unit) {
+	if len(field) < len(unit) || !ascii.EqualFold(field[:len(unit)], unit) {
 		return nil, false
 	}
-	set = field[len(unit):]
-	if isBlank(set[0]) {
-		next := bytes.TrimLeft(set, " \t")
-		return set, len(next) > 0 && next[0] == ','
-	}
-	return set, true
+	return field[len(unit):], true
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // ParseSpec returns the span that a range-spec, such as "2-5", "2-" or "-3",
-// means of size bytes. ok is false if it is malformed. Unless it is
+// means of size bytes. ok is false if it is malformed, or the last position is
+// before the first (RFC 9110 section 14.1.1). Unless it is
 // unsatisfiable, or a suffix where size is not positive, the span lies within
 // the representation and is not empty. Positions too large for an int64 count
 // as equal.
@@ -161,11 +170,11 @@ func ParseSpec(spec []byte, size int64) (s Span, isSatisfiable, ok bool) {
 	}
 	last := int64(math.MaxInt64)
 	if len(lastDigits) > 0 {
-		if last, ok = parsePosition(lastDigits); !ok {
+		if last, ok = parsePosition(lastDigits); !ok || last < first {
 			return Span{}, false, false
 		}
 	}
-	if first >= size || last < first {
+	if first >= size {
 		return Span{}, false, true
 	}
 	return Span{first, min(last, size-1) - first + 1}, true, true
@@ -182,30 +191,6 @@ func parsePosition(digits []byte) (n int64, ok bool) {
 		return math.MaxInt64, true
 	}
 	return n, err == nil
-}
-
-// isReversed tells whether a well-formed spec has its positions in the wrong
-// order, however large they are.
-func isReversed(spec []byte) bool {
-	first, last, _ := bytes.Cut(spec, hyphen)
-	return len(first) > 0 && len(last) > 0 && isLess(last, first)
-}
-
-// isLess compares the numbers that digits stand for, however large.
-func isLess(a, b []byte) bool {
-	a, b = significant(a), significant(b)
-	if len(a) != len(b) {
-		return len(a) < len(b)
-	}
-	return bytes.Compare(a, b) < 0
-}
-
-// significant returns digits without leading zeros.
-func significant(digits []byte) []byte {
-	for len(digits) > 0 && digits[0] == '0' {
-		digits = digits[1:]
-	}
-	return digits
 }
 
 // isExcessive tells whether spans look like a broken client or an attack (RFC
