@@ -104,12 +104,16 @@ func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
 		if !isCookieText(value) || !hasNoQuote(value) {
 			return ErrInvalidCookieValue
 		}
-		c.domain = append(c.domain[:0], value...)
+		if hasValue {
+			c.domain = append(c.domain[:0], value...)
+		}
 	case ascii.EqualFold(name, "path"):
 		if !isCookiePath(value) {
 			return ErrInvalidCookieValue
 		}
-		c.path = append(c.path[:0], value...)
+		if hasValue {
+			c.path = append(c.path[:0], value...)
+		}
 	case ascii.EqualFold(name, "secure"):
 		c.isSecure = true
 	case ascii.EqualFold(name, "httponly"):

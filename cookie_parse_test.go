@@ -138,3 +138,21 @@ func BenchmarkCookieParse(b *testing.B) {
 		}
 	}
 }
+
+// TestCookieAttributesByTheirNames: what is in quotes, or stands after an empty
+// name, is no attribute (RFC 6265 section 5.2). A path or domain without "=" says
+// nothing.
+func TestCookieAttributesByTheirNames(t *testing.T) {
+	for text, want := range map[string]string{
+		`k=v; "secure"; "HttpOnly" ; "samesite"`: "k=v",
+		"k=v; =secure; = httponly":               "k=v",
+		"k=v; path=/a; path":                     "k=v; path=/a",
+		"k=v; path; path=/a; secure":             "k=v; path=/a; secure",
+		"k=v; domain=d; domain":                  "k=v; domain=d",
+	} {
+		var c Cookie
+		if err := c.Parse(text); err != nil || c.String() != want {
+			t.Errorf("%s: %s, %v, want %s", text, c.String(), err, want)
+		}
+	}
+}
