@@ -72,8 +72,11 @@ func (k *pipelineLink) serve() {
 	l.mu.Lock()
 	k.tick = time.AfterFunc(k.interval(), k.watch)
 	l.mu.Unlock()
+	// Later, the reader could have taken what the server said first, and take it for
+	// the answer to what is sent meanwhile.
+	isQuiet := k.peek.isQuiet()
 	go k.read()
-	for k.awaitWork() {
+	for isQuiet && k.awaitWork() {
 		l.gather()
 		if k.collect() {
 			k.flush()

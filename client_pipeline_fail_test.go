@@ -150,6 +150,65 @@ func TestPipelineGivesUpOnGreeters(t *testing.T) {
 	}
 }
 
+// A greeter is a connection on which the server speaks first. What it says is taken
+// from the connection before anyone looks whether there is something, where that is
+// possible, and seen by the reader when the request is written.
+type greeter struct {
+	pipe                // not a net.Conn: the client looks at those that are embedded
+	taken, over         chan struct{}
+	isTaken, isOverOnce sync.Once
+	hasSpoken           bool // the reader's
+}
+
+type pipe struct{ net.Conn }
+
+// IsQuiet implements quietConn.
+func (g *greeter) IsQuiet() bool {
+	select {
+	case <-g.taken:
+		return true
+	case <-time.After(50 * time.Millisecond): // nothing reads yet
+		g.end()
+		return false
+	}
+}
+
+func (g *greeter) end() { g.isOverOnce.Do(func() { close(g.over) }) }
+
+// Read implements net.Conn.
+func (g *greeter) Read(p []byte) (int, error) {
+	g.isTaken.Do(func() { close(g.taken) })
+	<-g.over
+	if g.hasSpoken {
+		return 0, io.EOF
+	}
+	g.hasSpoken = true
+	return copy(p, answerOK("evil")), nil
+}
+
+// Write implements net.Conn.
+func (g *greeter) Write(p []byte) (int, error) {
+	g.end()
+	return len(p), nil
+}
+
+// Close implements net.Conn.
+func (g *greeter) Close() error {
+	g.end()
+	return nil
+}
+
+// What is there before the first request is no answer to it.
+func TestPipelineAnswerBeforeTheRequest(t *testing.T) {
+	noNewGoroutines(t)
+	c := &PipelineClient{Addr: "x:80", Logger: &recordingLogger{}, Dial: func(string) (net.Conn, error) {
+		return &greeter{pipe: pipe{fasthttputil.NewPipeConns().Conn1()}, taken: make(chan struct{}), over: make(chan struct{})}, nil
+	}}
+	if err := beginCall(t, c, "GET", "/").end(); err == nil {
+		t.Error("bytes that came before the request were taken for its answer")
+	}
+}
+
 // What comes behind an answer is never the answer to the next request, however
 // soon that comes.
 func TestPipelineLateBytes(t *testing.T) {
