@@ -106,19 +106,19 @@ type objectWriter struct {
 
 // member adds one with a value that is JSON already.
 func (w *objectWriter) member(name, value string) {
-	start := "{"
+	start := "{\n"
 	if w.members > 0 {
-		start = ","
+		start = ",\n"
 	}
 	w.members++
 	key, _ := json.Marshal(name) // strings always can
-	fmt.Fprintf(w.ctx, "%s\n%s: %s", start, key, value)
+	fmt.Fprintf(w.ctx, "%s\t%s: %s", start, key, value)
 }
 
 // end completes the object.
 func (w *objectWriter) end() {
 	if w.members == 0 {
-		w.ctx.WriteString("{")
+		w.ctx.WriteString("{\n")
 	}
 	w.ctx.WriteString("\n}\n")
 }

@@ -82,6 +82,24 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+// The form is that of fasthttp: a member a line, after a tab.
+func TestForm(t *testing.T) {
+	expvar.NewInt("form.a").Set(1)
+	expvar.NewString("form.b").Set("x")
+	for pattern, want := range map[string]string{
+		"^form":  "{\n\t\"form.a\": 1,\n\t\"form.b\": \"x\"\n}\n",
+		"^none$": "{\n\n}\n",
+	} {
+		var ctx sluice.RequestCtx
+		ctx.Init(nil, nil, nil)
+		ctx.QueryArgs().Set("r", pattern)
+		expvarhandler.ExpvarHandler(&ctx)
+		if got := string(ctx.Response.Body()); got != want {
+			t.Errorf("%s: %q, want %q", pattern, got, want)
+		}
+	}
+}
+
 func TestBadPattern(t *testing.T) {
 	status, _, body := ask(t, "?r=%5B")
 	if status != sluice.StatusBadRequest || !strings.Contains(body, "missing closing ]") {
