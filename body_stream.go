@@ -240,13 +240,18 @@ func (b *body) writeStream(w *bufio.Writer, length int64, h *header) (err error)
 	}()
 	s := b.takeStream()
 	if length >= 0 {
-		return b.copySized(w, s, length)
+		return b.copySized(w, w, s, length)
 	}
 	if length != -1 {
 		_, err = copyFlushing(w, w, s, math.MaxInt64)
 		return err
 	}
-	if err = copyChunked(w, s); err != nil {
+	if b.streamSize >= 0 {
+		err = b.copySized(&chunkWriter{w: w}, w, s, int64(b.streamSize))
+	} else {
+		err = copyChunked(w, s)
+	}
+	if err != nil {
 		return err
 	}
 	return writeLastChunk(w, h)
@@ -260,22 +265,22 @@ func panicError(v any) error {
 	return fmt.Errorf("sluice: panic while writing a body stream: %v", v)
 }
 
-// copySized writes exactly length bytes of s: what s has beyond that would be
-// taken for the next message. Each Read, or Write of a WriterTo, is sent at once,
-// as the next one may block for long.
-func (b *body) copySized(w *bufio.Writer, s io.Reader, length int64) (err error) {
+// copySized writes exactly length bytes of s to dst: what s has beyond that would
+// be taken for the next message. Each Read, or Write of a WriterTo, is sent at
+// once, as the next one may block for long; w is what dst writes to.
+func (b *body) copySized(dst io.Writer, w *bufio.Writer, s io.Reader, length int64) (err error) {
 	left := length
 	if to, ok := bodyWriterTo(s, true); ok {
-		b.sized = sizedWriter{w, length}
+		b.sized = sizedWriter{dst, w, length}
 		_, err = to.WriteTo(&b.sized)
 		left = b.sized.left
-		b.sized.w = nil
+		b.sized = sizedWriter{}
 		if err == errSizeReached {
 			err = nil
 		}
 	} else {
 		var copied int64
-		copied, err = copyFlushing(w, w, s, length)
+		copied, err = copyFlushing(dst, w, s, length)
 		left -= copied
 	}
 	if err == nil && left > 0 {
@@ -287,8 +292,10 @@ func (b *body) copySized(w *bufio.Writer, s io.Reader, length int64) (err error)
 // errSizeReached ends a WriteTo that has more than was announced.
 var errSizeReached = errors.New("sluice: the body stream has more than its length")
 
-// sizedWriter passes on what is written to it, up to a length.
+// sizedWriter passes on what is written to it to dst, which writes to w, up to a
+// length.
 type sizedWriter struct {
+	dst  io.Writer
 	w    *bufio.Writer
 	left int64
 }
@@ -299,7 +306,7 @@ func (s *sizedWriter) Write(p []byte) (n int, err error) {
 	if isTooMuch {
 		p = p[:s.left]
 	}
-	if n, err = s.w.Write(p); err == nil {
+	if n, err = s.dst.Write(p); err == nil {
 		err = s.w.Flush()
 	}
 	s.left -= int64(n)

@@ -241,10 +241,10 @@ func (ctx *RequestCtx) isHTTP10() bool { return ctx.headIsComplete && ctx.parser
 // returned and the response, if any, is written. The connection that handler
 // gets returns first what the client sent behind the request.
 //
-// handler is not called where the connection ends with the response, because the
-// request, the response or the server's configuration say so, nor where the
-// response could not be written; HijackSetNoResponse(true) excepts from the
-// former. A Shutdown counts only with Server.CloseOnShutdown.
+// handler is not called where the request or the response close the connection,
+// unless HijackSetNoResponse(true) was called, nor where the response could not
+// be written. Limits for further requests, such as DisableKeepalive, do not
+// count; a Shutdown does with Server.CloseOnShutdown.
 //
 // The server forgets the connection; Shutdown does not wait for it. A request
 // body that the handler did not read, and that is too large to be discarded,

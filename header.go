@@ -221,13 +221,41 @@ func (h *header) ConnectionClose() bool { return h.connectionClose }
 // SetConnectionClose makes the message say "Connection: close".
 func (h *header) SetConnectionClose() { h.connectionClose = true }
 
-// ResetConnectionClose takes "Connection: close" back. Nothing happens if the
-// header does not say so.
+// ResetConnectionClose takes "Connection: close" back. What else Connection fields
+// list stays; those that list nothing else go.
 func (h *header) ResetConnectionClose() {
-	if h.connectionClose {
-		h.connectionClose = false
-		h.table.DelID(field.Connection)
+	if !h.connectionClose {
+		return
 	}
+	h.connectionClose = false
+	for i := h.table.Len() - 1; i >= 0; i-- {
+		if h.table.ID(i) != field.Connection {
+			continue
+		}
+		if others := withoutClose(h.table.Value(i)); len(others) > 0 {
+			h.table.SetValue(i, others)
+		} else {
+			h.table.DelAt(i)
+		}
+	}
+}
+
+// withoutClose returns a Connection list without close.
+func withoutClose(list []byte) []byte {
+	var others []byte
+	for more := true; more; {
+		var member []byte
+		member, list, more = cutByte(list, ',')
+		member = ascii.TrimOWS(member)
+		if len(member) == 0 || ascii.EqualFold(member, textClose) {
+			continue
+		}
+		if len(others) > 0 {
+			others = append(others, ", "...)
+		}
+		others = append(others, member...)
+	}
+	return others
 }
 
 // ConnectionUpgrade tells whether a Connection field lists upgrade (RFC 9110
@@ -245,12 +273,22 @@ func (h *header) connectionLists(option h1.Flags) bool {
 	return false
 }
 
-// connectionValue returns the value of Connection, nil if there is none. A
-// field that lists close keeps what else it lists.
-func (h *header) connectionValue() []byte {
-	if !h.connectionClose {
-		return h.table.Get(field.Connection)
+// connectionValues yields the values of Connection fields; what says close comes
+// last.
+func (h *header) connectionValues(yield func(value []byte) bool) {
+	for i := h.table.Index(field.Connection); i >= 0; i = h.table.FindID(field.Connection, i+1) {
+		if value := h.table.Value(i); (!h.connectionClose || !isAboutClose(value)) && !yield(value) {
+			return
+		}
 	}
+	if h.connectionClose {
+		yield(h.closeValue())
+	}
+}
+
+// closeValue returns the value of the Connection field that says close. One that
+// lists close keeps what else it lists.
+func (h *header) closeValue() []byte {
 	for i := h.table.Index(field.Connection); i >= 0; i = h.table.FindID(field.Connection, i+1) {
 		if value := h.table.Value(i); h1.ConnectionOptions(value)&h1.ConnectionClose != 0 {
 			return value

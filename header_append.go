@@ -313,7 +313,7 @@ func (h *header) appendConnection(dst []byte, f bodyFraming) []byte {
 	case f.closeConnection && !h.connectionClose:
 		return append(dst, "Connection: close\r\n"...)
 	case h.connectionClose:
-		return h1.AppendField(dst, field.Connection.Canonical(), h.connectionValue())
+		return h1.AppendField(dst, field.Connection.Canonical(), h.closeValue())
 	case f.keepAlive && h.table.Index(field.Connection) < 0:
 		return append(dst, "Connection: keep-alive\r\n"...)
 	}

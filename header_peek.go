@@ -24,7 +24,12 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 		}
 		return nil
 	case field.Connection:
-		return h.connectionValue()
+		for value := range h.connectionValues {
+			if len(value) > 0 {
+				return value
+			}
+		}
+		return nil
 	case field.Trailer:
 		return h.announcement()
 	case field.Cookie:
@@ -64,15 +69,22 @@ func (h *header) peekCanonical(key []byte) []byte {
 }
 
 // peekEvery returns the values of all fields named key, first those of the
-// head. Fields that are treated specially have one value there at the most.
-func (h *header) peekEvery(id field.ID, key []byte) [][]byte {
+// head. Fields that are treated specially have one value there at the most. An
+// empty one of own counts as absent.
+func (h *header) peekEvery(id field.ID, key []byte, own idSet) [][]byte {
 	switch {
-	case singleFields.has(id):
+	case (own & singleFields).has(id):
 		return h.peekedSingle(id, h.table.Get(id))
-	case id != field.Other && framingFields.with(field.Connection).with(field.Cookie).has(id):
+	case id != field.Other && framingFields.with(field.Cookie).has(id):
 		return h.peekedOne(h.peek(id, key))
 	}
 	h.peeked = h.peeked[:0]
+	if id == field.Connection {
+		for value := range h.connectionValues {
+			h.peeked = append(h.peeked, value)
+		}
+		return h.peeked
+	}
 	h.peeked = appendValues(h.peeked, &h.table, id, key)
 	if h.trailer != nil {
 		h.peeked = appendValues(h.peeked, &h.trailer.values, id, key)
@@ -141,7 +153,7 @@ func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool
 
 // visitClose yields the Connection field that says close.
 func (h *header) visitClose(yield func(key, value []byte) bool) bool {
-	return !h.connectionClose || yield(field.Connection.Canonical(), h.connectionValue())
+	return !h.connectionClose || yield(field.Connection.Canonical(), h.closeValue())
 }
 
 // visitChunked yields the Transfer-Encoding of a chunked message.

@@ -94,6 +94,20 @@ func TestVisitStops(t *testing.T) {
 			}
 		}
 	}
+	raw := new(RequestHeader)
+	raw.DisableSpecialHeader()
+	raw.AddTrailer("t")
+	raw.Set("x", "1")
+	raw.SetContentLength(5)
+	raw.SetConnectionClose()
+	for n := 1; n <= raw.Len(); n++ {
+		i := 0
+		for range raw.All() {
+			if i++; i == n {
+				break
+			}
+		}
+	}
 	for n := 1; n <= r.Len(); n++ {
 		i := 0
 		for range r.All() {
@@ -217,7 +231,44 @@ func TestAddressesShareNothing(t *testing.T) {
 	copy(ctx.RemoteIP(), "0123456789012345")
 	copy(ctx.LocalIP(), "0123456789012345")
 	copy(ctx.RemoteAddr().(*net.TCPAddr).IP, "0123456789012345")
+	var local RequestCtx
+	local.Init(&Request{}, &net.UnixAddr{Name: "s"}, nil)
+	if got := local.RemoteIP(); !got.Equal(net.IPv4zero) {
+		t.Errorf("RemoteIP is %v", got)
+	}
 	if got := ctx.RemoteIP(); !got.Equal(net.IPv4(0, 0, 0, 0)) || !net.IPv4zero.Equal(net.IPv4(0, 0, 0, 0)) {
 		t.Fatalf("shared: %v", got)
+	}
+}
+
+// TestPeekAllOfEmptyFields: an empty field has a value, but for those that a
+// message of its type writes at a place of their own.
+func TestPeekAllOfEmptyFields(t *testing.T) {
+	for _, test := range []struct {
+		h interface {
+			Set(key, value string)
+			PeekAll(key string) [][]byte
+		}
+		there, absent []string
+	}{
+		{new(RequestHeader), []string{"X", "Server", "Content-Encoding", "Date"}, []string{"Host", "User-Agent", "Content-Type"}},
+		{new(ResponseHeader), []string{"X", "Host", "User-Agent"}, []string{"Server", "Content-Encoding", "Date"}},
+	} {
+		for _, name := range append(test.there, test.absent...) {
+			if got := test.h.PeekAll(name); len(got) != 0 {
+				t.Errorf("%T, not set: PeekAll(%s) = %q", test.h, name, got)
+			}
+			test.h.Set(name, "")
+		}
+		for _, name := range test.there {
+			if got := test.h.PeekAll(name); len(got) != 1 || len(got[0]) != 0 {
+				t.Errorf("%T: PeekAll(%s) = %q", test.h, name, got)
+			}
+		}
+		for _, name := range test.absent {
+			if got := test.h.PeekAll(name); len(got) != 0 {
+				t.Errorf("%T: PeekAll(%s) = %q", test.h, name, got)
+			}
+		}
 	}
 }

@@ -397,7 +397,7 @@ func (h *RequestHeader) PeekCanonical(key []byte) []byte { return h.peekCanonica
 // then those of the trailer section. The slice of values is valid until the
 // next call of a Peek method.
 func (h *RequestHeader) PeekAll(key string) [][]byte {
-	return h.peekEvery(field.Lookup(key), ascii.Bytes(key))
+	return h.peekEvery(field.Lookup(key), ascii.Bytes(key), requestFields)
 }
 
 // PeekKeys returns the names of all fields, in the order of All. The slice is

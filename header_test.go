@@ -141,8 +141,8 @@ func TestHeaderConnection(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	h.ResetConnectionClose()
-	if h.ConnectionClose() || h.Peek("Connection") != nil {
-		t.Error("ResetConnectionClose left something")
+	if h.ConnectionClose() || string(h.Peek("Connection")) != "keep-alive" {
+		t.Errorf("ResetConnectionClose left %q", h.Peek("Connection"))
 	}
 }
 
@@ -283,5 +283,59 @@ func TestHeaderShrink(t *testing.T) {
 	h.Set("X", "1")
 	if h.String() != "GET / HTTP/1.1\r\nX: 1\r\n\r\n" {
 		t.Errorf("got %q", h.String())
+	}
+}
+
+// TestConnectionFields: what a Connection field lists beside close can be read,
+// and stays when close is taken back.
+func TestConnectionFields(t *testing.T) {
+	for _, c := range []struct {
+		values       []string
+		closes       bool // SetConnectionClose is called
+		peek         string
+		all, reopens []string
+	}{
+		{nil, true, "close", []string{"close"}, nil},
+		{[]string{"close"}, false, "close", []string{"close"}, nil},
+		{[]string{"a, b"}, true, "a, b", []string{"a, b", "close"}, []string{"a, b"}},
+		{[]string{"a", "b"}, false, "a", []string{"a", "b"}, []string{"a", "b"}},
+		{[]string{"a", "b"}, true, "a", []string{"a", "b", "close"}, []string{"a", "b"}},
+		{[]string{"a, Close,b"}, false, "a, Close,b", []string{"a, Close,b"}, []string{"a, b"}},
+		{[]string{"close, a"}, true, "close, a", []string{"close, a"}, []string{"a"}},
+		{[]string{"keep-alive"}, true, "close", []string{"close"}, []string{"keep-alive"}}, // H8
+		{[]string{""}, true, "close", []string{"", "close"}, nil},
+		{[]string{"keep-alive, a"}, false, "keep-alive, a", []string{"keep-alive, a"}, []string{"keep-alive, a"}},
+	} {
+		var q RequestHeader
+		var r ResponseHeader
+		head := "Host: h\r\n"
+		for _, value := range c.values {
+			head += "Connection: " + value + "\r\n"
+		}
+		for h, read := range map[interface {
+			SetConnectionClose()
+			ResetConnectionClose()
+			Peek(key string) []byte
+			PeekAll(key string) [][]byte
+		}]func() error{
+			&q: func() error { return q.Read(bufio.NewReader(strings.NewReader("GET / HTTP/1.1\r\n" + head + "\r\n"))) },
+			&r: func() error {
+				return r.Read(bufio.NewReader(strings.NewReader("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + head + "\r\n")))
+			},
+		} {
+			if err := read(); err != nil {
+				t.Fatal(err)
+			}
+			if c.closes {
+				h.SetConnectionClose()
+			}
+			if got, all := string(h.Peek("Connection")), fmt.Sprintf("%q", h.PeekAll("connection")); got != c.peek || all != fmt.Sprintf("%q", c.all) {
+				t.Errorf("%q, %v: %q of %s, want %q of %q", c.values, c.closes, got, all, c.peek, c.all)
+			}
+			h.ResetConnectionClose()
+			if all := fmt.Sprintf("%q", h.PeekAll("Connection")); all != fmt.Sprintf("%q", c.reopens) {
+				t.Errorf("%q, %v: %s stays, want %q", c.values, c.closes, all, c.reopens)
+			}
+		}
 	}
 }

@@ -171,9 +171,9 @@ func (h *header) announce(list []byte) error {
 }
 
 // replaceAnnouncement announces the names of list instead of those that are
-// announced. Fields whose name is no longer among them return to the head,
-// but for those that were received. If list has names, and none that may be
-// announced, nothing changes.
+// announced: first those of list that were, in its order, then the others. Fields
+// whose name is no longer among them return to the head, but for those that were
+// received.
 func (h *header) replaceAnnouncement(list []byte) error {
 	s := h.trailer
 	if s == nil || s.names.Len() == 0 {
@@ -183,22 +183,22 @@ func (h *header) replaceAnnouncement(list []byte) error {
 	old := trailerSection{names: s.names, received: s.received, list: s.list}
 	s.names, s.received, s.list = field.Table{KeepNames: h.table.KeepNames}, 0, nil
 	err := h.announceList(list)
-	if err != nil && s.names.Len() == 0 {
-		s.names, s.received, s.list = old.names, old.received, old.list
-		return err
-	}
-	for i := range s.names.Len() {
-		if at := old.find(s.names.ID(i), s.names.Name(i)); at >= 0 {
-			s.received |= old.received >> at & 1 << i
-		} else {
-			h.moveToTrailer(i)
+	named := s.names
+	s.names, s.list = field.Table{KeepNames: h.table.KeepNames}, nil
+	for i := range named.Len() {
+		id, name := named.ID(i), named.Name(i)
+		if at := old.find(id, name); at >= 0 {
+			s.received |= old.received >> at & 1 << s.names.Len()
+			s.announce(id, name)
 		}
 	}
-	for i := range old.names.Len() {
-		if id, name := old.names.ID(i), old.names.Name(i); old.received>>i&1 == 0 && !s.announces(id, name) {
-			h.moveToHead(id, name)
+	for i := range named.Len() {
+		if id, name := named.ID(i), named.Name(i); !s.announces(id, name) {
+			s.announce(id, name)
+			h.moveToTrailer(s.names.Len() - 1)
 		}
 	}
+	h.moveToHead(&old)
 	return err
 }
 
@@ -221,14 +221,23 @@ func (h *header) moveToTrailer(i int) {
 	h.table.Del(id, name)
 }
 
-// moveToHead makes the trailer fields of a name that is no longer announced
-// fields of the head.
-func (h *header) moveToHead(id field.ID, name []byte) {
-	values := &h.trailer.values
-	for at := values.Find(id, name, 0); at >= 0; at = values.Find(id, name, at+1) {
-		h.put(name, values.Value(at), true)
+// moveToHead makes the trailer fields whose names were announced in old and are
+// no longer fields of the head, in their order, but for those that were received.
+func (h *header) moveToHead(old *trailerSection) {
+	s := h.trailer
+	isDropped := func(i int) bool {
+		return i >= 0 && old.received>>i&1 == 0 && !s.announces(old.names.ID(i), old.names.Name(i))
 	}
-	values.Del(id, name)
+	for at := range s.values.Len() {
+		if id, name := s.values.ID(at), s.values.Name(at); isDropped(old.find(id, name)) {
+			h.put(name, s.values.Value(at), true)
+		}
+	}
+	for i := range old.names.Len() {
+		if isDropped(i) {
+			s.values.Del(old.names.ID(i), old.names.Name(i))
+		}
+	}
 }
 
 // setParsedTrailers takes over the fields of a trailer section that was
@@ -239,24 +248,16 @@ func (h *header) setParsedTrailers(t *field.Table) {
 	}
 }
 
-// appendTrailers appends what follows the last chunk: the trailer fields and
-// an empty line (RFC 9112 section 7.1.2). A name that was announced and never
-// got a value has no line.
+// appendTrailers appends what follows the last chunk: the trailer fields, in the
+// order in which they were set, and an empty line (RFC 9112 section 7.1.2). A name
+// that was announced and never got a value has no line.
 func (h *header) appendTrailers(dst []byte) []byte {
 	if h.trailer == nil {
 		return append(dst, "\r\n"...)
 	}
-	s := h.trailer
-	for i := range s.names.Len() {
-		id, name := s.names.ID(i), s.names.Name(i)
-		for at := s.values.Find(id, name, 0); at >= 0; at = s.values.Find(id, name, at+1) {
-			dst = h1.AppendField(dst, s.values.Name(at), s.values.Value(at))
-		}
-	}
-	for i := range s.values.Len() {
-		if name := s.values.Name(i); !s.announces(s.values.ID(i), name) {
-			dst = h1.AppendField(dst, name, s.values.Value(i))
-		}
+	values := &h.trailer.values
+	for i := range values.Len() {
+		dst = h1.AppendField(dst, values.Name(i), values.Value(i))
 	}
 	return append(dst, "\r\n"...)
 }
@@ -278,9 +279,8 @@ func (h *header) AddTrailerBytes(trailer []byte) error { return h.announce(trail
 // SetTrailer announces the names of the list trailer and no others; see
 // AddTrailer. Fields whose name was announced before and is not in the list
 // return to the head with all their values. Trailer fields that were received
-// stay what they are (RFC 9110 section 6.5.1). An empty list takes all
-// announcements back; ErrBadTrailer for a list without a valid name changes
-// nothing.
+// stay what they are (RFC 9110 section 6.5.1). A list without a valid name takes
+// all announcements back.
 func (h *header) SetTrailer(trailer string) error {
 	return h.replaceAnnouncement(ascii.Bytes(trailer))
 }

@@ -254,11 +254,11 @@ func TestReceivedSectionsStayApart(t *testing.T) {
 			change func()
 			want   string
 		}{
-			{func() { h.Add("X-Both", "more") }, "Trailer=X-Both, X-Sent X=1 X-Both=head | X-Both: trailer, X-Both: more, X-Sent: 1, X-Sent: 2"},
-			{func() { _ = h.SetTrailer("x-sent, x-both") }, "Trailer=X-Sent, X-Both X=1 X-Both=head | X-Sent: 1, X-Sent: 2, X-Both: trailer, X-Both: more"},
-			{func() { h.Set("X-Both", "set") }, "Trailer=X-Sent, X-Both X=1 | X-Sent: 1, X-Sent: 2, X-Both: set, X-Both: more"},
+			{func() { h.Add("X-Both", "more") }, "Trailer=X-Both, X-Sent X=1 X-Both=head | X-Both: trailer, X-Sent: 1, X-Sent: 2, X-Both: more"},
+			{func() { _ = h.SetTrailer("x-sent, x-both") }, "Trailer=X-Sent, X-Both X=1 X-Both=head | X-Both: trailer, X-Sent: 1, X-Sent: 2, X-Both: more"},
+			{func() { h.Set("X-Both", "set") }, "Trailer=X-Sent, X-Both X=1 | X-Both: set, X-Sent: 1, X-Sent: 2, X-Both: more"},
 			{func() { h.Del("Trailer") }, "X=1 | X-Both: set, X-Sent: 1, X-Sent: 2, X-Both: more"},
-			{func() { _ = h.AddTrailer("x-both") }, "Trailer=X-Both X=1 | X-Both: set, X-Both: more, X-Sent: 1, X-Sent: 2"},
+			{func() { _ = h.AddTrailer("x-both") }, "Trailer=X-Both X=1 | X-Both: set, X-Sent: 1, X-Sent: 2, X-Both: more"},
 		} {
 			step.change()
 			if got := sections(h); got != step.want {
@@ -280,11 +280,14 @@ func TestChangingTheAnnouncement(t *testing.T) {
 			{func() { h.Add("Trailer", "b, A, b") }, "Trailer=A, B | A: 1, A: 2, B: 3"},
 			{func() { h.Set("C", "4"); h.Set("Trailer", "B, C") }, "Trailer=B, C A=1 A=2 | B: 3, C: 4"},
 			{func() { h.Add("A", "5"); h.Add("Trailer", "Host") }, "Trailer=B, C A=1 A=2 A=5 | B: 3, C: 4"},
-			{func() { h.Set("Trailer", "Content-Length") }, "Trailer=B, C A=1 A=2 A=5 | B: 3, C: 4"},
+			{func() { h.Set("Trailer", "Content-Length") }, "A=1 A=2 A=5 B=3 C=4 | "},
 			{func() { h.Set("Trailer", "Host, C, TE") }, "Trailer=C A=1 A=2 A=5 B=3 | C: 4"},
 			{func() { _ = h.SetTrailerBytes(h.Peek("Trailer")) }, "Trailer=C A=1 A=2 A=5 B=3 | C: 4"},
 			{func() { _ = h.AddTrailer("D, A"); _ = h.SetTrailerBytes(h.Peek("Trailer")[3:]) }, "Trailer=D, A B=3 C=4 | A: 1, A: 2, A: 5"},
 			{func() { h.Del("Trailer") }, "B=3 C=4 A=1 A=2 A=5 | "},
+			{func() { _ = h.SetTrailer("D, B"); h.Add("D", "6"); h.Add("B", "7") }, "Trailer=D, B C=4 A=1 A=2 A=5 | B: 3, D: 6, B: 7"},
+			{func() { _ = h.SetTrailer("C, B, A, D") }, "Trailer=B, D, C, A | B: 3, D: 6, B: 7, C: 4, A: 1, A: 2, A: 5"},
+			{func() { _ = h.SetTrailer("A") }, "Trailer=A B=3 D=6 B=7 C=4 | A: 1, A: 2, A: 5"},
 		} {
 			step.change()
 			if got := sections(h); got != step.want {
@@ -486,7 +489,14 @@ func (m *trailerModel) receive(name, value string) {
 
 func (m *trailerModel) announce(names []string) {
 	old := m.announced
-	m.announced = names
+	m.announced = nil
+	for _, isOld := range []bool{true, false} { // those that stay come first
+		for _, name := range names {
+			if slices.Contains(old, name) == isOld {
+				m.announced = append(m.announced, name)
+			}
+		}
+	}
 	for _, name := range names {
 		if !slices.Contains(old, name) && len(m.trailer[name]) == 0 {
 			m.trailer[name], m.head[name] = m.head[name], nil

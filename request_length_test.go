@@ -72,3 +72,28 @@ func TestServerRequestWithoutLength(t *testing.T) {
 		}
 	}
 }
+
+// TestWrittenTrailersTellTheLength: a buffered body that was written with
+// trailers was chunked, and the header says so, as that of a response does.
+func TestWrittenTrailersTellTheLength(t *testing.T) {
+	for _, test := range []struct {
+		protocol string
+		want     int
+	}{{"HTTP/1.1", -1}, {"HTTP/1.0", 4}} {
+		var r sluice.Request
+		r.SetRequestURI("http://h/")
+		r.Header.SetMethod("POST")
+		r.Header.SetProtocol(test.protocol)
+		if err := r.Header.SetTrailer("X-T"); err != nil {
+			t.Fatal(err)
+		}
+		r.SetBodyString("body")
+		first := r.String()
+		if got := r.Header.ContentLength(); got != test.want {
+			t.Errorf("%s: the length is %d, want %d", test.protocol, got, test.want)
+		}
+		if again := r.String(); again != first {
+			t.Errorf("%s: written again: %q, want %q", test.protocol, again, first)
+		}
+	}
+}

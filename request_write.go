@@ -144,8 +144,8 @@ func (r *Request) framed() (content []byte, f bodyFraming) {
 	case h.hasTrailers() && !h.isHTTP10:
 		f.length, f.hasContent = -1, len(content) > 0
 	}
-	if f.length >= 0 {
-		h.SetContentLength(len(content))
+	if f.length >= -1 {
+		h.SetContentLength(int(f.length))
 	}
 	return content, f
 }

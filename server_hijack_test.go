@@ -128,8 +128,6 @@ func TestHijackOfTheLastRequest(t *testing.T) {
 			ctx.SetConnectionClose()
 			_ = ctx.Flush()
 		}},
-		{"keep-alive disabled", get("/"), func(s *sluice.Server) { s.DisableKeepalive = true }, switching},
-		{"requests counted", get("/"), func(s *sluice.Server) { s.MaxRequestsPerConn = 1 }, switching},
 		{"body until the end", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", nil,
 			func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), -1) }},
 		{"shutdown", get("/"), func(s *sluice.Server) { s.CloseOnShutdown = true; s.CloseOnNextResponse() }, switching},
@@ -157,24 +155,34 @@ func TestHijackOfTheLastRequest(t *testing.T) {
 	})
 }
 
-// TestHijackAfterNextResponse: closing connections with their next answer
-// leaves hijacked ones alone without CloseOnShutdown.
-func TestHijackAfterNextResponse(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, n network) {
-		s := &sluice.Server{Engine: n.engine, Handler: func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101); ctx.Hijack(echo) }}
-		s.CloseOnNextResponse()
-		p := serve(t, n, s).dial()
-		p.send(get("/"))
-		p.expect("HTTP/1.1 101 Switching Protocols\r\n")
-		for line := ""; line != "\r\n"; {
-			var err error
-			if line, err = p.r.ReadString('\n'); err != nil || strings.Contains(line, "close") {
-				t.Fatalf("%q, %v", line, err)
-			}
-		}
-		p.send("ping")
-		p.expect("<ping>")
-	})
+// TestHijackOutlivesLimits: what the server says about further requests is not
+// about a connection that is hijacked. So is a closing of connections without
+// CloseOnShutdown.
+func TestHijackOutlivesLimits(t *testing.T) {
+	for name, limit := range map[string]func(*sluice.Server){
+		"next response":       func(s *sluice.Server) { s.CloseOnNextResponse() },
+		"keep-alive disabled": func(s *sluice.Server) { s.DisableKeepalive = true },
+		"requests counted":    func(s *sluice.Server) { s.MaxRequestsPerConn = 1 },
+		"life is over":        func(s *sluice.Server) { s.MaxKeepaliveDuration = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachNetwork(t, func(t *testing.T, n network) {
+				s := &sluice.Server{Engine: n.engine, Handler: func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101); ctx.Hijack(echo) }}
+				limit(s)
+				p := serve(t, n, s).dial()
+				p.send(get("/"))
+				p.expect("HTTP/1.1 101 Switching Protocols\r\n")
+				for line := ""; line != "\r\n"; {
+					var err error
+					if line, err = p.r.ReadString('\n'); err != nil || strings.Contains(line, "close") {
+						t.Fatalf("%q, %v", line, err)
+					}
+				}
+				p.send("ping")
+				p.expect("<ping>")
+			})
+		})
+	}
 }
 
 // TestHijackAfterFailure: nothing is hijacked when the answer could not be

@@ -149,3 +149,32 @@ func TestStatusesThatSayWhatIsNot(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorHandlerSeesWholeHeads: of a head that is not understood, an ErrorHandler
+// sees nothing.
+func TestErrorHandlerSeesWholeHeads(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{
+			Handler:            func(*sluice.RequestCtx) {},
+			MaxRequestBodySize: 10,
+			ErrorHandler: func(ctx *sluice.RequestCtx, err error) {
+				fmt.Fprintf(ctx, "%s %s %q", ctx.Host(), ctx.URI(), ctx.Request.Header.String())
+			},
+		})
+		const none = ` http:/// "GET / HTTP/1.1\r\n\r\n"`
+		for head, want := range map[string]string{
+			request("GET /path HTTP/1.1", "User-Agent: u", "X : 1"):               none,
+			request("POST /path HTTP/1.1", "X-Long: "+large, "Content-Length: x"): none,
+			"GET /path HTTP/1.1\r\nUser-Agent: u\r\n\r\n":                         none,
+			"GET /path HTTP/9.1\r\nHost: h\r\n\r\n":                               none,
+			"\x01\r\n\r\n":                                                        none,
+			request("POST /path HTTP/1.1", "Content-Length: 11"):                  `h http://h/path "POST /path HTTP/1.1\r\nHost: h\r\nContent-Type: application/octet-stream\r\nContent-Length: 11\r\n\r\n"`,
+		} {
+			p := r.dial()
+			p.send(head)
+			if got := p.answer("GET"); got.body != want {
+				t.Errorf("%.80q: %.300s", head, got.body)
+			}
+		}
+	})
+}

@@ -110,23 +110,23 @@ func (c *serverConn) abort() engine.Next {
 	return engine.Abort
 }
 
-// persists tells whether the connection may be used for another request after
-// this one.
+// persists tells whether the connection may be used after this request: for
+// another one, which the server's limits may forbid, or by a hijack handler.
 func (c *serverConn) persists() bool {
 	ctx := c.ctx
 	cfg := c.cfg
+	isHijacked := ctx.hijackHandler != nil
 	switch {
-	case !ctx.parser.KeepsAlive(), !cfg.keepAlive, ctx.Response.ConnectionClose():
+	case !ctx.parser.KeepsAlive(), ctx.Response.ConnectionClose():
 		return false
-	case cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn:
+	case !isHijacked && (!cfg.keepAlive || cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn ||
+		cfg.maxConnLife > 0 && ctx.start-c.opened > int64(cfg.maxConnLife)):
 		return false
-	case cfg.maxConnLife > 0 && ctx.start-c.opened > int64(cfg.maxConnLife):
-		return false
-	case c.server.closeRequested() && (ctx.hijackHandler == nil || c.cfg.closesHijacked):
+	case c.server.closeRequested() && (!isHijacked || cfg.closesHijacked):
 		return false
 	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain() && !c.streamMayRead():
 		return false
-	case ctx.parser.Has(h1.AuthorityForm) && ctx.Response.StatusCode()/100 == 2 && ctx.hijackHandler == nil:
+	case ctx.parser.Has(h1.AuthorityForm) && ctx.Response.StatusCode()/100 == 2 && !isHijacked:
 		return false // for the client a tunnel follows (RFC 9110 section 9.3.6)
 	}
 	return true
@@ -347,12 +347,17 @@ func (c *serverConn) answerFailure() engine.Next {
 	if status == StatusMethodNotAllowed {
 		ctx.Response.Header.Set(HeaderAllow, "GET, HEAD")
 	}
-	if c.cfg.single != nil {
-		c.cfg.fail(c.publicFailure(err))
+	if c.cfg.single != nil || c.cfg.errorHandler != nil {
+		public := c.publicFailure(err) // it may quote the head
+		if !ctx.headIsComplete {
+			ctx.Request.Header.table.Reset() // its fields do not have their bytes yet
+		}
+		c.cfg.fail(public)
+		if c.cfg.errorHandler != nil {
+			c.callErrorHandler(ctx, public)
+		}
 	}
-	if c.cfg.errorHandler != nil {
-		c.callErrorHandler(ctx, c.publicFailure(err))
-	} else {
+	if c.cfg.errorHandler == nil {
 		ctx.Response.SetBodyString(strings.TrimPrefix(err.Error(), "sluice: "))
 	}
 	if c.cfg.logsAllErrors {

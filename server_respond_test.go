@@ -74,7 +74,7 @@ func TestAnswerOnTheWire(t *testing.T) {
 		{get("/status"), "HTTP/1.1 299 Ver  y\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{get("/skip"), "HTTP/1.1 200 OK\r\n" + server + "Content-Length: 0\r\n\r\n"},
 		{get("/fields"), "HTTP/1.1 200 OK\r\nServer: me\r\nContent-Type: a/b\r\nContent-Length: 1\r\n" +
-			"X-A: 1  Injected: yes\r\nSet-Cookie: a=b\r\n\r\nx"},
+			"X-A: 1  Injected: yes \r\nSet-Cookie: a=b\r\n\r\nx"},
 		{get("/trailer"), "HTTP/1.1 200 OK\r\n" + server + plain + "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" +
 			"5\r\nhello\r\n0\r\nX-Sum: 42\r\n\r\n"},
 		{"GET /trailer HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HTTP/1.1 200 OK\r\n" + server + plain +

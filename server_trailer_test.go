@@ -1,6 +1,9 @@
 package sluice_test
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -197,4 +200,42 @@ func TestCompressedAnswersHaveTrailers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTrailersOfSizedStreams: a stream of known length is sent in chunks because
+// of its trailer section. One that ends before its length is no complete body, and
+// what it has beyond it is not sent.
+func TestTrailersOfSizedStreams(t *testing.T) {
+	for size, want := range map[int]string{
+		4: "4\r\nbody\r\n0\r\nX-T: 1\r\n\r\n",
+		3: "3\r\nbod\r\n0\r\nX-T: 1\r\n\r\n",
+		5: "4\r\nbody\r\n",
+	} {
+		for name, stream := range map[string]func() io.Reader{
+			"reader":   func() io.Reader { return struct{ io.Reader }{strings.NewReader("body")} },
+			"writerTo": func() io.Reader { return bytes.NewReader([]byte("body")) },
+		} {
+			var out bytes.Buffer
+			resp := sluice.Response{}
+			resp.Header.Set("X-T", "1")
+			resp.Header.SetTrailer("X-T")
+			resp.SetBodyStream(stream(), size)
+			w := bufio.NewWriter(&out)
+			err := resp.Write(w)
+			w.Flush()
+			if _, got, _ := strings.Cut(out.String(), "\r\n\r\n"); got != want || errors.Is(err, io.ErrUnexpectedEOF) != (size == 5) {
+				t.Errorf("%s of %d, written: %q, %v", name, size, got, err)
+			}
+			onEachNetwork(t, func(t *testing.T, n network) {
+				r := serve(t, n, &sluice.Server{Logger: &logBook{}, Handler: func(ctx *sluice.RequestCtx) {
+					ctx.Response.Header.Set("X-T", "1")
+					ctx.Response.Header.SetTrailer("X-T")
+					ctx.SetBodyStream(stream(), size)
+				}})
+				if _, got, _ := strings.Cut(r.exchange(closing("/")), "\r\n\r\n"); got != want {
+					t.Errorf("%s of %d, served: %q", name, size, got)
+				}
+			})
+		}
+	}
 }

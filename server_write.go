@@ -75,6 +75,9 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 		return c.writeFile(part)
 	}
 	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
+	if w.isChunked {
+		w.left = int64(resp.streamSize) // known, where trailer fields make it chunked
+	}
 	err := c.copyStream(&w)
 	if w.failed {
 		_ = resp.endStream(ErrConnectionClosed)

@@ -118,7 +118,7 @@ func TestParseByteRange(t *testing.T) {
 		{"bytes=100-", 100, 0, 0, errRangeUnsatisfiable}, {"bytes=99999999999999999999-", 100, 0, 0, errRangeUnsatisfiable}, {"bytes=-0", 100, 0, 0, errRangeUnsatisfiable},
 		{"bytes=0-", 0, 0, 0, errRangeUnsatisfiable}, {"bytes=-5", 0, 0, 0, errRangeUnsatisfiable}, {"bytes=0-", -1, 0, 0, errRangeUnsatisfiable}, {"bytes=-5", -1, 0, 0, errRangeUnsatisfiable},
 		{"", 100, 0, 0, errRangeMalformed}, {"bytes", 100, 0, 0, errRangeMalformed}, {"bytes=", 100, 0, 0, errRangeMalformed}, {"bytes=-", 100, 0, 0, errRangeMalformed},
-		{"bytes=5", 100, 0, 0, errRangeMalformed}, {"bytes=5-2", 100, 0, 0, errRangeUnsatisfiable}, {"bytes=--5", 100, 0, 0, errRangeMalformed}, {"bytes=1--2", 100, 0, 0, errRangeMalformed},
+		{"bytes=5", 100, 0, 0, errRangeMalformed}, {"bytes=5-2", 100, 0, 0, errRangeMalformed}, {"bytes=--5", 100, 0, 0, errRangeMalformed}, {"bytes=1--2", 100, 0, 0, errRangeMalformed},
 		{"bytes=+0-4", 100, 0, 0, errRangeMalformed}, {"bytes= 0-4", 100, 0, 0, errRangeMalformed}, {"bytes=0-4 ", 100, 0, 0, errRangeMalformed}, {"bytes =0-4", 100, 0, 0, errRangeMalformed},
 		{"bytes=a-b", 100, 0, 0, errRangeMalformed}, {"bytes=0-1,3-4", 100, 0, 0, errRangeMalformed}, {"items=0-1", 100, 0, 0, errRangeMalformed}, {"bytes:0-1", 100, 0, 0, errRangeMalformed},
 	} {

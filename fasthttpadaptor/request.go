@@ -68,7 +68,7 @@ func protocolOf(protocol []byte) (text string, major, minor int) {
 	case "HTTP/1.0":
 		return "HTTP/1.0", 1, 0
 	case "HTTP/2":
-		return "HTTP/2", 2, 0
+		return "HTTP/2.0", 2, 0
 	}
 	text = string(protocol)
 	major, minor, ok := http.ParseHTTPVersion(text)

@@ -177,7 +177,7 @@ func (b *lateTrailer) Read(p []byte) (int, error) {
 
 func TestConvertedProtocol(t *testing.T) {
 	for protocol, want := range map[string]string{
-		"HTTP/1.1": "HTTP/1.1 1.1", "HTTP/1.0": "HTTP/1.0 1.0", "HTTP/2": "HTTP/2 2.0", "HTTP/2.0": "HTTP/2.0 2.0", "HTTP/3.7": "HTTP/3.7 3.7",
+		"HTTP/1.1": "HTTP/1.1 1.1", "HTTP/1.0": "HTTP/1.0 1.0", "HTTP/2": "HTTP/2.0 2.0", "HTTP/2.0": "HTTP/2.0 2.0", "HTTP/3.7": "HTTP/3.7 3.7",
 		"HTTP/1.2": "HTTP/1.2 1.2", "HTTP/x": "HTTP/x 1.1", "foo": "foo 1.1", "HTTP/10.2": "HTTP/10.2 1.1",
 	} {
 		var ctx sluice.RequestCtx

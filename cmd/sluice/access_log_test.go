@@ -183,7 +183,7 @@ func TestAccessLogOfFiles(t *testing.T) {
 		`"GET /small.txt HTTP/1.1" 200 10 "-" "test"`,
 		`"HEAD /small.txt HTTP/1.1" 200 - "-" "test"`,
 		`"GET /small.txt HTTP/1.1" 206 3 "-" "test"`,
-		`"GET /small.txt HTTP/1.1" 416 31 "-" "test"`,
+		`"GET /small.txt HTTP/1.1" 416 21 "-" "test"`,
 		`"GET /small.txt HTTP/1.1" 304 - "-" "test"`,
 		`"GET /large.bin HTTP/1.1" 200 1048576 "-" "test"`,
 		`"GET /large.bin HTTP/1.1" 206 1000 "-" "test"`,
