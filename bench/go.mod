@@ -9,7 +9,7 @@ require (
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/klauspost/compress v1.20.3
 	github.com/sluicehttp/sluice v0.1.0
-	github.com/valyala/fasthttp v1.74.0
+	github.com/valyala/fasthttp v1.77.0
 	golang.org/x/sys v0.49.0
 )
 
@@ -27,7 +27,7 @@ require (
 	github.com/klauspost/cpuid/v2 v2.2.9 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
-	github.com/molecule-man/go-brrr v1.0.1 // indirect
+	github.com/molecule-man/go-brrr v1.3.0 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/tidwall/gjson v1.14.4 // indirect
 	github.com/tidwall/match v1.1.1 // indirect

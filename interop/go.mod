@@ -5,12 +5,12 @@ go 1.26.0
 require (
 	github.com/mccutchen/go-httpbin/v2 v2.26.0
 	github.com/sluicehttp/sluice v0.1.0
-	github.com/valyala/fasthttp v1.74.0
+	github.com/valyala/fasthttp v1.77.0
 )
 
 require (
 	github.com/andybalholm/brotli v1.2.8 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/molecule-man/go-brrr v1.0.1 // indirect
+	github.com/molecule-man/go-brrr v1.3.0 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 )

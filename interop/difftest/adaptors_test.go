@@ -21,11 +21,12 @@ import (
 // adaptorRows are handlers of net/http, and what a client gets: the status, the
 // fields that begin with X-, the trailer section as it is on the wire and the
 // body's size; "cut" is a body without its end. The handler around the adaptor
-// recovers, and sets X-Late. Rows with the number of a rule differ from v1.74.
+// recovers, and sets X-Late. Those with the number of a row of
+// docs/compatibility.md differ from fasthttp.
 var adaptorRows = []struct {
-	rule, name string
-	handler    http.HandlerFunc
-	want       string
+	row, name string
+	handler   http.HandlerFunc
+	want      string
 }{
 	{"", "small", writes(10, false), "200 [X-Late=1 X-Own=1] [] 10"},
 	{"", "large", writes(300_000, false), "200 [X-Late=1 X-Own=1] [] 300000"},
@@ -40,13 +41,13 @@ var adaptorRows = []struct {
 		_, _ = io.WriteString(w, "x")
 		w.Header().Set("X-Own", "2")
 	}, "200 [X-Late=1] [] 1"},
-	{"2.7", "trailers", func(w http.ResponseWriter, _ *http.Request) {
+	{"", "trailers", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")
 		_, _ = io.WriteString(w, "x")
 		w.Header().Set("X-Sum", "1")
 		w.Header().Set(http.TrailerPrefix+"X-More", "2")
 	}, "200 [X-Late=1] [X-More=2 X-Sum=1] 1"},
-	{"2.7", "trailers and a length", func(w http.ResponseWriter, _ *http.Request) {
+	{"", "trailers and a length", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-Sum, X-Set")
 		w.Header().Set("X-Set", "then")
 		w.Header().Set("Content-Length", "1")
@@ -55,13 +56,13 @@ var adaptorRows = []struct {
 		w.Header().Set("X-Sum", "1")
 		w.Header().Set(http.TrailerPrefix+"X-More", "2")
 	}, "200 [X-Late=1 X-Set=then] [] 1"},
-	{"2.9", "a panic after Flush", func(w http.ResponseWriter, _ *http.Request) {
+	{"", "a panic after Flush", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "x")
 		w.(http.Flusher).Flush()
 		panic("oh")
 	}, "200 [X-Late=1] [] 1 cut"},
-	{"2.9", "ErrAbortHandler", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, "nothing"},
-	{"2.9", "ErrAbortHandler after Flush", func(w http.ResponseWriter, _ *http.Request) {
+	{"", "ErrAbortHandler", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, "nothing"},
+	{"", "ErrAbortHandler after Flush", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "x")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
@@ -92,9 +93,9 @@ func writes(n int, flushes bool) http.HandlerFunc {
 
 // TestAdaptors compares what clients get from handlers of net/http.
 func TestAdaptors(t *testing.T) {
-	for _, row := range adaptorRows {
+	for _, r := range adaptorRows {
 		theirs, ours := theirutil.NewInmemoryListener(), fasthttputil.NewInmemoryListener()
-		their, our := theiradaptor.NewFastHTTPHandler(row.handler), ouradaptor.NewFastHTTPHandler(row.handler)
+		their, our := theiradaptor.NewFastHTTPHandler(r.handler), ouradaptor.NewFastHTTPHandler(r.handler)
 		serveTheirs(t, theirs, func(ctx *fasthttp.RequestCtx) {
 			defer recoverIn(func(text string) { ctx.Error(text, 500) })
 			their(ctx)
@@ -106,11 +107,11 @@ func TestAdaptors(t *testing.T) {
 			ctx.Response.Header.Set("X-Late", "1")
 		})
 		got, want := exchanged(t, ours.Dial), exchanged(t, theirs.Dial)
-		if got != row.want {
-			t.Errorf("%s %s: got %s, want %s", row.rule, row.name, got, row.want)
+		if got != r.want {
+			t.Errorf("%s %s: got %s, want %s", r.row, r.name, got, r.want)
 		}
-		if differs := want != row.want; differs != (row.rule != "") {
-			t.Errorf("%s %s: fasthttp: %s, want %s", row.rule, row.name, want, row.want)
+		if differs := want != r.want; differs != (r.row != "") {
+			t.Errorf("%s %s: fasthttp: %s, want %s", r.row, r.name, want, r.want)
 		}
 	}
 }
@@ -173,39 +174,26 @@ func ownFields(text string) []string {
 	return fields
 }
 
-// TestConvertedProtocols compares what ConvertRequest makes of protocols. v1.74
-// takes all but HTTP/2 for 1.1, and that for 2.1.
+// TestConvertedProtocols compares what ConvertRequest makes of protocols.
 func TestConvertedProtocols(t *testing.T) {
-	for _, row := range []struct{ rule, protocol, want string }{
-		{"", "HTTP/1.1", "HTTP/1.1 1.1"},
-		{"2.7", "HTTP/1.0", "HTTP/1.0 1.0"},
-		{"2.7", "HTTP/2", "HTTP/2 2.0"},
-		{"2.7", "HTTP/2.0", "HTTP/2.0 2.0"},
-		{"2.7", "HTTP/3.7", "HTTP/3.7 3.7"},
-		{"", "other", "other 1.1"},
-		{"", "HTTP/10.2", "HTTP/10.2 1.1"},
-	} {
-		var theirCtx fasthttp.RequestCtx
-		theirCtx.Init(&fasthttp.Request{}, nil, nil)
-		theirCtx.Request.SetRequestURI("/")
-		theirCtx.Request.Header.SetProtocol(row.protocol)
-		var ourCtx sluice.RequestCtx
-		ourCtx.Init(&sluice.Request{}, nil, nil)
-		ourCtx.Request.SetRequestURI("/")
-		ourCtx.Request.Header.SetProtocol(row.protocol)
-		var their, our http.Request
-		if err := theiradaptor.ConvertRequest(&theirCtx, &their, true); err != nil {
-			t.Fatal(err)
-		}
-		if err := ouradaptor.ConvertRequest(&ourCtx, &our, true); err != nil {
-			t.Fatal(err)
-		}
-		describe := func(r *http.Request) string { return fmt.Sprintf("%s %d.%d", r.Proto, r.ProtoMajor, r.ProtoMinor) }
-		if got := describe(&our); got != row.want {
-			t.Errorf("%s %s: got %s", row.rule, row.protocol, got)
-		}
-		if differs := describe(&their) != row.want; differs != (row.rule != "") {
-			t.Errorf("%s %s: fasthttp: %s", row.rule, row.protocol, describe(&their))
-		}
+	describe := func(r *http.Request, err error) string {
+		return result(fmt.Sprintf("%s %d.%d", r.Proto, r.ProtoMajor, r.ProtoMinor), err)
 	}
+	compare(t, lines("HTTP/1.1|HTTP/1.0|HTTP/2|HTTP/2.0|HTTP/3.7|other|HTTP/10.2"), nil,
+		func(protocol string) string {
+			var ctx fasthttp.RequestCtx
+			ctx.Init(&fasthttp.Request{}, nil, nil)
+			ctx.Request.SetRequestURI("/")
+			ctx.Request.Header.SetProtocol(protocol)
+			var r http.Request
+			return describe(&r, theiradaptor.ConvertRequest(&ctx, &r, true))
+		},
+		func(protocol string) string {
+			var ctx sluice.RequestCtx
+			ctx.Init(&sluice.Request{}, nil, nil)
+			ctx.Request.SetRequestURI("/")
+			ctx.Request.Header.SetProtocol(protocol)
+			var r http.Request
+			return describe(&r, ouradaptor.ConvertRequest(&ctx, &r, true))
+		})
 }

@@ -120,36 +120,28 @@ func (d differences) and(reason string, inputs ...string) differences {
 
 // Reasons that occur in several tests.
 const (
-	hasQuery  = "a redirect keeps the query"
-	isNUL     = "another text for a path with NUL"
-	isDot     = "a final . is cleaned away like one in the middle"
-	leadsOut  = "links that lead out of the root, and absolute ones, are followed with AllowSymlinksOutsideRoot only"
-	ownPath   = "the redirect is to the path that the client asked for; fasthttp's, to what that was rewritten to, leads elsewhere"
-	modified  = "a 304 has the Last-Modified that the 200 would have; RFC 9110 section 15.4.5"
-	method    = "conditions and ranges are for GET and HEAD, ranges for GET only; RFC 9110 sections 13.2.1 and 14.2"
-	hasOwn    = "If-Match, If-None-Match and If-Unmodified-Since count; RFC 9110 section 13.2.2"
-	obsolete  = "the obsolete date formats are read; RFC 9110 section 5.6.7"
-	malformed = "a malformed Range, and one of another unit, is ignored; RFC 9110 section 14.2"
-	unmet     = "416 has Content-Range with the length, and the reason phrase as text; RFC 9110 section 15.5.17"
-	several   = "several ranges are answered with several parts; RFC 9110 section 14.6"
-	ifRange   = "If-Range is honoured; RFC 9110 section 13.1.5"
-	large     = "a position too large for an int is past the end; RFC 9110 section 14.1.2"
-	accepts   = "Accept-Encoding is read as RFC 9110 section 12.5.3 says"
-	tooSmall  = "what is this small gains nothing by encoding"
-	encoded   = "the file is encoded all the same, and ranges count its encoded bytes; RFC 9110 section 14.2"
-	isCopy    = "encoders differ"
-	varies    = "an answer that might have been encoded says so, else caches mix them up; RFC 9110 section 12.5.5"
+	hasQuery = "a redirect keeps the query"
+	isNUL    = "another text for a path with NUL"
+	ownPath  = "the redirect is to the path that the client asked for; fasthttp's, to what that was rewritten to, leads elsewhere"
+	modified = "a 304 has the Last-Modified that the 200 would have; RFC 9110 section 15.4.5"
+	method   = "conditions and ranges are for GET and HEAD, ranges for GET only; RFC 9110 sections 13.2.1 and 14.2"
+	hasOwn   = "If-Match, If-None-Match and If-Unmodified-Since count; RFC 9110 section 13.2.2"
+	obsolete = "the obsolete date formats are read; RFC 9110 section 5.6.7"
+	repeated = "two Range fields are ignored; RFC 9110 section 14.2"
+	several  = "several ranges are answered with several parts; RFC 9110 section 14.6"
+	ifRange  = "If-Range is honoured; RFC 9110 section 13.1.5"
+	large    = "a position too large for an int is past the end; RFC 9110 section 14.1.2"
+	accepts  = "Accept-Encoding is read as RFC 9110 section 12.5.3 says"
+	tooSmall = "what is this small gains nothing by encoding"
+	encoded  = "the file is encoded all the same, and ranges count its encoded bytes; RFC 9110 section 14.2"
+	isCopy   = "encoders differ"
+	varies   = "an answer that might have been encoded says so, else caches mix them up; RFC 9110 section 12.5.5"
 )
 
 func pathDifferences() differences {
 	return differences{}.and(hasQuery, "/folder?a=b", "/indexed?a=b").
 		and(isNUL, "/letters.txt%00", "/letters%00.txt", "/%00", "/letters.txt%00.html").
-		and(isDot, "/indexed/.", "/folder/.", "/.", "/letters.txt/.").
 		and("fasthttp decodes the path once more for the redirect", "/100%2541")
-}
-
-func linkDifferences() differences {
-	return pathDifferences().and(leadsOut, "/link-out", "/link-out-folder/x.txt", "/link-out-folder/", "/link-out-folder", "/link-absolute")
 }
 
 func conditionDifferences() differences {
@@ -160,32 +152,28 @@ func conditionDifferences() differences {
 			and(hasOwn, each(target+" | If-", "Unmodified-Since: "+before, "None-Match: *", `None-Match: "x" | If-Modified-Since: `+then, `Match: "x"`)...)
 	}
 	const post = "POST /letters.txt | Content-Length: 0 | If-"
-	return out.and(method, each(post, "Modified-Since: "+then, "Modified-Since: "+after, "Modified-Since: Tue, 02 Jan 2124 03:04:05 GMT", `None-Match: "x" | If-Modified-Since: `+then)...).
-		and(hasOwn, each(post, "Unmodified-Since: "+before, "None-Match: *", `Match: "x"`)...)
+	return out.and(hasOwn, each(post, "Unmodified-Since: "+before, "None-Match: *", `Match: "x"`)...)
 }
 
 func rangeDifferences() differences {
 	const letters = "/letters.txt | Range: bytes="
 	return differences{}.
-		and(malformed, each(letters, "-", "a-b", "", "1", " 0-1", "0 -1", "-a", "--1", "+1-2", "1-2-3", "0-1 | Range: bytes=3-4")...).
-		and(malformed, each("/letters.txt | Range:", " items=0-1", " bytes 0-1", " bytes = 0-1", " x")...).
+		and(repeated, letters+"0-1 | Range: bytes=3-4").
 		and("range units are case-insensitive; RFC 9110 section 14.1", "/letters.txt | Range: Bytes=0-1").
-		and(unmet, each(letters, "5-2", "-0", "26-", "99-100,200-300", "99999999999999999999-")...).
-		and(unmet, "/empty.txt | Range: bytes=0-", "/empty.txt | Range: bytes=0-0").
+		and(several, letters+"99-100,200-300").
 		and("the last byte of an empty file is all of it; RFC 9110 section 14.1.2", "/empty.txt | Range: bytes=-1").
 		and(several, each(letters, "0-1,3-4", "0-1, 3-4", "0-1,", ",0-1", "0-1,99-", "99-,0-1", "0-9,5-15", "0-0,2-2,4-4,6-6,8-8,10-10")...).
 		and(several, "/huge.txt | Range: bytes=0-0,299999-").
 		and(large, letters+"0-99999999999999999999", letters+"-99999999999999999999").
-		and(ifRange, each(letters+"0-1 | If-Range:", " "+before, " "+after, ` "x"`, " x", "")...).
+		and(ifRange, letters+"0-1 | If-Range:").
 		and(modified, letters+"0-1 | If-Modified-Since: "+then, letters+"99- | If-Modified-Since: "+then).
-		and(method, each("HEAD ", letters+"0-1", letters+"99-")...).
-		and(method, each("POST /letters.txt | Content-Length: 0 | Range: bytes=", "0-1", "99-")...)
+		and(method, each("HEAD ", letters+"0-1", letters+"99-")...)
 }
 
 func codingDifferences() differences {
 	const long = "/long.txt | Accept-Encoding: "
 	return differences{}.
-		and(accepts, each(long, "gzip;q=0.5", "GZIP", "x-gzip", "gzip;q=0.1,br;q=0.9", "br;q=0,gzip")...).
+		and(accepts, long+"x-gzip").
 		and(encoded, long+"gzip | Range: bytes=0-1", long+"gzip | Range: bytes=99999-").
 		and(modified, long+"gzip | If-Modified-Since: "+then).
 		and(tooSmall, each("/", "short.txt | Accept-Encoding: gzip", "h199.txt | Accept-Encoding: gzip", "h201.txt | Accept-Encoding: gzip")...).
@@ -200,8 +188,8 @@ func TestFiles(t *testing.T) {
 		requests []string
 		known    differences
 	}{
-		"paths":                  {options{}.below(), pathRequests(), linkDifferences()},
-		"paths with index names": {base.below(), pathRequests(), linkDifferences()},
+		"paths":                  {options{}.below(), pathRequests(), pathDifferences()},
+		"paths with index names": {base.below(), pathRequests(), pathDifferences()},
 		"paths of an fs.FS":      {options{"DirFS": true, "Root": ""}.below(), pathRequests(), pathDifferences()},
 		"methods":                {base.below(), methodRequests(), nil},
 		"types":                  {options{}.below(), typeRequests(), differences{"/markup": "contents don't make a file HTML: what users upload must not run scripts"}},
@@ -217,7 +205,7 @@ func TestFiles(t *testing.T) {
 		"Vary": {options{"Compress": true}.below(), append(each("/long.txt", "", " | Accept-Encoding: gzip", " | Accept-Encoding: br"), "/image.png | Accept-Encoding: gzip", "/one"),
 			differences{}.and(varies, "/long.txt", "/long.txt | Accept-Encoding: br", "/one")},
 		"rewritten": {base.with("PathRewrite", func(p string) string { return p }).below(), rewriteRequests(), differences{}.
-			and(ownPath, each("/x?p=", "", "/indexed", "indexed", "/folder", "/indexed/.")...).and(isNUL, "/x?p=/letters.txt%00").and(isDot, "/x?p=.")},
+			and(ownPath, each("/x?p=", "", ".", "/indexed", "indexed", "/folder", "/indexed/.")...).and(isNUL, "/x?p=/letters.txt%00")},
 		"index pages": {options{"GenerateIndexPages": true, "AcceptByteRange": true}.below(), append(lines("/bare|/bare/|HEAD /bare/|/folder/|/folder/sub/|/indexed/|/bare/?a=b|/"),
 			"POST /bare/ | Content-Length: 0", "/bare/ | If-Modified-Since: Tue, 02 Jan 2124 03:04:05 GMT", "/bare/ | Range: bytes=0-1", "/bare/ | Accept-Encoding: gzip"),
 			differences{}.and("a generated page is no file: it has no Last-Modified, conditions and ranges",
@@ -325,7 +313,7 @@ func TestServeFS(t *testing.T) {
 	)
 	requests := each("/a/b?p=", "letters.txt", "/letters.txt", "folder", "folder/", "folder/a.txt", "missing", "", ".", "/", "..", "../letters.txt", "with%20space.txt", "with%2520space.txt",
 		"percent%2541.txt", "long.txt", "letters.txt | Range: bytes=0-1", "letters.txt | If-Modified-Since: "+then, "long.txt | Accept-Encoding: gzip", "folder/../letters.txt", "zero.txt")
-	known := differences{}.and(isFolder, "/a/b?p=folder", "/a/b?p=.").and(modified, "/a/b?p=letters.txt | If-Modified-Since: "+then).and(noTime, "/a/b?p=zero.txt")
+	known := differences{}.and(isFolder, "/a/b?p=folder").and(modified, "/a/b?p=letters.txt | If-Modified-Since: "+then).and(noTime, "/a/b?p=zero.txt")
 	for name, s := range map[string]site{
 		"ServeFS": {
 			theirs: func(string) fasthttp.RequestHandler {
@@ -403,14 +391,12 @@ func TestFilesChange(t *testing.T) {
 		"large n.txt a; /n.txt; write n.txt one; /n.txt",
 		"large n.txt a; /n.txt; remove n.txt; /n.txt",
 	}
-	const memory = "a small file is sent from memory, whole and unchanged; fasthttp sends as many bytes of what is there now as there were"
 	cached := options{"IndexNames": []string{"index.html"}, "CacheDuration": time.Hour}
 	for name, c := range map[string]struct {
 		options
 		known differences
 	}{
 		"cached": {cached, differences{}.
-			and(memory, "write n.txt one; /n.txt; write n.txt other; /n.txt; HEAD /n.txt", "write n.txt other; /n.txt; write n.txt one; /n.txt").
 			and("a large file that changed or went is opened anew; fasthttp breaks off when it has got shorter, and sends it on when it is gone",
 				"large n.txt a; /n.txt; write n.txt one; /n.txt", "large n.txt a; /n.txt; remove n.txt; /n.txt")},
 		"not cached": {cached.with("SkipCache", true), nil},
@@ -468,21 +454,14 @@ func TestPathRewriters(t *testing.T) {
 		paths = append(paths, each("h "+n+" ", lines("/|/a|/a/|/a/b|/a/b/|/a/b/c.txt|//a|/ab%2Fc/d|*|/a/../b/c|/a%20b/c|/a//b|/a/.|/x?a/b")...)...)
 	}
 	hosts, vhostKnown := vhosts()
-	dots := func(sizes string) (known differences) {
-		for _, n := range lines(sizes) {
-			known = known.and("3.11", "h "+n+" /a/.")
-		}
-		return known
-	}
-	vhostKnown = vhostKnown.and("3.11", "h 0 /a/.", "h 1 /a/.")
 	for name, r := range map[string]struct {
 		theirs func(n int) fasthttp.PathRewriteFunc
 		ours   func(n int) sluice.PathRewriteFunc
 		inputs []string
 		known  differences
 	}{
-		"slashes": {fasthttp.NewPathSlashesStripper, sluice.NewPathSlashesStripper, append(paths, "h -1 /a/b"), dots("0|1")},
-		"prefix":  {fasthttp.NewPathPrefixStripper, sluice.NewPathPrefixStripper, paths, dots("0|1|2|3|9")}, // fasthttp's panics for less than 0
+		"slashes": {fasthttp.NewPathSlashesStripper, sluice.NewPathSlashesStripper, append(paths, "h -1 /a/b"), nil},
+		"prefix":  {fasthttp.NewPathPrefixStripper, sluice.NewPathPrefixStripper, paths, nil}, // fasthttp's panics for less than 0
 		"vhost":   {fasthttp.NewVHostPathRewriter, sluice.NewVHostPathRewriter, append(paths, hosts...), vhostKnown},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -512,9 +491,11 @@ func vhosts() (inputs []string, known differences) {
 	for _, host := range lines("h|H.Example|h:80|H:8080||a/b|/|a/../../b|../x|[::1]|[::1]:80|ünï|h.|*|-|h:|:80|127.0.0.1") {
 		inputs = append(inputs, each(host, behind...)...)
 	}
+	for _, host := range lines(`..|.|a\b|...`) {
+		inputs = append(inputs, each(host, behind...)...)
+	}
 	for host, reason := range map[string]string{
-		"..": "a host leads to no other folder", ".": "a host leads to no other folder", "a%2fb": "a host leads to no other folder", `a\b`: "a host leads to no other folder",
-		"...": "a host that begins with a dot is none", ".h": "a host that begins with a dot is none",
+		"a%2fb": "a host leads to no other folder", ".h": "a host that begins with a dot is none",
 		"a%00": "no host", "h\x00": "SetHost drops it", "u@h": "no host; a server refuses it", "h?x": "no host; a server refuses it", "h#x": "no host; a server refuses it",
 	} {
 		inputs = append(inputs, each(host, behind...)...)

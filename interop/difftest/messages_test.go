@@ -86,12 +86,10 @@ func TestAppendIPv4(t *testing.T) {
 
 func TestParseByteRange(t *testing.T) {
 	const (
-		empty = "an empty suffix is unsatisfiable, RFC 9110 section 14.1.2; fasthttp gives an end before the start"
 		unit  = "range units are case-insensitive, RFC 9110 section 14.1"
 		large = "a position too large for an int is past the end, not malformed"
 	)
 	known := differences{
-		"bytes=-0/1": empty, "bytes=-0/100": empty,
 		"Bytes=0-1/1": unit, "Bytes=0-1/100": unit,
 		"bytes=0-99999999999999999999/1": large, "bytes=0-99999999999999999999/100": large,
 		"bytes=-99999999999999999999/1": large, "bytes=-99999999999999999999/100": large,
@@ -116,10 +114,7 @@ func TestParseByteRange(t *testing.T) {
 }
 
 func TestHTTPDate(t *testing.T) {
-	const (
-		obsolete = "the obsolete formats are read, as since fasthttp 1.76 (RFC 9110 section 5.6.7)"
-		fraction = "HTTP dates have no fractions of seconds"
-	)
+	const fraction = "HTTP dates have no fractions of seconds"
 	compare(t, lines("Tue, 10 Nov 2009 23:00:00 GMT|Tue, 10 Nov 2009 23:00:00 UTC|Tuesday, 10-Nov-09 23:00:00 GMT|"+
 		"Tue Nov 10 23:00:00 2009|Tue Nov  1 23:00:00 2009|Mon, 10 Nov 2009 23:00:00 GMT|Tue, 10 Nov 2009 23:00:00 +0100|"+
 		"tue, 10 nov 2009 23:00:00 GMT|tue, 10 nov 2009 23:00:00 gmt|Tue, 1 Nov 2009 23:00:00 GMT||x|Tue, 31 Feb 2009 23:00:00 GMT|"+
@@ -127,7 +122,6 @@ func TestHTTPDate(t *testing.T) {
 		"Tue, 00 Nov 2009 23:00:00 GMT| Tue, 10 Nov 2009 23:00:00 GMT|Tue, 10 Nov 2009 23:00:00 GMT |Tue, 10 Nov 0009 23:00:00 GMT|"+
 		"Tue, 10 Nov 2009 23:00:00.5 GMT|Xxx, 10 Nov 2009 23:00:00 GMT|Tue, 10 Nov 2009 23-00-00 GMT|Tue, +1 Nov 2009 23:00:00 GMT"),
 		differences{
-			"Tuesday, 10-Nov-09 23:00:00 GMT": obsolete, "Tue Nov 10 23:00:00 2009": obsolete, "Tue Nov  1 23:00:00 2009": obsolete,
 			"Tue, 10 Nov 2009 23:00:00.5 GMT": fraction,
 		},
 		func(s string) string {
@@ -210,9 +204,8 @@ func TestVisitHeaderParams(t *testing.T) {
 			return all.String()
 		}
 	}
-	known := differences{"x; a=b;;c=d": "3.11", "x;\ta=b": "3.11", ";; \t; a=b;": "3.11"}
 	inputs = append(inputs, ";; \t; a=b;")
-	compare(t, inputs, known, describe(fasthttp.VisitHeaderParams), describe(sluice.VisitHeaderParams))
+	compare(t, inputs, nil, describe(fasthttp.VisitHeaderParams), describe(sluice.VisitHeaderParams))
 }
 
 func TestStatus(t *testing.T) {
@@ -379,13 +372,7 @@ func TestURIParse(t *testing.T) {
 	for _, reference := range references {
 		inputs = append(inputs, " "+reference, "h.com "+reference, "H.com:80 "+reference)
 	}
-	known := differences{}
-	for _, reference := range []string{"/a/.", "/.", "/a/../.", "/a/./.", "/%2e"} {
-		for _, host := range []string{" ", "h.com ", "H.com:80 "} {
-			known[host+reference] = "3.11"
-		}
-	}
-	compare(t, inputs, known,
+	compare(t, inputs, nil,
 		func(s string) string { return parseURI(new(fasthttp.URI), s) },
 		func(s string) string { return parseURI(new(sluice.URI), s) })
 }
@@ -419,7 +406,6 @@ func TestURIUpdate(t *testing.T) {
 	known := map[string]string{
 		"http://bad host/": emptied, "http://[::1/": emptied, "//bad host/x": emptied,
 		"?y#z": split,
-		".":    "3.11",
 	}
 	references := lines("|/|/x|x|./x|../x|../../../x|?y|?y#z|#z|x?y#z|//k|//k/x|//k/x?y#z|https://k/x|HTTPS://K/X|ftp://k|://k|http:/x|" +
 		"http:x|mailto:x|/x//y|x//y|/x?u=http://k/|?u=http://k/|x?u=//k|x?u=http://k|/x#//k|x/../y|x/|..|.|../|./|x\r\ny|http://bad host/|" +
@@ -496,9 +482,6 @@ func TestURIPathRandom(t *testing.T) {
 			path.WriteString(parts[random.IntN(len(parts))])
 		}
 		theirs.SetPath(path.String())
-		if bytes.HasSuffix(theirs.Path(), []byte("/.")) {
-			continue // 3.11
-		}
 		ours.SetPath(path.String())
 		if want, got := describeURI(&theirs), describeURI(&ours); want != got {
 			t.Fatalf("%q:\nfasthttp: %s\nsluice:   %s", path.String(), want, got)
@@ -576,23 +559,18 @@ func parseCookie(c cookie, s string) string {
 
 func TestCookieParse(t *testing.T) {
 	const (
-		maxAge  = "a Max-Age that is malformed is ignored, one of 0 or less deletes (RFC 6265 section 5.2.2; not fatal since fasthttp 1.76)"
-		expires = "Expires is read as RFC 6265 section 5.1.1 says; one that is malformed is ignored (as since fasthttp 1.76)"
-		flag    = "what follows a flag's \"=\" is ignored (RFC 6265 section 5.2.5; as since fasthttp 1.77)"
-		tab     = "HTAB is white space (RFC 6265 section 5.2; as since fasthttp 1.77)"
+		expires = "Expires is read as RFC 6265 section 5.1.1 says"
 		control = "control characters are refused"
 	)
 	known := differences{
-		"a=b; max-age=0": maxAge, "a=b; Max-Age=-1": maxAge, "a=b; max-age=x": maxAge, "a=b; max-age=": maxAge, "a=b; max-age=-x": maxAge,
-		"a=b; max-age=99999999999999999999": maxAge, "a=b; max-age=-99999999999999999999": maxAge, "a=b; max-age=1.5": maxAge, "a=b; max-age=+1": maxAge, "a=b; max-age=5; max-age=x": maxAge,
 		"a=b; expires=Tuesday, 10-Nov-09 23:00:00 GMT": expires, "a=b; expires=Tue Nov 10 23:00:00 2009": expires,
-		"a=b; expires=x": expires, "a=b; expires=": expires, "a=b; expires=Tue, 10 Nov 2009 23:00:00 UTC": expires,
-		"a=b; expires=Tue, 10 Nov 09 23:00:00 GMT": expires, "a=b; expires=Tue, 10 Nov 2009 23:00:00 GMT; expires=x": expires,
-		"a=b; Secure=": flag, "a=b; secure=x": flag, "a=b; HttpOnly=1": flag, "a=b; partitioned=x": flag,
-		"a=b;\tpath=/x": tab, "a=b; path=/x\t": tab,
+		"a=b; expires=Tue, 10 Nov 2009 23:00:00 UTC": expires, "a=b; expires=Tue, 10 Nov 09 23:00:00 GMT": expires,
 		"a\x00=b": control, "a=b\x00": control, "a=b\x7f": control, "a=b; domain=\x01": control,
 	}
-	inputs := lines("|a|a=b|=b|=|a=|a=b; c|a=b;c=d| a = b |a=\"b\"|a=\"b|a=\"b c\"|a=b c|a=b,c|a=b\\c|a=b\"c|a=b=c|a b=c|a=é|" +
+	inputs := lines("a=b; max-age=0|a=b; Max-Age=-1|a=b; max-age=x|a=b; max-age=|a=b; max-age=-x|a=b; max-age=99999999999999999999|" +
+		"a=b; max-age=-99999999999999999999|a=b; max-age=1.5|a=b; max-age=+1|a=b; max-age=5; max-age=x|a=b; expires=x|a=b; expires=|" +
+		"a=b; expires=Tue, 10 Nov 2009 23:00:00 GMT; expires=x|a=b; Secure=|a=b; secure=x|a=b; HttpOnly=1|a=b; partitioned=x|" +
+		"a=b;\tpath=/x|a=b; path=/x\t||a|a=b|=b|=|a=|a=b; c|a=b;c=d| a = b |a=\"b\"|a=\"b|a=\"b c\"|a=b c|a=b,c|a=b\\c|a=b\"c|a=b=c|a b=c|a=é|" +
 		"a=b\r\nc|a\nb=c|a=b\tc|; a=b|;a=b|a=b; path=/x|a=b; Path=x|a=b; path=|a=b; path|a=b; path=/x y|a=b; path=/x\x01|a=b; path=/é|" +
 		"a=b; path=\"/x\"|a=b; path=/a/../b|a=b; path=/a%20b|a=b; domain=x.com|a=b; domain=.X.com|a=b; domain=|a=b; domain=x y|" +
 		"a=b; domain=[::1]|a=b; domain=é.com|a=b; domain=\"x.com\"|a=b; domain=x\"y|a=b; domain=x\\y|a=b; max-age=10|a=b; max-age=010|a=b; unknown=1; path=/|a=b;;path=/|" +

@@ -104,7 +104,7 @@ func TestPipelineFull(t *testing.T) {
 }
 
 // TestPipelineClosed: a server that closes a connection without an answer is told
-// of at once (4.5). What fasthttp 1.74 makes of requests that follow soon is chance.
+// of at once (4.5). What fasthttp makes of requests that follow soon is chance.
 func TestPipelineClosed(t *testing.T) {
 	run := func(name string) func(string) string {
 		return func(string) string {

@@ -170,7 +170,7 @@ func (s *subject) differences(script []string) []string {
 	return all
 }
 
-var deletion = regexp.MustCompile(`Del|ResetConnectionClose|onnection[,:] (close|keep-alive)|HTTP/1.0`)
+var deletion = regexp.MustCompile(`Del|ConnectionClose|SetContentLength|onnection[,:]|HTTP/1.0`)
 
 // run makes the calls of a script.
 func (s *subject) run(v any, script []string) (o observations) {

@@ -129,7 +129,7 @@ func answersOf(t *testing.T, s server, request string) string {
 const patience = 20 * time.Second
 
 // A servingRow is a handler, a request, and what comes back where that is not
-// what v1.74 sends.
+// what fasthttp sends.
 type servingRow struct {
 	settings settings
 	request  string
@@ -184,7 +184,7 @@ func TestHijack(t *testing.T) {
 		"last request":            {request: closingGet, handler: answers},
 		"last request, 101":       {request: closingGet, handler: switches},
 		"last request, silent":    {request: closingGet, handler: silent},
-		"last request, H8":        {request: strings.Replace(closingGet, "close", "upgrade, close", 1), handler: switches, want: "HTTP/1.1 101 Switching Protocols\r\nConnection: close\r\n\r\n"},
+		"last request of several": {request: strings.Replace(closingGet, "close", "upgrade, close", 1), handler: switches},
 		"1.0":                     {request: oldGet, handler: answers},
 		"1.0, 101":                {request: oldGet, handler: switches},
 		"1.0, silent":             {request: oldGet, handler: silent},
@@ -342,6 +342,22 @@ func TestServeConnErrors(t *testing.T) {
 			t.Errorf("%.60q, %v, %v %s:\nfasthttp: %s, %v\nsluice:   %s, %v", row.in, row.end, row.write, row.differs, want, theirErr, got, ourErr)
 		}
 	}
+}
+
+// TestStreamedBodies compares what is sent for HEAD, and after a request with a
+// malformed body that the handler did not read.
+func TestStreamedBodies(t *testing.T) {
+	const head = "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n" + closingGet
+	rows := map[string]servingRow{}
+	for _, size := range []int{-1, 3} {
+		rows[fmt.Sprint("HEAD ", size)] = servingRow{request: head, handler: func(h handled) { h.SetBodyStream(stream("abc"), size) }}
+	}
+	for name, body := range map[string]string{
+		"size": "zz\r\n", "second size": "1\r\nx\r\nzz\r\n", "long": strings.Repeat("1000\r\n"+strings.Repeat("x", 4096)+"\r\n", 20) + "zz\r\n",
+	} {
+		rows["malformed "+name] = servingRow{settings: settings{streamBody: true}, request: chunkedHead + body, handler: func(h handled) { h.SetBodyString("x") }}
+	}
+	runServing(t, rows)
 }
 
 // closerFunc is an io.Closer.
