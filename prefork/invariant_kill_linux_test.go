@@ -128,7 +128,7 @@ type victims struct {
 func (f *fleet) killOne(s *shared.Segment, v *victims) {
 	f.t.Helper()
 	var victim shared.Process
-	until(f.t, "a worker serves", func() bool {
+	until(f.t, "a worker that serves is frozen", func() bool {
 		var all []shared.Process
 		for _, p := range s.Scoreboard(nil) {
 			if p.State == shared.Ready && p.Accepted > 5 && isAlive(p.PID) {
@@ -138,16 +138,14 @@ func (f *fleet) killOne(s *shared.Segment, v *victims) {
 		if len(all) == 0 {
 			return false
 		}
-		victim = all[rand.IntN(len(all))]
-		return true
+		pid := all[rand.IntN(len(all))].PID
+		freeze(f.t, pid)
+		time.Sleep(10 * time.Millisecond) // for the queue to fill
+		var isFound bool                  // not if it ended meanwhile, replaced
+		victim, isFound = s.Process(pid)
+		return isFound && isAlive(pid)
 	})
-	freeze(f.t, victim.PID)
-	time.Sleep(10 * time.Millisecond) // for the queue to fill
-	p, isFound := s.Process(victim.PID)
-	if !isFound {
-		f.t.Fatalf("the worker %d has no page", victim.PID)
-	}
-	v.connections += int(p.Accepted - p.Done)
+	v.connections += int(victim.Accepted - victim.Done)
 	for _, port := range clientsOf(f.t, victim.PID) {
 		v.ports[port] = true
 	}
