@@ -207,6 +207,41 @@ func TestRawRequest(t *testing.T) {
 	}
 }
 
+// A raw header shows the Transfer-Encoding that was set, and is framed by what
+// says how long the body is.
+func TestRawTransferEncoding(t *testing.T) {
+	for _, c := range []struct {
+		coding, shown, head string
+		length              int
+	}{
+		{"gzip", "gzip", "Content-Length: 0|", 0},
+		{" ChUnKeD ", " ChUnKeD ", "Content-Length: 0|", 0},
+		{"chunked", "chunked", "Transfer-Encoding: chunked|", -1},
+	} {
+		var h RequestHeader
+		h.DisableSpecialHeader()
+		h.Set("Content-Length", "0")
+		h.Set("Transfer-Encoding", c.coding)
+		if c.length >= 0 {
+			h.Set("Content-Length", "0")
+		}
+		h.EnableSpecialHeader()
+		if got := string(h.Peek("Transfer-Encoding")); got != c.shown || h.ContentLength() != c.length {
+			t.Errorf("%q: shows %q, length %d", c.coding, got, h.ContentLength())
+		}
+		h.SetMethod(MethodPost)
+		h.DisableSpecialHeader()
+		want := "POST / HTTP/1.1\r\n" + strings.ReplaceAll(c.head, "|", "\r\n") + "\r\n"
+		if got := h.String(); got != want {
+			t.Errorf("%q: %q, want %q", c.coding, got, want)
+		}
+		h.SetContentLength(3)
+		if got := h.Peek("Transfer-Encoding"); got != nil {
+			t.Errorf("%q: a length of 3 leaves %q", c.coding, got)
+		}
+	}
+}
+
 func TestRequestTarget(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "/", "/a?b": "/a?b", "*": "*", "http://h/p": "http://h/p", "/a b": "/a%20b", "/a\r\nb": "/a%0D%0Ab", "/%41": "/%41",

@@ -22,7 +22,7 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 		if h.contentLength == -1 {
 			return own(h.chunkedText[:], textChunked)
 		}
-		return nil
+		return h.table.Get(id) // of a raw header
 	case field.Connection:
 		for value := range h.connectionValues {
 			if len(value) > 0 {

@@ -158,11 +158,10 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 		h.setLength(int(n))
 		return !h.isRaw
 	case field.TransferEncoding:
-		if !h.isRaw || !ascii.EqualFold(ascii.TrimOWS(value), textChunked) {
-			return true
+		if h.isRaw && ascii.EqualFold(ascii.TrimOWS(value), textChunked) {
+			h.contentLength = -1
 		}
-		h.contentLength = -1
-		return false
+		return !h.isRaw
 	case field.Connection:
 		if h.setConnection(value); h.connectionClose {
 			value = ascii.TrimOWS(value)
@@ -217,7 +216,7 @@ func (h *header) DelBytes(key []byte) {
 	case id == field.Other:
 		h.delPlain(id, key)
 	case id == field.TransferEncoding:
-		// The framing follows from the body.
+		h.table.DelID(id) // the framing follows from the body
 	case id == field.Connection:
 		h.connectionClose = false
 		h.table.DelID(id)
