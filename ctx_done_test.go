@@ -126,7 +126,7 @@ func TestContextChildrenOutliveRequest(t *testing.T) {
 			withTimeout, cancelToo := context.WithTimeout(ctx, patience)
 			cancels <- func() { cancel(); cancelToo() }
 			context.AfterFunc(ctx, func() { after <- struct{}{} })
-			for _, c := range []context.Context{withCancel, withTimeout, context.WithValue(withCancel, 1, 2)} {
+			for _, c := range []context.Context{withCancel, withTimeout, context.WithValue(withCancel, new(int), 2)} {
 				if c.Err() != nil || c.Value("user") != "value of /" || c.Value(key{}) != 7 {
 					t.Errorf("child has %v, %v", c.Err(), c.Value("user"))
 				}

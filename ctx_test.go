@@ -202,7 +202,7 @@ func TestLazyRequestTime(t *testing.T) {
 		if ctx.Time().Before(before.Add(-10 * time.Millisecond)) {
 			t.Errorf("Time is %v before its first call", before.Sub(ctx.Time()))
 		}
-		if ctx.Time() != ctx.Time() {
+		if first, second := ctx.Time(), ctx.Time(); first != second {
 			t.Error("Time changes")
 		}
 	}})

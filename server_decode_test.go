@@ -82,7 +82,7 @@ func bytesIn(t *testing.T, folder string) (n int64) {
 func decodeHandler(t *testing.T, folder string) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		form := func(f func() error) { ctx.SetBodyString(verdict(f())) }
-		switch path, coding := string(ctx.Path()), string(ctx.Request.Header.ContentEncoding()); path {
+		switch path, coding := string(ctx.Path()), ctx.Request.Header.ContentEncoding(); path {
 		case "/MultipartForm":
 			form(func() error { _, err := ctx.MultipartForm(); return err })
 		case "/FormFile":
@@ -118,7 +118,7 @@ func decodeHandler(t *testing.T, folder string) sluice.RequestHandler {
 			})
 		default:
 			all := decoders(&ctx.Request)
-			decode := all[coding][path[1:]]
+			decode := all[string(coding)][path[1:]]
 			if decode == nil {
 				decode = all["*"][strings.ReplaceAll(path[1:], "_", " ")]
 			}

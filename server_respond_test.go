@@ -342,6 +342,7 @@ func TestHandlerPanics(t *testing.T) {
 				panic("the reason")
 			case "/nil":
 				var m map[string]int
+				//lint:ignore SA5000 it must panic
 				m["a"] = 1
 			case "/abort":
 				panic(sluice.ErrAbortHandler)

@@ -120,7 +120,7 @@ func differentialHandlers() map[string]http.HandlerFunc {
 		"not modified": status(304, "lost"),
 		"teapot":       status(418, ""),
 		"error":        func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 404) },
-		"redirect":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/else", 302) },
+		"redirect":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/else", http.StatusFound) },
 		"twice":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202); w.WriteHeader(500) },
 		"late field": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("x"))

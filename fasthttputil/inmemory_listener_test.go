@@ -1,6 +1,7 @@
 package fasthttputil
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -34,7 +35,7 @@ func TestInmemoryListenerServesNetHTTP(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 
-	transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return ln.Dial() }}
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return ln.Dial() }}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -300,6 +300,7 @@ func TestPipeDeadlines(t *testing.T) {
 func TestErrTimeoutIsATimeout(t *testing.T) {
 	var err error = ErrTimeout
 	var netErr net.Error
+	//lint:ignore SA1019 code that was written before Go 1.18 asks for it
 	if !errors.As(err, &netErr) || !netErr.Timeout() || !netErr.Temporary() {
 		t.Errorf("%#v is no net.Error of a time-out", err)
 	}

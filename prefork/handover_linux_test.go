@@ -54,7 +54,7 @@ func TestLongRequestsAreHandedOver(t *testing.T) {
 			f.signal(syscall.SIGHUP)
 			open(t, gate)
 			until(t, "the successor is ready", func() bool { return f.count("ready after") == 2 })
-			if body := events.answer(); strings.Trim(body, "data: x\n") != "" {
+			if body := events.answer(); strings.Trim(body, "dat: x\n") != "" {
 				t.Errorf("%q", body)
 			}
 			upload.send("-last")

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,8 +34,8 @@ if err := preforkServer.ListenAndServe(":8080"); err != nil {
 // The example compiles as it is, and serves once it has something to answer
 // with and an address that is free.
 func TestReadmeExample(t *testing.T) {
-	goTool := filepath.Join(runtime.GOROOT(), "bin", "go")
-	if _, err := os.Stat(goTool); err != nil || testing.Short() {
+	goTool, err := exec.LookPath("go")
+	if err != nil || testing.Short() {
 		t.Skip("needs the go tool")
 	}
 	dir, addr := t.TempDir(), freeAddr(t)

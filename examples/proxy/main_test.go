@@ -391,7 +391,7 @@ func TestSlowReader(t *testing.T) {
 func TestTunnel(t *testing.T) {
 	upstream := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "echo" || r.Header.Get("Connection") != "Upgrade" || r.URL.Path != "/yes" {
-			http.Error(w, "no", 403)
+			http.Error(w, "no", http.StatusForbidden)
 			return
 		}
 		conn, rw, err := w.(http.Hijacker).Hijack()

@@ -95,8 +95,7 @@ func TestQueueOfHungWorkerIsServed(t *testing.T) {
 
 // A worker that answers and accepts nothing is found by its queue.
 func TestWorkerThatAcceptsNothing(t *testing.T) {
-	var f *testFleet
-	f = startFleet(t, func(c *Config) {
+	f := startFleet(t, func(c *Config) {
 		withHangs(c)
 		records := c.SharedFiles[0]
 		c.Progress = func(slot, _ int) (number uint64, ok bool) {

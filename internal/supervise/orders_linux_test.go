@@ -191,7 +191,7 @@ func TestRecycleIsBounded(t *testing.T) {
 			if again {
 				w.terminate(true)
 			} else {
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 			}
 			if !drains() {
 				t.Errorf("asked again: %v: it does not drain", again)

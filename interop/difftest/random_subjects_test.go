@@ -1,5 +1,7 @@
 package difftest
 
+//lint:file-ignore SA1019 deprecated names are compared, too
+
 import (
 	"bytes"
 	"fmt"
