@@ -46,6 +46,8 @@ type header struct {
 	// isRaw: a request whose fields are written in the order in which they
 	// were set, none of them treated specially; see DisableSpecialHeader.
 	isRaw bool
+	// showsCoding: the Transfer-Encoding that was set while isRaw is shown.
+	showsCoding bool
 	// showsServer: of a response on a server, before the handler has changed its
 	// Server field. The server's name can be read as its value.
 	showsServer bool
@@ -67,6 +69,7 @@ func (h *header) reset() {
 	h.noDefaultContentType = false
 	h.isHTTP10 = false
 	h.isRaw = false
+	h.showsCoding = false
 	h.showsServer = false
 }
 
@@ -98,6 +101,7 @@ func (h *header) copyTo(dst *header) {
 	dst.noDefaultContentType = h.noDefaultContentType
 	dst.isHTTP10 = h.isHTTP10
 	dst.isRaw = h.isRaw
+	dst.showsCoding = h.showsCoding
 }
 
 // shrink drops memory above what a pool may keep.

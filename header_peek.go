@@ -22,7 +22,10 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 		if h.contentLength == -1 {
 			return own(h.chunkedText[:], textChunked)
 		}
-		return h.table.Get(id) // of a raw header
+		if h.showsCoding {
+			return h.table.Get(id)
+		}
+		return nil
 	case field.Connection:
 		for value := range h.connectionValues {
 			if len(value) > 0 {

@@ -235,7 +235,7 @@ func (h *RequestHeader) SetContentLength(contentLength int) {
 		h.contentLength, h.hasLength = -1, false
 		return
 	}
-	h.table.DelID(field.TransferEncoding) // of a raw header
+	h.showsCoding = false
 	h.setLength(contentLength)
 }
 

@@ -158,10 +158,14 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 		h.setLength(int(n))
 		return !h.isRaw
 	case field.TransferEncoding:
-		if h.isRaw && ascii.EqualFold(ascii.TrimOWS(value), textChunked) {
+		if !h.isRaw {
+			return true
+		}
+		h.showsCoding = true
+		if ascii.EqualFold(ascii.TrimOWS(value), textChunked) {
 			h.contentLength = -1
 		}
-		return !h.isRaw
+		return false
 	case field.Connection:
 		if h.setConnection(value); h.connectionClose {
 			value = ascii.TrimOWS(value)
@@ -216,7 +220,7 @@ func (h *header) DelBytes(key []byte) {
 	case id == field.Other:
 		h.delPlain(id, key)
 	case id == field.TransferEncoding:
-		h.table.DelID(id) // the framing follows from the body
+		h.showsCoding = false // the framing follows from the body
 	case id == field.Connection:
 		h.connectionClose = false
 		h.table.DelID(id)
