@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -57,6 +58,7 @@ func (b *testInboxes) attach(t *testing.T, to *inboxes) {
 	}
 	t.Cleanup(func() {
 		to.stop(false)
+		closeAll(slices.Collect(maps.Values(to.waiting))) // what takeBack would read
 		closeAll(*to.peers.Load())
 	})
 }
