@@ -542,3 +542,13 @@ func TestPipelineGivesUpOnSilentServers(t *testing.T) {
 	alive.want("alive")
 	waitUntil(t, "nothing is pending", func() bool { return c.PendingRequests() == 0 })
 }
+
+// The timer of a connection that is over does nothing, and holds nothing.
+func TestPipelineWatchOfAnEndedConnection(t *testing.T) {
+	k := &pipelineLink{lane: &pipelineLane{}}
+	k.isOver.Store(true)
+	k.watch() // without a timer it would panic
+	if !k.lane.mu.TryLock() {
+		t.Error("the lane is locked for good")
+	}
+}

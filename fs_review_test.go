@@ -195,6 +195,14 @@ func TestFSIfRangeDates(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.name, got, c.status)
 		}
 	}
+	var first sluice.RequestCtx // the field comes before all others
+	first.Request.Header.Set("If-Range", `"another"`)
+	first.Request.Header.Set("Range", "bytes=5-")
+	first.Request.SetRequestURI("/old.txt")
+	plain(&first)
+	if got := first.Response.StatusCode(); got != 200 {
+		t.Errorf("If-Range comes first: %d, want 200", got)
+	}
 }
 
 // TestFSIfRangeOfTheLastSeconds: a date is strong as soon as the second after it

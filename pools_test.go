@@ -68,6 +68,19 @@ func TestReleaseLeavesLargeObjects(t *testing.T) {
 	}
 }
 
+// A pooled work of a PipelineClient is empty, and keeps no large memory.
+func TestReleasedPipelineWork(t *testing.T) {
+	var pool pipelineWorkPool
+	w := pool.acquire()
+	w.into = &w.resp
+	w.resp.Header.Set("x", strings.Repeat("y", 2*maxPooledBytes))
+	w.resp.SetBodyString("body")
+	pool.release(w)
+	if got := w.resp.Header.Peek("x"); got != nil || len(w.resp.Body()) > 0 || w.resp.Header.table.HeldBytes() > maxPooledBytes {
+		t.Errorf("a released work has %d bytes of a field and a body of %d", len(got), len(w.resp.Body()))
+	}
+}
+
 func TestTimers(t *testing.T) {
 	used := AcquireTimer(0)
 	<-used.C

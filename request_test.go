@@ -164,3 +164,20 @@ func TestUserValuesAllocateNothingOnReuse(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Nothing of a request's URI is left after Reset, its settings included.
+func TestResetForgetsTheURI(t *testing.T) {
+	var r Request
+	r.SetRequestURI("http://h/a/../b?q#f")
+	u := r.URI()
+	u.DisablePathNormalizing = true
+	u.SetUsername("user")
+	r.Reset()
+	if u.DisablePathNormalizing || len(u.Username()) > 0 || len(u.Hash()) > 0 || len(u.QueryString()) > 0 {
+		t.Errorf("a URI is left: %v, %q", u.DisablePathNormalizing, u.FullURI())
+	}
+	r.SetRequestURI("http://h/a/../b")
+	if got := r.URI().String(); got != "http://h/b" {
+		t.Errorf("the next URI is %q", got)
+	}
+}
