@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,20 @@ func TestReleasedPipelineWork(t *testing.T) {
 	if got := w.resp.Header.Peek("x"); got != nil || len(w.resp.Body()) > 0 || w.resp.Header.table.HeldBytes() > maxPooledBytes {
 		t.Errorf("a released work has %d bytes of a field and a body of %d", len(got), len(w.resp.Body()))
 	}
+}
+
+// A pooled writer knows its last destination no longer.
+func TestReleasedClientWriter(t *testing.T) {
+	var sent bytes.Buffer
+	w := acquireClientWriter(&sent, 64)
+	releaseClientWriter(w)
+	defer func() {
+		if recover() == nil || sent.Len() > 0 {
+			t.Errorf("what is written after the release goes to the last destination: %d bytes", sent.Len())
+		}
+	}()
+	w.WriteByte('x')
+	w.Flush() // to nobody
 }
 
 func TestTimers(t *testing.T) {
