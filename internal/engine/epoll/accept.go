@@ -317,7 +317,7 @@ func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) 
 	}
 	flags := flagFresh
 	if s.config != nil {
-		flags |= flagSecret
+		flags |= flagTLS
 	}
 	slot.open(gen, flags)
 	if d.killing.Load() { // it was accepted before, and killAll did not see it

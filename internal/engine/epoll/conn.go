@@ -51,11 +51,11 @@ type tenancy struct {
 	stalledSince int64 // when output began to wait that is not written; 0: there is none
 	lingerBy     int64
 
-	err    error
-	secret *secret  // TLS, which outlives this conn; nil: a bare socket
-	view   *netConn // what NetConn has returned; nil: nothing
-	run    *runState
-	left   *netConn // what is known of it when it has ended, for Release; nil: it has not
+	err     error
+	tlsConn *tlsConn // TLS, which outlives this conn; nil: a bare socket
+	view    *netConn // what NetConn has returned; nil: nothing
+	run     *runState
+	left    *netConn // what is known of it when it has ended, for Release; nil: it has not
 
 	gift       chan<- given // where DetachIdle waits for it; nil: it does not
 	lingerLeft int
@@ -103,8 +103,8 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	c.isOpen, c.isAdmitted = isKnown, isKnown
 	c.isPinned = d.options.PlainOnly
 	if isKnown && c.serving.config != nil {
-		c.secret = p.secret()
-		c.secret.conn = c
+		c.tlsConn = p.tlsConn()
+		c.tlsConn.conn = c
 	}
 }
 
@@ -206,9 +206,9 @@ func (c *conn) remote() netip.AddrPort {
 
 // NetConn implements engine.Conn.
 func (c *conn) NetConn() net.Conn {
-	if s := c.secret; s != nil {
+	if s := c.tlsConn; s != nil {
 		if s.view == nil {
-			s.view = &secretNetConn{c.netConn(), s.tls}
+			s.view = &tlsNetConn{c.netConn(), s.tls}
 		}
 		return s.view
 	}
@@ -224,7 +224,7 @@ func (c *conn) netConn() *netConn {
 }
 
 // IsSocket implements engine.Conn.
-func (c *conn) IsSocket() bool { return c.secret == nil }
+func (c *conn) IsSocket() bool { return c.tlsConn == nil }
 
 // Prompter implements engine.Conn.
 func (c *conn) Prompter() engine.Prompter { return &prompter{c.driver, c.fd, c.gen} }
@@ -270,8 +270,8 @@ func (c *conn) Fill() error {
 
 // readWaiting reads from the socket, or TLS, and waits for input.
 func (c *conn) readWaiting(p []byte) (int, error) {
-	if c.secret != nil {
-		n, err := c.secret.tls.Read(p)
+	if c.tlsConn != nil {
+		n, err := c.tlsConn.tls.Read(p)
 		if n > 0 {
 			return n, nil
 		}
@@ -286,7 +286,7 @@ func (c *conn) recvWaiting(p []byte) (int, error) {
 		n, errno := sock.Recv(c.fd, p)
 		switch {
 		case n > 0:
-			c.isDrained = n < len(p) && c.secret == nil // TLS may hold more
+			c.isDrained = n < len(p) && c.tlsConn == nil // TLS may hold more
 			return n, nil
 		case errno == 0:
 			return 0, io.EOF
@@ -304,8 +304,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if c.secret != nil {
-		return c.secret.tls.Write(p)
+	if c.tlsConn != nil {
+		return c.tlsConn.tls.Write(p)
 	}
 	return c.sendWaiting(p)
 }
@@ -338,8 +338,8 @@ const gatherSize = 16 << 10
 
 // WriteBuffers implements engine.Conn.
 func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
-	if c.secret != nil {
-		return c.secret.writeBuffers(v)
+	if c.tlsConn != nil {
+		return c.tlsConn.writeBuffers(v)
 	}
 	var written int64
 	limit, isLimited := int64(0), false
@@ -447,8 +447,8 @@ func (c *conn) Blocking() net.Conn {
 // beginRun prepares for a call of the protocol that may read and write: it waits
 // then.
 func (c *conn) beginRun() {
-	if c.secret != nil {
-		c.secret.waits = true
+	if c.tlsConn != nil {
+		c.tlsConn.waits = true
 	}
 }
 
@@ -460,8 +460,8 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 		}
 		c.run = nil
 	}
-	if c.secret != nil {
-		c.secret.waits = false
+	if c.tlsConn != nil {
+		c.tlsConn.waits = false
 	}
 	if c.slot().has(flagKill) {
 		c.fail(c.driver.killCause())

@@ -27,9 +27,9 @@ func (c *conn) separate() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.secret != nil {
-		c.secret.under = nc
-		return c.secret.tls, nil
+	if c.tlsConn != nil {
+		c.tlsConn.under = nc
+		return c.tlsConn.tls, nil
 	}
 	return nc, nil
 }
@@ -86,7 +86,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 	defer d.handovers.Unlock()
 	var wanted []int32
 	d.table.each(func(fd int, p place) {
-		if len(wanted) != limit && p.slot().claim(flagTake, flagFixed|flagSecret) {
+		if len(wanted) != limit && p.slot().claim(flagTake, flagFixed|flagTLS) {
 			wanted = append(wanted, int32(fd))
 		}
 	})

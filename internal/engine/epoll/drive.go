@@ -124,7 +124,7 @@ func (c *conn) pump() engine.Next {
 		n, err := c.receive(c.in)
 		switch {
 		case n > 0:
-			c.isDrained = n < len(c.in) && c.secret == nil
+			c.isDrained = n < len(c.in) && c.tlsConn == nil
 			if next := c.drive(c.in[:n]); next != engine.Read || c.isBlocked {
 				return next
 			}
@@ -135,7 +135,7 @@ func (c *conn) pump() engine.Next {
 			}
 		case err == nil:
 			c.isDrained = true
-			if c.secret != nil && len(c.secret.pending) > 0 {
+			if c.tlsConn != nil && len(c.tlsConn.pending) > 0 {
 				return c.settle(engine.Read) // TLS has answered something itself
 			}
 			return engine.Read
@@ -158,8 +158,8 @@ func (c *conn) pump() engine.Next {
 
 // receive reads without waiting. Nothing and no error: there is nothing.
 func (c *conn) receive(p []byte) (int, error) {
-	if c.secret != nil {
-		return c.secret.receive(p)
+	if c.tlsConn != nil {
+		return c.tlsConn.receive(p)
 	}
 	n, errno := sock.Recv(c.fd, p)
 	switch {
@@ -298,7 +298,7 @@ func (c *conn) resume() engine.Next {
 // flush writes the pending output, and the file behind it, as far as there is
 // room. False: it failed.
 func (c *conn) flush() bool {
-	if c.secret != nil {
+	if c.tlsConn != nil {
 		return c.flushSecret()
 	}
 	if len(c.out) > longOutput {

@@ -69,14 +69,14 @@ func (c *conn) flushFile() bool {
 // sendPiece sends some of the file. EAGAIN: there is no more room, though some
 // may have been sent.
 func (c *conn) sendPiece() (int, error) {
-	if c.secret != nil {
-		return c.secret.sendPiece(&c.file)
+	if c.tlsConn != nil {
+		return c.tlsConn.sendPiece(&c.file)
 	}
 	return sock.SendFile(c.fd, c.file.Source, c.file.Offset, c.file.Size)
 }
 
 // sendPiece seals a record of the file.
-func (s *secret) sendPiece(f *engine.File) (int, error) {
+func (s *tlsConn) sendPiece(f *engine.File) (int, error) {
 	b := buf.Get(gatherSize)
 	defer b.Release()
 	n, err := f.ReadPiece(b.B[:gatherSize])

@@ -20,7 +20,7 @@ func (c *conn) begin() engine.Next {
 			return next
 		}
 	}
-	if c.serving.config != nil && c.secret == nil {
+	if c.serving.config != nil && c.tlsConn == nil {
 		if next := c.beginTLS(); next != engine.Read || c.isSilent {
 			return next
 		}
@@ -92,7 +92,7 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 	if len(refusal) == 0 {
 		return engine.Abort
 	}
-	if c.secret != nil {
+	if c.tlsConn != nil {
 		c.out = append(c.out[:0], refusal...)
 		c.flushSecret()
 		c.out, c.isBlocked = c.out[:0], false
@@ -145,8 +145,8 @@ func (c *conn) hasInput() bool {
 // still sending (RFC 9112 section 9.6). It tells whether there is more to wait
 // for.
 func (c *conn) linger() bool {
-	if c.secret != nil {
-		c.secret.sayGoodbye()
+	if c.tlsConn != nil {
+		c.tlsConn.sayGoodbye()
 	}
 	if syscall.Shutdown(c.fd, syscall.SHUT_WR) != nil {
 		return false
@@ -176,8 +176,8 @@ func (c *conn) discard() engine.Next {
 
 // end closes the connection and settles its accounts.
 func (c *conn) end(next engine.Next) {
-	if c.secret != nil && next != engine.Abort && c.err == nil && !c.isLingering {
-		c.secret.sayGoodbye()
+	if c.tlsConn != nil && next != engine.Abort && c.err == nil && !c.isLingering {
+		c.tlsConn.sayGoodbye()
 	}
 	c.leave()
 	if c.isStuck && (next == engine.Abort || c.err != nil) {
@@ -223,8 +223,8 @@ func (c *conn) leave() {
 	c.dropHeld()
 	c.dropFile()
 	c.hide()
-	if c.secret != nil {
-		c.place.setSecret(nil)
+	if c.tlsConn != nil {
+		c.place.setTLSConn(nil)
 		buf.LetGo(tlsMemory)
 	}
 	c.driver.takeLeftover(c.fd, c.gen)

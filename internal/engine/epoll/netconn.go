@@ -59,16 +59,16 @@ func (n *netConn) SetReadDeadline(time.Time) error { return n.unsupported("set")
 // SetWriteDeadline implements net.Conn; it fails.
 func (n *netConn) SetWriteDeadline(time.Time) error { return n.unsupported("set") }
 
-// A secretNetConn is what Conn.NetConn returns for a TLS connection: a netConn
+// A tlsNetConn is what Conn.NetConn returns for a TLS connection: a netConn
 // that knows about TLS. It is no *tls.Conn, because that would read and write
 // the socket behind the engine's back.
-type secretNetConn struct {
+type tlsNetConn struct {
 	*netConn
 	tls *tls.Conn
 }
 
 // ConnectionState returns what the handshake has agreed on.
-func (n *secretNetConn) ConnectionState() tls.ConnectionState { return n.tls.ConnectionState() }
+func (n *tlsNetConn) ConnectionState() tls.ConnectionState { return n.tls.ConnectionState() }
 
 // setRemote notes the peer's address in the slot.
 func (s *slot) setRemote(a *rawAddress) {

@@ -30,7 +30,7 @@ func (c *conn) rest() bool {
 	} else {
 		c.show()
 	}
-	gen, tls := c.gen, c.secret
+	gen, tls := c.gen, c.tlsConn
 	if isFree && tls != nil {
 		tls.conn = nil
 	}
@@ -71,8 +71,8 @@ func (c *conn) slim() {
 		return // the view is known to somebody
 	}
 	c.view = nil
-	if c.secret != nil {
-		c.secret.view = nil
+	if c.tlsConn != nil {
+		c.tlsConn.view = nil
 	}
 }
 

@@ -156,8 +156,8 @@ func TestSieveDeadline(t *testing.T) {
 		t.Errorf("%v, given %v, inner %v", err, given.deadline, inner.deadline)
 	}
 	given.deadline = time.Time{}
-	secret := &sieve{Listener: given, serving: &serving{listener: inner, config: serverTLS(t)}}
-	if err := secret.SetDeadline(at); err != os.ErrInvalid || inner.deadline != at || !given.deadline.IsZero() {
+	tlsConn := &sieve{Listener: given, serving: &serving{listener: inner, config: serverTLS(t)}}
+	if err := tlsConn.SetDeadline(at); err != os.ErrInvalid || inner.deadline != at || !given.deadline.IsZero() {
 		t.Errorf("TLS: %v, given %v, inner %v", err, given.deadline, inner.deadline)
 	}
 	if err := (&sieve{Listener: home{}, serving: &serving{}}).SetDeadline(at); !errors.Is(err, net.ErrClosed) {

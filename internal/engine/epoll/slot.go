@@ -57,7 +57,7 @@ const (
 	flagEvict                              // Shutdown wants it, if it is idle
 	flagKill                               // it must end
 	flagHeld                               // the descriptor must not be closed now
-	flagSecret                             // it is a TLS connection; for good
+	flagTLS                                // it is a TLS connection; for good
 	flagFixed                              // waiting, and DetachIdle cannot have it
 )
 

@@ -74,9 +74,9 @@ func TestClaim(t *testing.T) {
 		claimed              bool
 		after                uint64
 	}{
-		{"idle", stateIdle | flagAdded, flagTake, flagPartial | flagSecret, true, stateBusy | flagAdded | flagTake},
-		{"TLS stays", stateIdle | flagSecret, flagTake, flagPartial | flagSecret, false, stateIdle | flagSecret},
-		{"TLS is evicted", stateIdle | flagSecret, flagEvict, flagPartial, true, stateBusy | flagSecret | flagEvict},
+		{"idle", stateIdle | flagAdded, flagTake, flagPartial | flagTLS, true, stateBusy | flagAdded | flagTake},
+		{"TLS stays", stateIdle | flagTLS, flagTake, flagPartial | flagTLS, false, stateIdle | flagTLS},
+		{"TLS is evicted", stateIdle | flagTLS, flagEvict, flagPartial, true, stateBusy | flagTLS | flagEvict},
 		{"partial stays", stateIdle | flagPartial, flagEvict, flagPartial, false, stateIdle | flagPartial},
 		{"partial expires", stateIdle | flagPartial, flagExpired, 0, true, stateBusy | flagPartial | flagExpired},
 		{"busy", stateBusy, flagTake, 0, false, stateBusy},

@@ -23,9 +23,9 @@ type chunk struct {
 	slots [chunkSize]slot
 	conns [chunkSize]atomic.Pointer[conn]
 	open  atomic.Int32
-	// secrets are the TLS connections among them, made with the first one. An
+	// tlsConns are the TLS connections among them, made with the first one. An
 	// entry is its connection's owner's.
-	secrets atomic.Pointer[[chunkSize]*secret]
+	tlsConns atomic.Pointer[[chunkSize]*tlsConn]
 	// isAging: free looks at it in a while.
 	isAging atomic.Bool
 }
@@ -47,23 +47,23 @@ func (p place) slot() *slot { return &p.chunk.slots[p.index] }
 
 func (p place) conn() *atomic.Pointer[conn] { return &p.chunk.conns[p.index] }
 
-// secret returns the TLS of the connection, nil if it has none.
-func (p place) secret() *secret {
-	if all := p.chunk.secrets.Load(); all != nil {
+// tlsConn returns the TLS of the connection, nil if it has none.
+func (p place) tlsConn() *tlsConn {
+	if all := p.chunk.tlsConns.Load(); all != nil {
 		return all[p.index]
 	}
 	return nil
 }
 
-func (p place) setSecret(s *secret) {
-	all := p.chunk.secrets.Load()
+func (p place) setTLSConn(s *tlsConn) {
+	all := p.chunk.tlsConns.Load()
 	if all == nil {
 		if s == nil {
 			return
 		}
-		all = &[chunkSize]*secret{}
-		if !p.chunk.secrets.CompareAndSwap(nil, all) {
-			all = p.chunk.secrets.Load()
+		all = &[chunkSize]*tlsConn{}
+		if !p.chunk.tlsConns.CompareAndSwap(nil, all) {
+			all = p.chunk.tlsConns.Load()
 		}
 	}
 	all[p.index] = s

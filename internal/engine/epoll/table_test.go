@@ -96,20 +96,20 @@ func TestTableForgets(t *testing.T) {
 }
 
 // The TLS of a connection is found by its place.
-func TestTableKeepsSecrets(t *testing.T) {
+func TestTableKeepsTLSConns(t *testing.T) {
 	var tab table
 	one, two := tab.open(3), tab.open(4)
-	one.setSecret(nil)
-	if one.chunk.secrets.Load() != nil {
+	one.setTLSConn(nil)
+	if one.chunk.tlsConns.Load() != nil {
 		t.Error("connections without TLS take the memory of those with it")
 	}
-	s := &secret{}
-	two.setSecret(s)
-	if one.secret() != nil || two.secret() != s {
-		t.Error("a secret is not where it was put")
+	s := &tlsConn{}
+	two.setTLSConn(s)
+	if one.tlsConn() != nil || two.tlsConn() != s {
+		t.Error("a tlsConn is not where it was put")
 	}
-	two.setSecret(nil)
-	if two.secret() != nil {
-		t.Error("a secret is kept")
+	two.setTLSConn(nil)
+	if two.tlsConn() != nil {
+		t.Error("a tlsConn is kept")
 	}
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// secret is a connection's TLS. It is the net.Conn under its tls.Conn: during
+// A tlsConn is a connection's TLS. It is the net.Conn under its tls.Conn: during
 // the handshake and during a Run its reads and writes wait; otherwise a read
 // that finds nothing returns errWouldBlock, which a tls.Conn does not remember,
 // and a write that finds no room leaves the rest in pending. A record that has
 // come in part stays in the tls.Conn.
-type secret struct {
+type tlsConn struct {
 	tls         *tls.Conn
 	conn        *conn // while it is at work
 	driver      *driver
 	serving     *serving
-	view        *secretNetConn // what NetConn has returned; nil: nothing
-	under       net.Conn       // what it goes over since the connection was detached
-	pending     []byte         // records for which there was no room
-	handshakeBy int64          // deadline, while in the handshake; 0: none
+	view        *tlsNetConn // what NetConn has returned; nil: nothing
+	under       net.Conn    // what it goes over since the connection was detached
+	pending     []byte      // records for which there was no room
+	handshakeBy int64       // deadline, while in the handshake; 0: none
 	fd          int32
 	gen         uint32
 	waits       bool
@@ -51,10 +51,10 @@ func (wouldBlock) Temporary() bool { return true }
 
 // handshake makes the TLS handshake, waiting on the worker's goroutine.
 func (c *conn) handshake() error {
-	s := &secret{conn: c, driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, waits: true, handshakeBy: c.deadline}
+	s := &tlsConn{conn: c, driver: c.driver, serving: c.serving, fd: int32(c.fd), gen: c.gen, waits: true, handshakeBy: c.deadline}
 	s.tls = tls.Server(s, c.serving.config)
-	c.secret = s
-	c.place.setSecret(s)
+	c.tlsConn = s
+	c.place.setTLSConn(s)
 	// Peers may take their time. Their number is not what MaxWorkers limits,
 	// and the input buffer is not needed.
 	w := c.worker
@@ -73,7 +73,7 @@ func (c *conn) handshake() error {
 }
 
 // receive reads what has come, without waiting.
-func (s *secret) receive(p []byte) (int, error) {
+func (s *tlsConn) receive(p []byte) (int, error) {
 	n, err := s.tls.Read(p)
 	switch {
 	case n > 0:
@@ -88,7 +88,7 @@ func (s *secret) receive(p []byte) (int, error) {
 
 // flushSecret is flush for a TLS connection.
 func (c *conn) flushSecret() bool {
-	s := c.secret
+	s := c.tlsConn
 	s.waits = false
 	if !s.drain() {
 		return c.isBlocked // or it failed
@@ -119,7 +119,7 @@ func (c *conn) flushSecret() bool {
 
 // drain writes the pending records as far as there is room. False: not all of
 // them, since there is no room (isBlocked), or since writing failed.
-func (s *secret) drain() bool {
+func (s *tlsConn) drain() bool {
 	c := s.conn
 	for restarts := false; len(s.pending) > 0; {
 		n, errno := sock.Send(c.fd, s.pending)
@@ -140,7 +140,7 @@ func (s *secret) drain() bool {
 }
 
 // writeBuffers is WriteBuffers for TLS: small buffers share a record.
-func (s *secret) writeBuffers(v *net.Buffers) (int64, error) {
+func (s *tlsConn) writeBuffers(v *net.Buffers) (int64, error) {
 	gather := buf.Get(gatherSize)
 	defer gather.Release()
 	var written int64
@@ -155,7 +155,7 @@ func (s *secret) writeBuffers(v *net.Buffers) (int64, error) {
 }
 
 // sayGoodbye sends the closing alert, if there is room.
-func (s *secret) sayGoodbye() {
+func (s *tlsConn) sayGoodbye() {
 	s.waits = false
 	_ = s.tls.CloseWrite()
 	if len(s.pending) > 0 {
@@ -164,7 +164,7 @@ func (s *secret) sayGoodbye() {
 }
 
 // Read implements net.Conn for the tls.Conn.
-func (s *secret) Read(p []byte) (int, error) {
+func (s *tlsConn) Read(p []byte) (int, error) {
 	switch {
 	case s.under != nil:
 		return s.under.Read(p)
@@ -186,7 +186,7 @@ func (s *secret) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn for the tls.Conn.
-func (s *secret) Write(p []byte) (int, error) {
+func (s *tlsConn) Write(p []byte) (int, error) {
 	switch {
 	case s.under != nil:
 		return s.under.Write(p)
@@ -211,7 +211,7 @@ func (s *secret) Write(p []byte) (int, error) {
 }
 
 // writeWaiting writes the pending records and p.
-func (s *secret) writeWaiting(p []byte) (int, error) {
+func (s *tlsConn) writeWaiting(p []byte) (int, error) {
 	if len(s.pending) > 0 {
 		if _, err := s.conn.sendWaiting(s.pending); err != nil {
 			return 0, err
@@ -223,7 +223,7 @@ func (s *secret) writeWaiting(p []byte) (int, error) {
 
 // socket returns what stands for the connection: somebody may have kept s from
 // the tls.ClientHelloInfo.
-func (s *secret) socket() *netConn {
+func (s *tlsConn) socket() *netConn {
 	n := &netConn{driver: s.driver, serving: s.serving, fd: int(s.fd), gen: s.gen}
 	if p := s.driver.table.find(n.fd); p.chunk != nil && p.slot().hold(n.gen) {
 		n.remote = p.slot().remote()
@@ -233,7 +233,7 @@ func (s *secret) socket() *netConn {
 }
 
 // Close implements net.Conn. The engine closes the socket.
-func (s *secret) Close() error {
+func (s *tlsConn) Close() error {
 	if s.under != nil {
 		return s.under.Close()
 	}
@@ -241,7 +241,7 @@ func (s *secret) Close() error {
 }
 
 // CloseWrite closes the sending side of a detached connection.
-func (s *secret) CloseWrite() error {
+func (s *tlsConn) CloseWrite() error {
 	if half, ok := s.under.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -249,7 +249,7 @@ func (s *secret) CloseWrite() error {
 }
 
 // LocalAddr implements net.Conn.
-func (s *secret) LocalAddr() net.Addr {
+func (s *tlsConn) LocalAddr() net.Addr {
 	if s.under != nil {
 		return s.under.LocalAddr()
 	}
@@ -257,7 +257,7 @@ func (s *secret) LocalAddr() net.Addr {
 }
 
 // RemoteAddr implements net.Conn.
-func (s *secret) RemoteAddr() net.Addr {
+func (s *tlsConn) RemoteAddr() net.Addr {
 	if s.under != nil {
 		return s.under.RemoteAddr()
 	}
@@ -265,7 +265,7 @@ func (s *secret) RemoteAddr() net.Addr {
 }
 
 // SetDeadline implements net.Conn.
-func (s *secret) SetDeadline(t time.Time) error {
+func (s *tlsConn) SetDeadline(t time.Time) error {
 	if s.under != nil {
 		return s.under.SetDeadline(t)
 	}
@@ -273,7 +273,7 @@ func (s *secret) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (s *secret) SetReadDeadline(t time.Time) error {
+func (s *tlsConn) SetReadDeadline(t time.Time) error {
 	if s.under != nil {
 		return s.under.SetReadDeadline(t)
 	}
@@ -281,7 +281,7 @@ func (s *secret) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline implements net.Conn.
-func (s *secret) SetWriteDeadline(t time.Time) error {
+func (s *tlsConn) SetWriteDeadline(t time.Time) error {
 	if s.under != nil {
 		return s.under.SetWriteDeadline(t)
 	}

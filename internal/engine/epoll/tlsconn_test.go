@@ -108,9 +108,9 @@ func TestPromptBeforeHandshake(t *testing.T) {
 	})
 }
 
-// detachSecret returns both ends of a TLS connection that the engine has given
+// detachTLS returns both ends of a TLS connection that the engine has given
 // away.
-func detachSecret(t *testing.T) (mine, peer net.Conn) {
+func detachTLS(t *testing.T) (mine, peer net.Conn) {
 	t.Helper()
 	ln, detached, leave := listen(t), make(chan net.Conn, 1), make(chan bool)
 	a := &script{
@@ -133,7 +133,7 @@ func detachSecret(t *testing.T) (mine, peer net.Conn) {
 
 // A TLS connection that is given away has the deadlines, addresses and ends of
 // any other.
-func TestDetachedSecret(t *testing.T) {
+func TestDetachedTLS(t *testing.T) {
 	past, never := time.Unix(1, 0), time.Time{}
 	for name, c := range map[string]struct {
 		set, undo     func(net.Conn) error
@@ -143,7 +143,7 @@ func TestDetachedSecret(t *testing.T) {
 		"both":  {func(c net.Conn) error { return c.SetDeadline(past) }, func(c net.Conn) error { return c.SetDeadline(never) }, true, true},
 		"write": {func(c net.Conn) error { return c.SetWriteDeadline(past) }, func(c net.Conn) error { return c.SetWriteDeadline(never) }, false, true},
 	} {
-		mine, peer := detachSecret(t)
+		mine, peer := detachTLS(t)
 		if got, want := mine.RemoteAddr().String(), peer.LocalAddr().String(); got != want {
 			t.Errorf("RemoteAddr %v, want %v", got, want)
 		}
@@ -179,8 +179,8 @@ func TestDetachedSecret(t *testing.T) {
 }
 
 // The connection beneath the TLS of one that was given away closes by halves.
-func TestDetachedSecretClosesByHalves(t *testing.T) {
-	mine, peer := detachSecret(t)
+func TestDetachedTLSClosesByHalves(t *testing.T) {
+	mine, peer := detachTLS(t)
 	under := mine.(*tls.Conn).NetConn().(interface{ CloseWrite() error })
 	if err := under.CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestHelloConnIsTheEngines(t *testing.T) {
 
 // While a file is sent, the time-out of a write begins again when the peer takes
 // some of it; otherwise, and where the peer takes nothing, it does not.
-func TestSecretWriteTimeoutRestarts(t *testing.T) {
+func TestTLSWriteTimeoutRestarts(t *testing.T) {
 	const since = 12345 // of the time-out that runs
 	for _, c := range []struct{ hasFile, progresses, restarts bool }{
 		{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false},
@@ -242,7 +242,7 @@ func TestSecretWriteTimeoutRestarts(t *testing.T) {
 		one := &conn{tenancy: tenancy{
 			driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), isBlocked: true, writeBy: since,
 		}}
-		one.secret = &secret{conn: one, pending: make([]byte, 64<<20)}
+		one.tlsConn = &tlsConn{conn: one, pending: make([]byte, 64<<20)}
 		if c.hasFile {
 			one.file = engine.File{Source: os.Stdin, Size: 1}
 		}
@@ -251,7 +251,7 @@ func TestSecretWriteTimeoutRestarts(t *testing.T) {
 				_, err = syscall.Write(pair[0], make([]byte, 64<<10))
 			}
 		}
-		if one.secret.drain() || !one.isBlocked {
+		if one.tlsConn.drain() || !one.isBlocked {
 			t.Error("there was room for everything")
 		}
 		if restarts := one.writeBy != since; restarts != c.restarts {
@@ -279,14 +279,14 @@ func TestHandshakesAreExcusedOnce(t *testing.T) {
 
 // Records that found no room before go out ahead of what is written now, and a
 // failure to send them is the writer's.
-func TestSecretWritesPendingFirst(t *testing.T) {
+func TestTLSWritesPendingFirst(t *testing.T) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Close(pair[0])
 	d := handled()
-	s := &secret{conn: &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0]}}, waits: true}
+	s := &tlsConn{conn: &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0]}}, waits: true}
 	s.pending = []byte("first ")
 	if n, err := s.Write([]byte("second")); n != 6 || err != nil || len(s.pending) != 0 {
 		t.Errorf("Write returned %d, %v; %q is pending", n, err, s.pending)

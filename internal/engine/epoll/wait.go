@@ -56,8 +56,8 @@ func tell(c chan struct{}) {
 func (c *conn) awaitInput() error {
 	limit := c.readDeadline()
 	switch {
-	case c.secret != nil && c.secret.handshakeBy != 0:
-		limit = c.secret.handshakeBy
+	case c.tlsConn != nil && c.tlsConn.handshakeBy != 0:
+		limit = c.tlsConn.handshakeBy
 	case c.run != nil && c.run.blocking != nil:
 		limit = c.run.blocking.ReadLimit(limit)
 	}
@@ -71,8 +71,8 @@ func (c *conn) awaitInput() error {
 // awaitRoom waits until there may be room to write or limit has passed.
 func (c *conn) awaitRoom(limit int64) error {
 	switch {
-	case c.secret != nil && c.secret.handshakeBy != 0:
-		limit = c.secret.handshakeBy
+	case c.tlsConn != nil && c.tlsConn.handshakeBy != 0:
+		limit = c.tlsConn.handshakeBy
 	case c.run != nil && c.run.blocking != nil:
 		limit = c.run.blocking.WriteLimit(limit)
 	}
