@@ -141,7 +141,7 @@ func TestAdoptAfterShutdown(t *testing.T) {
 // A connection that was accepted before Shutdown, and is to be started after it,
 // does not count: Shutdown would wait for it.
 func TestStartAfterShutdown(t *testing.T) {
-	d := handled()
+	d := swept()
 	d.emptied = make(chan struct{}, 1)
 	d.closing.Store(true)
 	if d.start(5, &rawAddress{}, nil, nil) || d.open.Load() != 0 || d.table.find(5).chunk != nil {

@@ -92,7 +92,7 @@ func (c *conn) runErrand(errand uint64) engine.Next {
 func (c *conn) expired() engine.Next {
 	now := clock.Nanos()
 	if at := c.slot().expiry.Load(); at == 0 || isBefore(tickOf(now), at) {
-		return engine.Read // the hand was about to claim it when it moved
+		return engine.Read // the sweep was about to claim it when it moved
 	}
 	switch {
 	case c.isBlocked, c.isSilent:
@@ -299,7 +299,7 @@ func (c *conn) resume() engine.Next {
 // room. False: it failed.
 func (c *conn) flush() bool {
 	if c.tlsConn != nil {
-		return c.flushSecret()
+		return c.flushTLS()
 	}
 	if len(c.out) > longOutput {
 		c.beginStall() // also where it never blocks

@@ -24,7 +24,7 @@ type driver struct {
 	options  engine.Options
 	fallback engine.Engine
 	table    table
-	hand     hand
+	sweep    deadlineSweep
 	conns    connPool
 	tlsWorks func() bool // testTLS, done once
 
@@ -75,7 +75,7 @@ func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) 
 		drained:  make(chan struct{}),
 		loops:    make([]*loop, options.Loops),
 	}
-	d.hand.driver = d
+	d.sweep.driver = d
 	for i := range d.loops {
 		d.loops[i] = newLoop(d)
 	}

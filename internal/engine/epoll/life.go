@@ -94,7 +94,7 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 	}
 	if c.tlsConn != nil {
 		c.out = append(c.out[:0], refusal...)
-		c.flushSecret()
+		c.flushTLS()
 		c.out, c.isBlocked = c.out[:0], false
 	} else if _, errno := sock.Send(c.fd, refusal); errno != 0 {
 		return engine.Abort

@@ -43,9 +43,9 @@ func (c *conn) rest() bool {
 	}
 	// From here on the connection may be at work elsewhere.
 	if expiry != 0 {
-		// Also if it has not moved: the hand may have passed over the
+		// Also if it has not moved: the sweep may have passed over the
 		// connection while it was at work.
-		d.hand.mind(expiry)
+		d.sweep.schedule(expiry)
 	}
 	if isFree {
 		c.reset()

@@ -51,7 +51,7 @@ func TestEpollRefuses(t *testing.T) {
 // Time-outs are kept in milliseconds and rounded up, so that a short one is not
 // none. Those beyond what ticks can express are none.
 func TestTimeoutsInSlots(t *testing.T) {
-	d := handled()
+	d := swept()
 	c := &conn{tenancy: tenancy{driver: d, place: d.table.open(3), fd: 3}}
 	for timeout, want := range map[time.Duration]uint32{
 		0: 0, -1: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, time.Second: 1000,

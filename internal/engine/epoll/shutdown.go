@@ -60,7 +60,7 @@ func (d *driver) drain() {
 	for d.open.Load() > 0 {
 		<-d.emptied
 	}
-	d.hand.close()
+	d.sweep.close()
 	d.closeLoops()
 	close(d.drained)
 }

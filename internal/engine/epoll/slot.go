@@ -16,7 +16,7 @@ import (
 // the lower. A generation is one connection's for the life of the engine: an
 // event, a deadline or a prompt that comes late finds another one and is
 // dropped. All other fields belong to whoever has claimed the connection,
-// except for expiry, which the hand reads.
+// except for expiry, which the sweep reads.
 type slot struct {
 	word         atomic.Uint64
 	memo         engine.Memo

@@ -43,22 +43,22 @@ func nanosOf(expiry uint32, now int64) int64 {
 }
 
 const (
-	// leastPause is the least time between two rounds of the hand.
+	// leastPause is the least time between two rounds of the sweep.
 	leastPause = 10 * time.Millisecond
-	// pauseFactor bounds the share of a processor that the hand takes: after a
+	// pauseFactor bounds the share of a processor that the sweep takes: after a
 	// round it pauses for so many times as long.
 	pauseFactor = 100
 )
 
-// The hand goes over all slots and claims the connections whose deadline has
-// passed. There is no timer per connection: after a round the hand knows when
-// the next deadline of those that wait passes, and rests until then. Most of
-// them will have moved by that time.
+// A deadlineSweep goes over all slots and claims the connections whose deadline
+// has passed. There is no timer for each connection: a round finds the earliest
+// deadline of those that wait, and the timer of the next round is set to it. Most
+// connections move before their deadline.
 //
-// So a request costs a comparison with next. A time-out is exact to leastPause
-// with few connections; with a million of them it may be late by half a second,
-// since a round then takes milliseconds.
-type hand struct {
+// So a request costs a comparison with next. With few connections a time-out is
+// exact to leastPause; with a million it may be late by half a second, since a
+// round then takes milliseconds.
+type deadlineSweep struct {
 	driver *driver
 	next   atomic.Uint32 // tick of the next round; 0: none is due
 
@@ -68,38 +68,38 @@ type hand struct {
 	closed bool
 }
 
-// mind sees to it that there is a round when the tick expiry has come.
-func (h *hand) mind(expiry uint32) {
-	next := h.next.Load()
+// schedule sees to it that there is a round when the tick expiry has come.
+func (s *deadlineSweep) schedule(expiry uint32) {
+	next := s.next.Load()
 	if next != 0 && !isBefore(expiry, next) {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	next = h.next.Load()
-	if h.closed || next != 0 && !isBefore(expiry, next) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = s.next.Load()
+	if s.closed || next != 0 && !isBefore(expiry, next) {
 		return
 	}
-	h.next.Store(expiry)
+	s.next.Store(expiry)
 	now := clock.Nanos()
-	delay := max(time.Duration(nanosOf(expiry, now)-now), h.pause, leastPause)
-	if h.timer == nil {
-		h.timer = time.AfterFunc(delay, h.round)
+	delay := max(time.Duration(nanosOf(expiry, now)-now), s.pause, leastPause)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(delay, s.round)
 	} else {
-		h.timer.Reset(delay)
+		s.timer.Reset(delay)
 	}
 }
 
 // round claims the connections whose deadline has passed.
-func (h *hand) round() {
-	h.next.Store(0)
+func (s *deadlineSweep) round() {
+	s.next.Store(0)
 	begin := clock.Nanos()
 	now := tickOf(begin)
 	var earliest uint32
 	var passed []int32
-	h.driver.table.each(func(fd int, p place) {
-		s := p.slot()
-		at := s.expiry.Load()
+	s.driver.table.each(func(fd int, p place) {
+		slot := p.slot()
+		at := slot.expiry.Load()
 		if at == 0 {
 			return
 		}
@@ -110,24 +110,24 @@ func (h *hand) round() {
 			return
 		}
 		// One that is at work sets another deadline when it waits again.
-		if s.claim(flagExpired, 0) {
+		if slot.claim(flagExpired, 0) {
 			passed = append(passed, int32(fd))
 		}
 	})
-	h.driver.queueAll(passed)
-	h.mu.Lock()
-	h.pause = time.Duration(clock.Nanos()-begin) * pauseFactor
-	h.mu.Unlock()
+	s.driver.queueAll(passed)
+	s.mu.Lock()
+	s.pause = time.Duration(clock.Nanos()-begin) * pauseFactor
+	s.mu.Unlock()
 	if earliest != 0 {
-		h.mind(earliest)
+		s.schedule(earliest)
 	}
 }
 
-func (h *hand) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-	if h.timer != nil {
-		h.timer.Stop()
+func (s *deadlineSweep) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }

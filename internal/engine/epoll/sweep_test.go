@@ -80,11 +80,11 @@ func TestTicksInOrder(t *testing.T) {
 	}
 }
 
-// handled returns an engine with a hand, and connections that wait, whose workers
+// swept returns an engine with a sweep, and connections that wait, whose workers
 // never begin.
-func handled() *driver {
+func swept() *driver {
 	d := &driver{options: engine.Options{}.WithDefaults()}
-	d.hand.driver = d
+	d.sweep.driver = d
 	l := newLoop(d)
 	l.queue.start = func(*worker) {}
 	d.loops = []*loop{l}
@@ -102,16 +102,16 @@ func (d *driver) waits(fd int, timeout time.Duration) *slot {
 	return s
 }
 
-// The hand claims a connection when its deadline has passed, not before, and
+// The sweep claims a connection when its deadline has passed, not before, and
 // leaves those alone that are at work or wait for ever.
-func TestHandClaimsInTime(t *testing.T) {
+func TestSweepClaimsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := handled()
-		defer d.hand.close()
+		d := swept()
+		defer d.sweep.close()
 		early, late, never := d.waits(3, time.Second), d.waits(4, 3*time.Second), d.waits(5, 0)
 		busy := d.waits(6, 2*time.Second)
 		busy.claim(0, 0)
-		d.hand.mind(early.expiry.Load())
+		d.sweep.schedule(early.expiry.Load())
 		check := func(when string, isEarly, isLate bool, next uint32) {
 			t.Helper()
 			synctest.Wait()
@@ -120,7 +120,7 @@ func TestHandClaimsInTime(t *testing.T) {
 					t.Errorf("%s: a slot is claimed: %v, want %v", when, got, want)
 				}
 			}
-			if got := d.hand.next.Load(); got != next {
+			if got := d.sweep.next.Load(); got != next {
 				t.Errorf("%s: the next round is at %d, want %d", when, got, next)
 			}
 		}
@@ -138,14 +138,14 @@ func TestHandClaimsInTime(t *testing.T) {
 	})
 }
 
-// Between two rounds the hand pauses, longer if a round has taken long.
-func TestHandPauses(t *testing.T) {
+// Between two rounds the sweep pauses, longer if a round has taken long.
+func TestSweepPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for pause, want := range map[time.Duration]time.Duration{0: 10 * time.Millisecond, time.Second: time.Second} {
-			d := handled()
-			d.hand.pause = pause
+			d := swept()
+			d.sweep.pause = pause
 			s := d.waits(3, 2*time.Millisecond)
-			d.hand.mind(s.expiry.Load())
+			d.sweep.schedule(s.expiry.Load())
 			time.Sleep(want - time.Millisecond)
 			synctest.Wait()
 			if s.has(flagExpired) {
@@ -156,47 +156,47 @@ func TestHandPauses(t *testing.T) {
 			if !s.has(flagExpired) {
 				t.Errorf("pause %v: the round did not come", pause)
 			}
-			d.hand.close()
+			d.sweep.close()
 		}
 	})
 }
 
-// A hand that is closed has no more rounds.
-func TestHandCloses(t *testing.T) {
+// A sweep that is closed has no more rounds.
+func TestSweepCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := handled()
+		d := swept()
 		s := d.waits(3, time.Second)
-		d.hand.mind(s.expiry.Load())
-		d.hand.close()
+		d.sweep.schedule(s.expiry.Load())
+		d.sweep.close()
 		time.Sleep(2 * time.Second)
 		if s.has(flagExpired) {
 			t.Error("a round after close")
 		}
-		d.hand.next.Store(0)
-		d.hand.mind(s.expiry.Load())
-		if next := d.hand.next.Load(); next != 0 {
+		d.sweep.next.Store(0)
+		d.sweep.schedule(s.expiry.Load())
+		if next := d.sweep.next.Load(); next != 0 {
 			t.Errorf("it plans a round at %d", next)
 		}
 	})
 }
 
-// The hand plans for the earliest deadline and for nothing else.
-func TestHandPlansForTheEarliest(t *testing.T) {
+// The sweep plans for the earliest deadline and for nothing else.
+func TestSweepPlansForTheEarliest(t *testing.T) {
 	d := &driver{}
-	h := &d.hand
-	h.driver = d
-	defer h.close()
+	s := &d.sweep
+	s.driver = d
+	defer s.close()
 	far := expiryOf(int64(time.Hour))
 	for _, step := range []struct{ expiry, next uint32 }{
 		{far, far}, {far + 1000, far}, {far - 1000, far - 1000}, {far, far - 1000},
 	} {
-		h.mind(step.expiry)
-		if got := h.next.Load(); got != step.next {
-			t.Errorf("minding %d: the next round is at %d, want %d", step.expiry, got, step.next)
+		s.schedule(step.expiry)
+		if got := s.next.Load(); got != step.next {
+			t.Errorf("after %d: the next round is at %d, want %d", step.expiry, got, step.next)
 		}
 	}
-	h.round()
-	if got := h.next.Load(); got != 0 {
+	s.round()
+	if got := s.next.Load(); got != 0 {
 		t.Errorf("without connections the next round is at %d", got)
 	}
 }

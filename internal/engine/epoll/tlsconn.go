@@ -86,8 +86,8 @@ func (s *tlsConn) receive(p []byte) (int, error) {
 	return 0, err
 }
 
-// flushSecret is flush for a TLS connection.
-func (c *conn) flushSecret() bool {
+// flushTLS is flush for a TLS connection.
+func (c *conn) flushTLS() bool {
 	s := c.tlsConn
 	s.waits = false
 	if !s.drain() {

@@ -238,7 +238,7 @@ func TestTLSWriteTimeoutRestarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := handled()
+		d := swept()
 		one := &conn{tenancy: tenancy{
 			driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), isBlocked: true, writeBy: since,
 		}}
@@ -285,7 +285,7 @@ func TestTLSWritesPendingFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(pair[0])
-	d := handled()
+	d := swept()
 	s := &tlsConn{conn: &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0]}}, waits: true}
 	s.pending = []byte("first ")
 	if n, err := s.Write([]byte("second")); n != 6 || err != nil || len(s.pending) != 0 {
