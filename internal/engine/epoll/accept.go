@@ -258,8 +258,8 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 	}
 	s.driver.open.Add(1)
 	s.driver.prepare(fd, &peer, s, nil)
-	if home := s.driver.loopOf(fd); home != l {
-		home.queue.push(int32(fd))
+	if responsible := s.driver.loopOf(fd); responsible != l {
+		responsible.queue.push(int32(fd))
 	} else {
 		l.ready = append(l.ready, int32(fd))
 	}
@@ -346,44 +346,44 @@ func (d *driver) serveOthers(ln net.Listener, s *serving) error {
 		return err
 	}
 	defer s.leave()
-	return d.fallback.Serve(&sieve{Listener: ln, serving: s}, s.acceptor)
+	return d.fallback.Serve(&filteringListener{Listener: ln, serving: s}, s.acceptor)
 }
 
-// A sieve is a listener that keeps bare TCP connections back.
-type sieve struct {
+// A filteringListener is a listener that keeps bare TCP connections back.
+type filteringListener struct {
 	net.Listener // what the user gave
 	serving      *serving
 }
 
 // Accept implements net.Listener.
-func (v *sieve) Accept() (net.Conn, error) {
-	source := v.Listener
-	if v.serving.config != nil {
-		source = v.serving.listener
+func (l *filteringListener) Accept() (net.Conn, error) {
+	source := l.Listener
+	if l.serving.config != nil {
+		source = l.serving.listener
 	}
 	for {
 		nc, err := source.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if v.serving.takeOver(nc) {
+		if l.serving.takeOver(nc) {
 			continue
 		}
-		if v.serving.config != nil {
-			return tls.Server(nc, v.serving.config), nil
+		if l.serving.config != nil {
+			return tls.Server(nc, l.serving.config), nil
 		}
 		return nc, nil
 	}
 }
 
 // SetDeadline interrupts Accept, if the listener can do that.
-func (v *sieve) SetDeadline(t time.Time) error {
-	source := v.Listener
-	if v.serving.config != nil {
-		source = v.serving.listener
+func (l *filteringListener) SetDeadline(t time.Time) error {
+	source := l.Listener
+	if l.serving.config != nil {
+		source = l.serving.listener
 	}
-	if l, ok := source.(interface{ SetDeadline(time.Time) error }); ok {
-		return l.SetDeadline(t)
+	if d, ok := source.(interface{ SetDeadline(time.Time) error }); ok {
+		return d.SetDeadline(t)
 	}
 	return net.ErrClosed
 }

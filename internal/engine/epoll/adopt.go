@@ -15,7 +15,7 @@ import (
 // Adopt implements engine.Adopter.
 func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
 	var peer rawAddress
-	at, err := homeOf(fd, &peer, a)
+	at, err := originOf(fd, &peer, a)
 	if err == nil {
 		err = os.NewSyscallError("setnonblock", syscall.SetNonblock(fd, true))
 	}
@@ -69,17 +69,17 @@ func duplicateOf(nc net.Conn) int {
 	return fd
 }
 
-// adoptedHomes is how many addresses adopted connections may come from with a
+// adoptedOrigins is how many addresses adopted connections may come from with a
 // serving for each. More are no listeners: the sockets were dialled, each from
 // another port, and what they share remembers none.
-const adoptedHomes = 64
+const adoptedOrigins = 64
 
 // enterAdopting returns the serving of adopted connections that belong to at.
 // Many are adopted one after the other: they share it.
-func (d *driver) enterAdopting(at home) (*serving, error) {
+func (d *driver) enterAdopting(at origin) (*serving, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.adopting[at] == nil && len(d.adopting) >= adoptedHomes {
+	if d.adopting[at] == nil && len(d.adopting) >= adoptedOrigins {
 		at.port, at.name = 0, ""
 	}
 	if s := d.adopting[at]; s != nil && !d.closing.Load() {
@@ -91,7 +91,7 @@ func (d *driver) enterAdopting(at home) (*serving, error) {
 		return nil, err
 	}
 	if d.adopting == nil {
-		d.adopting = make(map[home]*serving)
+		d.adopting = make(map[origin]*serving)
 	}
 	d.adopting[at] = s
 	return s, nil
@@ -119,9 +119,9 @@ func setProbes(fd int, period time.Duration) {
 	}
 }
 
-// A home is where adopted connections were accepted: their acceptor, and what
+// An origin is where adopted connections were accepted: their acceptor, and what
 // stands for their listener, which is in another process.
-type home struct {
+type origin struct {
 	net.Listener // nil
 	acceptor     engine.Acceptor
 	network      string
@@ -129,24 +129,24 @@ type home struct {
 	name         string // unix
 }
 
-// homeOf returns the home of a connected socket, and its peer.
-func homeOf(fd int, peer *rawAddress, a engine.Acceptor) (home, error) {
+// originOf returns the origin of a connected socket, and its peer.
+func originOf(fd int, peer *rawAddress, a engine.Acceptor) (origin, error) {
 	var local rawAddress
 	if errno := getPeerName(fd, peer); errno != 0 {
-		return home{}, os.NewSyscallError("getpeername", errno)
+		return origin{}, os.NewSyscallError("getpeername", errno)
 	}
 	if errno := getSockName(fd, &local); errno != 0 {
-		return home{}, os.NewSyscallError("getsockname", errno)
+		return origin{}, os.NewSyscallError("getsockname", errno)
 	}
 	switch local.family() {
 	case syscall.AF_INET:
-		return home{acceptor: a, network: "tcp", port: swapped(local.inet4().Port)}, nil
+		return origin{acceptor: a, network: "tcp", port: swapped(local.inet4().Port)}, nil
 	case syscall.AF_INET6:
-		return home{acceptor: a, network: "tcp", port: swapped(local.inet6().Port)}, nil
+		return origin{acceptor: a, network: "tcp", port: swapped(local.inet6().Port)}, nil
 	case syscall.AF_UNIX:
-		return home{acceptor: a, network: "unix", name: local.unixName()}, nil
+		return origin{acceptor: a, network: "unix", name: local.unixName()}, nil
 	}
-	return home{}, os.NewSyscallError("getsockname", syscall.EAFNOSUPPORT)
+	return origin{}, os.NewSyscallError("getsockname", syscall.EAFNOSUPPORT)
 }
 
 // unixName returns the name of a unix socket as package net writes it.
@@ -165,9 +165,9 @@ func (a *rawAddress) unixName() string {
 
 // Addr implements net.Listener. Of a TCP connection it is good when the
 // connection has ended, and nobody knows its own address any more.
-func (h home) Addr() net.Addr {
-	if h.network == "unix" {
-		return &net.UnixAddr{Name: h.name, Net: "unix"}
+func (o origin) Addr() net.Addr {
+	if o.network == "unix" {
+		return &net.UnixAddr{Name: o.name, Net: "unix"}
 	}
-	return &net.TCPAddr{IP: net.IPv6unspecified, Port: int(h.port)}
+	return &net.TCPAddr{IP: net.IPv6unspecified, Port: int(o.port)}
 }

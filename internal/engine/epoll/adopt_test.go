@@ -14,7 +14,7 @@ import (
 
 // Adopted connections of one origin share what stands for their listener, which
 // goes with the last one, and tells their address when they have ended.
-func TestAdoptedHome(t *testing.T) {
+func TestAdoptedOrigin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	for _, address := range [][2]string{{"tcp", "127.0.0.1:0"}, {"tcp", "[::1]:0"}, {"unix", path}, {"unix", "@sluice-" + t.Name()}} {
 		ln, err := net.Listen(address[0], address[1])
@@ -41,8 +41,8 @@ func TestAdoptedHome(t *testing.T) {
 			ask(t, peer, "x")
 			peers = append(peers, peer)
 		}
-		if n := homes(d); n != 1 {
-			t.Errorf("%v: %d homes", address, n)
+		if n := origins(d); n != 1 {
+			t.Errorf("%v: %d origins", address, n)
 		}
 		var kept *netConn
 		d.Range(func(c engine.Conn) bool {
@@ -58,8 +58,8 @@ func TestAdoptedHome(t *testing.T) {
 		for _, peer := range peers {
 			_ = peer.Close()
 		}
-		eventually(t, "the home is forgotten", func() bool {
-			return homes(d) == 0
+		eventually(t, "the origin is forgotten", func() bool {
+			return origins(d) == 0
 		})
 		if got := kept.LocalAddr(); got.Network() != ln.Addr().Network() || address[0] == "unix" && got.String() != ln.Addr().String() {
 			t.Errorf("LocalAddr after the end is %s %v", got.Network(), got)
@@ -75,7 +75,7 @@ func TestAdoptDialled(t *testing.T) {
 	other := listen(t)
 	defer other.Close()
 	var peers []net.Conn
-	for range 2 * adoptedHomes {
+	for range 2 * adoptedOrigins {
 		c := dial(t, other)
 		peer, err := other.Accept()
 		if err != nil {
@@ -87,14 +87,14 @@ func TestAdoptDialled(t *testing.T) {
 		ask(t, peer, "x")
 		peers = append(peers, peer)
 	}
-	if n := homes(d); n != adoptedHomes+1 {
-		t.Errorf("%d homes, want %d", n, adoptedHomes+1)
+	if n := origins(d); n != adoptedOrigins+1 {
+		t.Errorf("%d origins, want %d", n, adoptedOrigins+1)
 	}
 	for _, peer := range peers {
 		_ = peer.Close()
 	}
-	eventually(t, "the homes are forgotten", func() bool {
-		return homes(d) == 0
+	eventually(t, "the origins are forgotten", func() bool {
+		return origins(d) == 0
 	})
 }
 
@@ -117,8 +117,8 @@ func TestAdoptRefuses(t *testing.T) {
 			t.Errorf("%s: left open (%v)", name, err)
 		}
 	}
-	if n := homes(d); n != 0 {
-		t.Errorf("%d homes are left", n)
+	if n := origins(d); n != 0 {
+		t.Errorf("%d origins are left", n)
 	}
 }
 
@@ -161,8 +161,8 @@ func TestHandOverKeepsProbes(t *testing.T) {
 	}
 }
 
-// homes returns how many addresses have a serving of adopted connections.
-func homes(d *driver) int {
+// origins returns how many addresses have a serving of adopted connections.
+func origins(d *driver) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.adopting)

@@ -9,23 +9,23 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A guest is what the net.Conn of Conn.Blocking works on.
-type guest struct {
+// A blockingConn is what the net.Conn of Conn.Blocking works on.
+type blockingConn struct {
 	*conn
 	addresses net.Conn
 	signals   *signals
 }
 
-var _ engine.BlockingHost = (*guest)(nil)
+var _ engine.BlockingHost = (*blockingConn)(nil)
 
 // LocalAddr implements engine.BlockingHost.
-func (g *guest) LocalAddr() net.Addr { return g.addresses.LocalAddr() }
+func (b *blockingConn) LocalAddr() net.Addr { return b.addresses.LocalAddr() }
 
 // RemoteAddr implements engine.BlockingHost.
-func (g *guest) RemoteAddr() net.Addr { return g.addresses.RemoteAddr() }
+func (b *blockingConn) RemoteAddr() net.Addr { return b.addresses.RemoteAddr() }
 
 // InterruptRead implements engine.BlockingHost.
-func (g *guest) InterruptRead(time.Time) { tell(g.signals.input) }
+func (b *blockingConn) InterruptRead(time.Time) { tell(b.signals.input) }
 
 // InterruptWrite implements engine.BlockingHost.
-func (g *guest) InterruptWrite(time.Time) { tell(g.signals.output) }
+func (b *blockingConn) InterruptWrite(time.Time) { tell(b.signals.output) }

@@ -438,7 +438,7 @@ func (c *conn) Blocking() net.Conn {
 		c.show()
 		c.readDeadline()
 		_ = c.add()
-		g := &guest{conn: c, addresses: c.netConn(), signals: c.waiters()}
+		g := &blockingConn{conn: c, addresses: c.netConn(), signals: c.waiters()}
 		run.blocking = engine.NewBlockingConn(g, g.addresses)
 	}
 	return run.blocking

@@ -40,7 +40,7 @@ type driver struct {
 
 	mu        sync.Mutex // guards servings' replacement, and loops
 	loops     []*loop
-	adopting  map[home]*serving // of adopted connections that there are
+	adopting  map[origin]*serving // of adopted connections that there are
 	leftovers leftovers
 	handovers sync.Mutex // one DetachIdle at a time
 	handover  atomic.Pointer[handover]
@@ -160,7 +160,7 @@ func (s *serving) leave() {
 	if s.users.Load() > 0 {
 		return // adopting has begun again
 	}
-	if at, ok := s.listener.(home); ok && d.adopting[at] == s {
+	if at, ok := s.listener.(origin); ok && d.adopting[at] == s {
 		delete(d.adopting, at)
 	}
 	all := append([]*serving(nil), *d.servings.Load()...)

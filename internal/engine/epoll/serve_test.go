@@ -146,21 +146,21 @@ func (l *lateListener) SetDeadline(t time.Time) error {
 	return os.ErrInvalid
 }
 
-// A sieve sets the deadline of the listener that it accepts from, if that has
+// A filteringListener sets the deadline of the listener that it accepts from, if that has
 // any.
 func TestSieveDeadline(t *testing.T) {
 	at := time.Unix(1, 0)
 	given, inner := &lateListener{}, &lateListener{}
-	plain := &sieve{Listener: given, serving: &serving{listener: inner}}
+	plain := &filteringListener{Listener: given, serving: &serving{listener: inner}}
 	if err := plain.SetDeadline(at); err != os.ErrInvalid || given.deadline != at || !inner.deadline.IsZero() {
 		t.Errorf("%v, given %v, inner %v", err, given.deadline, inner.deadline)
 	}
 	given.deadline = time.Time{}
-	tlsConn := &sieve{Listener: given, serving: &serving{listener: inner, config: serverTLS(t)}}
-	if err := tlsConn.SetDeadline(at); err != os.ErrInvalid || inner.deadline != at || !given.deadline.IsZero() {
+	overTLS := &filteringListener{Listener: given, serving: &serving{listener: inner, config: serverTLS(t)}}
+	if err := overTLS.SetDeadline(at); err != os.ErrInvalid || inner.deadline != at || !given.deadline.IsZero() {
 		t.Errorf("TLS: %v, given %v, inner %v", err, given.deadline, inner.deadline)
 	}
-	if err := (&sieve{Listener: home{}, serving: &serving{}}).SetDeadline(at); !errors.Is(err, net.ErrClosed) {
+	if err := (&filteringListener{Listener: origin{}, serving: &serving{}}).SetDeadline(at); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("without deadlines: %v", err)
 	}
 }
