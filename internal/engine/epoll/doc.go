@@ -14,7 +14,7 @@
 //   - A connection that waits is a slot (slot.go, table.go): 64 bytes without a
 //     pointer, found by its descriptor. What it needs beyond that while it is at
 //     work, or in the middle of a request, is a conn (conn.go).
-//   - The hand (hand.go) goes over the slots and finds deadlines that passed.
+//   - The deadline sweep (sweep.go) goes over the slots and finds deadlines that passed.
 //   - Listeners that yield a descriptor are accepted from by the loops
 //     (accept.go). Every other connection is the fallback engine's.
 //

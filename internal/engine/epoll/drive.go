@@ -29,7 +29,7 @@ func (c *conn) serve() {
 			c.giveTurn()
 			return
 		}
-		if c.rest() {
+		if c.park() {
 			return
 		}
 	}

@@ -4,16 +4,16 @@ package epoll
 
 import "github.com/sluicehttp/sluice/internal/engine"
 
-// rest lets go of the connection, which has nothing to do. True: it is nobody's,
+// park lets go of the connection, which has nothing to do. True: it is nobody's,
 // or somebody else's already; c must not be touched. False: it has something to
 // do after all.
-func (c *conn) rest() bool {
+func (c *conn) park() bool {
 	if err := c.add(); err != nil {
 		c.fail(err)
 		c.end(engine.Abort)
 		return true
 	}
-	parked := c.prepareRest()
+	parked := c.preparePark()
 	if c.slot().has(flagInput|flagKill) && !c.isBlocked {
 		return false
 	}
@@ -76,8 +76,8 @@ func (c *conn) slim() {
 	}
 }
 
-// prepareRest finds out how the connection is going to wait.
-func (c *conn) prepareRest() (parked uint64) {
+// preparePark finds out how the connection is going to wait.
+func (c *conn) preparePark() (parked uint64) {
 	if c.isBlocked {
 		return flagPartial | flagBlocked | flagFixed
 	}
