@@ -14,6 +14,14 @@ const (
 	DefaultDNSCacheDuration = time.Minute
 )
 
+// Resolver looks up the addresses of a host. *net.Resolver is one. A TCPDialer
+// calls it, on goroutines of its own and concurrently.
+type Resolver interface {
+	// LookupIPAddr returns the addresses of host, of both IP versions. ctx ends
+	// after 10 s; it does not carry the values of the caller's context.
+	LookupIPAddr(ctx context.Context, host string) ([]net.IPAddr, error)
+}
+
 // DialFunc connects to addr, "host:port" with the host in brackets if it is an
 // IPv6 address. Clients call it; it must be safe for concurrent use.
 type DialFunc func(addr string) (net.Conn, error)

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/dial"
 )
 
 // fakeResolver answers look-ups.
@@ -156,7 +158,7 @@ func TestDialTriesAddressesInTurn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				network := newFakeNet(c.peers)
-				d := &TCPDialer{Resolver: resolvesTo(c.addrs...), connect: network.connect}
+				d := &TCPDialer{Resolver: resolvesTo(c.addrs...), dialer: dial.Dialer{Connect: network.connect}}
 				conn, err := d.DialTimeout("many.test:80", time.Second)
 				if took := time.Since(network.began); took != c.took {
 					t.Errorf("took %v, want %v", took, c.took)
@@ -201,7 +203,7 @@ func checkDialed(t *testing.T, conn net.Conn, err error, to string, told []strin
 func TestDialClosesTheLosers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {after: time.Second, isDeaf: true}})
-		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), connect: network.connect}
+		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), dialer: dial.Dialer{Connect: network.connect}}
 		conn, err := d.Dial("two.test:80")
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +224,7 @@ func TestDialClosesTheLosers(t *testing.T) {
 func TestDialRemembersTheFamily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {isSilent: true}})
-		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), connect: network.connect}
+		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), dialer: dial.Dialer{Connect: network.connect}}
 		for _, want := range []time.Duration{attemptDelay, 0, 0} {
 			before := time.Now()
 			if _, err := d.Dial("two.test:80"); err != nil {
@@ -243,7 +245,7 @@ func TestDialRemembersTheFamily(t *testing.T) {
 func TestDialSpreadsOverAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(nil)
-		d := &TCPDialer{Resolver: resolvesTo("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.3"), connect: network.connect}
+		d := &TCPDialer{Resolver: resolvesTo("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.3"), dialer: dial.Dialer{Connect: network.connect}}
 		for range 4 {
 			if _, err := d.Dial("three.test:80"); err != nil {
 				t.Fatal(err)
@@ -276,7 +278,7 @@ func TestDialContextEnds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				network := newFakeNet(map[string]fakePeer{"192.0.2.1": silent, "192.0.2.2": silent, "2001:db8::1": silent})
-				d := &TCPDialer{Resolver: c.resolver, connect: network.connect, Concurrency: 1}
+				d := &TCPDialer{Resolver: c.resolver, dialer: dial.Dialer{Connect: network.connect}, Concurrency: 1}
 				if c.busy {
 					go d.DialTimeout("192.0.2.2:80", 2*time.Second)
 					synctest.Wait()
@@ -301,8 +303,11 @@ func TestDialContextEnds(t *testing.T) {
 // explain it.
 func TestDialTimeoutOmitsItsOwnEffects(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	call := &dialCall{failed: []error{&net.OpError{Op: "dial", Err: context.Canceled}, refused, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}}
-	if got := call.ownFailures(); len(got) != 1 || got[0] != refused {
-		t.Errorf("got %v", got)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	call := &dial.Call{Context: ctx, Failed: []error{&net.OpError{Op: "dial", Err: context.Canceled}, refused, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}}
+	got := explainDial(call, t.Context(), ctx.Err())
+	if want := dial.Join(ErrDialTimeout, []error{refused}); errors.Unwrap(got).Error() != want.Error() {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

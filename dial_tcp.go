@@ -1,11 +1,14 @@
 package sluice
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net"
-	"net/netip"
-	"sync"
+	"slices"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/dial"
 )
 
 // TCPDialer makes TCP connections and remembers the addresses of hosts. The zero
@@ -42,10 +45,7 @@ type TCPDialer struct {
 	// 0 is 15 s; negative sends none.
 	KeepAlive time.Duration
 
-	dns     dnsCache
-	once    sync.Once
-	slots   chan struct{}                                                  // holds an element for each dial that connects; nil: no bound
-	connect func(ctx context.Context, to netip.AddrPort) (net.Conn, error) // of tests; nil: TCP
+	dialer dial.Dialer
 }
 
 // Dial connects to addr, "host:port", within DefaultDialTimeout. The port may be
@@ -87,7 +87,7 @@ func (d *TCPDialer) DialContext(ctx context.Context, addr string) (net.Conn, err
 }
 
 // FlushDNSCache forgets the addresses of all hosts.
-func (d *TCPDialer) FlushDNSCache() { d.dns.flush() }
+func (d *TCPDialer) FlushDNSCache() { d.dialer.Flush() }
 
 // dialContext dials for clients: until ctx ends, for DefaultDialTimeout at most.
 // See DialContext for what it returns then. trace may be nil.
@@ -107,12 +107,59 @@ func (d *TCPDialer) dial(parent context.Context, addr string, deadline time.Time
 		ctx, cancel = context.WithDeadline(parent, deadline)
 		defer cancel()
 	}
-	call := &dialCall{dialer: d, parent: parent, ctx: ctx, addr: addr, trace: trace}
-	conn, err := call.run(host, port)
+	call := &dial.Call{Dialer: &d.dialer, Config: d.config(), Context: ctx, Addr: addr, Trace: trace.ofDial()}
+	conn, err := call.Run(host, port)
 	if err != nil {
-		return nil, call.explain(err)
+		return nil, explainDial(call, parent, err)
 	}
 	return conn, nil
+}
+
+// config returns what the fields say.
+func (d *TCPDialer) config() dial.Config {
+	keep := d.DNSCacheDuration
+	if keep == 0 {
+		keep = DefaultDNSCacheDuration
+	}
+	return dial.Config{
+		Concurrency:   d.Concurrency,
+		LocalAddr:     d.LocalAddr,
+		Resolver:      d.Resolver,
+		CacheDuration: keep,
+		Unresolved:    d.DisableDNSResolution,
+		KeepAlive:     d.KeepAlive,
+	}
+}
+
+// ofDial returns what a dial tells t of; nil is nothing.
+func (t *ClientTrace) ofDial() *dial.Trace {
+	if t == nil {
+		return nil
+	}
+	return &dial.Trace{DNSStart: t.DNSStart, DNSDone: t.DNSDone, DialStart: t.DialStart, DialDone: t.DialDone}
+}
+
+// explainDial returns the error of a call for parent that failed with err.
+func explainDial(c *dial.Call, parent context.Context, err error) error {
+	if at, ok := c.Context.Deadline(); ok && isDeadline(err) && !time.Now().Before(at) {
+		<-c.Context.Done() // the socket's timer fired before the context's
+	}
+	switch {
+	case parent.Err() != nil && context.Cause(parent) != ErrDialTimeout:
+		phase := PhaseDNS
+		if c.IsConnecting {
+			phase = PhaseDial
+		}
+		return &PhaseError{Phase: phase, Err: context.Cause(parent)}
+	case c.Context.Err() != nil:
+		own := slices.DeleteFunc(c.Failed, func(err error) bool { // that were not the end of the context
+			return isDeadline(err) || errors.Is(err, context.Canceled)
+		})
+		return &ErrDialWithUpstream{Upstream: cmp.Or(c.Upstream, c.Addr), addr: c.Addr, wrapErr: dial.Join(ErrDialTimeout, own)}
+	case c.Upstream != "":
+		return &ErrDialWithUpstream{Upstream: c.Upstream, addr: c.Addr, wrapErr: err}
+	}
+	return err
 }
 
 // splitDialAddr splits addr at its port, which must not be missing.
@@ -122,46 +169,4 @@ func splitDialAddr(addr string) (host, port string, err error) {
 		err = &net.AddrError{Err: "missing port in address", Addr: addr}
 	}
 	return host, port, err
-}
-
-// reachable drops the addresses that LocalAddr cannot connect to.
-func (d *TCPDialer) reachable(addrs []netip.Addr) []netip.Addr {
-	if d.LocalAddr == nil {
-		return addrs
-	}
-	local := d.LocalAddr.AddrPort().Addr().Unmap()
-	if !local.IsValid() {
-		return addrs
-	}
-	kept := addrs[:0]
-	for _, addr := range addrs {
-		if addr.Is4() == local.Is4() {
-			kept = append(kept, addr)
-		}
-	}
-	return kept
-}
-
-func (d *TCPDialer) makeSlots() {
-	if d.Concurrency > 0 {
-		d.slots = make(chan struct{}, d.Concurrency)
-	}
-}
-
-// openTCP connects to one address.
-func (d *TCPDialer) openTCP(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-	if d.connect != nil {
-		return d.connect(ctx, to)
-	}
-	dialer := d.system()
-	return dialer.DialContext(ctx, "tcp", to.String())
-}
-
-// system returns what makes the dialer's connections.
-func (d *TCPDialer) system() net.Dialer {
-	dialer := net.Dialer{KeepAlive: d.KeepAlive, FallbackDelay: attemptDelay}
-	if d.LocalAddr != nil {
-		dialer.LocalAddr = d.LocalAddr // and not a nil *net.TCPAddr in a net.Addr
-	}
-	return dialer
 }

@@ -41,17 +41,3 @@ func (e *ErrDialWithUpstream) Error() string {
 // Unwrap returns why Upstream could not be connected to, and why the other
 // addresses could not.
 func (e *ErrDialWithUpstream) Unwrap() error { return e.wrapErr }
-
-// dialErrors are the errors of several addresses of a host. The first is the
-// one that says most.
-type dialErrors []error
-
-func (e dialErrors) Error() string {
-	texts := make([]string, len(e))
-	for i, err := range e {
-		texts[i] = strings.TrimPrefix(err.Error(), "sluice: ")
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (e dialErrors) Unwrap() []error { return e }

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -13,5 +14,15 @@ func TestRepository(t *testing.T) {
 	}
 	for _, v := range found {
 		t.Error(v)
+	}
+}
+
+// A rule is about a folder that is there.
+func TestRulesAreNeeded(t *testing.T) {
+	for name := range packageRules() {
+		folder := "../../" + strings.TrimSuffix(name, "/...")
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			t.Errorf("there is a rule for %s, which is not there", name)
+		}
 	}
 }

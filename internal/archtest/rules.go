@@ -46,7 +46,7 @@ const (
 
 // engineOwn is what the engines build on. Never field, h1 or root: an engine
 // moves bytes and does not know what they mean.
-var engineOwn = []string{"internal/engine", "internal/engine/sock", "internal/buf", "internal/clock", "internal/timer", "internal/listen", "internal/invariants"}
+var engineOwn = []string{"internal/engine", "internal/engine/sock", "internal/buf", "internal/clock", "internal/listen", "internal/invariants"}
 
 // repositoryRules is the table of docs/style.md and ARCHITECTURE.md. A package
 // that is not in it fails the test: add it here, with as little as it needs.
@@ -73,10 +73,10 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/ws",
-				"internal/engine", "internal/engine/perconn", "internal/engine/epoll", "internal/engine/uring",
-				"internal/timer", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
-				"internal/conditional", "internal/files",
+				"internal/ascii", "internal/field", "internal/h1",
+				"internal/engine", "internal/engine/perconn", "internal/engine/epoll",
+				"internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
+				"internal/conditional", "internal/files", "internal/dial",
 			},
 			external: []string{xNet, xText},
 		},
@@ -85,8 +85,6 @@ func packageRules() map[string]packageRule {
 		"internal/ascii":       {pure: true, usesUnsafe: true},
 		"internal/field":       {pure: true, own: []string{"internal/ascii"}},
 		"internal/h1":          {pure: true, own: []string{"internal/ascii", "internal/field"}},
-		"internal/h2":          {pure: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
-		"internal/ws":          {pure: true, own: []string{"internal/ascii"}},
 		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
 
 		// The seam and what moves bytes through it.
@@ -94,20 +92,18 @@ func packageRules() map[string]packageRule {
 		"internal/engine/sock":       {usesUnsafe: true},
 		"internal/engine/perconn":    {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
 		"internal/engine/epoll":      {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
-		"internal/engine/uring":      {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
 
 		// Parts.
-		"internal/timer":     {own: []string{"internal/clock"}},
 		"internal/buf":       {own: []string{"internal/invariants"}},
 		"internal/compress":  {own: []string{"internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
 		"internal/files":     {own: []string{"internal/compress", "internal/buf", "internal/clock", "internal/invariants"}},
+		"internal/dial":      {own: []string{"internal/clock"}},
 		"internal/listen":    {external: []string{xSys}},
 		"internal/supervise": {external: []string{xSys}},
 
 		// Satellites with a reason to see more than root's exported API.
 		"prefork":   {own: []string{".", "internal/supervise", "internal/listen", "reuseport", "shared"}, external: []string{xSys}},
-		"websocket": {own: []string{".", "internal/ws", "internal/ascii"}},
 		"reuseport": {own: []string{"internal/listen"}}, // below root, not above it
 		"tcplisten": {own: []string{"internal/listen"}},
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
@@ -116,12 +112,12 @@ func packageRules() map[string]packageRule {
 		"tcp": {own: []string{".", "internal/engine", "internal/engine/perconn", "internal/engine/epoll", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// Modules of their own: the root's public packages, and what they like.
-		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "bench/..."}},
-		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "interop/..."}},
+		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/..."}},
+		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "websocket", "cmd/sluice/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "cmd/sluice/..."}},
 		"examples":        {own: []string{"."}},
-		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp", "websocket"}},
+		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
 		"fasthttpproxy":   {own: []string{"."}, external: []string{xNet}},

@@ -1,4 +1,4 @@
-package sluice
+package dial
 
 import (
 	"context"
@@ -13,11 +13,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// Resolver looks up the addresses of a host. *net.Resolver is one. A TCPDialer
-// calls it, on goroutines of its own and concurrently.
+// Resolver looks up the addresses of a host. Calls use it on goroutines of their
+// own and concurrently.
 type Resolver interface {
-	// LookupIPAddr returns the addresses of host, of both IP versions. ctx ends
-	// after 10 s; it does not carry the values of the caller's context.
+	// LookupIPAddr returns the addresses of host, of both IP versions.
 	LookupIPAddr(ctx context.Context, host string) ([]net.IPAddr, error)
 }
 

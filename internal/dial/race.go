@@ -1,10 +1,11 @@
-package sluice
+package dial
 
 import (
 	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -21,26 +22,26 @@ type attempt struct {
 }
 
 // connectAny connects to one of addrs, and returns which.
-func (c *dialCall) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
+func (c *Call) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
 	won := attempt{to: netip.AddrPortFrom(addrs[0], port)}
 	if len(addrs) == 1 { // no race, no goroutine
-		won.conn, won.err = c.open(c.ctx, won.to)
+		won.conn, won.err = c.open(c.Context, won.to)
 	} else {
 		won = c.race(addrs, port)
 	}
 	if won.err == nil {
 		return won.conn, won.to.Addr(), nil
 	}
-	c.upstream = won.to.String()
-	return nil, netip.Addr{}, &ErrDialWithUpstream{Upstream: c.upstream, addr: c.addr, wrapErr: joinDialErrors(won.err, c.failed)}
+	c.Upstream = won.to.String()
+	return nil, netip.Addr{}, Join(won.err, c.Failed)
 }
 
 // race connects to addrs, one after the other but without waiting for long, and
 // returns the first connection. When there is none it returns the failure that
 // says most, or when ctx ends the last attempt.
-func (c *dialCall) race(addrs []netip.Addr, port uint16) attempt {
+func (c *Call) race(addrs []netip.Addr, port uint16) attempt {
 	// What still connects when this returns is interrupted, or closed.
-	ctx, stop := context.WithCancel(c.ctx)
+	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	ended := make(chan attempt)
 	delay := time.NewTimer(attemptDelay)
@@ -63,12 +64,12 @@ func (c *dialCall) race(addrs []netip.Addr, port uint16) attempt {
 			if a.err == nil {
 				return a
 			}
-			c.failed = append(c.failed, a.err)
+			c.Failed = append(c.Failed, a.err)
 			if best.err == nil || isUnreachable(best.err) && !isUnreachable(a.err) {
 				best = a
 			}
-		case <-c.ctx.Done():
-			last.err = c.ctx.Err()
+		case <-c.Context.Done():
+			last.err = c.Context.Err()
 			return last
 		}
 	}
@@ -77,7 +78,7 @@ func (c *dialCall) race(addrs []netip.Addr, port uint16) attempt {
 
 // tryOne connects to an address and hands over what came of it, unless the race
 // has ended.
-func (c *dialCall) tryOne(ctx context.Context, to netip.AddrPort, ended chan<- attempt) {
+func (c *Call) tryOne(ctx context.Context, to netip.AddrPort, ended chan<- attempt) {
 	conn, err := c.open(ctx, to)
 	select {
 	case ended <- attempt{to, conn, err}:
@@ -99,9 +100,10 @@ func isUnreachable(err error) bool {
 	return false
 }
 
-// joinDialErrors returns first and the others as one error.
-func joinDialErrors(first error, all []error) error {
-	joined := dialErrors{first}
+// Join returns first and the others as one error. first is the one that says
+// most.
+func Join(first error, all []error) error {
+	joined := addrErrors{first}
 	for _, err := range all {
 		if err != first {
 			joined = append(joined, err)
@@ -112,3 +114,16 @@ func joinDialErrors(first error, all []error) error {
 	}
 	return joined
 }
+
+// addrErrors are the errors of several addresses of a host.
+type addrErrors []error
+
+func (e addrErrors) Error() string {
+	texts := make([]string, len(e))
+	for i, err := range e {
+		texts[i] = strings.TrimPrefix(err.Error(), "sluice: ")
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (e addrErrors) Unwrap() []error { return e }
