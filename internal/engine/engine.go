@@ -35,6 +35,10 @@ const (
 	// Detach: write what is pending, then give the connection and its unread
 	// input to Protocol.Detached, on a goroutine that may block for ever.
 	Detach
+	// Switch: write what is pending, then give the connection and its unread
+	// input to the Protocol that Switcher.Successor returns. Only Feed, Run and
+	// Prompted of a Switcher may return it.
+	Switch
 )
 
 // A Protocol is one connection's brain. The engine never calls it
@@ -77,6 +81,18 @@ type Protocol interface {
 // negotiated by ALPN, whose server may speak first.
 type Starter interface {
 	Start() Next
+}
+
+// A Switcher is a Protocol after which another one may serve the connection.
+type Switcher interface {
+	// Successor is called once after Switch. Nothing else is called on the
+	// Protocol then, not even Closed: the successor is told of the end. The
+	// successor is asked to Start where it is a Starter, and is fed the unread
+	// input. Deadlines and the write time-out that were set stay set. Where it
+	// is a Sleeper, the Acceptor's Wake tells by the Memo whom to return.
+	//
+	// DetachIdle does not give away connections that have switched.
+	Successor() Protocol
 }
 
 // A Rewinder is a Protocol that can give back the beginning of a request. Where

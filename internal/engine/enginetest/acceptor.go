@@ -198,15 +198,20 @@ func (a *acceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
 		n.hold(c.Prompter())
 		n.say()
 	}
+	return a.protocol(s), nil
+}
+
+// protocol returns s with the abilities that sessions have.
+func (a *acceptor) protocol(s *session) engine.Protocol {
 	switch {
 	case a.mute:
-		return struct{ engine.Protocol }{s}, nil
+		return struct{ engine.Protocol }{s}
 	case a.sleeps:
-		return &sleeperSession{starterSession: starterSession{session: s}}, nil
+		return &sleeperSession{starterSession: starterSession{session: s}}
 	case a.start != nil:
-		return &starterSession{session: s}, nil
+		return &starterSession{session: s}
 	}
-	return s, nil
+	return s
 }
 
 // forget drops a note that nobody will ask for again.

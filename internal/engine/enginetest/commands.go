@@ -75,6 +75,10 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 		return appendFrame(out, "kept"), engine.Read
 	case "socket":
 		return appendFrame(out, fmt.Sprint(s.conn.IsSocket())), engine.Read
+	case "switch": // after an answer of that length
+		return appendFrame(out, string(pattern(number(args, 0)))), engine.Switch
+	case "rank":
+		return appendFrame(out, fmt.Sprint(s.keeps.rank)), engine.Read
 	case "close":
 		return appendFrame(out, "closing"), engine.Close
 	case "linger":

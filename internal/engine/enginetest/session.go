@@ -196,6 +196,18 @@ func (s *session) Closed(err error) {
 	s.acceptor.closed.Add(1)
 }
 
+// Successor implements engine.Switcher.
+func (s *session) Successor() engine.Protocol {
+	defer s.enter("Successor")()
+	if !s.silent {
+		s.acceptor.violate("Successor called although nothing was to follow")
+	}
+	s.dead.Store(true)
+	next := &session{acceptor: s.acceptor, conn: s.conn, keeps: s.keeps}
+	next.keeps.rank++
+	return s.acceptor.protocol(next)
+}
+
 // A starterSession is a session that implements engine.Starter.
 type starterSession struct {
 	*session

@@ -13,6 +13,7 @@ type keeps struct {
 	token string        // of the command "token"
 	idle  time.Duration // the command "idle" has set it in place of acceptor.idle
 	due   int64         // when TimedOut may come; 0: never
+	rank  int           // how many Protocols the connection had before
 }
 
 // sleeping is what the acceptor knows about a session that sleeps.

@@ -163,6 +163,7 @@ func scenarios() []scenario {
 		promptScenarios(),
 		promptEndScenarios(),
 		sleepScenarios(),
+		switchScenarios(),
 		identityScenarios(),
 		pressureScenarios(),
 		fileScenarios(),

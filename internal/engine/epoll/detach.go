@@ -86,7 +86,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 	defer d.handovers.Unlock()
 	var wanted []int32
 	d.table.each(func(fd int, p place) {
-		if len(wanted) != limit && p.slot().claim(flagTake, flagFixed|flagTLS) {
+		if len(wanted) != limit && p.slot().claim(flagTake, flagFixed|flagTLS|flagSwitched) {
 			wanted = append(wanted, int32(fd))
 		}
 	})

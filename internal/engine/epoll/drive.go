@@ -256,8 +256,32 @@ func (c *conn) settle(next engine.Next) engine.Next {
 		return engine.Abort
 	case c.isBlocked:
 		return c.wait(next)
+	case next == engine.Switch:
+		return c.succeed()
 	}
 	return next
+}
+
+// succeed gives the connection to the protocol that follows on its own.
+func (c *conn) succeed() engine.Next {
+	c.slot().set(flagSwitched)
+	c.protocol = c.brain().(engine.Switcher).Successor()
+	c.isFed = true
+	if next := start(c.protocol); next != engine.Read {
+		return next
+	}
+	if in := c.unread; len(in) > 0 {
+		return c.drive(in)
+	}
+	return engine.Read
+}
+
+// start tells a Protocol that it begins, if it wants to know.
+func start(p engine.Protocol) engine.Next {
+	if starter, ok := p.(engine.Starter); ok {
+		return starter.Start()
+	}
+	return engine.Read
 }
 
 // wait makes next what follows when the output is written.
@@ -291,6 +315,9 @@ func (c *conn) resume() engine.Next {
 			return c.wait(next)
 		}
 		return c.settle(next)
+	}
+	if next == engine.Switch {
+		return c.succeed()
 	}
 	return next
 }

@@ -39,10 +39,7 @@ func (c *conn) begin() engine.Next {
 	if leftover := c.driver.takeLeftover(c.fd, c.gen); len(leftover) > 0 {
 		c.unread = leftover
 	}
-	if starter, ok := c.protocol.(engine.Starter); ok {
-		return starter.Start()
-	}
-	return engine.Read
+	return start(c.protocol)
 }
 
 // beginTLS makes the handshake, or waits for its beginning (isSilent).

@@ -59,6 +59,7 @@ const (
 	flagHeld                               // the descriptor must not be closed now
 	flagTLS                                // it is a TLS connection; for good
 	flagFixed                              // waiting, and DetachIdle cannot have it
+	flagSwitched                           // it has another Protocol than it began with; for good
 )
 
 // errands are the flags that tell the owner to do more than to read.

@@ -61,12 +61,12 @@ type conn struct {
 	killed      atomic.Bool // the connection must end as soon as possible
 	unchecked   atomic.Bool // the raw path is to look for a FIN
 	poked       atomic.Bool // somebody has interrupted, or is about to
+	mayGo       atomic.Bool // DetachIdle may have it
 	admitted    bool
 	fed         bool // since Pause
 	partial     bool // the protocol has a part of a request
 	moreInput   bool // the socket holds input when closing
 	handing     bool // DetachIdle gets it
-	mayGo       bool // DetachIdle may have it
 	registered  bool
 	busySince   bool  // there was input since hotUntil was set
 	cold        bool  // the plain path waits without a buffer

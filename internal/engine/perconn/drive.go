@@ -91,7 +91,32 @@ func (c *conn) settle(next engine.Next) engine.Next {
 	if next != engine.Abort && !c.flush() {
 		return engine.Abort
 	}
+	if next == engine.Switch {
+		return c.succeed()
+	}
 	return next
+}
+
+// succeed gives the connection to the protocol that follows on its own.
+func (c *conn) succeed() engine.Next {
+	c.mayGo.Store(false)
+	c.protocol = c.protocol.(engine.Switcher).Successor()
+	c.fed = true
+	if next := start(c.protocol); next != engine.Read {
+		return next
+	}
+	if in := c.unread; len(in) > 0 {
+		return c.drive(in)
+	}
+	return engine.Read
+}
+
+// start tells a Protocol that it begins, if it wants to know.
+func start(p engine.Protocol) engine.Next {
+	if starter, ok := p.(engine.Starter); ok {
+		return starter.Start()
+	}
+	return engine.Read
 }
 
 // longOutput is so much output that writing it takes a while.
@@ -159,7 +184,7 @@ func (c *conn) park() bool {
 
 // partialState is how the connection waits in the middle of a request.
 func (c *conn) partialState() uint32 {
-	if r, ok := c.protocol.(engine.Rewinder); ok && c.mayGo && r.CanRewind() {
+	if r, ok := c.protocol.(engine.Rewinder); ok && c.mayGo.Load() && r.CanRewind() {
 		return stateHead
 	}
 	return statePartial
@@ -178,8 +203,8 @@ func (c *conn) wake() bool {
 			}
 		case stateTaken, stateTakenHead:
 			if c.state.CompareAndSwap(state, stateBusy) {
-				c.handing = true
-				return false
+				c.handing = c.mayGo.Load() // else take gives up
+				return !c.handing
 			}
 		default:
 			return false

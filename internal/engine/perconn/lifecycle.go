@@ -25,11 +25,11 @@ type handshaker interface {
 func (w *worker) adopt(nc net.Conn, a engine.Acceptor, departed func(), isOurs bool) {
 	w.reset()
 	w.nc, w.acceptor, w.departed = nc, a, departed
-	w.mayGo = isOurs && isBare(nc)
+	w.mayGo.Store(isOurs && isBare(nc))
 	if w.serving != nil {
 		w.isOurs = w.serving.isOurs
 	} else {
-		w.isOurs = w.mayGo // an adopted socket: who gave it away sets no deadlines
+		w.isOurs = w.mayGo.Load() // an adopted socket: who gave it away sets no deadlines
 	}
 	if !w.driver.options.PlainOnly {
 		w.raw.take(nc, w.serving)
@@ -71,7 +71,8 @@ func (c *conn) reset() {
 	c.poked.Store(false)
 	c.prompter.Store(nil)
 	c.next, c.prompts = engine.Read, 0
-	c.fed, c.partial, c.moreInput, c.handing, c.mayGo = false, false, false, false, false
+	c.mayGo.Store(false)
+	c.fed, c.partial, c.moreInput, c.handing = false, false, false, false
 	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
 	c.isTimed, c.isOurs, c.isStuck = false, false, false
 }
@@ -99,9 +100,7 @@ func (w *worker) begin() bool {
 		c.refuse(refusal)
 		return false
 	}
-	if starter, ok := c.protocol.(engine.Starter); ok {
-		c.next = starter.Start()
-	}
+	c.next = start(c.protocol)
 	unlockThread()
 	return true
 }

@@ -144,7 +144,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 		if awaited == limit {
 			return false
 		}
-		if c.mayGo && (c.state.CompareAndSwap(stateIdle, stateTaken) || c.state.CompareAndSwap(stateHead, stateTakenHead)) {
+		if c.take() {
 			awaited++
 			c.poked.Store(true)
 			_ = c.nc.SetReadDeadline(past())
@@ -169,6 +169,24 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 			awaited -= d.untake()
 		}
 	}
+}
+
+// take claims the connection for DetachIdle, if it waits and may go.
+func (c *conn) take() bool {
+	if !c.mayGo.Load() {
+		return false
+	}
+	from, to := stateIdle, stateTaken
+	if !c.state.CompareAndSwap(from, to) {
+		if from, to = stateHead, stateTakenHead; !c.state.CompareAndSwap(from, to) {
+			return false
+		}
+	}
+	if c.mayGo.Load() {
+		return true
+	}
+	c.state.CompareAndSwap(to, from) // it has switched between the looks at it
+	return false
 }
 
 // collect returns the connections that were given away since the last call.
