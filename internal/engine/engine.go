@@ -63,8 +63,9 @@ type Protocol interface {
 	// appended to out.
 	HalfClosed(out []byte) []byte
 	// TimedOut says that the deadline of SetReadDeadline passed while waiting
-	// for input. The bytes to send before closing (a 408, or none) are
-	// appended to out; next is Close, CloseLinger or Abort.
+	// for input; there is none from now on. The bytes to send (a 408, a ping, or
+	// none) are appended to out. next is Close, CloseLinger or Abort, or Read to
+	// go on: until another deadline, if TimedOut sets one.
 	TimedOut(out []byte) ([]byte, Next)
 	// Detached takes the connection over after Detach. Reads on c return the
 	// unread input first. The engine no longer knows the connection; it closes
@@ -370,6 +371,11 @@ type Engine interface {
 	// Protocol that sees it answers its request in hand with "close". Idle
 	// connections are not touched.
 	CloseOnNextResponse()
+	// Nudge prompts every connection, as its Prompter does: a Protocol that
+	// sees CloseRequested may tell its peer. It goes in portions, so that other
+	// connections have their turns meanwhile, and returns when all were
+	// prompted.
+	Nudge()
 	// CloseRequested tells whether CloseOnNextResponse or Shutdown was called.
 	CloseRequested() bool
 	// Range calls f for every connection until f returns false.

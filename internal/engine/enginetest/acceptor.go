@@ -25,6 +25,7 @@ type acceptor struct {
 	sleeps            bool         // sessions are Sleepers
 	rewinds           bool         // sessions give the head of a frame back
 	mute              bool         // sessions are not Prompted
+	nudged            atomic.Bool  // sessions may be Prompted that have not asked for it
 	promptOnOpen      *note        // each session gets it, and is prompted at once
 	detached          func(net.Conn)
 	feedGate          atomic.Pointer[gate] // the next Feed passes it

@@ -226,6 +226,7 @@ func deadlineScenarios() []scenario {
 		{"idle deadline", testIdleDeadline, deadlines | waits},
 		{"deadline within a frame", testHeadDeadline, deadlines | waits},
 		{"deadline is not early", testDeadlineNotEarly, deadlines | waits},
+		{"deadline that ends nothing", testTimedOutGoesOn, deadlines | waits},
 		{"write timeout", testWriteTimeout, deadlines | waits},
 		{"read deadline in Run", testReadDeadline, deadlines | waits},
 		{"handshake timeout", testHandshakeTimeout, handshakes},
@@ -329,4 +330,28 @@ func testHandshakeTimeout(t *testing.T, f *fixture) {
 	s.eventually(t, "Release", func() bool { return s.released.Load() == 1 })
 	s.connect(t).ask(t, "echo x", "x")
 	s.eventually(t, "one is left", func() bool { return s.engine.Stats() == engine.Stats{Open: 1} })
+}
+
+// testTimedOutGoesOn has deadlines pass that end nothing.
+func testTimedOutGoesOn(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	a.idle = time.Hour
+	s := f.start(t, a, options())
+	p := s.connect(t)
+	p.ask(t, "idle 60", "patient")
+	p.ask(t, "pings 3", "awaited")
+	p.expect(t, "ping", "ping")
+	p.ask(t, "rank", "0") // in between
+	p.expect(t, "ping", "timeout")
+	p.expectEnd(t)
+	silent := s.connect(t)
+	silent.ask(t, "idle 30", "patient")
+	silent.ask(t, "pings -1", "awaited")
+	was := s.timeouts.Load()
+	s.eventually(t, "TimedOut", func() bool { return s.timeouts.Load() == was+1 })
+	time.Sleep(100 * time.Millisecond)
+	if n := s.timeouts.Load() - was; n != 1 {
+		t.Errorf("TimedOut called %d times for one deadline", n)
+	}
+	silent.ask(t, "echo x", "x")
 }

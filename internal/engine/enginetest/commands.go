@@ -70,6 +70,9 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 	case "idle":
 		s.keeps.idle = time.Duration(number(args, 0)) * time.Millisecond
 		return appendFrame(out, "patient"), engine.Read
+	case "pings":
+		s.keeps.pings = number(args, 0)
+		return appendFrame(out, "awaited"), engine.Read
 	case "keep":
 		s.acceptor.keep(s.conn.NetConn())
 		return appendFrame(out, "kept"), engine.Read

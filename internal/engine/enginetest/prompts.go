@@ -22,6 +22,7 @@ func promptScenarios() []scenario {
 		{"prompt for the mute", testPromptMute, 0},
 		{"prompts from everywhere", testPromptsFromEverywhere, contended},
 		{"prompted output", testPromptedOutput, 0},
+		{"nudge", testNudge, deadlines | contended},
 		{"prompt while the peer does not read", testPromptBehindOutput, 0},
 		{"prompts leave the deadline alone", testPromptDeadline, deadlines | waits},
 		{"prompts leave the deadline within a frame alone", testPromptHeadDeadline, deadlines | waits},

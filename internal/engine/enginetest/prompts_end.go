@@ -293,3 +293,40 @@ func testPromptsAndDetachIdle(t *testing.T, f *fixture) {
 	}
 	s.eventually(t, "all closed", func() bool { return s.engine.Stats() == engine.Stats{} })
 }
+
+// testNudge has a crowd of connections say something at once: idle ones, one
+// within a frame and one that is busy.
+func testNudge(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	s := f.start(t, a, options())
+	count := 600
+	if f.offers(handshakes) || raceEnabled || testing.Short() {
+		count = 60
+	}
+	var idle []*peer
+	for range count {
+		p := s.connect(t)
+		p.ask(t, "echo x", "x")
+		idle = append(idle, p)
+	}
+	partial, busy := s.connect(t), s.connect(t)
+	partial.send(t, frames("echo x")[:3])
+	s.eventually(t, "a part was taken", func() bool { return s.fed.Load() == int64(count*len(frames("echo x"))+3) })
+	sent := busy.sendLater(frames("wait here"))
+	s.awaitGate(t, "here")
+	a.nudged.Store(true)
+	s.engine.Nudge()
+	for _, p := range append(idle, partial) {
+		p.expect(t, "nudged")
+	}
+	s.gate("here").release()
+	busy.expect(t, "waited", "nudged")
+	partial.send(t, frames("echo x")[3:])
+	partial.expect(t, "x")
+	for _, p := range idle[:3] {
+		p.ask(t, "echo y", "y") // and nothing is said twice
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}

@@ -167,11 +167,20 @@ func (s *session) HalfClosed(out []byte) []byte {
 // TimedOut implements engine.Protocol.
 func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	defer s.enter("TimedOut")()
-	s.silent = true
 	s.acceptor.timeouts.Add(1)
 	if due := s.keeps.due; due == 0 || clock.Nanos() < due {
 		s.acceptor.violate("TimedOut called %v before the deadline (%d)", time.Duration(due-clock.Nanos()), due)
 	}
+	if s.keeps.pings > 0 {
+		s.keeps.pings--
+		s.awaitNext()
+		return appendFrame(out, "ping"), engine.Read
+	}
+	s.keeps.due = 0
+	if s.keeps.pings < 0 { // silent for good, without a deadline
+		return out, engine.Read
+	}
+	s.silent = true
 	if n := s.acceptor.farewell; n > 0 {
 		return s.sendFile(out, 0, n), engine.Close
 	}

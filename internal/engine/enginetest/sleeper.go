@@ -13,6 +13,7 @@ type keeps struct {
 	token string        // of the command "token"
 	idle  time.Duration // the command "idle" has set it in place of acceptor.idle
 	due   int64         // when TimedOut may come; 0: never
+	pings int           // how often TimedOut only says so; < 0: it says nothing, for ever
 	rank  int           // how many Protocols the connection had before
 }
 

@@ -102,7 +102,8 @@ func (c *conn) expired() engine.Next {
 	case c.isLingering:
 		return engine.Close
 	}
-	c.isDated = true
+	c.deadline, c.isDated = 0, true
+	c.isFed = true
 	var next engine.Next
 	c.beginRun()
 	c.out, next = c.brain().TimedOut(c.out)

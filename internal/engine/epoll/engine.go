@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
@@ -236,6 +237,28 @@ func (d *driver) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error
 func (d *driver) CloseOnNextResponse() {
 	d.closeRequested.Store(true)
 	d.fallback.CloseOnNextResponse()
+}
+
+const (
+	// nudgePortion is how many connections Nudge queues at a time.
+	nudgePortion = 256
+	// nudgePause is how long it waits before the next portion.
+	nudgePause = time.Millisecond
+)
+
+// Nudge implements engine.Engine.
+func (d *driver) Nudge() {
+	nudged := 0
+	d.table.each(func(fd int, p place) {
+		word := p.slot().word.Load()
+		if word&stateMask == stateClosed || !d.deliver(fd, generation(word), flagPrompt) {
+			return
+		}
+		if nudged++; nudged%nudgePortion == 0 {
+			time.Sleep(nudgePause)
+		}
+	})
+	d.fallback.Nudge()
 }
 
 // CloseRequested implements engine.Engine.

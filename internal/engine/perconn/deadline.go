@@ -107,8 +107,13 @@ func (c *conn) stopped(err error) engine.Next {
 		return engine.Abort
 	}
 	now := clock.Nanos()
-	if next := c.expire(now); next != engine.Read {
-		return next
+	if c.isLate(now) {
+		if next := c.timedOut(); next != engine.Read {
+			return next
+		}
+		c.cool(now)
+		c.armExactly(0)
+		return engine.Read
 	}
 	isArmed := c.isTimed && now >= c.armed
 	if !isArmed && !c.isPrompted() && !c.poked.Swap(false) && !c.isOurs {
@@ -119,17 +124,14 @@ func (c *conn) stopped(err error) engine.Next {
 	return engine.Read
 }
 
-// expire tells the protocol if its deadline has passed. Read means that it has
-// not.
-func (c *conn) expire(now int64) engine.Next {
-	if c.deadline == 0 || now < c.deadline {
-		return engine.Read
-	}
-	return c.timedOut()
-}
+// isLate tells whether the protocol's deadline has passed.
+func (c *conn) isLate(now int64) bool { return c.deadline != 0 && now >= c.deadline }
 
-// timedOut tells the protocol that its deadline has passed.
+// timedOut tells the protocol that its deadline has passed. Read means to wait
+// on.
 func (c *conn) timedOut() engine.Next {
+	c.deadline, c.timeout = 0, 0
+	c.fed = true
 	var next engine.Next
 	c.out, next = c.protocol.TimedOut(c.out)
 	return c.settle(next)

@@ -91,6 +91,18 @@ func shardCount() int {
 // Name implements engine.Engine.
 func (d *driver) Name() string { return "perconn" }
 
+// Nudge implements engine.Engine.
+func (d *driver) Nudge() {
+	var all []engine.Prompter
+	d.registry.each(func(c *conn) bool {
+		all = append(all, c.Prompter())
+		return true
+	})
+	for _, p := range all {
+		p.Prompt()
+	}
+}
+
 // CloseOnNextResponse implements engine.Engine.
 func (d *driver) CloseOnNextResponse() { d.closeRequested.Store(true) }
 

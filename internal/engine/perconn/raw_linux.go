@@ -136,7 +136,10 @@ func (w *worker) inputRaw(co *coroutine) bool {
 		}
 		// As many prompts as there may be, they hold up neither the deadline
 		// nor the next recv.
-		if next = c.expire(clock.Nanos()); next == engine.Read {
+		if c.isLate(clock.Nanos()) {
+			next = c.timedOut()
+		}
+		if next == engine.Read {
 			next = c.promptedRaw()
 		}
 		if next == engine.Read {
