@@ -34,8 +34,6 @@ const (
 	messageAdopt    messageType = 4   // M→W: slot, descriptors
 	messageRelease  messageType = 5   // M→W: slot
 	messageReopen   messageType = 6   // M→W
-	messageConfig   messageType = 7   // M→W: reserved
-	messageDiag     messageType = 8   // M→W: reserved
 	messageQuit     messageType = 9   // M→W
 	messagePeer     messageType = 10  // M→W: slot, one descriptor: where parcels for it go
 	messageInbox    messageType = 11  // M→W: slot, one descriptor: its inbox, to be read meanwhile
