@@ -38,12 +38,15 @@ func (c *conn) serve() {
 // turn does what there is to do. Read means to wait.
 func (c *conn) turn() engine.Next {
 	s := c.slot()
-	s.take(flagInput | flagOutput)
-	if errand := s.take(errands &^ flagPrompt); errand != 0 {
+	had := s.take(flagInput | flagOutput)
+	errand := s.take(errands &^ flagPrompt)
+	if errand != 0 {
 		if next := c.runErrand(errand); next != engine.Read {
 			return next
 		}
 	}
+	// Whoever waits has read all that there was.
+	promptOnly := errand&flagPromptOnly != 0 && had&flagInput == 0 && c.isOpen
 	if !c.isOpen {
 		if next := c.begin(); next != engine.Read || c.isSilent || c.isYielding {
 			s.take(flagPrompt) // there is nobody yet who could have something to say
@@ -60,7 +63,10 @@ func (c *conn) turn() engine.Next {
 		return c.discard()
 	}
 	if s.take(flagPrompt) != 0 {
-		if next := c.prompted(); next != engine.Read || c.isBlocked {
+		c.isDrained = promptOnly
+		next := c.prompted()
+		// A Run that reads says what it has left.
+		if next != engine.Read || c.isBlocked || c.isDrained && len(c.unread) == 0 && !s.has(flagInput|flagGone) {
 			return next
 		}
 	}

@@ -40,30 +40,31 @@ const (
 
 // The flags.
 const (
-	flagPartial   uint64 = 1 << (2 + iota) // waiting in the middle of something
-	flagBlocked                            // waiting for room to write
-	flagAdded                              // epoll knows the descriptor
-	flagInput                              // while busy: there may be more input
-	flagOutput                             // while busy: there may be room to write
-	flagGone                               // the peer sends no more; for good
-	flagReadWait                           // a goroutine waits for input
-	flagWriteWait                          // a goroutine waits for room
-	flagWatch                              // the peer's going is to be told
-	flagHandshake                          // TLS: before the end of the handshake
-	flagFresh                              // nobody has looked at the connection yet
-	flagExpired                            // claimed because of a deadline
-	flagPrompt                             // Protocol.Prompted is to be called
-	flagTake                               // DetachIdle wants it
-	flagEvict                              // Shutdown wants it, if it is idle
-	flagKill                               // it must end
-	flagHeld                               // the descriptor must not be closed now
-	flagTLS                                // it is a TLS connection; for good
-	flagFixed                              // waiting, and DetachIdle cannot have it
-	flagSwitched                           // it has another Protocol than it began with; for good
+	flagPartial    uint64 = 1 << (2 + iota) // waiting in the middle of something
+	flagBlocked                             // waiting for room to write
+	flagAdded                               // epoll knows the descriptor
+	flagInput                               // while busy: there may be more input
+	flagOutput                              // while busy: there may be room to write
+	flagGone                                // the peer sends no more; for good
+	flagReadWait                            // a goroutine waits for input
+	flagWriteWait                           // a goroutine waits for room
+	flagWatch                               // the peer's going is to be told
+	flagHandshake                           // TLS: before the end of the handshake
+	flagFresh                               // nobody has looked at the connection yet
+	flagExpired                             // claimed because of a deadline
+	flagPrompt                              // Protocol.Prompted is to be called
+	flagTake                                // DetachIdle wants it
+	flagEvict                               // Shutdown wants it, if it is idle
+	flagKill                                // it must end
+	flagHeld                                // the descriptor must not be closed now
+	flagTLS                                 // it is a TLS connection; for good
+	flagFixed                               // waiting, and DetachIdle cannot have it
+	flagSwitched                            // it has another Protocol than it began with; for good
+	flagPromptOnly                          // claimed by a prompt alone: there was no input
 )
 
 // errands are the flags that tell the owner to do more than to read.
-const errands = flagFresh | flagExpired | flagPrompt | flagTake | flagEvict | flagKill
+const errands = flagFresh | flagExpired | flagPrompt | flagTake | flagEvict | flagKill | flagPromptOnly
 
 const generationShift = 32
 
@@ -91,6 +92,9 @@ func (s *slot) deliver(gen uint32, flags uint64) (claimed bool, woken uint64) {
 			// Whoever claims reads and writes anyway: that there is input and
 			// room need not be noted.
 			kept := flags &^ (flagInput | flagOutput)
+			if flags == flagPrompt && word&flagBlocked == 0 {
+				kept |= flagPromptOnly
+			}
 			if s.word.CompareAndSwap(word, word&^stateMask|stateBusy|kept) {
 				return true, 0
 			}
