@@ -33,7 +33,11 @@ type speakers struct {
 
 func (a *speakers) Open(c engine.Conn) (engine.Protocol, []byte) {
 	a.opened <- c.Prompter()
-	return &speaker{echo: a.Wake(c, engine.Memo{}).(*echo)}, nil
+	return a.Wake(c, engine.Memo{}), nil
+}
+
+func (a *speakers) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
+	return &speaker{echo: a.echoAcceptor.Wake(c, m).(*echo)}
 }
 
 // A connection that a prompt alone has claimed does not look for input, for it
