@@ -78,8 +78,12 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 		return appendFrame(out, "kept"), engine.Read
 	case "socket":
 		return appendFrame(out, fmt.Sprint(s.conn.IsSocket())), engine.Read
-	case "switch": // after an answer of that length
-		return appendFrame(out, string(pattern(number(args, 0)))), engine.Switch
+	case "switch": // after an answer of that length; 0: a short one
+		answer := switching
+		if n := number(args, 0); n > 0 {
+			answer = string(pattern(n))
+		}
+		return appendFrame(out, answer), engine.Switch
 	case "rank":
 		return appendFrame(out, fmt.Sprint(s.keeps.rank)), engine.Read
 	case "close":

@@ -85,6 +85,11 @@ func (p *drowsyProtocol) Prompted(out []byte) ([]byte, engine.Next) {
 	return p.protocol().(engine.Prompted).Prompted(out)
 }
 
+func (p *drowsyProtocol) Successor() engine.Protocol {
+	next := p.protocol().(engine.Switcher).Successor()
+	return &drowsyProtocol{awake: next, waker: p.waker, conn: p.conn}
+}
+
 func (p *drowsyProtocol) Feed(in []byte) (int, engine.Next)       { return p.protocol().Feed(in) }
 func (p *drowsyProtocol) Run(out []byte) ([]byte, engine.Next)    { return p.protocol().Run(out) }
 func (p *drowsyProtocol) HalfClosed(out []byte) []byte            { return p.protocol().HalfClosed(out) }

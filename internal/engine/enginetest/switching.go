@@ -24,18 +24,18 @@ func switchScenarios() []scenario {
 	}
 }
 
-// switching is the answer to "switch 7".
-var switching = string(pattern(7))
+// switching is the answer to "switch 0".
+const switching = "switching"
 
 // testSwitch has input follow the switch in the same read, in pieces, and after
 // the connection was idle.
 func testSwitch(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
-	p.sendLater(frames("echo x", "switch 7", "rank", "switch 7", "switch 7", "rank", "echo y"))
+	p.sendLater(frames("echo x", "switch 0", "rank", "switch 0", "switch 0", "rank", "echo y"))
 	p.expect(t, "x", switching, "1", switching, switching, "3", "y")
 	go func() {
-		for _, b := range frames("switch 7", "rank") {
+		for _, b := range frames("switch 0", "rank") {
 			_, _ = p.Write([]byte{b})
 		}
 	}()
@@ -44,11 +44,11 @@ func testSwitch(t *testing.T, f *fixture) {
 		s.eventuallyIdle(t, 1)
 		p.ask(t, "rank", fmt.Sprint(4+rank))
 		s.eventuallyIdle(t, 1)
-		p.ask(t, "switch 7", switching)
+		p.ask(t, "switch 0", switching)
 	}
 	// Many in one read are no recursion without an end.
 	const many = 1000
-	p.sendLater([]byte(strings.Repeat(string(frames("switch 7")), many) + string(frames("rank"))))
+	p.sendLater([]byte(strings.Repeat(string(frames("switch 0")), many) + string(frames("rank"))))
 	for range many {
 		p.expect(t, switching)
 	}
@@ -61,7 +61,7 @@ func testSwitchBlocked(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	const much = 12 << 20
-	p.sendLater(frames(fmt.Sprint("switch ", much), "rank", "switch 7", "rank"))
+	p.sendLater(frames(fmt.Sprint("switch ", much), "rank", "switch 0", "rank"))
 	p.expect(t, string(pattern(much)), "1", switching, "2")
 	p.ask(t, "rank", "2")
 }
@@ -91,22 +91,22 @@ func testSwitchEnds(t *testing.T, f *fixture) {
 	s := f.start(t, a, options())
 	for _, command := range []string{"close", "linger", "abort"} {
 		p := s.connect(t)
-		p.sendLater(frames("switch 7", command))
+		p.sendLater(frames("switch 0", command))
 		p.expect(t, switching)
 		_, _ = io.Copy(io.Discard, p)
 		_ = p.Close()
 		s.eventually(t, "Closed", func() bool { return s.closed.Load() == s.opened.Load() })
 	}
 	p := s.connect(t)
-	p.sendLater(append(frames("switch 7", "detach"), "raw"...))
+	p.sendLater(append(frames("switch 0", "detach"), "raw"...))
 	p.expect(t, switching, "detaching")
 	p.exchange(t, "raw", "more")
 	_ = p.Close()
 	gone := s.connect(t)
-	gone.ask(t, "switch 7", switching)
+	gone.ask(t, "switch 0", switching)
 	_ = gone.Close()
 	s.eventually(t, "Closed", func() bool { return s.closed.Load() == s.opened.Load() })
-	s.connect(t).ask(t, "switch 7", switching)
+	s.connect(t).ask(t, "switch 0", switching)
 	s.shutdown(t)
 	if opened, closed := s.opened.Load(), s.closed.Load(); opened != closed {
 		t.Errorf("%d were opened, %d closed", opened, closed)
@@ -117,7 +117,7 @@ func testSwitchEnds(t *testing.T, f *fixture) {
 func testSwitchedStay(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
-	p.ask(t, "switch 7", switching)
+	p.ask(t, "switch 0", switching)
 	for range 3 {
 		s.eventuallyIdle(t, 1)
 		if n := s.engine.DetachIdle(-1, func(c net.Conn, _ []byte) { _ = c.Close() }); n != 0 {
@@ -142,7 +142,7 @@ func testSwitchAgainstDetach(t *testing.T, f *fixture) {
 			p.ask(t, "rank", "0")
 			all.Go(func() {
 				// The successor process has a session with rank 0 of its own.
-				p.sendLater(frames("switch 7", "rank"))
+				p.sendLater(frames("switch 0", "rank"))
 				p.expect(t, switching, "1")
 			})
 		}

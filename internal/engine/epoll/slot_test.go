@@ -38,7 +38,10 @@ func TestDeliver(t *testing.T) {
 	}{
 		{"input claims", stateIdle | flagAdded, testGen, flagInput, true, 0, stateBusy | flagAdded},
 		{"the end claims and stays", stateIdle, testGen, flagInput | flagGone, true, 0, stateBusy | flagGone},
-		{"errands claim and stay", stateIdle, testGen, flagPrompt, true, 0, stateBusy | flagPrompt},
+		{"errands claim and stay", stateIdle, testGen, flagTake, true, 0, stateBusy | flagTake},
+		{"a prompt alone is known", stateIdle, testGen, flagPrompt, true, 0, stateBusy | flagPrompt | flagPromptOnly},
+		{"with input it is not alone", stateIdle, testGen, flagPrompt | flagInput, true, 0, stateBusy | flagPrompt},
+		{"a writer has input unread", stateIdle | flagPartial | flagBlocked, testGen, flagPrompt, true, 0, stateBusy | flagPartial | flagBlocked | flagPrompt},
 		{"partial stays", stateIdle | flagPartial, testGen, flagInput, true, 0, stateBusy | flagPartial},
 		{"room is nothing to a reader", stateIdle, testGen, flagOutput, false, 0, stateIdle},
 		{"input and room claim", stateIdle, testGen, flagInput | flagOutput, true, 0, stateBusy},
