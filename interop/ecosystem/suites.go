@@ -9,7 +9,6 @@ const (
 	ofIPv6     = "L1: IPv6 is dialed"
 	ofTunnels  = "L8: what follows a proxy's 200 belongs to the tunnel; the test's proxy sends a page"
 	ofControls = "H2: control characters in values become spaces"
-	ofFraming  = "H9, H19: Content-Length and Transfer-Encoding are not kept both"
 	ofInterim  = "an interim status (1xx) is no final answer: 500"
 	ofTags     = "a strong ETag becomes a weak one when the body is encoded (RFC 9110 section 8.8.1)"
 )
@@ -82,7 +81,6 @@ func fiber3() suite {
 			"github.com/gofiber/fiber/v3 Test_App_RouteChain":                                        ofConnect,
 			"github.com/gofiber/fiber/v3 Test_App_Handler":                                           ofNames,
 			"github.com/gofiber/fiber/v3 Test_Ctx_RequestCtx":                                        ofNames,
-			"github.com/gofiber/fiber/v3 Test_Ctx_HasBody":                                           ofFraming,
 			"github.com/gofiber/fiber/v3/client TestDoRedirectsWithClientBranches":                   ofControls,
 			"github.com/gofiber/fiber/v3/client Test_Client_SetProxyURL":                             ofTunnels,
 			"github.com/gofiber/fiber/v3/middleware/cache Test_Cache_UncacheableStatusCodes":         ofInterim,
