@@ -22,15 +22,16 @@ const (
 	DefaultMaxIdemponentCallAttempts = 5
 )
 
-// A Client sends requests and reads the responses, by HTTP/1.1 (RFC 9110 and
-// 9112). It keeps connections to each host for further requests. The zero value
-// is ready to use. A Client must not be copied, and its fields must not be
-// changed while it is used.
+// A Client sends requests and reads the responses over HTTP/1.1 (RFC 9110 and
+// 9112). It keeps connections to each host and reuses them. The zero value is
+// ready to use. A Client must not be copied, and its fields must not be changed
+// while it is used.
 //
 // Its methods may be called concurrently. A Request or Response belongs to one
-// call at a time; when the call returns, with or without an error, it is the
-// caller's again, and nothing uses it any more. Redirects are followed by the
-// Get and Post methods and DoRedirects only.
+// call at a time. When the call returns, with or without an error, the caller
+// owns both again, and the Client retains no reference to them. The exception
+// is a response body that is a stream; see StreamResponseBody. Only the Get and
+// Post methods and DoRedirects follow redirects.
 type Client struct {
 	noCopy noCopy
 
@@ -41,113 +42,118 @@ type Client struct {
 	// none, if Name is "".
 	NoDefaultUserAgentHeader bool
 
-	// DialContext opens connections, until ctx ends; TLS is added to what it
-	// returns. It is preferred to DialTimeout, and that to Dial. All nil is
-	// DialContext of this package, which knows TCP. TCPDialer has a method for
-	// it, and fasthttpproxy a function that makes one.
+	// DialContext opens connections until ctx ends; the client adds TLS to the
+	// connection unless it is a *tls.Conn already. DialContext takes precedence
+	// over DialTimeout, and DialTimeout over Dial. If all three are nil, the
+	// client uses this package's DialContext, which dials TCP.
+	// TCPDialer.DialContext fits here; fasthttpproxy has a function that returns
+	// such a dialer.
 	DialContext func(ctx context.Context, addr string) (net.Conn, error)
 
-	// Dial opens connections. A request that ends before it returns leaves it to
-	// itself.
+	// Dial opens connections. If the request ends first, Dial keeps running and
+	// its connection is closed.
 	Dial DialFunc
 
-	// DialTimeout opens connections, and is told how much time there is for it.
-	// A request that ends before it returns leaves it to itself.
+	// DialTimeout opens connections. Its timeout is the remaining time of the
+	// request, at most DefaultDialTimeout. If the request ends first, DialTimeout
+	// keeps running and its connection is closed.
 	DialTimeout DialFuncWithTimeout
 
-	// DialDualStack is without effect: hosts are dialed by IPv6 and IPv4 anyhow
-	// (RFC 8305).
+	// DialDualStack has no effect: the client always dials IPv6 and IPv4
+	// addresses (RFC 8305).
 	DialDualStack bool
 
-	// TLSConfig is for https; nil is the default configuration. The server's
-	// name is added where it is missing.
+	// TLSConfig is the TLS configuration for https; nil is the default
+	// configuration. If ServerName is empty, the client sets it to the host that
+	// it dials.
 	TLSConfig *tls.Config
 
-	// MaxConnsPerHost bounds the connections to one host; 0 is
+	// MaxConnsPerHost is the maximum number of connections to one host; 0 is
 	// DefaultMaxConnsPerHost.
 	MaxConnsPerHost int
 
-	// MaxIdleConnDuration is how long a connection is kept without use; 0 is
-	// DefaultMaxIdleConnDuration. It may be an eighth less.
+	// MaxIdleConnDuration is how long an unused connection is kept; 0 is
+	// DefaultMaxIdleConnDuration. The actual time may be up to 12.5 % shorter.
 	MaxIdleConnDuration time.Duration
 
-	// MaxConnDuration is the age at which a connection is closed behind its next
-	// response; 0: none.
+	// MaxConnDuration is the maximum age of a connection. An older one is closed
+	// after its next response. 0 is no limit.
 	MaxConnDuration time.Duration
 
-	// MaxIdemponentCallAttempts is how often a request is sent at most; 0 is
-	// DefaultMaxIdemponentCallAttempts, 1 repeats nothing.
+	// MaxIdemponentCallAttempts is the maximum number of times that a request is
+	// sent; 0 is DefaultMaxIdemponentCallAttempts. 1 disables retries.
 	MaxIdemponentCallAttempts int
 
-	// ReadBufferSize is the size of the buffer for reading, in bytes, and the
-	// bound of a response's head; 0: a buffer of 4 KiB, and heads of up to 64
-	// KiB.
+	// ReadBufferSize is the size of the read buffer in bytes, and the limit of a
+	// response's head. 0 is a buffer of 4 KiB and a limit of 64 KiB.
 	ReadBufferSize int
 
-	// WriteBufferSize is the size of the buffer for writing, in bytes; 0 is
-	// 4096.
+	// WriteBufferSize is the size of the write buffer in bytes; 0 is 4096.
 	WriteBufferSize int
 
-	// ReadTimeout bounds reading a response from the time when the request is
-	// written; of a streamed body, each Read. 0: no bound.
+	// ReadTimeout limits the time to read a response after the request is
+	// written. For a streamed body, it limits each Read. 0 is no limit.
 	ReadTimeout time.Duration
 
-	// WriteTimeout bounds writing a request, and before that dialing and the
-	// TLS handshake together, whose error is ErrTLSHandshakeTimeout. 0: no bound
-	// but the dialer's, and 30 s for a handshake.
+	// WriteTimeout limits the time to write a request. With TLS, it also limits,
+	// separately, the time of dialing and handshake together; exceeding that is
+	// ErrTLSHandshakeTimeout. If it is 0, only the dialer's own timeout applies,
+	// and 30 s for a handshake.
 	WriteTimeout time.Duration
 
-	// MaxResponseBodySize bounds the bodies of responses, in bytes, whether they
-	// are streams or not; a longer one is ErrBodyTooLarge. It also bounds what
-	// Response.BodyUncompressed and the like decode a body to. 0: no bound.
+	// MaxResponseBodySize limits response bodies, streamed or not, in bytes; a
+	// longer body is ErrBodyTooLarge. It also limits the decoded size that
+	// Response.BodyUncompressed and similar methods return. 0 is no limit.
 	MaxResponseBodySize int
 
-	// DisableHeaderNamesNormalizing leaves the names of fields as they are set
-	// and as they come.
+	// DisableHeaderNamesNormalizing sends field names as they were set, and keeps
+	// received field names unchanged.
 	DisableHeaderNamesNormalizing bool
 
-	// DisablePathNormalizing sends paths as they are set, also with "//" and dot
+	// DisablePathNormalizing sends paths as they were set, including "//" and dot
 	// segments.
 	DisablePathNormalizing bool
 
-	// MaxConnWaitTimeout is how long a request waits for a connection if as many
-	// as may be are in use; then it fails with ErrNoFreeConns. 0: a request
-	// with a context waits until that ends, others don't wait.
+	// MaxConnWaitTimeout is how long a request waits for a connection while the
+	// maximum number is in use; it then fails with ErrNoFreeConns. If it is 0, a
+	// request with a context waits until the context ends, and other requests
+	// fail at once.
 	MaxConnWaitTimeout time.Duration
 
-	// RetryIf tells whether a request that failed may be sent again although
-	// the server may have seen it; nil: if it is idempotent (RFC 9110 section
-	// 9.2.2) or has an Idempotency-Key, and no time-out has passed. It is not
-	// asked where RetryIfErr is set.
+	// RetryIf reports whether a failed request may be sent again although the
+	// server may have processed it. nil retries a request that is idempotent (RFC
+	// 9110 section 9.2.2) or has an Idempotency-Key, unless it timed out. RetryIf
+	// is not called if RetryIfErr or RetryIfErrUpstream is set.
 	RetryIf RetryIfFunc
 
-	// RetryIfErr decides whether a request that failed is sent again, whatever
-	// the reason was.
+	// RetryIfErr decides whether a failed request is sent again, whatever the
+	// error is.
 	RetryIfErr RetryIfErrFunc
 
-	// RetryIfErrUpstream is a RetryIfErr that is told the address, and is
-	// preferred to it.
+	// RetryIfErrUpstream is a RetryIfErr that also receives the address. It takes
+	// precedence over RetryIfErr.
 	RetryIfErrUpstream RetryIfErrUpstreamFunc
 
-	// ConnPoolStrategy says which idle connection is used next, and which call
-	// that waits for one is served next.
+	// ConnPoolStrategy selects the idle connection that is used next, and the
+	// waiting call that is served next. The zero value is FIFO.
 	ConnPoolStrategy ConnPoolStrategyType
 
-	// StreamResponseBody makes the body of each response a stream, which must
-	// be read to its end or closed; see Response.StreamBody. An unwanted body,
-	// of Do without a Response or of a redirect that is followed, is read up to
-	// 8 KiB; a longer one closes the connection.
+	// StreamResponseBody makes the body of each response a stream, which must be
+	// read to its end or closed; see Response.StreamBody. A body is unwanted if
+	// Do has no Response or if its redirect is followed. The client reads up to 8
+	// KiB of an unwanted body; a longer one closes the connection.
 	StreamResponseBody bool
 
 	// Transport sends requests; nil is DefaultTransport.
 	Transport RoundTripper
 
-	// Trace is told what happens to requests; nil: nobody is. A request's own
-	// hooks (WithClientTrace) come instead of it.
+	// Trace holds functions that are called while a request is sent; nil calls
+	// none. Hooks in a request's context (WithClientTrace) replace it.
 	Trace *ClientTrace
 
-	// ConfigureClient is called with the HostClient for a host before that is
-	// used first, and may change it. Its error is that of the request.
+	// ConfigureClient is called with the HostClient of a host before its first
+	// use, and may change the fields. If it returns an error, the request fails
+	// with that error.
 	ConfigureClient func(hc *HostClient) error
 
 	mu       sync.RWMutex

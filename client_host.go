@@ -9,58 +9,63 @@ import (
 )
 
 // A RoundTripper sends a request on one of a HostClient's connections and reads
-// the response. DefaultTransport is the one that does it; others, set as
-// Transport, do something around it. HostClients call it.
+// the response. DefaultTransport is the implementation. Applications may set
+// another one as Transport, usually to wrap DefaultTransport. HostClients call
+// it.
 type RoundTripper interface {
-	// RoundTrip reports with retry whether it makes sense to try again: another
-	// connection may do better. Whether the request may be repeated is decided
-	// by the caller.
+	// RoundTrip returns retry = true if another attempt on another connection may
+	// succeed. The caller decides whether the request may be repeated.
 	RoundTrip(hc *HostClient, req *Request, resp *Response) (retry bool, err error)
 }
 
-// RetryIfFunc tells whether request may be sent again.
+// RetryIfFunc reports whether request may be sent again.
 type RetryIfFunc func(request *Request) bool
 
-// RetryIfErrFunc decides whether request is sent again after the attempt with
-// that number, counted from 1, failed with err. resetTimeout gives it its whole
-// timeout anew.
+// RetryIfErrFunc decides whether request is sent again after an attempt failed
+// with err. attempts is the number of that attempt, counted from 1.
+// resetTimeout restarts the request's timeout from its full length.
 type RetryIfErrFunc func(request *Request, attempts int, err error) (resetTimeout, retry bool)
 
-// RetryIfErrUpstreamFunc is a RetryIfErrFunc that is also told the address that
-// the attempt went to, "" if it came to none.
+// RetryIfErrUpstreamFunc is a RetryIfErrFunc that also receives the address to
+// which the attempt went, or "" if it went to none.
 type RetryIfErrUpstreamFunc func(request *Request, attempts int, err error, upstream string) (resetTimeout, retry bool)
 
-// ConnPoolStrategyType says which idle connection is used next, and, where
-// MaxConns connections are in use, which of the calls that wait gets the next one.
+// ConnPoolStrategyType selects the idle connection that is used next. While
+// MaxConns connections are in use, it also selects the waiting call that gets
+// the next free connection.
 type ConnPoolStrategyType int
 
 const (
-	// FIFO takes the one that has waited longest: all connections stay in use, and
-	// calls are served in the order of coming.
+	// FIFO takes the connection that has been idle longest and the call that has
+	// waited longest: all connections stay in use, and calls are served in the
+	// order of arrival.
 	FIFO ConnPoolStrategyType = iota
-	// LIFO takes the one that came last: connections that are not needed get
-	// closed, and under overload the calls that wait longest run out of time
-	// (MaxConnWaitTimeout) while the others are served soon.
+	// LIFO takes the connection that became idle last and the call that arrived
+	// last. Connections that are not needed expire and are closed. Under
+	// overload, the calls that wait longest time out (MaxConnWaitTimeout), and
+	// the others are served soon.
 	LIFO
 )
 
-// A HostClient sends requests to one host, or to several that are the same. The
-// zero value with an Addr is ready to use. A HostClient must not be copied, and
-// its fields must not be changed while it is used.
+// A HostClient sends requests to one host, or to several interchangeable
+// replicas. The zero value with an Addr is ready to use. A HostClient must not
+// be copied, and its fields must not be changed while it is used.
 //
 // Its methods may be called concurrently. A Request or Response belongs to one
-// call at a time, and to the caller when that returns. The host of a request's
-// URI is what its Host field says; where it is sent only Addr says.
+// call at a time; when the call returns, the caller owns both again. The URI's
+// host only determines the Host field. Addr alone determines where a request is
+// sent.
 type HostClient struct {
 	noCopy noCopy
 
-	// Addr is the host's address, "host:port", or several with commas between
-	// them, which new connections go to in turn. A port that is missing follows
-	// from IsTLS. A dialer of your own gets each as it is, and may do without.
+	// Addr is the host's address, "host:port", or several addresses separated by
+	// commas; new connections go to them in turn. The default port is 443 with
+	// IsTLS, otherwise 80. A custom dialer receives each address verbatim; the
+	// port is then optional, and so is Addr.
 	Addr string
 
-	// IsTLS makes connections with TLS. The scheme of requests must say the
-	// same.
+	// IsTLS makes the connections use TLS. The scheme of each request must match:
+	// https with IsTLS, http without.
 	IsTLS bool
 
 	// Name is the User-Agent of requests that have none; "" is "sluice".
@@ -70,118 +75,122 @@ type HostClient struct {
 	// none, if Name is "".
 	NoDefaultUserAgentHeader bool
 
-	// DialContext opens connections, until ctx ends; TLS is added to what it
-	// returns. It is preferred to DialTimeout, and that to Dial. All nil is
-	// DialContext of this package, which knows TCP. TCPDialer has a method for
-	// it, and fasthttpproxy a function that makes one.
+	// DialContext opens connections until ctx ends; the client adds TLS to the
+	// connection unless it is a *tls.Conn already. DialContext takes precedence
+	// over DialTimeout, and DialTimeout over Dial. If all three are nil, the
+	// client uses this package's DialContext, which dials TCP.
+	// TCPDialer.DialContext fits here; fasthttpproxy has a function that returns
+	// such a dialer.
 	DialContext func(ctx context.Context, addr string) (net.Conn, error)
 
-	// Dial opens connections. A request that ends before it returns leaves it to
-	// itself.
+	// Dial opens connections. If the request ends first, Dial keeps running and
+	// its connection is closed.
 	Dial DialFunc
 
-	// DialTimeout opens connections, and is told how much time there is for it.
-	// A request that ends before it returns leaves it to itself.
+	// DialTimeout opens connections. Its timeout is the remaining time of the
+	// request, at most DefaultDialTimeout. If the request ends first, DialTimeout
+	// keeps running and its connection is closed.
 	DialTimeout DialFuncWithTimeout
 
-	// DialDualStack is without effect: hosts are dialed by IPv6 and IPv4 anyhow
-	// (RFC 8305).
+	// DialDualStack has no effect: the client always dials IPv6 and IPv4
+	// addresses (RFC 8305).
 	DialDualStack bool
 
-	// TLSConfig is for https; nil is the default configuration. The server's
-	// name is added where it is missing.
+	// TLSConfig is the TLS configuration for https; nil is the default
+	// configuration. If ServerName is empty, the client sets it to the host that
+	// it dials.
 	TLSConfig *tls.Config
 
-	// MaxConns bounds the connections; 0 is DefaultMaxConnsPerHost. SetMaxConns
-	// changes it while the HostClient is used.
+	// MaxConns is the maximum number of connections; 0 is DefaultMaxConnsPerHost.
+	// SetMaxConns changes it while the HostClient is used.
 	MaxConns int
 
-	// MaxIdleConnDuration is how long a connection is kept without use; 0 is
-	// DefaultMaxIdleConnDuration. It may be an eighth less.
+	// MaxIdleConnDuration is how long an unused connection is kept; 0 is
+	// DefaultMaxIdleConnDuration. The actual time may be up to 12.5 % shorter.
 	MaxIdleConnDuration time.Duration
 
-	// MaxConnDuration is the age at which a connection is closed behind its next
-	// response; 0: none.
+	// MaxConnDuration is the maximum age of a connection. An older one is closed
+	// after its next response. 0 is no limit.
 	MaxConnDuration time.Duration
 
-	// MaxIdemponentCallAttempts is how often a request is sent at most; 0 is
-	// DefaultMaxIdemponentCallAttempts, 1 repeats nothing.
+	// MaxIdemponentCallAttempts is the maximum number of times that a request is
+	// sent; 0 is DefaultMaxIdemponentCallAttempts. 1 disables retries.
 	MaxIdemponentCallAttempts int
 
-	// ReadBufferSize is the size of the buffer for reading, in bytes, and the
-	// bound of a response's head; 0: a buffer of 4 KiB, and heads of up to 64
-	// KiB.
+	// ReadBufferSize is the size of the read buffer in bytes, and the limit of a
+	// response's head. 0 is a buffer of 4 KiB and a limit of 64 KiB.
 	ReadBufferSize int
 
-	// WriteBufferSize is the size of the buffer for writing, in bytes; 0 is
-	// 4096.
+	// WriteBufferSize is the size of the write buffer in bytes; 0 is 4096.
 	WriteBufferSize int
 
-	// ReadTimeout bounds reading a response from the time when the request is
-	// written; of a streamed body, each Read. 0: no bound.
+	// ReadTimeout limits the time to read a response after the request is
+	// written. For a streamed body, it limits each Read. 0 is no limit.
 	ReadTimeout time.Duration
 
-	// WriteTimeout bounds writing a request, and before that dialing and the
-	// TLS handshake together, whose error is ErrTLSHandshakeTimeout. 0: no bound
-	// but the dialer's, and 30 s for a handshake.
+	// WriteTimeout limits the time to write a request. With TLS, it also limits,
+	// separately, the time of dialing and handshake together; exceeding that is
+	// ErrTLSHandshakeTimeout. If it is 0, only the dialer's own timeout applies,
+	// and 30 s for a handshake.
 	WriteTimeout time.Duration
 
-	// MaxResponseBodySize bounds the bodies of responses, in bytes, whether they
-	// are streams or not; a longer one is ErrBodyTooLarge. It also bounds what
-	// Response.BodyUncompressed and the like decode a body to. 0: no bound.
+	// MaxResponseBodySize limits response bodies, streamed or not, in bytes; a
+	// longer body is ErrBodyTooLarge. It also limits the decoded size that
+	// Response.BodyUncompressed and similar methods return. 0 is no limit.
 	MaxResponseBodySize int
 
-	// DisableHeaderNamesNormalizing leaves the names of fields as they are set
-	// and as they come.
+	// DisableHeaderNamesNormalizing sends field names as they were set, and keeps
+	// received field names unchanged.
 	DisableHeaderNamesNormalizing bool
 
-	// DisablePathNormalizing sends paths as they are set, also with "//" and dot
+	// DisablePathNormalizing sends paths as they were set, including "//" and dot
 	// segments.
 	DisablePathNormalizing bool
 
-	// MaxConnWaitTimeout is how long a request waits for a connection if as many
-	// as may be are in use; then it fails with ErrNoFreeConns. 0: a request
-	// with a context waits until that ends, others don't wait.
+	// MaxConnWaitTimeout is how long a request waits for a connection while the
+	// maximum number is in use; it then fails with ErrNoFreeConns. If it is 0, a
+	// request with a context waits until the context ends, and other requests
+	// fail at once.
 	MaxConnWaitTimeout time.Duration
 
-	// RetryIf tells whether a request that failed may be sent again although
-	// the server may have seen it; nil: if it is idempotent (RFC 9110 section
-	// 9.2.2) or has an Idempotency-Key, and no time-out has passed. It is not
-	// asked where RetryIfErr is set.
+	// RetryIf reports whether a failed request may be sent again although the
+	// server may have processed it. nil retries a request that is idempotent (RFC
+	// 9110 section 9.2.2) or has an Idempotency-Key, unless it timed out. RetryIf
+	// is not called if RetryIfErr or RetryIfErrUpstream is set.
 	RetryIf RetryIfFunc
 
-	// RetryIfErr decides whether a request that failed is sent again, whatever
-	// the reason was.
+	// RetryIfErr decides whether a failed request is sent again, whatever the
+	// error is.
 	RetryIfErr RetryIfErrFunc
 
-	// RetryIfErrUpstream is a RetryIfErr that is told the address, and is
-	// preferred to it.
+	// RetryIfErrUpstream is a RetryIfErr that also receives the address. It takes
+	// precedence over RetryIfErr.
 	RetryIfErrUpstream RetryIfErrUpstreamFunc
 
-	// ConnPoolStrategy says which idle connection is used next, and which call
-	// that waits for one is served next.
+	// ConnPoolStrategy selects the idle connection that is used next, and the
+	// waiting call that is served next. The zero value is FIFO.
 	ConnPoolStrategy ConnPoolStrategyType
 
-	// StreamResponseBody makes the body of each response a stream, which must
-	// be read to its end or closed; see Response.StreamBody. An unwanted body,
-	// of Do without a Response or of a redirect that is followed, is read up to
-	// 8 KiB; a longer one closes the connection.
+	// StreamResponseBody makes the body of each response a stream, which must be
+	// read to its end or closed; see Response.StreamBody. A body is unwanted if
+	// Do has no Response or if its redirect is followed. The client reads up to 8
+	// KiB of an unwanted body; a longer one closes the connection.
 	StreamResponseBody bool
 
 	// Transport sends requests; nil is DefaultTransport.
 	Transport RoundTripper
 
-	// Trace is told what happens to requests; nil: nobody is. A request's own
-	// hooks (WithClientTrace) come instead of it.
+	// Trace holds functions that are called while a request is sent; nil calls
+	// none. Hooks in a request's context (WithClientTrace) replace it.
 	Trace *ClientTrace
 
-	// SecureErrorLogMessage is without effect: errors never contain what the
-	// server sent.
+	// SecureErrorLogMessage has no effect: errors never contain what the server
+	// sent.
 	SecureErrorLogMessage bool
 
 	pool     connPool
 	pending  atomic.Int64
-	lastUse  atomic.Int64  // clock.Nanos of the last request's begin
-	nextAddr atomic.Uint32 // of addresses
+	lastUse  atomic.Int64  // clock.Nanos of the start of the last request
+	nextAddr atomic.Uint32 // counts dialed addresses
 	setup    hostSetup
 }
