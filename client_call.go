@@ -156,7 +156,7 @@ func isDeadline(err error) bool {
 	return errors.As(err, &netErr) && netErr.Timeout()
 }
 
-// Phase is a part of what a client does for a request.
+// Phase is a phase of sending a request.
 type Phase uint8
 
 // The phases, in their order.
@@ -188,18 +188,18 @@ func (p Phase) String() string {
 	return "unknown phase"
 }
 
-// PhaseError is returned for a request whose context ended. It tells what the
-// client was at; errors.Is finds the context's cause in it.
+// PhaseError is the error of a request whose context ended. It names the phase
+// in which the request was; errors.Is finds the context's cause in it.
 type PhaseError struct {
-	Phase Phase // what the client was at
+	Phase Phase // the phase when the context ended
 	Err   error // the context's cause
 }
 
-// Error returns phase and cause.
+// Error returns the phase and the cause.
 func (e *PhaseError) Error() string { return "sluice: " + e.Phase.String() + ": " + e.Err.Error() }
 
 // Unwrap returns the context's cause.
 func (e *PhaseError) Unwrap() error { return e.Err }
 
-// Timeout tells whether the context ended because its deadline passed.
+// Timeout reports whether the context ended because its deadline passed.
 func (e *PhaseError) Timeout() bool { return errors.Is(e.Err, context.DeadlineExceeded) }

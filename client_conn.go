@@ -136,15 +136,15 @@ func (cc *clientConn) guard(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, cc.interrupt)
 }
 
-// Conn returns the connection itself. It is the caller's between AcquireConn and
+// Conn returns the connection. The caller owns it from AcquireConn until
 // ReleaseConn or CloseConn.
 func (cc *clientConn) Conn() net.Conn { return cc.c }
 
-// CreatedTime returns when the connection was made.
+// CreatedTime returns when the connection was opened.
 func (cc *clientConn) CreatedTime() time.Time { return clock.Time(cc.created) }
 
-// LastUseTime returns when the connection was given back last, in halves of a
-// second; the zero time if it is new.
+// LastUseTime returns when the connection was last released. It may be up to
+// half a second too early. It is the zero time for a new connection.
 func (cc *clientConn) LastUseTime() time.Time {
 	if cc.lastUse == 0 {
 		return time.Time{}
@@ -152,24 +152,23 @@ func (cc *clientConn) LastUseTime() time.Time {
 	return clock.Time(cc.lastUse)
 }
 
-// AcquireReader returns a reader of conn, with a buffer of ReadBufferSize, from a
-// pool. RoundTrippers of other make use it. Give it back with ReleaseReader.
+// AcquireReader returns a pooled reader of conn with a buffer of
+// ReadBufferSize. It is for custom RoundTrippers. The caller owns it until
+// ReleaseReader.
 func (c *HostClient) AcquireReader(conn net.Conn) *bufio.Reader {
 	return acquireClientReader(conn, sizeOr(c.ReadBufferSize, defaultClientBuffer))
 }
 
-// ReleaseReader gives back what AcquireReader returned. What it has buffered is
-// lost.
+// ReleaseReader returns br to the pool. Its buffered bytes are lost.
 func (c *HostClient) ReleaseReader(br *bufio.Reader) { releaseClientReader(br) }
 
-// AcquireWriter returns a writer to conn, with a buffer of WriteBufferSize, from
-// a pool. Give it back with ReleaseWriter.
+// AcquireWriter returns a pooled writer to conn with a buffer of
+// WriteBufferSize. The caller owns it until ReleaseWriter.
 func (c *HostClient) AcquireWriter(conn net.Conn) *bufio.Writer {
 	return acquireClientWriter(conn, sizeOr(c.WriteBufferSize, defaultClientBuffer))
 }
 
-// ReleaseWriter gives back what AcquireWriter returned. What was not flushed is
-// lost.
+// ReleaseWriter returns bw to the pool. Bytes that were not flushed are lost.
 func (c *HostClient) ReleaseWriter(bw *bufio.Writer) { releaseClientWriter(bw) }
 
 // defaultClientBuffer is the default size of buffers in bytes.
@@ -182,11 +181,11 @@ func sizeOr(size, otherwise int) int {
 	return otherwise
 }
 
-// AcquireConn returns a connection: an idle one, or a new one. It waits for at
-// most reqTimeout for it; 0 is no bound. connectionClose is without effect, as
-// it is for the caller to close the connection. ErrNoFreeConns tells that as many as may
-// be are in use. It must be given back with ReleaseConn or CloseConn. It is for
-// RoundTrippers.
+// AcquireConn returns an idle connection or opens one. It is for custom
+// RoundTrippers. The time limit is reqTimeout; 0 is no limit. If MaxConns
+// connections are in use, AcquireConn waits up to MaxConnWaitTimeout and then
+// returns ErrNoFreeConns. The caller must pass the connection to ReleaseConn or
+// CloseConn. connectionClose has no effect: the caller closes the connection.
 func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool) (*clientConn, error) {
 	var call clientCall
 	if reqTimeout > 0 {
@@ -195,9 +194,9 @@ func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool)
 	return c.acquire(&call)
 }
 
-// ReleaseConn gives back a connection that can be used again: the response was
-// read to its end, and nothing follows it. Deadlines that were set on it are
-// cleared before it is used again.
+// ReleaseConn returns a reusable connection to the pool: its response was read
+// to the end, and no bytes follow. The client clears its deadlines before it
+// reuses the connection.
 func (c *HostClient) ReleaseConn(cc *clientConn) {
 	cc.hasDeadline = true // maybe
 	c.release(cc)

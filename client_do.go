@@ -9,20 +9,23 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// Do sends req and reads the response into resp, which may be nil. Redirects are
-// not followed. The request's own timeout (Request.SetTimeout) bounds it.
+// Do sends req and reads the response into resp, which may be nil. Do does not
+// follow redirects. The request's own timeout (Request.SetTimeout) limits the
+// call.
 //
-// ErrNoFreeConns: MaxConns are in use. ErrTimeout: there was no more time.
-// ErrConnectionClosed: the server closed the connection without an answer.
-// *ErrDialWithUpstream: there is no connection. Other errors say what is wrong
-// with the response.
+// Do returns ErrNoFreeConns if MaxConns connections are in use, ErrTimeout if
+// the time ran out, ErrConnectionClosed if the server closed the connection
+// without a response, ErrHostClientRedirectToDifferentScheme if the request's
+// scheme does not match IsTLS, and *ErrDialWithUpstream if it could not
+// connect. Other errors describe what is wrong with the request or the
+// response.
 func (c *HostClient) Do(req *Request, resp *Response) error {
 	c.pending.Add(1)
 	defer c.pending.Add(-1)
 	return c.do(req, resp)
 }
 
-// do is Do for a request that is counted.
+// do is Do for a request that is already counted as pending.
 func (c *HostClient) do(req *Request, resp *Response) error {
 	call := &req.call
 	if resp == nil {
@@ -50,7 +53,8 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 	return nil
 }
 
-// doError returns err, or ErrConnectionClosed where that is what it means.
+// doError returns ErrConnectionClosed for an error that means io.EOF, and other
+// errors unchanged.
 func doError(err error) error {
 	var ended knownError
 	switch {
@@ -62,9 +66,9 @@ func doError(err error) error {
 	return err
 }
 
-// attempt sends the request until that succeeds or must not be tried again.
+// attempt sends the request until that succeeds or it must not be sent again.
 func (c *HostClient) attempt(req *Request, resp *Response) error {
-	// What is wrong with the request is so on each connection.
+	// An invalid request fails on every connection.
 	if err := checkTarget(req, c.IsTLS); err != nil {
 		return err
 	}
@@ -85,7 +89,8 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 	}
 }
 
-// checkTarget tells whether a request can be sent with or without TLS.
+// checkTarget returns an error if the request cannot be sent with TLS, or
+// without it.
 func checkTarget(req *Request, isTLS bool) error {
 	uri := req.URI()
 	switch {
@@ -116,13 +121,13 @@ func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) b
 	case !retry || isTimeout && call.err() != nil:
 		return false
 	case !call.hasConn:
-		return false // none is to be had
+		return false // there is no connection to be had
 	case !call.hasSent && !isTimeout:
-		// Nothing of it was processed: there was nothing to process.
+		// The server has processed nothing, because it received nothing.
 	case c.RetryIf != nil:
 		retry = c.RetryIf(req)
 	default:
-		// Who waited for the whole of a time-out is not made to wait again.
+		// A caller that waited for a whole time-out does not wait again.
 		retry = !isTimeout && isRepeatable(req)
 	}
 	if reset && retry {
@@ -131,8 +136,8 @@ func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) b
 	return retry && call.err() == nil
 }
 
-// isRepeatable tells whether a request may be sent again although it may have
-// been processed (RFC 9110 section 9.2.2).
+// isRepeatable reports whether a request may be sent again although the server
+// may have processed it (RFC 9110 section 9.2.2).
 func isRepeatable(req *Request) bool {
 	switch string(req.Header.verb()) {
 	case MethodGet, MethodHead, MethodOptions, MethodTrace, MethodPut, MethodDelete, MethodQuery:
@@ -141,21 +146,21 @@ func isRepeatable(req *Request) bool {
 	return len(req.Header.Peek("Idempotency-Key")) > 0
 }
 
-// DoTimeout is Do with a bound. ErrTimeout is returned when timeout has passed;
-// the request is then given up.
+// DoTimeout is Do with a time limit. After timeout, it gives the request up and
+// returns ErrTimeout.
 func (c *HostClient) DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
 	return doTimeout(c, req, resp, timeout)
 }
 
-// DoDeadline is Do with a bound. ErrTimeout is returned when deadline has come;
-// the request is then given up.
+// DoDeadline is Do with a deadline. At deadline, it gives the request up and
+// returns ErrTimeout.
 func (c *HostClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
 	return doDeadline(c, req, resp, deadline)
 }
 
-// DoContext is Do that ends when ctx does: in whatever phase the request is, it
-// is given up at once. The error is then a *PhaseError, which says in which. A
-// response whose body is a stream depends on ctx until the stream is closed.
+// DoContext is Do with a context. When ctx ends, it gives the request up at
+// once, in every phase, and returns a *PhaseError, which names the phase. A
+// response body that is a stream depends on ctx until the stream is closed.
 func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response) error {
 	return doContext(ctx, c, req, resp)
 }
@@ -192,9 +197,9 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 	return err
 }
 
-// PendingRequests returns the number of requests that are being sent or
-// answered.
+// PendingRequests returns the number of requests whose calls have not returned.
 func (c *HostClient) PendingRequests() int { return int(c.pending.Load()) }
 
-// LastUseTime returns when the last request began; in seconds.
+// LastUseTime returns when the last request began. It may be up to half a
+// second too early.
 func (c *HostClient) LastUseTime() time.Time { return clock.Time(c.lastUse.Load()) }

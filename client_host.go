@@ -130,8 +130,8 @@ type HostClient struct {
 
 	// WriteTimeout limits the time to write a request. With TLS, it also limits,
 	// separately, the time of dialing and handshake together; exceeding that is
-	// ErrTLSHandshakeTimeout. If it is 0, only the dialer's own timeout applies,
-	// and 30 s for a handshake.
+	// ErrTLSHandshakeTimeout. If it is 0, the dialer's own timeout limits
+	// dialing, and a handshake may take 30 s.
 	WriteTimeout time.Duration
 
 	// MaxResponseBodySize limits response bodies, streamed or not, in bytes; a

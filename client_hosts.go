@@ -9,14 +9,16 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// Do sends req and reads the response into resp, which may be nil. The URI says
-// where to, and must have the scheme http or https and a host. Redirects are not
-// followed. The request's own timeout (Request.SetTimeout) bounds it.
+// Do sends req and reads the response into resp, which may be nil. The URI
+// determines the server; it must have a host and the scheme http or https. Do
+// does not follow redirects. The request's own timeout (Request.SetTimeout)
+// limits the call.
 //
-// ErrNoFreeConns: MaxConnsPerHost are in use. ErrTimeout: there was no more
-// time. ErrConnectionClosed: the server closed the connection without an answer.
-// *ErrDialWithUpstream: there is no connection. Other errors say what is wrong
-// with the response.
+// Do returns ErrNoFreeConns if MaxConnsPerHost connections are in use,
+// ErrTimeout if the time ran out, ErrConnectionClosed if the server closed the
+// connection without a response, and *ErrDialWithUpstream if it could not
+// connect. Other errors describe what is wrong with the request or the
+// response.
 func (c *Client) Do(req *Request, resp *Response) error {
 	hc, err := c.hostFor(req)
 	if err != nil {
@@ -26,27 +28,27 @@ func (c *Client) Do(req *Request, resp *Response) error {
 	return hc.do(req, resp)
 }
 
-// DoTimeout is Do with a bound. ErrTimeout is returned when timeout has passed;
-// the request is then given up.
+// DoTimeout is Do with a time limit. After timeout, it gives the request up and
+// returns ErrTimeout.
 func (c *Client) DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
 	return doTimeout(c, req, resp, timeout)
 }
 
-// DoDeadline is Do with a bound. ErrTimeout is returned when deadline has come;
-// the request is then given up.
+// DoDeadline is Do with a deadline. At deadline, it gives the request up and
+// returns ErrTimeout.
 func (c *Client) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
 	return doDeadline(c, req, resp, deadline)
 }
 
-// DoContext is Do that ends when ctx does: in whatever phase the request is, it
-// is given up at once. The error is then a *PhaseError, which says in which. A
-// response whose body is a stream depends on ctx until the stream is closed.
+// DoContext is Do with a context. When ctx ends, it gives the request up at
+// once, in every phase, and returns a *PhaseError, which names the phase. A
+// response body that is a stream depends on ctx until the stream is closed.
 func (c *Client) DoContext(ctx context.Context, req *Request, resp *Response) error {
 	return doContext(ctx, c, req, resp)
 }
 
-// hostFor returns the HostClient for a request, which is counted in its pending:
-// so it is not dropped as unused.
+// hostFor returns the HostClient for a request and counts the request as
+// pending, so that dropUnused does not remove the HostClient.
 func (c *Client) hostFor(req *Request) (*HostClient, error) {
 	uri := req.URI()
 	if req.uriError != nil {
@@ -72,8 +74,8 @@ func (c *Client) hostFor(req *Request) (*HostClient, error) {
 	return c.addHost(string(host), isTLS)
 }
 
-// hostsOf returns the HostClients of a scheme: a map by strings alone is twice as
-// quick as one map for both. Called with the lock.
+// hostsOf returns the HostClients of a scheme. Two maps keyed by strings are
+// twice as fast as one map keyed by both. Called with the lock.
 func (c *Client) hostsOf(isTLS bool) map[string]*HostClient {
 	if isTLS {
 		return c.tlsHosts
@@ -81,10 +83,11 @@ func (c *Client) hostsOf(isTLS bool) map[string]*HostClient {
 	return c.hosts
 }
 
-// maxIdleHosts is from how many hosts on those are dropped that are not in use.
+// maxIdleHosts is the number of hosts from which unused ones are dropped.
 const maxIdleHosts = 1024
 
-// addHost makes the HostClient of a host, for a request as hostFor says.
+// addHost creates the HostClient of a host and counts a pending request, as
+// hostFor does.
 func (c *Client) addHost(host string, isTLS bool) (*HostClient, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,12 +112,12 @@ func (c *Client) addHost(host string, isTLS bool) (*HostClient, error) {
 	return hc, nil
 }
 
-// dropUnused forgets hosts that have no connections: names of hosts may come
-// from anywhere. Called with the lock.
+// dropUnused forgets hosts without connections: host names may come from
+// untrusted sources, without limit. Called with the lock.
 func (c *Client) dropUnused() {
 	now := clock.Nanos()
 	if now-c.lastDrop < int64(time.Second) {
-		return // looking at all of them for each new one would be quadratic
+		return // scanning all of them for each new one would be quadratic
 	}
 	c.lastDrop = now
 	isUnused := func(_ string, hc *HostClient) bool {
@@ -158,15 +161,15 @@ func (c *Client) hostClient(host string, isTLS bool) *HostClient {
 	}
 }
 
-// CloseIdleConnections closes the connections that are not in use. Others are
-// not affected, and the Client can be used further.
+// CloseIdleConnections closes the connections that are not in use. It does not
+// affect the others, and the Client remains usable.
 func (c *Client) CloseIdleConnections() {
 	for _, hc := range c.hostClients() {
 		hc.CloseIdleConnections()
 	}
 }
 
-// hostClients returns the HostClients there are.
+// hostClients returns all HostClients.
 func (c *Client) hostClients() []*HostClient {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -174,8 +177,8 @@ func (c *Client) hostClients() []*HostClient {
 	return slices.AppendSeq(all, maps.Values(c.tlsHosts))
 }
 
-// ConnsCount returns the number of connections to all hosts, those that are
-// being made included.
+// ConnsCount returns the number of connections to all hosts, including those
+// that are being opened.
 func (c *Client) ConnsCount() (n int) {
 	for _, hc := range c.hostClients() {
 		n += hc.ConnsCount()
@@ -183,8 +186,7 @@ func (c *Client) ConnsCount() (n int) {
 	return n
 }
 
-// IdleConnsCount returns the number of connections to all hosts that are not in
-// use.
+// IdleConnsCount returns the number of idle connections to all hosts.
 func (c *Client) IdleConnsCount() (n int) {
 	for _, hc := range c.hostClients() {
 		n += hc.IdleConnsCount()

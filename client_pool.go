@@ -394,8 +394,8 @@ func (c *HostClient) nextTurn(now int64) {
 	}
 }
 
-// CloseIdleConnections closes the connections that are not in use. Others are
-// not affected, and the HostClient can be used further.
+// CloseIdleConnections closes the connections that are not in use. It does not
+// affect the others, and the HostClient remains usable.
 func (c *HostClient) CloseIdleConnections() {
 	c.pool.mu.Lock()
 	idle := c.pool.idle
@@ -406,24 +406,25 @@ func (c *HostClient) CloseIdleConnections() {
 	}
 }
 
-// ConnsCount returns the number of connections, those that are being made
-// included.
+// ConnsCount returns the number of connections, including those that are being
+// opened.
 func (c *HostClient) ConnsCount() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return c.pool.open
 }
 
-// IdleConnsCount returns the number of connections that are not in use.
+// IdleConnsCount returns the number of idle connections.
 func (c *HostClient) IdleConnsCount() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return len(c.pool.idle)
 }
 
-// SetMaxConns changes the bound of connections; 0 or less is that of MaxConns.
-// Requests that wait for a connection get one if there may be more now; if there
-// may be fewer, connections end when they are free.
+// SetMaxConns changes the maximum number of connections; 0 or less restores
+// MaxConns. If it allows more connections, waiting requests get them at once.
+// If it allows fewer, idle connections are closed at once and busy ones after
+// their requests.
 func (c *HostClient) SetMaxConns(newMaxConns int) {
 	p := &c.pool
 	p.mu.Lock()

@@ -6,11 +6,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// Prewarm opens connections, all at the same time, until n are idle or as many
-// are open as MaxConns allows, so that requests need not wait for them. It
-// returns when that is done, or has failed because of ctx or of the host; what
-// was opened by then is kept. As all that are idle, they are closed after
-// MaxIdleConnDuration.
+// Prewarm opens connections concurrently until n are idle or MaxConns are open,
+// so that requests need not wait for them. It returns after all attempts have
+// ended. If some failed, it returns the first error, a *PhaseError if ctx
+// ended, and keeps the connections that were opened. Like all idle connections,
+// they are closed after MaxIdleConnDuration.
 func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 	if err := context.Cause(ctx); err != nil {
 		return &PhaseError{Phase: PhaseWait, Err: err}
@@ -21,7 +21,7 @@ func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 	for range want {
 		go func() { failed <- c.prewarmOne(ctx) }()
 	}
-	var first error // the others most likely say it again
+	var first error // the other errors are most likely the same
 	for range want {
 		if err := <-failed; first == nil {
 			first = err
@@ -30,8 +30,8 @@ func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 	return first
 }
 
-// reserve takes the permissions for as many connections as are missing to n idle
-// ones, and may be made.
+// reserve takes the permissions for the connections that are missing for n idle
+// ones, as many as maxConns allows.
 func (c *HostClient) reserve(n int) int {
 	p := &c.pool
 	p.mu.Lock()
@@ -41,7 +41,7 @@ func (c *HostClient) reserve(n int) int {
 	return want
 }
 
-// prewarmOne opens a connection, for which there is a permission.
+// prewarmOne opens a connection, for which it has a permission.
 func (c *HostClient) prewarmOne(ctx context.Context) error {
 	call := clientCall{ctx: ctx, trace: traceOf(ctx)}
 	if call.trace == nil {

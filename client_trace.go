@@ -6,43 +6,48 @@ import (
 	"net"
 )
 
-// ClientTrace has functions that are called while a request is sent, on the
-// goroutine that sends it; those about dialing also on others. Each may be nil.
-// They must not keep the bytes of what they are told.
+// ClientTrace holds functions that are called while a request is sent. They run
+// on the goroutine that sends the request; the functions for dialing may also
+// run on other goroutines. Each may be nil. They must not retain the bytes of
+// their arguments.
 type ClientTrace struct {
-	// GetConn is called before a connection is looked for; addr is the host's.
+	// GetConn is called before the client looks for a connection; addr is the
+	// host's address.
 	GetConn func(addr string)
-	// GotConn is called when there is a connection.
+	// GotConn is called after the client has got a connection.
 	GotConn func(GotConnInfo)
-	// DNSStart and DNSDone are called around looking up a host.
+	// DNSStart and DNSDone are called before and after a host is looked up.
 	DNSStart func(host string)
 	DNSDone  func(addrs []net.IPAddr, err error)
-	// DialStart and DialDone are called around connecting to an address: several
-	// times, and overlapping, for a host with several.
+	// DialStart and DialDone are called before and after the client connects to
+	// an address. For a host with several addresses, they are called several
+	// times, and the calls may overlap.
 	DialStart func(network, addr string)
 	DialDone  func(network, addr string, err error)
-	// TLSStart and TLSDone are called around a TLS handshake.
+	// TLSStart and TLSDone are called before and after a TLS handshake.
 	TLSStart func()
 	TLSDone  func(state tls.ConnectionState, err error)
-	// WroteRequest is called when head and body are written.
+	// WroteRequest is called after the head and the body are written, or after
+	// writing failed with err.
 	WroteRequest func(err error)
-	// FirstByte is called when the first byte of a response is there.
+	// FirstByte is called after the first byte of a response has arrived.
 	FirstByte func()
-	// Retry is called before a request is sent again.
+	// Retry is called before a request is sent again. attempt is the number of
+	// the attempt that failed with err, counted from 1.
 	Retry func(attempt int, err error)
 }
 
-// GotConnInfo is what is told of a connection.
+// GotConnInfo describes a connection to ClientTrace.GotConn.
 type GotConnInfo struct {
-	Conn     net.Conn // for its addresses and TLS state only
-	IsReused bool     // it was used for other requests before
+	Conn     net.Conn // use it only for its addresses and TLS state, and do not retain it
+	IsReused bool     // earlier requests used it
 }
 
 // clientTraceKey is the key of a context's ClientTrace.
 type clientTraceKey struct{}
 
-// WithClientTrace returns a context whose requests call the functions of trace,
-// in place of the client's own Trace.
+// WithClientTrace returns a context with trace. Requests with that context call
+// the functions of trace instead of those of the client's own Trace.
 func WithClientTrace(ctx context.Context, trace *ClientTrace) context.Context {
 	return context.WithValue(ctx, clientTraceKey{}, trace)
 }

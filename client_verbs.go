@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// defaultClient is that of the package-level functions.
+// defaultClient is the client of the package-level functions.
 var defaultClient Client
 
 // Do sends req and reads the response into resp, with a Client that all
 // package-level functions share. See Client.Do.
 func Do(req *Request, resp *Response) error { return defaultClient.Do(req, resp) }
 
-// DoTimeout is Do with a bound; see Client.DoTimeout.
+// DoTimeout is Do with a time limit; see Client.DoTimeout.
 func DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
 	return defaultClient.DoTimeout(req, resp, timeout)
 }
 
-// DoDeadline is Do with a bound; see Client.DoDeadline.
+// DoDeadline is Do with a deadline; see Client.DoDeadline.
 func DoDeadline(req *Request, resp *Response, deadline time.Time) error {
 	return defaultClient.DoDeadline(req, resp, deadline)
 }
 
-// DoContext is Do that ends with ctx; see Client.DoContext.
+// DoContext is Do with a context; see Client.DoContext.
 func DoContext(ctx context.Context, req *Request, resp *Response) error {
 	return defaultClient.DoContext(ctx, req, resp)
 }
@@ -38,17 +38,17 @@ func Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return defaultClient.Get(dst, url)
 }
 
-// GetTimeout is Get with a bound; see Client.GetTimeout.
+// GetTimeout is Get with a time limit; see Client.GetTimeout.
 func GetTimeout(dst []byte, url string, timeout time.Duration) (statusCode int, body []byte, err error) {
 	return defaultClient.GetTimeout(dst, url, timeout)
 }
 
-// GetDeadline is Get with a bound; see Client.GetDeadline.
+// GetDeadline is Get with a deadline; see Client.GetDeadline.
 func GetDeadline(dst []byte, url string, deadline time.Time) (statusCode int, body []byte, err error) {
 	return defaultClient.GetDeadline(dst, url, deadline)
 }
 
-// GetContext is Get that ends with ctx; see Client.GetContext.
+// GetContext is Get with a context; see Client.GetContext.
 func GetContext(ctx context.Context, dst []byte, url string) (statusCode int, body []byte, err error) {
 	return defaultClient.GetContext(ctx, dst, url)
 }
@@ -58,99 +58,111 @@ func Post(dst []byte, url string, postArgs *Args) (statusCode int, body []byte, 
 	return defaultClient.Post(dst, url, postArgs)
 }
 
-// PostContext is Post that ends with ctx; see Client.PostContext.
+// PostContext is Post with a context; see Client.PostContext.
 func PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (statusCode int, body []byte, err error) {
 	return defaultClient.PostContext(ctx, dst, url, postArgs)
 }
 
-// Get requests url, follows up to 16 redirects, and returns status and body of
-// the last response. The body is appended to dst[:0], whose memory it uses if it
-// fits. With an error, the status is 0, and the body what had come of it; after
-// ErrTimeout it is dst.
+// Get requests url, follows up to 16 redirects, and returns the status and the
+// body of the last response. The body is appended to dst[:0] and so reuses the
+// memory of dst if it fits. The caller owns it. If there is an error, the
+// status is 0 and the body is what was received of it; after ErrTimeout, or if
+// a context ended, the body is dst.
 func (c *Client) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGet(c, dst, url)
 }
 
-// GetTimeout is Get with a bound for all of it: ErrTimeout.
+// GetTimeout is Get with a time limit for all requests together; exceeding it
+// is ErrTimeout.
 func (c *Client) GetTimeout(dst []byte, url string, timeout time.Duration) (statusCode int, body []byte, err error) {
 	return c.GetDeadline(dst, url, time.Now().Add(timeout))
 }
 
-// GetDeadline is Get with a bound for all of it: ErrTimeout.
+// GetDeadline is Get with a deadline for all requests together; exceeding it is
+// ErrTimeout.
 func (c *Client) GetDeadline(dst []byte, url string, deadline time.Time) (statusCode int, body []byte, err error) {
 	return clientGetDeadline(c, dst, url, deadline)
 }
 
-// GetContext is Get that ends when ctx does; see DoContext.
+// GetContext is Get with a context; see DoContext.
 func (c *Client) GetContext(ctx context.Context, dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGetContext(ctx, c, dst, url)
 }
 
-// Post sends postArgs as a form to url, nothing if they are nil, and goes on as
-// Get does.
+// Post sends postArgs as a form (application/x-www-form-urlencoded) to url, or
+// an empty body if postArgs is nil. It returns what Get returns, and follows
+// redirects as Get does.
 func (c *Client) Post(dst []byte, url string, postArgs *Args) (statusCode int, body []byte, err error) {
 	return clientPost(context.Background(), c, dst, url, postArgs)
 }
 
-// PostContext is Post that ends when ctx does; see DoContext.
+// PostContext is Post with a context; see DoContext.
 func (c *Client) PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (statusCode int, body []byte, err error) {
 	return clientPost(ctx, c, dst, url, postArgs)
 }
 
-// DoRedirects is Do that follows redirects, at most maxRedirectsCount: one more
-// is ErrTooManyRedirects. A redirect without a Location is ErrMissingLocation.
+// DoRedirects is Do that follows at most maxRedirectsCount redirects. One more
+// redirect is ErrTooManyRedirects. A redirect without a Location is
+// ErrMissingLocation.
 //
-// By RFC 9110 section 15.4, 303 makes any method but HEAD a GET, and 301 and 302
-// make POST one; the body and the fields about it are then dropped. A body
-// stream cannot be sent again: ErrRedirectBodyStream. Credentials (Authorization,
-// Cookie and their like) are not sent to another origin. req is then what was
-// sent last.
+// According to RFC 9110 section 15.4, status 303 turns every method except HEAD
+// into GET, and 301 and 302 turn POST into GET; the body and the fields that
+// describe it are then removed. A body stream cannot be sent twice:
+// ErrRedirectBodyStream. Credentials (Authorization, Cookie and similar fields)
+// are not sent to another origin. Afterwards, req is the last request that was
+// sent.
 func (c *Client) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
 	return doRedirects(c, req, resp, maxRedirectsCount)
 }
 
-// Get requests url, follows up to 16 redirects, and returns status and body of
-// the last response. The body is appended to dst[:0], whose memory it uses if it
-// fits. With an error, the status is 0, and the body what had come of it; after
-// ErrTimeout it is dst.
+// Get requests url, follows up to 16 redirects, and returns the status and the
+// body of the last response. The body is appended to dst[:0] and so reuses the
+// memory of dst if it fits. The caller owns it. If there is an error, the
+// status is 0 and the body is what was received of it; after ErrTimeout, or if
+// a context ended, the body is dst.
 func (c *HostClient) Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGet(c, dst, url)
 }
 
-// GetTimeout is Get with a bound for all of it: ErrTimeout.
+// GetTimeout is Get with a time limit for all requests together; exceeding it
+// is ErrTimeout.
 func (c *HostClient) GetTimeout(dst []byte, url string, timeout time.Duration) (statusCode int, body []byte, err error) {
 	return c.GetDeadline(dst, url, time.Now().Add(timeout))
 }
 
-// GetDeadline is Get with a bound for all of it: ErrTimeout.
+// GetDeadline is Get with a deadline for all requests together; exceeding it is
+// ErrTimeout.
 func (c *HostClient) GetDeadline(dst []byte, url string, deadline time.Time) (statusCode int, body []byte, err error) {
 	return clientGetDeadline(c, dst, url, deadline)
 }
 
-// GetContext is Get that ends when ctx does; see DoContext.
+// GetContext is Get with a context; see DoContext.
 func (c *HostClient) GetContext(ctx context.Context, dst []byte, url string) (statusCode int, body []byte, err error) {
 	return clientGetContext(ctx, c, dst, url)
 }
 
-// Post sends postArgs as a form to url, nothing if they are nil, and goes on as
-// Get does.
+// Post sends postArgs as a form (application/x-www-form-urlencoded) to url, or
+// an empty body if postArgs is nil. It returns what Get returns, and follows
+// redirects as Get does.
 func (c *HostClient) Post(dst []byte, url string, postArgs *Args) (statusCode int, body []byte, err error) {
 	return clientPost(context.Background(), c, dst, url, postArgs)
 }
 
-// PostContext is Post that ends when ctx does; see DoContext.
+// PostContext is Post with a context; see DoContext.
 func (c *HostClient) PostContext(ctx context.Context, dst []byte, url string, postArgs *Args) (statusCode int, body []byte, err error) {
 	return clientPost(ctx, c, dst, url, postArgs)
 }
 
-// DoRedirects is Do that follows redirects, at most maxRedirectsCount: one more
-// is ErrTooManyRedirects. A redirect without a Location is ErrMissingLocation.
+// DoRedirects is Do that follows at most maxRedirectsCount redirects. One more
+// redirect is ErrTooManyRedirects. A redirect without a Location is
+// ErrMissingLocation.
 //
-// By RFC 9110 section 15.4, 303 makes any method but HEAD a GET, and 301 and 302
-// make POST one; the body and the fields about it are then dropped. A body
-// stream cannot be sent again: ErrRedirectBodyStream. Credentials (Authorization,
-// Cookie and their like) are not sent to another origin. req is then what was
-// sent last.
+// According to RFC 9110 section 15.4, status 303 turns every method except HEAD
+// into GET, and 301 and 302 turn POST into GET; the body and the fields that
+// describe it are then removed. A body stream cannot be sent twice:
+// ErrRedirectBodyStream. Credentials (Authorization, Cookie and similar fields)
+// are not sent to another origin. Afterwards, req is the last request that was
+// sent.
 func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
 	return doRedirects(c, req, resp, maxRedirectsCount)
 }
@@ -158,7 +170,8 @@ func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount
 // maxRedirects is how many redirects Get and Post follow.
 const maxRedirects = 16
 
-// A fetching is what a Get or Post needs: one thing to take from a pool.
+// A fetching holds the Request and Response of a Get or Post, so that a pool
+// returns both at once. The call that acquired it owns it.
 type fetching struct {
 	req  Request
 	resp Response
@@ -198,7 +211,7 @@ func clientPost(ctx context.Context, c doer, dst []byte, url string, postArgs *A
 	return f.fetchContext(ctx, c, dst, url)
 }
 
-// fetchContext is fetch that ends when ctx does.
+// fetchContext is fetch with a context.
 func (f *fetching) fetchContext(ctx context.Context, c doer, dst []byte, url string) (int, []byte, error) {
 	if ctx.Done() != nil {
 		if err := context.Cause(ctx); err != nil {
