@@ -182,10 +182,11 @@ func sizeOr(size, otherwise int) int {
 }
 
 // AcquireConn returns an idle connection or opens one. It is for custom
-// RoundTrippers. The time limit is reqTimeout; 0 is no limit. If MaxConns
-// connections are in use, AcquireConn waits up to MaxConnWaitTimeout and then
-// returns ErrNoFreeConns. The caller must pass the connection to ReleaseConn or
-// CloseConn. connectionClose has no effect: the caller closes the connection.
+// RoundTrippers. The time limit is reqTimeout, and exceeding it is ErrTimeout;
+// 0 is no limit. If MaxConns connections are in use, AcquireConn waits up to
+// MaxConnWaitTimeout and then returns ErrNoFreeConns. The caller must pass the
+// connection to ReleaseConn or CloseConn. connectionClose has no effect: the
+// caller closes the connection.
 func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool) (*clientConn, error) {
 	var call clientCall
 	if reqTimeout > 0 {

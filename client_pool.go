@@ -422,7 +422,7 @@ func (c *HostClient) IdleConnsCount() int {
 }
 
 // SetMaxConns changes the maximum number of connections; 0 or less restores
-// MaxConns. If it allows more connections, waiting requests get them at once.
+// MaxConns. If it allows more connections, waiting requests open them at once.
 // If it allows fewer, idle connections are closed at once and busy ones after
 // their requests.
 func (c *HostClient) SetMaxConns(newMaxConns int) {

@@ -7,42 +7,43 @@ import (
 )
 
 const (
-	// DefaultDialTimeout is how long the dial functions without a time-out try.
+	// DefaultDialTimeout is the time limit of the dial functions without a
+	// timeout parameter.
 	DefaultDialTimeout = 3 * time.Second
-	// DefaultDNSCacheDuration is how long the addresses of a host are used
-	// before they are looked up again, where TCPDialer.DNSCacheDuration is 0.
+	// DefaultDNSCacheDuration is how long the addresses of a host are cached if
+	// TCPDialer.DNSCacheDuration is 0.
 	DefaultDNSCacheDuration = time.Minute
 )
 
-// Resolver looks up the addresses of a host. *net.Resolver is one. A TCPDialer
-// calls it, on goroutines of its own and concurrently.
+// Resolver looks up the addresses of a host. *net.Resolver implements it. A
+// TCPDialer calls it concurrently, on separate goroutines.
 type Resolver interface {
 	// LookupIPAddr returns the addresses of host, of both IP versions. ctx ends
-	// after 10 s; it does not carry the values of the caller's context.
+	// after 10 s. It does not carry the values of the caller's context.
 	LookupIPAddr(ctx context.Context, host string) ([]net.IPAddr, error)
 }
 
-// DialFunc connects to addr, "host:port" with the host in brackets if it is an
-// IPv6 address. Clients call it; it must be safe for concurrent use.
+// DialFunc connects to addr, "host:port"; an IPv6 host is in brackets. Clients
+// call it concurrently.
 type DialFunc func(addr string) (net.Conn, error)
 
-// DialFuncWithTimeout is a DialFunc that gives up after timeout.
+// DialFuncWithTimeout is a DialFunc that fails after timeout.
 type DialFuncWithTimeout func(addr string, timeout time.Duration) (net.Conn, error)
 
-// sharedDialer is the dialer of the functions below and of clients that have
-// none: together they have one DNS cache.
+// sharedDialer is the dialer of the functions below and of clients without a
+// custom dialer. They all share its DNS cache.
 var sharedDialer TCPDialer
 
-// defaultDialer returns the dialer of clients that have none.
+// defaultDialer returns the dialer of clients without a custom dialer.
 func defaultDialer() *TCPDialer { return &sharedDialer }
 
 // Dial connects to addr, "host:port", within DefaultDialTimeout; see
-// TCPDialer.Dial. Addresses of both IP versions are tried, and looked-up hosts
-// are remembered for DefaultDNSCacheDuration.
+// TCPDialer.Dial. It tries addresses of both IP versions, and caches looked-up
+// addresses for DefaultDNSCacheDuration.
 func Dial(addr string) (net.Conn, error) { return sharedDialer.Dial(addr) }
 
-// DialTimeout is Dial with another time-out, which covers looking up and
-// connecting. One that is not positive fails with ErrDialTimeout at once.
+// DialTimeout is Dial with another time limit, which covers lookup and
+// connecting. If timeout is 0 or less, it fails with ErrDialTimeout at once.
 func DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	return sharedDialer.DialTimeout(addr, timeout)
 }
@@ -55,11 +56,11 @@ func DialDualStackTimeout(addr string, timeout time.Duration) (net.Conn, error) 
 	return sharedDialer.DialTimeout(addr, timeout)
 }
 
-// DialContext is Dial until ctx ends; see TCPDialer.DialContext.
+// DialContext is Dial with a context; see TCPDialer.DialContext.
 func DialContext(ctx context.Context, addr string) (net.Conn, error) {
 	return sharedDialer.DialContext(ctx, addr)
 }
 
-// FlushDNSCache forgets the addresses of the hosts that the functions above and
-// clients without a dialer of their own have looked up.
+// FlushDNSCache clears the DNS cache of the functions above and of clients
+// without a custom dialer.
 func FlushDNSCache() { sharedDialer.FlushDNSCache() }

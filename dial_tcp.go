@@ -11,56 +11,58 @@ import (
 	"github.com/sluicehttp/sluice/internal/dial"
 )
 
-// TCPDialer makes TCP connections and remembers the addresses of hosts. The zero
-// value is ready for use; its fields must not be changed once it is used. It is
-// safe for concurrent use and must not be copied after the first use.
+// TCPDialer makes TCP connections and caches the addresses of hosts. The zero
+// value is ready to use. Its fields must not be changed after the first use. It
+// is safe for concurrent use and must not be copied after the first use.
 //
-// A host with several addresses is dialed as RFC 8305 ("happy eyeballs") says:
-// IPv6 and IPv4 by turns, the next address 250 ms after the one before, or at
-// once when that fails; the first connection is taken and the others are closed.
-// Within a family each dial begins with the next address.
+// A TCPDialer dials a host with several addresses as RFC 8305 ("happy
+// eyeballs") describes. It alternates between IPv6 and IPv4. It tries the next
+// address 250 ms after the previous one, or at once when an attempt fails. It
+// keeps the first connection and closes the others. Within an IP version, each
+// dial begins with the next address.
 type TCPDialer struct {
-	// Concurrency bounds how many dials connect at the same time; the others
-	// wait, and their time-out runs. A host of several addresses counts once.
-	// 0 is no bound.
+	// Concurrency is the maximum number of dials that connect at the same time.
+	// Other dials wait, and waiting counts towards their time limit. A host with
+	// several addresses counts once. 0 is no limit.
 	Concurrency int
 
-	// LocalAddr is the address to dial from: only addresses of its IP version
-	// are then dialed. nil leaves it to the system.
+	// LocalAddr is the local address of the connections. If it has an IP address,
+	// only addresses of the same IP version are dialed. If it is nil, the system
+	// selects the local address.
 	LocalAddr *net.TCPAddr
 
-	// Resolver looks up hosts. nil is net.DefaultResolver.
+	// Resolver looks up hosts; nil is net.DefaultResolver.
 	Resolver Resolver
 
-	// DNSCacheDuration is how long the addresses of a host are used before they
-	// are looked up again. 0 is DefaultDNSCacheDuration; negative remembers
-	// nothing. Failed look-ups are not remembered.
+	// DNSCacheDuration is how long the addresses of a host are cached. 0 is
+	// DefaultDNSCacheDuration; a negative value disables the cache. Failed
+	// lookups are not cached.
 	DNSCacheDuration time.Duration
 
-	// DisableDNSResolution hands addresses to net.Dialer as they are: hosts are
-	// looked up by the system for each connection, without Resolver and cache.
+	// DisableDNSResolution passes addresses to net.Dialer unresolved. The system
+	// then looks up the host for each connection, without Resolver and cache.
 	DisableDNSResolution bool
 
-	// KeepAlive is the time between TCP keep-alive probes, and before the first.
-	// 0 is 15 s; negative sends none.
+	// KeepAlive is the time between TCP keep-alive probes, and the idle time
+	// before the first. 0 is 15 s; a negative value disables probes.
 	KeepAlive time.Duration
 
 	dialer dial.Dialer
 }
 
-// Dial connects to addr, "host:port", within DefaultDialTimeout. The port may be
-// a service's name; an empty host is this machine.
+// Dial connects to addr, "host:port", within DefaultDialTimeout. The port may
+// be a service name; an empty host is the local machine.
 //
-// The error is an *ErrDialWithUpstream when connecting failed (with
-// ErrDialTimeout when the time passed), the Resolver's when looking up failed,
-// and *net.AddrError when addr is malformed or has no port.
+// The error is an *ErrDialWithUpstream if connecting failed (wrapping
+// ErrDialTimeout if the time ran out), the Resolver's error if the lookup
+// failed, and *net.AddrError if addr is malformed or has no port.
 func (d *TCPDialer) Dial(addr string) (net.Conn, error) {
 	return d.DialTimeout(addr, DefaultDialTimeout)
 }
 
-// DialTimeout is Dial with another time-out. It covers waiting for others (see
-// Concurrency), looking up and connecting; one that is not positive fails with
-// ErrDialTimeout at once.
+// DialTimeout is Dial with another time limit. It covers waiting for other
+// dials (see Concurrency), lookup and connecting. If timeout is 0 or less,
+// DialTimeout fails with ErrDialTimeout at once.
 func (d *TCPDialer) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	return d.dial(context.Background(), addr, time.Now().Add(timeout), nil)
 }
@@ -73,11 +75,11 @@ func (d *TCPDialer) DialDualStackTimeout(addr string, timeout time.Duration) (ne
 	return d.DialTimeout(addr, timeout)
 }
 
-// DialContext is Dial until ctx ends; where ctx has no deadline, for
-// DefaultDialTimeout at most. When ctx ends the error is *PhaseError and tells
-// whether that was while looking up or connecting; a context that ends with the
-// cause ErrDialTimeout is a time-out as Dial's. The ClientTrace of ctx is told of
-// both.
+// DialContext is Dial with a context. If ctx has no deadline, the time limit is
+// DefaultDialTimeout. If ctx ends, the error is a *PhaseError; its Phase is
+// PhaseDNS or PhaseDial. If the context's cause is ErrDialTimeout, the error is
+// that of a time-out of Dial. DialContext calls the functions of the
+// ClientTrace of ctx for lookup and connecting.
 func (d *TCPDialer) DialContext(ctx context.Context, addr string) (net.Conn, error) {
 	var deadline time.Time
 	if _, hasOwn := ctx.Deadline(); !hasOwn {
@@ -86,16 +88,17 @@ func (d *TCPDialer) DialContext(ctx context.Context, addr string) (net.Conn, err
 	return d.dial(ctx, addr, deadline, traceOf(ctx))
 }
 
-// FlushDNSCache forgets the addresses of all hosts.
+// FlushDNSCache clears the DNS cache.
 func (d *TCPDialer) FlushDNSCache() { d.dialer.Flush() }
 
-// dialContext dials for clients: until ctx ends, for DefaultDialTimeout at most.
-// See DialContext for what it returns then. trace may be nil.
+// dialContext dials for clients, until ctx ends and for DefaultDialTimeout at
+// most. Its errors are those of DialContext. trace may be nil.
 func (d *TCPDialer) dialContext(ctx context.Context, addr string, trace *ClientTrace) (net.Conn, error) {
 	return d.dial(ctx, addr, time.Now().Add(DefaultDialTimeout), trace)
 }
 
-// dial is what all of them do. The zero deadline is none but ctx's.
+// dial is the common part of the Dial methods. With the zero deadline, only
+// parent's deadline applies.
 func (d *TCPDialer) dial(parent context.Context, addr string, deadline time.Time, trace *ClientTrace) (net.Conn, error) {
 	host, port, err := splitDialAddr(addr)
 	if err != nil {
@@ -115,7 +118,7 @@ func (d *TCPDialer) dial(parent context.Context, addr string, deadline time.Time
 	return conn, nil
 }
 
-// config returns what the fields say.
+// config returns the internal configuration, with defaults filled in.
 func (d *TCPDialer) config() dial.Config {
 	keep := d.DNSCacheDuration
 	if keep == 0 {
@@ -131,7 +134,7 @@ func (d *TCPDialer) config() dial.Config {
 	}
 }
 
-// ofDial returns what a dial tells t of; nil is nothing.
+// ofDial returns the part of t that concerns dialing; nil for nil.
 func (t *ClientTrace) ofDial() *dial.Trace {
 	if t == nil {
 		return nil
@@ -139,7 +142,8 @@ func (t *ClientTrace) ofDial() *dial.Trace {
 	return &dial.Trace{DNSStart: t.DNSStart, DNSDone: t.DNSDone, DialStart: t.DialStart, DialDone: t.DialDone}
 }
 
-// explainDial returns the error of a call for parent that failed with err.
+// explainDial returns the error for the caller, whose context is parent, of a
+// call that failed with err.
 func explainDial(c *dial.Call, parent context.Context, err error) error {
 	if at, ok := c.Context.Deadline(); ok && isDeadline(err) && !time.Now().Before(at) {
 		<-c.Context.Done() // the socket's timer fired before the context's
@@ -152,7 +156,7 @@ func explainDial(c *dial.Call, parent context.Context, err error) error {
 		}
 		return &PhaseError{Phase: phase, Err: context.Cause(parent)}
 	case c.Context.Err() != nil:
-		own := slices.DeleteFunc(c.Failed, func(err error) bool { // that were not the end of the context
+		own := slices.DeleteFunc(c.Failed, func(err error) bool { // errors that the end of the context did not cause
 			return isDeadline(err) || errors.Is(err, context.Canceled)
 		})
 		return &ErrDialWithUpstream{Upstream: cmp.Or(c.Upstream, c.Addr), addr: c.Addr, wrapErr: dial.Join(ErrDialTimeout, own)}
@@ -162,7 +166,7 @@ func explainDial(c *dial.Call, parent context.Context, err error) error {
 	return err
 }
 
-// splitDialAddr splits addr at its port, which must not be missing.
+// splitDialAddr splits addr into host and port. The port is required.
 func splitDialAddr(addr string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(addr)
 	if err == nil && port == "" {

@@ -8,41 +8,41 @@ import (
 // Errors of the server.
 var (
 	// ErrAlreadyServing is returned by Server methods that change how requests
-	// are served when they are called while it serves.
+	// are served if they are called while the Server serves.
 	ErrAlreadyServing = errors.New("sluice: the server is serving connections already")
 	// ErrConcurrencyLimit is returned when a connection is refused because
-	// Server.Concurrency are open.
+	// Server.Concurrency connections are open.
 	ErrConcurrencyLimit = errors.New("sluice: too many connections: the server's concurrency limit is reached")
 	// ErrPerIPConnLimit is returned when a connection is refused because
-	// Server.MaxConnsPerIP are open from its address.
+	// Server.MaxConnsPerIP connections are open from its address.
 	ErrPerIPConnLimit = errors.New("sluice: too many connections from this address")
-	// ErrGetOnly is returned when a server with GetOnly receives a request of
-	// another method than GET and HEAD.
+	// ErrGetOnly is returned when a server with GetOnly receives a request with a
+	// method other than GET and HEAD.
 	ErrGetOnly = errors.New("sluice: a method other than GET was used where only GET is served")
 	// ErrNilConnection is returned by RequestCtx methods that need a connection
 	// when the context has none.
 	ErrNilConnection = errors.New("sluice: there is no connection")
-	// ErrConnectionClosed is returned where the peer closed the connection
-	// before all of a message was written or read.
+	// ErrConnectionClosed is returned when the peer closed the connection before
+	// a whole message was written or read.
 	ErrConnectionClosed = errors.New("sluice: the connection was closed by the peer")
 	// ErrDeadlineUpdatesDisabled is returned by RequestCtx methods that set
-	// deadlines once the connection is no longer the handler's to use.
+	// deadlines after the handler's use of the connection has ended.
 	ErrDeadlineUpdatesDisabled = errors.New("sluice: the connection's deadlines can no longer be changed")
 )
 
 // Errors of reading messages.
 var (
-	// ErrBodyTooLarge is returned when a body is longer than the given limit,
-	// whether on the wire or after decompression.
+	// ErrBodyTooLarge is returned when a body is longer than the limit, on the
+	// wire or after decompression.
 	ErrBodyTooLarge = errors.New("sluice: the body is longer than the given limit")
-	// ErrContentEncodingUnsupported is returned when a body is to be
-	// decompressed whose Content-Encoding is unknown.
+	// ErrContentEncodingUnsupported is returned when a body cannot be
+	// decompressed because its Content-Encoding is unknown.
 	ErrContentEncodingUnsupported = errors.New("sluice: unsupported Content-Encoding")
 	// ErrMissingFile is returned by FormFile methods when the form has no file
 	// under the given key.
 	ErrMissingFile = errors.New("sluice: the form has no file with the given key")
-	// ErrNoMultipartForm is returned when a multipart form is asked for and the
-	// request's Content-Type is not multipart/form-data with a boundary.
+	// ErrNoMultipartForm is returned when a multipart form is requested and the
+	// request's Content-Type is not multipart/form-data or has no boundary.
 	ErrNoMultipartForm = errors.New("sluice: the request's content type is not multipart/form-data, or has no boundary")
 	// ErrReadingResponseHeaders is returned when the head of a response cannot
 	// be read.
@@ -51,19 +51,19 @@ var (
 	// response cannot be read.
 	ErrReadingResponseTrailer = errors.New("sluice: cannot read the response's trailer section")
 	// ErrBadTrailer is returned when a field is announced or received as a
-	// trailer that must not be one (RFC 9110 section 6.5.1), or when a trailer
+	// trailer and must not be one (RFC 9110 section 6.5.1), or when a trailer
 	// section is malformed.
 	ErrBadTrailer = errors.New("sluice: the field is not allowed in a trailer section")
-	// ErrNeedMore is returned by parsers when the input ends within what they
-	// parse.
+	// ErrNeedMore is returned by parsers when the input ends before the element
+	// that they parse is complete.
 	ErrNeedMore = errors.New("sluice: more input is needed: the line has no end yet")
 	// ErrSmallReadBuffer is returned when a head does not fit the read buffer.
 	// Raise ReadBufferSize.
 	ErrSmallReadBuffer = errors.New("sluice: the head does not fit the read buffer")
 	// ErrMissingRequestMethod is returned when a request line has no method.
 	ErrMissingRequestMethod = errors.New("sluice: the request line has no method")
-	// ErrUnsupportedRequestMethod is returned when the method of a request is
-	// no token (RFC 9110 section 9.1).
+	// ErrUnsupportedRequestMethod is returned when the method of a request is not
+	// a token (RFC 9110 section 9.1).
 	ErrUnsupportedRequestMethod = errors.New("sluice: unsupported request method")
 	// ErrExtraWhitespaceInRequestLine is returned when the parts of a request
 	// line are separated by more than one space.
@@ -76,14 +76,14 @@ var (
 	// ErrUnsupportedTransferEncoding is returned when the Transfer-Encoding of
 	// a message is not exactly "chunked".
 	ErrUnsupportedTransferEncoding = errors.New("sluice: unsupported Transfer-Encoding")
-	// ErrNonNumericChars is returned when a Content-Length contains something
-	// else than digits.
+	// ErrNonNumericChars is returned when a Content-Length contains a character
+	// other than a digit.
 	ErrNonNumericChars = errors.New("sluice: a number contains something else than digits")
 	// ErrResponseFirstLineMissingSpace is returned when a status line has no
 	// space after the version.
 	ErrResponseFirstLineMissingSpace = errors.New("sluice: the status line has no space after the version")
-	// ErrUnexpectedStatusCodeChar is returned when a status code is followed by
-	// something else than a space or the end of the line.
+	// ErrUnexpectedStatusCodeChar is returned when a status code is followed by a
+	// character other than a space, before the end of the line.
 	ErrUnexpectedStatusCodeChar = errors.New("sluice: unexpected character after the status code")
 )
 
@@ -94,43 +94,44 @@ var (
 	ErrNoArgValue = errors.New("sluice: the key has no value")
 	// ErrNoCookies is returned by Cookie.Parse when there is nothing to parse.
 	ErrNoCookies = errors.New("sluice: no cookie found")
-	// ErrInvalidCookieValue is returned by Cookie.Parse when value, domain or
-	// path contain a character that they may not contain.
+	// ErrInvalidCookieValue is returned by Cookie.Parse when the value, the
+	// domain or the path contains a forbidden character.
 	ErrInvalidCookieValue = errors.New("sluice: invalid cookie value")
 	// ErrorInvalidURI is returned by URI.Parse when a URI contains control
-	// characters or its scheme or user information are malformed.
+	// characters, or its scheme or user information is malformed.
 	ErrorInvalidURI = errors.New("sluice: invalid uri")
 
 	errHTTPDate = errors.New("sluice: malformed http date")
 
-	// errRangeMalformed: a Range field without one valid range (RFC 9110 section
-	// 14.1.1). errRangeUnsatisfiable: one that asks for no byte of the content.
+	// errRangeMalformed: a Range field without a valid range (RFC 9110 section
+	// 14.1.1). errRangeUnsatisfiable: a range that selects no byte of the
+	// content.
 	errRangeMalformed     = errors.New("sluice: malformed byte range")
 	errRangeUnsatisfiable = errors.New("sluice: the byte range lies outside of the content")
 
 	errIPv4 = errors.New("sluice: malformed ipv4 address")
 )
 
-// EscapeError is the malformed, or in its place forbidden, percent-encoding
-// because of which URI.Parse refused a host.
+// EscapeError is the percent-encoding because of which URI.Parse refused a
+// host: it is malformed, or it is not allowed there.
 type EscapeError string
 
-// Error says what is wrong with which percent-encoding.
+// Error quotes the invalid percent-encoding.
 func (e EscapeError) Error() string {
 	return "sluice: invalid url escape " + strconv.Quote(string(e))
 }
 
-// InvalidHostError is the host, with its port if there was one, that URI.Parse
-// refused.
+// InvalidHostError is the host that URI.Parse refused, with its port if it had
+// one.
 type InvalidHostError string
 
-// Error says which host is invalid.
+// Error quotes the invalid host.
 func (e InvalidHostError) Error() string {
 	return "sluice: invalid host " + strconv.Quote(string(e))
 }
 
-// ErrTimeout is returned by calls that took longer than they were given. Its
-// method Timeout returns true, as net.Error asks.
+// ErrTimeout is returned by calls that exceeded their time limit. Its method
+// Timeout returns true, as in net.Error.
 var ErrTimeout = &timeoutError{}
 
 // timeoutError is the type of ErrTimeout.
@@ -139,54 +140,55 @@ type timeoutError struct{}
 // Error returns the text of the error.
 func (*timeoutError) Error() string { return "sluice: timeout" }
 
-// Timeout returns true: see net.Error.
+// Timeout returns true; see net.Error.
 func (*timeoutError) Timeout() bool { return true }
 
-// ErrNothingRead is returned when a connection ends, or the time for it passes,
-// before the first byte of a message: on a connection that is kept alive, that
-// is its normal end. Use errors.As to find it.
+// ErrNothingRead is returned when a connection ends, or its time runs out,
+// before the first byte of a message. A keep-alive connection normally ends
+// this way. Use errors.As to find it.
 type ErrNothingRead struct{ cause error }
 
-// Error returns the text of what ended the connection.
+// Error returns the text of the cause.
 func (e ErrNothingRead) Error() string { return causeText(e.cause, "sluice: nothing was read") }
 
-// Unwrap returns what ended the connection, nil if that is not known.
+// Unwrap returns the error that ended the connection, or nil if it is unknown.
 func (e ErrNothingRead) Unwrap() error { return e.cause }
 
 // ErrSmallBuffer is returned when a head does not fit the read buffer. Raise
 // ReadBufferSize of the Server or client. Use errors.As to find it.
 type ErrSmallBuffer struct{ cause error }
 
-// Error returns the text of what did not fit.
+// Error returns the text of the cause.
 func (e ErrSmallBuffer) Error() string { return causeText(e.cause, ErrSmallReadBuffer.Error()) }
 
-// Unwrap returns what did not fit, nil if that is not known.
+// Unwrap returns the cause, or nil if it is unknown.
 func (e ErrSmallBuffer) Unwrap() error { return e.cause }
 
 // ErrBrokenChunk is returned when a chunked body is malformed (RFC 9112
 // section 7.1). Use errors.As to find it.
 type ErrBrokenChunk struct{ cause error }
 
-// Error returns the text of what is malformed.
+// Error returns the text of the cause.
 func (e ErrBrokenChunk) Error() string { return causeText(e.cause, "sluice: malformed chunk") }
 
-// Unwrap returns what is malformed, nil if that is not known.
+// Unwrap returns the error that describes the malformed part, or nil if it is
+// unknown.
 func (e ErrBrokenChunk) Unwrap() error { return e.cause }
 
-// ErrBodyStreamWritePanic is returned when a body stream panicked while it was
-// written. Use errors.As to find it.
+// ErrBodyStreamWritePanic is returned when a body stream panicked while its
+// body was written. Use errors.As to find it.
 type ErrBodyStreamWritePanic struct{ cause error }
 
-// Error returns the text of the panic's value.
+// Error returns the panic's value as text.
 func (e ErrBodyStreamWritePanic) Error() string {
 	return causeText(e.cause, "sluice: a body stream panicked")
 }
 
-// Unwrap returns the panic's value as an error, nil if that is not known.
+// Unwrap returns the panic's value as an error, or nil if it is unknown.
 func (e ErrBodyStreamWritePanic) Unwrap() error { return e.cause }
 
-// causeText returns the text of cause, or text for the zero value of an error
-// type, which is what errors.As begins with.
+// causeText returns the text of cause. It returns text if cause is nil, as in
+// the zero value that callers pass to errors.As.
 func causeText(cause error, text string) string {
 	if cause == nil {
 		return text

@@ -2,8 +2,8 @@ package sluice
 
 import "strings"
 
-// ErrDialTimeout is returned, within an *ErrDialWithUpstream, when there is no
-// connection within the time-out of a dial function. Its method Timeout returns
+// ErrDialTimeout is returned, wrapped in an *ErrDialWithUpstream, when a dial
+// function has no connection within its time limit. Its method Timeout returns
 // true.
 var ErrDialTimeout error = dialTimeoutError{}
 
@@ -15,21 +15,21 @@ func (dialTimeoutError) Error() string { return "sluice: dialing timed out" }
 // Timeout returns true.
 func (dialTimeoutError) Timeout() bool { return true }
 
-// ErrDialWithUpstream is returned when connecting failed; look-ups that fail are
-// *net.DNSError without it. It comes as a pointer: use errors.As to find it, and
-// what led to it (ErrDialTimeout, *net.OpError, an errno).
+// ErrDialWithUpstream is returned when connecting failed. A failed lookup is
+// not wrapped in it; it is a *net.DNSError. The error is a pointer: use
+// errors.As to find it and its causes (ErrDialTimeout, *net.OpError, an errno).
 type ErrDialWithUpstream struct {
-	// Upstream is the address that failed: IP address and port. It is the
-	// address as it was dialed when no connection was tried: when the time
-	// passed before, or with TCPDialer.DisableDNSResolution.
+	// Upstream is the address that failed: IP address and port. It is the address
+	// as it was dialed if no IP address was tried: because the time ran out
+	// before, or with TCPDialer.DisableDNSResolution.
 	Upstream string
 
 	addr    string // as it was dialed
 	wrapErr error
 }
 
-// Error tells what was dialed and why it failed: for each address that was
-// tried, if there are several.
+// Error returns the address that was dialed and the cause of the failure. If
+// several IP addresses were tried, it returns the cause for each.
 func (e *ErrDialWithUpstream) Error() string {
 	addr := e.addr
 	if addr == "" {
@@ -38,6 +38,6 @@ func (e *ErrDialWithUpstream) Error() string {
 	return "sluice: cannot connect to " + addr + ": " + strings.TrimPrefix(causeText(e.wrapErr, "unknown reason"), "sluice: ")
 }
 
-// Unwrap returns why Upstream could not be connected to, and why the other
-// addresses could not.
+// Unwrap returns the cause for Upstream, and the causes for the other
+// addresses.
 func (e *ErrDialWithUpstream) Unwrap() error { return e.wrapErr }

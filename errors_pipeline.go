@@ -18,8 +18,9 @@ const (
 // Errors of PipelineClient and LBClient.
 var (
 	// ErrPipelineOverflow is returned by PipelineClient for a request that was
-	// not sent because another one took its place in a full queue. Raise
-	// MaxPendingRequests or MaxConns, or send less.
+	// not sent because the queue is full: a newer request took its place, or none
+	// of the requests there could be displaced. Raise MaxPendingRequests or
+	// MaxConns, or send fewer requests.
 	ErrPipelineOverflow = errors.New("sluice: too many requests are pending; the pipeline is full")
 	// ErrNoAvailableClients is returned by LBClient when it has no clients.
 	ErrNoAvailableClients = errors.New("sluice: the LBClient has no clients")
