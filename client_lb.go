@@ -10,86 +10,93 @@ import (
 )
 
 // A BalancingClient is a client that an LBClient can use. *HostClient and
-// *PipelineClient are, and others may be; LBClient calls it, from several
-// goroutines at once.
+// *PipelineClient implement it; applications may implement others. LBClient
+// calls it concurrently.
 type BalancingClient interface {
 	// DoDeadline sends req and reads the response into resp.
 	DoDeadline(req *Request, resp *Response, deadline time.Time) error
-	// PendingRequests returns how many requests the client is busy with.
+	// PendingRequests returns the number of requests whose calls have not
+	// returned.
 	PendingRequests() int
 }
 
-// contextClient is a BalancingClient that knows contexts.
+// contextClient is a BalancingClient that supports contexts.
 type contextClient interface {
 	DoContext(ctx context.Context, req *Request, resp *Response) error
 }
 
-// An LBClient shares requests out to Clients: each goes to the one with the
-// fewest pending requests, and in turn where several have as few.
+// An LBClient distributes requests over Clients. Each request goes to the
+// client with the fewest pending requests. Clients with equally few take turns.
 //
-// A client that fails gets less to do for a second. One that has failed three
-// times in a row gets nothing for a second; then one request tries it, which
-// brings it back or doubles that time, up to 30 seconds. If all have failed,
-// they are used nevertheless. Requests that the caller cancels say nothing about
-// a client.
+// After a failure, a client gets fewer requests for a second. After three
+// failures in a row, it gets none for a second. Then one request probes it:
+// success restores the client, and failure doubles that time, up to 30 seconds.
+// If all clients have failed, they are used nevertheless. Requests that the
+// caller cancels do not affect a client's health.
 //
 // The zero value with Clients is ready to use. An LBClient must not be copied,
-// and its fields must not be changed while it is used. Its methods may be called
-// concurrently. When one returns, nothing uses its Request and Response any
-// more, as far as that is true of Clients.
+// and its fields must not be changed while it is used. Its methods may be
+// called concurrently. When a method returns, the LBClient retains no reference
+// to its Request and Response; Clients must not either.
 type LBClient struct {
 	noCopy noCopy
 
-	// Clients are what AddClient and RemoveClients begin with.
+	// Clients are the initial clients. AddClient and RemoveClients do not change
+	// this slice.
 	Clients []BalancingClient
 
-	// HealthCheck tells whether what came of a request speaks for the client's
-	// health; nil: if err is nil, whatever the status is. It must not keep req
-	// and resp. It is not asked when the caller cancelled the request.
+	// HealthCheck reports whether the outcome of a request shows a healthy
+	// client. nil: the client is healthy if err is nil, whatever the status is.
+	// HealthCheck must not retain req and resp. It is not called if the caller
+	// cancelled the request, or if the request itself is invalid.
 	HealthCheck func(req *Request, resp *Response, err error) bool
 
-	// Timeout bounds Do, and DoContext if the context has no deadline; 0 is
+	// Timeout limits Do, and DoContext if the context has no deadline; 0 is
 	// DefaultLBClientTimeout.
 	Timeout time.Duration
 
-	// HedgeAfter is when a request that has no answer yet is also sent to
-	// another client; 0: never. So is one that failed, at once. The first good
-	// answer counts, and the other requests are given up and have ended when the
-	// call returns: clients without a DoContext(context.Context, *Request,
-	// *Response) error delay that up to the deadline. Only requests that may be
-	// repeated are (RFC 9110 section 9.2.2, or with an Idempotency-Key), and
-	// whose bodies are no streams, of request or response. Clients get copies of
-	// the request, without its user values.
+	// HedgeAfter is the time after which a request without a response is also
+	// sent to another client; 0 disables that. A failed request is sent to
+	// another client at once. The first good response is returned. The other
+	// requests are cancelled, and have ended when the call returns. A client
+	// without a method DoContext(context.Context, *Request, *Response) error
+	// cannot be cancelled and delays the return, up to the deadline.
+	//
+	// Only a request that may be repeated is hedged (it is idempotent by RFC 9110
+	// section 9.2.2, or has an Idempotency-Key), and only if neither its body nor
+	// the response's is a stream. Clients receive copies of the request, without
+	// its user values.
 	HedgeAfter time.Duration
 
-	// MaxHedges is how often at most; 0 is 1.
+	// MaxHedges is the maximum number of additional attempts; 0 is 1.
 	MaxHedges int
 
 	once    sync.Once
-	mu      sync.Mutex // of changes to members
+	mu      sync.Mutex // held to change members
 	members atomic.Pointer[[]*lbMember]
-	turns   atomic.Uint64 // requests
+	turns   atomic.Uint64 // counts requests
 }
 
 // Do sends req and reads the response into resp, which may be nil, within
-// Timeout. ErrNoAvailableClients: there are no clients. Other errors are those
-// of the client that was used.
+// Timeout. It returns ErrNoAvailableClients if there are no clients, and
+// otherwise the error of the client that it used.
 func (c *LBClient) Do(req *Request, resp *Response) error {
 	return c.do(lbBounds{deadline: time.Now().Add(c.timeout())}, req, resp)
 }
 
-// DoTimeout is Do with another bound than Timeout.
+// DoTimeout is Do with timeout instead of Timeout.
 func (c *LBClient) DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
 	return c.do(lbBounds{deadline: time.Now().Add(timeout)}, req, resp)
 }
 
-// DoDeadline is Do with another bound than Timeout.
+// DoDeadline is Do with a deadline instead of Timeout.
 func (c *LBClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
 	return c.do(lbBounds{deadline: deadline}, req, resp)
 }
 
-// DoContext is Do that ends when ctx does, with clients that have a DoContext;
-// others know its deadline only. Without one, Timeout is the bound.
+// DoContext is Do with a context. When ctx ends, a client with a method
+// DoContext cancels the request; other clients only receive ctx's deadline. If
+// ctx has no deadline, Timeout applies.
 func (c *LBClient) DoContext(ctx context.Context, req *Request, resp *Response) error {
 	bounds := lbBounds{ctx: ctx}
 	if _, ok := ctx.Deadline(); !ok {
@@ -105,7 +112,7 @@ func (c *LBClient) timeout() time.Duration {
 	return DefaultLBClientTimeout
 }
 
-// AddClient adds a client, and returns how many there are then.
+// AddClient adds a client and returns the new number of clients.
 func (c *LBClient) AddClient(cc BalancingClient) int {
 	c.once.Do(c.prepare)
 	c.mu.Lock()
@@ -115,9 +122,9 @@ func (c *LBClient) AddClient(cc BalancingClient) int {
 	return len(members)
 }
 
-// RemoveClients removes the clients for which rc returns true, and returns how
-// many are left. Requests that they are busy with go on. rc must not call
-// methods of c.
+// RemoveClients removes the clients for which rc returns true, and returns the
+// number of the remaining clients. Requests in progress on removed clients
+// continue. rc must not call methods of c.
 func (c *LBClient) RemoveClients(rc func(BalancingClient) bool) int {
 	c.once.Do(c.prepare)
 	c.mu.Lock()
@@ -128,7 +135,7 @@ func (c *LBClient) RemoveClients(rc func(BalancingClient) bool) int {
 	return len(members)
 }
 
-// prepare takes Clients over.
+// prepare creates the initial members from Clients.
 func (c *LBClient) prepare() {
 	members := make([]*lbMember, len(c.Clients))
 	for i, client := range c.Clients {
@@ -137,8 +144,8 @@ func (c *LBClient) prepare() {
 	c.members.Store(&members)
 }
 
-// lbBounds says when a request ends: with ctx if that is not nil, and at
-// deadline if that is not zero.
+// lbBounds limits a request: by ctx if that is not nil, and by deadline if that
+// is not zero.
 type lbBounds struct {
 	ctx      context.Context
 	deadline time.Time
@@ -161,7 +168,7 @@ func (c *LBClient) do(bounds lbBounds, req *Request, resp *Response) error {
 	return err
 }
 
-// attempt sends req with m, which was picked, and notes how m did.
+// attempt sends req with m, which pick returned, and records the outcome for m.
 func (c *LBClient) attempt(m lbPick, bounds lbBounds, req *Request, resp *Response) (isGood bool, err error) {
 	judged := false
 	defer func() {
@@ -176,7 +183,7 @@ func (c *LBClient) attempt(m lbPick, bounds lbBounds, req *Request, resp *Respon
 	return err == nil && verdict == lbGood, err
 }
 
-// judge tells what the outcome of a request says about the client.
+// judge returns what the outcome of a request says about the client's health.
 func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err error) lbVerdict {
 	isGood := err == nil
 	switch {
@@ -191,7 +198,7 @@ func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err 
 	return lbBad
 }
 
-// isOwnFault tells whether err is about the request alone.
+// isOwnFault reports whether err is due to the request and not to the client.
 func isOwnFault(err error) bool {
 	switch {
 	case errors.Is(err, errMissingHost), errors.Is(err, errUnsupportedScheme), errors.Is(err, errPlainHTTPS),
@@ -201,7 +208,7 @@ func isOwnFault(err error) bool {
 	return false
 }
 
-// do sends a request.
+// do sends a request with the client.
 func (m *lbMember) do(bounds lbBounds, req *Request, resp *Response) error {
 	ctx, deadline := bounds.ctx, bounds.deadline
 	if ctx == nil {

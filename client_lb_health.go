@@ -8,33 +8,34 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// lbMember is a client of an LBClient, and what is known of its health.
+// lbMember is a client of an LBClient with its health. The fields after mu are
+// guarded by it.
 type lbMember struct {
 	client BalancingClient
-	turn   atomic.Uint64 // when it was picked last, of LBClient.turns
+	turn   atomic.Uint64 // LBClient.turns when it was last picked
 
-	// isTroubled tells that one of the fields below is set: members that do well
+	// isTroubled is true if one of the fields below may be set: healthy members
 	// are picked without a lock.
 	isTroubled atomic.Bool
 
 	mu           sync.Mutex
 	failures     int   // in a row
-	penalized    int64 // clock.Nanos; it gets less until then
+	penalized    int64 // clock.Nanos; until then it gets fewer requests
 	ejections    int   // in a row
 	ejectedAt    int64
-	ejectedUntil int64 // 0: it is not; then it waits for a probe
-	isProbed     bool  // a request tries it
+	ejectedUntil int64 // clock.Nanos; 0: not ejected. After that time, it waits for a probe
+	isProbed     bool  // a probe is in progress
 }
 
 const (
 	lbPenaltyTime  = time.Second // how long a failure counts
-	lbPenalty      = 16          // pending requests that a failure weighs
+	lbPenalty      = 16          // pending requests; each failure counts as that many
 	lbEjectAfter   = 3           // failures in a row
-	lbEjectTime    = time.Second // the first time; it doubles
+	lbEjectTime    = time.Second // the first time; then it doubles
 	lbMaxEjectTime = 30 * time.Second
 )
 
-// lbVerdict is what a request says about its client.
+// lbVerdict is what the outcome of a request says about its client.
 type lbVerdict uint8
 
 const (
@@ -43,24 +44,24 @@ const (
 	lbBad
 )
 
-// lbRank orders members; the lowest that there is gets the request.
+// lbRank orders members; a request goes to the lowest rank.
 type lbRank uint8
 
 const (
-	lbProbe   lbRank = iota // it was ejected and may be tried
-	lbUsual                 // the one with the least load is the best
-	lbEjected               // better than none
+	lbProbe   lbRank = iota // was ejected and may be probed
+	lbUsual                 // the member with the least load is picked
+	lbEjected               // used only if there is no other
 )
 
-// lbPick is a member that gets a request.
+// lbPick is a member that was picked for a request.
 type lbPick struct {
 	member  *lbMember
 	began   int64
 	isProbe bool
 }
 
-// pick returns the member that gets the next request, if possible one that is
-// not in used. False: there is none.
+// pick returns the member for the next request, if possible one that is not in
+// used. It returns false if there are no members.
 func (c *LBClient) pick(used []*lbMember) (lbPick, bool) {
 	members := *c.members.Load()
 	if len(members) == 0 {
@@ -75,8 +76,8 @@ func (c *LBClient) pick(used []*lbMember) (lbPick, bool) {
 	return lbPick{best, now, best.claim(now)}, true
 }
 
-// bestMember returns the best member that is not in used, nil if all are; of
-// those that are as good the one that was picked the longest time ago.
+// bestMember returns the best member that is not in used, or nil if all are. Of
+// equally good members, it returns the one that was picked least recently.
 func bestMember(members, used []*lbMember, now int64) (best *lbMember) {
 	var bestRank lbRank
 	var bestLoad int
@@ -109,7 +110,7 @@ func isUsed(used []*lbMember, m *lbMember) bool {
 	return false
 }
 
-// rank tells how fit m is for a request, and what its failures weigh.
+// rank returns m's rank, and the penalty for its failures in pending requests.
 func (m *lbMember) rank(now int64) (rank lbRank, penalty int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +125,8 @@ func (m *lbMember) rank(now int64) (rank lbRank, penalty int) {
 	return lbEjected, 0
 }
 
-// claim tells whether the request that m gets is the one that tries it.
+// claim reports whether the next request of m is the probe, and if so marks the
+// probe as in progress.
 func (m *lbMember) claim(now int64) (isProbe bool) {
 	if !m.isTroubled.Load() {
 		return false
@@ -138,7 +140,7 @@ func (m *lbMember) claim(now int64) (isProbe bool) {
 	return true
 }
 
-// report notes what came of a request.
+// report records the outcome of a request.
 func (p lbPick) report(verdict lbVerdict) {
 	m := p.member
 	if verdict == lbGood && !m.isTroubled.Load() {
@@ -149,7 +151,8 @@ func (p lbPick) report(verdict lbVerdict) {
 	if p.isProbe {
 		m.isProbed = false
 	}
-	// What began before m was ejected is old news.
+	// A request that began before m was ejected says nothing about m's health
+	// now.
 	isEjected := m.ejectedUntil != 0
 	if verdict == lbUnknown || isEjected && p.began < m.ejectedAt {
 		return
@@ -168,7 +171,7 @@ func (p lbPick) report(verdict lbVerdict) {
 	}
 }
 
-// eject keeps requests away from m for a while. Called with the lock.
+// eject keeps requests away from m for a time. Called with the lock.
 func (m *lbMember) eject(now int64) {
 	length := min(lbEjectTime<<min(m.ejections, 10), lbMaxEjectTime)
 	m.ejections++

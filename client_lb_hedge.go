@@ -4,8 +4,7 @@ import (
 	"context"
 )
 
-// A hedge is a request that is sent to several clients, until one has a good
-// answer.
+// A hedge sends a request to several clients until one gives a good answer.
 type hedge struct {
 	c       *LBClient
 	bounds  lbBounds // of the attempts
@@ -14,10 +13,10 @@ type hedge struct {
 	used    []*lbMember
 	running int
 	results chan *hedgeAttempt
-	best    *hedgeAttempt // of those that have ended; the caller's result
+	best    *hedgeAttempt // the best ended attempt; its result goes to the caller
 }
 
-// hedgeAttempt is the request as one client has it.
+// hedgeAttempt is one client's copy of the request and its outcome.
 type hedgeAttempt struct {
 	req    Request
 	resp   Response
@@ -25,7 +24,7 @@ type hedgeAttempt struct {
 	isGood bool
 }
 
-// doHedged sends copies of req, the first at once.
+// doHedged sends copies of req, the first one at once.
 func (c *LBClient) doHedged(bounds lbBounds, req *Request, resp *Response) error {
 	parent := bounds.ctx
 	if parent == nil {
@@ -62,7 +61,7 @@ func (c *LBClient) doHedged(bounds lbBounds, req *Request, resp *Response) error
 	return h.deliver()
 }
 
-// start sends the request to another client. False: there is none.
+// start sends the request to another client. It returns false if there is none.
 func (h *hedge) start() bool {
 	m, ok := h.c.pick(h.used)
 	if !ok {
@@ -83,8 +82,9 @@ func (h *hedge) start() bool {
 	return true
 }
 
-// take takes over the result of an attempt if it is better than what there is: a
-// good answer, then any answer, then the first error.
+// take keeps an attempt as the result if it is better than the present one. A
+// good answer is better than any answer, and any answer is better than an
+// error.
 func (h *hedge) take(a *hedgeAttempt) {
 	h.running--
 	if h.best == nil || !h.best.isGood && (a.isGood || a.err == nil && h.best.err != nil) {
@@ -92,7 +92,7 @@ func (h *hedge) take(a *hedgeAttempt) {
 	}
 }
 
-// deliver gives the caller the result.
+// deliver moves the result into the caller's Response.
 func (h *hedge) deliver() error {
 	skips := h.resp.SkipBody
 	h.resp.Reset()

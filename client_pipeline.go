@@ -8,31 +8,33 @@ import (
 	"time"
 )
 
-// A PipelineClient sends requests to one host without waiting for the answers to
-// earlier ones: what is asked for at the same time shares a connection, and is
-// written together. The answers come in the order of the requests, so that a
-// slow one delays those behind it. It is for many small requests to a server
-// that answers fast; use HostClient for others. The zero value with an Addr is
-// ready to use. A PipelineClient must not be copied, and its fields must not be
-// changed while it is used.
+// A PipelineClient sends requests to one host without waiting for the answers
+// to earlier requests (RFC 9112 section 9.3.2). Concurrent requests share a
+// connection and are written together. The answers come in the order of the
+// requests, so a slow answer delays the answers after it. Use it for many small
+// requests to a server that answers fast, and HostClient for all others. The
+// zero value with an Addr is ready to use. A PipelineClient must not be copied,
+// and its fields must not be changed while it is used.
 //
-// Its methods may be called concurrently. When one returns, with or without an
-// error, nothing uses its Request and Response any more: a request is put into
-// the form in which it is sent before it is queued, and a response is read into
-// one of the client's own. Request body streams are read into memory first, and
-// response bodies are read to their ends before the call returns, also with
-// Response.StreamBody, which makes a stream of what was read.
+// Its methods may be called concurrently. When a method returns, with or
+// without an error, the caller owns its Request and Response again, and the
+// client retains no reference to them. Request body streams are read into
+// memory before the request is queued. Response bodies are read to their ends
+// before the call returns. Response.StreamBody then returns a stream of the
+// body in memory.
 //
-// When a connection fails, what was not sent on it is sent on another, and so is
-// what was not answered if it is idempotent (RFC 9110 section 9.2.2) or has an
-// Idempotency-Key, and the server has answered anything on the connection; at
-// most DefaultMaxIdemponentCallAttempts times. Hooks of WithClientTrace are not
-// called.
+// When a connection fails, requests that were not sent on it are sent on
+// another connection. Requests that were sent and not answered are sent again
+// if they are idempotent (RFC 9110 section 9.2.2) or have an Idempotency-Key,
+// and if the server has answered at least one request on the connection. A
+// request is sent at most DefaultMaxIdemponentCallAttempts times. Hooks of
+// WithClientTrace are not called.
 type PipelineClient struct {
 	noCopy noCopy
 
-	// Addr is the host's address, "host:port". A port that is missing follows
-	// from IsTLS. As of HostClient, there may be several.
+	// Addr is the host's address, "host:port", or several addresses separated by
+	// commas; new connections go to them in turn. The default port is 443 with
+	// IsTLS, otherwise 80. With Dial, the address is passed verbatim.
 	Addr string
 
 	// Name is the User-Agent of requests that have none; "" is "sluice".
@@ -42,82 +44,89 @@ type PipelineClient struct {
 	// none, if Name is "".
 	NoDefaultUserAgentHeader bool
 
-	// MaxConns bounds the connections; 0 is 1. A request goes to the connection
-	// with the fewest pending ones. Another is made when all have some.
+	// MaxConns is the maximum number of connections; 0 is 1. A request goes to
+	// the connection with the fewest pending requests. Another connection is
+	// opened when all have pending requests.
 	MaxConns int
 
-	// MaxPendingRequests bounds the requests that are queued for each
-	// connection, and those that were sent on it and are not answered; 0 is
-	// DefaultMaxPendingRequests. Answers to abandoned calls count
-	// until they have come.
+	// MaxPendingRequests limits, for each connection, the requests in the queue,
+	// and separately the requests that were sent and not answered; 0 is
+	// DefaultMaxPendingRequests. A request whose call was given up counts until
+	// its answer has come.
 	MaxPendingRequests int
 
-	// MaxBatchDelay is how long a request waits for others to be written with.
-	// 0: it does not wait, and what is queued then is written together.
+	// MaxBatchDelay is how long a request waits for others, to be written
+	// together. 0: it does not wait, and is written together with the requests
+	// that are queued at that time.
 	MaxBatchDelay time.Duration
 
-	// Dial opens connections; nil is Dial of this package, which knows TCP.
-	// TLS is added to what it returns.
+	// Dial opens connections; nil is this package's Dial, which dials TCP. With
+	// IsTLS, the client adds TLS to the connection unless it is a *tls.Conn
+	// already.
 	Dial DialFunc
 
-	// DialDualStack is without effect: hosts are dialed by IPv6 and IPv4 anyhow
-	// (RFC 8305).
+	// DialDualStack has no effect: the client always dials IPv6 and IPv4
+	// addresses (RFC 8305).
 	DialDualStack bool
 
-	// DisableHeaderNamesNormalizing leaves the names of fields as they are set
-	// and as they come.
+	// DisableHeaderNamesNormalizing sends field names as they were set, and keeps
+	// received field names unchanged.
 	DisableHeaderNamesNormalizing bool
 
-	// DisablePathNormalizing sends paths as they are set, also with "//" and dot
+	// DisablePathNormalizing sends paths as they were set, including "//" and dot
 	// segments.
 	DisablePathNormalizing bool
 
-	// IsTLS makes connections with TLS.
+	// IsTLS makes the connections use TLS.
 	IsTLS bool
 
-	// TLSConfig is for IsTLS; nil is the default configuration. The server's
-	// name is added where it is missing.
+	// TLSConfig is the TLS configuration for IsTLS; nil is the default
+	// configuration. If ServerName is empty, the client sets it to the host that
+	// it dials.
 	TLSConfig *tls.Config
 
-	// MaxIdleConnDuration is how long a connection is kept without use, and how
-	// long one is that does not answer a request that nobody waits for any more;
-	// 0 is DefaultMaxIdleConnDuration. It may be a quarter longer.
+	// MaxIdleConnDuration is how long an unused connection is kept. It is also
+	// how long a connection is kept that gives no answer while the call of the
+	// oldest unanswered request was given up. 0 is DefaultMaxIdleConnDuration.
+	// The actual time may be up to 25 % longer.
 	MaxIdleConnDuration time.Duration
 
-	// ReadBufferSize is the size of a connection's buffer for reading, in bytes,
-	// and the bound of a response's head; 0: a buffer of 16 KiB, and heads of up
-	// to 64 KiB.
+	// ReadBufferSize is the size of a connection's read buffer in bytes, and the
+	// limit of a response's head. 0 is a buffer of 16 KiB and a limit of 64 KiB.
 	ReadBufferSize int
 
-	// WriteBufferSize is how many bytes of requests are written at once; one
-	// request may be more. 0 is 32 KiB.
+	// WriteBufferSize is the number of bytes after which no further request is
+	// added to a write, so that only the last request of a write may exceed it. 0
+	// is 32 KiB.
 	WriteBufferSize int
 
-	// ReadTimeout bounds waiting for and reading a response, from when its
-	// request is written or the response before it was read. The connection ends
-	// with it, and all that was sent on it fails with ErrTimeout. 0: no bound.
+	// ReadTimeout limits the time to wait for and read a response. It starts when
+	// the request is written or when the previous response was read. When it
+	// expires, the connection is closed, and all requests that were sent on it
+	// fail with ErrTimeout. 0 is no limit.
 	ReadTimeout time.Duration
 
-	// WriteTimeout bounds writing what is written at once; see ReadTimeout. It
-	// bounds dialing with TLS, as of HostClient. 0: no bound.
+	// WriteTimeout limits the time of one write, which may contain several
+	// requests; see ReadTimeout. With TLS, it also limits, separately, the time
+	// of dialing and handshake together. 0 is no limit.
 	WriteTimeout time.Duration
 
-	// Logger is told why connections fail; nil: nobody is, as requests have the
-	// errors that concern them.
+	// Logger logs why connections fail; nil logs nothing. Calls return their own
+	// errors in any case.
 	Logger Logger
 
-	// MaxResponseBodySize bounds the bodies of responses, in bytes; a longer one
-	// is ErrBodyTooLarge. It also bounds what Response.BodyUncompressed and the
-	// like decode a body to. 0: no bound.
+	// MaxResponseBodySize limits response bodies in bytes; a longer body is
+	// ErrBodyTooLarge. It also limits the decoded size that
+	// Response.BodyUncompressed and similar methods return. 0 is no limit.
 	MaxResponseBodySize int
 
 	once  sync.Once
-	host  HostClient // dials, and knows what requests lack
+	host  HostClient // dials, and holds the settings that requests need
 	works pipelineWorkPool
 	lanes []pipelineLane
 }
 
-// prepare makes what follows from the fields.
+// prepare initializes host and lanes from the exported fields.
 func (c *PipelineClient) prepare() {
 	h := &c.host
 	h.Addr, h.IsTLS, h.TLSConfig, h.Dial = c.Addr, c.IsTLS, c.TLSConfig, c.Dial
@@ -132,16 +141,18 @@ func (c *PipelineClient) prepare() {
 	}
 }
 
-// Do sends req and reads the response into resp, which may be nil. The
-// request's own timeout (Request.SetTimeout) bounds it. Where it is sent only
-// Addr says.
+// Do sends req and reads the response into resp, which may be nil. Addr alone
+// determines where it is sent. The request's own timeout (Request.SetTimeout)
+// limits the call.
 //
-// Where the queue is full, a request with a bound, of time or by a context, waits
-// for room. One without takes the place of the oldest that was not sent, which
-// ends with ErrPipelineOverflow. ErrTimeout: there was no more time.
-// ErrConnectionClosed, which is io.EOF too: the server closed the connection
-// without an answer. *ErrDialWithUpstream: there is no connection. Other errors
-// say what is wrong with the request or the response.
+// If the queue is full, a call with a time limit or a context waits for room. A
+// call without either displaces the oldest request that was not sent, whose
+// call returns ErrPipelineOverflow.
+//
+// Do returns ErrTimeout if the time ran out, ErrConnectionClosed, which is also
+// io.EOF, if the server closed the connection without a response, and
+// *ErrDialWithUpstream if it could not connect. Other errors describe what is
+// wrong with the request or the response.
 func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	c.once.Do(c.prepare)
 	call := &req.call
@@ -164,27 +175,28 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	return err
 }
 
-// DoTimeout is Do with a bound. ErrTimeout is returned when timeout has passed;
-// the request is then given up.
+// DoTimeout is Do with a time limit. After timeout, it gives the request up and
+// returns ErrTimeout.
 func (c *PipelineClient) DoTimeout(req *Request, resp *Response, timeout time.Duration) error {
 	return doTimeout(c, req, resp, timeout)
 }
 
-// DoDeadline is Do with a bound. ErrTimeout is returned when deadline has come;
-// the request is then given up. It is not sent if that was not begun, and its
-// answer is dropped otherwise.
+// DoDeadline is Do with a deadline. At deadline, it gives the request up and
+// returns ErrTimeout. If the request is still in the queue, it is not sent;
+// otherwise its answer is dropped.
 func (c *PipelineClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
 	return doDeadline(c, req, resp, deadline)
 }
 
-// DoContext is Do that ends when ctx does, as by DoDeadline. The error is then a
-// *PhaseError: PhaseWait and PhaseDial tell that nothing was sent.
+// DoContext is Do with a context. When ctx ends, it gives the request up as
+// DoDeadline does and returns a *PhaseError. With PhaseWait or PhaseDial,
+// nothing of the request was sent.
 func (c *PipelineClient) DoContext(ctx context.Context, req *Request, resp *Response) error {
 	return doContext(ctx, c, req, resp)
 }
 
 // PendingRequests returns the number of requests that are queued or not
-// answered, those included whose answers nobody waits for any more.
+// answered, including those whose calls were given up.
 func (c *PipelineClient) PendingRequests() (n int) {
 	c.once.Do(c.prepare)
 	for i := range c.lanes {
@@ -193,8 +205,8 @@ func (c *PipelineClient) PendingRequests() (n int) {
 	return n
 }
 
-// CloseIdleConnections closes the connections on which nothing is pending. The
-// PipelineClient can be used further.
+// CloseIdleConnections closes the connections without pending requests. The
+// PipelineClient remains usable.
 func (c *PipelineClient) CloseIdleConnections() {
 	c.once.Do(c.prepare)
 	for i := range c.lanes {
@@ -202,7 +214,7 @@ func (c *PipelineClient) CloseIdleConnections() {
 	}
 }
 
-// choose returns the lane for the next request: the one with the fewest.
+// choose returns the lane for the next request: the one with the least load.
 func (c *PipelineClient) choose() *pipelineLane {
 	best := &c.lanes[0]
 	if len(c.lanes) == 1 {
@@ -217,8 +229,7 @@ func (c *PipelineClient) choose() *pipelineLane {
 	return best
 }
 
-// encode puts the request into the form in which it is sent, and makes resp
-// empty.
+// encode writes the request into the memory of a work, and empties resp.
 func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, error) {
 	isHTTPS := req.URI().isHTTPS()
 	switch {
@@ -249,37 +260,37 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 	return w, nil
 }
 
-// A pipelineWork is a request on its way. It belongs to the caller until it is
-// submitted and when it is answered; in between to its lane.
+// A pipelineWork is a request in the client. The caller owns it until it is
+// submitted, and again after it is answered; in between, its lane owns it.
 type pipelineWork struct {
 	next, prev *pipelineWork // in a list of the lane
 	state      workState     // under the lane's lock
-	done       chan struct{} // gets a token when the work is done and the caller waits
-	out        []byte        // the request as it is sent
+	done       chan struct{} // gets a token when the work is done, if its call still waits
+	out        []byte        // the encoded request
 	err        error
-	at         int64 // where on the connection it begins
-	attempts   int   // connections that were tried
+	at         int64 // offset of its first byte on the connection
+	attempts   int   // connections that failed it
 
 	isRepeatable bool
 	isHead       bool
-	isTunnel     bool // it is CONNECT
-	closes       bool // nothing may be sent behind it
+	isTunnel     bool // the method is CONNECT
+	closes       bool // no request may follow it on the connection
 
-	// into is what the answer is read into: the caller's Response if he is sure to
-	// wait for it, which with a thousand callers saves a tenth of the time; else
-	// resp.
+	// into is where the answer is read to. It is the caller's Response if the
+	// call cannot be given up, which saves a tenth of the time with a thousand
+	// callers. Otherwise it is resp.
 	into *Response
 	resp Response
 }
 
-// workState says who has a pipelineWork.
+// workState says which part of the client has a pipelineWork.
 type workState uint8
 
 const (
-	workQueued    workState = iota // the queue: nothing of it was sent
-	workSent                       // the connection
-	workAbandoned                  // the connection, and nobody waits for the answer
-	workDone                       // the caller, who has a token in done
+	workQueued    workState = iota // in the queue; nothing of it was sent
+	workSent                       // sent on the connection
+	workAbandoned                  // sent on the connection, and its call was given up
+	workDone                       // the caller's, with a token in done
 )
 
 // write appends the request to out.
@@ -303,7 +314,7 @@ func (w *pipelineWork) write(req *Request) error {
 	return err
 }
 
-// workWriter appends to a work's request.
+// workWriter is an io.Writer that appends to a work's encoded request.
 type workWriter pipelineWork
 
 // Write implements io.Writer.
@@ -312,8 +323,8 @@ func (w *workWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// deliver moves the answer to resp, or nothing if there is an error. The work has
-// been the caller's all the time, or is again.
+// deliver moves the answer to resp. If there is an error, resp stays empty. The
+// caller owns w.
 func (w *pipelineWork) deliver(resp *Response) {
 	switch {
 	case resp == nil:
@@ -324,7 +335,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 		}
 		return
 	case w.into == resp:
-		resp.SkipBody = false // that of a HEAD request
+		resp.SkipBody = false // a HEAD request had set it
 		return
 	}
 	resp.exchange(&w.resp)
@@ -337,7 +348,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 	}
 }
 
-// exchange swaps what was read with other; the settings stay.
+// exchange swaps the received content with other; the settings stay.
 func (r *Response) exchange(other *Response) {
 	a, b := &r.Header, &other.Header
 	a.header, b.header = b.header, a.header
