@@ -15,8 +15,8 @@ import (
 type BalancingClient interface {
 	// DoDeadline sends req and reads the response into resp.
 	DoDeadline(req *Request, resp *Response, deadline time.Time) error
-	// PendingRequests returns the number of requests whose calls have not
-	// returned.
+	// PendingRequests returns the number of requests that the client is
+	// processing.
 	PendingRequests() int
 }
 
@@ -37,7 +37,7 @@ type contextClient interface {
 // The zero value with Clients is ready to use. An LBClient must not be copied,
 // and its fields must not be changed while it is used. Its methods may be
 // called concurrently. When a method returns, the LBClient retains no reference
-// to its Request and Response; Clients must not either.
+// to its Request and Response, provided that Clients retain none.
 type LBClient struct {
 	noCopy noCopy
 

@@ -9,52 +9,52 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// A Request is an HTTP request: one that is sent with a client, or one that a
-// server received.
+// A Request is an HTTP request that a client sends or that a server received.
 //
 // The zero value is an empty GET request, ready to use. A Request must not be
-// copied (use CopyTo) nor be used by several goroutines at once. Slices that its
-// methods return belong to it and are valid until what they come from is
-// changed, or the Request is reset or released.
+// copied (use CopyTo) and must not be used by several goroutines at once. It
+// owns the slices that its methods return. They are valid until the part that
+// they come from is changed, or until the Request is reset or released.
 type Request struct {
 	noCopy noCopy
 
 	// Header is the request line and the fields. It must not be copied.
 	Header RequestHeader
 
-	// KeepBodyBuffer keeps the memory of the body, however large, when the
-	// request is reset: for a Request that is used for many requests. Reset and
-	// CopyTo leave it as it is; ReleaseRequest and servers clear it.
+	// KeepBodyBuffer keeps the memory of the body, of any size, when the request
+	// is reset. It is for a Request that is reused many times. Reset and CopyTo
+	// do not change KeepBodyBuffer; ReleaseRequest and servers clear it.
 	KeepBodyBuffer bool
 
-	// UseHostHeader sends the Host that was set with Header.SetHost, instead of
-	// the host of the URI.
+	// UseHostHeader sends the Host that Header.SetHost set instead of the URI's
+	// host.
 	UseHostHeader bool
 
-	// DisableRedirectPathNormalizing keeps the path of redirects that are
-	// followed as the server gave it.
+	// DisableRedirectPathNormalizing leaves the path of a followed redirect as
+	// the server sent it.
 	DisableRedirectPathNormalizing bool
 
 	body
-	// formFiles are those of the form that was parsed last, for goroutines other
-	// than the one that uses the request; nil: there are none.
+	// formFiles are the files of the form that was parsed last. Goroutines other
+	// than the request's read it. nil: there are none.
 	formFiles  atomic.Pointer[formFiles]
 	uri        URI
 	postArgs   Args
 	userValues userValues
 	timeout    time.Duration
-	call       clientCall // while a client sends it
-	wire       []byte     // memory of what is sent; what was sent last
+	call       clientCall // in use while a client sends the request
+	wire       []byte     // memory for what is sent; holds what was sent last
 
-	hasURI      bool // uri has been parsed or set, and has precedence over Header
+	hasURI      bool // uri has been parsed or set, and takes precedence over Header
 	hasPostArgs bool // postArgs have been parsed or set
 	isTLS       bool // received over TLS: the URI's scheme is https
 	uriError    error
 }
 
-// Reset makes the request an empty one. Files of a multipart form are removed,
-// a body stream and user values that are io.Closers are closed. Memory of the
-// body is kept as SetBodySizePoolLimit and KeepBodyBuffer say.
+// Reset makes the request an empty one. It removes the temporary files of a
+// multipart form, and closes a body stream and all user values that are
+// io.Closers. SetBodySizePoolLimit and KeepBodyBuffer determine whether the
+// body's memory is kept.
 func (r *Request) Reset() {
 	r.userValues.reset()
 	r.Header.Reset()
@@ -65,7 +65,7 @@ func (r *Request) Reset() {
 	r.call = clientCall{}
 }
 
-// resetContent removes what is not in Header, but not the settings.
+// resetContent resets everything except Header and the settings.
 func (r *Request) resetContent() {
 	r.ResetBody()
 	if r.formFiles.Load() != nil {
@@ -82,14 +82,15 @@ func (r *Request) resetContent() {
 	r.isTLS = false
 }
 
-// resetForServer prepares a request for the next one of a server.
+// resetForServer prepares the request for the server's next request.
 func (r *Request) resetForServer() {
 	r.KeepBodyBuffer = false
 	r.Reset()
 }
 
-// CopyTo makes dst a copy of r that shares no memory with it, without user
-// values and timeout. A body stream is not copied; call Body before to have it.
+// CopyTo makes dst a copy of r that shares no memory with r. It does not copy
+// user values, the timeout, or a body stream; to copy a stream's bytes, call
+// Body before.
 func (r *Request) CopyTo(dst *Request) {
 	if r == dst {
 		return
@@ -113,65 +114,67 @@ func (r *Request) CopyTo(dst *Request) {
 // ResetBody makes the body empty.
 func (r *Request) ResetBody() { r.clear(r.KeepBodyBuffer, &bodyPoolLimits.request) }
 
-// SetBodyStream makes what stream has, up to its io.EOF, the body. size is its
-// length: the request can only be written if there are as many bytes, and no
-// more are read. A negative size stands for an unknown length; the body is then
-// sent chunked.
+// SetBodyStream makes the bytes of stream, up to io.EOF, the body. size is
+// their number: no more are read, and writing the request fails if there are
+// fewer. A negative size is an unknown length; the body is then sent chunked.
 //
-// The stream is closed when it was written, and when the request is reset,
-// released or given another body: with CloseWithError if it is a
-// ReadCloserWithError, else with Close if it is an io.Closer. See BodyWriterTo
-// for streams that have a WriteTo.
+// The request owns stream. It closes stream after writing it, and when the
+// request is reset, released or given another body: with CloseWithError if
+// stream is a ReadCloserWithError, otherwise with Close if it is an io.Closer.
+// See BodyWriterTo for streams with a WriteTo method.
 func (r *Request) SetBodyStream(stream io.Reader, size int) {
 	r.ResetBody()
 	r.setStream(stream, size)
 	r.Header.SetContentLength(size)
 }
 
-// SetBodyStreamWriter makes what sw writes the body, sent chunked. sw is called
-// in any case, and later; see StreamWriter.
+// SetBodyStreamWriter makes what sw writes the body, which is sent chunked. sw
+// is called later, and in any case, even if the request is never written; see
+// StreamWriter.
 func (r *Request) SetBodyStreamWriter(sw StreamWriter) {
 	r.ResetBody()
 	r.setStreamWriter(sw)
 	r.Header.SetContentLength(-1)
 }
 
-// setServerStream makes s, which belongs to the server, the body.
+// setServerStream makes s, which the server owns, the body.
 func (r *Request) setServerStream(s io.Reader) { r.setStream(s, r.Header.ContentLength()) }
 
-// BodyUncompressed returns the body, decoded as Content-Encoding says: gzip,
-// deflate, br or zstd. Another coding is ErrContentEncodingUnsupported. A body
-// that is not encoded is returned without a copy.
+// BodyUncompressed returns the body decoded according to Content-Encoding:
+// gzip, deflate, br or zstd. Another coding is ErrContentEncodingUnsupported. A
+// body that is not encoded is returned without a copy.
 //
-// A body that is decoded to more than the request's limit is ErrBodyTooLarge.
-// That is Server.MaxRequestBodySize in a handler, or what ReadLimitBody was
-// given, and stays until ResetBody. A request that you have made, or read with
-// Read, has none: use BodyUncompressedWithLimit for bodies of others.
+// A body that decodes to more than the request's limit is ErrBodyTooLarge. The
+// limit is Server.MaxRequestBodySize in a handler, or what ReadLimitBody was
+// given, and applies until ResetBody. A request that you created, or read with
+// Read, has no limit: use BodyUncompressedWithLimit for a body from an
+// untrusted source.
 func (r *Request) BodyUncompressed() ([]byte, error) { return r.BodyUncompressedWithLimit(0) }
 
-// BodyUncompressedWithLimit is BodyUncompressed for at most maxBodySize bytes;
-// more are ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of
-// BodyUncompressed.
+// BodyUncompressedWithLimit is BodyUncompressed with a limit of maxBodySize
+// bytes; a longer body is ErrBodyTooLarge. If maxBodySize is 0 or less, the
+// limit of BodyUncompressed applies.
 func (r *Request) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 	return r.uncompressed(r.Header.ContentEncoding(), maxBodySize)
 }
 
-// MultipartForm returns the form of a multipart/form-data body. It is parsed on
-// the first call: a body stream is then read to its end, and a body that
-// Content-Encoding names one of gzip, deflate, br and zstd for is decoded.
-// Parts that don't fit some memory are kept in temporary files until the
-// request is reset or RemoveMultipartFormFiles is called.
+// MultipartForm returns the form of a multipart/form-data body. The first call
+// parses it. That call reads a body stream to its end, and decodes a body whose
+// Content-Encoding is gzip, deflate, br or zstd. Parts that exceed the memory
+// limit are stored in temporary files until the request is reset or
+// RemoveMultipartFormFiles is called.
 //
-// ErrNoMultipartForm says that Content-Type is another one or has no boundary.
-// A form that decodes to more than the request's limit is ErrBodyTooLarge;
-// BodyUncompressed says what that limit is. A body stream that is not encoded has
-// none. A form with more than 1000 parts is ErrBodyTooLarge, too, and so is one
-// with more than 14 MiB of fields that are no files.
+// The error is ErrNoMultipartForm if Content-Type is not multipart/form-data or
+// has no boundary. A form that decodes to more than the request's limit is
+// ErrBodyTooLarge; see BodyUncompressed for that limit. It does not apply to a
+// body stream that is not encoded. A form with more than 1000 parts is also
+// ErrBodyTooLarge, and so is one with more than 14 MiB of fields that are not
+// files.
 func (r *Request) MultipartForm() (*multipart.Form, error) { return r.MultipartFormWithLimit(0) }
 
-// MultipartFormWithLimit is MultipartForm for a body, decoded, of at most
-// maxBodySize bytes; a longer one is ErrBodyTooLarge. maxBodySize <= 0 stands
-// for the limit of MultipartForm.
+// MultipartFormWithLimit is MultipartForm with a limit of maxBodySize bytes for
+// the decoded body; a longer one is ErrBodyTooLarge. If maxBodySize is 0 or
+// less, the limit of MultipartForm applies.
 func (r *Request) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, error) {
 	if r.form != nil {
 		return r.form.form, r.form.err
@@ -188,13 +191,14 @@ func (r *Request) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, erro
 }
 
 // RemoveMultipartFormFiles removes the temporary files of the multipart form.
-// The form must not be used afterwards; MultipartForm parses the body again.
+// The form must not be used afterwards. A later MultipartForm parses the body
+// again.
 func (r *Request) RemoveMultipartFormFiles() { r.removeForm() }
 
-// PostArgs returns the arguments of a body that is
-// application/x-www-form-urlencoded, an empty list for any other. It is parsed
-// on the first call, and empty if the body cannot be read. If the request has no
-// body when it is written, the arguments are the body.
+// PostArgs returns the arguments of an application/x-www-form-urlencoded body,
+// or an empty list for any other body. The first call parses it. The list is
+// also empty if the body cannot be read. If the request is written without a
+// body, the arguments are sent as the body.
 func (r *Request) PostArgs() *Args {
 	if !r.hasPostArgs {
 		r.hasPostArgs = true
@@ -213,35 +217,35 @@ func isFormURLEncoded(contentType []byte) bool {
 	return ascii.EqualFold(ascii.TrimOWS(mediaType), "application/x-www-form-urlencoded")
 }
 
-// ConnectionClose tells whether the connection ends after this request.
+// ConnectionClose reports whether the connection closes after this request.
 func (r *Request) ConnectionClose() bool { return r.Header.ConnectionClose() }
 
-// SetConnectionClose makes the connection end after this request.
+// SetConnectionClose makes the connection close after this request.
 func (r *Request) SetConnectionClose() { r.Header.SetConnectionClose() }
 
-// SetTimeout bounds the time that a client takes for this request, from sending
-// it to having its response, as Client.DoTimeout does. 0 is no bound of its own.
+// SetTimeout limits the time that a client takes to send this request and read
+// its response, as Client.DoTimeout does. 0 is no limit.
 func (r *Request) SetTimeout(t time.Duration) { r.timeout = t }
 
-// GetTimeOut returns what SetTimeout was given.
+// GetTimeOut returns the timeout that SetTimeout set.
 func (r *Request) GetTimeOut() time.Duration { return r.timeout }
 
-// UserValue returns the value that SetUserValue stored under key, nil if there
-// is none. A string and a []byte with the same bytes are the same key.
+// UserValue returns the value that SetUserValue stored under key, or nil if
+// there is none. A string and a []byte with the same bytes are the same key.
 func (r *Request) UserValue(key any) any { return r.userValues.get(key) }
 
 // UserValueBytes is UserValue(string(key)).
 func (r *Request) UserValueBytes(key []byte) any { return r.userValues.getBytes(key) }
 
-// SetUserValue stores any value under key, until the request is reset, released
-// or, in a server, answered. Values that are io.Closers are closed then. key
+// SetUserValue stores value under key until the request is reset or released
+// or, in a server, answered. A value that is an io.Closer is then closed. key
 // must be comparable, or a []byte.
 func (r *Request) SetUserValue(key, value any) { r.userValues.set(key, value) }
 
 // SetUserValueBytes is SetUserValue(string(key), value).
 func (r *Request) SetUserValueBytes(key []byte, value any) { r.userValues.set(key, value) }
 
-// RemoveUserValue removes key and its value, which is not closed.
+// RemoveUserValue removes key and its value without closing the value.
 func (r *Request) RemoveUserValue(key any) { r.userValues.remove(key) }
 
 // RemoveUserValueBytes is RemoveUserValue(string(key)).
@@ -251,7 +255,7 @@ func (r *Request) RemoveUserValueBytes(key []byte) { r.userValues.remove(key) }
 func (r *Request) ResetUserValues() { r.userValues.reset() }
 
 // VisitUserValues calls visitor for each user value whose key is a string.
-// visitor must not keep or change the bytes of the key.
+// visitor must not retain or change the bytes of key.
 func (r *Request) VisitUserValues(visitor func(key []byte, value any)) {
 	for i := range r.userValues {
 		if key, ok := r.userValues[i].key.(string); ok {

@@ -7,19 +7,19 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// Read reads a request from br: ReadLimitBody without a limit. Use that for
-// requests of others.
+// Read reads a request from br without a limit. Use ReadLimitBody for requests
+// from untrusted sources.
 func (r *Request) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) }
 
 // ReadLimitBody reads a request, head and body, from br. A body longer than
-// maxBodySize is ErrBodyTooLarge, before any of it is read where its length is
-// announced; maxBodySize <= 0 is no limit. Memory follows what arrives and not
-// what is announced. maxBodySize is then the limit of MultipartForm,
-// BodyUncompressed and their relatives, too.
+// maxBodySize is ErrBodyTooLarge; if its length is announced, none of it is
+// read. If maxBodySize is 0 or less, there is no limit. Memory grows with the
+// bytes that arrive and not with the announced length. maxBodySize is also the
+// limit of MultipartForm, BodyUncompressed and similar methods.
 //
-// If MayContinue tells that the client waits for a decision, the body is not
-// read yet. For errors of the head see RequestHeader.Read; a body that is cut
-// off is io.ErrUnexpectedEOF, one in a malformed chunk ErrBrokenChunk.
+// If MayContinue is true, ReadLimitBody does not read the body. For errors of
+// the head see RequestHeader.Read. A truncated body is io.ErrUnexpectedEOF, and
+// a malformed chunk is ErrBrokenChunk.
 func (r *Request) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	r.resetContent()
 	if err := r.Header.Read(br); err != nil {
@@ -31,17 +31,16 @@ func (r *Request) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	return r.ContinueReadBody(br, maxBodySize)
 }
 
-// MayContinue tells whether the client sends the body only after it was sent
-// the status 100 (RFC 9110 section 10.1.1): answer that before calling
-// ContinueReadBody, or answer a final status and close the connection.
+// MayContinue reports whether the client waits for the status 100 before it
+// sends the body (RFC 9110 section 10.1.1). Either send status 100 and call
+// ContinueReadBody, or send a final status and close the connection.
 func (r *Request) MayContinue() bool {
 	return r.Header.IsHTTP11() && ascii.EqualFold(r.Header.table.Get(field.Expect), "100-continue")
 }
 
-// ContinueReadBody reads the body behind a head that was read: for requests
-// for which MayContinue is true. maxBodySize is as for ReadLimitBody.
-// preParseMultipartForm is without effect: multipart forms are parsed when
-// they are asked for.
+// ContinueReadBody reads the body after the head was read, if MayContinue was
+// true. maxBodySize is as for ReadLimitBody. preParseMultipartForm has no
+// effect: MultipartForm parses the form when it is called.
 func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMultipartForm ...bool) error {
 	length := r.Header.ContentLength()
 	if length == 0 || length < -1 {
@@ -61,27 +60,28 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 	return nil
 }
 
-// settleChunked tells that a chunked body, which was read, was empty: there is no
-// more to say of it than of a body of length 0, unless it has trailers.
+// settleChunked gives an empty chunked body that was read the length 0, unless
+// it has trailers: it does not differ from a body of length 0 then.
 func (h *RequestHeader) settleChunked(length int) {
 	if length == 0 && h.contentLength == -1 && !h.hasTrailers() {
 		h.setLength(0)
 	}
 }
 
-// settleLength tells that a request which came without a length has an empty
-// body (RFC 9112 section 6.3), as fasthttp does: handlers look whether the length
-// is 0. GET and HEAD usually have none, and tell none.
+// settleLength sets the length of a request without Content-Length and
+// Transfer-Encoding to 0, since it has no body (RFC 9112 section 6.3). fasthttp
+// does that too, and handlers test for length 0. GET and HEAD usually have no
+// body and stay without a length.
 func (h *RequestHeader) settleLength() {
 	if h.contentLength == -2 && !h.IsGet() && !h.IsHead() {
 		h.setLength(0)
 	}
 }
 
-// ContinueReadBodyStream is ContinueReadBody that does not read the body but
-// makes it a stream, to be read from br. br must not be used otherwise before
-// the stream has returned io.EOF. What is collected from it, by Body and the
-// like, is bounded by maxBodySize; what is read from it is not.
+// ContinueReadBodyStream is ContinueReadBody, except that the body becomes a
+// stream that reads from br. br must not be used otherwise until the stream has
+// returned io.EOF. maxBodySize limits what Body and similar methods collect
+// from the stream, but not what is read from the stream itself.
 func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preParseMultipartForm ...bool) error {
 	r.ResetBody()
 	length := r.Header.ContentLength()
@@ -97,11 +97,10 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 	return nil
 }
 
-// ReadBody reads a body of contentLength bytes from br; -1 stands for a chunked
-// body, whose trailer section is left for Header.ReadTrailer, and less than that
-// for all up to the end of br. A body longer than maxBodySize is
-// ErrBodyTooLarge; maxBodySize <= 0 is no limit. After an error the body is
-// empty.
+// ReadBody reads a body of contentLength bytes from br. -1 is a chunked body;
+// its trailer section is left for Header.ReadTrailer. Less than -1 reads to the
+// end of br. A body longer than maxBodySize is ErrBodyTooLarge; 0 or less is no
+// limit. After an error, the body is empty.
 func (r *Request) ReadBody(br *bufio.Reader, contentLength, maxBodySize int) (err error) {
 	r.ResetBody()
 	r.limit = max(maxBodySize, 0)

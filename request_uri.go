@@ -6,10 +6,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// URI returns the request's URI, parsed on the first call from the target and,
-// if that has no host, the Host field. Changes of it have precedence over both
-// when the request is written. It belongs to the request. If the target cannot
-// be parsed, the URI is empty, and writing the request fails.
+// URI returns the request's URI, which the request owns. The first call parses
+// it from the target and, if the target has no host, from the Host field. When
+// the request is written, changes of the URI take precedence over both. If the
+// target cannot be parsed, the URI is empty, and writing the request fails.
 func (r *Request) URI() *URI {
 	if !r.hasURI {
 		r.parseURI()
@@ -17,12 +17,12 @@ func (r *Request) URI() *URI {
 	return &r.uri
 }
 
-// parseURI fills uri. It keeps the error for whoever writes the request.
+// parseURI parses uri. It keeps the error, which writing the request returns.
 func (r *Request) parseURI() {
 	r.hasURI = true
 	host, target := r.Header.Host(), r.Header.requestTarget()
 	if len(target) > 0 && target[0] == '/' || r.Header.IsConnect() {
-		// What servers receive: one pass, and nothing to be lenient about.
+		// This is what servers receive: one pass, and nothing lenient.
 		r.uriError = r.uri.parseRequestTarget(host, target, r.isTLS)
 		if r.uriError == nil {
 			return
@@ -34,8 +34,8 @@ func (r *Request) parseURI() {
 	}
 }
 
-// SetURI makes a copy of newURI the request's URI. nil makes the request parse
-// its target again.
+// SetURI sets the request's URI to a copy of newURI. With nil, the request
+// parses its target again.
 func (r *Request) SetURI(newURI *URI) {
 	r.uriError = nil
 	if newURI == nil {
@@ -46,8 +46,8 @@ func (r *Request) SetURI(newURI *URI) {
 	r.hasURI = true
 }
 
-// SetRequestURI sets the target: a whole URI, or, together with the Host field,
-// path and query. It replaces what URI returned.
+// SetRequestURI sets the target: a whole URI, or path and query together with
+// the Host field. It discards the URI that URI returned.
 func (r *Request) SetRequestURI(requestURI string) { r.SetRequestURIBytes(ascii.Bytes(requestURI)) }
 
 // SetRequestURIBytes is SetRequestURI for bytes.
@@ -56,9 +56,9 @@ func (r *Request) SetRequestURIBytes(requestURI []byte) {
 	r.hasURI, r.uriError = false, nil
 }
 
-// RequestURI returns the target as it is written: if URI was used, path and
-// query of that, which then are also the target in Header. The target of CONNECT
-// has neither: it is what was received or set.
+// RequestURI returns the target as it is written. If URI was used, the target
+// is the URI's path and query, and RequestURI also sets it in Header. The
+// target of CONNECT has no path and query: it is what was received or set.
 func (r *Request) RequestURI() []byte {
 	if r.hasURI && !r.Header.IsConnect() {
 		r.Header.SetRequestURIBytes(r.uri.RequestURI())

@@ -10,19 +10,19 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 )
 
-// errMissingHost says that a request has neither a Host field nor a URI with a
-// host.
+// errMissingHost is the error for a request with neither a Host field nor a URI
+// with a host.
 var errMissingHost = errors.New("sluice: the request has no host")
 
-// Write writes the request to w, which it does not flush but where a body stream
-// makes it wait. A body stream is closed.
+// Write writes the request to w. It does not flush w, except before it waits
+// for a body stream. It closes a body stream.
 //
-// Unless the URI was used with URI, SetURI or SetHost, and as long as Header has
-// a Host, target and Host are written as they are; otherwise the target is path
-// and query of the URI, and its host the Host, except as UseHostHeader says.
-// User information of the URI, decoded, becomes an Authorization field with the
-// scheme Basic. It is an error if it has control characters or a malformed
-// percent-encoding, or the user name a colon.
+// If Header has a Host and the URI was not used with URI, SetURI or SetHost,
+// target and Host are written unchanged. Otherwise, the target is the URI's
+// path and query, and Host is its host, unless UseHostHeader is set. The URI's
+// user information is decoded and sent as an Authorization field with the
+// scheme Basic. User information with control characters or a malformed
+// percent-encoding is an error, and so is a user name with a colon.
 func (r *Request) Write(w *bufio.Writer) error {
 	if err := r.prepareHead(); err != nil {
 		return err
@@ -71,13 +71,14 @@ func (r *Request) prepareHead() error {
 	return r.authorize(uri)
 }
 
-// isAuthority tells host:port, the target of CONNECT, from a URI.
+// isAuthority reports whether target is host:port, the target of CONNECT, and
+// not a URI.
 func isAuthority(target []byte) bool {
 	return len(target) > 0 && bytes.IndexByte(target, '/') < 0 && bytes.IndexByte(target, ':') > 0
 }
 
-// cleanTarget takes user information off a target in absolute form: it is never
-// sent in one (RFC 9110 section 4.2.4). A fragment is left out by appendHead.
+// cleanTarget removes user information from a target in absolute form: it is
+// never sent there (RFC 9110 section 4.2.4). appendHead removes a fragment.
 func (r *Request) cleanTarget() error {
 	target := r.Header.requestTarget()
 	if len(target) == 0 || target[0] == '/' || bytes.IndexByte(target, '@') < 0 {
@@ -95,7 +96,7 @@ func (r *Request) cleanTarget() error {
 	return nil
 }
 
-// authorize makes an Authorization field of the URI's user information (RFC
+// authorize sets an Authorization field from the URI's user information (RFC
 // 7617).
 func (r *Request) authorize(uri *URI) error {
 	if len(uri.Username()) == 0 {
@@ -112,16 +113,16 @@ func (r *Request) authorize(uri *URI) error {
 	return nil
 }
 
-// maxWhole is the size of a body up to which a client sends it in one piece with
+// maxWhole is the largest body, in bytes, that a client sends in one write with
 // the head, from the request's own memory.
 const maxWhole = 2048
 
-// isShort tells whether appendWhole will do.
+// isShort reports whether appendWhole can encode the request.
 func (r *Request) isShort() bool {
 	return r.stream == nil && r.form == nil && !r.hasPostArgs && len(r.bodyBytes()) <= maxWhole && !r.Header.hasTrailers()
 }
 
-// appendWhole appends head and body of a request that isShort.
+// appendWhole appends head and body of a request for which isShort is true.
 func (r *Request) appendWhole(dst []byte) ([]byte, error) {
 	if err := r.prepareHead(); err != nil {
 		return dst, err
@@ -130,7 +131,7 @@ func (r *Request) appendWhole(dst []byte) ([]byte, error) {
 	return append(r.Header.appendHead(dst, f), content...), nil
 }
 
-// framed returns the body, which is no stream, and how it is framed.
+// framed returns the body, which is not a stream, and its framing.
 func (r *Request) framed() (content []byte, f bodyFraming) {
 	content = r.Body()
 	if len(content) == 0 && r.hasPostArgs {
@@ -172,7 +173,7 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 		return r.endStream(err)
 	}
 	if mayWait(r.stream) {
-		// The server may have something to say to the head alone.
+		// The server may answer to the head alone.
 		if err := w.Flush(); err != nil {
 			return r.endStream(err)
 		}
@@ -180,8 +181,9 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 	return r.writeStream(w, f.length, &h.header)
 }
 
-// headRoom returns the memory to append a head to that is then written to w: the
-// room in w's buffer, or the header's own where that was too small before.
+// headRoom returns memory to append a head to that is then written to w: the
+// free part of w's buffer, or h.text if that is larger because an earlier head
+// did not fit.
 func (h *header) headRoom(w *bufio.Writer) []byte {
 	if room := w.AvailableBuffer(); cap(room) >= cap(h.text) {
 		return room
@@ -189,16 +191,16 @@ func (h *header) headRoom(w *bufio.Writer) []byte {
 	return h.text[:0]
 }
 
-// writeHead writes a head that was appended to what headRoom returned.
+// writeHead writes a head that was appended to the memory of headRoom.
 func (h *header) writeHead(w *bufio.Writer, head []byte) error {
 	if cap(head) > w.Available() && cap(head) > cap(h.text) {
-		h.text = head // for the next one
+		h.text = head // reused for the next head
 	}
 	_, err := w.Write(head)
 	return err
 }
 
-// writeContent writes a buffered body as the framing length says.
+// writeContent writes a buffered body, chunked if length is -1.
 func writeContent(w *bufio.Writer, content []byte, length int64, h *header) error {
 	if length != -1 {
 		_, err := w.Write(content)
@@ -214,14 +216,14 @@ func writeContent(w *bufio.Writer, content []byte, length int64, h *header) erro
 // WriteTo writes the request to w; see Write. It implements io.WriterTo.
 func (r *Request) WriteTo(w io.Writer) (int64, error) { return writeMessage(w, r) }
 
-// String returns the request as it is written, or the error of writing it. A
-// body stream is read and closed.
+// String returns the request as it is written, or the text of the error of
+// writing it. It reads a body stream and closes it.
 func (r *Request) String() string { return messageString(r) }
 
-// messageWriter is a Request or a Response.
+// messageWriter is implemented by Request and Response.
 type messageWriter interface{ Write(w *bufio.Writer) error }
 
-// writeMessage writes m to w and counts.
+// writeMessage writes m to w and returns the number of bytes.
 func writeMessage(w io.Writer, m messageWriter) (int64, error) {
 	c := countingWriter{w: w}
 	bw := bufio.NewWriter(&c)
@@ -247,7 +249,7 @@ func messageString(m messageWriter) string {
 	return string(b.B)
 }
 
-// countingWriter counts what w took.
+// countingWriter counts the bytes that w accepted.
 type countingWriter struct {
 	w io.Writer
 	n int64
