@@ -10,38 +10,39 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// clientCall is what a client knows of a request while it sends it. It is a part
-// of the Request, so that it reaches the RoundTripper.
+// clientCall is the state of a request while a client sends it. It is part of
+// the Request, so that it reaches the RoundTripper.
 type clientCall struct {
 	ctx      context.Context // nil: none
 	deadline int64           // clock.Nanos; 0: none
-	allowed  time.Duration   // how long before deadline the call began
-	trace    *ClientTrace    // of the context; nil: none
-	upstream string          // where the last attempt went
-	phase    Phase           // what it was at
-	isFresh  bool            // only a connection that was not used before will do
+	allowed  time.Duration   // deadline minus the start of the call
+	trace    *ClientTrace    // of the context or the client; nil: none
+	upstream string          // address of the last attempt
+	phase    Phase           // the present phase
+	isFresh  bool            // only a new connection is acceptable
 	hasConn  bool            // the last attempt got a connection
 	hasSent  bool            // bytes of the last attempt were written
 	wants    bodyWanted
 }
 
-// bodyWanted says what becomes of the body of a response that would be a stream.
+// bodyWanted says what happens to the body of a response with StreamBody.
 type bodyWanted uint8
 
 const (
-	wantsStream bodyWanted = iota // the caller reads it
-	wantsFinal                    // the caller reads it, unless the response is a redirect, which is followed
-	wantsBytes                    // as wantsFinal, but it is read within the attempt
+	wantsStream bodyWanted = iota // the caller reads it as a stream
+	wantsFinal                    // as wantsStream, but the body of a redirect is dropped, because the redirect is followed
+	wantsBytes                    // as wantsFinal, but the attempt reads the body into memory
 	wantsNone                     // the body is dropped
 )
 
-// drops tells whether the body of a response with the given status is unwanted.
+// drops reports whether the body of a response with the given status is
+// unwanted.
 func (w bodyWanted) drops(status int) bool {
 	return w == wantsNone || w != wantsStream && StatusCodeIsRedirect(status)
 }
 
-// allow ends the call after timeout if it would end later. It returns what to
-// restore afterwards.
+// allow limits the call to timeout from now, unless it ends earlier anyway. It
+// returns the state for restore.
 func (c *clientCall) allow(timeout time.Duration) (previous clientCall) {
 	previous = *c
 	if deadline := clock.Nanos() + int64(timeout); c.deadline == 0 || deadline < c.deadline {
@@ -50,19 +51,19 @@ func (c *clientCall) allow(timeout time.Duration) (previous clientCall) {
 	return previous
 }
 
-// restore ends what allow began.
+// restore undoes allow.
 func (c *clientCall) restore(previous clientCall) {
 	c.deadline, c.allowed = previous.deadline, previous.allowed
 }
 
-// restart gives the call its whole time anew.
+// restart sets the deadline again to the call's whole time from now.
 func (c *clientCall) restart() {
 	if c.deadline != 0 {
 		c.deadline = clock.Nanos() + int64(c.allowed)
 	}
 }
 
-// err returns why the call must end, nil if it may go on.
+// err returns the reason why the call must end, or nil if it may continue.
 func (c *clientCall) err() error {
 	if c.ctx != nil {
 		if err := c.ctx.Err(); err != nil {
@@ -75,14 +76,14 @@ func (c *clientCall) err() error {
 	return nil
 }
 
-// isBound tells whether anything may end the call before it is done.
+// isBound reports whether the call has a deadline or a context that can end.
 func (c *clientCall) isBound() bool { return c.deadline != 0 || c.done() != nil }
 
-// hasEnded tells whether the call's context has ended.
+// hasEnded reports whether the call's context has ended.
 func (c *clientCall) hasEnded() bool { return c.ctx != nil && c.ctx.Err() != nil }
 
-// limit returns the earlier of the call's deadline and timeout from now. 0: there
-// is neither.
+// limit returns the earlier of the call's deadline and timeout from now, and 0
+// if there is neither.
 func (c *clientCall) limit(timeout time.Duration) int64 {
 	if timeout <= 0 {
 		return c.deadline
@@ -94,7 +95,7 @@ func (c *clientCall) limit(timeout time.Duration) int64 {
 	return at
 }
 
-// done returns the channel that is closed when the call's context ends.
+// done returns the channel that is closed when the call's context ends, or nil.
 func (c *clientCall) done() <-chan struct{} {
 	if c.ctx == nil {
 		return nil
@@ -102,8 +103,8 @@ func (c *clientCall) done() <-chan struct{} {
 	return c.ctx.Done()
 }
 
-// context returns a context that ends with the call, for what knows no
-// deadlines.
+// context returns a context that ends with the call, for functions without a
+// deadline parameter.
 func (c *clientCall) context() (context.Context, context.CancelFunc) {
 	ctx := c.ctx
 	if ctx == nil {
@@ -115,8 +116,8 @@ func (c *clientCall) context() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, clock.Deadline(c.deadline))
 }
 
-// left returns the time that the call has, at most limit; limit and the result
-// are 0 where there is no bound. A call without time left has a nanosecond.
+// left returns the remaining time of the call, at most limit. For limit and the
+// result, 0 is no limit. If no time remains, the result is a nanosecond.
 func (c *clientCall) left(limit time.Duration) time.Duration {
 	if c.deadline == 0 {
 		return limit
@@ -128,15 +129,15 @@ func (c *clientCall) left(limit time.Duration) time.Duration {
 	return left
 }
 
-// explain returns the error of a call that ended with err: what ended it is told
-// rather than what that led to.
+// explain returns the error for a call that failed with err. If the call's
+// context or time ended, the result says that instead of the consequence err.
 func (c *clientCall) explain(err error) error {
 	if err == nil {
 		return nil
 	}
 	if c.hasEnded() {
 		if phase := (*PhaseError)(nil); errors.As(err, &phase) {
-			return phase // the dialer knows better
+			return phase // the dialer knows the phase more exactly
 		}
 		return &PhaseError{Phase: c.phase, Err: context.Cause(c.ctx)}
 	}
@@ -147,7 +148,8 @@ func (c *clientCall) explain(err error) error {
 	return err
 }
 
-// isDeadline tells whether err is that of a connection's deadline.
+// isDeadline reports whether err is a time-out, such as an expired deadline of
+// a connection.
 func isDeadline(err error) bool {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return true

@@ -11,17 +11,17 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// clientConn is a connection of a HostClient. It belongs to the pool, or to the
-// one request that uses it.
+// clientConn is a connection of a HostClient. The pool owns it while it is
+// idle; otherwise the one request that uses it does.
 type clientConn struct {
 	c           net.Conn
 	peek        peeker // looks at the socket without reading
 	addr        string
 	created     int64 // clock.Nanos
 	lastUse     int64
-	written     atomic.Int64 // bytes, of the present request
+	written     atomic.Int64 // bytes of the present request
 	writeErr    error        // of the present request
-	hasDeadline bool         // one is set on c
+	hasDeadline bool         // a deadline may be set on c
 	isReused    bool
 	exchange    exchange // of the present request
 }
@@ -32,7 +32,7 @@ func newClientConn(c net.Conn, addr string) *clientConn {
 	return cc
 }
 
-// Write implements io.Writer: it counts, and remembers the error.
+// Write implements io.Writer. It counts the written bytes and keeps the error.
 func (cc *clientConn) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		k, err := cc.c.Write(p[n:min(n+maxWrite, len(p))])
@@ -46,14 +46,15 @@ func (cc *clientConn) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// maxWrite is how much is written at a time: who looks on sees the progress.
+// maxWrite is the maximum size of one write in bytes: written shows progress
+// after each.
 const maxWrite = 256 << 10
 
 func (cc *clientConn) close() { _ = cc.c.Close() } // there is nobody to tell
 
-// isQuiet tells whether an idle connection is open and nothing has come that
-// nobody asked for: what came would be taken for the answer to the next request
-// (RFC 9112 section 9.2).
+// isQuiet reports whether an idle connection is open and has no unread bytes.
+// Unsolicited bytes would be read as the response to the next request (RFC 9112
+// section 9.2).
 func (cc *clientConn) isQuiet() bool {
 	if !cc.peek.isQuiet() {
 		return false
@@ -62,7 +63,8 @@ func (cc *clientConn) isQuiet() bool {
 	if !ok {
 		return true
 	}
-	// TLS may hold what it has decrypted. A read that must not wait finds it.
+	// The TLS connection may hold decrypted bytes. A read with an expired
+	// deadline finds them without waiting.
 	if err := secure.SetReadDeadline(longAgo()); err != nil {
 		return false
 	}
@@ -72,18 +74,19 @@ func (cc *clientConn) isQuiet() bool {
 	return n == 0 && isDeadline(err)
 }
 
-// wasSpokenTo tells whether bytes have come on a new connection. Of TLS, only
-// reading could tell: what comes behind the handshake may be tickets.
+// wasSpokenTo reports whether bytes have arrived on a new connection. With TLS
+// it returns false, since session tickets may follow the handshake, and only
+// reading could distinguish them.
 func (cc *clientConn) wasSpokenTo() bool {
 	_, isSecure := cc.c.(*tls.Conn)
 	return !isSecure && !cc.peek.isQuiet()
 }
 
-// longAgo is a deadline that has passed.
+// longAgo returns a deadline that has passed.
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// setReadLimit bounds reading from now on, by the call and by timeout; 0: the
-// call alone.
+// setReadLimit limits reading from now on by the call's deadline and by
+// timeout; a timeout of 0 is no limit.
 func (cc *clientConn) setReadLimit(call *clientCall, timeout time.Duration) error {
 	if timeout <= 0 && call.deadline == 0 {
 		return nil
@@ -91,7 +94,7 @@ func (cc *clientConn) setReadLimit(call *clientCall, timeout time.Duration) erro
 	return cc.setLimit(call, timeout, net.Conn.SetReadDeadline)
 }
 
-// setWriteLimit bounds writing from now on.
+// setWriteLimit limits writing from now on, as setReadLimit does.
 func (cc *clientConn) setWriteLimit(call *clientCall, timeout time.Duration) error {
 	if timeout <= 0 && call.deadline == 0 {
 		return nil
@@ -106,8 +109,7 @@ func (cc *clientConn) setLimit(call *clientCall, timeout time.Duration, set func
 	return err
 }
 
-// clearLimits takes the deadlines off that an earlier request, or isQuiet, has
-// set.
+// clearLimits clears the deadlines that an earlier request or isQuiet set.
 func (cc *clientConn) clearLimits() error {
 	if !cc.hasDeadline {
 		return nil
@@ -116,19 +118,21 @@ func (cc *clientConn) clearLimits() error {
 	return cc.c.SetDeadline(time.Time{})
 }
 
-// interrupt makes whatever waits for the connection return.
+// interrupt makes reads and writes in progress return.
 func (cc *clientConn) interrupt() { _ = cc.c.SetDeadline(longAgo()) }
 
-// interruptFor interrupts the connection if the call's context has ended. It is
-// called where a deadline was set: the guard may have set its own just before.
+// interruptFor interrupts the connection if the call's context has ended. Call
+// it after each change of a deadline: the change may have overwritten the
+// expired deadline that guard set just before.
 func (cc *clientConn) interruptFor(call *clientCall) {
 	if call.hasEnded() {
 		cc.interrupt()
 	}
 }
 
-// guard interrupts the connection when ctx ends. stop ends that; it returns
-// false if ctx has ended, and the connection is of no more use.
+// guard interrupts the connection when ctx ends. stop ends the guard. It
+// returns false if ctx has ended; the connection must then be closed. stop is
+// nil if ctx cannot end.
 func (cc *clientConn) guard(ctx context.Context) (stop func() bool) {
 	if ctx == nil || ctx.Done() == nil {
 		return nil
@@ -199,7 +203,7 @@ func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool)
 // to the end, and no bytes follow. The client clears its deadlines before it
 // reuses the connection.
 func (c *HostClient) ReleaseConn(cc *clientConn) {
-	cc.hasDeadline = true // maybe
+	cc.hasDeadline = true // the caller may have set one
 	c.release(cc)
 }
 

@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// hostSetup is what a HostClient derives from its fields once.
+// hostSetup is what a HostClient derives from its fields, once.
 type hostSetup struct {
 	once  sync.Once
 	addrs []string
 	tls   *tls.Config
 }
 
-// prepared returns the addresses and the TLS configuration.
+// prepared returns the addresses and the TLS configuration. The first call
+// derives them.
 func (c *HostClient) prepared() *hostSetup {
 	s := &c.setup
 	s.once.Do(func() {
@@ -43,13 +44,14 @@ func (c *HostClient) prepared() *hostSetup {
 	return s
 }
 
-// dialsItself tells whether the user has a dialer. What Addr means is its
-// business then, and it gets it as it is: the name of a socket, say, or nothing.
+// dialsItself reports whether there is a custom dialer. It receives addresses
+// verbatim, since they may be anything: the path of a socket, for example, or
+// nothing.
 func (c *HostClient) dialsItself() bool {
 	return c.Dial != nil || c.DialTimeout != nil || c.DialContext != nil
 }
 
-// firstAddr returns the address, the first if there are several.
+// firstAddr returns the address, or the first of several, or "".
 func (c *HostClient) firstAddr() string {
 	if addrs := c.prepared().addrs; len(addrs) > 0 {
 		return addrs[0]
@@ -57,18 +59,18 @@ func (c *HostClient) firstAddr() string {
 	return ""
 }
 
-// connect makes a connection, for which the pool has given its permission.
+// connect opens a connection. The caller has a permission of the pool, which
+// connect returns if it fails.
 func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
 	defer func() {
-		if cc == nil { // also where a dialer panics
+		if cc == nil { // also if a dialer panics
 			c.closed()
 		}
 	}()
 	addrs := c.prepared().addrs
 	first := c.nextAddr.Add(1) - 1
 	err = errNoAddr
-	// An address that cannot be reached is no reason to fail while there are
-	// others.
+	// Connecting fails only after every address has failed.
 	for i := range addrs {
 		addr := addrs[(first+uint32(i))%uint32(len(addrs))]
 		call.upstream = addr
@@ -84,8 +86,8 @@ func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
 	return nil, err
 }
 
-// dial connects to addr, with TLS if need be. For that WriteTimeout is the bound of
-// all of it.
+// dial connects to addr, with TLS if IsTLS is set. With TLS, WriteTimeout
+// limits dialing and handshake together.
 func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
 	if !c.IsTLS {
 		nc, err := c.dialAddr(call, addr)
@@ -111,7 +113,7 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	if secure, ok := nc.(*tls.Conn); ok {
-		return secure, nil // the dialer does that itself
+		return secure, nil // the dialer has set up TLS itself
 	}
 	call.phase = PhaseTLS
 	secure := tls.Client(nc, tlsConfigFor(c.prepared().tls, addr))
@@ -125,7 +127,7 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 	return secure, nil
 }
 
-// tlsConfigFor returns the configuration for a server at addr.
+// tlsConfigFor returns the TLS configuration for a server at addr.
 func tlsConfigFor(config *tls.Config, addr string) *tls.Config {
 	if config.ServerName != "" {
 		return config
@@ -144,14 +146,13 @@ var (
 	errDialerPanicked = errors.New("sluice: the dialer panicked")
 )
 
-// errNoAddr says that HostClient.Addr is empty.
+// errNoAddr is the error of a HostClient with an empty Addr.
 var errNoAddr = errors.New("sluice: HostClient.Addr has no address")
 
-// tlsHandshakeTimeout bounds a handshake of which nothing else says how long it
-// may take.
+// tlsHandshakeTimeout limits every TLS handshake.
 const tlsHandshakeTimeout = 30 * time.Second
 
-// handshake makes the TLS handshake.
+// handshake performs the TLS handshake and calls the trace.
 func (c *HostClient) handshake(call *clientCall, secure *tls.Conn) (err error) {
 	if trace := call.trace; trace != nil {
 		if trace.TLSStart != nil {
@@ -168,7 +169,7 @@ func (c *HostClient) handshake(call *clientCall, secure *tls.Conn) (err error) {
 	return secure.HandshakeContext(ctx)
 }
 
-// dialAddr connects to addr.
+// dialAddr connects to addr without TLS.
 func (c *HostClient) dialAddr(call *clientCall, addr string) (net.Conn, error) {
 	call.phase = PhaseDial
 	nc, err := c.callDialer(call, addr)
@@ -178,7 +179,7 @@ func (c *HostClient) dialAddr(call *clientCall, addr string) (net.Conn, error) {
 	return nc, err
 }
 
-// callDialer calls the dialer that the fields say.
+// callDialer calls the dialer that takes precedence.
 func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error) {
 	switch {
 	case c.DialContext != nil:
@@ -189,7 +190,7 @@ func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error)
 		}
 		return c.DialContext(ctx, addr)
 	case c.DialTimeout != nil:
-		left := call.left(DefaultDialTimeout) // not in there: the call may be over by then
+		left := call.left(DefaultDialTimeout) // evaluated here, because the call may have ended when the function runs
 		return dialAside(call, func() (net.Conn, error) { return c.DialTimeout(addr, left) })
 	case c.Dial != nil:
 		return dialAside(call, func() (net.Conn, error) { return c.Dial(addr) })
@@ -199,8 +200,8 @@ func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error)
 	return defaultDialer().dialContext(ctx, addr, call.trace)
 }
 
-// dialAside calls a dialer that knows neither context nor deadline, and leaves
-// it alone when the call ends before it returns.
+// dialAside calls a dialer that supports neither contexts nor deadlines. If the
+// call ends first, the dialer keeps running and its connection is closed.
 func dialAside(call *clientCall, dial func() (net.Conn, error)) (net.Conn, error) {
 	if call.done() == nil && call.deadline == 0 {
 		return dial()
@@ -232,11 +233,11 @@ func dialAside(call *clientCall, dial func() (net.Conn, error)) (net.Conn, error
 			_ = r.nc.Close() // it came too late
 		}
 	}()
-	return nil, os.ErrDeadlineExceeded // explain knows more
+	return nil, os.ErrDeadlineExceeded // explain replaces it by the reason
 }
 
-// dialError tells which address could not be dialed because of err, if there is
-// one. If the call has ended, that is the error.
+// dialError wraps err, if not nil, with the address that could not be dialed.
+// If the call has ended, it returns the reason instead.
 func (c *clientCall) dialError(err error, addr string) error {
 	switch {
 	case err == nil:
