@@ -26,9 +26,9 @@ import (
 // When a connection fails, requests that were not sent on it are sent on
 // another connection. Requests that were sent and not answered are sent again
 // if they are idempotent (RFC 9110 section 9.2.2) or have an Idempotency-Key,
-// and if the server has answered at least one request on the connection. A
-// request is sent at most DefaultMaxIdemponentCallAttempts times. Hooks of
-// WithClientTrace are not called.
+// and if the server has answered anything on the connection. A request is sent
+// at most DefaultMaxIdemponentCallAttempts times. Hooks of WithClientTrace are
+// not called.
 type PipelineClient struct {
 	noCopy noCopy
 

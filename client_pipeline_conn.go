@@ -14,39 +14,39 @@ import (
 )
 
 // A pipelineLink is the connection of a pipelineLane. The lane's goroutine
-// writes to it, and one of its own reads. The fields below the first group are
-// under the lane's lock.
+// writes to it, and a separate goroutine reads from it. The lane's lock guards
+// the fields from isClosing on.
 type pipelineLink struct {
 	lane          *pipelineLane
 	nc            net.Conn
-	peek          peeker // looks at the socket without reading
+	peek          peeker // tests the socket without reading
 	local, remote net.Addr
 	br            *bufio.Reader
 	limits        h1.Limits
 	maxBody       int
-	ended         chan struct{} // closed when nothing reads any more
-	out           []byte        // what is written at once; the writer's
-	total         int64         // bytes of all requests up to now; the writer's
-	written       atomic.Int64  // bytes that the connection took
-	isOver        atomic.Bool   // it was closed
+	ended         chan struct{} // closed when the reading goroutine has ended
+	out           []byte        // the bytes of one write; the writer's
+	total         int64         // bytes of all requests so far; the writer's
+	written       atomic.Int64  // bytes that the connection accepted
+	isOver        atomic.Bool   // the connection has failed or was closed
 
 	isClosing   bool  // nothing more is sent on it
-	isAnswering bool  // it broke within the answer to the first of sent
-	isBusy      bool  // sent had something when it was looked at last
-	err         error // why it ended
-	writeErr    error // why writing did
-	answers     int   // responses
+	isAnswering bool  // it failed within the answer to the first of sent
+	isBusy      bool  // sent was not empty when it was last checked
+	err         error // why the connection ended
+	writeErr    error // why writing failed
+	answers     int   // number of responses
 	tick        *time.Timer
 	seen        int // answers at the last tick
-	quiet       int // ticks without an answer
+	quiet       int // consecutive ticks without an answer
 }
 
 const (
 	defaultPipelineRead  = 16 << 10
 	defaultPipelineWrite = 32 << 10
 
-	// idleTicks is how many times in MaxIdleConnDuration it is looked whether a
-	// connection is used: using it costs no look at the clock.
+	// idleTicks is the number of checks in MaxIdleConnDuration. Because of the
+	// checks, using a connection needs no clock.
 	idleTicks = 4
 )
 
@@ -60,20 +60,21 @@ func newPipelineLink(l *pipelineLane, nc net.Conn) *pipelineLink {
 		ended:   make(chan struct{}),
 	}
 	if _, isTLS := nc.(*tls.Conn); !isTLS && !l.c.IsTLS {
-		k.peek.init(nc) // TLS has messages of its own that come unasked
+		k.peek.init(nc) // TLS sends unsolicited messages of its own
 	}
 	return k
 }
 
-// serve writes what is queued, until the connection ends and nothing uses it any
-// more.
+// serve writes what is queued until the connection has ended and nothing uses
+// it any more.
 func (k *pipelineLink) serve() {
 	l := k.lane
 	l.mu.Lock()
 	k.tick = time.AfterFunc(k.interval(), k.watch)
 	l.mu.Unlock()
-	// Later, the reader could have taken what the server said first, and take it for
-	// the answer to what is sent meanwhile.
+	// This check must precede the reader. Otherwise the reader could consume
+	// unsolicited bytes and take them for the answer to a request that is sent
+	// meanwhile.
 	isQuiet := k.peek.isQuiet()
 	go k.read()
 	for isQuiet && k.awaitWork() {
@@ -85,8 +86,8 @@ func (k *pipelineLink) serve() {
 	<-k.ended
 }
 
-// awaitWork waits until there is something to write. False: the connection has
-// ended.
+// awaitWork waits until there is something to write. It returns false if the
+// connection has ended.
 func (k *pipelineLink) awaitWork() bool {
 	l := k.lane
 	l.mu.Lock()
@@ -102,8 +103,8 @@ func (k *pipelineLink) awaitWork() bool {
 		return false
 	}
 	if isIdle && !k.peek.isQuiet() {
-		// The server has closed it, or said something unasked. The reader is about
-		// to notice that.
+		// The server has closed the connection or sent unsolicited bytes. The
+		// reader has not noticed that yet.
 		k.fail(io.EOF)
 		return false
 	}
@@ -154,11 +155,12 @@ func (k *pipelineLink) boundRead() {
 	if k.isBusy {
 		at = clock.Deadline(clock.Nanos() + int64(timeout))
 	}
-	_ = k.nc.SetReadDeadline(at) // a connection that is broken says so when it is read
+	_ = k.nc.SetReadDeadline(at) // a broken connection fails when it is read
 }
 
-// flush writes out. When that fails, there may still be answers: to what was
-// sent before, or one that says why the server doesn't want more.
+// flush writes out. If that fails, answers may still arrive: to earlier
+// requests, or one that says why the server refuses the rest. The reader has
+// refusalTime for them.
 func (k *pipelineLink) flush() {
 	timeout := k.lane.c.WriteTimeout
 	if timeout > 0 {
@@ -200,7 +202,7 @@ func (k *pipelineLink) fail(err error) {
 	}
 }
 
-// outcome returns why the connection ended. Called when it has.
+// outcome returns why the connection ended. Call it only after that.
 func (k *pipelineLink) outcome() error {
 	if k.writeErr != nil {
 		return k.writeErr
@@ -208,7 +210,7 @@ func (k *pipelineLink) outcome() error {
 	return k.err
 }
 
-// callerError returns what a caller is told when a connection ended with err.
+// callerError returns the error for a caller when a connection ended with err.
 func callerError(err error) error {
 	switch {
 	case isDeadline(err):
@@ -219,7 +221,7 @@ func callerError(err error) error {
 	return err
 }
 
-// read reads the answers, until the connection ends.
+// read reads answers until the connection ends.
 func (k *pipelineLink) read() {
 	defer close(k.ended)
 	k.fail(k.readAll())
@@ -239,13 +241,13 @@ func (k *pipelineLink) readAll() error {
 		resp := w.into
 		if err := resp.readFrom(k.br, k.limits, k.maxBody, w.isTunnel); err != nil {
 			k.breakOff()
-			resp.ResetBody() // it may be read once more
+			resp.ResetBody() // another connection may read into it
 			resp.Header.resetForReading()
 			return err
 		}
 		resp.localAddr, resp.remoteAddr = k.local, k.remote
 		if h := &resp.Header; w.isHead && h.closesByLength {
-			h.connectionClose = false // no body, no end of one
+			h.connectionClose = false // there is no body that closing would end
 		}
 		persists := !w.closes && !resp.ConnectionClose() && resp.StatusCode() != StatusSwitchingProtocols
 		w = k.answered()
@@ -258,22 +260,23 @@ func (k *pipelineLink) readAll() error {
 	}
 }
 
-// first returns the request that is to be answered next, nil if there is none.
-// It stays the first until answered.
+// first returns the request whose answer is next, or nil if there is none. It
+// stays the first until answered removes it.
 func (k *pipelineLink) first() *pipelineWork {
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
 	return k.lane.sent.first
 }
 
-// breakOff notes that the connection broke within an answer.
+// breakOff records that the connection failed within an answer.
 func (k *pipelineLink) breakOff() {
 	k.lane.mu.Lock()
 	defer k.lane.mu.Unlock()
 	k.isAnswering = true
 }
 
-// answered gives the first request its answer. It returns the next one.
+// answered completes the first request, whose answer was read. It returns the
+// next request.
 func (k *pipelineLink) answered() *pipelineWork {
 	l := k.lane
 	l.mu.Lock()
@@ -303,8 +306,8 @@ func (k *pipelineLink) interval() time.Duration {
 	return max(k.lane.c.host.maxIdle()/idleTicks, time.Millisecond)
 }
 
-// watch ends the connection if it is not used, or if it does not answer what
-// nobody waits for any more. The timer calls it.
+// watch closes the connection if it is unused, or if there is no answer and the
+// call of the first unanswered request was given up. The timer calls it.
 func (k *pipelineLink) watch() {
 	l := k.lane
 	l.mu.Lock()
@@ -323,7 +326,7 @@ func (k *pipelineLink) watch() {
 		l.mu.Unlock()
 		return
 	}
-	k.isClosing = true // nothing is sent on it any more
+	k.isClosing = true // nothing more is sent on it
 	l.mu.Unlock()
 	if isIdle {
 		k.fail(errPipelineIdle)
@@ -332,5 +335,5 @@ func (k *pipelineLink) watch() {
 	}
 }
 
-// errNoAnswer says that a server does not answer any more.
+// errNoAnswer is the error of a connection whose server has stopped answering.
 var errNoAnswer = errors.New("sluice: the server does not answer")

@@ -9,54 +9,54 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// A pipelineLane is a place for one connection, with the queue for it. While
-// there is something to do or a connection is open, one goroutine runs it: it
-// dials and writes. The connection has another one, which reads.
+// A pipelineLane has at most one connection, and the queue for it. One
+// goroutine runs the lane while there are requests to send or a connection is
+// open: it dials and writes. A second goroutine reads from the connection.
 type pipelineLane struct {
 	c          *PipelineClient
-	limit      int64         // of waiting, and of unanswered
-	waiting    atomic.Int64  // requests in arrived and queued
-	unanswered atomic.Int64  // requests in sent; changed under the lock
-	blocked    atomic.Int32  // calls that wait for room in the queue
+	limit      int64         // maximum of waiting, and of unanswered
+	waiting    atomic.Int64  // number of requests in arrived and queued
+	unanswered atomic.Int64  // number of requests in sent; changed under the lock
+	blocked    atomic.Int32  // number of calls that wait for room in the queue
 	room       chan struct{} // gets a token when there is room and a call waits for it
-	alone      uint          // writes since the last of several requests; the lane's goroutine's
+	alone      uint          // writes since the last one with several requests; only the lane's goroutine uses it
 	state      atomic.Int32  // a laneState
-	wake       chan struct{} // gets a token when somebody ends laneAsleep
+	wake       chan struct{} // gets a token from the goroutine that ends laneAsleep
 
-	// arrived has what was submitted and is not in queued yet, the last first.
-	// Many goroutines at one lock would keep each other waiting.
+	// arrived holds the submitted requests that are not in queued yet, the last
+	// first. It is lock-free, because many goroutines would contend for the lock.
 	arrived atomic.Pointer[pipelineWork]
 
 	mu        sync.Mutex
-	queued    workList      // not sent
-	sent      workList      // not answered; the connection's
+	queued    workList      // not sent yet
+	sent      workList      // sent on link and not answered
 	link      *pipelineLink // nil: not connected
 	isDialing bool
-	failures  int   // dials in a row that failed
-	retryAt   int64 // clock.Nanos; nothing is dialed before
+	failures  int   // consecutive failed dials
+	retryAt   int64 // clock.Nanos; no dial before
 }
 
-// What the goroutine of a lane is at.
+// The states of a lane's goroutine.
 const (
-	laneStopped int32 = iota // there is none
-	laneRunning              // it will look at arrived once more
+	laneStopped int32 = iota // there is no goroutine
+	laneRunning              // it will check arrived again
 	laneAsleep               // it waits for wake
 )
 
-// pending is the number of requests that are queued or not answered.
+// pending returns the number of requests that are queued or not answered.
 func (l *pipelineLane) pending() int64 { return l.waiting.Load() + l.unanswered.Load() }
 
-// load says how busy the lane is: 0 where a request is sent at once.
+// load returns how busy the lane is; 0 if it would send a request at once.
 func (l *pipelineLane) load() int64 {
 	n := l.pending() * 2
 	if n == 0 && l.state.Load() == laneStopped {
-		return 1 // better than waiting behind others
+		return 1 // a new connection is better than a busy one
 	}
 	return n
 }
 
-// submit queues w. Where the queue is full, a call that has a bound waits for
-// room, and another one takes the place of the oldest request in the queue.
+// submit queues w. If the queue is full, a call with a time limit or a context
+// waits for room, and another call displaces the oldest request in the queue.
 func (l *pipelineLane) submit(w *pipelineWork, call *clientCall) error {
 	switch {
 	case l.reserve():
@@ -71,7 +71,7 @@ func (l *pipelineLane) submit(w *pipelineWork, call *clientCall) error {
 	return nil
 }
 
-// reserve takes a place in the queue. False: it is full.
+// reserve takes a place in the queue. It returns false if the queue is full.
 func (l *pipelineLane) reserve() bool {
 	for n := l.waiting.Load(); n < l.limit; n = l.waiting.Load() {
 		if l.waiting.CompareAndSwap(n, n+1) {
@@ -81,7 +81,7 @@ func (l *pipelineLane) reserve() bool {
 	return false
 }
 
-// vacate gives back n places in the queue.
+// vacate returns n places in the queue.
 func (l *pipelineLane) vacate(n int) {
 	l.waiting.Add(-int64(n))
 	l.offerRoom()
@@ -94,11 +94,11 @@ func (l *pipelineLane) offerRoom() {
 	}
 	select {
 	case l.room <- struct{}{}:
-	default: // one is being woken, and will wake the next
+	default: // a call is being woken, and it will wake the next one
 	}
 }
 
-// awaitRoom waits until it has reserved a place, or the call's bound is reached.
+// awaitRoom waits until it has reserved a place or the call has ended.
 func (l *pipelineLane) awaitRoom(call *clientCall) error {
 	call.phase = PhaseWait
 	l.blocked.Add(1)
@@ -127,8 +127,8 @@ func (l *pipelineLane) awaitRoom(call *clientCall) error {
 	return nil
 }
 
-// displace ends the oldest request in the queue, whose place is the caller's
-// then. False: there is none.
+// displace ends the oldest request in the queue; the caller takes over its
+// place. It returns false if the queue is empty.
 func (l *pipelineLane) displace() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *pipelineLane) displace() bool {
 	return w != nil
 }
 
-// enqueue queues w, which has a place.
+// enqueue queues w, for which a place is reserved.
 func (l *pipelineLane) enqueue(w *pipelineWork) {
 	w.state = workQueued
 	for {
@@ -157,15 +157,16 @@ func (l *pipelineLane) enqueue(w *pipelineWork) {
 	}
 }
 
-// rouse makes the goroutine look at what there is to do, if it sleeps.
+// rouse wakes the lane's goroutine if it sleeps.
 func (l *pipelineLane) rouse() {
 	if l.state.Load() == laneAsleep && l.state.CompareAndSwap(laneAsleep, laneRunning) {
 		l.wake <- struct{}{}
 	}
 }
 
-// sleep waits for rouse, unless there is a reason to go on by now: something has
-// arrived, the connection is over, or was full and is no more.
+// sleep waits for rouse, unless there already is a reason to continue: a
+// request has arrived, the connection is over, or the lane was full and is not
+// full now.
 func (l *pipelineLane) sleep(isOver *atomic.Bool, wasFull bool) {
 	l.state.Store(laneAsleep)
 	if (l.arrived.Load() != nil || isOver.Load() || wasFull && !l.isFull()) && l.state.CompareAndSwap(laneAsleep, laneRunning) {
@@ -174,16 +175,17 @@ func (l *pipelineLane) sleep(isOver *atomic.Bool, wasFull bool) {
 	<-l.wake
 }
 
-// isFull tells whether as many requests as may be are not answered.
+// isFull reports whether the maximum number of requests is unanswered.
 func (l *pipelineLane) isFull() bool { return l.unanswered.Load() >= l.limit }
 
-// hasQueued tells whether there is something to send. Called with the lock.
+// hasQueued moves arrived to queued, and reports whether there is a request to
+// send. Called with the lock.
 func (l *pipelineLane) hasQueued() bool {
 	last := l.arrived.Swap(nil)
 	if last == nil {
 		return l.queued.first != nil
 	}
-	// What arrived is in the reverse order.
+	// arrived is in reverse order.
 	var first *pipelineWork
 	for w := last; w != nil; {
 		next := w.next
@@ -200,8 +202,8 @@ func (l *pipelineLane) hasQueued() bool {
 	return true
 }
 
-// await waits until w is done. An error tells that the caller may not wait any
-// longer, and that w is no longer his.
+// await waits until w is done. If it returns an error, the call has ended and
+// the caller no longer owns w.
 func (l *pipelineLane) await(w *pipelineWork, call *clientCall) error {
 	ended := call.done()
 	if ended == nil && call.deadline == 0 {
@@ -232,7 +234,8 @@ func (l *pipelineLane) await(w *pipelineWork, call *clientCall) error {
 	return ErrTimeout
 }
 
-// abandon gives up w, which is the lane's then, or nobody's.
+// abandon gives up w, unless w is done. A queued w is released; the lane owns a
+// w that was sent.
 func (l *pipelineLane) abandon(w *pipelineWork) (phase Phase, isDone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,7 +245,7 @@ func (l *pipelineLane) abandon(w *pipelineWork) (phase Phase, isDone bool) {
 		if l.isDialing {
 			phase = PhaseDial
 		}
-		l.hasQueued() // w may have arrived only
+		l.hasQueued() // w may still be in arrived
 		l.queued.remove(w)
 		l.vacate(1)
 		l.c.works.release(w)
@@ -258,8 +261,8 @@ func (l *pipelineLane) abandon(w *pipelineWork) (phase Phase, isDone bool) {
 	return phase, false
 }
 
-// finish ends w, which is in no list any more and not counted. Called with the
-// lock.
+// finish completes w, which is in no list and not counted any more. Called with
+// the lock.
 func (l *pipelineLane) finish(w *pipelineWork, err error) {
 	if w.state == workAbandoned {
 		l.c.works.release(w)
@@ -270,7 +273,8 @@ func (l *pipelineLane) finish(w *pipelineWork, err error) {
 	w.done <- struct{}{}
 }
 
-// run connects and sends, until there is nothing to send and no connection.
+// run connects and sends until there is neither a request to send nor a
+// connection.
 func (l *pipelineLane) run() {
 	for l.goesOn() {
 		link, err := l.connect()
@@ -279,14 +283,15 @@ func (l *pipelineLane) run() {
 			continue
 		}
 		if link == nil {
-			continue // nobody waits any more
+			continue // all calls have been given up
 		}
 		link.serve()
 		l.settle(link)
 	}
 }
 
-// goesOn tells whether there is something to send. If not, run ends.
+// goesOn reports whether there is a request to send. If it returns false, run
+// ends.
 func (l *pipelineLane) goesOn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,16 +307,15 @@ const (
 	maxRedialDelay   = 500 * time.Millisecond
 )
 
-// failed notes that dialing failed: it is not tried again at once. Called with the
-// lock.
+// failed records a failed dial: the next one is delayed. Called with the lock.
 func (l *pipelineLane) failed() {
 	delay := min(firstRedialDelay<<min(l.failures, 10), maxRedialDelay)
 	l.failures++
 	l.retryAt = clock.Nanos() + int64(delay)
 }
 
-// connect opens a connection, when it is time for that. It returns nil if nobody
-// waits for it any more.
+// connect opens a connection, after the delay for failed dials. It returns nil
+// if no request is queued any more.
 func (l *pipelineLane) connect() (*pipelineLink, error) {
 	l.mu.Lock()
 	wait := time.Duration(0)
@@ -341,7 +345,7 @@ func (l *pipelineLane) connect() (*pipelineLink, error) {
 	return link, nil
 }
 
-// dial makes a connection to the next of the addresses that can be reached.
+// dial connects to the next address that can be reached.
 func (l *pipelineLane) dial() (*pipelineLink, error) {
 	h := &l.c.host
 	addrs := h.prepared().addrs
@@ -358,7 +362,7 @@ func (l *pipelineLane) dial() (*pipelineLink, error) {
 	return nil, err
 }
 
-// failQueued ends all that is not sent.
+// failQueued completes all requests that were not sent with err.
 func (l *pipelineLane) failQueued(err error) {
 	l.logError(err)
 	l.mu.Lock()
@@ -370,8 +374,8 @@ func (l *pipelineLane) failQueued(err error) {
 	}
 }
 
-// settle decides about what a connection that has ended leaves behind. Nothing
-// uses it any more.
+// settle completes or queues again the requests that were sent on a connection
+// that has ended. Nothing uses the connection any more.
 func (l *pipelineLane) settle(k *pipelineLink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -383,7 +387,8 @@ func (l *pipelineLane) settle(k *pipelineLink) {
 	}
 	written := k.written.Load()
 	isTimeout := isDeadline(err)
-	// A server that closes a new connection without a word would do so again.
+	// A server that closes a new connection without any answer would probably do
+	// so again.
 	isSilent := k.answers == 0 && !k.isAnswering && err != errNoAnswer
 	var again workList
 	for w := l.sent.pop(); w != nil; w = l.sent.pop() {
@@ -399,8 +404,8 @@ func (l *pipelineLane) settle(k *pipelineLink) {
 			again.push(w)
 		}
 		if k.isAnswering && !isTimeout {
-			// What is wrong with an answer concerns the request that it was for; for
-			// the others it is the end of the connection.
+			// The defect of an answer concerns only the request of that answer. For
+			// the other requests, the connection has ended.
 			err = errConnectionOver
 		}
 		k.isAnswering = false
@@ -408,8 +413,9 @@ func (l *pipelineLane) settle(k *pipelineLink) {
 	l.queued.prepend(&again)
 }
 
-// countAttempt notes for all that is queued that a connection was of no use, so
-// that they don't wait for a good one for ever. Called with the lock.
+// countAttempt counts an attempt for all queued requests, because a connection
+// ended without any answer. That bounds their waiting for a good one. Called
+// with the lock.
 func (l *pipelineLane) countAttempt(err error) {
 	var kept workList
 	l.hasQueued()
@@ -425,7 +431,7 @@ func (l *pipelineLane) countAttempt(err error) {
 	l.queued = kept
 }
 
-// closeIdle ends a connection on which nothing is pending.
+// closeIdle closes the connection if nothing is pending.
 func (l *pipelineLane) closeIdle() {
 	l.mu.Lock()
 	k := l.link
@@ -445,18 +451,18 @@ func (l *pipelineLane) logError(err error) {
 }
 
 const (
-	// companyLasts is how many times in a row a request must have been written
-	// alone for it not to be waited for others any more.
+	// companyLasts is the number of consecutive writes of a single request after
+	// which a write does not yield any more.
 	companyLasts = 32
-	// aloneLasts is how many are then written before it is tried once more.
+	// aloneLasts is then the number of writes from one yield to the next.
 	aloneLasts = 64
 )
 
-// gather lets others queue what they are about to, so that it is written
-// together. Goroutines that could run may be kept from it by a request that goes
-// from one goroutine to the next, through client and server: the scheduler runs
-// first what was just woken. Yielding lets them have their turn, which is in vain
-// where there are none; what was written before tells.
+// gather lets other goroutines queue requests, so that they are written
+// together. A request that passes from goroutine to goroutine, through client
+// and server, can keep runnable goroutines from running: the scheduler runs a
+// goroutine that was just woken first. Yielding gives them their turn. It is
+// useless if there are none; the sizes of earlier writes tell.
 func (l *pipelineLane) gather() {
 	l.alone++
 	switch delay := l.c.MaxBatchDelay; {
@@ -467,7 +473,7 @@ func (l *pipelineLane) gather() {
 	}
 }
 
-// workList is a list of works, in their order. The zero value is empty.
+// workList is an ordered list of works. The zero value is empty.
 type workList struct{ first, last *pipelineWork }
 
 func (l *workList) push(w *pipelineWork) {
@@ -480,7 +486,7 @@ func (l *workList) push(w *pipelineWork) {
 	l.last = w
 }
 
-// pop removes the first; nil: there is none.
+// pop removes and returns the first work, or nil if the list is empty.
 func (l *workList) pop() *pipelineWork {
 	w := l.first
 	if w != nil {
@@ -503,7 +509,7 @@ func (l *workList) remove(w *pipelineWork) {
 	w.prev, w.next = nil, nil
 }
 
-// prepend puts all of other, which is empty then, in front.
+// prepend moves all works of other to the front and empties other.
 func (l *workList) prepend(other *workList) {
 	if other.first == nil {
 		return
