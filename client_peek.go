@@ -5,12 +5,14 @@ import (
 	"reflect"
 )
 
-// quietConn is a connection without a socket that can tell by itself whether it
-// is open and has nothing to be read. Those of fasthttputil implement it.
+// quietConn is a connection without a socket that can report whether it is open
+// and has no unread bytes. The connections of fasthttputil implement it; peeker
+// calls it.
 type quietConn interface{ IsQuiet() bool }
 
-// innermost returns the connection that c is a layer on, or c itself: what has a
-// method NetConn, and what embeds a net.Conn, as dialers do that count or log.
+// innermost returns the connection that c wraps, or c itself. c wraps another
+// connection if it has a method NetConn, or if it embeds a net.Conn, as the
+// connections of counting or logging dialers do.
 func innermost(c net.Conn) net.Conn {
 	for {
 		var inner net.Conn
@@ -26,7 +28,8 @@ func innermost(c net.Conn) net.Conn {
 	}
 }
 
-// embedded returns the net.Conn that c, a struct or a pointer to one, embeds.
+// embedded returns the net.Conn that c, a struct or a pointer to one, embeds;
+// nil if there is none.
 func embedded(c net.Conn) net.Conn {
 	v := reflect.ValueOf(c)
 	if v.Kind() == reflect.Pointer {

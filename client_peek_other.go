@@ -4,13 +4,14 @@ package sluice
 
 import "net"
 
-// peeker looks whether there is something to be read. Here it cannot look at a
-// socket: a connection that the server has closed is noticed when it is used.
+// peeker checks whether a connection has unread bytes. On this system it cannot
+// check a socket: the client notices that the server has closed a connection
+// only when it uses the connection.
 type peeker struct{ quiet quietConn }
 
-// init makes p look at c, or at what it is a layer on.
+// init sets the connection to check: c, or the connection that c wraps.
 func (p *peeker) init(c net.Conn) { p.quiet, _ = innermost(c).(quietConn) }
 
-// isQuiet tells whether the connection is open and has nothing to be read. It is
-// true where there is nothing to look at.
+// isQuiet reports whether the connection is open and has no unread bytes. It
+// returns true if it cannot check that.
 func (p *peeker) isQuiet() bool { return p.quiet == nil || p.quiet.IsQuiet() }

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// peeker looks whether there is something to be read.
+// peeker checks whether a connection has unread bytes.
 type peeker struct {
-	raw   syscall.RawConn // nil: there is no socket
-	quiet quietConn       // in its place; nil: there is none, either
+	raw   syscall.RawConn // nil: no socket
+	quiet quietConn       // used if there is no socket; nil: none
 	look  func(fd uintptr)
 	err   error
 }
 
-// init makes p look at c, or at what it is a layer on.
+// init sets the connection to check: c, or the connection that c wraps.
 func (p *peeker) init(c net.Conn) {
 	c = innermost(c)
 	if s, ok := c.(syscall.Conn); ok {
@@ -27,14 +27,14 @@ func (p *peeker) init(c net.Conn) {
 	p.quiet, _ = c.(quietConn)
 }
 
-// peek is what Control calls.
+// peek is the function for Control.
 func (p *peeker) peek(fd uintptr) {
 	var one [1]byte
 	_, _, p.err = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 }
 
-// isQuiet tells whether the connection is open and has nothing to be read. It is
-// true where there is nothing to look at.
+// isQuiet reports whether the connection is open and has no unread bytes. It
+// returns true if it cannot check that.
 func (p *peeker) isQuiet() bool {
 	switch {
 	case p.quiet != nil:

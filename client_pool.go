@@ -9,28 +9,27 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// connPool holds the connections of a HostClient. Those in use are only
-// counted.
+// connPool holds the idle connections of a HostClient and counts all of them.
 type connPool struct {
 	mu      sync.Mutex
-	idle    []*clientConn // the one that has waited longest is the first
-	room    []*clientConn // the memory that idle moves through
+	idle    []*clientConn // in the order of release, the oldest first
+	room    []*clientConn // the memory of idle, which moves through it
 	open    int           // idle, in use, and being dialed
-	limit   int           // set by SetMaxConns; 0: MaxConns
-	waiting list.List     // of *connWaiter, in the order of coming
-	janitor *time.Timer   // closes idle connections; nil: none are
-	wasUsed bool          // a connection became idle since the janitor's last turn
+	limit   int           // set by SetMaxConns; 0: MaxConns applies
+	waiting list.List     // of *connWaiter, in the order of arrival
+	janitor *time.Timer   // closes expired connections; nil: none are idle
+	wasUsed bool          // a connection became idle since the janitor last ran
 
-	// ticked is the clock.Nanos of the janitor's last turn, while it has turns
-	// that are clockStep apart; otherwise 0. Reading the clock twice is 10 % of
-	// BenchmarkClientDoFastServer.
+	// ticked is the clock.Nanos at which the janitor last ran, while it runs
+	// every clockStep; otherwise 0. Reading the clock twice takes 10 % of the
+	// time of BenchmarkClientDoFastServer.
 	ticked atomic.Int64
 }
 
-// maxClockStep is how much a HostClient's clock is behind at most.
+// maxClockStep is the largest possible delay of a HostClient's clock.
 const maxClockStep = 500 * time.Millisecond
 
-// clockStep returns how much now may be behind. 0: not at all.
+// clockStep returns the maximum delay of now. 0: now is exact.
 func (c *HostClient) clockStep() time.Duration {
 	step := min(c.maxIdle()/16, maxClockStep)
 	if step < time.Millisecond {
@@ -39,7 +38,7 @@ func (c *HostClient) clockStep() time.Duration {
 	return step
 }
 
-// now returns a time of clock.Nanos, up to clockStep ago.
+// now returns a time of clock.Nanos that is up to clockStep old.
 func (c *HostClient) now() int64 {
 	if ticked := c.pool.ticked.Load(); ticked != 0 {
 		return ticked
@@ -47,15 +46,18 @@ func (c *HostClient) now() int64 {
 	return clock.Nanos()
 }
 
-// A connWaiter waits for a connection, or for the permission to make one.
+// A connWaiter waits for a connection, or for the permission to open one. The
+// waiting call owns it. The pool's lock guards place, and conn until ready is
+// closed.
 type connWaiter struct {
-	ready chan struct{} // closed when conn is decided; nil conn: make one
+	ready chan struct{} // closed when the waiter is served; with a nil conn, it may open one
 	conn  *clientConn
-	fresh bool          // only the permission will do
-	place *list.Element // in connPool.waiting; nil: it is not there any more
+	fresh bool          // the waiter accepts only the permission
+	place *list.Element // in connPool.waiting; nil: removed from it
 }
 
-// maxConns returns how many connections may be open. Called with the lock.
+// maxConns returns the maximum number of open connections. Called with the
+// lock.
 func (c *HostClient) maxConns() int {
 	switch {
 	case c.pool.limit > 0:
@@ -73,8 +75,8 @@ func (c *HostClient) maxIdle() time.Duration {
 	return DefaultMaxIdleConnDuration
 }
 
-// takeIdle takes an idle connection, or the permission to make one: cc is nil
-// then. full: there is neither.
+// takeIdle takes an idle connection or, with cc == nil, the permission to open
+// one. full means that there is neither.
 func (c *HostClient) takeIdle(isFresh bool) (cc *clientConn, full bool) {
 	p := &c.pool
 	p.mu.Lock()
@@ -85,8 +87,8 @@ func (c *HostClient) takeIdle(isFresh bool) (cc *clientConn, full bool) {
 	return nil, !p.permit(c.maxConns())
 }
 
-// takeNext removes the idle connection that ConnPoolStrategy prefers. Called with
-// the lock.
+// takeNext removes the idle connection that ConnPoolStrategy selects. Called
+// with the lock.
 func (c *HostClient) takeNext() *clientConn {
 	if c.ConnPoolStrategy == LIFO {
 		return c.pool.takeLast()
@@ -94,8 +96,8 @@ func (c *HostClient) takeNext() *clientConn {
 	return c.pool.takeFirst()
 }
 
-// nextWaiter returns the waiter that ConnPoolStrategy prefers; nil: there is
-// none. Called with the lock.
+// nextWaiter returns the waiter that ConnPoolStrategy selects, or nil. Called
+// with the lock.
 func (c *HostClient) nextWaiter() *connWaiter {
 	next := c.pool.waiting.Front()
 	if c.ConnPoolStrategy == LIFO {
@@ -107,8 +109,8 @@ func (c *HostClient) nextWaiter() *connWaiter {
 	return next.Value.(*connWaiter)
 }
 
-// permit gives the permission to make a connection, in place of an idle one if
-// need be. Called with the lock.
+// permit gives the permission to open a connection. If the limit is reached, it
+// closes an idle connection for that. Called with the lock.
 func (p *connPool) permit(limit int) bool {
 	if p.open < limit {
 		p.open++
@@ -117,11 +119,11 @@ func (p *connPool) permit(limit int) bool {
 	if len(p.idle) == 0 {
 		return false
 	}
-	go p.takeFirst().close() // TLS may take its time for the last alert
+	go p.takeFirst().close() // closing TLS may wait to send the last alert
 	return true
 }
 
-// takeFirst removes the idle connection that has waited longest. Called with the
+// takeFirst removes the connection that has been idle longest. Called with the
 // lock.
 func (p *connPool) takeFirst() *clientConn {
 	cc := p.idle[0]
@@ -130,7 +132,7 @@ func (p *connPool) takeFirst() *clientConn {
 	return cc
 }
 
-// takeLast removes the idle connection that was used last. Called with the lock.
+// takeLast removes the connection that became idle last. Called with the lock.
 func (p *connPool) takeLast() *clientConn {
 	last := len(p.idle) - 1
 	cc := p.idle[last]
@@ -139,10 +141,11 @@ func (p *connPool) takeLast() *clientConn {
 	return cc
 }
 
-// push makes a connection the last of the idle ones. Called with the lock.
+// push appends a connection to the idle ones. Called with the lock.
 func (p *connPool) push(cc *clientConn) {
 	if n := len(p.idle); n == cap(p.idle) {
-		// At the end of room: back to its begin, if half of it is free.
+		// idle has reached the end of room. Move it to the start if half of room is
+		// free, otherwise to a larger one.
 		if n > cap(p.room)/2 || cap(p.room) == 0 {
 			p.room = make([]*clientConn, 0, 2*n+2)
 		}
@@ -152,14 +155,14 @@ func (p *connPool) push(cc *clientConn) {
 	p.idle = append(p.idle, cc)
 }
 
-// isExpired tells whether an idle connection is too old to be used. now is that
-// of the client, and may be behind.
+// isExpired reports whether an idle connection is too old to be used. now is
+// the client's and may be up to clockStep old.
 func (c *HostClient) isExpired(cc *clientConn, now int64) bool {
 	return now-cc.lastUse >= int64(c.maxIdle()-c.clockStep())
 }
 
-// acquire returns a connection for a call: one that is alive and has nothing
-// unread, or a new one.
+// acquire returns a connection for a call: an idle one that is open and has no
+// unread bytes, or a new one.
 func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
 	if c.ConnPoolStrategy != FIFO && c.ConnPoolStrategy != LIFO {
 		return nil, ErrConnPoolStrategyNotImpl
@@ -193,13 +196,13 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 		return cc, nil
 	}
 	if cc != nil {
-		cc.close() // a new one has its place
+		cc.close() // connect opens a new one in its place
 	}
 	return c.connect(call)
 }
 
-// wait waits until a connection is free. It returns nil for the permission to
-// make one.
+// wait waits for a free connection. It returns a nil connection for the
+// permission to open one.
 func (c *HostClient) wait(call *clientCall) (*clientConn, error) {
 	limit := c.MaxConnWaitTimeout
 	if limit <= 0 && call.done() == nil {
@@ -223,7 +226,7 @@ func (c *HostClient) wait(call *clientCall) (*clientConn, error) {
 	case <-expired:
 	}
 	if !c.pool.abandon(w) {
-		<-w.ready // it was given one just now
+		<-w.ready // it was served just now
 		c.giveBack(w.conn)
 	}
 	if err := call.err(); err != nil {
@@ -232,7 +235,8 @@ func (c *HostClient) wait(call *clientCall) (*clientConn, error) {
 	return nil, ErrNoFreeConns
 }
 
-// enqueue makes w wait, unless there is something to have by now.
+// enqueue makes w wait, unless a connection or a permission has become
+// available.
 func (c *HostClient) enqueue(w *connWaiter) (cc *clientConn, ok bool) {
 	p := &c.pool
 	p.mu.Lock()
@@ -247,7 +251,7 @@ func (c *HostClient) enqueue(w *connWaiter) (cc *clientConn, ok bool) {
 	return nil, false
 }
 
-// abandon takes w off the queue. False: it was served.
+// abandon removes w from the queue. It returns false if w was served.
 func (p *connPool) abandon(w *connWaiter) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,7 +267,7 @@ func (p *connPool) unlist(w *connWaiter) {
 	w.place = nil
 }
 
-// giveBack returns what a waiter got: a connection, or a permission.
+// giveBack returns what a waiter got: a connection or, for nil, a permission.
 func (c *HostClient) giveBack(cc *clientConn) {
 	if cc != nil {
 		c.release(cc)
@@ -272,7 +276,7 @@ func (c *HostClient) giveBack(cc *clientConn) {
 	c.closed()
 }
 
-// release makes a connection idle, or gives it to who waits.
+// release makes a connection idle, or gives it to a waiter.
 func (c *HostClient) release(cc *clientConn) {
 	p := &c.pool
 	p.mu.Lock()
@@ -283,7 +287,7 @@ func (c *HostClient) release(cc *clientConn) {
 		c.discard(cc)
 		return
 	case w != nil && w.fresh:
-		p.serve(w) // which wants a connection of its own
+		p.serve(w) // it opens a new connection in place of cc
 		p.mu.Unlock()
 		cc.close()
 		return
@@ -303,7 +307,7 @@ func (c *HostClient) release(cc *clientConn) {
 	p.mu.Unlock()
 }
 
-// startJanitor makes the janitor have turns, for a connection has become idle.
+// startJanitor schedules the janitor, because a connection has become idle.
 // Called with the lock.
 func (c *HostClient) startJanitor(now int64) {
 	p := &c.pool
@@ -317,18 +321,19 @@ func (c *HostClient) startJanitor(now int64) {
 	case p.janitor == nil:
 		p.janitor = time.AfterFunc(step, c.closeExpired)
 	case p.ticked.Load() != 0:
-		p.janitor.Reset(step) // it has slept until the oldest expires
+		p.janitor.Reset(step) // it was to run only when the oldest connection expires
 	}
 }
 
-// serve ends the waiting of w: with the connection that it was given, or with the
-// permission to make one in place of one that ends. Called with the lock.
+// serve ends the waiting of w, with w.conn or, if that is nil, with the
+// permission to open a connection. Called with the lock.
 func (p *connPool) serve(w *connWaiter) {
 	p.unlist(w)
 	close(w.ready)
 }
 
-// closed notes that a connection has ended, or was not made.
+// closed records that a connection was closed, or that opening one failed. It
+// passes the permission to a waiter, if there is one.
 func (c *HostClient) closed() {
 	p := &c.pool
 	p.mu.Lock()
@@ -340,14 +345,14 @@ func (c *HostClient) closed() {
 	p.open--
 }
 
-// discard closes a connection.
+// discard closes a connection and returns its place to the pool.
 func (c *HostClient) discard(cc *clientConn) {
 	cc.close()
 	c.closed()
 }
 
-// closeExpired closes the connections that have idled for too long. The timer
-// calls it.
+// closeExpired closes the connections that have been idle for too long. The
+// janitor's timer calls it.
 func (c *HostClient) closeExpired() {
 	p := &c.pool
 	now := clock.Nanos()
@@ -370,9 +375,9 @@ func (c *HostClient) closeExpired() {
 	}
 }
 
-// nextTurn sets when the janitor is called next: soon, while connections are
-// used, so that it can tell the time; else when the oldest expires. Called with
-// the lock.
+// nextTurn schedules the next run of the janitor. While connections are used,
+// that is after clockStep, so that ticked stays current; otherwise it is when
+// the oldest connection expires. Called with the lock.
 func (c *HostClient) nextTurn(now int64) {
 	p := &c.pool
 	wasTicking := p.ticked.Load() != 0

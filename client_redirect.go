@@ -66,13 +66,13 @@ func redirect(req *Request, resp *Response, hadStream bool) error {
 	}
 	if !isSameOrigin(before, uri) {
 		dropCredentials(req)
-		req.UseHostHeader = false // it was meant for the other host
+		req.UseHostHeader = false // the Host was set for the earlier origin
 	}
 	return nil
 }
 
-// hasOtherScheme tells whether a reference is a URI without an authority, such
-// as "javascript:x" (RFC 3986 section 3.1), which is no path.
+// hasOtherScheme reports whether a reference is a URI with a scheme and without
+// an authority, such as "javascript:x" (RFC 3986 section 3.1), and not a path.
 func hasOtherScheme(reference []byte) bool {
 	scheme, rest, ok := cutByte(reference, ':')
 	return ok && isScheme(scheme) && !bytes.HasPrefix(rest, doubleSlash)
@@ -93,7 +93,7 @@ func dropContent(req *Request) {
 	}
 }
 
-// dropCredentials removes what was meant for the other origin alone.
+// dropCredentials removes what must not be sent to another origin.
 func dropCredentials(req *Request) {
 	for _, name := range [...]string{
 		HeaderAuthorization, HeaderProxyAuthorization, HeaderCookie, "Cookie2", HeaderWWWAuthenticate, HeaderHost,
@@ -110,7 +110,7 @@ func isSameOrigin(a, b *URI) bool {
 	return a.isHTTPS() == b.isHTTPS() && bytes.Equal(originHost(a), originHost(b))
 }
 
-// originHost returns host and port, without the port of the scheme.
+// originHost returns host and port, without the scheme's default port.
 func originHost(u *URI) []byte {
 	usual := ":80"
 	if u.isHTTPS() {

@@ -8,43 +8,45 @@ import (
 	"time"
 )
 
-// errStreamClosed is what reading a response's body returns once it is closed.
+// errStreamClosed is the error of reading a response's body after it was
+// closed.
 var errStreamClosed = fmt.Errorf("sluice: the body stream is closed: %w", io.ErrClosedPipe)
 
 var _ ReadCloserWithError = (*clientStream)(nil)
 
-// clientStream is the body of a response that is read while it arrives. The
-// connection belongs to it, and goes back to the pool at the end of the body.
+// clientStream is the body of a response that is read as it arrives. It owns
+// the connection until the end of the body, and then returns it to the pool or
+// closes it.
 type clientStream struct {
-	mu      sync.Mutex // Close may be called during Read
+	mu      sync.Mutex // Close may be called concurrently with Read
 	body    *messageStream
 	c       *HostClient
 	cc      *clientConn
 	br      *clientInput
-	stop    func() bool // of the context's watch
-	call    clientCall  // the context; there is no deadline any more
-	left    int64       // until MaxResponseBodySize; < 0: no limit
+	stop    func() bool // ends the guard of the context
+	call    clientCall  // has the context, but no deadline
+	left    int64       // bytes until MaxResponseBodySize; < 0: no limit
 	timeout time.Duration
-	err     error // what every further Read returns
-	persist bool  // the connection is good for another request
+	err     error // returned by every later Read
+	persist bool  // the connection can be reused
 
 	isClosed atomic.Bool
-	gate     sync.Mutex // for isOpen, and for interrupting cc while it is
-	isOpen   bool       // cc is the stream's
+	gate     sync.Mutex // guards isOpen, and is held while cc is interrupted
+	isOpen   bool       // the stream owns cc
 }
 
-// lendToStream makes the response's body one that reads on from the connection.
+// lendToStream makes the response's body a stream that owns the connection.
 func (x *exchange) lendToStream() error {
 	body, ok := x.resp.stream.(*messageStream)
 	limit := x.c.MaxResponseBodySize
 	x.resp.stream = nil
 	switch {
 	case !ok:
-		return errStreamClosed // cannot be: it was just made
+		return errStreamClosed // impossible: the stream was just created
 	case limit > 0 && x.resp.streamSize > limit:
 		return ErrBodyTooLarge
 	}
-	// The call ends here, and with it its deadline.
+	// The call ends here, and so does its deadline.
 	if err := x.cc.clearLimits(); err != nil {
 		return err
 	}
@@ -65,16 +67,16 @@ func (x *exchange) lendToStream() error {
 }
 
 const (
-	// maxDropped is how much of an unwanted body is read, for the
-	// connection to be used again.
+	// maxDropped is how many bytes of an unwanted body are read, so that the
+	// connection can be reused.
 	maxDropped = 8 << 10
-	// dropTime is how long that may take.
+	// dropTime is the time limit for that.
 	dropTime = time.Second
 )
 
-// dropStream ends the response's body, which is unwanted. If it is short it is
-// read to its end, else the connection is of no more use. That one of a length
-// that was announced breaks off is an error, as if it were wanted.
+// dropStream ends the response's body, which is unwanted. It reads a short body
+// to its end; after a longer one, the connection is closed. A body that ends
+// before its announced length is an error, as for a wanted body.
 func (x *exchange) dropStream() error {
 	size := x.resp.streamSize
 	body, ok := x.resp.stream.(*messageStream)
@@ -86,12 +88,12 @@ func (x *exchange) dropStream() error {
 	err := x.readAway(body)
 	x.closes = x.closes || !body.isComplete()
 	if size < 0 || isDeadline(err) || x.call.hasEnded() {
-		return nil // there is an answer, whatever becomes of its body
+		return nil // the response is complete except for the unwanted body
 	}
 	return err
 }
 
-// readAway reads a short body to its end, if that is there soon.
+// readAway reads a short body to its end, within dropTime and ReadTimeout.
 func (x *exchange) readAway(body *messageStream) error {
 	timeout := dropTime
 	if x.c.ReadTimeout > 0 {
@@ -104,7 +106,7 @@ func (x *exchange) readAway(body *messageStream) error {
 	return err
 }
 
-// Read implements io.Reader. io.EOF is the verified end of the body.
+// Read implements io.Reader. It returns io.EOF only after the complete body.
 func (s *clientStream) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,11 +118,10 @@ func (s *clientStream) Read(p []byte) (int, error) {
 			return 0, s.end(err)
 		}
 		if s.isClosed.Load() {
-			s.interrupt() // it may have come before the deadline
+			s.interrupt() // Close may have interrupted before the deadline was set
 		}
 	}
-	// One byte over the limit tells a body that is too long from one that is
-	// not.
+	// One byte more than the limit distinguishes a body that is too long.
 	if s.left >= 0 && int64(len(p)) > s.left+1 {
 		p = p[:s.left+1]
 	}
@@ -137,7 +138,7 @@ func (s *clientStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end gives the connection up, because of err.
+// end releases or closes the connection. err is the reason.
 func (s *clientStream) end(err error) error {
 	switch {
 	case err == io.EOF:
@@ -153,7 +154,7 @@ func (s *clientStream) end(err error) error {
 	s.isOpen = false
 	s.gate.Unlock()
 	if s.isClosed.Load() {
-		s.cc.hasDeadline = true // that of interrupt, maybe
+		s.cc.hasDeadline = true // interrupt may have set one
 	}
 	releaseClientInput(s.br)
 	if s.persist && isDone && !isOver {
@@ -165,7 +166,7 @@ func (s *clientStream) end(err error) error {
 	return err
 }
 
-// interrupt ends a Read that waits.
+// interrupt makes a waiting Read return.
 func (s *clientStream) interrupt() {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -174,12 +175,12 @@ func (s *clientStream) interrupt() {
 	}
 }
 
-// Close implements io.Closer. A body that was not read to its end costs the
-// connection. It ends a Read that waits.
+// Close implements io.Closer. If the body was not read to its end, it closes
+// the connection. It makes a waiting Read return.
 func (s *clientStream) Close() error { return s.CloseWithError(nil) }
 
-// CloseWithError implements ReadCloserWithError. It is Close, and an error costs
-// the connection unless Read has returned io.EOF.
+// CloseWithError implements ReadCloserWithError. It is Close, except that an
+// error closes the connection unless Read has returned io.EOF.
 func (s *clientStream) CloseWithError(err error) error {
 	s.isClosed.Store(true)
 	if !s.mu.TryLock() {
