@@ -11,11 +11,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// DefaultTransport sends requests as HTTP/1.1 over the connections of the
+// DefaultTransport sends requests over HTTP/1.1 on the connections of the
 // HostClient.
 var DefaultTransport RoundTripper = &transport{}
 
-// transport is the RoundTripper.
+// transport is the RoundTripper of DefaultTransport.
 type transport struct{}
 
 // RoundTrip implements RoundTripper.
@@ -31,7 +31,7 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	}
 	call.hasConn, call.upstream = true, cc.addr
 	if !cc.isReused && cc.wasSpokenTo() {
-		var one [1]byte // something is to be read: that does not wait
+		var one [1]byte // a byte is there, so reading does not wait
 		n, err := cc.c.Read(one[:])
 		c.discard(cc)
 		if n > 0 {
@@ -43,17 +43,18 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	*x = exchange{c: c, cc: cc, req: req, resp: resp, call: call, isHead: req.Header.IsHead(), isTunnel: req.Header.IsConnect()}
 	x.closes = req.ConnectionClose() || c.MaxConnDuration > 0 && clock.Nanos()-cc.created > int64(c.MaxConnDuration)
 	if x.closes && len(req.Header.Peek(HeaderConnection)) == 0 {
-		// The server is told, so that it closes first and has the waiting.
+		// The server learns that the connection ends. It then closes first, and its
+		// socket has the TIME_WAIT state (RFC 9293 section 3.6).
 		req.SetConnectionClose()
 		defer req.Header.ResetConnectionClose()
 	}
 	fate, err := x.run()
 	call.hasSent = cc.written.Load() > 0
-	*x = exchange{} // from here on the connection may be somebody else's
+	*x = exchange{} // from here on, another request may use the connection
 	switch {
 	case err != nil:
 		c.discard(cc)
-		// What is too long is so on each connection.
+		// A response that is too long is too long on every connection.
 		return !errors.Is(err, ErrBodyTooLarge), call.explain(err)
 	case fate == connFree:
 		c.release(cc)
@@ -63,16 +64,17 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	return false, nil
 }
 
-// connFate says what becomes of a connection behind a response.
+// connFate says what happens to a connection after a response.
 type connFate uint8
 
 const (
-	connSpent connFate = iota // it is closed
-	connFree                  // it is good for another request
-	connLent                  // the body stream has it
+	connSpent connFate = iota // it must be closed
+	connFree                  // it can be reused
+	connLent                  // the body stream owns it
 )
 
-// prepareForClient gives request and response the client's settings.
+// prepareForClient applies the client's settings to request and response, and
+// empties the response.
 func prepareForClient(c *HostClient, req *Request, resp *Response) {
 	skips, streams := resp.SkipBody, resp.StreamBody
 	resp.Reset()
@@ -85,17 +87,18 @@ func prepareForClient(c *HostClient, req *Request, resp *Response) {
 	if c.DisablePathNormalizing {
 		req.URI().DisablePathNormalizing = true
 	}
-	if h := &req.Header; len(h.table.Get(field.UserAgent)) == 0 { // in the head, not in the trailer section
+	if h := &req.Header; len(h.table.Get(field.UserAgent)) == 0 { // from the head, not the trailer section
 		switch {
 		case c.Name != "":
 			h.table.Set(field.UserAgent, h.fitValue(ascii.Bytes(c.Name)))
 		case !c.NoDefaultUserAgentHeader:
-			h.table.Set(field.UserAgent, textClientName) // which is fit
+			h.table.Set(field.UserAgent, textClientName) // needs no cleaning
 		}
 	}
 }
 
-// exchange is a request and its response on a connection.
+// exchange is one request and its response on a connection. The request's call
+// owns it.
 type exchange struct {
 	c        *HostClient
 	cc       *clientConn
@@ -103,15 +106,15 @@ type exchange struct {
 	resp     *Response
 	call     *clientCall
 	br       *clientInput
-	stop     func() bool // ends the watch of the context; nil: there is none
+	stop     func() bool // ends the guard of the context; nil: there is none
 	isHead   bool
-	isTunnel bool // the request is CONNECT
-	closes   bool // the connection ends with this response
-	isCut    bool // the request was not written to its end
+	isTunnel bool // the method is CONNECT
+	closes   bool // the connection closes after this response
+	isCut    bool // the request was not written completely
 }
 
-// run sends the request and reads the response. It returns what becomes of the
-// connection, which an error makes useless.
+// run sends the request and reads the response. It returns what happens to the
+// connection. After an error, the connection must be closed.
 func (x *exchange) run() (connFate, error) {
 	cc := x.cc
 	cc.written.Store(0)
@@ -145,7 +148,7 @@ func (x *exchange) run() (connFate, error) {
 	return connFree, nil
 }
 
-// runBuffered sends a request with a buffer of the pool, and reads the response.
+// runBuffered sends a request through a pooled buffer and reads the response.
 func (x *exchange) runBuffered() (err error) {
 	bw := acquireClientWriter(x.cc, sizeOr(x.c.WriteBufferSize, defaultClientBuffer))
 	if x.req.stream != nil || len(x.req.bodyBytes()) >= watchedBody {
@@ -157,7 +160,7 @@ func (x *exchange) runBuffered() (err error) {
 	return err
 }
 
-// persists tells whether the connection can be used for another request.
+// persists reports whether the connection can be reused after this response.
 func (x *exchange) persists() bool {
 	resp := x.resp
 	switch {
@@ -167,12 +170,12 @@ func (x *exchange) persists() bool {
 	return !x.leavesBody()
 }
 
-// leavesBody tells whether the response has a body that is not read.
+// leavesBody reports whether the response has a body that was not read.
 func (x *exchange) leavesBody() bool {
 	return x.resp.SkipBody && !x.isHead && !bodyForbidden(x.resp.StatusCode()) && x.resp.Header.ContentLength() != 0
 }
 
-// send writes the request, a short one without bw.
+// send writes the request. bw is nil for a short request.
 func (x *exchange) send(bw *bufio.Writer) error {
 	x.call.phase = PhaseWrite
 	if err := x.cc.setWriteLimit(x.call, x.c.WriteTimeout); err != nil {
@@ -188,16 +191,16 @@ func (x *exchange) send(bw *bufio.Writer) error {
 	return err
 }
 
-// wrote tells the trace that the request is written.
+// wrote calls the trace after the request was written.
 func (x *exchange) wrote(err error) {
 	if trace := x.call.trace; trace != nil && trace.WroteRequest != nil {
 		trace.WroteRequest(err)
 	}
 }
 
-// writeWhole writes a short request: one Write, and no buffer but the request's.
-// With targets that are not escaped twice, DoFastServer of bench/client takes 11 %
-// less.
+// writeWhole writes a short request with one Write and without a buffer other
+// than the request's. Together with targets that are not escaped twice, this
+// makes DoFastServer of bench/client take 11 % less time.
 func (x *exchange) writeWhole() (err error) {
 	req := x.req
 	if req.wire, err = req.appendWhole(req.wire[:0]); err != nil {
@@ -221,8 +224,8 @@ func (x *exchange) receive() error {
 	if err := x.cc.setReadLimit(x.call, x.c.ReadTimeout); err != nil {
 		return err
 	}
-	// Waiting is done here, not where the head is read: behind a switch of
-	// goroutines the processor mispredicts each return.
+	// Wait here and not in the call that reads the head: after a switch of
+	// goroutines, the processor mispredicts each return.
 	if _, err := x.br.Peek(1); err != nil {
 		return startError(endError(err, nil), io.EOF)
 	}
@@ -247,13 +250,13 @@ func (x *exchange) readResponse() error {
 		return err
 	}
 	if h := &x.resp.Header; x.isHead && h.closesByLength {
-		h.connectionClose = false // no body, no end of one
+		h.connectionClose = false // there is no body that closing would end
 	}
 	x.resp.ParseNetConn(x.cc.c)
 	return nil
 }
 
-// headLimits are those of a response's head.
+// headLimits returns the limits of a response's head.
 func (c *HostClient) headLimits() h1.Limits {
 	if c.ReadBufferSize > 0 {
 		return bufferLimits(c.ReadBufferSize)

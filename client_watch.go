@@ -15,24 +15,25 @@ import (
 // it reads. The goroutine has ended when the call returns.
 
 const (
-	// watchedBody is the size of a body from which on that is done.
+	// watchedBody is the body size from which a request is written on a separate
+	// goroutine.
 	watchedBody = 64 << 10
-	// refusalTime is how long a broken connection is read from for the answer
-	// that may have come before.
+	// refusalTime is how long the client reads from a broken connection, for an
+	// answer that arrived before.
 	refusalTime = time.Second
-	// refusalGrace is how long writing goes on when the answer is there: servers
-	// that read the rest of a body spare themselves a reset.
+	// refusalGrace is how long writing continues after the answer has arrived. A
+	// server that reads the rest of a body then need not reset the connection.
 	refusalGrace = 100 * time.Millisecond
 )
 
-// watch is what the two goroutines of a large request share.
+// watch is the state that the two goroutines of a large request share.
 type watch struct {
 	mu         sync.Mutex
-	isAnswered bool      // the response has begun: its reader sets the deadlines
-	source     io.Closer // the body stream; nil: it cannot be closed
+	isAnswered bool      // the response has begun; its reader now sets the read deadline
+	source     io.Closer // the body stream; nil: it has no Close
 }
 
-// runWatching sends the request and reads the response at the same time.
+// runWatching sends the request and reads the response concurrently.
 func (x *exchange) runWatching(bw *bufio.Writer) error {
 	x.call.phase = PhaseWrite
 	if err := x.cc.setWriteLimit(x.call, x.c.WriteTimeout); err != nil {
@@ -41,7 +42,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	if err := x.cc.setReadLimit(x.call, 0); err != nil {
 		return err
 	}
-	x.cc.hasDeadline = true // both sides set some
+	x.cc.hasDeadline = true // both goroutines set deadlines
 	written := make(chan error, 1)
 	w := &watch{}
 	w.source, _ = x.req.stream.(io.Closer)
@@ -53,7 +54,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 		writeErr, isCut := w.join(x, written, 0)
 		switch {
 		case isCut:
-			writeErr = nil // that was us
+			writeErr = nil // join caused it
 		case writeErr == nil:
 			x.call.phase = PhaseRead
 		}
@@ -63,12 +64,12 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	if status >= 3 {
 		x.endWriting()
 	}
-	_ = x.cc.c.SetReadDeadline(time.Time{}) // the writer's; reading tells if it fails
+	_ = x.cc.c.SetReadDeadline(time.Time{}) // clears the writer's; a failure shows when reading
 	x.cc.interruptFor(x.call)
 	patience := refusalTime
 	switch err = x.receive(); {
 	case err != nil:
-		x.endWriting() // nobody reads what is still to be written
+		x.endWriting() // the rest of the request is useless
 		patience = 0
 	case status >= 3:
 		patience = 0
@@ -76,7 +77,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	writeErr, _ := w.join(x, written, patience)
 	x.wrote(writeErr)
 	if x.isCut = writeErr != nil; x.isCut && err == nil {
-		// The server must not wait for the rest before it goes on.
+		// The server must not wait for the rest before it continues.
 		if half, ok := x.cc.c.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
@@ -84,15 +85,16 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	return err
 }
 
-// join waits for the writing to end when the response is there, or none comes.
-// It goes on as long as the server takes something within each patience, and is
-// then cut: also by closing the body stream, which may wait for its own source.
+// join waits for the writing to end, after the response was read or has failed.
+// Writing continues while the server accepts bytes within each patience. Then
+// join interrupts it: with a write deadline, and by closing the body stream,
+// since that may be waiting for its source.
 func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) (err error, isCut bool) {
 	for last := x.cc.written.Load(); ; {
 		select {
 		case err = <-written:
 			return err, false
-		default: // what has ended has not been cut
+		default: // writing that has ended is not interrupted
 		}
 		timer := AcquireTimer(x.call.left(max(patience, refusalGrace)))
 		select {
@@ -113,37 +115,38 @@ func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) 
 			_ = w.source.Close()
 		}
 		err = <-written
-		return err, err != nil // it may have ended by itself
+		return err, err != nil // nil: it ended before the interruption
 	}
 }
 
-// unanswered returns the error of a request without a response. err is that of
-// waiting for one.
+// unanswered returns the error of a request without a response. err is the
+// error of waiting for the response.
 func (x *exchange) unanswered(err, writeErr error) error {
 	x.wrote(writeErr)
 	if writeErr != nil {
 		return writeErr
 	}
 	if x.br.Buffered() > 0 || err == io.EOF {
-		return x.readResponse() // what is wrong with it
+		return x.readResponse() // returns what is wrong with the response
 	}
 	return startError(ErrNothingRead{cause: err}, io.EOF)
 }
 
-// endWriting gives the writing of the request a last moment.
+// endWriting limits the writing of the request to refusalGrace from now.
 func (x *exchange) endWriting() {
 	_ = x.cc.c.SetWriteDeadline(clock.Deadline(clock.Nanos() + int64(refusalGrace)))
 	x.cc.interruptFor(x.call)
 }
 
-// answered tells the writer that the deadline for reading is not its any more.
+// answered makes the writer leave the read deadline unchanged from now on.
 func (w *watch) answered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.isAnswered = true
 }
 
-// writeAside writes the request, and then bounds the waiting for the response.
+// writeAside writes the request, and then limits the time to wait for the
+// response.
 func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	err := x.write(bw)
 	var limit int64
@@ -151,8 +154,8 @@ func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	case err == nil:
 		limit = x.call.limit(x.c.ReadTimeout)
 	case x.cc.writeErr == nil, isDeadline(err):
-		// The body's own fault, or there is no more time: an answer that is not
-		// there by now is not waited for.
+		// Either the body itself failed, or the time has run out. Do not wait for
+		// an answer that has not arrived.
 		limit = clock.Nanos() - 1
 	default:
 		limit = clock.Nanos() + int64(refusalTime)
@@ -160,15 +163,15 @@ func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if limit != 0 && !w.isAnswered {
-		_ = x.cc.c.SetReadDeadline(clock.Deadline(limit)) // reading tells
+		_ = x.cc.c.SetReadDeadline(clock.Deadline(limit)) // a failure shows when reading
 	}
 	x.cc.interruptFor(x.call)
 	return err
 }
 
-// awaitStatus waits for the final response, which stays in the buffer, and
-// returns the first digit of its status. The response's table is empty before and
-// after.
+// awaitStatus waits for the final response and returns the first digit of its
+// status. The response stays in the buffer. The response's table is empty
+// before and after.
 func (x *exchange) awaitStatus() (digit int, err error) {
 	t := &x.resp.Header.table
 	defer t.Reset()
@@ -176,16 +179,16 @@ func (x *exchange) awaitStatus() (digit int, err error) {
 	for at := 0; ; {
 		if _, err := x.br.Peek(at + 1); err != nil {
 			if at > 0 && err == bufio.ErrBufferFull {
-				return 1, nil // more interim responses than are looked at
+				return 1, nil // interim responses fill the buffer
 			}
 			return 0, err
 		}
-		in, _ := x.br.Peek(x.br.Buffered()) // it is there
+		in, _ := x.br.Peek(x.br.Buffered()) // cannot fail: the bytes are buffered
 		used, done, err := p.Parse(t, in[at:])
 		at += used
 		switch status := p.StatusCode; {
 		case err != nil:
-			return 9, nil // no HTTP: reading tells
+			return 9, nil // not HTTP: reading the response returns the error
 		case status >= 200, status == StatusSwitchingProtocols:
 			return status / 100, nil
 		case done:

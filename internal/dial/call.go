@@ -1,6 +1,6 @@
-// Package dial connects to TCP addresses: it looks hosts up, remembers their
-// addresses, and has the addresses of a host race as RFC 8305 says. What its
-// errors mean to users is the facade's.
+// Package dial connects to TCP addresses. It looks up hosts, caches their
+// addresses, and races the addresses of a host as RFC 8305 describes. The root
+// package turns its errors into those of the API.
 package dial
 
 import (
@@ -13,25 +13,26 @@ import (
 	"time"
 )
 
-// Config says how to connect.
+// Config configures a Call.
 type Config struct {
-	// Concurrency bounds how many calls of a Dialer connect at the same time. 0
-	// is no bound. It must be the same for all calls.
+	// Concurrency is the maximum number of calls of a Dialer that connect at the
+	// same time. 0 is no limit. It must be the same for all calls.
 	Concurrency int
-	// LocalAddr is the address to dial from, nil any.
+	// LocalAddr is the local address of the connection; nil is any.
 	LocalAddr *net.TCPAddr
-	// Resolver looks hosts up. nil is net.DefaultResolver.
+	// Resolver looks up hosts; nil is net.DefaultResolver.
 	Resolver Resolver
-	// CacheDuration is how long the addresses of a host are remembered. They are
-	// not if it is not positive.
+	// CacheDuration is how long the addresses of a host are cached. 0 or less
+	// disables the cache.
 	CacheDuration time.Duration
-	// Unresolved leaves looking up to the system.
+	// Unresolved passes the address to net.Dialer, which looks up the host.
 	Unresolved bool
-	// KeepAlive is net.Dialer's.
+	// KeepAlive is net.Dialer.KeepAlive.
 	KeepAlive time.Duration
 }
 
-// Trace is told what a call does. Each function may be nil.
+// Trace holds functions that a call calls before and after lookup and
+// connecting. Each may be nil.
 type Trace struct {
 	DNSStart  func(host string)
 	DNSDone   func(addrs []net.IPAddr, err error)
@@ -39,34 +40,35 @@ type Trace struct {
 	DialDone  func(network, addr string, err error)
 }
 
-// A Dialer is what calls share: the cache and the bound of connecting ones. The
-// zero value is ready for use. It must not be copied after the first use.
+// A Dialer is the state that calls share: the cache and the limit of concurrent
+// connecting. The zero value is ready to use. It must not be copied after the
+// first use.
 type Dialer struct {
-	// Connect replaces connecting, in tests.
+	// Connect replaces the system's connect in tests.
 	Connect func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 
 	dns   dnsCache
 	once  sync.Once
-	slots chan struct{} // holds an element for each call that connects; nil: no bound
+	slots chan struct{} // holds an element for each call that connects; nil: no limit
 }
 
-// Flush forgets the addresses of all hosts.
+// Flush clears the cache.
 func (d *Dialer) Flush() { d.dns.flush() }
 
-// A Call is one dial. Run fills in the last three fields.
+// A Call is one dial. Run sets the last three fields.
 type Call struct {
 	Dialer  *Dialer
 	Config  Config
 	Context context.Context // Run ends with it
 	Addr    string          // what to dial, "host:port"
-	Trace   *Trace          // nil: nobody is told
+	Trace   *Trace          // nil: no tracing
 
-	IsConnecting bool    // looking up is over
+	IsConnecting bool    // the lookup has ended
 	Upstream     string  // the address that could not be connected to; "": none was tried
-	Failed       []error // why further addresses could not be connected to
+	Failed       []error // the errors of all failed addresses, if there are several
 }
 
-// Run looks host up and connects to it.
+// Run looks up host and connects to it. It may be called once.
 func (c *Call) Run(host, port string) (net.Conn, error) {
 	if err := c.Context.Err(); err != nil {
 		c.IsConnecting = true
@@ -99,7 +101,7 @@ func (c *Call) Run(host, port string) (net.Conn, error) {
 	return conn, err
 }
 
-// lookupPort returns the number of port, which may be a service's name.
+// lookupPort returns the number of port, which may be a service name.
 func lookupPort(ctx context.Context, port string) (uint16, error) {
 	if number, err := strconv.ParseUint(port, 10, 16); err == nil {
 		return uint16(number), nil
@@ -108,8 +110,9 @@ func lookupPort(ctx context.Context, port string) (uint16, error) {
 	return uint16(number), err
 }
 
-// resolve appends the addresses of host to dst, in the order in which to try
-// them; known is their entry in the cache, nil if they were not looked up.
+// resolve appends the addresses of host to dst, in the order of the attempts.
+// known is the host's cache entry; it is nil for an IP address and for an empty
+// host.
 func (c *Call) resolve(dst []netip.Addr, host string) (addrs []netip.Addr, known *hostAddrs, err error) {
 	if host == "" {
 		return append(dst, netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})), nil, nil
@@ -128,14 +131,14 @@ func (c *Call) resolve(dst []netip.Addr, host string) (addrs []netip.Addr, known
 	return known.appendOrder(dst), known, nil
 }
 
-// mayBeIP tells whether host may be an IP address: others are not parsed, since
-// failing to costs an allocation.
+// mayBeIP reports whether host may be an IP address. Other hosts are not
+// parsed, since a failed parse costs an allocation.
 func mayBeIP(host string) bool {
 	last := host[len(host)-1]
 	return last >= '0' && last <= '9' || strings.Contains(host, ":")
 }
 
-// lookUp looks host up.
+// lookUp looks up host and calls the trace.
 func (c *Call) lookUp(host string) (*hostAddrs, error) {
 	resolver := c.Config.Resolver
 	if resolver == nil {
@@ -155,7 +158,7 @@ func (c *Call) lookUp(host string) (*hostAddrs, error) {
 	return known, err
 }
 
-// reachable drops the addresses that LocalAddr cannot connect to.
+// reachable removes the addresses to which LocalAddr cannot connect.
 func (c *Call) reachable(addrs []netip.Addr) []netip.Addr {
 	if c.Config.LocalAddr == nil {
 		return addrs
@@ -173,7 +176,7 @@ func (c *Call) reachable(addrs []netip.Addr) []netip.Addr {
 	return kept
 }
 
-// acquire waits until the call may connect.
+// acquire waits until fewer than Concurrency calls connect.
 func (c *Call) acquire() error {
 	d := c.Dialer
 	d.once.Do(func() {
@@ -192,14 +195,14 @@ func (c *Call) acquire() error {
 	}
 }
 
-// release lets the next connect.
+// release lets another call connect.
 func (c *Call) release() {
 	if c.Dialer.slots != nil {
 		<-c.Dialer.slots
 	}
 }
 
-// runUnresolved lets the system look up and connect.
+// runUnresolved makes net.Dialer look up the host and connect.
 func (c *Call) runUnresolved() (net.Conn, error) {
 	c.IsConnecting = true
 	if err := c.acquire(); err != nil {
@@ -216,7 +219,7 @@ func (c *Call) runUnresolved() (net.Conn, error) {
 	return conn, err
 }
 
-// open connects to one address, and tells the trace.
+// open connects to one address and calls the trace.
 func (c *Call) open(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	var name string
 	if c.Trace != nil {
@@ -249,11 +252,11 @@ func (c *Call) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	return dialer.DialContext(ctx, "tcp", to.String())
 }
 
-// system returns what makes the connections.
+// system returns the net.Dialer that connects.
 func (c *Call) system() net.Dialer {
 	dialer := net.Dialer{KeepAlive: c.Config.KeepAlive, FallbackDelay: attemptDelay}
 	if c.Config.LocalAddr != nil {
-		dialer.LocalAddr = c.Config.LocalAddr // and not a nil *net.TCPAddr in a net.Addr
+		dialer.LocalAddr = c.Config.LocalAddr // only if not nil: a nil *net.TCPAddr is a net.Addr that is not nil
 	}
 	return dialer
 }

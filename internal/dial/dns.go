@@ -13,40 +13,42 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// Resolver looks up the addresses of a host. Calls use it on goroutines of their
-// own and concurrently.
+// Resolver looks up the addresses of a host. *net.Resolver implements it. Calls
+// use it concurrently, on separate goroutines.
 type Resolver interface {
 	// LookupIPAddr returns the addresses of host, of both IP versions.
 	LookupIPAddr(ctx context.Context, host string) ([]net.IPAddr, error)
 }
 
 const (
-	// maxCachedHosts bounds what a cache remembers: a crawler meets millions of
-	// hosts once.
+	// maxCachedHosts limits the cache: a crawler meets millions of hosts, each
+	// once.
 	maxCachedHosts = 4096
-	// maxLookups bounds what a dialer asks at the same time; system look-ups
-	// can take a thread each.
+	// maxLookups limits the concurrent lookups of a dialer; each lookup by the
+	// system may block a thread.
 	maxLookups = 64
-	// lookupTimeout bounds a look-up that nobody waits for any more. It is
-	// longer than a resolver takes to ask a second server.
+	// lookupTimeout limits a lookup, also after all its waiters have left. It is
+	// longer than a resolver takes to query a second server.
 	lookupTimeout = 10 * time.Second
 )
 
 var errLookupPanicked = errors.New("sluice: the resolver did not return")
 
-// hostAddrs are the addresses of a host. What is not atomic never changes.
+// hostAddrs are the addresses of a host. All fields that are not atomic are
+// immutable once other goroutines can see them.
 type hostAddrs struct {
 	ip6, ip4 []netip.Addr
-	all      []net.IPAddr // as they were looked up, for traces
+	all      []net.IPAddr // the result of the lookup, for traces
 	expires  int64        // clock.Nanos
 	turn     atomic.Uint32
-	// prefersIP4 is set while IPv4 won the last race against IPv6 (RFC 8305
-	// section 4 asks to use what is known): a host whose IPv6 leads nowhere
-	// costs the delay once per look-up and not once per connection.
+	// prefersIP4 is true after IPv4 has won the last race against IPv6 (RFC 8305
+	// section 4 recommends to use such knowledge). A host whose IPv6 addresses do
+	// not answer then costs the delay once per lookup and not once per
+	// connection.
 	prefersIP4 atomic.Bool
 }
 
-// newHostAddrs sorts addrs, which were looked up for host, by family.
+// newHostAddrs groups addrs, the result of the lookup of host, by IP version.
 func newHostAddrs(host string, addrs []net.IPAddr) (*hostAddrs, error) {
 	h := &hostAddrs{all: addrs}
 	for _, a := range addrs {
@@ -68,9 +70,10 @@ func newHostAddrs(host string, addrs []net.IPAddr) (*hostAddrs, error) {
 	return h, nil
 }
 
-// appendOrder appends the addresses in the order in which to try them: the
-// families by turns, IPv6 first (RFC 8305 section 4), and each from the next
-// address on from call to call, which spreads connections.
+// appendOrder appends the addresses in the order of the attempts. It alternates
+// between the IP versions, IPv6 first (RFC 8305 section 4) unless IPv4 is
+// preferred. Each call begins with the next address of each version, which
+// distributes connections.
 func (h *hostAddrs) appendOrder(dst []netip.Addr) []netip.Addr {
 	turn := h.turn.Add(1) - 1
 	first, second := h.ip6, h.ip4
@@ -87,37 +90,37 @@ func (h *hostAddrs) appendOrder(dst []netip.Addr) []netip.Addr {
 	return dst
 }
 
-// won notes which address of the host could be connected to.
+// won records the address that was connected to.
 func (h *hostAddrs) won(addr netip.Addr) {
 	if len(h.ip6) > 0 && len(h.ip4) > 0 && h.prefersIP4.Load() != addr.Is4() {
 		h.prefersIP4.Store(addr.Is4())
 	}
 }
 
-// dnsCache remembers the addresses of hosts and looks them up, each host once
-// at a time. The zero value is an empty cache.
+// dnsCache looks up hosts and caches their addresses. At most one lookup of a
+// host is in progress. The zero value is an empty cache.
 type dnsCache struct {
 	mu      sync.Mutex
-	hosts   map[string]*hostAddrs // expired ones go when there are too many
+	hosts   map[string]*hostAddrs // expired entries are removed when it is full
 	lookups map[string]*lookup    // in progress
-	slots   chan struct{}         // holds an element for each look-up that runs
+	slots   chan struct{}         // holds an element for each running lookup
 }
 
-// lookup is a look-up that several may wait for.
+// lookup is a lookup for which several callers may wait.
 type lookup struct {
 	host      string
 	resolver  Resolver
-	keep      time.Duration // how long to remember what is found
-	abandoned chan struct{} // closed when nobody waits any more, while it has not begun
-	done      chan struct{} // closed when addrs and err are there
+	keep      time.Duration // how long to cache the result
+	abandoned chan struct{} // closed when the last waiter leaves before the lookup runs
+	done      chan struct{} // closed after addrs and err are set
 	addrs     *hostAddrs
 	err       error
 
-	waiters int  // guarded by dnsCache.mu, as the next
-	hasSlot bool // it has begun
+	waiters int  // guarded by dnsCache.mu, as hasSlot is
+	hasSlot bool // the lookup runs
 }
 
-// cached returns what is known of host, nil if nothing is.
+// cached returns the cached addresses of host, or nil.
 func (c *dnsCache) cached(host string) *hostAddrs {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,8 +130,8 @@ func (c *dnsCache) cached(host string) *hostAddrs {
 	return nil
 }
 
-// find looks host up until ctx ends. Others who ask for the same host wait for
-// the same look-up, each until its own context ends.
+// find looks up host until ctx ends. Concurrent callers for the same host share
+// one lookup; each waits until its own context ends.
 func (c *dnsCache) find(ctx context.Context, host string, resolver Resolver, keep time.Duration) (*hostAddrs, error) {
 	l := c.join(host, resolver, keep)
 	select {
@@ -140,7 +143,8 @@ func (c *dnsCache) find(ctx context.Context, host string, resolver Resolver, kee
 	}
 }
 
-// join returns the look-up of host that is in progress, or a new one.
+// join returns the lookup of host that is in progress, or starts one. The
+// caller becomes a waiter.
 func (c *dnsCache) join(host string, resolver Resolver, keep time.Duration) *lookup {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,9 +162,9 @@ func (c *dnsCache) join(host string, resolver Resolver, keep time.Duration) *loo
 	return l
 }
 
-// leave gives up waiting for l. A look-up that runs goes on, so that what it
-// finds is there for the next; one that waits for its turn is given up with its
-// last waiter, or they would heap up while a name server is down.
+// leave ends one caller's wait for l. A running lookup continues, so that its
+// result is cached. A lookup that waits for a slot is given up with its last
+// waiter; otherwise, lookups would accumulate while a name server is down.
 func (c *dnsCache) leave(l *lookup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +175,8 @@ func (c *dnsCache) leave(l *lookup) {
 	}
 }
 
-// drop lets the next who asks for l's host begin anew. c.mu is held.
+// drop removes l from the lookups in progress: the next call for its host
+// starts a new one. It returns false if l was removed before. c.mu is held.
 func (c *dnsCache) drop(l *lookup) (wasCurrent bool) {
 	wasCurrent = c.lookups[l.host] == l
 	if wasCurrent {
@@ -180,7 +185,7 @@ func (c *dnsCache) drop(l *lookup) (wasCurrent bool) {
 	return wasCurrent
 }
 
-// run does l, when it is its turn.
+// run waits for a slot and runs l.
 func (c *dnsCache) run(l *lookup) {
 	select {
 	case c.slots <- struct{}{}:
@@ -192,7 +197,7 @@ func (c *dnsCache) run(l *lookup) {
 	l.hasSlot = l.waiters > 0
 	c.mu.Unlock()
 	if !l.hasSlot {
-		return // abandoned just now
+		return // the last waiter left just now
 	}
 	l.err = errLookupPanicked
 	defer c.finish(l)
@@ -205,8 +210,8 @@ func (c *dnsCache) run(l *lookup) {
 	l.err = err
 }
 
-// finish remembers what l found and tells those who wait. Failures are not
-// remembered, nor is what was asked before a flush.
+// finish caches the result of l and wakes the waiters. It does not cache
+// failures, nor a result that was requested before a flush.
 func (c *dnsCache) finish(l *lookup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +222,7 @@ func (c *dnsCache) finish(l *lookup) {
 	close(l.done)
 }
 
-// store puts h into the cache. c.mu is held.
+// store adds h to the cache. c.mu is held.
 func (c *dnsCache) store(host string, h *hostAddrs) {
 	if c.hosts == nil {
 		c.hosts = make(map[string]*hostAddrs)
@@ -228,8 +233,9 @@ func (c *dnsCache) store(host string, h *hostAddrs) {
 	c.hosts[host] = h
 }
 
-// evict makes place for a host: it drops the expired ones among a few, or one of
-// them. Maps are walked in random order, so that each has its turn.
+// evict makes room for a host. It looks at a sample of 16 entries and removes
+// the expired ones; if there are none, it removes one that is not expired. Map
+// iteration starts at a random entry, so every entry is looked at eventually.
 func (c *dnsCache) evict() {
 	const sample = 16
 	now, seen, victim := clock.Nanos(), 0, ""
@@ -248,8 +254,8 @@ func (c *dnsCache) evict() {
 	}
 }
 
-// flush forgets everything. Look-ups in progress still answer those who wait
-// for them, but nobody else.
+// flush empties the cache. A lookup in progress still serves its waiters, but
+// no later caller.
 func (c *dnsCache) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// attemptDelay is how long an address has before the next is tried, too (RFC
+// attemptDelay is the time after which the next address is tried as well (RFC
 // 8305 section 5).
 const attemptDelay = 250 * time.Millisecond
 
-// attempt is what came of connecting to an address.
+// attempt is the outcome of connecting to an address.
 type attempt struct {
 	to   netip.AddrPort
 	conn net.Conn
 	err  error
 }
 
-// connectAny connects to one of addrs, and returns which.
+// connectAny connects to one of addrs and returns that address.
 func (c *Call) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
 	won := attempt{to: netip.AddrPortFrom(addrs[0], port)}
-	if len(addrs) == 1 { // no race, no goroutine
+	if len(addrs) == 1 { // no race, so no goroutine
 		won.conn, won.err = c.open(c.Context, won.to)
 	} else {
 		won = c.race(addrs, port)
@@ -36,11 +36,13 @@ func (c *Call) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr
 	return nil, netip.Addr{}, Join(won.err, c.Failed)
 }
 
-// race connects to addrs, one after the other but without waiting for long, and
-// returns the first connection. When there is none it returns the failure that
-// says most, or when ctx ends the last attempt.
+// race tries addrs in order, each at most attemptDelay after the previous one,
+// and returns the first connection. If all fail, it returns the most
+// informative failure; if the context ends, it returns the last attempt, with
+// the context's error.
 func (c *Call) race(addrs []netip.Addr, port uint16) attempt {
-	// What still connects when this returns is interrupted, or closed.
+	// When race returns, the attempts in progress are interrupted. A connection
+	// that comes too late is closed.
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	ended := make(chan attempt)
@@ -76,8 +78,8 @@ func (c *Call) race(addrs []netip.Addr, port uint16) attempt {
 	return best
 }
 
-// tryOne connects to an address and hands over what came of it, unless the race
-// has ended.
+// tryOne connects to an address and sends the outcome, unless the race has
+// ended.
 func (c *Call) tryOne(ctx context.Context, to netip.AddrPort, ended chan<- attempt) {
 	conn, err := c.open(ctx, to)
 	select {
@@ -89,8 +91,8 @@ func (c *Call) tryOne(ctx context.Context, to netip.AddrPort, ended chan<- attem
 	}
 }
 
-// isUnreachable tells whether err is that of a machine without a way to an IP
-// version, which explains less than what happened with the other.
+// isUnreachable reports whether err means that this machine has no route for an
+// IP version. The error of the other version is more informative.
 func isUnreachable(err error) bool {
 	for _, errno := range [...]syscall.Errno{syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL, syscall.EAFNOSUPPORT} {
 		if errors.Is(err, errno) {
@@ -100,8 +102,8 @@ func isUnreachable(err error) bool {
 	return false
 }
 
-// Join returns first and the others as one error. first is the one that says
-// most.
+// Join returns first and the rest of all as one error. first is the most
+// informative one.
 func Join(first error, all []error) error {
 	joined := addrErrors{first}
 	for _, err := range all {
