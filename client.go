@@ -35,11 +35,10 @@ const (
 type Client struct {
 	noCopy noCopy
 
-	// Name is the User-Agent of requests that have none; "" is "sluice".
+	// Name is the User-Agent of requests without one; "" is "sluice".
 	Name string
 
-	// NoDefaultUserAgentHeader leaves User-Agent out of requests that have
-	// none, if Name is "".
+	// NoDefaultUserAgentHeader omits the default User-Agent if Name is "".
 	NoDefaultUserAgentHeader bool
 
 	// DialContext opens connections until ctx ends; the client adds TLS to the
@@ -157,7 +156,7 @@ type Client struct {
 	ConfigureClient func(hc *HostClient) error
 
 	mu       sync.RWMutex
-	hosts    map[string]*HostClient // by the URI's host
-	tlsHosts map[string]*HostClient // for https
+	hosts    map[string]*HostClient // for http, by the URI's host
+	tlsHosts map[string]*HostClient // for https, by the URI's host
 	lastDrop int64                  // clock.Nanos of the last dropUnused
 }

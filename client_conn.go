@@ -15,12 +15,12 @@ import (
 // idle; otherwise the one request that uses it does.
 type clientConn struct {
 	c           net.Conn
-	peek        peeker // looks at the socket without reading
+	peek        peeker // tests the socket without reading
 	addr        string
 	created     int64 // clock.Nanos
 	lastUse     int64
 	written     atomic.Int64 // bytes of the present request
-	writeErr    error        // of the present request
+	writeErr    error        // of writing the present request
 	hasDeadline bool         // a deadline may be set on c
 	isReused    bool
 	exchange    exchange // of the present request
@@ -50,7 +50,7 @@ func (cc *clientConn) Write(p []byte) (n int, err error) {
 // after each.
 const maxWrite = 256 << 10
 
-func (cc *clientConn) close() { _ = cc.c.Close() } // there is nobody to tell
+func (cc *clientConn) close() { _ = cc.c.Close() } // the client cannot do anything about the error
 
 // isQuiet reports whether an idle connection is open and has no unread bytes.
 // Unsolicited bytes would be read as the response to the next request (RFC 9112

@@ -104,7 +104,7 @@ func checkTarget(req *Request, isTLS bool) error {
 	return nil
 }
 
-// repeats decides whether a request that failed is sent again.
+// repeats decides whether a failed request is sent again.
 func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) bool {
 	limit := sizeOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts)
 	call := &req.call
@@ -165,7 +165,7 @@ func (c *HostClient) DoContext(ctx context.Context, req *Request, resp *Response
 	return doContext(ctx, c, req, resp)
 }
 
-// doer is a client.
+// doer is implemented by Client, HostClient and PipelineClient.
 type doer interface {
 	Do(req *Request, resp *Response) error
 }
@@ -200,6 +200,7 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 // PendingRequests returns the number of requests whose calls have not returned.
 func (c *HostClient) PendingRequests() int { return int(c.pending.Load()) }
 
-// LastUseTime returns when the last request began. It may be up to half a
-// second too early.
+// LastUseTime returns when the last request or Prewarm began. It may be up to
+// half a second too early. If there was none, it returns the time when the
+// process started.
 func (c *HostClient) LastUseTime() time.Time { return clock.Time(c.lastUse.Load()) }

@@ -68,11 +68,10 @@ type HostClient struct {
 	// https with IsTLS, http without.
 	IsTLS bool
 
-	// Name is the User-Agent of requests that have none; "" is "sluice".
+	// Name is the User-Agent of requests without one; "" is "sluice".
 	Name string
 
-	// NoDefaultUserAgentHeader leaves User-Agent out of requests that have
-	// none, if Name is "".
+	// NoDefaultUserAgentHeader omits the default User-Agent if Name is "".
 	NoDefaultUserAgentHeader bool
 
 	// DialContext opens connections until ctx ends; the client adds TLS to the

@@ -13,7 +13,8 @@ import (
 // *PipelineClient implement it; applications may implement others. LBClient
 // calls it concurrently.
 type BalancingClient interface {
-	// DoDeadline sends req and reads the response into resp.
+	// DoDeadline sends req and reads the response into resp, until deadline. It
+	// must not retain req and resp after it returns.
 	DoDeadline(req *Request, resp *Response, deadline time.Time) error
 	// PendingRequests returns the number of requests that the client is
 	// processing.

@@ -19,9 +19,9 @@ type lbMember struct {
 	isTroubled atomic.Bool
 
 	mu           sync.Mutex
-	failures     int   // in a row
+	failures     int   // consecutive
 	penalized    int64 // clock.Nanos; until then it gets fewer requests
-	ejections    int   // in a row
+	ejections    int   // consecutive
 	ejectedAt    int64
 	ejectedUntil int64 // clock.Nanos; 0: not ejected. After that time, it waits for a probe
 	isProbed     bool  // a probe is in progress
@@ -30,7 +30,7 @@ type lbMember struct {
 const (
 	lbPenaltyTime  = time.Second // how long a failure counts
 	lbPenalty      = 16          // pending requests; each failure counts as that many
-	lbEjectAfter   = 3           // failures in a row
+	lbEjectAfter   = 3           // consecutive failures
 	lbEjectTime    = time.Second // the first time; then it doubles
 	lbMaxEjectTime = 30 * time.Second
 )

@@ -7,8 +7,8 @@ import (
 // A hedge sends a request to several clients until one gives a good answer.
 type hedge struct {
 	c       *LBClient
-	bounds  lbBounds // of the attempts
-	req     *Request // the caller's; attempts have copies
+	bounds  lbBounds // limits of each attempt
+	req     *Request // the caller's; each attempt has a copy
 	resp    *Response
 	used    []*lbMember
 	running int

@@ -37,11 +37,10 @@ type PipelineClient struct {
 	// IsTLS, otherwise 80. With Dial, the address is passed verbatim.
 	Addr string
 
-	// Name is the User-Agent of requests that have none; "" is "sluice".
+	// Name is the User-Agent of requests without one; "" is "sluice".
 	Name string
 
-	// NoDefaultUserAgentHeader leaves User-Agent out of requests that have
-	// none, if Name is "".
+	// NoDefaultUserAgentHeader omits the default User-Agent if Name is "".
 	NoDefaultUserAgentHeader bool
 
 	// MaxConns is the maximum number of connections; 0 is 1. A request goes to
@@ -167,7 +166,7 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	if err := lane.submit(w, call); err != nil {
 		w.err = err
 	} else if err := lane.await(w, call); err != nil {
-		return err // and w is the lane's
+		return err // the lane owns w now
 	}
 	err = w.err
 	w.deliver(resp)
@@ -263,8 +262,8 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 // A pipelineWork is a request in the client. The caller owns it until it is
 // submitted, and again after it is answered; in between, its lane owns it.
 type pipelineWork struct {
-	next, prev *pipelineWork // in a list of the lane
-	state      workState     // under the lane's lock
+	next, prev *pipelineWork // neighbors in a list of the lane
+	state      workState     // guarded by the lane's lock
 	done       chan struct{} // gets a token when the work is done, if its call still waits
 	out        []byte        // the encoded request
 	err        error

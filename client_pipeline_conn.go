@@ -37,7 +37,7 @@ type pipelineLink struct {
 	writeErr    error // why writing failed
 	answers     int   // number of responses
 	tick        *time.Timer
-	seen        int // answers at the last tick
+	seen        int // value of answers at the last tick
 	quiet       int // consecutive ticks without an answer
 }
 
@@ -182,7 +182,8 @@ func (k *pipelineLink) flush() {
 	l.mu.Unlock()
 }
 
-// fail ends the connection because of err.
+// fail closes the connection and records err as the reason. Only the first call
+// has an effect.
 func (k *pipelineLink) fail(err error) {
 	l := k.lane
 	l.mu.Lock()

@@ -18,9 +18,9 @@ type pipelineLane struct {
 	waiting    atomic.Int64  // number of requests in arrived and queued
 	unanswered atomic.Int64  // number of requests in sent; changed under the lock
 	blocked    atomic.Int32  // number of calls that wait for room in the queue
-	room       chan struct{} // gets a token when there is room and a call waits for it
+	room       chan struct{} // gets a token when there is room and a call waits
 	alone      uint          // writes since the last one with several requests; only the lane's goroutine uses it
-	state      atomic.Int32  // a laneState
+	state      atomic.Int32  // one of the states below
 	wake       chan struct{} // gets a token from the goroutine that ends laneAsleep
 
 	// arrived holds the submitted requests that are not in queued yet, the last
@@ -439,7 +439,7 @@ func (l *pipelineLane) closeIdle() {
 		l.mu.Unlock()
 		return
 	}
-	k.isClosing = true // nothing is sent on it any more
+	k.isClosing = true // nothing more is sent on it
 	l.mu.Unlock()
 	k.fail(errPipelineIdle)
 }
@@ -452,7 +452,7 @@ func (l *pipelineLane) logError(err error) {
 
 const (
 	// companyLasts is the number of consecutive writes of a single request after
-	// which a write does not yield any more.
+	// which writes stop yielding.
 	companyLasts = 32
 	// aloneLasts is then the number of writes from one yield to the next.
 	aloneLasts = 64

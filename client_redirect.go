@@ -35,7 +35,8 @@ func doRedirects(c doer, req *Request, resp *Response, most int) error {
 	}
 }
 
-// redirect makes req the request that resp asks for (RFC 9110 section 15.4).
+// redirect turns req into the request for which resp asks (RFC 9110 section
+// 15.4).
 func redirect(req *Request, resp *Response, hadStream bool) error {
 	location := resp.Header.Peek(HeaderLocation)
 	if len(location) == 0 {
@@ -78,7 +79,7 @@ func hasOtherScheme(reference []byte) bool {
 	return ok && isScheme(scheme) && !bytes.HasPrefix(rest, doubleSlash)
 }
 
-// dropContent makes req a GET without a body.
+// dropContent turns req into a GET without a body.
 func dropContent(req *Request) {
 	req.ResetBody()
 	req.postArgs.Reset()
@@ -105,7 +106,8 @@ func dropCredentials(req *Request) {
 	uri.SetPassword("")
 }
 
-// isSameOrigin compares scheme, host and port (RFC 9110 section 4.3.1).
+// isSameOrigin reports whether scheme, host and port are equal (RFC 9110
+// section 4.3.1).
 func isSameOrigin(a, b *URI) bool {
 	return a.isHTTPS() == b.isHTTPS() && bytes.Equal(originHost(a), originHost(b))
 }

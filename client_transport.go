@@ -232,7 +232,7 @@ func (x *exchange) receive() error {
 	return x.readResponse()
 }
 
-// readResponse reads the response within the deadline that is set.
+// readResponse reads the response until the deadline that the caller has set.
 func (x *exchange) readResponse() error {
 	if trace := x.call.trace; trace != nil && trace.FirstByte != nil {
 		if _, err := x.br.Peek(1); err == nil {

@@ -33,7 +33,7 @@ func DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error {
 	return defaultClient.DoRedirects(req, resp, maxRedirectsCount)
 }
 
-// Get requests url; see Client.Get.
+// Get requests url and returns status and body; see Client.Get.
 func Get(dst []byte, url string) (statusCode int, body []byte, err error) {
 	return defaultClient.Get(dst, url)
 }
@@ -167,7 +167,7 @@ func (c *HostClient) DoRedirects(req *Request, resp *Response, maxRedirectsCount
 	return doRedirects(c, req, resp, maxRedirectsCount)
 }
 
-// maxRedirects is how many redirects Get and Post follow.
+// maxRedirects is the number of redirects that Get and Post follow.
 const maxRedirects = 16
 
 // A fetching holds the Request and Response of a Get or Post, so that a pool

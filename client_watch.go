@@ -10,9 +10,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// A large request is written by a goroutine of its own, while the caller's waits
-// for the response: a server may refuse it long before its end, or answer while
-// it reads. The goroutine has ended when the call returns.
+// A separate goroutine writes a large request while the caller's goroutine waits
+// for the response: a server may refuse the request long before its end, or
+// answer while it reads. The separate goroutine ends before the call returns.
 
 const (
 	// watchedBody is the body size from which a request is written on a separate

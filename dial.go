@@ -48,10 +48,10 @@ func DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	return sharedDialer.DialTimeout(addr, timeout)
 }
 
-// DialDualStack is Dial.
+// DialDualStack is Dial, which uses both IP versions.
 func DialDualStack(addr string) (net.Conn, error) { return sharedDialer.Dial(addr) }
 
-// DialDualStackTimeout is DialTimeout.
+// DialDualStackTimeout is DialTimeout, which uses both IP versions.
 func DialDualStackTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	return sharedDialer.DialTimeout(addr, timeout)
 }

@@ -67,10 +67,10 @@ func (d *TCPDialer) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 	return d.dial(context.Background(), addr, time.Now().Add(timeout), nil)
 }
 
-// DialDualStack is Dial.
+// DialDualStack is Dial, which uses both IP versions.
 func (d *TCPDialer) DialDualStack(addr string) (net.Conn, error) { return d.Dial(addr) }
 
-// DialDualStackTimeout is DialTimeout.
+// DialDualStackTimeout is DialTimeout, which uses both IP versions.
 func (d *TCPDialer) DialDualStackTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	return d.DialTimeout(addr, timeout)
 }

@@ -12,7 +12,7 @@ type dialTimeoutError struct{}
 
 func (dialTimeoutError) Error() string { return "sluice: dialing timed out" }
 
-// Timeout returns true.
+// Timeout returns true; see net.Error.
 func (dialTimeoutError) Timeout() bool { return true }
 
 // ErrDialWithUpstream is returned when connecting failed. A failed lookup is

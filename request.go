@@ -211,7 +211,7 @@ func (r *Request) PostArgs() *Args {
 	return &r.postArgs
 }
 
-// isFormURLEncoded compares a media type without its parameters.
+// isFormURLEncoded compares the media type without its parameters.
 func isFormURLEncoded(contentType []byte) bool {
 	mediaType, _, _ := cutByte(contentType, ';')
 	return ascii.EqualFold(ascii.TrimOWS(mediaType), "application/x-www-form-urlencoded")
