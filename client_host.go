@@ -129,8 +129,9 @@ type HostClient struct {
 
 	// WriteTimeout limits the time to write a request. With TLS, it also limits,
 	// separately, the time of dialing and handshake together; exceeding that is
-	// ErrTLSHandshakeTimeout. If it is 0, the dialer's own timeout limits
-	// dialing, and a handshake may take 30 s.
+	// ErrTLSHandshakeTimeout. If it is 0, there is no limit for writing, and the
+	// dialer's own timeout limits dialing. A handshake never takes longer than 30
+	// s.
 	WriteTimeout time.Duration
 
 	// MaxResponseBodySize limits response bodies, streamed or not, in bytes; a

@@ -107,7 +107,8 @@ type PipelineClient struct {
 
 	// WriteTimeout limits the time of one write, which may contain several
 	// requests; see ReadTimeout. With TLS, it also limits, separately, the time
-	// of dialing and handshake together. 0 is no limit.
+	// of dialing and handshake together. 0 is no limit. A TLS handshake never
+	// takes longer than 30 s.
 	WriteTimeout time.Duration
 
 	// Logger logs why connections fail; nil logs nothing. Calls return their own

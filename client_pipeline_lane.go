@@ -414,8 +414,8 @@ func (l *pipelineLane) settle(k *pipelineLink) {
 }
 
 // countAttempt counts an attempt for all queued requests, because a connection
-// ended without any answer. That bounds their waiting for a good one. Called
-// with the lock.
+// ended without any answer. A request therefore fails after a limited number of
+// connections. Called with the lock.
 func (l *pipelineLane) countAttempt(err error) {
 	var kept workList
 	l.hasQueued()
@@ -452,7 +452,7 @@ func (l *pipelineLane) logError(err error) {
 
 const (
 	// companyLasts is the number of consecutive writes of a single request after
-	// which writes stop yielding.
+	// which a write yields no longer, unless several requests are pending.
 	companyLasts = 32
 	// aloneLasts is then the number of writes from one yield to the next.
 	aloneLasts = 64
@@ -462,7 +462,8 @@ const (
 // together. A request that passes from goroutine to goroutine, through client
 // and server, can keep runnable goroutines from running: the scheduler runs a
 // goroutine that was just woken first. Yielding gives them their turn. It is
-// useless if there are none; the sizes of earlier writes tell.
+// useless if there are none, which the number of requests in earlier writes
+// shows.
 func (l *pipelineLane) gather() {
 	l.alone++
 	switch delay := l.c.MaxBatchDelay; {
