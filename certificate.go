@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// GenerateTestCertificate returns a new self-signed certificate for host, a
-// name or an IP address with or without brackets, and its key, both in PEM. It
-// is valid for a year and may sign, so that tests can add it to their roots.
-// It is not for production: nothing vouches for it.
+// GenerateTestCertificate returns a new self-signed certificate for host and
+// its key, both in PEM. host is a name or an IP address, with or without
+// brackets. The certificate is valid for a year. It may sign, so that tests can
+// add it to their roots. Do not use it in production: no authority vouches for
+// it.
 func GenerateTestCertificate(host string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -51,7 +52,7 @@ func GenerateTestCertificate(host string) (certPEM, keyPEM []byte, err error) {
 	return certPEM, keyPEM, nil
 }
 
-// setCertificateHost enters host where clients look for it.
+// setCertificateHost sets the subject alternative name that clients check.
 func setCertificateHost(template *x509.Certificate, host string) {
 	address := host
 	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {

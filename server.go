@@ -9,41 +9,40 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// RequestHandler processes one request. It reads ctx.Request, fills
-// ctx.Response and may block for as long as it likes.
+// RequestHandler processes one request. It reads ctx.Request and fills
+// ctx.Response. It may block.
 //
-// ctx, and every slice that its methods return, belongs to the handler until
-// it returns; afterwards the server uses them for another request. A handler
-// that must leave ctx to other goroutines calls ctx.TimeoutError before it
-// returns.
+// The handler owns ctx, and every slice that its methods return, until it
+// returns. Then the server reuses them for another request. If other goroutines
+// still use ctx, the handler must call ctx.TimeoutError before it returns.
 type RequestHandler func(ctx *RequestCtx)
 
 // ServeHandler serves a whole connection whose protocol was negotiated by ALPN
-// (Server.NextProto). The connection is closed when it returns.
+// (Server.NextProto). The server closes the connection when it returns.
 type ServeHandler func(c net.Conn) error
 
 // HijackHandler takes a connection over from the server (RequestCtx.Hijack).
-// The connection is closed when it returns, unless Server.KeepHijackedConns is
-// set.
+// The server closes the connection when it returns, unless
+// Server.KeepHijackedConns is set.
 type HijackHandler func(c net.Conn)
 
-// FormValueFunc looks a form value up for RequestCtx.FormValue. The returned
+// FormValueFunc returns a form value for RequestCtx.FormValue. The returned
 // bytes have the lifetime of ctx.
 type FormValueFunc func(ctx *RequestCtx, key string) []byte
 
-// Logger is what the server logs with. *log.Logger implements it.
+// Logger receives the log lines of a server. *log.Logger implements it.
 type Logger interface {
 	// Printf has the semantics of log.Printf.
 	Printf(format string, args ...any)
 }
 
-// RequestConfig changes limits for one request; Server.HeaderReceived returns
-// it. Zero fields leave the server's values in force.
+// RequestConfig overrides limits for one request; Server.HeaderReceived returns
+// it. A zero field keeps the server's value.
 type RequestConfig struct {
 	// ReadTimeout bounds the time to receive the rest of the request, counted
 	// from its first byte.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds every blocked write of the answer.
+	// WriteTimeout bounds each blocked write of the response.
 	WriteTimeout time.Duration
 	// MaxRequestBodySize bounds the body, in bytes.
 	MaxRequestBodySize int
@@ -53,22 +52,23 @@ type RequestConfig struct {
 type ConnState int
 
 const (
-	// StateNew: accepted, and nothing received yet. Followed by StateActive or
-	// StateClosed.
+	// StateNew: the connection is accepted, and nothing has been received yet.
+	// StateActive or StateClosed follows.
 	StateNew ConnState = iota
-	// StateActive: the first byte of a request has come. Followed by StateIdle,
-	// StateHijacked or StateClosed.
+	// StateActive: the first byte of a request has been received. StateIdle,
+	// StateHijacked or StateClosed follows.
 	StateActive
-	// StateIdle: the answer is written and the connection waits for another
-	// request. Followed by StateActive or StateClosed.
+	// StateIdle: the response is written, and the connection waits for another
+	// request. StateActive or StateClosed follows.
 	StateIdle
-	// StateHijacked: taken over by a handler; final.
+	// StateHijacked: a hijack handler has taken the connection over. This state is
+	// final.
 	StateHijacked
-	// StateClosed: final.
+	// StateClosed: the connection is closed. This state is final.
 	StateClosed
 )
 
-// String names the state as net/http does.
+// String returns the name that net/http uses for the state.
 func (s ConnState) String() string {
 	switch s {
 	case StateNew:
@@ -85,239 +85,247 @@ func (s ConnState) String() string {
 	return ""
 }
 
-// DefaultConcurrency is the number of connections that a Server serves at once
-// when Server.Concurrency is zero.
+// DefaultConcurrency is the limit of connections that a Server serves at once
+// when Server.Concurrency is zero or negative.
 const DefaultConcurrency = 256 * 1024
 
-// DefaultMaxRequestBodySize is the bound of a request body, in bytes, when
-// Server.MaxRequestBodySize is zero.
+// DefaultMaxRequestBodySize is the limit of a request body, in bytes, when
+// Server.MaxRequestBodySize is zero or negative.
 const DefaultMaxRequestBodySize = 4 * 1024 * 1024
 
-// A Server serves HTTP/1.1. Its zero value with a Handler is ready; the fields
-// must not be changed while it serves. Its methods may be called from any
+// A Server serves HTTP/1.1. The zero value with a Handler is ready to use. Do
+// not change the fields while it serves. The methods may be called from any
 // goroutine.
 type Server struct {
 	noCopy noCopy
 
-	// Handler answers requests. Required.
+	// Handler handles the requests. It is required.
 	Handler RequestHandler
 
-	// ErrorHandler answers requests that cannot be handed to Handler: malformed
-	// or oversized ones, time-outs. The response's status is already what RFC
-	// 9110 asks for; the connection is closed afterwards. err is *ErrSmallBuffer
-	// and ErrSmallReadBuffer for a head over its limit, ErrBodyTooLarge for a body
+	// ErrorHandler answers requests that do not reach Handler: malformed or
+	// oversized requests, and requests that time out. The status of the response
+	// is already set as RFC 9110 requires. The server closes the connection
+	// afterwards. By default the server sends the status with a description.
+	//
+	// Examine err with errors.Is and errors.As. It is *ErrSmallBuffer and
+	// ErrSmallReadBuffer for a head over its limit, ErrBodyTooLarge for a body
 	// over its limit, a net.Error with Timeout() and os.ErrDeadlineExceeded for a
-	// time-out, io.ErrUnexpectedEOF for a request that breaks off, ErrBrokenChunk
-	// for a malformed chunk, and otherwise describes the violation. Use errors.Is
-	// and errors.As. By default the status is sent with a description.
+	// time-out, io.ErrUnexpectedEOF for a truncated request, and ErrBrokenChunk
+	// for a malformed chunk. Any other error describes the violation.
 	ErrorHandler func(ctx *RequestCtx, err error)
 
-	// HeaderReceived is called when a head is complete, before the body is
-	// read, and may change limits for this request.
+	// HeaderReceived is called when a head is complete, before the body is read.
+	// It may change the limits for this request.
 	HeaderReceived func(header *RequestHeader) RequestConfig
 
-	// ContinueHandler decides, for a request that expects 100-continue (RFC 9110
-	// section 10.1.1), whether its body is wanted. false answers 417. By
-	// default every body is wanted.
+	// ContinueHandler decides whether the server accepts the body of a request
+	// that expects 100-continue (RFC 9110 section 10.1.1). If it returns false,
+	// the server answers 417. By default the server accepts every body.
 	ContinueHandler func(header *RequestHeader) bool
 
-	// ExpectHandler is like ContinueHandler and returns the status to answer:
-	// StatusContinue to have the body sent, any other to refuse it. It may fill
-	// ctx.Response. ExpectHandler has precedence over ContinueHandler.
+	// ExpectHandler is like ContinueHandler, but returns a status: StatusContinue
+	// accepts the body, and any other status refuses it and is the answer. It may
+	// fill ctx.Response. If both are set, the server calls only ExpectHandler.
 	ExpectHandler func(ctx *RequestCtx) int
 
-	// FormValueFunc replaces the look-up of RequestCtx.FormValue.
+	// FormValueFunc replaces the lookup of RequestCtx.FormValue.
 	FormValueFunc FormValueFunc
 
 	// ConnState is called when a connection changes state.
 	ConnState func(conn net.Conn, state ConnState)
 
-	// Name is sent in the Server field; "sluice" if empty.
+	// Name is the value of the Server field; "sluice" if empty.
 	Name string
 
-	// Concurrency bounds the connections served at once. Further ones are
-	// answered 503 and closed. DefaultConcurrency if zero.
+	// Concurrency limits the connections served at once. The server answers
+	// further connections 503 and closes them. DefaultConcurrency if zero or
+	// negative.
 	Concurrency int
 
-	// MaxConnsPerIP bounds the connections of one client: of an IPv4 address, or
-	// of an IPv6 network (see IPv6ClientPrefix). Further ones are answered 429 and
-	// closed. No bound if zero.
+	// MaxConnsPerIP limits the connections of one client: of an IPv4 address, or
+	// of an IPv6 network (see IPv6ClientPrefix). The server answers further
+	// connections 429 and closes them. No limit if zero.
 	MaxConnsPerIP int
 
-	// IPv6ClientPrefix is how many leading bits of an IPv6 address MaxConnsPerIP
-	// takes for one client. 64 if zero: a client with IPv6 has 2^64 addresses or
-	// more. 128 counts each address for itself, 56 or 48 what providers assign to
-	// a site. An IPv4-mapped address counts as the IPv4 address.
+	// IPv6ClientPrefix is the number of leading bits of an IPv6 address that
+	// identify one client for MaxConnsPerIP. 64 if zero, because an IPv6 client
+	// has 2^64 addresses or more. 128 counts each address separately; 56 or 48
+	// counts each network that a provider assigns to a site. An IPv4-mapped
+	// address counts as the IPv4 address.
 	IPv6ClientPrefix int
 
-	// MaxRequestsPerConn bounds the requests served on one connection; the last
-	// one is answered with "Connection: close". No bound if zero.
+	// MaxRequestsPerConn limits the requests served on one connection. The
+	// response to the last one has "Connection: close". No limit if zero.
 	MaxRequestsPerConn int
 
-	// MaxRequestBodySize bounds request bodies, in bytes; larger ones are
-	// answered 413 as soon as that is known. What a body is decoded to is bounded
-	// by it, too (Request.BodyUncompressed and the like, RequestCtx.MultipartForm).
-	// With StreamRequestBody neither the stream itself is bounded nor a form that
-	// is read from it without decoding; what Request.Body and the like collect is.
-	// DefaultMaxRequestBodySize if zero or negative.
+	// MaxRequestBodySize limits request bodies, in bytes. The server answers 413
+	// as soon as it knows that a body is larger. The limit also applies to the
+	// output of decoding a body (Request.BodyUncompressed and its relatives,
+	// RequestCtx.MultipartForm). DefaultMaxRequestBodySize if zero or negative.
+	//
+	// With StreamRequestBody, the limit does not apply to the stream itself, nor
+	// to a form that is read from the stream without decoding. It does apply to
+	// the bytes that Request.Body and its relatives collect.
 	MaxRequestBodySize int
 
-	// MaxBodyMemory bounds the memory, in bytes, that all request bodies being
-	// received hold together; a request that would exceed it is answered 503.
-	// No bound if zero.
+	// MaxBodyMemory limits the total memory, in bytes, of all request bodies that
+	// the server is receiving. A request that would exceed it is answered 503. No
+	// limit if zero.
 	MaxBodyMemory int64
 
-	// MinBodyRate is the number of bytes per second below which a client that
-	// sends a body is answered 408, after five seconds of grace. No bound if
-	// zero.
+	// MinBodyRate is the lowest rate, in bytes per second, at which a client may
+	// send a body. After five seconds of grace, a slower client is answered 408.
+	// No limit if zero.
 	MinBodyRate int
 
-	// ReadBufferSize bounds the head of a request, request line included, in
-	// bytes: 414 or 431 is answered to larger ones. If zero, a request line may
-	// have 8 KiB and a head 64 KiB. It is also the size of the buffer that a
-	// connection reads into while it is active.
+	// ReadBufferSize limits the head of a request, including the request line, in
+	// bytes. The server answers 414 or 431 to a larger head. If zero, the limits
+	// are 8 KiB for the request line and 64 KiB for the head. It is also the size
+	// of the read buffer of an active connection.
 	ReadBufferSize int
 
-	// WriteBufferSize is the number of bytes of answers that are collected
-	// before they are written, for pipelined requests and streamed bodies. 4 KiB
-	// for streams if zero.
+	// WriteBufferSize is the number of response bytes that the server collects
+	// before it writes them, for pipelined requests and streamed bodies. For
+	// streams, 4 KiB if zero.
 	WriteBufferSize int
 
 	// ReadTimeout bounds the time from the first byte of a request to its last
-	// one. No bound if zero. It also bounds TLS handshakes, which have 30 s if
+	// one. No limit if zero. It also bounds TLS handshakes, whose limit is 30 s if
 	// it is zero.
 	ReadTimeout time.Duration
 
-	// WriteTimeout bounds every blocked write, counted from when it blocks. No
-	// bound if zero.
+	// WriteTimeout bounds each blocked write, from the moment at which it blocks.
+	// No limit if zero.
 	WriteTimeout time.Duration
 
-	// IdleTimeout bounds the wait for a request on a connection, also for the
+	// IdleTimeout bounds the wait for a request on a connection, including the
 	// first one. ReadTimeout if zero.
 	IdleTimeout time.Duration
 
-	// MaxKeepaliveDuration bounds the life of a connection: the first answer
-	// after that closes it. No bound if zero.
+	// MaxKeepaliveDuration limits the lifetime of a connection: the connection
+	// closes after the response to the first request that begins after this time.
+	// No limit if zero.
 	MaxKeepaliveDuration time.Duration
 
-	// MaxIdleWorkerDuration is how long a stack that no request uses is kept
-	// for the next one. Ten seconds if zero.
+	// MaxIdleWorkerDuration is how long an idle worker stack is kept for the next
+	// request. Ten seconds if zero.
 	MaxIdleWorkerDuration time.Duration
 
-	// TCPKeepalivePeriod is the interval of TCP keep-alive probes with
-	// TCPKeepalive; the operating system's if zero.
+	// TCPKeepalivePeriod is the interval of TCP keep-alive probes when
+	// TCPKeepalive is set. If zero, the default of package net applies (15 s).
 	TCPKeepalivePeriod time.Duration
 
 	// Loops is the number of event loops of EngineEpoll, which wait for
-	// connections and hand them to the goroutines that run handlers. One for
-	// every two processors if zero or negative. EnginePerConn has none.
+	// connections and pass them to the goroutines that run handlers. If zero or
+	// negative, it is half of GOMAXPROCS, rounded up. EnginePerConn has no loops.
 	Loops int
 
-	// MaxWorkers bounds the goroutines that run handlers on each loop of
-	// EngineEpoll: further requests wait for one of them, in the order in which
-	// they have come. A handler must then not wait for another request of this
-	// server. Hijacked connections do not count, nor do TLS handshakes that are
-	// under way, though one begins only when a goroutine is free. No bound if
-	// zero or negative. EnginePerConn has none.
+	// MaxWorkers limits the goroutines that run handlers on each loop of
+	// EngineEpoll. Further requests wait for a goroutine, in order of arrival.
+	// With a limit, a handler must not wait for another request of the same
+	// server. Hijacked connections do not count. TLS handshakes in progress do not
+	// count either, but a handshake starts only when a goroutine is free. No limit
+	// if zero or negative. EnginePerConn ignores it.
 	MaxWorkers int
 
-	// SleepWhenConcurrencyLimitsExceeded is how long accepting pauses after a
-	// connection was refused because of Concurrency.
+	// SleepWhenConcurrencyLimitsExceeded is how long the server stops accepting
+	// after it refuses a connection because of Concurrency.
 	SleepWhenConcurrencyLimitsExceeded time.Duration
 
-	// TCPKeepalive switches TCP keep-alive probes on for ListenAndServe*.
+	// TCPKeepalive enables TCP keep-alive probes for ListenAndServe*.
 	TCPKeepalive bool
 
-	// DisableKeepalive closes every connection after its first answer.
+	// DisableKeepalive closes every connection after its first response.
 	DisableKeepalive bool
 
-	// ReduceMemoryUsage has connections that are no bare sockets of package net
-	// hold no buffers while they wait, which costs a read for each request.
-	// Others, and those with a ReadTimeout or IdleTimeout, never hold buffers for
-	// more than a second or two.
+	// ReduceMemoryUsage makes a waiting connection hold no buffers even if it is
+	// not a bare socket of package net. This costs one more read for each request.
+	// A bare socket, and a connection with a ReadTimeout or IdleTimeout, holds
+	// buffers for at most a second or two while it waits, whatever this field is.
 	ReduceMemoryUsage bool
 
 	// GetOnly answers 405 to methods other than GET and HEAD.
 	GetOnly bool
 
-	// DisablePreParseMultipartForm leaves multipart bodies as they are until
-	// MultipartForm is called. It is accepted for compatibility: forms are
-	// always parsed on first use.
+	// DisablePreParseMultipartForm has no effect; it exists for compatibility. The
+	// server parses a multipart form on first use, when MultipartForm is called.
 	DisablePreParseMultipartForm bool
 
-	// LogAllErrors logs what clients do wrong too, not only what the server
-	// does.
+	// LogAllErrors also logs errors that clients cause. By default the server logs
+	// only its own errors.
 	LogAllErrors bool
 
-	// SecureErrorLogMessage is accepted for compatibility: the log never has
-	// content of requests.
+	// SecureErrorLogMessage has no effect; it exists for compatibility. The error
+	// log of the server never contains request content.
 	SecureErrorLogMessage bool
 
-	// DisableHeaderNamesNormalizing hands field names out as they were
-	// received and writes them as they were set, instead of in their
-	// normalised spelling (Content-Type).
+	// DisableHeaderNamesNormalizing returns field names as they were received and
+	// writes them as they were set. By default names are normalised
+	// (Content-Type).
 	DisableHeaderNamesNormalizing bool
 
-	// NoDefaultServerHeader leaves the Server field out unless a handler or
-	// Name sets it.
+	// NoDefaultServerHeader omits the Server field unless a handler or Name sets
+	// it.
 	NoDefaultServerHeader bool
 
-	// NoDefaultDate leaves the Date field out unless the response was read with
-	// one, as a proxy's is. Setters of ResponseHeader ignore Date. An origin server
-	// with a clock must send it (RFC 9110 section 6.6.1).
+	// NoDefaultDate omits the Date field, unless the response was read with one,
+	// as in a proxy. The setters of ResponseHeader ignore Date. An origin server
+	// with a clock must send Date (RFC 9110 section 6.6.1).
 	NoDefaultDate bool
 
-	// NoDefaultContentType leaves Content-Type out unless a handler sets it.
+	// NoDefaultContentType omits Content-Type unless a handler sets it.
 	NoDefaultContentType bool
 
 	// KeepHijackedConns leaves a hijacked connection open when its
 	// HijackHandler returns; the handler then owns it.
 	KeepHijackedConns bool
 
-	// CloseOnShutdown: during a Shutdown no connection is hijacked by a handler
-	// that leaves the response to the server. Every other response says
-	// "Connection: close" then, whatever CloseOnShutdown is.
+	// CloseOnShutdown refuses hijacking during a Shutdown and after
+	// CloseOnNextResponse: the server sends the response of a handler that called
+	// Hijack, and closes the connection. A handler that called
+	// HijackSetNoResponse(true) still hijacks. All other responses have
+	// "Connection: close" then, whether or not CloseOnShutdown is set.
 	CloseOnShutdown bool
 
-	// StreamRequestBody calls Handler when the head of a request is complete;
-	// the body is read through RequestCtx.RequestBodyStream while it arrives.
+	// StreamRequestBody calls Handler when the head of a request is complete. The
+	// handler reads the body through RequestCtx.RequestBodyStream while it
+	// arrives.
 	StreamRequestBody bool
 
-	// LazyRequestTime leaves out reading the clock for RequestCtx.Time, which
+	// LazyRequestTime does not set RequestCtx.Time when a request arrives: Time
 	// then returns the time of its first call.
 	LazyRequestTime bool
 
-	// CrashOnPanic lets a handler's panic end the process, as fasthttp does.
-	// By default it is logged with its stack and answered 500.
+	// CrashOnPanic makes a handler's panic end the process, as in fasthttp. By
+	// default the server logs the panic with its stack and answers 500.
 	CrashOnPanic bool
 
-	// Engine chooses how connections are served. By default that is
-	// EngineEpoll on Linux for listeners of TCP and unix sockets, with or
-	// without ServeTLS's TLS, and EnginePerConn for everything else. Where
-	// EngineEpoll is asked for and cannot serve, EnginePerConn does, and the
-	// Logger is told why. Handlers see no difference, and need not be written
-	// for any engine.
+	// Engine selects how connections are served. The default is EngineEpoll on
+	// Linux for TCP and unix listeners, with or without the TLS of ServeTLS, and
+	// EnginePerConn for everything else. If EngineEpoll is set and cannot serve,
+	// EnginePerConn serves, and the server logs the reason. Handlers behave the
+	// same on both engines.
 	Engine Engine
 
-	// Meter has the words in which the server counts connections, requests and
-	// bytes. Nothing is counted if nil.
+	// Meter holds the atomic counters that the server updates: connections,
+	// requests and bytes. If nil, the server counts nothing.
 	Meter *Meter
 
-	// Divert is asked for every connection that is accepted from a listener and
-	// is nothing but a TCP or unix socket, before anything else is done with it.
-	// If it returns true, the connection is somebody else's: Divert has
-	// duplicated the descriptor fd, or sent it to another process, and the
-	// server closes fd and forgets it. Divert must not block, close fd, or call
-	// the server. It is for process managers, which have another process adopt
-	// the connection (AdoptConn).
+	// Divert is called for every connection that is accepted from a listener and
+	// is a bare TCP or unix socket, before the server does anything else with it.
+	// If it returns true, Divert has taken ownership: it has duplicated the
+	// descriptor fd, or sent it to another process. The server then closes fd and
+	// forgets the connection. Divert must not block, close fd, or call the server.
+	// It is for process managers, which make another process adopt the connection
+	// (AdoptConn).
 	Divert func(fd int) bool
 
-	// Logger gets what the server has to say; the standard logger of package
-	// log if nil.
+	// Logger receives the log of the server; the standard logger of package log if
+	// nil.
 	Logger Logger
 
-	// TLSConfig is the base of the configuration that ListenAndServeTLS and
-	// ServeTLS use.
+	// TLSConfig is the base of the TLS configuration of ListenAndServeTLS and
+	// ServeTLS. AppendCert, AppendCertEmbed and ServeTLS change it.
 	TLSConfig *tls.Config
 
 	mu         sync.Mutex
@@ -329,7 +337,7 @@ type Server struct {
 	done   doneSet
 }
 
-// noCopy makes go vet refuse copies of what embeds it.
+// noCopy makes go vet reject copies of a type that embeds it.
 type noCopy struct{}
 
 // Lock is for go vet's copylocks check.
@@ -339,14 +347,14 @@ func (*noCopy) Lock() {}
 func (*noCopy) Unlock() {}
 
 // GetCurrentConcurrency returns the number of connections being served, without
-// those that were hijacked.
+// hijacked ones.
 func (s *Server) GetCurrentConcurrency() uint32 { return uint32(s.gauges.served()) }
 
 // GetOpenConnectionsCount returns the number of open connections, without
-// those that were hijacked. A connection counts as soon as it was accepted, or
-// AdoptConn or AdoptSocket was called for it.
+// hijacked ones. A connection counts from the moment at which it is accepted,
+// or at which AdoptConn or AdoptSocket is called for it.
 func (s *Server) GetOpenConnectionsCount() int32 { return int32(s.gauges.open()) }
 
-// GetRejectedConnectionsCount returns the number of connections refused since
-// the server began because of Concurrency.
+// GetRejectedConnectionsCount returns the number of connections that the server
+// has refused because of Concurrency since it was created.
 func (s *Server) GetRejectedConnectionsCount() uint32 { return s.gauges.rejected.Load() }

@@ -8,17 +8,23 @@ import (
 	"time"
 )
 
-// TimeoutHandler answers 408 with msg when h has not returned within timeout. If h
-// has sent a part of an answer by then, or is waiting for the client to take one,
-// the connection is closed instead, and the write that waits fails.
-// h goes on in the background; its ctx is its own from then on and no longer
-// reaches the client, and ctx.Done is closed. With Server.Concurrency handlers
-// running over time, further requests are answered 429.
+// TimeoutHandler returns a handler that answers 408 with msg when h has not
+// returned within timeout. If h has sent part of a response by then, or is
+// blocked in a write to the client, the server closes the connection instead,
+// and the blocked write fails. A timeout of zero or less means no limit: h is
+// returned.
+//
+// After the time-out h keeps running in the background and owns its ctx, which
+// no longer reaches the client; ctx.Done is closed.
+//
+// All handlers that run under TimeoutHandler count against Server.Concurrency
+// (DefaultConcurrency if zero): those within their time-out and those that
+// exceed it. When that many run, further requests are answered 429 with msg.
 func TimeoutHandler(h RequestHandler, timeout time.Duration, msg string) RequestHandler {
 	return TimeoutWithCodeHandler(h, timeout, msg, StatusRequestTimeout)
 }
 
-// TimeoutWithCodeHandler is TimeoutHandler with another status.
+// TimeoutWithCodeHandler is TimeoutHandler with statusCode in place of 408.
 func TimeoutWithCodeHandler(h RequestHandler, timeout time.Duration, msg string, statusCode int) RequestHandler {
 	if timeout <= 0 {
 		return h
@@ -40,7 +46,7 @@ func TimeoutWithCodeHandler(h RequestHandler, timeout time.Duration, msg string,
 				ctx.letsGo = true
 				return
 			}
-			<-run.finished // in the last moment
+			<-run.finished // h finished first
 		}
 		if run.panicValue != nil {
 			panic(run.panicValue)
@@ -52,12 +58,12 @@ func TimeoutWithCodeHandler(h RequestHandler, timeout time.Duration, msg string,
 type timedRun struct {
 	ctx        *RequestCtx
 	finished   chan struct{}
-	isSettled  atomic.Bool // whether h is in time: who sets it decides
+	isSettled  atomic.Bool // whoever sets it decides whether h is in time
 	panicValue any         // of the handler; read after finished is closed
 }
 
-// call runs h. After the time-out the ctx is h's own: what ends with a request
-// ends with h, and a panic has nobody to go to but the log.
+// call runs h. After the time-out h owns ctx: call then releases what ends with
+// a request, and logs a panic, which has no caller to reach.
 func (r *timedRun) call(h RequestHandler) {
 	server := r.ctx.server
 	defer func() {
@@ -76,8 +82,8 @@ func (r *timedRun) call(h RequestHandler) {
 	h(r.ctx)
 }
 
-// beginTimed counts a handler under TimeoutHandler, and refuses one more than
-// the server's concurrency.
+// beginTimed counts a handler that starts under TimeoutHandler. It returns
+// false, without counting, when Server.Concurrency of them already run.
 func (ctx *RequestCtx) beginTimed() bool {
 	if ctx.server == nil {
 		return true
@@ -90,17 +96,17 @@ func (ctx *RequestCtx) beginTimed() bool {
 	return true
 }
 
-// TimeoutError answers with status 408 and msg, whatever ctx.Response holds
-// when the handler returns, and leaves ctx to the goroutines that still use
-// it: the server never touches it again.
+// TimeoutError sets a response with status 408 and msg. The server sends it in
+// place of ctx.Response when the handler returns, and never uses ctx again:
+// goroutines that still use ctx own it.
 //
-// It must be called before the handler returns. The last call before that counts,
-// that of TimeoutHandler included.
+// Call it before the handler returns. If it is called several times, the last
+// call before the return counts, including the call by TimeoutHandler.
 func (ctx *RequestCtx) TimeoutError(msg string) {
 	ctx.TimeoutErrorWithCode(msg, StatusRequestTimeout)
 }
 
-// TimeoutErrorWithCode is TimeoutError with another status.
+// TimeoutErrorWithCode is TimeoutError with statusCode in place of 408.
 func (ctx *RequestCtx) TimeoutErrorWithCode(msg string, statusCode int) {
 	var resp Response
 	resp.SetStatusCode(statusCode)
@@ -108,22 +114,22 @@ func (ctx *RequestCtx) TimeoutErrorWithCode(msg string, statusCode int) {
 	ctx.TimeoutErrorWithResponse(&resp)
 }
 
-// TimeoutErrorWithResponse is TimeoutError with a copy of resp as the answer.
+// TimeoutErrorWithResponse is TimeoutError with a copy of resp as the response.
 func (ctx *RequestCtx) TimeoutErrorWithResponse(resp *Response) {
 	own := &Response{}
 	resp.CopyTo(own)
 	ctx.timeoutResponse.Store(own)
 }
 
-// LastTimeoutErrorResponse returns the response of TimeoutError and its
-// relatives, nil if none was called. It must not be changed.
+// LastTimeoutErrorResponse returns the response that TimeoutError or one of its
+// relatives has set, nil if none was called. Do not change it.
 func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeoutResponse.Load() }
 
-// replaceTimedOut leaves ctx to whoever still uses it and continues with a
-// fresh one. It returns nil if nothing can be answered any more, because a part
-// of something else was sent.
+// replaceTimedOut gives ctx up to the goroutines that still use it and
+// continues with a fresh one. It returns nil if no response can be sent,
+// because part of another one was sent.
 func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
-	response := ctx.timeoutResponse.Load() // calls from now on come too late
+	response := ctx.timeoutResponse.Load() // later calls have no effect
 	unread := ctx.requestStream.isUnread()
 	out, isTorn := ctx.detach()
 	if ctx.hasUsedConn && c.revoke() {
@@ -151,14 +157,14 @@ func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
 	return fresh
 }
 
-// formPatience is how long temporary files are kept, at the least, whose
-// RequestCtx was left to others.
+// formPatience is the shortest time for which the temporary files of a given-up
+// RequestCtx are kept.
 const formPatience = time.Second
 
-// collectForms has the garbage collector run soon, unless it does by itself: it
-// finds out when nothing refers any more to the form of a RequestCtx that was
-// left to others, and its files can go. However many there are, it is asked for
-// once in formPatience at the most.
+// collectForms makes the garbage collector run soon, unless it runs by itself.
+// The collector finds out when nothing refers to the form of a given-up
+// RequestCtx any more, so that its files can be removed. collectForms starts at
+// most one collection in each formPatience, however many forms there are.
 func (s *Server) collectForms() {
 	s.gauges.formsLeft.Store(collections())
 	if !s.gauges.isCollecting.CompareAndSwap(false, true) {
@@ -166,14 +172,15 @@ func (s *Server) collectForms() {
 	}
 	time.AfterFunc(formPatience, func() {
 		s.gauges.isCollecting.Store(false)
-		// One that was going on when the form was left may have missed it.
+		// A collection that was running when the form was given up may have missed
+		// it.
 		if collections() < s.gauges.formsLeft.Load()+2 {
 			runtime.GC()
 		}
 	})
 }
 
-// collections returns how often the garbage collector has run.
+// collections returns the number of completed garbage collections.
 func collections() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(sample)
