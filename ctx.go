@@ -13,19 +13,19 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// RequestCtx is one request and its response, and the connection they travel
-// on. It implements context.Context: Done is closed when the client goes away,
-// when the request ends, and when the server shuts down.
+// RequestCtx holds one request, its response, and the connection that carries
+// them. It implements context.Context: Done is closed when the client
+// disconnects, when the request ends, and when the server shuts down.
 //
-// The server owns every RequestCtx that it hands to a handler and reuses it
-// when the handler has returned; see RequestHandler. A zero RequestCtx, or one
-// after Init, serves in tests of handlers.
+// The server owns every RequestCtx that it passes to a handler, and reuses it
+// after the handler has returned; see RequestHandler. To test a handler without
+// a server, use a zero RequestCtx or one after Init.
 type RequestCtx struct {
 	noCopy noCopy
 
-	// Request is what the client sent.
+	// Request is the client's request.
 	Request Request
-	// Response is what it will be answered, once the handler has returned.
+	// Response is sent after the handler has returned.
 	Response Response
 
 	server *Server
@@ -33,7 +33,7 @@ type RequestCtx struct {
 	parser h1.HeadParser
 	chunks h1.Chunked
 
-	out     []byte // answers collected and not yet written; the engine's
+	out     []byte // responses collected and not yet written; owned by the engine
 	vector  [2][]byte
 	buffers net.Buffers
 
@@ -50,7 +50,7 @@ type RequestCtx struct {
 	failure     error
 
 	hijackHandler   HijackHandler
-	timeoutResponse atomic.Pointer[Response] // of TimeoutError; nil: none
+	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
 	done            atomic.Pointer[doneState]
 	content         contentStream // the body stream for files in memory
 	remoteAddr      net.Addr      // of SetRemoteAddr and Init
@@ -59,12 +59,13 @@ type RequestCtx struct {
 
 	wire      ctxWire
 	flushed   bodyFraming
-	letsGo    bool // a handler that timed out will call letGo
-	hasWaited bool // for input, with a part of a request
+	letsGo    bool // a handler that timed out calls letGo when it returns
+	hasWaited bool // for input, in the middle of a request
 	requestMarks
 }
 
-// requestMarks are what has happened to a request. They are cleared together.
+// requestMarks records what has happened to a request. The fields are cleared
+// together.
 type requestMarks struct {
 	hasFlushed          bool
 	flushSendsBody      bool
@@ -74,7 +75,7 @@ type requestMarks struct {
 	trailerIsRead       bool
 	hijackNoResponse    bool
 	writeTimeoutChanged bool
-	sendsFile           bool // the engine sends a file after what was collected
+	sendsFile           bool // the engine sends a file after the collected bytes
 }
 
 // acquireCtx takes a RequestCtx for a request on c.
@@ -107,7 +108,7 @@ func (s *Server) releaseCtx(ctx *RequestCtx) {
 	ctxPool.Put(ctx)
 }
 
-// heldBytes is about the memory that ctx has while it is attached to a
+// heldBytes estimates the memory that ctx holds while it is attached to a
 // connection.
 func (ctx *RequestCtx) heldBytes() int {
 	const own = 4 << 10
@@ -134,13 +135,14 @@ func (ctx *RequestCtx) reset() {
 	ctx.requestMarks = requestMarks{}
 }
 
-// detach leaves ctx to goroutines that outlive its request, and that still know
-// the connection by it. It returns what was collected for the connection, and
-// whether a part of an answer was sent, after which no other answer can be sent.
+// detach gives ctx up to goroutines that outlive its request and still reach
+// the connection through it. It returns the bytes collected for the connection.
+// isTorn says that part of a response was sent, so that no other one can
+// follow.
 func (ctx *RequestCtx) detach() (out []byte, isTorn bool) {
 	isTorn = ctx.wire.sever()
 	defer ctx.wire.Unlock()
-	ctx.conn.netConnection() // for their questions after the connection's end
+	ctx.conn.netConnection() // ctx still reports its addresses after the connection's end
 	ctx.conn.isShared = true
 	ctx.conn.cfg.retain()
 	if d := ctx.done.Load(); d != nil {
@@ -150,28 +152,28 @@ func (ctx *RequestCtx) detach() (out []byte, isTorn bool) {
 	return out, isTorn || ctx.hasFlushed
 }
 
-// revoke ends the use of what RequestCtx.Conn has returned. It reports whether
-// something was written to that.
+// revoke invalidates the connection that RequestCtx.Conn has returned. It
+// reports whether the handler has written to it.
 func (c *serverConn) revoke() (hasWritten bool) {
 	conn := c.conn.Blocking()
-	_ = conn.Close() // the engine closes the connection, of which more may have been read than the request
+	_ = conn.Close() // then the engine closes the connection: the handler may have read past the request
 	b, ok := conn.(*engine.BlockingConn)
 	return ok && b.HasWritten()
 }
 
-// letGo ends what ends with a request, on a ctx that goes on as the context of
-// others: they may still ask for its values, which therefore stay.
+// letGo releases what ends with a request, on a ctx that other goroutines still
+// use as a context. The user values stay, because they may still be read.
 func (ctx *RequestCtx) letGo() {
 	ctx.Request.ResetBody()
 	ctx.Response.ResetBody()
 	ctx.VisitUserValuesAll(func(_, value any) {
 		if c, ok := value.(io.Closer); ok {
-			_ = c.Close() // nobody is there to be told
+			_ = c.Close() // there is no caller to return the error to
 		}
 	})
 }
 
-// Init prepares ctx for a handler outside a server: req is copied, remoteAddr
+// Init prepares ctx for a handler outside a server. It copies req. remoteAddr
 // and logger may be nil.
 func (ctx *RequestCtx) Init(req *Request, remoteAddr net.Addr, logger Logger) {
 	ctx.initialize(remoteAddr, logger)
@@ -180,8 +182,8 @@ func (ctx *RequestCtx) Init(req *Request, remoteAddr net.Addr, logger Logger) {
 	}
 }
 
-// Init2 prepares ctx for a handler outside a server, with a connection that
-// its methods report. reduceMemoryUsage is without effect.
+// Init2 prepares ctx for a handler outside a server. The methods of ctx report
+// conn as the connection. reduceMemoryUsage has no effect.
 func (ctx *RequestCtx) Init2(conn net.Conn, logger Logger, reduceMemoryUsage bool) {
 	ctx.initialize(nil, logger)
 	ctx.netConn = conn
@@ -199,7 +201,7 @@ func (ctx *RequestCtx) initialize(remoteAddr net.Addr, logger Logger) {
 	ctx.timeoutResponse.Store(nil)
 }
 
-// apply takes over what HeaderReceived returned.
+// apply applies the limits that HeaderReceived returned.
 func (ctx *RequestCtx) apply(c *serverConn, r RequestConfig) {
 	if r.MaxRequestBodySize > 0 {
 		ctx.maxBodySize = r.MaxRequestBodySize
@@ -213,11 +215,12 @@ func (ctx *RequestCtx) apply(c *serverConn, r RequestConfig) {
 	}
 }
 
-// bodyRateGrace is how long a body may come slower than MinBodyRate.
+// bodyRateGrace is how long a body may arrive more slowly than MinBodyRate.
 const bodyRateGrace = 5 * time.Second
 
-// bodyTimeout is how long, counted from the start of the request, the rest of
-// the body may take. With a minimal rate every byte that arrives earns time.
+// bodyTimeout returns how long the rest of the body may take, counted from the
+// start of the request. With a minimum rate, every byte that arrives extends
+// it.
 func (ctx *RequestCtx) bodyTimeout(minRate int64) time.Duration {
 	timeout := ctx.readTimeout
 	if minRate > 0 {
@@ -237,22 +240,23 @@ func (ctx *RequestCtx) announcesBody() bool {
 // isHTTP10 tells whether the client speaks HTTP/1.0.
 func (ctx *RequestCtx) isHTTP10() bool { return ctx.headIsComplete && ctx.parser.Minor == 0 }
 
-// Hijack has handler take the connection over when the RequestHandler has
-// returned and the response, if any, is written. The connection that handler
-// gets returns first what the client sent behind the request.
+// Hijack makes handler take the connection over after the RequestHandler has
+// returned and the response, if any, is written. The connection passed to
+// handler first returns the bytes that the client sent after the request.
 //
-// handler is not called where the request or the response close the connection,
-// unless HijackSetNoResponse(true) was called, nor where the response could not
-// be written. Limits for further requests, such as DisableKeepalive, do not
-// count; a Shutdown does with Server.CloseOnShutdown.
+// handler is not called if the response could not be written. It is not called
+// either if the request or the response closes the connection, unless
+// HijackSetNoResponse(true) was called. Limits for further requests, such as
+// DisableKeepalive, do not prevent the call; a Shutdown does with
+// Server.CloseOnShutdown.
 //
-// The server forgets the connection; Shutdown does not wait for it. A request
-// body that the handler did not read, and that is too large to be discarded,
-// closes the connection instead.
+// The server forgets the connection, and Shutdown does not wait for it. If the
+// handler did not read the request body, and it is too large to be discarded,
+// the server closes the connection instead.
 func (ctx *RequestCtx) Hijack(handler HijackHandler) { ctx.hijackHandler = handler }
 
-// HijackSetNoResponse makes a hijacked connection go over without a response;
-// the HijackHandler then writes everything.
+// HijackSetNoResponse sets whether a hijacked connection is handed over without
+// a response. If it is, the HijackHandler writes everything.
 func (ctx *RequestCtx) HijackSetNoResponse(noResponse bool) { ctx.hijackNoResponse = noResponse }
 
 // Hijacked tells whether Hijack was called.

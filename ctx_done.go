@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// doneState is a request's context.Context state. It is made when a handler
-// first asks; a request that never asks pays nothing for it.
+// doneState is the context.Context state of a request. It is allocated when
+// Done or Err is first called; a request without such a call pays nothing.
 type doneState struct {
 	channel chan struct{}
 	set     *doneSet
-	stop    func() // ends the watch for a gone client
+	stop    func() // stops watching for a disconnect
 
 	mu  sync.Mutex
 	err error
@@ -27,8 +27,8 @@ func (d *doneState) cancel(err error) {
 	}
 }
 
-// end is called when the request ends: whoever waits is told, and its
-// RequestCtx, which keeps this state, is never used for another request.
+// end is called when the request ends. It wakes the waiters. The RequestCtx
+// keeps this state and is therefore never used for another request.
 func (d *doneState) end() {
 	if d.stop != nil {
 		d.stop()
@@ -46,7 +46,7 @@ type doneSet struct {
 	isClosed bool
 }
 
-// add registers d; false says that the server is shutting down.
+// add registers d. It returns false if the server is shutting down.
 func (s *doneSet) add(d *doneState) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,8 @@ func (s *doneSet) remove(d *doneState) {
 	s.mu.Unlock()
 }
 
-// close cancels every state, and those to come until open.
+// close cancels every state, and every state that is added until open is
+// called.
 func (s *doneSet) close() {
 	s.mu.Lock()
 	s.isClosed = true
@@ -84,7 +85,7 @@ func (s *doneSet) open() {
 	s.mu.Unlock()
 }
 
-// doneState returns the state of ctx and makes it on the first call.
+// doneState returns the state of ctx, which it creates on the first call.
 func (ctx *RequestCtx) doneState() *doneState {
 	if d := ctx.done.Load(); d != nil {
 		return d
@@ -110,13 +111,13 @@ func (ctx *RequestCtx) doneState() *doneState {
 	return d
 }
 
-// Done returns a channel that is closed when the client goes away while the
+// Done returns a channel that is closed when the client disconnects while the
 // handler runs, when the request has ended, or when the server shuts down.
-// Outside a server it never is. The first call costs an allocation and has the
-// engine watch the connection.
+// Outside a server it is never closed. The first call costs an allocation and
+// makes the engine watch the connection.
 //
-// Done and the other context methods may be called from goroutines that the
-// handler started, even after it returned.
+// Goroutines that the handler started may call Done and the other context
+// methods even after the handler has returned.
 func (ctx *RequestCtx) Done() <-chan struct{} { return ctx.doneState().channel }
 
 // Err returns nil until Done is closed, and context.Canceled afterwards.

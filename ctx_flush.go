@@ -7,17 +7,17 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// Flush sends what there is of the response so far: on the first call the
-// head, with the fields set until now, and then the body written until now,
-// which is emptied. Later changes of status and header have no effect. It
-// returns ErrConnectionClosed when the client is gone, and ErrNilConnection
-// outside a server or after TimeoutError took effect. With a body stream set it
-// does nothing: streams are flushed while they are written.
+// Flush sends the response so far. The first call sends the head with the
+// fields set until now; every call sends the body written until now, and
+// empties it. Later changes of status and header have no effect. Flush returns
+// ErrConnectionClosed when the client has disconnected, and ErrNilConnection
+// outside a server or after TimeoutError took effect. If a body stream is set,
+// Flush does nothing: streams are flushed while they are written.
 //
-// A body that goes on is chunked, or ends with the connection for a client of
-// HTTP/1.0. With ctx.Response.Header.SetContentLength(n) before the first call
-// and no trailers, it has n bytes instead: what is written beyond is dropped,
-// and the connection ends where some are missing.
+// The rest of the body is chunked; for an HTTP/1.0 client it ends with the
+// connection. After ctx.Response.Header.SetContentLength(n) before the first
+// call, and without trailers, the body has n bytes instead: Flush drops bytes
+// beyond that, and the server closes the connection if bytes are missing.
 func (ctx *RequestCtx) Flush() error {
 	if err := ctx.beginWrite(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (ctx *RequestCtx) Flush() error {
 	return nil
 }
 
-// flushHead collects the head of a response whose body is still being written.
+// flushHead appends the head of a response whose body is not complete.
 func (c *serverConn) flushHead() {
 	ctx := c.ctx
 	resp := &ctx.Response
@@ -56,7 +56,7 @@ func (c *serverConn) flushHead() {
 	if resp.Header.hasLength {
 		resp.streamSize = resp.Header.contentLength
 	}
-	// What awaits 100-continue will not come any more.
+	// A body that awaits 100-continue will not arrive any more.
 	ctx.flushed, ctx.flushSendsBody = c.framing(c.persists() && !ctx.requestStream.awaitsContinue)
 	resp.stream, resp.streamSize = nil, 0
 	ctx.hasFlushed = true
@@ -72,11 +72,11 @@ type unfinishedBody struct{}
 // Read implements io.Reader; nothing is ever read.
 func (unfinishedBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// finishFlushed ends a response whose head was flushed by the handler.
+// finishFlushed completes a response whose head the handler has flushed.
 func (c *serverConn) finishFlushed() engine.Next {
 	ctx := c.ctx
 	resp := &ctx.Response
-	f := ctx.flushed // with the length that is left
+	f := ctx.flushed // length is what is left of it
 	switch {
 	case resp.stream != nil:
 		if !c.writeStream(f, ctx.flushSendsBody) {
@@ -100,9 +100,10 @@ func (c *serverConn) finishFlushed() engine.Next {
 }
 
 // EarlyHints sends a 103 response (RFC 8297) with the Link fields that
-// ctx.Response has so far. They stay in the final response. It does nothing for
-// clients of HTTP/1.0, which know no interim responses, and returns
-// ErrNilConnection outside a server.
+// ctx.Response has so far. They stay in the final response. It does nothing
+// without Link fields, after Flush, and for HTTP/1.0 clients, which do not know
+// interim responses. It returns ErrNilConnection outside a server, and
+// ErrConnectionClosed when the client has disconnected.
 func (ctx *RequestCtx) EarlyHints() error {
 	if err := ctx.beginWrite(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// ConnID returns the number of the connection, unique within the server; 0
-// outside a server.
+// ConnID returns the number of the connection, which is unique within the
+// server. It is 0 outside a server.
 func (ctx *RequestCtx) ConnID() uint64 {
 	if ctx.conn == nil {
 		return 0
@@ -22,19 +22,20 @@ func (ctx *RequestCtx) ConnID() uint64 {
 }
 
 // ConnRequestNum returns the number of the request on its connection, counted
-// from 1; 0 outside a server.
+// from 1. It is 0 outside a server.
 func (ctx *RequestCtx) ConnRequestNum() uint64 {
 	if ctx.conn == nil {
 		return 0
 	}
-	return ctx.number // not the connection's, which may be further than a ctx that was timed out
+	return ctx.number // not conn.served: after a time-out the connection may be ahead of ctx
 }
 
-// ID returns a number for the request that is unique within the server: the
-// connection's in the upper half, the request's in the lower.
+// ID returns a number for the request that is unique within the server: ConnID
+// in the upper 32 bits, ConnRequestNum in the lower 32.
 func (ctx *RequestCtx) ID() uint64 { return ctx.ConnID()<<32 | ctx.ConnRequestNum() }
 
-// ConnTime returns when the connection was accepted.
+// ConnTime returns the time at which the connection was accepted; outside a
+// server, the time of Init.
 func (ctx *RequestCtx) ConnTime() time.Time {
 	if ctx.conn == nil {
 		return clock.Time(ctx.time)
@@ -42,8 +43,8 @@ func (ctx *RequestCtx) ConnTime() time.Time {
 	return clock.Time(ctx.conn.opened)
 }
 
-// Time returns when the first byte of the request came; with
-// Server.LazyRequestTime, when Time was first called.
+// Time returns the time at which the first byte of the request arrived. With
+// Server.LazyRequestTime it returns the time of its first call.
 func (ctx *RequestCtx) Time() time.Time {
 	if ctx.time == 0 {
 		ctx.time = clock.Nanos()
@@ -51,11 +52,12 @@ func (ctx *RequestCtx) Time() time.Time {
 	return clock.Time(ctx.time)
 }
 
-// Conn returns the connection that the request came on. Reading from it takes
-// what the client sends behind the request; writing to it goes ahead of the
-// response, and behind the answers to earlier requests. Close drops the response
-// and closes the connection when the handler has returned. It is valid until
-// then; see Hijack for longer use. It is nil outside a server.
+// Conn returns the connection of the request. Reads return what the client
+// sends after the request. Writes go out before the response, and after the
+// responses to earlier requests. Close drops the response; the server closes
+// the connection when the handler has returned. The connection is valid until
+// then; to use it longer, see Hijack. Conn returns nil outside a server, unless
+// Init2 set a connection.
 func (ctx *RequestCtx) Conn() net.Conn {
 	if ctx.conn == nil {
 		return ctx.netConn
@@ -66,13 +68,13 @@ func (ctx *RequestCtx) Conn() net.Conn {
 		return endedConn{ctx.conn.netConnection()}
 	}
 	defer ctx.endWrite()
-	ctx.conn.flush() // answers to requests before this one; if it fails, so do writes
+	ctx.conn.flush() // responses to earlier requests; if it fails, writes fail too
 	ctx.hasUsedConn = true
 	return ctx.conn.conn.Blocking()
 }
 
-// endedConn is the connection of a request that has ended: of it there are only
-// the addresses left.
+// endedConn is the connection of a request that has ended: only its addresses
+// are still valid.
 type endedConn struct{ net.Conn }
 
 // Read implements net.Conn; there is nothing to read.
@@ -81,7 +83,7 @@ func (endedConn) Read([]byte) (int, error) { return 0, net.ErrClosed }
 // Write implements net.Conn; nothing is written.
 func (endedConn) Write([]byte) (int, error) { return 0, net.ErrClosed }
 
-// Close implements net.Conn; the connection stays the server's.
+// Close implements net.Conn; the server still owns the connection.
 func (endedConn) Close() error { return net.ErrClosed }
 
 // SetDeadline implements net.Conn without effect.
@@ -93,11 +95,11 @@ func (endedConn) SetReadDeadline(time.Time) error { return net.ErrClosed }
 // SetWriteDeadline implements net.Conn without effect.
 func (endedConn) SetWriteDeadline(time.Time) error { return net.ErrClosed }
 
-// zeroAddr is the address outside a server.
+// zeroAddr returns the address that is reported outside a server.
 func zeroAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(0, 0, 0, 0)} }
 
-// RemoteAddr returns the client's address: what SetRemoteAddr set, else the
-// connection's. It is never nil.
+// RemoteAddr returns the address that SetRemoteAddr set, otherwise the client's
+// address on the connection. It is never nil.
 func (ctx *RequestCtx) RemoteAddr() net.Addr {
 	switch {
 	case ctx.remoteAddr != nil:
@@ -112,8 +114,8 @@ func (ctx *RequestCtx) RemoteAddr() net.Addr {
 	return zeroAddr()
 }
 
-// SetRemoteAddr makes RemoteAddr and RemoteIP report addr for this request;
-// nil restores the connection's.
+// SetRemoteAddr makes RemoteAddr and RemoteIP report addr for this request. nil
+// restores the address of the connection.
 func (ctx *RequestCtx) SetRemoteAddr(addr net.Addr) { ctx.remoteAddr = addr }
 
 // LocalAddr returns the server's address on this connection. It is never nil.
@@ -129,14 +131,14 @@ func (ctx *RequestCtx) LocalAddr() net.Addr {
 	return zeroAddr()
 }
 
-// RemoteIP returns the IP address of RemoteAddr, 0.0.0.0 if it has none.
+// RemoteIP returns the IP address of RemoteAddr, or 0.0.0.0 if it has none.
 func (ctx *RequestCtx) RemoteIP() net.IP { return ipOf(ctx.RemoteAddr()) }
 
-// LocalIP returns the IP address of LocalAddr, 0.0.0.0 if it has none.
+// LocalIP returns the IP address of LocalAddr, or 0.0.0.0 if it has none.
 func (ctx *RequestCtx) LocalIP() net.IP { return ipOf(ctx.LocalAddr()) }
 
-// addresses returns what knows the addresses of the connection, also after the
-// request ended; wire is held.
+// addresses returns an object that reports the addresses of the connection,
+// even after the request has ended; wire is held.
 func (ctx *RequestCtx) addresses() interface {
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
@@ -158,13 +160,14 @@ func ipOf(addr net.Addr) net.IP {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP != nil {
 		return tcp.IP
 	}
-	return net.IPv4(0, 0, 0, 0) // not net.IPv4zero, which all share
+	return net.IPv4(0, 0, 0, 0) // not net.IPv4zero: a caller could change the shared slice
 }
 
 // IsTLS tells whether the connection is TLS.
 func (ctx *RequestCtx) IsTLS() bool { return ctx.tlsConn() != nil }
 
-// TLSConnectionState returns the state of a TLS connection, nil for others.
+// TLSConnectionState returns the state of a TLS connection, nil if the
+// connection is not TLS.
 func (ctx *RequestCtx) TLSConnectionState() *tls.ConnectionState {
 	c := ctx.tlsConn()
 	if c == nil {
@@ -174,7 +177,7 @@ func (ctx *RequestCtx) TLSConnectionState() *tls.ConnectionState {
 	return &state
 }
 
-// tlsStater is what *tls.Conn and wrappers of it have in common.
+// tlsStater is implemented by *tls.Conn and its wrappers.
 type tlsStater interface {
 	ConnectionState() tls.ConnectionState
 }
@@ -193,9 +196,10 @@ func (ctx *RequestCtx) tlsConn() tlsStater {
 	return stater
 }
 
-// SetReadDeadline bounds until when the rest of the request may come. The zero
-// time removes the bound. It returns ErrNilConnection outside a server and
-// ErrDeadlineUpdatesDisabled after the request's time-out was answered.
+// SetReadDeadline sets the time by which the rest of the request must arrive.
+// The zero time removes the limit. It returns ErrNilConnection outside a
+// server, and ErrDeadlineUpdatesDisabled after the time-out response of the
+// request was sent (TimeoutError).
 func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()
@@ -207,11 +211,12 @@ func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline bounds until when the response may be written, which is then
-// done as soon as the handler has returned, not together with responses to
-// pipelined requests. The zero time removes the bound. With a time that is over,
-// what does not have to wait for the client is still written. Errors are those
-// of SetReadDeadline.
+// SetWriteDeadline limits each blocked write of the response to the time that
+// is left until t, at least 10 ms. The zero time removes the limit. The
+// response is then written as soon as the handler has returned, not together
+// with responses to pipelined requests. If t has passed, the server still
+// writes what does not have to wait for the client. The errors are those of
+// SetReadDeadline.
 func (ctx *RequestCtx) SetWriteDeadline(t time.Time) error {
 	ctx.wire.Lock()
 	defer ctx.wire.Unlock()
@@ -237,8 +242,8 @@ func (ctx *RequestCtx) checkDeadline() error {
 	return nil
 }
 
-// minWriteTimeout lets a write begin: one of package net fails where its deadline
-// has passed before, whether it would have to wait or not.
+// minWriteTimeout lets a write begin: a write of package net fails when its
+// deadline has passed before, even if it would not have to wait.
 const minWriteTimeout = 10 * time.Millisecond
 
 // timeUntil turns a deadline into a time-out of at least a nanosecond.
@@ -249,8 +254,8 @@ func timeUntil(t time.Time) time.Duration {
 	return max(time.Until(t), 1)
 }
 
-// Method returns the request's method. Valid until the handler returns, like
-// every slice that RequestCtx returns.
+// Method returns the request's method. Like every slice that RequestCtx
+// returns, it is valid until the handler returns.
 func (ctx *RequestCtx) Method() []byte { return ctx.Request.Header.Method() }
 
 // IsGet tells whether the method is GET.
@@ -286,14 +291,15 @@ func (ctx *RequestCtx) IsQuery() bool { return ctx.Request.Header.IsQuery() }
 // RequestURI returns the request-target as received.
 func (ctx *RequestCtx) RequestURI() []byte { return ctx.Request.Header.RequestURI() }
 
-// URI returns the parsed request-target. It may be changed; the change is seen
-// by Path, Host and QueryArgs.
+// URI returns the parsed request-target. It may be changed; Path, Host and
+// QueryArgs reflect the change.
 func (ctx *RequestCtx) URI() *URI { return ctx.Request.URI() }
 
 // Path returns the normalised path.
 func (ctx *RequestCtx) Path() []byte { return ctx.URI().Path() }
 
-// Host returns the host of the request-target, or of the Host field.
+// Host returns the host of the request-target, otherwise that of the Host
+// field.
 func (ctx *RequestCtx) Host() []byte { return ctx.URI().Host() }
 
 // Referer returns the Referer field.
@@ -311,19 +317,20 @@ func (ctx *RequestCtx) PostArgs() *Args { return ctx.Request.PostArgs() }
 // PostBody returns the body; see Request.Body.
 func (ctx *RequestCtx) PostBody() []byte { return ctx.Request.Body() }
 
-// RequestBodyStream returns the body as it arrives with
-// Server.StreamRequestBody, nil without. It is valid until the handler
-// returns, and as the response's body stream until that is sent; what was not
-// read is discarded, within bounds.
+// RequestBodyStream returns a reader of the body as it arrives with
+// Server.StreamRequestBody, and nil without. It is valid until the handler
+// returns; if it is also the body stream of the response, it is valid until
+// that is sent. The server discards an unread rest, up to a limit.
 func (ctx *RequestCtx) RequestBodyStream() io.Reader { return ctx.Request.BodyStream() }
 
 // IsBodyStream tells whether the response's body is a stream.
 func (ctx *RequestCtx) IsBodyStream() bool { return ctx.Response.IsBodyStream() }
 
 // MultipartForm returns the form of a multipart/form-data body, or
-// ErrNoMultipartForm. Its files are removed when the request ends. A form that
-// decodes to more than MaxRequestBodySize is ErrBodyTooLarge. One that is read
-// from a stream and not encoded has no limit: use MultipartFormWithLimit.
+// ErrNoMultipartForm. Its files are removed when the request ends. If the form
+// decodes to more than MaxRequestBodySize, the error is ErrBodyTooLarge. A form
+// that is read from a stream, and has no content coding, has no limit: use
+// MultipartFormWithLimit.
 func (ctx *RequestCtx) MultipartForm() (*multipart.Form, error) {
 	return ctx.Request.MultipartForm()
 }
@@ -334,8 +341,8 @@ func (ctx *RequestCtx) MultipartFormWithLimit(maxBodySize int) (*multipart.Form,
 	return ctx.Request.MultipartFormWithLimit(maxBodySize)
 }
 
-// FormFile returns the first uploaded file named key, ErrMissingFile if there
-// is none.
+// FormFile returns the first uploaded file named key, or ErrMissingFile if
+// there is none.
 func (ctx *RequestCtx) FormFile(key string) (*multipart.FileHeader, error) {
 	form, err := ctx.MultipartForm()
 	if err != nil {
@@ -349,7 +356,7 @@ func (ctx *RequestCtx) FormFile(key string) (*multipart.FileHeader, error) {
 }
 
 // FormValue returns the value named key from the query, a urlencoded body or a
-// multipart form, in this order; Server.FormValueFunc may change that.
+// multipart form, in this order. Server.FormValueFunc replaces this lookup.
 func (ctx *RequestCtx) FormValue(key string) []byte {
 	if ctx.server != nil && ctx.server.FormValueFunc != nil {
 		return ctx.server.FormValueFunc(ctx, key)
@@ -378,7 +385,8 @@ func bodyFormValue(ctx *RequestCtx, key string) []byte {
 }
 
 // NetHttpFormValueFunc is a FormValueFunc with the order of net/http's
-// Request.FormValue: a value of the body goes before one of the query.
+// Request.FormValue: a value of the body takes precedence over one of the
+// query.
 var NetHttpFormValueFunc = func(ctx *RequestCtx, key string) []byte {
 	if v := bodyFormValue(ctx, key); len(v) > 0 {
 		return v
@@ -392,8 +400,8 @@ func (ctx *RequestCtx) UserValue(key any) any { return ctx.Request.UserValue(key
 // UserValueBytes is UserValue(string(key)).
 func (ctx *RequestCtx) UserValueBytes(key []byte) any { return ctx.Request.UserValueBytes(key) }
 
-// SetUserValue keeps value under key until the request ends; then a value that
-// is an io.Closer is closed.
+// SetUserValue retains value under key until the request ends. A value that is
+// an io.Closer is closed then.
 func (ctx *RequestCtx) SetUserValue(key, value any) { ctx.Request.SetUserValue(key, value) }
 
 // SetUserValueBytes is SetUserValue(string(key), value).
@@ -420,7 +428,8 @@ func (ctx *RequestCtx) VisitUserValuesAll(visitor func(key, value any)) {
 	ctx.Request.VisitUserValuesAll(visitor)
 }
 
-// Logger returns a logger that puts the request in front of its messages.
+// Logger returns a logger that puts a description of the request before each
+// message.
 func (ctx *RequestCtx) Logger() Logger { return ctxLogger{ctx} }
 
 // ctxLogger is the Logger of one request.

@@ -29,20 +29,20 @@ func (ctx *RequestCtx) SetBodyString(body string) { ctx.Response.SetBodyString(b
 // ResetBody empties the response's body.
 func (ctx *RequestCtx) ResetBody() { ctx.Response.ResetBody() }
 
-// SetBodyStream makes what bodyStream returns the response's body; see
-// Response.SetBodyStream. bodySize < 0 means until io.EOF. A stream that is an
-// io.Closer is closed afterwards.
+// SetBodyStream sets the response's body to what bodyStream returns; see
+// Response.SetBodyStream. bodySize < 0 means until io.EOF. The server closes
+// bodyStream afterwards if it is an io.Closer.
 func (ctx *RequestCtx) SetBodyStream(bodyStream io.Reader, bodySize int) {
 	ctx.Response.SetBodyStream(bodyStream, bodySize)
 }
 
-// SetBodyStreamWriter has sw write the response's body after the handler has
-// returned, on the same goroutine. What it flushes reaches the client at once;
-// Flush returns an error when the client is gone. sw must not use ctx but
-// through values it took before.
+// SetBodyStreamWriter makes sw write the response's body after the handler has
+// returned, on the same goroutine. Flush sends the buffered bytes to the client
+// at once, and returns an error when the client has disconnected. sw must not
+// use ctx, only values that the handler took from it before.
 func (ctx *RequestCtx) SetBodyStreamWriter(sw StreamWriter) { ctx.Response.SetBodyStreamWriter(sw) }
 
-// SetConnectionClose closes the connection after this response.
+// SetConnectionClose makes the server close the connection after this response.
 func (ctx *RequestCtx) SetConnectionClose() { ctx.Response.SetConnectionClose() }
 
 // SetStatusCode sets the response's status; 200 is the default.
@@ -70,7 +70,8 @@ func (ctx *RequestCtx) SuccessString(contentType, body string) {
 	ctx.SetBodyString(body)
 }
 
-// Error replaces the response by one with the status, text/plain and msg.
+// Error replaces the response with one that has the given status, the type
+// text/plain and the body msg.
 func (ctx *RequestCtx) Error(msg string, statusCode int) {
 	ctx.Response.Reset()
 	if ctx.conn != nil {
@@ -81,10 +82,10 @@ func (ctx *RequestCtx) Error(msg string, statusCode int) {
 	ctx.SetBodyString(msg)
 }
 
-// NotFound replaces the response by a 404.
+// NotFound replaces the response with a 404.
 func (ctx *RequestCtx) NotFound() { ctx.Error("404 Page not found", StatusNotFound) }
 
-// NotModified replaces the response by a 304 without body.
+// NotModified replaces the response with a 304 without a body.
 func (ctx *RequestCtx) NotModified() {
 	ctx.Response.Reset()
 	if ctx.conn != nil {
@@ -93,9 +94,9 @@ func (ctx *RequestCtx) NotModified() {
 	ctx.SetStatusCode(StatusNotModified)
 }
 
-// IfModifiedSince tells whether lastModified is after the If-Modified-Since
-// field, which is so if there is none or an invalid one (RFC 9110 section
-// 13.1.3).
+// IfModifiedSince reports whether lastModified is after the time in the
+// If-Modified-Since field. It also returns true if the field is absent or
+// invalid (RFC 9110 section 13.1.3).
 func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
 	since := ctx.Request.Header.Peek(HeaderIfModifiedSince)
 	if len(since) == 0 {
@@ -108,20 +109,21 @@ func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
 	return t.Before(lastModified.Truncate(time.Second))
 }
 
-// Redirect answers with a Location made of uri, which may be relative to the
-// request's, and the status, 302 if it is none of 301, 302, 303, 307 and 308.
+// Redirect sets Location to uri and the status to statusCode. uri may be
+// relative to the request's URI. The status is 302 if statusCode is none of
+// 301, 302, 303, 307 and 308.
 func (ctx *RequestCtx) Redirect(uri string, statusCode int) {
 	ctx.redirect([]byte(uri), statusCode)
 }
 
-// RedirectBytes is Redirect for bytes.
+// RedirectBytes is Redirect with a []byte.
 func (ctx *RequestCtx) RedirectBytes(uri []byte, statusCode int) { ctx.redirect(uri, statusCode) }
 
 func (ctx *RequestCtx) redirect(uri []byte, statusCode int) {
 	u := AcquireURI()
 	defer ReleaseURI(u)
 	ctx.URI().CopyTo(u)
-	// Line ends must not reach the field, and controls are in no reference.
+	// Line ends must not reach the field; no URI reference contains controls.
 	u.UpdateBytes(ascii.AppendFieldText(nil, uri))
 	ctx.Response.Header.SetCanonical([]byte(HeaderLocation), u.FullURI())
 	if !StatusCodeIsRedirect(statusCode) {

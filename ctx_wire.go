@@ -7,24 +7,24 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// ctxWire guards the connection of a RequestCtx against the end of the request:
-// a handler that has timed out may still be using it. The zero value is ready.
+// ctxWire guards the connection of a RequestCtx at the end of the request: a
+// handler that has timed out may still be using it. The zero value is ready.
 type ctxWire struct {
-	// Mutex is held while a handler uses the connection, also while a write
-	// waits for the client.
+	// Mutex is held while a handler uses the connection, even while a write waits
+	// for the client.
 	sync.Mutex
-	// isDetached is set once: the connection is the request's no more.
+	// isDetached is set once: the connection no longer belongs to the request.
 	isDetached atomic.Bool
 	// isWriting is set while the holder of the Mutex may wait for the client;
-	// socket then interrupts that.
+	// socket can then interrupt the wait.
 	isWriting atomic.Bool
-	socket    atomic.Pointer[engine.BlockingConn] // of this Run; nil: none asked for
+	socket    atomic.Pointer[engine.BlockingConn] // of this Run; nil: not requested yet
 }
 
 // beginWrite locks the wire for writing to the connection, until endWrite. It
-// fails where there is no connection any more.
+// returns ErrNilConnection if there is no connection any more.
 //
-// The order, first isWriting and then isDetached, is what sever relies on.
+// sever relies on the order: isWriting is set before isDetached is read.
 func (ctx *RequestCtx) beginWrite() error {
 	w := &ctx.wire
 	w.Lock()
@@ -49,9 +49,10 @@ func (ctx *RequestCtx) endWrite() {
 	ctx.wire.Unlock()
 }
 
-// sever takes the connection away from a handler that goes on, and returns with
-// the wire locked. A write that waits for the client is broken off first: the
-// client may never read, and nothing can be sent after a partial write.
+// sever takes the connection away from a handler that keeps running, and
+// returns with the wire locked. It first interrupts a write that waits for the
+// client: the client may never read, and nothing can be sent after a partial
+// write. hasBroken says that a write was interrupted.
 func (w *ctxWire) sever() (hasBroken bool) {
 	w.isDetached.Store(true)
 	if w.TryLock() {

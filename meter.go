@@ -7,36 +7,39 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// A Meter has the words in which a Server counts (Server.Meter). They may lie in
-// memory that processes share, so that what a process has counted outlives it:
-// each is written at once, when what it counts happens. A word that is nil is
-// not counted in; the words must not be changed while a server uses the Meter.
-// Several servers may use one. A Meter must not be copied.
+// A Meter holds the atomic counters that a Server updates (Server.Meter). The
+// counters may lie in memory that processes share, so that they survive the
+// process: the server updates each one at once, when the event happens. The
+// server skips a counter that is nil. Do not change the pointers while a server
+// uses the Meter. Several servers may share one Meter. A Meter must not be
+// copied.
 type Meter struct {
 	noCopy noCopy
 
-	// Accepted counts connections before anything is done with them: accepted
-	// ones, refused ones among them, and those of ServeConn and AdoptConn.
+	// Accepted counts connections when they arrive: accepted ones, including those
+	// that are then refused, and those of ServeConn and AdoptConn.
 	Accepted *atomic.Uint64
-	// Done counts them again when nothing is left to do: they are closed, were
-	// handed over (HandOver, Divert), or their hijack handler has returned. So
-	// Accepted - Done of a process that died is how many it had in its hands.
+	// Done counts connections that have ended for this server: they are closed, or
+	// were handed over (HandOver, Divert), or their hijack handler has returned.
+	// So, for a process that died, Accepted - Done is the number of connections
+	// that it was serving.
 	Done *atomic.Uint64
-	// BytesRead counts bytes of requests that the server has looked at.
+	// BytesRead counts bytes of requests that the server has parsed or passed to a
+	// handler.
 	BytesRead *atomic.Uint64
-	// BytesWritten counts bytes of responses that were given to the connection:
-	// what the client did not take is among them. A file counts when its
-	// sending begins.
+	// BytesWritten counts bytes of responses that were passed to the connection,
+	// including bytes that the client did not receive. A file counts when sending
+	// begins.
 	BytesWritten *atomic.Uint64
-	// Status counts requests by the class of their final response, 1xx first: of
-	// interim responses only 101 is final. Requests without a response, as after
-	// ErrAbortHandler, are not counted.
+	// Status counts requests by the class of their final response: Status[0]
+	// counts 1xx. Of the interim responses only 101 is final. Requests without a
+	// response, as after ErrAbortHandler, do not count.
 	Status [5]*atomic.Uint64
 
 	flights flights
 }
 
-// Requests is the sum of Status.
+// Requests returns the sum of Status.
 func (m *Meter) Requests() (total uint64) {
 	for _, word := range m.Status {
 		if word != nil {
@@ -46,14 +49,15 @@ func (m *Meter) Requests() (total uint64) {
 	return total
 }
 
-// InFlight is the number of requests being handled: those that have arrived and
-// whose response is not complete. It is this process's own. Handlers that go on
-// after their time-out (TimeoutHandler) or after Hijack are not counted.
+// InFlight returns the number of requests in progress in this process: requests
+// that have arrived and whose response is not complete. Handlers that keep
+// running after their time-out (TimeoutHandler) or after Hijack do not count.
 func (m *Meter) InFlight() int { return m.flights.count() }
 
-// Oldest returns when the oldest of the requests being handled has begun, to the
-// second and never too late, and the zero time if there is none. now is the
-// present. One that has been handled for more than 17 minutes may seem younger.
+// Oldest returns the time at which the oldest request in progress began,
+// rounded down to a second, and the zero time if there is none. now is the
+// current time. A request that has run for more than 17 minutes may seem
+// younger.
 func (m *Meter) Oldest(now time.Time) time.Time {
 	at := clock.Nanos()
 	begun, ok := m.flights.oldest(at)
@@ -63,7 +67,7 @@ func (m *Meter) Oldest(now time.Time) time.Time {
 	return now.Add(-time.Duration(at - begun))
 }
 
-// countIn adds n to a word, if there is one.
+// countIn adds n to a counter, if there is one.
 func countIn[N int | int64](word *atomic.Uint64, n N) {
 	if word != nil && n > 0 {
 		word.Add(uint64(n))
@@ -79,8 +83,9 @@ func (m *Meter) countStatus(status int) {
 func (m *Meter) arrived()  { countIn(m.Accepted, 1) }
 func (m *Meter) departed() { countIn(m.Done, 1) }
 
-// flights counts requests in words for the second in which they began, round and
-// round: what is not 0 was begun then and is still being handled.
+// flights counts the requests in progress by the second in which they began, in
+// a ring of counters: words[s % flightWords] is the number of requests that
+// began in second s and have not ended.
 type flights struct {
 	words [flightWords]atomic.Int32
 }
@@ -90,8 +95,8 @@ const (
 	second      = int64(time.Second)
 )
 
-// begin counts a request that began at now (of clock.Nanos), and returns what end
-// wants.
+// begin counts a request that began at now (of clock.Nanos). The caller
+// subtracts 1 from the returned counter when the request ends.
 func (f *flights) begin(now int64) (word *atomic.Int32) {
 	word = &f.words[now/second&(flightWords-1)]
 	word.Add(1)
@@ -105,7 +110,7 @@ func (f *flights) count() (total int) {
 	return total
 }
 
-// oldest returns the begin of the second in which the oldest one has begun.
+// oldest returns the start of the second in which the oldest request began.
 func (f *flights) oldest(now int64) (begun int64, ok bool) {
 	current := now / second
 	for at := current - flightWords + 1; at <= current; at++ {

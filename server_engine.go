@@ -11,29 +11,31 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/perconn"
 )
 
-// An Engine is a way to move bytes between sockets and requests. Handlers need
-// not know which one runs them: they may block in all of them.
+// An Engine moves bytes between sockets and requests. Handlers need not know
+// which engine runs them: they may block on all of them.
 type Engine uint8
 
 const (
-	// EngineAuto is EngineEpoll where that works, and EnginePerConn elsewhere.
+	// EngineAuto is EngineEpoll where EngineEpoll works, and EnginePerConn
+	// elsewhere.
 	EngineAuto Engine = iota
-	// EnginePerConn has a goroutine for each connection. It serves every
-	// net.Conn on every system.
+	// EnginePerConn runs a goroutine for each connection. It serves every net.Conn
+	// on every system.
 	EnginePerConn
-	// EngineEpoll waits for all connections at once and has goroutines for
-	// those that have something to do: an idle connection costs next to
-	// nothing. It needs Linux, on amd64 or arm64, and sockets that it knows:
-	// those of a net.TCPListener or net.UnixListener, with or without the TLS of
-	// ServeTLS, and those of other listeners that prove to be a *net.TCPConn.
-	// EnginePerConn serves the connections that it cannot.
+	// EngineEpoll waits for all connections at once, and runs goroutines only for
+	// those that have work: an idle connection costs very little. It needs Linux
+	// on amd64 or arm64. It serves the sockets of a net.TCPListener or
+	// net.UnixListener, with or without the TLS of ServeTLS, and connections of
+	// other listeners that are a *net.TCPConn. EnginePerConn serves the other
+	// connections.
 	EngineEpoll
 )
 
-// engineNames are the names of the engines, by their number.
+// engineNames are the names of the engines, indexed by Engine.
 var engineNames = [...]string{EngineAuto: "auto", EnginePerConn: "perconn", EngineEpoll: "epoll"}
 
-// String returns the name that ParseEngine knows: "auto", "perconn" or "epoll".
+// String returns the name that ParseEngine accepts: "auto", "perconn" or
+// "epoll".
 func (e Engine) String() string {
 	if int(e) < len(engineNames) {
 		return engineNames[e]
@@ -41,7 +43,8 @@ func (e Engine) String() string {
 	return fmt.Sprintf("Engine(%d)", uint8(e))
 }
 
-// ParseEngine returns the engine of a name: "auto", "perconn" or "epoll".
+// ParseEngine returns the engine with the given name: "auto", "perconn" or
+// "epoll". Any other name is an error.
 func ParseEngine(name string) (Engine, error) {
 	for e, known := range engineNames {
 		if name == known {
@@ -59,29 +62,30 @@ func (e Engine) MarshalText() ([]byte, error) {
 	return []byte(engineNames[e]), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler; it takes what ParseEngine
-// takes.
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts what
+// ParseEngine accepts.
 func (e *Engine) UnmarshalText(text []byte) (err error) {
 	*e, err = ParseEngine(string(text))
 	return err
 }
 
-// EngineInfo tells which engine serves, and why.
+// EngineInfo says which engine serves, and why.
 type EngineInfo struct {
 	// Engine is EnginePerConn or EngineEpoll.
 	Engine Engine `json:"engine"`
-	// Reason says why, for humans.
+	// Reason is the explanation, for humans.
 	Reason string `json:"reason"`
 }
 
 // String describes i for logs: "epoll (auto: linux, TCP listener)".
 func (i EngineInfo) String() string { return fmt.Sprintf("%v (%s)", i.Engine, i.Reason) }
 
-// EngineInfo tells which engine serves, or would serve, connections from ln,
-// which is what Serve or ServeTLS gets, and why. With a nil ln it tells which one
-// serves wherever the listener allows it. Of a listener that is not of package
-// net it can only say which engine serves connections that are not bare
-// sockets. It may be called before Serve, once the fields of s are set.
+// EngineInfo reports which engine serves, or would serve, connections from ln,
+// and why. ln is the listener that Serve or ServeTLS gets. If ln is nil,
+// EngineInfo reports the engine for listeners that do not restrict the choice.
+// For a listener that is not of package net, it reports only the engine for
+// connections that are not bare sockets. It may be called before Serve, after
+// the fields of s are set.
 func (s *Server) EngineInfo(ln net.Listener) EngineInfo {
 	obstacle := s.epollObstacle(ln)
 	switch {
@@ -100,16 +104,16 @@ func (s *Server) EngineInfo(ln net.Listener) EngineInfo {
 	return EngineInfo{EngineEpoll, "auto: " + runtime.GOOS + ", " + kind}
 }
 
-// textOf is an error's text for the middle of a sentence.
+// textOf returns an error's text for the middle of a sentence.
 func textOf(err error) string { return strings.TrimPrefix(err.Error(), "sluice: ") }
 
-// epollObstacle says why EngineEpoll cannot serve ln; nil: it can.
+// epollObstacle returns why EngineEpoll cannot serve ln, nil if it can.
 func (s *Server) epollObstacle(ln net.Listener) error {
 	s.mu.Lock()
 	isServing, err := s.state.engine != nil, s.state.noEpoll
 	s.mu.Unlock()
 	if !isServing {
-		_, err = s.newEngine() // a try: it holds nothing before it serves
+		_, err = s.newEngine() // only a test: an engine holds no resources before it serves
 	}
 	if err != nil || ln == nil {
 		return err
@@ -120,7 +124,7 @@ func (s *Server) epollObstacle(ln net.Listener) error {
 	return nil
 }
 
-// listenerKind names what ln is, and tells whether it yields bare sockets.
+// listenerKind returns the kind of ln, and whether it yields bare sockets.
 func listenerKind(ln net.Listener) (kind string, hasSockets bool) {
 	switch l := ln.(type) {
 	case *net.TCPListener:
@@ -134,8 +138,8 @@ func listenerKind(ln net.Listener) (kind string, hasSockets bool) {
 	return fmt.Sprintf("%T", ln), false
 }
 
-// logFallback tells the log once for each Serve that the engine that was set is
-// not the one that serves.
+// logFallback logs, once for each Serve, that the server does not use the
+// engine that was set.
 func (s *Server) logFallback(ln net.Listener, logger Logger) {
 	if s.Engine != EngineEpoll {
 		return
@@ -145,7 +149,8 @@ func (s *Server) logFallback(ln net.Listener, logger Logger) {
 	}
 }
 
-// newEngine makes the engine of s. noEpoll says why that is not EngineEpoll.
+// newEngine creates the engine of s. noEpoll is the reason if EngineEpoll was
+// wanted and is not available.
 func (s *Server) newEngine() (e engine.Engine, noEpoll error) {
 	options := s.engineOptions()
 	fallback := perconn.New(options)

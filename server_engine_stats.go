@@ -2,18 +2,19 @@ package sluice
 
 import "github.com/sluicehttp/sluice/internal/engine"
 
-// EngineStats is a snapshot of the gauges of a Server's engine. Its parts are
-// read one after the other while the server goes on.
+// EngineStats is a snapshot of the gauges of a Server's engine. Its fields are
+// read one after the other while the server runs, so they may disagree
+// slightly.
 type EngineStats struct {
-	// Engine is the engine's name, as Engine.String returns it; empty when the
-	// server does not serve.
+	// Engine is the engine's name, as Engine.String returns it. It is empty when
+	// the server does not serve.
 	Engine string `json:"engine"`
-	// Connections is the number of connections that the engine knows.
-	// Hijacked ones are not among them.
+	// Connections is the number of connections of the engine, without hijacked
+	// ones.
 	Connections int `json:"connections"`
-	// Active is the number of those that have a request in hand.
+	// Active is the number of connections with a request in progress.
 	Active int `json:"active"`
-	// Loops are the parts that the engine divides its connections among.
+	// Loops has one element for each part of the engine that owns connections.
 	Loops []LoopStats `json:"loops"`
 }
 
@@ -22,22 +23,23 @@ type EngineStats struct {
 type LoopStats struct {
 	// Connections is the number of open connections.
 	Connections int `json:"connections"`
-	// Active is the number of those in the middle of a request, or claimed by
-	// a worker.
+	// Active is the number of connections that are in the middle of a request, or
+	// claimed by a worker.
 	Active int `json:"active"`
-	// Queued is the number of connections that are ready and wait for a
-	// worker. It grows where handlers use up the workers or the processors.
+	// Queued is the number of connections that are ready and wait for a worker. It
+	// grows when handlers occupy all workers or all processors.
 	Queued int `json:"queued"`
 	// Workers is the number of goroutines, or stacks, that run handlers.
 	Workers int `json:"workers"`
-	// IdleWorkers is the number of those that wait for work.
+	// IdleWorkers is the number of workers that wait for work.
 	IdleWorkers int `json:"idle_workers"`
 	// Buffers is the number of input and output buffers in use.
 	Buffers int `json:"buffers"`
 }
 
-// EngineStats returns a snapshot of the engine's gauges. It is meant for
-// monitoring: it looks at each connection or each loop.
+// EngineStats returns a snapshot of the engine's gauges, and the zero value if
+// the server does not serve. Use it for monitoring only: it visits each
+// connection or each loop.
 func (s *Server) EngineStats() EngineStats {
 	s.mu.Lock()
 	e := s.state.engine
@@ -62,8 +64,8 @@ func engineStats(e engine.Engine) EngineStats {
 	return stats
 }
 
-// EngineStats returns Server.EngineStats of the server that the request came
-// to; the zero value outside a server.
+// EngineStats returns Server.EngineStats of the server that received the
+// request, and the zero value outside a server.
 func (ctx *RequestCtx) EngineStats() EngineStats {
 	if ctx.server == nil {
 		return EngineStats{}

@@ -10,25 +10,27 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// ErrServerClosed says that a connection was not taken because the server is shut
-// down.
+// ErrServerClosed says that the server did not take a connection because it is
+// shut down.
 var ErrServerClosed = errors.New("sluice: server is shut down")
 
-// HandOver takes up to limit connections that are between requests, or in the
-// middle of a request's header, away from the server, all of them if limit is
-// negative. It calls take for each, one after the other, on the caller's goroutine. It returns their number. What take gets
-// is take's: another server's AdoptConn, in this process or in another one that
-// the socket is sent to, serves it on, and the client does not notice. What the
-// client has sent meanwhile is in the socket, or else in leftover, a part of a
-// header for instance, which must be handed on, too.
+// HandOver takes up to limit connections away from the server, all if limit is
+// negative. It selects connections that are between requests, or in the middle
+// of a request's header. It calls take for each, one after the other, on the
+// caller's goroutine, and returns their number.
 //
-// Only bare TCP and unix sockets are given, and of those the ones that the server
-// has accepted or adopted: TLS connections, those of ServeConn, and whatever else
-// listeners yield, stay. Connections with a request in hand stay until the next
-// call. For this server, a connection that is given away has ended: ConnState is
-// told StateClosed, and limits count it no longer. Its next server counts
-// MaxRequestsPerConn and MaxKeepaliveDuration from the beginning. take must not
-// call HandOver.
+// take owns the connection that it receives. Pass it to another server's
+// AdoptConn, in this process or in another one, to which the socket is sent:
+// that server continues to serve it, and the client does not notice. Input that
+// the server has already read, such as a part of a header, is in leftover; pass
+// it on too. Later input is in the socket. take must not call HandOver.
+//
+// HandOver gives only bare TCP and unix sockets that the server has accepted or
+// adopted. TLS connections, connections of ServeConn, and wrapped connections
+// of other listeners stay. A connection with a request in progress stays until
+// the next call. For this server, a connection that is handed over has ended:
+// ConnState receives StateClosed, and limits no longer count it. Its next
+// server counts MaxRequestsPerConn and MaxKeepaliveDuration from the beginning.
 func (s *Server) HandOver(limit int, take func(c net.Conn, leftover []byte)) int {
 	e := s.currentEngine()
 	if e == nil {
@@ -37,16 +39,17 @@ func (s *Server) HandOver(limit int, take func(c net.Conn, leftover []byte)) int
 	return e.DetachIdle(limit, take)
 }
 
-// AdoptConn serves c as if it had been accepted, and returns at once. leftover is
-// input that was read from it before, and is served first; it is copied. c is the
-// server's from now on, also when AdoptConn returns an error. Limits, hooks,
-// IdleTimeout and Shutdown apply as to other connections.
+// AdoptConn serves c as if the server had accepted it, and returns at once. The
+// server owns c from the call on, even when AdoptConn returns an error.
+// leftover is input that was already read from c; the server copies it and
+// serves it first. Limits, hooks, IdleTimeout and Shutdown apply as to other
+// connections.
 //
-// It works without any Serve. After Shutdown it closes c and returns
+// AdoptConn does not need a Serve. After Shutdown it closes c and returns
 // ErrServerClosed, until the server serves again.
 //
-// EngineEpoll serves a *net.TCPConn or *net.UnixConn by a descriptor of its own,
-// and closes c; AdoptSocket spares the detour.
+// EngineEpoll serves a *net.TCPConn or *net.UnixConn by its own descriptor, and
+// closes c. AdoptSocket avoids this duplication.
 func (s *Server) AdoptConn(c net.Conn, leftover []byte) error {
 	e, a, err := s.adopting()
 	if err == nil {
@@ -57,8 +60,8 @@ func (s *Server) AdoptConn(c net.Conn, leftover []byte) error {
 }
 
 // AdoptSocket is AdoptConn for the descriptor of a connected stream socket, TCP
-// or unix. fd is the server's from now on, also when AdoptSocket returns an
-// error.
+// or unix. The server owns fd from the call on, even when AdoptSocket returns
+// an error.
 func (s *Server) AdoptSocket(fd int, leftover []byte) error {
 	if fd < 0 {
 		return os.NewSyscallError("adopt", syscall.EBADF)
@@ -81,9 +84,10 @@ func (s *Server) AdoptSocket(fd int, leftover []byte) error {
 	return closedError(e.AdoptConn(c, leftover, a))
 }
 
-// Probe returns nil when every part of the server that waits for connections has
-// turned once, and ctx's error if they do not in time. EnginePerConn has no such
-// parts; nor has a server that does not serve. Handlers are not waited for.
+// Probe returns nil when every event loop of the server has completed one turn,
+// and ctx's error if ctx ends first. EnginePerConn has no event loops, nor has
+// a server that does not serve; Probe then returns ctx.Err() at once. It does
+// not wait for handlers.
 func (s *Server) Probe(ctx context.Context) error {
 	if prober, ok := s.currentEngine().(engine.Prober); ok {
 		return prober.Probe(ctx)
@@ -98,8 +102,8 @@ func (s *Server) currentEngine() engine.Engine {
 	return s.state.engine
 }
 
-// adopting returns what adopted connections are served with. They share an
-// acceptor, because engines want to see few.
+// adopting returns the engine and the acceptor for adopted connections. All
+// share one acceptor, because engines compare acceptors and expect few.
 func (s *Server) adopting() (engine.Engine, *acceptor, error) {
 	if s.Handler == nil {
 		return nil, nil, errNoHandler
@@ -116,7 +120,7 @@ func (s *Server) adopting() (engine.Engine, *acceptor, error) {
 	return e, s.state.adopting, nil
 }
 
-// closedError returns err in the words of this package.
+// closedError replaces engine.ErrShutdown with ErrServerClosed.
 func closedError(err error) error {
 	if err == engine.ErrShutdown {
 		return ErrServerClosed

@@ -63,8 +63,8 @@ func ListenAndServeTLSEmbed(addr string, certData, keyData []byte, handler Reque
 	return s.ListenAndServeTLSEmbed(addr, certData, keyData)
 }
 
-// ListenAndServe serves HTTP on the TCP address addr ("host:port"; without
-// host on all addresses, IPv4 and IPv6). It returns when the listener fails,
+// ListenAndServe serves HTTP on the TCP address addr ("host:port"; without a
+// host, on all addresses, IPv4 and IPv6). It returns when the listener fails,
 // or nil after Shutdown.
 func (s *Server) ListenAndServe(addr string) error {
 	ln, err := s.listen(addr)
@@ -75,8 +75,8 @@ func (s *Server) ListenAndServe(addr string) error {
 }
 
 // ListenAndServeUNIX serves HTTP on a unix socket at path addr, with the given
-// permissions. A socket that is there already is replaced, any other file is
-// an error.
+// permissions. It replaces an existing socket. If another kind of file exists
+// at addr, it returns an error.
 func (s *Server) ListenAndServeUNIX(addr string, mode fs.FileMode) error {
 	if info, err := os.Lstat(addr); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
@@ -97,7 +97,7 @@ func (s *Server) ListenAndServeUNIX(addr string, mode fs.FileMode) error {
 	return s.serveOwn(ln)
 }
 
-// listen opens a TCP listener with the keep-alive that the server wants.
+// listen opens a TCP listener with the keep-alive settings of the server.
 func (s *Server) listen(addr string) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: -1}
 	lc.SetMultipathTCP(false) // sockets of plain TCP inherit more from their listener
@@ -113,18 +113,19 @@ func (s *Server) serveOwn(ln net.Listener) error {
 	return s.Serve(ln)
 }
 
-// serverState is what a Server knows about its serving, guarded by Server.mu.
+// serverState is the serving state of a Server, guarded by Server.mu.
 type serverState struct {
 	engine    engine.Engine
-	noEpoll   error                      // why engine is not EngineEpoll, where that might be
-	listeners map[*net.Listener]struct{} // by place: their types need not be comparable
-	draining  []engine.Engine            // that were shut down and have not ended
-	adopting  *acceptor                  // of AdoptConn; nil: none yet
+	noEpoll   error                      // why engine is not EngineEpoll; nil if it is, or was not wanted
+	listeners map[*net.Listener]struct{} // by address: listener types need not be comparable
+	draining  []engine.Engine            // engines that were shut down and have not ended
+	adopting  *acceptor                  // used by AdoptConn and AdoptSocket; nil: none yet
 	// isShutDown is set by Shutdown, until the server serves again.
 	isShutDown bool
 }
 
-// engine returns the engine in use and makes one if there is none.
+// engine returns the engine in use, and creates one if there is none. It ends
+// the effect of an earlier Shutdown.
 func (s *Server) engine() engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +133,8 @@ func (s *Server) engine() engine.Engine {
 	return s.engineLocked()
 }
 
-// engineLocked returns the engine in use and makes one if there is none; mu is
-// held.
+// engineLocked returns the engine in use, and creates one if there is none; mu
+// is held.
 func (s *Server) engineLocked() engine.Engine {
 	if s.state.engine == nil {
 		s.state.engine, s.state.noEpoll = s.newEngine()
@@ -144,12 +145,12 @@ func (s *Server) engineLocked() engine.Engine {
 }
 
 // Serve serves HTTP on connections from ln until ln fails or Shutdown is
-// called, then it returns ln's error, or nil after Shutdown and when ln was
-// closed. Several Serves of one Server may run at once. ln is closed by
-// Shutdown only.
+// called. It returns ln's error, or nil after Shutdown or when ln was closed.
+// One Server may run several Serves at once. Only Shutdown and StopAccepting
+// close ln.
 //
-// A listener that makes something of its connections, as that of tls.NewListener
-// does, is served by EnginePerConn; ServeTLS serves TLS with every engine.
+// A listener that wraps its connections, such as that of tls.NewListener, is
+// served by EnginePerConn. ServeTLS serves TLS with every engine.
 func (s *Server) Serve(ln net.Listener) error {
 	if s.Handler == nil {
 		return errNoHandler
@@ -168,7 +169,7 @@ func (s *Server) Serve(ln net.Listener) error {
 
 var errNoHandler = errors.New("sluice: Server.Handler is nil")
 
-// trackListener keeps the listeners that Shutdown must close.
+// trackListener adds or removes a listener that Shutdown must close.
 func (s *Server) trackListener(ln *net.Listener, add bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,22 +183,23 @@ func (s *Server) trackListener(ln *net.Listener, add bool) {
 	s.state.listeners[ln] = struct{}{}
 }
 
-// isOrderlyEnd tells whether err is how serving ends: somebody closed the
-// listener, or Shutdown came before the engine looked at it.
+// isOrderlyEnd reports whether err is an orderly end of Serve: the listener was
+// closed, or Shutdown was called before the engine used it.
 func isOrderlyEnd(err error) bool {
 	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || err == engine.ErrShutdown
 }
 
-// ServeConn serves HTTP on one connection and returns when that is closed, or
-// when the last response is written and a HijackHandler has the connection, on
-// a goroutine of its own. The error is nil after an orderly end, and
-// ErrConcurrencyLimit or ErrPerIPConnLimit if the connection was refused.
-// Otherwise it is the connection's own error, or what ErrorHandler gets.
+// ServeConn serves HTTP on one connection. It returns when the connection is
+// closed, or when the last response is written and a HijackHandler has taken
+// the connection over, on its own goroutine. The error is nil after an orderly
+// end, and ErrConcurrencyLimit or ErrPerIPConnLimit if the server refused the
+// connection. Otherwise it is the error of the connection, or the error that
+// ErrorHandler receives.
 func (s *Server) ServeConn(c net.Conn) error { return s.ServeConnFrom(c, nil) }
 
-// ServeConnFrom is ServeConn for a connection from which leftover was read
-// already; it is served first. Live hand-over between processes is built on
-// it.
+// ServeConnFrom is ServeConn for a connection from which leftover was already
+// read. The server serves leftover first. Use it to take over live connections
+// from another process.
 func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
 	if s.Handler == nil {
 		return errNoHandler
@@ -211,9 +213,10 @@ func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
 	return err
 }
 
-// StopAccepting ends the Serve of ln, or the ServeTLS, and closes ln.
-// Connections that were accepted are served on. It is for listeners whose socket
-// other processes have too, as those of package prefork: it lives on there.
+// StopAccepting ends the Serve or ServeTLS of ln and closes ln. The server
+// keeps serving connections that it has accepted. Use it for a listener whose
+// socket other processes share, such as those of package prefork: they keep
+// accepting.
 func (s *Server) StopAccepting(ln net.Listener) error {
 	s.mu.Lock()
 	e := s.state.engine
@@ -224,15 +227,18 @@ func (s *Server) StopAccepting(ln net.Listener) error {
 	return ln.Close()
 }
 
-// Shutdown is ShutdownWithContext without a bound.
+// Shutdown is ShutdownWithContext without a time limit.
 func (s *Server) Shutdown() error { return s.ShutdownWithContext(context.Background()) }
 
 // ShutdownWithContext closes the listeners and the idle connections at once,
-// closes the Done channels of running requests, waits for these requests to be
-// answered, with "Connection: close", and closes whatever is left when ctx
-// ends; then it returns ctx's error. Hijacked connections are not waited for.
-// Several calls wait for the same end, each as long as its own ctx; the first
-// ctx to end closes what is left. Afterwards the Server may serve again.
+// and closes the Done channels of running requests. It waits until these
+// requests are answered, with "Connection: close". When ctx ends, it closes the
+// connections that are left and returns ctx's error. It does not wait for
+// hijacked connections.
+//
+// Concurrent calls wait for the same end, each until its own ctx ends; the
+// first ctx that ends closes what is left. Afterwards the Server may serve
+// again.
 func (s *Server) ShutdownWithContext(ctx context.Context) error {
 	s.mu.Lock()
 	e := s.state.engine
@@ -254,7 +260,7 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 		s.done.close()
 	}
 	var timeout error
-	for _, e := range slices.Backward(draining) { // the latest first: the others are at it already
+	for _, e := range slices.Backward(draining) { // the latest first: the others are already shutting down
 		if err := e.Shutdown(ctx); err != nil {
 			timeout = err
 			continue
@@ -277,16 +283,16 @@ func closeListeners(listeners map[*net.Listener]struct{}) (first error) {
 	return first
 }
 
-// forgetEngine is called when e has ended.
+// forgetEngine removes e, which has ended, from the draining engines.
 func (s *Server) forgetEngine(e engine.Engine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.draining = slices.DeleteFunc(s.state.draining, func(other engine.Engine) bool { return other == e })
 }
 
-// CloseOnNextResponse answers every further request with "Connection: close".
-// Idle connections are left alone; their next request is their last one. It is
-// how clients are moved elsewhere without an error.
+// CloseOnNextResponse makes the server answer every further request with
+// "Connection: close". It leaves idle connections open; their next request is
+// their last one. Use it to move clients to another server without an error.
 func (s *Server) CloseOnNextResponse() {
 	s.mu.Lock()
 	e := s.engineLocked()
@@ -295,7 +301,7 @@ func (s *Server) CloseOnNextResponse() {
 	e.CloseOnNextResponse()
 }
 
-// closeRequested tells whether connections are to be closed after their next
+// closeRequested reports whether connections must close after their next
 // response.
 func (s *Server) closeRequested() bool { return s.gauges.isClosing.Load() }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// NextProto has nph serve the connections on which the client chose the
-// protocol key by ALPN (RFC 7301). It must be called before serving begins.
+// NextProto makes nph serve the connections on which the client chose the
+// protocol key by ALPN (RFC 7301). Call it before serving begins.
 func (s *Server) NextProto(key string, nph ServeHandler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,8 +32,8 @@ func (s *Server) nextProto(key string) ServeHandler {
 }
 
 // ListenAndServeTLS serves HTTPS on the TCP address addr with the certificate
-// chain and key in two PEM files. The files may be empty if certificates come
-// from TLSConfig, AppendCert or AppendCertEmbed.
+// chain and key in two PEM files. Both names may be empty if the certificates
+// come from TLSConfig, AppendCert or AppendCertEmbed.
 func (s *Server) ListenAndServeTLS(addr, certFile, keyFile string) error {
 	ln, err := s.listen(addr)
 	if err != nil {
@@ -54,9 +54,9 @@ func (s *Server) ListenAndServeTLSEmbed(addr string, certData, keyData []byte) e
 }
 
 // ServeTLS is Serve over TLS with the certificate chain and key in two PEM
-// files; see ListenAndServeTLS. ln is the listener below TLS: one that makes TLS
-// connections itself (tls.NewListener) is for Serve, and always served by
-// EnginePerConn.
+// files; see ListenAndServeTLS. ln is the listener below TLS. For a listener
+// that makes TLS connections itself (tls.NewListener), use Serve; EnginePerConn
+// always serves it.
 func (s *Server) ServeTLS(ln net.Listener, certFile, keyFile string) error {
 	if certFile != "" || keyFile != "" {
 		if err := s.AppendCert(certFile, keyFile); err != nil {
@@ -116,7 +116,7 @@ func (s *Server) tlsConfig() *tls.Config {
 }
 
 // AppendCert adds a certificate chain and key from PEM files to TLSConfig. The
-// first certificate is the default; others are chosen by server name.
+// first certificate is the default; the server name selects the others.
 func (s *Server) AppendCert(certFile, keyFile string) error {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
