@@ -17,17 +17,17 @@ import (
 // fileServer answers requests with the files of a store.
 type fileServer struct {
 	store      *files.Store
-	only       []byte // the name of the one file there is, if the root is a file
+	only       []byte // the name of the only file, if the root is a file
 	rewrite    PathRewriteFunc
 	notFound   RequestHandler
 	indexNames []string
-	offers     []codingOffer // what files are encoded with, the preferred first
+	offers     []codingOffer // the codings for files, the preferred one first
 	hasListing bool
 	hasRanges  bool
 	hasETags   bool
 }
 
-// newFileServer returns what serves the files of f.
+// newFileServer returns a server for the files of f.
 func newFileServer(f *FS) *fileServer {
 	s := &fileServer{
 		rewrite:    f.PathRewrite,
@@ -44,8 +44,8 @@ func newFileServer(f *FS) *fileServer {
 	return s
 }
 
-// fileOffers are the encodings of files, the preferred first, with the levels
-// for index pages.
+// fileOffers returns the codings for files, the preferred one first. The levels
+// are for index pages.
 func fileOffers(hasBrotli, hasZstd bool) []codingOffer {
 	var offers []codingOffer
 	if hasBrotli {
@@ -98,7 +98,7 @@ const maxListed = 10_000
 
 // handle answers a request.
 func (s *fileServer) handle(ctx *RequestCtx) {
-	if string(ctx.Request.Header.RequestURI()) == "*" { // OPTIONS for the server: no file's name
+	if string(ctx.Request.Header.RequestURI()) == "*" { // OPTIONS for the server as a whole: not a file
 		s.refuse(ctx, fs.ErrNotExist)
 		return
 	}
@@ -109,8 +109,8 @@ func (s *fileServer) handle(ctx *RequestCtx) {
 	s.handlePath(ctx, s.rewrite(ctx), errBadRewrite)
 }
 
-// handlePath answers a request with what is at the decoded path p. refusal is
-// the error if p leads upwards.
+// handlePath answers a request with the file at the decoded path p. refusal is
+// the error if p has a segment "..".
 func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
 	name, isFolder, err := fileName(p)
 	if err == errUpwards {
@@ -132,8 +132,8 @@ func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
 	}
 }
 
-// lookAtRoot makes s one that has a single file if that is what f's root is, as
-// routes for one file do it: nothing that lies beside it is served.
+// lookAtRoot makes s serve a single file if the root of f is a file, as in a
+// route for one file. Nothing beside that file is served.
 func (s *fileServer) lookAtRoot(f *FS) {
 	o := storeOptions(f, s.offers)
 	name, isFile := "", false
@@ -160,8 +160,8 @@ func fileOf(library fs.FS, name string) (folder fs.FS, base string, ok bool) {
 	return folder, path.Base(name), err == nil
 }
 
-// fileAt is fileOf for a file of the operating system. Where a link leads is up
-// to who wrote it into the program.
+// fileAt is fileOf for a file of the operating system. It follows symbolic
+// links: the program's author chose the name.
 func fileAt(name string) (folder, base string, ok bool) {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -174,7 +174,7 @@ func fileAt(name string) (folder, base string, ok bool) {
 	return filepath.Dir(name), filepath.Base(name), true
 }
 
-// serveOnly answers with the one file there is, which is at the root.
+// serveOnly answers with the only file, which is at the root.
 func (s *fileServer) serveOnly(ctx *RequestCtx, name []byte) {
 	if len(name) > 0 && string(name) != string(rootName) {
 		s.refuse(ctx, fs.ErrNotExist)
@@ -183,11 +183,11 @@ func (s *fileServer) serveOnly(ctx *RequestCtx, name []byte) {
 	s.serveName(ctx, s.only)
 }
 
-// rootName is what the store calls its root.
+// rootName is the name of the root in the store.
 var rootName = []byte(".")
 
 var (
-	// errBadPath says that a request's path can be no file's name.
+	// errBadPath says that a request's path cannot be the name of a file.
 	errBadPath = errors.New("sluice: malformed path of a file")
 	// errBadRewrite says that a PathRewriteFunc returned a path with "..".
 	errBadRewrite = errors.New("sluice: the path returned by FS.PathRewrite has a segment \"..\"")
@@ -195,9 +195,9 @@ var (
 	errUpwards = errors.New("sluice: the path has a segment \"..\"")
 )
 
-// fileName returns the name in the store of what a decoded path means, and
-// whether it must be a folder. Of an empty path only the rewriter knows what
-// it means: the name is empty then.
+// fileName returns the name in the store for a decoded path, and whether it
+// must be a folder. Only the rewriter knows the meaning of an empty path; name
+// is then empty.
 func fileName(p []byte) (name []byte, isFolder bool, err error) {
 	if bytes.IndexByte(p, 0) >= 0 {
 		return nil, false, errBadPath
@@ -231,8 +231,8 @@ func fileName(p []byte) (name []byte, isFolder bool, err error) {
 
 func hasFinalSlash(p []byte) bool { return len(p) > 0 && p[len(p)-1] == '/' }
 
-// checkSegments tells whether none of the segments of p is empty, but the last
-// one, or ".", and whether one is "..".
+// checkSegments reports whether no segment of p is "." or, except for the last
+// one, empty, and whether one is "..".
 func checkSegments(p []byte) (isClean, isUpwards bool) {
 	isClean = true
 	for hasMore := true; hasMore; {
@@ -278,7 +278,7 @@ func (s *fileServer) choose(h *RequestHeader) files.Encoding {
 	return files.Identity
 }
 
-// encodingOf returns what the store calls a coding.
+// encodingOf returns the store's name for a coding.
 func encodingOf(c compress.Coding) files.Encoding {
 	switch c {
 	case compress.Gzip:
@@ -291,12 +291,12 @@ func encodingOf(c compress.Coding) files.Encoding {
 	return files.Identity
 }
 
-// redirectToFolder answers for a folder whose path came without the slash at
-// the end: relative references in its page would be wrong. It names the path of
-// the request, which the client knows, not what that was rewritten to, and no
-// host, which a proxy may have changed.
+// redirectToFolder redirects a request for a folder whose path has no final
+// slash: relative references in its page would be wrong. Location has the path
+// of the request, which the client knows, not the rewritten path. It has no
+// host, because a proxy may have changed it.
 func redirectToFolder(ctx *RequestCtx) {
-	// Two slashes in front would be read as a host (RFC 3986 section 4.2).
+	// Two leading slashes would mean a host (RFC 3986 section 4.2).
 	location := append([]byte{'/'}, bytes.TrimLeft(ascii.AppendPath(nil, ctx.Path()), "/")...)
 	location = append(location, '/')
 	if query := ctx.URI().QueryString(); len(query) > 0 {
@@ -307,8 +307,9 @@ func redirectToFolder(ctx *RequestCtx) {
 	ctx.SetStatusCode(StatusFound)
 }
 
-// serveFolder answers for a folder: with its index file, or a list of what is
-// in it. A file's path may end in a slash, too: rewriters append one.
+// serveFolder answers for a folder: with its index file, or a list of its
+// entries. The path of a file may also end with a slash, because rewriters
+// append one.
 func (s *fileServer) serveFolder(ctx *RequestCtx, name []byte) {
 	if s.serveIndex(ctx, name) {
 		return
@@ -342,8 +343,8 @@ func (s *fileServer) serveIndex(ctx *RequestCtx, name []byte) (isAnswered bool) 
 	return false
 }
 
-// refuseFile answers for what is no file to serve, as err says: a folder is
-// listed.
+// refuseFile answers when err says that name cannot be served as a file: it
+// lists a folder.
 func (s *fileServer) refuseFile(ctx *RequestCtx, name []byte, err error) {
 	switch {
 	case !errors.Is(err, files.ErrIsDirectory):
@@ -355,7 +356,7 @@ func (s *fileServer) refuseFile(ctx *RequestCtx, name []byte, err error) {
 	}
 }
 
-// list answers with a list of what is in a folder.
+// list answers with a list of the entries of a folder.
 func (s *fileServer) list(ctx *RequestCtx, name []byte) {
 	entries, more, err := s.store.ReadDir(name, maxListed)
 	if err != nil {
@@ -371,7 +372,7 @@ func (s *fileServer) list(ctx *RequestCtx, name []byte) {
 	}
 	resp := &ctx.Response
 	ctx.SetContentType("text/html; charset=utf-8")
-	resp.Header.Del(HeaderContentEncoding) // it is not that of this page
+	resp.Header.Del(HeaderContentEncoding) // it was set for a file, not for this page
 	ctx.SetStatusCode(StatusOK)
 	resp.SetBodyRaw(appendIndexPage(nil, string(ctx.Path()), listed, more))
 	if len(s.offers) > 0 {
@@ -386,13 +387,14 @@ func (s *fileServer) list(ctx *RequestCtx, name []byte) {
 	ctx.sendContent(page)
 }
 
-// isNotFound tells whether err says that there is no such file. What lies outside
-// the root does not exist for clients.
+// isNotFound reports whether err says that there is no such file. For clients,
+// files outside the root do not exist.
 func isNotFound(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, files.ErrOutside)
 }
 
-// refuse answers where there is nothing to serve. It does not tell the path.
+// refuse answers when there is nothing to serve. The answer does not contain
+// the path.
 func (s *fileServer) refuse(ctx *RequestCtx, err error) {
 	switch {
 	case errors.Is(err, errBadPath):
@@ -411,8 +413,8 @@ func (s *fileServer) refuse(ctx *RequestCtx, err error) {
 	}
 }
 
-// answerFailure answers 500. The log tells what failed and why, the client does
-// not learn it.
+// answerFailure answers 500. It logs what failed and why; the client receives
+// only the status.
 func answerFailure(ctx *RequestCtx, what string, err error) {
 	ctx.Logger().Printf("%s: %v", what, err)
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)

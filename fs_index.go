@@ -12,13 +12,13 @@ import (
 // indexEntry is one file or folder on an index page.
 type indexEntry struct {
 	Name     string
-	Size     int64     // in bytes; of folders it is not shown
+	Size     int64     // in bytes; not shown for folders
 	Modified time.Time // zero: unknown
 	IsDir    bool
 }
 
-// indexHead is what comes before the title of an index page. There is no
-// script, and styles are all in this one place.
+// indexHead precedes the title of an index page. There is no script, and all
+// styles are here.
 const indexHead = `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -53,9 +53,9 @@ td:empty { display: none } }
 <title>Index of `
 
 // appendIndexPage appends an HTML page that lists entries in their order. path
-// is the decoded path of the request. Links are relative to it, so that they
-// also work behind a proxy that adds a prefix, and need its final slash. more
-// says that there are entries that are not among these.
+// is the decoded path of the request. The links are relative to it, so that
+// they also work after a proxy that adds a prefix; they need the final slash of
+// path. more says that the folder has further entries.
 func appendIndexPage(dst []byte, path string, entries []indexEntry, more bool) []byte {
 	dst = append(dst, indexHead...)
 	dst = appendIndexText(dst, path)
@@ -83,16 +83,16 @@ func appendIndexPage(dst []byte, path string, entries []indexEntry, more bool) [
 	return append(dst, "</p>\n</body>\n</html>\n"...)
 }
 
-// isIndexName tells whether a link can lead to a name. No file system has
-// others, but an fs.FS of a user might.
+// isIndexName reports whether a link can lead to a name. File systems have no
+// other names, but an fs.FS of a user might.
 func isIndexName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
 // appendIndexTrail appends path with a link for each folder on the way.
 func appendIndexTrail(dst []byte, path string) []byte {
-	// The last segment is where we are. In front of it are as many steps up as
-	// there are slashes behind.
+	// The last segment is the current folder. The number of steps up is the number
+	// of slashes after a segment.
 	up := strings.Count(path, "/") - 1
 	dst = append(dst, "<bdi>"...)
 	for up > 0 {
@@ -117,13 +117,13 @@ func appendIndexRow(dst []byte, entry *indexEntry) []byte {
 	if entry.IsDir {
 		dst = append(dst, `class="folder" `...)
 	}
-	// "./" because a name with a colon would begin with a scheme.
+	// "./" because a name with a colon would look like a scheme.
 	dst = append(dst, `href="./`...)
 	dst = appendIndexTarget(dst, entry.Name)
 	if entry.IsDir {
 		dst = append(dst, '/')
 	}
-	// bdi: a name written from right to left stays apart from what follows.
+	// bdi isolates a name that is written from right to left.
 	dst = append(dst, `"><bdi>`...)
 	dst = appendIndexText(dst, entry.Name)
 	if entry.IsDir {
@@ -144,22 +144,23 @@ func appendIndexRow(dst []byte, entry *indexEntry) []byte {
 	return append(dst, "</td></tr>\n"...)
 }
 
-// appendIndexTarget appends name as a path segment of a link, for use in a
-// quoted attribute. What is not percent-encoded and means something in HTML is
-// "&" alone.
+// appendIndexTarget appends name as a path segment of a link, for a quoted
+// attribute. Of the characters that are not percent-encoded, only "&" has a
+// meaning in HTML.
 func appendIndexTarget(dst []byte, name string) []byte {
 	var space [256]byte
 	return ascii.AppendHTMLEscape(dst, ascii.AppendPath(space[:0], ascii.Bytes(name)))
 }
 
-// isMisleading tells controls, among them those that turn the direction of the
-// text around: "\u202Etxt.exe" would be read as exe.txt.
+// isMisleading reports whether r is a control character. That includes those
+// that reverse the direction of the text: "\u202Etxt.exe" would be read as
+// exe.txt.
 func isMisleading(r rune) bool {
 	return r < ' ' || r >= 0x7F && r < 0xA0 || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
 
-// appendIndexText appends s for people to read: escaped, with misleading
-// characters and what is not UTF-8 as U+FFFD.
+// appendIndexText appends s, escaped, for people to read. Misleading characters
+// and bytes that are not UTF-8 become U+FFFD.
 func appendIndexText(dst []byte, s string) []byte {
 	from := 0
 	for i := 0; i < len(s); {
@@ -174,8 +175,8 @@ func appendIndexText(dst []byte, s string) []byte {
 	return ascii.AppendHTMLEscape(dst, s[from:])
 }
 
-// appendIndexTime appends t in UTC; nothing for the zero time and for what HTML
-// has no notation for.
+// appendIndexTime appends t in UTC. It appends nothing for the zero time and
+// for years that HTML cannot represent.
 func appendIndexTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	if t.IsZero() || t.Year() < 1 || t.Year() > 9999 {
@@ -195,18 +196,18 @@ func appendSize(dst []byte, size int64) []byte {
 		return append(strconv.AppendInt(dst, size, 10), " B"...)
 	}
 	value, unit := float64(size)/1024, 0
-	for ; value >= 1023.5; unit++ { // which is shown as 1024
+	for ; value >= 1023.5; unit++ { // would be shown as 1024
 		value /= 1024
 	}
 	precision := 0
-	if value < 9.95 { // what is shown as less than 10
+	if value < 9.95 { // is shown as less than 10
 		precision = 1
 	}
 	dst = strconv.AppendFloat(dst, value, 'f', precision, 64)
 	return append(dst, ' ', "KMGTPE"[unit], 'i', 'B')
 }
 
-// appendIndexSummary appends how much was listed.
+// appendIndexSummary appends the number of listed entries.
 func appendIndexSummary(dst []byte, folders, files int, more bool) []byte {
 	switch {
 	case more:

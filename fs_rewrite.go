@@ -6,14 +6,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// PathRewriteFunc returns the path of the file that a request is answered
-// with; see FS.PathRewrite.
+// PathRewriteFunc returns the path of the file to serve for a request; see
+// FS.PathRewrite.
 type PathRewriteFunc func(ctx *RequestCtx) []byte
 
-// NewPathSlashesStripper returns a rewriter that drops the first slashesCount
-// segments of a path: with 1, /static/css/a.css becomes /css/a.css. A path that
-// has no more segments than that becomes empty: it means the root without a
-// slash at the end. The result is a part of ctx.Path; 0 and less drop nothing.
+// NewPathSlashesStripper returns a rewriter that removes the first slashesCount
+// segments of a path: with 1, /static/css/a.css becomes /css/a.css. A path with
+// at most slashesCount segments becomes empty, which means the root without a
+// final slash. The result is a part of ctx.Path. If slashesCount is 0 or less,
+// the path does not change.
 func NewPathSlashesStripper(slashesCount int) PathRewriteFunc {
 	return func(ctx *RequestCtx) []byte { return stripSegments(ctx.Path(), slashesCount) }
 }
@@ -31,10 +32,11 @@ func stripSegments(path []byte, n int) []byte {
 	return path
 }
 
-// NewPathPrefixStripper returns a rewriter that drops the first prefixSize bytes
-// of a path: with len("/static"), /static/a.css becomes /a.css. It does not look
-// at these bytes: a router has matched them. A shorter path has no such prefix
-// and stays as it is. The result is a part of ctx.Path; 0 and less drop nothing.
+// NewPathPrefixStripper returns a rewriter that removes the first prefixSize
+// bytes of a path: with len("/static"), /static/a.css becomes /a.css. It does
+// not check these bytes: the router must have matched them. A path that is
+// shorter than prefixSize does not change. The result is a part of ctx.Path. If
+// prefixSize is 0 or less, the path does not change.
 func NewPathPrefixStripper(prefixSize int) PathRewriteFunc {
 	return func(ctx *RequestCtx) []byte {
 		path := ctx.Path()
@@ -45,15 +47,16 @@ func NewPathPrefixStripper(prefixSize int) PathRewriteFunc {
 	}
 }
 
-// NewVHostPathRewriter returns a rewriter that drops the first slashesCount
-// segments of a path and puts a folder in front of it that is named like the
-// request's host: with 0, /a.css of www.example.com becomes
-// /www.example.com/a.css. The host is in lower case and has its port if the
-// request gives one, so that Example.com:8080 is the folder example.com:8080.
+// NewVHostPathRewriter returns a rewriter that removes the first slashesCount
+// segments of a path, and then puts a folder with the name of the request's
+// host before it: with 0, /a.css of www.example.com becomes
+// /www.example.com/a.css. The host is in lower case, and includes the port if
+// the request has one: the folder of Example.com:8080 is example.com:8080.
 //
-// The host is the client's choice. One that can be no folder's name, or that
-// begins with a dot, is replaced by "invalid-host"; so is a missing one. The
-// result is valid until ctx.URI changes or the handler returns.
+// The client controls the host. A missing host, a host that cannot be the name
+// of a folder, and a host that begins with a dot are replaced with
+// "invalid-host". The result is valid until ctx.URI changes or the handler
+// returns.
 func NewVHostPathRewriter(slashesCount int) PathRewriteFunc {
 	return func(ctx *RequestCtx) []byte {
 		u := ctx.URI()
@@ -61,11 +64,11 @@ func NewVHostPathRewriter(slashesCount int) PathRewriteFunc {
 	}
 }
 
-// invalidHost is the folder of requests that name none.
+// invalidHost is the folder for requests without a usable host.
 const invalidHost = "invalid-host"
 
-// vhostFolder returns the folder for a host. A result within one segment that
-// is neither ".", ".." nor hidden cannot lead to another host's files.
+// vhostFolder returns the folder for a host. The result is one segment that is
+// not ".", ".." or hidden, so it cannot lead to the files of another host.
 func vhostFolder(host []byte) []byte {
 	if len(host) == 0 || host[0] == '.' {
 		return ascii.Bytes(invalidHost)
@@ -78,13 +81,13 @@ func vhostFolder(host []byte) []byte {
 	return host
 }
 
-// appendBehindPath returns "/", folder and rest in memory of u that nothing
-// else uses: behind the path. The result is valid until the path changes.
+// appendBehindPath returns "/", folder and rest, in the unused capacity of
+// u.path after the path. The result is valid until the path changes.
 func (u *URI) appendBehindPath(folder, rest []byte) []byte {
 	n := len(u.path)
 	u.path = append(u.path, '/')
 	u.path = append(u.path, folder...)
-	u.path = append(u.path, rest...) // may be part of u.path itself: in front of what is written
+	u.path = append(u.path, rest...) // may be part of u.path itself, before the bytes written here
 	result := u.path[n:]
 	u.path = u.path[:n]
 	return result

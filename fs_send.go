@@ -16,8 +16,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/files"
 )
 
-// send answers with a file, or with what the request's conditions and ranges
-// make of it. It releases f.
+// send answers with a file, with parts of it, or with 304, 412 or 416, as the
+// request's conditions and ranges require. It releases f.
 func (s *fileServer) send(ctx *RequestCtx, f *files.File) {
 	defer f.Release()
 	h := &ctx.Response.Header
@@ -48,13 +48,13 @@ func (s *fileServer) send(ctx *RequestCtx, f *files.File) {
 	sendSpan(ctx, f, conditional.Span{Length: f.Size()})
 }
 
-// answerConditions answers where the request's conditions want no 2xx, and tells
-// whether that is so.
+// answerConditions answers if the request's conditions exclude a 2xx, and
+// reports whether it did.
 func answerConditions(ctx *RequestCtx, v conditional.Validators) bool {
 	switch conditions(ctx, v) {
 	case conditional.NotModified:
-		// Not ctx.NotModified: what was set before, such as Cache-Control,
-		// belongs to this answer too (RFC 9110 section 15.4.5).
+		// Not ctx.NotModified: fields that were set before, such as Cache-Control,
+		// belong to this answer too (RFC 9110 section 15.4.5).
 		ctx.Response.ResetBody()
 		ctx.SetStatusCode(StatusNotModified)
 		return true
@@ -68,10 +68,10 @@ func answerConditions(ctx *RequestCtx, v conditional.Validators) bool {
 // encodingNames are the values of Content-Encoding.
 var encodingNames = [files.Encodings]string{files.Gzip: "gzip", files.Brotli: "br", files.Zstd: "zstd"}
 
-// textBytes is the one range unit there is.
+// textBytes is the only range unit.
 var textBytes = []byte("bytes")
 
-// validators returns what conditions are compared with.
+// validators returns the validators that conditions are compared with.
 func (s *fileServer) validators(f *files.File) conditional.Validators {
 	var v conditional.Validators
 	if s.hasETags {
@@ -86,7 +86,7 @@ func (s *fileServer) validators(f *files.File) conditional.Validators {
 	return v
 }
 
-// setLastModified sets the time that v.Modified of validators is.
+// setLastModified sets Last-Modified to modified, the Modified of validators.
 func setLastModified(h *ResponseHeader, f *files.File, modified int64) {
 	if modified == f.ModTime().Unix() {
 		h.setKnown(field.LastModified, f.LastModified())
@@ -110,8 +110,8 @@ func conditions(ctx *RequestCtx, v conditional.Validators) conditional.Verdict {
 	return c.Evaluate(v)
 }
 
-// appendFieldLines appends the values of all fields with a name, however that is
-// spelled: Server.DisableHeaderNamesNormalizing is no reason to overlook one.
+// appendFieldLines appends the values of all fields with a name in any
+// spelling, even with Server.DisableHeaderNamesNormalizing.
 func appendFieldLines(dst [][]byte, h *RequestHeader, id field.ID) [][]byte {
 	for i := h.table.FindID(id, 0); i >= 0; i = h.table.FindID(id, i+1) {
 		dst = append(dst, h.table.Value(i))
@@ -128,8 +128,8 @@ func singleLine(h *RequestHeader, id field.ID) (value []byte, ok bool) {
 	return h.table.Value(i), h.table.FindID(id, i+1) < 0
 }
 
-// singleDate returns the date in a field. One that is invalid, or that occurs
-// twice, counts as absent (RFC 9110 sections 13.1.3 and 13.1.4).
+// singleDate returns the date in a field. An invalid date, and a field that
+// occurs twice, count as absent (RFC 9110 sections 13.1.3 and 13.1.4).
 func singleDate(h *RequestHeader, id field.ID) (seconds int64, ok bool) {
 	value, ok := singleLine(h, id)
 	if !ok {
@@ -138,14 +138,15 @@ func singleDate(h *RequestHeader, id field.ID) (seconds int64, ok bool) {
 	return httpDate(value)
 }
 
-// httpDate parses a date; ok tells whether it is one.
+// httpDate parses a date. ok is false if value is not a date.
 func httpDate(value []byte) (seconds int64, ok bool) {
 	t, err := ParseHTTPDate(value)
 	return t.Unix(), err == nil
 }
 
-// sendRanges answers with the parts of f that the request asks for. False: it
-// asks for the whole. Ranges are for GET only (RFC 9110 section 14.2).
+// sendRanges answers with the parts of f that the request asks for. It returns
+// false if the whole file must be sent. Ranges apply to GET only (RFC 9110
+// section 14.2).
 func (s *fileServer) sendRanges(ctx *RequestCtx, f *files.File, v conditional.Validators) bool {
 	h := &ctx.Request.Header
 	value, ok := singleLine(h, field.Range)
@@ -183,10 +184,10 @@ func (s *fileServer) mayRange(h *RequestHeader, f *files.File, v conditional.Val
 		return false
 	}
 	date, isDate := httpDate(value)
-	// A date is a strong validator only of what cannot have had another content
-	// within that second (section 8.8.2.2), and not of encodings, which have it in
-	// common (section 8.8.1). A client that takes none of these has had the bytes
-	// of the file before.
+	// A date is a strong validator only if the file cannot have had another
+	// content within that second (section 8.8.2.2), and not for encodings of a
+	// file, which share the date (section 8.8.1). A client that accepts none of
+	// the encodings has received the bytes of the file itself.
 	isStrong := clock.Coarse().Unix() > v.Modified+1 && (!s.varies(f) || s.choose(h) == files.Identity)
 	return conditional.MayRange(value, date, isDate && isStrong, v)
 }
@@ -217,8 +218,8 @@ func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
 	resp.SetBodyStream(fileBody{part}, streamLength(span.Length))
 }
 
-// sendContent makes content, which must not change any more, the body: a stream,
-// as for every file.
+// sendContent makes content the body, as a stream, like that of every file.
+// content must not change any more.
 func (ctx *RequestCtx) sendContent(content []byte) {
 	resp := &ctx.Response
 	resp.ResetBody()
@@ -228,7 +229,7 @@ func (ctx *RequestCtx) sendContent(content []byte) {
 }
 
 // contentStream is a body stream of bytes in memory. It is a part of its
-// RequestCtx; the server writes it in place.
+// RequestCtx. The server writes the bytes without copying them.
 type contentStream struct{ left []byte }
 
 // Read implements io.Reader.
@@ -257,8 +258,8 @@ func (s *contentStream) Close() error {
 	return nil
 }
 
-// streamLength returns n as the length of a body stream: -1, unknown, where an
-// int cannot hold it. The stream is then sent chunked.
+// streamLength returns n as the length of a body stream, or -1 (unknown) if an
+// int cannot hold it. The stream is then chunked.
 func streamLength(n int64) int {
 	if n > math.MaxInt {
 		return -1
@@ -267,7 +268,7 @@ func streamLength(n int64) int {
 }
 
 // fileBody is a part of a file as the body of a response. The server sends it
-// without reading it, where it can.
+// without reading it, if it can.
 type fileBody struct{ *files.Part }
 
 // filePart implements fileSource.
@@ -286,7 +287,7 @@ func sendParts(ctx *RequestCtx, f *files.File, spans []conditional.Span) {
 	ctx.SetStatusCode(StatusPartialContent)
 	ctx.SetContentType("multipart/byteranges; boundary=" + boundary)
 	if content, ok := f.Bytes(); ok {
-		parts := make([]byte, 0, max(length, 0)) // small files only, and no byte twice
+		parts := make([]byte, 0, max(length, 0)) // small files only; all spans together are no longer than the file
 		for i, span := range spans {
 			parts = conditional.AppendPartHead(parts, boundary, i == 0, contentType, span, f.Size())
 			parts = append(parts, content[span.Offset:span.Offset+span.Length]...)

@@ -12,42 +12,43 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// ServeFile answers with the file at path: encoded by br, zstd or gzip if the
-// client takes that, in parts if it asks for ranges, and 304 or 412 where its
-// conditions want that (RFC 9110 sections 12.5.3, 13 and 14). A folder is
-// answered with a list of what is in it.
+// ServeFile answers with the file at path. It encodes the file with br, zstd or
+// gzip if the client accepts that, sends parts of it for range requests, and
+// answers 304 or 412 if the request's conditions require that (RFC 9110
+// sections 12.5.3, 13 and 14). If path is a folder, the answer is a list of its
+// entries.
 //
-// A relative path starts at the working directory. path is a URI's: it ends at
-// the first "?" or "#", and is percent-decoded, once; see ServeFileLiteral for
-// names. It is not confined to anything: never
-// build it from what a request brings, use FS for that. Files are looked at
-// again after a second; encoded copies are kept in memory.
+// A relative path starts at the working directory. path is the path of a URI:
+// it ends at the first "?" or "#", and is percent-decoded once. For file names
+// use ServeFileLiteral. path is not confined: never build it from request data;
+// use FS for that. ServeFile checks a file for changes after one second, and
+// keeps encoded copies in memory.
 func ServeFile(ctx *RequestCtx, path string) { serveFile(ctx, decodedPath(path), true) }
 
-// ServeFileBytes is ServeFile for bytes.
+// ServeFileBytes is ServeFile with a []byte.
 func ServeFileBytes(ctx *RequestCtx, path []byte) { ServeFile(ctx, string(path)) }
 
-// ServeFileLiteral is ServeFile for the name of a file: nothing in it is cut or
-// decoded.
+// ServeFileLiteral is ServeFile for the name of a file: the name is neither cut
+// nor decoded.
 func ServeFileLiteral(ctx *RequestCtx, path string) { serveFile(ctx, path, true) }
 
-// ServeFileUncompressed is ServeFile without encoding.
+// ServeFileUncompressed is ServeFile without compression.
 func ServeFileUncompressed(ctx *RequestCtx, path string) { serveFile(ctx, decodedPath(path), false) }
 
-// ServeFileBytesUncompressed is ServeFileUncompressed for bytes.
+// ServeFileBytesUncompressed is ServeFileUncompressed with a []byte.
 func ServeFileBytesUncompressed(ctx *RequestCtx, path []byte) {
 	ServeFileUncompressed(ctx, string(path))
 }
 
-// ServeFS answers with the file at path of filesystem, as ServeFile does.
-// Nothing is kept for the next call: a handler of FS, with its FS field set, is
-// faster. path is slash-separated, with or without a slash in front, and cut and
-// decoded as by ServeFile; it does not lead out of filesystem.
+// ServeFS answers with the file at path of filesystem, as ServeFile does. It
+// caches nothing between calls; a handler of FS, with its FS field set, is
+// faster. path is slash-separated, with or without a leading slash, and is cut
+// and decoded as in ServeFile. It does not lead out of filesystem.
 func ServeFS(ctx *RequestCtx, filesystem fs.FS, path string) {
 	ServeFSLiteral(ctx, filesystem, decodedPath(path))
 }
 
-// ServeFSLiteral is ServeFS for the name of a file: nothing in it is cut or
+// ServeFSLiteral is ServeFS for the name of a file: the name is neither cut nor
 // decoded.
 func ServeFSLiteral(ctx *RequestCtx, filesystem fs.FS, name string) {
 	newFileServer(&FS{
@@ -62,8 +63,8 @@ func ServeFSLiteral(ctx *RequestCtx, filesystem fs.FS, name string) {
 	}).serveEverything(ctx, []byte(path.Clean("/"+name)))
 }
 
-// decodedPath returns the name that a URI's path means, without query and
-// fragment. What is no encoding stays.
+// decodedPath returns the name that the path of a URI means, without query and
+// fragment. Invalid percent-encodings stay.
 func decodedPath(path string) string {
 	if end := strings.IndexAny(path, "?#"); end >= 0 {
 		path = path[:end]
@@ -74,16 +75,16 @@ func decodedPath(path string) string {
 	return string(ascii.AppendUnescaped(nil, ascii.Bytes(path)))
 }
 
-// sharedFileServers are those of ServeFile and its relatives, which have no
-// place of their own to keep files in: by volume, with and without encoding.
+// sharedFileServers are the file servers of ServeFile and its relatives, which
+// have no object that could hold a cache: by volume, with and without encoding.
 var sharedFileServers sync.Map // sharedKey to *fileServer
 
 type sharedKey struct {
-	volume   string // "" where there are none
+	volume   string // "" on systems without volumes
 	compress bool
 }
 
-// sharedCacheDuration is short because nobody asked for a cache.
+// sharedCacheDuration is short because the caller did not ask for a cache.
 const sharedCacheDuration = time.Second
 
 // sharedFileServer returns the server for all files of a volume.
@@ -117,9 +118,9 @@ func serveFile(ctx *RequestCtx, path string, compress bool) {
 	sharedFileServer(volume, compress).serveEverything(ctx, []byte(filepath.ToSlash(absolute[len(volume):])))
 }
 
-// serveEverything answers with the file at a path that the handler chose. A
-// folder is listed wherever the request's path ends: where it is to be found
-// under which path only the handler knows.
+// serveEverything answers with the file at a path that the handler chose. It
+// lists a folder whether or not the request's path ends with a slash: only the
+// handler knows which request path leads to which folder.
 func (s *fileServer) serveEverything(ctx *RequestCtx, p []byte) {
 	name, _, err := fileName(p)
 	if err != nil {
