@@ -7,57 +7,58 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 )
 
-// body is the content of a message, and the methods that Request and Response
-// have in common. At most one of raw, stream and bytes has content; setting one
-// drops the others.
+// body is the content of a message, with the methods that Request and Response
+// share. At most one of raw, stream and bytes has content; setting one drops
+// the others.
 type body struct {
-	// bytes is the buffered body. Its memory belongs to the message and is kept
-	// for the next body; it grows with what arrives or is written, never by what
-	// is announced.
+	// bytes is the buffered body. The message owns its memory and reuses it for
+	// the next body. It grows with the bytes that arrive or are written, never
+	// with an announced length.
 	bytes []byte
-	// raw is a body that belongs to the caller of SetBodyRaw.
+	// raw is a body that the caller of SetBodyRaw owns.
 	raw []byte
-	// stream is read when the message is written. streamSize is its length, < 0
-	// if that is not known.
+	// stream is read when the message is written. streamSize is its length, < 0 if
+	// unknown.
 	stream     io.Reader
 	streamSize int
-	// limit bounds what is collected from stream, and what any kind of body is
-	// decoded to; 0 is no limit. It is set for what was received and stays until
-	// the body is reset: a body that is decoded in steps, and set again after
-	// each, is bounded in each.
+	// limit bounds the bytes collected from stream, and the output of decoding any
+	// kind of body; 0 is no limit. It is set when a message is received and stays
+	// until the body is reset: a body that is decoded in steps, and set again
+	// after each step, is limited in each step.
 	limit int
-	// streamWriter produces the same body as stream, for a writer that can let it
-	// write in place. It is nil once stream was handed out or read.
+	// streamWriter produces the same body as stream, for a writer that can call it
+	// in place. It is nil once stream was handed out or read.
 	streamWriter StreamWriter
-	// sized is what a stream of known length writes itself to.
+	// sized is the destination of the WriteTo of a stream of known length.
 	sized sizedWriter
-	// failure is why stream could not be collected; content returns it until there
-	// is another body.
+	// failure is the error of collecting stream; content returns it until another
+	// body is set.
 	failure error
 	// form is the parsed multipart form of a request.
 	form *formData
 }
 
-// bodyPoolLimits holds what SetBodySizePoolLimit was given, as storedLimit
-// returns it.
+// bodyPoolLimits holds the limits of SetBodySizePoolLimit, in the form of
+// storedLimit.
 var bodyPoolLimits struct{ request, response atomic.Int64 }
 
-// defaultBodyPoolLimit is the size up to which a message keeps the memory of
-// its body for the next one. A larger body is rare enough, or large enough, for
-// its allocation not to matter; kept, it would be held by every message in use.
+// defaultBodyPoolLimit is the size up to which a message retains the memory of
+// its body for the next one. A larger body is so rare, or takes so long, that
+// its allocation does not matter; if it were retained, every message in use
+// would hold one.
 const defaultBodyPoolLimit = 256 << 10
 
 // SetBodySizePoolLimit sets how many bytes of memory a Request and a Response
-// may keep for their next body when they are reset or released; larger buffers
-// are left to the garbage collector. A negative limit keeps all. By default
-// 256 KiB are kept.
+// retain for their next body when they are reset or released. Larger buffers go
+// to the garbage collector. A negative limit means no limit. The default is 256
+// KiB.
 func SetBodySizePoolLimit(reqBodyLimit, respBodyLimit int) {
 	bodyPoolLimits.request.Store(storedLimit(reqBodyLimit))
 	bodyPoolLimits.response.Store(storedLimit(respBodyLimit))
 }
 
-// storedLimit maps a limit so that the zero value is defaultBodyPoolLimit: to -1
-// for none, otherwise to one more than the limit.
+// storedLimit encodes a limit so that the zero value means
+// defaultBodyPoolLimit: -1 for no limit, otherwise the limit plus 1.
 func storedLimit(n int) int64 {
 	if n < 0 {
 		return -1
@@ -65,7 +66,7 @@ func storedLimit(n int) int64 {
 	return int64(n) + 1
 }
 
-// mayKeep tells whether a buffer of n bytes is within the limit.
+// mayKeep reports whether a buffer of n bytes is within the limit.
 func mayKeep(n int, limit *atomic.Int64) bool {
 	switch l := limit.Load(); {
 	case l < 0:
@@ -77,11 +78,13 @@ func mayKeep(n int, limit *atomic.Int64) bool {
 	}
 }
 
-// burstBody is the size from which a body's memory counts as let go when the
-// message is reset: many may have been in handlers at the same time.
+// burstBody is the size from which a body's memory counts as released
+// (buf.LetGo) when the message is reset: many handlers may have held such a
+// body at once.
 const burstBody = 32 << 10
 
-// clear removes the body and its limit. Memory over the limit is given up unless keep is set.
+// clear removes the body and its limit. It drops memory over the limit unless
+// keep is set.
 func (b *body) clear(keep bool, limit *atomic.Int64) {
 	b.drop()
 	b.limit = 0
@@ -101,23 +104,24 @@ func (b *body) clear(keep bool, limit *atomic.Int64) {
 func (b *body) drop() {
 	b.raw, b.failure = nil, nil
 	if b.stream != nil {
-		_ = b.CloseBodyStream() // nobody is there to be told
+		_ = b.CloseBodyStream() // there is no caller to return the error to
 	}
 	if b.form != nil {
 		b.removeForm()
 	}
 }
 
-// Body returns the body; nil or empty if there is none. The bytes belong to the
-// message and are valid until its body is changed, or it is reset or released.
+// Body returns the body, nil or empty if there is none. The message owns the
+// bytes. They are valid until the body is changed, or the message is reset or
+// released.
 //
-// A body stream is read into memory, and is then no stream any more; the log of a
-// server with StreamRequestBody is told once that this happens. If that
-// fails, the error's text is the body: use BodyStream or BodyWriteTo where
-// errors matter. The body of a request whose multipart form was read from a
-// stream is that form, written again.
+// Body reads a body stream into memory; the body is then no stream any more. A
+// server with StreamRequestBody logs once that this happens. If reading fails,
+// the returned body is the text of the error: use BodyStream or BodyWriteTo if
+// errors matter. If the multipart form of a request was read from a stream,
+// Body returns that form, encoded again.
 func (b *body) Body() []byte {
-	if b.stream == nil && b.form == nil && b.failure == nil { // most
+	if b.stream == nil && b.form == nil && b.failure == nil { // the usual case
 		return b.bodyBytes()
 	}
 	if s, ok := b.stream.(*requestStream); ok {
@@ -131,8 +135,8 @@ func (b *body) Body() []byte {
 	return content
 }
 
-// content is Body for callers that can return an error. It returns the same one
-// until there is another body.
+// content is Body for callers that can return an error. It returns the same
+// error until another body is set.
 func (b *body) content() ([]byte, error) {
 	if b.form != nil && b.form.isBody {
 		return b.marshalForm(), nil
@@ -165,30 +169,30 @@ func (b *body) SetBodyString(s string) {
 	b.bytes = append(b.bytes[:0], s...)
 }
 
-// SetBodyRaw makes p itself the body, without copying it: it must not be
-// changed until the message is written, reset or released.
+// SetBodyRaw makes p itself the body, without a copy. Do not change p until the
+// message is written, reset or released.
 func (b *body) SetBodyRaw(p []byte) {
 	b.drop()
 	b.bytes = b.bytes[:0]
 	b.raw = p
 }
 
-// AppendBody appends a copy of p to the body. A body stream is dropped.
+// AppendBody appends a copy of p to the body. It drops a body stream.
 func (b *body) AppendBody(p []byte) {
 	b.own()
 	b.bytes = append(b.bytes, p...)
 }
 
-// AppendBodyString appends s to the body. A body stream is dropped.
+// AppendBodyString appends s to the body. It drops a body stream.
 func (b *body) AppendBodyString(s string) {
 	b.own()
 	b.bytes = append(b.bytes, s...)
 }
 
-// appendBodyBytes appends what was received.
+// appendBodyBytes appends received bytes.
 func (b *body) appendBodyBytes(p []byte) { b.bytes = append(b.bytes, p...) }
 
-// own makes the body a buffered one that may be appended to.
+// own makes the body a buffered one, to which bytes may be appended.
 func (b *body) own() {
 	switch {
 	case b.raw != nil:
@@ -199,12 +203,12 @@ func (b *body) own() {
 	b.drop()
 }
 
-// SwapBody makes p the body, without copying it, and returns the body that was
-// there before. Ownership changes with them: p is the message's now, and the
-// returned slice is the caller's. A body stream is read into memory as by Body.
+// SwapBody makes p the body, without a copy, and returns the previous body. The
+// message now owns p, and the caller owns the returned slice. A body stream is
+// read into memory as by Body.
 func (b *body) SwapBody(p []byte) []byte {
 	if b.raw != nil {
-		b.own() // raw is another one's
+		b.own() // the caller of SetBodyRaw owns raw
 	}
 	old := b.Body()
 	b.drop()
@@ -212,8 +216,8 @@ func (b *body) SwapBody(p []byte) []byte {
 	return old
 }
 
-// BodyWriter returns a writer that appends to the body. It is valid as long as
-// the message, and never returns an error.
+// BodyWriter returns a writer that appends to the body. It never returns an
+// error, and is valid as long as the message.
 func (b *body) BodyWriter() io.Writer { return (*bodyAppender)(b) }
 
 // bodyAppender is the io.Writer and io.StringWriter of BodyWriter.
@@ -231,10 +235,9 @@ func (b *bodyAppender) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// ReleaseBody gives the memory of the body to the garbage collector if it is
-// more than size bytes; the body is then empty. A body stream stays. Call it
-// before the message is released to a pool, where it is known that so large a
-// body is an exception.
+// ReleaseBody releases the memory of the body to the garbage collector if it is
+// larger than size bytes; the body is then empty. A body stream stays. Call it
+// before a message with an unusually large body is released to a pool.
 func (b *body) ReleaseBody(size int) {
 	b.raw = nil
 	if cap(b.bytes) > size {
@@ -245,8 +248,8 @@ func (b *body) ReleaseBody(size int) {
 	}
 }
 
-// BodyWriteTo writes the body to w. A body stream is read to its end and
-// closed; the error of either side is returned.
+// BodyWriteTo writes the body to w. It reads a body stream to its end and
+// closes it. It returns the first error of the stream or w.
 func (b *body) BodyWriteTo(w io.Writer) error {
 	if b.form != nil && b.form.isBody {
 		return WriteMultipartForm(w, b.form.form, b.form.boundary)
@@ -259,7 +262,7 @@ func (b *body) BodyWriteTo(w io.Writer) error {
 	return err
 }
 
-// copyBodyTo makes dst a copy of a body that is not a stream. dst has no body.
+// copyBodyTo copies a body that is not a stream to dst, which has no body.
 func (b *body) copyBodyTo(dst *body) {
 	dst.limit = b.limit
 	if b.form != nil && b.form.isBody {

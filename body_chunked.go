@@ -7,25 +7,25 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// trailerReader takes the trailer section behind a chunked body from r. Both
-// headers implement it.
+// trailerReader reads the trailer section after a chunked body from r. Both
+// header types implement it.
 type trailerReader interface {
 	ReadTrailer(r *bufio.Reader) error
 }
 
-// chunkedReader decodes a chunked body (RFC 9112 section 7.1). At its end it
-// gives the trailer section to trailer.
+// chunkedReader decodes a chunked body (RFC 9112 section 7.1). At the end of
+// the body, trailer reads the trailer section.
 type chunkedReader struct {
 	r       *bufio.Reader
 	trailer trailerReader
 	chunks  h1.Chunked
-	// limit bounds the data; 0 is no limit. A chunk that will be over it is not
-	// waited for. What is there of one is handed out.
+	// limit bounds the data; 0 is no limit. The reader does not wait for a chunk
+	// that would exceed it, but returns the part of that chunk that has arrived.
 	limit uint64
-	read  uint64 // data handed out
+	read  uint64 // data returned so far
 }
 
-// Read implements io.Reader. It returns io.EOF when the trailer section was
+// Read implements io.Reader. It returns io.EOF after the trailer section was
 // read.
 func (c *chunkedReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -51,8 +51,8 @@ func (c *chunkedReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// nextChunkData consumes at most most bytes of r and returns the data among
-// them, which is valid until r is used again.
+// nextChunkData consumes at most most bytes of r and returns the data in them.
+// The data is valid until r is used again.
 func nextChunkData(r *bufio.Reader, chunks *h1.Chunked, most int) ([]byte, error) {
 	if _, err := r.Peek(1); err != nil {
 		return nil, unexpectedEOF(err)
@@ -67,8 +67,8 @@ func nextChunkData(r *bufio.Reader, chunks *h1.Chunked, most int) ([]byte, error
 }
 
 // appendChunks appends the data of a chunked body to dst and leaves the trailer
-// section in r. More than limit bytes are ErrBodyTooLarge, as soon as a chunk's
-// head says so; limit <= 0 is no limit.
+// section in r. It returns ErrBodyTooLarge for more than limit bytes, as soon
+// as the size line of a chunk shows it; limit <= 0 is no limit.
 func appendChunks(dst []byte, r *bufio.Reader, limit int) ([]byte, error) {
 	var chunks h1.Chunked
 	start := len(dst)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 )
 
-// Levels of gzip and deflate. A level that is none of these or between them is
-// CompressDefaultCompression; -1 is 5.
+// Levels of gzip and deflate. -1 means level 5. Any other level outside this
+// range means CompressDefaultCompression.
 const (
 	CompressNoCompression      = 0
 	CompressBestSpeed          = 1
@@ -20,9 +20,9 @@ const (
 	CompressHuffmanOnly        = -2
 )
 
-// Levels of brotli. A level that is none of these or between them is
-// CompressBrotliDefaultCompression. Levels 1 to 4 encode messages of 8 KiB or
-// more, unless they are streams, in a quicker way.
+// Levels of brotli. A level outside this range means
+// CompressBrotliDefaultCompression. Levels 1 to 4 use a faster encoder for
+// messages of 8 KiB or more that are not streams.
 const (
 	CompressBrotliNoCompression      = 0
 	CompressBrotliBestSpeed          = 0
@@ -30,8 +30,8 @@ const (
 	CompressBrotliDefaultCompression = 4
 )
 
-// Levels of zstd. A level that is none of these, and CompressZstdSpeedNotSet,
-// are CompressZstdDefault.
+// Levels of zstd. CompressZstdSpeedNotSet, and a level outside this range, mean
+// CompressZstdDefault.
 const (
 	CompressZstdSpeedNotSet     = 0
 	CompressZstdBestSpeed       = 1
@@ -40,186 +40,193 @@ const (
 	CompressZstdBestCompression = 4
 )
 
-// AppendGzipBytes appends src, in the gzip format, to dst, which it must not
-// overlap.
+// AppendGzipBytes appends src to dst, encoded in the gzip format. src and dst
+// must not overlap.
 func AppendGzipBytes(dst, src []byte) []byte {
 	return AppendGzipBytesLevel(dst, src, CompressDefaultCompression)
 }
 
-// AppendGzipBytesLevel is AppendGzipBytes with a level of compression.
+// AppendGzipBytesLevel is AppendGzipBytes with a compression level.
 func AppendGzipBytesLevel(dst, src []byte, level int) []byte {
 	return compress.Append(dst, src, compress.Gzip, level)
 }
 
-// WriteGzip writes p, in the gzip format, to w and returns how many bytes that
-// were.
+// WriteGzip writes p to w, encoded in the gzip format, and returns the number
+// of encoded bytes.
 func WriteGzip(w io.Writer, p []byte) (int, error) {
 	return WriteGzipLevel(w, p, CompressDefaultCompression)
 }
 
-// WriteGzipLevel is WriteGzip with a level of compression.
+// WriteGzipLevel is WriteGzip with a compression level.
 func WriteGzipLevel(w io.Writer, p []byte, level int) (int, error) {
 	return compress.Write(w, p, compress.Gzip, level)
 }
 
-// AppendGunzipBytes appends src, which is in the gzip format, to dst, decoded.
-// There is no limit to the output. After an error dst has what was decoded
-// before.
+// AppendGunzipBytes decodes src, which is in the gzip format, and appends the
+// result to dst. The output has no limit. After an error dst contains the bytes
+// that were decoded before it.
 func AppendGunzipBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Gzip, 0)
 }
 
-// WriteGunzip writes p, which is in the gzip format, to w, decoded, and returns
-// how many bytes that were. There is no limit to the output.
+// WriteGunzip decodes p, which is in the gzip format, writes the result to w,
+// and returns the number of decoded bytes. The output has no limit.
 func WriteGunzip(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Gzip, 0)
 }
 
-// AppendDeflateBytes appends src, in the zlib format, to dst, which it must not
-// overlap. That is the format of the content coding deflate (RFC 9110 section
-// 8.4.1.2).
+// AppendDeflateBytes appends src to dst, encoded in the zlib format. src and
+// dst must not overlap. It is the format of the content coding deflate (RFC
+// 9110 section 8.4.1.2).
 func AppendDeflateBytes(dst, src []byte) []byte {
 	return AppendDeflateBytesLevel(dst, src, CompressDefaultCompression)
 }
 
-// AppendDeflateBytesLevel is AppendDeflateBytes with a level of compression.
+// AppendDeflateBytesLevel is AppendDeflateBytes with a compression level.
 func AppendDeflateBytesLevel(dst, src []byte, level int) []byte {
 	return compress.Append(dst, src, compress.Deflate, level)
 }
 
-// WriteDeflate writes p, in the zlib format, to w and returns how many bytes
-// that were.
+// WriteDeflate writes p to w, encoded in the zlib format, and returns the
+// number of encoded bytes.
 func WriteDeflate(w io.Writer, p []byte) (int, error) {
 	return WriteDeflateLevel(w, p, CompressDefaultCompression)
 }
 
-// WriteDeflateLevel is WriteDeflate with a level of compression.
+// WriteDeflateLevel is WriteDeflate with a compression level.
 func WriteDeflateLevel(w io.Writer, p []byte, level int) (int, error) {
 	return compress.Write(w, p, compress.Deflate, level)
 }
 
-// AppendInflateBytes appends src, which is in the zlib format, to dst, decoded.
-// There is no limit to the output. After an error dst has what was decoded
-// before.
+// AppendInflateBytes decodes src, which is in the zlib format, and appends the
+// result to dst. The output has no limit. After an error dst contains the bytes
+// that were decoded before it.
 func AppendInflateBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Deflate, 0)
 }
 
-// WriteInflate writes p, which is in the zlib format, to w, decoded, and
-// returns how many bytes that were. There is no limit to the output.
+// WriteInflate decodes p, which is in the zlib format, writes the result to w,
+// and returns the number of decoded bytes. The output has no limit.
 func WriteInflate(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Deflate, 0)
 }
 
-// AppendBrotliBytes appends src, in the brotli format (RFC 7932), to dst, which
-// it must not overlap.
+// AppendBrotliBytes appends src to dst, encoded in the brotli format (RFC
+// 7932). src and dst must not overlap.
 func AppendBrotliBytes(dst, src []byte) []byte {
 	return AppendBrotliBytesLevel(dst, src, CompressBrotliDefaultCompression)
 }
 
-// AppendBrotliBytesLevel is AppendBrotliBytes with a level of compression.
+// AppendBrotliBytesLevel is AppendBrotliBytes with a compression level.
 func AppendBrotliBytesLevel(dst, src []byte, level int) []byte {
 	return compress.Append(dst, src, compress.Brotli, level)
 }
 
-// WriteBrotli writes p, in the brotli format, to w and returns how many bytes
-// that were.
+// WriteBrotli writes p to w, encoded in the brotli format, and returns the
+// number of encoded bytes.
 func WriteBrotli(w io.Writer, p []byte) (int, error) {
 	return WriteBrotliLevel(w, p, CompressBrotliDefaultCompression)
 }
 
-// WriteBrotliLevel is WriteBrotli with a level of compression.
+// WriteBrotliLevel is WriteBrotli with a compression level.
 func WriteBrotliLevel(w io.Writer, p []byte, level int) (int, error) {
 	return compress.Write(w, p, compress.Brotli, level)
 }
 
-// AppendUnbrotliBytes appends src, which is in the brotli format, to dst,
-// decoded. There is no limit to the output. Bytes behind the end of the format
-// are an error. After an error dst has what was decoded before.
+// AppendUnbrotliBytes decodes src, which is in the brotli format, and appends
+// the result to dst. The output has no limit. Bytes after the end of the
+// encoded data are an error. After an error dst contains the bytes that were
+// decoded before it.
 func AppendUnbrotliBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Brotli, 0)
 }
 
-// WriteUnbrotli writes p, which is in the brotli format, to w, decoded, and
-// returns how many bytes that were. There is no limit to the output.
+// WriteUnbrotli decodes p, which is in the brotli format, writes the result to
+// w, and returns the number of decoded bytes. The output has no limit.
 func WriteUnbrotli(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Brotli, 0)
 }
 
-// AppendZstdBytes appends src, in the zstd format (RFC 8878), to dst, which it
-// must not overlap.
+// AppendZstdBytes appends src to dst, encoded in the zstd format (RFC 8878).
+// src and dst must not overlap.
 func AppendZstdBytes(dst, src []byte) []byte {
 	return AppendZstdBytesLevel(dst, src, CompressZstdDefault)
 }
 
-// AppendZstdBytesLevel is AppendZstdBytes with a level of compression.
+// AppendZstdBytesLevel is AppendZstdBytes with a compression level.
 func AppendZstdBytesLevel(dst, src []byte, level int) []byte {
 	return compress.Append(dst, src, compress.Zstd, level)
 }
 
-// WriteZstdLevel writes p, in the zstd format, to w and returns how many bytes
-// that were.
+// WriteZstdLevel writes p to w, encoded in the zstd format with a compression
+// level, and returns the number of encoded bytes.
 func WriteZstdLevel(w io.Writer, p []byte, level int) (int, error) {
 	return compress.Write(w, p, compress.Zstd, level)
 }
 
-// AppendUnzstdBytes appends src, which is in the zstd format, to dst, decoded.
-// There is no limit to the output, but windows over 8 MiB are an error (RFC
-// 9659). After an error dst has what was decoded before.
+// AppendUnzstdBytes decodes src, which is in the zstd format, and appends the
+// result to dst. The output has no limit, but a window over 8 MiB is an error
+// (RFC 9659). After an error dst contains the bytes that were decoded before
+// it.
 func AppendUnzstdBytes(dst, src []byte) ([]byte, error) {
 	return compress.AppendDecoded(dst, src, compress.Zstd, 0)
 }
 
-// WriteUnzstd writes p, which is in the zstd format, to w, decoded, and returns
-// how many bytes that were. There is no limit to the output, but windows over 8
-// MiB are an error (RFC 9659).
+// WriteUnzstd decodes p, which is in the zstd format, writes the result to w,
+// and returns the number of decoded bytes. The output has no limit, but a
+// window over 8 MiB is an error (RFC 9659).
 func WriteUnzstd(w io.Writer, p []byte) (int, error) {
 	return compress.WriteDecoded(w, p, compress.Zstd, 0)
 }
 
-// BodyGunzip returns the body decoded from gzip, whatever Content-Encoding says.
-// Its limit is that of BodyUncompressed.
+// BodyGunzip returns the body decoded from gzip, whatever Content-Encoding
+// says. The result is a new slice. The limit is that of BodyUncompressed.
 func (b *body) BodyGunzip() ([]byte, error) { return b.decoded(compress.Gzip, 0) }
 
-// BodyGunzipWithLimit is BodyGunzip for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyGunzip.
+// BodyGunzipWithLimit is BodyGunzip with a limit of maxBodySize bytes: if the
+// result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means the
+// limit of BodyGunzip.
 func (b *body) BodyGunzipWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Gzip, maxBodySize)
 }
 
 // BodyInflate returns the body decoded from deflate, which is the zlib format,
-// whatever Content-Encoding says. Its limit is that of BodyUncompressed.
+// whatever Content-Encoding says. The result is a new slice. The limit is that
+// of BodyUncompressed.
 func (b *body) BodyInflate() ([]byte, error) { return b.decoded(compress.Deflate, 0) }
 
-// BodyInflateWithLimit is BodyInflate for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyInflate.
+// BodyInflateWithLimit is BodyInflate with a limit of maxBodySize bytes: if the
+// result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means the
+// limit of BodyInflate.
 func (b *body) BodyInflateWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Deflate, maxBodySize)
 }
 
 // BodyUnbrotli returns the body decoded from brotli, whatever Content-Encoding
-// says. Its limit is that of BodyUncompressed.
+// says. The result is a new slice. The limit is that of BodyUncompressed.
 func (b *body) BodyUnbrotli() ([]byte, error) { return b.decoded(compress.Brotli, 0) }
 
-// BodyUnbrotliWithLimit is BodyUnbrotli for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyUnbrotli.
+// BodyUnbrotliWithLimit is BodyUnbrotli with a limit of maxBodySize bytes: if
+// the result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means
+// the limit of BodyUnbrotli.
 func (b *body) BodyUnbrotliWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Brotli, maxBodySize)
 }
 
-// BodyUnzstd returns the body decoded from zstd, whatever Content-Encoding says.
-// Its limit is that of BodyUncompressed.
+// BodyUnzstd returns the body decoded from zstd, whatever Content-Encoding
+// says. The result is a new slice. The limit is that of BodyUncompressed.
 func (b *body) BodyUnzstd() ([]byte, error) { return b.decoded(compress.Zstd, 0) }
 
-// BodyUnzstdWithLimit is BodyUnzstd for at most maxBodySize bytes; more are
-// ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of BodyUnzstd.
+// BodyUnzstdWithLimit is BodyUnzstd with a limit of maxBodySize bytes: if the
+// result is larger, the error is ErrBodyTooLarge. maxBodySize <= 0 means the
+// limit of BodyUnzstd.
 func (b *body) BodyUnzstdWithLimit(maxBodySize int) ([]byte, error) {
 	return b.decoded(compress.Zstd, maxBodySize)
 }
 
-// bound returns the limit of a body that is decoded: what the caller asks for,
-// else the limit that the message was received with. 0 is no limit. Whatever
-// decodes a body, or parses one as a form, asks it.
+// bound returns the limit for the output of decoding: limit if it is positive,
+// otherwise the limit with which the message was received. 0 is no limit. All
+// code that decodes a body, or parses one as a form, calls it.
 func (b *body) bound(limit int) int {
 	if limit > 0 {
 		return limit
@@ -227,7 +234,7 @@ func (b *body) bound(limit int) int {
 	return b.limit
 }
 
-// decoded returns the body, decoded, in memory of its own.
+// decoded returns the decoded body in a new slice.
 func (b *body) decoded(c compress.Coding, limit int) ([]byte, error) {
 	content, err := b.content()
 	if err != nil {
@@ -240,7 +247,7 @@ func (b *body) decoded(c compress.Coding, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// uncompressed returns the body, decoded from the given Content-Encoding.
+// uncompressed returns the body, decoded according to Content-Encoding.
 func (b *body) uncompressed(encoding []byte, limit int) ([]byte, error) {
 	coding, isEncoded, err := contentCoding(encoding)
 	if err != nil {
@@ -259,7 +266,8 @@ func (b *body) uncompressed(encoding []byte, limit int) ([]byte, error) {
 	return content, nil
 }
 
-// contentCoding returns the content coding that a Content-Encoding names, if any.
+// contentCoding returns the coding of a Content-Encoding value. isEncoded is
+// false for identity and an empty value.
 func contentCoding(encoding []byte) (c compress.Coding, isEncoded bool, err error) {
 	if len(encoding) == 0 || ascii.EqualFold(encoding, "identity") {
 		return 0, false, nil
@@ -271,7 +279,7 @@ func contentCoding(encoding []byte) (c compress.Coding, isEncoded bool, err erro
 	return c, isEncoded, err
 }
 
-// codingByName returns the content coding of that name (RFC 9110 section
+// codingByName returns the content coding with that name (RFC 9110 section
 // 8.4.1).
 func codingByName(name []byte) (c compress.Coding, ok bool) {
 	switch {
@@ -300,7 +308,7 @@ func codingName(c compress.Coding) string {
 	return "deflate"
 }
 
-// publicLimitError turns errors of packages below for too much output into
+// publicLimitError replaces errors of other packages about too much output with
 // ErrBodyTooLarge.
 func publicLimitError(err error) error {
 	switch {

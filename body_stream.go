@@ -16,38 +16,38 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// BodyWriterTo lets a body stream decide whether its WriteTo may be used in
-// place of Read. Streams implement it; the code that writes messages asks.
+// BodyWriterTo lets a body stream decide whether its WriteTo may replace Read.
+// Body streams implement it; the code that writes messages calls it.
 //
-// SupportsBodyWriteTo must return true only if the two are the same in
-// everything that can be observed, as pacing and counting. A stream that is just
-// an io.WriterTo is not asked: its WriteTo is used where the length of the body
-// is known, and where the body is collected or compressed. So a type that embeds
-// a reader to override its Read, and has the reader's WriteTo without wanting
-// it, should implement this interface.
+// SupportsBodyWriteTo must return true only if WriteTo and Read have the same
+// observable effects, such as pacing and counting. If a stream is only an
+// io.WriterTo, its WriteTo is used when the length of the body is known, and
+// when the body is collected or compressed. A type that embeds a reader and
+// overrides Read inherits the reader's WriteTo; it should implement this
+// interface to disable that method.
 type BodyWriterTo interface {
 	io.WriterTo
 	// SupportsBodyWriteTo tells whether WriteTo may replace Read.
 	SupportsBodyWriteTo() bool
 }
 
-// ReadCloserWithError is a body stream that wants to know why it is closed. The
-// code that writes a message closes its stream with the error that ended the
-// writing, nil if there was none. If it is an io.Closer too, Close is called
-// first.
+// ReadCloserWithError is a body stream that receives the reason why it is
+// closed. The code that writes a message closes its stream with the error that
+// ended the writing, nil if there was none. If the stream is also an io.Closer,
+// Close is called first.
 type ReadCloserWithError interface {
 	io.Reader
 	// CloseWithError closes the stream because of err.
 	CloseWithError(err error) error
 }
 
-// streamCopySize is how much is read from a stream at a time.
+// streamCopySize is the size of one read from a stream.
 const streamCopySize = 32 << 10
 
-// BodyStream returns the body stream, nil if the body is none. The stream
-// belongs to the message, which closes it when it is reset, released or given
-// another body; CloseBodyStream does so before. Once MultipartForm has read the
-// stream, it is the form, written again.
+// BodyStream returns the body stream, nil if the body is not a stream. The
+// message owns the stream and closes it when the message is reset, released or
+// given another body; CloseBodyStream closes it earlier. After MultipartForm
+// has read the stream, BodyStream returns the form, encoded again.
 func (b *body) BodyStream() io.Reader {
 	if b.form != nil && b.form.isBody {
 		return b.form.stream(b)
@@ -55,8 +55,8 @@ func (b *body) BodyStream() io.Reader {
 	return b.takeStream()
 }
 
-// IsBodyStream tells whether the body is a stream that was not read yet, unless
-// by MultipartForm.
+// IsBodyStream reports whether the body is a stream that was not read yet. A
+// stream that only MultipartForm has read still counts.
 func (b *body) IsBodyStream() bool { return b.stream != nil || b.form != nil && b.form.isBody }
 
 // CloseBodyStream closes the body stream, if there is one and it is an
@@ -68,19 +68,20 @@ func (b *body) CloseBodyStream() error {
 	return b.closeStream(nil)
 }
 
-// setStream makes s the body, which must have been cleared.
+// setStream makes s the body. The caller has cleared the body.
 func (b *body) setStream(s io.Reader, size int) {
 	b.stream, b.streamSize = s, size
 }
 
-// setStreamWriter makes what sw writes the body, which must have been cleared.
+// setStreamWriter makes the output of sw the body. The caller has cleared the
+// body.
 func (b *body) setStreamWriter(sw StreamWriter) {
 	s := &writerStream{write: sw}
 	b.setStream(s, -1)
 	b.streamWriter = s.writeInPlace
 }
 
-// takeStream returns the stream for somebody who will read it.
+// takeStream returns the stream for a caller that will read it.
 func (b *body) takeStream() io.Reader {
 	b.streamWriter = nil
 	return b.stream
@@ -102,8 +103,8 @@ func (b *body) closeStream(err error) error {
 	return cmp.Or(err, closeErr, toldErr)
 }
 
-// endStream is closeStream for the end of writing the message: a panic is an
-// error, as one while the stream is read.
+// endStream is closeStream at the end of writing the message. It returns a
+// panic of Close as an error, as a panic of Read is.
 func (b *body) endStream(err error) (first error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -113,8 +114,8 @@ func (b *body) endStream(err error) (first error) {
 	return b.closeStream(err)
 }
 
-// bufferStream reads the stream into bytes and closes it. That all was read
-// counts, not what closing returns.
+// bufferStream reads the stream into bytes and closes it. It ignores errors of
+// closing: all bytes were read.
 func (b *body) bufferStream() error {
 	if b.limit > 0 && b.streamSize > b.limit {
 		return b.closeStream(ErrBodyTooLarge)
@@ -130,14 +131,14 @@ func (b *body) bufferStream() error {
 	return err
 }
 
-// bodyWriterTo returns s as an io.WriterTo, if its WriteTo may be used in place
-// of Read. mayInfer says that it need not be a BodyWriterTo.
+// bodyWriterTo returns s as an io.WriterTo, if its WriteTo may replace Read.
+// mayInfer allows a WriterTo that is not a BodyWriterTo.
 func bodyWriterTo(s io.Reader, mayInfer bool) (to io.WriterTo, ok bool) {
 	switch s := s.(type) {
 	case BodyWriterTo:
 		return s, s.SupportsBodyWriteTo()
 	case *os.File:
-		return nil, false // reads in the end, to memory of its own
+		return nil, false // its WriteTo would read into a buffer of its own
 	case io.WriterTo:
 		return s, mayInfer
 	}
@@ -160,7 +161,7 @@ func appendWritten(dst []byte, from io.WriterTo, limit int) ([]byte, error) {
 // limitedAppender appends what is written to it, up to a limit.
 type limitedAppender struct {
 	bytes []byte
-	left  int // < 0: there was more
+	left  int // < 0: the limit was exceeded
 }
 
 // Write implements io.Writer.
@@ -179,8 +180,8 @@ func (a *limitedAppender) Write(p []byte) (int, error) {
 // WriteString implements io.StringWriter.
 func (a *limitedAppender) WriteString(s string) (int, error) { return a.Write(ascii.Bytes(s)) }
 
-// appendAll appends everything that r has to dst. More than limit bytes are
-// ErrBodyTooLarge; 0 is no limit.
+// appendAll appends everything that r returns to dst. It returns
+// ErrBodyTooLarge for more than limit bytes; 0 is no limit.
 func appendAll(dst []byte, r io.Reader, limit int) ([]byte, error) {
 	start := len(dst)
 	for {
@@ -202,9 +203,9 @@ func appendAll(dst []byte, r io.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// makeRoom returns b with spare capacity: at least 512 bytes more where there
-// is none, at most twice as much as there was, and not more than left where
-// that is positive. So memory stays in proportion to what has arrived.
+// makeRoom returns b with spare capacity. If b is full, it grows to twice its
+// capacity, at least to 512 bytes, and by at most left if that is positive. So
+// memory stays in proportion to the bytes that have arrived.
 func makeRoom(b []byte, left int64) []byte {
 	if len(b) < cap(b) {
 		return b
@@ -257,7 +258,7 @@ func (b *body) writeStream(w *bufio.Writer, length int64, h *header) (err error)
 	return writeLastChunk(w, h)
 }
 
-// panicError makes an error of what recover returned.
+// panicError returns the value of a panic as an error.
 func panicError(v any) error {
 	if err, ok := v.(error); ok {
 		return fmt.Errorf("sluice: panic while writing a body stream: %w", err)
@@ -265,9 +266,9 @@ func panicError(v any) error {
 	return fmt.Errorf("sluice: panic while writing a body stream: %v", v)
 }
 
-// copySized writes exactly length bytes of s to dst: what s has beyond that would
-// be taken for the next message. Each Read, or Write of a WriterTo, is sent at
-// once, as the next one may block for long; w is what dst writes to.
+// copySized writes exactly length bytes of s to dst: more would be parsed as
+// the next message. It sends each Read, or Write of a WriterTo, at once,
+// because the next one may block for long. w is the writer below dst.
 func (b *body) copySized(dst io.Writer, w *bufio.Writer, s io.Reader, length int64) (err error) {
 	left := length
 	if to, ok := bodyWriterTo(s, true); ok {
@@ -289,11 +290,11 @@ func (b *body) copySized(dst io.Writer, w *bufio.Writer, s io.Reader, length int
 	return err
 }
 
-// errSizeReached ends a WriteTo that has more than was announced.
+// errSizeReached ends a WriteTo that writes more than the announced length.
 var errSizeReached = errors.New("sluice: the body stream has more than its length")
 
-// sizedWriter passes on what is written to it to dst, which writes to w, up to a
-// length.
+// sizedWriter passes up to left bytes on to dst, and flushes w, the writer
+// below dst.
 type sizedWriter struct {
 	dst  io.Writer
 	w    *bufio.Writer
@@ -319,7 +320,7 @@ func (s *sizedWriter) Write(p []byte) (n int, err error) {
 // WriteString implements io.StringWriter.
 func (s *sizedWriter) WriteString(p string) (int, error) { return s.Write(ascii.Bytes(p)) }
 
-// mayWait tells whether reading a stream may wait for somebody.
+// mayWait reports whether reading a stream may block.
 func mayWait(stream io.Reader) bool {
 	switch stream.(type) {
 	case *bytes.Reader, *bytes.Buffer, *strings.Reader, *os.File:
@@ -344,8 +345,8 @@ func copyChunked(w *bufio.Writer, s io.Reader) error {
 	return err
 }
 
-// copyFlushing copies s, up to most bytes, to dst and flushes w after each read:
-// the next one may block for long.
+// copyFlushing copies up to most bytes of s to dst and flushes w after each
+// read, because the next one may block for long.
 func copyFlushing(dst io.Writer, w *bufio.Writer, s io.Reader, most int64) (copied int64, err error) {
 	b := buf.Get(streamCopySize)
 	defer b.Release()
@@ -381,7 +382,7 @@ type messageStream struct {
 	chunks chunkedReader // of a chunked body
 	left   int64         // of a body of known length
 	kind   streamKind
-	err    error // what every further Read returns
+	err    error // returned by every further Read
 }
 
 // streamKind says how the end of a messageStream is found.
@@ -393,7 +394,7 @@ const (
 	closedStream // ends with the connection
 )
 
-// newMessageStream returns the body behind the head h, which has been read from
+// newMessageStream returns the body after the head h, which has been read from
 // r. length is as ContentLength returns it.
 func newMessageStream(r *bufio.Reader, h trailerReader, length int) *messageStream {
 	s := &messageStream{r: r}
@@ -409,8 +410,8 @@ func newMessageStream(r *bufio.Reader, h trailerReader, length int) *messageStre
 	return s
 }
 
-// isComplete tells whether the verified end was reached: the connection can be
-// used for another message.
+// isComplete reports whether the verified end was reached. The connection can
+// then carry another message.
 func (s *messageStream) isComplete() bool {
 	return s.kind != closedStream && s.err == io.EOF || s.kind == sizedStream && s.left == 0
 }
@@ -447,8 +448,8 @@ func (s *messageStream) readSized(p []byte) (int, error) {
 	return n, err
 }
 
-// appendSized appends a body of the given length to dst. Memory grows with what
-// arrives.
+// appendSized appends a body of the given length to dst. Memory grows with the
+// bytes that arrive.
 func appendSized(dst []byte, r *bufio.Reader, length int) ([]byte, error) {
 	for left := int64(length); left > 0; {
 		dst = makeRoom(dst, left)
@@ -466,8 +467,7 @@ func appendSized(dst []byte, r *bufio.Reader, length int) ([]byte, error) {
 	return dst, nil
 }
 
-// unexpectedEOF turns an end of input within a message into
-// io.ErrUnexpectedEOF.
+// unexpectedEOF replaces io.EOF within a message with io.ErrUnexpectedEOF.
 func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -475,9 +475,10 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// appendBody appends the body of a received message to dst: length is as
-// ContentLength returns it. More than limit bytes are ErrBodyTooLarge; limit <=
-// 0 is no limit. The trailer section of a chunked body is left in r.
+// appendBody appends the body of a received message to dst. length is as
+// ContentLength returns it. It returns ErrBodyTooLarge for more than limit
+// bytes; limit <= 0 is no limit. The trailer section of a chunked body stays in
+// r.
 func appendBody(dst []byte, r *bufio.Reader, length, limit int) ([]byte, error) {
 	switch {
 	case length >= 0:

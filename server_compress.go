@@ -9,18 +9,20 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// CompressHandler returns a handler that answers as h does, with the body
-// encoded by gzip, deflate or zstd as Accept-Encoding wishes (RFC 9110 section
-// 12.5.3). Among codings of the same weight the first of these is taken. A
-// coding that only "*" names is not taken unless identity is refused.
+// CompressHandler returns a handler that calls h and encodes the body of the
+// response with gzip, deflate or zstd, as Accept-Encoding requests (RFC 9110
+// section 12.5.3). Among codings of equal weight it takes the first of these.
+// It takes a coding that only "*" names only if identity is refused.
 //
-// Left alone are bodies of less than 200 bytes that are no streams of h, and of
-// types that do not get smaller, unless the client refuses identity, and in any
-// case: responses that have a Content-Encoding, parts (206), responses without a
-// body, those with Cache-Control: no-transform, and those that h flushed or
-// hijacked. Responses that depend on Accept-Encoding say so in Vary. A strong
-// ETag becomes a weak one with the encoding. Streams are encoded while they are
-// sent; those of unknown length are passed on as they come.
+// It never encodes responses that have a Content-Encoding, parts (206),
+// responses without a body, responses with Cache-Control: no-transform, and
+// responses that h flushed or hijacked. Unless the client refuses identity, it
+// does not encode types that do not compress well either, nor bodies of less
+// than 200 bytes that are not body streams set by h.
+//
+// Responses that depend on Accept-Encoding have Vary: Accept-Encoding. Encoding
+// makes a strong ETag weak. Streams are encoded while they are sent; a stream
+// of unknown length is sent as its bytes arrive.
 func CompressHandler(h RequestHandler) RequestHandler {
 	return CompressHandlerLevel(h, CompressDefaultCompression)
 }
@@ -33,7 +35,7 @@ func CompressHandlerLevel(h RequestHandler, level int) RequestHandler {
 }
 
 // CompressHandlerBrotliLevel is CompressHandlerLevel with brotli, which is
-// preferred to the others. otherLevel is for gzip and deflate.
+// preferred to the other codings. otherLevel is the level for gzip and deflate.
 func CompressHandlerBrotliLevel(h RequestHandler, brotliLevel, otherLevel int) RequestHandler {
 	return compressing(h, []codingOffer{
 		{compress.Brotli, brotliLevel}, {compress.Gzip, otherLevel},
@@ -41,18 +43,18 @@ func CompressHandlerBrotliLevel(h RequestHandler, brotliLevel, otherLevel int) R
 	})
 }
 
-// codingOffer is a coding that a handler can encode with.
+// codingOffer is a coding that a handler offers.
 type codingOffer struct {
 	coding compress.Coding
 	level  int
 }
 
-// compressing calls h and encodes what it answered. offers are in the order of
-// preference.
+// compressing returns a handler that calls h and encodes its response. offers
+// are in the order of preference.
 func compressing(h RequestHandler, offers []codingOffer) RequestHandler {
 	return func(ctx *RequestCtx) {
 		h(ctx)
-		// Of these the head is sent, or the response is not the one to be sent.
+		// The head is already sent, or another response will be sent.
 		if ctx.hasFlushed || ctx.hijackHandler != nil || ctx.timeoutResponse.Load() != nil {
 			return
 		}
@@ -60,7 +62,7 @@ func compressing(h RequestHandler, offers []codingOffer) RequestHandler {
 	}
 }
 
-// encodeResponse encodes the body with the offer that the client likes best.
+// encodeResponse encodes the body with the offer that the client prefers.
 func (ctx *RequestCtx) encodeResponse(offers []codingOffer) {
 	r := &ctx.Response
 	if !mayEncode(r) {
@@ -81,15 +83,14 @@ func (ctx *RequestCtx) encodeResponse(offers []codingOffer) {
 		return
 	}
 	weakenETag(&r.Header)
-	r.Header.Del(HeaderAcceptRanges) // a part would be one of other bytes
+	r.Header.Del(HeaderAcceptRanges) // a range would select other bytes
 	if r.StatusCode() != StatusNotModified {
 		r.encodeBody(offer.coding, offer.level)
 	}
 }
 
-// mayEncode tells whether a response is one to negotiate about. That with 304
-// is: it has the fields of the response that it stands for (RFC 9110 section
-// 15.4.5).
+// mayEncode reports whether the response is subject to negotiation. A 304 is:
+// it has the fields of the response that it replaces (RFC 9110 section 15.4.5).
 func mayEncode(r *Response) bool {
 	h := &r.Header
 	switch status := h.StatusCode(); {
@@ -101,8 +102,8 @@ func mayEncode(r *Response) bool {
 	return len(h.ContentEncoding()) == 0 && !hasListMember(h.Peek(HeaderCacheControl), "no-transform")
 }
 
-// isWorthEncoding tells whether there is a body, and whether it gets smaller;
-// with isForced the latter does not matter.
+// isWorthEncoding reports whether there is a body that compresses well; with
+// isForced any body will do.
 func isWorthEncoding(r *Response, isHead, isForced bool) bool {
 	if r.SkipBody && !isHead {
 		return false
@@ -115,9 +116,9 @@ func isWorthEncoding(r *Response, isHead, isForced bool) bool {
 	return !isSmall && isCompressible(r.Header.ContentType())
 }
 
-// isUsersStream tells whether stream is one that a handler has set. A file that is
-// served is none: the answer to HEAD, which must be like that to GET, has no
-// stream.
+// isUsersStream reports whether a handler has set stream. The stream of a
+// served file does not count: the answer to HEAD, which must match that to GET,
+// has no stream.
 func isUsersStream(stream io.Reader) bool {
 	switch stream.(type) {
 	case nil, *contentStream, fileBody:
@@ -126,8 +127,8 @@ func isUsersStream(stream io.Reader) bool {
 	return true
 }
 
-// bodySizeForGET is the length of the body, < 0 if it is not known. A handler
-// may announce the length to HEAD without making the body.
+// bodySizeForGET returns the length of the body, < 0 if unknown. For HEAD a
+// handler may announce the length without producing the body.
 func bodySizeForGET(r *Response, isHead bool) int {
 	if r.stream != nil {
 		return r.streamSize
@@ -139,12 +140,12 @@ func bodySizeForGET(r *Response, isHead bool) int {
 	return size
 }
 
-// encodeBody encodes the body, whatever it is, and names the coding.
+// encodeBody encodes any kind of body, and sets Content-Encoding.
 func (r *Response) encodeBody(c compress.Coding, level int) {
 	plain := r.bodyBytes()
 	content, isContent := r.stream.(*contentStream)
 	if isContent {
-		plain = content.left // stays, whatever becomes of the stream
+		plain = content.left // remains valid after the stream is closed
 	}
 	switch {
 	case r.stream != nil && !isContent:
@@ -153,7 +154,7 @@ func (r *Response) encodeBody(c compress.Coding, level int) {
 		r.streamSize = -1
 		r.Header.SetContentLength(-1)
 	case len(plain) == 0:
-		// For HEAD, without the body: nobody knows how long it would be.
+		// HEAD without a body: the encoded length is unknown.
 		r.setStream(unfinishedBody{}, -1)
 		r.Header.SetContentLength(-1)
 	default:
@@ -165,8 +166,8 @@ func (r *Response) encodeBody(c compress.Coding, level int) {
 	r.Header.SetContentEncoding(codingName(c))
 }
 
-// weakenETag makes a strong ETag weak: it does not name these bytes any more
-// (RFC 9110 section 8.8.3.3).
+// weakenETag makes a strong ETag weak, because it does not identify the encoded
+// bytes (RFC 9110 section 8.8.3.3).
 func weakenETag(h *ResponseHeader) {
 	tag := h.Peek(HeaderETag)
 	if len(tag) == 0 || tag[0] != '"' {
@@ -176,7 +177,7 @@ func weakenETag(h *ResponseHeader) {
 	h.SetBytesV(HeaderETag, append(append(room[:0], "W/"...), tag...))
 }
 
-// hasListMember tells whether a comma-separated list has a member.
+// hasListMember reports whether a comma-separated list has a member.
 func hasListMember(list []byte, member string) bool {
 	for found := len(list) > 0; found; {
 		var m []byte
@@ -188,8 +189,9 @@ func hasListMember(list []byte, member string) bool {
 	return false
 }
 
-// codingWeight is what Accept-Encoding says about a coding: 1 more than the
-// weight in thousandths, so that the zero value is for what is not named.
+// codingWeight is the weight of a coding in Accept-Encoding: the weight in
+// thousandths plus 1, so that the zero value means that the coding is not
+// named.
 type codingWeight int
 
 const codingRefused codingWeight = 1
@@ -201,7 +203,8 @@ type acceptEncoding struct {
 	identity, any codingWeight
 }
 
-// readFields adds all that a request says, however the fields' name is spelled.
+// readFields adds all Accept-Encoding fields of a request, in any spelling of
+// the name.
 func (a *acceptEncoding) readFields(h *RequestHeader) {
 	var lines [4][]byte
 	for _, line := range appendFieldLines(lines[:0], h, field.AcceptEncoding) {
@@ -209,8 +212,8 @@ func (a *acceptEncoding) readFields(h *RequestHeader) {
 	}
 }
 
-// read adds the members of a field value. Those with a malformed weight are
-// left out.
+// read adds the members of a field value. It skips those with a malformed
+// weight.
 func (a *acceptEncoding) read(value []byte) {
 	for found := true; found; {
 		var member []byte
@@ -254,15 +257,14 @@ func parseWeight(b []byte) (weight codingWeight, ok bool) {
 	return codingWeight(thousandths + 1), thousandths <= 1000
 }
 
-// refusesIdentity tells whether the client does not want a body that is not
-// encoded.
+// refusesIdentity reports whether the client refuses a body without encoding.
 func (a *acceptEncoding) refusesIdentity() bool {
 	return a.identity == codingRefused || a.identity == 0 && a.any == codingRefused
 }
 
 // choose returns the offer with the highest weight, the first among equals. It
-// finds none if the client prefers identity. A client that lists codings and
-// not identity prefers any of them.
+// finds none if the client prefers identity. If a client lists codings and does
+// not list identity, it prefers any of them to identity.
 func (a *acceptEncoding) choose(offers []codingOffer) (best codingOffer, found bool) {
 	bound := codingRefused
 	for _, offer := range offers {

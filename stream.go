@@ -9,28 +9,28 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 )
 
-// A StreamWriter writes a body to w, usually over a longer time. What it writes
-// is buffered: it calls w.Flush to have it sent, and must return as soon as w
-// returns an error, which tells that nobody reads any more.
+// A StreamWriter writes a body to w, usually over a longer time. w is buffered:
+// call w.Flush to send what was written. A StreamWriter must return as soon as
+// w returns an error, which means that nothing reads the body any more.
 type StreamWriter func(w *bufio.Writer)
 
 // streamWriterBuffer is the size of the bufio.Writer that a StreamWriter gets.
 const streamWriterBuffer = 4096
 
-// maxStreamInFlight bounds what a StreamWriter may be ahead of its reader,
-// together with what the reader copies at a time.
+// maxStreamInFlight limits how many bytes a StreamWriter may be ahead of its
+// reader. The bytes that the reader copies at a time come on top.
 const maxStreamInFlight = 128 << 10
 
-// errStreamReaderClosed is what a StreamWriter gets when its reader is closed.
+// errStreamReaderClosed is returned to a StreamWriter whose reader is closed.
 var errStreamReaderClosed = errors.New("sluice: the reader of the stream is closed")
 
-// NewStreamReader runs sw in a goroutine of its own and returns a reader of what
-// it writes. sw is held up when it is 128 KiB ahead of the reader. A panic of sw
-// is returned by Read as *ErrBodyStreamWritePanic.
+// NewStreamReader runs sw in a new goroutine and returns a reader of the bytes
+// that sw writes. sw blocks while it is 128 KiB ahead of the reader. If sw
+// panics, Read returns the panic as *ErrBodyStreamWritePanic.
 //
-// The reader is an io.WriterTo. It must be closed, or sw may wait for ever. What
-// sw had written before can still be read then, and is followed by io.EOF. Close
-// may be called concurrently with Read.
+// The reader is an io.WriterTo. Close it, or sw may block for ever. After
+// Close, Read still returns the bytes that sw had written, and then io.EOF.
+// Close may be called concurrently with Read.
 func NewStreamReader(sw StreamWriter) io.ReadCloser {
 	p := newStreamPipe()
 	go p.run(sw)
@@ -38,19 +38,19 @@ func NewStreamReader(sw StreamWriter) io.ReadCloser {
 }
 
 // NewBoundedStreamReader is NewStreamReader, whose readers are all bounded: sw
-// is at most 160 KiB ahead of what the reader has passed on.
+// is at most 160 KiB ahead of the bytes that the reader has passed on.
 func NewBoundedStreamReader(sw StreamWriter) io.ReadCloser { return NewStreamReader(sw) }
 
 // streamPipe carries bytes from a StreamWriter to one reader.
 type streamPipe struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	// buffer holds what was written; start is how much of it was read. It is nil
-	// before the first Write and when nothing can come any more.
+	// buffer holds the written bytes; start is how many of them were read. buffer
+	// is nil before the first Write, and when no more bytes can arrive.
 	buffer   *buf.Buffer
 	start    int
 	isClosed bool  // by the reader
-	end      error // what follows the data; nil while sw runs
+	end      error // what Read returns after the data; nil while sw runs
 }
 
 func newStreamPipe() *streamPipe {
@@ -61,7 +61,7 @@ func newStreamPipe() *streamPipe {
 
 // run executes sw and ends the pipe.
 func (p *streamPipe) run(sw StreamWriter) {
-	end := io.ErrUnexpectedEOF // sw ended its goroutine
+	end := io.ErrUnexpectedEOF // if sw ended its goroutine (runtime.Goexit)
 	defer func() {
 		if v := recover(); v != nil {
 			end = &ErrBodyStreamWritePanic{cause: panicError(v)}
@@ -76,13 +76,13 @@ func (p *streamPipe) run(sw StreamWriter) {
 	}
 }
 
-// finish sets what Read returns behind the data.
+// finish sets the error that Read returns after the data.
 func (p *streamPipe) finish(end error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end = end
 	if p.isClosed {
-		p.end = io.EOF // sw only knows that nobody reads any more
+		p.end = io.EOF // the error of sw only says that the reader is closed
 	}
 	p.releaseIfEmpty()
 	p.changed.Broadcast()
@@ -115,7 +115,8 @@ func (p *streamPipe) unread() int {
 	return len(p.buffer.B) - p.start
 }
 
-// store appends data that there is room for within maxStreamInFlight.
+// store appends data. The caller has checked that it fits into
+// maxStreamInFlight.
 func (p *streamPipe) store(data []byte) {
 	need := p.unread() + len(data)
 	switch b := p.buffer; {
@@ -143,7 +144,8 @@ func (p *streamPipe) Read(dst []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo implements io.WriterTo. What w does not take can still be read.
+// WriteTo implements io.WriterTo. Bytes that w does not accept can still be
+// read.
 func (p *streamPipe) WriteTo(w io.Writer) (written int64, err error) {
 	b := buf.Get(streamCopySize)
 	defer b.Release()
@@ -171,7 +173,7 @@ func (p *streamPipe) WriteTo(w io.Writer) (written int64, err error) {
 	return written, err
 }
 
-// peek copies what is unread to dst. It waits for data.
+// peek copies unread bytes to dst. It waits until there are some.
 func (p *streamPipe) peek(dst []byte) (int, error) {
 	for p.unread() == 0 {
 		switch {
@@ -200,7 +202,7 @@ func (p *streamPipe) discard(n int) {
 	p.changed.Broadcast()
 }
 
-// releaseIfEmpty gives the buffer back when nothing can come any more.
+// releaseIfEmpty releases the buffer when no more bytes can arrive.
 func (p *streamPipe) releaseIfEmpty() {
 	if p.buffer != nil && p.unread() == 0 && (p.end != nil || p.isClosed) {
 		p.buffer.Release()
@@ -220,13 +222,13 @@ func (p *streamPipe) Close() error {
 }
 
 // writerStream is the body stream of SetBodyStreamWriter. The StreamWriter runs
-// once in any case: in place, where the code that writes the message can do
-// that; in a goroutine, when the stream is read; or against a closed reader,
-// when nobody wants the body, so that it can clean up.
+// exactly once: in place, if the code that writes the message supports that; in
+// a goroutine, when the stream is read; or with a closed reader, if nothing
+// reads the body, so that it can clean up.
 type writerStream struct {
 	write StreamWriter
 	pipe  *streamPipe
-	ran   bool // in place
+	ran   bool // the StreamWriter ran in place
 }
 
 // writeInPlace runs the StreamWriter.
