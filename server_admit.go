@@ -13,30 +13,31 @@ type connStateFunc = func(net.Conn, ConnState)
 // serverGauges are the counters of a Server that change without its mutex.
 type serverGauges struct {
 	connID       atomic.Uint64
-	arrived      atomic.Int64 // connections that engines have, and hijacked ones
-	admitted     atomic.Int64 // those of them that limits count
-	hijacked     atomic.Int64 // connections that hijack handlers have
+	arrived      atomic.Int64 // connections that engines own, and hijacked ones
+	admitted     atomic.Int64 // of these, the ones that count against limits
+	hijacked     atomic.Int64 // connections that hijack handlers own
 	rejected     atomic.Uint32
 	bodyMemory   atomic.Int64  // bytes of request bodies held
 	timed        atomic.Int64  // handlers running under TimeoutHandler
-	formsLeft    atomic.Uint64 // collections when a form was left to others last
-	isCollecting atomic.Bool   // the garbage collector is about to run for forms
+	formsLeft    atomic.Uint64 // collections() when a form was last given up with its ctx
+	isCollecting atomic.Bool   // a garbage collection for forms is scheduled
 	isClosing    atomic.Bool   // connections are closed after their next response
-	hasWarned    atomic.Bool   // a handler has read a streamed body by Body
+	hasWarned    atomic.Bool   // the warning about Body on a streamed body is logged
 }
 
-// open is the number of connections that engines have, from the moment when they
-// were accepted or adopted.
+// open returns the number of connections that engines own, from the moment at
+// which they are accepted or adopted.
 func (g *serverGauges) open() int64 { return max(g.arrived.Load()-g.hijacked.Load(), 0) }
 
-// served is the number of connections that limits count.
+// served returns the number of connections that count against limits.
 func (g *serverGauges) served() int64 { return max(g.admitted.Load()-g.hijacked.Load(), 0) }
 
-// acceptor is the engine.Acceptor of one Serve or ServeConn.
+// acceptor is the engine.Acceptor of one Serve or ServeConn, or of all adopted
+// connections.
 type acceptor struct {
 	server *Server
 	cfg    *serverConfig
-	hooks  engine.Hooks // nothing for ServeConn, whose connections Admit counts
+	hooks  engine.Hooks // empty for ServeConn, whose connections Admit counts
 }
 
 // newAcceptor returns an acceptor for many connections.
@@ -46,24 +47,25 @@ func newAcceptor(s *Server, cfg *serverConfig) *acceptor {
 	return a
 }
 
-// A single is what one ServeConn needs.
+// A single is the state of one ServeConn.
 type single struct {
 	acceptor acceptor
 	config   serverConfig
 	name     []byte // memory of config.name
-	failure  error  // why the connection was refused, or a request; nil: neither
-	// isRetained is set when others may use config after ServeConn has returned.
+	failure  error  // why the connection or a request was refused; nil: neither
+	// isRetained is set when other goroutines may use config after ServeConn has
+	// returned.
 	isRetained bool
 }
 
-// fail keeps err for ServeConn. The first one counts.
+// fail stores err for ServeConn. The first one counts.
 func (c *serverConfig) fail(err error) {
 	if c.single != nil && c.single.failure == nil {
 		c.single.failure = err
 	}
 }
 
-// retain keeps c from being used for another ServeConn.
+// retain prevents c from being reused for another ServeConn.
 func (c *serverConfig) retain() {
 	if c.single != nil {
 		c.single.isRetained = true
@@ -92,7 +94,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	return true, nil
 }
 
-// Hooks has the engine count connections and ask Server.Divert; see
+// Hooks makes the engine count connections and call Server.Divert; see
 // engine.Hooker.
 func (a *acceptor) Hooks() engine.Hooks {
 	if m := a.cfg.meter; m != nil && a.cfg.single != nil {
@@ -101,7 +103,8 @@ func (a *acceptor) Hooks() engine.Hooks {
 	return a.hooks
 }
 
-// arrived and departed count a connection in and out.
+// arrived counts a connection that the engine has got; departed counts it when
+// it ends.
 func (a *acceptor) arrived() {
 	a.server.gauges.arrived.Add(1)
 	if m := a.cfg.meter; m != nil {
@@ -116,7 +119,7 @@ func (a *acceptor) departed() {
 	}
 }
 
-// Release gives back what Admit counted; see engine.Acceptor.
+// Release undoes the counting of Admit; see engine.Acceptor.
 func (a *acceptor) Release(c net.Conn) {
 	if a.cfg.single != nil {
 		a.server.gauges.arrived.Add(-1)
@@ -125,12 +128,13 @@ func (a *acceptor) Release(c net.Conn) {
 	a.server.perIP.Remove(c, a.cfg.perIP)
 }
 
-// AcceptError logs a failed Accept that is tried again; see engine.Acceptor.
+// AcceptError logs a failed Accept, which the engine retries; see
+// engine.Acceptor.
 func (a *acceptor) AcceptError(err error) {
 	a.cfg.logger.Printf("cannot accept a connection, trying again: %v", err)
 }
 
-// Open makes the state of a new connection; see engine.Acceptor.
+// Open creates the state of a new connection; see engine.Acceptor.
 func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	s := a.server
 	c := acquireServerConn()

@@ -10,12 +10,12 @@ import (
 
 const (
 	defaultServerName = "sluice"
-	handshakePatience = 30 * time.Second // without ReadTimeout
-	defaultKeepAlive  = 15 * time.Second // between probes, as package net has it
+	handshakePatience = 30 * time.Second // the limit without ReadTimeout
+	defaultKeepAlive  = 15 * time.Second // between probes, as in package net
 )
 
-// serverConfig is what a Server's fields come to, resolved once when serving
-// begins and never changed: connections share it without locks.
+// serverConfig holds the resolved fields of a Server. It is resolved once, when
+// serving begins, and never changes: connections share it without locks.
 type serverConfig struct {
 	handler         RequestHandler
 	errorHandler    func(*RequestCtx, error)
@@ -23,7 +23,7 @@ type serverConfig struct {
 	continueHandler func(*RequestHeader) bool
 	expectHandler   func(*RequestCtx) int
 	connState       connStateFunc
-	single          *single // of ServeConn; nil: Serve
+	single          *single // set by ServeConn; nil: Serve
 	logger          Logger
 	meter           *Meter // nil: nothing is counted
 	name            []byte // nil: no Server field
@@ -46,7 +46,7 @@ type serverConfig struct {
 	getOnly      bool
 	streamBody   bool
 	keepHijacked bool
-	// closesHijacked: while shutting down, nothing is hijacked.
+	// closesHijacked: connections are not hijacked while the server shuts down.
 	closesHijacked bool
 	noDate         bool
 	noContentType  bool
@@ -56,14 +56,15 @@ type serverConfig struct {
 	logsAllErrors  bool
 }
 
-// config resolves the defaults of s.
+// config returns the resolved fields of s.
 func (s *Server) config() *serverConfig {
 	c := &serverConfig{}
 	s.resolve(c, nil)
 	return c
 }
 
-// resolve resolves the defaults of s into c, and the name into name's memory.
+// resolve resolves the fields of s into c. It stores the name in the memory of
+// name.
 func (s *Server) resolve(c *serverConfig, name []byte) {
 	*c = serverConfig{
 		handler:            s.Handler,
@@ -113,7 +114,7 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 	}
 }
 
-// engineOptions resolves what the engine needs to know.
+// engineOptions returns the options for the engine of s.
 func (s *Server) engineOptions() engine.Options {
 	o := engine.Options{
 		FlushSize:         s.WriteBufferSize,
@@ -121,9 +122,9 @@ func (s *Server) engineOptions() engine.Options {
 		MaxIdleWorkerTime: s.MaxIdleWorkerDuration,
 		Loops:             max(s.Loops, 0),
 		MaxWorkers:        max(s.MaxWorkers, 0),
-		// A ConnState function may close the connection that it is told of.
+		// A ConnState function may close the connection that it receives.
 		PlainOnly:       s.ConnState != nil,
-		SparesDeadlines: true, // listeners may have set their own
+		SparesDeadlines: true, // listeners may have set deadlines of their own
 		ReduceMemory:    s.ReduceMemoryUsage,
 	}
 	if o.HandshakeTimeout <= 0 {

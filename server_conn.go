@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// readState says what a connection's next input is.
+// readState is the kind of input that a connection expects next.
 type readState uint8
 
 const (
@@ -22,21 +22,21 @@ const (
 	readDecide                   // nothing: callbacks decide about the body
 	readBody                     // a body of known length
 	readChunks                   // a chunked body
-	readTrailer                  // the trailer section behind a chunked body
+	readTrailer                  // the trailer section after a chunked body
 	readReady                    // nothing: the request is complete for the handler
 	readFailed                   // nothing: the request is answered with an error
-	readDrain                    // what a handler left of a streamed body
+	readDrain                    // the unread rest of a streamed body
 	readClosed                   // nothing, ever again
 )
 
-// serverConn is HTTP/1.1 on one server connection: the engine.Protocol between
-// an engine and the handlers. All policy about connections lives here and in
-// server_respond.go: a connection is used again only when the request's body
-// was read to its verified end.
+// serverConn implements HTTP/1.1 on one server connection: it is the
+// engine.Protocol between an engine and the handlers. All policy about
+// connections is here and in server_respond.go: a connection is reused only if
+// the request's body was read to its verified end.
 //
-// What a request needs is in ctx, which is attached from the first byte of a
-// request until the engine pauses; an idle connection is this struct, and on
-// engines that call Sleep not even that.
+// The state of a request is in ctx, which is attached from the first byte of a
+// request until the engine pauses. An idle connection holds only this struct;
+// on engines that call Sleep it does not hold that either.
 type serverConn struct {
 	conn    engine.Conn
 	netConn net.Conn // use netConnection
@@ -48,18 +48,19 @@ type serverConn struct {
 	opened  int64  // Nanos
 	state   readState
 	isTLS   bool
-	// isPieced is set while input of a request has to be waited for.
+	// isPieced is set when the rest of a request has not arrived yet.
 	isPieced bool
-	counted  int // bytes at the start of ctx.out that the Meter has counted
-	// isHijacked is set when a hijack handler has taken over.
+	counted  int // bytes at the start of ctx.out that the Meter already counts
+	// isHijacked is set after a hijack handler has taken over.
 	isHijacked bool
-	// isShared is set when a RequestCtx was left to others: it still knows c.
+	// isShared is set when a RequestCtx was given up to other goroutines: it still
+	// refers to c.
 	isShared bool
 }
 
-// netConnection returns what the connection is about; unlike conn it is valid
-// for as long as c. It is asked for when it is needed, for an engine may have
-// to make it. While a handler runs, it is called with the ctx's wire held.
+// netConnection returns the underlying connection. Unlike conn, it is valid for
+// as long as c. It is created on demand, because an engine may have to build
+// it. While a handler runs, call it with the wire of ctx locked.
 func (c *serverConn) netConnection() net.Conn {
 	if c.netConn == nil {
 		c.netConn = c.conn.NetConn()
@@ -67,14 +68,14 @@ func (c *serverConn) netConnection() net.Conn {
 	return c.netConn
 }
 
-// tellState calls the user's ConnState function.
+// tellState calls Server.ConnState.
 func (c *serverConn) tellState(state ConnState) {
 	if c.cfg.connState != nil {
 		c.cfg.connState(c.netConnection(), state)
 	}
 }
 
-// Feed takes input in; see engine.Protocol.
+// Feed consumes input; see engine.Protocol.
 func (c *serverConn) Feed(in []byte) (used int, next engine.Next) {
 	used, next = c.feed(in)
 	if m := c.cfg.meter; m != nil {
@@ -95,7 +96,7 @@ func (c *serverConn) feed(in []byte) (used int, next engine.Next) {
 	return used, engine.Read
 }
 
-// step takes in input up to the next change of state.
+// step consumes input up to the next change of state.
 func (c *serverConn) step(in []byte) (used int, next engine.Next) {
 	switch c.state {
 	case readIdle:
@@ -129,7 +130,7 @@ func (c *serverConn) begin() {
 	c.tellState(StateActive)
 }
 
-// unbegin takes back begin: what came was no request.
+// unbegin reverts begin: the input did not start a request.
 func (c *serverConn) unbegin() {
 	c.served--
 	c.endRequest()
@@ -168,7 +169,7 @@ func (c *serverConn) headComplete() engine.Next {
 	return c.expectBody()
 }
 
-// expectBody prepares for the body that the head announces.
+// expectBody prepares to read the body that the head announces.
 func (c *serverConn) expectBody() engine.Next {
 	ctx := c.ctx
 	ctx.Request.limit = ctx.maxBodySize
@@ -176,7 +177,7 @@ func (c *serverConn) expectBody() engine.Next {
 	case ctx.parser.Has(h1.ChunkedBody):
 		ctx.chunks = h1.Chunked{}
 		c.state = readChunks
-	case ctx.parser.ContentLength >= tooLong: // handlers could not be told
+	case ctx.parser.ContentLength >= tooLong: // an int cannot hold the length
 		return c.fail(ErrBodyTooLarge)
 	case ctx.parser.ContentLength > 0:
 		ctx.bodyLeft = ctx.parser.ContentLength
@@ -248,8 +249,8 @@ func (c *serverConn) stepTrailer(in []byte) (int, engine.Next) {
 	return used, engine.Run
 }
 
-// stepDrain discards what the handler left of a streamed body. It ends in
-// readIdle, or closes where that takes too much.
+// stepDrain discards the unread rest of a streamed body. It ends in readIdle,
+// or closes the connection if the rest is too large or malformed.
 func (c *serverConn) stepDrain(in []byte) (int, engine.Next) {
 	used, done, err := c.ctx.requestStream.discard(in)
 	switch {
@@ -263,15 +264,15 @@ func (c *serverConn) stepDrain(in []byte) (int, engine.Next) {
 	return used, engine.Read
 }
 
-// mayHoldChunk tells whether the rest of the chunk, whose size was read, is within
-// the limit: a body that will be too large is not waited for.
+// mayHoldChunk reports whether the rest of the chunk, whose size was read, is
+// within the limit: the server does not wait for a body that will be too large.
 func (ctx *RequestCtx) mayHoldChunk() bool {
 	left, isData := ctx.chunks.InData()
 	return !isData || left <= uint64(int64(ctx.maxBodySize)-ctx.bodyHeld)
 }
 
-// keepBody stores received bytes of the body. Memory follows what has arrived,
-// within the limits of this request and of the server.
+// keepBody stores received bytes of the body. Memory grows with the bytes that
+// have arrived, within the limits of this request and of the server.
 func (c *serverConn) keepBody(data []byte) error {
 	ctx := c.ctx
 	if ctx.bodyHeld+int64(len(data)) > int64(ctx.maxBodySize) {
@@ -294,7 +295,7 @@ func (c *serverConn) fail(err error) engine.Next {
 	return engine.Run
 }
 
-// armReadDeadline tells the engine how long to wait for the rest of a request.
+// armReadDeadline sets how long the engine waits for the rest of a request.
 func (c *serverConn) armReadDeadline() {
 	switch c.state {
 	case readHead:
@@ -334,20 +335,20 @@ func (c *serverConn) run(out []byte) ([]byte, engine.Next) {
 	if c.state == readFailed { // while deciding
 		next = c.answerFailure()
 	}
-	ctx = c.ctx // a request that others still use leaves its ctx to them
+	ctx = c.ctx // a ctx that other goroutines still use was replaced
 	out = ctx.out
 	ctx.out = nil
 	c.armReadDeadline()
 	return out, next
 }
 
-// continueLine has the client send the body that it announced with
-// "Expect: 100-continue".
+// continueLine asks the client to send the body that it announced with "Expect:
+// 100-continue".
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// decide runs the callbacks between head and body. They may refuse the body;
-// then it is answered and the connection closed, for the body may come all the
-// same.
+// decide runs the callbacks between head and body. They may refuse the body.
+// The server then answers and closes the connection, because the client may
+// send the body nevertheless.
 func (c *serverConn) decide() engine.Next {
 	ctx := c.ctx
 	defer c.recoverCallback()
@@ -363,7 +364,7 @@ func (c *serverConn) decide() engine.Next {
 	}
 	switch {
 	case len(c.conn.Buffered()) > 0: // the client did not wait
-	case c.state == readReady: // of a streamed body the handler decides
+	case c.state == readReady: // the handler decides about a streamed body
 		ctx.requestStream.awaitsContinue = true
 	default:
 		ctx.out = append(ctx.out, continueLine...)
@@ -371,7 +372,7 @@ func (c *serverConn) decide() engine.Next {
 	return next
 }
 
-// recoverCallback makes a panic of a callback an answer 500.
+// recoverCallback answers a panic of a callback with 500.
 func (c *serverConn) recoverCallback() {
 	if v := recover(); v != nil {
 		if c.cfg.crashOnPanic {
@@ -385,7 +386,7 @@ func (c *serverConn) recoverCallback() {
 // errCallbackPanicked says that a callback of the Server panicked.
 var errCallbackPanicked = errors.New("sluice: internal server error")
 
-// expectStatus asks the user about a body that waits for 100-continue.
+// expectStatus returns the status for a body that waits for 100-continue.
 func (c *serverConn) expectStatus() int {
 	switch {
 	case c.cfg.expectHandler != nil:
@@ -396,7 +397,7 @@ func (c *serverConn) expectStatus() int {
 	return StatusContinue
 }
 
-// refuseBody answers a request whose body is not wanted.
+// refuseBody answers a request whose body was refused.
 func (c *serverConn) refuseBody(status int) engine.Next {
 	resp := &c.ctx.Response
 	resp.SetStatusCode(status)
@@ -406,11 +407,11 @@ func (c *serverConn) refuseBody(status int) engine.Next {
 	return c.respondAndClose()
 }
 
-// Pause gives the request's memory back while the connection idles; see
+// Pause releases the memory of the request while the connection idles; see
 // engine.Protocol.
 func (c *serverConn) Pause() (isIdle bool) {
 	if c.state == readHead && !c.isMidRequest() && bytes.HasSuffix(c.ctx.Request.Header.table.Raw(), textCRLF) {
-		c.unbegin() // empty lines behind a request begin none
+		c.unbegin() // empty lines after a request do not begin another one
 	}
 	if c.state != readIdle {
 		if c.ctx != nil {
@@ -425,18 +426,18 @@ func (c *serverConn) Pause() (isIdle bool) {
 	return true
 }
 
-// CanRewind tells whether a head has begun that is not complete; see
+// CanRewind reports whether a head has begun and is not complete; see
 // engine.Rewinder.
 func (c *serverConn) CanRewind() bool { return c.state == readHead }
 
-// Rewind gives back what has come of a head.
+// Rewind returns the input of an incomplete head.
 func (c *serverConn) Rewind() []byte {
 	input := bytes.Clone(c.ctx.Request.Header.table.Raw())
 	c.unbegin()
 	return input
 }
 
-// HalfClosed answers what was begun and cannot be completed any more.
+// HalfClosed answers a request that has begun and cannot become complete.
 func (c *serverConn) HalfClosed(out []byte) []byte {
 	if !c.isMidRequest() {
 		c.state = readClosed
@@ -447,8 +448,8 @@ func (c *serverConn) HalfClosed(out []byte) []byte {
 	return out
 }
 
-// isMidRequest tells whether a request was begun that deserves an answer: the
-// empty lines that clients send behind a request are none.
+// isMidRequest reports whether a request has begun that must be answered. The
+// empty lines that clients send after a request do not count.
 func (c *serverConn) isMidRequest() bool {
 	switch c.state {
 	case readHead:
@@ -463,9 +464,9 @@ func (c *serverConn) isMidRequest() bool {
 	return false
 }
 
-// TimedOut answers 408 to a request that did not come in time; an idle
-// connection is closed without a word, for an answer to no request would be
-// taken for the answer to the next one.
+// TimedOut answers 408 to a request that did not arrive in time. It closes an
+// idle connection without an answer: the client would take one for the answer
+// to its next request.
 func (c *serverConn) TimedOut(out []byte) ([]byte, engine.Next) {
 	if !c.isMidRequest() {
 		if c.served == 0 {
@@ -478,7 +479,7 @@ func (c *serverConn) TimedOut(out []byte) ([]byte, engine.Next) {
 	return c.Run(out)
 }
 
-// Closed ends the connection's life; see engine.Protocol.
+// Closed releases the connection; see engine.Protocol.
 func (c *serverConn) Closed(err error) {
 	if c.ctx != nil {
 		c.endRequest()
@@ -498,8 +499,8 @@ func (c *serverConn) Closed(err error) {
 	releaseServerConn(c)
 }
 
-// logError logs an error of the connection, if the configuration wants it:
-// what peers do to their own connections is none of the server's business.
+// logError logs an error of the connection. Without LogAllErrors it skips
+// errors that the client causes.
 func (c *serverConn) logError(err error) {
 	if !c.cfg.logsAllErrors {
 		var netErr net.Error

@@ -8,23 +8,24 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// smallFileSize is the size up to which a part of a file is read behind its head
-// instead of being left to the engine: one system call less is worth as much as
-// copying so much twice (BenchmarkSendFile of internal/engine/epoll).
+// smallFileSize is the size up to which a part of a file is read and appended
+// to its head. A larger part is left to the engine. Saving one system call is
+// worth as much as copying that many bytes twice (BenchmarkSendFile of
+// internal/engine/epoll).
 const smallFileSize = 16 << 10
 
-// A fileSource is a body stream that is nothing but a part of a file: whoever
-// sends that part may close the stream without having read it. Reading must not
-// have begun.
+// A fileSource is a body stream that consists of a part of a file. The code
+// that sends that part may close the stream without reading it. Reading must
+// not have begun.
 type fileSource interface {
 	io.Closer
-	// filePart returns where the body is. The stream keeps f open until it is
-	// closed, and the offset of f is not looked at.
+	// filePart returns the part of f that is the body. The stream keeps f open
+	// until it is closed. The current offset of f does not matter.
 	filePart() (f *os.File, offset, size int64)
 }
 
-// isFileStream tells whether a body stream is made of files or bytes in memory, and
-// so not of the request's body.
+// isFileStream reports whether a body stream consists of files or bytes in
+// memory, so that it cannot contain the request's body.
 func isFileStream(s io.Reader) bool {
 	switch s.(type) {
 	case *contentStream, fileSource, *multipartRanges, *os.File:
@@ -33,10 +34,10 @@ func isFileStream(s io.Reader) bool {
 	return false
 }
 
-// fileOf returns the part of a file that the first length bytes of the body
-// stream are, to be closed by the response's Done, which is the stream. It
-// returns false if they are none: not a file, not a regular one, too short, or
-// of unknown length.
+// fileOf returns the part of a file that contains the first length bytes of the
+// body stream. part.Done is the stream, which the receiver of part closes.
+// isFile is false if the stream is not a file, or not a regular one, or too
+// short, or if length is unknown.
 func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
 	if length < 0 || b.streamWriter != nil {
 		return part, false
@@ -54,7 +55,7 @@ func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
 		if part.Offset, err = s.Seek(0, io.SeekCurrent); err != nil {
 			return part, false
 		}
-		// What is missing of a user's file is found when it is sent.
+		// If the user's file is too short, sending it fails.
 		part.Source, size, part.Done = s, length, s
 	default:
 		return part, false
@@ -63,9 +64,10 @@ func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
 	return part, part.Source != nil && size >= length
 }
 
-// writeFile answers with a part of a file, which the body stream stands for. A
-// small one is appended to what was collected; the others are the engine's from
-// now on, and this is the last that is written in a Run.
+// writeFile answers with a part of a file, which the body stream represents. It
+// appends a small part to the collected bytes. The engine owns any other part
+// from now on and sends it after Run; nothing may be written in this Run after
+// it.
 func (c *serverConn) writeFile(part engine.File) bool {
 	resp := &c.ctx.Response
 	if part.Size <= smallFileSize {
@@ -82,8 +84,8 @@ func (c *serverConn) writeFile(part engine.File) bool {
 	return true
 }
 
-// readFile appends a part of a file to what was collected, and closes the body
-// stream. Of a file that is too short, the client gets what there is.
+// readFile appends a part of a file to the collected bytes, and closes the body
+// stream. If the file is too short, the client receives the bytes that exist.
 func (c *serverConn) readFile(part engine.File) bool {
 	ctx := c.ctx
 	head := len(ctx.out)

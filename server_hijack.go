@@ -7,9 +7,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// hijack answers, unless the handler did that itself, and has the engine hand
-// the connection over. A connection that ends with the answer is not handed
-// over.
+// hijack answers, unless the handler did, and makes the engine hand the
+// connection over. A connection that ends with the answer is not handed over.
 func (c *serverConn) hijack() engine.Next {
 	ctx := c.ctx
 	if ctx.requestStream.isUnread() && !ctx.requestStream.drainNow() {
@@ -18,13 +17,13 @@ func (c *serverConn) hijack() engine.Next {
 		return engine.CloseLinger
 	}
 	if ctx.hijackNoResponse {
-		c.countStatus(StatusSwitchingProtocols) // whatever the handler answers
+		c.countStatus(StatusSwitchingProtocols) // as the status that the hijack handler sends is unknown
 		c.cfg.retain()
 		return engine.Detach
 	}
 	if ctx.hasFlushed && !ctx.flushed.closeConnection {
 		c.cfg.retain()
-		return engine.Detach // what follows the head is the hijack handler's
+		return engine.Detach // the hijack handler writes what follows the head
 	}
 	return c.respond(c.persists())
 }
@@ -53,7 +52,7 @@ func (c *serverConn) Detached(conn net.Conn) {
 }
 
 // alpnConn is the engine.Protocol of a connection that negotiated another
-// protocol than HTTP/1.1: it hands the connection to its ServeHandler before
+// protocol than HTTP/1.1. It passes the connection to its ServeHandler before
 // anything is read.
 type alpnConn struct {
 	server  *serverConn

@@ -5,12 +5,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// What connections tell Server.Meter. BenchmarkServerMeter is what it costs.
+// Connections update Server.Meter here. BenchmarkServerMeter measures the cost.
 
-// runMetered is run, counted.
+// runMetered is run with counting.
 func (c *serverConn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {
 	begun := c.ctx.start
-	if c.isPieced { // that was when it began to arrive
+	if c.isPieced { // ctx.start is when the request began to arrive
 		c.isPieced = false
 		begun = clock.Nanos()
 	}
@@ -30,8 +30,8 @@ func (c *serverConn) countStatus(status int) {
 	}
 }
 
-// countWritten counts n bytes written during a Run, of which those at the start
-// may be counted.
+// countWritten counts n bytes written during a Run. The first c.counted of them
+// are counted already.
 func (c *serverConn) countWritten(n int) {
 	if m := c.cfg.meter; m != nil {
 		countIn(m.BytesWritten, n-c.counted)
@@ -39,21 +39,22 @@ func (c *serverConn) countWritten(n int) {
 	}
 }
 
-// countFile counts a part of a file that goes out behind what Run returns.
+// countFile counts a part of a file that the engine sends after the bytes that
+// Run returns.
 func (c *serverConn) countFile(size int64) {
 	if m := c.cfg.meter; m != nil {
 		countIn(m.BytesWritten, size)
 	}
 }
 
-// countRead counts input that was taken during a Run.
+// countRead counts input that was consumed during a Run.
 func (c *serverConn) countRead(n int) {
 	if m := c.cfg.meter; m != nil {
 		countIn(m.BytesRead, n)
 	}
 }
 
-// discard takes n bytes of the input that the engine holds.
+// discard consumes n bytes of the input that the engine holds.
 func (c *serverConn) discard(n int) {
 	c.countRead(n)
 	c.conn.Discard(n)

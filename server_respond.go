@@ -21,11 +21,11 @@ func (c *serverConn) handle() engine.Next {
 		ctx.time = ctx.start
 	}
 	if c.cfg.expectHandler != nil && c.cfg.name != nil {
-		ctx.Response.Header.table.DelID(field.Server) // what ExpectHandler has set
+		ctx.Response.Header.table.DelID(field.Server) // ExpectHandler may have set it
 	}
 	ctx.Response.Header.showsServer = true
 	aborted := c.callHandler(ctx)
-	if ctx.timeoutResponse.Load() != nil { // others may use it, whatever became of the handler
+	if ctx.timeoutResponse.Load() != nil { // other goroutines may use ctx, even after a panic
 		if ctx = c.replaceTimedOut(ctx); ctx == nil {
 			aborted = true
 		}
@@ -42,21 +42,21 @@ func (c *serverConn) handle() engine.Next {
 	return c.respond(c.persists())
 }
 
-// isClosedByHandler tells whether the handler has closed RequestCtx.Conn.
+// isClosedByHandler reports whether the handler has closed RequestCtx.Conn.
 func (c *serverConn) isClosedByHandler() bool {
 	closer, ok := c.conn.Blocking().(interface{ IsClosed() bool })
 	return ok && closer.IsClosed()
 }
 
-// drop ends the connection without the response. What was written before is
-// still sent.
+// drop closes the connection without the response. Bytes that were written
+// before are still sent.
 func (c *serverConn) drop() engine.Next {
 	c.state = readClosed
 	c.endRequest()
 	return engine.Close
 }
 
-// callHandler runs the handler and keeps its panics from the engine.
+// callHandler runs the handler and recovers its panics.
 func (c *serverConn) callHandler(ctx *RequestCtx) (aborted bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -67,15 +67,15 @@ func (c *serverConn) callHandler(ctx *RequestCtx) (aborted bool) {
 	return false
 }
 
-// crash ends the process because of a panic (Server.CrashOnPanic). It panics
-// anew where nothing recovers, for engines do.
+// crash ends the process because of a panic (Server.CrashOnPanic). Engines
+// recover panics, so it panics in another goroutine.
 func crash(v any) {
 	text := fmt.Sprintf("%v\n\n%s", v, debug.Stack())
 	go panic(text)
 	select {}
 }
 
-// handlerPanicked answers 500 if nothing was sent yet. It says whether the
+// handlerPanicked answers 500 if nothing was sent yet. It returns true if the
 // connection must be aborted instead.
 func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
 	if v == ErrAbortHandler {
@@ -86,7 +86,7 @@ func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
 	}
 	c.cfg.logger.Printf("panic in handler serving %q: %v\n%s", c.conn.RemoteAddr(), v, debug.Stack())
 	switch {
-	case ctx.timeoutResponse.Load() != nil: // ctx is for others, who may be using it
+	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
 		resp := &Response{}
 		resp.SetStatusCode(StatusInternalServerError)
 		resp.SetBodyString(StatusMessage(StatusInternalServerError))
@@ -103,15 +103,16 @@ func (c *serverConn) handlerPanicked(ctx *RequestCtx, v any) (aborted bool) {
 	return false
 }
 
-// abort ends the connection without another byte.
+// abort closes the connection without sending another byte.
 func (c *serverConn) abort() engine.Next {
 	c.state = readClosed
 	c.endRequest()
 	return engine.Abort
 }
 
-// persists tells whether the connection may be used after this request: for
-// another one, which the server's limits may forbid, or by a hijack handler.
+// persists reports whether the connection may be used after this request: for
+// another request, which the server's limits may forbid, or by a hijack
+// handler.
 func (c *serverConn) persists() bool {
 	ctx := c.ctx
 	cfg := c.cfg
@@ -127,19 +128,19 @@ func (c *serverConn) persists() bool {
 	case ctx.requestStream.isUnread() && !ctx.requestStream.mayDrain() && !c.streamMayRead():
 		return false
 	case ctx.parser.Has(h1.AuthorityForm) && ctx.Response.StatusCode()/100 == 2 && !isHijacked:
-		return false // for the client a tunnel follows (RFC 9110 section 9.3.6)
+		return false // the client expects a tunnel next (RFC 9110 section 9.3.6)
 	}
 	return true
 }
 
-// streamMayRead tells whether writing the response may still read the request's
-// body: then afterResponse decides what becomes of the rest.
+// streamMayRead reports whether writing the response may still read the
+// request's body. afterResponse then handles the rest.
 func (c *serverConn) streamMayRead() bool {
 	return c.ctx.Response.stream != nil && c.ctx.requestStream.err == nil
 }
 
-// framing derives how an answer's body is delimited. Bytes of a body that the
-// status or the method forbids never reach the wire (RFC 9112 section 6.3).
+// framing derives how the body of a response is delimited. If the status or the
+// method forbids a body, none of its bytes is sent (RFC 9112 section 6.3).
 func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 	ctx := c.ctx
 	resp := &ctx.Response
@@ -154,7 +155,7 @@ func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 	case bodyForbidden(status):
 		f.length = -2
 		if status == StatusNotModified && resp.Header.hasLength && resp.Header.contentLength > 0 {
-			f.length = int64(resp.Header.contentLength) // of what was not sent
+			f.length = int64(resp.Header.contentLength) // the length of the body that is not sent
 			f.omitDefaultType = true
 		}
 		return f, false
@@ -168,7 +169,7 @@ func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 	default:
 		f.length = int64(len(resp.bodyBytes()))
 		if isHead && f.length == 0 {
-			f.length, f.omitDefaultType = -2, true // GET may have a body, of an unknown length
+			f.length, f.omitDefaultType = -2, true // the answer to GET may have a body of unknown length
 			if resp.Header.hasLength {
 				f.length, f.omitDefaultType = int64(max(resp.Header.contentLength, -2)), false
 			}
@@ -189,8 +190,8 @@ func (c *serverConn) framing(keep bool) (f bodyFraming, sendsBody bool) {
 	return f, !isHead
 }
 
-// respond writes the answer in ctx.Response, and decides what becomes of the
-// connection; with keep it is kept, or handed over where it is hijacked.
+// respond writes ctx.Response. If keep is set, the connection stays open, or is
+// handed over if it was hijacked.
 func (c *serverConn) respond(keep bool) engine.Next {
 	ctx := c.ctx
 	resp := &ctx.Response
@@ -207,7 +208,7 @@ func (c *serverConn) respond(keep bool) engine.Next {
 	}
 	c.countStatus(resp.StatusCode())
 	ctx.out = resp.Header.appendHead(ctx.out, f)
-	if len(ctx.Request.userValues) > 0 { // their Close may look at the response
+	if len(ctx.Request.userValues) > 0 { // their Close methods may look at the response
 		resp.Header.show(f)
 	}
 	ok := true
@@ -230,8 +231,8 @@ func (c *serverConn) respond(keep bool) engine.Next {
 }
 
 // askForBody sends 100-continue if the client waits for it and the response's
-// stream may be the request's body: there is no other time for an interim
-// response. It returns false if the connection is broken.
+// stream may be the request's body: after the head of the response, no interim
+// response may follow. It returns false if the connection is broken.
 func (c *serverConn) askForBody() bool {
 	ctx := c.ctx
 	if !ctx.requestStream.awaitsContinue || isFileStream(ctx.Response.stream) {
@@ -239,10 +240,10 @@ func (c *serverConn) askForBody() bool {
 	}
 	ctx.requestStream.awaitsContinue = false
 	ctx.out = append(ctx.out, continueLine...)
-	return c.flush() // the client waits for it with the body, and the stream for the body
+	return c.flush() // at once: the client waits for this line, and the stream for the body
 }
 
-// appendOneChunk appends a buffered body with trailer fields.
+// appendOneChunk appends a buffered body as one chunk, with trailer fields.
 func (c *serverConn) appendOneChunk() {
 	ctx := c.ctx
 	ctx.out = h1.AppendChunk(ctx.out, ctx.Response.bodyBytes())
@@ -250,13 +251,15 @@ func (c *serverConn) appendOneChunk() {
 	ctx.out = ctx.Response.Header.appendTrailers(ctx.out)
 }
 
-// mayBeWrong tells whether correctStatus could replace an answer with status.
+// mayBeWrong reports whether correctStatus could replace a response with
+// status.
 func mayBeWrong(status int) bool { return status < StatusOK || status == StatusNotFound }
 
-// correctStatus replaces answers that say what is not so: an interim status, of
-// which the client waits for the final answer (RFC 9110 section 15.2), or 101
-// without a hijack handler; and 404 to CONNECT, which asks for no
-// resource but for a tunnel, where no handler knows about tunnels.
+// correctStatus replaces responses whose status is wrong. They are an interim
+// status, after which the client would wait for the final response (RFC 9110
+// section 15.2); 101 without a hijack handler; and 404 to CONNECT. CONNECT asks
+// for a tunnel, not for a resource, so a handler without tunnels must answer
+// 501.
 func (c *serverConn) correctStatus() {
 	ctx := c.ctx
 	switch status := ctx.Response.StatusCode(); {
@@ -268,11 +271,11 @@ func (c *serverConn) correctStatus() {
 	}
 }
 
-// afterResponse ends the request, and drains what the handler left of its
-// body before the connection may be used again.
+// afterResponse ends the request. If the connection stays open, it first drains
+// the unread rest of the body.
 func (c *serverConn) afterResponse(keep bool) engine.Next {
 	ctx := c.ctx
-	if ctx.writeTimeoutChanged && !ctx.sendsFile && !c.flush() { // its time-out ends with the request
+	if ctx.writeTimeoutChanged && !ctx.sendsFile && !c.flush() { // the write time-out ends with the request
 		return c.abort()
 	}
 	unread := ctx.requestStream.isUnread()
@@ -313,8 +316,8 @@ func (c *serverConn) awaitRequest() {
 	c.tellState(StateIdle)
 }
 
-// endRequest makes ctx ready for the next request. A ctx that others may still
-// hold is left to them.
+// endRequest makes ctx ready for the next request. If other goroutines may
+// still use ctx, endRequest gives it up and replaces it.
 func (c *serverConn) endRequest() {
 	ctx := c.ctx
 	if ctx == nil {
@@ -336,7 +339,7 @@ func (c *serverConn) endRequest() {
 	ctx.reset()
 }
 
-// answerFailure answers a request that the handler never sees.
+// answerFailure answers a request that does not reach the handler.
 func (c *serverConn) answerFailure() engine.Next {
 	ctx := c.ctx
 	err := ctx.failure
@@ -348,9 +351,9 @@ func (c *serverConn) answerFailure() engine.Next {
 		ctx.Response.Header.Set(HeaderAllow, "GET, HEAD")
 	}
 	if c.cfg.single != nil || c.cfg.errorHandler != nil {
-		public := c.publicFailure(err) // it may quote the head
+		public := c.publicFailure(err) // the error may quote the head
 		if !ctx.headIsComplete {
-			ctx.Request.Header.table.Reset() // its fields do not have their bytes yet
+			ctx.Request.Header.table.Reset() // its fields do not refer to their bytes yet
 		}
 		c.cfg.fail(public)
 		if c.cfg.errorHandler != nil {
@@ -366,8 +369,8 @@ func (c *serverConn) answerFailure() engine.Next {
 	return c.respondAndClose()
 }
 
-// callErrorHandler runs the user's ErrorHandler and keeps its panics from the
-// engine.
+// callErrorHandler runs the user's ErrorHandler and answers its panics with
+// 500.
 func (c *serverConn) callErrorHandler(ctx *RequestCtx, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -379,8 +382,9 @@ func (c *serverConn) callErrorHandler(ctx *RequestCtx, err error) {
 	c.cfg.errorHandler(ctx, err)
 }
 
-// respondAndClose answers, and closes although the client may still be
-// sending: the connection lingers, so that the answer is not lost to a reset.
+// respondAndClose answers, and closes the connection although the client may
+// still be sending. The connection lingers, so that a reset does not destroy
+// the answer.
 func (c *serverConn) respondAndClose() engine.Next {
 	if next := c.respond(false); next == engine.Abort {
 		return next
@@ -388,7 +392,7 @@ func (c *serverConn) respondAndClose() engine.Next {
 	return engine.CloseLinger
 }
 
-// failureStatus is the status that answers err.
+// failureStatus returns the status for err.
 func failureStatus(err error) int {
 	var wire *h1.Error
 	switch {
@@ -408,8 +412,8 @@ func failureStatus(err error) int {
 	return StatusBadRequest
 }
 
-// publicFailure adds the errors by which users know err, because of which the
-// request in ctx is refused.
+// publicFailure wraps err, because of which the request in ctx is refused, with
+// the exported errors that users can test for.
 func (c *serverConn) publicFailure(err error) error {
 	var wire *h1.Error
 	switch {
@@ -430,11 +434,12 @@ func (c *serverConn) publicFailure(err error) error {
 // errBodyMemory says that Server.MaxBodyMemory is used up.
 var errBodyMemory = errors.New("sluice: no memory left for request bodies")
 
-// errRequestTimeout says that a request did not come in time. It is
-// os.ErrDeadlineExceeded, which the connection has said.
+// errRequestTimeout says that a request did not arrive in time. It unwraps to
+// os.ErrDeadlineExceeded, the error of the connection.
 var errRequestTimeout error = requestTimeout{}
 
-// requestTimeout is the net.Error behind a 408.
+// requestTimeout is the type of errRequestTimeout, a net.Error. It is answered
+// 408.
 type requestTimeout struct{}
 
 func (requestTimeout) Error() string   { return "sluice: request did not arrive in time" }
@@ -442,11 +447,12 @@ func (requestTimeout) Timeout() bool   { return true }
 func (requestTimeout) Temporary() bool { return true }
 func (requestTimeout) Unwrap() error   { return os.ErrDeadlineExceeded }
 
-// ErrAbortHandler, used as the value of a panic in a handler, ends the
-// connection without an answer and without a log entry.
+// ErrAbortHandler, as the value of a panic in a handler, makes the server close
+// the connection without a response and without a log entry.
 var ErrAbortHandler = errors.New("sluice: abort handler")
 
-// prepareMessages gives request and response the server's settings.
+// prepareMessages applies the server's settings to the request and the
+// response.
 func (c *serverConn) prepareMessages(ctx *RequestCtx) {
 	if c.cfg.keepNames {
 		ctx.Request.Header.DisableNormalizing()
@@ -454,7 +460,7 @@ func (c *serverConn) prepareMessages(ctx *RequestCtx) {
 	c.prepareResponse(ctx)
 }
 
-// prepareResponse gives a response the server's defaults.
+// prepareResponse applies the server's defaults to the response.
 func (c *serverConn) prepareResponse(ctx *RequestCtx) {
 	h := &ctx.Response.Header
 	h.defaultServer = c.cfg.name
@@ -464,7 +470,7 @@ func (c *serverConn) prepareResponse(ctx *RequestCtx) {
 	}
 }
 
-// refusalText is what a connection over a limit gets.
+// refusalText returns the response for a connection over a limit.
 func refusalText(status int, text string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s",
 		status, StatusMessage(status), len(text), text)

@@ -7,12 +7,12 @@ var (
 	_ engine.Waker   = (*acceptor)(nil)
 )
 
-// memoTLS is the bit of Memo.Served that stands for isTLS; the number of
-// requests is in the others.
+// memoTLS is the bit of Memo.Served that stores isTLS; the other bits store the
+// number of requests.
 const memoTLS = 1
 
-// Sleep gives c back while its connection idles; see engine.Sleeper. It is
-// called for every request on some engines.
+// Sleep releases c while its connection idles; see engine.Sleeper. Some engines
+// call it for every request.
 func (c *serverConn) Sleep() engine.Memo {
 	m := engine.Memo{ID: c.id, Served: c.served << 1, Opened: c.opened}
 	if c.isTLS {
@@ -22,7 +22,7 @@ func (c *serverConn) Sleep() engine.Memo {
 	return m
 }
 
-// Wake undoes Sleep, with another serverConn; see engine.Waker.
+// Wake restores what Sleep returned, in another serverConn; see engine.Waker.
 func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	c := acquireServerConn()
 	c.conn, c.server, c.cfg = conn, a.server, a.cfg

@@ -12,39 +12,40 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// What a handler leaves of a streamed body is drained only within these
-// bounds; beyond them it is cheaper to open another connection.
+// The server drains the unread rest of a streamed body only within these
+// limits. Beyond them, opening another connection is cheaper.
 const (
 	drainLimit   = 256 << 10
 	drainTimeout = 50 * time.Millisecond
 )
 
-// errStreamDetached is what a reader gets that outlives its request.
+// errStreamDetached is returned to a reader that outlives its request.
 var errStreamDetached = errors.New("sluice: request body stream used after its request ended")
 
 // requestStream is the body of a request that is read while it arrives
-// (Server.StreamRequestBody). It is a part of its RequestCtx; the zero value
+// (Server.StreamRequestBody). It is a part of its RequestCtx. The zero value
 // has no body.
 type requestStream struct {
 	mu      sync.Mutex // a handler that timed out may still be reading
 	conn    *serverConn
 	ctx     *RequestCtx
 	drained int64
-	err     error // what every further Read returns; io.EOF at the verified end
-	// waiting is set before a Read waits for the client: closing it ends that.
+	err     error // returned by every further Read; io.EOF at the verified end
+	// waiting is set before a Read waits for the client: closing it ends the wait.
 	waiting atomic.Pointer[net.Conn]
-	// awaitsContinue is set while the client waits for 100-continue: it sends
-	// the body when that is read, and may not send it otherwise.
+	// awaitsContinue is set while the client waits for 100-continue. The server
+	// sends that when the body is read; without it the client may not send the
+	// body at all.
 	awaitsContinue bool
 }
 
-// attach makes s the body of the request that conn is reading.
+// attach makes s the body of the request that c is reading.
 func (s *requestStream) attach(c *serverConn) {
 	s.conn, s.ctx = c, c.ctx
 	c.ctx.Request.setServerStream(s)
 }
 
-// reset detaches s and forgets everything.
+// reset detaches s from its request and clears it.
 func (s *requestStream) reset() {
 	if s.conn == nil {
 		return
@@ -58,8 +59,8 @@ func (s *requestStream) reset() {
 	s.mu.Unlock()
 }
 
-// interrupt is reset for a ctx that was detached: a Read that is waiting ends
-// with an error before it returns.
+// interrupt is reset for a detached ctx. It first ends a waiting Read, which
+// then returns an error.
 func (s *requestStream) interrupt() {
 	if s.conn == nil {
 		return
@@ -74,8 +75,8 @@ func (s *requestStream) interrupt() {
 	s.reset()
 }
 
-// mayWait prepares for waiting for the client. The order, first waiting and
-// then isDetached, is what interrupt relies on.
+// mayWait prepares to wait for the client. interrupt relies on the order:
+// waiting is set before isDetached is read.
 func (s *requestStream) mayWait() error {
 	if s.waiting.Load() == nil {
 		s.ctx.wire.Lock()
@@ -93,8 +94,8 @@ func (s *requestStream) mayWait() error {
 	return nil
 }
 
-// sendContinue has the client send the body that it announced (RFC 9110
-// section 10.1.1), unless the answer was begun.
+// sendContinue asks the client to send the body that it announced (RFC 9110
+// section 10.1.1), unless the response has begun.
 func (ctx *RequestCtx) sendContinue() error {
 	if err := ctx.beginWrite(); err != nil {
 		return errStreamDetached
@@ -110,8 +111,8 @@ func (ctx *RequestCtx) sendContinue() error {
 	return nil
 }
 
-// warn tells the log, once for each server, that a handler has the whole body
-// read that Server.StreamRequestBody is to spare it.
+// warn logs, once for each server, that a handler reads a whole body into
+// memory although Server.StreamRequestBody is set.
 func (s *requestStream) warn() {
 	s.mu.Lock()
 	c := s.conn
@@ -121,7 +122,7 @@ func (s *requestStream) warn() {
 	}
 }
 
-// isUnread tells whether some of the body was not read to its verified end.
+// isUnread reports whether the body was not read to its verified end.
 func (s *requestStream) isUnread() bool {
 	if s.conn == nil {
 		return false
@@ -134,7 +135,7 @@ func (s *requestStream) isUnread() bool {
 }
 
 // Read implements io.Reader. It returns io.EOF only at the verified end of the
-// body, and io.ErrUnexpectedEOF where the client stopped before that.
+// body, and io.ErrUnexpectedEOF if the client stopped before that.
 func (s *requestStream) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +162,7 @@ func (s *requestStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isComplete tells whether the body's verified end was reached.
+// isComplete reports whether the verified end of the body was reached.
 func (s *requestStream) isComplete() bool {
 	if s.ctx.parser.Has(h1.ChunkedBody) {
 		return s.ctx.trailerIsRead
@@ -169,7 +170,7 @@ func (s *requestStream) isComplete() bool {
 	return s.ctx.bodyLeft == 0
 }
 
-// read returns data that is there, or waits for some.
+// read returns buffered data, or waits for some.
 func (s *requestStream) read(p []byte) (int, error) {
 	ctx := s.ctx
 	if ctx.parser.Has(h1.ChunkedBody) {
@@ -219,7 +220,7 @@ func (s *requestStream) readChunked(p []byte) (int, error) {
 				continue
 			}
 		}
-		if !chunks.Done() { // there is data, of which p may not hold all
+		if !chunks.Done() { // p may not hold all the data
 			in = in[:min(len(in), len(p))]
 		}
 		used, data, done, err := s.ctx.nextChunked(in)
@@ -236,7 +237,8 @@ func (s *requestStream) readChunked(p []byte) (int, error) {
 	}
 }
 
-// discard takes input as a part of the body that nobody wants.
+// discard consumes input as a part of the body without returning it. done says
+// that the verified end was reached.
 func (s *requestStream) discard(in []byte) (used int, done bool, err error) {
 	ctx := s.ctx
 	if !ctx.parser.Has(h1.ChunkedBody) {
@@ -260,16 +262,16 @@ func (s *requestStream) discard(in []byte) (used int, done bool, err error) {
 	return used, done, err
 }
 
-// mayDrain tells whether the rest of the body is worth waiting for.
+// mayDrain reports whether the rest of the body should be drained.
 func (s *requestStream) mayDrain() bool {
-	if s.err != nil || s.awaitsContinue { // there may be no end to find
+	if s.err != nil || s.awaitsContinue { // the end may never arrive
 		return false
 	}
 	return s.ctx.parser.Has(h1.ChunkedBody) || s.ctx.bodyLeft <= drainLimit
 }
 
-// drainNow reads the rest of the body away at once, within the bounds. It
-// reports whether the end was reached.
+// drainNow reads and discards the rest of the body, within the limits. It
+// reports whether it reached the end.
 func (s *requestStream) drainNow() bool {
 	if !s.mayDrain() {
 		return false
@@ -292,8 +294,8 @@ func (s *requestStream) drainNow() bool {
 	}
 }
 
-// nextChunked takes input of a chunked body and its trailer section. data is a
-// part of in; done says that the verified end was reached.
+// nextChunked consumes input of a chunked body and its trailer section. data is
+// a part of in; done says that the verified end was reached.
 func (ctx *RequestCtx) nextChunked(in []byte) (used int, data []byte, done bool, err error) {
 	if !ctx.chunks.Done() {
 		used, data, err = ctx.chunks.Next(in)
@@ -314,8 +316,8 @@ func (ctx *RequestCtx) beginTrailer() {
 	ctx.trailer.Reset()
 }
 
-// parseTrailer takes input of the trailer section. Fields that must not stand
-// there are dropped.
+// parseTrailer consumes input of the trailer section. It drops fields that a
+// trailer section must not contain.
 func (ctx *RequestCtx) parseTrailer(in []byte) (used int, done bool, err error) {
 	used, done, err = ctx.parser.Parse(&ctx.trailer, in)
 	if done && err == nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// copyLimit is the size up to which a body is copied behind its head; a larger
-// one is written in place, head and body in one system call.
+// copyLimit is the size up to which a body is copied after its head. A larger
+// body is not copied: one system call writes head and body.
 const copyLimit = 4 << 10
 
-// flush writes what was collected. It reports whether the connection is still
-// good.
+// flush writes the collected bytes. It reports whether the connection still
+// works.
 func (c *serverConn) flush() bool {
 	ctx := c.ctx
 	if len(ctx.out) == 0 {
@@ -26,8 +26,8 @@ func (c *serverConn) flush() bool {
 	return c.wrote(err)
 }
 
-// wrote reports whether a write succeeded. The engine is not told of the error,
-// so it is kept and logged here.
+// wrote reports whether a write succeeded. It stores and logs the error,
+// because the engine does not receive it.
 func (c *serverConn) wrote(err error) bool {
 	if err == nil {
 		return true
@@ -39,8 +39,8 @@ func (c *serverConn) wrote(err error) bool {
 	return false
 }
 
-// writeBody appends a small body to what was collected, and writes a large one
-// behind it in place.
+// writeBody appends a small body to the collected bytes. It writes a large one
+// after them without copying it.
 func (c *serverConn) writeBody(body []byte) bool {
 	ctx := c.ctx
 	if len(body) <= copyLimit {
@@ -56,14 +56,14 @@ func (c *serverConn) writeBody(body []byte) bool {
 	return c.wrote(err)
 }
 
-// writeStream writes a streamed body and closes the stream. What arrives from
-// the stream goes out at once. A file goes out when Run has returned, and is
-// closed then.
+// writeStream writes a streamed body and closes the stream. It sends the bytes
+// of the stream as they arrive. The engine sends and closes a large file after
+// Run.
 func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 	ctx := c.ctx
 	resp := &ctx.Response
 	if !sendsBody {
-		_ = resp.endStream(nil) // there is nobody to tell
+		_ = resp.endStream(nil) // the response is complete without it
 		return true
 	}
 	if s, ok := resp.stream.(*contentStream); ok && f.length == int64(len(s.left)) {
@@ -76,7 +76,7 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 	}
 	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
 	if w.isChunked {
-		w.left = int64(resp.streamSize) // known, where trailer fields make it chunked
+		w.left = int64(resp.streamSize) // may be known, if trailer fields make it chunked
 	}
 	err := c.copyStream(&w)
 	if w.failed {
@@ -96,7 +96,8 @@ func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
 	return true
 }
 
-// copyStream writes the body stream to w. Panics of the stream become errors.
+// copyStream writes the body stream to w. It returns a panic of the stream as
+// an error.
 func (c *serverConn) copyStream(w *bodyWriter) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -116,18 +117,18 @@ func (c *serverConn) copyStream(w *bodyWriter) (err error) {
 	return err
 }
 
-// bodyWriter frames what is written to it as a part of the body and puts it on
-// the wire at once, with what was collected before.
+// bodyWriter frames the bytes written to it as a part of the body, and sends
+// them at once, after the bytes that were collected before.
 type bodyWriter struct {
 	c         *serverConn
 	left      int64 // of a body of known length; < 0: unknown
 	isChunked bool
-	endsEarly bool // bytes beyond the length are errSizeReached
+	endsEarly bool // Write returns errSizeReached for bytes beyond the length
 	failed    bool // the connection, not the stream, failed
 }
 
-// Write implements io.Writer. Bytes beyond the announced length are dropped,
-// unless endsEarly says otherwise.
+// Write implements io.Writer. It drops bytes beyond the announced length; with
+// endsEarly it returns errSizeReached for them.
 func (w *bodyWriter) Write(p []byte) (n int, err error) {
 	n = len(p)
 	if w.left >= 0 && int64(n) > w.left {
@@ -163,8 +164,8 @@ func (w *bodyWriter) Write(p []byte) (n int, err error) {
 // WriteString implements io.StringWriter.
 func (w *bodyWriter) WriteString(s string) (int, error) { return w.Write(ascii.Bytes(s)) }
 
-// copyFrom writes the whole stream of resp. A StreamWriter runs right here, on
-// the handler's goroutine, and its Flush reaches the client.
+// copyFrom writes the whole stream of resp. A StreamWriter runs on the
+// handler's goroutine, and its Flush sends to the client.
 func (w *bodyWriter) copyFrom(resp *Response) error {
 	size := w.c.cfg.streamBufferSize
 	if write := resp.streamWriter; write != nil {
@@ -200,8 +201,8 @@ func (w *bodyWriter) copyFrom(resp *Response) error {
 	return nil
 }
 
-// acquireStreamWriter and releaseStreamWriter pool the writers that
-// StreamWriters get, for one size.
+// acquireStreamWriter returns a buffered writer for a StreamWriter. Only
+// writers of 4096 bytes are pooled.
 func acquireStreamWriter(w io.Writer, size int) *bufio.Writer {
 	if size == 4096 {
 		if v := streamWriterPool.Get(); v != nil {
