@@ -314,7 +314,7 @@ func publicLimitError(err error) error {
 	switch {
 	case errors.Is(err, compress.ErrTooLarge):
 		return ErrBodyTooLarge
-	case errors.Is(err, multipart.ErrMessageTooLarge): // too many parts, or too much besides files
+	case errors.Is(err, multipart.ErrMessageTooLarge): // too many parts, or too many bytes outside files
 		return fmt.Errorf("%w: %w", ErrBodyTooLarge, err)
 	}
 	return err

@@ -37,9 +37,10 @@ func (ctx *RequestCtx) SetBodyStream(bodyStream io.Reader, bodySize int) {
 }
 
 // SetBodyStreamWriter makes sw write the response's body after the handler has
-// returned, on the same goroutine. Flush sends the buffered bytes to the client
-// at once, and returns an error when the client has disconnected. sw must not
-// use ctx, only values that the handler took from it before.
+// returned, on the same goroutine. The Flush of sw's writer sends the buffered
+// bytes to the client at once, and returns an error when the client has
+// disconnected. sw must not use ctx, only values that the handler took from it
+// before.
 func (ctx *RequestCtx) SetBodyStreamWriter(sw StreamWriter) { ctx.Response.SetBodyStreamWriter(sw) }
 
 // SetConnectionClose makes the server close the connection after this response.
@@ -109,9 +110,9 @@ func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
 	return t.Before(lastModified.Truncate(time.Second))
 }
 
-// Redirect sets Location to uri and the status to statusCode. uri may be
-// relative to the request's URI. The status is 302 if statusCode is none of
-// 301, 302, 303, 307 and 308.
+// Redirect resolves uri, which may be relative, against the request's URI, sets
+// Location to the result, and sets the status to statusCode. The status is 302
+// if statusCode is none of 301, 302, 303, 307 and 308.
 func (ctx *RequestCtx) Redirect(uri string, statusCode int) {
 	ctx.redirect([]byte(uri), statusCode)
 }

@@ -1,14 +1,15 @@
-// Package sluice is HTTP/1.1 for Go with the API of fasthttp, the strictness of
-// net/http and connection engines that hold many connections.
+// Package sluice implements HTTP/1.1 servers and clients with the exported API of
+// fasthttp, the strictness of net/http, and connection engines that hold many
+// connections.
 //
-// A server is a function:
+// A server needs one function, its handler:
 //
 //	err := sluice.ListenAndServe(":8080", func(ctx *sluice.RequestCtx) {
 //		fmt.Fprintf(ctx, "Hello, %s!\n", ctx.QueryArgs().Peek("name"))
 //	})
 //
-// Programs written for github.com/valyala/fasthttp switch by changing the
-// import path; docs/compatibility.md lists what differs on purpose.
+// To port a program from github.com/valyala/fasthttp, change the import path;
+// docs/compatibility.md lists the intended differences.
 //
 // # Ownership and lifetime
 //

@@ -161,5 +161,6 @@ func FSHandler(root string, stripSlashes int) RequestHandler {
 	return fs.NewRequestHandler()
 }
 
-// CacheKind names one of the caches of a file handler.
+// CacheKind names a cache of a file handler. It exists for compatibility; no
+// function of this package uses it.
 type CacheKind uint8

@@ -322,7 +322,7 @@ type multipartRanges struct {
 // Close implements io.Closer.
 func (b *multipartRanges) Close() error {
 	for _, part := range b.parts {
-		_ = part.Close() // it was only read from
+		_ = part.Close() // a file that was only read: the error does not matter
 	}
 	b.parts = nil
 	return nil

@@ -283,8 +283,8 @@ type Server struct {
 	// CloseOnShutdown refuses hijacking during a Shutdown and after
 	// CloseOnNextResponse: the server sends the response of a handler that called
 	// Hijack, and closes the connection. A handler that called
-	// HijackSetNoResponse(true) still hijacks. All other responses have
-	// "Connection: close" then, whether or not CloseOnShutdown is set.
+	// HijackSetNoResponse(true) still hijacks. Responses of handlers that do not
+	// hijack have "Connection: close" then, whether or not CloseOnShutdown is set.
 	CloseOnShutdown bool
 
 	// StreamRequestBody calls Handler when the head of a request is complete. The

@@ -19,14 +19,14 @@ type readState uint8
 const (
 	readIdle    readState = iota // the first byte of a request
 	readHead                     // more of a head
-	readDecide                   // nothing: callbacks decide about the body
+	readDecide                   // none: callbacks decide about the body
 	readBody                     // a body of known length
 	readChunks                   // a chunked body
 	readTrailer                  // the trailer section after a chunked body
-	readReady                    // nothing: the request is complete for the handler
-	readFailed                   // nothing: the request is answered with an error
+	readReady                    // none: the request is ready for the handler
+	readFailed                   // none: the request is answered with an error
 	readDrain                    // the unread rest of a streamed body
-	readClosed                   // nothing, ever again
+	readClosed                   // none: the connection ends
 )
 
 // serverConn implements HTTP/1.1 on one server connection: it is the

@@ -100,7 +100,7 @@ func (s *Server) ListenAndServeUNIX(addr string, mode fs.FileMode) error {
 // listen opens a TCP listener with the keep-alive settings of the server.
 func (s *Server) listen(addr string) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAlive: -1}
-	lc.SetMultipathTCP(false) // sockets of plain TCP inherit more from their listener
+	lc.SetMultipathTCP(false) // plain TCP sockets inherit more options from their listener
 	if s.TCPKeepalive {
 		lc.KeepAlive = s.TCPKeepalivePeriod
 	}

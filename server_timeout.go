@@ -9,10 +9,10 @@ import (
 )
 
 // TimeoutHandler returns a handler that answers 408 with msg when h has not
-// returned within timeout. If h has sent part of a response by then, or is
-// blocked in a write to the client, the server closes the connection instead,
-// and the blocked write fails. A timeout of zero or less means no limit: h is
-// returned.
+// returned within timeout. h runs on its own goroutine. If h has sent part of a
+// response by then, or is blocked in a write to the client, the server closes
+// the connection instead, and the blocked write fails. A timeout of zero or
+// less means no limit: TimeoutHandler returns h itself.
 //
 // After the time-out h keeps running in the background and owns its ctx, which
 // no longer reaches the client; ctx.Done is closed.
