@@ -1,5 +1,5 @@
-// Package sluice implements HTTP/1.1 servers and clients with the exported API of
-// fasthttp, the strictness of net/http, and connection engines that hold many
+// Package sluice implements HTTP/1.1 servers and clients with the exported API
+// of fasthttp, the strictness of net/http, and connection engines that hold many
 // connections.
 //
 // A server needs one function, its handler:
@@ -17,14 +17,15 @@
 //
 //   - The handler owns its RequestCtx until it returns, and everything reached
 //     through it: the Request, the Response, their headers, and every []byte
-//     that their methods return. To retain something longer, copy it: string(ctx.Path()), append([]byte(nil), body...), CopyTo.
+//     that their methods return. To retain something longer, copy it:
+//     string(ctx.Path()), append([]byte(nil), body...), CopyTo.
 //   - A []byte returned by a method of a message (Request, Response, their
 //     headers, Args, URI, Cookie) is valid until that message is changed, reset
 //     or released, whichever comes first. Read it; do not write to it.
 //   - The caller owns what AcquireX returns until ReleaseX. Do not use the
 //     object, or any slice obtained from it, afterwards. Releasing is optional.
-//   - A setter copies the []byte that it is given. The comments of the exceptions
-//     say so: SetBodyRaw retains the slice, SetBodyStream the reader.
+//   - A setter copies the []byte that it is given. The comments of the
+//     exceptions say so: SetBodyRaw retains the slice, SetBodyStream the reader.
 //
 // If other goroutines still use ctx when the handler must return, the handler
 // calls ctx.TimeoutError first. The server then never reuses that ctx.
@@ -42,8 +43,8 @@
 // engine, and Server.EngineStats reports its state; see docs/guide/engines.md.
 //
 // RequestCtx implements context.Context. Its Done channel is closed when the
-// client disconnects, when the request ends and when the server shuts down. It
-// costs nothing if the handler never calls Done.
+// client disconnects, when the request ends and when the server shuts down. The
+// channel costs nothing if the handler never calls Done.
 //
 // # Errors
 //

@@ -26,11 +26,11 @@ var ErrServerClosed = errors.New("sluice: server is shut down")
 // it on too. Later input is in the socket. take must not call HandOver.
 //
 // HandOver gives only bare TCP and unix sockets that the server has accepted or
-// adopted. TLS connections, connections of ServeConn, and connections of any other
-// type stay. A connection with a request in progress stays until
-// the next call. For this server, a connection that is handed over has ended:
-// ConnState receives StateClosed, and limits no longer count it. Its next
-// server counts MaxRequestsPerConn and MaxKeepaliveDuration from the beginning.
+// adopted. TLS connections, connections of ServeConn, and connections of any
+// other type stay. A connection with a request in progress stays until the next
+// call. For this server, a connection that is handed over has ended: ConnState
+// receives StateClosed, and limits no longer count it. Its next server counts
+// MaxRequestsPerConn and MaxKeepaliveDuration from the beginning.
 func (s *Server) HandOver(limit int, take func(c net.Conn, leftover []byte)) int {
 	e := s.currentEngine()
 	if e == nil {
