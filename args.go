@@ -63,7 +63,7 @@ func (a *Args) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// VisitAll calls f with each pair in order. f must not keep the slices.
+// VisitAll calls f with each pair in order. f must not retain the slices.
 func (a *Args) VisitAll(f func(key, value []byte)) { a.All()(visitor(f)) }
 
 // visitor adapts a function that cannot stop to an iterator's yield.

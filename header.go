@@ -144,18 +144,18 @@ func (h *header) setParsed(head *h1.Head) {
 	}
 }
 
-// DisableNormalizing switches the normalisation of field names off: names that
-// are set or received from now on are compared and written as they are given.
-// By default the first letter and each letter behind a hyphen are written in
-// upper case, the others in lower case: "cONTENT-tYPE" becomes "Content-Type".
+// DisableNormalizing switches off the normalisation of field names. Names that
+// are set or received from now on are compared and written verbatim. By
+// default, the first letter and each letter after a hyphen are written in upper
+// case, and all others in lower case: "cONTENT-tYPE" becomes "Content-Type".
 // Fields with a method or meaning of their own (Host, Content-Type, Cookie and
-// so on) are found by any spelling and written in the usual one. It returns
-// whether normalisation was switched off before.
+// so on) are found in any spelling and written in the usual one.
+// DisableNormalizing returns whether normalisation was off before.
 func (h *header) DisableNormalizing() bool { return h.setKeepNames(true) }
 
-// EnableNormalizing switches the normalisation of field names on again, which
-// is the default; see DisableNormalizing. It returns whether normalisation was
-// switched off before.
+// EnableNormalizing switches on the normalisation of field names, which is the
+// default; see DisableNormalizing. It returns whether normalisation was off
+// before.
 func (h *header) EnableNormalizing() bool { return h.setKeepNames(false) }
 
 func (h *header) setKeepNames(keep bool) (previous bool) {
@@ -167,9 +167,9 @@ func (h *header) setKeepNames(keep bool) (previous bool) {
 	return previous
 }
 
-// Protocol returns the protocol version, "HTTP/1.1" unless another one was
-// received or set. A higher minor version that was received counts as 1.1 (RFC
-// 9110 section 2.5). The bytes must not be changed.
+// Protocol returns the protocol version: "HTTP/1.1" unless another one was
+// received or set. If a higher minor version was received, it is "HTTP/1.1" too
+// (RFC 9110 section 2.5). The bytes must not be changed.
 func (h *header) Protocol() []byte {
 	switch {
 	case len(h.protocol) > 0:
@@ -196,11 +196,11 @@ func (h *header) setProtocol(protocol []byte) {
 	}
 }
 
-// ContentLength returns the length of the body that the header announces: -1
-// for a chunked body, -2 for a body that is not announced (in a response, all
-// up to the end of the connection). It is 0 as long as nothing was set or
-// received. Where an int has 32 bits, a length of 2 GiB or more is math.MaxInt;
-// no such body is read.
+// ContentLength returns the length of the body that the header announces, in
+// bytes. It is -1 for a chunked body. It is -2 if the header announces no body;
+// the body of a response then ends with the connection. It is 0 if nothing was
+// set or received. Where an int has 32 bits, a length of 2 GiB or more is
+// math.MaxInt; no such body is read.
 func (h *header) ContentLength() int { return h.contentLength }
 
 // setLength sets a known length.
@@ -217,16 +217,16 @@ func (h *header) lengthValue() []byte {
 	return strconv.AppendInt(h.lengthText[:0], int64(h.contentLength), 10)
 }
 
-// ConnectionClose tells whether the connection ends with this message: by
-// SetConnectionClose, by a Connection field that lists close, or, in a message
-// received, by HTTP/1.0 without keep-alive.
+// ConnectionClose tells whether the connection ends with this message. It does
+// after SetConnectionClose, with a Connection field that lists close, and, in a
+// message that was received, with HTTP/1.0 without keep-alive.
 func (h *header) ConnectionClose() bool { return h.connectionClose }
 
-// SetConnectionClose makes the message say "Connection: close".
+// SetConnectionClose adds "Connection: close" to the message.
 func (h *header) SetConnectionClose() { h.connectionClose = true }
 
-// ResetConnectionClose takes "Connection: close" back. What else Connection fields
-// list stays; those that list nothing else go.
+// ResetConnectionClose removes "Connection: close". Connection fields keep their
+// other options; fields that list only close are removed.
 func (h *header) ResetConnectionClose() {
 	if !h.connectionClose {
 		return
@@ -263,7 +263,7 @@ func withoutClose(list []byte) []byte {
 }
 
 // ConnectionUpgrade tells whether a Connection field lists upgrade (RFC 9110
-// section 7.8). It is false where the connection is to be closed.
+// section 7.8). It is false if the connection ends with this message.
 func (h *header) ConnectionUpgrade() bool {
 	return !h.connectionClose && h.connectionLists(h1.ConnectionUpgrade)
 }
@@ -311,8 +311,8 @@ func isAboutClose(value []byte) bool {
 // It is valid until the header is changed or released.
 func (h *header) ContentEncoding() []byte { return h.table.Get(field.ContentEncoding) }
 
-// SetContentEncoding sets Content-Encoding. An empty value is not written in a
-// response.
+// SetContentEncoding sets Content-Encoding. A response with an empty value is
+// written without the field.
 func (h *header) SetContentEncoding(contentEncoding string) {
 	h.SetContentEncodingBytes(ascii.Bytes(contentEncoding))
 }
@@ -322,7 +322,8 @@ func (h *header) SetContentEncodingBytes(contentEncoding []byte) {
 	h.setKnown(field.ContentEncoding, contentEncoding)
 }
 
-// SetContentType sets Content-Type. An empty value stands for the default.
+// SetContentType sets Content-Type. An empty value selects the default; see
+// SetNoDefaultContentType.
 func (h *header) SetContentType(contentType string) {
 	h.SetContentTypeBytes(ascii.Bytes(contentType))
 }
@@ -332,10 +333,10 @@ func (h *header) SetContentTypeBytes(contentType []byte) {
 	h.setKnown(field.ContentType, contentType)
 }
 
-// SetNoDefaultContentType says whether a message with a body and no
-// Content-Type is written without one (true) or with a default (false, the
-// default): "text/plain; charset=utf-8" in responses,
-// "application/octet-stream" in requests.
+// SetNoDefaultContentType controls how a message that has a body and no
+// Content-Type is written. With true, it is written without the field. With
+// false, the default, it is written with "text/plain; charset=utf-8" in
+// responses and with "application/octet-stream" in requests.
 func (h *header) SetNoDefaultContentType(noDefaultContentType bool) {
 	h.noDefaultContentType = noDefaultContentType
 }

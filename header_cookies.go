@@ -100,8 +100,8 @@ func appendCookiePair(dst, key, value []byte) []byte {
 }
 
 // Cookie returns the value of the first cookie with that name, without the
-// quotes around it, nil if there is none. It is valid until the header is
-// changed or released.
+// quotes around it. It returns nil if there is none. The value is valid until
+// the header is changed or released.
 func (h *RequestHeader) Cookie(key string) []byte { return h.CookieBytes(ascii.Bytes(key)) }
 
 // CookieBytes is Cookie for bytes.
@@ -115,8 +115,8 @@ func (h *RequestHeader) CookieBytes(key []byte) []byte {
 	return nil
 }
 
-// SetCookie gives the cookie key the value. In both, ";" and control
-// characters become spaces, in the key also "=".
+// SetCookie sets the cookie key to value. In key and value, ";" and control
+// characters other than HTAB become spaces; in the key, "=" does, too.
 func (h *RequestHeader) SetCookie(key, value string) {
 	h.SetCookieBytesKV(ascii.Bytes(key), ascii.Bytes(value))
 }
@@ -171,9 +171,9 @@ func (h *RequestHeader) DelCookieBytes(key []byte) {
 // DelAllCookies removes all cookies.
 func (h *RequestHeader) DelAllCookies() { h.table.DelID(field.Cookie) }
 
-// Cookies iterates over names and values of the cookies as they are when it
-// begins: cookies may be set and deleted meanwhile. Other changes of the header
-// end the validity of what was yielded.
+// Cookies iterates over the names and values of the cookies that exist when the
+// iteration begins. Cookies may be set and deleted during the iteration. Any
+// other change of the header invalidates the yielded slices.
 func (h *RequestHeader) Cookies() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		name, value, _, rest, ok := cutCookie(h.cookies())
@@ -182,7 +182,7 @@ func (h *RequestHeader) Cookies() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// VisitAllCookie calls f with name and value of each cookie. f must not keep
+// VisitAllCookie calls f with name and value of each cookie. f must not retain
 // them.
 //
 // Deprecated: Use Cookies.
@@ -229,8 +229,9 @@ func (h *ResponseHeader) setCookies() []byte {
 	return h.joined
 }
 
-// Cookie makes cookie the cookie of the response that has cookie's key. It
-// returns false if there is none; cookie is then not changed.
+// Cookie reads into cookie the Set-Cookie field that sets cookie's key. A
+// malformed field makes cookie empty. If there is no such field, Cookie returns
+// false and does not change cookie.
 func (h *ResponseHeader) Cookie(cookie *Cookie) bool {
 	i := h.findSetCookie(cookie.Key(), 0)
 	if i < 0 {
@@ -242,8 +243,8 @@ func (h *ResponseHeader) Cookie(cookie *Cookie) bool {
 }
 
 // PeekCookie returns the value of the Set-Cookie field that sets the cookie
-// key, nil if there is none. Cookie.Parse reads it. It is valid until the
-// header is changed or released.
+// key, nil if there is none. Cookie.ParseBytes parses it. The value is valid
+// until the header is changed or released.
 func (h *ResponseHeader) PeekCookie(key string) []byte {
 	if i := h.findSetCookie(ascii.Bytes(key), 0); i >= 0 {
 		return h.table.Value(i)
@@ -251,8 +252,8 @@ func (h *ResponseHeader) PeekCookie(key string) []byte {
 	return nil
 }
 
-// SetCookie sets a cookie, in the place of one with the same key. cookie is
-// not kept.
+// SetCookie adds a Set-Cookie field for cookie, or replaces the one with the
+// same key. It does not retain cookie.
 func (h *ResponseHeader) SetCookie(cookie *Cookie) {
 	h.text = cookie.AppendBytes(h.text[:0])
 	value := h.fitValue(h.text)
@@ -263,8 +264,8 @@ func (h *ResponseHeader) SetCookie(cookie *Cookie) {
 	h.table.Add(field.SetCookie, field.SetCookie.Canonical(), value)
 }
 
-// DelCookie removes the Set-Cookie fields that set the cookie key. To have the
-// client forget a cookie, use DelClientCookie.
+// DelCookie removes the Set-Cookie fields that set the cookie key. To make the
+// client delete a cookie, use DelClientCookie.
 func (h *ResponseHeader) DelCookie(key string) { h.DelCookieBytes(ascii.Bytes(key)) }
 
 // DelCookieBytes is DelCookie for bytes.
@@ -274,9 +275,10 @@ func (h *ResponseHeader) DelCookieBytes(key []byte) {
 	}
 }
 
-// DelClientCookie has the client delete the cookie key: it is set to expire in
-// the past. A cookie with a domain or path is another cookie; set one like it
-// with CookieExpireDelete.
+// DelClientCookie makes the client delete the cookie key: it sets the cookie
+// with an expiry in the past. A cookie with a domain or path is a different
+// cookie: to delete it, set one with the same key, domain and path, and the
+// expiry CookieExpireDelete.
 func (h *ResponseHeader) DelClientCookie(key string) { h.DelClientCookieBytes(ascii.Bytes(key)) }
 
 // DelClientCookieBytes is DelClientCookie for bytes.
@@ -292,10 +294,10 @@ func (h *ResponseHeader) DelClientCookieBytes(key []byte) {
 // DelAllCookies removes all Set-Cookie fields.
 func (h *ResponseHeader) DelAllCookies() { h.table.DelID(field.SetCookie) }
 
-// Cookies iterates over the cookies that the response sets: their names, and
-// the whole values of the Set-Cookie fields, which Cookie.ParseBytes reads.
-// They are valid until the header is changed, which must not happen during the
-// iteration.
+// Cookies iterates over the cookies that the response sets. It yields the name
+// of each, and the whole value of its Set-Cookie field, which Cookie.ParseBytes
+// parses. Both are valid until the header is changed. The header must not be
+// changed during the iteration.
 func (h *ResponseHeader) Cookies() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for i := h.table.Index(field.SetCookie); i >= 0; i = h.table.FindID(field.SetCookie, i+1) {
@@ -308,8 +310,8 @@ func (h *ResponseHeader) Cookies() iter.Seq2[[]byte, []byte] {
 }
 
 // VisitAllCookie calls f with the name of each cookie that the response sets
-// and the whole value of its Set-Cookie field, which Cookie.ParseBytes reads.
-// f must not keep them.
+// and the whole value of its Set-Cookie field, which Cookie.ParseBytes parses.
+// f must not retain them.
 //
 // Deprecated: Use Cookies.
 func (h *ResponseHeader) VisitAllCookie(f func(key, value []byte)) { h.Cookies()(visitor(f)) }

@@ -12,14 +12,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// Read reads the head of a request from r, and nothing behind it. h's settings
-// (see DisableNormalizing, DisableSpecialHeader) stay.
+// Read reads the head of a request from r. What follows the head stays in r. h
+// keeps its settings (see DisableNormalizing and DisableSpecialHeader).
 //
-// The error is io.EOF if r ends before the first byte, ErrNothingRead if it
-// fails before that, io.ErrUnexpectedEOF if it ends within the head,
-// *ErrSmallBuffer if the head is larger than r's buffer, and otherwise one
-// that says what is wrong, often in the form of one of this package's
-// variables: use errors.Is and errors.As. h is then empty.
+// After an error h is empty. The error is io.EOF if r ends before the first
+// byte of the head, ErrNothingRead if r fails before that byte,
+// io.ErrUnexpectedEOF if r ends within the head, and *ErrSmallBuffer if the
+// head is larger than r's buffer. Any other failure of r is returned unchanged.
+// The error of a malformed head says what is wrong, and often matches a
+// variable of this package: use errors.Is and errors.As.
 func (h *RequestHeader) Read(r *bufio.Reader) error {
 	h.resetMessage()
 	h.resetStartLine()
@@ -33,11 +34,13 @@ func (h *RequestHeader) Read(r *bufio.Reader) error {
 	return nil
 }
 
-// Read reads the head of a response from r, and nothing behind it. h's
-// settings stay. Up to four line ends before the head are skipped. For the error
-// see RequestHeader.Read, but before the first byte a time-out is ErrTimeout, and
-// any other failure of r is io.EOF, wrapped. One that says what is wrong with a
-// head also is ErrReadingResponseHeaders.
+// Read reads the head of a response from r. What follows the head stays in r. h
+// keeps its settings. Up to four line ends before the head are skipped.
+//
+// The errors are those of RequestHeader.Read, with two differences. If r fails
+// before the first byte, the error is ErrTimeout for a time-out; for any other
+// failure, it matches both io.EOF and the error of r. The error of a malformed
+// head also matches ErrReadingResponseHeaders.
 func (h *ResponseHeader) Read(r *bufio.Reader) error {
 	h.resetForReading()
 	return startError(h.readWithin(r, readerLimits(r)), io.EOF)
@@ -62,11 +65,11 @@ func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
 	return nil
 }
 
-// ReadTrailer reads the trailer section behind the last chunk of a body. Its
-// fields, but for those that must not be trailer fields (RFC 9110 section
-// 6.5.1), which are dropped, are then found by Peek and listed by Trailers. All
-// does not show them. For the error see
-// RequestHeader.Read; one that says what is wrong also is ErrBadTrailer.
+// ReadTrailer reads the trailer section after the last chunk of a body. It
+// drops fields that must not be trailer fields (RFC 9110 section 6.5.1). Peek
+// finds the others, and Trailers lists their names; All does not show them. The
+// errors are those of RequestHeader.Read. The error of a section that is
+// malformed or too large also matches ErrBadTrailer.
 func (h *header) ReadTrailer(r *bufio.Reader) error { return h.readTrailer(r, readerLimits(r)) }
 
 // readTrailer is ReadTrailer with other limits than the buffer's size.

@@ -15,14 +15,14 @@ import (
 // RequestHeader is the head of a request: method, target, version and fields.
 //
 // The zero value is the head of "GET / HTTP/1.1" without fields. Byte slices
-// that methods return belong to the header, must not be changed, and stay
-// valid until the header is changed, reset or, with its Request, released. A
-// RequestHeader must not be copied (use CopyTo) nor be used by several
+// that methods return belong to the header and must not be changed. They stay
+// valid until the header is changed or reset, or its Request is released. A
+// RequestHeader must not be copied (use CopyTo) and must not be used by several
 // goroutines at once.
 //
-// Whatever setters are given, nothing but one well-formed head is written: a
-// field name that is no token sets nothing, control characters in values
-// become spaces, and the request target is percent-encoded where needed.
+// The header is always written as one well-formed head, whatever its setters
+// were given. A field name that is not a token sets nothing. Control characters
+// in values become spaces. The request-target is percent-encoded where needed.
 type RequestHeader struct {
 	noCopy noCopy
 	header
@@ -94,8 +94,8 @@ func (h *RequestHeader) verb() []byte {
 	return textGet
 }
 
-// SetMethod sets the method. One that is no token (RFC 9110 section 9.1)
-// counts as none: the method is then GET.
+// SetMethod sets the method. A method that is not a token (RFC 9110 section
+// 9.1) selects the default, GET.
 func (h *RequestHeader) SetMethod(method string) { h.SetMethodBytes(ascii.Bytes(method)) }
 
 // SetMethodBytes is SetMethod for bytes.
@@ -161,10 +161,10 @@ func (h *RequestHeader) requestTarget() []byte {
 	return textSlash
 }
 
-// SetRequestURI sets the request-target. It is expected to be percent-encoded
-// (RFC 3986 section 2.1): what may not stand in a target is encoded when the
-// request is written, a fragment is left out. One that begins with "?" gets the
-// "/" before it that every path begins with.
+// SetRequestURI sets the request-target, which should be percent-encoded (RFC
+// 3986 section 2.1). When the request is written, bytes that a target must not
+// contain are encoded, and a fragment is left out. A target that begins with
+// "?" gets a "/" before it, because every path begins with one.
 func (h *RequestHeader) SetRequestURI(requestURI string) {
 	h.SetRequestURIBytes(ascii.Bytes(requestURI))
 }
@@ -187,15 +187,15 @@ func (h *RequestHeader) setTargetOf(uri *URI) {
 	h.isTargetFit = true
 }
 
-// SetProtocol sets what Protocol returns. A request is written as HTTP/1.0 if
-// that is what was set, and as HTTP/1.1 otherwise.
+// SetProtocol sets what Protocol returns. The request is written as HTTP/1.0 if
+// protocol is "HTTP/1.0", and as HTTP/1.1 otherwise.
 func (h *RequestHeader) SetProtocol(protocol string) { h.setProtocol(ascii.Bytes(protocol)) }
 
 // SetProtocolBytes is SetProtocol for bytes.
 func (h *RequestHeader) SetProtocolBytes(protocol []byte) { h.setProtocol(protocol) }
 
-// Host returns the value of the Host field, which for a request in absolute
-// form need not be the host that is asked for: see Request.Host.
+// Host returns the value of the Host field. A request in absolute form may ask
+// for another host: see Request.Host.
 func (h *RequestHeader) Host() []byte { return h.table.Get(field.Host) }
 
 // SetHost sets the Host field.
@@ -240,8 +240,8 @@ func (h *RequestHeader) SetContentLength(contentLength int) {
 }
 
 // SetByteRange sets the Range field to "bytes=startPos-endPos" (RFC 9110
-// section 14.2). With a negative startPos the range is the last -startPos
-// bytes, with a negative endPos all from startPos on.
+// section 14.2). If startPos is negative, the range is the last -startPos
+// bytes. If endPos is negative, the range begins at startPos and has no end.
 func (h *RequestHeader) SetByteRange(startPos, endPos int) {
 	h.text = strconv.AppendInt(append(h.text[:0], "bytes="...), int64(startPos), 10)
 	if startPos >= 0 {
@@ -253,9 +253,9 @@ func (h *RequestHeader) SetByteRange(startPos, endPos int) {
 	h.setKnown(field.Range, h.text)
 }
 
-// HasAcceptEncoding tells whether the client accepts the content coding: an
-// Accept-Encoding field lists it, in any case, with a weight other than 0 (RFC
-// 9110 section 12.5.3). A listed "*" does not count.
+// HasAcceptEncoding tells whether an Accept-Encoding field lists the content
+// coding with a weight other than 0 (RFC 9110 section 12.5.3). The comparison
+// is case-insensitive. A listed "*" does not count.
 func (h *RequestHeader) HasAcceptEncoding(acceptEncoding string) bool {
 	return h.HasAcceptEncodingBytes(ascii.Bytes(acceptEncoding))
 }
@@ -303,7 +303,8 @@ func hasZeroWeight(parameters []byte) bool {
 }
 
 // MultipartFormBoundary returns the boundary of the Content-Type
-// "multipart/form-data; boundary=…", nil if it is none.
+// "multipart/form-data; boundary=…". It returns nil if the Content-Type is
+// another one or has no boundary.
 func (h *RequestHeader) MultipartFormBoundary() []byte {
 	mediaType, parameters, _ := cutByte(h.ContentType(), ';')
 	if !ascii.EqualFold(ascii.TrimOWS(mediaType), textMultipartForm) {
@@ -347,8 +348,8 @@ func (h *RequestHeader) SetMultipartFormBoundary(boundary string) {
 }
 
 // SetMultipartFormBoundaryBytes is SetMultipartFormBoundary for bytes. A
-// boundary that is no token is put in quotes; quotes and backslashes, which no
-// boundary has (RFC 2046 section 5.1.1), are left out.
+// boundary that is not a token is quoted. Quotes and backslashes are then left
+// out: a boundary must not contain them (RFC 2046 section 5.1.1).
 func (h *RequestHeader) SetMultipartFormBoundaryBytes(boundary []byte) {
 	h.text = append(h.text[:0], textMultipartForm...)
 	h.text = append(h.text, textMultipartTrailer...)
@@ -366,15 +367,16 @@ func (h *RequestHeader) SetMultipartFormBoundaryBytes(boundary []byte) {
 	h.setKnown(field.ContentType, h.text)
 }
 
-// DisableSpecialHeader stops the special treatment of fields: all fields are
-// written in the order in which they are set, none twice unless it was added
-// twice, and no default is added but what frames the body and what the
-// connection needs. It returns whether that was so before.
+// DisableSpecialHeader switches off the special treatment of fields. All fields
+// are then written in the order in which they were set. A field is repeated only
+// if it was added more than once. No field is added, except those that frame
+// the body and those that the connection needs. It returns whether the special
+// treatment was off before.
 func (h *RequestHeader) DisableSpecialHeader() bool { return h.setRaw(true) }
 
-// EnableSpecialHeader starts the special treatment of fields again, which is
-// the default; see DisableSpecialHeader. It returns whether it was disabled
-// before.
+// EnableSpecialHeader switches on the special treatment of fields, which is the
+// default; see DisableSpecialHeader. It returns whether the special treatment
+// was off before.
 func (h *RequestHeader) EnableSpecialHeader() bool { return h.setRaw(false) }
 
 func (h *RequestHeader) setRaw(raw bool) (previous bool) {
@@ -383,8 +385,9 @@ func (h *RequestHeader) setRaw(raw bool) (previous bool) {
 	return previous
 }
 
-// Peek returns the value of the first field named key, in the head or, if it
-// has none, in the trailer section; nil if there is none.
+// Peek returns the value of the first field named key in the head. If the head
+// has none, Peek looks in the trailer section. It returns nil if neither has
+// the field.
 func (h *RequestHeader) Peek(key string) []byte { return h.PeekBytes(ascii.Bytes(key)) }
 
 // PeekBytes is Peek for bytes.
@@ -442,22 +445,22 @@ func (h *RequestHeader) visit(yield func(key, value []byte) bool) bool {
 }
 
 // All iterates over the fields of the head: Host, Content-Length, Content-Type,
-// User-Agent, Trailer and Cookie first, the others in the order in which they
-// were received or added. Trailer lists the names of the trailer fields, those
-// that were received without an announcement included; for the fields
-// themselves see Trailers and Peek. The header must not be changed during the
-// iteration. For the order on the wire use AllInOrder.
+// User-Agent, Trailer and Cookie first, then the others in the order in which
+// they were received or added. Trailer lists the names of all trailer fields,
+// including those that were received without an announcement. For the trailer
+// fields themselves, see Trailers and Peek. The header must not be changed
+// during the iteration. For the order on the wire, use AllInOrder.
 func (h *RequestHeader) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) { h.visit(yield) }
 }
 
-// VisitAll calls f for each field; see All. f must not keep the slices.
+// VisitAll calls f for each field; see All. f must not retain the slices.
 //
 // Deprecated: Use All.
 func (h *RequestHeader) VisitAll(f func(key, value []byte)) { h.visit(visitor(f)) }
 
 // AllInOrder iterates over the fields of a request that was read, in the order
-// and with the values in which they were received: changes do not show. The
+// and with the values that were received. It does not show later changes. The
 // name is valid until the next iteration.
 func (h *RequestHeader) AllInOrder() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
@@ -481,14 +484,15 @@ func (h *RequestHeader) AllInOrder() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// VisitAllInOrder calls f for each field; see AllInOrder. f must not keep the
+// VisitAllInOrder calls f for each field; see AllInOrder. f must not retain the
 // slices.
 //
 // Deprecated: Use AllInOrder.
 func (h *RequestHeader) VisitAllInOrder(f func(key, value []byte)) { h.AllInOrder()(visitor(f)) }
 
-// RawHeaders returns the field lines as they were received, with the empty
-// line that ends them; nothing if there was no field, nil if nothing was read.
+// RawHeaders returns the field lines as they were received, with the empty line
+// that ends them. It is empty if the head had no field, and nil if no head was
+// read.
 func (h *RequestHeader) RawHeaders() []byte {
 	if h.fieldsAt.End == 0 {
 		return nil
@@ -500,17 +504,18 @@ func (h *RequestHeader) RawHeaders() []byte {
 	return raw
 }
 
-// AppendBytes appends the head as it is written.
+// AppendBytes appends the head to dst in wire format.
 func (h *RequestHeader) AppendBytes(dst []byte) []byte { return h.appendHead(dst, h.framing()) }
 
-// Header returns the head as it is written; see TrailerHeader for what is not
-// in it. It is valid until the next call or change of the header.
+// Header returns the head in wire format. It does not include the trailer
+// section; see TrailerHeader. The result is valid until the next call of Header
+// or change of the header.
 func (h *RequestHeader) Header() []byte {
 	h.text = h.AppendBytes(h.text[:0])
 	return h.text
 }
 
-// String returns the head as it is written.
+// String returns the head in wire format.
 func (h *RequestHeader) String() string { return string(h.Header()) }
 
 // Write writes the head to w.

@@ -14,14 +14,14 @@ import (
 // ResponseHeader is the head of a response: status and fields.
 //
 // The zero value is the head of "HTTP/1.1 200 OK" without fields. Byte slices
-// that methods return belong to the header, must not be changed, and stay
-// valid until the header is changed, reset or, with its Response, released. A
-// ResponseHeader must not be copied (use CopyTo) nor be used by several
-// goroutines at once.
+// that methods return belong to the header and must not be changed. They stay
+// valid until the header is changed or reset, or its Response is released. A
+// ResponseHeader must not be copied (use CopyTo) and must not be used by
+// several goroutines at once.
 //
-// Whatever setters are given, nothing but one well-formed head is written: a
-// field name that is no token sets nothing, and control characters in values
-// and reason phrases become spaces.
+// The header is always written as one well-formed head, whatever its setters
+// were given. A field name that is not a token sets nothing. Control characters
+// in values and reason phrases become spaces.
 type ResponseHeader struct {
 	noCopy noCopy
 	header
@@ -92,12 +92,12 @@ func (h *ResponseHeader) StatusCode() int {
 	return h.statusCode
 }
 
-// SetStatusCode sets the status code. A response with a code below 100 or
-// above 999, which no status line may hold, is written as 500.
+// SetStatusCode sets the status code. A response with a code below 100 or above
+// 999 is written as 500, because a status line must not have such a code.
 func (h *ResponseHeader) SetStatusCode(statusCode int) { h.statusCode = statusCode }
 
-// StatusMessage returns the reason phrase that was received or set, nil if
-// there is none: the usual one is then written.
+// StatusMessage returns the reason phrase that was received or set. It returns
+// nil if there is none; the usual phrase of the status code is then written.
 func (h *ResponseHeader) StatusMessage() []byte {
 	switch {
 	case h.reasonAt.End > h.reasonAt.Start:
@@ -108,19 +108,19 @@ func (h *ResponseHeader) StatusMessage() []byte {
 	return nil
 }
 
-// SetStatusMessage sets the reason phrase; an empty one stands for the usual
-// one of the status code. Control characters become spaces.
+// SetStatusMessage sets the reason phrase. An empty one selects the usual
+// phrase of the status code. Control characters become spaces.
 func (h *ResponseHeader) SetStatusMessage(statusMessage []byte) {
 	h.reason = ascii.AppendFieldText(h.reason[:0], statusMessage)
 	h.reasonAt = h1.Span{}
 }
 
-// SetProtocol sets what Protocol returns. A response is written as HTTP/1.0 if
-// that is what was set, and as HTTP/1.1 otherwise.
+// SetProtocol sets what Protocol returns. The response is written as HTTP/1.0
+// if protocol is "HTTP/1.0", and as HTTP/1.1 otherwise.
 func (h *ResponseHeader) SetProtocol(protocol []byte) { h.setProtocol(protocol) }
 
-// ContentType returns the value of the Content-Type field; if there is none,
-// the default, unless SetNoDefaultContentType switched it off.
+// ContentType returns the value of the Content-Type field. If there is none, it
+// returns the default, unless SetNoDefaultContentType has switched it off.
 func (h *ResponseHeader) ContentType() []byte {
 	if value := h.table.Get(field.ContentType); len(value) > 0 || h.noDefaultContentType {
 		return value
@@ -128,10 +128,10 @@ func (h *ResponseHeader) ContentType() []byte {
 	return own(h.typeText[:], textPlain)
 }
 
-// SetContentLength sets the length of the body: -1 stands for a chunked body,
-// less for one that ends with the connection, which is then closed. It has no
-// effect on a response whose status forbids a body. Writing a Response sets it
-// from the body.
+// SetContentLength sets the length of the body in bytes. -1 stands for a chunked
+// body. Any smaller number stands for a body that ends with the connection, and
+// also sets "Connection: close". SetContentLength has no effect on a response
+// whose status forbids a body. Writing a Response sets the length from the body.
 func (h *ResponseHeader) SetContentLength(contentLength int) {
 	switch {
 	case bodyForbidden(h.StatusCode()):
@@ -145,9 +145,9 @@ func (h *ResponseHeader) SetContentLength(contentLength int) {
 	}
 }
 
-// Server returns the value of the Server field of the head or, if there is none
-// or it is empty, of the trailer section. In a handler that is the server's name
-// from the beginning.
+// Server returns the value of the Server field of the head. If that is absent or
+// empty, Server returns the field of the trailer section. In a handler, the
+// initial value is the server's name.
 func (h *ResponseHeader) Server() []byte {
 	if value := h.ownServer(); len(value) > 0 {
 		return value
@@ -173,8 +173,8 @@ func (h *ResponseHeader) headServer() []byte {
 	return h.table.Get(field.Server)
 }
 
-// SetServer sets the Server field. A Server sends its name where the value is
-// empty, and where the field was deleted.
+// SetServer sets the Server field. If the value is empty or the field was
+// deleted, a Server sends its own name.
 func (h *ResponseHeader) SetServer(server string) { h.SetServerBytes(ascii.Bytes(server)) }
 
 // SetServerBytes is SetServer for bytes.
@@ -188,8 +188,8 @@ func (h *ResponseHeader) SetLastModified(t time.Time) {
 
 // SetContentRange sets the Content-Range field to "bytes
 // startPos-endPos/contentLength" (RFC 9110 section 14.4). A negative
-// contentLength stands for a length that is not known, a negative startPos or
-// an endPos before it for a range that cannot be satisfied.
+// contentLength stands for an unknown length. A negative startPos, or an endPos
+// below startPos, stands for a range that cannot be satisfied.
 func (h *ResponseHeader) SetContentRange(startPos, endPos, contentLength int) {
 	h.text = append(h.text[:0], "bytes "...)
 	if startPos < 0 || endPos < startPos {
@@ -208,10 +208,10 @@ func (h *ResponseHeader) SetContentRange(startPos, endPos, contentLength int) {
 	h.setKnown(field.ContentRange, h.text)
 }
 
-// Peek returns the value of the first field named key, nil if there is none.
-// Content-Type and Server are what the methods of that name return; several
-// Set-Cookie fields are one value, separated by "; ". The trailer section is
-// searched for what is not in the head.
+// Peek returns the value of the first field named key, nil if there is none. For
+// Content-Type and Server it returns what the methods of these names return.
+// Several Set-Cookie fields are returned as one value, joined with "; ". If a
+// field is not in the head, Peek looks in the trailer section.
 func (h *ResponseHeader) Peek(key string) []byte { return h.PeekBytes(ascii.Bytes(key)) }
 
 // PeekBytes is Peek for bytes.
@@ -299,31 +299,32 @@ func (h *ResponseHeader) visitSetCookies(yield func(key, value []byte) bool) boo
 }
 
 // All iterates over the fields of the head: Content-Length, Content-Type,
-// Content-Encoding, Server, Set-Cookie and Trailer first, the others in the
-// order in which they were received or added. Trailer lists the names of the
-// trailer fields, those that were received without an announcement included;
-// for the fields themselves see Trailers and Peek. The header must not be
-// changed during the iteration.
+// Content-Encoding, Server, Set-Cookie and Trailer first, then the others in the
+// order in which they were received or added. Trailer lists the names of all
+// trailer fields, including those that were received without an announcement.
+// For the trailer fields themselves, see Trailers and Peek. The header must not
+// be changed during the iteration.
 func (h *ResponseHeader) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) { h.visit(yield) }
 }
 
-// VisitAll calls f for each field; see All. f must not keep the slices.
+// VisitAll calls f for each field; see All. f must not retain the slices.
 //
 // Deprecated: Use All.
 func (h *ResponseHeader) VisitAll(f func(key, value []byte)) { h.visit(visitor(f)) }
 
-// AppendBytes appends the head as it is written, with the present date.
+// AppendBytes appends the head to dst in wire format, with the current date.
 func (h *ResponseHeader) AppendBytes(dst []byte) []byte { return h.appendHead(dst, h.framing()) }
 
-// Header returns the head as it is written; see TrailerHeader for what is not
-// in it. It is valid until the next call or change of the header.
+// Header returns the head in wire format. It does not include the trailer
+// section; see TrailerHeader. The result is valid until the next call of Header
+// or change of the header.
 func (h *ResponseHeader) Header() []byte {
 	h.text = h.AppendBytes(h.text[:0])
 	return h.text
 }
 
-// String returns the head as it is written.
+// String returns the head in wire format.
 func (h *ResponseHeader) String() string { return string(h.Header()) }
 
 // Write writes the head to w.

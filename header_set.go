@@ -24,20 +24,19 @@ const (
 		1<<field.Server | 1<<field.ContentEncoding | 1<<field.Date
 )
 
-// Set gives the field key the value. If there are several fields of that name,
+// Set sets the field key to value. If there are several fields of that name,
 // the first one is changed and the others stay.
 //
 // A field whose name is announced as a trailer field is set in the trailer
-// section, also where a peer has announced it; fields of that name in the head
-// are removed. Call Del("Trailer") first where a peer's announcement must not
-// count.
+// section, even if a peer announced it; fields of that name in the head are
+// removed. To ignore the announcement of a peer, call Del("Trailer") first.
 //
-// These are treated specially: Cookie and Set-Cookie add to the cookies there
-// are. Content-Length is ignored unless it is a number, Transfer-Encoding
-// always: the framing follows from the body. Trailer announces trailer fields,
-// see SetTrailer.
+// Some fields are treated specially. Cookie and Set-Cookie add to the existing
+// cookies. Content-Length is ignored unless it is a number. Transfer-Encoding
+// is ignored, except after DisableSpecialHeader: the framing follows from the
+// body. Trailer announces trailer fields; see SetTrailer.
 //
-// A key that is no token (RFC 9110 section 5.1) sets nothing. In the value,
+// A key that is not a token (RFC 9110 section 5.1) sets nothing. In the value,
 // control characters become spaces, and white space at the ends is removed.
 func (h *header) Set(key, value string) { h.put(ascii.Bytes(key), ascii.Bytes(value), false) }
 
@@ -50,12 +49,11 @@ func (h *header) SetBytesV(key string, value []byte) { h.put(ascii.Bytes(key), v
 // SetBytesKV is Set for bytes.
 func (h *header) SetBytesKV(key, value []byte) { h.put(key, value, false) }
 
-// Add adds a field, behind those of the same name that there are. Fields that
-// occur once only (Host, Content-Type, Content-Encoding, Content-Length,
-// Connection, User-Agent, Server, Date) are set instead, unless they are
-// announced as trailer fields. Trailer adds to the announced names, see
-// AddTrailer. See Set for the fields that are treated specially and for what
-// is no valid key or value.
+// Add adds a field after the existing ones of the same name. Fields that occur
+// only once (Host, Content-Type, Content-Encoding, Content-Length, Connection,
+// User-Agent, Server, Date) are set instead, unless they are announced as
+// trailer fields. Trailer adds to the announced names; see AddTrailer. See Set
+// for the fields that are treated specially, and for invalid keys and values.
 func (h *header) Add(key, value string) { h.put(ascii.Bytes(key), ascii.Bytes(value), true) }
 
 // AddBytesK is Add for a key of bytes.
@@ -67,9 +65,9 @@ func (h *header) AddBytesV(key string, value []byte) { h.put(ascii.Bytes(key), v
 // AddBytesKV is Add for bytes.
 func (h *header) AddBytesKV(key, value []byte) { h.put(key, value, true) }
 
-// SetCanonical is SetBytesKV without normalisation of the key, which is
-// compared and written as it is. Fields that are treated specially are set
-// whatever the spelling.
+// SetCanonical is SetBytesKV without normalisation of the key: the key is
+// compared and written verbatim. Fields that are treated specially are set in
+// any spelling.
 func (h *header) SetCanonical(key, value []byte) {
 	if h.table.KeepNames || field.IsNormalized(key) {
 		h.put(key, value, false)
@@ -208,9 +206,9 @@ func (h *header) setKnown(id field.ID, value []byte) {
 	h.table.Set(id, value)
 }
 
-// Del removes all fields of that name, in the head and in the trailer section.
-// The name stays announced; Del("Trailer") takes all announcements back, as
-// SetTrailer does.
+// Del removes all fields of that name from the head and the trailer section. An
+// announced name stays announced. Del("Trailer") removes all announcements, as
+// SetTrailer("") does.
 func (h *header) Del(key string) { h.DelBytes(ascii.Bytes(key)) }
 
 // DelBytes is Del for bytes.

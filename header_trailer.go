@@ -263,14 +263,15 @@ func (h *header) appendTrailers(dst []byte) []byte {
 }
 
 // AddTrailer announces trailer fields: fields of these names, set before or
-// after, are sent after a chunked body instead of in the head (RFC 9110
-// section 6.6.2). trailer is a name or a list of names separated by commas.
-// Values can be set as long as the body is being sent.
+// after the call, are sent after a chunked body instead of in the head (RFC
+// 9110 section 6.6.2). trailer is a name or a list of names separated by commas.
+// Values can be set until the whole body has been sent.
 //
-// ErrBadTrailer says that a name is no token, or that fields of that name must
-// not be trailer fields: those that frame or route the message, authenticate,
-// or say how to handle it (RFC 9110 section 6.5.1). The other names of the
-// list are announced all the same. More than 64 cannot be.
+// The error is ErrBadTrailer if a name is not a token, or if fields of that name
+// must not be trailer fields: those that frame or route the message,
+// authenticate, or say how to handle it (RFC 9110 section 6.5.1). The other
+// names of the list are announced nevertheless. At most 64 names can be
+// announced; the error of more is ErrBadTrailer, too.
 func (h *header) AddTrailer(trailer string) error { return h.announce(ascii.Bytes(trailer)) }
 
 // AddTrailerBytes is AddTrailer for bytes.
@@ -279,8 +280,8 @@ func (h *header) AddTrailerBytes(trailer []byte) error { return h.announce(trail
 // SetTrailer announces the names of the list trailer and no others; see
 // AddTrailer. Fields whose name was announced before and is not in the list
 // return to the head with all their values. Trailer fields that were received
-// stay what they are (RFC 9110 section 6.5.1). A list without a valid name takes
-// all announcements back.
+// stay trailer fields (RFC 9110 section 6.5.1). A list without a valid name
+// removes all announcements.
 func (h *header) SetTrailer(trailer string) error {
 	return h.replaceAnnouncement(ascii.Bytes(trailer))
 }
@@ -288,9 +289,9 @@ func (h *header) SetTrailer(trailer string) error {
 // SetTrailerBytes is SetTrailer for bytes.
 func (h *header) SetTrailerBytes(trailer []byte) error { return h.replaceAnnouncement(trailer) }
 
-// PeekTrailerKeys returns the names of all trailer fields, first those that
-// are announced. The result is valid until the next call of a Peek method or
-// change of the header.
+// PeekTrailerKeys returns the names of all trailer fields, the announced ones
+// first. The result is valid until the next call of a Peek method or change of
+// the header.
 func (h *header) PeekTrailerKeys() [][]byte {
 	h.peeked, h.names = h.peeked[:0], h.names[:0]
 	for name := range h.Trailers() {
@@ -299,9 +300,9 @@ func (h *header) PeekTrailerKeys() [][]byte {
 	return h.peeked
 }
 
-// Trailers iterates over the names of all trailer fields, first those that are
-// announced, each once. They are valid until the header is changed, which must
-// not happen during the iteration.
+// Trailers iterates over the names of all trailer fields, the announced ones
+// first, and yields each name once. The names are valid until the header is
+// changed. The header must not be changed during the iteration.
 func (h *header) Trailers() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if h.trailer == nil {
@@ -335,9 +336,9 @@ func (h *header) VisitAllTrailer(f func(value []byte)) {
 	}
 }
 
-// TrailerHeader returns the trailer section as it is written after a chunked
-// body, with the empty line that ends it. It is valid until the next call or
-// change of the header.
+// TrailerHeader returns the trailer section in wire format, with the empty line
+// that ends it. The section is written after a chunked body. The result is
+// valid until the next call of TrailerHeader or change of the header.
 func (h *header) TrailerHeader() []byte {
 	if h.trailer == nil {
 		return []byte("\r\n")

@@ -129,7 +129,7 @@ func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, 
 // charset and utf-8 of "text/html; charset=utf-8" (RFC 9110 section 5.6.6),
 // until f returns false or a parameter is malformed. Empty parameters, as in
 // "a;;b=c", are none. Quotes around a value are
-// removed; a backslash within them stays, with what it quotes. f must not keep
+// removed; a backslash within them stays, with what it quotes. f must not retain
 // the slices.
 func VisitHeaderParams(b []byte, f func(key, value []byte) bool) {
 	for {
