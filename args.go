@@ -11,15 +11,15 @@ import (
 )
 
 // Args is an ordered list of key=value pairs in the notation of
-// application/x-www-form-urlencoded: a query string or the body of a form.
-// Keys may repeat; a pair may have no value, which differs from an empty one
-// ("a" and "a=").
+// application/x-www-form-urlencoded: a query string or the body of a form. Keys
+// may repeat. A pair may have no value, which differs from an empty value ("a"
+// and "a=").
 //
 // The zero value is an empty list, ready to use. Byte slices that methods
-// return belong to the Args and stay valid until it is changed or released.
-// An Args must not be copied (use CopyTo) nor be used by several goroutines
-// at once. Keys and values may hold any bytes: they are percent-encoded
-// whenever the Args is written.
+// return belong to the Args and stay valid until it is changed or released. An
+// Args must not be copied (use CopyTo) and must not be used by several
+// goroutines at once. Keys and values may hold any bytes: they are
+// percent-encoded when the Args is written.
 type Args struct {
 	owned invariants.Pooled
 	pairs []argPair
@@ -51,8 +51,8 @@ func (a *Args) CopyTo(dst *Args) {
 // Len returns the number of pairs.
 func (a *Args) Len() int { return len(a.pairs) }
 
-// All yields the pairs in order. The slices stay valid until a is changed; a
-// may be changed while iterating, pairs added then are yielded too.
+// All yields the pairs in order. The slices stay valid until a is changed. a
+// may be changed during the iteration; pairs that are added are yielded, too.
 func (a *Args) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for i := 0; i < len(a.pairs); i++ {
@@ -83,14 +83,15 @@ func orEmpty(b []byte) []byte {
 	return b
 }
 
-// Parse replaces the pairs with those of s, decoded. Nothing is an error:
-// malformed percent-encodings stay as they are, and pairs with neither key nor
-// value are left out.
+// Parse replaces the pairs with those of s, decoded. It never fails: malformed
+// percent-encodings are kept verbatim, and pairs with neither key nor value are
+// left out.
 func (a *Args) Parse(s string) {
 	a.ParseBytes(ascii.Bytes(s))
 }
 
-// ParseBytes is Parse for bytes. b is not kept, and must not be part of a.
+// ParseBytes is Parse for bytes. It does not retain b, which must not be part
+// of a.
 func (a *Args) ParseBytes(b []byte) {
 	a.Reset()
 	for len(b) > 0 {
@@ -161,8 +162,8 @@ func (a *Args) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// Sort orders the pairs by key, and those of one key by value, as compare
-// says: a strict weak ordering, for example bytes.Compare. Equal pairs keep
+// Sort orders the pairs by key, and pairs with the same key by value. compare
+// must be a strict weak ordering, for example bytes.Compare. Equal pairs keep
 // their order.
 func (a *Args) Sort(compare func(x, y []byte) int) {
 	slices.SortStableFunc(a.pairs, func(x, y argPair) int {
@@ -173,8 +174,8 @@ func (a *Args) Sort(compare func(x, y []byte) int) {
 	})
 }
 
-// SortKeys orders the pairs by key as compare says. The pairs of one key keep
-// their order.
+// SortKeys orders the pairs by key. Pairs with the same key keep their order.
+// compare must be a strict weak ordering.
 func (a *Args) SortKeys(compare func(x, y []byte) int) {
 	slices.SortStableFunc(a.pairs, func(x, y argPair) int { return compare(x.key, y.key) })
 }
@@ -196,7 +197,7 @@ func (a *Args) DelBytes(key []byte) {
 	a.pairs = a.pairs[:kept]
 }
 
-// Add appends a pair; the key may be there already.
+// Add appends a pair, even if there is one with the same key.
 func (a *Args) Add(key, value string) { a.add(ascii.Bytes(key), ascii.Bytes(value), false) }
 
 // AddBytesK is Add with a key of bytes.
@@ -221,8 +222,8 @@ func (a *Args) add(key, value []byte, hasNoValue bool) {
 	p.hasNoValue = hasNoValue
 }
 
-// Set gives the first pair with the given key the value, or appends a pair if
-// there is none. Further pairs with the key stay.
+// Set sets the value of the first pair with the given key, or appends a pair if
+// there is none. Other pairs with the key stay.
 func (a *Args) Set(key, value string) { a.set(ascii.Bytes(key), ascii.Bytes(value), false) }
 
 // SetBytesK is Set with a key of bytes.
@@ -303,8 +304,8 @@ func (a *Args) Has(key string) bool { return a.HasBytes(ascii.Bytes(key)) }
 func (a *Args) HasBytes(key []byte) bool { return a.find(key) != nil }
 
 // GetUint returns the first value of key as a number. The error is
-// ErrNoArgValue if there is no value or an empty one, otherwise that of
-// ParseUint; the number is then -1.
+// ErrNoArgValue if the value is absent or empty, and otherwise that of
+// ParseUint. With an error the number is -1.
 func (a *Args) GetUint(key string) (int, error) {
 	value := a.Peek(key)
 	if len(value) == 0 {
@@ -313,7 +314,7 @@ func (a *Args) GetUint(key string) (int, error) {
 	return ParseUint(value)
 }
 
-// GetUintOrZero is GetUint with 0 in place of an error.
+// GetUintOrZero is GetUint, but returns 0 if there is an error.
 func (a *Args) GetUintOrZero(key string) int {
 	n, err := a.GetUint(key)
 	if err != nil {
@@ -323,8 +324,8 @@ func (a *Args) GetUintOrZero(key string) int {
 }
 
 // GetUfloat returns the first value of key as a number. The error is
-// ErrNoArgValue if there is no value or an empty one, otherwise that of
-// ParseUfloat; the number is then -1.
+// ErrNoArgValue if the value is absent or empty, and otherwise that of
+// ParseUfloat. With an error the number is -1.
 func (a *Args) GetUfloat(key string) (float64, error) {
 	value := a.Peek(key)
 	if len(value) == 0 {
@@ -333,7 +334,7 @@ func (a *Args) GetUfloat(key string) (float64, error) {
 	return ParseUfloat(value)
 }
 
-// GetUfloatOrZero is GetUfloat with 0 in place of an error.
+// GetUfloatOrZero is GetUfloat, but returns 0 if there is an error.
 func (a *Args) GetUfloatOrZero(key string) float64 {
 	f, err := a.GetUfloat(key)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	// CookieExpireDelete is a time for Cookie.SetExpire that makes the client
-	// delete the cookie: it has passed.
+	// CookieExpireDelete is a time in the past. Passed to Cookie.SetExpire, it
+	// makes the client delete the cookie.
 	CookieExpireDelete = time.Date(2009, time.November, 10, 23, 0, 0, 0, time.UTC)
 
-	// CookieExpireUnlimited is the time of a cookie without Expires: the zero
-	// time. The client forgets such a cookie with its session.
+	// CookieExpireUnlimited is the zero time. It stands for a cookie without
+	// Expires, which the client deletes at the end of its session.
 	CookieExpireUnlimited time.Time
 )
 
@@ -31,8 +31,8 @@ const (
 	CookieSameSiteLaxMode
 	// CookieSameSiteStrictMode writes SameSite=Strict.
 	CookieSameSiteStrictMode
-	// CookieSameSiteNoneMode writes SameSite=None, which clients take only
-	// from a cookie that is Secure.
+	// CookieSameSiteNoneMode writes SameSite=None. Clients accept it only for a
+	// cookie that is Secure.
 	CookieSameSiteNoneMode
 )
 
@@ -40,12 +40,12 @@ const (
 //
 // The zero value is an empty cookie. Byte slices that methods return belong to
 // the Cookie and stay valid until it is changed or released. A Cookie must not
-// be copied (use CopyTo) nor be used by several goroutines at once.
+// be copied (use CopyTo) and must not be used by several goroutines at once.
 //
-// Setters replace what could end the attribute or the field, ";" and control
-// characters, by spaces; in a key also "=". Space, comma, quote and backslash
-// stay although RFC 6265 section 4.1.1 has no place for them: user agents take
-// them, and encoding a value is up to who reads it.
+// Setters replace ";" and control characters, which could end the attribute or
+// the field, with spaces; in a key they replace "=", too. Space, comma, quote
+// and backslash stay, although RFC 6265 section 4.1.1 does not allow them: user
+// agents accept them, and the application decides how to encode its values.
 type Cookie struct {
 	owned        invariants.Pooled
 	key, value   []byte
@@ -70,9 +70,9 @@ func (c *Cookie) Reset() {
 	}
 }
 
-// CopyTo makes c a copy of src that shares no memory with it. Mind the
-// direction: with every other type it is the argument that becomes the copy.
-// This is how fasthttp has it, whose programs rely on it.
+// CopyTo makes c a copy of src that shares no memory with it. Note the
+// direction: the CopyTo of every other type makes its argument the copy. Cookie
+// has fasthttp's direction, which existing programs rely on.
 func (c *Cookie) CopyTo(src *Cookie) {
 	if c == src {
 		return
@@ -126,16 +126,16 @@ func (c *Cookie) SetValueBytes(value []byte) { c.value = appendCookieText(c.valu
 // Expire returns the Expires attribute; CookieExpireUnlimited if there is none.
 func (c *Cookie) Expire() time.Time { return c.expire }
 
-// SetExpire sets the Expires attribute. CookieExpireUnlimited removes it. It
-// is not written if there is a Max-Age, which counts for more (RFC 6265
-// section 4.1.2.2).
+// SetExpire sets the Expires attribute. CookieExpireUnlimited removes it. The
+// attribute is not written if there is a Max-Age, which takes precedence (RFC
+// 6265 section 4.1.2.2).
 func (c *Cookie) SetExpire(expire time.Time) { c.expire = expire }
 
-// MaxAge returns the Max-Age attribute in seconds; 0 if there is none, less
-// than 0 if the client is to delete the cookie.
+// MaxAge returns the Max-Age attribute in seconds. It is 0 if there is none, and
+// negative if the client is to delete the cookie.
 func (c *Cookie) MaxAge() int { return c.maxAge }
 
-// SetMaxAge sets the Max-Age attribute to seconds. 0 removes it; a negative
+// SetMaxAge sets the Max-Age attribute to seconds. 0 removes it. A negative
 // number makes the client delete the cookie, and is written as 0.
 func (c *Cookie) SetMaxAge(seconds int) { c.maxAge = seconds }
 
@@ -151,8 +151,8 @@ func (c *Cookie) SetDomainBytes(domain []byte) { c.domain = appendCookieText(c.d
 // Path returns the Path attribute.
 func (c *Cookie) Path() []byte { return c.path }
 
-// SetPath sets the Path attribute, normalised as URI.Path is: percent-encodings
-// are decoded, dot segments removed, and "" is "/".
+// SetPath sets the Path attribute, normalised like URI.Path: percent-encodings
+// are decoded, dot segments are removed, and an empty path becomes "/".
 func (c *Cookie) SetPath(path string) { c.SetPathBytes(ascii.Bytes(path)) }
 
 // SetPathBytes is SetPath for bytes.
@@ -176,8 +176,8 @@ func (c *Cookie) SetSecure(secure bool) { c.isSecure = secure }
 // SameSite returns the SameSite attribute.
 func (c *Cookie) SameSite() CookieSameSite { return c.sameSite }
 
-// SetSameSite sets the SameSite attribute; CookieSameSiteNoneMode sets Secure
-// too.
+// SetSameSite sets the SameSite attribute. CookieSameSiteNoneMode also sets
+// Secure.
 func (c *Cookie) SetSameSite(mode CookieSameSite) {
 	c.sameSite = mode
 	if mode == CookieSameSiteNoneMode {
@@ -188,8 +188,8 @@ func (c *Cookie) SetSameSite(mode CookieSameSite) {
 // Partitioned tells whether the cookie has the Partitioned attribute.
 func (c *Cookie) Partitioned() bool { return c.isPartitioned }
 
-// SetPartitioned sets or removes the Partitioned attribute. Setting it sets
-// Secure, without which clients refuse the cookie, and the path "/" too.
+// SetPartitioned sets or removes the Partitioned attribute. Setting it also sets
+// Secure, without which clients refuse the cookie, and the path "/".
 func (c *Cookie) SetPartitioned(partitioned bool) {
 	c.isPartitioned = partitioned
 	if partitioned {

@@ -6,17 +6,19 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// Parse replaces c with the content of a Set-Cookie field, read as user agents
-// do (RFC 6265 section 5.2): attributes that are unknown or make no sense are
-// ignored, of repeated ones the last counts.
+// Parse replaces c with the content of a Set-Cookie field. It reads the field as
+// user agents do (RFC 6265 section 5.2): unknown attributes and attributes with
+// a meaningless value are ignored, and the last one of repeated attributes
+// counts. One pair of quotes around a value is removed. CR and LF in key and
+// value become spaces.
 //
-// The error is ErrNoCookies if s is empty, and ErrInvalidCookieValue if the
-// value or the domain contains a quote or backslash (one pair of quotes around
-// it is removed), if the path is not ASCII, or if a part contains a control
-// character; c is then empty. CR and LF in key and value become spaces.
+// The error is ErrNoCookies if s is empty. It is ErrInvalidCookieValue if the
+// value or the domain contains a quote or backslash, if the path is not ASCII,
+// or if a part contains a control character other than HTAB. After an error c
+// is empty.
 func (c *Cookie) Parse(s string) error { return c.ParseBytes(ascii.Bytes(s)) }
 
-// ParseBytes is Parse for bytes. src is not kept.
+// ParseBytes is Parse for bytes. It does not retain src.
 func (c *Cookie) ParseBytes(src []byte) error {
 	c.Reset()
 	if len(src) == 0 {

@@ -44,11 +44,12 @@ func AppendHTTPDate(dst []byte, date time.Time) []byte {
 	return append(dst, " GMT"...)
 }
 
-// ParseHTTPDate returns the time that an HTTP date stands for: the preferred
-// form or one of the two obsolete ones (RFC 9110 section 5.6.7). Its location is
-// GMT, or UTC for the form of asctime, which names none; Format(time.RFC1123) of
-// it in GMT is an HTTP date. The name of the weekday is not checked against the
-// date. The error's text does not depend on date.
+// ParseHTTPDate parses an HTTP date in the preferred form or in one of the two
+// obsolete forms (RFC 9110 section 5.6.7). The location of the result is GMT, or
+// UTC for the form of asctime, which names none. In the location GMT,
+// Format(time.RFC1123) formats the result as an HTTP date. The name of the
+// weekday is not checked against the date. The text of the error does not
+// depend on date.
 func ParseHTTPDate(date []byte) (time.Time, error) {
 	t, ok := parseIMFDate(date)
 	if !ok {

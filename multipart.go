@@ -220,9 +220,10 @@ func (b *bytesAppender) Write(p []byte) (int, error) {
 }
 
 // WriteMultipartForm writes f to w in the format multipart/form-data (RFC 7578)
-// with the given boundary: the fields, sorted by name, then the files. The
-// boundary must be what RFC 2046 section 5.1.1 allows, and not occur in the
-// form.
+// with the given boundary: the fields, sorted by name, then the files, sorted by
+// the name of their field. The boundary must follow RFC 2046 section 5.1.1 and
+// must not occur in the form. The error says that the boundary is empty or
+// invalid, that a file cannot be opened or read, or is the error of w.
 func WriteMultipartForm(w io.Writer, f *multipart.Form, boundary string) error {
 	if boundary == "" {
 		return errEmptyBoundary
@@ -262,9 +263,10 @@ func writeFormFile(mw *multipart.Writer, file *multipart.FileHeader) error {
 	return err
 }
 
-// SaveMultipartFile copies an uploaded file to path, which is created, or
-// overwritten. path is used as it is: never make it of fh.Filename, which the
-// client chose, without checking. After an error there is no file at path.
+// SaveMultipartFile copies an uploaded file to path. It creates the file or
+// overwrites an existing one. path is used verbatim: the client chose
+// fh.Filename, so check that name before making it part of path. If the copy
+// fails, the file at path is removed.
 func SaveMultipartFile(fh *multipart.FileHeader, path string) (err error) {
 	content, err := fh.Open()
 	if err != nil {

@@ -17,7 +17,7 @@ var (
 // pool: one huge query must not stay for ever.
 const maxPooledBytes = 64 << 10
 
-// AcquireArgs returns an empty Args from a pool. Give it back with ReleaseArgs
+// AcquireArgs returns an empty Args from a pool. Return it with ReleaseArgs
 // when it is no longer used; not doing so is only slower.
 func AcquireArgs() *Args {
 	a := argsPool.Get().(*Args)
@@ -25,7 +25,7 @@ func AcquireArgs() *Args {
 	return a
 }
 
-// ReleaseArgs gives a back to the pool. Neither a nor any slice got from it may
+// ReleaseArgs returns a to the pool. Neither a nor any slice obtained from it may
 // be used afterwards.
 func ReleaseArgs(a *Args) {
 	a.owned.Released("Args")
@@ -36,7 +36,7 @@ func ReleaseArgs(a *Args) {
 	argsPool.Put(a)
 }
 
-// AcquireURI returns a zero URI from a pool. Give it back with ReleaseURI when
+// AcquireURI returns a zero URI from a pool. Return it with ReleaseURI when
 // it is no longer used; not doing so is only slower.
 func AcquireURI() *URI {
 	u := uriPool.Get().(*URI)
@@ -44,7 +44,7 @@ func AcquireURI() *URI {
 	return u
 }
 
-// ReleaseURI gives u back to the pool. Neither u nor any slice got from it may
+// ReleaseURI returns u to the pool. Neither u nor any slice obtained from it may
 // be used afterwards.
 func ReleaseURI(u *URI) {
 	u.owned.Released("URI")
@@ -55,7 +55,7 @@ func ReleaseURI(u *URI) {
 	uriPool.Put(u)
 }
 
-// AcquireCookie returns an empty Cookie from a pool. Give it back with
+// AcquireCookie returns an empty Cookie from a pool. Return it with
 // ReleaseCookie when it is no longer used; not doing so is only slower.
 func AcquireCookie() *Cookie {
 	c := cookiePool.Get().(*Cookie)
@@ -63,7 +63,7 @@ func AcquireCookie() *Cookie {
 	return c
 }
 
-// ReleaseCookie gives c back to the pool. Neither c nor any slice got from it
+// ReleaseCookie returns c to the pool. Neither c nor any slice obtained from it
 // may be used afterwards.
 func ReleaseCookie(c *Cookie) {
 	c.owned.Released("Cookie")

@@ -12,12 +12,12 @@ var (
 // maxPooledFields is how many fields a pooled message may keep memory for.
 const maxPooledFields = 256
 
-// AcquireRequest returns an empty Request from a pool. Give it back with
+// AcquireRequest returns an empty Request from a pool. Return it with
 // ReleaseRequest when it is no longer used; not doing so is only slower.
 func AcquireRequest() *Request { return requestPool.Get().(*Request) }
 
-// ReleaseRequest resets r and gives it back to the pool. Neither r nor anything
-// got from it may be used afterwards.
+// ReleaseRequest resets r and returns it to the pool. Neither r nor anything
+// obtained from it may be used afterwards.
 func ReleaseRequest(r *Request) {
 	r.recycle()
 	requestPool.Put(r)
@@ -45,12 +45,12 @@ func (r *Request) shrink() {
 	}
 }
 
-// AcquireResponse returns an empty Response from a pool. Give it back with
+// AcquireResponse returns an empty Response from a pool. Return it with
 // ReleaseResponse when it is no longer used; not doing so is only slower.
 func AcquireResponse() *Response { return responsePool.Get().(*Response) }
 
-// ReleaseResponse resets r and gives it back to the pool. Neither r nor
-// anything got from it may be used afterwards.
+// ReleaseResponse resets r and returns it to the pool. Neither r nor
+// anything obtained from it may be used afterwards.
 func ReleaseResponse(r *Response) {
 	r.recycle()
 	responsePool.Put(r)

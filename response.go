@@ -11,38 +11,39 @@ import (
 // received.
 //
 // The zero value is a response with status 200 and no body, ready to use. A
-// Response must not be copied (use CopyTo) nor be used by several goroutines at
-// once. Slices that its methods return belong to it and are valid until what
-// they come from is changed, or the Response is reset or released.
+// Response must not be copied (use CopyTo) and must not be used by several
+// goroutines at once. Slices that its methods return belong to the Response.
+// They are valid until the header or body that they belong to is changed, or
+// the Response is reset or released.
 type Response struct {
 	noCopy noCopy
 
 	// Header is the status line and the fields. It must not be copied.
 	Header ResponseHeader
 
-	// ImmediateHeaderFlush sends the head before the first bytes of a body
-	// stream are there.
+	// ImmediateHeaderFlush makes Write flush the head before it reads from a
+	// body stream.
 	ImmediateHeaderFlush bool
 
-	// StreamBody makes reading a response stop behind the head: the body is a
-	// stream then, whose reading returns the errors of the body.
+	// StreamBody makes reading a response stop after the head. The body is then
+	// a stream, and reading the stream returns the errors of the body.
 	StreamBody bool
 
-	// SkipBody makes reading stop behind the head, and writing leave the body
-	// out, as is right for responses to HEAD.
+	// SkipBody makes reading stop after the head, and makes writing leave the
+	// body out. Set it for responses to HEAD.
 	SkipBody bool
 
-	// KeepBodyBuffer keeps the memory of the body, however large, when the
-	// response is reset: for a Response that is used for many responses. Reset
-	// and CopyTo leave it as it is; ReleaseResponse and servers clear it.
+	// KeepBodyBuffer makes Reset keep the memory of the body, whatever its size.
+	// It is meant for a Response that is reused for many responses. Reset and
+	// CopyTo do not change it; ReleaseResponse and servers set it to false.
 	KeepBodyBuffer bool
 
 	body
 	localAddr, remoteAddr net.Addr
 }
 
-// Reset makes the response an empty one. A body stream is closed. Memory of the
-// body is kept as SetBodySizePoolLimit and KeepBodyBuffer say.
+// Reset makes the response empty and closes a body stream. SetBodySizePoolLimit
+// and KeepBodyBuffer determine whether the memory of the body is kept.
 func (r *Response) Reset() {
 	r.Header.Reset()
 	r.ResetBody()
@@ -59,7 +60,8 @@ func (r *Response) resetForServer() {
 }
 
 // CopyTo makes dst a copy of r that shares no memory with it. Of the settings,
-// only SkipBody is copied. A body stream is not; call Body before to have it.
+// only SkipBody is copied. A body stream is not copied; to copy its content,
+// call Body first.
 func (r *Response) CopyTo(dst *Response) {
 	if r == dst {
 		return
@@ -74,33 +76,33 @@ func (r *Response) CopyTo(dst *Response) {
 // ResetBody makes the body empty.
 func (r *Response) ResetBody() { r.clear(r.KeepBodyBuffer, &bodyPoolLimits.response) }
 
-// SetBodyStream makes what stream has, up to its io.EOF, the body. size is its
-// length: the response can only be written if there are as many bytes, and no
-// more are read. A negative size stands for an unknown length; the body is then
-// sent chunked, or to clients of HTTP/1.0 up to the end of the connection.
+// SetBodyStream makes the content of stream, up to io.EOF, the body. size is
+// its length in bytes. Writing the response fails if the stream has fewer bytes,
+// and reads no more. A negative size stands for an unknown length: the body is
+// then sent chunked, or, to clients of HTTP/1.0, up to the end of the connection.
 //
-// The stream is closed when it was written, and when the response is reset,
-// released or given another body: with CloseWithError if it is a
-// ReadCloserWithError, else with Close if it is an io.Closer. See BodyWriterTo
-// for streams that have a WriteTo.
+// The response owns the stream. It closes the stream after writing it, and when
+// the response is reset, released or given another body. It calls
+// CloseWithError if the stream is a ReadCloserWithError, and otherwise Close if
+// it is an io.Closer. For streams with a WriteTo method, see BodyWriterTo.
 func (r *Response) SetBodyStream(stream io.Reader, size int) {
 	r.ResetBody()
 	r.setStream(stream, size)
 	r.Header.SetContentLength(size)
 }
 
-// SetBodyStreamWriter makes what sw writes the body, of unknown length as for
-// SetBodyStream. sw is called in any case, and after the handler has returned:
-// it must not use the RequestCtx.
+// SetBodyStreamWriter makes what sw writes the body. Its length is unknown; see
+// SetBodyStream. sw is always called, and it is called after the handler has
+// returned: it must not use the RequestCtx.
 func (r *Response) SetBodyStreamWriter(sw StreamWriter) {
 	r.ResetBody()
 	r.setStreamWriter(sw)
 	r.Header.SetContentLength(-1)
 }
 
-// SendFile makes the file at path the body stream, and sets Last-Modified if it
-// is not set. Content-Type is not set. It fails if the file cannot be opened or
-// is a directory.
+// SendFile makes the file at path the body stream, and sets Last-Modified to
+// the time of the file's last change. It does not set Content-Type. It fails if
+// the file cannot be opened or is a directory.
 func (r *Response) SendFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -123,19 +125,20 @@ func (r *Response) SendFile(path string) error {
 	return nil
 }
 
-// BodyUncompressed returns the body, decoded as Content-Encoding says: gzip,
-// deflate, br or zstd. Another coding is ErrContentEncodingUnsupported. A body
-// that is not encoded is returned without a copy.
+// BodyUncompressed returns the body, decoded according to Content-Encoding:
+// gzip, deflate, br or zstd. For another coding the error is
+// ErrContentEncodingUnsupported. A body that is not encoded is returned without
+// a copy.
 //
-// A body that is decoded to more than the response's limit is ErrBodyTooLarge.
-// That is the client's MaxResponseBodySize, or what ReadLimitBody was given, and
-// stays until ResetBody. A response without one is not bounded: use
-// BodyUncompressedWithLimit for bodies of others.
+// The error is ErrBodyTooLarge if the decoded body is larger than the limit of
+// the response. The limit is the client's MaxResponseBodySize or the argument
+// of ReadLimitBody, and stays until ResetBody. Without a limit the decoded size
+// is not bounded: use BodyUncompressedWithLimit for bodies that you do not trust.
 func (r *Response) BodyUncompressed() ([]byte, error) { return r.BodyUncompressedWithLimit(0) }
 
-// BodyUncompressedWithLimit is BodyUncompressed for at most maxBodySize bytes;
-// more are ErrBodyTooLarge. maxBodySize <= 0 stands for the limit of
-// BodyUncompressed.
+// BodyUncompressedWithLimit is BodyUncompressed for at most maxBodySize bytes.
+// The error of a larger body is ErrBodyTooLarge. maxBodySize <= 0 selects the
+// limit of BodyUncompressed.
 func (r *Response) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 	return r.uncompressed(r.Header.ContentEncoding(), maxBodySize)
 }
@@ -152,8 +155,8 @@ func (r *Response) ConnectionClose() bool { return r.Header.ConnectionClose() }
 // SetConnectionClose makes the connection end after this response.
 func (r *Response) SetConnectionClose() { r.Header.SetConnectionClose() }
 
-// ParseNetConn takes over the addresses of the connection that the response
-// came from.
+// ParseNetConn stores the addresses of conn, the connection that the response
+// came from, for LocalAddr and RemoteAddr. It does not retain conn.
 func (r *Response) ParseNetConn(conn net.Conn) {
 	r.localAddr, r.remoteAddr = conn.LocalAddr(), conn.RemoteAddr()
 }

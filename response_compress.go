@@ -18,26 +18,27 @@ var compressibleTypes = [...]string{
 	"text/", "application/", "font/", "multipart/", "image/svg", "image/x-icon",
 }
 
-// WriteGzip is Write with the body compressed by gzip, unless it is short, has a
-// Content-Encoding already, is a part of a representation (RFC 9110 section
-// 15.3.7), or is of a type that does not get smaller. The response is changed:
-// it keeps the compressed body, Content-Encoding, and Vary.
+// WriteGzip is Write with the body compressed by gzip. It does not compress a
+// body that is shorter than 200 bytes, has a Content-Encoding already, is a part
+// of a representation (RFC 9110 section 15.3.7), or is of a type that does not
+// get smaller. A body stream is compressed whatever its length. WriteGzip
+// changes the response: it keeps the compressed body, Content-Encoding and Vary.
 func (r *Response) WriteGzip(w *bufio.Writer) error {
 	return r.WriteGzipLevel(w, CompressDefaultCompression)
 }
 
-// WriteGzipLevel is WriteGzip with a level of compression.
+// WriteGzipLevel is WriteGzip with the given level of compression.
 func (r *Response) WriteGzipLevel(w *bufio.Writer, level int) error {
 	r.compressBody(compress.Gzip, level)
 	return r.Write(w)
 }
 
-// WriteDeflate is WriteGzip with deflate, which is the zlib format.
+// WriteDeflate is WriteGzip with the coding deflate, which is the zlib format.
 func (r *Response) WriteDeflate(w *bufio.Writer) error {
 	return r.WriteDeflateLevel(w, CompressDefaultCompression)
 }
 
-// WriteDeflateLevel is WriteDeflate with a level of compression.
+// WriteDeflateLevel is WriteDeflate with the given level of compression.
 func (r *Response) WriteDeflateLevel(w *bufio.Writer, level int) error {
 	r.compressBody(compress.Deflate, level)
 	return r.Write(w)

@@ -14,20 +14,24 @@ const maxInformational = 100
 
 var errTooManyInformational = errors.New("sluice: too many informational responses")
 
-// Read reads a response from br: ReadLimitBody without a limit. Use that for
-// responses of others.
+// Read reads a response from br. It is ReadLimitBody without a limit. Use
+// ReadLimitBody for servers that you do not trust.
 func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) }
 
-// ReadLimitBody reads a response, head and body, from br. Interim responses but
-// 101 are skipped. The body is not read with SkipBody, and is a stream with
-// StreamBody; responses with status 101, 204 and 304 have none.
+// ReadLimitBody reads a response, head and body, from br. It skips interim
+// responses other than 101. With SkipBody it does not read the body; with
+// StreamBody the body is a stream. Responses with status 101, 204 and 304 have
+// no body.
 //
-// A body longer than maxBodySize is ErrBodyTooLarge, before any of it is read
-// where its length is announced; maxBodySize <= 0 is no limit. Of a stream it
-// bounds what Body and its relatives collect, not what is read. It is the limit
-// of BodyUncompressed and its relatives, too. Memory follows what arrives and
-// not what is announced. For errors of the head see ResponseHeader.Read; a body
-// that is cut off is io.ErrUnexpectedEOF and leaves what was there of it, one in a malformed chunk
+// The error is ErrBodyTooLarge if the body is longer than maxBodySize bytes. If
+// the length is announced, that error is returned before the body is read.
+// maxBodySize <= 0 means no limit. For a stream, the limit applies to what Body
+// and similar methods collect, not to what is read from the stream. It also is
+// the limit of BodyUncompressed and similar methods. Memory is allocated for
+// what arrives, not for what is announced.
+//
+// The errors of the head are those of ResponseHeader.Read. A body that ends
+// early is io.ErrUnexpectedEOF; the part that arrived is kept. A malformed chunk
 // is ErrBrokenChunk.
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
@@ -95,9 +99,9 @@ func startError(err, ended error) error {
 	return knownError{ended, nothing.cause}
 }
 
-// ReadBody reads the body that Header announces from br. The trailer section of
-// a chunked body is left for Header.ReadTrailer, unless StreamBody makes the
-// body a stream. maxBodySize is as for ReadLimitBody.
+// ReadBody reads the body that Header announces from br. It leaves the trailer
+// section of a chunked body to Header.ReadTrailer, unless StreamBody makes the
+// body a stream. maxBodySize has the same meaning as in ReadLimitBody.
 func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
 	return r.readBody(br, maxBodySize)

@@ -13,13 +13,12 @@ func bodyForbidden(status int) bool {
 	return status < 200 && status >= 100 || status == StatusNoContent || status == StatusNotModified
 }
 
-// Write writes the response to w, which it flushes only while it writes a body
-// stream of unknown length and as ImmediateHeaderFlush says. A body stream is
-// closed.
+// Write writes the response to w and closes a body stream. It flushes w only
+// while it writes a body stream of unknown length, and for ImmediateHeaderFlush.
 //
-// The body is left out with SkipBody and where the status forbids one; a stream
-// of unknown length is sent chunked, or, where Header's protocol is HTTP/1.0, up
-// to the end of the connection, which is then announced.
+// The body is left out with SkipBody and if the status forbids one. A stream of
+// unknown length is sent chunked. If Header's protocol is HTTP/1.0, the stream
+// is instead sent up to the end of the connection, with "Connection: close".
 func (r *Response) Write(w *bufio.Writer) error {
 	f, sendsBody := r.framing()
 	h := &r.Header
@@ -91,6 +90,6 @@ func (r *Response) framing() (f bodyFraming, sendsBody bool) {
 // WriteTo writes the response to w; see Write. It implements io.WriterTo.
 func (r *Response) WriteTo(w io.Writer) (int64, error) { return writeMessage(w, r) }
 
-// String returns the response as it is written, or the error of writing it. A
-// body stream is read and closed.
+// String returns the response in wire format, or the text of the error of
+// writing it. It reads and closes a body stream.
 func (r *Response) String() string { return messageString(r) }

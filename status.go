@@ -85,8 +85,8 @@ const (
 
 const unknownStatus = "Unknown Status Code"
 
-// StatusMessage returns the reason phrase of a status code: "OK" for 200, and
-// "Unknown Status Code" for one without a constant.
+// StatusMessage returns the reason phrase of a status code, for example "OK" for
+// 200. It is "Unknown Status Code" for a code without a constant.
 func StatusMessage(statusCode int) string {
 	if uint(statusCode) < uint(len(statusMessages)) && statusMessages[statusCode] != "" {
 		return statusMessages[statusCode]
@@ -94,8 +94,8 @@ func StatusMessage(statusCode int) string {
 	return unknownStatus
 }
 
-// StatusCodeIsRedirect tells whether clients go on to the Location of an
-// answer with this status code: 301, 302, 303, 307, 308.
+// StatusCodeIsRedirect tells whether clients follow the Location of a response
+// with this status code: 301, 302, 303, 307 or 308.
 func StatusCodeIsRedirect(statusCode int) bool {
 	switch statusCode {
 	case StatusMovedPermanently, StatusFound, StatusSeeOther, StatusTemporaryRedirect, StatusPermanentRedirect:

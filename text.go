@@ -26,14 +26,14 @@ func AppendHTMLEscapeBytes(dst, s []byte) []byte { return ascii.AppendHTMLEscape
 func AppendQuotedArg(dst, src []byte) []byte { return ascii.AppendArg(dst, src) }
 
 // AppendUnquotedArg appends src to dst, decoded as a key or value of
-// application/x-www-form-urlencoded. Malformed percent-encodings stay as they
-// are. dst may be src[:0]; src is then overwritten.
+// application/x-www-form-urlencoded. Malformed percent-encodings are kept
+// verbatim. dst may be src[:0]; src is then overwritten.
 func AppendUnquotedArg(dst, src []byte) []byte { return ascii.AppendUnescapedArg(dst, src) }
 
 // AppendNormalizedHeaderKey appends the field name key to dst in the form
-// "Content-Type": upper case first and after each "-", lower case elsewhere. A
-// key that is no token (RFC 9110 section 5.1) keeps its case, and control
-// characters in it become spaces.
+// "Content-Type": the first letter and each letter after "-" in upper case, all
+// others in lower case. A key that is not a token (RFC 9110 section 5.1) keeps
+// its case, and control characters in it become spaces.
 func AppendNormalizedHeaderKey(dst []byte, key string) []byte {
 	return ascii.AppendCanonicalKey(dst, key)
 }
@@ -43,8 +43,8 @@ func AppendNormalizedHeaderKeyBytes(dst, key []byte) []byte {
 	return ascii.AppendCanonicalKey(dst, key)
 }
 
-// AppendUint appends n in decimal to dst. It panics if n is negative: a sign
-// has no place where HTTP has a number.
+// AppendUint appends n in decimal to dst. It panics if n is negative, because
+// numbers in HTTP have no sign.
 func AppendUint(dst []byte, n int) []byte {
 	if n < 0 {
 		panic("sluice: AppendUint of a negative number")
@@ -52,8 +52,8 @@ func AppendUint(dst []byte, n int) []byte {
 	return ascii.AppendUint(dst, uint64(n))
 }
 
-// ParseUint returns the number that buf, digits only, stands for. With an
-// error it is -1.
+// ParseUint parses buf as a decimal number, which must consist of digits only.
+// With an error the number is -1.
 func ParseUint(buf []byte) (int, error) {
 	n, err := ascii.ParseUint(buf)
 	if n > math.MaxInt {
@@ -62,12 +62,12 @@ func ParseUint(buf []byte) (int, error) {
 	return int(n), err
 }
 
-// ParseUfloat returns the number that buf stands for: digits with an optional
-// point, exponent and leading "+". With an error it is -1.
+// ParseUfloat parses buf as a number: digits with an optional point, exponent
+// and leading "+". With an error the number is -1.
 func ParseUfloat(buf []byte) (float64, error) { return ascii.ParseUfloat(buf) }
 
-// AppendIPv4 appends ip in dotted decimal to dst. An ip that is no IPv4 address
-// is appended as "non-v4 ip", which no parser takes for an address.
+// AppendIPv4 appends ip in dotted decimal to dst. If ip is not an IPv4 address,
+// it appends "non-v4 ip", which no parser accepts as an address.
 func AppendIPv4(dst []byte, ip net.IP) []byte {
 	ip = ip.To4()
 	if ip == nil {
@@ -82,10 +82,10 @@ func AppendIPv4(dst []byte, ip net.IP) []byte {
 	return dst
 }
 
-// ParseIPv4 returns the address that ipStr, four decimal numbers with dots
-// between them, stands for. Leading zeros are refused, for some read an octal
-// number there. The address is written into dst if dst has four bytes,
-// otherwise into new memory; after an error dst is returned unchanged.
+// ParseIPv4 parses ipStr as an address: four decimal numbers with dots between
+// them. It refuses leading zeros, because some parsers read such a number as
+// octal. The address is written into dst if dst has four bytes, and into new
+// memory otherwise. After an error dst is returned unchanged.
 func ParseIPv4(dst net.IP, ipStr []byte) (net.IP, error) {
 	var parts [net.IPv4len]byte
 	rest := ipStr
@@ -105,11 +105,12 @@ func ParseIPv4(dst net.IP, ipStr []byte) (net.IP, error) {
 	return dst, nil
 }
 
-// ParseByteRange returns the first and the last position, both included, that
-// a Range field with one byte range asks for, out of contentLength bytes (RFC
-// 9110 section 14.1.2): "bytes=2-5", "bytes=2-" or "bytes=-3". Positions past
-// the end are brought down to it. A malformed field, one with several ranges,
-// and a range without any byte of the content are errors.
+// ParseByteRange parses a Range field with one byte range of a content of
+// contentLength bytes (RFC 9110 section 14.1.2): "bytes=2-5", "bytes=2-" or
+// "bytes=-3". It returns the first and the last position, both inclusive. A last
+// position after the end becomes the last position of the content. A malformed
+// field, a field with several ranges, and a range without any byte of the
+// content are errors.
 func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, err error) {
 	unit, positions, found := cutByte(byteRange, '=')
 	if !found || !ascii.EqualFold(unit, "bytes") {
@@ -126,11 +127,10 @@ func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, 
 }
 
 // VisitHeaderParams calls f with each parameter of a field value, for example
-// charset and utf-8 of "text/html; charset=utf-8" (RFC 9110 section 5.6.6),
-// until f returns false or a parameter is malformed. Empty parameters, as in
-// "a;;b=c", are none. Quotes around a value are
-// removed; a backslash within them stays, with what it quotes. f must not retain
-// the slices.
+// charset and utf-8 of "text/html; charset=utf-8" (RFC 9110 section 5.6.6). It
+// stops if f returns false or a parameter is malformed. Empty parameters, as in
+// "a;;b=c", are skipped. Quotes around a value are removed; a backslash between
+// them is kept, with the character that it quotes. f must not retain the slices.
 func VisitHeaderParams(b []byte, f func(key, value []byte) bool) {
 	for {
 		var found bool
@@ -186,9 +186,9 @@ func quotedLength(b []byte) int {
 	return -1
 }
 
-// AddMissingPort returns addr with the port of http, or of https if isTLS,
-// unless it has a port. An IPv6 address without brackets is returned as it is:
-// where it ends cannot be told.
+// AddMissingPort returns addr with port 80, or 443 if isTLS, unless addr has a
+// port or is empty. An IPv6 address without brackets is returned unchanged: its
+// last group cannot be distinguished from a port.
 func AddMissingPort(addr string, isTLS bool) string {
 	hasNoPort := strings.IndexByte(addr, ':') < 0 && !strings.HasPrefix(addr, "[") ||
 		strings.HasPrefix(addr, "[") && strings.HasSuffix(addr, "]")
@@ -201,8 +201,8 @@ func AddMissingPort(addr string, isTLS bool) string {
 	return addr + ":80"
 }
 
-// FileLastModified returns when the file was modified last, in UTC and whole
-// seconds: what Last-Modified can express.
+// FileLastModified returns the time of the file's last modification, in UTC and
+// in whole seconds, the precision of Last-Modified.
 func FileLastModified(path string) (time.Time, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -211,5 +211,6 @@ func FileLastModified(path string) (time.Time, error) {
 	return info.ModTime().UTC().Truncate(time.Second), nil
 }
 
-// CoarseTimeNow returns the time in whole seconds. It costs less than time.Now.
+// CoarseTimeNow returns the current time, truncated to whole seconds. It costs
+// less than time.Now.
 func CoarseTimeNow() time.Time { return clock.Coarse().Truncate(time.Second) }

@@ -2,9 +2,9 @@ package sluice
 
 import "time"
 
-// AcquireTimer returns a timer from a pool that sends the time on its channel
-// after timeout. Give it back with ReleaseTimer when it is no longer used; not
-// doing so is only slower.
+// AcquireTimer returns a timer from a pool. The timer sends the time on its
+// channel after timeout. Return it with ReleaseTimer when it is no longer used;
+// not doing so is only slower.
 func AcquireTimer(timeout time.Duration) *time.Timer {
 	timer, ok := timerPool.Get().(*time.Timer)
 	if !ok {
@@ -15,8 +15,8 @@ func AcquireTimer(timeout time.Duration) *time.Timer {
 	return timer
 }
 
-// ReleaseTimer stops t and gives it back to the pool. t must come from
-// AcquireTimer or time.NewTimer, and may not be used afterwards.
+// ReleaseTimer stops t and returns it to the pool. t must come from AcquireTimer
+// or time.NewTimer, and must not be used afterwards.
 func ReleaseTimer(t *time.Timer) {
 	t.Stop()
 	timerPool.Put(t)

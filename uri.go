@@ -8,22 +8,23 @@ import (
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
-// URI is a parsed URI of the http kind: scheme, user information, host, path,
+// URI is a parsed http or https URI: scheme, user information, host, path,
 // query and fragment ("hash").
 //
 // The zero value is "http:///". Byte slices that methods return belong to the
-// URI and stay valid until it is changed or released; nobody may write to
-// them. A URI must not be copied (use CopyTo) nor be used by several
-// goroutines at once, except that getters may run side by side after Parse.
+// URI and must not be changed. They stay valid until the URI is changed or
+// released. A URI must not be copied (use CopyTo) and must not be used by
+// several goroutines at once, except that getters may run concurrently after
+// Parse.
 //
-// Setters store what they are given. Whatever could not stand in its place is
-// percent-encoded by RequestURI, FullURI, AppendBytes, String and WriteTo, so
-// that no part can end another one or the line it is written to.
+// Setters store their arguments verbatim. RequestURI, FullURI, AppendBytes,
+// String and WriteTo percent-encode every byte that is not allowed in its
+// place, so that no part can end another part or the line it is written to.
 type URI struct {
 	owned invariants.Pooled
 	// DisablePathNormalizing makes RequestURI, FullURI and the other writers
-	// use PathOriginal in place of the normalised Path. Parse and Update set it
-	// to false; set it after them.
+	// use PathOriginal instead of the normalised Path. Parse sets it to false,
+	// and Update does if it replaces the path; set it after them.
 	DisablePathNormalizing bool
 
 	// isPathOriginal says that Path is pathOriginal, byte for byte; path is
@@ -101,8 +102,8 @@ func (u *URI) isHTTPS() bool { return string(u.scheme) == schemeHTTPS }
 // Host returns the host in lower case, with the port if one was given.
 func (u *URI) Host() []byte { return u.host }
 
-// SetHost sets the host, which may have a port after ":". A literal IPv6
-// address stands in brackets.
+// SetHost sets the host, which may have a port after ":". An IPv6 address must
+// be in brackets.
 func (u *URI) SetHost(host string) { u.host = ascii.AppendLower(u.host[:0], host) }
 
 // SetHostBytes is SetHost for bytes.
@@ -142,18 +143,18 @@ func (u *URI) normalizePath(isNormal bool) {
 	}
 }
 
-// LastPathSegment returns what follows the last "/" of Path; it is empty if
-// nothing does.
+// LastPathSegment returns the part of Path after the last "/", which may be
+// empty.
 func (u *URI) LastPathSegment() []byte {
 	path := u.Path()
 	return path[bytes.LastIndexByte(path, '/')+1:]
 }
 
-// QueryString returns the query as it was given, without "?". Changes made
-// through QueryArgs do not show here.
+// QueryString returns the query as it was given, without "?". It does not show
+// changes that were made through QueryArgs.
 func (u *URI) QueryString() []byte { return u.queryString }
 
-// SetQueryString sets the query, without "?". Escapes in it are left alone.
+// SetQueryString sets the query, without "?". Percent-encodings in it are kept.
 func (u *URI) SetQueryString(query string) { u.SetQueryStringBytes(ascii.Bytes(query)) }
 
 // SetQueryStringBytes is SetQueryString for bytes.
@@ -162,9 +163,9 @@ func (u *URI) SetQueryStringBytes(query []byte) {
 	u.hasQueryArgs = false
 }
 
-// QueryArgs returns the query's pairs, which are parsed on the first call.
-// From then on they are what is written as the query, until the next
-// SetQueryString, Parse or Reset.
+// QueryArgs returns the pairs of the query, which it parses on the first call.
+// From then on, the pairs are written as the query, until the next
+// SetQueryString, Parse or Reset. The Args belongs to the URI.
 func (u *URI) QueryArgs() *Args {
 	if !u.hasQueryArgs {
 		u.queryArgs.ParseBytes(u.queryString)
@@ -182,7 +183,7 @@ func (u *URI) SetHash(hash string) { u.hash = append(u.hash[:0], hash...) }
 // SetHashBytes is SetHash for bytes.
 func (u *URI) SetHashBytes(hash []byte) { u.hash = append(u.hash[:0], hash...) }
 
-// RequestURI returns path and query as they stand in a request line: the
+// RequestURI returns path and query in the form of a request line: the
 // origin-form of RFC 9112 section 3.2.1. It is valid until the next call.
 func (u *URI) RequestURI() []byte {
 	u.requestURI = u.appendRequestURI(u.requestURI[:0])

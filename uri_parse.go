@@ -15,15 +15,15 @@ const (
 // Parse replaces u with the given URI. uri is one of
 //
 //   - absolute: scheme://[user[:password]@]host[:port][/path][?query][#hash];
-//     the argument host is then ignored; without a scheme before "://", http
-//     is meant;
-//   - without scheme: //host/path, only where the argument host is empty;
+//     the argument host is then ignored, and an empty scheme before "://" stands
+//     for http;
+//   - without scheme: //host/path, only if the argument host is empty;
 //   - path, query and hash only; host is then the URI's host.
 //
-// Neither slice is kept. Control characters are refused with ErrorInvalidURI,
-// as are characters in the user information that RFC 3986 section 3.2.1 does
-// not allow; the host is checked as InvalidHostError and EscapeError say. After
-// an error u is the zero URI.
+// Neither slice is retained. The error is ErrorInvalidURI for control
+// characters, for a malformed scheme, and for characters in the user
+// information that RFC 3986 section 3.2.1 does not allow. An invalid host is
+// InvalidHostError or EscapeError. After an error u is the zero URI.
 func (u *URI) Parse(host, uri []byte) error {
 	u.Reset()
 	if u.parsePlain(uri) {

@@ -16,12 +16,12 @@ import (
 //   - ?query or ?query#hash, and #hash: replace what they name;
 //   - nothing: changes nothing.
 //
-// All but the last two kinds drop the user information and what they do not
-// name. A newURI that Parse would refuse leaves the zero URI: its host is
-// empty, so that nothing can be sent to where it was not meant to go.
+// All but the last two kinds remove the user information, and the query and
+// hash that they do not name. If Parse would refuse newURI, u becomes the zero
+// URI: with its empty host, no request can be sent to an unintended host.
 func (u *URI) Update(newURI string) { u.UpdateBytes(ascii.Bytes(newURI)) }
 
-// UpdateBytes is Update for bytes. newURI is not kept.
+// UpdateBytes is Update for bytes. It does not retain newURI.
 func (u *URI) UpdateBytes(newURI []byte) {
 	if len(newURI) == 0 {
 		return

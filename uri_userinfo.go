@@ -14,12 +14,12 @@ var (
 	errUserinfoColon   = errors.New("sluice: colon in the user name of the URI, where Basic authentication has none")
 )
 
-// Username returns the user name as it was given. That of a parsed URI is not
-// decoded.
+// Username returns the user name as it was given. The user name of a parsed URI
+// is still percent-encoded.
 func (u *URI) Username() []byte { return u.username }
 
-// SetUsername sets the user name as it is, not percent-encoded. It is never
-// written as part of the URI: the client turns it into an Authorization field.
+// SetUsername sets the user name, not percent-encoded. It is never written as
+// part of the URI: the client sends it in an Authorization field.
 func (u *URI) SetUsername(username string) { u.SetUsernameBytes(ascii.Bytes(username)) }
 
 // SetUsernameBytes is SetUsername for bytes.
@@ -27,12 +27,12 @@ func (u *URI) SetUsernameBytes(username []byte) {
 	u.username, u.isUsernameEscaped = append(u.username[:0], username...), false
 }
 
-// Password returns the password as it was given. That of a parsed URI is not
-// decoded.
+// Password returns the password as it was given. The password of a parsed URI
+// is still percent-encoded.
 func (u *URI) Password() []byte { return u.password }
 
-// SetPassword sets the password as it is, not percent-encoded. It is never
-// written as part of the URI.
+// SetPassword sets the password, not percent-encoded. It is never written as
+// part of the URI: the client sends it in an Authorization field.
 func (u *URI) SetPassword(password string) { u.SetPasswordBytes(ascii.Bytes(password)) }
 
 // SetPasswordBytes is SetPassword for bytes.
