@@ -16,14 +16,14 @@ type requestBody struct {
 	request *http.Request                  // gets the trailer fields
 	stream  io.Reader                      // nil: the body is data
 	isOver  atomic.Bool                    // after Close, or when the handler has returned
-	after   atomic.Pointer[responseStream] // whose reader a Read of stream waits for
+	after   atomic.Pointer[responseStream] // a Read of stream waits for its reader
 	atEnd   bool                           // the end was read
 
-	mu   sync.Mutex // nobody copies from data after cut has returned
+	mu   sync.Mutex // no Read copies from data after cut has returned
 	data []byte
 }
 
-// fillBody sets what r says about its body.
+// fillBody sets the body of r, and the fields that describe it.
 func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
 	b.ctx = ctx
 	length := ctx.Request.Header.ContentLength()
@@ -36,7 +36,7 @@ func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
 		r.ContentLength = -1
 		r.TransferEncoding = []string{"chunked"}
 	case b.stream != nil:
-		if form, ok := b.stream.(*bytes.Reader); ok { // one that was read, and is written again
+		if form, ok := b.stream.(*bytes.Reader); ok { // a multipart form that was parsed and is written again
 			length = form.Len()
 		}
 		r.ContentLength = int64(max(length, -1))
@@ -94,7 +94,7 @@ func (b *requestBody) takeTrailers(r *http.Request) {
 	if len(section) == len("\r\n") {
 		return
 	}
-	// Not by name: the head may have fields of the same name.
+	// Peek by name could find a field of the head that has the same name.
 	for line := range bytes.Lines(section) {
 		name, value, isField := bytes.Cut(line, []byte(":"))
 		if !isField {
@@ -113,7 +113,8 @@ func (b *requestBody) Close() error {
 	return nil
 }
 
-// cut ends the use of the RequestCtx's memory.
+// cut ends the use of the RequestCtx's memory. It waits for a Read that copies
+// from data.
 func (b *requestBody) cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,8 +125,8 @@ func (b *requestBody) cut() {
 // hijacked.
 const maxHijackDrain = 256 << 10
 
-// drain reads what the handler left of a stream away, so that the connection
-// stands behind the request.
+// drain discards the rest of a stream, so that the next byte of the connection
+// is the first one after the request.
 func (b *requestBody) drain() error {
 	if b.stream == nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// requestContext is the context of an http.Request. Unlike the RequestCtx behind
-// it, it may be used by anybody and for ever: when the handler has returned, it
-// is cancelled and keeps the values of then.
+// requestContext is the context of an http.Request. Unlike its RequestCtx, it
+// may be used by any goroutine and at any time. When the handler has returned,
+// the context is cancelled and keeps a copy of the current values.
 type requestContext struct {
 	mu     sync.Mutex
 	ctx    *sluice.RequestCtx // nil when the handler has returned

@@ -9,13 +9,13 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// ConvertNetHTTPRequestToFastHTTPRequest makes fastReq the request httpReq. Both
-// requests of clients and those that a server has received will do; the latter
-// have no host in their URL, and get it from Host.
+// ConvertNetHTTPRequestToFastHTTPRequest makes fastReq the request httpReq.
+// httpReq may be a request for a client or one that a server received. The
+// latter has no host in its URL; the host is then taken from httpReq.Host.
 //
-// The body is not read but becomes the body stream, which is closed when
-// fastReq is written, reset or released. Trailer fields are taken over when it
-// was read.
+// The body is not read. It becomes the body stream of fastReq, which closes it
+// when fastReq is written, reset or released. Trailer fields are copied when the
+// body was read to the end.
 func ConvertNetHTTPRequestToFastHTTPRequest(httpReq *http.Request, fastReq *sluice.Request) {
 	fastReq.Reset()
 	h := &fastReq.Header
@@ -29,7 +29,7 @@ func ConvertNetHTTPRequestToFastHTTPRequest(httpReq *http.Request, fastReq *slui
 	for key, values := range httpReq.Header {
 		switch key {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
-			continue // fields of httpReq say the same
+			continue // httpReq has these outside of its Header
 		case "Connection":
 			h.Set(key, strings.Join(values, ", "))
 			continue
@@ -43,7 +43,8 @@ func ConvertNetHTTPRequestToFastHTTPRequest(httpReq *http.Request, fastReq *slui
 		fastReq.UseHostHeader = httpReq.URL != nil && httpReq.URL.Host != "" && httpReq.URL.Host != httpReq.Host
 	}
 	if httpReq.URL != nil && httpReq.URL.Host != "" {
-		// Parsed, it is written as path and query, and the path as it is.
+		// URI parses the target, which is then written in origin-form. The
+		// path must stay verbatim.
 		fastReq.URI().DisablePathNormalizing = true
 	}
 	if httpReq.Close {
@@ -52,7 +53,7 @@ func ConvertNetHTTPRequestToFastHTTPRequest(httpReq *http.Request, fastReq *slui
 	setBody(httpReq, fastReq)
 }
 
-// targetOf returns the target for a URL: a whole URI if there is a host.
+// targetOf returns the target for a URL: a whole URI if it has scheme and host.
 func targetOf(u *url.URL) string {
 	if u.Host == "" || u.Scheme == "" {
 		return u.RequestURI()
@@ -62,7 +63,7 @@ func targetOf(u *url.URL) string {
 	return whole.String()
 }
 
-// setBody makes httpReq's body that of fastReq.
+// setBody makes the body of httpReq the body stream of fastReq.
 func setBody(httpReq *http.Request, fastReq *sluice.Request) {
 	if httpReq.Body == nil || httpReq.Body == http.NoBody {
 		return

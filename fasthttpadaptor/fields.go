@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// copyFields copies the handler's fields into the head. They replace those of
-// the same name, but for cookies, which are added.
+// copyFields copies the handler's fields into the head. They replace fields of
+// the same name, except cookies, which are added.
 func (w *responseWriter) copyFields(h *sluice.ResponseHeader) {
 	w.hasTrailers = w.mayHaveTrailers()
 	if w.hasTrailers {
@@ -39,7 +39,7 @@ func (w *responseWriter) copyFields(h *sluice.ResponseHeader) {
 	}
 }
 
-// setLength notes the length that the handler has told.
+// setLength stores the length that the handler has set.
 func (w *responseWriter) setLength(h *sluice.ResponseHeader, values []string) {
 	if n, ok := parseLength(values); ok {
 		w.length = n
@@ -47,7 +47,7 @@ func (w *responseWriter) setLength(h *sluice.ResponseHeader, values []string) {
 	}
 }
 
-// parseLength returns the length that Content-Length tells, if it is a number.
+// parseLength returns the value of Content-Length if it is a length.
 func parseLength(values []string) (n int64, ok bool) {
 	if len(values) == 0 {
 		return 0, false
@@ -81,9 +81,9 @@ func (w *responseWriter) mayHaveTrailers() bool {
 	return len(coding) == 0 || !strings.EqualFold(strings.TrimSpace(coding[0]), "identity")
 }
 
-// copyTrailers gives h the trailer fields: those that have http.TrailerPrefix,
-// and those that were announced before the body began. Fields of the head that
-// have the same names stay.
+// copyTrailers copies the trailer fields into h: those that have
+// http.TrailerPrefix, and those that were announced before the body began.
+// Fields of the head with the same names stay.
 func (w *responseWriter) copyTrailers(h *sluice.ResponseHeader) {
 	if !w.hasTrailers {
 		return
@@ -100,7 +100,8 @@ func (w *responseWriter) copyTrailers(h *sluice.ResponseHeader) {
 	readTrailers(h, section.TrailerHeader())
 }
 
-// addTrailer adds fields to a section of trailer fields, if they may be there.
+// addTrailer adds fields to a section of trailer fields, unless they are
+// forbidden there.
 func addTrailer(section *sluice.ResponseHeader, name string, values []string) {
 	if section.AddTrailer(name) != nil {
 		return
@@ -110,8 +111,8 @@ func addTrailer(section *sluice.ResponseHeader, name string, values []string) {
 	}
 }
 
-// readTrailers gives h the fields of a trailer section. Unlike its setters, that
-// does not touch fields of the head.
+// readTrailers adds the fields of a trailer section to h. Unlike h's setters, it
+// does not change fields of the head.
 func readTrailers(h interface{ ReadTrailer(*bufio.Reader) error }, section []byte) {
 	if len(section) > len("\r\n") {
 		_ = h.ReadTrailer(bufio.NewReaderSize(bytes.NewReader(section), len(section))) // it is well-formed

@@ -13,28 +13,33 @@ func NewFastHTTPHandlerFunc(h http.HandlerFunc) sluice.RequestHandler { return N
 
 // NewFastHTTPHandler returns a handler that runs h.
 //
-// The request is complete, its context ends when the client goes away, when the
-// handler has returned and when the server shuts down, and has the user values
-// of the RequestCtx as its values. Status and fields that the RequestCtx has
-// already stay, unless h sets them. A target that package net/url cannot parse
-// is answered 400.
+// h gets a complete request. The context of the request ends when the client
+// closes the connection, when h has returned, and when the server shuts down.
+// The values of the context are the user values of the RequestCtx. The status
+// and the fields that the RequestCtx already has stay unless h sets them. If
+// package net/url cannot parse the target, the response is 400.
 //
 // The http.ResponseWriter also is an http.Flusher, http.Hijacker, io.ReaderFrom
-// and io.StringWriter, and serves http.ResponseController. What h writes is
-// collected in memory, however much it is, until h returns: handlers around this
-// one can change the response until then. A handler that writes much should call
-// Flush: with its first call this handler returns, with a body stream of what h
-// has written and goes on to write, in pieces of at most 64 KiB or up to the
-// next Flush. The stream is chunked if h has not set Content-Length. If nobody
-// reads it to its end, h gets errors from Write, and its context ends. A response
-// that has no body is sent when h returns. Hijack is an error after Flush.
-// Request, its body and ResponseWriter are of no use after h has returned; what
-// they return then is an error.
+// and io.StringWriter, and supports http.ResponseController. What h writes is
+// collected in memory, without a limit, until h returns. Until then, the handlers
+// around this one can change the response.
 //
-// h runs on a goroutine of its own. A panic with http.ErrAbortHandler, or
-// runtime.Goexit, ends the connection without another byte; handlers around this
-// one do not see it. Any other panic is logged and passed on to them and the
-// server. After Flush it ends the connection without the end of the body.
+// A handler that writes much should call Flush. At the first Flush, the returned
+// RequestHandler returns, and the body becomes a stream of what h has written
+// and will write. The stream is passed on at each Flush, and whenever 64 KiB are
+// collected. It is chunked if h has not set Content-Length. If the stream is
+// closed before its end, Write returns errors to h, and the context ends. The
+// Flush of a response without a body has no effect: it is sent when h returns.
+// Hijack after Flush is an error.
+//
+// The request's body and the ResponseWriter must not be used after h has
+// returned; their methods then return errors.
+//
+// h runs on its own goroutine. A panic with http.ErrAbortHandler, or
+// runtime.Goexit, closes the connection without another byte; the handlers
+// around this one do not see it. Any other panic is logged, and then raised
+// again in the handlers around this one and the server. After Flush, such a
+// panic closes the connection before the end of the body.
 func NewFastHTTPHandler(h http.Handler) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		x := &exchange{handler: h}
@@ -57,13 +62,13 @@ func NewFastHTTPHandler(h http.Handler) sluice.RequestHandler {
 	}
 }
 
-// An exchange is what one request needs beside its http.Request. It is not
-// pooled: handlers may keep parts of it.
+// An exchange is the state of one request besides its http.Request. It is not
+// pooled, because handlers may retain parts of it.
 //
-// The handler has a goroutine of its own, because the RequestHandler must return
-// when the handler goes on after Flush. Until ready, the goroutine of the
-// RequestHandler waits, and the RequestCtx is the handler's. From then on the
-// response is that other goroutine's, which reads writer.stream.
+// The handler runs on its own goroutine, because the RequestHandler must return
+// while the handler continues after Flush. Until ready, the goroutine of the
+// RequestHandler waits, and the handler owns the RequestCtx. After that, the
+// goroutine of the RequestHandler owns the response and reads writer.stream.
 type exchange struct {
 	writer  responseWriter
 	context requestContext
@@ -83,7 +88,8 @@ func (x *exchange) run() {
 	x.hasReturned = true
 }
 
-// returned notes how the handler ended, and tells who waits for it.
+// returned records how the handler ended, and wakes the goroutine that waits
+// for it.
 func (x *exchange) returned() {
 	v := recover()
 	if v == nil && !x.hasReturned { // runtime.Goexit
@@ -100,7 +106,7 @@ func (x *exchange) returned() {
 		return
 	}
 	if v == nil {
-		_ = s.send(nil) // the reader knows better if it fails
+		_ = s.send(nil) // it fails only if the reader has closed the stream
 	}
 	x.writer.isOver.Store(true)
 	s.finish(v != nil)
@@ -120,7 +126,7 @@ func (x *exchange) settle() {
 	case c != nil:
 		c.fail()
 		if v != http.ErrAbortHandler {
-			panic(sluice.ErrAbortHandler) // an answer would go to whoever speaks another protocol
+			panic(sluice.ErrAbortHandler) // the peer may already speak another protocol: send no response
 		}
 	case v == http.ErrAbortHandler:
 		x.abort()
@@ -129,7 +135,7 @@ func (x *exchange) settle() {
 	}
 }
 
-// end cuts everything that the handler may have kept off the RequestCtx.
+// end detaches from the RequestCtx everything that the handler may retain.
 func (x *exchange) end() {
 	x.source.cut()
 	x.context.end()
@@ -138,6 +144,6 @@ func (x *exchange) end() {
 // abort ends the connection without another byte.
 func (x *exchange) abort() {
 	if c := x.writer.ctx.Conn(); c != nil {
-		_ = c.Close() // the server sees that, and sends nothing
+		_ = c.Close() // the server notices it and sends nothing
 	}
 }

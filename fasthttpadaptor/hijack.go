@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// hijackBufferSize is how much the writer that Hijack returns collects.
+// hijackBufferSize is the buffer size of the writer that Hijack returns.
 const hijackBufferSize = 4 << 10
 
-// Hijack implements http.Hijacker. The connection works at once, while the
-// handler runs, and after it has returned, until it is closed. What is written to
-// it comes after the answers to requests that were pipelined before this one, and
-// after what was written since WriteHeader. Without WriteHeader no head is sent,
-// and what was written is first in the returned writer.
+// Hijack implements http.Hijacker. The connection can be used at once, while the
+// handler runs and after it has returned, until it is closed. Bytes written to
+// it are sent after the responses to requests that were pipelined before this
+// one, and after what was written since WriteHeader. Without WriteHeader no head
+// is sent, and the returned writer begins with what was written before.
 func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	switch {
 	case w.isOver.Load():
@@ -35,10 +35,10 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	inner := w.ctx.Conn()
 	c := &hijackedConn{inner: inner, closed: make(chan struct{})}
 	c.changed.L = &c.mu
-	w.ctx.Hijack(c.serve) // before the head: 101 is the final status only of what is hijacked
+	w.ctx.Hijack(c.serve) // before the head: only a hijacked response may have 101 as its final status
 	err := w.flushHead()
 	if err == nil {
-		err = inner.SetDeadline(time.Time{}) // those were of the request
+		err = inner.SetDeadline(time.Time{}) // removes the deadlines of the request
 	}
 	if err != nil {
 		w.ctx.Hijack(nil)
@@ -53,7 +53,8 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, bufio.NewReadWriter(bufio.NewReader(c), out), nil
 }
 
-// flushHead sends what WriteHeader made, and what was written after it.
+// flushHead sends the head if WriteHeader was called, and what was written after
+// it.
 func (w *responseWriter) flushHead() error {
 	if w.state != stateExplicit {
 		return nil
@@ -63,14 +64,14 @@ func (w *responseWriter) flushHead() error {
 }
 
 // hijackedConn is the connection that a handler took over. While the handler
-// runs it is RequestCtx.Conn. That ends with the handler, so the calls that are
-// going on then are interrupted, and go on with the connection that the
-// HijackHandler gets.
+// runs, it uses RequestCtx.Conn, which is invalid once the handler has returned.
+// Calls that are in progress then are interrupted, and continue with the
+// connection that the HijackHandler gets.
 type hijackedConn struct {
 	mu       sync.Mutex
-	changed  sync.Cond // of all below
+	changed  sync.Cond // signals changes of the fields below
 	inner    net.Conn  // never nil
-	users    int       // calls that are going on
+	users    int       // calls in progress
 	isPaused bool      // between the two connections
 	isClosed bool
 	readBy   time.Time // the deadlines that the user has set
@@ -92,8 +93,8 @@ func (c *hijackedConn) enter() (net.Conn, error) {
 	return c.inner, nil
 }
 
-// leave ends a call. again says that it was interrupted to go on with the other
-// connection.
+// leave ends a call. again says that the call was interrupted and must be
+// repeated with the other connection.
 func (c *hijackedConn) leave(err error) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +136,8 @@ func (c *hijackedConn) Write(p []byte) (int, error) {
 	}
 }
 
-// Close implements net.Conn. While the handler runs, the peer sees it when the
-// handler returns.
+// Close implements net.Conn. If it is called while the handler runs, the peer
+// sees it only after the handler has returned.
 func (c *hijackedConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +176,8 @@ func (c *hijackedConn) SetReadDeadline(t time.Time) error { return c.setDeadline
 // SetWriteDeadline implements net.Conn.
 func (c *hijackedConn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(nil, &t) }
 
-// setDeadlines sets the deadlines that are not nil, or notes them for serve.
+// setDeadlines sets the deadlines that are not nil. While c is paused, it only
+// stores them; serve sets them.
 func (c *hijackedConn) setDeadlines(read, write *time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +200,8 @@ func (c *hijackedConn) setDeadlines(read, write *time.Time) error {
 	return err
 }
 
-// pause ends the use of the handler's connection, which the engine is about to
-// take back.
+// pause ends the use of the handler's connection, because the engine is about to
+// take it back. It interrupts the calls in progress and waits for their end.
 func (c *hijackedConn) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,20 +214,20 @@ func (c *hijackedConn) pause() {
 	}
 }
 
-// fail ends the connection because it will never be handed over.
+// fail closes the connection, because serve will never be called.
 func (c *hijackedConn) fail() {
 	_ = c.Close()
 	c.pause()
 }
 
-// serve is the HijackHandler. It keeps the connection until the user closes it:
-// the server closes it afterwards.
+// serve is the HijackHandler. It returns after the user has closed c, because
+// the server closes conn when serve returns.
 func (c *hijackedConn) serve(conn net.Conn) {
 	c.mu.Lock()
 	c.inner, c.isPaused = conn, false
 	if c.isClosed {
 		c.mu.Unlock()
-		_ = conn.Close() // the server may leave that to us
+		_ = conn.Close() // the server may not do it
 		return
 	}
 	if !c.readBy.IsZero() {

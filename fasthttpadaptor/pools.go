@@ -2,11 +2,10 @@ package fasthttpadaptor
 
 import "sync"
 
-// copySize is how much ReadFrom copies at a time.
+// copySize is the number of bytes that ReadFrom copies at a time.
 const copySize = 32 << 10
 
-// copyBuffers holds the memory that ReadFrom copies through. A buffer belongs
-// to one call of ReadFrom.
+// copyBuffers holds the buffers of ReadFrom. Each call of ReadFrom owns one.
 var copyBuffers sync.Pool
 
 func acquireCopyBuffer() *[copySize]byte {

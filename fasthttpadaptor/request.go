@@ -10,15 +10,17 @@ import (
 )
 
 // ConvertRequest makes r the request that ctx has received. With forServer,
-// RequestURI is the target as it was received; without, it is empty, as an
-// http.Client wants it. URL is what the target says: of one in origin-form, path
-// and query. Set Scheme and Host of URL before an http.Client gets r. The error is
-// that of a target which package net/url cannot parse; r is then not changed.
+// RequestURI is the target as it was received. Without forServer it is empty, as
+// http.Client requires. URL is parsed from the target; for a target in
+// origin-form it has only path and query. Set Scheme and Host of URL before
+// passing r to an http.Client. If package net/url cannot parse the target, its
+// error is returned and r is not changed.
 //
-// The context of r is ctx. Its body is that of ctx, read while it arrives with
-// Server.StreamRequestBody; r.Trailer then has its values when the body was read
-// to the end, otherwise at once. Both, unlike the other parts, are valid as long
-// as ctx is. A request without forServer that has trailer fields is chunked.
+// The context of r is ctx, and the body of r is the body of ctx. Both are valid
+// only as long as ctx; the other parts of r are copies. With
+// Server.StreamRequestBody, the body is read while it arrives, and r.Trailer has
+// its values once the body was read to the end. Otherwise it has them at once.
+// Without forServer, a request that has trailer fields and a body is chunked.
 func ConvertRequest(ctx *sluice.RequestCtx, r *http.Request, forServer bool) error {
 	body := &requestBody{}
 	converted := &http.Request{}
@@ -53,14 +55,14 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 	r.Trailer = announcedTrailers(h)
 	r.Header = copyHeader(h)
 	fillBody(r, ctx, body)
-	if !forServer && r.Trailer != nil && r.Body != http.NoBody { // else a client leaves them out
+	if !forServer && r.Trailer != nil && r.Body != http.NoBody { // a client sends trailer fields only if it is chunked
 		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
 	}
 	return nil
 }
 
-// protocolOf returns the text and the numbers of a protocol. Numbers of what is
-// no version of HTTP are those of HTTP/1.1.
+// protocolOf returns the text and the version numbers of a protocol. For a text
+// that is not a version of HTTP, the numbers are 1 and 1.
 func protocolOf(protocol []byte) (text string, major, minor int) {
 	switch string(protocol) {
 	case "HTTP/1.1":
@@ -99,8 +101,8 @@ func methodName(method []byte) string {
 	return string(method)
 }
 
-// parseTarget parses a request-target. That of CONNECT is an authority (RFC 9112
-// section 3.2.3), which would be taken for a scheme.
+// parseTarget parses a request-target. The target of CONNECT is an authority
+// (RFC 9112 section 3.2.3), the host of which net/url would parse as a scheme.
 func parseTarget(method, target string) (*url.URL, error) {
 	if method != http.MethodConnect || strings.HasPrefix(target, "/") {
 		return url.ParseRequestURI(target)
@@ -125,8 +127,8 @@ func announcedTrailers(h *sluice.RequestHeader) http.Header {
 	return trailer
 }
 
-// copyHeader copies the fields that http.Request.Header has: all but those that
-// are fields of the http.Request. Names and values are parts of one string.
+// copyHeader returns a copy of all fields, except those that http.Request has
+// as fields of its own. Names and values are parts of one string.
 func copyHeader(h *sluice.RequestHeader) http.Header {
 	size, count := 0, 0
 	for key, value := range h.All() {
@@ -160,7 +162,7 @@ func copyHeader(h *sluice.RequestHeader) http.Header {
 	return header
 }
 
-// isOwnField tells whether http.Request has a place of its own for a field.
+// isOwnField tells whether http.Request holds the field outside of its Header.
 func isOwnField(name string) bool {
 	return name == "Host" || name == "Transfer-Encoding" || name == "Trailer"
 }

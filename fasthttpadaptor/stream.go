@@ -11,7 +11,8 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// pieceSize is how much is collected after Flush before it is sent.
+// pieceSize is the number of bytes that are collected after Flush before they
+// are sent.
 const pieceSize = 64 << 10
 
 var (
@@ -19,18 +20,18 @@ var (
 	errHandlerPanicked = errors.New("sluice: the handler panicked after Flush")
 )
 
-// responseStream is the body of a response whose handler goes on after Flush.
-// The handler writes it, and the server, or a handler around the adaptor, reads
-// and closes it.
+// responseStream is the body of a response whose handler continues after Flush.
+// The handler writes it. The server, or a handler around the adaptor, reads and
+// closes it.
 type responseStream struct {
 	exchange *exchange
 	isHead   bool
 
-	// Of the handler.
+	// The handler owns these fields.
 	pending []byte // not sent yet, at most pieceSize
 	to      *io.PipeWriter
 
-	// Of the reader.
+	// The reader owns these fields.
 	first  []byte // what was written before the first Flush
 	from   *io.PipeReader
 	left   int64 // bytes that the reader waits for; -1: until the end
@@ -38,11 +39,11 @@ type responseStream struct {
 
 	opened    chan struct{} // closed when the reader has begun
 	openOnce  sync.Once
-	writeTill atomic.Pointer[time.Time] // a deadline that the reader sets
+	writeTill atomic.Pointer[time.Time] // a write deadline that the reader has to set
 }
 
-// newResponseStream returns the body that begins with first and has length
-// bytes, -1 if that is not known.
+// newResponseStream returns a body that begins with first and has length bytes.
+// A length of -1 is unknown.
 func newResponseStream(x *exchange, first []byte, length int64) *responseStream {
 	s := &responseStream{
 		exchange: x, isHead: x.writer.isHead,
@@ -52,7 +53,7 @@ func newResponseStream(x *exchange, first []byte, length int64) *responseStream 
 	return s
 }
 
-// write collects p, and sends it when it is much.
+// write collects p. It sends what is collected when that reaches pieceSize.
 func (s *responseStream) write(p []byte) error {
 	if len(s.pending)+len(p) >= pieceSize {
 		return s.send(p)
@@ -61,13 +62,14 @@ func (s *responseStream) write(p []byte) error {
 	return nil
 }
 
-// send has the reader take what is pending, and p.
+// send passes what is pending, and then p, to the reader, and waits until the
+// reader has taken it.
 func (s *responseStream) send(p []byte) error {
 	for _, piece := range [2][]byte{s.pending, p} {
 		if len(piece) == 0 {
 			continue
 		}
-		if _, err := s.to.Write(piece); err != nil && !s.isHead { // nobody reads the body of HEAD
+		if _, err := s.to.Write(piece); err != nil && !s.isHead { // the body of HEAD is never read
 			return err
 		}
 	}
@@ -84,11 +86,11 @@ func (s *responseStream) finish(isBroken bool) {
 	_ = s.to.CloseWithError(err) // it never fails
 }
 
-// setWriteDeadline notes a deadline for what is sent from now on.
+// setWriteDeadline stores a deadline for what is sent from now on.
 func (s *responseStream) setWriteDeadline(t time.Time) { s.writeTill.Store(&t) }
 
-// awaitReader returns when the reader has begun: the head is made, and the
-// connection may be read from beside the writing.
+// awaitReader returns when the reader has begun. From then on the head is
+// complete, and the connection may be read while the response is written.
 func (s *responseStream) awaitReader() { <-s.opened }
 
 func (s *responseStream) open() { s.openOnce.Do(func() { close(s.opened) }) }
@@ -105,7 +107,7 @@ func (s *responseStream) Read(p []byte) (int, error) {
 		}
 	}
 	if t := s.writeTill.Swap(nil); t != nil {
-		_ = s.exchange.writer.ctx.SetWriteDeadline(*t) // fails where there is no connection
+		_ = s.exchange.writer.ctx.SetWriteDeadline(*t) // fails if there is no connection
 	}
 	if s.left > 0 {
 		s.left -= min(s.left, int64(n))
@@ -113,8 +115,8 @@ func (s *responseStream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end takes over what there is when the handler has ended with err, or nobody
-// reads any more.
+// end completes the exchange, once, when the handler has ended with err or the
+// reader stops. It returns the error for the reader.
 func (s *responseStream) end(err error) error {
 	if s.isOver {
 		return err
@@ -137,14 +139,14 @@ func (s *responseStream) end(err error) error {
 // Close implements io.Closer.
 func (s *responseStream) Close() error { return s.CloseWithError(nil) }
 
-// CloseWithError implements sluice.ReadCloserWithError. A handler whose body is
-// complete is waited for; any other one gets errors.
+// CloseWithError implements sluice.ReadCloserWithError. If the body is complete,
+// it waits for the handler to return. Otherwise the handler gets errors.
 func (s *responseStream) CloseWithError(err error) error {
 	s.open()
 	switch {
 	case s.isOver:
 	case err == nil && s.left == 0:
-		if _, err = s.from.Read(make([]byte, 1)); err == nil { // no handler can write more
+		if _, err = s.from.Read(make([]byte, 1)); err == nil { // cannot happen: Write refuses more than length
 			err = io.EOF
 		}
 		if err = s.end(err); err != io.EOF {

@@ -23,26 +23,26 @@ type responseWriter struct {
 	ctx      *sluice.RequestCtx
 	header   http.Header
 	trailers []string // canonical names of the announced trailer fields
-	length   int64    // that the handler told; -1: none
+	length   int64    // Content-Length that the handler has set; -1: none
 	written  int64
 	state    writerState
 	status   int             // from stateImplicit on
-	stream   *responseStream // after Flush; then the response is not the handler's
+	stream   *responseStream // set by Flush; the handler then does not own the response
 	hijacked *hijackedConn
 	isHead   bool // the method is HEAD; from stateImplicit on
-	sentHint bool // Link fields went into the head with a 103
-	// hasTrailers tells that a trailer section can be sent, and trailers counts.
+	sentHint bool // a 103 has put Link fields into the head
+	// hasTrailers: a trailer section can be sent, and trailers is valid.
 	hasTrailers bool
 	isOver      atomic.Bool
 }
 
-// writerState is how far a response is.
+// writerState tells whether the head is complete, and why.
 type writerState int
 
 const (
 	stateHeader   writerState = iota // the handler may set fields
 	stateImplicit                    // Write or Flush made the head
-	stateExplicit                    // WriteHeader did
+	stateExplicit                    // WriteHeader made the head
 )
 
 // Header implements http.ResponseWriter.
@@ -72,7 +72,8 @@ func (w *responseWriter) WriteHeader(status int) {
 	}
 }
 
-// sendHints sends a 103 response. Its error shows when the response is written.
+// sendHints sends a 103 response. It ignores errors: writing the response
+// returns them again.
 func (w *responseWriter) sendHints() {
 	h := &w.ctx.Response.Header
 	h.Del("Link")
@@ -83,8 +84,8 @@ func (w *responseWriter) sendHints() {
 	_ = w.ctx.EarlyHints()
 }
 
-// commit gives the response the fields that the handler has set. Later changes
-// but those of trailer fields have no effect.
+// commit copies the fields that the handler has set into the response. Later
+// changes have no effect, except those of trailer fields.
 func (w *responseWriter) commit() {
 	w.state = stateImplicit
 	w.length = -1
@@ -92,7 +93,7 @@ func (w *responseWriter) commit() {
 	h := &w.ctx.Response.Header
 	h.SetNoDefaultContentType(true)
 	if w.sentHint {
-		h.Del("Link") // or they were there twice, or against the handler's will
+		h.Del("Link") // copyFields adds the handler's current Link fields
 	}
 	if len(w.header) > 0 {
 		w.copyFields(h)
@@ -121,7 +122,7 @@ func (w *responseWriter) prepare(n int) error {
 	case !w.bodyAllowed():
 		return http.ErrBodyNotAllowed
 	}
-	w.written += int64(n) // also what is too much: the response is not what was told
+	w.written += int64(n) // too many bytes count too: finish must see that the length is wrong
 	if w.length >= 0 && w.written > w.length {
 		return http.ErrContentLength
 	}
@@ -160,20 +161,20 @@ func (w *responseWriter) ReadFrom(r io.Reader) (int64, error) {
 	return io.CopyBuffer(plainWriter{w}, plainReader{r}, b[:])
 }
 
-// plainWriter hides ReadFrom, which would call itself.
+// plainWriter hides ReadFrom, which would otherwise call itself.
 type plainWriter struct{ w *responseWriter }
 
 // Write implements io.Writer.
 func (p plainWriter) Write(b []byte) (int, error) { return p.w.Write(b) }
 
-// plainReader hides a WriteTo, which may call ReadFrom.
+// plainReader hides a WriteTo, which could call ReadFrom.
 type plainReader struct{ io.Reader }
 
 // Flush implements http.Flusher.
 func (w *responseWriter) Flush() { _ = w.FlushError() }
 
-// FlushError is Flush for http.ResponseController. The first one makes the rest
-// of the body a stream, and lets the RequestHandler return.
+// FlushError is Flush for http.ResponseController. The first call makes the body
+// a stream and makes the RequestHandler return.
 func (w *responseWriter) FlushError() error {
 	if err := w.prepare(0); err != nil {
 		return err
@@ -189,15 +190,15 @@ func (w *responseWriter) FlushError() error {
 	first := bytes.Clone(resp.Body())
 	w.stream = newResponseStream(w.exchange, first, w.length)
 	w.exchange.source.after.Store(w.stream)
-	_ = w.ctx.Done() // now no other request gets the RequestCtx that the handler may go on using
+	_ = w.ctx.Done() // after Done, the RequestCtx is not reused: the handler may still use it
 	resp.ImmediateHeaderFlush = len(first) == 0
 	resp.SetBodyStream(w.stream, int(w.length))
 	w.exchange.ready.Done()
 	return nil
 }
 
-// sniff sets Content-Type as net/http does: from the first bytes, if neither it
-// nor Content-Encoding was set.
+// sniff sets Content-Type from the first bytes, as net/http does, unless
+// Content-Type or Content-Encoding was set.
 func (w *responseWriter) sniff() {
 	if !w.bodyAllowed() {
 		return
@@ -207,7 +208,7 @@ func (w *responseWriter) sniff() {
 	if len(body) == 0 || len(h.ContentType()) > 0 || len(h.ContentEncoding()) > 0 {
 		return
 	}
-	if _, isSet := w.header["Content-Type"]; !isSet { // nil is set, too
+	if _, isSet := w.header["Content-Type"]; !isSet { // a nil value disables sniffing, too
 		h.SetContentType(http.DetectContentType(body))
 	}
 }
@@ -225,12 +226,13 @@ func (w *responseWriter) finish() {
 	if w.length <= 0 || w.length == w.written || !w.bodyAllowed() || w.isHead {
 		return
 	}
-	// Not what was told: the client must not take it for all.
+	// The handler has written fewer or more bytes than Content-Length. Writing
+	// the response must fail, so that the client does not accept it as complete.
 	rest := bytes.Clone(w.ctx.Response.Body())
 	w.ctx.SetBodyStream(bytes.NewReader(rest), int(w.length))
 }
 
-// SetReadDeadline serves http.ResponseController.
+// SetReadDeadline implements the method that http.ResponseController calls.
 func (w *responseWriter) SetReadDeadline(t time.Time) error {
 	if w.isOver.Load() {
 		return errHandlerReturned
@@ -241,7 +243,7 @@ func (w *responseWriter) SetReadDeadline(t time.Time) error {
 	return w.ctx.SetReadDeadline(t)
 }
 
-// SetWriteDeadline serves http.ResponseController.
+// SetWriteDeadline implements the method that http.ResponseController calls.
 func (w *responseWriter) SetWriteDeadline(t time.Time) error {
 	if w.isOver.Load() {
 		return errHandlerReturned
@@ -253,6 +255,6 @@ func (w *responseWriter) SetWriteDeadline(t time.Time) error {
 	return w.ctx.SetWriteDeadline(t)
 }
 
-// EnableFullDuplex serves http.ResponseController. Nothing has to be enabled: the
-// request may always be read while the response is written.
+// EnableFullDuplex implements the method that http.ResponseController calls. It
+// has no effect: the request may always be read while the response is written.
 func (w *responseWriter) EnableFullDuplex() error { return nil }
