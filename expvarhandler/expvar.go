@@ -14,23 +14,22 @@ import (
 )
 
 // EngineVar is the name under which ExpvarHandler shows the sluice.EngineStats
-// of the server that it answers for. A variable of this name that the program
-// publishes itself is shown instead.
+// of the server that it runs on. If the program publishes a variable of this
+// name, that variable is shown instead.
 const EngineVar = "sluice.engine"
 
-// ExpvarHandler answers with a JSON object of all variables that package expvar
-// knows, by their names, and with the server's EngineStats as EngineVar.
+// ExpvarHandler responds with a JSON object of all variables of package expvar
+// by name, and of the server's EngineStats as EngineVar.
 //
-// The query argument r, a regular expression of package regexp, selects the
-// variables whose names it matches; one that cannot be parsed is answered with
+// The query argument r is a regular expression of package regexp. It selects the
+// variables whose names it matches. If it cannot be parsed, the response has
 // status 400 and the reason.
 //
-// The variables tell much about the process: its command line is one of them.
-// The handler belongs on an address, or behind a check, that not everybody
-// passes.
+// The variables reveal much about the process, for example its command line. Do
+// not serve the handler on a public address without an access check.
 //
-// Its first call publishes the variables expvarHandlerCalls, its calls, and
-// expvarRegexpErrors, those of them whose r could not be parsed.
+// The first call publishes two variables: expvarHandlerCalls counts the calls,
+// and expvarRegexpErrors counts the calls whose r could not be parsed.
 func ExpvarHandler(ctx *sluice.RequestCtx) {
 	count := published()
 	count.calls.Add(1)
@@ -57,15 +56,16 @@ func ExpvarHandler(ctx *sluice.RequestCtx) {
 // counters are the variables of the handler itself.
 type counters struct{ calls, errors *expvar.Int }
 
-// published returns the counters. They are published when they are needed first,
-// not when the program starts: fasthttp's handler, which panics where the names are
-// taken, may be part of the program, and then they are shared.
+// published returns the counters. The first call publishes them, not the start
+// of the program: fasthttp's handler may be part of the same program, and panics
+// at the start if the names are taken. Both then share the counters.
 var published = sync.OnceValue(func() counters {
 	return counters{counter("expvarHandlerCalls"), counter("expvarRegexpErrors")}
 })
 
-// counter returns the variable of that name, or one that is not published if a
-// variable of another type has it.
+// counter returns the variable of that name, which it publishes if there is
+// none. If a variable of another type has the name, it returns an unpublished
+// one.
 func counter(name string) *expvar.Int {
 	switch v := expvar.Get(name).(type) {
 	case nil:
@@ -76,7 +76,7 @@ func counter(name string) *expvar.Int {
 	return new(expvar.Int)
 }
 
-// filterOf returns what the query argument r selects.
+// filterOf returns whether the query argument r selects a name.
 func filterOf(ctx *sluice.RequestCtx) (isWanted func(name string) bool, err error) {
 	pattern := ctx.QueryArgs().Peek("r")
 	if len(pattern) == 0 {
@@ -92,19 +92,19 @@ func filterOf(ctx *sluice.RequestCtx) (isWanted func(name string) bool, err erro
 // engineJSON is the value of EngineVar.
 func engineJSON(stats sluice.EngineStats) string {
 	text, err := json.Marshal(stats)
-	if err != nil { // which numbers and a name cannot bring about
+	if err != nil { // cannot happen with numbers and a name
 		return strconv.Quote(err.Error())
 	}
 	return string(text)
 }
 
-// objectWriter writes a JSON object, a member a line.
+// objectWriter writes a JSON object with one member in each line.
 type objectWriter struct {
 	ctx     *sluice.RequestCtx
 	members int
 }
 
-// member adds one with a value that is JSON already.
+// member adds a member. value is JSON already.
 func (w *objectWriter) member(name, value string) {
 	start := "{\n"
 	if w.members > 0 {

@@ -226,8 +226,9 @@ func (w *responseWriter) finish() {
 	if w.length <= 0 || w.length == w.written || !w.bodyAllowed() || w.isHead {
 		return
 	}
-	// The handler has written fewer or more bytes than Content-Length. Writing
-	// the response must fail, so that the client does not accept it as complete.
+	// The handler has not written Content-Length bytes. A stream that is shorter
+	// makes writing fail, so that the client does not accept the response as
+	// complete.
 	rest := bytes.Clone(w.ctx.Response.Body())
 	w.ctx.SetBodyStream(bytes.NewReader(rest), int(w.length))
 }

@@ -2,13 +2,13 @@
 // HTTPS proxies by CONNECT (RFC 9110 section 9.3.6), and SOCKS5 (RFC 1928).
 //
 // A proxy is given as a URL, scheme://user:password@host:port. The scheme is
-// http, https (TLS to the proxy itself), socks5 or socks5h, which are the same:
-// the proxy looks up hosts. Without a scheme it is http, and socks5 in the
-// functions about SOCKS; without a port it is 80, 443 or 1080. User and password
-// are percent-encoded where they need to be.
+// http, https (TLS to the proxy itself), socks5 or socks5h. The last two are the
+// same: the proxy looks up hosts. The default scheme is http, and socks5 in the
+// functions for SOCKS. The default port is 80, 443 or 1080. User and password
+// are percent-encoded where necessary.
 //
-// What a dial function connects to it tunnels to, plain HTTP as well: the proxy
-// sees only host and port.
+// Dial functions use a tunnel for every connection through a proxy, even for
+// plain HTTP: the proxy is told only host and port.
 package fasthttpproxy
 
 import (
@@ -24,38 +24,40 @@ import (
 )
 
 // Dialer makes dial functions that choose a proxy by address: see GetDialFunc.
-// The zero value has no proxies. A Dialer must not be changed once it is used,
-// nor copied; it is safe for concurrent use.
+// The zero value has no proxies. A Dialer must not be copied, and must not be
+// changed after its first use. It is safe for concurrent use.
 //
-// Its own methods Dial, DialTimeout, DialDualStackTimeout and DialContext connect
+// The methods Dial, DialTimeout, DialDualStackTimeout and DialContext connect
 // without a proxy.
 type Dialer struct {
-	// TCPDialer connects to proxies, and to what needs none.
+	// TCPDialer connects to proxies, and to addresses that need no proxy.
 	sluice.TCPDialer
 
-	// Config has the proxies, and what needs none. Addresses of this machine
-	// never need one.
+	// Config has the proxies, and NoProxy for addresses that need none. Loopback
+	// addresses and localhost never need one.
 	httpproxy.Config
 
-	// Timeout is how long a dial may take: connecting to the proxy, TLS to it
-	// and asking it for the tunnel. 0 is sluice.DefaultDialTimeout.
+	// Timeout bounds a whole dial: connecting to the proxy, TLS to the proxy and
+	// the request for the tunnel. 0 selects sluice.DefaultDialTimeout.
 	Timeout time.Duration
 
-	// ConnectTimeout is how long TLS to the proxy and asking it for the tunnel
-	// may take, in place of what Timeout leaves of the time once the proxy is
-	// connected to. 0 is no time of its own.
+	// ConnectTimeout bounds TLS to the proxy and the request for the tunnel. It
+	// starts when the connection to the proxy is established, and replaces the
+	// rest of Timeout. With 0, Timeout bounds these steps, too.
 	ConnectTimeout time.Duration
 
-	// DialDualStack has no effect: addresses of both IP versions are dialed.
+	// DialDualStack has no effect: addresses of both IP versions are always
+	// dialed.
 	DialDualStack bool
 
-	// TLSConfig is for TLS to https proxies. nil is the default; an empty
-	// ServerName is the proxy's host.
+	// TLSConfig configures TLS to https proxies. nil selects the defaults. An
+	// empty ServerName stands for the proxy's host.
 	TLSConfig *tls.Config
 }
 
 // Dial connects to addr, "host:port", without a proxy, within Timeout. network is
-// "tcp", "tcp4" or "tcp6". It makes Dialer a Dialer of golang.org/x/net/proxy.
+// "tcp", "tcp4" or "tcp6"; the error of another one is net.UnknownNetworkError.
+// With this method, Dialer implements Dialer of golang.org/x/net/proxy.
 func (d *Dialer) Dial(network, addr string) (net.Conn, error) {
 	switch network {
 	case "tcp":
@@ -71,22 +73,23 @@ func (d *Dialer) Dial(network, addr string) (net.Conn, error) {
 }
 
 // GetDialFunc returns a dial function that connects through the proxy for the
-// address: HTTPSProxy for port 443, HTTPProxy for other ports, none where NoProxy
-// says so or the proxy is not set. With useEnv the proxies are not those of d's
-// Config but those of the environment, HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in
-// capitals or not, as they are now.
+// address: HTTPSProxy for port 443, and HTTPProxy for other ports. It uses no
+// proxy if NoProxy lists the address or the proxy is not set. With useEnv, the
+// proxies are those of the environment instead of d's Config. GetDialFunc then
+// reads HTTP_PROXY, HTTPS_PROXY and NO_PROXY, or their lower-case names, once.
 //
-// It returns an error when a proxy's address is malformed. One with an unknown
-// scheme, and HTTPProxy in a CGI program, are errors of the function, where the
-// address needs that proxy. Its other errors are those of sluice.TCPDialer while
-// connecting, to the proxy or without, and then *TunnelError.
+// GetDialFunc returns an error if the address of a proxy is malformed. An
+// unknown scheme, and HTTPProxy in a CGI program, are errors of the dial function
+// for addresses that need that proxy. The other errors of the dial function are
+// those of sluice.TCPDialer while connecting to the proxy or the address, and
+// *TunnelError after that.
 func (d *Dialer) GetDialFunc(useEnv bool) (sluice.DialFunc, error) {
 	return dialFunc(d.GetDialContextFunc(useEnv))
 }
 
 // GetDialFuncForTLS is GetDialFunc with HTTPSProxy for all addresses if isTLS,
-// and else HTTPProxy. Where that proxy cannot be used and no NoProxy can except an
-// address from it, the error comes at once.
+// and with HTTPProxy for all addresses otherwise. If that proxy cannot be used
+// and NoProxy is empty, GetDialFuncForTLS itself returns the error.
 func (d *Dialer) GetDialFuncForTLS(useEnv, isTLS bool) (sluice.DialFunc, error) {
 	config, err := d.proxies(useEnv)
 	if err != nil {
@@ -101,8 +104,9 @@ func (d *Dialer) GetDialFuncForTLS(useEnv, isTLS bool) (sluice.DialFunc, error) 
 	return dialFunc(d.contextFunc(choose, func(string) bool { return isTLS }), nil)
 }
 
-// GetDialContextFunc is GetDialFunc for a function that gives up when its context
-// ends, with a *sluice.PhaseError; the time-outs hold as well.
+// GetDialContextFunc is GetDialFunc for a dial function with a context. If the
+// context ends, the dial function fails with a *sluice.PhaseError. Timeout and
+// ConnectTimeout apply, too.
 func (d *Dialer) GetDialContextFunc(useEnv bool) (func(ctx context.Context, addr string) (net.Conn, error), error) {
 	config, err := d.proxies(useEnv)
 	if err != nil {
@@ -122,10 +126,10 @@ func dialFunc(dial func(context.Context, string) (net.Conn, error), err error) (
 	return func(addr string) (net.Conn, error) { return dial(context.Background(), addr) }, nil
 }
 
-// proxies returns the Config that is used. Malformed proxies are an error: package
-// httpproxy takes them for none, which would be no secret to those that the proxy
-// is to hide us from. One with an unknown scheme is an error for those alone that
-// need it.
+// proxies returns the Config to use. A malformed proxy is an error: package
+// httpproxy would treat it as no proxy, and connect directly to hosts that must
+// not see this machine's address. An unknown scheme is an error only when an
+// address needs that proxy.
 func (d *Dialer) proxies(useEnv bool) (*httpproxy.Config, error) {
 	config := &d.Config
 	if useEnv {
@@ -139,7 +143,7 @@ func (d *Dialer) proxies(useEnv bool) (*httpproxy.Config, error) {
 	return config, nil
 }
 
-// chosenProxy returns the proxy for an address; nil: none.
+// chosenProxy returns the proxy for an address, nil if it needs none.
 func chosenProxy(choose func(*url.URL) (*url.URL, error), addr string, isTLS bool) (*proxy, error) {
 	target := url.URL{Scheme: "http", Host: addr}
 	if isTLS {
@@ -170,7 +174,7 @@ func (d *Dialer) timeout() time.Duration {
 	return sluice.DefaultDialTimeout
 }
 
-// through connects to addr through p, directly if that is nil.
+// through connects to addr through p, or directly if p is nil.
 func (d *Dialer) through(parent context.Context, p *proxy, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(parent, d.timeout(), sluice.ErrDialTimeout)
 	defer cancel()

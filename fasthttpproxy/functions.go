@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// DialerFunc is a function as a Dialer of golang.org/x/net/proxy.
+// DialerFunc makes a function a Dialer of golang.org/x/net/proxy.
 type DialerFunc func(network, addr string) (net.Conn, error)
 
 // Dial calls d.
@@ -16,21 +16,21 @@ func (d DialerFunc) Dial(network, addr string) (net.Conn, error) { return d(netw
 
 // FasthttpHTTPDialer returns a dial function that connects through proxy, for
 // example "http://user:password@localhost:3128" or "localhost:3128", within
-// sluice.DefaultDialTimeout. An empty proxy is none. Of a malformed one each call
-// of the function tells.
+// sluice.DefaultDialTimeout. With an empty proxy it connects directly. If proxy
+// is malformed, each call of the dial function returns the error.
 func FasthttpHTTPDialer(proxy string) sluice.DialFunc { return through(proxy, "http", 0) }
 
-// FasthttpHTTPDialerTimeout is FasthttpHTTPDialer with another time-out, which
-// covers connecting to the proxy and asking it for the tunnel. 0 is
-// sluice.DefaultDialTimeout.
+// FasthttpHTTPDialerTimeout is FasthttpHTTPDialer with another time-out. It
+// bounds connecting to the proxy and the request for the tunnel together. 0
+// selects sluice.DefaultDialTimeout.
 func FasthttpHTTPDialerTimeout(proxy string, timeout time.Duration) sluice.DialFunc {
 	return through(proxy, "http", timeout)
 }
 
-// FasthttpHTTPDialerDualStack is FasthttpHTTPDialer.
+// FasthttpHTTPDialerDualStack is the same as FasthttpHTTPDialer.
 func FasthttpHTTPDialerDualStack(proxy string) sluice.DialFunc { return through(proxy, "http", 0) }
 
-// FasthttpHTTPDialerDualStackTimeout is FasthttpHTTPDialerTimeout.
+// FasthttpHTTPDialerDualStackTimeout is the same as FasthttpHTTPDialerTimeout.
 func FasthttpHTTPDialerDualStackTimeout(proxy string, timeout time.Duration) sluice.DialFunc {
 	return through(proxy, "http", timeout)
 }
@@ -39,18 +39,19 @@ func FasthttpHTTPDialerDualStackTimeout(proxy string, timeout time.Duration) slu
 // "socks5://localhost:9050" or "localhost:9050".
 func FasthttpSocksDialer(proxyAddr string) sluice.DialFunc { return through(proxyAddr, "socks5", 0) }
 
-// FasthttpSocksDialerDualStack is FasthttpSocksDialer.
+// FasthttpSocksDialerDualStack is the same as FasthttpSocksDialer.
 func FasthttpSocksDialerDualStack(proxyAddr string) sluice.DialFunc {
 	return through(proxyAddr, "socks5", 0)
 }
 
 // FasthttpProxyHTTPDialer returns a dial function that connects through the
-// proxies of the environment as it is now, within sluice.DefaultDialTimeout; see
-// Dialer.GetDialFunc.
+// proxies of the environment, within sluice.DefaultDialTimeout. It reads the
+// environment once; see Dialer.GetDialFunc. If a proxy there is malformed, each
+// call of the dial function returns the error.
 func FasthttpProxyHTTPDialer() sluice.DialFunc { return FasthttpProxyHTTPDialerTimeout(0) }
 
 // FasthttpProxyHTTPDialerTimeout is FasthttpProxyHTTPDialer with another
-// time-out. 0 is sluice.DefaultDialTimeout.
+// time-out. 0 selects sluice.DefaultDialTimeout.
 func FasthttpProxyHTTPDialerTimeout(timeout time.Duration) sluice.DialFunc {
 	dial, err := (&Dialer{Timeout: timeout}).GetDialFunc(true)
 	if err != nil {
@@ -59,7 +60,8 @@ func FasthttpProxyHTTPDialerTimeout(timeout time.Duration) sluice.DialFunc {
 	return dial
 }
 
-// through returns a dial function through a proxy that may lack its scheme.
+// through returns a dial function through the proxy text. scheme is the default
+// scheme of the proxy.
 func through(text, scheme string, timeout time.Duration) sluice.DialFunc {
 	d := &Dialer{Timeout: timeout}
 	var p *proxy
@@ -72,7 +74,7 @@ func through(text, scheme string, timeout time.Duration) sluice.DialFunc {
 	return func(addr string) (net.Conn, error) { return d.through(context.Background(), p, addr) }
 }
 
-// failing returns a dial function that only fails.
+// failing returns a dial function that always fails with err.
 func failing(err error) sluice.DialFunc {
 	return func(string) (net.Conn, error) { return nil, err }
 }

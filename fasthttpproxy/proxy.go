@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// proxy is a proxy's address and how to talk to it.
+// proxy is the address, protocol and user information of a proxy.
 type proxy struct {
 	scheme string // "http", "https" or "socks5"
 	host   string // without brackets
@@ -24,8 +24,8 @@ var (
 	errProxyUser   = errors.New("control character in the user information, or a colon in the user name")
 )
 
-// parseProxy parses a proxy's URL, which begins with scheme if it has none.
-// Errors do not repeat it: it may have a password.
+// parseProxy parses a proxy's URL. scheme is the default scheme. Errors do not
+// repeat the URL, because it may contain a password.
 func parseProxy(text, scheme string) (*proxy, error) {
 	if !strings.Contains(text, "://") {
 		text = scheme + "://" + text
@@ -40,7 +40,7 @@ func parseProxy(text, scheme string) (*proxy, error) {
 	return newProxy(u)
 }
 
-// malformedProxyError is what is wrong with a proxy's URL.
+// malformedProxyError says why a proxy's URL is malformed.
 type malformedProxyError struct{ cause error }
 
 func (e *malformedProxyError) Error() string {
@@ -85,12 +85,12 @@ func newProxy(u *url.URL) (*proxy, error) {
 	return p, nil
 }
 
-// isControl tells the characters that no user name or password has (RFC 7617
-// section 2).
+// isControl tells whether c is a control character, which user names and
+// passwords must not contain (RFC 7617 section 2).
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// checkTarget refuses an address that would be something else on the wire than
-// host and port.
+// checkTarget returns an error for an address that is not exactly a host and a
+// port. In a CONNECT request, it could end the line or mean something else.
 func checkTarget(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -16,26 +16,27 @@ import (
 )
 
 const (
-	// maxAnswerHead bounds the head of a proxy's answer, in bytes.
+	// maxAnswerHead bounds the head of a proxy's response, in bytes.
 	maxAnswerHead = 16 << 10
-	// maxInterim bounds the 1xx answers before the one that counts.
+	// maxInterim bounds the 1xx responses before the final one.
 	maxInterim = 8
 )
 
 var errTooManyInterim = errors.New("sluice: too many informational responses")
 
-// TunnelError is returned when a proxy was connected to but there is no tunnel:
-// it refused, its answer makes no sense, it closed the connection, TLS with it
-// failed, or the time passed, which is sluice.ErrDialTimeout. It comes as a
-// pointer: use errors.As.
+// TunnelError is returned if the connection to a proxy was established, but the
+// tunnel was not. The proxy may have refused the tunnel, sent a malformed
+// response or closed the connection; TLS to the proxy may have failed; or the
+// time-out may have expired, in which case Err is sluice.ErrDialTimeout. The
+// error is a *TunnelError: use errors.As.
 type TunnelError struct {
 	Proxy      string // "host:port"
-	Target     string // "host:port", what the tunnel was to lead to
-	StatusCode int    // the proxy's answer to CONNECT; 0: none, or a SOCKS proxy
-	Err        error  // why; nil with a StatusCode
+	Target     string // "host:port", the intended end of the tunnel
+	StatusCode int    // status of the response to CONNECT; 0: no response, or a SOCKS proxy
+	Err        error  // the reason; nil if there is a StatusCode
 }
 
-// Error tells proxy, target and reason.
+// Error names proxy, target and reason.
 func (e *TunnelError) Error() string {
 	reason := "unknown reason"
 	switch {
@@ -47,11 +48,11 @@ func (e *TunnelError) Error() string {
 	return "sluice: no tunnel through proxy " + e.Proxy + " to " + e.Target + ": " + reason
 }
 
-// Unwrap returns the reason, nil if it is the proxy's answer.
+// Unwrap returns Err.
 func (e *TunnelError) Unwrap() error { return e.Err }
 
-// tunnel asks p, which conn leads to, for a tunnel to addr. conn then belongs to
-// the tunnel, or is closed.
+// tunnel requests a tunnel to addr from p. conn is a connection to p. The
+// returned tunnel owns conn; after an error conn is closed.
 func (p *proxy) tunnel(ctx context.Context, conn net.Conn, addr string, config *tls.Config) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	tunnel, status, err := p.ask(conn, addr, config)
@@ -80,7 +81,8 @@ func (p *proxy) ask(conn net.Conn, addr string, config *tls.Config) (tunnel net.
 	return p.connect(conn, addr)
 }
 
-// tlsConfig returns config with what it lacks for the proxy.
+// tlsConfig returns a copy of config with defaults for ServerName and
+// NextProtos.
 func (p *proxy) tlsConfig(config *tls.Config) *tls.Config {
 	if config == nil {
 		config = new(tls.Config)
@@ -95,7 +97,7 @@ func (p *proxy) tlsConfig(config *tls.Config) *tls.Config {
 	return config
 }
 
-// connect asks by CONNECT (RFC 9110 section 9.3.6).
+// connect requests the tunnel with CONNECT (RFC 9110 section 9.3.6).
 func (p *proxy) connect(conn net.Conn, addr string) (tunnel net.Conn, status int, err error) {
 	if _, err := conn.Write(p.appendConnect(nil, addr)); err != nil {
 		return nil, 0, err
@@ -108,7 +110,8 @@ func (p *proxy) connect(conn net.Conn, addr string) (tunnel net.Conn, status int
 	if status/100 != 2 {
 		return nil, status, nil
 	}
-	// Whatever the head says of a body, what follows comes out of the tunnel.
+	// A successful response to CONNECT has no body, even if its head announces
+	// one: all following bytes belong to the tunnel.
 	if in.Buffered() == 0 {
 		return conn, 0, nil
 	}
@@ -128,13 +131,13 @@ func (p *proxy) appendConnect(dst []byte, addr string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// readStatus reads the head of the answer to CONNECT.
+// readStatus reads the head of the response to CONNECT.
 func readStatus(in *bufio.Reader) (status int, err error) {
 	var head sluice.ResponseHeader
 	for range maxInterim + 1 {
 		if err := head.Read(in); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // it closed the connection without a word
+				err = io.ErrUnexpectedEOF // the proxy closed the connection without a response
 			}
 			return 0, err
 		}
@@ -145,7 +148,8 @@ func readStatus(in *bufio.Reader) (status int, err error) {
 	return 0, errTooManyInterim
 }
 
-// askSocks asks by SOCKS5, with user and password if there are any (RFC 1929).
+// askSocks requests the tunnel with SOCKS5. It sends user and password if there
+// are any (RFC 1929).
 func (p *proxy) askSocks(conn net.Conn, addr string) error {
 	var auth *socks.Auth
 	if p.user != nil {
@@ -156,18 +160,20 @@ func (p *proxy) askSocks(conn net.Conn, addr string) error {
 	if err != nil {
 		return err
 	}
-	// What it returns only hides conn, of which it reads no byte too much.
+	// The returned connection only wraps conn. Dial reads no byte of the tunnel,
+	// so conn can be used instead.
 	_, err = dialer.Dial("tcp", addr)
 	return err
 }
 
-// connected is a Dialer whose connection is there already.
+// connected is a Dialer that returns an existing connection.
 type connected struct{ conn net.Conn }
 
 // Dial returns the connection.
 func (c connected) Dial(string, string) (net.Conn, error) { return c.conn, nil }
 
-// earlyConn is a tunnel of which the first bytes came with the proxy's answer.
+// earlyConn is a tunnel whose first bytes arrived together with the proxy's
+// response.
 type earlyConn struct {
 	net.Conn
 	early []byte // not yet read
@@ -183,7 +189,8 @@ func (c *earlyConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// CloseWrite tells the peer that nothing more comes, where the connection can.
+// CloseWrite closes the writing side. Its error is errors.ErrUnsupported if the
+// connection has no CloseWrite.
 func (c *earlyConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -2,16 +2,16 @@ package fasthttputil
 
 import "time"
 
-// A deadline of one direction's reads or writes. Its fields are guarded by the
-// pipe's mutex. The zero value never expires.
+// A deadline applies to the reads or the writes of one direction. The pipe's
+// mutex guards its fields. The zero value never expires.
 type deadline struct {
 	at      time.Time
 	timer   *time.Timer // nil until the first deadline in the future; then reused
 	expired bool        // I/O fails until the next set
 }
 
-// set moves the deadline to at; the zero time means none. It returns how long a
-// timer must run before expire is called, 0 if none is needed.
+// set moves the deadline to at; the zero time means none. It returns after what
+// time a timer must call expire, 0 if no timer is needed.
 func (d *deadline) set(at time.Time) (wait time.Duration) {
 	d.stop()
 	d.at, d.expired = at, false
@@ -23,8 +23,8 @@ func (d *deadline) set(at time.Time) (wait time.Duration) {
 	return wait
 }
 
-// expire tells whether the deadline has really come: a timer that fired while
-// set was moving it must not expire the new one.
+// expire tells whether the deadline has passed. A timer that fired while set
+// moved the deadline must not expire the new one.
 func (d *deadline) expire() bool {
 	if d.at.IsZero() || time.Until(d.at) > 0 {
 		return false

@@ -1,5 +1,5 @@
-// Package fasthttputil connects clients and servers inside one process: a
-// listener and a pair of connections that never touch the network. Both keep
-// the net.Listener and net.Conn contracts, so they serve tests and in-process
-// traffic alike.
+// Package fasthttputil connects clients and servers inside one process. It has
+// a listener and a pair of connections that do not use the network. They follow
+// the contracts of net.Listener and net.Conn, and are meant for tests and for
+// traffic inside a process.
 package fasthttputil

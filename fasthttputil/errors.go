@@ -6,18 +6,17 @@ import (
 	"os"
 )
 
-// ErrConnectionClosed is returned by writes to a connection of which either
-// end was closed. errors.Is reports it as net.ErrClosed.
+// ErrConnectionClosed is returned by a Write after either end of the connection
+// was closed. It matches net.ErrClosed.
 var ErrConnectionClosed = fmt.Errorf("sluice: in-memory connection: %w", net.ErrClosed)
 
-// ErrInmemoryListenerClosed is returned by every method of an InmemoryListener
-// that is called after, or interrupted by, its Close. errors.Is reports it as
-// net.ErrClosed.
+// ErrInmemoryListenerClosed is returned by Accept, Dial, DialWithLocalAddr and
+// Close of an InmemoryListener after its Close, and by calls that Close
+// interrupts. It matches net.ErrClosed.
 var ErrInmemoryListenerClosed = fmt.Errorf("sluice: in-memory listener: %w", net.ErrClosed)
 
-// ErrTimeout is returned by a Read or Write that its deadline ended. It is a
-// net.Error whose Timeout is true, and errors.Is reports it as
-// os.ErrDeadlineExceeded.
+// ErrTimeout is returned by a Read or Write whose deadline has passed. It is a
+// net.Error whose Timeout is true, and matches os.ErrDeadlineExceeded.
 var ErrTimeout = &timeoutError{}
 
 type timeoutError struct{}

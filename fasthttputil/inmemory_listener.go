@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// InmemoryListener is a net.Listener whose clients dial it by method. It must
-// come from NewInmemoryListener; all methods may be called concurrently.
+// InmemoryListener is a net.Listener whose clients connect with its method Dial.
+// Create it with NewInmemoryListener. All methods may be called concurrently.
 type InmemoryListener struct {
 	dialed chan net.Conn // unbuffered: a send completes when Accept has the connection
 	done   chan struct{} // closed by Close
@@ -21,9 +21,9 @@ func NewInmemoryListener() *InmemoryListener {
 	return &InmemoryListener{dialed: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// SetLocalAddr sets what Addr returns, which is also the server's address on
-// connections dialed from now on. nil restores the default, an address called
-// "InmemoryListener" of network "inmemory".
+// SetLocalAddr sets the address that Addr returns. It also is the server's
+// address of connections that are dialed from now on. nil restores the default,
+// the address "InmemoryListener" of the network "inmemory".
 func (ln *InmemoryListener) SetLocalAddr(localAddr net.Addr) {
 	ln.mu.Lock()
 	ln.addr = localAddr
@@ -54,8 +54,9 @@ func (ln *InmemoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close makes waiting and later Accepts and Dials fail. Accepted connections
-// stay open. The second Close returns ErrInmemoryListenerClosed.
+// Close closes the listener: blocked and later calls of Accept and Dial fail.
+// Accepted connections stay open. A second Close returns
+// ErrInmemoryListenerClosed.
 func (ln *InmemoryListener) Close() error {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -72,9 +73,9 @@ func (ln *InmemoryListener) Close() error {
 // the listener is closed first.
 func (ln *InmemoryListener) Dial() (net.Conn, error) { return ln.DialWithLocalAddr(nil) }
 
-// DialWithLocalAddr is Dial from a client that calls itself local: its
-// LocalAddr, and RemoteAddr on the server's end. nil means an address called
-// "pipe".
+// DialWithLocalAddr is Dial with the client's address: local is the LocalAddr of
+// the client's end and the RemoteAddr of the server's end. nil selects the
+// address "pipe".
 func (ln *InmemoryListener) DialWithLocalAddr(local net.Addr) (net.Conn, error) {
 	if ln.isClosed() {
 		return nil, ErrInmemoryListenerClosed
@@ -99,7 +100,7 @@ func (ln *InmemoryListener) isClosed() bool {
 	return ln.closed
 }
 
-// inmemoryAddr is the address of a listener that was given none.
+// inmemoryAddr is the default address of a listener.
 type inmemoryAddr struct{}
 
 // Network returns "inmemory".

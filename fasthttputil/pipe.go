@@ -8,40 +8,40 @@ import (
 )
 
 // maxBuffered is how many bytes a pipe holds before its writers wait for the
-// reader. Without a bound a fast writer would grow the queue for ever.
+// reader. It bounds the memory that a fast writer can use.
 const maxBuffered = 64 << 10
 
-// maxWrites is how many Writes, of any size, a pipe holds in any case: programs
-// that were written for fasthttp's rely on it.
+// maxWrites is how many Writes, of any size, a pipe holds without blocking.
+// Programs that were written for fasthttp's pipes rely on it.
 const maxWrites = 4
 
 // A pipe carries bytes in one direction. Any number of readers and writers may
-// use it at once. Bytes live in pooled chunks, so that an idle pipe owns none.
+// use it at once. Bytes are held in pooled chunks: an empty pipe owns none.
 type pipe struct {
 	mu       sync.Mutex
-	readable sync.Cond // signalled when a blocked Read may go on
-	writable sync.Cond // signalled when a blocked Write may go on
+	readable sync.Cond // signalled when a blocked Read may continue
+	writable sync.Cond // signalled when a blocked Write may continue
 
 	head, tail *chunk
 	size       int              // unread bytes in the queue
-	given      int64            // bytes that were ever written
-	ends       [maxWrites]int64 // of given, after each of the last Writes, in turn
-	next       uint8            // of ends, the oldest
+	given      int64            // number of bytes that were ever written
+	ends       [maxWrites]int64 // ring: given after each of the last Writes
+	next       uint8            // index of the oldest in ends
 	closed     bool             // nothing more can be written
-	writing    bool             // a Write that had to wait holds the turn, so that bytes of two Writes never mix
+	writing    bool             // a blocked Write holds the turn, so that bytes of two Writes never mix
 
-	// A Read that waits gets the next bytes at once, without the detour of the
-	// queue: into lent, of which filled bytes are its own. Only one does; others
-	// may wait beside it.
+	// The next Write copies directly into lent, the buffer of a blocked Read,
+	// without the queue. filled is the number of bytes copied. Only one Read lends
+	// its buffer; others may wait at the same time.
 	lent    []byte
 	filled  int
-	readers int // Reads that wait
+	readers int // blocked Reads
 
 	readDeadline  deadline
 	writeDeadline deadline
 }
 
-// isQuiet tells whether nothing can be read and the end has not come.
+// isQuiet tells whether the pipe is empty and not closed.
 func (p *pipe) isQuiet() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *pipe) read(dst []byte) (int, error) {
 			n := p.take(dst)
 			p.writable.Broadcast()
 			if p.size > 0 {
-				p.readable.Signal() // a put wakes one reader only
+				p.readable.Signal() // put wakes only one reader
 			}
 			return n, nil
 		case p.closed:
@@ -80,8 +80,8 @@ func (p *pipe) read(dst []byte) (int, error) {
 	}
 }
 
-// await waits until there may be something to read, and returns how many bytes
-// dst has got meanwhile.
+// await waits until there may be something to read. It returns the number of
+// bytes that a Write has copied into dst meanwhile.
 func (p *pipe) await(dst []byte) (n int) {
 	isLender := p.lent == nil && p.filled == 0
 	if isLender {
@@ -97,8 +97,8 @@ func (p *pipe) await(dst []byte) (n int) {
 	return n
 }
 
-// write queues all of src, waiting for room where it must. It returns how many
-// bytes were queued before an error ended it.
+// write queues all of src, and waits for room where necessary. It returns how
+// many bytes were queued before an error.
 func (p *pipe) write(src []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,14 +127,14 @@ func (p *pipe) write(src []byte) (int, error) {
 	return written, nil
 }
 
-// endWrite notes where a Write ends.
+// endWrite records where a Write ends.
 func (p *pipe) endWrite() {
 	p.ends[p.next] = p.given
 	p.next = (p.next + 1) % maxWrites
 }
 
-// room returns how many bytes may be queued: any number while fewer than maxWrites
-// Writes are not read to their ends.
+// room returns how many bytes may be queued. The number is not bounded while
+// fewer than maxWrites Writes are not completely read.
 func (p *pipe) room() int {
 	if p.ends[p.next] <= p.given-int64(p.size) {
 		return math.MaxInt
@@ -158,7 +158,7 @@ func (p *pipe) writeError() error {
 	return nil
 }
 
-// take moves up to len(dst) queued bytes into dst and gives drained chunks back.
+// take moves up to len(dst) queued bytes into dst, and releases empty chunks.
 func (p *pipe) take(dst []byte) int {
 	n := 0
 	for n < len(dst) && p.head != nil {
@@ -179,7 +179,7 @@ func (p *pipe) take(dst []byte) int {
 	return n
 }
 
-// put queues as much of src as there is room for.
+// put queues as much of src as there is room for, and returns its length.
 func (p *pipe) put(src []byte) int {
 	given := 0
 	room := p.room()
@@ -203,7 +203,7 @@ func (p *pipe) put(src []byte) int {
 	switch {
 	case len(src) == 0:
 	case given > 0 && p.readers > 1:
-		p.readable.Broadcast() // the lender must not sleep on
+		p.readable.Broadcast() // Signal could wake another Read than the one that has lent its buffer
 	default:
 		p.readable.Signal()
 	}
@@ -219,8 +219,8 @@ func (p *pipe) link(c *chunk) {
 	p.tail = c
 }
 
-// close ends the direction: blocked and later writes fail, readers get what is
-// queued and then io.EOF.
+// close closes the direction. Blocked and later writes fail. Reads return what
+// is queued, and then io.EOF.
 func (p *pipe) close() {
 	p.mu.Lock()
 	p.closed = true

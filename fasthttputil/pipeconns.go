@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// PipeConns is a pair of connected net.Conns that live in memory. Unlike
-// net.Pipe it buffers: a Write returns without waiting for a Read while fewer than
-// four Writes, of any size, are not read to their ends, or its bytes fit the
-// buffer (64 KiB a direction).
+// PipeConns is a pair of connected net.Conns in memory. Unlike net.Pipe it
+// buffers. A Write returns without waiting for a Read in two cases: if fewer than
+// four earlier Writes, of any size, are not completely read yet, or if its bytes
+// fit the buffer of 64 KiB for each direction.
 //
-// A PipeConns must come from NewPipeConns. Its two connections may be used by
-// any number of goroutines, each as the net.Conn contract allows.
+// Create it with NewPipeConns. Both connections may be used by several
+// goroutines at once, as net.Conn requires.
 type PipeConns struct {
 	toConn2, toConn1 pipe
 	conn1, conn2     pipeConn
@@ -35,16 +35,16 @@ func (pc *PipeConns) Conn1() net.Conn { return &pc.conn1 }
 // Every call returns the same connection.
 func (pc *PipeConns) Conn2() net.Conn { return &pc.conn2 }
 
-// SetAddresses sets what LocalAddr and RemoteAddr of the two ends return; by
-// default that is an address called "pipe". Call it before the ends are in
-// use: it does not synchronise with them.
+// SetAddresses sets what LocalAddr and RemoteAddr of the two ends return. The
+// default is the address "pipe". Call it before the ends are used: it does not
+// synchronise with them.
 func (pc *PipeConns) SetAddresses(localAddr1, remoteAddr1, localAddr2, remoteAddr2 net.Addr) {
 	pc.conn1.local, pc.conn1.remote = localAddr1, remoteAddr1
 	pc.conn2.local, pc.conn2.remote = localAddr2, remoteAddr2
 }
 
-// Close closes both ends, as Close of either end does. It always returns nil,
-// and may be called more than once.
+// Close closes both ends. Close of either end does the same. It always returns
+// nil, and may be called more than once.
 func (pc *PipeConns) Close() error { return pc.conn1.Close() }
 
 // A pipeConn is one end of a PipeConns.
@@ -54,17 +54,17 @@ type pipeConn struct {
 }
 
 // Read waits for bytes from the other end. After Close of either end it returns
-// what was written before, then io.EOF.
+// the bytes that were written before, and then io.EOF.
 func (c *pipeConn) Read(p []byte) (int, error) { return c.in.read(p) }
 
 // Write queues p for the other end and waits only while the buffer is full.
 func (c *pipeConn) Write(p []byte) (int, error) { return c.out.write(p) }
 
-// IsQuiet tells whether there is nothing to read and the connection is open.
-// Clients ask it before they use an idle connection again.
+// IsQuiet tells whether there is nothing to read and the connection is open. A
+// client calls it before it reuses an idle connection.
 func (c *pipeConn) IsQuiet() bool { return c.in.isQuiet() }
 
-// Close ends both directions and wakes everybody who waits on either end.
+// Close closes both directions and wakes all calls that block on either end.
 func (c *pipeConn) Close() error {
 	c.out.close()
 	c.in.close()
@@ -84,20 +84,21 @@ func (c *pipeConn) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// SetReadDeadline sets when waiting and later Reads fail with ErrTimeout, even
-// where input is there.
+// SetReadDeadline sets the time from which blocked and later Reads fail with
+// ErrTimeout, even if there is input. The zero time means none.
 func (c *pipeConn) SetReadDeadline(t time.Time) error {
 	c.in.setReadDeadline(t)
 	return nil
 }
 
-// SetWriteDeadline sets when waiting and later Writes fail with ErrTimeout.
+// SetWriteDeadline sets the time from which blocked and later Writes fail with
+// ErrTimeout. The zero time means none.
 func (c *pipeConn) SetWriteDeadline(t time.Time) error {
 	c.out.setWriteDeadline(t)
 	return nil
 }
 
-// pipeAddr is the address of an end that was given none.
+// pipeAddr is the default address of an end.
 type pipeAddr struct{}
 
 // Network returns "pipe".

@@ -2,16 +2,16 @@ package fasthttputil
 
 import "sync"
 
-// chunkSize is the unit in which a pipe holds bytes: a request with a browser's
-// headers fits one chunk.
+// chunkSize is the size of a chunk in bytes. A request with the fields of a
+// browser fits one chunk.
 const chunkSize = 4 << 10
 
-// A chunk is a link of a pipe's queue. It is owned by the one pipe that it is
-// linked into, or by the pool.
+// A chunk is a link of a pipe's queue. Its owner is the pipe that it is linked
+// into, or the pool.
 type chunk struct {
 	next  *chunk
 	start int // first unread byte of data
-	end   int // behind the last unread byte of data
+	end   int // index after the last unread byte of data
 	data  [chunkSize]byte
 }
 

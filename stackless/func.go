@@ -9,18 +9,18 @@ import (
 // queuePerWorker is how many calls may wait for each goroutine.
 const queuePerWorker = 2048
 
-// NewFunc returns a function that runs f on one of GOMAXPROCS goroutines of its
-// own, waits for it, and returns true. It returns false at once, without having
-// called f, when more than 2048 calls per goroutine are waiting: the caller
-// decides what to do about the overload.
+// NewFunc returns a function that runs f on one of its own GOMAXPROCS
+// goroutines, waits for it, and returns true. If 2048 calls per goroutine are
+// waiting already, it does not call f and immediately returns false: the caller
+// decides how to handle the overload.
 //
-// A panic of f is one of the caller, with f's stack in the message; a
-// runtime.Goexit of f ends the call as if f had returned. f must not call the
-// function: with every goroutine waiting for another none goes on.
+// If f panics, the function panics in its caller, with f's stack in the message.
+// If f calls runtime.Goexit, the function returns as if f had returned. f must
+// not call the function: if every goroutine waits for such a call, none of them
+// can continue.
 //
-// The goroutines end when there is nothing to do: the function may be made
-// anywhere and dropped. It may be called concurrently. NewFunc panics if f is
-// nil.
+// The goroutines end when there are no calls, so the function needs no closing.
+// It may be called concurrently. NewFunc panics if f is nil.
 func NewFunc(f func(ctx any)) func(ctx any) bool {
 	if f == nil {
 		panic("stackless: the function is nil")
@@ -28,8 +28,8 @@ func NewFunc(f func(ctx any)) func(ctx any) bool {
 	return newRunner(f).run
 }
 
-// runner runs the calls of one function. A goroutine holds a slot in workers
-// while it lives.
+// runner runs the calls of one function. A goroutine occupies a slot of workers
+// until it ends.
 type runner struct {
 	f       func(ctx any)
 	calls   chan *call
@@ -46,7 +46,7 @@ func newSizedRunner(f func(ctx any), workers, waiting int) *runner {
 	return &runner{f: f, calls: make(chan *call, waiting), workers: make(chan struct{}, workers)}
 }
 
-// call is one call; its caller owns it, and a worker while it runs. done has
+// call is one call. Its caller owns it; while it runs, a worker does. done has
 // room for one value, so that workers never wait for callers.
 type call struct {
 	ctx      any
@@ -74,7 +74,7 @@ func (r *runner) run(ctx any) bool {
 	return true
 }
 
-// ensureWorker starts a goroutine if there may be one more.
+// ensureWorker starts a goroutine if there is a free slot.
 func (r *runner) ensureWorker() {
 	select {
 	case r.workers <- struct{}{}:
@@ -83,13 +83,14 @@ func (r *runner) ensureWorker() {
 	}
 }
 
-// work runs calls until there are none. A call that came between the last look
-// and the release of the slot found the slot taken, so it looks once more.
+// work runs calls until there are none. It checks for calls again after the
+// release of its slot: a call that arrived between the last check and the
+// release found no free slot.
 func (r *runner) work() {
 	isDone := false
 	defer func() {
 		<-r.workers
-		// After a Goexit, too, somebody has to run what is waiting.
+		// After a Goexit another worker must run the waiting calls.
 		if !isDone || len(r.calls) > 0 {
 			r.ensureWorker()
 		}
@@ -105,7 +106,8 @@ func (r *runner) work() {
 	}
 }
 
-// serve runs one call and tells its caller, however f ends.
+// serve runs one call and wakes its caller, whether f returns, panics or calls
+// Goexit.
 func (r *runner) serve(c *call) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -5,42 +5,45 @@ import (
 	"io"
 )
 
-// Writer is what NewWriter runs and returns. The writers of packages
-// compress/flate, compress/gzip and compress/zlib are Writers. Those who call
-// NewWriter implement it.
+// Writer is what NewWriter runs and returns. The callers of NewWriter implement
+// it. The writers of packages compress/flate, compress/gzip and compress/zlib
+// are Writers.
 type Writer interface {
-	// Write takes p, and may keep what comes of it until Flush or Close.
+	// Write writes p. It may buffer its output until Flush or Close. It must
+	// not retain p.
 	Write(p []byte) (int, error)
-	// Flush passes on what was written so far.
+	// Flush passes on all output of what was written so far.
 	Flush() error
-	// Close passes on what was written, and ends it.
+	// Close passes on the remaining output and ends it.
 	Close() error
-	// Reset makes the Writer as new, writing to w.
+	// Reset restores the initial state of the Writer, with the destination w.
 	Reset(w io.Writer)
 }
 
 // NewWriterFunc makes a Writer that writes to w. NewWriter calls it.
 type NewWriterFunc func(w io.Writer) Writer
 
-// ErrOverloaded is returned by a Writer's methods when too many writers are at
-// work; nothing was written then.
+// ErrOverloaded is returned by Write, Flush and Close of a Writer if too many
+// calls are waiting. Nothing was written then.
 var ErrOverloaded = errors.New("stackless: too many writers are at work")
 
-// NewWriter returns a Writer that runs the methods of the one that newWriter
-// makes on a bounded set of goroutines, which all Writers share.
-// What that writes is collected in memory and goes to dstW on the caller's
-// goroutine, so a slow dstW holds nobody else up. Its errors are returned.
+// NewWriter returns a Writer that wraps the one that newWriter makes. It runs
+// the methods of the wrapped Writer on a bounded set of goroutines, which all
+// Writers share. Their output is collected in memory and written to dstW on the
+// caller's goroutine, so a slow dstW does not delay other Writers. The errors of
+// both are returned.
 //
-// Use it from one goroutine at a time, and with Writers that compute: one that
-// waits keeps others from running. A panic of the Writer is one of the caller.
+// Use the Writer from one goroutine at a time. The wrapped Writer should only
+// compute: if it blocks, it delays other Writers. If it panics, the method
+// panics in its caller.
 func NewWriter(dstW io.Writer, newWriter NewWriterFunc) Writer {
 	w := &writer{to: dstW}
 	w.inner = newWriter(&w.out)
 	return w
 }
 
-// writers runs the operations of all Writers: a set for each would bound
-// nothing.
+// writers runs the operations of all Writers. One set of goroutines for each
+// Writer would not bound their number.
 var writers = newRunner(runWriter)
 
 // writer implements the Writer of NewWriter.
@@ -48,7 +51,7 @@ type writer struct {
 	to    io.Writer
 	inner Writer
 	out   output
-	// What follows is for the call that is being made.
+	// The following fields belong to the current call.
 	operation operation
 	p         []byte
 	n         int
@@ -78,9 +81,9 @@ func (w *writer) Flush() error { return w.do(opFlush) }
 // Close implements Writer.
 func (w *writer) Close() error { return w.do(opClose) }
 
-// Reset implements Writer: it makes w write to dstW from its start again. It
-// runs on the caller's goroutine if the others are overloaded, for it cannot
-// fail.
+// Reset implements Writer: it restores the initial state of w, with the
+// destination dstW. If the shared goroutines are overloaded, it runs on the
+// caller's goroutine, because it cannot return an error.
 func (w *writer) Reset(dstW io.Writer) {
 	w.out = w.out[:0]
 	if err := w.do(opReset); errors.Is(err, ErrOverloaded) {
@@ -90,7 +93,8 @@ func (w *writer) Reset(dstW io.Writer) {
 	w.to = dstW
 }
 
-// do runs an operation elsewhere, and writes here what came of it.
+// do runs an operation on a shared goroutine, and writes its output to w.to on
+// the caller's goroutine.
 func (w *writer) do(op operation) error {
 	w.operation, w.n, w.err = op, 0, nil
 	if !writers.run(w) {
@@ -127,7 +131,7 @@ func runWriter(ctx any) {
 	}
 }
 
-// output collects what is written.
+// output is an io.Writer that collects what is written to it.
 type output []byte
 
 // Write implements io.Writer.
