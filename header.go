@@ -9,47 +9,48 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// header is what RequestHeader and ResponseHeader have in common; its methods
-// are promoted to both.
+// header is the common part of RequestHeader and ResponseHeader. Its methods are
+// promoted to both.
 //
-// Content-Length, Transfer-Encoding and "Connection: close" are state, so that
-// a message never carries two statements about its framing. What the table
-// holds under the first two names is what was received, or, in a request
-// without special fields, the place they are written at; their values are
-// never used.
+// Content-Length, Transfer-Encoding and "Connection: close" are state, so that a
+// message never has two conflicting fields about its framing. The table may have
+// fields with the first two names: those that were received, and, in a request
+// without special fields, those that mark where the field is written. Their
+// values are never used.
 //
-// Everything that setters store is fit for the wire: names are tokens, values
-// have no control characters. Writing is copying.
+// Setters store only what may be written: names are tokens, and values have no
+// control characters. Writing therefore only copies.
 type header struct {
 	table   field.Table
 	trailer *trailerSection // nil until there is one
 
-	protocol []byte   // of SetProtocol, if it is none of HTTP/1.1 and HTTP/1.0
-	clean    []byte   // a value made fit for the wire, until it is stored
-	text     []byte   // what Header returned; between setters also scratch
-	peeked   [][]byte // what PeekAll and its like returned
+	protocol []byte   // of SetProtocol, if it is neither HTTP/1.1 nor HTTP/1.0
+	clean    []byte   // a value without control characters, until it is stored
+	text     []byte   // the result of Header; setters use it as scratch memory
+	peeked   [][]byte // the result of PeekAll, PeekKeys and PeekTrailerKeys
 
-	contentLength int // >= 0, -1 chunked, -2 none: until the connection closes
+	contentLength int // >= 0; -1: chunked; -2: none, the body of a response ends with the connection
 	lengthText    [20]byte
 
-	// What getters return for a field that is state, or has a default. It is the
-	// header's own: a caller that writes to it changes no other message.
+	// What getters return for a field that is state or has a default. The header
+	// owns this memory, so that a caller that writes to it changes no other
+	// message.
 	versionText [len("HTTP/1.1")]byte
 	closeText   [len("close")]byte
 	chunkedText [len("chunked")]byte
-	names       []byte // what PeekKeys and PeekTrailerKeys returned
+	names       []byte // the names that PeekKeys and PeekTrailerKeys returned
 
 	hasLength            bool // contentLength was set or received
 	connectionClose      bool
 	noDefaultContentType bool
 	isHTTP10             bool
-	// isRaw: a request whose fields are written in the order in which they
-	// were set, none of them treated specially; see DisableSpecialHeader.
+	// isRaw: the fields of the request are written in the order in which they
+	// were set, without special treatment; see DisableSpecialHeader.
 	isRaw bool
-	// showsCoding: the Transfer-Encoding that was set while isRaw is shown.
+	// showsCoding: Peek shows the Transfer-Encoding that was set while isRaw.
 	showsCoding bool
-	// showsServer: of a response on a server, before the handler has changed its
-	// Server field. The server's name can be read as its value.
+	// showsServer: the response of a server has no Server field that the handler
+	// has set or deleted. Getters return the server's name as its value.
 	showsServer bool
 }
 
@@ -73,8 +74,8 @@ func (h *header) reset() {
 	h.showsServer = false
 }
 
-// resetMessage empties the header for a message that is to be read, and keeps
-// the settings.
+// resetMessage empties the header before a message is read. It keeps the
+// settings.
 func (h *header) resetMessage() {
 	keepNames, isRaw, noDefault := h.table.KeepNames, h.isRaw, h.noDefaultContentType
 	h.reset()
@@ -104,7 +105,7 @@ func (h *header) copyTo(dst *header) {
 	dst.showsCoding = h.showsCoding
 }
 
-// shrink drops memory above what a pool may keep.
+// shrink releases memory that exceeds what a pool may keep.
 func (h *header) shrink(maxBytes, maxFields int) {
 	h.table.Shrink(maxBytes, maxFields)
 	if cap(h.text)+cap(h.clean)+cap(h.names) > maxBytes {
@@ -118,12 +119,11 @@ func (h *header) shrink(maxBytes, maxFields int) {
 	}
 }
 
-// tooLong stands for every Content-Length of so many bytes or more, which an int
-// cannot tell from each other: from 2 GiB with 32 bits. No such body is read; it
-// is ErrBodyTooLarge.
+// tooLong stands for every Content-Length that an int cannot hold: 2 GiB or more
+// where an int has 32 bits. No such body is read; the error is ErrBodyTooLarge.
 const tooLong = math.MaxInt
 
-// setParsed takes over what a parser learnt from the head it put into table.
+// setParsed sets the state from the head that a parser has put into table.
 func (h *header) setParsed(head *h1.Head) {
 	h.isHTTP10 = head.Minor == 0
 	h.connectionClose = !head.KeepsAlive()
@@ -138,7 +138,7 @@ func (h *header) setParsed(head *h1.Head) {
 	}
 	if i := h.table.Index(field.Trailer); i >= 0 {
 		for ; i >= 0; i = h.table.FindID(field.Trailer, i+1) {
-			// What must not be announced is left out; the rest counts.
+			// Names that must not be announced are left out.
 			_ = h.announceList(h.table.Value(i))
 		}
 	}
@@ -180,14 +180,14 @@ func (h *header) Protocol() []byte {
 	return own(h.versionText[:], textHTTP11)
 }
 
-// own copies a text that all messages share to dst, which has its length.
+// own copies a text that all messages share to dst, which has the same length.
 func own(dst, text []byte) []byte { return dst[:copy(dst, text)] }
 
 // IsHTTP11 tells whether the protocol is HTTP/1.1.
 func (h *header) IsHTTP11() bool { return !h.isHTTP10 && len(h.protocol) == 0 }
 
-// setProtocol sets what Protocol returns. What is written is HTTP/1.0 or
-// HTTP/1.1: no other version is spoken.
+// setProtocol sets what Protocol returns. Messages are written only as HTTP/1.0
+// or HTTP/1.1, whatever protocol is.
 func (h *header) setProtocol(protocol []byte) {
 	h.isHTTP10 = string(protocol) == string(textHTTP10)
 	h.protocol = h.protocol[:0]
@@ -277,8 +277,8 @@ func (h *header) connectionLists(option h1.Flags) bool {
 	return false
 }
 
-// connectionValues yields the values of Connection fields; what says close comes
-// last.
+// connectionValues yields the values of Connection fields. The one that lists
+// close is the last.
 func (h *header) connectionValues(yield func(value []byte) bool) {
 	for i := h.table.Index(field.Connection); i >= 0; i = h.table.FindID(field.Connection, i+1) {
 		if value := h.table.Value(i); (!h.connectionClose || !isAboutClose(value)) && !yield(value) {
@@ -290,8 +290,8 @@ func (h *header) connectionValues(yield func(value []byte) bool) {
 	}
 }
 
-// closeValue returns the value of the Connection field that says close. One that
-// lists close keeps what else it lists.
+// closeValue returns the value of the Connection field that lists close, with
+// its other options. If there is none, it is "close".
 func (h *header) closeValue() []byte {
 	for i := h.table.Index(field.Connection); i >= 0; i = h.table.FindID(field.Connection, i+1) {
 		if value := h.table.Value(i); h1.ConnectionOptions(value)&h1.ConnectionClose != 0 {
@@ -302,7 +302,7 @@ func (h *header) closeValue() []byte {
 }
 
 // isAboutClose tells whether a Connection field of that value lists close or
-// keep-alive: it gives way to the one that says close.
+// keep-alive. Such a field is replaced by the one that closeValue returns.
 func isAboutClose(value []byte) bool {
 	return h1.ConnectionOptions(value)&(h1.ConnectionClose|h1.ConnectionKeepAlive) != 0
 }

@@ -9,30 +9,31 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// bodyFraming is what only the writer of a whole message knows about its head.
+// bodyFraming is the part of a head that depends on the body and the connection.
+// The writer of the whole message derives it.
 type bodyFraming struct {
-	// length of the body: >= 0 writes Content-Length, -1 writes
+	// length of the body in bytes: >= 0 writes Content-Length, -1 writes
 	// "Transfer-Encoding: chunked", -2 writes neither.
 	length int64
-	// date is the clock.Nanos that the Date field tells; 0 for no Date but one
-	// that was set.
+	// date is the time of the Date field, as of clock.Nanos. With 0, Date is
+	// written only if it was set.
 	date int64
 	// closeConnection writes "Connection: close".
 	closeConnection bool
-	// keepAlive writes "Connection: keep-alive", for a peer that speaks
-	// HTTP/1.0, unless there is a Connection field.
+	// keepAlive writes "Connection: keep-alive", for a peer with HTTP/1.0,
+	// unless there is a Connection field.
 	keepAlive bool
-	// omitDefaultType leaves a default Content-Type out.
+	// omitDefaultType leaves out the default Content-Type.
 	omitDefaultType bool
-	// namesServer: a response without a Server field gets the server's name.
+	// namesServer writes the server's name if a response has no Server field.
 	namesServer bool
-	// hasContent: a chunked body is known not to be empty, and a request has a
-	// default Content-Type for it.
+	// hasContent: a chunked body is known not to be empty. A request then gets
+	// the default Content-Type.
 	hasContent bool
 }
 
-// Texts that values, or the whole result, of methods are made of. Nobody
-// writes to them.
+// Constant texts, which are copied into messages and results. They are never
+// written to.
 var (
 	textHTTP10           = []byte("HTTP/1.0")
 	textHTTP11           = []byte("HTTP/1.1")
@@ -48,15 +49,15 @@ var (
 	textMultipartTrailer = []byte("; boundary=")
 )
 
-// requestFields and responseFields are written and visited at places of their
-// own.
+// requestFields and responseFields are not written and visited in the order of
+// the table, but at fixed places.
 const (
 	requestFields = framingFields | 1<<field.Host | 1<<field.ContentType | 1<<field.UserAgent | 1<<field.Cookie
 
 	responseFields = framingFields | 1<<field.ContentType | 1<<field.ContentEncoding |
 		1<<field.Server | 1<<field.SetCookie
 
-	// Of these the last one that was received counts.
+	// If several of one of these were received, the last one counts.
 	lastCountsInRequests  = 1<<field.ContentType | 1<<field.UserAgent
 	lastCountsInResponses = 1<<field.ContentType | 1<<field.ContentEncoding | 1<<field.Server
 )
@@ -98,7 +99,8 @@ func (h *ResponseHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// show makes what appendHead has added because of f a part of h.
+// show stores in h what appendHead has added because of f, so that getters
+// return it.
 func (h *ResponseHeader) show(f bodyFraming) {
 	h.showsServer = h.showsServer || f.namesServer
 	switch {
@@ -129,8 +131,8 @@ func (h *ResponseHeader) appendStatusLine(dst []byte) []byte {
 	return dst
 }
 
-// contentTypeFor returns the Content-Type to be written, which is none for an
-// answer without a body unless it was set.
+// contentTypeFor returns the Content-Type to write. A response without a body
+// has one only if it was set.
 func (h *ResponseHeader) contentTypeFor(f bodyFraming) []byte {
 	if value := h.table.Get(field.ContentType); len(value) > 0 {
 		return value
@@ -148,8 +150,8 @@ func (h *ResponseHeader) framing() bodyFraming {
 	f := bodyFraming{length: -2, date: max(clock.Nanos(), 1), closeConnection: h.connectionClose}
 	switch status := h.StatusCode(); {
 	case bodyForbidden(status):
-		// RFC 9110 section 8.6: of these, only 304 may tell a length, that of
-		// the answer that it stands for.
+		// RFC 9110 section 8.6: of these statuses, only 304 may have a
+		// Content-Length. It is the length of the 200 response that it stands for.
 		if status == StatusNotModified && h.hasLength && h.contentLength > 0 {
 			f.length = int64(h.contentLength)
 			f.omitDefaultType = true
@@ -196,9 +198,9 @@ func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendTarget appends the request-target: without a fragment, which is never
-// sent (RFC 9110 section 7.1), and with everything percent-encoded that would
-// end it.
+// appendTarget appends the request-target. It leaves out the fragment, which is
+// never sent (RFC 9110 section 7.1), and percent-encodes every byte that would
+// end the target.
 func (h *RequestHeader) appendTarget(dst []byte) []byte {
 	target := h.requestTarget()
 	if h.isTargetFit {
@@ -214,8 +216,8 @@ func (h *RequestHeader) appendTarget(dst []byte) []byte {
 }
 
 // appendRawFields appends the fields in the order in which they were set, and
-// the empty line. Where they speak of the framing they say what f says, for
-// the body is written so.
+// the empty line. Fields for the framing get their values from f, which
+// determines how the body is written.
 func (h *RequestHeader) appendRawFields(dst []byte, f bodyFraming) []byte {
 	hasFraming, hasTrailer := false, false
 	var number [20]byte
@@ -296,7 +298,7 @@ func (h *header) appendPlain(dst []byte, skip idSet, f bodyFraming) []byte {
 		return dst
 	}
 	if f.closeConnection || h.connectionClose {
-		skip = skip.with(field.Connection) // what says close comes last
+		skip = skip.with(field.Connection) // close is written last
 	}
 	for i := range n {
 		id := h.table.ID(i)
@@ -307,7 +309,7 @@ func (h *header) appendPlain(dst []byte, skip idSet, f bodyFraming) []byte {
 	return dst
 }
 
-// appendConnection appends the Connection field that says close or keep-alive.
+// appendConnection appends the Connection field that lists close or keep-alive.
 func (h *header) appendConnection(dst []byte, f bodyFraming) []byte {
 	switch {
 	case f.closeConnection && !h.connectionClose:

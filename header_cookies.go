@@ -7,12 +7,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// The cookies of a request are kept as the text of its Cookie field and read
-// from it when they are asked for: most requests' cookies are read once or
-// never. Those of a response are its Set-Cookie fields.
+// The cookies of a request are stored as the text of its Cookie field and parsed
+// on each access, because most requests' cookies are read once or never. The
+// cookies of a response are its Set-Cookie fields.
 
-// cookies returns the text of the Cookie field, nil if there is none. Several
-// fields, which no user agent sends (RFC 6265 section 5.4), become one.
+// cookies returns the text of the Cookie field, nil if there is none. It joins
+// several fields, which no user agent sends (RFC 6265 section 5.4), into one.
 func (h *header) cookies() []byte {
 	i := h.table.Index(field.Cookie)
 	if i < 0 {
@@ -24,9 +24,9 @@ func (h *header) cookies() []byte {
 	return h.table.Value(i)
 }
 
-// joinCookies makes the Cookie fields one, at i, where the first of them is.
+// joinCookies joins the Cookie fields into the first one, at i.
 func (h *header) joinCookies(i int) {
-	var joined []byte // may be on its way out of h.text
+	var joined []byte // not h.text, which callers may be using
 	for at := i; at >= 0; at = h.table.FindID(field.Cookie, at+1) {
 		joined = appendCookies(joined, h.table.Value(at))
 	}
@@ -47,8 +47,8 @@ func appendCookies(dst, cookies []byte) []byte {
 	return append(dst, cookies...)
 }
 
-// addCookies adds the cookies of a Cookie field's value, fit for the wire, to
-// those there are.
+// addCookies adds the cookies of a Cookie field's value to the existing ones.
+// value has no control characters.
 func (h *header) addCookies(key, value []byte) {
 	if len(value) == 0 {
 		return
@@ -62,9 +62,9 @@ func (h *header) addCookies(key, value []byte) {
 	h.table.SetValue(h.table.Index(field.Cookie), h.text)
 }
 
-// cutCookie reads the next cookie of a Cookie field's value (RFC 6265 section
-// 4.2.1): pair is all of it, value is without the quotes around it. One
-// without "=" has no key. ok is false at the end.
+// cutCookie cuts the first cookie from a Cookie field's value (RFC 6265 section
+// 4.2.1). pair is the whole cookie; value is without the quotes around it. A
+// cookie without "=" has no key. ok is false at the end.
 func cutCookie(cookies []byte) (key, value, pair, rest []byte, ok bool) {
 	for len(cookies) > 0 {
 		pair, cookies, _ = cutByte(cookies, ';')
@@ -81,7 +81,7 @@ func cutCookie(cookies []byte) (key, value, pair, rest []byte, ok bool) {
 	return nil, nil, nil, nil, false
 }
 
-// appendCookiePair appends a cookie as it stands in a Cookie field.
+// appendCookiePair appends a cookie in the format of a Cookie field.
 func appendCookiePair(dst, key, value []byte) []byte {
 	at := len(dst)
 	dst = appendCookieText(dst, key)
@@ -189,7 +189,7 @@ func (h *RequestHeader) Cookies() iter.Seq2[[]byte, []byte] {
 func (h *RequestHeader) VisitAllCookie(f func(key, value []byte)) { h.Cookies()(visitor(f)) }
 
 // setCookieKey returns the name of the cookie that a Set-Cookie field sets. A
-// pair without "=" is a value without name, as user agents see it.
+// pair without "=" is a value without a name, as in user agents.
 func setCookieKey(value []byte) []byte {
 	pair, _, _ := cutByte(value, ';')
 	key, _, hasKey := cutByte(pair, '=')
@@ -199,7 +199,7 @@ func setCookieKey(value []byte) []byte {
 	return ascii.TrimOWS(key)
 }
 
-// findSetCookie returns the place of the first Set-Cookie field at or after
+// findSetCookie returns the index of the first Set-Cookie field at or after
 // from that sets the cookie key, or -1.
 func (h *ResponseHeader) findSetCookie(key []byte, from int) int {
 	for i := h.table.FindID(field.SetCookie, from); i >= 0; i = h.table.FindID(field.SetCookie, i+1) {
@@ -210,8 +210,8 @@ func (h *ResponseHeader) findSetCookie(key []byte, from int) int {
 	return -1
 }
 
-// setCookies returns the values of all Set-Cookie fields in one, separated by
-// "; ", nil if there is none.
+// setCookies returns the values of all Set-Cookie fields, joined with "; ", nil
+// if there is none.
 func (h *ResponseHeader) setCookies() []byte {
 	i := h.table.Index(field.SetCookie)
 	if i < 0 {
@@ -237,7 +237,7 @@ func (h *ResponseHeader) Cookie(cookie *Cookie) bool {
 	if i < 0 {
 		return false
 	}
-	// A malformed cookie is an empty one.
+	// A malformed field makes cookie empty.
 	_ = cookie.ParseBytes(h.table.Value(i))
 	return true
 }

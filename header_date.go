@@ -5,11 +5,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// The setters of a response's fields leave Date out, unless it is announced as
-// a trailer field: the server writes the present one. They are those of header
-// otherwise, and say so.
+// The setters of a response's fields ignore Date, because the server writes the
+// current one, unless Date is announced as a trailer field. For other fields
+// they are the setters of header.
 
-// ignores tells whether key is Date, in whatever spelling, and not announced.
+// ignores tells whether key is Date, in any spelling, and not announced.
 func ignores[T string | []byte](h *ResponseHeader, key T) bool {
 	return ascii.EqualFold(key, HeaderDate) && !h.announces(field.Date)
 }

@@ -4,8 +4,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// get returns the value of a field with a known name: of the head if it is
-// there, also an empty one, else of the trailer section.
+// get returns the value of a field with a known name. If the head does not have
+// the field, get looks in the trailer section. An empty field of the head counts
+// as present.
 func (h *header) get(id field.ID) []byte {
 	if h.trailer != nil && h.table.Index(id) < 0 {
 		return h.trailer.values.Get(id)
@@ -51,8 +52,8 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 	return nil
 }
 
-// peekCanonical is peek for a key that is compared as it is, unless the field
-// is one that is treated specially.
+// peekCanonical is peek, but compares key verbatim. A field that is treated
+// specially is found only by its canonical name.
 func (h *header) peekCanonical(key []byte) []byte {
 	if id := field.Lookup(key); id != field.Other && (framingFields | singleFields).with(field.Connection).with(field.Cookie).has(id) {
 		if string(id.Canonical()) != string(key) {
@@ -71,9 +72,9 @@ func (h *header) peekCanonical(key []byte) []byte {
 	return nil
 }
 
-// peekEvery returns the values of all fields named key, first those of the
-// head. Fields that are treated specially have one value there at the most. An
-// empty one of own counts as absent.
+// peekEvery returns the values of all fields named key, first those of the head.
+// Fields that are treated specially have at most one value in the head. An empty
+// field of the set own counts as absent.
 func (h *header) peekEvery(id field.ID, key []byte, own idSet) [][]byte {
 	switch {
 	case (own & singleFields).has(id):
@@ -95,7 +96,7 @@ func (h *header) peekEvery(id field.ID, key []byte, own idSet) [][]byte {
 	return h.peeked
 }
 
-// peekedOne is PeekAll's result for a field with one value; an empty one
+// peekedOne is PeekAll's result for a field with one value. An empty value
 // counts as absent.
 func (h *header) peekedOne(value []byte) [][]byte {
 	h.peeked = h.peeked[:0]
@@ -115,8 +116,8 @@ func (h *header) peekedSingle(id field.ID, value []byte) [][]byte {
 	return h.peeked
 }
 
-// addPeeked adds a copy of name to PeekKeys' result: all messages share the
-// names of known fields.
+// addPeeked adds a copy of name to PeekKeys' result. It copies because all
+// messages share the names of known fields.
 func (h *header) addPeeked(name []byte) {
 	at := len(h.names)
 	h.names = append(h.names, name...)
@@ -131,17 +132,17 @@ func appendValues(dst [][]byte, t *field.Table, id field.ID, key []byte) [][]byt
 }
 
 // visitKnown yields the one field with a known name, unless it is absent or
-// empty. Like all visit methods it returns false if yield wants no more.
+// empty. Like all visit functions, it returns false if yield returned false.
 func visitKnown(id field.ID, value []byte, yield func(key, value []byte) bool) bool {
 	return len(value) == 0 || yield(id.Canonical(), value)
 }
 
-// visitPlain yields the fields of the table that are not in skip. Trailer
-// fields are never among what is visited: who copies a head must not make
-// fields of the head of them (RFC 9110 section 6.5.1).
+// visitPlain yields the fields of the table that are not in skip. It never
+// yields trailer fields: a caller that copies a head must not turn them into
+// fields of the head (RFC 9110 section 6.5.1).
 func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool {
 	if h.connectionClose {
-		skip = skip.with(field.Connection) // what says close comes last
+		skip = skip.with(field.Connection) // close is visited last
 	}
 	for i := 0; i < h.table.Len(); i++ {
 		if id := h.table.ID(i); skip.has(id) && (id != field.Connection || isAboutClose(h.table.Value(i))) {
@@ -154,7 +155,7 @@ func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool
 	return true
 }
 
-// visitClose yields the Connection field that says close.
+// visitClose yields the Connection field that lists close.
 func (h *header) visitClose(yield func(key, value []byte) bool) bool {
 	return !h.connectionClose || yield(field.Connection.Canonical(), h.closeValue())
 }

@@ -46,8 +46,8 @@ func (h *ResponseHeader) Read(r *bufio.Reader) error {
 	return startError(h.readWithin(r, readerLimits(r)), io.EOF)
 }
 
-// resetForReading empties the header for a message that is to be read, and keeps
-// the settings.
+// resetForReading empties the header before a message is read. It keeps the
+// settings.
 func (h *ResponseHeader) resetForReading() {
 	h.resetMessage()
 	h.resetStatus()
@@ -72,7 +72,7 @@ func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
 // malformed or too large also matches ErrBadTrailer.
 func (h *header) ReadTrailer(r *bufio.Reader) error { return h.readTrailer(r, readerLimits(r)) }
 
-// readTrailer is ReadTrailer with other limits than the buffer's size.
+// readTrailer is ReadTrailer with the given limits.
 func (h *header) readTrailer(r *bufio.Reader, limits h1.Limits) error {
 	p := h1.HeadParser{Limits: limits}
 	p.ResetTrailer()
@@ -89,21 +89,22 @@ func (h *header) readTrailer(r *bufio.Reader, limits h1.Limits) error {
 	return nil
 }
 
-// readerLimits bounds a head by the buffer of the reader that it comes from.
+// readerLimits returns the limits of a head that is read from r. They follow
+// from the size of r's buffer.
 func readerLimits(r *bufio.Reader) h1.Limits { return bufferLimits(r.Size()) }
 
-// bufferLimits are the limits of a head that is read with a buffer of so many
+// bufferLimits returns the limits of a head that is read with a buffer of size
 // bytes.
 func bufferLimits(size int) h1.Limits {
 	return h1.Limits{MaxLine: size, MaxHead: size, MaxFields: max(size/64, h1.DefaultLimits.MaxFields)}
 }
 
-// restOfHead is how much is given to the parser at a time behind the first piece
-// of a head.
+// restOfHead is the number of bytes that the parser gets at a time after the
+// first piece of a head.
 const restOfHead = 512
 
-// feedHead feeds p from r until the head is complete. Bytes behind it stay in
-// r, as does the piece of input that p refuses.
+// feedHead feeds p from r until the head is complete. Bytes after the head stay
+// in r, and so does the piece of input that p refuses.
 func feedHead(r *bufio.Reader, p *h1.HeadParser, t *field.Table) error {
 	for {
 		if _, err := r.Peek(1); err != nil {
@@ -111,8 +112,8 @@ func feedHead(r *bufio.Reader, p *h1.HeadParser, t *field.Table) error {
 		}
 		in, _ := r.Peek(r.Buffered()) // cannot fail
 		if len(t.Raw()) > 0 {
-			// The end of a head that has begun: the table keeps what it is given,
-			// and behind the end there may be a lot.
+			// The table copies all input of a head that arrives in pieces. Small
+			// pieces keep it from copying much of what follows the head.
 			in = in[:min(len(in), restOfHead)]
 		}
 		used, done, err := p.Parse(t, in)
@@ -125,8 +126,8 @@ func feedHead(r *bufio.Reader, p *h1.HeadParser, t *field.Table) error {
 	}
 }
 
-// endError says what it means that a reader failed after raw. Empty lines
-// before a head are nothing.
+// endError returns the error of a head whose reader failed with err after raw.
+// Empty lines before a head do not count as part of it.
 func endError(err error, raw []byte) error {
 	isFirst := len(bytes.Trim(raw, "\r\n")) == 0
 	switch {
@@ -148,8 +149,8 @@ func sizeError(err error) error {
 	return err
 }
 
-// framingError adds the variable by which users know a violation of the
-// framing.
+// framingError adds to a violation of the framing the exported variable that it
+// must match.
 func framingError(err error) error {
 	var known error
 	switch {
@@ -165,8 +166,8 @@ func framingError(err error) error {
 	return knownError{known, err}
 }
 
-// knownError is a violation of the format by the name under which users know
-// it, with the more precise reason.
+// knownError matches an exported error variable, known, and the more precise
+// reason.
 type knownError struct{ known, reason error }
 
 func (e knownError) Error() string {
@@ -181,15 +182,15 @@ func buffered(r *bufio.Reader) []byte {
 	return held
 }
 
-// firstLine returns the start line of a head that was refused. kept is what
-// was taken in of it, rest what follows.
+// firstLine returns the start line of a head that was refused. kept is the part
+// that the parser has consumed, and rest is what follows it.
 func firstLine(kept, rest []byte) []byte {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(append(bytes.Clone(kept), rest...), "\r\n"), textCRLF)
 	return line
 }
 
-// requestError adds the variable by which users know what is wrong with a
-// request.
+// requestError adds to the error of a malformed request the exported variable
+// that it must match.
 func requestError(err error, kept, rest []byte) error {
 	switch {
 	case errors.Is(err, h1.ErrMethod), errors.Is(err, h1.ErrTarget), errors.Is(err, h1.ErrVersion):
@@ -214,8 +215,8 @@ func requestError(err error, kept, rest []byte) error {
 	return knownError{known, err}
 }
 
-// responseError adds the variables by which users know what is wrong with a
-// response.
+// responseError adds to the error of a malformed response the exported variables
+// that it must match.
 func responseError(err error, kept []byte, r *bufio.Reader) error {
 	var violation *h1.Error
 	if !errors.As(err, &violation) {

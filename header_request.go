@@ -27,11 +27,12 @@ type RequestHeader struct {
 	noCopy noCopy
 	header
 
-	// What was received lies in the raw head; what was set, in the slices.
+	// The spans refer to the raw head that was received. The slices hold what was
+	// set.
 	methodAt, targetAt h1.Span
 	fieldsAt           h1.Span // the field lines as they were received
 	method, target     []byte
-	// isTargetFit: target comes from a URI, which has escaped what there was.
+	// isTargetFit: target comes from a URI, which has percent-encoded it.
 	isTargetFit bool
 }
 
@@ -64,8 +65,7 @@ func (h *RequestHeader) CopyTo(dst *RequestHeader) {
 	dst.isTargetFit = h.isTargetFit
 }
 
-// setParsed takes over what a parser learnt from the head that it put into
-// h.table.
+// setParsed sets the state from the head that a parser has put into h.table.
 func (h *RequestHeader) setParsed(head *h1.Head) {
 	h.methodAt, h.targetAt, h.fieldsAt = head.Method, head.Target, head.Fields
 	h.header.setParsed(head)
@@ -82,8 +82,8 @@ func (h *RequestHeader) Method() []byte {
 	return h.verb()
 }
 
-// verb is Method for callers that do not write to the result, which may be
-// shared by all messages.
+// verb is Method for callers that do not write to the result: all messages may
+// share it.
 func (h *RequestHeader) verb() []byte {
 	switch {
 	case h.methodAt.End > 0:
@@ -107,7 +107,7 @@ func (h *RequestHeader) SetMethodBytes(method []byte) {
 	h.methodAt = h1.Span{}
 }
 
-// isMethod tells whether the method, which is case-sensitive, is name.
+// isMethod tells whether the method is name. Methods are case-sensitive.
 func (h *RequestHeader) isMethod(name string) bool { return string(h.verb()) == name }
 
 // IsGet tells whether the method is GET.
@@ -149,8 +149,8 @@ func (h *RequestHeader) RequestURI() []byte {
 	return h.requestTarget()
 }
 
-// requestTarget is RequestURI for callers that do not write to the result, which
-// may be shared by all messages.
+// requestTarget is RequestURI for callers that do not write to the result: all
+// messages may share it.
 func (h *RequestHeader) requestTarget() []byte {
 	switch {
 	case h.targetAt.End > 0:
@@ -273,7 +273,8 @@ func (h *RequestHeader) HasAcceptEncodingBytes(acceptEncoding []byte) bool {
 	return false
 }
 
-// acceptsCoding tells whether list, an Accept-Encoding value, has coding.
+// acceptsCoding tells whether list, the value of an Accept-Encoding field, lists
+// coding with a weight other than 0.
 func acceptsCoding(list, coding []byte) bool {
 	for more := true; more; {
 		var member []byte
@@ -286,7 +287,7 @@ func acceptsCoding(list, coding []byte) bool {
 	return false
 }
 
-// hasZeroWeight tells whether parameters say q=0, with or without decimals
+// hasZeroWeight tells whether parameters contain q=0, with or without decimals
 // (RFC 9110 section 12.4.2).
 func hasZeroWeight(parameters []byte) bool {
 	for more := true; more; {
@@ -320,9 +321,9 @@ func (h *RequestHeader) MultipartFormBoundary() []byte {
 	return nil
 }
 
-// cutFormParameter reads a parameter of a media type (RFC 9110 section 5.6.6),
-// more tolerantly than VisitHeaderParams: boundaries are full of characters
-// that belong in quotes and come without them.
+// cutFormParameter cuts the first parameter of a media type (RFC 9110 section
+// 5.6.6). It is more tolerant than VisitHeaderParams, because many boundaries
+// contain characters that require quotes, but are sent without quotes.
 func cutFormParameter(parameters []byte) (key, value, rest []byte) {
 	equals := bytes.IndexByte(parameters, '=')
 	semicolon := bytes.IndexByte(parameters, ';')

@@ -29,15 +29,15 @@ type ResponseHeader struct {
 	statusCode int
 	reasonAt   h1.Span // in the raw head, if it was received
 	reason     []byte
-	joined     []byte // what Peek returned for several Set-Cookie fields
-	// closesByLength: connectionClose follows from a missing length alone.
+	joined     []byte // the result of Peek for several Set-Cookie fields
+	// closesByLength: connectionClose is set only because the length is missing.
 	closesByLength bool
 
 	typeText   [len("text/plain; charset=utf-8")]byte // ContentType's default
 	serverText []byte                                 // Server's default
 
-	// defaultServer is the name of the server that will write the response; nil:
-	// it has none. It is fit for the wire; no reset forgets it.
+	// defaultServer is the name of the server that will write the response, nil
+	// if it has none. It has no control characters. Reset keeps it.
 	defaultServer []byte
 }
 
@@ -70,9 +70,9 @@ func (h *ResponseHeader) CopyTo(dst *ResponseHeader) {
 	dst.reason = append(dst.reason[:0], h.reason...)
 }
 
-// setParsed takes over what a parser learnt from the head that it put into
-// h.table. A body that nothing announces ends with the connection (RFC 9112
-// section 6.3).
+// setParsed sets the state from the head that a parser has put into h.table. A
+// body whose length is not announced ends with the connection (RFC 9112 section
+// 6.3).
 func (h *ResponseHeader) setParsed(head *h1.Head) {
 	h.header.setParsed(head)
 	h.table.KeepLast(uint64(lastCountsInResponses))
@@ -155,7 +155,8 @@ func (h *ResponseHeader) Server() []byte {
 	return h.get(field.Server)
 }
 
-// ownServer is headServer, for callers that may write to it.
+// ownServer is headServer, with a result that belongs to h: callers that write
+// to it change no other message.
 func (h *ResponseHeader) ownServer() []byte {
 	value := h.headServer()
 	if len(value) == 0 || len(h.table.Get(field.Server)) > 0 {
@@ -217,7 +218,8 @@ func (h *ResponseHeader) Peek(key string) []byte { return h.PeekBytes(ascii.Byte
 // PeekBytes is Peek for bytes.
 func (h *ResponseHeader) PeekBytes(key []byte) []byte { return h.peek(field.Lookup(key), key) }
 
-// peek shadows header.peek for the fields that a response has defaults for.
+// peek shadows header.peek for Set-Cookie and for the fields that have a default
+// in responses.
 func (h *ResponseHeader) peek(id field.ID, key []byte) []byte {
 	switch id {
 	case field.ContentType:

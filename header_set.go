@@ -9,17 +9,17 @@ import (
 // idSet is a set of known field names.
 type idSet uint64
 
-// with returns s and id.
+// with returns the union of s and id.
 func (s idSet) with(id field.ID) idSet { return s | 1<<id }
 
 // has tells whether id is in s.
 func (s idSet) has(id field.ID) bool { return s>>id&1 != 0 }
 
 const (
-	// framingFields are state of a header, not fields.
+	// framingFields are stored as state of a header, not as fields.
 	framingFields idSet = 1<<field.ContentLength | 1<<field.TransferEncoding | 1<<field.Trailer
 
-	// singleFields hold one value: setting and adding replace it.
+	// singleFields have one value: both setting and adding replace it.
 	singleFields idSet = 1<<field.Host | 1<<field.ContentType | 1<<field.UserAgent |
 		1<<field.Server | 1<<field.ContentEncoding | 1<<field.Date
 )
@@ -88,7 +88,8 @@ func (h *header) SetCanonical(key, value []byte) {
 	h.table.AddExact(key, value)
 }
 
-// findExact returns the place of the first field that is spelt key, or -1.
+// findExact returns the index of the first field whose name is exactly key, or
+// -1.
 func (h *header) findExact(key []byte) int {
 	for i := range h.table.Len() {
 		if string(h.table.Name(i)) == string(key) {
@@ -98,8 +99,9 @@ func (h *header) findExact(key []byte) int {
 	return -1
 }
 
-// fitValue returns value as it may be written: nothing in it may end its line
-// (RFC 9110 section 5.5). The result is value's memory or h.clean.
+// fitValue returns value in a form that may be written: without any byte that
+// could end its line (RFC 9110 section 5.5). The result is value itself or
+// h.clean.
 func (h *header) fitValue(value []byte) []byte {
 	if ascii.All(value, ascii.Value) {
 		return value
@@ -116,7 +118,7 @@ func (h *header) put(key, value []byte, adds bool) {
 	value = h.fitValue(value)
 	id := field.Lookup(key)
 	if h.trailer != nil && h.trailer.announces(id, key) {
-		if !adds { // docs/adr/0013: what a peer has sent must not stay beside it
+		if !adds { // docs/adr/0013: a field that a peer has sent must not stay in the head
 			h.table.Del(id, key)
 		}
 		if !adds && singleFields.has(id) {
@@ -132,7 +134,7 @@ func (h *header) put(key, value []byte, adds bool) {
 	putPlain(&h.table, id, key, value, adds)
 }
 
-// putPlain sets or adds a field as one among others.
+// putPlain sets or adds a field that is not treated specially.
 func putPlain(t *field.Table, id field.ID, key, value []byte, adds bool) {
 	if !adds {
 		if i := t.Find(id, key, 0); i >= 0 {
@@ -143,9 +145,9 @@ func putPlain(t *field.Table, id field.ID, key, value []byte, adds bool) {
 	t.Add(id, key, value)
 }
 
-// putSpecial sets a field that is more than one among others; done says that
-// it was one. In a raw header, what is written at its own place is also stored
-// as one among others.
+// putSpecial sets a field that is treated specially. done is false if putPlain
+// must store the field: it is not special, or h is raw and needs the field's
+// place in the order.
 func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done bool) {
 	switch id {
 	case field.ContentLength:
@@ -174,7 +176,7 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 		return !h.isRaw
 	case field.Trailer:
 		if adds {
-			_ = h.announce(value) // what must not be announced is left out
+			_ = h.announce(value) // names that must not be announced are left out
 		} else {
 			_ = h.replaceAnnouncement(value)
 		}
@@ -191,7 +193,7 @@ func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done boo
 	return true
 }
 
-// setConnection follows what a Connection field of that value says.
+// setConnection sets connectionClose from the value of a Connection field.
 func (h *header) setConnection(value []byte) {
 	h.connectionClose = h1.ConnectionOptions(value)&h1.ConnectionClose != 0
 }

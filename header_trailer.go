@@ -8,23 +8,24 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// trailerSection is what a message says after a chunked body (RFC 9110 section
-// 6.5). It is apart from the head: setters of an announced name change the
-// section alone, and a field that was received in it never becomes a field of
-// the head (section 6.5.1).
+// trailerSection holds the fields after a chunked body (RFC 9110 section 6.5).
+// It is separate from the head: setters of an announced name change only the
+// section, and a field that was received in it never becomes a field of the head
+// (section 6.5.1).
 type trailerSection struct {
 	names  field.Table // the announced names, as fields without values
 	values field.Table // the trailer fields themselves, announced or not
-	// received has a bit for each place in names: a peer has sent trailer
-	// fields of that name. Those that are not announced were received, too.
+	// received has a bit for each index in names. It is set if a peer has sent
+	// trailer fields of that name. Values that are not announced were received,
+	// too.
 	received uint64
 	list     []byte // the announced names, as a Trailer field lists them
-	text     []byte // what TrailerHeader returned
+	text     []byte // the result of TrailerHeader
 }
 
-// maxAnnounced bounds how many trailer fields a message announces: each name is
-// compared with those before it, and a peer must not make that expensive. It
-// is the number of bits in trailerSection.received.
+// maxAnnounced bounds how many trailer fields a message announces. Each name is
+// compared with those before it; without the bound, a peer could make that
+// expensive. It also is the number of bits in trailerSection.received.
 const maxAnnounced = 64
 
 func (s *trailerSection) reset() {
@@ -52,7 +53,7 @@ func (s *trailerSection) copyFrom(other *trailerSection) {
 	s.list = append(s.list[:0], other.list...)
 }
 
-// find returns the place of an announced name, or -1.
+// find returns the index of an announced name, or -1.
 func (s *trailerSection) find(id field.ID, name []byte) int {
 	if s.names.Len() == 0 {
 		return -1
@@ -112,12 +113,13 @@ func (h *header) trailers() *trailerSection {
 	return h.trailer
 }
 
-// hasTrailers tells whether there is something to write behind a chunked body.
+// hasTrailers tells whether a trailer section must be written after a chunked
+// body.
 func (h *header) hasTrailers() bool {
 	return h.trailer != nil && (h.trailer.names.Len() > 0 || h.trailer.values.Len() > 0)
 }
 
-// announces tells whether a field with a known name is announced, in whatever
+// announces tells whether a field with a known name is announced, in any
 // spelling.
 func (h *header) announces(id field.ID) bool {
 	return h.trailer != nil && h.trailer.names.Index(id) >= 0
@@ -131,8 +133,8 @@ func (h *header) announcement() []byte {
 	return h.trailer.list
 }
 
-// announceList adds the names of a list. A name that must not be announced is
-// left out, and is the reason for the error.
+// announceList adds the names of a list. It leaves out names that must not be
+// announced, and then returns ErrBadTrailer.
 func (h *header) announceList(list []byte) error {
 	var err error
 	for more := len(list) > 0; more; {
@@ -153,8 +155,8 @@ func (h *header) announceList(list []byte) error {
 	return err
 }
 
-// announce is announceList for a message that is to be written: the fields of
-// the head that have an announced name become trailer fields.
+// announce is announceList for setters: fields of the head that have an
+// announced name become trailer fields.
 func (h *header) announce(list []byte) error {
 	first := 0
 	if h.trailer != nil {
@@ -170,16 +172,16 @@ func (h *header) announce(list []byte) error {
 	return err
 }
 
-// replaceAnnouncement announces the names of list instead of those that are
-// announced: first those of list that were, in its order, then the others. Fields
-// whose name is no longer among them return to the head, but for those that were
-// received.
+// replaceAnnouncement replaces the announced names with those of list. Names of
+// list that were announced before come first, in the order of list, then the
+// others. Fields whose name is no longer announced return to the head, except
+// those that were received.
 func (h *header) replaceAnnouncement(list []byte) error {
 	s := h.trailer
 	if s == nil || s.names.Len() == 0 {
 		return h.announce(list)
 	}
-	// list may be s.list: the new one takes other memory.
+	// list may be s.list, so the new list needs other memory.
 	old := trailerSection{names: s.names, received: s.received, list: s.list}
 	s.names, s.received, s.list = field.Table{KeepNames: h.table.KeepNames}, 0, nil
 	err := h.announceList(list)
@@ -202,8 +204,8 @@ func (h *header) replaceAnnouncement(list []byte) error {
 	return err
 }
 
-// moveToTrailer makes the head's fields of the announced name i trailer fields.
-// It leaves them where trailer fields of that name were received.
+// moveToTrailer moves the head's fields of the announced name i to the trailer
+// section. If trailer fields of that name were received, they stay in the head.
 func (h *header) moveToTrailer(i int) {
 	s := h.trailer
 	id, name := s.names.ID(i), s.names.Name(i)
@@ -221,8 +223,8 @@ func (h *header) moveToTrailer(i int) {
 	h.table.Del(id, name)
 }
 
-// moveToHead makes the trailer fields whose names were announced in old and are
-// no longer fields of the head, in their order, but for those that were received.
+// moveToHead moves trailer fields to the head, in their order, if their names
+// were announced in old and no longer are. Fields that were received stay.
 func (h *header) moveToHead(old *trailerSection) {
 	s := h.trailer
 	isDropped := func(i int) bool {
@@ -240,8 +242,8 @@ func (h *header) moveToHead(old *trailerSection) {
 	}
 }
 
-// setParsedTrailers takes over the fields of a trailer section that was
-// received; the forbidden ones must have been dropped.
+// setParsedTrailers adds the fields of a trailer section that was received. The
+// caller has removed the forbidden ones.
 func (h *header) setParsedTrailers(t *field.Table) {
 	for i := range t.Len() {
 		h.trailers().receive(t.ID(i), t.Name(i), t.Value(i))
