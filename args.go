@@ -74,8 +74,8 @@ func visitor(f func(key, value []byte)) func([]byte, []byte) bool {
 	}
 }
 
-// orEmpty tells an empty value from an absent one for callers that compare
-// with nil.
+// orEmpty returns b, or an empty slice if b is nil: a nil slice stands for an
+// absent value.
 func orEmpty(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -103,7 +103,7 @@ func (a *Args) ParseBytes(b []byte) {
 	}
 }
 
-// cutByte slices s around the first separator, which found says there is.
+// cutByte slices s around the first separator. found tells whether there is one.
 func cutByte(s []byte, separator byte) (before, after []byte, found bool) {
 	if i := bytes.IndexByte(s, separator); i >= 0 {
 		return s[:i], s[i+1:], true
@@ -118,7 +118,7 @@ func (a *Args) addEncoded(key, value []byte, hasNoValue bool) {
 	p.hasNoValue = hasNoValue
 }
 
-// grow appends a slot. What its slices hold is left from an earlier use.
+// grow appends a slot. Its slices hold data of an earlier use.
 func (a *Args) grow() *argPair {
 	n := len(a.pairs)
 	if n < cap(a.pairs) {

@@ -97,13 +97,13 @@ func (c *Cookie) SetKeyBytes(key []byte) {
 	c.key = appendCookieText(c.key[:0], key)
 	for i, b := range c.key {
 		if b == '=' {
-			c.key[i] = ' ' // the rest would be part of the value
+			c.key[i] = ' ' // the rest of the key would become part of the value
 		}
 	}
 }
 
-// appendCookieText appends s with everything that would end it within a
-// Set-Cookie field replaced by spaces.
+// appendCookieText appends s. It replaces every byte that would end s within a
+// Set-Cookie field with a space.
 func appendCookieText(dst, s []byte) []byte {
 	for _, c := range s {
 		if c < ' ' && c != '\t' || c == 0x7f || c == ';' {

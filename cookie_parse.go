@@ -35,7 +35,7 @@ func (c *Cookie) parse(src []byte) error {
 	pair, src, _ := cutByte(src, ';')
 	key, value, hasKey := cutAttribute(pair)
 	if !hasKey {
-		// A pair without "=" is a value without name, as browsers see it.
+		// A pair without "=" is a value without a name, as in browsers.
 		key, value = nil, key
 	}
 	value = unquote(value)
@@ -79,7 +79,7 @@ func appendWithoutLineEnds(dst, s []byte) []byte {
 	return dst
 }
 
-// isCookieText tells whether s has no control character but HTAB.
+// isCookieText tells whether s has no control character other than HTAB.
 func isCookieText(s []byte) bool { return ascii.All(s, ascii.Value) }
 
 func hasNoQuote(s []byte) bool {
@@ -91,7 +91,7 @@ func hasNoQuote(s []byte) bool {
 	return true
 }
 
-// setAttribute takes over one attribute (RFC 6265 sections 5.2.1 to 5.2.6).
+// setAttribute stores one attribute (RFC 6265 sections 5.2.1 to 5.2.6).
 func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
 	switch {
 	case ascii.EqualFold(name, "expires"):
@@ -138,9 +138,9 @@ func isCookiePath(s []byte) bool {
 	return true
 }
 
-// parseMaxAge reads a Max-Age (RFC 6265 section 5.2.2). 0 and less are -1,
-// which is how a Cookie says "delete"; its 0 means no Max-Age. A number that no
-// int can hold is none.
+// parseMaxAge parses a Max-Age (RFC 6265 section 5.2.2). For 0 and negative
+// numbers it returns -1, which makes the client delete the cookie: a Cookie with
+// 0 has no Max-Age. ok is false for a number that an int cannot hold.
 func parseMaxAge(s []byte) (seconds int, ok bool) {
 	isNegative := len(s) > 0 && s[0] == '-'
 	if isNegative {

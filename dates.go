@@ -14,7 +14,7 @@ const (
 	imfDateLayout = "Mon, 02 Jan 2006 15:04:05 GMT"
 )
 
-// gmt is the location of dates that say GMT.
+// gmt is the location of parsed dates with the zone GMT.
 var gmt = time.FixedZone("GMT", 0)
 
 // AppendHTTPDate appends date as an HTTP date, for example
@@ -84,7 +84,8 @@ func parseRFC850Date(s []byte) (time.Time, bool) {
 	}
 	day, okDay := parseDigits(s[1:3])
 	year, okYear := parseDigits(s[8:10])
-	// A date that seems more than 50 years ahead is one of the past century.
+	// RFC 9110 section 5.6.7: a date more than 50 years in the future is of the
+	// past century.
 	now := clock.Coarse().UTC()
 	year += now.Year() / 100 * 100
 	month := nameIndex(s[4:7], monthNames) + 1
@@ -119,8 +120,8 @@ func parseAsctimeDate(s []byte) (time.Time, bool) {
 	return makeDate(year, nameIndex(s[4:7], monthNames)+1, day, s[11:19], okDay && okYear)
 }
 
-// nameIndex returns the place of a three-letter name among names, -1 if it is
-// not there.
+// nameIndex returns the index of a three-letter name among names, -1 if it is
+// not one of them.
 func nameIndex(name []byte, names string) int {
 	for i := 0; i < len(names); i += 3 {
 		if ascii.EqualFold(name, names[i:i+3]) {
@@ -140,8 +141,9 @@ func parseDigits(s []byte) (n int, ok bool) {
 	return n, len(s) > 0
 }
 
-// makeDate completes a date with clockTime, "15:04:05". ok says whether the
-// other arguments are numbers at all; they are checked here.
+// makeDate returns the time of a date and of clockTime, "15:04:05". ok tells
+// whether the caller has found numbers for the date. makeDate checks their
+// ranges.
 func makeDate(year, month, day int, clockTime []byte, ok bool) (time.Time, bool) {
 	hour, okHour := parseDigits(clockTime[0:2])
 	minute, okMinute := parseDigits(clockTime[3:5])
@@ -152,17 +154,17 @@ func makeDate(year, month, day int, clockTime []byte, ok bool) (time.Time, bool)
 	return checkedDate(year, month, day, hour, minute, second)
 }
 
-// checkedDate is time.Date for parts that are all within their ranges.
+// checkedDate is time.Date in UTC. It returns false if a part is out of range.
 func checkedDate(year, month, day, hour, minute, second int) (time.Time, bool) {
 	if month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 59 {
 		return time.Time{}, false
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	return t, t.Day() == day // the 31st of a month without one is another day
+	return t, t.Day() == day // time.Date turns a day that the month does not have into another day
 }
 
-// parseCookieDate reads the date of an Expires attribute as user agents do: by
-// the look of its tokens, whatever their order (RFC 6265 section 5.1.1).
+// parseCookieDate parses the date of an Expires attribute as user agents do: it
+// identifies tokens by their format, in any order (RFC 6265 section 5.1.1).
 func parseCookieDate(s []byte) (time.Time, bool) {
 	var d cookieDate
 	for len(s) > 0 {
@@ -198,7 +200,7 @@ type cookieDate struct {
 	hasTime, hasDay, hasYear bool
 }
 
-// take uses token for the first part that it could be and that is missing.
+// take uses token for the first missing part whose format it has.
 func (d *cookieDate) take(token []byte) {
 	if !d.hasTime && d.takeTime(token) {
 		return
@@ -214,7 +216,7 @@ func (d *cookieDate) take(token []byte) {
 	}
 }
 
-// fullYear completes a year that lacks its century.
+// fullYear adds the century to a year below 100.
 func fullYear(year int) int {
 	switch {
 	case year < 70:
@@ -248,8 +250,8 @@ func (d *cookieDate) takeTime(token []byte) bool {
 	return true
 }
 
-// leadingNumber returns the number that s begins with and how many digits it
-// has: 0 if there are none, or more than most.
+// leadingNumber returns the number that s begins with, and the number of its
+// digits. digits is 0 if there are none, or more than most.
 func leadingNumber(s []byte, most int) (number, digits int) {
 	for digits < len(s) && ascii.Is(s[digits], ascii.Digit) {
 		if digits == most {

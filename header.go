@@ -49,8 +49,8 @@ type header struct {
 	isRaw bool
 	// showsCoding: Peek shows the Transfer-Encoding that was set while isRaw.
 	showsCoding bool
-	// showsServer: the response of a server has no Server field that the handler
-	// has set or deleted. Getters return the server's name as its value.
+	// showsServer: the response of a server, whose Server field was not deleted.
+	// If it has no such field, getters return the server's name.
 	showsServer bool
 }
 

@@ -87,7 +87,7 @@ func appendCookiePair(dst, key, value []byte) []byte {
 	dst = appendCookieText(dst, key)
 	for i := at; i < len(dst); i++ {
 		if dst[i] == '=' {
-			dst[i] = ' ' // the rest would be part of the value
+			dst[i] = ' ' // the rest of the key would become part of the value
 		}
 	}
 	dst = append(dst[:at], ascii.TrimOWS(dst[at:])...)

@@ -1,7 +1,7 @@
 package sluice
 
-// Byte slices that package bytes takes. Nobody writes to them, and no method
-// returns them.
+// Byte slices for functions of package bytes. They are never written to, and no
+// method returns them.
 var (
 	schemeEnd   = []byte("://")
 	doubleSlash = []byte("//")

@@ -15,31 +15,32 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 )
 
-// maxFormMemory is how much of a form's files is kept in memory; the others go
-// to temporary files. Fields that are no files have 10 MiB more. Package
-// multipart refuses a form with more of them, with more than 1000 parts or with
-// more than 10,000 fields in the heads of its parts.
+// maxFormMemory is how many bytes of a form's files are kept in memory. Further
+// files are stored in temporary files. Fields that are not files have 10 MiB
+// more. Package multipart refuses a form with more of these, with more than 1000
+// parts, or with more than 10,000 fields in the heads of its parts.
 const maxFormMemory = 4 << 20
 
-// errEmptyBoundary says that a form cannot be written.
+// errEmptyBoundary is the reason why a form cannot be written.
 var errEmptyBoundary = errors.New("sluice: the boundary of a multipart form is empty")
 
 // formData is a parsed multipart form.
 type formData struct {
 	form     *multipart.Form
 	boundary string
-	// files are its temporary files; nil: there are none.
+	// files are the temporary files of the form, nil if there are none.
 	files *formFiles
-	// isBody: the form was read from a stream, and is all that there is of the
-	// body.
+	// isBody: the form was read from a stream. The body exists only as this
+	// form.
 	isBody bool
-	reader *bytes.Reader // of the form, written again; nil until it is asked for
-	// err: the form could not be read from a stream, which is not at its start
-	// any more. form is nil then.
+	reader *bytes.Reader // reads the form, written again; nil before its first use
+	// err: the form could not be read from a stream, part of which was consumed.
+	// form is then nil.
 	err error
 }
 
-// stream returns the one reader of the form, written again to b.
+// stream returns the reader of the form, which it writes again to b. All calls
+// return the same reader.
 func (f *formData) stream(b *body) io.Reader {
 	if f.reader == nil {
 		f.reader = bytes.NewReader(b.marshalForm())
@@ -47,8 +48,8 @@ func (f *formData) stream(b *body) io.Reader {
 	return f.reader
 }
 
-// parseForm parses the body as a form. limit bounds the body, decoded: what is
-// kept in memory and in files together is not more.
+// parseForm parses the body as a form. limit bounds the decoded body: memory and
+// files together hold no more bytes.
 func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipart.Form, error) {
 	coding, isEncoded, err := contentCoding(encoding)
 	if err != nil {
@@ -56,7 +57,7 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	}
 	source, isStream := b.formSource()
 	if isEncoded || !isStream {
-		limit = b.bound(limit) // what is not encoded costs the client as much as us
+		limit = b.bound(limit) // the client has to send every byte of an unencoded stream: only the caller's limit applies
 	}
 	if isEncoded {
 		decoder := compress.NewReader(source, coding, limit)
@@ -83,7 +84,7 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	return form, nil
 }
 
-// formSource returns what the form is to be read from.
+// formSource returns the reader of the form.
 func (b *body) formSource() (r io.Reader, isStream bool) {
 	if b.stream != nil {
 		return b.takeStream(), true
@@ -91,8 +92,8 @@ func (b *body) formSource() (r io.Reader, isStream bool) {
 	return bytes.NewReader(b.bodyBytes()), false
 }
 
-// readForm reads a form and what follows it: an epilogue (RFC 2046 section
-// 5.1.1) is a part of the body too.
+// readForm reads a form and discards the epilogue after it, which is part of the
+// body, too (RFC 2046 section 5.1.1).
 func readForm(r *errorKeeper, boundary string) (*multipart.Form, error) {
 	form, err := multipart.NewReader(r, boundary).ReadForm(maxFormMemory)
 	if r.err != nil {
@@ -111,8 +112,9 @@ func readForm(r *errorKeeper, boundary string) (*multipart.Form, error) {
 	return form, nil
 }
 
-// errorKeeper keeps the error of r, but for io.EOF: package multipart reports a
-// malformed form where its input fails within a part's head.
+// errorKeeper stores the error of r, unless it is io.EOF. It is needed because
+// package multipart reports a malformed form if its input fails within the head
+// of a part.
 type errorKeeper struct {
 	r   io.Reader
 	err error
@@ -127,7 +129,8 @@ func (k *errorKeeper) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limitedReader returns ErrBodyTooLarge for what is beyond left bytes.
+// limitedReader reads at most left bytes from r. It returns ErrBodyTooLarge if r
+// has more.
 type limitedReader struct {
 	r    io.Reader
 	left int
@@ -135,7 +138,7 @@ type limitedReader struct {
 
 // Read implements io.Reader.
 func (l *limitedReader) Read(p []byte) (int, error) {
-	// One byte more than allowed tells the end from a violation.
+	// Reading one byte more than allowed distinguishes the end from a violation.
 	if len(p) > l.left+1 {
 		p = p[:l.left+1]
 	}
@@ -147,7 +150,7 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// removeForm forgets the form and removes its temporary files.
+// removeForm drops the form and removes its temporary files.
 func (b *body) removeForm() {
 	if b.form != nil && b.form.files != nil {
 		b.form.files.remove()
@@ -156,10 +159,11 @@ func (b *body) removeForm() {
 }
 
 // formFiles are the temporary files of a form. They are removed when remove is
-// called, or when nothing refers any more to the headers by which they are
-// opened: the server calls no remove for a RequestCtx that it has left to others.
+// called, or when nothing refers to the headers that open them any more. The
+// latter is needed because the server does not call remove for a RequestCtx that
+// it has given up.
 type formFiles struct {
-	copies     multipart.Form // which know the files, and keep no header alive
+	copies     multipart.Form // copies of the headers, which do not keep the headers alive
 	users      atomic.Int64   // headers that may still be used
 	areRemoved atomic.Bool
 }
@@ -187,7 +191,8 @@ func filesOf(form *multipart.Form) *formFiles {
 	return f
 }
 
-// leave counts out a header that nothing refers to.
+// leave is called once for each header that nothing refers to any more. The last
+// call removes the files.
 func (f *formFiles) leave() {
 	if f.users.Add(-1) == 0 {
 		f.remove()
@@ -201,7 +206,8 @@ func (f *formFiles) remove() {
 	}
 }
 
-// marshalForm makes bytes the form, written, and returns them.
+// marshalForm writes the form to b.bytes and returns them. If that fails, they
+// are the text of the error.
 func (b *body) marshalForm() []byte {
 	b.bytes = b.bytes[:0]
 	if err := WriteMultipartForm((*bytesAppender)(&b.bytes), b.form.form, b.form.boundary); err != nil {

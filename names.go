@@ -1,7 +1,7 @@
 package sluice
 
-// Field names. The names of the constants and their spelling are those of the
-// registry (RFC 9110 section 18.4); comparing names is case-insensitive.
+// Field names. Constants and values have the spelling of the registry (RFC 9110
+// section 18.4). Comparing field names is case-insensitive.
 
 // Authentication (RFC 9110 section 11).
 const (

@@ -4,8 +4,8 @@ import (
 	"sync"
 )
 
-// The pools of the small message types. What is taken from a pool is owned by
-// the caller until it is given back.
+// The pools of the small message types. The caller owns an object from the time
+// that it is acquired until it is released.
 var (
 	argsPool   = sync.Pool{New: func() any { return new(Args) }}
 	uriPool    = sync.Pool{New: func() any { return new(URI) }}
@@ -13,8 +13,8 @@ var (
 	timerPool  sync.Pool // of *time.Timer, stopped
 )
 
-// maxPooledBytes is how much memory an object may hold that goes back to a
-// pool: one huge query must not stay for ever.
+// maxPooledBytes is how many bytes of memory an object may hold when it is
+// returned to a pool. The memory of a single huge query must not be kept.
 const maxPooledBytes = 64 << 10
 
 // AcquireArgs returns an empty Args from a pool. Return it with ReleaseArgs
@@ -105,7 +105,7 @@ var (
 	copyBufferPool   = sync.Pool{New: func() any { return new(make([]byte, copyBufferSize)) }}
 )
 
-// copyBufferSize is the size of one piece of a copied stream.
+// copyBufferSize is the size, in bytes, of one piece of a copied stream.
 const copyBufferSize = 32 << 10
 
 func acquireCopyBuffer() *[]byte  { return copyBufferPool.Get().(*[]byte) }
@@ -113,8 +113,8 @@ func releaseCopyBuffer(b *[]byte) { copyBufferPool.Put(b) }
 
 func acquireServerConn() *serverConn { return serverConnPool.Get().(*serverConn) }
 
-// releaseServerConn gives c back after its last call, unless the RequestCtx of
-// a request that has ended still knows it.
+// releaseServerConn returns c to the pool after its last call, unless the
+// RequestCtx of a request that has ended may still refer to it.
 func releaseServerConn(c *serverConn) {
 	if !c.isShared {
 		*c = serverConn{}
@@ -122,7 +122,7 @@ func releaseServerConn(c *serverConn) {
 	}
 }
 
-// acquireSingle returns what a ServeConn of s needs.
+// acquireSingle returns the state of one ServeConn of s.
 func acquireSingle(s *Server) *single {
 	one := singlePool.Get().(*single)
 	s.resolve(&one.config, one.name)
@@ -134,7 +134,7 @@ func acquireSingle(s *Server) *single {
 	return one
 }
 
-// releaseSingle gives one back, unless others may still use it.
+// releaseSingle returns one to the pool, unless it may still be in use.
 func releaseSingle(one *single) {
 	if !one.isRetained {
 		*one = single{name: one.name}

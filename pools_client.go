@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// The pools of clients. Buffers of other than the default size are rare and
-// share a pool each.
+// The pools of clients. Readers of all sizes share one pool, and so do writers,
+// because other sizes than the default are rare.
 var (
 	clientReaderPool sync.Pool // of *bufio.Reader
 	clientWriterPool sync.Pool // of *bufio.Writer
@@ -26,11 +26,11 @@ func releaseClientReader(br *bufio.Reader) {
 	clientReaderPool.Put(br)
 }
 
-// clientInputPool is of *clientInput with buffers of the default size.
+// clientInputPool holds *clientInput of all sizes.
 var clientInputPool sync.Pool
 
-// A clientInput is a reader that can be given another source without Reset,
-// which costs more than all else here. BenchmarkClientDoFastServer gains 4 %.
+// A clientInput is a reader whose source can be replaced without Reset, which
+// would be the largest cost here. BenchmarkClientDoFastServer gains 4 %.
 type clientInput struct {
 	bufio.Reader
 	src    io.Reader
@@ -83,7 +83,7 @@ func releaseClientWriter(bw *bufio.Writer) {
 	clientWriterPool.Put(bw)
 }
 
-// fetchingPool is of *fetching.
+// fetchingPool holds *fetching.
 var fetchingPool = sync.Pool{New: func() any { return new(fetching) }}
 
 func acquireFetching() *fetching { return fetchingPool.Get().(*fetching) }

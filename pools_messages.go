@@ -2,14 +2,15 @@ package sluice
 
 import "sync"
 
-// The pools of messages. What is taken from a pool is owned by the caller until
-// it is given back.
+// The pools of messages. The caller owns a message from the time that it is
+// acquired until it is released.
 var (
 	requestPool  = sync.Pool{New: func() any { return new(Request) }}
 	responsePool = sync.Pool{New: func() any { return new(Response) }}
 )
 
-// maxPooledFields is how many fields a pooled message may keep memory for.
+// maxPooledFields is the number of fields for which a pooled message may keep
+// memory.
 const maxPooledFields = 256
 
 // AcquireRequest returns an empty Request from a pool. Return it with
@@ -23,15 +24,15 @@ func ReleaseRequest(r *Request) {
 	requestPool.Put(r)
 }
 
-// recycle makes a request fit for a pool.
+// recycle resets a request and releases excessive memory, for a pool.
 func (r *Request) recycle() {
 	r.KeepBodyBuffer = false
 	r.Reset()
 	r.shrink()
 }
 
-// shrink drops what a request that goes to a pool must not hold: one of
-// uncommon size would keep its memory for ever. The body is reset's business.
+// shrink releases the memory that a request in a pool must not hold: a request
+// of uncommon size would keep it indefinitely. Reset does the same for the body.
 func (r *Request) shrink() {
 	r.Header.shrink(maxPooledBytes, maxPooledFields)
 	if cap(r.wire) > maxPooledBytes {
@@ -56,7 +57,7 @@ func ReleaseResponse(r *Response) {
 	responsePool.Put(r)
 }
 
-// recycle makes a response fit for a pool.
+// recycle resets a response and releases excessive memory, for a pool.
 func (r *Response) recycle() {
 	r.KeepBodyBuffer = false
 	r.Reset()

@@ -2,12 +2,12 @@ package sluice
 
 import "sync"
 
-// pipelineWorkPool is a pool of requests in the queues of a PipelineClient. Each
-// has its own: they have channels, which must not leave the bubbles of
-// testing/synctest.
+// pipelineWorkPool is a pool of requests for the queues of a PipelineClient. Each
+// PipelineClient has its own pool: the requests have channels, which must not
+// leave a bubble of testing/synctest.
 type pipelineWorkPool struct{ pool sync.Pool } // of *pipelineWork
 
-// acquire returns a work that is the caller's.
+// acquire returns a work, which the caller owns.
 func (p *pipelineWorkPool) acquire() *pipelineWork {
 	if w, ok := p.pool.Get().(*pipelineWork); ok {
 		return w
@@ -15,7 +15,8 @@ func (p *pipelineWorkPool) acquire() *pipelineWork {
 	return &pipelineWork{done: make(chan struct{}, 1)}
 }
 
-// release gives w back. No list has it, and nobody waits for it.
+// release returns w to the pool. w must not be in any list, and no goroutine may
+// wait for it.
 func (p *pipelineWorkPool) release(w *pipelineWork) {
 	if w.into == &w.resp {
 		w.resp.recycle()

@@ -53,7 +53,7 @@ func (r *Response) Reset() {
 	r.localAddr, r.remoteAddr = nil, nil
 }
 
-// resetForServer prepares a response for the next one of a server.
+// resetForServer resets r for the next response of a server.
 func (r *Response) resetForServer() {
 	r.KeepBodyBuffer = false
 	r.Reset()

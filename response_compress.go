@@ -10,10 +10,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// minCompressSize is the size from which a body is worth compressing.
+// minCompressSize is the smallest size, in bytes, of a body that is compressed.
 const minCompressSize = 200
 
-// compressibleTypes are beginnings of media types of content that gets smaller.
+// compressibleTypes are prefixes of media types whose content gets smaller.
 var compressibleTypes = [...]string{
 	"text/", "application/", "font/", "multipart/", "image/svg", "image/x-icon",
 }
@@ -44,7 +44,7 @@ func (r *Response) WriteDeflateLevel(w *bufio.Writer, level int) error {
 	return r.Write(w)
 }
 
-// compressBody compresses the body if it is worth it.
+// compressBody compresses the body under the conditions of WriteGzip.
 func (r *Response) compressBody(c compress.Coding, level int) {
 	h := &r.Header
 	status := h.StatusCode()
@@ -68,8 +68,9 @@ func isCompressible(contentType []byte) bool {
 	return false
 }
 
-// addVary adds a field name to Vary (RFC 9110 section 12.5.5), in the head also
-// where a trailer field of that name is announced: caches look there.
+// addVary adds a field name to Vary (RFC 9110 section 12.5.5). It changes the
+// head even if Vary is announced as a trailer field, because caches read it from
+// the head.
 func addVary(h *ResponseHeader, name string) {
 	vary := h.table.Get(field.Vary)
 	if len(vary) == 0 {
@@ -86,7 +87,8 @@ func addVary(h *ResponseHeader, name string) {
 	h.table.Set(field.Vary, []byte(string(vary)+","+name))
 }
 
-// encodingStream is a body stream that encodes another one while it is read.
+// encodingStream is a body stream that encodes another stream while it is read.
+// It owns source.
 type encodingStream struct {
 	source  io.Reader
 	to      io.WriterTo      // source, if its WriteTo may be used
@@ -94,7 +96,7 @@ type encodingStream struct {
 	in      *buf.Buffer
 	out     []byte // encoded and not yet read: out[start:]
 	start   int
-	flushes bool // what was read is passed on before more is waited for
+	flushes bool // encoded output is flushed after each Read or Write of the source
 	err     error
 }
 
@@ -146,11 +148,11 @@ func (e *encodingStream) WriteTo(w io.Writer) (int64, error) {
 	return out.n, err
 }
 
-// encodingWriter encodes what is written to it for w.
+// encodingWriter encodes what is written to it, and writes the result to w.
 type encodingWriter struct {
 	e *encodingStream
 	w io.Writer
-	n int64 // bytes that w took
+	n int64 // bytes that w has accepted
 }
 
 // Write implements io.Writer.
@@ -171,7 +173,7 @@ func (o *encodingWriter) Write(p []byte) (n int, err error) {
 // WriteString implements io.StringWriter.
 func (o *encodingWriter) WriteString(s string) (int, error) { return o.Write(ascii.Bytes(s)) }
 
-// passOn writes to w what is encoded.
+// passOn writes the encoded bytes to w.
 func (o *encodingWriter) passOn() error {
 	e := o.e
 	if e.start == len(e.out) {
@@ -206,7 +208,7 @@ func (e *encodingStream) encodeMore() error {
 	return err
 }
 
-// endEncoding writes the end of the format and gives encoder and buffer back.
+// endEncoding writes the end of the format, and releases encoder and buffer.
 func (e *encodingStream) endEncoding() error {
 	if e.in != nil {
 		e.in.Release()

@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// maxInformational bounds the interim responses before a final one: a server
-// that sends more keeps its client from ever being done.
+// maxInformational bounds the interim responses before a final one. Without the
+// bound, a server could keep a client reading without end.
 const maxInformational = 100
 
 var errTooManyInformational = errors.New("sluice: too many informational responses")
@@ -39,9 +39,9 @@ func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	return r.readFrom(br, readerLimits(br), maxBodySize, false)
 }
 
-// readFrom is ReadLimitBody for a response that is reset, with limits of the
-// head. isTunnel: the request was CONNECT, and what follows a successful response
-// is no body (RFC 9110 section 9.3.6).
+// readFrom is ReadLimitBody for a response that is reset, with the given limits
+// of the head. isTunnel: the request was CONNECT, so that a successful response
+// has no body (RFC 9110 section 9.3.6).
 func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int, isTunnel bool) error {
 	if err := r.readFinalHead(br, limits); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int,
 	return r.readContent(br, limits, maxBodySize, isTunnel)
 }
 
-// readContent reads what follows the head, of which readFrom says more.
+// readContent reads what follows the head; see readFrom.
 func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize int, isTunnel bool) error {
 	status := r.StatusCode()
 	if r.SkipBody || bodyForbidden(status) || isTunnel && status/100 == 2 {
@@ -64,7 +64,8 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 	return nil
 }
 
-// readFinalHead reads heads up to the first that is not an interim response's.
+// readFinalHead reads heads up to the first one that is not of an interim
+// response.
 func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 	ended := io.EOF
 	for skipped := 0; ; skipped++ {
@@ -82,9 +83,9 @@ func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 	}
 }
 
-// startError returns the error of reading a head that failed with err. Where
-// nothing of the head was read, a time-out is ErrTimeout, and every other end of
-// the connection also is ended.
+// startError returns the error for a head whose reading failed with err. If no
+// byte of the head was read, a time-out is ErrTimeout, and any other failure
+// matches ended.
 func startError(err, ended error) error {
 	var nothing ErrNothingRead
 	var bound interface{ Timeout() bool }

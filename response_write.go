@@ -8,7 +8,7 @@ import (
 )
 
 // bodyForbidden tells whether a response with that status has no body, whatever
-// its head says (RFC 9112 section 6.3).
+// its head announces (RFC 9112 section 6.3).
 func bodyForbidden(status int) bool {
 	return status < 200 && status >= 100 || status == StatusNoContent || status == StatusNotModified
 }
@@ -49,8 +49,8 @@ func (r *Response) closeIfStream(err error) error {
 	return r.endStream(err)
 }
 
-// framing derives how the body is delimited and whether it is sent, and makes
-// Header agree with it.
+// framing derives how the body is delimited and whether it is sent. It sets the
+// state of Header accordingly.
 func (r *Response) framing() (f bodyFraming, sendsBody bool) {
 	h := &r.Header
 	f = bodyFraming{date: max(clock.Nanos(), 1), closeConnection: h.ConnectionClose()}
@@ -67,8 +67,8 @@ func (r *Response) framing() (f bodyFraming, sendsBody bool) {
 	default:
 		f.length = int64(len(r.bodyBytes()))
 		if f.length == 0 && r.SkipBody {
-			// The length is that of the body that GET would have had. It is not
-			// known if it was not set.
+			// Content-Length is the length that the body of a response to GET
+			// would have. It is unknown unless it was set.
 			if !h.hasLength {
 				f.length, f.omitDefaultType = -2, true
 				return f, false

@@ -104,14 +104,14 @@ func StatusCodeIsRedirect(statusCode int) bool {
 	return false
 }
 
-// isStatusCode tells whether code is what a status line may hold: three digits,
-// not less than 100 (RFC 9110 section 15).
+// isStatusCode tells whether a status line may have the code: three digits, at
+// least 100 (RFC 9110 section 15).
 func isStatusCode(code int) bool { return 100 <= code && code <= 999 }
 
-// statusLine returns the status line of code, line end included, with the usual
-// reason phrase. It is free of cost for codes with a constant. A code that no
-// status line may hold gives the line of 500: a handler's mistake must not
-// become a message that clients misread (RFC 9112 section 4).
+// statusLine returns the status line of code, with the usual reason phrase and
+// the line end. It does not allocate for codes with a constant. For a code that
+// a status line must not have, it returns the line of 500: a mistake of a
+// handler must not produce a message that clients misread (RFC 9112 section 4).
 func statusLine(code int) string {
 	if uint(code) < uint(len(statusLines)) && statusLines[code] != "" {
 		return statusLines[code]
@@ -122,9 +122,9 @@ func statusLine(code int) string {
 	return string(appendStatusLine(nil, code, unknownStatus))
 }
 
-// appendStatusLine appends the status line of code with the given reason
-// phrase, control characters in which become spaces. A code that no status line
-// may hold is handled as by statusLine.
+// appendStatusLine appends the status line of code with the given reason phrase.
+// Control characters in the phrase become spaces. It treats invalid codes like
+// statusLine.
 func appendStatusLine(dst []byte, code int, reason string) []byte {
 	if !isStatusCode(code) {
 		return append(dst, statusLines[StatusInternalServerError]...)

@@ -1,6 +1,6 @@
 package sluice
 
-// statusMessages holds the reason phrases by code. Never changed.
+// statusMessages holds the reason phrases by code. It is never changed.
 var statusMessages = [...]string{
 	StatusContinue:                      "Continue",
 	StatusSwitchingProtocols:            "Switching Protocols",
@@ -65,7 +65,7 @@ var statusMessages = [...]string{
 	StatusNetworkAuthenticationRequired: "Network Authentication Required",
 }
 
-// statusLines holds the whole status lines by code. Never changed.
+// statusLines holds the whole status lines by code. It is never changed.
 var statusLines = [...]string{
 	StatusContinue:                      "HTTP/1.1 100 Continue\r\n",
 	StatusSwitchingProtocols:            "HTTP/1.1 101 Switching Protocols\r\n",

@@ -146,7 +146,7 @@ func VisitHeaderParams(b []byte, f func(key, value []byte) bool) {
 	}
 }
 
-// cutParameter reads the parameter that b begins with.
+// cutParameter cuts the parameter that b begins with.
 func cutParameter(b []byte) (key, value, rest []byte, ok bool) {
 	n := tokenLength(b)
 	if n == 0 || n == len(b) || b[n] != '=' {

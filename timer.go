@@ -10,7 +10,7 @@ func AcquireTimer(timeout time.Duration) *time.Timer {
 	if !ok {
 		return time.NewTimer(timeout)
 	}
-	// Since Go 1.23 nothing of an earlier use is received after Stop or Reset.
+	// Since Go 1.23 no value of an earlier use is received after Stop or Reset.
 	timer.Reset(timeout)
 	return timer
 }

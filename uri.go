@@ -27,13 +27,13 @@ type URI struct {
 	// and Update does if it replaces the path; set it after them.
 	DisablePathNormalizing bool
 
-	// isPathOriginal says that Path is pathOriginal, byte for byte; path is
-	// then not used. Most requests need no normalisation, and no copy.
+	// isPathOriginal: Path is pathOriginal, byte for byte, and path is not used.
+	// Most requests need no normalisation, and then no copy.
 	isPathOriginal bool
-	// hasQueryArgs says that queryArgs stands for the query, not queryString.
+	// hasQueryArgs: the query is queryArgs, not queryString.
 	hasQueryArgs bool
-	// isUsernameEscaped and isPasswordEscaped say that the part stood in a URI,
-	// percent-encoded. Setters store it as it is.
+	// isUsernameEscaped and isPasswordEscaped: the part was parsed from a URI
+	// and is percent-encoded. Setters store an unencoded part.
 	isUsernameEscaped, isPasswordEscaped bool
 
 	scheme, username, password, host []byte
@@ -42,7 +42,7 @@ type URI struct {
 	queryArgs                        Args
 
 	requestURI, fullURI []byte // results of the methods of these names
-	scratch             []byte // of Update
+	scratch             []byte // memory of Update
 }
 
 // Reset makes u the zero URI. It keeps the memory for the next use.
@@ -209,9 +209,9 @@ func (u *URI) appendRequestURI(dst []byte) []byte {
 	return dst
 }
 
-// appendOriginalPath appends a path that is not normalised. "*" is left alone
-// for OPTIONS (RFC 9112 section 3.2.4); others get the "/" without which they
-// would run into the host.
+// appendOriginalPath appends a path that is not normalised. It keeps "*" for
+// OPTIONS (RFC 9112 section 3.2.4). Any other path that does not begin with "/"
+// gets one, because it would otherwise become part of the host.
 func appendOriginalPath(dst, path []byte) []byte {
 	if string(path) == "*" {
 		return append(dst, '*')
@@ -235,7 +235,7 @@ func (u *URI) AppendBytes(dst []byte) []byte {
 	dst = append(dst, "://"...)
 	dst = ascii.AppendHost(dst, u.host)
 	if u.DisablePathNormalizing && string(u.pathOriginal) == "*" {
-		dst = append(dst, '/') // for appendOriginalPath does not
+		dst = append(dst, '/') // appendOriginalPath does not add it to "*"
 	}
 	dst = u.appendRequestURI(dst)
 	if len(u.hash) > 0 {

@@ -7,10 +7,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// appendHost appends host, which may have a port, in lower case if it is one
-// that a URI may have: a name, an IPv4 address, or an IPv6 address in brackets.
-// Percent-encodings are decoded where net/url decodes them: of bytes above 0x7F
-// in a name, and of an IPv6 zone.
+// appendHost appends host, which may have a port, in lower case. A valid host is
+// a name, an IPv4 address, or an IPv6 address in brackets. Percent-encodings are
+// decoded where net/url decodes them: in a name if they encode bytes above 0x7F,
+// and in an IPv6 zone.
 func appendHost(dst, host []byte) ([]byte, error) {
 	for _, c := range host {
 		if !ascii.Is(c, ascii.HostChar) {
@@ -51,7 +51,8 @@ func appendUnusualHost(dst, host []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// isPort tells whether s is *DIGIT and at most 65535 (RFC 3986 section 3.2.3).
+// isPort tells whether s is empty or a decimal number of at most 65535 (RFC 3986
+// section 3.2.3).
 func isPort(s []byte) bool {
 	if len(s) == 0 {
 		return true
@@ -60,8 +61,8 @@ func isPort(s []byte) bool {
 	return err == nil && n <= 65535
 }
 
-// decodeHostByte decodes the percent-encoding that s begins with. That of an
-// ASCII character is refused: decoded, it could look like a port or a path.
+// decodeHostByte decodes the percent-encoding that s begins with. It refuses an
+// encoded ASCII character, which could decode to a delimiter of port or path.
 func decodeHostByte(s []byte) (byte, error) {
 	s = s[:min(len(s), 3)]
 	if decoded := ascii.AppendUnescaped(make([]byte, 0, 3), s); len(decoded) == 1 && decoded[0] >= 0x80 {
@@ -71,7 +72,7 @@ func decodeHostByte(s []byte) (byte, error) {
 }
 
 // appendIPv6Host appends "[" address ["%25" zone] "]" [":" port] with "%25"
-// decoded, the form that package net takes.
+// decoded, which is the format of package net.
 func appendIPv6Host(dst, host []byte) ([]byte, error) {
 	if !h1.ValidHost(host) {
 		return dst, InvalidHostError(host)

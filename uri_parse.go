@@ -36,11 +36,11 @@ func (u *URI) Parse(host, uri []byte) error {
 	return err
 }
 
-// parsePlain fills u, which is reset, from what most requests are made with: an
-// absolute URI with scheme http or https, a host in lower case, perhaps a port,
-// and path and query without anything to be escaped. It takes one pass. Where it
-// returns false, u is left as it was and parse decides.
-// BenchmarkURIParse: 40 % of what parse takes.
+// parsePlain fills u, which is reset, from the usual form of a client's URI: an
+// absolute URI with scheme http or https, a host in lower case, an optional port,
+// and a path and query without bytes that must be escaped. It takes one pass. If
+// it returns false, u is unchanged, and parse decides.
+// BenchmarkURIParse: it takes 40 % of the time of parse.
 func (u *URI) parsePlain(uri []byte) bool {
 	scheme, rest := schemeHTTP, uri
 	switch {
@@ -67,8 +67,9 @@ func (u *URI) parsePlain(uri []byte) bool {
 	return true
 }
 
-// plainAuthority returns the length of the host in lower case, and the port with
-// digits, that s begins with; 0 if there is anything else.
+// plainAuthority returns the length of the authority that s begins with: a host
+// in lower case, and an optional port, which must have a digit. It returns 0 if
+// there is no such authority.
 func plainAuthority(s []byte) (end int) {
 	for end < len(s) && ascii.Is(s[end], ascii.HostChar) && (s[end] < 'A' || s[end] > 'Z') {
 		end++
@@ -89,7 +90,7 @@ func plainAuthority(s []byte) (end int) {
 	return end
 }
 
-// parse fills u, which is reset. What it leaves after an error is undefined.
+// parse fills u, which is reset. After an error the content of u is undefined.
 func (u *URI) parse(host, uri []byte) error {
 	if ascii.HasCTL(uri) {
 		return ErrorInvalidURI
@@ -113,8 +114,8 @@ func (u *URI) parse(host, uri []byte) error {
 	return nil
 }
 
-// cutScheme slices uri around its first "://", unless a "/" before that shows
-// that it is not the end of a scheme.
+// cutScheme slices uri around its first "://". If there is a "/" before it, it
+// is not the end of a scheme, and found is false.
 func cutScheme(uri []byte) (scheme, rest []byte, found bool) {
 	i := bytes.Index(uri, schemeEnd)
 	if i < 0 || bytes.IndexByte(uri[:i], '/') >= 0 {
@@ -123,7 +124,8 @@ func cutScheme(uri []byte) (scheme, rest []byte, found bool) {
 	return uri[:i], uri[i+len(schemeEnd):], true
 }
 
-// isScheme checks s against RFC 3986 section 3.1; nothing stands for http.
+// isScheme checks s against RFC 3986 section 3.1. An empty s is allowed and
+// stands for http.
 func isScheme(s []byte) bool {
 	for i, c := range s {
 		isLetter := 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -159,8 +161,8 @@ func (u *URI) parseAuthority(rest []byte) error {
 	return nil
 }
 
-// isUserinfo checks s against RFC 3986 section 3.2.1, with "@" allowed: the
-// last "@" of an authority is the one that ends it.
+// isUserinfo checks s against RFC 3986 section 3.2.1. It also allows "@",
+// because the last "@" of an authority ends the user information.
 func isUserinfo(s []byte) bool {
 	for _, c := range s {
 		if !ascii.Is(c, ascii.HostChar) && c != '%' && c != ':' && c != '@' {
@@ -179,11 +181,11 @@ func (u *URI) splitReference(s []byte) {
 	u.SetPathBytes(path)
 }
 
-// parseRequestTarget replaces u with what a request's target and Host field
-// mean (RFC 9112 section 3.3): target in origin-form, absolute-form with scheme
-// http or https, authority-form or "*". Unlike Parse it allows neither user
-// information nor a fragment, and takes no host that is not strictly valid. An
-// empty Host field is allowed. After an error u is the zero URI.
+// parseRequestTarget replaces u with the target URI of a request (RFC 9112
+// section 3.3). host is the Host field, which may be empty. target is in
+// origin-form, absolute-form with scheme http or https, authority-form, or "*".
+// Unlike Parse it allows neither user information nor a fragment, and accepts
+// only a strictly valid host. After an error u is the zero URI.
 func (u *URI) parseRequestTarget(host, target []byte, isTLS bool) error {
 	u.Reset()
 	if isTLS {
@@ -201,8 +203,9 @@ func (u *URI) parseRequestTarget(host, target []byte, isTLS bool) error {
 	return err
 }
 
-// setOriginForm fills path and query. It is one pass over the path and one
-// over the query.
+// setOriginForm fills path and query from a target in origin-form. It takes one
+// pass over the path and one over the query. It returns false if a byte is not
+// allowed; u is then unchanged.
 func (u *URI) setOriginForm(target []byte) bool {
 	end, isNormal := len(target), true
 	for i, c := range target {
@@ -228,8 +231,8 @@ func (u *URI) setOriginForm(target []byte) bool {
 	return true
 }
 
-// setRequestHost sets the host if it is valid. Hosts without port, which are
-// most, take one pass.
+// setRequestHost sets the host if it is valid. A host without a port, the usual
+// case, is checked in one pass.
 func (u *URI) setRequestHost(host []byte) bool {
 	for _, c := range host {
 		if !ascii.Is(c, ascii.HostChar) {
@@ -243,8 +246,8 @@ func (u *URI) setRequestHost(host []byte) bool {
 	return true
 }
 
-// parseOtherTarget handles every target that does not begin with "/", and
-// finds the error of those that do.
+// parseOtherTarget parses every target that does not begin with "/", and returns
+// the error of an invalid target that does.
 func (u *URI) parseOtherTarget(host, target []byte) error {
 	if len(target) == 0 {
 		return ErrEmptyRequestURI
@@ -256,7 +259,7 @@ func (u *URI) parseOtherTarget(host, target []byte) error {
 		return u.parseAbsoluteTarget(scheme, rest)
 	}
 	if string(target) != "*" && target[0] != '/' {
-		// authority-form: it names the host, whatever the Host field says.
+		// authority-form: the host is that of the target, not of the Host field.
 		host = target
 		if bytes.IndexByte(target, ':') < 0 {
 			return ErrorInvalidURI

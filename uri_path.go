@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// isNormalPath tells whether appendNormalPath would return path unchanged. It
-// may say no although it would.
+// isNormalPath tells whether appendNormalPath returns path unchanged. It may
+// return false for such a path.
 func isNormalPath(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' {
 		return false
@@ -20,10 +20,10 @@ func isNormalPath(path []byte) bool {
 	return true
 }
 
-// appendNormalPath appends path with its percent-encodings decoded, then "//"
-// collapsed and dot segments removed, beginning with "/". Decoding comes first,
-// unlike in RFC 3986 section 6.2.2, so that an encoded "/" or "." cannot bring
-// back a segment that was removed. path must not be part of dst.
+// appendNormalPath appends path in normal form. It decodes percent-encodings,
+// then collapses "//" and removes dot segments. The result begins with "/".
+// Unlike in RFC 3986 section 6.2.2, decoding comes first, so that an encoded "/"
+// or "." cannot create a new dot segment. path must not be part of dst.
 func appendNormalPath(dst, path []byte) []byte {
 	at := len(dst)
 	if len(path) == 0 || path[0] != '/' {
@@ -33,9 +33,10 @@ func appendNormalPath(dst, path []byte) []byte {
 	return dst[:at+len(removeDotSegments(dst[at:]))]
 }
 
-// removeDotSegments rewrites path, which begins with "/", in place: empty
-// segments and "." go, ".." takes the segment before it along (RFC 3986
-// section 5.2.4). A final "/" stays, as does the one before a final dot segment.
+// removeDotSegments rewrites path, which begins with "/", in place. It removes
+// empty segments and ".", and removes ".." together with the segment before it
+// (RFC 3986 section 5.2.4). A final "/" stays, and so does the "/" before a final
+// dot segment.
 func removeDotSegments(path []byte) []byte {
 	written := 0
 	for i := 0; i < len(path); {

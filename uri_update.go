@@ -26,11 +26,11 @@ func (u *URI) UpdateBytes(newURI []byte) {
 	if len(newURI) == 0 {
 		return
 	}
-	_ = u.resolve(newURI) // the zero URI tells
+	_ = u.resolve(newURI) // after an error u is the zero URI
 }
 
-// resolve is UpdateBytes for a newURI that is not empty, with the reason why it
-// is refused.
+// resolve is UpdateBytes for a newURI that is not empty. Its error is the reason
+// why newURI is refused.
 func (u *URI) resolve(newURI []byte) error {
 	// A copy: newURI may be part of u, and Reset keeps scratch.
 	u.scratch = append(u.scratch[:0], newURI...)
@@ -41,8 +41,8 @@ func (u *URI) resolve(newURI []byte) error {
 	return err
 }
 
-// update does resolve. reference is in u.scratch. What it leaves after an
-// error is undefined.
+// update implements resolve. reference is in u.scratch. After an error the
+// content of u is undefined.
 func (u *URI) update(reference []byte) error {
 	if ascii.HasCTL(reference) {
 		return ErrorInvalidURI
@@ -88,8 +88,8 @@ func (u *URI) replaceAuthority(scheme, rest []byte) error {
 	return u.parseAuthority(rest)
 }
 
-// mergePath returns reference, which is in u.scratch, appended to the
-// directory of u's path (RFC 3986 section 5.2.3), which is escaped again.
+// mergePath returns the directory of u's path, percent-encoded again, followed
+// by reference (RFC 3986 section 5.2.3). reference is in u.scratch.
 func (u *URI) mergePath(reference []byte) []byte {
 	n := len(reference)
 	path := u.Path()

@@ -7,7 +7,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// Why user information is not sent. The texts do not repeat it: it is a secret.
+// Reasons why user information is not sent. The texts do not contain it, because
+// it is secret.
 var (
 	errUserinfoEscape  = errors.New("sluice: malformed percent-encoding in the user information of the URI")
 	errUserinfoControl = errors.New("sluice: control character in the user information of the URI")

@@ -2,12 +2,13 @@ package sluice
 
 import "io"
 
-// userValues holds what SetUserValue was given, in the order of first setting.
-// Requests have few of them, so that looking through them beats a map.
+// userValues holds the values of SetUserValue, in the order in which their keys
+// were first set. Requests have few of them: a linear search is faster than a
+// map.
 type userValues []userValue
 
-// userValue has as key a string for keys given as string or []byte, which are
-// the same key.
+// userValue is a key and its value. A key that was given as []byte is stored as
+// a string: both are the same key.
 type userValue struct{ key, value any }
 
 // get returns the value under key, nil if there is none.
@@ -35,7 +36,7 @@ func (u userValues) getString(key string) any {
 	return nil
 }
 
-// getBytes is getString without a conversion that allocates.
+// getBytes is getString for bytes. It does not allocate a string.
 func (u userValues) getBytes(key []byte) any {
 	for i := range u {
 		if k, ok := u[i].key.(string); ok && k == string(key) {
@@ -45,8 +46,7 @@ func (u userValues) getBytes(key []byte) any {
 	return nil
 }
 
-// set stores value under key. A nil value for a key that is not there is not
-// stored.
+// set stores value under key. A nil value is stored only if the key exists.
 func (u *userValues) set(key, value any) {
 	if b, ok := key.([]byte); ok {
 		key = string(b)
@@ -86,7 +86,7 @@ func (u *userValues) reset() {
 	values := *u
 	for i := range values {
 		if c, ok := values[i].value.(io.Closer); ok {
-			_ = c.Close() // nobody is there to be told
+			_ = c.Close() // no caller could act on the error
 		}
 	}
 	clear(values)
