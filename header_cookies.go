@@ -36,7 +36,7 @@ func (h *header) joinCookies(i int) {
 	h.table.SetValue(i, joined)
 }
 
-// appendCookies appends cookies to the text of others.
+// appendCookies appends cookies to dst, the text of other cookies.
 func appendCookies(dst, cookies []byte) []byte {
 	if len(cookies) == 0 {
 		return dst

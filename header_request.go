@@ -204,8 +204,8 @@ func (h *RequestHeader) SetHost(host string) { h.SetHostBytes(ascii.Bytes(host))
 // SetHostBytes is SetHost for bytes.
 func (h *RequestHeader) SetHostBytes(host []byte) { h.setKnown(field.Host, host) }
 
-// UserAgent returns the value of the User-Agent field: of the head if it has
-// one, else of the trailer section.
+// UserAgent returns the value of the User-Agent field of the head. If the head
+// has none, it returns the field of the trailer section.
 func (h *RequestHeader) UserAgent() []byte { return h.get(field.UserAgent) }
 
 // SetUserAgent sets the User-Agent field.
@@ -214,8 +214,8 @@ func (h *RequestHeader) SetUserAgent(userAgent string) { h.SetUserAgentBytes(asc
 // SetUserAgentBytes is SetUserAgent for bytes.
 func (h *RequestHeader) SetUserAgentBytes(userAgent []byte) { h.setKnown(field.UserAgent, userAgent) }
 
-// Referer returns the value of the Referer field: of the head if it has one,
-// else of the trailer section.
+// Referer returns the value of the Referer field of the head. If the head has
+// none, it returns the field of the trailer section.
 func (h *RequestHeader) Referer() []byte { return h.get(field.Referer) }
 
 // SetReferer sets the Referer field.
@@ -228,8 +228,8 @@ func (h *RequestHeader) SetRefererBytes(referer []byte) { h.setKnown(field.Refer
 // none.
 func (h *RequestHeader) ContentType() []byte { return h.table.Get(field.ContentType) }
 
-// SetContentLength sets the length of the body; a negative one stands for a
-// chunked body. Writing a Request sets it from the body.
+// SetContentLength sets the length of the body in bytes. A negative length
+// stands for a chunked body. Writing a Request sets the length from the body.
 func (h *RequestHeader) SetContentLength(contentLength int) {
 	if contentLength < 0 {
 		h.contentLength, h.hasLength = -1, false

@@ -245,8 +245,8 @@ func (h *ResponseHeader) PeekCanonical(key []byte) []byte {
 }
 
 // PeekAll returns the values of all fields named key, first those of the head,
-// then those of the trailer section; see Peek for those with one value. The
-// slice of values is valid until the next call of a Peek method.
+// then those of the trailer section. See Peek for fields that have one value.
+// The slice of values is valid until the next call of a Peek method.
 func (h *ResponseHeader) PeekAll(key string) [][]byte {
 	switch id := field.Lookup(key); id {
 	case field.ContentType, field.SetCookie:

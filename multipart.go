@@ -57,7 +57,8 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 	}
 	source, isStream := b.formSource()
 	if isEncoded || !isStream {
-		limit = b.bound(limit) // the client has to send every byte of an unencoded stream: only the caller's limit applies
+		// Not for an unencoded stream: the client has to send every byte of it.
+		limit = b.bound(limit)
 	}
 	if isEncoded {
 		decoder := compress.NewReader(source, coding, limit)

@@ -18,7 +18,7 @@ var (
 const maxPooledBytes = 64 << 10
 
 // AcquireArgs returns an empty Args from a pool. Return it with ReleaseArgs
-// when it is no longer used; not doing so is only slower.
+// when it is no longer used. This is optional and saves allocations.
 func AcquireArgs() *Args {
 	a := argsPool.Get().(*Args)
 	a.owned.Acquired()
@@ -36,8 +36,8 @@ func ReleaseArgs(a *Args) {
 	argsPool.Put(a)
 }
 
-// AcquireURI returns a zero URI from a pool. Return it with ReleaseURI when
-// it is no longer used; not doing so is only slower.
+// AcquireURI returns a zero URI from a pool. Return it with ReleaseURI when it
+// is no longer used. This is optional and saves allocations.
 func AcquireURI() *URI {
 	u := uriPool.Get().(*URI)
 	u.owned.Acquired()
@@ -56,7 +56,8 @@ func ReleaseURI(u *URI) {
 }
 
 // AcquireCookie returns an empty Cookie from a pool. Return it with
-// ReleaseCookie when it is no longer used; not doing so is only slower.
+// ReleaseCookie when it is no longer used. This is optional and saves
+// allocations.
 func AcquireCookie() *Cookie {
 	c := cookiePool.Get().(*Cookie)
 	c.owned.Acquired()

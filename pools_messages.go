@@ -14,7 +14,8 @@ var (
 const maxPooledFields = 256
 
 // AcquireRequest returns an empty Request from a pool. Return it with
-// ReleaseRequest when it is no longer used; not doing so is only slower.
+// ReleaseRequest when it is no longer used. This is optional and saves
+// allocations.
 func AcquireRequest() *Request { return requestPool.Get().(*Request) }
 
 // ReleaseRequest resets r and returns it to the pool. Neither r nor anything
@@ -47,7 +48,8 @@ func (r *Request) shrink() {
 }
 
 // AcquireResponse returns an empty Response from a pool. Return it with
-// ReleaseResponse when it is no longer used; not doing so is only slower.
+// ReleaseResponse when it is no longer used. This is optional and saves
+// allocations.
 func AcquireResponse() *Response { return responsePool.Get().(*Response) }
 
 // ReleaseResponse resets r and returns it to the pool. Neither r nor

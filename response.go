@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// A Response is an HTTP response: what a handler answers, or what a client
-// received.
+// A Response is an HTTP response, which a handler sends or a client has received.
 //
 // The zero value is a response with status 200 and no body, ready to use. A
 // Response must not be copied (use CopyTo) and must not be used by several

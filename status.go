@@ -2,7 +2,7 @@ package sluice
 
 import "github.com/sluicehttp/sluice/internal/ascii"
 
-// Informational status codes. The comments name RFC and section.
+// Informational status codes. Each comment names the RFC and its section.
 const (
 	StatusContinue           = 100 // RFC 9110, 15.2.1
 	StatusSwitchingProtocols = 101 // RFC 9110, 15.2.2
@@ -10,7 +10,7 @@ const (
 	StatusEarlyHints         = 103 // RFC 8297
 )
 
-// Successful status codes. The comments name RFC and section.
+// Successful status codes. Each comment names the RFC and its section.
 const (
 	StatusOK                   = 200 // RFC 9110, 15.3.1
 	StatusCreated              = 201 // RFC 9110, 15.3.2
@@ -24,7 +24,7 @@ const (
 	StatusIMUsed               = 226 // RFC 3229, 10.4.1
 )
 
-// Redirection status codes. The comments name RFC and section.
+// Redirection status codes. Each comment names the RFC and its section.
 const (
 	StatusMultipleChoices   = 300 // RFC 9110, 15.4.1
 	StatusMovedPermanently  = 301 // RFC 9110, 15.4.2
@@ -36,7 +36,7 @@ const (
 	StatusPermanentRedirect = 308 // RFC 9110, 15.4.9
 )
 
-// Client error status codes. The comments name RFC and section.
+// Client error status codes. Each comment names the RFC and its section.
 const (
 	StatusBadRequest                   = 400 // RFC 9110, 15.5.1
 	StatusUnauthorized                 = 401 // RFC 9110, 15.5.2
@@ -68,7 +68,7 @@ const (
 	StatusUnavailableForLegalReasons   = 451 // RFC 7725, 3
 )
 
-// Server error status codes. The comments name RFC and section.
+// Server error status codes. Each comment names the RFC and its section.
 const (
 	StatusInternalServerError           = 500 // RFC 9110, 15.6.1
 	StatusNotImplemented                = 501 // RFC 9110, 15.6.2

@@ -14,8 +14,8 @@ import (
 )
 
 // AppendHTMLEscape appends s to dst with < > & " ' replaced by character
-// references, so that it can stand in the text and in the quoted attributes of
-// an HTML document.
+// references. The result can be used in the text and in quoted attributes of an
+// HTML document.
 func AppendHTMLEscape(dst []byte, s string) []byte { return ascii.AppendHTMLEscape(dst, s) }
 
 // AppendHTMLEscapeBytes is AppendHTMLEscape for bytes.

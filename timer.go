@@ -3,8 +3,8 @@ package sluice
 import "time"
 
 // AcquireTimer returns a timer from a pool. The timer sends the time on its
-// channel after timeout. Return it with ReleaseTimer when it is no longer used;
-// not doing so is only slower.
+// channel after timeout. Return it with ReleaseTimer when it is no longer used.
+// This is optional and saves allocations.
 func AcquireTimer(timeout time.Duration) *time.Timer {
 	timer, ok := timerPool.Get().(*time.Timer)
 	if !ok {

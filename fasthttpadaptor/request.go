@@ -55,7 +55,8 @@ func fillRequest(r *http.Request, ctx *sluice.RequestCtx, body *requestBody, for
 	r.Trailer = announcedTrailers(h)
 	r.Header = copyHeader(h)
 	fillBody(r, ctx, body)
-	if !forServer && r.Trailer != nil && r.Body != http.NoBody { // a client sends trailer fields only if it is chunked
+	// A client sends trailer fields only with a chunked body.
+	if !forServer && r.Trailer != nil && r.Body != http.NoBody {
 		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
 	}
 	return nil

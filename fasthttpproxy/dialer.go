@@ -8,7 +8,7 @@
 // are percent-encoded where necessary.
 //
 // Dial functions use a tunnel for every connection through a proxy, even for
-// plain HTTP: the proxy is told only host and port.
+// plain HTTP: the proxy receives only host and port.
 package fasthttpproxy
 
 import (

@@ -69,8 +69,8 @@ func (p *proxy) tunnel(ctx context.Context, conn net.Conn, addr string, config *
 	return tunnel, nil
 }
 
-// ask returns the tunnel, the status with which the proxy refuses one, or an
-// error.
+// ask requests the tunnel. It returns the tunnel, the status with which the proxy
+// refuses it, or an error.
 func (p *proxy) ask(conn net.Conn, addr string, config *tls.Config) (tunnel net.Conn, status int, err error) {
 	switch p.scheme {
 	case "socks5":

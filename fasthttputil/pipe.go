@@ -53,8 +53,8 @@ func (p *pipe) init() {
 	p.writable.L = &p.mu
 }
 
-// read waits for bytes and moves as many as fit into dst. What was written
-// before close is still delivered; then read returns io.EOF.
+// read waits for bytes and moves as many as fit into dst. After close it returns
+// the bytes that were written before, and then io.EOF.
 func (p *pipe) read(dst []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
