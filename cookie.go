@@ -42,10 +42,11 @@ const (
 // the Cookie and stay valid until it is changed or released. A Cookie must not
 // be copied (use CopyTo) and must not be used by several goroutines at once.
 //
-// Setters replace ";" and control characters, which could end the attribute or
-// the field, with spaces; in a key they replace "=", too. Space, comma, quote
-// and backslash stay, although RFC 6265 section 4.1.1 does not allow them: user
-// agents accept them, and the application decides how to encode its values.
+// Setters replace ";" and control characters other than HTAB, which could end
+// the attribute or the field, with spaces; in a key they replace "=", too.
+// Space, comma, quote and backslash stay, although RFC 6265 section 4.1.1 does
+// not allow them: user agents accept them, and the application decides how to
+// encode its values.
 type Cookie struct {
 	owned        invariants.Pooled
 	key, value   []byte

@@ -250,9 +250,9 @@ func (h *header) setParsedTrailers(t *field.Table) {
 	}
 }
 
-// appendTrailers appends what follows the last chunk: the trailer fields, in the
-// order in which they were set, and an empty line (RFC 9112 section 7.1.2). A name
-// that was announced and never got a value has no line.
+// appendTrailers appends the trailer fields, in the order in which they were set,
+// and an empty line, which follow the last chunk (RFC 9112 section 7.1.2). A name
+// that was announced and has no value is not written.
 func (h *header) appendTrailers(dst []byte) []byte {
 	if h.trailer == nil {
 		return append(dst, "\r\n"...)
@@ -329,7 +329,7 @@ func (h *header) Trailers() iter.Seq[[]byte] {
 }
 
 // VisitAllTrailer calls f with the names of all trailer fields. f must not
-// keep them.
+// retain them.
 //
 // Deprecated: Use Trailers.
 func (h *header) VisitAllTrailer(f func(value []byte)) {

@@ -20,8 +20,8 @@ type Response struct {
 	// Header is the status line and the fields. It must not be copied.
 	Header ResponseHeader
 
-	// ImmediateHeaderFlush makes Write flush the head before it reads from a
-	// body stream.
+	// ImmediateHeaderFlush makes Write and servers send the head before they
+	// read from a body stream.
 	ImmediateHeaderFlush bool
 
 	// StreamBody makes reading a response stop after the head. The body is then

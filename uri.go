@@ -109,9 +109,9 @@ func (u *URI) SetHost(host string) { u.host = ascii.AppendLower(u.host[:0], host
 // SetHostBytes is SetHost for bytes.
 func (u *URI) SetHostBytes(host []byte) { u.host = ascii.AppendLower(u.host[:0], host) }
 
-// Path returns the path: percent-encodings decoded, "//" collapsed, dot
-// segments removed, beginning with "/". It may contain any byte, NUL and line
-// ends included.
+// Path returns the path in normal form: percent-encodings are decoded, "//" is
+// collapsed, and dot segments are removed. It begins with "/". It may contain
+// any byte, including NUL and line ends.
 func (u *URI) Path() []byte {
 	if u.isPathOriginal {
 		return u.pathOriginal

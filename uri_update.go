@@ -6,15 +6,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// Update replaces u with what the reference newURI means when u is the base
-// (RFC 3986 section 5.2):
+// Update resolves the reference newURI against the base u, and replaces u with
+// the result (RFC 3986 section 5.2):
 //
 //   - http://host/path: replaces everything;
 //   - //host/path: replaces everything but the scheme;
 //   - /path?query#hash: replaces path, query and hash;
 //   - path?query#hash: the same, relative to the last "/" of u's path;
 //   - ?query or ?query#hash, and #hash: replace what they name;
-//   - nothing: changes nothing.
+//   - empty: changes nothing.
 //
 // All but the last two kinds remove the user information, and the query and
 // hash that they do not name. If Parse would refuse newURI, u becomes the zero

@@ -53,8 +53,9 @@ func (w *responseWriter) Header() http.Header {
 	return w.header
 }
 
-// WriteHeader implements http.ResponseWriter. Of the interim statuses, 103 is
-// sent with the Link fields; the server sends 100 itself.
+// WriteHeader implements http.ResponseWriter. Of the interim statuses it sends
+// only 103, with the Link fields. The server itself sends 100. WriteHeader
+// ignores the others, except 101, which is final.
 func (w *responseWriter) WriteHeader(status int) {
 	if w.isOver.Load() || w.hijacked != nil || w.state != stateHeader {
 		return

@@ -1,5 +1,6 @@
 // Package fasthttpproxy has dial functions that connect through proxies: HTTP and
-// HTTPS proxies by CONNECT (RFC 9110 section 9.3.6), and SOCKS5 (RFC 1928).
+// HTTPS proxies with CONNECT (RFC 9110 section 9.3.6), and SOCKS5 proxies (RFC
+// 1928).
 //
 // A proxy is given as a URL, scheme://user:password@host:port. The scheme is
 // http, https (TLS to the proxy itself), socks5 or socks5h. The last two are the

@@ -11,7 +11,7 @@ import (
 // DialerFunc makes a function a Dialer of golang.org/x/net/proxy.
 type DialerFunc func(network, addr string) (net.Conn, error)
 
-// Dial calls d.
+// Dial returns d(network, addr).
 func (d DialerFunc) Dial(network, addr string) (net.Conn, error) { return d(network, addr) }
 
 // FasthttpHTTPDialer returns a dial function that connects through proxy, for

@@ -32,6 +32,6 @@ func (*timeoutError) Timeout() bool { return true }
 // Temporary is always true: a later deadline makes the connection usable again.
 func (*timeoutError) Temporary() bool { return true }
 
-// Is makes errors.Is(ErrTimeout, os.ErrDeadlineExceeded) true, as it is for
-// the time-outs of package net.
+// Is makes errors.Is(ErrTimeout, os.ErrDeadlineExceeded) true, as for the
+// time-outs of package net.
 func (*timeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }
