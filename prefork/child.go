@@ -12,14 +12,14 @@ const (
 	markerValue    = "1"
 )
 
-// startedAsChild is decided when the package is loaded, before anything can
-// start a process that would inherit the variable and take itself for a worker,
-// or inherit the worker's sockets and keep the port.
+// startedAsChild is set when the package is initialised. A process that was
+// started earlier would inherit the variable and treat itself as a worker, or
+// inherit the worker's sockets and keep the port open.
 var startedAsChild = takeMarker()
 
-// takeMarker tells whether this process was started as a worker. It removes what
-// says so from the environment, and keeps a worker's descriptors from processes
-// that it starts.
+// takeMarker tells whether this process was started as a worker. It removes the
+// marker from the environment. In a worker it also prevents child processes from
+// inheriting the worker's descriptors.
 func takeMarker() bool {
 	value, _ := supervise.TakeEnv(markerVariable)
 	if value != markerValue {
@@ -29,16 +29,16 @@ func takeMarker() bool {
 	return true
 }
 
-// IsChild tells whether this process is a worker. The variable that says so is
-// taken out of the environment when the program starts, so that processes
-// which a worker starts are none.
+// IsChild tells whether this process is a worker. The environment variable that
+// marks a worker is removed when the program starts, so processes that a worker
+// starts are not workers.
 func IsChild() bool {
 	// Tests set the variable later on.
 	return startedAsChild || os.Getenv(markerVariable) == markerValue
 }
 
-// limitCPUs sets the worker's GOMAXPROCS. It is no variable of the environment
-// because processes that the worker starts would inherit that.
+// limitCPUs sets the worker's GOMAXPROCS. An environment variable would be
+// inherited by the processes that the worker starts.
 func (p *Prefork) limitCPUs() {
 	switch {
 	case p.GOMAXPROCS == 0:

@@ -9,7 +9,7 @@ import (
 
 var (
 	// ErrOverRecovery is returned by the master's ListenAndServe when workers
-	// died more often than RecoverThreshold bears.
+	// died more often than RecoverThreshold allows.
 	ErrOverRecovery = supervise.ErrOverRecovery
 	// ErrOnlyReuseportOnWindows is returned on Windows without Reuseport.
 	ErrOnlyReuseportOnWindows = errors.New("windows only supports Reuseport = true")
@@ -23,8 +23,8 @@ var (
 	// convention the process then exits with status 131.
 	ErrQuit = supervise.ErrQuit
 
-	// ErrStopping is returned by Restart when the fleet ends, or its workers are put
-	// away.
+	// ErrStopping is returned by Restart when the fleet is ending, or when SIGWINCH
+	// has ended its workers.
 	ErrStopping = supervise.ErrStopping
 	// ErrNotMaster is returned by Restart in a process that runs no fleet.
 	ErrNotMaster = errors.New("sluice: only the master of a running fleet can do that")
@@ -33,15 +33,16 @@ var (
 	errNoListener  = errors.New("sluice: the worker was started without a listener: CommandProducer must pass its files on")
 )
 
-// A BootError is returned by the master's ListenAndServe when a worker of the
-// first start said that it cannot serve, and is within a RestartError.
+// A BootError says why a worker cannot serve. The master's ListenAndServe returns
+// it when a worker of the first start reports an error. A RestartError wraps it.
 type BootError struct {
-	// Slot is the worker's.
+	// Slot is the number of the worker's slot.
 	Slot int
-	// Class is "config" for an error of OnWorkerStart, "listen" for what is
-	// wrong with the sockets, "memory" for what is wrong with package shared's, "serve" for an error of the Serve function.
+	// Class is "config" for an error of OnWorkerStart, "listen" for an error of the
+	// sockets, "memory" for an error of package shared's segment, "serve" for an
+	// error of the Serve function.
 	Class string
-	// Text is the error that the worker met.
+	// Text is the text of the worker's error.
 	Text string
 }
 
@@ -51,11 +52,11 @@ func (e *BootError) Error() string {
 }
 
 // A RestartError is returned by Restart when a new worker did not serve. Its
-// predecessor, and those that were not replaced before, serve on.
+// predecessor, and the workers that were not replaced yet, continue to serve.
 type RestartError struct {
-	// Slot is the new worker's.
+	// Slot is the number of the new worker's slot.
 	Slot int
-	// Err is what was wrong with it: a *BootError if it said so itself.
+	// Err is the reason: a *BootError if the worker reported it.
 	Err error
 }
 

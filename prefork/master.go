@@ -8,16 +8,16 @@ import (
 	"github.com/sluicehttp/sluice/internal/supervise"
 )
 
-// OverRecovery says what follows too many deaths of workers.
+// OverRecovery says what the master does after too many deaths of workers.
 type OverRecovery uint8
 
 const (
-	// OverRecoveryExit ends the workers that are left in good order, and
-	// ListenAndServe with ErrOverRecovery.
+	// OverRecoveryExit ends the remaining workers in an orderly way. Then
+	// ListenAndServe returns ErrOverRecovery.
 	OverRecoveryExit OverRecovery = iota
-	// OverRecoveryDegrade keeps the workers that are left, and tries every 30
-	// seconds to start others. Until all workers have served once it is
-	// OverRecoveryExit: a program that cannot start ends with an error.
+	// OverRecoveryDegrade keeps the remaining workers, and tries every 30 seconds to
+	// start others. Until all workers have served once, it does the same as
+	// OverRecoveryExit, so a program that cannot start ends with an error.
 	OverRecoveryDegrade
 )
 
@@ -68,14 +68,14 @@ func (p *Prefork) lead(addr string) error {
 	return publicError(m.Run(context.Background()))
 }
 
-// workersListen tells whether the workers make their sockets: a custom producer
-// need not pass files on with Reuseport, and a socket of the master's that no
-// worker has would keep connections waiting for ever.
+// workersListen tells whether the workers open their own sockets. With Reuseport,
+// a custom producer need not pass files on. If the master then had a socket that
+// no worker has, connections would wait in it for ever.
 func (p *Prefork) workersListen() bool {
 	return p.Reuseport && (p.CommandProducer != nil || !hasSlotSockets)
 }
 
-// config is what p's fields mean to the supervisor.
+// config translates p's fields for the supervisor.
 func (p *Prefork) config() supervise.Config {
 	c := supervise.Config{
 		Workers:          p.Workers,
@@ -120,7 +120,7 @@ func (p *Prefork) config() supervise.Config {
 	return c
 }
 
-// reload says whether workers may be replaced, and by what they are configured then.
+// reload returns the configuration of new workers. An error refuses the restart.
 func (p *Prefork) reload() ([]byte, error) {
 	if p.OnReload != nil {
 		if err := p.OnReload(); err != nil {
@@ -143,7 +143,7 @@ func (p *Prefork) reopen() {
 	}
 }
 
-// produce has the CommandProducer start a worker.
+// produce starts a worker with CommandProducer.
 func (p *Prefork) produce(l supervise.Launch) (*exec.Cmd, error) {
 	command, err := p.CommandProducer(l.Files)
 	switch {

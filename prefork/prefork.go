@@ -25,25 +25,25 @@ const (
 	newHang     = 30 * time.Second
 )
 
-// A Logger gets the log. *log.Logger is one.
+// A Logger receives the log. *log.Logger implements it.
 type Logger interface {
 	// Printf has the semantics of log.Printf.
 	Printf(format string, args ...any)
 }
 
 // A Prefork serves with several processes. Make one with New, or as a literal
-// with one of the Serve functions. The fields must be set alike in all
-// processes and not be changed once it serves.
+// with one of the Serve functions. Set the fields to the same values in all
+// processes, and do not change them after serving has begun.
 type Prefork struct {
-	// Logger gets the log of the master and of the workers' side of it. The
-	// standard logger of package log if nil. It is called on a goroutine of its own,
-	// so one that blocks stops nothing; lines that pile up are dropped and counted
-	// (Status.LogDropped).
+	// Logger receives the log of the master and what this package logs in the
+	// workers. If nil, the standard logger of package log is used. It is called on
+	// a separate goroutine, so a Logger that blocks delays nothing else. Lines that
+	// it does not accept in time are dropped and counted (Status.LogDropped).
 	Logger Logger
 
 	// ServeFunc serves HTTP in a worker, for ListenAndServe. New sets it to the
-	// server's Serve. It may be called several times at once, with a listener
-	// each: for Listen, and to serve the socket of a worker that died.
+	// server's Serve. It may be called several times concurrently, each time with
+	// another listener: for Listen, and for the sockets of a worker that died.
 	ServeFunc func(ln net.Listener) error
 	// ServeTLSFunc is ServeFunc for ListenAndServeTLS.
 	ServeTLSFunc func(ln net.Listener, certFile, keyFile string) error
@@ -53,141 +53,144 @@ type Prefork struct {
 	// Network is "tcp4", "tcp6", or "tcp" for both; "tcp4" if empty.
 	Network string
 
-	// Workers is the number of worker processes; GOMAXPROCS of the master, which
-	// is the number of CPUs that it may use, if zero.
+	// Workers is the number of worker processes. If zero, it is the master's
+	// GOMAXPROCS, which is the number of CPUs that the master may use.
 	Workers int
-	// MaxWorkers bounds SIGTTIN and Scale; 4 × the number of CPUs, at least
-	// Workers, if zero.
+	// MaxWorkers is the upper limit for SIGTTIN and Scale. If zero, it is 4 × the
+	// number of CPUs, but at least Workers.
 	MaxWorkers int
-	// GOMAXPROCS is that of the workers: 1 if zero, as Go chooses if negative. 2
-	// shortens the tail where few requests need much CPU.
+	// GOMAXPROCS is the GOMAXPROCS of each worker: 1 if zero, Go's own default if
+	// negative. A value of 2 shortens the tail of the response times where a few
+	// requests need much CPU time.
 	GOMAXPROCS int
 
-	// Affinity returns the CPUs that a slot's worker may run on, and nothing for all
-	// of them. It is set before the worker's program begins, so that all of its
-	// threads have it. nil: workers are not pinned. Linux only, and not with a
-	// CommandProducer that leaves the thread it is called on.
+	// Affinity returns the CPUs on which a slot's worker may run; an empty result
+	// means all CPUs. The affinity is set before the worker's program begins, so
+	// it applies to all threads. If nil, workers are not pinned. It works on Linux
+	// only, and not with a CommandProducer that starts the process on another
+	// thread than the one on which it is called.
 	Affinity func(slot int) []int
 
-	// Listen has more addresses: "host:port", or "unix:" and a path. So may the
-	// address of ListenAndServe be.
+	// Listen holds further addresses: "host:port", or "unix:" and a path. The
+	// address of ListenAndServe has the same two forms.
 	Listen []string
-	// Backlog bounds the connections that wait in each TCP socket; the system's
-	// maximum if zero.
+	// Backlog bounds the connections that wait in each TCP socket. If zero, it is
+	// the system's maximum.
 	Backlog int
-	// UnixMode is the mode of unix sockets; what the umask leaves if zero.
+	// UnixMode is the mode of unix sockets. If zero, the umask decides.
 	UnixMode fs.FileMode
 
-	// RecoverThreshold is the number of unexpected exits of workers, whatever
-	// their status, that is borne within RecoverWindow. 0 bears none. New sets
-	// half of GOMAXPROCS, at least 1.
+	// RecoverThreshold is how many unexpected exits of workers are tolerated
+	// within RecoverWindow. Every exit counts, whatever its status. 0 tolerates
+	// none. New sets half of GOMAXPROCS, at least 1.
 	RecoverThreshold int
-	// RecoverWindow is the time over which exits count; the master's life if
-	// zero. New sets a minute.
+	// RecoverWindow is the time over which exits count. If zero, all exits since
+	// the master's start count. New sets one minute.
 	RecoverWindow time.Duration
-	// RecoverInterval is the pause before a worker is replaced that lived for
-	// less than ten seconds. It doubles, up to 30 s, with each worker in a row that
-	// died before it served. The only worker that serves is replaced at once. No
-	// pause if zero. New sets 100 ms.
+	// RecoverInterval is the pause before the master replaces a worker that lived
+	// for less than ten seconds. The pause doubles, up to 30 s, with each
+	// consecutive worker that died before it served. If the last serving worker
+	// dies, it is replaced at once. Zero means no pause. New sets 100 ms.
 	RecoverInterval time.Duration
-	// OverRecovery says what happens beyond the threshold: by default the other
+	// OverRecovery says what happens beyond the threshold. By default the other
 	// workers end too, and ListenAndServe returns ErrOverRecovery.
 	OverRecovery OverRecovery
 
-	// BootTimeout is the time within which a worker must serve; 30 s if zero or
-	// negative. One that needs longer is killed, which counts as an unexpected exit
-	// unless its predecessor serves on.
+	// BootTimeout is the time within which a worker must begin to serve; 30 s if
+	// zero or negative. A worker that needs longer is killed. That counts as an
+	// unexpected exit unless its predecessor still serves.
 	BootTimeout time.Duration
 
-	// ShutdownGracePeriod is what requests get to finish when the master ends,
-	// or has died; 5 s if zero or negative.
+	// ShutdownGracePeriod is the time that requests have to finish after the
+	// master begins to end, or has died; 5 s if zero or negative.
 	ShutdownGracePeriod time.Duration
-	// DrainTimeout is what they get in a worker that is replaced;
-	// ShutdownGracePeriod if zero.
+	// DrainTimeout is the time that requests have to finish in a worker that is
+	// being replaced. If zero or negative, it is ShutdownGracePeriod.
 	DrainTimeout time.Duration
-	// IdleLinger is how long a worker that is replaced leaves idle connections
-	// open that it cannot hand over to its successor, as those of TLS, so that
-	// their next request is answered with "Connection: close" rather than lost.
-	// 5 s if zero; at most DrainTimeout. When the master ends idle connections are
-	// closed at once.
+	// IdleLinger is how long a worker that is being replaced keeps those idle
+	// connections open that it cannot hand over to its successor, such as TLS
+	// connections. Their next request is then answered with "Connection: close"
+	// and not lost. It is 5 s if zero or negative, and at most DrainTimeout. When
+	// the master ends, idle connections are closed at once.
 	IdleLinger time.Duration
 
-	// HangTimeout is the time after which a worker counts as hung that does not
-	// answer the master, or leaves connections waiting and accepts none: it is
-	// replaced, and killed after it has printed its stacks. No worker is taken
-	// for hung if zero or negative. New sets 30 s.
+	// HangTimeout is the time after which a worker counts as hung if it does not
+	// answer the master, or has waiting connections and accepts none. A hung
+	// worker is replaced, and killed after it has printed its stacks. If zero or
+	// negative, the master does not look for hung workers. New sets 30 s.
 	HangTimeout time.Duration
 
 	// Reuseport is fasthttp's choice between a socket for each worker
-	// (SO_REUSEPORT) and one that they share. On Linux the master makes a socket
-	// for each worker in either case. Elsewhere, and with a CommandProducer,
-	// true has the workers make theirs.
+	// (SO_REUSEPORT) and one shared socket. On Linux the master makes a socket for
+	// each worker in either case. On other systems, and with a CommandProducer,
+	// true makes each worker open its own sockets.
 	Reuseport bool
-	// SharedSockets has all workers share one socket for each address, on Linux
-	// too: new connections go to whoever is quickest, and balance is worse.
+	// SharedSockets makes all workers share one socket for each address, on Linux
+	// too. The first worker that calls accept then gets a new connection, and the
+	// balance between workers is worse.
 	SharedSockets bool
 
 	// Admin is an address on which the master itself serves AdminHandler:
-	// "127.0.0.1:9090", or "unix:" and a path; the socket's mode is 0600 then. None
-	// if empty. If it cannot be listened on, ListenAndServe returns before it
-	// starts a worker.
+	// "127.0.0.1:9090", or "unix:" and a path. The mode of a unix socket is 0600.
+	// If empty, there is no admin server. If listening fails, ListenAndServe
+	// returns the error before it starts a worker.
 	Admin string
-	// AdminHandler answers on Admin, in the master; StatusHandler if nil. A panic
-	// ends the request, but what crashes a process or takes its memory ends the
-	// master, and with it all workers.
+	// AdminHandler handles requests to Admin, in the master; StatusHandler if nil.
+	// A panic ends only the request. A fatal error, or use of all the memory, ends
+	// the master and with it all workers.
 	AdminHandler sluice.RequestHandler
 
-	// OnMasterDeath is called in the workers when the master died. They end by
-	// themselves in any case, within ShutdownGracePeriod: a function that calls
-	// os.Exit cuts their requests off.
+	// OnMasterDeath is called in the workers after the master has died. The
+	// workers end within ShutdownGracePeriod in any case. A function that calls
+	// os.Exit aborts their requests.
 	OnMasterDeath func()
-	// OnChildSpawn is called in the master for each worker process that was
+	// OnChildSpawn is called in the master for each worker process that it has
 	// started. An error kills all workers and is returned by ListenAndServe.
 	OnChildSpawn func(pid int) error
-	// OnMasterReady is called in the master, once, when the first workers were
-	// started, which does not mean that they serve yet. An error kills them and
-	// is returned by ListenAndServe.
+	// OnMasterReady is called in the master, once, after the first workers were
+	// started. They may not serve yet. An error kills them and is returned by
+	// ListenAndServe.
 	OnMasterReady func(childPIDs []int) error
 	// OnFleetReady is called in the master, once, when all workers serve.
 	OnFleetReady func()
-	// OnChildRecover is called in the master when a worker that died was
+	// OnChildRecover is called in the master when a worker that died has been
 	// replaced, after OnChildSpawn.
 	OnChildRecover func(oldPid, newPid int)
 	// OnReload is called in the master on SIGHUP and by Restart, before workers are
-	// replaced. An error is logged, shown by Status, and keeps everything as it is.
+	// replaced. An error is logged and shown in Status, and no worker is replaced.
 	OnReload func() error
 	// LoadConfig is called in the master before the first workers are started, and
-	// before each restart, after OnReload. What it returns, 32 KiB at most, is
-	// given to the workers that are started from then on (WorkerInfo.Config):
-	// certificates, settings. An error is ListenAndServe's, or refuses the restart.
-	// After one that was refused, or failed, workers that replace others get what
-	// they would have got before; where they read files themselves, they would read
-	// what is wrong in there. nil: there is nothing.
+	// before each restart, after OnReload. Its result, at most 32 KiB, is passed to
+	// the workers that are started from then on (WorkerInfo.Config), for example
+	// certificates or settings. At the start, ListenAndServe returns its error;
+	// later an error refuses the restart. After a restart that was refused or
+	// failed, replacements for dead workers still get the previous configuration.
+	// Workers that read files themselves would read the faulty ones. If nil, there
+	// is no configuration.
 	LoadConfig func() ([]byte, error)
 
-	// OnWorkerStart is called in each worker before it serves. An error ends it;
-	// at the first start it is returned, as a *BootError, by the master's
-	// ListenAndServe.
+	// OnWorkerStart is called in each worker before it serves. An error ends the
+	// worker. At the first start, the master's ListenAndServe returns it as a
+	// *BootError.
 	OnWorkerStart func(WorkerInfo) error
-	// OnDrain is called in a worker when it has been told to end, after it has
-	// stopped accepting. Connections that the server has no hold of (hijacked
-	// ones) have until the deadline; this is where to tell them.
+	// OnDrain is called in a worker that has been told to end, after it has
+	// stopped accepting. Connections that the server does not own (hijacked ones)
+	// have until the deadline to end; OnDrain is the place to notify them.
 	OnDrain func()
 	// Drain waits for the requests of a ServeFunc that is not a Server's. It is
-	// called when the listeners are closed; the context ends at the deadline.
-	// Without it, a worker waits until its connections are closed (Linux).
+	// called after the listeners are closed; the context ends at the deadline. If
+	// nil, a worker waits until its connections are closed (Linux).
 	Drain func(context.Context) error
 	// OnReopen is called on SIGUSR1, in every process.
 	OnReopen func() error
 
-	// CommandProducer starts a worker in place of the built-in way. It must set
+	// CommandProducer replaces the built-in way to start a worker. It must set
 	// FASTHTTP_PREFORK_CHILD=1 in the environment, make files the command's
-	// ExtraFiles and start it. Without Reuseport, files[0] is a listener; what
-	// follows has the worker controlled by the master. A worker that gets
-	// files[:1] only, or with Reuseport none, serves, but a SIGTERM is all that
-	// the master can tell it, and it counts as ready when it has lived for two
-	// seconds. The function must call Start itself, not in
-	// another goroutine.
+	// ExtraFiles and start the command. Without Reuseport, files[0] is a listener;
+	// the master controls the worker through the files after it. A worker that gets
+	// only files[:1], or none with Reuseport, serves, but the master can only send
+	// it SIGTERM, and it counts as ready when it has lived for two seconds. The
+	// function must call Start itself, and not on another goroutine.
 	CommandProducer func(files []*os.File) (*exec.Cmd, error)
 
 	server  *sluice.Server // nil: not made by New
@@ -195,20 +198,20 @@ type Prefork struct {
 	journal atomic.Pointer[supervise.Journal]
 }
 
-// WorkerInfo says which worker a process is.
+// WorkerInfo identifies a worker process.
 type WorkerInfo struct {
-	// Slot is the worker's place, from 0; -1 in a worker that the master does
-	// not control.
+	// Slot is the number of the worker's slot, from 0; -1 in a worker that the
+	// master does not control.
 	Slot int
 	// Generation counts the processes of a slot, from 1.
 	Generation int
-	// Config is what LoadConfig has returned in the master; nil in a worker that
-	// the master does not control. It must not be changed.
+	// Config is what LoadConfig returned in the master; nil in a worker that the
+	// master does not control. Do not change it.
 	Config []byte
 }
 
-// New returns a Prefork that serves with s, and with the settings for recovery
-// that its fields' comments name.
+// New returns a Prefork that serves with s. It sets the fields whose comments
+// name a value that New sets.
 func New(s *sluice.Server) *Prefork {
 	p := &Prefork{
 		RecoverThreshold:  max(1, runtime.GOMAXPROCS(0)/2),
@@ -227,17 +230,18 @@ func New(s *sluice.Server) *Prefork {
 }
 
 // ListenAndServe serves HTTP on the TCP address addr, "host:port", or the unix
-// socket "unix:" and its path. In the master it returns when all workers are
-// gone: nil after an ordered end, else why. In a worker it returns nil when the
-// worker was told to end and its requests are answered, and what ServeFunc
-// returned if that came first; a worker's main should return then.
+// socket "unix:" and its path. In the master it returns when all workers have
+// ended: nil after an orderly end, otherwise the reason. In a worker it returns
+// nil after the worker was told to end and its requests are answered. If
+// ServeFunc returns first, it returns that result. The worker's main should
+// return then.
 func (p *Prefork) ListenAndServe(addr string) error {
 	return p.run(addr, p.ServeFunc, false)
 }
 
 // ListenAndServeTLS is ListenAndServe for HTTPS.
 //
-// Mind the order: the file of the key comes before that of the certificate.
+// The key's file comes before the certificate's, unlike in net/http.
 func (p *Prefork) ListenAndServeTLS(addr, certKey, certFile string) error {
 	if p.ServeTLSFunc == nil {
 		return p.run(addr, nil, true)
@@ -275,7 +279,7 @@ func (p *Prefork) logger() *supervise.Journal {
 	return p.journal.Load()
 }
 
-// logTo is where the log goes.
+// logTo returns the Logger that receives the log.
 func (p *Prefork) logTo() Logger {
 	if p.Logger != nil {
 		return p.Logger

@@ -5,13 +5,14 @@ import (
 )
 
 // RestartHandler returns a handler for the master's Admin that restarts the workers
-// on POST (Prefork.Restart) and answers when that is over: 200, or 500 with the
-// reason why it failed, so that `curl -f -X POST` ends with a status that says so.
-// Other methods get 405.
+// on POST (Prefork.Restart). It answers when the restart is over: with status 200,
+// or with 500 and the reason for the failure. `curl -f -X POST` therefore exits
+// with an error if the restart fails. Other methods get 405.
 //
-// What a browser sends for another site's page is answered with 403: such pages may
-// send POST requests to any address, the loopback too. There is no other check: it
-// belongs on an address, or behind a check, that not everybody passes.
+// Requests that a browser sends for a web page (with Origin, or with a
+// Sec-Fetch-Site other than none) get 403, because a page of any site can send
+// POST requests to any address, including the loopback. There is no other check:
+// serve this handler on a private address, or add authentication.
 func RestartHandler(p *Prefork) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		h := &ctx.Request.Header

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// state is what a Prefork is doing.
+// state describes a Prefork whose ListenAndServe has been called.
 type state struct {
 	master *supervise.Master // nil in a worker
 	addrs  []net.Addr
@@ -18,11 +18,11 @@ type state struct {
 }
 
 // Status is a snapshot of the workers. Its parts are read one after the other
-// while they go on.
+// while the workers run, so they may be of slightly different times.
 //
-// As JSON it has the names that the fields' tags say. Durations, whose names end
-// in _ns, are nanoseconds; times are RFC 3339. Names stay as they are, further
-// ones may be added.
+// In JSON the names are those in the fields' tags. Durations are in nanoseconds,
+// and their names end in _ns; times are RFC 3339. Existing names will not change;
+// new ones may be added.
 type Status struct {
 	// Wanted is the number of workers that should run.
 	Wanted int `json:"wanted"`
@@ -30,42 +30,44 @@ type Status struct {
 	Ready bool `json:"ready"`
 	// Rolling tells that workers are being replaced one by one.
 	Rolling bool `json:"rolling"`
-	// Degraded tells that too many died (OverRecoveryDegrade).
+	// Degraded tells that too many workers died (OverRecoveryDegrade).
 	Degraded bool `json:"degraded"`
-	// Paused tells that SIGWINCH put the workers away.
+	// Paused tells that SIGWINCH has ended the workers.
 	Paused bool `json:"paused"`
-	// Stopping tells that the master is about to end.
+	// Stopping tells that the master is ending.
 	Stopping bool `json:"stopping"`
 	// Crashes counts the unexpected exits of workers.
 	Crashes int `json:"crashes"`
 	// Hangs counts the workers that were replaced because they hung.
 	Hangs int `json:"hangs"`
-	// Restarts counts the rolling restarts that are complete.
+	// Restarts counts the complete rolling restarts.
 	Restarts int `json:"restarts"`
-	// RestartsFailed counts those that failed, or that OnReload refused.
+	// RestartsFailed counts the restarts that failed, or that OnReload or
+	// LoadConfig refused.
 	RestartsFailed int `json:"restarts_failed"`
-	// RestartError says why the last one did; empty if it did not.
+	// RestartError says why the last restart failed; empty if it did not fail.
 	RestartError string `json:"restart_error"`
 	// LogDropped counts the lines of the master's log that were dropped because
-	// nobody read them.
+	// Logger did not accept them in time.
 	LogDropped int `json:"log_dropped"`
 	// Master is the master's process.
 	Master ProcessStatus `json:"master"`
-	// Total is what all workers have done, those that are gone too, and what the
-	// living ones have to do.
+	// Total holds the counters of all workers, including those that have ended, and
+	// the present load of the living ones.
 	Total Load `json:"total"`
-	// Slots are the workers' places.
+	// Slots are the workers' slots, in the order of their numbers.
 	Slots []SlotStatus `json:"slots"`
-	// Workers are the living processes, by their slots. A slot has two while
-	// one is being replaced: the one that serves comes first.
+	// Workers are the living processes, sorted by slot. A slot has two processes
+	// while one is being replaced; the serving one comes first.
 	Workers []WorkerStatus `json:"workers"`
 }
 
-// SlotStatus is a worker's place, which a process fills after the other.
+// SlotStatus describes a slot: the numbered place of a worker. When a worker ends,
+// its successor takes the same slot.
 type SlotStatus struct {
 	// Slot is its number, from 0.
 	Slot int `json:"slot"`
-	// Generation is that of its youngest process; see WorkerStatus.
+	// Generation is the generation of the slot's newest process; see WorkerStatus.
 	Generation int `json:"generation"`
 	// Queue is the number of connections that wait in the slot's sockets for a
 	// worker to accept them. Linux and TCP only.
@@ -76,16 +78,16 @@ type SlotStatus struct {
 	Crashes int `json:"crashes"`
 	// Hangs counts those that were replaced because they hung.
 	Hangs int `json:"hangs"`
-	// Adopter is the slot whose worker serves this one's sockets while it has
-	// none; -1 if nobody does.
+	// Adopter is the slot whose worker serves this slot's sockets while this slot
+	// has no worker; -1 if there is none.
 	Adopter int `json:"adopter"`
-	// Retired tells that the slot has no worker because fewer are wanted.
+	// Retired tells that the slot has no worker because fewer workers are wanted.
 	Retired bool `json:"retired"`
 }
 
-// WorkerStatus is a worker process.
+// WorkerStatus describes a worker process.
 type WorkerStatus struct {
-	// Slot is its place, from 0.
+	// Slot is the number of its slot, from 0.
 	Slot int `json:"slot"`
 	// Generation counts the processes of the slot, from 1.
 	Generation int `json:"generation"`
@@ -95,61 +97,63 @@ type WorkerStatus struct {
 	Load
 }
 
-// ProcessStatus is what a process says of itself, four times a second; the
-// master every second. What a system does not tell is zero.
+// ProcessStatus is what a process reports about itself. Workers report four times
+// a second, the master once a second. A value that the system does not provide is
+// zero.
 type ProcessStatus struct {
-	// PID is the process's number.
+	// PID is the process id.
 	PID int `json:"pid"`
-	// Started is when it was started.
+	// Started is when the process was started.
 	Started time.Time `json:"started"`
-	// HeartbeatAge is how long ago it last said so.
+	// HeartbeatAge is the time since the process's last report.
 	HeartbeatAge time.Duration `json:"heartbeat_age_ns"`
-	// Lag is how much later than it wanted: more than some milliseconds means
-	// that it lacks CPU time.
+	// Lag is how late that report was. More than a few milliseconds means that the
+	// process lacks CPU time.
 	Lag time.Duration `json:"lag_ns"`
-	// ResidentBytes is the memory that it has in use, shared memory included.
-	// Linux only.
+	// ResidentBytes is the resident memory, including shared memory. Linux only.
 	ResidentBytes uint64 `json:"resident_bytes"`
-	// CPUTime is the processor time that it has used.
+	// CPUTime is the processor time that the process has used.
 	CPUTime time.Duration `json:"cpu_ns"`
-	// Goroutines is how many it has.
+	// Goroutines is the number of goroutines.
 	Goroutines uint64 `json:"goroutines"`
-	// GarbageCollections counts the collector's cycles.
+	// GarbageCollections counts the cycles of the garbage collector.
 	GarbageCollections uint64 `json:"garbage_collections"`
 }
 
-// Load is what a worker, or all of them, have done and have to do. Only servers
-// that New was given count; with another ServeFunc it is zero.
+// Load holds the counters and the present load of one worker, or of all workers.
+// Only the server that was given to New is counted; with another ServeFunc, Load
+// is zero.
 type Load struct {
-	// Accepted counts connections. One that is handed over from worker to worker
-	// is accepted again.
+	// Accepted counts accepted connections. A connection that one worker hands over
+	// to another is counted again.
 	Accepted uint64 `json:"accepted"`
-	// Done counts those that were closed or handed over.
+	// Done counts the connections that were closed or handed over.
 	Done uint64 `json:"done"`
-	// Cut counts those of them that were still open when their worker's time to
-	// end was over. It is zero in living workers.
+	// Cut counts the connections that were still open at the deadline of their
+	// worker's end. They are included in Done. It is zero in living workers.
 	Cut uint64 `json:"cut"`
 	// Active is the number of open connections.
 	Active uint64 `json:"active"`
-	// Idle is how many of them have no request in hand.
+	// Idle is the number of open connections without a request in progress.
 	Idle uint64 `json:"idle"`
-	// InFlight is the number of requests in hand.
+	// InFlight is the number of requests in progress.
 	InFlight uint64 `json:"in_flight"`
-	// OldestRequest is the time since the oldest of them began.
+	// OldestRequest is the age of the oldest request in progress.
 	OldestRequest time.Duration `json:"oldest_request_ns"`
-	// Requests counts requests: the sum of Responses.
+	// Requests counts requests. It is the sum of Responses.
 	Requests uint64 `json:"requests"`
 	// Responses counts responses by the class of their status, 1xx first.
 	Responses [5]uint64 `json:"responses"`
-	// BytesRead and BytesWritten count what went over connections.
+	// BytesRead and BytesWritten count the bytes read from and written to
+	// connections.
 	BytesRead    uint64 `json:"bytes_read"`
 	BytesWritten uint64 `json:"bytes_written"`
 }
 
-// Status returns a snapshot. Master and workers have the same one: what only the
-// master knows, it tells the workers when it changes, but at most a second later.
-// While ListenAndServe does not run nothing is set; where memory cannot be shared
-// (Windows) it has what the process itself knows.
+// Status returns a snapshot. The master and the workers return the same
+// information: the master publishes its own part after each change, at most one
+// second later. Before ListenAndServe, the Status is empty. Where memory cannot be
+// shared (Windows), it has only what this process knows.
 func (p *Prefork) Status() Status {
 	st := p.state.Load()
 	if st == nil {
@@ -164,9 +168,9 @@ func (p *Prefork) Status() Status {
 	return n.merge(segment)
 }
 
-// Addrs returns the addresses that are listened on, with the ports that the
-// system chose; nil before ListenAndServe has got them, and in a master whose
-// workers make their own sockets.
+// Addrs returns the addresses of the listening sockets, with the ports that the
+// system chose. It returns nil before the sockets exist, and in a master whose
+// workers open their own sockets. Do not change the result.
 func (p *Prefork) Addrs() []net.Addr {
 	if s := p.state.Load(); s != nil {
 		return s.addrs
@@ -175,8 +179,8 @@ func (p *Prefork) Addrs() []net.Addr {
 }
 
 // AdminAddr returns the address on which the master serves AdminHandler, with the
-// port that the system chose; nil in workers, without Admin, and while
-// ListenAndServe does not run.
+// port that the system chose. It returns nil in workers, without Admin, and before
+// ListenAndServe.
 func (p *Prefork) AdminAddr() net.Addr {
 	if s := p.state.Load(); s != nil {
 		return s.admin
@@ -184,22 +188,25 @@ func (p *Prefork) AdminAddr() net.Addr {
 	return nil
 }
 
-// Stop ends the master as SIGTERM does, and does not wait. Like the other
-// commands it does nothing in a worker, or while ListenAndServe does not run.
+// Stop ends the master as SIGTERM does, without waiting. Stop, Scale and Reopen
+// do nothing in a worker, or while ListenAndServe does not run.
 func (p *Prefork) Stop() {
 	if m := p.master(); m != nil {
 		m.Stop()
 	}
 }
 
-// Restart replaces the workers one by one, as SIGHUP does, and returns nil when all
-// of the new ones serve; the old ones may have requests in hand still. Otherwise
-// nothing was replaced, or not all workers: it returns OnReload's error, a
-// *RestartError if a new worker did not serve, ErrStopping if the fleet ends, or
-// ctx's error, which does not stop the restart. In a worker, and while
-// ListenAndServe does not run, it returns ErrNotMaster. Who asks during a restart
-// waits for the one that follows. It must not be called by a hook of the master
-// other than AdminHandler: restarts wait for those.
+// Restart replaces the workers one by one, as SIGHUP does. It returns nil when all
+// new workers serve; the old ones may still have requests in progress.
+//
+// After an error, some or all of the old workers continue to serve. The error is
+// that of OnReload or LoadConfig; a *RestartError if a new worker did not serve;
+// ErrStopping if the fleet is ending or has ended; ErrNotMaster in a worker and
+// before ListenAndServe; or ctx's error, and then the restart continues.
+//
+// A call during a restart waits for another restart after it. Of the master's
+// hooks, only AdminHandler may call Restart, because a restart waits for the
+// others.
 func (p *Prefork) Restart(ctx context.Context) error {
 	m := p.master()
 	if m == nil {
@@ -208,21 +215,21 @@ func (p *Prefork) Restart(ctx context.Context) error {
 	return publicError(m.Restart(ctx))
 }
 
-// Scale sets the number of workers, between 1 and MaxWorkers, and does not wait.
+// Scale sets the number of workers, between 1 and MaxWorkers, without waiting.
 func (p *Prefork) Scale(workers int) {
 	if m := p.master(); m != nil {
 		m.Scale(workers)
 	}
 }
 
-// Reopen has log files reopened, as SIGUSR1 does, and does not wait.
+// Reopen makes every process call OnReopen, as SIGUSR1 does, without waiting.
 func (p *Prefork) Reopen() {
 	if m := p.master(); m != nil {
 		m.Reopen()
 	}
 }
 
-// master returns the running master, nil if there is none.
+// master returns the master; nil in a worker and before ListenAndServe.
 func (p *Prefork) master() *supervise.Master {
 	if s := p.state.Load(); s != nil {
 		return s.master

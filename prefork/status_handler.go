@@ -8,14 +8,14 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// StatusHandler returns a handler that answers with p's Status: as JSON to
-// requests with the query argument format=json, or whose Accept prefers
-// application/json to text/plain and text/html, and else as text for people
-// (Status.String). Methods other than GET and HEAD are answered with status 405.
+// StatusHandler returns a handler that answers with p's Status. The answer is JSON
+// if the request has the query argument format=json, or if its Accept prefers
+// application/json to text/plain and text/html. Otherwise it is text for people
+// (Status.String). Methods other than GET and HEAD get status 405.
 //
-// It may be served by the workers, where each tells of all, and by the master
-// (Prefork.Admin). It tells process ids and how busy the server is: it belongs
-// on an address, or behind a check, that not everybody passes.
+// Workers may serve it, and so may the master (Prefork.Admin); every process
+// reports on all of them. The answer reveals process ids and the server's load:
+// serve this handler on a private address, or add authentication.
 func StatusHandler(p *Prefork) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		if !ctx.IsGet() && !ctx.IsHead() {
@@ -41,7 +41,7 @@ func StatusHandler(p *Prefork) sluice.RequestHandler {
 	}
 }
 
-// wantsJSON tells how to answer: by the argument, or else by Accept.
+// wantsJSON tells whether to answer with JSON. The argument goes before Accept.
 func wantsJSON(ctx *sluice.RequestCtx) bool {
 	if format := ctx.QueryArgs().Peek("format"); len(format) > 0 {
 		return string(format) == "json"
@@ -59,8 +59,8 @@ func wantsJSON(ctx *sluice.RequestCtx) bool {
 	return asJSON > asText
 }
 
-// weight is the parameter q of an element of Accept; 1 if there is none (RFC
-// 9110 section 12.4.2).
+// weight returns the parameter q of an element of Accept; 1 if there is none, 0
+// if it is not a number (RFC 9110 section 12.4.2).
 func weight(parameters string) float64 {
 	for p := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// A notice is what only the master knows. Workers read it in the segment, as
+// A notice holds what only the master knows. Workers read it from the segment, as
 // JSON.
 type notice struct {
 	Master                                     int
@@ -49,7 +49,7 @@ func newNotice(from supervise.Status) *notice {
 	return n
 }
 
-// merge adds what the processes say of themselves.
+// merge returns n with what the processes report about themselves.
 func (n *notice) merge(segment *shared.Segment) Status {
 	s := Status{
 		Wanted: n.Wanted, Ready: n.Ready, Rolling: n.Rolling, Degraded: n.Degraded, Paused: n.Paused, Stopping: n.Stopping,
@@ -89,8 +89,8 @@ func (n *notice) merge(segment *shared.Segment) Status {
 	return s
 }
 
-// laterPhase returns where a worker is in its life: whichever of the master and
-// itself knows more.
+// laterPhase returns a worker's phase: the later one of what the master knows and
+// of what the worker reports.
 func laterPhase(p supervise.Phase, s shared.State) supervise.Phase {
 	own := supervise.PhaseSpawned
 	switch s {
@@ -102,7 +102,7 @@ func laterPhase(p supervise.Phase, s shared.State) supervise.Phase {
 	return max(p, own)
 }
 
-// add takes over what a worker's page says.
+// add copies the values of a worker's page.
 func (w *WorkerStatus) add(p *shared.Process, now int64) {
 	w.ProcessStatus.add(p, now)
 	requests := uint64(0)
@@ -119,7 +119,7 @@ func (w *WorkerStatus) add(p *shared.Process, now int64) {
 	}
 }
 
-// add takes over what a process's page says.
+// add copies the values of a process's page.
 func (s *ProcessStatus) add(p *shared.Process, now int64) {
 	s.PID = p.PID
 	if s.Started.IsZero() {
@@ -130,8 +130,8 @@ func (s *ProcessStatus) add(p *shared.Process, now int64) {
 	s.ResidentBytes, s.CPUTime, s.Goroutines, s.GarbageCollections = p.ResidentBytes, p.CPUTime, p.Goroutines, p.GarbageCollections
 }
 
-// totalOf adds the living workers' load up, and takes what counts from all
-// processes that ever were.
+// totalOf adds up the present load of the living workers. It takes the counters
+// from all processes, including those that have ended.
 func totalOf(segment *shared.Segment, workers []WorkerStatus) (t Load) {
 	for i := range workers {
 		w := &workers[i]

@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// pageInterval is how often a worker says how it is.
+// pageInterval is how often a worker writes its page.
 const pageInterval = 250 * time.Millisecond
 
 // newMeter returns a meter that counts on a page of the scoreboard.
@@ -25,7 +25,7 @@ func newMeter(page *shared.Page) *sluice.Meter {
 	return m
 }
 
-// write says how the worker is until stop is closed. m may be nil.
+// write updates the worker's page until stop is closed. m may be nil.
 func (b *board) write(m *sluice.Meter, stop <-chan struct{}) {
 	w := newPageWriter(b.segment, b.page, m)
 	defer w.close()
@@ -41,8 +41,8 @@ func (b *board) write(m *sluice.Meter, stop <-chan struct{}) {
 	}
 }
 
-// A pageWriter writes what a process says of itself, but for what its server
-// counts there. One goroutine uses it; writing allocates nothing.
+// A pageWriter writes what a process reports about itself, except the counters
+// that its server updates. One goroutine uses it. Writing allocates nothing.
 type pageWriter struct {
 	segment *shared.Segment
 	page    *shared.Page
@@ -62,7 +62,8 @@ func newPageWriter(s *shared.Segment, page *shared.Page, m *sluice.Meter) *pageW
 
 func (w *pageWriter) close() { w.usage.close() }
 
-// write writes everything. It was to be called interval after the last time.
+// write writes all values. interval is the intended time since the last call, from
+// which Lag is calculated.
 func (w *pageWriter) write(interval time.Duration) {
 	now := time.Now()
 	if !w.last.IsZero() {
@@ -80,9 +81,9 @@ func (w *pageWriter) write(interval time.Duration) {
 	w.page.Set(shared.Heartbeat, uint64(w.segment.Now()))
 }
 
-// writeLoad writes what the server has to do.
+// writeLoad writes the server's present load.
 func (w *pageWriter) writeLoad(now time.Time) {
-	done := w.page.Get(shared.Done) // first, lest fewer than none be open
+	done := w.page.Get(shared.Done) // before Accepted, so that active is not negative
 	active := w.page.Get(shared.Accepted) - done
 	inFlight := uint64(max(w.meter.InFlight(), 0))
 	w.page.Set(shared.Active, active)
@@ -100,8 +101,8 @@ func (w *pageWriter) writeLoad(now time.Time) {
 	w.page.Set(shared.Requests, requests)
 }
 
-// sample returns a number of package runtime/metrics; zero if it has none of
-// that name any more.
+// sample returns a value of package runtime/metrics; zero if the Go version does
+// not have it.
 func (w *pageWriter) sample(i int) uint64 {
 	if w.samples[i].Value.Kind() != metrics.KindUint64 {
 		return 0

@@ -16,15 +16,15 @@ const (
 	// The room for the notice: a slot and its process take less than 512 bytes.
 	noticeHead       = 4 << 10
 	noticePerProcess = 512
-	// publishInterval is how often the master looks for what has changed without
-	// a hook being called: the sockets' queues, for instance.
+	// publishInterval is how often the master looks for changes for which no hook is
+	// called, for instance of the sockets' queues.
 	publishInterval = time.Second
-	// publishPause is how long it waits after a hook was called: for more of them,
-	// and for the supervisor to know too.
+	// publishPause is how long the master waits after a hook was called: for further
+	// hooks, and until the supervisor's status has changed too.
 	publishPause = 10 * time.Millisecond
 )
 
-// A publisher tells workers what only the master knows.
+// A publisher writes what only the master knows to the segment, for the workers.
 type publisher struct {
 	segment *shared.Segment
 	place   *shared.Config // nil: there is no room
@@ -32,8 +32,8 @@ type publisher struct {
 	last    []byte
 }
 
-// newPublisher has c's hooks say when there is something new. Its publish is to
-// be started when the master runs.
+// newPublisher wraps c's hooks so that each call wakes the publisher. The caller
+// starts publish after it has made the master.
 func newPublisher(c *supervise.Config, s *shared.Segment) *publisher {
 	p := &publisher{segment: s, place: noticePlace(s), changed: make(chan struct{}, 1)}
 	if p.place == nil && c.Logger != nil {
@@ -75,8 +75,8 @@ func newPublisher(c *supervise.Config, s *shared.Segment) *publisher {
 	return p
 }
 
-// noticePlace is where the notice is in the segment: of the same size in all
-// processes.
+// noticePlace returns the notice's place in the segment, which has the same size
+// in all processes; nil if there is no room.
 func noticePlace(s *shared.Segment) *shared.Config {
 	place, err := s.Config(noticeName, noticeHead+noticePerProcess*s.Processes())
 	if err != nil {
@@ -85,7 +85,7 @@ func noticePlace(s *shared.Segment) *shared.Config {
 	return place
 }
 
-// poke has the notice written soon.
+// poke makes publish write the notice soon.
 func (p *publisher) poke() {
 	select {
 	case p.changed <- struct{}{}:
@@ -117,7 +117,7 @@ func (p *publisher) publish(ctx context.Context, m *supervise.Master) {
 	}
 }
 
-// store writes the notice if it is not what is there already.
+// store writes the notice if it has changed.
 func (p *publisher) store(n *notice) {
 	if p.place == nil {
 		return
@@ -126,12 +126,12 @@ func (p *publisher) store(n *notice) {
 	if err != nil || bytes.Equal(text, p.last) {
 		return
 	}
-	if p.place.Store(text) == nil { // if not, the next time
+	if p.place.Store(text) == nil { // after an error, the next call tries again
 		p.last = text
 	}
 }
 
-// readNotice returns what the master has told; nothing if it has not.
+// readNotice returns the master's notice; an empty one if there is none.
 func readNotice(s *shared.Segment) *notice {
 	n := new(notice)
 	if place := noticePlace(s); place != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// String returns the status as a few lines and two tables, for people: what it
-// looks like may change.
+// String returns the status as a few lines and two tables, for people. The format
+// may change.
 func (s Status) String() string {
 	var b strings.Builder
 	s.writeSummary(&b)
@@ -22,7 +22,7 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// writeSummary writes what is true of all workers together.
+// writeSummary writes what concerns all workers together.
 func (s *Status) writeSummary(w io.Writer) {
 	ready := 0
 	for i := range s.Workers {

@@ -4,7 +4,7 @@ package prefork
 
 import "time"
 
-// usage is what the system says that the process takes: nothing here.
+// usage reads the resources that the process uses. These systems tell nothing.
 type usage struct{}
 
 func (u *usage) open()              {}

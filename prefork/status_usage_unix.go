@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// usage is what the system says that the process takes.
+// usage reads the resources that the process uses.
 type usage struct {
 	statm *os.File // of /proc, which Linux has; nil: not known
 	buf   [64]byte
@@ -23,7 +23,8 @@ func (u *usage) close() {
 	}
 }
 
-// resident is the memory in use, in bytes: the second number of statm, in pages.
+// resident returns the resident memory in bytes. statm has it as its second
+// number, in pages.
 func (u *usage) resident() uint64 {
 	if u.statm == nil {
 		return 0

@@ -4,7 +4,7 @@ import "fmt"
 
 // A Flag is on or off for all processes. A new one is off.
 //
-// Crash rule: it stays as it is.
+// Crash rule: a crash does not change it.
 type Flag struct{ state *word }
 
 // Flag returns the flag of that name. Errors: [ErrName], [ErrFull],
@@ -17,7 +17,7 @@ func (s *Segment) Flag(name string) (*Flag, error) {
 	return &Flag{&words[0]}, nil
 }
 
-// IsOn tells whether the flag is on. It costs a load from memory.
+// IsOn tells whether the flag is on. It costs one atomic load.
 func (f *Flag) IsOn() bool { return f.state.Load() != 0 }
 
 // Set switches the flag on or off.
@@ -29,8 +29,8 @@ func (f *Flag) Set(isOn bool) {
 	}
 }
 
-// A config has a lock, a version, and two buffers. What is stored becomes
-// version+1 in the buffer that the current version is not in.
+// A config has a lock, a version, and two buffers. Store writes version+1 to the
+// buffer that does not hold the current version.
 const (
 	configLock    = 0
 	configVersion = lineWords
@@ -39,21 +39,21 @@ const (
 	configMaxSize = 1 << 28
 )
 
-// A Config is a piece of data that is replaced as a whole: settings in JSON, a
-// list of blocked addresses. Whoever reads it gets all of one version.
+// A Config is a piece of data that is replaced as a whole, for example settings in
+// JSON or a list of blocked addresses. A reader always gets one complete version.
 //
-// Crash rule: it stays as it is; what a process was storing when it died is not
-// seen by anybody.
+// Crash rule: a crash does not change it. If a process dies during Store, no
+// reader sees the new data.
 type Config struct {
 	segment *Segment
 	words   []word
-	buffer  int // words of each: the length and the data
+	buffer  int // words of each buffer: the length and the data
 	max     int
 }
 
-// Config returns the config of that name, with room for maxSize bytes, twice. A
-// new one is empty and of version 0. Errors: [ErrOption], [ErrName], [ErrFull],
-// [ErrMismatch], [ErrBusy].
+// Config returns the config of that name. It takes twice maxSize bytes in the
+// segment, for two versions. A new config is empty and has version 0. Errors:
+// [ErrOption], [ErrName], [ErrFull], [ErrMismatch], [ErrBusy].
 func (s *Segment) Config(name string, maxSize int) (*Config, error) {
 	if maxSize < 1 || maxSize > configMaxSize {
 		return nil, fmt.Errorf("%w: config %q of %d bytes", ErrOption, name, maxSize)
@@ -70,9 +70,8 @@ func (s *Segment) openConfig(name string, k kind, maxSize int) (*Config, error) 
 	return &Config{s, words, buffer, maxSize}, nil
 }
 
-// Version returns how often something was stored. It costs a load from memory:
-// programs keep what they made of the data, and look whether the version is
-// still the same.
+// Version returns how often data was stored. It costs one atomic load, so a
+// program can keep what it has parsed and compare the version at each use.
 func (c *Config) Version() uint64 { return c.words[configVersion].Load() }
 
 // Load appends the data to dst and returns it with its version.
@@ -84,7 +83,7 @@ func (c *Config) Load(dst []byte) (data []byte, version uint64) {
 		if length <= uint64(c.max) {
 			data = appendBytes(dst, buffer[1:], int(length))
 		}
-		// While the version is the same, nobody writes to its buffer.
+		// While the version is the same, no process writes to its buffer.
 		if c.Version() != version {
 			continue
 		}
@@ -95,14 +94,14 @@ func (c *Config) Load(dst []byte) (data []byte, version uint64) {
 	}
 }
 
-// Store replaces the data, for all processes at once. Errors: [ErrTooLarge],
-// [ErrBusy].
+// Store replaces the data, for all processes at once. It copies data. Errors:
+// [ErrTooLarge], [ErrBusy]; then the data is unchanged.
 func (c *Config) Store(data []byte) error {
 	return c.change(func() ([]byte, bool) { return data, true })
 }
 
-// change stores the data that f returns, if f says so. Nobody else stores
-// meanwhile.
+// change stores the data that f returns if isNew is true. It holds the lock while
+// it calls f.
 func (c *Config) change(f func() (data []byte, isNew bool)) error {
 	lock := &c.words[configLock]
 	if _, isLocked := c.segment.lock(lock); !isLocked {

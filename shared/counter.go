@@ -1,9 +1,9 @@
 package shared
 
-// A Counter only goes up. Each process adds to a word of its own, on a cache line
-// of its own.
+// A Counter only goes up. Each process adds to a separate word, on a separate
+// cache line.
 //
-// Crash rule: what a process has added stays when it dies.
+// Crash rule: what a process has added remains when it dies.
 type Counter struct {
 	segment *Segment
 	own     *word
@@ -26,9 +26,9 @@ func (c *Counter) Add(n uint64) { c.own.Add(n) }
 // Inc adds one.
 func (c *Counter) Inc() { c.own.Add(1) }
 
-// Value returns what all processes, dead ones too, have added. Additions that are
-// made while it reads may be in it or not; of two calls, one after the other, the
-// second never returns less. It reads a cache line for each process.
+// Value returns the sum of what all processes, including dead ones, have added. It
+// may or may not include concurrent additions. A later call never returns less
+// than an earlier one. Value reads one cache line for each process.
 func (c *Counter) Value() uint64 { return c.segment.sum(c.cells) }
 
 // sum adds up the cells of all processes.
@@ -39,8 +39,8 @@ func (s *Segment) sum(cells []word) (total uint64) {
 	return total
 }
 
-// A Gauge goes up and down: connections that are open, jobs that wait. Each
-// process has a part of it, and the value is the sum.
+// A Gauge goes up and down, for example with the number of open connections or of
+// waiting jobs. Each process has its own part; the value is the sum of the parts.
 //
 // Crash rule: the part of a process becomes zero when it is reaped.
 type Gauge struct {
@@ -65,15 +65,15 @@ func (g *Gauge) Add(n int64) { g.own.Add(uint64(n)) }
 // Inc adds one.
 func (g *Gauge) Inc() { g.own.Add(1) }
 
-// Dec takes one away.
+// Dec subtracts one.
 func (g *Gauge) Dec() { g.own.Add(^uint64(0)) }
 
-// Set makes n this process's part.
+// Set sets this process's part to n.
 func (g *Gauge) Set(n int64) { g.own.Store(uint64(n)) }
 
 // Own returns this process's part.
 func (g *Gauge) Own() int64 { return int64(g.own.Load()) }
 
-// Value returns the sum over all living processes. It reads a cache line for each
-// process.
+// Value returns the sum over all living processes. It reads one cache line for
+// each process.
 func (g *Gauge) Value() int64 { return int64(g.segment.sum(g.cells)) }

@@ -14,17 +14,17 @@ var process struct {
 	segment atomic.Pointer[Segment]
 }
 
-// Default returns the process's segment, and is the one that programs should
-// use. The first call decides which it is:
-//   - in a worker that was started by a prefork master, the master's. It is found
-//     among the descriptors that the worker was started with, by its contents and
-//     by the parent's process id in it, so this works from the first line of main
-//     on (and in package variables);
-//   - otherwise a new one with the sizes of zero [Options], which a prefork master
-//     passes to its workers, and which a single process has for itself.
+// Default returns the process's segment. Most programs use this one. The first
+// call decides which segment it is:
+//   - in a worker that a prefork master has started, the master's segment. Default
+//     looks for it among the descriptors that the worker inherited, and recognises
+//     it by its contents and by the parent's process id in it. This works from the
+//     first line of main on, and in the initialisation of package variables;
+//   - otherwise a new segment with the sizes of zero [Options]. A prefork master
+//     passes it to its workers; a single process uses it alone.
 //
-// [Setup] asks for other sizes. Default never fails: if the system gives no shared
-// memory, the segment is local, which [Segment.IsShared] tells.
+// Use [Setup] for other sizes. Default never fails: if the system provides no
+// shared memory, the segment is local (see [Segment.IsShared]).
 func Default() *Segment {
 	if s := process.segment.Load(); s != nil {
 		return s
@@ -64,7 +64,7 @@ func inherited() *Segment {
 
 const (
 	// placePatience bounds the wait for a place in the segment: a worker that is
-	// on its way out may have the last one.
+	// ending may have the last one.
 	placePatience = 10 * time.Second
 	placePause    = 20 * time.Millisecond
 )
@@ -81,10 +81,10 @@ func awaitPlace(attach func() (*Segment, error)) (*Segment, error) {
 	}
 }
 
-// Setup is [Default] with sizes of the program's own: they are used if this call
-// is the first one to need the default, and if the process is no worker, which
-// gets the master's sizes with the master's segment. Call it first in main, in
-// all processes alike. Errors are those of [New].
+// Setup is [Default] with sizes that the program chooses. It uses options only if
+// the process has no default segment yet and is not a worker; a worker gets the
+// master's segment with the master's sizes. Call Setup first in main, in all
+// processes. Errors are those of [New].
 func Setup(options Options) (*Segment, error) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
@@ -102,26 +102,28 @@ func Setup(options Options) (*Segment, error) {
 	return s, nil
 }
 
-// SetDefault makes s what [Default] returns from now on. Values that were taken
-// from another segment before stay with that one.
+// SetDefault sets the segment that [Default] returns. Values that were taken from
+// another segment before continue to use that segment.
 func SetDefault(s *Segment) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
 	process.segment.Store(s)
 }
 
-// Adopt makes the segment in file the default of this process, unless it is
-// already. Prefork calls it in each worker, with the file that the master passed.
-// It returns the default. If the process had used another segment as its default
-// before, because the one in file was not recognised in time (the master is not
-// this process's parent), the error is [ErrLate] and the segment is usable
-// nevertheless. If all places are taken, it waits up to ten seconds for one. The
-// file stays the caller's, and may be closed.
+// Adopt makes the segment in file the default of this process, unless it is the
+// default already, and returns it. Prefork calls Adopt in each worker, with the
+// file that the master passed.
+//
+// If the process had another default segment before, the error is [ErrLate], and
+// the returned segment is usable. This happens if Default did not recognise the
+// master's segment because the master is not this process's parent. If all places
+// are taken, Adopt waits up to ten seconds for one. Other errors are those of
+// [Attach]. The caller keeps ownership of file, and may close it after the call.
 func Adopt(file *os.File) (*Segment, error) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
 	before := process.segment.Load()
-	if before != nil && before.isIn(file) { // it has its place, and there may be no other
+	if before != nil && before.isIn(file) { // a second place may not be free
 		return before, nil
 	}
 	s, err := awaitPlace(func() (*Segment, error) { return Attach(file) })

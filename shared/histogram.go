@@ -9,15 +9,15 @@ import (
 // two above, so that a bucket is never wider than a sixteenth of its values.
 const (
 	histogramBuckets = 61 * 16
-	histogramSum     = histogramBuckets // behind the buckets, on its own line
+	histogramSum     = histogramBuckets // after the buckets, on a separate line
 	histogramWords   = histogramBuckets + lineWords
 )
 
-// A Histogram counts values by size: durations, sizes of bodies. It covers all of
-// uint64 with an error of at most 1/16 of the value. Each process has buckets of
-// its own, 8 KiB, of which only those take memory that are used.
+// A Histogram counts values by size, for example durations or body sizes. It covers
+// all of uint64; a bucket is at most 1/16 of its values wide. Each process has its
+// own buckets, 8 KiB. Pages of them that were never used take no memory.
 //
-// Crash rule: what a process has recorded stays when it dies.
+// Crash rule: what a process has recorded remains when it dies.
 type Histogram struct {
 	segment *Segment
 	own     []word
@@ -35,7 +35,7 @@ func (s *Segment) Histogram(name string) (*Histogram, error) {
 	return &Histogram{segment: s, own: cells[from : from+histogramWords], cells: cells}, nil
 }
 
-// Record counts a value, in a unit of the program's choice.
+// Record counts a value. The program chooses its unit.
 func (h *Histogram) Record(value uint64) {
 	h.own[bucketOf(value)].Add(1)
 	h.own[histogramSum].Add(value)
@@ -44,8 +44,8 @@ func (h *Histogram) Record(value uint64) {
 // RecordDuration counts a duration in nanoseconds; a negative one counts as zero.
 func (h *Histogram) RecordDuration(d time.Duration) { h.Record(uint64(max(d, 0))) }
 
-// bucketOf returns the bucket for value: below 16 itself, above that the position
-// of the highest bit and the four bits behind it.
+// bucketOf returns the bucket for value. Below 16 it is the value itself; above, it
+// consists of the position of the highest bit and the next four bits.
 func bucketOf(value uint64) int {
 	if value < 16 {
 		return int(value)
@@ -64,8 +64,8 @@ func bucketRange(bucket int) (low, high uint64) {
 	return low, low + 1<<exponent - 1
 }
 
-// Read replaces dst by what all processes, dead ones too, have recorded. It needs
-// no memory, so dst can be used again and again.
+// Read replaces the contents of dst with what all processes, including dead ones,
+// have recorded. It does not allocate; dst can be reused.
 func (h *Histogram) Read(dst *Snapshot) {
 	*dst = Snapshot{}
 	for lane := range h.segment.lanesInUse() {
@@ -86,21 +86,21 @@ func (h *Histogram) Snapshot() *Snapshot {
 	return snapshot
 }
 
-// A Snapshot is what a histogram held at a moment. The zero value is empty.
-// Values that are recorded while it is taken may be in it or not.
+// A Snapshot is a copy of a histogram's contents. The zero value is empty. It may
+// or may not include values that are recorded while it is taken.
 type Snapshot struct {
 	buckets [histogramBuckets]uint64
 	count   uint64
 	sum     uint64
 }
 
-// Count returns how many values there are.
+// Count returns the number of values.
 func (s *Snapshot) Count() uint64 { return s.count }
 
 // Sum returns the exact sum of the values, modulo 2^64.
 func (s *Snapshot) Sum() uint64 { return s.sum }
 
-// Mean returns the average, zero if there is none.
+// Mean returns the average; zero if there are no values.
 func (s *Snapshot) Mean() float64 {
 	if s.count == 0 {
 		return 0
@@ -108,9 +108,9 @@ func (s *Snapshot) Mean() float64 {
 	return float64(s.sum) / float64(s.count)
 }
 
-// Quantile returns a value that about the part q of the values, from 0 to 1, does
-// not exceed: the middle of the bucket in which it lies, at most 1/32 away from
-// the true one. Without values it returns zero.
+// Quantile returns the quantile q, from 0 to 1: the fraction q of the values does
+// not exceed it. The result is the middle of a bucket, and differs from the exact
+// quantile by at most 1/32 of it. Without values it is zero.
 func (s *Snapshot) Quantile(q float64) uint64 {
 	if s.count == 0 {
 		return 0
@@ -127,8 +127,8 @@ func (s *Snapshot) Quantile(q float64) uint64 {
 	return 0 // not reached: the buckets hold count values
 }
 
-// CountAtMost returns how many values are not greater than limit, taking values
-// of limit's own bucket for not greater.
+// CountAtMost returns how many values are not greater than limit. It also counts
+// the greater values in limit's bucket.
 func (s *Snapshot) CountAtMost(limit uint64) (n uint64) {
 	for _, inBucket := range s.buckets[:bucketOf(limit)+1] {
 		n += inBucket
