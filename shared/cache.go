@@ -8,21 +8,21 @@ import (
 
 // CacheOptions are the sizes of a cache.
 type CacheOptions struct {
-	// Size is the room for entries in bytes, with what the cache needs for
-	// itself. Zero is 8 MiB.
+	// Size is the size of the cache in bytes, including its own data. Zero is
+	// 8 MiB.
 	Size int64
-	// MaxEntry is the greatest size of a key and its value together, in bytes.
-	// Places of four times the size of the smallest, and so on up to MaxEntry,
-	// are made in each set, so a MaxEntry that is much too large wastes room.
-	// Zero is 1,000; at most 1 MiB.
+	// MaxEntry is the maximum size of a key and its value together, in bytes. Each
+	// set has places of several sizes, from 128 bytes in steps of four times up to
+	// MaxEntry, so a MaxEntry that is much too large wastes room. Zero is 1,000; the
+	// maximum is 1 MiB.
 	MaxEntry int
 }
 
-// A cache is an array of sets, one for each group of keys. A set has
-//   - a lock, for who writes, and a sequence, for who reads: it is odd while
-//     somebody writes;
-//   - a bit for each way that says that it was used of late, and the hands of
-//     CLOCK, which pass over the ways in search of one that was not;
+// A cache is an array of sets. The hash of a key selects its set. A set has
+//   - a lock for writers, and a sequence number for readers, which is odd while a
+//     process writes;
+//   - a bit for each way that says that it was used recently, and the hands of
+//     CLOCK, which look for a way that was not;
 //   - the hash of each way's key, zero if the way is free;
 //   - the ways: places of several sizes, each with the time at which the entry
 //     expires, the lengths of key and value, the key and the value.
@@ -55,13 +55,13 @@ type way struct {
 	class int
 }
 
-// A Cache maps keys to values until they expire or are crowded out: a new entry
-// takes the place of one that was not read of late. Bytes are copied in and out,
-// so they may be changed once a method has returned. A value is always as it was
-// set: a reader never sees a part of one.
+// A Cache maps keys to values until they expire or are evicted: a new entry
+// replaces one that was not read recently. Bytes are copied in and out, so the
+// caller may change its slices after a method has returned. A reader always gets a
+// complete value.
 //
-// Crash rule: entries stay when the process that set them dies. If it dies while
-// it is writing, the entries of that set, a dozen, are lost.
+// Crash rule: entries remain when the process that set them dies. If it dies while
+// it writes, the entries of that set, about a dozen, are lost.
 type Cache struct {
 	segment  *Segment
 	words    []word
@@ -125,8 +125,8 @@ func (c *Cache) set(hash uint64) []word {
 // wayWords returns a way's words in a set.
 func (w *way) wayWords(set []word) []word { return set[w.at : w.at+w.words : w.at+w.words] }
 
-// Get appends the value of key to dst. It reports false, and returns dst as it
-// was, if there is none.
+// Get appends the value of key to dst. If there is none, it returns dst unchanged
+// and false.
 func (c *Cache) Get(dst, key []byte) (value []byte, isFound bool) {
 	tag := c.segment.hasher.sum(key) | 1
 	set := c.set(tag)
@@ -150,12 +150,12 @@ func (c *Cache) Get(dst, key []byte) (value []byte, isFound bool) {
 		}
 		return value, true
 	}
-	return dst, false // a set that is written all the time; as good as crowded out
+	return dst, false // the set changes all the time; treat the entry as evicted
 }
 
-// load looks for the entry of key and appends its value. What it returns is
-// right only if nobody has written meanwhile; until that is known, lengths may
-// be anything.
+// load looks for the entry of key and appends its value. The result is valid only
+// if no process has written in the meantime, which the caller checks afterwards.
+// load must therefore cope with arbitrary lengths.
 func (c *Cache) load(set []word, dst, key []byte, tag uint64) (value []byte, at int) {
 	tags := set[setTags : setTags+len(c.ways)]
 	for i := range tags {
@@ -175,17 +175,18 @@ func (c *Cache) load(set []word, dst, key []byte, tag uint64) (value []byte, at 
 	return dst, -1
 }
 
-// lengths returns the lengths of a way's key and value, and whether the way has
-// room for that much.
+// lengths returns the lengths of a way's key and value, and whether they fit the
+// way.
 func lengths(words []word) (key, value int, isSane bool) {
 	both := words[wayLengths].Load()
 	key, value = int(both>>32&lengthMask), int(both&lengthMask)
 	return key, value, wordsFor(key)+wordsFor(value) <= len(words)-wayBytes
 }
 
-// Set makes value the value of key, for ttl; zero or less is for ever. Errors:
-// [ErrTooLarge] if key and value together are larger than MaxEntry, then the key
-// has no value any more; [ErrBusy], then it still has the one it had.
+// Set stores value under key for ttl; a ttl of zero or less means without expiry.
+// It copies both. Errors: [ErrTooLarge] if key and value together do not fit
+// MaxEntry, and then the old value is removed; [ErrBusy], and then the old value
+// remains.
 func (c *Cache) Set(key, value []byte, ttl time.Duration) error {
 	tag := c.segment.hasher.sum(key) | 1
 	set := c.set(tag)
@@ -215,8 +216,8 @@ func (c *Cache) Set(key, value []byte, ttl time.Duration) error {
 	return nil
 }
 
-// Delete takes the value of key away. The error is [ErrBusy]: then it may still
-// be there.
+// Delete removes the value of key. The error is [ErrBusy]; then the value may
+// still be there.
 func (c *Cache) Delete(key []byte) error {
 	tag := c.segment.hasher.sum(key) | 1
 	set := c.set(tag)

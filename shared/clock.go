@@ -2,17 +2,17 @@ package shared
 
 import "time"
 
-// A sharedClock tells the same time in all processes of a machine: nanoseconds
-// that only go forward, from an origin that means nothing.
+// A sharedClock is a monotonic clock in nanoseconds that is the same in all
+// processes of a machine. Its origin is arbitrary.
 type sharedClock struct {
 	base   time.Time // carries the process's monotonic clock
 	offset int64     // from that clock to the shared one
 }
 
-// newClock measures how far the process's monotonic clock, whose origin is the
-// process's start, is from the system's. Both are the same clock, so the distance
-// stays; how exactly it is known depends on being undisturbed between two
-// readings, hence the best of several.
+// newClock measures the offset between the process's monotonic clock, whose origin
+// is the process's start, and the system's. Both are the same clock, so the offset
+// is constant. A pause between two readings makes the measurement inexact, so
+// newClock takes the best of several.
 func newClock() (c sharedClock) {
 	best := time.Duration(-1)
 	for range 8 {

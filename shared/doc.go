@@ -15,8 +15,8 @@
 // Values consist of 64-bit words, which are only read and written atomically. The
 // segment contains no pointers, so it cannot hold objects that Go allocates; bytes
 // are copied in and out. All methods may be called from any goroutine of any
-// process. Operations allocate only where the caller's dst lacks capacity, and
-// where their result is a new object.
+// process. No operation allocates, except to grow the caller's dst, to return a
+// new object, to wait, or to rotate ticket keys.
 //
 // A process may die at any time, even by kill -9 in the middle of an operation.
 // No lock stays held, and no value stays half written. The crash rule of each type

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// A lease's word is its holder's lane plus one, the end of its epoch, and when
-// the lease ends, in milliseconds since the segment was made; zero if it does
-// not end by itself. All in one word, so that it changes hands in one step.
+// A lease's word holds three values: its holder's lane plus one, the low bits of
+// the lane's epoch, and when the lease ends, in milliseconds since the segment was
+// made (zero if it has no time limit). They are in one word so that a single
+// compare-and-swap changes the holder.
 const (
 	leaseEndBits   = 38 // 8.7 years
 	leaseEpochBits = 16
@@ -17,24 +18,23 @@ const (
 	leaseLaneShift = leaseEndBits + leaseEpochBits
 )
 
-// A Lease is held by one process at most: the one that runs the timed jobs, or
-// that fetches what all wait for. It belongs to the process, whichever goroutine
-// took it.
+// At most one process holds a Lease: for example the one that runs the timed jobs,
+// or that fetches what all others wait for. The process holds it, not the goroutine
+// that acquired it.
 //
-// Crash rule: it is free as soon as its holder is reaped. Otherwise it stays with
-// its holder, however slow that is, unless it was made with a time limit.
+// Crash rule: it is free as soon as its holder is reaped. A holder that is alive
+// keeps it, however slow it is, unless the lease has a time limit.
 type Lease struct {
 	segment *Segment
 	holder  *word
 	limit   time.Duration
 }
 
-// Lease returns the lease of that name. If limit is more than zero, it lasts for
-// that long after it was taken or renewed, to the end of the millisecond: then a
-// holder that hangs loses it, and two processes may believe they hold it, if the
-// one that lost it does not look. Without a limit that cannot happen. Errors:
-// [ErrOption] for a limit above a year, [ErrName], [ErrFull], [ErrMismatch],
-// [ErrBusy].
+// Lease returns the lease of that name. If limit is more than zero, the lease ends
+// that long after it was acquired or renewed, rounded up to a millisecond. A holder
+// that hangs then loses it. Until that holder calls [Lease.Held], two processes may
+// act as the holder; without a limit this cannot happen. Errors: [ErrOption] for a
+// limit above 366 days, [ErrName], [ErrFull], [ErrMismatch], [ErrBusy].
 func (s *Segment) Lease(name string, limit time.Duration) (*Lease, error) {
 	if limit > 366*24*time.Hour {
 		return nil, fmt.Errorf("%w: lease %q for %v", ErrOption, name, limit)
@@ -46,8 +46,8 @@ func (s *Segment) Lease(name string, limit time.Duration) (*Lease, error) {
 	return &Lease{s, &words[0], limit}, nil
 }
 
-// TryAcquire takes the lease if it is free and tells whether it did. It returns
-// false if this process has it already.
+// TryAcquire acquires the lease if it is free, and tells whether it did. It returns
+// false if this process already holds it.
 func (l *Lease) TryAcquire() bool {
 	for {
 		old := l.holder.Load()
@@ -60,8 +60,9 @@ func (l *Lease) TryAcquire() bool {
 	}
 }
 
-// Renew starts the time limit anew. It returns false if this process has lost
-// the lease, or never had it.
+// Renew restarts the time limit. It returns false if this process does not hold
+// the lease. A holder whose limit has passed can still renew the lease if no other
+// process has acquired it.
 func (l *Lease) Renew() bool {
 	for {
 		old := l.holder.Load()
@@ -74,8 +75,7 @@ func (l *Lease) Renew() bool {
 	}
 }
 
-// Release gives the lease back. If this process does not have it nothing
-// happens.
+// Release makes the lease free. It does nothing if this process does not hold it.
 func (l *Lease) Release() {
 	for old := l.holder.Load(); l.isOwn(old); old = l.holder.Load() {
 		if l.holder.CompareAndSwap(old, 0) {
@@ -84,13 +84,13 @@ func (l *Lease) Release() {
 	}
 }
 
-// Held tells whether this process has the lease.
+// Held tells whether this process holds the lease.
 func (l *Lease) Held() bool {
 	old := l.holder.Load()
 	return l.isOwn(old) && l.isHeld(old)
 }
 
-// Holder returns the id of the process that has the lease, zero if it is free.
+// Holder returns the id of the process that holds the lease; zero if it is free.
 func (l *Lease) Holder() (pid int) {
 	old := l.holder.Load()
 	if !l.isHeld(old) {
@@ -99,10 +99,10 @@ func (l *Lease) Holder() (pid int) {
 	return int(l.segment.laneWord(leaseLane(old), lanePID).Load())
 }
 
-// Lead waits until this process gets the lease, calls run, gives the lease back
-// when run returns, and returns run's error. In the meantime the lease is
-// renewed. run's context ends with ctx, and, with the cause [ErrLost], when the
-// lease is lost. If ctx ends before the lease is had, Lead returns its error.
+// Lead waits until this process acquires the lease, and calls run. It renews the
+// lease while run runs, releases it when run returns, and returns run's error.
+// run's context ends with ctx; it also ends when the lease is lost, with the cause
+// [ErrLost]. If ctx ends during the wait, Lead returns ctx's error.
 //
 //	go jobs.Lead(ctx, runJobs) // in every worker; one of them runs the jobs
 func (l *Lease) Lead(ctx context.Context, run func(ctx context.Context) error) error {
@@ -140,13 +140,12 @@ func (l *Lease) keep(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// milliseconds returns the time that is so much later than now, as a lease's word
-// tells it.
+// milliseconds returns now plus later, in the unit of a lease's word.
 func (l *Lease) milliseconds(later time.Duration) int64 {
 	return (l.segment.clock.now() - l.segment.created + int64(later)) / int64(time.Millisecond)
 }
 
-// word returns the word of a lease that this process takes now.
+// word returns the word of a lease that this process acquires now.
 func (l *Lease) word() uint64 {
 	end := int64(0)
 	if l.limit > 0 {
@@ -158,8 +157,8 @@ func (l *Lease) word() uint64 {
 
 func leaseLane(held uint64) int { return int(held>>leaseLaneShift) - 1 }
 
-// isOwn tells whether this process is the last holder, and was not declared dead
-// by mistake.
+// isOwn tells whether this process is the last holder, and has not been reaped by
+// mistake.
 func (l *Lease) isOwn(held uint64) bool {
 	return leaseLane(held) == l.segment.lane && held>>leaseEndBits&leaseEpochMask == l.segment.token&leaseEpochMask && l.segment.isAlive(l.segment.token)
 }

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// A RateLimit says how much is allowed for each key.
+// A RateLimit says how many events are allowed for each key.
 type RateLimit struct {
-	// Events are allowed in each Per, spread evenly. Both must be positive. Up
-	// to one event a nanosecond.
+	// Events is the number of events allowed in each Per, spread evenly. Events and
+	// Per must be positive. The maximum is one event per nanosecond.
 	Events int
 	// Per is the time for Events.
 	Per time.Duration
-	// Burst is how many events are allowed at once after a pause. Zero is
-	// Events; at most 1<<20.
+	// Burst is how many events are allowed at once after a pause. Zero means
+	// Events, but at most 1<<20, which is the maximum.
 	Burst int
-	// Keys is how many keys are expected to be in use at the same time: a key is
-	// in use until its burst is whole again. Each takes 16 bytes. Zero is 65,536;
-	// at most 1<<28.
+	// Keys is how many keys are expected to be in use at the same time. A key is in
+	// use until its full burst is available again. Each takes 16 bytes. Zero is
+	// 65,536; the maximum is 1<<28.
 	Keys int
-	// AdmitWhenFull says what happens to a new key for which there is no place
-	// since more than Keys are in use: it is refused, or, if this is set, let
-	// through without being counted.
+	// AdmitWhenFull decides about a new key when the table has no free place for it
+	// because too many keys are in use. If false, its events are refused; if true,
+	// they are admitted without being counted.
 	AdmitWhenFull bool
 }
 
-// A rate limiter's set is a cache line: the lock for whoever adds a key, the era
-// in which it was last cleaned, and a word for each of six keys. Such a word has
-// a part of the key's hash above the time at which the key's burst is whole again
-// (GCRA's theoretical arrival time, TAT), in ticks.
+// A rate limiter's set is one cache line: the lock for adding a key, the era in
+// which the set was last cleaned, and a word for each of six keys. The word's upper
+// bits hold a part of the key's hash. The lower bits hold the time, in ticks, at
+// which the full burst is available again (GCRA's theoretical arrival time, TAT).
 const (
 	limiterLock = 0
 	limiterEra  = 1
@@ -37,11 +37,11 @@ const (
 
 	tickBits = 40
 	tickMask = 1<<tickBits - 1
-	// An era is a quarter of what a word's time can say. Words are only compared
-	// with the clock in the era in which they were written and in the next one,
-	// so that a time which has gone round is never taken for one to come.
+	// An era is a quarter of the range of a word's time. A word is compared with
+	// the clock only in the era in which it was written and in the next one.
+	// Otherwise, after a wraparound, a past time would look like a future one.
 	eraBits = tickBits - 2
-	// A burst takes at most half an era to become whole.
+	// It takes at most half an era until a full burst is available again.
 	windowBits = eraBits - 1
 
 	limiterMaxBurst = 1 << 20
@@ -49,16 +49,16 @@ const (
 )
 
 // A RateLimiter admits at most Burst events at once and Events in each Per, for
-// each key, over all processes together. It never admits more: where it has to
-// err, because two keys look alike (1 pair in 10^7) or the table is full, it
-// refuses.
+// each key, over all processes together. It never admits more, except with
+// [RateLimit.AdmitWhenFull]. When two keys look the same (1 pair in 10^7), they
+// share a limit; when the table is full, a new key is refused.
 //
-// The limits may differ between processes, during a rolling restart for instance;
-// each then judges by its own. Keys may not differ, nor may the time in which a
-// burst becomes whole come to need another resolution (68 s, 4.8 h and 52 days
-// are the bounds): that is an [ErrMismatch].
+// Processes may use different limits, for instance during a rolling restart; each
+// process applies its own. Keys must be the same, and so must the resolution of
+// the time in which a full burst becomes available; it changes at 68 s, 4.8 h and
+// 52 days. Otherwise RateLimiter returns [ErrMismatch].
 //
-// Crash rule: what was admitted stays counted; nothing has to be repaired.
+// Crash rule: events that were admitted remain counted; nothing needs repair.
 type RateLimiter struct {
 	segment       *Segment
 	sets          []word
@@ -86,8 +86,8 @@ func (s *Segment) RateLimiter(name string, limit RateLimit) (*RateLimiter, error
 	if !l.setPace(limit) {
 		return nil, fmt.Errorf("%w: rate limiter %q: a burst of %d takes too long at %d in %v", ErrOption, name, limit.Burst, limit.Events, limit.Per)
 	}
-	// A quarter of the places for the expected keys: each can be in either of
-	// two sets, so that they fill up evenly.
+	// Four expected keys for the six places of a set. Each key can be in either of
+	// two sets, so the sets fill up evenly.
 	sets := 1 << bits.Len(uint((limit.Keys+3)/4-1))
 	words, err := s.open(name, kindRateLimiter, parameters{uint64(sets), uint64(l.shift)}, sets*lineWords)
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Segment) RateLimiter(name string, limit RateLimit) (*RateLimiter, error
 	return l, nil
 }
 
-// setPace finds the finest of four resolutions in which a burst's time can be
-// told.
+// setPace chooses the finest of four resolutions that can express a burst's time.
+// It returns false if there is none.
 func (l *RateLimiter) setPace(limit RateLimit) bool {
 	for ; l.shift <= 24; l.shift += 8 {
 		// Rounded up: too slow rather than too fast.
@@ -116,7 +116,8 @@ func (l *RateLimiter) setPace(limit RateLimit) bool {
 	return false
 }
 
-// Never is the time to wait for more events than a burst has.
+// Never is the retryAfter of a request for more events than Burst, which is never
+// allowed.
 const Never time.Duration = -1
 
 // Allow asks for one event of key; see [RateLimiter.AllowN].
@@ -124,16 +125,16 @@ func (l *RateLimiter) Allow(key []byte) (isAllowed bool, retryAfter time.Duratio
 	return l.AllowAt(key, 1, l.segment.clock.now())
 }
 
-// AllowN asks for n events of key at once; less than one is taken for one. If
-// they are not allowed, nothing is counted, and retryAfter is how long it takes
-// until they are, if nobody else asks; [Never] if n is more than a burst.
+// AllowN asks for n events of key at once; an n below 1 counts as 1. If they are
+// not allowed, nothing is counted. retryAfter is then the time until they would be
+// allowed without other requests in the meantime; [Never] if n is more than Burst.
 func (l *RateLimiter) AllowN(key []byte, n int) (isAllowed bool, retryAfter time.Duration) {
 	return l.AllowAt(key, n, l.segment.clock.now())
 }
 
-// AllowAt is [RateLimiter.AllowN] at a time that the caller has read from
-// [Segment.Now], and may use for several calls. All processes must use the same
-// clock, and their times must not differ by hours.
+// AllowAt is [RateLimiter.AllowN] with a time that the caller has read from
+// [Segment.Now]. One reading may be used for several calls. All processes must use
+// the same clock, and their times must not differ by hours.
 func (l *RateLimiter) AllowAt(key []byte, n int, now int64) (isAllowed bool, retryAfter time.Duration) {
 	if n > l.burst {
 		return false, Never
@@ -144,7 +145,7 @@ func (l *RateLimiter) AllowAt(key []byte, n int, now int64) (isAllowed bool, ret
 	p := l.pair(hash)
 	for _, set := range [2]*limiterSet{p.first, p.second} {
 		if set[limiterEra].Load() < era(a.ticks) {
-			break // to be cleaned first
+			break // the set must be cleaned first
 		}
 		for way := set.find(a.tag); way != nil; way = set.find(a.tag) {
 			if o := l.charge(way, a); o != lost {
@@ -155,14 +156,14 @@ func (l *RateLimiter) AllowAt(key []byte, n int, now int64) (isAllowed bool, ret
 	return l.admitLocked(p, a)
 }
 
-// An arrival is what asks to be admitted.
+// An arrival is a request to admit events of one key.
 type arrival struct {
 	tag   uint64 // the part of the key's hash that is kept
 	ticks int64  // now
 	cost  int64  // in ticks
 }
 
-// An outcome is what became of an arrival at a way.
+// An outcome is the result of charge.
 type outcome uint8
 
 const (
@@ -171,7 +172,7 @@ const (
 	refused
 )
 
-// A limiterSet is where a few keys have their words.
+// A limiterSet holds the words of up to six keys.
 type limiterSet [lineWords]word
 
 // A pair is the two sets in which a key may have its word. They may be the same.
@@ -207,9 +208,9 @@ func (set *limiterSet) find(tag uint64) *word {
 	return nil
 }
 
-// ticksLeft returns the ticks from now until the time in a way's word; zero if
-// that has passed. Words never say more than the future of half an era, give or
-// take what clocks differ, so the rest of the circle is the past.
+// ticksLeft returns the ticks from now until the time in a way's word; zero if it
+// has passed. A word's time is at most half an era ahead, plus the difference of
+// clocks, so a distance of half the range or more means the past.
 func ticksLeft(value uint64, now int64) int64 {
 	left := int64((value - uint64(now)) & tickMask)
 	if left >= 1<<(tickBits-1) {
@@ -218,7 +219,7 @@ func ticksLeft(value uint64, now int64) int64 {
 	return left
 }
 
-// charge asks for the arrival at the word of its key.
+// charge admits the arrival at its key's word, or refuses it.
 func (l *RateLimiter) charge(way *word, a arrival) outcome {
 	old := way.Load()
 	if old>>tickBits != a.tag {
@@ -234,7 +235,7 @@ func (l *RateLimiter) charge(way *word, a arrival) outcome {
 	return lost
 }
 
-// word returns the word of a key whose burst is whole again in left ticks.
+// word returns the word of a key whose full burst is available in left ticks.
 func (a arrival) word(left int64) uint64 {
 	return a.tag<<tickBits | uint64(a.ticks+left)&tickMask
 }

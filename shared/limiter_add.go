@@ -2,16 +2,16 @@ package shared
 
 import "time"
 
-// era returns the era of a time in ticks; never zero, which a set's word says
+// era returns the era of a time in ticks. It is never zero, which marks a set
 // before its first use.
 func era(ticks int64) uint64 { return uint64(ticks)>>eraBits + 1 }
 
-// admitLocked admits a key that has no word yet, or whose sets have to be cleaned.
-// Only here are words given to keys, with both sets locked, so that a key never
-// has two; those that are there are meanwhile charged without the locks.
+// admitLocked handles a key that has no word yet, or whose sets must be cleaned.
+// Only this function assigns words to keys, with both sets locked, so that a key
+// never has two. Existing words may be charged concurrently without the locks.
 func (l *RateLimiter) admitLocked(p pair, a arrival) (bool, time.Duration) {
 	if !l.lockPair(p) {
-		return false, time.Duration(l.interval << l.shift) // whether it has a word is not known
+		return false, time.Duration(l.interval << l.shift) // the key may have a word
 	}
 	defer l.unlockPair(p)
 	p.first.clean(a.ticks)
@@ -35,14 +35,14 @@ func (l *RateLimiter) admitLocked(p pair, a arrival) (bool, time.Duration) {
 	}
 }
 
-// clean makes sure that the words of a locked set were written in this era or in
-// the one before. If the set was not used for longer, everything in it has
-// expired; at the beginning of each era, what has expired is removed, as the era
-// after it could no longer tell.
+// clean ensures that the words of a locked set were written in this era or in the
+// one before. It removes expired words once in each era, because one era later
+// they could no longer be recognised. If the set was not used for longer than an
+// era, all its words have expired.
 func (set *limiterSet) clean(ticks int64) {
 	now, last := era(ticks), set[limiterEra].Load()
 	if last >= now {
-		return // or later, by the clock of somebody who is ahead
+		return // last is later than now if another process's clock is ahead
 	}
 	for i := limiterWays; i < lineWords; i++ {
 		for {
@@ -56,8 +56,8 @@ func (set *limiterSet) clean(ticks int64) {
 	set[limiterEra].Store(now)
 }
 
-// unused returns an unused word in the set that has more of them, and its value.
-// If there is none it returns the ticks until there is one.
+// unused returns an unused word, and its value, from the set that has more of
+// them. If there is none, it returns the ticks until a word expires.
 func (p pair) unused(now int64) (way *word, old uint64, wait int64) {
 	wait = tickMask
 	var unused [2]int

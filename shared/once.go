@@ -10,13 +10,13 @@ const (
 	pollPause  = 5 * time.Millisecond
 )
 
-// A Once does something once for all processes: a migration, the filling of a
-// cache.
+// A Once runs a function once for all processes, for example a migration or the
+// filling of a cache.
 //
-// Crash rule: if the process that is doing it dies, another one does it.
+// Crash rule: if a process dies while it runs the function, another one runs it.
 type Once struct {
 	segment *Segment
-	state   *word // zero, the token of who is doing it, or done
+	state   *word // zero, the token of the process that runs it, or onceIsDone
 }
 
 // Once returns the once of that name. Errors: [ErrName], [ErrFull],
@@ -29,10 +29,10 @@ func (s *Segment) Once(name string) (*Once, error) {
 	return &Once{s, &words[0]}, nil
 }
 
-// Do calls f, unless a call of f, by any process, has returned nil before. If
-// another goroutine or process is calling it, Do waits until that has returned
-// nil, and tries itself if it has failed or died. It returns f's error, or ctx's
-// if that ends the wait; ctx is not watched while f runs.
+// Do calls f, unless a call in any process has already returned nil. While another
+// goroutine or process runs its function, Do waits. If that call returns nil, so
+// does Do; if it fails or its process dies, Do calls f. Do returns f's error, or
+// ctx's cause if ctx ends the wait. It does not watch ctx while f runs.
 func (o *Once) Do(ctx context.Context, f func() error) error {
 	for {
 		owner := o.state.Load()
@@ -60,7 +60,7 @@ func (o *Once) run(f func() error) (err error) {
 	return err
 }
 
-// Done tells whether it has been done.
+// Done tells whether a call has returned nil.
 func (o *Once) Done() bool { return o.state.Load() == onceIsDone }
 
 // pause waits a moment, or returns ctx's error.

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A Field is a number on a process's page of the scoreboard. Those of a group
-// share cache lines, on which only the process itself writes.
+// A Field is a number on a process's page of the scoreboard. The fields of a group
+// share a cache line. Only the process itself writes them, except Inbound.
 type Field int
 
-// What a process is.
+// Fields that identify a process.
 const (
 	// Slot is the supervisor's number of the worker.
 	Slot Field = iota
@@ -23,41 +23,42 @@ const (
 	fieldPID
 )
 
-// Whether it is well.
+// Fields that show whether the process is healthy.
 const (
 	// Heartbeat is when the process last showed that it runs, by [Segment.Now].
 	Heartbeat Field = lineWords + iota
-	// Probe is the number of the last question that the serving loop answered.
+	// Probe is the number of the last probe that the serving loop answered.
 	Probe
 	// Lag is how late timers fire, in nanoseconds.
 	Lag
 )
 
-// The connections it has accepted and finished with. These fields count.
+// Counters of connections.
 const (
 	// Accepted counts connections.
 	Accepted Field = 2*lineWords + iota
 	// Done counts the connections that have ended or were handed over.
 	Done
-	// Cut counts those that the process still had when its time to end was over. What
-	// a process in state Stopped has left is Done when it is reaped.
+	// Cut counts the connections that were still open at the deadline of the
+	// process's end. The open connections of a process in state Stopped are added to
+	// Done when it is reaped.
 	Cut
 )
 
-// What it has to do now.
+// Fields of the present load.
 const (
-	// Active is the number of connections that are open.
+	// Active is the number of open connections.
 	Active Field = 3*lineWords + iota
-	// Idle is how many of them wait for a request.
+	// Idle is the number of open connections that wait for a request.
 	Idle
 	// InFlight is the number of requests being handled.
 	InFlight
-	// Oldest is when the oldest of them began, by [Segment.Now]; zero if there is
-	// none.
+	// Oldest is when the oldest request in flight began, by [Segment.Now]; zero if
+	// there is none.
 	Oldest
 )
 
-// What it has done. These fields count.
+// Counters of requests.
 const (
 	// Requests counts requests.
 	Requests Field = 4*lineWords + iota
@@ -65,7 +66,7 @@ const (
 	BytesRead
 	// BytesWritten counts bytes of responses.
 	BytesWritten
-	// Status1xx and those below count responses by the class of their status.
+	// Status1xx to Status5xx count responses by the class of their status.
 	Status1xx
 	Status2xx
 	Status3xx
@@ -73,47 +74,47 @@ const (
 	Status5xx
 )
 
-// What it takes.
+// Fields of the resources that the process uses.
 const (
-	// ResidentBytes is the memory that the process has in use.
+	// ResidentBytes is the resident memory in bytes.
 	ResidentBytes Field = 5*lineWords + iota
-	// Goroutines is how many there are.
+	// Goroutines is the number of goroutines.
 	Goroutines
-	// GarbageCollections is how often the collector has run.
+	// GarbageCollections is the number of garbage collections.
 	GarbageCollections
 	// CPUTime is the processor time used, in nanoseconds.
 	CPUTime
 )
 
-// Inbound is the number of connections that siblings have sent it and that it
-// has not got yet. The siblings write it.
+// Inbound is the number of connections that siblings have announced to the process
+// and that have not arrived yet. The siblings add to it.
 const (
 	Inbound Field = 6*lineWords + iota
 	fieldEnd
 )
 
-// pageBase is where a page has, for each field that counts, what earlier
-// processes of the lane have counted.
+// pageBase is where the second half of a page begins. For each counter it holds
+// what earlier processes of the lane have counted.
 const pageBase = pageWords / 2
 
-// counts tells whether a field only goes up, so that it is added up over
-// processes that follow each other.
+// counts tells whether a field is a counter: it only goes up, and continues over
+// successive processes of a lane.
 func (f Field) counts() bool {
 	return f >= Accepted && f <= Cut || f >= Requests && f <= Status5xx
 }
 
-// A State is where a process is in its life.
+// A State is the state of a process.
 type State uint8
 
 // The states of a process.
 const (
-	// Starting is a process that does not serve yet.
+	// Starting means that the process does not serve yet.
 	Starting State = iota
-	// Ready is one that serves.
+	// Ready means that it serves.
 	Ready
-	// Draining is one that finishes what it has.
+	// Draining means that it accepts no more and finishes its requests.
 	Draining
-	// Stopped is one that has finished and is about to end, or was reaped.
+	// Stopped means that it has finished and is about to exit, or was reaped.
 	Stopped
 )
 
@@ -125,11 +126,11 @@ func (s State) String() string {
 	return [...]string{"starting", "ready", "draining", "stopped"}[s]
 }
 
-// A Page is a process's own page of the scoreboard.
+// A Page is one process's page of the scoreboard.
 type Page struct{ words []word }
 
-// Page returns the page of this process. Processes have different pages, also
-// those of the same slot.
+// Page returns the page of this process. Each process has its own page, even if
+// two processes have the same slot.
 func (s *Segment) Page() *Page { return &Page{s.page(s.lane)} }
 
 func (s *Segment) page(lane int) []word {
@@ -140,10 +141,10 @@ func (s *Segment) page(lane int) []word {
 // Add adds n to a field. It takes as long as [Counter.Add].
 func (p *Page) Add(f Field, n uint64) { p.words[f].Add(n) }
 
-// Sub takes n from a field that does not count.
+// Sub subtracts n from a field that is not a counter.
 func (p *Page) Sub(f Field, n uint64) { p.words[f].Add(-n) }
 
-// Set makes a field n. Of fields that count, n is what this process has counted.
+// Set sets a field to n. For a counter, n is what this process has counted.
 func (p *Page) Set(f Field, n uint64) {
 	if f.counts() {
 		n += p.words[pageBase+f].Load()
@@ -151,7 +152,8 @@ func (p *Page) Set(f Field, n uint64) {
 	p.words[f].Store(n)
 }
 
-// Get returns a field.
+// Get returns the value of a field. For a counter, it is what this process has
+// counted.
 func (p *Page) Get(f Field) uint64 {
 	n := p.words[f].Load()
 	if f.counts() {
@@ -160,13 +162,13 @@ func (p *Page) Get(f Field) uint64 {
 	return n
 }
 
-// Word returns the word of a field, for code that counts without knowing this
-// package. Only add to the word of a field that counts: it holds what earlier
-// processes of the page have counted too, which [Page.Get] takes off. Otherwise
-// it is what Set and Get have.
+// Word returns the word of a field, for code that does not import this package.
+// The word of a counter includes what earlier processes of the page have counted,
+// which [Page.Get] subtracts, so only add to it. The word of another field is the
+// value of Set and Get.
 func (p *Page) Word(f Field) *atomic.Uint64 { return &p.words[f] }
 
-// resetPage begins the page of a new process.
+// resetPage initialises the page of a new process.
 func (s *Segment) resetPage() {
 	page := Page{s.page(s.lane)}
 	for f := Field(0); f < fieldEnd; f++ {
@@ -181,7 +183,7 @@ func (s *Segment) resetPage() {
 	page.Set(Heartbeat, uint64(s.Now()))
 }
 
-// clearPage says that the process of a page is dead. The numbers stay until
+// clearPage marks the process of a page as dead. Its other values remain until
 // another process takes the lane.
 func (s *Segment) clearPage(lane int) {
 	page := Page{s.page(lane)}
@@ -196,49 +198,50 @@ func (s *Segment) clearPage(lane int) {
 	}
 }
 
-// A Process is what a page says at a moment; see the [Field] of each name. Each
-// number is right by itself; they are read one after the other, Done before
-// Accepted and Accepted before Active.
+// A Process is a snapshot of a page; see the [Field] of each name. The values are
+// read one after the other, Done before Accepted and Accepted before Active, so
+// they may be of slightly different times.
 type Process struct {
 	// PID is the process's id.
 	PID int
-	// Slot, Generation, State and StartedAt say what the process is.
+	// Slot, Generation, State and StartedAt identify the process.
 	Slot       int
 	Generation uint64
 	State      State
 	StartedAt  time.Time
-	// Heartbeat and Probe say whether it is well; Lag is how late timers fire.
-	// Heartbeat is by [Segment.Now].
+	// Heartbeat (by [Segment.Now]) and Probe show whether it is healthy; Lag is how
+	// late timers fire.
 	Heartbeat int64
 	Probe     uint64
 	Lag       time.Duration
 	// Accepted and Done count connections.
 	Accepted, Done uint64
-	// Active, Idle and InFlight are connections and requests there are now.
-	// Oldest is when the oldest request began, by [Segment.Now], or zero.
+	// Active and Idle are numbers of open connections; InFlight is the number of
+	// requests. Oldest is when the oldest request began, by [Segment.Now], or zero.
 	Active, Idle, InFlight uint64
 	Oldest                 int64
-	// Traffic is what it has done.
+	// Traffic holds its counters.
 	Traffic
-	// ResidentBytes, Goroutines, GarbageCollections and CPUTime are what it
-	// takes.
+	// ResidentBytes, Goroutines, GarbageCollections and CPUTime are the resources
+	// that it uses.
 	ResidentBytes, Goroutines, GarbageCollections uint64
 	CPUTime                                       time.Duration
 }
 
-// Traffic is what one process, or all of them, have done.
+// Traffic holds the counters of one process, or of all.
 type Traffic struct {
-	// Requests, BytesRead and BytesWritten count what went through.
+	// Requests, BytesRead and BytesWritten count requests and the bytes of
+	// connections.
 	Requests, BytesRead, BytesWritten uint64
 	// Status counts responses by class: Status[0] is 1xx, Status[4] is 5xx.
 	Status [5]uint64
-	// Cut counts the connections that were open when their process's time to end was
-	// over.
+	// Cut counts the connections that were still open at the deadline of their
+	// process's end.
 	Cut uint64
 }
 
-// Scoreboard appends what all living processes that are attached say to dst. The
-// master is one of them.
+// Scoreboard appends the pages of all living attached processes to dst. They
+// include the master.
 func (s *Segment) Scoreboard(dst []Process) []Process {
 	for lane := range s.lanesInUse() {
 		if s.laneWord(lane, lanePID).Load() != 0 {
@@ -248,8 +251,8 @@ func (s *Segment) Scoreboard(dst []Process) []Process {
 	return dst
 }
 
-// Process returns what the page of a process says, also after it was reaped, as
-// long as no other process has its place.
+// Process returns the page of a process. It works after the process was reaped
+// too, until another process takes its place.
 func (s *Segment) Process(pid int) (p Process, isFound bool) {
 	for lane := range s.lanesInUse() {
 		page := Page{s.page(lane)}
@@ -260,8 +263,8 @@ func (s *Segment) Process(pid int) (p Process, isFound bool) {
 	return Process{}, false
 }
 
-// Total returns what all processes have accepted, finished and done, dead ones
-// too. It never decreases.
+// Total returns the sum of the counters of all processes, including dead ones. The
+// sums never decrease.
 func (s *Segment) Total() (accepted, done uint64, traffic Traffic) {
 	for lane := range s.lanesInUse() {
 		words := s.page(lane)

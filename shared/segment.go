@@ -12,24 +12,24 @@ import (
 // Options are the sizes of a segment.
 type Options struct {
 	// Size is the segment's size in bytes, rounded up to whole pages. It cannot
-	// grow. Only what is used takes memory, so rather too much than too little.
-	// Zero is 256 KiB for each of Processes, at least 64 MiB.
+	// grow. Only pages in use take memory, so choose a generous size. Zero is
+	// 256 KiB for each of Processes, at least 64 MiB.
 	Size int64
-	// Processes is how many processes can be attached at the same time, the
-	// master included. While workers are being replaced there are more of them
-	// than usual, and those of an earlier replacement may still be draining.
-	// At most MaxProcesses; zero is 4 for each CPU and 8 more, at least
+	// Processes is how many processes can be attached at the same time, including
+	// the master. Leave room for restarts: while workers are being replaced there
+	// are more of them, and workers of an earlier restart may still be draining. At
+	// most MaxProcesses; zero is 4 for each CPU and 8 more, at least
 	// DefaultProcesses.
 	Processes int
-	// Local asks for memory that no other process can attach, without a
-	// descriptor. It is always so where memory cannot be shared.
+	// Local asks for memory without a descriptor, to which no other process can
+	// attach. Where memory cannot be shared, every segment is local.
 	Local bool
 }
 
 const (
-	// DefaultProcesses is the least for which a segment is made by default.
+	// DefaultProcesses is the lowest default of Options.Processes.
 	DefaultProcesses = 256
-	// MaxProcesses is the most for which a segment can be made.
+	// MaxProcesses is the maximum of Options.Processes.
 	MaxProcesses = 1023
 
 	defaultSize     = 64 << 20
@@ -37,12 +37,11 @@ const (
 	defaultLockWait = 250 * time.Millisecond
 )
 
-// A Segment is memory that processes have in common, and what one process needs
-// to use it. Its methods return values by name: they create what does not exist
-// yet and otherwise return what does. Keep what they return; looking a name up
-// takes longer than using it.
+// A Segment is memory that processes share, with this process's access to it. Its
+// methods return values by name, and create those that do not exist yet. Keep the
+// results: finding a name takes longer than using the value.
 //
-// It must not be copied.
+// Do not copy a Segment.
 type Segment struct {
 	words    []word
 	layout   layout
@@ -57,7 +56,7 @@ type Segment struct {
 }
 
 // New creates a segment and attaches the process to it. The master of a group of
-// processes calls it before it starts the first of them, and passes [Segment.File]
+// processes calls New before it starts the first of them, and passes [Segment.File]
 // to each. Errors: [ErrOption], and those of the system.
 func New(options Options) (*Segment, error) {
 	l, err := options.layout()
@@ -74,7 +73,7 @@ func New(options Options) (*Segment, error) {
 	return newInFile(l, file)
 }
 
-// newInFile creates a segment in a new file of its size, which is the segment's.
+// newInFile creates a segment in a new file of its size. The segment owns file.
 func newInFile(l layout, file *os.File) (*Segment, error) {
 	words, err := mapFile(file.Fd())
 	if err != nil {
@@ -94,7 +93,7 @@ func begin(s *Segment) (*Segment, error) {
 	return s, nil
 }
 
-// layout fills in what is zero and checks the rest.
+// layout applies the defaults and checks the options.
 func (o Options) layout() (layout, error) {
 	if o.Processes == 0 {
 		o.Processes = min(max(DefaultProcesses, 4*runtime.NumCPU()+8), MaxProcesses)
@@ -116,8 +115,8 @@ func (o Options) layout() (layout, error) {
 	return l, nil
 }
 
-// writeHeader makes zeroed words a segment. The first word comes last: it says
-// that the rest is there.
+// writeHeader makes a segment of zeroed words. It writes the magic number last,
+// because that word marks the header as complete.
 func (s *Segment) writeHeader() {
 	var random [5 * wordBytes]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -136,10 +135,9 @@ func (s *Segment) writeHeader() {
 	s.words[headerMagic].Store(magic)
 }
 
-// Attach maps the segment in file, as it comes from another process's
-// [Segment.File], and takes a place in it for this process. The file stays the
-// caller's, and may be closed. Errors: [ErrCorrupt], [ErrProcesses], and those
-// of the system.
+// Attach maps the segment in file, which is another process's [Segment.File], and
+// takes a place in it for this process. The caller keeps ownership of file and may
+// close it. Errors: [ErrCorrupt], [ErrProcesses], and those of the system.
 func Attach(file *os.File) (*Segment, error) {
 	s, err := attachDescriptor(file.Fd())
 	if s != nil {
@@ -178,7 +176,7 @@ func attachWords(words []word) (*Segment, error) {
 	return s, nil
 }
 
-// enter gives the process its place.
+// enter takes a place in the segment for the process.
 func (s *Segment) enter() error {
 	s.clock = newClock()
 	s.created = int64(s.words[headerCreated].Load())
@@ -193,33 +191,33 @@ func (s *Segment) enter() error {
 }
 
 // File returns the file to pass to other processes, for instance in
-// exec.Cmd.ExtraFiles. It is nil if the segment is local, and in a process that
-// found the segment by itself. It stays the segment's.
+// exec.Cmd.ExtraFiles. It is nil if the segment is local, and in a process whose
+// [Default] found an inherited segment. The segment owns the file.
 func (s *Segment) File() *os.File { return s.file }
 
-// IsShared tells whether other processes can be attached to the segment. If not,
-// everything works within this process.
+// IsShared tells whether other processes can attach to the segment. If not, its
+// values work within this process only.
 func (s *Segment) IsShared() bool { return s.isShared }
 
-// Size returns the segment's size in bytes, and how many of them are free for
-// further values.
+// Size returns the segment's size in bytes, and how many bytes are free for new
+// values.
 func (s *Segment) Size() (size, free int64) {
 	next := min(s.words[headerNext].Load(), uint64(s.layout.size))
 	return int64(s.layout.size) * wordBytes, int64(uint64(s.layout.size)-next) * wordBytes
 }
 
-// Processes returns how many processes the segment was made for.
+// Processes returns the maximum number of attached processes.
 func (s *Segment) Processes() int { return s.layout.lanes }
 
-// Now returns the clock of the segment in nanoseconds: monotonic, the same in all
-// processes, with an origin that means nothing. (Where the system's monotonic
-// clock cannot be read, processes agree as far as the clock of the day was not
-// set between their starts.)
+// Now returns the segment's clock in nanoseconds. It is monotonic, the same in all
+// processes, and has an arbitrary origin. (Where the system's monotonic clock
+// cannot be read, processes agree only if the wall clock was not set between their
+// starts.)
 func (s *Segment) Now() int64 { return s.clock.now() }
 
 // Close closes the file, if there is one. The memory stays mapped until the
-// process ends, so values taken from the segment go on working; no further
-// process can be given the segment by this one.
+// process ends, so values from the segment remain usable. This process can then no
+// longer pass the segment to others.
 func (s *Segment) Close() error {
 	if s.file == nil {
 		return nil
@@ -227,7 +225,7 @@ func (s *Segment) Close() error {
 	return s.file.Close()
 }
 
-// isIn tells whether file has the same memory.
+// isIn tells whether file contains this segment.
 func (s *Segment) isIn(file *os.File) bool {
 	words, err := mapFile(file.Fd())
 	if err != nil {

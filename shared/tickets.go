@@ -12,20 +12,20 @@ import (
 const (
 	ticketKeyCount = 3
 	ticketKeyBytes = 32
-	// TicketRotation is how often a master should call [TicketKeys.Rotate]. A
-	// ticket can be used for at least two of these times, at most three.
+	// TicketRotation is the interval at which a master should call
+	// [TicketKeys.Rotate]. A ticket is valid for two to three intervals.
 	TicketRotation = 12 * time.Hour
 )
 
-// TicketKeys are the keys of TLS session tickets: with them, a client that comes
-// back resumes its session with any worker, without a full handshake. There are
-// three; the first one makes new tickets, all of them are understood.
+// TicketKeys are the keys of TLS session tickets. With shared keys, a client can
+// resume its session with any worker, without a full handshake. There are three
+// keys: the first encrypts new tickets, and all three decrypt.
 //
-// Crash rule: they stay as they are.
+// Crash rule: a crash does not change them.
 type TicketKeys struct {
 	config *Config
 	mu     sync.Mutex // held while current is replaced
-	// current is a configuration that is used for nothing but its keys.
+	// current is a configuration of which only the keys are used.
 	current atomic.Pointer[ticketConfig]
 }
 
@@ -34,8 +34,8 @@ type ticketConfig struct {
 	version uint64
 }
 
-// TicketKeys returns the keys of that name; whoever is first makes them. Errors:
-// [ErrName], [ErrFull], [ErrMismatch], [ErrBusy].
+// TicketKeys returns the keys of that name; the first process creates them.
+// Errors: [ErrName], [ErrFull], [ErrMismatch], [ErrBusy].
 func (s *Segment) TicketKeys(name string) (*TicketKeys, error) {
 	config, err := s.openConfig(name, kindTicketKeys, ticketKeyCount*ticketKeyBytes)
 	if err != nil {
@@ -60,8 +60,8 @@ func randomKeys(n int) []byte {
 	return keys
 }
 
-// Rotate puts a new key in front and forgets the last one. One process calls it,
-// the master: see [TicketRotation]. The error is [ErrBusy].
+// Rotate adds a new first key and removes the last one. Only one process should
+// call it, the master; see [TicketRotation]. The error is [ErrBusy].
 func (t *TicketKeys) Rotate() error {
 	return t.config.change(func() ([]byte, bool) {
 		old, _ := t.config.Load(nil)
@@ -69,8 +69,8 @@ func (t *TicketKeys) Rotate() error {
 	})
 }
 
-// RotateEvery calls [TicketKeys.Rotate] each time that interval has passed, until
-// ctx ends. Zero is [TicketRotation].
+// RotateEvery calls [TicketKeys.Rotate] at each interval, until ctx ends. An
+// interval of zero or less is [TicketRotation].
 func (t *TicketKeys) RotateEvery(ctx context.Context, interval time.Duration) {
 	if interval <= 0 {
 		interval = TicketRotation
@@ -82,7 +82,7 @@ func (t *TicketKeys) RotateEvery(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			_ = t.Rotate() // busy: the next time then
+			_ = t.Rotate() // after ErrBusy, the next tick tries again
 		}
 	}
 }
@@ -104,14 +104,13 @@ func (t *TicketKeys) keys() (keys [][ticketKeyBytes]byte, version uint64) {
 	return keys, version
 }
 
-// Install has config, and its clones, use the keys, also after they have been
-// rotated: each ticket that is made or read looks whether they have changed,
-// which costs a load from memory. It must be called before config is used, and
-// once. A configuration that config's GetConfigForClient returns is cloned and
-// gets the keys too.
+// Install makes config and its clones use the keys, also after a rotation: each
+// ticket that is made or read checks for new keys, which costs one atomic load.
+// Call Install once, before config is used. A configuration that config's
+// GetConfigForClient returns is cloned, and the clone uses the keys too.
 //
-// A config that has tickets disabled, or that has WrapSession or UnwrapSession of
-// its own, is left alone, and Install returns false.
+// If config has tickets disabled, or already has WrapSession or UnwrapSession,
+// Install does not change it and returns false.
 func (t *TicketKeys) Install(config *tls.Config) bool {
 	if !t.install(config) {
 		return false
@@ -153,7 +152,7 @@ func (t *TicketKeys) latest() *ticketConfig {
 	defer t.mu.Unlock()
 	keys, version := t.keys()
 	current = &ticketConfig{version: version}
-	if len(keys) > 0 { // else damaged: keys of this process only
+	if len(keys) > 0 { // without keys the segment is damaged: tls makes its own
 		current.SetSessionTicketKeys(keys)
 	}
 	t.current.Store(current)
