@@ -1,6 +1,6 @@
-// Package reuseport makes TCP listeners that share their port with others
-// (SO_REUSEPORT): each process, or each accept loop, listens on a socket of its
-// own and the kernel spreads new connections over them.
+// Package reuseport opens TCP listeners that share a port (SO_REUSEPORT, see
+// socket(7)). Each process, or each accept loop, listens on its own socket, and the
+// kernel distributes new connections over the sockets.
 package reuseport
 
 import (
@@ -11,13 +11,13 @@ import (
 	"github.com/sluicehttp/sluice/internal/listen"
 )
 
-// ErrNoReusePort is the error, as a pointer, of Listen on systems that have no
-// SO_REUSEPORT, which are Windows and Linux before 3.9.
+// Listen returns an *ErrNoReusePort on systems without SO_REUSEPORT: Windows, and
+// Linux before 3.9.
 type ErrNoReusePort struct {
 	err error
 }
 
-// Error describes what the system refused.
+// Error returns the text of the system's error.
 func (e *ErrNoReusePort) Error() string {
 	if e.err == nil {
 		return listen.ErrReusePortUnsupported.Error()
@@ -25,14 +25,14 @@ func (e *ErrNoReusePort) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap returns the system's own error, nil if there was none.
+// Unwrap returns the wrapped error; nil if there is none.
 func (e *ErrNoReusePort) Unwrap() error { return e.err }
 
-// Listen returns a TCP listener with SO_REUSEPORT set before it was bound, so
-// that every process of the same user may call it for the same address. network
-// is "tcp4", "tcp6" or "tcp". Where the system has them, TCP_DEFER_ACCEPT and
-// TCP_FASTOPEN are on too: connections show up when the client has sent
-// something, as every HTTP client does first.
+// Listen returns a TCP listener whose socket has SO_REUSEPORT, so every process of
+// the same user may call Listen for the same address. network is "tcp4", "tcp6" or
+// "tcp". Where the system has them, TCP_DEFER_ACCEPT and TCP_FASTOPEN (tcp(7)) are
+// on too. Accept then returns a connection only after the client has sent data,
+// so do not use it for protocols in which the server speaks first.
 //
 // The error is an *ErrNoReusePort where the system has no SO_REUSEPORT.
 func Listen(network, addr string) (net.Listener, error) {

@@ -8,17 +8,18 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// AdoptConn serves c as if it had been accepted, and returns at once: for
-// connections from elsewhere, such as those that the program has dialled. With
-// OnOpen, which may speak first, a Server is then a client of many connections.
-// c is the Server's from now on, also when AdoptConn returns an error. Limits,
-// callbacks and Shutdown apply as to other connections.
+// AdoptConn serves c like an accepted connection, and returns at once. Use it for
+// connections from other sources, for example for dialled ones: with OnOpen, which
+// may send first, a Server can then be a client with many connections. The Server
+// owns c from now on, even if AdoptConn returns an error. Limits, callbacks and
+// Shutdown apply as to other connections.
 //
-// It works without any Serve, and after Shutdown begins anew. With TLSConfig c
-// is the server's side of TLS; a *tls.Conn of a client is adopted without it.
+// AdoptConn works without Serve. After Shutdown, it starts the Server again. With
+// TLSConfig, c becomes the server side of a TLS connection. To adopt a client's
+// *tls.Conn, leave TLSConfig nil.
 //
-// EngineEpoll serves a *net.TCPConn or *net.UnixConn by a descriptor of its own,
-// and closes c; AdoptSocket spares the detour.
+// EngineEpoll serves a *net.TCPConn or *net.UnixConn through a duplicate of its
+// descriptor, and closes c. AdoptSocket avoids the duplicate.
 func (s *Server) AdoptConn(c net.Conn) error {
 	e, a, err := s.adopting()
 	if err != nil {
@@ -32,8 +33,7 @@ func (s *Server) AdoptConn(c net.Conn) error {
 }
 
 // AdoptSocket is AdoptConn for the descriptor of a connected stream socket, TCP
-// or unix. fd is the Server's from now on, also when AdoptSocket returns an
-// error.
+// or unix. The Server owns fd from now on, even if AdoptSocket returns an error.
 func (s *Server) AdoptSocket(fd int) error {
 	if s.TLSConfig == nil {
 		e, a, err := s.adopting()
@@ -53,8 +53,8 @@ func (s *Server) AdoptSocket(fd int) error {
 	return s.AdoptConn(c)
 }
 
-// adopting returns what adopted connections are served with. They share an
-// acceptor, because engines want to see few.
+// adopting returns the engine and the acceptor of adopted connections. They share
+// one acceptor, because an engine keeps an entry for each acceptor.
 func (s *Server) adopting() (engine.Engine, *acceptor, error) {
 	if s.Handler == nil {
 		return nil, nil, errNoHandler

@@ -10,14 +10,14 @@ import (
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
-// A Conn is a connection as the callbacks of a Server see it. It is theirs
-// until they return, and must not be used by other goroutines; see Sender for
-// what may be. Callbacks of one connection are never called at the same time.
+// A Conn is the connection that a Server passes to its callbacks. Use it only
+// until the callback returns, and do not pass it to other goroutines; use Sender
+// for that. Callbacks of one connection are never called concurrently.
 type Conn struct {
 	conn     engine.Conn // nil: asleep, or released
 	acceptor *acceptor
 	out      []byte      // the reply so far, while a callback runs
-	rest     *buf.Buffer // input that the handler has not used; nil: none
+	rest     *buf.Buffer // owned: input that the handler has not used; nil: none
 
 	state  any
 	sender *Sender
@@ -27,23 +27,24 @@ type Conn struct {
 	began       int64 // when the message in rest began, in clock.Nanos
 	idleTimeout time.Duration
 	readTimeout time.Duration
-	id          uint64 // in acceptor.server.sleepers; 0: not there
+	id          uint64 // the key in acceptor.server.sleepers; 0: none
 	local       net.Addr
 	remote      net.Addr
 
 	phase phase
-	// ownTimeouts is set when they are not the server's.
+	// ownTimeouts is set when SetIdleTimeout or SetReadTimeout was called.
 	ownTimeouts bool
 	isOpened    bool              // OnOpen was called, or there is none
 	owned       invariants.Pooled // by the session, until it ends or sleeps
 }
 
-// autoFlush is how much of a reply is kept before Write writes it out.
+// autoFlush is the size of a reply from which Write flushes it.
 const autoFlush = 64 << 10
 
-// Write appends p to the reply, which is sent when the callback returns, and
-// copies p. A reply that grows large is sent while it is being written; then
-// Write waits for the peer, for Server.WriteTimeout at most, and may fail.
+// Write appends a copy of p to the reply, which is sent when the callback returns.
+// If the reply would exceed 64 KiB, Write first sends what it has, as Flush does.
+// Then it may wait for the peer, at most for Server.WriteTimeout, and may fail.
+// After the connection's end, it returns ErrClosed or the error of a failed write.
 func (c *Conn) Write(p []byte) (int, error) {
 	if c.phase >= phaseEnded {
 		return 0, c.endError()
@@ -66,12 +67,13 @@ func (c *Conn) WriteString(s string) (int, error) {
 	return c.Write([]byte(s))
 }
 
-// AvailableBuffer returns an empty slice with room behind it. It is meant to be
-// appended to and given to the next Write, which then copies nothing far.
+// AvailableBuffer returns an empty slice that uses the free capacity of the
+// reply's buffer. Append to it and pass the result to the next Write. If the
+// capacity was sufficient, the data is already in place.
 func (c *Conn) AvailableBuffer() []byte { return c.out[len(c.out):] }
 
-// Flush sends what was written so far and waits until the system has taken it,
-// for Server.WriteTimeout at most.
+// Flush sends what was written so far, and waits until the system has accepted it,
+// at most for Server.WriteTimeout. A failed Flush ends the connection.
 func (c *Conn) Flush() error {
 	if c.phase >= phaseEnded {
 		return c.endError()
@@ -87,7 +89,7 @@ func (c *Conn) Flush() error {
 	return err
 }
 
-// endError is what callbacks get that write after the end.
+// endError is the error of writes after the connection's end.
 func (c *Conn) endError() error {
 	if c.phase == phaseAborted && c.err != nil {
 		return c.err
@@ -95,10 +97,10 @@ func (c *Conn) endError() error {
 	return ErrClosed
 }
 
-// State returns what SetState got last; nil at first.
+// State returns the value of the last SetState; nil if there was none.
 func (c *Conn) State() any { return c.state }
 
-// SetState keeps state with the connection until its end.
+// SetState retains state until the connection's end.
 func (c *Conn) SetState(state any) { c.state = state }
 
 // RemoteAddr returns the peer's address.
@@ -117,7 +119,8 @@ func (c *Conn) LocalAddr() net.Addr {
 	return c.local
 }
 
-// TLS describes the connection's TLS; nil if it has none, and in OnClose.
+// TLS returns the state of the connection's TLS. It is nil without TLS, and in
+// OnClose.
 func (c *Conn) TLS() *tls.ConnectionState {
 	if c.conn == nil || c.phase >= phaseEnded || c.conn.IsSocket() {
 		return nil
@@ -130,26 +133,29 @@ func (c *Conn) TLS() *tls.ConnectionState {
 	return &state
 }
 
-// SetIdleTimeout replaces Server.IdleTimeout for this connection; 0: none.
+// SetIdleTimeout replaces Server.IdleTimeout for this connection. Zero or less
+// means no time-out.
 func (c *Conn) SetIdleTimeout(timeout time.Duration) {
 	c.idleTimeout, c.ownTimeouts = max(timeout, 0), true
 }
 
-// SetReadTimeout replaces Server.ReadTimeout for this connection; 0: none.
+// SetReadTimeout replaces Server.ReadTimeout for this connection. Zero or less
+// means no time-out.
 func (c *Conn) SetReadTimeout(timeout time.Duration) {
 	c.readTimeout, c.ownTimeouts = max(timeout, 0), true
 }
 
-// SetWriteTimeout replaces Server.WriteTimeout for this connection; 0: none.
+// SetWriteTimeout replaces Server.WriteTimeout for this connection. Zero or less
+// means no time-out.
 func (c *Conn) SetWriteTimeout(timeout time.Duration) {
 	if c.phase < phaseEnded {
 		c.conn.SetWriteTimeout(max(timeout, 0)) // engines keep it
 	}
 }
 
-// Sender returns what other goroutines may write to this connection with, the
-// same one each time. The connection then costs a few hundred bytes more until
-// it ends.
+// Sender returns the connection's Sender, with which other goroutines may write to
+// it. Every call returns the same one. A Sender costs a few hundred bytes until
+// the connection ends.
 func (c *Conn) Sender() *Sender {
 	if c.sender == nil {
 		c.sender = &Sender{
@@ -166,10 +172,9 @@ func (c *Conn) Sender() *Sender {
 	return c.sender
 }
 
-// Detach has the server let go of the connection: when the callback has
-// returned, and the reply was sent, f gets the connection, on a goroutine of
-// its own, and no callback but OnClose is called any more, which happens when f
-// has returned. Reads on f's connection begin with the input that the handler
-// has not used. Closing it is up to f. An error that the callback returns wins:
-// then the connection is closed and f not called.
+// Detach makes f the owner of the connection. After the callback has returned and
+// the reply was sent, the server calls f on a separate goroutine. No other callback
+// is called any more, except OnClose after f has returned. Reads on f's net.Conn
+// begin with the input that the handler has not used. f must close it. If the
+// callback returns an error, the connection is closed and f is not called.
 func (c *Conn) Detach(f func(net.Conn)) { c.detach = f }

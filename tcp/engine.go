@@ -7,11 +7,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/perconn"
 )
 
-// Engine is sluice.Engine: the engines are those of HTTP. sluice.ParseEngine
-// makes one from its name.
+// Engine is sluice.Engine; the engines are the same as for HTTP.
+// sluice.ParseEngine returns the Engine of a name.
 type Engine = sluice.Engine
 
-// The engines; see sluice.EngineAuto and so on.
+// The engines; see the constants of the same names in package sluice.
 const (
 	EngineAuto    = sluice.EngineAuto
 	EnginePerConn = sluice.EnginePerConn
@@ -33,7 +33,7 @@ func (s *Server) startLocked(cfg *config) engine.Engine {
 	return s.engine
 }
 
-// newEngine makes the engine that s asks for, or the one that works here.
+// newEngine makes the engine that s asks for, or perconn if epoll does not work.
 func (s *Server) newEngine(cfg *config) engine.Engine {
 	options := s.engineOptions()
 	everywhere := perconn.New(options)
@@ -53,15 +53,16 @@ func (s *Server) newEngine(cfg *config) engine.Engine {
 // Stats is a snapshot of a Server's counters and of its engine's gauges.
 type Stats struct {
 	sluice.EngineStats
-	// Accepted is the number of connections accepted since the Server was
-	// made, without those that were refused.
+	// Accepted is the number of connections accepted over the life of the
+	// Server, without refused connections.
 	Accepted uint64 `json:"accepted"`
-	// Refused is the number of connections beyond MaxConns or MaxConnsPerIP.
+	// Refused is the number of connections refused because of MaxConns or
+	// MaxConnsPerIP.
 	Refused uint64 `json:"refused"`
 }
 
-// Stats returns a snapshot. It is meant for monitoring: it looks at each
-// connection or each loop.
+// Stats returns a snapshot. It is meant for monitoring, not for hot paths, because
+// it visits each connection or each loop.
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	e := s.engine

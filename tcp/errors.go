@@ -3,13 +3,14 @@ package tcp
 import "errors"
 
 var (
-	// ErrClosed is returned for what comes after the end of a connection.
+	// ErrClosed is returned by methods that are called after the end of a
+	// connection.
 	ErrClosed = errors.New("sluice: connection is closed")
 	// ErrFull is returned by Sender.TrySend when more than Server.MaxPending
-	// bytes would wait for the peer to read.
+	// bytes would wait to be sent.
 	ErrFull = errors.New("sluice: too much is waiting to be sent")
-	// ErrTooLarge ends a connection that sent a message which the handler does
-	// not use although Server.MaxBuffer bytes of it have come.
+	// ErrTooLarge ends a connection when Server.MaxBuffer bytes of input have
+	// arrived and the handler has used none of them.
 	ErrTooLarge = errors.New("sluice: message is larger than the server's MaxBuffer")
 	// ErrPanicked ends a connection whose handler panicked. The log has the
 	// panic and its stack.

@@ -10,23 +10,23 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// senderState says what a Sender still does.
+// senderState is the state of a Sender.
 type senderState uint8
 
 const (
 	senderOpen    senderState = iota
-	senderClosing             // what was accepted is sent, then the connection closed
+	senderClosing             // accepted data is sent, then the connection is closed
 	senderClosed
 )
 
-// A Sender writes to a connection from outside its callbacks. It may be used by
-// any number of goroutines, for as long as they like: after the connection's
-// end its methods return ErrClosed. What one goroutine sends arrives in order,
-// and no message is cut by another, or by a reply.
+// A Sender writes to a connection from outside its callbacks. Any number of
+// goroutines may use it, also after the connection's end: then its methods return
+// ErrClosed. Messages of one goroutine arrive in order. A message is never
+// interleaved with another one or with a reply.
 //
-// The peer's reading sets the pace: at most Server.MaxPending bytes wait in a
-// Sender. A message counts as sent when the Sender has accepted it; that the
-// peer got it, only the peer can say.
+// At most Server.MaxPending bytes wait in a Sender, so a slow peer slows its
+// senders down. A send succeeds when the Sender has accepted the message; this does
+// not mean that the peer has received it.
 type Sender struct {
 	prompter   engine.Prompter
 	maxPending int
@@ -34,10 +34,10 @@ type Sender struct {
 	remote     net.Addr
 
 	mu sync.Mutex
-	// pending is what was accepted, in the order of arrival. While it is not
-	// nil, the engine is going to call Prompted.
+	// pending holds the accepted messages, in the order of arrival. While it is not
+	// nil, a call of Prompted by the engine is due.
 	pending *buf.Buffer
-	waiting []*delivery // what found no room, in the order of arrival
+	waiting []*delivery // messages that wait for room, in the order of arrival
 	done    chan struct{}
 	state   senderState
 }
@@ -48,14 +48,14 @@ type delivery struct {
 	accepted chan error // gets one value
 }
 
-// Send accepts p, of which it takes a copy, and waits while too much is waiting
-// already. A message larger than Server.MaxPending waits until it is the only
-// one. It must not be called in a callback of the same connection, where it
-// would wait for itself: that writes to its Conn, or uses TrySend.
+// Send accepts a copy of p. It waits while there is not enough room; see
+// Server.MaxPending. A message larger than MaxPending waits until no other message
+// is pending. Do not call Send in a callback of the same connection, because it
+// could wait for ever: write to the Conn there, or use TrySend.
 func (s *Sender) Send(p []byte) error { return s.SendContext(context.Background(), p) }
 
-// SendContext is Send that gives up, with ctx's error, when ctx ends. Then
-// nothing of p is sent.
+// SendContext is Send with a context. If ctx ends before p is accepted, it returns
+// ctx's error and sends nothing of p.
 func (s *Sender) SendContext(ctx context.Context, p []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,14 +75,16 @@ func (s *Sender) SendContext(ctx context.Context, p []byte) error {
 	return <-d.accepted
 }
 
-// TrySend is Send that returns ErrFull instead of waiting. It may be called
-// anywhere, also in callbacks.
+// TrySend is Send, but returns ErrFull where Send would wait. It may be called
+// anywhere, including in callbacks.
 func (s *Sender) TrySend(p []byte) error {
 	_, err := s.offer(p, false)
 	return err
 }
 
-// Close has the connection closed when what was accepted so far is sent.
+// Close closes the connection after everything accepted so far was sent. It does
+// not wait. Calls of Send that wait for room return ErrClosed. A second call
+// returns ErrClosed.
 func (s *Sender) Close() error {
 	s.mu.Lock()
 	if s.state != senderOpen {
@@ -115,8 +117,8 @@ func (s *Sender) RemoteAddr() net.Addr { return s.remote }
 // LocalAddr returns the server's address on the connection.
 func (s *Sender) LocalAddr() net.Addr { return s.local }
 
-// offer accepts p if there is room. If not, and if waits is set, it returns a
-// delivery that will be accepted.
+// offer accepts p if there is room. Otherwise, if waits is set, it returns a
+// delivery that waits for room.
 func (s *Sender) offer(p []byte, waits bool) (*delivery, error) {
 	s.mu.Lock()
 	if s.state != senderOpen {
@@ -154,7 +156,8 @@ func (s *Sender) accept(p []byte) {
 	s.pending.B = append(s.pending.B, p...)
 }
 
-// withdraw takes d out of the queue. False: it has been accepted, or refused.
+// withdraw removes d from the queue. It returns false if d was already accepted or
+// refused.
 func (s *Sender) withdraw(d *delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,12 +166,12 @@ func (s *Sender) withdraw(d *delivery) bool {
 		return false
 	}
 	s.waiting = slices.Delete(s.waiting, i, i+1)
-	s.acceptWaiting() // what was too large stood in the way of smaller ones
+	s.acceptWaiting() // d may have blocked smaller messages after it
 	return true
 }
 
-// drain appends what was accepted to out, and accepts what has waited for the
-// room. isClosing says that nothing will follow.
+// drain appends the accepted messages to out, and accepts messages that waited for
+// room. isClosing tells that no further message will follow.
 func (s *Sender) drain(out []byte) (_ []byte, isClosing bool) {
 	s.mu.Lock()
 	out = s.take(out)
@@ -182,7 +185,7 @@ func (s *Sender) drain(out []byte) (_ []byte, isClosing bool) {
 	return out, isClosing
 }
 
-// end appends what was accepted to out, and closes s.
+// end appends the accepted messages to out, and closes s.
 func (s *Sender) end(out []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +198,7 @@ func (s *Sender) end(out []byte) []byte {
 	return out
 }
 
-// take moves what was accepted to out; mu is held.
+// take moves the accepted messages to out; mu is held.
 func (s *Sender) take(out []byte) []byte {
 	if s.pending != nil {
 		out = append(out, s.pending.B...)
@@ -205,7 +208,7 @@ func (s *Sender) take(out []byte) []byte {
 	return out
 }
 
-// acceptWaiting accepts the first of those that wait, while there is room; mu
+// acceptWaiting accepts waiting messages in their order, while there is room; mu
 // is held.
 func (s *Sender) acceptWaiting() {
 	n := 0
@@ -216,7 +219,7 @@ func (s *Sender) acceptWaiting() {
 	s.waiting = slices.Delete(s.waiting, 0, n)
 }
 
-// refuseWaiting ends the wait of all that do; mu is held.
+// refuseWaiting refuses all waiting messages; mu is held.
 func (s *Sender) refuseWaiting() {
 	for _, d := range s.waiting {
 		d.accepted <- ErrClosed

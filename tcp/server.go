@@ -15,95 +15,97 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A Handler is given the input that has come from a connection and not been
-// used yet. It returns how many bytes of in it has used, from the beginning,
-// and writes its reply to c.
+// A Handler receives the input of a connection that has not been used yet. It
+// returns how many bytes of in it has used, from the beginning, and writes its
+// reply to c.
 //
-// A handler that uses a part is called again for the rest at once. If it uses
-// nothing, it is called again when there is more, with the same bytes in front;
-// so it may handle one message at a time, and return 0 for half of one.
-// Server.MaxBuffer bounds what is kept for it.
+// If the handler uses a part of in, it is called again at once with the rest. If
+// it uses nothing, it is called again when more has arrived, with the same bytes
+// first. It may therefore handle one message in each call, and return 0 for an
+// incomplete message. Server.MaxBuffer bounds the unused input.
 //
-// An error closes the connection after the reply was sent, and is what OnClose
-// gets; io.EOF stands for a regular end, where OnClose gets nil. A panic is
-// logged and closes the connection.
+// An error closes the connection after the reply was sent, and is passed to
+// OnClose. io.EOF means a regular end; OnClose then gets nil. A panic is logged and
+// closes the connection.
 //
-// in and c are the handler's until it returns. It may block: other connections
-// go on.
+// A handler must not retain in or c after it returns. It may block without delaying
+// other connections.
 type Handler func(c *Conn, in []byte) (used int, err error)
 
-// A Server serves connections with a Handler. Its fields must not be changed
-// once it serves; it must not be copied. All fields but Handler may be zero.
+// A Server serves connections with a Handler. Do not change its fields after
+// serving has begun, and do not copy it. All fields except Handler may be zero.
 type Server struct {
-	// Handler is called with what connections send.
+	// Handler is called with the input of connections.
 	Handler Handler
-	// OnOpen is called first on each connection, after the TLS handshake where
-	// there is one, and may write a greeting. It may block. An error closes
-	// the connection, as Handler's does.
+	// OnOpen is called first on each connection, after the TLS handshake if there
+	// is one. It may write a greeting, and may block. An error closes the
+	// connection, like an error of Handler.
 	OnOpen func(c *Conn) error
-	// OnClose is called when a connection has ended, if OnOpen was called on
-	// it. err is what the peer, the network or a callback did wrong; nil for a
-	// regular end: the peer closed between messages, a callback returned
-	// io.EOF, Sender.Close, Shutdown. It is os.ErrDeadlineExceeded after a
-	// time-out and io.ErrUnexpectedEOF when the peer ended within a message.
-	// c has its state and addresses, and cannot be written to any more.
+	// OnClose is called after a connection has ended, if OnOpen was called on it
+	// or is nil. err is an error of the peer, the network or a callback. It is
+	// os.ErrDeadlineExceeded after a time-out, and io.ErrUnexpectedEOF if the
+	// peer ended within a message. It is nil after a regular end: the peer closed
+	// between messages, a callback returned io.EOF, Sender.Close, Shutdown. c
+	// still has its state and addresses; writes to it fail.
 	OnClose func(c *Conn, err error)
 
-	// Engine moves the bytes; the zero value is EngineAuto.
+	// Engine reads and writes the bytes; the zero value is EngineAuto.
 	Engine Engine
-	// TLSConfig, where it is not nil, has every connection speak TLS. It needs
-	// a certificate.
+	// TLSConfig, if it is not nil, makes every connection use TLS. It needs a
+	// certificate.
 	TLSConfig *tls.Config
 
 	// IdleTimeout bounds every wait for input, from the last input or reply
-	// on; 0: none. What Senders send does not count.
+	// on; 0: none. Data that a Sender sends does not restart it.
 	IdleTimeout time.Duration
-	// ReadTimeout bounds how long a message may take, from the time when the
-	// handler got its first bytes and did not use them; 0: only IdleTimeout.
+	// ReadTimeout bounds the time for the rest of a message, from the time when
+	// the handler got its first bytes and did not use them; 0: only IdleTimeout.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds how long the peer may let a write wait; 0: for ever.
+	// WriteTimeout bounds how long a write waits for the peer; 0: no limit.
 	WriteTimeout time.Duration
-	// HandshakeTimeout bounds the TLS handshake; 0: 10 s, negative: none.
+	// HandshakeTimeout bounds the TLS handshake; 0: 10 s, negative: no limit.
 	HandshakeTimeout time.Duration
-	// KeepAlivePeriod is that of TCP keep-alive probes, which find peers that
-	// have vanished. 0: none, or what a listener given to Serve has; negative:
-	// none.
+	// KeepAlivePeriod is the period of TCP keep-alive probes, which detect peers
+	// that have vanished. 0: none, or the setting of a listener given to Serve;
+	// negative: none.
 	KeepAlivePeriod time.Duration
 
-	// MaxConns bounds the connections served at the same time; more are closed
-	// at once. 0: no limit.
+	// MaxConns bounds the connections served at the same time; further ones are
+	// closed at once. 0: no limit.
 	MaxConns int
 	// MaxConnsPerIP is MaxConns for each client: an IPv4 address, or an IPv6
 	// network (see IPv6ClientPrefix); 0: no limit.
 	MaxConnsPerIP int
-	// IPv6ClientPrefix is how many leading bits of an IPv6 address MaxConnsPerIP
-	// takes for one client. 0: 64. 128 counts each address for itself. An
+	// IPv6ClientPrefix is how many leading bits of an IPv6 address identify a
+	// client for MaxConnsPerIP. 0: 64. With 128, each address is a client. An
 	// IPv4-mapped address counts as the IPv4 address.
 	IPv6ClientPrefix int
-	// MaxBuffer is how many bytes may be kept for the handler, which bounds the
-	// messages that come in pieces. A connection on which so many bytes are
-	// there and none is used ends with ErrTooLarge. 0: 64 KiB.
+	// MaxBuffer is how many bytes of unused input are kept for the handler, which
+	// bounds the size of a message that arrives in pieces. A connection on which
+	// so many bytes have arrived and none is used ends with ErrTooLarge. 0:
+	// 64 KiB.
 	MaxBuffer int
 	// MaxPending is how many bytes may wait in a connection's Sender; 0:
 	// 64 KiB.
 	MaxPending int
-	// ReadBufferSize is how much is read at a time, with buffers that idle
-	// connections do not hold; 0: 16 KiB.
+	// ReadBufferSize is how many bytes are read at a time. Idle connections hold
+	// no read buffer. 0: 16 KiB.
 	ReadBufferSize int
 	// MaxWorkers bounds the goroutines that run handlers on each loop of
-	// EngineEpoll; 0: no limit. Input waits for them. EnginePerConn has no such
+	// EngineEpoll; further input waits. 0: no limit. EnginePerConn has no such
 	// limit.
 	MaxWorkers int
 	// Loops is the number of event loops of EngineEpoll; 0: one for every two
-	// processors. EnginePerConn has none.
+	// processors. EnginePerConn has no loops.
 	Loops int
 
-	// Logger gets panics and failures to accept; nil: package log's.
+	// Logger receives panics and failures to accept; nil: the standard logger of
+	// package log.
 	Logger sluice.Logger
 
 	mu        sync.Mutex
 	engine    engine.Engine   // nil: not serving
-	draining  []engine.Engine // that were shut down and have not ended
+	draining  []engine.Engine // engines that were shut down and have not ended
 	listeners map[net.Listener]struct{}
 	adopter   *acceptor // of AdoptConn; nil: none yet
 
@@ -114,7 +116,7 @@ type Server struct {
 
 // gauges are the counters of a Server.
 type gauges struct {
-	admitted atomic.Int64 // connections that engines know
+	admitted atomic.Int64 // connections admitted and not released
 	accepted atomic.Uint64
 	refused  atomic.Uint64
 }
@@ -131,8 +133,9 @@ func Serve(ln net.Listener, handler Handler) error {
 	return s.Serve(ln)
 }
 
-// ListenAndServe serves the TCP address addr ("host:port"; without host on all
-// addresses). It returns when the listener fails, or nil after Shutdown.
+// ListenAndServe serves the TCP address addr, "host:port"; without host, it listens
+// on all addresses. It returns an error if listening or accepting fails, and nil
+// after Shutdown.
 func (s *Server) ListenAndServe(addr string) error {
 	lc := net.ListenConfig{KeepAlive: -1} // the engine sets it
 	lc.SetMultipathTCP(false)             // sockets of plain TCP inherit more from their listener
@@ -144,9 +147,9 @@ func (s *Server) ListenAndServe(addr string) error {
 	return s.Serve(ln)
 }
 
-// Serve serves connections from ln until ln fails or Shutdown is called, then
-// it returns ln's error, or nil after Shutdown and when ln was closed. Several
-// Serves of one Server may run at once. ln is closed by Shutdown only.
+// Serve serves connections from ln until ln fails or Shutdown is called. It returns
+// ln's error, or nil after Shutdown and when ln was closed. Several calls of Serve
+// may run concurrently. Of the Server's methods, only Shutdown closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	if s.Handler == nil {
 		return errNoHandler
@@ -166,9 +169,9 @@ func (s *Server) Serve(ln net.Listener) error {
 	return err
 }
 
-// ServeConn serves one connection and returns when it is closed or detached:
-// nil after a regular end, else what OnClose gets; ErrRefused if there were too
-// many connections.
+// ServeConn serves one connection and returns when it is closed or detached. It
+// returns nil after a regular end, otherwise the error that OnClose gets, and
+// ErrRefused if there are too many connections.
 func (s *Server) ServeConn(c net.Conn) error {
 	if s.Handler == nil {
 		return errNoHandler
@@ -184,12 +187,13 @@ func (s *Server) ServeConn(c net.Conn) error {
 	return err
 }
 
-// Shutdown closes the listeners and the connections between two messages at
-// once, waits for the others to get there, and closes whatever is left when
-// ctx ends; then it returns ctx's error. What Senders have accepted and not
-// written by then may be lost. Detached connections are not waited for.
-// Several calls wait for the same end, each as long as its own ctx; the first
-// ctx to end closes what is left. Afterwards the Server may serve again.
+// Shutdown closes the listeners and all connections that are between messages. It
+// waits until the other connections have finished their messages, and closes them
+// too. If ctx ends first, it closes the remaining connections and returns ctx's
+// error. Data that Senders have accepted and not written yet may be lost. Shutdown
+// does not wait for detached connections. Concurrent calls wait for the same end,
+// each as long as its own ctx; the first ctx to end closes the remaining
+// connections. After Shutdown, the Server may serve again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if s.engine != nil {
@@ -207,7 +211,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	var timeout error
-	for _, e := range slices.Backward(draining) { // the latest first: the others are at it already
+	for _, e := range slices.Backward(draining) { // the latest first: the others already shut down
 		if err := e.Shutdown(ctx); err != nil {
 			timeout = err
 			continue
@@ -227,7 +231,7 @@ func (s *Server) forgetEngine(e engine.Engine) {
 	s.draining = slices.DeleteFunc(s.draining, func(other engine.Engine) bool { return other == e })
 }
 
-// trackListener keeps the listeners that Shutdown must close.
+// trackListener adds or removes a listener that Shutdown must close.
 func (s *Server) trackListener(ln net.Listener, add bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,8 +245,8 @@ func (s *Server) trackListener(ln net.Listener, add bool) {
 	s.listeners[ln] = struct{}{}
 }
 
-// isOrderlyEnd tells whether err is how serving ends: somebody closed the
-// listener, or Shutdown came before the engine looked at it.
+// isOrderlyEnd tells whether err means a regular end: the listener was closed, or
+// Shutdown was called before the engine used it.
 func isOrderlyEnd(err error) bool {
 	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || err == engine.ErrShutdown
 }

@@ -1,4 +1,4 @@
-// Package tcplisten makes TCP listeners with the socket options that matter to
+// Package tcplisten opens TCP listeners with the socket options that matter to
 // servers under load.
 package tcplisten
 
@@ -13,15 +13,15 @@ import (
 // listener. A Config may be used for many listeners, concurrently.
 type Config struct {
 	// ReusePort lets several sockets listen on the same address
-	// (SO_REUSEPORT); the kernel spreads new connections over them.
+	// (SO_REUSEPORT); the kernel distributes new connections over them.
 	ReusePort bool
 
-	// DeferAccept makes Accept return connections only when their first bytes
-	// have come (TCP_DEFER_ACCEPT; on FreeBSD the dataready filter). It fits
-	// protocols in which the client speaks first. macOS ignores it.
+	// DeferAccept makes Accept return a connection only after its first bytes
+	// have arrived (TCP_DEFER_ACCEPT; on FreeBSD the dataready filter). Use it
+	// for protocols in which the client speaks first. macOS ignores it.
 	DeferAccept bool
 
-	// FastOpen accepts data in the first packet of clients that were here
+	// FastOpen accepts data in the first packet of clients that have connected
 	// before (TCP_FASTOPEN, RFC 7413), where the system allows it.
 	FastOpen bool
 
@@ -30,9 +30,10 @@ type Config struct {
 	Backlog int
 }
 
-// NewListener returns a listener on addr. network is "tcp4", "tcp6" or "tcp";
-// the listener is a *net.TCPListener. ReusePort is an error where the system
-// cannot (Windows); the other options are hints and then ignored.
+// NewListener returns a listener on addr, which is a *net.TCPListener. network is
+// "tcp4", "tcp6" or "tcp". If the system does not support ReusePort (Windows),
+// NewListener returns an error. It ignores other options that the system does not
+// support.
 func (cfg *Config) NewListener(network, addr string) (net.Listener, error) {
 	return listen.Listen(context.Background(), network, addr, listen.Options{
 		ReusePort:   cfg.ReusePort,
