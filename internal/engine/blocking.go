@@ -15,31 +15,32 @@ const noDeadline = -1
 // closedLimit is what ReadLimit returns after Close: a time that has passed.
 const closedLimit = 1
 
-// A BlockingHost is what a BlockingConn works on. Engines implement it.
+// A BlockingHost does the reads and writes of a BlockingConn. Engines implement it.
 type BlockingHost interface {
-	// Read and Write are those of Conn. They wait until what ReadLimit and
-	// WriteLimit return, and look at those again when they are interrupted. One
-	// call of each goes on at a time, and none when Sever has returned.
+	// Read and Write are those of Conn. They wait until the time that ReadLimit
+	// and WriteLimit return, and read that limit again when they are interrupted.
+	// At most one call of each runs at a time, and none after Sever has returned.
 	Read(p []byte) (int, error)
 	Write(p []byte) (int, error)
-	// A user who does not keep to the time of the Run may have the others called
-	// when it is just over, and the Conn turned to something else.
+	// If a user retains the BlockingConn after the Run, LocalAddr, RemoteAddr and
+	// the methods after them may be called just after the Run's end, when the Conn
+	// already serves another connection.
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
-	// InterruptRead and InterruptWrite make a wait that is going on look at its
-	// limit again. They are called on any goroutine, after an override was
-	// stored; t is what the user has set.
+	// InterruptRead and InterruptWrite make a waiting call read its limit again.
+	// They are called on any goroutine, after an override was stored; t is the
+	// deadline that the user has set.
 	InterruptRead(t time.Time)
 	InterruptWrite(t time.Time)
 }
 
-// A BlockingConn is what engines return from Conn.Blocking: a net.Conn that
-// works until the Run it was made in ends, and reports net.ErrClosed
-// afterwards. Its deadlines override those of the Conn, and go with it.
+// A BlockingConn is the net.Conn that engines return from Conn.Blocking. It works
+// until the end of the Run in which it was made, and reports net.ErrClosed
+// afterwards. Its deadlines override those of the Conn, until the Run ends.
 //
-// Handlers may start goroutines that still read or write when the Run is over;
-// the Conn is another connection's soon. So Sever ends their calls, and waits
-// for them to return.
+// A handler may start goroutines that still read or write when the Run is over.
+// The Conn then soon serves another connection. Sever therefore ends such calls,
+// and waits for them to return.
 type BlockingConn struct {
 	host      atomic.Pointer[BlockingHost] // nil: over
 	addresses net.Conn
@@ -52,11 +53,11 @@ type BlockingConn struct {
 
 	mu     sync.Mutex
 	inside int           // calls of Read and Write
-	left   chan struct{} // closed when there is none any more; nil: no Sever waits
+	left   chan struct{} // closed when inside becomes 0; nil: no Sever waits
 }
 
-// NewBlockingConn returns a connection over host. addresses is asked for the
-// addresses when host may not be used any more.
+// NewBlockingConn returns a connection over host. It takes its addresses from
+// addresses when host must not be used any more.
 func NewBlockingConn(host BlockingHost, addresses net.Conn) *BlockingConn {
 	b := &BlockingConn{addresses: addresses}
 	b.host.Store(&host)
@@ -134,8 +135,8 @@ func (b *BlockingConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn: the engine closes the connection after the Run. A
-// read that is going on ends; the Run may still write its answer.
+// Close implements net.Conn. The engine closes the connection after the Run. A
+// running Read ends; the Run may still write its answer.
 func (b *BlockingConn) Close() error {
 	h, err := b.use("close")
 	if err != nil {
@@ -192,8 +193,8 @@ func (b *BlockingConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// Sever ends b's use of the host, and the calls that go on, for whose return it
-// waits. Engines call it when the Run is over.
+// Sever ends b's use of the host. It interrupts running calls and waits until they
+// have returned. Engines call it at the end of the Run.
 func (b *BlockingConn) Sever() {
 	b.mu.Lock()
 	h := b.host.Swap(nil)
@@ -210,12 +211,13 @@ func (b *BlockingConn) Sever() {
 	<-b.left
 }
 
-// IsOver tells whether Sever was called. A read that is woken looks at it: what
-// is there then belongs to the next request.
+// IsOver tells whether Sever was called. A woken Read must check it, because input
+// then belongs to the next request.
 func (b *BlockingConn) IsOver() bool { return b.host.Load() == nil }
 
-// BreakWrite makes writes of this Run that wait, and those to come, fail: the
-// user's and the Protocol's. It may be called on any goroutine, also after Close.
+// BreakWrite makes all waiting and further writes of this Run fail, those of the
+// user and those of the Protocol. It may be called on any goroutine, also after
+// Close.
 func (b *BlockingConn) BreakWrite() {
 	if h := b.host.Load(); h != nil {
 		b.writeBy.Store(closedLimit)
@@ -223,7 +225,7 @@ func (b *BlockingConn) BreakWrite() {
 	}
 }
 
-// Inside returns how many calls of Read and Write go on.
+// Inside returns the number of running calls of Read and Write.
 func (b *BlockingConn) Inside() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,8 +244,9 @@ func (b *BlockingConn) ReadIsOverridden() bool { return b.readBy.Load() != 0 }
 // WriteIsOverridden tells whether the user has set a deadline for writes.
 func (b *BlockingConn) WriteIsOverridden() bool { return b.writeBy.Load() != 0 }
 
-// ReadLimit returns until when a read may wait, in Nanos of package clock, and 0
-// for ever: what the user has set, or else otherwise. After Close it has passed.
+// ReadLimit returns the time until which a read may wait, in clock.Nanos; 0 means
+// for ever. It is the user's deadline, or otherwise if the user has set none. After
+// Close it is a time in the past.
 func (b *BlockingConn) ReadLimit(otherwise int64) int64 {
 	if b.closed.Load() {
 		return closedLimit
@@ -251,8 +254,8 @@ func (b *BlockingConn) ReadLimit(otherwise int64) int64 {
 	return overridden(b.readBy.Load(), otherwise)
 }
 
-// WriteLimit is ReadLimit for writes. Close does not end them: the answer of
-// the Run is still to be written.
+// WriteLimit is ReadLimit for writes. Close does not change it, because the Run's
+// answer must still be written.
 func (b *BlockingConn) WriteLimit(otherwise int64) int64 {
 	return overridden(b.writeBy.Load(), otherwise)
 }
@@ -267,7 +270,7 @@ func overridden(by, otherwise int64) int64 {
 	return by
 }
 
-// nanosOf turns a deadline into what overrides store.
+// nanosOf converts a deadline to the value of an override.
 func nanosOf(t time.Time) int64 {
 	if t.IsZero() {
 		return noDeadline

@@ -1,23 +1,28 @@
-// Package epoll is the event engine: connections wait in an epoll instance and
-// hold no goroutine, no buffer and no protocol while they do. It runs on Linux;
-// elsewhere New returns an error.
+// Package epoll is the event engine. Connections wait in an epoll instance (see
+// epoll(7)). A connection that waits for a request holds no goroutine, no buffer
+// and no protocol. The package runs on Linux, on amd64 and arm64; elsewhere New
+// returns an error.
 //
-// Who does what:
+// The parts:
 //
 //   - A loop (loop.go) is a goroutine inside one RawConn.Read of the epoll
 //     descriptor, which Go's own poller watches. It claims the connections that
-//     have events, puts them into its run queue and parks after every pass, so
-//     that nothing else in the process starves.
-//   - Workers (worker.go, queue.go) take connections from the run queue, read,
-//     run the protocol, write, and let go. Handlers may block: whoever takes
-//     work while there is more makes one spare worker runnable.
-//   - A connection that waits is a slot (slot.go, table.go): 64 bytes without a
-//     pointer, found by its descriptor. What it needs beyond that while it is at
-//     work, or in the middle of a request, is a conn (conn.go).
-//   - The deadline sweep (sweep.go) goes over the slots and finds deadlines that passed.
-//   - Listeners that yield a descriptor are accepted from by the loops
-//     (accept.go). Every other connection is the fallback engine's.
+//     have events and puts them into its run queue. It parks after every pass, so
+//     that no other goroutine of the process starves.
+//   - Workers (worker.go, queue.go) take connections from the run queue, read, run
+//     the protocol, write, and release the connection. Handlers may block, so a
+//     worker that takes a connection while more are queued makes one spare worker
+//     runnable.
+//   - A waiting connection is a slot (slot.go, table.go), found by its descriptor.
+//     The slot takes 64 bytes and contains no pointer. Beside it is a pointer to
+//     the connection's conn, usually nil, so a waiting connection takes 72 bytes.
+//     A conn (conn.go) holds what a connection needs while a worker serves it, or
+//     in the middle of a request. A TLS connection needs further memory.
+//   - The deadline sweep (sweep.go) visits the slots and finds deadlines that have
+//     passed.
+//   - The loops accept from listeners that yield a descriptor (accept.go). The
+//     fallback engine serves all other connections.
 //
-// A slot's word says who owns the connection. It changes hands by compare and
-// swap only; ARCHITECTURE.md has the picture.
+// A slot's word says who owns the connection. Ownership changes only by
+// compare-and-swap; ARCHITECTURE.md has a diagram.
 package epoll

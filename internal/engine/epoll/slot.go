@@ -9,14 +9,14 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A slot is a connection that waits: 64 bytes, one cache line, and no pointers,
-// so that the garbage collector never looks at a million of them.
+// A slot holds what the engine knows of a waiting connection. It is 64 bytes, one
+// cache line, and contains no pointers, so that the garbage collector need not
+// scan a million of them.
 //
-// The word is a generation in the upper half, and the state with its flags in
-// the lower. A generation is one connection's for the life of the engine: an
-// event, a deadline or a prompt that comes late finds another one and is
-// dropped. All other fields belong to whoever has claimed the connection,
-// except for expiry, which the sweep reads.
+// The upper half of word is a generation; the lower half is the state with its
+// flags. The engine gives each connection a new generation, so a late event,
+// deadline or prompt does not match and is dropped. The goroutine that has claimed
+// the connection owns all other fields; the sweep also reads expiry.
 type slot struct {
 	word         atomic.Uint64
 	memo         engine.Memo
@@ -28,57 +28,57 @@ type slot struct {
 	serving      uint16 // index of the serving, whose acceptor it has
 }
 
-// The state. Who moves it from idle to busy has claimed the connection: the
-// claimant queues it, a worker serves it and moves it back to idle, or to
+// The state. A goroutine claims a connection by changing it from idle to busy, and
+// queues it. A worker then serves it, and changes the state back to idle, or to
 // closed.
 const (
 	stateClosed uint64 = iota // no connection
-	stateIdle                 // nobody's: waiting for an event
-	stateBusy                 // a worker's, or on its way to one
+	stateIdle                 // waiting for an event; no owner
+	stateBusy                 // owned by a worker, or queued for one
 	stateMask   uint64 = 3
 )
 
 // The flags.
 const (
-	flagPartial    uint64 = 1 << (2 + iota) // waiting in the middle of something
+	flagPartial    uint64 = 1 << (2 + iota) // waiting in the middle of a request or of output
 	flagBlocked                             // waiting for room to write
 	flagAdded                               // epoll knows the descriptor
 	flagInput                               // while busy: there may be more input
 	flagOutput                              // while busy: there may be room to write
-	flagGone                                // the peer sends no more; for good
+	flagGone                                // the peer sends no more; never cleared
 	flagReadWait                            // a goroutine waits for input
 	flagWriteWait                           // a goroutine waits for room
-	flagWatch                               // the peer's going is to be told
+	flagWatch                               // OnPeerGone wants to know when the peer is gone
 	flagHandshake                           // TLS: before the end of the handshake
-	flagFresh                               // nobody has looked at the connection yet
+	flagFresh                               // no worker has served the connection yet
 	flagExpired                             // claimed because of a deadline
-	flagPrompt                              // Protocol.Prompted is to be called
+	flagPrompt                              // the worker must call Prompted
 	flagTake                                // DetachIdle wants it
 	flagEvict                               // Shutdown wants it, if it is idle
 	flagKill                                // it must end
 	flagHeld                                // the descriptor must not be closed now
-	flagTLS                                 // it is a TLS connection; for good
-	flagFixed                               // waiting, and DetachIdle cannot have it
-	flagSwitched                            // it has another Protocol than it began with; for good
+	flagTLS                                 // it is a TLS connection; never cleared
+	flagFixed                               // waiting, and DetachIdle must not take it
+	flagSwitched                            // it has another Protocol than it began with; never cleared
 	flagPromptOnly                          // claimed by a prompt alone: there was no input
 )
 
-// errands are the flags that tell the owner to do more than to read.
+// errands are the flags that ask the owner for more than reading.
 const errands = flagFresh | flagExpired | flagPrompt | flagTake | flagEvict | flagKill | flagPromptOnly
 
 const generationShift = 32
 
 func generation(word uint64) uint32 { return uint32(word >> generationShift) }
 
-// is tells whether word is that of an open connection of generation gen.
+// is tells whether word belongs to an open connection of generation gen.
 func is(word uint64, gen uint32) bool {
 	return generation(word) == gen && word&stateMask != stateClosed
 }
 
-// deliver adds flags to the connection of generation gen. If nobody has it,
-// then deliver claims it: the caller must queue it. Else woken names the waits
-// that it has ended, whose goroutines the caller must signal; flagWatch among
-// them says that the peer's going is news.
+// deliver adds flags to the connection of generation gen. If the connection is
+// idle, deliver claims it, and the caller must queue it. Otherwise woken has the
+// waits that deliver has ended; the caller must signal their goroutines. flagWatch
+// in woken means that the peer is gone and that its notice must be fired.
 func (s *slot) deliver(gen uint32, flags uint64) (claimed bool, woken uint64) {
 	for {
 		word := s.word.Load()
@@ -89,8 +89,8 @@ func (s *slot) deliver(gen uint32, flags uint64) (claimed bool, woken uint64) {
 			if ignores(word, flags) {
 				return false, 0
 			}
-			// Whoever claims reads and writes anyway: that there is input and
-			// room need not be noted.
+			// The worker reads and writes in any case, so the flags for input and
+			// room are not needed.
 			kept := flags &^ (flagInput | flagOutput)
 			if flags == flagPrompt && word&flagBlocked == 0 {
 				kept |= flagPromptOnly
@@ -108,9 +108,9 @@ func (s *slot) deliver(gen uint32, flags uint64) (claimed bool, woken uint64) {
 	}
 }
 
-// ignores tells whether a connection that waits does not care for flags: room
-// when it has nothing to write, or input when it waits for room, for it will
-// read when it has got that.
+// ignores tells whether a waiting connection ignores flags: room when it has
+// nothing to write, or input when it waits for room. In the second case it reads
+// after it has written.
 func ignores(word, flags uint64) bool {
 	if word&flagBlocked != 0 {
 		return flags == flagInput
@@ -118,7 +118,7 @@ func ignores(word, flags uint64) bool {
 	return flags == flagOutput
 }
 
-// wakes returns the waits of a busy connection that flags end.
+// wakes returns the waits of a busy connection that end because of flags.
 func wakes(word, flags uint64) (woken uint64) {
 	if flags&(flagInput|flagGone|flagKill) != 0 {
 		woken |= word & flagReadWait
@@ -132,8 +132,8 @@ func wakes(word, flags uint64) (woken uint64) {
 	return woken
 }
 
-// claim claims a connection that waits, with flags. One that has any of unless is
-// left alone.
+// claim claims a waiting connection and sets flags. It does not claim one that has
+// any of the flags in unless.
 func (s *slot) claim(flags, unless uint64) bool {
 	for {
 		word := s.word.Load()
@@ -163,14 +163,13 @@ func (s *slot) take(flags uint64) uint64 {
 // set sets flags. Called by the owner.
 func (s *slot) set(flags uint64) { s.word.Or(flags) }
 
-// release gives a busy connection back, with the flags parked that say how it
-// waits. False: something has come up that the owner must see to first.
+// release makes a busy connection idle. The flags in parked say how it waits. It
+// returns false if an event arrived that the owner must handle first.
 func (s *slot) release(parked uint64) bool {
 	hinders := flagInput | flagPrompt | flagKill
 	if parked&flagBlocked != 0 {
-		// Input and prompts wait until there is room. A peer that has gone may
-		// still be reading; if not, it takes the output away, which is an event
-		// too.
+		// Input and prompts wait until there is room. flagGone does not matter: the
+		// peer may still read, and if it does not, the write fails with an event.
 		hinders = flagOutput | flagKill
 		if parked&flagPartial == 0 {
 			panic("sluice: connection with output released as idle")
@@ -188,8 +187,8 @@ func (s *slot) release(parked uint64) bool {
 	}
 }
 
-// hold keeps the connection that word was loaded of from being closed. Release
-// it soon with drop.
+// hold prevents the connection of generation gen from being closed until drop,
+// which must follow soon. It returns false if the connection has ended.
 func (s *slot) hold(gen uint32) bool {
 	for {
 		word := s.word.Load()
@@ -208,7 +207,7 @@ func (s *slot) hold(gen uint32) bool {
 
 func (s *slot) drop() { s.word.And(^flagHeld) }
 
-// open makes the slot that of a new connection, which is the caller's.
+// open initialises the slot for a new connection, which the caller owns.
 func (s *slot) open(gen uint32, flags uint64) {
 	s.expiry.Store(0)
 	s.writeTimeout = 0
@@ -216,7 +215,7 @@ func (s *slot) open(gen uint32, flags uint64) {
 	s.word.Store(uint64(gen)<<generationShift | stateBusy | flags)
 }
 
-// close ends the connection. Its descriptor is the caller's to close.
+// close marks the slot as closed. The caller closes the descriptor afterwards.
 func (s *slot) close() {
 	for {
 		word := s.word.Load()

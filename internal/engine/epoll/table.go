@@ -15,23 +15,23 @@ const (
 	chunkPatience = time.Minute
 )
 
-// A chunk is the slots of so many descriptors in a row. The conns are apart from
-// the slots, because they are pointers. A conn is there when others than its
-// worker must find it: while its connection waits and cannot do without it, and
-// while a goroutine waits in a Run.
+// A chunk holds the slots of chunkSize consecutive descriptors. The conns are apart
+// from the slots, because they are pointers. An entry is set when goroutines other
+// than the conn's worker must find it: while the connection waits and needs its
+// conn, and while a goroutine waits in a Run.
 type chunk struct {
 	slots [chunkSize]slot
 	conns [chunkSize]atomic.Pointer[conn]
 	open  atomic.Int32
-	// tlsConns are the TLS connections among them, made with the first one. An
-	// entry is its connection's owner's.
+	// tlsConns holds the TLS connections, from the first one on. The owner of a
+	// connection owns its entry.
 	tlsConns atomic.Pointer[[chunkSize]*tlsConn]
-	// isAging: free looks at it in a while.
+	// isAging is set while a call of free is scheduled.
 	isAging atomic.Bool
 }
 
-// table finds a slot by its descriptor. Chunks come when they are needed and go
-// when they have been empty for a while.
+// table finds a slot by its descriptor. It makes chunks when they are needed, and
+// drops them if they are empty at the end of chunkPatience.
 type table struct {
 	mu     sync.Mutex
 	chunks atomic.Pointer[[]*chunk] // replaced, never changed
@@ -47,7 +47,7 @@ func (p place) slot() *slot { return &p.chunk.slots[p.index] }
 
 func (p place) conn() *atomic.Pointer[conn] { return &p.chunk.conns[p.index] }
 
-// tlsConn returns the TLS of the connection, nil if it has none.
+// tlsConn returns the connection's TLS state; nil if it has none.
 func (p place) tlsConn() *tlsConn {
 	if all := p.chunk.tlsConns.Load(); all != nil {
 		return all[p.index]
@@ -69,8 +69,7 @@ func (p place) setTLSConn(s *tlsConn) {
 	all[p.index] = s
 }
 
-// find returns the place of a descriptor; its chunk is nil if there never was a
-// connection near it, or none is left.
+// find returns the place of a descriptor. Its chunk is nil if there is none.
 func (t *table) find(fd int) place {
 	if all := t.chunks.Load(); all != nil {
 		if at := fd >> chunkShift; at < len(*all) {
@@ -80,7 +79,7 @@ func (t *table) find(fd int) place {
 	return place{}
 }
 
-// open returns the place for a new connection, which counts from now on.
+// open returns the place for a new connection, and counts it in its chunk.
 func (t *table) open(fd int) place {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +92,7 @@ func (t *table) open(fd int) place {
 	return p
 }
 
-// replace puts c at a place among the chunks; mu is held.
+// replace sets the chunk at index at; mu is held.
 func (t *table) replace(at int, c *chunk) {
 	var all []*chunk
 	if old := t.chunks.Load(); old != nil {
@@ -106,14 +105,14 @@ func (t *table) replace(at int, c *chunk) {
 	t.chunks.Store(&all)
 }
 
-// close counts the connection at fd out.
+// close removes the connection at fd from its chunk's count.
 func (t *table) close(fd int, p place) {
 	if p.chunk.open.Add(-1) == 0 && p.chunk.isAging.CompareAndSwap(false, true) {
 		time.AfterFunc(chunkPatience, func() { t.free(fd>>chunkShift, p.chunk) })
 	}
 }
 
-// free forgets c if it is still empty.
+// free drops c if it is empty.
 func (t *table) free(at int, c *chunk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +123,7 @@ func (t *table) free(at int, c *chunk) {
 	}
 }
 
-// each calls f for every slot in use and the descriptor that it stands for.
+// each calls f for every slot in use, with its descriptor.
 func (t *table) each(f func(fd int, p place)) {
 	all := t.chunks.Load()
 	if all == nil {
