@@ -18,8 +18,8 @@ type Backoff struct {
 	last time.Duration
 }
 
-// Next returns how long to wait before the next try: twice as long as the last
-// time, up to a second.
+// Next returns how long to wait before the next try: 5 ms at first, then twice the
+// last result, up to a second.
 func (b *Backoff) Next() time.Duration {
 	b.last = min(max(2*b.last, firstBackoff), lastBackoff)
 	return b.last
@@ -28,8 +28,8 @@ func (b *Backoff) Next() time.Duration {
 // Reset notes that an Accept succeeded.
 func (b *Backoff) Reset() { b.last = 0 }
 
-// IsTemporary tells whether Accept may succeed after it failed with err: the
-// process or the system is short of something, or the peer gave up meanwhile.
+// IsTemporary tells whether a retry of Accept may succeed after err: the process
+// or the system is out of a resource, or the peer gave up before the accept.
 func IsTemporary(err error) bool {
 	if errors.Is(err, net.ErrClosed) {
 		return false
@@ -42,8 +42,8 @@ func IsTemporary(err error) bool {
 			return true
 		}
 	}
-	// Temporary is deprecated for want of a definition, but it is what
-	// listeners of other packages tell their callers by.
+	// Temporary is deprecated because it is ill-defined, but listeners of other
+	// packages still use it.
 	var temporary interface{ Temporary() bool }
 	return errors.As(err, &temporary) && temporary.Temporary()
 }

@@ -11,15 +11,15 @@ import (
 type AddressLimit struct {
 	// Conns is how many connections a client may have; 0: any number.
 	Conns int
-	// PrefixIPv6 is how many leading bits of an IPv6 address make the client. 0:
-	// 64, which is what a network gives to one customer at least, and a customer
-	// may use every address in it. More than 128 are 128.
+	// PrefixIPv6 is how many leading bits of an IPv6 address identify the client.
+	// 0 means 64: a customer gets at least a /64, and can use every address in it.
+	// More than 128 means 128.
 	PrefixIPv6 int
 }
 
 // client returns the client of a connection: an IPv4 address, or the prefix of an
-// IPv6 address. An IPv4-mapped address is the IPv4 address. Connections without
-// an IP address (unix sockets, pipes) are one client's.
+// IPv6 address. An IPv4-mapped address is the IPv4 address. All connections without
+// an IP address (unix sockets, pipes) count as one client.
 func (l AddressLimit) client(c net.Conn) netip.Addr {
 	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -47,8 +47,8 @@ type AddressCounter struct {
 	counts map[netip.Addr]int
 }
 
-// Add counts c, unless its client has as many connections already as limit
-// allows.
+// Add counts c and returns true, unless its client already has limit.Conns
+// connections.
 func (n *AddressCounter) Add(c net.Conn, limit AddressLimit) bool {
 	if limit.Conns <= 0 {
 		return true
@@ -66,7 +66,7 @@ func (n *AddressCounter) Add(c net.Conn, limit AddressLimit) bool {
 	return true
 }
 
-// Remove counts out a connection that Add has counted with the same limit.
+// Remove uncounts a connection that Add has counted with the same limit.
 func (n *AddressCounter) Remove(c net.Conn, limit AddressLimit) {
 	if limit.Conns <= 0 {
 		return

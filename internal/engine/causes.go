@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// ErrGoexit is what Protocol.Closed gets when a handler ended its goroutine.
+// ErrGoexit is passed to Protocol.Closed when a handler called runtime.Goexit.
 var ErrGoexit = errors.New("sluice: handler called runtime.Goexit")
 
-// A PanicError is what Protocol.Closed gets when a call of the protocol
-// panicked, which is against its contract.
+// A PanicError is passed to Protocol.Closed when a call of the Protocol panicked,
+// which its contract forbids.
 type PanicError struct {
 	Value any
 	Stack []byte

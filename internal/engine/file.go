@@ -10,20 +10,20 @@ import (
 
 // A File is a part of a file for Conn.SendFile.
 type File struct {
-	// Source is read at offsets of our own: its own offset is neither used nor
-	// moved, so that several connections may send parts of one descriptor. It
-	// stays open until Done is closed. Not nil.
+	// Source is read at explicit offsets. Its file offset is neither used nor
+	// moved, so several connections may send parts of one descriptor. The caller
+	// keeps it open until Done is closed. Not nil.
 	Source *os.File
 	Offset int64
 	Size   int64     // bytes; 0 or less: none
-	Done   io.Closer // closed once, when the engine needs Source no longer; nil: nothing is
+	Done   io.Closer // closed once, when the engine no longer needs Source; may be nil
 }
 
-// ErrShortFile is the end of a connection whose File ended before Size bytes.
+// ErrShortFile ends a connection whose File ended before Size bytes.
 var ErrShortFile = fmt.Errorf("sluice: a file ended before its announced length: %w", io.ErrUnexpectedEOF)
 
-// Release closes Done and forgets the file; it may be called again. Engines call
-// it. It returns an error only if Done panics.
+// Release closes Done and clears f. Further calls do nothing. Engines call it. It
+// returns an error only if Done's Close panics.
 func (f *File) Release() (err error) {
 	done := f.Done
 	*f = File{}
@@ -39,9 +39,9 @@ func (f *File) Release() (err error) {
 	return nil
 }
 
-// ReadPiece fills p with what is next in the file, or with all of it if that is
-// less. Engines call it where there is no sendfile(2), and add to Offset what
-// they have sent of it.
+// ReadPiece reads the next bytes of the file into p, at most Size of them. Engines
+// call it where there is no sendfile(2), and then call Advance with the number of
+// bytes that they have sent.
 func (f *File) ReadPiece(p []byte) (int, error) {
 	if int64(len(p)) > f.Size {
 		p = p[:f.Size]
@@ -49,11 +49,11 @@ func (f *File) ReadPiece(p []byte) (int, error) {
 	n, err := f.Source.ReadAt(p, f.Offset)
 	switch {
 	case n > 0:
-		return n, nil // an error comes again
+		return n, nil // the next call returns the error
 	case err == nil || errors.Is(err, io.EOF):
 		return 0, ErrShortFile
 	}
-	// Not wrapped: it must not be taken for an error of the connection.
+	// Not wrapped, so that callers do not treat it as an error of the connection.
 	return 0, fmt.Errorf("sluice: cannot read a file that is being sent: %v", err)
 }
 

@@ -2,8 +2,8 @@ package engine
 
 import "sync"
 
-// A Notice is a callback that is made at most once, and that can be cancelled:
-// after Cancel it is neither running nor going to run. Engines keep one for
+// A Notice is a callback that is called at most once and can be cancelled: after
+// Cancel has returned, it neither runs nor will run. Engines use one for
 // Conn.OnPeerGone. The zero value has no callback.
 type Notice struct {
 	mu      sync.Mutex
@@ -18,7 +18,8 @@ func (n *Notice) Set(f func()) {
 	n.mu.Unlock()
 }
 
-// Fire makes the callback, if it is still wanted, on this goroutine.
+// Fire calls the callback on this goroutine, unless it was called or cancelled
+// before.
 func (n *Notice) Fire() {
 	n.mu.Lock()
 	f := n.f
@@ -34,14 +35,14 @@ func (n *Notice) Fire() {
 	f()
 }
 
-// Wanted tells whether Fire would make a call.
+// Wanted tells whether Fire would call the callback.
 func (n *Notice) Wanted() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.f != nil
 }
 
-// Cancel withdraws the callback and waits for it if it is running.
+// Cancel removes the callback and waits for it if it is running.
 func (n *Notice) Cancel() {
 	n.mu.Lock()
 	n.f = nil

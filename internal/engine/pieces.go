@@ -2,9 +2,9 @@ package engine
 
 import "net"
 
-// NextPiece takes from v what is to be written next to a connection that has no
-// gathering write: the first buffer if it is large, else as many as fit into
-// dst, up to size bytes.
+// NextPiece removes from v the bytes to write next to a connection without a
+// gathering write. It returns the first buffer itself if that is larger than size;
+// otherwise it appends as many buffers to dst as fit into size bytes.
 func NextPiece(dst []byte, v *net.Buffers, size int) []byte {
 	for len(*v) > 0 {
 		first := (*v)[0]

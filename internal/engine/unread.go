@@ -2,9 +2,9 @@ package engine
 
 import "net"
 
-// WithUnread returns a connection whose reads return rest first. That is nc
-// itself where rest is empty; otherwise it has the methods of a net.Conn,
-// NetConn, which returns nc, and CloseWrite. It keeps rest.
+// WithUnread returns a connection whose reads return rest first. If rest is empty,
+// this is nc itself. Otherwise the connection has the methods of a net.Conn,
+// NetConn, which returns nc, and CloseWrite. It retains rest.
 func WithUnread(nc net.Conn, rest []byte) net.Conn {
 	if len(rest) == 0 {
 		return nc
@@ -28,7 +28,7 @@ func (c *unreadConn) Read(p []byte) (int, error) {
 	}
 	n := copy(p, c.rest)
 	if c.rest = c.rest[n:]; len(c.rest) == 0 {
-		c.rest = nil // its memory goes
+		c.rest = nil // frees its memory
 	}
 	return n, nil
 }
