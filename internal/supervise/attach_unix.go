@@ -88,11 +88,11 @@ func findControl() (fd int, hello layout, err error) {
 	return -1, layout{}, nil
 }
 
-// ShieldInherited has processes that this one starts not inherit what a master
-// gave to it. Attach does the same, later: a program may start processes before
-// it listens, and each would keep the port taken and the lifeline open. Call it
-// in a worker when the program is loaded. Files that a Start function has added
-// are left alone.
+// ShieldInherited prevents child processes from inheriting the descriptors that a
+// master has passed to this process. Attach does the same later, but a program may
+// start processes before that, and each would keep the port and the lifeline open.
+// Call it in a worker when the program is initialised. It does not change files
+// that a Start function has added.
 func ShieldInherited() {
 	control, hello, err := findControl()
 	if err != nil {

@@ -1,19 +1,19 @@
 // Package supervise runs a fleet of worker processes: it starts them, watches
-// them, replaces them and stops them. It knows no HTTP; what a worker serves is
-// its own affair.
+// them, replaces them and stops them. It does not depend on the protocol that the
+// workers serve.
 //
-// A Master owns the listening sockets, one set for each slot, and never closes
-// them while it runs, so that connections which wait in a dead worker's queue
-// are not lost: a sibling takes the socket over until a successor is ready. The
-// same program, started as a worker, calls Attach to find its sockets and a
-// channel with the master's orders.
+// A Master owns the listening sockets, one set for each slot. It does not close
+// them before the fleet stops. If a worker dies, the connections in its queue are
+// therefore not lost: a sibling accepts from the socket until a successor is
+// ready. The same program, started as a worker, calls Attach to find its sockets
+// and a channel with the master's orders.
 //
-// Beside its sockets a slot may have an inbox, through which workers pass open
-// connections to each other: to a successor, to a sibling that has less to do.
+// A slot may also have an inbox, through which workers pass open connections to
+// each other: to a successor, or to a sibling with less load.
 //
-// Everything the master decides is decided by a pure function of its state, an
-// event and the time (machine.go); the rest of the package carries events to
-// it and its actions out.
+// All decisions of the master are made by a pure function of its state, an event
+// and the time (machine.go). The rest of the package passes events to it and
+// performs its actions.
 package supervise
 
 import (
@@ -37,9 +37,9 @@ var (
 	ErrQuit = errors.New("sluice: ended by SIGQUIT")
 	// ErrNotStarted: Config.Start returned a command that it had not started.
 	ErrNotStarted = errors.New("sluice: the worker's command was not started")
-	// ErrStopping: the workers go, so they are not replaced.
+	// ErrStopping: the workers are ending, so they are not replaced.
 	ErrStopping = errors.New("sluice: the fleet is stopping")
-	// ErrConfigurationSize: it is longer than MaxConfiguration.
+	// ErrConfigurationSize: the configuration is longer than MaxConfiguration.
 	ErrConfigurationSize = fmt.Errorf("sluice: the workers' configuration is longer than %d bytes", MaxConfiguration)
 	// ErrRunning: Run was called a second time.
 	ErrRunning = errors.New("sluice: the master has run already")
@@ -48,9 +48,9 @@ var (
 // A BootError says why the first start of the fleet failed: a worker reported
 // by Worker.Fatal that it cannot serve.
 type BootError struct {
-	// Slot is the worker's.
+	// Slot is the number of the worker's slot.
 	Slot int
-	// Class is a word for programs: "config", "bind", ….
+	// Class is the error's class, for programs: "config", "listen", ….
 	Class string
 	// Text is the worker's message.
 	Text string
@@ -62,11 +62,11 @@ func (e *BootError) Error() string {
 }
 
 // A RestartError says why a rolling restart failed: a successor did not become
-// ready. The workers that were not replaced serve on.
+// ready. The workers that were not replaced continue to serve.
 type RestartError struct {
-	// Slot is the successor's.
+	// Slot is the number of the successor's slot.
 	Slot int
-	// Err is what was wrong with it: a *BootError if it said so itself.
+	// Err is the reason: a *BootError if the successor reported it.
 	Err error
 }
 
@@ -78,34 +78,35 @@ func (e *RestartError) Error() string {
 // Unwrap returns Err.
 func (e *RestartError) Unwrap() error { return e.Err }
 
-// Logger takes the lines of a log. *log.Logger is one.
+// Logger receives the lines of a log. *log.Logger implements it.
 type Logger interface {
 	// Printf logs one line, formatted as by fmt.Printf.
 	Printf(format string, args ...any)
 }
 
-// OverRecovery says what follows too many deaths of workers.
+// OverRecovery says what the master does after too many deaths of workers.
 type OverRecovery uint8
 
 const (
-	// OverRecoveryExit drains what is left and ends Run with ErrOverRecovery.
+	// OverRecoveryExit drains the remaining workers and ends Run with
+	// ErrOverRecovery.
 	OverRecoveryExit OverRecovery = iota
-	// OverRecoveryDegrade keeps the healthy workers and tries the others again
-	// every 30 seconds. Before all workers were ready for the first time it is
-	// OverRecoveryExit.
+	// OverRecoveryDegrade keeps the healthy workers and retries the others every
+	// 30 seconds. Before all workers were ready for the first time, it does the same
+	// as OverRecoveryExit.
 	OverRecoveryDegrade
 )
 
-// A Launch is what one worker process is started with.
+// A Launch describes how to start one worker process.
 type Launch struct {
-	// Slot is the place in the fleet, from 0.
+	// Slot is the number of the slot, from 0.
 	Slot int
 	// Generation counts the processes of this slot, from 1.
 	Generation int
-	// Files are to be the process's ExtraFiles, in this order: the slot's
-	// listeners first, then the control socket, the lifeline, the shared files
-	// and the inboxes. They are the master's: a Start function must not close them, and
-	// must not keep them after it returned.
+	// Files become the process's ExtraFiles, in this order: the slot's listeners
+	// first, then the control socket, the lifeline, the shared files and the
+	// inboxes. The master owns them: a Start function must not close them, and must
+	// not retain them after it has returned.
 	Files []*os.File
 	// Env is the complete environment.
 	Env []string
@@ -121,55 +122,55 @@ type Config struct {
 	// the larger of Workers and 4 × the number of CPUs.
 	MinWorkers, MaxWorkers int
 
-	// Sockets makes the listening sockets of a slot. It is called once for
-	// each slot, by New for the first Workers slots and before the first spawn
-	// of a later one; at most 64 for a slot. The files become the master's. nil: the workers get no
-	// sockets and open their own.
+	// Sockets makes the listening sockets of a slot, at most 64. It is called once
+	// for each slot: by New for the first Workers slots, and before the first spawn
+	// for a later slot. The master owns the files. nil: the workers get no sockets
+	// and open their own.
 	//
-	// The files must come from (*net.TCPListener).File or the like, and the
-	// listener itself must be closed, or the master is woken by every
-	// connection.
+	// The files must come from (*net.TCPListener).File or a similar method. The
+	// listener itself must be closed, because otherwise every connection wakes the
+	// master.
 	Sockets func(slot int) ([]*os.File, error)
-	// SharedSockets: all slots have the same sockets (not one each with
-	// SO_REUSEPORT), so Sockets is called for slot 0 only and a dead worker's
-	// queue needs no rescue.
+	// SharedSockets: all slots share the same sockets, instead of separate ones
+	// with SO_REUSEPORT. Sockets is then called for slot 0 only, and the queue of a
+	// dead worker needs no adopter.
 	SharedSockets bool
 	// SocketsClosed is called when the master has closed the sockets because the
-	// fleet stops: what the caller has of them is to be closed, too, and Sockets is
-	// not called any more. It must not block. nil: nothing.
+	// fleet stops. The caller should then close its own copies of them. Sockets is
+	// not called any more. SocketsClosed must not block. nil: nothing is called.
 	SocketsClosed func()
-	// SharedFiles are given to every worker besides, for example a memory
-	// segment. They stay the caller's and must stay open while Run runs.
+	// SharedFiles are passed to every worker, for example a memory segment. The
+	// caller owns them, and must keep them open while Run runs.
 	SharedFiles []*os.File
 
-	// Inboxes gives each slot an inbox: a socket by which workers pass open
-	// connections to each other, see Worker.Post and Worker.Receive. It is the
-	// slot's and not a process's, so what waits in the inbox of a worker that
-	// died is received by its successor, or by the sibling that serves the slot
-	// meanwhile. Linux only; elsewhere nothing happens.
+	// Inboxes gives each slot an inbox: a socket through which workers pass open
+	// connections to each other; see Worker.Post and Worker.Receive. The inbox
+	// belongs to the slot, not to a process. Connections in the inbox of a worker
+	// that died are therefore received by its successor, or by the sibling that
+	// serves the slot until then. Linux only; elsewhere it has no effect.
 	Inboxes bool
 
-	// Configuration is given to the workers, which get it from
-	// Worker.Configuration; at most MaxConfiguration bytes. What OnReload returns
-	// takes its place, unless the restart fails: a worker that replaces one that
-	// died later gets what the last restart brought that did not.
+	// Configuration is passed to the workers, which read it with
+	// Worker.Configuration; at most MaxConfiguration bytes. The result of OnReload
+	// replaces it, unless the restart fails: later replacements for dead workers
+	// then get the configuration of the last restart that succeeded.
 	Configuration []byte
 
 	// Args are the arguments of a worker, the program's name first. nil: those
 	// of this process.
 	Args []string
-	// Env is added to the environment of workers: the variable by which the
-	// program knows that it is a worker, GOMAXPROCS=1, …. Variables by which
-	// systemd talks to the master are removed.
+	// Env is added to the environment of workers, for example the variable that
+	// marks a worker, or GOMAXPROCS=1. Variables through which systemd talks to the
+	// master are removed.
 	Env []string
-	// Start starts a worker in place of the built-in way (this program's
-	// binary, as it was when the master started, with stdout and stderr
-	// inherited). It runs on the thread that starts all workers; to keep the
-	// parent-death signal sound it must call Cmd.Start itself, not in another
-	// goroutine. It may pass on all of the files, some or none. A worker that
-	// attaches counts as ready when it says so, as any other. One that does not
-	// counts as ready after two seconds, unless another one of the fleet has
-	// attached before, and SIGTERM stops it.
+	// Start replaces the built-in way to start a worker, which runs this program's
+	// binary, as it was when the master started, with inherited stdout and stderr.
+	// Start runs on the thread that starts all workers. It must call Cmd.Start
+	// itself and not on another goroutine; otherwise the parent-death signal may
+	// come too early. It may pass on all of the files, some or none. A worker that
+	// attaches counts as ready when it calls Ready. One that does not attach counts
+	// as ready after two seconds, unless another worker of the fleet has attached
+	// before; SIGTERM stops it.
 	Start func(Launch) (*exec.Cmd, error)
 	// SysProcAttr is the base of the processes' attributes, for example
 	// credentials. Not used with Start.
@@ -178,81 +179,83 @@ type Config struct {
 	// means all. nil: workers are not pinned. Linux only.
 	Affinity func(slot int) []int
 
-	// BootTimeout bounds the time from start to Ready. A worker that needs longer is
-	// killed, which counts as a death unless its predecessor serves. 0: 30 seconds.
+	// BootTimeout bounds the time from start to Ready. A worker that needs longer
+	// is killed, which counts as a death unless its predecessor serves. 0:
+	// 30 seconds.
 	BootTimeout time.Duration
-	// GracePeriod is what workers get to finish their work when the fleet
-	// stops. 0: 5 seconds.
+	// GracePeriod is the time that workers have to finish when the fleet stops.
+	// 0: 5 seconds.
 	GracePeriod time.Duration
-	// DrainTimeout is what a replaced worker gets. 0: GracePeriod.
+	// DrainTimeout is the time that a worker has to finish when it is replaced.
+	// 0: GracePeriod.
 	DrainTimeout time.Duration
-	// OrphanGrace is what workers get when the master is gone. After it the
-	// worker's process is ended. 0: GracePeriod.
+	// OrphanGrace is the time that workers have to finish when the master has died.
+	// After it, the worker's process ends. 0: GracePeriod.
 	OrphanGrace time.Duration
 
-	// HangTimeout is for how long a ready worker may leave the master's probes
-	// without an answer, or connections in its queue, before it counts as
-	// hanging: its place is given to others at once, it is told to print its
-	// stacks (SIGQUIT) and is killed two seconds later. That is a crash for
-	// RecoverThreshold. One worker is treated so at a time, unless all of them
-	// hang. When the master itself was held up, as in a suspended machine, all
-	// workers start anew. Workers that do not attach are never found hanging. 0:
-	// nobody looks.
+	// HangTimeout is how long a ready worker may leave the master's probes
+	// unanswered, or connections in its queue, before it counts as hanging. Another
+	// worker then takes its slot at once. The hanging worker gets SIGQUIT, to print
+	// its stacks, and is killed two seconds later. That is a crash for
+	// RecoverThreshold. The master handles one hanging worker at a time, unless all
+	// workers hang. If the master itself did not run, for example on a suspended
+	// machine, the time of all workers starts again. Workers that do not attach
+	// never count as hanging. 0: the master does not check.
 	HangTimeout time.Duration
 	// Progress returns a number that changes whenever the worker accepts a
-	// connection; ok false: it is not known. A slot's worker hangs, too, if
-	// connections wait in the queue of its TCP sockets and the number stays the
-	// same. It is called by the goroutine that runs the fleet and must not block.
-	// nil, and with SharedSockets: queues are not looked at. Linux only.
+	// connection; ok is false if it is unknown. A worker also counts as hanging if
+	// connections wait in the queue of its TCP sockets and the number does not
+	// change. Progress is called by the goroutine that runs the fleet, so it must
+	// not block. If it is nil, and with SharedSockets, queues are not checked. Linux
+	// only.
 	Progress func(slot, pid int) (number uint64, ok bool)
-	// OnReaped is called for every process that ended, once its parent has
-	// waited for it and before the machine hears of it, so before a worker takes
-	// the place of one that died. Only the place of a hanging one is given away
-	// before. It may be called by several goroutines at once, should not take
-	// long, and is never running when Run has returned. nil: nothing.
+	// OnReaped is called for every process that ended, after its parent has waited
+	// for it and before the machine gets the event, so before a worker replaces a
+	// dead one. Only a hanging worker is replaced earlier. OnReaped may be called
+	// concurrently and should return soon. It has returned before Run returns. nil:
+	// nothing is called.
 	OnReaped func(slot, pid int)
 
-	// RecoverThreshold is the number of unexpected exits within RecoverWindow
-	// that is still borne: 0 means none.
+	// RecoverThreshold is how many unexpected exits are tolerated within
+	// RecoverWindow. 0 tolerates none.
 	RecoverThreshold int
-	// RecoverWindow is the time over which exits are counted. 0: the master's
-	// life.
+	// RecoverWindow is the time over which exits are counted. 0: since the
+	// master's start.
 	RecoverWindow time.Duration
 	// RecoverInterval is the pause, ±20 %, before the respawn of a worker that
 	// lived for less than ten seconds. It doubles, up to 30 seconds, with each
-	// worker in a row that died before it was ready. There is none after the death
-	// of the only worker that served. 0: no pause.
+	// consecutive worker that died before it was ready. There is no pause after the
+	// death of the last serving worker. 0: no pause.
 	RecoverInterval time.Duration
 	// OverRecovery says what happens beyond the threshold.
 	OverRecovery OverRecovery
 
-	// Hooks are called when something happened.
+	// Hooks are called on events of the fleet.
 	Hooks Hooks
-	// Logger takes the log, through a Journal: one that blocks stops nothing but
-	// the log. nil: nothing is logged.
+	// Logger receives the log through a Journal, so a Logger that blocks delays
+	// only the log. nil: nothing is logged.
 	Logger Logger
-	// NoSignals: Run leaves the process's signals alone.
+	// NoSignals: Run does not handle the process's signals.
 	NoSignals bool
 }
 
-// Hooks are called one at a time, in the order of their events, on a goroutine
-// of their own: they may block and may call the Master's methods.
+// Hooks are called one at a time, in the order of their events, on a separate
+// goroutine. They may block, and may call the Master's methods except Restart.
 type Hooks struct {
-	// OnSpawn is called when a worker was started. An error kills all workers
-	// and becomes Run's.
+	// OnSpawn is called when a worker was started. An error kills all workers, and
+	// Run returns it.
 	OnSpawn func(slot, pid int) error
 	// OnRecover is called after OnSpawn if the new process replaces one that
 	// died.
 	OnRecover func(slot, oldPid, newPid int)
-	// OnStarted is called once, when all workers of the first start were
-	// started (not yet: are ready). An error kills all workers and becomes
-	// Run's.
+	// OnStarted is called once, when all workers of the first start were started.
+	// They may not be ready. An error kills all workers, and Run returns it.
 	OnStarted func(pids []int) error
 	// OnFleetReady is called once, when all workers are ready.
 	OnFleetReady func()
-	// OnReload is called before a rolling restart by SIGHUP or Restart. An
-	// error is logged, keeps everything as it is, and is Restart's. What it returns
-	// is the new Configuration.
+	// OnReload is called before a rolling restart by SIGHUP or Restart. Its result
+	// becomes the new Configuration. An error is logged and refuses the restart;
+	// Restart returns it.
 	OnReload func() ([]byte, error)
 	// OnReopen is called on SIGUSR1 in the master; workers get an order.
 	OnReopen func()
@@ -260,7 +263,7 @@ type Hooks struct {
 	OnStopping func()
 }
 
-// withDefaults checks c and fills what is zero.
+// withDefaults checks c and applies the defaults.
 func (c Config) withDefaults() (Config, error) {
 	for name, d := range map[string]time.Duration{
 		"BootTimeout": c.BootTimeout, "GracePeriod": c.GracePeriod, "DrainTimeout": c.DrainTimeout,
@@ -297,7 +300,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// mostFiles is about the number of files that a worker inherits at most.
+// mostFiles returns the approximate maximum of files that a worker inherits.
 func (c Config) mostFiles() int {
 	const others = 16 // standard files, control socket, lifeline, …
 	n := maxDescriptors + len(c.SharedFiles) + others

@@ -8,8 +8,8 @@ import (
 
 // What Post returns.
 var (
-	// ErrInboxFull: there is no room in the slot's inbox, or there was none for
-	// as long as Post might wait.
+	// ErrInboxFull: the slot's inbox has no room, and had none for the time that
+	// Post was allowed to wait.
 	ErrInboxFull = errors.New("sluice: the inbox is full")
 	// ErrNoInbox: the slot has no inbox, or this worker does not know it.
 	ErrNoInbox = errors.New("sluice: no such inbox")

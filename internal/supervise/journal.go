@@ -16,11 +16,11 @@ const (
 )
 
 // A Journal is a Logger that never blocks: it passes its lines to another Logger
-// on a goroutine of its own. A log without a reader, such as a full pipe, would
-// block its writers. Lines that find no room are dropped and
-// counted, and the log says how many they were as soon as it moves again.
+// on a separate goroutine. A log without a reader, such as a full pipe, would
+// otherwise block its writers. Lines for which there is no room are dropped and
+// counted. When the Logger accepts lines again, the log says how many were dropped.
 //
-// Its methods may be called by several goroutines.
+// Its methods may be called concurrently.
 type Journal struct {
 	to Logger
 
@@ -45,8 +45,8 @@ func (j *Journal) Printf(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	// After a gap, lines are dropped until the log has said so: else the message
-	// about the gap would stand in the wrong place.
+	// After a gap, lines are dropped until the message about it is written.
+	// Otherwise that message would be in the wrong place.
 	isFull := len(j.lines) == journalLines || len(j.lines) > 0 && j.size+len(line) > journalBytes
 	if isFull || j.gap > 0 {
 		j.gap++
@@ -96,8 +96,8 @@ func (j *Journal) Dropped() int {
 	return j.dropped
 }
 
-// Flush waits until everything is written, for half a second at most. It is for the
-// end of a process.
+// Flush waits until everything is written, at most half a second. Call it before
+// the process ends.
 func (j *Journal) Flush() {
 	j.mu.Lock()
 	idle := j.idle

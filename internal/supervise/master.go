@@ -99,7 +99,7 @@ func (m *Master) Run(ctx context.Context) error {
 	return m.loop(ctx)
 }
 
-// loop feeds the machine until it says that all is over.
+// loop passes events to the machine and performs its actions, until actFinish.
 func (m *Master) loop(ctx context.Context) error {
 	f := newFleet(m.config, rand.Uint64())
 	timer := time.NewTimer(time.Hour)
@@ -120,7 +120,7 @@ func (m *Master) loop(ctx context.Context) error {
 					m.snapshot.Store(f.status())
 					return a.err
 				}
-				if a.kind == actRestarted { // who is answered may look at the status
+				if a.kind == actRestarted { // the caller of Restart may read the status
 					m.snapshot.Store(f.status())
 				}
 				m.perform(a)
@@ -143,19 +143,19 @@ func (m *Master) Close() error {
 	return nil
 }
 
-// Stop begins an ordered stop, as SIGTERM does. A second call is a second
-// SIGTERM: workers have one more second. It does not wait.
+// Stop begins an orderly stop, as SIGTERM does, without waiting. A second call has
+// the effect of a second SIGTERM: workers have one more second.
 func (m *Master) Stop() { m.events.put(event{kind: evStop}) }
 
-// Kill kills all workers. It does not wait.
+// Kill kills all workers, without waiting.
 func (m *Master) Kill() { m.events.put(event{kind: evKill}) }
 
-// Restart makes a rolling restart, as SIGHUP does: one slot at a time, each
-// successor ready before its predecessor drains. It returns nil when all slots are
-// served by workers that were started since, though predecessors may drain still.
-// Otherwise it returns OnReload's error, a *RestartError, ErrStopping if the workers
-// go, or ctx's error, which does not stop the restart. During a restart it waits for
-// one more. It must not be called by a hook, which it would wait for.
+// Restart makes a rolling restart, as SIGHUP does: one slot at a time; each
+// successor is ready before its predecessor drains. It returns nil when all slots
+// are served by new workers; old workers may still drain. Otherwise it returns
+// OnReload's error, a *RestartError, ErrStopping if the workers are ending, or ctx's
+// error, and then the restart continues. A call during a restart waits for another
+// restart after it. A hook must not call Restart, because Restart waits for hooks.
 func (m *Master) Restart(ctx context.Context) error {
 	ticket, answer := m.tickets.take()
 	defer m.tickets.answer(ticket, nil) // frees the ticket if ctx ended first
@@ -175,8 +175,8 @@ func (m *Master) Restart(ctx context.Context) error {
 	}
 }
 
-// restart asks for a rolling restart. Who has the ticket is told how it ends; 0:
-// nobody.
+// restart asks for a rolling restart. The result goes to the holder of ticket; 0
+// means that there is none.
 func (m *Master) restart(ticket int) {
 	if m.config.Hooks.OnReload == nil {
 		m.events.put(event{kind: evRestart, number: ticket})
@@ -195,7 +195,7 @@ func (m *Master) restart(ticket int) {
 	})
 }
 
-// tickets are the calls of Restart that wait.
+// tickets holds the waiting calls of Restart.
 type tickets struct {
 	mu      sync.Mutex
 	last    int

@@ -2,10 +2,10 @@ package supervise
 
 import "sync"
 
-// An orderQueue holds the orders that the worker has not received yet. Putting
-// one never waits, so a worker that does not receive orders still answers the
-// master's probes and still heeds its signals. An order replaces those that it
-// makes pointless, so at most two for each slot of the fleet wait.
+// An orderQueue holds the orders that the worker has not received yet. Adding one
+// never blocks, so a worker that does not receive orders still answers the master's
+// probes and handles its signals. An order replaces earlier ones that it makes
+// obsolete, so at most two for each slot of the fleet wait.
 type orderQueue struct {
 	out chan Order // what Worker.Orders returns
 

@@ -37,7 +37,7 @@ const (
 	messageQuit     messageType = 9   // M→W
 	messagePeer     messageType = 10  // M→W: slot, one descriptor: where parcels for it go
 	messageInbox    messageType = 11  // M→W: slot, one descriptor: its inbox, to be read meanwhile
-	messageInboxOff messageType = 12  // M→W: slot: its inbox is others' again
+	messageInboxOff messageType = 12  // M→W: slot: another worker reads its inbox again
 	messageReady    messageType = 64  // W→M
 	messagePong     messageType = 65  // W→M: seq of the ping
 	messageDrained  messageType = 66  // W→M: DrainStats
@@ -179,7 +179,7 @@ func appendGrace(dst []byte, grace time.Duration) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(ms))
 }
 
-// parseGrace reads a DRAIN's payload; longer ones, of later versions, too.
+// parseGrace reads a DRAIN's payload. It accepts longer ones of later versions.
 func parseGrace(in []byte) (time.Duration, error) {
 	if len(in) < 4 {
 		return 0, errShortMessage

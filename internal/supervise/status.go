@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Phase is where a worker process is in its life.
+// Phase is the phase in the life of a worker process.
 type Phase uint8
 
 const (
-	// PhaseSpawned: started, not ready yet. Its PID is 0 until the process is
-	// there.
+	// PhaseSpawned: started, not ready yet. Its PID is 0 until the process exists.
 	PhaseSpawned Phase = iota
 	// PhaseReady: serving.
 	PhaseReady
-	// PhaseSuspect is reserved.
+	// PhaseSuspect is reserved; no worker has it.
 	PhaseSuspect
-	// PhaseHung: it was found hanging, lost its place and is to print its stacks.
+	// PhaseHung: it was found hanging, has lost its slot and was told to print its
+	// stacks.
 	PhaseHung
 	// PhaseDraining: told to finish and exit.
 	PhaseDraining
@@ -47,20 +47,20 @@ type Status struct {
 	Rolling bool
 	// Degraded tells that too many workers died (OverRecoveryDegrade).
 	Degraded bool
-	// Paused tells that SIGWINCH put the workers away.
+	// Paused tells that SIGWINCH has ended the workers.
 	Paused bool
-	// Stopping tells that the fleet is on its way out.
+	// Stopping tells that the fleet is ending.
 	Stopping bool
-	// Crashes counts the unexpected exits of the master's life.
+	// Crashes counts the unexpected exits since the master's start.
 	Crashes int
-	// Restarts counts the finished rolling restarts.
+	// Restarts counts the complete rolling restarts.
 	Restarts int
-	// RestartsFailed counts those that failed, or were refused by OnReload.
+	// RestartsFailed counts the restarts that failed, or that OnReload refused.
 	RestartsFailed int
-	// RestartError says why the last one did; empty if it did not.
+	// RestartError says why the last restart failed; empty if it did not fail.
 	RestartError string
 	// LogDropped counts the lines of the master's log that were dropped because
-	// nobody read them.
+	// Logger did not accept them in time.
 	LogDropped int
 	// Slots are in the order of their numbers.
 	Slots []SlotStatus
@@ -70,14 +70,14 @@ type Status struct {
 type SlotStatus struct {
 	// Slot is its number.
 	Slot int
-	// Retired tells that the slot has no worker because the fleet is smaller.
+	// Retired tells that the slot has no worker because fewer are wanted.
 	Retired bool
 	// RespawnAt is when a new worker will be started; zero if none is due.
 	RespawnAt time.Time
-	// Adopter is the slot whose worker serves this one's sockets meanwhile, or
-	// -1.
+	// Adopter is the slot whose worker serves this slot's sockets while this slot
+	// has no worker; -1 if there is none.
 	Adopter int
-	// Generation is that of the youngest process.
+	// Generation is the generation of the newest process.
 	Generation int
 	// Restarts counts the processes that were started beyond the first.
 	Restarts int
@@ -87,7 +87,7 @@ type SlotStatus struct {
 	Hangs int
 	// Queue is the number of connections that wait to be accepted in the slot's
 	// TCP sockets, at the time of the call. Sockets that all slots share count
-	// for slot 0. 0 on systems that do not tell.
+	// for slot 0. It is 0 on systems that do not provide it.
 	Queue int
 	// Workers are its living processes, the one that serves first.
 	Workers []WorkerStatus
@@ -97,11 +97,11 @@ type SlotStatus struct {
 type WorkerStatus struct {
 	// Generation counts the slot's processes from 1.
 	Generation int
-	// PID is the process's number.
+	// PID is the process id.
 	PID int
-	// Phase is where it is in its life.
+	// Phase is its phase.
 	Phase Phase
-	// Attached tells that it talks to the master.
+	// Attached tells that it has attached to the master.
 	Attached bool
 	// Started is when it was started.
 	Started time.Time

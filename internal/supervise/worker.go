@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OrderKind is what the master wants from a worker.
+// OrderKind is the kind of an Order.
 type OrderKind uint8
 
 const (
@@ -35,12 +35,12 @@ func (k OrderKind) String() string {
 	return "unknown"
 }
 
-// An Order is one wish of the master, or of a signal.
+// An Order is a command to the worker, from the master or from a signal.
 type Order struct {
 	// Kind says what to do.
 	Kind OrderKind
-	// Grace is the time left, for OrderDrain. The master kills the process
-	// soon after. 0: not known, in a worker without a master's control.
+	// Grace is the time left, for OrderDrain. The master kills the process soon
+	// after it. 0: unknown, in a worker that no master controls.
 	Grace time.Duration
 	// HasSuccessor tells for OrderDrain that somebody else serves the slot's
 	// sockets already. Without one, a worker should accept until nothing waits
@@ -64,20 +64,20 @@ func (o Order) Ack() error {
 	return o.ack()
 }
 
-// DrainStats is what a worker reports at its end.
+// DrainStats is the report of a worker at its end.
 type DrainStats struct {
-	// Finished is the number of connections that ended in good order.
+	// Finished is the number of connections that ended in an orderly way.
 	Finished int
-	// HandedOver is the number of connections that went to a successor.
+	// HandedOver is the number of connections that went to other workers.
 	HandedOver int
 	// Cut is the number of connections that were open at the deadline.
 	Cut int
 }
 
-// AttachOptions are a worker's wishes.
+// AttachOptions configure a Worker.
 type AttachOptions struct {
-	// Logger takes the log of the worker's side, through a Journal. nil: nothing is
-	// logged.
+	// Logger receives what this package logs in the worker, through a Journal. nil:
+	// nothing is logged.
 	Logger Logger
 	// OrphanGrace replaces the master's Config.OrphanGrace. 0: the master's.
 	OrphanGrace time.Duration
@@ -90,12 +90,12 @@ type AttachOptions struct {
 	OnPing func() error
 }
 
-// ErrDetached is returned by what needs a master in a worker that has none:
-// one that was started with no control socket.
+// ErrDetached is returned by methods that need a master, in a worker that was
+// started without a control socket.
 var ErrDetached = errors.New("sluice: the worker has no control socket")
 
-// TakeEnv returns the variable name of the environment and removes it there,
-// so that processes which this one starts do not see it.
+// TakeEnv returns the environment variable name and removes it, so that child
+// processes do not inherit it.
 func TakeEnv(name string) (value string, found bool) {
 	value, found = os.LookupEnv(name)
 	if found {
@@ -104,8 +104,8 @@ func TakeEnv(name string) (value string, found bool) {
 	return value, found
 }
 
-// A Worker is the process's own end of the supervision. Its methods may be
-// called by several goroutines.
+// A Worker is the connection of a worker process to its master. Its methods may be
+// called concurrently.
 type Worker struct {
 	layout    layout
 	bare      bool
@@ -118,18 +118,19 @@ type Worker struct {
 	attachment
 }
 
-// Attach finds what a master gave to this process: sockets, the control socket,
-// the lifeline. It must be called at most once in a process that was started
-// as a worker, before the process opens files that it cannot spare.
+// Attach finds the descriptors that a master has passed to this process: sockets,
+// the control socket, the lifeline. Call it at most once, in a process that was
+// started as a worker, before the process opens other files, because Attach may
+// take those for inherited ones.
 //
-// Without a control socket it succeeds too: the worker is bare. A bare worker
+// Without a control socket it succeeds too, and the worker is bare. A bare worker
 // has a listener if descriptor 3 is one; SIGTERM gives it OrderDrain.
 //
-// The inherited descriptors are closed when this process starts others.
-// Signals, unless NoSignals: TERM becomes a wish to the master to be replaced,
-// USR1 becomes OrderReopen; INT, HUP, USR2, TTIN, TTOU and WINCH, which a
-// terminal or a user sends to the whole group, are the master's and are
-// ignored. QUIT is left to Go's runtime, which prints all stacks.
+// Processes that this one starts do not inherit the descriptors. Signals, unless
+// NoSignals: TERM asks the master to replace this worker, and USR1 becomes
+// OrderReopen. INT, HUP, USR2, TTIN, TTOU and WINCH are ignored, because a terminal
+// or a user sends them to the whole process group and the master handles them.
+// QUIT is left to Go's runtime, which prints all stacks.
 //
 // If the master dies, Orphaned is closed, and the process exits at the latest
 // half a second after OrphanGrace.
@@ -149,18 +150,18 @@ func Attach(o AttachOptions) (*Worker, error) {
 	return w, nil
 }
 
-// IsBare tells that there is no control socket.
+// IsBare tells whether the worker has no control socket.
 func (w *Worker) IsBare() bool { return w.bare }
 
-// Slot is the worker's place in the fleet, from 0. 0 in a bare one.
+// Slot returns the number of the worker's slot, from 0. It is 0 in a bare worker.
 func (w *Worker) Slot() int { return w.layout.Slot }
 
-// Generation counts the processes of the slot, from 1. 0 in a bare one.
+// Generation returns the number of the process within its slot, from 1. It is 0 in
+// a bare worker.
 func (w *Worker) Generation() int { return w.layout.Generation }
 
-// Configuration returns the bytes by which the master wants the worker configured:
-// Config.Configuration, or what OnReload has returned since. The caller must not
-// change them.
+// Configuration returns the worker's configuration: Config.Configuration, or a
+// later result of OnReload. The caller must not change the bytes.
 func (w *Worker) Configuration() []byte { return w.layout.Configuration }
 
 // Listeners returns the listening sockets of the slot, in the order of
@@ -170,37 +171,36 @@ func (w *Worker) Listeners() []*os.File { return w.listeners }
 // Shared returns Config.SharedFiles. The caller closes them.
 func (w *Worker) Shared() []*os.File { return w.shared }
 
-// Orders returns the master's orders. It is never closed. A worker that does
-// not receive them is killed when their time is over; nothing else waits for
-// it. Of orders that were not received those are dropped, without an Ack, that
-// a later one replaces: an OrderReopen or OrderDrain by the next, what is about
-// a slot by the next for that slot, and all by OrderQuit.
+// Orders returns the channel of orders, which is never closed. If a worker does not
+// receive an order, the master kills it at the order's deadline; nothing else waits
+// for it. A later order replaces earlier ones that were not received, without an
+// Ack: OrderReopen and OrderDrain replace an order of the same kind, an order about
+// a slot replaces one about the same slot, and OrderQuit replaces all.
 func (w *Worker) Orders() <-chan Order { return w.orders.out }
 
-// Orphaned is closed when the master is gone, milliseconds after its death.
-// Never, in a bare worker.
+// Orphaned returns a channel that is closed within milliseconds of the master's
+// death. In a bare worker it is never closed.
 func (w *Worker) Orphaned() <-chan struct{} { return w.orphaned }
 
-// OrphanGrace is how long the process may go on without its master.
+// OrphanGrace returns how long the process may continue after the master's death.
 func (w *Worker) OrphanGrace() time.Duration { return w.orphanGrace() }
 
-// Ready tells the master that the worker serves. It does nothing in a bare
-// one.
+// Ready tells the master that the worker serves. It does nothing in a bare worker.
 func (w *Worker) Ready() error { return w.tell(messageReady, nil) }
 
-// Drained tells the master that all work is done; the process should exit
-// next. It does nothing in a bare one.
+// Drained tells the master that all work is done. The process should exit next.
+// It does nothing in a bare worker.
 func (w *Worker) Drained(s DrainStats) error { return w.tellJSON(messageDrained, s) }
 
-// Fatal tells the master why the worker cannot serve; the process should exit
-// next, with another status than 0. Class is a word for programs: "config",
-// "bind", …. It does nothing in a bare worker.
+// Fatal tells the master why the worker cannot serve. The process should exit next,
+// with a status other than 0. class is the error's class, for programs: "config",
+// "listen", …. It does nothing in a bare worker.
 func (w *Worker) Fatal(class, text string) error {
 	return w.tellJSON(messageFatal, fatal{Class: class, Text: clip(text)})
 }
 
-// Recycle asks the master to replace this worker, which is not counted as a
-// crash. OrderDrain follows when the successor is ready.
+// Recycle asks the master to replace this worker. This does not count as a crash.
+// OrderDrain follows when the successor is ready.
 func (w *Worker) Recycle(reason string) error {
 	if w.bare {
 		return ErrDetached
