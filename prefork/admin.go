@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// adminMode is that of the admin's unix socket: for the master's user alone.
+	// adminMode is the mode of the admin's unix socket: only the master's user may
+	// connect.
 	adminMode fs.FileMode = 0o600
-	// adminTimeout bounds each part of a request to the admin, and the wait for
-	// those in hand when the master ends.
+	// adminTimeout bounds reading a request to the admin and writing its response.
+	// adminEnd bounds the wait for requests in progress when the master ends.
 	adminTimeout    = 10 * time.Second
 	adminEnd        = time.Second
 	adminConcurrent = 64
@@ -30,7 +31,8 @@ type admin struct {
 	log    Logger
 }
 
-// openAdmin listens on Admin; without one it returns nil, which does nothing.
+// openAdmin listens on Admin. If Admin is empty it returns nil, whose methods do
+// nothing.
 func (p *Prefork) openAdmin() (*admin, error) {
 	if p.Admin == "" {
 		return nil, nil
@@ -61,21 +63,22 @@ func (p *Prefork) openAdmin() (*admin, error) {
 	return a, nil
 }
 
-// listenPrivate listens on a unix socket that only this user may use, and that
-// nobody else could before its mode was set.
+// listenPrivate listens on a unix socket that only this user may use. Where the
+// system allows it, the mode is set before the bind, so that other users cannot
+// connect before chmod.
 func listenPrivate(path string) (net.Listener, error) {
 	ln, err := listenUnix(path, adminMode)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, adminMode); err != nil { // systems that take no mode before
+	if err := os.Chmod(path, adminMode); err != nil { // for systems that ignore the mode before bind
 		ln.Close()
 		return nil, err
 	}
 	return ln, nil
 }
 
-// survive has a panic of the handler end the request, not the master.
+// survive makes a panic of the handler end only its request, not the master.
 func (a *admin) survive(h sluice.RequestHandler) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		defer func() {
@@ -89,7 +92,7 @@ func (a *admin) survive(h sluice.RequestHandler) sluice.RequestHandler {
 	}
 }
 
-// addr is what is listened on.
+// addr returns the address of the listener.
 func (a *admin) addr() net.Addr {
 	if a == nil {
 		return nil
@@ -97,7 +100,8 @@ func (a *admin) addr() net.Addr {
 	return a.ln.Addr()
 }
 
-// serve serves until close. It is to be called in the master when Status works.
+// serve serves until close. Call it in the master after p.state is set, because
+// the handler calls Status.
 func (a *admin) serve() {
 	if a == nil {
 		return
@@ -107,7 +111,7 @@ func (a *admin) serve() {
 	}
 }
 
-// close ends serving. Requests in hand have a second.
+// close ends serving. Requests in progress have one second to finish.
 func (a *admin) close() {
 	if a == nil {
 		return

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// setMode does nothing: the path's mode is set afterwards.
+// setMode does nothing; the caller sets the path's mode after the bind.
 func setMode(fs.FileMode) func(network, address string, c syscall.RawConn) error { return nil }

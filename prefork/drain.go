@@ -9,21 +9,20 @@ import (
 )
 
 const (
-	// drainPollInterval is how often a worker on its way out looks at its
-	// connections, and socketPollInterval where that takes a walk over all
-	// descriptors.
+	// drainPollInterval is how often a draining worker checks its connections.
+	// socketPollInterval replaces it where a check visits all descriptors.
 	drainPollInterval  = 5 * time.Millisecond
 	socketPollInterval = 25 * time.Millisecond
-	// stopLinger is IdleLinger where nobody takes over: a connection that was
-	// accepted a moment ago has a request on its way.
+	// stopLinger replaces IdleLinger in a worker without a successor. A connection
+	// that was just accepted probably has a request on its way.
 	stopLinger = 50 * time.Millisecond
-	// inboundPatience bounds the wait for connections that are on their way.
+	// inboundPatience bounds the wait for connections that siblings have announced.
 	inboundPatience = 100 * time.Millisecond
-	// queuePatience bounds the wait until nothing waits in the sockets' queues.
+	// queuePatience bounds the wait until the sockets' queues are empty.
 	queuePatience = time.Second
 )
 
-// drain ends the worker as the master wishes.
+// drain ends the worker on the master's order.
 func (w *worker) drain(o supervise.Order) error {
 	grace := o.Grace
 	if grace <= 0 {
@@ -41,8 +40,8 @@ func (w *worker) drain(o supervise.Order) error {
 	return nil
 }
 
-// orphaned ends the worker after the master has died: nobody would replace it,
-// and the sockets belong to the next master.
+// orphaned ends the worker after the master has died. No process would replace
+// the worker if it died, and the next master needs the port.
 func (w *worker) orphaned() error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.link.OrphanGrace())
 	defer cancel()
@@ -53,15 +52,15 @@ func (w *worker) orphaned() error {
 	return nil
 }
 
-// heed carries out orders that come while the worker is on its way out. It calls
-// abandon when there is no successor any more.
+// heed carries out orders that arrive while the worker drains. It calls abandon
+// when the worker no longer has a successor.
 func (w *worker) heed(ctx context.Context, cancel, abandon func()) {
 	orphaned := w.link.Orphaned()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-orphaned: // the successor, too
+		case <-orphaned: // the successor is orphaned, too
 			orphaned = nil
 			abandon()
 			time.AfterFunc(w.link.OrphanGrace(), cancel)
@@ -69,8 +68,8 @@ func (w *worker) heed(ctx context.Context, cancel, abandon func()) {
 			switch o.Kind {
 			case supervise.OrderQuit:
 				cancel()
-			case supervise.OrderDrain: // again: less time, or no successor any more
-				if o.Grace > 0 { // or a signal, which knows of none
+			case supervise.OrderDrain: // again: less time, or the successor has died
+				if o.Grace > 0 { // 0: from a signal
 					time.AfterFunc(o.Grace, cancel)
 				}
 				if !o.HasSuccessor {
@@ -78,8 +77,8 @@ func (w *worker) heed(ctx context.Context, cancel, abandon func()) {
 				}
 			case supervise.OrderReopen:
 				w.prefork.reopen()
-				o.Ack() // a master that is gone wants none
-			case supervise.OrderAdopt: // it asks somebody else when we are gone
+				o.Ack() // an error means that the master is gone
+			case supervise.OrderAdopt: // the master asks another worker when this one has ended
 				for _, f := range o.Files {
 					f.Close()
 				}
@@ -90,8 +89,8 @@ func (w *worker) heed(ctx context.Context, cancel, abandon func()) {
 	}
 }
 
-// finish stops accepting and returns when all connections are closed, or ctx
-// ends. Somebody takes connections over until succession ends.
+// finish stops accepting, and returns when all connections are closed or ctx ends.
+// Until succession ends, there is a successor to which it hands connections over.
 func (w *worker) finish(ctx, succession context.Context) {
 	hasSuccessor := succession.Err() == nil
 	w.board.enter(shared.Draining)
@@ -128,9 +127,9 @@ func (w *worker) finish(ctx, succession context.Context) {
 	w.say(stats)
 }
 
-// say tells the master that the worker is done. If the master is gone, the
-// worker may be on its way out because of that (SIGTERM is how the kernel says
-// so), and OnMasterDeath has to have been called before the process ends.
+// say tells the master that the worker is done. If the master has died, the worker
+// may be ending for that reason (the kernel then sends SIGTERM). OnMasterDeath must
+// return before the process ends, so say waits for it, at most for OrphanGrace.
 func (w *worker) say(stats supervise.DrainStats) {
 	if w.link.Drained(stats) == nil {
 		return
@@ -141,8 +140,8 @@ func (w *worker) say(stats supervise.DrainStats) {
 	}
 }
 
-// emptyQueues waits until everything that waits in the sockets is accepted:
-// there is nobody else who would.
+// emptyQueues waits until all connections in the sockets' queues are accepted,
+// because no other process would accept them.
 func (w *worker) emptyQueues(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, queuePatience)
 	defer cancel()
@@ -156,15 +155,16 @@ func (w *worker) emptyQueues(ctx context.Context) {
 	})
 }
 
-// awaitInbound waits for the connections that siblings have announced: nobody else
-// would take them from the inbox. Who announced one may have died before he sent it.
+// awaitInbound waits for the connections that siblings have announced, because no
+// other process would take them from the inbox. The wait is bounded: a sibling may
+// have died between announcing a connection and sending it.
 func (w *worker) awaitInbound(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, inboundPatience)
 	defer cancel()
 	poll(ctx, drainPollInterval, func() bool { return w.board.page.Get(shared.Inbound) == 0 })
 }
 
-// finishServer ends the connections of the server that New was given: busy ones
+// finishServer ends the connections of the server that was given to New: busy ones
 // after their response, idle ones when lingering ends.
 func (w *worker) finishServer(ctx, lingering context.Context, stats *supervise.DrainStats) {
 	s := w.prefork.server
@@ -177,16 +177,16 @@ func (w *worker) finishServer(ctx, lingering context.Context, stats *supervise.D
 		if s.GetOpenConnectionsCount() > 0 {
 			return false
 		}
-		accepted, _ := openSockets(w.addrs) // the server may not know of all yet
+		accepted, _ := openSockets(w.addrs) // the server may not have counted all yet
 		return accepted == 0
 	})
 	left := w.shutDown(ctx, stats)
 	stats.Finished = max(open-left, 0)
 }
 
-// shutDown ends the server. Where ctx ends first, connections are cut: it counts
-// them, hijacked ones too, before that begins, and returns how many were the
-// server's.
+// shutDown ends the server. If ctx ends first, it cuts the open connections. Before
+// that it counts them, including hijacked ones, and returns how many of them the
+// server owned.
 func (w *worker) shutDown(ctx context.Context, stats *supervise.DrainStats) (left int) {
 	s := w.prefork.server
 	end, cancel := context.WithCancel(context.Background())
@@ -198,16 +198,17 @@ func (w *worker) shutDown(ctx context.Context, stats *supervise.DrainStats) (lef
 		stats.Cut = max(left, all)
 		w.board.page.Add(shared.Cut, uint64(left))
 	})
-	// It fails when end ends, and for listeners that are closed already.
+	// The error does not matter: it says that end has ended, or that a listener was
+	// already closed.
 	s.ShutdownWithContext(end)
-	if !stop() { // it has begun
+	if !stop() { // the function has begun
 		<-end.Done()
 	}
 	return left
 }
 
-// finishOthers waits for connections that the server has no hold of: those of a
-// Serve function that is not its own, and those that were hijacked.
+// finishOthers waits for connections that the server does not own: those of a
+// custom Serve function, and those that were hijacked.
 func (w *worker) finishOthers(ctx context.Context, stats *supervise.DrainStats) {
 	if drain := w.prefork.Drain; drain != nil {
 		if err := drain(ctx); err != nil {
@@ -216,7 +217,7 @@ func (w *worker) finishOthers(ctx context.Context, stats *supervise.DrainStats) 
 		return
 	}
 	if stats.Cut > 0 {
-		return // the time is over, and what is still open was counted
+		return // the deadline has passed, and open connections were counted
 	}
 	open, isKnown := openSockets(w.addrs)
 	switch {
@@ -233,13 +234,14 @@ func (w *worker) finishOthers(ctx context.Context, stats *supervise.DrainStats) 
 	}
 }
 
-// discardResults lets Serve functions end.
+// discardResults receives results, so that the goroutines of Serve functions can
+// end.
 func (w *worker) discardResults() {
 	for range w.results {
 	}
 }
 
-// poll calls isDone now and then until it returns true or ctx ends.
+// poll calls isDone at each interval until it returns true or ctx ends.
 func poll(ctx context.Context, interval time.Duration, isDone func() bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// handOverInterval is how often a worker that is replaced looks for
-	// connections that have got between requests.
+	// handOverInterval is how often a worker that is being replaced looks for
+	// connections that are now between requests.
 	handOverInterval = 2 * time.Millisecond
-	// handOverBatch is how many are taken from the server at a time: those that
-	// have not been sent yet are answered by nobody.
+	// handOverBatch is how many connections are taken from the server at a time.
+	// It is bounded because no worker serves a connection between the taking and
+	// the sending.
 	handOverBatch = 256
-	// postPatience bounds the wait for room in an inbox. Whoever reads it takes
-	// a connection in microseconds.
+	// postPatience bounds the wait for room in an inbox. Its reader receives a
+	// connection within microseconds.
 	postPatience = time.Second
 )
 
-// What goes with a connection from one worker to another: the process that
-// counts it as Inbound, 0 if none does, in 4 bytes, and the input that was read
-// from it and not used.
+// A connection travels from one worker to another with a parcel: the id of the
+// process that counts it as Inbound (0: none), in 4 bytes, little-endian, and the
+// input that was read from it and not used.
 const parcelHead = 4
 
-// appendParcel appends what goes with a connection.
+// appendParcel appends a connection's parcel to dst.
 func appendParcel(dst []byte, announcedTo int, leftover []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(announcedTo))
 	return append(dst, leftover...)
@@ -58,9 +59,10 @@ func (w *worker) adoptConn(fd int, parcel []byte) {
 	}
 }
 
-// handOver gives the connections that are between requests to whoever serves
-// on, and the others as soon as they have been answered, until there are none or
-// ctx ends. Their clients notice nothing. It returns their number.
+// handOver passes the connections that are between requests to the successor or
+// to a sibling, and the other connections as soon as they are answered. It returns
+// when none is left or ctx ends. It is invisible to clients. The result is the
+// number of connections passed.
 func (w *worker) handOver(ctx context.Context) int {
 	s := w.prefork.server
 	if s == nil || w.isTLS || w.link.Slots() == 0 {
@@ -73,7 +75,7 @@ func (w *worker) handOver(ctx context.Context) int {
 			c.Close() // this process's descriptor
 			return
 		}
-		// It is served here until it is our turn to close it.
+		// This worker serves it until it closes its remaining connections.
 		if err := s.AdoptConn(c, leftover); err != nil {
 			w.logf("a connection is lost: %v", err)
 		}
@@ -86,8 +88,9 @@ func (w *worker) handOver(ctx context.Context) int {
 	return count
 }
 
-// post sends a connection to the worker's own slot, where a successor reads, or
-// else to a sibling, as long as ctx allows.
+// post sends a connection to the inbox of the worker's own slot, which the
+// successor reads. If that fails, it sends it to a sibling. It gives up when ctx
+// ends.
 func (w *worker) post(ctx context.Context, c net.Conn, leftover []byte) bool {
 	own := w.link.Slot()
 	if ctx.Err() == nil && w.postTo(own, c, appendParcel(nil, 0, leftover), postPatience) {

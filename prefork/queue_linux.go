@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasSlotSockets tells whether the kernel balances connections over sockets
-// that share a port, so that each worker can have one.
+// hasSlotSockets tells whether the kernel balances connections over sockets that
+// share a port, so that each worker can have its own socket.
 const hasSlotSockets = true
 
 // isQueueEmpty tells whether no connection waits in ln to be accepted.
@@ -25,7 +25,7 @@ func isQueueEmpty(ln net.Listener) bool {
 	}
 	isEmpty := true
 	_ = raw.Control(func(fd uintptr) {
-		// A poll tells it of every kind of socket; TCP_INFO would of one.
+		// poll works for every kind of socket; TCP_INFO works only for TCP.
 		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(set, 0)
 		isEmpty = err != nil || n == 0
@@ -33,9 +33,9 @@ func isQueueEmpty(ln net.Listener) bool {
 	return isEmpty
 }
 
-// openSockets counts this process's connections that came through listeners
-// with these addresses, whoever serves them. The second result tells whether it
-// is known.
+// openSockets counts this process's connections that came through listeners with
+// these addresses, also those that the server does not own. The second result tells
+// whether the number is known.
 func openSockets(addrs []net.Addr) (int, bool) {
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -61,8 +61,8 @@ func openSockets(addrs []net.Addr) (int, bool) {
 	return count, true
 }
 
-// isOneOf tells whether a connection's own address is that of a listener. The
-// port decides: the listener's address may be all of the machine's.
+// isOneOf tells whether a connection's local address belongs to a listener. For TCP
+// it compares only the port, because the listener's address may be a wildcard.
 func isOneOf(local unix.Sockaddr, addrs []net.Addr) bool {
 	for _, addr := range addrs {
 		switch a := addr.(type) {

@@ -4,12 +4,12 @@ package prefork
 
 import "net"
 
-// hasSlotSockets: these systems' SO_REUSEPORT does not balance, or not in a way
-// that was tried.
+// hasSlotSockets is false because SO_REUSEPORT of these systems does not balance
+// connections, or was not tested.
 const hasSlotSockets = false
 
-// isQueueEmpty cannot tell and says that nothing waits.
+// isQueueEmpty always returns true, because the queue cannot be read here.
 func isQueueEmpty(net.Listener) bool { return true }
 
-// openSockets does not know.
+// openSockets always returns false: the number is unknown here.
 func openSockets([]net.Addr) (count int, isKnown bool) { return 0, false }

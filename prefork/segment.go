@@ -15,13 +15,13 @@ import (
 // ticketKeys is the name of the TLS ticket keys in the segment.
 const ticketKeys = "prefork.tickets"
 
-// otherProcesses attach to the segment besides the workers that are wanted: the
-// master, and at least one successor.
+// otherProcesses is the number of processes that attach to the segment besides the
+// wanted workers: the master, and at least one successor.
 const otherProcesses = 2
 
-// share passes the segment to workers, and takes back what dead ones held. A
-// segment that it makes has room for a successor of every worker. One that the
-// program has made bounds the number of workers.
+// share passes the segment to workers, and reaps dead processes in it. If it makes
+// the segment, there is room for a successor of every worker. If the program has
+// made the segment, its size bounds the number of workers.
 func share(c *supervise.Config) (*shared.Segment, error) {
 	most := max(c.Workers, c.MaxWorkers)
 	if c.MaxWorkers == 0 {
@@ -50,14 +50,14 @@ func share(c *supervise.Config) (*shared.Segment, error) {
 	return s, nil
 }
 
-// rotateTickets changes the ticket keys now and then, until ctx ends.
+// rotateTickets rotates the ticket keys periodically, until ctx ends.
 func rotateTickets(ctx context.Context, s *shared.Segment) {
 	if keys, err := s.TicketKeys(ticketKeys); err == nil {
 		keys.RotateEvery(ctx, shared.TicketRotation)
 	}
 }
 
-// adoptSegment makes the master's segment the worker's.
+// adoptSegment makes the master's segment the worker's default.
 func (w *worker) adoptSegment() error {
 	files := w.link.Shared()
 	if len(files) == 0 {
@@ -72,7 +72,7 @@ func (w *worker) adoptSegment() error {
 	return err
 }
 
-// shareTickets has the server's TLS resume the sessions of every worker.
+// shareTickets makes the server's TLS resume sessions that began with any worker.
 func (w *worker) shareTickets() {
 	s := w.prefork.server
 	if s == nil || !w.isTLS {
@@ -85,7 +85,7 @@ func (w *worker) shareTickets() {
 	}
 	config := &tls.Config{}
 	if s.TLSConfig != nil {
-		config = s.TLSConfig.Clone() // it may be used for other servers
+		config = s.TLSConfig.Clone() // other servers may use it
 	}
 	if keys.Install(config) {
 		s.TLSConfig = config

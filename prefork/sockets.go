@@ -21,7 +21,7 @@ type endpoint struct {
 	network, address string
 }
 
-// sockets makes what the workers listen on. The supervisor calls open from its
+// sockets opens the workers' listening sockets. The supervisor calls open on its
 // own goroutines.
 type sockets struct {
 	endpoints []endpoint
@@ -32,9 +32,9 @@ type sockets struct {
 	mu     sync.Mutex
 	addrs  []net.Addr     // known since the first open
 	unix   []*os.File     // by endpoint; nil: TCP
-	kept   []net.Listener // by endpoint: probe's, for the first slot; nil: none
-	paths  []string       // of unix sockets, to be removed
-	isOver bool           // the fleet stops: no more sockets
+	kept   []net.Listener // by endpoint: opened by probe, for the first slot; nil: none
+	paths  []string       // of unix sockets, removed by close
+	isOver bool           // the fleet stops: open no more unix sockets
 }
 
 // newSockets returns the sockets for p's addresses and addr.
@@ -58,12 +58,12 @@ func (p *Prefork) newSockets(addr string) (*sockets, error) {
 	return s, nil
 }
 
-// probe fails if somebody else listens on one of the addresses. Sockets with
-// SO_REUSEPORT would share the port with another fleet of the same user without
-// a word.
+// probe returns an error if another process listens on one of the addresses.
+// Without it, sockets with SO_REUSEPORT would silently share the port with another
+// fleet of the same user.
 func (s *sockets) probe() error {
 	if !s.perSlot {
-		return nil // sockets without the option fail by themselves
+		return nil // without SO_REUSEPORT, listening fails
 	}
 	for i, e := range s.endpoints {
 		if e.network == "unix" {
@@ -72,14 +72,14 @@ func (s *sockets) probe() error {
 		options := listen.Options{}
 		_, port, _ := net.SplitHostPort(e.address)
 		isChosen := port == "" || port == "0"
-		if isChosen { // the system finds a port that nobody has; it stays ours
+		if isChosen { // the system chooses a free port; keep the socket, and so the port
 			options = s.options()
 		}
 		ln, err := listen.Listen(context.Background(), e.network, e.address, options)
 		if err != nil {
 			return err
 		}
-		s.endpoints[i].address = ln.Addr().String() // a port or an address that was to be found
+		s.endpoints[i].address = ln.Addr().String() // with the chosen port and the resolved host
 		if isChosen {
 			s.kept[i] = ln
 		} else if err := ln.Close(); err != nil {
@@ -89,12 +89,12 @@ func (s *sockets) probe() error {
 	return nil
 }
 
-// options are those of TCP sockets.
+// options returns the options of TCP sockets.
 func (s *sockets) options() listen.Options {
 	return listen.Options{ReusePort: s.perSlot, Backlog: s.backlog}
 }
 
-// open returns the sockets of a slot; they are the caller's.
+// open returns the sockets of a slot. The caller owns them.
 func (s *sockets) open(int) (files []*os.File, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func (s *sockets) openUnix(i int, e endpoint) (*os.File, net.Addr, error) {
 	return f, addr, err
 }
 
-// makeUnix makes a unix socket. One that a process left that is gone is replaced,
-// any other file an error.
+// makeUnix opens a unix socket. It replaces a socket that an earlier process has
+// left behind. Any other file at the path is an error.
 func (s *sockets) makeUnix(i int, addr *net.UnixAddr) error {
 	ln, err := listenUnix(addr.Name, s.mode)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *sockets) makeUnix(i int, addr *net.UnixAddr) error {
 	defer ln.Close()
 	s.paths = append(s.paths, addr.Name)
 	if s.mode != 0 {
-		if err := os.Chmod(addr.Name, s.mode); err != nil { // what the umask took
+		if err := os.Chmod(addr.Name, s.mode); err != nil { // restores bits that the umask removed
 			return fmt.Errorf("sluice: cannot set the mode of the socket: %w", err)
 		}
 	}
@@ -172,9 +172,9 @@ func (s *sockets) makeUnix(i int, addr *net.UnixAddr) error {
 	return err
 }
 
-// listenUnix listens on a path. On Linux at least the socket's mode is mode without
-// what the umask takes from the beginning: no process connects that mode keeps
-// out; 0 leaves it to the umask.
+// listenUnix listens on a path. On Linux, the socket has mode, minus the umask, from
+// the bind on, so a process that mode excludes can never connect. With mode 0, only
+// the umask decides.
 func listenUnix(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 {
@@ -195,7 +195,7 @@ func listenUnix(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	return ln.(*net.UnixListener), nil
 }
 
-// removeStale removes a unix socket that nobody listens on.
+// removeStale removes a unix socket on which no process listens.
 func removeStale(path string) error {
 	c, err := net.Dial("unix", path)
 	if err == nil {
@@ -218,15 +218,15 @@ func duplicate(f *os.File) (*os.File, error) {
 	return listen.File(ln)
 }
 
-// addresses returns what the sockets listen on; nil before there are any.
+// addresses returns the sockets' addresses; nil before the first open.
 func (s *sockets) addresses() []net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addrs
 }
 
-// letGo closes what the master has of the sockets, so that no client connects in vain
-// once the workers have stopped accepting.
+// letGo closes the master's copies of the sockets. Otherwise clients could still
+// connect after the workers have stopped accepting, and would get no answer.
 func (s *sockets) letGo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *sockets) letGo() {
 	}
 }
 
-// close removes what is left of unix sockets, and what no slot has taken.
+// close calls letGo and removes the unix sockets' files.
 func (s *sockets) close() {
 	s.letGo()
 	s.mu.Lock()

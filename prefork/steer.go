@@ -8,29 +8,31 @@ import (
 )
 
 const (
-	// siblingPatience is the age of a sign of life from which a sibling gets
-	// nothing: it may be stopped.
+	// siblingPatience is the age of a heartbeat from which a sibling gets no
+	// connections, because it may be stopped.
 	siblingPatience = 2 * time.Second
-	// steerSlack is by how many connections a worker may be ahead of the one with
-	// the fewest; steerShare adds a part of those, lest thousands of connections
-	// are passed on for the sake of a few.
+	// steerSlack is by how many connections a worker may exceed the sibling with the
+	// fewest. 1/steerShare of the sibling's connections is added to it, so that
+	// workers with thousands of connections do not pass them on for a small
+	// difference.
 	steerSlack = 2
 	steerShare = 16
-	// briefly is the time within which turnoverSpan connections must have come,
-	// and half as many ended, for connections to count as short-lived.
+	// Connections count as short-lived if, within briefly, turnoverSpan have come and
+	// half as many have ended.
 	briefly      = 100 * time.Millisecond
 	turnoverSpan = 16
 )
 
-// A board is a worker's place on the scoreboard, and what it sees there of its
-// siblings.
+// A board gives a worker access to its own page of the scoreboard and to those of
+// its siblings.
 type board struct {
 	segment *shared.Segment
 	page    *shared.Page
 	recent  turnover
 }
 
-// newBoard says on the scoreboard which worker this is.
+// newBoard returns the worker's board, and writes the worker's slot and generation
+// to its page.
 func newBoard(s *shared.Segment, info WorkerInfo) *board {
 	b := &board{segment: s, page: s.Page()}
 	b.page.Set(shared.Slot, uint64(max(info.Slot, 0)))
@@ -38,21 +40,22 @@ func newBoard(s *shared.Segment, info WorkerInfo) *board {
 	return b
 }
 
-// enter says what the worker is doing.
+// enter writes the worker's state.
 func (b *board) enter(s shared.State) { b.page.Set(shared.ProcessState, uint64(s)) }
 
-// loadOf is the number of connections that a worker has, and of those that are on
-// their way to it.
+// loadOf returns the number of a worker's open connections and of those announced
+// to it.
 func loadOf(p *shared.Page) int64 {
-	// Done first: what ends in between counts twice rather than not at all.
+	// Read Done before Accepted: a connection that ends in between then counts as
+	// open, and the difference is not negative.
 	done := p.Get(shared.Done)
 	return max(int64(p.Get(shared.Accepted)-done)+int64(p.Get(shared.Inbound)), 0)
 }
 
-// target returns the sibling that a connection which was just accepted had
-// better go to, and nil if it had better stay.
+// target returns the sibling that should serve a connection which was just
+// accepted; nil if this worker should serve it.
 func (b *board) target() *shared.Page {
-	mine := loadOf(b.page) // with that one
+	mine := loadOf(b.page) // includes the new connection
 	if mine <= steerSlack {
 		return nil
 	}
@@ -72,9 +75,9 @@ func (b *board) target() *shared.Page {
 	return best
 }
 
-// arrived takes a connection off the page of the process that it was announced
-// to, which may be another one than has got it: the predecessor in the slot, or
-// one that serves for it meanwhile.
+// arrived subtracts a connection from Inbound of the process to which it was
+// announced. That may be another process than the one that received it: its
+// predecessor in the slot, or a worker of the slot whose inbox it reads.
 func (b *board) arrived(announcedTo int) {
 	if b.page.PID() == announcedTo {
 		b.page.Sub(shared.Inbound, 1)
@@ -87,14 +90,14 @@ func (b *board) arrived(announcedTo int) {
 	}
 }
 
-// A turnover tells whether connections end about as fast as they come. Those
-// balance by themselves: passing one on costs a fifth of a request on a
-// connection of its own, and it is over before that has paid.
+// A turnover tells whether connections end about as fast as they come. Such
+// connections need no balancing: passing one on costs a fifth of a request on a
+// separate connection, and the connection ends before that cost is recovered.
 type turnover struct {
-	mu       sync.Mutex // one listener's connections come one after the other, several listeners' do not
+	mu       sync.Mutex // several listeners accept concurrently
 	last     [turnoverSpan]arrival
 	count    int
-	diverted uint64 // connections that were passed on: they count as done, too
+	diverted uint64 // connections that were passed on, which Done counts too
 }
 
 // An arrival is when a connection came, and how many had ended by then.
@@ -103,7 +106,7 @@ type arrival struct {
 	ended uint64
 }
 
-// isQuick takes in that a connection has come.
+// isQuick records a new connection, and tells whether connections are short-lived.
 func (t *turnover) isQuick(now int64, done uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,16 +117,17 @@ func (t *turnover) isQuick(now int64, done uint64) bool {
 	return t.count > turnoverSpan && this.when-oldest.when < int64(briefly) && this.ended-oldest.ended >= turnoverSpan/2
 }
 
-// passedOn takes in that the connection was passed on.
+// passedOn records that the connection was passed on.
 func (t *turnover) passedOn() {
 	t.mu.Lock()
 	t.diverted++
 	t.mu.Unlock()
 }
 
-// announce says on a sibling's page that a connection is about to be sent to it. It
-// returns false, and takes that back, if the sibling does not serve: one that stops
-// waits for what is announced, so it either has seen this or is seen to stop.
+// announce adds a connection that is about to be sent to Inbound of a sibling. If
+// the sibling is not ready, announce undoes this and returns false. A sibling that
+// stops first changes its state and then waits until Inbound is 0. So either it
+// sees the announcement, or announce sees the changed state.
 func announce(to *shared.Page) bool {
 	to.Add(shared.Inbound, 1)
 	if shared.State(to.Get(shared.ProcessState)) == shared.Ready {
@@ -133,8 +137,8 @@ func announce(to *shared.Page) bool {
 	return false
 }
 
-// divert is sluice.Server.Divert: a connection that was just accepted goes to
-// the sibling with the fewest, if this worker has several more.
+// divert is the sluice.Server.Divert of a worker: it sends a connection that was
+// just accepted to the sibling with the fewest, if this worker has several more.
 func (w *worker) divert(fd int) bool {
 	b := w.board
 	if b.recent.isQuick(b.segment.Now(), b.page.Get(shared.Done)) {

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// bootSettle is how long a worker waits for its Serve functions to fail
-	// before it calls itself ready: what fails comes at once (a certificate that
-	// cannot be read).
+	// bootSettle is how long a worker waits for an error of its Serve functions
+	// before it reports ready. Typical errors come at once, for example an
+	// unreadable certificate.
 	bootSettle = 10 * time.Millisecond
-	// masterPollInterval is how often a worker without control looks whether its
-	// parent is gone.
+	// masterPollInterval is how often a worker that no master controls checks
+	// whether its parent has died.
 	masterPollInterval = 500 * time.Millisecond
-	// inheritedListener is the first of os/exec's ExtraFiles.
+	// inheritedListener is the descriptor of the first of os/exec's ExtraFiles.
 	inheritedListener = 3
 )
 
-// A worker is ListenAndServe in a worker process. One goroutine owns it.
+// A worker is the state of ListenAndServe in a worker process. One goroutine owns
+// it.
 type worker struct {
 	prefork  *Prefork
 	link     *supervise.Worker
@@ -35,8 +36,8 @@ type worker struct {
 	adopted  map[int][]net.Listener // by the slot of a worker that died
 	results  chan result            // of serve
 	addrs    []net.Addr
-	released map[net.Listener]bool // we closed it: its result is of no interest
-	early    *result               // came before run
+	released map[net.Listener]bool // closed by the worker: their results are ignored
+	early    *result               // received before run
 	mourned  chan struct{}         // closed when OnMasterDeath has returned
 	board    *board
 	stop     chan struct{} // closed when ListenAndServe returns
@@ -51,7 +52,7 @@ type result struct {
 // work is ListenAndServe in a worker.
 func (p *Prefork) work(addr string, serve func(net.Listener) error, isTLS bool) error {
 	p.limitCPUs()
-	if !startedAsChild { // a test says so
+	if !startedAsChild { // a test has set the variable
 		ln, err := p.listenBare(addr)
 		if err != nil {
 			return err
@@ -78,7 +79,7 @@ func (p *Prefork) work(addr string, serve func(net.Listener) error, isTLS bool) 
 	return w.run()
 }
 
-// listenBare returns the listener of a worker that nobody controls.
+// listenBare returns the listener of a worker that no master controls.
 func (p *Prefork) listenBare(addr string) (net.Listener, error) {
 	if p.Reuseport {
 		return reuseport.Listen(p.network(), addr)
@@ -90,7 +91,7 @@ func (p *Prefork) listenBare(addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// start serves the worker's sockets and says so.
+// start serves the worker's sockets and reports ready.
 func (w *worker) start(addr string) error {
 	if err := w.listen(addr); err != nil {
 		w.link.Fatal("listen", err.Error())
@@ -127,12 +128,12 @@ func (w *worker) start(addr string) error {
 	}
 	w.receive()
 	w.board.enter(shared.Ready)
-	w.link.Ready() // a master that is gone is noticed elsewhere
+	w.link.Ready() // an error means that the master is gone, which Orphaned reports
 	return nil
 }
 
-// appear puts the worker on the scoreboard, and has its server count there and
-// look there for who has less to do.
+// appear puts the worker on the scoreboard. The server then updates its counters
+// there, and passes connections to siblings with fewer.
 func (w *worker) appear(info WorkerInfo) {
 	w.board = newBoard(shared.Default(), info)
 	s := w.prefork.server
@@ -147,7 +148,7 @@ func (w *worker) appear(info WorkerInfo) {
 	go w.board.write(s.Meter, w.stop)
 }
 
-// probe tells whether the server's event loops turn.
+// probe tells whether the server's event loops run.
 func (p *Prefork) probe() error {
 	if p.server == nil {
 		return nil
@@ -175,7 +176,7 @@ func (w *worker) listen(addr string) error {
 	return nil
 }
 
-// makeListeners makes what the worker did not inherit.
+// makeListeners opens listeners in a worker that has inherited none.
 func (w *worker) makeListeners(addr string) error {
 	if !w.prefork.Reuseport {
 		return errNoListener
@@ -190,12 +191,12 @@ func (w *worker) makeListeners(addr string) error {
 	return nil
 }
 
-// serveOn serves ln on a goroutine of its own.
+// serveOn serves ln on a separate goroutine.
 func (w *worker) serveOn(ln net.Listener) {
 	go func() { w.results <- result{ln, w.serve(ln)} }()
 }
 
-// run carries out orders until the worker is to end.
+// run carries out orders until the worker ends.
 func (w *worker) run() error {
 	if w.early != nil {
 		if isOver, err := w.served(*w.early); isOver {
@@ -224,8 +225,8 @@ func (w *worker) run() error {
 	}
 }
 
-// served takes in that a listener is not served any more. Without one of its
-// own listeners the worker is over.
+// served handles the end of serving a listener. If the listener is one of the
+// worker's own, the worker ends.
 func (w *worker) served(r result) (isOver bool, err error) {
 	if w.released[r.ln] {
 		delete(w.released, r.ln)
@@ -241,7 +242,7 @@ func (w *worker) served(r result) (isOver bool, err error) {
 	return false, nil
 }
 
-// carryOut does what an order says that lets the worker go on.
+// carryOut carries out an order that does not end the worker.
 func (w *worker) carryOut(o supervise.Order) {
 	switch o.Kind {
 	case supervise.OrderAdopt:
@@ -259,7 +260,7 @@ func (w *worker) carryOut(o supervise.Order) {
 	}
 }
 
-// adopt serves the sockets of another slot, whose worker is gone.
+// adopt serves the sockets of another slot, whose worker has died.
 func (w *worker) adopt(slot int, files []*os.File) {
 	for _, f := range files {
 		ln, err := listen.FromFile(f)
@@ -272,8 +273,8 @@ func (w *worker) adopt(slot int, files []*os.File) {
 	}
 }
 
-// close ends the serving of ln and closes this process's descriptor of it. The
-// socket is others' too and lives on.
+// close ends the serving of ln and closes this process's descriptor. The socket
+// itself stays open in other processes.
 func (w *worker) close(ln net.Listener) {
 	w.released[ln] = true
 	var err error
@@ -297,7 +298,7 @@ func (w *worker) stopAccepting() {
 	clear(w.adopted)
 }
 
-// listeners returns everything that is served.
+// listeners returns the worker's own and its adopted listeners.
 func (w *worker) listeners() []net.Listener {
 	all := append([]net.Listener(nil), w.own...)
 	for _, others := range w.adopted {
@@ -306,7 +307,7 @@ func (w *worker) listeners() []net.Listener {
 	return all
 }
 
-// mourn calls OnMasterDeath when the master is gone.
+// mourn calls OnMasterDeath after the master has died.
 func (w *worker) mourn() {
 	defer close(w.mourned)
 	death := w.prefork.OnMasterDeath
@@ -324,7 +325,7 @@ func (w *worker) mourn() {
 	}
 }
 
-// logf logs with the worker's name.
+// logf logs a line with the worker's slot, generation and process id.
 func (w *worker) logf(format string, args ...any) {
 	w.prefork.logger().Printf("worker %d.%d (pid %d): %s", w.link.Slot(), w.link.Generation(), os.Getpid(), fmt.Sprintf(format, args...))
 }
