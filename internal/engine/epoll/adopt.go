@@ -39,11 +39,11 @@ func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
 	return nil
 }
 
-// AdoptConn implements engine.Engine. The fallback engine gets what is more than
-// a socket.
+// AdoptConn implements engine.Engine. Connections that are not bare sockets go to
+// the fallback engine.
 func (d *driver) AdoptConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
 	if fd := duplicateOf(nc); fd >= 0 {
-		defer nc.Close() // which leaves nothing of it in Go's poller
+		defer nc.Close() // removes it from Go's poller
 		return d.Adopt(fd, leftover, a)
 	}
 	return d.fallback.AdoptConn(nc, leftover, a)
@@ -55,7 +55,7 @@ func duplicateOf(nc net.Conn) int {
 	case *net.TCPConn:
 	case *net.UnixConn:
 		if addr := nc.LocalAddr(); addr == nil || addr.Network() != "unix" {
-			return -1 // it is for packets
+			return -1 // not a stream socket
 		}
 	default:
 		return -1
@@ -69,13 +69,13 @@ func duplicateOf(nc net.Conn) int {
 	return fd
 }
 
-// adoptedOrigins is how many addresses adopted connections may come from with a
-// serving for each. More are no listeners: the sockets were dialled, each from
-// another port, and what they share remembers none.
+// adoptedOrigins is the maximum number of local addresses of adopted connections
+// that get their own serving. More addresses mean that the sockets were dialled,
+// each from another port. Such connections share a serving without an address.
 const adoptedOrigins = 64
 
-// enterAdopting returns the serving of adopted connections that belong to at.
-// Many are adopted one after the other: they share it.
+// enterAdopting returns the serving of the adopted connections of origin at. All
+// connections of an origin share it.
 func (d *driver) enterAdopting(at origin) (*serving, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +97,8 @@ func (d *driver) enterAdopting(at origin) (*serving, error) {
 	return s, nil
 }
 
-// prepareConn sets on a connection what others inherit from their listener.
+// prepareConn sets the options that accepted connections inherit from their
+// listener.
 func (s *serving) prepareConn(fd int) {
 	if s.network == "tcp" {
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
@@ -105,8 +106,8 @@ func (s *serving) prepareConn(fd int) {
 	}
 }
 
-// setProbes sets the period of keep-alive probes; 0 leaves it as it is, and a
-// negative one ends them.
+// setProbes sets the period of keep-alive probes. 0 changes nothing; a negative
+// period turns them off.
 func setProbes(fd int, period time.Duration) {
 	set := func(level, option, value int) { _ = syscall.SetsockoptInt(fd, level, option, value) }
 	if period > 0 {
@@ -119,8 +120,8 @@ func setProbes(fd int, period time.Duration) {
 	}
 }
 
-// An origin is where adopted connections were accepted: their acceptor, and what
-// stands for their listener, which is in another process.
+// An origin describes where adopted connections were accepted: their acceptor, and
+// the address of their listener, which is in another process.
 type origin struct {
 	net.Listener // nil
 	acceptor     engine.Acceptor
@@ -156,15 +157,15 @@ func (a *rawAddress) unixName() string {
 	for _, b := range a.unix().Path[:min(max(int(a.length), familySize)-familySize, longest)] {
 		path = append(path, byte(b))
 	}
-	if len(path) > 0 && path[0] == 0 { // an abstract name, of which 0 is a part
+	if len(path) > 0 && path[0] == 0 { // an abstract name, which may contain zero bytes
 		return "@" + string(path[1:])
 	}
 	name, _, _ := strings.Cut(string(path), "\x00")
 	return name
 }
 
-// Addr implements net.Listener. Of a TCP connection it is good when the
-// connection has ended, and nobody knows its own address any more.
+// Addr implements net.Listener. For TCP, it is used after the connection's end,
+// when its local address is no longer known.
 func (o origin) Addr() net.Addr {
 	if o.network == "unix" {
 		return &net.UnixAddr{Name: o.name, Net: "unix"}

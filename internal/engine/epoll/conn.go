@@ -17,16 +17,17 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// A conn is what a connection needs beyond its slot while it is at work, or
-// while it waits for more of a request or for room to write. It belongs to the
-// worker that has claimed the connection, except for what is atomic.
+// A conn holds what a connection needs beyond its slot while a worker serves it, or
+// while it waits for more of a request or for room to write. The worker that has
+// claimed the connection owns it, except for the atomic fields.
 type conn struct {
 	tenancy
 	gone    atomic.Pointer[peerNotice]
 	signals atomic.Pointer[signals]
 }
 
-// A tenancy is what of a conn ends with its connection, or when that sleeps.
+// A tenancy holds the fields of a conn that are reset when its connection ends or
+// sleeps.
 type tenancy struct {
 	driver   *driver
 	place    place
@@ -38,36 +39,36 @@ type tenancy struct {
 
 	in     []byte // the worker's input buffer
 	out    []byte // output that is not written yet
-	unread []byte // input that is read and not fed yet
+	unread []byte // input that was read and not fed yet
 	// While the connection waits for room, these hold out and unread.
 	pendingOut, pendingIn *buf.Buffer
-	file                  engine.File // comes behind out; no Source: there is none
+	file                  engine.File // sent after out; Source nil: none
 
-	after engine.Next // what is to follow when out is written
+	after engine.Next // the next step after out is written
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
 	writeTimeout int64
 	writeBy      int64 // deadline of pending output; 0: none
-	stalledSince int64 // when output began to wait that is not written; 0: there is none
+	stalledSince int64 // when the pending output began to wait; 0: no output waits
 	lingerBy     int64
 
 	err     error
-	tlsConn *tlsConn // TLS, which outlives this conn; nil: a bare socket
-	view    *netConn // what NetConn has returned; nil: nothing
+	tlsConn *tlsConn // the TLS state, which outlives this conn; nil: a bare socket
+	view    *netConn // the result of NetConn; nil: not called
 	run     *runState
-	left    *netConn // what is known of it when it has ended, for Release; nil: it has not
+	left    *netConn // the addresses after the connection's end, for Release; nil: not ended
 
-	gift       chan<- given // where DetachIdle waits for it; nil: it does not
+	gift       chan<- given // on which DetachIdle waits for it; nil: it does not
 	lingerLeft int
-	isDated    bool // deadline is in here, not in the slot
+	isDated    bool // deadline is valid; otherwise the slot's expiry is
 	isOpen     bool // there is a protocol, maybe asleep
 	isAdmitted bool
-	isPinned   bool // keeps its conn while it idles
+	isPinned   bool // keeps its conn while idle
 	isShown    bool // place.conn holds it
-	isStuck    bool // the peer has not taken what was written within the time-out
+	isStuck    bool // the peer has not accepted the output within the write time-out
 	isBlocked  bool // out, or file, waits for room
-	isYielding bool // or rather for others to have a turn
-	isSilent   bool // TLS: the client has not said hello
+	isYielding bool // with isBlocked: there is room, but other connections come first
+	isSilent   bool // TLS: no ClientHello has arrived
 	isLingering,
 	isHanded, // DetachIdle gets it
 	isDrained, // the last read left nothing
@@ -75,7 +76,7 @@ type tenancy struct {
 	isPartial bool // the protocol has a part of a request
 }
 
-// runState holds what is rarely asked for during a Run and ends with it.
+// runState holds rarely used state of a Run, which ends with the Run.
 type runState struct {
 	blocking *engine.BlockingConn
 	notice   *peerNotice
@@ -108,7 +109,7 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	}
 }
 
-// reset makes c fit for another connection.
+// reset clears c for another connection.
 func (c *conn) reset() { c.tenancy = tenancy{} }
 
 // attach lends the worker's buffers to c.
@@ -127,8 +128,8 @@ func (c *conn) attach(w *worker) {
 	}
 }
 
-// detach takes the buffers back, but for those that the connection needs while
-// it waits.
+// detach returns the buffers to the worker, except those that the connection needs
+// while it waits.
 func (c *conn) detach() {
 	w := c.worker
 	c.worker, c.in = nil, nil
@@ -144,8 +145,8 @@ func (c *conn) detach() {
 	}
 }
 
-// keepGrown leaves an output buffer that has grown to the worker. What is in
-// pendingOut's buffer is not the worker's to have.
+// keepGrown gives a grown output buffer to the worker, up to keptOutputSize. The
+// connection owns the buffer of pendingOut, so the worker must not keep that.
 func (c *conn) keepGrown(w *worker) {
 	if c.pendingOut != nil {
 		return
@@ -155,7 +156,7 @@ func (c *conn) keepGrown(w *worker) {
 	}
 }
 
-// brain returns the protocol, woken if need be.
+// brain returns the protocol, and wakes it if it is asleep.
 func (c *conn) brain() engine.Protocol {
 	if c.protocol == nil {
 		c.protocol = c.serving.waker.Wake(c, c.slot().memo)
@@ -163,7 +164,7 @@ func (c *conn) brain() engine.Protocol {
 	return c.protocol
 }
 
-// show lets others find c by its slot.
+// show lets other goroutines find c through its place.
 func (c *conn) show() {
 	if !c.isShown {
 		c.isShown = true
@@ -178,7 +179,7 @@ func (c *conn) hide() {
 	}
 }
 
-// fail notes why the connection ends; the first reason counts.
+// fail records why the connection ends. The first reason counts.
 func (c *conn) fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -188,7 +189,7 @@ func (c *conn) fail(err error) {
 // LocalAddr implements engine.Conn.
 func (c *conn) LocalAddr() net.Addr {
 	if c.left != nil {
-		return c.left.LocalAddr() // the descriptor may be another one's
+		return c.left.LocalAddr() // another connection may have the descriptor
 	}
 	return c.driver.localAddr(c.fd, c.serving)
 }
@@ -199,7 +200,7 @@ func (c *conn) RemoteAddr() net.Addr { return c.serving.remoteAddr(c.remote()) }
 // remote returns the peer's address.
 func (c *conn) remote() netip.AddrPort {
 	if c.left != nil {
-		return c.left.remote // the slot may be another one's
+		return c.left.remote // another connection may have the slot
 	}
 	return c.slot().remote()
 }
@@ -215,7 +216,7 @@ func (c *conn) NetConn() net.Conn {
 	return c.netConn()
 }
 
-// netConn returns what stands for the bare socket.
+// netConn returns the net.Conn of the bare socket.
 func (c *conn) netConn() *netConn {
 	if c.view == nil {
 		c.view = &netConn{driver: c.driver, fd: c.fd, gen: c.gen, remote: c.remote(), serving: c.serving}
@@ -255,7 +256,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.readWaiting(p)
 }
 
-// Fill implements engine.Conn. It moves what Buffered returned.
+// Fill implements engine.Conn. It moves the bytes that Buffered returned.
 func (c *conn) Fill() error {
 	if len(c.unread) >= len(c.in) {
 		return io.ErrShortBuffer
@@ -333,7 +334,7 @@ func (c *conn) sendWaiting(p []byte) (int, error) {
 	}
 }
 
-// gatherSize is how much output is copied together for one TLS record.
+// gatherSize is the size up to which output is gathered for one TLS record.
 const gatherSize = 16 << 10
 
 // WriteBuffers implements engine.Conn.
@@ -388,7 +389,7 @@ func (c *conn) SetWriteTimeout(timeout time.Duration) {
 	}
 	c.writeTimeout = int64(timeout)
 	if c.left != nil {
-		return // the slot may be another one's
+		return // another connection may have the slot
 	}
 	c.slot().writeTimeout = uint32((timeout + time.Millisecond - 1) / time.Millisecond)
 }
@@ -413,15 +414,15 @@ func (c *conn) OnPeerGone(f func()) (stop func()) {
 	c.gone.Store(n)
 	c.show()
 	c.slot().set(flagWatch)
-	// Either the loop sees that when it learns that the peer is gone, or it
-	// has learned it before.
+	// If the peer goes after this, the loop sees flagWatch. If the loop has set
+	// flagGone before, the notice is fired here.
 	if c.add() == nil && c.slot().has(flagGone) {
 		go n.Fire()
 	}
 	return n.Cancel
 }
 
-// runState returns c.run, made if need be.
+// runState returns c.run, and makes it if it is nil.
 func (c *conn) runState() *runState {
 	if c.run == nil {
 		c.run = &runState{}
@@ -433,8 +434,8 @@ func (c *conn) runState() *runState {
 func (c *conn) Blocking() net.Conn {
 	run := c.runState()
 	if run.blocking == nil {
-		// Two goroutines may use it at once. What either would have to prepare
-		// before it waits is done here.
+		// Two goroutines may use it concurrently, so the preparations for their
+		// waits are made here.
 		c.show()
 		c.readDeadline()
 		_ = c.add()
@@ -444,15 +445,15 @@ func (c *conn) Blocking() net.Conn {
 	return run.blocking
 }
 
-// beginRun prepares for a call of the protocol that may read and write: it waits
-// then.
+// beginRun prepares for a call of the protocol, in which reads and writes wait.
 func (c *conn) beginRun() {
 	if c.tlsConn != nil {
 		c.tlsConn.waits = true
 	}
 }
 
-// endRun ends what a Run has asked for, and returns what is to follow.
+// endRun ends the notice and the blocking connection of a Run, and returns the next
+// step.
 func (c *conn) endRun(next engine.Next) engine.Next {
 	if run := c.run; run != nil {
 		if run.end(c) && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
@@ -470,8 +471,8 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 	return next
 }
 
-// end ends what the Run of c has asked for, and tells whether the handler has
-// closed the connection.
+// end ends the notice and the blocking connection of c's Run, and tells whether the
+// handler has closed the connection.
 func (r *runState) end(c *conn) (wasClosed bool) {
 	if r.notice != nil {
 		c.slot().take(flagWatch)
