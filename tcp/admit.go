@@ -50,19 +50,19 @@ func (a *acceptor) fail(err error) {
 	}
 }
 
-// Release gives back what Admit counted; see engine.Acceptor.
+// Release uncounts a connection that Admit has counted; see engine.Acceptor.
 func (a *acceptor) Release(c net.Conn) {
 	a.server.gauges.admitted.Add(-1)
 	a.server.perIP.Remove(c, a.cfg.perIP)
 }
 
-// AcceptError logs a failed Accept that is tried again; see engine.Acceptor.
+// AcceptError logs a failed Accept that the engine retries; see engine.Acceptor.
 func (a *acceptor) AcceptError(err error) {
 	a.cfg.logger.Printf("cannot accept a connection, trying again: %v", err)
 }
 
-// Open makes the state of a new connection; see engine.Acceptor. OnOpen is left
-// to Prompted, because it may block and may have something to say.
+// Open makes the state of a new connection; see engine.Acceptor. Prompted calls
+// OnOpen, because OnOpen may block and may write.
 func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	s := a.newSession(conn)
 	if a.cfg.idleTimeout > 0 {
@@ -71,7 +71,7 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	if a.cfg.writeTimeout > 0 {
 		conn.SetWriteTimeout(a.cfg.writeTimeout)
 	}
-	if a.cfg.onClose != nil { // which may ask when there is nothing to be asked any more
+	if a.cfg.onClose != nil { // OnClose may read the addresses after the connection's end
 		s.local, s.remote = conn.LocalAddr(), conn.RemoteAddr()
 	}
 	if a.cfg.onOpen != nil {

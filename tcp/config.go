@@ -14,8 +14,8 @@ const (
 	defaultHandshakeTimeout = 10 * time.Second
 )
 
-// config is what a Server's fields come to, resolved once when serving begins
-// and never changed: connections share it without locks.
+// config holds a Server's settings with their defaults applied. It is made when
+// serving begins and never changed, so connections share it without locks.
 type config struct {
 	handler      Handler
 	onOpen       func(*Conn) error
@@ -30,7 +30,7 @@ type config struct {
 	maxPending   int
 }
 
-// config resolves the defaults of s.
+// config applies the defaults of s.
 func (s *Server) config() *config {
 	c := &config{
 		handler:      s.Handler,
@@ -51,7 +51,7 @@ func (s *Server) config() *config {
 	return c
 }
 
-// engineOptions resolves what the engine needs to know.
+// engineOptions returns the options of the engine.
 func (s *Server) engineOptions() engine.Options {
 	o := engine.Options{
 		ReadBufferSize:   s.ReadBufferSize,

@@ -12,24 +12,24 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// phase is what has become of a connection. Those from phaseEnded on see no
-// handler any more.
+// phase is the state of a connection. From phaseEnded on, the handler is not called
+// any more.
 type phase uint8
 
 const (
 	phaseServing phase = iota
-	phaseOpening       // OnOpen is to be called
-	phaseEnded         // what was written is sent, then the connection closed
+	phaseOpening       // OnOpen must be called
+	phaseEnded         // pending output is sent, then the connection is closed
 	phaseAborted       // the connection is broken
 	phaseDetached
 )
 
-// flushSize is how much reply is collected while there is more input, before
-// the engine gets the opportunity to send it.
+// flushSize is the size of a reply from which the session lets the engine send it
+// before it handles more input.
 const flushSize = 32 << 10
 
-// A session is a Conn as engines see it: the engine.Protocol. The types are two
-// so that users do not see the methods of one, nor engines those of the other.
+// A session is the engine.Protocol of a Conn. It is a separate type, so that the
+// methods for engines are not exported to users.
 type session Conn
 
 var (
@@ -38,8 +38,9 @@ var (
 	_ engine.Sleeper  = (*session)(nil)
 )
 
-// Feed has Run called, because a handler may block. Input is only copied when a
-// part of a message is there already; the rest the handler gets where it lies.
+// Feed leaves the handler's call to Run, because a handler may block. It copies
+// input only if a part of a message is already kept. Otherwise the handler gets the
+// engine's buffer.
 func (s *session) Feed(in []byte) (used int, next engine.Next) {
 	if s.phase >= phaseEnded {
 		return 0, engine.Close
@@ -86,14 +87,15 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 	return s.leave(engine.Read)
 }
 
-// handleInput gives the handler what the engine holds.
+// handleInput calls the handler with the engine's input, and keeps what it does not
+// use.
 func (s *session) handleInput() engine.Next {
 	in := s.conn.Buffered()
 	used, next := s.consume(in)
 	left := in[used:]
 	switch {
 	case len(left) == 0 || s.phase >= phaseEnded || next == engine.Run:
-		s.conn.Discard(used) // what follows is left with the engine
+		s.conn.Discard(used) // the engine keeps the rest
 		return next
 	case len(left) >= s.acceptor.cfg.maxBuffer:
 		s.end(ErrTooLarge)
@@ -106,7 +108,7 @@ func (s *session) handleInput() engine.Next {
 	return engine.Read
 }
 
-// handleRest gives the handler what it has left and what Feed has added.
+// handleRest calls the handler with the kept input, to which Feed has added.
 func (s *session) handleRest() engine.Next {
 	used, next := s.consume(s.rest.B)
 	left := len(s.rest.B) - used
@@ -123,8 +125,8 @@ func (s *session) handleRest() engine.Next {
 	return next
 }
 
-// consume calls the handler for as long as it uses something of in. Run means
-// that the reply is to be sent before the handler goes on.
+// consume calls the handler as long as it uses a part of in. The result Run means
+// that the reply must be sent before the handler continues.
 func (s *session) consume(in []byte) (used int, next engine.Next) {
 	for used < len(in) {
 		n := s.handle(in[used:])
@@ -139,7 +141,7 @@ func (s *session) consume(in []byte) (used int, next engine.Next) {
 	return used, engine.Read
 }
 
-// handle calls the handler once and looks at what it wants.
+// handle calls the handler once and handles its results.
 func (s *session) handle(in []byte) (used int) {
 	defer s.recoverCallback()
 	n, err := s.acceptor.cfg.handler((*Conn)(s), in)
@@ -150,7 +152,7 @@ func (s *session) handle(in []byte) (used int) {
 	return n
 }
 
-// openNow calls OnOpen, if that is still to be done.
+// openNow calls OnOpen, if it was not called yet.
 func (s *session) openNow() {
 	if s.phase != phaseOpening {
 		return
@@ -160,7 +162,7 @@ func (s *session) openNow() {
 	s.called(s.acceptor.cfg.onOpen((*Conn)(s)))
 }
 
-// called follows the error of a callback, and Conn.Detach.
+// called handles the error of a callback, and Conn.Detach.
 func (s *session) called(err error) {
 	switch {
 	case s.phase >= phaseEnded: // a write failed, which is the cause of err
@@ -183,8 +185,7 @@ func (s *session) recoverCallback() {
 	}
 }
 
-// end has the connection closed once what was written is sent. The first
-// reason counts.
+// end closes the connection after pending output was sent. The first reason counts.
 func (s *session) end(err error) {
 	if s.err == nil {
 		s.err = err
@@ -192,8 +193,8 @@ func (s *session) end(err error) {
 	s.phase = phaseEnded
 }
 
-// leave ends a Run: it returns the reply, and what follows it. next says so
-// while the connection lasts.
+// leave ends a Run: it returns the reply and the next step. That is next, unless
+// the connection's phase requires another one.
 func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	if s.phase >= phaseEnded && s.sender != nil {
 		s.out = s.sender.end(s.out)
@@ -203,7 +204,7 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	switch s.phase {
 	case phaseEnded:
 		next = engine.Close
-		if s.rest != nil { // the peer is in the middle of something
+		if s.rest != nil { // the peer is in the middle of a message
 			next = engine.CloseLinger
 		}
 	case phaseAborted:
@@ -214,15 +215,14 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	return out, next
 }
 
-// armDeadline says how long to wait for input from now on.
+// armDeadline sets the time-out of the next wait for input.
 func (s *session) armDeadline() {
 	if s.idleTimeout == 0 && s.readTimeout == 0 && !s.ownTimeouts {
 		return
 	}
 	now, wait := clock.Nanos(), s.idleTimeout
 	if s.rest != nil && s.readTimeout > 0 {
-		// Neither time-out may make the other longer, nor end up as 0, which
-		// would be for ever.
+		// The shorter time-out counts. It must not become 0, which means for ever.
 		left := max(s.readTimeout+time.Duration(s.began-now), 1)
 		if wait == 0 || left < wait {
 			wait = left
@@ -231,15 +231,15 @@ func (s *session) armDeadline() {
 	s.conn.SetReadDeadline(now, wait)
 }
 
-// TimedOut ends a connection from which nothing has come for too long.
+// TimedOut ends a connection whose wait for input took too long.
 func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	s.out = out
 	s.end(os.ErrDeadlineExceeded)
 	return s.leave(engine.Close)
 }
 
-// HalfClosed ends a connection whose peer has said everything. What is left of
-// its input is half a message.
+// HalfClosed ends a connection whose peer has ended its input. Kept input is then an
+// incomplete message.
 func (s *session) HalfClosed(out []byte) []byte {
 	s.out = out
 	if s.rest != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 )
 
-// Detached gives the connection to the function of Conn.Detach; see
+// Detached passes the connection to the function of Conn.Detach; see
 // engine.Protocol.
 func (s *session) Detached(conn net.Conn) {
 	detach := s.detach
@@ -24,7 +24,7 @@ func (s *session) Detached(conn net.Conn) {
 	detach(conn)
 }
 
-// Closed is the end of the connection; see engine.Protocol.
+// Closed handles the end of the connection; see engine.Protocol.
 func (s *session) Closed(err error) {
 	if s.err == nil {
 		s.err = err
@@ -59,8 +59,8 @@ func (s *session) tellClosed() {
 	s.acceptor.cfg.onClose((*Conn)(s), s.err)
 }
 
-// A restConn is a connection of which the session has read too much. The
-// engine's own surplus comes from the Conn inside.
+// A restConn is a net.Conn whose reads first return the session's kept input. The
+// engine's unread input follows from the wrapped Conn.
 type restConn struct {
 	net.Conn
 	rest *buf.Buffer // nil: all was read

@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// Sleep has the engine forget s while the connection idles; see
-// engine.Sleeper. A session with something to remember waits in sleepers for
-// the engine to ask for it, any other one serves another connection meanwhile.
+// Sleep lets the engine drop s while the connection is idle; see engine.Sleeper. A
+// session with state stays in sleepers until the connection wakes. Any other
+// session returns to the pool.
 func (s *session) Sleep() engine.Memo {
 	s.conn = nil
 	if !s.remembers() {
@@ -22,7 +22,7 @@ func (s *session) Sleep() engine.Memo {
 	return engine.Memo{ID: s.id}
 }
 
-// remembers tells whether the connection is more than its socket.
+// remembers tells whether the session has state that must be kept.
 func (s *session) remembers() bool {
 	return s.state != nil || s.sender != nil || s.ownTimeouts || s.phase != phaseServing ||
 		s.id != 0 || s.acceptor.cfg.onClose != nil
@@ -38,8 +38,8 @@ func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	return s
 }
 
-// sleepers are the sessions that engines know by a number: a Memo holds no
-// pointers. A session stays until its connection ends. The zero value is ready.
+// sleepers maps numbers to sessions, because a Memo holds no pointers. A session
+// stays until its connection ends. The zero value is ready.
 type sleepers struct {
 	last   atomic.Uint64
 	shards [16]struct {
@@ -49,7 +49,7 @@ type sleepers struct {
 	}
 }
 
-// add returns the number under which s is found from now on. It is never 0.
+// add stores s and returns its number, which is never 0.
 func (l *sleepers) add(s *session) (id uint64) {
 	id = l.last.Add(1)
 	shard := &l.shards[id%uint64(len(l.shards))]

@@ -67,7 +67,7 @@ type tenancy struct {
 	isShown    bool // place.conn holds it
 	isStuck    bool // the peer has not accepted the output within the write time-out
 	isBlocked  bool // out, or file, waits for room
-	isYielding bool // with isBlocked: there is room, but other connections come first
+	isYielding bool // it must go back to the queue, so that other connections come first
 	isSilent   bool // TLS: no ClientHello has arrived
 	isLingering,
 	isHanded, // DetachIdle gets it

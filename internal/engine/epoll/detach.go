@@ -11,12 +11,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// separate makes the connection one of package net's. The engine knows it no
-// longer; its descriptor is closed where it fails.
+// separate converts the connection to a net.Conn of package net, and removes it
+// from the engine. The old descriptor is closed in any case.
 func (c *conn) separate() (net.Conn, error) {
 	if c.slot().has(flagAdded) {
-		// The new descriptor is of the same open file, which epoll would
-		// otherwise go on to report.
+		// The new descriptor refers to the same open file description, for which
+		// epoll would otherwise continue to report events (epoll(7)).
 		epollControl(c.driver.loopOf(c.fd).fd, syscall.EPOLL_CTL_DEL, c.fd, nil)
 	}
 	c.left = c.netConn() // Release may be called much later
@@ -34,7 +34,8 @@ func (c *conn) separate() (net.Conn, error) {
 	return nc, nil
 }
 
-// detachForGood gives the connection to its protocol, on a goroutine of its own.
+// detachForGood passes the connection to its protocol's Detached, on a separate
+// goroutine.
 func (c *conn) detachForGood() {
 	rest := append([]byte(nil), c.unread...)
 	c.unread = nil
@@ -48,7 +49,7 @@ func (c *conn) detachForGood() {
 	go c.live(engine.WithUnread(nc, rest))
 }
 
-// live is the rest of a detached connection's life.
+// live calls Detached, and ends the connection afterwards.
 func (c *conn) live(nc net.Conn) {
 	cause := engine.ErrGoexit
 	defer func() {
@@ -63,21 +64,21 @@ func (c *conn) live(nc net.Conn) {
 	cause = nil
 }
 
-// A handover is a DetachIdle that is going on. It gets no connection for one that
-// was wanted and could not be given away.
+// A handover is a running DetachIdle. For a wanted connection that could not be
+// detached, it receives a given without a connection.
 type handover struct {
 	given chan given
 }
 
-// given is a connection that is given away, and input of it.
+// given is a detached connection with its leftover input.
 type given struct {
 	nc       net.Conn
 	leftover []byte
 }
 
-// DetachIdle implements engine.Engine. take is called on the caller's
-// goroutine, after Protocol.Closed and Release. What has come and is not read
-// stays in the socket: leftover is what a Rewinder gives back.
+// DetachIdle implements engine.Engine. It calls take on the caller's goroutine,
+// after Protocol.Closed and Release. Input that was not read stays in the socket;
+// leftover is the input that a Rewinder returns.
 func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) int {
 	if limit == 0 {
 		return 0

@@ -17,11 +17,11 @@ const eventsPerPass = 256
 // A loop is an epoll instance, the goroutine that waits for it, and the workers
 // that serve its connections.
 //
-// The epoll descriptor is itself watched by Go's poller: the goroutine lives in
-// one RawConn.Read, whose callback, pass, looks once and returns false to park.
-// So waiting costs no thread, and whatever else the process waits for has its
-// turn between two passes. RawConn.Read drops a pending edge when it is entered
-// only; what happens during a pass wakes it again.
+// Go's poller watches the epoll descriptor. The goroutine runs inside one
+// RawConn.Read, whose callback, pass, takes the pending events and returns false to
+// park. Waiting therefore costs no thread, and other goroutines run between two
+// passes. RawConn.Read drops a pending edge only when it is entered, so an event
+// during a pass wakes it again.
 type loop struct {
 	driver *driver
 	file   *os.File // of fd; nil: not running
@@ -33,7 +33,7 @@ type loop struct {
 	lent   atomic.Int64   // buffers that connections keep while they wait
 	gone   sync.WaitGroup // the loop's goroutine and the workers'
 	probes probes
-	// turning are the probes that the end of the next pass answers.
+	// turning holds the probes that the next pass answers.
 	turning []chan struct{}
 }
 
@@ -50,7 +50,7 @@ func newPoller() (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("epoll_create1", err)
 	}
-	if err := syscall.SetNonblock(fd, true); err != nil { // or os.File does not wait for it
+	if err := syscall.SetNonblock(fd, true); err != nil { // os.File polls only non-blocking files
 		_ = syscall.Close(fd)
 		return -1, os.NewSyscallError("setnonblock", err)
 	}
@@ -96,8 +96,8 @@ func (l *loop) startWorker(w *worker) {
 	go w.run()
 }
 
-// pass takes the events that are there. It is called by RawConn.Read, and never
-// says that it is done.
+// pass takes all pending events. RawConn.Read calls it. It always returns false, so
+// that RawConn.Read continues to wait.
 func (l *loop) pass(uintptr) (done bool) {
 	for {
 		n := epollWait(l.fd, l.events)
@@ -112,16 +112,16 @@ func (l *loop) pass(uintptr) (done bool) {
 		if n < len(l.events) {
 			return false
 		}
-		// There may be more, of which nobody would be told again.
+		// There may be more events, for which no new edge would come.
 		runtime.Gosched()
-		if l.probes.isAsked() { // a busy loop works, too
+		if l.probes.isAsked() { // a busy loop must answer probes, too
 			l.turning = append(l.turning, l.probes.take())
 		}
 	}
 }
 
-// dispatch deals with one event. Connections have a generation, listeners have
-// 0.
+// dispatch handles one event. Pad is a connection's generation, or 0 for a
+// listener.
 func (l *loop) dispatch(event *syscall.EpollEvent) {
 	if event.Pad == 0 {
 		l.driver.accept(l, uint16(event.Fd))
@@ -140,7 +140,7 @@ func (l *loop) dispatch(event *syscall.EpollEvent) {
 	}
 }
 
-// flagsOf translates events.
+// flagsOf returns the flags for events.
 func flagsOf(events uint32) (flags uint64) {
 	if events&syscall.EPOLLIN != 0 {
 		flags |= flagInput
@@ -157,7 +157,7 @@ func flagsOf(events uint32) (flags uint64) {
 	return flags
 }
 
-// wake tells the goroutines of a busy connection what they waited for.
+// wake signals the goroutines of a busy connection whose waits have ended.
 func (p place) wake(fd int, gen uint32, woken uint64) {
 	c := p.conn().Load()
 	if c == nil {
@@ -167,7 +167,7 @@ func (p place) wake(fd int, gen uint32, woken uint64) {
 	if woken&flagWatch == 0 {
 		return
 	}
-	// c may be another connection's by now. Its notice then says so.
+	// c may belong to another connection by now. Its notice then differs.
 	if n := c.gone.Load(); n != nil && n.fd == fd && n.gen == gen {
 		go n.Fire()
 	}

@@ -4,9 +4,9 @@ package epoll
 
 import "github.com/sluicehttp/sluice/internal/engine"
 
-// park lets go of the connection, which has nothing to do. True: it is nobody's,
-// or somebody else's already; c must not be touched. False: it has something to
-// do after all.
+// park releases a connection that has nothing to do. If it returns true, the
+// connection is idle, has ended, or was claimed again; c must not be used. If it
+// returns false, the connection has something to do, and the worker still owns it.
 func (c *conn) park() bool {
 	if err := c.add(); err != nil {
 		c.fail(err)
@@ -41,10 +41,10 @@ func (c *conn) park() bool {
 		c.attach(w)
 		return false
 	}
-	// From here on the connection may be at work elsewhere.
+	// From here on another worker may own the connection.
 	if expiry != 0 {
-		// Also if it has not moved: the sweep may have passed over the
-		// connection while it was at work.
+		// Even if expiry is unchanged: the sweep may have skipped the connection
+		// while it was busy.
 		d.sweep.schedule(expiry)
 	}
 	if isFree {
@@ -52,8 +52,8 @@ func (c *conn) park() bool {
 		w.keep(c)
 	}
 	if d.closing.Load() && parked == 0 {
-		// Shutdown sets closing before it looks for idle connections: it sees
-		// this one idle, or this one sees closing.
+		// Shutdown sets closing before it looks for idle connections. So either it
+		// finds this connection idle, or closing is seen here.
 		if is(s.word.Load(), gen) && s.claimIdle(flagEvict) {
 			d.loopOf(fd).queue.push(int32(fd))
 		}
@@ -61,14 +61,13 @@ func (c *conn) park() bool {
 	return true
 }
 
-// slim drops what an idle connection can do without, and gets again when it asks
-// for it.
+// slim drops what an idle connection does not need; it is made again on demand.
 func (c *conn) slim() {
 	if c.signals.Load() != nil {
 		c.signals.Store(nil)
 	}
 	if c.driver.options.PlainOnly {
-		return // the view is known to somebody
+		return // the user may have retained the view
 	}
 	c.view = nil
 	if c.tlsConn != nil {
@@ -76,7 +75,7 @@ func (c *conn) slim() {
 	}
 }
 
-// preparePark finds out how the connection is going to wait.
+// preparePark returns the flags that say how the connection will wait.
 func (c *conn) preparePark() (parked uint64) {
 	if c.isBlocked {
 		return flagPartial | flagBlocked | flagFixed
@@ -114,11 +113,12 @@ func (c *conn) sleep() bool {
 	return true
 }
 
-// setExpiry notes in the slot until when the connection waits, and returns it.
+// setExpiry stores in the slot the tick until which the connection waits, and
+// returns it.
 func (c *conn) setExpiry() (expiry uint32) {
 	s := c.slot()
 	if c.isBlocked {
-		c.readDeadline() // what the slot says is needed later
+		c.readDeadline() // saves the read deadline, because the slot gets another one
 	}
 	was := s.expiry.Load()
 	at := was

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// A runQueue holds the connections of a loop that are claimed and wait for a
-// worker, and the workers that wait for a connection.
+// A runQueue holds the claimed connections of a loop that wait for a worker, and
+// the workers that wait for a connection.
 //
-// Handlers may block, and nobody knows beforehand which of them will. So there
-// is always a worker on its way as long as there is work: whoever takes a
-// connection while others remain makes one spare worker runnable, unless one is
-// already. When nothing blocks, one goroutine does all the work and the spare
-// finds the queue empty: one wake-up in a pass. When something blocks, the
-// spare goes on where the other one stopped.
+// A handler may block, which cannot be known beforehand. While connections are
+// queued, a worker must therefore be runnable: a worker that takes a connection
+// and leaves others makes one spare worker runnable, unless there is one already.
+// If nothing blocks, one goroutine serves all connections, and the spare finds the
+// queue empty: one wake-up in a pass. If a handler blocks, the spare serves the
+// rest.
 type runQueue struct {
 	mu      sync.Mutex
 	ready   ring
 	idle    *worker // a stack: the last one to stop has a warm stack and cache
 	parked  int     // length of idle
 	workers int     // goroutines, parked ones included
-	isSpare bool    // a worker is runnable that has not looked at the queue yet
+	isSpare bool    // a runnable worker has not looked at the queue yet
 	closed  bool
 
 	limit   int // of workers; 0: none
 	absent  int // workers that do not count against limit
 	start   func(*worker)
-	keep    int           // parked workers that are never let go
+	keep    int           // parked workers that are never dismissed
 	maxIdle time.Duration // how long the others are kept
 	low     int           // least length of idle since the last sweep
 	timer   *time.Timer   // of the sweep; nil: none is due
@@ -57,7 +57,7 @@ func (r *ring) pop() int32 {
 	fd := r.items[r.head]
 	r.head = (r.head + 1) & (len(r.items) - 1)
 	if r.count--; r.count == 0 && len(r.items) > chunkSize {
-		*r = ring{} // a burst's
+		*r = ring{} // free the memory after a burst
 	}
 	return fd
 }
@@ -81,7 +81,7 @@ func (q *runQueue) push(fds ...int32) {
 	q.wake(w, isNew)
 }
 
-// spare picks a worker to be made runnable, if one is needed and to be had.
+// spare returns a worker to make runnable, if one is needed and available.
 func (q *runQueue) spare() (w *worker, isNew bool) {
 	if q.isSpare || q.ready.count == 0 {
 		return nil, false
@@ -94,7 +94,7 @@ func (q *runQueue) spare() (w *worker, isNew bool) {
 		return w, false
 	}
 	if q.limit > 0 && q.workers-q.absent >= q.limit {
-		return nil, false // whoever is done next takes it
+		return nil, false // the next worker that is free takes the connection
 	}
 	q.workers++
 	q.isSpare = true
@@ -111,8 +111,8 @@ func (q *runQueue) wake(w *worker, isNew bool) {
 	}
 }
 
-// next returns the next connection for w, waiting for it. False: w is not
-// needed any more.
+// next waits for the next connection for w and returns it. It returns false if w is
+// no longer needed.
 func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	q.mu.Lock()
 	for {
@@ -120,7 +120,7 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 			q.isSpare, w.isSpare = false, false
 		}
 		if q.limit > 0 && q.workers-q.absent > q.limit {
-			return 0, q.leave() // it was absent, and others have come meanwhile
+			return 0, q.leave() // w was excused, and its place was taken
 		}
 		if q.ready.count > 0 {
 			fd := q.ready.pop()
@@ -140,8 +140,8 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	}
 }
 
-// leave counts a worker out, and unlocks mu. Whoever stays has looked at the
-// queue or is going to.
+// leave removes a worker from the count, and unlocks mu. It makes no other worker
+// runnable, because each has looked at the queue or will do so.
 func (q *runQueue) leave() (stays bool) {
 	q.workers--
 	q.mu.Unlock()
@@ -158,7 +158,7 @@ func (q *runQueue) park(w *worker) {
 	}
 }
 
-// excuse has so many more workers not count against the limit: they wait for
+// excuse exempts that many more workers from the limit, because they wait for
 // peers, not for handlers.
 func (q *runQueue) excuse(workers int) {
 	if q.limit == 0 {
@@ -171,17 +171,17 @@ func (q *runQueue) excuse(workers int) {
 	q.wake(w, isNew)
 }
 
-// lost counts a worker out whose goroutine a handler has ended. It is no spare:
-// it has looked at the queue.
+// lost removes a worker from the count whose goroutine a handler has ended. It is
+// not the spare, because it has looked at the queue.
 func (q *runQueue) lost() {
 	q.mu.Lock()
 	q.workers--
-	spare, isNew := q.spare() // it may have been the last one allowed
+	spare, isNew := q.spare() // the limit may now allow another worker
 	q.mu.Unlock()
 	q.wake(spare, isNew)
 }
 
-// sweep dismisses the workers that nobody has needed since the last sweep.
+// sweep dismisses the workers that were not needed since the last sweep.
 func (q *runQueue) sweep() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

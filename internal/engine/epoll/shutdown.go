@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Shutdown implements engine.Engine. Listeners are left open.
+// Shutdown implements engine.Engine. It does not close the listeners.
 func (d *driver) Shutdown(ctx context.Context) error {
 	d.closeRequested.Store(true)
 	d.mu.Lock()
@@ -26,27 +26,27 @@ func (d *driver) Shutdown(ctx context.Context) error {
 		case <-d.drained:
 		default:
 			d.killAll()
-			<-others // its connections are closed, too
+			<-others // the fallback engine closes its connections, too
 			return ctx.Err()
 		}
 	}
 	return <-others
 }
 
-// drain carries a Shutdown out, however long it takes.
+// drain carries out a Shutdown, without a time limit.
 func (d *driver) drain() {
-	// 1. Accept no more. New servings are refused since closing is set. One
-	// that is accepting has counted what it got before it lets go of its lock.
+	// 1. Stop accepting. New servings are refused because closing is set. A serving
+	// counts each accepted connection before it releases its lock.
 	if all := d.servings.Load(); all != nil {
 		for _, s := range *all {
 			if s != nil && s.control != nil {
 				s.end(nil)
-				<-s.gone // it needs its loop to the end
+				<-s.gone // it needs its loop until its end
 			}
 		}
 	}
-	// 2. Close what waits between requests, and what is in a handshake. Whoever
-	// comes to wait from now on sees closing.
+	// 2. Close the connections that are between requests or in a handshake. A
+	// connection that parks from now on sees closing.
 	var idle []int32
 	d.table.each(func(fd int, p place) {
 		if p.slot().claimIdle(flagEvict) {
@@ -65,8 +65,8 @@ func (d *driver) drain() {
 	close(d.drained)
 }
 
-// closeLoops ends the loops. Their workers may still be at what follows the end
-// of their last connection.
+// closeLoops ends the loops and waits for their workers, which may still finish
+// the end of their last connection.
 func (d *driver) closeLoops() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,17 +79,16 @@ func (d *driver) closeLoops() {
 	all.Wait()
 }
 
-// killAll ends all connections, in whatever state they are. Nobody waits for
-// their handlers.
+// killAll ends all connections in any state. It does not wait for their handlers.
 func (d *driver) killAll() {
-	d.killing.Store(true) // who comes into the table from now on sees it
+	d.killing.Store(true) // connections that enter the table from now on see it
 	d.table.each(func(fd int, p place) {
 		d.kill(fd, generation(p.slot().word.Load()))
 	})
 }
 
-// kill ends a connection as soon as possible. A handler that is running finds
-// that it cannot read and write any more, and the peer sees the end at once.
+// kill ends a connection as soon as possible. Reads and writes of a running handler
+// fail, and the peer sees the end at once.
 func (d *driver) kill(fd int, gen uint32) (isOpen bool) {
 	if !d.deliver(fd, gen, flagKill) {
 		return false

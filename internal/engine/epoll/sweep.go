@@ -11,19 +11,19 @@ import (
 )
 
 // Deadlines are counted in ticks of a millisecond since the process began, in 32
-// bits: they wrap around after 49 days, so that a time-out can be 24 days long.
-// 0 is no deadline.
+// bits. They wrap around after 49 days, so a time-out can be 24 days long. 0 means
+// no deadline.
 const tick = int64(time.Millisecond)
 
-// longestWait is the longest time-out that ticks can express, and a bit less;
-// one that is longer is none.
+// longestWait is slightly less than the longest time-out that ticks can express. A
+// longer time-out counts as none.
 const longestWait = 24 * 24 * time.Hour
 
 // tickOf returns the tick that now is in.
 func tickOf(now int64) uint32 { return uint32(now / tick) }
 
-// expiryOf returns the first tick when the deadline has passed for sure; no
-// deadline is 0.
+// expiryOf returns the first tick at which the deadline has certainly passed; 0 for
+// no deadline.
 func expiryOf(deadline int64) uint32 {
 	if deadline == 0 {
 		return 0
@@ -45,19 +45,19 @@ func nanosOf(expiry uint32, now int64) int64 {
 const (
 	// leastPause is the least time between two rounds of the sweep.
 	leastPause = 10 * time.Millisecond
-	// pauseFactor bounds the share of a processor that the sweep takes: after a
-	// round it pauses for so many times as long.
+	// pauseFactor bounds the share of a processor that the sweep uses: after a round
+	// it pauses for pauseFactor times the round's duration.
 	pauseFactor = 100
 )
 
-// A deadlineSweep goes over all slots and claims the connections whose deadline
-// has passed. There is no timer for each connection: a round finds the earliest
-// deadline of those that wait, and the timer of the next round is set to it. Most
-// connections move before their deadline.
+// A deadlineSweep visits all slots and claims the connections whose deadline has
+// passed. Connections have no timers of their own. A round finds the earliest
+// deadline of the waiting connections, and sets the timer of the next round to it.
+// Most connections become active before their deadline.
 //
-// So a request costs a comparison with next. With few connections a time-out is
-// exact to leastPause; with a million it may be late by half a second, since a
-// round then takes milliseconds.
+// A request therefore costs one comparison with next. With few connections, a
+// time-out is exact to leastPause. With a million, it may be half a second late,
+// because a round then takes milliseconds.
 type deadlineSweep struct {
 	driver *driver
 	next   atomic.Uint32 // tick of the next round; 0: none is due
@@ -68,7 +68,7 @@ type deadlineSweep struct {
 	closed bool
 }
 
-// schedule sees to it that there is a round when the tick expiry has come.
+// schedule ensures that a round follows at the tick expiry.
 func (s *deadlineSweep) schedule(expiry uint32) {
 	next := s.next.Load()
 	if next != 0 && !isBefore(expiry, next) {
@@ -109,7 +109,7 @@ func (s *deadlineSweep) round() {
 			}
 			return
 		}
-		// One that is at work sets another deadline when it waits again.
+		// A busy connection sets another deadline when it waits again.
 		if slot.claim(flagExpired, 0) {
 			passed = append(passed, int32(fd))
 		}

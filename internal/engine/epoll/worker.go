@@ -20,18 +20,18 @@ type worker struct {
 	output *buf.Buffer
 	peer   netConn // lent to Acceptor's Admit and Release
 
-	more        chan struct{} // buffered; told when there is work, or none for it
+	more        chan struct{} // buffered; receives when there is work, or on dismissal
 	below       *worker       // in runQueue.idle
 	isSpare     bool
 	isDismissed bool
-	isDone      bool // run went its normal way
+	isDone      bool // run has returned normally
 }
 
-// connectionsInARow is how many connections a worker serves before others in the
-// process have a turn: timers, the loop, and whoever waits for another socket.
+// connectionsInARow is how many connections a worker serves before it yields to
+// other goroutines: timers, the loop, and goroutines that wait for other sockets.
 const connectionsInARow = 64
 
-// run serves until the worker is not needed.
+// run serves connections until the worker is no longer needed.
 func (w *worker) run() {
 	defer w.end()
 	for served := 0; ; {
@@ -62,7 +62,7 @@ func (w *worker) serve(fd int) {
 	w.conn = nil
 }
 
-// borrow returns a conn that no connection has.
+// borrow returns a conn that no connection uses.
 func (w *worker) borrow() *conn {
 	if c := w.spare; c != nil {
 		w.spare = nil
@@ -71,7 +71,7 @@ func (w *worker) borrow() *conn {
 	return w.loop.driver.conns.get()
 }
 
-// keep takes back a conn that no connection has any more.
+// keep takes back a conn that no connection uses any more.
 func (w *worker) keep(c *conn) {
 	if w.spare == nil {
 		w.spare = c
@@ -80,30 +80,30 @@ func (w *worker) keep(c *conn) {
 	w.loop.driver.conns.put(c)
 }
 
-// describe returns what Admit and Release get of c's connection: it is for the
-// time of the call.
+// describe returns the net.Conn for Admit and Release, which is valid during the
+// call only.
 func (w *worker) describe(c *conn) *netConn {
 	w.peer = netConn{driver: c.driver, serving: c.serving, fd: c.fd, gen: c.gen, remote: c.remote()}
 	return &w.peer
 }
 
-// workerMemory is about what a worker's stack and its buffers take.
+// workerMemory is the approximate size of a worker's stack and buffers.
 const workerMemory = 32 << 10
 
 // lockedThreads is how many nested LockOSThread calls of a handler are undone.
 const lockedThreads = 4
 
-// pause is called before the worker waits for work. It keeps its buffers: taking
-// them from the pool and giving them back costs 2 % of a request, and idle
-// workers do not last.
+// pause is called before the worker waits for work. The worker keeps its buffers:
+// getting them from the pool and returning them costs 2 % of a request, and idle
+// workers end soon.
 func (w *worker) pause() {
 	for range lockedThreads {
-		runtime.UnlockOSThread() // every switch costs microseconds otherwise
+		runtime.UnlockOSThread() // otherwise every switch costs microseconds
 	}
 }
 
-// dropBuffers gives the buffers back when the worker ends, and its stack with
-// them.
+// dropBuffers releases the buffers at the worker's end, and reports the memory of
+// its stack and buffers as free.
 func (w *worker) dropBuffers() {
 	buf.LetGo(workerMemory)
 	if w.input != nil {
@@ -116,8 +116,8 @@ func (w *worker) dropBuffers() {
 	}
 }
 
-// end is run's last word. It cleans up when run was cut short: by Goexit in a
-// handler, or by a panic.
+// end is run's deferred call. It cleans up if Goexit or a panic in a handler has
+// ended run.
 func (w *worker) end() {
 	cause := engine.ErrGoexit
 	if v := recover(); v != nil {
