@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A hasher hashes keys with secrets that all processes of a segment share and
-// nobody else knows, so that nobody can choose keys that collide. (hash/maphash
-// cannot do it: its seeds do not leave a process.)
+// A hasher hashes keys with secrets that only the processes of a segment know, so
+// that clients cannot choose keys that collide. (hash/maphash is not usable: its
+// seeds cannot be shared between processes.)
 type hasher [4]uint64
 
 // sum folds 16 bytes at a time by a 128-bit product in which each factor is

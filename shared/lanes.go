@@ -2,10 +2,9 @@ package shared
 
 import "os"
 
-// A lane is a process's place in the segment: it has a line of the lane table, a
-// page of the scoreboard, and a cell of its own in every counter, gauge and
-// histogram. No two living processes have the same one, so that nobody needs to
-// wait for anybody to write.
+// A lane is a process's place in the segment: a line of the lane table, a page of
+// the scoreboard, and a separate cell in every counter, gauge and histogram. Each
+// living process has its own lane, so writers need not wait for each other.
 //
 // Lanes are not the supervisor's slots. While a worker is being replaced, two
 // processes have the same slot, but not the same lane.
@@ -35,14 +34,14 @@ func (s *Segment) takeLane() bool {
 	return false
 }
 
-// raise sets w to value unless it is higher already.
+// raise sets w to value unless w is already higher.
 func raise(w *word, value uint64) {
 	for old := w.Load(); old < value && !w.CompareAndSwap(old, value); {
 		old = w.Load()
 	}
 }
 
-// lanesInUse returns how many lanes somebody ever had.
+// lanesInUse returns how many lanes were ever taken.
 func (s *Segment) lanesInUse() int {
 	return int(min(s.words[headerInUse].Load(), uint64(s.layout.lanes)))
 }
@@ -56,13 +55,13 @@ func (s *Segment) isAlive(token uint64) bool {
 	return s.laneWord(lane, lanePID).Load() != 0 && s.laneWord(lane, laneEpoch).Load()&tokenEpochMask == token&tokenEpochMask
 }
 
-// Reap declares the process dead: what it had locked or leased is free, its part
-// of every gauge is zero, and its place can be taken by another process. What it
-// counted stays.
+// Reap declares the process dead. Its locks and leases become free, its part of
+// every gauge becomes zero, and another process can take its place. What it has
+// counted remains.
 //
-// The supervisor calls it after it has waited for the process, and before it
-// starts the next one. Reaping a process that is alive lets others take what it
-// still uses. A process id that is not attached is ignored.
+// The supervisor calls Reap after it has waited for the process, and before it
+// starts the next one. Do not reap a living process: others could then take what
+// it still uses. Reap ignores a process id that is not attached.
 func (s *Segment) Reap(pid int) {
 	if pid <= 0 {
 		return
@@ -75,7 +74,7 @@ func (s *Segment) Reap(pid int) {
 }
 
 func (s *Segment) clearLane(lane int) {
-	s.laneWord(lane, laneEpoch).Add(1) // its tokens are dead from here on
+	s.laneWord(lane, laneEpoch).Add(1) // invalidates its tokens
 	for entry := range s.readyEntries() {
 		if entry.kind == kindGauge {
 			s.region(entry)[lane*laneWords].Store(0)

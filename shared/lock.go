@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// lock takes a lock word for this process. It waits for the owner, at most
-// lockWait; if the owner has died it takes the lock from it and says so: then
-// what the lock guards may be half written.
+// lock acquires a lock word for this process. It waits for the owner, at most
+// lockWait. If the owner has died, it takes over the lock and reports this, because
+// the guarded data may be half written.
 //
-// A lock says which process has it, not which goroutine: it is taken for short
-// moments only, and never twice.
+// A lock records the owning process, not the goroutine. It is held only briefly,
+// and never acquired twice.
 func (s *Segment) lock(w *word) (wasStolen, isLocked bool) {
 	if w.CompareAndSwap(0, s.token) {
 		return false, true
@@ -26,7 +26,7 @@ func (s *Segment) lockSlowly(w *word) (wasStolen, isLocked bool) {
 		if (owner == 0 || !s.isAlive(owner)) && w.CompareAndSwap(owner, s.token) {
 			return owner != 0, true
 		}
-		switch { // the owner is at work, was descheduled, was stopped
+		switch { // the owner runs, was descheduled, or was stopped
 		case try < 32:
 		case try < 256:
 			runtime.Gosched()
@@ -41,5 +41,5 @@ func (s *Segment) lockSlowly(w *word) (wasStolen, isLocked bool) {
 	}
 }
 
-// unlock gives a lock back, unless it was taken away.
+// unlock releases a lock, unless another process has taken it over.
 func (s *Segment) unlock(w *word) { w.CompareAndSwap(s.token, 0) }

@@ -2,10 +2,10 @@ package shared
 
 import "iter"
 
-// Others iterates over the pages of the other processes that are attached, the
-// master's among them: [Page.Get] of [ProcessState] tells who serves. It takes
-// some nanoseconds for each process and allocates nothing. A page is of use for
-// as long as the iteration stays at it; another process may have it later.
+// Others iterates over the pages of the other attached processes, including the
+// master's. [Page.Get] of [ProcessState] tells which of them serve. It takes a few
+// nanoseconds for each process and allocates nothing. Use a page only during its
+// step of the iteration; later it may belong to another process.
 func (s *Segment) Others() iter.Seq[*Page] {
 	return func(yield func(*Page) bool) {
 		for lane := range s.lanesInUse() {
@@ -20,5 +20,5 @@ func (s *Segment) Others() iter.Seq[*Page] {
 	}
 }
 
-// PID returns the number of the process whose page it is.
+// PID returns the id of the page's process.
 func (p *Page) PID() int { return int(p.Get(fieldPID)) }

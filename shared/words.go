@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// A word is what all of a segment is made of. atomic.Uint64 is aligned to 8
-// bytes on 32-bit platforms too.
+// A segment consists of words. atomic.Uint64 is aligned to 8 bytes on 32-bit
+// platforms too.
 type word = atomic.Uint64
 
 const (
@@ -18,9 +18,9 @@ const (
 	pageWords = 4096 / wordBytes
 )
 
-// wordsOf shows mapped memory, which begins at a page, as words. It is the only
-// place that turns bytes into words; from there on the slice's bounds are
-// checked like any other's.
+// wordsOf returns mapped memory, which begins at a page, as words. It is the only
+// function that converts bytes to words; Go checks the bounds of the resulting
+// slice.
 func wordsOf(memory []byte) []word {
 	return unsafe.Slice((*word)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/wordBytes)
 }

@@ -24,7 +24,8 @@ func (c *conn) begin() engine.Next {
 		if next := c.beginTLS(); next != engine.Read || c.isSilent {
 			return next
 		}
-		// The goroutine of a handshake did not count. To run a handler it has to.
+		// The handshake's goroutine did not count against MaxWorkers. It must count
+		// before it runs a handler, so the connection goes back to the queue.
 		if c.isYielding = c.driver.options.MaxWorkers > 0; c.isYielding {
 			return engine.Read
 		}
@@ -46,8 +47,8 @@ func (c *conn) begin() engine.Next {
 func (c *conn) beginTLS() engine.Next {
 	s := c.slot()
 	s.set(flagHandshake)
-	// Shutdown sets closing before it looks for handshakes to end: it sees this
-	// one, or this one sees closing.
+	// Shutdown sets closing before it looks for handshakes to end. So either it
+	// finds this one, or closing is seen here.
 	if c.driver.closing.Load() {
 		c.fail(engine.ErrShutdown)
 		return engine.Abort

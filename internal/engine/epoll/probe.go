@@ -25,13 +25,13 @@ func (d *driver) Probe(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// probes has a loop turn that waits: a deadline that has passed ends its
-// RawConn.Read, which it enters again. That takes no descriptor and costs nothing
-// as long as nobody asks.
+// probes makes a waiting loop run a pass: a deadline in the past ends its
+// RawConn.Read, which the loop enters again. This needs no descriptor, and costs
+// nothing while there are no probes.
 type probes struct {
 	mu   sync.Mutex
 	file *os.File      // the loop's; nil: it does not run
-	next chan struct{} // closed when the loop has turned; nil: nobody has asked
+	next chan struct{} // closed after the loop's next pass; nil: no probe waits
 }
 
 // begin says that the loop runs.
@@ -41,8 +41,8 @@ func (p *probes) begin(file *os.File) {
 	p.file = file
 }
 
-// ask returns what is closed when the loop has turned once more, nil if it does
-// not run.
+// ask returns a channel that is closed after the loop's next pass; nil if the loop
+// does not run.
 func (p *probes) ask() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *probes) isAsked() bool {
 	return p.next != nil
 }
 
-// close answers everybody: the loop has ended.
+// close answers all probes after the loop's end.
 func (p *probes) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// Waiting during a Run: a goroutine of the handler's waits for its socket. One
-// may wait for input and another for room at the same time.
+// Waiting during a Run: a goroutine of the handler waits for its socket. One
+// goroutine may wait for input while another waits for room.
 
 // signals are told when a wait may be over. A spurious one does no harm.
 type signals struct {
 	input, output chan struct{} // buffered
 }
 
-// waiters returns c.signals, made if need be.
+// waiters returns c.signals, and makes it if it is nil.
 func (c *conn) waiters() *signals {
 	s := c.signals.Load()
 	if s == nil {
@@ -131,8 +131,8 @@ func (s *slot) beginWait(wait, events uint64) (happened uint64) {
 // eventMask is what a connection is registered for, once and for all.
 const eventMask = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31 // EPOLLET
 
-// add tells epoll about the connection, if it does not know it yet. What is true
-// of the socket already is an event.
+// add registers the connection with epoll, unless it is registered. The socket's
+// present state then causes an event.
 func (c *conn) add() error {
 	s := c.slot()
 	if s.has(flagAdded) {
