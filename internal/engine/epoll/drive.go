@@ -14,11 +14,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// yieldAfter is how many reads in a row a connection gets that always has input.
+// yieldAfter is how many reads a worker makes on one connection before it yields to
+// other goroutines.
 const yieldAfter = 16
 
-// serve serves the claimed connection until it waits or has ended; afterwards c
-// may be another worker's.
+// serve serves the claimed connection until it waits or has ended. Afterwards
+// another worker may own c.
 func (c *conn) serve() {
 	for {
 		next := c.turn()
@@ -35,7 +36,8 @@ func (c *conn) serve() {
 	}
 }
 
-// turn does what there is to do. Read means to wait.
+// turn handles the events of the connection. The result Read means to wait for
+// further events.
 func (c *conn) turn() engine.Next {
 	s := c.slot()
 	had := s.take(flagInput | flagOutput)
@@ -45,11 +47,12 @@ func (c *conn) turn() engine.Next {
 			return next
 		}
 	}
-	// Whoever waits has read all that there was.
+	// A connection that waited had read all its input, so after a prompt without
+	// input there is nothing to read.
 	promptOnly := errand&flagPromptOnly != 0 && had&flagInput == 0 && c.isOpen
 	if !c.isOpen {
 		if next := c.begin(); next != engine.Read || c.isSilent || c.isYielding {
-			s.take(flagPrompt) // there is nobody yet who could have something to say
+			s.take(flagPrompt) // there is no protocol yet to be prompted
 			return next
 		}
 	}
@@ -59,13 +62,13 @@ func (c *conn) turn() engine.Next {
 		}
 	}
 	if c.isLingering {
-		s.take(flagPrompt) // nothing can be said any more
+		s.take(flagPrompt) // the protocol can send nothing any more
 		return c.discard()
 	}
 	if s.take(flagPrompt) != 0 {
 		c.isDrained = promptOnly
 		next := c.prompted()
-		// A Run that reads says what it has left.
+		// isDrained may have changed: Conn.Read during the Run sets it.
 		if next != engine.Read || c.isBlocked || c.isDrained && len(c.unread) == 0 && !s.has(flagInput|flagGone) {
 			return next
 		}
@@ -73,7 +76,8 @@ func (c *conn) turn() engine.Next {
 	return c.pump()
 }
 
-// runErrand does what the connection was claimed for, other than input.
+// runErrand handles the reasons other than input for which the connection was
+// claimed.
 func (c *conn) runErrand(errand uint64) engine.Next {
 	if errand&flagTake != 0 {
 		c.gift = c.driver.handover.Load().given
@@ -83,7 +87,7 @@ func (c *conn) runErrand(errand uint64) engine.Next {
 		c.slot().set(flagKill)
 		c.fail(c.driver.killCause())
 		return engine.Abort
-	case errand&flagTake != 0: // it is not one that has flagFixed
+	case errand&flagTake != 0: // DetachIdle claims no connection with flagFixed
 		c.isHanded = true
 		return engine.Close
 	case errand&flagEvict != 0 && !c.isBlocked && !c.isLingering && !c.isPartial:
@@ -94,11 +98,11 @@ func (c *conn) runErrand(errand uint64) engine.Next {
 	return engine.Read
 }
 
-// expired handles a deadline that has passed while waiting.
+// expired handles a deadline that has passed during a wait.
 func (c *conn) expired() engine.Next {
 	now := clock.Nanos()
 	if at := c.slot().expiry.Load(); at == 0 || isBefore(tickOf(now), at) {
-		return engine.Read // the sweep was about to claim it when it moved
+		return engine.Read // the deadline was moved before the sweep claimed it
 	}
 	switch {
 	case c.isBlocked, c.isSilent:
@@ -124,8 +128,8 @@ func (c *conn) pump() engine.Next {
 			return next
 		}
 	}
-	// Also where a Run has used all of it: wait would believe that later input
-	// is held.
+	// Even if a Run has used all of it: otherwise wait would treat later input as
+	// held.
 	c.dropHeld()
 	for pass := 1; ; pass++ {
 		n, err := c.receive(c.in)
@@ -135,20 +139,20 @@ func (c *conn) pump() engine.Next {
 			if next := c.drive(c.in[:n]); next != engine.Read || c.isBlocked {
 				return next
 			}
-			// A short read has emptied the socket; what comes now is an event.
-			// But a FIN that came before the read is none any more.
+			// A short read has emptied the socket, and further input causes an event.
+			// A FIN that arrived before the read does not cause another one.
 			if c.isDrained && !c.slot().has(flagGone) {
 				return engine.Read
 			}
 		case err == nil:
 			c.isDrained = true
 			if c.tlsConn != nil && len(c.tlsConn.pending) > 0 {
-				return c.settle(engine.Read) // TLS has answered something itself
+				return c.settle(engine.Read) // TLS has output of its own
 			}
 			return engine.Read
 		case err == io.EOF || !c.isPartial && err == io.ErrUnexpectedEOF:
-			// TLS peers that close an idle connection often spare themselves
-			// the closing alert.
+			// TLS peers that close an idle connection often send no close_notify
+			// alert.
 			c.isDrained = true
 			c.beginRun()
 			c.out = c.brain().HalfClosed(c.out)
@@ -163,7 +167,7 @@ func (c *conn) pump() engine.Next {
 	}
 }
 
-// receive reads without waiting. Nothing and no error: there is nothing.
+// receive reads without waiting. It returns 0 and no error if there is no input.
 func (c *conn) receive(p []byte) (int, error) {
 	if c.tlsConn != nil {
 		return c.tlsConn.receive(p)
@@ -178,10 +182,10 @@ func (c *conn) receive(p []byte) (int, error) {
 	return 0, os.NewSyscallError("recv", errno)
 }
 
-// drive gives in to the protocol, and runs what it completes, until the protocol
-// wants more input (Read) or something else, or until there is no room to write
-// (Read, and isBlocked). Output is written before drive returns. What is left
-// of in stays in c.unread.
+// drive feeds in to the protocol, and runs the requests that it completes. It
+// returns when the protocol wants more input (Read) or something else, or when
+// there is no room to write (Read, and isBlocked). It writes the output before it
+// returns. The unused rest of in stays in c.unread.
 func (c *conn) drive(in []byte) engine.Next {
 	p := c.brain()
 	c.isFed = true
@@ -209,8 +213,8 @@ func (c *conn) drive(in []byte) engine.Next {
 	return c.settle(engine.Read)
 }
 
-// runRequests calls Run for as long as the protocol has requests ready and there
-// is room to write.
+// runRequests calls Run while the protocol has requests ready and there is room to
+// write.
 func (c *conn) runRequests(p engine.Protocol) engine.Next {
 	for {
 		c.beginRun()
@@ -223,8 +227,8 @@ func (c *conn) runRequests(p engine.Protocol) engine.Next {
 	}
 }
 
-// makeRoom writes the output of a Run if it is much, or has a file behind it. It
-// returns next, or Abort where writing failed.
+// makeRoom writes the output of a Run if it has FlushSize bytes or more, or if a
+// file follows it. It returns next, or Abort if the write failed.
 func (c *conn) makeRoom(next engine.Next) engine.Next {
 	isMuch := len(c.out) >= c.driver.options.FlushSize || c.hasFile()
 	if isMuch && next != engine.Abort && !c.flush() {
@@ -233,7 +237,7 @@ func (c *conn) makeRoom(next engine.Next) engine.Next {
 	return next
 }
 
-// prompted has the protocol say what it has to say.
+// prompted calls Prompted, if the protocol has it.
 func (c *conn) prompted() engine.Next {
 	p, ok := c.brain().(engine.Prompted)
 	if !ok {
@@ -253,8 +257,8 @@ func (c *conn) prompted() engine.Next {
 	return c.settle(next)
 }
 
-// settle writes the output. It returns next, Abort where writing failed, or Read
-// where next has to wait for room.
+// settle writes the output. It returns next, Abort if the write failed, or Read if
+// next must wait for room.
 func (c *conn) settle(next engine.Next) engine.Next {
 	switch {
 	case next == engine.Abort:
@@ -269,7 +273,7 @@ func (c *conn) settle(next engine.Next) engine.Next {
 	return next
 }
 
-// succeed gives the connection to the protocol that follows on its own.
+// succeed gives the connection to the successor of its protocol.
 func (c *conn) succeed() engine.Next {
 	c.slot().set(flagSwitched)
 	c.protocol = c.brain().(engine.Switcher).Successor()
@@ -283,7 +287,7 @@ func (c *conn) succeed() engine.Next {
 	return engine.Read
 }
 
-// start tells a Protocol that it begins, if it wants to know.
+// start calls Start, if the Protocol has it.
 func start(p engine.Protocol) engine.Next {
 	if starter, ok := p.(engine.Starter); ok {
 		return starter.Start()
@@ -291,7 +295,7 @@ func start(p engine.Protocol) engine.Next {
 	return engine.Read
 }
 
-// wait makes next what follows when the output is written.
+// wait sets next as the step after the output is written.
 func (c *conn) wait(next engine.Next) engine.Next {
 	if next == engine.Abort {
 		return next
