@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/listen"
 )
 
-// Listen returns an *ErrNoReusePort on systems without SO_REUSEPORT: Windows, and
-// Linux before 3.9.
+// ErrNoReusePort is the error of Listen, as a pointer, on systems without
+// SO_REUSEPORT: Windows, and Linux before 3.9.
 type ErrNoReusePort struct {
 	err error
 }
