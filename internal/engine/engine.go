@@ -83,6 +83,15 @@ type Starter interface {
 	Start() Next
 }
 
+// Start calls p.Start if p is a Starter. Otherwise it returns Read. Engines use
+// it.
+func Start(p Protocol) Next {
+	if s, ok := p.(Starter); ok {
+		return s.Start()
+	}
+	return Read
+}
+
 // A Switcher is a Protocol that another Protocol may replace on its connection.
 type Switcher interface {
 	// Successor is called once after Switch. It is the last call on this Protocol:

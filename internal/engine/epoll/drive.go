@@ -278,19 +278,11 @@ func (c *conn) succeed() engine.Next {
 	c.slot().set(flagSwitched)
 	c.protocol = c.brain().(engine.Switcher).Successor()
 	c.isFed = true
-	if next := start(c.protocol); next != engine.Read {
+	if next := engine.Start(c.protocol); next != engine.Read {
 		return next
 	}
 	if in := c.unread; len(in) > 0 {
 		return c.drive(in)
-	}
-	return engine.Read
-}
-
-// start calls Start, if the Protocol has it.
-func start(p engine.Protocol) engine.Next {
-	if starter, ok := p.(engine.Starter); ok {
-		return starter.Start()
 	}
 	return engine.Read
 }

@@ -40,7 +40,7 @@ func (c *conn) begin() engine.Next {
 	if leftover := c.driver.takeLeftover(c.fd, c.gen); len(leftover) > 0 {
 		c.unread = leftover
 	}
-	return start(c.protocol)
+	return engine.Start(c.protocol)
 }
 
 // beginTLS makes the handshake, or waits for its beginning (isSilent).

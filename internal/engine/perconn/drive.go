@@ -102,19 +102,11 @@ func (c *conn) succeed() engine.Next {
 	c.mayGo.Store(false)
 	c.protocol = c.protocol.(engine.Switcher).Successor()
 	c.fed = true
-	if next := start(c.protocol); next != engine.Read {
+	if next := engine.Start(c.protocol); next != engine.Read {
 		return next
 	}
 	if in := c.unread; len(in) > 0 {
 		return c.drive(in)
-	}
-	return engine.Read
-}
-
-// start tells a Protocol that it begins, if it wants to know.
-func start(p engine.Protocol) engine.Next {
-	if starter, ok := p.(engine.Starter); ok {
-		return starter.Start()
 	}
 	return engine.Read
 }

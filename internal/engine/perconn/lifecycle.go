@@ -100,7 +100,7 @@ func (w *worker) begin() bool {
 		c.refuse(refusal)
 		return false
 	}
-	c.next = start(c.protocol)
+	c.next = engine.Start(c.protocol)
 	unlockThread()
 	return true
 }
