@@ -23,6 +23,14 @@ type known []net.IPAddr
 
 func (k known) LookupIPAddr(context.Context, string) ([]net.IPAddr, error) { return k, nil }
 
+// sizes returns how many look-ups c knows, and how many places are taken. It
+// locks: the look-ups are removed by goroutines that only the clock wakes.
+func sizes(c *dnsCache) (lookups, slots int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.lookups), len(c.slots)
+}
+
 // No more look-ups are kept than may run, and none when they have ended.
 func TestLookupsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -34,13 +42,13 @@ func TestLookupsAreForgotten(t *testing.T) {
 		}
 		<-ctx.Done()
 		synctest.Wait()
-		if len(c.lookups) != maxLookups || len(c.slots) != maxLookups {
-			t.Errorf("%d look-ups with %d places are known, want %d", len(c.lookups), len(c.slots), maxLookups)
+		if lookups, slots := sizes(&c); lookups != maxLookups || slots != maxLookups {
+			t.Errorf("%d look-ups with %d places are known, want %d", lookups, slots, maxLookups)
 		}
 		time.Sleep(lookupTimeout)
 		synctest.Wait()
-		if len(c.lookups) != 0 || len(c.slots) != 0 {
-			t.Errorf("%d look-ups and %d places are left over", len(c.lookups), len(c.slots))
+		if lookups, slots := sizes(&c); lookups != 0 || slots != 0 {
+			t.Errorf("%d look-ups and %d places are left over", lookups, slots)
 		}
 	})
 }
