@@ -18,14 +18,15 @@ import (
 // without special fields, those that mark where the field is written. Their
 // values are never used.
 //
-// Setters store only what may be written: names are tokens, and values have no
-// control characters. Writing therefore only copies.
+// Setters store only what is one field line: names are tokens, and values have
+// no CR and LF. Writing therefore only copies. Only if a value has another
+// control character, which may be set and read but not sent, the copy is changed.
 type header struct {
 	table   field.Table
 	trailer *trailerSection // nil until there is one
 
 	protocol []byte   // of SetProtocol, if it is neither HTTP/1.1 nor HTTP/1.0
-	clean    []byte   // a value without control characters, until it is stored
+	clean    []byte   // a value without CR and LF, until it is stored
 	text     []byte   // the result of Header; setters use it as scratch memory
 	peeked   [][]byte // the result of PeekAll, PeekKeys and PeekTrailerKeys
 
@@ -44,6 +45,7 @@ type header struct {
 	connectionClose      bool
 	noDefaultContentType bool
 	isHTTP10             bool
+	hasControls          bool // a value that was set may have control characters
 	// isRaw: the fields of the request are written in the order in which they
 	// were set, without special treatment; see DisableSpecialHeader.
 	isRaw bool
@@ -69,6 +71,7 @@ func (h *header) reset() {
 	h.connectionClose = false
 	h.noDefaultContentType = false
 	h.isHTTP10 = false
+	h.hasControls = false
 	h.isRaw = false
 	h.showsCoding = false
 	h.showsServer = false
@@ -101,6 +104,7 @@ func (h *header) copyTo(dst *header) {
 	dst.connectionClose = h.connectionClose
 	dst.noDefaultContentType = h.noDefaultContentType
 	dst.isHTTP10 = h.isHTTP10
+	dst.hasControls = h.hasControls
 	dst.isRaw = h.isRaw
 	dst.showsCoding = h.showsCoding
 }

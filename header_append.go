@@ -66,6 +66,7 @@ const (
 // Content-Encoding, the framing, all other fields in their order, Trailer,
 // Set-Cookie, Connection, and the empty line.
 func (h *ResponseHeader) appendHead(dst []byte, f bodyFraming) []byte {
+	at := len(dst)
 	dst = h.appendStatusLine(dst)
 	server := h.headServer()
 	if len(server) == 0 && f.namesServer {
@@ -96,7 +97,7 @@ func (h *ResponseHeader) appendHead(dst []byte, f bodyFraming) []byte {
 		dst = h1.AppendField(dst, field.SetCookie.Canonical(), h.table.Value(i))
 	}
 	dst = h.appendConnection(dst, f)
-	return append(dst, "\r\n"...)
+	return h.written(append(dst, "\r\n"...), at)
 }
 
 // show stores in h what appendHead has added because of f, so that getters
@@ -172,6 +173,7 @@ func (h *ResponseHeader) framing() bodyFraming {
 // Content-Type, the framing, all other fields in their order, Trailer, Cookie,
 // Connection, and the empty line.
 func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
+	at := len(dst)
 	dst = append(dst, h.verb()...)
 	dst = append(dst, ' ')
 	dst = h.appendTarget(dst)
@@ -181,7 +183,7 @@ func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
 		dst = append(dst, " HTTP/1.1\r\n"...)
 	}
 	if h.isRaw {
-		return h.appendRawFields(dst, f)
+		return h.written(h.appendRawFields(dst, f), at)
 	}
 	dst = appendKnown(dst, field.UserAgent, h.table.Get(field.UserAgent))
 	dst = appendKnown(dst, field.Host, h.Host())
@@ -195,7 +197,7 @@ func (h *RequestHeader) appendHead(dst []byte, f bodyFraming) []byte {
 	dst = appendKnown(dst, field.Trailer, h.announcement())
 	dst = appendKnown(dst, field.Cookie, h.cookies())
 	dst = h.appendConnection(dst, f)
-	return append(dst, "\r\n"...)
+	return h.written(append(dst, "\r\n"...), at)
 }
 
 // appendTarget appends the request-target. It leaves out the fragment, which is

@@ -21,8 +21,9 @@ import (
 // goroutines at once.
 //
 // The header is always written as one well-formed head, whatever its setters
-// were given. A field name that is not a token sets nothing. Control characters
-// in values become spaces. The request-target is percent-encoded where needed.
+// were given. A field name that is not a token sets nothing. CR and LF in values
+// become spaces; other control characters except HTAB are written as spaces. The
+// request-target is percent-encoded where needed.
 type RequestHeader struct {
 	noCopy noCopy
 	header

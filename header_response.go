@@ -20,8 +20,9 @@ import (
 // several goroutines at once.
 //
 // The header is always written as one well-formed head, whatever its setters
-// were given. A field name that is not a token sets nothing. Control characters
-// in values and reason phrases become spaces.
+// were given. A field name that is not a token sets nothing. CR and LF in values
+// and reason phrases become spaces; other control characters except HTAB are
+// written as spaces.
 type ResponseHeader struct {
 	noCopy noCopy
 	header
@@ -109,9 +110,10 @@ func (h *ResponseHeader) StatusMessage() []byte {
 }
 
 // SetStatusMessage sets the reason phrase. An empty one selects the usual
-// phrase of the status code. Control characters become spaces.
+// phrase of the status code. CR and LF become spaces; other control characters
+// except HTAB are written as spaces.
 func (h *ResponseHeader) SetStatusMessage(statusMessage []byte) {
-	h.reason = ascii.AppendFieldText(h.reason[:0], statusMessage)
+	h.reason = ascii.AppendOneLine(h.reason[:0], statusMessage)
 	h.reasonAt = h1.Span{}
 }
 

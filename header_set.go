@@ -99,15 +99,25 @@ func (h *header) findExact(key []byte) int {
 	return -1
 }
 
-// fitValue returns value in a form that may be written: without any byte that
-// could end its line (RFC 9110 section 5.5). The result is value itself or
-// h.clean.
+// fitValue returns value without any byte that could end its line (RFC 9110
+// section 5.5). The result is value itself or h.clean. Other control characters
+// stay: getters return them, and written makes spaces of them.
 func (h *header) fitValue(value []byte) []byte {
 	if ascii.All(value, ascii.Value) {
 		return value
 	}
-	h.clean = ascii.AppendFieldText(h.clean[:0], value)
+	h.hasControls = true
+	h.clean = ascii.AppendOneLine(h.clean[:0], value)
 	return h.clean
+}
+
+// written returns out, whose part from at on are fields of h, with spaces for
+// the control characters of values.
+func (h *header) written(out []byte, at int) []byte {
+	if h.hasControls {
+		ascii.BlankControls(out[at:])
+	}
+	return out
 }
 
 // put sets or adds a field.

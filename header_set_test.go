@@ -83,6 +83,48 @@ func TestValuesKeepTheirBlanks(t *testing.T) {
 	}
 }
 
+// TestControlsAreNotSent: getters return control characters that were set; what is
+// written has none (RFC 9110 section 5.5). CR and LF are never stored.
+func TestControlsAreNotSent(t *testing.T) {
+	const set, peeked, written = "a\x00b\x7fc\r\nd\te", "a\x00b\x7fc  d\te", "a b c  d\te"
+	var req RequestHeader
+	var resp ResponseHeader
+	for _, h := range []interface {
+		Set(key, value string)
+		Peek(key string) []byte
+		SetTrailer(names string) error
+		TrailerHeader() []byte
+		String() string
+	}{&req, &resp} {
+		h.SetTrailer("Late")
+		h.Set("x-A", set)
+		h.Set("Late", set)
+		if got := string(h.Peek("x-a")); got != peeked {
+			t.Errorf("%T: set to %q", h, got)
+		}
+		if got := h.String(); !strings.Contains(got, "\r\nX-A: "+written+"\r\n") {
+			t.Errorf("%T: written %q", h, got)
+		}
+		if got := string(h.TrailerHeader()); got != "Late: "+written+"\r\n\r\n" {
+			t.Errorf("%T: trailers %q", h, got)
+		}
+	}
+	resp.SetStatusMessage([]byte(set))
+	var copied ResponseHeader
+	resp.CopyTo(&copied)
+	if got := copied.String(); string(copied.StatusMessage()) != peeked || !strings.HasPrefix(got, "HTTP/1.1 200 "+written+"\r\n") ||
+		!strings.Contains(got, "\r\nX-A: "+written+"\r\n") {
+		t.Errorf("a copy: %q, %q", copied.StatusMessage(), got)
+	}
+	req.DisableSpecialHeader()
+	if got := req.String(); !strings.Contains(got, "\r\nX-A: "+written+"\r\n") {
+		t.Errorf("raw: %q", got)
+	}
+	if resp.Reset(); resp.hasControls {
+		t.Error("a header that was reset is said to have control characters")
+	}
+}
+
 func TestHeaderSetCanonical(t *testing.T) {
 	var h ResponseHeader
 	h.SetCanonical([]byte("foo"), []byte("1"))

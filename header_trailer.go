@@ -257,11 +257,12 @@ func (h *header) appendTrailers(dst []byte) []byte {
 	if h.trailer == nil {
 		return append(dst, "\r\n"...)
 	}
+	at := len(dst)
 	values := &h.trailer.values
 	for i := range values.Len() {
 		dst = h1.AppendField(dst, values.Name(i), values.Value(i))
 	}
-	return append(dst, "\r\n"...)
+	return h.written(append(dst, "\r\n"...), at)
 }
 
 // AddTrailer announces trailer fields: fields of these names, set before or

@@ -35,6 +35,28 @@ func AppendFieldText[S []byte | string](dst []byte, s S) []byte {
 	return dst
 }
 
+// AppendOneLine appends s with CR and LF replaced by spaces.
+func AppendOneLine(dst, s []byte) []byte {
+	at := len(dst)
+	dst = append(dst, s...)
+	for i := at; i < len(dst); i++ {
+		if dst[i] == '\r' || dst[i] == '\n' {
+			dst[i] = ' '
+		}
+	}
+	return dst
+}
+
+// BlankControls replaces the control characters of s by spaces, except HTAB, CR
+// and LF.
+func BlankControls(s []byte) {
+	for i, c := range s {
+		if !Is(c, Value) && c != '\r' && c != '\n' {
+			s[i] = ' '
+		}
+	}
+}
+
 // AppendHTMLEscape appends s with the five characters that mean something in
 // HTML text and attribute values replaced by character references.
 func AppendHTMLEscape[S []byte | string](dst []byte, s S) []byte {

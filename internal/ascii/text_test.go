@@ -30,6 +30,17 @@ func TestControlCharacters(t *testing.T) {
 		if got := string(AppendFieldText([]byte("x"), s)); got != "x"+want {
 			t.Errorf("AppendFieldText(%q) = %q", s, got)
 		}
+		blanked, line := want, s
+		if c == '\r' || c == '\n' {
+			blanked, line = s, want
+		}
+		if got := string(AppendOneLine([]byte("x"), []byte(s))); got != "x"+line {
+			t.Errorf("AppendOneLine(%q) = %q", s, got)
+		}
+		text := []byte(s)
+		if BlankControls(text); string(text) != blanked {
+			t.Errorf("BlankControls(%q): %q", s, text)
+		}
 	}
 }
 
