@@ -44,7 +44,7 @@ type Client struct {
 	// DialContext opens connections until ctx ends; the client adds TLS to the
 	// connection unless it is a *tls.Conn already. DialContext takes precedence
 	// over DialTimeout, and DialTimeout over Dial. If all three are nil, the
-	// client uses this package's DialContext, which dials TCP.
+	// client dials TCP itself; see DialDualStack.
 	// TCPDialer.DialContext fits here; fasthttpproxy has a function that returns
 	// such a dialer.
 	DialContext func(ctx context.Context, addr string) (net.Conn, error)
@@ -58,8 +58,9 @@ type Client struct {
 	// keeps running and its connection is closed.
 	DialTimeout DialFuncWithTimeout
 
-	// DialDualStack has no effect: the client always dials IPv6 and IPv4
-	// addresses (RFC 8305).
+	// DialDualStack dials IPv6 and IPv4 addresses (RFC 8305). false dials IPv4
+	// addresses only: a host without one fails with *net.AddrError. The field has
+	// no effect on the dialers above.
 	DialDualStack bool
 
 	// TLSConfig is the TLS configuration for https; nil is the default

@@ -197,7 +197,7 @@ func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error)
 	}
 	ctx, cancel := call.context()
 	defer cancel()
-	return defaultDialer().dialContext(ctx, addr, call.trace)
+	return defaultDialer().dialForClient(ctx, c.DialDualStack, addr, call.trace)
 }
 
 // dialAside calls a dialer that supports neither contexts nor deadlines. If the

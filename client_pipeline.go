@@ -59,13 +59,13 @@ type PipelineClient struct {
 	// that are queued at that time.
 	MaxBatchDelay time.Duration
 
-	// Dial opens connections; nil is this package's Dial, which dials TCP. With
-	// IsTLS, the client adds TLS to the connection unless it is a *tls.Conn
-	// already.
+	// Dial opens connections; nil dials TCP, see DialDualStack. With IsTLS, the
+	// client adds TLS to the connection unless it is a *tls.Conn already.
 	Dial DialFunc
 
-	// DialDualStack has no effect: the client always dials IPv6 and IPv4
-	// addresses (RFC 8305).
+	// DialDualStack dials IPv6 and IPv4 addresses (RFC 8305). false dials IPv4
+	// addresses only: a host without one fails with *net.AddrError. The field has
+	// no effect on Dial.
 	DialDualStack bool
 
 	// DisableHeaderNamesNormalizing sends field names as they were set, and keeps
@@ -129,7 +129,8 @@ type PipelineClient struct {
 // prepare initializes host and lanes from the exported fields.
 func (c *PipelineClient) prepare() {
 	h := &c.host
-	h.Addr, h.IsTLS, h.TLSConfig, h.Dial = c.Addr, c.IsTLS, c.TLSConfig, c.Dial
+	h.Addr, h.IsTLS, h.TLSConfig = c.Addr, c.IsTLS, c.TLSConfig
+	h.Dial, h.DialDualStack = c.Dial, c.DialDualStack
 	h.Name, h.NoDefaultUserAgentHeader = c.Name, c.NoDefaultUserAgentHeader
 	h.DisableHeaderNamesNormalizing, h.DisablePathNormalizing = c.DisableHeaderNamesNormalizing, c.DisablePathNormalizing
 	h.MaxIdleConnDuration, h.ReadBufferSize, h.WriteTimeout = c.MaxIdleConnDuration, c.ReadBufferSize, c.WriteTimeout

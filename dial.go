@@ -37,9 +37,8 @@ var sharedDialer TCPDialer
 // defaultDialer returns the dialer of clients without a custom dialer.
 func defaultDialer() *TCPDialer { return &sharedDialer }
 
-// Dial connects to addr, "host:port", within DefaultDialTimeout; see
-// TCPDialer.Dial. It tries addresses of both IP versions, and caches looked-up
-// addresses for DefaultDNSCacheDuration.
+// Dial connects to addr, "host:port", over IPv4, within DefaultDialTimeout; see
+// TCPDialer.Dial. It caches looked-up addresses for DefaultDNSCacheDuration.
 func Dial(addr string) (net.Conn, error) { return sharedDialer.Dial(addr) }
 
 // DialTimeout is Dial with another time limit, which covers lookup and
@@ -48,15 +47,15 @@ func DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	return sharedDialer.DialTimeout(addr, timeout)
 }
 
-// DialDualStack is Dial, which uses both IP versions.
-func DialDualStack(addr string) (net.Conn, error) { return sharedDialer.Dial(addr) }
+// DialDualStack is Dial over both IP versions; see TCPDialer.
+func DialDualStack(addr string) (net.Conn, error) { return sharedDialer.DialDualStack(addr) }
 
-// DialDualStackTimeout is DialTimeout, which uses both IP versions.
+// DialDualStackTimeout is DialTimeout over both IP versions; see TCPDialer.
 func DialDualStackTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return sharedDialer.DialTimeout(addr, timeout)
+	return sharedDialer.DialDualStackTimeout(addr, timeout)
 }
 
-// DialContext is Dial with a context; see TCPDialer.DialContext.
+// DialContext is DialDualStack with a context; see TCPDialer.DialContext.
 func DialContext(ctx context.Context, addr string) (net.Conn, error) {
 	return sharedDialer.DialContext(ctx, addr)
 }

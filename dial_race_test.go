@@ -159,7 +159,7 @@ func TestDialTriesAddressesInTurn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				network := newFakeNet(c.peers)
 				d := &TCPDialer{Resolver: resolvesTo(c.addrs...), dialer: dial.Dialer{Connect: network.connect}}
-				conn, err := d.DialTimeout("many.test:80", time.Second)
+				conn, err := d.DialDualStackTimeout("many.test:80", time.Second)
 				if took := time.Since(network.began); took != c.took {
 					t.Errorf("took %v, want %v", took, c.took)
 				}
@@ -204,7 +204,7 @@ func TestDialClosesTheLosers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(map[string]fakePeer{"2001:db8::1": {after: time.Second, isDeaf: true}})
 		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), dialer: dial.Dialer{Connect: network.connect}}
-		conn, err := d.Dial("two.test:80")
+		conn, err := d.DialDualStack("two.test:80")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestDialRemembersTheFamily(t *testing.T) {
 		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1"), dialer: dial.Dialer{Connect: network.connect}}
 		for _, want := range []time.Duration{attemptDelay, 0, 0} {
 			before := time.Now()
-			if _, err := d.Dial("two.test:80"); err != nil {
+			if _, err := d.DialDualStack("two.test:80"); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(before); took != want {
@@ -236,8 +236,25 @@ func TestDialRemembersTheFamily(t *testing.T) {
 		}
 		d.FlushDNSCache()
 		before := time.Now()
-		if _, err := d.Dial("two.test:80"); err != nil || time.Since(before) != attemptDelay {
+		if _, err := d.DialDualStack("two.test:80"); err != nil || time.Since(before) != attemptDelay {
 			t.Errorf("after a flush: %v, %v", err, time.Since(before))
+		}
+	})
+}
+
+// TestDialIPv4Only: what it says about the addresses of a host is of IPv4 alone,
+// so that it does not count for the next race.
+func TestDialIPv4Only(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newFakeNet(nil)
+		d := &TCPDialer{Resolver: resolvesTo("2001:db8::1", "192.0.2.1", "192.0.2.2"), dialer: dial.Dialer{Connect: network.connect}}
+		for _, dial := range []DialFunc{d.Dial, d.Dial, d.DialDualStack} {
+			if _, err := dial("three.test:80"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := []string{"0s 192.0.2.1:80", "0s 192.0.2.2:80", "0s [2001:db8::1]:80"}; !slices.Equal(network.log, want) {
+			t.Errorf("attempts %q, want %q", network.log, want)
 		}
 	})
 }

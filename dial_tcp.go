@@ -15,6 +15,9 @@ import (
 // value is ready to use. Its fields must not be changed after the first use. It
 // is safe for concurrent use and must not be copied after the first use.
 //
+// Dial and DialTimeout connect over IPv4 only. DialDualStack,
+// DialDualStackTimeout and DialContext connect over IPv6 and IPv4.
+//
 // A TCPDialer dials a host with several addresses as RFC 8305 ("happy
 // eyeballs") describes. It alternates between IPv6 and IPv4. It tries the next
 // address 250 ms after the previous one, or at once when an attempt fails. It
@@ -50,12 +53,13 @@ type TCPDialer struct {
 	dialer dial.Dialer
 }
 
-// Dial connects to addr, "host:port", within DefaultDialTimeout. The port may
-// be a service name; an empty host is the local machine.
+// Dial connects to addr, "host:port", over IPv4, within DefaultDialTimeout. The
+// port may be a service name; an empty host is the local machine.
 //
 // The error is an *ErrDialWithUpstream if connecting failed (wrapping
 // ErrDialTimeout if the time ran out), the Resolver's error if the lookup
-// failed, and *net.AddrError if addr is malformed or has no port.
+// failed, and *net.AddrError if addr is malformed, has no port, or has no IPv4
+// address.
 func (d *TCPDialer) Dial(addr string) (net.Conn, error) {
 	return d.DialTimeout(addr, DefaultDialTimeout)
 }
@@ -64,42 +68,61 @@ func (d *TCPDialer) Dial(addr string) (net.Conn, error) {
 // dials (see Concurrency), lookup and connecting. If timeout is 0 or less,
 // DialTimeout fails with ErrDialTimeout at once.
 func (d *TCPDialer) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return d.dial(context.Background(), addr, time.Now().Add(timeout), nil)
+	return d.dial(context.Background(), "tcp4", addr, time.Now().Add(timeout), nil)
 }
 
-// DialDualStack is Dial, which uses both IP versions.
-func (d *TCPDialer) DialDualStack(addr string) (net.Conn, error) { return d.Dial(addr) }
+// DialDualStack is Dial over IPv6 and IPv4.
+func (d *TCPDialer) DialDualStack(addr string) (net.Conn, error) {
+	return d.DialDualStackTimeout(addr, DefaultDialTimeout)
+}
 
-// DialDualStackTimeout is DialTimeout, which uses both IP versions.
+// DialDualStackTimeout is DialTimeout over IPv6 and IPv4.
 func (d *TCPDialer) DialDualStackTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return d.DialTimeout(addr, timeout)
+	return d.dial(context.Background(), "tcp", addr, time.Now().Add(timeout), nil)
 }
 
-// DialContext is Dial with a context. If ctx has no deadline, the time limit is
-// DefaultDialTimeout. If ctx ends, the error is a *PhaseError; its Phase is
-// PhaseDNS or PhaseDial. If the context's cause is ErrDialTimeout, the error is
-// that of a time-out of Dial. DialContext calls the functions of the
-// ClientTrace of ctx for lookup and connecting.
+// DialContext is DialDualStack with a context. It is DialNetwork for "tcp".
 func (d *TCPDialer) DialContext(ctx context.Context, addr string) (net.Conn, error) {
+	return d.DialNetwork(ctx, "tcp", addr)
+}
+
+// DialNetwork connects to addr, "host:port", over network: "tcp" is IPv6 and
+// IPv4, "tcp4" is IPv4, "tcp6" is IPv6. The error of another network is
+// net.UnknownNetworkError; the other errors are those of Dial.
+//
+// If ctx has no deadline, the time limit is DefaultDialTimeout. If ctx ends, the
+// error is a *PhaseError; its Phase is PhaseDNS or PhaseDial. If the context's
+// cause is ErrDialTimeout, the error is that of a time-out of Dial. DialNetwork
+// calls the functions of the ClientTrace of ctx for lookup and connecting.
+func (d *TCPDialer) DialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+	default:
+		return nil, net.UnknownNetworkError(network)
+	}
 	var deadline time.Time
 	if _, hasOwn := ctx.Deadline(); !hasOwn {
 		deadline = time.Now().Add(DefaultDialTimeout)
 	}
-	return d.dial(ctx, addr, deadline, traceOf(ctx))
+	return d.dial(ctx, network, addr, deadline, traceOf(ctx))
 }
 
 // FlushDNSCache clears the DNS cache.
 func (d *TCPDialer) FlushDNSCache() { d.dialer.Flush() }
 
-// dialContext dials for clients, until ctx ends and for DefaultDialTimeout at
-// most. Its errors are those of DialContext. trace may be nil.
-func (d *TCPDialer) dialContext(ctx context.Context, addr string, trace *ClientTrace) (net.Conn, error) {
-	return d.dial(ctx, addr, time.Now().Add(DefaultDialTimeout), trace)
+// dialForClient dials until ctx ends and for DefaultDialTimeout at most. Its
+// errors are those of DialNetwork. trace may be nil.
+func (d *TCPDialer) dialForClient(ctx context.Context, isDual bool, addr string, trace *ClientTrace) (net.Conn, error) {
+	network := "tcp4"
+	if isDual {
+		network = "tcp"
+	}
+	return d.dial(ctx, network, addr, time.Now().Add(DefaultDialTimeout), trace)
 }
 
 // dial is the common part of the Dial methods. With the zero deadline, only
 // parent's deadline applies.
-func (d *TCPDialer) dial(parent context.Context, addr string, deadline time.Time, trace *ClientTrace) (net.Conn, error) {
+func (d *TCPDialer) dial(parent context.Context, network, addr string, deadline time.Time, trace *ClientTrace) (net.Conn, error) {
 	host, port, err := splitDialAddr(addr)
 	if err != nil {
 		return nil, err
@@ -110,7 +133,7 @@ func (d *TCPDialer) dial(parent context.Context, addr string, deadline time.Time
 		ctx, cancel = context.WithDeadline(parent, deadline)
 		defer cancel()
 	}
-	call := &dial.Call{Dialer: &d.dialer, Config: d.config(), Context: ctx, Addr: addr, Trace: trace.ofDial()}
+	call := &dial.Call{Dialer: &d.dialer, Config: d.config(), Context: ctx, Network: network, Addr: addr, Trace: trace.ofDial()}
 	conn, err := call.Run(host, port)
 	if err != nil {
 		return nil, explainDial(call, parent, err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -52,6 +53,24 @@ func freePort(t *testing.T) string {
 	return port
 }
 
+// dialMethods returns the methods of d that dial; the names of those that dial
+// one IP version end with its number.
+func dialMethods(t *testing.T, d *TCPDialer) map[string]DialFunc {
+	network := func(name string) DialFunc {
+		return func(addr string) (net.Conn, error) { return d.DialNetwork(t.Context(), name, addr) }
+	}
+	return map[string]DialFunc{
+		"Dial, tcp4":           d.Dial,
+		"DialTimeout, tcp4":    func(addr string) (net.Conn, error) { return d.DialTimeout(addr, time.Minute) },
+		"DialDualStack":        d.DialDualStack,
+		"DialDualStackTimeout": func(addr string) (net.Conn, error) { return d.DialDualStackTimeout(addr, time.Minute) },
+		"DialContext":          func(addr string) (net.Conn, error) { return d.DialContext(t.Context(), addr) },
+		"DialNetwork, tcp":     network("tcp"),
+		"DialNetwork, tcp4":    network("tcp4"),
+		"DialNetwork, tcp6":    network("tcp6"),
+	}
+}
+
 func TestDialLoopback(t *testing.T) {
 	port4, port6 := listenTCP(t, "127.0.0.1:0"), listenTCP(t, "[::1]:0")
 	both := resolvesTo("127.0.0.1", "::1")
@@ -76,19 +95,23 @@ func TestDialLoopback(t *testing.T) {
 		{&TCPDialer{LocalAddr: &net.TCPAddr{}, Resolver: both}, "both.test:" + port4, "127.0.0.1:" + port4},
 		{&TCPDialer{LocalAddr: &net.TCPAddr{}, Resolver: both}, "both.test:" + port6, "[::1]:" + port6},
 	} {
-		for _, dial := range []func(string) (net.Conn, error){
-			c.dialer.Dial, c.dialer.DialDualStack,
-			func(addr string) (net.Conn, error) { return c.dialer.DialDualStackTimeout(addr, time.Minute) },
-			func(addr string) (net.Conn, error) { return c.dialer.DialContext(t.Context(), addr) },
-		} {
+		for name, dial := range dialMethods(t, c.dialer) {
+			isIPv6 := strings.HasPrefix(c.want, "[::1]")
 			conn, err := dial(c.addr)
+			if isIPv6 && strings.HasSuffix(name, "4") || !isIPv6 && strings.HasSuffix(name, "6") {
+				if err == nil {
+					t.Errorf("%s connects to %s", name, c.addr)
+					conn.Close()
+				}
+				continue
+			}
 			if err != nil {
-				t.Errorf("%s: %v", c.addr, err)
+				t.Errorf("%s %s: %v", name, c.addr, err)
 				continue
 			}
 			told, _ := io.ReadAll(conn)
 			if want := c.want + " to " + conn.LocalAddr().String(); string(told) != want {
-				t.Errorf("%s: the peer is %q, want %q", c.addr, told, want)
+				t.Errorf("%s %s: the peer is %q, want %q", name, c.addr, told, want)
 			}
 			conn.Close()
 		}
@@ -104,7 +127,9 @@ func TestDialFunctions(t *testing.T) {
 		"DialTimeout":          func(addr string) (net.Conn, error) { return DialTimeout(addr, time.Minute) },
 		"DialDualStackTimeout": func(addr string) (net.Conn, error) { return DialDualStackTimeout(addr, time.Minute) },
 		"DialContext":          func(addr string) (net.Conn, error) { return DialContext(t.Context(), addr) },
-		"a client's":           func(addr string) (net.Conn, error) { return defaultDialer().dialContext(t.Context(), addr, nil) },
+		"a client's": func(addr string) (net.Conn, error) {
+			return defaultDialer().dialForClient(t.Context(), false, addr, nil)
+		},
 	} {
 		conn, err := dial("localhost:" + port)
 		if err != nil {
@@ -144,8 +169,8 @@ func TestDialErrors(t *testing.T) {
 		is     error
 		text   string
 	}{
-		{nil, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp 127.0.0.1:" + port + ": connect: connection refused"},
-		{unresolved, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp 127.0.0.1:" + port + ": connect: connection refused"},
+		{nil, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp4 127.0.0.1:" + port + ": connect: connection refused"},
+		{unresolved, "127.0.0.1:" + port, &dialErr, syscall.ECONNREFUSED, "sluice: cannot connect to 127.0.0.1:" + port + ": dial tcp4 127.0.0.1:" + port + ": connect: connection refused"},
 		{nil, "localhost", &addrErr, nil, "address localhost: missing port in address"},
 		{nil, "localhost:", &addrErr, nil, "address localhost:: missing port in address"},
 		{unresolved, "localhost", &addrErr, nil, "address localhost: missing port in address"},
@@ -154,6 +179,8 @@ func TestDialErrors(t *testing.T) {
 		{nil, "localhost:-1", &addrErr, nil, "address -1: invalid port"},
 		{nil, "localhost:no-such-service", &dnsErr, nil, "lookup tcp/no-such-service: unknown port"},
 		{fixed6, "127.0.0.1:" + port, &addrErr, nil, "address 127.0.0.1:" + port + ": no address of LocalAddr's IP version"},
+		{nil, "[::1]:" + port, &addrErr, nil, "address [::1]:" + port + ": no IPv4 address, and IPv6 is used with DialDualStack only"},
+		{&TCPDialer{Resolver: resolvesTo("::1")}, "six.test:" + port, &addrErr, nil, "address six.test:" + port + ": no IPv4 address, and IPv6 is used with DialDualStack only"},
 	} {
 		d := c.dialer
 		if d == nil {
@@ -162,6 +189,11 @@ func TestDialErrors(t *testing.T) {
 		conn, err := d.Dial(c.addr)
 		if conn != nil || err == nil || !errors.As(err, c.as) || c.is != nil && !errors.Is(err, c.is) || err.Error() != c.text {
 			t.Errorf("%s: got %v, %T %v", c.addr, conn, err, err)
+		}
+	}
+	for network, text := range map[string]string{"tcp6": "address 127.0.0.1:" + port + ": no IPv6 address", "udp": "unknown network udp", "": "unknown network "} {
+		if conn, err := new(TCPDialer).DialNetwork(t.Context(), network, "127.0.0.1:"+port); conn != nil || err == nil || err.Error() != text {
+			t.Errorf("%q: %v", network, err)
 		}
 	}
 	for _, err := range []*ErrDialWithUpstream{{}, {Upstream: "192.0.2.1:80"}} {
@@ -197,7 +229,7 @@ func TestDialTimeouts(t *testing.T) {
 			return d.DialContext(context.Background(), "192.0.2.1:80")
 		}, DefaultDialTimeout},
 		{"a client", func(d *TCPDialer) (net.Conn, error) {
-			return d.dialContext(context.Background(), "192.0.2.1:80", nil)
+			return d.dialForClient(context.Background(), true, "192.0.2.1:80", nil)
 		}, DefaultDialTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {

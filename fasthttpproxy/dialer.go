@@ -28,8 +28,8 @@ import (
 // The zero value has no proxies. A Dialer must not be copied, and must not be
 // changed after its first use. It is safe for concurrent use.
 //
-// The methods Dial, DialTimeout, DialDualStackTimeout and DialContext connect
-// without a proxy.
+// The methods Dial, DialTimeout, DialDualStackTimeout, DialContext and
+// DialNetwork connect without a proxy.
 type Dialer struct {
 	// TCPDialer connects to proxies, and to addresses that need no proxy.
 	sluice.TCPDialer
@@ -47,8 +47,8 @@ type Dialer struct {
 	// rest of Timeout. With 0, Timeout bounds these steps, too.
 	ConnectTimeout time.Duration
 
-	// DialDualStack has no effect: addresses of both IP versions are always
-	// dialed.
+	// DialDualStack makes dial functions of this Dialer connect to proxies, and to
+	// addresses that need none, over IPv6 and IPv4; false is IPv4 only.
 	DialDualStack bool
 
 	// TLSConfig configures TLS to https proxies. nil selects the defaults. An
@@ -60,17 +60,9 @@ type Dialer struct {
 // "tcp", "tcp4" or "tcp6"; the error of another one is net.UnknownNetworkError.
 // With this method, Dialer implements Dialer of golang.org/x/net/proxy.
 func (d *Dialer) Dial(network, addr string) (net.Conn, error) {
-	switch network {
-	case "tcp":
-		return d.DialTimeout(addr, d.timeout())
-	case "tcp4", "tcp6":
-		direct := net.Dialer{Timeout: d.timeout(), KeepAlive: d.KeepAlive}
-		if d.LocalAddr != nil {
-			direct.LocalAddr = d.LocalAddr
-		}
-		return direct.Dial(network, addr)
-	}
-	return nil, net.UnknownNetworkError(network)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), d.timeout(), sluice.ErrDialTimeout)
+	defer cancel()
+	return d.DialNetwork(ctx, network, addr)
 }
 
 // GetDialFunc returns a dial function that connects through the proxy for the
@@ -168,6 +160,14 @@ func (d *Dialer) contextFunc(choose func(*url.URL) (*url.URL, error), isTLS func
 	}
 }
 
+// network returns the network of dial functions.
+func (d *Dialer) network() string {
+	if d.DialDualStack {
+		return "tcp"
+	}
+	return "tcp4"
+}
+
 func (d *Dialer) timeout() time.Duration {
 	if d.Timeout > 0 {
 		return d.Timeout
@@ -180,12 +180,12 @@ func (d *Dialer) through(parent context.Context, p *proxy, addr string) (net.Con
 	ctx, cancel := context.WithTimeoutCause(parent, d.timeout(), sluice.ErrDialTimeout)
 	defer cancel()
 	if p == nil {
-		return d.DialContext(ctx, addr)
+		return d.DialNetwork(ctx, d.network(), addr)
 	}
 	if err := checkTarget(addr); err != nil {
 		return nil, err
 	}
-	conn, err := d.DialContext(ctx, p.addr)
+	conn, err := d.DialNetwork(ctx, d.network(), p.addr)
 	if err != nil {
 		return nil, err
 	}

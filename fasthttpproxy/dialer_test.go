@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 	"golang.org/x/net/http/httpproxy"
@@ -191,6 +192,51 @@ func TestMalformedTargets(t *testing.T) {
 	}
 	if asked := p.takeAsked(); asked != "" {
 		t.Errorf("the proxy was asked %q", asked)
+	}
+}
+
+// TestDualStack: only dialers that say so reach what has an IPv6 address alone.
+func TestDualStack(t *testing.T) {
+	ln, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer ln.Close()
+	addr := ln.Addr().String()
+	t.Setenv("HTTP_PROXY", addr)
+	of := func(d *Dialer) sluice.DialFunc {
+		dial, err := d.GetDialFunc(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dial
+	}
+	const short = 50 * time.Millisecond // the listener answers nothing
+	proxied := httpproxy.Config{HTTPProxy: addr}
+	for name, c := range map[string]struct {
+		dial      sluice.DialFunc
+		isReached bool
+	}{
+		"HTTP":                  {FasthttpHTTPDialerTimeout(addr, short), false},
+		"HTTP, dual":            {FasthttpHTTPDialerDualStackTimeout(addr, short), true},
+		"SOCKS":                 {FasthttpSocksDialer(addr), false},
+		"environment":           {FasthttpProxyHTTPDialerTimeout(short), false},
+		"Dialer":                {of(&Dialer{Timeout: short, Config: proxied}), false},
+		"Dialer, dual":          {of(&Dialer{Timeout: short, Config: proxied, DialDualStack: true}), true},
+		"Dialer, direct":        {func(string) (net.Conn, error) { return of(&Dialer{})(addr) }, false},
+		"Dialer, direct, dual":  {func(string) (net.Conn, error) { return of(&Dialer{DialDualStack: true})(addr) }, true},
+		"Dialer, of a network":  {func(string) (net.Conn, error) { return new(Dialer).Dial("tcp", addr) }, true},
+		"Dialer, of a network4": {func(string) (net.Conn, error) { return new(Dialer).Dial("tcp4", addr) }, false},
+		"Dialer, of a network6": {func(string) (net.Conn, error) { return new(Dialer).Dial("tcp6", addr) }, true},
+	} {
+		conn, err := c.dial("e.test:80")
+		if conn != nil {
+			conn.Close()
+		}
+		var unreached *net.AddrError
+		if isReached := !errors.As(err, &unreached); isReached != c.isReached {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

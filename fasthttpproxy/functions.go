@@ -16,32 +16,42 @@ func (d DialerFunc) Dial(network, addr string) (net.Conn, error) { return d(netw
 
 // FasthttpHTTPDialer returns a dial function that connects through proxy, for
 // example "http://user:password@localhost:3128" or "localhost:3128", within
-// sluice.DefaultDialTimeout. With an empty proxy it connects directly. If proxy
-// is malformed, each call of the dial function returns the error.
-func FasthttpHTTPDialer(proxy string) sluice.DialFunc { return through(proxy, "http", 0) }
+// sluice.DefaultDialTimeout. It connects to the proxy over IPv4. With an empty
+// proxy it connects directly. If proxy is malformed, each call of the dial
+// function returns the error.
+func FasthttpHTTPDialer(proxy string) sluice.DialFunc {
+	return through(proxy, "http", &Dialer{})
+}
 
 // FasthttpHTTPDialerTimeout is FasthttpHTTPDialer with another time-out. It
 // bounds connecting to the proxy and the request for the tunnel together. 0
 // selects sluice.DefaultDialTimeout.
 func FasthttpHTTPDialerTimeout(proxy string, timeout time.Duration) sluice.DialFunc {
-	return through(proxy, "http", timeout)
+	return through(proxy, "http", &Dialer{Timeout: timeout})
 }
 
-// FasthttpHTTPDialerDualStack is the same as FasthttpHTTPDialer.
-func FasthttpHTTPDialerDualStack(proxy string) sluice.DialFunc { return through(proxy, "http", 0) }
+// FasthttpHTTPDialerDualStack is FasthttpHTTPDialer, which connects to the proxy
+// over IPv6 and IPv4.
+func FasthttpHTTPDialerDualStack(proxy string) sluice.DialFunc {
+	return through(proxy, "http", &Dialer{DialDualStack: true})
+}
 
-// FasthttpHTTPDialerDualStackTimeout is the same as FasthttpHTTPDialerTimeout.
+// FasthttpHTTPDialerDualStackTimeout is FasthttpHTTPDialerTimeout, which connects
+// to the proxy over IPv6 and IPv4.
 func FasthttpHTTPDialerDualStackTimeout(proxy string, timeout time.Duration) sluice.DialFunc {
-	return through(proxy, "http", timeout)
+	return through(proxy, "http", &Dialer{Timeout: timeout, DialDualStack: true})
 }
 
 // FasthttpSocksDialer is FasthttpHTTPDialer for a SOCKS5 proxy, for example
 // "socks5://localhost:9050" or "localhost:9050".
-func FasthttpSocksDialer(proxyAddr string) sluice.DialFunc { return through(proxyAddr, "socks5", 0) }
+func FasthttpSocksDialer(proxyAddr string) sluice.DialFunc {
+	return through(proxyAddr, "socks5", &Dialer{})
+}
 
-// FasthttpSocksDialerDualStack is the same as FasthttpSocksDialer.
+// FasthttpSocksDialerDualStack is FasthttpSocksDialer, which connects to the
+// proxy over IPv6 and IPv4.
 func FasthttpSocksDialerDualStack(proxyAddr string) sluice.DialFunc {
-	return through(proxyAddr, "socks5", 0)
+	return through(proxyAddr, "socks5", &Dialer{DialDualStack: true})
 }
 
 // FasthttpProxyHTTPDialer returns a dial function that connects through the
@@ -60,10 +70,9 @@ func FasthttpProxyHTTPDialerTimeout(timeout time.Duration) sluice.DialFunc {
 	return dial
 }
 
-// through returns a dial function through the proxy text. scheme is the default
-// scheme of the proxy.
-func through(text, scheme string, timeout time.Duration) sluice.DialFunc {
-	d := &Dialer{Timeout: timeout}
+// through returns a dial function of d through the proxy text. scheme is the
+// default scheme of the proxy.
+func through(text, scheme string, d *Dialer) sluice.DialFunc {
 	var p *proxy
 	if text != "" {
 		var err error

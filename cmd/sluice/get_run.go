@@ -114,7 +114,7 @@ type dialFunc = func(ctx context.Context, addr string) (net.Conn, error)
 
 // dialer returns what connects: through --proxy, or as the environment says.
 func (o *getOptions) dialer() (dialFunc, error) {
-	direct := &fasthttpproxy.Dialer{Timeout: o.connectTimeout}
+	direct := &fasthttpproxy.Dialer{Timeout: o.connectTimeout, DialDualStack: true}
 	switch {
 	case !o.hasProxy:
 		dial, err := direct.GetDialContextFunc(true)
@@ -125,7 +125,7 @@ func (o *getOptions) dialer() (dialFunc, error) {
 	case o.proxy == "":
 		return direct.DialContext, nil
 	}
-	through := fasthttpproxy.FasthttpHTTPDialerTimeout(o.proxy, o.connectTimeout)
+	through := fasthttpproxy.FasthttpHTTPDialerDualStackTimeout(o.proxy, o.connectTimeout)
 	return func(_ context.Context, addr string) (net.Conn, error) { return through(addr) }, nil
 }
 

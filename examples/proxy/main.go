@@ -66,6 +66,7 @@ func newProxy(upstream string, logger sluice.Logger) (*proxy, error) {
 		upstream: &sluice.HostClient{
 			Addr:                     u.Host,
 			IsTLS:                    u.Scheme == "https",
+			DialDualStack:            true,
 			MaxConns:                 1024,
 			MaxConnWaitTimeout:       10 * time.Second,
 			ReadTimeout:              patience,

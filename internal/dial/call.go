@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,6 +61,7 @@ type Call struct {
 	Dialer  *Dialer
 	Config  Config
 	Context context.Context // Run ends with it
+	Network string          // "tcp", "tcp4" or "tcp6"
 	Addr    string          // what to dial, "host:port"
 	Trace   *Trace          // nil: no tracing
 
@@ -86,6 +88,13 @@ func (c *Call) Run(host, port string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if addrs = c.ofNetwork(addrs); len(addrs) == 0 {
+		text := "no IPv6 address"
+		if c.Network == "tcp4" {
+			text = "no IPv4 address, and IPv6 is used with DialDualStack only"
+		}
+		return nil, &net.AddrError{Err: text, Addr: c.Addr}
+	}
 	if addrs = c.reachable(addrs); len(addrs) == 0 {
 		return nil, &net.AddrError{Err: "no address of LocalAddr's IP version", Addr: c.Addr}
 	}
@@ -95,7 +104,7 @@ func (c *Call) Run(host, port string) (net.Conn, error) {
 	}
 	defer c.release()
 	conn, to, err := c.connectAny(addrs, number)
-	if err == nil && known != nil {
+	if err == nil && known != nil && c.Network == "tcp" {
 		known.won(to)
 	}
 	return conn, err
@@ -158,6 +167,17 @@ func (c *Call) lookUp(host string) (*hostAddrs, error) {
 	return known, err
 }
 
+// ofNetwork removes the addresses that Network excludes.
+func (c *Call) ofNetwork(addrs []netip.Addr) []netip.Addr {
+	switch c.Network {
+	case "tcp4":
+		return slices.DeleteFunc(addrs, netip.Addr.Is6)
+	case "tcp6":
+		return slices.DeleteFunc(addrs, netip.Addr.Is4)
+	}
+	return addrs
+}
+
 // reachable removes the addresses to which LocalAddr cannot connect.
 func (c *Call) reachable(addrs []netip.Addr) []netip.Addr {
 	if c.Config.LocalAddr == nil {
@@ -167,13 +187,7 @@ func (c *Call) reachable(addrs []netip.Addr) []netip.Addr {
 	if !local.IsValid() {
 		return addrs
 	}
-	kept := addrs[:0]
-	for _, addr := range addrs {
-		if addr.Is4() == local.Is4() {
-			kept = append(kept, addr)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(addrs, func(addr netip.Addr) bool { return addr.Is4() != local.Is4() })
 }
 
 // acquire waits until fewer than Concurrency calls connect.
@@ -211,7 +225,7 @@ func (c *Call) runUnresolved() (net.Conn, error) {
 	defer c.release()
 	dialer := c.system()
 	c.traceStart(c.Addr)
-	conn, err := dialer.DialContext(c.Context, "tcp", c.Addr)
+	conn, err := dialer.DialContext(c.Context, c.Network, c.Addr)
 	c.traceDone(c.Addr, err)
 	if err != nil {
 		c.Upstream = c.Addr
@@ -233,13 +247,13 @@ func (c *Call) open(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 
 func (c *Call) traceStart(addr string) {
 	if c.Trace != nil && c.Trace.DialStart != nil {
-		c.Trace.DialStart("tcp", addr)
+		c.Trace.DialStart(c.Network, addr)
 	}
 }
 
 func (c *Call) traceDone(addr string, err error) {
 	if c.Trace != nil && c.Trace.DialDone != nil {
-		c.Trace.DialDone("tcp", addr, err)
+		c.Trace.DialDone(c.Network, addr, err)
 	}
 }
 
@@ -249,7 +263,7 @@ func (c *Call) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 		return c.Dialer.Connect(ctx, to)
 	}
 	dialer := c.system()
-	return dialer.DialContext(ctx, "tcp", to.String())
+	return dialer.DialContext(ctx, c.Network, to.String())
 }
 
 // system returns the net.Dialer that connects.

@@ -6,9 +6,7 @@ const (
 	ofConnect  = "S10: CONNECT with a path is refused"
 	ofVersions = "S7: HTTP/0.0 is refused"
 	ofHeads    = "L32: heads of responses may have 64 KiB"
-	ofIPv6     = "L1: IPv6 is dialed"
 	ofTunnels  = "L8: what follows a proxy's 200 belongs to the tunnel; the test's proxy sends a page"
-	ofControls = "H2: control characters in values become spaces"
 	ofInterim  = "an interim status (1xx) is no final answer: 500"
 	ofTags     = "a strong ETag becomes a weak one when the body is encoded (RFC 9110 section 8.8.1)"
 )
@@ -81,11 +79,9 @@ func fiber3() suite {
 			"github.com/gofiber/fiber/v3 Test_App_RouteChain":                                        ofConnect,
 			"github.com/gofiber/fiber/v3 Test_App_Handler":                                           ofNames,
 			"github.com/gofiber/fiber/v3 Test_Ctx_RequestCtx":                                        ofNames,
-			"github.com/gofiber/fiber/v3/client TestDoRedirectsWithClientBranches":                   ofControls,
 			"github.com/gofiber/fiber/v3/client Test_Client_SetProxyURL":                             ofTunnels,
 			"github.com/gofiber/fiber/v3/middleware/cache Test_Cache_UncacheableStatusCodes":         ofInterim,
 			"github.com/gofiber/fiber/v3/middleware/compress Test_Compress_Strong_ETag_Recalculated": ofTags,
-			"github.com/gofiber/fiber/v3/middleware/proxy Test_Proxy_Balancer_IPv6_Upstream":         ofIPv6,
 			"github.com/gofiber/fiber/v3/middleware/proxy Test_Proxy_Buffer_Size_Response":           ofHeads,
 		},
 	}
