@@ -68,18 +68,24 @@ func (c *LBClient) pick(used []*lbMember) (lbPick, bool) {
 		return lbPick{}, false
 	}
 	now := clock.Nanos()
-	best := bestMember(members, used, now)
-	if best == nil {
-		best = bestMember(members, nil, now)
+	for {
+		best, rank := bestMember(members, used, now)
+		if best == nil {
+			best, rank = bestMember(members, nil, now)
+		}
+		isProbe := best.claim(now)
+		if rank == lbProbe && !isProbe {
+			continue // another request has claimed the probe since
+		}
+		best.turn.Store(c.turns.Add(1))
+		return lbPick{best, now, isProbe}, true
 	}
-	best.turn.Store(c.turns.Add(1))
-	return lbPick{best, now, best.claim(now)}, true
 }
 
-// bestMember returns the best member that is not in used, or nil if all are. Of
-// equally good members, it returns the one that was picked least recently.
-func bestMember(members, used []*lbMember, now int64) (best *lbMember) {
-	var bestRank lbRank
+// bestMember returns the best member that is not in used and its rank, or nil if
+// all are. Of equally good members, it returns the one that was picked least
+// recently.
+func bestMember(members, used []*lbMember, now int64) (best *lbMember, bestRank lbRank) {
 	var bestLoad int
 	for _, m := range members {
 		if isUsed(used, m) {
@@ -98,7 +104,7 @@ func bestMember(members, used []*lbMember, now int64) (best *lbMember) {
 			best, bestRank, bestLoad = m, rank, load
 		}
 	}
-	return best
+	return best, bestRank
 }
 
 func isUsed(used []*lbMember, m *lbMember) bool {
