@@ -98,6 +98,32 @@ func interfaceArgument(typ reflect.Type) reflect.Value {
 	return reflect.Zero(typ)
 }
 
+// TestRequestCtxUserValues: the methods of a context are those of its request.
+func TestRequestCtxUserValues(t *testing.T) {
+	var ctx sluice.RequestCtx
+	ctx.SetUserValue("a", 1)
+	ctx.SetUserValueBytes([]byte("b"), 2)
+	ctx.SetUserValue(3, 3)
+	r := &ctx.Request
+	if r.UserValue("a") != 1 || ctx.UserValue("b") != 2 || ctx.UserValueBytes([]byte("b")) != 2 || ctx.UserValue(3) != 3 {
+		t.Errorf("%v, %v, %v", r.UserValue("a"), ctx.UserValue("b"), ctx.UserValue(3))
+	}
+	texts, all := 0, 0
+	ctx.VisitUserValues(func([]byte, any) { texts++ })
+	ctx.VisitUserValuesAll(func(any, any) { all++ })
+	if texts != 2 || all != 3 {
+		t.Errorf("%d and %d are visited", texts, all)
+	}
+	ctx.RemoveUserValue("a")
+	ctx.RemoveUserValueBytes([]byte("b"))
+	if r.UserValue("a") != nil || r.UserValue("b") != nil || r.UserValue(3) != 3 {
+		t.Errorf("after removing: %v, %v, %v", r.UserValue("a"), r.UserValue("b"), r.UserValue(3))
+	}
+	if ctx.ResetUserValues(); r.UserValue(3) != nil {
+		t.Error("after a reset there is a value")
+	}
+}
+
 // TestRequestCtxOutsideServer is what tests of handlers rely on.
 func TestRequestCtxOutsideServer(t *testing.T) {
 	var req sluice.Request
