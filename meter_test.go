@@ -53,7 +53,7 @@ func TestEmptyMeter(t *testing.T) {
 	for range 3 {
 		c.roundTrip(t, []byte(simpleGet))
 	}
-	if n := c.server().Meter.Requests(); n != 0 {
+	if n := c.server().control.Meter.Requests(); n != 0 {
 		t.Errorf("%d requests without a word for them", n)
 	}
 	m := fullMeter()
@@ -69,7 +69,9 @@ func TestEmptyMeter(t *testing.T) {
 // newMeteredConn is newSteadyConn with a Meter, or without.
 func newMeteredConn(m *Meter) *steadyConn {
 	c := &steadyConn{buffer: make([]byte, 0, 64<<10)}
-	c.protocol = c.open(&Server{Handler: plainTextHandler, Logger: silence{}, Meter: m})
+	s := &Server{Handler: plainTextHandler, Logger: silence{}}
+	s.control.Meter = m
+	c.protocol = c.open(s)
 	return c
 }
 

@@ -307,19 +307,6 @@ type Server struct {
 	// same on both engines.
 	Engine Engine
 
-	// Meter holds the atomic counters that the server updates: connections,
-	// requests and bytes. If nil, the server counts nothing.
-	Meter *Meter
-
-	// Divert is called for every connection that is accepted from a listener and
-	// is a bare TCP or unix socket, before the server does anything else with it.
-	// If it returns true, Divert has taken ownership: it has duplicated the
-	// descriptor fd, or sent it to another process. The server then closes fd and
-	// forgets the connection. Divert must not block, close fd, or call the server.
-	// It is for process managers, which make another process adopt the connection
-	// (AdoptConn).
-	Divert func(fd int) bool
-
 	// Logger receives the log of the server; the standard logger of package log if
 	// nil.
 	Logger Logger
@@ -327,6 +314,8 @@ type Server struct {
 	// TLSConfig is the base of the TLS configuration of ListenAndServeTLS and
 	// ServeTLS. AppendCert, AppendCertEmbed and ServeTLS change it.
 	TLSConfig *tls.Config
+
+	control ServerControl
 
 	mu         sync.Mutex
 	state      serverState // guarded by mu

@@ -43,7 +43,7 @@ type acceptor struct {
 // newAcceptor returns an acceptor for many connections.
 func newAcceptor(s *Server, cfg *serverConfig) *acceptor {
 	a := &acceptor{server: s, cfg: cfg}
-	a.hooks = engine.Hooks{Arrived: a.arrived, Departed: a.departed, Divert: s.Divert}
+	a.hooks = engine.Hooks{Arrived: a.arrived, Departed: a.departed, Divert: s.control.Divert}
 	return a
 }
 
@@ -94,7 +94,7 @@ func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	return true, nil
 }
 
-// Hooks makes the engine count connections and call Server.Divert; see
+// Hooks makes the engine count connections and call ServerControl.Divert; see
 // engine.Hooker.
 func (a *acceptor) Hooks() engine.Hooks {
 	if m := a.cfg.meter; m != nil && a.cfg.single != nil {

@@ -74,7 +74,7 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 		expectHandler:      s.ExpectHandler,
 		connState:          s.ConnState,
 		logger:             s.Logger,
-		meter:              s.Meter,
+		meter:              s.control.Meter,
 		limits:             h1.DefaultLimits,
 		maxBodySize:        positiveOr(s.MaxRequestBodySize, DefaultMaxRequestBodySize),
 		maxBodyMemory:      s.MaxBodyMemory,

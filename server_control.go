@@ -14,6 +14,34 @@ import (
 // shut down.
 var ErrServerClosed = errors.New("sluice: server is shut down")
 
+// ServerControl is what a process manager needs of a Server, such as package
+// prefork: it moves live connections and listeners between processes, watches
+// the server, and counts. Server.Control returns it. Its methods are safe for
+// concurrent use. Its fields must not be changed after the server's first use.
+type ServerControl struct {
+	// Meter holds the atomic counters that the server updates: connections,
+	// requests and bytes. If nil, the server counts nothing.
+	Meter *Meter
+
+	// Divert is called for every connection that is accepted from a listener and
+	// is a bare TCP or unix socket, before the server does anything else with it.
+	// If it returns true, Divert has taken ownership: it has duplicated the
+	// descriptor fd, or sent it to another process. The server then closes fd and
+	// forgets the connection. Divert must not block, close fd, or call the server.
+	// The other process serves the connection with AdoptSocket.
+	Divert func(fd int) bool
+
+	server *Server
+}
+
+// Control returns the ServerControl of s, always the same one.
+func (s *Server) Control() *ServerControl {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control.server = s
+	return &s.control
+}
+
 // HandOver takes up to limit connections away from the server, all if limit is
 // negative. It selects connections that are between requests, or in the middle
 // of a request's header. It calls take for each, one after the other, on the
@@ -31,42 +59,42 @@ var ErrServerClosed = errors.New("sluice: server is shut down")
 // call. For this server, a connection that is handed over has ended: ConnState
 // receives StateClosed, and limits no longer count it. Its next server counts
 // MaxRequestsPerConn and MaxKeepaliveDuration from the beginning.
-func (s *Server) HandOver(limit int, take func(c net.Conn, leftover []byte)) int {
-	e := s.currentEngine()
+func (c *ServerControl) HandOver(limit int, take func(c net.Conn, leftover []byte)) int {
+	e := c.server.currentEngine()
 	if e == nil {
 		return 0
 	}
 	return e.DetachIdle(limit, take)
 }
 
-// AdoptConn serves c as if the server had accepted it, and returns at once. The
-// server owns c from the call on, even when AdoptConn returns an error.
-// leftover is input that was already read from c; the server copies it and
+// AdoptConn serves conn as if the server had accepted it, and returns at once.
+// The server owns conn from the call on, even when AdoptConn returns an error.
+// leftover is input that was already read from conn; the server copies it and
 // serves it first. Limits, hooks, IdleTimeout and Shutdown apply as to other
 // connections.
 //
-// AdoptConn does not need a Serve. After Shutdown it closes c and returns
+// AdoptConn does not need a Serve. After Shutdown it closes conn and returns
 // ErrServerClosed, until the server serves again.
 //
 // EngineEpoll serves a *net.TCPConn or *net.UnixConn by its own descriptor, and
-// closes c. AdoptSocket avoids this duplication.
-func (s *Server) AdoptConn(c net.Conn, leftover []byte) error {
-	e, a, err := s.adopting()
+// closes conn. AdoptSocket avoids this duplication.
+func (c *ServerControl) AdoptConn(conn net.Conn, leftover []byte) error {
+	e, a, err := c.server.adopting()
 	if err == nil {
-		return closedError(e.AdoptConn(c, leftover, a))
+		return closedError(e.AdoptConn(conn, leftover, a))
 	}
-	c.Close()
+	conn.Close()
 	return err
 }
 
 // AdoptSocket is AdoptConn for the descriptor of a connected stream socket, TCP
 // or unix. The server owns fd from the call on, even when AdoptSocket returns
 // an error.
-func (s *Server) AdoptSocket(fd int, leftover []byte) error {
+func (c *ServerControl) AdoptSocket(fd int, leftover []byte) error {
 	if fd < 0 {
 		return os.NewSyscallError("adopt", syscall.EBADF)
 	}
-	e, a, err := s.adopting()
+	e, a, err := c.server.adopting()
 	if err == nil {
 		if adopter, ok := e.(engine.Adopter); ok {
 			return closedError(adopter.Adopt(fd, leftover, a))
@@ -77,19 +105,48 @@ func (s *Server) AdoptSocket(fd int, leftover []byte) error {
 	if err != nil {
 		return err
 	}
-	c, err := net.FileConn(file)
+	conn, err := net.FileConn(file)
 	if err != nil {
 		return err
 	}
-	return closedError(e.AdoptConn(c, leftover, a))
+	return closedError(e.AdoptConn(conn, leftover, a))
+}
+
+// ServeConn is Server.ServeConn for a connection from which leftover was already
+// read. The server serves leftover first.
+func (c *ServerControl) ServeConn(conn net.Conn, leftover []byte) error {
+	return c.server.serveConnFrom(conn, leftover)
+}
+
+// StopAccepting ends the Serve or ServeTLS of ln and closes ln. The server
+// keeps serving connections that it has accepted. Use it for a listener whose
+// socket other processes share, such as those of package prefork: they keep
+// accepting.
+func (c *ServerControl) StopAccepting(ln net.Listener) error {
+	if accepting, ok := c.server.currentEngine().(engine.Accepting); ok {
+		accepting.StopAccepting(ln)
+	}
+	return ln.Close()
+}
+
+// CloseOnNextResponse makes the server answer every further request with
+// "Connection: close". It leaves idle connections open; their next request is
+// their last one. Use it to move clients to another server without an error.
+func (c *ServerControl) CloseOnNextResponse() {
+	s := c.server
+	s.mu.Lock()
+	e := s.engineLocked()
+	s.mu.Unlock()
+	s.gauges.isClosing.Store(true)
+	e.CloseOnNextResponse()
 }
 
 // Probe returns nil when every event loop of the server has completed one turn,
 // and ctx's error if ctx ends first. EnginePerConn has no event loops, nor has
 // a server that does not serve; Probe then returns ctx.Err() at once. It does
 // not wait for handlers.
-func (s *Server) Probe(ctx context.Context) error {
-	if prober, ok := s.currentEngine().(engine.Prober); ok {
+func (c *ServerControl) Probe(ctx context.Context) error {
+	if prober, ok := c.server.currentEngine().(engine.Prober); ok {
 		return prober.Probe(ctx)
 	}
 	return ctx.Err()

@@ -46,7 +46,7 @@ func overUnix() network {
 // adoptBy returns what HandOver is to call for s to serve the connection on.
 func adoptBy(t *testing.T, s *sluice.Server) func(net.Conn, []byte) {
 	return func(c net.Conn, leftover []byte) {
-		if err := s.AdoptConn(c, leftover); err != nil {
+		if err := s.Control().AdoptConn(c, leftover); err != nil {
 			t.Errorf("AdoptConn: %v", err)
 		}
 	}
@@ -56,7 +56,7 @@ func adoptBy(t *testing.T, s *sluice.Server) func(net.Conn, []byte) {
 func adoptSocketBy(t *testing.T, s *sluice.Server) func(net.Conn, []byte) {
 	return func(c net.Conn, leftover []byte) {
 		defer c.Close()
-		if err := s.AdoptSocket(duplicateOf(t, c), leftover); err != nil {
+		if err := s.Control().AdoptSocket(duplicateOf(t, c), leftover); err != nil {
 			t.Errorf("AdoptSocket: %v", err)
 		}
 	}
@@ -125,8 +125,8 @@ func handOverUnderLoad(t *testing.T, engines [2]sluice.Engine, n network, state 
 		if canDuplicate && rounds%4 == 1 {
 			take, takeBack = adoptSocketBy(t, second.server), adoptSocketBy(t, first.server)
 		}
-		moves += first.server.HandOver(rounds%5-1, take)
-		moves += second.server.HandOver(rounds%3-1, takeBack)
+		moves += first.server.Control().HandOver(rounds%5-1, take)
+		moves += second.server.Control().HandOver(rounds%3-1, takeBack)
 		if t.Failed() || time.Now().After(end) {
 			t.Errorf("%d moves in %d rounds", moves, rounds)
 			break
@@ -184,7 +184,7 @@ func TestHandOverChoosesSockets(t *testing.T) {
 			p := r.dial()
 			p.get("/")
 			eventually(t, "idle", func() bool { return r.server.EngineStats().Active == 0 })
-			if count := r.server.HandOver(-1, func(c net.Conn, _ []byte) { c.Close() }); count != 0 {
+			if count := r.server.Control().HandOver(-1, func(c net.Conn, _ []byte) { c.Close() }); count != 0 {
 				t.Errorf("%d connections were given away", count)
 			}
 			if got := p.get("/"); got.body != "ok" {
@@ -221,7 +221,7 @@ func TestHandOverCounts(t *testing.T) {
 			if status := from.connectAndGet(); status != sluice.StatusTooManyRequests {
 				t.Errorf("a second connection gets %d", status)
 			}
-			eventually(t, "it is given away", func() bool { return from.server.HandOver(1, adoptBy(t, to.server)) == 1 })
+			eventually(t, "it is given away", func() bool { return from.server.Control().HandOver(1, adoptBy(t, to.server)) == 1 })
 			expectStates(t, states, sluice.StateClosed)
 			expectStates(t, other, sluice.StateNew)
 			if open := from.server.GetOpenConnectionsCount(); open != 0 {
@@ -270,7 +270,7 @@ func TestAdoptConn(t *testing.T) {
 				return end, newPeer(t, client)
 			}
 			end, p := pair()
-			if err := (&sluice.Server{}).AdoptConn(end, nil); err == nil {
+			if err := new(sluice.Server).Control().AdoptConn(end, nil); err == nil {
 				t.Error("a server without Handler adopts")
 			}
 			p.rest()
@@ -285,7 +285,7 @@ func TestAdoptConn(t *testing.T) {
 				t.Fatal(err)
 			}
 			end, p = pair()
-			if err := s.AdoptConn(end, nil); !errors.Is(err, sluice.ErrServerClosed) {
+			if err := s.Control().AdoptConn(end, nil); !errors.Is(err, sluice.ErrServerClosed) {
 				t.Errorf("after Shutdown: %v", err)
 			}
 			p.rest()
@@ -293,7 +293,7 @@ func TestAdoptConn(t *testing.T) {
 			if err := s.Serve(failingListener{net.ErrClosed}); err != nil { // it may serve again
 				t.Error(err)
 			}
-			if err := s.AdoptConn(end, []byte(get("/")[:5])); err != nil {
+			if err := s.Control().AdoptConn(end, []byte(get("/")[:5])); err != nil {
 				t.Fatal(err)
 			}
 			p.send(get("/")[5:])
@@ -301,7 +301,7 @@ func TestAdoptConn(t *testing.T) {
 				t.Errorf("answered %q", got.body)
 			}
 			end, refused := pair()
-			if err := s.AdoptConn(end, nil); err != nil {
+			if err := s.Control().AdoptConn(end, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := refused.answer("GET"); got.StatusCode != sluice.StatusServiceUnavailable {
@@ -338,7 +338,7 @@ func TestAdoptedAreOpen(t *testing.T) {
 				ends = append(ends, end)
 			}
 			for i, end := range ends[:50] {
-				if err := s.AdoptConn(end, nil); err != nil {
+				if err := s.Control().AdoptConn(end, nil); err != nil {
 					t.Fatal(err)
 				}
 				if open := s.GetOpenConnectionsCount(); open != int32(i+1) {
@@ -346,14 +346,14 @@ func TestAdoptedAreOpen(t *testing.T) {
 				}
 			}
 			for _, end := range ends[50:] { // refused
-				if err := s.AdoptConn(end, nil); err != nil {
+				if err := s.Control().AdoptConn(end, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			eventually(t, "50 are left", func() bool { return s.GetOpenConnectionsCount() == 50 && s.GetCurrentConcurrency() == 50 })
 			given := 0
 			eventually(t, "all are given away", func() bool {
-				given += s.HandOver(-1, func(c net.Conn, _ []byte) { c.Close() })
+				given += s.Control().HandOver(-1, func(c net.Conn, _ []byte) { c.Close() })
 				return s.GetOpenConnectionsCount() == 0
 			})
 			if given != 50 {
@@ -377,15 +377,15 @@ func TestAdoptConnTimes(t *testing.T) {
 			move := func() *peer {
 				p := from.dial()
 				p.get("/")
-				eventually(t, "it is given away", func() bool { return from.server.HandOver(-1, adoptBy(t, to.server)) == 1 })
+				eventually(t, "it is given away", func() bool { return from.server.Control().HandOver(-1, adoptBy(t, to.server)) == 1 })
 				return p
 			}
 			move().expectEnd()
 			p := from.dial()
 			p.get("/")
 			eventually(t, "it is given away", func() bool {
-				return from.server.HandOver(-1, func(c net.Conn, _ []byte) {
-					if err := to.server.AdoptConn(c, []byte(get("/?hijack"))); err != nil {
+				return from.server.Control().HandOver(-1, func(c net.Conn, _ []byte) {
+					if err := to.server.Control().AdoptConn(c, []byte(get("/?hijack"))); err != nil {
 						t.Error(err)
 					}
 				}) == 1
@@ -401,7 +401,7 @@ func TestAdoptNoSocket(t *testing.T) {
 	for _, e := range []sluice.Engine{sluice.EnginePerConn, sluice.EngineAuto} {
 		s := &sluice.Server{Engine: e, Handler: func(*sluice.RequestCtx) {}}
 		for _, fd := range []int{-1, 1 << 20} {
-			if err := s.AdoptSocket(fd, nil); err == nil {
+			if err := s.Control().AdoptSocket(fd, nil); err == nil {
 				t.Errorf("%v: adopted descriptor %d", e, fd)
 			}
 		}

@@ -25,19 +25,17 @@ func TestDivert(t *testing.T) {
 			other := serve(t, n, &sluice.Server{Handler: name("there")})
 			var asked atomic.Int64
 			var words [2]atomic.Uint64
-			s := serve(t, n, &sluice.Server{
-				Handler: name("here"),
-				Meter:   &sluice.Meter{Accepted: &words[0], Done: &words[1]},
-				Divert: func(fd int) bool {
-					if asked.Add(1)%2 == 0 {
-						return false
-					}
-					if err := other.server.AdoptSocket(duplicate(fd), nil); err != nil {
-						t.Error(err)
-					}
-					return true
-				},
-			})
+			here := metered(&sluice.Meter{Accepted: &words[0], Done: &words[1]}, &sluice.Server{Handler: name("here")})
+			here.Control().Divert = func(fd int) bool {
+				if asked.Add(1)%2 == 0 {
+					return false
+				}
+				if err := other.server.Control().AdoptSocket(duplicate(fd), nil); err != nil {
+					t.Error(err)
+				}
+				return true
+			}
+			s := serve(t, n, here)
 			for i := range count {
 				want := "there"
 				if i%2 == 1 {
@@ -62,15 +60,13 @@ func TestProbe(t *testing.T) {
 	for _, n := range overTCPByEach() {
 		t.Run(n.name, func(t *testing.T) {
 			entered, leave := make(chan bool), make(chan bool)
-			s := &sluice.Server{
-				Handler: func(ctx *sluice.RequestCtx) {},
-				Divert: func(int) bool { // it must not block, but here it does
-					entered <- true
-					<-leave
-					return false
-				},
+			s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {}}
+			s.Control().Divert = func(int) bool { // it must not block, but here it does
+				entered <- true
+				<-leave
+				return false
 			}
-			if err := s.Probe(t.Context()); err != nil {
+			if err := s.Control().Probe(t.Context()); err != nil {
 				t.Errorf("before Serve: %v", err)
 			}
 			r := serve(t, n, s)
@@ -78,7 +74,7 @@ func TestProbe(t *testing.T) {
 			<-entered
 			if n.engine == sluice.EngineEpoll {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-				if err := s.Probe(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				if err := s.Control().Probe(ctx); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("with a loop that hangs: %v", err)
 				}
 				cancel()
@@ -86,12 +82,12 @@ func TestProbe(t *testing.T) {
 			leave <- true
 			for range 10 {
 				p.get("/")
-				if err := s.Probe(t.Context()); err != nil {
+				if err := s.Control().Probe(t.Context()); err != nil {
 					t.Errorf("Probe: %v", err)
 				}
 			}
 			r.stop()
-			if err := s.Probe(t.Context()); err != nil {
+			if err := s.Control().Probe(t.Context()); err != nil {
 				t.Errorf("after Shutdown: %v", err)
 			}
 		})

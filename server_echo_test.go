@@ -37,14 +37,14 @@ func TestEndOfABodyThatBreaksOff(t *testing.T) {
 		t.Run(n.name, func(t *testing.T) {
 			words := newMeter()
 			broke := make(chan error, 1)
-			r := serve(t, n, &sluice.Server{Meter: &words.meter, StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			r := serve(t, n, metered(&words.meter, &sluice.Server{StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
 				body := ctx.RequestBodyStream()
 				ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
 					text, err := io.ReadAll(body)
 					_, _ = w.Write(text)
 					broke <- err
 				})
-			}})
+			}}))
 			p := r.dial()
 			p.send(request("POST / HTTP/1.1", "Transfer-Encoding: chunked") + "2\r\nok\r\nno chunk\r\n" + get("/"))
 			if got := p.answer("POST"); got.StatusCode != 200 || got.body != "ok" {

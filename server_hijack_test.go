@@ -130,7 +130,7 @@ func TestHijackOfTheLastRequest(t *testing.T) {
 		}},
 		{"body until the end", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", nil,
 			func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), -1) }},
-		{"shutdown", get("/"), func(s *sluice.Server) { s.CloseOnShutdown = true; s.CloseOnNextResponse() }, switching},
+		{"shutdown", get("/"), func(s *sluice.Server) { s.CloseOnShutdown = true; s.Control().CloseOnNextResponse() }, switching},
 	}
 	onEachNetwork(t, func(t *testing.T, n network) {
 		for _, rule := range rules {
@@ -160,7 +160,7 @@ func TestHijackOfTheLastRequest(t *testing.T) {
 // CloseOnShutdown.
 func TestHijackOutlivesLimits(t *testing.T) {
 	for name, limit := range map[string]func(*sluice.Server){
-		"next response":       func(s *sluice.Server) { s.CloseOnNextResponse() },
+		"next response":       func(s *sluice.Server) { s.Control().CloseOnNextResponse() },
 		"keep-alive disabled": func(s *sluice.Server) { s.DisableKeepalive = true },
 		"requests counted":    func(s *sluice.Server) { s.MaxRequestsPerConn = 1 },
 		"life is over":        func(s *sluice.Server) { s.MaxKeepaliveDuration = 1 },

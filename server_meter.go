@@ -5,7 +5,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// Connections update Server.Meter here. BenchmarkServerMeter measures the cost.
+// Connections update ServerControl.Meter here. BenchmarkServerMeter measures the cost.
 
 // runMetered is run with counting.
 func (c *serverConn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {

@@ -23,6 +23,12 @@ type meterWords struct {
 	status                        [5]atomic.Uint64
 }
 
+// metered returns s, which counts in m.
+func metered(m *sluice.Meter, s *sluice.Server) *sluice.Server {
+	s.Control().Meter = m
+	return s
+}
+
 func newMeter() *meterWords {
 	w := &meterWords{}
 	w.meter.Accepted, w.meter.Done, w.meter.BytesRead, w.meter.BytesWritten = &w.accepted, &w.done, &w.read, &w.written
@@ -124,7 +130,7 @@ func TestMeter(t *testing.T) {
 		for _, test := range tests {
 			t.Run(n.name+"/"+test.name, func(t *testing.T) {
 				words := newMeter()
-				r := serve(t, n, &sluice.Server{Handler: meteredHandler(file), Meter: &words.meter, StreamRequestBody: test.streams})
+				r := serve(t, n, metered(&words.meter, &sluice.Server{Handler: meteredHandler(file), StreamRequestBody: test.streams}))
 				p := r.dial()
 				go func() {
 					_, _ = io.WriteString(p.Conn, test.script)
@@ -162,7 +168,7 @@ func TestMeterConnections(t *testing.T) {
 	for _, n := range overTCPByEach() {
 		t.Run(n.name, func(t *testing.T) {
 			words := newMeter()
-			r := serve(t, n, &sluice.Server{Handler: meteredHandler(""), Meter: &words.meter, Concurrency: 1})
+			r := serve(t, n, metered(&words.meter, &sluice.Server{Handler: meteredHandler(""), Concurrency: 1}))
 			expect := func(accepted, done uint64) {
 				t.Helper()
 				eventually(t, "connections are counted", func() bool {
@@ -178,10 +184,10 @@ func TestMeterConnections(t *testing.T) {
 			expect(2, 1)
 			var given net.Conn
 			eventually(t, "given away", func() bool {
-				return r.server.HandOver(-1, func(c net.Conn, _ []byte) { given = c }) == 1
+				return r.server.Control().HandOver(-1, func(c net.Conn, _ []byte) { given = c }) == 1
 			})
 			expect(2, 2)
-			if err := r.server.AdoptConn(given, nil); err != nil {
+			if err := r.server.Control().AdoptConn(given, nil); err != nil {
 				t.Fatal(err)
 			}
 			p.send(get("/hijack"))
@@ -207,9 +213,9 @@ func TestMeterInFlight(t *testing.T) {
 			words := newMeter()
 			m := &words.meter
 			leave := make(chan bool)
-			r := serve(t, n, &sluice.Server{Meter: m, Handler: func(ctx *sluice.RequestCtx) {
+			r := serve(t, n, metered(m, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 				ctx.SetBodyStreamWriter(func(w *bufio.Writer) { <-leave })
-			}})
+			}}))
 			if count, oldest := m.InFlight(), m.Oldest(time.Now()); count != 0 || !oldest.IsZero() {
 				t.Errorf("%d in flight since %v before there is any", count, oldest)
 			}
@@ -241,7 +247,7 @@ func TestMeterOfABodyThatIsLeft(t *testing.T) {
 	for _, n := range overTCPByEach() {
 		t.Run(n.name, func(t *testing.T) {
 			words := newMeter()
-			r := serve(t, n, &sluice.Server{Meter: &words.meter, StreamRequestBody: true, Handler: func(*sluice.RequestCtx) {}})
+			r := serve(t, n, metered(&words.meter, &sluice.Server{StreamRequestBody: true, Handler: func(*sluice.RequestCtx) {}}))
 			p := r.dial()
 			p.send(request("POST / HTTP/1.1", "Content-Length: 100000000") + "some of it")
 			eventually(t, "answered", func() bool { return words.meter.Requests() == 1 })
@@ -266,7 +272,7 @@ func TestMeterBeginsWithTheEndOfARequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				words := newMeter()
 				leave := make(chan bool)
-				s := &sluice.Server{Meter: &words.meter, Handler: func(*sluice.RequestCtx) { <-leave }}
+				s := metered(&words.meter, &sluice.Server{Handler: func(*sluice.RequestCtx) { <-leave }})
 				client, server := net.Pipe()
 				served := make(chan error, 1)
 				go func() { served <- s.ServeConn(server) }()

@@ -195,12 +195,11 @@ func isOrderlyEnd(err error) bool {
 // end, and ErrConcurrencyLimit or ErrPerIPConnLimit if the server refused the
 // connection. Otherwise it is the error of the connection, or the error that
 // ErrorHandler receives.
-func (s *Server) ServeConn(c net.Conn) error { return s.ServeConnFrom(c, nil) }
+func (s *Server) ServeConn(c net.Conn) error { return s.serveConnFrom(c, nil) }
 
-// ServeConnFrom is ServeConn for a connection from which leftover was already
-// read. The server serves leftover first. Use it to take over live connections
-// from another process.
-func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
+// serveConnFrom is ServeConn for a connection from which leftover was already
+// read.
+func (s *Server) serveConnFrom(c net.Conn, leftover []byte) error {
 	if s.Handler == nil {
 		return errNoHandler
 	}
@@ -211,20 +210,6 @@ func (s *Server) ServeConnFrom(c net.Conn, leftover []byte) error {
 	}
 	releaseSingle(one)
 	return err
-}
-
-// StopAccepting ends the Serve or ServeTLS of ln and closes ln. The server
-// keeps serving connections that it has accepted. Use it for a listener whose
-// socket other processes share, such as those of package prefork: they keep
-// accepting.
-func (s *Server) StopAccepting(ln net.Listener) error {
-	s.mu.Lock()
-	e := s.state.engine
-	s.mu.Unlock()
-	if accepting, ok := e.(engine.Accepting); ok {
-		accepting.StopAccepting(ln)
-	}
-	return ln.Close()
 }
 
 // Shutdown is ShutdownWithContext without a time limit.
@@ -288,17 +273,6 @@ func (s *Server) forgetEngine(e engine.Engine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.draining = slices.DeleteFunc(s.state.draining, func(other engine.Engine) bool { return other == e })
-}
-
-// CloseOnNextResponse makes the server answer every further request with
-// "Connection: close". It leaves idle connections open; their next request is
-// their last one. Use it to move clients to another server without an error.
-func (s *Server) CloseOnNextResponse() {
-	s.mu.Lock()
-	e := s.engineLocked()
-	s.mu.Unlock()
-	s.gauges.isClosing.Store(true)
-	e.CloseOnNextResponse()
 }
 
 // closeRequested reports whether connections must close after their next

@@ -191,7 +191,7 @@ func TestServeConn(t *testing.T) {
 		client, server := net.Pipe()
 		served := make(chan error, 1)
 		s.Logger = &logBook{}
-		go func() { served <- s.ServeConnFrom(server, []byte(leftover)) }()
+		go func() { served <- s.Control().ServeConn(server, []byte(leftover)) }()
 		t.Cleanup(func() { client.Close() })
 		return newPeer(t, client), served
 	}
@@ -271,7 +271,7 @@ func TestServeConnOverTCP(t *testing.T) {
 			served <- err
 			return
 		}
-		served <- s.ServeConnFrom(c, []byte(get("/leftover")+"GE"))
+		served <- s.Control().ServeConn(c, []byte(get("/leftover")+"GE"))
 	}()
 	c, err := dial()
 	if err != nil {

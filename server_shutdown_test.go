@@ -312,7 +312,7 @@ func TestCloseOnNextResponse(t *testing.T) {
 		if a := p.get("/"); a.Close {
 			t.Error("closed before it was asked to")
 		}
-		r.server.CloseOnNextResponse()
+		r.server.Control().CloseOnNextResponse()
 		if a := p.get("/"); a.body != "x" || !a.Close {
 			t.Errorf("answered %q, close=%v", a.body, a.Close)
 		}

@@ -34,7 +34,7 @@ func TestStopAccepting(t *testing.T) {
 				t.Fatalf("%q", got.body)
 			}
 			addr := ln.Addr().String()
-			if err := s.StopAccepting(ln); err != nil {
+			if err := s.Control().StopAccepting(ln); err != nil {
 				t.Fatal(err)
 			}
 			if err := receive(t, served); err != nil {

@@ -172,7 +172,7 @@ func (w *worker) finishServer(ctx, lingering context.Context, stats *supervise.D
 		return
 	}
 	open := int(s.GetOpenConnectionsCount())
-	s.CloseOnNextResponse()
+	s.Control().CloseOnNextResponse()
 	poll(lingering, drainPollInterval, func() bool {
 		if s.GetOpenConnectionsCount() > 0 {
 			return false

@@ -50,7 +50,7 @@ func (w *worker) adoptConn(fd int, parcel []byte) {
 		os.NewFile(uintptr(fd), "connection").Close()
 		return
 	}
-	err := w.prefork.server.AdoptSocket(fd, parcel[parcelHead:])
+	err := w.prefork.server.Control().AdoptSocket(fd, parcel[parcelHead:])
 	if pid := binary.LittleEndian.Uint32(parcel); pid != 0 {
 		w.board.arrived(int(pid))
 	}
@@ -76,12 +76,12 @@ func (w *worker) handOver(ctx context.Context) int {
 			return
 		}
 		// This worker serves it until it closes its remaining connections.
-		if err := s.AdoptConn(c, leftover); err != nil {
+		if err := s.Control().AdoptConn(c, leftover); err != nil {
 			w.logf("a connection is lost: %v", err)
 		}
 	}
 	poll(ctx, handOverInterval, func() bool {
-		for before := count; s.HandOver(handOverBatch, take) == handOverBatch && count > before; before = count {
+		for before := count; s.Control().HandOver(handOverBatch, take) == handOverBatch && count > before; before = count {
 		}
 		return s.GetOpenConnectionsCount() == 0
 	})

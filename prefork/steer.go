@@ -137,7 +137,7 @@ func announce(to *shared.Page) bool {
 	return false
 }
 
-// divert is the sluice.Server.Divert of a worker: it sends a connection that was
+// divert is the sluice.ServerControl.Divert of a worker: it sends a connection that was
 // just accepted to the sibling with the fewest, if this worker has several more.
 func (w *worker) divert(fd int) bool {
 	b := w.board

@@ -141,11 +141,12 @@ func (w *worker) appear(info WorkerInfo) {
 		go w.board.write(nil, w.stop)
 		return
 	}
-	s.Meter = newMeter(w.board.page)
-	if s.Divert == nil && !w.isTLS && w.link.Slots() > 1 {
-		s.Divert = w.divert
+	c := s.Control()
+	c.Meter = newMeter(w.board.page)
+	if c.Divert == nil && !w.isTLS && w.link.Slots() > 1 {
+		c.Divert = w.divert
 	}
-	go w.board.write(s.Meter, w.stop)
+	go w.board.write(c.Meter, w.stop)
 }
 
 // probe tells whether the server's event loops run.
@@ -153,7 +154,7 @@ func (p *Prefork) probe() error {
 	if p.server == nil {
 		return nil
 	}
-	return p.server.Probe(context.Background())
+	return p.server.Control().Probe(context.Background())
 }
 
 // listen makes the listeners of the worker's slot.
@@ -279,7 +280,7 @@ func (w *worker) close(ln net.Listener) {
 	w.released[ln] = true
 	var err error
 	if s := w.prefork.server; s != nil {
-		err = s.StopAccepting(ln)
+		err = s.Control().StopAccepting(ln)
 	} else {
 		err = ln.Close()
 	}

@@ -1245,6 +1245,9 @@ func ServeTLSEmbed(ln net.Listener, certData []byte, keyData []byte, handler slu
 // Server is [sluice.Server].
 type Server = sluice.Server
 
+// ServerControl is [sluice.ServerControl].
+type ServerControl = sluice.ServerControl
+
 // SetBodySizePoolLimit calls [sluice.SetBodySizePoolLimit].
 func SetBodySizePoolLimit(reqBodyLimit int, respBodyLimit int) {
 	sluice.SetBodySizePoolLimit(reqBodyLimit, respBodyLimit)
