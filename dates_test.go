@@ -66,6 +66,19 @@ func TestParseHTTPDateRefuses(t *testing.T) {
 	}
 }
 
+// TestParseHTTPDateLooksAtAll: a date with any other byte in any place is none.
+func TestParseHTTPDateLooksAtAll(t *testing.T) {
+	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"} {
+		for i := range len(s) {
+			changed := []byte(s)
+			changed[i] = '!'
+			if got, err := ParseHTTPDate(changed); err == nil {
+				t.Errorf("%q: %v", changed, got)
+			}
+		}
+	}
+}
+
 func TestHTTPDatesDoNotAllocate(t *testing.T) {
 	buf, date := make([]byte, 0, 64), time.Now()
 	n := testing.AllocsPerRun(100, func() {

@@ -269,6 +269,19 @@ func readable(s string) string {
 	}, s)
 }
 
+// TestMisleading: the controls of ASCII and of Latin-1, and what changes the direction
+// of text.
+func TestMisleading(t *testing.T) {
+	for r, want := range map[rune]bool{
+		0: true, 0x1F: true, ' ': false, '~': false, 0x7F: true, 0x9F: true, 0xA0: false, 0x2029: false, 0x202A: true, 0x202E: true,
+		0x202F: false, 0x2065: false, 0x2066: true, 0x2069: true, 0x206A: false, 'é': false,
+	} {
+		if got := isMisleading(r); got != want {
+			t.Errorf("%U: %v", r, got)
+		}
+	}
+}
+
 func FuzzIndexPage(f *testing.F) {
 	for _, name := range strangeNames() {
 		f.Add("pub", name, true)

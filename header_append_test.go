@@ -369,3 +369,12 @@ func BenchmarkRequestSetParsed(b *testing.B) {
 		}
 	}
 }
+
+// TestAppendWholeRefuses: a request that cannot be written is not written.
+func TestAppendWholeRefuses(t *testing.T) {
+	var r Request
+	r.SetRequestURI("http://u%4:p@h/")
+	if out, err := r.appendWhole(nil); err != errUserinfoEscape || len(out) > 0 {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -125,7 +125,7 @@ func TestSetByteRange(t *testing.T) {
 	for _, c := range []struct {
 		start, end int
 		want       string
-	}{{0, 9, "bytes=0-9"}, {5, -1, "bytes=5-"}, {-5, 0, "bytes=-5"}, {-5, -1, "bytes=-5"}} {
+	}{{0, 9, "bytes=0-9"}, {5, -1, "bytes=5-"}, {-5, 0, "bytes=-5"}, {-5, -1, "bytes=-5"}, {1234, 5678, "bytes=1234-5678"}} {
 		var h RequestHeader
 		h.SetByteRange(c.start, c.end)
 		if got := string(h.Peek("Range")); got != c.want {

@@ -670,3 +670,28 @@ func TestReleasedCtxIsSmall(t *testing.T) {
 		}
 	}
 }
+
+// TestDiscardStopsBehindTheLimit: as many bytes of a body as the limit are
+// discarded, and no more.
+func TestDiscardStopsBehindTheLimit(t *testing.T) {
+	for length, want := range map[int]error{drainLimit: nil, drainLimit + 1: ErrBodyTooLarge} {
+		ctx := &RequestCtx{bodyLeft: 1 << 40}
+		s := requestStream{ctx: ctx}
+		if used, done, err := s.discard([]byte(strings.Repeat("x", length))); used != length || done || err != want {
+			t.Errorf("%d bytes: %d, %v, %v", length, used, done, err)
+		}
+	}
+}
+
+// TestBodyFormValueOfAnotherField: a form without the field has no value of it.
+func TestBodyFormValueOfAnotherField(t *testing.T) {
+	var ctx RequestCtx
+	ctx.Request.Header.SetContentType("multipart/form-data; boundary=b")
+	ctx.Request.SetBodyString("--b\r\nContent-Disposition: form-data; name=\"k\"\r\n\r\nv\r\n--b--\r\n")
+	if got := bodyFormValue(&ctx, "other"); got != nil {
+		t.Errorf("%q", got)
+	}
+	if got := bodyFormValue(&ctx, "k"); string(got) != "v" {
+		t.Errorf("%q", got)
+	}
+}

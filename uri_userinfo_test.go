@@ -64,6 +64,7 @@ func TestUserInformationIsDecoded(t *testing.T) {
 		"DEL":                  {func(r *Request) { r.SetRequestURI("http://u:p%7f@h/") }, "u", "p%7f", "", errUserinfoControl},
 		"control set":          {func(r *Request) { r.SetRequestURI("http://h/"); r.URI().SetUsername("u\n") }, "u\n", "", "", errUserinfoControl},
 		"colon":                {func(r *Request) { r.SetRequestURI("http://u%3Av:p@h/") }, "u%3Av", "p", "", errUserinfoColon},
+		"colon first":          {func(r *Request) { r.SetRequestURI("http://%3Au:p@h/") }, "%3Au", "p", "", errUserinfoColon},
 		"colon set":            {func(r *Request) { r.SetRequestURI("http://h/"); r.URI().SetUsername("u:v") }, "u:v", "", "", errUserinfoColon},
 	} {
 		var r Request
