@@ -50,7 +50,6 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 
 	status, err := x.awaitStatus()
 	if err != nil {
-		x.endWriting()
 		writeErr, isCut := w.join(x, written, 0)
 		switch {
 		case isCut:
@@ -67,12 +66,8 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	_ = x.cc.c.SetReadDeadline(time.Time{}) // clears the writer's; a failure shows when reading
 	x.cc.interruptFor(x.call)
 	patience := refusalTime
-	switch err = x.receive(); {
-	case err != nil:
-		x.endWriting() // the rest of the request is useless
-		patience = 0
-	case status >= 3:
-		patience = 0
+	if err = x.receive(); err != nil || status >= 3 {
+		patience = 0 // the rest of the request is useless
 	}
 	writeErr, _ := w.join(x, written, patience)
 	x.wrote(writeErr)

@@ -150,7 +150,7 @@ func httpDate(value []byte) (seconds int64, ok bool) {
 func (s *fileServer) sendRanges(ctx *RequestCtx, f *files.File, v conditional.Validators) bool {
 	h := &ctx.Request.Header
 	value, ok := singleLine(h, field.Range)
-	if !ok || len(value) == 0 || !ctx.IsGet() || !s.mayRange(h, f, v) {
+	if !ok || !ctx.IsGet() || !s.mayRange(h, f, v) {
 		return false
 	}
 	var space [8]conditional.Span
