@@ -30,7 +30,7 @@ var allKinds = [...]string{peers.PerConn, peers.Epoll, peers.FastHTTP, peers.Fas
 
 // The most bytes that an idle connection may cost, by the server's kind.
 var (
-	plainTargets = map[string]float64{peers.Epoll: 128, peers.PerConn: 4.5 * 1024}
+	plainTargets = map[string]float64{peers.Epoll: 128, peers.PerConn: 6 * 1024}
 	tlsTargets   = map[string]float64{peers.Epoll: 8 * 1024}
 )
 

@@ -52,8 +52,8 @@ const fileName = "file.html"
 func allCases() []*wireCase {
 	onEpoll := func(most float64) map[string]float64 { return map[string]float64{peers.Epoll: most} }
 	return []*wireCase{
-		{name: "64 connections", load: load.Load{Conns: 64}, spread: true, targets: map[string]float64{peers.Epoll: 0.78, peers.PerConn: 0.85}},
-		{name: "512 connections", load: load.Load{Conns: 512}, spread: true, targets: map[string]float64{peers.Epoll: 0.68, peers.PerConn: 0.80}},
+		{name: "64 connections", load: load.Load{Conns: 64}, spread: true, targets: onEpoll(0.78)},
+		{name: "512 connections", load: load.Load{Conns: 512}, spread: true, targets: onEpoll(0.68)},
 		{name: "pipeline of 16", load: load.Load{Conns: 64, Depth: 16}, spread: true, targets: onEpoll(0.55)},
 		{name: "connection per request", load: load.Load{Conns: 64, Close: true}, targets: onEpoll(0.80)},
 		{name: "10,000 idle and 64 active", load: load.Load{Conns: 64}, idle: 10_000},

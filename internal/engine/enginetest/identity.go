@@ -3,7 +3,6 @@ package enginetest
 import (
 	"fmt"
 	"net"
-	"runtime"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -19,21 +18,12 @@ func identityScenarios() []scenario {
 	}
 }
 
-// servesSockets tells whether engines serve sockets without their net.Conn here.
-func servesSockets() bool {
-	switch runtime.GOARCH {
-	case "amd64", "arm64", "riscv64", "loong64":
-		return runtime.GOOS == "linux"
-	}
-	return false
-}
-
 func testIsSocket(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	for range 2 {
 		p := s.connect(t)
 		for range 2 {
-			p.ask(t, "socket", fmt.Sprint(f.network.isSocket && servesSockets()))
+			p.ask(t, "socket", fmt.Sprint(f.network.isSocket))
 			s.eventuallyIdle(t, 1)
 		}
 		_ = p.Close()

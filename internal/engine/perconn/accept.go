@@ -24,12 +24,6 @@ type serving struct {
 
 	// accepting counts the goroutines that are in Accept or on the way to it.
 	accepting atomic.Int32
-	// yieldsRaw says that the listener's connections go the raw path, so that
-	// accepting is worth a coroutine: Accept needs a deep stack.
-	yieldsRaw atomic.Bool
-	// reportsQueue says that accepted sockets inherit the option that the raw
-	// path needs; see raw_linux.go.
-	reportsQueue atomic.Bool
 
 	ended atomic.Bool
 	once  sync.Once
@@ -58,7 +52,6 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	}
 	s.isOurs = !d.options.PlainOnly && isOfNet(ln)
 	defer close(s.gone)
-	s.prepareRaw()
 	d.mu.Lock()
 	if d.closing.Load() {
 		d.mu.Unlock()

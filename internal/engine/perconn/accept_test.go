@@ -65,8 +65,8 @@ func TestKeepAlivePeriod(t *testing.T) {
 // after that, is closed like the others.
 func TestLateConnectionIsKilled(t *testing.T) {
 	for name, wrap := range map[string]func(net.Listener) net.Listener{
-		"raw":   func(ln net.Listener) net.Listener { return ln },
-		"plain": func(ln net.Listener) net.Listener { return plainListener{ln} },
+		"bare":    func(ln net.Listener) net.Listener { return ln },
+		"wrapped": func(ln net.Listener) net.Listener { return wrappingListener{ln} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ln, dial := listenTCP(t)

@@ -94,16 +94,16 @@ func BenchmarkPipelinedTCP(b *testing.B) {
 	benchmarkRoundTrip(b, ln, dial, 16)
 }
 
-// BenchmarkRoundTripPlain is the plain path over TCP.
-func BenchmarkRoundTripPlain(b *testing.B) {
+// BenchmarkRoundTripWrapped is of connections that are wrapped.
+func BenchmarkRoundTripWrapped(b *testing.B) {
 	ln, dial := listenTCP(b)
-	benchmarkRoundTrip(b, plainListener{ln}, dial, 1)
+	benchmarkRoundTrip(b, wrappingListener{ln}, dial, 1)
 }
 
-// plainListener hides what its connections are.
-type plainListener struct{ net.Listener }
+// wrappingListener hides what its connections are.
+type wrappingListener struct{ net.Listener }
 
-func (l plainListener) Accept() (net.Conn, error) {
+func (l wrappingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	return struct{ net.Conn }{c}, err
 }
@@ -137,35 +137,5 @@ func BenchmarkConnectionPerRequestMemory(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ln.connect()
-	}
-}
-
-// BenchmarkCoroutineSwitch is a step that has nothing to do: there and back, with
-// a coroutine taken from the pool and returned.
-func BenchmarkCoroutineSwitch(b *testing.B) {
-	d := New(engine.Options{}).(*driver)
-	defer d.stacks.close()
-	w := newWorker(d)
-	w.state.Store(stateEvicted)
-	b.ReportAllocs()
-	for b.Loop() {
-		w.step(taskInput)
-		w.giveBack()
-	}
-}
-
-// BenchmarkChannelSwitch is what handing a task to a parked goroutine costs.
-func BenchmarkChannelSwitch(b *testing.B) {
-	there, back := make(chan struct{}), make(chan struct{})
-	go func() {
-		for range there {
-			back <- struct{}{}
-		}
-	}()
-	defer close(there)
-	b.ReportAllocs()
-	for b.Loop() {
-		there <- struct{}{}
-		<-back
 	}
 }

@@ -12,16 +12,15 @@ import (
 // connection by then.
 type blockingHost struct {
 	*conn
-	nc       net.Conn
-	waitable *watch    // raw path: where a read may be waiting
-	run      *runState // plain path: the same
+	nc  net.Conn
+	run *runState // tells whether a read may be waiting
 }
 
 // Blocking implements engine.Conn.
 func (c *conn) Blocking() net.Conn {
 	extra := c.extras()
 	if extra.blocking == nil {
-		extra.blocking = engine.NewBlockingConn(&blockingHost{c, c.nc, c.watchable(), extra}, c.nc)
+		extra.blocking = engine.NewBlockingConn(&blockingHost{c, c.nc, extra}, c.nc)
 	}
 	return extra.blocking
 }
@@ -34,18 +33,13 @@ func (h *blockingHost) RemoteAddr() net.Addr { return h.nc.RemoteAddr() }
 
 // InterruptRead implements engine.BlockingHost.
 func (h *blockingHost) InterruptRead(t time.Time) {
-	if h.waitable != nil {
-		h.waitable.wake()
-		return
-	}
 	if h.run.isReading.Load() { // else the next read sees the limit
 		h.run.isInterrupted.Store(true)
 		_ = h.nc.SetReadDeadline(t)
 	}
 }
 
-// InterruptWrite implements engine.BlockingHost. Both paths wait for nc's
-// deadline when they write.
+// InterruptWrite implements engine.BlockingHost.
 func (h *blockingHost) InterruptWrite(t time.Time) { _ = h.nc.SetWriteDeadline(t) }
 
 // readLimit returns the deadline for reads during a Run, 0 for none.
@@ -59,16 +53,4 @@ func (c *conn) readLimit() int64 {
 // isOverridden tells whether the user has set the deadline for reads.
 func (c *conn) isOverridden() bool {
 	return c.extra != nil && c.extra.blocking != nil && c.extra.blocking.ReadIsOverridden()
-}
-
-// writeLimit returns the deadline for a write that blocks now, 0 for none.
-func (c *conn) writeLimit(now int64) int64 {
-	limit := int64(0)
-	if c.writeTimeout != 0 {
-		limit = now + c.writeTimeout
-	}
-	if c.extra != nil && c.extra.blocking != nil {
-		return c.extra.blocking.WriteLimit(limit)
-	}
-	return limit
 }

@@ -22,17 +22,16 @@ const (
 )
 
 // A conn implements engine.Conn for one connection at a time. Everything in it
-// belongs to the connection's goroutine (or the coroutine that works for it),
-// except for what is atomic. There is one per idle connection: keep it small.
+// belongs to the connection's goroutine, except for what is atomic. There is one
+// per idle connection: keep it small.
 type conn struct {
 	driver   *driver
 	acceptor engine.Acceptor
 	protocol engine.Protocol // nil before Open, and from Closed on
 	nc       net.Conn        // nil: no connection
-	raw      rawConn
 
-	in     []byte // attached input buffer; nil while waiting on the raw path
-	out    []byte // attached output; nil while waiting
+	in     []byte // borrowed input buffer; nil while cold
+	out    []byte // borrowed output; nil while cold
 	unread []byte // input that is read and not yet fed
 	buffers
 	file *engine.File // comes behind out; nil: there is none
@@ -40,10 +39,9 @@ type conn struct {
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
 	armed        int64 // the read deadline set on nc; 0: none, or it passed
 	timeout      int64 // what deadline was set to, from the time of setting
-	hotUntil     int64 // plain path: when to look whether the wait is long
+	hotUntil     int64 // when to look whether the wait is long
 	writeTimeout int64
 	writeArmed   int64 // the write deadline set on nc; 0: none
-	stalled      int64 // how long writes have waited since flush has begun
 
 	departed func() // engine.Hooks.Departed, until it is called; nil: nobody asks
 
@@ -59,7 +57,6 @@ type conn struct {
 	next     engine.Next // what to do instead of reading on
 
 	killed      atomic.Bool // the connection must end as soon as possible
-	unchecked   atomic.Bool // the raw path is to look for a FIN
 	poked       atomic.Bool // somebody has interrupted, or is about to
 	mayGo       atomic.Bool // DetachIdle may have it
 	admitted    bool
@@ -69,13 +66,13 @@ type conn struct {
 	handing     bool // DetachIdle gets it
 	registered  bool
 	busySince   bool  // there was input since hotUntil was set
-	cold        bool  // the plain path waits without a buffer
+	cold        bool  // it waits without a buffer
 	isTimed     bool  // a read deadline of ours may be set on nc
 	isOurs      bool  // nobody but the engine sets deadlines on nc
 	noDeadlines bool  // nc does not have them
 	deaf        bool  // nc ignores them
 	isStuck     bool  // the peer has not taken what was written within the time-out
-	prompts     uint8 // plain path: served since the last read
+	prompts     uint8 // served since the last read
 	one         [1]byte
 }
 
@@ -83,8 +80,8 @@ type conn struct {
 type runState struct {
 	gone     engine.Notice        // OnPeerGone
 	blocking *engine.BlockingConn // Blocking
-	// isReading is set while a read may wait on the plain path, before it looks
-	// at its limit; isInterrupted when its deadline was moved then.
+	// isReading is set while a read may wait, before it looks at its limit;
+	// isInterrupted when its deadline was moved then.
 	isReading, isInterrupted atomic.Bool
 }
 
@@ -109,7 +106,7 @@ func (c *conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 func (c *conn) NetConn() net.Conn { return c.nc }
 
 // IsSocket implements engine.Conn.
-func (c *conn) IsSocket() bool { return c.raw.enabled() }
+func (c *conn) IsSocket() bool { return isBare(c.nc) }
 
 // Buffered implements engine.Conn.
 func (c *conn) Buffered() []byte { return c.unread }
@@ -124,10 +121,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.unread = c.unread[n:]
 		return n, nil
 	}
-	if c.raw.entered() {
-		return c.readRaw(p)
-	}
-	return c.readPlain(p)
+	return c.readInRun(p)
 }
 
 // Fill implements engine.Conn. It moves what Buffered returned.
@@ -137,12 +131,7 @@ func (c *conn) Fill() error {
 	}
 	held := copy(c.in, c.unread)
 	c.unread = c.in[:held]
-	n, err := 0, error(nil)
-	if c.raw.entered() {
-		n, err = c.readRaw(c.in[held:])
-	} else {
-		n, err = c.readPlain(c.in[held:])
-	}
+	n, err := c.readInRun(c.in[held:])
 	c.unread = c.in[:held+n]
 	return err
 }
@@ -152,26 +141,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	var n int
-	var err error
-	if c.raw.entered() {
-		n, err = c.writeRaw(p)
-	} else {
-		n, err = c.writePlain(p)
-	}
+	n, err := c.write(p)
 	c.isStuck = err != nil && isTimeout(err)
 	return n, err
 }
 
 // WriteBuffers implements engine.Conn.
 func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
-	var n int64
-	var err error
-	if c.raw.entered() {
-		n, err = c.writeBuffersRaw(v)
-	} else {
-		n, err = c.writeBuffersPlain(v)
-	}
+	n, err := c.writeBuffers(v)
 	c.isStuck = err != nil && isTimeout(err)
 	return n, err
 }
@@ -185,11 +162,7 @@ func (c *conn) SetWriteTimeout(timeout time.Duration) {
 func (c *conn) OnPeerGone(f func()) (stop func()) {
 	gone := &c.extras().gone
 	gone.Set(f)
-	if c.raw.entered() {
-		c.watchPeerRaw(gone)
-	} else {
-		c.watchPeerPlain(gone)
-	}
+	c.watchPeer(gone)
 	return gone.Cancel
 }
 

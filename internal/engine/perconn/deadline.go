@@ -15,7 +15,7 @@ import (
 // off early it is set again, to the point.
 const slackShift = 3
 
-// hotTime is how long the plain path waits with a buffer in its hands, at least.
+// hotTime is how long a connection waits with a buffer in its hands, at least.
 const hotTime = int64(time.Second)
 
 // SetReadDeadline implements engine.Conn.
@@ -49,7 +49,7 @@ func (c *conn) armExactly(want int64) {
 		t = clock.Deadline(want)
 	}
 	c.armed, c.isTimed = want, want != 0
-	if setReadDeadline(c.nc, t) != nil && !c.raw.enabled() {
+	if setReadDeadline(c.nc, t) != nil {
 		c.isTimed, c.noDeadlines = false, true
 	}
 }
@@ -87,7 +87,7 @@ func (c *conn) prepareToCool() {
 	}
 }
 
-// armWait arms for a wait between activations, on either path.
+// armWait arms for a wait between activations.
 func (c *conn) armWait() {
 	want, slack := c.deadline, c.timeout>>slackShift
 	if c.hotUntil != 0 && c.mayTime() && (want == 0 || c.hotUntil < want) {
@@ -137,7 +137,7 @@ func (c *conn) timedOut() engine.Next {
 	return c.settle(next)
 }
 
-// cool looks after a wait on the plain path whose end hotUntil was: without
+// cool looks after a wait whose end hotUntil was: without
 // input for so long, the connection need not hold a buffer.
 func (c *conn) cool(now int64) {
 	if c.hotUntil == 0 || now < c.hotUntil {

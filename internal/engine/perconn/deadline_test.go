@@ -142,10 +142,10 @@ func (p *panicProtocol) Run([]byte) ([]byte, engine.Next)           { panic("oh 
 
 // TestPanic: a panic ends its connection and nothing else.
 func TestPanic(t *testing.T) {
-	for _, plain := range []bool{false, true} {
+	for _, isWrapped := range []bool{false, true} {
 		ln, dial := listenTCP(t)
-		if plain {
-			ln = plainListener{ln}
+		if isWrapped {
+			ln = wrappingListener{ln}
 		}
 		p := &panicProtocol{closedNotes{err: make(chan error, 1)}}
 		e := serve(t, ln, p)
@@ -160,7 +160,7 @@ func TestPanic(t *testing.T) {
 			}
 			var pe *engine.PanicError
 			if err := <-p.err; !errors.As(err, &pe) || pe.Value != "oh no" {
-				t.Errorf("plain %v: Closed(%v)", plain, err)
+				t.Errorf("wrapped %v: Closed(%v)", isWrapped, err)
 			}
 			_ = c.Close()
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // prepareDetach takes the connection out of the engine; its worker then gives
-// it to the protocol, on a stack that may grow.
+// it to the protocol.
 func (c *conn) prepareDetach() {
 	rest := append([]byte(nil), c.unread...)
 	c.leave()
@@ -18,7 +18,6 @@ func (c *conn) prepareDetach() {
 func (c *conn) leave() {
 	c.unread = nil
 	c.releaseBuffers()
-	c.raw.forget(c.driver)
 	c.unregister()
 	c.clearDeadlines() // now that nobody is left who interrupts
 }

@@ -54,7 +54,6 @@ func (c *conn) afterRun(next engine.Next) engine.Next {
 
 // endRun ends what a Run has asked for, and returns what is to follow.
 func (c *conn) endRun(next engine.Next) engine.Next {
-	unlockThread()
 	if run := c.extra; run != nil {
 		if run.blocking != nil {
 			run.blocking.Sever() // calls that go on look at extra
@@ -111,18 +110,14 @@ func (c *conn) succeed() engine.Next {
 	return engine.Read
 }
 
-// longOutput is so much output that writing it takes a while.
-const longOutput = 64 << 10
-
 // flush writes the pending output, and the file behind it.
 func (c *conn) flush() bool {
 	if len(c.out) == 0 && c.file == nil {
 		return true
 	}
-	c.stalled = 0
 	began := int64(0)
-	if c.deadline != 0 && (c.file != nil || len(c.out) > longOutput || !c.raw.entered()) {
-		began = clock.Nanos() // nobody else finds out how long it takes
+	if c.deadline != 0 {
+		began = clock.Nanos()
 	}
 	_, err := c.Write(c.out)
 	c.out = c.out[:0]
@@ -134,10 +129,7 @@ func (c *conn) flush() bool {
 		return false
 	}
 	if began != 0 {
-		c.stalled = clock.Nanos() - began
-	}
-	if c.stalled != 0 && c.deadline != 0 {
-		c.deadline += c.stalled // the protocol has set it before
+		c.deadline += clock.Nanos() - began // the protocol has set it before
 	}
 	return true
 }

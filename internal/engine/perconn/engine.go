@@ -1,18 +1,9 @@
 // Package perconn is the engine that gives every connection a goroutine of its
-// own. It serves any net.Conn on any system, and is the one that TLS,
-// streaming and hijacked connections end up with.
+// own, which calls Read and Write on the net.Conn (pump.go). It serves any
+// net.Conn on any system. Sockets on Linux usually go to the event engine.
 //
-// There are two ways through it:
-//
-//   - The plain path (conn_plain.go) calls Read and Write on the net.Conn.
-//   - The raw path (raw_linux.go) takes over when the connection is exactly a
-//     *net.TCPConn or a *net.UnixConn on Linux. The goroutine then lives inside
-//     one call of syscall.RawConn.Read, on a stack of 2 KB, and everything deep
-//     is done by a coroutine that it borrows for as long as there is input
-//     (coroutine.go, docs/adr/0002-coroutine-stacks.md).
-//
-// Both share the accept loop (accept.go), the life cycle (worker.go,
-// lifecycle.go), the drive loop (drive.go) and the rest.
+// A goroutine accepts (accept.go), serves what it has accepted (worker.go,
+// lifecycle.go, drive.go), and accepts again.
 package perconn
 
 import (
@@ -32,17 +23,14 @@ const (
 
 // driver implements engine.Engine.
 type driver struct {
-	options   engine.Options
-	registry  registry
-	stacks    stacks
-	readiness readiness
-	files     filePool
-	workers   workerPool
+	options  engine.Options
+	registry registry
+	files    filePool
+	workers  workerPool
 
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called
 	killing        atomic.Bool // Shutdown has given up waiting
-	checking       atomic.Bool // checkForFINs runs
 	emptied        chan struct{}
 	drained        chan struct{} // closed when Shutdown's work is done
 
@@ -55,7 +43,7 @@ type driver struct {
 	handover handover
 
 	silent prompter     // of connections that have ended
-	lent   atomic.Int64 // buffers of the plain path
+	lent   atomic.Int64 // buffers
 }
 
 var _ engine.Engine = (*driver)(nil)
@@ -74,7 +62,6 @@ func New(options engine.Options) engine.Engine {
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	shards := shardCount()
 	d.registry.shards = make([]registryShard, shards)
-	d.stacks.init(shards, options.MaxIdleWorkerTime)
 	return d
 }
 
@@ -122,33 +109,18 @@ func (d *driver) Stats() engine.Stats {
 }
 
 // Loops implements engine.Engine. Everything is one part here. Its workers are
-// coroutines, of which those that nobody has borrowed are idle, and the
-// goroutines of connections on the plain path, which are idle while these wait.
-// It visits every connection.
-func (d *driver) Loops() []engine.LoopStats {
-	loop := d.count()
-	made, free := d.stacks.count()
-	loop.Workers += made
-	loop.IdleWorkers += free
-	loop.Buffers += int(d.lent.Load())
-	return []engine.LoopStats{loop}
-}
+// the goroutines of the connections, which are idle while these wait. It visits
+// every connection.
+func (d *driver) Loops() []engine.LoopStats { return []engine.LoopStats{d.count()} }
 
-// count counts connections, and what can be told by them: the workers of the
-// plain path and the buffers of the raw one.
+// count visits every connection.
 func (d *driver) count() engine.LoopStats {
-	var loop engine.LoopStats
+	loop := engine.LoopStats{Buffers: int(d.lent.Load())}
 	d.registry.each(func(c *conn) bool {
 		state := c.state.Load()
 		loop.Connections++
 		if state == stateBusy || state == statePartial || state == stateHead {
 			loop.Active++
-		}
-		if c.raw.enabled() {
-			if state == stateBusy {
-				loop.Buffers += 2 // its coroutine's
-			}
-			return true
 		}
 		loop.Workers++
 		if state != stateBusy {

@@ -83,15 +83,15 @@ func TestConnectionAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestRoundTripAllocatesNothing does the same for a request on either path.
+// TestRoundTripAllocatesNothing does the same for a request, on a bare and on a wrapped socket.
 func TestRoundTripAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	for _, plain := range []bool{false, true} {
+	for _, isWrapped := range []bool{false, true} {
 		ln, dial := listenTCP(t)
-		if plain {
-			ln = plainListener{ln}
+		if isWrapped {
+			ln = wrappingListener{ln}
 		}
 		serve(t, ln, &lineProtocol{})
 		c, err := dial()
@@ -103,7 +103,7 @@ func TestRoundTripAllocatesNothing(t *testing.T) {
 			exchange(t, c, buffer)
 		}
 		if n := testing.AllocsPerRun(2000, func() { exchange(t, c, buffer) }); n != 0 {
-			t.Errorf("plain %v: a round trip allocates %v times", plain, n)
+			t.Errorf("wrapped %v: a round trip allocates %v times", isWrapped, n)
 		}
 		_ = c.Close()
 	}

@@ -5,10 +5,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// bytesInARow is how much of a file a connection sends to a peer that takes
-// everything before other goroutines have a turn.
-const bytesInARow = 1 << 20
-
 // SendFile implements engine.Conn. An idle connection has no room for a File of
 // its own.
 func (c *conn) SendFile(f engine.File) {
@@ -22,11 +18,8 @@ func (c *conn) SendFile(f engine.File) {
 
 // flushFile sends the file, waiting for the peer.
 func (c *conn) flushFile() error {
-	var err error
-	if c.raw.entered() {
-		err = c.sendFileRaw()
-		c.isStuck = err != nil && isTimeout(err)
-	} else {
+	isSent, err := c.sendFile()
+	if !isSent {
 		err = c.copyFile()
 	}
 	if err == nil {
@@ -36,7 +29,7 @@ func (c *conn) flushFile() error {
 	return err
 }
 
-// copyFile is flushFile for connections that are no bare sockets.
+// copyFile reads the file and writes it.
 func (c *conn) copyFile() error {
 	b := buf.Get(gatherSize)
 	defer b.Release()

@@ -4,58 +4,47 @@ package perconn
 
 import (
 	"io"
-	"runtime"
 	"syscall"
 
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// sendFileRaw is flushFile for a socket.
-func (c *conn) sendFileRaw() error {
-	_, err := c.sendPieces()
-	if err != syscall.EAGAIN {
-		return err
+// sendFile sends the file by sendfile(2) if the connection is a bare socket.
+// Otherwise isSent is false.
+func (c *conn) sendFile() (isSent bool, err error) {
+	if !isBare(c.nc) {
+		return false, nil
 	}
-	c.boundWait(clock.Nanos())
+	control, err := c.nc.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return false, nil
+	}
+	c.boundWrite()
 	var failed error
-	err = c.raw.control.Write(func(uintptr) bool {
-		var progresses bool
-		progresses, failed = c.sendPieces()
-		if failed != syscall.EAGAIN {
+	err = control.Write(func(fd uintptr) bool {
+		for f, progresses := c.file, false; f.Size > 0; progresses = true {
+			n, err := sock.SendFile(int(fd), f.Source, f.Offset, f.Size)
+			switch err {
+			case nil:
+				f.Advance(n)
+				continue
+			case syscall.EAGAIN:
+				if progresses {
+					c.boundWrite() // the time-out is one of making no progress
+				}
+				return false
+			case io.EOF:
+				err = engine.ErrShortFile
+			}
+			failed = err
 			return true
 		}
-		if progresses {
-			c.boundWait(clock.Nanos()) // the time-out is one of making no progress
-		}
-		return false
+		return true
 	})
 	if err == nil {
 		err = failed
 	}
-	return err
-}
-
-// sendPieces sends of the file what goes without waiting. EAGAIN: there is no
-// more room, though some may have been sent.
-func (c *conn) sendPieces() (progresses bool, err error) {
-	f := c.file
-	for sent := 0; f.Size > 0; {
-		n, err := sock.SendFile(c.raw.fd, f.Source, f.Offset, f.Size)
-		switch err {
-		case nil:
-		case io.EOF:
-			return progresses, engine.ErrShortFile
-		default:
-			return progresses, err
-		}
-		f.Advance(n)
-		progresses = true
-		if sent += n; sent >= bytesInARow {
-			runtime.Gosched()
-			sent = 0
-		}
-	}
-	return progresses, nil
+	c.isStuck = err != nil && isTimeout(err)
+	return true, err
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// refusalPatience bounds the writing of a refusal to connections that cannot be
-// written to without waiting.
+// refusalPatience bounds the writing of a refusal.
 const refusalPatience = 50 * time.Millisecond
 
 // handshaker is a connection with a handshake to make before its first byte:
@@ -30,12 +29,6 @@ func (w *worker) adopt(nc net.Conn, a engine.Acceptor, departed func(), isOurs b
 		w.isOurs = w.serving.isOurs
 	} else {
 		w.isOurs = w.mayGo.Load() // an adopted socket: who gave it away sets no deadlines
-	}
-	if !w.driver.options.PlainOnly {
-		w.raw.take(nc, w.serving)
-	}
-	if w.raw.enabled() && w.serving != nil && !w.serving.yieldsRaw.Load() {
-		w.serving.yieldsRaw.Store(true)
 	}
 	w.registered = true
 	w.driver.registry.add(&w.conn)
@@ -59,15 +52,13 @@ func isBare(nc net.Conn) bool {
 // reset makes c's memory fit for another connection.
 func (c *conn) reset() {
 	c.acceptor, c.protocol, c.nc, c.departed = nil, nil, nil, nil
-	c.raw = rawConn{}
 	c.in, c.out, c.unread = nil, nil, nil
 	c.file = nil
 	c.deadline, c.armed, c.timeout, c.hotUntil = 0, 0, 0, 0
-	c.writeTimeout, c.writeArmed, c.stalled = 0, 0, 0
+	c.writeTimeout, c.writeArmed = 0, 0
 	c.err, c.detached, c.extra, c.reader = nil, nil, nil, nil
 	c.state.Store(stateBusy)
 	c.killed.Store(false)
-	c.unchecked.Store(false)
 	c.poked.Store(false)
 	c.prompter.Store(nil)
 	c.next, c.prompts = engine.Read, 0
@@ -101,7 +92,6 @@ func (w *worker) begin() bool {
 		return false
 	}
 	c.next = engine.Start(c.protocol)
-	unlockThread()
 	return true
 }
 
@@ -138,14 +128,27 @@ func (c *conn) handshake() error {
 // refuse writes refusal as far as it goes without waiting, and closes.
 func (c *conn) refuse(refusal []byte) {
 	if len(refusal) > 0 {
-		if c.raw.enabled() {
-			c.refuseRaw(refusal)
-		} else {
-			_ = c.nc.SetWriteDeadline(time.Now().Add(refusalPatience))
-			_, _ = c.nc.Write(refusal)
-		}
+		_ = c.nc.SetDeadline(time.Now().Add(refusalPatience))
+		_, _ = c.nc.Write(refusal)
+		c.discardArrived()
 	}
 	c.closeNow(engine.Close)
+}
+
+// discardArrived reads what a refused peer has sent, so that closing does not reset
+// the connection.
+func (c *conn) discardArrived() {
+	half, ok := c.nc.(halfCloser)
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	b := buf.Get(gatherSize)
+	defer b.Release()
+	for range 4 {
+		if _, err := c.nc.Read(b.B[:gatherSize]); err != nil {
+			return
+		}
+	}
 }
 
 // finish ends the connection in the way that next asks for.
@@ -184,7 +187,6 @@ func (c *conn) closeNow(next engine.Next) {
 		}
 		c.extra = nil
 	}
-	c.raw.forget(c.driver)
 	if c.detached == nil {
 		if c.isStuck && (next == engine.Abort || c.err != nil) {
 			forgetUnsent(c.nc)

@@ -38,10 +38,8 @@ func (c *conn) linger() {
 			return
 		}
 	}
-	if !c.raw.enabled() {
-		// The deadline may be one that is ignored.
-		defer time.AfterFunc(c.driver.options.LingerTimeout, func() { _ = under.Close() }).Stop()
-	}
+	// The deadline may be one that is ignored.
+	defer time.AfterFunc(c.driver.options.LingerTimeout, func() { _ = under.Close() }).Stop()
 	if c.in == nil {
 		c.attachBuffers()
 	}

@@ -18,7 +18,7 @@ func (p *filePool) get() *engine.File {
 
 func (p *filePool) put(f *engine.File) { p.pool.Put(f) }
 
-// workerPool keeps workers that have served one connection on the plain path.
+// workerPool keeps workers that have served one connection.
 type workerPool struct{ pool sync.Pool }
 
 // get returns a worker of d without a connection.

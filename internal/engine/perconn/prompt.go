@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxPrompts is how many prompts are served in a row on the plain path
-	// before there is a look at the input.
+	// maxPrompts is how many prompts are served in a row before there is a look
+	// at the input.
 	maxPrompts = 16
 	// pollTime is how long that look takes when there is none.
 	pollTime = int64(50 * time.Microsecond)
@@ -118,8 +118,8 @@ func (c *conn) servePrompt() engine.Next {
 	return c.settle(next)
 }
 
-// promptedPlain ends a wait that must not begin, since there is a prompt.
-func (c *conn) promptedPlain() engine.Next {
+// promptedWait ends a wait that must not begin, since there is a prompt.
+func (c *conn) promptedWait() engine.Next {
 	if !c.wake() {
 		return engine.Close
 	}

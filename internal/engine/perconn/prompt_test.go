@@ -51,13 +51,13 @@ func (p *promptable) Prompted(out []byte) ([]byte, engine.Next) {
 
 func (p *promptable) Detached(c net.Conn) { p.detached <- c }
 
-// paths calls f for either path over TCP.
-func paths(t *testing.T, f func(t *testing.T, ln net.Listener, dial func() net.Conn)) {
-	for _, name := range []string{"raw", "plain"} {
+// kinds calls f for bare and for wrapped sockets.
+func kinds(t *testing.T, f func(t *testing.T, ln net.Listener, dial func() net.Conn)) {
+	for _, name := range []string{"bare", "wrapped"} {
 		t.Run(name, func(t *testing.T) {
 			ln, dial := listenTCP(t)
-			if name == "plain" {
-				ln = plainListener{ln}
+			if name == "wrapped" {
+				ln = wrappingListener{ln}
 			}
 			f(t, ln, func() net.Conn {
 				c, err := dial()
@@ -84,7 +84,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 // TestPromptOfAnEndedConnection: the prompter of a connection that has ended
 // does not reach the next one, which has the same conn.
 func TestPromptOfAnEndedConnection(t *testing.T) {
-	paths(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
+	kinds(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
 		a := newPromptable()
 		serve(t, ln, a)
 		old := make(map[*conn]engine.Prompter)
@@ -112,7 +112,7 @@ func TestPromptOfAnEndedConnection(t *testing.T) {
 // TestPromptsAreNotSpurious: prompts may interrupt as often as they like, also
 // where there is nothing to do for them.
 func TestPromptsAreNotSpurious(t *testing.T) {
-	paths(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
+	kinds(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
 		a := newPromptable()
 		a.said = func(_ *promptable, out []byte) ([]byte, engine.Next) { return out, engine.Read }
 		serve(t, ln, a)
@@ -135,7 +135,7 @@ func selfPrompting(p *promptable, out []byte) ([]byte, engine.Next) {
 
 // TestPromptsInARow: a connection is fed as many prompts as there may be.
 func TestPromptsInARow(t *testing.T) {
-	paths(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
+	kinds(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
 		a := newPromptable()
 		a.said = selfPrompting
 		serve(t, ln, a)
@@ -151,7 +151,7 @@ func TestPromptsInARow(t *testing.T) {
 
 // TestPromptsInARowEnd: they do not keep a deadline from passing.
 func TestPromptsInARowEnd(t *testing.T) {
-	paths(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
+	kinds(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
 		a := newPromptable()
 		a.said = selfPrompting
 		a.timeout = 20 * time.Millisecond
@@ -168,12 +168,12 @@ func TestPromptsInARowEnd(t *testing.T) {
 // TestPromptsLetGo: nobody's connection is interrupted after it was given away,
 // neither at that moment nor when its conn serves another one.
 func TestPromptsLetGo(t *testing.T) {
-	paths(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
+	kinds(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
 		a := newPromptable()
 		a.said = func(_ *promptable, out []byte) ([]byte, engine.Next) { return out, engine.Read }
 		var options engine.Options
-		if plain, ok := ln.(plainListener); ok { // only bare sockets are given away
-			ln, options.PlainOnly = plain.Listener, true
+		if wrapping, ok := ln.(wrappingListener); ok { // only bare sockets are given away
+			ln, options.PlainOnly = wrapping.Listener, true
 		}
 		e := serveWith(t, ln, a, options)
 		type gone struct {
@@ -229,7 +229,7 @@ func expectOpen(t *testing.T, taken, peer net.Conn) {
 
 // TestPromptDetaches: what Prompted returns counts like what Run returns.
 func TestPromptDetaches(t *testing.T) {
-	paths(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
+	kinds(t, func(t *testing.T, ln net.Listener, dial func() net.Conn) {
 		a := newPromptable()
 		a.said = func(_ *promptable, out []byte) ([]byte, engine.Next) { return append(out, 'd'), engine.Detach }
 		serve(t, ln, a)

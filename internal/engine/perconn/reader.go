@@ -20,8 +20,8 @@ const (
 	deafTime = 100 * time.Millisecond
 )
 
-// A backgroundReader reads while a Run does not: on the plain path there is no
-// other way to learn that the peer is gone. What it reads is the connection's
+// A backgroundReader reads while a Run does not: there is no other way to learn
+// that the peer of any net.Conn is gone. What it reads is the connection's
 // next input. Where a read cannot be interrupted it stays in flight, and is
 // joined by whoever reads next.
 type backgroundReader struct {
@@ -36,8 +36,8 @@ type backgroundReader struct {
 	err  error // of the last read, unless it was interrupted; set before done
 }
 
-// watchPeerPlain arranges for gone to be fired when a read fails.
-func (c *conn) watchPeerPlain(gone *engine.Notice) {
+// watchPeer arranges for gone to be fired when a read fails.
+func (c *conn) watchPeer(gone *engine.Notice) {
 	var data []byte
 	if r := c.reader; r != nil {
 		r.gone.Store(gone)

@@ -58,8 +58,6 @@ func (d *driver) drain() {
 		<-d.emptied
 	}
 	timer.Stop()
-	d.stacks.close()
-	d.readiness.close()
 	close(d.drained)
 }
 
@@ -107,12 +105,6 @@ func (d *driver) killAll() {
 // kill is called with c registered, on any goroutine.
 func (c *conn) kill() {
 	c.killed.Store(true)
-	if c.raw.enabled() {
-		// Close would wait for the goroutine that is inside RawConn.Read,
-		// which may be a handler that never ends.
-		shutdownRaw(c.nc)
-		return
-	}
 	go func(nc net.Conn) { _ = nc.Close() }(c.nc)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// buffers are what the plain path has borrowed for conn.in and conn.out.
+// buffers are what is borrowed for conn.in and conn.out.
 type buffers struct {
 	input, output *buf.Buffer
 }
@@ -42,9 +42,9 @@ func (c *conn) releaseBuffers() {
 	c.in, c.out = nil, nil
 }
 
-// runPlain serves a connection by its Read and Write methods, until it is to
-// end in the way that it returns.
-func (c *conn) runPlain() engine.Next {
+// pump reads and serves until the connection is to end in the way that it
+// returns.
+func (c *conn) pump() engine.Next {
 	c.attachBuffers()
 	next := c.next
 	if len(c.unread) > 0 && next == engine.Read {
@@ -52,7 +52,7 @@ func (c *conn) runPlain() engine.Next {
 	}
 	for next == engine.Read {
 		var n int
-		if n, next = c.awaitPlain(); n > 0 {
+		if n, next = c.await(); n > 0 {
 			next = c.drive(c.in[:n])
 		}
 	}
@@ -62,9 +62,9 @@ func (c *conn) runPlain() engine.Next {
 // maxEmptyReads is how many reads in a row may return nothing at all.
 const maxEmptyReads = 100
 
-// awaitPlain waits for input. It returns n > 0 bytes at the start of c.in, or
+// await waits for input. It returns n > 0 bytes at the start of c.in, or
 // what is to happen instead; Read means to call it again.
-func (c *conn) awaitPlain() (n int, next engine.Next) {
+func (c *conn) await() (n int, next engine.Next) {
 	c.prepareToCool()
 	if !c.park() {
 		return 0, engine.Close
@@ -72,7 +72,7 @@ func (c *conn) awaitPlain() (n int, next engine.Next) {
 	if c.isPrompted() {
 		if c.prompts < maxPrompts {
 			c.prompts++
-			return 0, c.promptedPlain()
+			return 0, c.promptedWait()
 		}
 		c.armPoll()
 	}
@@ -133,8 +133,8 @@ func (c *conn) readInput(p []byte) (int, error) {
 	return c.nc.Read(p)
 }
 
-// readPlain implements Read during a Run.
-func (c *conn) readPlain(p []byte) (int, error) {
+// readInRun reads during a Run.
+func (c *conn) readInRun(p []byte) (int, error) {
 	if c.reader != nil {
 		c.interruptReader()
 	}
@@ -143,7 +143,7 @@ func (c *conn) readPlain(p []byte) (int, error) {
 		if err != nil && !isTimeout(err) {
 			extra.gone.Fire()
 		} else {
-			c.watchPeerPlain(&extra.gone)
+			c.watchPeer(&extra.gone)
 		}
 	}
 	return n, err
@@ -223,8 +223,8 @@ func (c *conn) yieldToOverride() {
 	}
 }
 
-// writePlain implements Write.
-func (c *conn) writePlain(p []byte) (int, error) {
+// write implements Write.
+func (c *conn) write(p []byte) (int, error) {
 	c.boundWrite()
 	return c.nc.Write(p)
 }
@@ -233,8 +233,8 @@ func (c *conn) writePlain(p []byte) (int, error) {
 // no gathering write: one TLS record.
 const gatherSize = 16 << 10
 
-// writeBuffersPlain implements WriteBuffers.
-func (c *conn) writeBuffersPlain(v *net.Buffers) (int64, error) {
+// writeBuffers implements WriteBuffers.
+func (c *conn) writeBuffers(v *net.Buffers) (int64, error) {
 	switch c.nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		c.boundWrite()
@@ -248,7 +248,7 @@ func (c *conn) writeBuffersPlain(v *net.Buffers) (int64, error) {
 		if len(p) == 0 {
 			break // only empty buffers were left; a pipe waits for a reader of nothing
 		}
-		n, err := c.writePlain(p)
+		n, err := c.write(p)
 		written += int64(n)
 		if err != nil {
 			return written, err
