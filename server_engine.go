@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/epoll"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
 // An Engine moves bytes between sockets and requests. Handlers need not know
@@ -153,7 +153,7 @@ func (s *Server) logFallback(ln net.Listener, logger Logger) {
 // wanted and is not available.
 func (s *Server) newEngine() (e engine.Engine, noEpoll error) {
 	options := s.engineOptions()
-	fallback := perconn.New(options)
+	fallback := netconn.New(options)
 	if s.Engine == EnginePerConn {
 		return fallback, nil
 	}

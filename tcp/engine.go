@@ -4,7 +4,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/epoll"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
 // Engine is sluice.Engine; the engines are the same as for HTTP.
@@ -36,7 +36,7 @@ func (s *Server) startLocked(cfg *config) engine.Engine {
 // newEngine makes the engine that s asks for, or perconn if epoll does not work.
 func (s *Server) newEngine(cfg *config) engine.Engine {
 	options := s.engineOptions()
-	everywhere := perconn.New(options)
+	everywhere := netconn.New(options)
 	if s.Engine == EnginePerConn {
 		return everywhere
 	}

@@ -74,7 +74,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/ascii", "internal/field", "internal/h1",
-				"internal/engine", "internal/engine/perconn", "internal/engine/epoll",
+				"internal/engine", "internal/engine/netconn", "internal/engine/epoll",
 				"internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
 				"internal/conditional", "internal/files", "internal/dial",
 			},
@@ -90,7 +90,7 @@ func packageRules() map[string]packageRule {
 		// The seam and what moves bytes through it.
 		"internal/engine":            {own: []string{"internal/clock"}},
 		"internal/engine/sock":       {usesUnsafe: true},
-		"internal/engine/perconn":    {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
+		"internal/engine/netconn":    {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
 		"internal/engine/epoll":      {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
 
@@ -109,7 +109,7 @@ func packageRules() map[string]packageRule {
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
 
 		// Another protocol on the seam; of root it takes the names of engines.
-		"tcp": {own: []string{".", "internal/engine", "internal/engine/perconn", "internal/engine/epoll", "internal/clock", "internal/buf", "internal/invariants"}},
+		"tcp": {own: []string{".", "internal/engine", "internal/engine/netconn", "internal/engine/epoll", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/..."}},

@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
-func newDrowsy(o engine.Options) engine.Engine { return drowsy{perconn.New(o)} }
+func newDrowsy(o engine.Options) engine.Engine { return drowsy{netconn.New(o)} }
 
 // TestSleepers runs the suite on an engine that makes use of sleepers wherever
 // it may. The engines' own tests do the rest.
@@ -16,7 +16,7 @@ func TestSleepers(t *testing.T) {
 }
 
 func TestSoak(t *testing.T) {
-	Soak(t, 1, NamedEngine{"perconn", perconn.New}, NamedEngine{"drowsy", newDrowsy})
+	Soak(t, 1, NamedEngine{"perconn", netconn.New}, NamedEngine{"drowsy", newDrowsy})
 }
 
 // TestScripts: a failure can only be repeated if a seed always makes the same

@@ -8,11 +8,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/enginetest"
 	"github.com/sluicehttp/sluice/internal/engine/epoll"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
 func newEngine(options engine.Options) engine.Engine {
-	e, err := epoll.New(options, perconn.New(options))
+	e, err := epoll.New(options, netconn.New(options))
 	if err != nil {
 		panic(err)
 	}
@@ -24,12 +24,12 @@ func TestEngine(t *testing.T) { enginetest.RunProcs(t, newEngine) }
 func TestSoak(t *testing.T) {
 	enginetest.Soak(t, 1,
 		enginetest.NamedEngine{Name: "epoll", New: newEngine},
-		enginetest.NamedEngine{Name: "perconn", New: perconn.New})
+		enginetest.NamedEngine{Name: "perconn", New: netconn.New})
 }
 
 func TestLoops(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		e, err := epoll.New(engine.Options{Loops: n}, perconn.New(engine.Options{}))
+		e, err := epoll.New(engine.Options{Loops: n}, netconn.New(engine.Options{}))
 		if err != nil {
 			t.Fatal(err)
 		}

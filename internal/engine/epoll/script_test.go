@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
 // A script is an Acceptor whose protocols do what its functions say. Input is
@@ -75,7 +75,7 @@ func inputOf(c *conn) string {
 // serveOn has an engine serve ln until the test ends.
 func serveOn(t testing.TB, ln net.Listener, a engine.Acceptor, options engine.Options) *driver {
 	t.Helper()
-	e, err := New(options, perconn.New(options))
+	e, err := New(options, netconn.New(options))
 	if err != nil {
 		t.Fatal(err)
 	}

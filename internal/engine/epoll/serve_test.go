@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/perconn"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
 // More connections wait to be accepted than are accepted in a row; all are served.
@@ -46,7 +46,7 @@ func TestManyAcceptsInARow(t *testing.T) {
 func TestListenerFails(t *testing.T) {
 	ln := listen(t)
 	defer ln.Close()
-	e, err := New(engine.Options{}, perconn.New(engine.Options{}))
+	e, err := New(engine.Options{}, netconn.New(engine.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package perconn
+package netconn
 
 import "syscall"
 

@@ -1,10 +1,10 @@
-// Package perconn is the engine that gives every connection a goroutine of its
+// Package netconn is the engine that gives every connection a goroutine of its
 // own, which calls Read and Write on the net.Conn (pump.go). It serves any
 // net.Conn on any system. Sockets on Linux usually go to the event engine.
 //
 // A goroutine accepts (accept.go), serves what it has accepted (worker.go,
 // lifecycle.go, drive.go), and accepts again.
-package perconn
+package netconn
 
 import (
 	"context"

@@ -1,5 +1,5 @@
 //go:build race
 
-package perconn
+package netconn
 
 const raceEnabled = true

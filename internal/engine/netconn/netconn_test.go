@@ -1,4 +1,4 @@
-package perconn
+package netconn
 
 import (
 	"testing"
