@@ -113,6 +113,28 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// slowLog takes its time for each line.
+type slowLog struct{ Logger }
+
+func (l slowLog) Printf(format string, args ...any) {
+	time.Sleep(20 * time.Millisecond)
+	l.Logger.Printf(format, args...)
+}
+
+// When Run returns, the log has been written: the process may end next.
+func TestRunWritesItsLog(t *testing.T) {
+	f := startFleet(t, func(c *Config) { c.Logger = slowLog{c.Logger} }).ready()
+	f.Stop()
+	if err := f.end(); err != nil {
+		t.Error(err)
+	}
+	f.journal.mu.Lock()
+	defer f.journal.mu.Unlock()
+	if f.journal.idle != nil || len(f.journal.lines) > 0 {
+		t.Errorf("%d lines are left, or one is being written", len(f.journal.lines))
+	}
+}
+
 // The stacks of many goroutines are written in full.
 func TestAllStacks(t *testing.T) {
 	const many = 2000 // some hundred KiB
