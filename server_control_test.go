@@ -224,9 +224,7 @@ func TestHandOverCounts(t *testing.T) {
 			eventually(t, "it is given away", func() bool { return from.server.Control().HandOver(1, adoptBy(t, to.server)) == 1 })
 			expectStates(t, states, sluice.StateClosed)
 			expectStates(t, other, sluice.StateNew)
-			if open := from.server.GetOpenConnectionsCount(); open != 0 {
-				t.Errorf("%d connections are open", open)
-			}
+			eventually(t, "no connection is open", func() bool { return from.server.GetOpenConnectionsCount() == 0 })
 			if got := p.get("/"); got.body != want {
 				t.Errorf("the addresses are %q, want %q", got.body, want)
 			}

@@ -18,11 +18,19 @@ type blockingHost struct {
 
 // Blocking implements engine.Conn.
 func (c *conn) Blocking() net.Conn {
-	extra := c.extras()
-	if extra.blocking == nil {
-		extra.blocking = engine.NewBlockingConn(&blockingHost{c, c.nc, extra}, c.nc)
+	run := c.extras()
+	if run.blocking.Load() == nil {
+		run.blocking.CompareAndSwap(nil, engine.NewBlockingConn(&blockingHost{c, c.nc, run}, c.nc))
 	}
-	return extra.blocking
+	return run.blocking.Load()
+}
+
+// blocking returns what Blocking has made in this Run, or nil.
+func (c *conn) blocking() *engine.BlockingConn {
+	if run := c.extra.Load(); run != nil {
+		return run.blocking.Load()
+	}
+	return nil
 }
 
 // LocalAddr implements engine.BlockingHost.
@@ -44,13 +52,14 @@ func (h *blockingHost) InterruptWrite(t time.Time) { _ = h.nc.SetWriteDeadline(t
 
 // readLimit returns the deadline for reads during a Run, 0 for none.
 func (c *conn) readLimit() int64 {
-	if c.extra != nil && c.extra.blocking != nil {
-		return c.extra.blocking.ReadLimit(c.deadline)
+	if b := c.blocking(); b != nil {
+		return b.ReadLimit(c.deadline)
 	}
 	return c.deadline
 }
 
 // isOverridden tells whether the user has set the deadline for reads.
 func (c *conn) isOverridden() bool {
-	return c.extra != nil && c.extra.blocking != nil && c.extra.blocking.ReadIsOverridden()
+	b := c.blocking()
+	return b != nil && b.ReadIsOverridden()
 }

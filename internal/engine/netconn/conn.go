@@ -46,9 +46,9 @@ type conn struct {
 	departed func() // engine.Hooks.Departed, until it is called; nil: nobody asks
 
 	err      error
-	detached net.Conn  // what Protocol.Detached is to get
-	extra    *runState // what a Run has asked for; nil: nothing
+	detached net.Conn // what Protocol.Detached is to get
 	reader   *backgroundReader
+	extra    atomic.Pointer[runState] // what a Run has asked for; nil: nothing
 
 	links    links
 	prompter atomic.Pointer[prompter] // nil: nobody asked for it
@@ -78,8 +78,8 @@ type conn struct {
 
 // runState holds what is rarely asked for during a Run and ends with it.
 type runState struct {
-	gone     engine.Notice        // OnPeerGone
-	blocking *engine.BlockingConn // Blocking
+	gone     engine.Notice                       // OnPeerGone
+	blocking atomic.Pointer[engine.BlockingConn] // Blocking
 	// isReading is set while a read may wait, before it looks at its limit;
 	// isInterrupted when its deadline was moved then.
 	isReading, isInterrupted atomic.Bool
@@ -87,12 +87,13 @@ type runState struct {
 
 var _ engine.Conn = (*conn)(nil)
 
-// extras returns c.extra, made if need be.
+// extras returns c.extra, made if need be. During a Run, one goroutine may read
+// and another one write.
 func (c *conn) extras() *runState {
-	if c.extra == nil {
-		c.extra = &runState{}
+	if c.extra.Load() == nil {
+		c.extra.CompareAndSwap(nil, &runState{})
 	}
-	return c.extra
+	return c.extra.Load()
 }
 
 // LocalAddr implements engine.Conn.

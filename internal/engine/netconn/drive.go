@@ -54,15 +54,16 @@ func (c *conn) afterRun(next engine.Next) engine.Next {
 
 // endRun ends what a Run has asked for, and returns what is to follow.
 func (c *conn) endRun(next engine.Next) engine.Next {
-	if run := c.extra; run != nil {
-		if run.blocking != nil {
-			run.blocking.Sever() // calls that go on look at extra
+	if run := c.extra.Load(); run != nil {
+		b := run.blocking.Load()
+		if b != nil {
+			b.Sever() // calls that go on look at extra
 		}
 		run.gone.Cancel()
 		c.endReader()
-		c.extra = nil
-		if b := run.blocking; b != nil {
-			c.resetDeadlines(run)
+		c.extra.Store(nil)
+		if b != nil {
+			c.resetDeadlines(run, b)
 			if b.IsClosed() && next != engine.Detach && next != engine.CloseLinger {
 				next = engine.Close
 			}
@@ -76,11 +77,11 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 }
 
 // resetDeadlines forgets the deadlines that a user has set during run.
-func (c *conn) resetDeadlines(run *runState) {
-	if run.isInterrupted.Load() || run.blocking.ReadIsOverridden() {
+func (c *conn) resetDeadlines(run *runState, b *engine.BlockingConn) {
+	if run.isInterrupted.Load() || b.ReadIsOverridden() {
 		c.armExactly(0)
 	}
-	if run.blocking.WriteIsOverridden() {
+	if b.WriteIsOverridden() {
 		c.armWrite(0)
 	}
 }

@@ -56,7 +56,8 @@ func (c *conn) reset() {
 	c.file = nil
 	c.deadline, c.armed, c.timeout, c.hotUntil = 0, 0, 0, 0
 	c.writeTimeout, c.writeArmed = 0, 0
-	c.err, c.detached, c.extra, c.reader = nil, nil, nil, nil
+	c.err, c.detached, c.reader = nil, nil, nil
+	c.extra.Store(nil)
 	c.state.Store(stateBusy)
 	c.killed.Store(false)
 	c.poked.Store(false)
@@ -180,12 +181,12 @@ func (c *conn) closeNow(next engine.Next) {
 	c.releaseBuffers()
 	c.dropFile()
 	buf.LetGo(connMemory)
-	if extra := c.extra; extra != nil { // a Run was cut short
-		extra.gone.Cancel()
-		if extra.blocking != nil {
-			extra.blocking.Sever()
+	if run := c.extra.Load(); run != nil { // a Run was cut short
+		run.gone.Cancel()
+		if b := run.blocking.Load(); b != nil {
+			b.Sever()
 		}
-		c.extra = nil
+		c.extra.Store(nil)
 	}
 	if c.detached == nil {
 		if c.isStuck && (next == engine.Abort || c.err != nil) {

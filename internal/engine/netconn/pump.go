@@ -139,7 +139,7 @@ func (c *conn) readInRun(p []byte) (int, error) {
 		c.interruptReader()
 	}
 	n, err := c.readUntilLimit(p)
-	if extra := c.extra; extra != nil && extra.gone.Wanted() {
+	if extra := c.extra.Load(); extra != nil && extra.gone.Wanted() {
 		if err != nil && !isTimeout(err) {
 			extra.gone.Fire()
 		} else {
@@ -151,7 +151,7 @@ func (c *conn) readInRun(p []byte) (int, error) {
 
 // readUntilLimit reads, and gives up when readLimit has passed.
 func (c *conn) readUntilLimit(p []byte) (int, error) {
-	if run := c.extra; run != nil {
+	if run := c.extra.Load(); run != nil {
 		run.isReading.Store(true)
 		defer run.isReading.Store(false)
 	}
@@ -198,7 +198,7 @@ func (c *conn) armWrite(want int64) {
 // ruins a TLS connection, so the deadline is never early; it is late by up to
 // an eighth, which spares most writes from setting one.
 func (c *conn) boundWrite() {
-	if c.extra != nil && c.extra.blocking != nil && c.extra.blocking.WriteIsOverridden() {
+	if b := c.blocking(); b != nil && b.WriteIsOverridden() {
 		return // the user has set it on nc
 	}
 	if c.writeTimeout == 0 {
@@ -218,8 +218,8 @@ func (c *conn) boundWrite() {
 // yieldToOverride puts the user's deadline for writes on nc in place of one that
 // was armed at the same time.
 func (c *conn) yieldToOverride() {
-	if c.extra != nil && c.extra.blocking != nil && c.extra.blocking.WriteIsOverridden() {
-		c.armWrite(c.extra.blocking.WriteLimit(0))
+	if b := c.blocking(); b != nil && b.WriteIsOverridden() {
+		c.armWrite(b.WriteLimit(0))
 	}
 }
 
