@@ -11,7 +11,6 @@ import (
 type doneState struct {
 	channel chan struct{}
 	set     *doneSet
-	stop    func() // stops watching for a disconnect
 
 	mu  sync.Mutex
 	err error
@@ -30,9 +29,6 @@ func (d *doneState) cancel(err error) {
 // end is called when the request ends. It wakes the waiters. The RequestCtx
 // keeps this state and is therefore never used for another request.
 func (d *doneState) end() {
-	if d.stop != nil {
-		d.stop()
-	}
 	if d.set != nil {
 		d.set.remove(d)
 	}
@@ -106,7 +102,7 @@ func (ctx *RequestCtx) doneState() *doneState {
 		if !d.set.add(d) {
 			d.cancel(context.Canceled)
 		}
-		d.stop = ctx.conn.conn.OnPeerGone(func() { d.cancel(context.Canceled) })
+		ctx.conn.conn.OnPeerGone(func() { d.cancel(context.Canceled) })
 	}
 	return d
 }

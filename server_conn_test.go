@@ -21,7 +21,6 @@ type scriptedConn struct {
 	unread []byte   // received and not yet used
 	sent   []byte
 	out    []byte
-	gone   func()
 
 	readTimeout, writeTimeout time.Duration
 	isTimingOut               bool // no more input comes, instead of a FIN
@@ -103,10 +102,7 @@ func (c *scriptedConn) WriteBuffers(v *net.Buffers) (n int64, err error) {
 func (c *scriptedConn) SetReadDeadline(_ int64, timeout time.Duration) { c.readTimeout = timeout }
 func (c *scriptedConn) SetWriteTimeout(timeout time.Duration)          { c.writeTimeout = timeout }
 
-func (c *scriptedConn) OnPeerGone(f func()) (stop func()) {
-	c.gone = f
-	return func() { c.gone = nil }
-}
+func (c *scriptedConn) OnPeerGone(func()) {}
 
 // scriptedNetConn is what handlers see of a scriptedConn.
 type scriptedNetConn struct{ *scriptedConn }

@@ -222,10 +222,10 @@ type Conn interface {
 	SetWriteTimeout(timeout time.Duration)
 
 	// OnPeerGone arranges that f is called once, on any goroutine, if the peer
-	// closes or resets the connection during Run. The arrangement ends with stop
-	// or with Run, whichever comes first. f has returned before the caller of Run
-	// continues.
-	OnPeerGone(f func()) (stop func())
+	// closes or resets the connection during Run. A further call in the same Run
+	// replaces f. The arrangement ends with Run: f has returned before the caller
+	// of Run continues, or is never called.
+	OnPeerGone(f func())
 }
 
 // An Acceptor gives each new connection its Protocol. Root's Server and package

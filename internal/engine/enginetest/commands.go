@@ -256,7 +256,7 @@ func (s *session) blocking(out []byte, args []string) ([]byte, engine.Next) {
 // peerGone uses OnPeerGone.
 func (s *session) peerGone(out []byte, args []string) ([]byte, engine.Next) {
 	fired := make(chan struct{})
-	stop := s.conn.OnPeerGone(func() { close(fired) })
+	s.conn.OnPeerGone(func() { close(fired) })
 	happened := func() string {
 		select {
 		case <-fired:
@@ -270,15 +270,10 @@ func (s *session) peerGone(out []byte, args []string) ([]byte, engine.Next) {
 		close(s.acceptor.gate(args[1]).entered)
 		<-fired
 		return out, engine.Close
-	case "gate": // see at the end whether it has fired
-		s.acceptor.gate(args[1]).pass()
-		return appendFrame(out, happened()), engine.Read
 	case "read": // Conn.Read meanwhile
 		out, next := s.readBody(out, number(args, 1))
-		stop()
 		return appendFrame(out, happened()), next
-	default: // stop
-		stop()
+	default: // see at the end whether it has fired
 		s.acceptor.gate(args[1]).pass()
 		return appendFrame(out, happened()), engine.Read
 	}

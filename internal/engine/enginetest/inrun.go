@@ -18,7 +18,6 @@ func runScenarios() []scenario {
 		{"many wait in Run", testManyWaitInRun, contended},
 		{"peer gone", testPeerGone, contended},
 		{"peer stays", testPeerStays, contended},
-		{"peer gone is stopped", testPeerGoneStopped, 0},
 		{"peer gone and read", testPeerGoneAndRead, 0},
 		{"peer goes after the last byte", testPeerGoesBehindInput, 0},
 		{"goexit in Run", testGoexit, contended},
@@ -156,16 +155,6 @@ func testPeerStays(t *testing.T, f *fixture) {
 		p.expect(t, "quiet", "one", "two")
 	}
 	p.ask(t, "echo x", "x")
-}
-
-func testPeerGoneStopped(t *testing.T, f *fixture) {
-	s := f.start(t, newAcceptor(), options())
-	p := s.connect(t)
-	p.send(t, frames("gone stop here"))
-	s.awaitGate(t, "here")
-	_ = p.Close()
-	s.gate("here").release()
-	s.eventually(t, "Closed", func() bool { return s.closed.Load() == 1 })
 }
 
 func testPeerGoneAndRead(t *testing.T, f *fixture) {

@@ -402,8 +402,8 @@ func (c *conn) writeDeadline() int64 {
 	return clock.Nanos() + c.writeTimeout
 }
 
-// OnPeerGone implements engine.Conn. f must not call stop.
-func (c *conn) OnPeerGone(f func()) (stop func()) {
+// OnPeerGone implements engine.Conn.
+func (c *conn) OnPeerGone(f func()) {
 	n := &peerNotice{fd: c.fd, gen: c.gen}
 	n.Set(f)
 	run := c.runState()
@@ -419,7 +419,6 @@ func (c *conn) OnPeerGone(f func()) (stop func()) {
 	if c.add() == nil && c.slot().has(flagGone) {
 		go n.Fire()
 	}
-	return n.Cancel
 }
 
 // runState returns c.run, and makes it if it is nil.

@@ -159,12 +159,11 @@ func (c *conn) SetWriteTimeout(timeout time.Duration) {
 	c.writeTimeout = max(int64(timeout), 0)
 }
 
-// OnPeerGone implements engine.Conn. f must not call stop.
-func (c *conn) OnPeerGone(f func()) (stop func()) {
+// OnPeerGone implements engine.Conn.
+func (c *conn) OnPeerGone(f func()) {
 	gone := &c.extras().gone
 	gone.Set(f)
 	c.watchPeer(gone)
-	return gone.Cancel
 }
 
 // fail notes why the connection ends; the first reason counts.
