@@ -123,7 +123,7 @@ func (s *Server) engineOptions() engine.Options {
 		Loops:             max(s.Loops, 0),
 		MaxWorkers:        max(s.MaxWorkers, 0),
 		// A ConnState function may close the connection that it receives.
-		PlainOnly:       s.ConnState != nil,
+		NetConnIsKept:   s.ConnState != nil,
 		SparesDeadlines: true, // listeners may have set deadlines of their own
 		ReduceMemory:    s.ReduceMemoryUsage,
 	}

@@ -667,9 +667,9 @@ func TestReleasedCtxIsSmall(t *testing.T) {
 	}
 }
 
-// TestDiscardStopsBehindTheLimit: as many bytes of a body as the limit are
+// TestDiscardStopsAfterTheLimit: as many bytes of a body as the limit are
 // discarded, and no more.
-func TestDiscardStopsBehindTheLimit(t *testing.T) {
+func TestDiscardStopsAfterTheLimit(t *testing.T) {
 	for length, want := range map[int]error{drainLimit: nil, drainLimit + 1: ErrBodyTooLarge} {
 		ctx := &RequestCtx{bodyLeft: 1 << 40}
 		s := requestStream{ctx: ctx}

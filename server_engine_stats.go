@@ -29,7 +29,7 @@ type LoopStats struct {
 	// Queued is the number of connections that are ready and wait for a worker. It
 	// grows when handlers occupy all workers or all processors.
 	Queued int `json:"queued"`
-	// Workers is the number of goroutines, or stacks, that run handlers.
+	// Workers is the number of goroutines that run handlers.
 	Workers int `json:"workers"`
 	// IdleWorkers is the number of workers that wait for work.
 	IdleWorkers int `json:"idle_workers"`

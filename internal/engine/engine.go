@@ -283,13 +283,12 @@ type Options struct {
 	HandshakeTimeout  time.Duration // TLS; 0: none
 	LingerTimeout     time.Duration // bound of a lingering close; 0: 1 s
 	KeepAlivePeriod   time.Duration // TCP keep-alive probes; 0: the system's default, < 0: off
-	MaxWorkers        int           // goroutines (or stacks) that run handlers; 0: no limit
+	MaxWorkers        int           // goroutines that run handlers; 0: no limit
 	Loops             int           // event loops, where an engine has them; 0: as the engine finds best
 	MaxIdleWorkerTime time.Duration // how long an idle worker is kept; 0: 10 s
-	// PlainOnly: the user retains NetConn and may close it at any time. Goroutine
-	// engines then serve every connection only through its methods; event engines
-	// keep one NetConn for each.
-	PlainOnly bool
+	// NetConnIsKept: the user retains NetConn, and may close it or set deadlines on
+	// it at any time. Event engines keep one NetConn for each connection.
+	NetConnIsKept bool
 	// SparesDeadlines: goroutine engines set a deadline on a NetConn that they did
 	// not make only if a time-out requires it. A connection that waits without a
 	// deadline then keeps its buffers. With ReduceMemory it keeps none, which costs
@@ -343,7 +342,7 @@ type LoopStats struct {
 	Connections int // open, of this part
 	Active      int // of those, claimed by a worker or in the middle of a request
 	Queued      int // ready and waiting for a worker
-	Workers     int // goroutines, or stacks, that run protocols
+	Workers     int // goroutines that run protocols
 	IdleWorkers int // of those, waiting for work
 	Buffers     int // input and output buffers that connections hold (event engines: while they wait)
 }

@@ -137,7 +137,7 @@ func testNetConnOutlives(t *testing.T, f *fixture) {
 // waits for input.
 func testNetConnClosed(t *testing.T, f *fixture) {
 	o := options()
-	o.PlainOnly = true
+	o.NetConnIsKept = true
 	s := f.start(t, newAcceptor(), o)
 	for i := range 3 {
 		p := s.connect(t)

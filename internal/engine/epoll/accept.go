@@ -394,7 +394,7 @@ func (l *filteringListener) SetDeadline(t time.Time) error {
 func (s *serving) takeOver(nc net.Conn) bool {
 	d := s.driver
 	tc, ok := nc.(*net.TCPConn)
-	if !ok || d.options.PlainOnly || d.closing.Load() {
+	if !ok || d.options.NetConnIsKept || d.closing.Load() {
 		return false
 	}
 	control, err := tc.SyscallConn()

@@ -102,7 +102,7 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
 	isKnown := word&flagFresh == 0
 	c.isOpen, c.isAdmitted = isKnown, isKnown
-	c.isPinned = d.options.PlainOnly
+	c.isPinned = d.options.NetConnIsKept
 	if isKnown && c.serving.config != nil {
 		c.tlsConn = p.tlsConn()
 		c.tlsConn.conn = c

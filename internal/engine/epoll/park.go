@@ -66,7 +66,7 @@ func (c *conn) slim() {
 	if c.signals.Load() != nil {
 		c.signals.Store(nil)
 	}
-	if c.driver.options.PlainOnly {
+	if c.driver.options.NetConnIsKept {
 		return // the user may have retained the view
 	}
 	c.view = nil

@@ -265,14 +265,14 @@ func (o *opener) Open(c engine.Conn) (engine.Protocol, []byte) {
 func TestTakeOverUnlessKept(t *testing.T) {
 	for _, isKept := range []bool{false, true} {
 		ln, a := listen(t), &opener{newEcho(), make(chan net.Conn, 1)}
-		d := serveOn(t, struct{ net.Listener }{ln}, a, engine.Options{PlainOnly: isKept})
+		d := serveOn(t, struct{ net.Listener }{ln}, a, engine.Options{NetConnIsKept: isKept})
 		ask(t, dial(t, ln), "x")
 		opened := <-a.opened
 		if _, isPlain := opened.(*net.TCPConn); isPlain != isKept {
-			t.Errorf("PlainOnly %v: NetConn is a %T", isKept, opened)
+			t.Errorf("NetConnIsKept %v: NetConn is a %T", isKept, opened)
 		}
 		if isOurs := d.open.Load() == 1; isOurs == isKept {
-			t.Errorf("PlainOnly %v: the event engine has it: %v", isKept, isOurs)
+			t.Errorf("NetConnIsKept %v: the event engine has it: %v", isKept, isOurs)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		left:     make(chan struct{}, 1),
 		gone:     make(chan struct{}),
 	}
-	s.isOurs = !d.options.PlainOnly && isOfNet(ln)
+	s.isOurs = !d.options.NetConnIsKept && isOfNet(ln)
 	defer close(s.gone)
 	d.mu.Lock()
 	if d.closing.Load() {

@@ -173,7 +173,7 @@ func TestPromptsLetGo(t *testing.T) {
 		a.said = func(_ *promptable, out []byte) ([]byte, engine.Next) { return out, engine.Read }
 		var options engine.Options
 		if wrapping, ok := ln.(wrappingListener); ok { // only bare sockets are given away
-			ln, options.PlainOnly = wrapping.Listener, true
+			ln, options.NetConnIsKept = wrapping.Listener, true
 		}
 		e := serveWith(t, ln, a, options)
 		type gone struct {

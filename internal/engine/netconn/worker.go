@@ -8,7 +8,7 @@ import (
 )
 
 // A worker is a goroutine and the connection that it serves at the moment. The
-// conn inside is used again for the next connection: nobody may hold it beyond
+// conn inside is used again for the next connection: do not retain it after
 // Protocol.Closed.
 type worker struct {
 	conn
