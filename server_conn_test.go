@@ -131,7 +131,7 @@ func (c *scriptedConn) open(s *Server) engine.Protocol {
 // goes on.
 func (c *scriptedConn) pause(p engine.Protocol) engine.Protocol {
 	if p.Pause() && c.sleeps {
-		return c.acceptor.Wake(c, p.(engine.Sleeper).Sleep())
+		return c.acceptor.Wake(c, memoOf(p.(engine.Sleeper)))
 	}
 	return p
 }

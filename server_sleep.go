@@ -13,13 +13,13 @@ const memoTLS = 1
 
 // Sleep releases c while its connection idles; see engine.Sleeper. Some engines
 // call it for every request.
-func (c *serverConn) Sleep() engine.Memo {
+func (c *serverConn) Sleep() (engine.Memo, bool) {
 	m := engine.Memo{ID: c.id, Served: c.served << 1, Opened: c.opened}
 	if c.isTLS {
 		m.Served |= memoTLS
 	}
 	releaseServerConn(c)
-	return m
+	return m, true
 }
 
 // Wake restores what Sleep returned, in another serverConn; see engine.Waker.

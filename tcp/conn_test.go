@@ -245,7 +245,7 @@ func TestStateComesAndGoes(t *testing.T) {
 	var first uint64
 	for i, in := range []string{"state", "-", "again"} {
 		conn.feed(s, []byte(in))
-		memo := s.Sleep()
+		memo := memoOf(s)
 		if i == 0 {
 			first = memo.ID
 		}

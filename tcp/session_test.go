@@ -60,7 +60,7 @@ func TestAllocations(t *testing.T) {
 			if !s.Pause() {
 				t.Fatal("the connection is not idle")
 			}
-			s = a.Wake(conn, s.Sleep()).(*session)
+			s = a.Wake(conn, memoOf(s)).(*session)
 		})
 		if allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
@@ -132,7 +132,7 @@ func TestSleep(t *testing.T) {
 		if !s.Pause() {
 			t.Errorf("%s: not idle", name)
 		}
-		memo := s.Sleep()
+		memo := memoOf(s)
 		if isKept := memo.ID != 0; isKept != c.isKept || c.server.sleepers.get(memo.ID) != nil != c.isKept {
 			t.Errorf("%s: it is kept: %v, want %v", name, isKept, c.isKept)
 		}
@@ -326,7 +326,7 @@ func FuzzCuts(f *testing.F) {
 			next = cutConn.feed(pieces, piece)
 			clear(piece) // the engine uses its buffer again
 			if next == engine.Read && pieces.Pause() {
-				pieces = a.Wake(cutConn, pieces.Sleep()).(*session)
+				pieces = a.Wake(cutConn, memoOf(pieces)).(*session)
 			}
 		}
 		if (next == engine.Read) != (want == engine.Read) || !bytes.Equal(conn.written, cutConn.written) {
@@ -335,4 +335,10 @@ func FuzzCuts(f *testing.F) {
 		whole.Closed(nil)
 		pieces.Closed(nil)
 	})
+}
+
+// memoOf has p sleep.
+func memoOf(p engine.Sleeper) engine.Memo {
+	m, _ := p.Sleep()
+	return m
 }

@@ -10,16 +10,16 @@ import (
 // Sleep lets the engine drop s while the connection is idle; see engine.Sleeper. A
 // session with state stays in sleepers until the connection wakes. Any other
 // session returns to the pool.
-func (s *session) Sleep() engine.Memo {
+func (s *session) Sleep() (engine.Memo, bool) {
 	s.conn = nil
 	if !s.remembers() {
 		releaseSession(s)
-		return engine.Memo{}
+		return engine.Memo{}, true
 	}
 	if s.id == 0 {
 		s.id = s.acceptor.server.sleepers.add(s)
 	}
-	return engine.Memo{ID: s.id}
+	return engine.Memo{ID: s.id}, true
 }
 
 // remembers tells whether the session has state that must be kept.

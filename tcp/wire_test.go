@@ -138,6 +138,6 @@ func BenchmarkSession(b *testing.B) {
 		conn.written = conn.written[:0]
 		conn.feed(s, message)
 		s.Pause()
-		s = a.Wake(conn, s.Sleep()).(*session)
+		s = a.Wake(conn, memoOf(s)).(*session)
 	}
 }

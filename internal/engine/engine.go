@@ -119,9 +119,11 @@ type Rewinder interface {
 // returns itself to its pool. Sleep is the last call on it; Closed is not called.
 // When an event arrives for the connection, the engine gets another Protocol from
 // its Acceptor, which is a Waker. Deadlines and the write time-out remain set.
-// Root's serverConn implements it; the event engines call it.
+// If Sleep returns false, the engine retains the Protocol during this wait, and
+// may ask again after the next Pause. Root's serverConn implements it; the event
+// engines call it.
 type Sleeper interface {
-	Sleep() Memo
+	Sleep() (m Memo, ok bool)
 }
 
 // A Waker is an Acceptor whose Protocols are Sleepers.

@@ -70,6 +70,11 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 	case "idle":
 		s.keeps.idle = time.Duration(number(args, 0)) * time.Millisecond
 		return appendFrame(out, "patient"), engine.Read
+	case "awake":
+		s.keeps.awake = number(args, 0)
+		return appendFrame(out, "awake"), engine.Read
+	case "refused":
+		return appendFrame(out, fmt.Sprint(s.refused)), engine.Read
 	case "pings":
 		s.keeps.pings = number(args, 0)
 		return appendFrame(out, "awaited"), engine.Read

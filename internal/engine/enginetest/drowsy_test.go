@@ -69,8 +69,10 @@ func (p *drowsyProtocol) Pause() bool {
 	if !p.awake.Pause() {
 		return false
 	}
-	p.memo = p.awake.(engine.Sleeper).Sleep()
-	p.awake = nil
+	memo, ok := p.awake.(engine.Sleeper).Sleep()
+	if ok {
+		p.memo, p.awake = memo, nil
+	}
 	return true
 }
 

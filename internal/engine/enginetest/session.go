@@ -26,6 +26,7 @@ type session struct {
 	silent   bool   // Read was not the last answer: Feed must not come
 	extra    string // the command that the next Run is to execute instead
 	isPaused bool   // the last call was a Pause that returned true
+	refused  int    // how often Sleep has refused
 	keeps    keeps
 	inside   atomic.Int32
 	dead     atomic.Bool

@@ -14,6 +14,7 @@ func sleepScenarios() []scenario {
 		{"deadline holds on", testDeadlineHoldsOn, deadlines | waits},
 		{"memory holds on", testMemoryHoldsOn, contended},
 		{"idle and reset", testIdleReset, buffered},
+		{"sleep is refused", testSleepRefused, 0},
 	}
 }
 
@@ -70,6 +71,26 @@ func testMemoryHoldsOn(t *testing.T, f *fixture) {
 	if f.network.sleeps {
 		t.Logf("%s: slept %d times", s.engine.Name(), s.slept.Load())
 	}
+}
+
+// testSleepRefused has a session refuse to sleep twice: it then serves the next
+// requests itself, and sleeps after them.
+func testSleepRefused(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.ask(t, "echo x", "x")
+	s.eventuallyIdle(t, 1)
+	p.ask(t, "awake 2", "awake")
+	asks := s.slept.Load() > 0 // not every engine does
+	for _, refused := range []string{"1", "2", "0"} {
+		s.eventuallyIdle(t, 1)
+		if !asks {
+			refused = "0"
+		}
+		p.ask(t, "refused", refused)
+	}
+	s.eventuallyIdle(t, 1)
+	p.ask(t, "echo x", "x")
 }
 
 // testIdleReset has idle connections reset by their peers.

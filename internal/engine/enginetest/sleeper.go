@@ -13,6 +13,7 @@ type keeps struct {
 	token string        // of the command "token"
 	idle  time.Duration // the command "idle" has set it in place of acceptor.idle
 	due   int64         // when TimedOut may come; 0: never
+	awake int           // how often Sleep refuses
 	pings int           // how often TimedOut only says so; < 0: it says nothing, for ever
 	rank  int           // how many Protocols the connection had before
 }
@@ -39,12 +40,17 @@ func (s *sleeperSession) Start() engine.Next {
 }
 
 // Sleep implements engine.Sleeper. The memo uses every bit that there is.
-func (s *sleeperSession) Sleep() engine.Memo {
+func (s *sleeperSession) Sleep() (engine.Memo, bool) {
 	a := s.acceptor
 	if !s.isPaused {
 		a.violate("Sleep called without a Pause that returned true right before")
 	}
 	defer s.enter("Sleep")()
+	if s.keeps.awake > 0 {
+		s.keeps.awake--
+		s.refused++
+		return engine.Memo{ID: rand.Uint64()}, false
+	}
 	s.dead.Store(true)
 	memo := engine.Memo{ID: rand.Uint64(), Served: rand.Uint64(), Opened: int64(rand.Uint64())}
 	a.mu.Lock()
@@ -52,7 +58,7 @@ func (s *sleeperSession) Sleep() engine.Memo {
 	a.mu.Unlock()
 	a.slept.Add(1)
 	s.conn, s.keeps = nil, keeps{}
-	return memo
+	return memo, true
 }
 
 // A waker is an acceptor of sleeperSessions.

@@ -72,10 +72,10 @@ func (e *echo) HalfClosed(out []byte) []byte              { return out }
 func (e *echo) TimedOut(out []byte) ([]byte, engine.Next) { return out, engine.Abort }
 func (e *echo) Detached(c net.Conn)                       { c.Close() }
 func (e *echo) Closed(error)                              { e.acceptor.pool.Put(e) }
-func (e *echo) Sleep() engine.Memo {
+func (e *echo) Sleep() (engine.Memo, bool) {
 	m := e.memo
 	e.acceptor.pool.Put(e)
-	return m
+	return m, true
 }
 
 func listen(t testing.TB) *net.TCPListener {

@@ -49,7 +49,7 @@ type member struct {
 func (m *member) Feed(in []byte) (int, engine.Next) { return len(in), engine.Read }
 func (m *member) Pause() bool                       { return true }
 func (m *member) HalfClosed(out []byte) []byte      { return out }
-func (m *member) Sleep() engine.Memo                { return engine.Memo{ID: m.id} }
+func (m *member) Sleep() (engine.Memo, bool)        { return engine.Memo{ID: m.id}, true }
 func (m *member) Closed(error) {
 	m.roll.mu.Lock()
 	defer m.roll.mu.Unlock()

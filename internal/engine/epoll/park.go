@@ -96,7 +96,7 @@ func (c *conn) preparePark() (parked uint64) {
 	return flagPartial | flagFixed
 }
 
-// sleep puts the protocol of an idle connection to sleep, if it can.
+// sleep puts the protocol of an idle connection to sleep, if it can and wants to.
 func (c *conn) sleep() bool {
 	if c.protocol == nil {
 		return c.isOpen
@@ -108,9 +108,11 @@ func (c *conn) sleep() bool {
 	if !ok {
 		return false
 	}
-	c.slot().memo = s.Sleep()
-	c.protocol = nil
-	return true
+	memo, ok := s.Sleep()
+	if ok {
+		c.slot().memo, c.protocol = memo, nil
+	}
+	return ok
 }
 
 // setExpiry stores in the slot the tick until which the connection waits, and
