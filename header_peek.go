@@ -28,12 +28,16 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 		}
 		return nil
 	case field.Connection:
+		var first []byte // empty, not nil, if all are
 		for value := range h.connectionValues {
 			if len(value) > 0 {
 				return value
 			}
+			if first == nil {
+				first = value
+			}
 		}
-		return nil
+		return first
 	case field.Trailer:
 		return h.announcement()
 	case field.Cookie:
