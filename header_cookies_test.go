@@ -151,6 +151,7 @@ func TestPeekSetCookie(t *testing.T) {
 func FuzzCookies(f *testing.F) {
 	f.Add("a=b; c=d", "a", "x")
 	f.Add(`a="b;c"; =; ;`, "", "")
+	f.Add("\x10", "0", "0")
 	f.Fuzz(func(t *testing.T, text, key, value string) {
 		var h RequestHeader
 		h.Set("Cookie", text)

@@ -155,10 +155,16 @@ func putPlain(t *field.Table, id field.ID, key, value []byte, adds bool) {
 	t.Add(id, key, value)
 }
 
+// interpretedFields are lists, numbers and cookies, which the header reads itself.
+const interpretedFields = framingFields | 1<<field.Connection | 1<<field.Cookie | 1<<field.SetCookie
+
 // putSpecial sets a field that is treated specially. done is false if putPlain
 // must store the field: it is not special, or h is raw and needs the field's
 // place in the order.
 func (h *header) putSpecial(id field.ID, key, value []byte, adds bool) (done bool) {
+	if interpretedFields.has(id) && !ascii.All(value, ascii.Value) {
+		ascii.BlankControls(value) // value is h.clean. It must mean here what it means to the peer
+	}
 	switch id {
 	case field.ContentLength:
 		n, err := ascii.ParseUint(ascii.TrimOWS(value))

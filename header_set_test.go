@@ -120,6 +120,14 @@ func TestControlsAreNotSent(t *testing.T) {
 	if got := req.String(); !strings.Contains(got, "\r\nX-A: "+written+"\r\n") {
 		t.Errorf("raw: %q", got)
 	}
+	for _, field := range []string{"Cookie", "Connection", "Trailer", "Content-Length"} {
+		var plain, controls RequestHeader
+		plain.Set(field, " 5")
+		controls.Set(field, "\x015")
+		if plain.String() != controls.String() || string(plain.Peek(field)) != string(controls.Peek(field)) {
+			t.Errorf("%s means %q here, and is written as %q", field, controls.Peek(field), controls.String())
+		}
+	}
 	if resp.Reset(); resp.hasControls {
 		t.Error("a header that was reset is said to have control characters")
 	}
