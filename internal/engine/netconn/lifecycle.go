@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// refusalPatience bounds the writing of a refusal.
+// refusalPatience bounds the writing of a refusal, and the lingering after it.
 const refusalPatience = 50 * time.Millisecond
 
 // handshaker is a connection with a handshake to make before its first byte:
@@ -126,30 +126,15 @@ func (c *conn) handshake() error {
 	return h.HandshakeContext(ctx)
 }
 
-// refuse writes refusal as far as it goes without waiting, and closes.
+// refuse writes refusal and closes, within a short time. It lingers, because
+// closing with unread input would reset the connection.
 func (c *conn) refuse(refusal []byte) {
 	if len(refusal) > 0 {
-		_ = c.nc.SetDeadline(time.Now().Add(refusalPatience))
+		_ = c.nc.SetWriteDeadline(time.Now().Add(refusalPatience))
 		_, _ = c.nc.Write(refusal)
-		c.discardArrived()
+		c.linger(refusalPatience)
 	}
 	c.closeNow(engine.Close)
-}
-
-// discardArrived reads what a refused peer has sent, so that closing does not reset
-// the connection.
-func (c *conn) discardArrived() {
-	half, ok := c.nc.(halfCloser)
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	b := buf.Get(gatherSize)
-	defer b.Release()
-	for range 4 {
-		if _, err := c.nc.Read(b.B[:gatherSize]); err != nil {
-			return
-		}
-	}
 }
 
 // finish ends the connection in the way that next asks for.
@@ -164,7 +149,7 @@ func (c *conn) finish(next engine.Next) {
 		c.prepareDetach()
 		return
 	case next == engine.CloseLinger, len(c.unread) > 0, c.moreInput:
-		c.linger()
+		c.linger(c.driver.options.LingerTimeout)
 	}
 	c.closeNow(next)
 }

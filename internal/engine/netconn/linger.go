@@ -11,17 +11,17 @@ type halfCloser interface {
 }
 
 // linger tells the peer that no more is coming, and reads what it is still
-// sending: a socket that is closed with unread input resets the connection,
+// sending for as long as patience: a socket that is closed with unread input resets the connection,
 // and the peer may lose the last answer to that (RFC 9112 section 9.6).
 //
 // Connections that cannot be half-closed are not reset by a close either.
-func (c *conn) linger() {
+func (c *conn) linger(patience time.Duration) {
 	half, ok := c.nc.(halfCloser)
 	if !ok {
 		return
 	}
 	c.ignorePrompt()
-	_ = c.nc.SetDeadline(time.Now().Add(c.driver.options.LingerTimeout))
+	_ = c.nc.SetDeadline(time.Now().Add(patience))
 	if half.CloseWrite() != nil {
 		return
 	}
@@ -39,7 +39,7 @@ func (c *conn) linger() {
 		}
 	}
 	// The deadline may be one that is ignored.
-	defer time.AfterFunc(c.driver.options.LingerTimeout, func() { _ = under.Close() }).Stop()
+	defer time.AfterFunc(patience, func() { _ = under.Close() }).Stop()
 	if c.in == nil {
 		c.attachBuffers()
 	}
