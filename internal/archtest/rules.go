@@ -90,7 +90,7 @@ func packageRules() map[string]packageRule {
 		// The seam and what moves bytes through it.
 		"internal/engine":            {own: []string{"internal/clock"}},
 		"internal/engine/sock":       {usesUnsafe: true},
-		"internal/engine/netconn":    {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
+		"internal/engine/netconn":    {own: engineOwn},
 		"internal/engine/epoll":      {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
 
