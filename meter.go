@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 )
 
-// A Meter holds the atomic counters that a Server updates (ServerControl.Meter). The
-// counters may lie in memory that processes share, so that they survive the
+// A Meter holds the atomic counters that a Server updates (ServerControl.Meter).
+// The counters may lie in memory that processes share, so that they survive the
 // process: the server updates each one at once, when the event happens. The
 // server skips a counter that is nil. Do not change the pointers while a server
 // uses the Meter. Several servers may share one Meter. A Meter must not be
