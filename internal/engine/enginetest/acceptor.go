@@ -25,6 +25,11 @@ type acceptor struct {
 	sleeps            bool         // sessions are Sleepers
 	rewinds           bool         // sessions give the head of a frame back
 	mute              bool         // sessions are not Prompted
+	multiplexes       bool         // sessions are multiplexers
+	isDuplex          bool         // they are fed while output waits
+	packs             bool         // sessions are Packers
+	stays             atomic.Bool  // but Pack refuses
+	room              int          // sessions are Receivers with rooms of so many bytes; 0: no
 	nudged            atomic.Bool  // sessions may be Prompted that have not asked for it
 	promptOnOpen      *note        // each session gets it, and is prompted at once
 	detached          func(net.Conn)
@@ -39,12 +44,15 @@ type acceptor struct {
 	fed, runs, timeouts, pauses        atomic.Int64
 	acceptErrors                       atomic.Int64
 	lent, returned                     atomic.Int64 // files
+	packed, received                   atomic.Int64 // sessions; bytes that came into a Receiver's room
+	answered, lost                     atomic.Int64 // Tasks; lost ones that never began
 
 	mu       sync.Mutex
 	gates    map[string]*gate
 	notes    map[string]*note
 	sleeping map[uint64]sleeping // by Memo.ID
 	kept     []net.Conn          // by the command "keep"
+	target   engine.Target       // by the command "target", the last one
 	wrong    []string
 	errors   []error // of Closed
 }
@@ -206,7 +214,9 @@ func (a *acceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
 func (a *acceptor) protocol(s *session) engine.Protocol {
 	switch {
 	case a.mute:
-		return struct{ engine.Protocol }{s}
+		return s
+	case a.multiplexes:
+		return newMultiplexer(s)
 	case a.sleeps:
 		return &sleeperSession{starterSession: starterSession{session: s}}
 	case a.start != nil:

@@ -49,12 +49,10 @@ func testAdoptConn(t *testing.T, f *fixture) {
 func (s *server) mustAdopt(t *testing.T, c net.Conn, leftover []byte) {
 	t.Helper()
 	leftover = append([]byte(nil), leftover...)
-	if err := s.engine.AdoptConn(c, leftover, s.handler); err != nil {
+	if err := s.engine.AdoptConn(c, engine.Parcel{Leftover: leftover}, s.handler); err != nil {
 		t.Fatalf("AdoptConn: %v", err)
 	}
-	for i := range leftover {
-		leftover[i] = 0 // it is copied
-	}
+	clear(leftover) // it is copied
 }
 
 // testAdoptAddresses compares what an adopted connection knows of itself with
@@ -106,7 +104,7 @@ func testAdoptShutdown(t *testing.T, f *fixture) {
 	second, secondClient := f.pair(t)
 	s.mustAdopt(t, first, nil)
 	s.shutdown(t)
-	if err := s.engine.AdoptConn(second, nil, s.handler); !errors.Is(err, engine.ErrShutdown) {
+	if err := s.engine.AdoptConn(second, engine.Parcel{}, s.handler); !errors.Is(err, engine.ErrShutdown) {
 		t.Errorf("AdoptConn after Shutdown: %v", err)
 	}
 	for _, client := range []net.Conn{firstClient, secondClient} {
@@ -141,7 +139,7 @@ func testDivert(t *testing.T, f *fixture) {
 		defer file.Close()
 		c, err := net.FileConn(file)
 		if err == nil {
-			err = other.engine.AdoptConn(c, nil, other.handler)
+			err = other.engine.AdoptConn(c, engine.Parcel{}, other.handler)
 		}
 		if err != nil {
 			t.Error(err)

@@ -65,6 +65,11 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 	case "token":
 		s.keeps.token = rest
 		return appendFrame(out, "known"), engine.Read
+	case "target":
+		s.acceptor.mu.Lock()
+		s.acceptor.target = s.conn.Target()
+		s.acceptor.mu.Unlock()
+		return appendFrame(out, "known"), engine.Read
 	case "who":
 		return appendFrame(out, s.keeps.token+rest), engine.Read
 	case "idle":

@@ -21,8 +21,11 @@ func (e drowsy) ServeConn(c net.Conn, leftover []byte, a engine.Acceptor) error 
 }
 
 // AdoptConn implements engine.Engine.
-func (e drowsy) AdoptConn(c net.Conn, leftover []byte, a engine.Acceptor) error {
-	return e.Engine.AdoptConn(c, leftover, drowsyAcceptor{a})
+func (e drowsy) AdoptConn(c net.Conn, p engine.Parcel, a engine.Acceptor) error {
+	if _, unpacks := a.(engine.Unpacker); !unpacks { // as drowsyAcceptors are
+		return e.Engine.AdoptConn(c, p, a)
+	}
+	return e.Engine.AdoptConn(c, p, drowsyAcceptor{a})
 }
 
 type drowsyAcceptor struct{ engine.Acceptor }
@@ -33,16 +36,26 @@ func (a drowsyAcceptor) Hooks() engine.Hooks { return engine.HooksOf(a.Acceptor)
 // Open implements engine.Acceptor.
 func (a drowsyAcceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
 	p, refusal := a.Acceptor.Open(c)
-	waker, isWaker := a.Acceptor.(engine.Waker)
-	if _, isSleeper := p.(engine.Sleeper); !isWaker || !isSleeper {
-		return p, refusal
+	return a.drowsy(c, p), refusal
+}
+
+// Unpack implements engine.Unpacker.
+func (a drowsyAcceptor) Unpack(c engine.Conn, state []byte) (engine.Protocol, []byte) {
+	p, refusal := a.Acceptor.(engine.Unpacker).Unpack(c, state)
+	return a.drowsy(c, p), refusal
+}
+
+func (a drowsyAcceptor) drowsy(c engine.Conn, p engine.Protocol) engine.Protocol {
+	if p == nil || !p.Capabilities().Has(engine.CanSleep) {
+		return p
 	}
-	return &drowsyProtocol{awake: p, waker: waker, conn: c}, refusal
+	return &drowsyProtocol{awake: p, can: p.Capabilities(), waker: a.Acceptor.(engine.Waker), conn: c}
 }
 
 // A drowsyProtocol sleeps whenever it may.
 type drowsyProtocol struct {
 	awake engine.Protocol // nil: asleep
+	can   engine.Capabilities
 	memo  engine.Memo
 	waker engine.Waker
 	conn  engine.Conn
@@ -55,12 +68,9 @@ func (p *drowsyProtocol) protocol() engine.Protocol {
 	return p.awake
 }
 
-func (p *drowsyProtocol) Start() engine.Next {
-	if starter, ok := p.awake.(engine.Starter); ok {
-		return starter.Start()
-	}
-	return engine.Read
-}
+func (p *drowsyProtocol) Capabilities() engine.Capabilities { return p.can &^ engine.CanSleep }
+
+func (p *drowsyProtocol) Start() engine.Next { return p.awake.(engine.Starter).Start() }
 
 func (p *drowsyProtocol) Pause() bool {
 	if p.awake == nil {
@@ -76,10 +86,7 @@ func (p *drowsyProtocol) Pause() bool {
 	return true
 }
 
-func (p *drowsyProtocol) CanRewind() bool {
-	r, ok := p.awake.(engine.Rewinder)
-	return ok && r.CanRewind()
-}
+func (p *drowsyProtocol) CanRewind() bool { return p.awake.(engine.Rewinder).CanRewind() }
 
 func (p *drowsyProtocol) Rewind() []byte { return p.awake.(engine.Rewinder).Rewind() }
 
@@ -89,7 +96,18 @@ func (p *drowsyProtocol) Prompted(out []byte) ([]byte, engine.Next) {
 
 func (p *drowsyProtocol) Successor() engine.Protocol {
 	next := p.protocol().(engine.Switcher).Successor()
-	return &drowsyProtocol{awake: next, waker: p.waker, conn: p.conn}
+	return &drowsyProtocol{awake: next, can: next.Capabilities(), waker: p.waker, conn: p.conn}
+}
+
+func (p *drowsyProtocol) Pack(dst []byte) ([]byte, bool) {
+	return p.protocol().(engine.Packer).Pack(dst)
+}
+
+func (p *drowsyProtocol) Room() []byte {
+	if p.awake == nil {
+		return nil
+	}
+	return p.awake.(engine.Receiver).Room()
 }
 
 func (p *drowsyProtocol) Feed(in []byte) (int, engine.Next)       { return p.protocol().Feed(in) }

@@ -143,17 +143,16 @@ func testDetachIdle(t *testing.T, f *fixture) {
 }
 
 // adopt returns a take for DetachIdle that has s serve the connection on.
-func (s *server) adopt(t *testing.T) func(c net.Conn, leftover []byte) {
-	return func(c net.Conn, leftover []byte) {
+func (s *server) adopt(t *testing.T) func(c net.Conn, p engine.Parcel) {
+	return func(c net.Conn, p engine.Parcel) {
 		switch c.(type) {
 		case *net.TCPConn, *net.UnixConn:
 		default:
 			t.Errorf("DetachIdle gave a %T away", c)
 		}
-		err := s.engine.AdoptConn(c, leftover, s.handler)
-		for i := range leftover {
-			leftover[i] = 0 // it is copied
-		}
+		err := s.engine.AdoptConn(c, p, s.handler)
+		clear(p.Leftover) // it is copied
+		clear(p.State)
 		if err != nil {
 			t.Errorf("AdoptConn: %v", err)
 		}
@@ -244,7 +243,7 @@ func testDetachIdleStays(t *testing.T, f *fixture) {
 	}
 	p.ask(t, "echo x", "x")
 	s.eventuallyIdle(t, 1)
-	if n := s.engine.DetachIdle(-1, func(net.Conn, []byte) {}); n != 0 {
+	if n := s.engine.DetachIdle(-1, func(net.Conn, engine.Parcel) {}); n != 0 {
 		t.Errorf("%d connections were given away", n)
 	}
 	p.ask(t, "echo y", "y")

@@ -22,6 +22,7 @@ type session struct {
 	head     []byte // of an incomplete frame
 	payload  []byte // of the complete frame that Run is to handle
 	missing  int    // bytes that payload lacks; 0: head is incomplete
+	room     []byte // what Room has returned last
 	wantsRun bool   // Feed or Run returned Run
 	silent   bool   // Read was not the last answer: Feed must not come
 	extra    string // the command that the next Run is to execute instead
@@ -64,6 +65,21 @@ func (s *session) awaitNext() {
 	}
 }
 
+// Capabilities implements engine.Protocol.
+func (s *session) Capabilities() engine.Capabilities {
+	can := engine.CanSwitch | engine.CanRewind | engine.CanPrompt
+	if s.acceptor.mute {
+		can = 0
+	}
+	if s.acceptor.packs {
+		can |= engine.CanPack
+	}
+	if s.acceptor.room > 0 {
+		can |= engine.CanReceive
+	}
+	return can
+}
+
 // Feed implements engine.Protocol.
 func (s *session) Feed(in []byte) (int, engine.Next) {
 	defer s.enter("Feed")()
@@ -77,6 +93,7 @@ func (s *session) Feed(in []byte) (int, engine.Next) {
 		g.pass()
 	}
 	used, complete := s.parse(in)
+	s.room = nil
 	s.acceptor.fed.Add(int64(used))
 	if complete {
 		s.wantsRun = true
@@ -88,6 +105,9 @@ func (s *session) Feed(in []byte) (int, engine.Next) {
 
 // parse takes from in up to the end of a frame.
 func (s *session) parse(in []byte) (used int, complete bool) {
+	if len(s.room) > 0 && &in[0] == &s.room[0] {
+		return s.received(len(in))
+	}
 	if s.missing == 0 {
 		colon := bytes.IndexByte(in, ':')
 		if colon < 0 {
@@ -100,7 +120,7 @@ func (s *session) parse(in []byte) (used int, complete bool) {
 			s.acceptor.violate("input is damaged: frame length %q", s.head)
 			length = 1
 		}
-		s.head, s.payload, s.missing = nil, nil, length
+		s.head, s.payload, s.missing = nil, make([]byte, 0, length), length
 		used = colon + 1
 	}
 	n := min(s.missing, len(in)-used)
@@ -222,6 +242,11 @@ func (s *session) Successor() engine.Protocol {
 type starterSession struct {
 	*session
 	started bool
+}
+
+// Capabilities implements engine.Protocol.
+func (s *starterSession) Capabilities() engine.Capabilities {
+	return s.session.Capabilities() | engine.CanStart
 }
 
 // Start implements engine.Starter.

@@ -31,6 +31,11 @@ type sleeperSession struct {
 	woken bool
 }
 
+// Capabilities implements engine.Protocol.
+func (s *sleeperSession) Capabilities() engine.Capabilities {
+	return s.starterSession.Capabilities() | engine.CanSleep
+}
+
 // Start implements engine.Starter.
 func (s *sleeperSession) Start() engine.Next {
 	if s.woken {

@@ -120,7 +120,7 @@ func testSwitchedStay(t *testing.T, f *fixture) {
 	p.ask(t, "switch 0", switching)
 	for range 3 {
 		s.eventuallyIdle(t, 1)
-		if n := s.engine.DetachIdle(-1, func(c net.Conn, _ []byte) { _ = c.Close() }); n != 0 {
+		if n := s.engine.DetachIdle(-1, func(c net.Conn, _ engine.Parcel) { _ = c.Close() }); n != 0 {
 			t.Fatalf("%d connections were given away", n)
 		}
 		p.ask(t, "rank", "1")
