@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"crypto/tls"
@@ -12,18 +12,22 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 const (
-	// closedPeriod is how often Serve looks whether its listener was closed:
-	// epoll forgets a descriptor that is closed without a word.
+	// closedPeriod is how often Serve checks whether its listener was closed:
+	// a Poller does not report that.
 	closedPeriod = 200 * time.Millisecond
-	// acceptsInARow is how many connections are accepted before somebody else
-	// has a turn.
+	// acceptsInARow is how many connections a loop accepts before it yields to
+	// other goroutines.
 	acceptsInARow = 256
 )
 
-// A serving is one call of Serve on a listener whose descriptor we may use.
+// A serving is where connections come from. There are three kinds: a Serve whose
+// listener yields a descriptor, from which a loop accepts; a Serve of another
+// listener, from which the fallback engine accepts (filteringListener); and the
+// connections that were adopted from one origin.
 type serving struct {
 	driver   *driver
 	listener net.Listener
@@ -35,17 +39,18 @@ type serving struct {
 	index    uint16
 	users    atomic.Int32 // connections, and Serve itself
 
-	control  syscall.RawConn
-	isPrompt bool       // closing a connection of its never waits
-	inherits bool       // connections inherit TCP_NODELAY
-	caughtUp bool       // those that were there before it was set are accepted
-	accepted bool       // since the last failure
-	mu       sync.Mutex // held while accepting
+	// The rest is for the first kind.
+	control  syscall.RawConn // of listener; nil: another kind
+	isPrompt bool            // closing one of its connections never waits
+	inherits bool            // connections inherit TCP_NODELAY
+	caughtUp bool            // all connections from before TCP_NODELAY was set are accepted
+	accepted bool            // since the last failure
+	mu       sync.Mutex      // held while accepting
 	ended    bool
 	err      error // why; nil: Shutdown
 	stop     chan struct{}
-	gone     chan struct{} // closed when Serve needs its loop no longer
-	stalled  chan error    // buffered; Accept failed for now
+	gone     chan struct{} // closed when Serve no longer needs its loop
+	stalled  chan error    // buffered; a temporary error of Accept
 	listenFD int           // while registered
 }
 
@@ -64,7 +69,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		s.control, _ = l.SyscallConn()
 		s.network = "unix"
 	}
-	if s.control == nil {
+	if !s.accepts() {
 		return d.serveOthers(ln, s)
 	}
 	s, err := d.enter(s)
@@ -80,6 +85,9 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	return s.watch()
 }
 
+// accepts tells whether a loop accepts the connections.
+func (s *serving) accepts() bool { return s.control != nil }
+
 // register has a loop accept.
 func (s *serving) register() error {
 	s.mu.Lock() // connections may be there at once
@@ -92,9 +100,8 @@ func (s *serving) register() error {
 		s.listenFD = int(fd)
 		_ = syscall.SetNonblock(s.listenFD, true) // os.File.Fd on a duplicate ends it
 		s.prepareSocket()
-		event := syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: int32(s.index)}
-		if errno := epollControl(s.loop().fd, syscall.EPOLL_CTL_ADD, s.listenFD, &event); errno != 0 {
-			failed = &net.OpError{Op: "accept", Net: s.network, Addr: s.listener.Addr(), Err: errno}
+		if err := s.loop().poller.Add(s.listenFD, uint64(s.index)); err != nil {
+			failed = &net.OpError{Op: "accept", Net: s.network, Addr: s.listener.Addr(), Err: err}
 		}
 	})
 	if err != nil {
@@ -110,7 +117,7 @@ func (s *serving) prepareSocket() {
 	if s.network != "tcp" {
 		return
 	}
-	s.isPrompt = !lingers(s.listenFD)
+	s.isPrompt = !sock.Lingers(s.listenFD)
 	_ = syscall.SetsockoptInt(s.listenFD, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	// Sockets that an MPTCP socket has accepted inherit less.
 	const optionProtocol = 38 // SO_PROTOCOL
@@ -119,26 +126,24 @@ func (s *serving) prepareSocket() {
 	setProbes(s.listenFD, s.driver.options.KeepAlivePeriod)
 }
 
-// unregister ends accepting: when it has returned, nobody accepts any more.
+// unregister ends accepting. After it has returned, no connection is accepted.
 func (s *serving) unregister() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	_ = s.control.Control(func(fd uintptr) {
-		epollControl(s.loop().fd, syscall.EPOLL_CTL_DEL, int(fd), nil)
-	})
+	_ = s.control.Control(func(fd uintptr) { s.loop().poller.Remove(int(fd)) })
 }
 
-// StopAccepting implements engine.Accepting. epoll would go on to tell of
-// connections on a socket that other processes have as well, after our
-// descriptor is closed.
+// StopAccepting implements engine.Accepting. Otherwise epoll would report
+// connections on a socket that other processes have too, even after our descriptor
+// is closed.
 func (d *driver) StopAccepting(ln net.Listener) {
 	all := d.servings.Load()
 	if all == nil {
 		return
 	}
 	for _, s := range *all {
-		if s != nil && s.listener == ln && s.control != nil {
+		if s != nil && s.listener == ln && s.accepts() {
 			s.end(nil)
 			s.unregister()
 		}
@@ -176,12 +181,9 @@ func (s *serving) watch() error {
 	}
 }
 
-// rearm has epoll look at the listener again.
+// rearm has the listener's present state reported again.
 func (s *serving) rearm() {
-	_ = s.control.Control(func(fd uintptr) {
-		event := syscall.EpollEvent{Events: syscall.EPOLLIN | 1<<31, Fd: int32(s.index)}
-		epollControl(s.loop().fd, syscall.EPOLL_CTL_MOD, int(fd), &event)
-	})
+	_ = s.control.Control(func(fd uintptr) { _ = s.loop().poller.Add(int(fd), uint64(s.index)) })
 }
 
 // closedError is what Accept would have returned.
@@ -206,7 +208,7 @@ func (s *serving) endLocked(err error) {
 // accept is called by loop l when the listener of a serving has connections.
 func (d *driver) accept(l *loop, index uint16) {
 	s := d.servingAt(index)
-	if s == nil || s.control == nil {
+	if s == nil || !s.accepts() {
 		return
 	}
 	s.mu.Lock()
@@ -227,21 +229,20 @@ func (d *driver) accept(l *loop, index uint16) {
 
 // acceptOne accepts a connection and queues it. False: there is none.
 func (s *serving) acceptOne(l *loop, listener int) bool {
-	var peer rawAddress
-	fd, errno := acceptFD(listener, &peer)
+	fd, errno := s.driver.source.Accept(listener, &l.peer)
 	switch errno {
 	case 0:
 	case syscall.EAGAIN:
 		s.caughtUp = true
 		return false
 	case syscall.ECONNABORTED, syscall.EPROTO, syscall.ECONNRESET:
-		return true // the peer has given up
+		return true // the peer has closed the connection
 	default:
 		err := &net.OpError{Op: "accept", Net: s.network, Addr: s.listener.Addr(), Err: errno}
 		if engine.IsTemporary(err) {
 			select {
 			case s.stalled <- err:
-			default: // it is being seen to
+			default: // watch handles an earlier one
 			}
 		} else {
 			s.endLocked(err)
@@ -257,7 +258,7 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 		return true
 	}
 	s.driver.open.Add(1)
-	s.driver.prepare(fd, &peer, s, nil)
+	s.driver.prepare(fd, &l.peer, s, engine.Parcel{})
 	if responsible := s.driver.loopOf(fd); responsible != l {
 		responsible.queue.push(int32(fd))
 	} else {
@@ -280,19 +281,14 @@ func (s *serving) depart() {
 	}
 }
 
-// close closes the descriptor of a connection. That may wait where the listener
-// said so, or where the socket's options were in others' hands: connections that
-// were adopted or accepted elsewhere. Closing a unix socket closes descriptors
-// that were sent to it.
-func (s *serving) close(fd int) {
-	if s.isPrompt {
-		closeFD(fd)
-		return
-	}
-	_ = syscall.Close(fd) // nothing is left to be done about an error
-}
+// close closes the descriptor of a connection. This may wait if the listener has
+// SO_LINGER, or if other code could set the socket's options: the connection was
+// adopted or accepted elsewhere. Closing a unix socket closes descriptors that were
+// sent to it, which may wait too.
+func (s *serving) close(fd int) { s.driver.source.Close(fd, s.isPrompt) }
 
-// diverts asks whether fd is somebody else's, and forgets it then.
+// diverts asks Divert whether it takes ownership of the connection. If it does,
+// fd is closed and counted out.
 func (s *serving) diverts(fd int) bool {
 	if s.hooks.Divert == nil || s.config != nil || !s.hooks.Divert(fd) {
 		return false
@@ -302,9 +298,9 @@ func (s *serving) diverts(fd int) bool {
 	return true
 }
 
-// prepare makes fd a connection that is claimed, and to be queued. It counts as
-// open already.
-func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) {
+// prepare makes fd a claimed connection, which the caller must queue. The caller has
+// counted it as open.
+func (d *driver) prepare(fd int, peer *sock.Address, s *serving, parcel engine.Parcel) {
 	d.loopOf(fd).open.Add(1)
 	s.users.Add(1)
 	gen := d.newGeneration()
@@ -312,8 +308,8 @@ func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) 
 	slot := p.slot()
 	slot.setRemote(peer)
 	slot.serving = s.index
-	if len(leftover) > 0 {
-		d.keepLeftover(fd, gen, leftover)
+	if len(parcel.Leftover)+len(parcel.State) > 0 {
+		d.keepParcel(fd, gen, parcel)
 	}
 	flags := flagFresh
 	if s.config != nil {
@@ -326,14 +322,14 @@ func (d *driver) prepare(fd int, peer *rawAddress, s *serving, leftover []byte) 
 }
 
 // start serves fd, unless the engine shuts down.
-func (d *driver) start(fd int, peer *rawAddress, s *serving, leftover []byte) bool {
+func (d *driver) start(fd int, peer *sock.Address, s *serving, parcel engine.Parcel) bool {
 	// Shutdown sets closing before it looks at open.
 	d.open.Add(1)
 	if d.closing.Load() {
 		d.countOut()
 		return false
 	}
-	d.prepare(fd, peer, s, leftover)
+	d.prepare(fd, peer, s, parcel)
 	d.loopOf(fd).queue.push(int32(fd))
 	return true
 }
@@ -349,7 +345,8 @@ func (d *driver) serveOthers(ln net.Listener, s *serving) error {
 	return d.fallback.Serve(&filteringListener{Listener: ln, serving: s}, s.acceptor)
 }
 
-// A filteringListener is a listener that keeps bare TCP connections back.
+// A filteringListener passes to the fallback engine what is not a bare TCP
+// connection. The driver takes over the others.
 type filteringListener struct {
 	net.Listener // what the user gave
 	serving      *serving
@@ -388,8 +385,8 @@ func (l *filteringListener) SetDeadline(t time.Time) error {
 	return net.ErrClosed
 }
 
-// takeOver makes nc a connection of the engine's, if it is nothing but a socket.
-// Its descriptor is duplicated and nc closed, which leaves nothing of it in Go's
+// takeOver makes nc a connection of the driver, if it is a bare socket. It
+// duplicates the descriptor and closes nc, so that nothing of it remains in Go's
 // poller.
 func (s *serving) takeOver(nc net.Conn) bool {
 	d := s.driver
@@ -402,17 +399,17 @@ func (s *serving) takeOver(nc net.Conn) bool {
 		return false
 	}
 	fd := -1
-	var peer rawAddress
+	var peer sock.Address
 	_ = control.Control(func(old uintptr) {
-		if getPeerName(int(old), &peer) == 0 {
-			fd = duplicate(int(old))
+		if sock.PeerName(int(old), &peer) == 0 {
+			fd = sock.Duplicate(int(old))
 		}
 	})
 	if fd < 0 {
 		return false
 	}
 	s.arrive()
-	if !s.diverts(fd) && !d.start(fd, &peer, s, nil) {
+	if !s.diverts(fd) && !d.start(fd, &peer, s, engine.Parcel{}) {
 		s.depart()
 		s.close(fd)
 		return false

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // Without descriptors there are no connections, but there is no busy loop and no
@@ -104,7 +105,7 @@ func TestAdopt(t *testing.T) {
 		}
 		_ = file.Close()
 		_ = theirs.Close()
-		if err := d.Adopt(fd, []byte(leftover), a); err != nil {
+		if err := d.Adopt(fd, engine.Parcel{Leftover: []byte(leftover)}, a); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, c, leftover)
@@ -115,7 +116,7 @@ func TestAdopt(t *testing.T) {
 	if all := *d.servings.Load(); len(all) != 2 || all[1] != nil {
 		t.Errorf("%d servings are left", len(all))
 	}
-	if err := d.Adopt(-1, nil, a); err == nil {
+	if err := d.Adopt(-1, engine.Parcel{}, a); err == nil {
 		t.Error("adopted descriptor -1")
 	}
 }
@@ -130,7 +131,7 @@ func TestAdoptAfterShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(pair[1])
-	if err := d.Adopt(pair[0], nil, a); !errors.Is(err, engine.ErrShutdown) {
+	if err := d.Adopt(pair[0], engine.Parcel{}, a); !errors.Is(err, engine.ErrShutdown) {
 		t.Errorf("Adopt: %v, want ErrShutdown", err)
 	}
 	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil {
@@ -144,7 +145,7 @@ func TestStartAfterShutdown(t *testing.T) {
 	d := swept()
 	d.emptied = make(chan struct{}, 1)
 	d.closing.Store(true)
-	if d.start(5, &rawAddress{}, nil, nil) || d.open.Load() != 0 || d.table.find(5).chunk != nil {
+	if d.start(5, &sock.Address{}, nil, engine.Parcel{}) || d.open.Load() != 0 || d.table.find(5).chunk != nil {
 		t.Errorf("it is started; %d connections", d.open.Load())
 	}
 }
@@ -192,7 +193,7 @@ func TestShutdownBetweenArrivalAndStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(pair[1])
-	if err := d.Adopt(pair[0], nil, a); err != engine.ErrShutdown {
+	if err := d.Adopt(pair[0], engine.Parcel{}, a); err != engine.ErrShutdown {
 		t.Errorf("Adopt: %v, want ErrShutdown", err)
 	}
 	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil {

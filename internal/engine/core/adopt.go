@@ -1,21 +1,24 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"net"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // Adopt implements engine.Adopter.
-func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
-	var peer rawAddress
+func (d *driver) Adopt(fd int, p engine.Parcel, a engine.Acceptor) error {
+	var peer sock.Address
 	at, err := originOf(fd, &peer, a)
+	if err == nil {
+		p, err = p.For(a)
+	}
 	if err == nil {
 		err = os.NewSyscallError("setnonblock", syscall.SetNonblock(fd, true))
 	}
@@ -31,7 +34,7 @@ func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
 	defer s.leave()
 	s.prepareConn(fd)
 	s.arrive()
-	if !d.start(fd, &peer, s, append([]byte(nil), leftover...)) {
+	if !d.start(fd, &peer, s, p) {
 		s.depart()
 		_ = syscall.Close(fd)
 		return engine.ErrShutdown
@@ -41,12 +44,12 @@ func (d *driver) Adopt(fd int, leftover []byte, a engine.Acceptor) error {
 
 // AdoptConn implements engine.Engine. Connections that are not bare sockets go to
 // the fallback engine.
-func (d *driver) AdoptConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
+func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) error {
 	if fd := duplicateOf(nc); fd >= 0 {
 		defer nc.Close() // removes it from Go's poller
-		return d.Adopt(fd, leftover, a)
+		return d.Adopt(fd, p, a)
 	}
-	return d.fallback.AdoptConn(nc, leftover, a)
+	return d.fallback.AdoptConn(nc, p, a)
 }
 
 // duplicateOf returns another descriptor of a bare stream socket, or -1.
@@ -65,7 +68,7 @@ func duplicateOf(nc net.Conn) int {
 		return -1
 	}
 	fd := -1
-	_ = control.Control(func(old uintptr) { fd = duplicate(int(old)) })
+	_ = control.Control(func(old uintptr) { fd = sock.Duplicate(int(old)) })
 	return fd
 }
 
@@ -131,37 +134,22 @@ type origin struct {
 }
 
 // originOf returns the origin of a connected socket, and its peer.
-func originOf(fd int, peer *rawAddress, a engine.Acceptor) (origin, error) {
-	var local rawAddress
-	if errno := getPeerName(fd, peer); errno != 0 {
+func originOf(fd int, peer *sock.Address, a engine.Acceptor) (origin, error) {
+	var local sock.Address
+	if errno := sock.PeerName(fd, peer); errno != 0 {
 		return origin{}, os.NewSyscallError("getpeername", errno)
 	}
-	if errno := getSockName(fd, &local); errno != 0 {
+	if errno := sock.LocalName(fd, &local); errno != 0 {
 		return origin{}, os.NewSyscallError("getsockname", errno)
 	}
-	switch local.family() {
-	case syscall.AF_INET:
-		return origin{acceptor: a, network: "tcp", port: swapped(local.inet4().Port)}, nil
-	case syscall.AF_INET6:
-		return origin{acceptor: a, network: "tcp", port: swapped(local.inet6().Port)}, nil
+	switch local.Family() {
+	case syscall.AF_INET, syscall.AF_INET6:
+		_, port, _ := local.IP()
+		return origin{acceptor: a, network: "tcp", port: port}, nil
 	case syscall.AF_UNIX:
-		return origin{acceptor: a, network: "unix", name: local.unixName()}, nil
+		return origin{acceptor: a, network: "unix", name: local.UnixName()}, nil
 	}
 	return origin{}, os.NewSyscallError("getsockname", syscall.EAFNOSUPPORT)
-}
-
-// unixName returns the name of a unix socket as package net writes it.
-func (a *rawAddress) unixName() string {
-	const familySize, longest = 2, 108
-	path := make([]byte, 0, longest)
-	for _, b := range a.unix().Path[:min(max(int(a.length), familySize)-familySize, longest)] {
-		path = append(path, byte(b))
-	}
-	if len(path) > 0 && path[0] == 0 { // an abstract name, which may contain zero bytes
-		return "@" + string(path[1:])
-	}
-	name, _, _ := strings.Cut(string(path), "\x00")
-	return name
 }
 
 // Addr implements net.Listener. For TCP, it is used after the connection's end,

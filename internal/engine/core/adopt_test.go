@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"net"
@@ -35,7 +35,7 @@ func TestAdoptedOrigin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := d.AdoptConn(end, nil, a); err != nil {
+			if err := d.AdoptConn(end, engine.Parcel{}, a); err != nil {
 				t.Fatal(err)
 			}
 			ask(t, peer, "x")
@@ -81,7 +81,7 @@ func TestAdoptDialled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.AdoptConn(c, nil, a); err != nil {
+		if err := d.AdoptConn(c, engine.Parcel{}, a); err != nil {
 			t.Fatal(err)
 		}
 		ask(t, peer, "x")
@@ -109,7 +109,7 @@ func TestAdoptRefuses(t *testing.T) {
 	for name, fd := range map[string]int{"not connected": open, "not open": 1 << 20} {
 		var before, after syscall.Stat_t
 		_ = syscall.Fstat(fd, &before)
-		if err := d.Adopt(fd, nil, a); err == nil {
+		if err := d.Adopt(fd, engine.Parcel{}, a); err == nil {
 			t.Errorf("%s: adopted", name)
 		}
 		// Another goroutine may have been given the number since.
@@ -146,7 +146,7 @@ func TestHandOverKeepsProbes(t *testing.T) {
 			ask(t, c, text)
 			var given net.Conn
 			eventually(t, "given away", func() bool {
-				return d.DetachIdle(-1, func(c net.Conn, _ []byte) { given = c }) == 1
+				return d.DetachIdle(-1, func(c net.Conn, _ engine.Parcel) { given = c }) == 1
 			})
 			if on := probes(given); (on != 0) != (period > 0) {
 				t.Errorf("period %v, %s: SO_KEEPALIVE is %d", period, text, on)
@@ -154,7 +154,7 @@ func TestHandOverKeepsProbes(t *testing.T) {
 			if err := given.(*net.TCPConn).SetKeepAlive(period < 0); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.AdoptConn(given, nil, a); err != nil {
+			if err := d.AdoptConn(given, engine.Parcel{}, a); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"io"
@@ -14,7 +14,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // A conn holds what a connection needs beyond its slot while a worker serves it, or
@@ -34,8 +33,9 @@ type tenancy struct {
 	fd       int
 	gen      uint32
 	serving  *serving
-	protocol engine.Protocol // nil: none yet, or asleep
-	worker   *worker         // whose buffers are attached; nil while waiting
+	protocol engine.Protocol     // nil: none yet, or asleep
+	can      engine.Capabilities // of protocol; undefined without one
+	worker   *worker             // whose buffers are attached; nil while waiting
 
 	in     []byte // the worker's input buffer
 	out    []byte // output that is not written yet
@@ -44,6 +44,8 @@ type tenancy struct {
 	pendingOut, pendingIn *buf.Buffer
 	file                  engine.File // sent after out; Source nil: none
 
+	phase phase
+	wait  waitKind
 	after engine.Next // the next step after out is written
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
@@ -52,29 +54,45 @@ type tenancy struct {
 	stalledSince int64 // when the pending output began to wait; 0: no output waits
 	lingerBy     int64
 
-	err     error
-	tlsConn *tlsConn // the TLS state, which outlives this conn; nil: a bare socket
-	view    *netConn // the result of NetConn; nil: not called
-	run     *runState
-	left    *netConn // the addresses after the connection's end, for Release; nil: not ended
+	err       error
+	tlsConn   *tlsConn // the TLS state, which outlives this conn; nil: a bare socket
+	view      *netConn // the result of NetConn; nil: not called
+	run       *runState
+	finalView *netConn // the addresses, once the slot may be another connection's; nil: not ended
 
-	gift       chan<- given // on which DetachIdle waits for it; nil: it does not
+	taker      chan<- given // DetachIdle, which waits for the connection; nil: it does not
+	packed     []byte       // what DetachIdle gets of the protocol
 	lingerLeft int
 	isDated    bool // deadline is valid; otherwise the slot's expiry is
-	isOpen     bool // there is a protocol, maybe asleep
-	isAdmitted bool
-	isPinned   bool // keeps its conn while idle
 	isShown    bool // place.conn holds it
 	isStuck    bool // the peer has not accepted the output within the write time-out
-	isBlocked  bool // out, or file, waits for room
-	isYielding bool // it must go back to the queue, so that other connections come first
-	isSilent   bool // TLS: no ClientHello has arrived
-	isLingering,
-	isHanded, // DetachIdle gets it
-	isDrained, // the last read left nothing
-	isFed, // since Pause
-	isPartial bool // the protocol has a part of a request
+	isDrained  bool // the last read left nothing
+	isFed      bool // since Pause
+	isPartial  bool // the protocol had a part of a request at the last Pause
 }
+
+// A phase is how far a connection has come.
+type phase uint8
+
+const (
+	phaseFresh     phase = iota // not admitted
+	phaseAdmitted               // no protocol yet; with TLS, not before the handshake has ended
+	phaseOpen                   // it has a protocol, maybe asleep
+	phaseLingering              // the peer was told of the end, and its input is discarded
+	phaseHanded                 // DetachIdle gets it
+	phaseEnded                  // Closed and Release are called, or were
+)
+
+// A waitKind is what the connection waits for, or is about to.
+type waitKind uint8
+
+const (
+	waitInput  waitKind = iota // the next request, or more of one
+	waitHello                  // TLS: the ClientHello
+	waitWorker                 // another worker, which opens it after the handshake
+	waitRoom                   // room for out, or for file
+	waitTurn                   // another worker, which goes on with out or file
+)
 
 // runState holds rarely used state of a Run, which ends with the Run.
 type runState struct {
@@ -100,17 +118,22 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	c.driver, c.place, c.fd, c.gen = d, p, fd, generation(word)
 	c.serving = d.servingAt(s.serving)
 	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
-	isKnown := word&flagFresh == 0
-	c.isOpen, c.isAdmitted = isKnown, isKnown
-	c.isPinned = d.options.NetConnIsKept
-	if isKnown && c.serving.config != nil {
+	if word&flagFresh != 0 {
+		return
+	}
+	c.phase = phaseOpen
+	if c.serving.config != nil {
 		c.tlsConn = p.tlsConn()
 		c.tlsConn.conn = c
 	}
 }
 
-// reset clears c for another connection.
+// reset clears c for another connection. The atomic fields stay: late events for
+// the last connection may still look at them.
 func (c *conn) reset() { c.tenancy = tenancy{} }
+
+// isBlocked tells whether out, or file, waits.
+func (c *conn) isBlocked() bool { return c.wait >= waitRoom }
 
 // attach lends the worker's buffers to c.
 func (c *conn) attach(w *worker) {
@@ -156,10 +179,11 @@ func (c *conn) keepGrown(w *worker) {
 	}
 }
 
-// brain returns the protocol, and wakes it if it is asleep.
-func (c *conn) brain() engine.Protocol {
+// awake returns the protocol, and wakes it if it is asleep.
+func (c *conn) awake() engine.Protocol {
 	if c.protocol == nil {
 		c.protocol = c.serving.waker.Wake(c, c.slot().memo)
+		c.can = c.protocol.Capabilities()
 	}
 	return c.protocol
 }
@@ -188,8 +212,8 @@ func (c *conn) fail(err error) {
 
 // LocalAddr implements engine.Conn.
 func (c *conn) LocalAddr() net.Addr {
-	if c.left != nil {
-		return c.left.LocalAddr() // another connection may have the descriptor
+	if c.finalView != nil {
+		return c.finalView.LocalAddr() // another connection may have the descriptor
 	}
 	return c.driver.localAddr(c.fd, c.serving)
 }
@@ -199,8 +223,8 @@ func (c *conn) RemoteAddr() net.Addr { return c.serving.remoteAddr(c.remote()) }
 
 // remote returns the peer's address.
 func (c *conn) remote() netip.AddrPort {
-	if c.left != nil {
-		return c.left.remote // another connection may have the slot
+	if c.finalView != nil {
+		return c.finalView.remote // another connection may have the slot
 	}
 	return c.slot().remote()
 }
@@ -284,7 +308,7 @@ func (c *conn) readWaiting(p []byte) (int, error) {
 // recvWaiting reads from the socket and waits for input.
 func (c *conn) recvWaiting(p []byte) (int, error) {
 	for {
-		n, errno := sock.Recv(c.fd, p)
+		n, errno := c.driver.source.Recv(c.fd, p)
 		switch {
 		case n > 0:
 			c.isDrained = n < len(p) && c.tlsConn == nil // TLS may hold more
@@ -315,7 +339,7 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) sendWaiting(p []byte) (int, error) {
 	limit, isLimited := int64(0), false
 	for n := 0; ; {
-		sent, errno := sock.Send(c.fd, p[n:])
+		sent, errno := c.driver.source.Send(c.fd, p[n:], false)
 		n += sent
 		switch {
 		case n == len(p):
@@ -345,7 +369,7 @@ func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
 	var written int64
 	limit, isLimited := int64(0), false
 	for {
-		n, errno := sock.SendBuffers(c.fd, v)
+		n, errno := c.driver.source.SendBuffers(c.fd, v)
 		written += n
 		switch {
 		case errno == 0 && len(*v) == 0:
@@ -388,7 +412,7 @@ func (c *conn) SetWriteTimeout(timeout time.Duration) {
 		timeout = 0
 	}
 	c.writeTimeout = int64(timeout)
-	if c.left != nil {
+	if c.finalView != nil {
 		return // another connection may have the slot
 	}
 	c.slot().writeTimeout = uint32((timeout + time.Millisecond - 1) / time.Millisecond)

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"net"
@@ -15,11 +15,11 @@ import (
 // from the engine. The old descriptor is closed in any case.
 func (c *conn) separate() (net.Conn, error) {
 	if c.slot().has(flagAdded) {
-		// The new descriptor refers to the same open file description, for which
-		// epoll would otherwise continue to report events (epoll(7)).
-		epollControl(c.driver.loopOf(c.fd).fd, syscall.EPOLL_CTL_DEL, c.fd, nil)
+		// The new descriptor refers to the same open file description, so closing
+		// this one does not end its events.
+		c.driver.loopOf(c.fd).poller.Remove(c.fd)
 	}
-	c.left = c.netConn() // Release may be called much later
+	c.finalView = c.netConn() // Release may be called much later
 	c.leave()
 	file := os.NewFile(uintptr(c.fd), c.serving.network)
 	defer file.Close()
@@ -57,7 +57,7 @@ func (c *conn) live(nc net.Conn) {
 			cause = &engine.PanicError{Value: v, Stack: debug.Stack()}
 		}
 		defer c.serving.depart()
-		defer c.serving.acceptor.Release(c.left)
+		defer c.serving.acceptor.Release(c.finalView)
 		c.protocol.Closed(cause)
 	}()
 	c.protocol.Detached(nc)
@@ -70,16 +70,16 @@ type handover struct {
 	given chan given
 }
 
-// given is a detached connection with its leftover input.
+// given is a detached connection.
 type given struct {
-	nc       net.Conn
-	leftover []byte
+	nc     net.Conn
+	parcel engine.Parcel
 }
 
 // DetachIdle implements engine.Engine. It calls take on the caller's goroutine,
 // after Protocol.Closed and Release. Input that was not read stays in the socket;
-// leftover is the input that a Rewinder returns.
-func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) int {
+// Leftover is the input that a Rewinder returns.
+func (d *driver) DetachIdle(limit int, take func(c net.Conn, p engine.Parcel)) int {
 	if limit == 0 {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 	count := 0
 	for range wanted {
 		if g := <-h.given; g.nc != nil {
-			take(g.nc, g.leftover)
+			take(g.nc, g.parcel)
 			count++
 		}
 	}
@@ -112,11 +112,11 @@ func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle
 
 // giveAway ends the connection's life here for DetachIdle.
 func (c *conn) giveAway() {
-	gift := c.gift
-	c.gift = nil
-	var leftover []byte
-	if r, ok := c.protocol.(engine.Rewinder); ok && c.isPartial {
-		leftover = r.Rewind()
+	taker := c.taker
+	c.taker = nil
+	p := engine.Parcel{State: c.packed}
+	if c.isPartial {
+		p.Leftover = c.protocol.(engine.Rewinder).Rewind() // flagFixed says that it cannot
 	}
 	probes, probesErr := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 	nc, err := c.separate()
@@ -126,14 +126,30 @@ func (c *conn) giveAway() {
 	if err != nil {
 		c.fail(err)
 	}
-	defer func() { gift <- given{nc, leftover} }() // after Closed and Release
+	defer func() { taker <- given{nc, p} }() // after Closed and Release
 	c.conclude()
+}
+
+// pack packs the protocol of a connection that DetachIdle has claimed, if it can be
+// packed. False: the connection stays.
+func (c *conn) pack() bool {
+	if c.phase != phaseOpen {
+		return true
+	}
+	p := c.awake()
+	if !c.can.Has(engine.CanPack) {
+		return true
+	}
+	state, ok := p.(engine.Packer).Pack(nil)
+	c.packed = state
+	c.isFed = true // if it stays, it is asked to Pause before it sleeps
+	return ok
 }
 
 // deny tells DetachIdle that it does not get a connection that it waits for.
 func (c *conn) deny() {
-	if gift := c.gift; gift != nil {
-		c.gift = nil
-		gift <- given{}
+	if taker := c.taker; taker != nil {
+		c.taker = nil
+		taker <- given{}
 	}
 }

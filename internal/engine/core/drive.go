@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"io"
@@ -11,7 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // yieldAfter is how many reads a worker makes on one connection before it yields to
@@ -23,10 +22,13 @@ const yieldAfter = 16
 func (c *conn) serve() {
 	for {
 		next := c.turn()
+		if next == engine.Read && c.wait == waitRoom && c.takesInput() {
+			next = c.feedBlocked()
+		}
 		if next != engine.Read && !c.finish(next) {
 			return
 		}
-		if c.isYielding {
+		if c.wait == waitTurn || c.wait == waitWorker {
 			c.giveTurn()
 			return
 		}
@@ -41,27 +43,27 @@ func (c *conn) serve() {
 func (c *conn) turn() engine.Next {
 	s := c.slot()
 	had := s.take(flagInput | flagOutput)
-	errand := s.take(errands &^ flagPrompt)
-	if errand != 0 {
-		if next := c.runErrand(errand); next != engine.Read {
+	reasons := s.take(reasonFlags &^ flagPrompt)
+	if reasons != 0 {
+		if next := c.handleReasons(reasons); next != engine.Read {
 			return next
 		}
 	}
 	// A connection that waited had read all its input, so after a prompt without
 	// input there is nothing to read.
-	promptOnly := errand&flagPromptOnly != 0 && had&flagInput == 0 && c.isOpen
-	if !c.isOpen {
-		if next := c.begin(); next != engine.Read || c.isSilent || c.isYielding {
+	promptOnly := reasons&flagPromptOnly != 0 && had&flagInput == 0 && c.phase >= phaseOpen
+	if c.phase < phaseOpen {
+		if next := c.begin(); next != engine.Read || c.phase < phaseOpen {
 			s.take(flagPrompt) // there is no protocol yet to be prompted
 			return next
 		}
 	}
-	if c.isBlocked {
-		if next := c.resume(); next != engine.Read || c.isBlocked {
+	if c.isBlocked() {
+		if next := c.resume(); next != engine.Read || c.isBlocked() {
 			return next
 		}
 	}
-	if c.isLingering {
+	if c.phase == phaseLingering {
 		s.take(flagPrompt) // the protocol can send nothing any more
 		return c.discard()
 	}
@@ -69,30 +71,33 @@ func (c *conn) turn() engine.Next {
 		c.isDrained = promptOnly
 		next := c.prompted()
 		// isDrained may have changed: Conn.Read during the Run sets it.
-		if next != engine.Read || c.isBlocked || c.isDrained && len(c.unread) == 0 && !s.has(flagInput|flagGone) {
+		if next != engine.Read || c.isBlocked() || c.isDrained && len(c.unread) == 0 && !s.has(flagInput|flagGone) {
 			return next
 		}
 	}
 	return c.pump()
 }
 
-// runErrand handles the reasons other than input for which the connection was
+// handleReasons handles the reasons other than input for which the connection was
 // claimed.
-func (c *conn) runErrand(errand uint64) engine.Next {
-	if errand&flagTake != 0 {
-		c.gift = c.driver.handover.Load().given
+func (c *conn) handleReasons(reasons uint64) engine.Next {
+	if reasons&flagTake != 0 {
+		c.taker = c.driver.handover.Load().given
 	}
 	switch {
-	case errand&flagKill != 0:
+	case reasons&flagKill != 0:
 		c.slot().set(flagKill)
 		c.fail(c.driver.killCause())
 		return engine.Abort
-	case errand&flagTake != 0: // DetachIdle claims no connection with flagFixed
-		c.isHanded = true
+	case reasons&flagTake != 0: // DetachIdle claims no connection with flagFixed
+		if c.pack() {
+			c.phase = phaseHanded
+			return engine.Close
+		}
+		c.deny()
+	case reasons&flagEvict != 0 && !c.isBlocked() && c.phase != phaseLingering && !c.isPartial:
 		return engine.Close
-	case errand&flagEvict != 0 && !c.isBlocked && !c.isLingering && !c.isPartial:
-		return engine.Close
-	case errand&flagExpired != 0:
+	case reasons&flagExpired != 0:
 		return c.expired()
 	}
 	return engine.Read
@@ -105,18 +110,18 @@ func (c *conn) expired() engine.Next {
 		return engine.Read // the deadline was moved before the sweep claimed it
 	}
 	switch {
-	case c.isBlocked, c.isSilent:
-		c.isStuck = c.isBlocked
+	case c.isBlocked(), c.wait == waitHello:
+		c.isStuck = c.isBlocked()
 		c.fail(os.ErrDeadlineExceeded)
 		return engine.Abort
-	case c.isLingering:
+	case c.phase == phaseLingering:
 		return engine.Close
 	}
 	c.deadline, c.isDated = 0, true
 	c.isFed = true
 	var next engine.Next
 	c.beginRun()
-	c.out, next = c.brain().TimedOut(c.out)
+	c.out, next = c.awake().TimedOut(c.out)
 	return c.settle(c.endRun(next))
 }
 
@@ -124,19 +129,20 @@ func (c *conn) expired() engine.Next {
 func (c *conn) pump() engine.Next {
 	if in := c.unread; len(in) > 0 {
 		next := c.drive(in)
-		if next != engine.Read || c.isBlocked {
+		if next != engine.Read || c.isBlocked() {
 			return next
 		}
 	}
-	// Even if a Run has used all of it: otherwise wait would treat later input as
+	// Even if a Run has used all of it: otherwise postpone would treat later input as
 	// held.
 	c.dropHeld()
 	for pass := 1; ; pass++ {
-		n, err := c.receive(c.in)
+		room := c.room()
+		n, err := c.receive(room)
 		switch {
 		case n > 0:
-			c.isDrained = n < len(c.in) && c.tlsConn == nil
-			if next := c.drive(c.in[:n]); next != engine.Read || c.isBlocked {
+			c.isDrained = n < len(room) && c.tlsConn == nil
+			if next := c.drive(room[:n]); next != engine.Read || c.isBlocked() {
 				return next
 			}
 			// A short read has emptied the socket, and further input causes an event.
@@ -155,7 +161,7 @@ func (c *conn) pump() engine.Next {
 			// alert.
 			c.isDrained = true
 			c.beginRun()
-			c.out = c.brain().HalfClosed(c.out)
+			c.out = c.awake().HalfClosed(c.out)
 			return c.settle(c.endRun(engine.Close))
 		default:
 			c.fail(err)
@@ -167,12 +173,22 @@ func (c *conn) pump() engine.Next {
 	}
 }
 
+// room returns where the next input goes. A protocol between requests is not asked.
+func (c *conn) room() []byte {
+	if c.protocol != nil && c.can.Has(engine.CanReceive) && (c.isFed || c.isPartial) {
+		if p := c.protocol.(engine.Receiver).Room(); len(p) > 0 {
+			return p
+		}
+	}
+	return c.in
+}
+
 // receive reads without waiting. It returns 0 and no error if there is no input.
 func (c *conn) receive(p []byte) (int, error) {
 	if c.tlsConn != nil {
 		return c.tlsConn.receive(p)
 	}
-	n, errno := sock.Recv(c.fd, p)
+	n, errno := c.driver.source.Recv(c.fd, p)
 	switch {
 	case n > 0 || errno == syscall.EAGAIN:
 		return n, nil
@@ -184,10 +200,10 @@ func (c *conn) receive(p []byte) (int, error) {
 
 // drive feeds in to the protocol, and runs the requests that it completes. It
 // returns when the protocol wants more input (Read) or something else, or when
-// there is no room to write (Read, and isBlocked). It writes the output before it
+// there is no room to write (Read, and isBlocked is true). It writes the output before it
 // returns. The unused rest of in stays in c.unread.
 func (c *conn) drive(in []byte) engine.Next {
-	p := c.brain()
+	p := c.awake()
 	c.isFed = true
 	for len(in) > 0 {
 		used, next := p.Feed(in)
@@ -196,8 +212,8 @@ func (c *conn) drive(in []byte) engine.Next {
 		if ran {
 			c.unread = in
 			next = c.runRequests(p)
-			if c.isBlocked {
-				return c.wait(next)
+			if c.isBlocked() {
+				return c.postpone(next)
 			}
 			in = c.unread
 		}
@@ -221,7 +237,7 @@ func (c *conn) runRequests(p engine.Protocol) engine.Next {
 		var next engine.Next
 		c.out, next = p.Run(c.out)
 		next = c.makeRoom(c.endRun(next))
-		if next != engine.Run || c.isBlocked {
+		if next != engine.Run || c.isBlocked() {
 			return next
 		}
 	}
@@ -239,20 +255,20 @@ func (c *conn) makeRoom(next engine.Next) engine.Next {
 
 // prompted calls Prompted, if the protocol has it.
 func (c *conn) prompted() engine.Next {
-	p, ok := c.brain().(engine.Prompted)
-	if !ok {
+	p := c.awake()
+	if !c.can.Has(engine.CanPrompt) {
 		return engine.Read
 	}
 	c.beginRun()
 	var next engine.Next
-	c.out, next = p.Prompted(c.out)
+	c.out, next = p.(engine.Prompted).Prompted(c.out)
 	next = c.makeRoom(c.endRun(next))
 	c.isFed = true
-	if next == engine.Run && !c.isBlocked {
+	if next == engine.Run && !c.isBlocked() {
 		next = c.runRequests(c.protocol)
 	}
-	if c.isBlocked {
-		return c.wait(next)
+	if c.isBlocked() {
+		return c.postpone(next)
 	}
 	return c.settle(next)
 }
@@ -265,8 +281,8 @@ func (c *conn) settle(next engine.Next) engine.Next {
 		return next
 	case !c.flush():
 		return engine.Abort
-	case c.isBlocked:
-		return c.wait(next)
+	case c.isBlocked():
+		return c.postpone(next)
 	case next == engine.Switch:
 		return c.succeed()
 	}
@@ -275,10 +291,11 @@ func (c *conn) settle(next engine.Next) engine.Next {
 
 // succeed gives the connection to the successor of its protocol.
 func (c *conn) succeed() engine.Next {
-	c.slot().set(flagSwitched)
-	c.protocol = c.brain().(engine.Switcher).Successor()
+	c.protocol = c.awake().(engine.Switcher).Successor()
 	c.isFed = true
-	if next := engine.Start(c.protocol); next != engine.Read {
+	next := c.begun()
+	c.slot().assign(flagSwitched, !c.can.Has(engine.CanPack))
+	if next != engine.Read {
 		return next
 	}
 	if in := c.unread; len(in) > 0 {
@@ -287,35 +304,40 @@ func (c *conn) succeed() engine.Next {
 	return engine.Read
 }
 
-// wait sets next as the step after the output is written.
-func (c *conn) wait(next engine.Next) engine.Next {
+// postpone sets next as the step after the output is written.
+func (c *conn) postpone(next engine.Next) engine.Next {
 	if next == engine.Abort {
 		return next
 	}
 	c.after = next
+	c.holdUnread()
+	return engine.Read
+}
+
+// holdUnread moves the unread input out of the worker's buffer.
+func (c *conn) holdUnread() {
 	if len(c.unread) > 0 && c.pendingIn == nil {
 		c.pendingIn = buf.Get(len(c.unread))
 		c.pendingIn.B = append(c.pendingIn.B, c.unread...)
 		c.unread = c.pendingIn.B
 		c.driver.lend(c.fd, 1)
 	}
-	return engine.Read
 }
 
-// resume goes on where the lack of room stopped the connection.
+// resume continues what the lack of room has stopped.
 func (c *conn) resume() engine.Next {
 	if !c.flush() {
 		return engine.Abort
 	}
-	if c.isBlocked {
+	if c.isBlocked() {
 		return engine.Read
 	}
 	next := c.after
 	c.after = engine.Read
 	if next == engine.Run {
-		next = c.runRequests(c.brain())
-		if c.isBlocked {
-			return c.wait(next)
+		next = c.runRequests(c.awake())
+		if c.isBlocked() {
+			return c.postpone(next)
 		}
 		return c.settle(next)
 	}
@@ -325,14 +347,14 @@ func (c *conn) resume() engine.Next {
 	return next
 }
 
-// flush writes the pending output, and the file behind it, as far as there is
-// room. False: it failed.
+// flush writes the pending output, and then the file, as much as there is room for.
+// The result false means that writing failed.
 func (c *conn) flush() bool {
 	if c.tlsConn != nil {
 		return c.flushTLS()
 	}
 	if len(c.out) > longOutput {
-		c.beginStall() // also where it never blocks
+		c.beginStall() // even if it never blocks
 	}
 	for len(c.out) > 0 {
 		n, errno := c.sendOut()
@@ -352,41 +374,40 @@ func (c *conn) flush() bool {
 		}
 	}
 	if c.hasFile() && !c.flushFile() {
-		return c.isBlocked // or it failed
+		return c.isBlocked() // or it failed
 	}
 	c.written()
 	return true
 }
 
-// sendOut sends some of the output; what is in front of a file may share a packet
-// with it.
+// sendOut sends a part of the output. If a file follows, they may share a packet.
 func (c *conn) sendOut() (int, syscall.Errno) {
 	if c.hasFile() {
-		return sock.SendMore(c.fd, c.out)
+		return c.driver.source.Send(c.fd, c.out, true)
 	}
-	return sock.Send(c.fd, c.out)
+	return c.driver.source.Send(c.fd, c.out, false)
 }
 
-// block notes that output waits for room. The time-out of that begins now, if
-// restarts also where it has begun before.
+// block notes that output waits for room, and starts the write time-out. If output
+// was waiting already, it restarts the time-out only if restarts is true.
 func (c *conn) block(restarts bool) {
-	if !c.isBlocked || restarts {
-		c.isBlocked = true
+	if !c.isBlocked() || restarts {
 		c.writeBy = c.writeDeadline()
 	}
+	c.wait = waitRoom
 	c.beginStall()
 }
 
 // written is called when everything is written.
 func (c *conn) written() {
-	c.isBlocked, c.writeBy = false, 0
+	c.wait, c.writeBy = waitInput, 0
 	if c.stalledSince != 0 {
 		c.endStall()
 	}
 	c.emptyOut()
 }
 
-// emptyOut forgets the output, which is written.
+// emptyOut discards the output, which is written.
 func (c *conn) emptyOut() {
 	if c.pendingOut != nil {
 		c.dropPendingOut()
@@ -404,7 +425,7 @@ func (c *conn) dropPendingOut() {
 	}
 }
 
-// dropHeld gives back what held the unread input.
+// dropHeld releases the buffer of the unread input, if it has one.
 func (c *conn) dropHeld() {
 	if c.pendingIn != nil {
 		c.pendingIn.ReleaseHeld()

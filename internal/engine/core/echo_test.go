@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"context"
@@ -55,6 +55,8 @@ type echo struct {
 	input    [64]byte
 	length   int
 }
+
+func (e *echo) Capabilities() engine.Capabilities { return engine.CanSleep }
 
 func (e *echo) Feed(in []byte) (int, engine.Next) {
 	e.length = copy(e.input[:], in)

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -22,6 +21,8 @@ const (
 
 // driver implements engine.Engine.
 type driver struct {
+	name     string
+	source   Source
 	options  engine.Options
 	fallback engine.Engine
 	table    table
@@ -41,8 +42,8 @@ type driver struct {
 
 	mu        sync.Mutex // guards servings' replacement, and loops
 	loops     []*loop
-	adopting  map[origin]*serving // of adopted connections that there are
-	leftovers leftovers
+	adopting  map[origin]*serving // of open adopted connections
+	parcels   parcels
 	handovers sync.Mutex // one DetachIdle at a time
 	handover  atomic.Pointer[handover]
 }
@@ -53,12 +54,12 @@ var (
 	_ engine.Prober  = (*driver)(nil)
 )
 
-// New returns an engine that is ready to Serve. fallback serves the connections
+// New returns an engine of that name that is ready to Serve. fallback serves the connections
 // that are not sockets of the system; Shutdown shuts it down, too. Without
 // fallback such connections are refused with an error.
 //
 // The engine holds no goroutine and no descriptor until it is given connections.
-func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) {
+func New(name string, source Source, options engine.Options, fallback engine.Engine) (engine.Engine, error) {
 	options = options.WithDefaults()
 	if fallback == nil {
 		return nil, errors.New("sluice: the event engine needs another one for connections that are not sockets")
@@ -69,6 +70,8 @@ func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) 
 		options.Loops = (runtime.GOMAXPROCS(0) + 1) / 2
 	}
 	d := &driver{
+		name:     name,
+		source:   source,
 		options:  options,
 		fallback: fallback,
 		tlsWorks: sync.OnceValue(testTLS),
@@ -80,12 +83,6 @@ func New(options engine.Options, fallback engine.Engine) (engine.Engine, error) 
 	for i := range d.loops {
 		d.loops[i] = newLoop(d)
 	}
-	// Is there epoll at all? Containers may forbid what the kernel has.
-	probe, err := newPoller()
-	if err != nil {
-		return nil, err
-	}
-	_ = syscall.Close(probe)
 	return d, nil
 }
 
@@ -95,7 +92,7 @@ func (d *driver) loopOf(fd int) *loop { return d.loops[fd%len(d.loops)] }
 // startLoops makes the loops run, unless they do; mu is held.
 func (d *driver) startLoops() error {
 	for _, l := range d.loops {
-		if l.file == nil {
+		if l.poller == nil {
 			if err := l.start(); err != nil {
 				return err
 			}
@@ -113,7 +110,7 @@ func (d *driver) newGeneration() uint32 {
 	}
 }
 
-// enter gives s an index, and starts the loops. leave gives it back.
+// enter gives s an index, and starts the loops. leave releases the index.
 func (d *driver) enter(s *serving) (*serving, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +147,7 @@ func (d *driver) enterLocked(s *serving) (*serving, error) {
 	return s, nil
 }
 
-// leave counts a user of s out; the last one forgets s.
+// leave counts out a user of s. The last one removes s.
 func (s *serving) leave() {
 	if s.users.Add(-1) > 0 {
 		return
@@ -159,7 +156,7 @@ func (s *serving) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.users.Load() > 0 {
-		return // adopting has begun again
+		return // enterAdopting has found it meanwhile
 	}
 	if at, ok := s.listener.(origin); ok && d.adopting[at] == s {
 		delete(d.adopting, at)
@@ -182,15 +179,23 @@ func (d *driver) closed(fd int, s *serving) {
 
 // countOut counts down open, and tells Shutdown when it is 0.
 func (d *driver) countOut() {
-	if d.open.Add(-1) == 0 && d.closing.Load() {
-		select {
-		case d.emptied <- struct{}{}:
-		default:
-		}
+	if d.open.Add(-1) == 0 {
+		d.tellEmptied()
 	}
 }
 
-// lend counts a buffer that a connection keeps while it waits.
+// tellEmptied wakes drain, which checks for remaining connections and Tasks.
+func (d *driver) tellEmptied() {
+	if !d.closing.Load() {
+		return
+	}
+	select {
+	case d.emptied <- struct{}{}:
+	default:
+	}
+}
+
+// lend counts buffers that a connection keeps while it waits.
 func (d *driver) lend(fd int, count int64) { d.loopOf(fd).lent.Add(count) }
 
 // deliver hands flags to a connection, if it is still there.
@@ -222,7 +227,7 @@ func (d *driver) queueAll(fds []int32) {
 }
 
 // Name implements engine.Engine.
-func (d *driver) Name() string { return "epoll" }
+func (d *driver) Name() string { return d.name }
 
 // ServeConn implements engine.Engine. The fallback engine does it: its caller's
 // goroutine waits anyway, and the caller may keep c and close it.
@@ -264,8 +269,8 @@ func (d *driver) Nudge() {
 // CloseRequested implements engine.Engine.
 func (d *driver) CloseRequested() bool { return d.closeRequested.Load() }
 
-// Range implements engine.Engine. The Conns are good for addresses and
-// prompters only, and not longer than f runs. f must not block.
+// Range implements engine.Engine. f may use its Conn for addresses and prompters
+// only, and must neither retain it nor block.
 func (d *driver) Range(f func(engine.Conn) bool) {
 	goOn := true
 	d.table.each(func(fd int, p place) {
@@ -274,9 +279,9 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 		if !goOn || !s.hold(gen) {
 			return
 		}
-		left := &netConn{driver: d, fd: fd, gen: gen, remote: s.remote(), serving: d.servingAt(s.serving)}
+		view := &netConn{driver: d, fd: fd, gen: gen, remote: s.remote(), serving: d.servingAt(s.serving)}
 		s.drop()
-		goOn = f(&conn{tenancy: tenancy{driver: d, place: p, fd: fd, gen: gen, serving: left.serving, left: left}})
+		goOn = f(&conn{tenancy: tenancy{driver: d, place: p, fd: fd, gen: gen, serving: view.serving, finalView: view}})
 	})
 	if goOn {
 		d.fallback.Range(f)
@@ -287,6 +292,9 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 func (d *driver) Stats() engine.Stats {
 	stats := d.fallback.Stats()
 	stats.Open += int(d.open.Load())
+	for _, l := range d.loops {
+		stats.Active += l.queue.countTasks()
+	}
 	d.table.each(func(fd int, p place) {
 		if !isIdle(p.slot().word.Load()) {
 			stats.Active++
@@ -304,7 +312,8 @@ func (d *driver) Loops() []engine.LoopStats {
 		all[i].Connections = int(l.open.Load())
 		all[i].Buffers = int(l.lent.Load())
 		l.queue.mu.Lock()
-		all[i].Queued = l.queue.ready.count
+		all[i].Queued = l.queue.ready.count + l.queue.delayed.count
+		all[i].Active = l.queue.tasks.count + l.queue.running
 		all[i].Workers = l.queue.workers
 		all[i].IdleWorkers = l.queue.parked
 		l.queue.mu.Unlock()
@@ -323,40 +332,40 @@ func (d *driver) Loops() []engine.LoopStats {
 	return all
 }
 
-// leftovers is input of adopted connections that nobody has looked at yet.
-type leftovers struct {
+// parcels is what adopted connections bring along, until they are opened.
+type parcels struct {
 	count atomic.Int32
 	mu    sync.Mutex
-	of    map[uint64][]byte // by descriptor and generation
+	of    map[uint64]engine.Parcel // by descriptor and generation
 }
 
-func leftoverKey(fd int, gen uint32) uint64 { return uint64(gen)<<32 | uint64(fd) }
+func parcelKey(fd int, gen uint32) uint64 { return uint64(gen)<<32 | uint64(fd) }
 
-func (d *driver) keepLeftover(fd int, gen uint32, leftover []byte) {
-	l := &d.leftovers
+func (d *driver) keepParcel(fd int, gen uint32, parcel engine.Parcel) {
+	l := &d.parcels
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
-		l.of = make(map[uint64][]byte)
+		l.of = make(map[uint64]engine.Parcel)
 	}
-	l.of[leftoverKey(fd, gen)] = leftover
+	l.of[parcelKey(fd, gen)] = parcel
 	l.count.Add(1)
 }
 
-func (d *driver) takeLeftover(fd int, gen uint32) []byte {
-	l := &d.leftovers
+func (d *driver) takeParcel(fd int, gen uint32) engine.Parcel {
+	l := &d.parcels
 	if l.count.Load() == 0 {
-		return nil
+		return engine.Parcel{}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := leftoverKey(fd, gen)
-	leftover, ok := l.of[key]
+	key := parcelKey(fd, gen)
+	parcel, ok := l.of[key]
 	if ok {
 		delete(l.of, key)
 		l.count.Add(-1)
 	}
-	return leftover
+	return parcel
 }
 
 // killCause is the error of a connection that was killed.

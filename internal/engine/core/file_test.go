@@ -1,10 +1,9 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -112,39 +111,6 @@ func TestStalledDownloads(t *testing.T) {
 	eventually(t, "all are done", func() bool { return done.Load() == downloads })
 }
 
-// A round trip with a file allocates nothing.
-func TestSendFileDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
-	const size = 300_000
-	f, _ := openFile(t, size)
-	ln := listen(t)
-	var done counter
-	serveOn(t, ln, sends(engine.File{Source: f, Offset: 1, Size: size - 1, Done: &done}), engine.Options{})
-	fd := rawClient(t, ln.Addr(), 0)
-	defer syscall.Close(fd)
-	p, x := make([]byte, size), []byte("x")
-	if n := testing.AllocsPerRun(300, func() { download(t, fd, x, p, size+4) }); n != 0 {
-		t.Errorf("%v allocations per round trip", n)
-	}
-	eventually(t, "all are done", func() bool { return done.Load() == 301 })
-}
-
-// download does one round trip for n bytes.
-func download(t testing.TB, fd int, request, p []byte, n int) {
-	if _, err := syscall.Write(fd, request); err != nil {
-		t.Fatal(err)
-	}
-	for n > 0 {
-		m, err := syscall.Read(fd, p[:min(n, len(p))])
-		if m <= 0 || err != nil {
-			t.Fatal(m, err)
-		}
-		n -= m
-	}
-}
-
 // A download that never blocks lets others have a turn, though there is one
 // worker.
 func TestDownloadGivesTurns(t *testing.T) {
@@ -198,36 +164,4 @@ func sumOf(d *driver) (all engine.LoopStats) {
 		all.Queued += l.Queued
 	}
 	return all
-}
-
-// BenchmarkSendFile compares what a file costs that is sent, and one that is
-// read into the output.
-func BenchmarkSendFile(b *testing.B) {
-	for _, size := range []int{2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10} {
-		f, _ := openFile(b, size)
-		for name, a := range map[string]*script{
-			"send": sends(engine.File{Source: f, Size: int64(size)}),
-			"read": {run: func(c *conn, out []byte) ([]byte, engine.Next) {
-				c.Discard(len(c.Buffered()))
-				out = append(out, "head:"...)
-				if cap(out) < len(out)+size {
-					out = append(make([]byte, 0, len(out)+size), out...)
-				}
-				n, _ := f.ReadAt(out[len(out):len(out)+size], 0)
-				return out[:len(out)+n], engine.Read
-			}},
-		} {
-			b.Run(fmt.Sprint(name, "/", size>>10, "KiB"), func(b *testing.B) {
-				ln := listen(b)
-				serveOn(b, ln, a, engine.Options{})
-				fd := rawClient(b, ln.Addr(), 0)
-				defer syscall.Close(fd)
-				p, x := make([]byte, size+5), []byte("x")
-				b.ReportAllocs()
-				for b.Loop() {
-					download(b, fd, x, p, size+5)
-				}
-			})
-		}
-	}
 }

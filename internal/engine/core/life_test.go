@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"errors"
@@ -46,6 +46,7 @@ type member struct {
 	id              uint64
 }
 
+func (m *member) Capabilities() engine.Capabilities { return engine.CanSleep }
 func (m *member) Feed(in []byte) (int, engine.Next) { return len(in), engine.Read }
 func (m *member) Pause() bool                       { return true }
 func (m *member) HalfClosed(out []byte) []byte      { return out }

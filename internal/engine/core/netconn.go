@@ -1,21 +1,22 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
-	"syscall"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // errEngineReads is what reads and writes on a netConn report.
 var errEngineReads = errors.New("the event engine reads and writes this connection: use RequestCtx.Conn during a request, or Hijack")
 
-// A netConn is what Conn.NetConn returns for a bare socket: its addresses, and
-// a Close that ends the connection. It may be kept for ever.
+// A netConn is what Conn.NetConn returns for a bare socket: its addresses, and a
+// Close that ends the connection. It may be retained for any time.
 type netConn struct {
 	driver  *driver
 	serving *serving
@@ -59,36 +60,20 @@ func (n *netConn) SetReadDeadline(time.Time) error { return n.unsupported("set")
 // SetWriteDeadline implements net.Conn; it fails.
 func (n *netConn) SetWriteDeadline(time.Time) error { return n.unsupported("set") }
 
-// A tlsNetConn is what Conn.NetConn returns for a TLS connection: a netConn
-// that knows about TLS. It is no *tls.Conn, because that would read and write
-// the socket behind the engine's back.
+// A tlsNetConn is what Conn.NetConn returns for a TLS connection: a netConn with the
+// TLS state. It is not a *tls.Conn, which would read and write the engine's socket.
 type tlsNetConn struct {
 	*netConn
 	tls *tls.Conn
 }
 
-// ConnectionState returns what the handshake has agreed on.
+// ConnectionState returns the parameters of the TLS connection.
 func (n *tlsNetConn) ConnectionState() tls.ConnectionState { return n.tls.ConnectionState() }
 
 // setRemote notes the peer's address in the slot.
-func (s *slot) setRemote(a *rawAddress) {
-	s.ip, s.port, s.scope = [16]byte{}, 0, 0
-	switch a.family() {
-	case syscall.AF_INET:
-		v4 := a.inet4()
-		s.ip[10], s.ip[11] = 0xff, 0xff
-		copy(s.ip[12:], v4.Addr[:])
-		s.port = swapped(v4.Port)
-	case syscall.AF_INET6:
-		v6 := a.inet6()
-		s.ip, s.port, s.scope = v6.Addr, swapped(v6.Port), v6.Scope_id
-	}
-}
+func (s *slot) setRemote(a *sock.Address) { s.ip, s.port, s.scope = a.IP() }
 
-func swapped(port uint16) uint16 { return port<<8 | port>>8 }
-
-// remote returns the peer's address; it is not valid where peers have no IP
-// address.
+// remote returns the peer's address. It is not valid if the peer has no IP address.
 func (s *slot) remote() netip.AddrPort {
 	if s.port == 0 && s.ip == [16]byte{} {
 		return netip.AddrPort{}
@@ -116,10 +101,10 @@ func (s *serving) remoteAddr(remote netip.AddrPort) net.Addr {
 	return net.TCPAddrFromAddrPort(remote)
 }
 
-// localAddr asks the socket for its own address.
+// localAddr returns the local address of the socket.
 func (d *driver) localAddr(fd int, s *serving) net.Addr {
-	var a rawAddress
-	if getSockName(fd, &a) == 0 {
+	var a sock.Address
+	if sock.LocalName(fd, &a) == 0 {
 		var local slot
 		local.setRemote(&a)
 		if addr := local.remote(); addr.IsValid() {

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import "github.com/sluicehttp/sluice/internal/engine"
 
@@ -14,10 +14,10 @@ func (c *conn) park() bool {
 		return true
 	}
 	parked := c.preparePark()
-	if c.slot().has(flagInput|flagKill) && !c.isBlocked {
+	if c.slot().has(flagInput|flagKill) && !c.isBlocked() {
 		return false
 	}
-	isFree := parked == 0 && c.sleep() && !c.isPinned
+	isFree := parked == 0 && c.sleep() && !c.driver.options.NetConnIsKept
 	if parked == 0 {
 		c.slim()
 	}
@@ -42,23 +42,27 @@ func (c *conn) park() bool {
 		return false
 	}
 	// From here on another worker may own the connection.
+	if isFree {
+		c.reset()
+		w.keep(c)
+	}
+	d.released(fd, s, gen, expiry)
+	return true
+}
+
+// released does what follows the release of a connection that waits until the tick
+// expiry. Another goroutine may own the connection by now.
+func (d *driver) released(fd int, s *slot, gen, expiry uint32) {
 	if expiry != 0 {
 		// Even if expiry is unchanged: the sweep may have skipped the connection
 		// while it was busy.
 		d.sweep.schedule(expiry)
 	}
-	if isFree {
-		c.reset()
-		w.keep(c)
+	// Shutdown sets closing before it looks for idle connections. So either it finds
+	// this connection idle, or closing is seen here.
+	if d.closing.Load() && is(s.word.Load(), gen) && s.claimIdle(flagEvict) {
+		d.loopOf(fd).queue.push(int32(fd))
 	}
-	if d.closing.Load() && parked == 0 {
-		// Shutdown sets closing before it looks for idle connections. So either it
-		// finds this connection idle, or closing is seen here.
-		if is(s.word.Load(), gen) && s.claimIdle(flagEvict) {
-			d.loopOf(fd).queue.push(int32(fd))
-		}
-	}
-	return true
 }
 
 // slim drops what an idle connection does not need; it is made again on demand.
@@ -77,20 +81,24 @@ func (c *conn) slim() {
 
 // preparePark returns the flags that say how the connection will wait.
 func (c *conn) preparePark() (parked uint64) {
-	if c.isBlocked {
-		return flagPartial | flagBlocked | flagFixed
+	if c.isBlocked() {
+		parked = flagPartial | flagBlocked | flagFixed
+		if c.takesInput() {
+			parked |= flagDuplex
+		}
+		return parked
 	}
-	if c.isLingering || c.isSilent {
+	if c.phase == phaseLingering || c.wait == waitHello {
 		return flagPartial | flagFixed
 	}
 	if c.isFed {
 		c.isFed = false
-		c.isPartial = !c.brain().Pause()
+		c.isPartial = !c.awake().Pause()
 	}
 	if !c.isPartial {
 		return 0
 	}
-	if r, ok := c.protocol.(engine.Rewinder); ok && r.CanRewind() {
+	if c.can.Has(engine.CanRewind) && c.protocol.(engine.Rewinder).CanRewind() {
 		return flagPartial
 	}
 	return flagPartial | flagFixed
@@ -99,16 +107,12 @@ func (c *conn) preparePark() (parked uint64) {
 // sleep puts the protocol of an idle connection to sleep, if it can and wants to.
 func (c *conn) sleep() bool {
 	if c.protocol == nil {
-		return c.isOpen
+		return c.phase >= phaseOpen
 	}
-	if c.serving.waker == nil {
+	if !c.can.Has(engine.CanSleep) {
 		return false
 	}
-	s, ok := c.protocol.(engine.Sleeper)
-	if !ok {
-		return false
-	}
-	memo, ok := s.Sleep()
+	memo, ok := c.protocol.(engine.Sleeper).Sleep()
 	if ok {
 		c.slot().memo, c.protocol = memo, nil
 	}
@@ -119,15 +123,15 @@ func (c *conn) sleep() bool {
 // returns it.
 func (c *conn) setExpiry() (expiry uint32) {
 	s := c.slot()
-	if c.isBlocked {
+	if c.isBlocked() {
 		c.readDeadline() // saves the read deadline, because the slot gets another one
 	}
 	was := s.expiry.Load()
 	at := was
 	switch {
-	case c.isBlocked:
+	case c.isBlocked():
 		at = expiryOf(c.writeBy)
-	case c.isLingering:
+	case c.phase == phaseLingering:
 		at = expiryOf(c.lingerBy)
 	case c.isDated:
 		at = expiryOf(c.deadline)

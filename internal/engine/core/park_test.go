@@ -1,10 +1,9 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"errors"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -12,22 +11,31 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A connection that epoll does not take ends, and its protocol is told why.
-func TestEpollRefuses(t *testing.T) {
-	file, err := os.Open("/dev/null") // which epoll does not take
-	if err != nil {
-		t.Fatal(err)
+// A refusing source takes no connections, only listeners.
+type refusing struct{ *pollSource }
+
+func (r refusing) Open() (Poller, error) {
+	p, err := r.pollSource.Open()
+	return refusingPoller{p}, err
+}
+
+type refusingPoller struct{ Poller }
+
+func (p refusingPoller) Add(fd int, token uint64) error {
+	if generation(token) != 0 {
+		return syscall.EPERM
 	}
-	defer file.Close()
+	return p.Poller.Add(fd, token)
+}
+
+// A connection that the source does not take ends, and its protocol is told why.
+func TestSourceRefuses(t *testing.T) {
 	ended := make(chan error, 1)
 	a := &script{
 		run: func(c *conn, out []byte) ([]byte, engine.Next) {
 			inputOf(c)
 			if c.slot().has(flagAdded) {
-				t.Error("epoll knows the connection before it waits")
-			}
-			if err := syscall.Dup3(int(file.Fd()), c.fd, syscall.O_CLOEXEC); err != nil {
-				t.Error(err)
+				t.Error("the source knows the connection before it waits")
 			}
 			return out, engine.Read
 		},
@@ -36,7 +44,7 @@ func TestEpollRefuses(t *testing.T) {
 	ln := listen(t)
 	c := dial(t, ln)
 	_, _ = c.Write([]byte("request")) // it is there before the engine looks
-	d := serveOn(t, ln, a, engine.Options{})
+	d := serveOver(t, refusing{newPollSource()}, ln, a, engine.Options{})
 	select {
 	case err := <-ended:
 		if !errors.Is(err, syscall.EPERM) {
@@ -83,10 +91,10 @@ func TestGenerationsWrapAround(t *testing.T) {
 }
 
 // What has come for an adopted connection is its own, and taken once.
-func TestLeftovers(t *testing.T) {
+func TestParcels(t *testing.T) {
 	var d driver
-	d.keepLeftover(3, 7, []byte("three"))
-	d.keepLeftover(4, 7, []byte("four"))
+	d.keepParcel(3, 7, engine.Parcel{Leftover: []byte("three")})
+	d.keepParcel(4, 7, engine.Parcel{Leftover: []byte("four")})
 	for _, step := range []struct {
 		fd   int
 		gen  uint32
@@ -95,10 +103,10 @@ func TestLeftovers(t *testing.T) {
 	}{
 		{3, 8, "", 2}, {7, 3, "", 2}, {3, 7, "three", 1}, {3, 7, "", 1}, {4, 7, "four", 0}, {4, 7, "", 0},
 	} {
-		if got := string(d.takeLeftover(step.fd, step.gen)); got != step.want {
+		if got := string(d.takeParcel(step.fd, step.gen).Leftover); got != step.want {
 			t.Errorf("descriptor %d, generation %d: %q, want %q", step.fd, step.gen, got, step.want)
 		}
-		if n := d.leftovers.count.Load(); n != step.left {
+		if n := d.parcels.count.Load(); n != step.left {
 			t.Errorf("%d are left, want %d", n, step.left)
 		}
 	}
@@ -140,7 +148,7 @@ func TestProbePeriods(t *testing.T) {
 
 // The engine has numbers for so many listeners, and says when there are no more.
 func TestTooManyListeners(t *testing.T) {
-	e, err := New(engine.Options{Loops: 1}, deaf{})
+	e, err := newEngine(engine.Options{Loops: 1}, deaf{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,8 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
-	"io"
-	"net"
 	"syscall"
 	"testing"
 
@@ -17,27 +15,14 @@ type speaker struct {
 	drains bool // Prompted reads what is there first
 }
 
+func (s *speaker) Capabilities() engine.Capabilities { return engine.CanSleep | engine.CanPrompt }
+
 func (s *speaker) Prompted(out []byte) ([]byte, engine.Next) {
 	if s.drains {
 		p := make([]byte, 1)
 		_, _ = s.conn.Read(p)
 	}
 	return append(out, "prompted"...), engine.Read
-}
-
-// A speakers is an acceptor of speakers.
-type speakers struct {
-	*echoAcceptor
-	opened chan engine.Prompter
-}
-
-func (a *speakers) Open(c engine.Conn) (engine.Protocol, []byte) {
-	a.opened <- c.Prompter()
-	return a.Wake(c, engine.Memo{}), nil
-}
-
-func (a *speakers) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
-	return &speaker{echo: a.echoAcceptor.Wake(c, m).(*echo)}
 }
 
 // A connection that a prompt alone has claimed does not look for input, for it
@@ -60,8 +45,9 @@ func TestPromptReadsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := swept()
-		one := &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0], isOpen: true}}
+		one := &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0], phase: phaseOpen}}
 		one.protocol = &speaker{&echo{acceptor: newEcho(), conn: one}, c.drains}
+		one.can = one.protocol.Capabilities()
 		one.attach(&worker{})
 		one.slot().set(c.flags)
 		if _, err := syscall.Write(pair[1], []byte("input")); err != nil {
@@ -77,22 +63,5 @@ func TestPromptReadsNothing(t *testing.T) {
 		}
 		_ = syscall.Close(pair[0])
 		_ = syscall.Close(pair[1])
-	}
-}
-
-// BenchmarkPrompt has an idle connection say something.
-func BenchmarkPrompt(b *testing.B) {
-	a := &speakers{newEcho(), make(chan engine.Prompter, 1)}
-	ln := listen(b)
-	serveOn(b, ln, a, engine.Options{Loops: 1})
-	c := dial(b, ln).(*net.TCPConn)
-	ask(b, c, "x")
-	p := <-a.opened
-	got := make([]byte, len("prompted"))
-	for b.Loop() {
-		p.Prompt()
-		if _, err := io.ReadFull(c, got); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -1,8 +1,9 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,7 +35,7 @@ func (q *runQueue) counts() (workers, parked int) {
 }
 
 func TestRingKeepsOrder(t *testing.T) {
-	var r ring
+	var r ring[int32]
 	next, want := int32(0), int32(0)
 	for round := range 200 {
 		for range round * 7 % 53 {
@@ -144,7 +145,7 @@ func TestLostWorkerIsReplaced(t *testing.T) {
 		if _, ok := q.next(started[0]); !ok {
 			t.Fatal("no work")
 		}
-		q.lost()
+		q.lost(started[0])
 		if len(started) != 2 {
 			t.Fatalf("%d workers started, want 2", len(started))
 		}
@@ -152,5 +153,85 @@ func TestLostWorkerIsReplaced(t *testing.T) {
 			t.Errorf("the new one got %d, %v", fd, ok)
 		}
 		q.close()
+	})
+}
+
+// A taskFunc is a task of a test.
+type taskFunc func()
+
+func (f taskFunc) Run()     { f() }
+func (taskFunc) Lost(error) {}
+
+// Connections and tasks are served in the order in which they came.
+func TestTasksTakeTurns(t *testing.T) {
+	q := &runQueue{}
+	q.init(1, time.Second, func(*worker) {})
+	var order []int
+	do := func(n int) taskFunc { return func() { order = append(order, n) } }
+	q.push(1)
+	q.Go(do(2))
+	q.push(3)
+	q.Go(do(4))
+	q.Go(do(5))
+	q.push(6)
+	w := &worker{}
+	for range 6 {
+		fd, ok := q.next(w)
+		if !ok {
+			t.Fatal("no work")
+		}
+		if w.task == nil {
+			order = append(order, fd)
+			continue
+		}
+		w.task.Run()
+		w.task = nil
+		q.taskEnded()
+	}
+	if !slices.Equal(order, []int{1, 2, 3, 4, 5, 6}) || q.countTasks() != 0 {
+		t.Errorf("order %v, %d tasks left", order, q.countTasks())
+	}
+}
+
+// When all workers are blocked, the reserve serves the connections that never
+// block, and leaves the others in their order.
+func TestReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var mu sync.Mutex
+		var served []int
+		q := queueOf(2, func(fd int) {
+			if fd < 2 {
+				<-gate
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			served = append(served, fd)
+		})
+		q.neverBlocks = func(fd int32) bool { return fd >= 100 }
+		q.push(0, 1)
+		synctest.Wait()
+		q.push(2, 100, 3, 101, 4)
+		synctest.Wait()
+		if !slices.Equal(served, []int{100, 101}) {
+			t.Errorf("served %v while two are blocked, want 100 and 101", served)
+		}
+		q.push(102)
+		q.push(5)
+		synctest.Wait()
+		if !slices.Equal(served, []int{100, 101, 102}) {
+			t.Errorf("served %v while two are blocked, want 100 to 102", served)
+		}
+		if workers, _ := q.counts(); workers != 2 || q.hasReserve {
+			t.Errorf("%d workers, want 2; reserve: %v", workers, q.hasReserve)
+		}
+		gate <- struct{}{} // one goes on, and serves all
+		synctest.Wait()
+		if got := served[4:]; !slices.Equal(got, []int{2, 3, 4, 5}) {
+			t.Errorf("then it served %v, want 2 to 5", got)
+		}
+		close(gate)
+		q.close()
+		synctest.Wait()
 	})
 }

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"crypto/ecdsa"
@@ -15,10 +15,10 @@ import (
 
 const testMessage = "a record that comes in two parts"
 
-// testTLS tells whether a tls.Conn goes on after a read that found nothing, also
-// in the middle of a record. That is how crypto/tls is written, and not what it
-// promises; where it is not so, TLS is the fallback engine's. It makes a
-// connection in memory and delivers a record in two parts.
+// testTLS tells whether a tls.Conn continues after a read without input, even in the
+// middle of a record. crypto/tls works like that, but does not promise it. If it
+// does not, the fallback engine serves TLS. testTLS makes a connection in memory and
+// delivers a record in two parts.
 func testTLS() bool {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -70,7 +70,7 @@ func resumes(server *tls.Conn, feed *feeder, record []byte) bool {
 	return err == nil && string(p[:n]) == testMessage
 }
 
-// recorder keeps what is written instead of writing it.
+// recorder stores what is written, instead of writing it, when keeps is set.
 type recorder struct {
 	net.Conn
 	keeps bool
@@ -86,7 +86,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// feeder reads what it is fed.
+// feeder returns input from its own buffer when isFed is set.
 type feeder struct {
 	net.Conn
 	isFed bool

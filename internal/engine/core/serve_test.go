@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestManyAcceptsInARow(t *testing.T) {
 func TestListenerFails(t *testing.T) {
 	ln := listen(t)
 	defer ln.Close()
-	e, err := New(engine.Options{}, netconn.New(engine.Options{}))
+	e, err := newEngine(engine.Options{}, netconn.New(engine.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestLoopsByDefault(t *testing.T) {
 		}
 		runtime.GOMAXPROCS(procs)
 		for _, asked := range []int{0, -1} {
-			e, err := New(engine.Options{Loops: asked}, deaf{})
+			e, err := newEngine(engine.Options{Loops: asked}, deaf{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,10 +96,10 @@ func TestLoopsByDefault(t *testing.T) {
 			}
 		}
 	}
-	if e, err := New(engine.Options{Loops: 1}, deaf{}); err != nil || len(e.(*driver).loops) != 1 {
+	if e, err := newEngine(engine.Options{Loops: 1}, deaf{}); err != nil || len(e.(*driver).loops) != 1 {
 		t.Errorf("asked for one loop with 5 processors: %v", err)
 	}
-	if _, err := New(engine.Options{}, nil); err == nil {
+	if _, err := newEngine(engine.Options{}, nil); err == nil {
 		t.Error("an engine without a fallback")
 	}
 }
@@ -113,7 +113,7 @@ func TestRangeEnds(t *testing.T) {
 	}
 	mine, theirs := net.Pipe()
 	defer theirs.Close()
-	if err := d.AdoptConn(mine, nil, a); err != nil {
+	if err := d.AdoptConn(mine, engine.Parcel{}, a); err != nil {
 		t.Fatal(err)
 	}
 	ask(t, theirs, "x")
@@ -148,7 +148,7 @@ func (l *lateListener) SetDeadline(t time.Time) error {
 
 // A filteringListener sets the deadline of the listener that it accepts from, if that has
 // any.
-func TestSieveDeadline(t *testing.T) {
+func TestFilteringListenerDeadline(t *testing.T) {
 	at := time.Unix(1, 0)
 	given, inner := &lateListener{}, &lateListener{}
 	plain := &filteringListener{Listener: given, serving: &serving{listener: inner}}
@@ -162,28 +162,6 @@ func TestSieveDeadline(t *testing.T) {
 	}
 	if err := (&filteringListener{Listener: origin{}, serving: &serving{}}).SetDeadline(at); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("without deadlines: %v", err)
-	}
-}
-
-// What names of unix sockets the kernel writes, and what package net makes of
-// them.
-func TestUnixNames(t *testing.T) {
-	for _, c := range []struct {
-		path   string
-		length int
-		want   string
-	}{
-		{"", 2, ""}, {"", 0, ""}, {"/tmp/s\x00", 2 + 7, "/tmp/s"}, {"/tmp/s", 2 + 6, "/tmp/s"},
-		{"/tmp/s\x00junk", 2 + 11, "/tmp/s"}, {"\x00name", 2 + 5, "@name"}, {"\x00na\x00me", 2 + 6, "@na\x00me"},
-		{"\x00", 2 + 1, "@"}, {"/tmp/s", 2 + 500, "/tmp/s"},
-	} {
-		a := rawAddress{length: uint32(c.length)}
-		for i := range len(c.path) {
-			a.unix().Path[i] = int8(c.path[i])
-		}
-		if got := a.unixName(); got != c.want {
-			t.Errorf("%q of %d bytes is %q, want %q", c.path, c.length, got, c.want)
-		}
 	}
 }
 
@@ -307,7 +285,7 @@ func TestStopAccepting(t *testing.T) {
 	serveOn(t, ln, a, engine.Options{})
 	expect(t, late, "late")
 
-	idle, err := New(engine.Options{}, deaf{})
+	idle, err := newEngine(engine.Options{}, deaf{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (d *driver) drain() {
 	// counts each accepted connection before it releases its lock.
 	if all := d.servings.Load(); all != nil {
 		for _, s := range *all {
-			if s != nil && s.control != nil {
+			if s != nil && s.accepts() {
 				s.end(nil)
 				<-s.gone // it needs its loop until its end
 			}
@@ -57,7 +57,7 @@ func (d *driver) drain() {
 	})
 	d.queueAll(idle)
 	// 3. Wait for the others.
-	for d.open.Load() > 0 {
+	for d.open.Load() > 0 || !d.endTasks() {
 		<-d.emptied
 	}
 	d.sweep.close()
@@ -72,7 +72,7 @@ func (d *driver) closeLoops() {
 	defer d.mu.Unlock()
 	var all sync.WaitGroup
 	for _, l := range d.loops {
-		if l.file != nil {
+		if l.poller != nil {
 			all.Go(l.close)
 		}
 	}
@@ -85,6 +85,9 @@ func (d *driver) killAll() {
 	d.table.each(func(fd int, p place) {
 		d.kill(fd, generation(p.slot().word.Load()))
 	})
+	for _, l := range d.loops {
+		l.queue.loseQueued()
+	}
 }
 
 // kill ends a connection as soon as possible. Reads and writes of a running handler

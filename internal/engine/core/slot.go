@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"runtime"
@@ -42,7 +42,7 @@ const (
 const (
 	flagPartial    uint64 = 1 << (2 + iota) // waiting in the middle of a request or of output
 	flagBlocked                             // waiting for room to write
-	flagAdded                               // epoll knows the descriptor
+	flagAdded                               // the loop's poller has the descriptor
 	flagInput                               // while busy: there may be more input
 	flagOutput                              // while busy: there may be room to write
 	flagGone                                // the peer sends no more; never cleared
@@ -59,12 +59,14 @@ const (
 	flagHeld                                // the descriptor must not be closed now
 	flagTLS                                 // it is a TLS connection; never cleared
 	flagFixed                               // waiting, and DetachIdle must not take it
-	flagSwitched                            // it has another Protocol than it began with; never cleared
+	flagSwitched                            // it has another Protocol than it began with, which cannot be packed
 	flagPromptOnly                          // claimed by a prompt alone: there was no input
+	flagQuick                               // its Protocol NeverBlocks
+	flagDuplex                              // waiting for room; input claims it, too
 )
 
-// errands are the flags that ask the owner for more than reading.
-const errands = flagFresh | flagExpired | flagPrompt | flagTake | flagEvict | flagKill | flagPromptOnly
+// reasonFlags are the flags that ask the owner for more than reading.
+const reasonFlags = flagFresh | flagExpired | flagPrompt | flagTake | flagEvict | flagKill | flagPromptOnly
 
 const generationShift = 32
 
@@ -110,10 +112,10 @@ func (s *slot) deliver(gen uint32, flags uint64) (claimed bool, woken uint64) {
 
 // ignores tells whether a waiting connection ignores flags: room when it has
 // nothing to write, or input when it waits for room. In the second case it reads
-// after it has written.
+// after it has written, unless it is duplex.
 func ignores(word, flags uint64) bool {
 	if word&flagBlocked != 0 {
-		return flags == flagInput
+		return flags == flagInput && word&flagDuplex == 0
 	}
 	return flags == flagOutput
 }
@@ -149,6 +151,28 @@ func (s *slot) claim(flags, unless uint64) bool {
 // claimIdle claims a connection that is between requests.
 func (s *slot) claimIdle(flags uint64) bool { return s.claim(flags, flagPartial) }
 
+// claimFor is claim for the connection of generation gen.
+func (s *slot) claimFor(gen uint32, unless uint64) bool {
+	for {
+		word := s.word.Load()
+		if !is(word, gen) || word&stateMask != stateIdle || word&unless != 0 {
+			return false
+		}
+		if s.word.CompareAndSwap(word, word&^stateMask|stateBusy) {
+			return true
+		}
+	}
+}
+
+// assign sets flags, or clears them. Called by the owner.
+func (s *slot) assign(flags uint64, isSet bool) {
+	if isSet {
+		s.set(flags)
+	} else {
+		s.take(flags)
+	}
+}
+
 // has tells which of flags are set. Called by the owner.
 func (s *slot) has(flags uint64) bool { return s.word.Load()&flags != 0 }
 
@@ -171,6 +195,9 @@ func (s *slot) release(parked uint64) bool {
 		// Input and prompts wait until there is room. flagGone does not matter: the
 		// peer may still read, and if it does not, the write fails with an event.
 		hinders = flagOutput | flagKill
+		if parked&flagDuplex != 0 {
+			hinders |= flagInput
+		}
 		if parked&flagPartial == 0 {
 			panic("sluice: connection with output released as idle")
 		}
@@ -180,7 +207,7 @@ func (s *slot) release(parked uint64) bool {
 		if word&hinders != 0 {
 			return false
 		}
-		next := word &^ (stateMask | flagInput | flagOutput | flagPartial | flagBlocked | flagFixed)
+		next := word &^ (stateMask | flagInput | flagOutput | flagPartial | flagBlocked | flagFixed | flagDuplex)
 		if s.word.CompareAndSwap(word, next|stateIdle|parked) {
 			return true
 		}

@@ -1,15 +1,16 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 func TestSlotIsACacheLine(t *testing.T) {
@@ -38,7 +39,7 @@ func TestDeliver(t *testing.T) {
 	}{
 		{"input claims", stateIdle | flagAdded, testGen, flagInput, true, 0, stateBusy | flagAdded},
 		{"the end claims and stays", stateIdle, testGen, flagInput | flagGone, true, 0, stateBusy | flagGone},
-		{"errands claim and stay", stateIdle, testGen, flagTake, true, 0, stateBusy | flagTake},
+		{"reasonFlags claim and stay", stateIdle, testGen, flagTake, true, 0, stateBusy | flagTake},
 		{"a prompt alone is known", stateIdle, testGen, flagPrompt, true, 0, stateBusy | flagPrompt | flagPromptOnly},
 		{"with input it is not alone", stateIdle, testGen, flagPrompt | flagInput, true, 0, stateBusy | flagPrompt},
 		{"a writer has input unread", stateIdle | flagPartial | flagBlocked, testGen, flagPrompt, true, 0, stateBusy | flagPartial | flagBlocked | flagPrompt},
@@ -47,11 +48,12 @@ func TestDeliver(t *testing.T) {
 		{"input and room claim", stateIdle, testGen, flagInput | flagOutput, true, 0, stateBusy},
 		{"room claims a writer", stateIdle | flagPartial | flagBlocked, testGen, flagOutput, true, 0, stateBusy | flagPartial | flagBlocked},
 		{"input is nothing to a writer", stateIdle | flagPartial | flagBlocked, testGen, flagInput, false, 0, stateIdle | flagPartial | flagBlocked},
+		{"input claims a duplex writer", stateIdle | flagPartial | flagBlocked | flagDuplex, testGen, flagInput, true, 0, stateBusy | flagPartial | flagBlocked | flagDuplex},
 		{"the end claims a writer", stateIdle | flagPartial | flagBlocked, testGen, flagInput | flagGone, true, 0, stateBusy | flagPartial | flagBlocked | flagGone},
 		{"another generation", stateIdle, testGen + 1, flagInput, false, 0, stateIdle},
 		{"closed", stateClosed, testGen, flagInput, false, 0, stateClosed},
 		{"busy notes", stateBusy, testGen, flagInput, false, 0, stateBusy | flagInput},
-		{"busy notes errands", stateBusy, testGen, flagKill, false, 0, stateBusy | flagKill},
+		{"busy notes reasonFlags", stateBusy, testGen, flagKill, false, 0, stateBusy | flagKill},
 		{"a reader wakes", stateBusy | flagReadWait, testGen, flagInput, false, flagReadWait, stateBusy | flagInput},
 		{"a reader sleeps on", stateBusy | flagReadWait, testGen, flagOutput, false, 0, stateBusy | flagReadWait | flagOutput},
 		{"a writer wakes", stateBusy | flagWriteWait, testGen, flagOutput, false, flagWriteWait, stateBusy | flagOutput},
@@ -110,6 +112,10 @@ func TestRelease(t *testing.T) {
 		{"the end was read", stateBusy | flagGone, 0, true, stateIdle | flagGone},
 		{"blocked: room matters", stateBusy | flagOutput, flagPartial | flagBlocked, false, stateBusy | flagOutput},
 		{"blocked: input does not", stateBusy | flagInput, flagPartial | flagBlocked, true, stateIdle | flagPartial | flagBlocked},
+		{"duplex: room matters", stateBusy | flagOutput, flagPartial | flagBlocked | flagDuplex, false, stateBusy | flagOutput},
+		{"duplex: input does", stateBusy | flagInput, flagPartial | flagBlocked | flagDuplex, false, stateBusy | flagInput},
+		{"duplex: a prompt waits", stateBusy | flagPrompt, flagPartial | flagBlocked | flagDuplex, true, stateIdle | flagPartial | flagBlocked | flagDuplex | flagPrompt},
+		{"no longer duplex", stateBusy | flagPartial | flagBlocked | flagDuplex, 0, true, stateIdle},
 		{"blocked: a prompt waits", stateBusy | flagPrompt, flagPartial | flagBlocked, true, stateIdle | flagPartial | flagBlocked | flagPrompt},
 		{"killed", stateBusy | flagKill, 0, false, stateBusy | flagKill},
 	} {
@@ -187,20 +193,11 @@ func TestHoldDelaysClose(t *testing.T) {
 func TestSlotKeepsAddress(t *testing.T) {
 	for _, text := range []string{"127.0.0.1:80", "203.0.113.9:65535", "[::1]:8080", "[2001:db8::1]:1"} {
 		want := netip.MustParseAddrPort(text)
-		var a rawAddress
-		if ip := want.Addr(); ip.Is4() {
-			a.length = syscall.SizeofSockaddrInet4
-			*a.inet4() = syscall.RawSockaddrInet4{Family: syscall.AF_INET, Port: swapped(want.Port()), Addr: ip.As4()}
-		} else {
-			a.length = syscall.SizeofSockaddrInet6
-			*a.inet6() = syscall.RawSockaddrInet6{Family: syscall.AF_INET6, Port: swapped(want.Port()), Addr: ip.As16()}
-		}
-		var s slot
-		s.setRemote(&a)
+		s := slot{ip: want.Addr().As16(), port: want.Port()}
 		if got := s.remote(); got != want {
 			t.Errorf("%v came back as %v", want, got)
 		}
-		s.setRemote(&rawAddress{length: 2})
+		s.setRemote(&sock.Address{})
 		if got := s.remote(); got.IsValid() {
 			t.Errorf("no address came back as %v", got)
 		}

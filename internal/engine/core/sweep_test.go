@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"testing"
@@ -83,7 +83,7 @@ func TestTicksInOrder(t *testing.T) {
 // swept returns an engine with a sweep, and connections that wait, whose workers
 // never begin.
 func swept() *driver {
-	d := &driver{options: engine.Options{}.WithDefaults()}
+	d := &driver{source: newPollSource(), options: engine.Options{}.WithDefaults()}
 	d.sweep.driver = d
 	l := newLoop(d)
 	l.queue.start = func(*worker) {}

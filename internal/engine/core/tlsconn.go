@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"crypto/tls"
@@ -13,21 +13,20 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// A tlsConn is a connection's TLS. It is the net.Conn under its tls.Conn: during
-// the handshake and during a Run its reads and writes wait; otherwise a read
-// that finds nothing returns errWouldBlock, which a tls.Conn does not remember,
-// and a write that finds no room leaves the rest in pending. A record that has
-// come in part stays in the tls.Conn.
+// A tlsConn is the TLS state of a connection, and the net.Conn below its tls.Conn.
+// During the handshake and during a Run its reads and writes wait. Otherwise, a read
+// without input returns errWouldBlock, which a tls.Conn does not remember, and a
+// write without room leaves the rest in pending. An incomplete record stays in the
+// tls.Conn.
 type tlsConn struct {
 	tls         *tls.Conn
-	conn        *conn // while it is at work
+	conn        *conn // while a worker serves the connection, or it waits with a conn
 	driver      *driver
 	serving     *serving
-	view        *tlsNetConn // what NetConn has returned; nil: nothing
-	under       net.Conn    // what it goes over since the connection was detached
+	view        *tlsNetConn // the result of NetConn; nil: not called
+	under       net.Conn    // the socket, after the connection was detached
 	pending     []byte      // records for which there was no room
 	handshakeBy int64       // deadline, while in the handshake; 0: none
 	fd          int32
@@ -35,7 +34,7 @@ type tlsConn struct {
 	waits       bool
 }
 
-// errWouldBlock is temporary, so that TLS goes on after it.
+// errWouldBlock is temporary, so that the tls.Conn can continue after it.
 var errWouldBlock net.Error = wouldBlock{}
 
 type wouldBlock struct{}
@@ -55,11 +54,11 @@ func (c *conn) handshake() error {
 	s.tls = tls.Server(s, c.serving.config)
 	c.tlsConn = s
 	c.place.setTLSConn(s)
-	// Peers may take their time. Their number is not what MaxWorkers limits,
-	// and the input buffer is not needed.
+	// Peers may be slow, and MaxWorkers does not limit handshakes. The input buffer
+	// is not needed.
 	w := c.worker
-	w.loop.queue.excuse(1)
-	defer w.loop.queue.excuse(-1)
+	w.loop.queue.Excuse(1)
+	defer w.loop.queue.Excuse(-1)
 	c.in = nil
 	w.input.Release()
 	w.input = nil
@@ -67,12 +66,12 @@ func (c *conn) handshake() error {
 	c.attach(w)
 	s.waits, s.handshakeBy = false, 0
 	c.SetReadDeadline(0, 0)
-	// What came with the client's last flight is in the tls.Conn already: the
+	// Input that came with the client's last flight is in the tls.Conn already. The
 	// first turn reads before it waits.
 	return err
 }
 
-// receive reads what has come, without waiting.
+// receive reads without waiting. It returns 0 and no error if there is no input.
 func (s *tlsConn) receive(p []byte) (int, error) {
 	n, err := s.tls.Read(p)
 	switch {
@@ -91,7 +90,7 @@ func (c *conn) flushTLS() bool {
 	s := c.tlsConn
 	s.waits = false
 	if !s.drain() {
-		return c.isBlocked // or it failed
+		return c.isBlocked() // or it failed
 	}
 	if len(c.out) > longOutput {
 		c.beginStall() // also where it never blocks
@@ -110,19 +109,19 @@ func (c *conn) flushTLS() bool {
 		}
 	}
 	if c.hasFile() && !c.flushFile() {
-		return c.isBlocked // or it failed
+		return c.isBlocked() // or it failed
 	}
 	s.pending = nil
 	c.written()
 	return true
 }
 
-// drain writes the pending records as far as there is room. False: not all of
-// them, since there is no room (isBlocked), or since writing failed.
+// drain writes the pending records. The result false means that a part remains,
+// because there is no room (isBlocked is true), or that writing failed.
 func (s *tlsConn) drain() bool {
 	c := s.conn
 	for restarts := false; len(s.pending) > 0; {
-		n, errno := sock.Send(c.fd, s.pending)
+		n, errno := c.driver.source.Send(c.fd, s.pending, false)
 		s.pending = s.pending[n:]
 		restarts = restarts || n > 0 && c.hasFile()
 		switch errno {
@@ -131,7 +130,7 @@ func (s *tlsConn) drain() bool {
 			c.block(restarts)
 			return false
 		default:
-			c.isBlocked = false
+			c.wait = waitInput
 			c.fail(os.NewSyscallError("send", errno))
 			return false
 		}
@@ -159,7 +158,7 @@ func (s *tlsConn) sayGoodbye() {
 	s.waits = false
 	_ = s.tls.CloseWrite()
 	if len(s.pending) > 0 {
-		_, _ = sock.Send(s.conn.fd, s.pending)
+		_, _ = s.driver.source.Send(s.conn.fd, s.pending, false)
 	}
 }
 
@@ -169,11 +168,11 @@ func (s *tlsConn) Read(p []byte) (int, error) {
 	case s.under != nil:
 		return s.under.Read(p)
 	case s.conn == nil:
-		return 0, net.ErrClosed // not called by the tls.Conn
+		return 0, net.ErrClosed // the caller is not the tls.Conn
 	case s.waits:
 		return s.conn.recvWaiting(p)
 	}
-	n, errno := sock.Recv(s.conn.fd, p)
+	n, errno := s.driver.source.Recv(s.conn.fd, p)
 	switch {
 	case n > 0:
 		return n, nil
@@ -197,7 +196,7 @@ func (s *tlsConn) Write(p []byte) (int, error) {
 	}
 	sent := 0
 	for sent < len(p) && len(s.pending) == 0 {
-		n, errno := sock.Send(s.conn.fd, p[sent:])
+		n, errno := s.driver.source.Send(s.conn.fd, p[sent:], false)
 		sent += n
 		if errno == syscall.EAGAIN {
 			break
@@ -221,8 +220,8 @@ func (s *tlsConn) writeWaiting(p []byte) (int, error) {
 	return s.conn.sendWaiting(p)
 }
 
-// socket returns what stands for the connection: somebody may have kept s from
-// the tls.ClientHelloInfo.
+// socket returns a view of the connection. User code may have retained s from the
+// tls.ClientHelloInfo, and may use it after the connection's end.
 func (s *tlsConn) socket() *netConn {
 	n := &netConn{driver: s.driver, serving: s.serving, fd: int(s.fd), gen: s.gen}
 	if p := s.driver.table.find(n.fd); p.chunk != nil && p.slot().hold(n.gen) {
@@ -269,7 +268,7 @@ func (s *tlsConn) SetDeadline(t time.Time) error {
 	if s.under != nil {
 		return s.under.SetDeadline(t)
 	}
-	return nil // the engine has deadlines of its own
+	return nil // the engine has its own deadlines
 }
 
 // SetReadDeadline implements net.Conn.

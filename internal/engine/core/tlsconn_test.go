@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"crypto/ecdsa"
@@ -240,7 +240,7 @@ func TestTLSWriteTimeoutRestarts(t *testing.T) {
 		}
 		d := swept()
 		one := &conn{tenancy: tenancy{
-			driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), isBlocked: true, writeBy: since,
+			driver: d, place: d.table.open(pair[0]), fd: pair[0], writeTimeout: int64(time.Hour), wait: waitRoom, writeBy: since,
 		}}
 		one.tlsConn = &tlsConn{conn: one, pending: make([]byte, 64<<20)}
 		if c.hasFile {
@@ -251,7 +251,7 @@ func TestTLSWriteTimeoutRestarts(t *testing.T) {
 				_, err = syscall.Write(pair[0], make([]byte, 64<<10))
 			}
 		}
-		if one.tlsConn.drain() || !one.isBlocked {
+		if one.tlsConn.drain() || !one.isBlocked() {
 			t.Error("there was room for everything")
 		}
 		if restarts := one.writeBy != since; restarts != c.restarts {

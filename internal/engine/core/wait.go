@@ -1,10 +1,9 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -128,22 +127,16 @@ func (s *slot) beginWait(wait, events uint64) (happened uint64) {
 	}
 }
 
-// eventMask is what a connection is registered for, once and for all.
-const eventMask = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31 // EPOLLET
-
-// add registers the connection with epoll, unless it is registered. The socket's
-// present state then causes an event.
+// add adds the connection to its loop's poller, if it has not been added.
 func (c *conn) add() error {
 	s := c.slot()
 	if s.has(flagAdded) {
 		return nil
 	}
 	s.set(flagAdded)
-	event := syscall.EpollEvent{Events: eventMask, Fd: int32(c.fd), Pad: int32(c.gen)}
-	errno := epollControl(c.driver.loopOf(c.fd).fd, syscall.EPOLL_CTL_ADD, c.fd, &event)
-	if errno != 0 && errno != syscall.EEXIST {
+	err := c.driver.loopOf(c.fd).poller.Add(c.fd, tokenOf(c.fd, c.gen))
+	if err != nil {
 		s.take(flagAdded)
-		return os.NewSyscallError("epoll_ctl", errno)
 	}
-	return nil
+	return err
 }

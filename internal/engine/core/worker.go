@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"runtime"
@@ -14,8 +14,9 @@ import (
 // It lends each of them its buffers, and a conn to those that have none.
 type worker struct {
 	loop   *loop
-	conn   *conn // what it serves; nil: nothing
-	spare  *conn // for the next connection that has none
+	conn   *conn       // what it serves; nil: nothing
+	task   engine.Task // what it runs instead; nil: nothing
+	spare  *conn       // for the next connection that has none
 	input  *buf.Buffer
 	output *buf.Buffer
 	peer   netConn // lent to Acceptor's Admit and Release
@@ -23,6 +24,7 @@ type worker struct {
 	more        chan struct{} // buffered; receives when there is work, or on dismissal
 	below       *worker       // in runQueue.idle
 	isSpare     bool
+	isReserve   bool // see runQueue
 	isDismissed bool
 	isDone      bool // run has returned normally
 }
@@ -39,12 +41,23 @@ func (w *worker) run() {
 		if !ok {
 			break
 		}
-		w.serve(fd)
+		if w.task != nil {
+			w.runTask()
+		} else {
+			w.serve(fd)
+		}
 		if served++; served%connectionsInARow == 0 {
 			runtime.Gosched()
 		}
 	}
 	w.isDone = true
+}
+
+// runTask runs the task that the queue has given to w.
+func (w *worker) runTask() {
+	engine.RunTask(w.task)
+	w.task = nil
+	w.loop.queue.taskEnded()
 }
 
 // serve serves the claimed connection fd until it waits or has ended.
@@ -126,9 +139,12 @@ func (w *worker) end() {
 	if c := w.conn; c != nil {
 		c.abandon(cause)
 	}
+	if w.task != nil { // it called Goexit
+		w.loop.queue.taskEnded()
+	}
 	w.dropBuffers()
 	if !w.isDone {
-		w.loop.queue.lost()
+		w.loop.queue.lost(w)
 	}
 	w.loop.gone.Done()
 }

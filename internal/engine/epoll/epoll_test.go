@@ -1,18 +1,17 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll_test
+package epoll
 
 import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/enginetest"
-	"github.com/sluicehttp/sluice/internal/engine/epoll"
 	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
 func newEngine(options engine.Options) engine.Engine {
-	e, err := epoll.New(options, netconn.New(options))
+	e, err := New(options, netconn.New(options))
 	if err != nil {
 		panic(err)
 	}
@@ -29,7 +28,7 @@ func TestSoak(t *testing.T) {
 
 func TestLoops(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		e, err := epoll.New(engine.Options{Loops: n}, netconn.New(engine.Options{}))
+		e, err := New(engine.Options{Loops: n}, netconn.New(engine.Options{}))
 		if err != nil {
 			t.Fatal(err)
 		}

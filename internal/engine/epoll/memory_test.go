@@ -3,7 +3,9 @@
 package epoll
 
 import (
-	"net"
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -12,41 +14,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// rawClient is a client's end that costs this process nothing but a descriptor.
-func rawClient(t testing.TB, addr net.Addr, i int) int {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// See enginetest's loopback for the reason of the odd address.
-	local := &syscall.SockaddrInet4{Addr: [4]byte{127, 79, byte(i >> 8), byte(i)}}
-	remote := &syscall.SockaddrInet4{Port: addr.(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}
-	if err := syscall.Bind(fd, local); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Connect(fd, remote); err != nil {
-		t.Fatal(err)
-	}
-	return fd
-}
-
-// rawAsk does one round trip.
-func rawAsk(t testing.TB, fd int) {
-	var p [8]byte
-	if _, err := syscall.Write(fd, []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := syscall.Read(fd, p[:]); err != nil || string(p[:n]) != "hello" {
-		t.Fatalf("got %q and %v", p[:n], err)
-	}
-}
-
 // A connection that idles is its slot: no goroutine, no buffer, no protocol.
 func TestIdleConnectionsCostASlot(t *testing.T) {
 	const connections = 4000
-	ln, a := listen(t), newEcho()
-	a.idle = time.Hour
-	d := serveOn(t, ln, a, engine.Options{})
+	e, addr := serveOn(t, &answerer{answer: echo})
 	fds := make([]int, connections)
 	defer func() {
 		for _, fd := range fds {
@@ -54,20 +25,25 @@ func TestIdleConnectionsCostASlot(t *testing.T) {
 		}
 	}()
 	before := memoryInUse()
+	p, hello := make([]byte, 8), []byte("hello")
 	for i := range fds {
-		fds[i] = rawClient(t, ln.Addr(), i)
-		rawAsk(t, fds[i])
-		rawAsk(t, fds[i])
+		fds[i] = rawClient(t, addr, i)
+		roundTrip(t, fds[i], hello, p, len(hello))
+		roundTrip(t, fds[i], hello, p, len(hello))
 	}
-	eventually(t, "all idle", func() bool { return d.Stats() == engine.Stats{Open: connections} })
+	for end := time.Now().Add(10 * time.Second); e.Stats() != (engine.Stats{Open: connections}); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not all idle: %+v", e.Stats())
+		}
+	}
 	each := (memoryInUse() - before) / connections
 	t.Logf("%.0f bytes per connection", each)
 	if !raceEnabled && each > 200 { // descriptors of the clients take slots, too
 		t.Errorf("an idle connection takes %.0f bytes", each)
 	}
-	loops := d.Loops()
-	if len(loops) != len(d.loops) {
-		t.Errorf("%d loops, want %d", len(loops), len(d.loops))
+	loops := e.Loops()
+	if len(loops) != 1 {
+		t.Errorf("%d loops, want 1", len(loops))
 	}
 	for _, l := range loops {
 		if l.Buffers != 0 || l.Active != 0 || l.Queued != 0 {
@@ -87,71 +63,106 @@ func memoryInUse() float64 {
 	return float64(m.HeapAlloc) + float64(m.StackInuse)
 }
 
-// A round trip allocates nothing, though the connection sleeps in between.
+// A round trip allocates nothing, though the connection sleeps in between; nor
+// does one with a file.
 func TestRoundTripDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	ln := listen(t)
-	a := newEcho()
-	a.idle = time.Minute
-	serveOn(t, ln, a, engine.Options{})
-	fd := rawClient(t, ln.Addr(), 0)
-	defer syscall.Close(fd)
-	p, hello := make([]byte, 8), []byte("hello")
-	if n := testing.AllocsPerRun(2000, func() {
-		if _, err := syscall.Write(fd, hello); err != nil {
-			t.Fatal(err)
+	const size = 300_000
+	f := openFile(t, size)
+	for name, c := range map[string]struct {
+		answer func(engine.Conn, []byte) []byte
+		size   int
+	}{
+		"echo": {echo, 1},
+		"file": {sends(engine.File{Source: f, Offset: 1, Size: size - 1}), size + 4},
+	} {
+		_, addr := serveOn(t, &answerer{answer: c.answer})
+		fd := rawClient(t, addr, 0)
+		p, x := make([]byte, size), []byte("x")
+		if n := testing.AllocsPerRun(500, func() { roundTrip(t, fd, x, p, c.size) }); n != 0 {
+			t.Errorf("%s: %v allocations per round trip", name, n)
 		}
-		if _, err := syscall.Read(fd, p); err != nil {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations per round trip", n)
+		_ = syscall.Close(fd)
 	}
 }
 
-func BenchmarkRoundTrip(b *testing.B) {
-	ln := listen(b)
-	a := newEcho()
-	a.idle = time.Minute
-	serveOn(b, ln, a, engine.Options{})
-	fd := rawClient(b, ln.Addr(), 0)
+func BenchmarkRoundTrip(b *testing.B) { benchmarkAnswer(b, echo, 1) }
+
+// benchmarkAnswer measures round trips with answers of n bytes.
+func benchmarkAnswer(b *testing.B, answer func(engine.Conn, []byte) []byte, n int) {
+	_, addr := serveOn(b, &answerer{answer: answer})
+	fd := rawClient(b, addr, 0)
 	defer syscall.Close(fd)
+	p, x := make([]byte, n), []byte("x")
 	b.ReportAllocs()
 	for b.Loop() {
-		rawAsk(b, fd)
+		roundTrip(b, fd, x, p, n)
 	}
 }
 
-func TestNetConnCloses(t *testing.T) {
-	ln, a := listen(t), newEcho()
-	d := serveOn(t, ln, a, engine.Options{})
-	c := dial(t, ln)
-	ask(t, c, "hello")
-	var kept net.Conn
-	d.Range(func(ec engine.Conn) bool {
-		kept = ec.NetConn()
-		return true
-	})
-	if got := kept.RemoteAddr().String(); got != c.LocalAddr().String() {
-		t.Errorf("RemoteAddr %s, want %s", got, c.LocalAddr())
+// openFile makes a file of n bytes.
+func openFile(t testing.TB, n int) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if got := kept.LocalAddr().String(); got != c.RemoteAddr().String() {
-		t.Errorf("LocalAddr %s, want %s", got, c.RemoteAddr())
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := kept.Read(make([]byte, 1)); err == nil {
-		t.Error("Read works")
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// sends answers with the file.
+func sends(f engine.File) func(engine.Conn, []byte) []byte {
+	return func(c engine.Conn, out []byte) []byte {
+		c.Discard(len(c.Buffered()))
+		c.SendFile(f)
+		return append(out, "head:"...)
 	}
-	if err := kept.Close(); err != nil {
-		t.Error(err)
+}
+
+// BenchmarkSendFile compares what a file costs that is sent, and one that is
+// read into the output.
+func BenchmarkSendFile(b *testing.B) {
+	for _, size := range []int{2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10} {
+		f := openFile(b, size)
+		read := func(c engine.Conn, out []byte) []byte {
+			c.Discard(len(c.Buffered()))
+			out = append(out, "head:"...)
+			if cap(out) < len(out)+size {
+				out = append(make([]byte, 0, len(out)+size), out...)
+			}
+			n, _ := f.ReadAt(out[len(out):len(out)+size], 0)
+			return out[:len(out)+n]
+		}
+		send := sends(engine.File{Source: f, Size: int64(size)})
+		b.Run(fmt.Sprint("send/", size>>10, "KiB"), func(b *testing.B) { benchmarkAnswer(b, send, size+5) })
+		b.Run(fmt.Sprint("read/", size>>10, "KiB"), func(b *testing.B) { benchmarkAnswer(b, read, size+5) })
 	}
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("the peer read %d bytes and %v", n, err)
-	}
-	eventually(t, "it ends", func() bool { return d.open.Load() == 0 })
-	if err := kept.Close(); err == nil {
-		t.Error("closed twice")
+}
+
+// BenchmarkPrompt has an idle connection say something.
+func BenchmarkPrompt(b *testing.B) {
+	a := &answerer{answer: echo, prompted: []byte("prompted"), opened: make(chan engine.Prompter, 1)}
+	_, addr := serveOn(b, a)
+	fd := rawClient(b, addr, 0)
+	defer syscall.Close(fd)
+	p, x := make([]byte, len(a.prompted)), []byte("x")
+	roundTrip(b, fd, x, p, 1)
+	prompter := <-a.opened
+	for b.Loop() {
+		prompter.Prompt()
+		for n := 0; n < len(p); {
+			m, err := syscall.Read(fd, p[n:])
+			if m <= 0 || err != nil {
+				b.Fatal(m, err)
+			}
+			n += m
+		}
 	}
 }

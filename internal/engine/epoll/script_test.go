@@ -5,80 +5,89 @@ package epoll
 import (
 	"context"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/netconn"
 )
 
-// A script is an Acceptor whose protocols do what its functions say. Input is
-// left with the engine for run.
-type script struct {
-	opened   func(c *conn)
-	run      func(c *conn, out []byte) ([]byte, engine.Next)
-	timedOut func(c *conn)
-	detached func(net.Conn) // nil: it is closed
-	closed   func(error)
+// An answerer is an Acceptor whose protocols answer as its functions say. They
+// sleep between two inputs, with a deadline.
+type answerer struct {
+	answer   func(c engine.Conn, out []byte) []byte
+	prompted []byte
+	opened   chan engine.Prompter // nil: nobody wants to know
+}
+
+// echo sends everything back.
+func echo(c engine.Conn, out []byte) []byte {
+	in := c.Buffered()
+	out = append(out, in...)
+	c.Discard(len(in))
+	return out
 }
 
 // Admit implements engine.Acceptor, as the other methods do.
-func (s *script) Admit(net.Conn) (bool, []byte) { return true, nil }
-func (s *script) Release(net.Conn)              {}
-func (s *script) AcceptError(error)             {}
-func (s *script) Open(c engine.Conn) (engine.Protocol, []byte) {
-	if s.opened != nil {
-		s.opened(c.(*conn))
+func (a *answerer) Admit(net.Conn) (bool, []byte) { return true, nil }
+func (a *answerer) Release(net.Conn)              {}
+func (a *answerer) AcceptError(error)             {}
+func (a *answerer) Open(c engine.Conn) (engine.Protocol, []byte) {
+	if a.opened != nil {
+		a.opened <- c.Prompter()
 	}
-	return &actor{s, c.(*conn)}, nil
+	return a.Wake(c, engine.Memo{}), nil
 }
 
-// An actor is a protocol of a script. It does not sleep.
-type actor struct {
-	script *script
-	conn   *conn
-}
-
-func (a *actor) Feed([]byte) (int, engine.Next)            { return 0, engine.Run }
-func (a *actor) Run(out []byte) ([]byte, engine.Next)      { return a.script.run(a.conn, out) }
-func (a *actor) Prompted(out []byte) ([]byte, engine.Next) { return out, engine.Read }
-func (a *actor) Pause() bool                               { return true }
-func (a *actor) HalfClosed(out []byte) []byte              { return out }
-func (a *actor) Detached(c net.Conn) {
-	if a.script.detached != nil {
-		a.script.detached(c)
-		return
+// Wake implements engine.Waker.
+func (a *answerer) Wake(c engine.Conn, _ engine.Memo) engine.Protocol {
+	if v := answers.Get(); v != nil {
+		p := v.(*answer)
+		p.answerer, p.conn = a, c
+		return p
 	}
-	c.Close()
+	return &answer{a, c}
 }
 
-func (a *actor) Closed(err error) {
-	if a.script.closed != nil {
-		a.script.closed(err)
-	}
+// An answer is the protocol of one connection.
+type answer struct {
+	answerer *answerer
+	conn     engine.Conn
 }
 
-func (a *actor) TimedOut(out []byte) ([]byte, engine.Next) {
-	if a.script.timedOut != nil {
-		a.script.timedOut(a.conn)
-	}
-	return out, engine.Abort
+func (p *answer) Feed([]byte) (int, engine.Next) { return 0, engine.Run }
+func (p *answer) Run(out []byte) ([]byte, engine.Next) {
+	p.conn.SetReadDeadline(clock.Nanos(), time.Hour)
+	return p.answerer.answer(p.conn, out), engine.Read
 }
 
-// inputOf takes what the engine holds.
-func inputOf(c *conn) string {
-	text := string(c.Buffered())
-	c.Discard(len(text))
-	return text
+func (p *answer) Prompted(out []byte) ([]byte, engine.Next) {
+	return append(out, p.answerer.prompted...), engine.Read
 }
 
-// serveOn has an engine serve ln until the test ends.
-func serveOn(t testing.TB, ln net.Listener, a engine.Acceptor, options engine.Options) *driver {
+func (p *answer) Capabilities() engine.Capabilities         { return engine.CanSleep | engine.CanPrompt }
+func (p *answer) Pause() bool                               { return true }
+func (p *answer) HalfClosed(out []byte) []byte              { return out }
+func (p *answer) TimedOut(out []byte) ([]byte, engine.Next) { return out, engine.Abort }
+func (p *answer) Detached(c net.Conn)                       { _ = c.Close() }
+func (p *answer) Closed(error)                              {}
+func (p *answer) Sleep() (engine.Memo, bool) {
+	p.conn = nil
+	answers.Put(p)
+	return engine.Memo{}, true
+}
+
+// serveOn has an engine serve a until the test ends, and returns its address.
+func serveOn(t testing.TB, a engine.Acceptor) (engine.Engine, net.Addr) {
 	t.Helper()
-	e, err := New(options, netconn.New(options))
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	e := newEngine(engine.Options{Loops: 1})
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(ln, a) }()
 	t.Cleanup(func() {
@@ -90,5 +99,38 @@ func serveOn(t testing.TB, ln net.Listener, a engine.Acceptor, options engine.Op
 		<-served
 		_ = ln.Close()
 	})
-	return e.(*driver)
+	return e, ln.Addr()
+}
+
+// rawClient is a client's end that costs this process nothing but a descriptor.
+func rawClient(t testing.TB, addr net.Addr, i int) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// See enginetest's loopback for the reason of the odd address.
+	local := &syscall.SockaddrInet4{Addr: [4]byte{127, 79, byte(i >> 8), byte(i)}}
+	remote := &syscall.SockaddrInet4{Port: addr.(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}
+	if err := syscall.Bind(fd, local); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Connect(fd, remote); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// roundTrip sends request and reads n bytes into p.
+func roundTrip(t testing.TB, fd int, request, p []byte, n int) {
+	if _, err := syscall.Write(fd, request); err != nil {
+		t.Fatal(err)
+	}
+	for n > 0 {
+		m, err := syscall.Read(fd, p[:min(n, len(p))])
+		if m <= 0 || err != nil {
+			t.Fatal(m, err)
+		}
+		n -= m
+	}
 }

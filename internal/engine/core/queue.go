@@ -1,11 +1,13 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
 )
 
 // A runQueue holds the claimed connections of a loop that wait for a worker, and
@@ -19,51 +21,71 @@ import (
 // rest.
 type runQueue struct {
 	mu      sync.Mutex
-	ready   ring
-	idle    *worker // a stack: the last one to stop has a warm stack and cache
-	parked  int     // length of idle
-	workers int     // goroutines, parked ones included
-	isSpare bool    // a runnable worker has not looked at the queue yet
+	ready   ring[int32]       // connections, and taskTurn for each of tasks
+	tasks   ring[engine.Task] // first come, first served; perhaps fewer than turns
+	delayed ring[int32]       // of ready: what the reserve has left for the others
+	running int               // tasks that a worker has begun
+	idle    *worker           // a stack: the last one to stop has a warm stack and cache
+	parked  int               // length of idle
+	workers int               // goroutines, parked ones included
+	isSpare bool              // a runnable worker has not looked at the queue yet
 	closed  bool
 
-	limit   int // of workers; 0: none
-	absent  int // workers that do not count against limit
-	start   func(*worker)
-	keep    int           // parked workers that are never dismissed
-	maxIdle time.Duration // how long the others are kept
-	low     int           // least length of idle since the last sweep
-	timer   *time.Timer   // of the sweep; nil: none is due
+	limit int // of workers; 0: none
+	// At the limit, one more worker, the reserve, serves the connections whose
+	// protocols never block: all the others may be waiting for these.
+	neverBlocks func(fd int32) bool
+	quick       int    // such connections in ready; counted with a limit only
+	hasReserve  bool   // the reserve is running
+	isOver      bool   // tasks are lost from now on
+	emptied     func() // called when the last task has ended
+	absent      int    // workers that do not count against limit
+	start       func(*worker)
+	keep        int           // parked workers that are never dismissed
+	maxIdle     time.Duration // how long the others are kept
+	low         int           // least length of idle since the last sweep
+	timer       *time.Timer   // of the sweep; nil: none is due
 }
 
-// ring is a queue of descriptors.
-type ring struct {
-	items []int32 // length is a power of two
+// ring is a queue.
+type ring[T any] struct {
+	items []T // length is a power of two
 	head  int
 	count int
 }
 
-func (r *ring) push(fd int32) {
+func (r *ring[T]) push(item T) {
 	if r.count == len(r.items) {
-		grown := make([]int32, max(2*len(r.items), 64))
+		grown := make([]T, max(2*len(r.items), 64))
 		n := copy(grown, r.items[r.head:])
 		copy(grown[n:], r.items[:r.head])
 		r.items, r.head = grown, 0
 	}
-	r.items[(r.head+r.count)&(len(r.items)-1)] = fd
+	r.items[(r.head+r.count)&(len(r.items)-1)] = item
 	r.count++
 }
 
-func (r *ring) pop() int32 {
-	fd := r.items[r.head]
+func (r *ring[T]) pop() T {
+	item := r.items[r.head]
+	var none T
+	r.items[r.head] = none
 	r.head = (r.head + 1) & (len(r.items) - 1)
 	if r.count--; r.count == 0 && len(r.items) > chunkSize {
-		*r = ring{} // free the memory after a burst
+		*r = ring[T]{} // free the memory after a burst
 	}
-	return fd
+	return item
 }
+
+// The items of runQueue.ready are descriptors and these.
+const (
+	taskTurn int32 = -1 // the first of tasks; nothing if there is none
+	// quickBase - fd stands for a connection that is counted in quick.
+	quickBase int32 = -2
+)
 
 func (q *runQueue) init(limit int, maxIdle time.Duration, start func(*worker)) {
 	q.limit, q.maxIdle, q.start = limit, maxIdle, start
+	q.neverBlocks, q.emptied = func(int32) bool { return false }, func() {}
 	q.keep = 2 * runtime.GOMAXPROCS(0)
 }
 
@@ -74,6 +96,10 @@ func (q *runQueue) push(fds ...int32) {
 	}
 	q.mu.Lock()
 	for _, fd := range fds {
+		if q.limit > 0 && q.neverBlocks(fd) {
+			q.quick++
+			fd = quickBase - fd
+		}
 		q.ready.push(fd)
 	}
 	w, isNew := q.spare()
@@ -83,7 +109,7 @@ func (q *runQueue) push(fds ...int32) {
 
 // spare returns a worker to make runnable, if one is needed and available.
 func (q *runQueue) spare() (w *worker, isNew bool) {
-	if q.isSpare || q.ready.count == 0 {
+	if q.isSpare || q.ready.count+q.delayed.count == 0 {
 		return nil, false
 	}
 	if w = q.idle; w != nil {
@@ -94,7 +120,11 @@ func (q *runQueue) spare() (w *worker, isNew bool) {
 		return w, false
 	}
 	if q.limit > 0 && q.workers-q.absent >= q.limit {
-		return nil, false // the next worker that is free takes the connection
+		if q.quick == 0 || q.hasReserve {
+			return nil, false // the next worker that is free takes the connection
+		}
+		q.hasReserve = true
+		return &worker{isReserve: true}, true
 	}
 	q.workers++
 	q.isSpare = true
@@ -111,23 +141,25 @@ func (q *runQueue) wake(w *worker, isNew bool) {
 	}
 }
 
-// next waits for the next connection for w and returns it. It returns false if w is
-// no longer needed.
+// next waits for work for w: a connection, which it returns, or a task, which it sets
+// as w's. It returns false if w is no longer needed.
 func (q *runQueue) next(w *worker) (fd int, ok bool) {
 	q.mu.Lock()
 	for {
 		if w.isSpare {
 			q.isSpare, w.isSpare = false, false
 		}
+		if w.isReserve {
+			return q.nextQuick()
+		}
 		if q.limit > 0 && q.workers-q.absent > q.limit {
 			return 0, q.leave() // w was excused, and its place was taken
 		}
-		if q.ready.count > 0 {
-			fd := q.ready.pop()
+		if fd, ok := q.pop(w); ok {
 			spare, isNew := q.spare()
 			q.mu.Unlock()
 			q.wake(spare, isNew)
-			return int(fd), true
+			return fd, true
 		}
 		if q.closed || w.isDismissed {
 			return 0, q.leave()
@@ -138,6 +170,48 @@ func (q *runQueue) next(w *worker) (fd int, ok bool) {
 		<-w.more
 		q.mu.Lock()
 	}
+}
+
+// pop takes the next item; mu is held. False: there is none.
+func (q *runQueue) pop(w *worker) (fd int, ok bool) {
+	for {
+		var item int32
+		switch {
+		case q.delayed.count > 0: // it is older
+			item = q.delayed.pop()
+		case q.ready.count > 0:
+			item = q.ready.pop()
+		default:
+			return 0, false
+		}
+		switch {
+		case item >= 0:
+			return int(item), true
+		case item <= quickBase:
+			q.quick--
+			return int(quickBase - item), true
+		case q.tasks.count > 0:
+			w.task = q.tasks.pop()
+			q.running++
+			return 0, true
+		}
+	}
+}
+
+// nextQuick is next for the reserve. It ends when there is nothing for it, and
+// unlocks mu.
+func (q *runQueue) nextQuick() (fd int, ok bool) {
+	defer q.mu.Unlock()
+	for q.quick > 0 {
+		item := q.ready.pop()
+		if item <= quickBase {
+			q.quick--
+			return int(quickBase - item), true
+		}
+		q.delayed.push(item)
+	}
+	q.hasReserve = false
+	return 0, false
 }
 
 // leave removes a worker from the count, and unlocks mu. It makes no other worker
@@ -158,14 +232,14 @@ func (q *runQueue) park(w *worker) {
 	}
 }
 
-// excuse exempts that many more workers from the limit, because they wait for
-// peers, not for handlers.
-func (q *runQueue) excuse(workers int) {
+// Excuse implements engine.Workers. TLS handshakes use it, too: they wait for peers,
+// not for handlers.
+func (q *runQueue) Excuse(n int) {
 	if q.limit == 0 {
 		return
 	}
 	q.mu.Lock()
-	q.absent += workers
+	q.absent += n
 	w, isNew := q.spare()
 	q.mu.Unlock()
 	q.wake(w, isNew)
@@ -173,9 +247,13 @@ func (q *runQueue) excuse(workers int) {
 
 // lost removes a worker from the count whose goroutine a handler has ended. It is
 // not the spare, because it has looked at the queue.
-func (q *runQueue) lost() {
+func (q *runQueue) lost(w *worker) {
 	q.mu.Lock()
-	q.workers--
+	if w.isReserve {
+		q.hasReserve = false
+	} else {
+		q.workers--
+	}
 	spare, isNew := q.spare() // the limit may now allow another worker
 	q.mu.Unlock()
 	q.wake(spare, isNew)

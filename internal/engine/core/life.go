@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"syscall"
@@ -11,39 +11,53 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// begin brings a new connection to where it can be fed. Anything but Read ends
-// it. A TLS connection on which nothing has come yet waits for the client's
-// hello without a goroutine (isSilent), and begins again then.
+// begin opens a new connection: it asks for admission, makes the TLS handshake, and
+// gets a protocol. A result other than Read ends the connection. A TLS connection
+// without input waits for the ClientHello without a goroutine (waitHello); begin is
+// then called again.
 func (c *conn) begin() engine.Next {
-	if !c.isAdmitted {
+	c.wait = waitInput
+	if c.phase == phaseFresh {
 		if next := c.admit(); next != engine.Read {
 			return next
 		}
 	}
 	if c.serving.config != nil && c.tlsConn == nil {
-		if next := c.beginTLS(); next != engine.Read || c.isSilent {
+		if next := c.beginTLS(); next != engine.Read || c.wait == waitHello {
 			return next
 		}
 		// The handshake's goroutine did not count against MaxWorkers. It must count
 		// before it runs a handler, so the connection goes back to the queue.
-		if c.isYielding = c.driver.options.MaxWorkers > 0; c.isYielding {
+		if c.driver.options.MaxWorkers > 0 {
+			c.wait = waitWorker
 			return engine.Read
 		}
 	}
 	var refusal []byte
-	c.protocol, refusal = c.serving.acceptor.Open(c)
+	parcel := c.driver.takeParcel(c.fd, c.gen)
+	c.protocol, refusal = engine.Open(c.serving.acceptor, c, parcel.State)
 	if c.protocol == nil {
 		return c.refuse(refusal)
 	}
-	c.isOpen = true
+	c.phase = phaseOpen
 	c.isFed = true // it is asked to Pause before it sleeps for the first time
-	if leftover := c.driver.takeLeftover(c.fd, c.gen); len(leftover) > 0 {
-		c.unread = leftover
+	if len(parcel.Leftover) > 0 {
+		c.unread = parcel.Leftover
 	}
-	return engine.Start(c.protocol)
+	return c.begun()
 }
 
-// beginTLS makes the handshake, or waits for its beginning (isSilent).
+// begun looks at what the connection's new protocol can do, and starts it.
+func (c *conn) begun() engine.Next {
+	c.can = c.protocol.Capabilities()
+	c.slot().assign(flagQuick, c.can.Has(engine.NeverBlocks))
+	if c.can.Has(engine.CanStart) {
+		return c.protocol.(engine.Starter).Start()
+	}
+	return engine.Read
+}
+
+// beginTLS makes the handshake, or sets waitHello if there is no input.
 func (c *conn) beginTLS() engine.Next {
 	s := c.slot()
 	s.set(flagHandshake)
@@ -53,7 +67,8 @@ func (c *conn) beginTLS() engine.Next {
 		c.fail(engine.ErrShutdown)
 		return engine.Abort
 	}
-	if c.isSilent = isEmpty(c.fd); c.isSilent {
+	if sock.IsEmpty(c.fd) {
+		c.wait = waitHello
 		return engine.Read
 	}
 	err := c.handshake()
@@ -65,7 +80,7 @@ func (c *conn) beginTLS() engine.Next {
 	return engine.Read
 }
 
-// admit asks for permission.
+// admit asks the acceptor for admission.
 func (c *conn) admit() engine.Next {
 	ok, refusal := c.serving.acceptor.Admit(c.worker.describe(c))
 	if !ok {
@@ -74,18 +89,18 @@ func (c *conn) admit() engine.Next {
 		}
 		return c.refuse(refusal)
 	}
-	c.isAdmitted = true
+	c.phase = phaseAdmitted
 	if timeout := c.driver.options.HandshakeTimeout; timeout > 0 && c.serving.config != nil {
 		c.SetReadDeadline(clock.Nanos(), timeout)
 	}
 	return engine.Read
 }
 
-// refusalReads is how often the input of a refused connection is read, so that
-// closing does not reset it before the refusal has arrived.
+// refusalReads is how many times the input of a refused connection is read. Unread
+// input would reset the connection on closing, and the refusal could be lost.
 const refusalReads = 16
 
-// refuse writes refusal as far as it goes without waiting.
+// refuse writes refusal, as much of it as there is room for.
 func (c *conn) refuse(refusal []byte) engine.Next {
 	if len(refusal) == 0 {
 		return engine.Abort
@@ -93,27 +108,27 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 	if c.tlsConn != nil {
 		c.out = append(c.out[:0], refusal...)
 		c.flushTLS()
-		c.out, c.isBlocked = c.out[:0], false
-	} else if _, errno := sock.Send(c.fd, refusal); errno != 0 {
+		c.out, c.wait = c.out[:0], waitInput
+	} else if _, errno := c.driver.source.Send(c.fd, refusal, false); errno != 0 {
 		return engine.Abort
 	}
 	_ = syscall.Shutdown(c.fd, syscall.SHUT_WR)
 	for range refusalReads {
-		if n, errno := sock.Recv(c.fd, c.in); n <= 0 || errno != 0 {
+		if n, errno := c.driver.source.Recv(c.fd, c.in); n <= 0 || errno != 0 {
 			break
 		}
 	}
 	return engine.Abort
 }
 
-// finish ends the connection in the way that next asks for. True: it has to wait
-// before.
+// finish ends the connection in the way that next asks for. The result true means
+// that it lingers first.
 func (c *conn) finish(next engine.Next) (waits bool) {
 	switch {
-	case c.isHanded:
+	case c.phase == phaseHanded:
 		c.giveAway()
 		return false
-	case c.err != nil || next == engine.Abort || c.isLingering:
+	case c.err != nil || next == engine.Abort || c.phase == phaseLingering:
 	case next == engine.Detach:
 		c.detachForGood()
 		return false
@@ -126,8 +141,8 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 	return false
 }
 
-// hasInput tells whether closing would meet input that nobody has read: the
-// peer may lose the last answer to the reset that this causes.
+// hasInput tells whether there is unread input. On closing, it would reset the
+// connection, and the peer could lose the last answer.
 func (c *conn) hasInput() bool {
 	if len(c.unread) > 0 {
 		return true
@@ -135,13 +150,12 @@ func (c *conn) hasInput() bool {
 	if c.isDrained && c.slot().has(flagAdded) && !c.slot().has(flagInput) {
 		return false
 	}
-	n, _ := sock.Recv(c.fd, c.in)
+	n, _ := c.driver.source.Recv(c.fd, c.in)
 	return n > 0
 }
 
-// linger tells the peer that no more is coming and starts to read what it is
-// still sending (RFC 9112 section 9.6). It tells whether there is more to wait
-// for.
+// linger half-closes the connection and starts to discard what the peer is still
+// sending (RFC 9112 section 9.6). It tells whether there is more to wait for.
 func (c *conn) linger() bool {
 	if c.tlsConn != nil {
 		c.tlsConn.sayGoodbye()
@@ -149,17 +163,18 @@ func (c *conn) linger() bool {
 	if syscall.Shutdown(c.fd, syscall.SHUT_WR) != nil {
 		return false
 	}
-	c.isLingering = true
+	c.phase = phaseLingering
 	c.lingerLeft = lingerDiscardLimit
 	c.lingerBy = clock.Nanos() + int64(c.driver.options.LingerTimeout)
 	return c.discard() == engine.Read
 }
 
-// discard reads what a lingering connection still gets. Read means to wait.
+// discard discards the input of a lingering connection. The result Read means to
+// wait for more.
 func (c *conn) discard() engine.Next {
 	c.unread = nil
 	for c.lingerLeft > 0 {
-		n, errno := sock.Recv(c.fd, c.in)
+		n, errno := c.driver.source.Recv(c.fd, c.in)
 		switch {
 		case n > 0:
 			c.lingerLeft -= n
@@ -172,9 +187,9 @@ func (c *conn) discard() engine.Next {
 	return engine.Close
 }
 
-// end closes the connection and settles its accounts.
+// end closes the connection, and tells its protocol and its acceptor.
 func (c *conn) end(next engine.Next) {
-	if c.tlsConn != nil && next != engine.Abort && c.err == nil && !c.isLingering {
+	if c.tlsConn != nil && next != engine.Abort && c.err == nil && c.phase != phaseLingering {
 		c.tlsConn.sayGoodbye()
 	}
 	c.leave()
@@ -186,10 +201,10 @@ func (c *conn) end(next engine.Next) {
 	c.recycle()
 }
 
-// forgetUnsent makes closing reset the connection: the system would otherwise
-// keep what the peer does not take, megabytes for a long time.
+// forgetUnsent makes closing reset the connection. Otherwise the system would keep
+// the output that the peer does not accept: megabytes, for a long time.
 func forgetUnsent(fd int) {
-	_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1}) // else it is kept
+	_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1}) // after an error it is kept
 }
 
 // recycle gives c to the worker for another connection.
@@ -203,19 +218,19 @@ func (c *conn) recycle() {
 	w.keep(c)
 }
 
-// tlsMemory is about what the state of a TLS connection takes.
+// tlsMemory is the approximate size of a TLS connection's state.
 const tlsMemory = 16 << 10
 
-// leave makes the connection's slot and buffers free. The descriptor is still
-// open, so that nobody else can get it.
+// leave releases the connection's slot and buffers. The descriptor is still open,
+// so that no other connection gets its number.
 func (c *conn) leave() {
 	if run := c.run; run != nil { // a Run was cut short
 		run.end(c)
 		c.run = nil
 	}
 	c.wakeToEnd()
-	if c.left == nil {
-		c.left = c.worker.describe(c)
+	if c.finalView == nil {
+		c.finalView = c.worker.describe(c)
 	}
 	c.dropPendingOut()
 	c.dropHeld()
@@ -225,38 +240,38 @@ func (c *conn) leave() {
 		c.place.setTLSConn(nil)
 		buf.LetGo(tlsMemory)
 	}
-	c.driver.takeLeftover(c.fd, c.gen)
+	c.driver.takeParcel(c.fd, c.gen)
 	c.slot().close()
 	c.driver.table.close(c.fd, c.place)
 }
 
-// wakeToEnd wakes a sleeping protocol so that it can be told of the end: what it
-// left is in the slot, which is soon another connection's.
+// wakeToEnd wakes a sleeping protocol, so that its Closed can be called. Its Memo is
+// in the slot, which another connection may soon use.
 func (c *conn) wakeToEnd() {
-	if !c.isOpen {
+	if c.phase < phaseOpen {
 		return
 	}
 	defer func() {
-		if recover() != nil { // it cannot be told, but the books are kept
-			c.isOpen = false
+		if recover() != nil { // Closed cannot be called, but the connection is counted out
+			c.phase = phaseAdmitted
 		}
 	}()
-	c.brain()
+	c.awake()
 }
 
-// conclude makes the calls that end a connection, each once even when one of
-// them does not return in the normal way.
+// conclude makes the calls that end a connection: each once, even if one of them
+// panics or ends the goroutine.
 func (c *conn) conclude() {
 	defer c.driver.closed(c.fd, c.serving)
 	defer c.serving.depart()
-	defer c.deny() // it was wanted, but cannot be had
-	if c.isAdmitted {
-		c.isAdmitted = false
-		defer c.serving.acceptor.Release(c.left)
+	defer c.deny() // if DetachIdle still waits for it
+	was := c.phase
+	c.phase = phaseEnded
+	if was >= phaseAdmitted {
+		defer c.serving.acceptor.Release(c.finalView)
 	}
-	if c.isOpen {
-		c.isOpen = false
-		p := c.brain()
+	if was >= phaseOpen {
+		p := c.awake()
 		c.protocol = nil
 		p.Closed(c.err)
 	}
@@ -264,11 +279,11 @@ func (c *conn) conclude() {
 
 // abandon ends the connection of a worker that cannot go on.
 func (c *conn) abandon(cause error) {
-	if c.left != nil {
-		return // it was ending
+	if c.finalView != nil {
+		return // it was ending already
 	}
 	defer func() {
-		_ = recover() // Closed or Release panicked, too; the books are kept
+		_ = recover() // Closed or Release panicked too; the connection is counted out
 	}()
 	c.fail(cause)
 	c.leave()

@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package epoll
+package core
 
 import (
 	"io"
@@ -9,14 +9,13 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-// A file is pending output as c.out is, and comes behind it: a connection whose
-// peer does not read waits in its slot, without a goroutine and without buffers.
+// A file is pending output, sent after c.out. A connection whose peer does not read
+// waits in its slot, without a goroutine and without buffers.
 
-// bytesInARow is how much of a file a connection sends to a peer that takes
-// everything before other connections have a turn.
+// bytesInARow is how much of a file a worker sends before it serves other
+// connections, if the peer accepts everything.
 const bytesInARow = 1 << 20
 
 // SendFile implements engine.Conn.
@@ -30,18 +29,19 @@ func (c *conn) SendFile(f engine.File) {
 
 func (c *conn) hasFile() bool { return c.file.Source != nil }
 
-// flushFile sends what is left of the file. False: not all of it, since there is
-// no room or since others have a turn (isBlocked), or since it failed.
+// flushFile sends the rest of the file. The result false means that a part remains,
+// because there is no room or other connections come first (isBlocked is true), or
+// that sending failed.
 func (c *conn) flushFile() bool {
-	// The time-out is one of making no progress, and writing the output before
-	// the file is some.
+	// The time-out restarts with every progress, and writing the output before the
+	// file is progress.
 	progresses := len(c.out) > 0
 	c.emptyOut()
-	c.beginStall() // also where it never blocks
+	c.beginStall() // even if it never blocks
 	for sent := 0; c.file.Size > 0; {
 		if sent >= bytesInARow {
 			c.block(true)
-			c.isYielding = true
+			c.wait = waitTurn
 			return false
 		}
 		n, err := c.sendPiece()
@@ -57,7 +57,7 @@ func (c *conn) flushFile() bool {
 			if err == io.EOF {
 				err = engine.ErrShortFile
 			}
-			c.isBlocked = false
+			c.wait = waitInput
 			c.fail(err)
 			return false
 		}
@@ -66,13 +66,13 @@ func (c *conn) flushFile() bool {
 	return true
 }
 
-// sendPiece sends some of the file. EAGAIN: there is no more room, though some
+// sendPiece sends a part of the file. EAGAIN means that there is no more room; a part
 // may have been sent.
 func (c *conn) sendPiece() (int, error) {
 	if c.tlsConn != nil {
 		return c.tlsConn.sendPiece(&c.file)
 	}
-	return sock.SendFile(c.fd, c.file.Source, c.file.Offset, c.file.Size)
+	return c.driver.source.SendFile(c.fd, c.file.Source, c.file.Offset, c.file.Size)
 }
 
 // sendPiece seals a record of the file.
@@ -92,14 +92,14 @@ func (s *tlsConn) sendPiece(f *engine.File) (int, error) {
 	return n, nil
 }
 
-// dropFile gives the file back to whom it belongs, if there is one.
+// dropFile releases the file, if there is one.
 func (c *conn) dropFile() {
 	if err := c.file.Release(); err != nil {
 		c.fail(err)
 	}
 }
 
-// longOutput is so much output that writing it takes a while.
+// longOutput is the size from which on the time of writing output counts as a stall.
 const longOutput = 64 << 10
 
 // beginStall notes that the protocol waits for its output to be written.
@@ -109,8 +109,8 @@ func (c *conn) beginStall() {
 	}
 }
 
-// endStall has the time since beginStall not count toward the deadline for
-// input, which the protocol has set before.
+// endStall moves the deadline for input by the time since beginStall. The protocol
+// had set it before.
 func (c *conn) endStall() {
 	since := c.stalledSince
 	c.stalledSince = 0
@@ -119,14 +119,13 @@ func (c *conn) endStall() {
 	}
 }
 
-// giveTurn queues the connection, which is in the middle of a file, behind those
-// that wait for a worker. From here on it may be at work elsewhere.
+// giveTurn queues the connection after those that wait for a worker. From then on
+// another worker may own it.
 //
-// The worker does not yield to other goroutines as well: sendfile(2) has told the
-// scheduler, and a queue whose worker is not running gets another one for each
+// The worker does not also yield to other goroutines: sendfile(2) has told the
+// scheduler, and a queue without a running worker would get another one for each
 // download.
 func (c *conn) giveTurn() {
-	c.isYielding = false
 	queue, fd := &c.driver.loopOf(c.fd).queue, c.fd
 	c.detach()
 	c.show()

@@ -1,0 +1,23 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/enginetest"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
+)
+
+// The whole suite over poll(2): the core needs of a Source what source.go says, and
+// nothing else of epoll's.
+func TestEngine(t *testing.T) {
+	enginetest.Run(t, func(options engine.Options) engine.Engine {
+		e, err := newEngine(options, netconn.New(options))
+		if err != nil {
+			panic(err)
+		}
+		return e
+	})
+}

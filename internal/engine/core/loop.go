@@ -1,0 +1,110 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// A loop is a Poller, the goroutine that runs it, and the workers that serve its
+// connections.
+type loop struct {
+	driver *driver
+	poller Poller // nil: not running
+	queue  runQueue
+	ready  []int32        // claimed in this pass
+	open   atomic.Int64   // connections
+	lent   atomic.Int64   // buffers that connections keep while they wait
+	gone   sync.WaitGroup // the loop's goroutine and the workers'
+	probes probes
+	peer   sock.Address // of the connection that is being accepted
+}
+
+// newLoop returns a loop that is not running yet.
+func newLoop(d *driver) *loop {
+	l := &loop{driver: d}
+	l.queue.init(d.options.MaxWorkers, d.options.MaxIdleWorkerTime, l.startWorker)
+	l.queue.neverBlocks, l.queue.emptied = d.neverBlocks, d.tellEmptied
+	return l
+}
+
+// start makes the loop run.
+func (l *loop) start() error {
+	poller, err := l.driver.source.Open()
+	if err != nil {
+		return err
+	}
+	l.poller = poller
+	l.gone.Add(1)
+	l.probes.begin(poller)
+	go func() { // until the poller is closed
+		defer l.gone.Done()
+		defer l.probes.end()
+		poller.Run(l.pass)
+	}()
+	return nil
+}
+
+// close ends the loop and its workers.
+func (l *loop) close() {
+	l.queue.close()
+	_ = l.poller.Close()
+	l.gone.Wait()
+}
+
+func (l *loop) startWorker(w *worker) {
+	w.loop = l
+	l.gone.Add(1)
+	go w.run()
+}
+
+// pass handles the events that have come together.
+func (l *loop) pass(events []Event) {
+	asked := l.probes.take()
+	for i := range events {
+		l.dispatch(&events[i])
+	}
+	l.queue.push(l.ready...)
+	l.ready = l.ready[:0]
+	if asked != nil {
+		close(asked)
+	}
+}
+
+// dispatch handles one event.
+func (l *loop) dispatch(event *Event) {
+	fd, gen := int(int32(event.Token)), generation(event.Token)
+	if gen == 0 {
+		l.driver.accept(l, uint16(fd))
+		return
+	}
+	p := l.driver.table.find(fd)
+	if p.chunk == nil {
+		return
+	}
+	claimed, woken := p.slot().deliver(gen, event.Flags)
+	if claimed {
+		l.ready = append(l.ready, int32(fd))
+	} else if woken != 0 {
+		p.wake(fd, gen, woken)
+	}
+}
+
+// wake signals the goroutines of a busy connection whose waits have ended.
+func (p place) wake(fd int, gen uint32, woken uint64) {
+	c := p.conn().Load()
+	if c == nil {
+		return
+	}
+	c.signal(woken)
+	if woken&flagWatch == 0 {
+		return
+	}
+	// c may belong to another connection by now. Its notice then differs.
+	if n := c.gone.Load(); n != nil && n.fd == fd && n.gen == gen {
+		go n.Fire()
+	}
+}

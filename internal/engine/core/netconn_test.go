@@ -1,0 +1,73 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// rawClient is a client's end that costs this process nothing but a descriptor.
+func rawClient(t testing.TB, addr net.Addr, i int) int {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// See enginetest's loopback for the reason of the odd address.
+	local := &syscall.SockaddrInet4{Addr: [4]byte{127, 79, byte(i >> 8), byte(i)}}
+	remote := &syscall.SockaddrInet4{Port: addr.(*net.TCPAddr).Port, Addr: [4]byte{127, 0, 0, 1}}
+	if err := syscall.Bind(fd, local); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Connect(fd, remote); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// rawAsk does one round trip.
+func rawAsk(t testing.TB, fd int) {
+	var p [8]byte
+	if _, err := syscall.Write(fd, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := syscall.Read(fd, p[:]); err != nil || string(p[:n]) != "hello" {
+		t.Fatalf("got %q and %v", p[:n], err)
+	}
+}
+
+func TestNetConnCloses(t *testing.T) {
+	ln, a := listen(t), newEcho()
+	d := serveOn(t, ln, a, engine.Options{})
+	c := dial(t, ln)
+	ask(t, c, "hello")
+	var kept net.Conn
+	d.Range(func(ec engine.Conn) bool {
+		kept = ec.NetConn()
+		return true
+	})
+	if got := kept.RemoteAddr().String(); got != c.LocalAddr().String() {
+		t.Errorf("RemoteAddr %s, want %s", got, c.LocalAddr())
+	}
+	if got := kept.LocalAddr().String(); got != c.RemoteAddr().String() {
+		t.Errorf("LocalAddr %s, want %s", got, c.RemoteAddr())
+	}
+	if _, err := kept.Read(make([]byte, 1)); err == nil {
+		t.Error("Read works")
+	}
+	if err := kept.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("the peer read %d bytes and %v", n, err)
+	}
+	eventually(t, "it ends", func() bool { return d.open.Load() == 0 })
+	if err := kept.Close(); err == nil {
+		t.Error("closed twice")
+	}
+}

@@ -1,0 +1,78 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import "github.com/sluicehttp/sluice/internal/engine"
+
+// Go implements engine.Workers.
+func (q *runQueue) Go(t engine.Task) {
+	q.mu.Lock()
+	if q.isOver {
+		q.mu.Unlock()
+		go t.Lost(engine.ErrShutdown)
+		return
+	}
+	q.tasks.push(t)
+	q.ready.push(taskTurn)
+	w, isNew := q.spare()
+	q.mu.Unlock()
+	q.wake(w, isNew)
+}
+
+// taskEnded counts out a task that was running.
+func (q *runQueue) taskEnded() {
+	q.mu.Lock()
+	q.running--
+	isLast := q.running == 0 && q.tasks.count == 0
+	q.mu.Unlock()
+	if isLast {
+		q.emptied()
+	}
+}
+
+// countTasks returns the number of tasks that are queued or running.
+func (q *runQueue) countTasks() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.tasks.count + q.running
+}
+
+// loseQueued loses the tasks that have not begun, and those to come.
+func (q *runQueue) loseQueued() {
+	q.mu.Lock()
+	var lost []engine.Task
+	for q.tasks.count > 0 {
+		lost = append(lost, q.tasks.pop()) // pop ignores their turns
+	}
+	q.isOver = true
+	isLast := q.running == 0
+	q.mu.Unlock()
+	for _, t := range lost {
+		go t.Lost(engine.ErrShutdown)
+	}
+	if isLast {
+		q.emptied()
+	}
+}
+
+// endTasks makes the engine lose tasks from now on. It returns false if there are
+// some that have not ended. A task may begin others, on any loop, so all queues are
+// looked at together.
+func (d *driver) endTasks() bool {
+	for _, l := range d.loops {
+		l.queue.mu.Lock()
+		defer l.queue.mu.Unlock()
+	}
+	for _, l := range d.loops {
+		if l.queue.tasks.count+l.queue.running > 0 {
+			return false
+		}
+	}
+	for _, l := range d.loops {
+		l.queue.isOver = true
+	}
+	return true
+}
+
+// Workers implements engine.Conn.
+func (c *conn) Workers() engine.Workers { return &c.driver.loopOf(c.fd).queue }

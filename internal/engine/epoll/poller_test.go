@@ -1,0 +1,163 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine/core"
+)
+
+// running has a poller run until the test ends. What it reports goes to events.
+func running(t *testing.T) (p core.Poller, events <-chan core.Event) {
+	t.Helper()
+	p, err := new(source).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(chan core.Event, 4*eventsPerPass)
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		p.Run(func(events []core.Event) {
+			for _, event := range events {
+				all <- event
+			}
+		})
+	})
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		ended.Wait()
+		if err := p.Wake(); err == nil {
+			t.Error("Wake works after Close")
+		}
+	})
+	return p, all
+}
+
+func pair(t *testing.T) (a, b int) {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Close(fds[0])
+		_ = syscall.Close(fds[1])
+	})
+	return fds[0], fds[1]
+}
+
+func next(t *testing.T, events <-chan core.Event) core.Event {
+	t.Helper()
+	select {
+	case event := <-events:
+		return event
+	case <-time.After(10 * time.Second):
+		t.Fatal("no event")
+	}
+	return core.Event{}
+}
+
+// More descriptors have events at once than a pass takes in one go. Nobody tells
+// the poller a second time.
+func TestManyEventsAtOnce(t *testing.T) {
+	const count = 3*eventsPerPass + 1
+	p, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range count {
+		fd, _ := pair(t)
+		if err := p.Add(fd, uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := make(map[uint64]int)
+	p.handle = func(events []core.Event) {
+		for _, event := range events {
+			seen[event.Token]++
+		}
+	}
+	if p.pass(0) {
+		t.Error("a pass ends waiting")
+	}
+	if len(seen) != count {
+		t.Errorf("one pass reports %d descriptors, want %d", len(seen), count)
+	}
+	_ = p.Close()
+}
+
+// What happens to a descriptor comes with its token; what is there when it is
+// added, and what is there when it is added again, comes too.
+func TestEvents(t *testing.T) {
+	const token = 0xfedcba98_76543210
+	p, events := running(t)
+	fd, peer := pair(t)
+	expect := func(when string, want uint64) {
+		t.Helper()
+		if got := next(t, events); got.Token != token || got.Flags&want != want {
+			t.Errorf("%s: event %x for %x, want %x for %x", when, got.Flags, got.Token, want, uint64(token))
+		}
+	}
+	if err := p.Add(fd, token); err != nil {
+		t.Fatal(err)
+	}
+	expect("added", core.Output)
+	if err := p.Add(fd, token); err != nil {
+		t.Fatal(err)
+	}
+	expect("added again", core.Output)
+	_, _ = syscall.Write(peer, []byte("x"))
+	expect("input", core.Input)
+	_ = syscall.Shutdown(peer, syscall.SHUT_WR)
+	expect("the end of the input", core.Gone)
+	_ = syscall.Shutdown(fd, syscall.SHUT_RDWR)
+	expect("the end", core.Gone|core.Output)
+	p.Remove(fd)
+}
+
+// A descriptor that epoll does not take is refused with epoll's error.
+func TestAddRefuses(t *testing.T) {
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p, _ := running(t)
+	if err := p.Add(int(file.Fd()), 1); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("Add of %s: %v, want EPERM", os.DevNull, err)
+	}
+}
+
+// Every Wake has Run call handle, though nothing happens.
+func TestWake(t *testing.T) {
+	p, err := new(source).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, ended := make(chan bool), make(chan bool)
+	go func() {
+		p.Run(func([]core.Event) { calls <- true })
+		close(ended)
+	}()
+	for range 5 {
+		<-calls
+		if err := p.Wake(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() {
+		for range calls {
+		}
+	}()
+	_ = p.Close()
+	<-ended
+	close(calls)
+}

@@ -1,0 +1,58 @@
+//go:build linux && (amd64 || arm64 || riscv64 || loong64)
+
+package sock
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Accept accepts a connection as a non-blocking descriptor that child processes
+// do not inherit, and writes its peer's address to peer. It does not tell the
+// scheduler of the call, so listener must be non-blocking.
+func Accept(listener int, peer *Address) (int, syscall.Errno) {
+	for {
+		peer.length = syscall.SizeofSockaddrAny
+		fd, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&peer.any)),
+			uintptr(unsafe.Pointer(&peer.length)), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
+		if errno != syscall.EINTR {
+			return int(fd), errno
+		}
+	}
+}
+
+// Duplicate returns another descriptor of fd's open file, or -1.
+func Duplicate(fd int) int {
+	other, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if errno != 0 {
+		return -1
+	}
+	return int(other)
+}
+
+// ClosePromptly closes a descriptor whose closing does not wait: a TCP socket's
+// without SO_LINGER. Others take syscall.Close.
+func ClosePromptly(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// Lingers tells whether closing a TCP socket may wait until its peer has taken
+// everything (socket(7), SO_LINGER). So may connections that it accepts, which
+// inherit the option. True also if the socket cannot be asked.
+func Lingers(fd int) bool {
+	var l syscall.Linger
+	size := uint32(unsafe.Sizeof(l))
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), syscall.SOL_SOCKET, syscall.SO_LINGER,
+		uintptr(unsafe.Pointer(&l)), uintptr(unsafe.Pointer(&size)), 0)
+	return errno != 0 || l.Onoff != 0 && l.Linger > 0
+}
+
+// IsEmpty tells whether a read of the socket would have to wait.
+func IsEmpty(fd int) bool {
+	var b [1]byte
+	for {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1,
+			syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return errno == syscall.EAGAIN
+		}
+	}
+}
