@@ -13,6 +13,7 @@ import (
 // lineProtocol answers each byte of input with a byte.
 type lineProtocol struct{ closeAfter bool }
 
+func (*lineProtocol) Capabilities() engine.Capabilities { return 0 }
 func (*lineProtocol) Feed(in []byte) (int, engine.Next) { return 1, engine.Run }
 func (p *lineProtocol) Run(out []byte) ([]byte, engine.Next) {
 	if p.closeAfter {

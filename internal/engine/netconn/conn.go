@@ -27,14 +27,17 @@ const (
 type conn struct {
 	driver   *driver
 	acceptor engine.Acceptor
-	protocol engine.Protocol // nil before Open, and from Closed on
-	nc       net.Conn        // nil: no connection
+	protocol engine.Protocol     // nil before Open, and from Closed on
+	can      engine.Capabilities // of protocol
+	nc       net.Conn            // nil: no connection
 
 	in     []byte // borrowed input buffer; nil while cold
 	out    []byte // borrowed output; nil while cold
 	unread []byte // input that is read and not yet fed
 	buffers
 	file *engine.File // comes behind out; nil: there is none
+
+	packed []byte // what the protocol is made from; nil: Open makes it
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
 	armed        int64 // the read deadline set on nc; 0: none, or it passed
@@ -55,6 +58,7 @@ type conn struct {
 	state    atomic.Uint32
 	shard    uint16
 	next     engine.Next // what to do instead of reading on
+	fedNext  engine.Next // what Feed has answered during a write; Read: nothing
 
 	killed      atomic.Bool // the connection must end as soon as possible
 	poked       atomic.Bool // somebody has interrupted, or is about to
@@ -108,6 +112,12 @@ func (c *conn) NetConn() net.Conn { return c.nc }
 
 // IsSocket implements engine.Conn.
 func (c *conn) IsSocket() bool { return isBare(c.nc) }
+
+// Target implements engine.Conn.
+func (c *conn) Target() engine.Target { return engine.Target{} }
+
+// Workers implements engine.Conn.
+func (c *conn) Workers() engine.Workers { return &c.driver.tasks }
 
 // Buffered implements engine.Conn.
 func (c *conn) Buffered() []byte { return c.unread }

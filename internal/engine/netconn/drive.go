@@ -18,6 +18,9 @@ func (c *conn) drive(in []byte) engine.Next {
 			c.unread = in
 			next = c.runRequests()
 			in = c.unread
+			if next == engine.Read && c.fedNext != engine.Run {
+				next, c.fedNext = c.fedNext, engine.Read
+			}
 		}
 		if next != engine.Read {
 			c.unread = in
@@ -86,10 +89,20 @@ func (c *conn) resetDeadlines(run *runState, b *engine.BlockingConn) {
 	}
 }
 
-// settle writes the output and returns next, or Abort where writing failed.
+// settle writes the output and returns next, or Abort where writing failed. What
+// was fed during the write may need another Run, or end the connection.
 func (c *conn) settle(next engine.Next) engine.Next {
-	if next != engine.Abort && !c.flush() {
-		return engine.Abort
+	for {
+		if next != engine.Abort && !c.flush() {
+			return engine.Abort
+		}
+		if next != engine.Read || c.fedNext == engine.Read {
+			break
+		}
+		next, c.fedNext = c.fedNext, engine.Read
+		if next == engine.Run {
+			next = c.runRequests()
+		}
 	}
 	if next == engine.Switch {
 		return c.succeed()
@@ -99,10 +112,12 @@ func (c *conn) settle(next engine.Next) engine.Next {
 
 // succeed gives the connection to the protocol that follows on its own.
 func (c *conn) succeed() engine.Next {
-	c.mayGo.Store(false)
+	wasOurs := c.mayGo.Swap(false)
 	c.protocol = c.protocol.(engine.Switcher).Successor()
 	c.fed = true
-	if next := engine.Start(c.protocol); next != engine.Read {
+	next := c.begun()
+	c.mayGo.Store(wasOurs && c.can.Has(engine.CanPack))
+	if next != engine.Read {
 		return next
 	}
 	if in := c.unread; len(in) > 0 {
@@ -120,10 +135,17 @@ func (c *conn) flush() bool {
 	if c.deadline != 0 {
 		began = clock.Nanos()
 	}
+	var f *feeder
+	if c.can.Has(engine.IsDuplex) {
+		f = c.feedMeanwhile()
+	}
 	_, err := c.Write(c.out)
 	c.out = c.out[:0]
 	if err == nil && c.file != nil {
 		err = c.flushFile()
+	}
+	if f != nil {
+		f.stop()
 	}
 	if err != nil {
 		c.fail(err)
@@ -169,7 +191,7 @@ func (c *conn) park() bool {
 
 // partialState is how the connection waits in the middle of a request.
 func (c *conn) partialState() uint32 {
-	if r, ok := c.protocol.(engine.Rewinder); ok && c.mayGo.Load() && r.CanRewind() {
+	if c.can.Has(engine.CanRewind) && c.mayGo.Load() && c.protocol.(engine.Rewinder).CanRewind() {
 		return stateHead
 	}
 	return statePartial
@@ -188,7 +210,7 @@ func (c *conn) wake() bool {
 			}
 		case stateTaken, stateTakenHead:
 			if c.state.CompareAndSwap(state, stateBusy) {
-				c.handing = c.mayGo.Load() // else take gives up
+				c.handing = c.goes()
 				return !c.handing
 			}
 		default:

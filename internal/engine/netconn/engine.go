@@ -27,6 +27,7 @@ type driver struct {
 	registry registry
 	files    filePool
 	workers  workerPool
+	tasks    taskPool
 
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called
@@ -59,6 +60,7 @@ func New(options engine.Options) engine.Engine {
 		drained:  make(chan struct{}),
 		servings: make(map[*serving]struct{}),
 	}
+	d.tasks.driver = d
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	shards := shardCount()
 	d.registry.shards = make([]registryShard, shards)
@@ -90,6 +92,14 @@ func (d *driver) Nudge() {
 	}
 }
 
+// Cast implements engine.Engine. A connection's goroutine waits in Read, and has no
+// state that another goroutine could take over.
+func (d *driver) Cast(targets []engine.Target, _ []byte, missed func(engine.Target)) {
+	for _, t := range targets {
+		missed(t)
+	}
+}
+
 // CloseOnNextResponse implements engine.Engine.
 func (d *driver) CloseOnNextResponse() { d.closeRequested.Store(true) }
 
@@ -115,7 +125,7 @@ func (d *driver) Loops() []engine.LoopStats { return []engine.LoopStats{d.count(
 
 // count visits every connection.
 func (d *driver) count() engine.LoopStats {
-	loop := engine.LoopStats{Buffers: int(d.lent.Load())}
+	loop := engine.LoopStats{Buffers: int(d.lent.Load()), Active: d.tasks.count()}
 	d.registry.each(func(c *conn) bool {
 		state := c.state.Load()
 		loop.Connections++

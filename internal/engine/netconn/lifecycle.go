@@ -53,7 +53,7 @@ func isBare(nc net.Conn) bool {
 func (c *conn) reset() {
 	c.acceptor, c.protocol, c.nc, c.departed = nil, nil, nil, nil
 	c.in, c.out, c.unread = nil, nil, nil
-	c.file = nil
+	c.file, c.packed = nil, nil
 	c.deadline, c.armed, c.timeout, c.hotUntil = 0, 0, 0, 0
 	c.writeTimeout, c.writeArmed = 0, 0
 	c.err, c.detached, c.reader = nil, nil, nil
@@ -62,7 +62,7 @@ func (c *conn) reset() {
 	c.killed.Store(false)
 	c.poked.Store(false)
 	c.prompter.Store(nil)
-	c.next, c.prompts = engine.Read, 0
+	c.next, c.fedNext, c.prompts = engine.Read, engine.Read, 0
 	c.mayGo.Store(false)
 	c.fed, c.partial, c.moreInput, c.handing = false, false, false, false
 	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
@@ -87,13 +87,22 @@ func (w *worker) begin() bool {
 		c.closeNow(engine.Abort)
 		return false
 	}
-	c.protocol, refusal = c.acceptor.Open(c)
+	c.protocol, refusal = engine.Open(c.acceptor, c, c.packed)
+	c.packed = nil
 	if c.protocol == nil {
 		c.refuse(refusal)
 		return false
 	}
-	c.next = engine.Start(c.protocol)
+	c.next = c.begun()
 	return true
+}
+
+// begun looks at what the connection's new protocol can do, and starts it.
+func (c *conn) begun() engine.Next {
+	if c.can = c.protocol.Capabilities(); c.can.Has(engine.CanStart) {
+		return c.protocol.(engine.Starter).Start()
+	}
+	return engine.Read
 }
 
 // keepAlive applies Options.KeepAlivePeriod.
@@ -240,10 +249,7 @@ func (c *conn) unregister() {
 	d := c.driver
 	last := d.registry.remove(c) == 0
 	c.endPrompter()
-	if last && d.closing.Load() {
-		select {
-		case d.emptied <- struct{}{}:
-		default:
-		}
+	if last {
+		d.tellEmptied()
 	}
 }

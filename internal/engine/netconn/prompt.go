@@ -102,13 +102,12 @@ func (c *conn) takePrompt() {
 // holds neither input nor output.
 func (c *conn) servePrompt() engine.Next {
 	c.takePrompt()
-	p, ok := c.protocol.(engine.Prompted)
-	if !ok {
+	if !c.can.Has(engine.CanPrompt) {
 		return engine.Read
 	}
 	c.fed, c.busySince = true, true
 	var next engine.Next
-	c.out, next = p.Prompted(c.out)
+	c.out, next = c.protocol.(engine.Prompted).Prompted(c.out)
 	if next = c.afterRun(next); next == engine.Run {
 		next = c.runRequests()
 	}

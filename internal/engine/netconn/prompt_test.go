@@ -41,6 +41,8 @@ func (p *promptable) Open(c engine.Conn) (engine.Protocol, []byte) {
 	return opened, nil
 }
 
+func (p *promptable) Capabilities() engine.Capabilities { return engine.CanPrompt }
+
 func (p *promptable) Prompted(out []byte) ([]byte, engine.Next) {
 	p.prompted.Add(1)
 	if p.said == nil {
@@ -197,7 +199,7 @@ func TestPromptsLetGo(t *testing.T) {
 				}
 			})
 			eventually(t, "taken", func() bool {
-				return e.DetachIdle(-1, func(nc net.Conn, _ []byte) { g.taken = nc }) == 1
+				return e.DetachIdle(-1, func(nc net.Conn, _ engine.Parcel) { g.taken = nc }) == 1
 			})
 			wg.Wait()
 			expectOpen(t, g.taken, g.peer)

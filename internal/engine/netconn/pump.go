@@ -51,9 +51,9 @@ func (c *conn) pump() engine.Next {
 		next = c.drive(c.unread)
 	}
 	for next == engine.Read {
-		var n int
-		if n, next = c.await(); n > 0 {
-			next = c.drive(c.in[:n])
+		var in []byte
+		if in, next = c.await(); len(in) > 0 {
+			next = c.drive(in)
 		}
 	}
 	return next
@@ -62,54 +62,66 @@ func (c *conn) pump() engine.Next {
 // maxEmptyReads is how many reads in a row may return nothing at all.
 const maxEmptyReads = 100
 
-// await waits for input. It returns n > 0 bytes at the start of c.in, or
-// what is to happen instead; Read means to call it again.
-func (c *conn) await() (n int, next engine.Next) {
+// await waits for input, which it returns. Without input it returns what is to
+// happen instead; Read means to call it again.
+func (c *conn) await() (in []byte, next engine.Next) {
 	c.prepareToCool()
 	if !c.park() {
-		return 0, engine.Close
+		return nil, engine.Close
 	}
 	if c.isPrompted() {
 		if c.prompts < maxPrompts {
 			c.prompts++
-			return 0, c.promptedWait()
+			return nil, c.promptedWait()
 		}
 		c.armPoll()
 	}
 	c.prompts = 0
+	p := c.room()
 	for empty := 0; ; empty++ {
-		p := c.in
-		if c.cold {
-			p = c.one[:]
-		}
 		n, err := c.readInput(p)
 		switch {
 		case n > 0:
-			return c.gotInput(p, n)
+			return c.gotInput(p[:n])
 		case err == nil && empty < maxEmptyReads:
 		case err == nil:
 			err = io.ErrNoProgress
 			fallthrough
 		default:
-			return 0, c.noInput(err)
+			return nil, c.noInput(err)
 		}
 	}
 }
 
-// gotInput ends a wait that got n bytes into p.
-func (c *conn) gotInput(p []byte, n int) (int, engine.Next) {
+// room returns where the next input goes. A protocol between requests is not asked.
+func (c *conn) room() []byte {
+	if c.partial && c.can.Has(engine.CanReceive) {
+		if p := c.protocol.(engine.Receiver).Room(); len(p) > 0 {
+			return p
+		}
+	}
+	if c.cold {
+		return c.one[:]
+	}
+	return c.in
+}
+
+// gotInput ends a wait that got in.
+func (c *conn) gotInput(in []byte) ([]byte, engine.Next) {
 	if !c.wake() {
 		if c.handing {
-			c.unread = p[:n]
+			c.unread = in
 		}
-		return 0, engine.Close
+		return nil, engine.Close
 	}
 	if c.cold {
 		c.cold = false
-		c.attachBuffers()
-		c.in[0] = c.one[0]
+		c.attachBuffers() // for the answer, even if the input is elsewhere
+		if &in[0] == &c.one[0] {
+			in = c.in[:copy(c.in, in)]
+		}
 	}
-	return n, engine.Read
+	return in, engine.Read
 }
 
 // noInput ends a wait that failed; Read means to wait again.

@@ -33,15 +33,22 @@ type backgroundReader struct {
 
 	mu   sync.Mutex
 	data []byte
-	err  error // of the last read, unless it was interrupted; set before done
+	sink func(p []byte) (used int) // is offered data; nil: none
+	err  error                     // of the last read, unless it was interrupted; set before done
 }
 
 // watchPeer arranges for gone to be fired when a read fails.
-func (c *conn) watchPeer(gone *engine.Notice) {
+func (c *conn) watchPeer(gone *engine.Notice) { c.readBehind(gone, nil) }
+
+// readBehind starts the background reader, or makes the one that is in flight
+// continue. sink, if it is not nil, is offered what was read, on the reader's
+// goroutine.
+func (c *conn) readBehind(gone *engine.Notice, sink func(p []byte) (used int)) {
 	var data []byte
 	if r := c.reader; r != nil {
 		r.gone.Store(gone)
 		if !r.finished() {
+			r.offerTo(sink)
 			r.stopping.Store(false)
 			// Either it sees that, or it is finished and seen to be so.
 			if !r.finished() {
@@ -58,7 +65,7 @@ func (c *conn) watchPeer(gone *engine.Notice) {
 	if c.isOurs || c.isTimed || c.isPrompted() {
 		c.armExactly(0) // timers and prompts of before must not end the read
 	}
-	r := &backgroundReader{nc: c.nc, data: data, done: make(chan struct{}), more: make(chan struct{}, 1)}
+	r := &backgroundReader{nc: c.nc, data: data, sink: sink, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	r.gone.Store(gone)
 	c.reader = r
 	go r.loop()
@@ -67,19 +74,36 @@ func (c *conn) watchPeer(gone *engine.Notice) {
 func (r *backgroundReader) loop() {
 	defer r.finish()
 	buffer := make([]byte, backgroundSize)
+	r.store(nil, nil)
 	for r.room() && !r.stopping.Load() {
 		n, err := r.nc.Read(buffer)
-		r.mu.Lock()
-		r.data = append(r.data, buffer[:n]...)
-		if err != nil && !isTimeout(err) {
-			r.err = err
-		}
-		r.mu.Unlock()
+		r.store(buffer[:n], err)
 		r.tell()
 		if err != nil {
 			return
 		}
 	}
+}
+
+// store notes what a read has returned, and offers it to the sink.
+func (r *backgroundReader) store(p []byte, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.data = append(r.data, p...)
+	if err != nil && !isTimeout(err) {
+		r.err = err
+	}
+	if r.sink != nil && len(r.data) > 0 {
+		r.data = r.data[r.sink(r.data):]
+	}
+}
+
+// offerTo replaces the sink.
+func (r *backgroundReader) offerTo(sink func(p []byte) (used int)) {
+	r.mu.Lock()
+	r.sink = sink
+	r.mu.Unlock()
+	r.store(nil, nil)
 }
 
 // room tells whether so little is read ahead that reading may go on.

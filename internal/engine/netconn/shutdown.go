@@ -54,11 +54,22 @@ func (d *driver) drain() {
 	for _, s := range servings {
 		<-s.gone
 	}
-	for d.registry.open.Load() > 0 {
+	for d.registry.open.Load() > 0 || !d.tasks.end() {
 		<-d.emptied
 	}
 	timer.Stop()
 	close(d.drained)
+}
+
+// tellEmptied wakes drain, which checks for remaining connections and Tasks.
+func (d *driver) tellEmptied() {
+	if !d.closing.Load() {
+		return
+	}
+	select {
+	case d.emptied <- struct{}{}:
+	default:
+	}
 }
 
 // currentServings returns the calls of Serve that have not returned.
@@ -100,6 +111,7 @@ func (d *driver) killAll() {
 		c.kill()
 		return true
 	})
+	d.tasks.loseQueued()
 }
 
 // kill is called with c registered, on any goroutine.
@@ -116,14 +128,15 @@ type handover struct {
 	more chan struct{} // told when got grows
 }
 
+// given is a connection that was given away, or, without nc, one that stays.
 type given struct {
-	nc       net.Conn
-	leftover []byte
+	nc     net.Conn
+	parcel engine.Parcel
 }
 
 // DetachIdle implements engine.Engine. take is called on the caller's
 // goroutine, after Protocol.Closed and Release.
-func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) int {
+func (d *driver) DetachIdle(limit int, take func(c net.Conn, p engine.Parcel)) int {
 	h := &d.handover
 	h.one.Lock()
 	defer h.one.Unlock()
@@ -148,7 +161,11 @@ func (d *driver) DetachIdle(limit int, take func(c net.Conn, leftover []byte)) i
 	expired := timer.C
 	for count := 0; ; {
 		for _, g := range h.collect() {
-			take(g.nc, g.leftover)
+			if g.nc == nil {
+				awaited--
+				continue
+			}
+			take(g.nc, g.parcel)
 			count++
 		}
 		if count >= awaited {
@@ -206,24 +223,45 @@ func (d *driver) untake() int {
 // giveAway ends the connection's life here for DetachIdle.
 func (c *conn) giveAway() {
 	d, nc := c.driver, c.nc
-	var leftover []byte
-	if r, ok := c.protocol.(engine.Rewinder); ok && c.partial {
-		leftover = r.Rewind()
+	p := engine.Parcel{State: c.packed}
+	if c.partial {
+		p.Leftover = c.protocol.(engine.Rewinder).Rewind() // stateHead says that it can
 	}
-	leftover = append(leftover, c.unread...)
+	p.Leftover = append(p.Leftover, c.unread...)
 	if c.reader != nil {
 		// The deadline that ended the wait ends its read, too.
-		leftover = append(leftover, c.reader.rest()...)
+		p.Leftover = append(p.Leftover, c.reader.rest()...)
 	}
 	c.leave()
 	c.conclude()
-	h := &d.handover
+	d.handover.give(given{nc, p})
+}
+
+// give passes g to DetachIdle.
+func (h *handover) give(g given) {
 	h.mu.Lock()
-	h.got = append(h.got, given{nc, leftover})
+	h.got = append(h.got, g)
 	more := h.more
 	h.mu.Unlock()
 	select {
 	case more <- struct{}{}:
 	default:
 	}
+}
+
+// goes decides whether DetachIdle gets the connection that it has claimed.
+func (c *conn) goes() bool {
+	if !c.mayGo.Load() {
+		return false // take gives up, too
+	}
+	if !c.can.Has(engine.CanPack) {
+		return true
+	}
+	state, ok := c.protocol.(engine.Packer).Pack(nil)
+	if !ok {
+		c.driver.handover.give(given{})
+		return false
+	}
+	c.packed = state
+	return true
 }

@@ -78,12 +78,18 @@ func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) erro
 }
 
 // AdoptConn implements engine.Engine.
-func (d *driver) AdoptConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
-	w, err := d.take(nc, append([]byte(nil), leftover...), a, true)
+func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) error {
+	p, err := p.For(a)
 	if err != nil {
 		_ = nc.Close()
 		return err
 	}
+	w, err := d.take(nc, p.Leftover, a, true)
+	if err != nil {
+		_ = nc.Close()
+		return err
+	}
+	w.packed = p.State
 	go w.runOne()
 	return nil
 }
