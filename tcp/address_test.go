@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// TestAddresses: a connection and its Sender tell both ends, in every callback,
-// with OnClose and without it.
+// TestAddresses: a connection and its Sender return both addresses, in every
+// callback, with OnClose and without it.
 func TestAddresses(t *testing.T) {
 	type seen struct {
 		where         string

@@ -3,9 +3,9 @@ package tcp
 import (
 	"crypto/tls"
 	"net"
-	"os"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/choose"
 )
 
 // AdoptConn serves c like an accepted connection, and returns at once. Use it for
@@ -29,24 +29,18 @@ func (s *Server) AdoptConn(c net.Conn) error {
 	if s.TLSConfig != nil {
 		c = tls.Server(c, s.TLSConfig)
 	}
-	return e.AdoptConn(c, nil, a)
+	return e.AdoptConn(c, engine.Parcel{}, a)
 }
 
 // AdoptSocket is AdoptConn for the descriptor of a connected stream socket, TCP
 // or unix. The Server owns fd from now on, even if AdoptSocket returns an error.
 func (s *Server) AdoptSocket(fd int) error {
 	if s.TLSConfig == nil {
-		e, a, err := s.adopting()
-		if adopter, ok := e.(engine.Adopter); ok && err == nil {
-			return adopter.Adopt(fd, nil, a)
+		if e, a, err := s.adopting(); err == nil {
+			return choose.AdoptSocket(e, fd, engine.Parcel{}, a)
 		}
 	}
-	file := os.NewFile(uintptr(fd), "socket")
-	if file == nil {
-		return os.ErrInvalid
-	}
-	c, err := net.FileConn(file)
-	_ = file.Close()
+	c, err := choose.SocketConn(fd)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func socketOf(t *testing.T) (fd int, other net.Conn) {
 	return fd, other
 }
 
-// TestAdoptTLS: with TLSConfig, what is adopted speaks TLS, never clear text.
+// TestAdoptTLS: with TLSConfig, an adopted connection uses TLS, never clear text.
 func TestAdoptTLS(t *testing.T) {
 	var config *tls.Config
 	for _, n := range networks(t) {
@@ -89,8 +89,8 @@ func TestAdoptTLS(t *testing.T) {
 	}
 }
 
-// TestAdoptSocketRefused: the descriptor is the Server's, which closes it, also
-// where it cannot serve it.
+// TestAdoptSocketRefused: the Server owns the descriptor, and closes it even if it
+// cannot serve it.
 func TestAdoptSocketRefused(t *testing.T) {
 	for _, e := range []tcp.Engine{tcp.EnginePerConn, tcp.EngineEpoll} {
 		fd, other := socketOf(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// asker is a Server whose connections were dialled: it speaks first, and heard
-// gets what is answered.
+// asker is a Server whose connections were dialled. It sends first; heard gets the
+// answers.
 func asker(t *testing.T, e tcp.Engine) (_ *tcp.Server, heard chan string, closed ends) {
 	heard, closed = make(chan string, 10), make(ends, 10)
 	s := &tcp.Server{
@@ -30,7 +30,7 @@ func asker(t *testing.T, e tcp.Engine) (_ *tcp.Server, heard chan string, closed
 	return s, heard, closed
 }
 
-// TestAdoptConn has Servers be clients: of a socket, and of what is none.
+// TestAdoptConn uses Servers as clients: with a socket, and with another net.Conn.
 func TestAdoptConn(t *testing.T) {
 	for _, network := range []string{"tcp", "pipe"} {
 		for _, e := range []tcp.Engine{tcp.EnginePerConn, tcp.EngineEpoll} {
@@ -84,7 +84,7 @@ func checkAsked(t *testing.T, s *tcp.Server, other *client, heard chan string, c
 	}
 }
 
-// TestAdoptBeginsAnew: a Server that was shut down adopts again.
+// TestAdoptBeginsAnew: a Server that was shut down can adopt again.
 func TestAdoptBeginsAnew(t *testing.T) {
 	s, heard, _ := asker(t, tcp.EngineAuto)
 	for range 2 {
@@ -113,7 +113,7 @@ func TestAdoptNothing(t *testing.T) {
 	}
 }
 
-// TestLoops: a Server has as many event loops as it is told to.
+// TestLoops: a Server has Loops event loops.
 func TestLoops(t *testing.T) {
 	s, heard, _ := asker(t, tcp.EngineEpoll)
 	s.Loops = 3

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// TestDefaults tells what the zero fields of a Server stand for.
+// TestDefaults checks the defaults of a Server's zero fields.
 func TestDefaults(t *testing.T) {
 	got := (&Server{}).config()
 	if got.logger == nil || got.logger != log.Default() {
@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestConfig: what is set reaches connections and engine.
+// TestConfig: the fields of a Server are passed to connections and engine.
 func TestConfig(t *testing.T) {
 	s := &Server{
 		IdleTimeout: 1, ReadTimeout: 2, WriteTimeout: 3, HandshakeTimeout: 4, KeepAlivePeriod: 5,
@@ -45,7 +45,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNegativeConfig: negative times are none, negative sizes the default.
+// TestNegativeConfig: negative times mean none, negative sizes the default.
 func TestNegativeConfig(t *testing.T) {
 	s := &Server{IdleTimeout: -1, ReadTimeout: -1, WriteTimeout: -1, HandshakeTimeout: -1, MaxBuffer: -1, MaxPending: -1}
 	got := s.config()

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// TestReplyIsFlushed: a reply is kept up to 64 KiB; what would make it longer has
-// it written out first.
+// TestReplyIsFlushed: a reply is kept up to 64 KiB. A Write that would exceed this
+// sends it first.
 func TestReplyIsFlushed(t *testing.T) {
 	const kept = 64 << 10
 	for name, write := range map[string]func(*Conn, string){
@@ -64,8 +64,8 @@ func TestOwnTimeouts(t *testing.T) {
 	}
 }
 
-// TestFailedFlush: a connection on which writing has failed is aborted with this
-// reason, whatever the callback does then, and takes nothing more.
+// TestFailedFlush: a connection with a failed write is aborted for this reason,
+// whatever the callback does then, and accepts no more data.
 func TestFailedFlush(t *testing.T) {
 	for name, then := range map[string]func() (int, error){
 		"nothing": func() (int, error) { return 1, nil },
@@ -101,8 +101,8 @@ func TestFailedFlush(t *testing.T) {
 	}
 }
 
-// TestTimeoutsAfterTheEnd: time-outs may be set in OnClose, where they change
-// nothing, also for a connection that ended asleep.
+// TestTimeoutsAfterTheEnd: setting time-outs in OnClose has no effect, also for a
+// connection that ended asleep.
 func TestTimeoutsAfterTheEnd(t *testing.T) {
 	for name, prepare := range map[string]func(*session){
 		"awake":  func(*session) {},
@@ -123,7 +123,7 @@ func TestTimeoutsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestOwnTimeoutsReplace has both lifted where the server had both.
+// TestOwnTimeoutsReplace: a connection can remove both of the server's time-outs.
 func TestOwnTimeoutsReplace(t *testing.T) {
 	s, conn, _ := open(t, &Server{IdleTimeout: 7, ReadTimeout: 8, Handler: func(c *Conn, in []byte) (int, error) {
 		c.SetIdleTimeout(0)
@@ -136,9 +136,8 @@ func TestOwnTimeoutsReplace(t *testing.T) {
 	}
 }
 
-// TestFirstDeadline: a connection without OnOpen waits for its first input no
-// longer than IdleTimeout, and for room no longer than WriteTimeout; for ever
-// without one.
+// TestFirstDeadline: a connection without OnOpen waits for its first input at most
+// IdleTimeout, and for room at most WriteTimeout; without them, for ever.
 func TestFirstDeadline(t *testing.T) {
 	for _, timeout := range []time.Duration{0, 1, time.Minute} {
 		conn := &fakeConn{wait: -1, writeWait: -1}
@@ -160,8 +159,7 @@ func TestFirstDeadline(t *testing.T) {
 	}
 }
 
-// TestOpenedDeadline: the time for the first input begins when OnOpen has
-// returned.
+// TestOpenedDeadline: the time for the first input begins when OnOpen has returned.
 func TestOpenedDeadline(t *testing.T) {
 	s, conn, _ := open(t, &Server{
 		Handler: echoHandler,
@@ -180,8 +178,8 @@ func TestOpenedDeadline(t *testing.T) {
 	}
 }
 
-// TestInputOpens: OnOpen is called before the handler also where input comes
-// before the prompt, and once.
+// TestInputOpens: OnOpen is called once and before the handler, even if input arrives
+// before the prompt.
 func TestInputOpens(t *testing.T) {
 	opened := 0
 	s, conn, _ := open(t, &Server{
@@ -202,7 +200,7 @@ func TestInputOpens(t *testing.T) {
 	}
 }
 
-// TestFeedAfterTheEnd: nothing is taken any more.
+// TestFeedAfterTheEnd: no input is used any more.
 func TestFeedAfterTheEnd(t *testing.T) {
 	s, conn, _ := open(t, &Server{Handler: func(c *Conn, in []byte) (int, error) { return 0, io.EOF }})
 	conn.feed(s, []byte("x"))
@@ -211,8 +209,8 @@ func TestFeedAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestSenderAfterTheEnd: who asks for the Sender when the connection has ended
-// gets one that says so.
+// TestSenderAfterTheEnd: a Sender requested after the connection's end returns
+// ErrClosed.
 func TestSenderAfterTheEnd(t *testing.T) {
 	var out *Sender
 	s, _, _ := open(t, &Server{Handler: echoHandler, OnClose: func(c *Conn, _ error) { out = c.Sender() }})
@@ -230,8 +228,8 @@ func TestSenderAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestStateComesAndGoes: a connection that has been remembered keeps its number,
-// also without a state, and is forgotten when it ends.
+// TestStateComesAndGoes: a connection that was remembered once keeps its number, even
+// without a state, and is forgotten when it ends.
 func TestStateComesAndGoes(t *testing.T) {
 	server := &Server{Handler: func(c *Conn, in []byte) (int, error) {
 		if in[0] == 's' {
@@ -263,7 +261,7 @@ func TestStateComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestAsleepAddresses: who looks at a connection that sleeps finds nothing, and no
+// TestAsleepAddresses: the addresses of a sleeping connection are nil, without a
 // panic.
 func TestAsleepAddresses(t *testing.T) {
 	s, conn, _ := open(t, &Server{Handler: func(c *Conn, in []byte) (int, error) {
@@ -278,8 +276,8 @@ func TestAsleepAddresses(t *testing.T) {
 	}
 }
 
-// TestLastWords: what the engine has not written yet, and what the Sender has
-// accepted, go out before the connection is closed, in this order.
+// TestLastWords: pending output of the engine, and then what the Sender has accepted,
+// is sent before the connection is closed.
 func TestLastWords(t *testing.T) {
 	for name, end := range map[string]func(*session, []byte) []byte{
 		"half closed": func(s *session, out []byte) []byte { return s.HalfClosed(out) },
@@ -312,8 +310,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestEndWithinMessage: a peer that ends, or falls silent, within a message is
-// told about as such, and the engine lingers for one that is silent.
+// TestEndWithinMessage: if a peer ends or falls silent within a message, OnClose gets
+// this error. For a silent peer the engine lingers.
 func TestEndWithinMessage(t *testing.T) {
 	for _, in := range []string{"line\n", "half"} {
 		var ended error
@@ -335,8 +333,8 @@ func TestEndWithinMessage(t *testing.T) {
 	}
 }
 
-// TestCloseCause: OnClose and ServeConn get what the engine knows, unless the
-// connection had ended with another reason before.
+// TestCloseCause: OnClose and ServeConn get the engine's reason, unless the
+// connection had ended for another one before.
 func TestCloseCause(t *testing.T) {
 	var ended error
 	server := &Server{

@@ -9,14 +9,14 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// TestDetachedHalfClose: a detached connection can say that it sends no more,
-// and read on, also one with input that the handler has left.
+// TestDetachedHalfClose: a detached connection can close its sending side and still
+// read, also with input that the handler has not used.
 func TestDetachedHalfClose(t *testing.T) {
 	for name, sent := range map[string]string{"nothing left": "detach\n", "input left": "detach\nleft"} {
 		t.Run(name, func(t *testing.T) {
 			eachFixture(t, func(t *testing.T, f fixture) {
 				if f.network.name == "pipe" {
-					t.SkipNow() // cannot
+					t.SkipNow() // it has no CloseWrite
 				}
 				heard := make(chan string, 1)
 				s := f.start(t, &tcp.Server{Handler: func(c *tcp.Conn, in []byte) (int, error) {
@@ -42,7 +42,7 @@ func TestDetachedHalfClose(t *testing.T) {
 					return len("detach\n"), nil
 				}})
 				c := s.connect(t)
-				c.send(t, sent[:3]) // what comes in two pieces is kept in the session
+				c.send(t, sent[:3]) // an incomplete message is kept in the session
 				c.send(t, sent[3:])
 				if text, err := io.ReadAll(c.Conn); err != nil || len(text) != 0 {
 					t.Fatalf("got %q, %v; want the end", text, err)
@@ -59,8 +59,8 @@ func TestDetachedHalfClose(t *testing.T) {
 	}
 }
 
-// TestDetachedConnBeneath: what is detached shows its TLS, also with input that
-// the handler has left.
+// TestDetachedConnBeneath: a detached connection gives access to its TLS, also with
+// input that the handler has not used.
 func TestDetachedConnBeneath(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		if f.network.tls == nil {

@@ -3,8 +3,7 @@ package tcp
 import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/epoll"
-	"github.com/sluicehttp/sluice/internal/engine/netconn"
+	"github.com/sluicehttp/sluice/internal/engine/choose"
 )
 
 // Engine is sluice.Engine; the engines are the same as for HTTP.
@@ -35,19 +34,11 @@ func (s *Server) startLocked(cfg *config) engine.Engine {
 
 // newEngine makes the engine that s asks for, or perconn if epoll does not work.
 func (s *Server) newEngine(cfg *config) engine.Engine {
-	options := s.engineOptions()
-	everywhere := netconn.New(options)
-	if s.Engine == EnginePerConn {
-		return everywhere
+	e, obstacle := choose.New(s.engineOptions(), s.Engine != EnginePerConn)
+	if obstacle != nil && s.Engine == EngineEpoll {
+		cfg.logger.Printf("connections are served by engine perconn, because epoll does not work: %v", obstacle)
 	}
-	events, err := epoll.New(options, everywhere)
-	if err != nil {
-		if s.Engine == EngineEpoll {
-			cfg.logger.Printf("connections are served by engine perconn, because epoll does not work: %v", err)
-		}
-		return everywhere
-	}
-	return events
+	return e
 }
 
 // Stats is a snapshot of a Server's counters and of its engine's gauges.

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// A handler that is given half a message returns 0 and gets it again, with what
-// follows.
+// A handler that gets half a message returns 0. It is called again with these bytes
+// and those that follow.
 func Example() {
 	shout := func(c *tcp.Conn, in []byte) (used int, err error) {
 		end := bytes.IndexByte(in, '\n')
@@ -43,7 +43,7 @@ func Example() {
 	// WORLD
 }
 
-// What one connection sends goes to all the others.
+// Each connection's input is sent to all others.
 func ExampleSender() {
 	var mu sync.Mutex
 	room := make(map[*tcp.Sender]bool)

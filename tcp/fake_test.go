@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// fakeConn is an engine.Conn, and the engine behind it, without a network.
+// fakeConn is an engine.Conn, with its engine, without a network.
 type fakeConn struct {
-	engine.Conn // the rest is not called
+	engine.Conn // other methods are not called
 	unread      []byte
 	out         []byte
 	written     []byte // by Conn.Write
@@ -35,7 +35,7 @@ func (c *fakeConn) Write(p []byte) (int, error) {
 	return len(p), c.failure
 }
 
-// feed gives in to p as engines do, and returns what p wants then.
+// feed passes in to p as engines do, and returns what p wants next.
 func (c *fakeConn) feed(p engine.Protocol, in []byte) engine.Next {
 	c.unread = in
 	for len(c.unread) > 0 {
@@ -52,7 +52,7 @@ func (c *fakeConn) feed(p engine.Protocol, in []byte) engine.Next {
 	return engine.Read
 }
 
-// flush writes what an engine would.
+// flush discards the output, as an engine that writes it does.
 func (c *fakeConn) flush() {
 	c.written = append(c.written, c.out...)
 	c.out = c.out[:0]

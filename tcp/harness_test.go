@@ -17,7 +17,7 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds waits for what must happen.
 const patience = 20 * time.Second
 
 // A network is a kind of connection to serve.
@@ -25,7 +25,7 @@ type network struct {
 	name   string
 	tls    *tls.Config // the server's; nil: none
 	listen func(t *testing.T) (net.Listener, func() (net.Conn, error))
-	// isBuffered: what was written is on its way although nobody reads.
+	// isBuffered: written data is in transit although the peer does not read.
 	isBuffered bool
 }
 
@@ -138,7 +138,7 @@ func (r *running) shutdown(t *testing.T) {
 type failingWriter struct{ t *testing.T }
 
 func (w failingWriter) Write(p []byte) (int, error) {
-	if !bytes.Contains(p, []byte("epoll does not work")) { // start skips the test
+	if !bytes.Contains(p, []byte("epoll does not work")) { // start skips the test then
 		w.t.Errorf("logged: %s", p)
 	}
 	return len(p), nil
@@ -233,7 +233,7 @@ func (e ends) expect(t *testing.T, want error) {
 	}
 }
 
-// A journal is a Logger for what is expected.
+// A journal is a Logger for expected lines.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer

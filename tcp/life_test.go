@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// countLines numbers the lines of a connection, with its State.
+// countLines numbers the lines of a connection, in its State.
 func countLines(c *tcp.Conn, in []byte) (int, error) {
 	n, _ := c.State().(int)
 	used, err := lines(c, in)
@@ -26,8 +26,8 @@ func countLines(c *tcp.Conn, in []byte) (int, error) {
 	return used, err
 }
 
-// TestState has connections with a state and without one take turns, so that
-// none may get another's.
+// TestState: connections with and without a state take turns, and none gets another's
+// state.
 func TestState(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		closed := make(chan any, 100)
@@ -167,10 +167,9 @@ func TestOtherPanics(t *testing.T) {
 	})
 }
 
-// TestTimeouts has peers that are silent: at once, after a message, and in the
-// middle of one.
+// TestTimeouts: peers fall silent at once, after a message, and within one.
 func TestTimeouts(t *testing.T) {
-	// later leaves the time to send something before it passes.
+	// later is long enough to send something before it passes.
 	const soon, later = 30 * time.Millisecond, 300 * time.Millisecond
 	set := func(set func(*tcp.Conn)) tcp.Handler {
 		return func(c *tcp.Conn, in []byte) (int, error) {
@@ -208,8 +207,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestTimeoutsLifted has a connection that outlives the server's time-outs,
-// between messages and within one.
+// TestTimeoutsLifted: a connection without time-outs outlives the server's, between
+// messages and within one.
 func TestTimeoutsLifted(t *testing.T) {
 	const short = 50 * time.Millisecond
 	eachFixture(t, func(t *testing.T, f fixture) {
@@ -225,7 +224,7 @@ func TestTimeoutsLifted(t *testing.T) {
 		}})
 		lasting := s.connect(t)
 		lasting.expect(t, "take your time")
-		s.connect(t).expectEnd(t, "") // the same time passes for it
+		s.connect(t).expectEnd(t, "") // its time-out passes meanwhile
 		lasting.ask(t, "a\n", "1:a\n")
 		s.connect(t).expectEnd(t, "")
 		lasting.send(t, "half")
@@ -274,7 +273,7 @@ func TestDetach(t *testing.T) {
 			}
 			return used, err
 		}})
-		for _, cut := range []int{0, 3, 7, 10} { // in the line, right behind it, later
+		for _, cut := range []int{0, 3, 7, 10} { // within the line, at its end, after it
 			c := s.connect(t)
 			const sent = "detach\nmore input"
 			if cut > 0 {
@@ -289,7 +288,8 @@ func TestDetach(t *testing.T) {
 	})
 }
 
-// TestDetachOverruled has Detach overruled, and fail.
+// TestDetachOverruled: Detach has no effect after an error, and its function may
+// fail.
 func TestDetachOverruled(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		log := &journal{}
@@ -324,7 +324,7 @@ func TestLimits(t *testing.T) {
 			refusesOneMore := func() {
 				t.Helper()
 				before := s.Stats().Refused
-				if conn, err := s.dial(); err == nil { // TLS may be refused while shaking hands
+				if conn, err := s.dial(); err == nil { // the handshake may fail
 					_ = conn.SetDeadline(time.Now().Add(patience))
 					(&client{conn}).expectEnd(t, "")
 					_ = conn.Close()
@@ -346,7 +346,7 @@ func TestLimits(t *testing.T) {
 			})
 			eventually(t, "the end of that one", func() bool { return s.Stats().Connections == 1 })
 			s.connect(t).ask(t, "3", "3")
-			refusesOneMore() // who has gone made room once
+			refusesOneMore() // the connection that ended made room once
 			if f.network.name == "tcp" {
 				one, two := net.Pipe()
 				_ = two.Close()
@@ -402,7 +402,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestShutdownGivesUp has handlers that do not end in time.
+// TestShutdownGivesUp: handlers do not end in time.
 func TestShutdownGivesUp(t *testing.T) {
 	eachEngine(t, func(t *testing.T, f fixture) {
 		entered, release := make(chan struct{}), make(chan struct{})
@@ -432,7 +432,7 @@ func TestShutdownGivesUp(t *testing.T) {
 	})
 }
 
-// TestListenerFails: Serve returns what the listener failed with.
+// TestListenerFails: Serve returns the listener's error.
 func TestListenerFails(t *testing.T) {
 	failure := errors.New("proxy protocol: upstream closed the stream before its header")
 	s := &tcp.Server{Handler: echo}

@@ -33,7 +33,7 @@ func (l *farListener) Accept() (net.Conn, error) {
 	return farConn{c, &net.TCPAddr{IP: ip, Port: 4000}}, nil
 }
 
-// TestMaxConnsPerNetwork: the addresses of an IPv6 network are one client.
+// TestMaxConnsPerNetwork: the addresses of an IPv6 network count as one client.
 func TestMaxConnsPerNetwork(t *testing.T) {
 	for prefix, isRefused := range map[int]bool{0: true, 64: true, 128: false} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")

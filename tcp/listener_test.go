@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// A badListener fails as it is told to.
+// A badListener returns given errors.
 type badListener struct {
 	net.Listener
 	accept, close error
@@ -39,8 +39,8 @@ func (l *badListener) Close() error {
 	return l.close
 }
 
-// TestShutdownTellsOfListeners: what closing a listener failed with is what
-// Shutdown returns, unless it was closed already.
+// TestShutdownTellsOfListeners: Shutdown returns a listener's error of Close, unless
+// the listener was closed already.
 func TestShutdownTellsOfListeners(t *testing.T) {
 	for name, c := range map[string]struct {
 		close error
@@ -70,8 +70,8 @@ func TestShutdownTellsOfListeners(t *testing.T) {
 	}
 }
 
-// TestShutdownThatEndsEarly: that connections were cut counts for more than a
-// listener that did not close.
+// TestShutdownThatEndsEarly: if connections were cut, ctx's error takes precedence
+// over a listener's.
 func TestShutdownThatEndsEarly(t *testing.T) {
 	entered, release := make(chan bool), make(chan bool)
 	s := &tcp.Server{Handler: func(_ *tcp.Conn, in []byte) (int, error) {
@@ -98,8 +98,8 @@ func TestShutdownThatEndsEarly(t *testing.T) {
 	<-served
 }
 
-// TestServeGivesTheListenerBack: a listener whose Serve has ended is not the
-// Server's any more.
+// TestServeGivesTheListenerBack: after its Serve has returned, the Server does not
+// close a listener any more.
 func TestServeGivesTheListenerBack(t *testing.T) {
 	for _, e := range []tcp.Engine{tcp.EnginePerConn, tcp.EngineEpoll} {
 		s := &tcp.Server{Engine: e, Handler: echo}
@@ -118,7 +118,7 @@ func TestServeGivesTheListenerBack(t *testing.T) {
 	}
 }
 
-// TestListenAndServeFails: the address is free again.
+// TestListenAndServeFails: after a failure the address is free again.
 func TestListenAndServeFails(t *testing.T) {
 	ln, _ := listenTCP(t)
 	addr := ln.Addr().String()
@@ -133,7 +133,7 @@ func TestListenAndServeFails(t *testing.T) {
 	_ = again.Close()
 }
 
-// TestServeConnHandshake: a connection that does not come to TLS is an error.
+// TestServeConnHandshake: a failed TLS handshake is ServeConn's error.
 func TestServeConnHandshake(t *testing.T) {
 	var config *tls.Config
 	for _, n := range networks(t) {
@@ -156,7 +156,7 @@ func TestServeConnHandshake(t *testing.T) {
 	}
 }
 
-// TestStatsBeforeServing: there is no engine yet, and nothing to count.
+// TestStatsBeforeServing: without an engine all counts are zero.
 func TestStatsBeforeServing(t *testing.T) {
 	stats := new(tcp.Server).Stats()
 	if stats.Engine != "" || stats.Loops != nil || stats.Accepted != 0 || stats.Connections != 0 {
@@ -164,8 +164,7 @@ func TestStatsBeforeServing(t *testing.T) {
 	}
 }
 
-// TestServeMeetsShutdown: a Shutdown that comes while Serve begins ends it as any
-// other.
+// TestServeMeetsShutdown: a Shutdown while Serve begins ends it like any other.
 func TestServeMeetsShutdown(t *testing.T) {
 	for _, e := range []tcp.Engine{tcp.EnginePerConn, tcp.EngineEpoll} {
 		for range 300 {

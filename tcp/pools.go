@@ -19,7 +19,7 @@ func (a *acceptor) newSession(conn engine.Conn) *session {
 	return s
 }
 
-// releaseSession gives s back after its last call.
+// releaseSession returns s to the pool, after its last call.
 func releaseSession(s *session) {
 	s.owned.Released("tcp.Conn")
 	*s = session{owned: s.owned}

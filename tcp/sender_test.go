@@ -24,8 +24,8 @@ func senderServer(opened chan<- *tcp.Sender) *tcp.Server {
 	}
 }
 
-// TestSendConcurrently has several goroutines send, and handlers reply, at the
-// same time. Nothing may be lost, cut, or overtake what its sender sent before.
+// TestSendConcurrently: several goroutines send while handlers reply. No message may
+// be lost or cut, or overtake an earlier one of its sender.
 func TestSendConcurrently(t *testing.T) {
 	const senders, messages = 8, 300
 	eachFixture(t, func(t *testing.T, f fixture) {
@@ -61,8 +61,8 @@ func TestSendConcurrently(t *testing.T) {
 	})
 }
 
-// expectInOrder reads the messages "sender number filling" of several senders,
-// each of which has numbered them from 0.
+// expectInOrder reads the messages "sender number filling" of several senders, each
+// numbered from 0.
 func expectInOrder(t *testing.T, c *client, senders, messages int) {
 	t.Helper()
 	next := make([]int, senders)
@@ -94,7 +94,7 @@ func expectInOrder(t *testing.T, c *client, senders, messages int) {
 	}
 }
 
-// fill sends until the outbox of a peer that does not read is full.
+// fill sends until the Sender of a peer that does not read is full.
 func fill(t *testing.T, out *tcp.Sender, message []byte) (accepted int) {
 	t.Helper()
 	eventually(t, "ErrFull", func() bool {
@@ -103,7 +103,7 @@ func fill(t *testing.T, out *tcp.Sender, message []byte) (accepted int) {
 			case nil:
 				accepted++
 			case tcp.ErrFull:
-				// The system's buffers may take more in a moment.
+				// The system's buffers may accept more in a moment.
 				return accepted > 0 && !roomComes(out, message, &accepted)
 			default:
 				t.Fatalf("TrySend: %v", err)
@@ -113,7 +113,7 @@ func fill(t *testing.T, out *tcp.Sender, message []byte) (accepted int) {
 	return accepted
 }
 
-// roomComes gives the engine the time to empty the outbox.
+// roomComes gives the engine time to send what is pending.
 func roomComes(out *tcp.Sender, message []byte, accepted *int) bool {
 	for range 50 {
 		switch err := out.TrySend(message); err {
@@ -135,7 +135,7 @@ func roomComes(out *tcp.Sender, message []byte, accepted *int) bool {
 	return false
 }
 
-// TestBackPressure has a peer that does not read, and then does.
+// TestBackPressure: a peer that does not read for a while delays its senders.
 func TestBackPressure(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		opened := make(chan *tcp.Sender, 1)
@@ -168,7 +168,7 @@ func TestBackPressure(t *testing.T) {
 	})
 }
 
-// TestSendToTheGone has a peer go that Sends wait for.
+// TestSendToTheGone: the peer disconnects while calls of Send wait.
 func TestSendToTheGone(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		opened := make(chan *tcp.Sender, 1)
@@ -225,7 +225,7 @@ func TestSenderClose(t *testing.T) {
 	})
 }
 
-// TestSendInCallbacks sends from where Send would be wrong.
+// TestSendInCallbacks: TrySend works in callbacks, where Send could block.
 func TestSendInCallbacks(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		ended := make(chan error, 1)
@@ -254,7 +254,8 @@ func TestSendInCallbacks(t *testing.T) {
 	})
 }
 
-// TestSendsBeforeTheEnd are written although a callback ends the connection.
+// TestSendsBeforeTheEnd: accepted messages are written even if a callback ends the
+// connection.
 func TestSendsBeforeTheEnd(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		s := f.start(t, &tcp.Server{Handler: func(c *tcp.Conn, in []byte) (int, error) {

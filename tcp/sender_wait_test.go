@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// waitingSender returns a Sender of 10 bytes that is full.
+// waitingSender returns a full Sender of 10 bytes.
 func waitingSender(t *testing.T) (*Sender, *fakeConn) {
 	t.Helper()
 	s, conn, _ := open(t, &Server{Handler: echoHandler, MaxPending: 10})
@@ -21,7 +21,7 @@ func waitingSender(t *testing.T) (*Sender, *fakeConn) {
 	return out, conn
 }
 
-// offer has a message wait.
+// offer lets a message wait.
 func offer(t *testing.T, out *Sender, message string) *delivery {
 	t.Helper()
 	d, _ := out.offer([]byte(message), true)
@@ -86,8 +86,8 @@ func TestRefusedIsNotAwaited(t *testing.T) {
 	}
 }
 
-// TestWaitingInOrder: small messages do not overtake, and come in when the
-// large one in front gives up.
+// TestWaitingInOrder: small messages do not overtake a large one. They are accepted
+// when the large one gives up.
 func TestWaitingInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, _ := waitingSender(t)
@@ -124,7 +124,7 @@ func TestWaitingInOrder(t *testing.T) {
 	})
 }
 
-// TestSendContextGivesUp before it waits, and while it does.
+// TestSendContextGivesUp: before it waits, and during the wait.
 func TestSendContextGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, _ := waitingSender(t)
@@ -146,8 +146,8 @@ func TestSendContextGivesUp(t *testing.T) {
 	})
 }
 
-// TestSenderDone: the channel is closed at the end, also one that is asked for
-// afterwards, and not by Close.
+// TestSenderDone: the channel is closed at the connection's end, even if it was
+// requested later, and not by Close.
 func TestSenderDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, isAsked := range []bool{true, false} {
@@ -172,7 +172,7 @@ func TestSenderDone(t *testing.T) {
 				t.Errorf("drained %q, closing %v", text, isClosing)
 			}
 			out.end(nil)
-			out.end(nil) // Closed after a callback that ended the connection
+			out.end(nil) // as Closed does after a callback that ended the connection
 			<-out.Done()
 			if err := out.Close(); err != ErrClosed {
 				t.Errorf("Close after the end returned %v", err)

@@ -31,7 +31,7 @@ func lines(c *tcp.Conn, in []byte) (used int, err error) {
 	return end + 1, err
 }
 
-// TestEcho sends much in pieces of all sizes on several connections.
+// TestEcho sends much data in pieces of all sizes on several connections.
 func TestEcho(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		s := f.start(t, &tcp.Server{Handler: echo})
@@ -77,8 +77,7 @@ func sendCut(w io.Writer, text string, random *rand.Rand) error {
 	return nil
 }
 
-// TestPartialUse has messages come in every two pieces, byte by byte, and many
-// at once.
+// TestPartialUse: messages arrive in two pieces, byte by byte, and many at once.
 func TestPartialUse(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		s := f.start(t, &tcp.Server{Handler: lines})
@@ -121,8 +120,8 @@ func TestMaxBuffer(t *testing.T) {
 	})
 }
 
-// TestLargeReply writes more than is kept, in pieces, to a peer that reads it
-// late.
+// TestLargeReply: a reply larger than the limit is written in pieces, to a peer that
+// reads late.
 func TestLargeReply(t *testing.T) {
 	piece := strings.Repeat("0123456789", 1000)
 	eachFixture(t, func(t *testing.T, f fixture) {
@@ -142,7 +141,7 @@ func TestLargeReply(t *testing.T) {
 	})
 }
 
-// TestWriteFails has the peer go while much is written to it.
+// TestWriteFails: the peer disconnects while much is written to it.
 func TestWriteFails(t *testing.T) {
 	eachFixture(t, func(t *testing.T, f fixture) {
 		ended := make(ends, 1)

@@ -17,8 +17,8 @@ func (l *countedListener) Close() error {
 	return nil
 }
 
-// TestShutdownForgets: a later Shutdown does not do again what one before has
-// done, though the Serves may not have returned yet.
+// TestShutdownForgets: a second Shutdown closes nothing again, even if Serve has not
+// returned yet.
 func TestShutdownForgets(t *testing.T) {
 	s := &Server{Handler: echoHandler}
 	s.start(s.config())

@@ -38,6 +38,9 @@ var (
 	_ engine.Sleeper  = (*session)(nil)
 )
 
+// Capabilities names what the engine may use; see engine.Protocol.
+func (s *session) Capabilities() engine.Capabilities { return engine.CanPrompt | engine.CanSleep }
+
 // Feed leaves the handler's call to Run, because a handler may block. It copies
 // input only if a part of a message is already kept. Otherwise the handler gets the
 // engine's buffer.

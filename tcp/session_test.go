@@ -37,8 +37,8 @@ func lineHandler(c *Conn, in []byte) (int, error) {
 	return end + 1, err
 }
 
-// TestAllocations is for the way of a message through this package, also when
-// the connection sleeps between two of them.
+// TestAllocations: a message causes no allocation in this package, even if the
+// connection sleeps in between.
 func TestAllocations(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the race detector allocates")
@@ -89,8 +89,8 @@ func TestAllocationsOfSend(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfRest: the buffer of what a detached connection reads first is
-// given back.
+// TestAllocationsOfRest: the buffer with the first input of a detached connection
+// returns to the pool.
 func TestAllocationsOfRest(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the race detector allocates")
@@ -110,7 +110,7 @@ func TestAllocationsOfRest(t *testing.T) {
 	}
 }
 
-// TestSleep tells what of a connection is kept while it sleeps.
+// TestSleep checks what is kept of a sleeping connection.
 func TestSleep(t *testing.T) {
 	set := func(f func(*Conn)) Handler {
 		return func(c *Conn, in []byte) (int, error) { f(c); return len(in), nil }
@@ -148,12 +148,12 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestDeadlines tells which of two time-outs counts.
+// TestDeadlines checks which of two time-outs applies.
 func TestDeadlines(t *testing.T) {
 	for _, c := range []struct {
 		idle, read time.Duration
 		in         []string
-		want       time.Duration // or a little less
+		want       time.Duration // at most this, and little less
 	}{
 		{0, 0, []string{"half"}, 0},
 		{time.Hour, 0, []string{"a\n"}, time.Hour},
@@ -176,8 +176,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestReadTimeoutRuns: input that completes nothing does not begin the time
-// again, a message that is complete does.
+// TestReadTimeoutRuns: input that completes no message does not restart the time-out;
+// a complete message does.
 func TestReadTimeoutRuns(t *testing.T) {
 	s, conn, _ := open(t, &Server{Handler: lineHandler, ReadTimeout: time.Hour})
 	conn.feed(s, []byte("half"))
@@ -201,7 +201,7 @@ func TestReadTimeoutSetLate(t *testing.T) {
 		}
 		return lineHandler(c, in)
 	}})
-	s.began = -int64(2 * time.Hour) // of a message long ago
+	s.began = -int64(2 * time.Hour) // of an earlier message
 	conn.feed(s, []byte("one\nhalf"))
 	s.began -= int64(time.Minute)
 	conn.feed(s, []byte("x"))
@@ -210,8 +210,8 @@ func TestReadTimeoutSetLate(t *testing.T) {
 	}
 }
 
-// TestLinger: the engine is told when the peer is in the middle of something,
-// and only then.
+// TestLinger: the engine is told to linger if the peer is within a message, and only
+// then.
 func TestLinger(t *testing.T) {
 	for _, c := range []struct {
 		in   []string
@@ -234,8 +234,8 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestReplyIsCollected: the engine may write before there is very much, and not
-// for each message.
+// TestReplyIsCollected: the engine may write a large reply early, but not for each
+// message.
 func TestReplyIsCollected(t *testing.T) {
 	s, conn, _ := open(t, &Server{Handler: lineHandler, MaxBuffer: 1 << 20})
 	in := bytes.Repeat([]byte("0123456789\n"), 20_000)
@@ -252,7 +252,7 @@ func TestReplyIsCollected(t *testing.T) {
 	}
 }
 
-// TestNeverOpened: without OnOpen before, there is no OnClose behind.
+// TestNeverOpened: OnClose is only called after OnOpen.
 func TestNeverOpened(t *testing.T) {
 	for name, end := range map[string]func(*session){
 		"broken":      func(*session) {},
@@ -273,7 +273,7 @@ func TestNeverOpened(t *testing.T) {
 	}
 }
 
-// TestDetachedRest reads what the handler has left, in small pieces.
+// TestDetachedRest reads in small pieces what the handler has not used.
 func TestDetachedRest(t *testing.T) {
 	got := make(chan string, 1)
 	s, conn, _ := open(t, &Server{Handler: func(c *Conn, in []byte) (int, error) {
@@ -304,8 +304,8 @@ func TestDetachedRest(t *testing.T) {
 	}
 }
 
-// FuzzCuts feeds the same input whole and in pieces; the replies must be the
-// same, also with sleep between the pieces.
+// FuzzCuts feeds the same input whole and in pieces. The replies must be the same,
+// even with sleep between the pieces.
 func FuzzCuts(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree\n"), []byte{1, 3, 2})
 	f.Add([]byte("a long line without an end"), []byte{5})
@@ -324,7 +324,7 @@ func FuzzCuts(f *testing.F) {
 			piece := bytes.Clone(in[:n])
 			in = in[n:]
 			next = cutConn.feed(pieces, piece)
-			clear(piece) // the engine uses its buffer again
+			clear(piece) // the engine reuses its buffer
 			if next == engine.Read && pieces.Pause() {
 				pieces = a.Wake(cutConn, memoOf(pieces)).(*session)
 			}
@@ -337,7 +337,7 @@ func FuzzCuts(f *testing.F) {
 	})
 }
 
-// memoOf has p sleep.
+// memoOf lets p sleep.
 func memoOf(p engine.Sleeper) engine.Memo {
 	m, _ := p.Sleep()
 	return m

@@ -47,8 +47,8 @@ func roundTrip(t testing.TB, conn net.Conn, message, buffer []byte) {
 	}
 }
 
-// TestWireAllocations counts what a round trip allocates, with the engine and
-// the client.
+// TestWireAllocations counts the allocations of a round trip, including the engine's
+// and the client's.
 func TestWireAllocations(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the race detector allocates")
@@ -63,7 +63,7 @@ func TestWireAllocations(t *testing.T) {
 	}
 }
 
-// remembered is the number of sessions that sleepers keep.
+// remembered counts the sessions that sleepers keep.
 func remembered(l *sleepers) (n int) {
 	for i := range l.shards {
 		l.shards[i].mu.Lock()
@@ -73,8 +73,8 @@ func remembered(l *sleepers) (n int) {
 	return n
 }
 
-// TestIdleIsForgotten: on the event engine, a connection without a state leaves
-// nothing here while it idles, and one with a state nothing when it has ended.
+// TestIdleIsForgotten: on the event engine, an idle connection without a state takes
+// no memory here, and one with a state none after its end.
 func TestIdleIsForgotten(t *testing.T) {
 	s := &Server{Engine: EngineEpoll, Handler: func(c *Conn, in []byte) (int, error) {
 		if in[0] == 's' {
@@ -129,7 +129,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkSession is the part of a message in this package.
+// BenchmarkSession measures this package's part of a message.
 func BenchmarkSession(b *testing.B) {
 	s, conn, a := open(b, &Server{Handler: echoHandler})
 	message := []byte("12345678")
