@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 var (
@@ -48,222 +49,129 @@ const (
 // not allow them: user agents accept them, and the application decides how to
 // encode its values.
 type Cookie struct {
-	owned        invariants.Pooled
-	key, value   []byte
-	expire       time.Time
-	maxAge       int
-	domain, path []byte
-	sameSite     CookieSameSite
-
-	isHTTPOnly, isSecure, isPartitioned bool
-
-	buf []byte
+	owned invariants.Pooled
+	m     message.Cookie
 }
 
 // Reset makes c the empty cookie. It keeps the memory for the next use.
-func (c *Cookie) Reset() {
-	*c = Cookie{
-		key:    c.key[:0],
-		value:  c.value[:0],
-		domain: c.domain[:0],
-		path:   c.path[:0],
-		buf:    c.buf[:0],
-	}
-}
+func (c *Cookie) Reset() { c.m.Reset() }
 
 // CopyTo makes c a copy of src that shares no memory with it. Note the
 // direction: the CopyTo of every other type makes its argument the copy. Cookie
 // has fasthttp's direction, which existing programs rely on.
 func (c *Cookie) CopyTo(src *Cookie) {
-	if c == src {
-		return
+	if c != src {
+		src.m.CopyTo(&c.m)
 	}
-	key, value, domain, path, buf := c.key[:0], c.value[:0], c.domain[:0], c.path[:0], c.buf
-	*c = *src
-	c.key = append(key, src.key...)
-	c.value = append(value, src.value...)
-	c.domain = append(domain, src.domain...)
-	c.path = append(path, src.path...)
-	c.buf = buf
 }
+
+// Parse replaces c with the content of a Set-Cookie field. It reads the field as
+// user agents do (RFC 6265 section 5.2): unknown attributes and attributes with
+// a meaningless value are ignored, and the last one of repeated attributes
+// counts. One pair of quotes around a value is removed. CR and LF in key and
+// value become spaces.
+//
+// The error is ErrNoCookies if s is empty. It is ErrInvalidCookieValue if the
+// value or the domain contains a quote or backslash, if the path is not ASCII,
+// or if a part contains a control character other than HTAB. After an error c
+// is empty.
+func (c *Cookie) Parse(s string) error { return c.m.Parse(ascii.Bytes(s)) }
+
+// ParseBytes is Parse for bytes. It does not retain src.
+func (c *Cookie) ParseBytes(src []byte) error { return c.m.Parse(src) }
 
 // Key returns the cookie's name.
-func (c *Cookie) Key() []byte { return c.key }
+func (c *Cookie) Key() []byte { return c.m.Key }
 
 // SetKey sets the cookie's name.
-func (c *Cookie) SetKey(key string) { c.SetKeyBytes(ascii.Bytes(key)) }
+func (c *Cookie) SetKey(key string) { c.m.SetKey(ascii.Bytes(key)) }
 
 // SetKeyBytes is SetKey for bytes.
-func (c *Cookie) SetKeyBytes(key []byte) {
-	c.key = appendCookieText(c.key[:0], key)
-	for i, b := range c.key {
-		if b == '=' {
-			c.key[i] = ' ' // the rest of the key would become part of the value
-		}
-	}
-}
-
-// appendCookieText appends s. It replaces every byte that would end s within a
-// Set-Cookie field with a space.
-func appendCookieText(dst, s []byte) []byte {
-	for _, c := range s {
-		if c < ' ' && c != '\t' || c == 0x7f || c == ';' {
-			c = ' '
-		}
-		dst = append(dst, c)
-	}
-	return dst
-}
+func (c *Cookie) SetKeyBytes(key []byte) { c.m.SetKey(key) }
 
 // Value returns the cookie's value.
-func (c *Cookie) Value() []byte { return c.value }
+func (c *Cookie) Value() []byte { return c.m.Value }
 
 // SetValue sets the cookie's value.
-func (c *Cookie) SetValue(value string) { c.SetValueBytes(ascii.Bytes(value)) }
+func (c *Cookie) SetValue(value string) { c.m.SetValue(ascii.Bytes(value)) }
 
 // SetValueBytes is SetValue for bytes.
-func (c *Cookie) SetValueBytes(value []byte) { c.value = appendCookieText(c.value[:0], value) }
+func (c *Cookie) SetValueBytes(value []byte) { c.m.SetValue(value) }
 
 // Expire returns the Expires attribute; CookieExpireUnlimited if there is none.
-func (c *Cookie) Expire() time.Time { return c.expire }
+func (c *Cookie) Expire() time.Time { return c.m.Expire }
 
 // SetExpire sets the Expires attribute. CookieExpireUnlimited removes it. The
 // attribute is not written if there is a Max-Age, which takes precedence (RFC
 // 6265 section 4.1.2.2).
-func (c *Cookie) SetExpire(expire time.Time) { c.expire = expire }
+func (c *Cookie) SetExpire(expire time.Time) { c.m.Expire = expire }
 
 // MaxAge returns the Max-Age attribute in seconds. It is 0 if there is none, and
 // negative if the client is to delete the cookie.
-func (c *Cookie) MaxAge() int { return c.maxAge }
+func (c *Cookie) MaxAge() int { return c.m.MaxAge }
 
 // SetMaxAge sets the Max-Age attribute to seconds. 0 removes it. A negative
 // number makes the client delete the cookie, and is written as 0.
-func (c *Cookie) SetMaxAge(seconds int) { c.maxAge = seconds }
+func (c *Cookie) SetMaxAge(seconds int) { c.m.MaxAge = seconds }
 
 // Domain returns the Domain attribute.
-func (c *Cookie) Domain() []byte { return c.domain }
+func (c *Cookie) Domain() []byte { return c.m.Domain }
 
 // SetDomain sets the Domain attribute. An empty one is left out.
-func (c *Cookie) SetDomain(domain string) { c.SetDomainBytes(ascii.Bytes(domain)) }
+func (c *Cookie) SetDomain(domain string) { c.m.SetDomain(ascii.Bytes(domain)) }
 
 // SetDomainBytes is SetDomain for bytes.
-func (c *Cookie) SetDomainBytes(domain []byte) { c.domain = appendCookieText(c.domain[:0], domain) }
+func (c *Cookie) SetDomainBytes(domain []byte) { c.m.SetDomain(domain) }
 
 // Path returns the Path attribute.
-func (c *Cookie) Path() []byte { return c.path }
+func (c *Cookie) Path() []byte { return c.m.Path }
 
 // SetPath sets the Path attribute, normalised like URI.Path: percent-encodings
 // are decoded, dot segments are removed, and an empty path becomes "/".
 func (c *Cookie) SetPath(path string) { c.SetPathBytes(ascii.Bytes(path)) }
 
 // SetPathBytes is SetPath for bytes.
-func (c *Cookie) SetPathBytes(path []byte) {
-	c.buf = appendNormalPath(c.buf[:0], path)
-	c.path = appendCookieText(c.path[:0], c.buf)
-}
+func (c *Cookie) SetPathBytes(path []byte) { c.m.SetPath(path) }
 
 // HTTPOnly tells whether the cookie has the HttpOnly attribute.
-func (c *Cookie) HTTPOnly() bool { return c.isHTTPOnly }
+func (c *Cookie) HTTPOnly() bool { return c.m.IsHTTPOnly }
 
 // SetHTTPOnly sets or removes the HttpOnly attribute.
-func (c *Cookie) SetHTTPOnly(httpOnly bool) { c.isHTTPOnly = httpOnly }
+func (c *Cookie) SetHTTPOnly(httpOnly bool) { c.m.IsHTTPOnly = httpOnly }
 
 // Secure tells whether the cookie has the Secure attribute.
-func (c *Cookie) Secure() bool { return c.isSecure }
+func (c *Cookie) Secure() bool { return c.m.IsSecure }
 
 // SetSecure sets or removes the Secure attribute.
-func (c *Cookie) SetSecure(secure bool) { c.isSecure = secure }
+func (c *Cookie) SetSecure(secure bool) { c.m.IsSecure = secure }
 
 // SameSite returns the SameSite attribute.
-func (c *Cookie) SameSite() CookieSameSite { return c.sameSite }
+func (c *Cookie) SameSite() CookieSameSite { return CookieSameSite(c.m.SameSite) }
 
 // SetSameSite sets the SameSite attribute. CookieSameSiteNoneMode also sets
 // Secure.
-func (c *Cookie) SetSameSite(mode CookieSameSite) {
-	c.sameSite = mode
-	if mode == CookieSameSiteNoneMode {
-		c.SetSecure(true)
-	}
-}
+func (c *Cookie) SetSameSite(mode CookieSameSite) { c.m.SetSameSite(message.SameSite(mode)) }
 
 // Partitioned tells whether the cookie has the Partitioned attribute.
-func (c *Cookie) Partitioned() bool { return c.isPartitioned }
+func (c *Cookie) Partitioned() bool { return c.m.IsPartitioned }
 
 // SetPartitioned sets or removes the Partitioned attribute. Setting it also sets
 // Secure, without which clients refuse the cookie, and the path "/".
-func (c *Cookie) SetPartitioned(partitioned bool) {
-	c.isPartitioned = partitioned
-	if partitioned {
-		c.SetSecure(true)
-		c.SetPath("/")
-	}
-}
+func (c *Cookie) SetPartitioned(partitioned bool) { c.m.SetPartitioned(partitioned) }
 
 // Cookie returns the content of the Set-Cookie field. It is valid until the
 // next call of a method of c.
-func (c *Cookie) Cookie() []byte {
-	c.buf = c.AppendBytes(c.buf[:0])
-	return c.buf
-}
+func (c *Cookie) Cookie() []byte { return c.m.Content() }
 
 // String returns the content of the Set-Cookie field.
-func (c *Cookie) String() string { return string(c.Cookie()) }
+func (c *Cookie) String() string { return string(c.m.Content()) }
 
 // WriteTo writes the content of the Set-Cookie field to w in one call. It
 // implements io.WriterTo.
 func (c *Cookie) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(c.Cookie())
+	n, err := w.Write(c.m.Content())
 	return int64(n), err
 }
 
 // AppendBytes appends the content of the Set-Cookie field to dst.
-func (c *Cookie) AppendBytes(dst []byte) []byte {
-	if len(c.key) > 0 {
-		dst = append(dst, c.key...)
-		dst = append(dst, '=')
-	}
-	dst = append(dst, c.value...)
-	switch {
-	case c.maxAge != 0:
-		dst = append(dst, "; max-age="...)
-		dst = ascii.AppendUint(dst, uint64(max(c.maxAge, 0)))
-	case !c.expire.IsZero():
-		dst = append(dst, "; expires="...)
-		dst = AppendHTTPDate(dst, c.expire)
-	}
-	dst = appendAttribute(dst, "; domain=", c.domain)
-	dst = appendAttribute(dst, "; path=", c.path)
-	if c.isHTTPOnly {
-		dst = append(dst, "; HttpOnly"...)
-	}
-	if c.isSecure {
-		dst = append(dst, "; secure"...)
-	}
-	dst = append(dst, c.sameSite.attribute()...)
-	if c.isPartitioned {
-		dst = append(dst, "; Partitioned"...)
-	}
-	return dst
-}
-
-func appendAttribute(dst []byte, name string, value []byte) []byte {
-	if len(value) == 0 {
-		return dst
-	}
-	dst = append(dst, name...)
-	return append(dst, value...)
-}
-
-func (mode CookieSameSite) attribute() string {
-	switch mode {
-	case CookieSameSiteDefaultMode:
-		return "; SameSite"
-	case CookieSameSiteLaxMode:
-		return "; SameSite=Lax"
-	case CookieSameSiteStrictMode:
-		return "; SameSite=Strict"
-	case CookieSameSiteNoneMode:
-		return "; SameSite=None"
-	}
-	return ""
-}
+func (c *Cookie) AppendBytes(dst []byte) []byte { return c.m.AppendBytes(dst) }

@@ -2,11 +2,14 @@ package sluice
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 func TestResponseAppendHeadOrder(t *testing.T) {
@@ -18,17 +21,17 @@ func TestResponseAppendHeadOrder(t *testing.T) {
 	h.SetContentType("t/t")
 	h.SetServer("s")
 	h.AddTrailer("Sum")
-	h.header.Set("Date", "mine") // as if it was received
+	h.m.Put("Date", []byte("mine"), message.Sets) // as if it was received
 	h.Set("X-A", "2")
 	for _, c := range []struct {
-		f    bodyFraming
+		f    message.Framing
 		want string
 	}{
-		{bodyFraming{length: 5}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|Content-Length: 5|X-B: 1|Connection: keep-alive|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b"},
-		{bodyFraming{length: -1, closeConnection: true}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|Transfer-Encoding: chunked|X-B: 1|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b|Connection: close"},
-		{bodyFraming{length: -2, keepAlive: true}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|X-B: 1|Connection: keep-alive|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b"},
+		{message.Framing{Length: 5}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|Content-Length: 5|X-B: 1|Connection: keep-alive|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b"},
+		{message.Framing{Length: -1, CloseConnection: true}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|Transfer-Encoding: chunked|X-B: 1|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b|Connection: close"},
+		{message.Framing{Length: -2, KeepAlive: true}, "Server: s|Content-Type: t/t|Content-Encoding: gzip|X-B: 1|Connection: keep-alive|Date: mine|X-A: 2|Trailer: Sum|Set-Cookie: a=b"},
 	} {
-		got := string(h.appendHead([]byte("before "), c.f))
+		got := string(h.m.AppendHead([]byte("before "), c.f))
 		want := "before HTTP/1.1 200 OK\r\n" + strings.ReplaceAll(c.want, "|", "\r\n") + "\r\n\r\n"
 		if got != want {
 			t.Errorf("%+v:\n got %q\nwant %q", c.f, got, want)
@@ -36,8 +39,8 @@ func TestResponseAppendHeadOrder(t *testing.T) {
 	}
 	now := clock.Nanos()
 	date := string(clock.AppendDate(nil, now))
-	if got := string(h.appendHead(nil, bodyFraming{date: now})); strings.Count(got, "Date: ") != 1 || !strings.Contains(got, "Server: s\r\nDate: "+date[:20]) {
-		t.Errorf("with a date: %q", got)
+	if got := string(h.m.AppendHead(nil, message.Framing{Date: now})); strings.Count(got, "Date: ") != 1 || !strings.Contains(got, "Server: s\r\nDate: "+date[:20]) {
+		t.Errorf("with a Date: %q", got)
 	}
 }
 
@@ -46,25 +49,25 @@ func TestResponseAppendHeadDefaults(t *testing.T) {
 	for _, c := range []struct {
 		status    int
 		noDefault bool
-		f         bodyFraming
+		f         message.Framing
 		want      string
 	}{
-		{200, false, bodyFraming{length: 5}, plain + "Content-Length: 5\r\n"},
-		{200, true, bodyFraming{length: 5}, "Content-Length: 5\r\n"},
-		{200, false, bodyFraming{length: 5, omitDefaultType: true}, "Content-Length: 5\r\n"},
-		{200, false, bodyFraming{length: 0}, "Content-Length: 0\r\n"},
-		{200, false, bodyFraming{length: -1}, plain + "Transfer-Encoding: chunked\r\n"},
-		{200, false, bodyFraming{length: -2, closeConnection: true}, plain + "Connection: close\r\n"},
-		{200, false, bodyFraming{length: 12345, keepAlive: true}, plain + "Content-Length: 12345\r\nConnection: keep-alive\r\n"},
-		{204, false, bodyFraming{length: -2}, ""},
-		{304, false, bodyFraming{length: -2}, ""},
-		{101, false, bodyFraming{length: -2}, ""},
+		{200, false, message.Framing{Length: 5}, plain + "Content-Length: 5\r\n"},
+		{200, true, message.Framing{Length: 5}, "Content-Length: 5\r\n"},
+		{200, false, message.Framing{Length: 5, OmitDefaultType: true}, "Content-Length: 5\r\n"},
+		{200, false, message.Framing{Length: 0}, "Content-Length: 0\r\n"},
+		{200, false, message.Framing{Length: -1}, plain + "Transfer-Encoding: chunked\r\n"},
+		{200, false, message.Framing{Length: -2, CloseConnection: true}, plain + "Connection: close\r\n"},
+		{200, false, message.Framing{Length: 12345, KeepAlive: true}, plain + "Content-Length: 12345\r\nConnection: keep-alive\r\n"},
+		{204, false, message.Framing{Length: -2}, ""},
+		{304, false, message.Framing{Length: -2}, ""},
+		{101, false, message.Framing{Length: -2}, ""},
 	} {
 		var h ResponseHeader
 		h.SetStatusCode(c.status)
 		h.SetNoDefaultContentType(c.noDefault)
-		want := statusLine(c.status) + c.want + "\r\n"
-		if got := string(h.appendHead(nil, c.f)); got != want {
+		want := fmt.Sprintf("HTTP/1.1 %d %s\r\n%s\r\n", c.status, StatusMessage(c.status), c.want)
+		if got := string(h.m.AppendHead(nil, c.f)); got != want {
 			t.Errorf("%d %+v:\n got %q\nwant %q", c.status, c.f, got, want)
 		}
 	}
@@ -143,16 +146,16 @@ func TestRequestAppendHeadOrder(t *testing.T) {
 	const head = "POST /p?q HTTP/1.1\r\nUser-Agent: u\r\nHost: h\r\n"
 	const rest = "X-B: 1\r\nX-A: 2\r\nTrailer: Sum\r\nCookie: a=b\r\nConnection: close\r\n\r\n"
 	for _, c := range []struct {
-		f    bodyFraming
+		f    message.Framing
 		want string
 	}{
-		{bodyFraming{length: 5}, "Content-Type: application/octet-stream\r\nContent-Length: 5\r\n"},
-		{bodyFraming{length: 5, omitDefaultType: true}, "Content-Length: 5\r\n"},
-		{bodyFraming{length: 0}, "Content-Length: 0\r\n"},
-		{bodyFraming{length: -1}, "Transfer-Encoding: chunked\r\n"},
-		{bodyFraming{length: -2, closeConnection: true}, ""},
+		{message.Framing{Length: 5}, "Content-Type: application/octet-stream\r\nContent-Length: 5\r\n"},
+		{message.Framing{Length: 5, OmitDefaultType: true}, "Content-Length: 5\r\n"},
+		{message.Framing{Length: 0}, "Content-Length: 0\r\n"},
+		{message.Framing{Length: -1}, "Transfer-Encoding: chunked\r\n"},
+		{message.Framing{Length: -2, CloseConnection: true}, ""},
 	} {
-		if got := string(h.appendHead(nil, c.f)); got != head+c.want+rest {
+		if got := string(h.m.AppendHead(nil, c.f)); got != head+c.want+rest {
 			t.Errorf("%+v:\n got %q\nwant %q", c.f, got, head+c.want+rest)
 		}
 	}
@@ -169,15 +172,15 @@ func TestRawRequest(t *testing.T) {
 		h.Add(kv[0], kv[1])
 	}
 	for _, c := range []struct {
-		f    bodyFraming
+		f    message.Framing
 		want string
 	}{
-		{bodyFraming{length: 5}, "x: 1|content-length: 5|host: h|cookie: a=b|user-agent: u|Trailer: sum|"},
-		{bodyFraming{length: -1}, "x: 1|host: h|cookie: a=b|transfer-encoding: chunked|user-agent: u|Trailer: sum|"},
-		{bodyFraming{length: -2, closeConnection: true}, "x: 1|host: h|cookie: a=b|user-agent: u|Trailer: sum|Connection: close|"},
+		{message.Framing{Length: 5}, "x: 1|content-length: 5|host: h|cookie: a=b|user-agent: u|Trailer: sum|"},
+		{message.Framing{Length: -1}, "x: 1|host: h|cookie: a=b|transfer-encoding: chunked|user-agent: u|Trailer: sum|"},
+		{message.Framing{Length: -2, CloseConnection: true}, "x: 1|host: h|cookie: a=b|user-agent: u|Trailer: sum|Connection: close|"},
 	} {
 		want := "GET / HTTP/1.1\r\n" + strings.ReplaceAll(c.want, "|", "\r\n") + "\r\n"
-		if got := string(h.appendHead(nil, c.f)); got != want {
+		if got := string(h.m.AppendHead(nil, c.f)); got != want {
 			t.Errorf("%+v:\n got %q\nwant %q", c.f, got, want)
 		}
 	}
@@ -199,7 +202,7 @@ func TestRawRequest(t *testing.T) {
 	var bare RequestHeader
 	bare.DisableSpecialHeader()
 	bare.Add("Host", "a")
-	if got, want := string(bare.appendHead(nil, bodyFraming{length: 3})), "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"; got != want {
+	if got, want := string(bare.m.AppendHead(nil, message.Framing{Length: 3})), "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !bare.EnableSpecialHeader() || bare.DisableSpecialHeader() {
@@ -276,7 +279,7 @@ func TestWriters(t *testing.T) {
 // helloHead sets what the answer to a simple request sets.
 func helloHead(h *ResponseHeader) {
 	h.Reset()
-	h.defaultServer, h.showsServer = []byte("sluice"), true
+	h.m.DefaultServer, h.m.ShowsServer = []byte("sluice"), true
 	h.SetContentType("text/plain")
 }
 
@@ -287,10 +290,10 @@ func TestAppendHeadAllocatesNothing(t *testing.T) {
 	now := clock.Nanos()
 	n := testing.AllocsPerRun(100, func() {
 		h.Reset()
-		h.defaultServer, h.showsServer = server, true
+		h.m.DefaultServer, h.m.ShowsServer = server, true
 		h.SetContentType("text/plain")
 		h.Set("X-Custom", "value")
-		dst = h.appendHead(dst[:0], bodyFraming{length: 12, date: now})
+		dst = h.m.AppendHead(dst[:0], message.Framing{Length: 12, Date: now})
 	})
 	if n != 0 {
 		t.Errorf("response: %v allocations", n)
@@ -303,7 +306,7 @@ func TestAppendHeadAllocatesNothing(t *testing.T) {
 		q.SetHost("example.com")
 		q.Set("X-Custom", "value")
 		q.SetCookie("a", "b")
-		dst = q.appendHead(dst[:0], bodyFraming{length: 12})
+		dst = q.m.AppendHead(dst[:0], message.Framing{Length: 12})
 	})
 	if n != 0 {
 		t.Errorf("request: %v allocations", n)
@@ -314,24 +317,24 @@ func BenchmarkResponseAppendHead(b *testing.B) {
 	var h ResponseHeader
 	helloHead(&h)
 	dst := make([]byte, 0, 512)
-	f := bodyFraming{length: 13, date: clock.Nanos()}
+	f := message.Framing{Length: 13, Date: clock.Nanos()}
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = h.appendHead(dst[:0], f)
+		dst = h.m.AppendHead(dst[:0], f)
 	}
 }
 
 func BenchmarkResponseResetSetAppend(b *testing.B) {
 	var h ResponseHeader
 	dst := make([]byte, 0, 512)
-	f := bodyFraming{length: 13, date: clock.Nanos()}
+	f := message.Framing{Length: 13, Date: clock.Nanos()}
 	server := []byte("sluice")
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Reset()
-		h.defaultServer, h.showsServer = server, true
+		h.m.DefaultServer, h.m.ShowsServer = server, true
 		h.SetContentType("text/plain")
-		dst = h.appendHead(dst[:0], f)
+		dst = h.m.AppendHead(dst[:0], f)
 	}
 }
 
@@ -345,10 +348,10 @@ func BenchmarkRequestParse(b *testing.B) {
 	for b.Loop() {
 		h.Reset()
 		p.Reset()
-		if _, done, err := p.Parse(&h.table, in); !done || err != nil {
+		if _, done, err := p.Parse(&h.m.Table, in); !done || err != nil {
 			b.Fatal(err)
 		}
-		h.setParsed(&p.Head)
+		h.m.SetParsed(&p.Head)
 		if !h.IsGet() || len(h.RequestURI()) == 0 || len(h.Host()) == 0 || h.Peek("X-Request-Id") == nil {
 			b.Fatal("wrong")
 		}
@@ -358,12 +361,12 @@ func BenchmarkRequestParse(b *testing.B) {
 func BenchmarkRequestSetParsed(b *testing.B) {
 	var h RequestHeader
 	p := h1.HeadParser{Role: h1.Requests, Limits: h1.DefaultLimits}
-	if _, done, err := p.Parse(&h.table, []byte(benchHead)); !done || err != nil {
+	if _, done, err := p.Parse(&h.m.Table, []byte(benchHead)); !done || err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		h.setParsed(&p.Head)
+		h.m.SetParsed(&p.Head)
 		if !h.IsGet() || len(h.Host()) == 0 {
 			b.Fatal("wrong")
 		}
@@ -374,7 +377,7 @@ func BenchmarkRequestSetParsed(b *testing.B) {
 func TestAppendWholeRefuses(t *testing.T) {
 	var r Request
 	r.SetRequestURI("http://u%4:p@h/")
-	if out, err := r.appendWhole(nil); err != errUserinfoEscape || len(out) > 0 {
+	if out, err := r.appendWhole(nil); err != uri.ErrUserinfoEscape || len(out) > 0 {
 		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -44,7 +44,7 @@ func TestRequestPeek(t *testing.T) {
 
 func TestResponsePeek(t *testing.T) {
 	var h ResponseHeader
-	h.defaultServer, h.showsServer = []byte("default"), true
+	h.m.DefaultServer, h.m.ShowsServer = []byte("default"), true
 	if got := fmt.Sprintf("%q %q", h.Peek("server"), h.PeekAll("Server")); got != `"default" ["default"]` {
 		t.Errorf("defaults: %s", got)
 	}
@@ -146,7 +146,7 @@ func TestGettersShareNothing(t *testing.T) {
 		h := &ResponseHeader{}
 		h.SetConnectionClose()
 		h.SetContentLength(-1)
-		h.SetProtocol(textHTTP10)
+		h.SetProtocol([]byte("HTTP/1.0"))
 		_ = h.SetTrailer("Foo, Last-Modified")
 		return h
 	}
@@ -158,7 +158,7 @@ func TestGettersShareNothing(t *testing.T) {
 	}{
 		{"zero request", func() headerGetters { return &RequestHeader{} }},
 		{"request", func() headerGetters { return newRequest() }},
-		{"zero response", func() headerGetters { h := &ResponseHeader{}; h.defaultServer = name; return h }},
+		{"zero response", func() headerGetters { h := &ResponseHeader{}; h.m.DefaultServer = name; return h }},
 		{"response", func() headerGetters { return newResponse() }},
 	} {
 		describe := func() string {

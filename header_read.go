@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // Read reads the head of a request from r. What follows the head stays in r. h
@@ -22,15 +23,14 @@ import (
 // The error of a malformed head says what is wrong, and often matches a
 // variable of this package: use errors.Is and errors.As.
 func (h *RequestHeader) Read(r *bufio.Reader) error {
-	h.resetMessage()
-	h.resetStartLine()
+	h.m.ResetMessage()
 	p := h1.HeadParser{Role: h1.Requests, Limits: readerLimits(r)}
-	if err := feedHead(r, &p, &h.table); err != nil {
-		err = requestError(err, h.table.Raw(), buffered(r))
-		h.resetMessage()
+	if err := feedHead(r, &p, &h.m.Table); err != nil {
+		err = requestError(err, h.m.Table.Raw(), buffered(r))
+		h.m.ResetMessage()
 		return err
 	}
-	h.setParsed(&p.Head)
+	h.m.SetParsed(&p.Head)
 	return nil
 }
 
@@ -42,26 +42,19 @@ func (h *RequestHeader) Read(r *bufio.Reader) error {
 // failure, it matches both io.EOF and the error of r. The error of a malformed
 // head also matches ErrReadingResponseHeaders.
 func (h *ResponseHeader) Read(r *bufio.Reader) error {
-	h.resetForReading()
+	h.m.ResetMessage()
 	return startError(h.readWithin(r, readerLimits(r)), io.EOF)
-}
-
-// resetForReading empties the header before a message is read. It keeps the
-// settings.
-func (h *ResponseHeader) resetForReading() {
-	h.resetMessage()
-	h.resetStatus()
 }
 
 // readWithin reads a head into h, which is reset.
 func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
 	p := h1.HeadParser{Role: h1.Responses, Limits: limits}
-	if err := feedHead(r, &p, &h.table); err != nil {
-		err = responseError(err, h.table.Raw(), r)
-		h.resetMessage()
+	if err := feedHead(r, &p, &h.m.Table); err != nil {
+		err = responseError(err, h.m.Table.Raw(), r)
+		h.m.ResetMessage()
 		return err
 	}
-	h.setParsed(&p.Head)
+	h.m.SetParsed(&p.Head)
 	return nil
 }
 
@@ -70,13 +63,20 @@ func (h *ResponseHeader) readWithin(r *bufio.Reader, limits h1.Limits) error {
 // finds the others, and Trailers lists their names; All does not show them. The
 // errors are those of RequestHeader.Read. The error of a section that is
 // malformed or too large also matches ErrBadTrailer.
-func (h *header) ReadTrailer(r *bufio.Reader) error { return h.readTrailer(r, readerLimits(r)) }
+func (h *RequestHeader) ReadTrailer(r *bufio.Reader) error {
+	return receiveTrailer(&h.m.Header, r, readerLimits(r))
+}
 
-// readTrailer is ReadTrailer with the given limits.
-func (h *header) readTrailer(r *bufio.Reader, limits h1.Limits) error {
+// ReadTrailer is RequestHeader.ReadTrailer.
+func (h *ResponseHeader) ReadTrailer(r *bufio.Reader) error {
+	return receiveTrailer(&h.m.Header, r, readerLimits(r))
+}
+
+// receiveTrailer is ReadTrailer with the given limits.
+func receiveTrailer(h *message.Header, r *bufio.Reader, limits h1.Limits) error {
 	p := h1.HeadParser{Limits: limits}
 	p.ResetTrailer()
-	t := field.Table{KeepNames: h.table.KeepNames}
+	t := field.Table{KeepNames: h.Table.KeepNames}
 	if err := feedHead(r, &p, &t); err != nil {
 		var violation *h1.Error
 		if !errors.As(err, &violation) {
@@ -85,7 +85,7 @@ func (h *header) readTrailer(r *bufio.Reader, limits h1.Limits) error {
 		return knownError{ErrBadTrailer, sizeError(err)}
 	}
 	h1.DropForbiddenTrailers(&t)
-	h.setParsedTrailers(&t)
+	h.ReceiveTrailers(&t)
 	return nil
 }
 
@@ -185,7 +185,7 @@ func buffered(r *bufio.Reader) []byte {
 // firstLine returns the start line of a head that was refused. kept is the part
 // that the parser has consumed, and rest is what follows it.
 func firstLine(kept, rest []byte) []byte {
-	line, _, _ := bytes.Cut(bytes.TrimLeft(append(bytes.Clone(kept), rest...), "\r\n"), textCRLF)
+	line, _, _ := bytes.Cut(bytes.TrimLeft(append(bytes.Clone(kept), rest...), "\r\n"), []byte("\r\n"))
 	return line
 }
 
@@ -198,7 +198,7 @@ func requestError(err error, kept, rest []byte) error {
 		return framingError(err)
 	}
 	line := firstLine(kept, rest)
-	method, target, _ := cutByte(line, ' ')
+	method, target, _ := ascii.Cut(line, ' ')
 	known := err
 	switch {
 	case errors.Is(err, h1.ErrMethod) && len(method) == 0:
@@ -224,7 +224,7 @@ func responseError(err error, kept []byte, r *bufio.Reader) error {
 	}
 	err = framingError(err)
 	if errors.Is(err, h1.ErrStatusLine) {
-		_, code, found := cutByte(firstLine(kept, buffered(r)), ' ')
+		_, code, found := ascii.Cut(firstLine(kept, buffered(r)), ' ')
 		code = bytes.TrimLeft(code, " ")
 		switch {
 		case !found:

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 func TestRequestReadErrors(t *testing.T) {
@@ -250,10 +251,10 @@ func FuzzResponseHeaderRoundTrip(f *testing.F) {
 		if got := undated(&second); got != wire {
 			t.Fatalf("%q was written as %q and then as %q", in, wire, got)
 		}
-		if bodyForbidden(first.StatusCode()) && !strings.Contains(wire, "\r\nContent-Length:") {
+		if message.BodyForbidden(first.StatusCode()) && !strings.Contains(wire, "\r\nContent-Length:") {
 			// A length that was received is kept, and must not be sent on
 			// (RFC 9110 section 8.6).
-			first.contentLength, first.hasLength = second.contentLength, false
+			first.m.ContentLength, first.m.HasLength = second.m.ContentLength, false
 		}
 		if a, b := fieldsOf(first.All()), fieldsOf(second.All()); a != b {
 			t.Fatalf("%q became %q", a, b)

@@ -188,10 +188,10 @@ func TestRequestParseAllocatesNothing(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		h.Reset()
 		p.Reset()
-		if _, done, err := p.Parse(&h.table, in); !done || err != nil {
+		if _, done, err := p.Parse(&h.m.Table, in); !done || err != nil {
 			t.Fatal(err)
 		}
-		h.setParsed(&p.Head)
+		h.m.SetParsed(&p.Head)
 		if !h.IsGet() || len(h.RequestURI()) == 0 || len(h.Host()) == 0 || h.Peek("X-Request-Id") == nil || h.Cookie("a") != nil {
 			t.Fatal("wrong")
 		}

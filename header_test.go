@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // fieldsOf lists fields as "Name=value" words.
@@ -42,9 +43,9 @@ func readResponse(t testing.TB, s string) *ResponseHeader {
 
 // undated is the head of h without the date.
 func undated(h *ResponseHeader) string {
-	f := h.framing()
-	f.date = 0
-	return string(h.appendHead(nil, f))
+	f := h.m.Framing()
+	f.Date = 0
+	return string(h.m.AppendHead(nil, f))
 }
 
 // checkWire fails if head is not what one head looks like: a line for each
@@ -79,7 +80,7 @@ func TestHeaderZeroValues(t *testing.T) {
 		t.Errorf("response: %q", got)
 	}
 	if !strings.Contains(r.String(), "\r\nDate: ") {
-		t.Errorf("response without a date: %q", r.String())
+		t.Errorf("response without a Date: %q", r.String())
 	}
 	if q.Len() != 0 || r.Len() != 1 || q.ContentLength() != 0 || r.ContentLength() != 0 {
 		t.Error("zero headers are not empty")
@@ -167,7 +168,7 @@ func TestConnectionMembersOutliveClose(t *testing.T) {
 	}
 	var h ResponseHeader
 	h.Set("Connection", "x")
-	if got, want := string(h.appendHead(nil, bodyFraming{length: 0, closeConnection: true})), "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x\r\nConnection: close\r\n\r\n"; got != want {
+	if got, want := string(h.m.AppendHead(nil, message.Framing{Length: 0, CloseConnection: true})), "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x\r\nConnection: close\r\n\r\n"; got != want {
 		t.Errorf("closed by the writer: %q, want %q", got, want)
 	}
 }
@@ -241,48 +242,13 @@ func TestHeaderCopyTo(t *testing.T) {
 	}
 	r := readResponse(t, "HTTP/1.1 404 Gone Fishing\r\nX: y\r\nSet-Cookie: a=b\r\nContent-Length: 3\r\n\r\n")
 	var r2 ResponseHeader
-	r2.defaultServer = []byte("own")
+	r2.m.DefaultServer = []byte("own")
 	r.CopyTo(&r2)
 	if got, want := undated(&r2), "HTTP/1.1 404 Gone Fishing\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\nX: y\r\nSet-Cookie: a=b\r\n\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := string(r2.appendHead(nil, bodyFraming{namesServer: true})); !strings.Contains(got, "\r\nServer: own\r\n") {
+	if got := string(r2.m.AppendHead(nil, message.Framing{NamesServer: true})); !strings.Contains(got, "\r\nServer: own\r\n") {
 		t.Errorf("%q", got)
-	}
-}
-
-// TestTrailerSectionIsLarger: each part of a section counts, also when it is empty.
-func TestTrailerSectionIsLarger(t *testing.T) {
-	for name, fill := range map[string]func(s *trailerSection, n int){
-		"list":   func(s *trailerSection, n int) { s.list = make([]byte, 0, n) },
-		"text":   func(s *trailerSection, n int) { s.text = make([]byte, 0, n) },
-		"names":  func(s *trailerSection, n int) { s.names.Append(make([]byte, n)) },
-		"values": func(s *trailerSection, n int) { s.values.Append(make([]byte, n)) },
-	} {
-		var s trailerSection
-		fill(&s, 1000)
-		s.names.Reset()
-		s.values.Reset()
-		if !s.isLarger(999) || s.isLarger(2000) {
-			t.Errorf("%s of 1000 bytes: larger than 999: %v, than 2000: %v", name, s.isLarger(999), s.isLarger(2000))
-		}
-	}
-}
-
-func TestHeaderShrink(t *testing.T) {
-	var h RequestHeader
-	h.AddTrailer("T")
-	h.Set("T", strings.Repeat("t", 5000))
-	h.Set("X", strings.Repeat("x", 5000))
-	_ = h.Header()
-	h.Reset()
-	h.shrink(1000, 10)
-	if cap(h.text) > 1000 || cap(h.table.Raw()) > 1000 || h.trailer != nil {
-		t.Error("memory above the limit stays")
-	}
-	h.Set("X", "1")
-	if h.String() != "GET / HTTP/1.1\r\nX: 1\r\n\r\n" {
-		t.Errorf("got %q", h.String())
 	}
 }
 

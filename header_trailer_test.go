@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 func TestTrailerIsASectionOfItsOwn(t *testing.T) {
@@ -47,7 +48,7 @@ func TestTrailerIsASectionOfItsOwn(t *testing.T) {
 		t.Error("SetTrailer did not take the announcements back")
 	}
 	h.Reset()
-	if h.hasTrailers() || string(h.TrailerHeader()) != "\r\n" {
+	if h.m.HasTrailers() || string(h.TrailerHeader()) != "\r\n" {
 		t.Error("Reset left trailers")
 	}
 }
@@ -81,12 +82,12 @@ func TestTrailerOfReceivedHead(t *testing.T) {
 	if got, want := h.String()+string(h.TrailerHeader()), "GET / HTTP/1.1\r\nHost: h\r\nTrailer: X\r\n\r\nX: new\r\n\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	names := make([]string, 2*maxAnnounced)
+	names := make([]string, 2*message.MaxAnnounced)
 	for i := range names {
 		names[i] = fmt.Sprintf("n%d", i)
 	}
 	h = readRequest(t, "GET / HTTP/1.1\r\nHost: h\r\nTrailer: "+strings.Join(names, ",")+"\r\n\r\n")
-	if got := len(h.PeekTrailerKeys()); got != maxAnnounced {
+	if got := len(h.PeekTrailerKeys()); got != message.MaxAnnounced {
 		t.Errorf("%d names announced", got)
 	}
 	if err := h.AddTrailer("one-more"); !errors.Is(err, ErrBadTrailer) {
@@ -117,7 +118,7 @@ func TestReadTrailer(t *testing.T) {
 	if string(h.Host()) != "h" || h.ContentLength() != -1 {
 		t.Error("a trailer changed the head")
 	}
-	if got, want := string(h.appendTrailers(nil)), "Sum: 1\r\nExtra: 2\r\n\r\n"; got != want || !h.hasTrailers() {
+	if got, want := string(h.m.AppendTrailers(nil)), "Sum: 1\r\nExtra: 2\r\n\r\n"; got != want || !h.m.HasTrailers() {
 		t.Errorf("trailer %q, want %q", got, want)
 	}
 }
@@ -130,12 +131,12 @@ func TestReadTrailerErrors(t *testing.T) {
 		if err := h.ReadTrailer(reader(in)); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", in, err, want)
 		}
-		if h.hasTrailers() {
+		if h.m.HasTrailers() {
 			t.Errorf("%q left trailers", in)
 		}
 	}
 	var h ResponseHeader
-	if err := h.ReadTrailer(reader("\r\n")); err != nil || h.hasTrailers() {
+	if err := h.ReadTrailer(reader("\r\n")); err != nil || h.m.HasTrailers() {
 		t.Errorf("no trailers: %v", err)
 	}
 }
@@ -152,7 +153,7 @@ func TestTrailerKeepNames(t *testing.T) {
 	var table field.Table
 	table.KeepNames = true
 	table.Add(field.Other, []byte("y-z"), []byte("3"))
-	h.setParsedTrailers(&table)
+	h.m.ReceiveTrailers(&table)
 	if got := string(h.Peek("y-z")); got != "3" {
 		t.Errorf("Peek = %q", got)
 	}
@@ -268,10 +269,16 @@ func TestReceivedSectionsStayApart(t *testing.T) {
 	})
 }
 
+func responseWithoutType() *ResponseHeader {
+	h := new(ResponseHeader)
+	h.SetNoDefaultContentType(true)
+	return h
+}
+
 // TestChangingTheAnnouncement: names that are dropped return to the head with
 // their values, new ones take theirs along.
 func TestChangingTheAnnouncement(t *testing.T) {
-	for _, h := range []trailerMethods{new(RequestHeader), &ResponseHeader{header: header{noDefaultContentType: true}}} {
+	for _, h := range []trailerMethods{new(RequestHeader), responseWithoutType()} {
 		for _, step := range []struct {
 			change func()
 			want   string
@@ -341,7 +348,7 @@ func TestAnnouncedNamesTakeEverySetter(t *testing.T) {
 		{func(r *ResponseHeader) { r.SetLastModified(day) }, "Last-Modified: Fri, 02 Jan 2026 03:04:05 GMT\r\n"},
 	} {
 		var r ResponseHeader
-		r.defaultServer, r.showsServer = []byte("sluice"), true
+		r.m.DefaultServer, r.m.ShowsServer = []byte("sluice"), true
 		r.AddTrailer("Server, Date, Last-Modified")
 		head := undated(&r)
 		test.set(&r)
@@ -375,7 +382,7 @@ func TestGettersFallBackToTheTrailerSection(t *testing.T) {
 			name := string(id.Canonical())
 			trailerOf(&q, name)
 			for _, value := range test.head {
-				q.table.Set(id, []byte(value)) // as one that was received
+				q.m.Table.Set(id, []byte(value)) // as one that was received
 			}
 			get := q.UserAgent
 			want := test.want
@@ -391,7 +398,7 @@ func TestGettersFallBackToTheTrailerSection(t *testing.T) {
 			var r ResponseHeader
 			trailerOf(&r, name)
 			for _, value := range test.head {
-				r.table.Set(field.Lookup([]byte(name)), []byte(value))
+				r.m.Table.Set(field.Lookup([]byte(name)), []byte(value))
 			}
 			value := r.Peek(name)
 			if name == "Server" {
@@ -403,7 +410,7 @@ func TestGettersFallBackToTheTrailerSection(t *testing.T) {
 		}
 	}
 	var r ResponseHeader
-	r.defaultServer, r.showsServer = []byte("sluice"), true
+	r.m.DefaultServer, r.m.ShowsServer = []byte("sluice"), true
 	trailerOf(&r, "Server")
 	if got := fmt.Sprintf("%s %s %s", r.Server(), r.Peek("Server"), r.PeekAll("Server")); got != "sluice sluice [sluice t1 t2]" {
 		t.Errorf("with a default: %s", got)
@@ -414,14 +421,14 @@ func TestGettersFallBackToTheTrailerSection(t *testing.T) {
 // trailer fields all the same.
 func TestManyReceivedTrailers(t *testing.T) {
 	var section strings.Builder
-	for i := range 2 * maxAnnounced {
+	for i := range 2 * message.MaxAnnounced {
 		fmt.Fprintf(&section, "N%d: v\r\n", i)
 	}
 	var h RequestHeader
 	if err := h.ReadTrailer(reader(section.String() + "\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Count(string(h.Peek("Trailer")), ",") + 1; got != maxAnnounced {
+	if got := strings.Count(string(h.Peek("Trailer")), ",") + 1; got != message.MaxAnnounced {
 		t.Errorf("%d names announced", got)
 	}
 	for range 2 {
@@ -602,19 +609,19 @@ func TestTrailersAllocateNothing(t *testing.T) {
 			h.Set("X-A", "1")
 			h.Add("Trailer", "X-C")
 			h.Add("X-C", "2")
-			dst = h.appendTrailers(append(dst[:0], h1.LastChunk...))
+			dst = h.m.AppendTrailers(append(dst[:0], h1.LastChunk...))
 		},
 		"received": func() {
 			table.Reset()
 			table.Add(field.Other, name, value)
-			h.setParsedTrailers(&table)
-			dst = h.appendTrailers(append(dst[:0], h1.LastChunk...))
+			h.m.ReceiveTrailers(&table)
+			dst = h.m.AppendTrailers(append(dst[:0], h1.LastChunk...))
 		},
 	} {
 		n := testing.AllocsPerRun(100, func() {
 			h.Reset()
 			work()
-			dst = h.appendHead(dst[:0], bodyFraming{length: -1})
+			dst = h.m.AppendHead(dst[:0], message.Framing{Length: -1})
 		})
 		if n != 0 {
 			t.Errorf("%s: %v allocations", what, n)

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sluicehttp/sluice/internal/compress"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 const (
@@ -78,8 +81,8 @@ func TestMultipartFormLimit(t *testing.T) {
 		for limit, ok := range map[int]bool{0: true, n: true, n - 1: false, 10: false} {
 			for _, isStream := range []bool{false, true} {
 				content := []byte(formText)
-				if coding, has := codingByName([]byte(encoding)); has {
-					content = map[bool]func(dst, src []byte) []byte{true: AppendGzipBytes, false: AppendZstdBytes}[codingName(coding) == "gzip"](nil, content)
+				if coding, has := compress.ByName([]byte(encoding)); has {
+					content = map[bool]func(dst, src []byte) []byte{true: AppendGzipBytes, false: AppendZstdBytes}[coding.Name() == "gzip"](nil, content)
 				}
 				r := formRequest(encoding, func(r *Request) {
 					if isStream {
@@ -136,7 +139,7 @@ func tempFiles(t *testing.T) int {
 
 func TestMultipartFilesAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	large := strings.Replace(formText, "\r\nfile\r\n", "\r\n"+strings.Repeat("x", maxFormMemory+1)+"\r\n", 1)
+	large := strings.Replace(formText, "\r\nfile\r\n", "\r\n"+strings.Repeat("x", message.MaxFormMemory+1)+"\r\n", 1)
 	for name, remove := range map[string]func(r *Request){
 		"RemoveMultipartFormFiles": func(r *Request) { r.RemoveMultipartFormFiles() },
 		"Reset":                    func(r *Request) { r.Reset() },
@@ -269,7 +272,7 @@ func TestWriteMultipartForm(t *testing.T) {
 }
 
 func TestSaveMultipartFile(t *testing.T) {
-	for _, size := range []int{4, maxFormMemory + 1} {
+	for _, size := range []int{4, message.MaxFormMemory + 1} {
 		content := strings.Repeat("x", size)
 		r := formRequest("", func(r *Request) { r.SetBodyString(strings.Replace(formText, "\r\nfile\r\n", "\r\n"+content+"\r\n", 1)) })
 		form, err := r.MultipartForm()

@@ -1,6 +1,6 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import "github.com/sluicehttp/sluice/internal/message"
 
 // Informational status codes. Each comment names the RFC and its section.
 const (
@@ -83,16 +83,9 @@ const (
 	StatusNetworkAuthenticationRequired = 511 // RFC 6585, 6
 )
 
-const unknownStatus = "Unknown Status Code"
-
 // StatusMessage returns the reason phrase of a status code, for example "OK" for
 // 200. It is "Unknown Status Code" for a code without a constant.
-func StatusMessage(statusCode int) string {
-	if uint(statusCode) < uint(len(statusMessages)) && statusMessages[statusCode] != "" {
-		return statusMessages[statusCode]
-	}
-	return unknownStatus
-}
+func StatusMessage(statusCode int) string { return message.Reason(statusCode) }
 
 // StatusCodeIsRedirect tells whether clients follow the Location of a response
 // with this status code: 301, 302, 303, 307 or 308.
@@ -102,36 +95,4 @@ func StatusCodeIsRedirect(statusCode int) bool {
 		return true
 	}
 	return false
-}
-
-// isStatusCode tells whether a status line may have the code: three digits, at
-// least 100 (RFC 9110 section 15).
-func isStatusCode(code int) bool { return 100 <= code && code <= 999 }
-
-// statusLine returns the status line of code, with the usual reason phrase and
-// the line end. It does not allocate for codes with a constant. For a code that
-// a status line must not have, it returns the line of 500: a mistake of a
-// handler must not produce a message that clients misread (RFC 9112 section 4).
-func statusLine(code int) string {
-	if uint(code) < uint(len(statusLines)) && statusLines[code] != "" {
-		return statusLines[code]
-	}
-	if !isStatusCode(code) {
-		return statusLines[StatusInternalServerError]
-	}
-	return string(appendStatusLine(nil, code, unknownStatus))
-}
-
-// appendStatusLine appends the status line of code with the given reason phrase.
-// Control characters in the phrase become spaces. It treats invalid codes like
-// statusLine.
-func appendStatusLine(dst []byte, code int, reason string) []byte {
-	if !isStatusCode(code) {
-		return append(dst, statusLines[StatusInternalServerError]...)
-	}
-	dst = append(dst, "HTTP/1.1 "...)
-	dst = ascii.AppendUint(dst, uint64(code))
-	dst = append(dst, ' ')
-	dst = ascii.AppendFieldText(dst, reason)
-	return append(dst, "\r\n"...)
 }

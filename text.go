@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"bytes"
 	"math"
 	"net"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/conditional"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // AppendHTMLEscape appends s to dst with < > & " ' replaced by character
@@ -90,7 +90,7 @@ func ParseIPv4(dst net.IP, ipStr []byte) (net.IP, error) {
 	var parts [net.IPv4len]byte
 	rest := ipStr
 	for i := range parts {
-		part, after, hasDot := cutByte(rest, '.')
+		part, after, hasDot := ascii.Cut(rest, '.')
 		n, err := ascii.ParseUint(part)
 		if err != nil || n > math.MaxUint8 || len(part) > 1 && part[0] == '0' || hasDot != (i < net.IPv4len-1) {
 			return dst, errIPv4
@@ -112,7 +112,7 @@ func ParseIPv4(dst net.IP, ipStr []byte) (net.IP, error) {
 // field, a field with several ranges, and a range without any byte of the
 // content are errors.
 func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, err error) {
-	unit, positions, found := cutByte(byteRange, '=')
+	unit, positions, found := ascii.Cut(byteRange, '=')
 	if !found || !ascii.EqualFold(unit, "bytes") {
 		return 0, 0, errRangeMalformed
 	}
@@ -131,60 +131,7 @@ func ParseByteRange(byteRange []byte, contentLength int) (startPos, endPos int, 
 // stops if f returns false or a parameter is malformed. Empty parameters, as in
 // "a;;b=c", are skipped. Quotes around a value are removed; a backslash between
 // them is kept, with the character that it quotes. f must not retain the slices.
-func VisitHeaderParams(b []byte, f func(key, value []byte) bool) {
-	for {
-		var found bool
-		if _, b, found = cutByte(b, ';'); !found {
-			return
-		}
-		b = bytes.TrimLeft(b, "; \t")
-		key, value, rest, ok := cutParameter(b)
-		if !ok || !f(key, value) {
-			return
-		}
-		b = rest
-	}
-}
-
-// cutParameter cuts the parameter that b begins with.
-func cutParameter(b []byte) (key, value, rest []byte, ok bool) {
-	n := tokenLength(b)
-	if n == 0 || n == len(b) || b[n] != '=' {
-		return nil, nil, nil, false
-	}
-	key, b = b[:n], b[n+1:]
-	if len(b) > 0 && b[0] == '"' {
-		end := quotedLength(b[1:])
-		if end < 0 {
-			return nil, nil, nil, false
-		}
-		return key, b[1 : end+1], b[end+2:], true
-	}
-	n = tokenLength(b)
-	return key, b[:n], b[n:], n > 0
-}
-
-func tokenLength(b []byte) int {
-	n := 0
-	for n < len(b) && ascii.Is(b[n], ascii.Token) {
-		n++
-	}
-	return n
-}
-
-// quotedLength returns the number of bytes before the quote that ends b, -1 if
-// there is none.
-func quotedLength(b []byte) int {
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i
-		case '\\':
-			i++
-		}
-	}
-	return -1
-}
+func VisitHeaderParams(b []byte, f func(key, value []byte) bool) { message.VisitParams(b, f) }
 
 // AddMissingPort returns addr with port 80, or 443 if isTLS, unless addr has a
 // port or is empty. An IPv6 address without brackets is returned unchanged: its

@@ -1,4 +1,4 @@
-package sluice
+package message
 
 import (
 	"math"
@@ -6,20 +6,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// Parse replaces c with the content of a Set-Cookie field. It reads the field as
-// user agents do (RFC 6265 section 5.2): unknown attributes and attributes with
-// a meaningless value are ignored, and the last one of repeated attributes
-// counts. One pair of quotes around a value is removed. CR and LF in key and
-// value become spaces.
-//
-// The error is ErrNoCookies if s is empty. It is ErrInvalidCookieValue if the
-// value or the domain contains a quote or backslash, if the path is not ASCII,
-// or if a part contains a control character other than HTAB. After an error c
-// is empty.
-func (c *Cookie) Parse(s string) error { return c.ParseBytes(ascii.Bytes(s)) }
-
-// ParseBytes is Parse for bytes. It does not retain src.
-func (c *Cookie) ParseBytes(src []byte) error {
+// Parse replaces c with the content of a Set-Cookie field, read as user agents
+// do (RFC 6265 section 5.2). After an error c is empty. It does not retain src.
+func (c *Cookie) Parse(src []byte) error {
 	c.Reset()
 	if len(src) == 0 {
 		return ErrNoCookies
@@ -32,21 +21,21 @@ func (c *Cookie) ParseBytes(src []byte) error {
 }
 
 func (c *Cookie) parse(src []byte) error {
-	pair, src, _ := cutByte(src, ';')
+	pair, src, _ := ascii.Cut(src, ';')
 	key, value, hasKey := cutAttribute(pair)
 	if !hasKey {
 		// A pair without "=" is a value without a name, as in browsers.
 		key, value = nil, key
 	}
 	value = unquote(value)
-	c.key = appendWithoutLineEnds(c.key, key)
-	c.value = appendWithoutLineEnds(c.value, value)
-	if !isCookieText(c.key) || !isCookieText(c.value) || !hasNoQuote(c.value) {
+	c.Key = appendWithoutLineEnds(c.Key, key)
+	c.Value = appendWithoutLineEnds(c.Value, value)
+	if !isCookieText(c.Key) || !isCookieText(c.Value) || !hasNoQuote(c.Value) {
 		return ErrInvalidCookieValue
 	}
 	for len(src) > 0 {
 		var attribute []byte
-		attribute, src, _ = cutByte(src, ';')
+		attribute, src, _ = ascii.Cut(src, ';')
 		name, value, hasValue := cutAttribute(attribute)
 		if err := c.setAttribute(name, unquote(value), hasValue); err != nil {
 			return err
@@ -57,7 +46,7 @@ func (c *Cookie) parse(src []byte) error {
 
 // cutAttribute slices s around its first "=" and trims both parts.
 func cutAttribute(s []byte) (name, value []byte, hasValue bool) {
-	name, value, hasValue = cutByte(s, '=')
+	name, value, hasValue = ascii.Cut(s, '=')
 	return ascii.TrimOWS(name), ascii.TrimOWS(value), hasValue
 }
 
@@ -96,32 +85,32 @@ func (c *Cookie) setAttribute(name, value []byte, hasValue bool) error {
 	switch {
 	case ascii.EqualFold(name, "expires"):
 		if expire, ok := parseCookieDate(value); ok {
-			c.expire = expire.In(gmt)
+			c.Expire = expire.In(gmt)
 		}
 	case ascii.EqualFold(name, "max-age"):
 		if seconds, ok := parseMaxAge(value); ok {
-			c.maxAge = seconds
+			c.MaxAge = seconds
 		}
 	case ascii.EqualFold(name, "domain"):
 		if !isCookieText(value) || !hasNoQuote(value) {
 			return ErrInvalidCookieValue
 		}
 		if hasValue {
-			c.domain = append(c.domain[:0], value...)
+			c.Domain = append(c.Domain[:0], value...)
 		}
 	case ascii.EqualFold(name, "path"):
 		if !isCookiePath(value) {
 			return ErrInvalidCookieValue
 		}
 		if hasValue {
-			c.path = append(c.path[:0], value...)
+			c.Path = append(c.Path[:0], value...)
 		}
 	case ascii.EqualFold(name, "secure"):
-		c.isSecure = true
+		c.IsSecure = true
 	case ascii.EqualFold(name, "httponly"):
-		c.isHTTPOnly = true
+		c.IsHTTPOnly = true
 	case ascii.EqualFold(name, "partitioned"):
-		c.isPartitioned = true
+		c.IsPartitioned = true
 	case ascii.EqualFold(name, "samesite"):
 		c.parseSameSite(value, hasValue)
 	}
@@ -159,12 +148,12 @@ func parseMaxAge(s []byte) (seconds int, ok bool) {
 func (c *Cookie) parseSameSite(value []byte, hasValue bool) {
 	switch {
 	case !hasValue:
-		c.sameSite = CookieSameSiteDefaultMode
+		c.SameSite = sameSiteDefault
 	case ascii.EqualFold(value, "lax"):
-		c.sameSite = CookieSameSiteLaxMode
+		c.SameSite = sameSiteLax
 	case ascii.EqualFold(value, "strict"):
-		c.sameSite = CookieSameSiteStrictMode
+		c.SameSite = sameSiteStrict
 	case ascii.EqualFold(value, "none"):
-		c.sameSite = CookieSameSiteNoneMode
+		c.SameSite = sameSiteNone
 	}
 }

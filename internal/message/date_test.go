@@ -1,4 +1,4 @@
-package sluice
+package message
 
 import (
 	"net/http"
@@ -11,18 +11,18 @@ func TestHTTPDates(t *testing.T) {
 		{}, time.Unix(0, 0), time.Date(1994, 11, 6, 8, 49, 37, 999, time.UTC), time.Date(2024, 2, 29, 23, 59, 59, 0, time.FixedZone("x", -7200)),
 		time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
-		got, want := string(AppendHTTPDate([]byte("x"), date)), "x"+date.UTC().Format(http.TimeFormat)
+		got, want := string(AppendDate([]byte("x"), date)), "x"+date.UTC().Format(http.TimeFormat)
 		if got != want {
 			t.Errorf("%v: %q, want %q", date, got, want)
 		}
-		parsed, err := ParseHTTPDate([]byte(got[1:]))
+		parsed, err := ParseDate([]byte(got[1:]))
 		if err != nil || !parsed.Equal(date.Truncate(time.Second)) || parsed.Format(time.RFC1123) != got[1:] {
 			t.Errorf("%q is read as %v, %v", got[1:], parsed, err)
 		}
 	}
 	for _, year := range []int{-1, 10000, 123456} {
 		date := time.Date(year, 1, 2, 3, 4, 5, 0, time.UTC)
-		if got, want := string(AppendHTTPDate(nil, date)), date.Format(http.TimeFormat); got != want {
+		if got, want := string(AppendDate(nil, date)), date.Format(http.TimeFormat); got != want {
 			t.Errorf("year %d: %q, want %q", year, got, want)
 		}
 	}
@@ -31,14 +31,14 @@ func TestHTTPDates(t *testing.T) {
 func TestParseHTTPDateFormats(t *testing.T) {
 	want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC)
 	for _, s := range []string{"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun Nov 06 08:49:37 1994", "sun, 06 nov 1994 08:49:37 GMT"} {
-		if got, err := ParseHTTPDate([]byte(s)); err != nil || !got.Equal(want) {
+		if got, err := ParseDate([]byte(s)); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
 	}
 	for s, location := range map[string]string{
 		"Sun, 06 Nov 1994 08:49:37 GMT": "GMT", "Sunday, 06-Nov-94 08:49:37 GMT": "GMT", "Sun Nov  6 08:49:37 1994": "UTC",
 	} {
-		if got, err := ParseHTTPDate([]byte(s)); err != nil || got.Location().String() != location {
+		if got, err := ParseDate([]byte(s)); err != nil || got.Location().String() != location {
 			t.Errorf("%q: location %v, %v", s, got.Location(), err)
 		}
 	}
@@ -46,10 +46,10 @@ func TestParseHTTPDateFormats(t *testing.T) {
 	near := time.Now().UTC().AddDate(49, 0, 0).Truncate(time.Second)
 	far := time.Now().UTC().AddDate(52, 0, 0).Truncate(time.Second)
 	const layout = "Monday, 02-Jan-06 15:04:05 GMT"
-	if got, err := ParseHTTPDate([]byte(near.Format(layout))); err != nil || got.Sub(near) != 0 && near.Year()/100 == time.Now().Year()/100 {
+	if got, err := ParseDate([]byte(near.Format(layout))); err != nil || got.Sub(near) != 0 && near.Year()/100 == time.Now().Year()/100 {
 		t.Errorf("%v is read as %v, %v", near, got, err)
 	}
-	if got, err := ParseHTTPDate([]byte(far.Format(layout))); err != nil || got.Year() > time.Now().Year()+50 {
+	if got, err := ParseDate([]byte(far.Format(layout))); err != nil || got.Year() > time.Now().Year()+50 {
 		t.Errorf("%v is read as %v, %v", far, got, err)
 	}
 }
@@ -60,7 +60,7 @@ func TestParseHTTPDateRefuses(t *testing.T) {
 		"Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:60 GMT", "Sun, 06 Nov 1994 08.49.37 GMT",
 		"Sun, 06 Nov 1994 +8:49:37 GMT", "Sun, 06-Nov-1994 08:49:37 GMT", "Sun, 06-Nov-94 08:49:37 GMT", "Sunday, 6-Nov-94 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 PST",
 		"Sun Nov 6 08:49:37 1994", "Sun Nov  6 08:49:37 94xx", "Sun Nov  a 08:49:37 1994", "Sun Nov    08:49:37 1994", "Sun, 06 Nov 1994 08:49:3\x00 GMT"} {
-		if got, err := ParseHTTPDate([]byte(s)); err == nil {
+		if got, err := ParseDate([]byte(s)); err == nil {
 			t.Errorf("%q is read as %v", s, got)
 		}
 	}
@@ -72,9 +72,33 @@ func TestParseHTTPDateLooksAtAll(t *testing.T) {
 		for i := range len(s) {
 			changed := []byte(s)
 			changed[i] = '!'
-			if got, err := ParseHTTPDate(changed); err == nil {
+			if got, err := ParseDate(changed); err == nil {
 				t.Errorf("%q: %v", changed, got)
 			}
+		}
+	}
+}
+
+func TestCookieDates(t *testing.T) {
+	want := time.Date(2009, 11, 10, 23, 0, 5, 0, time.UTC)
+	for _, s := range []string{
+		"Tue, 10 Nov 2009 23:00:05 GMT", "Tue, 10-Nov-2009 23:00:05 GMT", "Tuesday, 10-Nov-09 23:00:05 GMT", "Tue Nov 10 23:00:05 2009",
+		"10 nov 2009 23:00:05", "2009 November 10 23:00:05", "23:0:5 10 NOV 09", "Tue, 10 Nov 2009 23:00:05 +0200", "10/Nov/2009/23:00:05Z",
+	} {
+		if got, ok := parseCookieDate([]byte(s)); !ok || !got.Equal(want) {
+			t.Errorf("%q: %v, %v", s, got, ok)
+		}
+	}
+	for s, year := range map[string]int{"1 Jan 70 0:0:0": 1970, "1 Jan 69 0:0:0": 2069, "1 Jan 99 0:0:0": 1999, "1 Jan 00 0:0:0": 2000, "1 Jan 1601 0:0:0": 1601} {
+		if got, ok := parseCookieDate([]byte(s)); !ok || got.Year() != year {
+			t.Errorf("%q: %v, %v", s, got, ok)
+		}
+	}
+	for _, s := range []string{"", "x", "0", "10 Nov 2009", "10 2009 23:00:05", "Nov 2009 23:00:05", "10 Nov 23:00:05", "10 Nov 9 23:00:05", "10 Nov 20099 23:00:05",
+		"31 Feb 2009 23:00:05", "0 Nov 2009 23:00:05", "32 Nov 2009 23:00:05", "10 Nov 2009 24:00:05", "10 Nov 2009 23:60:05", "10 Nov 2009 23:00:60",
+		"10 Nov 1600 23:00:05", "10 Nov 2009 23:00", "10 Nov 2009 230:00:05", "10 Nov 2009 23:00:005"} {
+		if got, ok := parseCookieDate([]byte(s)); ok {
+			t.Errorf("%q is read as %v", s, got)
 		}
 	}
 }
@@ -82,11 +106,11 @@ func TestParseHTTPDateLooksAtAll(t *testing.T) {
 func TestHTTPDatesDoNotAllocate(t *testing.T) {
 	buf, date := make([]byte, 0, 64), time.Now()
 	n := testing.AllocsPerRun(100, func() {
-		buf = AppendHTTPDate(buf[:0], date)
-		if _, err := ParseHTTPDate(buf); err != nil {
+		buf = AppendDate(buf[:0], date)
+		if _, err := ParseDate(buf); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ParseHTTPDate(buf[1:]); err == nil {
+		if _, err := ParseDate(buf[1:]); err == nil {
 			t.Fatal("accepted")
 		}
 	})
@@ -102,7 +126,7 @@ func FuzzDates(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		_, _ = parseCookieDate([]byte(s))
-		got, err := ParseHTTPDate([]byte(s))
+		got, err := ParseDate([]byte(s))
 		if err != nil {
 			return
 		}
@@ -114,17 +138,17 @@ func FuzzDates(f *testing.F) {
 	})
 }
 
-func BenchmarkAppendHTTPDate(b *testing.B) {
+func BenchmarkAppendDate(b *testing.B) {
 	buf, date := make([]byte, 0, 64), time.Now()
 	for b.Loop() {
-		buf = AppendHTTPDate(buf[:0], date)
+		buf = AppendDate(buf[:0], date)
 	}
 }
 
-func BenchmarkParseHTTPDate(b *testing.B) {
+func BenchmarkParseDate(b *testing.B) {
 	date := []byte("Sun, 06 Nov 1994 08:49:37 GMT")
 	for b.Loop() {
-		if _, err := ParseHTTPDate(date); err != nil {
+		if _, err := ParseDate(date); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,30 +1,30 @@
-package sluice
+package message
 
 import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// get returns the value of a field with a known name. If the head does not have
-// the field, get looks in the trailer section. An empty field of the head counts
+// Get returns the value of a field with a known name. If the head does not have
+// the field, Get looks in the trailer section. An empty field of the head counts
 // as present.
-func (h *header) get(id field.ID) []byte {
-	if h.trailer != nil && h.table.Index(id) < 0 {
+func (h *Header) Get(id field.ID) []byte {
+	if h.trailer != nil && h.Table.Index(id) < 0 {
 		return h.trailer.values.Get(id)
 	}
-	return h.table.Get(id)
+	return h.Table.Get(id)
 }
 
-// peek returns the value of the first field named key, nil if there is none.
-func (h *header) peek(id field.ID, key []byte) []byte {
+// peek is Peek for a key that was looked up.
+func (h *Header) peek(id field.ID, key []byte) []byte {
 	switch id {
 	case field.ContentLength:
 		return h.lengthValue()
 	case field.TransferEncoding:
-		if h.contentLength == -1 {
+		if h.ContentLength == -1 {
 			return own(h.chunkedText[:], textChunked)
 		}
 		if h.showsCoding {
-			return h.table.Get(id)
+			return h.Table.Get(id)
 		}
 		return nil
 	case field.Connection:
@@ -43,10 +43,10 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 	case field.Cookie:
 		return h.cookies()
 	case field.Host, field.ContentType, field.UserAgent, field.Server, field.ContentEncoding, field.Date:
-		return h.get(id)
+		return h.Get(id)
 	}
-	if i := h.table.Find(id, key, 0); i >= 0 {
-		return h.table.Value(i)
+	if i := h.Table.Find(id, key, 0); i >= 0 {
+		return h.Table.Value(i)
 	}
 	if h.trailer != nil {
 		if i := h.trailer.values.Find(id, key, 0); i >= 0 {
@@ -56,9 +56,12 @@ func (h *header) peek(id field.ID, key []byte) []byte {
 	return nil
 }
 
-// peekCanonical is peek, but compares key verbatim. A field that is treated
+// Peek returns the value of the first field named key, nil if there is none.
+func (h *Header) Peek(key []byte) []byte { return h.peek(field.Lookup(key), key) }
+
+// PeekCanonical is Peek, but compares key verbatim. A field that is treated
 // specially is found only by its canonical name.
-func (h *header) peekCanonical(key []byte) []byte {
+func (h *Header) PeekCanonical(key []byte) []byte {
 	if id := field.Lookup(key); id != field.Other && (framingFields | singleFields).with(field.Connection).with(field.Cookie).has(id) {
 		if string(id.Canonical()) != string(key) {
 			return nil
@@ -66,7 +69,7 @@ func (h *header) peekCanonical(key []byte) []byte {
 		return h.peek(id, key)
 	}
 	if i := h.findExact(key); i >= 0 {
-		return h.table.Value(i)
+		return h.Table.Value(i)
 	}
 	if h.trailer != nil {
 		if i := h.trailer.values.Find(field.Lookup(key), key, 0); i >= 0 && string(h.trailer.values.Name(i)) == string(key) {
@@ -79,10 +82,10 @@ func (h *header) peekCanonical(key []byte) []byte {
 // peekEvery returns the values of all fields named key, first those of the head.
 // Fields that are treated specially have at most one value in the head. An empty
 // field of the set own counts as absent.
-func (h *header) peekEvery(id field.ID, key []byte, own idSet) [][]byte {
+func (h *Header) peekEvery(id field.ID, key []byte, own idSet) [][]byte {
 	switch {
 	case (own & singleFields).has(id):
-		return h.peekedSingle(id, h.table.Get(id))
+		return h.peekedSingle(id, h.Table.Get(id))
 	case id != field.Other && framingFields.with(field.Cookie).has(id):
 		return h.peekedOne(h.peek(id, key))
 	}
@@ -93,7 +96,7 @@ func (h *header) peekEvery(id field.ID, key []byte, own idSet) [][]byte {
 		}
 		return h.peeked
 	}
-	h.peeked = appendValues(h.peeked, &h.table, id, key)
+	h.peeked = appendValues(h.peeked, &h.Table, id, key)
 	if h.trailer != nil {
 		h.peeked = appendValues(h.peeked, &h.trailer.values, id, key)
 	}
@@ -102,7 +105,7 @@ func (h *header) peekEvery(id field.ID, key []byte, own idSet) [][]byte {
 
 // peekedOne is PeekAll's result for a field with one value. An empty value
 // counts as absent.
-func (h *header) peekedOne(value []byte) [][]byte {
+func (h *Header) peekedOne(value []byte) [][]byte {
 	h.peeked = h.peeked[:0]
 	if len(value) > 0 {
 		h.peeked = append(h.peeked, value)
@@ -112,7 +115,7 @@ func (h *header) peekedOne(value []byte) [][]byte {
 
 // peekedSingle is PeekAll's result for a field that occurs once in the head,
 // with the given value.
-func (h *header) peekedSingle(id field.ID, value []byte) [][]byte {
+func (h *Header) peekedSingle(id field.ID, value []byte) [][]byte {
 	h.peekedOne(value)
 	if h.trailer != nil {
 		h.peeked = appendValues(h.peeked, &h.trailer.values, id, id.Canonical())
@@ -122,7 +125,7 @@ func (h *header) peekedSingle(id field.ID, value []byte) [][]byte {
 
 // addPeeked adds a copy of name to PeekKeys' result. It copies because all
 // messages share the names of known fields.
-func (h *header) addPeeked(name []byte) {
+func (h *Header) addPeeked(name []byte) {
 	at := len(h.names)
 	h.names = append(h.names, name...)
 	h.peeked = append(h.peeked, h.names[at:len(h.names):len(h.names)])
@@ -144,15 +147,15 @@ func visitKnown(id field.ID, value []byte, yield func(key, value []byte) bool) b
 // visitPlain yields the fields of the table that are not in skip. It never
 // yields trailer fields: a caller that copies a head must not turn them into
 // fields of the head (RFC 9110 section 6.5.1).
-func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool {
-	if h.connectionClose {
+func (h *Header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool {
+	if h.ConnectionClose {
 		skip = skip.with(field.Connection) // close is visited last
 	}
-	for i := 0; i < h.table.Len(); i++ {
-		if id := h.table.ID(i); skip.has(id) && (id != field.Connection || isAboutClose(h.table.Value(i))) {
+	for i := 0; i < h.Table.Len(); i++ {
+		if id := h.Table.ID(i); skip.has(id) && (id != field.Connection || isAboutClose(h.Table.Value(i))) {
 			continue
 		}
-		if !yield(h.table.Name(i), h.table.Value(i)) {
+		if !yield(h.Table.Name(i), h.Table.Value(i)) {
 			return false
 		}
 	}
@@ -160,11 +163,11 @@ func (h *header) visitPlain(skip idSet, yield func(key, value []byte) bool) bool
 }
 
 // visitClose yields the Connection field that lists close.
-func (h *header) visitClose(yield func(key, value []byte) bool) bool {
-	return !h.connectionClose || yield(field.Connection.Canonical(), h.closeValue())
+func (h *Header) visitClose(yield func(key, value []byte) bool) bool {
+	return !h.ConnectionClose || yield(field.Connection.Canonical(), h.closeValue())
 }
 
 // visitChunked yields the Transfer-Encoding of a chunked message.
-func (h *header) visitChunked(yield func(key, value []byte) bool) bool {
-	return h.contentLength != -1 || yield(field.TransferEncoding.Canonical(), own(h.chunkedText[:], textChunked))
+func (h *Header) visitChunked(yield func(key, value []byte) bool) bool {
+	return h.ContentLength != -1 || yield(field.TransferEncoding.Canonical(), own(h.chunkedText[:], textChunked))
 }
