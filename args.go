@@ -1,13 +1,12 @@
 package sluice
 
 import (
-	"bytes"
 	"io"
 	"iter"
-	"slices"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 // Args is an ordered list of key=value pairs in the notation of
@@ -22,46 +21,21 @@ import (
 // percent-encoded when the Args is written.
 type Args struct {
 	owned invariants.Pooled
-	pairs []argPair
-	buf   []byte
-}
-
-// argPair keeps the memory of key and value when its slot in Args.pairs is
-// used again.
-type argPair struct {
-	key, value []byte
-	hasNoValue bool
+	m     uri.Args
 }
 
 // Reset removes all pairs. It keeps the memory for the next use.
-func (a *Args) Reset() { a.pairs = a.pairs[:0] }
+func (a *Args) Reset() { a.m.Reset() }
 
 // CopyTo makes dst a copy of a that shares no memory with it.
-func (a *Args) CopyTo(dst *Args) {
-	if a == dst {
-		return
-	}
-	dst.Reset()
-	for i := range a.pairs {
-		p := &a.pairs[i]
-		dst.add(p.key, p.value, p.hasNoValue)
-	}
-}
+func (a *Args) CopyTo(dst *Args) { a.m.CopyTo(&dst.m) }
 
 // Len returns the number of pairs.
-func (a *Args) Len() int { return len(a.pairs) }
+func (a *Args) Len() int { return a.m.Len() }
 
 // All yields the pairs in order. The slices stay valid until a is changed. a
 // may be changed during the iteration; pairs that are added are yielded, too.
-func (a *Args) All() iter.Seq2[[]byte, []byte] {
-	return func(yield func([]byte, []byte) bool) {
-		for i := 0; i < len(a.pairs); i++ {
-			if !yield(orEmpty(a.pairs[i].key), orEmpty(a.pairs[i].value)) {
-				return
-			}
-		}
-	}
-}
+func (a *Args) All() iter.Seq2[[]byte, []byte] { return a.m.All() }
 
 // VisitAll calls f with each pair in order. f must not retain the slices.
 func (a *Args) VisitAll(f func(key, value []byte)) { a.All()(visitor(f)) }
@@ -74,86 +48,24 @@ func visitor(f func(key, value []byte)) func([]byte, []byte) bool {
 	}
 }
 
-// orEmpty returns b, or an empty slice if b is nil: a nil slice stands for an
-// absent value.
-func orEmpty(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
 // Parse replaces the pairs with those of s, decoded. It never fails: malformed
 // percent-encodings are kept verbatim, and pairs with neither key nor value are
 // left out.
-func (a *Args) Parse(s string) {
-	a.ParseBytes(ascii.Bytes(s))
-}
+func (a *Args) Parse(s string) { a.m.Parse(ascii.Bytes(s)) }
 
 // ParseBytes is Parse for bytes. It does not retain b, which must not be part
 // of a.
-func (a *Args) ParseBytes(b []byte) {
-	a.Reset()
-	for len(b) > 0 {
-		var pair []byte
-		pair, b, _ = cutByte(b, '&')
-		if key, value, found := cutByte(pair, '='); len(key)+len(value) > 0 {
-			a.addEncoded(key, value, !found)
-		}
-	}
-}
-
-// cutByte slices s around the first separator. found tells whether there is one.
-func cutByte(s []byte, separator byte) (before, after []byte, found bool) {
-	if i := bytes.IndexByte(s, separator); i >= 0 {
-		return s[:i], s[i+1:], true
-	}
-	return s, nil, false
-}
-
-func (a *Args) addEncoded(key, value []byte, hasNoValue bool) {
-	p := a.grow()
-	p.key = ascii.AppendUnescapedArg(p.key[:0], key)
-	p.value = ascii.AppendUnescapedArg(p.value[:0], value)
-	p.hasNoValue = hasNoValue
-}
-
-// grow appends a slot. Its slices hold data of an earlier use.
-func (a *Args) grow() *argPair {
-	n := len(a.pairs)
-	if n < cap(a.pairs) {
-		a.pairs = a.pairs[:n+1]
-	} else {
-		a.pairs = append(a.pairs, argPair{})
-	}
-	return &a.pairs[n]
-}
+func (a *Args) ParseBytes(b []byte) { a.m.Parse(b) }
 
 // String returns the encoded pairs.
 func (a *Args) String() string { return string(a.QueryString()) }
 
 // QueryString returns the encoded pairs. The result is valid until the next
 // call of QueryString, String or WriteTo, or a change of a.
-func (a *Args) QueryString() []byte {
-	a.buf = a.AppendBytes(a.buf[:0])
-	return a.buf
-}
+func (a *Args) QueryString() []byte { return a.m.QueryString() }
 
 // AppendBytes appends the encoded pairs to dst.
-func (a *Args) AppendBytes(dst []byte) []byte {
-	for i := range a.pairs {
-		if i > 0 {
-			dst = append(dst, '&')
-		}
-		p := &a.pairs[i]
-		dst = ascii.AppendArg(dst, p.key)
-		if !p.hasNoValue {
-			dst = append(dst, '=')
-			dst = ascii.AppendArg(dst, p.value)
-		}
-	}
-	return dst
-}
+func (a *Args) AppendBytes(dst []byte) []byte { return a.m.AppendBytes(dst) }
 
 // WriteTo writes the encoded pairs to w in one call. It implements
 // io.WriterTo.
@@ -165,143 +77,83 @@ func (a *Args) WriteTo(w io.Writer) (int64, error) {
 // Sort orders the pairs by key, and pairs with the same key by value. compare
 // must be a strict weak ordering, for example bytes.Compare. Equal pairs keep
 // their order.
-func (a *Args) Sort(compare func(x, y []byte) int) {
-	slices.SortStableFunc(a.pairs, func(x, y argPair) int {
-		if order := compare(x.key, y.key); order != 0 {
-			return order
-		}
-		return compare(x.value, y.value)
-	})
-}
+func (a *Args) Sort(compare func(x, y []byte) int) { a.m.Sort(compare) }
 
 // SortKeys orders the pairs by key. Pairs with the same key keep their order.
 // compare must be a strict weak ordering.
-func (a *Args) SortKeys(compare func(x, y []byte) int) {
-	slices.SortStableFunc(a.pairs, func(x, y argPair) int { return compare(x.key, y.key) })
-}
+func (a *Args) SortKeys(compare func(x, y []byte) int) { a.m.SortKeys(compare) }
 
 // Del removes all pairs with the given key.
-func (a *Args) Del(key string) { a.DelBytes(ascii.Bytes(key)) }
+func (a *Args) Del(key string) { a.m.Del(ascii.Bytes(key)) }
 
 // DelBytes is Del for bytes.
-func (a *Args) DelBytes(key []byte) {
-	kept := 0
-	for i := range a.pairs {
-		if bytes.Equal(a.pairs[i].key, key) {
-			continue
-		}
-		// Swapped, not overwritten: two slots must never share memory.
-		a.pairs[kept], a.pairs[i] = a.pairs[i], a.pairs[kept]
-		kept++
-	}
-	a.pairs = a.pairs[:kept]
-}
+func (a *Args) DelBytes(key []byte) { a.m.Del(key) }
 
 // Add appends a pair, even if there is one with the same key.
-func (a *Args) Add(key, value string) { a.add(ascii.Bytes(key), ascii.Bytes(value), false) }
+func (a *Args) Add(key, value string) { a.m.Add(ascii.Bytes(key), ascii.Bytes(value), false) }
 
 // AddBytesK is Add with a key of bytes.
-func (a *Args) AddBytesK(key []byte, value string) { a.add(key, ascii.Bytes(value), false) }
+func (a *Args) AddBytesK(key []byte, value string) { a.m.Add(key, ascii.Bytes(value), false) }
 
 // AddBytesV is Add with a value of bytes.
-func (a *Args) AddBytesV(key string, value []byte) { a.add(ascii.Bytes(key), value, false) }
+func (a *Args) AddBytesV(key string, value []byte) { a.m.Add(ascii.Bytes(key), value, false) }
 
 // AddBytesKV is Add with key and value of bytes.
-func (a *Args) AddBytesKV(key, value []byte) { a.add(key, value, false) }
+func (a *Args) AddBytesKV(key, value []byte) { a.m.Add(key, value, false) }
 
 // AddNoValue appends a pair without value, written as "key", not "key=".
-func (a *Args) AddNoValue(key string) { a.add(ascii.Bytes(key), nil, true) }
+func (a *Args) AddNoValue(key string) { a.m.Add(ascii.Bytes(key), nil, true) }
 
 // AddBytesKNoValue is AddNoValue for bytes.
-func (a *Args) AddBytesKNoValue(key []byte) { a.add(key, nil, true) }
-
-func (a *Args) add(key, value []byte, hasNoValue bool) {
-	p := a.grow()
-	p.key = append(p.key[:0], key...)
-	p.value = append(p.value[:0], value...)
-	p.hasNoValue = hasNoValue
-}
+func (a *Args) AddBytesKNoValue(key []byte) { a.m.Add(key, nil, true) }
 
 // Set sets the value of the first pair with the given key, or appends a pair if
 // there is none. Other pairs with the key stay.
-func (a *Args) Set(key, value string) { a.set(ascii.Bytes(key), ascii.Bytes(value), false) }
+func (a *Args) Set(key, value string) { a.m.Set(ascii.Bytes(key), ascii.Bytes(value), false) }
 
 // SetBytesK is Set with a key of bytes.
-func (a *Args) SetBytesK(key []byte, value string) { a.set(key, ascii.Bytes(value), false) }
+func (a *Args) SetBytesK(key []byte, value string) { a.m.Set(key, ascii.Bytes(value), false) }
 
 // SetBytesV is Set with a value of bytes.
-func (a *Args) SetBytesV(key string, value []byte) { a.set(ascii.Bytes(key), value, false) }
+func (a *Args) SetBytesV(key string, value []byte) { a.m.Set(ascii.Bytes(key), value, false) }
 
 // SetBytesKV is Set with key and value of bytes.
-func (a *Args) SetBytesKV(key, value []byte) { a.set(key, value, false) }
+func (a *Args) SetBytesKV(key, value []byte) { a.m.Set(key, value, false) }
 
 // SetNoValue is Set for a pair without value, written as "key", not "key=".
-func (a *Args) SetNoValue(key string) { a.set(ascii.Bytes(key), nil, true) }
+func (a *Args) SetNoValue(key string) { a.m.Set(ascii.Bytes(key), nil, true) }
 
 // SetBytesKNoValue is SetNoValue for bytes.
-func (a *Args) SetBytesKNoValue(key []byte) { a.set(key, nil, true) }
+func (a *Args) SetBytesKNoValue(key []byte) { a.m.Set(key, nil, true) }
 
 // SetUint is Set with a decimal value. It panics if value is negative.
 func (a *Args) SetUint(key string, value int) { a.SetUintBytes(ascii.Bytes(key), value) }
 
 // SetUintBytes is SetUint with a key of bytes.
 func (a *Args) SetUintBytes(key []byte, value int) {
-	a.buf = AppendUint(a.buf[:0], value)
-	a.set(key, a.buf, false)
-}
-
-func (a *Args) set(key, value []byte, hasNoValue bool) {
-	p := a.find(key)
-	if p == nil {
-		a.add(key, value, hasNoValue)
-		return
-	}
-	p.value = append(p.value[:0], value...)
-	p.hasNoValue = hasNoValue
-}
-
-// find returns the first pair with the given key, nil if there is none.
-func (a *Args) find(key []byte) *argPair {
-	for i := range a.pairs {
-		if bytes.Equal(a.pairs[i].key, key) {
-			return &a.pairs[i]
-		}
-	}
-	return nil
+	var digits [20]byte
+	a.m.Set(key, AppendUint(digits[:0], value), false)
 }
 
 // Peek returns the first value of key: nil if there is none, empty but not nil
 // if it has no value. It is valid until a is changed.
-func (a *Args) Peek(key string) []byte { return a.PeekBytes(ascii.Bytes(key)) }
+func (a *Args) Peek(key string) []byte { return a.m.Peek(ascii.Bytes(key)) }
 
 // PeekBytes is Peek for bytes.
-func (a *Args) PeekBytes(key []byte) []byte {
-	if p := a.find(key); p != nil {
-		return orEmpty(p.value)
-	}
-	return nil
-}
+func (a *Args) PeekBytes(key []byte) []byte { return a.m.Peek(key) }
 
 // PeekMulti returns all values of key in order, nil if there is none. They are
 // valid until a is changed.
-func (a *Args) PeekMulti(key string) [][]byte { return a.PeekMultiBytes(ascii.Bytes(key)) }
+func (a *Args) PeekMulti(key string) [][]byte { return a.m.PeekMulti(ascii.Bytes(key)) }
 
 // PeekMultiBytes is PeekMulti for bytes.
-func (a *Args) PeekMultiBytes(key []byte) [][]byte {
-	var values [][]byte
-	for i := range a.pairs {
-		if bytes.Equal(a.pairs[i].key, key) {
-			values = append(values, orEmpty(a.pairs[i].value))
-		}
-	}
-	return values
-}
+func (a *Args) PeekMultiBytes(key []byte) [][]byte { return a.m.PeekMulti(key) }
 
 // Has tells whether there is a pair with the given key.
-func (a *Args) Has(key string) bool { return a.HasBytes(ascii.Bytes(key)) }
+func (a *Args) Has(key string) bool { return a.m.Has(ascii.Bytes(key)) }
 
 // HasBytes is Has for bytes.
-func (a *Args) HasBytes(key []byte) bool { return a.find(key) != nil }
+func (a *Args) HasBytes(key []byte) bool { return a.m.Has(key) }
 
 // GetUint returns the first value of key as a number. The error is
 // ErrNoArgValue if the value is absent or empty, and otherwise that of

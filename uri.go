@@ -1,11 +1,16 @@
 package sluice
 
 import (
-	"bytes"
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/uri"
+)
+
+const (
+	schemeHTTP  = uri.HTTP
+	schemeHTTPS = uri.HTTPS
 )
 
 // URI is a parsed http or https URI: scheme, user information, host, path,
@@ -27,222 +32,191 @@ type URI struct {
 	// and Update does if it replaces the path; set it after them.
 	DisablePathNormalizing bool
 
-	// isPathOriginal: Path is pathOriginal, byte for byte, and path is not used.
-	// Most requests need no normalisation, and then no copy.
-	isPathOriginal bool
-	// hasQueryArgs: the query is queryArgs, not queryString.
-	hasQueryArgs bool
-	// isUsernameEscaped and isPasswordEscaped: the part was parsed from a URI
-	// and is percent-encoded. Setters store an unencoded part.
-	isUsernameEscaped, isPasswordEscaped bool
-
-	scheme, username, password, host []byte
-	pathOriginal, path               []byte
-	queryString, hash                []byte
-	queryArgs                        Args
+	m         uri.URI
+	queryArgs Args // the pairs of m's query
 
 	requestURI, fullURI []byte // results of the methods of these names
-	scratch             []byte // memory of Update
 }
 
 // Reset makes u the zero URI. It keeps the memory for the next use.
 func (u *URI) Reset() {
 	u.DisablePathNormalizing = false
-	u.isPathOriginal = false
-	u.hasQueryArgs = false
-	u.isUsernameEscaped, u.isPasswordEscaped = false, false
-	u.scheme = u.scheme[:0]
-	u.username = u.username[:0]
-	u.password = u.password[:0]
-	u.host = u.host[:0]
-	u.pathOriginal = u.pathOriginal[:0]
-	u.path = u.path[:0]
-	u.queryString = u.queryString[:0]
-	u.hash = u.hash[:0]
-	u.queryArgs.Reset()
+	u.queryArgs.m.Reset()
+	u.m.Reset()
 }
 
 // CopyTo makes dst a copy of u that shares no memory with it.
 func (u *URI) CopyTo(dst *URI) {
-	if u == dst {
-		return
-	}
 	dst.DisablePathNormalizing = u.DisablePathNormalizing
-	dst.isPathOriginal = u.isPathOriginal
-	dst.hasQueryArgs = u.hasQueryArgs
-	dst.isUsernameEscaped, dst.isPasswordEscaped = u.isUsernameEscaped, u.isPasswordEscaped
-	dst.scheme = append(dst.scheme[:0], u.scheme...)
-	dst.username = append(dst.username[:0], u.username...)
-	dst.password = append(dst.password[:0], u.password...)
-	dst.host = append(dst.host[:0], u.host...)
-	dst.pathOriginal = append(dst.pathOriginal[:0], u.pathOriginal...)
-	dst.path = append(dst.path[:0], u.path...)
-	dst.queryString = append(dst.queryString[:0], u.queryString...)
-	dst.hash = append(dst.hash[:0], u.hash...)
+	u.m.CopyTo(&dst.m)
 	u.queryArgs.CopyTo(&dst.queryArgs)
 }
 
-// Scheme returns the scheme in lower case; "http" if none was given.
-func (u *URI) Scheme() []byte {
-	if len(u.scheme) == 0 {
-		u.scheme = append(u.scheme, schemeHTTP...)
-	}
-	return u.scheme
+// Parse replaces u with the given URI. uri is one of
+//
+//   - absolute: scheme://[user[:password]@]host[:port][/path][?query][#hash];
+//     the argument host is then ignored, and an empty scheme before "://" stands
+//     for http;
+//   - without scheme: //host/path, only if the argument host is empty;
+//   - path, query and hash only; host is then the URI's host.
+//
+// Neither slice is retained. The error is ErrorInvalidURI for control
+// characters, for a malformed scheme, and for characters in the user
+// information that RFC 3986 section 3.2.1 does not allow. An invalid host is
+// InvalidHostError or EscapeError. After an error u is the zero URI.
+func (u *URI) Parse(host, uri []byte) error {
+	u.DisablePathNormalizing = false
+	u.queryArgs.m.Reset()
+	return u.m.Parse(host, uri)
 }
 
+// Update resolves the reference newURI against the base u, and replaces u with
+// the result (RFC 3986 section 5.2):
+//
+//   - http://host/path: replaces everything;
+//   - //host/path: replaces everything but the scheme;
+//   - /path?query#hash: replaces path, query and hash;
+//   - path?query#hash: the same, relative to the last "/" of u's path;
+//   - ?query or ?query#hash, and #hash: replace what they name;
+//   - empty: changes nothing.
+//
+// All but the last two kinds remove the user information, and the query and
+// hash that they do not name. If Parse would refuse newURI, u becomes the zero
+// URI: with its empty host, no request can be sent to an unintended host.
+func (u *URI) Update(newURI string) { u.UpdateBytes(ascii.Bytes(newURI)) }
+
+// UpdateBytes is Update for bytes. It does not retain newURI.
+func (u *URI) UpdateBytes(newURI []byte) {
+	if len(newURI) > 0 {
+		_ = u.resolve(newURI) // after an error u is the zero URI
+	}
+}
+
+// resolve is UpdateBytes for a newURI that is not empty. Its error is the reason
+// why newURI is refused.
+func (u *URI) resolve(newURI []byte) error {
+	extent, err := u.m.Update(newURI)
+	if extent >= uri.Path {
+		u.DisablePathNormalizing = false
+	}
+	if extent == uri.Everything {
+		u.queryArgs.Reset()
+	}
+	return err
+}
+
+// Scheme returns the scheme in lower case; "http" if none was given.
+func (u *URI) Scheme() []byte { return u.m.Scheme() }
+
 // SetScheme sets the scheme, without "://".
-func (u *URI) SetScheme(scheme string) { u.scheme = ascii.AppendLower(u.scheme[:0], scheme) }
+func (u *URI) SetScheme(scheme string) { u.m.SetScheme(ascii.Bytes(scheme)) }
 
 // SetSchemeBytes is SetScheme for bytes.
-func (u *URI) SetSchemeBytes(scheme []byte) { u.scheme = ascii.AppendLower(u.scheme[:0], scheme) }
+func (u *URI) SetSchemeBytes(scheme []byte) { u.m.SetScheme(scheme) }
 
 // isHTTPS tells whether the scheme is "https".
-func (u *URI) isHTTPS() bool { return string(u.scheme) == schemeHTTPS }
+func (u *URI) isHTTPS() bool { return u.m.IsHTTPS() }
 
 // Host returns the host in lower case, with the port if one was given.
-func (u *URI) Host() []byte { return u.host }
+func (u *URI) Host() []byte { return u.m.Host() }
 
 // SetHost sets the host, which may have a port after ":". An IPv6 address must
 // be in brackets.
-func (u *URI) SetHost(host string) { u.host = ascii.AppendLower(u.host[:0], host) }
+func (u *URI) SetHost(host string) { u.m.SetHost(ascii.Bytes(host)) }
 
 // SetHostBytes is SetHost for bytes.
-func (u *URI) SetHostBytes(host []byte) { u.host = ascii.AppendLower(u.host[:0], host) }
+func (u *URI) SetHostBytes(host []byte) { u.m.SetHost(host) }
 
 // Path returns the path in normal form: percent-encodings are decoded, "//" is
 // collapsed, and dot segments are removed. It begins with "/". It may contain
 // any byte, including NUL and line ends.
-func (u *URI) Path() []byte {
-	if u.isPathOriginal {
-		return u.pathOriginal
-	}
-	if len(u.path) == 0 {
-		u.path = append(u.path, '/')
-	}
-	return u.path
-}
+func (u *URI) Path() []byte { return u.m.Path() }
 
 // PathOriginal returns the path as it was given. It may be empty.
-func (u *URI) PathOriginal() []byte { return u.pathOriginal }
+func (u *URI) PathOriginal() []byte { return u.m.PathOriginal() }
 
 // SetPath sets the path; percent-encodings in it are decoded.
-func (u *URI) SetPath(path string) { u.SetPathBytes(ascii.Bytes(path)) }
+func (u *URI) SetPath(path string) { u.m.SetPath(ascii.Bytes(path)) }
 
 // SetPathBytes is SetPath for bytes.
-func (u *URI) SetPathBytes(path []byte) {
-	u.pathOriginal = append(u.pathOriginal[:0], path...)
-	u.normalizePath(isNormalPath(u.pathOriginal))
-}
-
-// normalizePath makes path from pathOriginal.
-func (u *URI) normalizePath(isNormal bool) {
-	u.isPathOriginal = isNormal
-	u.path = u.path[:0]
-	if !isNormal {
-		u.path = appendNormalPath(u.path, u.pathOriginal)
-	}
-}
+func (u *URI) SetPathBytes(path []byte) { u.m.SetPath(path) }
 
 // LastPathSegment returns the part of Path after the last "/", which may be
 // empty.
-func (u *URI) LastPathSegment() []byte {
-	path := u.Path()
-	return path[bytes.LastIndexByte(path, '/')+1:]
-}
+func (u *URI) LastPathSegment() []byte { return u.m.LastPathSegment() }
 
 // QueryString returns the query as it was given, without "?". It does not show
 // changes that were made through QueryArgs.
-func (u *URI) QueryString() []byte { return u.queryString }
+func (u *URI) QueryString() []byte { return u.m.Query() }
 
 // SetQueryString sets the query, without "?". Percent-encodings in it are kept.
-func (u *URI) SetQueryString(query string) { u.SetQueryStringBytes(ascii.Bytes(query)) }
+func (u *URI) SetQueryString(query string) { u.m.SetQuery(ascii.Bytes(query)) }
 
 // SetQueryStringBytes is SetQueryString for bytes.
-func (u *URI) SetQueryStringBytes(query []byte) {
-	u.queryString = append(u.queryString[:0], query...)
-	u.hasQueryArgs = false
-}
+func (u *URI) SetQueryStringBytes(query []byte) { u.m.SetQuery(query) }
 
 // QueryArgs returns the pairs of the query, which it parses on the first call.
 // From then on, the pairs are written as the query, until the next
 // SetQueryString, Parse or Reset. The Args belongs to the URI.
 func (u *URI) QueryArgs() *Args {
-	if !u.hasQueryArgs {
-		u.queryArgs.ParseBytes(u.queryString)
-		u.hasQueryArgs = true
+	if !u.m.HasArgs() {
+		u.m.ParseQuery(&u.queryArgs.m)
 	}
 	return &u.queryArgs
 }
 
 // Hash returns the fragment as it was given, without "#".
-func (u *URI) Hash() []byte { return u.hash }
+func (u *URI) Hash() []byte { return u.m.Hash() }
 
 // SetHash sets the fragment, without "#".
-func (u *URI) SetHash(hash string) { u.hash = append(u.hash[:0], hash...) }
+func (u *URI) SetHash(hash string) { u.m.SetHash(ascii.Bytes(hash)) }
 
 // SetHashBytes is SetHash for bytes.
-func (u *URI) SetHashBytes(hash []byte) { u.hash = append(u.hash[:0], hash...) }
+func (u *URI) SetHashBytes(hash []byte) { u.m.SetHash(hash) }
+
+// Username returns the user name as it was given. The user name of a parsed URI
+// is still percent-encoded.
+func (u *URI) Username() []byte { return u.m.Username() }
+
+// SetUsername sets the user name, not percent-encoded. It is never written as
+// part of the URI: the client sends it in an Authorization field.
+func (u *URI) SetUsername(username string) { u.m.SetUsername(ascii.Bytes(username)) }
+
+// SetUsernameBytes is SetUsername for bytes.
+func (u *URI) SetUsernameBytes(username []byte) { u.m.SetUsername(username) }
+
+// Password returns the password as it was given. The password of a parsed URI
+// is still percent-encoded.
+func (u *URI) Password() []byte { return u.m.Password() }
+
+// SetPassword sets the password, not percent-encoded. It is never written as
+// part of the URI: the client sends it in an Authorization field.
+func (u *URI) SetPassword(password string) { u.m.SetPassword(ascii.Bytes(password)) }
+
+// SetPasswordBytes is SetPassword for bytes.
+func (u *URI) SetPasswordBytes(password []byte) { u.m.SetPassword(password) }
 
 // RequestURI returns path and query in the form of a request line: the
 // origin-form of RFC 9112 section 3.2.1. It is valid until the next call.
 func (u *URI) RequestURI() []byte {
-	u.requestURI = u.appendRequestURI(u.requestURI[:0])
+	u.requestURI = u.m.AppendRequestURI(u.requestURI[:0], &u.queryArgs.m, u.DisablePathNormalizing)
 	return u.requestURI
 }
 
 func (u *URI) appendRequestURI(dst []byte) []byte {
-	if u.DisablePathNormalizing {
-		dst = appendOriginalPath(dst, u.pathOriginal)
-	} else {
-		dst = ascii.AppendPath(dst, u.Path())
-	}
-	switch {
-	case u.hasQueryArgs:
-		if u.queryArgs.Len() > 0 {
-			dst = append(dst, '?')
-			dst = u.queryArgs.AppendBytes(dst)
-		}
-	case len(u.queryString) > 0:
-		dst = append(dst, '?')
-		dst = ascii.AppendTarget(dst, u.queryString)
-	}
-	return dst
-}
-
-// appendOriginalPath appends a path that is not normalised. It keeps "*" for
-// OPTIONS (RFC 9112 section 3.2.4). Any other path that does not begin with "/"
-// gets one, because it would otherwise become part of the host.
-func appendOriginalPath(dst, path []byte) []byte {
-	if string(path) == "*" {
-		return append(dst, '*')
-	}
-	if len(path) == 0 || path[0] != '/' {
-		dst = append(dst, '/')
-	}
-	return ascii.AppendTarget(dst, path)
+	return u.m.AppendRequestURI(dst, &u.queryArgs.m, u.DisablePathNormalizing)
 }
 
 // FullURI returns the whole URI without user information. It is valid until
 // the next call.
 func (u *URI) FullURI() []byte {
-	u.fullURI = u.AppendBytes(u.fullURI[:0])
+	u.fullURI = u.m.AppendBytes(u.fullURI[:0], &u.queryArgs.m, u.DisablePathNormalizing)
 	return u.fullURI
 }
 
 // AppendBytes appends the whole URI, without user information, to dst.
 func (u *URI) AppendBytes(dst []byte) []byte {
-	dst = ascii.AppendScheme(dst, u.Scheme())
-	dst = append(dst, "://"...)
-	dst = ascii.AppendHost(dst, u.host)
-	if u.DisablePathNormalizing && string(u.pathOriginal) == "*" {
-		dst = append(dst, '/') // appendOriginalPath does not add it to "*"
-	}
-	dst = u.appendRequestURI(dst)
-	if len(u.hash) > 0 {
-		dst = append(dst, '#')
-		dst = ascii.AppendFragment(dst, u.hash)
-	}
-	return dst
+	return u.m.AppendBytes(dst, &u.queryArgs.m, u.DisablePathNormalizing)
 }
 
 // String returns the whole URI without user information.

@@ -30,24 +30,3 @@ func TestURIAfterError(t *testing.T) {
 		}
 	}
 }
-
-// TestURIAfterTargetError is TestURIAfterError for the targets of requests.
-func TestURIAfterTargetError(t *testing.T) {
-	for _, test := range []struct{ host, target string }{
-		{"host", "https://[::1/path?query"},
-		{"host", "http://user@host/"},
-		{"ho st", "/path?query"},
-		{"host", "/path\x01?query"},
-		{"host", ""},
-		{"host", "ftp://host/"},
-		{"host", "other:port"},
-	} {
-		u := parsedURI(t, "https://u:p@old/x?y#z")
-		if err := u.parseRequestTarget([]byte(test.host), []byte(test.target), true); err == nil {
-			t.Errorf("%q, %q: no error", test.host, test.target)
-		}
-		if u.String() != "http:///" || len(u.Username()) > 0 || len(u.PathOriginal()) > 0 {
-			t.Errorf("%q, %q leaves %q, original path %q", test.host, test.target, u.String(), u.PathOriginal())
-		}
-	}
-}

@@ -3,7 +3,6 @@ package sluice
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -163,7 +162,7 @@ func TestURIDoesNotAllocateWhenUsedAgain(t *testing.T) {
 	var u, v URI
 	host, plain, unusual := []byte("example.com"), []byte("/a/b?c=d"), []byte("/a%20b/../c?d=e")
 	work := func() {
-		if u.parseRequestTarget(host, plain, false) != nil || u.Parse(host, unusual) != nil {
+		if u.m.ParseTarget(host, plain, false) != nil || u.Parse(host, unusual) != nil {
 			t.Fatal("refused")
 		}
 		u.QueryArgs().Set("x", "y")
@@ -175,89 +174,6 @@ func TestURIDoesNotAllocateWhenUsedAgain(t *testing.T) {
 	work()
 	if n := testing.AllocsPerRun(100, work); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-// FuzzURI checks that what is accepted is written as something that means the
-// same and cannot leave its line.
-func FuzzURI(f *testing.F) {
-	for _, s := range []string{"http://u:p@h:80/a/../b?c=d#e", "//h/x", "/a%2Fb//c", "x?y", "http://[::1%25e]:1/", "HTTP://\xc3\xa9/", "*", "://", "/é\"?50%&<\xff"} {
-		f.Add("", s)
-		f.Add("h:80", s)
-	}
-	f.Fuzz(func(t *testing.T, host, s string) {
-		var u, v URI
-		if err := u.Parse([]byte(host), []byte(s)); err != nil {
-			if u.String() != "http:///" {
-				t.Fatalf("%q leaves %q", s, u.String())
-			}
-			return
-		}
-		written := u.String()
-		if !writable.Match(u.RequestURI()) {
-			t.Fatalf("%q, %q: the target is written as %q", host, s, u.RequestURI())
-		}
-		for i := range len(written) {
-			if written[i] <= ' ' || written[i] == 0x7f {
-				t.Fatalf("%q, %q are written as %q", host, s, written)
-			}
-		}
-		if strings.ContainsAny(string(u.Host()), "/?#@ \\") {
-			t.Fatalf("%q, %q: host %q", host, s, u.Host())
-		}
-		if strings.Contains(string(u.Host()), "%") {
-			return // a zone, which is kept decoded
-		}
-		if err := v.Parse(nil, []byte(written)); err != nil {
-			t.Fatalf("%q, %q are written as %q: %v", host, s, written, err)
-		}
-		if v.String() != written || !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.Host(), v.Host()) {
-			t.Fatalf("%q, %q: %q, read again %q", host, s, written, v.String())
-		}
-	})
-}
-
-// writable is path and query as RFC 3986 sections 3.3 and 3.4 allow them, with
-// "[" and "]".
-var writable = regexp.MustCompile(`^/([A-Za-z0-9\-._~!$&'()*+,;=:@/?\[\]]|%[0-9A-Fa-f]{2})*$`)
-
-// FuzzRequestTarget checks that what the server takes is also what Parse
-// reads, and that both see the same host and path.
-func FuzzRequestTarget(f *testing.F) {
-	for _, s := range []string{"/", "/a?b", "//x/y", "http://h/x", "h:443", "*", "/a%2e%2e/", "/..", "/é?\"50%&<\xff"} {
-		f.Add("h", s)
-	}
-	f.Fuzz(func(t *testing.T, host, target string) {
-		var u, v URI
-		if err := u.parseRequestTarget([]byte(host), []byte(target), false); err != nil {
-			return
-		}
-		if target[0] != '/' || host == "" {
-			return
-		}
-		if err := v.Parse([]byte(host), []byte(target)); err != nil {
-			t.Fatalf("%q, %q: Parse: %v", host, target, err)
-		}
-		if written := u.RequestURI(); !writable.Match(written) {
-			t.Fatalf("%q, %q: written as %q", host, target, written)
-		}
-		if !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.QueryString(), v.QueryString()) || !bytes.Equal(u.PathOriginal(), v.PathOriginal()) {
-			t.Fatalf("%q, %q: %q, Parse: %q", host, target, u.String(), v.String())
-		}
-	})
-}
-
-func BenchmarkURIRequestTarget(b *testing.B) {
-	for name, target := range map[string]string{"root": "/", "path": "/api/v1/users/12345", "query": "/search?q=text&page=2", "escaped": "/a%20b/../c"} {
-		b.Run(name, func(b *testing.B) {
-			var u URI
-			host, target := []byte("example.com"), []byte(target)
-			for b.Loop() {
-				if err := u.parseRequestTarget(host, target, false); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 

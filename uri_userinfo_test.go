@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 // writtenCredentials returns the user-pass that a request is written with.
@@ -56,16 +58,16 @@ func TestUserInformationIsDecoded(t *testing.T) {
 			r.URI().SetHost("h")
 			r.URI().SetUsernameBytes([]byte("%41"))
 		}, "%41", "", "%41:", nil},
-		"bad escape":           {func(r *Request) { r.SetRequestURI("http://u%4:p@h/") }, "u%4", "p", "", errUserinfoEscape},
-		"bad escape, password": {func(r *Request) { r.SetRequestURI("http://u:%zz@h/") }, "u", "%zz", "", errUserinfoEscape},
-		"bad escape, Host set": {func(r *Request) { r.SetRequestURI("http://u:%zz@h/"); r.Header.SetHost("x") }, "", "", "", errUserinfoEscape},
-		"line end":             {func(r *Request) { r.SetRequestURI("http://u%0D%0A:p@h/") }, "u%0D%0A", "p", "", errUserinfoControl},
-		"NUL":                  {func(r *Request) { r.SetRequestURI("http://u:p%00@h/") }, "u", "p%00", "", errUserinfoControl},
-		"DEL":                  {func(r *Request) { r.SetRequestURI("http://u:p%7f@h/") }, "u", "p%7f", "", errUserinfoControl},
-		"control set":          {func(r *Request) { r.SetRequestURI("http://h/"); r.URI().SetUsername("u\n") }, "u\n", "", "", errUserinfoControl},
-		"colon":                {func(r *Request) { r.SetRequestURI("http://u%3Av:p@h/") }, "u%3Av", "p", "", errUserinfoColon},
-		"colon first":          {func(r *Request) { r.SetRequestURI("http://%3Au:p@h/") }, "%3Au", "p", "", errUserinfoColon},
-		"colon set":            {func(r *Request) { r.SetRequestURI("http://h/"); r.URI().SetUsername("u:v") }, "u:v", "", "", errUserinfoColon},
+		"bad escape":           {func(r *Request) { r.SetRequestURI("http://u%4:p@h/") }, "u%4", "p", "", uri.ErrUserinfoEscape},
+		"bad escape, password": {func(r *Request) { r.SetRequestURI("http://u:%zz@h/") }, "u", "%zz", "", uri.ErrUserinfoEscape},
+		"bad escape, Host set": {func(r *Request) { r.SetRequestURI("http://u:%zz@h/"); r.Header.SetHost("x") }, "", "", "", uri.ErrUserinfoEscape},
+		"line end":             {func(r *Request) { r.SetRequestURI("http://u%0D%0A:p@h/") }, "u%0D%0A", "p", "", uri.ErrUserinfoControl},
+		"NUL":                  {func(r *Request) { r.SetRequestURI("http://u:p%00@h/") }, "u", "p%00", "", uri.ErrUserinfoControl},
+		"DEL":                  {func(r *Request) { r.SetRequestURI("http://u:p%7f@h/") }, "u", "p%7f", "", uri.ErrUserinfoControl},
+		"control set":          {func(r *Request) { r.SetRequestURI("http://h/"); r.URI().SetUsername("u\n") }, "u\n", "", "", uri.ErrUserinfoControl},
+		"colon":                {func(r *Request) { r.SetRequestURI("http://u%3Av:p@h/") }, "u%3Av", "p", "", uri.ErrUserinfoColon},
+		"colon first":          {func(r *Request) { r.SetRequestURI("http://%3Au:p@h/") }, "%3Au", "p", "", uri.ErrUserinfoColon},
+		"colon set":            {func(r *Request) { r.SetRequestURI("http://h/"); r.URI().SetUsername("u:v") }, "u:v", "", "", uri.ErrUserinfoColon},
 	} {
 		var r Request
 		c.set(&r)

@@ -1,4 +1,4 @@
-package sluice
+package uri
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
+
+var percent25 = []byte("%25")
 
 // appendHost appends host, which may have a port, in lower case. A valid host is
 // a name, an IPv4 address, or an IPv6 address in brackets. Percent-encodings are
@@ -24,7 +26,7 @@ func appendUnusualHost(dst, host []byte) ([]byte, error) {
 	if host[0] == '[' {
 		return appendIPv6Host(dst, host)
 	}
-	name, port, hasPort := cutByte(host, ':')
+	name, port, hasPort := ascii.Cut(host, ':')
 	if hasPort && !isPort(port) {
 		return dst, InvalidHostError(host)
 	}
@@ -85,7 +87,7 @@ func appendIPv6Host(dst, host []byte) ([]byte, error) {
 	}
 	dst = append(dst, '%')
 	zoneAt := len(dst)
-	zone, after, _ := cutByte(zone, ']')
+	zone, after, _ := ascii.Cut(zone, ']')
 	dst = ascii.AppendUnescaped(dst, zone)
 	for i := zoneAt; i < len(dst); i++ {
 		if c := dst[i]; c < 0x80 && !ascii.Is(c, ascii.HostChar) {

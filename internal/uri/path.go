@@ -1,4 +1,4 @@
-package sluice
+package uri
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// isNormalPath tells whether appendNormalPath returns path unchanged. It may
+// isNormalPath tells whether AppendNormalPath returns path unchanged. It may
 // return false for such a path.
 func isNormalPath(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' {
@@ -20,11 +20,11 @@ func isNormalPath(path []byte) bool {
 	return true
 }
 
-// appendNormalPath appends path in normal form. It decodes percent-encodings,
+// AppendNormalPath appends path in normal form. It decodes percent-encodings,
 // then collapses "//" and removes dot segments. The result begins with "/".
 // Unlike in RFC 3986 section 6.2.2, decoding comes first, so that an encoded "/"
 // or "." cannot create a new dot segment. path must not be part of dst.
-func appendNormalPath(dst, path []byte) []byte {
+func AppendNormalPath(dst, path []byte) []byte {
 	at := len(dst)
 	if len(path) == 0 || path[0] != '/' {
 		dst = append(dst, '/')
@@ -63,4 +63,16 @@ func removeDotSegments(path []byte) []byte {
 		i = end
 	}
 	return path[:written]
+}
+
+// AppendAfterPath returns "/", folder and rest, which may be parts of u, in the
+// unused memory after the path. The result is valid until the path changes.
+func (u *URI) AppendAfterPath(folder, rest []byte) []byte {
+	n := len(u.path)
+	u.path = append(u.path, '/')
+	u.path = append(u.path, folder...)
+	u.path = append(u.path, rest...) // may be part of u.path itself, before the bytes written here
+	result := u.path[n:]
+	u.path = u.path[:n]
+	return result
 }

@@ -1,10 +1,12 @@
-package sluice
+package uri
 
 import (
 	"bytes"
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
 func TestURIPathNormalising(t *testing.T) {
@@ -18,7 +20,7 @@ func TestURIPathNormalising(t *testing.T) {
 		"/a%00b": "/a\x00b", "/%252e%252e/a": "/%2e%2e/a", "/%": "/%", "/%zz": "/%zz", "/a+b": "/a+b", "/a\\..\\b": "/a\\..\\b", "/a%5C..%5Cb": "/a\\..\\b",
 	} {
 		var u URI
-		u.SetPath(original)
+		u.SetPath([]byte(original))
 		if got := string(u.Path()); got != want {
 			t.Errorf("%q: %q, want %q", original, got, want)
 		}
@@ -36,7 +38,7 @@ func FuzzPathNormalising(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, original []byte) {
-		normal := appendNormalPath([]byte("x"), original)[1:]
+		normal := AppendNormalPath([]byte("x"), original)[1:]
 		if len(normal) == 0 || normal[0] != '/' || bytes.Contains(normal, []byte("//")) ||
 			strings.Contains(string(normal)+"/", "/../") || strings.Contains(string(normal)+"/", "/./") {
 			t.Fatalf("%q is normalised to %q", original, normal)
@@ -55,7 +57,7 @@ func FuzzPathNormalising(f *testing.F) {
 
 // decodedForTest decodes percent-encodings.
 func decodedForTest(s []byte) string {
-	return string(AppendUnquotedArg(nil, bytes.ReplaceAll(s, []byte("+"), []byte("%2B"))))
+	return string(ascii.AppendUnescapedArg(nil, bytes.ReplaceAll(s, []byte("+"), []byte("%2B"))))
 }
 
 func BenchmarkNormalisePath(b *testing.B) {
@@ -64,7 +66,7 @@ func BenchmarkNormalisePath(b *testing.B) {
 			var u URI
 			path := []byte(s)
 			for b.Loop() {
-				u.SetPathBytes(path)
+				u.SetPath(path)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package sluice
+package uri
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ func FuzzURIPlain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, uri []byte) {
 		var quick, thorough URI
 		if !quick.parsePlain(uri) {
-			if quick.String() != "http:///" {
-				t.Fatalf("%q leaves %q", uri, quick.String())
+			if text(&quick) != "http:///" {
+				t.Fatalf("%q leaves %q", uri, text(&quick))
 			}
 			return
 		}
@@ -26,7 +26,7 @@ func FuzzURIPlain(f *testing.F) {
 			t.Fatalf("%q: %v", uri, err)
 		}
 		for _, part := range []func(*URI) []byte{
-			(*URI).Scheme, (*URI).Host, (*URI).Path, (*URI).PathOriginal, (*URI).QueryString, (*URI).Hash, (*URI).Username, (*URI).Password, (*URI).FullURI,
+			(*URI).Scheme, (*URI).Host, (*URI).Path, (*URI).PathOriginal, (*URI).Query, (*URI).Hash, (*URI).Username, (*URI).Password, (*URI).whole,
 		} {
 			if q, s := part(&quick), part(&thorough); !bytes.Equal(q, s) {
 				t.Fatalf("%q: %q, by parse %q", uri, q, s)

@@ -1,0 +1,116 @@
+package uri
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// ParseTarget replaces u with the target URI of a request (RFC 9112
+// section 3.3). host is the Host field, which may be empty. target is in
+// origin-form, absolute-form with scheme http or https, authority-form, or "*".
+// Unlike Parse it allows neither user information nor a fragment, and accepts
+// only a strictly valid host. After an error u is the zero URI.
+func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
+	u.Reset()
+	if isTLS {
+		u.scheme = append(u.scheme, HTTPS...)
+	} else {
+		u.scheme = append(u.scheme, HTTP...)
+	}
+	if len(target) > 0 && target[0] == '/' && u.setRequestHost(host) && u.setOriginForm(target) {
+		return nil
+	}
+	err := u.parseOtherTarget(host, target)
+	if err != nil {
+		u.Reset()
+	}
+	return err
+}
+
+// setOriginForm fills path and query from a target in origin-form. It takes one
+// pass over the path and one over the query. It returns false if a byte is not
+// allowed; u is then unchanged.
+func (u *URI) setOriginForm(target []byte) bool {
+	end, isNormal := len(target), true
+	for i, c := range target {
+		if c == '?' {
+			end = i
+			break
+		}
+		if !ascii.Is(c, ascii.Target) {
+			return false
+		}
+		if c == '%' || c == '/' && i+1 < len(target) && (target[i+1] == '/' || target[i+1] == '.') {
+			isNormal = false
+		}
+	}
+	if end < len(target) {
+		if !ascii.All(target[end+1:], ascii.Target) {
+			return false
+		}
+		u.query = append(u.query, target[end+1:]...)
+	}
+	u.pathOriginal = append(u.pathOriginal, target[:end]...)
+	u.normalizePath(isNormal)
+	return true
+}
+
+// setRequestHost sets the host if it is valid. A host without a port, the usual
+// case, is checked in one pass.
+func (u *URI) setRequestHost(host []byte) bool {
+	for _, c := range host {
+		if !ascii.Is(c, ascii.HostChar) {
+			if !h1.ValidHost(host) {
+				return false
+			}
+			break
+		}
+	}
+	u.host = ascii.AppendLower(u.host[:0], host)
+	return true
+}
+
+// parseOtherTarget parses every target that does not begin with "/", and returns
+// the error of an invalid target that does.
+func (u *URI) parseOtherTarget(host, target []byte) error {
+	if len(target) == 0 {
+		return ErrEmptyTarget
+	}
+	if !ascii.All(target, ascii.Target) {
+		return ErrInvalid
+	}
+	if scheme, rest, isAbsolute := cutScheme(target); isAbsolute {
+		return u.parseAbsoluteTarget(scheme, rest)
+	}
+	if string(target) != "*" && target[0] != '/' {
+		// authority-form: the host is that of the target, not of the Host field.
+		host = target
+		if bytes.IndexByte(target, ':') < 0 {
+			return ErrInvalid
+		}
+	}
+	if !u.setRequestHost(host) {
+		return InvalidHostError(host)
+	}
+	u.SetPath(target)
+	return nil
+}
+
+func (u *URI) parseAbsoluteTarget(scheme, rest []byte) error {
+	if !ascii.EqualFold(scheme, HTTP) && !ascii.EqualFold(scheme, HTTPS) {
+		return ErrInvalid
+	}
+	u.scheme = ascii.AppendLower(u.scheme[:0], scheme)
+	authority, reference := rest, slash
+	if i := bytes.IndexAny(rest, "/?"); i >= 0 {
+		authority, reference = rest[:i], rest[i:]
+	}
+	if !h1.ValidHost(authority) {
+		return InvalidHostError(authority)
+	}
+	u.host = ascii.AppendLower(u.host[:0], authority)
+	u.splitReference(reference)
+	return nil
+}

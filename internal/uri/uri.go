@@ -1,0 +1,205 @@
+// Package uri parses, changes and writes http and https URIs and the lists of
+// arguments in their queries. It implements the root package's URI and Args,
+// whose comments say what its methods promise.
+package uri
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// URI is a parsed URI; its zero value is "http:///". Slices that methods return
+// stay valid until the URI is changed; those that methods take are copied, and
+// may be parts of u.
+//
+// The pairs of the query belong to the caller, who passes the same Args to each
+// call.
+type URI struct {
+	// isPathOriginal: Path is pathOriginal, byte for byte, and path is not used.
+	// Most requests need no normalisation, and then no copy.
+	isPathOriginal bool
+	// hasArgs: the query is the caller's Args, not query.
+	hasArgs bool
+	// isUsernameEscaped and isPasswordEscaped: the part was parsed from a URI
+	// and is percent-encoded. Setters store an unencoded part.
+	isUsernameEscaped, isPasswordEscaped bool
+
+	scheme, username, password, host []byte
+	pathOriginal, path               []byte
+	query, hash                      []byte
+
+	scratch []byte // memory of Update
+}
+
+// Reset makes u the zero URI. It keeps the memory for the next use.
+func (u *URI) Reset() {
+	u.isPathOriginal = false
+	u.hasArgs = false
+	u.isUsernameEscaped, u.isPasswordEscaped = false, false
+	u.scheme = u.scheme[:0]
+	u.username = u.username[:0]
+	u.password = u.password[:0]
+	u.host = u.host[:0]
+	u.pathOriginal = u.pathOriginal[:0]
+	u.path = u.path[:0]
+	u.query = u.query[:0]
+	u.hash = u.hash[:0]
+}
+
+// HeldBytes is the memory that u keeps for its next use.
+func (u *URI) HeldBytes() int {
+	return cap(u.scheme) + cap(u.username) + cap(u.password) + cap(u.host) +
+		cap(u.pathOriginal) + cap(u.path) + cap(u.query) + cap(u.hash) + cap(u.scratch)
+}
+
+// CopyTo makes dst a copy of u that shares no memory with it.
+func (u *URI) CopyTo(dst *URI) {
+	if u == dst {
+		return
+	}
+	dst.isPathOriginal = u.isPathOriginal
+	dst.hasArgs = u.hasArgs
+	dst.isUsernameEscaped, dst.isPasswordEscaped = u.isUsernameEscaped, u.isPasswordEscaped
+	dst.scheme = append(dst.scheme[:0], u.scheme...)
+	dst.username = append(dst.username[:0], u.username...)
+	dst.password = append(dst.password[:0], u.password...)
+	dst.host = append(dst.host[:0], u.host...)
+	dst.pathOriginal = append(dst.pathOriginal[:0], u.pathOriginal...)
+	dst.path = append(dst.path[:0], u.path...)
+	dst.query = append(dst.query[:0], u.query...)
+	dst.hash = append(dst.hash[:0], u.hash...)
+}
+
+// Scheme returns the scheme in lower case; "http" if none was given.
+func (u *URI) Scheme() []byte {
+	if len(u.scheme) == 0 {
+		u.scheme = append(u.scheme, HTTP...)
+	}
+	return u.scheme
+}
+
+// SetScheme sets the scheme, without "://".
+func (u *URI) SetScheme(scheme []byte) { u.scheme = ascii.AppendLower(u.scheme[:0], scheme) }
+
+// IsHTTPS tells whether the scheme is "https".
+func (u *URI) IsHTTPS() bool { return string(u.scheme) == HTTPS }
+
+// Host returns the host in lower case, with the port if one was given.
+func (u *URI) Host() []byte { return u.host }
+
+// SetHost sets the host, which may have a port.
+func (u *URI) SetHost(host []byte) { u.host = ascii.AppendLower(u.host[:0], host) }
+
+// Path returns the path in normal form.
+func (u *URI) Path() []byte {
+	if u.isPathOriginal {
+		return u.pathOriginal
+	}
+	if len(u.path) == 0 {
+		u.path = append(u.path, '/')
+	}
+	return u.path
+}
+
+// PathOriginal returns the path as it was given.
+func (u *URI) PathOriginal() []byte { return u.pathOriginal }
+
+// SetPath sets the path; percent-encodings in it are decoded.
+func (u *URI) SetPath(path []byte) {
+	u.pathOriginal = append(u.pathOriginal[:0], path...)
+	u.normalizePath(isNormalPath(u.pathOriginal))
+}
+
+// normalizePath makes path from pathOriginal.
+func (u *URI) normalizePath(isNormal bool) {
+	u.isPathOriginal = isNormal
+	u.path = u.path[:0]
+	if !isNormal {
+		u.path = AppendNormalPath(u.path, u.pathOriginal)
+	}
+}
+
+// LastPathSegment returns the part of Path after the last "/".
+func (u *URI) LastPathSegment() []byte {
+	path := u.Path()
+	return path[bytes.LastIndexByte(path, '/')+1:]
+}
+
+// Query returns the query as it was given, without "?".
+func (u *URI) Query() []byte { return u.query }
+
+// SetQuery sets the query, without "?".
+func (u *URI) SetQuery(query []byte) {
+	u.query = append(u.query[:0], query...)
+	u.hasArgs = false
+}
+
+// HasArgs tells whether the query is the caller's Args.
+func (u *URI) HasArgs() bool { return u.hasArgs }
+
+// ParseQuery fills args with the pairs of the query. From then on, args is
+// written as the query, until the next SetQuery, Parse or Reset. It is not
+// inlined, so that its caller can be.
+//
+//go:noinline
+func (u *URI) ParseQuery(args *Args) {
+	args.Parse(u.query)
+	u.hasArgs = true
+}
+
+// Hash returns the fragment as it was given, without "#".
+func (u *URI) Hash() []byte { return u.hash }
+
+// SetHash sets the fragment, without "#".
+func (u *URI) SetHash(hash []byte) { u.hash = append(u.hash[:0], hash...) }
+
+// AppendRequestURI appends path and query in origin-form (RFC 9112 section
+// 3.2.1). isOriginal stands for PathOriginal in place of Path.
+func (u *URI) AppendRequestURI(dst []byte, args *Args, isOriginal bool) []byte {
+	if isOriginal {
+		dst = appendOriginalPath(dst, u.pathOriginal)
+	} else {
+		dst = ascii.AppendPath(dst, u.Path())
+	}
+	switch {
+	case u.hasArgs:
+		if args.Len() > 0 {
+			dst = append(dst, '?')
+			dst = args.AppendBytes(dst)
+		}
+	case len(u.query) > 0:
+		dst = append(dst, '?')
+		dst = ascii.AppendTarget(dst, u.query)
+	}
+	return dst
+}
+
+// appendOriginalPath appends a path that is not normalised. It keeps "*" for
+// OPTIONS (RFC 9112 section 3.2.4). Any other path that does not begin with "/"
+// gets one, because it would otherwise become part of the host.
+func appendOriginalPath(dst, path []byte) []byte {
+	if string(path) == "*" {
+		return append(dst, '*')
+	}
+	if len(path) == 0 || path[0] != '/' {
+		dst = append(dst, '/')
+	}
+	return ascii.AppendTarget(dst, path)
+}
+
+// AppendBytes appends the whole URI, without user information, to dst.
+func (u *URI) AppendBytes(dst []byte, args *Args, isOriginal bool) []byte {
+	dst = ascii.AppendScheme(dst, u.Scheme())
+	dst = append(dst, "://"...)
+	dst = ascii.AppendHost(dst, u.host)
+	if isOriginal && string(u.pathOriginal) == "*" {
+		dst = append(dst, '/') // appendOriginalPath does not add it to "*"
+	}
+	dst = u.AppendRequestURI(dst, args, isOriginal)
+	if len(u.hash) > 0 {
+		dst = append(dst, '#')
+		dst = ascii.AppendFragment(dst, u.hash)
+	}
+	return dst
+}

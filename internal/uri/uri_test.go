@@ -1,0 +1,97 @@
+package uri
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// parsed returns the parsed URI s.
+func parsed(t testing.TB, s string) *URI {
+	t.Helper()
+	u := new(URI)
+	if err := u.Parse(nil, []byte(s)); err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	return u
+}
+
+// text returns the whole URI.
+func text(u *URI) string { return string(u.whole()) }
+
+func (u *URI) whole() []byte { return u.AppendBytes(nil, nil, false) }
+
+func isInvalidHost(err error) bool {
+	var invalid InvalidHostError
+	return errors.As(err, &invalid)
+}
+
+// FuzzURI checks that what is accepted is written as something that means the
+// same and cannot leave its line.
+func FuzzURI(f *testing.F) {
+	for _, s := range []string{"http://u:p@h:80/a/../b?c=d#e", "//h/x", "/a%2Fb//c", "x?y", "http://[::1%25e]:1/", "HTTP://\xc3\xa9/", "*", "://", "/é\"?50%&<\xff"} {
+		f.Add("", s)
+		f.Add("h:80", s)
+	}
+	f.Fuzz(func(t *testing.T, host, s string) {
+		var u, v URI
+		if err := u.Parse([]byte(host), []byte(s)); err != nil {
+			if text(&u) != "http:///" {
+				t.Fatalf("%q leaves %q", s, text(&u))
+			}
+			return
+		}
+		written := text(&u)
+		if !writable.Match(u.AppendRequestURI(nil, nil, false)) {
+			t.Fatalf("%q, %q: the target is written as %q", host, s, u.AppendRequestURI(nil, nil, false))
+		}
+		for i := range len(written) {
+			if written[i] <= ' ' || written[i] == 0x7f {
+				t.Fatalf("%q, %q are written as %q", host, s, written)
+			}
+		}
+		if strings.ContainsAny(string(u.Host()), "/?#@ \\") {
+			t.Fatalf("%q, %q: host %q", host, s, u.Host())
+		}
+		if strings.Contains(string(u.Host()), "%") {
+			return // a zone, which is kept decoded
+		}
+		if err := v.Parse(nil, []byte(written)); err != nil {
+			t.Fatalf("%q, %q are written as %q: %v", host, s, written, err)
+		}
+		if text(&v) != written || !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.Host(), v.Host()) {
+			t.Fatalf("%q, %q: %q, read again %q", host, s, written, text(&v))
+		}
+	})
+}
+
+// writable is path and query as RFC 3986 sections 3.3 and 3.4 allow them, with
+// "[" and "]".
+var writable = regexp.MustCompile(`^/([A-Za-z0-9\-._~!$&'()*+,;=:@/?\[\]]|%[0-9A-Fa-f]{2})*$`)
+
+// FuzzURIUpdate checks that a relative reference never leaves the host.
+func FuzzURIUpdate(f *testing.F) {
+	for _, s := range []string{"x", "../x", "//k/x", "?y#z", "http://k", ":80", "@k", "\\k", "/\\k", ".//k", "..//k", "/.//k"} {
+		f.Add("/a/b%2F", s)
+	}
+	f.Fuzz(func(t *testing.T, path, reference string) {
+		var u URI
+		u.SetScheme([]byte(HTTPS))
+		u.SetHost([]byte("h"))
+		u.SetPath([]byte(path))
+		if len(reference) > 0 {
+			_, _ = u.Update([]byte(reference))
+		}
+		if strings.HasPrefix(reference, "//") || strings.Contains(reference, "://") {
+			return
+		}
+		if host := string(u.Host()); host != "h" && text(&u) != "http:///" {
+			t.Fatalf("%q from %q leads to host %q", reference, path, host)
+		}
+		if full := text(&u); u.Host() != nil && string(u.Host()) == "h" && !strings.HasPrefix(full, "https://h/") {
+			t.Fatalf("%q from %q leads to %q", reference, path, full)
+		}
+	})
+}
