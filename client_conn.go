@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/pool"
 )
 
 // clientConn is a connection of a HostClient. The pool owns it while it is
 // idle; otherwise the one request that uses it does.
 type clientConn struct {
 	c           net.Conn
-	peek        peeker // tests the socket without reading
+	peek        pool.Peeker // tests the socket without reading
 	addr        string
 	created     int64 // clock.Nanos
 	lastUse     int64
@@ -28,7 +29,7 @@ type clientConn struct {
 
 func newClientConn(c net.Conn, addr string) *clientConn {
 	cc := &clientConn{c: c, addr: addr, created: clock.Nanos()}
-	cc.peek.init(c)
+	cc.peek.Init(c)
 	return cc
 }
 
@@ -56,7 +57,7 @@ func (cc *clientConn) close() { _ = cc.c.Close() } // the client cannot do anyth
 // Unsolicited bytes would be read as the response to the next request (RFC 9112
 // section 9.2).
 func (cc *clientConn) isQuiet() bool {
-	if !cc.peek.isQuiet() {
+	if !cc.peek.IsQuiet() {
 		return false
 	}
 	secure, ok := cc.c.(*tls.Conn)
@@ -79,7 +80,7 @@ func (cc *clientConn) isQuiet() bool {
 // reading could distinguish them.
 func (cc *clientConn) wasSpokenTo() bool {
 	_, isSecure := cc.c.(*tls.Conn)
-	return !isSecure && !cc.peek.isQuiet()
+	return !isSecure && !cc.peek.IsQuiet()
 }
 
 // longAgo returns a deadline that has passed.

@@ -1,15 +1,14 @@
 package sluice
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/dial"
 )
 
 // hostSetup is what a HostClient derives from its fields, once.
@@ -64,7 +63,8 @@ func (c *HostClient) firstAddr() string {
 func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
 	defer func() {
 		if cc == nil { // also if a dialer panics
-			c.closed()
+			settings := c.poolSettings()
+			c.pool.Closed(&settings)
 		}
 	}()
 	addrs := c.prepared().addrs
@@ -116,8 +116,8 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 		return secure, nil // the dialer has set up TLS itself
 	}
 	call.phase = PhaseTLS
-	secure := tls.Client(nc, tlsConfigFor(c.prepared().tls, addr))
-	if err := c.handshake(call, secure); err != nil {
+	secure, err := c.handshake(call, nc, addr)
+	if err != nil {
 		_ = nc.Close()
 		if isDeadline(err) {
 			err = ErrTLSHandshakeTimeout
@@ -127,33 +127,13 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 	return secure, nil
 }
 
-// tlsConfigFor returns the TLS configuration for a server at addr.
-func tlsConfigFor(config *tls.Config, addr string) *tls.Config {
-	if config.ServerName != "" {
-		return config
-	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = addr
-	}
-	config = config.Clone()
-	config.ServerName = host
-	return config
-}
-
 var (
-	errNoConn         = errors.New("sluice: the dialer returned neither a connection nor an error")
-	errDialerPanicked = errors.New("sluice: the dialer panicked")
+	errNoConn = errors.New("sluice: the dialer returned neither a connection nor an error")
+	errNoAddr = errors.New("sluice: HostClient.Addr has no address")
 )
 
-// errNoAddr is the error of a HostClient with an empty Addr.
-var errNoAddr = errors.New("sluice: HostClient.Addr has no address")
-
-// tlsHandshakeTimeout limits every TLS handshake.
-const tlsHandshakeTimeout = 30 * time.Second
-
 // handshake performs the TLS handshake and calls the trace.
-func (c *HostClient) handshake(call *clientCall, secure *tls.Conn) (err error) {
+func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (secure *tls.Conn, err error) {
 	if trace := call.trace; trace != nil {
 		if trace.TLSStart != nil {
 			trace.TLSStart()
@@ -164,9 +144,7 @@ func (c *HostClient) handshake(call *clientCall, secure *tls.Conn) (err error) {
 	}
 	ctx, cancel := call.context()
 	defer cancel()
-	ctx, cancelBound := context.WithTimeout(ctx, tlsHandshakeTimeout)
-	defer cancelBound()
-	return secure.HandshakeContext(ctx)
+	return dial.Handshake(ctx, nc, c.prepared().tls, addr)
 }
 
 // dialAddr connects to addr without TLS.
@@ -197,43 +175,18 @@ func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error)
 	}
 	ctx, cancel := call.context()
 	defer cancel()
-	return defaultDialer().dialForClient(ctx, c.DialDualStack, addr, call.trace)
+	return sharedDialer.dial(ctx, dial.Network(c.DialDualStack), addr, time.Now().Add(DefaultDialTimeout), call.trace)
 }
 
 // dialAside calls a dialer that supports neither contexts nor deadlines. If the
 // call ends first, the dialer keeps running and its connection is closed.
-func dialAside(call *clientCall, dial func() (net.Conn, error)) (net.Conn, error) {
-	if call.done() == nil && call.deadline == 0 {
-		return dial()
+func dialAside(call *clientCall, f func() (net.Conn, error)) (net.Conn, error) {
+	if !call.isBound() {
+		return f()
 	}
-	type result struct {
-		nc  net.Conn
-		err error
-	}
-	dialed := make(chan result, 1)
-	go func() {
-		r := result{err: errDialerPanicked}
-		defer func() {
-			if v := recover(); v != nil {
-				r.err = fmt.Errorf("%w: %v", errDialerPanicked, v)
-			}
-			dialed <- r
-		}()
-		r.nc, r.err = dial()
-	}()
 	ctx, cancel := call.context()
 	defer cancel()
-	select {
-	case r := <-dialed:
-		return r.nc, r.err
-	case <-ctx.Done():
-	}
-	go func() {
-		if r := <-dialed; r.nc != nil {
-			_ = r.nc.Close() // it came too late
-		}
-	}()
-	return nil, os.ErrDeadlineExceeded // explain replaces it by the reason
+	return dial.Aside(ctx, f)
 }
 
 // dialError wraps err, if not nil, with the address that could not be dialed.

@@ -38,7 +38,7 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 	if req.timeout > 0 {
 		defer call.restore(call.allow(req.timeout))
 	}
-	if now := c.now(); c.lastUse.Load() != now {
+	if now := c.pool.Now(); c.lastUse.Load() != now {
 		c.lastUse.Store(now)
 	}
 	if call.trace == nil && c.Trace != nil {
@@ -139,7 +139,7 @@ func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) b
 // isRepeatable reports whether a request may be sent again although the server
 // may have processed it (RFC 9110 section 9.2.2).
 func isRepeatable(req *Request) bool {
-	switch string(req.Header.verb()) {
+	switch string(req.Header.m.Method()) {
 	case MethodGet, MethodHead, MethodOptions, MethodTrace, MethodPut, MethodDelete, MethodQuery:
 		return true
 	}

@@ -177,11 +177,7 @@ func checkPool(t testing.TB, c *HostClient, open, idle int) {
 }
 
 // waiters returns how many requests wait for a connection.
-func (c *HostClient) waiters() int {
-	c.pool.mu.Lock()
-	defer c.pool.mu.Unlock()
-	return c.pool.waiting.Len()
-}
+func (c *HostClient) waiters() int { return c.pool.Waiting() }
 
 // hookedConn is a connection of a client that tests look into.
 type hookedConn struct {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/pool"
 )
 
 // A RoundTripper sends a request on one of a HostClient's connections and reads
@@ -189,7 +191,7 @@ type HostClient struct {
 	// sent.
 	SecureErrorLogMessage bool
 
-	pool     connPool
+	pool     pool.Pool[clientConn]
 	pending  atomic.Int64
 	lastUse  atomic.Int64  // clock.Nanos of the start of the last request
 	nextAddr atomic.Uint32 // counts dialed addresses

@@ -3,10 +3,10 @@ package sluice
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/balance"
 )
 
 // A BalancingClient is a client that an LBClient can use. *HostClient and
@@ -72,10 +72,8 @@ type LBClient struct {
 	// MaxHedges is the maximum number of additional attempts; 0 is 1.
 	MaxHedges int
 
-	once    sync.Once
-	mu      sync.Mutex // held to change members
-	members atomic.Pointer[[]*lbMember]
-	turns   atomic.Uint64 // counts requests
+	once  sync.Once
+	group balance.Group[BalancingClient]
 }
 
 // Do sends req and reads the response into resp, which may be nil, within
@@ -116,11 +114,7 @@ func (c *LBClient) timeout() time.Duration {
 // AddClient adds a client and returns the new number of clients.
 func (c *LBClient) AddClient(cc BalancingClient) int {
 	c.once.Do(c.prepare)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	members := append(slices.Clone(*c.members.Load()), &lbMember{client: cc})
-	c.members.Store(&members)
-	return len(members)
+	return c.group.Add(cc)
 }
 
 // RemoveClients removes the clients for which rc returns true, and returns the
@@ -128,22 +122,11 @@ func (c *LBClient) AddClient(cc BalancingClient) int {
 // continue. rc must not call methods of c.
 func (c *LBClient) RemoveClients(rc func(BalancingClient) bool) int {
 	c.once.Do(c.prepare)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	members := slices.Clone(*c.members.Load())
-	members = slices.DeleteFunc(members, func(m *lbMember) bool { return rc(m.client) })
-	c.members.Store(&members)
-	return len(members)
+	return c.group.Remove(rc)
 }
 
-// prepare creates the initial members from Clients.
-func (c *LBClient) prepare() {
-	members := make([]*lbMember, len(c.Clients))
-	for i, client := range c.Clients {
-		members[i] = &lbMember{client: client}
-	}
-	c.members.Store(&members)
-}
+// prepare adds the initial clients.
+func (c *LBClient) prepare() { c.group.Add(c.Clients...) }
 
 // lbBounds limits a request: by ctx if that is not nil, and by deadline if that
 // is not zero.
@@ -161,42 +144,42 @@ func (c *LBClient) do(bounds lbBounds, req *Request, resp *Response) error {
 	if c.HedgeAfter > 0 && req.stream == nil && !resp.StreamBody && isRepeatable(req) {
 		return c.doHedged(bounds, req, resp)
 	}
-	m, ok := c.pick(nil)
+	p, ok := c.group.Pick(nil)
 	if !ok {
 		return ErrNoAvailableClients
 	}
-	_, err := c.attempt(m, bounds, req, resp)
+	_, err := c.attempt(p, bounds, req, resp)
 	return err
 }
 
-// attempt sends req with m, which pick returned, and records the outcome for m.
-func (c *LBClient) attempt(m lbPick, bounds lbBounds, req *Request, resp *Response) (isGood bool, err error) {
+// attempt sends req with the client of p and records the outcome.
+func (c *LBClient) attempt(p balance.Pick[BalancingClient], bounds lbBounds, req *Request, resp *Response) (isGood bool, err error) {
 	judged := false
 	defer func() {
 		if !judged { // the client has panicked
-			m.report(lbUnknown)
+			p.Report(balance.Unknown)
 		}
 	}()
-	err = m.member.do(bounds, req, resp)
+	err = doBounded(p.Member.Client, bounds, req, resp)
 	verdict := c.judge(bounds.ctx, req, resp, err)
 	judged = true
-	m.report(verdict)
-	return err == nil && verdict == lbGood, err
+	p.Report(verdict)
+	return err == nil && verdict == balance.Good, err
 }
 
 // judge returns what the outcome of a request says about the client's health.
-func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err error) lbVerdict {
+func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err error) balance.Verdict {
 	isGood := err == nil
 	switch {
 	case err != nil && ctx != nil && errors.Is(ctx.Err(), context.Canceled), isOwnFault(err):
-		return lbUnknown
+		return balance.Unknown
 	case c.HealthCheck != nil:
 		isGood = c.HealthCheck(req, resp, err)
 	}
 	if isGood {
-		return lbGood
+		return balance.Good
 	}
-	return lbBad
+	return balance.Bad
 }
 
 // isOwnFault reports whether err is due to the request and not to the client.
@@ -209,13 +192,13 @@ func isOwnFault(err error) bool {
 	return false
 }
 
-// do sends a request with the client.
-func (m *lbMember) do(bounds lbBounds, req *Request, resp *Response) error {
+// doBounded sends a request with client.
+func doBounded(client BalancingClient, bounds lbBounds, req *Request, resp *Response) error {
 	ctx, deadline := bounds.ctx, bounds.deadline
 	if ctx == nil {
-		return m.client.DoDeadline(req, resp, deadline)
+		return client.DoDeadline(req, resp, deadline)
 	}
-	if client, ok := m.client.(contextClient); ok {
+	if client, ok := client.(contextClient); ok {
 		if deadline.IsZero() {
 			return client.DoContext(ctx, req, resp)
 		}
@@ -225,5 +208,5 @@ func (m *lbMember) do(bounds lbBounds, req *Request, resp *Response) error {
 	if at, ok := ctx.Deadline(); ok && (deadline.IsZero() || at.Before(deadline)) {
 		deadline = at
 	}
-	return m.client.DoDeadline(req, resp, deadline)
+	return client.DoDeadline(req, resp, deadline)
 }

@@ -2,6 +2,8 @@ package sluice
 
 import (
 	"context"
+
+	"github.com/sluicehttp/sluice/internal/balance"
 )
 
 // A hedge sends a request to several clients until one gives a good answer.
@@ -10,7 +12,7 @@ type hedge struct {
 	bounds  lbBounds // limits of each attempt
 	req     *Request // the caller's; each attempt has a copy
 	resp    *Response
-	used    []*lbMember
+	used    []*balance.Member[BalancingClient]
 	running int
 	results chan *hedgeAttempt
 	best    *hedgeAttempt // the best ended attempt; its result goes to the caller
@@ -63,11 +65,11 @@ func (c *LBClient) doHedged(bounds lbBounds, req *Request, resp *Response) error
 
 // start sends the request to another client. It returns false if there is none.
 func (h *hedge) start() bool {
-	m, ok := h.c.pick(h.used)
+	p, ok := h.c.group.Pick(h.used)
 	if !ok {
 		return false
 	}
-	h.used = append(h.used, m.member)
+	h.used = append(h.used, p.Member)
 	h.running++
 	a := new(hedgeAttempt)
 	h.req.CopyTo(&a.req)
@@ -77,7 +79,7 @@ func (h *hedge) start() bool {
 	a.resp.SkipBody = h.resp.SkipBody
 	go func() {
 		defer func() { h.results <- a }()
-		a.isGood, a.err = h.c.attempt(m, h.bounds, &a.req, &a.resp)
+		a.isGood, a.err = h.c.attempt(p, h.bounds, &a.req, &a.resp)
 	}()
 	return true
 }

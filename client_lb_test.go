@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/balance"
 )
 
 var errSick = errors.New("sick")
@@ -156,15 +158,15 @@ func TestLBClientEjects(t *testing.T) {
 		sick := clients[1]
 		sick.fail(errSick)
 		wantCalls(t, "one failure counts at once", ask(lb, clients, 7), 3, 1, 3)
-		time.Sleep(lbPenaltyTime)
+		time.Sleep(balance.PenaltyTime)
 		wantCalls(t, "and for a while", ask(lb, clients, 7), 3, 1, 3)
-		time.Sleep(lbPenaltyTime)
+		time.Sleep(balance.PenaltyTime)
 		wantCalls(t, "the third ejects", ask(lb, clients, 7), 3, 1, 3)
 		for _, c := range []*lbClient{clients[0], clients[2]} {
 			c.pending.Store(1000)
 		}
 		wantCalls(t, "ejected, whatever the load", ask(lb, clients, 6), 3, 0, 3)
-		length := lbEjectTime
+		length := balance.EjectTime
 		for range 10 {
 			time.Sleep(length - time.Millisecond)
 			wantCalls(t, "not yet over", ask(lb, clients, 4), 2, 0, 2)
@@ -172,7 +174,7 @@ func TestLBClientEjects(t *testing.T) {
 			if got := ask(lb, clients, 5); got[1] != 1 {
 				t.Fatalf("after %v the ejected client got %d requests, want 1", length, got[1])
 			}
-			length = min(2*length, lbMaxEjectTime)
+			length = min(2*length, balance.MaxEjectTime)
 		}
 		sick.fail(nil)
 		time.Sleep(length)
@@ -207,14 +209,15 @@ func TestLBClientNeverEjectsAll(t *testing.T) {
 func TestLBClientProbesWithOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lb, clients := newLB(2)
+		slow := &heldClient{lbClient: clients[1]}
+		lb.Clients[1] = slow
 		clients[1].fail(errSick)
-		for range lbEjectAfter {
+		for range balance.EjectAfter {
 			_ = ask(lb, clients, 2)
-			time.Sleep(lbPenaltyTime)
+			time.Sleep(balance.PenaltyTime)
 		}
 		held := make(chan struct{})
-		slow := &heldClient{lbClient: clients[1], held: held}
-		(*lb.members.Load())[1].client = slow
+		slow.held = held
 		clients[0].pending.Store(1000)
 		var group sync.WaitGroup
 		for range 20 {
@@ -242,10 +245,10 @@ func TestLBClientIgnoresOldAnswers(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
-		(*lb.members.Load())[1].client = clients[1]
+		slow.held = nil
 		clients[1].fail(errSick)
 		clients[0].pending.Store(1000)
-		wantCalls(t, "before", ask(lb, clients, lbEjectAfter), 0, lbEjectAfter)
+		wantCalls(t, "before", ask(lb, clients, balance.EjectAfter), 0, balance.EjectAfter)
 		clients[1].fail(nil)
 		close(held)
 		group.Wait()
@@ -253,7 +256,7 @@ func TestLBClientIgnoresOldAnswers(t *testing.T) {
 	})
 }
 
-// heldClient answers when it is let.
+// heldClient answers when held is closed; with nil at once.
 type heldClient struct {
 	*lbClient
 	held    chan struct{}
@@ -262,8 +265,10 @@ type heldClient struct {
 
 // DoDeadline implements BalancingClient.
 func (c *heldClient) DoDeadline(req *Request, resp *Response, deadline time.Time) error {
-	c.waiting.Add(1)
-	<-c.held
+	if c.held != nil {
+		c.waiting.Add(1)
+		<-c.held
+	}
 	return c.lbClient.DoDeadline(req, resp, deadline)
 }
 
@@ -279,18 +284,18 @@ func TestLBClientHealth(t *testing.T) {
 		check  func(*Request, *Response, error) bool
 		status int
 		err    error
-		want   lbVerdict
+		want   balance.Verdict
 	}{
-		{name: "answer", status: 200, want: lbGood},
-		{name: "status 500", status: 500, want: lbGood},
-		{name: "status 500 by HealthCheck", check: byStatus, status: 500, want: lbBad},
-		{name: "status 404 by HealthCheck", check: byStatus, status: 404, want: lbGood},
-		{name: "error", err: errSick, want: lbBad},
-		{name: "time-out", err: ErrTimeout, want: lbBad},
-		{name: "context's time-out", ctx: late, err: context.DeadlineExceeded, want: lbBad},
-		{name: "cancelled", ctx: cancelled, err: context.Canceled, want: lbUnknown},
-		{name: "cancelled, with an answer", ctx: cancelled, status: 200, want: lbGood},
-		{name: "bad request", err: errMissingHost, want: lbUnknown},
+		{name: "answer", status: 200, want: balance.Good},
+		{name: "status 500", status: 500, want: balance.Good},
+		{name: "status 500 by HealthCheck", check: byStatus, status: 500, want: balance.Bad},
+		{name: "status 404 by HealthCheck", check: byStatus, status: 404, want: balance.Good},
+		{name: "error", err: errSick, want: balance.Bad},
+		{name: "time-out", err: ErrTimeout, want: balance.Bad},
+		{name: "context's time-out", ctx: late, err: context.DeadlineExceeded, want: balance.Bad},
+		{name: "cancelled", ctx: cancelled, err: context.Canceled, want: balance.Unknown},
+		{name: "cancelled, with an answer", ctx: cancelled, status: 200, want: balance.Good},
+		{name: "bad request", err: errMissingHost, want: balance.Unknown},
 	} {
 		lb := &LBClient{HealthCheck: tc.check}
 		resp := new(Response)

@@ -1,11 +1,15 @@
 package sluice
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
+	"net"
 	"sync"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 
 // A PipelineClient sends requests to one host without waiting for the answers
@@ -123,10 +127,15 @@ type PipelineClient struct {
 	once  sync.Once
 	host  HostClient // dials, and holds the settings that requests need
 	works pipelineWorkPool
-	lanes []pipelineLane
+	lines *pipeline.Client
 }
 
-// prepare initializes host and lanes from the exported fields.
+const (
+	defaultPipelineRead  = 16 << 10
+	defaultPipelineWrite = 32 << 10
+)
+
+// prepare initializes host and lines from the exported fields.
 func (c *PipelineClient) prepare() {
 	h := &c.host
 	h.Addr, h.IsTLS, h.TLSConfig = c.Addr, c.IsTLS, c.TLSConfig
@@ -134,12 +143,52 @@ func (c *PipelineClient) prepare() {
 	h.Name, h.NoDefaultUserAgentHeader = c.Name, c.NoDefaultUserAgentHeader
 	h.DisableHeaderNamesNormalizing, h.DisablePathNormalizing = c.DisableHeaderNamesNormalizing, c.DisablePathNormalizing
 	h.MaxIdleConnDuration, h.ReadBufferSize, h.WriteTimeout = c.MaxIdleConnDuration, c.ReadBufferSize, c.WriteTimeout
-	c.lanes = make([]pipelineLane, sizeOr(c.MaxConns, 1))
-	for i := range c.lanes {
-		lane := &c.lanes[i]
-		lane.c, lane.wake, lane.room = c, make(chan struct{}, 1), make(chan struct{}, 1)
-		lane.limit = int64(sizeOr(c.MaxPendingRequests, DefaultMaxPendingRequests))
+	c.lines = pipeline.New(pipeline.Config{
+		Conns:        sizeOr(c.MaxConns, 1),
+		Pending:      sizeOr(c.MaxPendingRequests, DefaultMaxPendingRequests),
+		Attempts:     DefaultMaxIdemponentCallAttempts,
+		BatchDelay:   c.MaxBatchDelay,
+		ReadBuffer:   sizeOr(c.ReadBufferSize, defaultPipelineRead),
+		WriteBuffer:  sizeOr(c.WriteBufferSize, defaultPipelineWrite),
+		ReadTimeout:  c.ReadTimeout,
+		WriteTimeout: c.WriteTimeout,
+		MaxIdle:      h.maxIdle(),
+		IsTLS:        c.IsTLS,
+		Dial:         c.dial,
+		Log:          c.logError,
+		IsTimeout:    isDeadline,
+		Explain:      explainPipeline,
+	})
+}
+
+// dial connects to the next address that can be reached.
+func (c *PipelineClient) dial() (nc net.Conn, err error) {
+	addrs := c.host.prepared().addrs
+	err = errNoAddr
+	for range addrs {
+		addr := addrs[(c.host.nextAddr.Add(1)-1)%uint32(len(addrs))]
+		if nc, err = c.host.dial(new(clientCall), addr); err == nil {
+			return nc, nil
+		}
 	}
+	return nil, err
+}
+
+func (c *PipelineClient) logError(err error) {
+	if c.Logger != nil {
+		c.Logger.Printf("sluice: PipelineClient for %q: %v", c.Addr, err)
+	}
+}
+
+// explainPipeline returns the error of requests whose connection ended with err.
+func explainPipeline(err error) error {
+	switch {
+	case isDeadline(err):
+		return ErrTimeout
+	case err == pipeline.ErrEnded:
+		return errPipelineClosed
+	}
+	return err
 }
 
 // Do sends req and reads the response into resp, which may be nil. Addr alone
@@ -164,16 +213,42 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	if err != nil {
 		return err
 	}
-	lane := c.choose()
-	if err := lane.submit(w, call); err != nil {
-		w.err = err
-	} else if err := lane.await(w, call); err != nil {
-		return err // the lane owns w now
+	if stage := c.await(w, call); stage != pipeline.Answered {
+		call.phase = pipelinePhases[stage]
+		if err := call.err(); err != nil {
+			return err
+		}
+		return ErrTimeout
 	}
-	err = w.err
+	err = w.Err
 	w.deliver(resp)
 	c.works.release(w)
 	return err
+}
+
+// pipelinePhases are the phases of calls that were given up.
+var pipelinePhases = [...]Phase{
+	pipeline.InQueue: PhaseWait, pipeline.InDial: PhaseDial, pipeline.InWrite: PhaseWrite, pipeline.InRead: PhaseRead,
+}
+
+// await sends w and waits for its answer or the end of the call. The caller owns
+// w again if the result is Answered.
+func (c *PipelineClient) await(w *pipelineWork, call *clientCall) pipeline.Stage {
+	if call.deadline == 0 {
+		return c.lines.Do(&w.Work, call.done(), nil)
+	}
+	timer := w.timer
+	if w.timer = nil; timer == nil {
+		timer = time.NewTimer(call.left(0))
+	} else {
+		timer.Reset(call.left(0))
+	}
+	stage := c.lines.Do(&w.Work, call.done(), timer.C)
+	timer.Stop()
+	if stage == pipeline.Answered {
+		w.timer = timer
+	}
+	return stage
 }
 
 // DoTimeout is Do with a time limit. After timeout, it gives the request up and
@@ -198,36 +273,16 @@ func (c *PipelineClient) DoContext(ctx context.Context, req *Request, resp *Resp
 
 // PendingRequests returns the number of requests that are queued or not
 // answered, including those whose calls were given up.
-func (c *PipelineClient) PendingRequests() (n int) {
+func (c *PipelineClient) PendingRequests() int {
 	c.once.Do(c.prepare)
-	for i := range c.lanes {
-		n += int(c.lanes[i].pending())
-	}
-	return n
+	return c.lines.Pending()
 }
 
 // CloseIdleConnections closes the connections without pending requests. The
 // PipelineClient remains usable.
 func (c *PipelineClient) CloseIdleConnections() {
 	c.once.Do(c.prepare)
-	for i := range c.lanes {
-		c.lanes[i].closeIdle()
-	}
-}
-
-// choose returns the lane for the next request: the one with the least load.
-func (c *PipelineClient) choose() *pipelineLane {
-	best := &c.lanes[0]
-	if len(c.lanes) == 1 {
-		return best
-	}
-	least := best.load()
-	for i := 1; i < len(c.lanes) && least > 0; i++ {
-		if load := c.lanes[i].load(); load < least {
-			best, least = &c.lanes[i], load
-		}
-	}
-	return best
+	c.lines.CloseIdle()
 }
 
 // encode writes the request into the memory of a work, and empties resp.
@@ -239,21 +294,21 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 	case isHTTPS && !c.IsTLS:
 		return nil, errPlainHTTPS
 	}
-	w := c.works.acquire()
+	w := c.works.acquire(c)
 	w.into = &w.resp
 	if resp != nil && !req.call.isBound() && !resp.SkipBody && !resp.StreamBody {
 		w.into = resp
 	}
 	prepareForClient(&c.host, req, w.into)
-	w.isRepeatable, w.isHead, w.isTunnel = isRepeatable(req), req.Header.IsHead(), req.Header.IsConnect()
-	w.closes = req.ConnectionClose() || w.isTunnel
+	w.IsRepeatable, w.isHead, w.isTunnel = isRepeatable(req), req.Header.IsHead(), req.Header.IsConnect()
+	w.IsLast = req.ConnectionClose() || w.isTunnel
 	if resp != nil && w.into != resp {
 		skips, streams := resp.SkipBody, resp.StreamBody
 		resp.Reset()
 		resp.SkipBody, resp.StreamBody = skips, streams
 	}
-	if w.err = w.write(req); w.err != nil {
-		err := w.err
+	if err := w.write(req); err != nil {
+		w.Err = err
 		w.deliver(resp)
 		c.works.release(w)
 		return nil, err
@@ -261,21 +316,14 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 	return w, nil
 }
 
-// A pipelineWork is a request in the client. The caller owns it until it is
-// submitted, and again after it is answered; in between, its lane owns it.
+// A pipelineWork is a request in the client. The caller owns it until it is sent,
+// and again after it is answered; in between, c.lines owns it.
 type pipelineWork struct {
-	next, prev *pipelineWork // neighbors in a list of the lane
-	state      workState     // guarded by the lane's lock
-	done       chan struct{} // gets a token when the work is done, if its call still waits
-	out        []byte        // the encoded request
-	err        error
-	at         int64 // offset of its first byte on the connection
-	attempts   int   // connections that failed it
-
-	isRepeatable bool
-	isHead       bool
-	isTunnel     bool // the method is CONNECT
-	closes       bool // no request may follow it on the connection
+	pipeline.Work
+	c        *PipelineClient
+	timer    *time.Timer // of an earlier call, stopped; nil: none
+	isHead   bool
+	isTunnel bool // the method is CONNECT
 
 	// into is where the answer is read to. It is the caller's Response if the
 	// call cannot be given up, which saves a tenth of the time with a thousand
@@ -284,17 +332,25 @@ type pipelineWork struct {
 	resp Response
 }
 
-// workState says which part of the client has a pipelineWork.
-type workState uint8
+// Read implements pipeline.Answer.
+func (w *pipelineWork) Read(br *bufio.Reader, local, remote net.Addr) (isLast bool, err error) {
+	resp := w.into
+	if err := resp.readFrom(br, w.c.host.headLimits(), w.c.MaxResponseBodySize, w.isTunnel); err != nil {
+		resp.ResetBody() // another connection may read into it
+		resp.Header.m.ResetMessage()
+		return true, err
+	}
+	resp.localAddr, resp.remoteAddr = local, remote
+	if w.isHead {
+		resp.Header.m.SettleHead()
+	}
+	return resp.ConnectionClose() || resp.StatusCode() == StatusSwitchingProtocols, nil
+}
 
-const (
-	workQueued    workState = iota // in the queue; nothing of it was sent
-	workSent                       // sent on the connection
-	workAbandoned                  // sent on the connection, and its call was given up
-	workDone                       // the caller's, with a token in done
-)
+// Release implements pipeline.Answer.
+func (w *pipelineWork) Release() { w.c.works.release(w) }
 
-// write appends the request to out.
+// write appends the request to Out.
 func (w *pipelineWork) write(req *Request) error {
 	if req.stream != nil {
 		if err := req.bufferStream(); err != nil {
@@ -302,8 +358,8 @@ func (w *pipelineWork) write(req *Request) error {
 		}
 	}
 	if req.isShort() {
-		out, err := req.appendWhole(w.out)
-		w.out = out
+		out, err := req.appendWhole(w.Out)
+		w.Out = out
 		return err
 	}
 	bw := acquireClientWriter((*workWriter)(w), defaultClientBuffer)
@@ -320,7 +376,7 @@ type workWriter pipelineWork
 
 // Write implements io.Writer.
 func (w *workWriter) Write(p []byte) (int, error) {
-	w.out = append(w.out, p...)
+	w.Out = append(w.Out, p...)
 	return len(p), nil
 }
 
@@ -330,7 +386,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 	switch {
 	case resp == nil:
 		return
-	case w.err != nil:
+	case w.Err != nil:
 		if w.into == resp {
 			resp.Reset()
 		}
@@ -351,12 +407,7 @@ func (w *pipelineWork) deliver(resp *Response) {
 
 // exchange swaps the received content with other; the settings stay.
 func (r *Response) exchange(other *Response) {
-	a, b := &r.Header, &other.Header
-	a.header, b.header = b.header, a.header
-	a.statusCode, b.statusCode = b.statusCode, a.statusCode
-	a.reasonAt, b.reasonAt = b.reasonAt, a.reasonAt
-	a.reason, b.reason = b.reason, a.reason
-	a.closesByLength = b.closesByLength
+	r.Header.m.Exchange(&other.Header.m)
 	r.body, other.body = other.body, r.body
 	r.localAddr, r.remoteAddr = other.localAddr, other.remoteAddr
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/sluicehttp/sluice/internal/clock"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
 )
@@ -60,6 +60,10 @@ func TestPipelineRepeatsWhatMayBeRepeated(t *testing.T) {
 // A server that closes a connection without a word is told of at once. It delays
 // no other connection, and what it was not sent is not lost.
 func TestPipelineClosedWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, closedWithoutAnAnswer)
+}
+
+func closedWithoutAnAnswer(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	var dials atomic.Int32
 	c.Dial = func(string) (net.Conn, error) {
@@ -82,12 +86,8 @@ func TestPipelineClosedWithoutAnAnswer(t *testing.T) {
 		conn.expect("/later")
 		conn.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlater")
 		later.want("later")
-		lane := &c.lanes[0]
-		lane.mu.Lock()
-		failures := lane.failures
-		lane.mu.Unlock()
-		if n := int(dials.Load()); n != 2*(i+1) || failures != 0 {
-			t.Errorf("%d dials, %d failures", n, failures)
+		if n := int(dials.Load()); n != 2*(i+1) {
+			t.Errorf("%d dials", n)
 		}
 	}
 }
@@ -269,31 +269,32 @@ func TestPipelineRepeatsInOrder(t *testing.T) {
 	}
 }
 
+// A dial that failed delays the next ones, and one that succeeds ends that.
 func TestPipelineDialErrors(t *testing.T) {
-	noNewGoroutines(t)
+	synctest.Test(t, dialErrors)
+	synctest.Test(t, func(t *testing.T) {
+		if (&PipelineClient{}).Do(getRequest("/"), nil) != errNoAddr {
+			t.Error("a client without Addr")
+		}
+	})
+}
+
+func dialErrors(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	refused := errors.New("refused")
-	var isUp atomic.Bool
+	isUp, last := false, time.Now()
+	var delays []time.Duration
 	c.Dial = func(string) (net.Conn, error) {
-		if isUp.Load() {
+		delays, last = append(delays, time.Since(last)), time.Now()
+		if isUp {
 			return peer.ln.Dial()
 		}
 		return nil, refused
 	}
 	var logged recordingLogger
 	c.Logger = &logged
-	failures := func() (int, int64) {
-		lane := &c.lanes[0]
-		lane.mu.Lock()
-		defer lane.mu.Unlock()
-		return lane.failures, lane.retryAt
-	}
-	for i := range 3 {
-		begin := clock.Nanos()
-		err := beginCall(t, c, "POST", "/").end()
-		if n, retryAt := failures(); n != i+1 || retryAt < begin+int64(firstRedialDelay)<<i {
-			t.Errorf("%d failures are counted, want %d; the next attempt is %d ns after this one", n, i+1, retryAt-begin)
-		}
+	for range 9 {
+		err := c.Do(getRequest("/"), nil)
 		if dialed := (*ErrDialWithUpstream)(nil); !errors.As(err, &dialed) || !errors.Is(err, refused) || dialed.Upstream != "x:80" {
 			t.Fatalf("error %v", err)
 		}
@@ -301,19 +302,27 @@ func TestPipelineDialErrors(t *testing.T) {
 	if logged.count() == 0 {
 		t.Error("nothing was logged")
 	}
-	isUp.Store(true)
-	call := beginCall(t, c, "POST", "/")
-	conn := peer.accept()
-	conn.expect("/")
-	conn.say(answerOK("up"))
-	call.want("up")
-	if n, _ := failures(); n != 0 {
-		t.Errorf("%d failures after a success", n)
+	isUp = true
+	for range 2 {
+		call := &pendingCall{t: t, req: getRequest("/"), resp: new(Response), err: make(chan error, 1)}
+		go func() { call.err <- c.Do(call.req, call.resp) }()
+		conn := peer.accept()
+		conn.expect("/")
+		conn.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nup")
+		call.want("up")
+		synctest.Wait()
 	}
-	_ = conn.Close()
-	if (&PipelineClient{}).Do(call.req, nil) != errNoAddr {
-		t.Error("a client without Addr")
+	const ms = time.Millisecond
+	if want := []time.Duration{0, 10 * ms, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 500 * ms, 500 * ms, 500 * ms, 0}; !slices.Equal(delays, want) {
+		t.Errorf("dialed after %v, want %v", delays, want)
 	}
+}
+
+// getRequest returns a request for a target.
+func getRequest(target string) *Request {
+	req := new(Request)
+	req.SetRequestURI("http://x" + target)
+	return req
 }
 
 // recordingLogger counts messages.
@@ -467,9 +476,6 @@ func TestPipelineIdleConnectionsEnd(t *testing.T) {
 	conn.say(answerOK("hi"))
 	call.want("hi")
 	conn.expectEnd()
-	if n := c.lanes[0].state.Load(); n != laneStopped {
-		waitUntil(t, "the goroutine ends", func() bool { return c.lanes[0].state.Load() == laneStopped })
-	}
 }
 
 // beginAbandoned sends a request for /lost, and returns what ends its call.
@@ -492,19 +498,16 @@ func beginAbandoned(t *testing.T, c *PipelineClient) (abandon func()) {
 
 // A server that answers one request after the other is not silent, though the
 // connection is never without one, and the next answer's call was abandoned.
-func TestPipelineKeepsWhatIsUsed(t *testing.T) {
+func TestPipelineKeepsWhatIsUsed(t *testing.T) { synctest.Test(t, keepsWhatIsUsed) }
+
+func keepsWhatIsUsed(t *testing.T) {
 	c, peer := newPipelinePeer(t)
-	c.MaxIdleConnDuration = time.Hour
-	look := func() {
-		c.lanes[0].mu.Lock()
-		k := c.lanes[0].link
-		c.lanes[0].mu.Unlock()
-		k.watch()
-	}
+	c.MaxIdleConnDuration = 8 * time.Second
+	look := func() { time.Sleep(2 * time.Second) } // it looks four times in that time
 	call := beginCall(t, c, "GET", "/")
 	conn := peer.accept()
 	conn.expect("/")
-	for range idleTicks {
+	for range 4 {
 		next := beginCall(t, c, "GET", "/")
 		conn.expect("/")
 		conn.say(answerOK("hi"))
@@ -541,14 +544,4 @@ func TestPipelineGivesUpOnSilentServers(t *testing.T) {
 	conn.say(answerOK("alive"))
 	alive.want("alive")
 	waitUntil(t, "nothing is pending", func() bool { return c.PendingRequests() == 0 })
-}
-
-// The timer of a connection that is over does nothing, and holds nothing.
-func TestPipelineWatchOfAnEndedConnection(t *testing.T) {
-	k := &pipelineLink{lane: &pipelineLane{}}
-	k.isOver.Store(true)
-	k.watch() // without a timer it would panic
-	if !k.lane.mu.TryLock() {
-		t.Error("the lane is locked for good")
-	}
 }

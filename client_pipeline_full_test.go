@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -23,14 +24,10 @@ func newFullPipeline(t *testing.T, limit int) (c *PipelineClient, peer *pipeline
 	return c, peer, dials
 }
 
-// waitForBlocked waits until as many calls wait for room.
-func waitForBlocked(t *testing.T, c *PipelineClient, n int32) {
-	t.Helper()
-	waitUntil(t, fmt.Sprint(n, " calls wait for room"), func() bool { return c.lanes[0].blocked.Load() == n })
-}
-
 // A request without a bound takes the place of the oldest in a full queue.
-func TestPipelineOverflow(t *testing.T) {
+func TestPipelineOverflow(t *testing.T) { synctest.Test(t, pipelineOverflow) }
+
+func pipelineOverflow(t *testing.T) {
 	c, peer, dials := newFullPipeline(t, 3)
 	calls := map[string]*pendingCall{}
 	for _, target := range []string{"/a", "/b", "/c"} {
@@ -44,7 +41,7 @@ func TestPipelineOverflow(t *testing.T) {
 		if err := calls[step[1]].end(); err != ErrPipelineOverflow {
 			t.Errorf("%s: %v", step[1], err)
 		}
-		waitUntil(t, step[0]+" is queued", func() bool { return c.lanes[0].arrived.Load() != nil })
+		synctest.Wait() // it is queued
 		if n := c.PendingRequests(); n != 3 {
 			t.Errorf("%d pending requests", n)
 		}
@@ -59,22 +56,24 @@ func TestPipelineOverflow(t *testing.T) {
 }
 
 // What is not answered is bounded, too, and the next is sent when an answer comes.
-func TestPipelineUnansweredAreBounded(t *testing.T) {
+func TestPipelineUnansweredAreBounded(t *testing.T) { synctest.Test(t, pipelineUnansweredAreBounded) }
+
+func pipelineUnansweredAreBounded(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	c.MaxPendingRequests = 2
 	var calls []*pendingCall
 	for i := range 4 {
 		calls = append(calls, beginCall(t, c, "GET", fmt.Sprint("/", i)))
-		if i < 2 {
-			waitUntil(t, "it is sent", func() bool { return c.lanes[0].unanswered.Load() == int64(i+1) })
-		}
+		synctest.Wait()
 	}
 	conn := peer.accept()
 	conn.expect("/0", "/1")
-	waitUntil(t, "the lane sleeps", func() bool { return c.lanes[0].state.Load() == laneAsleep })
-	if sent, waiting := c.lanes[0].unanswered.Load(), c.lanes[0].waiting.Load(); sent != 2 || waiting != 2 || conn.br.Buffered() > 0 {
-		t.Errorf("%d sent, %d waiting", sent, waiting)
+	synctest.Wait()
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+	if n, err := conn.br.Read(make([]byte, 1)); n > 0 || !isDeadline(err) || c.PendingRequests() != 4 {
+		t.Errorf("more than two were sent: %v, %d pending", err, c.PendingRequests())
 	}
+	_ = conn.SetReadDeadline(time.Now().Add(pipelineBound))
 	for i, call := range calls {
 		conn.say(answerOK(fmt.Sprint(i)))
 		call.want(fmt.Sprint(i))
@@ -86,6 +85,10 @@ func TestPipelineUnansweredAreBounded(t *testing.T) {
 
 // A request with a bound waits for room, and takes no place from another.
 func TestPipelineBoundedCallsWaitForRoom(t *testing.T) {
+	synctest.Test(t, pipelineBoundedCallsWaitForRoom)
+}
+
+func pipelineBoundedCallsWaitForRoom(t *testing.T) {
 	c, peer, dials := newFullPipeline(t, 1)
 	first := beginCall(t, c, "GET", "/first")
 	req, resp := new(Request), new(Response)
@@ -100,13 +103,12 @@ func TestPipelineBoundedCallsWaitForRoom(t *testing.T) {
 	mine := errors.New("mine")
 	failed := make(chan error, 1)
 	go func() { failed <- c.DoContext(ctx, req, resp) }()
-	waitForBlocked(t, c, 1)
+	synctest.Wait() // it waits for room
 	cancel(mine)
 	err := <-failed
 	if phase := (*PhaseError)(nil); !errors.As(err, &phase) || phase.Phase != PhaseWait || !errors.Is(err, mine) {
 		t.Errorf("DoContext: %v", err)
 	}
-	waitForBlocked(t, c, 0)
 	var waiting sync.WaitGroup
 	const others = 20
 	for range others {
@@ -118,7 +120,7 @@ func TestPipelineBoundedCallsWaitForRoom(t *testing.T) {
 			}
 		})
 	}
-	waitForBlocked(t, c, others)
+	synctest.Wait()
 	close(dials)
 	conn := peer.accept()
 	conn.expect("/first")
@@ -129,13 +131,15 @@ func TestPipelineBoundedCallsWaitForRoom(t *testing.T) {
 		conn.say(answerOK("other"))
 	}
 	waiting.Wait()
-	if n, blocked := c.PendingRequests(), c.lanes[0].blocked.Load(); n != 0 || blocked != 0 {
-		t.Errorf("%d pending requests, %d calls wait", n, blocked)
+	if n := c.PendingRequests(); n != 0 {
+		t.Errorf("%d pending requests", n)
 	}
 }
 
 // Room that comes to be in any way is given to who waits for it.
-func TestPipelineRoomIsOffered(t *testing.T) {
+func TestPipelineRoomIsOffered(t *testing.T) { synctest.Test(t, pipelineRoomIsOffered) }
+
+func pipelineRoomIsOffered(t *testing.T) {
 	refused := errors.New("refused")
 	c, _, dials := newFullPipeline(t, 2)
 	c.Dial = func(string) (net.Conn, error) { <-dials; return nil, refused }
@@ -148,16 +152,19 @@ func TestPipelineRoomIsOffered(t *testing.T) {
 		return done
 	}
 	soon := begin(50 * time.Millisecond)
-	waitUntil(t, "it is queued", func() bool { return c.PendingRequests() == 1 })
+	synctest.Wait()
 	later := begin(pipelineBound)
-	waitUntil(t, "it is queued", func() bool { return c.PendingRequests() == 2 })
+	synctest.Wait()
 	third := begin(pipelineBound)
 	if err := <-soon; err != ErrTimeout { // and the third has its place
 		t.Error(err)
 	}
-	waitUntil(t, "no call waits", func() bool { return c.lanes[0].blocked.Load() == 0 && c.PendingRequests() == 2 })
+	synctest.Wait()
+	if n := c.PendingRequests(); n != 2 {
+		t.Errorf("%d pending requests", n)
+	}
 	fourth, fifth := begin(pipelineBound), begin(pipelineBound)
-	waitForBlocked(t, c, 2)
+	synctest.Wait()
 	close(dials)
 	for _, call := range []chan error{later, third, fourth, fifth} {
 		if err := <-call; !errors.Is(err, refused) {

@@ -10,11 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-func TestPipelineTimeoutWhileQueued(t *testing.T) {
-	noNewGoroutines(t)
+func TestPipelineTimeoutWhileQueued(t *testing.T) { synctest.Test(t, timeoutWhileQueued) }
+
+func timeoutWhileQueued(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	dials := make(chan struct{})
 	c.Dial = func(string) (net.Conn, error) {
@@ -39,15 +41,8 @@ func TestPipelineTimeoutWhileQueued(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
 	go func() {
-		for lane := &c.lanes[0]; ; time.Sleep(200 * time.Microsecond) {
-			lane.mu.Lock()
-			dials := lane.isDialing
-			lane.mu.Unlock()
-			if dials && c.PendingRequests() == 1 {
-				cancel(cause)
-				return
-			}
-		}
+		synctest.Wait() // it dials
+		cancel(cause)
 	}()
 	err := c.DoContext(ctx, req, resp)
 	if phase := (*PhaseError)(nil); !errors.As(err, &phase) || phase.Phase != PhaseDial || !errors.Is(err, cause) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -28,6 +29,22 @@ func held(t *testing.T, c *HostClient, n int) (release func()) {
 		for _, cc := range ccs {
 			c.ReleaseConn(cc)
 		}
+	}
+}
+
+// pipeHost is a client whose connections are pipes to somebody who only reads.
+func pipeHost(idle time.Duration) *HostClient {
+	return &HostClient{
+		Addr:                "host.test:80",
+		MaxIdleConnDuration: idle,
+		Dial: func(string) (net.Conn, error) {
+			mine, other := net.Pipe()
+			go func() {
+				_, _ = io.Copy(io.Discard, other)
+				other.Close()
+			}()
+			return mine, nil
+		},
 	}
 }
 
@@ -272,7 +289,12 @@ func TestPoolMaxConnDuration(t *testing.T) {
 	req, resp := newCall("GET", p.url("/"))
 	for i := range 2 {
 		if i == 1 {
-			c.pool.idle[0].created -= int64(2 * time.Hour)
+			cc, err := c.AcquireConn(0, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cc.created -= int64(2 * time.Hour)
+			c.ReleaseConn(cc)
 		}
 		if err := c.Do(req, resp); err != nil {
 			t.Fatal(err)
@@ -286,8 +308,9 @@ func TestPoolMaxConnDuration(t *testing.T) {
 
 // TestPoolWaitIsAPhase: also of an attempt after one that came further.
 func TestPoolWaitIsAPhase(t *testing.T) {
-	c := &HostClient{MaxConns: 1}
-	c.pool.open = 1
+	c := pipeHost(time.Hour)
+	c.MaxConns = 1
+	defer held(t, c, 1)()
 	call := &clientCall{phase: PhaseRead}
 	if _, err := c.acquire(call); err != ErrNoFreeConns || call.phase != PhaseWait {
 		t.Errorf("%v in phase %v", err, call.phase)
@@ -463,45 +486,5 @@ func TestPoolTestsConnections(t *testing.T) {
 			}
 			checkPool(t, c, 1, 1)
 		})
-	}
-}
-
-// TestPoolKeepsTheOrderOfIdleConnections: whatever has moved through its memory,
-// which stays within bounds.
-func TestPoolKeepsTheOrderOfIdleConnections(t *testing.T) {
-	var p connPool
-	var want []*clientConn
-	take := func(n int) {
-		for range n {
-			if got := p.takeFirst(); got != want[0] {
-				t.Fatal("another connection than the first")
-			}
-			want = want[1:]
-		}
-	}
-	for _, most := range []int{1, 2, 7, 100, 3} {
-		for range 10 * most {
-			for len(want) < most {
-				cc := new(clientConn)
-				p.push(cc)
-				want = append(want, cc)
-			}
-			take(1 + most/3)
-		}
-		if len(want) > 0 {
-			if got := p.takeLast(); got != want[len(want)-1] {
-				t.Fatal("another connection than the last")
-			}
-			want = want[:len(want)-1]
-		}
-		take(len(want))
-		if len(p.idle) != 0 || cap(p.room) > 4*100 {
-			t.Fatalf("%d connections left, memory for %d", len(p.idle), cap(p.room))
-		}
-		for i, cc := range p.room[:cap(p.room)] {
-			if cc != nil {
-				t.Fatalf("place %d of %d keeps a connection that was taken", i, cap(p.room))
-			}
-		}
 	}
 }

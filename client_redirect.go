@@ -1,6 +1,10 @@
 package sluice
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/uri"
+)
 
 // doRedirects sends req with c and follows redirects.
 func doRedirects(c doer, req *Request, resp *Response, most int) error {
@@ -51,13 +55,13 @@ func redirect(req *Request, resp *Response, hadStream bool) error {
 	case hadStream:
 		return ErrRedirectBodyStream
 	}
+	if uri.HasOtherScheme(location) {
+		return errRedirectScheme
+	}
 	uri := req.URI()
 	before := AcquireURI()
 	defer ReleaseURI(before)
 	uri.CopyTo(before)
-	if hasOtherScheme(location) {
-		return errRedirectScheme
-	}
 	if err := uri.resolve(location); err != nil {
 		return err
 	}
@@ -70,13 +74,6 @@ func redirect(req *Request, resp *Response, hadStream bool) error {
 		req.UseHostHeader = false // the Host was set for the earlier origin
 	}
 	return nil
-}
-
-// hasOtherScheme reports whether a reference is a URI with a scheme and without
-// an authority, such as "javascript:x" (RFC 3986 section 3.1), and not a path.
-func hasOtherScheme(reference []byte) bool {
-	scheme, rest, ok := cutByte(reference, ':')
-	return ok && isScheme(scheme) && !bytes.HasPrefix(rest, doubleSlash)
 }
 
 // dropContent turns req into a GET without a body.

@@ -356,43 +356,6 @@ func TestReviewResetTimeout(t *testing.T) {
 	}
 }
 
-// A request that waits for a connection of its own is overtaken by all that
-// take any: it may wait for ever.
-func TestReviewFreshWaiterIsServedInTurn(t *testing.T) {
-	c := &HostClient{MaxConns: 1}
-	mine, other := net.Pipe()
-	defer other.Close()
-	if cc, full := c.takeIdle(false); cc != nil || full {
-		t.Fatal("no permission")
-	}
-	first := &connWaiter{ready: make(chan struct{}), fresh: true}
-	second := &connWaiter{ready: make(chan struct{})}
-	for _, w := range []*connWaiter{first, second} {
-		if _, ok := c.enqueue(w); ok {
-			t.Fatal("served at once")
-		}
-	}
-	c.release(newClientConn(mine, ""))
-	select {
-	case <-first.ready:
-	default:
-		t.Error("who came later was served before")
-	}
-}
-
-// Between takeIdle and enqueue another request may give its connection back:
-// who wants a fresh one must take its place, and not wait beside it.
-func TestReviewFreshWaiterBesideIdleConnection(t *testing.T) {
-	c := &HostClient{MaxConns: 1}
-	mine, other := net.Pipe()
-	defer other.Close()
-	c.takeIdle(false)
-	c.release(newClientConn(mine, ""))
-	if _, ok := c.enqueue(&connWaiter{ready: make(chan struct{}), fresh: true}); !ok {
-		t.Error("it waits although the only connection idles")
-	}
-}
-
 // Who waited, and is given a connection that turns out to be dead, must make
 // one in its place, and not wait again behind everybody.
 func TestReviewDeadConnectionKeepsTheTurn(t *testing.T) {

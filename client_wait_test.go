@@ -3,7 +3,6 @@ package sluice
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 )
@@ -63,43 +62,5 @@ func TestPoolWaitersOrder(t *testing.T) {
 			t.Errorf("strategy %d: served %d, want %d", test.strategy, order, test.want)
 		}
 		checkPool(t, c, 1, 1)
-	}
-}
-
-// TestPoolEnqueueTakesByStrategy: a connection that became idle in the instant
-// before the wait is chosen like every other one.
-func TestPoolEnqueueTakesByStrategy(t *testing.T) {
-	for strategy, want := range map[ConnPoolStrategyType]int{FIFO: 0, LIFO: 2} {
-		c := &HostClient{ConnPoolStrategy: strategy}
-		ccs := []*clientConn{{}, {}, {}}
-		for _, cc := range ccs {
-			c.pool.push(cc)
-		}
-		if cc, ok := c.enqueue(&connWaiter{}); !ok || cc != ccs[want] {
-			t.Errorf("strategy %d: not connection %d", strategy, want)
-		}
-	}
-}
-
-// BenchmarkPoolWaiters is a release to a waiter and the next one's arrival, and a
-// waiter that gives up, while others wait: the time does not depend on how many.
-func BenchmarkPoolWaiters(b *testing.B) {
-	for _, waiters := range []int{1, 100, 10_000, 100_000} {
-		b.Run(fmt.Sprint(waiters), func(b *testing.B) {
-			c := &HostClient{MaxConns: 1}
-			c.pool.open = 1
-			cc := &clientConn{}
-			for range waiters {
-				c.enqueue(&connWaiter{ready: make(chan struct{})})
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				w := &connWaiter{ready: make(chan struct{})}
-				c.enqueue(w)
-				c.enqueue(&connWaiter{ready: make(chan struct{})})
-				c.pool.abandon(w)
-				c.release(cc)
-			}
-		})
 	}
 }

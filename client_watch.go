@@ -168,7 +168,7 @@ func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 // status. The response stays in the buffer. The response's table is empty
 // before and after.
 func (x *exchange) awaitStatus() (digit int, err error) {
-	t := &x.resp.Header.table
+	t := &x.resp.Header.m.Table
 	defer t.Reset()
 	p := h1.HeadParser{Role: h1.Responses, Limits: x.c.headLimits()}
 	for at := 0; ; {

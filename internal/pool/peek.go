@@ -1,4 +1,4 @@
-package sluice
+package pool
 
 import (
 	"net"
@@ -6,7 +6,7 @@ import (
 )
 
 // quietConn is a connection without a socket that can report whether it is open
-// and has no unread bytes. The connections of fasthttputil implement it; peeker
+// and has no unread bytes. The connections of fasthttputil implement it; Peeker
 // calls it.
 type quietConn interface{ IsQuiet() bool }
 

@@ -1,22 +1,22 @@
 //go:build unix
 
-package sluice
+package pool
 
 import (
 	"net"
 	"syscall"
 )
 
-// peeker checks whether a connection has unread bytes.
-type peeker struct {
+// Peeker checks whether a connection has unread bytes.
+type Peeker struct {
 	raw   syscall.RawConn // nil: no socket
 	quiet quietConn       // used if there is no socket; nil: none
 	look  func(fd uintptr)
 	err   error
 }
 
-// init sets the connection to check: c, or the connection that c wraps.
-func (p *peeker) init(c net.Conn) {
+// Init sets the connection to check: c, or the connection that c wraps.
+func (p *Peeker) Init(c net.Conn) {
 	c = innermost(c)
 	if s, ok := c.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
@@ -28,14 +28,14 @@ func (p *peeker) init(c net.Conn) {
 }
 
 // peek is the function for Control.
-func (p *peeker) peek(fd uintptr) {
+func (p *Peeker) peek(fd uintptr) {
 	var one [1]byte
 	_, _, p.err = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 }
 
-// isQuiet reports whether the connection is open and has no unread bytes. It
+// IsQuiet reports whether the connection is open and has no unread bytes. It
 // returns true if it cannot check that.
-func (p *peeker) isQuiet() bool {
+func (p *Peeker) IsQuiet() bool {
 	switch {
 	case p.quiet != nil:
 		return p.quiet.IsQuiet()

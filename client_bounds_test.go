@@ -1,0 +1,205 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/balance"
+)
+
+// echoing answers each request with what it was.
+func echoing(c *peerConn) {
+	for r := c.request(); r != nil; r = c.request() {
+		text := fmt.Sprintf("%s %s [%s] %s", r.Header.Method(), r.Header.RequestURI(), r.Header.ContentType(), r.Body())
+		if string(r.Header.RequestURI()) == "/303" {
+			c.send("HTTP/1.1 303 See Other\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n")
+			continue
+		}
+		c.send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(text)))
+		if !r.Header.IsHead() {
+			c.send(text)
+		}
+	}
+}
+
+// TestWhatClientsSend: the verbs send what they say, with each kind of client.
+func TestWhatClientsSend(t *testing.T) {
+	p := newClientPeer(t, echoing)
+	args := new(Args)
+	args.Set("a", "b c")
+	ctx := context.Background()
+	for name, c := range map[string]interface {
+		Get(dst []byte, url string) (int, []byte, error)
+		GetTimeout(dst []byte, url string, timeout time.Duration) (int, []byte, error)
+		GetDeadline(dst []byte, url string, deadline time.Time) (int, []byte, error)
+		Post(dst []byte, url string, postArgs *Args) (int, []byte, error)
+	}{"Client": new(Client), "HostClient": p.host()} {
+		for want, send := range map[string]func() (int, []byte, error){
+			"GET /g [] ": func() (int, []byte, error) { return c.Get([]byte("old"), p.url("/g")) },
+			"GET /t [] ": func() (int, []byte, error) { return c.GetTimeout([]byte("old"), p.url("/t"), time.Minute) },
+			"GET /d [] ": func() (int, []byte, error) { return c.GetDeadline(nil, p.url("/d"), time.Now().Add(time.Minute)) },
+			"POST /p [application/x-www-form-urlencoded] a=b+c": func() (int, []byte, error) { return c.Post(nil, p.url("/p"), args) },
+			"POST /n [application/x-www-form-urlencoded] ":      func() (int, []byte, error) { return c.Post(nil, p.url("/n"), nil) },
+			"GET /there [] ": func() (int, []byte, error) { return c.Post(nil, p.url("/303"), args) },
+		} {
+			if status, got, err := send(); status != 200 || string(got) != want || err != nil {
+				t.Errorf("%s: %d %q, %v, want %q", name, status, got, err, want)
+			}
+		}
+		sent := len(p.requests())
+		for _, deadline := range []time.Time{{}, time.Now().Add(-time.Hour), time.Now()} {
+			if status, got, err := c.GetDeadline([]byte("kept"), p.url("/late"), deadline); status != 0 || string(got) != "kept" || err != ErrTimeout {
+				t.Errorf("%s: %d %q, %v", name, status, got, err)
+			}
+		}
+		if len(p.requests()) != sent {
+			t.Errorf("%s: requests were sent after their deadline: %q", name, p.requests()[sent:])
+		}
+	}
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(errWire)
+	if _, _, err := new(Client).GetContext(ended, nil, p.url("/")); !errors.Is(err, errWire) {
+		t.Error(err)
+	}
+}
+
+// TestClientsKeepTheCallersSettings: of the request and the response.
+func TestClientsKeepTheCallersSettings(t *testing.T) {
+	p := newClientPeer(t, echoing)
+	for name, c := range map[string]interface {
+		Do(req *Request, resp *Response) error
+		DoRedirects(req *Request, resp *Response, maxRedirectsCount int) error
+	}{"Client": new(Client), "HostClient": p.host(), "short-lived": &HostClient{Addr: p.addr(), MaxConnDuration: 1}} {
+		for _, method := range []string{MethodGet, MethodHead, MethodPost} {
+			for _, skips := range []bool{false, true} {
+				for _, streams := range []bool{false, true} {
+					req, resp := newCall(method, p.url("/x"))
+					resp.SkipBody, resp.StreamBody = skips, streams
+					if err := c.Do(req, resp); err != nil {
+						t.Fatal(name, err)
+					}
+					want := ""
+					if method != MethodHead && !skips {
+						want = method + " /x [] "
+					}
+					if got := string(resp.Body()); got != want || resp.SkipBody != skips || resp.StreamBody != streams || req.ConnectionClose() {
+						t.Errorf("%s, %s, skip %v, stream %v: %q; %v, %v, close %v", name, method, skips, streams, got, resp.SkipBody, resp.StreamBody, req.ConnectionClose())
+					}
+					if resp.RemoteAddr() == nil || resp.RemoteAddr().String() != p.addr() || resp.LocalAddr() == nil {
+						t.Errorf("%s: addresses %v, %v", name, resp.LocalAddr(), resp.RemoteAddr())
+					}
+				}
+			}
+		}
+		req, resp := newCall(MethodPost, p.url("/303"))
+		req.PostArgs().Set("secret", "1")
+		if err := c.DoRedirects(req, resp, 1); err != nil || string(resp.Body()) != "GET /there [] " || req.PostArgs().Len() != 0 {
+			t.Errorf("%s: %q, %v, %s", name, resp.Body(), err, req.PostArgs())
+		}
+	}
+}
+
+// TestPipelinesKeepTheCallersSettings: the same for a PipelineClient.
+func TestPipelinesKeepTheCallersSettings(t *testing.T) {
+	p := newClientPeer(t, echoing)
+	c := &PipelineClient{Addr: p.addr()}
+	defer c.CloseIdleConnections()
+	for _, method := range []string{MethodGet, MethodPost, MethodHead} {
+		for _, skips := range []bool{false, true} {
+			req, resp := newCall(method, p.url("/x"))
+			req.Header.SetContentType("a/b")
+			req.SetBodyString(strings.Repeat("x", 3))
+			resp.SkipBody = skips
+			if err := c.DoTimeout(req, resp, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			want := method + " /x [a/b] xxx"
+			if skips || method == MethodHead {
+				want = ""
+			}
+			if got := string(resp.Body()); got != want || resp.SkipBody != skips {
+				t.Errorf("%s, skip %v: %q, %v", method, skips, got, resp.SkipBody)
+			}
+			if resp.RemoteAddr() == nil || resp.RemoteAddr().String() != p.addr() || resp.LocalAddr() == nil {
+				t.Errorf("addresses %v, %v", resp.LocalAddr(), resp.RemoteAddr())
+			}
+		}
+	}
+	req, resp := newCall(MethodGet, p.url("/x"))
+	if err := c.DoDeadline(req, resp, time.Now().Add(-time.Second)); err != ErrTimeout {
+		t.Error(err)
+	}
+}
+
+// TestHedgedRequestsAreWhole: each attempt has the whole request, and the
+// response keeps its setting.
+func TestHedgedRequestsAreWhole(t *testing.T) {
+	p := newClientPeer(t, echoing)
+	for _, skips := range []bool{false, true} {
+		c := &LBClient{Clients: []BalancingClient{&HostClient{Addr: "x:1", Dial: func(string) (net.Conn, error) { return nil, errWire }}, p.host()}, HedgeAfter: time.Nanosecond}
+		req, resp := newCall(MethodPut, p.url("/x"))
+		req.Header.SetContentType("a/b")
+		req.SetBodyString("content")
+		resp.SkipBody = skips
+		want := map[bool]string{false: "PUT /x [a/b] content", true: ""}[skips]
+		if err := c.DoTimeout(req, resp, time.Minute); err != nil || string(resp.Body()) != want || resp.SkipBody != skips {
+			t.Errorf("skip %v: %q, %v, %v", skips, resp.Body(), err, resp.SkipBody)
+		}
+	}
+}
+
+// TestLBClientForgets: after a good answer, a client that was ejected is as any
+// other.
+func TestLBClientForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lb, clients := newLB(2)
+		for range 2 {
+			clients[1].fail(errSick)
+			for range balance.EjectAfter {
+				time.Sleep(balance.PenaltyTime)
+				wantCalls(t, "each failure counts once", ask(lb, clients, 4), 3, 1)
+			}
+			clients[0].pending.Store(1000)
+			time.Sleep(balance.EjectTime - time.Millisecond)
+			wantCalls(t, "ejected", ask(lb, clients, 4), 4, 0)
+			clients[1].fail(nil)
+			time.Sleep(time.Millisecond)
+			wantCalls(t, "probed", ask(lb, clients, 4), 0, 4)
+			clients[0].pending.Store(0)
+			wantCalls(t, "well", ask(lb, clients, 4), 2, 2)
+		}
+	})
+}
+
+// TestPipelineKeepsAConnectionInUse, even if a single call uses it.
+func TestPipelineKeepsAConnectionInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, peer := newPipelinePeer(t)
+		call := &pendingCall{t: t, req: getRequest("/"), resp: new(Response), err: make(chan error, 1)}
+		go func() { call.err <- c.Do(call.req, call.resp) }()
+		conn := peer.accept()
+		conn.expect("/")
+		c.CloseIdleConnections()
+		conn.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nup")
+		call.want("up")
+		synctest.Wait()
+	})
+}
+
+// TestPipelineAddressesInTurn: all are tried, from the first on.
+func TestPipelineAddressesInTurn(t *testing.T) {
+	var dialed []string
+	c := &PipelineClient{Addr: "a:1,b:2,c:3", Dial: func(addr string) (net.Conn, error) {
+		dialed = append(dialed, addr)
+		return nil, errWire
+	}}
+	if err := c.Do(getRequest("/"), nil); !errors.Is(err, errWire) || fmt.Sprint(dialed) != "[a:1 b:2 c:3]" {
+		t.Errorf("%v, %v", dialed, err)
+	}
+}

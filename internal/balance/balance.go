@@ -1,0 +1,225 @@
+// Package balance chooses the client for the next request: a healthy one with the
+// fewest pending requests. It knows nothing of the requests.
+package balance
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// A Client is what a Group chooses from. The methods may be called concurrently.
+type Client interface {
+	// PendingRequests returns the number of requests that the client is
+	// processing.
+	PendingRequests() int
+}
+
+// A Group is a set of clients with their health. The zero value is empty. A
+// Group must not be copied. Its methods may be called concurrently.
+type Group[C Client] struct {
+	mu      sync.Mutex // held to change members
+	members atomic.Pointer[[]*Member[C]]
+	turns   atomic.Uint64 // counts picks
+}
+
+func (g *Group[C]) all() []*Member[C] {
+	if members := g.members.Load(); members != nil {
+		return *members
+	}
+	return nil
+}
+
+// Add adds clients and returns the new number of clients.
+func (g *Group[C]) Add(clients ...C) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	members := slices.Clone(g.all())
+	for _, client := range clients {
+		members = append(members, &Member[C]{Client: client})
+	}
+	g.members.Store(&members)
+	return len(members)
+}
+
+// Remove removes the clients for which remove returns true, and returns the
+// number of the remaining ones. remove must not call methods of g.
+func (g *Group[C]) Remove(remove func(C) bool) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	members := slices.DeleteFunc(slices.Clone(g.all()), func(m *Member[C]) bool { return remove(m.Client) })
+	g.members.Store(&members)
+	return len(members)
+}
+
+// A Member is a client of a Group with its health. The fields after mu are
+// guarded by it.
+type Member[C Client] struct {
+	Client C
+	turn   atomic.Uint64 // Group.turns when it was last picked
+
+	// isTroubled is true if one of the fields below may be set: healthy members
+	// are picked without a lock.
+	isTroubled atomic.Bool
+
+	mu           sync.Mutex
+	failures     int   // consecutive
+	penalized    int64 // clock.Nanos; until then it gets fewer requests
+	ejections    int   // consecutive
+	ejectedAt    int64
+	ejectedUntil int64 // clock.Nanos; 0: not ejected. After that time, it waits for a probe
+	isProbed     bool  // a probe is in progress
+}
+
+// What failures cause.
+const (
+	PenaltyTime  = time.Second // how long a failure counts
+	penalty      = 16          // pending requests; each failure counts as that many
+	EjectAfter   = 3           // consecutive failures
+	EjectTime    = time.Second // the first time; then it doubles
+	MaxEjectTime = 30 * time.Second
+)
+
+// A Verdict is what the outcome of a request says about its client.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Unknown Verdict = iota // nothing
+	Good
+	Bad
+)
+
+// A tier orders members; a request goes to the lowest tier.
+type tier uint8
+
+const (
+	probe   tier = iota // was ejected and may be probed
+	usual               // the member with the least load is picked
+	ejected             // used only if there is no other
+)
+
+// A Pick is a member that was picked for a request.
+type Pick[C Client] struct {
+	Member  *Member[C]
+	began   int64
+	isProbe bool
+}
+
+// Pick returns the member for the next request, if possible one that is not in
+// used. It returns false if there are no members. Report must be called for it.
+func (g *Group[C]) Pick(used []*Member[C]) (Pick[C], bool) {
+	members := g.all()
+	if len(members) == 0 {
+		return Pick[C]{}, false
+	}
+	now := clock.Nanos()
+	for {
+		best, rank := bestMember(members, used, now)
+		if best == nil {
+			best, rank = bestMember(members, nil, now)
+		}
+		isProbe := best.claim(now)
+		if rank == probe && !isProbe {
+			continue // another request has claimed the probe since
+		}
+		best.turn.Store(g.turns.Add(1))
+		return Pick[C]{best, now, isProbe}, true
+	}
+}
+
+// bestMember returns the best member that is not in used and its rank, or nil if
+// all are. Of equally good members, it returns the one that was picked least
+// recently.
+func bestMember[C Client](members, used []*Member[C], now int64) (best *Member[C], bestRank tier) {
+	var bestLoad int
+	for _, m := range members {
+		if slices.Contains(used, m) {
+			continue
+		}
+		rank, extra := usual, 0
+		if m.isTroubled.Load() {
+			rank, extra = m.rank(now)
+		}
+		load := extra + m.Client.PendingRequests()
+		isBetter := best == nil || rank < bestRank
+		if !isBetter && rank == bestRank {
+			isBetter = load < bestLoad || load == bestLoad && m.turn.Load() < best.turn.Load()
+		}
+		if isBetter {
+			best, bestRank, bestLoad = m, rank, load
+		}
+	}
+	return best, bestRank
+}
+
+// rank returns m's rank, and the pending requests as which its failures count.
+func (m *Member[C]) rank(now int64) (rank tier, extra int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.ejectedUntil == 0 && now < m.penalized:
+		return usual, m.failures * penalty
+	case m.ejectedUntil == 0:
+		return usual, 0
+	case now >= m.ejectedUntil && !m.isProbed:
+		return probe, 0
+	}
+	return ejected, 0
+}
+
+// claim reports whether the next request of m is the probe, and if so marks the
+// probe as in progress.
+func (m *Member[C]) claim(now int64) (isProbe bool) {
+	if !m.isTroubled.Load() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ejectedUntil == 0 || now < m.ejectedUntil || m.isProbed {
+		return false
+	}
+	m.isProbed = true
+	return true
+}
+
+// Report records the outcome of a request.
+func (p Pick[C]) Report(verdict Verdict) {
+	m := p.Member
+	if verdict == Good && !m.isTroubled.Load() {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.isProbe {
+		m.isProbed = false
+	}
+	// A request that began before m was ejected says nothing about m's health
+	// now.
+	isEjected := m.ejectedUntil != 0
+	if verdict == Unknown || isEjected && p.began < m.ejectedAt {
+		return
+	}
+	if verdict == Good {
+		m.failures, m.ejections, m.penalized, m.ejectedUntil = 0, 0, 0, 0
+		m.isTroubled.Store(false)
+		return
+	}
+	now := clock.Nanos()
+	m.isTroubled.Store(true)
+	m.failures++
+	m.penalized = now + int64(PenaltyTime)
+	if isEjected && p.isProbe || !isEjected && m.failures >= EjectAfter {
+		m.eject(now)
+	}
+}
+
+// eject keeps requests away from m for a time. Called with the lock.
+func (m *Member[C]) eject(now int64) {
+	length := min(EjectTime<<min(m.ejections, 10), MaxEjectTime)
+	m.ejections++
+	m.ejectedAt, m.ejectedUntil = now, now+int64(length)
+}

@@ -1,0 +1,95 @@
+package pool
+
+import (
+	"container/list"
+	"time"
+)
+
+// A waiter waits for a connection, or for the permission to open one. The
+// waiting call owns it. The pool's lock guards place, and got until ready is
+// closed.
+type waiter[T any] struct {
+	ready   chan struct{} // closed when the waiter is served, with got
+	got     Idle[T]
+	isFresh bool          // the waiter accepts only the permission
+	place   *list.Element // in Pool.waiting; nil: removed from it
+}
+
+// Wait waits for what Take takes. It returns false if done or expired ended the
+// wait; nil channels do not end it.
+func (p *Pool[T]) Wait(s *Settings[T], isFresh bool, done <-chan struct{}, expired <-chan time.Time) (got Idle[T], ok bool) {
+	w := &waiter[T]{ready: make(chan struct{}), isFresh: isFresh}
+	if got, ok = p.enqueue(s, w); ok {
+		return got, true
+	}
+	select {
+	case <-w.ready:
+		return w.got, true
+	case <-done:
+	case <-expired:
+	}
+	if p.abandon(w) {
+		return got, false
+	}
+	<-w.ready // it was served just now
+	if w.got.Conn != nil {
+		p.Release(s, w.got.Conn)
+	} else {
+		p.Closed(s)
+	}
+	return got, false
+}
+
+// enqueue makes w wait, unless a connection or a permission has become
+// available.
+func (p *Pool[T]) enqueue(s *Settings[T], w *waiter[T]) (got Idle[T], ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if got, ok = p.take(s, w.isFresh); !ok {
+		w.place = p.waiting.PushBack(w)
+	}
+	return got, ok
+}
+
+// abandon removes w from the queue. It returns false if w was served.
+func (p *Pool[T]) abandon(w *waiter[T]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.place == nil {
+		return false
+	}
+	p.unlist(w)
+	return true
+}
+
+func (p *Pool[T]) unlist(w *waiter[T]) {
+	p.waiting.Remove(w.place)
+	w.place = nil
+}
+
+// nextWaiter returns the waiter that is served next, or nil. Called with the
+// lock.
+func (p *Pool[T]) nextWaiter(s *Settings[T]) *waiter[T] {
+	next := p.waiting.Front()
+	if s.IsLIFO {
+		next = p.waiting.Back()
+	}
+	if next == nil {
+		return nil
+	}
+	return next.Value.(*waiter[T])
+}
+
+// serve ends the waiting of w. Called with the lock.
+func (p *Pool[T]) serve(w *waiter[T], got Idle[T]) {
+	p.unlist(w)
+	w.got = got
+	close(w.ready)
+}
+
+// Waiting returns the number of waiters.
+func (p *Pool[T]) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting.Len()
+}
