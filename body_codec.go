@@ -272,40 +272,11 @@ func contentCoding(encoding []byte) (c compress.Coding, isEncoded bool, err erro
 	if len(encoding) == 0 || ascii.EqualFold(encoding, "identity") {
 		return 0, false, nil
 	}
-	c, isEncoded = codingByName(encoding)
+	c, isEncoded = compress.ByName(encoding)
 	if !isEncoded {
 		err = ErrContentEncodingUnsupported
 	}
 	return c, isEncoded, err
-}
-
-// codingByName returns the content coding with that name (RFC 9110 section
-// 8.4.1).
-func codingByName(name []byte) (c compress.Coding, ok bool) {
-	switch {
-	case ascii.EqualFold(name, "gzip"), ascii.EqualFold(name, "x-gzip"):
-		return compress.Gzip, true
-	case ascii.EqualFold(name, "br"):
-		return compress.Brotli, true
-	case ascii.EqualFold(name, "zstd"):
-		return compress.Zstd, true
-	case ascii.EqualFold(name, "deflate"):
-		return compress.Deflate, true
-	}
-	return 0, false
-}
-
-// codingName is the inverse of codingByName.
-func codingName(c compress.Coding) string {
-	switch c {
-	case compress.Gzip:
-		return "gzip"
-	case compress.Brotli:
-		return "br"
-	case compress.Zstd:
-		return "zstd"
-	}
-	return "deflate"
 }
 
 // publicLimitError replaces errors of other packages about too much output with

@@ -7,8 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"github.com/sluicehttp/sluice/internal/compress"
 )
 
 // codecFuncs are the functions of one coding.
@@ -141,14 +139,6 @@ func TestBodyUncompressedOfRequests(t *testing.T) {
 		r.SetBody(AppendGzipBytes(nil, []byte("plain")))
 		if got, err := r.BodyUncompressed(); err != nil || string(got) != "plain" {
 			t.Errorf("%s: %q, %v", encoding, got, err)
-		}
-	}
-}
-
-func TestCodingNames(t *testing.T) {
-	for _, c := range []compress.Coding{compress.Gzip, compress.Deflate, compress.Brotli, compress.Zstd} {
-		if got, ok := codingByName([]byte(codingName(c))); !ok || got != c {
-			t.Errorf("%s", codingName(c))
 		}
 	}
 }

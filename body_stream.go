@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // BodyWriterTo lets a body stream decide whether its WriteTo may replace Read.
@@ -231,8 +232,8 @@ func copyStream(w io.Writer, s io.Reader) error {
 }
 
 // writeStream writes the stream as the body of a message and closes it. length
-// is that of bodyFraming; h has the trailers.
-func (b *body) writeStream(w *bufio.Writer, length int64, h *header) (err error) {
+// is that of message.Framing; h has the trailers.
+func (b *body) writeStream(w *bufio.Writer, length int64, h *message.Header) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
@@ -482,7 +483,7 @@ func unexpectedEOF(err error) error {
 func appendBody(dst []byte, r *bufio.Reader, length, limit int) ([]byte, error) {
 	switch {
 	case length >= 0:
-		if limit > 0 && length > limit || length == tooLong {
+		if limit > 0 && length > limit || length == message.TooLong {
 			return dst, ErrBodyTooLarge
 		}
 		return appendSized(dst, r, length)
@@ -513,7 +514,7 @@ func (c *chunkWriter) Write(p []byte) (int, error) {
 }
 
 // writeLastChunk ends a chunked body, with the trailers of h.
-func writeLastChunk(w *bufio.Writer, h *header) error {
-	_, err := w.Write(h.appendTrailers(append(w.AvailableBuffer(), h1.LastChunk...)))
+func writeLastChunk(w *bufio.Writer, h *message.Header) error {
+	_, err := w.Write(h.AppendTrailers(append(w.AvailableBuffer(), h1.LastChunk...)))
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/dial"
 )
 
 const (
@@ -34,9 +36,6 @@ type DialFuncWithTimeout func(addr string, timeout time.Duration) (net.Conn, err
 // custom dialer. They all share its DNS cache.
 var sharedDialer TCPDialer
 
-// defaultDialer returns the dialer of clients without a custom dialer.
-func defaultDialer() *TCPDialer { return &sharedDialer }
-
 // Dial connects to addr, "host:port", over IPv4, within DefaultDialTimeout; see
 // TCPDialer.Dial. It caches looked-up addresses for DefaultDNSCacheDuration.
 func Dial(addr string) (net.Conn, error) { return sharedDialer.Dial(addr) }
@@ -63,3 +62,147 @@ func DialContext(ctx context.Context, addr string) (net.Conn, error) {
 // FlushDNSCache clears the DNS cache of the functions above and of clients
 // without a custom dialer.
 func FlushDNSCache() { sharedDialer.FlushDNSCache() }
+
+// TCPDialer makes TCP connections and caches the addresses of hosts. The zero
+// value is ready to use. Its fields must not be changed after the first use. It
+// is safe for concurrent use and must not be copied after the first use.
+//
+// Dial and DialTimeout connect over IPv4 only. DialDualStack,
+// DialDualStackTimeout and DialContext connect over IPv6 and IPv4.
+//
+// A TCPDialer dials a host with several addresses as RFC 8305 ("happy
+// eyeballs") describes. It alternates between IPv6 and IPv4. It tries the next
+// address 250 ms after the previous one, or at once when an attempt fails. It
+// keeps the first connection and closes the others. Within an IP version, each
+// dial begins with the next address.
+type TCPDialer struct {
+	// Concurrency is the maximum number of dials that connect at the same time.
+	// Other dials wait, and waiting counts towards their time limit. A host with
+	// several addresses counts once. 0 is no limit.
+	Concurrency int
+
+	// LocalAddr is the local address of the connections. If it has an IP address,
+	// only addresses of the same IP version are dialed. If it is nil, the system
+	// selects the local address.
+	LocalAddr *net.TCPAddr
+
+	// Resolver looks up hosts; nil is net.DefaultResolver.
+	Resolver Resolver
+
+	// DNSCacheDuration is how long the addresses of a host are cached. 0 is
+	// DefaultDNSCacheDuration; a negative value disables the cache. Failed
+	// lookups are not cached.
+	DNSCacheDuration time.Duration
+
+	// DisableDNSResolution passes addresses to net.Dialer unresolved. The system
+	// then looks up the host for each connection, without Resolver and cache.
+	DisableDNSResolution bool
+
+	// KeepAlive is the time between TCP keep-alive probes, and the idle time
+	// before the first. 0 is 15 s; a negative value disables probes.
+	KeepAlive time.Duration
+
+	dialer dial.Dialer
+}
+
+// Dial connects to addr, "host:port", over IPv4, within DefaultDialTimeout. The
+// port may be a service name; an empty host is the local machine.
+//
+// The error is an *ErrDialWithUpstream if connecting failed (wrapping
+// ErrDialTimeout if the time ran out), the Resolver's error if the lookup
+// failed, and *net.AddrError if addr is malformed, has no port, or has no IPv4
+// address.
+func (d *TCPDialer) Dial(addr string) (net.Conn, error) {
+	return d.DialTimeout(addr, DefaultDialTimeout)
+}
+
+// DialTimeout is Dial with another time limit. It covers waiting for other
+// dials (see Concurrency), lookup and connecting. If timeout is 0 or less,
+// DialTimeout fails with ErrDialTimeout at once.
+func (d *TCPDialer) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return d.dial(context.Background(), dial.Network(false), addr, time.Now().Add(timeout), nil)
+}
+
+// DialDualStack is Dial over IPv6 and IPv4.
+func (d *TCPDialer) DialDualStack(addr string) (net.Conn, error) {
+	return d.DialDualStackTimeout(addr, DefaultDialTimeout)
+}
+
+// DialDualStackTimeout is DialTimeout over IPv6 and IPv4.
+func (d *TCPDialer) DialDualStackTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return d.dial(context.Background(), dial.Network(true), addr, time.Now().Add(timeout), nil)
+}
+
+// DialContext is DialDualStack with a context. It is DialNetwork for "tcp".
+func (d *TCPDialer) DialContext(ctx context.Context, addr string) (net.Conn, error) {
+	return d.DialNetwork(ctx, "tcp", addr)
+}
+
+// DialNetwork connects to addr, "host:port", over network: "tcp" is IPv6 and
+// IPv4, "tcp4" is IPv4, "tcp6" is IPv6. The error of another network is
+// net.UnknownNetworkError; the other errors are those of Dial.
+//
+// If ctx has no deadline, the time limit is DefaultDialTimeout. If ctx ends, the
+// error is a *PhaseError; its Phase is PhaseDNS or PhaseDial. If the context's
+// cause is ErrDialTimeout, the error is that of a time-out of Dial. DialNetwork
+// calls the functions of the ClientTrace of ctx for lookup and connecting.
+func (d *TCPDialer) DialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+	default:
+		return nil, net.UnknownNetworkError(network)
+	}
+	var deadline time.Time
+	if _, hasOwn := ctx.Deadline(); !hasOwn {
+		deadline = time.Now().Add(DefaultDialTimeout)
+	}
+	return d.dial(ctx, network, addr, deadline, traceOf(ctx))
+}
+
+// FlushDNSCache clears the DNS cache.
+func (d *TCPDialer) FlushDNSCache() { d.dialer.Flush() }
+
+// dial is the common part of the Dial methods. With the zero deadline, only
+// ctx's deadline applies. trace may be nil.
+func (d *TCPDialer) dial(ctx context.Context, network, addr string, deadline time.Time, trace *ClientTrace) (net.Conn, error) {
+	call := &dial.Call{
+		Dialer: &d.dialer, Config: d.config(), Context: ctx, Deadline: deadline,
+		Network: network, Addr: addr, Trace: trace.ofDial(),
+	}
+	conn, err := call.Run()
+	switch {
+	case err == nil:
+		return conn, nil
+	case call.Ended == dial.InLookup:
+		return nil, &PhaseError{Phase: PhaseDNS, Err: err}
+	case call.Ended == dial.InConnect:
+		return nil, &PhaseError{Phase: PhaseDial, Err: err}
+	case call.Upstream != "":
+		return nil, &ErrDialWithUpstream{Upstream: call.Upstream, addr: addr, wrapErr: err}
+	}
+	return nil, err
+}
+
+// config returns the internal configuration, with defaults filled in.
+func (d *TCPDialer) config() dial.Config {
+	keep := d.DNSCacheDuration
+	if keep == 0 {
+		keep = DefaultDNSCacheDuration
+	}
+	return dial.Config{
+		Concurrency:   d.Concurrency,
+		LocalAddr:     d.LocalAddr,
+		Resolver:      d.Resolver,
+		CacheDuration: keep,
+		Unresolved:    d.DisableDNSResolution,
+		KeepAlive:     d.KeepAlive,
+	}
+}
+
+// ofDial returns the part of t that concerns dialing; nil for nil.
+func (t *ClientTrace) ofDial() *dial.Trace {
+	if t == nil {
+		return nil
+	}
+	return &dial.Trace{DNSStart: t.DNSStart, DNSDone: t.DNSDone, DialStart: t.DialStart, DialDone: t.DialDone}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -313,18 +312,5 @@ func TestDialContextEnds(t *testing.T) {
 				time.Sleep(lookupTimeout) // what goes on without us ends by itself
 			})
 		})
-	}
-}
-
-// TestDialTimeoutOmitsItsOwnEffects: attempts that the time-out ended do not
-// explain it.
-func TestDialTimeoutOmitsItsOwnEffects(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	call := &dial.Call{Context: ctx, Failed: []error{&net.OpError{Op: "dial", Err: context.Canceled}, refused, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}}
-	got := explainDial(call, t.Context(), ctx.Err())
-	if want := dial.Join(ErrDialTimeout, []error{refused}); errors.Unwrap(got).Error() != want.Error() {
-		t.Errorf("got %v, want %v", got, want)
 	}
 }

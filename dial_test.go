@@ -128,7 +128,7 @@ func TestDialFunctions(t *testing.T) {
 		"DialDualStackTimeout": func(addr string) (net.Conn, error) { return DialDualStackTimeout(addr, time.Minute) },
 		"DialContext":          func(addr string) (net.Conn, error) { return DialContext(t.Context(), addr) },
 		"a client's": func(addr string) (net.Conn, error) {
-			return defaultDialer().dialForClient(t.Context(), false, addr, nil)
+			return (&HostClient{}).callDialer(&clientCall{}, addr)
 		},
 	} {
 		conn, err := dial("localhost:" + port)
@@ -229,7 +229,9 @@ func TestDialTimeouts(t *testing.T) {
 			return d.DialContext(context.Background(), "192.0.2.1:80")
 		}, DefaultDialTimeout},
 		{"a client", func(d *TCPDialer) (net.Conn, error) {
-			return d.dialForClient(context.Background(), true, "192.0.2.1:80", nil)
+			sharedDialer.dialer.Connect = d.dialer.Connect
+			defer func() { sharedDialer.dialer.Connect = nil }()
+			return (&HostClient{DialDualStack: true}).callDialer(&clientCall{}, "192.0.2.1:80")
 		}, DefaultDialTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {

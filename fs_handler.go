@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/compress"
@@ -21,7 +19,7 @@ type fileServer struct {
 	rewrite    PathRewriteFunc
 	notFound   RequestHandler
 	indexNames []string
-	offers     []codingOffer // the codings for files, the preferred one first
+	offers     []compress.Offer // the codings for files, the preferred one first
 	hasListing bool
 	hasRanges  bool
 	hasETags   bool
@@ -46,20 +44,20 @@ func newFileServer(f *FS) *fileServer {
 
 // fileOffers returns the codings for files, the preferred one first. The levels
 // are for index pages.
-func fileOffers(hasBrotli, hasZstd bool) []codingOffer {
-	var offers []codingOffer
+func fileOffers(hasBrotli, hasZstd bool) []compress.Offer {
+	var offers []compress.Offer
 	if hasBrotli {
-		offers = append(offers, codingOffer{compress.Brotli, CompressBrotliDefaultCompression})
+		offers = append(offers, compress.Offer{Coding: compress.Brotli, Level: CompressBrotliDefaultCompression})
 	}
 	if hasZstd {
-		offers = append(offers, codingOffer{compress.Zstd, CompressZstdDefault})
+		offers = append(offers, compress.Offer{Coding: compress.Zstd, Level: CompressZstdDefault})
 	}
-	return append(offers, codingOffer{compress.Gzip, CompressDefaultCompression})
+	return append(offers, compress.Offer{Coding: compress.Gzip, Level: CompressDefaultCompression})
 }
 
 // storeOptions returns the settings of the store for f's files, encoded as
 // offered.
-func storeOptions(f *FS, offers []codingOffer) files.Options {
+func storeOptions(f *FS, offers []compress.Offer) files.Options {
 	o := files.Options{
 		FS:            f.FS,
 		Root:          f.Root,
@@ -80,15 +78,15 @@ func storeOptions(f *FS, offers []codingOffer) files.Options {
 		o.Root, o.Unconfined = "/", true
 	}
 	for _, offer := range offers {
-		coding := codingName(offer.coding)
+		coding := offer.Coding.Name()
 		suffix := f.CompressedFileSuffixes[coding]
 		if suffix == "" {
 			suffix = FSCompressedFileSuffixes[coding]
 		}
-		if offer.coding == compress.Gzip && f.CompressedFileSuffix != "" {
+		if offer.Coding == compress.Gzip && f.CompressedFileSuffix != "" {
 			suffix = f.CompressedFileSuffix
 		}
-		o.Suffixes[encodingOf(offer.coding)] = suffix
+		o.Suffixes[files.EncodingOf(offer.Coding)] = suffix
 	}
 	return o
 }
@@ -103,7 +101,7 @@ func (s *fileServer) handle(ctx *RequestCtx) {
 		return
 	}
 	if s.rewrite == nil {
-		s.handlePath(ctx, ctx.Path(), errBadPath)
+		s.handlePath(ctx, ctx.Path(), files.ErrBadPath)
 		return
 	}
 	s.handlePath(ctx, s.rewrite(ctx), errBadRewrite)
@@ -112,8 +110,8 @@ func (s *fileServer) handle(ctx *RequestCtx) {
 // handlePath answers a request with the file at the decoded path p. refusal is
 // the error if p has a segment "..".
 func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
-	name, isFolder, err := fileName(p)
-	if err == errUpwards {
+	name, isFolder, err := files.NameOf(p)
+	if err == files.ErrUpwards {
 		err = refusal
 	}
 	switch {
@@ -123,10 +121,10 @@ func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
 		s.serveOnly(ctx, name)
 	case isFolder:
 		s.serveFolder(ctx, name)
-	case len(name) == 0 && !hasFinalSlash(ctx.Path()):
+	case len(name) == 0 && !files.HasFinalSlash(ctx.Path()):
 		redirectToFolder(ctx)
 	case len(name) == 0:
-		s.serveFolder(ctx, rootName)
+		s.serveFolder(ctx, ascii.Bytes(files.RootName))
 	default:
 		s.serveName(ctx, name)
 	}
@@ -138,115 +136,26 @@ func (s *fileServer) lookAtRoot(f *FS) {
 	o := storeOptions(f, s.offers)
 	name, isFile := "", false
 	if f.FS != nil {
-		o.FS, name, isFile = fileOf(f.FS, path.Clean("/" + f.Root)[1:])
+		o.FS, name, isFile = files.SingleOf(f.FS, path.Clean("/" + f.Root)[1:])
 	} else if f.Root != "" {
-		o.Root, name, isFile = fileAt(f.Root)
+		o.Root, name, isFile = files.SingleAt(f.Root)
 	}
 	if isFile {
 		s.store, s.only = files.New(o), []byte(name)
 	}
 }
 
-// fileOf returns the folder and the name of a regular file.
-func fileOf(library fs.FS, name string) (folder fs.FS, base string, ok bool) {
-	if name == "" {
-		return nil, "", false
-	}
-	info, err := fs.Stat(library, name)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, "", false
-	}
-	folder, err = fs.Sub(library, path.Dir(name))
-	return folder, path.Base(name), err == nil
-}
-
-// fileAt is fileOf for a file of the operating system. It follows symbolic
-// links: the program's author chose the name.
-func fileAt(name string) (folder, base string, ok bool) {
-	name, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return "", "", false
-	}
-	info, err := os.Stat(name)
-	if err != nil || !info.Mode().IsRegular() {
-		return "", "", false
-	}
-	return filepath.Dir(name), filepath.Base(name), true
-}
-
 // serveOnly answers with the only file, which is at the root.
 func (s *fileServer) serveOnly(ctx *RequestCtx, name []byte) {
-	if len(name) > 0 && string(name) != string(rootName) {
+	if len(name) > 0 && string(name) != files.RootName {
 		s.refuse(ctx, fs.ErrNotExist)
 		return
 	}
 	s.serveName(ctx, s.only)
 }
 
-// rootName is the name of the root in the store.
-var rootName = []byte(".")
-
-var (
-	// errBadPath says that a request's path cannot be the name of a file.
-	errBadPath = errors.New("sluice: malformed path of a file")
-	// errBadRewrite says that a PathRewriteFunc returned a path with "..".
-	errBadRewrite = errors.New("sluice: the path returned by FS.PathRewrite has a segment \"..\"")
-	// errUpwards says that a path has a segment "..".
-	errUpwards = errors.New("sluice: the path has a segment \"..\"")
-)
-
-// fileName returns the name in the store for a decoded path, and whether it
-// must be a folder. Only the rewriter knows the meaning of an empty path; name
-// is then empty.
-func fileName(p []byte) (name []byte, isFolder bool, err error) {
-	if bytes.IndexByte(p, 0) >= 0 {
-		return nil, false, errBadPath
-	}
-	if len(p) == 0 {
-		return nil, false, nil
-	}
-	if p[0] == '/' {
-		p = p[1:]
-	}
-	// A request's path is clean already, unless normalizing is disabled.
-	isClean, isUpwards := checkSegments(p)
-	if isUpwards {
-		return nil, false, errUpwards
-	}
-	isFolder = hasFinalSlash(p)
-	if !isClean {
-		isFolder = isFolder || bytes.HasSuffix(p, []byte("/.")) || string(p) == "."
-		p = []byte(path.Clean("/" + string(p))[1:])
-	} else if isFolder {
-		p = p[:len(p)-1]
-	}
-	switch {
-	case len(p) == 0:
-		return rootName, true, nil
-	case isFolder:
-		return p, true, nil
-	}
-	return p, false, nil
-}
-
-func hasFinalSlash(p []byte) bool { return len(p) > 0 && p[len(p)-1] == '/' }
-
-// checkSegments reports whether no segment of p is "." or, except for the last
-// one, empty, and whether one is "..".
-func checkSegments(p []byte) (isClean, isUpwards bool) {
-	isClean = true
-	for hasMore := true; hasMore; {
-		var segment []byte
-		segment, p, hasMore = cutByte(p, '/')
-		switch {
-		case string(segment) == "..":
-			return false, true
-		case len(segment) == 0 && hasMore, string(segment) == ".":
-			isClean = false
-		}
-	}
-	return isClean, false
-}
+// errBadRewrite says that a PathRewriteFunc returned a path with "..".
+var errBadRewrite = errors.New("sluice: the path returned by FS.PathRewrite has a segment \"..\"")
 
 // serveName answers with the file of a name.
 func (s *fileServer) serveName(ctx *RequestCtx, name []byte) {
@@ -254,10 +163,12 @@ func (s *fileServer) serveName(ctx *RequestCtx, name []byte) {
 	switch {
 	case err == nil:
 		s.send(ctx, f)
-	case errors.Is(err, files.ErrIsDirectory):
-		redirectToFolder(ctx)
-	default:
+	case !errors.Is(err, files.ErrIsDirectory):
 		s.refuse(ctx, err)
+	case files.HasFinalSlash(ctx.Path()): // a rewriter has removed the slash
+		s.serveFolder(ctx, name)
+	default:
+		redirectToFolder(ctx)
 	}
 }
 
@@ -269,24 +180,10 @@ func (s *fileServer) open(ctx *RequestCtx, name []byte) (*files.File, error) {
 // choose returns the encoding that suits a request best.
 func (s *fileServer) choose(h *RequestHeader) files.Encoding {
 	if len(s.offers) > 0 {
-		var accept acceptEncoding
-		accept.readFields(h)
-		if offer, ok := accept.choose(s.offers); ok {
-			return encodingOf(offer.coding)
+		accept := readAccept(h)
+		if offer, ok := accept.Choose(s.offers); ok {
+			return files.EncodingOf(offer.Coding)
 		}
-	}
-	return files.Identity
-}
-
-// encodingOf returns the store's name for a coding.
-func encodingOf(c compress.Coding) files.Encoding {
-	switch c {
-	case compress.Gzip:
-		return files.Gzip
-	case compress.Brotli:
-		return files.Brotli
-	case compress.Zstd:
-		return files.Zstd
 	}
 	return files.Identity
 }
@@ -363,10 +260,6 @@ func (s *fileServer) list(ctx *RequestCtx, name []byte) {
 		s.refuse(ctx, err)
 		return
 	}
-	listed := make([]indexEntry, len(entries))
-	for i, entry := range entries {
-		listed[i] = indexEntry(entry)
-	}
 	if answerConditions(ctx, conditional.Validators{}) {
 		return
 	}
@@ -374,7 +267,7 @@ func (s *fileServer) list(ctx *RequestCtx, name []byte) {
 	ctx.SetContentType("text/html; charset=utf-8")
 	resp.Header.Del(HeaderContentEncoding) // it was set for a file, not for this page
 	ctx.SetStatusCode(StatusOK)
-	resp.SetBodyRaw(appendIndexPage(nil, string(ctx.Path()), listed, more))
+	resp.SetBodyRaw(files.AppendIndexPage(nil, string(ctx.Path()), entries, more))
 	if len(s.offers) > 0 {
 		ctx.encodeResponse(s.offers)
 	}
@@ -397,7 +290,7 @@ func isNotFound(err error) bool {
 // the path.
 func (s *fileServer) refuse(ctx *RequestCtx, err error) {
 	switch {
-	case errors.Is(err, errBadPath):
+	case errors.Is(err, files.ErrBadPath):
 		ctx.Error(StatusMessage(StatusBadRequest), StatusBadRequest)
 	case isNotFound(err):
 		if s.notFound == nil {

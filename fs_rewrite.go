@@ -1,10 +1,6 @@
 package sluice
 
-import (
-	"bytes"
-
-	"github.com/sluicehttp/sluice/internal/ascii"
-)
+import "github.com/sluicehttp/sluice/internal/files"
 
 // PathRewriteFunc returns the path of the file to serve for a request; see
 // FS.PathRewrite.
@@ -16,20 +12,7 @@ type PathRewriteFunc func(ctx *RequestCtx) []byte
 // final slash. The result is a part of ctx.Path. If slashesCount is 0 or less,
 // the path does not change.
 func NewPathSlashesStripper(slashesCount int) PathRewriteFunc {
-	return func(ctx *RequestCtx) []byte { return stripSegments(ctx.Path(), slashesCount) }
-}
-
-// stripSegments returns path, which begins with a slash, without its first n
-// segments.
-func stripSegments(path []byte, n int) []byte {
-	for ; n > 0 && len(path) > 0; n-- {
-		slash := bytes.IndexByte(path[1:], '/')
-		if slash < 0 {
-			return path[len(path):]
-		}
-		path = path[1+slash:]
-	}
-	return path
+	return func(ctx *RequestCtx) []byte { return files.StripSegments(ctx.Path(), slashesCount) }
 }
 
 // NewPathPrefixStripper returns a rewriter that removes the first prefixSize
@@ -60,35 +43,6 @@ func NewPathPrefixStripper(prefixSize int) PathRewriteFunc {
 func NewVHostPathRewriter(slashesCount int) PathRewriteFunc {
 	return func(ctx *RequestCtx) []byte {
 		u := ctx.URI()
-		return u.appendBehindPath(vhostFolder(u.Host()), stripSegments(u.Path(), slashesCount))
+		return u.m.AppendAfterPath(files.HostFolder(u.Host()), files.StripSegments(u.Path(), slashesCount))
 	}
-}
-
-// invalidHost is the folder for requests without a usable host.
-const invalidHost = "invalid-host"
-
-// vhostFolder returns the folder for a host. The result is one segment that is
-// not ".", ".." or hidden, so it cannot lead to the files of another host.
-func vhostFolder(host []byte) []byte {
-	if len(host) == 0 || host[0] == '.' {
-		return ascii.Bytes(invalidHost)
-	}
-	for _, c := range host {
-		if c <= ' ' || c == '/' || c == '\\' || c == 0x7F {
-			return ascii.Bytes(invalidHost)
-		}
-	}
-	return host
-}
-
-// appendBehindPath returns "/", folder and rest, in the unused capacity of
-// u.path after the path. The result is valid until the path changes.
-func (u *URI) appendBehindPath(folder, rest []byte) []byte {
-	n := len(u.path)
-	u.path = append(u.path, '/')
-	u.path = append(u.path, folder...)
-	u.path = append(u.path, rest...) // may be part of u.path itself, before the bytes written here
-	result := u.path[n:]
-	u.path = u.path[:n]
-	return result
 }

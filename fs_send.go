@@ -1,15 +1,11 @@
 package sluice
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"io"
 	"math"
 	"os"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/conditional"
 	"github.com/sluicehttp/sluice/internal/field"
@@ -24,9 +20,9 @@ func (s *fileServer) send(ctx *RequestCtx, f *files.File) {
 	if s.varies(f) {
 		addVary(h, HeaderAcceptEncoding)
 	}
-	v := s.validators(f)
+	v := f.Validators(s.hasETags)
 	if len(v.ETag) > 0 {
-		h.setKnown(field.ETag, v.ETag)
+		h.m.SetKnown(field.ETag, v.ETag)
 	}
 	if v.HasModified {
 		setLastModified(h, f, v.Modified)
@@ -35,12 +31,12 @@ func (s *fileServer) send(ctx *RequestCtx, f *files.File) {
 		return
 	}
 	h.SetContentType(f.ContentType())
-	if coding := encodingNames[f.Encoding()]; coding != "" {
+	if coding := f.Encoding().ContentCoding(); coding != "" {
 		h.SetContentEncoding(coding)
 	}
 	ctx.SetStatusCode(StatusOK)
 	if s.hasRanges {
-		h.setKnown(field.AcceptRanges, textBytes)
+		h.m.SetKnown(field.AcceptRanges, textBytes)
 		if s.sendRanges(ctx, f, v) {
 			return
 		}
@@ -65,31 +61,13 @@ func answerConditions(ctx *RequestCtx, v conditional.Validators) bool {
 	return false
 }
 
-// encodingNames are the values of Content-Encoding.
-var encodingNames = [files.Encodings]string{files.Gzip: "gzip", files.Brotli: "br", files.Zstd: "zstd"}
-
 // textBytes is the only range unit.
 var textBytes = []byte("bytes")
 
-// validators returns the validators that conditions are compared with.
-func (s *fileServer) validators(f *files.File) conditional.Validators {
-	var v conditional.Validators
-	if s.hasETags {
-		v.ETag = ascii.Bytes(f.ETag())
-	}
-	if len(f.LastModified()) > 0 {
-		v.Modified, v.HasModified = f.ModTime().Unix(), true
-		if v.Modified > clock.Coarse().Unix() {
-			v.Modified = min(v.Modified, time.Now().Unix()) // RFC 9110 section 8.8.2.1
-		}
-	}
-	return v
-}
-
-// setLastModified sets Last-Modified to modified, the Modified of validators.
+// setLastModified sets Last-Modified to modified, the Modified of its Validators.
 func setLastModified(h *ResponseHeader, f *files.File, modified int64) {
 	if modified == f.ModTime().Unix() {
-		h.setKnown(field.LastModified, f.LastModified())
+		h.m.SetKnown(field.LastModified, f.LastModified())
 		return
 	}
 	h.SetLastModified(time.Unix(modified, 0))
@@ -113,19 +91,19 @@ func conditions(ctx *RequestCtx, v conditional.Validators) conditional.Verdict {
 // appendFieldLines appends the values of all fields with a name in any
 // spelling, even with Server.DisableHeaderNamesNormalizing.
 func appendFieldLines(dst [][]byte, h *RequestHeader, id field.ID) [][]byte {
-	for i := h.table.FindID(id, 0); i >= 0; i = h.table.FindID(id, i+1) {
-		dst = append(dst, h.table.Value(i))
+	for i := h.m.Table.FindID(id, 0); i >= 0; i = h.m.Table.FindID(id, i+1) {
+		dst = append(dst, h.m.Table.Value(i))
 	}
 	return dst
 }
 
 // singleLine returns the value of a field and whether there is exactly one.
 func singleLine(h *RequestHeader, id field.ID) (value []byte, ok bool) {
-	i := h.table.FindID(id, 0)
+	i := h.m.Table.FindID(id, 0)
 	if i < 0 {
 		return nil, false
 	}
-	return h.table.Value(i), h.table.FindID(id, i+1) < 0
+	return h.m.Table.Value(i), h.m.Table.FindID(id, i+1) < 0
 }
 
 // singleDate returns the date in a field. An invalid date, and a field that
@@ -159,12 +137,12 @@ func (s *fileServer) sendRanges(ctx *RequestCtx, f *files.File, v conditional.Va
 	switch {
 	case verdict == conditional.Unsatisfiable:
 		ctx.Error("Range Not Satisfiable", StatusRequestedRangeNotSatisfiable)
-		ctx.Response.Header.setKnown(field.ContentRange, conditional.AppendUnsatisfied(text[:0], f.Size()))
+		ctx.Response.Header.m.SetKnown(field.ContentRange, conditional.AppendUnsatisfied(text[:0], f.Size()))
 	case verdict == conditional.Whole:
 		return false
 	case len(spans) == 1:
 		ctx.SetStatusCode(StatusPartialContent)
-		ctx.Response.Header.setKnown(field.ContentRange, conditional.AppendContentRange(text[:0], spans[0], f.Size()))
+		ctx.Response.Header.m.SetKnown(field.ContentRange, conditional.AppendContentRange(text[:0], spans[0], f.Size()))
 		sendSpan(ctx, f, spans[0])
 	case !f.IsSeekable():
 		return false // each part would read the file from its beginning
@@ -176,7 +154,7 @@ func (s *fileServer) sendRanges(ctx *RequestCtx, f *files.File, v conditional.Va
 
 // mayRange evaluates If-Range (RFC 9110 section 13.1.5).
 func (s *fileServer) mayRange(h *RequestHeader, f *files.File, v conditional.Validators) bool {
-	if h.table.Index(field.IfRange) < 0 {
+	if h.m.Table.Index(field.IfRange) < 0 {
 		return true
 	}
 	value, ok := singleLine(h, field.IfRange)
@@ -279,51 +257,16 @@ func (b fileBody) filePart() (f *os.File, offset, size int64) {
 
 // sendParts answers with several spans of f (RFC 9110 section 15.3.7.2).
 func sendParts(ctx *RequestCtx, f *files.File, spans []conditional.Span) {
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	boundary := hex.EncodeToString(random[:])
-	contentType := []byte(f.ContentType())
-	length := streamLength(conditional.PartsLength(boundary, contentType, spans, f.Size()))
-	ctx.SetStatusCode(StatusPartialContent)
-	ctx.SetContentType("multipart/byteranges; boundary=" + boundary)
-	if content, ok := f.Bytes(); ok {
-		parts := make([]byte, 0, max(length, 0)) // small files only; all spans together are no longer than the file
-		for i, span := range spans {
-			parts = conditional.AppendPartHead(parts, boundary, i == 0, contentType, span, f.Size())
-			parts = append(parts, content[span.Offset:span.Offset+span.Length]...)
-		}
-		ctx.sendContent(conditional.AppendPartsEnd(parts, boundary))
+	body, err := f.Ranges(spans)
+	if err != nil {
+		answerFailure(ctx, "cannot read a file", err)
 		return
 	}
-	body := &multipartRanges{}
-	var sequence []io.Reader
-	for i, span := range spans {
-		head := conditional.AppendPartHead(nil, boundary, i == 0, contentType, span, f.Size())
-		content, err := f.Part(span.Offset, span.Length)
-		if err != nil {
-			_ = body.Close()
-			answerFailure(ctx, "cannot read a file", err)
-			return
-		}
-		body.parts = append(body.parts, content)
-		sequence = append(sequence, bytes.NewReader(head), content)
+	ctx.SetStatusCode(StatusPartialContent)
+	ctx.SetContentType("multipart/byteranges; boundary=" + body.Boundary)
+	if body.Content != nil {
+		ctx.sendContent(body.Content)
+		return
 	}
-	sequence = append(sequence, bytes.NewReader(conditional.AppendPartsEnd(nil, boundary)))
-	body.Reader = io.MultiReader(sequence...)
-	ctx.Response.SetBodyStream(body, length)
-}
-
-// multipartRanges is the body of an answer with several ranges.
-type multipartRanges struct {
-	io.Reader
-	parts []*files.Part // to be closed
-}
-
-// Close implements io.Closer.
-func (b *multipartRanges) Close() error {
-	for _, part := range b.parts {
-		_ = part.Close() // a file that was only read: the error does not matter
-	}
-	b.parts = nil
-	return nil
+	ctx.Response.SetBodyStream(body, streamLength(body.Length))
 }

@@ -5,11 +5,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/files"
 )
 
 // ServeFile answers with the file at path. It encodes the file with br, zstd or
@@ -23,7 +23,7 @@ import (
 // use ServeFileLiteral. path is not confined: never build it from request data;
 // use FS for that. ServeFile checks a file for changes after one second, and
 // keeps encoded copies in memory.
-func ServeFile(ctx *RequestCtx, path string) { serveFile(ctx, decodedPath(path), true) }
+func ServeFile(ctx *RequestCtx, path string) { serveFile(ctx, files.DecodedPath(path), true) }
 
 // ServeFileBytes is ServeFile with a []byte.
 func ServeFileBytes(ctx *RequestCtx, path []byte) { ServeFile(ctx, string(path)) }
@@ -33,7 +33,9 @@ func ServeFileBytes(ctx *RequestCtx, path []byte) { ServeFile(ctx, string(path))
 func ServeFileLiteral(ctx *RequestCtx, path string) { serveFile(ctx, path, true) }
 
 // ServeFileUncompressed is ServeFile without compression.
-func ServeFileUncompressed(ctx *RequestCtx, path string) { serveFile(ctx, decodedPath(path), false) }
+func ServeFileUncompressed(ctx *RequestCtx, path string) {
+	serveFile(ctx, files.DecodedPath(path), false)
+}
 
 // ServeFileBytesUncompressed is ServeFileUncompressed with a []byte.
 func ServeFileBytesUncompressed(ctx *RequestCtx, path []byte) {
@@ -45,7 +47,7 @@ func ServeFileBytesUncompressed(ctx *RequestCtx, path []byte) {
 // faster. path is slash-separated, with or without a leading slash, and is cut
 // and decoded as in ServeFile. It does not lead out of filesystem.
 func ServeFS(ctx *RequestCtx, filesystem fs.FS, path string) {
-	ServeFSLiteral(ctx, filesystem, decodedPath(path))
+	ServeFSLiteral(ctx, filesystem, files.DecodedPath(path))
 }
 
 // ServeFSLiteral is ServeFS for the name of a file: the name is neither cut nor
@@ -61,18 +63,6 @@ func ServeFSLiteral(ctx *RequestCtx, filesystem fs.FS, name string) {
 		GenerateIndexPages: true,
 		AcceptByteRange:    true,
 	}).serveEverything(ctx, []byte(path.Clean("/"+name)))
-}
-
-// decodedPath returns the name that the path of a URI means, without query and
-// fragment. Invalid percent-encodings stay.
-func decodedPath(path string) string {
-	if end := strings.IndexAny(path, "?#"); end >= 0 {
-		path = path[:end]
-	}
-	if strings.IndexByte(path, '%') < 0 {
-		return path
-	}
-	return string(ascii.AppendUnescaped(nil, ascii.Bytes(path)))
 }
 
 // sharedFileServers are the file servers of ServeFile and its relatives, which
@@ -122,13 +112,13 @@ func serveFile(ctx *RequestCtx, path string, compress bool) {
 // lists a folder whether or not the request's path ends with a slash: only the
 // handler knows which request path leads to which folder.
 func (s *fileServer) serveEverything(ctx *RequestCtx, p []byte) {
-	name, _, err := fileName(p)
+	name, _, err := files.NameOf(p)
 	if err != nil {
 		s.refuse(ctx, err)
 		return
 	}
 	if len(name) == 0 {
-		name = rootName
+		name = ascii.Bytes(files.RootName)
 	}
 	if s.serveIndex(ctx, name) {
 		return

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"github.com/sluicehttp/sluice/internal/buf"
 )
 
 func TestNewStreamReader(t *testing.T) {
@@ -29,76 +27,6 @@ func TestNewStreamReader(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// The buffer is one of the pool's, and no larger than what may be in flight.
-func TestStreamBuffersAreBounded(t *testing.T) {
-	largest := cap(buf.Get(maxStreamInFlight).B)
-	p := newStreamPipe()
-	data := make([]byte, 3000)
-	for p.unread() < maxStreamInFlight {
-		p.Write(data[:min(len(data), maxStreamInFlight-p.unread())])
-	}
-	for range 1000 { // a reader that never reads all
-		p.Read(data)
-		p.Write(data)
-	}
-	if got := cap(p.buffer.B); got != largest {
-		t.Errorf("room for %d bytes, want %d", got, largest)
-	}
-}
-
-// The last byte that is read gives the buffer back, before Close.
-func TestReadStreamsHoldNoBuffer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := NewStreamReader(func(w *bufio.Writer) { w.WriteString("all") })
-		synctest.Wait() // it has ended
-		got := make([]byte, 3)
-		if n, err := r.Read(got); n != 3 || err != nil {
-			t.Fatal(n, err)
-		}
-		if r.(*streamPipe).buffer != nil {
-			t.Error("the buffer is held")
-		}
-		r.Close()
-	})
-}
-
-func TestAStreamWriterIsHeldUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wrote := 0
-		var failure error
-		r := NewBoundedStreamReader(func(w *bufio.Writer) {
-			block := make([]byte, 1000)
-			for failure == nil {
-				if _, failure = w.Write(block); failure == nil {
-					failure = w.Flush()
-				}
-				if failure == nil {
-					wrote += len(block)
-				}
-			}
-		})
-		synctest.Wait()
-		if wrote < 64<<10 || wrote > maxStreamInFlight {
-			t.Errorf("%d bytes ahead", wrote)
-		}
-		before := wrote
-		io.ReadFull(r, make([]byte, 50_000))
-		synctest.Wait()
-		if wrote <= before || wrote > maxStreamInFlight+50_000 {
-			t.Errorf("%d bytes after a read of 50000", wrote)
-		}
-		r.Close()
-		synctest.Wait()
-		if failure != errStreamReaderClosed {
-			t.Errorf("the writer got %v", failure)
-		}
-		rest, err := io.ReadAll(r)
-		if err != nil || len(rest) == 0 || len(rest) > maxStreamInFlight {
-			t.Errorf("after Close: %d bytes, %v", len(rest), err)
-		}
-	})
 }
 
 func TestFlushReachesAWaitingReader(t *testing.T) {

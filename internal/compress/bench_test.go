@@ -9,7 +9,7 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// text returns n bytes that are like JSON: they get smaller, but not to nothing.
+// text returns n bytes like JSON, which are moderately compressible.
 func text(n int) []byte {
 	out := make([]byte, 0, n+100)
 	for i := uint32(1); len(out) < n; i = i*1664525 + 1013904223 {
@@ -34,9 +34,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkAppendParallel: with -cpu 1,2 the time per operation halves if pools
-// do not keep goroutines waiting for each other. The short message asks most of
-// the pools.
+// BenchmarkAppendParallel: with -cpu 1,2 the time per operation halves if goroutines
+// do not wait for each other in the pools. The short message needs the pools most.
 func BenchmarkAppendParallel(b *testing.B) {
 	for c := range codings {
 		for _, n := range []int{64, 8 << 10} {
@@ -55,7 +54,7 @@ func BenchmarkAppendParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeParallel is the same for decoders.
+// BenchmarkDecodeParallel is BenchmarkAppendParallel for decoders.
 func BenchmarkDecodeParallel(b *testing.B) {
 	in := text(8 << 10)
 	for c := range codings {
@@ -77,8 +76,8 @@ func BenchmarkDecodeParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkLongBrotli compares the encoder for long messages, by way of Append
-// and used directly, with the one that streams have.
+// BenchmarkLongBrotli compares the encoder for long messages, through Append and
+// directly, with the one for streams.
 func BenchmarkLongBrotli(b *testing.B) {
 	in := text(64 << 10)
 	run := func(name string, encode func()) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// bombSize is what the bombs are decoded to.
+// bombSize is the decoded size of the bombs.
 const bombSize = 1 << 30
 
-// newBomb returns what is decoded to bombSize zeros and lacks its end. After a
-// flush an encoder says the same about the same bytes, over and over.
+// newBomb returns data that decodes to bombSize zeros and has no end. After a flush
+// an encoder encodes the same bytes in the same way, so one piece is repeated.
 func newBomb(t *testing.T, c Coding) []byte {
 	t.Helper()
 	const step = 1 << 20
@@ -33,8 +33,8 @@ func newBomb(t *testing.T, c Coding) []byte {
 	return append(start, bytes.Repeat(repeated, bombSize/step-2)...)
 }
 
-// TestABombCostsNoMemory: what is allocated is in proportion to the limit, not
-// to what there would be.
+// TestABombCostsNoMemory: memory is allocated in proportion to the limit, not to the
+// output.
 func TestABombCostsNoMemory(t *testing.T) {
 	eachCoding(t, func(t *testing.T, c Coding) {
 		bomb := newBomb(t, c)

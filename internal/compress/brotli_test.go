@@ -13,8 +13,8 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// TestLongBrotli: whatever its kind, a long message is decoded to itself, and is
-// not much longer than with the encoder that streams have.
+// TestLongBrotli: a long message of any kind decodes to itself, and is not much
+// longer than from the encoder for streams.
 func TestLongBrotli(t *testing.T) {
 	noise := make([]byte, 300<<10)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -45,7 +45,7 @@ func TestLongBrotli(t *testing.T) {
 	}
 }
 
-// TestLongBrotliAfterAnError: an encoder that could not write is used again.
+// TestLongBrotliAfterAnError: an encoder whose writer failed can be used again.
 func TestLongBrotliAfterAnError(t *testing.T) {
 	boom := errors.New("boom")
 	in, noise := text(100<<10), make([]byte, 1<<20)
@@ -74,14 +74,14 @@ func brotliWithWindow(in []byte, bits, quality int) []byte {
 	return out.Bytes()
 }
 
-// TestBrotliWindowIsLowered: with a limit the window is lowered, and the output
-// is the same: also where distances are as long as can be.
+// TestBrotliWindowIsLowered: with a limit the window is lowered and the output is the
+// same, even with the longest possible distances.
 func TestBrotliWindowIsLowered(t *testing.T) {
 	noise := make([]byte, 1<<19)
 	rand.NewChaCha8([32]byte{1}).Read(noise)
 	for _, bits := range []int{16, 17, 18, 19, 24} {
 		for _, n := range []int{1000, 1<<18 - 17, 1<<18 - 16, 1 << 18, 1 << 19} {
-			// Its second half repeats the first one.
+			// The second half repeats the first.
 			in := bytes.Repeat(noise[:(n+1)/2], 2)[:n]
 			encoded := brotliWithWindow(in, bits, 2)
 			for _, limit := range []int{n, 2 * n} {
@@ -110,8 +110,7 @@ func TestBrotliWindowFor(t *testing.T) {
 	}
 }
 
-// TestBrotliWindowCostsNoMemory: 14 bytes that declare a window and a block of
-// 16 MiB.
+// TestBrotliWindowCostsNoMemory: 14 bytes declare a window and a block of 16 MiB.
 func TestBrotliWindowCostsNoMemory(t *testing.T) {
 	in := brotliWithWindow(make([]byte, 16<<20), 24, 9)
 	if len(in) > 20 {
@@ -127,7 +126,7 @@ func TestBrotliWindowCostsNoMemory(t *testing.T) {
 			t.Errorf("%d bytes allocated for a limit of 100", allocated)
 		}
 	}
-	// Without limit the window is allocated, but not kept.
+	// Without a limit the window is allocated, but not pooled.
 	if got, err := AppendDecoded(nil, in, Brotli, 0); err != nil || len(got) != 16<<20 {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
@@ -136,7 +135,7 @@ func TestBrotliWindowCostsNoMemory(t *testing.T) {
 	}
 }
 
-// allocatedBy returns how many bytes f allocates, freed ones included.
+// allocatedBy returns how many bytes f allocates in total.
 func allocatedBy(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -145,8 +144,8 @@ func allocatedBy(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzLongBrotli encodes messages that are long enough for the encoder of long
-// ones: in, repeated with changes.
+// FuzzLongBrotli encodes messages for the encoder of long messages: in, repeated with
+// changes.
 func FuzzLongBrotli(f *testing.F) {
 	f.Add([]byte("seed"), byte(4), uint64(1))
 	f.Add(text(300), byte(1), uint64(7))

@@ -18,12 +18,12 @@ const (
 	codings
 )
 
-// ErrTooLarge is returned when data decodes to more than the limit, or when it
-// could not be decoded without more memory than the limit stands for.
+// ErrTooLarge is returned when data decodes to more than the limit, or when decoding
+// it would need more memory than the limit allows.
 var ErrTooLarge = errors.New("sluice: decompressed data is longer than the limit")
 
-// Levels of gzip and deflate go from huffmanOnly to maxFlate, those of brotli
-// from 0 to maxBrotli, those of zstd from minZstd to maxZstd.
+// Levels of gzip and deflate range from huffmanOnly to maxFlate, those of brotli from
+// 0 to maxBrotli, those of zstd from minZstd to maxZstd.
 const (
 	huffmanOnly   = -2
 	defaultFlate  = 6
@@ -34,26 +34,26 @@ const (
 	defaultZstd   = 2
 	maxZstd       = 4
 
-	// levels is the number of slots a coding needs in a table by level: that
-	// of brotli is the longest.
+	// levels is the number of slots that a coding needs in a table by level. Brotli
+	// needs most.
 	levels = maxBrotli + 1 + maxLongBrotli
 )
 
-// Long messages are encoded with brotli by another encoder, which cannot flush
-// and does not know brotli's dictionary. It is more than twice as fast. At 8 KiB
-// JSON becomes 1 % smaller and HTML 4 % larger, at 64 KiB 6 % and 1 % smaller:
-// go -C bench run ./compress -case br, and with -file doc/go_spec.html of Go.
-// Shorter messages lose more.
+// Another encoder encodes long messages with brotli. It cannot flush and does not
+// know brotli's dictionary, and is more than twice as fast. At 8 KiB JSON becomes 1 %
+// smaller and HTML (doc/go_spec.html of Go) 4 % larger, at 64 KiB 6 % and 1 %
+// smaller: go -C bench run . ratios --table compress --bench br. Shorter messages
+// lose more.
 const (
 	minLongBrotli = 8 << 10
 
-	// maxLongBrotli is the highest level that is worth it. Those above are for
-	// users to whom size is all.
+	// maxLongBrotli is the highest level for which it is worth it. Higher levels are
+	// for users to whom only the size matters.
 	maxLongBrotli = 4
-	longBrotli    = maxBrotli // the slot of long messages' level 0, which is none
+	longBrotli    = maxBrotli // the slot of long messages' level 0, which does not exist
 )
 
-// slotFor is slot for a message of which all is there.
+// slotFor is slot for a complete message.
 func (c Coding) slotFor(level, size int) int {
 	slot := c.slot(level)
 	if c == Brotli && size >= minLongBrotli && slot > 0 && slot <= maxLongBrotli {
@@ -62,8 +62,8 @@ func (c Coding) slotFor(level, size int) int {
 	return slot
 }
 
-// slot returns the place of a level in a table of levels entries. A level that
-// the coding does not have is its default.
+// slot returns the place of a level in a table of levels entries. A level that the
+// coding does not have counts as its default.
 func (c Coding) slot(level int) int {
 	switch c {
 	case Brotli:

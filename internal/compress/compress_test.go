@@ -85,7 +85,7 @@ func TestFlushMakesDataReadable(t *testing.T) {
 	})
 }
 
-// TestLimitsAtTheEdges: a limit that leaves no room to count one more.
+// TestLimitsAtTheEdges: limits to which one cannot be added.
 func TestLimitsAtTheEdges(t *testing.T) {
 	in := text(5000)
 	eachCoding(t, func(t *testing.T, c Coding) {
@@ -121,13 +121,13 @@ func TestTruncatedDataIsAnError(t *testing.T) {
 		encoded := Append(nil, []byte(strings.Repeat("truncated data ", 50)), c, 1)
 		for n := range len(encoded) {
 			if n == 0 && c == Zstd {
-				continue // no frame at all is an empty zstd stream
+				continue // no frame is an empty zstd stream
 			}
 			if got, err := AppendDecoded(nil, encoded[:n], c, 0); err == nil {
 				t.Fatalf("%d of %d bytes decoded to %q", n, len(encoded), got)
 			}
 		}
-		// The decoders that failed are pooled, and must work again.
+		// The decoders that failed are pooled and must work again.
 		if _, err := AppendDecoded(nil, encoded, c, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func zstdWithWindow(t *testing.T, size int) []byte {
 		t.Fatal(err)
 	}
 	e.Write([]byte("short"))
-	e.Flush() // the size is not known, so the frame names the window
+	e.Flush() // the size is unknown, so the frame declares the window
 	e.Close()
 	return out.Bytes()
 }
@@ -176,7 +176,7 @@ func zstdWithWindow(t *testing.T, size int) []byte {
 func TestGzipNamesNoTime(t *testing.T) {
 	z := NewWriter(new(bytes.Buffer), Gzip, 6)
 	z.Close()
-	for range 3 { // also when the compressor is used again
+	for range 3 { // also when the encoder is reused
 		if encoded := Append(nil, []byte("x"), Gzip, 6); !bytes.Equal(encoded[4:8], make([]byte, 4)) {
 			t.Errorf("MTIME %x", encoded[4:8])
 		}
@@ -188,7 +188,7 @@ func TestZstdWindowIsBounded(t *testing.T) {
 		window, limit int
 		ok            bool
 	}{
-		{1 << 20, 1, false}, // too long, whatever the window
+		{1 << 20, 1, false}, // too long for any window
 		{2 << 20, 10, true},
 		{4 << 20, 10, false},
 		{4 << 20, 3 << 20, true},

@@ -13,18 +13,18 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 )
 
-// A zstd decoder allocates the window that the data asks for before it decodes
-// the first byte. So the window is bounded by the limit of the output, but not
-// below minZstdWindow, which ordinary encoders use whatever they encode. The
-// upper bound is the one of the content coding (RFC 9659).
+// Before a zstd decoder decodes the first byte, it allocates the window that the data
+// requests. So the window is bounded by the limit of the output, but not below
+// minZstdWindow, which ordinary encoders always use. The upper bound is that of the
+// content coding (RFC 9659).
 const (
 	minZstdWindow = 2 << 20
 	maxZstdWindow = 8 << 20
 	zstdWindows   = 3 // 2, 4 and 8 MiB
 )
 
-// windowIndex returns which of the zstdWindows fits a limit of the output; no
-// limit is 0.
+// windowIndex returns the index of the zstdWindows for a limit of the output; limit 0
+// means none.
 func windowIndex(limit int) int {
 	switch {
 	case limit <= 0 || limit > 4<<20:
@@ -35,33 +35,33 @@ func windowIndex(limit int) int {
 	return 0
 }
 
-// decoder is what the readers of all four codings have in common.
+// decoder is implemented by the decoders of all four codings.
 type decoder interface {
 	io.Reader
-	// reset starts anew with r. Output beyond limit will not be wanted; 0 is no
-	// limit. Without r it forgets what it read from before.
+	// reset begins to decode r. Output beyond limit will not be read; 0 is no limit.
+	// If r is nil, the decoder drops its references to the last source.
 	reset(r io.Reader, limit int) error
 }
 
-// A Reader decodes. It returns io.EOF only where the encoded data is complete
-// and nothing but, for deflate, other data follows it. Close must be called;
-// the Reader must not be used afterwards. Not for concurrent use.
+// A Reader decodes. It returns io.EOF only if the encoded data is complete and,
+// except for deflate, nothing follows it. The caller must Close the Reader, and must
+// not use it afterwards. It is not for concurrent use.
 type Reader struct {
 	decoder decoder
 	source  bytes.Reader
-	left    int // of the limit
+	left    int // output still allowed
 	limited bool
 	coding  Coding
 	window  uint8
 	err     error
-	// isUnread says that the source was not looked at yet: gzip and zlib read
-	// their heads when they are reset.
+	// isUnread: the source was not read yet. gzip and zlib read their heads when they
+	// are reset.
 	isUnread bool
 	from     io.Reader
 }
 
 // NewReader returns a Reader of coding c. More than limit bytes of output are
-// ErrTooLarge; 0 is no limit.
+// ErrTooLarge; limit 0 means no limit.
 func NewReader(r io.Reader, c Coding, limit int) *Reader {
 	z := acquireReader(c, limit)
 	z.from, z.isUnread = r, true
@@ -92,7 +92,7 @@ func (z *Reader) Read(p []byte) (int, error) {
 			return 0, z.err
 		}
 	}
-	// One byte more than allowed tells the end from a violation.
+	// One more byte than allowed distinguishes the end from a violation.
 	if z.limited && len(p)-1 > z.left {
 		p = p[:z.left+1]
 	}
@@ -110,21 +110,21 @@ func (z *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the decoder back. It does not close the underlying reader.
+// Close returns the decoder to its pool. It does not close the underlying reader.
 func (z *Reader) Close() error {
 	z.source.Reset(nil)
 	z.from, z.err = nil, nil
 	z.decoder.reset(nil, 0)
 	if d, ok := z.decoder.(*brotliDecoder); ok && d.source.bits > maxPooledBrotli {
-		return nil // it has memory for that
+		return nil // do not pool it: its window is too large
 	}
 	decoderPool(z.coding, int(z.window)).Put(z)
 	return nil
 }
 
-// AppendDecoded appends src, decoded, to dst. Decoding to more than limit
-// bytes is ErrTooLarge; 0 is no limit. With an error it returns dst and what
-// was decoded before.
+// AppendDecoded appends src, decoded, to dst. More than limit bytes of output are
+// ErrTooLarge; limit 0 means no limit. With an error it returns dst and the bytes
+// decoded before.
 func AppendDecoded(dst, src []byte, c Coding, limit int) ([]byte, error) {
 	z := acquireReader(c, limit)
 	z.source.Reset(src)
@@ -145,8 +145,8 @@ func AppendDecoded(dst, src []byte, c Coding, limit int) ([]byte, error) {
 	}
 }
 
-// WriteDecoded writes src, decoded, to w and returns how many bytes that were.
-// Decoding to more than limit bytes is ErrTooLarge; 0 is no limit.
+// WriteDecoded writes src, decoded, to w and returns the number of bytes written.
+// More than limit bytes of output are ErrTooLarge; limit 0 means no limit.
 func WriteDecoded(w io.Writer, src []byte, c Coding, limit int) (written int, err error) {
 	z := acquireReader(c, limit)
 	z.source.Reset(src)
@@ -176,27 +176,27 @@ func newDecoder(c Coding, window int) decoder {
 		zstd.WithDecoderMaxWindow(uint64(minZstdWindow)<<window),
 	)
 	if err != nil {
-		panic(err) // the options are wrong
+		panic(err) // cannot happen: the options are valid
 	}
 	return zstdDecoder{d}
 }
 
-// nothing is what an idle decoder reads from.
+// nothing is the source of an idle decoder.
 type nothing struct{}
 
 // Read implements io.Reader.
 func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
 
-// ReadByte implements io.ByteReader: decoders need no buffer to read from it.
+// decoders then need no buffer
 func (nothing) ReadByte() (byte, error) { return 0, io.EOF }
 
-// gzipDecoder reads all members (RFC 1952 section 2.2). What follows the last
-// one and is no member is an error.
+// gzipDecoder reads all members (RFC 1952 section 2.2). Data after the last one that
+// is not a member is an error.
 type gzipDecoder struct{ gzip.Reader }
 
 func (d *gzipDecoder) reset(r io.Reader, _ int) error {
 	if r == nil {
-		r = nothing{} // it fails, and forgets what it read from before
+		r = nothing{} // it fails, and drops the reference to the last source
 	}
 	err := d.Reset(r)
 	if err == io.EOF {
@@ -205,8 +205,8 @@ func (d *gzipDecoder) reset(r io.Reader, _ int) error {
 	return err
 }
 
-// zlibDecoder makes its reader when there is a head to read: a zlib.Reader
-// cannot exist without.
+// zlibDecoder makes its reader when there is a head to read, because a zlib.Reader
+// cannot exist without one.
 type zlibDecoder struct{ r io.ReadCloser }
 
 func (d *zlibDecoder) reset(r io.Reader, _ int) (err error) {

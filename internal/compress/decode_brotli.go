@@ -6,24 +6,24 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// Windows of brotli by the power of two that they are long. Those from
-// minBrotliWindow up are declared in the low 4 bits of the first byte: a 1, and 3
-// bits that are never 0 for the power less 17 (RFC 7932 section 9.1).
+// Brotli's windows as powers of two. Those from minBrotliWindow up are declared in
+// the low 4 bits of the first byte: a 1, and 3 bits for the power less 17, which are
+// never 0 (RFC 7932 section 9.1).
 const (
 	minBrotliWindow = 18
 	maxBrotliWindow = 24
 
-	// maxPooledBrotli is the largest window that an idle decoder may have memory
-	// for.
+	// maxPooledBrotli is the largest window for which an idle decoder may keep
+	// memory.
 	maxPooledBrotli = 22
 )
 
-// brotliDecoder refuses what follows the end of the data.
+// brotliDecoder refuses data after the end.
 //
-// It may allocate a window, up to 16 MiB, for data that declares a window and a
-// block of that size, whatever comes of it. So the window is lowered to what
-// holds the output that is wanted: no distance can be longer than the output
-// before it, so that the output is the same.
+// Data that declares a window and a block of up to 16 MiB makes the decoder allocate
+// a window of that size, even if little output follows. So brotliSource lowers the
+// declared window to what the wanted output needs. No distance can be longer than the
+// output before it, so the output is the same.
 type brotliDecoder struct {
 	brotli.Reader
 	source brotliSource
@@ -38,9 +38,9 @@ func (d *brotliDecoder) reset(r io.Reader, limit int) error {
 	return d.Reset(&d.source)
 }
 
-// brotliWindow returns the smallest window for output up to limit and one byte
-// more, which tells that there is too much. Windows are 16 bytes shorter than
-// the power of two.
+// brotliWindow returns the smallest window for limit bytes of output and one more,
+// which shows that there is too much. Windows are 16 bytes shorter than the power of
+// two.
 func brotliWindow(limit int) uint8 {
 	if limit <= 0 {
 		return maxBrotliWindow
@@ -52,11 +52,11 @@ func brotliWindow(limit int) uint8 {
 	return bits
 }
 
-// brotliSource passes on what it reads from r, with a lower window.
+// brotliSource passes on r's data with a lower window.
 type brotliSource struct {
 	r     io.Reader
-	most  uint8 // the largest window that is passed on
-	bits  uint8 // the window; 0: not known, or below minBrotliWindow
+	most  uint8 // the largest window to pass on
+	bits  uint8 // the window; 0: unknown, or below minBrotliWindow
 	begun bool
 }
 

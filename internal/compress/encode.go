@@ -13,16 +13,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 )
 
-// encoder is what the writers of all four codings have in common.
+// encoder is implemented by the encoders of all four codings.
 type encoder interface {
 	io.WriteCloser
 	Flush() error
 	Reset(w io.Writer)
 }
 
-// A Writer encodes what is written to it. Close must be called; it ends the
-// encoded data, and the Writer must not be used afterwards. Not for concurrent
-// use.
+// A Writer encodes what is written to it. The caller must Close it, which ends the
+// encoded data, and must not use it afterwards. It is not for concurrent use.
 type Writer struct {
 	encoder encoder
 	out     sink
@@ -30,7 +29,7 @@ type Writer struct {
 	slot    uint8
 }
 
-// sink takes the encoded data: to the writer w, or appended to b.
+// sink writes the encoded data to w, or appends it to b.
 type sink struct {
 	w       io.Writer
 	b       []byte
@@ -48,8 +47,8 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// NewWriter returns a Writer of coding c that writes to w. A level that c does
-// not have is its default.
+// NewWriter returns a Writer of coding c that writes to w. A level that c does not
+// have counts as its default.
 func NewWriter(w io.Writer, c Coding, level int) *Writer {
 	z := acquireWriter(c, c.slot(level))
 	z.out.w = w
@@ -67,7 +66,7 @@ func acquireWriter(c Coding, slot int) *Writer {
 	return z
 }
 
-// newEncoder panics on an error, which can only mean that slot is wrong.
+// newEncoder panics on an error, which means that slot is wrong.
 func newEncoder(c Coding, slot int) (e encoder) {
 	var err error
 	switch c {
@@ -86,8 +85,8 @@ func newEncoder(c Coding, slot int) (e encoder) {
 	return e
 }
 
-// gzipEncoder leaves the time of modification out (RFC 1952 section 2.3.1): the
-// package's zero time is one in 2042.
+// gzipEncoder writes no time of modification (RFC 1952 section 2.3.1). The package's
+// zero time would be one in 2042.
 type gzipEncoder struct{ *gzip.Writer }
 
 func newGzipEncoder(level int) (encoder, error) {
@@ -105,25 +104,26 @@ func newBrotliEncoder(slot int) encoder {
 	if slot <= maxBrotli {
 		return brotli.NewWriterLevel(nil, slot)
 	}
-	// A level of this encoder is like the next one of the other.
+	// A level of this encoder compares to the next higher one of the other.
 	return messageEncoder{brotli.NewWriterV2(nil, max(slot-longBrotli-1, 1))}
 }
 
-// resettable is what an encoder is that cannot flush.
+// resettable is an encoder that cannot flush.
 type resettable interface {
 	io.WriteCloser
 	Reset(w io.Writer)
 }
 
-// messageEncoder is an encoder for messages of which all is there.
+// messageEncoder encodes complete messages.
 type messageEncoder struct{ resettable }
 
-// Flush implements encoder. It is not called: NewWriter does not choose this one.
+// Flush implements encoder. It is never called: NewWriter does not select this
+// encoder.
 func (messageEncoder) Flush() error { return errors.ErrUnsupported }
 
-// newZstdEncoder keeps windows below the 8 MiB that every recipient of the
-// content coding has to accept (RFC 9659), and low enough for recipients that
-// limit the body's size.
+// newZstdEncoder keeps windows below 8 MiB, which every recipient of the content
+// coding must accept (RFC 9659), and small enough for recipients that limit the
+// body's size.
 func newZstdEncoder(level int) (*zstd.Encoder, error) {
 	window := 1 << 20
 	if level > defaultZstd {
@@ -138,10 +138,10 @@ func newZstdEncoder(level int) (*zstd.Encoder, error) {
 	)
 }
 
-// Write encodes p. What is encoded goes out when there is enough of it.
+// Write encodes p. Encoded data is written when there is enough of it.
 func (z *Writer) Write(p []byte) (int, error) { return z.encoder.Write(p) }
 
-// Flush writes out everything that was written so far.
+// Flush writes everything that was encoded so far.
 func (z *Writer) Flush() error { return z.encoder.Flush() }
 
 // Close ends the encoded data. It does not close the underlying writer.
@@ -165,13 +165,13 @@ func Append(dst, src []byte, c Coding, level int) []byte {
 	}
 	z.out.b = dst
 	z.encoder.Reset(&z.out)
-	// A sink without writer returns no errors, so the encoders do not either.
+	// A sink without a writer returns no errors, so the encoders do not either.
 	_, _ = z.encoder.Write(src)
 	_ = z.encoder.Close()
 	return z.out.b
 }
 
-// Write writes src, encoded, to w and returns how many bytes that were.
+// Write writes src, encoded, to w and returns the number of bytes written.
 func Write(w io.Writer, src []byte, c Coding, level int) (written int, err error) {
 	z := acquireWriter(c, c.slotFor(level, len(src)))
 	defer z.release()

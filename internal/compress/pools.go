@@ -2,8 +2,8 @@ package compress
 
 import "sync"
 
-// encoders holds idle *Writer by coding and level, decoders holds idle *Reader
-// by coding and, for zstd, by window.
+// encoders holds idle *Writers by coding and level. decoders holds idle *Readers by
+// coding and, for zstd, by window.
 var (
 	encoders [int(codings) * levels]sync.Pool
 	decoders [int(codings) + zstdWindows - 1]sync.Pool
@@ -11,6 +11,6 @@ var (
 
 func encoderPool(c Coding, slot int) *sync.Pool { return &encoders[int(c)*levels+slot] }
 
-// decoderPool returns the pool for a coding; zstd, the last one, has a pool for
+// decoderPool returns the pool for a coding. zstd, the last coding, has a pool for
 // each window.
 func decoderPool(c Coding, window int) *sync.Pool { return &decoders[int(c)+window] }

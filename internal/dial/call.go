@@ -1,12 +1,16 @@
 // Package dial connects to TCP addresses. It looks up hosts, caches their
-// addresses, and races the addresses of a host as RFC 8305 describes. The root
-// package turns its errors into those of the API.
+// addresses, and races the addresses of a host as RFC 8305 describes. It also
+// calls dialers without a context, and makes TLS handshakes. The root package
+// turns its errors into those of the API.
 package dial
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,30 +60,118 @@ type Dialer struct {
 // Flush clears the cache.
 func (d *Dialer) Flush() { d.dns.flush() }
 
-// A Call is one dial. Run sets the last three fields.
-type Call struct {
-	Dialer  *Dialer
-	Config  Config
-	Context context.Context // Run ends with it
-	Network string          // "tcp", "tcp4" or "tcp6"
-	Addr    string          // what to dial, "host:port"
-	Trace   *Trace          // nil: no tracing
-
-	IsConnecting bool    // the lookup has ended
-	Upstream     string  // the address that could not be connected to; "": none was tried
-	Failed       []error // the errors of all failed addresses, if there are several
+// Network returns the name of the network of dial functions: "tcp" for IPv6 and
+// IPv4, "tcp4" for IPv4 only.
+func Network(isDualStack bool) string {
+	if isDualStack {
+		return "tcp"
+	}
+	return "tcp4"
 }
 
-// Run looks up host and connects to it. It may be called once.
-func (c *Call) Run(host, port string) (net.Conn, error) {
-	if err := c.Context.Err(); err != nil {
-		c.IsConnecting = true
+// An End says what a Call's Context ended.
+type End uint8
+
+const (
+	NotEnded  End = iota // the call did not fail because of its Context
+	InLookup             // looking up the host
+	InConnect            // connecting, or waiting for other calls that connect
+)
+
+// A Call is one dial. Run sets Ended and Upstream.
+type Call struct {
+	Dialer   *Dialer
+	Config   Config
+	Context  context.Context // Run ends with it
+	Deadline time.Time       // Run ends then; zero: no deadline
+	Network  string          // "tcp", "tcp4" or "tcp6"
+	Addr     string          // what to dial, "host:port"; the port is required
+	Trace    *Trace          // nil: no tracing
+
+	Ended    End
+	Upstream string // the address that could not be connected to; "": none was tried
+
+	stage  End             // what Context ends now
+	failed []error         // the errors of all failed addresses, if there are several
+	ctx    context.Context // Context with Deadline
+}
+
+// ErrTimeout is the error of a Call whose Deadline passed. A Context with this
+// cause counts as a Deadline.
+var ErrTimeout error = timeoutError{}
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "sluice: dialing timed out" }
+
+// Timeout returns true; see net.Error.
+func (timeoutError) Timeout() bool { return true }
+
+// Run looks up the host and connects to it. It may be called once. If Context
+// ended, the error is its cause; if Deadline passed, the error is ErrTimeout,
+// with Upstream set and with the errors of addresses that failed before.
+func (c *Call) Run() (net.Conn, error) {
+	host, port, err := splitAddr(c.Addr)
+	if err != nil {
+		return nil, err
+	}
+	c.ctx, c.stage = c.Context, InLookup
+	if !c.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		c.ctx, cancel = context.WithDeadline(c.Context, c.Deadline)
+		defer cancel()
+	}
+	conn, err := c.run(host, port)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	return conn, nil
+}
+
+// splitAddr splits addr into host and port. The port is required.
+func splitAddr(addr string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(addr)
+	if err == nil && port == "" {
+		err = &net.AddrError{Err: "missing port in address", Addr: addr}
+	}
+	return host, port, err
+}
+
+// explain returns the reason for which the call failed with err.
+func (c *Call) explain(err error) error {
+	if at, ok := c.ctx.Deadline(); ok && isDeadline(err) && !time.Now().Before(at) {
+		<-c.ctx.Done() // the socket's timer fired before the context's
+	}
+	switch {
+	case c.Context.Err() != nil && context.Cause(c.Context) != ErrTimeout:
+		c.Ended = c.stage
+		return context.Cause(c.Context)
+	case c.ctx.Err() != nil:
+		own := slices.DeleteFunc(c.failed, func(err error) bool { // errors that the end of the context did not cause
+			return isDeadline(err) || errors.Is(err, context.Canceled)
+		})
+		c.Upstream = cmp.Or(c.Upstream, c.Addr)
+		return join(ErrTimeout, own)
+	}
+	return err
+}
+
+// isDeadline reports whether err is a time-out.
+func isDeadline(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout()
+}
+
+// run is Run until c.ctx ends.
+func (c *Call) run(host, port string) (net.Conn, error) {
+	if err := c.ctx.Err(); err != nil {
+		c.stage = InConnect
 		return nil, err
 	}
 	if c.Config.Unresolved {
 		return c.runUnresolved()
 	}
-	number, err := lookupPort(c.Context, port)
+	number, err := lookupPort(c.ctx, port)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +190,7 @@ func (c *Call) Run(host, port string) (net.Conn, error) {
 	if addrs = c.reachable(addrs); len(addrs) == 0 {
 		return nil, &net.AddrError{Err: "no address of LocalAddr's IP version", Addr: c.Addr}
 	}
-	c.IsConnecting = true
+	c.stage = InConnect
 	if err := c.acquire(); err != nil {
 		return nil, err
 	}
@@ -156,7 +248,7 @@ func (c *Call) lookUp(host string) (*hostAddrs, error) {
 	if c.Trace != nil && c.Trace.DNSStart != nil {
 		c.Trace.DNSStart(host)
 	}
-	known, err := c.Dialer.dns.find(c.Context, host, resolver, c.Config.CacheDuration)
+	known, err := c.Dialer.dns.find(c.ctx, host, resolver, c.Config.CacheDuration)
 	if c.Trace != nil && c.Trace.DNSDone != nil {
 		var all []net.IPAddr
 		if err == nil {
@@ -204,8 +296,8 @@ func (c *Call) acquire() error {
 	select {
 	case d.slots <- struct{}{}:
 		return nil
-	case <-c.Context.Done():
-		return c.Context.Err()
+	case <-c.ctx.Done():
+		return c.ctx.Err()
 	}
 }
 
@@ -218,14 +310,14 @@ func (c *Call) release() {
 
 // runUnresolved makes net.Dialer look up the host and connect.
 func (c *Call) runUnresolved() (net.Conn, error) {
-	c.IsConnecting = true
+	c.stage = InConnect
 	if err := c.acquire(); err != nil {
 		return nil, err
 	}
 	defer c.release()
 	dialer := c.system()
 	c.traceStart(c.Addr)
-	conn, err := dialer.DialContext(c.Context, c.Network, c.Addr)
+	conn, err := dialer.DialContext(c.ctx, c.Network, c.Addr)
 	c.traceDone(c.Addr, err)
 	if err != nil {
 		c.Upstream = c.Addr

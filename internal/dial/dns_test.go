@@ -89,7 +89,7 @@ func TestMappedAddressesAndZones(t *testing.T) {
 // What is known costs nothing to find.
 func TestResolveAllocations(t *testing.T) {
 	all := known{{IP: net.ParseIP("192.0.2.1")}, {IP: net.ParseIP("2001:db8::1")}, {IP: net.ParseIP("192.0.2.2")}}
-	call := &Call{Dialer: new(Dialer), Config: Config{Resolver: all, CacheDuration: time.Hour}, Context: t.Context()}
+	call := &Call{Dialer: new(Dialer), Config: Config{Resolver: all, CacheDuration: time.Hour}, ctx: t.Context()}
 	for _, host := range []string{"host.test", "192.0.2.7", "2001:db8::7", ""} {
 		resolve := func() {
 			var few [8]netip.Addr

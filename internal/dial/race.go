@@ -25,7 +25,7 @@ type attempt struct {
 func (c *Call) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
 	won := attempt{to: netip.AddrPortFrom(addrs[0], port)}
 	if len(addrs) == 1 { // no race, so no goroutine
-		won.conn, won.err = c.open(c.Context, won.to)
+		won.conn, won.err = c.open(c.ctx, won.to)
 	} else {
 		won = c.race(addrs, port)
 	}
@@ -33,7 +33,7 @@ func (c *Call) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr
 		return won.conn, won.to.Addr(), nil
 	}
 	c.Upstream = won.to.String()
-	return nil, netip.Addr{}, Join(won.err, c.Failed)
+	return nil, netip.Addr{}, join(won.err, c.failed)
 }
 
 // race tries addrs in order, each at most attemptDelay after the previous one,
@@ -43,7 +43,7 @@ func (c *Call) connectAny(addrs []netip.Addr, port uint16) (net.Conn, netip.Addr
 func (c *Call) race(addrs []netip.Addr, port uint16) attempt {
 	// When race returns, the attempts in progress are interrupted. A connection
 	// that comes too late is closed.
-	ctx, stop := context.WithCancel(c.Context)
+	ctx, stop := context.WithCancel(c.ctx)
 	defer stop()
 	ended := make(chan attempt)
 	delay := time.NewTimer(attemptDelay)
@@ -66,12 +66,12 @@ func (c *Call) race(addrs []netip.Addr, port uint16) attempt {
 			if a.err == nil {
 				return a
 			}
-			c.Failed = append(c.Failed, a.err)
+			c.failed = append(c.failed, a.err)
 			if best.err == nil || isUnreachable(best.err) && !isUnreachable(a.err) {
 				best = a
 			}
-		case <-c.Context.Done():
-			last.err = c.Context.Err()
+		case <-c.ctx.Done():
+			last.err = c.ctx.Err()
 			return last
 		}
 	}
@@ -102,9 +102,9 @@ func isUnreachable(err error) bool {
 	return false
 }
 
-// Join returns first and the rest of all as one error. first is the most
+// join returns first and the rest of all as one error. first is the most
 // informative one.
-func Join(first error, all []error) error {
+func join(first error, all []error) error {
 	joined := addrErrors{first}
 	for _, err := range all {
 		if err != first {

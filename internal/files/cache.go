@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// maxEntries bounds the cache where neither memory nor descriptors do, and
-// entryMemory is what an entry takes beside its data.
+// maxEntries bounds the cache beside the bounds on memory and descriptors.
+// entryMemory is the memory of an entry without its data.
 const (
 	maxEntries  = 8192
 	entryMemory = 1024
 )
 
-// An entry is what the cache knows of one name. It is guarded by Store.mu.
+// An entry holds what the cache knows about one name. Store.mu guards it.
 type entry struct {
 	name       string
 	file       *File // the original; nil with Options.SkipCache
@@ -21,27 +21,27 @@ type entry struct {
 	info       fs.FileInfo
 	isDoubtful bool
 	variants   [Encodings]variant
-	checked    int64 // when the name was last looked at
+	checked    int64 // when the name was last checked
 	used       int64
 
 	memory      int64 // bytes
 	descriptors int
-	list        *usage // where it is linked
+	list        *usage // the list that it is in
 	prev, next  *entry
 }
 
-// A variant is what is known of one encoding of a file.
+// A variant holds what is known about one encoding of a file.
 type variant struct {
 	isKnown bool
-	file    *File // nil: it is not worth it, Identity stands in
+	file    *File // nil: not worth encoding, so Identity is used
 }
 
-// usage is a ring of entries, the one last used at next.
+// usage is a ring of entries. The one at next was used last.
 type usage struct{ ring entry }
 
 func (u *usage) init() { u.ring.prev, u.ring.next = &u.ring, &u.ring }
 
-// oldest returns the entry that has not been used for longest, or nil.
+// oldest returns the least recently used entry, or nil.
 func (u *usage) oldest() *entry {
 	if u.ring.prev == &u.ring {
 		return nil
@@ -59,7 +59,7 @@ func (n *entry) unlink() {
 	n.list, n.prev, n.next = nil, nil, nil
 }
 
-// touch notes that n is used. s.mu is held.
+// touch records that n is used. s.mu is held.
 func (s *Store) touch(n *entry, now int64) {
 	n.used = now
 	if list := n.list; list.ring.next != n {
@@ -68,8 +68,8 @@ func (s *Store) touch(n *entry, now int64) {
 	}
 }
 
-// hit is the way of a request whose file is cached: one lookup under the lock.
-// It returns nil if there is none, or if it is due for another look.
+// hit is the fast path for a cached file: one lookup under the lock. It returns nil
+// if the file is not cached, or must be checked again.
 func (s *Store) hit(name []byte, e Encoding, now int64) *File {
 	s.mu.Lock()
 	n := s.entries[string(name)]
@@ -97,8 +97,8 @@ func (s *Store) hit(name []byte, e Encoding, now int64) *File {
 	return s.verify(n, original, f)
 }
 
-// verify returns f if it and its original are still what they were, else nil,
-// and n is dropped. It takes over the references to both.
+// verify returns f if it and its original are unchanged. Otherwise it returns nil and
+// drops n. It takes over the references to both.
 func (s *Store) verify(n *entry, original, f *File) *File {
 	isCurrent := original.isCurrent() && (f == original || f.isCurrent())
 	if f != original {
@@ -112,8 +112,8 @@ func (s *Store) verify(n *entry, original, f *File) *File {
 	return nil
 }
 
-// find returns the entry of name, with a reference to its original and whether
-// it is due for another look; nil if there is none.
+// find returns the entry of name, with a reference to its original and whether it
+// must be checked again; nil if there is none.
 func (s *Store) find(name string, now int64) (n *entry, f *File, isDue bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Store) find(name string, now int64) (n *entry, f *File, isDue bool) {
 	return n, n.file, now-n.checked >= s.age
 }
 
-// renew notes that n was looked at and is unchanged.
+// renew records that n was checked and is unchanged.
 func (s *Store) renew(n *entry, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +135,9 @@ func (s *Store) renew(n *entry, now int64) {
 	}
 }
 
-// keep caches what was loaded in the given generation, and returns the File to
-// use: that of the cache if it has the same data, so that its variants stay.
+// keep caches what was loaded in the given generation and returns the File to use. If
+// the cache has the same data already, that is the cached File, which keeps its
+// variants.
 func (s *Store) keep(name string, l loaded, now int64, generation uint64) *File {
 	s.mu.Lock()
 	defer s.unlock()
@@ -147,7 +148,7 @@ func (s *Store) keep(name string, l loaded, now int64, generation uint64) *File 
 		if old.file != nil && isSameData(old.file, l.file) {
 			old.info, old.isDoubtful, old.checked = l.info, l.isDoubtful, now
 			s.touch(old, now)
-			return old.file // in memory, so there is nothing to count
+			return old.file // in memory: no descriptor to count
 		}
 		s.remove(old)
 	}
@@ -167,8 +168,8 @@ func isSameData(a, b *File) bool {
 	return a.data != nil && b.data != nil && a.modified.Equal(b.modified) && bytes.Equal(a.data, b.data)
 }
 
-// variant returns what is known of an encoding of original; of a File there is a
-// reference for the caller.
+// variant returns what is known about an encoding of original. If it has a File, the
+// caller gets a reference.
 func (s *Store) variant(name string, original *File, e Encoding, now int64) variant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,15 +185,15 @@ func (s *Store) variant(name string, original *File, e Encoding, now int64) vari
 	return v
 }
 
-// isOf tells whether n is about this version of a file.
+// isOf tells whether n describes this version of a file.
 func (n *entry) isOf(original *File) bool {
 	if n.file == nil {
-		return n.version == original.version // remember makes no entry without one
+		return n.version == original.version // remember adds no entry without a version
 	}
 	return n.file == original
 }
 
-// remember caches a variant of original; nil: that it is not worth it.
+// remember caches a variant of original. nil means that it is not worth encoding.
 func (s *Store) remember(name string, original *File, e Encoding, f *File, now int64) {
 	if s.options.IsOneUse {
 		return
@@ -229,8 +230,8 @@ func (s *Store) remember(name string, original *File, e Encoding, f *File, now i
 	s.trim()
 }
 
-// listOf returns the list that n belongs to: entries with descriptors are in one
-// of their own, so that the oldest is found at once.
+// listOf returns the list for n. Entries with descriptors have a list of their own,
+// so that the oldest one is found quickly.
 func (s *Store) listOf(n *entry) *usage {
 	if n.descriptors > 0 {
 		return &s.withDescriptors
@@ -243,7 +244,7 @@ func (s *Store) count(n *entry, sign int) {
 	s.descriptors += sign * n.descriptors
 }
 
-// add enters n; s.mu is held.
+// add adds n; s.mu is held.
 func (s *Store) add(n *entry) {
 	s.entries[n.name] = n
 	s.listOf(n).link(n)
@@ -251,7 +252,7 @@ func (s *Store) add(n *entry) {
 	s.arm()
 }
 
-// remove takes n out. Its files are released by unlock, after the lock.
+// remove removes n. unlock releases its files after the lock.
 func (s *Store) remove(n *entry) {
 	delete(s.entries, n.name)
 	n.unlink()
@@ -266,7 +267,7 @@ func (s *Store) remove(n *entry) {
 	}
 }
 
-// unlock unlocks s.mu and releases what was removed under it.
+// unlock unlocks s.mu and then releases the files of removed entries.
 func (s *Store) unlock() {
 	removed := s.removed
 	s.removed = nil
@@ -276,7 +277,7 @@ func (s *Store) unlock() {
 	}
 }
 
-// trim removes the entries used least lately until the bounds hold.
+// trim removes the least recently used entries until the bounds hold.
 func (s *Store) trim() {
 	for {
 		n := s.inMemory.oldest()
@@ -296,7 +297,7 @@ func (s *Store) trim() {
 	}
 }
 
-// drop removes n if it is still there.
+// drop removes n if the cache still has it.
 func (s *Store) drop(n *entry) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -305,7 +306,7 @@ func (s *Store) drop(n *entry) {
 	}
 }
 
-// dropAll empties the cache, for another root or for good.
+// dropAll empties the cache because the root has changed or the Store has stopped.
 func (s *Store) dropAll() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -314,23 +315,22 @@ func (s *Store) dropAll() {
 	s.removeUnused(&s.withDescriptors, int64(1)<<62)
 }
 
-// dropDescriptors makes room when the process has too many.
+// dropDescriptors closes cached descriptors when the process has too many.
 func (s *Store) dropDescriptors() {
 	s.mu.Lock()
 	defer s.unlock()
 	s.removeUnused(&s.withDescriptors, int64(1)<<62)
 }
 
-// removeUnused removes the entries of a list that were last used at a time up
-// to since.
+// removeUnused removes the entries of a list that were last used at or before since.
 func (s *Store) removeUnused(list *usage, since int64) {
 	for n := list.oldest(); n != nil && n.used <= since; n = list.oldest() {
 		s.remove(n)
 	}
 }
 
-// arm starts the timer if there is something to drop later; s.mu is held. The
-// timer stops by itself: a Store that nobody uses is garbage then.
+// arm starts the timer if there is something to drop later; s.mu is held. The timer
+// stops by itself, so an unused Store can be garbage collected.
 func (s *Store) arm() {
 	if s.isArmed {
 		return
@@ -343,7 +343,7 @@ func (s *Store) arm() {
 	s.timer.Reset(s.tick)
 }
 
-// sweep drops what was not used for the cache duration.
+// sweep drops what was not used for CacheDuration.
 func (s *Store) sweep() {
 	isStopped := s.stopped()
 	since := s.now() - s.age

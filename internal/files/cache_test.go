@@ -53,7 +53,7 @@ func TestHitsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// isInMemory tells whether a file is in memory: others are looked at for each hit.
+// isInMemory tells whether a file is in memory. Other files are checked for each hit.
 func isInMemory(t *testing.T, s *Store, name string) bool {
 	file := mustOpen(t, s, name, Identity)
 	defer file.Release()
@@ -95,18 +95,18 @@ func TestChangesAreSeen(t *testing.T) {
 	}
 }
 
-// The time of an entry runs from when it was looked at itself.
+// Each entry is checked CacheDuration after its own last check.
 func TestEachFileHasItsTime(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/a", []byte("one"))
 	write(t, dir+"/b", []byte("one"))
 	s := New(Options{Root: dir})
 	c := useManual(s)
-	wantServed(t, s, "b", []byte("one")) // the root is looked at
+	wantServed(t, s, "b", []byte("one")) // the root is checked
 	c.advance(5 * time.Second)
 	wantServed(t, s, "a", []byte("one"))
 	c.advance(5 * time.Second)
-	wantServed(t, s, "b", []byte("one")) // and again
+	wantServed(t, s, "b", []byte("one")) // checked again
 	replace(t, dir+"/a", []byte("two"), longAgo())
 	c.advance(4 * time.Second)
 	wantServed(t, s, "a", []byte("one"))
@@ -114,7 +114,7 @@ func TestEachFileHasItsTime(t *testing.T) {
 	wantServed(t, s, "a", []byte("two"))
 }
 
-// shifty is a file that changes while it is read the first two times.
+// shifty is a file that changes during its first two reads.
 type shifty struct{ opened int }
 
 type shiftyFile struct {
@@ -142,7 +142,7 @@ func (f *shiftyFile) Stat() (fs.FileInfo, error) {
 
 func TestChangeWhileReadIntoMemory(t *testing.T) {
 	s := &shifty{}
-	f := mustOpen(t, New(Options{FS: s}), "file", Identity) // stat has opened the first one
+	f := mustOpen(t, New(Options{FS: s}), "file", Identity) // stat opened the first version
 	if data, _ := f.Bytes(); string(data) != "version 4" || !f.ModTime().Equal(longAgo().Add(4)) {
 		t.Errorf("%q of %v", data, f.ModTime())
 	}
@@ -151,8 +151,8 @@ func TestChangeWhileReadIntoMemory(t *testing.T) {
 	}
 }
 
-// A file that is rewritten within the same tick of the file system's clock
-// shows neither another size nor another time.
+// A file that is rewritten within one tick of the file system's clock has the same
+// size and time.
 func TestDoubtfulFilesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	s := New(Options{Root: dir, Suffixes: suffixes()})
@@ -180,7 +180,7 @@ func TestDoubtfulFilesAreReadAgain(t *testing.T) {
 	wantServed(t, s, "file", []byte("two"))
 }
 
-// A large file that changes in place gets other validators at once.
+// A large file that changes in place gets new validators at once.
 func TestChangeInPlace(t *testing.T) {
 	dir := t.TempDir()
 	s := New(Options{Root: dir, CacheDuration: time.Hour})
@@ -197,7 +197,7 @@ func TestChangeInPlace(t *testing.T) {
 	wantServed(t, s, "file", text("two", 100_000))
 	replace(t, dir+"/file", text("three", 100_000), longAgo().Add(time.Second))
 	if runtime.GOOS == "linux" {
-		wantServed(t, s, "file", text("three", 100_000)) // the open one has no name any more
+		wantServed(t, s, "file", text("three", 100_000)) // the open file has no name any more
 	}
 }
 
@@ -347,7 +347,7 @@ func TestCleanStop(t *testing.T) {
 	stop := make(chan struct{})
 	for _, isUsed := range []bool{false, true} {
 		s := New(Options{Root: dir, CacheDuration: time.Hour, CleanStop: stop})
-		s.tick = time.Millisecond // in place of a second
+		s.tick = time.Millisecond // instead of a second
 		if !isUsed {
 			serve(t, s, "large", Identity)
 			close(stop)

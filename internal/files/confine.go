@@ -13,34 +13,32 @@ import (
 	"time"
 )
 
-// A source is where names are looked up. confined, plain and library implement
-// it; Store calls it.
+// A source looks up names. confined, plain and library implement it; Store calls it.
 type source interface {
 	stat(name string) (fs.FileInfo, error)
-	open(name string) (fs.File, error) // does not wait for a pipe's other end
-	clean(err error) error             // the error without paths
-	release()                          // by who got it of Store.tree or Store.copyFolder
+	open(name string) (fs.File, error) // does not block on a pipe
+	clean(err error) error             // returns the error without paths
+	release()                          // ends the use of the result of Store.tree or Store.copyFolder
 }
 
-// A folder is a source that copies can be written to: confined and plain.
+// A folder is a source to which copies can be written: confined or plain.
 type folder interface {
 	source
-	hold() // until another release
+	hold() // adds a reference, which release removes
 	lstat(name string) (fs.FileInfo, error)
-	create(name string) (*os.File, error) // must not exist; for the owner only
+	create(name string) (*os.File, error) // must not exist; only the owner may use it
 	setTime(name string, modified time.Time) error
 	rename(from, to string) error
 	remove(name string) error
 	makeAll(name string) error
 }
 
-// confined is a directory of the operating system that links do not lead out
-// of. Its handle is closed when the place it is at and all who use it have
-// released it.
+// confined is a directory of the operating system that symbolic links cannot leave.
+// Its handle is closed when its place and all users have released it.
 type confined struct {
 	root    *os.Root
 	info    fs.FileInfo
-	outside error // what root says of a path that leaves it
+	outside error // root's error for a path that leaves it
 	refs    atomic.Int32
 }
 
@@ -54,7 +52,7 @@ func openConfined(dir string) (*confined, error) {
 		root.Close()
 		return nil, err
 	}
-	// The error has no exported name, so it is asked for.
+	// The error is not exported, so provoke it.
 	_, outside := root.Lstat("..")
 	c := &confined{root: root, info: info, outside: pathless(outside)}
 	c.refs.Store(1)
@@ -96,10 +94,10 @@ func (c *confined) clean(err error) error {
 	return clean(err)
 }
 
-// plain is a directory of the operating system whose links are followed
-// wherever they lead.
+// plain is a directory of the operating system in which symbolic links are followed
+// anywhere.
 type plain struct {
-	dir string // "" is the root of the file system, or on Windows all volumes
+	dir string // "": the root of the file system, or on Windows all volumes
 }
 
 func (p plain) path(name string) string {
@@ -136,8 +134,8 @@ func (p plain) clean(err error) error        { return clean(err) }
 func (p plain) hold()    {}
 func (p plain) release() {}
 
-// opened keeps a nil *os.File from becoming an fs.File that is not nil, and
-// takes the flag off that kept the call from waiting.
+// opened prevents a nil *os.File from becoming a non-nil fs.File, and removes the
+// flag that kept open from blocking.
 func opened(f *os.File, err error) (fs.File, error) {
 	if err != nil {
 		return nil, err
@@ -146,7 +144,7 @@ func opened(f *os.File, err error) (fs.File, error) {
 	return f, nil
 }
 
-// library is somebody else's file system.
+// library is a file system of the user.
 type library struct {
 	files fs.FS
 }
@@ -155,8 +153,8 @@ func (l library) stat(name string) (fs.FileInfo, error) { return fs.Stat(l.files
 func (l library) open(name string) (fs.File, error)     { return l.files.Open(name) }
 func (l library) release()                              {}
 
-// clean knows the error of links that lead out of an os.Root, whose FS may be
-// the library.
+// clean recognises the error of links that leave an os.Root, because the library may
+// be an os.Root's FS.
 func (l library) clean(err error) error {
 	cleaned := clean(err)
 	if cleaned == nil || errors.Is(cleaned, fs.ErrNotExist) {
@@ -170,22 +168,21 @@ func (l library) clean(err error) error {
 	return c.clean(err)
 }
 
-// A place is a directory that may be replaced by another one of its name, as
-// deployments do, or be missing for a while.
+// A place is the path of a directory. The directory may be replaced by another one,
+// as deployments do, or be missing for a while.
 type place struct {
 	dir        string
 	unconfined bool
 
 	mu      sync.Mutex
 	current *confined
-	last    fs.FileInfo // of the last directory, also when its handle is closed
+	last    fs.FileInfo // of the last directory, even after its handle was closed
 	checked int64
 	used    int64
 }
 
-// at returns what is at the place now, to be released, and whether that is
-// another directory than before. It does not look within maxAge after it looked
-// last.
+// at returns the directory that is now at the place, with a reference, and whether it
+// is another one than before. For maxAge after a check it does not check again.
 func (p *place) at(now, maxAge int64) (where folder, hasChanged bool, err error) {
 	if p.unconfined {
 		return plain{p.dir}, false, nil
@@ -218,7 +215,7 @@ func (p *place) at(now, maxAge int64) (where folder, hasChanged bool, err error)
 	return c, last != nil && !os.SameFile(last, c.info), nil
 }
 
-// lastChecked returns when at looked last.
+// lastChecked returns when at last checked.
 func (p *place) lastChecked(now int64) int64 {
 	if p.unconfined {
 		return now
@@ -235,7 +232,7 @@ func (p *place) path() string {
 	return p.dir
 }
 
-// close gives up the directory's handle; p.mu is held.
+// close releases the directory's handle; p.mu is held.
 func (p *place) close() {
 	if p.current != nil {
 		p.current.release()
@@ -243,8 +240,8 @@ func (p *place) close() {
 	}
 }
 
-// closeUnused closes a handle that was not used since, and tells whether there
-// is still one.
+// closeUnused closes a handle that was not used after since, and tells whether a
+// handle is still open.
 func (p *place) closeUnused(since int64) (isOpen bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +251,7 @@ func (p *place) closeUnused(since int64) (isOpen bool) {
 	return p.current != nil
 }
 
-// pathless returns what an operating system's error says without its path.
+// pathless returns an operating system's error without its path.
 func pathless(err error) error {
 	for {
 		switch e := err.(type) {
@@ -268,7 +265,7 @@ func pathless(err error) error {
 	}
 }
 
-// clean returns what callers of this package see of an error.
+// clean returns the error that callers of this package get.
 func clean(err error) error {
 	err = pathless(err)
 	switch {
@@ -277,10 +274,10 @@ func clean(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fs.ErrNotExist
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
-		// Nothing can be there.
+		// No file can have this name.
 		return fs.ErrNotExist
 	case errors.Is(err, syscall.ENXIO):
-		// A socket, or a pipe that nobody reads.
+		// A socket, or a pipe without a reader.
 		return ErrNotRegular
 	case errors.Is(err, fs.ErrPermission):
 		return fs.ErrPermission
@@ -290,7 +287,7 @@ func clean(err error) error {
 	return fmt.Errorf("sluice: cannot open the file: %w", err)
 }
 
-// isExhausted tells whether there are too many open files.
+// isExhausted tells whether err means that there are too many open files.
 func isExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

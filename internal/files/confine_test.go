@@ -13,8 +13,8 @@ import (
 
 const secret = "SECRET: nobody may read this"
 
-// hostile makes a root with links out of it, and what they lead to, which all
-// holds secret. Files that may be served hold "fine".
+// hostile makes a root with links out of it to files that contain "secret". Files
+// that may be served contain "fine".
 func hostile(t testing.TB) (root string) {
 	t.Helper()
 	base := t.TempDir()
@@ -30,7 +30,7 @@ func hostile(t testing.TB) (root string) {
 	write(t, root+"/dir/sub/file", []byte("fine"))
 	write(t, root+"/copy", text("fine", 4000))
 	for name, target := range map[string]string{
-		// Out of the root.
+		// Links out of the root.
 		"absolute": base + "/secret", "relative": "../secret", "dir/relative": "../../secret",
 		"directory": base + "/outside", "directory2": "../outside", "dir/up": "../..", "parent": "..",
 		"chain1": "chain2", "chain2": "dir/chain3", "dir/chain3": "../chain4", "chain4": "../secret",
@@ -39,10 +39,10 @@ func hostile(t testing.TB) (root string) {
 		"slash": "/", "proc": "/proc/self/root", "etc": "/etc/passwd", "cwd": "/proc/self/cwd", "fd": "/proc/self/fd",
 		"through": "directory/secret", "dir/sub/up3": "../../../secret", "procfd": "/proc/self/fd/0",
 		"copy.x.gz": "../outside/copy.x.gz", "copy.x.br": base + "/secret",
-		// Inside.
+		// Links inside the root.
 		"inside": "file", "insidedir": "dir", "dir/back": "../file", "dir/sub/back2": "../../dir/file",
 		"inchain": "inchain2", "inchain2": "dir/back", "here": ".", "dir/root": "..",
-		// Nowhere.
+		// Links to nothing.
 		"loop": "loop", "loop1": "loop2", "loop2": "loop1", "dangling": "nothing", "long": strings.Repeat("dir/../", 500) + "file",
 	} {
 		symlink(t, target, root+"/"+name)
@@ -50,7 +50,7 @@ func hostile(t testing.TB) (root string) {
 	return root
 }
 
-// hostileNames are names that lead out of a root of hostile, or to nothing.
+// hostileNames are names that lead out of hostile's root, or to nothing.
 func hostileNames(root string) []string {
 	base := filepath.Dir(root)
 	names := []string{
@@ -183,7 +183,7 @@ func TestRootIsSwapped(t *testing.T) {
 	wantServed(t, s, "file", []byte("one"))
 	c.advance(9 * time.Second)
 	wantServed(t, s, "file", []byte("one"))
-	wantServed(t, s, "late", []byte("one")) // its own time is not up when the root's is
+	wantServed(t, s, "late", []byte("one")) // it need not be checked yet when the root must be
 	held := mustOpen(t, s, "large", Identity)
 	c.advance(time.Second)
 	wantServed(t, s, "late", []byte("two"))
@@ -195,7 +195,7 @@ func TestRootIsSwapped(t *testing.T) {
 	held.Release()
 }
 
-// What was loaded from an old root does not come into the cache of a new one.
+// A file that was loaded from an old root is not cached for a new one.
 func TestLoadedFromAnOldRoot(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/file", []byte("one"))
@@ -215,8 +215,7 @@ func TestLoadedFromAnOldRoot(t *testing.T) {
 	}
 }
 
-// A link out of the root that takes a file's place after it was looked at is
-// not followed.
+// A link out of the root that replaces a file after the check is not followed.
 func TestLinkInTheLastMoment(t *testing.T) {
 	root := hostile(t)
 	c, err := openConfined(root)
@@ -241,7 +240,7 @@ func replaceByLink(t *testing.T, name, target string) {
 	symlink(t, target, name)
 }
 
-// lateSource does something between stat and open.
+// lateSource calls a function between stat and open.
 type lateSource struct {
 	source
 	between func()

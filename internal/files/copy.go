@@ -14,15 +14,15 @@ import (
 const (
 	temporaryPrefix = ".sluice-"
 	temporarySuffix = ".tmp"
-	temporaryAge    = time.Hour // older ones belong to nobody
-	temporaryScan   = 1 << 14   // how many names are looked at for old ones
-	maxSwept        = 1024      // folders that are known to have none
+	temporaryAge    = time.Hour // older ones were left by a crash
+	temporaryScan   = 1 << 14   // how many names are searched for old ones
+	maxSwept        = 1024      // folders known to have none
 )
 
-// errKept says that a copy's name belongs to something else.
+// errKept says that another kind of file has the copy's name.
 var errKept = errors.New("sluice: not a file to replace")
 
-// makeCopyRoot makes CompressRoot and returns it, to be released, or nil.
+// makeCopyRoot creates CompressRoot and returns it with a reference, or nil.
 func (s *Store) makeCopyRoot(now int64) folder {
 	if s.library != nil || s.options.NoCopies || s.options.CompressRoot == "" {
 		return nil
@@ -33,12 +33,12 @@ func (s *Store) makeCopyRoot(now int64) folder {
 	return s.copyFolder(nil, now)
 }
 
-// writeCopy writes an encoded copy of original: to a temporary file, which takes
-// the copy's name when it is complete. The copy has the permissions and the time
-// of the original. A link, or whatever else is no file, is not replaced.
+// writeCopy writes an encoded copy of original. It writes a temporary file and
+// renames it when it is complete. The copy gets the original's permissions and time.
+// A link, or anything else that is not a regular file, is not replaced.
 func (s *Store) writeCopy(at folder, copyName string, original *File, data []byte) error {
 	if original.modified.IsZero() {
-		return errOldCopy // nothing would show when it is one
+		return errOldCopy // without a time, an outdated copy could not be recognised
 	}
 	switch info, err := at.lstat(copyName); {
 	case err == nil && !info.Mode().IsRegular():
@@ -69,13 +69,14 @@ func (s *Store) writeCopy(at folder, copyName string, original *File, data []byt
 		err = at.rename(temporary, copyName)
 	}
 	if err != nil {
-		_ = at.remove(temporary) // nothing more can be done
+		_ = at.remove(temporary) // the error does not matter
 	}
 	return err
 }
 
-// writeAll writes data and closes f. The data is on the disk before the copy
-// gets the time that makes it trusted: else a crash could leave an empty one.
+// writeAll writes data and closes f. The data is synced to the disk before the copy
+// gets its time, which makes it valid. Otherwise a crash could leave an empty copy
+// that counts as valid.
 func writeAll(f *os.File, data []byte, permissions fs.FileMode) error {
 	_, err := f.Write(data)
 	if err == nil {
@@ -90,8 +91,8 @@ func writeAll(f *os.File, data []byte, permissions fs.FileMode) error {
 	return err
 }
 
-// removeOldTemporaries removes what a crash left in a folder, once for each
-// folder and Store.
+// removeOldTemporaries removes the temporary files that a crash left in a folder,
+// once for each folder and Store.
 func (s *Store) removeOldTemporaries(at folder, dir string) {
 	s.mu.Lock()
 	_, isDone := s.swept[dir]
@@ -114,14 +115,14 @@ func (s *Store) removeOldTemporaries(at folder, dir string) {
 	if !ok {
 		return
 	}
-	entries, _ := list.ReadDir(temporaryScan) // what can be read will do
+	entries, _ := list.ReadDir(temporaryScan) // after an error, the names read so far are used
 	for _, entry := range entries {
 		if !isTemporary(entry.Name()) || !entry.Type().IsRegular() {
 			continue
 		}
 		info, err := entry.Info()
 		if err == nil && time.Since(info.ModTime()) > temporaryAge {
-			_ = at.remove(path.Join(dir, entry.Name())) // or somebody else did
+			_ = at.remove(path.Join(dir, entry.Name())) // another process may have removed it
 		}
 	}
 }

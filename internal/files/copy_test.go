@@ -27,10 +27,10 @@ func TestIsWorth(t *testing.T) {
 	}
 }
 
-// A troubledFolder fails, or does something before a call.
+// A troubledFolder fails, or calls a function before another.
 type troubledFolder struct {
 	folder
-	fails  string // name of the method that fails
+	fails  string // the method that fails
 	before func() // open
 }
 
@@ -88,7 +88,7 @@ func (f troubledFolder) makeAll(name string) error {
 	return f.folder.makeAll(name)
 }
 
-// A copy that cannot be completed leaves nothing.
+// A copy that cannot be completed is removed.
 func TestCopyThatCannotBeWritten(t *testing.T) {
 	for _, fails := range []string{"", "lstat", "create", "write", "setTime", "rename", "makeAll"} {
 		dir := t.TempDir()
@@ -109,7 +109,7 @@ func TestCopyThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What changed while it was encoded gets no copy.
+// If the original changes while it is encoded, no copy is written.
 func TestOriginalThatChangesMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/file.txt", text("one", 100_000))
@@ -132,7 +132,7 @@ func TestOriginalThatChangesMeanwhile(t *testing.T) {
 	noTemporaries(t, dir)
 }
 
-// A file that cannot be read is served as it is, and tried again.
+// A file that cannot be read is served unencoded, and encoding it is tried again.
 func TestOriginalThatCannotBeReadIsNotEncoded(t *testing.T) {
 	data := text("a", 5000)
 	o := of(oddFile{size: 5000, data: data}, oddFile{size: 5000, data: data},
@@ -146,7 +146,7 @@ func TestOriginalThatCannotBeReadIsNotEncoded(t *testing.T) {
 	wantEncoded(t, s, "file", Gzip, data).Release()
 }
 
-// What is written has its data and its permissions, or an error says so.
+// writeAll writes data and permissions, or returns an error.
 func TestWriteAllTellsEveryError(t *testing.T) {
 	name := t.TempDir() + "/file"
 	write(t, name, nil)
@@ -170,7 +170,7 @@ func TestWriteAllTellsEveryError(t *testing.T) {
 	}
 }
 
-// A copy that changes between the look at its name and its opening is not used.
+// A copy that changes between the check of its name and its opening is not used.
 func TestCopyThatChangesInTheLastMoment(t *testing.T) {
 	const size = 5000
 	for what, change := range map[string]func(name string) error{
@@ -208,7 +208,7 @@ func TestCopyThatChangesInTheLastMoment(t *testing.T) {
 			}
 			original.Release()
 			if what != "nothing" {
-				break // it has changed
+				break // the copy was replaced
 			}
 		}
 		if n := openDescriptors(t, dir+"/file.txt.x.gz"); n != 0 {
@@ -217,7 +217,7 @@ func TestCopyThatChangesInTheLastMoment(t *testing.T) {
 	}
 }
 
-// The cache has the copy that took the place of one that changed.
+// The cache replaces a copy that has changed.
 func TestChangedCopyIsReplacedInTheCache(t *testing.T) {
 	dir := t.TempDir()
 	random := incompressible(t, 100_000)
@@ -229,7 +229,7 @@ func TestChangedCopyIsReplacedInTheCache(t *testing.T) {
 	if err := os.Remove(dir + "/file.txt.x.gz"); err != nil {
 		t.Fatal(err)
 	}
-	// The first request finds the original only: the entry went.
+	// The first request gets the original only, because the entry was dropped.
 	for range 2 {
 		wantEncoded(t, s, "file.txt", Gzip, data).Release()
 	}
@@ -243,7 +243,7 @@ func TestChangedCopyIsReplacedInTheCache(t *testing.T) {
 	checkCounts(t, s)
 }
 
-// A copy that changed is found out when its original is looked at again, too.
+// A changed copy is also noticed when its original is checked again.
 func TestChangedCopyWhenItIsTimeToLook(t *testing.T) {
 	dir := t.TempDir()
 	random := incompressible(t, 100_000)
@@ -284,7 +284,7 @@ func TestCopyThatChangesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// rewritten is a folder whose files are written again after their first Stat.
+// rewritten is a folder whose files are rewritten after their first Stat.
 type rewritten struct {
 	folder
 	name string
@@ -312,7 +312,7 @@ func TestNoCopyOfAFileWithoutATime(t *testing.T) {
 	}
 }
 
-// A copy has the time of its original in the unit of its file system.
+// A copy has its original's time in the resolution of its file system.
 func TestIsSameTime(t *testing.T) {
 	at := longAgo() // with 123456789 ns
 	for _, c := range []struct {
@@ -340,7 +340,7 @@ func TestIsSameTime(t *testing.T) {
 	}
 }
 
-// The folder is looked through for old temporary files once.
+// Each folder is searched for old temporary files once.
 func TestFoldersAreSweptOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := New(Options{Root: dir, Suffixes: suffixes()})
@@ -363,7 +363,7 @@ func TestFoldersAreSweptOnce(t *testing.T) {
 	}
 }
 
-// What is younger than an hour, no file, or called something else stays.
+// Temporary files younger than an hour, non-files and other names stay.
 func TestWhichTemporariesGo(t *testing.T) {
 	dir := t.TempDir()
 	goes := temporaryPrefix + "A" + temporarySuffix
@@ -384,7 +384,7 @@ func TestWhichTemporariesGo(t *testing.T) {
 	}
 }
 
-// Without copies nothing is written or made.
+// With NoCopies nothing is written.
 func TestNoCopies(t *testing.T) {
 	dir := t.TempDir()
 	data := text("a", 5000)
@@ -405,10 +405,10 @@ func TestNoCopies(t *testing.T) {
 	}
 }
 
-// Where nothing can be remembered, nothing is encoded for each request.
+// If the result cannot be cached, nothing is encoded.
 func TestWhatIsNotEncodedInVain(t *testing.T) {
 	data := text("a", 5000)
-	files := fstest.MapFS{"file.txt": {Data: data}} // without time and, where it is large, without entity tag
+	files := fstest.MapFS{"file.txt": {Data: data}} // without a time and, if large, without an entity tag
 	stop := make(chan struct{})
 	close(stop)
 	for what, c := range map[string]struct {
@@ -446,7 +446,7 @@ func encodedSize(t *testing.T, files fs.FS) int64 {
 	return f.Size()
 }
 
-// What is remembered without a cache is of the version that it was made of.
+// Without a cache, what is remembered applies to one version only.
 func TestSkipCacheForgetsOldVersions(t *testing.T) {
 	for _, o := range []Options{{SkipCache: true}, {SkipCache: true, NoCopies: true}} {
 		dir := t.TempDir()

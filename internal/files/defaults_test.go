@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// limits are the settings of a Store that are numbers.
+// limits are the numeric settings of a Store.
 type limits struct {
 	age, tick                    time.Duration
 	memory, small                int64
@@ -58,8 +58,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// As many files are encoded at a time as there are processors, and a Store
-// changes nothing about those.
+// As many files are encoded at the same time as there are processors. A Store does
+// not change that number.
 func TestEncodersAreProcessors(t *testing.T) {
 	before := runtime.GOMAXPROCS(3)
 	defer runtime.GOMAXPROCS(before)
@@ -68,7 +68,8 @@ func TestEncodersAreProcessors(t *testing.T) {
 	}
 }
 
-// A suffix with a separator would name a file in another folder.
+// A suffix with a separator is refused, because it would name a file in another
+// folder.
 func TestSuffixesStayInTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	data := text("original", 5000)
@@ -83,7 +84,7 @@ func TestSuffixesStayInTheFolder(t *testing.T) {
 	}
 }
 
-// Names that mean something to Windows only are names elsewhere, and in every
+// Names with a meaning on Windows only are ordinary names elsewhere, and in every
 // fs.FS.
 func TestNamesOfOtherSystems(t *testing.T) {
 	const name = "a:b\\c. "
@@ -117,7 +118,7 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-// The table is of types that are worth encoding.
+// The table contains the types that are worth encoding.
 func TestEncodableTypes(t *testing.T) {
 	for contentType := range encodableTypes {
 		if !IsEncodable(contentType) || !IsEncodable(strings.ToUpper(contentType)+" ; a=b") {

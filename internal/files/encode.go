@@ -9,14 +9,14 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 )
 
-// A flight is an encoded copy that is being made.
+// A flight identifies an encoding that is in progress.
 type flight struct {
 	name     string
 	encoding Encoding
 }
 
-// A method is how an encoding is made. The levels take more time than those for
-// answers that are encoded each time: a file is encoded once.
+// A method describes how an encoding is made. Its level takes more time than that for
+// encoded responses, because a file is encoded only once.
 type method struct {
 	coding compress.Coding
 	level  int
@@ -29,13 +29,32 @@ var methods = [Encodings]method{
 	Zstd:   {compress.Zstd, 3, "zst"},
 }
 
-// isWorth tells whether an encoded file is smaller by 5% at least.
+// EncodingOf returns the encoding that is made with a coding: Identity if there
+// is none.
+func EncodingOf(c compress.Coding) Encoding {
+	for e := Gzip; e < Encodings; e++ {
+		if methods[e].coding == c {
+			return e
+		}
+	}
+	return Identity
+}
+
+// ContentCoding returns the value of Content-Encoding, "" for Identity.
+func (e Encoding) ContentCoding() string {
+	if e == Identity {
+		return ""
+	}
+	return methods[e].coding.Name()
+}
+
+// isWorth tells whether the encoded file is at least 5 % smaller.
 func isWorth(encoded, original int64) bool {
 	return encoded <= original-original/20 && encoded < original
 }
 
-// encoded returns original encoded as e, or nil if it is not: e is not offered,
-// or not worth it, or there is no time for it now.
+// encoded returns original encoded as e. It returns nil if e is not offered or not
+// worth it, or if the file cannot be encoded now.
 func (s *Store) encoded(from source, name string, original *File, e Encoding, now int64) *File {
 	if e == Identity || s.options.Suffixes[e] == "" {
 		return nil
@@ -44,8 +63,8 @@ func (s *Store) encoded(from source, name string, original *File, e Encoding, no
 		if v.file == nil || v.file.isCurrent() {
 			return v.file
 		}
-		// The copy changed under the same name. The original does so as well, for
-		// the cache: its entry goes.
+		// The copy has changed under its name. For the cache the original has changed
+		// too: drop its entry.
 		v.file.Release()
 		s.forget(name, original)
 	}
@@ -63,8 +82,8 @@ func (s *Store) encoded(from source, name string, original *File, e Encoding, no
 	return s.makeOnce(at, name, original, e, now)
 }
 
-// isCopyName tells whether a name is that of an encoded copy, which is not
-// encoded again.
+// isCopyName tells whether a name is that of an encoded copy, which is not encoded
+// again.
 func (s *Store) isCopyName(name string) bool {
 	for _, suffix := range s.options.Suffixes {
 		if suffix != "" && strings.HasSuffix(name, suffix) {
@@ -83,7 +102,7 @@ func (s *Store) forget(name string, original *File) {
 	}
 }
 
-// copyFolder returns where copies are, to be released, or nil.
+// copyFolder returns the folder of the copies, with a reference, or nil.
 func (s *Store) copyFolder(from source, now int64) folder {
 	if s.library != nil || s.options.NoCopies {
 		return nil
@@ -106,13 +125,14 @@ func (s *Store) copyFolder(from source, now int64) folder {
 	return at
 }
 
-// Why a copy is not used.
+// Reasons not to use a copy.
 var (
 	errOldCopy   = errors.New("sluice: a copy of another version")
 	errWorthless = errors.New("sluice: the copy is not smaller")
 )
 
-// findCopy opens and remembers the encoded copy of original; nil: there is none.
+// findCopy opens and caches the encoded copy of original. It returns nil if there is
+// none.
 func (s *Store) findCopy(at folder, name string, original *File, e Encoding, now int64) *File {
 	f, err := s.openCopy(at, name, original, e)
 	if err != nil {
@@ -124,8 +144,8 @@ func (s *Store) findCopy(at folder, name string, original *File, e Encoding, now
 	return f
 }
 
-// openCopy opens the encoded copy of original, which must be a regular file, no
-// link, with the time of the original.
+// openCopy opens the encoded copy of original. It must be a regular file, not a link,
+// with the original's time.
 func (s *Store) openCopy(at folder, name string, original *File, e Encoding) (*File, error) {
 	copyName := name + s.options.Suffixes[e]
 	linkInfo, err := at.lstat(copyName)
@@ -158,7 +178,7 @@ func (s *Store) openCopy(at folder, name string, original *File, e Encoding) (*F
 	return f, nil
 }
 
-// checkCopy tells what is wrong with a copy.
+// checkCopy returns an error if a copy must not be used.
 func checkCopy(info fs.FileInfo, original *File) error {
 	switch {
 	case !info.Mode().IsRegular():
@@ -171,7 +191,7 @@ func checkCopy(info fs.FileInfo, original *File) error {
 	return nil
 }
 
-// describe gives an encoded file what it has of its original.
+// describe sets an encoded file's properties that come from its original.
 func (f *File) describe(original *File, e Encoding) {
 	f.encoding = e
 	f.modified = original.modified
@@ -181,8 +201,8 @@ func (f *File) describe(original *File, e Encoding) {
 	f.etag = etagOf(f)
 }
 
-// makeOnce makes an encoded file unless somebody else is making it, or enough
-// others are being made.
+// makeOnce encodes a file, unless another goroutine is doing so or too many other
+// encodings are in progress.
 func (s *Store) makeOnce(at folder, name string, original *File, e Encoding, now int64) *File {
 	if original.size > s.options.MaxEncode {
 		s.remember(name, original, e, nil, now)
@@ -191,7 +211,7 @@ func (s *Store) makeOnce(at folder, name string, original *File, e Encoding, now
 	key := flight{name, e}
 	s.mu.Lock()
 	_, isFlying := s.flights[key]
-	// What cannot be remembered would be made for each request.
+	// A result that cannot be cached would be made again for each request.
 	isVain := s.isStopped || s.options.SkipCache && original.version == "" && !s.options.IsOneUse
 	if !isFlying && !isVain {
 		s.flights[key] = struct{}{}
@@ -211,7 +231,7 @@ func (s *Store) makeOnce(at folder, name string, original *File, e Encoding, now
 		return nil
 	}
 	defer func() { <-s.encoders }()
-	// It may have been made since the caller looked.
+	// Another caller may have finished it meanwhile.
 	if v := s.variant(name, original, e, now); v.isKnown {
 		return v.file
 	}
@@ -249,7 +269,7 @@ func (s *Store) make(at folder, name string, original *File, e Encoding) (f *Fil
 	if int64(len(data)) > s.options.MemoryLimit/2 {
 		return nil, true
 	}
-	f = &File{data: bytes.Clone(data), size: int64(len(data))} // data may have much room to spare
+	f = &File{data: bytes.Clone(data), size: int64(len(data))} // data may have much spare capacity
 	f.describe(original, e)
 	return f, !isWritten || !s.options.SkipCache
 }

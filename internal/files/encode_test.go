@@ -23,7 +23,7 @@ func wantEncoded(t *testing.T, s *Store, name string, e Encoding, want []byte) *
 	return f
 }
 
-// incompressible is data that encoding does not shrink.
+// incompressible returns data that encoding does not shrink.
 func incompressible(t *testing.T, size int) []byte {
 	t.Helper()
 	data := make([]byte, size)
@@ -131,7 +131,7 @@ func TestExistingCopies(t *testing.T) {
 		write(t, dir+"/"+name+".x.gz", data)
 		wantEncoded(t, s, name, Gzip, text("original", 5000)).Release()
 	}
-	// A link is not trusted, wherever it leads, and not replaced either.
+	// A link is never used as a copy, wherever it leads, and is not replaced.
 	write(t, dir+"/link.txt", text("original", 5000))
 	write(t, dir+"/fake", []byte(fake))
 	symlink(t, "fake", dir+"/link.txt.x.gz")
@@ -202,8 +202,7 @@ func TestChangedOriginalIsEncodedAgain(t *testing.T) {
 	}
 }
 
-// A copy that changes or goes while it is cached is not served under the old
-// validators.
+// A cached copy that changes or is removed is not served with the old validators.
 func TestChangedCopy(t *testing.T) {
 	dir := t.TempDir()
 	random := incompressible(t, 100_000)
@@ -225,7 +224,7 @@ func TestKeptInMemory(t *testing.T) {
 	dir := t.TempDir()
 	data := text("a", 200_000)
 	write(t, dir+"/root/file.txt", data)
-	write(t, dir+"/blocked", nil) // a file where a directory is wanted
+	write(t, dir+"/blocked", nil) // a file where a directory is needed
 	for what, o := range map[string]Options{
 		"CompressRoot cannot be made":         {Root: dir + "/root", CompressRoot: dir + "/blocked/copies"},
 		"CompressRoot is a file":              {Root: dir + "/root", CompressRoot: dir + "/blocked"},
@@ -290,10 +289,10 @@ func TestOldTemporariesGo(t *testing.T) {
 	}
 }
 
-// gate is an fs.FS that blocks the readers of its files until it is opened.
+// gate is an fs.FS whose files block their readers until it is opened.
 type gate struct {
 	fs.FS
-	opens chan struct{} // one element for each file that was opened to be encoded
+	opens chan struct{} // one element for each file opened for encoding
 	open  chan struct{}
 }
 
@@ -337,7 +336,7 @@ func TestOneEncodesOthersGetIdentity(t *testing.T) {
 		s.encoders = make(chan struct{}, c.encoders)
 		var wait sync.WaitGroup
 		wait.Go(func() { wantEncoded(t, s, "a.txt", Gzip, data).Release() })
-		<-g.opens // the first one is encoding
+		<-g.opens // the first call is encoding
 		done := make(chan struct{})
 		wait.Go(func() {
 			defer close(done)

@@ -10,70 +10,69 @@ import (
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
-// A File is one version of a file, in one encoding. It is shared by everybody
-// who opened it and does not change; its methods are safe for concurrent use.
+// A File is one version of a file in one encoding. All callers of Open share it. It
+// does not change, and its methods may be called concurrently.
 //
-// Where it has a descriptor, that is closed when nobody holds a reference any
-// more: the cache has one while it keeps the File, each Open and each Part
-// another.
+// Its descriptor, if it has one, is closed when there are no references any more. The
+// cache has a reference while it keeps the File; each Open and each Part has another.
 type File struct {
 	encoding     Encoding
 	size         int64
 	modified     time.Time
-	version      string // tells versions apart for the cache; "": it cannot be told
+	version      string // identifies the version for the cache; "": unknown
 	etag         string
 	contentType  string
 	lastModified []byte
 
-	// One of the following is set, by the kind of the file.
+	// One of the following is set, depending on the kind of file.
 	data   []byte                  // in memory; not nil
 	file   *os.File                // shared by all Parts
-	random io.ReaderAt             // shared by all Parts: an fs.File that is not the operating system's
-	reopen func() (fs.File, error) // for each Part anew
-	seeks  bool                    // what reopen returns
+	random io.ReaderAt             // shared by all Parts: of an fs.File that is not an *os.File
+	reopen func() (fs.File, error) // called for each Part
+	seeks  bool                    // whether its files are io.Seekers
 
 	permissions fs.FileMode
 
-	closer   io.Closer // what the references keep open; nil: nothing
+	closer   io.Closer // closed with the last reference; nil: nothing
 	stamp    stamp
-	isLinked bool // the name existed still when file was opened
+	isLinked bool // the file had a name when it was opened
 	refs     atomic.Int32
 }
 
 // Encoding returns how the file's bytes are encoded.
 func (f *File) Encoding() Encoding { return f.encoding }
 
-// Size returns the number of bytes, of encoded ones if the file is encoded.
+// Size returns the number of bytes: of encoded bytes if the file is encoded.
 func (f *File) Size() int64 { return f.size }
 
-// ModTime returns when the file, or the original of an encoded one, was last
-// changed; zero: unknown.
+// ModTime returns when the file, or the original of an encoded file, was last
+// changed. The zero time means unknown.
 func (f *File) ModTime() time.Time { return f.modified }
 
-// ETag returns an entity tag with its quotes. It is a weak one made of the time in
-// seconds and the size, which for an encoded file is that of the encoded bytes; or
-// a strong one made of the content, another one for each encoding, if there is no
-// time and the file is in memory; otherwise it is "".
+// ETag returns an entity tag with its quotes. It is a weak one of the time in seconds
+// and the size; for an encoded file, the size of the encoded bytes. If the time is
+// unknown and the file is in memory, it is a strong one of the content, different for
+// each encoding. Otherwise it is "".
 func (f *File) ETag() string { return f.etag }
 
 // ContentType returns the media type of the file, or of the original of an
 // encoded one. It is never "".
 func (f *File) ContentType() string { return f.contentType }
 
-// LastModified returns ModTime as an HTTP date, or nil. It must not be changed.
-// The time may lie in the future, which RFC 9110 section 8.8.2.1 forbids to
-// send.
+// LastModified returns ModTime as an HTTP date, or nil. The caller must not change
+// it. The time may be in the future, and must then not be sent (RFC 9110 section
+// 8.8.2.1).
 func (f *File) LastModified() []byte { return f.lastModified }
 
-// IsSeekable tells whether a Part costs no more where it begins late in the
-// file.
+// IsSeekable tells whether a Part that begins late in the file costs no more than
+// another one.
 func (f *File) IsSeekable() bool { return f.reopen == nil || f.seeks }
 
-// Bytes returns the content if it is in memory. It must not be changed and
+// Bytes returns the content if it is in memory. The caller must not change it. It
 // stays valid after Release.
 func (f *File) Bytes() ([]byte, bool) { return f.data, f.data != nil }
 
-// Release gives the reference back that Open returned.
+// Release releases the reference that Open returned.
 func (f *File) Release() {
 	if f.closer == nil {
 		return
@@ -86,8 +85,8 @@ func (f *File) Release() {
 	}
 }
 
-// acquire adds a reference. The caller has one, or holds the cache's lock while
-// the cache has one.
+// acquire adds a reference. The caller has a reference already, or holds the cache's
+// lock while the cache has one.
 func (f *File) acquire() {
 	if f.closer == nil {
 		return
@@ -97,7 +96,7 @@ func (f *File) acquire() {
 	}
 }
 
-// descriptors returns how many of the cache's descriptors the file takes.
+// descriptors returns how many descriptors of the cache the file uses.
 func (f *File) descriptors() int {
 	if f.closer == nil {
 		return 0
@@ -105,8 +104,9 @@ func (f *File) descriptors() int {
 	return 1
 }
 
-// isCurrent tells whether the open file is still what it was when it was
-// opened. It asks only where that is cheap: a file of the operating system.
+// isCurrent tells whether the open file is unchanged since it was opened. For files
+// that are not the operating system's it returns true, because a check would be
+// expensive.
 func (f *File) isCurrent() bool {
 	if f.file == nil {
 		return true
@@ -115,8 +115,8 @@ func (f *File) isCurrent() bool {
 	return ok && now == f.stamp && isLinked == f.isLinked
 }
 
-// readAll returns the content, and false if it could not be read or is not of
-// the File's size any more.
+// readAll returns the content. It returns false if reading failed or the size has
+// changed.
 func (f *File) readAll() ([]byte, bool) {
 	if f.data != nil {
 		return f.data, true
@@ -131,8 +131,8 @@ func (f *File) readAll() ([]byte, bool) {
 	return data, err == nil && f.isCurrent()
 }
 
-// Part returns a reader of size bytes from offset on. It has a reference to the
-// File of its own. A part that is not within the file is fs.ErrInvalid.
+// Part returns a reader of size bytes from offset on. It has its own reference to the
+// File. The error is fs.ErrInvalid if the part is not within the file.
 func (f *File) Part(offset, size int64) (*Part, error) {
 	if offset < 0 || size < 0 || offset > f.size-size {
 		return nil, fs.ErrInvalid
@@ -184,8 +184,8 @@ func (f *File) position(own fs.File, offset int64) error {
 	return err
 }
 
-// A Part reads a part of a File. Close must be called; it is not for concurrent
-// use.
+// A Part reads a part of a File. It is not for concurrent use. The caller must Close
+// it.
 type Part struct {
 	of       *File
 	own      fs.File // if the File is opened for each Part
@@ -195,8 +195,8 @@ type Part struct {
 	isClosed atomic.Bool
 }
 
-// Read implements io.Reader. A file that ends before the Part does, because it
-// got shorter, is io.ErrUnexpectedEOF.
+// Read implements io.Reader. If the file has become shorter than the Part, the error
+// is io.ErrUnexpectedEOF.
 func (p *Part) Read(b []byte) (n int, err error) {
 	if p.isClosed.Load() {
 		return 0, fs.ErrClosed
@@ -212,7 +212,7 @@ func (p *Part) Read(b []byte) (n int, err error) {
 	}
 	n, err = p.read(b)
 	if n < 0 || n > len(b) {
-		// An fs.File that cannot count.
+		// The fs.File violates io.Reader.
 		return 0, io.ErrUnexpectedEOF
 	}
 	p.offset += int64(n)
@@ -244,7 +244,7 @@ func (p *Part) read(b []byte) (int, error) {
 	}
 }
 
-// Close gives the Part's reference back. A second call does nothing.
+// Close releases the Part's reference. A second call does nothing.
 func (p *Part) Close() error {
 	if p.isClosed.Swap(true) {
 		return nil
@@ -256,10 +256,10 @@ func (p *Part) Close() error {
 	return nil
 }
 
-// OSPart returns what is left to read of the Part as a part of a file of the
-// operating system, for sendfile(2). ok is false if the content is not in one.
-// f is shared: it must be read by offset only, not be closed, and not be used
-// after the Part's Close. What is read of it does not count as read of the Part.
+// OSPart returns the unread rest of the Part as a part of an operating system's file,
+// for sendfile(2). ok is false if there is no such file. f is shared: read it by
+// offset only, do not close it, and do not use it after the Part's Close. Bytes read
+// from f do not count as read from the Part.
 func (p *Part) OSPart() (f *os.File, offset, size int64, ok bool) {
 	if p.own != nil || p.of.file == nil || p.isClosed.Load() {
 		return nil, 0, 0, false

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
-// narrow is an fs.FS whose files have no more than fs.File asks for: neither
-// ReadAt nor, without seeks, Seek.
+// narrow is an fs.FS whose files implement only fs.File: no ReadAt and, without
+// seeks, no Seek.
 type narrow struct {
 	fs.FS
 	seeks bool
@@ -34,8 +34,7 @@ func (n narrow) Open(name string) (fs.File, error) {
 	return struct{ fs.File }{f}, nil
 }
 
-// sources returns Stores of every kind of source with the same file, called
-// "file".
+// sources returns Stores on every kind of source with the same file "file".
 func sources(t *testing.T, data []byte) map[string]*Store {
 	dir := t.TempDir()
 	write(t, dir+"/file", data)
@@ -150,7 +149,7 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
-// reopenable tells how the content is held, for tests.
+// reopenable tells how the content is held.
 func (f *File) reopenable() (reopened, shared bool) {
 	return f.reopen != nil, f.closer != nil
 }

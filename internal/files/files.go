@@ -1,11 +1,10 @@
-// Package files opens the files below one root for a server of static files:
-// confined to the root, cached, and encoded (gzip, br, zstd) where that pays. It
-// knows neither requests nor sockets.
+// Package files opens the files below one root for a server of static files. It
+// confines names to the root, caches files, and encodes them (gzip, br, zstd) where
+// that is worth it. It depends neither on requests nor on sockets.
 //
-// A file up to a limit is held in memory; a larger one has one descriptor, which
-// everybody who reads it shares and which is closed when the cache has dropped
-// it and the last reader is done. What is cached is looked at again after
-// Options.CacheDuration.
+// A file up to a limit is held in memory. A larger one has one descriptor, which all
+// readers share. It is closed when the cache has dropped the file and the last reader
+// has finished. A cached file is checked again after Options.CacheDuration.
 package files
 
 import (
@@ -30,83 +29,82 @@ const (
 	Brotli
 	Zstd
 
-	// Encodings is how many there are.
+	// Encodings is the number of encodings.
 	Encodings
 )
 
-// Why a name is not opened, beside fs.ErrNotExist, fs.ErrPermission and
-// fs.ErrInvalid.
+// Errors of Open, beside fs.ErrNotExist, fs.ErrPermission and fs.ErrInvalid.
 var (
-	// ErrIsDirectory says that the name is a directory's: see ReadDir.
+	// ErrIsDirectory: the name is a directory's. See ReadDir.
 	ErrIsDirectory = errors.New("sluice: is a directory")
-	// ErrNotRegular says that the name is that of a device, pipe or socket. It is
-	// an fs.ErrPermission.
-	ErrNotRegular = fmt.Errorf("sluice: not a regular file: %w", fs.ErrPermission)
-	// ErrOutside says that a symbolic link leads out of the root. It is an
+	// ErrNotRegular: the name is that of a device, pipe or socket. It wraps
 	// fs.ErrPermission.
+	ErrNotRegular = fmt.Errorf("sluice: not a regular file: %w", fs.ErrPermission)
+	// ErrOutside: a symbolic link leads out of the root. It wraps fs.ErrPermission.
 	ErrOutside = fmt.Errorf("sluice: the path leaves the root: %w", fs.ErrPermission)
-	// ErrChanged says that a file that has to be opened for each Part is not the
-	// one any more that Open found.
+	// ErrChanged: a file that must be opened for each Part is not the file any more
+	// that Open found.
 	ErrChanged = errors.New("sluice: the file has changed")
 )
 
 // Options are the settings of a Store.
 type Options struct {
-	// Root is the directory that names start from; it is ignored if FS is set. ""
-	// is the working directory; with Unconfined it is the root of the file
-	// system, and on Windows names may then begin with a volume, as in C:/file.
+	// Root is the directory to which names are relative. It is ignored if FS is set.
+	// "" is the working directory. With Unconfined, "" is the root of the file
+	// system; on Windows names may then begin with a volume, as in C:/file.
 	Root string
-	// FS is used in place of Root.
+	// FS replaces Root if it is not nil.
 	FS fs.FS
-	// Unconfined lets symbolic links lead out of Root: names are opened as the
-	// operating system finds them at Root joined with the name. A name by itself
-	// never leaves Root.
+	// Unconfined lets symbolic links lead out of Root: the operating system opens
+	// Root joined with the name. The name itself still cannot leave Root.
 	Unconfined bool
-	// CompressRoot is the directory of the encoded copies, which mirrors Root's
-	// tree and is made when it is needed; "" keeps them beside the originals. It
-	// is confined as Root is. Its copies are told to be current by their time
-	// alone: who gives all files of a release the same time must empty it.
+	// CompressRoot is the directory of the encoded copies, with the same tree as
+	// Root. It is created when it is needed. If it is "", copies are stored beside
+	// the originals. It is confined as Root is. Only a copy's time tells whether it
+	// is current: if all files of every release have the same time, empty
+	// CompressRoot with each release.
 	CompressRoot string
 	// NoCopies keeps encoded copies in memory only.
 	NoCopies bool
-	// Suffixes is what is appended to a name for its encoded copy. An encoding
-	// with "", or with a separator in it, is not offered. A file that has such a name but not the time of the
-	// original is taken for an old copy and replaced.
+	// Suffixes are appended to a file's name to get its encoded copy's name. An
+	// encoding whose suffix is "" or contains a separator is not offered. A file with
+	// such a name and another time than the original counts as an outdated copy and
+	// is replaced.
 	Suffixes [Encodings]string
-	// CacheDuration is for how long a cached file is used without another look
-	// at it, and after how long without use it is dropped. 0 is 10 seconds.
+	// CacheDuration is how long a cached file is used without a check, and after how
+	// much time without use it is dropped. 0 is 10 seconds.
 	CacheDuration time.Duration
-	// SkipCache opens each file anew. What is remembered is which files do not
-	// get smaller by encoding, and encoded data that has no other place.
+	// SkipCache opens the file for every call of Open. The Store then only remembers
+	// which files are not worth encoding, and encoded data without a copy on disk.
 	SkipCache bool
-	// IsOneUse says that the Store is thrown away after one Open: it remembers
-	// nothing, and no timer keeps it.
+	// IsOneUse means that the Store is used for one Open only: it caches nothing and
+	// starts no timer.
 	IsOneUse bool
-	// CleanStop, when it is closed, empties the cache for good; within a second
-	// if nothing is opened.
+	// CleanStop empties the cache for good when it is closed; within a second if Open
+	// is not called.
 	CleanStop <-chan struct{}
 
-	// MemoryLimit is for how many bytes the cache keeps small files and encoded
-	// data in memory. 0 is 32 MiB.
+	// MemoryLimit bounds the bytes of small files and encoded data that the cache
+	// keeps in memory. 0 is 32 MiB.
 	MemoryLimit int64
-	// SmallFile is up to which size a file is kept in memory. 0 is 64 KiB;
-	// negative: none is.
+	// SmallFile is the size up to which a file is kept in memory. 0 is 64 KiB;
+	// negative: none.
 	SmallFile int64
-	// MaxOpen is how many descriptors the cache keeps. 0 is 256.
+	// MaxOpen is the number of descriptors that the cache may keep open. 0 is 256.
 	MaxOpen int
-	// MaxEncode is the size of the largest file that is encoded, which happens in
-	// memory. 0 is 8 MiB. Copies of larger files are used if they are there.
+	// MaxEncode is the size of the largest file that is encoded; this happens in
+	// memory. 0 is 8 MiB. Existing copies of larger files are used.
 	MaxEncode int64
 	// MinEncode is the size of the smallest file that is encoded. 0 is 256.
 	MinEncode int64
 
 	// IsEncodable tells whether files of a content type are worth encoding. nil
-	// is the function of that name.
+	// selects the function IsEncodable.
 	IsEncodable func(contentType string) bool
 }
 
-// A Store opens the files of one root. It is safe for concurrent use, needs no
-// closing, and has no goroutine of its own.
+// A Store opens the files of one root. Its methods may be called concurrently. It
+// needs no Close and has no goroutine.
 type Store struct {
 	options  Options
 	age      int64         // CacheDuration
@@ -115,7 +113,7 @@ type Store struct {
 	library  *library      // Options.FS
 	root     place
 	copies   place         // CompressRoot
-	encoders chan struct{} // one element for each encoding that is being made
+	encoders chan struct{} // one element for each encoding in progress
 
 	mu              sync.Mutex
 	entries         map[string]*entry
@@ -123,8 +121,8 @@ type Store struct {
 	withDescriptors usage
 	memory          int64 // of all entries
 	descriptors     int
-	rootUntil       int64  // when the root is due for another look
-	generation      uint64 // of the root: entries of another one are not added
+	rootUntil       int64  // when the root must be checked again
+	generation      uint64 // of the root: files loaded in another generation are not cached
 	isStopped       bool
 	isArmed         bool
 	timer           *time.Timer
@@ -133,8 +131,8 @@ type Store struct {
 	swept           map[string]struct{} // folders without old temporary files
 }
 
-// New returns a Store. It never fails: a root that is missing is an error of
-// Open, for as long as it is missing.
+// New returns a Store. It never fails: while the root is missing, Open returns an
+// error.
 func New(o Options) *Store {
 	setDefaults(&o)
 	s := &Store{
@@ -160,14 +158,14 @@ func New(o Options) *Store {
 	return s
 }
 
-// maxDuration is for ever, and far from an overflow when it is added to a time.
+// maxDuration stands for no limit. Adding it to a time does not overflow.
 const maxDuration = 100 * 365 * 24 * time.Hour
 
 func setDefaults(o *Options) {
 	o.Suffixes[Identity] = ""
 	for e, suffix := range o.Suffixes {
 		if strings.ContainsAny(suffix, "/\\\x00") {
-			o.Suffixes[e] = "" // it would be another folder's file
+			o.Suffixes[e] = "" // the copy would be in another folder
 		}
 	}
 	if o.CacheDuration <= 0 {
@@ -198,21 +196,21 @@ func setDefaults(o *Options) {
 	}
 }
 
-// Open opens the file called name: slash-separated, relative to the root,
-// decoded and cleaned. What fs.ValidPath refuses, and what means something else
-// to the operating system, is fs.ErrInvalid. A directory ("" and "." are the
-// root) is ErrIsDirectory; devices, pipes and sockets are ErrNotRegular and are
-// not opened; a symbolic link out of the root is ErrOutside. Errors do not tell
-// the path.
+// Open opens the file called name: slash-separated, relative to the root, decoded and
+// cleaned. The error is fs.ErrInvalid for names that fs.ValidPath refuses or that
+// have another meaning for the operating system; ErrIsDirectory for a directory (""
+// and "." are the root); ErrNotRegular for devices, pipes and sockets, which are not
+// opened; ErrOutside for a symbolic link out of the root. Errors do not contain the
+// path.
 //
-// The file is encoded as e if that is offered, the type is worth it, and it gets
-// smaller by 5% at least; otherwise it is the Identity file, as File.Encoding
-// tells. One caller at a time makes an encoded copy; those who come meanwhile,
-// or while as many files are being encoded as there are processors, get
-// Identity.
+// The file is encoded as e if that encoding is offered, its type is worth it, and it
+// gets at least 5 % smaller. Otherwise the result is the Identity file; see
+// File.Encoding. An encoded copy is made by one caller at a time. Other callers get
+// Identity meanwhile, and so do callers while as many files are being encoded as
+// there are processors.
 //
-// Callers that come at the same time for a file that is not cached may each open
-// it. The caller must Release the File. name may be reused after the call.
+// Concurrent callers for a file that is not cached may each open it. The caller must
+// Release the File. name may be reused after the call.
 func (s *Store) Open(name []byte, e Encoding) (*File, error) {
 	if e >= Encodings {
 		e = Identity
@@ -226,7 +224,7 @@ func (s *Store) Open(name []byte, e Encoding) (*File, error) {
 	return s.open(string(name), e, now)
 }
 
-// stopped tells whether CleanStop is closed, and empties the cache once it is.
+// stopped tells whether CleanStop is closed, and then empties the cache once.
 func (s *Store) stopped() bool {
 	select {
 	case <-s.options.CleanStop:
@@ -243,7 +241,7 @@ func (s *Store) stopped() bool {
 	return true
 }
 
-// open is Open where there is something to do.
+// open is Open for a file that hit did not return.
 func (s *Store) open(name string, e Encoding, now int64) (f *File, err error) {
 	if name == "" {
 		name = "."
@@ -259,7 +257,7 @@ func (s *Store) open(name string, e Encoding, now int64) (f *File, err error) {
 	return f, err
 }
 
-// openBelow opens name at the root as it is now.
+// openBelow opens name below the current root.
 func (s *Store) openBelow(name string, e Encoding, now int64) (*File, error) {
 	from, generation, err := s.tree(now)
 	if err != nil {
@@ -277,8 +275,8 @@ func (s *Store) openBelow(name string, e Encoding, now int64) (*File, error) {
 	return original, nil
 }
 
-// tree returns where the originals are now, to be released, and the root's
-// generation. Another root drops the cache.
+// tree returns the directory of the originals, with a reference, and the root's
+// generation. If the root is another directory than before, it drops the cache.
 func (s *Store) tree(now int64) (from source, generation uint64, err error) {
 	checked := now
 	if s.library == nil {
@@ -296,13 +294,13 @@ func (s *Store) tree(now int64) (from source, generation uint64, err error) {
 	if err == nil {
 		s.rootUntil = checked + s.age
 		if s.library == nil {
-			s.arm() // it has a handle to close
+			s.arm() // the timer closes the handle later
 		}
 	}
 	return from, s.generation, err
 }
 
-// maxAge is for how long a directory's handle is used without another look.
+// maxAge is how long a directory's handle is used without a check.
 func (s *Store) maxAge() int64 {
 	if s.options.SkipCache {
 		return 0
@@ -310,7 +308,7 @@ func (s *Store) maxAge() int64 {
 	return s.age
 }
 
-// original returns the Identity file, from the cache if it is still good.
+// original returns the Identity file, from the cache if it is still valid.
 func (s *Store) original(from source, name string, now int64, generation uint64) (*File, error) {
 	n, f, isDue := s.find(name, now)
 	if n != nil {
@@ -329,8 +327,8 @@ func (s *Store) original(from source, name string, now int64, generation uint64)
 	return s.keep(name, l, now, generation), nil
 }
 
-// lookAgain compares the file of n, which the caller has a reference to, with
-// what its name leads to now. It returns nil if that is to be opened anew.
+// lookAgain compares the file of n, to which the caller has a reference, with what
+// its name now leads to. It returns nil if the file must be opened again.
 func (s *Store) lookAgain(from source, n *entry, f *File, now int64) (*File, error) {
 	info, err := from.stat(n.name)
 	if err != nil {

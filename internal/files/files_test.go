@@ -18,10 +18,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 )
 
-// longAgo is a time of files that cannot be doubted.
+// longAgo is the time of files that isDoubtful accepts.
 func longAgo() time.Time { return time.Date(2020, 2, 3, 4, 5, 6, 123456789, time.UTC) }
 
-// write makes a file that was last changed long ago.
+// write creates a file that was last changed long ago.
 func write(t testing.TB, name string, data []byte) {
 	t.Helper()
 	writeAt(t, name, data, longAgo())
@@ -40,7 +40,7 @@ func writeAt(t testing.TB, name string, data []byte, modified time.Time) {
 	}
 }
 
-// replace puts another file under a name, as deployments should.
+// replace replaces the file of a name, as deployments should.
 func replace(t testing.TB, name string, data []byte, modified time.Time) {
 	t.Helper()
 	writeAt(t, name+".new", data, modified)
@@ -97,12 +97,12 @@ func wantServed(t testing.TB, s *Store, name string, want []byte) {
 	}
 }
 
-// text is compressible, and different for each seed.
+// text is compressible data, different for each seed.
 func text(seed string, size int) []byte {
 	return []byte(strings.Repeat(seed+" and so on, and so forth. ", size/20+1)[:size])
 }
 
-// manual is a clock that tests move.
+// manual is a clock that tests set.
 type manual struct{ nanos atomic.Int64 }
 
 func useManual(s *Store) *manual {
@@ -291,7 +291,7 @@ func TestFS(t *testing.T) {
 	}
 }
 
-// exhausted is an fs.FS that has no descriptors left while the cache has some.
+// exhausted is an fs.FS that fails for lack of descriptors while the cache has some.
 type exhausted struct {
 	fs.FS
 	s *Store

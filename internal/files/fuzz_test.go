@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzOpen opens any name below a root with links out of it: nothing outside is
+// FuzzOpen opens any name below a root with links out of it. Nothing outside may be
 // read or listed.
 func FuzzOpen(f *testing.F) {
 	root := hostile(f)

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Entry is one line of a directory.
+// Entry is one line of a directory's listing.
 type Entry struct {
 	Name     string
 	Size     int64     // 0 for a directory
@@ -20,16 +20,16 @@ type Entry struct {
 	IsDir    bool
 }
 
-// maxListed bounds how many names of a directory are read: beyond it the list
-// is of those that came first.
+// maxListed bounds how many names of a directory are read. Of a larger directory,
+// only the first names are listed.
 const maxListed = 1 << 17
 
-// ReadDir lists a directory: directories first, then by name without regard to
-// case. No more than limit entries are returned (all, if limit is 0 or less);
-// more tells that there are others. Symbolic links are followed as Open follows
-// them. What is no file, directory or link to one is left out, and so are encoded
-// copies whose original is there; whether a file can be read is not looked at. The errors are those of Open; a name that is not a
-// directory's is fs.ErrNotExist.
+// ReadDir lists a directory: directories first, then by name without regard to case.
+// It returns at most limit entries, or all if limit is 0 or less; more tells that
+// there are others. It follows symbolic links as Open does. It leaves out everything
+// that is neither a file nor a directory, and encoded copies whose original exists.
+// It does not check whether a file can be read. Errors are those of Open; if the name
+// is not a directory's, the error is fs.ErrNotExist.
 func (s *Store) ReadDir(name []byte, limit int) (entries []Entry, more bool, err error) {
 	dir := string(name)
 	if dir == "" {
@@ -107,7 +107,8 @@ func readNames(from source, dir string) (listed []fs.DirEntry, more bool, err er
 	return listed, true, nil
 }
 
-// isListed leaves out names that Open does not take, and what this package wrote.
+// isListed returns false for names that Open refuses, and for files that this package
+// wrote.
 func (s *Store) isListed(name string, names map[string]bool) bool {
 	if isTemporary(name) || strings.Contains(name, "/") || s.checkName(name) != nil {
 		return false
@@ -120,8 +121,8 @@ func (s *Store) isListed(name string, names map[string]bool) bool {
 	return true
 }
 
-// resolve makes the Entry of a directory's entry, links followed. It is false
-// for anything but files and directories.
+// resolve returns the Entry of a directory's entry after following links. It returns
+// false for anything but files and directories.
 func resolve(from source, dir string, listed fs.DirEntry) (Entry, bool) {
 	mode := listed.Type()
 	if mode&^(fs.ModeSymlink|fs.ModeDir) != 0 {
@@ -153,7 +154,7 @@ func sortEntries(entries []Entry) {
 	})
 }
 
-// compareFolded compares without regard to the case of letters.
+// compareFolded compares names without regard to case.
 func compareFolded(a, b string) int {
 	for a != "" && b != "" {
 		x, sizeX := lowerRune(a)

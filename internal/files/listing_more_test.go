@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// crowd is an fs.FS of one directory with so many empty files.
+// crowd is an fs.FS of one directory with this many empty files.
 type crowd int
 
 type crowdFile struct {
@@ -42,7 +42,7 @@ func TestListIsBounded(t *testing.T) {
 	}
 }
 
-// endless is a directory of the operating system that goes on for ever.
+// endless is a directory of the operating system without an end.
 type endless struct{ source }
 
 type endlessFile struct {
@@ -64,7 +64,7 @@ func TestEndlessDirectory(t *testing.T) {
 	}
 }
 
-// A list that ends with an error says nothing else.
+// A list that ends with an error returns no entries.
 func TestErrorsOfLists(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/file", nil)
@@ -89,8 +89,8 @@ func TestErrorsOfLists(t *testing.T) {
 	}
 }
 
-// A directory that cannot be opened, or read to its end, is an error, whatever
-// came before.
+// A directory that cannot be opened or read to its end is an error, whatever was read
+// before.
 func TestListThatBreaksOff(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 3 {
@@ -107,7 +107,7 @@ func TestListThatBreaksOff(t *testing.T) {
 	}
 }
 
-// brokenList fails where it says.
+// brokenList fails in the method that it names.
 type brokenList struct {
 	source
 	fails string
@@ -125,7 +125,7 @@ func (b brokenList) open(name string) (fs.File, error) {
 	return &brokenFile{f.(fs.ReadDirFile), b.fails == "ReadDir", 0}, err
 }
 
-// brokenFile gives one name at a time, and fails after the second.
+// brokenFile returns one name at a time and fails after the second.
 type brokenFile struct {
 	fs.ReadDirFile
 	isBroken bool
@@ -139,8 +139,8 @@ func (b *brokenFile) ReadDir(int) ([]fs.DirEntry, error) {
 	return b.ReadDirFile.ReadDir(1)
 }
 
-// A copy without its original is a file like others, and so is what ends like
-// one where no copies are.
+// A copy without its original is listed like other files; so are names with a copy's
+// suffix if there are no copies.
 func TestWhichNamesAreListed(t *testing.T) {
 	files := fstest.MapFS{"a": {}, "a.x.gz": {}, "b.x.gz": {}, ".x.gz": {}, "a.x.br": {}, temporaryPrefix + temporarySuffix: {}, "x" + temporarySuffix: {}}
 	for _, c := range []struct {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A loaded is a File that was just opened and what the cache needs to look at
-// it again.
+// A loaded holds a File that was just opened, and what the cache needs to check it
+// later.
 type loaded struct {
 	file       *File
 	info       fs.FileInfo
-	isDoubtful bool // see isDoubtful; only of files in memory
+	isDoubtful bool // see isDoubtful; only for files in memory
 }
 
 // load opens the original called name.
@@ -37,8 +37,8 @@ func (s *Store) load(from source, name string) (loaded, error) {
 	return loaded{f, l.info, f.data != nil && isDoubtful(f.modified)}, nil
 }
 
-// openRegular opens what has to be a regular file. Devices are not even opened,
-// except for one that takes a file's place in that instant.
+// openRegular opens a regular file. It does not open devices, except one that
+// replaces the file at the same moment.
 func openRegular(from source, name string) (fs.File, fs.FileInfo, error) {
 	info, err := from.stat(name)
 	if err == nil {
@@ -72,14 +72,14 @@ func checkRegular(info fs.FileInfo) error {
 	return nil
 }
 
-// content is what fill found.
+// content is the result of fill.
 type content struct {
 	info fs.FileInfo // after reading
 	head []byte      // the first bytes
 }
 
-// fill gives f its content and its size, which is in memory, in the opened file,
-// or in one that reopen opens. It closes opened where f does not keep it.
+// fill sets f's content and size. The content is in memory, in opened, or in files
+// from reopen. fill closes opened unless f keeps it.
 func (s *Store) fill(f *File, opened fs.File, info fs.FileInfo, reopen func() (fs.File, error)) (content, error) {
 	c := content{info: info}
 	if info.Size() <= s.options.SmallFile {
@@ -98,7 +98,7 @@ func (s *Store) fill(f *File, opened fs.File, info fs.FileInfo, reopen func() (f
 				err = checkRegular(c.info)
 			}
 			if err == nil && c.info.Size() < 0 {
-				err = ErrNotRegular // endless, as far as can be told
+				err = ErrNotRegular // it seems endless
 			}
 			if err != nil {
 				opened.Close()
@@ -120,7 +120,7 @@ func (s *Store) fill(f *File, opened fs.File, info fs.FileInfo, reopen func() (f
 		f.random, f.closer = file, opened
 		c.head = readHead(file, c.head)
 	default:
-		n, _ := io.ReadFull(&steadyReader{r: opened}, c.head) // a missing head is an unknown type
+		n, _ := io.ReadFull(&steadyReader{r: opened}, c.head) // without a head the type is unknown
 		c.head = c.head[:n]
 		_, f.seeks = opened.(io.Seeker)
 		opened.Close()
@@ -130,15 +130,15 @@ func (s *Store) fill(f *File, opened fs.File, info fs.FileInfo, reopen func() (f
 }
 
 func readHead(r io.ReaderAt, head []byte) []byte {
-	n, _ := r.ReadAt(head, 0) // a missing head is an unknown type
+	n, _ := r.ReadAt(head, 0) // without a head the type is unknown
 	return head[:max(0, min(n, len(head)))]
 }
 
-// maxIdle is how many reads in a row may bring nothing.
+// maxIdle is how many reads in a row may return no data.
 const maxIdle = 100
 
-// A steadyReader ends with an error where its reader would go on for ever
-// without bringing anything, or cannot count.
+// A steadyReader returns an error if its reader repeatedly returns no data, or a
+// wrong count.
 type steadyReader struct {
 	r    io.Reader
 	idle int
@@ -160,17 +160,16 @@ func (s *steadyReader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// readAttempts is how often a file is read again that changes meanwhile.
+// readAttempts is how often a file that changes meanwhile is read.
 const readAttempts = 3
 
-// readSmall reads a small file and closes it. The data is of one version as far
-// as the times tell, and after describes it. data is nil if the file turned out
-// not to be small.
+// readSmall reads a small file and closes it. As far as the times tell, the data is
+// of one version, which after describes. data is nil if the file is not small.
 func (s *Store) readSmall(f fs.File, info fs.FileInfo, reopen func() (fs.File, error)) (data []byte, after fs.FileInfo, err error) {
 	for attempt := 1; ; attempt++ {
 		limit := s.options.SmallFile
 		if info.Size() < 0 {
-			limit = max(limit, s.options.MaxEncode) // a length that is not known
+			limit = max(limit, s.options.MaxEncode) // the length is unknown
 		}
 		data, err = readUpTo(f, info.Size(), limit)
 		if err == nil {
@@ -197,11 +196,11 @@ func (s *Store) readSmall(f fs.File, info fs.FileInfo, reopen func() (fs.File, e
 	}
 }
 
-// readUpTo reads to the end, which size is a guess of. It returns nil if there
-// are more than limit bytes.
+// readUpTo reads to the end. size is an estimate. It returns nil if there are more
+// than limit bytes.
 func readUpTo(r io.Reader, size, limit int64) ([]byte, error) {
 	steady := steadyReader{r: r}
-	// One byte more than expected shows the end without another round.
+	// One spare byte avoids another allocation at the end of the file.
 	data := make([]byte, 0, max(0, min(size, limit))+1)
 	for {
 		if len(data) == cap(data) {
@@ -220,8 +219,8 @@ func readUpTo(r io.Reader, size, limit int64) ([]byte, error) {
 	}
 }
 
-// versionOf tells versions of an original apart: by size and time to the
-// nanosecond, or by the content.
+// versionOf identifies a version of an original: by size and time in nanoseconds, or
+// by the content.
 func versionOf(f *File) string {
 	switch {
 	case !f.modified.IsZero():
@@ -236,8 +235,8 @@ func versionOf(f *File) string {
 	return ""
 }
 
-// etagOf makes the entity tag of a file that has its time, its size and, without a
-// time, the version of its original.
+// etagOf returns the entity tag of a file. It needs the file's time, size and,
+// without a time, its original's version.
 func etagOf(f *File) string {
 	tag := make([]byte, 0, 64)
 	switch {
@@ -259,8 +258,8 @@ func etagOf(f *File) string {
 	return string(append(tag, '"'))
 }
 
-// httpDate formats a time as RFC 9110 section 5.6.7 prefers it; nil if it is
-// unknown or has no such form.
+// httpDate formats a time in the preferred form of RFC 9110 section 5.6.7. It returns
+// nil if the time is unknown or cannot be represented.
 func httpDate(t time.Time) []byte {
 	t = t.UTC()
 	if t.IsZero() || t.Year() < 1 || t.Year() > 9999 {

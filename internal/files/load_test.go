@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// An oddFS has one file, whose versions are opened one after the other; the
-// last one stays. The first is that of the first stat.
+// An oddFS has one file with several versions. Each opening returns the next one, at
+// the end always the last. The first version is for the first stat.
 type oddFS struct {
 	versions []oddFile
 	opened   int
 	closed   int
 }
 
-// An oddFile is what one Open gives.
+// An oddFile is what one Open returns.
 type oddFile struct {
-	size    int64 // that Stat tells
+	size    int64 // as Stat reports it
 	mode    fs.FileMode
 	data    []byte
-	pauses  int // reads that bring nothing before each byte; negative: for ever
-	count   int // what Read adds to the count of its bytes
+	pauses  int // empty reads before each byte; negative: for ever
+	count   int // added to the count that Read returns
 	openErr error
 	statErr error
-	readErr error // in place of io.EOF
+	readErr error // instead of io.EOF
 
 	left *oddFS
 	done int
 	wait int
 }
 
-// of makes an FS of versions. data is that of the first read.
+// of returns an oddFS of versions. data is the content of the first.
 func of(versions ...oddFile) *oddFS { return &oddFS{versions: versions} }
 
 func (o *oddFS) Open(string) (fs.File, error) {
@@ -89,8 +89,8 @@ func (i oddInfo) ModTime() time.Time { return longAgo() }
 func (i oddInfo) IsDir() bool        { return i.f.mode.IsDir() }
 func (i oddInfo) Sys() any           { return nil }
 
-// oddly returns what a Store with small files up to 1000 bytes makes of an
-// oddFS, and its content.
+// oddly returns a Store's File of an oddFS, with small files up to 1000 bytes, and
+// its content.
 func oddly(o *oddFS) (*File, []byte, error) {
 	f, err := New(Options{FS: o, SmallFile: 1000, MaxEncode: 5000}).Open([]byte("file"), Identity)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// A small file that never is the same twice is read three times.
+// A small file that changes during every read is read three times.
 func TestAFileThatAlwaysChanges(t *testing.T) {
 	o := of(oddFile{size: 1, data: text("x", 300)})
 	if _, data, err := oddly(o); err != nil || len(data) != 300 || o.opened != 1+3 {
@@ -190,8 +190,8 @@ func TestAFileThatAlwaysChanges(t *testing.T) {
 	}
 }
 
-// A Part that begins late in a file without Seek skips what is before, with the
-// same bounds.
+// A Part that begins late in a file without Seek skips the bytes before, with the
+// same limits.
 func TestLateParts(t *testing.T) {
 	data := text("late", 2000)
 	for name, c := range map[string]struct {
@@ -226,7 +226,7 @@ func TestLateParts(t *testing.T) {
 	}
 }
 
-// A reader that has ended with io.ErrNoProgress does not go on for ever.
+// A reader that has returned io.ErrNoProgress returns it again.
 func TestNoProgressStays(t *testing.T) {
 	r := &steadyReader{r: &oddFile{data: []byte("x"), pauses: -1, wait: -1, left: &oddFS{}}}
 	for range 2 {
@@ -236,7 +236,7 @@ func TestNoProgressStays(t *testing.T) {
 	}
 }
 
-// randomly is an fs.FS of one file with a ReadAt that counts wrong.
+// randomly is an fs.FS of one file whose ReadAt returns wrong counts.
 type randomly struct {
 	*oddFS
 	count int
@@ -267,8 +267,8 @@ func TestReaderAtThatCannotCount(t *testing.T) {
 	}
 }
 
-// The type of a file without an extension comes from its content, wherever that
-// is.
+// The type of a file without an extension is derived from its content, in every
+// source.
 func TestContentIsLookedAtInEverySource(t *testing.T) {
 	const plain, binary = "text/plain; charset=utf-8", "application/octet-stream"
 	for want, data := range map[string][]byte{plain: text("words", 150_000), binary: bytes.Repeat([]byte{1, 2, 0}, 50_000)} {
@@ -285,8 +285,8 @@ func TestContentIsLookedAtInEverySource(t *testing.T) {
 	}
 }
 
-// Entity tags stay the same from version to version: several machines may serve
-// the same files.
+// Entity tags do not change from version to version of this package: several machines
+// may serve the same files.
 func TestFormOfETags(t *testing.T) {
 	data := text("a", 4242)
 	s := New(Options{FS: fstest.MapFS{"a.txt": {Data: data, ModTime: longAgo()}, "b.txt": {Data: data}}, Suffixes: suffixes()})

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// sniffed is how many bytes of a file without a known extension are looked at.
+// sniffed is how many bytes are read of a file without a known extension.
 const sniffed = 512
 
-// mediaType returns the content type of a file by its extension, or else by its
-// first bytes, head: media or a font, text, or anything. It never guesses a type
-// that a browser runs.
+// mediaType returns the content type of a file by its extension, or else by its first
+// bytes, head: media, a font, text, or unknown. It never guesses a type that a
+// browser executes.
 func mediaType(name string, head []byte) string {
 	extension := strings.ToLower(path.Ext(path.Base(name)))
 	if t, ok := mediaTypes[strings.TrimPrefix(extension, ".")]; ok {
@@ -24,7 +24,7 @@ func mediaType(name string, head []byte) string {
 			return t
 		}
 	}
-	if t := http.DetectContentType(head); isPassive(t) && (t != "image/bmp" || !isText(head)) { // "BM" begins words, too
+	if t := http.DetectContentType(head); isPassive(t) && (t != "image/bmp" || !isText(head)) { // text may begin with "BM", too
 		return t
 	}
 	if isText(head) {
@@ -33,8 +33,8 @@ func mediaType(name string, head []byte) string {
 	return "application/octet-stream"
 }
 
-// isPassive tells whether a type has nothing that a browser runs, whatever the
-// content: unlike HTML, XML with SVG, scripts and PDF.
+// isPassive tells whether a type contains nothing that a browser executes, whatever
+// the content, unlike HTML, XML with SVG, scripts and PDF.
 func isPassive(t string) bool {
 	kind, rest, _ := strings.Cut(t, "/")
 	switch kind {
@@ -44,8 +44,8 @@ func isPassive(t string) bool {
 	return t == "application/ogg"
 }
 
-// isText tells whether the beginning of a file is UTF-8 without control
-// characters. Its last character may be cut off.
+// isText tells whether the beginning of a file is UTF-8 without control characters.
+// The last character may be incomplete.
 func isText(head []byte) bool {
 	head = head[:min(len(head), sniffed)]
 	for len(head) > 0 {

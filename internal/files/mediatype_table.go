@@ -1,7 +1,7 @@
 package files
 
-// mediaTypes are the content types by extension, in lower case and without its
-// dot. They are the same on every machine, whatever its mime.types says.
+// mediaTypes are the content types by lower-case extension without its dot. They do
+// not depend on the machine's mime.types.
 var mediaTypes = map[string]string{
 	// Pages and what they load.
 	"html":        "text/html; charset=utf-8",
@@ -50,7 +50,7 @@ var mediaTypes = map[string]string{
 	"rs":       "text/plain; charset=utf-8",
 	"c":        "text/plain; charset=utf-8",
 	"h":        "text/plain; charset=utf-8",
-	"ts":       "video/mp2t", // TypeScript is not loaded by browsers
+	"ts":       "video/mp2t", // not TypeScript, which browsers do not load
 	"tsx":      "text/plain; charset=utf-8",
 	"jsx":      "text/plain; charset=utf-8",
 
@@ -73,7 +73,7 @@ var mediaTypes = map[string]string{
 	"tif":  "image/tiff",
 	"tiff": "image/tiff",
 
-	// Sound and moving pictures.
+	// Audio and video.
 	"mp3":  "audio/mpeg",
 	"m4a":  "audio/mp4",
 	"aac":  "audio/aac",
@@ -149,8 +149,8 @@ var mediaTypes = map[string]string{
 	"stl":  "model/stl",
 }
 
-// encodableTypes are the types worth encoding beside text and what ends in +xml
-// or +json.
+// encodableTypes are the types that are worth encoding, besides text and types that
+// end in +xml or +json.
 var encodableTypes = map[string]bool{
 	"application/json":              true,
 	"application/json5":             true,

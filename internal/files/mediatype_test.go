@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The system's table is asked for extensions that ours does not have only.
+// The system's table is used only for extensions that ours does not have.
 func TestMediaTypesOfTheSystem(t *testing.T) {
 	for extension, value := range map[string]string{".sluice-own": "application/x-own", ".css": "application/x-other"} {
 		if err := mime.AddExtensionType(extension, value); err != nil {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxName is longer than any name that is of use; it bounds what a request can
-// have the operating system look up.
+// maxName is longer than any useful name. It bounds what a request can make the
+// operating system look up.
 const maxName = 4096
 
-// checkName returns fs.ErrInvalid for names that are not opened at all.
+// checkName returns fs.ErrInvalid for names that must not be opened.
 func (s *Store) checkName(name string) error {
 	if len(name) > maxName || !fs.ValidPath(name) || strings.IndexByte(name, 0) >= 0 {
 		return fs.ErrInvalid
@@ -28,7 +28,7 @@ func (s *Store) checkName(name string) error {
 	return nil
 }
 
-// withoutDrive takes "C:/" off a name.
+// withoutDrive removes "C:/" from a name.
 func withoutDrive(name string) string {
 	if len(name) > 3 && name[1] == ':' && name[2] == '/' && isLetter(name[0]) {
 		return name[3:]
@@ -38,9 +38,9 @@ func withoutDrive(name string) string {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// isWindowsName tells whether Windows opens what name says: no other separator,
-// no volume or stream, no device, and nothing at an element's end that is
-// ignored, which would give a file several names.
+// isWindowsName tells whether Windows would open exactly this name. It refuses other
+// separators, volumes, streams, devices, and characters at an element's end that
+// Windows ignores, because a file would then have several names.
 func isWindowsName(name string) bool {
 	if name == "." {
 		return true
@@ -60,8 +60,8 @@ func isWindowsName(name string) bool {
 	return true
 }
 
-// isWindowsDevice knows the names that lead to a device in every directory,
-// with any extension.
+// isWindowsDevice recognises the names that mean a device in every directory, with
+// any extension.
 func isWindowsDevice(element string) bool {
 	base, _, _ := strings.Cut(element, ".")
 	base = strings.ToLower(strings.TrimRight(base, " "))

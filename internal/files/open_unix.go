@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// openFlags keep open from waiting for a pipe's writer.
+// openFlags prevent open from waiting for a pipe's writer.
 const openFlags = syscall.O_NONBLOCK
 
-// setBlocking undoes openFlags: some file systems would honour it when reading.
+// setBlocking clears the flag, because some file systems would honour it when
+// reading.
 func setBlocking(f *os.File) {
 	_ = syscall.SetNonblock(int(f.Fd()), false)
 }

@@ -41,7 +41,7 @@ func TestPipesAreNotOpened(t *testing.T) {
 	}
 }
 
-// A pipe that takes a file's place after it was looked at does not block.
+// A pipe that replaces a file after the check does not block open.
 func TestPipeInTheLastMoment(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/file", []byte("x"))
@@ -69,7 +69,7 @@ func TestPipeInTheLastMoment(t *testing.T) {
 	}
 }
 
-// The flag that keeps the opening of a pipe from waiting is not left on.
+// The flag that prevents open from blocking is cleared afterwards.
 func TestFilesAreBlocking(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/file", []byte("x"))

@@ -1,4 +1,4 @@
-package sluice
+package files
 
 import (
 	"strconv"
@@ -8,14 +8,6 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
-
-// indexEntry is one file or folder on an index page.
-type indexEntry struct {
-	Name     string
-	Size     int64     // in bytes; not shown for folders
-	Modified time.Time // zero: unknown
-	IsDir    bool
-}
 
 // indexHead precedes the title of an index page. There is no script, and all
 // styles are here.
@@ -52,11 +44,11 @@ td:empty { display: none } }
 </style>
 <title>Index of `
 
-// appendIndexPage appends an HTML page that lists entries in their order. path
+// AppendIndexPage appends an HTML page that lists entries in their order. path
 // is the decoded path of the request. The links are relative to it, so that
 // they also work after a proxy that adds a prefix; they need the final slash of
 // path. more says that the folder has further entries.
-func appendIndexPage(dst []byte, path string, entries []indexEntry, more bool) []byte {
+func AppendIndexPage(dst []byte, path string, entries []Entry, more bool) []byte {
 	dst = append(dst, indexHead...)
 	dst = appendIndexText(dst, path)
 	dst = append(dst, "</title>\n</head>\n<body>\n<h1>Index of "...)
@@ -112,7 +104,7 @@ func appendIndexTrail(dst []byte, path string) []byte {
 }
 
 // appendIndexRow appends the row of one entry.
-func appendIndexRow(dst []byte, entry *indexEntry) []byte {
+func appendIndexRow(dst []byte, entry *Entry) []byte {
 	dst = append(dst, "<tr><td><a "...)
 	if entry.IsDir {
 		dst = append(dst, `class="folder" `...)

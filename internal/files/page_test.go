@@ -1,4 +1,4 @@
-package sluice
+package files
 
 import (
 	"bytes"
@@ -109,7 +109,7 @@ func attributeOf(n *html.Node, key string) string {
 
 func TestIndexPage(t *testing.T) {
 	at := time.Date(2024, 2, 3, 4, 5, 6, 7, time.FixedZone("", 3600))
-	page := appendIndexPage([]byte("before"), "/pub/a b/", []indexEntry{
+	page := AppendIndexPage([]byte("before"), "/pub/a b/", []Entry{
 		{Name: "folder", Modified: at, IsDir: true, Size: 4096},
 		{Name: "read me.txt", Size: 1536, Modified: at},
 		{Name: "unknown", Size: -1},
@@ -147,8 +147,8 @@ func TestIndexPage(t *testing.T) {
 // TestIndexPagePlaces has what differs by where the folder is and how much is
 // in it.
 func TestIndexPagePlaces(t *testing.T) {
-	entries := func(n int) []indexEntry {
-		list := make([]indexEntry, n)
+	entries := func(n int) []Entry {
+		list := make([]Entry, n)
 		for i := range list {
 			list[i].Name = fmt.Sprint("n", i)
 		}
@@ -161,7 +161,7 @@ func TestIndexPagePlaces(t *testing.T) {
 	twelve = strings.TrimSuffix(twelve, " ") + "]"
 	for _, c := range []struct {
 		path        string
-		entries     []indexEntry
+		entries     []Entry
 		more        bool
 		links, note string
 	}{
@@ -171,11 +171,11 @@ func TestIndexPagePlaces(t *testing.T) {
 		{"/", entries(2), true, "[{./n0 n0} {./n1 n1}]", "This folder has more entries than the 2 that are listed here."},
 		{"/", entries(12), true, twelve, "This folder has more entries than the 12 that are listed here."},
 		{"/", entries(12), false, twelve, "12 files"},
-		{"/", []indexEntry{{Name: "d", IsDir: true}, {Name: "e", IsDir: true}}, false, "[{./d/ d/} {./e/ e/}]", "2 folders"},
-		{"/", []indexEntry{{Name: ".."}, {Name: "."}, {Name: ""}, {Name: "a/b"}, {Name: "..."}}, false, "[{./... ...}]", "1 file"},
+		{"/", []Entry{{Name: "d", IsDir: true}, {Name: "e", IsDir: true}}, false, "[{./d/ d/} {./e/ e/}]", "2 folders"},
+		{"/", []Entry{{Name: ".."}, {Name: "."}, {Name: ""}, {Name: "a/b"}, {Name: "..."}}, false, "[{./... ...}]", "1 file"},
 		{"/a/b/c/", nil, false, "[{../../../ /} {../../ a/} {../ b/} {../ ../}]", "This folder is empty."},
 	} {
-		p := readIndexPage(t, appendIndexPage(nil, c.path, c.entries, c.more))
+		p := readIndexPage(t, AppendIndexPage(nil, c.path, c.entries, c.more))
 		if fmt.Sprint(p.links) != c.links || p.note != c.note {
 			t.Errorf("%s with %d entries: links %v, note %q, want %s, %q", c.path, len(c.entries), p.links, p.note, c.links, c.note)
 		}
@@ -208,7 +208,7 @@ func TestIndexPageNames(t *testing.T) {
 // checkIndexPage checks the page of path with one entry.
 func checkIndexPage(t *testing.T, path, name string, isDir bool) {
 	t.Helper()
-	page := appendIndexPage(nil, path, []indexEntry{{Name: name, Size: 5, Modified: time.Unix(1, 0), IsDir: isDir}}, false)
+	page := AppendIndexPage(nil, path, []Entry{{Name: name, Size: 5, Modified: time.Unix(1, 0), IsDir: isDir}}, false)
 	p := readIndexPage(t, page)
 	if len(p.others) > 0 {
 		t.Errorf("path %q, name %q: unexpected markup %q", path, name, p.others)

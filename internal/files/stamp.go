@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A stamp tells versions of a file apart.
+// A stamp identifies a version of a file.
 type stamp struct {
 	size     int64
 	modified int64 // Unix nanoseconds; 0 if the time is unknown
@@ -23,24 +23,24 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// isSameFile is os.SameFile, and true where that cannot tell.
+// isSameFile is os.SameFile, but returns true for files of other systems.
 func isSameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) || !os.SameFile(a, a) || !os.SameFile(b, b)
 }
 
-// doubtWindow is for how long after a change another one may get the same time:
-// two seconds on the coarsest file systems.
+// doubtWindow is how long after a change another change may get the same time: two
+// seconds on the coarsest file systems.
 const doubtWindow = 2 * time.Second
 
-// isDoubtful tells whether a file that was last changed then, and was read just
-// now, may have changed since without another time or size to show it.
+// isDoubtful tells whether a file that was just read, and last changed at modified,
+// may have changed since without another time or size.
 func isDoubtful(modified time.Time) bool {
 	return modified.IsZero() || time.Since(modified) < doubtWindow
 }
 
-// isSameTime tells whether a copy's time is that of the original, in the unit
-// of the copy's file system: the largest of these that its time is a multiple
-// of.
+// isSameTime tells whether a copy's time is that of the original, in the resolution
+// of the copy's file system: the largest of these units of which the copy's time is a
+// multiple.
 func isSameTime(original, copied time.Time) bool {
 	if original.IsZero() || copied.IsZero() {
 		return false

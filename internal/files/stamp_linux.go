@@ -6,8 +6,8 @@ import (
 )
 
 // currentStamp returns the stamp of an open file, without the allocations of
-// File.Stat. isLinked tells whether it still has a name; ok is false if it is
-// not known.
+// File.Stat. isLinked tells whether the file still has a name. ok is false if this is
+// unknown.
 func currentStamp(f *os.File) (now stamp, isLinked, ok bool) {
 	var st syscall.Stat_t
 	for {

@@ -4,8 +4,8 @@ package files
 
 import "os"
 
-// currentStamp returns the stamp of an open file. isLinked tells whether it
-// still has a name; ok is false if it is not known.
+// currentStamp returns the stamp of an open file. isLinked tells whether the file
+// still has a name. ok is false if this is unknown.
 func currentStamp(f *os.File) (now stamp, isLinked, ok bool) {
 	info, err := f.Stat()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// swept runs the timer's function as if it were time.
+// swept runs the timer's function.
 func swept(s *Store) {
 	s.mu.Lock()
 	if s.timer != nil {
@@ -22,7 +22,7 @@ func swept(s *Store) {
 	s.sweep()
 }
 
-// state is what a Store holds, for tests.
+// state describes what a Store holds.
 func state(s *Store) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func state(s *Store) string {
 	return fmt.Sprintf("%d entries, root %v, copies %v, armed %v", len(s.entries), s.root.current != nil, s.copies.current != nil, s.isArmed)
 }
 
-// Everything is closed when it was not used for CacheDuration, and not before.
+// Everything is closed CacheDuration after its last use, and not before.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/root/small.txt", text("a", 5000))
@@ -72,7 +72,7 @@ func TestSweep(t *testing.T) {
 	checkCounts(t, s)
 }
 
-// The handle of the copies alone keeps the timer.
+// The handle of the copies' folder alone keeps the timer running.
 func TestSweepOfCopies(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/root/a.txt", text("a", 5000))
@@ -90,7 +90,7 @@ func TestSweepOfCopies(t *testing.T) {
 	}
 }
 
-// An fs.FS has nothing to close but its files.
+// With an fs.FS only files must be closed.
 func TestTimerOfAnFS(t *testing.T) {
 	s := New(Options{FS: fstest.MapFS{"file": {}}})
 	_, _ = s.Open([]byte("missing"), Identity)
@@ -103,7 +103,7 @@ func TestTimerOfAnFS(t *testing.T) {
 	}
 }
 
-// When the cache is stopped, nothing comes into it, and a sweep empties it.
+// When the cache is stopped, nothing is added any more, and a sweep empties it.
 func TestStoppedStore(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/file.txt", text("a", 5000))
@@ -123,7 +123,7 @@ func TestStoppedStore(t *testing.T) {
 	}
 }
 
-// The memory that is counted is that of names and data, of variants, too.
+// Names and data count as memory, also those of variants.
 func TestMemoryIsCounted(t *testing.T) {
 	data := text("a", 5000)
 	s := New(Options{FS: fstest.MapFS{"file.txt": {Data: data, ModTime: longAgo()}}, Suffixes: suffixes()})
@@ -149,7 +149,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	}
 }
 
-// A variant with a descriptor makes its entry one of those that have.
+// A variant with a descriptor moves its entry to the list of those with descriptors.
 func TestVariantWithADescriptor(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/file.txt", text("a", 5000))
@@ -167,7 +167,7 @@ func TestVariantWithADescriptor(t *testing.T) {
 		t.Errorf("%d entries, %d descriptors are left", len(s.entries), openDescriptors(t, dir+"/"))
 	}
 	memory := New(Options{Root: dir, Suffixes: suffixes(), SmallFile: 5000, CacheDuration: time.Hour})
-	memory.options.SmallFile = 2500 // the copy alone is large
+	memory.options.SmallFile = 2500 // only the copy is large
 	original := mustOpen(t, New(Options{Root: dir, SmallFile: 5000}), "file.txt", Identity)
 	if _, inMemory := original.Bytes(); !inMemory {
 		t.Fatal("the original is not small")
@@ -180,14 +180,14 @@ func TestVariantWithADescriptor(t *testing.T) {
 	checkCounts(t, memory)
 }
 
-// What was used least lately goes first, whether it has a descriptor or not.
+// The least recently used entry is dropped first, with or without a descriptor.
 func TestWhichEntryGoesFirst(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 3 {
 		write(t, fmt.Sprintf("%s/small%d", dir, i), text("small", 1000))
 		write(t, fmt.Sprintf("%s/large%d", dir, i), text("large", 9000))
 	}
-	const memory = 5100 // two small ones and a large one
+	const memory = 5100 // two small files and a large one
 	for order, want := range map[string]string{
 		"large0 small0 small1 small2": "small1 small2",
 		"small0 large0 small1 small2": "large0 small1 small2",
@@ -218,8 +218,8 @@ func TestWhichEntryGoesFirst(t *testing.T) {
 	}
 }
 
-// A root that stays keeps its handle; it is looked at when it is time, not each
-// time.
+// An unchanged root keeps its handle. It is checked from time to time, not for each
+// call.
 func TestRootKeepsItsHandle(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/root/file", []byte("fine"))
@@ -250,7 +250,7 @@ func TestRootKeepsItsHandle(t *testing.T) {
 	}
 }
 
-// A root that becomes a file is a root that is gone.
+// A root that becomes a file counts as missing.
 func TestRootBecomesAFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/root/file", []byte("fine"))
@@ -272,7 +272,7 @@ func TestRootBecomesAFile(t *testing.T) {
 	}
 }
 
-// Errors of other kinds tell what is wrong, without the path.
+// Other errors keep their text, without the path.
 func TestErrorsWithoutPath(t *testing.T) {
 	inner := errors.New("inner")
 	for what, c := range map[string]struct{ err, want error }{

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// isOneVersion tells whether data is the beginning of one version: they begin
-// with their number and repeat it.
+// isOneVersion tells whether data is the beginning of one version. A version repeats
+// its number.
 func isOneVersion(data []byte) bool {
 	seed, _, ok := bytes.Cut(data, []byte(" "))
 	if !ok {
@@ -31,10 +31,10 @@ func mutate(t *testing.T, dir string, names []string, stop *atomic.Bool) {
 		name := dir + "/" + names[random.IntN(len(names))]
 		switch size := 2000; random.IntN(4) {
 		case 0:
-			_ = os.Remove(name) // it may not be there
+			_ = os.Remove(name) // it may not exist
 		case 1:
 			if info, err := os.Stat(name); err == nil && info.Size() > 0 {
-				_ = os.Truncate(name, random.Int64N(info.Size())) // nobody else removes it
+				_ = os.Truncate(name, random.Int64N(info.Size())) // no other goroutine removes it
 			}
 		case 2:
 			size *= 50
@@ -46,7 +46,7 @@ func mutate(t *testing.T, dir string, names []string, stop *atomic.Bool) {
 	}
 }
 
-// readOnce opens a file and checks what it is served.
+// readOnce opens a file and checks its content.
 func readOnce(t *testing.T, s *Store, name string, e Encoding, size int64) (served bool) {
 	f, err := s.Open([]byte(name), e)
 	if err != nil {
@@ -69,7 +69,7 @@ func readOnce(t *testing.T, s *Store, name string, e Encoding, size int64) (serv
 			t.Errorf("%s: %v", name, err)
 		}
 		if f.Encoding() != Identity {
-			return err == nil // cut, or of a copy that was
+			return err == nil // truncated, or from an older copy
 		}
 	} else {
 		if int64(len(data)) != f.Size() {
@@ -113,7 +113,7 @@ func TestFilesChangeWhileServed(t *testing.T) {
 							served.Add(1)
 						}
 						if random.IntN(50) == 0 {
-							_, _, _ = s.ReadDir(nil, 10) // it must not crash
+							_, _, _ = s.ReadDir(nil, 10) // it must not panic
 						}
 					}
 				})
@@ -135,7 +135,7 @@ func TestFilesChangeWhileServed(t *testing.T) {
 	}
 }
 
-// The root is swapped and handles are closed while files are opened.
+// The root is replaced and handles are closed while files are opened.
 func TestRootIsSwappedWhileServed(t *testing.T) {
 	base := t.TempDir()
 	write(t, base+"/v1/file.txt", text("v1", 3000))

@@ -1,0 +1,29 @@
+package dial
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// handshakeTimeout limits every TLS handshake.
+const handshakeTimeout = 30 * time.Second
+
+// Handshake makes a client's TLS handshake on conn, until ctx ends. The default
+// server name is the host of addr, which conn was dialed to. The caller owns
+// conn, also after a failure.
+func Handshake(ctx context.Context, conn net.Conn, config *tls.Config, addr string) (*tls.Conn, error) {
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	secure := tls.Client(conn, config)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	return secure, secure.HandshakeContext(ctx)
+}
