@@ -94,7 +94,7 @@ func (ctx *RequestCtx) doneState() *doneState {
 	d := &doneState{channel: make(chan struct{})}
 	ctx.done.Store(d)
 	switch {
-	case ctx.conn == nil:
+	case ctx.server == nil:
 	case ctx.wire.isDetached.Load():
 		d.cancel(context.Canceled)
 	default:
@@ -102,7 +102,7 @@ func (ctx *RequestCtx) doneState() *doneState {
 		if !d.set.add(d) {
 			d.cancel(context.Canceled)
 		}
-		ctx.conn.conn.OnPeerGone(func() { d.cancel(context.Canceled) })
+		ctx.exchange.onPeerGone(func() { d.cancel(context.Canceled) })
 	}
 	return d
 }

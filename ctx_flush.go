@@ -1,11 +1,6 @@
 package sluice
 
-import (
-	"io"
-
-	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h1"
-)
+import "io"
 
 // Flush sends the response so far. The first call sends the head with the
 // fields set until now; every call sends the body written until now, and
@@ -23,46 +18,45 @@ func (ctx *RequestCtx) Flush() error {
 		return err
 	}
 	defer ctx.endWrite()
-	c := ctx.conn
 	resp := &ctx.Response
 	if resp.stream != nil {
 		return nil
 	}
-	if !ctx.hasFlushed {
+	if ctx.phase != phaseFlushed {
 		if ctx.hijackHandler == nil {
-			c.correctStatus()
+			ctx.correctStatus()
 		}
-		c.flushHead()
+		ctx.flushHead()
 	}
-	if ctx.flushSendsBody {
-		w := bodyWriter{c: c, left: ctx.flushed.length, isChunked: ctx.flushed.length == -1}
+	if ctx.form.hasContent {
+		w := bodyWriter{ctx: ctx, left: ctx.form.length}
 		if _, err := w.Write(resp.bodyBytes()); err != nil {
 			return err
 		}
-		ctx.flushed.length = w.left
+		ctx.form.length = w.left
 	}
 	resp.ResetBody()
-	if !c.flush() {
+	if !ctx.exchange.flush() {
 		return ErrConnectionClosed
 	}
 	return nil
 }
 
-// flushHead appends the head of a response whose body is not complete.
-func (c *serverConn) flushHead() {
-	ctx := c.ctx
+// flushHead sends the head of a response whose body is not complete.
+func (ctx *RequestCtx) flushHead() {
 	resp := &ctx.Response
 	resp.stream, resp.streamSize = unfinishedBody{}, -1
-	if resp.Header.hasLength {
-		resp.streamSize = resp.Header.contentLength
+	if resp.Header.m.HasLength {
+		resp.streamSize = resp.Header.m.ContentLength
 	}
-	// A body that awaits 100-continue will not arrive any more.
-	ctx.flushed, ctx.flushSendsBody = c.framing(c.persists() && !ctx.requestStream.awaitsContinue)
+	ctx.setForm()
+	if ctx.form.hasTrailers {
+		ctx.form.length = -1
+	}
+	ctx.phase = phaseFlushed
+	ctx.countStatus()
+	ctx.exchange.sendHead(nil, !ctx.form.hasContent) // flush fails too
 	resp.stream, resp.streamSize = nil, 0
-	ctx.hasFlushed = true
-	c.countStatus(resp.StatusCode())
-	ctx.out = resp.Header.appendHead(ctx.out, ctx.flushed)
-	resp.Header.show(ctx.flushed)
 }
 
 // unfinishedBody stands for the rest of a flushed body while its framing is
@@ -72,31 +66,35 @@ type unfinishedBody struct{}
 // Read implements io.Reader; nothing is ever read.
 func (unfinishedBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// finishFlushed completes a response whose head the handler has flushed.
-func (c *serverConn) finishFlushed() engine.Next {
-	ctx := c.ctx
+// finishFlushed completes a response whose head the handler has flushed; see
+// respond.
+func (ctx *RequestCtx) finishFlushed() bool {
 	resp := &ctx.Response
-	f := ctx.flushed // length is what is left of it
+	f := &ctx.form
 	switch {
+	case !f.hasContent:
+		if resp.stream != nil {
+			_ = resp.endStream(nil)
+		}
+		return true
 	case resp.stream != nil:
-		if !c.writeStream(f, ctx.flushSendsBody) {
-			return c.abort()
+		left := f.length
+		if left < 0 {
+			left = int64(resp.streamSize)
 		}
-	case ctx.flushSendsBody && f.length == -1:
-		ctx.out = h1.AppendChunk(ctx.out, resp.bodyBytes())
-		ctx.out = append(ctx.out, h1.LastChunk...)
-		ctx.out = resp.Header.appendTrailers(ctx.out)
-	case ctx.flushSendsBody:
-		w := bodyWriter{c: c, left: f.length}
-		if _, err := w.Write(resp.bodyBytes()); err != nil {
-			return c.abort()
-		}
-		if w.left > 0 {
-			c.cfg.logger.Printf("the handler for %q has not written %d bytes of its Content-Length", c.conn.RemoteAddr(), w.left)
-			return c.abort()
-		}
+		return ctx.sendStream(left)
 	}
-	return c.afterResponse(!f.closeConnection)
+	p := resp.bodyBytes()
+	if f.length >= 0 {
+		p = p[:min(int64(len(p)), f.length)]
+	}
+	if missing := f.length - int64(len(p)); missing > 0 {
+		if ctx.exchange.sendData(p, false) && ctx.exchange.flush() {
+			ctx.cfg.logger.Printf("the handler for %q has not written %d bytes of its Content-Length", ctx.exchange.RemoteAddr(), missing)
+		}
+		return false
+	}
+	return ctx.exchange.sendData(p, true)
 }
 
 // EarlyHints sends a 103 response (RFC 8297) with the Link fields that
@@ -109,17 +107,11 @@ func (ctx *RequestCtx) EarlyHints() error {
 		return err
 	}
 	defer ctx.endWrite()
-	c := ctx.conn
 	links := ctx.Response.Header.PeekAll(HeaderLink)
-	if ctx.isHTTP10() || ctx.hasFlushed || len(links) == 0 {
+	if ctx.isHTTP10 || ctx.phase == phaseFlushed || len(links) == 0 {
 		return nil
 	}
-	ctx.out = append(ctx.out, "HTTP/1.1 103 Early Hints\r\n"...)
-	for _, link := range links {
-		ctx.out = h1.AppendField(ctx.out, []byte(HeaderLink), h1.AppendFieldValue(nil, link))
-	}
-	ctx.out = append(ctx.out, "\r\n"...)
-	if !c.flush() {
+	if !ctx.exchange.sendInterim(StatusEarlyHints, links) {
 		return ErrConnectionClosed
 	}
 	return nil

@@ -15,19 +15,19 @@ import (
 // ConnID returns the number of the connection, which is unique within the
 // server. It is 0 outside a server.
 func (ctx *RequestCtx) ConnID() uint64 {
-	if ctx.conn == nil {
+	if ctx.server == nil {
 		return 0
 	}
-	return ctx.conn.id
+	return ctx.facts.id
 }
 
 // ConnRequestNum returns the number of the request on its connection, counted
 // from 1. It is 0 outside a server.
 func (ctx *RequestCtx) ConnRequestNum() uint64 {
-	if ctx.conn == nil {
+	if ctx.server == nil {
 		return 0
 	}
-	return ctx.number // not conn.served: after a time-out the connection may be ahead of ctx
+	return ctx.number
 }
 
 // ID returns a number for the request that is unique within the server: ConnID
@@ -37,10 +37,10 @@ func (ctx *RequestCtx) ID() uint64 { return ctx.ConnID()<<32 | ctx.ConnRequestNu
 // ConnTime returns the time at which the connection was accepted; outside a
 // server, the time of Init.
 func (ctx *RequestCtx) ConnTime() time.Time {
-	if ctx.conn == nil {
+	if ctx.server == nil {
 		return clock.Time(ctx.time)
 	}
-	return clock.Time(ctx.conn.opened)
+	return clock.Time(ctx.facts.opened)
 }
 
 // Time returns the time at which the first byte of the request arrived. With
@@ -59,18 +59,16 @@ func (ctx *RequestCtx) Time() time.Time {
 // then; to use it longer, see Hijack. Conn returns nil outside a server, unless
 // Init2 set a connection.
 func (ctx *RequestCtx) Conn() net.Conn {
-	if ctx.conn == nil {
+	if ctx.server == nil {
 		return ctx.netConn
 	}
 	if ctx.beginWrite() != nil {
 		ctx.wire.Lock()
 		defer ctx.wire.Unlock()
-		return endedConn{ctx.conn.netConnection()}
+		return endedConn{ctx.netConn}
 	}
 	defer ctx.endWrite()
-	ctx.conn.flush() // responses to earlier requests; if it fails, writes fail too
-	ctx.hasUsedConn = true
-	return ctx.conn.conn.Blocking()
+	return ctx.exchange.userConn()
 }
 
 // endedConn is the connection of a request that has ended: only its addresses
@@ -104,7 +102,7 @@ func (ctx *RequestCtx) RemoteAddr() net.Addr {
 	switch {
 	case ctx.remoteAddr != nil:
 		return ctx.remoteAddr
-	case ctx.conn != nil:
+	case ctx.server != nil:
 		ctx.wire.Lock()
 		defer ctx.wire.Unlock()
 		return addrOr(ctx.addresses().RemoteAddr())
@@ -121,7 +119,7 @@ func (ctx *RequestCtx) SetRemoteAddr(addr net.Addr) { ctx.remoteAddr = addr }
 // LocalAddr returns the server's address on this connection. It is never nil.
 func (ctx *RequestCtx) LocalAddr() net.Addr {
 	switch {
-	case ctx.conn != nil:
+	case ctx.server != nil:
 		ctx.wire.Lock()
 		defer ctx.wire.Unlock()
 		return addrOr(ctx.addresses().LocalAddr())
@@ -143,10 +141,10 @@ func (ctx *RequestCtx) addresses() interface {
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
 } {
-	if ctx.wire.isDetached.Load() {
-		return ctx.conn.netConnection()
+	if ctx.exchange == nil {
+		return ctx.netConn
 	}
-	return ctx.conn.conn
+	return ctx.exchange
 }
 
 func addrOr(addr net.Addr) net.Addr {
@@ -183,14 +181,14 @@ type tlsStater interface {
 }
 
 func (ctx *RequestCtx) tlsConn() tlsStater {
+	if ctx.server != nil && !ctx.facts.isTLS {
+		return nil
+	}
+	ctx.wire.Lock()
+	defer ctx.wire.Unlock()
 	c := ctx.netConn
-	if ctx.conn != nil {
-		if !ctx.conn.isTLS {
-			return nil
-		}
-		ctx.wire.Lock()
-		c = ctx.conn.netConnection()
-		ctx.wire.Unlock()
+	if ctx.exchange != nil {
+		c = ctx.exchange.netConn()
 	}
 	stater, _ := c.(tlsStater)
 	return stater
@@ -207,7 +205,7 @@ func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
 		return err
 	}
 	ctx.start, ctx.readTimeout = clock.Nanos(), timeUntil(t)
-	ctx.conn.conn.SetReadDeadline(ctx.start, ctx.readTimeout)
+	ctx.exchange.setReadDeadline(ctx.start, ctx.readTimeout)
 	return nil
 }
 
@@ -227,14 +225,13 @@ func (ctx *RequestCtx) SetWriteDeadline(t time.Time) error {
 	if timeout > 0 {
 		timeout = max(timeout, minWriteTimeout)
 	}
-	ctx.conn.conn.SetWriteTimeout(timeout)
-	ctx.writeTimeoutChanged = true
+	ctx.exchange.setWriteTimeout(timeout)
 	return nil
 }
 
 func (ctx *RequestCtx) checkDeadline() error {
 	switch {
-	case ctx.conn == nil:
+	case ctx.server == nil:
 		return ErrNilConnection
 	case ctx.wire.isDetached.Load():
 		return ErrDeadlineUpdatesDisabled
@@ -440,8 +437,8 @@ func (l ctxLogger) Printf(format string, args ...any) {
 	ctx := l.ctx
 	text := fmt.Sprintf(format, args...)
 	base := ctx.ownLogger
-	if base == nil && ctx.conn != nil {
-		base = ctx.conn.cfg.logger
+	if base == nil && ctx.cfg != nil {
+		base = ctx.cfg.logger
 	}
 	if base == nil {
 		base = log.Default()

@@ -75,8 +75,8 @@ func (ctx *RequestCtx) SuccessString(contentType, body string) {
 // text/plain and the body msg.
 func (ctx *RequestCtx) Error(msg string, statusCode int) {
 	ctx.Response.Reset()
-	if ctx.conn != nil {
-		ctx.conn.prepareResponse(ctx)
+	if ctx.cfg != nil {
+		ctx.prepareResponse()
 	}
 	ctx.SetStatusCode(statusCode)
 	ctx.SetContentType("text/plain; charset=utf-8")
@@ -89,8 +89,8 @@ func (ctx *RequestCtx) NotFound() { ctx.Error("404 Page not found", StatusNotFou
 // NotModified replaces the response with a 304 without a body.
 func (ctx *RequestCtx) NotModified() {
 	ctx.Response.Reset()
-	if ctx.conn != nil {
-		ctx.conn.prepareResponse(ctx)
+	if ctx.cfg != nil {
+		ctx.prepareResponse()
 	}
 	ctx.SetStatusCode(StatusNotModified)
 }

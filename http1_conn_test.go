@@ -58,6 +58,8 @@ func (c *scriptedConn) mustLive() {
 
 func (c *scriptedConn) IsSocket() bool            { return true }
 func (c *scriptedConn) Prompter() engine.Prompter { return nil }
+func (c *scriptedConn) Workers() engine.Workers   { return nil }
+func (c *scriptedConn) Target() engine.Target     { return engine.Target{} }
 func (c *scriptedConn) Blocking() net.Conn        { return scriptedNetConn{c} }
 func (c *scriptedConn) Buffered() []byte          { return c.unread }
 func (c *scriptedConn) Discard(n int)             { c.unread = c.unread[n:] }
@@ -577,16 +579,16 @@ func TestClosedFreesContext(t *testing.T) {
 // TestIdleConnectionHoldsNoContext is what makes idle connections cheap.
 func TestIdleConnectionHoldsNoContext(t *testing.T) {
 	c := &scriptedConn{}
-	p := c.open(quietServer(echoHandler)).(*serverConn)
+	p := c.open(quietServer(echoHandler)).(*http1Conn)
 	c.feed(t, p, []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
 	p.Pause()
-	if p.ctx != nil || p.state != readIdle {
-		t.Errorf("state %d, ctx %p", p.state, p.ctx)
+	if p.x != nil || p.phase != readIdle {
+		t.Errorf("phase %d, exchange %p", p.phase, p.x)
 	}
 	c.feed(t, p, []byte("G"))
 	p.Pause()
-	if p.ctx == nil {
-		t.Error("a request in hand lost its ctx")
+	if p.x == nil {
+		t.Error("a request in hand lost its exchange")
 	}
 	p.Closed(nil)
 }
@@ -644,22 +646,23 @@ func TestReleasedCtxIsSmall(t *testing.T) {
 	for i := range large {
 		large[i] = 'a'
 	}
-	ctx := &RequestCtx{}
+	x := newHTTP1Exchange()
+	ctx := x.ctx
 	ctx.Request.PostArgs().SetBytesV("k", large)
 	ctx.Request.URI().QueryArgs().SetBytesV("k", large)
 	ctx.Request.Header.SetBytesV("X", large)
 	ctx.Response.Header.SetBytesV("X", large)
-	ctx.trailer.Append(large)
+	x.trailer.Append(large)
 	ctx.Request.resetForServer()
 	ctx.Response.resetForServer()
-	ctx.trailer.Reset()
-	(&Server{}).releaseCtx(ctx)
+	x.trailer.Reset()
+	releaseHTTP1Exchange(x)
 	for name, held := range map[string]int{
 		"post args":       ctx.Request.postArgs.heldBytes(),
 		"uri":             ctx.Request.uri.heldBytes(),
-		"request header":  cap(ctx.Request.Header.table.Raw()),
-		"response header": cap(ctx.Response.Header.table.Raw()),
-		"trailer":         cap(ctx.trailer.Raw()),
+		"request header":  cap(ctx.Request.Header.m.Table.Raw()),
+		"response header": cap(ctx.Response.Header.m.Table.Raw()),
+		"trailer":         cap(x.trailer.Raw()),
 	} {
 		if held > maxPooledBytes {
 			t.Errorf("%s: %d bytes", name, held)
@@ -671,9 +674,8 @@ func TestReleasedCtxIsSmall(t *testing.T) {
 // discarded, and no more.
 func TestDiscardStopsAfterTheLimit(t *testing.T) {
 	for length, want := range map[int]error{drainLimit: nil, drainLimit + 1: ErrBodyTooLarge} {
-		ctx := &RequestCtx{bodyLeft: 1 << 40}
-		s := requestStream{ctx: ctx}
-		if used, done, err := s.discard([]byte(strings.Repeat("x", length))); used != length || done || err != want {
+		x := &http1Exchange{bodyLeft: 1 << 40}
+		if used, done, err := x.discard([]byte(strings.Repeat("x", length))); used != length || done || err != want {
 			t.Errorf("%d bytes: %d, %v, %v", length, used, done, err)
 		}
 	}

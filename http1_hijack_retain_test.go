@@ -18,7 +18,7 @@ func TestHijackRetainsTheConfig(t *testing.T) {
 			var used *single
 			hijacked, leave := make(chan bool), make(chan bool)
 			s := &Server{Logger: silence{}, Handler: func(ctx *RequestCtx) {
-				used = ctx.conn.cfg.single
+				used = ctx.cfg.single
 				ctx.Hijack(func(net.Conn) { hijacked <- true; <-leave })
 				hijack(ctx)
 			}}

@@ -1,7 +1,10 @@
 package sluice
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -72,6 +75,25 @@ func (c *serverConfig) retain() {
 	}
 }
 
+// tellState calls Server.ConnState.
+func (c *serverConfig) tellState(conn engine.Conn, state ConnState) {
+	if c.connState != nil {
+		c.connState(conn.NetConn(), state)
+	}
+}
+
+// logConnError logs an error of conn. Without LogAllErrors it skips errors that
+// the client causes.
+func (c *serverConfig) logConnError(conn engine.Conn, err error) {
+	if !c.logsAllErrors {
+		var netErr net.Error
+		if errors.As(err, &netErr) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+			return
+		}
+	}
+	c.logger.Printf("error when serving connection %q<->%q: %v", conn.LocalAddr(), conn.RemoteAddr(), err)
+}
+
 // Admit counts a connection against the limits; see engine.Acceptor.
 func (a *acceptor) Admit(c net.Conn) (ok bool, refusal []byte) {
 	s := a.server
@@ -137,24 +159,23 @@ func (a *acceptor) AcceptError(err error) {
 // Open creates the state of a new connection; see engine.Acceptor.
 func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	s := a.server
-	c := acquireServerConn()
-	c.conn, c.server, c.cfg = conn, s, a.cfg
-	c.id = s.gauges.connID.Add(1)
-	c.opened = clock.Nanos()
-	c.tellState(StateNew)
+	facts := connFacts{id: s.gauges.connID.Add(1), opened: clock.Nanos()}
+	a.cfg.tellState(conn, StateNew)
 	if !conn.IsSocket() {
-		if stater, ok := c.netConnection().(tlsStater); ok {
-			c.isTLS = true
+		if stater, ok := conn.NetConn().(tlsStater); ok {
+			facts.isTLS = true
 			if handler := s.nextProto(stater.ConnectionState().NegotiatedProtocol); handler != nil {
-				return &alpnConn{server: c, handler: handler}, nil
+				return &alpnConn{conn: conn, cfg: a.cfg, handler: handler}, nil
 			}
 		}
 	}
 	if a.cfg.idleTimeout > 0 {
-		conn.SetReadDeadline(c.opened, a.cfg.idleTimeout)
+		conn.SetReadDeadline(facts.opened, a.cfg.idleTimeout)
 	}
 	if a.cfg.writeTimeout > 0 {
 		conn.SetWriteTimeout(a.cfg.writeTimeout)
 	}
+	c := a.openHTTP1(conn)
+	c.facts = facts
 	return c, nil
 }

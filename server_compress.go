@@ -7,6 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // CompressHandler returns a handler that calls h and encodes the body of the
@@ -29,33 +30,27 @@ func CompressHandler(h RequestHandler) RequestHandler {
 
 // CompressHandlerLevel is CompressHandler with a level for gzip and deflate.
 func CompressHandlerLevel(h RequestHandler, level int) RequestHandler {
-	return compressing(h, []codingOffer{
-		{compress.Gzip, level}, {compress.Deflate, level}, {compress.Zstd, CompressZstdDefault},
+	return compressing(h, []compress.Offer{
+		{Coding: compress.Gzip, Level: level}, {Coding: compress.Deflate, Level: level}, {Coding: compress.Zstd, Level: CompressZstdDefault},
 	})
 }
 
 // CompressHandlerBrotliLevel is CompressHandlerLevel with brotli, which is
 // preferred to the other codings. otherLevel is the level for gzip and deflate.
 func CompressHandlerBrotliLevel(h RequestHandler, brotliLevel, otherLevel int) RequestHandler {
-	return compressing(h, []codingOffer{
-		{compress.Brotli, brotliLevel}, {compress.Gzip, otherLevel},
-		{compress.Deflate, otherLevel}, {compress.Zstd, CompressZstdDefault},
+	return compressing(h, []compress.Offer{
+		{Coding: compress.Brotli, Level: brotliLevel}, {Coding: compress.Gzip, Level: otherLevel},
+		{Coding: compress.Deflate, Level: otherLevel}, {Coding: compress.Zstd, Level: CompressZstdDefault},
 	})
-}
-
-// codingOffer is a coding that a handler offers.
-type codingOffer struct {
-	coding compress.Coding
-	level  int
 }
 
 // compressing returns a handler that calls h and encodes its response. offers
 // are in the order of preference.
-func compressing(h RequestHandler, offers []codingOffer) RequestHandler {
+func compressing(h RequestHandler, offers []compress.Offer) RequestHandler {
 	return func(ctx *RequestCtx) {
 		h(ctx)
 		// The head is already sent, or another response will be sent.
-		if ctx.hasFlushed || ctx.hijackHandler != nil || ctx.timeoutResponse.Load() != nil {
+		if ctx.phase == phaseFlushed || ctx.hijackHandler != nil || ctx.timeoutResponse.Load() != nil {
 			return
 		}
 		ctx.encodeResponse(offers)
@@ -63,19 +58,18 @@ func compressing(h RequestHandler, offers []codingOffer) RequestHandler {
 }
 
 // encodeResponse encodes the body with the offer that the client prefers.
-func (ctx *RequestCtx) encodeResponse(offers []codingOffer) {
+func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 	r := &ctx.Response
 	if !mayEncode(r) {
-		if r.StatusCode() == StatusPartialContent && isCompressible(r.Header.ContentType()) {
+		if r.StatusCode() == StatusPartialContent && compress.IsCompressible(r.Header.ContentType()) {
 			addVary(&r.Header, HeaderAcceptEncoding) // as the 200 would (RFC 9110 section 15.3.7)
 		}
 		return
 	}
-	var wish acceptEncoding
-	wish.readFields(&ctx.Request.Header)
-	offer, found := wish.choose(offers)
+	wish := readAccept(&ctx.Request.Header)
+	offer, found := wish.Choose(offers)
 	isHead := ctx.Request.Header.IsHead()
-	if r.StatusCode() != StatusNotModified && !isWorthEncoding(r, isHead, found && wish.refusesIdentity()) {
+	if r.StatusCode() != StatusNotModified && !isWorthEncoding(r, isHead, found && wish.RefusesIdentity()) {
 		return
 	}
 	addVary(&r.Header, HeaderAcceptEncoding)
@@ -85,7 +79,7 @@ func (ctx *RequestCtx) encodeResponse(offers []codingOffer) {
 	weakenETag(&r.Header)
 	r.Header.Del(HeaderAcceptRanges) // a range would select other bytes
 	if r.StatusCode() != StatusNotModified {
-		r.encodeBody(offer.coding, offer.level)
+		r.encodeBody(offer.Coding, offer.Level)
 	}
 }
 
@@ -95,8 +89,8 @@ func mayEncode(r *Response) bool {
 	h := &r.Header
 	switch status := h.StatusCode(); {
 	case status == StatusNotModified:
-		return len(h.ContentEncoding()) == 0 && isCompressible(h.ContentType())
-	case bodyForbidden(status), status == StatusResetContent, status == StatusPartialContent:
+		return len(h.ContentEncoding()) == 0 && compress.IsCompressible(h.ContentType())
+	case message.BodyForbidden(status), status == StatusResetContent, status == StatusPartialContent:
 		return false
 	}
 	return len(h.ContentEncoding()) == 0 && !hasListMember(h.Peek(HeaderCacheControl), "no-transform")
@@ -113,7 +107,7 @@ func isWorthEncoding(r *Response, isHead, isForced bool) bool {
 		return size != 0
 	}
 	isSmall := size < minCompressSize && !isUsersStream(r.stream) || size == 0
-	return !isSmall && isCompressible(r.Header.ContentType())
+	return !isSmall && compress.IsCompressible(r.Header.ContentType())
 }
 
 // isUsersStream reports whether a handler has set stream. The stream of a
@@ -135,7 +129,7 @@ func bodySizeForGET(r *Response, isHead bool) int {
 	}
 	size := len(r.bodyBytes())
 	if isHead && size == 0 {
-		return max(r.Header.contentLength, 0)
+		return max(r.Header.m.ContentLength, 0)
 	}
 	return size
 }
@@ -163,7 +157,7 @@ func (r *Response) encodeBody(c compress.Coding, level int) {
 		r.SetBody(b.B)
 		b.Release()
 	}
-	r.Header.SetContentEncoding(codingName(c))
+	r.Header.SetContentEncoding(c.Name())
 }
 
 // weakenETag makes a strong ETag weak, because it does not identify the encoded
@@ -181,7 +175,7 @@ func weakenETag(h *ResponseHeader) {
 func hasListMember(list []byte, member string) bool {
 	for found := len(list) > 0; found; {
 		var m []byte
-		m, list, found = cutByte(list, ',')
+		m, list, found = ascii.Cut(list, ',')
 		if ascii.EqualFold(ascii.TrimOWS(m), member) {
 			return true
 		}
@@ -189,96 +183,12 @@ func hasListMember(list []byte, member string) bool {
 	return false
 }
 
-// codingWeight is the weight of a coding in Accept-Encoding: the weight in
-// thousandths plus 1, so that the zero value means that the coding is not
-// named.
-type codingWeight int
-
-const codingRefused codingWeight = 1
-
-// acceptEncoding is a parsed Accept-Encoding. The zero value is that of a
-// request without one.
-type acceptEncoding struct {
-	codings       [compress.Zstd + 1]codingWeight
-	identity, any codingWeight
-}
-
-// readFields adds all Accept-Encoding fields of a request, in any spelling of
-// the name.
-func (a *acceptEncoding) readFields(h *RequestHeader) {
+// readAccept returns what all Accept-Encoding fields of a request, in any
+// spelling of the name, say together.
+func readAccept(h *RequestHeader) (a compress.Accept) {
 	var lines [4][]byte
 	for _, line := range appendFieldLines(lines[:0], h, field.AcceptEncoding) {
-		a.read(line)
+		a.Read(line)
 	}
-}
-
-// read adds the members of a field value. It skips those with a malformed
-// weight.
-func (a *acceptEncoding) read(value []byte) {
-	for found := true; found; {
-		var member []byte
-		member, value, found = cutByte(value, ',')
-		name, parameter, hasParameter := cutByte(member, ';')
-		weight := codingWeight(1001)
-		if hasParameter {
-			var ok bool
-			if weight, ok = parseWeight(parameter); !ok {
-				continue
-			}
-		}
-		name = ascii.TrimOWS(name)
-		if c, ok := codingByName(name); ok {
-			a.codings[c] = weight
-		} else if string(name) == "*" {
-			a.any = weight
-		} else if ascii.EqualFold(name, "identity") {
-			a.identity = weight
-		}
-	}
-}
-
-// parseWeight parses "q=" and a weight (RFC 9110 section 12.4.2).
-func parseWeight(b []byte) (weight codingWeight, ok bool) {
-	b = ascii.TrimOWS(b)
-	if len(b) < 3 || len(b) > 7 || b[0]|0x20 != 'q' || b[1] != '=' || len(b) > 3 && b[3] != '.' {
-		return 0, false
-	}
-	thousandths, unit := 0, 1000
-	for i, c := range b[2:] {
-		if i == 1 {
-			continue // the dot
-		}
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		thousandths += int(c-'0') * unit
-		unit /= 10
-	}
-	return codingWeight(thousandths + 1), thousandths <= 1000
-}
-
-// refusesIdentity reports whether the client refuses a body without encoding.
-func (a *acceptEncoding) refusesIdentity() bool {
-	return a.identity == codingRefused || a.identity == 0 && a.any == codingRefused
-}
-
-// choose returns the offer with the highest weight, the first among equals. It
-// finds none if the client prefers identity. If a client lists codings and does
-// not list identity, it prefers any of them to identity.
-func (a *acceptEncoding) choose(offers []codingOffer) (best codingOffer, found bool) {
-	bound := codingRefused
-	for _, offer := range offers {
-		weight := a.codings[offer.coding]
-		if weight == 0 && a.refusesIdentity() {
-			weight = a.any
-		}
-		if weight > bound {
-			best, bound, found = offer, weight, true
-		}
-	}
-	identity := a.identity
-	if identity == 0 {
-		identity = a.any
-	}
-	return best, found && bound >= identity
+	return a
 }

@@ -101,7 +101,7 @@ func readLineByLine(t *testing.T, url, coding string, lines chan<- string) {
 	if got := resp.Header.Get("Content-Encoding"); got != coding {
 		t.Fatalf("Content-Encoding is %q", got)
 	}
-	c, _ := codingByName([]byte(coding))
+	c, _ := compress.ByName([]byte(coding))
 	d := compress.NewReader(resp.Body, c, 0)
 	defer d.Close()
 	for i := range 4 {

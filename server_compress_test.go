@@ -8,7 +8,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/invariants"
 )
 
@@ -270,22 +269,4 @@ func BenchmarkCompressDirect(b *testing.B) {
 		z.Write(in)
 		z.Close()
 	}
-}
-
-// FuzzAcceptEncoding: whatever a client sends, what is chosen was wished for.
-func FuzzAcceptEncoding(f *testing.F) {
-	f.Add([]byte("gzip;q=0.5, br, *;q=0, identity;q=1.000"))
-	offers := []codingOffer{{compress.Brotli, 4}, {compress.Gzip, 6}, {compress.Deflate, 6}, {compress.Zstd, 2}}
-	f.Fuzz(func(t *testing.T, value []byte) {
-		var wish acceptEncoding
-		wish.read(value)
-		offer, found := wish.choose(offers)
-		if !found {
-			return
-		}
-		weight := wish.codings[offer.coding]
-		if weight == codingRefused || weight > 1001 || weight == 0 && wish.any <= codingRefused {
-			t.Errorf("%q: %s with weight %d", value, codingName(offer.coding), weight)
-		}
-	})
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
-	"syscall"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/choose"
 )
 
 // ErrServerClosed says that the server did not take a connection because it is
@@ -64,7 +63,7 @@ func (c *ServerControl) HandOver(limit int, take func(c net.Conn, leftover []byt
 	if e == nil {
 		return 0
 	}
-	return e.DetachIdle(limit, take)
+	return e.DetachIdle(limit, func(conn net.Conn, p engine.Parcel) { take(conn, p.Leftover) })
 }
 
 // AdoptConn serves conn as if the server had accepted it, and returns at once.
@@ -81,7 +80,7 @@ func (c *ServerControl) HandOver(limit int, take func(c net.Conn, leftover []byt
 func (c *ServerControl) AdoptConn(conn net.Conn, leftover []byte) error {
 	e, a, err := c.server.adopting()
 	if err == nil {
-		return closedError(e.AdoptConn(conn, leftover, a))
+		return closedError(e.AdoptConn(conn, engine.Parcel{Leftover: leftover}, a))
 	}
 	conn.Close()
 	return err
@@ -91,25 +90,14 @@ func (c *ServerControl) AdoptConn(conn net.Conn, leftover []byte) error {
 // or unix. The server owns fd from the call on, even when AdoptSocket returns
 // an error.
 func (c *ServerControl) AdoptSocket(fd int, leftover []byte) error {
-	if fd < 0 {
-		return os.NewSyscallError("adopt", syscall.EBADF)
-	}
 	e, a, err := c.server.adopting()
 	if err == nil {
-		if adopter, ok := e.(engine.Adopter); ok {
-			return closedError(adopter.Adopt(fd, leftover, a))
-		}
+		return closedError(choose.AdoptSocket(e, fd, engine.Parcel{Leftover: leftover}, a))
 	}
-	file := os.NewFile(uintptr(fd), "socket")
-	defer file.Close()
-	if err != nil {
-		return err
+	if conn, err := choose.SocketConn(fd); err == nil { // closes fd on every system
+		conn.Close()
 	}
-	conn, err := net.FileConn(file)
-	if err != nil {
-		return err
-	}
-	return closedError(e.AdoptConn(conn, leftover, a))
+	return err
 }
 
 // ServeConn is Server.ServeConn for a connection from which leftover was already

@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/epoll"
-	"github.com/sluicehttp/sluice/internal/engine/netconn"
+	"github.com/sluicehttp/sluice/internal/engine/choose"
 )
 
 // An Engine moves bytes between sockets and requests. Handlers need not know
@@ -100,7 +99,7 @@ func (s *Server) EngineInfo(ln net.Listener) EngineInfo {
 	case ln == nil:
 		return EngineInfo{EngineEpoll, "auto: " + runtime.GOOS}
 	}
-	kind, _ := listenerKind(ln)
+	kind, _ := choose.Listener(ln)
 	return EngineInfo{EngineEpoll, "auto: " + runtime.GOOS + ", " + kind}
 }
 
@@ -118,24 +117,10 @@ func (s *Server) epollObstacle(ln net.Listener) error {
 	if err != nil || ln == nil {
 		return err
 	}
-	if kind, hasSockets := listenerKind(ln); !hasSockets {
+	if kind, hasSockets := choose.Listener(ln); !hasSockets {
 		return fmt.Errorf("%s may yield more than bare sockets", kind)
 	}
 	return nil
-}
-
-// listenerKind returns the kind of ln, and whether it yields bare sockets.
-func listenerKind(ln net.Listener) (kind string, hasSockets bool) {
-	switch l := ln.(type) {
-	case *net.TCPListener:
-		return "TCP listener", true
-	case *net.UnixListener:
-		return "unix listener", true
-	case *engine.TLSListener:
-		kind, hasSockets = listenerKind(l.Listener)
-		return kind + " with TLS", hasSockets
-	}
-	return fmt.Sprintf("%T", ln), false
 }
 
 // logFallback logs, once for each Serve, that the server does not use the
@@ -152,13 +137,5 @@ func (s *Server) logFallback(ln net.Listener, logger Logger) {
 // newEngine creates the engine of s. noEpoll is the reason if EngineEpoll was
 // wanted and is not available.
 func (s *Server) newEngine() (e engine.Engine, noEpoll error) {
-	options := s.engineOptions()
-	fallback := netconn.New(options)
-	if s.Engine == EnginePerConn {
-		return fallback, nil
-	}
-	if e, noEpoll = epoll.New(options, fallback); noEpoll != nil {
-		return fallback, noEpoll
-	}
-	return e, nil
+	return choose.New(s.engineOptions(), s.Engine != EnginePerConn)
 }

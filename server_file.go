@@ -3,16 +3,10 @@ package sluice
 import (
 	"io"
 	"os"
-	"slices"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/files"
 )
-
-// smallFileSize is the size up to which a part of a file is read and appended
-// to its head. A larger part is left to the engine. Saving one system call is
-// worth as much as copying that many bytes twice (BenchmarkSendFile of
-// internal/engine/epoll).
-const smallFileSize = 16 << 10
 
 // A fileSource is a body stream that consists of a part of a file. The code
 // that sends that part may close the stream without reading it. Reading must
@@ -28,7 +22,7 @@ type fileSource interface {
 // memory, so that it cannot contain the request's body.
 func isFileStream(s io.Reader) bool {
 	switch s.(type) {
-	case *contentStream, fileSource, *multipartRanges, *os.File:
+	case *contentStream, fileSource, *files.Ranges, *os.File:
 		return true
 	}
 	return false
@@ -64,44 +58,16 @@ func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
 	return part, part.Source != nil && size >= length
 }
 
-// writeFile answers with a part of a file, which the body stream represents. It
-// appends a small part to the collected bytes. The engine owns any other part
-// from now on and sends it after Run; nothing may be written in this Run after
-// it.
-func (c *serverConn) writeFile(part engine.File) bool {
-	resp := &c.ctx.Response
-	if part.Size <= smallFileSize {
-		return c.readFile(part)
-	}
-	if resp.ImmediateHeaderFlush && !c.flush() {
+// sendFile sends a part of a file, which the body stream represents.
+func (ctx *RequestCtx) sendFile(part engine.File) bool {
+	resp := &ctx.Response
+	if resp.ImmediateHeaderFlush && !ctx.exchange.flush() {
 		_ = resp.closeStream(ErrConnectionClosed)
 		return false
 	}
-	resp.stream, resp.streamSize = nil, 0 // the engine closes it
-	c.countFile(part.Size)
-	c.ctx.sendsFile = true
-	c.conn.SendFile(part)
-	return true
-}
-
-// readFile appends a part of a file to the collected bytes, and closes the body
-// stream. If the file is too short, the client receives the bytes that exist.
-func (c *serverConn) readFile(part engine.File) bool {
-	ctx := c.ctx
-	head := len(ctx.out)
-	ctx.out = slices.Grow(ctx.out, int(part.Size))
-	body := ctx.out[head : head+int(part.Size)]
-	n, err := part.Source.ReadAt(body, part.Offset)
-	ctx.out = ctx.out[:head+n]
-	if n == len(body) {
-		err = nil
-	} else if err == io.EOF {
-		err = io.ErrUnexpectedEOF
+	err := ctx.exchange.sendFile(part)
+	if err != nil && err != ErrConnectionClosed {
+		ctx.logStreamError(err)
 	}
-	if err = ctx.Response.closeStream(err); err == nil {
-		return true
-	}
-	c.cfg.logger.Printf("cannot write the body stream for %q: %v", c.conn.RemoteAddr(), err)
-	c.flush()
-	return false
+	return err == nil
 }

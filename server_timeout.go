@@ -125,36 +125,22 @@ func (ctx *RequestCtx) TimeoutErrorWithResponse(resp *Response) {
 // relatives has set, nil if none was called. Do not change it.
 func (ctx *RequestCtx) LastTimeoutErrorResponse() *Response { return ctx.timeoutResponse.Load() }
 
-// replaceTimedOut gives ctx up to the goroutines that still use it and
-// continues with a fresh one. It returns nil if no response can be sent,
-// because part of another one was sent.
-func (c *serverConn) replaceTimedOut(ctx *RequestCtx) *RequestCtx {
+// replaceTimedOut gives ctx up to the goroutines that still use it. The fresh
+// RequestCtx has the response of TimeoutError. isTorn says that it cannot be
+// sent, because part of another one was.
+func (ctx *RequestCtx) replaceTimedOut() (fresh *RequestCtx, isTorn bool) {
 	response := ctx.timeoutResponse.Load() // later calls have no effect
-	unread := ctx.requestStream.isUnread()
-	out, isTorn := ctx.detach()
-	if ctx.hasUsedConn && c.revoke() {
-		isTorn = true
-	}
+	fresh, isTorn = ctx.giveUp()
 	ctx.requestStream.interrupt()
 	if ctx.Request.formFiles.Load() != nil && !ctx.letsGo {
-		c.server.collectForms()
+		ctx.server.collectForms()
 	}
-	fresh := c.server.acquireCtx(c)
-	fresh.out = out
-	fresh.start = ctx.start
-	fresh.parser = ctx.parser
-	fresh.headIsComplete, fresh.isHead = true, ctx.isHead
-	fresh.bodyHeld, fresh.writeTimeoutChanged = ctx.bodyHeld, ctx.writeTimeoutChanged
+	fresh.start, fresh.number = ctx.start, ctx.number
+	fresh.phase, fresh.verb, fresh.isHTTP10 = phaseReceived, ctx.verb, ctx.isHTTP10
+	fresh.bodyHeld = ctx.bodyHeld
 	response.CopyTo(&fresh.Response)
-	c.prepareResponse(fresh)
-	if unread || ctx.hasUsedConn {
-		fresh.Response.SetConnectionClose()
-	}
-	c.ctx = fresh
-	if isTorn {
-		return nil
-	}
-	return fresh
+	fresh.prepareResponse()
+	return fresh, isTorn
 }
 
 // formPatience is the shortest time for which the temporary files of a given-up

@@ -6,125 +6,68 @@ import (
 	"runtime/debug"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
-	"github.com/sluicehttp/sluice/internal/h1"
 )
 
-// copyLimit is the size up to which a body is copied after its head. A larger
-// body is not copied: one system call writes head and body.
-const copyLimit = 4 << 10
-
-// flush writes the collected bytes. It reports whether the connection still
-// works.
-func (c *serverConn) flush() bool {
-	ctx := c.ctx
-	if len(ctx.out) == 0 {
-		return true
-	}
-	n, err := c.conn.Write(ctx.out)
-	c.countWritten(n)
-	ctx.out = ctx.out[:0]
-	return c.wrote(err)
-}
-
-// wrote reports whether a write succeeded. It stores and logs the error,
-// because the engine does not receive it.
-func (c *serverConn) wrote(err error) bool {
-	if err == nil {
-		return true
-	}
-	c.cfg.fail(err)
-	if c.cfg.logsAllErrors {
-		c.logError(err)
-	}
-	return false
-}
-
-// writeBody appends a small body to the collected bytes. It writes a large one
-// after them without copying it.
-func (c *serverConn) writeBody(body []byte) bool {
-	ctx := c.ctx
-	if len(body) <= copyLimit {
-		ctx.out = append(ctx.out, body...)
-		return true
-	}
-	ctx.vector[0], ctx.vector[1] = ctx.out, body
-	ctx.buffers = ctx.vector[:]
-	n, err := c.conn.WriteBuffers(&ctx.buffers)
-	c.countWritten(int(n))
-	ctx.vector[0], ctx.vector[1] = nil, nil
-	ctx.out = ctx.out[:0]
-	return c.wrote(err)
-}
-
-// writeStream writes a streamed body and closes the stream. It sends the bytes
-// of the stream as they arrive. The engine sends and closes a large file after
-// Run.
-func (c *serverConn) writeStream(f bodyFraming, sendsBody bool) (ok bool) {
-	ctx := c.ctx
-	resp := &ctx.Response
-	if !sendsBody {
-		_ = resp.endStream(nil) // the response is complete without it
-		return true
-	}
+// sendStream sends a streamed body, after the head, and closes the stream. It
+// sends the bytes of the stream as they arrive. left is the length of the body,
+// < 0 if it is unknown; form has it only if the head does.
+func (ctx *RequestCtx) sendStream(left int64) bool {
+	resp, f := &ctx.Response, &ctx.form
 	if s, ok := resp.stream.(*contentStream); ok && f.length == int64(len(s.left)) {
-		ok = c.writeBody(s.left)
+		ok = ctx.exchange.sendData(s.left, true)
 		_ = resp.closeStream(nil) // it never fails
 		return ok
 	}
-	if part, isFile := resp.fileOf(f.length); isFile {
-		return c.writeFile(part)
+	if !f.hasTrailers {
+		if part, isFile := resp.fileOf(f.length); isFile {
+			return ctx.sendFile(part)
+		}
 	}
-	w := bodyWriter{c: c, left: f.length, isChunked: f.length == -1}
-	if w.isChunked {
-		w.left = int64(resp.streamSize) // may be known, if trailer fields make it chunked
-	}
-	err := c.copyStream(&w)
+	w := bodyWriter{ctx: ctx, left: left}
+	err := ctx.copyStream(&w)
 	if w.failed {
 		_ = resp.endStream(ErrConnectionClosed)
 		return false
 	}
 	if err = resp.endStream(err); err != nil {
 		if err != ErrAbortHandler {
-			c.cfg.logger.Printf("cannot write the body stream for %q: %v", c.conn.RemoteAddr(), err)
+			ctx.logStreamError(err)
 		}
 		return false
 	}
-	if w.isChunked {
-		ctx.out = append(ctx.out, h1.LastChunk...)
-		ctx.out = resp.Header.appendTrailers(ctx.out)
-	}
-	return true
+	return ctx.exchange.sendData(nil, true)
+}
+
+func (ctx *RequestCtx) logStreamError(err error) {
+	ctx.cfg.logger.Printf("cannot write the body stream for %q: %v", ctx.exchange.RemoteAddr(), err)
 }
 
 // copyStream writes the body stream to w. It returns a panic of the stream as
 // an error.
-func (c *serverConn) copyStream(w *bodyWriter) (err error) {
+func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
-			c.cfg.logger.Printf("%v\n%s", err, debug.Stack())
+			ctx.cfg.logger.Printf("%v\n%s", err, debug.Stack())
 		}
 	}()
-	resp := &c.ctx.Response
-	if resp.ImmediateHeaderFlush && !c.flush() {
+	if ctx.Response.ImmediateHeaderFlush && !ctx.exchange.flush() {
 		w.failed = true
 		return ErrConnectionClosed
 	}
-	err = w.copyFrom(resp)
+	err = w.copyFrom(&ctx.Response)
 	if err == nil && w.left > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// bodyWriter frames the bytes written to it as a part of the body, and sends
-// them at once, after the bytes that were collected before.
+// bodyWriter sends the bytes written to it as a part of the body at once.
 type bodyWriter struct {
-	c         *serverConn
+	ctx       *RequestCtx
 	left      int64 // of a body of known length; < 0: unknown
-	isChunked bool
-	endsEarly bool // Write returns errSizeReached for bytes beyond the length
-	failed    bool // the connection, not the stream, failed
+	endsEarly bool  // Write returns errSizeReached for bytes beyond the length
+	failed    bool  // the connection, not the stream, failed
 }
 
 // Write implements io.Writer. It drops bytes beyond the announced length; with
@@ -140,18 +83,8 @@ func (w *bodyWriter) Write(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return n, err
 	}
-	ctx := w.c.ctx
-	if w.isChunked {
-		ctx.out = h1.AppendChunkHead(ctx.out, len(p))
-	}
-	ok := w.c.writeBody(p)
-	if ok && w.isChunked {
-		ctx.out = append(ctx.out, "\r\n"...)
-	}
-	if ok {
-		ok = w.c.flush()
-	}
-	if !ok {
+	x := w.ctx.exchange
+	if !x.sendData(p, false) || !x.flush() {
 		w.failed = true
 		return 0, ErrConnectionClosed
 	}
@@ -167,7 +100,7 @@ func (w *bodyWriter) WriteString(s string) (int, error) { return w.Write(ascii.B
 // copyFrom writes the whole stream of resp. A StreamWriter runs on the
 // handler's goroutine, and its Flush sends to the client.
 func (w *bodyWriter) copyFrom(resp *Response) error {
-	size := w.c.cfg.streamBufferSize
+	size := w.ctx.cfg.streamBufferSize
 	if write := resp.streamWriter; write != nil {
 		buf := acquireStreamWriter(w, size)
 		defer releaseStreamWriter(buf, size)

@@ -1,0 +1,236 @@
+package sluice
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/field"
+)
+
+// A serverExchange sends the response and reads the body of one request in the
+// protocol of its connection. Each protocol of the server implements it. It is
+// all that RequestCtx knows about the protocol.
+//
+// In the other direction, the protocol calls RequestCtx, in this order:
+//
+//	begin                         the first byte of a request has arrived
+//	headComplete                  the head is in Request.Header
+//	headerReceived, expectStatus  callbacks that decide about the body
+//	expectBody, keepBody          the body arrives
+//	runHandler, respond           or, for a request that is not served, refuse, respond
+//	end                           the RequestCtx is ready for the next request
+//
+// The methods of an exchange are called during runHandler and respond. While a
+// handler runs, ctxWire is locked, except for readBody and the two methods
+// whose comments say so. A result of type bool is false when the client cannot
+// be reached any more.
+type serverExchange interface {
+	// sendInterim sends an interim response at once: 100 (Continue), or 103 (Early
+	// Hints) with links as its Link fields.
+	sendInterim(status int, links [][]byte) bool
+	// sendHead sends the head of RequestCtx.Response, with the content that
+	// RequestCtx.form describes, and p, the first part of the content. With isLast,
+	// the response ends after p. It is called once for each request.
+	sendHead(p []byte, isLast bool) bool
+	// sendData sends p as the next part of the content. With isLast, the response
+	// ends after p, with the trailer fields of RequestCtx.Response. p belongs to
+	// the caller, except for the last part, which does not change until
+	// RequestCtx.end.
+	sendData(p []byte, isLast bool) bool
+	// sendFile sends part, which is the body stream of RequestCtx.Response, as the
+	// rest of the content. It closes the stream. After ErrConnectionClosed, the
+	// client cannot be reached.
+	sendFile(part engine.File) error
+	// flush sends what the methods above may have collected.
+	flush() bool
+
+	// readBody waits for a part of the request's body. It returns io.EOF at the
+	// verified end, possibly with the last bytes. Before it waits for the client,
+	// it calls requestStream.mayWait.
+	readBody(p []byte) (int, error)
+
+	// arm prepares for the next two methods. Every call that may wait for the
+	// client comes after it.
+	arm()
+	// interruptRead makes a waiting readBody return, and every further one.
+	// interruptWrite makes a waiting send or flush return, and every further one:
+	// the response is then torn. They are called on any goroutine, while another
+	// one holds ctxWire.
+	interruptRead()
+	interruptWrite()
+
+	// onPeerGone arranges that f is called, on any goroutine, if the client goes
+	// away while the handler runs.
+	onPeerGone(f func())
+	// setReadDeadline bounds waits for the request's body: now+timeout, in Nanos; 0 means
+	// for ever. setWriteTimeout bounds each blocked write of this response.
+	setReadDeadline(now int64, timeout time.Duration)
+	setWriteTimeout(timeout time.Duration)
+
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+	// netConn returns the connection for its addresses and TLS state. It is valid
+	// even after the connection has ended.
+	netConn() net.Conn
+	// userConn returns the connection for RequestCtx.Conn.
+	userConn() net.Conn
+}
+
+// connFacts are the facts about a connection that its requests report.
+type connFacts struct {
+	id     uint64
+	opened int64 // Nanos
+	isTLS  bool
+}
+
+// attach makes ctx, which has an exchange, serve requests on a connection.
+func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig, facts connFacts) {
+	ctx.server, ctx.cfg, ctx.facts = s, cfg, facts
+	ctx.prepareMessages()
+}
+
+// begin starts a request, the number-th one of its connection.
+func (ctx *RequestCtx) begin(number uint64) {
+	ctx.start = clock.Nanos()
+	ctx.number = number
+}
+
+// headComplete prepares for what follows the head. An error refuses the
+// request.
+func (ctx *RequestCtx) headComplete(isHTTP10 bool) error {
+	ctx.phase = phaseReceived
+	ctx.isHTTP10 = isHTTP10
+	ctx.Request.isTLS = ctx.facts.isTLS
+	switch string(ctx.Request.Header.m.Method()) {
+	case MethodHead:
+		ctx.verb = verbHead
+	case MethodConnect:
+		ctx.verb = verbConnect
+	}
+	cfg := ctx.cfg
+	ctx.maxBodySize, ctx.Request.limit = cfg.maxBodySize, cfg.maxBodySize
+	ctx.readTimeout = cfg.readTimeout
+	if cfg.getOnly && ctx.verb != verbHead && !ctx.IsGet() {
+		return ErrGetOnly
+	}
+	return nil
+}
+
+// A handlerEnd is how a call of the handler has ended.
+type handlerEnd uint8
+
+const (
+	handlerReturned handlerEnd = iota
+	handlerPanicked            // the response is a 500
+	handlerAborted             // no response may be sent, and what was sent must look incomplete
+)
+
+// runHandler calls the handler. The RequestCtx that it returns has the response.
+// That is a fresh one if the handler has called TimeoutError: other goroutines
+// may then still use ctx, without its exchange.
+func (ctx *RequestCtx) runHandler() (*RequestCtx, handlerEnd) {
+	if !ctx.cfg.lazyTime {
+		ctx.time = ctx.start
+	}
+	if ctx.cfg.expectHandler != nil && ctx.cfg.name != nil {
+		ctx.Response.Header.m.Table.DelID(field.Server) // ExpectHandler may have set it
+	}
+	ctx.Response.Header.m.ShowsServer = true
+	end := ctx.callHandler()
+	if ctx.timeoutResponse.Load() != nil { // other goroutines may use ctx, even after a panic
+		fresh, isTorn := ctx.replaceTimedOut()
+		if isTorn {
+			end = handlerAborted
+		}
+		return fresh, end
+	}
+	return ctx, end
+}
+
+// callHandler runs the handler and recovers its panics.
+func (ctx *RequestCtx) callHandler() (end handlerEnd) {
+	defer func() {
+		if v := recover(); v != nil {
+			end = ctx.handlerPanicked(v)
+		}
+	}()
+	ctx.cfg.handler(ctx)
+	return handlerReturned
+}
+
+// handlerPanicked makes the response a 500 if nothing was sent yet.
+func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
+	if v == ErrAbortHandler {
+		return handlerAborted
+	}
+	if ctx.cfg.crashOnPanic {
+		crash(v)
+	}
+	ctx.cfg.logger.Printf("panic in handler serving %q: %v\n%s", ctx.exchange.RemoteAddr(), v, debug.Stack())
+	switch {
+	case ctx.timeoutResponse.Load() != nil: // other goroutines may be using ctx
+		resp := &Response{}
+		resp.SetStatusCode(StatusInternalServerError)
+		resp.SetBodyString(StatusMessage(StatusInternalServerError))
+		ctx.timeoutResponse.Store(resp)
+		return handlerPanicked
+	case ctx.phase == phaseFlushed:
+		return handlerAborted
+	}
+	ctx.hijackHandler = nil
+	ctx.Response.Reset()
+	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
+	return handlerPanicked
+}
+
+// crash ends the process because of a panic (Server.CrashOnPanic). Engines
+// recover panics, so it panics in another goroutine.
+func crash(v any) {
+	text := fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+	go panic(text)
+	select {}
+}
+
+// ErrAbortHandler, as the value of a panic in a handler, makes the server close
+// the connection without a response and without a log entry.
+var ErrAbortHandler = errors.New("sluice: abort handler")
+
+// end ends the request and gives back what it holds. It returns the RequestCtx
+// for the next request: ctx, or a fresh one if other goroutines may still use
+// ctx.
+func (ctx *RequestCtx) end() *RequestCtx {
+	if ctx.cfg.maxBodyMemory > 0 && ctx.bodyHeld > 0 {
+		ctx.server.gauges.bodyMemory.Add(-ctx.bodyHeld)
+	}
+	if ctx.done.Load() != nil {
+		fresh, _ := ctx.giveUp()
+		ctx.requestStream.reset()
+		ctx.letGo()
+		return fresh
+	}
+	ctx.reset()
+	return ctx
+}
+
+// giveUp leaves ctx to goroutines that outlive its request, and takes the
+// exchange away from it. fresh is a RequestCtx for the same exchange. isTorn
+// says that part of a response was sent, so that no other one can follow.
+func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
+	x := ctx.exchange
+	isTorn = ctx.sever()
+	defer ctx.wire.Unlock()
+	ctx.netConn = x.netConn() // ctx still reports its addresses after the connection's end
+	ctx.exchange = nil
+	ctx.cfg.retain()
+	if d := ctx.done.Load(); d != nil {
+		d.end()
+	}
+	fresh = &RequestCtx{exchange: x}
+	fresh.attach(ctx.server, ctx.cfg, ctx.facts)
+	return fresh, isTorn || ctx.phase == phaseFlushed
+}

@@ -1,0 +1,466 @@
+package sluice
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// A valueExchange is a serverExchange, and the protocol behind it, that carries
+// values: its requests are fields and pieces of a body, its responses a log of
+// what was sent. There is not a byte of HTTP/1.1. It is what another protocol
+// has to do at the least.
+type valueExchange struct {
+	ctx  *RequestCtx
+	body chan string // pieces of the request's body; closed at its end
+
+	mu     sync.Mutex
+	log    []string      // of the response
+	stuck  chan struct{} // flush says here that it is stuck; nil: it is not
+	isGone bool
+	gone   func()
+
+	readBroken, writeBroken chan struct{}
+}
+
+// A valueRequest is a request as another protocol would have decoded it.
+type valueRequest struct {
+	method, target string
+	fields         map[string]string
+	body           []string
+	isUnfinished   bool // the end of the body does not come
+	expects        bool // the client waits for 100-continue
+}
+
+func newValueExchange(s *Server) *valueExchange {
+	x := &valueExchange{body: make(chan string, 16), readBroken: make(chan struct{}), writeBroken: make(chan struct{})}
+	x.ctx = &RequestCtx{exchange: x}
+	x.ctx.attach(s, s.config(), connFacts{id: 7, opened: 1})
+	return x
+}
+
+// serve runs one request, as the protocol does, and returns the log.
+func (x *valueExchange) serve(r valueRequest) string {
+	ctx := x.ctx
+	ctx.begin(1)
+	h := &ctx.Request.Header
+	h.SetMethod(r.method)
+	h.SetRequestURI(r.target)
+	h.SetHost("h")
+	for name, value := range r.fields {
+		h.Set(name, value)
+	}
+	if err := x.receive(r); err != nil {
+		ctx.refuse(failureStatus(err), err, err)
+		return x.finish(ctx.respond())
+	}
+	ctx, end := ctx.runHandler()
+	x.ctx = ctx
+	if ctx.hijackHandler != nil { // no connection to take over
+		ctx.hijackHandler = nil
+		ctx.Error("no hijacking", StatusNotImplemented)
+	}
+	return x.finish(end != handlerAborted && ctx.respond())
+}
+
+// receive takes the request's body, or lets the handler read it.
+func (x *valueExchange) receive(r valueRequest) error {
+	ctx := x.ctx
+	if err := ctx.headComplete(false); err != nil {
+		return err
+	}
+	if err := ctx.headerReceived(); err != nil {
+		return err
+	}
+	if len(r.body) == 0 && !r.isUnfinished {
+		return nil
+	}
+	isStreamed, err := ctx.expectBody(-1)
+	if err != nil {
+		return err
+	}
+	if r.expects {
+		if status, err := ctx.expectStatus(); err != nil || status != StatusContinue {
+			return errBodyMemory // 503
+		}
+		ctx.requestStream.awaitsContinue = isStreamed
+	}
+	for _, piece := range r.body {
+		if isStreamed {
+			x.body <- piece
+		} else if err := ctx.keepBody([]byte(piece)); err != nil {
+			return err
+		}
+	}
+	if !r.isUnfinished {
+		close(x.body)
+	}
+	return nil
+}
+
+// finish ends the request.
+func (x *valueExchange) finish(isComplete bool) string {
+	if !isComplete {
+		x.note("reset")
+	}
+	x.ctx = x.ctx.end()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return strings.Join(x.log, "; ")
+}
+
+// note logs something that is sent. It reports whether the client is there.
+func (x *valueExchange) note(format string, args ...any) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.log = append(x.log, fmt.Sprintf(format, args...))
+	return !x.isGone
+}
+
+func (x *valueExchange) sendInterim(status int, links [][]byte) bool {
+	return x.note("%d%s", status, strings.Join(append([]string{""}, texts(links)...), " "))
+}
+
+func texts(all [][]byte) (out []string) {
+	for _, b := range all {
+		out = append(out, string(b))
+	}
+	return out
+}
+
+// sendHead logs the status, the length, and the fields that tests look at.
+func (x *valueExchange) sendHead(p []byte, isLast bool) bool {
+	h := &x.ctx.Response.Header
+	fields := map[string]string{}
+	for _, name := range []string{HeaderContentEncoding, HeaderLocation, HeaderVary, "X-Test"} {
+		if value := h.Peek(name); len(value) > 0 {
+			fields[name] = string(value)
+		}
+	}
+	head := fmt.Sprintf("%d length %d", h.StatusCode(), x.ctx.form.length)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		head += " " + name + "=" + fields[name]
+	}
+	return x.note("%s", head) && x.sendData(p, isLast)
+}
+
+func (x *valueExchange) sendData(p []byte, isLast bool) bool {
+	ok := true
+	if string(x.ctx.Response.Header.ContentEncoding()) == "gzip" {
+		plain, _ := AppendGunzipBytes(nil, p)
+		ok = x.note("%q of %d", plain[:min(10, len(plain))], len(plain))
+	} else if len(p) > 0 {
+		ok = x.note("%q", p)
+	}
+	if isLast {
+		if x.ctx.form.hasTrailers {
+			for name := range x.ctx.Response.Header.Trailers() {
+				x.note("%s=%s", name, x.ctx.Response.Header.PeekBytes(name))
+			}
+		}
+		ok = x.note("end")
+	}
+	return ok
+}
+
+func (x *valueExchange) sendFile(part engine.File) error {
+	content, err := io.ReadAll(io.NewSectionReader(part.Source, part.Offset, part.Size))
+	if err = x.ctx.Response.closeStream(err); err != nil {
+		return err
+	}
+	x.note("file of %d", len(content))
+	if !x.note("end") {
+		return ErrConnectionClosed
+	}
+	return nil
+}
+
+func (x *valueExchange) flush() bool {
+	if x.stuck != nil {
+		x.stuck <- struct{}{}
+		<-x.writeBroken
+		return false
+	}
+	return x.note("flush")
+}
+
+func (x *valueExchange) readBody(p []byte) (int, error) {
+	if err := x.ctx.requestStream.mayWait(); err != nil {
+		return 0, err
+	}
+	select {
+	case piece, ok := <-x.body:
+		if !ok {
+			return 0, io.EOF
+		}
+		return copy(p, piece), nil
+	case <-x.readBroken:
+		return 0, os.ErrDeadlineExceeded
+	}
+}
+
+func (x *valueExchange) arm()            {}
+func (x *valueExchange) interruptRead()  { close(x.readBroken) }
+func (x *valueExchange) interruptWrite() { close(x.writeBroken) }
+
+func (x *valueExchange) onPeerGone(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.gone = f
+}
+
+// leave is the client that goes away.
+func (x *valueExchange) leave() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.isGone = true
+	if x.gone != nil {
+		x.gone()
+	}
+}
+
+func (x *valueExchange) setReadDeadline(int64, time.Duration) {}
+func (x *valueExchange) setWriteTimeout(time.Duration)        {}
+
+func (x *valueExchange) LocalAddr() net.Addr  { return scriptedNetConn{}.LocalAddr() }
+func (x *valueExchange) RemoteAddr() net.Addr { return scriptedNetConn{}.RemoteAddr() }
+func (x *valueExchange) netConn() net.Conn    { return scriptedNetConn{} }
+func (x *valueExchange) userConn() net.Conn   { return endedConn{scriptedNetConn{}} }
+
+var _ serverExchange = (*valueExchange)(nil)
+
+func getOf(target string) valueRequest { return valueRequest{method: MethodGet, target: target} }
+
+// TestExchangeOfValues: handlers do not depend on HTTP/1.1.
+func TestExchangeOfValues(t *testing.T) {
+	large := t.TempDir() + "/large.txt"
+	if err := os.WriteFile(large, []byte(strings.Repeat("x", 300<<10)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	post := valueRequest{method: MethodPost, target: "/", body: []string{"one", "two"}}
+	head := valueRequest{method: MethodHead, target: "/"}
+	gzip := valueRequest{method: MethodGet, target: "/", fields: map[string]string{HeaderAcceptEncoding: "gzip"}}
+	hello := func(ctx *RequestCtx) { ctx.SetBodyString("hello") }
+	for _, test := range []struct {
+		name    string
+		handler RequestHandler
+		request valueRequest
+		want    string
+	}{
+		{"plain", hello, getOf("/"), `200 length 5; "hello"; end`},
+		{"HEAD", hello, head, `200 length 5; end`},
+		{"304", func(ctx *RequestCtx) { ctx.SetBodyString("x"); ctx.NotModified() }, getOf("/"), `304 length -2; end`},
+		{"204 with a body", func(ctx *RequestCtx) { ctx.SetStatusCode(204); ctx.SetBodyString("x") }, getOf("/"), `204 length -2; end`},
+		{"redirect", func(ctx *RequestCtx) { ctx.Redirect("/b", 301) }, getOf("/a"), `301 length 0 Location=http://h/b; end`},
+		{"buffered body", func(ctx *RequestCtx) { ctx.Write(ctx.PostBody()) }, post, `200 length 6; "onetwo"; end`},
+		{"GetOnly", nil, post, `405 length 57; "a method other than GET was used where only GET is served"; end`},
+		{"panic", func(*RequestCtx) { panic("x") }, getOf("/"), `500 length 21; "Internal Server Error"; end`},
+		{"abort", func(*RequestCtx) { panic(ErrAbortHandler) }, getOf("/"), `reset`},
+		{"interim status", func(ctx *RequestCtx) { ctx.SetStatusCode(102) }, getOf("/"), `500 length 21; "Internal Server Error"; end`},
+		{"hijack", func(ctx *RequestCtx) { ctx.Hijack(func(net.Conn) {}) }, getOf("/"), `501 length 12; "no hijacking"; end`},
+		{"TimeoutError", func(ctx *RequestCtx) { ctx.TimeoutError("late") }, getOf("/"), `408 length 4; "late"; end`},
+		{"trailers", func(ctx *RequestCtx) {
+			_ = ctx.Response.Header.AddTrailer("X-Sum")
+			hello(ctx)
+			ctx.Response.Header.Set("X-Sum", "1")
+		}, getOf("/"), `200 length 5; "hello"; X-Sum=1; end`},
+		{"early hints", func(ctx *RequestCtx) {
+			ctx.Response.Header.Add(HeaderLink, "</a>")
+			_ = ctx.EarlyHints()
+			hello(ctx)
+		}, getOf("/"), `103 </a>; 200 length 5; "hello"; end`},
+		{"Flush", func(ctx *RequestCtx) {
+			ctx.WriteString("a")
+			_ = ctx.Flush()
+			ctx.WriteString("b")
+		}, getOf("/"), `200 length -1; "a"; flush; flush; "b"; end`},
+		{"Flush to HEAD", func(ctx *RequestCtx) { _ = ctx.Flush(); hello(ctx) }, head, `200 length -1; end; flush`},
+		{"Flush of too little", func(ctx *RequestCtx) {
+			ctx.Response.Header.SetContentLength(3)
+			_ = ctx.Flush()
+			ctx.WriteString("b")
+		}, getOf("/"), `200 length 3; flush; "b"; flush; reset`},
+		{"panic after Flush", func(ctx *RequestCtx) { _ = ctx.Flush(); panic("x") }, getOf("/"), `200 length -1; flush; reset`},
+		{"stream", func(ctx *RequestCtx) { ctx.SetBodyStream(struct{ io.Reader }{strings.NewReader("abc")}, 3) }, getOf("/"),
+			`200 length 3; "abc"; flush; end`},
+		{"stream to HEAD", func(ctx *RequestCtx) { ctx.SetBodyStream(strings.NewReader("abc"), 3) }, head, `200 length 3; end`},
+		{"short stream", func(ctx *RequestCtx) { ctx.SetBodyStream(strings.NewReader("ab"), 3) }, getOf("/"), `200 length 3; "ab"; flush; reset`},
+		{"stream writer", func(ctx *RequestCtx) {
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) { w.WriteString("a"); w.Flush(); w.WriteString("b") })
+		}, getOf("/"), `200 length -1; "a"; flush; "b"; flush; end`},
+		{"file", func(ctx *RequestCtx) { ctx.SendFile(large) }, getOf("/"), `200 length 307200 Vary=Accept-Encoding; file of 307200; end`},
+		{"compressed", CompressHandler(func(ctx *RequestCtx) { ctx.SetBodyString(strings.Repeat("a", 1000)) }), gzip,
+			`200 length 29 Content-Encoding=gzip Vary=Accept-Encoding; "aaaaaaaaaa" of 1000; end`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := quietServer(test.handler)
+			s.GetOnly = test.handler == nil
+			if got := newValueExchange(s).serve(test.request); got != test.want {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestExchangeOfStreamedBody: the handler reads the body while it arrives, and
+// the client is asked for it when it waits for that.
+func TestExchangeOfStreamedBody(t *testing.T) {
+	echo := func(ctx *RequestCtx) { ctx.SetBodyStream(struct{ io.Reader }{ctx.RequestBodyStream()}, -1) }
+	read := func(ctx *RequestCtx) {
+		got, err := io.ReadAll(ctx.RequestBodyStream())
+		fmt.Fprintf(ctx, "%s %v", got, err)
+	}
+	post := valueRequest{method: MethodPost, target: "/", body: []string{"one", "two"}}
+	waiting := post
+	waiting.expects = true
+	for _, test := range []struct {
+		name    string
+		handler RequestHandler
+		request valueRequest
+		want    string
+	}{
+		{"read", read, post, `200 length 12; "onetwo <nil>"; end`},
+		{"read after 100-continue", read, waiting, `100; 200 length 12; "onetwo <nil>"; end`},
+		{"echo", echo, post, `200 length -1; "one"; flush; "two"; flush; end`},
+		{"echo after 100-continue", echo, waiting, `100; 200 length -1; "one"; flush; "two"; flush; end`},
+		{"not read", func(*RequestCtx) {}, waiting, `200 length 0; end`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := quietServer(test.handler)
+			s.StreamRequestBody = true
+			if got := newValueExchange(s).serve(test.request); got != test.want {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestExchangeBodyLimits: limits and callbacks are the server's, not the
+// protocol's.
+func TestExchangeBodyLimits(t *testing.T) {
+	post := valueRequest{method: MethodPost, target: "/", body: []string{"one", "two"}}
+	const tooLarge, noMemory = 413, 503
+	for name, test := range map[string]struct {
+		set  func(s *Server)
+		want int
+	}{
+		"size":   {func(s *Server) { s.MaxRequestBodySize = 5 }, tooLarge},
+		"memory": {func(s *Server) { s.MaxBodyMemory = 5 }, noMemory},
+		"HeaderReceived": {func(s *Server) {
+			s.HeaderReceived = func(*RequestHeader) RequestConfig { return RequestConfig{MaxRequestBodySize: 5} }
+		}, tooLarge},
+		"panic": {func(s *Server) { s.HeaderReceived = func(*RequestHeader) RequestConfig { panic("x") } }, 500},
+		"none":  {func(s *Server) { s.MaxRequestBodySize, s.MaxBodyMemory = 6, 6 }, 200},
+	} {
+		s := quietServer(func(*RequestCtx) {})
+		test.set(s)
+		if got := newValueExchange(s).serve(post); !strings.HasPrefix(got, fmt.Sprint(test.want, " ")) {
+			t.Errorf("%s: %s, want %d", name, got, test.want)
+		}
+		if n := s.gauges.bodyMemory.Load(); n != 0 {
+			t.Errorf("%s: %d bytes are still counted", name, n)
+		}
+	}
+}
+
+// TestExchangeTimesOut: whatever the handler waits for, the client gets its
+// answer, or the end of what has begun.
+func TestExchangeTimesOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		wait func(ctx *RequestCtx) error
+		want string
+	}{
+		"handler": {func(ctx *RequestCtx) error { <-ctx.Done(); return ctx.Err() }, `408 length 4; "late"; end`},
+		"body": {func(ctx *RequestCtx) error {
+			_, err := ctx.RequestBodyStream().Read(make([]byte, 1))
+			return err
+		}, `408 length 4; "late"; end`},
+		"write": {func(ctx *RequestCtx) error {
+			ctx.WriteString("a")
+			return ctx.Flush()
+		}, `200 length -1; "a"; reset`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended, blocked := make(chan error), make(chan struct{}, 1)
+			s := quietServer(func(ctx *RequestCtx) {
+				go func() { ended <- test.wait(ctx) }()
+				if name == "write" {
+					<-blocked
+				}
+				ctx.TimeoutError("late")
+			})
+			s.StreamRequestBody = true
+			x := newValueExchange(s)
+			x.stuck = blocked
+			kept := x.ctx
+			if got := x.serve(valueRequest{method: MethodPost, target: "/", isUnfinished: true}); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+			if err := <-ended; err == nil {
+				t.Error("what waited has not failed")
+			}
+			if kept.Flush() != ErrNilConnection || kept.Err() == nil || kept.ConnID() != 7 || kept.RemoteAddr().String() != "127.0.0.2:40000" {
+				t.Errorf("the ctx still has its exchange: %v, %v", kept.Flush(), kept.Err())
+			}
+		})
+	}
+}
+
+// TestExchangePeerGone: the handler learns that the client is away, and nothing
+// is taken for sent.
+func TestExchangePeerGone(t *testing.T) {
+	begun := make(chan bool)
+	x := newValueExchange(quietServer(func(ctx *RequestCtx) {
+		done := ctx.Done()
+		close(begun)
+		<-done
+		if ctx.Flush() != ErrConnectionClosed {
+			t.Error("Flush to a client that is away")
+		}
+	}))
+	go func() { <-begun; x.leave() }()
+	if got := x.serve(getOf("/")); !strings.HasSuffix(got, "reset") {
+		t.Error(got)
+	}
+}
+
+// TestSeveralExchangesAtOnce: the handlers of one connection run beside each
+// other.
+func TestSeveralExchangesAtOnce(t *testing.T) {
+	const n = 20
+	var together, served sync.WaitGroup
+	together.Add(n)
+	s := quietServer(func(ctx *RequestCtx) {
+		together.Done()
+		together.Wait()
+		ctx.Write(ctx.Path())
+	})
+	for i := range n {
+		served.Go(func() {
+			if got, want := newValueExchange(s).serve(getOf(fmt.Sprint("/", 10+i))), fmt.Sprintf(`200 length 3; "/%d"; end`, 10+i); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
+	}
+	served.Wait()
+}
+
+// TestExchangeConditional: an unchanged file is not sent again.
+func TestExchangeConditional(t *testing.T) {
+	x := newValueExchange(quietServer(func(ctx *RequestCtx) { ctx.SendFile("server_exchange_test.go") }))
+	r := getOf("/")
+	r.fields = map[string]string{HeaderIfModifiedSince: "Fri, 31 Dec 2100 00:00:00 GMT"}
+	if got := x.serve(r); !strings.HasPrefix(got, "304 ") || strings.Contains(got, "file") {
+		t.Error(got)
+	}
+}
