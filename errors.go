@@ -2,7 +2,9 @@ package sluice
 
 import (
 	"errors"
-	"strconv"
+
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 // Errors of the server.
@@ -53,7 +55,7 @@ var (
 	// ErrBadTrailer is returned when a field is announced or received as a
 	// trailer and must not be one (RFC 9110 section 6.5.1), or when a trailer
 	// section is malformed.
-	ErrBadTrailer = errors.New("sluice: the field is not allowed in a trailer section")
+	ErrBadTrailer = message.ErrBadTrailer
 	// ErrNeedMore is returned by parsers when the input ends before the element
 	// that they parse is complete.
 	ErrNeedMore = errors.New("sluice: more input is needed: the line has no end yet")
@@ -69,7 +71,7 @@ var (
 	// line are separated by more than one space.
 	ErrExtraWhitespaceInRequestLine = errors.New("sluice: extra whitespace in the request line")
 	// ErrEmptyRequestURI is returned when a request line has no target.
-	ErrEmptyRequestURI = errors.New("sluice: the request target is empty")
+	ErrEmptyRequestURI = uri.ErrEmptyTarget
 	// ErrDuplicateContentLength is returned when a message has more than one
 	// Content-Length (RFC 9112 section 6.3).
 	ErrDuplicateContentLength = errors.New("sluice: more than one Content-Length")
@@ -93,15 +95,13 @@ var (
 	// is missing or has an empty value.
 	ErrNoArgValue = errors.New("sluice: the key has no value")
 	// ErrNoCookies is returned by Cookie.Parse when there is nothing to parse.
-	ErrNoCookies = errors.New("sluice: no cookie found")
+	ErrNoCookies = message.ErrNoCookies
 	// ErrInvalidCookieValue is returned by Cookie.Parse when the value, the
 	// domain or the path contains a forbidden character.
-	ErrInvalidCookieValue = errors.New("sluice: invalid cookie value")
+	ErrInvalidCookieValue = message.ErrInvalidCookieValue
 	// ErrorInvalidURI is returned by URI.Parse when a URI contains control
 	// characters, or its scheme or user information is malformed.
-	ErrorInvalidURI = errors.New("sluice: invalid uri")
-
-	errHTTPDate = errors.New("sluice: malformed http date")
+	ErrorInvalidURI = uri.ErrInvalid
 
 	// errRangeMalformed: a Range field without a valid range (RFC 9110 section
 	// 14.1.1). errRangeUnsatisfiable: a range that selects no byte of the
@@ -114,21 +114,11 @@ var (
 
 // EscapeError is the percent-encoding because of which URI.Parse refused a
 // host: it is malformed, or it is not allowed there.
-type EscapeError string
-
-// Error quotes the invalid percent-encoding.
-func (e EscapeError) Error() string {
-	return "sluice: invalid url escape " + strconv.Quote(string(e))
-}
+type EscapeError = uri.EscapeError
 
 // InvalidHostError is the host that URI.Parse refused, with its port if it had
 // one.
-type InvalidHostError string
-
-// Error quotes the invalid host.
-func (e InvalidHostError) Error() string {
-	return "sluice: invalid host " + strconv.Quote(string(e))
-}
+type InvalidHostError = uri.InvalidHostError
 
 // ErrTimeout is returned by calls that exceeded their time limit. Its method
 // Timeout returns true, as in net.Error.

@@ -1,19 +1,15 @@
 package sluice
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluicehttp/sluice/internal/dial"
+)
 
 // ErrDialTimeout is returned, wrapped in an *ErrDialWithUpstream, when a dial
 // function has no connection within its time limit. Its method Timeout returns
 // true.
-var ErrDialTimeout error = dialTimeoutError{}
-
-// dialTimeoutError is the type of ErrDialTimeout.
-type dialTimeoutError struct{}
-
-func (dialTimeoutError) Error() string { return "sluice: dialing timed out" }
-
-// Timeout returns true; see net.Error.
-func (dialTimeoutError) Timeout() bool { return true }
+var ErrDialTimeout = dial.ErrTimeout
 
 // ErrDialWithUpstream is returned when connecting failed. A failed lookup is
 // not wrapped in it; it is a *net.DNSError. The error is a pointer: use

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 
 const (
@@ -21,13 +23,10 @@ var (
 	// not sent because the queue is full: a newer request took its place, or none
 	// of the requests there could be displaced. Raise MaxPendingRequests or
 	// MaxConns, or send fewer requests.
-	ErrPipelineOverflow = errors.New("sluice: too many requests are pending; the pipeline is full")
+	ErrPipelineOverflow = pipeline.ErrOverflow
 	// ErrNoAvailableClients is returned by LBClient when it has no clients.
 	ErrNoAvailableClients = errors.New("sluice: the LBClient has no clients")
 
-	errUnsolicited    = errors.New("sluice: the server sent what nobody asked for")
-	errPipelineIdle   = errors.New("sluice: the connection was idle for too long")
 	errPipelineClosed = knownError{ErrConnectionClosed, io.EOF}
 	errPlainHTTPS     = errors.New("sluice: a request with the scheme https must not be sent without TLS")
-	errConnectionOver = errors.New("sluice: the connection ends with this response")
 )

@@ -75,7 +75,7 @@ func newMeteredConn(m *Meter) *steadyConn {
 	return c
 }
 
-func (c *steadyConn) server() *Server { return c.protocol.(*serverConn).server }
+func (c *steadyConn) server() *Server { return c.protocol.(*http1Conn).server }
 
 func TestMeterDoesNotAllocate(t *testing.T) {
 	m := fullMeter()

@@ -76,31 +76,18 @@ func ReleaseCookie(c *Cookie) {
 }
 
 // heldBytes is the memory that a keeps for its next use.
-func (a *Args) heldBytes() int {
-	const pairSize = 64
-	n := cap(a.buf) + pairSize*cap(a.pairs)
-	for _, p := range a.pairs[:cap(a.pairs)] {
-		n += cap(p.key) + cap(p.value)
-	}
-	return n
-}
+func (a *Args) heldBytes() int { return a.m.HeldBytes() }
 
 // heldBytes is the memory that u keeps for its next use.
 func (u *URI) heldBytes() int {
-	return u.queryArgs.heldBytes() + cap(u.scheme) + cap(u.username) + cap(u.password) + cap(u.host) +
-		cap(u.pathOriginal) + cap(u.path) + cap(u.queryString) + cap(u.hash) +
-		cap(u.requestURI) + cap(u.fullURI) + cap(u.scratch)
+	return u.m.HeldBytes() + u.queryArgs.m.HeldBytes() + cap(u.requestURI) + cap(u.fullURI)
 }
 
 // heldBytes is the memory that c keeps for its next use.
-func (c *Cookie) heldBytes() int {
-	return cap(c.key) + cap(c.value) + cap(c.domain) + cap(c.path) + cap(c.buf)
-}
+func (c *Cookie) heldBytes() int { return c.m.HeldBytes() }
 
 // The pools of the server.
 var (
-	ctxPool          sync.Pool // of *RequestCtx, reset
-	serverConnPool   = sync.Pool{New: func() any { return new(serverConn) }}
 	streamWriterPool sync.Pool // of *bufio.Writer, 4 KiB
 	singlePool       = sync.Pool{New: func() any { return new(single) }}
 	copyBufferPool   = sync.Pool{New: func() any { return new(make([]byte, copyBufferSize)) }}
@@ -111,17 +98,6 @@ const copyBufferSize = 32 << 10
 
 func acquireCopyBuffer() *[]byte  { return copyBufferPool.Get().(*[]byte) }
 func releaseCopyBuffer(b *[]byte) { copyBufferPool.Put(b) }
-
-func acquireServerConn() *serverConn { return serverConnPool.Get().(*serverConn) }
-
-// releaseServerConn returns c to the pool after its last call, unless the
-// RequestCtx of a request that has ended may still refer to it.
-func releaseServerConn(c *serverConn) {
-	if !c.isShared {
-		*c = serverConn{}
-		serverConnPool.Put(c)
-	}
-}
 
 // acquireSingle returns the state of one ServeConn of s.
 func acquireSingle(s *Server) *single {

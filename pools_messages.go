@@ -35,7 +35,7 @@ func (r *Request) recycle() {
 // shrink releases the memory that a request in a pool must not hold: a request
 // of uncommon size would keep it indefinitely. Reset does the same for the body.
 func (r *Request) shrink() {
-	r.Header.shrink(maxPooledBytes, maxPooledFields)
+	r.Header.m.Shrink(maxPooledBytes, maxPooledFields)
 	if cap(r.wire) > maxPooledBytes {
 		r.wire = nil
 	}
@@ -63,5 +63,5 @@ func ReleaseResponse(r *Response) {
 func (r *Response) recycle() {
 	r.KeepBodyBuffer = false
 	r.Reset()
-	r.Header.shrink(maxPooledBytes, maxPooledFields)
+	r.Header.m.Shrink(maxPooledBytes, maxPooledFields)
 }

@@ -7,12 +7,14 @@ import "sync"
 // leave a bubble of testing/synctest.
 type pipelineWorkPool struct{ pool sync.Pool } // of *pipelineWork
 
-// acquire returns a work, which the caller owns.
-func (p *pipelineWorkPool) acquire() *pipelineWork {
+// acquire returns a work of c, which the caller owns.
+func (p *pipelineWorkPool) acquire(c *PipelineClient) *pipelineWork {
 	if w, ok := p.pool.Get().(*pipelineWork); ok {
 		return w
 	}
-	return &pipelineWork{done: make(chan struct{}, 1)}
+	w := &pipelineWork{c: c}
+	w.Init(w)
+	return w
 }
 
 // release returns w to the pool. w must not be in any list, and no goroutine may
@@ -22,10 +24,10 @@ func (p *pipelineWorkPool) release(w *pipelineWork) {
 		w.resp.recycle()
 	}
 	w.into = nil
-	out := w.out[:0]
+	out := w.Out[:0]
 	if cap(out) > maxPooledBytes {
 		out = nil
 	}
-	w.out, w.err, w.at, w.attempts = out, nil, 0, 0
+	w.Out, w.Err = out, nil
 	p.pool.Put(w)
 }

@@ -72,12 +72,12 @@ func TestReleaseLeavesLargeObjects(t *testing.T) {
 // A pooled work of a PipelineClient is empty, and keeps no large memory.
 func TestReleasedPipelineWork(t *testing.T) {
 	var pool pipelineWorkPool
-	w := pool.acquire()
+	w := pool.acquire(nil)
 	w.into = &w.resp
 	w.resp.Header.Set("x", strings.Repeat("y", 2*maxPooledBytes))
 	w.resp.SetBodyString("body")
 	pool.release(w)
-	if got := w.resp.Header.Peek("x"); got != nil || len(w.resp.Body()) > 0 || w.resp.Header.table.HeldBytes() > maxPooledBytes {
+	if got := w.resp.Header.Peek("x"); got != nil || len(w.resp.Body()) > 0 || w.resp.Header.m.Table.HeldBytes() > maxPooledBytes {
 		t.Errorf("a released work has %d bytes of a field and a body of %d", len(got), len(w.resp.Body()))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // A Request is an HTTP request that a client sends or that a server received.
@@ -37,7 +38,7 @@ type Request struct {
 	body
 	// formFiles are the files of the form that was parsed last. Goroutines other
 	// than the request's read it. nil: there are none.
-	formFiles  atomic.Pointer[formFiles]
+	formFiles  atomic.Pointer[message.FormFiles]
 	uri        URI
 	postArgs   Args
 	userValues userValues
@@ -213,7 +214,7 @@ func (r *Request) PostArgs() *Args {
 
 // isFormURLEncoded compares the media type without its parameters.
 func isFormURLEncoded(contentType []byte) bool {
-	mediaType, _, _ := cutByte(contentType, ';')
+	mediaType, _, _ := ascii.Cut(contentType, ';')
 	return ascii.EqualFold(ascii.TrimOWS(mediaType), "application/x-www-form-urlencoded")
 }
 

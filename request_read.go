@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // Read reads a request from br without a limit. Use ReadLimitBody for requests
@@ -35,7 +36,7 @@ func (r *Request) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 // sends the body (RFC 9110 section 10.1.1). Either send status 100 and call
 // ContinueReadBody, or send a final status and close the connection.
 func (r *Request) MayContinue() bool {
-	return r.Header.IsHTTP11() && ascii.EqualFold(r.Header.table.Get(field.Expect), "100-continue")
+	return r.Header.IsHTTP11() && ascii.EqualFold(r.Header.m.Table.Get(field.Expect), "100-continue")
 }
 
 // ContinueReadBody reads the body after the head was read, if MayContinue was
@@ -45,7 +46,7 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 	length := r.Header.ContentLength()
 	if length == 0 || length < -1 {
 		r.ResetBody()
-		r.Header.settleLength()
+		r.Header.m.SettleLength()
 		return nil // a request without a length has no body
 	}
 	if err := r.ReadBody(br, length, maxBodySize); err != nil {
@@ -55,27 +56,9 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 		if err := r.Header.ReadTrailer(br); err != nil {
 			return unexpectedEOF(err)
 		}
-		r.Header.settleChunked(len(r.bytes))
+		r.Header.m.SettleChunked(len(r.bytes))
 	}
 	return nil
-}
-
-// settleChunked gives an empty chunked body that was read the length 0, unless
-// it has trailers: it does not differ from a body of length 0 then.
-func (h *RequestHeader) settleChunked(length int) {
-	if length == 0 && h.contentLength == -1 && !h.hasTrailers() {
-		h.setLength(0)
-	}
-}
-
-// settleLength sets the length of a request without Content-Length and
-// Transfer-Encoding to 0, since it has no body (RFC 9112 section 6.3). fasthttp
-// does that too, and handlers test for length 0. GET and HEAD usually have no
-// body and stay without a length.
-func (h *RequestHeader) settleLength() {
-	if h.contentLength == -2 && !h.IsGet() && !h.IsHead() {
-		h.setLength(0)
-	}
 }
 
 // ContinueReadBodyStream is ContinueReadBody, except that the body becomes a
@@ -86,10 +69,10 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 	r.ResetBody()
 	length := r.Header.ContentLength()
 	if length == 0 || length < -1 {
-		r.Header.settleLength()
+		r.Header.m.SettleLength()
 		return nil
 	}
-	if length == tooLong {
+	if length == message.TooLong {
 		return ErrBodyTooLarge
 	}
 	r.setServerStream(newMessageStream(br, &r.Header, length))

@@ -20,16 +20,18 @@ func (r *Request) URI() *URI {
 // parseURI parses uri. It keeps the error, which writing the request returns.
 func (r *Request) parseURI() {
 	r.hasURI = true
-	host, target := r.Header.Host(), r.Header.requestTarget()
+	host, target := r.Header.Host(), r.Header.m.Target()
 	if len(target) > 0 && target[0] == '/' || r.Header.IsConnect() {
 		// This is what servers receive: one pass, and nothing lenient.
-		r.uriError = r.uri.parseRequestTarget(host, target, r.isTLS)
+		r.uri.DisablePathNormalizing = false
+		r.uri.queryArgs.Reset()
+		r.uriError = r.uri.m.ParseTarget(host, target, r.isTLS)
 		if r.uriError == nil {
 			return
 		}
 	}
 	r.uriError = r.uri.Parse(host, target)
-	if r.isTLS && r.uriError == nil && !bytes.Contains(target, schemeEnd) {
+	if r.isTLS && r.uriError == nil && !bytes.Contains(target, []byte("://")) {
 		r.uri.SetScheme(schemeHTTPS)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // errMissingHost is the error for a request with neither a Host field nor a URI
@@ -28,7 +29,7 @@ func (r *Request) Write(w *bufio.Writer) error {
 		return err
 	}
 	if r.stream != nil {
-		if r.streamSize < 0 && r.Header.isHTTP10 {
+		if r.streamSize < 0 && r.Header.m.IsHTTP10 {
 			// HTTP/1.0 has no way to send a body of unknown length to a server.
 			if err := r.bufferStream(); err != nil {
 				return err
@@ -46,7 +47,7 @@ func (r *Request) prepareHead() error {
 	if len(h.Host()) > 0 && !r.hasURI {
 		return r.cleanTarget()
 	}
-	if h.IsConnect() && !r.hasURI && isAuthority(h.requestTarget()) {
+	if h.IsConnect() && !r.hasURI && isAuthority(h.m.Target()) {
 		h.SetHostBytes(h.RequestURI())
 		return nil
 	}
@@ -64,8 +65,8 @@ func (r *Request) prepareHead() error {
 	}
 	switch {
 	case !h.IsConnect():
-		h.setTargetOf(uri)
-	case !isAuthority(h.requestTarget()):
+		h.m.SetFitTarget(uri.appendRequestURI(h.m.TargetRoom()))
+	case !isAuthority(h.m.Target()):
 		h.SetRequestURI(AddMissingPort(string(uri.Host()), uri.isHTTPS()))
 	}
 	return r.authorize(uri)
@@ -80,7 +81,7 @@ func isAuthority(target []byte) bool {
 // cleanTarget removes user information from a target in absolute form: it is
 // never sent there (RFC 9110 section 4.2.4). appendHead removes a fragment.
 func (r *Request) cleanTarget() error {
-	target := r.Header.requestTarget()
+	target := r.Header.m.Target()
 	if len(target) == 0 || target[0] == '/' || bytes.IndexByte(target, '@') < 0 {
 		return nil
 	}
@@ -102,7 +103,7 @@ func (r *Request) authorize(uri *URI) error {
 	if len(uri.Username()) == 0 {
 		return nil
 	}
-	both, err := uri.appendCredentials(r.wire[:0])
+	both, err := uri.m.AppendCredentials(r.wire[:0])
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ const maxWhole = 2048
 
 // isShort reports whether appendWhole can encode the request.
 func (r *Request) isShort() bool {
-	return r.stream == nil && r.form == nil && !r.hasPostArgs && len(r.bodyBytes()) <= maxWhole && !r.Header.hasTrailers()
+	return r.stream == nil && r.form == nil && !r.hasPostArgs && len(r.bodyBytes()) <= maxWhole && !r.Header.m.HasTrailers()
 }
 
 // appendWhole appends head and body of a request for which isShort is true.
@@ -128,25 +129,25 @@ func (r *Request) appendWhole(dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	content, f := r.framed()
-	return append(r.Header.appendHead(dst, f), content...), nil
+	return append(r.Header.m.AppendHead(dst, f), content...), nil
 }
 
 // framed returns the body, which is not a stream, and its framing.
-func (r *Request) framed() (content []byte, f bodyFraming) {
+func (r *Request) framed() (content []byte, f message.Framing) {
 	content = r.Body()
 	if len(content) == 0 && r.hasPostArgs {
 		content = r.postArgs.QueryString()
 	}
 	h := &r.Header
-	f = bodyFraming{length: int64(len(content))}
+	f = message.Framing{Length: int64(len(content))}
 	switch {
 	case len(content) == 0 && (h.IsGet() || h.IsHead() || h.IsConnect()):
-		f.length = -2
-	case h.hasTrailers() && !h.isHTTP10:
-		f.length, f.hasContent = -1, len(content) > 0
+		f.Length = -2
+	case h.m.HasTrailers() && !h.m.IsHTTP10:
+		f.Length, f.HasContent = -1, len(content) > 0
 	}
-	if f.length >= -1 {
-		h.SetContentLength(int(f.length))
+	if f.Length >= -1 {
+		h.SetContentLength(int(f.Length))
 	}
 	return content, f
 }
@@ -155,21 +156,21 @@ func (r *Request) framed() (content []byte, f bodyFraming) {
 func (r *Request) writeBuffered(w *bufio.Writer) error {
 	content, f := r.framed()
 	h := &r.Header
-	if err := h.writeHead(w, h.appendHead(h.headRoom(w), f)); err != nil {
+	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
 		return err
 	}
-	return writeContent(w, content, f.length, &h.header)
+	return writeContent(w, content, f.Length, &h.m.Header)
 }
 
 // writeStreamed writes head and body stream.
 func (r *Request) writeStreamed(w *bufio.Writer) error {
 	h := &r.Header
-	f := bodyFraming{length: int64(max(r.streamSize, -1))}
-	if h.hasTrailers() && !h.isHTTP10 {
-		f.length, f.hasContent = -1, r.streamSize > 0
+	f := message.Framing{Length: int64(max(r.streamSize, -1))}
+	if h.m.HasTrailers() && !h.m.IsHTTP10 {
+		f.Length, f.HasContent = -1, r.streamSize > 0
 	}
-	h.SetContentLength(int(f.length))
-	if err := h.writeHead(w, h.appendHead(h.headRoom(w), f)); err != nil {
+	h.SetContentLength(int(f.Length))
+	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
 		return r.endStream(err)
 	}
 	if mayWait(r.stream) {
@@ -178,30 +179,11 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 			return r.endStream(err)
 		}
 	}
-	return r.writeStream(w, f.length, &h.header)
-}
-
-// headRoom returns memory to append a head to that is then written to w: the
-// free part of w's buffer, or h.text if that is larger because an earlier head
-// did not fit.
-func (h *header) headRoom(w *bufio.Writer) []byte {
-	if room := w.AvailableBuffer(); cap(room) >= cap(h.text) {
-		return room
-	}
-	return h.text[:0]
-}
-
-// writeHead writes a head that was appended to the memory of headRoom.
-func (h *header) writeHead(w *bufio.Writer, head []byte) error {
-	if cap(head) > w.Available() && cap(head) > cap(h.text) {
-		h.text = head // reused for the next head
-	}
-	_, err := w.Write(head)
-	return err
+	return r.writeStream(w, f.Length, &h.m.Header)
 }
 
 // writeContent writes a buffered body, chunked if length is -1.
-func writeContent(w *bufio.Writer, content []byte, length int64, h *header) error {
+func writeContent(w *bufio.Writer, content []byte, length int64, h *message.Header) error {
 	if length != -1 {
 		_, err := w.Write(content)
 		return err

@@ -35,16 +35,21 @@ func TestResetLeavesNothing(t *testing.T) {
 	}
 	response := slices.Concat(header, []string{
 		"closesByLength", // set with every head that is read
-		"defaultServer",  // of the server, not of the response
+		"DefaultServer",  // of the server, not of the response
 	})
 	settings := slices.Concat(response, []string{"KeepBodyBuffer"})
 	ctx := slices.Concat(response, []string{
-		"conn", "server", "number", "start", "hasWaited", // of the connection
-		"parser", "chunks", "trailer", "content", "letsGo", "maxBodySize", "readTimeout", // set with every request
-		"flushed",                  // set with every response
-		"out", "buffers", "vector", // memory
+		"server", "cfg", "exchange", "facts", // of the connection
+		"number", "start", "content", "letsGo", "maxBodySize", "readTimeout", // set with every request
+		"form",                            // set with every response
 		"done", "isDetached", "isWriting", // of a context that is not used again
 	})
+	exchange := []string{
+		"ctx", "conn", "hasWaited", // of the connection
+		"parser", "chunks", "trailer", "bodyLeft", "drained", "failure", // set before they are used
+		"out", "counted", // of the Run
+		"buffers", "vector", // memory
+	}
 	for _, c := range []struct {
 		name  string
 		reset func() any // returns what was filled and reset
@@ -52,7 +57,6 @@ func TestResetLeavesNothing(t *testing.T) {
 	}{
 		{"RequestHeader.Reset", filled((*RequestHeader).Reset), header},
 		{"ResponseHeader.Reset", filled((*ResponseHeader).Reset), response},
-		{"trailerSection.reset", filled((*trailerSection).reset), nil},
 		{"Request.Reset", filled((*Request).Reset), settings},
 		{"Request.resetForServer", filled((*Request).resetForServer), header},
 		{"Request.recycle", filled((*Request).recycle), header},
@@ -65,6 +69,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		{"userValues.reset", filled((*userValues).reset), nil},
 		{"requestStream.reset", filled((*requestStream).reset), nil},
 		{"RequestCtx.reset", filled(resetCtx), ctx},
+		{"http1Conn.endRequest", filled(resetExchange), exchange},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, path := range remains(c.reset()) {
@@ -82,8 +87,14 @@ func isNamed(path string, names []string) bool {
 	return isMemory(parts[len(parts)-1]) || slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(names, part) })
 }
 
+func resetExchange(x *http1Exchange) {
+	x.ctx = &RequestCtx{cfg: &serverConfig{}, exchange: x}
+	x.writeTimeoutChanged = false // there is no connection
+	(&http1Conn{x: x}).endRequest()
+}
+
 func resetCtx(ctx *RequestCtx) {
-	ctx.conn = &serverConn{cfg: &serverConfig{}}
+	ctx.cfg = &serverConfig{}
 	ctx.reset()
 }
 
@@ -91,9 +102,9 @@ func resetCtx(ctx *RequestCtx) {
 // are named.
 func TestCopyToLeavesNothingOut(t *testing.T) {
 	header := []string{
-		"showsServer",    // the copy has the name as a field
+		"ShowsServer",    // the copy has the name as a field
 		"closesByLength", // set with every head that is read
-		"defaultServer",  // of the server, not of the response
+		"DefaultServer",  // of the server, not of the response
 	}
 	message := slices.Concat(header, []string{
 		"stream", "streamSize", "streamWriter", "sized", "raw", "form", "formFiles", "failure", // bodies that cannot be copied
@@ -189,7 +200,7 @@ func fillAll(v reflect.Value, depth int) {
 	case reflect.Chan:
 		v.Set(reflect.MakeChan(v.Type(), 1))
 	case reflect.Interface:
-		for _, value := range []any{errors.New("old"), io.NopCloser(nil), io.Discard, &net.TCPAddr{}, &clientConn{}} {
+		for _, value := range []any{errors.New("old"), io.NopCloser(nil), io.Discard, &net.TCPAddr{}, &clientConn{}, &http1Exchange{}} {
 			if reflect.TypeOf(value).Implements(v.Type()) {
 				v.Set(reflect.ValueOf(value))
 				break

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // maxInformational bounds the interim responses before a final one. Without the
@@ -35,7 +36,7 @@ func (r *Response) Read(br *bufio.Reader) error { return r.ReadLimitBody(br, 0) 
 // is ErrBrokenChunk.
 func (r *Response) ReadLimitBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
-	r.Header.resetForReading()
+	r.Header.m.ResetMessage()
 	return r.readFrom(br, readerLimits(br), maxBodySize, false)
 }
 
@@ -52,14 +53,14 @@ func (r *Response) readFrom(br *bufio.Reader, limits h1.Limits, maxBodySize int,
 // readContent reads what follows the head; see readFrom.
 func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize int, isTunnel bool) error {
 	status := r.StatusCode()
-	if r.SkipBody || bodyForbidden(status) || isTunnel && status/100 == 2 {
+	if r.SkipBody || message.BodyForbidden(status) || isTunnel && status/100 == 2 {
 		return nil
 	}
 	if err := r.readBody(br, maxBodySize); err != nil {
 		return err
 	}
 	if r.Header.ContentLength() == -1 && r.stream == nil {
-		return unexpectedEOF(r.Header.readTrailer(br, limits))
+		return unexpectedEOF(receiveTrailer(&r.Header.m.Header, br, limits))
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (r *Response) readFinalHead(br *bufio.Reader, limits h1.Limits) error {
 		if skipped == maxInformational {
 			return errTooManyInformational
 		}
-		r.Header.resetForReading()
+		r.Header.m.ResetMessage()
 	}
 }
 
@@ -113,7 +114,7 @@ func (r *Response) readBody(br *bufio.Reader, maxBodySize int) (err error) {
 	length := r.Header.ContentLength()
 	r.limit = max(maxBodySize, 0)
 	if r.StreamBody {
-		if length == tooLong {
+		if length == message.TooLong {
 			return ErrBodyTooLarge
 		}
 		r.setStream(newMessageStream(br, &r.Header, length), length)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 func TestResponseRead(t *testing.T) {
@@ -155,7 +157,7 @@ func FuzzResponseRead(f *testing.F) {
 			return
 		}
 		content := string(r.Body())
-		if bodyForbidden(r.StatusCode()) || r.StatusCode() == StatusResetContent {
+		if message.BodyForbidden(r.StatusCode()) || r.StatusCode() == StatusResetContent {
 			content = ""
 		}
 		first := r.String()

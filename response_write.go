@@ -5,13 +5,8 @@ import (
 	"io"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/message"
 )
-
-// bodyForbidden tells whether a response with that status has no body, whatever
-// its head announces (RFC 9112 section 6.3).
-func bodyForbidden(status int) bool {
-	return status < 200 && status >= 100 || status == StatusNoContent || status == StatusNotModified
-}
 
 // Write writes the response to w and closes a body stream. It flushes w only
 // while it writes a body stream of unknown length, and for ImmediateHeaderFlush.
@@ -22,14 +17,14 @@ func bodyForbidden(status int) bool {
 func (r *Response) Write(w *bufio.Writer) error {
 	f, sendsBody := r.framing()
 	h := &r.Header
-	if err := h.writeHead(w, h.appendHead(h.headRoom(w), f)); err != nil {
+	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
 		return r.closeIfStream(err)
 	}
 	if r.stream == nil {
 		if !sendsBody {
 			return nil
 		}
-		return writeContent(w, r.bodyBytes(), f.length, &h.header)
+		return writeContent(w, r.bodyBytes(), f.Length, &h.m.Header)
 	}
 	if r.ImmediateHeaderFlush {
 		if err := w.Flush(); err != nil {
@@ -39,7 +34,7 @@ func (r *Response) Write(w *bufio.Writer) error {
 	if !sendsBody {
 		return r.endStream(nil)
 	}
-	return r.writeStream(w, f.length, &h.header)
+	return r.writeStream(w, f.Length, &h.m.Header)
 }
 
 func (r *Response) closeIfStream(err error) error {
@@ -51,39 +46,39 @@ func (r *Response) closeIfStream(err error) error {
 
 // framing derives how the body is delimited and whether it is sent. It sets the
 // state of Header accordingly.
-func (r *Response) framing() (f bodyFraming, sendsBody bool) {
+func (r *Response) framing() (f message.Framing, sendsBody bool) {
 	h := &r.Header
-	f = bodyFraming{date: max(clock.Nanos(), 1), closeConnection: h.ConnectionClose()}
+	f = message.Framing{Date: max(clock.Nanos(), 1), CloseConnection: h.ConnectionClose()}
 	status := h.StatusCode()
 	switch {
-	case bodyForbidden(status):
-		return h.framing(), false
+	case message.BodyForbidden(status):
+		return h.m.Framing(), false
 	case status == StatusResetContent: // RFC 9110 section 15.3.6
 		h.SetContentLength(0)
 		return f, false
 	case r.stream != nil:
-		f.length = int64(max(r.streamSize, -1))
-		f.closeConnection = f.closeConnection || r.streamSize < -1
+		f.Length = int64(max(r.streamSize, -1))
+		f.CloseConnection = f.CloseConnection || r.streamSize < -1
 	default:
-		f.length = int64(len(r.bodyBytes()))
-		if f.length == 0 && r.SkipBody {
+		f.Length = int64(len(r.bodyBytes()))
+		if f.Length == 0 && r.SkipBody {
 			// Content-Length is the length that the body of a response to GET
 			// would have. It is unknown unless it was set.
-			if !h.hasLength {
-				f.length, f.omitDefaultType = -2, true
+			if !h.m.HasLength {
+				f.Length, f.OmitDefaultType = -2, true
 				return f, false
 			}
-			f.length = int64(max(h.contentLength, -2))
+			f.Length = int64(max(h.m.ContentLength, -2))
 		}
 	}
-	if h.hasTrailers() && !r.SkipBody && !h.isHTTP10 {
-		f.length = -1
+	if h.m.HasTrailers() && !r.SkipBody && !h.m.IsHTTP10 {
+		f.Length = -1
 	}
-	if f.length == -1 && h.isHTTP10 {
-		f.length = -2
-		f.closeConnection = true
+	if f.Length == -1 && h.m.IsHTTP10 {
+		f.Length = -2
+		f.CloseConnection = true
 	}
-	h.SetContentLength(int(f.length))
+	h.SetContentLength(int(f.Length))
 	return f, !r.SkipBody
 }
 
