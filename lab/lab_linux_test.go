@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/run"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/run"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
 // runLabCommand runs "sluice lab run" and returns its result.
-func runLabCommand(t *testing.T, args ...string) *report.Result {
+func runLabCommand(t *testing.T, args ...string) *result.Result {
 	t.Helper()
 	folder := t.TempDir()
 	var out, progress bytes.Buffer
@@ -30,7 +30,7 @@ func runLabCommand(t *testing.T, args ...string) *report.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &report.Result{}
+	r := &result.Result{}
 	if err := json.Unmarshal(text, r); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func runLabCommand(t *testing.T, args ...string) *report.Result {
 }
 
 // checkResult checks what every run must have measured.
-func checkResult(t *testing.T, r *report.Result, conns int) {
+func checkResult(t *testing.T, r *result.Result, conns int) {
 	t.Helper()
 	l := &r.Load
 	if r.Connect.Made != conns || r.Errors() != 0 || l.FirstError != "" {
@@ -80,7 +80,7 @@ func TestLabScenarios(t *testing.T) {
 	}
 	for _, s := range scenario.All() {
 		t.Run(s.Name, func(t *testing.T) {
-			results, err := report.LoadAll([]string{filepath.Join(folder, s.Name)})
+			results, err := result.LoadAll([]string{filepath.Join(folder, s.Name)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,37 +107,37 @@ func TestLabModes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		want func(r *report.Result) bool
+		want func(r *result.Result) bool
 	}{
-		{"active", []string{"6", "--active", "10"}, func(r *report.Result) bool { return r.Load.Mode == "loop" && r.Load.Active == 10 }},
-		{"turns", []string{"6", "--at-once", "1"}, func(r *report.Result) bool {
+		{"active", []string{"6", "--active", "10"}, func(r *result.Result) bool { return r.Load.Mode == "loop" && r.Load.Active == 10 }},
+		{"turns", []string{"6", "--at-once", "1"}, func(r *result.Result) bool {
 			return r.Load.AtOnce == 1 && r.Load.Sweeps > 0 && r.Load.Completed == uint64(100*r.Load.Sweeps)
 		}},
-		{"rate", []string{"http-epoll", "--rate", "500"}, func(r *report.Result) bool {
+		{"rate", []string{"http-epoll", "--rate", "500"}, func(r *result.Result) bool {
 			return r.Load.Mode == "rate" && r.Load.Completed > 50 && r.Load.Completed < 400
 		}},
-		{"goroutine client", []string{"7", "--client", "goroutine"}, func(r *report.Result) bool { return r.Memory.After.Client.Goroutines >= 100 }},
-		{"shared socket", []string{"7", "--shared-socket", "--workers", "3"}, func(r *report.Result) bool { return r.Layout.Servers == 3 }},
-		{"custom", []string{"custom", "--server", "http-prefork", "--workload", "io=1ms", "--in-flight", "7"}, func(r *report.Result) bool {
+		{"goroutine client", []string{"7", "--client", "goroutine"}, func(r *result.Result) bool { return r.Memory.After.Client.Goroutines >= 100 }},
+		{"shared socket", []string{"7", "--shared-socket", "--workers", "3"}, func(r *result.Result) bool { return r.Layout.Servers == 3 }},
+		{"custom", []string{"custom", "--server", "http-prefork", "--workload", "io=1ms", "--in-flight", "7"}, func(r *result.Result) bool {
 			return r.Scenario.Protocol == "http" && r.Load.InFlight == 7
 		}},
-		{"TLS", []string{"custom", "--server", "https-prefork", "--active", "10"}, func(r *report.Result) bool {
+		{"TLS", []string{"custom", "--server", "https-prefork", "--active", "10"}, func(r *result.Result) bool {
 			return r.Scenario.Protocol == "https" && r.Scenario.Client == "goroutine" && r.Memory.After.Client.Goroutines >= 100
 		}},
-		{"WebSocket", []string{"ws-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *report.Result) bool {
+		{"WebSocket", []string{"ws-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *result.Result) bool {
 			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
 		}},
-		{"WebSocket, goroutines", []string{"ws-goroutine", "--client", "goroutine", "--active", "10"}, func(r *report.Result) bool {
+		{"WebSocket, goroutines", []string{"ws-goroutine", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
 			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
-		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3"}, func(r *report.Result) bool { return r.Layout.Servers == 3 }},
-		{"workers of HTTP", []string{"http-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *report.Result) bool {
+		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3"}, func(r *result.Result) bool { return r.Layout.Servers == 3 }},
+		{"workers of HTTP", []string{"http-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *result.Result) bool {
 			return r.Layout.MaxWorkers == 2 && r.Load.PerSec <= 200 // two in 10 ms
 		}},
-		{"workers of HTTPS", []string{"https-epoll", "--server", "https-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *report.Result) bool {
+		{"workers of HTTPS", []string{"https-epoll", "--server", "https-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *result.Result) bool {
 			return r.Layout.MaxWorkers == 2 && r.Load.PerSec <= 200
 		}},
-		{"goroutine server", []string{"6", "--server", "goroutine"}, func(r *report.Result) bool { return r.Memory.After.Server.Goroutines >= 0 }},
+		{"goroutine server", []string{"6", "--server", "goroutine"}, func(r *result.Result) bool { return r.Memory.After.Server.Goroutines >= 0 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := runLabCommand(t, append(c.args, "--conns", "100", "--duration", "500ms")...)
@@ -159,7 +159,7 @@ func TestLabSplit(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			results, err := report.LoadAll([]string{folder})
+			results, err := result.LoadAll([]string{folder})
 			if err != nil {
 				t.Fatal(err)
 			}

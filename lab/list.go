@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // newLabListCommand returns "sluice lab list".

@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/run"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
+	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/run"
+	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
 // newLabPreflightCommand returns "sluice lab preflight".
@@ -77,7 +77,7 @@ func preflight(o run.Options, apply bool, out io.Writer) error {
 	if apply {
 		still = "still "
 	}
-	return fmt.Errorf("it does %snot fit: %s of %s; what is in the way: %s", still, report.Plural(p.Scenario.Conns, "connection", "connections"),
+	return fmt.Errorf("it does %snot fit: %s of %s; what is in the way: %s", still, result.Plural(p.Scenario.Conns, "connection", "connections"),
 		p.Scenario.Name, strings.Join(left, "; "))
 }
 
@@ -86,13 +86,13 @@ func showLimits(out io.Writer, l plan.Limits) {
 	defer table.Flush()
 	line := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
 	fmt.Fprintln(table, "This machine")
-	line("  descriptors of a process", fmt.Sprintf("%s (limit that it may raise it to %s, fs.nr_open %s)", report.Count(l.FilesSoft), report.Count(l.FilesHard), report.Count(l.FilesPerProc)))
-	line("  of the system", fmt.Sprintf("%s, %s in use", report.Count(l.FilesMax), report.Count(l.FilesOpen)))
-	line("  ports of one pair of addresses", fmt.Sprintf("%s (%d to %d)", report.Count(l.PortLast-l.PortFirst+1), l.PortFirst, l.PortLast))
-	line("  memory of socket buffers", report.Bytes(float64(l.TCPPages)*4096))
-	line("  connections that wait", report.Count(l.Backlog))
-	line("  memory", report.Bytes(float64(l.Memory)))
-	line("  cores", report.Count(l.Cores))
+	line("  descriptors of a process", fmt.Sprintf("%s (limit that it may raise it to %s, fs.nr_open %s)", result.Count(l.FilesSoft), result.Count(l.FilesHard), result.Count(l.FilesPerProc)))
+	line("  of the system", fmt.Sprintf("%s, %s in use", result.Count(l.FilesMax), result.Count(l.FilesOpen)))
+	line("  ports of one pair of addresses", fmt.Sprintf("%s (%d to %d)", result.Count(l.PortLast-l.PortFirst+1), l.PortFirst, l.PortLast))
+	line("  memory of socket buffers", result.Bytes(float64(l.TCPPages)*4096))
+	line("  connections that wait", result.Count(l.Backlog))
+	line("  memory", result.Bytes(float64(l.Memory)))
+	line("  cores", result.Count(l.Cores))
 }
 
 func showPlan(out io.Writer, p *plan.Plan) {
@@ -103,7 +103,7 @@ func showPlan(out io.Writer, p *plan.Plan) {
 			addresses[t.Source] = true
 		}
 	}
-	many := report.Plural
+	many := result.Plural
 	fmt.Fprintf(out, "\nPlan for %s of %s\n", many(p.Scenario.Conns, "connection", "connections"), p.Scenario.Name)
 	if len(p.Servers) == 0 || len(p.Clients) == 0 {
 		fmt.Fprintln(out, "  none: there are too many")
@@ -112,7 +112,7 @@ func showPlan(out io.Writer, p *plan.Plan) {
 	fmt.Fprintf(out, "  %s on %s, from %s\n", many(servers, "server process", "server processes"), many(len(p.Servers), "address", "addresses"), p.Servers[0].Addr)
 	fmt.Fprintf(out, "  %s with up to %s each, from %s\n", many(clients, "client process", "client processes"),
 		many(p.Clients[0].Conns, "connection", "connections"), many(len(addresses), "address", "addresses"))
-	fmt.Fprintf(out, "  %s of memory, by estimate\n", report.Bytes(float64(p.Memory)))
+	fmt.Fprintf(out, "  %s of memory, by estimate\n", result.Bytes(float64(p.Memory)))
 	fmt.Fprintf(out, "  %s of a sweep on the way at most, of %s at a time\n", many(p.InFlight, "request", "requests"), many(p.AtOnce, "client", "clients"))
 }
 
@@ -129,7 +129,7 @@ func showObstacles(out io.Writer, p *plan.Plan, apply bool, files system.Files) 
 		if o.IsFatal {
 			kind = "needed"
 		}
-		fmt.Fprintf(out, "  %s: %s %s, there are %s\n", o.What, report.Count(o.Need), kind, report.Count(o.Have))
+		fmt.Fprintf(out, "  %s: %s %s, there are %s\n", o.What, result.Count(o.Need), kind, result.Count(o.Have))
 		if o.Lift != "" {
 			fmt.Fprintf(out, "    %s\n", o.Lift)
 		}

@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	labprocess "github.com/sluicehttp/sluice/cmd/sluice/internal/lab/process"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/member"
 	"github.com/sluicehttp/sluice/prefork"
 )
 
@@ -30,7 +30,7 @@ func newLabProcessCommand() *cobra.Command {
 			if prefork.IsChild() { // a worker has its master's arguments
 				hello.Role = control.Server
 			}
-			return labprocess.Main(args[2], hello)
+			return member.Main(args[2], hello)
 		},
 	}
 }

@@ -1,11 +1,11 @@
-package main
+package lab
 
 import (
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
+	"github.com/sluicehttp/sluice/lab/internal/result"
 )
 
 // newLabReportCommand returns "sluice lab report".
@@ -16,15 +16,15 @@ func newLabReportCommand() *cobra.Command {
 		Short: "Put the results of several runs into one table, beside the seed's figures",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, folders []string) error {
-			results, err := report.LoadAll(folders)
+			results, err := result.LoadAll(folders)
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(cmd.OutOrStdout(), report.Compare(results))
+			fmt.Fprint(cmd.OutOrStdout(), result.Compare(results))
 			if out == "" {
 				return nil
 			}
-			return report.SaveComparison(out, results)
+			return result.SaveComparison(out, results)
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "folder for report.md and plots")

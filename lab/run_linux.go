@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -14,10 +13,12 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/run"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/run"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/system"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 const (
@@ -128,7 +129,7 @@ func newLabRunCommand() *cobra.Command {
 that is all flags, "seeds" are the thirteen of the seed, one after the other,
 "all" is the whole list; then --out gets a folder for each, and a report.`,
 		Example: labExamples,
-		Args:    oneArgument("SCENARIO"),
+		Args:    cli.OneArgument("SCENARIO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.scenarios(args[0])
 			if err != nil {
@@ -139,7 +140,7 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 	}
 	flags := cmd.Flags()
 	f.addScenario(flags)
-	flags.Var(secondsOf(&f.options.Duration, defaultLabDuration), "duration", "how long requests are sent; a sweep that has begun is carried to its end (0: one sweep)")
+	flags.Var(cli.SecondsOf(&f.options.Duration, defaultLabDuration), "duration", "how long requests are sent; a sweep that has begun is carried to its end (0: one sweep)")
 	flags.IntVar(&f.options.Active, "active", 0, "connections that send, each the next request when the answer has come (0: sweep over all; at most as many as there are)")
 	flags.Float64Var(&f.options.Rate, "rate", 0, "requests per second (open loop): latency counts from when a request should have been sent")
 	flags.IntVar(&f.options.InFlight, "in-flight", 0, "requests of a sweep that are on their way at the same time (0: 256 for each client process that sends, or each worker of prefork, as far as socket buffers go); not with --active or --rate")
@@ -161,7 +162,7 @@ func (f *labFlags) runAll(all []scenario.Scenario, out, progress io.Writer) erro
 		_, err := runLab(signals, f.options, f.out, out, progress)
 		return err
 	}
-	var results []*report.Result
+	var results []*result.Result
 	var err error
 	for _, s := range all {
 		if err = signals.reason(); err != nil {
@@ -169,10 +170,10 @@ func (f *labFlags) runAll(all []scenario.Scenario, out, progress io.Writer) erro
 		}
 		f.options.Scenario = s
 		fmt.Fprintf(progress, "== %s\n", s.Name)
-		var result *report.Result
-		result, err = runLab(signals, f.options, f.folderOf(s), io.Discard, progress)
-		if result != nil {
-			results = append(results, result)
+		var one *result.Result
+		one, err = runLab(signals, f.options, f.folderOf(s), io.Discard, progress)
+		if one != nil {
+			results = append(results, one)
 		}
 		if err != nil {
 			err = fmt.Errorf("%s: %w", s.Name, err)
@@ -183,18 +184,18 @@ func (f *labFlags) runAll(all []scenario.Scenario, out, progress io.Writer) erro
 }
 
 // compare shows what was measured, if anything was, of several scenarios.
-func (f *labFlags) compare(results []*report.Result, out, progress io.Writer) error {
+func (f *labFlags) compare(results []*result.Result, out, progress io.Writer) error {
 	if len(results) == 0 {
 		return nil
 	}
-	fmt.Fprint(out, report.Compare(results))
+	fmt.Fprint(out, result.Compare(results))
 	if f.out == "" {
 		return nil
 	}
-	if err := report.SaveComparison(f.out, results); err != nil {
+	if err := result.SaveComparison(f.out, results); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "the report is %s\n", report.ComparisonFile(f.out))
+	fmt.Fprintf(progress, "the report is %s\n", result.ComparisonFile(f.out))
 	return nil
 }
 
@@ -229,7 +230,7 @@ func (f *labFlags) checkAll(all []scenario.Scenario) error {
 		}
 	}
 	for _, folder := range folders {
-		if err := report.CheckFolder(folder); err != nil {
+		if err := result.CheckFolder(folder); err != nil {
 			return fmt.Errorf("cannot write the report: %w", err)
 		}
 	}
@@ -237,7 +238,7 @@ func (f *labFlags) checkAll(all []scenario.Scenario) error {
 }
 
 // runLab runs a scenario and shows the result, which there may be beside an error.
-func runLab(signals *interruption, o run.Options, folder string, out, progress io.Writer) (*report.Result, error) {
+func runLab(signals *interruption, o run.Options, folder string, out, progress io.Writer) (*result.Result, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -246,7 +247,7 @@ func runLab(signals *interruption, o run.Options, folder string, out, progress i
 	o.Header = header(o.System)
 	o.Hurry = signals.hurry
 	o.Progress = run.NewProgress(progress, isTerminal(progress))
-	result, err := run.Run(signals, o)
+	measured, err := run.Run(signals, o)
 	o.Progress.Close()
 	if err != nil {
 		if signals.Err() != nil { // whatever else has come of it
@@ -254,17 +255,17 @@ func runLab(signals *interruption, o run.Options, folder string, out, progress i
 		}
 		return nil, err
 	}
-	fmt.Fprint(out, result.Markdown())
+	fmt.Fprint(out, measured.Markdown())
 	if folder != "" {
-		if err := result.Save(folder); err != nil {
-			return result, err
+		if err := measured.Save(folder); err != nil {
+			return measured, err
 		}
-		fmt.Fprintf(progress, "the report is %s\n", report.ResultFile(folder))
+		fmt.Fprintf(progress, "the report is %s\n", result.ResultFile(folder))
 	}
-	if n := result.Errors(); n > 0 {
-		return result, fmt.Errorf("%d errors, the first: %s", n, result.Load.FirstError)
+	if n := measured.Errors(); n > 0 {
+		return measured, fmt.Errorf("%d errors, the first: %s", n, measured.Load.FirstError)
 	}
-	return result, signals.reason()
+	return measured, signals.reason()
 }
 
 func isTerminal(w io.Writer) bool {
@@ -273,12 +274,11 @@ func isTerminal(w io.Writer) bool {
 }
 
 // header says where figures come from.
-func header(files system.Files) report.Header {
-	info, _ := debug.ReadBuildInfo()
-	return report.Header{
+func header(files system.Files) result.Header {
+	return result.Header{
 		Date:       time.Now().UTC().Format(time.DateOnly),
 		Machine:    files.Machine(),
-		Commit:     commit(info, "."),
+		Commit:     report.Commit(),
 		Command:    "sluice " + strings.Join(os.Args[1:], " "),
 		Congestion: files.CongestionControl(),
 	}

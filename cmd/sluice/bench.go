@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sluicehttp/sluice/lab/cli"
 )
 
 // benchOptions are the flags of "sluice bench".
@@ -69,7 +71,7 @@ func newBenchCommand() *cobra.Command {
 		Short:   "Put load on a server",
 		Long:    benchHelp,
 		Example: benchExamples,
-		Args:    oneArgument("URL"),
+		Args:    cli.OneArgument("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.url = args[0]
 			if err := o.complete(cmd.Flags()); err != nil {
@@ -89,12 +91,12 @@ func newBenchCommand() *cobra.Command {
 func (o *benchOptions) addLoadFlags(flags *pflag.FlagSet) {
 	flags.IntVarP(&o.connections, "connections", "c", 64, "how many connections `N` are used at a time")
 	flags.IntVarP(&o.threads, "threads", "t", 0, "how many threads `N`, and so processors, share them; default all")
-	flags.VarP(secondsOf(&o.duration, 0), "duration", "d", "for how long, in `SECONDS` or as 1m30s; default 10s without --requests")
+	flags.VarP(cli.SecondsOf(&o.duration, 0), "duration", "d", "for how long, in `SECONDS` or as 1m30s; default 10s without --requests")
 	flags.Int64VarP(&o.requests, "requests", "n", 0, "how many requests `N`; with --duration, whichever comes first")
 	flags.Float64VarP(&o.rate, "rate", "R", 0, "an open loop with `N` requests per second in all")
 	flags.IntVar(&o.pipeline, "pipeline", 1, "send `N` requests at once, and the next when all are answered")
 	flags.BoolVar(&o.disableKeepAlive, "disable-keepalive", false, "a connection per request; connecting is a part of its latency")
-	flags.Var(secondsOf(&o.timeout, 2*time.Second), "timeout", "bound for connecting, and for a complete response, in `SECONDS` or as 500ms")
+	flags.Var(cli.SecondsOf(&o.timeout, 2*time.Second), "timeout", "bound for connecting, and for a complete response, in `SECONDS` or as 500ms")
 }
 
 func (o *benchOptions) addRequestFlags(flags *pflag.FlagSet) {

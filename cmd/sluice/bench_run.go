@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/load"
+	"github.com/sluicehttp/sluice/lab/load"
 )
 
 var errNoResponse = errors.New("there was no response")

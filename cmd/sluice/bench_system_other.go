@@ -5,7 +5,7 @@ package main
 import (
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/load"
+	"github.com/sluicehttp/sluice/lab/load"
 )
 
 // checkDescriptors: there is no limit that is known beforehand.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/load"
+	"github.com/sluicehttp/sluice/lab/load"
 )
 
 const (

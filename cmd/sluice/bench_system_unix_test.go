@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/load"
+	"github.com/sluicehttp/sluice/lab/load"
 )
 
 // TestCheckDescriptors: threads take descriptors, too.

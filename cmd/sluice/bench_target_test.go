@@ -11,15 +11,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/load"
+	"github.com/sluicehttp/sluice/lab/load"
 	"github.com/spf13/cobra"
+
+	"github.com/sluicehttp/sluice/lab/cli"
 )
 
 // parseBench returns the options of a command line.
 func parseBench(t *testing.T, args ...string) (benchOptions, error) {
 	t.Helper()
 	var o benchOptions
-	cmd := &cobra.Command{Args: oneArgument("URL")}
+	cmd := &cobra.Command{Args: cli.OneArgument("URL")}
 	o.addLoadFlags(cmd.Flags())
 	o.addRequestFlags(cmd.Flags())
 	o.addReportFlags(cmd.Flags())

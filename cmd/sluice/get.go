@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sluicehttp/sluice/lab/cli"
 )
 
 // getOptions are the flags of "sluice get".
@@ -74,7 +76,7 @@ func newGetCommand() *cobra.Command {
 		Short:   "Request a URL",
 		Long:    getHelp,
 		Example: getExamples,
-		Args:    oneArgument("URL"),
+		Args:    cli.OneArgument("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.url = args[0]
 			if err := o.complete(cmd.Flags()); err != nil {
@@ -124,8 +126,8 @@ func (o *getOptions) addResponseFlags(flags *pflag.FlagSet) {
 func (o *getOptions) addConnectionFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.follow, "location", "L", false, "follow redirects")
 	flags.IntVar(&o.maxRedirects, "max-redirs", 10, "how many redirects --location follows, at most")
-	flags.VarP(secondsOf(&o.maxTime, 0), "max-time", "m", "bound for all of it, in `SECONDS` or as 500ms")
-	flags.Var(secondsOf(&o.connectTimeout, 30*time.Second), "connect-timeout", "bound for looking up and connecting, in `SECONDS` or as 500ms")
+	flags.VarP(cli.SecondsOf(&o.maxTime, 0), "max-time", "m", "bound for all of it, in `SECONDS` or as 500ms")
+	flags.Var(cli.SecondsOf(&o.connectTimeout, 30*time.Second), "connect-timeout", "bound for looking up and connecting, in `SECONDS` or as 500ms")
 	flags.StringVar(&o.proxy, "proxy", "", "connect through the http, https or socks5 proxy at `URL`; '' is none, else the environment says (https_proxy ...)")
 	flags.BoolVarP(&o.insecure, "insecure", "k", false, "accept any certificate")
 	flags.StringVar(&o.caFile, "cacert", "", "accept certificates signed by those in `FILE` (PEM)")

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluicehttp/sluice/lab"
 )
 
 func newRootCommand() *cobra.Command {
@@ -16,7 +18,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newServeCommand(), newGetCommand(), newBenchCommand(), newLabCommand())
+	root.AddCommand(newServeCommand(), newGetCommand(), newBenchCommand(), lab.Command())
 	return root
 }
 

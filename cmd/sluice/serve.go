@@ -13,6 +13,8 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/cobra"
+
+	"github.com/sluicehttp/sluice/lab/cli"
 )
 
 // serveOptions are the flags of "sluice serve".
@@ -88,11 +90,11 @@ func newServeCommand() *cobra.Command {
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU; 0: this process serves")
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH; POST /restart replaces the workers")
-	flags.Var(secondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
-	flags.Var(secondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
-	flags.Var(secondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")
+	flags.Var(cli.SecondsOf(&o.readTimeout, 30*time.Second), "read-timeout", "bound for receiving a request")
+	flags.Var(cli.SecondsOf(&o.writeTimeout, 30*time.Second), "write-timeout", "bound for a write that the client does not take")
+	flags.Var(cli.SecondsOf(&o.idleTimeout, 2*time.Minute), "idle-timeout", "bound for an idle connection")
 	flags.IntVar(&o.maxBody, "max-body", sluice.DefaultMaxRequestBodySize, "bound of a request body, in bytes")
-	flags.Var(secondsOf(&o.drain, 10*time.Second), "drain", "how long running requests may go on after Ctrl-C")
+	flags.Var(cli.SecondsOf(&o.drain, 10*time.Second), "drain", "how long running requests may go on after Ctrl-C")
 	return cmd
 }
 

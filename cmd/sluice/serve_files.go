@@ -12,6 +12,8 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/spf13/pflag"
+
+	"github.com/sluicehttp/sluice/lab/cli"
 )
 
 // fileOptions are the flags for serving a folder.
@@ -43,11 +45,11 @@ func (o *fileOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.compress, "compress", true, "send br, zstd or gzip to clients that take it")
 	flags.StringVar(&o.compressRoot, "compress-root", "", "keep the encoded copies in `FOLDER`, not in a temporary one")
 	flags.StringVar(&o.cacheControl, "cache-control", "", "the Cache-Control `VALUE` of files")
-	flags.Var(secondsOf(&o.maxAge, 0), "max-age", "let files be cached for so long; HTML pages are asked for every time")
+	flags.Var(cli.SecondsOf(&o.maxAge, 0), "max-age", "let files be cached for so long; HTML pages are asked for every time")
 	flags.BoolVar(&o.hasETags, "etag", true, "send ETags and honour If-None-Match")
 	flags.BoolVar(&o.hasDotfiles, "dotfiles", false, "serve names that begin with a dot too; /.well-known/ always is")
 	flags.BoolVar(&o.cors, "cors", false, "let scripts of every site read the files (Access-Control-Allow-Origin: *)")
-	flags.Var(secondsOf(&o.freshness, time.Second), "freshness", "how long a file may be served as it was before a change; 0 opens it for each request")
+	flags.Var(cli.SecondsOf(&o.freshness, time.Second), "freshness", "how long a file may be served as it was before a change; 0 opens it for each request")
 }
 
 // complete checks the options and makes paths absolute.

@@ -1,4 +1,6 @@
-package main
+// Package cli is what the flags and arguments of several commands have in
+// common.
+package cli
 
 import (
 	"errors"
@@ -10,18 +12,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// secondsFlag is a duration of 0 or more, in seconds if there is no unit. It is
-// the pflag.Value of all flags that are durations.
-type secondsFlag time.Duration
+// Seconds is a duration of 0 or more, in seconds if there is no unit. It is the
+// pflag.Value of all flags that are durations.
+type Seconds time.Duration
 
-// secondsOf makes d, which gets a default, the place of a flag's duration.
-func secondsOf(d *time.Duration, byDefault time.Duration) *secondsFlag {
+// SecondsOf makes d, which gets a default, the place of a flag's duration.
+func SecondsOf(d *time.Duration, byDefault time.Duration) *Seconds {
 	*d = byDefault
-	return (*secondsFlag)(d)
+	return (*Seconds)(d)
 }
 
 // Set implements pflag.Value.
-func (s *secondsFlag) Set(text string) error {
+func (s *Seconds) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if seconds, numberErr := strconv.ParseFloat(text, 64); numberErr == nil {
 		ns := seconds * float64(time.Second)
@@ -36,12 +38,12 @@ func (s *secondsFlag) Set(text string) error {
 	if d < 0 {
 		return errors.New("a duration cannot be negative")
 	}
-	*s = secondsFlag(d)
+	*s = Seconds(d)
 	return nil
 }
 
 // String implements pflag.Value.
-func (s *secondsFlag) String() string {
+func (s *Seconds) String() string {
 	if *s == 0 {
 		return "0" // a default of this is not shown
 	}
@@ -49,10 +51,10 @@ func (s *secondsFlag) String() string {
 }
 
 // Type implements pflag.Value.
-func (s *secondsFlag) Type() string { return "SECONDS" }
+func (s *Seconds) Type() string { return "SECONDS" }
 
-// oneArgument is for commands with one argument, which name says.
-func oneArgument(name string) cobra.PositionalArgs {
+// OneArgument is for commands with one argument, which name says.
+func OneArgument(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch len(args) {
 		case 0:

@@ -20,6 +20,7 @@ const (
 	connecting           // since says from when on
 	idle                 // nothing is under way
 	busy                 // requests are under way; since says when they were sent
+	leaving              // the server has said that it will end the connection; since says when
 	finished
 )
 
@@ -40,6 +41,7 @@ type conn struct {
 	toWrite    int
 	writeErr   syscall.Errno
 	failures   int // to connect, since the last response
+	toWarm     int // batches to send before the run begins; -1: it has sent them
 	framer     framer
 }
 
@@ -58,6 +60,10 @@ func (c *conn) socketError() error {
 // available gives a connection without requests the next ones, if they are to be
 // sent now.
 func (l *loop) available(c *conn) {
+	if l.toWarm > 0 {
+		l.warmNext(c)
+		return
+	}
 	if l.schedule != nil && !l.isSpent {
 		c.state = idle
 		l.idle.push(c)
@@ -76,6 +82,22 @@ func (l *loop) available(c *conn) {
 		l.now = l.clock.now() // others may have been connected since
 	}
 	for range n {
+		c.due = append(c.due, l.now)
+	}
+	l.assign(c)
+}
+
+// warmNext sends the next batch of a connection that warms up.
+func (l *loop) warmNext(c *conn) {
+	if c.toWarm <= 0 {
+		if c.toWarm == 0 {
+			l.toWarm--
+		}
+		c.toWarm, c.state = -1, idle
+		return
+	}
+	c.toWarm--
+	for range l.Depth {
 		c.due = append(c.due, l.now)
 	}
 	l.assign(c)

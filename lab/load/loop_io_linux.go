@@ -115,6 +115,10 @@ func (l *loop) take(c *conn, in []byte) {
 			l.now = l.clock.now()
 		}
 		l.complete(c)
+		if c.framer.outcome.closes && !c.hasEnded && len(in) == 0 && c.answered == len(c.due) {
+			c.state, c.since = leaving, l.now // a client that reset it now would cost the server more
+			return
+		}
 		if c.framer.outcome.closes || l.OncePerConn {
 			l.part(c)
 			return

@@ -38,15 +38,12 @@ type loop struct {
 	now      int64
 	nextTick int64
 	isSpent  bool // there are no more requests to begin
+	toWarm   int  // connections that have not warmed up, in warm
 }
 
 const (
 	recvSize  = 64 << 10
 	maxEvents = 512
-	// maxOpening bounds how many connections a loop makes at a time: many at once
-	// overrun a listener's backlog, and what is dropped there comes back a second
-	// later.
-	maxOpening = 128
 )
 
 // Marks of the events that are not a connection's.
@@ -114,8 +111,39 @@ func (l *loop) close() {
 	}
 }
 
+// warm implements thread.
+func (l *loop) warm() {
+	l.toWarm = len(l.conns)
+	for i := range l.conns {
+		l.conns[i].toWarm = warmUps
+	}
+	l.waitAndPass(func() bool { return l.toWarm == 0 || l.rec.ErrorSum() > 0 })
+	l.toWarm, l.nextTick = 0, 0 // the clock begins again
+}
+
 // work implements thread.
 func (l *loop) work() (unanswered, unsent int64) {
+	l.rec.mu.Lock()
+	l.now = l.clock.now()
+	for i := range l.conns[:l.unopened] { // they have warmed up
+		if c := &l.conns[i]; c.state == idle {
+			l.available(c)
+		}
+	}
+	l.rec.mu.Unlock()
+	l.waitAndPass(func() bool {
+		isOver := l.live == 0 || l.Duration > 0 && l.now >= int64(l.Duration) || l.ctx.Err() != nil
+		if isOver {
+			unanswered, unsent = l.leftOver()
+		}
+		return isOver
+	})
+	return unanswered, unsent
+}
+
+// waitAndPass waits for events and handles them until isOver, which is called with
+// the recorder's lock held, is true or the run's context has ended.
+func (l *loop) waitAndPass(isOver func() bool) {
 	woken := make(chan struct{})
 	stopWaking := context.AfterFunc(l.ctx, func() {
 		defer close(woken)
@@ -126,16 +154,14 @@ func (l *loop) work() (unanswered, unsent int64) {
 			<-woken // it uses the descriptor
 		}
 	}()
-	for wait, isOver := 0, false; ; {
+	for wait := 0; ; {
 		n := epollWait(l.epoll, l.events, wait)
 		l.rec.mu.Lock()
-		wait, isOver = l.pass(l.events[:n])
-		if isOver {
-			unanswered, unsent = l.leftOver()
-		}
+		wait = l.pass(l.events[:n])
+		end := isOver() || l.ctx.Err() != nil
 		l.rec.mu.Unlock()
-		if isOver {
-			return unanswered, unsent
+		if end {
+			return
 		}
 	}
 }
@@ -145,14 +171,14 @@ func (l *loop) rouse() { _, _ = unix.Write(l.wake, binary.NativeEndian.AppendUin
 
 // pass does what there is to do, and returns for how many milliseconds to wait
 // then.
-func (l *loop) pass(events []unix.EpollEvent) (wait int, isOver bool) {
+func (l *loop) pass(events []unix.EpollEvent) (wait int) {
 	l.now = l.clock.now()
 	for i := range events {
 		e := &events[i]
 		switch {
 		case e.Fd == wakeMark:
 			if l.ctx.Err() != nil {
-				return 0, true
+				return 0
 			}
 			var b [8]byte
 			_, _ = unix.Read(l.wake, b[:]) // it was there
@@ -166,7 +192,7 @@ func (l *loop) pass(events []unix.EpollEvent) (wait int, isOver bool) {
 	l.again = l.spare[:0]
 	for _, c := range again {
 		c.isAgain = false
-		if c.state == idle || c.state == busy {
+		if c.state == idle || c.state == busy || c.state == leaving {
 			l.receive(c)
 		}
 	}
@@ -179,8 +205,7 @@ func (l *loop) pass(events []unix.EpollEvent) (wait int, isOver bool) {
 		l.tick()
 	}
 	l.dispatch()
-	isOver = l.live == 0 || l.Duration > 0 && l.now >= int64(l.Duration)
-	return l.patience(), isOver
+	return l.patience()
 }
 
 // event handles what epoll says of a connection.
@@ -222,6 +247,8 @@ func (l *loop) tick() {
 				record(l.rec.now.total, l.now-due)
 			}
 			l.fail(c, Timeout, errResponseTimeout)
+		case c.state == leaving && l.now-c.since > int64(l.Timeout):
+			l.part(c)
 		case c.state == paused && l.now >= c.since:
 			l.waiting--
 			l.renew(c)
@@ -236,7 +263,7 @@ func (l *loop) tick() {
 
 // dispatch gives requests that are due to idle connections.
 func (l *loop) dispatch() {
-	if l.schedule == nil {
+	if l.schedule == nil || l.toWarm > 0 {
 		return
 	}
 	l.isSpent = l.isSpent || l.hasBegunAll()
@@ -283,7 +310,7 @@ func (l *loop) patience() int {
 		return 0
 	}
 	until := l.nextTick
-	if l.Duration > 0 {
+	if l.Duration > 0 && l.toWarm == 0 {
 		until = min(until, int64(l.Duration))
 	}
 	return int(max(until-l.now+int64(time.Millisecond)-1, 0) / int64(time.Millisecond))

@@ -158,6 +158,15 @@ func (r *recorder) failed(kind Kind, err error, n int) {
 	}
 }
 
+// forget makes the recorder as it was in the beginning.
+func (r *recorder) forget() {
+	r.Counts = Counts{}
+	r.now.total.Reset()
+	if r.now.service != nil {
+		r.now.service.Reset()
+	}
+}
+
 // collect adds the counts to all, and the latencies since the last call to recent.
 func (r *recorder) collect(all *Counts, errs *examples, recent latencies) {
 	r.mu.Lock()

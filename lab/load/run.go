@@ -45,6 +45,10 @@ type Config struct {
 	// Timeout bounds connecting and the time from sending to the complete
 	// response. 0 is 2 seconds.
 	Timeout time.Duration
+	// Begin, where it is not nil, is called when all connections have been made and
+	// have had warmUps responses each, which are not counted. Nothing is sent while it
+	// runs; the run begins when it returns. With OncePerConn it is called first.
+	Begin func()
 	// Every is the time between calls of Progress. 0 is a second.
 	Every time.Duration
 	// Progress, where it is not nil, is told how the run goes, one call at a time.
@@ -55,8 +59,8 @@ type Config struct {
 
 // Progress is what was measured up to now.
 type Progress struct {
-	Elapsed time.Duration
-	Counts  *Counts // of all the run; valid during the call
+	Elapsed time.Duration // since the run began
+	Counts  *Counts       // of all the run; valid during the call
 	// Rate is the number of responses per second since the call before, Latency
 	// their latencies, valid during the call.
 	Rate    float64
@@ -65,7 +69,7 @@ type Progress struct {
 
 // Result is what was measured.
 type Result struct {
-	Elapsed time.Duration
+	Elapsed time.Duration // from the beginning to the end of the run
 	Counts
 	// Latency has, in nanoseconds, the latencies of all complete responses and
 	// what was waited for those that timed out. In an open loop it has also what
@@ -83,6 +87,13 @@ type Result struct {
 	Examples [Kinds]error
 }
 
+// ErrWarmUp: a connection failed before the run began; see Config.Begin.
+var ErrWarmUp = errors.New("warming up")
+
+// warmUps is how many batches each connection sends before Begin: the first response
+// may leave more behind in a server than those that follow.
+const warmUps = 2
+
 // ErrNoConnection: not one connection could be made.
 var ErrNoConnection = errors.New("cannot connect")
 
@@ -92,6 +103,10 @@ var (
 )
 
 const (
+	// maxOpening bounds how many connections a thread makes at a time: many at once
+	// overrun a listener's backlog, and what is dropped there comes back a second
+	// later.
+	maxOpening     = 128
 	maxBatch       = 1 << 30 // bytes that are sent at once
 	defaultTimeout = 2 * time.Second
 	defaultEvery   = time.Second
@@ -144,6 +159,9 @@ type run struct {
 // and returns how many were under way and how many were due then.
 type thread interface {
 	work() (unanswered, unsent int64)
+	// warm has every connection send warmUps batches. It is called before work, if at
+	// all, and returns early when the run's context ends or something fails.
+	warm()
 	// rouse makes the thread look whether there are requests left.
 	rouse()
 	// close frees what the thread has.
@@ -176,6 +194,12 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 		defer t.close()
 		r.threads = append(r.threads, t)
 	}
+	if config.Begin != nil {
+		if err := r.warmUp(ctx); err != nil {
+			return nil, err
+		}
+		config.Begin()
+	}
 	r.clock.start = time.Now()
 	if config.Duration > 0 {
 		r.ctx, r.stop = context.WithTimeout(ctx, config.Duration)
@@ -184,6 +208,30 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 	}
 	defer r.stop()
 	return r.measure()
+}
+
+// warmUp has the threads warm up, and forgets what was counted meanwhile.
+func (r *run) warmUp(ctx context.Context) error {
+	if r.OncePerConn {
+		return nil
+	}
+	r.clock.start = time.Now()
+	r.ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	var wg sync.WaitGroup
+	for _, t := range r.threads {
+		wg.Go(t.warm)
+	}
+	wg.Wait()
+	for _, rec := range r.recorders {
+		for _, err := range rec.errs {
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrWarmUp, err)
+			}
+		}
+		rec.forget()
+	}
+	return ctx.Err()
 }
 
 // newThread returns a thread of the kind that the run needs.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -356,5 +357,78 @@ func TestConfig(t *testing.T) {
 		if result, err := Run(t.Context(), config); err == nil {
 			t.Errorf("%s: %+v", name, result.Counts.Answered)
 		}
+	}
+}
+
+// Before Begin each connection has had two batches answered; they are not counted,
+// and nothing is sent while Begin runs.
+func TestWarmUp(t *testing.T) {
+	kinds(t, func(t *testing.T, config Config) {
+		for _, c := range []struct {
+			script script
+			depth  int
+			rate   float64
+		}{{answer(okResponse), 1, 0}, {answer(okResponse), 3, 0}, {answer(okResponse), 1, 5000}, {answers(closeResponse), 1, 0}} {
+			srv := serve(t, c.script)
+			config.Address, config.Connections, config.Threads, config.Requests = srv.addr, 5, 2, 60
+			config.Depth, config.Rate = c.depth, c.rate
+			warm := int64(5 * warmUps * c.depth)
+			begun := false
+			config.Begin = func() {
+				begun = true
+				if n := srv.requests.Load(); n != warm {
+					t.Errorf("%+v: %d requests before Begin, want %d", c, n, warm)
+				}
+			}
+			result := measure(t, config)
+			checkErrors(t, result, [Kinds]int64{})
+			if !begun || result.Sent != 60 || result.Answered != 60 || result.Latency.TotalCount() != 60 || srv.requests.Load() != warm+60 {
+				t.Errorf("%+v: begun %v, sent %d, answered %d, %d latencies, the server had %d", c, begun, result.Sent, result.Answered,
+					result.Latency.TotalCount(), srv.requests.Load())
+			}
+		}
+	})
+}
+
+// A server that does not answer is an error before the run begins.
+func TestWarmUpFails(t *testing.T) {
+	kinds(t, func(t *testing.T, config Config) {
+		for _, s := range []script{answer("HTTP/1.1 200\x00\r\n\r\n"), func(net.Conn, func() bool) {}} {
+			config.Address, config.Requests = serve(t, s).addr, 10
+			config.Begin = func() { t.Error("it has begun") }
+			if _, err := Run(t.Context(), config); !errors.Is(err, ErrWarmUp) {
+				t.Errorf("error %v", err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := Run(ctx, config); err == nil {
+			t.Error("no error after the context's end")
+		}
+	})
+}
+
+// A server that says that it ends the connection does so first: the client neither
+// resets it nor ends it before.
+func TestServerClosesFirst(t *testing.T) {
+	if !hasLoops {
+		t.Skip("goroutines reset at once")
+	}
+	var wrong atomic.Int64
+	srv := serve(t, func(c net.Conn, ask func() bool) {
+		if !ask() {
+			return
+		}
+		c.Write([]byte(closeResponse))
+		runtime.Gosched() // the client has the response, maybe
+		c.(*net.TCPConn).CloseWrite()
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			wrong.Add(1)
+		}
+	})
+	result := measure(t, Config{Network: "tcp", Address: srv.addr, Request: []byte(getRequest), Connections: 3, Requests: 60, OncePerConn: true, Timeout: time.Minute})
+	checkErrors(t, result, [Kinds]int64{})
+	if result.Answered != 60 || wrong.Load() > 0 {
+		t.Errorf("%d answers, %d connections ended otherwise", result.Answered, wrong.Load())
 	}
 }

@@ -20,13 +20,21 @@ type streams struct {
 	schedule *schedule    // of an open loop, the pacer's; nil: it is closed
 	due      chan int64   // from the pacer
 	owed     atomic.Int64 // requests that were under way in the end
+	conns    []*stream
+	opening  chan struct{} // has an element for each connection that is being made
 }
 
 func newStreams(r *run, i int) *streams {
-	s := &streams{run: r, rec: r.recorders[i], count: r.share(i)}
+	s := &streams{run: r, rec: r.recorders[i], count: r.share(i), opening: make(chan struct{}, maxOpening)}
 	if r.Rate > 0 {
 		s.schedule = newSchedule(r.Rate, i, r.Threads)
 		s.due = make(chan int64)
+	}
+	for range s.count {
+		c := &stream{streams: s, buf: make([]byte, streamBuffer)}
+		c.heads.isBodiless = s.IsHead
+		c.framer.heads = &c.heads
+		s.conns = append(s.conns, c)
 	}
 	return s
 }
@@ -37,6 +45,15 @@ func (s *streams) close() {}
 // rouse implements thread.
 func (s *streams) rouse() {} // the pacer has the channel
 
+// warm implements thread.
+func (s *streams) warm() {
+	var connections sync.WaitGroup
+	for _, c := range s.conns {
+		connections.Go(c.warm)
+	}
+	connections.Wait()
+}
+
 // work implements thread.
 func (s *streams) work() (unanswered, unsent int64) {
 	var connections, pacing sync.WaitGroup
@@ -44,13 +61,8 @@ func (s *streams) work() (unanswered, unsent int64) {
 	if s.schedule != nil {
 		pacing.Go(func() { unsent = s.pace(ended) })
 	}
-	for range s.count {
-		connections.Go(func() {
-			c := &stream{streams: s, buf: make([]byte, streamBuffer)}
-			c.heads.isBodiless = s.IsHead
-			c.framer.heads = &c.heads
-			c.work()
-		})
+	for _, c := range s.conns {
+		connections.Go(c.work)
 	}
 	connections.Wait()
 	close(ended)
@@ -136,9 +148,34 @@ type stream struct {
 	failures int
 }
 
+// warm sends the first requests. The connection stays, without the context.
+func (c *stream) warm() {
+	for range warmUps {
+		now := c.now()
+		for range c.Depth {
+			c.requests = append(c.requests, now)
+		}
+		for len(c.requests) > 0 {
+			if c.conn == nil {
+				c.connect()
+			}
+			if c.conn == nil || c.ctx.Err() != nil {
+				return
+			}
+			c.exchange()
+		}
+	}
+	if c.conn != nil {
+		c.forget()
+	}
+}
+
 // work sends requests until the run ends or there are none left.
 func (c *stream) work() {
 	defer c.drop()
+	if conn := c.conn; conn != nil { // it has warmed up
+		c.forget = context.AfterFunc(c.ctx, func() { conn.Close() })
+	}
 	for c.ctx.Err() == nil {
 		hasMore := true
 		switch {
@@ -250,6 +287,8 @@ func (c *stream) fail(kind Kind, err error, n int) {
 }
 
 func (c *stream) dial() (net.Conn, error) {
+	c.opening <- struct{}{}
+	defer func() { <-c.opening }()
 	ctx, cancel := context.WithTimeoutCause(c.ctx, c.Timeout, errConnectTimeout)
 	defer cancel()
 	var dialer net.Dialer

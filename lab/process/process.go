@@ -1,6 +1,5 @@
-// Package process runs servers and clients as processes of their own, so that
-// their CPU time and memory can be told apart. A program that uses it calls
-// Main first: the processes are the same program, started again.
+//go:build unix
+
 package process
 
 import (
@@ -12,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,9 +27,6 @@ func Main(roles map[string]Role) {
 		return
 	}
 	role := roles[os.Args[1]]
-	if os.Args[1] == serveRole {
-		role = serve
-	}
 	if role == nil {
 		return
 	}
@@ -50,8 +47,33 @@ type Options struct {
 	// Urgent children go before others on their CPU, if the user may have it
 	// so: what they measure should not be their own wait.
 	Urgent bool
+	// Env has settings such as "GOGC=off".
+	Env []string
 
 	files []*os.File // descriptors 3 and up
+}
+
+// Command returns how a program is started. Settings of Go's runtime that this
+// process has are not passed on: they would make the figures something else.
+func (o Options) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	command := append([]string{name}, args...)
+	if o.CPU != AnyCPU {
+		command = append([]string{"taskset", "-c", strconv.Itoa(o.CPU)}, command...)
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	cmd.ExtraFiles = o.files
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), isRuntimeSetting), o.Env...)
+	if o.Procs > 0 {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(o.Procs))
+	}
+	return cmd
+}
+
+// isRuntimeSetting tells whether a variable changes Go's runtime.
+func isRuntimeSetting(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return name == "GOMAXPROCS" || name == "GOGC" || name == "GOMEMLIMIT"
 }
 
 // A Child is this program, started again.
@@ -74,16 +96,7 @@ func Start(ctx context.Context, o Options, role string, config any) (*Child, err
 	if err != nil {
 		return nil, err
 	}
-	command := []string{self, role, string(text)}
-	if o.CPU != AnyCPU {
-		command = append([]string{"taskset", "-c", strconv.Itoa(o.CPU)}, command...)
-	}
-	c := &Child{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
-	c.cmd.Stderr = os.Stderr
-	c.cmd.ExtraFiles = o.files
-	if o.Procs > 0 {
-		c.cmd.Env = append(c.cmd.Environ(), "GOMAXPROCS="+strconv.Itoa(o.Procs))
-	}
+	c := &Child{cmd: o.Command(ctx, self, role, string(text))}
 	if c.input, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -106,15 +119,6 @@ func Start(ctx context.Context, o Options, role string, config any) (*Child, err
 func (c *Child) Stop() error {
 	c.input.Close()
 	return c.cmd.Wait()
-}
-
-// StopAll stops children.
-func StopAll(children []*Child) error {
-	var errs []error
-	for _, c := range children {
-		errs = append(errs, c.Stop())
-	}
-	return errors.Join(errs...)
 }
 
 // Line waits for the next line of the child's output.

@@ -1,10 +1,10 @@
+//go:build unix
+
 package process
 
 import (
 	"context"
-	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -18,12 +18,7 @@ const stopPatience = 10 * time.Second
 // StartProgram starts a program on a CPU, or on AnyCPU. It gets SIGTERM when it
 // is stopped, when the context ends, and when this process dies.
 func StartProgram(ctx context.Context, cpu int, name string, args ...string) (*Program, error) {
-	command := append([]string{name}, args...)
-	if cpu != AnyCPU {
-		command = append([]string{"taskset", "-c", strconv.Itoa(cpu)}, command...)
-	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stderr = os.Stderr
+	cmd := Options{CPU: cpu}.Command(ctx, name, args...)
 	cmd.SysProcAttr = endsWithParent()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopPatience

@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -63,5 +65,16 @@ func TestFreeAddress(t *testing.T) {
 	}
 	if addr, err := FreeAddress(t.Context()); err != nil || addr == "" {
 		t.Errorf("address %q, %v", addr, err)
+	}
+}
+
+func TestCheckConnections(t *testing.T) {
+	if err := CheckConnections(1); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []int{0, 1 << 30} {
+		if CheckConnections(bad) == nil {
+			t.Errorf("%d connections: no error", bad)
+		}
 	}
 }

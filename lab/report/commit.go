@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -8,6 +8,12 @@ import (
 	"runtime/debug"
 	"strings"
 )
+
+// Commit returns what this program was built from: a commit, a version, or "unknown".
+func Commit() string {
+	info, _ := debug.ReadBuildInfo()
+	return commit(info, ".")
+}
 
 // ownModule is the module that this program's is within.
 const ownModule = "github.com/sluicehttp/sluice"

@@ -13,33 +13,19 @@ import (
 
 // A Document is what a command has to say: a header and sections.
 type Document struct {
-	Title    string // of the file in Markdown; "": none
-	Command  string // as Header wants it
-	Sections []Section
+	Title    string    // of the file in Markdown; "": none
+	Command  string    // as Header wants it
+	Sections []Section // in their order
 }
 
 // A Section is a table with a title, notes below it, and plots, which
 // PublishFolder writes.
 type Section struct {
-	Title string
-	Head  []string
-	Rows  [][]string
-	Notes []string
-	Plots []Plot
-}
-
-// Publish prints the document, and writes it as Markdown into the file too
-// unless that has no name.
-func (d Document) Publish(w io.Writer, markdownFile string) (err error) {
-	if err := d.text(w); err != nil || markdownFile == "" {
-		return err
-	}
-	f, err := os.Create(markdownFile)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return d.markdown(f, false)
+	Title string     // above the table
+	Head  []string   // of the columns
+	Rows  [][]string // as many cells each as Head
+	Notes []string   // below the table
+	Plots []Plot     // after the notes
 }
 
 // PublishFolder writes the document as Markdown into folder/name.md, with its
@@ -60,10 +46,11 @@ func (d Document) PublishFolder(folder, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return d.markdown(f, true)
+	return d.markdown(f)
 }
 
-func (d Document) text(w io.Writer) error {
+// Publish prints the document.
+func (d Document) Publish(w io.Writer) error {
 	Header(w, d.Command)
 	for i, s := range d.Sections {
 		if i > 0 {
@@ -80,8 +67,8 @@ func (d Document) text(w io.Writer) error {
 	return nil
 }
 
-// markdown writes the document, with references to its plots if they are there.
-func (d Document) markdown(w io.Writer, withPlots bool) error {
+// markdown writes the document, with references to its plots.
+func (d Document) markdown(w io.Writer) error {
 	var header, out strings.Builder
 	Header(&header, d.Command)
 	if d.Title != "" {
@@ -95,9 +82,7 @@ func (d Document) markdown(w io.Writer, withPlots bool) error {
 			fmt.Fprintf(&out, "\n%s\n", note)
 		}
 		for _, plot := range s.Plots {
-			if withPlots {
-				fmt.Fprintf(&out, "\n![%s](%s)\n", plot.Title, plot.File)
-			}
+			fmt.Fprintf(&out, "\n![%s](%s)\n", plot.Title, plot.File)
 		}
 	}
 	_, err := io.WriteString(w, out.String())

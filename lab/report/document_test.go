@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,9 @@ func TestDocument(t *testing.T) {
 		{Title: "Second", Head: []string{"c", "d"}, Rows: [][]string{{"e", "f"}}},
 	}}
 	var out strings.Builder
-	name := filepath.Join(t.TempDir(), "x.md")
-	if err := d.Publish(&out, name); err != nil {
+	folder := t.TempDir()
+	name := filepath.Join(folder, "x.md")
+	if err := errors.Join(d.Publish(&out), d.PublishFolder(folder, "x")); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"command: go run ./x\n", "First\n", "a|b", "  A note.\n", "\nSecond\n"} {
@@ -32,7 +34,7 @@ func TestDocument(t *testing.T) {
 	if !strings.HasPrefix(string(text), "```\ncommand: go run ./x\n") || !strings.HasSuffix(string(text), want) {
 		t.Errorf("Markdown:\n%s\nwant at its end:\n%s", text, want)
 	}
-	if err := d.Publish(&out, filepath.Join(name, "below a file")); err == nil {
+	if err := d.PublishFolder(name, "below a file"); err == nil {
 		t.Error("no error from a file that cannot be")
 	}
 }

@@ -1,7 +1,4 @@
-// Package chart draws plots as SVG: lines and bars, with nothing but the
-// standard library, because every process of the lab would carry a library
-// along.
-package chart
+package report
 
 import (
 	"fmt"
@@ -34,30 +31,32 @@ func dashes(i int) string {
 
 // A Series is a line.
 type Series struct {
-	Name   string
-	Points []Point
+	Name   string  // for the legend
+	Points []Point // in the order of X
 }
 
 // A Point is a place in a plot.
-type Point struct{ X, Y float64 }
+type Point struct {
+	X, Y float64 // in the units of the axes
+}
 
 // A Tick is a mark of an axis.
 type Tick struct {
-	At    float64
-	Label string
+	At    float64 // on the axis
+	Label string  // below it
 }
 
 // Lines is a plot of lines. X and Y begin at 0 unless a scale is logarithmic.
 type Lines struct {
-	Title, X, Y      string
-	Series           []Series
-	XTicks           []Tick // nil: round numbers
+	Title, X, Y      string   // of the plot and of its axes
+	Series           []Series // in the order of the legend
+	XTicks           []Tick   // nil: round numbers
 	FormatX, FormatY func(float64) string
 	LogY             bool
 }
 
 // SVG draws the plot.
-func (l Lines) SVG() string {
+func (l Lines) SVG() []byte {
 	var b strings.Builder
 	legend, whole := float64(left+12), width
 	if len(l.Series) > fewSeries {
@@ -93,7 +92,7 @@ func (l Lines) SVG() string {
 		text(&b, legend+32, at, "start", 12, s.Name)
 	}
 	b.WriteString("</svg>\n")
-	return b.String()
+	return []byte(b.String())
 }
 
 // axes returns the scales that hold all points.

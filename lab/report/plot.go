@@ -1,6 +1,8 @@
 package report
 
 import (
+	"unicode/utf8"
+
 	"fmt"
 	"html"
 	"math"
@@ -10,22 +12,24 @@ import (
 // A Plot is a picture of bars, in panels that have a scale each.
 type Plot struct {
 	File   string // its name, in the folder of the report
-	Title  string
-	Unit   string
+	Title  string // at the top
+	Unit   string // follows each value
 	Panels []Panel
+	// Format returns a value with its unit; nil: three digits, and Unit.
+	Format func(float64) string
 }
 
 // A Panel is a group of bars that are compared.
 type Panel struct {
-	Title string
-	Bars  []Bar
+	Title string // above the bars
+	Bars  []Bar  // from top to bottom
 }
 
 // A Bar is a value with the range of the rounds'.
 type Bar struct {
-	Name             string
-	Value, Low, High float64 // none below 0
-	Emphasis         Emphasis
+	Name             string   // beside it
+	Value, Low, High float64  // none below 0
+	Emphasis         Emphasis // its colour
 }
 
 // An Emphasis says how a bar is drawn.
@@ -52,11 +56,12 @@ func (e Emphasis) color() string {
 
 // Sizes of a picture, in pixels.
 const (
-	panelWidth = 420
 	panelGap   = 24
-	barHeight  = 16
+	thickness  = 16
 	barStep    = 20
-	nameWidth  = 92
+	leastName  = 92
+	barWidth   = 254
+	letter     = 7 // the width of one in a name, at most
 	valueWidth = 74
 	titleSpace = 44
 	panelTitle = 24
@@ -67,12 +72,12 @@ const (
 // dark page.
 func (p Plot) SVG() []byte {
 	var body strings.Builder
-	y := titleSpace
+	y, names, panelWidth := titleSpace, p.nameWidth(), p.nameWidth()+barWidth+valueWidth
 	for start := 0; start < len(p.Panels); start += perRow {
 		row := p.Panels[start:min(start+perRow, len(p.Panels))]
 		tallest := 0
 		for i, panel := range row {
-			panel.draw(&body, panelGap+i*(panelWidth+panelGap), y, p.Unit)
+			p.draw(&body, panel, panelGap+i*(panelWidth+panelGap), y, names)
 			tallest = max(tallest, panelTitle+barStep*len(panel.Bars))
 		}
 		y += tallest + panelGap
@@ -88,8 +93,26 @@ func (p Plot) SVG() []byte {
 	return []byte(out.String())
 }
 
+// nameWidth returns the room for the names of bars.
+func (p Plot) nameWidth() int {
+	longest := 0
+	for _, panel := range p.Panels {
+		for _, bar := range panel.Bars {
+			longest = max(longest, utf8.RuneCountInString(bar.Name))
+		}
+	}
+	return max(leastName, letter*longest)
+}
+
+func (p Plot) format(value float64) string {
+	if p.Format != nil {
+		return p.Format(value)
+	}
+	return significant(value) + " " + p.Unit
+}
+
 // draw draws a panel with its left upper corner at x and y.
-func (p Panel) draw(out *strings.Builder, x, y int, unit string) {
+func (plot Plot) draw(out *strings.Builder, p Panel, x, y, nameWidth int) {
 	fmt.Fprintf(out, `<text x="%d" y="%d" font-weight="bold">%s</text>`+"\n", x, y+14, html.EscapeString(p.Title))
 	most := 0.0
 	for _, bar := range p.Bars {
@@ -98,20 +121,19 @@ func (p Panel) draw(out *strings.Builder, x, y int, unit string) {
 	if most <= 0 {
 		most = 1
 	}
-	const space = panelWidth - nameWidth - valueWidth
-	at := func(value float64) float64 { return float64(x+nameWidth) + float64(space)*max(value, 0)/most }
+	at := func(value float64) float64 { return float64(x+nameWidth) + barWidth*max(value, 0)/most }
 	for i, bar := range p.Bars {
 		top := y + panelTitle + i*barStep
-		middle := float64(top) + barHeight/2
+		middle := float64(top) + thickness/2
 		fmt.Fprintf(out, `<text x="%d" y="%.0f" text-anchor="end">%s</text>`+"\n", x+nameWidth-6, middle+4, html.EscapeString(bar.Name))
-		fmt.Fprintf(out, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", x+nameWidth, top, at(bar.Value)-at(0), barHeight, bar.Emphasis.color())
+		fmt.Fprintf(out, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", x+nameWidth, top, at(bar.Value)-at(0), thickness, bar.Emphasis.color())
 		end := at(bar.Value)
 		if bar.High > bar.Low {
 			fmt.Fprintf(out, `<path d="M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8" stroke="#1f2328" fill="none"/>`+"\n",
 				at(bar.Low), middle, at(bar.High), at(bar.Low), middle-4, at(bar.High), middle-4)
 			end = max(end, at(bar.High))
 		}
-		fmt.Fprintf(out, `<text x="%.1f" y="%.0f">%s %s</text>`+"\n", end+6, middle+4, significant(bar.Value), html.EscapeString(unit))
+		fmt.Fprintf(out, `<text x="%.1f" y="%.0f">%s</text>`+"\n", end+6, middle+4, html.EscapeString(plot.format(bar.Value)))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,23 +17,10 @@ import (
 // anything without them.
 func Header(w io.Writer, command string) {
 	fmt.Fprintf(w, "command: %s\n", command)
-	fmt.Fprintf(w, "commit:  %s\n", commit())
+	fmt.Fprintf(w, "commit:  %s\n", Commit())
 	fmt.Fprintf(w, "machine: %s, %d CPUs, %s\n", cpuModel(), runtime.NumCPU(), kernel())
 	fmt.Fprintf(w, "go:      %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	fmt.Fprintf(w, "date:    %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"))
-}
-
-// commit names the checked-out commit, and says so if files differ from it.
-func commit() string {
-	id, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
-	if err != nil {
-		return "unknown"
-	}
-	name := strings.TrimSpace(string(id))
-	if changes, err := exec.Command("git", "status", "--porcelain").Output(); err != nil || len(changes) > 0 {
-		name += " with uncommitted changes"
-	}
-	return name
 }
 
 func cpuModel() string {

@@ -6,7 +6,7 @@ package control
 import (
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // Role is what a process does.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT: the port is chosen by connect,

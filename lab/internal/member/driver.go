@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"sync"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // A driver decides when connections send.

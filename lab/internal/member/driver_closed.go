@@ -1,11 +1,11 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/lab/internal/control"
 )
 
 // A loop has each connection send the next request when the answer has come.

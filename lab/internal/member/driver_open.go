@@ -1,11 +1,11 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/lab/internal/control"
 )
 
 // A schedule sends at a rate, whatever comes back. Latency counts from when a

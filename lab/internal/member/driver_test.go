@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/lab/internal/control"
 )
 
 // wire collects who has sent.

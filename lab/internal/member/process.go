@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package process is what the lab's processes do: serve connections, or hold and
+// Package member is what the lab's processes do: serve connections, or hold and
 // use them, as the coordinator says. They end when it does.
-package process
+package member
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/lab/internal/control"
 )
 
 // A role is what a process does once it is configured.

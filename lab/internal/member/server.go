@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/tcp"
 )

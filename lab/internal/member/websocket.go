@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/tcp"
 )
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"bufio"
@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/net/websocket"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 const patient = 20 * time.Second

@@ -1,6 +1,6 @@
 //go:build linux
 
-package process
+package member
 
 import (
 	"crypto/sha256"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/tcp"
 )
 

@@ -1,6 +1,6 @@
 package plan
 
-import "github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+import "github.com/sluicehttp/sluice/lab/internal/scenario"
 
 // Costs of a connection and of a process, bytes, for the question whether they
 // fit into the memory. What a run really took is in its report. Those of TLS and

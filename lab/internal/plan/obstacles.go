@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // An Obstacle is something that a plan needs and the system does not have.

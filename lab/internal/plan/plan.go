@@ -3,8 +3,8 @@ package plan
 import (
 	"fmt"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // A Plan is how a scenario is run.

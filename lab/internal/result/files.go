@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"encoding/json"
@@ -21,11 +21,11 @@ func (r *Result) Save(folder string) error {
 	if err != nil {
 		return err
 	}
-	files := map[string]string{resultName: string(text) + "\n", textName: r.Markdown() + r.plotLinks()}
+	files := map[string][]byte{resultName: append(text, '\n'), textName: []byte(r.Markdown() + r.plotLinks())}
 	for name, plot := range r.plots() {
 		files[name] = plot
 	}
-	if err := saveAll(folder, files); err != nil || files[latencyPlot] != "" {
+	if err := saveAll(folder, files); err != nil || files[latencyPlot] != nil {
 		return err
 	}
 	// Of a run that was in the folder before there may be one.
@@ -69,12 +69,12 @@ func ResultFile(folder string) string { return filepath.Join(folder, textName) }
 // ComparisonFile is ResultFile for several runs.
 func ComparisonFile(folder string) string { return filepath.Join(folder, reportName) }
 
-func saveAll(folder string, files map[string]string) error {
+func saveAll(folder string, files map[string][]byte) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
 			return err
 		}
 	}

@@ -1,12 +1,12 @@
-package report
+package result
 
 import (
 	"fmt"
 	"math"
 	"strings"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // Markdown returns a run in full.

@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/chart"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // The names of plots.
@@ -20,8 +20,8 @@ const (
 )
 
 // plots draws what one run has measured.
-func (r *Result) plots() map[string]string {
-	all := map[string]string{memoryPlot: r.memoryChart().SVG()}
+func (r *Result) plots() map[string][]byte {
+	all := map[string][]byte{memoryPlot: r.memoryChart().SVG()}
 	if len(r.Load.Latency.Curve) > 0 {
 		all[latencyPlot] = curves("Latency: "+r.Scenario.Name, []*Result{r}).SVG()
 	}
@@ -38,8 +38,8 @@ func (r *Result) plotLinks() string {
 }
 
 // memoryChart is memory against connections, while they were being made.
-func (r *Result) memoryChart() chart.Lines {
-	c := chart.Lines{
+func (r *Result) memoryChart() report.Lines {
+	c := report.Lines{
 		Title: fmt.Sprintf("Memory: %s", r.Scenario.Name),
 		X:     "connections", Y: "memory",
 		FormatX: func(v float64) string { return Count(v) }, FormatY: Bytes,
@@ -55,9 +55,9 @@ func (r *Result) memoryChart() chart.Lines {
 		{"server processes (anonymous)", func(s *MemorySample) float64 { return float64(s.Server.Anon) }},
 		{"client processes (anonymous)", func(s *MemorySample) float64 { return float64(s.Client.Anon) }},
 	} {
-		series := chart.Series{Name: kind.name}
+		series := report.Series{Name: kind.name}
 		for _, s := range append([]MemorySample{before}, r.Memory.Growing...) {
-			series.Points = append(series.Points, chart.Point{X: float64(s.Connections), Y: kind.of(&s)})
+			series.Points = append(series.Points, report.Point{X: float64(s.Connections), Y: kind.of(&s)})
 		}
 		sort.SliceStable(series.Points, func(i, j int) bool { return series.Points[i].X < series.Points[j].X })
 		c.Series = append(c.Series, series)
@@ -67,26 +67,26 @@ func (r *Result) memoryChart() chart.Lines {
 
 // curves is latency against percentiles. The scale is that of the distance to
 // 100 %, so that tails can be seen.
-func curves(title string, results []*Result) chart.Lines {
-	c := chart.Lines{Title: title, X: "percentile", Y: "latency", LogY: true, FormatY: func(v float64) string { return Span(time.Duration(v)) }}
+func curves(title string, results []*Result) report.Lines {
+	c := report.Lines{Title: title, X: "percentile", Y: "latency", LogY: true, FormatY: func(v float64) string { return Span(time.Duration(v)) }}
 	last := 1.0
 	for _, r := range results {
 		if len(r.Load.Latency.Curve) == 0 {
 			continue
 		}
-		s := chart.Series{Name: r.Scenario.Name}
+		s := report.Series{Name: r.Scenario.Name}
 		for _, p := range r.Load.Latency.Curve {
 			if p.Percentile < 100 {
 				x := nines(p.Percentile)
 				last = math.Max(last, x)
-				s.Points = append(s.Points, chart.Point{X: x, Y: float64(p.Latency)})
+				s.Points = append(s.Points, report.Point{X: x, Y: float64(p.Latency)})
 			}
 		}
 		c.Series = append(c.Series, s)
 	}
 	for i := 0; i <= int(last); i++ {
 		percentile := 100 - 100*math.Pow(10, -float64(i))
-		c.XTicks = append(c.XTicks, chart.Tick{At: float64(i), Label: fmt.Sprintf("%.6g %%", percentile)})
+		c.XTicks = append(c.XTicks, report.Tick{At: float64(i), Label: fmt.Sprintf("%.6g %%", percentile)})
 	}
 	return c
 }
@@ -95,23 +95,30 @@ func curves(title string, results []*Result) chart.Lines {
 func nines(percentile float64) float64 { return -math.Log10(1 - percentile/100) }
 
 // comparisonPlots draws several runs together.
-func comparisonPlots(results []*Result) map[string]string {
+func comparisonPlots(results []*Result) map[string][]byte {
 	title, label := "", func(r *Result) string { return r.Scenario.Name + ", " + Count(r.Memory.After.Connections) }
 	if n, same := sameConnections(results); same {
 		title = fmt.Sprintf(", %s connections", Count(n))
 		label = func(r *Result) string { return r.Scenario.Name }
 	}
-	perSec := chart.Bars{Title: "Requests per second" + title, Format: func(v float64) string { return Count(v) }}
-	latency := chart.Bars{Title: "Latency" + title, Series: []string{"p50", "p99"}, Format: func(v float64) string { return Span(time.Duration(v)) }}
-	memory := chart.Bars{Title: "Memory per connection" + title, Series: []string{"servers (Pss)", "kernel, both ends"}, Format: Bytes}
+	perSec := report.Plot{Title: "Requests per second" + title, Format: func(v float64) string { return Count(v) }, Panels: make([]report.Panel, 1)}
+	latency := report.Plot{Title: "Latency" + title, Format: func(v float64) string { return Span(time.Duration(v)) }, Panels: []report.Panel{{Title: "p50"}, {Title: "p99"}}}
+	memory := report.Plot{Title: "Memory per connection" + title, Format: Bytes, Panels: []report.Panel{{Title: "servers (Pss)"}, {Title: "kernel, both ends"}}}
 	for _, r := range results {
-		perSec.Rows = append(perSec.Rows, chart.Row{Label: label(r), Values: []float64{r.Load.PerSec}})
-		if r.Answers() {
-			latency.Rows = append(latency.Rows, chart.Row{Label: label(r), Values: []float64{float64(r.Load.Latency.P50), float64(r.Load.Latency.P99)}})
+		bar := func(p *report.Panel, value float64) {
+			if !math.IsNaN(value) {
+				p.Bars = append(p.Bars, report.Bar{Name: label(r), Value: value})
+			}
 		}
-		memory.Rows = append(memory.Rows, chart.Row{Label: label(r), Values: []float64{r.PerConn(r.Memory.Worked.Server.Proportional), r.KernelPerConn()}})
+		bar(&perSec.Panels[0], r.Load.PerSec)
+		if r.Answers() {
+			bar(&latency.Panels[0], float64(r.Load.Latency.P50))
+			bar(&latency.Panels[1], float64(r.Load.Latency.P99))
+		}
+		bar(&memory.Panels[0], r.PerConn(r.Memory.Worked.Server.Proportional))
+		bar(&memory.Panels[1], r.KernelPerConn())
 	}
-	return map[string]string{
+	return map[string][]byte{
 		throughputPlot: perSec.SVG(), comparedPlot: latency.SVG(), perConnPlot: memory.SVG(),
 		latencyPlot: curves("Latency by percentile"+title, results).SVG(),
 	}
@@ -135,6 +142,6 @@ func SaveComparison(folder string, results []*Result) error {
 	for _, name := range []string{throughputPlot, comparedPlot, latencyPlot, perConnPlot} {
 		fmt.Fprintf(&links, "\n![](%s)\n", name)
 	}
-	files[reportName] = Compare(results) + links.String()
+	files[reportName] = []byte(Compare(results) + links.String())
 	return saveAll(folder, files)
 }

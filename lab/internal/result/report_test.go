@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"encoding/json"
@@ -14,9 +14,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
 // sample returns a result that has something everywhere.
@@ -226,7 +226,7 @@ func TestKernelUnknown(t *testing.T) {
 	if got := Compare([]*Result{r}); !strings.Contains(got, "| 520 B | not known |") {
 		t.Error(got)
 	}
-	if plot := comparisonPlots([]*Result{r})[perConnPlot]; strings.Contains(plot, "NaN") || strings.Contains(plot, ">0 B<") {
+	if plot := string(comparisonPlots([]*Result{r})[perConnPlot]); strings.Contains(plot, "NaN") || strings.Contains(plot, ">0 B<") {
 		t.Error(plot)
 	}
 }

@@ -1,15 +1,15 @@
-// Package report is what a run of the lab has measured, and how it is shown: as
+// Package result is what a run of the lab has measured, and how it is shown: as
 // JSON, as Markdown beside what the seed's authors published, and as plots.
-package report
+package result
 
 import (
 	"math"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
 // A Result is what a run has measured.

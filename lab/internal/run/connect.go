@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
 // settleTime is how long all is left alone after the last connection, before its
@@ -127,9 +127,9 @@ func (s *session) served() (n int) {
 }
 
 // memory returns what all processes use. thorough takes longer.
-func (s *session) memory(ctx context.Context, thorough bool) (report.MemorySample, error) {
+func (s *session) memory(ctx context.Context, thorough bool) (result.MemorySample, error) {
 	if err := s.fleet.sample(ctx); err != nil {
-		return report.MemorySample{}, err
+		return result.MemorySample{}, err
 	}
 	sample := s.quickMemory()
 	if thorough {
@@ -147,9 +147,9 @@ func (s *session) memory(ctx context.Context, thorough bool) (report.MemorySampl
 }
 
 // quickMemory is memory with what is known of processes already.
-func (s *session) quickMemory() report.MemorySample {
+func (s *session) quickMemory() result.MemorySample {
 	kernel := s.System.Kernel(false)
-	sample := report.MemorySample{Slab: kernel.Slab, SockBuffer: kernel.SockBuffer}
+	sample := result.MemorySample{Slab: kernel.Slab, SockBuffer: kernel.SockBuffer}
 	s.fleet.mu.Lock()
 	defer s.fleet.mu.Unlock()
 	for _, m := range s.fleet.members {

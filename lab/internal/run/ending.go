@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/lab/internal/control"
 )
 
 // close ends all processes and returns when they have gone.
@@ -32,7 +32,7 @@ func (f *fleet) close() {
 	}
 	_ = f.listener.Close()
 	f.waitForLinks()
-	f.spawner.close()
+	f.spawner.Close()
 }
 
 // kill kills a process and its group: workers of prefork, too.

@@ -8,17 +8,19 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // A fleet is the processes of a run.
 type fleet struct {
 	listener *net.UnixListener
-	spawner  *spawner
+	spawner  *process.Spawner
 	configs  func(control.Hello) control.Config
 
 	mu      sync.Mutex
@@ -58,7 +60,7 @@ func newFleet(configs func(control.Hello) control.Config) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{listener: ln, spawner: newSpawner(), configs: configs, changed: make(chan struct{}, 1)}
+	f := &fleet{listener: ln, spawner: process.NewSpawner(), configs: configs, changed: make(chan struct{}, 1)}
 	go f.accept()
 	return f, nil
 }
@@ -167,8 +169,11 @@ func (f *fleet) wake() {
 
 // start starts a process.
 func (f *fleet) start(o *Options, role control.Role, index int, settings []string) error {
-	cmd, errors := o.command(f.listener.Addr().String(), settings, string(role), strconv.Itoa(index))
-	if err := f.spawner.start(cmd); err != nil {
+	args := append(slices.Clone(o.ProcessArgs), string(role), strconv.Itoa(index), f.listener.Addr().String())
+	cmd, errors := process.Options{CPU: process.AnyCPU, Env: settings}.Command(context.Background(), o.Program, args...), &tail{}
+	cmd.Stderr = errors
+	cmd.WaitDelay = endLimit // workers of prefork have it, too
+	if err := f.spawner.Start(cmd); err != nil {
 		return err
 	}
 	c := &child{cmd: cmd, tail: errors, role: role, index: index, ended: make(chan struct{})}

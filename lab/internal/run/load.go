@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
+	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 const (
@@ -203,6 +203,6 @@ func (s *session) evaluate(mode control.Mode, before, after counts) error {
 		}
 	}
 	var err error
-	load.Latency, err = report.MergeLatencies(histograms)
+	load.Latency, err = result.MergeLatencies(histograms)
 	return err
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
+	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
 // TestOrders: what clients are told to do adds up to what was asked for.
@@ -46,7 +46,7 @@ func TestOrders(t *testing.T) {
 		}
 		found.Conns = 1_000
 		c.options.Scenario, c.options.Duration = found, time.Second
-		s := &session{Options: &c.options, plan: c.options.planWithin(limits, 18_000), result: &report.Result{}}
+		s := &session{Options: &c.options, plan: c.options.planWithin(limits, 18_000), result: &result.Result{}}
 		orders := s.orders()
 		if len(orders) != 5 {
 			t.Fatalf("%d clients", len(orders))

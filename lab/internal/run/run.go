@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/control"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/report"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/internal/control"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
+	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
 // Options say what is run, and how.
@@ -31,7 +31,7 @@ type Options struct {
 	// its role, its number and the coordinator's address.
 	Program     string
 	ProcessArgs []string
-	Header      report.Header
+	Header      result.Header
 	Progress    Progress
 	System      system.Files
 	// Hurry is for who has cancelled the run and does not want to wait for its end:
@@ -86,7 +86,7 @@ func blocked(p *plan.Plan) error {
 	var fatal []string
 	for _, o := range p.Obstacles {
 		if o.IsFatal {
-			fatal = append(fatal, fmt.Sprintf("%s: %s needed, there are %s", o.What, report.Count(o.Need), report.Count(o.Have)))
+			fatal = append(fatal, fmt.Sprintf("%s: %s needed, there are %s", o.What, result.Count(o.Need), result.Count(o.Have)))
 		}
 	}
 	if len(fatal) == 0 {
@@ -160,12 +160,12 @@ type session struct {
 	*Options
 	plan   plan.Plan
 	fleet  *fleet
-	result *report.Result
+	result *result.Result
 	turns  *turns // nil: all clients send at the same time
 }
 
 // Run carries out o. It returns when all processes have gone.
-func Run(ctx context.Context, o Options) (*report.Result, error) {
+func Run(ctx context.Context, o Options) (*result.Result, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func Run(ctx context.Context, o Options) (*report.Result, error) {
 	if err := blocked(&p); err != nil {
 		return nil, err
 	}
-	s := &session{Options: &o, plan: p, result: &report.Result{Scenario: o.Scenario, Header: o.Header}}
+	s := &session{Options: &o, plan: p, result: &result.Result{Scenario: o.Scenario, Header: o.Header}}
 	s.result.Header.LoadBefore = o.System.Load()
 	s.result.Layout = s.layout()
 	if s.fleet, err = newFleet(s.config); err != nil {
@@ -195,9 +195,9 @@ func Run(ctx context.Context, o Options) (*report.Result, error) {
 }
 
 // layout describes the plan.
-func (s *session) layout() report.Layout {
+func (s *session) layout() result.Layout {
 	servers, clients := s.plan.Processes()
-	return report.Layout{
+	return result.Layout{
 		Servers: servers, Clients: clients, Addresses: len(s.plan.Servers),
 		Loops: s.plan.Loops, ClientLoops: s.plan.ClientLoops,
 		Processors: s.plan.Processors, ClientProcessors: s.plan.ClientProcessors, MaxWorkers: s.plan.MaxWorkers,

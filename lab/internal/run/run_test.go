@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/scenario"
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/system"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
+	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
 // TestCheck: options that make no sense are refused before anything begins.

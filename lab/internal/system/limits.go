@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
 )
 
 // A Files is where the system tells about itself: the file system, or in tests a

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice/cmd/sluice/internal/lab/plan"
+	"github.com/sluicehttp/sluice/lab/internal/plan"
 )
 
 // fake returns a file system with files.

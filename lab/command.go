@@ -1,9 +1,14 @@
-package main
+// Package lab starts servers and clients on this machine, has them hold
+// connections, and measures throughput, latency, processor time and memory. It is
+// "sluice lab". What it shares with other tools is below it: the load generator in
+// package load.
+package lab
 
 import "github.com/spf13/cobra"
 
-// newLabCommand returns "sluice lab".
-func newLabCommand() *cobra.Command {
+// Command returns "sluice lab". The lab's processes are the running program, called
+// with "lab process": the command must be the program's of that name.
+func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Hold many connections on this machine, and measure",
