@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice"
 	"github.com/valyala/fasthttp"
+
+	"github.com/sluicehttp/sluice"
 )
 
 // TestAllocations: no call allocates more than it does in fasthttp. -v prints

@@ -9,9 +9,12 @@ require (
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/klauspost/compress v1.20.3
 	github.com/sluicehttp/sluice v0.1.0
+	github.com/sluicehttp/sluice/lab v0.1.0
 	github.com/valyala/fasthttp v1.77.0
 	golang.org/x/sys v0.49.0
 )
+
+require github.com/inconshreveable/mousetrap v1.1.0 // indirect
 
 require (
 	github.com/bytedance/gopkg v0.1.3 // indirect
@@ -29,6 +32,8 @@ require (
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/molecule-man/go-brrr v1.3.0 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
 	github.com/tidwall/gjson v1.14.4 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect

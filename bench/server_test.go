@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	smallRequest = "GET / HTTP/1.1\r\n" +
+	smallRequest = "GET " + peers.Target + " HTTP/1.1\r\n" +
 		"Host: www.example.com\r\n" +
 		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
 		"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n\r\n"
@@ -49,61 +49,22 @@ func post1KiB() scenario {
 
 const manyClients = 10_000
 
-func BenchmarkServerGet1ReqPerConn(b *testing.B)           { get(1, 0).run(b, peers.Sluice) }
-func BenchmarkServerGet2ReqPerConn(b *testing.B)           { get(2, 0).run(b, peers.Sluice) }
-func BenchmarkServerGet10ReqPerConn(b *testing.B)          { get(10, 0).run(b, peers.Sluice) }
-func BenchmarkServerGet10KReqPerConn(b *testing.B)         { get(10_000, 0).run(b, peers.Sluice) }
-func BenchmarkServerGet1ReqPerConn10KClients(b *testing.B) { get(1, manyClients).run(b, peers.Sluice) }
-func BenchmarkServerGet2ReqPerConn10KClients(b *testing.B) { get(2, manyClients).run(b, peers.Sluice) }
-func BenchmarkServerGet10ReqPerConn10KClients(b *testing.B) {
-	get(10, manyClients).run(b, peers.Sluice)
+// BenchmarkServer has each case with each server.
+func BenchmarkServer(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		scenario
+	}{
+		{"Get1ReqPerConn", get(1, 0)}, {"Get2ReqPerConn", get(2, 0)}, {"Get10ReqPerConn", get(10, 0)}, {"Get10KReqPerConn", get(10_000, 0)},
+		{"Get1ReqPerConn10KClients", get(1, manyClients)}, {"Get2ReqPerConn10KClients", get(2, manyClients)},
+		{"Get10ReqPerConn10KClients", get(10, manyClients)}, {"Get100ReqPerConn10KClients", get(100, manyClients)},
+		{"GetBrowser", getBrowser()}, {"Post1KiB", post1KiB()}, {"Pipelined16", pipelined16()},
+	} {
+		for _, by := range []struct{ name, kind string }{{"sluice", peers.Sluice}, {"fasthttp", peers.FastHTTP}, {"nethttp", peers.NetHTTP}} {
+			b.Run(c.name+"/"+by.name, func(b *testing.B) { c.run(b, by.kind) })
+		}
+	}
 }
-func BenchmarkServerGet100ReqPerConn10KClients(b *testing.B) {
-	get(100, manyClients).run(b, peers.Sluice)
-}
-func BenchmarkServerGetBrowser(b *testing.B)  { getBrowser().run(b, peers.Sluice) }
-func BenchmarkServerPost1KiB(b *testing.B)    { post1KiB().run(b, peers.Sluice) }
-func BenchmarkServerPipelined16(b *testing.B) { pipelined16().run(b, peers.Sluice) }
-
-func BenchmarkFastHTTPServerGet1ReqPerConn(b *testing.B)   { get(1, 0).run(b, peers.FastHTTP) }
-func BenchmarkFastHTTPServerGet2ReqPerConn(b *testing.B)   { get(2, 0).run(b, peers.FastHTTP) }
-func BenchmarkFastHTTPServerGet10ReqPerConn(b *testing.B)  { get(10, 0).run(b, peers.FastHTTP) }
-func BenchmarkFastHTTPServerGet10KReqPerConn(b *testing.B) { get(10_000, 0).run(b, peers.FastHTTP) }
-func BenchmarkFastHTTPServerGet1ReqPerConn10KClients(b *testing.B) {
-	get(1, manyClients).run(b, peers.FastHTTP)
-}
-func BenchmarkFastHTTPServerGet2ReqPerConn10KClients(b *testing.B) {
-	get(2, manyClients).run(b, peers.FastHTTP)
-}
-func BenchmarkFastHTTPServerGet10ReqPerConn10KClients(b *testing.B) {
-	get(10, manyClients).run(b, peers.FastHTTP)
-}
-func BenchmarkFastHTTPServerGet100ReqPerConn10KClients(b *testing.B) {
-	get(100, manyClients).run(b, peers.FastHTTP)
-}
-func BenchmarkFastHTTPServerGetBrowser(b *testing.B)  { getBrowser().run(b, peers.FastHTTP) }
-func BenchmarkFastHTTPServerPost1KiB(b *testing.B)    { post1KiB().run(b, peers.FastHTTP) }
-func BenchmarkFastHTTPServerPipelined16(b *testing.B) { pipelined16().run(b, peers.FastHTTP) }
-
-func BenchmarkNetHTTPServerGet1ReqPerConn(b *testing.B)   { get(1, 0).run(b, peers.NetHTTP) }
-func BenchmarkNetHTTPServerGet2ReqPerConn(b *testing.B)   { get(2, 0).run(b, peers.NetHTTP) }
-func BenchmarkNetHTTPServerGet10ReqPerConn(b *testing.B)  { get(10, 0).run(b, peers.NetHTTP) }
-func BenchmarkNetHTTPServerGet10KReqPerConn(b *testing.B) { get(10_000, 0).run(b, peers.NetHTTP) }
-func BenchmarkNetHTTPServerGet1ReqPerConn10KClients(b *testing.B) {
-	get(1, manyClients).run(b, peers.NetHTTP)
-}
-func BenchmarkNetHTTPServerGet2ReqPerConn10KClients(b *testing.B) {
-	get(2, manyClients).run(b, peers.NetHTTP)
-}
-func BenchmarkNetHTTPServerGet10ReqPerConn10KClients(b *testing.B) {
-	get(10, manyClients).run(b, peers.NetHTTP)
-}
-func BenchmarkNetHTTPServerGet100ReqPerConn10KClients(b *testing.B) {
-	get(100, manyClients).run(b, peers.NetHTTP)
-}
-func BenchmarkNetHTTPServerGetBrowser(b *testing.B)  { getBrowser().run(b, peers.NetHTTP) }
-func BenchmarkNetHTTPServerPost1KiB(b *testing.B)    { post1KiB().run(b, peers.NetHTTP) }
-func BenchmarkNetHTTPServerPipelined16(b *testing.B) { pipelined16().run(b, peers.NetHTTP) }
 
 // The harness refuses servers that answer too little, too much or wrongly.
 func TestResponseCounter(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package clients
 
 import (
 	"bytes"
@@ -13,13 +13,14 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
 )
 
 // Names of contenders. Ratios are to fasthttp.
 const (
 	sluiceName   = "sluice"
 	fasthttpName = "fasthttp"
-	netHTTPName  = "net/http"
+	netHTTPName  = "nethttp"
 	bytesName    = "bytes" // the floor
 )
 
@@ -48,7 +49,7 @@ type operation func() error
 // Where requests go. Names are not looked up: dialers ignore them.
 const (
 	host = "127.0.0.1:80"
-	url  = "http://" + host + "/foobar?baz=1234"
+	url  = "http://" + host + peers.Target
 )
 
 // idleTime keeps connections open while others have their turn.
@@ -201,7 +202,7 @@ func checkNetHTTP(buf *bytes.Buffer, resp *http.Response, err error) error {
 }
 
 // constantRequest is what the clients send, more or less.
-const constantRequest = "GET /foobar?baz=1234 HTTP/1.1\r\nUser-Agent: bytes\r\nHost: " + host + "\r\n\r\n"
+const constantRequest = "GET " + peers.Target + " HTTP/1.1\r\nUser-Agent: bytes\r\nHost: " + host + "\r\n\r\n"
 
 // doBytes is no client: it writes a constant and reads up to the end of the
 // response, on a connection per worker. That is the share of connection, server

@@ -1,10 +1,9 @@
-package main
+package clients
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/fasthttputil"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	responseBody = "Hello, World!"
+	responseBody = peers.Body
 	response     = "HTTP/1.1 200 OK\r\nServer: raw\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\n" +
 		"Content-Type: text/plain\r\nContent-Length: 13\r\n\r\n" + responseBody
 )
@@ -53,7 +53,10 @@ func (s scenario) open(client string) (site, error) {
 		go serveRaw(ln)
 		return site{dial, ln.Close}, nil
 	}
-	serve, shutdown := ownServer(client)
+	serve, shutdown, err := ownServer(client)
+	if err != nil {
+		return site{}, err
+	}
 	served := make(chan error, 1)
 	go func() { served <- serve(ln) }()
 	return site{dial, func() error {
@@ -65,28 +68,22 @@ func (s scenario) open(client string) (site, error) {
 	}}, nil
 }
 
-// ownServer returns a client's server. Idle connections stay open as long as the
-// clients keep them.
-func ownServer(client string) (serve func(net.Listener) error, shutdown func() error) {
+// ownServer returns a client's server, with the handler that it has in all
+// comparisons. Idle connections stay open as long as the clients keep them.
+func ownServer(client string) (serve func(net.Listener) error, shutdown func() error, err error) {
 	switch client {
 	case sluiceName:
-		s := &sluice.Server{IdleTimeout: idleTime, Handler: func(ctx *sluice.RequestCtx) {
-			ctx.SetContentType("text/plain")
-			_, _ = ctx.WriteString(responseBody) // cannot fail
-		}}
-		return s.Serve, s.Shutdown
+		handler, err := peers.SluiceHandler(peers.Options{})
+		s := &sluice.Server{IdleTimeout: idleTime, Handler: handler}
+		return s.Serve, s.Shutdown, err
 	case fasthttpName:
-		s := &fasthttp.Server{IdleTimeout: idleTime, Handler: func(ctx *fasthttp.RequestCtx) {
-			ctx.SetContentType("text/plain")
-			_, _ = ctx.WriteString(responseBody)
-		}}
-		return s.Serve, s.Shutdown
+		handler, err := peers.FastHTTPHandler(peers.Options{})
+		s := &fasthttp.Server{IdleTimeout: idleTime, Handler: handler}
+		return s.Serve, s.Shutdown, err
 	}
-	s := &http.Server{IdleTimeout: idleTime, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		_, _ = io.WriteString(w, responseBody) // an error ends the connection, and the client sees that
-	})}
-	return s.Serve, s.Close
+	handler, err := peers.NetHTTPHandler(peers.Options{})
+	s := &http.Server{IdleTimeout: idleTime, Handler: handler}
+	return s.Serve, s.Close, err
 }
 
 func (s scenario) listen() (net.Listener, func() (net.Conn, error), error) {
@@ -207,10 +204,19 @@ func (c *fastConn) Close() error {
 	return nil
 }
 
-func (*fastConn) LocalAddr() net.Addr              { return fastAddr{} }
-func (*fastConn) RemoteAddr() net.Addr             { return fastAddr{} }
-func (*fastConn) SetDeadline(time.Time) error      { return nil }
-func (*fastConn) SetReadDeadline(time.Time) error  { return nil }
+// LocalAddr returns a fixed address.
+func (*fastConn) LocalAddr() net.Addr { return fastAddr{} }
+
+// RemoteAddr returns a fixed address.
+func (*fastConn) RemoteAddr() net.Addr { return fastAddr{} }
+
+// SetDeadline does nothing.
+func (*fastConn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline does nothing.
+func (*fastConn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing.
 func (*fastConn) SetWriteDeadline(time.Time) error { return nil }
 
 type fastAddr struct{}

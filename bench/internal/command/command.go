@@ -1,83 +1,74 @@
-// Package command is what the measuring commands have in common: their flags'
-// help, signals and exit status.
+// Package command is what the subcommands have in common: their flags, progress
+// and report.
 package command
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
-// ErrDone is what a command's flags return when there is nothing more to do.
-var ErrDone = errors.New("done")
+// Flags defines a subcommand's flags. What it returns makes options of them when
+// they have been parsed.
+type Flags[Options any] func(*pflag.FlagSet) func() (Options, error)
 
-// Main parses the flags and runs the command. It exits with status 1 and the
-// error, if there is one.
-func Main[Options any](name string, parse func(args []string) (Options, error), run func(context.Context, Options) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) || errors.Is(err, ErrDone) {
-		return
+// New returns a subcommand. What run returns is printed, also beside an error;
+// with --out it is written as Markdown, with its plots.
+func New[Options any](name, summary string, flags Flags[Options], run func(context.Context, Options) (report.Document, error)) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: summary, Args: cobra.NoArgs}
+	out := cmd.Flags().String("out", "", "`folder` for the report as "+name+".md, with its plots; relative to the module bench")
+	options := flags(cmd.Flags())
+	cmd.RunE = func(*cobra.Command, []string) error {
+		o, err := options()
+		if err != nil {
+			return err
+		}
+		document, failure := run(cmd.Context(), o)
+		Progress("")
+		if document.Sections == nil {
+			return failure
+		}
+		document.Command = commandLine(cmd)
+		err = document.Publish(cmd.OutOrStdout())
+		if *out != "" {
+			err = errors.Join(err, document.PublishFolder(*out, name))
+		}
+		return errors.Join(failure, err)
 	}
-	if err == nil {
-		err = run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		os.Exit(1)
-	}
+	return cmd
 }
 
-// A FlagSet is a command's flags.
-type FlagSet struct {
-	*flag.FlagSet
-
-	// Markdown is the value of -markdown, which every command has.
-	Markdown string
+// Parse returns the options that arguments make.
+func Parse[Options any](flags Flags[Options], args ...string) (o Options, err error) {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	options := flags(set)
+	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	return options()
 }
 
-// NewFlagSet returns the flags of a command. Its help says what the command
-// does.
-func NewFlagSet(name, summary string) *FlagSet {
-	flags := &FlagSet{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
-	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "%s\n\n  go -C bench run ./%s [flags]\n\n", summary, name)
-		flags.PrintDefaults()
-	}
-	flags.StringVar(&flags.Markdown, "markdown", "", "`file` for the report in Markdown, besides printing it; relative to the module bench")
-	return flags
-}
-
-// Parse reads the arguments, which must all be flags.
-func (f *FlagSet) Parse(args []string) error {
-	if err := f.FlagSet.Parse(args); err != nil {
-		return err
-	}
-	if f.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	return nil
-}
-
-// CommandLine returns how to call the command with the same flags.
-func (f *FlagSet) CommandLine() string {
-	line := "go -C bench run ./" + f.Name()
-	f.Visit(func(set *flag.Flag) {
-		if set.Name == "markdown" {
+// commandLine returns how to call the command with the same flags.
+func commandLine(cmd *cobra.Command) string {
+	line := "go -C bench run . " + cmd.Name()
+	cmd.Flags().Visit(func(set *pflag.Flag) {
+		if set.Name == "out" {
 			return
 		}
 		value := set.Value.String()
 		if value == "" || strings.ContainsAny(value, " *?[]()|$\\;&<>") {
 			value = "'" + value + "'"
 		}
-		line += fmt.Sprintf(" -%s=%s", set.Name, value)
+		line += fmt.Sprintf(" --%s=%s", set.Name, value)
 	})
 	return line
 }
@@ -91,7 +82,7 @@ func Progress(format string, args ...any) {
 // Require says what the machine lacks: a second CPU, for server and client to
 // have one each, or one of the tools.
 func Require(tools ...string) error {
-	packages := map[string]string{"wrk": "wrk", "taskset": "util-linux"}
+	packages := map[string]string{"taskset": "util-linux"}
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%s is not installed (Debian: package %s)", tool, packages[tool])

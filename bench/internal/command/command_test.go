@@ -1,42 +1,64 @@
 package command
 
 import (
+	"context"
 	"errors"
-	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
-func TestFlagSet(t *testing.T) {
-	flags := NewFlagSet("x", "Command x measures.")
-	rounds := flags.Int("rounds", 3, "rounds")
-	pattern := flags.String("case", ".", "cases")
-	flags.Bool("tls", false, "over TLS")
-	if err := flags.Parse([]string{"-case", "a|b", "-rounds=5", "-markdown", "file"}); err != nil {
-		t.Fatal(err)
-	}
-	if *rounds != 5 || *pattern != "a|b" || flags.Markdown != "file" {
-		t.Errorf("rounds %d, case %q, markdown %q", *rounds, *pattern, flags.Markdown)
-	}
-	if got, want := flags.CommandLine(), "go -C bench run ./x -case='a|b' -rounds=5"; got != want {
-		t.Errorf("command line %q, want %q", got, want)
+type options struct {
+	rounds  int
+	pattern string
+}
+
+var errMissed = errors.New("a target was missed")
+
+func flags(set *pflag.FlagSet) func() (options, error) {
+	var o options
+	set.IntVar(&o.rounds, "rounds", 3, "rounds")
+	set.StringVar(&o.pattern, "case", ".", "cases")
+	return func() (options, error) {
+		if o.rounds < 1 {
+			return o, errors.New("no rounds")
+		}
+		return o, nil
 	}
 }
 
-func TestHelp(t *testing.T) {
-	flags := NewFlagSet("x", "Command x measures.")
+// A failure after something was measured does not hide it.
+func TestCommand(t *testing.T) {
+	cmd := New("x", "Measure", flags, func(_ context.Context, o options) (report.Document, error) {
+		return report.Document{Sections: []report.Section{{Title: o.pattern, Head: []string{"a"}, Rows: [][]string{{"b"}}}}}, errMissed
+	})
 	var out strings.Builder
-	flags.SetOutput(&out)
-	if err := flags.Parse([]string{"-h"}); !errors.Is(err, flag.ErrHelp) {
+	folder := t.TempDir()
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs([]string{"--case", "a|b", "--rounds=5", "--out", folder})
+	if err := cmd.Execute(); !errors.Is(err, errMissed) {
 		t.Errorf("error %v", err)
 	}
-	for _, want := range []string{"Command x measures.", "go -C bench run ./x", "-markdown"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in %q", want, out.String())
+	written, err := os.ReadFile(filepath.Join(folder, "x.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{out.String(), string(written)} {
+		if !strings.Contains(text, "go -C bench run . x --case='a|b' --rounds=5\n") {
+			t.Errorf("no command line in %q", text)
 		}
 	}
-	if err := flags.Parse([]string{"stray"}); err == nil {
-		t.Error("no error from a stray argument")
+	for _, bad := range [][]string{{"--rounds", "0"}, {"--none"}, {"stray"}} {
+		cmd.SetArgs(bad)
+		if err := cmd.Execute(); err == nil || errors.Is(err, errMissed) {
+			t.Errorf("%v: error %v", bad, err)
+		}
 	}
 }
 

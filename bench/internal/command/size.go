@@ -39,7 +39,10 @@ func ParseSize(text string) (Size, error) {
 	return 0, fmt.Errorf("%q: %w", text, errSize)
 }
 
-// Set implements flag.Value.
+// Type implements pflag.Value.
+func (s *Size) Type() string { return "size" }
+
+// Set implements pflag.Value.
 func (s *Size) Set(text string) (err error) {
 	*s, err = ParseSize(text)
 	return err

@@ -1,4 +1,4 @@
-package main
+package compress
 
 import (
 	"bytes"
@@ -27,9 +27,7 @@ const (
 	contenderCount
 )
 
-var allContenders = [contenderCount]int{direct, ourFunction, ourHandler, fasthttpFunction, fasthttpHandler}
-
-var contenderNames = [contenderCount]string{"direct", "sluice function", "sluice handler", "fasthttp function", "fasthttp handler"}
+var contenderNames = [contenderCount]string{"direct", "sluice_function", "sluice_handler", "fasthttp_function", "fasthttp_handler"}
 
 // A coding is a content coding with a level.
 type coding struct {

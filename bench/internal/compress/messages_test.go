@@ -1,4 +1,4 @@
-package main
+package compress
 
 import (
 	"encoding/json"
@@ -33,17 +33,6 @@ type record struct {
 type rating struct {
 	Score float64 `json:"score"`
 	Count int     `json:"count"`
-}
-
-// messages returns parts of the text, or JSON.
-func (o options) messages(size int) (messages [][]byte) {
-	if o.text == nil {
-		return newMessages(size)
-	}
-	for rest := o.text; len(rest) >= size && len(messages) < messageCount; rest = rest[size:] {
-		messages = append(messages, rest[:size])
-	}
-	return messages
 }
 
 // newMessages returns JSON of at least size bytes each, less than a record more.

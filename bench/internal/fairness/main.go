@@ -1,14 +1,14 @@
-// Command fairness measures what a busy server leaves to the rest of its
+// Package fairness measures what a busy server leaves to the rest of its
 // process: a goroutine's round trips on another socket, which stand for a
-// database client, and a timer. Run it in the bench module, on Linux with wrk,
+// database client, and a timer. Run it in the bench module, on Linux with
 // taskset and two CPUs:
 //
-//	go -C bench run ./fairness [-conns 256] [-rounds 3] [-duration 3s]
+//	go -C bench run . fairness [--conns 256] [--rounds 3] [--duration 3s]
 //
-// Every server is a process pinned to CPU 0 with GOMAXPROCS=1; wrk and the echo
+// Every server is a process pinned to CPU 0 with GOMAXPROCS=1; the load and the echo
 // that answers the round trips are pinned to CPU 1. The servers take turns in
 // random order in every round.
-package main
+package fairness
 
 import (
 	"context"
@@ -21,14 +21,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/probe"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
-// The CPUs of servers, and of wrk and the echo.
+// The CPUs of servers, and of the load and the echo.
 const (
 	serverCPU = 0
 	clientCPU = 1
@@ -37,35 +42,38 @@ const (
 // allKinds are the servers that can be compared.
 var allKinds = [...]string{peers.PerConn, peers.Epoll, peers.FastHTTP, peers.NetHTTP}
 
-func main() {
-	process.Main(map[string]process.Role{echoRole: echo})
-	command.Main("fairness", parseFlags, run)
-}
-
 // options are the command's flags.
 type options struct {
 	conns, rounds int
 	duration      time.Duration
 	kinds         []string
-
-	markdown, commandLine string
 }
 
-func parseFlags(args []string) (o options, err error) {
-	flags := command.NewFlagSet("fairness", "Command fairness measures how long others in a busy server's process wait.")
+// Command returns the subcommand.
+func Command() *cobra.Command {
+	return command.New("fairness", "Measure how long others in a busy server's process wait", flags, run)
+}
+
+func flags(flags *pflag.FlagSet) func() (options, error) {
+	var o options
 	flags.IntVar(&o.conns, "conns", 256, "busy connections")
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds, after one to warm up")
-	flags.DurationVar(&o.duration, "duration", 3*time.Second, "time of one server in one round; whole seconds, at least two")
+	flags.DurationVar(&o.duration, "duration", 3*time.Second, "time of one server in one round; at least two seconds")
 	servers := flags.String("servers", strings.Join(allKinds[:3], ","), "servers to compare; "+peers.NetHTTP+" is one too")
-	if err := flags.Parse(args); err != nil {
+	return func() (_ options, err error) {
+		if o.conns < 1 || o.rounds < 1 || o.duration < 2*time.Second {
+			return o, fmt.Errorf("--conns %d --rounds %d --duration %v: want at least one connection and one round of two seconds", o.conns, o.rounds, o.duration)
+		}
+		o.kinds, err = peers.ParseKinds(*servers, allKinds[:])
 		return o, err
 	}
-	o.markdown, o.commandLine = flags.Markdown, flags.CommandLine()
-	if o.conns < 1 || o.rounds < 1 || o.duration < 2*time.Second || o.duration%time.Second != 0 {
-		return o, fmt.Errorf("-conns %d -rounds %d -duration %v: want at least one connection and one round of two seconds", o.conns, o.rounds, o.duration)
-	}
-	o.kinds, err = peers.ParseKinds(*servers, allKinds[:])
-	return o, err
+}
+
+// Roles has what the subcommand's processes do.
+func Roles() map[string]process.Role {
+	all := servers.Roles()
+	all[echoRole] = echo
+	return all
 }
 
 const echoRole = "echo"
@@ -85,55 +93,54 @@ func echo([]byte) error {
 	return errors.Join(err, <-ended)
 }
 
-func run(ctx context.Context, o options) (err error) {
-	if err := command.Require("wrk", "taskset"); err != nil {
-		return err
+func run(ctx context.Context, o options) (d report.Document, err error) {
+	if err := command.Require("taskset"); err != nil {
+		return d, err
 	}
-	runner, err := wrk.NewRunner(clientCPU)
+	generator, err := load.Start(ctx, process.Options{CPU: clientCPU})
 	if err != nil {
-		return err
+		return d, err
 	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
-	// The echo goes before wrk on their CPU: the wait to be measured is the
+	defer func() { err = errors.Join(err, generator.Stop()) }()
+	// The echo goes before the load on their CPU: the wait to be measured is the
 	// server's.
 	echo, err := process.Start(ctx, process.Options{CPU: clientCPU, Urgent: true}, echoRole, nil)
 	if err != nil {
-		return err
+		return d, err
 	}
 	defer func() { err = errors.Join(err, echo.Stop()) }()
-	m := &measurement{options: o, runner: runner}
+	m := &measurement{options: o, generator: generator}
 	if m.echo, err = echo.Line(); err != nil {
-		return err
+		return d, err
 	}
 	for _, kind := range o.kinds {
-		server, startErr := process.StartServer(ctx, process.ServerOptions{Kind: kind, Options: process.Options{CPU: serverCPU, Procs: 1}})
+		server, startErr := servers.Start(ctx, servers.Options{Kind: kind, Options: process.Options{CPU: serverCPU, Procs: 1}})
 		if startErr != nil {
-			return startErr
+			return d, startErr
 		}
 		defer func() { err = errors.Join(err, server.Stop()) }()
 		m.servers = append(m.servers, server)
 	}
 	if err := m.rounds(ctx); err != nil {
-		return err
+		return d, err
 	}
-	command.Progress("")
-	return document(o, m.samples, m.unloaded).Publish(os.Stdout, o.markdown)
+	return document(o, m.samples, m.unloaded), nil
 }
 
 // A measurement is under way.
 type measurement struct {
 	options
-	runner   *wrk.Runner
-	echo     string            // address
-	servers  []*process.Server // in the order of kinds
-	unloaded *probe.Result
-	samples  []sample
+	generator *load.Generator
+	echo      string            // address
+	servers   []*servers.Server // in the order of kinds
+	unloaded  *probe.Result
+	samples   []sample
 }
 
 // A sample is one server's turn in one round.
 type sample struct {
 	kind string
-	load wrk.Result
+	load load.Result
 	rest *probe.Result
 }
 
@@ -159,8 +166,8 @@ func (m *measurement) rounds(ctx context.Context) (err error) {
 }
 
 // turn puts load on a server and probes it meanwhile. The probe begins later
-// than wrk, which opens its connections first, and ends earlier.
-func (m *measurement) turn(ctx context.Context, server *process.Server, round int) (s sample, err error) {
+// than the load, and ends earlier.
+func (m *measurement) turn(ctx context.Context, server *servers.Server, round int) (s sample, err error) {
 	const margin = 300 * time.Millisecond
 	duration := m.duration
 	if round == 0 {
@@ -169,7 +176,7 @@ func (m *measurement) turn(ctx context.Context, server *process.Server, round in
 	loaded := make(chan error, 1)
 	go func() {
 		var err error
-		s.load, err = m.runner.Run(ctx, wrk.Load{Conns: m.conns}, server.Addr, duration)
+		s.load, err = m.generator.Put(load.Load{Addr: server.Addr, Request: load.Get(peers.Target, ""), Conns: m.conns, Duration: duration})
 		loaded <- err
 	}()
 	select {

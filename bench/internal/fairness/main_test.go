@@ -1,4 +1,4 @@
-package main
+package fairness
 
 import (
 	"os"
@@ -7,14 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/probe"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(map[string]process.Role{echoRole: echo})
+	process.Main(Roles())
 	os.Exit(m.Run())
 }
 
@@ -23,7 +26,7 @@ func waited(kind string, d time.Duration) sample {
 	rest := new(probe.Result)
 	rest.RoundTrip.Record(d)
 	rest.TimerLate.Record(d)
-	return sample{kind: kind, rest: rest, load: wrk.Result{Requests: 1000, Duration: time.Second}}
+	return sample{kind: kind, rest: rest, load: load.Result{Requests: 1000, Elapsed: time.Second, Latency: new(latency.Histogram)}}
 }
 
 func TestDocument(t *testing.T) {
@@ -56,7 +59,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// The whole path but wrk: a server in a process of its own probes an echo in
+// The whole path but the load: a server in a process of its own probes an echo in
 // another one.
 func TestServersProbe(t *testing.T) {
 	echo, err := process.Start(t.Context(), process.Options{CPU: process.AnyCPU, Urgent: true}, echoRole, nil)
@@ -67,7 +70,7 @@ func TestServersProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := process.StartServer(t.Context(), process.ServerOptions{Kind: peers.NetHTTP, Options: process.Options{CPU: process.AnyCPU, Procs: 1}})
+	server, err := servers.Start(t.Context(), servers.Options{Kind: peers.NetHTTP, Options: process.Options{CPU: process.AnyCPU, Procs: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +86,12 @@ func TestServersProbe(t *testing.T) {
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-conns", "10", "-rounds", "1", "-duration", "2s", "-servers", "epoll"})
+	o, err := command.Parse(flags, "--conns", "10", "--rounds", "1", "--duration", "2s", "--servers", "epoll")
 	if err != nil || o.conns != 10 || o.rounds != 1 || o.duration != 2*time.Second || !slices.Equal(o.kinds, []string{peers.Epoll}) {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	for _, bad := range [][]string{{"-conns", "0"}, {"-rounds", "0"}, {"-duration", "1s"}, {"-duration", "2500ms"}, {"-servers", "x"}} {
-		if _, err := parseFlags(bad); err == nil {
+	for _, bad := range [][]string{{"--conns", "0"}, {"--rounds", "0"}, {"--duration", "1s"}, {"--servers", "x"}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
 	}

@@ -1,14 +1,14 @@
-package main
+package fairness
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"github.com/sluicehttp/sluice/bench/internal/probe"
-	"github.com/sluicehttp/sluice/bench/internal/report"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // mostRoundTrip is epoll's target, in ms at p99.
@@ -25,20 +25,20 @@ func document(o options, samples []sample, unloaded *probe.Result) report.Docume
 	for _, kind := range o.kinds {
 		sum := new(probe.Result)
 		var rates []float64
-		var failures wrk.Errors
+		var all load.Result
 		for _, s := range of(samples, kind) {
 			sum.RoundTrip.Add(&s.rest.RoundTrip)
 			sum.TimerLate.Add(&s.rest.TimerLate)
-			rates = append(rates, float64(s.load.Requests)/s.load.Duration.Seconds())
-			failures = failures.Add(s.load.Errors)
+			rates = append(rates, s.load.Rate())
+			all.Add(s.load)
 		}
 		target := "-"
 		if kind == peers.Epoll {
 			target = report.Verdict(float64(sum.RoundTrip.Percentile(99).Microseconds())/1000, mostRoundTrip, "%.0f")
 		}
-		waits.Rows = append(waits.Rows, row(kind, sum, target, fmt.Sprintf("%.0f", report.Median(rates)), failures.String()))
+		waits.Rows = append(waits.Rows, row(kind, sum, target, fmt.Sprintf("%.0f", report.Median(rates)), all.Errors()))
 	}
-	return report.Document{Command: o.commandLine, Sections: []report.Section{waits, ratios(o, samples)}}
+	return report.Document{Sections: []report.Section{waits, ratios(o, samples)}}
 }
 
 func row(name string, r *probe.Result, target, rate, failures string) []string {

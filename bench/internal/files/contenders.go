@@ -1,9 +1,8 @@
-package main
+package files
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // A contender is a server that is compared.
@@ -42,8 +42,10 @@ func start(ctx context.Context, kind, folder string) (*contender, error) {
 	if kind == nginx || kind == nginxCache {
 		return startNginx(ctx, kind, folder)
 	}
-	config := serveConfig{Kind: kind, Root: filepath.Join(folder, "root")}
-	server, err := process.StartService(ctx, process.Options{CPU: serverCPU}, serveRole, config)
+	server, err := servers.Start(ctx, servers.Options{
+		Options: process.Options{CPU: serverCPU}, Kind: kind,
+		Peer: peers.Options{Answer: peers.AnswerFile, Root: filepath.Join(folder, "root")},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -56,25 +58,6 @@ func stopAll(contenders []*contender) error {
 		errs = append(errs, c.stop())
 	}
 	return errors.Join(errs...)
-}
-
-const serveRole = "serve files"
-
-// serveConfig is what the process of a server in Go gets.
-type serveConfig struct{ Kind, Root string }
-
-func roles() map[string]process.Role {
-	return map[string]process.Role{serveRole: process.ServiceRole(func(text []byte) (s process.Service, err error) {
-		var config serveConfig
-		if err := json.Unmarshal(text, &config); err != nil {
-			return s, err
-		}
-		server, err := peers.NewFiles(config.Kind, config.Root)
-		if err != nil {
-			return s, err
-		}
-		return process.Service{Serve: server.Serve}, nil
-	})}
 }
 
 // check says how a server's answers differ from what they have to be: what is

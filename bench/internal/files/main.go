@@ -1,15 +1,15 @@
-// Command files compares what serving static files costs with nginx. Run it in
-// the bench module, on Linux with nginx, wrk, taskset and two CPUs:
+// Package files compares what serving static files costs with nginx. Run it in
+// the bench module, on Linux with nginx, taskset and two CPUs:
 //
-//	apt-get install --no-install-recommends nginx-light wrk
-//	go -C bench run ./files [-rounds 7] [-seconds 1] [-sizes 1KiB,1MiB]
+//	apt-get install --no-install-recommends nginx-light
+//	go -C bench run . files [--rounds 7] [--seconds 1] [--sizes 1KiB,1MiB]
 //
-// Every server has CPU 0, wrk has CPU 1. All servers live from the beginning to
+// Every server has CPU 0, the load has CPU 1. All servers live from the beginning to
 // the end and take turns in random order in every round; ratios are medians of
 // the rounds' ratios. CPU time is user and system time of the server's process
 // and of those that it started: nginx's worker. nginx runs with a configuration
 // of its own, in a temporary folder, on a port of the loopback interface.
-package main
+package files
 
 import (
 	"context"
@@ -17,21 +17,22 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/report"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
-// The CPUs of servers and of wrk.
+// The CPUs of servers and of the load.
 const (
 	serverCPU = 0
 	clientCPU = 1
@@ -42,11 +43,6 @@ var allKinds = [...]string{nginx, nginxCache, peers.Epoll, peers.PerConn, peers.
 
 const baseline = nginx
 
-func main() {
-	process.Main(roles())
-	command.Main("files", parseFlags, run)
-}
-
 // options are the command's flags.
 type options struct {
 	rounds   int
@@ -54,37 +50,37 @@ type options struct {
 	conns    int
 	kinds    []string
 	sizes    []command.Size
-
-	markdown, commandLine string
 }
 
-func parseFlags(args []string) (o options, err error) {
-	flags := command.NewFlagSet("files", "Command files compares servers' CPU time per request for static files with nginx's, which must be installed\n"+
-		"(Debian: apt-get install --no-install-recommends nginx-light), as must wrk.")
+// Command returns the subcommand.
+func Command() *cobra.Command {
+	return command.New("files", "Compare servers' CPU time per request for static files with nginx's", flags, run)
+}
+
+func flags(flags *pflag.FlagSet) func() (options, error) {
+	var o options
 	flags.IntVar(&o.rounds, "rounds", 7, "rounds, after one to warm up")
 	seconds := flags.Int("seconds", 1, "time of one server with one file in one round, in seconds")
 	flags.IntVar(&o.conns, "conns", 64, "keep-alive connections")
 	servers := flags.String("servers", strings.Join(allKinds[:], ","), "servers to compare; "+baseline+" always is")
 	sizes := flags.String("sizes", "1KiB,1MiB", "sizes of the files")
-	if err := flags.Parse(args); err != nil {
+	return func() (_ options, err error) {
+		o.duration = time.Duration(*seconds) * time.Second
+		if o.rounds < 1 || *seconds < 1 {
+			return o, fmt.Errorf("--rounds %d --seconds %d: want at least one of each", o.rounds, *seconds)
+		}
+		if err := process.CheckConnections(o.conns); err != nil {
+			return o, err
+		}
+		if o.kinds, err = peers.ParseKinds(*servers, allKinds[:]); err != nil {
+			return o, err
+		}
+		if !slices.Contains(o.kinds, baseline) {
+			o.kinds = append([]string{baseline}, o.kinds...)
+		}
+		o.sizes, err = parseSizes(*sizes)
 		return o, err
 	}
-	o.markdown, o.commandLine = flags.Markdown, flags.CommandLine()
-	o.duration = time.Duration(*seconds) * time.Second
-	if o.rounds < 1 || *seconds < 1 {
-		return o, fmt.Errorf("-rounds %d -seconds %d: want at least one of each", o.rounds, *seconds)
-	}
-	if err := process.CheckConnections(o.conns); err != nil {
-		return o, err
-	}
-	if o.kinds, err = peers.ParseKinds(*servers, allKinds[:]); err != nil {
-		return o, err
-	}
-	if !slices.Contains(o.kinds, baseline) {
-		o.kinds = append([]string{baseline}, o.kinds...)
-	}
-	o.sizes, err = parseSizes(*sizes)
-	return o, err
 }
 
 func parseSizes(list string) (sizes []command.Size, err error) {
@@ -100,46 +96,43 @@ func parseSizes(list string) (sizes []command.Size, err error) {
 	return sizes, nil
 }
 
-func run(ctx context.Context, o options) (err error) {
-	if err := command.Require("wrk", "taskset"); err != nil {
-		return err
+func run(ctx context.Context, o options) (d report.Document, err error) {
+	if err := command.Require("taskset"); err != nil {
+		return d, err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
-	defer stop()
 	folder, err := os.MkdirTemp("", "sluice-files-")
 	if err != nil {
-		return err
+		return d, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	files, err := writeFiles(filepath.Join(folder, "root"), o.sizes)
 	if err != nil {
-		return err
+		return d, err
 	}
-	runner, err := wrk.NewRunner(clientCPU)
+	generator, err := load.Start(ctx, process.Options{CPU: clientCPU})
 	if err != nil {
-		return err
+		return d, err
 	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
+	defer func() { err = errors.Join(err, generator.Stop()) }()
 	contenders, startErr := startAll(ctx, o.kinds, folder)
 	defer func() { err = errors.Join(err, stopAll(contenders)) }()
 	if startErr != nil {
-		return startErr
+		return d, startErr
 	}
 	m := newMeasurement(o, contenders, files)
 	for _, c := range contenders {
 		command.Progress("checking what %s answers", c.kind)
 		if err := m.check(ctx, c); err != nil {
-			return fmt.Errorf("%s: %w", c.kind, err)
+			return d, fmt.Errorf("%s: %w", c.kind, err)
 		}
 	}
 	for round := range o.rounds + 1 { // round 0 warms up
-		if err := m.round(ctx, runner, round); err != nil {
-			return err
+		if err := m.round(generator, round); err != nil {
+			return d, err
 		}
 	}
-	command.Progress("")
-	document := report.Document{Command: o.commandLine, Sections: []report.Section{m.measured(), m.compared(), m.answered()}}
-	return errors.Join(document.Publish(os.Stdout, o.markdown), m.failure())
+	d.Sections = []report.Section{m.measured(), m.compared(), m.answered()}
+	return d, m.failure()
 }
 
 // A file is what is served.
@@ -174,9 +167,9 @@ func text(size command.Size) []byte {
 	return content[:size]
 }
 
-// A sample is one run of wrk for one file against one server.
+// A sample is one load of one file against one server.
 type sample struct {
-	wrk.Result
+	load.Result
 	cpu time.Duration // of the server
 }
 
@@ -203,7 +196,7 @@ func newMeasurement(o options, contenders []*contender, files []file) *measureme
 }
 
 // round puts the load on every server once for each file, in random order.
-func (m *measurement) round(ctx context.Context, runner *wrk.Runner, round int) error {
+func (m *measurement) round(generator *load.Generator, round int) error {
 	duration := m.options.duration
 	if round == 0 {
 		duration = time.Second
@@ -212,7 +205,7 @@ func (m *measurement) round(ctx context.Context, runner *wrk.Runner, round int) 
 		command.Progress("round %d/%d, %s", round, m.options.rounds, f.size)
 		for _, i := range rand.Perm(len(m.contenders)) {
 			c := m.contenders[i]
-			s, err := c.measure(ctx, runner, m.options.conns, f, duration)
+			s, err := c.measure(generator, m.options.conns, f, duration)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", c.kind, f.size, err)
 			}
@@ -225,12 +218,12 @@ func (m *measurement) round(ctx context.Context, runner *wrk.Runner, round int) 
 	return nil
 }
 
-func (c *contender) measure(ctx context.Context, runner *wrk.Runner, conns int, f file, duration time.Duration) (s sample, err error) {
+func (c *contender) measure(generator *load.Generator, conns int, f file, duration time.Duration) (s sample, err error) {
 	before, err := c.cpu()
 	if err != nil {
 		return s, err
 	}
-	if s.Result, err = runner.RunTarget(ctx, wrk.Load{Conns: conns}, c.addr, f.target, duration); err != nil {
+	if s.Result, err = generator.Put(load.Load{Addr: c.addr, Request: load.Get(f.target, ""), Conns: conns, Duration: duration}); err != nil {
 		return s, err
 	}
 	after, err := c.cpu()

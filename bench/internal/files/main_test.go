@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"net/http"
@@ -10,26 +10,28 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(roles())
+	process.Main(servers.Roles())
 	os.Exit(m.Run())
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-rounds", "2", "-seconds", "3", "-servers", "epoll", "-sizes", "512B,1MiB,1MiB"})
+	o, err := command.Parse(flags, "--rounds", "2", "--seconds", "3", "--servers", "epoll", "--sizes", "512B,1MiB,1MiB")
 	if err != nil || o.rounds != 2 || o.duration != 3*time.Second || !slices.Equal(o.kinds, []string{nginx, peers.Epoll}) {
 		t.Errorf("options %+v, %v", o, err)
 	}
 	if !slices.Equal(o.sizes, []command.Size{512, command.MiB}) {
 		t.Errorf("sizes %v", o.sizes)
 	}
-	for _, bad := range [][]string{{"-rounds", "0"}, {"-seconds", "0"}, {"-conns", "0"}, {"-sizes", "1KiB,many"}, {"-servers", "gopher"}} {
-		if _, err := parseFlags(bad); err == nil {
+	for _, bad := range [][]string{{"--rounds", "0"}, {"--seconds", "0"}, {"--conns", "0"}, {"--sizes", "1KiB,many"}, {"--servers", "gopher"}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", strings.Join(bad, " "))
 		}
 	}
@@ -109,7 +111,7 @@ func TestCheckAnswer(t *testing.T) {
 
 // used returns a sample of a server that used so much CPU time per request.
 func used(perRequest time.Duration) sample {
-	return sample{Result: wrk.Result{Requests: 1000, Duration: time.Second, P50: time.Millisecond, P99: time.Millisecond}, cpu: 1000 * perRequest}
+	return sample{Result: load.Result{Requests: 1000, Elapsed: time.Second, Latency: took(time.Millisecond)}, cpu: 1000 * perRequest}
 }
 
 func TestTables(t *testing.T) {
@@ -147,8 +149,14 @@ func TestTables(t *testing.T) {
 		t.Errorf("failure %v", err)
 	}
 	p := pair{command.KiB, nginx}
-	m.samples[p][0].Errors.Read = 2
-	if err := m.failure(); err == nil || !strings.Contains(err.Error(), "nginx, 1KiB: 2 read errors") {
+	m.samples[p][0].Failures, m.samples[p][0].FirstFailure = 2, "read"
+	if err := m.failure(); err == nil || !strings.Contains(err.Error(), "nginx, 1KiB: errors: 2: read") {
 		t.Errorf("failure %v", err)
 	}
+}
+
+func took(d time.Duration) *latency.Histogram {
+	h := new(latency.Histogram)
+	h.Record(d)
+	return h
 }

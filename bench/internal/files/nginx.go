@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // Kinds of nginx.

@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"errors"
@@ -6,9 +6,9 @@ import (
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/report"
-	"github.com/sluicehttp/sluice/bench/internal/wrk"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // targetOf returns the most that the CPU time per request of a server, divided
@@ -29,16 +29,16 @@ func targetOf(kind string, size command.Size) float64 {
 type columns struct {
 	cpu, rate []float64 // µs per request, requests per second
 	p50, p99  []float64 // µs
-	errors    wrk.Errors
+	all       load.Result
 }
 
 func (m *measurement) columns(kind string, size command.Size) (c columns) {
 	for _, s := range m.samples[pair{size, kind}] {
 		c.cpu = append(c.cpu, float64(s.cpu.Nanoseconds())/1e3/float64(s.Requests))
-		c.rate = append(c.rate, float64(s.Requests)/s.Duration.Seconds())
-		c.p50 = append(c.p50, float64(s.P50.Microseconds()))
-		c.p99 = append(c.p99, float64(s.P99.Microseconds()))
-		c.errors = c.errors.Add(s.Errors)
+		c.rate = append(c.rate, s.Rate())
+		c.p50 = append(c.p50, float64(s.Latency.Percentile(50).Microseconds()))
+		c.p99 = append(c.p99, float64(s.Latency.Percentile(99).Microseconds()))
+		c.all.Add(s.Result)
 	}
 	return c
 }
@@ -48,7 +48,7 @@ func (m *measurement) measured() report.Section {
 	s := report.Section{
 		Title: fmt.Sprintf("Static files over %d keep-alive connections, medians of the rounds", m.options.conns),
 		Head:  []string{"file", "server", "CPU µs/req", "req/s", "÷ nginx", "MiB/s", "p50 ms", "p99 ms", "errors"},
-		Notes: []string{"CPU is the server's, with its children. wrk caps the requests per second; latencies are wrk's."},
+		Notes: []string{"CPU is the server's, with its children. The client caps the requests per second."},
 	}
 	for _, f := range m.files {
 		base := m.columns(baseline, f.size)
@@ -59,7 +59,7 @@ func (m *measurement) measured() report.Section {
 				f.size.String(), kind, fmt.Sprintf("%.2f", report.Median(c.cpu)),
 				fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.2f", report.Median(report.Ratios(c.rate, base.rate))),
 				fmt.Sprintf("%.0f", rate*float64(f.size)/float64(command.MiB)),
-				latency.Microseconds(report.Median(c.p50)), latency.Microseconds(report.Median(c.p99)), c.errors.String(),
+				latency.Microseconds(report.Median(c.p50)), latency.Microseconds(report.Median(c.p99)), c.all.Errors(),
 			})
 		}
 	}
@@ -118,8 +118,8 @@ func (m *measurement) failure() error {
 		base := m.columns(baseline, f.size).cpu
 		for _, kind := range m.options.kinds {
 			c := m.columns(kind, f.size)
-			if c.errors.Sum() > 0 {
-				errs = append(errs, fmt.Errorf("%s, %s: %v errors", kind, f.size, c.errors))
+			if c.all.Failures > 0 {
+				errs = append(errs, fmt.Errorf("%s, %s: errors: %s", kind, f.size, c.all.Errors()))
 			}
 			most, ratio := targetOf(kind, f.size), report.Median(report.Ratios(c.cpu, base))
 			if most > 0 && ratio > most {

@@ -1,4 +1,4 @@
-package main
+package hold
 
 import (
 	"context"
@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/command"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/bench/internal/load"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 func churnAll(ctx context.Context, o options) (report.Section, error) {
@@ -28,8 +30,8 @@ func churnAll(ctx context.Context, o options) (report.Section, error) {
 			return section, errors.Join(leaks, fmt.Errorf("%s: %w", kind, err))
 		}
 		section.Rows = append(section.Rows, c.row(kind))
-		if verdict := c.leaks(); verdict != noLeak || c.result.Failed > 0 {
-			leaks = errors.Join(leaks, fmt.Errorf("%s: %d connections failed, leaks: %s", kind, c.result.Failed, verdict))
+		if verdict := c.leaks(); verdict != noLeak || c.result.Failures > 0 {
+			leaks = errors.Join(leaks, fmt.Errorf("%s: %d connections failed, leaks: %s", kind, c.result.Failures, verdict))
 		}
 	}
 	return section, leaks
@@ -41,7 +43,7 @@ type holdings struct {
 	memory                  int64 // anonymous, in bytes
 }
 
-func holdingsOf(server *process.Server) (h holdings, err error) {
+func holdingsOf(server *servers.Server) (h holdings, err error) {
 	if err := server.Settle(); err != nil {
 		return h, err
 	}
@@ -58,7 +60,7 @@ func holdingsOf(server *process.Server) (h holdings, err error) {
 // churned is what a server had before and after many connections.
 type churned struct {
 	before, after holdings
-	result        client.ChurnResult
+	result        load.Result
 }
 
 func churn(ctx context.Context, o options, kind string) (c churned, err error) {
@@ -72,12 +74,11 @@ func churn(ctx context.Context, o options, kind string) (c churned, err error) {
 		return c, err
 	}
 	command.Progress("%s, warming up", kind)
-	warm := client.ChurnConfig{Addr: server.Addr, Conns: 10 * o.width, Width: o.width}
-	if c.result, err = client.Churn(ctx, warm); err != nil {
+	if c.result, err = openAndClose(ctx, server.Addr, 10*o.width, o.width); err != nil {
 		return c, err
 	}
-	if c.result.Failed > 0 {
-		return c, fmt.Errorf("%d of the first %d connections failed: %s", c.result.Failed, warm.Conns, c.result.FirstError)
+	if c.result.Failures > 0 {
+		return c, fmt.Errorf("of the first connections failed %s", c.result.Errors())
 	}
 	warmed, err := waitFor(ctx, server, o.patience, func(h holdings) bool {
 		h.memory = fresh.memory
@@ -90,7 +91,7 @@ func churn(ctx context.Context, o options, kind string) (c churned, err error) {
 	// nothing; of its memory, pools are kept that the first connections fill.
 	c.before = holdings{descriptors: fresh.descriptors, goroutines: fresh.goroutines, memory: warmed.memory}
 	command.Progress("%s, %d connections", kind, o.churn)
-	if c.result, err = client.Churn(ctx, client.ChurnConfig{Addr: server.Addr, Conns: o.churn, Width: o.width}); err != nil {
+	if c.result, err = openAndClose(ctx, server.Addr, o.churn, o.width); err != nil {
 		return c, err
 	}
 	command.Progress("%s, waiting for it to give things back", kind)
@@ -100,8 +101,31 @@ func churn(ctx context.Context, o options, kind string) (c churned, err error) {
 	return c, err
 }
 
+// openAndClose opens and closes at least so many connections, width at a time, with
+// a request on each.
+func openAndClose(ctx context.Context, addr string, conns, width int) (sum load.Result, err error) {
+	generator, err := load.Start(ctx, process.Options{CPU: process.AnyCPU})
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, generator.Stop()) }()
+	third := (conns + 2) / 3
+	closed := load.Load{Conns: width, Requests: int64(width), Repeat: (third + width - 1) / width, Request: load.Get(peers.Target, "")}
+	byServer := load.Load{Conns: width, Requests: int64(third), Close: true, Request: load.Get(peers.Target, "Connection: close\r\n")}
+	reset := load.Load{Conns: width, Requests: int64(third), Close: true, Request: closed.Request}
+	for _, l := range []load.Load{closed, byServer, reset} {
+		l.Addr = addr
+		result, err := generator.Put(l)
+		if err != nil {
+			return sum, err
+		}
+		sum.Add(result)
+	}
+	return sum, nil
+}
+
 // waitFor waits until what the server has is enough, or patience is at its end.
-func waitFor(ctx context.Context, server *process.Server, patience time.Duration, isEnough func(holdings) bool) (h holdings, err error) {
+func waitFor(ctx context.Context, server *servers.Server, patience time.Duration, isEnough func(holdings) bool) (h holdings, err error) {
 	for end := time.Now().Add(patience); ; {
 		if h, err = holdingsOf(server); err != nil || isEnough(h) || time.Now().After(end) {
 			return h, err
@@ -154,12 +178,8 @@ func (before holdings) leaksOf(h holdings) string {
 
 func (c churned) row(kind string) []string {
 	fromTo := func(from, to int64) string { return fmt.Sprintf("%d → %d", from, to) }
-	failed := fmt.Sprint(c.result.Failed)
-	if c.result.FirstError != "" {
-		failed += ": " + c.result.FirstError
-	}
 	return []string{
-		kind, failed, fmt.Sprintf("%.1f", c.result.Elapsed.Seconds()),
+		kind, c.result.Errors(), fmt.Sprintf("%.1f", c.result.Elapsed.Seconds()),
 		fromTo(int64(c.before.descriptors), int64(c.after.descriptors)),
 		fromTo(int64(c.before.goroutines), int64(c.after.goroutines)),
 		fromTo(c.before.memory>>10, c.after.memory>>10),

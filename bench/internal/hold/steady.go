@@ -1,4 +1,4 @@
-package main
+package hold
 
 import (
 	"context"
@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/latency"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/bench/internal/load"
+	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 func holdAll(ctx context.Context, o options) (report.Section, error) {
@@ -30,15 +31,15 @@ func holdAll(ctx context.Context, o options) (report.Section, error) {
 	return section, nil
 }
 
-// held is what a server did with connections that were held.
-type held struct {
-	result *client.StreamResult
+// steady is what a server did with connections that were held.
+type steady struct {
+	result load.Result
 	conns  int
 	cpu    time.Duration
 	memory int64 // bytes, of all connections
 }
 
-func hold(ctx context.Context, o options, kind string) (h held, err error) {
+func hold(ctx context.Context, o options, kind string) (h steady, err error) {
 	server, err := startServer(ctx, kind)
 	if err != nil {
 		return h, err
@@ -51,18 +52,22 @@ func hold(ctx context.Context, o options, kind string) (h held, err error) {
 	if err != nil {
 		return h, err
 	}
-	pacer, err := client.StartPacer(ctx, process.Options{CPU: process.AnyCPU, Urgent: true}, client.PaceConfig{
-		Addr: server.Addr, Duration: o.duration, Streams: []client.Stream{{Target: "/", Conns: o.conns, Period: o.period}},
-	})
+	generator, err := load.Start(ctx, process.Options{CPU: process.AnyCPU, Urgent: true})
 	if err != nil {
 		return h, err
 	}
-	defer func() { err = errors.Join(err, pacer.Stop()) }()
+	defer func() { err = errors.Join(err, generator.Stop()) }()
+	if err := generator.Open(load.Load{
+		Addr: server.Addr, Request: load.Get(peers.Target, ""), Conns: o.conns, Duration: o.duration,
+		Rate: float64(o.conns) / o.period.Seconds(),
+	}); err != nil {
+		return h, err
+	}
 	started, err := server.CPU()
 	if err != nil {
 		return h, err
 	}
-	results, err := pacer.Run()
+	results, err := generator.Run()
 	if err != nil {
 		return h, err
 	}
@@ -71,19 +76,16 @@ func hold(ctx context.Context, o options, kind string) (h held, err error) {
 		return h, err
 	}
 	memory, err := server.AnonymousMemory()
-	return held{result: results[0], conns: o.conns, cpu: ended - started, memory: memory - before}, err
+	return steady{result: results[0], conns: o.conns, cpu: ended - started, memory: memory - before}, err
 }
 
-func (h held) row(kind string) []string {
+func (h steady) row(kind string) []string {
 	r := h.result
-	row := []string{kind, fmt.Sprint(r.Answered), fmt.Sprint(r.Errors())}
-	if r.FirstError != "" {
-		row[2] += fmt.Sprintf(" (%d connections; %s)", r.Lost, r.FirstError)
-	}
+	row := []string{kind, fmt.Sprint(r.Requests), r.Errors()}
 	for _, percent := range []float64{50, 99, 99.9, 100} {
 		row = append(row, latency.Milliseconds(r.Latency.Percentile(percent)))
 	}
 	return append(row,
-		fmt.Sprintf("%.1f", float64(h.cpu.Nanoseconds())/1e3/float64(max(r.Answered, 1))),
+		fmt.Sprintf("%.1f", float64(h.cpu.Nanoseconds())/1e3/float64(max(r.Requests, 1))),
 		fmt.Sprint(h.memory/int64(h.conns)))
 }

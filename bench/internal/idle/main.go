@@ -1,28 +1,31 @@
-// Command idle compares what an idle keep-alive connection costs a server in
+// Package idle compares what an idle keep-alive connection costs a server in
 // memory. Run it in the bench module, on Linux:
 //
-//	go -C bench run ./idle [-conns 15000] [-tls]
+//	go -C bench run . idle [--conns 15000] [--tls]
 //
 // Every server runs in a process of its own. Other processes open the
 // connections, send two requests on each and hold it. What the server's heap
 // and stacks grew by (RssAnon) is divided by the connections, as it is then and
 // after a garbage collection.
-package main
+package idle
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // allKinds are the servers that can be compared.
@@ -38,37 +41,33 @@ var (
 // what a server has but once weighs more.
 const targetConns = 15_000
 
-func main() {
-	process.Main(client.Roles())
-	command.Main("idle", parseFlags, run)
-}
-
 // options are the command's flags.
 type options struct {
 	conns int
 	tls   bool
 	kinds []string
-
-	markdown, commandLine string
 }
 
-func parseFlags(args []string) (o options, err error) {
-	flags := command.NewFlagSet("idle", "Command idle measures what idle keep-alive connections cost a server in memory.")
+// Command returns the subcommand.
+func Command() *cobra.Command {
+	return command.New("idle", "Measure what idle keep-alive connections cost a server in memory", flags, run)
+}
+
+func flags(flags *pflag.FlagSet) func() (options, error) {
+	var o options
 	flags.IntVar(&o.conns, "conns", targetConns, "connections to hold")
 	flags.BoolVar(&o.tls, "tls", false, "over TLS 1.3")
 	servers := flags.String("servers", strings.Join(allKinds[:], ","), "servers to compare")
-	if err := flags.Parse(args); err != nil {
+	return func() (_ options, err error) {
+		if err := process.CheckConnections(o.conns); err != nil {
+			return o, err
+		}
+		o.kinds, err = peers.ParseKinds(*servers, allKinds[:])
 		return o, err
 	}
-	o.markdown, o.commandLine = flags.Markdown, flags.CommandLine()
-	if err := process.CheckConnections(o.conns); err != nil {
-		return o, err
-	}
-	o.kinds, err = peers.ParseKinds(*servers, allKinds[:])
-	return o, err
 }
 
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, o options) (d report.Document, err error) {
 	section := report.Section{
 		Title: fmt.Sprintf("Anonymous memory of %d idle connections", o.conns),
 		Head:  []string{"server", "bytes/connection", "after GC", "target", "MiB before", "goroutines/connection"},
@@ -81,15 +80,14 @@ func run(ctx context.Context, o options) error {
 		command.Progress("%s", kind)
 		f, err := measure(ctx, kind, o.conns, o.tls)
 		if err != nil {
-			return fmt.Errorf("%s: %w", kind, err)
+			return d, fmt.Errorf("%s: %w", kind, err)
 		}
 		section.Rows = append(section.Rows, []string{
 			kind, strconv.FormatInt(f.perConn(f.held), 10), strconv.FormatInt(f.perConn(f.settled), 10), f.verdict(kind, o.tls),
 			fmt.Sprintf("%.1f", float64(f.before)/(1<<20)), fmt.Sprintf("%.2f", float64(f.goroutines)/float64(f.conns)),
 		})
 	}
-	command.Progress("")
-	return report.Document{Command: o.commandLine, Sections: []report.Section{section}}.Publish(os.Stdout, o.markdown)
+	return report.Document{Sections: []report.Section{section}}, nil
 }
 
 // figures are the server's bytes of anonymous memory.
@@ -117,7 +115,7 @@ func (f figures) verdict(kind string, tls bool) string {
 // measure holds connections to a server of the kind.
 func measure(ctx context.Context, kind string, conns int, tls bool) (f figures, err error) {
 	f.conns = int64(conns)
-	server, err := process.StartServer(ctx, process.ServerOptions{
+	server, err := servers.Start(ctx, servers.Options{
 		Options: process.Options{CPU: process.AnyCPU}, Kind: kind, Peer: peers.Options{TLS: tls},
 	})
 	if err != nil {
@@ -127,11 +125,12 @@ func measure(ctx context.Context, kind string, conns int, tls bool) (f figures, 
 
 	// What the first connection makes the server allocate is not per
 	// connection.
-	first, err := client.Hold(ctx, client.HoldConfig{Addr: server.Addr, Conns: 1, TLS: tls})
+	held := load.Load{Addr: server.Addr, Conns: 1, TLS: tls, Request: load.Get(peers.Target, "")}
+	first, err := load.Hold(ctx, held)
 	if err != nil {
 		return f, err
 	}
-	if err := errors.Join(process.StopAll(first), server.Settle()); err != nil {
+	if err := errors.Join(first.Stop(), server.Settle()); err != nil {
 		return f, err
 	}
 	if f.before, err = steadyMemory(ctx, server); err != nil {
@@ -142,11 +141,12 @@ func measure(ctx context.Context, kind string, conns int, tls bool) (f figures, 
 		return f, err
 	}
 
-	clients, err := client.Hold(ctx, client.HoldConfig{Addr: server.Addr, Conns: conns, TLS: tls})
+	held.Conns = conns
+	clients, err := load.Hold(ctx, held)
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, process.StopAll(clients)) }()
+	defer func() { err = errors.Join(err, clients.Stop()) }()
 	if f.held, err = steadyMemory(ctx, server); err != nil {
 		return f, err
 	}
@@ -163,7 +163,7 @@ func measure(ctx context.Context, kind string, conns int, tls bool) (f figures, 
 
 // steadyMemory waits until the server's memory stops changing by more than 1 %
 // within a second, for at most ten.
-func steadyMemory(ctx context.Context, server *process.Server) (int64, error) {
+func steadyMemory(ctx context.Context, server *servers.Server) (int64, error) {
 	last, err := server.AnonymousMemory()
 	for range 10 {
 		if err != nil {

@@ -1,17 +1,18 @@
-package main
+package idle
 
 import (
 	"os"
 	"slices"
 	"testing"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(client.Roles())
+	process.Main(servers.Roles())
 	os.Exit(m.Run())
 }
 
@@ -60,12 +61,12 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-conns", "10", "-tls", "-servers", "epoll,net/http"})
+	o, err := command.Parse(flags, "--conns", "10", "--tls", "--servers", "epoll,net/http")
 	if err != nil || o.conns != 10 || !o.tls || !slices.Equal(o.kinds, []string{peers.Epoll, peers.NetHTTP}) {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	for _, bad := range [][]string{{"-conns", "0"}, {"-conns", "1000000000"}, {"-servers", ""}} {
-		if _, err := parseFlags(bad); err == nil {
+	for _, bad := range [][]string{{"--conns", "0"}, {"--conns", "1000000000"}, {"--servers", ""}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Recorded durations are kept to three digits, between a microsecond and a
-// minute; what lies outside counts as the bound.
+// Recorded durations are kept to three digits, between a nanosecond and an hour, as
+// the load generator has them; what lies outside counts as the bound.
 const (
-	longest = time.Minute
+	longest = time.Hour
 	digits  = 3
 )
 
@@ -22,13 +22,16 @@ const (
 // may be called from any goroutine.
 type Histogram struct {
 	mu   sync.Mutex
-	hist *hdrhistogram.Histogram // microseconds; nil: empty
+	hist *hdrhistogram.Histogram // nanoseconds; nil: empty
 }
+
+// Of returns a Histogram of one in nanoseconds, which it takes over.
+func Of(hist *hdrhistogram.Histogram) *Histogram { return &Histogram{hist: hist} }
 
 // counts returns the histogram, which it makes if need be. The lock is held.
 func (h *Histogram) counts() *hdrhistogram.Histogram {
 	if h.hist == nil {
-		h.hist = hdrhistogram.New(1, longest.Microseconds(), digits)
+		h.hist = hdrhistogram.New(1, longest.Nanoseconds(), digits)
 	}
 	return h.hist
 }
@@ -38,7 +41,7 @@ func (h *Histogram) Record(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// Cannot fail: the value is within the bounds.
-	_ = h.counts().RecordValue(min(max(d, time.Microsecond), longest).Microseconds())
+	_ = h.counts().RecordValue(min(max(d, 1), longest).Nanoseconds())
 }
 
 // Add adds what other has counted.
@@ -63,7 +66,7 @@ func (h *Histogram) Count() int64 {
 func (h *Histogram) Percentile(percent float64) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Duration(h.counts().ValueAtPercentile(percent)) * time.Microsecond
+	return time.Duration(h.counts().ValueAtPercentile(percent))
 }
 
 // MarshalJSON implements json.Marshaler.

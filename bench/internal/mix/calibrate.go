@@ -1,11 +1,12 @@
-package main
+package mix
 
 import (
 	"runtime"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/peers"
 	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/bench/internal/peers"
 )
 
 // calibrate returns how many of peers.Spin take a thread so much CPU time.

@@ -1,4 +1,4 @@
-package main
+package mix
 
 import (
 	"os"
@@ -7,13 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
+	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(client.Roles())
+	process.Main(servers.Roles())
 	os.Exit(m.Run())
 }
 
@@ -31,7 +34,7 @@ func TestCalibrate(t *testing.T) {
 func answered(d time.Duration) sample {
 	var s sample
 	for range streams() {
-		r := &client.StreamResult{Planned: 1, Answered: 1}
+		r := load.Result{Requests: 1, Latency: new(latency.Histogram)}
 		r.Latency.Record(d)
 		s = append(s, r)
 	}
@@ -47,8 +50,8 @@ func TestSection(t *testing.T) {
 			peers.Epoll:   {answered(5 * time.Millisecond), answered(10 * time.Millisecond)},
 		},
 	}
-	m.samples[peers.Epoll][0][0].Planned = 3
-	m.samples[peers.Epoll][0][0].FirstError = "gone"
+	m.samples[peers.Epoll][0][0].Failures = 2
+	m.samples[peers.Epoll][0][0].FirstFailure = "gone"
 	section := m.section()
 	if len(section.Rows) != 6 {
 		t.Fatalf("%d rows: %q", len(section.Rows), section.Rows)
@@ -80,8 +83,8 @@ func TestRound(t *testing.T) {
 	}
 	for i, stream := range streams() {
 		r := m.samples[peers.NetHTTP][0][i]
-		if want := stream.Conns * int(m.duration/stream.Period); r.Answered != want || r.Errors() != 0 {
-			t.Errorf("%s: %+v, want %d answers", stream.Target, r, want)
+		if want := stream.conns * int(m.duration/stream.period); r.Requests != want || r.Failures != 0 {
+			t.Errorf("%s: %+v, want %d answers", stream.path, r, want)
 		}
 	}
 	if slept := m.samples[peers.NetHTTP][0][2].Latency.Percentile(0); slept < sleepTime*99/100 {
@@ -93,12 +96,12 @@ func TestRound(t *testing.T) {
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-rounds", "1", "-duration", "1s", "-procs", "2", "-servers", "epoll"})
+	o, err := command.Parse(flags, "--rounds", "1", "--duration", "1s", "--procs", "2", "--servers", "epoll")
 	if err != nil || o.rounds != 1 || o.duration != time.Second || !slices.Equal(o.procs, []int{2}) || !slices.Equal(o.kinds, []string{peers.PerConn, peers.Epoll}) {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	for _, bad := range [][]string{{"-rounds", "0"}, {"-duration", "1ms"}, {"-procs", "0"}, {"-procs", ""}, {"-servers", "x"}} {
-		if _, err := parseFlags(bad); err == nil {
+	for _, bad := range [][]string{{"--rounds", "0"}, {"--duration", "1ms"}, {"--procs", "0"}, {"--procs", ""}, {"--servers", "x"}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
 	}

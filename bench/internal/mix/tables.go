@@ -1,17 +1,17 @@
-package main
+package mix
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 func document(o options, all []*measurement) report.Document {
-	d := report.Document{Command: o.commandLine}
+	d := report.Document{}
 	for _, m := range all {
 		d.Sections = append(d.Sections, m.section())
 	}
@@ -23,24 +23,24 @@ func (m *measurement) section() report.Section {
 		Title: fmt.Sprintf("Handlers beside each other with GOMAXPROCS %d", m.procs),
 		Head:  []string{"request", "server", "p50 ms", "p99 ms", "max ms", "p50 ÷ perconn", "p99 ÷ perconn", "target", "answered", "errors"},
 		Notes: []string{
-			fmt.Sprintf("%s computes for %v (%d hashes), %s sleeps for %v. Latencies of all rounds together.", peers.CPUTarget, computeTime, m.spins, peers.SleepTarget, sleepTime),
+			fmt.Sprintf("%s computes for %v (%d hashes), %s sleeps for %v. Latencies of all rounds together.", peers.CPUPath, computeTime, m.spins, peers.SleepPath, sleepTime),
 			"Ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's. tie: the median is above 1, but not every round.",
 		},
 	}
 	for i, stream := range streams() {
 		for _, kind := range m.kinds {
-			s.Rows = append(s.Rows, m.row(i, stream.Target, kind))
+			s.Rows = append(s.Rows, m.row(i, stream.path, kind))
 		}
 	}
 	return s
 }
 
-func (m *measurement) row(stream int, target, kind string) []string {
-	sum := new(client.StreamResult)
+func (m *measurement) row(stream int, path, kind string) []string {
+	var sum load.Result
 	for _, s := range m.samples[kind] {
 		sum.Add(s[stream])
 	}
-	row := []string{target, kind}
+	row := []string{path, kind}
 	for _, percent := range []float64{50, 99, 100} {
 		row = append(row, latency.Milliseconds(sum.Latency.Percentile(percent)))
 	}
@@ -53,11 +53,7 @@ func (m *measurement) row(stream int, target, kind string) []string {
 			verdict = report.NotAbove(ratios)
 		}
 	}
-	failures := fmt.Sprint(sum.Errors())
-	if sum.FirstError != "" {
-		failures += ": " + sum.FirstError
-	}
-	return append(row, ratio50, ratio99, verdict, fmt.Sprint(sum.Answered), failures)
+	return append(row, ratio50, ratio99, verdict, fmt.Sprint(sum.Requests), sum.Errors())
 }
 
 // ratios divides a percentile by the baseline's, round by round.

@@ -11,7 +11,7 @@ import (
 )
 
 func newFastHTTP(o Options, reduced bool) (Server, error) {
-	handler, err := fastHTTPHandler(o)
+	handler, err := FastHTTPHandler(o)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,8 @@ func newFastHTTP(o Options, reduced bool) (Server, error) {
 	return serveFunc(func(ln net.Listener) error { return server.ServeTLSEmbed(ln, certificate, key) }), err
 }
 
-func fastHTTPHandler(o Options) (fasthttp.RequestHandler, error) {
+// FastHTTPHandler returns the handler of a fasthttp server.
+func FastHTTPHandler(o Options) (fasthttp.RequestHandler, error) {
 	if o.Answer == AnswerFile {
 		return (&fasthttp.FS{Root: o.Root, AcceptByteRange: true}).NewRequestHandler(), nil
 	}
@@ -33,12 +34,12 @@ func fastHTTPHandler(o Options) (fasthttp.RequestHandler, error) {
 		return nil, err
 	}
 	handler := func(ctx *fasthttp.RequestCtx) {
-		if len(ctx.PostBody()) != o.BodySize {
+		if len(ctx.PostBody()) != o.BodySize || !isGood(ctx.Path(), ctx.UserAgent(), ctx.QueryArgs().Peek("page")) {
 			ctx.SetStatusCode(fasthttp.StatusBadRequest)
 			return
 		}
 		if work != nil {
-			work(ctx.Request.Header.RequestURI())
+			work(ctx.Path())
 		}
 		ctx.SetContentType(answer.contentType)
 		if o.Answer == AnswerLarge {

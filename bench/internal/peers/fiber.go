@@ -37,11 +37,11 @@ func newFiber(o Options) (Server, error) {
 func fiberHandler(o Options, answer content) fiber.Handler {
 	work := o.Handler.work()
 	return func(c fiber.Ctx) error {
-		if len(c.Body()) != o.BodySize {
+		if len(c.Body()) != o.BodySize || !isGood(c.Path(), c.Get(fiber.HeaderUserAgent), c.Query("page")) {
 			return c.SendStatus(fiber.StatusBadRequest)
 		}
 		if work != nil {
-			work([]byte(c.OriginalURL()))
+			work([]byte(c.Path()))
 		}
 		c.Set(fiber.HeaderContentType, answer.contentType)
 		if o.Answer == AnswerLarge {

@@ -5,31 +5,44 @@ import (
 	"time"
 )
 
-// Targets of a mixed handler. It answers any other at once.
+// Target is what clients ask for where nothing depends on it.
+const Target = "/articles" + Query
+
+// Query is at the end of every target: handlers read it.
+const Query = "?page=2"
+
+// isGood is what a handler looks at before it answers, as a user's does: the path,
+// a header field, and an argument of the query. It answers what is not good with
+// 400.
+func isGood[Text string | []byte](path, agent, page Text) bool {
+	return len(path) > 0 && path[0] == '/' && len(agent) > 0 && string(page) == "2"
+}
+
+// Paths of a mixed handler. It answers any other at once.
 const (
-	CPUTarget     = "/cpu"   // computes for Handler.Spins
-	SleepTarget   = "/sleep" // sleeps for Handler.Sleep
-	InstantTarget = "/instant"
+	CPUPath     = "/cpu"   // computes for Handler.Spins
+	SleepPath   = "/sleep" // sleeps for Handler.Sleep
+	InstantPath = "/instant"
 )
 
 // A Handler says what a request costs the handler before it answers Body. The
 // zero value answers at once.
 type Handler struct {
-	Sleep time.Duration // of every request, or of those for SleepTarget if Mixed
-	Mixed bool          // the request's target decides
-	Spins int           // of requests for CPUTarget, see Spin
+	Sleep time.Duration // of every request, or of those for SleepPath if Mixed
+	Mixed bool          // the request's path decides
+	Spins int           // of requests for CPUPath, see Spin
 }
 
-// work returns what the handler does with a request's target before it answers;
+// work returns what the handler does with a request's path before it answers;
 // nil if that is nothing.
-func (h Handler) work() func(target []byte) {
+func (h Handler) work() func(path []byte) {
 	switch {
 	case h.Mixed:
-		return func(target []byte) {
-			switch string(target) {
-			case CPUTarget:
+		return func(path []byte) {
+			switch string(path) {
+			case CPUPath:
 				Spin(h.Spins)
-			case SleepTarget:
+			case SleepPath:
 				time.Sleep(h.Sleep)
 			}
 		}

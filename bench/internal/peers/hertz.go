@@ -53,12 +53,12 @@ func newHertz(o Options) (Server, error) {
 func hertzHandler(o Options, answer content) app.HandlerFunc {
 	work := o.Handler.work()
 	return func(_ context.Context, ctx *app.RequestContext) {
-		if len(ctx.Request.Body()) != o.BodySize {
+		if len(ctx.Request.Body()) != o.BodySize || !isGood(ctx.Path(), ctx.UserAgent(), ctx.QueryArgs().Peek("page")) {
 			ctx.SetStatusCode(400)
 			return
 		}
 		if work != nil {
-			work(ctx.Request.RequestURI())
+			work(ctx.Path())
 		}
 		ctx.SetContentType(answer.contentType)
 		if o.Answer == AnswerLarge {

@@ -9,7 +9,7 @@ import (
 )
 
 func newNetHTTP(o Options) (Server, error) {
-	handler, err := netHTTPHandler(o)
+	handler, err := NetHTTPHandler(o)
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +21,8 @@ func newNetHTTP(o Options) (Server, error) {
 	return serveFunc(func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }), err
 }
 
-func netHTTPHandler(o Options) (http.Handler, error) {
+// NetHTTPHandler returns the handler of a net/http server.
+func NetHTTPHandler(o Options) (http.Handler, error) {
 	switch o.Answer {
 	case AnswerFile:
 		return http.FileServer(http.Dir(o.Root)), nil
@@ -34,12 +35,12 @@ func netHTTPHandler(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n, _ := io.Copy(io.Discard, r.Body); n != int64(o.BodySize) {
+		if n, _ := io.Copy(io.Discard, r.Body); n != int64(o.BodySize) || !isGood(r.URL.Path, r.UserAgent(), r.URL.Query().Get("page")) {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
 		if work != nil {
-			work([]byte(r.RequestURI))
+			work([]byte(r.URL.Path))
 		}
 		w.Header().Set("Content-Type", answer.contentType)
 		w.Write(answer.body())

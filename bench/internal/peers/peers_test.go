@@ -37,13 +37,13 @@ func TestHandlersWork(t *testing.T) {
 		t.Errorf("slept for %v", slept)
 	}
 	mixed := Handler{Mixed: true, Sleep: time.Millisecond, Spins: 1}.work()
-	for _, target := range []string{CPUTarget, InstantTarget} {
+	for _, target := range []string{CPUPath, InstantPath} {
 		mixed([]byte(target))
 	}
 	begin = time.Now()
-	mixed([]byte(SleepTarget))
+	mixed([]byte(SleepPath))
 	if slept := time.Since(begin); slept < time.Millisecond {
-		t.Errorf("%s slept for %v", SleepTarget, slept)
+		t.Errorf("%s slept for %v", SleepPath, slept)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestTLS(t *testing.T) {
 			addr := serveKind(t, kind, Options{TLS: true})
 			transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}}
 			client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-			resp, err := client.Get("https://" + addr + "/")
+			resp, err := client.Get("https://" + addr + Target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func checkAnswer(t *testing.T, addr string, answer Answer, want []byte) {
 	transport := &http.Transport{} // asks for gzip, and decodes it
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-	resp, err := client.Get("http://" + addr + "/file.txt")
+	resp, err := client.Get("http://" + addr + "/file.txt" + Query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,13 +136,19 @@ func checkAnswer(t *testing.T, addr string, answer Answer, want []byte) {
 	if answer == AnswerFile {
 		return
 	}
-	resp, err = client.Post("http://"+addr+"/", "text/plain", strings.NewReader("unexpected"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != 400 {
-		t.Errorf("status %d for a body that is not expected", resp.StatusCode)
+	for _, bad := range []struct{ target, agent, body string }{{Target, "test", "unexpected"}, {Target, "", ""}, {"/articles", "test", ""}, {"/articles?page=3", "test", ""}} {
+		request, err := http.NewRequest(http.MethodPost, "http://"+addr+bad.target, strings.NewReader(bad.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("User-Agent", bad.agent)
+		if resp, err = client.Do(request); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 400 {
+			t.Errorf("status %d for %+v", resp.StatusCode, bad)
+		}
 	}
 }
 

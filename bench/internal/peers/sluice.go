@@ -25,7 +25,7 @@ func newTLSConfig() (*tls.Config, error) {
 }
 
 func newSluice(kind string, o Options) (Server, error) {
-	handler, err := sluiceHandler(o)
+	handler, err := SluiceHandler(o)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,10 @@ func newSluice(kind string, o Options) (Server, error) {
 	}), nil
 }
 
-func sluiceHandler(o Options) (sluice.RequestHandler, error) {
+// SluiceHandler returns the handler of a Sluice server.
+func SluiceHandler(o Options) (sluice.RequestHandler, error) {
 	if o.Answer == AnswerFile {
-		return (&sluice.FS{Root: o.Root, AcceptByteRange: true}).NewRequestHandler(), nil
+		return (&sluice.FS{Root: o.Root, AcceptByteRange: true, GenerateETag: true}).NewRequestHandler(), nil
 	}
 	work := o.Handler.work()
 	answer, err := o.Answer.content()
@@ -59,12 +60,12 @@ func sluiceHandler(o Options) (sluice.RequestHandler, error) {
 		return nil, err
 	}
 	handler := func(ctx *sluice.RequestCtx) {
-		if len(ctx.PostBody()) != o.BodySize {
+		if len(ctx.PostBody()) != o.BodySize || !isGood(ctx.Path(), ctx.UserAgent(), ctx.QueryArgs().Peek("page")) {
 			ctx.SetStatusCode(sluice.StatusBadRequest)
 			return
 		}
 		if work != nil {
-			work(ctx.Request.Header.RequestURI())
+			work(ctx.Path())
 		}
 		ctx.SetContentType(answer.contentType)
 		if o.Answer == AnswerLarge {

@@ -1,14 +1,14 @@
-// Command prefork measures what several processes cost: CPU time per request of
+// Package prefork measures what several processes cost: CPU time per request of
 // servers with a process per CPU, beside the same server as one process. Run it
 // in the bench module, on Linux:
 //
-//	go -C bench run ./prefork [-rounds 5] [-duration 1s] [-case REGEXP] [-perf]
+//	go -C bench run . prefork [--rounds 5] [--duration 1s] [--case REGEXP] [--perf]
 //
 // Nothing is pinned: the servers share all CPUs with the process that puts load
 // on them, as they do on a machine with other work. The servers take turns in
 // random order in every round, each with connections of its own that are new in
 // every round; ratios are medians of the rounds' ratios.
-package main
+package prefork
 
 import (
 	"context"
@@ -17,26 +17,25 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
 	"github.com/sluicehttp/sluice/bench/internal/workers"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
-func main() {
-	process.Main(roles())
-	command.Main("prefork", parseFlags, run)
-}
-
-func roles() map[string]process.Role {
+// Roles has what the subcommand's processes do.
+func Roles() map[string]process.Role {
 	all := load.Roles()
 	maps.Copy(all, workers.Roles())
 	return all
@@ -50,30 +49,31 @@ type options struct {
 	cases    []loadCase
 	variants []variant
 	perf     bool
-
-	markdown, commandLine string
 }
 
-func parseFlags(args []string) (o options, err error) {
-	flags := command.NewFlagSet("prefork", "Command prefork compares CPU time per request of servers with several processes and with one.")
+// Command returns the subcommand.
+func Command() *cobra.Command {
+	return command.New("prefork", "Compare CPU time per request of servers with several processes and with one", flags, run)
+}
+
+func flags(flags *pflag.FlagSet) func() (options, error) {
+	var o options
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds, after one to warm up")
 	flags.DurationVar(&o.duration, "duration", time.Second, "time of one server in one round")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "worker processes; GOMAXPROCS of a single process")
 	flags.BoolVar(&o.perf, "perf", false, "count system calls, too, in a last round that is not part of the others' figures; needs perf and root")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run: "+strings.Join(caseNames(), "; "))
 	servers := flags.String("servers", ".", "regular `expression` of the servers to run: "+strings.Join(variantNames(), "; ")+". Those they are compared with always run")
-	if err := flags.Parse(args); err != nil {
+	return func() (_ options, err error) {
+		if o.rounds < 1 || o.duration < 100*time.Millisecond || o.workers < 1 {
+			return o, fmt.Errorf("--rounds %d --duration %v --workers %d: want at least one round of 100ms, and a worker", o.rounds, o.duration, o.workers)
+		}
+		if o.cases, err = selectCases(*pattern); err != nil {
+			return o, err
+		}
+		o.variants, err = selectVariants(*servers)
 		return o, err
 	}
-	o.markdown, o.commandLine = flags.Markdown, flags.CommandLine()
-	if o.rounds < 1 || o.duration < 100*time.Millisecond || o.workers < 1 {
-		return o, fmt.Errorf("-rounds %d -duration %v -workers %d: want at least one round of 100ms, and a worker", o.rounds, o.duration, o.workers)
-	}
-	if o.cases, err = selectCases(*pattern); err != nil {
-		return o, err
-	}
-	o.variants, err = selectVariants(*servers)
-	return o, err
 }
 
 // A loadCase is a load and its name.
@@ -136,14 +136,14 @@ func selectVariants(pattern string) (variants []variant, err error) {
 	return variants, nil
 }
 
-func run(ctx context.Context, o options) (err error) {
+func run(ctx context.Context, o options) (d report.Document, err error) {
 	if err := command.Require(); err != nil {
-		return err
+		return d, err
 	}
 	m := &measurement{options: o, samples: make(map[string]map[string][]sample), calls: make(map[string]map[string]calls)}
 	defer func() { err = errors.Join(err, m.stop()) }()
 	if err := m.start(ctx); err != nil {
-		return err
+		return d, err
 	}
 	for round := range o.rounds + 1 { // round 0 warms up
 		for _, c := range o.cases {
@@ -152,7 +152,7 @@ func run(ctx context.Context, o options) (err error) {
 				command.Progress("round %d/%d, %s, %s", round, o.rounds, c.name, v.name)
 				s, err := m.turn(c.load, m.servers[v.name])
 				if err != nil {
-					return fmt.Errorf("%s, %s: %w", v.name, c.name, err)
+					return d, fmt.Errorf("%s, %s: %w", v.name, c.name, err)
 				}
 				if round > 0 {
 					record(m.samples, c.name, v.name, append(m.samples[c.name][v.name], s))
@@ -162,11 +162,10 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	if o.perf {
 		if err := m.countCalls(ctx); err != nil {
-			return err
+			return d, err
 		}
 	}
-	command.Progress("")
-	return m.document().Publish(os.Stdout, o.markdown)
+	return m.document(), nil
 }
 
 func record[V any](table map[string]map[string]V, caseName, variantName string, value V) {
@@ -181,7 +180,6 @@ type measurement struct {
 	options
 	servers   map[string]*workers.Server // by the variant's name
 	generator *load.Generator
-	turns     int
 
 	samples map[string]map[string][]sample // by case and variant, round by round
 	calls   map[string]map[string]calls    // by case and variant
@@ -226,8 +224,7 @@ func (m *measurement) stop() error {
 
 // turn puts load on a server, with connections that are new.
 func (m *measurement) turn(l load.Load, s *workers.Server) (sample, error) {
-	m.turns++
-	l.Turn, l.Addr, l.Duration = m.turns, s.Addr, m.duration
+	l.Addr, l.Duration = s.Addr, m.duration
 	if err := prepare(&l); err != nil {
 		return sample{}, err
 	}
@@ -238,15 +235,13 @@ func (m *measurement) turn(l load.Load, s *workers.Server) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	result, err := m.generator.Run()
+	results, err := m.generator.Run() // closes the connections, which is a part of what they cost
 	if err != nil {
 		return sample{}, err
 	}
+	result := results[0]
 	if result.Failures > 0 {
-		return sample{}, fmt.Errorf("%d connections failed, the first one: %s", result.Failures, result.FirstFailure)
-	}
-	if err := m.generator.Close(); err != nil { // which is a part of what they cost
-		return sample{}, err
+		return sample{}, fmt.Errorf("%d requests failed, the first one: %s", result.Failures, result.FirstFailure)
 	}
 	after, err := usages(s)
 	if err != nil {
@@ -255,13 +250,13 @@ func (m *measurement) turn(l load.Load, s *workers.Server) (sample, error) {
 	return newSample(result, before, after), nil
 }
 
-// prepare gives a load its request, and learns how long the answer is.
+// prepare gives a load its request, and checks the answer.
 func prepare(l *load.Load) error {
 	closing := ""
 	if l.Close {
 		closing = "Connection: close\r\n"
 	}
-	l.Request = []byte("GET / HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: prefork\r\n" + closing + "\r\n")
+	l.Request = []byte("GET " + peers.Target + " HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: prefork\r\n" + closing + "\r\n")
 	answer, err := l.Ask()
 	if err != nil {
 		return err
@@ -269,7 +264,6 @@ func prepare(l *load.Load) error {
 	if answer.StatusCode != http.StatusOK || string(answer.Content) != peers.Body {
 		return fmt.Errorf("unexpected answer: %s, %q", answer.Status, answer.Content)
 	}
-	l.Size = answer.Size
 	return nil
 }
 

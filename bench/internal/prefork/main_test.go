@@ -1,4 +1,4 @@
-package main
+package prefork
 
 import (
 	"io"
@@ -12,27 +12,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/latency"
 	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
 	"github.com/sluicehttp/sluice/bench/internal/workers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(roles())
+	process.Main(Roles())
 	os.Exit(m.Run())
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-rounds", "2", "-duration", "200ms", "-case", "^512", "-servers", "^epoll prefork$"})
+	o, err := command.Parse(flags, "--rounds", "2", "--duration", "200ms", "--case", "^512", "--servers", "^epoll prefork$")
 	if err != nil || o.rounds != 2 || o.duration != 200*time.Millisecond || len(o.cases) != 1 || o.cases[0].load.Conns != 512 {
 		t.Errorf("options %+v, %v", o, err)
 	}
 	if len(o.variants) != 2 || o.variants[0].name != "epoll" || o.variants[1].name != "epoll prefork" {
 		t.Errorf("servers %+v, want epoll prefork and what it is compared with", o.variants)
 	}
-	for _, bad := range [][]string{{"-rounds", "0"}, {"-duration", "1ms"}, {"-workers", "0"}, {"-case", "("}, {"-case", "none"}, {"-servers", "("}, {"-servers", "gopher"}} {
-		if _, err := parseFlags(bad); err == nil {
+	for _, bad := range [][]string{{"--rounds", "0"}, {"--duration", "1ms"}, {"--workers", "0"}, {"--case", "("}, {"--case", "none"}, {"--servers", "("}, {"--servers", "gopher"}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
 	}
@@ -112,11 +114,11 @@ func TestNewSample(t *testing.T) {
 
 // used returns a sample of a server that used so much CPU time per request.
 func used(perRequest time.Duration) sample {
-	return sample{Result: load.Result{Requests: 1000, Elapsed: time.Second}, usage: usage{cpu: 1000 * perRequest, slept: 500}, busiest: 0.5}
+	return sample{Result: load.Result{Requests: 1000, Elapsed: time.Second, Latency: new(latency.Histogram)}, usage: usage{cpu: 1000 * perRequest, slept: 500}, busiest: 0.5}
 }
 
 func TestDocument(t *testing.T) {
-	o, err := parseFlags([]string{"-case", "^512", "-servers", "^(epoll|fasthttp) prefork$"})
+	o, err := command.Parse(flags, "--case", "^512", "--servers", "^(epoll|fasthttp) prefork$")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,8 +163,8 @@ func TestPrepareChecksAnswers(t *testing.T) {
 		}))
 		defer server.Close()
 		l := load.Load{Addr: server.Listener.Addr().String()}
-		if err := prepare(&l); (err == nil) != c.good || c.good && l.Size <= len(c.body) {
-			t.Errorf("%+v: an answer of %d bytes, %v", c, l.Size, err)
+		if err := prepare(&l); (err == nil) != c.good {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

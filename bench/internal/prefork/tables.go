@@ -1,4 +1,4 @@
-package main
+package prefork
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/bench/internal/latency"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // target is the most that sluice's CPU time per request with several processes
@@ -32,15 +32,15 @@ func columnsOf(samples []sample) (c columns) {
 		c.slept = append(c.slept, float64(s.slept)/n)
 		c.ousted = append(c.ousted, float64(s.ousted)/n)
 		c.busiest = append(c.busiest, s.busiest)
-		c.rate = append(c.rate, n/s.Elapsed.Seconds())
-		c.p50 = append(c.p50, float64(s.P50.Microseconds()))
-		c.p99 = append(c.p99, float64(s.P99.Microseconds()))
+		c.rate = append(c.rate, s.Rate())
+		c.p50 = append(c.p50, float64(s.Latency.Percentile(50).Microseconds()))
+		c.p99 = append(c.p99, float64(s.Latency.Percentile(99).Microseconds()))
 	}
 	return c
 }
 
 func (m *measurement) document() report.Document {
-	d := report.Document{Command: m.commandLine, Sections: []report.Section{m.compared(), m.measured()}}
+	d := report.Document{Sections: []report.Section{m.compared(), m.measured()}}
 	if len(m.calls) > 0 {
 		d.Sections = append(d.Sections, m.counted())
 	}

@@ -1,4 +1,4 @@
-package main
+package prefork
 
 import (
 	"github.com/sluicehttp/sluice/bench/internal/peers"

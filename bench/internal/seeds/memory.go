@@ -1,11 +1,14 @@
 package seeds
 
 import (
+	"strings"
+
+	"github.com/sluicehttp/sluice/bench/internal/ratios"
+
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // A figure is what a case takes here.
@@ -19,13 +22,8 @@ type figure struct {
 const contenders = 3
 
 // servers repeats the README's table of servers.
-func servers(ctx context.Context, o Options, folder string) ([]report.Section, error) {
-	tables, err := runCommand(ctx, folder, "ratios", "-bench", anyOf(o.of(serverPart)), "-cpu", o.CPUs,
-		"-count", fmt.Sprint(o.Count), "-benchtime", o.BenchTime.String())
-	if err != nil {
-		return nil, err
-	}
-	figures, err := serverFigures(tables)
+func servers(ctx context.Context, o Options) ([]report.Section, error) {
+	figures, err := measureMemory(ctx, o, ratios.Servers, anyOf(o.of(serverPart)), o.Count)
 	if err != nil {
 		return nil, err
 	}
@@ -34,72 +32,48 @@ func servers(ctx context.Context, o Options, folder string) ([]report.Section, e
 	return []report.Section{s}, nil
 }
 
-func serverFigures(tables []table) (figures []figure, err error) {
-	if len(tables) == 0 {
-		return nil, fmt.Errorf("ratios wrote no table")
-	}
-	rows, err := tables[0].pick("case", "P", "ours ns", "fasthttp ns", "net/http ns", "ours/fasthttp", "allocs ours", "fasthttp", "net/http")
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		figures = append(figures, figure{
-			name: row[0], procs: row[1], nanoseconds: [contenders]string(row[2:5]), ratio: row[5], allocs: [contenders]string(row[6:9]),
-		})
-	}
-	return figures, nil
-}
-
 // withoutServer is the one client case that has none.
 const withoutServer = "DoFastServer"
 
 // clients repeats the README's table of clients.
-func clients(ctx context.Context, o Options, folder string) ([]report.Section, error) {
+func clients(ctx context.Context, o Options) ([]report.Section, error) {
 	names := o.of(clientPart)
 	for i, name := range names {
 		if name != withoutServer {
-			names[i] += ", own" // the server of the client's library
+			names[i] += "/own" // the server of the client's library
 		}
 	}
-	tables, err := runCommand(ctx, folder, "client", "-case", anyOf(names), "-cpu", o.CPUs, "-rounds", fmt.Sprint(o.ClientRounds))
-	if err != nil {
-		return nil, err
-	}
-	figures, err := clientFigures(tables)
+	figures, err := measureMemory(ctx, o, ratios.Clients, anyOf(names), o.ClientRounds)
 	if err != nil {
 		return nil, err
 	}
 	s := section("In memory: clients", "seeds-client.svg", figures, publishedClients())
-	s.Notes = append(s.Notes, fmt.Sprintf("Rounds of 10ms: %d. Every client talks to the server of its own library, "+
-		"in one process with it: over TCP, most of the time is the kernel's.", o.ClientRounds))
+	s.Notes = append(s.Notes, fmt.Sprintf("Rounds of %v: %d. Every client talks to the server of its own library, "+
+		"in one process with it: over TCP, most of the time is the kernel's.", o.BenchTime, o.ClientRounds))
 	return []report.Section{s}, nil
 }
 
-func clientFigures(tables []table) (figures []figure, err error) {
-	if len(tables) == 0 {
-		return nil, fmt.Errorf("client wrote no table")
-	}
-	rows, err := tables[0].pick("case", "P", "client", "ns/op", "÷ fasthttp", "allocs/op")
-	if err != nil {
-		return nil, err
-	}
-	order := []string{"sluice", "fasthttp", "net/http"}
-	for _, row := range rows {
-		at := slices.Index(order, row[2])
-		if at < 0 {
-			continue // bytes: it is no client
+// anyOf returns a regular expression of names, which have nothing special in
+// them.
+func anyOf(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
+
+func measureMemory(ctx context.Context, o Options, t ratios.Table, bench string, rounds int) ([]figure, error) {
+	cases, err := ratios.Measure(ctx, ratios.Options{Table: t, Bench: bench, CPUs: o.CPUs, Rounds: rounds, BenchTime: o.BenchTime})
+	return figuresOf(cases), err
+}
+
+func figuresOf(cases []*ratios.Case) (figures []figure) {
+	order := [contenders]string{"sluice", "fasthttp", "nethttp"}
+	for _, c := range cases {
+		name, _, _ := strings.Cut(c.Title(), "/")
+		f := figure{name: name, procs: fmt.Sprint(c.CPU), ratio: report.Ratio(report.Ratios(c.Column(order[0], "ns/op"), c.Column(order[1], "ns/op")))}
+		for i, by := range order {
+			f.nanoseconds[i] = fmt.Sprintf("%.0f", report.Median(c.Column(by, "ns/op")))
+			f.allocs[i] = fmt.Sprintf("%.0f", report.Median(c.Column(by, "allocs/op")))
 		}
-		i := slices.IndexFunc(figures, func(f figure) bool { return f.name == row[0] && f.procs == row[1] })
-		if i < 0 {
-			i = len(figures)
-			figures = append(figures, figure{name: row[0], procs: row[1]})
-		}
-		figures[i].nanoseconds[at], figures[i].allocs[at] = row[3], row[5]
-		if at == 0 {
-			figures[i].ratio = row[4]
-		}
+		figures = append(figures, f)
 	}
-	return figures, nil
+	return figures
 }
 
 // section is a table of figures beside the published ones, with a plot of those

@@ -5,27 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/latency"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/report"
 	"github.com/sluicehttp/sluice/bench/internal/workers"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
-// A sample is one run of wrk against one server.
+// A sample is one load of one server.
 type sample struct {
-	rate     float64       // answers per second
-	p50, p99 time.Duration // of latency
-	requests int
-	failures int           // connections and answers that wrk counts as errors
-	cpu      time.Duration // of all processes of the server
+	load.Result
+	cpu time.Duration // of all processes of the server
 }
 
 // A subject is a server in one of its forms, with what was measured of it.
@@ -59,14 +55,12 @@ func handlers() []handler {
 }
 
 // preforks repeats the test of the prefork packages' README.
-func preforks(ctx context.Context, o Options, _ string) (sections []report.Section, err error) {
-	lacking := command.Require("wrk")
+func preforks(ctx context.Context, o Options) (sections []report.Section, err error) {
+	if err := command.Require(); err != nil {
+		return nil, err
+	}
 	for _, h := range handlers() {
 		if !slices.Contains(o.of(preforkPart), h.name) {
-			continue
-		}
-		if lacking != nil {
-			sections = append(sections, report.Section{Title: h.title, Head: preforkHead(), Notes: []string{"Left out: " + lacking.Error() + "."}})
 			continue
 		}
 		subjects, err := measurePrefork(ctx, o, h.sleep)
@@ -103,11 +97,16 @@ func measurePrefork(ctx context.Context, o Options, sleep time.Duration) (subjec
 			}
 		}
 	}
+	generator, err := load.Start(ctx, process.Options{CPU: process.AnyCPU})
+	if err != nil {
+		return subjects, err
+	}
+	defer func() { err = errors.Join(err, generator.Stop()) }()
 	for round := range o.Rounds + 1 { // round 0 warms up
 		for _, i := range rand.Perm(len(subjects)) {
 			s := subjects[i]
 			command.Progress("prefork, handler sleeps %v, round %d/%d, %s", sleep, round, o.Rounds, s.name())
-			got, err := s.turn(ctx, o.Duration)
+			got, err := s.turn(generator, o.Duration)
 			if err != nil {
 				return subjects, fmt.Errorf("%s: %w", s.name(), err)
 			}
@@ -119,55 +118,25 @@ func measurePrefork(ctx context.Context, o Options, sleep time.Duration) (subjec
 	return subjects, nil
 }
 
-// turn runs wrk as the README does, but for the time.
-func (s *subject) turn(ctx context.Context, duration time.Duration) (sample, error) {
+// preforkFields are the README's, besides the usual ones.
+const preforkFields = "Connection: keep-alive\r\n"
+
+// turn puts on the README's load, which was wrk's, but for the time.
+func (s *subject) turn(generator *load.Generator, duration time.Duration) (got sample, err error) {
+	l := load.Load{Addr: s.Addr, Conns: 512, Threads: 4, Duration: duration, Request: load.Get(peers.Target, preforkFields)}
+	if err := generator.Open(l); err != nil {
+		return got, err
+	}
 	before, err := s.TreeCPU()
 	if err != nil {
-		return sample{}, err
+		return got, err
 	}
-	out, err := exec.CommandContext(ctx, "wrk", "-H", "Host: localhost",
-		"-H", "Accept: text/plain,text/html;q=0.9,application/xhtml+xml;q=0.9,application/xml;q=0.8,*/*;q=0.7",
-		"-H", "Connection: keep-alive", "--latency", "-d", strconv.Itoa(int(duration/time.Second)),
-		"-c", "512", "--timeout", "8", "-t", "4", "http://"+s.Addr+"/").CombinedOutput()
+	results, err := generator.Run()
 	if err != nil {
-		return sample{}, fmt.Errorf("wrk: %w\n%s", err, out)
+		return got, err
 	}
 	after, err := s.TreeCPU()
-	if err != nil {
-		return sample{}, err
-	}
-	result, err := parseWrk(string(out))
-	result.cpu = after - before
-	return result, err
-}
-
-// parseWrk reads what wrk prints.
-func parseWrk(output string) (s sample, err error) {
-	found := func(pattern string) []string { return regexp.MustCompile(pattern).FindStringSubmatch(output) }
-	rate, requests := found(`Requests/sec:\s*([0-9.]+)`), found(`(\d+) requests in`)
-	p50, p99 := found(`50%\s+([0-9.]+[a-z]+)`), found(`99%\s+([0-9.]+[a-z]+)`)
-	if rate == nil || requests == nil || p50 == nil || p99 == nil {
-		return s, fmt.Errorf("cannot read what wrk says:\n%s", output)
-	}
-	var errs [5]error
-	s.rate, errs[0] = strconv.ParseFloat(rate[1], 64)
-	s.requests, errs[1] = strconv.Atoi(requests[1])
-	s.p50, errs[2] = time.ParseDuration(p50[1])
-	s.p99, errs[3] = time.ParseDuration(p99[1])
-	if s.requests == 0 {
-		errs[4] = errors.New("no request was answered")
-	}
-	if bad := found(`Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)`); bad != nil {
-		for _, digits := range bad[1:] {
-			n, _ := strconv.Atoi(digits) // they are digits
-			s.failures += n
-		}
-	}
-	if bad := found(`Non-2xx or 3xx responses: (\d+)`); bad != nil {
-		n, _ := strconv.Atoi(bad[1])
-		s.failures += n
-	}
-	return s, errors.Join(errs[:]...)
+	return sample{results[0], after - before}, err
 }
 
 // column returns a figure, round by round.
@@ -178,12 +147,12 @@ func (s *subject) column(figure func(sample) float64) (values []float64) {
 	return values
 }
 
-func rateOf(s sample) float64 { return s.rate }
+func rateOf(s sample) float64 { return s.Rate() }
 func cpuOf(s sample) float64 {
-	return float64(s.cpu.Nanoseconds()) / 1e3 / float64(s.requests)
+	return float64(s.cpu.Nanoseconds()) / 1e3 / float64(s.Requests)
 }
-func p50Of(s sample) float64 { return float64(s.p50.Microseconds()) }
-func p99Of(s sample) float64 { return float64(s.p99.Microseconds()) }
+func p50Of(s sample) float64 { return float64(s.Latency.Percentile(50).Microseconds()) }
+func p99Of(s sample) float64 { return float64(s.Latency.Percentile(99).Microseconds()) }
 
 // preforkSection is the table of one handler. Subjects come in pairs: one
 // process, several processes.
@@ -192,7 +161,7 @@ func preforkSection(h handler, subjects []*subject, o Options) report.Section {
 		Title: h.title,
 		Head:  preforkHead(),
 		Notes: []string{
-			fmt.Sprintf("wrk -c 512 -t 4 with the README's header fields, rounds of %v for each server: %d, after one to warm up. Server and wrk share %d CPUs. CPU is that of all processes of a server.", o.Duration, o.Rounds, runtime.NumCPU()),
+			fmt.Sprintf("512 connections on 4 threads, as the README has it of wrk, rounds of %v for each server: %d, after one to warm up. Server and load share %d CPUs. CPU is that of all processes of a server.", o.Duration, o.Rounds, runtime.NumCPU()),
 		},
 	}
 	isPlain := h.sleep == 0
@@ -203,14 +172,14 @@ func preforkSection(h handler, subjects []*subject, o Options) report.Section {
 	p99 := report.Panel{Title: "99th percentile, ms (less is better)"}
 	for i, one := range subjects {
 		base := subjects[i-i%2]
-		failures := 0
+		var all load.Result
 		for _, got := range one.samples {
-			failures += got.failures
+			all.Add(got.Result)
 		}
 		s.Rows = append(s.Rows, []string{
 			one.name(), fmt.Sprintf("%.0f", report.Median(one.column(rateOf))), one.against(base, rateOf),
 			latency.Microseconds(report.Median(one.column(p50Of))), latency.Microseconds(report.Median(one.column(p99Of))), one.against(base, p99Of),
-			fmt.Sprintf("%.2f", report.Median(one.column(cpuOf))), one.against(base, cpuOf), fmt.Sprint(failures),
+			fmt.Sprintf("%.2f", report.Median(one.column(cpuOf))), one.against(base, cpuOf), all.Errors(),
 		})
 		emphasis := report.Others
 		if one.kind != peers.FastHTTP {

@@ -1,4 +1,4 @@
-package main
+package stall
 
 import (
 	"context"
@@ -7,10 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/command"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // bigTarget is the most memory that a server may have that moves large files.
@@ -47,7 +46,7 @@ func moveAll(ctx context.Context, o options, root string) ([]report.Section, err
 	if err != nil {
 		return nil, err
 	}
-	up, _, err := client.Sum(client.Zeros(int64(o.big)))
+	up, _, err := checksum(zeroBody(int64(o.big)))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +96,7 @@ func writeSparse(name string, size int64) (sum uint32, err error) {
 			return 0, err
 		}
 	}
-	sum, _, err = client.Sum(f)
+	sum, _, err = checksum(f)
 	return sum, err
 }
 
@@ -117,7 +116,7 @@ func moveBodies(ctx context.Context, o options, root string, m move, parallel in
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	result, err := client.Transfer(ctx, client.TransferConfig{
+	result, err := transferAll(ctx, transferConfig{
 		Addr: server.Addr, Target: m.target, Size: int64(o.big), Parallel: parallel, Upload: m.isUpload, TLS: o.tls,
 	})
 	if err != nil {

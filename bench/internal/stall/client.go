@@ -1,4 +1,4 @@
-package client
+package stall
 
 import (
 	"bufio"
@@ -14,8 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/process"
 	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/bench/internal/load"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 const (
@@ -23,14 +25,15 @@ const (
 	transferRole = "transfer"
 )
 
-// BodyRoles returns what process.Main must know for the processes of StartStall
-// and Transfer.
-func BodyRoles() map[string]process.Role {
-	return map[string]process.Role{stallRole: role(stall), transferRole: role(transfer)}
+// Roles has what the subcommand's processes do.
+func Roles() map[string]process.Role {
+	return map[string]process.Role{
+		stallRole: role(stall), transferRole: role(transfer), serveRole: process.ServiceRole(newService),
+	}
 }
 
-// A StallConfig says what clients stop reading in the middle.
-type StallConfig struct {
+// A stallConfig says what clients stop reading in the middle.
+type stallConfig struct {
 	Addr   string
 	Target string
 	Conns  int
@@ -39,8 +42,8 @@ type StallConfig struct {
 	TLS    bool
 }
 
-// A StallResult is what became of stalled clients.
-type StallResult struct {
+// A stallResult is what became of stalled clients.
+type stallResult struct {
 	Cut      int    // connections that ended before the answer did
 	Complete int    // those that got all of it
 	Open     int    // those that were still there
@@ -50,11 +53,11 @@ type StallResult struct {
 	MostRead, LeastRead int64
 }
 
-// A Stall is a process with stalled clients.
-type Stall struct{ *process.Child }
+// A stalledProcess is a process with stalled clients.
+type stalledProcess struct{ *process.Child }
 
-// StartStall opens the connections and returns when all have stalled.
-func StartStall(ctx context.Context, c StallConfig) (*Stall, error) {
+// startStall opens the connections and returns when all have stalled.
+func startStall(ctx context.Context, c stallConfig) (*stalledProcess, error) {
 	if c.Conns > perProcess {
 		return nil, fmt.Errorf("%d stalled clients: want at most %d", c.Conns, perProcess)
 	}
@@ -65,11 +68,11 @@ func StartStall(ctx context.Context, c StallConfig) (*Stall, error) {
 	if _, err := child.Line(); err != nil {
 		return nil, err
 	}
-	return &Stall{child}, nil
+	return &stalledProcess{child}, nil
 }
 
-// Drain has the clients read on until their connections end.
-func (s *Stall) Drain() (result StallResult, err error) {
+// drain has the clients read on until their connections end.
+func (s *stalledProcess) drain() (result stallResult, err error) {
 	if err := s.Tell("drain"); err != nil {
 		return result, err
 	}
@@ -77,7 +80,7 @@ func (s *Stall) Drain() (result StallResult, err error) {
 }
 
 // stall is the client's process.
-func stall(config StallConfig) error {
+func stall(config stallConfig) error {
 	bodies := make([]io.Reader, config.Conns)
 	conns, err := openAll(config.Conns, func(i int) (c net.Conn, err error) {
 		c, bodies[i], err = openStalled(config)
@@ -108,8 +111,8 @@ const stalledBuffer = 64 << 10
 
 // openStalled opens a connection, sends a request and reads the first part of
 // the answer's body. It returns what the rest is read from.
-func openStalled(config StallConfig) (net.Conn, io.Reader, error) {
-	dialer := newDialer(sourceAddress(0))
+func openStalled(config stallConfig) (net.Conn, io.Reader, error) {
+	dialer := newDialer()
 	dialer.Control = likeAPhone
 	c, err := open(dialer, config.Addr, config.TLS)
 	if err != nil {
@@ -123,11 +126,11 @@ func openStalled(config StallConfig) (net.Conn, io.Reader, error) {
 	return c, body, nil
 }
 
-func readPart(config StallConfig, c net.Conn) (rest io.Reader, err error) {
+func readPart(config stallConfig, c net.Conn) (rest io.Reader, err error) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
-	if _, err := c.Write(requestFor(config.Target, "")); err != nil {
+	if _, err := c.Write(load.Get(config.Target, "")); err != nil {
 		return nil, err
 	}
 	response, err := http.ReadResponse(bufio.NewReaderSize(c, stalledBuffer), nil)
@@ -146,7 +149,7 @@ func readPart(config StallConfig, c net.Conn) (rest io.Reader, err error) {
 // likeAPhone gives a connection small buffers and segments as outside of the
 // loopback interface: with segments of 64 KiB the server's kernel would take in
 // some megabytes for each connection, and nearly all of the body.
-func likeAPhone(network, address string, c syscall.RawConn) error {
+func likeAPhone(_, _ string, c syscall.RawConn) error {
 	const segment = 1440
 	var err error
 	controlErr := c.Control(func(fd uintptr) {
@@ -154,11 +157,11 @@ func likeAPhone(network, address string, c syscall.RawConn) error {
 			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, stalledBuffer),
 			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment))
 	})
-	return errors.Join(controlErr, err, bindWithoutPort(network, address, c))
+	return errors.Join(controlErr, err)
 }
 
 // drain reads on, all connections at the same time.
-func drain(config StallConfig, conns []net.Conn, bodies []io.Reader) (result StallResult) {
+func drain(config stallConfig, conns []net.Conn, bodies []io.Reader) (result stallResult) {
 	deadline := time.Now().Add(patience)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -176,7 +179,7 @@ func drain(config StallConfig, conns []net.Conn, bodies []io.Reader) (result Sta
 }
 
 // count counts a connection whose client got n bytes before the error.
-func (r *StallResult) count(n int64, err error) {
+func (r *stallResult) count(n int64, err error) {
 	switch {
 	case err == nil:
 		r.Complete++

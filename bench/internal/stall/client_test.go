@@ -1,4 +1,4 @@
-package client
+package stall
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func startBodies(t *testing.T, size int) (server *httptest.Server, addr string) 
 	body := bytes.Repeat([]byte("body"), size/4)
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			sum, _, err := Sum(r.Body)
+			sum, _, err := checksum(r.Body)
 			if err != nil {
 				w.WriteHeader(http.StatusBadRequest)
 			}
@@ -32,12 +32,12 @@ func startBodies(t *testing.T, size int) (server *httptest.Server, addr string) 
 	return server, server.Listener.Addr().String()
 }
 
-func TestStall(t *testing.T) {
+func TestClientsStall(t *testing.T) {
 	const size, read = 8 << 20, 1 << 20
 	for _, isCut := range []bool{true, false} {
 		t.Run(fmt.Sprint("cut ", isCut), func(t *testing.T) {
 			server, addr := startBodies(t, size)
-			config := StallConfig{Addr: addr, Target: "/", Conns: 3, Size: size, Read: read}
+			config := stallConfig{Addr: addr, Target: "/", Conns: 3, Size: size, Read: read}
 			var conns []net.Conn
 			var bodies []io.Reader
 			for range config.Conns {
@@ -64,42 +64,42 @@ func TestStall(t *testing.T) {
 
 func TestStalledClientsWantTheBody(t *testing.T) {
 	_, addr := startBodies(t, 1<<20)
-	if _, _, err := openStalled(StallConfig{Addr: addr, Target: "/", Size: 1 << 21, Read: 1}); err == nil {
+	if _, _, err := openStalled(stallConfig{Addr: addr, Target: "/", Size: 1 << 21, Read: 1}); err == nil {
 		t.Error("no error from a body of another size")
 	}
 }
 
 func TestCount(t *testing.T) {
-	var r StallResult
+	var r stallResult
 	for _, end := range []struct {
 		n   int64
 		err error
 	}{{5, io.ErrUnexpectedEOF}, {3, syscall.ECONNRESET}, {9, nil}, {4, os.ErrDeadlineExceeded}, {1, io.ErrClosedPipe}} {
 		r.count(end.n, end.err)
 	}
-	if want := (StallResult{Cut: 2, Complete: 1, Open: 1, Other: io.ErrClosedPipe.Error(), LeastRead: 3, MostRead: 5}); r != want {
+	if want := (stallResult{Cut: 2, Complete: 1, Open: 1, Other: io.ErrClosedPipe.Error(), LeastRead: 3, MostRead: 5}); r != want {
 		t.Errorf("%+v, want %+v", r, want)
 	}
 }
 
-func TestMove(t *testing.T) {
+func TestTransferOne(t *testing.T) {
 	const size = 3<<20 + 4
 	_, addr := startBodies(t, size)
 	for _, isUpload := range []bool{true, false} {
-		body := Zeros(size)
+		body := zeroBody(size)
 		if !isUpload {
 			body = bytes.NewReader(bytes.Repeat([]byte("body"), size/4))
 		}
-		want, n, err := Sum(body)
+		want, n, err := checksum(body)
 		if err != nil || n != size {
 			t.Fatalf("%d bytes, %v", n, err)
 		}
-		config := TransferConfig{Addr: addr, Target: "/", Size: size, Upload: isUpload}
-		if got, err := move(config); err != nil || got != want {
+		config := transferConfig{Addr: addr, Target: "/", Size: size, Upload: isUpload}
+		if got, err := transferOne(config); err != nil || got != want {
 			t.Errorf("upload %v: checksum %d, %v, want %d", isUpload, got, err, want)
 		}
 		config.Size++
-		if got, err := move(config); got == want && err == nil {
+		if got, err := transferOne(config); got == want && err == nil {
 			t.Errorf("upload %v: a longer body has the same checksum, and no error", isUpload)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package stall
 
 import (
 	"os"
@@ -7,30 +7,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(roles())
+	process.Main(Roles())
 	os.Exit(m.Run())
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-clients", "10", "-size", "3MiB", "-engine", "perconn", "-tls", "-big", "2GiB"})
+	o, err := command.Parse(flags, "--clients", "10", "--size", "3MiB", "--engine", "perconn", "--tls", "--big", "2GiB")
 	if err != nil || o.clients != 10 || o.size != 3*command.MiB || o.engine != peers.PerConn || !o.tls || o.big != 2*command.GiB {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	if got, want := o.commandLine, "go -C bench run ./stall -big=2GiB -clients=10 -engine=perconn -size=3MiB -tls=true"; got != want {
-		t.Errorf("command line %q, want %q", got, want)
-	}
 	for _, bad := range [][]string{
-		{"-clients", "0"}, {"-size", "1KiB"}, {"-size", "10"}, {"-engine", "gopher"}, {"-engine", "epoll,perconn"},
-		{"-bodies", "disk"}, {"-write-timeout", "1ms"}, {"-parallel", "0"}, {"-big", "-1GiB"},
+		{"--clients", "0"}, {"--size", "1KiB"}, {"--size", "10"}, {"--engine", "gopher"}, {"--engine", "epoll,perconn"},
+		{"--bodies", "disk"}, {"--write-timeout", "1ms"}, {"--parallel", "0"}, {"--big", "-1GiB"},
 	} {
-		if _, err := parseFlags(bad); err == nil {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", strings.Join(bad, " "))
 		}
 	}
@@ -97,7 +93,7 @@ func TestMovesNoticeFailures(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	good := stalled{clients: 10, result: client.StallResult{Cut: 10}}
+	good := stalled{clients: 10, result: stallResult{Cut: 10}}
 	good.last.Peak = stalledTarget - 1
 	if err := good.failure(fileBody); err != nil || good.meets(fileBody) != "< 200 MiB met" {
 		t.Errorf("%s, %v", good.meets(fileBody), err)

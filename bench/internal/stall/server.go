@@ -1,4 +1,4 @@
-package main
+package stall
 
 import (
 	"encoding/json"
@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/bench/internal/client"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 const serveRole = "serve bodies"
@@ -78,7 +77,7 @@ func newService(text []byte) (s process.Service, err error) {
 		}
 		return serve(ln)
 	}
-	s.Answers = map[string]func() (any, error){gaugesCommand: func() (any, error) { return gaugesOf(server), nil }}
+	s.Answers = map[string]func(string) (any, error){gaugesCommand: func(string) (any, error) { return gaugesOf(server), nil }}
 	return s, nil
 }
 
@@ -109,7 +108,7 @@ func (b *bodies) handle(ctx *sluice.RequestCtx) {
 		ctx.Response.SetBodyRaw(b.memory)
 		return
 	case uploadToSum:
-		sum, _, err = client.Sum(ctx.RequestBodyStream())
+		sum, _, err = checksum(ctx.RequestBodyStream())
 	case uploadToDisk:
 		sum, err = b.store(ctx.RequestBodyStream())
 	}
@@ -131,6 +130,6 @@ func (b *bodies) store(body io.Reader) (sum uint32, err error) {
 	if err := os.Remove(f.Name()); err != nil {
 		return 0, err
 	}
-	sum, _, err = client.Sum(io.TeeReader(body, f))
+	sum, _, err = checksum(io.TeeReader(body, f))
 	return sum, err
 }

@@ -1,4 +1,4 @@
-package main
+package stall
 
 import (
 	"bytes"
@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/command"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // Kinds of bodies.
@@ -30,7 +29,7 @@ func stallAll(ctx context.Context, o options, root string) (sections []report.Se
 	if err := os.WriteFile(filepath.Join(root, fileName), body, 0o600); err != nil {
 		return nil, err
 	}
-	sum, _, err := client.Sum(bytes.NewReader(body))
+	sum, _, err := checksum(bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ type stalled struct {
 	before, held, collected state
 	ended, last             state // when no connection was left, and when all clients had read on
 	cutAfter                time.Duration
-	result                  client.StallResult
+	result                  stallResult
 }
 
 // stallIn measures clients that stall in a body of a kind.
@@ -106,7 +105,7 @@ func stallIn(ctx context.Context, o options, root, kind string, sum uint32) (s s
 		return s, err
 	}
 	command.Progress("%s, %d clients", kind, o.clients)
-	stall, err := client.StartStall(ctx, client.StallConfig{
+	stall, err := startStall(ctx, stallConfig{
 		Addr: server.Addr, Target: target, Conns: o.clients, Size: int64(o.size), Read: int64(o.size) / 10, TLS: o.tls,
 	})
 	if err != nil {
@@ -131,7 +130,7 @@ func stallIn(ctx context.Context, o options, root, kind string, sum uint32) (s s
 		return s, err
 	}
 	s.cutAfter = time.Since(begin)
-	if s.result, err = stall.Drain(); err != nil {
+	if s.result, err = stall.drain(); err != nil {
 		return s, err
 	}
 	if err := server.Settle(); err != nil {
@@ -144,7 +143,7 @@ func stallIn(ctx context.Context, o options, root, kind string, sum uint32) (s s
 // warmUp has the server send the body once, to the end: what that allocates is
 // not what stalled clients cost. It must be the body.
 func warmUp(ctx context.Context, o options, server *process.Server, target string, sum uint32) error {
-	warm, err := client.Transfer(ctx, client.TransferConfig{Addr: server.Addr, Target: target, Size: int64(o.size), Parallel: 1, TLS: o.tls})
+	warm, err := transferAll(ctx, transferConfig{Addr: server.Addr, Target: target, Size: int64(o.size), Parallel: 1, TLS: o.tls})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package client
+package stall
 
 import (
 	"bufio"
@@ -15,11 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/load"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
-// A TransferConfig says what large bodies are moved.
-type TransferConfig struct {
+// A transferConfig says what large bodies are moved.
+type transferConfig struct {
 	Addr     string
 	Target   string
 	Size     int64 // of each body
@@ -28,14 +29,14 @@ type TransferConfig struct {
 	TLS      bool
 }
 
-// A TransferResult is what became of them.
-type TransferResult struct {
+// A transferResult is what became of them.
+type transferResult struct {
 	Elapsed time.Duration
-	Sums    []uint32 // of the bodies, as Sum makes them: those that arrived
+	Sums    []uint32 // of the bodies, as checksum makes them: those that arrived
 }
 
-// Transfer moves bodies at the same time, from a process of its own.
-func Transfer(ctx context.Context, c TransferConfig) (result TransferResult, err error) {
+// transferAll moves bodies at the same time, from a process of its own.
+func transferAll(ctx context.Context, c transferConfig) (result transferResult, err error) {
 	child, err := process.Start(ctx, process.Options{CPU: process.AnyCPU}, transferRole, c)
 	if err != nil {
 		return result, err
@@ -46,16 +47,16 @@ func Transfer(ctx context.Context, c TransferConfig) (result TransferResult, err
 	return result, child.Stop()
 }
 
-// Sum is a checksum of a body (CRC-32C), which processors compute faster than
+// checksum is a checksum of a body (CRC-32C), which processors compute faster than
 // they copy.
-func Sum(body io.Reader) (sum uint32, size int64, err error) {
+func checksum(body io.Reader) (sum uint32, size int64, err error) {
 	hash := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	size, err = io.Copy(hash, body)
 	return hash.Sum32(), size, err
 }
 
-// Zeros returns a body of zeros.
-func Zeros(size int64) io.Reader { return io.LimitReader(zeros{}, size) }
+// zeroBody returns a body of zeros.
+func zeroBody(size int64) io.Reader { return io.LimitReader(zeros{}, size) }
 
 type zeros struct{}
 
@@ -66,13 +67,13 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 // transfer is the client's process.
-func transfer(config TransferConfig) error {
-	result := TransferResult{Sums: make([]uint32, config.Parallel)}
+func transfer(config transferConfig) error {
+	result := transferResult{Sums: make([]uint32, config.Parallel)}
 	errs := make([]error, config.Parallel)
 	var wg sync.WaitGroup
 	begin := time.Now()
 	for i := range config.Parallel {
-		wg.Go(func() { result.Sums[i], errs[i] = move(config) })
+		wg.Go(func() { result.Sums[i], errs[i] = transferOne(config) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -87,9 +88,9 @@ func transfer(config TransferConfig) error {
 	return nil
 }
 
-// move moves one body, and returns the checksum of what arrived.
-func move(config TransferConfig) (sum uint32, err error) {
-	c, err := open(newDialer(sourceAddress(0)), config.Addr, config.TLS)
+// transferOne moves one body, and returns the checksum of what arrived.
+func transferOne(config transferConfig) (sum uint32, err error) {
+	c, err := open(newDialer(), config.Addr, config.TLS)
 	if err != nil {
 		return 0, err
 	}
@@ -97,14 +98,14 @@ func move(config TransferConfig) (sum uint32, err error) {
 	if config.Upload {
 		return upload(config, c)
 	}
-	if _, err := c.Write(requestFor(config.Target, "")); err != nil {
+	if _, err := c.Write(load.Get(config.Target, "")); err != nil {
 		return 0, err
 	}
 	response, err := readOK(c)
 	if err != nil {
 		return 0, err
 	}
-	sum, size, err := Sum(response.Body)
+	sum, size, err := checksum(response.Body)
 	if err == nil && size != config.Size {
 		err = fmt.Errorf("%d bytes of %d", size, config.Size)
 	}
@@ -112,7 +113,7 @@ func move(config TransferConfig) (sum uint32, err error) {
 }
 
 // upload sends zeros. The server answers with the checksum of what it got.
-func upload(config TransferConfig, c net.Conn) (uint32, error) {
+func upload(config transferConfig, c net.Conn) (uint32, error) {
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: www.example.com\r\nContent-Length: %d\r\n\r\n", config.Target, config.Size)
 	if _, err := io.WriteString(c, head); err != nil {
 		return 0, err

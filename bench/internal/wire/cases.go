@@ -1,4 +1,4 @@
-package main
+package wire
 
 import (
 	"strconv"
@@ -21,7 +21,7 @@ type wireCase struct {
 	name   string
 	load   load.Load
 	fields string // further fields of the request's head
-	target string // "": "/"
+	target string // "": peers.Target
 	peer   peers.Options
 	idle   int  // connections that do nothing, besides the load's
 	shared bool // nothing is pinned: servers have all CPUs, and share them with the client
@@ -73,7 +73,7 @@ func allCases() []*wireCase {
 func (c *wireCase) request() []byte {
 	target, method, fields := c.target, "GET", c.fields
 	if target == "" {
-		target = "/"
+		target = peers.Target
 	}
 	if c.load.Close {
 		fields += "Connection: close\r\n"

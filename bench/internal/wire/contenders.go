@@ -1,4 +1,4 @@
-package main
+package wire
 
 import (
 	"context"
@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/floor"
+	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // A contender is a server that is compared.
@@ -23,14 +24,18 @@ type contender struct {
 	}
 	cpu func() (time.Duration, error)
 
-	size   int              // of its response, with the head
-	fields string           // names of its response's header fields
-	idlers []*process.Child // hold idle connections
+	size   int             // of its response, with the head
+	fields string          // names of its response's header fields
+	idlers *load.Generator // holds idle connections; nil: none
 }
 
 // stop ends the server and its idle connections.
 func (c *contender) stop() error {
-	return errors.Join(process.StopAll(c.idlers), c.process.Stop())
+	var err error
+	if c.idlers != nil {
+		err = c.idlers.Stop()
+	}
+	return errors.Join(err, c.process.Stop())
 }
 
 // startOptions say how servers are started.
@@ -64,7 +69,7 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 			return nil, err
 		}
 	}
-	server, err := process.StartServer(ctx, process.ServerOptions{
+	server, err := servers.Start(ctx, servers.Options{
 		Options: process.Options{CPU: o.cpu, Procs: o.procs}, Kind: kind, Peer: options,
 	})
 	if err != nil {
@@ -137,7 +142,7 @@ func (c *wireCase) holdIdle(ctx context.Context, server *contender) (perConnecti
 	if err != nil {
 		return 0, err
 	}
-	server.idlers, err = client.Hold(ctx, client.HoldConfig{Addr: server.addr, Conns: c.idle})
+	server.idlers, err = load.Hold(ctx, load.Load{Addr: server.addr, Conns: c.idle, Request: c.request()})
 	if err != nil {
 		return 0, fmt.Errorf("idle connections: %w", err)
 	}

@@ -1,4 +1,4 @@
-package main
+package wire
 
 import (
 	"errors"
@@ -10,45 +10,39 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
+	"github.com/sluicehttp/sluice/bench/internal/latency"
 	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/seeds"
+	"github.com/sluicehttp/sluice/bench/internal/servers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	process.Main(roles())
+	process.Main(servers.Roles())
 	os.Exit(m.Run())
 }
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-rounds", "2", "-duration", "1s", "-case", "^pipeline of 16$", "-servers", "epoll"})
+	o, err := command.Parse(flags, "--rounds", "2", "--duration", "1s", "--case", "^pipeline of 16$", "--servers", "epoll")
 	if err != nil || o.rounds != 2 || o.duration != time.Second || len(o.cases) != 1 || o.cases[0].load.Depth != 16 {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	if want := []string{peers.Epoll, baseline}; !slices.Equal(o.kinds, want) || !slices.Equal(o.seeds.Kinds, want) {
-		t.Errorf("servers %q and %q, want %q", o.kinds, o.seeds.Kinds, want)
+	if want := []string{peers.Epoll, baseline}; !slices.Equal(o.kinds, want) {
+		t.Errorf("servers %q, want %q", o.kinds, want)
 	}
-	o, err = parseFlags([]string{"-case", "^in memory", "-rounds", "2", "-duration", "1100ms"})
-	if err != nil || o.cases != nil || len(o.seeds.Cases) != 16 || o.seeds.Rounds != 2 || o.seeds.Count != 2 || o.seeds.Duration != 2*time.Second {
-		t.Errorf("options %+v, %v", o, err)
-	}
-	for _, bad := range [][]string{{"-rounds", "-1"}, {"-duration", "1ms"}, {"-case", "("}, {"-case", "none"}, {"-servers", "gopher"}, {"-quick", "-full"}} {
-		if _, err := parseFlags(bad); err == nil {
+	for _, bad := range [][]string{{"--rounds", "-1"}, {"--duration", "1ms"}, {"--case", "("}, {"--case", "none"}, {"--servers", "gopher"}, {"--quick", "--full"}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
-	}
-	if _, err := parseFlags([]string{"-list"}); !errors.Is(err, command.ErrDone) {
-		t.Errorf("-list: %v", err)
 	}
 }
 
 func TestQuickAndFull(t *testing.T) {
-	quick, err := parseFlags([]string{"--quick"})
+	quick, err := command.Parse(flags, "--quick")
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, err := parseFlags([]string{"--full"})
+	full, err := command.Parse(flags, "--full")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,33 +53,36 @@ func TestQuickAndFull(t *testing.T) {
 	if slices.ContainsFunc(quick.cases, shared) || !slices.ContainsFunc(full.cases, shared) || len(full.cases) <= len(quick.cases) {
 		t.Errorf("%d quick cases, %d of all", len(quick.cases), len(full.cases))
 	}
-	if got := len(full.seeds.Cases); got != len(seeds.Cases()) || len(quick.seeds.Cases) == 0 || len(quick.seeds.Cases) >= got || quick.seeds.Rounds >= full.seeds.Rounds {
-		t.Errorf("of seeds: %d quick cases, %d of all", len(quick.seeds.Cases), got)
-	}
 }
 
 func TestColumns(t *testing.T) {
 	c := columnsOf([]sample{{
-		Result: load.Result{Requests: 1000, Failures: 1, Elapsed: 2 * time.Second, P99: 3 * time.Millisecond},
+		Result: load.Result{Requests: 1000, Failures: 1, Elapsed: 2 * time.Second, Latency: took(3 * time.Millisecond)},
 		cpu:    7 * time.Millisecond, resident: 8,
 	}})
-	if c.cpu[0] != 7 || c.rate[0] != 500 || c.p99[0] != 3000 || c.failures != 1 || c.resident[0] != 8 {
+	if c.cpu[0] != 7 || c.rate[0] != 500 || c.p99[0] < 2990 || c.p99[0] > 3010 || c.failures != 1 || c.resident[0] != 8 {
 		t.Errorf("columns %+v", c)
 	}
+}
+
+func took(d time.Duration) *latency.Histogram {
+	h := new(latency.Histogram)
+	h.Record(d)
+	return h
 }
 
 // used returns a sample of a server that used so much CPU time per request.
 func used(perRequest time.Duration) sample {
 	return sample{
-		Result: load.Result{Requests: 1000, Elapsed: time.Second, P50: time.Millisecond, P99: time.Millisecond},
+		Result: load.Result{Requests: 1000, Elapsed: time.Second, Latency: took(time.Millisecond)},
 		cpu:    1000 * perRequest,
 	}
 }
 
 func TestTables(t *testing.T) {
 	var o options
-	if err := o.choose("^64 connections$", true); err != nil || len(o.seeds.Cases) > 0 {
-		t.Fatalf("%d cases of seeds, %v", len(o.seeds.Cases), err)
+	if err := o.choose("^64 connections$", true); err != nil {
+		t.Fatal(err)
 	}
 	c := o.cases[0]
 	// The second round ran on a machine of half the speed.
@@ -122,10 +119,9 @@ func TestSmoke(t *testing.T) {
 		t.Skip(err)
 	}
 	folder := t.TempDir()
-	o, err := parseFlags([]string{
-		"-rounds", "1", "-duration", "100ms", "-out", folder, "-servers", "epoll,nginx,floor", // and the baseline
-		"-case", "^(pipeline of 16|connection per request|TLS|in memory, client: DoFastServer)$",
-	})
+	o, err := command.Parse(flags,
+		"--rounds", "1", "--duration", "100ms", "--servers", "epoll,nginx,floor", // and the baseline
+		"--case", "^(pipeline of 16|connection per request|TLS|JSON)$")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,21 +130,22 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	if err := publish(&text, m); err != nil {
+	d := document(m)
+	if err := errors.Join(d.Publish(&text), d.PublishFolder(folder, "wire")); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range m.cases {
 		for _, kind := range []string{peers.Epoll, peers.FastHTTP} {
 			samples := c.samples[kind]
-			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].cpu <= 0 || samples[0].P99 <= 0 || samples[0].resident == 0 {
+			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].cpu <= 0 || samples[0].Latency.Percentile(99) <= 0 || samples[0].resident == 0 {
 				t.Errorf("%s, %s: %+v", c.name, kind, samples)
 			}
 		}
 	}
-	if !strings.Contains(text.String(), "In memory: clients\n") {
-		t.Errorf("no clients in %s", &text)
+	if !strings.Contains(text.String(), "Medians of the rounds\n") {
+		t.Errorf("no table in %s", &text)
 	}
-	for _, name := range []string{"wire.md", "wire-cpu.svg", "seeds-client.svg"} {
+	for _, name := range []string{"wire.md", "wire-cpu.svg"} {
 		if content, err := os.ReadFile(filepath.Join(folder, name)); err != nil || len(content) < 1000 {
 			t.Errorf("%s: %d bytes, %v", name, len(content), err)
 		}

@@ -1,4 +1,4 @@
-package main
+package wire
 
 import (
 	"context"
@@ -11,33 +11,22 @@ import (
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/floor"
 	"github.com/sluicehttp/sluice/bench/internal/load"
-	"github.com/sluicehttp/sluice/bench/internal/process"
-	"github.com/sluicehttp/sluice/bench/internal/report"
-	"github.com/sluicehttp/sluice/bench/internal/seeds"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // A measurement is under way, or done.
 type measurement struct {
 	options
-	folder string // temporary files
-	floor  string // the C program; "": there is none
-	noGCC  error  // why not
-	turns  int
+	folder string            // temporary files
+	floor  string            // the C program; "": there is none
+	noGCC  error             // why not
 	fields map[string]string // names of each kind's header fields in the first case
-
-	published []report.Section // what seeds has to say
 }
 
-// measure runs the cases, then those of seeds.
-func measure(ctx context.Context, o options) (m *measurement, err error) {
-	m = &measurement{options: o, fields: make(map[string]string)}
-	if len(o.cases) > 0 {
-		if err := m.measureCases(ctx); err != nil {
-			return nil, err
-		}
-	}
-	m.published, err = seeds.Measure(ctx, o.seeds)
-	return m, err
+// measure runs the cases.
+func measure(ctx context.Context, o options) (*measurement, error) {
+	m := &measurement{options: o, fields: make(map[string]string)}
+	return m, m.measureCases(ctx)
 }
 
 // measureCases runs the cases, one after the other: no server disturbs the cache
@@ -135,8 +124,7 @@ func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*conten
 // turn puts the load on a server once.
 func (m *measurement) turn(c *wireCase, server *contender, generator *load.Generator, round int) (s sample, err error) {
 	l := c.load
-	m.turns++
-	l.Turn, l.Addr, l.Request, l.Size, l.Duration = m.turns, server.addr, c.request(), server.size, m.duration
+	l.Addr, l.Request, l.Duration = server.addr, c.request(), m.duration
 	if round == 0 {
 		l.Duration = min(l.Duration, quickDuration)
 	}
@@ -147,9 +135,11 @@ func (m *measurement) turn(c *wireCase, server *contender, generator *load.Gener
 	if err != nil {
 		return s, err
 	}
-	if s.Result, err = generator.Run(); err != nil {
+	results, err := generator.Run()
+	if err != nil {
 		return s, err
 	}
+	s.Result = results[0]
 	after, err := server.cpu()
 	if err != nil {
 		return s, err
@@ -160,5 +150,5 @@ func (m *measurement) turn(c *wireCase, server *contender, generator *load.Gener
 		return s, err
 	}
 	s.resident = memory.Resident
-	return s, generator.Close()
+	return s, nil
 }

@@ -1,4 +1,4 @@
-package main
+package wire
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // Kinds of servers that are programs.

@@ -1,10 +1,10 @@
-package main
+package wire
 
 import (
 	"slices"
 
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // plots draws what was measured.

@@ -1,14 +1,13 @@
-package main
+package wire
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/sluicehttp/sluice/bench/internal/latency"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/report"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // columns are what was measured of one server, round by round.
@@ -22,33 +21,20 @@ type columns struct {
 func columnsOf(samples []sample) (c columns) {
 	for _, s := range samples {
 		c.cpu = append(c.cpu, float64(s.cpu.Nanoseconds())/1e3/float64(s.Requests))
-		c.rate = append(c.rate, float64(s.Requests)/s.Elapsed.Seconds())
-		c.p50 = append(c.p50, float64(s.P50.Microseconds()))
-		c.p99 = append(c.p99, float64(s.P99.Microseconds()))
+		c.rate = append(c.rate, s.Rate())
+		c.p50 = append(c.p50, float64(s.Latency.Percentile(50).Microseconds()))
+		c.p99 = append(c.p99, float64(s.Latency.Percentile(99).Microseconds()))
 		c.resident = append(c.resident, float64(s.resident))
 		c.failures += s.Failures
 	}
 	return c
 }
 
-// publish prints the report, and writes it where the flags say.
-func publish(w io.Writer, m *measurement) error {
-	d := document(m)
-	if err := d.Publish(w, m.markdown); err != nil || m.out == "" {
-		return err
-	}
-	return d.PublishFolder(m.out, "wire")
-}
-
 func document(m *measurement) report.Document {
-	d := report.Document{Title: "Over the wire", Command: m.commandLine}
-	if len(m.cases) > 0 {
-		d.Sections = append(d.Sections, measured(m))
-	}
+	d := report.Document{Title: "Over the wire", Sections: []report.Section{measured(m)}}
 	if targets := compared(m); len(targets.Rows) > 0 {
 		d.Sections = append(d.Sections, targets)
 	}
-	d.Sections = append(d.Sections, m.published...)
 	return d
 }
 

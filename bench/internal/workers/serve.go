@@ -12,14 +12,13 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/valyala/fasthttp"
 	fastprefork "github.com/valyala/fasthttp/prefork"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/lab/process"
 	"github.com/sluicehttp/sluice/prefork"
 )
 
@@ -97,13 +96,9 @@ func (c config) listenAndServe(spawned func(pid int) error) error {
 	if err != nil {
 		return err
 	}
-	handler := func(ctx *sluice.RequestCtx) {
-		ctx.SetContentType(peers.ContentType)
-		ctx.WriteString(peers.Body)
-	}
-	answer := handler
-	if c.Sleep > 0 {
-		handler = func(ctx *sluice.RequestCtx) { time.Sleep(c.Sleep); answer(ctx) }
+	handler, err := peers.SluiceHandler(peers.Options{Handler: peers.Handler{Sleep: c.Sleep}})
+	if err != nil {
+		return err
 	}
 	s := &sluice.Server{Handler: handler, Logger: log.New(io.Discard, "", 0), Engine: engine}
 	if !c.Prefork {
@@ -131,13 +126,9 @@ func listen(addr string) (net.Listener, error) {
 }
 
 func (c config) fastHTTP(spawned func(pid int) error) error {
-	handler := func(ctx *fasthttp.RequestCtx) {
-		ctx.SetContentType(peers.ContentType)
-		ctx.WriteString(peers.Body)
-	}
-	answer := handler
-	if c.Sleep > 0 {
-		handler = func(ctx *fasthttp.RequestCtx) { time.Sleep(c.Sleep); answer(ctx) }
+	handler, err := peers.FastHTTPHandler(peers.Options{Handler: peers.Handler{Sleep: c.Sleep}})
+	if err != nil {
+		return err
 	}
 	s := &fasthttp.Server{Handler: handler, Logger: log.New(io.Discard, "", 0)}
 	if !c.Prefork {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // Options say what server is started and how.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/peers"
-	"github.com/sluicehttp/sluice/bench/internal/process"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestServers(t *testing.T) {
 					t.Errorf("processes %v, want %d", s.PIDs, want)
 				}
 				begin := time.Now()
-				response, err := http.Get("http://" + s.Addr + "/")
+				response, err := http.Get("http://" + s.Addr + peers.Target)
 				if err != nil {
 					t.Fatal(err)
 				}

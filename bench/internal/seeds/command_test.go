@@ -1,26 +1,21 @@
-package main
+package seeds
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/sluicehttp/sluice/bench/internal/command"
-	"github.com/sluicehttp/sluice/bench/internal/seeds"
 )
 
 func TestParseFlags(t *testing.T) {
-	o, err := parseFlags([]string{"-part", "server", "-count", "2"})
+	o, err := command.Parse(flags, "--part", "server", "--count", "2")
 	if err != nil || o.Count != 2 || o.CPUs != "1,2,4" || len(o.Cases) != 8 {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	for _, bad := range [][]string{{"-part", "("}, {"-part", "none"}, {"-count", "0"}, {"-duration", "1500ms"}, {"-servers", "gopher"}} {
-		if _, err := parseFlags(bad); err == nil {
+	for _, bad := range [][]string{{"--part", "("}, {"--part", "none"}, {"--count", "0"}, {"--duration", "0s"}, {"--servers", "gopher"}} {
+		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
-	}
-	if _, err := parseFlags([]string{"-list"}); !errors.Is(err, command.ErrDone) {
-		t.Errorf("-list: %v", err)
 	}
 }
 
@@ -28,7 +23,7 @@ func TestParseFlags(t *testing.T) {
 func TestParts(t *testing.T) {
 	sum := 0
 	for _, name := range []string{"server", "client", "prefork"} {
-		o, err := parseFlags([]string{"-part", name})
+		o, err := command.Parse(flags, "--part", name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +34,7 @@ func TestParts(t *testing.T) {
 			}
 		}
 	}
-	if sum != len(seeds.Cases()) {
-		t.Errorf("%d cases, want %d", sum, len(seeds.Cases()))
+	if sum != len(Cases()) {
+		t.Errorf("%d cases, want %d", sum, len(Cases()))
 	}
 }

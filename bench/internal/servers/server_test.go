@@ -1,4 +1,4 @@
-package process
+package servers
 
 import (
 	"io"
@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestMain(m *testing.M) {
-	Main(nil)
+	process.Main(Roles())
 	os.Exit(m.Run())
 }
 
@@ -23,16 +24,16 @@ func TestServersRunInProcessesOfTheirOwn(t *testing.T) {
 	}
 	for _, kind := range []string{peers.Sluice, peers.PerConn, peers.Epoll, peers.FastHTTP, peers.FastHTTPReduced, peers.NetHTTP} {
 		t.Run(kind, func(t *testing.T) {
-			exercise(t, ServerOptions{Kind: kind, Options: Options{CPU: AnyCPU}, Addresses: 2})
+			exercise(t, Options{Kind: kind, Options: process.Options{CPU: process.AnyCPU}})
 		})
 	}
 	if _, err := exec.LookPath("taskset"); err == nil {
-		t.Run("pinned", func(t *testing.T) { exercise(t, ServerOptions{Kind: peers.NetHTTP}) })
+		t.Run("pinned", func(t *testing.T) { exercise(t, Options{Kind: peers.NetHTTP}) })
 	}
 }
 
-func exercise(t *testing.T, o ServerOptions) {
-	server, err := StartServer(t.Context(), o)
+func exercise(t *testing.T, o Options) {
+	server, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +44,7 @@ func exercise(t *testing.T, o ServerOptions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(server.Addrs) != max(1, o.Addresses) || server.Addrs[0] != server.Addr {
-		t.Errorf("addresses %q, first %q", server.Addrs, server.Addr)
-	}
-	for _, addr := range server.Addrs {
-		get(t, addr)
-	}
+	get(t, server.Addr)
 	if err := server.Settle(); err != nil {
 		t.Error(err)
 	}
@@ -71,7 +67,7 @@ func exercise(t *testing.T, o ServerOptions) {
 
 func get(t *testing.T, addr string) {
 	t.Helper()
-	resp, err := http.Get("http://" + addr + "/")
+	resp, err := http.Get("http://" + addr + peers.Target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +79,7 @@ func get(t *testing.T, addr string) {
 }
 
 func TestUnknownKindEndsTheProcess(t *testing.T) {
-	server, err := StartServer(t.Context(), ServerOptions{Kind: "gopher", Options: Options{CPU: AnyCPU}})
+	server, err := Start(t.Context(), Options{Kind: "gopher", Options: process.Options{CPU: process.AnyCPU}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,13 +88,29 @@ func TestUnknownKindEndsTheProcess(t *testing.T) {
 	}
 }
 
-func TestCheckConnections(t *testing.T) {
-	if err := CheckConnections(1); err != nil {
+func TestMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	server, err := Start(t.Context(), Options{Kind: peers.NetHTTP, Options: process.Options{CPU: process.AnyCPU}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, server.Addr)
+	m, err := server.Memory()
+	if err != nil || m.Resident < 1<<20 || m.Proportional < 1<<20 || m.Peak < m.Resident {
+		t.Errorf("memory %+v, %v", m, err)
+	}
+	if err := server.ResetPeak(); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []int{0, 1 << 30} {
-		if CheckConnections(bad) == nil {
-			t.Errorf("%d connections: no error", bad)
-		}
+	if n, err := process.SocketMemory(); err != nil || n < 0 {
+		t.Errorf("%d bytes of sockets, %v", n, err)
+	}
+	if n, err := process.FreeSpace(t.TempDir()); err != nil || n <= 0 {
+		t.Errorf("%d bytes free, %v", n, err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Error(err)
 	}
 }
