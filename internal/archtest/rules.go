@@ -1,6 +1,9 @@
 package archtest
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // A packageRule says what the non-test files of one package may import beyond
 // the standard library.
@@ -73,10 +76,10 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/ascii", "internal/field", "internal/h1",
-				"internal/engine", "internal/engine/netconn", "internal/engine/epoll",
+				"internal/ascii", "internal/field", "internal/h1", "internal/message",
+				"internal/engine", "internal/engine/choose",
 				"internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
-				"internal/conditional", "internal/files", "internal/dial",
+				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/pipeline", "internal/pool", "internal/uri",
 			},
 			external: []string{xNet, xText},
 		},
@@ -86,21 +89,16 @@ func packageRules() map[string]packageRule {
 		"internal/field":       {pure: true, own: []string{"internal/ascii"}},
 		"internal/h1":          {pure: true, own: []string{"internal/ascii", "internal/field"}},
 		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
+		"internal/uri":         {pure: true, own: []string{"internal/ascii", "internal/h1"}},
 
 		// The seam and what moves bytes through it.
 		"internal/engine":            {own: []string{"internal/clock"}},
 		"internal/engine/sock":       {usesUnsafe: true},
 		"internal/engine/netconn":    {own: engineOwn},
-		"internal/engine/epoll":      {own: engineOwn, external: []string{xSys}, usesUnsafe: true},
+		"internal/engine/choose":     {own: []string{"internal/engine", "internal/engine/epoll", "internal/engine/netconn"}},
+		"internal/engine/core":       {own: engineOwn},
+		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
-
-		// Parts.
-		"internal/buf":       {own: []string{"internal/invariants"}},
-		"internal/compress":  {own: []string{"internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
-		"internal/files":     {own: []string{"internal/compress", "internal/buf", "internal/clock", "internal/invariants"}},
-		"internal/dial":      {own: []string{"internal/clock"}},
-		"internal/listen":    {external: []string{xSys}},
-		"internal/supervise": {external: []string{xSys}},
 
 		// Satellites with a reason to see more than root's exported API.
 		"prefork":   {own: []string{".", "internal/supervise", "internal/listen", "reuseport", "shared"}, external: []string{xSys}},
@@ -109,29 +107,50 @@ func packageRules() map[string]packageRule {
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
 
 		// Another protocol on the seam; of root it takes the names of engines.
-		"tcp": {own: []string{".", "internal/engine", "internal/engine/netconn", "internal/engine/epoll", "internal/clock", "internal/buf", "internal/invariants"}},
+		"tcp": {own: []string{".", "internal/engine", "internal/engine/choose", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// Modules of their own: the root's public packages, and what they like.
-		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/..."}},
+		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
-		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "cmd/sluice/..."}},
+		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "cmd/sluice/...", "lab/..."}},
+		"lab":             {anyModule: true, own: []string{".", "prefork", "tcp", "lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp"}},
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
-		"fasthttpproxy":   {own: []string{"."}, external: []string{xNet}},
+		"fasthttpproxy":   {own: []string{".", "internal/dial"}, external: []string{xNet}},
 		"fasthttpadaptor": {own: []string{"."}},
 	}
 	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
+	maps.Copy(all, partRules())
 	all["contrib/fasthttp"] = shim()
-	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/fasthttp", "contrib/metrics"} {
+	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/fasthttp", "contrib/metrics", "lab"} {
 		all[nested+"/..."] = all[nested]
 	}
-	all["cmd/sluice/internal/load"] = loadGenerator()
+	all["lab/load"] = loadGenerator()
 	return all
+}
+
+// partRules returns the rules of what root is made of, without the wire formats
+// and the engines.
+func partRules() map[string]packageRule {
+	clock := packageRule{own: []string{"internal/clock"}}
+	return map[string]packageRule{
+		"internal/balance":   clock,
+		"internal/buf":       {own: []string{"internal/invariants"}},
+		"internal/compress":  {own: []string{"internal/ascii", "internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
+		"internal/files":     {own: []string{"internal/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/invariants"}},
+		"internal/dial":      clock,
+		"internal/message":   {own: []string{"internal/ascii", "internal/clock", "internal/field", "internal/h1", "internal/uri"}},
+		"internal/bodypipe":  {own: []string{"internal/buf"}},
+		"internal/pipeline":  {own: []string{"internal/clock", "internal/pool"}},
+		"internal/pool":      clock,
+		"internal/listen":    {external: []string{xSys}},
+		"internal/supervise": {external: []string{xSys}},
+	}
 }
 
 // shim is the rule of the module that is named as fasthttp: it passes on what
@@ -143,12 +162,12 @@ func shim() packageRule {
 	}}
 }
 
-// loadGenerator is the rule of "sluice bench". It reads responses with the one
+// loadGenerator is the rule of what "sluice bench" and the comparisons use. It reads responses with the one
 // parser that there is, and drives its sockets itself; see
 // docs/adr/0010-load-generator.md.
 func loadGenerator() packageRule {
 	return packageRule{anyModule: true, usesUnsafe: true, own: []string{
-		".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "cmd/sluice/...",
+		".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "lab/...",
 	}}
 }
 
@@ -162,7 +181,7 @@ func mutableVars() map[string]string {
 		"NetHttpFormValueFunc":      "a function cannot be a constant; exported as fasthttp's variable of that name",
 		"bodyPoolLimits":            "SetBodySizePoolLimit is a setting of the process in fasthttp's API",
 		"defaultClient":             "the client of the package-level functions, which fasthttp's API has",
-		"gmt":                       "a location cannot be a constant, and would be allocated for each date",
+		"internal/message.gmt":      "a location cannot be a constant, and would be allocated for each date",
 		"sharedDialer":              "the dialer of clients that set none; its cache of addresses is worth sharing",
 		"DefaultTransport":          "exported as fasthttp's variable of that name",
 		"expvarhandler.published":   "variables of package expvar belong to the process, and are published once",

@@ -1,38 +1,38 @@
-// Package ascii classifies, folds and converts the bytes that HTTP's syntax is
-// made of. It is a leaf: bytes in, values out.
+// Package ascii classifies, folds and converts the bytes of HTTP's syntax. It imports
+// nothing of this module.
 package ascii
 
-// A Class is a set of byte values; classes are bits of the table's entries.
+// A Class is a set of byte values. Classes are bits of the table's entries.
 type Class uint8
 
 const (
 	// Token: RFC 9110 section 5.6.2, tchar.
 	Token Class = 1 << iota
-	// Value: allowed within a field value: HTAB, SP, VCHAR, obs-text (RFC 9110
-	// section 5.5).
+	// Value: allowed in a field value: HTAB, SP, VCHAR, obs-text (RFC 9110 section
+	// 5.5).
 	Value
-	// Target: accepted in a request-target: every byte but controls, SP, "#"
-	// and DEL. That is more than RFC 3986 allows. Browsers, curl and the clients
-	// of Python and Node send the rest raw: " < > | ^ ` { }, backslash and UTF-8.
+	// Target: accepted in a request-target: every byte except controls, SP, "#" and
+	// DEL. RFC 3986 allows fewer. Browsers, curl and the clients of Python and Node
+	// send the others unescaped: " < > | ^ ` { }, backslash and UTF-8.
 	Target
-	// HostChar: what stands for itself in a reg-name (RFC 3986 section 3.2.2),
-	// that is all but "%".
+	// HostChar: allowed unescaped in a reg-name (RFC 3986 section 3.2.2), which
+	// excludes "%".
 	HostChar
-	// Hex: HEXDIG of either case.
+	// Hex: HEXDIG in either case.
 	Hex
 	// Digit: DIGIT.
 	Digit
 	// CookieOctet: RFC 6265 section 4.1.1.
 	CookieOctet
-	// Quoted: allowed unescaped within a quoted-string (RFC 9110 section
-	// 5.6.4): HTAB, SP, VCHAR but DQUOTE and backslash, obs-text.
+	// Quoted: allowed unescaped in a quoted-string (RFC 9110 section 5.6.4): HTAB,
+	// SP, VCHAR except DQUOTE and backslash, obs-text.
 	Quoted
 )
 
 // Is tells whether c is in any of the classes of set.
 func Is(c byte, set Class) bool { return classes[c]&set != 0 }
 
-// All tells whether every byte of s is in set. An empty s is in every set.
+// All tells whether every byte of s is in set. It is true for an empty s.
 func All(s []byte, set Class) bool {
 	for _, c := range s {
 		if classes[c]&set == 0 {
@@ -68,7 +68,8 @@ func Upper(c byte) byte {
 	return c
 }
 
-// EqualFold tells whether a and b are equal but for the case of ASCII letters.
+// EqualFold tells whether a and b are equal without regard to the case of ASCII
+// letters.
 func EqualFold[A, B []byte | string](a A, b B) bool {
 	if len(a) != len(b) {
 		return false

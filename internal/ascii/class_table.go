@@ -1,7 +1,7 @@
 package ascii
 
-// classes says which classes each byte value is in. class_test.go checks it
-// against the grammar.
+// classes are the classes of each byte value. class_test.go checks it against the
+// grammar.
 var classes = [256]Class{
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
 	0x00, 0x82, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// The sets below are written down from the ABNF of the RFCs, independently of
-// the table.
+// The sets below are written from the ABNF of the RFCs, independently of the table.
 const (
 	alpha      = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	digit      = "0123456789"
@@ -21,7 +20,7 @@ func between(c, low, high byte) bool { return low <= c && c <= high }
 
 func in(c byte, set string) bool { return strings.IndexByte(set, c) >= 0 }
 
-// grammar says what each class should be.
+// grammar is the definition of each class.
 var grammar = map[string]struct {
 	class Class
 	holds func(c byte) bool

@@ -23,8 +23,7 @@ func appendEscaped(dst, s []byte, keep escapeSet) []byte {
 }
 
 // AppendArg appends s as a key or value of application/x-www-form-urlencoded:
-// letters, digits and "-._~" as they are, a space as "+", the rest
-// percent-encoded.
+// letters, digits and "-._~" unchanged, a space as "+", other bytes percent-encoded.
 func AppendArg(dst, s []byte) []byte {
 	from := 0
 	for i, c := range s {
@@ -42,39 +41,38 @@ func AppendArg(dst, s []byte) []byte {
 	return append(dst, s[from:]...)
 }
 
-// AppendPath appends the decoded path s for use in a URI: "/" and the pchar of
-// RFC 3986 section 3.3 but "!'()*" as they are, the rest percent-encoded.
+// AppendPath appends the decoded path s for use in a URI: "/" and the pchar of RFC
+// 3986 section 3.3 except "!'()*" unchanged, other bytes percent-encoded.
 func AppendPath(dst, s []byte) []byte { return appendEscaped(dst, s, keepPath) }
 
-// AppendTarget appends s, which may be escaped already, as path and query of a
-// URI: what RFC 3986 does not allow there is percent-encoded, also a "%" that
-// begins no escape. "[" and "]" stay, because a reserved character and its escape
-// are different (section 2.2).
+// AppendTarget appends s, which may already be escaped, as path and query of a URI.
+// It percent-encodes what RFC 3986 does not allow there, including a "%" that begins
+// no escape. "[" and "]" stay, because a reserved character and its escape are
+// different (section 2.2).
 func AppendTarget(dst, s []byte) []byte { return appendEscaped(dst, s, keepTarget) }
 
-// AppendFragment is AppendTarget for what follows the "#" of a URI; further
-// "#" stay as they are.
+// AppendFragment is AppendTarget for the text after the "#" of a URI. Further "#"
+// stay.
 func AppendFragment(dst, s []byte) []byte { return appendEscaped(dst, s, keepTarget|keepHash) }
 
-// AppendHost appends s with every byte that may stand in no host, port
-// included, percent-encoded. Bytes above 0x7F stay: they are how an
-// internationalized name is passed on to the resolver.
+// AppendHost appends s and percent-encodes every byte that may not be in a host with
+// port. Bytes above 0x7F stay: internationalized names are passed to the resolver in
+// this form.
 func AppendHost(dst, s []byte) []byte { return appendEscaped(dst, s, keepHost) }
 
-// AppendScheme appends s with every byte that may not stand in a scheme (RFC
-// 3986 section 3.1) percent-encoded.
+// AppendScheme appends s and percent-encodes every byte that may not be in a scheme
+// (RFC 3986 section 3.1).
 func AppendScheme(dst, s []byte) []byte { return appendEscaped(dst, s, keepScheme) }
 
 // AppendUnescaped appends s with its percent-encodings decoded. A "%" without
 // two hex digits after it stays. dst may be s[:0].
 func AppendUnescaped(dst, s []byte) []byte { return appendDecoded(dst, s, false) }
 
-// AppendUnescapedArg is AppendUnescaped with each "+" decoded to a space: the
+// AppendUnescapedArg is AppendUnescaped, but decodes each "+" to a space. It is the
 // inverse of AppendArg. dst may be s[:0].
 func AppendUnescapedArg(dst, s []byte) []byte { return appendDecoded(dst, s, true) }
 
-// appendDecoded never writes past the byte that it reads, so that dst may be
-// s[:0].
+// appendDecoded never writes after the byte that it reads, so dst may be s[:0].
 func appendDecoded(dst, s []byte, plusIsSpace bool) []byte {
 	plain := 0
 	for plain < len(s) && s[plain] != '%' && (s[plain] != '+' || !plusIsSpace) {

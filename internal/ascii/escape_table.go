@@ -1,16 +1,15 @@
 package ascii
 
-// An escapeSet says where in a URI a byte stays as it is.
+// An escapeSet is a part of a URI in which a byte needs no escape.
 type escapeSet uint8
 
 const (
 	// keepArg: application/x-www-form-urlencoded.
 	keepArg escapeSet = 1 << iota
-	// keepPath: a path that was decoded.
+	// keepPath: a decoded path.
 	keepPath
-	// keepTarget: a path or query that may be escaped already: unreserved,
-	// sub-delims, and gen-delims but "#". A "%" stays where it is part of an
-	// escape.
+	// keepTarget: a path or query that may already be escaped: unreserved,
+	// sub-delims, and gen-delims except "#". A "%" stays if it is part of an escape.
 	keepTarget
 	// keepHash: "#".
 	keepHash
@@ -20,8 +19,7 @@ const (
 	keepScheme
 )
 
-// escapes says which sets each byte is in. escape_test.go checks it against
-// the grammar.
+// escapes are the sets of each byte. escape_test.go checks it against the grammar.
 var escapes = [256]escapeSet{
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,

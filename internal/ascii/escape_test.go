@@ -129,8 +129,8 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// outsideTarget returns the place of the first byte that RFC 3986 allows in no
-// path or query, -1 if there is none.
+// outsideTarget returns the position of the first byte that RFC 3986 does not allow
+// in a path or query, or -1.
 func outsideTarget(s []byte) int {
 	const hex = digit + "ABCDEFabcdef"
 	for i, c := range s {

@@ -7,20 +7,19 @@ import (
 )
 
 var (
-	// ErrEmptyNumber is returned where a number has no digit at all.
+	// ErrEmptyNumber: the number has no digits.
 	ErrEmptyNumber = errors.New("sluice: empty number")
-	// ErrNotNumber is returned where a number contains another character than
-	// its notation allows.
+	// ErrNotNumber: the number contains a character that its notation does not allow.
 	ErrNotNumber = errors.New("sluice: unexpected character in a number")
-	// ErrNumberRange is returned where a number does not fit its type.
+	// ErrNumberRange: the number does not fit its type.
 	ErrNumberRange = errors.New("sluice: number out of range")
 )
 
 // AppendUint appends n in decimal.
 func AppendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 10) }
 
-// AppendHex appends n in lower-case hexadecimal, without leading zeros: the
-// form of a chunk size (RFC 9112 section 7.1).
+// AppendHex appends n in lower-case hexadecimal without leading zeros, as a chunk
+// size (RFC 9112 section 7.1).
 func AppendHex(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 16) }
 
 // AppendTwoDigits appends n, which must be less than 100, as two digits.
@@ -28,8 +27,8 @@ func AppendTwoDigits(dst []byte, n int) []byte {
 	return append(dst, '0'+byte(n/10), '0'+byte(n%10))
 }
 
-// ParseUint returns the number that b, 1*DIGIT, stands for. No sign, no blank:
-// the form of Content-Length (RFC 9110 section 8.6). Leading zeros are fine.
+// ParseUint parses b, 1*DIGIT, as in Content-Length (RFC 9110 section 8.6). It
+// accepts leading zeros, but no sign and no blanks.
 func ParseUint(b []byte) (int64, error) {
 	if len(b) == 0 {
 		return -1, ErrEmptyNumber
@@ -48,8 +47,8 @@ func ParseUint(b []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// outOfRangeOr reports why a number whose tail rest did not fit is refused: a
-// stray character is the better reason.
+// outOfRangeOr returns the error for a number that does not fit, whose unread part is
+// rest. If rest has an invalid character, that is the error.
 func outOfRangeOr(rest []byte) error {
 	if !All(rest, Digit) {
 		return ErrNotNumber
@@ -57,8 +56,8 @@ func outOfRangeOr(rest []byte) error {
 	return ErrNumberRange
 }
 
-// ParseHex returns the number that b, 1*HEXDIG, stands for. No prefix, sign or
-// underscore: the form of a chunk size (RFC 9112 section 7.1).
+// ParseHex parses b, 1*HEXDIG, as in a chunk size (RFC 9112 section 7.1). It accepts
+// no prefix, sign or underscore.
 func ParseHex(b []byte) (int64, error) {
 	if len(b) == 0 {
 		return -1, ErrEmptyNumber
@@ -77,7 +76,7 @@ func ParseHex(b []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// Unhex returns the value of the HEXDIG c, of either case.
+// Unhex returns the value of the HEXDIG c, in either case.
 func Unhex(c byte) (value byte, ok bool) {
 	switch {
 	case '0' <= c && c <= '9':
@@ -88,10 +87,9 @@ func Unhex(c byte) (value byte, ok bool) {
 	return 0, false
 }
 
-// ParseUfloat returns the number that b stands for: digits with an optional
-// point, an optional exponent, an optional leading "+". Names (inf, nan),
-// hexadecimal, underscores and "-" are refused; a number that is too large is
-// ErrNumberRange and one too small is 0.
+// ParseUfloat parses b: digits with an optional point, an optional exponent and an
+// optional leading "+". It refuses names (inf, nan), hexadecimal, underscores and
+// "-". A number that is too large is ErrNumberRange, and one that is too small is 0.
 func ParseUfloat(b []byte) (float64, error) {
 	if err := checkUfloat(b); err != nil {
 		return -1, err
@@ -137,7 +135,8 @@ func checkUfloat(b []byte) error {
 	return nil
 }
 
-// countDigits returns how many digits b begins with, and what follows them.
+// countDigits returns the number of digits at the beginning of b, and what follows
+// them.
 func countDigits(b []byte) (n int, rest []byte) {
 	for n < len(b) && Is(b[n], Digit) {
 		n++

@@ -1,5 +1,16 @@
 package ascii
 
+import "bytes"
+
+// Cut slices s around the first separator. found tells whether there is one;
+// without it, before is s.
+func Cut(s []byte, separator byte) (before, after []byte, found bool) {
+	if i := bytes.IndexByte(s, separator); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, nil, false
+}
+
 // AppendLower appends s with A-Z folded to a-z.
 func AppendLower[S []byte | string](dst []byte, s S) []byte {
 	at := len(dst)
@@ -21,9 +32,9 @@ func HasCTL[S []byte | string](s S) bool {
 	return false
 }
 
-// AppendFieldText appends s with every control character but HTAB replaced by
-// a space, so that it cannot end the field it is put in (RFC 9110 section 5.5
-// names this replacement as the safe one).
+// AppendFieldText appends s and replaces every control character except HTAB by a
+// space, so that s cannot end its field (RFC 9110 section 5.5 calls this replacement
+// safe).
 func AppendFieldText[S []byte | string](dst []byte, s S) []byte {
 	at := len(dst)
 	dst = append(dst, s...)
@@ -35,7 +46,7 @@ func AppendFieldText[S []byte | string](dst []byte, s S) []byte {
 	return dst
 }
 
-// AppendOneLine appends s with CR and LF replaced by spaces.
+// AppendOneLine appends s and replaces CR and LF by spaces.
 func AppendOneLine(dst, s []byte) []byte {
 	at := len(dst)
 	dst = append(dst, s...)
@@ -47,8 +58,8 @@ func AppendOneLine(dst, s []byte) []byte {
 	return dst
 }
 
-// BlankControls replaces the control characters of s by spaces, except HTAB, CR
-// and LF.
+// BlankControls replaces the control characters of s by spaces, except HTAB, CR and
+// LF.
 func BlankControls(s []byte) {
 	for i, c := range s {
 		if !Is(c, Value) && c != '\r' && c != '\n' {
@@ -57,8 +68,8 @@ func BlankControls(s []byte) {
 	}
 }
 
-// AppendHTMLEscape appends s with the five characters that mean something in
-// HTML text and attribute values replaced by character references.
+// AppendHTMLEscape appends s and replaces the five characters with a meaning in HTML
+// text and attribute values by character references.
 func AppendHTMLEscape[S []byte | string](dst []byte, s S) []byte {
 	from := 0
 	for i := 0; i < len(s); i++ {
@@ -73,7 +84,7 @@ func AppendHTMLEscape[S []byte | string](dst []byte, s S) []byte {
 	return append(dst, s[from:]...)
 }
 
-// htmlReference returns the character reference for c, "" if it needs none.
+// htmlReference returns the character reference for c, or "" if it needs none.
 func htmlReference(c byte) string {
 	switch c {
 	case '&':
@@ -90,10 +101,9 @@ func htmlReference(c byte) string {
 	return ""
 }
 
-// AppendCanonicalKey appends the field name key with the first letter and each
-// letter after a "-" in upper case, the others in lower case. A key that is no
-// token (RFC 9110 section 5.1) keeps its letters; its control characters become
-// spaces.
+// AppendCanonicalKey appends the field name key with the first letter and each letter
+// after a "-" in upper case, the others in lower case. If key is not a token (RFC
+// 9110 section 5.1), its letters stay and its control characters become spaces.
 func AppendCanonicalKey[S []byte | string](dst []byte, key S) []byte {
 	for i := 0; i < len(key); i++ {
 		if !Is(key[i], Token) {

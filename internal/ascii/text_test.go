@@ -3,9 +3,19 @@ package ascii
 import (
 	"html"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+func TestCut(t *testing.T) {
+	for s, want := range map[string][3]string{"": {"", "", "false"}, "a": {"a", "", "false"}, "a=": {"a", "", "true"}, "=b": {"", "b", "true"}, "a=b=c": {"a", "b=c", "true"}} {
+		before, after, found := Cut([]byte(s), '=')
+		if got := [3]string{string(before), string(after), strconv.FormatBool(found)}; got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+}
 
 func TestAppendLower(t *testing.T) {
 	if got := string(AppendLower([]byte("X"), "AZ[@az\xc9")); got != "Xaz[@az\xc9" {

@@ -2,11 +2,11 @@ package ascii
 
 import "unsafe"
 
-// String returns the bytes of b as a string without copying them. The string
-// changes when b does, so it must not outlive the call it was made for: no map
-// key, no error text, nothing stored.
+// String returns the bytes of b as a string without a copy. The string changes when b
+// does, so it must not outlive the call for which it was made: do not use it as a map
+// key or in an error, and do not store it.
 func String(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Bytes returns the bytes of s without copying them. Nobody may write to the
-// result. It is nil only when s is empty.
+// Bytes returns the bytes of s without a copy. The result must not be changed. It is
+// nil only if s is empty.
 func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,5 +1,5 @@
-// Package buf holds pools of byte buffers by size. Connections borrow from it
-// while they have work and give back before they wait.
+// Package buf holds pools of byte buffers by size. Connections acquire buffers while
+// they have work and release them before they wait.
 package buf
 
 import (
@@ -13,18 +13,18 @@ const (
 	classes  = maxShift - minShift + 1
 )
 
-// A Buffer is a byte slice on loan from a pool. The borrower may append to B,
-// reslice it and replace it; what B holds when Release is called goes back to
-// the pool. The zero value is an empty buffer that may be Released too.
+// A Buffer is a byte slice from a pool. Its owner may append to B, reslice it and
+// replace it. Release returns B to the pool. The zero value is an empty buffer, which
+// may be Released too.
 type Buffer struct {
 	B []byte
 }
 
-// pools keeps Buffers whose capacity is at least 1<<(minShift+index).
+// pools holds Buffers whose capacity is at least 1<<(minShift+index).
 var pools [classes]sync.Pool
 
-// Get returns a buffer of length 0 and capacity size or more. Its spare
-// capacity holds whatever the last borrower left there.
+// Get returns a buffer with length 0 and at least capacity size. The spare capacity
+// contains data of earlier owners.
 func Get(size int) *Buffer {
 	class := classFor(size)
 	if class >= classes {
@@ -36,8 +36,8 @@ func Get(size int) *Buffer {
 	return &Buffer{B: make([]byte, 0, 1<<(minShift+class))}
 }
 
-// Release gives the buffer back. The caller must not use b, nor any slice of
-// its bytes, afterwards.
+// Release returns the buffer to its pool. The caller must not use b or its bytes
+// afterwards.
 func (b *Buffer) Release() {
 	size := cap(b.B)
 	if size >= largeBuffer {
@@ -46,7 +46,7 @@ func (b *Buffer) Release() {
 	if size < 1<<minShift || size > 1<<maxShift {
 		return
 	}
-	// A buffer that grew by append serves the class it can serve whole.
+	// A buffer that grew by append goes into the largest class that it can serve.
 	class := bits.Len(uint(size)) - 1 - minShift
 	b.B = b.B[:0]
 	pools[class].Put(b)

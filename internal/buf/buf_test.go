@@ -15,7 +15,7 @@ func TestGetHoldsSize(t *testing.T) {
 	}
 }
 
-// A buffer that grew to an odd capacity must only serve sizes it can hold.
+// A buffer that grew to an odd capacity must only serve sizes that fit.
 func TestReleaseGrown(t *testing.T) {
 	for _, size := range []int{600, 1023, 1025, 3000, 5000, 100_000} {
 		b := &Buffer{B: make([]byte, 7, size)}

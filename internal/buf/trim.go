@@ -11,48 +11,48 @@ import (
 
 const (
 	// largeBuffer is the size from which Release counts a buffer as let go: larger
-	// than what connections borrow for each turn.
+	// than those that connections acquire for each turn.
 	largeBuffer = 32 << 10
-	// trimWindow is how long a trimmer counts before it compares. A burst's
-	// memory is back three windows after its end at the latest.
+	// trimWindow is how long a trimmer counts before it compares. A burst's memory is
+	// returned at most three windows after its end.
 	trimWindow = 10 * time.Second
-	// trimMin is how much must be let go in one window to be a burst.
+	// trimMin is how much must be let go in one window to count as a burst.
 	trimMin = 4 << 20
-	// trimQuiet is by how much the busiest window must exceed one that is quiet.
+	// trimQuiet is the factor by which the busiest window must exceed a quiet one.
 	trimQuiet = 8
-	// trimGain is the part of the heap that a burst must have had to be worth two
-	// collections: one in so many bytes.
+	// trimGain: a burst must have had at least 1/trimGain of the heap to be worth two
+	// collections.
 	trimGain = 4
 )
 
-// LetGo says that a connection gives up n bytes which it held while it waited,
-// be it to a pool or to the garbage collector.
+// LetGo records that a connection gives up n bytes that it held while it waited, to a
+// pool or to the garbage collector.
 //
-// The runtime collects when the heap grows, or after two minutes, and a
-// sync.Pool takes two collections to forget its content. A server that is idle
-// after a burst allocates nothing: without LetGo the burst's memory would be
-// returned to the system after four to ten minutes.
+// The runtime collects when the heap grows, or after two minutes, and a sync.Pool
+// drops its content after two collections. A server that is idle after a burst
+// allocates nothing. Without LetGo the burst's memory would be returned to the system
+// after four to ten minutes.
 func LetGo(n int) { returned.letGo(int64(n)) }
 
-// A trimmer returns a burst's memory to the system when the burst is over. It
-// counts what is let go in each window of time; the burst is over when a window
-// has much less than the busiest one. Under steady load all windows are alike,
-// and the trimmer only counts. Without load it has no timer.
+// A trimmer returns a burst's memory to the system after the burst. It counts what is
+// let go in each window of time. The burst has ended when a window has much less than
+// the busiest one. Under steady load all windows are alike, and the trimmer only
+// counts. Without load it has no timer.
 type trimmer struct {
 	bytes   atomic.Int64 // let go in this window
-	isArmed atomic.Bool  // a timer is going to call tick
+	isArmed atomic.Bool  // a timer will call tick
 
 	// Owned by tick.
 	peak   int64  // bytes in the busiest window since the trimmer was armed
 	cycles uint64 // garbage collections until the last busy window
 
-	// For tests; nil stands for the runtime's.
+	// Replaced in tests.
 	after    func(time.Duration, func())
 	heap     func() heapState
 	giveBack func()
 }
 
-// returned is the trimmer of the process, as the heap is one.
+// returned is the process's only trimmer, because a process has one heap.
 var returned = trimmer{after: afterFunc, heap: readHeap, giveBack: giveBack}
 
 func (t *trimmer) letGo(n int64) {
@@ -85,17 +85,17 @@ func (t *trimmer) tick() {
 	}
 }
 
-// heapState is what the runtime says about its heap.
+// heapState is what the runtime reports about its heap.
 type heapState struct {
-	bytes  uint64 // objects, dead ones that were not collected included
+	bytes  uint64 // objects, including dead ones that are not collected yet
 	cycles uint64 // garbage collections so far
-	isOff  bool   // GOGC=off: the user decides when there are collections
+	isOff  bool   // GOGC=off: the user controls garbage collection
 }
 
-// gains tells whether collections are worth their cost after a burst of peak
-// bytes, with so many collections until its end. The cost is that of the heap
-// which lives: a burst that was small beside it gains too little. Pools were
-// emptied already if there were two collections since.
+// gains tells whether collections are worth their cost after a burst of peak bytes,
+// which ended at this number of cycles. The cost is that of the living heap: a burst
+// that was small in comparison gains too little. If there were two collections since,
+// the pools are empty already.
 func (h heapState) gains(peak int64, cycles uint64) bool {
 	return !h.isOff && h.cycles < cycles+2 && uint64(peak) >= h.bytes/trimGain
 }
@@ -116,9 +116,9 @@ func readHeap() heapState {
 	}
 }
 
-// giveBack returns what pools hold and what is dead. The first collection makes
-// the pools' content their victims, the second one frees those. The runtime's
-// own scavenger would then keep what the heap had before.
+// giveBack returns pooled and dead memory to the system. The first collection moves
+// the pools' content to their victim caches, the second one frees it. The runtime's
+// own scavenger would keep as much memory as the heap had before.
 func giveBack() {
 	runtime.GC()
 	debug.FreeOSMemory()

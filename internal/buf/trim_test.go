@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// trimRun drives a trimmer window by window.
+// trimRun runs a trimmer window by window.
 type trimRun struct {
 	trimmer
 	state   heapState
@@ -26,7 +26,7 @@ func newTrimRun() *trimRun {
 	return r
 }
 
-// window lets so many bytes go and ends the window.
+// window lets n bytes go and ends the window.
 func (r *trimRun) window(t *testing.T, n int64) {
 	t.Helper()
 	if n > 0 {
@@ -72,7 +72,7 @@ func TestTrimWindows(t *testing.T) {
 	}
 }
 
-// What the runtime collects by itself needs no more collections.
+// Memory that the runtime has collected by itself needs no more collections.
 func TestTrimCountsCollections(t *testing.T) {
 	for cycles, want := range []int{1, 1, 0, 0} {
 		r := newTrimRun()
@@ -98,7 +98,8 @@ func TestTrimDisarms(t *testing.T) {
 	if len(r.pending) != 1 {
 		t.Fatal("what is let go later arms no timer")
 	}
-	// What comes between the end of the count and the end of the tick counts.
+	// Bytes counted between the end of the count and the end of the tick are not
+	// lost.
 	r = newTrimRun()
 	r.state.bytes = 1
 	r.giveBack = func() { r.letGo(240 << 20) }
@@ -111,11 +112,11 @@ func TestTrimDisarms(t *testing.T) {
 
 func TestReleaseCountsLarge(t *testing.T) {
 	before := returned.bytes.Load()
-	Get(largeBuffer - 1<<10).Release() // as large as largeBuffer, by its class
+	Get(largeBuffer - 1<<10).Release() // its class has the size largeBuffer
 	if got := returned.bytes.Load() - before; got != largeBuffer {
 		t.Errorf("a buffer of %d bytes counted %d", largeBuffer, got)
 	}
-	(&Buffer{B: make([]byte, 0, 3<<20)}).Release() // not pooled, but garbage
+	(&Buffer{B: make([]byte, 0, 3<<20)}).Release() // not pooled: garbage
 	if got := returned.bytes.Load() - before; got != largeBuffer+3<<20 {
 		t.Errorf("one that is too large for a pool: %d bytes", got)
 	}

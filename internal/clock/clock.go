@@ -1,6 +1,6 @@
-// Package clock reads time cheaply: one monotonic counter for deadlines, and
-// the Date field's text made once a second. There is no ticking goroutine;
-// whoever asks first after a second has passed pays for the new text.
+// Package clock reads time cheaply: a monotonic counter for deadlines, and the text
+// of the Date field, which is made once a second. There is no ticking goroutine: the
+// first caller after a second makes the new text.
 package clock
 
 import (
@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// base anchors Nanos. It is never changed after the package is loaded.
+// base is the origin of Nanos.
 var base = time.Now()
 
-// Nanos is a monotonic time in nanoseconds since the process began. It costs
+// Nanos returns a monotonic time in nanoseconds since the process began. It costs
 // half of time.Now, which reads two clocks.
 func Nanos() int64 { return int64(time.Since(base)) }
 
-// Deadline turns a point of Nanos into a time for SetDeadline methods.
+// Deadline converts a result of Nanos to a time for SetDeadline methods.
 func Deadline(nanos int64) time.Time { return base.Add(time.Duration(nanos)) }
 
-// stamp is a wall time and what was made of it.
+// stamp holds a wall time and its texts.
 type stamp struct {
 	nanos int64 // Nanos at wall
 	until int64 // Nanos at which wall's second ends
@@ -30,7 +30,7 @@ const dateLayout = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 var current atomic.Pointer[stamp]
 
-// at returns a stamp of the second that now (of Nanos) falls in.
+// at returns a stamp for the second that contains now, a result of Nanos.
 func at(now int64) *stamp {
 	s := current.Load()
 	if s != nil && now < s.until && now >= s.nanos-int64(time.Second) {
@@ -44,21 +44,21 @@ func at(now int64) *stamp {
 	return s
 }
 
-// AppendDate appends the time of now (of Nanos) as an HTTP date (RFC 9110
+// AppendDate appends the time of now, a result of Nanos, as an HTTP date (RFC 9110
 // section 5.6.7).
 func AppendDate(dst []byte, now int64) []byte {
 	s := at(now)
 	return append(dst, s.date[:]...)
 }
 
-// Time returns the wall time of a recent now (of Nanos). It follows changes of
-// the wall clock within a second, without reading it.
+// Time returns the wall time of a recent now, a result of Nanos. It follows changes
+// of the wall clock within a second, without reading it.
 func Time(now int64) time.Time {
 	s := at(now)
 	return s.wall.Add(time.Duration(now - s.nanos))
 }
 
-// Coarse returns a wall time at most one second old.
+// Coarse returns a wall time that is at most one second old.
 func Coarse() time.Time {
 	return at(Nanos()).wall
 }

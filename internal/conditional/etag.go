@@ -6,9 +6,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// matchesAny tells whether a list, one field line or several, has "*" or an
-// entity-tag that equal says is current. What follows a member that is neither
-// counts for nothing.
+// matchesAny tells whether a list, in one or more field lines, has "*" or an
+// entity-tag that equal says is current. A malformed member, and what follows it, are
+// ignored.
 func matchesAny(lines [][]byte, current []byte, equal func(a, b []byte) bool) bool {
 	for _, line := range lines {
 		for rest := line; len(rest) > 0; {
@@ -25,8 +25,8 @@ func matchesAny(lines [][]byte, current []byte, equal func(a, b []byte) bool) bo
 	return false
 }
 
-// cutMember returns the first member of list, an entity-tag or "*" or nothing,
-// and what follows its comma; ok is false if it is something else.
+// cutMember returns the first member of list, which is an entity-tag, "*" or empty,
+// and what follows its comma. ok is false for anything else.
 func cutMember(list []byte) (member, rest []byte, ok bool) {
 	list = ascii.TrimOWS(list)
 	switch {
@@ -46,9 +46,9 @@ func cutMember(list []byte) (member, rest []byte, ok bool) {
 	return member, rest[min(1, len(rest)):], true
 }
 
-// cutTag returns the entity-tag that b begins with, its quotes and W/ included,
-// and what follows it (RFC 9110 section 8.8.3). If there is none, rest begins
-// with the byte that spoils it.
+// cutTag returns the entity-tag at the beginning of b, with its quotes and W/, and
+// what follows it (RFC 9110 section 8.8.3). If there is none, rest begins with the
+// first invalid byte.
 func cutTag(b []byte) (tag, rest []byte, ok bool) {
 	i := 0
 	if isWeak(b) {
@@ -65,15 +65,14 @@ func cutTag(b []byte) (tag, rest []byte, ok bool) {
 	return b[:i+1], b[i+1:], true
 }
 
-// isTagByte tells whether c is an etagc: VCHAR but DQUOTE, or obs-text. The
-// comma and the backslash are ordinary ones.
+// isTagByte tells whether c is an etagc: VCHAR except DQUOTE, or obs-text. Comma and
+// backslash are ordinary.
 func isTagByte(c byte) bool { return c > ' ' && c != '"' && c != 0x7f }
 
-// isWeak tells whether tag has the prefix of a weak one, which is
-// case-sensitive.
+// isWeak tells whether tag has the prefix of a weak tag, which is case-sensitive.
 func isWeak(tag []byte) bool { return len(tag) >= 2 && tag[0] == 'W' && tag[1] == '/' }
 
-// opaque returns tag without the prefix of a weak one.
+// opaque returns tag without the prefix of a weak tag.
 func opaque(tag []byte) []byte {
 	if isWeak(tag) {
 		return tag[2:]

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tagsOf lists the entity-tags that matchesAny looks at.
+// tagsOf lists the entity-tags that matchesAny compares.
 func tagsOf(lines ...string) []string {
 	var tags []string
 	matchesAny(asLines(lines...), nil, func(tag, _ []byte) bool {
@@ -109,7 +109,7 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// A star is one on its own, and as a member of a list.
+// "*" is recognised alone and as a member of a list.
 func TestStars(t *testing.T) {
 	never := func(_, _ []byte) bool { return false }
 	for _, yes := range []string{"*", " *", "*\t", " * ", "*,", ",*", ", *,", "*, *", `*, "a"`, `"a", *`} {
@@ -124,8 +124,7 @@ func TestStars(t *testing.T) {
 	}
 }
 
-// A hostile list is cut at its commas and nowhere twice, so it costs what its
-// length says.
+// A hostile list is read once, so it costs time in proportion to its length.
 func TestTagListsAreReadOnce(t *testing.T) {
 	for _, piece := range []string{`",`, `"a,`, `"a" "b",`, `W/,`, `x`, `"`, ` `, ` ,`, `"a", `, `"a"x"`, `,`, `*,`} {
 		list := []byte(strings.Repeat(piece, 2000))

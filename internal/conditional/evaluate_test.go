@@ -9,8 +9,7 @@ import (
 const modified = 1704164645 // Tue, 02 Jan 2024 03:04:05 GMT
 
 // condition is a short form of Conditions: lists with "|" between their lines,
-// "empty" for a line that is; dates by their place beside modified; "" for a
-// field that is absent.
+// "empty" for an empty line; dates relative to modified; "" for an absent field.
 type condition struct {
 	match, unmodified, noneMatch, since string
 	isOther                             bool
@@ -114,7 +113,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// TestEvaluateOrder: which of several fields decides.
+// TestEvaluateOrder checks which of several fields decides.
 func TestEvaluateOrder(t *testing.T) {
 	strong := Validators{ETag: []byte(`"a"`), Modified: modified, HasModified: true}
 	const ok, same, failed = Proceed, NotModified, PreconditionFailed
@@ -142,7 +141,7 @@ func TestEvaluateOldDates(t *testing.T) {
 			t.Errorf("modified at %d: %d, want %d", at, got, want)
 		}
 	}
-	// Callers reuse their slices: one without lines is an absent field and must
+	// Callers reuse their slices: a slice without lines is an absent field and must
 	// not hide a date.
 	v := Validators{Modified: modified, HasModified: true}
 	c = Conditions{IfMatch: [][]byte{}, IfNoneMatch: [][]byte{}, IsGetOrHead: true}
@@ -236,7 +235,7 @@ func FuzzEvaluate(f *testing.F) {
 	})
 }
 
-// checkOwnTag holds that the tag itself, if it is one, matches whatever follows.
+// checkOwnTag checks that a valid tag matches itself, whatever follows.
 func checkOwnTag(t *testing.T, verdict func(bool, bool, ...[]byte) Verdict, list, etag []byte) {
 	tag, rest, ok := cutTag(etag)
 	if !ok || len(rest) > 0 {
@@ -244,7 +243,7 @@ func checkOwnTag(t *testing.T, verdict func(bool, bool, ...[]byte) Verdict, list
 	}
 	with := append(append(bytes.Clone(tag), ", "...), list...)
 	isStrong := verdict(true, true, with) == Proceed
-	hasStar := bytes.IndexByte(list, '*') >= 0 // which may match by itself
+	hasStar := bytes.IndexByte(list, '*') >= 0 // which alone may match
 	if verdict(false, true, with) != NotModified || isStrong == isWeak(tag) && !(isStrong && hasStar) {
 		t.Fatalf("%q does not match %q", with, tag)
 	}

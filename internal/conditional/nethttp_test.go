@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A request is what both sides of the comparison with net/http are asked. An
-// empty field is absent; dates are seconds beside modified, noDate for none.
+// A request is sent to both sides of the comparison with net/http. An empty field is
+// absent. Dates are in seconds relative to modified; noDate means none.
 type request struct {
 	method              string
 	match, noneMatch    string
@@ -29,8 +29,8 @@ type request struct {
 
 const noDate = -1 << 40
 
-// answerOf is what a client sees of an answer: its status, Content-Range, and
-// of a 206 each part with its own.
+// answerOf is what a client sees of a response: its status, Content-Range, and the
+// parts of a 206, each with its own.
 type answerOf struct {
 	status       int
 	contentRange string
@@ -39,7 +39,7 @@ type answerOf struct {
 
 func (a answerOf) String() string { return fmt.Sprintf("%d %q %q", a.status, a.contentRange, a.parts) }
 
-// ours answers r as a caller of this package does.
+// ours answers r as a user of this package does.
 func (r request) ours() answerOf {
 	size := int64(len(r.content))
 	v := Validators{ETag: []byte(r.etag), Modified: modified, HasModified: r.hasModified}
@@ -85,7 +85,7 @@ func httpDate(offset int64) string {
 	return time.Unix(modified+offset, 0).UTC().Format(http.TimeFormat)
 }
 
-// theirs asks net/http's ServeContent.
+// theirs sends r to net/http's ServeContent.
 func (r request) theirs(t *testing.T) answerOf {
 	t.Helper()
 	in := httptest.NewRequest(r.method, "/", nil)
@@ -127,7 +127,7 @@ func (r request) theirs(t *testing.T) answerOf {
 	return got
 }
 
-// partsOf lists the parts of a 206, be it multipart or not.
+// partsOf lists the parts of a 206, with or without multipart.
 func partsOf(t *testing.T, result *http.Response) []string {
 	t.Helper()
 	kind, parameters, err := mime.ParseMediaType(result.Header.Get("Content-Type"))
@@ -164,8 +164,8 @@ func plainRequest() request {
 	return request{method: http.MethodGet, unmodified: noDate, since: noDate, ifRangeDate: noDate, etag: `"a"`, hasModified: true, content: digitsOfContent}
 }
 
-// TestAsNetHTTP asks both sides well-formed things that RFC 9110 leaves no
-// choice about: they must agree.
+// TestAsNetHTTP sends both sides valid requests for which RFC 9110 leaves no choice:
+// they must agree.
 func TestAsNetHTTP(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
@@ -198,8 +198,8 @@ func TestAsNetHTTP(t *testing.T) {
 	}
 }
 
-// randomRange returns a Range field without anything that is excessive: what
-// both sides must answer alike.
+// randomRange returns a Range field that is not excessive, so that both sides must
+// answer alike.
 func randomRange(random *rand.Rand, size int) string {
 	if random.IntN(3) == 0 {
 		return ""
@@ -228,8 +228,8 @@ func randomRange(random *rand.Rand, size int) string {
 	return "bytes=" + strings.Join(members, []string{",", ", ", "\t, "}[random.IntN(3)])
 }
 
-// TestUnlikeNetHTTP lists where the two differ, and why. A case fails when
-// either side changes.
+// TestUnlikeNetHTTP lists the differences and their reasons. A case fails if either
+// side changes.
 func TestUnlikeNetHTTP(t *testing.T) {
 	part := func(contentRange, body string) string {
 		return "206 \"\" [\"bytes " + contentRange + " " + body + "\"]"

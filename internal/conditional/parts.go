@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// What the parts of a multipart/byteranges body are made of; PartsLength counts
-// the same that the appenders write.
+// The elements of a multipart/byteranges body. PartsLength counts exactly what the
+// appenders write.
 const (
 	crlf              = "\r\n"
 	dashes            = "--"
@@ -16,8 +16,8 @@ const (
 	rangeStart        = "bytes "
 )
 
-// AppendContentRange appends the value of Content-Range for s, which must not
-// be empty, of size bytes: "bytes 0-4/1040" (RFC 9110 section 14.4).
+// AppendContentRange appends the value of Content-Range for s in a representation of
+// size bytes, as in "bytes 0-4/1040" (RFC 9110 section 14.4). s must not be empty.
 func AppendContentRange(dst []byte, s Span, size int64) []byte {
 	dst = append(dst, rangeStart...)
 	dst = strconv.AppendInt(dst, s.Offset, 10)
@@ -27,20 +27,20 @@ func AppendContentRange(dst []byte, s Span, size int64) []byte {
 	return strconv.AppendInt(dst, size, 10)
 }
 
-// AppendUnsatisfied appends the value of Content-Range that goes with 416:
-// "bytes */1040" (RFC 9110 section 14.4).
+// AppendUnsatisfied appends the value of Content-Range for a 416: "bytes */1040" (RFC
+// 9110 section 14.4).
 func AppendUnsatisfied(dst []byte, size int64) []byte {
 	dst = append(dst, rangeStart...)
 	dst = append(dst, "*/"...)
 	return strconv.AppendInt(dst, size, 10)
 }
 
-// AppendPartHead appends all that stands before the bytes of a part of a
-// multipart/byteranges body (RFC 9110 section 14.6): the delimiter, contentType
-// if not empty, and Content-Range. Control characters in contentType become
-// spaces. The boundary, of 1 to 70 characters that MIME allows (RFC 2046
-// section 5.1.1), is the caller's choice and must not occur in the bytes; it is
-// also the parameter of the response's Content-Type.
+// AppendPartHead appends what precedes the bytes of a part of a multipart/byteranges
+// body (RFC 9110 section 14.6): the delimiter, contentType if it is not empty, and
+// Content-Range. Control characters in contentType become spaces. The caller chooses
+// the boundary: 1 to 70 characters that MIME allows (RFC 2046 section 5.1.1), which
+// must not occur in the bytes. It is also the parameter of the response's
+// Content-Type.
 func AppendPartHead(dst []byte, boundary string, isFirst bool, contentType []byte, s Span, size int64) []byte {
 	if !isFirst {
 		dst = append(dst, crlf...)
@@ -58,15 +58,15 @@ func AppendPartHead(dst []byte, boundary string, isFirst bool, contentType []byt
 	return append(dst, crlf+crlf...)
 }
 
-// AppendPartsEnd appends what ends a multipart/byteranges body.
+// AppendPartsEnd appends the end of a multipart/byteranges body.
 func AppendPartsEnd(dst []byte, boundary string) []byte {
 	dst = append(dst, crlf+dashes...)
 	dst = append(dst, boundary...)
 	return append(dst, dashes+crlf...)
 }
 
-// PartsLength returns the exact length of the multipart/byteranges body that
-// has spans as its parts: its Content-Length.
+// PartsLength returns the exact length of the multipart/byteranges body with spans as
+// its parts: its Content-Length.
 func PartsLength(boundary string, contentType []byte, spans []Span, size int64) int64 {
 	each := len(crlf+dashes) + len(boundary) + len(crlf)
 	if len(contentType) > 0 {
@@ -79,12 +79,12 @@ func PartsLength(boundary string, contentType []byte, spans []Span, size int64) 
 		total += int64(digits(s.Offset)+digits(s.end()-1)) + s.Length
 	}
 	if len(spans) > 0 {
-		total -= int64(len(crlf)) // before the first part
+		total -= int64(len(crlf)) // the first part has none before it
 	}
 	return total
 }
 
-// digits returns the length of n, which must not be negative, in decimal.
+// digits returns how many decimal digits n has. n must not be negative.
 func digits(n int64) int {
 	count := 1
 	for ; n > 9; n /= 10 {

@@ -42,7 +42,7 @@ func appendBody(dst []byte, boundary string, contentType, content []byte, spans 
 	return AppendPartsEnd(dst, boundary)
 }
 
-// TestParts is the body of RFC 9110 section 14.6, without its preamble.
+// TestParts checks the body of RFC 9110 section 14.6, without its preamble.
 func TestParts(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 100)
 	spans := []Span{{500, 5}, {7, 2}}

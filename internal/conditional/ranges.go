@@ -9,61 +9,58 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// MaxRanges is the number of ranges that ParseRange reads. A field with more
-// is ignored (RFC 9110 section 14.2); no more spans than this are returned.
+// MaxRanges is the number of ranges that ParseRange reads. It ignores a field with
+// more (RFC 9110 section 14.2). It returns at most as many spans.
 const MaxRanges = 64
 
-// usualRanges is how many parts a request may have before they are looked at
-// as "many small ranges" (RFC 9110 section 14.2).
+// usualRanges is the number of parts above which a request may have "many small
+// ranges" (RFC 9110 section 14.2).
 const usualRanges = 8
 
-// partOverhead is about what a part costs beside its bytes; RFC 9110 section
-// 15.3.7.2 names this number. Spans with a smaller gap between them are cheaper
-// as one.
+// partOverhead is approximately what a part costs beside its bytes; RFC 9110 section
+// 15.3.7.2 names this number. Two spans with a smaller gap are cheaper as one.
 const partOverhead = 80
 
-// A Span is a piece of a representation, in bytes.
+// A Span is a part of a representation, in bytes.
 type Span struct {
 	Offset, Length int64
 }
 
-// end returns the offset of the byte behind s.
+// end returns the offset of the byte after s.
 func (s Span) end() int64 { return s.Offset + s.Length }
 
-// A RangeVerdict says how a Range field is answered.
+// A RangeVerdict says how to answer a Range field.
 type RangeVerdict uint8
 
 const (
-	// Whole: 200 with everything, as if there were no Range field.
+	// Whole: 200 with the whole representation, as without a Range field.
 	Whole RangeVerdict = iota
 	// Part: 206 with the one span, without multipart.
 	Part
 	// Parts: 206 with multipart/byteranges of two or more spans.
 	Parts
-	// Unsatisfiable: 416 with AppendUnsatisfied as Content-Range. So is what is
-	// invalid, unless it is ignored.
+	// Unsatisfiable: 416 with AppendUnsatisfied as Content-Range. Invalid ranges that
+	// are not ignored are Unsatisfiable too.
 	Unsatisfiable
 )
 
-// ParseRange appends to dst what the value of a Range field asks of a
-// representation of size bytes (RFC 9110 section 14.1.2), and says how to
-// answer. Range means something with GET only; a request with two Range fields,
-// or one for which MayRange is false, is answered as without.
+// ParseRange appends to dst the spans that the value of a Range field requests of a
+// representation of size bytes (RFC 9110 section 14.1.2), and says how to answer.
+// Range only has a meaning with GET. A request with two Range fields, or for which
+// MayRange is false, must be answered as if it had none.
 //
-// Whole comes with an empty field, a unit other than bytes, more than MaxRanges
-// ranges, and a list with an invalid member. An invalid range by itself is
-// Unsatisfiable, as from other servers; section 14.2 lets both be ignored or
-// refused. Members that are unsatisfiable beside satisfiable ones are left out.
-// On an empty representation a suffix such as "-5" is satisfiable (section
-// 14.1.2) but has no byte that a Content-Range could name, so the answer is
-// Whole.
+// Whole is returned for an empty field, a unit other than bytes, more than MaxRanges
+// ranges, and a list with an invalid member. A single invalid range is Unsatisfiable,
+// as in other servers; section 14.2 permits ignoring and refusing. Unsatisfiable
+// members beside satisfiable ones are left out. For an empty representation a suffix
+// such as "-5" is satisfiable (section 14.1.2), but Content-Range cannot express it,
+// so the answer is Whole.
 //
-// Spans lie within the representation, are not empty and come in the order of
-// the request. Where they are excessive — more bytes in total than the
-// representation has, more than two ranges that overlap, or many — those that
-// overlap or nearly touch become one, in the place of the first. So all spans
-// together are never longer than size. With Whole and Unsatisfiable dst is
-// returned as it was.
+// Spans are within the representation, not empty, and in the order of the request. If
+// they are excessive (more bytes in total than the representation has, more than two
+// ranges that overlap, or many), those that overlap or nearly touch become one span,
+// in the place of the first. So all spans together are never longer than size. For
+// Whole and Unsatisfiable, dst is returned unchanged.
 func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 	set, ok := rangeSet(field)
 	if !ok || size < 0 {
@@ -72,7 +69,7 @@ func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 	if bytes.IndexByte(set, ',') < 0 {
 		return parseOne(dst, set, size)
 	}
-	// The list rule (RFC 9110 section 5.6.1) has blanks beside commas only, so
+	// The list rule (RFC 9110 section 5.6.1) allows blanks only beside commas, so
 	// none before the first range.
 	if isBlank(set[0]) && bytes.TrimLeft(set, " \t")[0] != ',' {
 		return dst, Whole
@@ -104,7 +101,7 @@ func ParseRange(dst []Span, field []byte, size int64) ([]Span, RangeVerdict) {
 	return dst[:start+len(spans)], rangeVerdict(ranges, len(spans), isEmptySuffix)
 }
 
-// parseOne is ParseRange of a field with one range.
+// parseOne is ParseRange for a field with one range.
 func parseOne(dst []Span, spec []byte, size int64) ([]Span, RangeVerdict) {
 	s, isSatisfiable, ok := ParseSpec(spec, size)
 	switch {
@@ -119,7 +116,8 @@ func parseOne(dst []Span, spec []byte, size int64) ([]Span, RangeVerdict) {
 // comma separates the members of a list.
 var comma = []byte{','}
 
-// rangeVerdict is the answer to ranges of which spans are left.
+// rangeVerdict is the answer to this number of ranges that resulted in this number of
+// spans.
 func rangeVerdict(ranges, spans int, isEmptySuffix bool) RangeVerdict {
 	switch {
 	case spans > 1:
@@ -144,12 +142,11 @@ func rangeSet(field []byte) (set []byte, ok bool) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// ParseSpec returns the span that a range-spec, such as "2-5", "2-" or "-3",
-// means of size bytes. ok is false if it is malformed, or the last position is
-// before the first (RFC 9110 section 14.1.1). Unless it is
-// unsatisfiable, or a suffix where size is not positive, the span lies within
-// the representation and is not empty. Positions too large for an int64 count
-// as equal.
+// ParseSpec returns the span that a range-spec, such as "2-5", "2-" or "-3", selects
+// from size bytes. ok is false if it is malformed, or if the last position is before
+// the first (RFC 9110 section 14.1.1). The span lies within the representation and is
+// not empty, except if it is unsatisfiable, or a suffix while size is not positive.
+// Positions that exceed an int64 count as equal.
 func ParseSpec(spec []byte, size int64) (s Span, isSatisfiable, ok bool) {
 	firstDigits, lastDigits, ok := bytes.Cut(spec, hyphen)
 	if !ok {
@@ -183,8 +180,8 @@ func ParseSpec(spec []byte, size int64) (s Span, isSatisfiable, ok bool) {
 // hyphen separates the positions of a range.
 var hyphen = []byte{'-'}
 
-// parsePosition returns the number that digits, 1*DIGIT, stand for, at most
-// MaxInt64: no representation is larger.
+// parsePosition returns the number that digits, 1*DIGIT, represent, at most MaxInt64:
+// no representation is larger.
 func parsePosition(digits []byte) (n int64, ok bool) {
 	n, err := ascii.ParseUint(digits)
 	if errors.Is(err, ascii.ErrNumberRange) {
@@ -193,9 +190,9 @@ func parsePosition(digits []byte) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// isExcessive tells whether spans look like a broken client or an attack (RFC
-// 9110 sections 14.2 and 17.15): many of them, more than two that overlap, or
-// more bytes than there are.
+// isExcessive tells whether spans look like a broken client or an attack (RFC 9110
+// sections 14.2 and 17.15): many spans, more than two that overlap, or more bytes
+// than the representation has.
 func isExcessive(spans []Span, size int64) bool {
 	if len(spans) > usualRanges {
 		return true
@@ -214,11 +211,10 @@ func isExcessive(spans []Span, size int64) bool {
 	return pairs > 1
 }
 
-// coalesce makes one span of those that overlap or have a gap between them that
-// is cheaper to send than to leave out (RFC 9110 section 15.3.7.2). It stands
-// where the first of them stood. A span that was passed needs no second look:
-// a union reaches no farther than what it was made of, and a span in its gap
-// would have been near both.
+// coalesce joins spans that overlap, or whose gap costs less to send than another
+// part (RFC 9110 section 15.3.7.2). The union takes the place of the first of them.
+// Spans before it need not be compared again: a union does not extend beyond its two
+// members, and a span in the gap between them would have been near both.
 func coalesce(spans []Span) []Span {
 	for i := 0; i < len(spans); i++ {
 		for j := i + 1; j < len(spans); {
@@ -228,19 +224,19 @@ func coalesce(spans []Span) []Span {
 			}
 			spans[i] = union(spans[i], spans[j])
 			spans = slices.Delete(spans, j, j+1)
-			j = i + 1 // the union may reach those that were too far
+			j = i + 1 // the union may be near spans that its members were not
 		}
 	}
 	return spans
 }
 
-// isNear tells whether a and b overlap, touch, or nearly so.
+// isNear tells whether a and b overlap, touch or nearly touch.
 func isNear(a, b Span) bool {
 	return a.Offset-b.end() < partOverhead && b.Offset-a.end() < partOverhead
 }
 
-// union returns the span from where the first of a and b begins to where the
-// last ends.
+// union returns the span from the beginning of the first to the end of the last of a
+// and b.
 func union(a, b Span) Span {
 	offset := min(a.Offset, b.Offset)
 	return Span{offset, max(a.end(), b.end()) - offset}

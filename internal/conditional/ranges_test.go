@@ -88,15 +88,15 @@ func TestParseRangeOne(t *testing.T) {
 	}
 }
 
-// TestParseRangeIgnores: RFC 9110 section 14.2 has a server ignore units that
-// it doesn't know, and lets it ignore a list with an invalid range.
+// TestParseRangeIgnores: RFC 9110 section 14.2 requires a server to ignore unknown
+// units, and permits ignoring a list with an invalid range.
 func TestParseRangeIgnores(t *testing.T) {
 	for _, field := range []string{
 		"", "bytes", "=", "=0-4", "0-4", "bytes 0-4", "bytes:0-4", "bytes0-4",
 		"items=0-4", "byte=0-4", "bytess=0-4", "xbytes=0-4", "none", "bytes =0-4", "b\xd9tes=0-4", "bytes\x00=0-4",
 		// 5.6.1: a list needs a member, and has blanks beside commas only.
 		"bytes=,", "bytes=,,,", "bytes= , ", "bytes=,\t,", "bytes=  0-4,5-9", "bytes=\t0-4,",
-		// One invalid member spoils the list, wherever it stands.
+		// One invalid member makes the whole list invalid.
 		"bytes=0-4,x", "bytes=x,0-4", "bytes=x,", "bytes=,x", "bytes=0-4,-", "bytes=0-4,5", "bytes=0-4,--5", "bytes=0-4,5 -9",
 		"bytes=0-4,bytes=5-9", "bytes=2000-,x",
 		// 14.1.1: a range whose last position is before its first is invalid.
@@ -107,8 +107,7 @@ func TestParseRangeIgnores(t *testing.T) {
 	}
 }
 
-// TestParseRangeRefuses: RFC 9110 section 14.2 lets a server refuse an invalid
-// range.
+// TestParseRangeRefuses: RFC 9110 section 14.2 permits refusing an invalid range.
 func TestParseRangeRefuses(t *testing.T) {
 	for _, field := range []string{
 		"bytes=", "bytes= ", "bytes=\t", "BYTES=", "bytes=none", "bytes==0-4",
@@ -161,7 +160,7 @@ func TestParseRangeSeveral(t *testing.T) {
 	}
 }
 
-// joined makes a Range field of n members.
+// joined returns a Range field of n members.
 func joined(n int, member func(i int) string) string {
 	members := make([]string, n)
 	for i := range members {
@@ -206,8 +205,8 @@ func TestParseRangeKeepsDst(t *testing.T) {
 	}
 }
 
-// FuzzParseRange holds every answer against what must be true of it, and single
-// ranges against a reading of their own.
+// FuzzParseRange checks what must be true of every result, and compares single ranges
+// with a second parser.
 func FuzzParseRange(f *testing.F) {
 	for _, field := range []string{
 		"bytes=0-4", "bytes=-5", "bytes=5-", "bytes=0-0,-1", "BYTES=0-4,", "bytes= ,0-4", "bytes=0-9,5-14,10-19,,-0", "bytes=99999999999999999999-",
@@ -234,7 +233,7 @@ func FuzzParseRange(f *testing.F) {
 	})
 }
 
-// checkSpans holds spans to the bounds that callers rely on.
+// checkSpans checks the bounds on which callers rely.
 func checkSpans(t *testing.T, spans []Span, size int64) {
 	t.Helper()
 	left := size
@@ -251,16 +250,15 @@ func checkSpans(t *testing.T, spans []Span, size int64) {
 	}
 }
 
-// checkAsked reads every member by itself: each one that is satisfiable must be
-// within one span, and the spans begin in the order in which a member of theirs
-// comes first.
+// checkAsked reads every member separately. Each satisfiable member must be within
+// one span, and the spans are in the order of their first members.
 func checkAsked(t *testing.T, field []byte, size int64, spans []Span, verdict RangeVerdict) {
 	t.Helper()
 	if verdict != Part && verdict != Parts {
 		return
 	}
 	_, set, _ := strings.Cut(string(field), "=")
-	next := 0 // spans of which no member was seen
+	next := 0 // the first span of which no member was seen yet
 	for member := range strings.SplitSeq(set, ",") {
 		one, alone := ParseRange(nil, []byte("bytes="+strings.Trim(member, " \t")), size)
 		if alone != Part {
@@ -275,7 +273,7 @@ func checkAsked(t *testing.T, field []byte, size int64, spans []Span, verdict Ra
 		}
 	}
 	if next < len(spans) {
-		t.Fatalf("%q of %d: nobody asked for %v", field, size, spans[next])
+		t.Fatalf("%q of %d: no member asked for %v", field, size, spans[next])
 	}
 }
 

@@ -39,7 +39,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// dump lists a table as "Name=value" words.
+// dump returns a table as "Name=value" words.
 func dump(t *Table) string {
 	var b strings.Builder
 	for i := range t.Len() {
@@ -224,8 +224,8 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// TestKeepLast: of the given names only the last field stays, with the others in
-// their order, and the table finds what is left.
+// TestKeepLast: only the last field of each given name stays, and the others in their
+// order. The table still finds all of them.
 func TestKeepLast(t *testing.T) {
 	for in, want := range map[string]string{
 		"Server=1 X=1 Server=2 Accept=1 Accept=2 server=3": "X=1 Accept=1 Accept=2 Server=3",
@@ -233,7 +233,7 @@ func TestKeepLast(t *testing.T) {
 		"Server=1 Content-Type=a Server=2 Content-Type=b": "Server=2 Content-Type=b",
 	} {
 		var table Table
-		for range 2 { // the second time it is reused
+		for range 2 { // the second time the table is reused
 			table.Reset()
 			for _, pair := range strings.Fields(in) {
 				name, value, _ := strings.Cut(pair, "=")

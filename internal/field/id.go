@@ -1,17 +1,16 @@
-// Package field holds the fields of one message: names that the library knows
-// have an ID and a slot, all others are found by a short scan. Names and
-// values are offsets into one buffer, so a parsed head costs one copy and no
-// allocation.
+// Package field holds the fields of one message. Known names have an ID and a slot;
+// others are found by a short scan. Names and values are offsets into one buffer, so
+// a parsed head costs one copy and no allocation.
 package field
 
 import "github.com/sluicehttp/sluice/internal/ascii"
 
-// An ID names a field that the library treats specially or that is common
-// enough to be found without comparing strings. The zero ID is "any other".
+// An ID is a field name that the library treats specially, or that is common enough
+// to be found without comparing strings. The zero ID means any other name.
 type ID uint8
 
-// The known fields. A field is added here and in canonical; the test of this
-// package then says whether the hash still has a seat for it.
+// The known fields. To add one, add it here and to canonical. A test then tells
+// whether the hash has a free seat for it.
 const (
 	Other ID = iota
 	Host
@@ -51,8 +50,8 @@ const (
 	numIDs
 )
 
-// canonical has the normalised spelling of every known name. Callers get these
-// bytes out of VisitAll and PeekKeys and must not write to them.
+// canonical has the normalised spelling of every known name. VisitAll and PeekKeys
+// return these bytes, which callers must not change.
 var canonical = [numIDs][]byte{
 	Host:              []byte("Host"),
 	ContentType:       []byte("Content-Type"),
@@ -90,20 +89,20 @@ var canonical = [numIDs][]byte{
 	IfUnmodifiedSince: []byte("If-Unmodified-Since"),
 }
 
-// Canonical returns the normalised name of id; read-only.
+// Canonical returns the normalised name of id. The caller must not change it.
 func (id ID) Canonical() []byte { return canonical[id] }
 
-// seats is the size of the hash table of names; a power of two.
+// seats is the size of the hash table of names, a power of two.
 const seats = 256
 
-// seatOf spreads names by length and three letters, folded. Every known name
-// has a seat of its own (TestNoTwoNamesShareASeat).
+// seatOf hashes a name by its length and three of its letters, folded. No two known
+// names have the same seat (TestNoTwoNamesShareASeat).
 func seatOf[S []byte | string](name S) int {
 	n := len(name)
 	return (n*1 ^ int(name[0]|0x20)*2 ^ int(name[n-1]|0x20)*1 ^ int(name[n>>1]|0x20)*12) & (seats - 1)
 }
 
-// idAtSeat maps a seat to the ID that sits there.
+// idAtSeat maps a seat to its ID.
 var idAtSeat = func() (t [seats]ID) {
 	for id := Other + 1; id < numIDs; id++ {
 		t[seatOf(canonical[id])] = id
@@ -111,7 +110,7 @@ var idAtSeat = func() (t [seats]ID) {
 	return t
 }()
 
-// Lookup returns the ID of a name of any case, Other for unknown ones.
+// Lookup returns the ID of a name in any case, or Other if it is unknown.
 func Lookup[S []byte | string](name S) ID {
 	if len(name) == 0 {
 		return Other

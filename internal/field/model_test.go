@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// A modelField is a field as the simplest table would keep it.
+// A modelField is a field in the simplest form.
 type modelField struct {
 	id          ID
 	name, value string
@@ -86,7 +86,7 @@ var modelNames = []string{
 	"x-two", "Set-Cookie", "set-cookie", "ETag", "Etag", "X-Three",
 }
 
-// checkModel compares everything that tab answers with m.
+// checkModel compares all results of tab with m.
 func checkModel(t *testing.T, step string, tab *Table, m *model) {
 	t.Helper()
 	if got, want := dump(tab), m.String(); got != want {
@@ -121,7 +121,7 @@ func checkModel(t *testing.T, step string, tab *Table, m *model) {
 	}
 }
 
-// parse puts a raw head of random fields into both.
+// parse adds a raw head of random fields to both.
 func parse(random *rand.Rand, tab *Table, m *model) (raw string) {
 	for range random.IntN(5) {
 		name, value := modelNames[random.IntN(len(modelNames))], strings.Repeat("r", random.IntN(9))
@@ -135,8 +135,8 @@ func parse(random *rand.Rand, tab *Table, m *model) (raw string) {
 	return raw
 }
 
-// TestTableIsAList does the same to a Table and to a list, and expects the same
-// answers. Some values are large, so that the table has garbage to collect.
+// TestTableIsAList does the same to a Table and to a list and compares the results.
+// Some values are large, so that the table has garbage to collect.
 func TestTableIsAList(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -158,7 +158,7 @@ func TestTableIsAList(t *testing.T) {
 	}
 }
 
-// change does one random thing to both, and says which.
+// change does one random thing to both, and describes it.
 func change(random *rand.Rand, tab *Table, m *model, name, value string) string {
 	id := Lookup(name)
 	switch what := random.IntN(10); {
@@ -202,8 +202,8 @@ func change(random *rand.Rand, tab *Table, m *model, name, value string) string 
 	return "Add " + name
 }
 
-// TestSetValueInPlace: a value that fits takes the place of the old one, also
-// one that was longer before, and in a table that was reset.
+// TestSetValueInPlace: a value that fits is stored in place of the old one, even if
+// that was longer once, and in a table that was reset.
 func TestSetValueInPlace(t *testing.T) {
 	const raw = "x-a: 12345\r\n"
 	parse := func(tab *Table) {
@@ -262,8 +262,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestReplaceLeavesTheOldValue: who still reads the old value must not see the
-// new one, nor a part of it.
+// TestReplaceLeavesTheOldValue: slices of the old value do not change.
 func TestReplaceLeavesTheOldValue(t *testing.T) {
 	var tab Table
 	add(&tab, "Referer", "old value")
@@ -274,7 +273,7 @@ func TestReplaceLeavesTheOldValue(t *testing.T) {
 	}
 }
 
-// TestHandedOutSlicesEnd: to append to a name or value changes no other.
+// TestHandedOutSlicesEnd: appending to a returned name or value changes no other.
 func TestHandedOutSlicesEnd(t *testing.T) {
 	var tab Table
 	tab.Append([]byte("x-raw: 1\r\n"))
@@ -293,8 +292,7 @@ func TestHandedOutSlicesEnd(t *testing.T) {
 	}
 }
 
-// TestCompactKeepsHandedOut: slices from before the garbage was collected still
-// have their bytes.
+// TestCompactKeepsHandedOut: slices from before a compaction keep their bytes.
 func TestCompactKeepsHandedOut(t *testing.T) {
 	var tab Table
 	large := bytes.Repeat([]byte("v"), compactAbove)
@@ -314,7 +312,7 @@ func TestCompactKeepsHandedOut(t *testing.T) {
 	}
 }
 
-// TestSmallTablesAreNotCompacted: a table within compactAbove only appends.
+// TestSmallTablesAreNotCompacted: a table below compactAbove only grows.
 func TestSmallTablesAreNotCompacted(t *testing.T) {
 	var tab Table
 	add(&tab, "X-Old", "old")
@@ -325,8 +323,8 @@ func TestSmallTablesAreNotCompacted(t *testing.T) {
 	}
 }
 
-// TestGarbageIsCollected: to change the same fields for ever needs no more memory
-// each time.
+// TestGarbageIsCollected: changing the same fields again and again needs no more and
+// more memory.
 func TestGarbageIsCollected(t *testing.T) {
 	value := bytes.Repeat([]byte("v"), 100)
 	for name, change := range map[string]func(*Table){
@@ -350,7 +348,7 @@ func TestGarbageIsCollected(t *testing.T) {
 	}
 }
 
-// TestIsNormalized: it is true of exactly the tokens that Normalize leaves.
+// TestIsNormalized: it is true for exactly the tokens that Normalize does not change.
 func TestIsNormalized(t *testing.T) {
 	for c := range 256 {
 		for _, name := range []string{string([]byte{byte(c)}), "A" + string([]byte{byte(c)}), "A-" + string([]byte{byte(c)})} {
@@ -386,8 +384,8 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestLastSlot: a known field is found up to the place that a slot can name,
-// after Add and after fields have moved. Behind that it is as good as absent.
+// TestLastSlot: a known field is found up to the highest position that a slot can
+// hold, after Add and after fields have moved. Later fields are not found.
 func TestLastSlot(t *testing.T) {
 	const maxSlot = 65535
 	var tab Table
@@ -416,7 +414,7 @@ func TestLastSlot(t *testing.T) {
 	}
 }
 
-// TestCopyIsWhole: a copy has the raw head and KeepNames, too.
+// TestCopyIsWhole: a copy also has the raw head and KeepNames.
 func TestCopyIsWhole(t *testing.T) {
 	var tab, other Table
 	add(&other, "Server", "old")
@@ -439,7 +437,7 @@ func TestCopyIsWhole(t *testing.T) {
 	}
 }
 
-// TestID: a field has its ID, whatever its spelling.
+// TestID: a field has its ID in any spelling.
 func TestID(t *testing.T) {
 	tab := Table{KeepNames: true}
 	add(&tab, "hOST", "a")

@@ -2,9 +2,9 @@ package field
 
 import "github.com/sluicehttp/sluice/internal/ascii"
 
-// Normalize rewrites a field name in place: the first letter and each letter
-// behind a hyphen in upper case, all others in lower case. Names that are no
-// token are left alone, for their spelling may be somebody's contract.
+// Normalize rewrites a field name in place: the first letter and each letter after a
+// hyphen in upper case, all others in lower case. It does not change names that are
+// not tokens, because an application may depend on their spelling.
 func Normalize(name []byte) {
 	if !ascii.All(name, ascii.Token) {
 		return

@@ -2,42 +2,41 @@ package field
 
 import "github.com/sluicehttp/sluice/internal/ascii"
 
-// A Table holds the fields of one message in order. The zero Table is empty
-// and ready to use. Slices that it returns stay valid until the table is
-// changed or reset.
+// A Table holds the fields of one message in order. The zero Table is empty and ready
+// to use. Slices that it returns stay valid until the table is changed or reset.
 type Table struct {
-	buf    []byte // the raw head, then whatever setters appended
-	raw    int    // length of the raw head, which is never written to
+	buf    []byte // the raw head, then what setters have appended
+	raw    int    // length of the raw head, which never changes
 	fields []entry
-	// slots has, for a known ID, the index of its first field plus one.
+	// slots has the index of the first field of each known ID, plus one.
 	slots [numIDs]uint16
-	// repeated has a bit for each known ID of which there was more than one field
-	// since the last Reset.
+	// repeated has a bit for each known ID that has had more than one field since the
+	// last Reset.
 	repeated uint64
-	// KeepNames switches normalisation off: names that come while it is set are
-	// handed out, compared and written exactly as they came. Fields that were
-	// there before stay normalised.
+	// KeepNames turns normalisation off: names that are added while it is set are
+	// returned, compared and written exactly as they are. Earlier fields stay
+	// normalised.
 	KeepNames bool
 }
 
-// maxSlot is the highest place that a slot can name; a known field beyond it
-// is as good as absent, which no message of sane size meets.
+// maxSlot is the highest position that a slot can hold. A known field after it is not
+// found, which does not happen to reasonable messages.
 const maxSlot = 1<<16 - 1
 
-// entry locates one field in buf. nameLen 0 stands for the canonical name of
-// id, which then needs no bytes.
+// entry locates one field in buf. A nameLen of 0 means the canonical name of id,
+// whose bytes are not stored.
 type entry struct {
 	nameOff, nameLen   uint32
 	valueOff, valueLen uint32
-	valueCap           uint32 // bytes that belong to the value, for in-place changes
+	valueCap           uint32 // bytes reserved for the value, for changes in place
 	id                 ID
-	isExact            bool // the name is kept as it came
+	isExact            bool // the name is not normalised
 }
 
 // entrySize is the size of an entry in memory.
 const entrySize = 24
 
-// Reset empties the table and keeps its memory. KeepNames stays.
+// Reset empties the table and keeps its memory and KeepNames.
 func (t *Table) Reset() {
 	t.buf = t.buf[:0]
 	t.raw = 0
@@ -48,7 +47,7 @@ func (t *Table) Reset() {
 	t.repeated = 0
 }
 
-// Shrink drops memory above the given sizes; pools call it.
+// Shrink frees memory above the given sizes, for pools.
 func (t *Table) Shrink(maxBytes, maxFields int) {
 	if cap(t.buf) > maxBytes {
 		t.buf = nil
@@ -58,17 +57,17 @@ func (t *Table) Shrink(maxBytes, maxFields int) {
 	}
 }
 
-// HeldBytes is the memory that the table keeps for its next use.
+// HeldBytes returns how much memory the table keeps for its next use.
 func (t *Table) HeldBytes() int { return cap(t.buf) + entrySize*cap(t.fields) }
 
-// Len is the number of fields.
+// Len returns the number of fields.
 func (t *Table) Len() int { return len(t.fields) }
 
 // ID returns the ID of field i.
 func (t *Table) ID(i int) ID { return t.fields[i].id }
 
-// Name returns the name of field i: as it came with KeepNames, else in its
-// normalised spelling. Read-only.
+// Name returns the name of field i: unchanged with KeepNames, otherwise normalised.
+// The caller must not change it.
 func (t *Table) Name(i int) []byte {
 	f := &t.fields[i]
 	if f.id != Other && !f.isExact {
@@ -81,8 +80,8 @@ func (t *Table) Name(i int) []byte {
 	return t.normalizeName(f)
 }
 
-// normalizeName gives an unknown name its normalised spelling in new bytes:
-// the raw head stays as it was received.
+// normalizeName stores the normalised spelling of an unknown name in new bytes,
+// because the raw head must not change.
 func (t *Table) normalizeName(f *entry) []byte {
 	off := uint32(len(t.buf))
 	t.buf = append(t.buf, t.buf[f.nameOff:f.nameOff+f.nameLen]...)
@@ -99,7 +98,7 @@ func (t *Table) Value(i int) []byte {
 	return t.buf[f.valueOff:end:end]
 }
 
-// Index returns the place of the first field with a known id, or -1.
+// Index returns the position of the first field with a known id, or -1.
 func (t *Table) Index(id ID) int { return int(t.slots[id]) - 1 }
 
 // Get returns the value of the first field with a known id, or nil.
@@ -110,8 +109,8 @@ func (t *Table) Get(id ID) []byte {
 	return nil
 }
 
-// Find returns the place of the first field named name at or after from, or
-// -1. id is Lookup(name), which callers mostly have already.
+// Find returns the position of the first field named name at or after from, or -1. id
+// is Lookup(name), which most callers already have.
 func (t *Table) Find(id ID, name []byte, from int) int {
 	if id != Other && !t.KeepNames {
 		return t.FindID(id, from)
@@ -125,7 +124,7 @@ func (t *Table) Find(id ID, name []byte, from int) int {
 	return -1
 }
 
-// FindID is Find for a known id, whatever the spelling.
+// FindID is Find for a known id, in any spelling.
 func (t *Table) FindID(id ID, from int) int {
 	i := int(t.slots[id]) - 1
 	if i < 0 || i >= from {
@@ -153,8 +152,8 @@ func (t *Table) matches(f *entry, name []byte) bool {
 	return ascii.EqualFold(own, name) && (!t.KeepNames || IsNormalized(name))
 }
 
-// Add appends a field. name is not validated; with id != Other and
-// normalisation on, its bytes are not stored.
+// Add appends a field. It does not validate name. If id != Other and normalisation is
+// on, it does not store name's bytes.
 func (t *Table) Add(id ID, name, value []byte) {
 	t.reserve(len(name) + len(value))
 	f := entry{id: id, isExact: t.KeepNames}
@@ -169,9 +168,8 @@ func (t *Table) Add(id ID, name, value []byte) {
 	t.push(f)
 }
 
-// AddExact appends a field whose name stays as it is, whatever KeepNames says.
-// It is found by exactly that name and by no ID, so it must be no field whose
-// meaning the library depends on.
+// AddExact appends a field whose name is never normalised. It is found by exactly
+// that name and by no ID, so the library must not depend on its meaning.
 func (t *Table) AddExact(name, value []byte) {
 	t.reserve(len(name) + len(value))
 	f := entry{isExact: true}
@@ -181,7 +179,7 @@ func (t *Table) AddExact(name, value []byte) {
 	t.push(f)
 }
 
-// push appends an entry and fills the slot of its ID.
+// push appends an entry and sets the slot of its ID.
 func (t *Table) push(f entry) {
 	t.fields = append(t.fields, f)
 	switch {
@@ -193,8 +191,8 @@ func (t *Table) push(f entry) {
 	}
 }
 
-// KeepLast removes all fields but the last one of each known ID in ids, which
-// has the bit 1<<ID for each.
+// KeepLast removes all fields except the last of each known ID in ids, which has the
+// bit 1<<ID for each.
 func (t *Table) KeepLast(ids uint64) {
 	if ids &= t.repeated; ids != 0 { // hardly ever
 		t.keepLast(ids)
@@ -217,12 +215,12 @@ func (t *Table) keepLast(ids uint64) {
 	t.reindex()
 }
 
-// compactAbove is the size from which a table looks for garbage before it
-// grows: a message that is reused without Reset must not grow for ever.
+// compactAbove is the size from which a table removes garbage before it grows.
+// Otherwise a message that is reused without Reset would grow for ever.
 const compactAbove = 4096
 
-// reserve makes room for n bytes, so that the stores that follow do not move
-// what they stored.
+// reserve makes room for n bytes, so that the following stores do not move what they
+// stored.
 func (t *Table) reserve(n int) {
 	if need := len(t.buf) + n; need > cap(t.buf) && need > compactAbove {
 		t.compact(n)
@@ -235,9 +233,9 @@ func (t *Table) store(s []byte) (off, n uint32) {
 	return off, uint32(len(s))
 }
 
-// compact copies what is still in use behind the raw head into a new buffer
-// with room for more bytes. The old buffer stays as it is for slices that were
-// handed out.
+// compact copies the used bytes after the raw head into a new buffer with room for
+// more bytes. The old buffer does not change, because returned slices may refer to
+// it.
 func (t *Table) compact(more int) {
 	live := t.raw + more
 	for i := range t.fields {
@@ -261,8 +259,8 @@ func (t *Table) compact(more int) {
 	t.buf = buf
 }
 
-// SetValue replaces the value of field i, in place where it fits and is not
-// part of the raw head.
+// SetValue replaces the value of field i. It does so in place if the value fits and
+// the old one is not part of the raw head.
 func (t *Table) SetValue(i int, value []byte) {
 	f := &t.fields[i]
 	if len(value) <= int(f.valueCap) && int(f.valueOff) >= t.raw {
@@ -275,7 +273,7 @@ func (t *Table) SetValue(i int, value []byte) {
 	f.valueOff, f.valueLen, f.valueCap = off, n, n
 }
 
-// Set replaces the value of the first field with a known id, or adds one.
+// Set replaces the value of the first field with a known id, or adds a field.
 func (t *Table) Set(id ID, value []byte) {
 	if i := t.slots[id]; i != 0 {
 		t.SetValue(int(i)-1, value)
@@ -284,8 +282,8 @@ func (t *Table) Set(id ID, value []byte) {
 	t.Add(id, canonical[id], value)
 }
 
-// Replace is Set that leaves the bytes of the old value alone, for those who
-// still read them.
+// Replace is Set, but does not change the bytes of the old value, which callers may
+// still read.
 func (t *Table) Replace(id ID, value []byte) {
 	if i := t.slots[id]; i != 0 {
 		t.fields[int(i)-1].valueCap = 0
@@ -315,7 +313,7 @@ func (t *Table) Del(id ID, name []byte) {
 	}
 }
 
-// DelID removes every field with a known id, whatever its spelling.
+// DelID removes every field with a known id, in any spelling.
 func (t *Table) DelID(id ID) {
 	if t.slots[id] == 0 {
 		return
@@ -330,7 +328,7 @@ func (t *Table) DelID(id ID) {
 	t.reindex()
 }
 
-// reindex fills the slots anew after fields have moved.
+// reindex sets the slots after fields have moved.
 func (t *Table) reindex() {
 	t.slots = [numIDs]uint16{}
 	for i := range t.fields {
@@ -350,15 +348,14 @@ func (t *Table) CopyTo(dst *Table) {
 	dst.KeepNames = t.KeepNames
 }
 
-// Raw returns the buffer that a parser fills with Append: first the raw head,
-// later also what setters stored.
+// Raw returns the buffer that a parser fills with Append: first the raw head, later
+// also what setters have stored.
 func (t *Table) Raw() []byte { return t.buf }
 
-// Append adds raw bytes to the head that is being received.
+// Append adds bytes to the raw head that is being received.
 func (t *Table) Append(raw []byte) { t.buf = append(t.buf, raw...) }
 
-// Seal ends the raw head at n bytes: it is complete, and what is stored from
-// now on goes behind it.
+// Seal ends the raw head at n bytes. Later bytes are stored after it.
 func (t *Table) Seal(n int) {
 	t.buf = t.buf[:n]
 	t.raw = n

@@ -6,13 +6,13 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// IsToken tells whether s is a token (RFC 9110 section 5.6.2): method and
-// field names are.
+// IsToken tells whether s is a token (RFC 9110 section 5.6.2), as method and field
+// names are.
 func IsToken(s []byte) bool { return len(s) > 0 && ascii.All(s, ascii.Token) }
 
-// AppendFieldValue appends a value that is fit for the wire: CR, LF and NUL
-// and other controls become spaces, white space at the ends goes (RFC 9110
-// section 5.5). A parser that reads the result finds just that.
+// AppendFieldValue appends a value in a form that may be sent: CR, LF, NUL and other
+// controls become spaces, and white space at the ends is removed (RFC 9110 section
+// 5.5). A parser that reads the result finds exactly the same value.
 func AppendFieldValue(dst, value []byte) []byte {
 	for len(value) > 0 && becomesBlank(value[0]) {
 		value = value[1:]
@@ -32,14 +32,14 @@ func AppendFieldValue(dst, value []byte) []byte {
 	return dst
 }
 
-// becomesBlank tells whether c is white space, or a control that
-// AppendFieldValue makes a space of.
+// becomesBlank tells whether c is white space, or a control that AppendFieldValue
+// replaces by a space.
 func becomesBlank(c byte) bool {
 	return c == ' ' || c == '\t' || !ascii.Is(c, ascii.Value)
 }
 
-// AppendField appends one field line. The name must be a token and the value
-// be fit for the wire.
+// AppendField appends one field line. The name must be a token, and the value must be
+// valid.
 func AppendField(dst, name, value []byte) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
@@ -47,6 +47,6 @@ func AppendField(dst, name, value []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// HasLineBreak tells whether s holds a CR, LF or NUL, none of which may reach
-// the wire inside a line.
+// HasLineBreak tells whether s contains CR, LF or NUL, none of which may be sent
+// within a line.
 func HasLineBreak(s []byte) bool { return bytes.ContainsAny(s, "\r\n\x00") }

@@ -31,8 +31,7 @@ func TestIsTokenAndHasLineBreak(t *testing.T) {
 	}
 }
 
-// FuzzAppendField: whatever the value, the parser finds what was appended and
-// nothing else.
+// FuzzAppendField: for any value, the parser finds exactly what was appended.
 func FuzzAppendField(f *testing.F) {
 	f.Add("X-Name", "value")
 	f.Add("Host", " a\r\nX: 1\x00")

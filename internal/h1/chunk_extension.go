@@ -11,16 +11,16 @@ const (
 	malformedExtension extensionPart = iota
 	beforeName
 	inExtensionName
-	behindName // white space was seen
+	afterName // white space was seen
 	beforeValue
 	inExtensionValue
 	quoted
 	quotedPair
 	behindQuoted
-	behindValue // white space was seen
+	afterValue // white space was seen
 )
 
-// next returns the part that b leads to; a line's end leads nowhere.
+// next returns the part after b. The end of a line never leads to another part.
 func (p extensionPart) next(b byte) extensionPart {
 	isBlank := b == ' ' || b == '\t'
 	switch {
@@ -32,13 +32,13 @@ func (p extensionPart) next(b byte) extensionPart {
 		return malformedExtension
 	case isBlank && (p == beforeName || p == beforeValue):
 		return p
-	case isBlank && (p == inExtensionName || p == behindName):
-		return behindName
+	case isBlank && (p == inExtensionName || p == afterName):
+		return afterName
 	case isBlank:
-		return behindValue
+		return afterValue
 	case b == ';' && p != beforeName && p != beforeValue:
 		return beforeName
-	case b == '=' && (p == inExtensionName || p == behindName):
+	case b == '=' && (p == inExtensionName || p == afterName):
 		return beforeValue
 	case b == '"' && p == beforeValue:
 		return quoted

@@ -1,7 +1,7 @@
 package h1
 
-// Bounds of what a chunked body may carry besides its data. A sender needs
-// neither; without a bound a few bytes of data cost any number of others.
+// Bounds of a chunked body's overhead. Valid senders stay far below. Without bounds,
+// a few bytes of data could cost any number of other bytes.
 const (
 	maxChunkExtension = 256      // bytes in one chunk's extensions
 	maxBodyExtensions = 16 << 10 // bytes of extensions in one body
@@ -19,11 +19,11 @@ const (
 	chunkDone // the last chunk's line was read; the trailer section follows
 )
 
-// A Chunked decodes the chunked transfer coding (RFC 9112 section 7.1) up to
-// the trailer section, in as many pieces as it comes in. The zero value is
-// ready. Data is handed out where it was received, never copied.
+// A Chunked decodes the chunked transfer coding (RFC 9112 section 7.1) up to the
+// trailer section. The input may arrive in any pieces. The zero value is ready. The
+// returned data is a part of the input, never a copy.
 type Chunked struct {
-	left       uint64 // of the chunk: size while reading digits, then data
+	left       uint64 // of the chunk: its size while digits are read, then the remaining data
 	extensions int    // bytes of extensions in the body so far
 	extension  int    // bytes of extensions in this chunk
 	digits     uint8
@@ -31,16 +31,16 @@ type Chunked struct {
 	part       extensionPart
 }
 
-// Done tells whether the last chunk's line was read; what follows is the
-// trailer section, for a HeadParser after ResetTrailer.
+// Done tells whether the last chunk's line was read. The trailer section follows, for
+// a HeadParser after ResetTrailer.
 func (c *Chunked) Done() bool { return c.state == chunkDone }
 
-// InData tells whether the next bytes are data, and how many at the most.
+// InData tells whether the next bytes are data, and at most how many.
 func (c *Chunked) InData() (left uint64, ok bool) { return c.left, c.state == chunkData }
 
-// Next reads from in and returns how much of it was used, and the data found,
-// a part of in. It returns after each run of data; call it again with the rest
-// until used is 0 or Done.
+// Next reads from in and returns how many bytes it has used, and the data found,
+// which is a part of in. It returns after each run of data. Call it again with the
+// rest until used is 0 or Done.
 func (c *Chunked) Next(in []byte) (used int, data []byte, err error) {
 	used, err = c.Advance(in)
 	if err != nil || c.state != chunkData {
@@ -57,9 +57,9 @@ func (c *Chunked) Next(in []byte) (used int, data []byte, err error) {
 	return used + n, in[used : used+n], nil
 }
 
-// Advance reads from in up to where data or the trailer section begins, and
-// returns how much of it was used. A caller that has no room for more than some
-// data then gives Next no more than that.
+// Advance reads from in up to the beginning of data or of the trailer section, and
+// returns how many bytes it has used. A caller with limited room for data can then
+// pass Next only so many bytes.
 func (c *Chunked) Advance(in []byte) (used int, err error) {
 	for used < len(in) && c.state != chunkData && c.state != chunkDone {
 		if err := c.step(in[used]); err != nil {
@@ -70,7 +70,7 @@ func (c *Chunked) Advance(in []byte) (used int, err error) {
 	return used, nil
 }
 
-// step takes one byte that is not data.
+// step handles one byte that is not data.
 func (c *Chunked) step(b byte) error {
 	switch c.state {
 	case chunkSize:
@@ -100,10 +100,10 @@ func (c *Chunked) step(b byte) error {
 	return nil
 }
 
-// sizeByte reads 1*HEXDIG without prefix, sign or overflow. Sixteen digits,
-// leading zeros included, are more than any sender writes. White space behind
-// the size, which the grammar has before a semicolon as a concession to senders
-// of long ago, is refused: parsers differ in what they make of it.
+// sizeByte reads 1*HEXDIG without prefix, sign or overflow, at most sixteen digits
+// including leading zeros. White space after the size is refused, although the
+// grammar permits it before a semicolon for old senders: parsers differ in its
+// meaning.
 func (c *Chunked) sizeByte(b byte) error {
 	if d, ok := hexValue(b); ok {
 		if c.digits == 16 || c.left >= 1<<59 {
@@ -128,8 +128,8 @@ func (c *Chunked) sizeByte(b byte) error {
 	return ErrChunkSize
 }
 
-// extensionByte skips an extension. It has to be well formed: what another
-// parser would take for its end must be the end.
+// extensionByte skips an extension, which must be well-formed. Otherwise another
+// parser could find its end elsewhere.
 func (c *Chunked) extensionByte(b byte) error {
 	if b == '\r' && (c.part == inExtensionName || c.part == inExtensionValue || c.part == behindQuoted) {
 		c.state = chunkSizeLF
@@ -165,8 +165,8 @@ func hexValue(b byte) (byte, bool) {
 // maxChunkHead is the longest line that AppendChunkHead appends.
 const maxChunkHead = 16 + 2
 
-// AppendChunkHead appends the line in front of n bytes of data; n must not be
-// 0, which would end the body.
+// AppendChunkHead appends the line before n bytes of data. n must not be 0, which
+// would end the body.
 func AppendChunkHead(dst []byte, n int) []byte {
 	const digits = "0123456789abcdef"
 	var buf [maxChunkHead]byte
@@ -179,7 +179,7 @@ func AppendChunkHead(dst []byte, n int) []byte {
 	return append(dst, buf[i:]...)
 }
 
-// AppendChunk appends data as one chunk, nothing for no data.
+// AppendChunk appends data as one chunk, or nothing if data is empty.
 func AppendChunk(dst, data []byte) []byte {
 	if len(data) == 0 {
 		return dst

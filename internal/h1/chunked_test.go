@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// decode gives in to a decoder in pieces of at most size bytes.
+// decode passes in to a decoder in pieces of at most size bytes.
 func decode(in []byte, size int) (data []byte, used int, done bool, err error) {
 	var c Chunked
 	for used < len(in) && !c.Done() {
@@ -47,7 +47,7 @@ func TestChunkExtensionLimits(t *testing.T) {
 	}
 }
 
-// What no chunk may begin with, and what may not follow a size, for every byte.
+// Every byte that may not begin a chunk, or not follow its size.
 func TestChunkLineBytes(t *testing.T) {
 	for b := range 256 {
 		_, isHex := hexValue(byte(b))
@@ -131,8 +131,8 @@ func TestDecodingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzChunked: the same data and end whatever the cuts, and a body that is
-// encoded comes out as it went in.
+// FuzzChunked: data and end do not depend on the cuts, and an encoded body decodes to
+// itself.
 func FuzzChunked(f *testing.F) {
 	for _, s := range []string{"5\r\nhello\r\n0\r\n\r\n", "1;a=\"b\\\"\"\r\nx\r\n00\r\n", "A \t;x\r\n0123456789\r\n0\r\n", "7fffffffffffffff\r\nx", "1\r\nxy"} {
 		f.Add([]byte(s), uint8(3))
@@ -141,8 +141,8 @@ func FuzzChunked(f *testing.F) {
 		data, used, done, err := decode(in, len(in)+1)
 		for _, size := range []int{1, int(size) + 1} {
 			d, u, isDone, e := decode(in, size)
-			// After an error the place of its chunk line's start and that of
-			// the piece's may differ; what came before it may not.
+			// After an error, used may differ between cuts, but the data before it
+			// may not.
 			if !bytes.Equal(d, data) || isDone != done || e != err || err == nil && u != used {
 				t.Fatalf("in pieces of %d: %q, used %d, done=%v, %v\nwhole: %q, used %d, done=%v, %v", size, d, u, isDone, e, data, used, done, err)
 			}

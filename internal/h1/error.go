@@ -1,14 +1,13 @@
-// Package h1 is the HTTP/1.1 wire format (RFC 9112) for both sides: heads,
-// framing, chunked bodies and trailers, parsed from bytes and appended to
-// bytes. It does no I/O and keeps no clock; incomplete input is a normal
+// Package h1 implements the HTTP/1.1 wire format (RFC 9112) for servers and clients:
+// heads, framing, chunked bodies and trailers. It parses them from bytes and appends
+// them to bytes. It does no I/O and uses no clock. Incomplete input is a normal
 // result.
 package h1
 
-// An Error is a violation of the wire format, with the status that a server
-// answers it with. All values are sentinels of this package; compare with
-// errors.Is.
+// An Error is a violation of the wire format. All values are variables of this
+// package; compare with errors.Is.
 type Error struct {
-	// Status is the answer a server gives: 400, 413, 414, 417, 431, 501, 505.
+	// Status is the status of a server's response: 400, 413, 414, 417, 431, 501, 505.
 	Status int
 	msg    string
 }

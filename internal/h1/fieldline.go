@@ -5,8 +5,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// fieldLines reads field lines up to the empty line that ends the section and
-// returns where that line ends, 0 if it is not there yet.
+// fieldLines reads field lines up to the empty line that ends the section. It returns
+// where that line ends, or 0 if it has not arrived yet.
 func (p *HeadParser) fieldLines(t *field.Table, raw []byte) (end int, err error) {
 	for {
 		switch p.phase {
@@ -45,10 +45,10 @@ func (p *HeadParser) fieldLines(t *field.Table, raw []byte) (end int, err error)
 	}
 }
 
-// plainLines reads what it can of field lines that are all there and need no
-// second look; the first that is anything else it leaves for the careful way.
-// That way comes to the same result for every line, so this one may give up
-// whenever it likes (BenchmarkParse/Browser: -16 %).
+// plainLines is a fast path for complete and simple field lines
+// (BenchmarkParse/Browser: -16 %). At the first other line it stops, and the general
+// code continues. Both have the same result for every line, so plainLines may stop
+// anywhere.
 func (p *HeadParser) plainLines(t *field.Table, raw []byte) error {
 	line := p.line
 	for room := p.Limits.MaxFields - t.Len(); room > 0; room-- {
@@ -59,7 +59,7 @@ func (p *HeadParser) plainLines(t *field.Table, raw []byte) error {
 		name := raw[line:colon]
 		id := field.Lookup(name)
 		if id == field.Other && !ascii.All(name, ascii.Token) {
-			break // the name of a known field needs no look at its bytes
+			break // the bytes of a known field's name need no check
 		}
 		stop := valueEnd(raw, colon+1)
 		next := stop + 2
@@ -77,7 +77,7 @@ func (p *HeadParser) plainLines(t *field.Table, raw []byte) error {
 	return nil
 }
 
-// lastLine reads the CRLF that ends the section; its CR is there.
+// lastLine reads the CRLF that ends the section; its CR has arrived.
 func (p *HeadParser) lastLine(raw []byte) (end int, err error) {
 	if p.line+1 == len(raw) {
 		return 0, nil
@@ -89,8 +89,8 @@ func (p *HeadParser) lastLine(raw []byte) (end int, err error) {
 	return p.Fields.End, nil
 }
 
-// fieldName reads up to the colon. Only tokens are names: a space before the
-// colon and a folded line are refused (RFC 9112 sections 5.1, 5.2).
+// fieldName reads up to the colon. Only tokens are names: a space before the colon
+// and a folded line are refused (RFC 9112 sections 5.1, 5.2).
 func (p *HeadParser) fieldName(raw []byte) (done bool, err error) {
 	i := tokenEnd(raw, p.seen)
 	p.seen = i
@@ -105,8 +105,8 @@ func (p *HeadParser) fieldName(raw []byte) (done bool, err error) {
 	return true, nil
 }
 
-// nameError tells why c ends a name that is none; isFirst says that it stands
-// at the start of the line.
+// nameError returns the error for an invalid byte c in a name. isFirst tells whether
+// c is at the start of the line.
 func nameError(c byte, isFirst bool) error {
 	switch {
 	case isFirst && (c == ' ' || c == '\t'):
@@ -119,10 +119,10 @@ func nameError(c byte, isFirst bool) error {
 	return ErrFieldName
 }
 
-// fieldValue reads up to the CRLF behind the value and returns the place of
-// its CR. A folded line of an answer is joined to the one before it: the CRLF
-// becomes two spaces (RFC 9112 section 5.2). For that the head must be in t,
-// because what a caller hands in is not written to.
+// fieldValue reads up to the CRLF after the value and returns the position of its CR.
+// A folded line of a response is joined to the line before: the CRLF becomes two
+// spaces (RFC 9112 section 5.2). For this the head must be in t, because the caller's
+// input is never written to.
 func (p *HeadParser) fieldValue(t *field.Table, raw []byte) (stop int, done bool, err error) {
 	for {
 		i := valueEnd(raw, p.seen)
@@ -140,7 +140,7 @@ func (p *HeadParser) fieldValue(t *field.Table, raw []byte) (stop int, done bool
 			return i, true, nil
 		}
 		if i+2 == len(raw) {
-			return 0, false, nil // the next line's first byte decides
+			return 0, false, nil // the first byte of the next line decides
 		}
 		if next := raw[i+2]; next != ' ' && next != '\t' {
 			return i, true, nil
@@ -153,7 +153,7 @@ func (p *HeadParser) fieldValue(t *field.Table, raw []byte) (stop int, done bool
 	}
 }
 
-// valueError tells why a value may not contain c.
+// valueError returns the error for an invalid byte c in a value.
 func valueError(c byte) error {
 	switch c {
 	case '\n':
@@ -164,8 +164,8 @@ func valueError(c byte) error {
 	return ErrControl
 }
 
-// record enters the field whose line ends before stop, without the white space
-// around its value, and takes in what it says about the message.
+// record adds the field whose line ends before stop, without white space around its
+// value, and applies what it says about the message.
 func (p *HeadParser) record(t *field.Table, raw []byte, stop int) error {
 	start := p.colon + 1
 	for start < stop && (raw[start] == ' ' || raw[start] == '\t') {

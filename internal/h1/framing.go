@@ -7,11 +7,11 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// noted is the set of the fields that note is about.
+// noted is the set of the fields that note handles.
 const noted = 1<<field.ContentLength | 1<<field.TransferEncoding | 1<<field.Connection | 1<<field.Expect
 
-// note takes in a field that frames the message or the connection, in the
-// order of the field lines.
+// note applies a field that frames the message or concerns the connection. It is
+// called in the order of the field lines.
 func (p *HeadParser) note(id field.ID, value []byte) error {
 	switch id {
 	case field.ContentLength:
@@ -26,10 +26,10 @@ func (p *HeadParser) note(id field.ID, value []byte) error {
 	return nil
 }
 
-// noteLength reads Content-Length: digits only. In an answer, a list or several
-// fields are accepted where all members are equal; in a request they are
-// refused, which RFC 9112 section 6.3 leaves open: no client needs them, and
-// the servers behind a proxy read them differently.
+// noteLength reads Content-Length, which consists of digits. In a response, a list or
+// several fields are accepted if all members are equal. In a request they are
+// refused, which RFC 9112 section 6.3 permits: no client needs them, and servers
+// behind a proxy read them differently.
 func (p *HeadParser) noteLength(value []byte) error {
 	for {
 		member, rest, more := cutComma(value)
@@ -72,8 +72,8 @@ func cutComma(list []byte) (member, rest []byte, more bool) {
 	return ascii.TrimOWS(list), nil, false
 }
 
-// noteCoding reads Transfer-Encoding. Nothing but one single chunked is ever
-// accepted; here it is only told apart what the refusal says.
+// noteCoding reads Transfer-Encoding. Only a single "chunked" is accepted. For other
+// values the flags decide which error the message gets.
 func (p *HeadParser) noteCoding(value []byte) {
 	if p.Has(hasCoding) {
 		p.Flags |= badCoding
@@ -114,8 +114,8 @@ func (p *HeadParser) noteConnection(value []byte) {
 	p.Flags |= ConnectionOptions(value)
 }
 
-// ConnectionOptions returns the ConnectionX flags that a Connection field's
-// value lists.
+// ConnectionOptions returns the ConnectionX flags for the options in a Connection
+// field's value.
 func ConnectionOptions(value []byte) (f Flags) {
 	for more := true; more; {
 		var member []byte
@@ -132,8 +132,7 @@ func ConnectionOptions(value []byte) (f Flags) {
 	return f
 }
 
-// noteExpect reads Expect, which HTTP/1.0 does not know (RFC 9110 section
-// 10.1.1).
+// noteExpect reads Expect, which is ignored in HTTP/1.0 (RFC 9110 section 10.1.1).
 func (p *HeadParser) noteExpect(value []byte) error {
 	if p.Role != Requests || p.Minor == 0 {
 		return nil
@@ -145,7 +144,7 @@ func (p *HeadParser) noteExpect(value []byte) error {
 	return nil
 }
 
-// finish checks what only the whole head can tell.
+// finish makes the checks that need the whole head.
 func (p *HeadParser) finish(t *field.Table) error {
 	if p.Has(hasCoding) {
 		if err := p.checkCoding(); err != nil {

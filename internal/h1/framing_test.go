@@ -60,8 +60,7 @@ func TestNothingButOneChunkedIsAccepted(t *testing.T) {
 	}
 }
 
-// Whatever the two fields say and in whatever order they come, both together
-// are refused.
+// Both fields together are refused, whatever their values and order.
 func TestLengthAndCodingAreNeverAcceptedTogether(t *testing.T) {
 	for _, length := range []string{"0", "5", "5,5", ""} {
 		for _, coding := range []string{"chunked", "identity", "gzip, chunked", "x", ""} {
@@ -124,7 +123,7 @@ func TestKeepsAlive(t *testing.T) {
 	}
 }
 
-// A field that comes after more fields than a slot can number still counts.
+// A field counts even if more fields precede it than a slot can number.
 func TestSecondHostFarBehindTheFirst(t *testing.T) {
 	p := HeadParser{Limits: Limits{MaxLine: 100, MaxHead: 10 << 20, MaxFields: 100_000}}
 	var tab field.Table
@@ -134,8 +133,8 @@ func TestSecondHostFarBehindTheFirst(t *testing.T) {
 	}
 }
 
-// FuzzFraming: a head with both fields is accepted only where a plain reading
-// of RFC 9112 section 6.3 finds one framing.
+// FuzzFraming: a head with both fields is accepted only if a simple implementation of
+// RFC 9112 section 6.3 finds exactly one framing.
 func FuzzFraming(f *testing.F) {
 	for _, s := range [][2]string{{"5", ""}, {"5, 5", ""}, {"", "chunked"}, {"5", "chunked"}, {"", "gzip, chunked"}, {"0x5", "chunked "}} {
 		f.Add(s[0], s[1])

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// seedWith gives a fuzz target the inputs of the wire scripts.
+// seedWith seeds a fuzz target with the inputs of the wire scripts.
 func seedWith(f *testing.F, seeds ...string) {
 	for i, s := range append(seeds, browserHead) {
 		f.Add([]byte(s), uint16(i*7+1), uint16(i*31+5))
@@ -30,8 +30,8 @@ func FuzzResponseHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, a, b uint16) { checkHead(t, Responses, in, int(a), int(b)) })
 }
 
-// checkHead holds a parse of the whole input against one in pieces cut at a
-// and b, one byte by byte, and one of what an appender makes of the result.
+// checkHead compares a parse of the whole input with a parse of pieces cut at a and
+// b, one byte by byte, and one of the parsed head written again.
 func checkHead(t *testing.T, role Role, in []byte, a, b int) {
 	if len(in) > 4096 {
 		t.Skip()
@@ -54,8 +54,8 @@ func checkHead(t *testing.T, role Role, in []byte, a, b int) {
 	checkAppended(t, role, c.limits, in)
 }
 
-// checkAppended writes a parsed head anew and parses that: what comes out must
-// be the same, so nothing in it had two meanings.
+// checkAppended writes a parsed head and parses it again. The results must be equal,
+// so nothing in it has two meanings.
 func checkAppended(t *testing.T, role Role, limits Limits, in []byte) {
 	p := HeadParser{Limits: limits, Role: role}
 	tab := field.Table{KeepNames: true}

@@ -4,15 +4,15 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// A Role says which side's messages a parser reads. The differences between
-// the two are the start line, obs-fold (an answer's is joined, RFC 9112 section
-// 5.2; a request's is refused) and what the framing fields mean.
+// A Role says which side's messages a parser reads. They differ in the start line, in
+// obs-fold (joined in a response, RFC 9112 section 5.2; refused in a request) and in
+// the meaning of the framing fields.
 type Role uint8
 
 const (
-	// Requests: the parser is a server's.
+	// Requests: for a server.
 	Requests Role = iota
-	// Responses: the parser is a client's.
+	// Responses: for a client.
 	Responses
 )
 
@@ -23,23 +23,23 @@ type Limits struct {
 	MaxFields int // number of field lines
 }
 
-// DefaultLimits: RFC 9112 section 3 asks for 8000 octets of request line at
-// the least.
+// DefaultLimits: RFC 9112 section 3 recommends at least 8000 octets for the request
+// line.
 var DefaultLimits = Limits{MaxLine: 8 << 10, MaxHead: 64 << 10, MaxFields: 200}
 
-// A Span locates bytes in the raw head.
+// A Span is a range of bytes in the raw head.
 type Span struct{ Start, End int }
 
 // In returns the bytes of the span.
 func (s Span) In(raw []byte) []byte { return raw[s.Start:s.End:s.End] }
 
-// Flags are what a head says about its message and connection.
+// Flags describe a message and its connection, as far as its head says.
 type Flags uint16
 
 const (
 	// ChunkedBody: the body is in the chunked coding.
 	ChunkedBody Flags = 1 << iota
-	// HasLength: Content-Length is present; Head.ContentLength has it.
+	// HasLength: Content-Length is present; see Head.ContentLength.
 	HasLength
 	// ConnectionClose: Connection lists close.
 	ConnectionClose
@@ -58,7 +58,7 @@ const (
 	unknownCoding
 )
 
-// A Head is what a parser learnt from a complete head besides its fields.
+// A Head is the result of parsing a complete head, besides its fields.
 type Head struct {
 	Method, Target Span // Requests
 	Reason         Span // Responses
@@ -74,9 +74,9 @@ type Head struct {
 // Has tells whether any of the flags f is set.
 func (h *Head) Has(f Flags) bool { return h.Flags&f != 0 }
 
-// KeepsAlive tells whether the connection persists after this message, as far
-// as its head says (RFC 9112 section 9.3): close wins over keep-alive, and
-// HTTP/1.0 closes unless it says otherwise.
+// KeepsAlive tells whether the connection persists after this message, according to
+// its head (RFC 9112 section 9.3): close takes precedence over keep-alive, and
+// HTTP/1.0 closes by default.
 func (h *Head) KeepsAlive() bool {
 	if h.Has(ConnectionClose) {
 		return false
@@ -100,44 +100,44 @@ const (
 	inValue
 )
 
-// A HeadParser reads one head, in as many pieces as it comes in. The zero
-// value, with Limits set, is ready; Reset makes it ready again. After an error
-// nothing but Reset is of use.
+// A HeadParser reads one head, which may arrive in any pieces. The zero value with
+// Limits is ready. Reset prepares it for the next head. After an error only Reset may
+// be called.
 //
-// Every check depends on the bytes up to one place and on nothing behind it,
-// and is made as soon as these bytes are there. So the result is the same
-// however the input is cut, and no peer waits for an answer to what can never
-// become a head. Each byte is looked at once; p.seen says where to go on.
+// Every check depends only on bytes up to one position, and is made as soon as these
+// have arrived. So the result does not depend on how the input is cut, and an input
+// that cannot become a valid head is refused at once. Each byte is checked once;
+// p.seen is the position to continue from.
 type HeadParser struct {
 	Head
 	Limits     Limits
 	Role       Role
 	phase      phase
 	emptyLines uint8
-	isTrailer  bool // a trailer section: fields only, which frame nothing
-	line       int  // where the line that is being read starts
-	seen       int  // where the first byte is that was not yet looked at
-	colon      int  // where the name of the field that is being read ends
+	isTrailer  bool // a trailer section: fields without a meaning for the framing
+	line       int  // where the current line starts
+	seen       int  // where the first unchecked byte is
+	colon      int  // where the current field's name ends
 	id         field.ID
 }
 
-// Reset prepares for the next head; Limits and Role stay.
+// Reset prepares for the next head. Limits and Role stay.
 func (p *HeadParser) Reset() {
 	*p = HeadParser{Limits: p.Limits, Role: p.Role}
 }
 
-// ResetTrailer prepares for the trailer section behind a chunked body. The
-// table that Parse gets must be one of its own, and empty.
+// ResetTrailer prepares for the trailer section after a chunked body. Parse then
+// needs a separate, empty table.
 func (p *HeadParser) ResetTrailer() {
 	p.Reset()
 	p.phase = atField
 	p.isTrailer = true
 }
 
-// Parse reads from in, which follows on what was given before. It keeps the
-// raw head in t, which must be empty at the first call, and records the fields
-// there. done says that the head is complete; used is then how much of in
-// belongs to it. Otherwise all of in is used.
+// Parse reads from in, which continues the input of earlier calls. It keeps the raw
+// head in t, which must be empty at the first call, and adds the fields to it. If the
+// head is complete, done is true, and used is the number of bytes of in that belong
+// to it. Otherwise all of in is used.
 func (p *HeadParser) Parse(t *field.Table, in []byte) (used int, done bool, err error) {
 	kept := len(t.Raw())
 	if room := p.Limits.MaxHead - kept; len(in) > room {
@@ -160,7 +160,7 @@ func (p *HeadParser) Parse(t *field.Table, in []byte) (used int, done bool, err 
 	} else {
 		done = true
 	}
-	if len(t.Raw()) == 0 { // parsed where it was received: one copy, at the end
+	if len(t.Raw()) == 0 { // parsed in the caller's buffer: one copy, at the end
 		t.Append(raw[:end])
 	}
 	if done {
@@ -175,7 +175,7 @@ func (p *HeadParser) Parse(t *field.Table, in []byte) (used int, done bool, err 
 	return end - kept, done, nil
 }
 
-// tooLarge names the limit that an endless head ran into.
+// tooLarge returns the error for the limit that the head exceeds.
 func (p *HeadParser) tooLarge() error {
 	switch {
 	case p.isTrailer:
@@ -186,8 +186,8 @@ func (p *HeadParser) tooLarge() error {
 	return ErrHeadTooLarge
 }
 
-// parse goes on where it stopped and returns where the head ends, 0 if that is
-// not there yet.
+// parse continues where it stopped. It returns where the head ends, or 0 if the end
+// has not arrived yet.
 func (p *HeadParser) parse(t *field.Table, raw []byte) (end int, err error) {
 	if p.phase < atField {
 		done, err := false, error(nil)

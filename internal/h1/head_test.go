@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// describe writes a parsed head as text that tables can compare.
+// describe returns a parsed head as text for tables.
 func describe(p *HeadParser, t *field.Table) string {
 	raw := t.Raw()
 	var b strings.Builder

@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// ValidHost tells whether s is uri-host [ ":" port ] (RFC 9110 section 7.2,
-// RFC 3986 section 3.2.2) with a host that is not empty.
+// ValidHost tells whether s is uri-host [ ":" port ] (RFC 9110 section 7.2, RFC 3986
+// section 3.2.2) with a non-empty host.
 func ValidHost(s []byte) bool {
 	if len(s) == 0 {
 		return false
@@ -30,9 +30,8 @@ func ValidHost(s []byte) bool {
 	return i > 0 && validPort(s[i:])
 }
 
-// escapesASCII tells whether s has an escape of an ASCII character. In a name
-// it can only be there to look different from what it is (RFC 3986 section
-// 6.2.2.2).
+// escapesASCII tells whether s has an escaped ASCII character. In a name it serves
+// only to hide what the name is (RFC 3986 section 6.2.2.2).
 func escapesASCII(s []byte) bool {
 	for {
 		i := bytes.IndexByte(s, '%')
@@ -84,8 +83,8 @@ func hasPort(s []byte) bool {
 	return colon > bytes.LastIndexByte(s, ']') && colon < len(s)-1
 }
 
-// validIPLiteral checks what stands between brackets: IPv6address with an
-// optional zone (RFC 6874), or IPvFuture.
+// validIPLiteral checks the text between brackets: IPv6address with an optional zone
+// (RFC 6874), or IPvFuture.
 func validIPLiteral(s []byte) bool {
 	if len(s) > 0 && ascii.Lower(s[0]) == 'v' {
 		return validIPFuture(s[1:])
@@ -113,8 +112,8 @@ func validIPFuture(s []byte) bool {
 	return true
 }
 
-// validIPv6 checks eight groups of one to four hex digits, one run of which
-// may be "::", the last two of which may be an IPv4 address.
+// validIPv6 checks for eight groups of one to four hex digits. "::" may replace one
+// run of groups, and an IPv4 address the last two.
 func validIPv6(s []byte) bool {
 	groups, elided := 0, false
 	if len(s) >= 2 && s[0] == ':' && s[1] == ':' {
@@ -152,8 +151,8 @@ func validIPv6(s []byte) bool {
 	return isWholeIPv6(groups, elided)
 }
 
-// isWholeIPv6 tells whether so many groups make an address: eight, or less if
-// a "::" stands for the others, of which there must be one at the least.
+// isWholeIPv6 tells whether this number of groups makes an address: eight, or fewer
+// if a "::" replaces at least one.
 func isWholeIPv6(groups int, elided bool) bool {
 	return groups == 8 && !elided || groups < 8 && elided
 }

@@ -41,8 +41,8 @@ func TestHasPort(t *testing.T) {
 	}
 }
 
-// FuzzHost holds ValidHost against net/netip, which knows addresses, and
-// net/url, which is more lenient than RFC 3986 but never less.
+// FuzzHost compares ValidHost with net/netip, for addresses, and net/url, which is
+// never stricter than RFC 3986.
 func FuzzHost(f *testing.F) {
 	for _, s := range []string{"a:80", "[::1]", "[1:2::1.2.3.4]:8", "[fe80::1%25e]", "%c3%a4", "[v1.a]", "u@a", "1::2", "::ffff:1.2.3.4"} {
 		f.Add(s)

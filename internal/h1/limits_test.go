@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// TestMaxFieldsInPieces: the number of fields is bounded wherever the head is cut.
+// TestMaxFieldsInPieces: the number of fields is bounded for any cut of the head.
 func TestMaxFieldsInPieces(t *testing.T) {
 	const allowed = 4
 	limits := Limits{MaxLine: 100, MaxHead: 1000, MaxFields: allowed}
@@ -33,7 +33,7 @@ func TestMaxFieldsInPieces(t *testing.T) {
 	}
 }
 
-// TestStatusOfErrors: what a server answers to each violation.
+// TestStatusOfErrors checks a server's status for each violation.
 func TestStatusOfErrors(t *testing.T) {
 	for status, all := range map[int][]*Error{
 		400: {
@@ -57,7 +57,7 @@ func TestStatusOfErrors(t *testing.T) {
 	}
 }
 
-// TestDefaultLimits: they are part of what users are told.
+// TestDefaultLimits: the defaults are documented.
 func TestDefaultLimits(t *testing.T) {
 	if want := (Limits{MaxLine: 8192, MaxHead: 65536, MaxFields: 200}); DefaultLimits != want {
 		t.Errorf("%+v, want %+v", DefaultLimits, want)

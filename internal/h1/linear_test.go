@@ -7,11 +7,10 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// A peer that sends byte by byte must not make the parser look at a byte more
-// than a constant number of times: where it goes on is never far from where
-// the input ends.
+// If a peer sends byte by byte, the parser reads each byte a bounded number of times:
+// it always continues near the end of the input.
 func TestDribbledInputIsReadOnce(t *testing.T) {
-	const far = 13 // a status line's fixed part, which is read anew
+	const far = 13 // a status line's fixed part, which is read again
 	long := strings.Repeat("a", 60_000)
 	limits := Limits{MaxLine: 64 << 10, MaxHead: 64 << 10, MaxFields: 200}
 	for name, c := range map[string]struct {
@@ -44,8 +43,8 @@ func TestDribbledInputIsReadOnce(t *testing.T) {
 	}
 }
 
-// One piece with many folded lines costs one pass too: each fold goes on where
-// the one before it ended.
+// A piece with many folded lines is read in one pass: after each fold the parser
+// continues where it stopped.
 func BenchmarkFoldedAnswer(b *testing.B) {
 	in := []byte("HTTP/1.1 200 OK\r\nA: b" + strings.Repeat("\r\n c", 15_000) + "\r\n\r\n")
 	p := HeadParser{Limits: DefaultLimits, Role: Responses}

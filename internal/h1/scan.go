@@ -7,17 +7,17 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// The scanners look at words of eight bytes. Each test below marks the bytes
-// that it is about: it sets their top bit. A borrow or carry can mark more, but
-// only above (that is: behind) a byte that is rightly marked, so the lowest mark
-// is always right; outsideValue says where it differs.
+// The scanners process words of eight bytes. Each test below marks certain bytes by
+// setting their top bit. A borrow or carry can mark more bytes, but only later ones
+// than a correctly marked byte. So the first mark is always correct; outsideValue
+// describes its exceptions.
 const (
 	ones = 0x0101010101010101
 	tops = 0x8080808080808080
 )
 
-// tokenEnd returns the place of the first byte at or after i that is not in a
-// token, len(s) if there is none.
+// tokenEnd returns the position of the first byte at or after i that may not be in a
+// token, or len(s).
 func tokenEnd(s []byte, i int) int {
 	for i < len(s) && ascii.Is(s[i], ascii.Token) {
 		i++
@@ -25,9 +25,9 @@ func tokenEnd(s []byte, i int) int {
 	return i
 }
 
-// nameColon returns the place of the first colon at or after i, -1 if the next
-// few words of eight bytes hold none. Most names are that short, and to find
-// where one ends is cheaper than to look at each of its bytes.
+// nameColon returns the position of the first colon at or after i, or -1 if the next
+// few words of eight bytes contain none. Most names are that short, and finding the
+// colon is cheaper than checking each byte.
 func nameColon(s []byte, i int) int {
 	for stop := min(len(s)-8, i+24); i <= stop; i += 8 {
 		w := binary.LittleEndian.Uint64(s[i:]) ^ ':'*ones
@@ -38,10 +38,10 @@ func nameColon(s []byte, i int) int {
 	return -1
 }
 
-// valueEnd returns the place of the first byte at or after i that no field
-// value may contain, len(s) if there is none (RFC 9110 section 5.5).
+// valueEnd returns the position of the first byte at or after i that may not be in a
+// field value, or len(s) (RFC 9110 section 5.5).
 func valueEnd(s []byte, i int) int {
-	for i+16 <= len(s) { // two words in a step: BenchmarkParse/Browser -6 %
+	for i+16 <= len(s) { // two words at a time: BenchmarkParse/Browser -6 %
 		two := s[i : i+16]
 		m := outsideValue(binary.LittleEndian.Uint64(two))
 		n := outsideValue(binary.LittleEndian.Uint64(two[8:]))
@@ -65,16 +65,15 @@ func valueEnd(s []byte, i int) int {
 	return i
 }
 
-// outsideValue marks the bytes that no value contains: those below 0x20, and
-// 0x7f. It also marks HTAB, and may mark a "~" that the carry of a byte 0xff
-// before it has reached.
+// outsideValue marks bytes below 0x20 and 0x7f. It also marks HTAB, and may mark a
+// "~" after a byte 0xff because of the carry.
 func outsideValue(w uint64) uint64 {
 	return ((w - 0x20*ones) | (w + ones)) &^ w & tops
 }
 
-// pathEnd returns the place of the first byte at or after i that is not in the
-// part of a request target before its query: the "?", a byte that no target
-// contains, or a "%" not followed by two hex digits; len(s) if there is none.
+// pathEnd returns the position of the first byte at or after i that is not in the
+// part of a request target before its query: "?", a byte that may not be in a target,
+// or a "%" without two hex digits after it; or len(s).
 func pathEnd(s []byte, i int) int {
 	for {
 		for i+8 <= len(s) {
@@ -97,9 +96,9 @@ func pathEnd(s []byte, i int) int {
 	}
 }
 
-// queryEnd returns the place of the first byte at or after i that is not in the
-// query of a request target, len(s) if there is none. A "%" need not begin an
-// escape there: browsers send it raw, and nothing depends on what it means.
+// queryEnd returns the position of the first byte at or after i that may not be in
+// the query of a request target, or len(s). A "%" need not begin an escape: browsers
+// send it unescaped, and nothing depends on its meaning.
 func queryEnd(s []byte, i int) int {
 	for i+8 <= len(s) {
 		if m := outsideTarget(binary.LittleEndian.Uint64(s[i:])); m != 0 {
@@ -118,14 +117,13 @@ func queryEnd(s []byte, i int) int {
 	return i
 }
 
-// outsideTarget marks the bytes that no target contains: those below 0x21, "#"
-// and 0x7f. It may also mark a "~" that the carry of a byte 0xff before it has
-// reached.
+// outsideTarget marks bytes below 0x21, "#" and 0x7f. It may also mark a "~" after a
+// byte 0xff because of the carry.
 func outsideTarget(w uint64) uint64 {
 	hash := w ^ '#'*ones
 	return ((w-0x21*ones)&^w | (w+ones)&^w | (hash-ones)&^hash) & tops
 }
 
-// isEscape tells whether two hex digits follow the "%" that s, at least three
-// bytes, begins with.
+// isEscape tells whether two hex digits follow the "%" at the beginning of s, which
+// has at least three bytes.
 func isEscape(s []byte) bool { return ascii.Is(s[1], ascii.Hex) && ascii.Is(s[2], ascii.Hex) }

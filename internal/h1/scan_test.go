@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// Every byte value at every place of the words of eight, before and behind
-// bytes that could carry or borrow into it.
+// Every byte value at every position of a word, before and after bytes that could
+// carry or borrow into it.
 func TestScannersStopWhereTheTableSays(t *testing.T) {
 	for _, filler := range []byte{'g', '~', '!'} {
 		for _, before := range []byte{'g', '~', '!', 0x80, 0xff, '\t', '#', '%', '?'} {

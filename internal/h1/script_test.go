@@ -77,7 +77,7 @@ func runScript(t *testing.T, file string) {
 	}
 }
 
-// cut runs the case in two pieces, divided at every byte, and byte by byte.
+// cut runs the case in two pieces, for every cut, and byte by byte.
 func (c *wireCase) cut(t *testing.T, file string, whole []string) {
 	for at := 1; at <= len(c.in); at++ {
 		cuts := []int{at, len(c.in)}
@@ -139,7 +139,7 @@ func withOutcome(block string, got []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// run parses the input in the pieces that end at the given places.
+// run parses the input in pieces that end at the given positions.
 func (c *wireCase) run(ends ...int) []string {
 	in := input{data: c.in, ends: ends}
 	if c.role == "chunked" {
@@ -155,15 +155,15 @@ func (c *wireCase) run(ends ...int) []string {
 	return runHead(&p, &in)
 }
 
-// input hands out pieces; what a parser leaves of one comes again.
+// input returns pieces. What a parser does not use of one is returned again.
 type input struct {
 	data []byte
 	ends []int
 	used int
 }
 
-// next returns a copy of the next piece, so that a parser that writes to it or
-// keeps it is found out.
+// next returns a copy of the next piece, to detect a parser that writes to it or
+// retains it.
 func (in *input) next() ([]byte, bool) {
 	for len(in.ends) > 0 && in.used >= in.ends[0] {
 		in.ends = in.ends[1:]

@@ -6,16 +6,16 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
-// maxEmptyLines bounds the empty lines skipped before a start line. RFC 9112
-// section 2.2 asks a server for one; peers that send an extra CRLF after a body
-// send no more than a few.
+// maxEmptyLines bounds the empty lines that are skipped before a start line. RFC 9112
+// section 2.2 recommends at least one for servers. Peers that send extra CRLFs after
+// a body send only a few.
 const maxEmptyLines = 4
 
-// versionPart is what must follow a request target at the least.
+// versionPart is the least length of what follows a request target.
 const versionPart = len(" HTTP/1.1")
 
-// requestLine reads method SP request-target SP HTTP-version CRLF (RFC 9112
-// section 3), exactly so: one space each, nothing before and behind.
+// requestLine reads method SP request-target SP HTTP-version CRLF (RFC 9112 section
+// 3), with exactly one space between the parts and nothing else.
 func (p *HeadParser) requestLine(raw []byte) (done bool, err error) {
 	switch p.phase {
 	case atStart:
@@ -42,7 +42,7 @@ func (p *HeadParser) requestLine(raw []byte) (done bool, err error) {
 	return true, p.targetForm(p.Method.In(raw), p.Target.In(raw))
 }
 
-// skipEmptyLines goes to the first byte that is not part of an empty line.
+// skipEmptyLines moves to the first byte that is not part of an empty line.
 func (p *HeadParser) skipEmptyLines(raw []byte) (done bool, err error) {
 	for p.line < len(raw) {
 		if raw[p.line] != '\r' {
@@ -64,7 +64,7 @@ func (p *HeadParser) skipEmptyLines(raw []byte) (done bool, err error) {
 	return false, nil
 }
 
-// startLineError is the error of a start line that is none.
+// startLineError is the error for an invalid start line.
 func (p *HeadParser) startLineError() error {
 	if p.Role == Responses {
 		return ErrStatusLine
@@ -72,10 +72,10 @@ func (p *HeadParser) startLineError() error {
 	return ErrRequestLine
 }
 
-// method reads the method and the space behind it.
+// method reads the method and the space after it.
 func (p *HeadParser) method(raw []byte) (done bool, err error) {
 	i := p.seen
-	if rest := raw[i:]; i == p.line && len(rest) >= 4 && string(rest[:4]) == "GET " { // most
+	if rest := raw[i:]; i == p.line && len(rest) >= 4 && string(rest[:4]) == "GET " { // most requests
 		i += 3
 	} else {
 		i = tokenEnd(raw, i)
@@ -96,8 +96,8 @@ func (p *HeadParser) method(raw []byte) (done bool, err error) {
 	return true, nil
 }
 
-// target reads the request target and the space behind it. Bytes that no
-// target may contain end it, and before the query malformed escapes.
+// target reads the request target and the space after it. It ends at the first byte
+// that may not be in a target or, before the query, at an invalid escape.
 func (p *HeadParser) target(raw []byte) (done bool, err error) {
 	start, i := p.Method.End+1, p.seen
 	if p.phase == inTarget {
@@ -123,22 +123,22 @@ func (p *HeadParser) target(raw []byte) (done bool, err error) {
 	return true, nil
 }
 
-// targetError is what is wrong with a target that ends before rest; nil if that
-// begins an escape of which more may come.
+// targetError returns the error for a target that ends before rest. It returns nil if
+// rest is the incomplete beginning of an escape.
 func targetError(rest []byte, isEmpty bool) error {
 	switch {
 	case rest[0] == '%':
 		return escapeError(rest)
 	case rest[0] == '\r' && !isEmpty:
-		return ErrVersion // HTTP/0.9: there is none
+		return ErrVersion // HTTP/0.9 has no version
 	case rest[0] == '\n' && !isEmpty:
 		return ErrBareLF
 	}
 	return ErrTarget
 }
 
-// escapeError refuses s, which starts with "%", unless it is the beginning of
-// an escape of which the rest may come.
+// escapeError returns an error for s, which starts with "%", unless it is the
+// incomplete beginning of an escape.
 func escapeError(s []byte) error {
 	if len(s) == 1 || len(s) == 2 && ascii.Is(s[1], ascii.Hex) {
 		return nil
@@ -146,8 +146,8 @@ func escapeError(s []byte) error {
 	return ErrTarget
 }
 
-// requestVersion reads the version and the CRLF behind it. It starts anew with
-// each piece, because it is nothing but ten bytes.
+// requestVersion reads the version and the CRLF after it. These are only ten bytes,
+// so it reads them again with each piece.
 func (p *HeadParser) requestVersion(raw []byte) (done bool, err error) {
 	rest := raw[p.seen:]
 	if len(rest) >= 10 && string(rest[:10]) == "HTTP/1.1\r\n" {
@@ -160,7 +160,8 @@ func (p *HeadParser) requestVersion(raw []byte) (done bool, err error) {
 	return true, nil
 }
 
-// otherVersion is requestVersion for what is not HTTP/1.1, or not all there.
+// otherVersion is requestVersion for versions other than HTTP/1.1 and for incomplete
+// ones.
 func (p *HeadParser) otherVersion(rest []byte) (done bool, err error) {
 	if err := p.version(rest); err != nil {
 		return false, err
@@ -180,8 +181,8 @@ func (p *HeadParser) otherVersion(rest []byte) (done bool, err error) {
 	return true, nil
 }
 
-// version reads HTTP-version, "HTTP/" DIGIT "." DIGIT, as far as it is there.
-// A higher minor is treated as 1.1 (RFC 9110 section 2.5).
+// version reads HTTP-version, "HTTP/" DIGIT "." DIGIT, as far as it has arrived. A
+// higher minor version counts as 1.1 (RFC 9110 section 2.5).
 func (p *HeadParser) version(v []byte) error {
 	const form = "HTTP/1.1"
 	v = v[:min(len(v), len(form))]
@@ -204,9 +205,9 @@ func (p *HeadParser) version(v []byte) error {
 	return nil
 }
 
-// statusLine reads HTTP-version SP 3DIGIT SP [reason] CRLF (RFC 9112 section
-// 4). Real servers send no space before an absent reason, several before the
-// code, and a line end after the body of the response before: all are accepted.
+// statusLine reads HTTP-version SP 3DIGIT SP [reason] CRLF (RFC 9112 section 4). It
+// also accepts what some servers send: no space before an absent reason, several
+// spaces before the code, and a line end after the body of the last response.
 func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
 	switch p.phase {
 	case atStart:
@@ -243,9 +244,9 @@ func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
 	return true, nil
 }
 
-// status reads a status line up to the byte after the code. It looks at the
-// version and the code anew with each piece: they are twelve bytes. The spaces
-// between them it looks at once.
+// status reads a status line up to the byte after the code. Version and code are only
+// twelve bytes, so it reads them again with each piece, but the spaces between them
+// once.
 func (p *HeadParser) status(raw []byte) (done bool, err error) {
 	line := raw[p.line:]
 	if err := p.version(line); err != nil {
@@ -271,7 +272,7 @@ func (p *HeadParser) status(raw []byte) (done bool, err error) {
 	return p.statusCode(raw[p.seen:])
 }
 
-// statusCode reads a status code, and looks at the byte after it.
+// statusCode reads a status code and checks the byte after it.
 func (p *HeadParser) statusCode(rest []byte) (done bool, err error) {
 	code := 0
 	for i, c := range rest[:min(len(rest), 4)] {
@@ -291,8 +292,7 @@ func (p *HeadParser) statusCode(rest []byte) (done bool, err error) {
 	return true, nil
 }
 
-// statusError is what is wrong with a status line that has c where it must not
-// be.
+// statusError returns the error for an unexpected byte c in a status line.
 func statusError(c byte) error {
 	if c == '\n' {
 		return ErrBareLF
@@ -300,8 +300,8 @@ func statusError(c byte) error {
 	return ErrStatusLine
 }
 
-// targetForm checks the request target's form (RFC 9112 section 3.2) against
-// the method.
+// targetForm checks that the form of the request target fits the method (RFC 9112
+// section 3.2).
 func (p *HeadParser) targetForm(method, target []byte) error {
 	isConnect := string(method) == "CONNECT"
 	switch {

@@ -63,7 +63,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// Every code of three digits from 100 on is one, whatever it means.
+// Every three-digit code from 100 on is valid, known or not.
 func TestStatusCodes(t *testing.T) {
 	for code := range 1000 {
 		in := "HTTP/1.1 " + string([]byte{'0' + byte(code/100), '0' + byte(code/10%10), '0' + byte(code%10)}) + " x\r\n\r\n"

@@ -5,9 +5,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
-// MayTrail tells whether a field may stand in a trailer section: one that
-// frames, routes, authenticates, modifies the request or says how to read the
-// content may not (RFC 9110 section 6.5.1).
+// MayTrail tells whether a field may be in a trailer section. Fields that frame,
+// route, authenticate or modify the message, or say how to read the content, may not
+// (RFC 9110 section 6.5.1).
 func MayTrail(id field.ID, name []byte) bool {
 	switch id {
 	case field.Other:
@@ -36,14 +36,14 @@ var forbiddenTrailers = [...]string{
 	"X-Client-Ip", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Real-Ip",
 }
 
-// forbiddenTrailerFamilies are the beginnings of names that only intermediaries
-// or user agents set and that are acted on before there is a trailer.
+// forbiddenTrailerFamilies are prefixes of names that only intermediaries or user
+// agents set, and that take effect before the trailer arrives.
 var forbiddenTrailerFamilies = [...]string{
 	"Access-Control-", "If-", "Proxy-", "Sec-", "X-Forwarded-", "X-Original-", "X-Rewrite-",
 }
 
-// DropForbiddenTrailers removes what may not trail from a parsed trailer
-// section.
+// DropForbiddenTrailers removes fields that may not be in a trailer section from a
+// parsed one.
 func DropForbiddenTrailers(t *field.Table) {
 	for i := t.Len() - 1; i >= 0; i-- {
 		if !MayTrail(t.ID(i), t.Name(i)) {

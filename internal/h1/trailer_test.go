@@ -43,7 +43,8 @@ func TestDropForbiddenTrailers(t *testing.T) {
 	}
 }
 
-// A trailer section frames nothing, whatever it says, and ends where it ends.
+// Fields in a trailer section do not frame the message, and the section ends at its
+// empty line.
 func TestTrailerSection(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 1000} {
 		in := "Content-Length: x\r\nHost: a b\r\nX: y\r\n\r\nGET"

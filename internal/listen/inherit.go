@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// errNoDescriptor is returned for listeners that are not kernel sockets.
+// errNoDescriptor is returned for listeners without a socket.
 var errNoDescriptor = errors.New("sluice: listener has no file descriptor")
 
-// File returns a duplicate of ln's descriptor, to be handed to a child process
-// (os/exec's ExtraFiles) or sent over a unix socket. The caller closes it; ln
-// stays open and independent of it. Listeners that wrap another one, or live
-// in memory, have none: that is an error.
+// File returns a duplicate of ln's descriptor, to pass to a child process (os/exec's
+// ExtraFiles) or over a unix socket. The caller closes it; ln stays open and is
+// independent of it. Listeners that wrap another one or live in memory have no
+// descriptor: that is an error.
 func File(ln net.Listener) (*os.File, error) {
 	owner, ok := ln.(interface{ File() (*os.File, error) })
 	if !ok {
@@ -22,9 +22,8 @@ func File(ln net.Listener) (*os.File, error) {
 	return owner.File()
 }
 
-// FromFile returns a listener on the inherited descriptor of f and closes f,
-// in every case. The kernel's queue of waiting connections and the socket's
-// options are those of the process that made it.
+// FromFile returns a listener on the inherited descriptor of f. It always closes f.
+// The socket keeps its queue of waiting connections and its options.
 func FromFile(f *os.File) (net.Listener, error) {
 	ln, err := net.FileListener(f)
 	closeErr := f.Close()
@@ -38,8 +37,8 @@ func FromFile(f *os.File) (net.Listener, error) {
 	return ln, nil
 }
 
-// FromDescriptor is FromFile for the descriptor number fd, as a child process
-// sees it: 3 is the first of ExtraFiles.
+// FromDescriptor is FromFile for a descriptor number: in a child process, 3 is the
+// first of ExtraFiles.
 func FromDescriptor(fd uintptr) (net.Listener, error) {
 	f := os.NewFile(fd, "listener")
 	if f == nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// childVariable makes the test binary the child of TestInheritByChild.
+// childVariable makes the test binary play the child of TestInheritByChild.
 const childVariable = "SLUICE_LISTEN_TEST_CHILD"
 
 func TestMain(m *testing.M) {

@@ -1,5 +1,5 @@
-// Package listen makes TCP listeners with the socket options that servers
-// under load want, and passes listeners from one process to another.
+// Package listen creates TCP listeners with socket options for servers under load,
+// and passes listeners between processes.
 package listen
 
 import (
@@ -9,31 +9,31 @@ import (
 	"syscall"
 )
 
-// ErrReusePortUnsupported is returned, wrapped, where the system cannot share
-// a port between sockets and balance connections over them.
+// ErrReusePortUnsupported is returned, wrapped, if the system cannot balance
+// connections over sockets that share a port.
 var ErrReusePortUnsupported = errors.New("sluice: SO_REUSEPORT is not supported by this system")
 
-// Options of a listening socket. The zero value asks for a plain listener.
+// Options are options of a listening socket. The zero value is a plain listener.
 type Options struct {
-	// ReusePort lets several sockets listen on one port (SO_REUSEPORT; on
-	// FreeBSD SO_REUSEPORT_LB, which balances as Linux does). It is an error
-	// where the system cannot.
+	// ReusePort lets several sockets listen on one port (SO_REUSEPORT; on FreeBSD
+	// SO_REUSEPORT_LB, which balances as Linux does). If the system does not support
+	// it, Listen returns an error.
 	ReusePort bool
-	// DeferAccept makes Accept return a connection when its first bytes are
-	// there (TCP_DEFER_ACCEPT; on FreeBSD the dataready filter). For protocols
-	// in which the client speaks first. Ignored where the system cannot.
+	// DeferAccept makes Accept return a connection when its first bytes have arrived
+	// (TCP_DEFER_ACCEPT; on FreeBSD the dataready filter). It is for protocols in
+	// which the client sends first. Systems without it ignore it.
 	DeferAccept bool
-	// FastOpen accepts data in the client's SYN (TCP_FASTOPEN, RFC 7413).
-	// Ignored where the system cannot.
+	// FastOpen accepts data in the client's SYN (TCP_FASTOPEN, RFC 7413). Systems
+	// without it ignore it.
 	FastOpen bool
-	// Backlog bounds the connections that wait for Accept. 0 or less: the
-	// system's maximum (somaxconn), which also caps larger values.
+	// Backlog bounds the connections that wait for Accept. 0 or less: the system's
+	// maximum (somaxconn), which also bounds larger values.
 	Backlog int
 }
 
-// Listen returns a TCP listener, always a *net.TCPListener and never one for
-// Multipath TCP: the kernel refuses some options and BPF programs on those.
-// network is "tcp", "tcp4" or "tcp6".
+// Listen returns a TCP listener. It is always a *net.TCPListener and never one for
+// Multipath TCP, for which the kernel refuses some options and BPF programs. network
+// is "tcp", "tcp4" or "tcp6".
 func Listen(ctx context.Context, network, addr string, o Options) (net.Listener, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
@@ -58,7 +58,7 @@ func Listen(ctx context.Context, network, addr string, o Options) (net.Listener,
 	return ln, nil
 }
 
-// finish sets what only a listening socket takes.
+// finish sets the options that need a listening socket.
 func finish(ln *net.TCPListener, o Options) error {
 	c, err := ln.SyscallConn()
 	if err != nil {

@@ -20,7 +20,7 @@ func listenLoopback(t *testing.T, o Options) net.Listener {
 	return ln
 }
 
-// exchange dials ln's address, says hello and returns what ln's side read.
+// exchange dials ln's address, sends "hello" and returns what ln's side has read.
 func exchange(t *testing.T, ln net.Listener) string {
 	t.Helper()
 	client, err := net.Dial("tcp", ln.Addr().String())

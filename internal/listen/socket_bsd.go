@@ -25,8 +25,8 @@ func setBeforeBind(fd uintptr, o Options) error {
 	return nil
 }
 
-// setAfterListen sets the backlog (listen(2) again on the listening socket:
-// package net used somaxconn) and the options that need a listening socket.
+// setAfterListen sets the backlog, by a second listen(2) because package net used
+// somaxconn, and the options that need a listening socket.
 func setAfterListen(fd uintptr, o Options) error {
 	if o.Backlog > 0 {
 		if err := unix.Listen(int(fd), o.Backlog); err != nil {

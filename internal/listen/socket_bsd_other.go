@@ -8,7 +8,7 @@ func setReusePort(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }
 
-// setDeferAccept does nothing: these systems have no such option in common.
+// setDeferAccept does nothing: these systems have no common option for it.
 func setDeferAccept(int) {}
 
 // setFastOpen does nothing: these systems have no such option.

@@ -9,8 +9,8 @@ func setReusePort(fd int) error {
 // setDeferAccept does nothing: macOS has no such option.
 func setDeferAccept(int) {}
 
-// setFastOpen fails where net.inet.tcp.fastopen forbids it; then clients use
-// full handshakes.
+// setFastOpen fails if net.inet.tcp.fastopen forbids it. Clients then use full
+// handshakes.
 func setFastOpen(fd int) {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 1)
 }

@@ -10,11 +10,11 @@ import (
 const canReusePort = true
 
 const (
-	// fastOpenQueue bounds the fast-open connections whose handshake is not
-	// complete; beyond it clients fall back to a full handshake.
+	// fastOpenQueue bounds the fast-open connections with incomplete handshakes.
+	// Further clients use a full handshake.
 	fastOpenQueue = 16 << 10
-	// deferSeconds is how long the kernel waits for a first byte before it
-	// hands the connection over without.
+	// deferSeconds is how long the kernel waits for the first byte before it passes
+	// the connection on without it.
 	deferSeconds = 1
 )
 
@@ -38,8 +38,8 @@ func setBeforeBind(fd uintptr, o Options) error {
 	return nil
 }
 
-// setAfterListen sets the backlog: package net listens with somaxconn, and
-// listen(2) on a listening socket changes its queue's bound.
+// setAfterListen sets the backlog: package net listens with somaxconn, and a second
+// listen(2) changes it.
 func setAfterListen(fd uintptr, o Options) error {
 	if o.Backlog <= 0 {
 		return nil
@@ -50,7 +50,7 @@ func setAfterListen(fd uintptr, o Options) error {
 	return nil
 }
 
-// optional hides the errors by which a kernel says that it has no such option.
+// optional hides the errors of kernels without an option.
 func optional(err error) error {
 	if errors.Is(err, unix.ENOPROTOOPT) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
@@ -58,8 +58,8 @@ func optional(err error) error {
 	return err
 }
 
-// reusePortError tells a kernel without the option (Linux before 3.9) from
-// other failures.
+// reusePortError returns ErrReusePortUnsupported for kernels without the option
+// (Linux before 3.9), and other errors unchanged.
 func reusePortError(err error) error {
 	if errors.Is(err, unix.ENOPROTOOPT) {
 		return fmt.Errorf("%w: %w", ErrReusePortUnsupported, err)

@@ -53,8 +53,8 @@ func TestListenerIsPlainTCP(t *testing.T) {
 	}
 }
 
-// backlog reads the bound of the accept queue, which TCP_INFO of a listening
-// socket reports in the field of selectively acknowledged segments.
+// backlog returns the bound of the accept queue. TCP_INFO of a listening socket
+// reports it in the field for selectively acknowledged segments.
 func backlog(t *testing.T, ln net.Listener) (n uint32) {
 	t.Helper()
 	onSocket(t, ln, func(fd int) error {

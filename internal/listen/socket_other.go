@@ -2,13 +2,13 @@
 
 package listen
 
-// canReusePort: Windows has no SO_REUSEPORT, and its SO_REUSEADDR lets another
-// user's process take the port over, so that it is never used instead.
+// canReusePort: Windows has no SO_REUSEPORT. Its SO_REUSEADDR is no replacement,
+// because it lets another user's process take over the port.
 const canReusePort = false
 
-// setBeforeBind sets nothing: the other options are hints that these systems
-// do not know.
+// setBeforeBind does nothing: the other options are hints that these systems do not
+// have.
 func setBeforeBind(uintptr, Options) error { return nil }
 
-// setAfterListen sets nothing: the backlog stays the system's maximum.
+// setAfterListen does nothing: the backlog is the system's maximum.
 func setAfterListen(uintptr, Options) error { return nil }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// attachment is the part of a Worker that the system needs.
+// attachment is the part of a Worker that depends on the system.
 type attachment struct{}
 
 // ShieldInherited does nothing: workers inherit no files.
 func ShieldInherited() {}
 
-// attach finds nothing on these systems: workers are bare. An interrupt at the
-// terminal reaches the whole group and is the master's.
+// attach always makes the worker a bare one on these systems. An interrupt at the
+// terminal reaches the whole group; only the master handles it.
 func (w *Worker) attach() error {
 	w.bare = true
 	if !w.options.NoSignals {

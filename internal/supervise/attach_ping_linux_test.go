@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// PINGs are answered when OnPing says so, one at a time, and those that come
-// meanwhile by one answer.
+// PINGs are answered when OnPing returns nil, one at a time. One answer is for all
+// PINGs that came meanwhile.
 func TestAnswersToPings(t *testing.T) {
 	ours, theirs := linkPair(t)
 	var inside, clashes atomic.Int32
@@ -40,7 +40,7 @@ func TestAnswersToPings(t *testing.T) {
 		select {
 		case verdicts <- verdict:
 		case <-time.After(patience):
-			t.Fatal("nobody asks")
+			t.Fatal("no PING is answered")
 		}
 	}
 	want := func(seq uint32) {
@@ -72,7 +72,7 @@ func TestAnswersToPings(t *testing.T) {
 	}
 }
 
-// That probes are not answered is said once for each time that it begins.
+// A series of unanswered probes is logged once.
 func TestRefusedProbesAreSaidOnce(t *testing.T) {
 	w, master := deafWorker(t)
 	log, bad := &logLines{}, errors.New("stands still")

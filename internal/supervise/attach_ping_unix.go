@@ -4,16 +4,15 @@ package supervise
 
 import "sync/atomic"
 
-// probes are the master's PINGs that nobody has answered yet: the latest counts.
+// probes holds the number of the master's latest PING that is not answered yet.
 type probes struct {
 	latest atomic.Uint32
-	wake   chan struct{} // holds a token when latest was set
+	wake   chan struct{} // holds a token after latest was set
 }
 
-// newProbes returns no probes.
 func newProbes() *probes { return &probes{wake: make(chan struct{}, 1)} }
 
-// note takes the number of a PING.
+// note records the number of a PING.
 func (p *probes) note(seq uint32) {
 	p.latest.Store(seq)
 	select {
@@ -22,8 +21,8 @@ func (p *probes) note(seq uint32) {
 	}
 }
 
-// answer sends a PONG for each PING that OnPing lets pass. It is apart from
-// listen because OnPing may take its time, and orders must not wait for it.
+// answer sends a PONG for each PING for which OnPing returns nil. It is a goroutine
+// of its own, because OnPing may block and orders must not wait for it.
 func (w *Worker) answer() {
 	wasRefused := false
 	for range w.pings.wake {
@@ -38,6 +37,6 @@ func (w *Worker) answer() {
 			}
 			wasRefused = false
 		}
-		w.reply(messagePong, seq) // an answer that is lost is as none
+		w.reply(messagePong, seq) // the master treats a lost answer as none
 	}
 }

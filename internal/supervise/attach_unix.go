@@ -22,13 +22,13 @@ const (
 	firstInherited = 3
 	// lastInherited bounds the search for the control socket.
 	lastInherited = 255
-	// exitSlack is what an orphan gets beyond its grace.
+	// exitSlack is the time that an orphan has beyond its grace.
 	exitSlack = 500 * time.Millisecond
 	// recyclePatience is how long SIGTERM waits for the master's answer.
 	recyclePatience = 10 * time.Second
 )
 
-// attachment is the part of a Worker that the system needs.
+// attachment is the part of a Worker that depends on the system.
 type attachment struct {
 	link     *link
 	lifeline *os.File
@@ -36,7 +36,7 @@ type attachment struct {
 	pings    *probes
 
 	mu       sync.Mutex
-	draining bool // OrderDrain was given
+	draining bool // OrderDrain was issued
 }
 
 // attach finds the descriptors and starts listening.
@@ -59,15 +59,15 @@ func (w *Worker) attach() error {
 	return nil
 }
 
-// findControl looks through the inherited descriptors for a socket on which
-// HELLO waits, and leaves it there. It returns -1 if there is none.
+// findControl looks among the inherited descriptors for a socket on which HELLO
+// waits, and does not receive it. It returns -1 if there is none.
 func findControl() (fd int, hello layout, err error) {
 	packet := make([]byte, headSize+maxPayload)
 	for fd := firstInherited; fd <= lastInherited; fd++ {
 		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != controlType {
 			continue
 		}
-		name, _ := unix.Getsockname(fd) // nil is no unix address
+		name, _ := unix.Getsockname(fd) // nil is not a unix address
 		if _, isUnix := name.(*unix.SockaddrUnix); !isUnix {
 			continue
 		}
@@ -96,7 +96,7 @@ func findControl() (fd int, hello layout, err error) {
 func ShieldInherited() {
 	control, hello, err := findControl()
 	if err != nil {
-		return // Attach will say so, and the process ends
+		return // Attach will report it, and the process ends
 	}
 	if control < 0 {
 		if isListener(firstInherited) {
@@ -117,10 +117,10 @@ func ShieldInherited() {
 	}
 }
 
-// attachTo takes over what hello describes.
+// attachTo takes over the descriptors that hello describes.
 func (w *Worker) attachTo(control int, hello layout) error {
 	w.layout = hello
-	base := control - hello.Control // of the master's files
+	base := control - hello.Control // descriptor of the first of the master's files
 	if base < firstInherited {
 		return fmt.Errorf("sluice: control socket at descriptor %d cannot be file %d", control, hello.Control)
 	}
@@ -131,11 +131,11 @@ func (w *Worker) attachTo(control int, hello layout) error {
 	}
 	for i := range hello.Listeners {
 		if !isListener(base + i) {
-			return fmt.Errorf("sluice: descriptor %d is no listener", base+i)
+			return fmt.Errorf("sluice: descriptor %d is not a listener", base+i)
 		}
 		w.listeners = append(w.listeners, inherited(base+i, "listener"))
 	}
-	// A Start function may have left out what comes after the control socket.
+	// A Start function need not pass on the files after the control socket.
 	if fd := base + hello.Lifeline; isPipe(fd) {
 		w.lifeline = inherited(fd, "lifeline")
 		for i := range hello.Shared {
@@ -150,7 +150,7 @@ func (w *Worker) attachTo(control int, hello layout) error {
 		return err
 	}
 	if err := w.link.send(message{kind: messageAck, seq: m.seq}, nil); err != nil {
-		w.options.Logger.Printf("worker: %v", err) // the master is gone; the lifeline will say so
+		w.options.Logger.Printf("worker: %v", err) // the master has ended; the lifeline will report it
 	}
 	w.pings = newProbes()
 	go w.listen()
@@ -161,8 +161,8 @@ func (w *Worker) attachTo(control int, hello layout) error {
 	return nil
 }
 
-// restoreName gives the process its program's name again, where the kernel took
-// it from the descriptor that was executed.
+// restoreName sets the process's name to the program's name, where the kernel took it
+// from the descriptor that was executed.
 func restoreName() {
 	const file = "/proc/self/comm"
 	name, err := os.ReadFile(file)
@@ -193,7 +193,7 @@ func (w *Worker) listen() {
 	}
 }
 
-// orderOf returns what a message asks for. Unknown ones ask for nothing.
+// orderOf returns the order that a message contains. Unknown messages contain none.
 func (w *Worker) orderOf(m message, descriptors []int) (Order, bool) {
 	seq := m.seq
 	o := Order{Slot: int(m.slot), ack: func() error { return w.reply(messageAck, seq) }}
@@ -227,7 +227,7 @@ func (w *Worker) orderOf(m message, descriptors []int) (Order, bool) {
 	return o, true
 }
 
-// noteDrain notes that the end has begun, and tells whether it had before.
+// noteDrain records that the worker drains, and tells whether it did before.
 func (w *Worker) noteDrain() (before bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -241,7 +241,8 @@ func (w *Worker) watchLifeline() {
 	w.becomeOrphan()
 }
 
-// becomeOrphan: the master is gone. The process ends in time, whatever it does.
+// becomeOrphan: the master has died. The process ends in time, whatever its handlers
+// do.
 func (w *Worker) becomeOrphan() {
 	w.orphan.Do(func() {
 		close(w.orphaned)
@@ -251,7 +252,7 @@ func (w *Worker) becomeOrphan() {
 	})
 }
 
-// orphanGrace is what an orphan gets.
+// orphanGrace is the time that an orphan has to finish.
 func (w *Worker) orphanGrace() time.Duration {
 	if w.options.OrphanGrace > 0 {
 		return w.options.OrphanGrace
@@ -259,10 +260,10 @@ func (w *Worker) orphanGrace() time.Duration {
 	return time.Duration(w.layout.OrphanGraceMS) * time.Millisecond
 }
 
-// watchSignals takes the process's signals. Those that are the master's are
-// received and dropped, not ignored: what is ignored stays so in processes that
-// this one starts. Each channel has room for what counts: a flood of SIGWINCH
-// takes no place from a SIGTERM.
+// watchSignals receives the process's signals. Those for the master are received and
+// dropped instead of ignored, because child processes inherit what is ignored.
+// SIGTERM and the dropped signals have separate channels, so a flood of SIGWINCH
+// cannot displace a SIGTERM.
 func (w *Worker) watchSignals() {
 	terms, reopens, others := make(chan os.Signal, 2), make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(terms, syscall.SIGTERM)
@@ -271,7 +272,7 @@ func (w *Worker) watchSignals() {
 	go w.heedSignals(terms, reopens)
 }
 
-// heedSignals acts on SIGTERM and SIGUSR1.
+// heedSignals handles SIGTERM and SIGUSR1.
 func (w *Worker) heedSignals(terms, reopens <-chan os.Signal) {
 	hasAsked := false
 	for {
@@ -285,9 +286,9 @@ func (w *Worker) heedSignals(terms, reopens <-chan os.Signal) {
 	}
 }
 
-// terminate acts on SIGTERM. The master finds a successor first and then gives
-// the order; if it does not, or if there is none, or the signal comes again,
-// the worker drains without it.
+// terminate handles SIGTERM. The master starts a successor and then sends the order
+// to drain. If it does not, or there is no master, or the signal comes again, the
+// worker drains without an order.
 func (w *Worker) terminate(hasAsked bool) {
 	drain := func() {
 		if !w.noteDrain() {
@@ -301,7 +302,7 @@ func (w *Worker) terminate(hasAsked bool) {
 	time.AfterFunc(recyclePatience, drain)
 }
 
-// reply answers the message with that number.
+// reply answers the message with the number seq.
 func (w *Worker) reply(kind messageType, seq uint32) error {
 	return w.link.send(message{kind: kind, seq: seq}, nil)
 }
@@ -314,7 +315,7 @@ func (w *Worker) tell(kind messageType, payload []byte) error {
 	return w.link.send(message{kind: kind, slot: uint16(w.Slot()), payload: payload}, nil)
 }
 
-// tellJSON is tell with a value.
+// tellJSON is tell with a value in JSON.
 func (w *Worker) tellJSON(kind messageType, value any) error {
 	payload, err := json.Marshal(value)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is zero is what the documentation says, and what is set stays.
+// Zero values become the documented defaults, and set values are kept.
 func TestConfigDefaults(t *testing.T) {
 	const s = time.Second
 	type times struct{ boot, grace, drain, orphan time.Duration }
@@ -37,7 +37,7 @@ func TestConfigDefaults(t *testing.T) {
 	}
 }
 
-// What cannot be is refused, and says why.
+// Invalid values are refused with a reason.
 func TestConfigIsChecked(t *testing.T) {
 	for text, change := range map[string]func(c *Config){
 		"0 workers":                         func(c *Config) { c.Workers = 0 },

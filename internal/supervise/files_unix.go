@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold takes f over and returns it in the form in which the master keeps
-// sockets for ever: non-blocking, unknown to this process's poller, and in a
-// File whose Fd leaves the flags alone.
+// hold takes ownership of f and returns the socket in the form in which the master
+// keeps it: non-blocking, unknown to this process's poller, and in a File whose Fd
+// method leaves the flags alone.
 //
-// Both matter. Files that package net returns are registered with the poller,
-// so the master would wake for every connection that comes to a worker. And
-// their Fd, which os/exec calls at each start, makes the socket blocking; the
-// flag belongs to the socket and not to the descriptor, so a sibling that
-// serves it would hang in accept.
+// Files that package net returns are registered with the poller, so the master would
+// wake for every connection that arrives for a worker. Their Fd method, which os/exec
+// calls at each start, makes the socket blocking. That flag belongs to the socket and
+// not to the descriptor, so a worker of another slot that serves the socket would
+// hang in accept.
 func hold(f *os.File) (*os.File, error) {
 	defer f.Close()
 	raw, err := f.SyscallConn()
@@ -38,7 +38,7 @@ func hold(f *os.File) (*os.File, error) {
 
 // holdDescriptor is hold for a bare descriptor.
 func holdDescriptor(fd int, name string) (*os.File, error) {
-	// os.NewFile registers what is not blocking.
+	// os.NewFile registers non-blocking descriptors with the poller.
 	if err := unix.SetNonblock(fd, false); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -51,9 +51,9 @@ func holdDescriptor(fd int, name string) (*os.File, error) {
 	return f, nil
 }
 
-// newLifeline returns a pipe through which nothing is ever sent. The write end
-// stays in the master, so the kernel closes it when the master dies, however
-// that comes, and every reader sees the end.
+// newLifeline returns a pipe through which nothing is ever sent. The master keeps the
+// write end, so the kernel closes it when the master dies for any reason, and every
+// reader sees the end of the file.
 func newLifeline() (read, write *os.File, err error) {
 	read, write, err = os.Pipe()
 	if err != nil {
@@ -66,8 +66,8 @@ func newLifeline() (read, write *os.File, err error) {
 	return read, write, nil
 }
 
-// inherited returns a File, known to the poller, for a descriptor that this
-// process was started with, and keeps it from processes that it starts.
+// inherited returns a File that the poller knows, for a descriptor that this process
+// inherited. Processes that this one starts do not inherit it.
 func inherited(fd int, name string) *os.File {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Files that are no descriptors are errors, and nothing else is closed.
+// A File without a descriptor is an error, and no other descriptor is closed.
 func TestHoldWithoutFile(t *testing.T) {
 	if f, err := holdDescriptor(-1, "none"); f != nil || err == nil {
 		t.Errorf("holdDescriptor: %v, %v", f, err)

@@ -46,8 +46,8 @@ func TestFleetServes(t *testing.T) {
 	}
 }
 
-// load runs clients that connect for each request until stop is called, which
-// returns how many requests went well and the errors of the others.
+// load runs clients that connect for each request until stop is called. stop returns
+// the number of successful requests and the errors of the others.
 func (f *testFleet) load(clients int, line string) (stop func() (int64, []error)) {
 	var group sync.WaitGroup
 	var good atomic.Int64
@@ -79,7 +79,7 @@ func (f *testFleet) load(clients int, line string) (stop func() (int64, []error)
 	}
 }
 
-// Rolling restarts under load: nothing is refused, nothing fails.
+// In rolling restarts under load no connection is refused and no request fails.
 func TestRollingRestartLosesNothing(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	stop := f.load(4, "who")
@@ -99,8 +99,8 @@ func TestRollingRestartLosesNothing(t *testing.T) {
 	t.Logf("%d requests", good)
 }
 
-// I2: what fails when workers are killed under load is at most what they had
-// accepted and not done.
+// I2: when workers are killed under load, at most the requests fail that they had
+// accepted and not finished.
 func TestKilledWorkersLoseOnlyWhatTheyAccepted(t *testing.T) {
 	f := startFleet(t, func(c *Config) { c.RecoverInterval = 0 }).ready()
 	stop := f.load(8, "who")
@@ -108,8 +108,7 @@ func TestKilledWorkersLoseOnlyWhatTheyAccepted(t *testing.T) {
 	for i := range 40 {
 		slot := i % 2
 		w := f.serving(slot)
-		// The queue fills while the process stands still, and its numbers
-		// stand still too.
+		// The queue fills while the process is frozen, and its numbers do not change.
 		freeze(t, w.PID)
 		time.Sleep(15 * time.Millisecond)
 		syscall.Kill(w.PID, syscall.SIGKILL)
@@ -120,7 +119,7 @@ func TestKilledWorkersLoseOnlyWhatTheyAccepted(t *testing.T) {
 		var record [recordSize]byte
 		f.records.ReadAt(record[:], recordOffset(key{slot, w.Generation}))
 		accepted, done := binary.LittleEndian.Uint64(record[:]), binary.LittleEndian.Uint64(record[8:])
-		// One more, which was accepted and not written down.
+		// One more may have been accepted and not recorded.
 		allowed += int(accepted-done) + 1
 	}
 	good, failures := stop()
@@ -130,8 +129,8 @@ func TestKilledWorkersLoseOnlyWhatTheyAccepted(t *testing.T) {
 	t.Logf("%d requests, %d failed, %d might have", good, len(failures), allowed)
 }
 
-// I3: connections in a killed worker's queue are answered by its sibling while
-// there is no successor.
+// I3: connections in a killed worker's queue are answered by another slot's worker
+// while there is no successor.
 func TestQueueIsRescued(t *testing.T) {
 	var isBlocked atomic.Bool
 	unblock := make(chan struct{})
@@ -184,8 +183,8 @@ func TestQueueIsRescued(t *testing.T) {
 	}
 }
 
-// I11: the death of threads that started nothing harms no worker, because one
-// thread starts them all and does nothing else.
+// I11: when threads of the master end that started nothing, no worker is harmed,
+// because one dedicated thread starts them all.
 func TestThreadsOfTheMasterMayEnd(t *testing.T) {
 	var mu sync.Mutex
 	spawners := make(map[int]int)
@@ -202,7 +201,7 @@ func TestThreadsOfTheMasterMayEnd(t *testing.T) {
 		var group sync.WaitGroup
 		for range 40 {
 			group.Go(func() {
-				runtime.LockOSThread() // without unlocking: the thread ends
+				runtime.LockOSThread() // without unlocking: the thread ends with the goroutine
 				time.Sleep(time.Millisecond)
 			})
 		}
@@ -229,12 +228,12 @@ func TestThreadsOfTheMasterMayEnd(t *testing.T) {
 	}
 }
 
-// I13: fifty restarts leave nothing behind.
+// I13: fifty restarts leave no descriptors and goroutines behind.
 func TestRestartsLeakNothing(t *testing.T) {
-	// The collector would close what was forgotten.
+	// A garbage collection would close leaked files.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	f := startFleet(t, nil).ready()
-	f.restart(0) // once, so that everything is warm
+	f.restart(0) // once, so that lazily opened descriptors exist
 	until(t, "the rolling restart is done", func() bool { return f.Status().Restarts == 1 })
 	ours, theirs, goroutines := descriptors(t, os.Getpid()), descriptors(t, f.serving(0).PID), runtime.NumGoroutine()
 	for i := range 25 {
@@ -249,7 +248,8 @@ func TestRestartsLeakNothing(t *testing.T) {
 	until(t, "no zombies", func() bool { return len(deadChildren()) == 0 })
 }
 
-// I15: what workers start sees neither the marker nor the worker's files.
+// I15: processes that workers start inherit neither the marker nor the worker's
+// files.
 func TestGrandchildrenSeeNothing(t *testing.T) {
 	t.Setenv("LISTEN_FDS", "3")
 	t.Setenv("NOTIFY_SOCKET", "/nowhere")
@@ -276,7 +276,8 @@ func TestGrandchildrenSeeNothing(t *testing.T) {
 	}
 }
 
-// I10: a crash loop ends the fleet, and a worker that says why is believed.
+// I10: a crash loop ends the fleet, and a worker's own report of its failure is the
+// result.
 func TestCrashLoopEndsTheFleet(t *testing.T) {
 	f := startFleet(t, func(c *Config) {
 		c.Env = []string{roleVariable + "=crash"}
@@ -328,7 +329,7 @@ func TestScaleAndPauseKeepConnections(t *testing.T) {
 	}
 }
 
-// A hook's error ends the fleet, with no worker left.
+// A hook's error ends the fleet, and no worker is left.
 func TestHooks(t *testing.T) {
 	refused := errors.New("not this one")
 	f := startFleet(t, func(c *Config) { c.Hooks.OnSpawn = func(int, int) error { return refused } })
@@ -370,8 +371,9 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// Commands of the caller's: with all files, with the listener alone, with none.
+// Start functions that pass on all files, only the listener, or none.
 func TestCustomStart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	table := []struct {
 		role     string
 		files    func([]*os.File) []*os.File
@@ -384,6 +386,7 @@ func TestCustomStart(t *testing.T) {
 	}
 	for i, c := range table {
 		t.Run(fmt.Sprint(i, c.role), func(t *testing.T) {
+			t.Parallel()
 			f := startFleet(t, func(config *Config) {
 				config.Start = func(l Launch) (*exec.Cmd, error) {
 					command := exec.Command("/proc/self/exe")
@@ -404,7 +407,7 @@ func TestCustomStart(t *testing.T) {
 				t.Error("it attached")
 			}
 			if c.role == "echo" {
-				f.Stop() // "idle" may not have its handler yet
+				f.Stop() // the role "idle" may not have installed its handler yet
 			} else {
 				f.Kill()
 			}
@@ -421,7 +424,7 @@ func TestCustomStart(t *testing.T) {
 	}
 }
 
-// A worker that gets SIGTERM is replaced and serves until then.
+// A worker that gets SIGTERM is replaced, and serves until then.
 func TestWorkerIsRecycledBySIGTERM(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	stop := f.load(2, "who")
@@ -438,8 +441,8 @@ func TestWorkerIsRecycledBySIGTERM(t *testing.T) {
 	}
 }
 
-// The master's poller knows none of the sockets, and starting workers does not
-// make them blocking.
+// The master's poller does not know the sockets, and starting workers does not make
+// them blocking.
 func TestHeldSocketsAreLeftAlone(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	files, err := f.spawner.open(0)
@@ -491,8 +494,8 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// Restart waits for its end, and tells how it was: of those who ask at a time all
-// are told the same (I32).
+// Restart waits for its end and returns the result. Concurrent callers get the same
+// result (I32).
 func TestRestartTellsItsEnd(t *testing.T) {
 	var isBroken atomic.Bool
 	f := startFleet(t, func(c *Config) {

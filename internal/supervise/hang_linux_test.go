@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// hangTimeout is long enough for workers that are well, with the race detector
-// on a busy machine.
+// hangTimeout is long enough for healthy workers with the race detector on a busy
+// machine.
 const hangTimeout = 1500 * time.Millisecond
 
-// withHangs is a fleet that looks for hanging workers.
+// withHangs turns on hang detection.
 func withHangs(c *Config) { c.HangTimeout = hangTimeout }
 
-// replaced waits until a slot is served by its second worker, alone.
+// replaced waits until only a slot's second worker serves it.
 func (f *testFleet) replaced(slot int) {
 	f.t.Helper()
 	until(f.t, "the worker is replaced", func() bool {
@@ -30,9 +30,10 @@ func (f *testFleet) replaced(slot int) {
 	})
 }
 
-// I9: a worker that stands still is replaced at once and killed later; the
-// others are left alone.
+// I9: a worker that stands still is replaced at once and killed later. The others are
+// not affected.
 func TestStoppedWorkerIsReplaced(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := startFleet(t, withHangs).ready()
 	w, other := f.serving(0), f.serving(1)
 	freeze(t, w.PID)
@@ -48,7 +49,7 @@ func TestStoppedWorkerIsReplaced(t *testing.T) {
 	if st := f.Status(); st.Slots[0].Hangs != 1 || st.Slots[0].Crashes != 1 || st.Crashes != 1 || st.Slots[0].Restarts != 1 || st.Slots[1].Hangs != 0 {
 		t.Errorf("%+v", st)
 	}
-	for _, text := range []string{fmt.Sprintf("worker 0.1 (pid %d): hangs: no answer to a PING for ", w.PID), "hangs on 2s after SIGQUIT: killed"} {
+	for _, text := range []string{fmt.Sprintf("worker 0.1 (pid %d): hangs: no answer to a PING for ", w.PID), "still runs 2s after SIGQUIT: killed"} {
 		if !f.log.has(text) {
 			t.Errorf("the log does not say: %s", text)
 		}
@@ -58,9 +59,10 @@ func TestStoppedWorkerIsReplaced(t *testing.T) {
 	}
 }
 
-// What waits with a worker that hangs is served by its sibling, while there is
-// no successor.
+// Connections in the queue of a hanging worker are served by another slot's worker
+// while there is no successor.
 func TestQueueOfHungWorkerIsServed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	unblock := make(chan struct{})
 	var mu sync.Mutex
 	started := 0
@@ -93,8 +95,9 @@ func TestQueueOfHungWorkerIsServed(t *testing.T) {
 	}
 }
 
-// A worker that answers and accepts nothing is found by its queue.
+// A worker that answers PINGs and accepts nothing is found by its queue.
 func TestWorkerThatAcceptsNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := startFleet(t, func(c *Config) {
 		withHangs(c)
 		records := c.SharedFiles[0]
@@ -109,7 +112,7 @@ func TestWorkerThatAcceptsNothing(t *testing.T) {
 	}).ready()
 	c := f.dial(0)
 	c.say("idle")
-	// An accept that was under way takes one more.
+	// An accept that is under way takes one more.
 	var conns []net.Conn
 	until(t, "connections wait", func() bool {
 		conn, err := net.Dial("tcp4", f.sockets.address())
@@ -135,6 +138,7 @@ func TestWorkerThatAcceptsNothing(t *testing.T) {
 
 // A worker whose probe fails prints its stacks.
 func TestHungWorkerPrintsItsStacks(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := startMaster(t, masterSpec{Workers: 2, Role: "echo", GraceMS: 5000, Threshold: 9, HangMS: int(hangTimeout / time.Millisecond)})
 	if answer, err := ask(m.address(), "hang"); err != nil || answer != "hanging" {
 		t.Fatalf("%q, %v", answer, err)
@@ -150,22 +154,22 @@ func TestHungWorkerPrintsItsStacks(t *testing.T) {
 	}
 }
 
-// I9: when everything stood still, nothing is killed.
+// I9: when all processes stood still, none is killed.
 func TestSuspendedFleetIsLeftAlone(t *testing.T) {
 	m := startMaster(t, masterSpec{Workers: 2, Role: "echo", GraceMS: 5000, Threshold: 9, HangMS: 600})
 	m.address()
 	pids := append(m.workers(), m.command.Process.Pid)
-	// The master first: it is not to see the others stand still.
+	// The master first, so that it does not see the others stand still.
 	slices.Reverse(pids)
 	for _, pid := range pids {
 		freeze(t, pid)
 	}
-	time.Sleep(1300 * time.Millisecond) // more than the timeout: what is tested
+	time.Sleep(1300 * time.Millisecond) // longer than the timeout: the subject of this test
 	for _, pid := range pids {
 		syscall.Kill(pid, syscall.SIGCONT)
 	}
-	m.says("the master was held up for ")
-	time.Sleep(700 * time.Millisecond) // long enough to be found hanging
+	m.says("the master stood still for ")
+	time.Sleep(700 * time.Millisecond) // long enough to find a hang
 	if strings.Contains(m.text(), "hangs") || len(m.workers()) != 2 {
 		t.Error("a worker was taken for hanging")
 	}
@@ -175,8 +179,8 @@ func TestSuspendedFleetIsLeftAlone(t *testing.T) {
 	}
 }
 
-// OnReaped is called for each process that ended, before the next one of its
-// slot is started.
+// OnReaped is called for each process that has ended, before the next one of its slot
+// starts.
 func TestOnReaped(t *testing.T) {
 	var mu sync.Mutex
 	var history []string
@@ -225,9 +229,10 @@ func fileExists(name string) bool {
 	return err == nil
 }
 
-// The port is free as soon as nobody accepts any more, not when the last worker
-// has finished.
+// The port is free as soon as no worker accepts any more, not when the last worker
+// has ended.
 func TestStopFreesThePort(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := startFleet(t, nil).ready()
 	c := f.dial(0)
 	if got := c.say("sleep 3s"); got != "sleeping" {
@@ -253,9 +258,9 @@ func TestStopFreesThePort(t *testing.T) {
 	}
 }
 
-// A fleet with everything on leaves no descriptor behind when it has ended.
+// A fleet with all features on leaves no descriptor open when it has ended.
 func TestFleetLeavesNoDescriptors(t *testing.T) {
-	startFleet(t, nil).ready().Kill() // so that what stays for ever is there
+	startFleet(t, nil).ready().Kill() // opens the descriptors that stay for the process's life
 	before := -1
 	for range 3 {
 		f := startFleet(t, func(c *Config) {

@@ -22,7 +22,7 @@ type talk struct {
 	lines *bufio.Reader
 }
 
-// dial connects until the connection is served by a slot; -1: by any.
+// dial connects until a worker of the slot serves the connection; -1: of any slot.
 func (f *testFleet) dial(slot int) *talk {
 	f.t.Helper()
 	for range 1000 {
@@ -38,7 +38,7 @@ func (f *testFleet) dial(slot int) *talk {
 		}
 		conn.Close()
 	}
-	f.t.Fatalf("slot %d serves nobody", slot)
+	f.t.Fatalf("no connection is served by slot %d", slot)
 	return nil
 }
 
@@ -61,14 +61,14 @@ func (c *talk) hear() string {
 	return strings.TrimSpace(answer)
 }
 
-// server returns which worker serves the connection.
+// server returns the worker that serves the connection.
 func (c *talk) server() string {
 	c.t.Helper()
 	name, _, _ := strings.Cut(c.say("who"), " ")
 	return name
 }
 
-// A connection goes from worker to worker and lives on.
+// A connection goes from worker to worker and stays open.
 func TestConnectionsArePassed(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	c := f.dial(0)
@@ -94,9 +94,9 @@ func TestConnectionsArePassed(t *testing.T) {
 	}
 }
 
-// What waits in the inbox of a worker that is killed is taken by the sibling
-// that serves its place, whether or not the sockets are shared; after that the
-// successor reads it.
+// The parcels in the inbox of a killed worker are taken by the worker that adopts its
+// slot, with shared and with separate sockets. After that the successor reads the
+// inbox.
 func TestInboxOfKilledWorker(t *testing.T) {
 	for _, isShared := range []bool{false, true} {
 		t.Run(fmt.Sprint("shared sockets ", isShared), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestInboxOfKilledWorker(t *testing.T) {
 	}
 }
 
-// With nobody to adopt it, an inbox waits for the successor.
+// If no worker can adopt it, an inbox waits for the successor.
 func TestInboxWaitsForTheSuccessor(t *testing.T) {
 	f := startFleet(t, func(c *Config) { c.Workers = 1 }).ready()
 	c := f.dial(0)
@@ -157,7 +157,7 @@ func TestInboxWaitsForTheSuccessor(t *testing.T) {
 	}
 }
 
-// Workers learn of slots that come later, and post to slots that went.
+// Workers learn of slots that are added later, and can post to retired slots.
 func TestInboxesOfOtherSizes(t *testing.T) {
 	f := startFleet(t, func(c *Config) { c.Workers, c.MaxWorkers = 1, 3 }).ready()
 	c := f.dial(0)
@@ -200,7 +200,7 @@ func TestInboxesOfOtherSizes(t *testing.T) {
 	}
 }
 
-// A Start function that passes on less gives workers without inboxes.
+// A Start function that passes on fewer files gives workers without inboxes.
 func TestStartWithoutInboxes(t *testing.T) {
 	f := startFleet(t, func(c *Config) {
 		c.Env = nil
@@ -208,11 +208,11 @@ func TestStartWithoutInboxes(t *testing.T) {
 			command := exec.Command("/proc/self/exe")
 			command.Env = append(l.Env, roleVariable+"=echo")
 			switch l.Slot {
-			case 0: // one end is another's
+			case 0: // one end belongs to another worker
 				command.ExtraFiles = append(slices.Clone(l.Files[:5]), os.Stderr)
 			case 1: // listener and control
 				command.ExtraFiles = l.Files[:2]
-			default: // nothing is missing but the inboxes
+			default: // only the inboxes are missing
 				command.ExtraFiles = l.Files[:4]
 			}
 			return command, command.Start()
@@ -228,7 +228,7 @@ func TestStartWithoutInboxes(t *testing.T) {
 		}
 		c.Close()
 	}
-	// They are still lent others', and told of new ones.
+	// They still adopt inboxes of other slots, and are told of new ones.
 	until(t, "both attach", func() bool { return f.serving(0).Attached && f.serving(1).Attached })
 	f.Scale(3)
 	until(t, "three workers", func() bool { return f.Status().Ready && f.serving(2).Attached })
@@ -238,13 +238,13 @@ func TestStartWithoutInboxes(t *testing.T) {
 	if st := f.Status(); st.Crashes != 1 {
 		t.Errorf("%d crashes", st.Crashes)
 	}
-	f.Kill() // open connections would be waited for
+	f.Kill() // a stop would wait for open connections
 	if err := f.end(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Connections that are passed round all the time survive rolling restarts.
+// Connections that are passed around all the time survive rolling restarts.
 func TestParcelsSurviveRollingRestarts(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	done := make(chan struct{})

@@ -15,24 +15,24 @@ import (
 const hasInboxes = true
 
 const (
-	// inboxBuffer is what is asked for as an inbox's size. The system gives an
-	// unprivileged process less: some hundred parcels.
+	// inboxBuffer is the requested size of an inbox. The system gives an unprivileged
+	// process less: room for some hundred parcels.
 	inboxBuffer = 8 << 20
-	// postInterval is how often a Post that waits looks again at the latest.
+	// postInterval is the longest time between two attempts of a waiting Post.
 	postInterval = 20 * time.Millisecond
-	// postPause is what it waits where the socket itself has room.
+	// postPause is the pause if the limit that was hit is not the socket's own.
 	postPause = time.Millisecond
 )
 
-// newInboxPair makes a slot's inbox. Both ends are shared between processes, so
-// nothing relies on their flags: each call says itself that it does not wait.
+// newInboxPair makes a slot's inbox. Processes share both ends, so nothing relies on
+// their flags: each call says itself that it does not wait.
 func newInboxPair() (*inboxPair, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	if unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, inboxBuffer) != nil {
-		// What this gives is bounded by the system; it never fails for that.
+		// The system bounds the size silently.
 		err = unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUF, inboxBuffer)
 	}
 	p := &inboxPair{}
@@ -62,7 +62,7 @@ func isInbox(fd int) bool {
 	return err == nil && domain == unix.AF_UNIX
 }
 
-// receiving is how far a worker is with Receive.
+// receiving tells whether a worker receives parcels.
 type receiving uint8
 
 const (
@@ -71,40 +71,40 @@ const (
 	receivingOver
 )
 
-// inboxes is what a worker knows of them.
+// inboxes is what a worker knows of the inboxes of all slots.
 type inboxes struct {
 	logger Logger
 	own    int
 
-	// peers are the descriptors of the ends to which parcels go, by slot, -1
-	// where there is none. They are never closed and known to no poller: an
-	// inbox that empties would wake every worker.
+	// peers are the sending ends by slot, -1 where there is none. They are never
+	// closed. The poller does not know them: an inbox that empties would wake every
+	// worker.
 	peers atomic.Pointer[[]int]
 
 	mu      sync.Mutex
 	state   receiving
 	take    func(fd int, payload []byte)
-	taking  sync.Mutex  // take runs
-	waiting map[int]int // descriptors to read from once Receive is called, by slot
+	taking  sync.Mutex  // held while take runs
+	waiting map[int]int // receiving ends that wait for Receive, by slot
 	readers map[int]*reader
-	reading sync.WaitGroup // readers, also those that are about to end
+	reading sync.WaitGroup // readers that run
 }
 
-// begin is called before anything else in a worker that has a master.
+// begin initialises b. It is called first, and only in a worker that has a master.
 func (b *inboxes) begin(slot int, logger Logger) {
 	b.own, b.logger = slot, logger
 	b.waiting, b.readers = make(map[int]int), make(map[int]*reader)
 }
 
-// open finds the inboxes that hello names among the descriptors from first on.
-// A worker without them may still be lent others'.
+// open finds the inboxes that hello lists among the descriptors from first on.
+// Without inboxes of its own a worker may still adopt those of other slots.
 func (b *inboxes) open(hello layout, first int) {
 	if len(hello.Inboxes) == 0 {
 		return
 	}
 	for fd := first; fd <= first+len(hello.Inboxes); fd++ {
 		if !isInbox(fd) {
-			return // a Start function left it out
+			return // a Start function did not pass it on
 		}
 		unix.CloseOnExec(fd)
 	}
@@ -114,7 +114,7 @@ func (b *inboxes) open(hello layout, first int) {
 	}
 }
 
-// addPeer takes the end to which parcels for slot go.
+// addPeer takes ownership of the sending end for slot.
 func (b *inboxes) addPeer(slot, fd int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (b *inboxes) addPeer(slot, fd int) {
 		peers = append(peers, -1)
 	}
 	if peers[slot] >= 0 {
-		unix.Close(fd) // it is known
+		unix.Close(fd) // it is known already
 		return
 	}
 	peers[slot] = fd
@@ -178,11 +178,11 @@ func (b *inboxes) post(slot, fd int, payload []byte, wait time.Duration) error {
 	}
 }
 
-// awaitRoom waits after a send that failed with err, for at most left and never
-// for long.
+// awaitRoom waits after a send that failed with err: for at most left, and at most
+// postInterval.
 func awaitRoom(fd int, err error, left time.Duration) {
 	if err != unix.EAGAIN {
-		// Another limit than the socket's: nothing tells when there is room.
+		// A limit other than the socket's: nothing reports when there is room.
 		time.Sleep(min(left, postPause))
 		return
 	}
@@ -204,7 +204,7 @@ func (b *inboxes) receive(take func(fd int, payload []byte)) {
 	clear(b.waiting)
 }
 
-// read begins to read an inbox. The caller holds mu.
+// read starts to read an inbox. The caller holds mu.
 func (b *inboxes) read(slot, fd int) {
 	r, err := newReader(b, slot, fd)
 	if err != nil {
@@ -238,7 +238,7 @@ func (b *inboxes) stop(empty bool) {
 	b.reading.Wait()
 }
 
-// keep keeps a descriptor of r's inbox for takeBack. The caller holds mu.
+// keep duplicates the receiving end of r's inbox for takeBack. The caller holds mu.
 func (b *inboxes) keep(r *reader) {
 	r.link.raw.Control(func(fd uintptr) {
 		if other, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
@@ -269,7 +269,7 @@ func (b *inboxes) takeBack() {
 	r.run()
 }
 
-// message carries out a message of the master's that is about inboxes.
+// message carries out a message of the master that is about inboxes.
 func (b *inboxes) message(m message, descriptors []int) (isInboxMessage bool) {
 	slot := int(m.slot)
 	switch m.kind {
@@ -293,7 +293,7 @@ func (b *inboxes) message(m message, descriptors []int) (isInboxMessage bool) {
 	return true
 }
 
-// adopt reads the inbox of another slot too.
+// adopt also reads the inbox of another slot.
 func (b *inboxes) adopt(slot, fd int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -309,7 +309,7 @@ func (b *inboxes) adopt(slot, fd int) {
 	}
 }
 
-// release leaves the inbox of another slot to its own worker.
+// release stops reading the inbox of another slot, which has a worker again.
 func (b *inboxes) release(slot int) {
 	if slot == b.own {
 		return
@@ -318,7 +318,7 @@ func (b *inboxes) release(slot int) {
 	defer b.mu.Unlock()
 	if r := b.readers[slot]; r != nil {
 		r.stop(false)
-		delete(b.readers, slot) // it may be given to us again before r has ended
+		delete(b.readers, slot) // it may be adopted again before r has ended
 	}
 	if fd, found := b.waiting[slot]; found {
 		unix.Close(fd)
@@ -340,10 +340,10 @@ type reader struct {
 	inboxes *inboxes
 	slot    int
 	link    *link
-	empties atomic.Bool // take what waits before the end
+	empties atomic.Bool // read until the inbox is empty, then end
 }
 
-// newReader takes fd over.
+// newReader takes ownership of fd.
 func newReader(b *inboxes, slot, fd int) (*reader, error) {
 	file := inherited(fd, "inbox")
 	if file == nil {
@@ -394,7 +394,7 @@ func (r *reader) run() {
 	}
 }
 
-// deliver gives a parcel to take. It returns false if there are no more.
+// deliver passes a parcel to take. It returns false if there are no more.
 func (r *reader) deliver(p packet) bool {
 	if p.err == unix.EINTR {
 		return true
@@ -415,8 +415,8 @@ func (r *reader) deliver(p packet) bool {
 	return true
 }
 
-// isOver tells whether nobody has the other end any more. An empty packet looks
-// the same.
+// isOver tells whether no process holds the sending end any more. Otherwise an empty
+// packet has arrived.
 func (r *reader) isOver() bool {
 	isOver := true
 	r.link.raw.Control(func(fd uintptr) {

@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testInboxes are the inboxes of two slots, as a worker in slot 0 has them, and
-// the master's ends.
+// testInboxes are the inboxes of two slots as a worker in slot 0 has them, and the
+// master's ends.
 type testInboxes struct {
 	inboxes
 	pairs [2]*inboxPair
 	log   *logLines
 }
 
-// duplicate returns a descriptor of its own for f.
+// duplicate returns a duplicate of f's descriptor.
 func duplicate(t *testing.T, f *os.File) int {
 	t.Helper()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -48,7 +48,7 @@ func newTestInboxes(t *testing.T) *testInboxes {
 	return b
 }
 
-// attach makes another worker of slot 0.
+// attach creates another worker of slot 0.
 func (b *testInboxes) attach(t *testing.T, to *inboxes) {
 	t.Helper()
 	to.begin(0, b.log)
@@ -63,7 +63,7 @@ func (b *testInboxes) attach(t *testing.T, to *inboxes) {
 	})
 }
 
-// somePipe returns the read end of a pipe to send about.
+// somePipe returns the read end of a pipe, as a descriptor to send.
 func somePipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -77,7 +77,7 @@ func somePipe(t *testing.T) *os.File {
 	return r
 }
 
-// collector takes parcels.
+// collector collects parcels.
 type collector struct {
 	mu       sync.Mutex
 	payloads []string
@@ -159,7 +159,8 @@ func TestNoInboxes(t *testing.T) {
 	w.StopReceiving(true)
 }
 
-// What is no parcel is dropped with its descriptors, and the next one is taken.
+// Invalid parcels are dropped and their descriptors closed, and the next parcel is
+// taken.
 func TestBadParcels(t *testing.T) {
 	b, pipe := newTestInboxes(t), somePipe(t)
 	var c collector
@@ -198,10 +199,10 @@ func TestBadParcels(t *testing.T) {
 	}
 }
 
-// An inbox takes hundreds of parcels; a full one is an error, or a wait.
+// An inbox takes hundreds of parcels. If it is full, Post fails or waits.
 func TestFullInbox(t *testing.T) {
 	b, pipe := newTestInboxes(t), somePipe(t)
-	// Root's are larger. This is what everybody gets.
+	// Root gets larger ones. This is the size without privileges.
 	if err := unix.SetsockoptInt((*b.peers.Load())[0], unix.SOL_SOCKET, unix.SO_SNDBUF, inboxBuffer); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +233,7 @@ func TestFullInbox(t *testing.T) {
 	until(t, "all are there", func() bool { return c.count() == sent+1 })
 }
 
-// StopReceiving waits for what is being taken, and leaves the rest to the next
+// StopReceiving waits for the call of take that runs. It leaves the rest to the next
 // reader, or takes it.
 func TestStopReceiving(t *testing.T) {
 	b, pipe := newTestInboxes(t), somePipe(t)
@@ -281,7 +282,7 @@ func TestStopReceiving(t *testing.T) {
 	var next inboxes
 	b.attach(t, &next)
 	var c collector
-	// Nobody waits for room or for news now: the last one takes what is there.
+	// The other readers have ended: this one takes what is pending.
 	next.receive(c.take)
 	next.stop(true)
 	if n := c.count() + int(first.Load()); n != 10 {
@@ -290,8 +291,8 @@ func TestStopReceiving(t *testing.T) {
 	next.stop(true)
 }
 
-// The inbox of another slot is read from adoption to release, as often as it
-// comes, and once at a time.
+// The inbox of another slot is read from adoption to release, any number of times,
+// and never twice at the same time.
 func TestAdoptedInboxes(t *testing.T) {
 	b, pipe := newTestInboxes(t), somePipe(t)
 	var c collector
@@ -321,14 +322,14 @@ func TestAdoptedInboxes(t *testing.T) {
 		until(t, "they are taken", func() bool { return c.count() == 3+2*i })
 	}
 	send(messageInboxOff, 1)
-	send(messageInboxOff, 0) // its own is not for the master to take
+	send(messageInboxOff, 0) // the master cannot take its own inbox away
 	until(t, "descriptors are back", func() bool { return openFiles(t, pipe, b.pairs[0].rx, b.pairs[1].rx, b.pairs[1].tx) == before })
 	post(1)
 	post(0)
 	until(t, "its own is taken", func() bool { return c.count() == 42 })
 
-	send(messagePeer, 1, duplicate(t, b.pairs[1].tx)) // is known
-	send(messagePeer, 2, duplicate(t, pipe))          // no socket
+	send(messagePeer, 1, duplicate(t, b.pairs[1].tx)) // is known already
+	send(messagePeer, 2, duplicate(t, pipe))          // not a socket
 	send(messagePeer, 2)
 	send(messageInbox, 1, duplicate(t, pipe), duplicate(t, pipe))
 	if n := openFiles(t, pipe, b.pairs[0].rx, b.pairs[1].rx, b.pairs[1].tx); n != before || b.slots() != 2 {
@@ -349,8 +350,7 @@ func TestAdoptedInboxes(t *testing.T) {
 	}
 }
 
-// An inbox without senders is read no longer. Another one may
-// come for its slot.
+// An inbox without senders is no longer read. A new one may arrive for its slot.
 func TestInboxWithoutSenders(t *testing.T) {
 	b, pipe := newTestInboxes(t), somePipe(t)
 	var c collector
@@ -402,7 +402,7 @@ func TestOneParcelAtATime(t *testing.T) {
 		}
 		return true
 	})
-	time.Sleep(5 * time.Millisecond) // the second could come in, and must not
+	time.Sleep(5 * time.Millisecond) // long enough for the second to run, which it must not
 	if len(entered) > 0 {
 		t.Error("two parcels at once")
 	}
@@ -410,8 +410,8 @@ func TestOneParcelAtATime(t *testing.T) {
 	until(t, "both are taken", func() bool { return c.count() == 2 })
 }
 
-// FuzzInbox: whatever lies in an inbox, the parcel after it is taken, and no
-// descriptor stays.
+// FuzzInbox: whatever an inbox contains, the parcel after it is taken, and no
+// descriptor leaks.
 func FuzzInbox(f *testing.F) {
 	good := appendMessage(nil, message{kind: messageParcel, slot: 3, payload: []byte("leftover")})
 	f.Add(good, 1)
@@ -459,11 +459,11 @@ func FuzzInbox(f *testing.F) {
 	})
 }
 
-// What a worker has posted to its own slot is taken back by it when nobody else
-// reads there, once.
+// What a worker has posted to its own slot can be taken back once, if no other
+// process reads there.
 func TestTakeBack(t *testing.T) {
 	b := newTestInboxes(t)
-	b.takeBack() // nothing was received yet: nothing happens
+	b.takeBack() // Receive was not called yet: nothing happens
 	var c collector
 	b.receive(c.take)
 	b.stop(false)

@@ -7,10 +7,10 @@ import "time"
 // hasInboxes: workers cannot pass connections to each other.
 const hasInboxes = false
 
-// newInboxPair returns nothing: there are no inboxes on these systems.
+// newInboxPair returns nil: these systems have no inboxes.
 func newInboxPair() (*inboxPair, error) { return nil, nil }
 
-// inboxes is what a worker knows of them: nothing.
+// inboxes is empty on these systems.
 type inboxes struct{}
 
 func (*inboxes) begin(int, Logger)                            {}

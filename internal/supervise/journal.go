@@ -77,7 +77,7 @@ func (j *Journal) write() {
 		}
 		j.mu.Unlock()
 		if len(lines) == 0 {
-			j.to.Printf("%d lines of the log were dropped: it was written faster than it was read", gap)
+			j.to.Printf("%d lines of the log were dropped: lines were written faster than they were read", gap)
 			continue
 		}
 		j.to.Printf("%s", lines[0])

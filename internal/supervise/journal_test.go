@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// gatedLog is a Logger that takes nothing while its gate is closed.
+// gatedLog is a Logger that blocks while its gate is closed.
 type gatedLog struct {
 	gate  chan struct{} // nil: open
 	lines []string
@@ -41,8 +41,8 @@ func TestJournalKeepsOrder(t *testing.T) {
 	})
 }
 
-// Nobody reads: neither Printf nor Flush waits for that, memory is bounded, and
-// the log says what is missing, in its place, when it moves again.
+// If the log blocks, neither Printf nor Flush waits for it and memory is bounded.
+// When it goes on, a line in place of the dropped ones says how many there were.
 func TestJournalDrops(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -69,7 +69,7 @@ func TestJournalDrops(t *testing.T) {
 				j.Printf("after")
 				j.Flush()
 				last := log.lines[len(log.lines)-2:]
-				want := []string{"5 lines of the log were dropped: it was written faster than it was read", "after"}
+				want := []string{"5 lines of the log were dropped: lines were written faster than they were read", "after"}
 				if len(log.lines) != c.kept+2 || !reflect.DeepEqual(last, want) {
 					t.Errorf("%d lines, the last: %.200q", len(log.lines), last)
 				}

@@ -33,12 +33,11 @@ func linkPair(t *testing.T) (ours, theirs *link) {
 }
 
 // openFiles counts this process's descriptors of some files. It does not count
-// others: what earlier tests have left is closed whenever there is a garbage
-// collection.
+// others, because the garbage collector may close files of earlier tests at any time.
 func openFiles(t *testing.T, files ...*os.File) (n int) {
 	t.Helper()
 	target := func(fd string) string {
-		name, _ := os.Readlink("/proc/self/fd/" + fd) // "": it is closed by now
+		name, _ := os.Readlink("/proc/self/fd/" + fd) // "": it was closed meanwhile
 		return name
 	}
 	wanted := make(map[string]bool)
@@ -57,8 +56,8 @@ func openFiles(t *testing.T, files ...*os.File) (n int) {
 	return n
 }
 
-// I21: descriptors arrive with messages that carry them and are closed with
-// all others, whatever is wrong with those.
+// I21: descriptors arrive with the messages that carry them. With all other packets
+// they are closed.
 func TestLinkDescriptors(t *testing.T) {
 	ours, theirs := linkPair(t)
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -82,7 +81,7 @@ func TestLinkDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	raw(appendMessage(nil, message{kind: messageRelease}), 2) // has none by right
+	raw(appendMessage(nil, message{kind: messageRelease}), 2) // this kind has none
 	raw([]byte("no message at all"), 1)
 	raw(appendMessage(nil, message{kind: messageAdopt, payload: make([]byte, maxPayload)})[:headSize+9], 1) // cut
 	raw(make([]byte, headSize+maxPayload+1), 1)                                                             // does not fit
@@ -109,7 +108,7 @@ func TestLinkDescriptors(t *testing.T) {
 	}
 }
 
-// The last words of a process are heard after its end.
+// The last messages of a process are received after its end.
 func TestLinkHangUp(t *testing.T) {
 	ours, theirs := linkPair(t)
 	for range 3 {
@@ -128,7 +127,7 @@ func TestLinkHangUp(t *testing.T) {
 	}
 }
 
-// A receiver that waits is woken by hangUp, and by the other end's end.
+// hangUp wakes a waiting receiver, and so does the end of the other side.
 func TestLinkEnds(t *testing.T) {
 	for name, end := range map[string]func(ours, theirs *link){
 		"hang up": func(ours, _ *link) { ours.hangUp() },
@@ -166,7 +165,7 @@ func TestLinkFull(t *testing.T) {
 	t.Error("never full")
 }
 
-// A process's last words come before its end, however many they are.
+// All messages of a process are handled before its end, however many they are.
 func TestEndComesLast(t *testing.T) {
 	m, err := New(Config{Workers: 1})
 	if err != nil {

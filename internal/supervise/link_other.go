@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// hasControl: workers cannot be talked to; all of them are bare.
+// hasControl: these systems have no control sockets, so all workers are bare.
 const hasControl = false
 
 // errLinkFull: the other end does not read.

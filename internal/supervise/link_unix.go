@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasControl: workers can be talked to.
+// hasControl: workers have a control socket.
 const hasControl = true
 
 // errLinkFull: the other end does not read.
 var errLinkFull = errors.New("sluice: control socket is full")
 
-// link is one end of a control socket. Sending never waits. Sends may come from
-// several goroutines, receiving is one goroutine's.
+// link is one end of a control socket. Sending never waits, and any goroutine may
+// send. Only one goroutine may receive.
 type link struct {
 	file     *os.File
 	raw      syscall.RawConn
 	seq      atomic.Uint32
-	buffer   []byte // of receive
+	buffer   []byte // the last packet received
 	oob      []byte
-	lastCall bool // hang up was called: receive what is there, don't wait
+	lastCall bool // hangUp was called: receive what is pending, do not wait
 }
 
-// newLink wraps a non-blocking socket.
+// newLink returns a link on a non-blocking socket.
 func newLink(file *os.File) (*link, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -64,8 +64,7 @@ func newLinkPair() (*link, *os.File, error) {
 	return l, worker, nil
 }
 
-// send sends m, with a new sequence number if it has none, and the files beside
-// it.
+// send sends m and files. It sets m's sequence number if that is 0.
 func (l *link) send(m message, files []*os.File) error {
 	if m.seq == 0 {
 		m.seq = l.seq.Add(1)
@@ -97,9 +96,9 @@ func (l *link) send(m message, files []*os.File) error {
 	return err
 }
 
-// receive waits for a message. Its payload is valid until the next call. The
-// descriptors that came along are the caller's if messages of this kind have
-// any; others are closed. Packets that are no messages are dropped.
+// receive waits for a message. Its payload is valid until the next call. The caller
+// owns the descriptors, which only some kinds of messages have; unexpected ones are
+// closed. Packets that are not valid messages are dropped.
 func (l *link) receive() (message, []int, error) {
 	for {
 		size, descriptors, err := l.packet()
@@ -117,16 +116,16 @@ func (l *link) receive() (message, []int, error) {
 	}
 }
 
-// packet is what one read from a socket brought.
+// packet is the result of one read from a socket.
 type packet struct {
-	size        int // of what is in the link's buffer
+	size        int // of the data in the link's buffer
 	descriptors []int
-	isCut       bool // it did not fit, or not all descriptors could be had
+	isCut       bool // it did not fit, or descriptors were lost
 	err         error
 }
 
-// packet waits for a packet. Packets that did not fit have size 0, and what
-// descriptors came with them.
+// packet waits for a packet. If it did not fit, size is 0, but its descriptors are
+// returned.
 func (l *link) packet() (size int, descriptors []int, err error) {
 	var p packet
 	if !l.lastCall {
@@ -149,17 +148,17 @@ func (l *link) packet() (size int, descriptors []int, err error) {
 	case p.err != nil:
 		return 0, nil, p.err
 	case p.size == 0 && len(p.descriptors) == 0 && !p.isCut:
-		return 0, nil, io.EOF // nobody sends empty packets
+		return 0, nil, io.EOF // peers never send empty packets
 	case p.isCut:
 		return 0, p.descriptors, nil
 	}
 	return p.size, p.descriptors, nil
 }
 
-// take reads what is there and does not wait.
+// take reads a packet that is pending. It does not wait.
 func (l *link) take(fd uintptr) (p packet) {
-	// No child may be started between the arrival of descriptors and their
-	// mark, where the system cannot mark them itself.
+	// Where the system cannot set close-on-exec on arriving descriptors, no child may
+	// be started before rights does.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	var oobSize, flags int
@@ -171,7 +170,7 @@ func (l *link) take(fd uintptr) (p packet) {
 	return p
 }
 
-// rights returns the descriptors in a control message, closed on exec.
+// rights returns the descriptors in a control message and sets close-on-exec on them.
 func rights(oob []byte) []int {
 	if len(oob) == 0 {
 		return nil
@@ -201,7 +200,7 @@ func closeAll(descriptors []int) {
 	}
 }
 
-// hangUp makes receive return what is there already, then an error.
+// hangUp makes receive return what is pending, then an error.
 func (l *link) hangUp() { l.file.SetReadDeadline(time.Unix(1, 0)) }
 
 // close closes the socket.

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// controlType keeps message boundaries. macOS has no SOCK_SEQPACKET; that
-	// datagram sockets do not tell the end is what the lifeline makes up for.
+	// controlType keeps message boundaries. macOS has no SOCK_SEQPACKET. A datagram
+	// socket does not report that the other end has closed; the lifeline does.
 	controlType  = unix.SOCK_DGRAM
 	receiveFlags = 0
 )
@@ -23,7 +23,7 @@ func controlPair() (one, other int, err error) {
 	if err == nil {
 		for _, fd := range pair {
 			unix.CloseOnExec(fd)
-			// It bounds a datagram's size, to 2 KiB on macOS.
+			// SO_SNDBUF bounds a datagram's size: by default 2 KiB on macOS.
 			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 2*(headSize+maxPayload))
 		}
 	}

@@ -6,95 +6,93 @@ import (
 	"time"
 )
 
-// The machine is the master's mind: a function of its state, an event and the
-// time that changes the state and returns what is to be done. It starts no
-// process, reads no clock and waits for nothing, so that tests can lead it
-// through any history.
+// The machine decides for the master. It is a function of its state, an event and the
+// time: it changes the state and returns actions. It starts no process, reads no
+// clock and waits for nothing, so tests can lead it through any history.
 //
-// Events say what happened and change as little as they must; after each one
-// settle looks at the whole fleet and brings it closer to what is wanted. So
-// no order of events is special: a crash in the middle of a rolling restart
-// needs no code of its own.
+// An event changes as little as possible. After each event, settle compares the whole
+// fleet with what is wanted and returns the next actions. So no order of events is
+// special: a crash during a rolling restart needs no code of its own.
 
-// steadyUptime is the age from which a worker that died is replaced at once.
+// steadyUptime is the uptime from which a worker that died is replaced without a
+// pause.
 const steadyUptime = 10 * time.Second
 
 const (
 	longestBackoff = 30 * time.Second
-	// spawnBackoff is the pause after a failed fork where RecoverInterval is
-	// shorter.
+	// spawnBackoff is the least pause after a failed fork.
 	spawnBackoff = 100 * time.Millisecond
 	// degradedBackoff is the pause between attempts beyond the threshold.
 	degradedBackoff = 30 * time.Second
-	// killSlack is what a worker gets beyond the grace that it was told, to
-	// report and to exit.
+	// killSlack is the time beyond the grace period that a worker has to report and
+	// to exit.
 	killSlack = 400 * time.Millisecond
-	// hurry is what a second SIGTERM leaves.
+	// hurry is the time that workers have after a second SIGTERM.
 	hurry = time.Second
-	// helloPatience is how long a Start function's worker may leave HELLO unanswered
-	// before it counts as one that never will, and so as ready.
+	// helloPatience is how long the master waits for an answer to HELLO from a worker
+	// of a Start function. After that it assumes that the worker cannot answer, and
+	// that it is ready.
 	helloPatience = 2 * time.Second
-	// dumpTime is what workers get to print their stacks.
+	// dumpTime is the time that workers have to print their stacks.
 	dumpTime = 2 * time.Second
 )
 
-// A key names one worker process, now and later: pids come back, keys don't.
+// A key identifies one worker process. Unlike a pid it is never used again.
 type key struct{ slot, generation int }
 
-// String returns "slot.generation", as logs have it.
+// String returns "slot.generation".
 func (k key) String() string { return fmt.Sprintf("%d.%d", k.slot, k.generation) }
 
 // worker is one process.
 type worker struct {
 	key
-	pid      int // 0 until the fork returned
+	pid      int // 0 until the fork returns
 	phase    Phase
-	attached bool // it has spoken
-	rollout  int  // the rolling restart that it belongs to
+	attached bool // it has sent a message
+	rollout  int  // the rolling restart during which it was started
 	started  time.Time
-	readyAt  time.Time // zero: it never served
-	// due is when waiting ends: for READY in PhaseSpawned, for the exit in
+	readyAt  time.Time // zero: it was never ready
+	// due is when the current wait ends: for READY in PhaseSpawned, for the exit in
 	// PhaseDraining.
 	due time.Time
-	// expected: its exit was asked for, so it is no crash.
+	// expected: the master asked it to exit, so its exit is no crash.
 	expected bool
 	// recycling: it asked to be replaced.
 	recycling bool
-	// replaced: it leaves because its successor is ready.
+	// replaced: it was told to exit because its successor is ready.
 	replaced bool
 	// dumping: it was told to print its stacks.
 	dumping bool
 	vitals  vitals
 	// hungAt is when it was found hanging.
 	hungAt time.Time
-	// recovers is the pid of the dead worker whose place it takes.
+	// recovers is the pid of the dead worker that it replaces.
 	recovers int
-	// failure is what it reported by FATAL.
+	// failure is what it reported with FATAL.
 	failure *BootError
-	isLate  bool // it was killed because it did not become ready in time
+	isLate  bool // it was killed because it was not ready in time
 }
 
-// takesOrders tells whether w serves and can be told to serve more.
+// takesOrders tells whether w serves and takes orders.
 func (w *worker) takesOrders() bool {
 	return w.phase == PhaseReady && w.attached && !w.expected
 }
 
-// slot is one place in the fleet: a set of sockets, and the processes that
-// serve it.
+// slot is one place in the fleet: a set of sockets, and the processes that serve it.
 type slot struct {
 	id         int
 	generation int       // of the youngest process
-	serving    *worker   // serves, or boots where nobody serves
-	successor  *worker   // boots beside serving
-	leaving    []*worker // on their way out
+	serving    *worker   // the worker that serves, or one that boots while none serves
+	successor  *worker   // boots while serving serves
+	leaving    []*worker // were told to exit
 	opened     bool      // its sockets exist
 	retired    bool
-	adopter    *worker // another slot's worker that serves the sockets
+	adopter    *worker // the worker of another slot that serves the sockets meanwhile
 	// respawnAt is the earliest time of the next spawn.
 	respawnAt time.Time
-	// unready counts the deaths in a row of workers that had not served yet.
+	// unready counts workers in a row that died before they were ready.
 	unready int
-	// lastDead is the pid of the worker that crashed and has no replacement.
+	// lastDead is the pid of the crashed worker that has no replacement yet.
 	lastDead int
 	// hungAt is when a worker of the slot was last found hanging.
 	hungAt time.Time
@@ -117,14 +115,14 @@ func (s *slot) workers() []*worker {
 	return append(all, s.leaving...)
 }
 
-// mode is what the fleet as a whole does.
+// mode is what the whole fleet does.
 type mode uint8
 
 const (
 	modeRunning  mode = iota
-	modePaused        // workers were put away, sockets are kept
-	modeStopping      // workers finish, then Run ends
-	modeKilling       // the same, workers are killed
+	modePaused        // workers have exited or are about to; the sockets are kept
+	modeStopping      // workers drain, then Run returns
+	modeKilling       // workers are killed, then Run returns
 	modeFinished
 )
 
@@ -135,44 +133,45 @@ type fleet struct {
 	slots      []*slot
 	wanted     int
 	mode       mode
-	result     error // of Run
+	result     error // the result of Run
 
-	firstPIDs  []int // of the first start, until all are there
-	isStarted  bool  // all workers of the first start were started
+	firstPIDs  []int // of the first workers, until all were started
+	isStarted  bool  // all of the first workers were started
 	fleetReady bool  // all were ready once
-	speaks     bool  // a worker has answered HELLO: all others are to
+	speaks     bool  // a worker has answered HELLO, so all others must
 
 	rollout  int // number of the latest rolling restart
 	rolling  bool
-	again    bool // another one is to follow the one that is under way
+	again    bool // another rolling restart follows the current one
 	restarts int
-	// waiting are the tickets of those who wait for the end of the rolling restart,
-	// and following of those who wait for the end of the next.
+	// waiting holds the tickets of callers that wait for the end of the current
+	// rolling restart, following those of callers that wait for the end of the next
+	// one.
 	waiting, following []int
-	// Workers are started with target: what the restart that is under way brings,
-	// or else good, what the last one that did not fail has brought. pending is
-	// what the next restart brings.
+	// target is the configuration of new workers: that of the current restart, or
+	// else good, that of the last restart that succeeded. pending is that of the next
+	// restart.
 	good, target, pending []byte
 	failures              int    // restarts that failed or were refused
-	failure               string // why the last one did; "": it did not
+	failure               string // why the last one failed; "" if it succeeded
 
 	crashes      []time.Time // within the window
 	crashesTotal int
 	degraded     bool
 
-	probed        time.Time // when the workers were probed last
-	isWatching    bool      // there were some
+	probed        time.Time // when the workers were last probed
+	isWatching    bool      // there were workers to probe
 	socketsClosed bool
 
 	random *rand.Rand // of the back-off
 
 	now     time.Time
 	actions []action
-	late    []action // what must follow the hand-over of sockets
+	late    []action // drains: they follow the hand-over of sockets
 }
 
-// newFleet returns the state before the first event. The sockets of the first
-// slots exist.
+// newFleet returns the state before the first event. The sockets of the first slots
+// exist already.
 func newFleet(c Config, seed uint64) *fleet {
 	f := &fleet{
 		config:     c,
@@ -189,7 +188,7 @@ func newFleet(c Config, seed uint64) *fleet {
 	return f
 }
 
-// grow makes the slots that are wanted and not there.
+// grow makes the slots that are missing.
 func (f *fleet) grow() {
 	for len(f.slots) < f.wanted {
 		f.slots = append(f.slots, &slot{id: len(f.slots)})
@@ -230,7 +229,7 @@ func (f *fleet) logf(format string, args ...any) {
 	f.do(action{kind: actLog, text: fmt.Sprintf(format, args...)})
 }
 
-// logWorker adds a line that says which worker it is about.
+// logWorker adds a line about w to the log.
 func (f *fleet) logWorker(w *worker, format string, args ...any) {
 	f.logf("worker %v (pid %d): %s", w.key, w.pid, fmt.Sprintf(format, args...))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// command takes in what somebody wants from the fleet.
+// command applies an order of the user to the fleet.
 func (f *fleet) command(e event) {
 	isRunning := f.mode == modeRunning || f.mode == modePaused
 	switch {
@@ -27,7 +27,7 @@ func (f *fleet) command(e event) {
 	case e.kind == evRestart:
 		f.restart(e.number, e.configuration)
 	case e.kind == evRefused:
-		f.logf("reload failed, everything stays as it is: %v", e.err)
+		f.logf("reload failed, nothing changes: %v", e.err)
 		f.restartFailed(e.err, e.number)
 	case e.kind == evScale:
 		f.scale(e.number)
@@ -40,7 +40,7 @@ func (f *fleet) command(e event) {
 	}
 }
 
-// stop begins an ordered stop that ends with result.
+// stop begins an ordered stop. Run will return result.
 func (f *fleet) stop(result error) {
 	if f.mode >= modeStopping {
 		return
@@ -52,8 +52,8 @@ func (f *fleet) stop(result error) {
 	f.leaveAll(f.config.GracePeriod)
 }
 
-// leaveAll sends every worker on its way out. Who is on it already gets no more
-// time than the others, and is told so, and that it has no successor any more.
+// leaveAll tells every worker to exit. A worker that drains already gets no more time
+// than the others, and is told the new time and that it has no successor any more.
 func (f *fleet) leaveAll(grace time.Duration) {
 	for _, s := range f.slots {
 		s.adopter = nil
@@ -73,7 +73,7 @@ func (f *fleet) leaveAll(grace time.Duration) {
 	f.shorten(grace + killSlack)
 }
 
-// shorten bounds what draining workers have left.
+// shorten bounds the time that draining workers have left.
 func (f *fleet) shorten(left time.Duration) {
 	end := f.now.Add(left)
 	f.each(func(_ *slot, w *worker) {
@@ -83,7 +83,7 @@ func (f *fleet) shorten(left time.Duration) {
 	})
 }
 
-// hasten: a second SIGTERM.
+// hasten handles a second SIGTERM.
 func (f *fleet) hasten() {
 	if f.mode == modeStopping {
 		f.logf("stopping at once: workers have %v", hurry)
@@ -91,7 +91,7 @@ func (f *fleet) hasten() {
 	}
 }
 
-// fail kills everything; Run returns err.
+// fail kills all workers; Run returns err.
 func (f *fleet) fail(err error) {
 	if f.result == nil {
 		f.result = err
@@ -115,7 +115,7 @@ func (f *fleet) killAll() {
 	})
 }
 
-// quit has every process print its stacks, then ends them.
+// quit has every process print its stacks and then exit.
 func (f *fleet) quit() {
 	if f.mode == modeKilling {
 		return
@@ -139,13 +139,13 @@ func (f *fleet) quit() {
 	})
 }
 
-// dumpNext has the next worker print its stacks when the one before is gone:
-// the runtime prints in small pieces, which would mingle.
+// dumpNext has the next worker print its stacks when the one before has exited: the
+// runtime prints in small pieces, which would mix.
 func (f *fleet) dumpNext() {
 	var next *worker
 	isDumping := false
 	f.each(func(_ *slot, w *worker) {
-		// One that hung may be deaf to it; it is not waited for.
+		// One that hung may not react to SIGQUIT, so the others do not wait for it.
 		isDumping = isDumping || w.dumping && w.phase != PhaseHung
 		if next == nil && w.phase == PhaseDraining && w.pid != 0 {
 			next = w
@@ -157,16 +157,16 @@ func (f *fleet) dumpNext() {
 	}
 }
 
-// restart begins a rolling restart, or brings paused workers back. One that is
-// under way is finished first, and then one more follows, however many were asked
-// for meanwhile: else the slots that come last would never have their turn.
+// restart begins a rolling restart, or brings paused workers back. If a restart is
+// under way, it is finished first and one more follows, however many were asked for
+// meanwhile. Otherwise the last slots might never be restarted.
 func (f *fleet) restart(ticket int, configuration []byte) {
 	f.endPauses()
 	f.pending = configuration
 	switch {
 	case f.mode == modePaused:
 		f.mode = modeRunning
-		f.logf("workers come back")
+		f.logf("resumed: workers start again")
 		f.beginRolling()
 	case !f.rolling:
 		f.beginRolling()
@@ -183,14 +183,14 @@ func (f *fleet) restart(ticket int, configuration []byte) {
 	}
 }
 
-// restartFailed notes that a restart failed, and tells who waits for it.
+// restartFailed records that a restart failed and answers its tickets.
 func (f *fleet) restartFailed(err error, tickets ...int) {
 	f.failures++
 	f.failure = clip(err.Error())
 	f.answer(err, tickets...)
 }
 
-// answer tells those who wait with tickets how their restart ended.
+// answer tells the callers that hold tickets how their restart ended.
 func (f *fleet) answer(err error, tickets ...int) {
 	tickets = slices.DeleteFunc(tickets, func(ticket int) bool { return ticket == 0 })
 	if len(tickets) > 0 {
@@ -198,19 +198,19 @@ func (f *fleet) answer(err error, tickets ...int) {
 	}
 }
 
-// endPauses has slots try at once what they would try later: something was changed
-// that may help.
+// endPauses lets slots that wait start their workers at once, because something has
+// changed that may help.
 func (f *fleet) endPauses() {
 	for _, s := range f.slots {
 		s.respawnAt, s.unready = time.Time{}, 0
 	}
 }
 
-// scale sets the number of workers within the bounds.
+// scale sets the number of workers, within its bounds.
 func (f *fleet) scale(workers int) {
 	bounded := min(max(workers, f.config.MinWorkers), f.config.MaxWorkers)
 	if bounded != workers {
-		f.logf("%d workers are out of bounds: %d", workers, bounded)
+		f.logf("%d workers are out of bounds, so %d", workers, bounded)
 	}
 	if bounded == f.wanted {
 		return
@@ -220,21 +220,22 @@ func (f *fleet) scale(workers int) {
 	f.grow()
 }
 
-// pause puts the workers away; the sockets and what waits in them stay.
+// pause ends the workers and keeps the sockets, with the connections that wait in
+// them.
 func (f *fleet) pause() {
 	if f.mode == modePaused {
 		return
 	}
 	f.mode = modePaused
 	f.cancelRolling()
-	f.logf("workers go, sockets stay: SIGHUP brings them back")
+	f.logf("paused: workers end, sockets stay open; SIGHUP starts the workers again")
 	f.leaveAll(f.config.DrainTimeout)
 	for _, s := range f.slots {
 		s.respawnAt, s.unready, s.lastDead = time.Time{}, 0, 0
 	}
 }
 
-// reopen has everybody reopen log files.
+// reopen has all processes reopen their log files.
 func (f *fleet) reopen() {
 	f.do(action{kind: actReopened})
 	f.each(func(_ *slot, w *worker) {

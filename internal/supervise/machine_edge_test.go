@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A slot whose sockets exist is served by a sibling also when its first worker
-// cannot be started; one without is not.
+// A slot with sockets is served by another slot's worker even if its own first worker
+// cannot be started. A slot without sockets is not.
 func TestFailedSpawnLeavesSockets(t *testing.T) {
 	for _, isOpen := range []bool{true, false} {
 		s := newScript(t, Config{Workers: 2, MaxWorkers: 3, Sockets: noSockets})
@@ -23,7 +23,7 @@ func TestFailedSpawnLeavesSockets(t *testing.T) {
 		if a := s.last[0]; a.slot != 2 || a.worker.slot == 2 {
 			t.Errorf("adopted: %+v", a)
 		}
-		// It does not forget that when another attempt fails before.
+		// A failed attempt before does not change that.
 		s.sleep(s.fleet.next().Sub(s.now))
 		s.want(actSpawn)
 		s.feed(event{kind: evSpawnFailed, worker: key{2, 2}, err: errors.New("no")})
@@ -33,7 +33,7 @@ func TestFailedSpawnLeavesSockets(t *testing.T) {
 	}
 }
 
-// The status says in which mode the fleet is.
+// The status reports the fleet's mode.
 func TestStatusOfModes(t *testing.T) {
 	for m, want := range map[mode]struct{ isPaused, isStopping bool }{
 		modeRunning: {}, modePaused: {isPaused: true}, modeStopping: {isStopping: true},
@@ -48,7 +48,7 @@ func TestStatusOfModes(t *testing.T) {
 	}
 }
 
-// Sockets go to whoever serves the fewest of others.
+// Sockets are adopted by the worker that has adopted the fewest.
 func TestAdoptionsAreSpread(t *testing.T) {
 	s := newScript(t, Config{Workers: 5, RecoverThreshold: 9, Sockets: noSockets})
 	s.start()
@@ -74,7 +74,7 @@ func TestAdoptionsAreSpread(t *testing.T) {
 	}
 }
 
-// A stop does not begin twice, and the first result counts.
+// A stop does not begin twice, and the first result holds.
 func TestStopsOnce(t *testing.T) {
 	s := newScript(t, Config{Workers: 1})
 	s.start()
@@ -120,8 +120,8 @@ func TestKilledBeforeTheStop(t *testing.T) {
 	}
 }
 
-// Who is not asked is not taken for hung: nobody without a HangTimeout, and nobody
-// who cannot answer.
+// A worker that is not probed never counts as hanging: none without a HangTimeout,
+// and none that cannot answer.
 func TestSymptomsOfWhoIsAsked(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
 	s.start()
@@ -143,8 +143,8 @@ func TestSymptomsOfWhoIsAsked(t *testing.T) {
 	}
 }
 
-// A worker that is not wanted any more before there is a process gets SIGTERM
-// when there is one: it does not talk to the master yet.
+// A worker that is told to end before its process exists gets SIGTERM when the
+// process starts: it has no control channel yet.
 func TestLeavingBeforeSpawned(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, MaxWorkers: 3})
 	s.start()
@@ -158,7 +158,7 @@ func TestLeavingBeforeSpawned(t *testing.T) {
 	s.want()
 }
 
-// A slot that is not wanted any more forgets its pauses and its dead.
+// A retired slot forgets its pause and its dead worker.
 func TestRetiredSlotsForget(t *testing.T) {
 	s := newScript(t, Config{Workers: 2})
 	s.start()

@@ -7,30 +7,30 @@ type eventKind uint8
 
 const (
 	evStart       eventKind = iota // Run was called
-	evTick                         // time went by
-	evSpawned                      // worker, pid; ready: it cannot say so
-	evSpawnFailed                  // worker, err; ready: the slot's sockets are there
-	evAttached                     // worker spoke for the first time
+	evTick                         // time has passed
+	evSpawned                      // worker, pid; ready: it cannot report READY itself
+	evSpawnFailed                  // worker, err; ready: the slot's sockets exist
+	evAttached                     // worker sent its first message
 	evReady                        // worker
 	evDrained                      // worker, text
 	evFatal                        // worker, failure
 	evPong                         // worker answered a PING
-	evQueue                        // worker; number of connections that wait; ready: progress is known
+	evQueue                        // worker; number: connections that wait; progress; ready: progress is known
 	evRecycle                      // worker, text
 	evExited                       // worker, text
 	evStop                         // ordered stop
-	evKill                         // everything dies
-	evQuit                         // stack dumps, then everything dies
+	evKill                         // every worker is killed
+	evQuit                         // stacks are dumped, then every worker is killed
 	evRestart                      // rolling restart, validated; configuration; number: a ticket, or 0
-	evRefused                      // a rolling restart did not begin: err; number: a ticket, or 0
+	evRefused                      // a rolling restart was refused: err; number: a ticket, or 0
 	evScale                        // number
 	evScaleBy                      // number
-	evPause                        // workers go, sockets stay
+	evPause                        // workers exit, sockets are kept
 	evReopen                       // log files
-	evFailed                       // err of a hook: everything dies
+	evFailed                       // err of a hook: every worker is killed
 )
 
-// An event is one thing that happened. Which fields count is said at its kind.
+// An event is one thing that happened. Its kind says which fields it uses.
 type event struct {
 	kind     eventKind
 	worker   key
@@ -52,28 +52,28 @@ const (
 	actLog          actionKind = iota // text
 	actSpawn                          // worker, configuration
 	actAdopt                          // worker serves slot too
-	actRelease                        // worker leaves slot to its own
+	actRelease                        // worker no longer serves slot
 	actDrain                          // worker ends within grace
 	actReopen                         // worker reopens its logs
 	actTerm                           // SIGTERM to worker
 	actKill                           // SIGKILL to worker
 	actDump                           // SIGQUIT to worker
-	actDumpSelf                       // the master's stacks
-	actPing                           // worker is to answer
-	actLook                           // worker, pid: how its queue is
-	actCloseSockets                   // nobody inherits them any more
+	actDumpSelf                       // the master prints its own stacks
+	actPing                           // worker must answer
+	actLook                           // worker, pid: read the length of its queue
+	actCloseSockets                   // no worker will inherit them any more
 	// Hooks.
 	actSpawned   // worker, pid
 	actRecover   // worker, oldPID, pid
 	actStarted   // pids
 	actAllReady  // all are ready
-	actReopened  // the master's own logs
+	actReopened  // the master reopens its own logs
 	actStopping  // the stop begins
-	actRestarted // tickets, err: how their rolling restart ended
+	actRestarted // tickets, err: the result of their rolling restart
 	actFinish    // err: Run returns
 )
 
-// An action is one thing to do. Which fields count is said at its kind.
+// An action is one thing to do. Its kind says which fields it uses.
 type action struct {
 	kind          actionKind
 	worker        key
@@ -88,7 +88,7 @@ type action struct {
 	err           error
 }
 
-// step takes in an event that happened at now and returns what is to be done,
+// step applies an event that happened at now and returns what is to be done,
 // in order.
 func (f *fleet) step(e event, now time.Time) []action {
 	f.now, f.actions, f.late = now, nil, nil
@@ -100,7 +100,7 @@ func (f *fleet) step(e event, now time.Time) []action {
 	return f.actions
 }
 
-// take changes the state as e says.
+// take applies e to the state.
 func (f *fleet) take(e event) {
 	switch e.kind {
 	case evStart:
@@ -115,7 +115,7 @@ func (f *fleet) take(e event) {
 	}
 }
 
-// news takes in what happened to one worker.
+// news applies what happened to one worker.
 func (f *fleet) news(e event, s *slot, w *worker) {
 	switch e.kind {
 	case evSpawned:
@@ -144,12 +144,12 @@ func (f *fleet) news(e event, s *slot, w *worker) {
 	}
 }
 
-// next returns when the machine wants to be called again at the latest; zero
+// next returns the latest time at which step must be called again, or zero
 // if only an event can change anything.
 func (f *fleet) next() time.Time {
 	var soonest time.Time
 	consider := func(t time.Time) {
-		// What is due already was acted on, or waits for an event.
+		// What is due by now was acted on, or waits for an event.
 		if t.After(f.now) && (soonest.IsZero() || t.Before(soonest)) {
 			soonest = t
 		}
@@ -167,7 +167,7 @@ func (f *fleet) next() time.Time {
 		}
 	}
 	if probe := f.nextWatch(consider); !probe.IsZero() {
-		// Always after a tick, also if it is due: only a tick looks.
+		// Only a tick probes, so this counts even if it is due already.
 		if soonest.IsZero() || probe.Before(soonest) {
 			soonest = probe
 		}

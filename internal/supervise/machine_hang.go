@@ -5,29 +5,28 @@ import (
 	"time"
 )
 
-// Two probes tell whether a worker hangs: PINGs that it answers, and a queue
-// that moves. Each has a clock, which every good sign sets back; one that
-// reaches HangTimeout is a symptom. Clocks are only looked at in ticks: the
-// runtime puts a tick behind all news that it has, so an answer that is there
-// is never overlooked.
+// Two probes tell whether a worker hangs: it must answer PINGs, and the queue of its
+// sockets must move. For each, the time of the last good sign is kept; if that is
+// HangTimeout ago, it is a symptom. Only ticks check this, and the master handles all
+// pending events before a tick, so an answer that has arrived is never overlooked.
 
 const (
-	// probesPerTimeout leaves room for an answer that is lost.
+	// probesPerTimeout allows for an answer that is lost.
 	probesPerTimeout = 3
 	shortestProbe    = 50 * time.Millisecond
 	longestProbe     = 5 * time.Second
 )
 
-// vitals are what is known of a worker's health.
+// vitals is what is known about a worker's health.
 type vitals struct {
-	answered time.Time // the last sign of life
-	moved    time.Time // the queue was last seen empty or moving
-	queue    int       // connections that waited at the last look
-	progress uint64    // as of the last look with a queue
-	hasQueue bool      // progress counts
+	answered time.Time // when it last gave a sign of life
+	moved    time.Time // when its queue was last seen empty or moving
+	queue    int       // connections that waited at the last probe
+	progress uint64    // at the last probe that found a queue
+	hasQueue bool      // progress is valid
 }
 
-// reset sets all clocks back.
+// reset starts both times anew.
 func (v *vitals) reset(now time.Time) { *v = vitals{answered: now, moved: now} }
 
 // probeInterval is the time between two probes of a worker.
@@ -35,13 +34,14 @@ func (f *fleet) probeInterval() time.Duration {
 	return min(max(f.config.HangTimeout/probesPerTimeout, shortestProbe), longestProbe)
 }
 
-// looksAtQueues tells whether a slot's queue says something about its worker.
+// looksAtQueues tells whether the length of a slot's queue says something about its
+// worker.
 func (f *fleet) looksAtQueues() bool {
 	return f.hasSockets && !f.config.SharedSockets && f.config.Progress != nil
 }
 
-// watched returns the workers whose clocks run: those that serve and would
-// answer. Others are held to other times.
+// watched returns the workers that are checked: those that serve and can answer.
+// Others have deadlines of their own.
 func (f *fleet) watched() []*worker {
 	if f.config.HangTimeout == 0 || f.mode != modeRunning {
 		return nil
@@ -61,7 +61,7 @@ func (f *fleet) answered(w *worker) {
 	w.vitals.answered = f.now
 }
 
-// looked: so much waits in w's queue, and that is its progress.
+// looked: so many connections wait in w's queue, and this is its progress.
 func (f *fleet) looked(w *worker, waiting int, progress uint64, known bool) {
 	v := &w.vitals
 	v.queue = waiting
@@ -78,9 +78,9 @@ func (f *fleet) watch() {
 	}
 	interval, gap := f.probeInterval(), f.now.Sub(f.probed)
 	if gap > 2*interval {
-		// It was the master that stood still, and perhaps everybody with it.
+		// The master itself stood still, and perhaps the whole machine.
 		if f.isWatching {
-			f.logf("the master was held up for %v: workers are not judged by that time", gap.Round(time.Millisecond))
+			f.logf("the master stood still for %v: no worker counts as hanging for that time", gap.Round(time.Millisecond))
 		}
 		f.each(func(_ *slot, w *worker) { w.vitals.reset(f.now) })
 	}
@@ -101,7 +101,7 @@ func (f *fleet) probe() {
 	}
 }
 
-// symptom says why w seems to hang, and since when; nothing if it does not.
+// symptom says why w seems to hang and since when. The text is "" if it does not.
 func (f *fleet) symptom(w *worker) (text string, since time.Time) {
 	v, timeout := &w.vitals, f.config.HangTimeout
 	switch {
@@ -115,9 +115,9 @@ func (f *fleet) symptom(w *worker) (text string, since time.Time) {
 	return "", time.Time{}
 }
 
-// treatHangs ends workers that hang: one at a time unless all of them do, so that
-// a mistake does not cost the whole fleet. One whose successor boots is not done
-// with: a busy machine makes the others late meanwhile.
+// treatHangs ends workers that hang: one at a time unless all of them do, so that a
+// mistake does not cost the whole fleet. While the successor of one boots, no other
+// is ended: the boot may make the others late on a busy machine.
 func (f *fleet) treatHangs() {
 	var oldest *worker
 	var earliest time.Time
@@ -148,8 +148,9 @@ func (f *fleet) treatHangs() {
 	}
 }
 
-// isTreatingHang tells whether a worker that hung is still there, or has no
-// successor. It bounds how long that keeps others from being treated.
+// isTreatingHang tells whether a worker that hung still exists, or has no successor
+// that is ready. For each hang this is true for BootTimeout at most, so that others
+// are treated at last.
 func (f *fleet) isTreatingHang() bool {
 	isRecent := func(hungAt time.Time) bool {
 		return !hungAt.IsZero() && f.now.Before(hungAt.Add(f.config.BootTimeout))
@@ -162,8 +163,8 @@ func (f *fleet) isTreatingHang() bool {
 	return isTreating
 }
 
-// hang gives w's place to others. It is told to print its stacks once they have
-// it, and killed if it does not end by that.
+// hang takes w's place away. Once another worker has it, w is told to print its
+// stacks, and killed if it does not exit in time.
 func (f *fleet) hang(s *slot, w *worker) {
 	symptom, _ := f.symptom(w)
 	f.remove(s, w)
@@ -173,7 +174,7 @@ func (f *fleet) hang(s *slot, w *worker) {
 	s.hangs++
 	f.crashed(s, w, "hangs: "+symptom)
 	if f.mode == modeRunning && s.serving == nil && len(f.crashes) <= f.config.RecoverThreshold {
-		s.respawnAt = time.Time{} // it took its time to hang: no loop to slow down
+		s.respawnAt = time.Time{} // hanging took long enough: there is no fast loop to slow down
 	}
 }
 
@@ -187,8 +188,8 @@ func (f *fleet) dumpHung() {
 	})
 }
 
-// nextWatch tells consider when clocks run out, and returns when the next probe
-// is due; zero if there is nobody to watch.
+// nextWatch passes to consider when a symptom would appear, and returns when the next
+// probe is due, or zero if no worker is watched.
 func (f *fleet) nextWatch(consider func(time.Time)) (probe time.Time) {
 	watched := f.watched()
 	if len(watched) == 0 {

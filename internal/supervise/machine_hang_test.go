@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// hangScript is a fleet of ready workers with hang detection of 9 seconds, so
-// that they are probed every 3.
+// hangScript is a fleet of ready workers with a HangTimeout of 9 seconds, so they are
+// probed every 3.
 func hangScript(t *testing.T, workers int, change func(*Config)) *script {
 	t.Helper()
 	c := Config{
@@ -26,7 +26,7 @@ func hangScript(t *testing.T, workers int, change func(*Config)) *script {
 	return s
 }
 
-// run lets time go by in ticks of a second; after each, answer is called.
+// run advances the time in ticks of a second and calls answer after each.
 func (s *script) run(d time.Duration, answer func()) {
 	for range int(d / time.Second) {
 		s.sleep(time.Second)
@@ -36,7 +36,7 @@ func (s *script) run(d time.Duration, answer func()) {
 	}
 }
 
-// pong has workers answer.
+// pong lets workers answer.
 func (s *script) pong(keys ...key) func() {
 	return func() {
 		last := s.last
@@ -47,7 +47,7 @@ func (s *script) pong(keys ...key) func() {
 	}
 }
 
-// phase returns the phase of a worker that is there.
+// phase returns the phase of a worker that exists.
 func (s *script) phase(k key) Phase {
 	s.t.Helper()
 	_, w := s.fleet.find(k)
@@ -57,7 +57,7 @@ func (s *script) phase(k key) Phase {
 	return w.phase
 }
 
-// logs tells whether a line has text.
+// logs tells whether a line of the log contains text.
 func (s *script) logs(text string) bool {
 	return slices.ContainsFunc(s.log, func(line string) bool { return strings.Contains(line, text) })
 }
@@ -70,7 +70,7 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 		t.Fatal("too early")
 	}
 	s.sleep(time.Second)
-	// The place first, then the dump.
+	// The replacement comes first, then the dump.
 	s.want(actPing, actLook, actSpawn, actAdopt, actDump)
 	if s.last[3].worker != (key{1, 1}) || s.last[3].slot != 0 || s.last[4].worker != (key{0, 1}) {
 		t.Errorf("%+v", s.last)
@@ -92,10 +92,11 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 	}
 }
 
-// The queue is a probe of its own: a worker that answers and accepts nothing
-// hangs too.
-// While one is being replaced, the only other one is not taken for hung: a busy
-// machine makes both late.
+// The queue is a second probe: a worker that answers PINGs and accepts nothing hangs,
+// too.
+//
+// While a worker is being replaced, the only other one does not count as hanging: a
+// busy machine makes both late.
 func TestHangWhileASuccessorBoots(t *testing.T) {
 	s := hangScript(t, 2, nil)
 	s.run(8*time.Second, s.pong(key{1, 1}))
@@ -124,7 +125,7 @@ func TestQueueThatStandsStill(t *testing.T) {
 		{"moves", func(s int) event { return event{number: 5, progress: uint64(s), ready: true} }, false},
 		{"is empty", func(int) event { return event{} }, false},
 		{"was empty", func(s int) event { return event{number: s % 3, progress: 7, ready: true} }, false},
-		{"nobody knows", func(int) event { return event{number: 5, progress: 7} }, false},
+		{"the progress is unknown", func(int) event { return event{number: 5, progress: 7} }, false},
 	}
 	for _, c := range table {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,7 +148,8 @@ func TestQueueThatStandsStill(t *testing.T) {
 	}
 }
 
-// One at a time, until its place is filled; all at once if nobody is well.
+// Hanging workers are treated one at a time, each after the one before was replaced;
+// all at once if none is well.
 func TestHangsAreTreatedOneAtATime(t *testing.T) {
 	s := hangScript(t, 3, nil)
 	s.run(9*time.Second, s.pong(key{2, 1}))
@@ -173,7 +175,7 @@ func TestHangsAreTreatedOneAtATime(t *testing.T) {
 		}
 	}
 
-	// A place that is not filled does not protect others for ever.
+	// A slot that gets no replacement does not protect the others for ever.
 	s = hangScript(t, 3, nil)
 	s.run(9*time.Second, s.pong(key{2, 1}))
 	s.exit(0, 1)
@@ -184,7 +186,7 @@ func TestHangsAreTreatedOneAtATime(t *testing.T) {
 	}
 }
 
-// Whoever stood still together with the master does not hang.
+// A worker that stood still together with the master does not hang.
 func TestTimeThatTheMasterMissed(t *testing.T) {
 	s := hangScript(t, 2, nil)
 	s.run(6*time.Second, s.pong(key{0, 1}, key{1, 1}))
@@ -192,7 +194,7 @@ func TestTimeThatTheMasterMissed(t *testing.T) {
 		s.sleep(time.Hour)
 		s.want(actPing, actLook, actPing, actLook)
 	}
-	if !s.logs("the master was held up for 1h0m0s") {
+	if !s.logs("the master stood still for 1h0m0s") {
 		t.Errorf("log:\n%s", strings.Join(s.log, "\n"))
 	}
 	s.run(8*time.Second, nil)
@@ -205,7 +207,7 @@ func TestTimeThatTheMasterMissed(t *testing.T) {
 	}
 }
 
-// That there was nobody to watch is no time that the master missed.
+// A time without workers to watch is no time that the master missed.
 func TestNobodyToWatch(t *testing.T) {
 	s := hangScript(t, 1, nil)
 	s.exit(0, 1)
@@ -220,12 +222,12 @@ func TestNobodyToWatch(t *testing.T) {
 	s.boot(0, 3)
 	s.sleep(3 * time.Second)
 	s.want(actPing, actLook)
-	if s.logs("held up") {
+	if s.logs("stood still") {
 		t.Errorf("log:\n%s", strings.Join(s.log, "\n"))
 	}
 }
 
-// Nobody is watched without a timeout, and no bare worker ever.
+// Without a timeout no worker is watched, and a bare worker never is.
 func TestWhoIsNotWatched(t *testing.T) {
 	s := hangScript(t, 2, func(c *Config) { c.HangTimeout = 0 })
 	s.sleep(time.Hour)
@@ -248,7 +250,7 @@ func TestWhoIsNotWatched(t *testing.T) {
 	s.want(actPing, actPing)
 }
 
-// The machine asks for the ticks that it needs.
+// The machine requests the ticks that it needs.
 func TestWatchAsksForTicks(t *testing.T) {
 	for _, answered := range []time.Duration{0, 300 * time.Millisecond} { // the last time, between two probes
 		s := hangScript(t, 2, nil)
@@ -274,12 +276,12 @@ func TestWatchAsksForTicks(t *testing.T) {
 	}
 }
 
-// A stop in the middle of it ends the worker that hangs in its time, too.
+// A stop ends a hanging worker in its time, too.
 func TestStopWhileAWorkerHangs(t *testing.T) {
 	s := hangScript(t, 2, nil)
 	s.run(9*time.Second, s.pong(key{1, 1}))
 	s.feed(event{kind: evStop})
-	s.want(actStopping, actDrain) // the fork is under way: the sockets stay
+	s.want(actStopping, actDrain) // the fork has not returned: the sockets stay open
 	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
 	s.want(actSpawned, actRecover, actTerm, actCloseSockets)
 	s.sleep(2 * time.Second)
@@ -308,8 +310,7 @@ func (s *script) kinds() []actionKind {
 	return all
 }
 
-// With shared sockets an inbox alone is lent, and that is no successor for what
-// is listened on by nobody else.
+// With shared sockets only the inbox is lent. That is no successor for the sockets.
 func TestInboxesOfSharedSockets(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, Sockets: noSockets, SharedSockets: true, Inboxes: true, RecoverThreshold: 9})
 	s.start()
@@ -329,15 +330,15 @@ func TestInboxesOfSharedSockets(t *testing.T) {
 	}
 }
 
-// Without hang detection, and in a fleet that stops, no worker is probed and no gap is
-// spoken of.
+// Without hang detection, and in a fleet that stops, no worker is probed and no
+// missed time is reported.
 func TestNobodyIsWatched(t *testing.T) {
 	s := hangScript(t, 2, func(c *Config) { c.HangTimeout = 0 })
 	for range 3 {
 		s.sleep(time.Hour)
 		s.want()
 	}
-	if s.logs("held up") {
+	if s.logs("stood still") {
 		t.Errorf("without a HangTimeout:\n%s", strings.Join(s.log, "\n"))
 	}
 	s = hangScript(t, 2, func(c *Config) { c.GracePeriod = 24 * time.Hour })
@@ -346,13 +347,13 @@ func TestNobodyIsWatched(t *testing.T) {
 		s.sleep(time.Hour)
 		s.want()
 	}
-	if s.logs("held up") {
+	if s.logs("stood still") {
 		t.Errorf("while it stops:\n%s", strings.Join(s.log, "\n"))
 	}
 }
 
-// A queue moves when it is empty or unknown, at its first look, and when there is
-// progress.
+// A queue counts as moving when it is empty or unknown, at its first probe, and when
+// there is progress.
 func TestQueueMoves(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, c := range []struct {

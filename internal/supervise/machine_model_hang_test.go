@@ -5,27 +5,26 @@ import "time"
 // modelTimeout is the HangTimeout of the model's fleets.
 const modelTimeout = 6 * time.Second
 
-// modelHealth is what the outside world knows of a worker's health. The clocks
-// go on when the machine sets its own back, so what they allow is more than
-// what the machine may do.
+// modelHealth is a worker's health as seen from outside the machine. Its clocks go on
+// when the machine resets its own, so they allow at least what the machine may do.
 type modelHealth struct {
 	isDeaf  bool // answers no PINGs
-	isStuck bool // accepts nothing of what waits
+	isStuck bool // accepts none of the connections that wait
 	heard   time.Time
 	moved   time.Time
-	hungAt  time.Time // zero: it was not found to hang
+	hungAt  time.Time // zero: it was never found hanging
 }
 
 func (h *modelHealth) reset(now time.Time) { h.heard, h.moved = now, now }
 
-// mayHang tells whether w may be found to hang.
+// mayHang tells whether w may be found hanging.
 func (m *model) mayHang(w *modelWorker) bool {
 	h := &w.health
 	return m.now.Sub(h.heard) >= modelTimeout || m.fleet.looksAtQueues() && m.now.Sub(h.moved) >= modelTimeout
 }
 
-// age lets time go by: mostly little of it, so that probes come in time, and
-// sometimes much, as when the machine was suspended.
+// age advances the time: mostly a little, so that probes come in time, and sometimes
+// a lot, as if the machine had been suspended.
 func (m *model) age() {
 	m.t.Helper()
 	switch n := m.random.IntN(100); {
@@ -39,21 +38,21 @@ func (m *model) age() {
 			w.health.isStuck = !w.health.isStuck
 		}
 		return
-	case n < 18: // everybody
+	case n < 18: // all workers
 		for _, w := range m.live {
 			w.health.isDeaf = true
 		}
 		return
 	case n < 21:
 		m.now = m.now.Add(time.Duration(m.random.IntN(60)+10) * time.Second)
-		m.heldUp++
+		m.stoodStill++
 	default:
 		m.now = m.now.Add(time.Duration(m.random.IntN(1500)) * time.Millisecond)
 	}
 	m.feed(event{kind: evTick})
 }
 
-// probed answers a probe, if the worker would.
+// probed answers a probe if the worker would.
 func (m *model) probed(a action, w *modelWorker) {
 	m.t.Helper()
 	if w == nil || w.pid == 0 || !w.ready || !w.attached || w.told {
@@ -77,7 +76,7 @@ func (m *model) probed(a action, w *modelWorker) {
 	}
 }
 
-// deliver brings an answer to the machine, unless its worker is gone.
+// deliver feeds an answer to the machine, unless its worker has ended.
 func (m *model) deliver(e event) {
 	m.t.Helper()
 	w := m.live[e.worker]
@@ -93,8 +92,8 @@ func (m *model) deliver(e event) {
 	m.feed(e)
 }
 
-// hung checks that a worker may be found to hang, and that it is the only one
-// as long as others are well.
+// hung checks that a worker may be found hanging, and that no other one is treated
+// while some are well.
 func (m *model) hung(k key, w *modelWorker) {
 	m.t.Helper()
 	if !w.attached || !w.ready || w.told || !w.health.hungAt.IsZero() || !m.mayHang(w) {
@@ -118,7 +117,7 @@ func (m *model) hung(k key, w *modelWorker) {
 	}
 }
 
-// closed checks that nobody needs the sockets that the master gives up.
+// closed checks that no worker needs the sockets that the master closes.
 func (m *model) closed() {
 	m.t.Helper()
 	if m.isClosed || m.fleet.mode < modeStopping {

@@ -10,47 +10,47 @@ import (
 	"time"
 )
 
-// modelWorker is a process as the outside world knows it.
+// modelWorker is a process as seen from outside the machine.
 type modelWorker struct {
-	pid       int // 0: the fork is under way
+	pid       int // 0: the fork has not returned
 	spawned   time.Time
-	ready     bool // serves; one that cannot speak, once it was given the time to
+	ready     bool // serves; a worker that cannot report READY counts after a while
 	attached  bool
-	told      bool // to end, by the master
+	told      bool // the master told it to end
 	trusts    bool // it was told that it has a successor
 	successor bool // another process served the slot when it was started
-	recycled  bool // it asked to go
+	recycled  bool // it asked to be replaced
 	killed    bool
 	health    modelHealth
 }
 
-// model plays the world around a machine: it carries out actions at once and
-// lets random things happen.
+// model simulates the world around a machine: it carries out actions at once and
+// creates random events.
 type model struct {
 	t        *testing.T
 	random   *rand.Rand
 	fleet    *fleet
 	now      time.Time
 	live     map[key]*modelWorker
-	adopters map[int]key // by slot, from actions only
+	adopters map[int]key // by slot, as the actions say
 	lastGen  map[int]int
 	nextPID  int
 	crashes  int
 	finished bool
 	history  []string
 
-	calm     bool // little happens but time
-	ticked   time.Time
-	isClosed bool // the sockets
-	answers  []event
-	hangs    int
-	heldUp   int
-	silent   bool         // workers never speak
-	tickets  map[int]bool // of restarts that have not been answered
-	issued   int
-	most     int  // workers that were ever wanted
-	spoken   bool // a worker has attached
-	dumb     int  // workers that counted as ready without having spoken
+	calm       bool // few events other than time
+	ticked     time.Time
+	isClosed   bool // the sockets are closed
+	answers    []event
+	hangs      int
+	stoodStill int
+	silent     bool         // workers never send messages
+	tickets    map[int]bool // tickets of restarts that are not answered yet
+	issued     int
+	most       int  // the largest number of workers ever wanted
+	spoken     bool // a worker has attached
+	dumb       int  // workers that counted as ready without a message
 }
 
 func newModel(t *testing.T, c Config, seed uint64) *model {
@@ -66,7 +66,7 @@ func newModel(t *testing.T, c Config, seed uint64) *model {
 	}
 }
 
-// failf reports a broken property with its history.
+// failf reports a violated property with its history.
 func (m *model) failf(format string, args ...any) {
 	m.t.Helper()
 	from := max(0, len(m.history)-25)
@@ -76,7 +76,7 @@ func (m *model) failf(format string, args ...any) {
 	m.t.Fatalf(format, args...)
 }
 
-// feed gives e to the machine, plays the actions and checks the properties.
+// feed passes e to the machine, carries out the actions and checks the properties.
 func (m *model) feed(e event) {
 	m.t.Helper()
 	missed := m.now.Sub(m.ticked)
@@ -173,8 +173,8 @@ func (m *model) play(a action) {
 	}
 }
 
-// presume finds the workers that may count as ready although they never said so:
-// they cannot, as nobody ever did.
+// presume finds the workers that may count as ready without READY, because no worker
+// has ever sent a message.
 func (m *model) presume() {
 	if m.fleet.config.Start == nil || m.spoken {
 		return
@@ -187,12 +187,12 @@ func (m *model) presume() {
 	}
 }
 
-// checkSuccession checks that a worker that leaves a running fleet leaves its
-// sockets to somebody, and that the order says so.
+// checkSuccession checks that when a worker leaves a running fleet, another one
+// serves its sockets, and that the order says so.
 func (m *model) checkSuccession(a action) {
 	m.t.Helper()
 	if a.kind != actDrain || m.fleet.config.SharedSockets && m.fleet.mode == modeRunning {
-		return // the master keeps what all share
+		return // the master keeps shared sockets
 	}
 	owned := false
 	for k, w := range m.live {
@@ -207,7 +207,7 @@ func (m *model) checkSuccession(a action) {
 	}
 }
 
-// checkReplaced checks that a worker that serves in a running fleet of that size is
+// checkReplaced checks that a serving worker of a running fleet of unchanged size is
 // only told to end when another one serves in its place.
 func (m *model) checkReplaced(k key, w *modelWorker) {
 	m.t.Helper()
@@ -219,10 +219,10 @@ func (m *model) checkReplaced(k key, w *modelWorker) {
 			return
 		}
 	}
-	m.failf("%v is told to end, and nobody serves in its place", k)
+	m.failf("%v is told to end, but no other worker serves in its place", k)
 }
 
-// check checks what must hold at every time.
+// check checks what must always hold.
 func (m *model) check() {
 	m.t.Helper()
 	f := m.fleet
@@ -254,14 +254,14 @@ func (m *model) check() {
 		adopter := m.live[m.adopters[s.id]]
 		isAdopted := adopter != nil && adopter.ready && !adopter.told
 		if s.opened && !s.served() && !isAdopted {
-			m.failf("nobody serves the sockets of slot %d", s.id)
+			m.failf("no worker serves the sockets of slot %d", s.id)
 		}
 	}
 	m.checkShares()
 }
 
-// checkShares checks that the sockets of retired slots are spread over the
-// workers, when those are all there.
+// checkShares checks that the sockets of retired slots are spread evenly when all
+// workers are ready.
 func (m *model) checkShares() {
 	m.t.Helper()
 	f := m.fleet
@@ -282,7 +282,7 @@ func (m *model) checkShares() {
 	}
 }
 
-// checkTrust checks that nobody on his way out believes that connections are taken
+// checkTrust checks that no draining worker believes that its connections are taken
 // over when they are not any more.
 func (m *model) checkTrust() {
 	m.t.Helper()
@@ -296,9 +296,9 @@ func (m *model) checkTrust() {
 	}
 }
 
-// checkRolling checks that a rolling restart waits for nothing but a successor that
-// boots, a pause after a failure, or the bound of those that drain, and that they
-// keep to that bound.
+// checkRolling checks that a rolling restart waits only for a successor that boots,
+// for a pause after a failure, or while too many workers drain, and that the number
+// of draining workers stays within its bound.
 func (m *model) checkRolling() {
 	m.t.Helper()
 	f := m.fleet
@@ -336,7 +336,7 @@ func (m *model) pick(want func(*modelWorker) bool) (key, *modelWorker) {
 	if len(found) == 0 {
 		return key{}, nil
 	}
-	// The order of a map is not the seed's.
+	// The order of a map does not depend on the seed.
 	slices.SortFunc(found, func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.generation, b.generation))
 	})
@@ -366,7 +366,7 @@ func (m *model) exit(k key, w *modelWorker) {
 	}
 }
 
-// happen lets one random thing happen.
+// happen creates one random event.
 func (m *model) happen() {
 	m.t.Helper()
 	running := func(w *modelWorker) bool { return w.pid != 0 }
@@ -383,7 +383,7 @@ func (m *model) happen() {
 		if k, w := m.pick(func(w *modelWorker) bool { return w.pid == 0 }); w != nil {
 			m.forked(k, w)
 		}
-	case n < 50: // a worker boots
+	case n < 50: // a worker becomes ready
 		if k, w := m.pick(func(w *modelWorker) bool { return w.pid != 0 && !w.ready && !w.told }); w != nil {
 			w.attached, w.ready, m.spoken = true, true, true
 			w.health.reset(m.now)
@@ -397,11 +397,11 @@ func (m *model) happen() {
 			w.attached, m.spoken = true, true
 			m.feed(event{kind: evAttached, worker: k})
 		}
-	case n < 70: // told to end, it ends
+	case n < 70: // a worker that was told to end ends
 		if k, w := m.pick(func(w *modelWorker) bool { return w.told && w.pid != 0 }); w != nil {
 			m.exit(k, w)
 		}
-	case n < 78: // anybody ends
+	case n < 78: // any worker ends
 		if k, w := m.pick(running); w != nil {
 			m.exit(k, w)
 		}
@@ -442,7 +442,7 @@ func (m *model) forked(k key, w *modelWorker) {
 	w.pid, w.spawned = m.nextPID, m.now
 	bare := m.random.IntN(10) == 0
 	_, inside := m.fleet.find(k)
-	w.ready = bare && inside.phase == PhaseSpawned // another one is on its way out
+	w.ready = bare && inside.phase == PhaseSpawned // otherwise it was told to end already
 	m.feed(event{kind: evSpawned, worker: k, pid: w.pid, ready: bare})
 }
 
@@ -451,7 +451,7 @@ func TestMachineModel(t *testing.T) {
 	if testing.Short() {
 		histories = 80
 	}
-	hangs, heldUp, dumb := 0, 0, 0
+	hangs, stoodStill, dumb := 0, 0, 0
 	for seed := range histories {
 		c := Config{
 			Workers: 3, MinWorkers: 1, MaxWorkers: 6, RecoverThreshold: 10, RecoverWindow: 20 * time.Second,
@@ -459,7 +459,7 @@ func TestMachineModel(t *testing.T) {
 		}
 		if seed%4 > 0 {
 			c.HangTimeout = modelTimeout
-			c.Progress = func(int, int) (uint64, bool) { return 0, false } // the model looks itself
+			c.Progress = func(int, int) (uint64, bool) { return 0, false } // the model checks queues itself
 			c.Inboxes = seed%8 > 4
 			c.SharedSockets = seed%16 > 12
 		}
@@ -477,11 +477,11 @@ func TestMachineModel(t *testing.T) {
 			m.happen()
 		}
 		m.finish()
-		hangs, heldUp, dumb = hangs+m.hangs, heldUp+m.heldUp, dumb+m.dumb
+		hangs, stoodStill, dumb = hangs+m.hangs, stoodStill+m.stoodStill, dumb+m.dumb
 	}
-	t.Logf("%d workers hung, the master was held up %d times, %d workers could not speak", hangs, heldUp, dumb)
-	if hangs < int(histories)/10 || heldUp < int(histories)/10 || dumb < int(histories)/10 {
-		t.Errorf("%d hangs, held up %d times, %d cannot speak: that proves nothing", hangs, heldUp, dumb)
+	t.Logf("%d workers hung, the master stood still %d times, %d workers could not speak", hangs, stoodStill, dumb)
+	if hangs < int(histories)/10 || stoodStill < int(histories)/10 || dumb < int(histories)/10 {
+		t.Errorf("%d hangs, %d times stood still, %d cannot send messages: too few to prove anything", hangs, stoodStill, dumb)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Restarts that are asked for while one is under way wait for its end, and are one
-// then: no slot is replaced again before all others were.
+// Restarts that are requested while one is under way wait for its end and are merged
+// into one. No slot is replaced again before all others were.
 func TestRepeatedRestarts(t *testing.T) {
 	s := newScript(t, Config{Workers: 3, MaxWorkers: 3, Sockets: noSockets})
 	s.start()
@@ -25,7 +25,7 @@ func TestRepeatedRestarts(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("nobody is replaced; generations %v", generations)
+		t.Fatalf("no worker is replaced; generations %v", generations)
 	}
 	s.feed(event{kind: evRestart})
 	for i := range 30 {
@@ -41,14 +41,14 @@ func TestRepeatedRestarts(t *testing.T) {
 	for s.fleet.rolling {
 		replace()
 	}
-	// Restarts are asked for in each pass, so each is followed by another one.
+	// Restarts are requested during each pass, so each pass is followed by another.
 	if want := (generations[0] - 1); s.fleet.restarts != want || want != 11 || generations != [3]int{12, 12, 12} {
 		t.Errorf("%d restarts, generations %v", s.fleet.restarts, generations)
 	}
 	s.want()
 }
 
-// One that fails is followed, too, by the one that was asked for meanwhile.
+// A restart that fails is also followed by one that was requested meanwhile.
 func TestRestartAfterOneThatFails(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, Sockets: noSockets, RecoverInterval: time.Minute})
 	s.start()
@@ -57,7 +57,7 @@ func TestRestartAfterOneThatFails(t *testing.T) {
 	s.feed(event{kind: evRestart})
 	s.want()
 	s.exit(0, 2)
-	s.want(actSpawn) // at once: somebody wants it
+	s.want(actSpawn) // at once, because it was requested
 	s.boot(0, 3)
 	s.exit(0, 1)
 	if st := s.fleet.status(); st.Rolling || st.Restarts != 1 {
@@ -65,7 +65,7 @@ func TestRestartAfterOneThatFails(t *testing.T) {
 	}
 }
 
-// A worker that asks to be replaced again and again does not keep others from it.
+// A worker that asks for replacement again and again does not delay the others.
 func TestRecyclingIsFair(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
 	s.start()
@@ -86,7 +86,7 @@ func TestRecyclingIsFair(t *testing.T) {
 	}
 }
 
-// A restart waits for a successor that boots, and for predecessors that drain only
+// A restart waits for a successor that boots. It waits for draining predecessors only
 // when there are as many of them as workers.
 func TestDrainsAreBounded(t *testing.T) {
 	const workers = 4
@@ -109,7 +109,7 @@ func TestDrainsAreBounded(t *testing.T) {
 	}
 }
 
-// Who waits for a restart is told how that one ended.
+// A caller that waits for a restart is told the result of that restart.
 func TestRestartIsAnswered(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, Sockets: noSockets, BootTimeout: time.Minute})
 	restart := func(ticket int) { s.feed(event{kind: evRestart, number: ticket}) }
@@ -145,7 +145,7 @@ func TestRestartIsAnswered(t *testing.T) {
 	restart(31)
 	s.feed(event{kind: evPause})
 	s.answered(ErrStopping, 30, 31)
-	restart(32) // they come back
+	restart(32) // workers start again
 	s.boot(0, 7)
 	s.answered(nil, 32)
 	s.feed(event{kind: evStop})
@@ -153,7 +153,7 @@ func TestRestartIsAnswered(t *testing.T) {
 	s.answered(ErrStopping, 33)
 }
 
-// answered checks who was told of the end of a restart by the last event, and what.
+// answered checks which tickets the last event answered, and with what.
 func (s *script) answered(want error, tickets ...int) {
 	s.t.Helper()
 	for _, a := range s.last {
@@ -164,10 +164,10 @@ func (s *script) answered(want error, tickets ...int) {
 			return
 		}
 	}
-	s.t.Errorf("nobody is answered, want %v: %v", tickets, want)
+	s.t.Errorf("no ticket is answered, want %v: %v", tickets, want)
 }
 
-// Who waits is told why a successor was not ready, and so is the status.
+// Callers and the status are told why a successor was not ready.
 func TestRestartTellsWhyItFailed(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, Sockets: noSockets, BootTimeout: time.Minute})
 	s.start()
@@ -198,8 +198,8 @@ func TestRestartTellsWhyItFailed(t *testing.T) {
 	}
 }
 
-// A worker gets what the restart under way brings, and if that fails, what the last
-// one brought that did not.
+// A worker gets the configuration of the current restart. If that restart fails,
+// workers get the configuration of the last one that succeeded.
 func TestConfigurations(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, Sockets: noSockets, RecoverThreshold: 99, Configuration: []byte("first")})
 	spawned := func(want string) {
@@ -223,7 +223,7 @@ func TestConfigurations(t *testing.T) {
 
 	restart("second")
 	spawned("second")
-	restart("third") // it follows
+	restart("third") // another restart follows
 	s.feed(event{kind: evSpawned, worker: key{1, 2}, pid: 9})
 	s.exit(0, 2)
 	spawned("second")

@@ -2,8 +2,8 @@ package supervise
 
 import "time"
 
-// settle brings the fleet closer to what is wanted. It runs after every event
-// and does nothing if there is nothing to do.
+// settle returns the actions that bring the fleet closer to what is wanted. It runs
+// after every event.
 func (f *fleet) settle() {
 	f.expire()
 	if f.mode == modeRunning {
@@ -27,7 +27,7 @@ func (f *fleet) settle() {
 	}
 }
 
-// expire acts on workers whose time is over.
+// expire acts on workers whose deadline has passed.
 func (f *fleet) expire() {
 	f.each(func(s *slot, w *worker) {
 		if w.pid == 0 || w.due.IsZero() || f.now.Before(w.due) {
@@ -38,7 +38,7 @@ func (f *fleet) expire() {
 			f.bootExpired(s, w)
 			return
 		case PhaseHung:
-			f.logWorker(w, "hangs on %v after SIGQUIT: killed", dumpTime)
+			f.logWorker(w, "still runs %v after SIGQUIT: killed", dumpTime)
 		default:
 			f.logWorker(w, "did not end in time: killed")
 		}
@@ -46,8 +46,8 @@ func (f *fleet) expire() {
 	})
 }
 
-// retire sends away the workers of slots beyond what is wanted, once somebody
-// else serves, and wakes slots that are wanted again.
+// retire ends the workers of slots that are no longer wanted, once another slot is
+// served. It resets slots that are wanted again.
 func (f *fleet) retire() {
 	for _, s := range f.slots {
 		isRetired := s.id >= f.wanted
@@ -67,7 +67,7 @@ func (f *fleet) retire() {
 	}
 }
 
-// isAnyServed tells whether one of the active slots has a worker that serves.
+// isAnyServed tells whether any active slot is served.
 func (f *fleet) isAnyServed() bool {
 	for _, s := range f.active() {
 		if s.served() {
@@ -88,7 +88,7 @@ func (f *fleet) fill() {
 	}
 }
 
-// wantsSpawn tells whether s waits for its pause to be over.
+// wantsSpawn tells whether s needs a new process.
 func (f *fleet) wantsSpawn(s *slot) bool {
 	return s.serving == nil || s.successor == nil && f.isOutdated(s.serving)
 }
@@ -98,9 +98,9 @@ func (f *fleet) isOutdated(w *worker) bool {
 	return w.phase == PhaseReady && (w.recycling || f.rolling && w.rollout < f.rollout)
 }
 
-// roll starts the next successor, one at a time over the whole fleet. That
-// predecessors still drain keeps none waiting, unless there are as many of them as
-// workers: there are never more than twice as many processes, and one.
+// roll starts the next successor, one at a time in the whole fleet. It does not wait
+// for predecessors that drain, unless there are as many of them as workers. So there
+// are never more than twice as many processes as workers, plus one.
 func (f *fleet) roll() {
 	if f.rolling && !f.hasOutdated() && f.isReady() {
 		f.rolling = false
@@ -127,9 +127,9 @@ func (f *fleet) roll() {
 	}
 }
 
-// longestOutdated returns the slot whose worker is to be replaced next, or nil: the
-// one that has served longest, so that one that asks for it again and again keeps
-// no other from its turn.
+// longestOutdated returns the slot whose worker is replaced next, or nil. It is the
+// one that has served longest, so a worker that asks for replacement again and again
+// does not delay the others.
 func (f *fleet) longestOutdated() *slot {
 	var next *slot
 	for _, s := range f.active() {
@@ -159,14 +159,14 @@ func (f *fleet) rollAgain() {
 	}
 }
 
-// cancelRolling gives a rolling restart up, because the workers go.
+// cancelRolling ends a rolling restart because all workers are to exit.
 func (f *fleet) cancelRolling() {
 	f.answer(ErrStopping, append(f.waiting, f.following...)...)
 	f.rolling, f.again, f.waiting, f.following = false, false, nil, nil
 }
 
-// hasOutdated tells whether the rolling restart has work left. Workers that
-// boot belong to it already.
+// hasOutdated tells whether the rolling restart has workers left to replace. Workers
+// that boot already belong to it.
 func (f *fleet) hasOutdated() bool {
 	for _, s := range f.active() {
 		if s.serving != nil && s.serving.rollout < f.rollout {
@@ -176,22 +176,23 @@ func (f *fleet) hasOutdated() bool {
 	return false
 }
 
-// abortRolling ends the rolling restart whose successor w failed: its
-// predecessor and those that were not replaced serve on.
+// abortRolling ends the rolling restart whose successor w failed. Its predecessor and
+// the workers that were not replaced yet go on serving.
 func (f *fleet) abortRolling(slot int, w *worker, cause error) {
 	if f.rolling && w.rollout == f.rollout && f.slots[slot].serving != nil {
 		f.rolling, f.target = false, f.good
-		f.logf("rolling restart failed in slot %d: the workers that run are kept", slot)
+		f.logf("rolling restart failed in slot %d: the running workers go on", slot)
 		f.restartFailed(&RestartError{Slot: slot, Err: cause}, f.waiting...)
 		f.rollAgain()
 	}
 }
 
-// adoptsSockets tells whether each slot has sockets of its own.
+// adoptsSockets tells whether each slot has its own sockets.
 func (f *fleet) adoptsSockets() bool { return f.hasSockets && !f.config.SharedSockets }
 
-// placeSockets sees to it that somebody serves the sockets of every slot, and
-// its inbox: a sibling adopts those of a slot without a ready worker, and gives them back.
+// placeSockets makes sure that the sockets and the inbox of every slot are served. If
+// a slot has no ready worker, a worker of another slot adopts them; it gives them
+// back later.
 func (f *fleet) placeSockets() {
 	if !f.adoptsSockets() && !f.config.Inboxes || f.mode != modeRunning {
 		return
@@ -223,12 +224,12 @@ func (f *fleet) placeSockets() {
 	f.spreadSockets()
 }
 
-// spreadSockets moves sockets of retired slots from workers with many to those
-// with few: who was there when their last adopter died would otherwise serve
-// them for ever, and get as many more of the connections.
+// spreadSockets moves sockets without a worker of their own from workers that adopted
+// many to those that adopted few. Otherwise a worker that adopted those of retired
+// slots would serve them for ever, and get as many more connections.
 func (f *fleet) spreadSockets() {
 	if !f.adoptsSockets() || !f.isReady() {
-		return // others are about to go back
+		return // adopted sockets are about to be given back
 	}
 	for {
 		to := f.leastLoaded()
@@ -264,8 +265,8 @@ func (f *fleet) canServe(w *worker) bool {
 	return alive != nil && w.takesOrders()
 }
 
-// leastLoaded returns the worker that serves the fewest sockets of others, or
-// nil. One that may hang is the last choice.
+// leastLoaded returns the worker that has adopted the fewest sockets, or nil. A
+// worker that may hang is chosen last.
 func (f *fleet) leastLoaded() *worker {
 	var best *worker
 	fewest := 0
@@ -295,8 +296,9 @@ func (f *fleet) adoptions(w *worker) int {
 	return n
 }
 
-// sendDrains emits the drains of this step, now that the sockets are where
-// they should be. Unattached workers get a signal instead.
+// sendDrains emits the drains of this step. It runs after placeSockets, so a worker
+// that drains knows whether its sockets are served. A worker that has sent no message
+// gets SIGTERM instead.
 func (f *fleet) sendDrains() {
 	for _, a := range f.late {
 		s, w := f.find(a.worker)
@@ -316,9 +318,9 @@ func (f *fleet) sendDrains() {
 	}
 }
 
-// closeSockets has the master let go of the listening sockets when the workers
-// that are left have been told to end: with the last of those that serve a
-// socket the port is free, and nobody connects in vain.
+// closeSockets closes the master's listening sockets once all remaining workers have
+// been told to end. The port is then free as soon as the last worker closes its
+// socket, and new connections are refused instead of left in a queue.
 func (f *fleet) closeSockets() {
 	if f.mode < modeStopping || !f.hasSockets || f.socketsClosed {
 		return
@@ -331,7 +333,7 @@ func (f *fleet) closeSockets() {
 	}
 }
 
-// mark notes and reports what is true for the first time.
+// mark records and reports what is true for the first time.
 func (f *fleet) mark() {
 	if f.mode != modeRunning {
 		return

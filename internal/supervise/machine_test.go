@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// noSockets stands for a function that makes sockets.
+// noSockets is a Sockets function that returns no sockets.
 func noSockets(int) ([]*os.File, error) { return nil, nil }
 
-// script drives a machine by hand.
+// script feeds events to a machine, one after the other.
 type script struct {
 	t     *testing.T
 	fleet *fleet
@@ -44,7 +44,7 @@ func (s *script) feed(e event) {
 	}
 }
 
-// boot lets worker slot.generation start and be ready.
+// boot lets worker slot.generation start and become ready.
 func (s *script) boot(slot, generation int) {
 	s.t.Helper()
 	k := key{slot, generation}
@@ -70,7 +70,7 @@ func (s *script) exit(slot, generation int) {
 	s.feed(event{kind: evExited, worker: key{slot, generation}, text: "exit status 1"})
 }
 
-// sleep lets time go by, with a tick at the end.
+// sleep advances the time and then ticks.
 func (s *script) sleep(d time.Duration) {
 	s.now = s.now.Add(d)
 	s.feed(event{kind: evTick})
@@ -208,18 +208,18 @@ func TestBackoff(t *testing.T) {
 		s.want(actSpawn)
 	}
 	s.now = s.now.Add(10 * time.Second)
-	die(0) // a steady worker
+	die(0) // a worker that had served long
 	for range 5 {
 		s.boot(0, generation)
-		die(interval) // it served
+		die(interval) // it had served
 	}
 	for i := range 20 {
 		s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 9})
-		s.now = s.now.Add(time.Minute / 4) // it takes its time to boot
+		s.now = s.now.Add(time.Minute / 4) // it boots slowly
 		die(min(interval<<i, 30*time.Second))
 	}
 	s.boot(0, generation)
-	die(interval) // it served: that is no loop of boots any more
+	die(interval) // it had served, so the series of failed boots ends
 	s.feed(event{kind: evSpawned, worker: key{0, generation}, pid: 9})
 	die(interval)
 	s.boot(0, generation)
@@ -227,12 +227,12 @@ func TestBackoff(t *testing.T) {
 	die(0)
 }
 
-// The only worker that serves is replaced at once, also beyond the threshold.
+// The only worker that serves is replaced at once, even beyond the threshold.
 func TestLastOneNeverWaits(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, RecoverInterval: time.Hour, OverRecovery: OverRecoveryDegrade})
 	s.start()
 	s.exit(0, 1)
-	s.want() // degraded, and the other one serves
+	s.want() // degraded, and the other worker serves
 	for generation := 1; generation < 20; generation++ {
 		s.exit(1, generation)
 		s.want(actSpawn)
@@ -244,7 +244,7 @@ func TestLastOneNeverWaits(t *testing.T) {
 	s.exit(1, 20)
 	s.feed(event{kind: evSpawned, worker: key{1, 21}, pid: 9})
 	s.exit(1, 21)
-	s.want() // it never served: a pause
+	s.want() // it was never ready: a pause
 }
 
 func TestNoInterval(t *testing.T) {
@@ -257,8 +257,7 @@ func TestNoInterval(t *testing.T) {
 	}
 }
 
-// That the fleet goes on with what is left is said once for each time that it
-// begins to.
+// The log says once each time that the fleet becomes degraded.
 func TestDegradeIsSaid(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, RecoverThreshold: 1, RecoverWindow: time.Minute, OverRecovery: OverRecoveryDegrade})
 	s.start()
@@ -269,7 +268,7 @@ func TestDegradeIsSaid(t *testing.T) {
 			generation++
 			said := 0
 			for _, line := range s.log {
-				if strings.Contains(line, "serving with what is left") {
+				if strings.Contains(line, "serving with the remaining workers") {
 					said++
 				}
 			}
@@ -311,7 +310,7 @@ func TestDegrade(t *testing.T) {
 	}
 }
 
-// A worker that dies before the fleet was ready leaves a queue, too.
+// A worker that dies before the fleet was ready also leaves a queue.
 func TestRescueDuringTheStart(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, RecoverThreshold: 9, Sockets: noSockets})
 	s.feed(event{kind: evStart})
@@ -334,7 +333,7 @@ func TestRescue(t *testing.T) {
 	if a := s.last[1]; a.worker != (key{0, 1}) || a.slot != 1 {
 		t.Fatalf("adopted: %+v", a)
 	}
-	s.exit(0, 1) // the adopter, too
+	s.exit(0, 1) // the adopter dies, too
 	s.want(actSpawn, actAdopt, actAdopt)
 	if s.last[1].worker != (key{2, 1}) || s.last[2].worker != (key{2, 1}) {
 		t.Fatalf("adopted: %+v", s.last)
@@ -357,7 +356,7 @@ func TestRollingRestart(t *testing.T) {
 	s.want(actSpawn)
 	for slot := range 2 {
 		s.boot(slot, 2)
-		if slot == 0 { // the next one does not wait for the end of the one before
+		if slot == 0 { // the next slot does not wait until the drain of this one has ended
 			s.want(actSpawn, actDrain)
 		} else {
 			s.want(actDrain)
@@ -382,7 +381,7 @@ func TestRollingRestartOfStuckWorker(t *testing.T) {
 	s.sleep(3400 * time.Millisecond)
 	s.want(actKill)
 	s.sleep(time.Hour)
-	s.want() // once
+	s.want() // only once
 	s.exit(0, 1)
 	if s.fleet.restarts != 1 {
 		t.Error("not done")
@@ -432,7 +431,7 @@ func TestRecycle(t *testing.T) {
 	}
 	s.feed(event{kind: evRecycle, worker: key{1, 2}, text: "SIGTERM"})
 	s.feed(event{kind: evSpawned, worker: key{1, 3}, pid: 9})
-	s.exit(1, 2) // impatient
+	s.exit(1, 2) // it does not wait for its successor
 	if s.fleet.crashesTotal != 0 || s.fleet.slots[1].serving.key != (key{1, 3}) {
 		t.Error("the successor did not take the place")
 	}
@@ -460,9 +459,8 @@ func TestScale(t *testing.T) {
 	s.want(actRelease)
 }
 
-// The last worker that serves is not sent away before another one does.
-// After a scale-down, who serves the retired slots' sockets changes with deaths
-// of workers. When all workers are there again, each serves its share.
+// After a scale-down, workers' deaths change which worker serves the sockets of
+// retired slots. When all workers are ready again, each serves its share.
 func TestRetiredSocketsAreSpread(t *testing.T) {
 	s := newScript(t, Config{Workers: 5, Sockets: noSockets, RecoverThreshold: 9})
 	s.start()
@@ -489,7 +487,7 @@ func TestRetiredSocketsAreSpread(t *testing.T) {
 				t.Fatalf("when worker %d is back: %v", victim, of)
 			}
 			s.feed(event{kind: evPong, worker: key{victim, generation + 1}})
-			s.want() // and it stays so
+			s.want() // nothing changes any more
 		}
 	}
 	s.exit(0, 4)
@@ -514,7 +512,7 @@ func TestScaleDownWhileBooting(t *testing.T) {
 	s.feed(event{kind: evReady, worker: key{0, 2}})
 	s.want(actAdopt, actDrain)
 	if !s.last[len(s.last)-1].hasSuccessor {
-		t.Error("it is told that nobody serves on")
+		t.Error("it is told that it has no successor")
 	}
 }
 
@@ -528,7 +526,7 @@ func TestPause(t *testing.T) {
 	s.want()
 	s.feed(event{kind: evRestart})
 	s.want(actSpawn, actSpawn)
-	s.feed(event{kind: evPause}) // while they are forked
+	s.feed(event{kind: evPause}) // while the forks run
 	s.want()
 	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 9})
 	s.want(actSpawned, actTerm)
@@ -601,12 +599,12 @@ func TestForkFailsLater(t *testing.T) {
 	}
 }
 
-// noStart stands for a function that starts workers.
+// noStart is a Start function that is never called.
 func noStart(Launch) (*exec.Cmd, error) { return nil, nil }
 
-// A Start function's worker is ready when it says so. The old one stays where
-// the successor never does: it dies first, or it answers HELLO and no more, or not
-// even that though others of the fleet did.
+// A Start function's worker is ready when it reports READY. The old worker stays if
+// the successor never does: it dies first, or it answers HELLO and nothing more, or
+// it does not answer HELLO although other workers have.
 func TestStartedWorkerIsReadyWhenItSaysSo(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -643,8 +641,8 @@ func TestStartedWorkerIsReadyWhenItSaysSo(t *testing.T) {
 	}
 }
 
-// Where no worker has ever answered HELLO, one that lives for a while counts as
-// ready, as at the start so in a rolling restart.
+// If no worker has ever answered HELLO, a worker that lives for a while counts as
+// ready, both at the start and in a rolling restart.
 func TestStartedWorkerThatCannotSpeak(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, Sockets: noSockets, Start: noStart})
 	boot := func(generation int) {
@@ -661,19 +659,19 @@ func TestStartedWorkerThatCannotSpeak(t *testing.T) {
 	s.want(actAllReady)
 	s.feed(event{kind: evRestart})
 	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 10})
-	s.exit(0, 2) // a broken one
+	s.exit(0, 2) // a broken worker
 	s.want()
 	s.feed(event{kind: evRestart})
 	s.sleep(time.Second)
 	boot(3)
-	s.want(actTerm) // the first one
+	s.want(actTerm) // the first worker
 	if s.last[0].worker != (key{0, 1}) || s.fleet.slots[0].serving.key != (key{0, 3}) {
 		t.Errorf("%+v", s.last)
 	}
 }
 
-// Predecessors that drain are told when nobody takes their connections over any
-// more, and that they have no more time than the others.
+// Draining predecessors are told when no worker takes over their connections any
+// more, and when their time is shortened.
 func TestPredecessorsAreToldThatNobodyFollows(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -716,7 +714,8 @@ func TestPredecessorsAreToldThatNobodyFollows(t *testing.T) {
 	}
 }
 
-// Who dies last leaves a queue and an inbox: a sibling takes them before it ends.
+// The worker that dies last leaves a queue and an inbox: a worker of another slot
+// adopts them before it ends.
 func TestOverRecoveryLeavesNothingBehind(t *testing.T) {
 	s := newScript(t, Config{Workers: 2, Sockets: noSockets})
 	s.start()
@@ -730,8 +729,8 @@ func TestOverRecoveryLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A fleet that was never ready ends with an error, whatever is wanted later on;
-// deaths before that and after are told apart.
+// A fleet that was never ready ends with an error, whatever commands follow. Deaths
+// before and after that are distinguished.
 func TestNeverReadyEnds(t *testing.T) {
 	for _, name := range []string{"never", "once"} {
 		s := newScript(t, Config{Workers: 2, RecoverThreshold: 1, OverRecovery: OverRecoveryDegrade})
@@ -759,13 +758,13 @@ func TestNeverReadyEnds(t *testing.T) {
 	}
 }
 
-// Everybody whose control channel is up and who was not killed reopens log files,
-// and the master first.
+// All workers with a control channel that were not killed reopen log files, after the
+// master has.
 func TestReopenIsForAll(t *testing.T) {
 	s := newScript(t, Config{Workers: 3})
 	s.feed(event{kind: evStart})
 	s.boot(0, 1)
-	s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 7}) // has not said anything yet
+	s.feed(event{kind: evSpawned, worker: key{1, 1}, pid: 7}) // has sent no message yet
 	s.boot(2, 1)
 	s.feed(event{kind: evReopen})
 	s.want(actReopened, actReopen, actReopen)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// spawn begins a worker in s.
+// spawn starts a worker in s.
 func (f *fleet) spawn(s *slot) *worker {
 	s.generation++
 	w := &worker{key: key{s.id, s.generation}, rollout: f.rollout, started: f.now}
@@ -43,12 +43,12 @@ func (f *fleet) spawned(s *slot, w *worker, pid int, ready bool) {
 	}
 }
 
-// mayBeDumb tells whether workers may be of a kind that cannot speak: a Start
-// function need not pass the control socket on, and none has ever answered.
+// mayBeDumb tells whether workers may be unable to send messages: a Start function
+// need not pass the control socket on, and no worker has answered yet.
 func (f *fleet) mayBeDumb() bool { return f.config.Start != nil && !f.speaks }
 
-// bootExpired: w has not become ready in time. One that may be unable to say so is
-// taken for ready; one that can gets the rest of its time.
+// bootExpired: w was not ready in time. If w may be unable to report READY, it is
+// taken for ready; otherwise it gets the rest of BootTimeout.
 func (f *fleet) bootExpired(s *slot, w *worker) {
 	end := w.started.Add(f.config.BootTimeout)
 	switch {
@@ -57,13 +57,13 @@ func (f *fleet) bootExpired(s *slot, w *worker) {
 	case f.now.Before(end):
 		w.due = end
 	default:
-		f.logWorker(w, "not ready after %v, the time to boot: killed", f.config.BootTimeout)
+		f.logWorker(w, "not ready after %v (BootTimeout): killed", f.config.BootTimeout)
 		w.isLate = true
 		f.kill(w)
 	}
 }
 
-// whyUnready says why w, which is gone, did not become ready.
+// whyUnready returns the reason why w, which has exited, was never ready.
 func (f *fleet) whyUnready(w *worker, how string) error {
 	switch {
 	case w.failure != nil:
@@ -74,8 +74,8 @@ func (f *fleet) whyUnready(w *worker, how string) error {
 	return errors.New(how)
 }
 
-// spawnFailed: there is no process. It never counts as a crash: a system
-// without memory or descriptors is not the worker's fault.
+// spawnFailed: there is no process. This never counts as a crash: a system without
+// memory or descriptors is not the worker's fault.
 func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
 	f.remove(s, w)
 	f.logf("worker %v: cannot be started: %v", w.key, err)
@@ -92,8 +92,8 @@ func (f *fleet) spawnFailed(s *slot, w *worker, err error) {
 	}
 }
 
-// attached: w has spoken. A drain that went to it as a mere signal is said
-// again in words.
+// attached: w has sent a message. If it was told to drain by a signal only, the order
+// is repeated as a message.
 func (f *fleet) attached(w *worker) {
 	if w.attached {
 		return
@@ -105,7 +105,7 @@ func (f *fleet) attached(w *worker) {
 	}
 }
 
-// ready: w serves. Where it is a successor, its predecessor goes.
+// ready: w serves. If it is a successor, its predecessor is told to exit.
 func (f *fleet) ready(s *slot, w *worker) {
 	if w.phase != PhaseSpawned {
 		return
@@ -125,8 +125,8 @@ func (f *fleet) ready(s *slot, w *worker) {
 	}
 }
 
-// recycle: w asked to be replaced. If it is on its way out, it has not heard:
-// it is told again.
+// recycle: w asked to be replaced. If it is draining already, the order did not reach
+// it and is repeated.
 func (f *fleet) recycle(w *worker, reason string) {
 	f.attached(w)
 	if w.phase == PhaseDraining {
@@ -142,8 +142,7 @@ func (f *fleet) recycle(w *worker, reason string) {
 	w.recycling = true
 }
 
-// leave sends w on its way out: it has grace to finish. It moves to the
-// slot's leaving workers.
+// leave tells w to exit within grace and moves it to the slot's leaving workers.
 func (f *fleet) leave(s *slot, w *worker, grace time.Duration) {
 	f.remove(s, w)
 	s.leaving = append(s.leaving, w)
@@ -172,7 +171,7 @@ func (f *fleet) remove(s *slot, w *worker) {
 	}
 }
 
-// kill sends SIGKILL. The worker stays where it is until its exit is seen.
+// kill sends SIGKILL. The worker stays in its slot until its exit is reported.
 func (f *fleet) kill(w *worker) {
 	w.phase, w.due = PhaseKilled, time.Time{}
 	if w.pid != 0 {
@@ -180,7 +179,7 @@ func (f *fleet) kill(w *worker) {
 	}
 }
 
-// exited: the process is gone.
+// exited: the process has ended.
 func (f *fleet) exited(s *slot, w *worker, how string) {
 	wasServing, wasSuccessor := s.serving == w, s.successor == w
 	f.remove(s, w)
@@ -188,11 +187,12 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 	case w.expected:
 		f.logWorker(w, "%s", how)
 	case w.recycling:
-		// It did not wait for its successor. No crash, but no reason to spin.
-		f.logWorker(w, "%s, before a successor was there", how)
+		// It exited before its successor was ready. This is no crash, but its
+		// replacement waits, so that this cannot loop fast.
+		f.logWorker(w, "%s, before its successor was ready", how)
 		f.vacated(s, w, wasServing)
 	case wasSuccessor:
-		// The predecessor serves on, so this is a failed restart, no crash.
+		// The predecessor goes on serving, so this is a failed restart and no crash.
 		f.logWorker(w, "%s, before it was ready", how)
 		f.backOff(s, max(f.config.RecoverInterval, spawnBackoff))
 		f.abortRolling(s.id, w, f.whyUnready(w, how))
@@ -201,7 +201,7 @@ func (f *fleet) exited(s *slot, w *worker, how string) {
 	}
 }
 
-// crashed: a worker that should run does not, or does no good.
+// crashed: a worker that should serve has died or hangs.
 func (f *fleet) crashed(s *slot, w *worker, how string) {
 	f.crashesTotal++
 	s.crashes++
@@ -220,12 +220,12 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	}
 	if f.config.OverRecovery == OverRecoveryExit || !f.fleetReady {
 		f.logf("too many workers died: stopping")
-		f.placeSockets() // for what waits there; who is on its way out gets none
+		f.placeSockets() // siblings adopt what waits in its sockets; workers that drain adopt nothing
 		f.stop(ErrOverRecovery)
 		return
 	}
 	if !f.degraded {
-		f.logf("too many workers died: serving with what is left")
+		f.logf("too many workers died: serving with the remaining workers")
 	}
 	f.degraded = true
 	if s.serving == nil && !f.wasLast(w) {
@@ -233,11 +233,11 @@ func (f *fleet) crashed(s *slot, w *worker, how string) {
 	}
 }
 
-// wasLast tells whether w, which is gone, was the last worker that served.
+// wasLast tells whether w, which has ended, was the last worker that served.
 func (f *fleet) wasLast(w *worker) bool { return !w.readyAt.IsZero() && !f.isAnyServed() }
 
-// vacated: w is gone and served. A successor that boots takes its place;
-// otherwise one is due.
+// vacated: w, which occupied s, has ended. A successor that boots takes its place;
+// otherwise a new worker is scheduled.
 func (f *fleet) vacated(s *slot, w *worker, wasServing bool) {
 	if wasServing && s.successor != nil {
 		s.serving, s.successor = s.successor, nil
@@ -259,7 +259,7 @@ func (f *fleet) vacated(s *slot, w *worker, wasServing bool) {
 	}
 }
 
-// backOff sets when s gets its next worker after one that never served: the pause
+// backOff schedules the next worker of s after one that was never ready. The pause
 // doubles each time in a row.
 func (f *fleet) backOff(s *slot, base time.Duration) {
 	pause := longestBackoff
@@ -272,12 +272,12 @@ func (f *fleet) backOff(s *slot, base time.Duration) {
 	s.respawnAt = f.now.Add(f.vary(pause))
 }
 
-// vary returns pause ± 20 %, so that slots do not move in step.
+// vary returns pause ± 20 %, so that slots do not restart at the same moment.
 func (f *fleet) vary(pause time.Duration) time.Duration {
 	return pause + time.Duration(float64(pause)*(0.4*f.random.Float64()-0.2))
 }
 
-// forget drops the crashes that are out of the window.
+// forget drops the crashes that are older than the window.
 func (f *fleet) forget() {
 	if f.config.RecoverWindow == 0 {
 		return

@@ -2,8 +2,8 @@ package supervise
 
 import "sync"
 
-// mailbox is a queue without a bound: putting never waits, so that the loop and
-// those who tell it things cannot block each other.
+// mailbox is an unbounded queue. put never waits, so the loop and those that send it
+// events cannot block each other.
 type mailbox[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -26,7 +26,7 @@ func (m *mailbox[T]) put(item T) {
 	}
 }
 
-// takeAll returns what has come since the last call, in order.
+// takeAll returns what was put since the last call, in order.
 func (m *mailbox[T]) takeAll() []T {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// A Master runs a fleet. Its methods may be called by several goroutines.
+// A Master runs a fleet. Its methods may be called concurrently.
 //
-// One goroutine, Run's, owns the machine; everything reaches it as an event.
+// Only Run's goroutine uses the machine; everything reaches it as an event.
 type Master struct {
 	config        Config
 	journal       *Journal // config.Logger
 	executable    *executable
 	lifelineRead  *os.File // workers inherit it
-	lifelineWrite *os.File // nobody else ever has it
+	lifelineWrite *os.File // no other process has it
 	spawner       *spawner
 	events        *mailbox[event]
 	hooks         *mailbox[func()]
@@ -68,9 +68,9 @@ func New(c Config) (*Master, error) {
 	return m, nil
 }
 
-// Run starts the workers and returns when the last one is gone: nil after an
-// ordered stop (TERM, INT, Stop, the end of ctx), else why. It closes the
-// sockets. A Master runs once.
+// Run starts the workers and returns when the last one has ended. The result is nil
+// after an ordered stop (TERM, INT, Stop, the end of ctx), and otherwise the reason.
+// Run closes the sockets. A Master runs once.
 func (m *Master) Run(ctx context.Context) error {
 	if m.hasRun.Swap(true) {
 		return ErrRunning
@@ -232,8 +232,8 @@ func (m *Master) Reopen() { m.events.put(event{kind: evReopen}) }
 // not wait.
 func (m *Master) Scale(workers int) { m.events.put(event{kind: evScale, number: workers}) }
 
-// Status returns a snapshot, as of the last event, and the queues as they are
-// now. The Workers of its slots are not to be changed.
+// Status returns a snapshot as of the last event, with the current lengths of the
+// queues. The caller must not change the Workers of its slots.
 func (m *Master) Status() Status {
 	s := *m.snapshot.Load()
 	s.LogDropped = m.journal.Dropped()
@@ -298,10 +298,10 @@ func (m *Master) perform(a action) {
 	}
 }
 
-// lend has a worker serve the sockets of another slot, and its inbox.
+// lend tells a worker to serve the sockets and the inbox of another slot.
 func (m *Master) lend(k key, slot int) {
 	if m.config.Sockets != nil && !m.config.SharedSockets {
-		files, _ := m.spawner.openSockets(slot) // they are open: the machine knows
+		files, _ := m.spawner.openSockets(slot) // no error: the machine asks only for open sockets
 		m.send(k, message{kind: messageAdopt, slot: uint16(slot)}, files)
 	}
 	if pair := m.spawner.inbox(slot); pair != nil {
@@ -319,7 +319,7 @@ func (m *Master) takeBack(k key, slot int) {
 	}
 }
 
-// look reports how a worker gets on with its queue.
+// look reports the length of a worker's queue, and its progress.
 func (m *Master) look(k key, pid int) {
 	e := event{kind: evQueue, worker: k, number: m.spawner.queue(k.slot)}
 	if e.number > 0 {
@@ -371,8 +371,8 @@ func (m *Master) runHooks(stop <-chan struct{}, done chan<- struct{}) {
 	}
 }
 
-// send sends a message to a worker. If it does not read, the order is lost;
-// deadlines and the death of the worker bound what that costs.
+// send sends a message to a worker. If the worker does not read, the order is lost;
+// deadlines and the worker's death bound the consequences.
 func (m *Master) send(k key, msg message, files []*os.File) {
 	p := m.spawner.find(k)
 	if p == nil || p.link == nil {
@@ -383,7 +383,7 @@ func (m *Master) send(k key, msg message, files []*os.File) {
 	}
 }
 
-// isHangUp tells whether err says that the other end is gone.
+// isHangUp tells whether err says that the other end is closed.
 func isHangUp(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
@@ -399,7 +399,7 @@ func (m *Master) signal(k key, sig os.Signal) {
 	}
 }
 
-// watch reports what a worker says and, after its last word, its end.
+// watch reports a worker's messages and, after the last one, its end.
 func (m *Master) watch(p *process) {
 	listened := make(chan struct{})
 	go func() {
@@ -443,7 +443,8 @@ func (m *Master) listen(p *process) {
 	}
 }
 
-// eventOf returns what a worker's message means. Unknown ones mean nothing.
+// eventOf returns the event that a worker's message stands for. Unknown messages have
+// none.
 func eventOf(m message) (event, bool) {
 	switch m.kind {
 	case messageReady:
@@ -466,7 +467,7 @@ func eventOf(m message) (event, bool) {
 	return event{}, false
 }
 
-// oneLine makes a payload fit for a log.
+// oneLine makes a payload fit into a line of the log.
 func oneLine(payload []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inboxedProcess returns a master that is not running, and the end of the link of
-// its only worker.
+// inboxedProcess returns a master that does not run, and the end of the link of its
+// only worker.
 func inboxedProcess(t *testing.T) (m *Master, log *logLines, worker *link) {
 	t.Helper()
 	ours, theirs := linkPair(t)
@@ -24,13 +24,13 @@ func inboxedProcess(t *testing.T) (m *Master, log *logLines, worker *link) {
 	m = &Master{config: Config{Inboxes: true, Logger: log}}
 	m.spawner = &spawner{master: m, inboxes: map[int]*inboxPair{}, processes: map[key]*process{
 		{0, 1}: {key: key{0, 1}, link: ours, command: &exec.Cmd{Process: &os.Process{Pid: 4711}}},
-		{1, 1}: {key: key{1, 1}, command: &exec.Cmd{Process: &os.Process{Pid: 4712}}}, // without control
+		{1, 1}: {key: key{1, 1}, command: &exec.Cmd{Process: &os.Process{Pid: 4712}}}, // without a control socket
 	}}
 	t.Cleanup(m.spawner.close)
 	return m, log, theirs
 }
 
-// What a worker cannot be told is in the log, unless it is gone: that is in the
+// A failed send to a worker is logged, unless the worker has ended: that is in the
 // log already.
 func TestSendingIsLogged(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -68,7 +68,7 @@ func TestSendingIsLogged(t *testing.T) {
 	}
 }
 
-// goroutinesOf counts goroutines that run methods of a master.
+// goroutinesOf counts the goroutines that run these methods of a master.
 func goroutinesOf(methods ...string) (n int) {
 	stacks := string(allStacks())
 	for _, m := range methods {
@@ -113,7 +113,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// slowLog takes its time for each line.
+// slowLog delays each line.
 type slowLog struct{ Logger }
 
 func (l slowLog) Printf(format string, args ...any) {
@@ -121,7 +121,7 @@ func (l slowLog) Printf(format string, args ...any) {
 	l.Logger.Printf(format, args...)
 }
 
-// When Run returns, the log has been written: the process may end next.
+// Run returns after the log was written, because the process may end next.
 func TestRunWritesItsLog(t *testing.T) {
 	f := startFleet(t, func(c *Config) { c.Logger = slowLog{c.Logger} }).ready()
 	f.Stop()
@@ -135,7 +135,7 @@ func TestRunWritesItsLog(t *testing.T) {
 	}
 }
 
-// The stacks of many goroutines are written in full.
+// The stacks of many goroutines are written completely.
 func TestAllStacks(t *testing.T) {
 	const many = 2000 // some hundred KiB
 	release := make(chan struct{})
@@ -149,15 +149,15 @@ func TestAllStacks(t *testing.T) {
 	}
 }
 
-// What workers say takes one line of the log.
+// A worker's text takes one line of the log.
 func TestOneLine(t *testing.T) {
 	if got := oneLine([]byte("a\nb\x00\x1f\x7f ~é!")); got != "a b    ~é!" {
 		t.Errorf("%q", got)
 	}
 }
 
-// A worker finds its control socket among the descriptors up to 255, if a HELLO
-// waits there.
+// A worker finds its control socket among the descriptors up to 255 if a HELLO is
+// pending there.
 func TestFindControl(t *testing.T) {
 	hello := func(l layout) message { return message{kind: messageHello, payload: appendLayout(nil, l)} }
 	right := layout{Slot: 1, Generation: 2, Control: 0, Lifeline: 1}
@@ -223,8 +223,9 @@ func TestFindControl(t *testing.T) {
 	})
 }
 
-// An orphan has half a second beyond its grace: then it ends, whatever it does.
+// An orphan has half a second beyond its grace. Then it ends, whatever it does.
 func TestOrphansHaveTheirGrace(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := startMaster(t, masterSpec{Workers: 1, Role: "stuck", GraceMS: 300, OrphanMS: 300})
 	m.address()
 	workers := m.workers()
@@ -238,7 +239,7 @@ func TestOrphansHaveTheirGrace(t *testing.T) {
 	}
 }
 
-// Sockets that cannot be used are an error of New, and none stays open.
+// If sockets cannot be used, New fails and leaves none open.
 func TestBadSockets(t *testing.T) {
 	open := func(n int) (files []*os.File) {
 		for range n {
@@ -283,7 +284,7 @@ func TestBadSockets(t *testing.T) {
 	m.release()
 }
 
-// A worker that cannot have its CPUs is not started.
+// A worker that cannot get its CPUs is not started.
 func TestImpossibleAffinity(t *testing.T) {
 	s := &spawner{master: &Master{config: Config{
 		Affinity: func(int) []int { return []int{1 << 20} },

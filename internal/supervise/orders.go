@@ -39,7 +39,7 @@ func (q *orderQueue) put(o Order) {
 	}
 }
 
-// send delivers what waits, and ends when nothing does.
+// send delivers the waiting orders, and ends when there are none.
 func (q *orderQueue) send() {
 	for {
 		q.mu.Lock()
@@ -49,7 +49,7 @@ func (q *orderQueue) send() {
 			return
 		}
 		next := q.waiting[0]
-		q.waiting[0] = Order{} // its files are the receiver's
+		q.waiting[0] = Order{} // the receiver owns its files
 		q.waiting = q.waiting[1:]
 		q.mu.Unlock()
 		q.out <- next

@@ -22,7 +22,7 @@ func deafWorker(t *testing.T) (w *Worker, master *link) {
 	return w, ours
 }
 
-// heard returns the next message to the master of that kind.
+// heard returns the next message of a kind that the master gets.
 func heard(t *testing.T, master *link, kind messageType) message {
 	t.Helper()
 	master.file.SetReadDeadline(time.Now().Add(patience))
@@ -37,8 +37,8 @@ func heard(t *testing.T, master *link, kind messageType) message {
 	}
 }
 
-// A worker that receives no orders still answers PINGs, and its SIGTERM still
-// reaches the master.
+// A worker that receives no orders still answers PINGs, and its SIGTERM still reaches
+// the master.
 func TestUnreceivedOrdersBlockNothing(t *testing.T) {
 	const many = 100
 	t.Run("probes", func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestUnreceivedOrdersBlockNothing(t *testing.T) {
 		if m := heard(t, master, messagePong); m.seq != 4711 {
 			t.Errorf("PONG %d", m.seq)
 		}
-		w.orphan.Do(func() {}) // the end of the link is no master's death here
+		w.orphan.Do(func() {}) // here the end of the link does not mean the master's death
 	})
 	t.Run("signals", func(t *testing.T) {
 		w, master := deafWorker(t)
@@ -70,8 +70,8 @@ func TestUnreceivedOrdersBlockNothing(t *testing.T) {
 	})
 }
 
-// What waits is bounded: orders replace those that they make pointless, and
-// close their files.
+// Pending orders are bounded: an order replaces those that it makes pointless, and
+// closes their files.
 func TestOrdersReplaceEarlierOnes(t *testing.T) {
 	files := func() []*os.File {
 		read, write, err := os.Pipe()
@@ -105,7 +105,7 @@ func TestOrdersReplaceEarlierOnes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := newOrderQueue()
-			q.isSent = true // nothing is received meanwhile
+			q.isSent = true // no order is received meanwhile
 			for _, o := range c.put {
 				q.put(o)
 			}
@@ -139,13 +139,13 @@ func TestOrdersReplaceEarlierOnes(t *testing.T) {
 	}
 }
 
-// stuckLogger is a log that nothing reads.
+// stuckLogger is a log whose Printf blocks.
 type stuckLogger struct{}
 
 func (stuckLogger) Printf(string, ...any) { select {} }
 
-// The master's death is acted on when the log blocks: its reader may have been
-// the master's parent.
+// A blocked log does not delay the reaction to the master's death. The log's reader
+// may have been the master's parent.
 func TestOrphanDoesNotWaitForItsLog(t *testing.T) {
 	w := &Worker{options: AttachOptions{Logger: stuckLogger{}, OrphanGrace: time.Hour}, orphaned: make(chan struct{})}
 	go w.becomeOrphan()
@@ -156,7 +156,7 @@ func TestOrphanDoesNotWaitForItsLog(t *testing.T) {
 	}
 }
 
-// An orphan has the grace of its options, or what its master had said.
+// An orphan has the grace of its options, or the one in HELLO.
 func TestOrphanGrace(t *testing.T) {
 	w := &Worker{layout: layout{OrphanGraceMS: 1500}}
 	if got := w.orphanGrace(); got != 1500*time.Millisecond {
@@ -168,8 +168,8 @@ func TestOrphanGrace(t *testing.T) {
 	}
 }
 
-// A worker that asked for its successor drains without one after ten seconds, and
-// at once when it is asked again.
+// A worker that asked for a successor drains without one after ten seconds, and at
+// once when it is asked again.
 func TestRecycleIsBounded(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -204,11 +204,11 @@ func TestRecycleIsBounded(t *testing.T) {
 	}
 }
 
-// Of two orders to drain that wait, the shorter time holds; none is no time.
+// Of two pending orders to drain, the shorter time holds. Zero means at once.
 func TestDrainsThatWait(t *testing.T) {
 	for _, c := range [][3]time.Duration{{5, 0, 5}, {0, 5, 5}, {5, 3, 3}, {3, 5, 3}, {1, 5, 1}, {5, 1, 1}, {0, 0, 0}, {4, 4, 4}} {
 		q := newOrderQueue()
-		q.isSent = true // nobody takes them
+		q.isSent = true // no order is received
 		q.put(Order{Kind: OrderReopen})
 		for _, grace := range c[:2] {
 			q.put(Order{Kind: OrderDrain, Grace: grace})
@@ -219,7 +219,7 @@ func TestDrainsThatWait(t *testing.T) {
 	}
 }
 
-// Messages become orders; those that cannot be read do not.
+// Valid messages become orders, others do not.
 func TestOrderOf(t *testing.T) {
 	const anything = messageType(200)
 	for _, c := range []struct {
@@ -257,7 +257,7 @@ func TestOrderOf(t *testing.T) {
 	}
 }
 
-// What comes to be adopted and is no listener is closed.
+// A descriptor to adopt that is not a listener is closed.
 func TestAdoptsListenersOnly(t *testing.T) {
 	w, _ := deafWorker(t)
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds what should take milliseconds.
+// patience bounds waits that normally take milliseconds.
 const patience = 15 * time.Second
 
 // until waits for a condition.
@@ -68,13 +68,12 @@ func (s *slotSockets) open(int) ([]*os.File, error) {
 	return []*os.File{f}, err
 }
 
-// logLines is a Logger that keeps what it gets.
+// logLines is a Logger that keeps its lines.
 type logLines struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// Printf keeps a line.
 func (l *logLines) Printf(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,12 +94,11 @@ type testFleet struct {
 	sockets *slotSockets
 	log     *logLines
 	records *os.File
-	cancel  context.CancelFunc // Run's context
+	cancel  context.CancelFunc // of Run's context
 	result  chan error
 }
 
-// startFleet starts a fleet of echo workers, as change changes it, and waits
-// until it is ready unless it is to fail.
+// startFleet starts a fleet of echo workers. change may change its configuration.
 func startFleet(t *testing.T, change func(*Config)) *testFleet {
 	t.Helper()
 	f := &testFleet{t: t, sockets: &slotSockets{}, log: &logLines{}, result: make(chan error, 1)}
@@ -168,8 +166,7 @@ func (f *testFleet) serving(slot int) WorkerStatus {
 	return st.Slots[slot].Workers[0]
 }
 
-// ask sends one line on a new connection and returns the first line of the
-// answer.
+// ask sends one line on a new connection and returns the first line of the answer.
 func (f *testFleet) ask(line string) (string, error) { return ask(f.sockets.address(), line) }
 
 func ask(address, line string) (string, error) {
@@ -186,7 +183,7 @@ func ask(address, line string) (string, error) {
 	return strings.TrimSpace(answer), err
 }
 
-// freeze stops a process and waits until all its threads stand still.
+// freeze stops a process and waits until all its threads have stopped.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -204,7 +201,7 @@ func freeze(t *testing.T, pid int) {
 	})
 }
 
-// isGone tells whether a process has ended; its parent may not have waited.
+// isGone tells whether a process has ended, even if its parent has not waited for it.
 func isGone(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -232,11 +229,11 @@ type testMaster struct {
 	mu      sync.Mutex
 	output  bytes.Buffer
 	waited  chan struct{}
-	// hasOwnNumbers: it is in a namespace, its log has other process numbers.
+	// hasOwnNumbers: it runs in a pid namespace, so its log has other pids.
 	hasOwnNumbers bool
 }
 
-// Write takes the output of the master and its workers.
+// Write collects the output of the master and its workers.
 func (m *testMaster) Write(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -289,8 +286,8 @@ func startMaster(t *testing.T, spec masterSpec, program ...string) *testMaster {
 	return m
 }
 
-// leaveNothing checks that no worker outlived the master for long, and ends
-// those that did.
+// leaveNothing checks that all workers end soon after the master, and kills those
+// that do not.
 func (m *testMaster) leaveNothing() {
 	if m.hasOwnNumbers {
 		return
@@ -327,7 +324,7 @@ func (m *testMaster) says(text string) {
 	until(m.t, "output: "+text, func() bool { return strings.Contains(m.text(), text) })
 }
 
-// address waits until the fleet is ready and returns where it listens.
+// address waits until the fleet is ready and returns its address.
 func (m *testMaster) address() string {
 	m.t.Helper()
 	m.says("address ")
@@ -336,7 +333,7 @@ func (m *testMaster) address() string {
 	return strings.Fields(after)[0]
 }
 
-// workers returns the numbers of all processes that were ever started.
+// workers returns the pids of all processes that were ever started.
 func (m *testMaster) workers() []int {
 	var pids []int
 	for _, match := range regexp.MustCompile(`\(pid (\d+)\): started`).FindAllStringSubmatch(m.text(), -1) {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The control socket carries messages of a fixed head and a payload. It keeps
-// message boundaries (SOCK_SEQPACKET, elsewhere SOCK_DGRAM); descriptors travel
-// beside the bytes. All numbers are little-endian:
+// The control socket carries messages, each with a head of fixed size and a payload.
+// The socket keeps message boundaries (SOCK_SEQPACKET, elsewhere SOCK_DGRAM).
+// Descriptors are passed beside the bytes. All numbers are little-endian:
 //
 //	0 magic u16   2 version u8   3 type u8    4 seq u32
 //	8 slot u16   10 flags u16   12 len u32   16 payload
@@ -28,37 +28,37 @@ const (
 type messageType uint8
 
 const (
-	messageHello    messageType = 1   // M→W: layout; the first message, waiting when the worker starts
+	messageHello    messageType = 1   // M→W: layout; the first message, sent before the worker starts
 	messagePing     messageType = 2   // M→W
 	messageDrain    messageType = 3   // M→W: grace in milliseconds
 	messageAdopt    messageType = 4   // M→W: slot, descriptors
 	messageRelease  messageType = 5   // M→W: slot
 	messageReopen   messageType = 6   // M→W
 	messageQuit     messageType = 9   // M→W
-	messagePeer     messageType = 10  // M→W: slot, one descriptor: where parcels for it go
-	messageInbox    messageType = 11  // M→W: slot, one descriptor: its inbox, to be read meanwhile
+	messagePeer     messageType = 10  // M→W: slot, one descriptor: the sending end of its inbox
+	messageInbox    messageType = 11  // M→W: slot, one descriptor: the receiving end of its inbox, to be read meanwhile
 	messageInboxOff messageType = 12  // M→W: slot: another worker reads its inbox again
 	messageReady    messageType = 64  // W→M
 	messagePong     messageType = 65  // W→M: seq of the ping
 	messageDrained  messageType = 66  // W→M: DrainStats
 	messageFatal    messageType = 67  // W→M: fatal
 	messageRecycle  messageType = 68  // W→M: reason
-	messageAck      messageType = 69  // W→M: seq of what is answered; of HELLO too
+	messageAck      messageType = 69  // W→M: seq of the message that is answered, which may be HELLO
 	messageParcel   messageType = 128 // W→W, in inboxes only: slot of the sender, payload, one descriptor
 )
 
-// flagSuccessor of messageDrain: somebody else serves the slot's sockets.
+// flagSuccessor of messageDrain: another worker serves the slot's sockets.
 const flagSuccessor = 1
 
-// What parseMessage refuses.
+// What parseMessage returns.
 var (
 	errShortMessage = errors.New("sluice: control message is too short")
-	errNotMessage   = errors.New("sluice: no control message")
+	errNotMessage   = errors.New("sluice: not a control message")
 	errVersion      = errors.New("sluice: control message of another version")
 	errLength       = errors.New("sluice: control message's length is wrong")
 )
 
-// A message is one message without its descriptors.
+// A message is one message, without its descriptors.
 type message struct {
 	kind    messageType
 	seq     uint32
@@ -79,7 +79,7 @@ func appendMessage(dst []byte, m message) []byte {
 	return append(dst, m.payload...)
 }
 
-// parseMessage reads the message that fills in. Its payload points into in.
+// parseMessage parses the message that fills in. Its payload points into in.
 func parseMessage(in []byte) (message, error) {
 	if len(in) < headSize {
 		return message{}, errShortMessage
@@ -103,15 +103,15 @@ func parseMessage(in []byte) (message, error) {
 	}, nil
 }
 
-// carriesDescriptors tells whether messages of this kind come with any. From
-// others they are closed.
+// carriesDescriptors tells whether messages of this kind may carry descriptors. Those
+// of other messages are closed.
 func (k messageType) carriesDescriptors() bool {
 	return k == messageAdopt || k == messagePeer || k == messageInbox
 }
 
-// layout is HELLO's payload: which of the process's ExtraFiles is what. It is
-// relative to the control socket, so that it holds if a Start function puts
-// files of its own before them.
+// layout is HELLO's payload: the order of the inherited files. Positions are relative
+// to the control socket, so they hold if a Start function puts other files before
+// them.
 type layout struct {
 	Slot          int  `json:"slot"`
 	Generation    int  `json:"generation"`
@@ -121,9 +121,9 @@ type layout struct {
 	Shared        int  `json:"shared"`    // number of shared files; they follow the lifeline
 	SharedSockets bool `json:"sharedSockets"`
 	OrphanGraceMS int  `json:"orphanGraceMs"`
-	// Inboxes are the slots that have one. Behind the shared files come the
-	// inbox of the worker's own slot, and the ends to which parcels for each of
-	// these slots go, in this order. Empty: there are none.
+	// Inboxes are the slots that have one. After the shared files follow the
+	// receiving end of the worker's own slot, and the sending end for each of these
+	// slots, in this order. Empty: there are none.
 	Inboxes []int `json:"inboxes,omitempty"`
 	// Configuration is Config.Configuration.
 	Configuration []byte `json:"configuration,omitempty"`
@@ -133,13 +133,13 @@ type layout struct {
 func appendLayout(dst []byte, l layout) []byte {
 	text, err := json.Marshal(l)
 	if err != nil {
-		panic(err) // numbers and booleans only
+		panic(err) // cannot happen: only numbers and booleans
 	}
 	return append(dst, text...)
 }
 
-// parseLayout reads a HELLO's payload and checks what could lead a worker to
-// descriptors that are not there.
+// parseLayout parses HELLO's payload and checks everything that could refer to
+// descriptors that do not exist.
 func parseLayout(in []byte) (layout, error) {
 	var l layout
 	if err := json.Unmarshal(in, &l); err != nil {
@@ -152,7 +152,7 @@ func parseLayout(in []byte) (layout, error) {
 		}
 	}
 	if l.Control < l.Listeners || l.Lifeline != l.Control+1 || l.Slot < 0 || l.Generation < 1 || l.OrphanGraceMS < 0 {
-		return layout{}, errors.New("sluice: HELLO: layout is not sound")
+		return layout{}, errors.New("sluice: HELLO: the layout is invalid")
 	}
 	hasOwn := len(l.Inboxes) == 0
 	for i, slot := range l.Inboxes {
@@ -179,7 +179,8 @@ func appendGrace(dst []byte, grace time.Duration) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(ms))
 }
 
-// parseGrace reads a DRAIN's payload. It accepts longer ones of later versions.
+// parseGrace parses a DRAIN's payload. It accepts the longer payloads of later
+// versions.
 func parseGrace(in []byte) (time.Duration, error) {
 	if len(in) < 4 {
 		return 0, errShortMessage

@@ -76,8 +76,8 @@ func TestLayoutIsChecked(t *testing.T) {
 	}
 }
 
-// FuzzMessage: the decoder takes anything, and what it accepts is written the
-// same again.
+// FuzzMessage: the decoder accepts or refuses any input, and what it accepts is
+// encoded to the same bytes.
 func FuzzMessage(f *testing.F) {
 	f.Add(appendMessage(nil, message{kind: messageReady, seq: 1}))
 	f.Add(appendMessage(nil, message{kind: messageDrain, flags: 1, payload: appendGrace(nil, time.Second)}))

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queueLength returns the number of connections that wait to be accepted in a
-// listening TCP socket; of other files 0.
+// queueLength returns the number of connections that wait to be accepted from a
+// listening TCP socket, and 0 for other files.
 func queueLength(f *os.File) int {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -15,7 +15,7 @@ func queueLength(f *os.File) int {
 	}
 	waiting := 0
 	raw.Control(func(fd uintptr) {
-		// Of a listening socket this is the length of its queue.
+		// For a listening socket, Unacked is the length of its queue.
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			waiting = int(info.Unacked)
 		}

@@ -4,5 +4,5 @@ package supervise
 
 import "os"
 
-// queueLength returns 0: these systems do not tell.
+// queueLength returns 0: these systems do not report it.
 func queueLength(*os.File) int { return 0 }

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// reapPatience is how long a dead process that is not a worker is left to
-	// whoever may wait for it in this program.
+	// reapPatience is how long a dead child that is not a worker is left for other
+	// code of this program to wait for.
 	reapPatience = time.Second
 	reapInterval = reapPatience / 4
 )
 
-// reapAdopted waits for the processes that the kernel gives to process 1 when
-// their parents die, until stop is called. Elsewhere it does nothing.
+// reapAdopted reaps the processes that the kernel gives to process 1 when their
+// parents die, until stop is called. In any other process it does nothing.
 func (m *Master) reapAdopted() (stop func()) {
 	if os.Getpid() != 1 {
 		return func() {}
@@ -54,16 +54,16 @@ func startReaper(isWorker func(pid int) bool) (stop func()) {
 	}
 }
 
-// reaper remembers the dead. It looks for them in /proc and waits for each by
-// its number: a wait for any child would take workers' exit statuses from
-// os/exec, and waitid's way to peek tells only about the first.
+// reaper finds dead children in /proc and waits for each by its pid. A wait for any
+// child would take workers' exit statuses from os/exec, and waitid with WNOWAIT
+// reports only the first dead child.
 type reaper struct {
 	isWorker    func(pid int) bool
-	seen        map[int]time.Time // dead processes that are not workers, since when
-	mayHaveMore bool              // a child ended since the last look
+	seen        map[int]time.Time // dead children that are not workers, and when each was first seen
+	mayHaveMore bool              // a child has ended since the last call of reap
 }
 
-// reap looks for dead children and reaps those that nobody else has waited for.
+// reap finds dead children and reaps those for which no other code has waited.
 func (r *reaper) reap(now time.Time) {
 	if !r.mayHaveMore && len(r.seen) == 0 {
 		return
@@ -90,10 +90,10 @@ func (r *reaper) reap(now time.Time) {
 	}
 }
 
-// deadChildren returns the children of this process that nobody has waited for.
+// deadChildren returns the children of this process that are dead and not waited for.
 func deadChildren() map[int]bool {
 	dead := make(map[int]bool)
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is sound
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -106,8 +106,8 @@ func deadChildren() map[int]bool {
 	return dead
 }
 
-// parseStat reads the beginning of /proc/N/stat: "pid (name) state parent …".
-// The name may hold anything, also parentheses.
+// parseStat reads the beginning of /proc/N/stat: "pid (name) state parent …". The
+// name may contain any byte, including parentheses.
 func parseStat(text []byte) (pid int, state byte, parent int, ok bool) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {

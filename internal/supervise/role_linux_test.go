@@ -21,9 +21,9 @@ import (
 	"time"
 )
 
-// playRole runs the program that a test asked for.
+// playRole runs the program for a role.
 func playRole(role string) int {
-	// Whatever a failing test leaves behind does not stay for long.
+	// Processes that a failing test leaves behind end soon.
 	time.AfterFunc(time.Minute, func() { os.Exit(5) })
 	switch role {
 	case "echo":
@@ -39,18 +39,18 @@ func playRole(role string) int {
 			return 9
 		}
 		return 1
-	case "stuck": // is ready, and deaf from then on
+	case "stuck": // is ready, and then answers nothing
 		w, err := Attach(AttachOptions{})
 		if err != nil || w.Ready() != nil {
 			return 9
 		}
 		select {}
-	case "idle": // knows nothing of supervision; SIGTERM ends it
+	case "idle": // does not use this package; SIGTERM ends it
 		terminated := make(chan os.Signal, 1)
 		signal.Notify(terminated, syscall.SIGTERM)
 		<-terminated
 		return 0
-	case "report": // what a process sees that a worker starts
+	case "report": // reports what a worker's child inherits
 		json.NewEncoder(os.Stdout).Encode(reportOf(os.Environ()))
 		return 0
 	case "master":
@@ -76,7 +76,7 @@ func reportOf(environment []string) report {
 	return r
 }
 
-// masterSpec is what the role "master" is told in masterVariable.
+// masterSpec is the configuration of the role "master", passed in masterVariable.
 type masterSpec struct {
 	Workers     int
 	Role        string
@@ -90,8 +90,8 @@ type masterSpec struct {
 
 const masterVariable = "SUPERVISE_TEST_MASTER"
 
-// runMaster is a program that serves with workers. It ends when its stdin
-// does, so that it cannot outlive the test.
+// runMaster is a program that serves with workers. It ends with its stdin, so it
+// cannot outlive the test.
 func runMaster() int {
 	text, _ := TakeEnv(masterVariable)
 	var spec masterSpec
@@ -145,11 +145,11 @@ type echo struct {
 	isIdle   atomic.Bool // nothing is accepted
 }
 
-// recordSize is what a worker writes about itself into the shared file: how
-// many connections it accepted, and how many of them it has done with.
+// recordSize is the size of a worker's record in the shared file: the number of
+// connections that it accepted, and the number that it finished.
 const recordSize = 16
 
-// recordOffset is where the record of a worker is.
+// recordOffset is the offset of a worker's record.
 func recordOffset(k key) int64 { return int64(k.slot*1000+k.generation) * recordSize }
 
 // note writes one of the two numbers.
@@ -203,7 +203,7 @@ func (e *echo) listen(files []*os.File) ([]net.Listener, error) {
 	return all, nil
 }
 
-// obey carries out an order; it returns true when the process should end.
+// obey carries out an order. It returns true when the process should end.
 func (e *echo) obey(o Order) bool {
 	switch o.Kind {
 	case OrderDrain:
@@ -237,7 +237,7 @@ func (e *echo) ping() error {
 	return nil
 }
 
-// take serves a connection that another worker had accepted.
+// take serves a connection that another worker accepted.
 func (e *echo) take(fd int, payload []byte) {
 	file := os.NewFile(uintptr(fd), "parcel")
 	defer file.Close()
@@ -263,8 +263,8 @@ func (e *echo) pass(conn net.Conn, slot int) error {
 	return err
 }
 
-// drain stops accepting, with an empty queue if nobody else empties it, and
-// waits for what was accepted.
+// drain stops accepting and waits for accepted connections. If no successor empties
+// the queue, drain accepts what is in it first.
 func (e *echo) drain(grace time.Duration, hasSuccessor bool) {
 	for _, listeners := range e.adopted {
 		e.own = append(e.own, listeners...)
@@ -297,7 +297,7 @@ func (e *echo) accept(ln net.Listener) {
 		}
 		conn, err := ln.Accept()
 		if err != nil {
-			ln.Close() // it may be a deadline
+			ln.Close() // the error may be a deadline
 			return
 		}
 		e.open.Add(1)
@@ -311,7 +311,7 @@ func (e *echo) accept(ln net.Listener) {
 	}
 }
 
-// hangForEver is what the stacks of a worker that hangs show.
+// hangForEver appears in the stacks of a worker that hangs.
 func hangForEver() { select {} }
 
 // serve answers the lines of one connection.
@@ -341,7 +341,7 @@ func (e *echo) serve(conn net.Conn) {
 			fmt.Fprintln(conn, "left")
 		case "slots":
 			fmt.Fprintln(conn, e.worker.Slots())
-		case "pass", "strand": // to a slot; its own, and dies, unread
+		case "pass", "strand": // passes to a slot; "strand": to its own slot, unread, and dies
 			slot, _ := strconv.Atoi(argument)
 			if word == "strand" {
 				e.worker.StopReceiving(false)

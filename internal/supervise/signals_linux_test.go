@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// I7: SIGTERM lets requests end, the master exits with 0, the port is free.
+// I7: after SIGTERM requests finish, the master exits with 0, and the port is free.
 func TestSIGTERMCutsNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := startMaster(t, masterSpec{Workers: 2, Role: "echo", GraceMS: 10000, OrphanMS: 1000})
 	address := m.address()
 	var readers []*bufio.Reader
@@ -51,8 +52,9 @@ func TestSIGTERMCutsNothing(t *testing.T) {
 	ln.Close()
 }
 
-// A worker that does not listen is killed when the grace is over.
+// A worker that does not react is killed after the grace period.
 func TestSIGTERMKillsTheStuck(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := startMaster(t, masterSpec{Workers: 1, Role: "stuck", GraceMS: 200, OrphanMS: 200})
 	m.address()
 	m.signal(syscall.SIGTERM)
@@ -61,9 +63,9 @@ func TestSIGTERMKillsTheStuck(t *testing.T) {
 	}
 }
 
-// I8: no worker outlives its master for long, not even one that does nothing
-// about it.
+// I8: every worker ends soon after its master, even one that does nothing about it.
 func TestOrphansEnd(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, role := range []string{"echo", "stuck"} {
 		m := startMaster(t, masterSpec{Workers: 2, Role: role, GraceMS: 300, OrphanMS: 300})
 		address := m.address()
@@ -73,7 +75,7 @@ func TestOrphansEnd(t *testing.T) {
 			until(t, role+": the worker is gone", func() bool { return isGone(pid) })
 		}
 		t.Logf("%s: gone %v after the master", role, time.Since(killed))
-		// A dead process may take a moment longer than its first thread.
+		// A dead process may hold its sockets a moment longer than its first thread.
 		until(t, "the port is free", func() bool {
 			ln, err := net.Listen("tcp4", address)
 			if err == nil {
@@ -84,7 +86,7 @@ func TestOrphansEnd(t *testing.T) {
 	}
 }
 
-// A worker that never attached has the parent-death signal.
+// A worker that never attached gets the parent-death signal.
 func TestUnattachedOrphansEnd(t *testing.T) {
 	m := startMaster(t, masterSpec{Workers: 2, Role: "idle"})
 	until(t, "both are started", func() bool { return len(m.workers()) == 2 })
@@ -94,8 +96,7 @@ func TestUnattachedOrphansEnd(t *testing.T) {
 	}
 }
 
-// I12: a worker that is started after the binary was replaced is the old
-// program.
+// I12: a worker that starts after the binary was replaced runs the old program.
 func TestReplacedBinary(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	self, err := os.Executable()
@@ -140,12 +141,12 @@ func TestSignalTable(t *testing.T) {
 	}{
 		{syscall.SIGTTIN, []string{"2 workers instead of 1", "worker 1.1 (pid"}},
 		{syscall.SIGTTOU, []string{"1 workers instead of 2"}},
-		{syscall.SIGTTOU, []string{"0 workers are out of bounds: 1"}},
+		{syscall.SIGTTOU, []string{"0 workers are out of bounds, so 1"}},
 		{syscall.SIGHUP, []string{"rolling restart is done"}},
 		{syscall.SIGUSR1, []string{"worker 0: reopened"}},
 		{syscall.SIGUSR2, []string{"not supported"}},
-		{syscall.SIGWINCH, []string{"workers go, sockets stay"}},
-		{syscall.SIGHUP, []string{"workers come back", "worker 0.3 (pid"}},
+		{syscall.SIGWINCH, []string{"paused: workers end, sockets stay open"}},
+		{syscall.SIGHUP, []string{"resumed: workers start again", "worker 0.3 (pid"}},
 	}
 	for _, c := range table {
 		m.signal(c.signal)
@@ -159,7 +160,7 @@ func TestSignalTable(t *testing.T) {
 		}
 	}
 	until(t, "the last worker is ready", func() bool {
-		_, after, _ := strings.Cut(m.text(), "workers come back")
+		_, after, _ := strings.Cut(m.text(), "resumed: workers start again")
 		return strings.Contains(after, "ready after")
 	})
 	checkGroupSignals(t, m.workers()[len(m.workers())-1], address)
@@ -169,8 +170,9 @@ func TestSignalTable(t *testing.T) {
 	}
 }
 
-// checkGroupSignals sends a worker what a terminal or a user sends to the whole
-// group: it serves on, and what it starts will not ignore the signals.
+// checkGroupSignals sends a worker the signals that a terminal or a user sends to the
+// whole group. The worker must go on serving, and its children must not ignore the
+// signals.
 func checkGroupSignals(t *testing.T, pid int, address string) {
 	t.Helper()
 	for _, s := range []syscall.Signal{
@@ -208,7 +210,8 @@ func TestSIGQUITPrintsStacks(t *testing.T) {
 	}
 }
 
-// Process 1 reaps what is left to it, and gets its workers' statuses.
+// Process 1 reaps the processes that the kernel gives it, and gets its workers'
+// statuses.
 func TestProcessOneReaps(t *testing.T) {
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
@@ -250,7 +253,7 @@ func TestProcessOneReaps(t *testing.T) {
 	}
 }
 
-// childrenOf returns the children of a process, the dead ones too.
+// childrenOf returns the children of a process, including dead ones.
 func childrenOf(parent int) []int {
 	var children []int
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -266,7 +269,8 @@ func childrenOf(parent int) []int {
 	return children
 }
 
-// The reaper takes what nobody waits for and leaves the others their statuses.
+// The reaper reaps children for which no other code waits, and leaves the others
+// their statuses.
 func TestReaper(t *testing.T) {
 	stop := startReaper(func(int) bool { return false })
 	defer stop()
@@ -282,7 +286,7 @@ func TestReaper(t *testing.T) {
 	until(t, "the process is reaped", func() bool { return syscall.Kill(left.Pid, 0) == syscall.ESRCH })
 }
 
-// It is patient with the dead, and has nothing to do with workers.
+// It waits for a while before it reaps, and ignores workers.
 func TestReaperIsPatient(t *testing.T) {
 	left, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
 	if err != nil {

@@ -16,7 +16,7 @@ func (m *Master) watchSignals() (stop func()) {
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
 	}
 	if !hasTerminal() {
-		// On a terminal these come from job control and from the window.
+		// On a terminal, job control and resizing send these signals.
 		wanted = append(wanted, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH)
 	}
 	signals := make(chan os.Signal, 16)
@@ -38,7 +38,7 @@ func (m *Master) watchSignals() (stop func()) {
 	}
 }
 
-// signalled does what a signal asks for.
+// signalled does what signal s asks for.
 func (m *Master) signalled(s os.Signal) {
 	m.config.Logger.Printf("master (pid %d): %v", os.Getpid(), s)
 	switch s {

@@ -14,20 +14,21 @@ import (
 	"time"
 )
 
-// systemdVariables talk to the master; workers must not answer in its place.
+// systemdVariables are for the master. Workers do not inherit them, because they must
+// not notify systemd in its place.
 var systemdVariables = [...]string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"}
 
-// errStopping: sockets were wanted when the master had closed them.
+// errStopping: sockets were requested after the master had closed them.
 var errStopping = errors.New("sluice: the fleet is stopping")
 
 // process is a running worker, as the operating system knows it.
 type process struct {
 	key
 	command *exec.Cmd
-	link    *link // nil where there is no control
+	link    *link // nil on systems without control sockets
 }
 
-// signal sends sig; where the system has no signals, the process is killed.
+// signal sends sig. On systems without signals it kills the process.
 func (p *process) signal(sig os.Signal) error {
 	err := p.command.Process.Signal(sig)
 	if err != nil && !hasControl {
@@ -42,9 +43,9 @@ type job struct {
 	configuration []byte
 }
 
-// spawner starts all workers, on one operating-system thread that lives as long
-// as any of them: the kernel sends the parent-death signal when the thread ends
-// that started a process, and Go ends threads as it likes.
+// spawner starts all workers on one operating-system thread that lives as long as any
+// of them. The kernel sends the parent-death signal when the thread that started a
+// process ends, and Go may end threads at any time.
 type spawner struct {
 	master *Master
 	jobs   *mailbox[job]
@@ -57,7 +58,7 @@ type spawner struct {
 	isClosed  bool               // no more sockets
 }
 
-// run starts what is asked for until done is closed.
+// run starts requested workers until done is closed.
 func (s *spawner) run() {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	for {
@@ -84,11 +85,11 @@ func (s *spawner) start(j job) {
 	s.processes[k] = p
 	s.mu.Unlock()
 	s.master.events.put(event{kind: evSpawned, worker: k, pid: p.command.Process.Pid, ready: p.link == nil})
-	// Only now, so that what they report comes after.
+	// Only now, so that the worker's reports come after evSpawned.
 	go s.master.watch(p)
 }
 
-// launch makes what k is started with and starts it.
+// launch prepares what j's worker inherits and starts it.
 func (s *spawner) launch(j job) (*process, error) {
 	k := j.key
 	sockets, err := s.open(k.slot)
@@ -130,7 +131,7 @@ func (s *spawner) launch(j job) (*process, error) {
 	return p, nil
 }
 
-// fork starts the process, pinned if that is asked for.
+// fork starts the process, pinned to CPUs if Affinity asks for it.
 func (s *spawner) fork(l Launch) (*exec.Cmd, error) {
 	c := &s.master.config
 	if c.Affinity != nil {
@@ -166,8 +167,8 @@ func (s *spawner) fork(l Launch) (*exec.Cmd, error) {
 	return command, command.Start()
 }
 
-// open returns the sockets of a slot and makes them, and the slot's inbox, the
-// first time.
+// open returns the sockets of a slot. The first time it makes them and the slot's
+// inbox.
 func (s *spawner) open(slot int) ([]*os.File, error) {
 	sockets, err := s.openSockets(slot)
 	if err == nil {
@@ -176,8 +177,7 @@ func (s *spawner) open(slot int) ([]*os.File, error) {
 	return sockets, err
 }
 
-// isOpen tells whether a slot has what its worker inherits, so that it must be
-// served.
+// isOpen tells whether a slot has sockets or an inbox, so that it must be served.
 func (s *spawner) isOpen(slot int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isClosed { // meanwhile
+	if s.isClosed { // closed meanwhile
 		closeFiles(held)
 		return nil, errStopping
 	}
@@ -231,8 +231,8 @@ func (s *spawner) openSockets(slot int) ([]*os.File, error) {
 	return held, nil
 }
 
-// openInbox makes a slot's inbox the first time and tells those workers of it
-// that were started before.
+// openInbox makes a slot's inbox the first time, and passes its sending end to the
+// workers that were started before.
 func (s *spawner) openInbox(slot int) error {
 	if !s.master.config.Inboxes || s.inbox(slot) != nil {
 		return nil
@@ -262,8 +262,8 @@ func (s *spawner) inbox(slot int) *inboxPair {
 	return s.inboxes[slot]
 }
 
-// inboxFiles returns what a worker of slot inherits of the inboxes, and the
-// slots of those to which it may post.
+// inboxFiles returns the inbox ends that a worker of slot inherits, and the slots to
+// which it may post.
 func (s *spawner) inboxFiles(slot int) (slots []int, files []*os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +304,7 @@ func (s *spawner) forget(k key) {
 	delete(s.processes, k)
 }
 
-// hasPID tells whether one of the workers has this number.
+// hasPID tells whether a worker has this pid.
 func (s *spawner) hasPID(pid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,8 +316,8 @@ func (s *spawner) hasPID(pid int) bool {
 	return false
 }
 
-// closeSockets closes the listening sockets for good. No worker may be about to
-// be started.
+// closeSockets closes the listening sockets for good. No start of a worker may be
+// pending.
 func (s *spawner) closeSockets() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,8 +350,8 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// workerEnvironment returns this process's environment without what is only
-// the master's, and with more.
+// workerEnvironment returns this process's environment without the variables for
+// systemd, and with more.
 func workerEnvironment(more []string) []string {
 	var kept []string
 	for _, entry := range os.Environ() {

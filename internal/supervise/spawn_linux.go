@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable is this program's binary as it was when the master started: also
-// after the file was replaced or removed, all workers are of one version.
+// executable is this program's binary as it was when the master started. So all
+// workers run one version, even after the file was replaced or removed.
 type executable struct {
 	fd   int    // -1 where there is no /proc
-	file string // what exec is called with
+	file string // the path for exec
 }
 
-// firstExecutableFD is the lowest number that the binary gets.
+// firstExecutableFD is the lowest descriptor number for the binary.
 const firstExecutableFD = 256
 
-// openExecutable opens it, with a number above those of inherited files, which a
-// child gives to its own before it executes the binary.
+// openExecutable opens the binary. Its number is above those of inherited files,
+// because a child assigns those numbers before it executes the binary.
 func openExecutable(inherited int) (*executable, error) {
 	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -32,8 +32,9 @@ func openExecutable(inherited int) (*executable, error) {
 	if err == nil {
 		return &executable{fd: high, file: fmt.Sprintf("/proc/self/fd/%d", high)}, nil
 	}
-	// The limit on descriptors is that low: the master's table instead of the
-	// child's own. That needs rights on the master, which usually are there.
+	// The limit on descriptors is too low: the child uses the master's descriptor
+	// table instead of its own. That needs permission to read the master's /proc
+	// entry, which is usually there.
 	low, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("sluice: the program's binary: %w", err)
@@ -41,11 +42,11 @@ func openExecutable(inherited int) (*executable, error) {
 	return &executable{fd: low, file: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), low)}, nil
 }
 
-// findExecutable finds the binary by its name, which may stand for another one
-// later: without /proc there is no name for an open file.
+// findExecutable finds the binary by its name. The name may refer to another file
+// later, but without /proc an open file has no name.
 func findExecutable() (*executable, error) {
 	file, err := os.Executable()
-	if err != nil { // it asks /proc, too
+	if err != nil { // os.Executable reads /proc, too
 		if file, err = exec.LookPath(os.Args[0]); err == nil {
 			file, err = filepath.Abs(file)
 		}
@@ -56,10 +57,8 @@ func findExecutable() (*executable, error) {
 	return &executable{fd: -1, file: file}, nil
 }
 
-// path returns a name for exec.
 func (e *executable) path() string { return e.file }
 
-// close closes it.
 func (e *executable) close() {
 	if e.fd >= 0 {
 		unix.Close(e.fd)
@@ -67,16 +66,17 @@ func (e *executable) close() {
 	}
 }
 
-// dieWithParent has the kernel send SIGTERM when the spawner's thread ends,
-// which is when the master ends. It is the second line behind the lifeline.
+// dieWithParent has the kernel send SIGTERM when the spawner's thread ends, which is
+// when the master ends. The lifeline does the same; this also works if the worker
+// does not watch it.
 func dieWithParent(a *syscall.SysProcAttr) {
 	if a.Pdeathsig == 0 {
 		a.Pdeathsig = syscall.SIGTERM
 	}
 }
 
-// pinThread binds the calling thread to cpus, and with it what it starts, until
-// restore is called. The caller is locked to its thread.
+// pinThread binds the calling thread, and what it starts, to cpus until restore is
+// called. The caller must have locked itself to the thread.
 func pinThread(cpus []int) (restore func(), err error) {
 	var before, wanted unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {

@@ -41,8 +41,7 @@ func TestOpenSockets(t *testing.T) {
 	}
 }
 
-// Close of a master that never ran closes what New opened. After Run it does
-// nothing.
+// Close of a master that never ran closes what New opened. After Run it does nothing.
 func TestCloseWithoutRun(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
@@ -75,8 +74,8 @@ func TestCloseWithoutRun(t *testing.T) {
 	}
 }
 
-// Without /proc the binary is found by the name that it was started with, but
-// not where the system can say it.
+// Without /proc the binary is found by the name that it was started with, unless the
+// system reports its path.
 func TestFindExecutable(t *testing.T) {
 	old := os.Args[0]
 	defer func() { os.Args[0] = old }()
@@ -90,7 +89,7 @@ func TestFindExecutable(t *testing.T) {
 	}
 }
 
-// Hooks that are not there are not called.
+// Hooks that are nil are not called.
 func TestNoHooks(t *testing.T) {
 	m := &Master{hooks: newMailbox[func()]()}
 	for kind := actionKind(0); kind < 64; kind++ {

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// executable is this program's binary, by its name: these systems cannot start
-// an open file.
+// executable is this program's binary, by its name: these systems cannot execute an
+// open file.
 type executable struct{ file string }
 
-// openExecutable finds it.
+// openExecutable finds the binary.
 func openExecutable(int) (*executable, error) {
 	file, err := os.Executable()
 	return &executable{file: file}, err
@@ -23,8 +23,9 @@ func (e *executable) path() string { return e.file }
 // close does nothing.
 func (e *executable) close() {}
 
-// dieWithParent does nothing: the lifeline alone tells of the master's death.
+// dieWithParent does nothing: on these systems only the lifeline reports the master's
+// death.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// pinThread does nothing: these systems place processes themselves.
+// pinThread does nothing: it is not implemented on these systems.
 func pinThread([]int) (restore func(), err error) { return func() {}, nil }

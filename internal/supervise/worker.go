@@ -42,12 +42,12 @@ type Order struct {
 	// Grace is the time left, for OrderDrain. The master kills the process soon
 	// after it. 0: unknown, in a worker that no master controls.
 	Grace time.Duration
-	// HasSuccessor tells for OrderDrain that somebody else serves the slot's
-	// sockets already. Without one, a worker should accept until nothing waits
-	// in their queues before it closes them. A second OrderDrain without one says
-	// that there is none any more: nobody takes what is posted to the slot's inbox.
+	// HasSuccessor tells for OrderDrain that another worker serves the slot's sockets
+	// already. Otherwise the worker should accept until its queues are empty before
+	// it closes them. A second OrderDrain without it says that there is no successor
+	// any more: no worker receives what is posted to the slot's inbox.
 	HasSuccessor bool
-	// Slot is whose sockets are adopted or released.
+	// Slot is the slot whose sockets are adopted or released.
 	Slot int
 	// Files are the adopted sockets; the receiver closes them.
 	Files []*os.File
@@ -64,7 +64,7 @@ func (o Order) Ack() error {
 	return o.ack()
 }
 
-// DrainStats is the report of a worker at its end.
+// DrainStats is a worker's last report.
 type DrainStats struct {
 	// Finished is the number of connections that ended in an orderly way.
 	Finished int
@@ -83,10 +83,10 @@ type AttachOptions struct {
 	OrphanGrace time.Duration
 	// NoSignals: the process's signals are left alone.
 	NoSignals bool
-	// OnPing is called for the master's probes, on a goroutine of its own, one
-	// at a time. It returns nil when everything that serves was seen to run, and
-	// only then the master gets its answer. A probe that comes meanwhile waits;
-	// of several, the last. nil: probes are answered at once.
+	// OnPing is called for the master's probes, on a goroutine of its own, one call
+	// at a time. It should return nil once it has seen that everything that serves
+	// runs; only then the master gets an answer. A probe that arrives meanwhile
+	// waits; of several, only the last is kept. nil: probes are answered at once.
 	OnPing func() error
 }
 
