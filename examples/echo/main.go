@@ -1,4 +1,4 @@
-// Command echo sends back whatever it gets.
+// Command echo sends back everything that it receives.
 //
 //	go run ./examples/echo
 //	echo hello | nc -N 127.0.0.1 9000

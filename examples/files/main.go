@@ -1,4 +1,4 @@
-// Command files serves a folder, and files that are a part of the program.
+// Command files serves a folder, and files that are compiled into the program.
 //
 //	go run ./examples/files -dir .
 //	curl http://127.0.0.1:8080/ http://127.0.0.1:8080/app/
@@ -24,7 +24,7 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
 	dir := flag.String("dir", ".", "folder to serve")
 	flag.Parse()
-	copies, err := os.MkdirTemp("", "compressed-") // or a folder that stays, to have them at the next start
+	copies, err := os.MkdirTemp("", "compressed-") // or a permanent folder, to keep the copies for the next start
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func main() {
 	log.Fatal(sluice.ListenAndServe(*addr, newHandler(*dir, copies)))
 }
 
-// newHandler serves /app/ from the program, and all else from dir.
+// newHandler serves /app/ from the program, and everything else from dir.
 func newHandler(dir, copies string) sluice.RequestHandler {
 	folder, embedded := folder(dir, copies), embedded()
 	return func(ctx *sluice.RequestCtx) {
@@ -45,18 +45,18 @@ func newHandler(dir, copies string) sluice.RequestHandler {
 	}
 }
 
-// folder returns the handler of the files below dir. Make it once: it has the
-// cache.
+// folder returns the handler of the files below dir. Make it once, because it holds
+// the cache.
 func folder(dir, copies string) sluice.RequestHandler {
 	files := &sluice.FS{
 		Root:               dir,
 		IndexNames:         []string{"index.html"},
-		GenerateIndexPages: true, // where there is no index.html
+		GenerateIndexPages: true, // if there is no index.html
 		AcceptByteRange:    true,
 		GenerateETag:       true,
 		Compress:           true,
 		CompressBrotli:     true,
-		CompressRoot:       copies, // else they are put beside the files
+		CompressRoot:       copies, // otherwise they are stored beside the files
 	}
 	return files.NewRequestHandler()
 }
@@ -65,25 +65,24 @@ func folder(dir, copies string) sluice.RequestHandler {
 func embedded() sluice.RequestHandler {
 	content, err := fs.Sub(app, "app")
 	if err != nil {
-		panic(err) // "app" is no valid name
+		panic(err) // "app" is not a valid name
 	}
 	files := &sluice.FS{
 		FS:           content,
 		IndexNames:   []string{"index.html"},
-		GenerateETag: true, // of the content: what is compiled in has no times
+		GenerateETag: true, // of the content: embedded files have no times
 		Compress:     true, // copies are kept in memory
 		PathRewrite:  sluice.NewPathPrefixStripper(len("/app")),
 	}
 	return files.NewRequestHandler()
 }
 
-// setCacheControl tells clients how long they may keep what they got: for ever,
-// if the name changes with the content; else they have to ask whether it is
-// still the same, which costs a 304.
+// setCacheControl tells clients how long they may use a file: for ever if its name
+// changes with its content. For other files they must ask again, which costs a 304.
 func setCacheControl(ctx *sluice.RequestCtx) {
 	switch status := ctx.Response.StatusCode(); {
 	case status != sluice.StatusOK && status != sluice.StatusPartialContent && status != sluice.StatusNotModified:
-		return // nobody shall keep an error
+		return // errors must not be cached
 	case strings.HasPrefix(string(ctx.Path()), "/immutable/"):
 		ctx.Response.Header.Set(sluice.HeaderCacheControl, "public, max-age=31536000, immutable")
 	default:

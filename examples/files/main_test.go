@@ -112,7 +112,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Who has it is told that it is still the same.
+// A client that has the file gets 304.
 func TestNotModified(t *testing.T) {
 	url := start(t)
 	for _, target := range []string{"/digits", "/app/style.css"} {

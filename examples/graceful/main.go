@@ -1,8 +1,8 @@
-// Command graceful ends without cutting requests off.
+// Command graceful ends without cutting off requests.
 //
 //	go run ./examples/graceful
 //	curl http://127.0.0.1:8080/ &        # takes five seconds
-//	curl http://127.0.0.1:8080/wait &    # goes on until it is told to end
+//	curl http://127.0.0.1:8080/wait &    # runs until the server ends
 //	kill PID                             # both are answered
 package main
 
@@ -37,8 +37,8 @@ func main() {
 	log.Print("every request was answered")
 }
 
-// serve serves until ctx ends. Then new connections are refused, idle ones
-// closed, and running requests have the time drain to finish.
+// serve serves until ctx ends. Then it refuses new connections and closes idle ones.
+// Running requests have the time drain to finish.
 func serve(ctx context.Context, ln net.Listener, drain time.Duration, handler sluice.RequestHandler) error {
 	server := &sluice.Server{Handler: handler}
 	served := make(chan error, 1)
@@ -56,8 +56,8 @@ func serve(ctx context.Context, ln net.Listener, drain time.Duration, handler sl
 	return <-served
 }
 
-// newHandler has two kinds of requests: those whose work is done anyway, and
-// those that wait for something and had better not when the server ends.
+// newHandler has two kinds of requests: some finish their work in any case, others
+// wait for something and should stop when the server ends.
 func newHandler(work func()) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		if string(ctx.Path()) != "/wait" {
@@ -65,7 +65,7 @@ func newHandler(work func()) sluice.RequestHandler {
 			ctx.WriteString("done\n")
 			return
 		}
-		<-ctx.Done() // also closed when the client goes away
+		<-ctx.Done() // also closed when the client disconnects
 		ctx.Error("the server is going down", sluice.StatusServiceUnavailable)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// server is a serve that runs, and what happens to it.
+// server is a running serve, and what happens to it.
 type server struct {
 	url    string
-	begun  chan struct{} // gets a value for each request that has begun
+	begun  chan struct{} // receives a value when a request has begun
 	stop   context.CancelFunc
 	served chan error
 }

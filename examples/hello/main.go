@@ -21,8 +21,8 @@ func main() {
 	}
 }
 
-// hello is the whole program. ctx is request and response in one; it may be
-// written to like a file.
+// hello is the whole program. ctx is both request and response; it is also an
+// io.Writer.
 func hello(ctx *sluice.RequestCtx) {
 	name := ctx.QueryArgs().Peek("name")
 	if len(name) == 0 {

@@ -1,4 +1,4 @@
-// Command limits sets every bound that a server on the open internet wants.
+// Command limits sets every limit that a server on the public internet needs.
 //
 //	go run ./examples/limits
 //	curl -i -d @/bin/ls http://127.0.0.1:8080/             # 413
@@ -26,8 +26,8 @@ func main() {
 	}
 }
 
-// newServer bounds everything that a client can make long or large. second is
-// one, shorter in tests.
+// newServer limits everything that a client can make long or large. second is one
+// second, or shorter in tests.
 func newServer(second time.Duration) *sluice.Server {
 	slow := func(ctx *sluice.RequestCtx) { <-ctx.Done() }
 	slow = sluice.TimeoutWithCodeHandler(slow, 2*second, "took too long", sluice.StatusServiceUnavailable)
@@ -41,8 +41,8 @@ func newServer(second time.Duration) *sluice.Server {
 		},
 		ErrorHandler: explain,
 
-		ReadTimeout:        10 * second, // from the first byte of a request to its last one: 408
-		WriteTimeout:       10 * second, // a client that does not read what it is sent
+		ReadTimeout:        10 * second, // from the first to the last byte of a request: 408
+		WriteTimeout:       10 * second, // for a client that does not read
 		IdleTimeout:        60 * second, // between requests
 		MaxRequestsPerConn: 10_000,      // then a new connection
 
@@ -53,12 +53,12 @@ func newServer(second time.Duration) *sluice.Server {
 
 		MaxRequestBodySize: 64 << 10, // 413
 
-		// ReadBufferSize is left alone: 8 KiB of request line, else 414, and
-		// 64 KiB of head, else 431.
+		// ReadBufferSize keeps its default: 8 KiB of request line, else 414, and 64
+		// KiB of head, else 431.
 	}
 }
 
-// explain answers what never reaches the handler. The status is set already.
+// explain answers requests that never reach the handler. The status is already set.
 func explain(ctx *sluice.RequestCtx, err error) {
 	var timeout net.Error
 	var head *sluice.ErrSmallBuffer

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// connectionRows: the connection, and time.
+// connectionRows: the connection and times.
 func connectionRows() []row {
 	return []row{
 		{"r.RemoteAddr",
@@ -19,7 +19,7 @@ func connectionRows() []row {
 		{"r.TLS",
 			func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.TLS != nil) },
 			func(ctx *sluice.RequestCtx) { fmt.Fprint(ctx, ctx.IsTLS()) }},
-		{"r.Context", // closed when the client goes away, too
+		{"r.Context", // also closed when the client disconnects
 			func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Context().Err()) },
 			func(ctx *sluice.RequestCtx) { fmt.Fprint(ctx, ctx.Err()) }},
 		{"http.Flusher",

@@ -12,8 +12,8 @@ import (
 // maxMemory is how much of a multipart form net/http keeps in memory.
 const maxMemory = 1 << 20
 
-// formRows: forms. With sluice nothing needs to be parsed before it is used,
-// and the query and the body are two sets of arguments.
+// formRows: forms. With sluice nothing needs to be parsed first, and the query and
+// the body are two separate sets of arguments.
 func formRows() []row {
 	return []row{
 		{"r.Form",
@@ -72,7 +72,7 @@ func formRows() []row {
 	}
 }
 
-// describe serves both: ctx is an io.Writer as http.ResponseWriter is.
+// describe works with both: ctx is an io.Writer, like http.ResponseWriter.
 func describe(w io.Writer, file io.Reader, header *multipart.FileHeader) {
 	content, _ := io.ReadAll(file)
 	fmt.Fprintf(w, "%s, %d bytes: %s", header.Filename, header.Size, content)

@@ -1,5 +1,5 @@
-// Command nethttp shows how net/http code reads with sluice: each row is one
-// function for either, and the test compares what the two answer.
+// Command nethttp shows net/http code beside the same code for sluice. Each row has a
+// function for either, and the test compares the responses.
 //
 //	go run ./examples/nethttp
 //	curl http://127.0.0.1:8080/r.URL.Path http://127.0.0.1:8081/r.URL.Path
@@ -15,16 +15,16 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// A row answers the path "/NAME" (and what is below it) on both servers.
+// A row answers the path "/NAME" and paths below it on both servers.
 type row struct {
 	name    string // the expression of net/http
 	nethttp http.HandlerFunc
 	sluice  sluice.RequestHandler
 }
 
-// rows lists all of them. Three lines of the usual conversion table are in
-// ../files: http.FileServer (FS), http.ServeFile (ServeFile) and
-// http.StripPrefix (FS.PathRewrite).
+// rows returns all rows. Three lines of the usual conversion table are in ../files:
+// http.FileServer (FS), http.ServeFile (ServeFile) and http.StripPrefix
+// (FS.PathRewrite).
 func rows() []row {
 	var all []row
 	all = append(all, requestRows()...)
@@ -33,8 +33,8 @@ func rows() []row {
 	return append(all, connectionRows()...)
 }
 
-// mux is how both servers find the row of a request. A plain map and a switch
-// replace http.ServeMux here; routers written for fasthttp serve as well.
+// mux finds the row of a request on both servers. A map and a switch replace
+// http.ServeMux here; routers for fasthttp also work.
 func mux(all []row) (http.Handler, sluice.RequestHandler) {
 	byName := make(map[string]row)
 	for _, r := range all {
@@ -58,8 +58,8 @@ func mux(all []row) (http.Handler, sluice.RequestHandler) {
 	}
 }
 
-// newServer has form values of the body go before those of the query, as
-// net/http does; by default the query goes first.
+// newServer gives form values of the body precedence over those of the query, as
+// net/http does. By default the query has precedence.
 func newServer(handler sluice.RequestHandler) *sluice.Server {
 	return &sluice.Server{Handler: handler, FormValueFunc: sluice.NetHttpFormValueFunc}
 }

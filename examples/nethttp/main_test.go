@@ -74,7 +74,7 @@ func newSide(name string, useTLS bool) *side {
 	}, scheme}
 }
 
-// A call is what is asked of both sides.
+// A call is a request to both sides.
 type call struct {
 	row, method, path, contentType string
 	body                           []byte
@@ -107,7 +107,7 @@ func (s *side) ask(t *testing.T, c call) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// bodyDiffers lists the rows whose bodies are not the same, and why.
+// bodyDiffers lists the rows whose bodies differ, and why.
 func bodyDiffers(row string) bool {
 	switch row {
 	case "http.Redirect": // net/http adds a page with a link
@@ -170,7 +170,7 @@ func compareHeaders(t *testing.T, got, want *http.Response) {
 	}
 }
 
-// cookies describes what resp sets, in whatever order it lists attributes.
+// cookies describes the cookies that resp sets, with attributes in any order.
 func cookies(resp *http.Response) string {
 	var all strings.Builder
 	for _, c := range resp.Cookies() {

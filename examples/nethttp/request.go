@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// requestRows: what a handler reads from the head and the body. Byte slices
-// that ctx returns are the handler's until it returns; string(…) keeps one.
+// requestRows: what a handler reads from the head and the body. Byte slices from ctx
+// are valid until the handler returns; string(…) copies one.
 func requestRows() []row {
 	return []row{
 		{"r.Body",

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// responseRows: what a handler answers. Status, fields and body may be set in
-// any order and again: a response leaves when the handler has returned.
+// responseRows: the response. Status, fields and body may be set in any order and
+// repeatedly, because the response is sent after the handler has returned.
 func responseRows() []row {
 	body := func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "two parts") }
 	return []row{

@@ -2,9 +2,9 @@
 // limit.
 //
 //	go build -o /tmp/prefork ./examples/prefork && /tmp/prefork
-//	curl http://127.0.0.1:8080/             # again and again: the workers take turns
-//	kill -9 PID                             # of a worker: another one takes its place
-//	examples/prefork/rolling-restart.sh     # replaces all of them under load
+//	curl http://127.0.0.1:8080/             # repeat it: several workers answer
+//	kill -9 PID                             # of a worker: the master replaces it
+//	examples/prefork/rolling-restart.sh     # replaces all workers under load
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
 	workers := flag.Int("workers", 0, "number of worker processes; 0: one for each CPU")
 	flag.Parse()
-	// From here on every process does the same, until ListenAndServe.
+	// Every process runs this, until ListenAndServe.
 	a := newApp(shared.Default())
 	p := prefork.New(&sluice.Server{Handler: a.handle})
 	p.Workers = *workers
@@ -38,14 +38,14 @@ func main() {
 	}
 }
 
-// app is what a worker has.
+// app is the state of a worker.
 type app struct {
 	worker prefork.WorkerInfo
 	hits   *shared.Counter     // of all workers together
 	limit  *shared.RateLimiter // of /limited, likewise
 }
 
-// newApp takes the values that all processes have in common.
+// newApp opens the values that all processes share.
 func newApp(s *shared.Segment) *app {
 	return &app{
 		hits:  shared.Must(s.Counter("hits")),

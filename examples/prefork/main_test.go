@@ -18,7 +18,7 @@ func ask(a *app, path string) *sluice.Response {
 	return &ctx.Response
 }
 
-// Two workers of one segment, as far as one process can have them.
+// Two workers with one segment, in one process.
 func TestWorkersShare(t *testing.T) {
 	s, err := shared.New(shared.Options{})
 	if err != nil {
@@ -32,7 +32,7 @@ func TestWorkersShare(t *testing.T) {
 			t.Errorf("request %d: %q, want %q", i, body, want)
 		}
 	}
-	// The clock may admit another one or two.
+	// One or two more may be admitted as time passes.
 	answers := make(map[int]int)
 	for i := range 20 {
 		answers[ask(workers[i%2], "/limited").StatusCode()]++

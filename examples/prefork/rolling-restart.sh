@@ -1,6 +1,6 @@
 #!/bin/bash
-# Replaces the workers of a fleet again and again while clients ask, and counts
-# what fails, which is nothing.
+# Replaces the workers of a fleet repeatedly while clients send requests, and
+# counts failures. There must be none.
 #
 #	examples/prefork/rolling-restart.sh [RESTARTS]
 set -eu

@@ -8,21 +8,21 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// header is what both kinds of heads have in common.
+// header has the methods that both kinds of heads have.
 type header interface {
 	All() iter.Seq2[[]byte, []byte]
 	Del(name string)
 	ResetConnectionClose()
 }
 
-// hopByHop are the fields that are about one connection and not about the
-// message (RFC 9110 section 7.6.1). Those that Connection lists are, too.
+// hopByHop are the fields that concern one connection and not the message (RFC 9110
+// section 7.6.1). Fields that Connection lists do too.
 var hopByHop = [...]string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
 	"TE", "Transfer-Encoding", "Upgrade",
 }
 
-// dropHopByHop removes what must not be passed on.
+// dropHopByHop removes the fields that must not be forwarded.
 func dropHopByHop(h header) {
 	var listed []string
 	for name, value := range h.All() { // there may be several fields
@@ -31,7 +31,7 @@ func dropHopByHop(h header) {
 		}
 	}
 	for _, name := range listed {
-		// Who lists Host or Content-Length has something else in mind.
+		// Host and Content-Length stay: a Connection field that lists them is an attack.
 		switch name = strings.TrimSpace(name); strings.ToLower(name) {
 		case "", "close", "host", "content-length":
 		default:
@@ -44,16 +44,16 @@ func dropHopByHop(h header) {
 	h.ResetConnectionClose()
 }
 
-// forward makes req what upstream is asked for ctx's request, but for the body.
+// forward makes req the request to upstream for ctx's request, without the body.
 func (p *proxy) forward(ctx *sluice.RequestCtx, req *sluice.Request) {
 	ctx.Request.Header.CopyTo(&req.Header)
 	h := &req.Header
 	dropHopByHop(h)
-	h.Del("Expect") // the server asks for the body when it is read
+	h.Del("Expect") // the server sends 100 when the body is read
 	h.SetProtocol("HTTP/1.1")
 
-	// Upstream sees the host that the client has asked for. To have it see its
-	// own name instead, call req.SetHost(p.host).
+	// Upstream sees the host that the client has requested. To pass upstream's own
+	// name instead, call req.SetHost(p.host).
 	req.URI().SetScheme(p.scheme)
 	req.UseHostHeader = true
 
@@ -73,7 +73,7 @@ func (p *proxy) forward(ctx *sluice.RequestCtx, req *sluice.Request) {
 		setMissing(h, "X-Forwarded-Host", host)
 		return
 	}
-	// Anybody can send these.
+	// Clients can send any values for these.
 	h.Set("X-Forwarded-For", client)
 	h.Set("Forwarded", forwarded(client, host, proto))
 	h.Set("X-Forwarded-Proto", proto)
@@ -88,7 +88,7 @@ func forwarded(client, host, proto string) string {
 	return "for=" + client + `;host="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(host) + `";proto=` + proto
 }
 
-// appendField adds to a list.
+// appendField adds an element to a list.
 func appendField(h *sluice.RequestHeader, name, value string) {
 	var list []string
 	for _, before := range h.PeekAll(name) {

@@ -1,13 +1,12 @@
-// Command proxy is a reverse proxy: what comes to it goes to one upstream, and
-// the answer goes back.
+// Command proxy is a reverse proxy with one upstream.
 //
 //	go run ./examples/sse -addr 127.0.0.1:9000 &
 //	go run ./examples/proxy -upstream http://127.0.0.1:9000
 //	curl -N http://127.0.0.1:8080/events
 //
-// Bodies flow through in both directions while they come, in constant memory:
-// who reads slowly makes the other side wait. A client that goes away cancels its
-// request upstream. WebSockets and other upgrades become tunnels.
+// Bodies are forwarded in both directions while they arrive, in constant memory: a
+// slow reader delays the sender. If a client disconnects, its request to upstream is
+// cancelled. WebSockets and other upgrades become tunnels.
 package main
 
 import (
@@ -43,12 +42,12 @@ func main() {
 // the next piece of a body.
 const patience = time.Minute
 
-// A proxy passes requests on.
+// A proxy forwards requests.
 type proxy struct {
 	scheme, host    string
 	upstream        *sluice.HostClient
 	logger          sluice.Logger
-	trustsForwarded bool // the clients are proxies of our own
+	trustsForwarded bool // the clients are trusted proxies
 }
 
 func newProxy(upstream string, logger sluice.Logger) (*proxy, error) {
@@ -71,17 +70,17 @@ func newProxy(upstream string, logger sluice.Logger) (*proxy, error) {
 			MaxConnWaitTimeout:       10 * time.Second,
 			ReadTimeout:              patience,
 			StreamResponseBody:       true,
-			DisablePathNormalizing:   true, // the path is the client's business
+			DisablePathNormalizing:   true, // forward the path unchanged
 			NoDefaultUserAgentHeader: true,
 		},
 	}, nil
 }
 
-// server makes a server that adds nothing to what comes from upstream.
+// server returns a server that adds nothing to upstream's responses.
 func (p *proxy) server() *sluice.Server {
 	return &sluice.Server{
 		Handler:               p.handle,
-		StreamRequestBody:     true, // pass on what is there already
+		StreamRequestBody:     true, // forward what has arrived
 		ReadTimeout:           patience,
 		WriteTimeout:          patience,
 		IdleTimeout:           2 * patience,
@@ -91,10 +90,10 @@ func (p *proxy) server() *sluice.Server {
 	}
 }
 
-// handle answers a request with what upstream answers.
+// handle forwards a request and answers with upstream's response.
 //
-// Shutdown ends ctx, too, and with it what runs: let a load balancer take its
-// traffic away first where that matters.
+// Shutdown ends ctx, and with it running requests. If that matters, let a load
+// balancer redirect the traffic first.
 func (p *proxy) handle(ctx *sluice.RequestCtx) {
 	if ctx.IsConnect() {
 		ctx.Error("this is no forward proxy", sluice.StatusNotImplemented)
@@ -119,29 +118,29 @@ func (p *proxy) handle(ctx *sluice.RequestCtx) {
 	p.answer(ctx, resp)
 }
 
-// answer makes ctx's response of the one that came. The server reads the body
-// when the handler has returned, and sends at once what a Read returns.
+// answer makes upstream's response ctx's response. The server reads the body when the
+// handler has returned, and sends the result of each Read at once.
 func (p *proxy) answer(ctx *sluice.RequestCtx, resp *sluice.Response) {
 	resp.Header.CopyTo(&ctx.Response.Header)
 	dropHopByHop(&ctx.Response.Header)
 	ctx.Response.Header.SetProtocol([]byte("HTTP/1.1"))
 	ctx.Response.Header.SetNoDefaultContentType(true)
-	if !resp.IsBodyStream() { // there is none: 204, 304, HEAD
+	if !resp.IsBodyStream() { // no body: 204, 304, HEAD
 		sluice.ReleaseResponse(resp)
 		return
 	}
 	if resp.Header.ContentLength() < 0 {
-		_ = ctx.Flush() // maybe nothing else comes for long; a client that is gone shows below
+		_ = ctx.Flush() // the body may begin much later; if the client is gone, copying fails
 	}
 	ctx.SetBodyStream(&download{ctx, resp}, resp.Header.ContentLength())
 }
 
-// fail answers for upstream.
+// fail answers in place of upstream.
 func (p *proxy) fail(ctx *sluice.RequestCtx, err error) {
 	var timeout interface{ Timeout() bool }
 	status := sluice.StatusBadGateway
 	switch {
-	case ctx.Err() != nil: // the client is gone, or this is a Shutdown
+	case ctx.Err() != nil: // the client has disconnected, or Shutdown was called
 		status = sluice.StatusServiceUnavailable
 	case errors.Is(err, sluice.ErrNoFreeConns):
 		status = sluice.StatusServiceUnavailable
@@ -149,11 +148,11 @@ func (p *proxy) fail(ctx *sluice.RequestCtx, err error) {
 		status = sluice.StatusGatewayTimeout
 	}
 	p.logger.Printf("%s %q: %v", ctx.Method(), ctx.RequestURI(), err)
-	ctx.Error(sluice.StatusMessage(status), status) // err is nobody's business outside
+	ctx.Error(sluice.StatusMessage(status), status) // err is not for clients
 }
 
-// upload is a request's body. The client may take as long as it likes for all of
-// it, but has to go on.
+// upload is a request's body. It may take any time as a whole, but the client must
+// keep sending.
 type upload struct {
 	ctx *sluice.RequestCtx
 	io.Reader
@@ -167,26 +166,26 @@ func (u upload) Read(b []byte) (int, error) {
 	return u.Reader.Read(b)
 }
 
-// download is a response's body. The server closes it: behind its end, or when
-// the client is gone.
+// download is a response's body. The server closes it after its end, or when the
+// client has disconnected.
 type download struct {
 	ctx  *sluice.RequestCtx
 	resp *sluice.Response
 }
 
-// Read implements io.Reader. An error cuts the connection to the client, for whom
-// half a body must not look like a whole one.
+// Read implements io.Reader. An error closes the connection to the client, so that it
+// does not take the part for the whole.
 func (d *download) Read(b []byte) (int, error) {
 	n, err := d.resp.BodyStream().Read(b)
-	if err == io.EOF { // now the trailer fields are there
-		// As they came: setters could change fields of the head with the same names.
+	if err == io.EOF { // now the trailer fields have arrived
+		// Unchanged: setters could change fields of the head with the same names.
 		section := d.resp.Header.TrailerHeader()
 		_ = d.ctx.Response.Header.ReadTrailer(bufio.NewReaderSize(bytes.NewReader(section), len(section)))
 	}
 	return n, err
 }
 
-// Close implements io.Closer. It ends the request if that still goes on.
+// Close implements io.Closer. It cancels the request if it is still running.
 func (d *download) Close() error {
 	err := d.resp.CloseBodyStream()
 	sluice.ReleaseResponse(d.resp)

@@ -21,7 +21,7 @@ const longEnough = 20 * time.Second
 func onEachEngine(t *testing.T, upstream http.HandlerFunc, test func(t *testing.T, p *proxy, conn *net.TCPConn)) {
 	for _, engine := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
 		t.Run(engine.String(), func(t *testing.T) {
-			// Another implementation: what is wrong in ours is not made up for.
+			// Another implementation, which does not compensate for our mistakes.
 			to := &http.Server{Handler: upstream, ErrorLog: log.New(io.Discard, "", 0)}
 			p, conn := start(t, serve(t, to.Serve, to.Close), engine)
 			test(t, p, conn)
@@ -94,7 +94,7 @@ func wait[T any](t *testing.T, c <-chan T, failure string) (v T) {
 	return v
 }
 
-// TestFields: what is passed on and what is not, in both directions.
+// TestFields: which fields are forwarded and which are not, in both directions.
 func TestFields(t *testing.T) {
 	upstream := func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -142,8 +142,8 @@ func TestFields(t *testing.T) {
 	})
 }
 
-// TestKinds: requests and responses with and without bodies, one after the other
-// on one connection.
+// TestKinds: requests and responses with and without bodies, in turn on one
+// connection.
 func TestKinds(t *testing.T) {
 	upstream := func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -198,7 +198,7 @@ func TestKinds(t *testing.T) {
 	})
 }
 
-// TestEvents: each event is there before the next one is made.
+// TestEvents: each event arrives before the next one is sent.
 func TestEvents(t *testing.T) {
 	next := make(chan int)
 	upstream := func(w http.ResponseWriter, r *http.Request) {
@@ -225,7 +225,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestUpload: upstream has the first piece before the second one is sent.
+// TestUpload: upstream gets the first piece before the second one is sent.
 func TestUpload(t *testing.T) {
 	pieces := make(chan string, 10)
 	upstream := func(w http.ResponseWriter, r *http.Request) {
@@ -263,7 +263,8 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestClientGone: upstream notices, whatever the request is at.
+// TestClientGone: upstream notices that a client has disconnected, at each stage of a
+// request.
 func TestClientGone(t *testing.T) {
 	begun, cancelled := make(chan bool, 1), make(chan bool, 1)
 	upstream := func(w http.ResponseWriter, r *http.Request) {
@@ -300,8 +301,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestFailures: what upstream does wrong has a status, and no half body looks
-// like a whole one.
+// TestFailures: each failure of upstream has a status, and a part of a body never
+// looks complete.
 func TestFailures(t *testing.T) {
 	upstream := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/half" {
@@ -325,7 +326,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestDown: nobody listens upstream, or does not answer.
+// TestDown: upstream refuses connections, or never answers.
 func TestDown(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -352,8 +353,8 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestSlowReader: upstream can send what the buffers of the sockets take, and no
-// more until somebody reads.
+// TestSlowReader: if the client does not read, upstream can send only what the
+// sockets buffer.
 func TestSlowReader(t *testing.T) {
 	const size = 512 << 20
 	var sent atomic.Int64
@@ -371,7 +372,7 @@ func TestSlowReader(t *testing.T) {
 		sent.Store(0)
 		send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		resp := answerTo(t, bufio.NewReader(conn), 200)
-		// Until nothing moves for a while.
+		// Wait until no more is sent for a while.
 		before := int64(-1)
 		for now := sent.Load(); now != before && now < size; now = sent.Load() {
 			before = now
@@ -387,7 +388,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestTunnel: an upgrade becomes a tunnel, and a refusal an answer.
+// TestTunnel: an upgrade becomes a tunnel, and a refusal is forwarded.
 func TestTunnel(t *testing.T) {
 	upstream := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "echo" || r.Header.Get("Connection") != "Upgrade" || r.URL.Path != "/yes" {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// upgradeOf returns the protocol that a request asks to change to, "" if it does
-// not (RFC 9110 section 7.8).
+// upgradeOf returns the protocol to which a request asks to change, or "" (RFC 9110
+// section 7.8).
 func upgradeOf(h *sluice.RequestHeader) string {
 	for option := range strings.SplitSeq(string(h.Peek("Connection")), ",") {
 		if strings.EqualFold(strings.TrimSpace(option), "upgrade") {
@@ -23,8 +23,8 @@ func upgradeOf(h *sluice.RequestHeader) string {
 	return ""
 }
 
-// tunnel passes a request for an upgrade on. If upstream agrees, the bytes of
-// both sides flow from then on, whatever they mean.
+// tunnel forwards a request for an upgrade. If upstream agrees, it copies bytes in
+// both directions from then on.
 func (p *proxy) tunnel(ctx *sluice.RequestCtx, req *sluice.Request, protocol string) {
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", protocol)
@@ -41,7 +41,7 @@ func (p *proxy) tunnel(ctx *sluice.RequestCtx, req *sluice.Request, protocol str
 			p.fail(ctx, err)
 			return
 		}
-		dropHopByHop(&ctx.Response.Header) // the answer is no, and why
+		dropHopByHop(&ctx.Response.Header) // upstream has refused
 		return
 	}
 	ctx.Hijack(func(client net.Conn) {
@@ -50,21 +50,21 @@ func (p *proxy) tunnel(ctx *sluice.RequestCtx, req *sluice.Request, protocol str
 		ended := make(chan struct{}, 2)
 		go pump(conn, client, ended)
 		go pump(client, reader, ended)
-		<-ended // what one side has ended is of no use to the other
+		<-ended // when one side has ended, the other must too
 	})
 }
 
 // pump copies until an error or the end.
 func pump(to io.Writer, from io.Reader, ended chan<- struct{}) {
-	_, _ = io.Copy(to, from) // whatever it was, it is over
+	_, _ = io.Copy(to, from) // an error also ends the tunnel
 	ended <- struct{}{}
 }
 
-// maxRefusal bounds the body of a response that is no 101.
+// maxRefusal bounds the body of a response other than 101.
 const maxRefusal = 1 << 20
 
-// ask sends req and reads the head of the response, and the body unless that is
-// 101. The reader has what comes behind it.
+// ask sends req and reads the head of the response and, unless it is 101, the body.
+// The returned reader has the bytes after it.
 func ask(conn net.Conn, req *sluice.Request, resp *sluice.Response) (*bufio.Reader, error) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func ask(conn net.Conn, req *sluice.Request, resp *sluice.Response) (*bufio.Read
 	return reader, conn.SetDeadline(time.Time{})
 }
 
-// connect makes a connection that is no part of the client's pool.
+// connect makes a connection outside of the client's pool.
 func (p *proxy) connect(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

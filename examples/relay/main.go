@@ -1,11 +1,11 @@
-// Command relay answers with what it gets, in upper case, while it gets it.
+// Command relay answers with its input in upper case, while it arrives.
 //
 //	go run ./examples/relay
 //	curl -N -T - http://127.0.0.1:8080/stream   # type lines
-//	curl -N -T - http://127.0.0.1:8080/flush    # the same, made in another way
+//	curl -N -T - http://127.0.0.1:8080/flush    # the same, implemented in another way
 //
-// Memory is constant: nothing is read that has not been passed on before, so TCP
-// makes a sender wait that is faster than its receiver.
+// Memory is constant: input is read only after the input before it was sent, so TCP
+// slows down a sender that is faster than its receiver.
 package main
 
 import (
@@ -36,34 +36,33 @@ func newServer(logger sluice.Logger) *sluice.Server {
 				ctx.NotFound()
 			}
 		},
-		StreamRequestBody: true, // call the handler when the head is there
-		// The request as a whole; both handlers change that.
+		StreamRequestBody: true, // call the handler when the head has arrived
+		// For the whole request; both handlers change it.
 		ReadTimeout: 10 * time.Second,
-		// Every write that is blocked: a receiver that takes nothing is gone.
+		// For each blocked write: a receiver that reads nothing is cut off.
 		WriteTimeout: 10 * time.Second,
 		Logger:       logger,
 	}
 }
 
-// stream makes the request's body, converted, the response's. The server reads
-// it when the handler has returned, and sends at once what a Read returns. The
+// stream makes the request's body, converted, the response's body. The server reads
+// it when the handler has returned, and sends the result of each Read at once. The
 // response has a Content-Length if the request has one.
 //
-// When the client stops in the middle, Read fails, and the connection is closed:
-// nobody takes the half for the whole.
+// If the client stops in the middle, Read fails and the connection is closed, so the
+// part does not look complete.
 func stream(ctx *sluice.RequestCtx) {
 	body := ctx.RequestBodyStream()
 	if body == nil {
 		return
 	}
-	ctx.SetReadDeadline(time.Now().Add(time.Hour)) // for all of it
+	ctx.SetReadDeadline(time.Now().Add(time.Hour)) // for the whole body
 	ctx.SetBodyStream(upperReader{body}, ctx.Request.Header.ContentLength())
 }
 
-// flush does it step by step, which allows more: to write something else in
-// between, trailer fields behind, to answer an error as long as nothing was
-// flushed. Here each step has a deadline of its own: the client may take as long
-// as it likes for the whole.
+// flush copies step by step. This permits more: writing something else in between,
+// trailer fields, and an error response as long as nothing was flushed. Here each
+// step has its own deadline, and the whole may take any time.
 func flush(ctx *sluice.RequestCtx) {
 	body := ctx.RequestBodyStream()
 	if body == nil {
@@ -76,14 +75,14 @@ func flush(ctx *sluice.RequestCtx) {
 		if n > 0 {
 			ctx.Write(block[:n])
 			if ctx.Flush() != nil {
-				return // nobody takes it any more
+				return // the client has disconnected
 			}
 		}
 		switch {
 		case err == io.EOF:
 			return // the verified end
 		case err != nil:
-			// The response must not look complete either.
+			// Close the connection, so that the response does not look complete.
 			panic(sluice.ErrAbortHandler)
 		}
 	}

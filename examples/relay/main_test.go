@@ -60,7 +60,7 @@ func send(t *testing.T, w io.Writer, text string) {
 	}
 }
 
-// answerTo reads the head of a response, which must be there now.
+// answerTo reads the head of a response, which must arrive now.
 func answerTo(t *testing.T, conn net.Conn) *http.Response {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -81,7 +81,7 @@ func want(t *testing.T, r io.Reader, text string) {
 	}
 }
 
-// The first half comes back before the second one is sent.
+// The first half is returned before the second one is sent.
 func TestHalfComesBackBeforeTheRestIsSent(t *testing.T) {
 	for _, framing := range []struct{ name, field, first, second string }{
 		{"length", "Content-Length: 11\r\n", "hello ", "World"},
@@ -100,7 +100,7 @@ func TestHalfComesBackBeforeTheRestIsSent(t *testing.T) {
 				if path == "/stream" && framing.name == "length" && resp.ContentLength != 11 {
 					t.Errorf("Content-Length %d", resp.ContentLength)
 				}
-				// The connection goes on with another request.
+				// The connection can be used for another request.
 				send(t, conn, "POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
 				want(t, answerTo(t, conn).Body, "X")
 			})
@@ -108,10 +108,10 @@ func TestHalfComesBackBeforeTheRestIsSent(t *testing.T) {
 	}
 }
 
-// A client that does not read is not read from: it can send what the buffers of
-// the two sockets take, and no more, until it reads.
+// If a client does not read, the server stops reading from it: the client can send
+// only what the two sockets buffer.
 func TestBackPressure(t *testing.T) {
-	const size = 256 << 20 // far more than the kernel keeps for a connection
+	const size = 256 << 20 // far more than the kernel buffers
 	onEachEngine(t, func(t *testing.T, conn *net.TCPConn, path string) {
 		send(t, conn, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", path, size))
 		block := []byte(strings.Repeat("x", 64<<10))
@@ -131,7 +131,7 @@ func TestBackPressure(t *testing.T) {
 			t.Fatal("all of it was taken, and nobody read the answer")
 		}
 		t.Logf("%d KiB were taken", sent>>10)
-		// A little more goes through as soon as somebody reads.
+		// More is forwarded as soon as the client reads.
 		resp := answerTo(t, conn)
 		conn.SetWriteDeadline(time.Now().Add(patience))
 		go conn.Write(block[:min(len(block), size-sent)])
@@ -141,7 +141,7 @@ func TestBackPressure(t *testing.T) {
 	})
 }
 
-// Half a request is not answered with something that looks complete.
+// The response to half a request must not look complete.
 func TestHalfARequest(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, conn *net.TCPConn, path string) {
 		send(t, conn, "POST "+path+" HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")

@@ -3,33 +3,33 @@ package main
 import "sync"
 
 const (
-	// kept is how many events are there for clients that come back.
+	// kept is how many past events are kept for clients that reconnect.
 	kept = 100
-	// lag is how many events a subscriber may be behind.
+	// lag is how many events a subscriber may fall behind.
 	lag = 16
 )
 
-// A broker hands every event to all its subscribers. It never waits for one: who
-// is too slow is dropped, and comes back with the number of the last event that
-// it has seen.
+// A broker sends every event to all its subscribers. It never waits for one: a
+// subscriber that is too slow is dropped, and can reconnect with the number of the
+// last event that it has seen.
 type broker struct {
 	mu          sync.Mutex
 	last        uint64  // number of the last event
-	history     []event // the last ones, oldest first
+	history     []event // the latest events, oldest first
 	subscribers map[*subscription]struct{}
 }
 
-// A subscription gets events until it is closed or dropped.
+// A subscription receives events until it ends or is dropped.
 type subscription struct {
-	missed []event    // those since the number that subscribe got
-	events chan event // those to come; closed when the subscriber was dropped
+	missed []event    // events after the number passed to subscribe
+	events chan event // new events; closed when the subscriber was dropped
 }
 
 func newBroker() *broker {
 	return &broker{subscribers: make(map[*subscription]struct{})}
 }
 
-// publish numbers an event and hands it out.
+// publish numbers an event and sends it to the subscribers.
 func (b *broker) publish(name, data string) (id uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,8 +50,8 @@ func (b *broker) publish(name, data string) (id uint64) {
 	return e.id
 }
 
-// subscribe begins behind the event with the number after; nil begins with
-// what is to come. No event is lost between missed and events, or comes twice.
+// subscribe begins after the event with the number after; with nil, with the next
+// event. No event is lost or repeated between missed and events.
 func (b *broker) subscribe(after *uint64) *subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *broker) subscribe(after *uint64) *subscription {
 	return s
 }
 
-// unsubscribe ends s, and returns how many subscriptions are left.
+// unsubscribe ends s and returns how many subscriptions are left.
 func (b *broker) unsubscribe(s *subscription) (left int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 // An event is one message of a stream.
 type event struct {
 	id   uint64
-	name string // what addEventListener listens to; "" is "message"
+	name string // the name for addEventListener; "" is "message"
 	data string
 }
 
-// write puts the event on the wire. Every line of the data has a field of its
-// own; an empty line ends the event.
+// write writes the event in the wire format: a field for each line of the data, and
+// an empty line at the end.
 func (e event) write(w io.Writer) error {
 	var text strings.Builder
 	text.WriteString("id: " + strconv.FormatUint(e.id, 10) + "\n")
@@ -29,8 +29,8 @@ func (e event) write(w io.Writer) error {
 	return err
 }
 
-// unixLines makes every line end LF: a CR ends a line of the stream as well, so
-// that a publisher could begin fields of its own with it.
+// unixLines converts all line ends to LF. A CR also ends a line of the stream, so a
+// publisher could otherwise insert fields.
 func unixLines(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 }

@@ -1,4 +1,4 @@
-// Command sse sends server-sent events to everybody who listens.
+// Command sse sends server-sent events to all listening clients.
 //
 //	go run ./examples/sse
 //	curl -N http://127.0.0.1:8080/events                # or open / in a browser
@@ -46,16 +46,16 @@ func main() {
 func newServer(s *service) *sluice.Server {
 	return &sluice.Server{
 		Handler:            s.handle,
-		MaxRequestBodySize: 16 << 10,         // of what is published: the broker keeps a hundred
-		ReadTimeout:        10 * time.Second, // for a request to arrive; not for a stream to go on
-		// A client that takes nothing for so long is gone. It bounds every
-		// single write: a stream may go on for days.
+		MaxRequestBodySize: 16 << 10,         // of published data: the broker keeps a hundred events
+		ReadTimeout:        10 * time.Second, // for a request; streams are not affected
+		// A client that reads nothing for so long is cut off. The limit applies to
+		// each write, so a stream may last for days.
 		WriteTimeout: 30 * time.Second,
 	}
 }
 
-// serve serves until ctx ends. Shutdown closes the Done channels of all
-// requests, so streams end at once; browsers come back to the next process.
+// serve serves until ctx ends. Shutdown closes the Done channels of all requests, so
+// streams end at once, and browsers reconnect to the next process.
 func serve(ctx context.Context, ln net.Listener, server *sluice.Server) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()

@@ -15,11 +15,11 @@ import (
 
 const patience = 20 * time.Second
 
-// running is a service that runs.
+// running is a running service.
 type running struct {
 	*service
 	url   string
-	ended chan int // gets how many streams are left when one has ended
+	ended chan int // receives the number of remaining streams when one has ended
 	stop  func()   // ends the server
 }
 
@@ -66,7 +66,7 @@ type client struct {
 	lines *bufio.Reader
 }
 
-// listen opens a stream. The head is there before the first event.
+// listen opens a stream. The head arrives before the first event.
 func (s *running) listen(t *testing.T, path, lastID string) client {
 	t.Helper()
 	req, err := http.NewRequest("GET", s.url+path, nil)
@@ -123,9 +123,8 @@ func (s *running) publish(t *testing.T, name, data string) {
 	}
 }
 
-// Each event is there before the next one is made. When the client goes away
-// nothing is being sent, and nothing will be for an hour: the stream ends all
-// the same.
+// Each event arrives before the next one is sent. If the client disconnects while
+// nothing is being sent, the stream still ends.
 func TestEventsArriveAndAGoneClientIsNoticed(t *testing.T) {
 	onEachEngine(t, time.Hour, func(t *testing.T, s *running, path string) {
 		c := s.listen(t, path, "")
@@ -156,8 +155,8 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// Time-outs are for requests and for single writes, not for a stream. They are
-// long enough for a request to arrive on a busy machine.
+// Time-outs apply to requests and single writes, not to a stream. They are long
+// enough for a request on a busy machine.
 func TestStreamsOutliveTimeouts(t *testing.T) {
 	const timeout, beat = time.Second, 200 * time.Millisecond
 	for _, engine := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
@@ -177,7 +176,7 @@ func TestStreamsOutliveTimeouts(t *testing.T) {
 	}
 }
 
-// Streams end with the server, of which Shutdown is told: start checks that.
+// Shutdown ends streams: start checks that.
 func TestShutdownEndsStreams(t *testing.T) {
 	onEachEngine(t, time.Hour, func(t *testing.T, s *running, path string) {
 		c := s.listen(t, path, "")
@@ -205,7 +204,8 @@ func TestHeadBeginsNoStream(t *testing.T) {
 	}
 }
 
-// Who is too slow is dropped, and gets the rest when it comes back.
+// A subscriber that is too slow is dropped, and gets the rest after it has
+// reconnected.
 func TestSlowSubscriber(t *testing.T) {
 	b := newBroker()
 	slow := b.subscribe(nil)
@@ -216,7 +216,7 @@ func TestSlowSubscriber(t *testing.T) {
 		t.Error("the subscriber is still there")
 	}
 	last := uint64(0)
-	for e := range slow.events { // ends: the channel was closed
+	for e := range slow.events { // the channel is closed at the end
 		last = e.id
 	}
 	if again := b.subscribe(&last); last != lag || len(again.missed) != 1 || again.missed[0].id != lag+1 {

@@ -9,11 +9,11 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// A service streams what its broker gets.
+// A service streams its broker's events.
 type service struct {
 	broker    *broker
 	heartbeat time.Duration  // between comments on a stream without events
-	ended     func(left int) // called when a stream has ended; left are open
+	ended     func(left int) // called when a stream has ended; left is the number of open streams
 }
 
 // handle finds the handler of a request.
@@ -32,7 +32,7 @@ func (s *service) handle(ctx *sluice.RequestCtx) {
 	}
 }
 
-// publish has the body go to everybody.
+// publish sends the body to all subscribers.
 func (s *service) publish(ctx *sluice.RequestCtx) {
 	if !ctx.IsPost() {
 		ctx.Error("POST what is to be sent", sluice.StatusMethodNotAllowed)
@@ -43,8 +43,8 @@ func (s *service) publish(ctx *sluice.RequestCtx) {
 	ctx.WriteString(strconv.FormatUint(id, 10) + "\n")
 }
 
-// streamInHandler writes from inside the handler, and ctx.Flush sends. All of
-// ctx may be used as long as the stream goes on, and defer cleans up.
+// streamInHandler writes from inside the handler, and ctx.Flush sends. ctx may be
+// used during the whole stream, and defer cleans up.
 func (s *service) streamInHandler(ctx *sluice.RequestCtx) {
 	if !beginStream(ctx) {
 		return
@@ -54,9 +54,9 @@ func (s *service) streamInHandler(ctx *sluice.RequestCtx) {
 	s.copyEvents(sub, ctx, ctx.Flush, ctx.Done())
 }
 
-// streamByWriter is the same in the way that fasthttp has. The function runs
-// after the handler has returned, so what it needs of ctx is taken before, and
-// the clean-up moves into it: it is called once in any case.
+// streamByWriter does the same with fasthttp's API. The function runs after the
+// handler has returned, so it must not use ctx, and it does the clean-up. It is
+// called exactly once.
 func (s *service) streamByWriter(ctx *sluice.RequestCtx) {
 	if !beginStream(ctx) {
 		return
@@ -69,15 +69,15 @@ func (s *service) streamByWriter(ctx *sluice.RequestCtx) {
 	})
 }
 
-// beginStream sets the head. It reports whether a body is wanted.
+// beginStream sets the head. It returns false if no body is wanted.
 func beginStream(ctx *sluice.RequestCtx) bool {
 	ctx.SetContentType("text/event-stream")
 	ctx.Response.Header.Set(sluice.HeaderCacheControl, "no-store")
-	ctx.Response.Header.Set("X-Accel-Buffering", "no") // nginx would collect the events
+	ctx.Response.Header.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the events
 	return ctx.IsGet()
 }
 
-// lastEventID returns what an EventSource that lost its connection has seen.
+// lastEventID returns the last event that a reconnecting EventSource has seen.
 func lastEventID(ctx *sluice.RequestCtx) *uint64 {
 	id, err := strconv.ParseUint(string(ctx.Request.Header.Peek("Last-Event-ID")), 10, 64)
 	if err != nil {
@@ -86,9 +86,9 @@ func lastEventID(ctx *sluice.RequestCtx) *uint64 {
 	return &id
 }
 
-// copyEvents writes events to w until the subscription ends, the client is gone,
-// or the server shuts down. A client that is gone is noticed in two ways: gone
-// is closed, also while there is nothing to send, and flush fails.
+// copyEvents writes events to w until the subscription ends, the client has
+// disconnected, or the server shuts down. A disconnect is noticed in two ways: gone
+// is closed, even while nothing is being sent, and flush fails.
 func (s *service) copyEvents(sub *subscription, w io.Writer, flush func() error, gone <-chan struct{}) {
 	io.WriteString(w, "retry: 1000\n\n") // reconnect after a second
 	for _, e := range sub.missed {
@@ -102,16 +102,16 @@ func (s *service) copyEvents(sub *subscription, w io.Writer, flush func() error,
 			return
 		case e, ok := <-sub.events:
 			if !ok {
-				return // too slow; the client comes back for the rest
+				return // too slow; the client reconnects for the rest
 			}
 			e.write(w)
 		case <-beats.C:
-			// A comment. It keeps proxies from closing the connection, and finds
-			// clients whose network is gone without a word: see WriteTimeout.
+			// A comment. It keeps proxies from closing the connection, and detects
+			// clients whose network has failed silently: see WriteTimeout.
 			io.WriteString(w, ":\n\n")
 		}
 	}
 }
 
-// end cleans up behind a stream.
+// end cleans up after a stream.
 func (s *service) end(sub *subscription) { s.ended(s.broker.unsubscribe(sub)) }

@@ -26,10 +26,10 @@ func main() {
 	}
 }
 
-// newServer makes a server whose streams go on at every tick.
+// newServer returns a server whose streams continue at every tick.
 func newServer(ticks <-chan time.Time) *sluice.Server {
 	return &sluice.Server{
-		StreamRequestBody: true, // call the handler before the body is there
+		StreamRequestBody: true, // call the handler before the body has arrived
 		Handler: func(ctx *sluice.RequestCtx) {
 			switch string(ctx.Path()) {
 			case "/events":
@@ -45,9 +45,9 @@ func newServer(ticks <-chan time.Time) *sluice.Server {
 	}
 }
 
-// events are server-sent events. The function writes the body after events has
-// returned, so it takes what it needs of ctx before. It ends when the client
-// goes away, also while nothing is being sent.
+// events sends server-sent events. The function writes the body after events has
+// returned, so it must not use ctx. It ends when the client disconnects, even while
+// nothing is being sent.
 func events(ctx *sluice.RequestCtx, ticks <-chan time.Time) {
 	ctx.SetContentType("text/event-stream")
 	gone := ctx.Done()
@@ -66,7 +66,7 @@ func events(ctx *sluice.RequestCtx, ticks <-chan time.Time) {
 	})
 }
 
-// progress flushes from inside the handler: nothing moves out of it.
+// progress flushes from inside the handler, so all code stays there.
 func progress(ctx *sluice.RequestCtx, ticks <-chan time.Time) {
 	for percent := 0; percent <= 100; percent += 50 {
 		if percent > 0 {
@@ -74,14 +74,13 @@ func progress(ctx *sluice.RequestCtx, ticks <-chan time.Time) {
 		}
 		fmt.Fprintf(ctx, "%d%%\n", percent)
 		if ctx.Flush() != nil {
-			return // the client is gone
+			return // the client has disconnected
 		}
 	}
 }
 
-// upload counts the bytes of a body of any size in constant memory. An error
-// other than io.EOF, which io.Copy keeps to itself, means that the body did not
-// come to its end.
+// upload counts the bytes of a body of any size in constant memory. An error, which
+// io.Copy never returns for io.EOF, means that the body is incomplete.
 func upload(ctx *sluice.RequestCtx) {
 	var n int64
 	if body := ctx.RequestBodyStream(); body != nil {

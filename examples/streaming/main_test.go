@@ -49,11 +49,11 @@ func wantLine(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
-// TestEvents: an event is there before the next one is made, and the writer
-// ends with the client: else the server's Shutdown would not return.
+// TestEvents: an event arrives before the next one is made. The writer ends with the
+// client; otherwise Shutdown would not return.
 func TestEvents(t *testing.T) {
 	ticks := make(chan time.Time)
-	// The head comes with the first event, so the request waits for a tick.
+	// The head is sent with the first event, so the request waits for a tick.
 	go func() { ticks <- time.Time{} }()
 	resp, body := get(t, start(t, ticks)+"/events")
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
@@ -83,7 +83,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// zeros is a body of 64 MiB that nobody holds in memory.
+// zeros is a body of 64 MiB that is never in memory as a whole.
 func zeros() io.Reader { return io.LimitReader(zeroReader{}, 64<<20) }
 
 type zeroReader struct{}
@@ -107,7 +107,7 @@ func TestUploadInConstantMemory(t *testing.T) {
 	if err != nil || string(body) != "received 67108864 bytes\n" {
 		t.Errorf("answer %q, %v", body, err)
 	}
-	// All that was allocated, by the client too, freed or not.
+	// All allocations, including the client's and freed ones.
 	if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
 		t.Errorf("allocated %d KiB for an upload of 64 MiB", n>>10)
 	}

@@ -1,5 +1,5 @@
-// Command tls serves HTTPS, with a certificate from files or one that is made
-// at start.
+// Command tls serves HTTPS, with a certificate from files or one that is made at the
+// start.
 //
 //	go run ./examples/tls
 //	curl -k https://127.0.0.1:8443/
@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// serve uses the files, if there are any. TLSConfig may hold whatever crypto/tls
-// knows: GetCertificate, ClientCAs and so on.
+// serve uses the files if they are given. TLSConfig may use everything in crypto/tls:
+// GetCertificate, ClientCAs and so on.
 func serve(ln net.Listener, certFile, keyFile string) error {
 	server := &sluice.Server{
 		Handler:   handle,
@@ -53,7 +53,7 @@ func serve(ln net.Listener, certFile, keyFile string) error {
 	return server.ServeTLSEmbed(ln, cert, key)
 }
 
-// handle says what was negotiated.
+// handle reports what was negotiated.
 func handle(ctx *sluice.RequestCtx) {
 	state := ctx.TLSConnectionState()
 	if state == nil {

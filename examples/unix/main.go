@@ -23,9 +23,9 @@ func main() {
 	}
 }
 
-// newServer makes a server that has nothing particular to unix sockets. There
-// is no client address on them; where a proxy tells it in a field, a handler
-// can hand it on with ctx.SetRemoteAddr.
+// newServer returns a server that needs nothing special for unix sockets. They have
+// no client address. If a proxy sends it in a field, a handler can set it with
+// ctx.SetRemoteAddr.
 func newServer() *sluice.Server {
 	return &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 		fmt.Fprintf(ctx, "served on %s\n", ctx.LocalAddr())

@@ -14,7 +14,7 @@ import (
 
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	// The socket of a process that crashed: it is replaced.
+	// The socket of a crashed process is replaced.
 	old, err := net.Listen("unix", path)
 	if err != nil {
 		t.Skip("no unix sockets here:", err)
@@ -26,7 +26,7 @@ func TestUnixSocket(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- server.ListenAndServeUNIX(path, 0o600) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		for { // until it listens, or fails
+		for { // until the server listens, or fails
 			c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 			if err == nil || len(served) > 0 {
 				return c, err

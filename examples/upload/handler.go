@@ -15,14 +15,14 @@ import (
 // maxFiles bounds the parts of a form.
 const maxFiles = 100
 
-// An uploader stores what is sent to it.
+// An uploader stores uploaded files.
 type uploader struct {
 	store *store
-	stall time.Duration // how long a client may send nothing
+	stall time.Duration // how long a client may pause
 }
 
-// handle takes PUT /files/NAME with the file as the body, and POST /files with
-// a form.
+// handle accepts PUT /files/NAME with the file as the body, and POST /files with a
+// form.
 func (u *uploader) handle(ctx *sluice.RequestCtx) {
 	path := string(ctx.Path())
 	name, isFile := strings.CutPrefix(path, "/files/")
@@ -40,10 +40,10 @@ func (u *uploader) handle(ctx *sluice.RequestCtx) {
 
 // put stores the body.
 func (u *uploader) put(ctx *sluice.RequestCtx, name string) {
-	// -1 if the body is chunked: then store.save finds out.
+	// -1 if the body is chunked: store.save then checks the size.
 	if length := ctx.Request.Header.ContentLength(); int64(length) > u.store.max {
-		// Nothing was read yet. A client that asked by "Expect: 100-continue"
-		// never sends the body; for others the connection is closed.
+		// Nothing was read yet. A client that sent "Expect: 100-continue" never sends
+		// the body; for others the connection is closed.
 		fail(ctx, errTooLarge)
 		return
 	}
@@ -77,11 +77,11 @@ func (u *uploader) post(ctx *sluice.RequestCtx) {
 		}
 		name := part.FileName() // without folders
 		if name == "" {
-			continue // another field; what is not read is skipped
+			continue // another field; unread parts are skipped
 		}
 		size, err := u.store.save(name, part)
 		if err != nil {
-			fail(ctx, err) // files that are complete stay
+			fail(ctx, err) // complete files stay
 			return
 		}
 		ctx.WriteString(saved(name, size))
@@ -89,8 +89,8 @@ func (u *uploader) post(ctx *sluice.RequestCtx) {
 	ctx.Error("too many files", sluice.StatusRequestEntityTooLarge)
 }
 
-// body returns the body as it arrives. Its end is the end of what the client
-// sent: if that stopped before, there is an error.
+// body returns the body as it arrives. If the client stops early, the reader returns
+// an error.
 func (u *uploader) body(ctx *sluice.RequestCtx) io.Reader {
 	stream := ctx.RequestBodyStream()
 	if stream == nil { // no body
@@ -99,8 +99,8 @@ func (u *uploader) body(ctx *sluice.RequestCtx) io.Reader {
 	return &patientReader{ctx, stream, u.stall}
 }
 
-// A patientReader replaces Server.ReadTimeout, which bounds a request as a
-// whole: the client may take as long as it likes if it goes on sending.
+// A patientReader replaces Server.ReadTimeout, which limits the whole request: the
+// client may take any time as long as it keeps sending.
 type patientReader struct {
 	ctx    *sluice.RequestCtx
 	stream io.Reader
@@ -129,13 +129,13 @@ func fail(ctx *sluice.RequestCtx, err error) {
 		ctx.Error(err.Error(), sluice.StatusRequestEntityTooLarge)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		ctx.Error("too slow", sluice.StatusRequestTimeout)
-	case errors.Is(err, errIncomplete), errors.Is(err, io.ErrUnexpectedEOF): // the latter from forms
-		ctx.Error(errIncomplete.Error(), sluice.StatusBadRequest) // for whoever is still there
+	case errors.Is(err, errIncomplete), errors.Is(err, io.ErrUnexpectedEOF): // the latter for forms
+		ctx.Error(errIncomplete.Error(), sluice.StatusBadRequest) // if the client is still connected
 	case errors.Is(err, errForm):
 		ctx.Error(err.Error(), sluice.StatusBadRequest)
 	default:
-		log.Printf("upload: %v", err) // it may name files of ours
+		log.Printf("upload: %v", err) // it may contain file names
 		ctx.Error("not stored", sluice.StatusInternalServerError)
 	}
-	ctx.SetConnectionClose() // the rest of the body is not worth reading
+	ctx.SetConnectionClose() // do not read the rest of the body
 }

@@ -1,5 +1,5 @@
-// Command upload stores files of any size, with the same little memory for
-// each, and keeps none that did not arrive completely.
+// Command upload stores files of any size in constant memory, and keeps none that did
+// not arrive completely.
 //
 //	go run ./examples/upload -dir /tmp
 //	head -c 1G /dev/zero | curl -T - http://127.0.0.1:8080/files/zeros
@@ -37,11 +37,11 @@ func main() {
 func newServer(u *uploader) *sluice.Server {
 	return &sluice.Server{
 		Handler: u.handle,
-		// Call the handler when the head is there. What it does not read stays
-		// in the socket, and the client has to wait. MaxRequestBodySize does not
-		// bound what is read from the stream: the handler does.
+		// Call the handler when the head has arrived. What it does not read stays in
+		// the socket, and the client must wait. MaxRequestBodySize does not limit a
+		// stream: the handler does.
 		StreamRequestBody: true,
-		ReadTimeout:       10 * time.Second, // for heads; patientReader sets that of bodies
+		ReadTimeout:       10 * time.Second, // for heads; patientReader limits bodies
 		WriteTimeout:      10 * time.Second,
 	}
 }

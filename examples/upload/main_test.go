@@ -21,7 +21,7 @@ import (
 
 const patience = 30 * time.Second
 
-// running is an uploader that runs.
+// running is a running uploader.
 type running struct {
 	dir      string
 	addr     string
@@ -68,7 +68,8 @@ func onEachEngine(t *testing.T, max int64, stall time.Duration, test func(t *tes
 	}
 }
 
-// wantFiles compares the folder, hidden files too, with name to size.
+// wantFiles compares the folder's files, including hidden ones, with a map of names
+// to sizes.
 func (r *running) wantFiles(t *testing.T, want map[string]int64) {
 	t.Helper()
 	entries, err := os.ReadDir(r.dir)
@@ -88,14 +89,14 @@ func (r *running) wantFiles(t *testing.T, want map[string]int64) {
 	}
 }
 
-// noise is a body that is made while it is read. It notes the most heap that was
-// in use meanwhile.
+// noise is a body that is generated while it is read. It records the largest heap
+// during that time.
 type noise struct {
 	random *rand.ChaCha8
 	left   int
 	sum    uint32
 	heap   uint64
-	looked int // how much was left when the heap was looked at
+	looked int // bytes left at the last look at the heap
 }
 
 func newNoise(size int) *noise {
@@ -156,7 +157,7 @@ func send(t *testing.T, method, url, contentType string, body io.Reader) (status
 	return resp.StatusCode, string(answer)
 }
 
-// asForm returns r as the first file of a form that is made while it is read.
+// asForm returns r as the first file of a form that is generated while it is read.
 func asForm(r io.Reader) (body io.Reader, contentType string) {
 	out, in := io.Pipe()
 	w := multipart.NewWriter(in)
@@ -246,7 +247,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A client that asks first is told without having sent anything.
+// A client that sends Expect: 100-continue is refused before it sends the body.
 func TestTooLargeIsToldBeforeTheBody(t *testing.T) {
 	r := start(t, sluice.EngineAuto, 1000, patience)
 	conn, err := net.Dial("tcp", r.addr)
@@ -274,7 +275,7 @@ func (r *running) wantReturn(t *testing.T, status int) {
 	}
 }
 
-// What a client leaves half done, or does not go on with, leaves nothing.
+// Aborted and stalled uploads leave no files.
 func TestBrokenUploadsLeaveNothing(t *testing.T) {
 	const head = "PUT /files/a HTTP/1.1\r\nHost: a\r\n"
 	form := "--b\r\nContent-Disposition: form-data; name=f; filename=a\r\n\r\n" + strings.Repeat("x", 200_000)
@@ -300,7 +301,7 @@ func TestBrokenUploadsLeaveNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				if test.status != 408 {
-					// A file was begun when the client goes away.
+					// The client disconnects after a file was begun.
 					for begin := time.Now(); ; runtime.Gosched() {
 						if names, _ := filepath.Glob(filepath.Join(r.dir, partial+"*")); len(names) > 0 {
 							break
@@ -318,7 +319,7 @@ func TestBrokenUploadsLeaveNothing(t *testing.T) {
 	}
 }
 
-// An unfinished upload does not touch the file that is there.
+// An unfinished upload does not change the existing file.
 func TestReplacedWhenComplete(t *testing.T) {
 	onEachEngine(t, 1<<20, patience, func(t *testing.T, r *running) {
 		send(t, "PUT", r.url("/files/a"), "", strings.NewReader("first"))

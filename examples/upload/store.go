@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// partial is what the names of unfinished files begin with. Names that begin
-// with a dot are not accepted from clients.
+// partial is the prefix of unfinished files' names. Names that begin with a dot are
+// not accepted from clients.
 const partial = ".upload-"
 
 var (
@@ -22,14 +22,14 @@ var (
 	errIncomplete = errors.New("incomplete")
 )
 
-// A store is a folder of files that are complete: one appears under its name
-// when all of it is on the disk, and not before.
+// A store is a folder of complete files: a file gets its name when it is completely
+// on the disk.
 type store struct {
-	root *os.Root // nothing outside of it can be reached
+	root *os.Root // prevents access outside of it
 	max  int64    // bytes of a file
 }
 
-// openStore opens the folder dir and removes what a crash has left.
+// openStore opens the folder dir and removes files that a crash has left.
 func openStore(dir string, max int64) (*store, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -46,8 +46,8 @@ func openStore(dir string, max int64) (*store, error) {
 	return &store{root, max}, nil
 }
 
-// save copies r to the file name, which it replaces. After an error there is
-// nothing new in the folder.
+// save copies r to the file name, which it replaces. After an error the folder is
+// unchanged.
 func (s *store) save(name string, r io.Reader) (size int64, err error) {
 	if !isFileName(name) {
 		return 0, errName
@@ -59,12 +59,12 @@ func (s *store) save(name string, r io.Reader) (size int64, err error) {
 	}
 	defer func() {
 		if err != nil {
-			file.Close() // the first error counts
+			file.Close() // report the first error
 			s.root.Remove(temporary)
 		}
 	}()
-	// io.Copy goes through 32 KiB, whatever the size. One byte more than allowed
-	// tells a file of the largest size from one that is too large.
+	// io.Copy uses 32 KiB for any size. One byte more than allowed distinguishes a
+	// file of the largest size from one that is too large.
 	size, err = io.Copy(file, io.LimitReader(r, s.max+1))
 	switch {
 	case err != nil:
@@ -85,8 +85,8 @@ func (s *store) save(name string, r io.Reader) (size int64, err error) {
 	return size, nil
 }
 
-// syncFolder makes the new name last over a crash of the system. Not every
-// system can do that, so there is no error.
+// syncFolder makes the new name survive a crash of the system. Not every system
+// supports this, so there is no error.
 func (s *store) syncFolder() {
 	if folder, err := s.root.Open("."); err == nil {
 		folder.Sync()
@@ -94,11 +94,11 @@ func (s *store) syncFolder() {
 	}
 }
 
-// isFileName tells whether a client may have a file under name: one element of a
-// path, on any system, and not hidden.
+// isFileName tells whether clients may use name: one element of a path on any system,
+// and not hidden.
 func isFileName(name string) bool {
 	return filepath.IsLocal(name) && !strings.ContainsAny(name, `/\:`) && !strings.HasPrefix(name, ".") && len(name) <= 200
 }
 
-// saved describes a file to a client.
+// saved returns the response for a stored file.
 func saved(name string, size int64) string { return fmt.Sprintf("%s: %d bytes\n", name, size) }
