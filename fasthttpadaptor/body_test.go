@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// The client is asked for the body when that is read, and not if it is not.
+// 100 Continue is sent when the handler reads the body, and only then.
 func TestContinueIsSentWhenTheBodyIsRead(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/read" {
@@ -40,8 +40,8 @@ func TestContinueIsSentWhenTheBodyIsRead(t *testing.T) {
 	})
 }
 
-// A write deadline is for its request only: with one that is over, the second
-// answer could not wait for the client.
+// A write deadline applies to its own request only: after one that has passed, the
+// next response can still wait for the client.
 func TestWriteDeadlineIsOver(t *testing.T) {
 	const size = 32 << 20
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

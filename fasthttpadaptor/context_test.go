@@ -92,7 +92,8 @@ func TestTLSState(t *testing.T) {
 	}
 }
 
-// What handlers keep is of another request than the next one of the connection.
+// The context and the values that a handler retains do not change with the
+// connection's next request.
 func TestWhatIsKeptIsOver(t *testing.T) {
 	type kept struct {
 		w http.ResponseWriter

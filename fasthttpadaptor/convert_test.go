@@ -61,7 +61,7 @@ func TestConvertRequest(t *testing.T) {
 	}
 }
 
-// A form that was read from the body stream is converted as its body.
+// A form that was parsed from the body stream is converted as the body.
 func TestConvertRequestAfterMultipartForm(t *testing.T) {
 	const body = "--B \r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--B--\r\nepilogue"
 	var ctx sluice.RequestCtx
@@ -129,7 +129,7 @@ func TestConvertNetHTTPRequest(t *testing.T) {
 	}
 }
 
-// A fragment is the client's own: it is no part of the target.
+// A fragment is not a part of the target.
 func TestFragmentIsLeftOut(t *testing.T) {
 	httpReq, err := http.NewRequest("GET", "http://a/x#z", nil)
 	if err != nil {
@@ -142,8 +142,7 @@ func TestFragmentIsLeftOut(t *testing.T) {
 	}
 }
 
-// The body that a client gets is closed with the request, and gives its
-// trailer fields once.
+// The converted body is closed with the request, and yields its trailer fields once.
 func TestConvertedBody(t *testing.T) {
 	body := &closedBody{Reader: strings.NewReader("x")}
 	var r sluice.Request

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// onEachServer runs test with servers of h: net/http's, and ours by each engine
-// with request bodies that are streams.
+// onEachServer runs test with servers of h: net/http's, and ours with each engine and
+// streamed request bodies.
 func onEachServer(t *testing.T, h http.Handler, test func(t *testing.T, addr string)) {
 	t.Run("net/http", func(t *testing.T) {
 		reference := httptest.NewServer(h)
@@ -31,14 +31,14 @@ func onEachServer(t *testing.T, h http.Handler, test func(t *testing.T, addr str
 	}
 }
 
-// isTimeout tells whether err is the end of a deadline.
+// isTimeout tells whether err is a passed deadline.
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// A read of a body that does not come ends with the read deadline, and the
-// handler can still answer.
+// Reading a body that does not arrive ends at the read deadline, and the handler can
+// still respond.
 func TestReadDeadline(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first := make([]byte, 4)
@@ -56,8 +56,7 @@ func TestReadDeadline(t *testing.T) {
 	})
 }
 
-// A read deadline that is taken back, or was for the request before, ends
-// nothing.
+// A read deadline that was removed, or belonged to the request before, has no effect.
 func TestReadDeadlineIsOver(t *testing.T) {
 	past := time.Unix(1, 0)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +89,7 @@ func TestReadDeadlineIsOver(t *testing.T) {
 	})
 }
 
-// A write to a client that does not read ends with the write deadline.
+// Writing to a client that does not read ends at the write deadline.
 func TestWriteDeadline(t *testing.T) {
 	failed := make(chan error, 1)
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -100,7 +99,7 @@ func TestWriteDeadline(t *testing.T) {
 			return
 		}
 		block := make([]byte, 1<<20)
-		for range 1000 { // far more than the kernel keeps
+		for range 1000 { // far more than the kernel buffers
 			_, err := w.Write(block)
 			if errors.Join(err, rc.Flush()) != nil {
 				failed <- nil

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// A difference is a row of the table in docs/guide/nethttp.md: what a client can
-// tell of the answer to request.
+// A difference is a row of the table in docs/guide/nethttp.md: what a client sees of
+// the response to request.
 type difference struct {
 	handler       http.HandlerFunc
 	request       string
@@ -102,7 +102,7 @@ func differences() map[string]difference {
 	}
 }
 
-// The guide says what differs from http.Server; this is so.
+// The guide's list of differences from http.Server is correct.
 func TestDifferencesFromNetHTTP(t *testing.T) {
 	for name, d := range differences() {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestDifferencesFromNetHTTP(t *testing.T) {
 	}
 }
 
-// seen asks the server at addr. Looks that need the bytes get them as the body
-// if that is empty.
+// seen sends the request to the server at addr. If a row needs the received bytes,
+// seen returns them.
 func (d difference) seen(t *testing.T, addr string) string {
 	raw := exchange(t, addr, d.request+"\r\n")
 	method, _, _ := strings.Cut(d.request, " ")

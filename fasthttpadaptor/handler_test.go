@@ -42,7 +42,7 @@ func serve(t testing.TB, s *sluice.Server) string {
 	return ln.Addr().String()
 }
 
-// onEachEngine runs test with a server of h by each engine.
+// onEachEngine runs test with a server of h, with each engine.
 func onEachEngine(t *testing.T, h http.Handler, test func(t *testing.T, addr string)) {
 	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
 		for _, streams := range []bool{false, true} {
@@ -53,7 +53,7 @@ func onEachEngine(t *testing.T, h http.Handler, test func(t *testing.T, addr str
 	}
 }
 
-// outcome is what a client can tell of a response.
+// outcome is what a client sees of a response.
 type outcome struct {
 	Status   int
 	Header   http.Header
@@ -230,7 +230,7 @@ func TestHandlersAnswerAsWithNetHTTP(t *testing.T) {
 				for _, r := range requests {
 					want := ask(t, reference.Listener.Addr().String(), r.method, r.body)
 					got := ask(t, addr, r.method, r.body)
-					if r.method == "HEAD" { // it may have less in its head
+					if r.method == "HEAD" { // its head may have fewer fields
 						got.Length, want.Length = 0, 0
 						got.Trailer, want.Trailer = nil, nil
 						for _, key := range []string{"Content-Length", "Trailer"} {
@@ -238,11 +238,11 @@ func TestHandlersAnswerAsWithNetHTTP(t *testing.T) {
 							want.Header.Del(key)
 						}
 					}
-					if want.Length < 0 && got.Length == int64(len(got.Body)) { // all is collected, so its length is known
+					if want.Length < 0 && got.Length == int64(len(got.Body)) { // collected completely, so its length is known
 						want.Length = got.Length
 						got.Header.Del("Content-Length")
 					}
-					if got.IsBroken && want.IsBroken { // how much of it comes is not defined
+					if got.IsBroken && want.IsBroken { // how much of it arrives is not defined
 						continue
 					}
 					if !reflect.DeepEqual(got, want) {
@@ -264,7 +264,7 @@ func TestInterimResponseReachesTheClient(t *testing.T) {
 	})
 }
 
-// dial connects until the test ends.
+// dial connects; the connection is closed at the end of the test.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -276,7 +276,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// exchange sends input and returns all that comes.
+// exchange sends input and returns everything that it receives.
 func exchange(t *testing.T, addr, input string) string {
 	t.Helper()
 	c := dial(t, addr)

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// After a Hijack that failed because of a long body, another one does not begin
-// in the middle of it.
+// After a Hijack that failed because of a long body, a second one does not begin in
+// the middle of the body.
 func TestHijackIsTriedAgain(t *testing.T) {
 	const size = 300 << 10 // more than is discarded at a time
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A scriptedConn is a net.Conn whose calls to Read and Write last until a
-// deadline in the past is set.
+// A scriptedConn is a net.Conn whose Read and Write block until a deadline in the
+// past is set.
 type scriptedConn struct {
 	net.Conn // nil: other calls are not made
 	entered  chan struct{}
-	moved    int // what a call that is interrupted has done
+	moved    int // the result of an interrupted call
 
 	mu          sync.Mutex
 	interrupted chan struct{}
@@ -82,7 +82,7 @@ func (c *scriptedConn) Close() error {
 func (c *scriptedConn) LocalAddr() net.Addr  { return &net.IPAddr{Zone: "local"} }
 func (c *scriptedConn) RemoteAddr() net.Addr { return &net.IPAddr{Zone: "remote"} }
 
-// steadyConn is a net.Conn that answers at once.
+// steadyConn is a net.Conn whose calls return at once.
 type steadyConn struct{ *scriptedConn }
 
 func (c steadyConn) Read(p []byte) (int, error) { return copy(p, "later"), nil }
@@ -98,8 +98,7 @@ func hijackedFrom(inner net.Conn) *hijackedConn {
 	return c
 }
 
-// handOver ends the handler and gives c its second connection, until the test
-// ends.
+// handOver ends the handler and gives c its second connection, until the test ends.
 func handOver(t *testing.T, c *hijackedConn, next net.Conn) {
 	c.pause()
 	served := make(chan struct{})
@@ -113,8 +112,8 @@ func handOver(t *testing.T, c *hijackedConn, next net.Conn) {
 	})
 }
 
-// A read that the end of the handler interrupts goes on with the other
-// connection; what it has got before is not lost.
+// A read that the handler's end interrupts continues on the other connection, and
+// loses nothing.
 func TestReadOverTheHandlersEnd(t *testing.T) {
 	for moved, want := range map[int]string{0: "later", 3: "abc"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -138,7 +137,7 @@ func TestReadOverTheHandlersEnd(t *testing.T) {
 	}
 }
 
-// A write that the end of the handler interrupts sends each byte once.
+// A write that the handler's end interrupts sends each byte once.
 func TestWriteOverTheHandlersEnd(t *testing.T) {
 	for _, moved := range []int{0, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -161,7 +160,7 @@ func TestWriteOverTheHandlersEnd(t *testing.T) {
 	}
 }
 
-// A deadline of the user ends a call, other than the handler's end.
+// Unlike the handler's end, a deadline of the user ends a call.
 func TestDeadlineEndsACall(t *testing.T) {
 	before := newScriptedConn(0)
 	c := hijackedFrom(before)
@@ -175,8 +174,8 @@ func TestDeadlineEndsACall(t *testing.T) {
 	}
 }
 
-// Each deadline is set on the connection of the time and on the one that
-// follows, and no other one is.
+// Each deadline is set on the current connection and on the one that follows, and
+// nowhere else.
 func TestDeadlinesOverTheHandlersEnd(t *testing.T) {
 	at := time.Unix(2e9, 0)
 	for name, c := range map[string]struct {
@@ -229,8 +228,8 @@ func TestErrorsOfDeadlines(t *testing.T) {
 	}
 }
 
-// After Close every call fails; the connection is closed at once, or, between
-// the two, when the second one comes.
+// After Close every call fails. The connection is closed at once or, between the two
+// connections, when the second one arrives.
 func TestClosedHijackedConn(t *testing.T) {
 	for name, isPaused := range map[string]bool{"at once": false, "between": true} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { closeHijackedConn(t, isPaused) }) })
@@ -270,7 +269,7 @@ func closeHijackedConn(t *testing.T, isPaused bool) {
 	if !isPaused {
 		c.pause()
 	}
-	c.serve(after) // returns: nothing is left to wait for
+	c.serve(after) // returns at once
 	if !after.isClosed || len(after.readBy) > 0 {
 		t.Errorf("the second is closed: %v", after.isClosed)
 	}
@@ -279,8 +278,7 @@ func closeHijackedConn(t *testing.T, isPaused bool) {
 	}
 }
 
-// The end of the handler does not disturb a connection that nobody uses, and
-// waits for nobody.
+// The handler's end does not disturb an unused connection, and does not wait.
 func TestPauseOfAnIdleConn(t *testing.T) {
 	before := newScriptedConn(0)
 	c := hijackedFrom(before)

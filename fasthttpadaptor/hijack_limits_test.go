@@ -16,8 +16,8 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// A body that the handler has not read is discarded up to 256 KiB; then the
-// connection begins behind it.
+// A body that the handler has not read is discarded up to 256 KiB. The hijacked
+// connection begins after it.
 func TestHijackWithABody(t *testing.T) {
 	for size, works := range map[int]bool{100: true, 200 << 10: true, 300 << 10: false} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestHijackWithABody(t *testing.T) {
 			})
 			addr := serve(t, &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(h), StreamRequestBody: true})
 			c := dial(t, addr)
-			go func() { // an answer may come before all of it is sent
+			go func() { // the response may arrive before all of it is sent
 				_, _ = fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 				_, _ = io.WriteString(c, "line\n")
 			}()
@@ -128,7 +128,7 @@ func TestShutdownAndAHijackedConnection(t *testing.T) {
 	}
 }
 
-// The deadlines of the request are not those of the connection.
+// The request's deadlines do not apply to the hijacked connection.
 func TestHijackEndsTheDeadlines(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		rc := http.NewResponseController(w)
@@ -151,7 +151,7 @@ func TestHijackEndsTheDeadlines(t *testing.T) {
 	})
 }
 
-// A panic ends a hijacked connection, and is logged unless it says only that.
+// A panic ends a hijacked connection. It is logged, except ErrAbortHandler.
 func TestLogOfAPanicOfAHijackedConnection(t *testing.T) {
 	for value, want := range map[any]bool{"oh dear": true, http.ErrAbortHandler: false} {
 		log := make(logged, 10)
@@ -172,7 +172,7 @@ func TestLogOfAPanicOfAHijackedConnection(t *testing.T) {
 	}
 }
 
-// logged gets the lines of a sluice.Logger.
+// logged receives the lines of a sluice.Logger.
 type logged chan string
 
 func (l logged) Printf(format string, args ...any) { l <- fmt.Sprintf(format, args...) }

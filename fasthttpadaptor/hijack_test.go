@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// echoLines sends lines back until there are no more.
+// echoLines echoes lines until the input ends.
 func echoLines(c net.Conn, rw *bufio.ReadWriter) {
 	defer c.Close()
 	for {
@@ -39,7 +39,7 @@ func hijacker(t *testing.T, proceed func(net.Conn, *bufio.ReadWriter)) http.Hand
 	})
 }
 
-// Lines go to and fro while the handler runs, and over its end.
+// Lines are echoed while the handler runs, and after it has returned.
 func TestHijack(t *testing.T) {
 	leave := make(chan bool, 1) // a handler may return
 	for name, proceed := range map[string]func(net.Conn, *bufio.ReadWriter){
@@ -66,7 +66,7 @@ func TestHijack(t *testing.T) {
 						_, _ = io.WriteString(c, "one\n")
 					case "<one\n":
 						if name == "across its end" {
-							leave <- true // the handler returns about now
+							leave <- true // the handler returns at about this time
 						}
 						_, _ = io.WriteString(c, "two\n")
 					case "<two\n":
@@ -94,7 +94,7 @@ func TestHijackAndPanic(t *testing.T) {
 	})
 }
 
-// What answers the request before goes first.
+// The responses to earlier requests are sent first.
 func TestHijackOfAPipelinedRequest(t *testing.T) {
 	hijack := hijacker(t, func(c net.Conn, _ *bufio.ReadWriter) { _ = c.Close() })
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// around runs test with a server of h within middleware, by each engine.
+// around runs test with a server of h within middleware, with each engine.
 func around(t *testing.T, h http.HandlerFunc, middleware func(sluice.RequestHandler) sluice.RequestHandler, test func(t *testing.T, addr string)) {
 	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
 		t.Run(e.String(), func(t *testing.T) {
@@ -27,8 +27,7 @@ func around(t *testing.T, h http.HandlerFunc, middleware func(sluice.RequestHand
 	}
 }
 
-// pieces writes n pieces of 1000 bytes, with Flush after each if that is asked
-// for.
+// pieces writes n pieces of 1000 bytes, each followed by Flush if flushes is set.
 func pieces(n int, flushes bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
@@ -49,8 +48,8 @@ func piecesText(n int) string {
 	return all.String()
 }
 
-// What a handler around the adaptor sets after it is sent, however much was
-// written, with and without Flush.
+// Fields that a handler around the adaptor sets afterwards are sent, with and without
+// Flush, after any number of bytes.
 func TestFieldsOfMiddleware(t *testing.T) {
 	middleware := func(h sluice.RequestHandler) sluice.RequestHandler {
 		return func(ctx *sluice.RequestCtx) {
@@ -74,7 +73,7 @@ func TestFieldsOfMiddleware(t *testing.T) {
 	}
 }
 
-// A handler around the adaptor can read, and replace, all that was written.
+// A handler around the adaptor can read and replace the whole body.
 func TestBodyForMiddleware(t *testing.T) {
 	for _, flushes := range []bool{false, true} {
 		middleware := func(h sluice.RequestHandler) sluice.RequestHandler {
@@ -134,7 +133,7 @@ func (l *logs) String() string {
 	return l.all.String()
 }
 
-// recovering answers 500 where h panics.
+// recovering answers 500 if h panics.
 func recovering(h sluice.RequestHandler) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		defer func() {
@@ -160,13 +159,13 @@ type breakOff struct {
 	middleware func(sluice.RequestHandler) sluice.RequestHandler
 	flushes    bool
 	why        any    // nil: Goexit
-	want       string // what the answer begins with; "" is none at all
-	logged     string // "": nothing is
+	want       string // the beginning of the response; "": no response
+	logged     string // "": nothing
 }
 
-// A panic after Flush, and ErrAbortHandler anywhere, end the connection without
-// the end of the body, whatever the handlers around do; recovering ones do not see
-// ErrAbortHandler.
+// A panic after Flush, and ErrAbortHandler at any time, end the connection without
+// the end of the body, whatever the handlers around do. Recovering handlers do not
+// see ErrAbortHandler.
 func TestHandlersThatBreakOff(t *testing.T) {
 	for _, c := range []breakOff{
 		{"panic", recovering, false, "oh", "HTTP/1.1 500 ", "oh"},
@@ -224,8 +223,8 @@ func (c breakOff) check(t *testing.T, e sluice.Engine) {
 	}
 }
 
-// The handler of a response that nobody reads to its end gets errors, and its
-// context ends.
+// If a response is not read to its end, its handler gets errors, and its context
+// ends.
 func TestFlushWithoutAReader(t *testing.T) {
 	ended := make(chan error, 1)
 	h := func(w http.ResponseWriter, r *http.Request) {
@@ -266,8 +265,8 @@ func TestFlushWithoutAReader(t *testing.T) {
 	}
 }
 
-// A handler goes on with its request after Flush, also when it has written as
-// much as it told.
+// A handler can use its request after Flush, even when it has written Content-Length
+// bytes.
 func TestRequestAfterFlush(t *testing.T) {
 	done := make(chan string, 1)
 	h := func(w http.ResponseWriter, r *http.Request) {
@@ -303,7 +302,7 @@ func TestRequestAfterFlush(t *testing.T) {
 	})
 }
 
-// What was collected of a large answer is not kept for later ones.
+// Memory that collected a large response is not kept for later ones.
 func TestMemoryOfLargeAnswers(t *testing.T) {
 	var ctx sluice.RequestCtx
 	ctx.Init(&sluice.Request{}, nil, nil)
@@ -338,7 +337,8 @@ func TestHijackAfterFlush(t *testing.T) {
 	})
 }
 
-// ErrAbortHandler after Hijack ends the connection, too, and is not seen.
+// ErrAbortHandler after Hijack also ends the connection, and handlers around do not
+// see it.
 func TestAbortAfterHijack(t *testing.T) {
 	seen := make(chan any, 1)
 	watching := func(h sluice.RequestHandler) sluice.RequestHandler {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// requestsOnTheWire are what clients send, with the name of what is special.
+// requestsOnTheWire are requests of clients, by what is special about them.
 func requestsOnTheWire() map[string]string {
 	const host, closes = "Host: a\r\n", "Connection: close\r\n"
 	const chunked = "POST / HTTP/1.1\r\n" + host + closes + "Transfer-Encoding: chunked\r\n"
@@ -71,7 +71,7 @@ func TestRequestsAreAsWithNetHTTP(t *testing.T) {
 			onEachEngine(t, h, func(t *testing.T, addr string) {
 				got := ask(t, addr, request)
 				if name == "no chunks" && got == ofLength0 {
-					return // a buffered body that turns out to be empty
+					return // the buffered body is empty
 				}
 				if got != want {
 					t.Errorf("got  %q\nwant %q", got, want)
@@ -81,7 +81,7 @@ func TestRequestsAreAsWithNetHTTP(t *testing.T) {
 	}
 }
 
-// A Read into nothing is no end.
+// A Read into an empty slice is not the end.
 func TestReadOfNothing(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := r.Body.Read(nil)
@@ -95,7 +95,7 @@ func TestReadOfNothing(t *testing.T) {
 	})
 }
 
-// Trailer fields that were not announced are there at the end of the body.
+// Unannounced trailer fields are available at the end of the body.
 func TestUnannouncedTrailer(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
@@ -109,7 +109,7 @@ func TestUnannouncedTrailer(t *testing.T) {
 	})
 }
 
-// A target that cannot be parsed is answered without the handler.
+// A target that cannot be parsed is refused without a call of the handler.
 func TestMalformedTargetIsRefused(t *testing.T) {
 	var ctx sluice.RequestCtx
 	ctx.Init(&sluice.Request{}, nil, nil)
@@ -136,7 +136,7 @@ func TestTargetOfConnect(t *testing.T) {
 	}
 }
 
-// A body that is kept is not that of another request.
+// A body that a handler retains never reads another request's body.
 func TestBodyAfterItsHandler(t *testing.T) {
 	kept := make(chan *http.Request, 1)
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { kept <- r })

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// httputil.ReverseProxy reads the request's body on other goroutines, and flushes
-// on them, while the answer is sent.
+// httputil.ReverseProxy reads the request's body and flushes on other goroutines,
+// while the response is sent.
 func TestReverseProxy(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -42,7 +42,7 @@ func TestReverseProxy(t *testing.T) {
 		if name == "at once" {
 			proxy.FlushInterval = -1
 		} else {
-			proxy.FlushInterval = 1 // nanosecond: by a timer
+			proxy.FlushInterval = 1 // 1 ns: a timer flushes
 		}
 		t.Run(name, func(t *testing.T) {
 			onEachEngine(t, proxy, func(t *testing.T, addr string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
 )
 
-// withTrailers has fields of all kinds. framing runs before the body, and before
+// withTrailers sets fields of all kinds. framing runs before the body and before
 // WriteHeader.
 func withTrailers(flushes bool, framing func(h http.Header)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func withTrailers(flushes bool, framing func(h http.Header)) http.HandlerFunc {
 }
 
 // Whether there is a trailer section is decided when the body begins. If there is
-// none, what was announced is a part of the head, as it was then.
+// none, announced fields become fields of the head, with their values at that time.
 func TestTrailersOfTheResponse(t *testing.T) {
 	const (
 		get     = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -85,7 +85,7 @@ func TestTrailersOfTheResponse(t *testing.T) {
 	})
 }
 
-// seenOf tells which values fields have in a head, and in what follows it.
+// seenOf returns the values that fields have in a head, and after it.
 func seenOf(head, section string) string {
 	var all []string
 	for _, name := range []string{"X-Set", "X-Late", "Server", "X-Both", "X-After", "X-Injected"} {
@@ -139,8 +139,8 @@ func TestConvertedTrailers(t *testing.T) {
 	}
 }
 
-// A trailer field that was not announced does not become a field of the head,
-// when the body of a converted request is read before the head is written.
+// An unannounced trailer field does not become a field of the head when the body of a
+// converted request is read before the head is written.
 func TestTrailersOfAConvertedRequest(t *testing.T) {
 	body := &lateTrailer{Reader: strings.NewReader("body")}
 	body.request = &http.Request{Method: "POST", Host: "h", Body: io.NopCloser(body), ContentLength: -1, Header: http.Header{"X-Both": {"head"}}}
@@ -161,7 +161,7 @@ func TestTrailersOfAConvertedRequest(t *testing.T) {
 	}
 }
 
-// lateTrailer is a body whose trailer fields nobody announced.
+// lateTrailer is a body with unannounced trailer fields.
 type lateTrailer struct {
 	io.Reader
 	request *http.Request

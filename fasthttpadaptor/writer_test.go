@@ -41,7 +41,8 @@ func heads(t *testing.T, addr string) string {
 	}
 }
 
-// Each 103 and the answer have the Link fields that the handler has set by then.
+// Each 103 and the final response have the Link fields that the handler has set by
+// then.
 func TestLinksOfEarlyHints(t *testing.T) {
 	for name, c := range map[string]struct {
 		h    http.HandlerFunc
@@ -90,7 +91,7 @@ func TestLinksOfEarlyHints(t *testing.T) {
 	}
 }
 
-// The Link fields of the RequestCtx stay if the handler sends no hints.
+// The RequestCtx's Link fields stay if the handler sends no hints.
 func TestLinksOfTheRequestCtx(t *testing.T) {
 	inner := fasthttpadaptor.NewFastHTTPHandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	addr := serve(t, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
@@ -125,15 +126,15 @@ func TestStatusesOutOfRange(t *testing.T) {
 	}
 }
 
-// A Content-Length that is a number holds: no more is taken, and an answer with
-// less is broken.
+// A numeric Content-Length holds: more bytes are refused, and a shorter response is
+// broken.
 func TestDeclaredLength(t *testing.T) {
 	for _, c := range []struct {
 		length []string
 		body   string
 		err    error
-		want   int64 // the length that the client is told
-		sent   int64 // -1: the answer is broken
+		want   int64 // the length in the head
+		sent   int64 // -1: the response is broken
 	}{
 		{[]string{"0"}, "x", http.ErrContentLength, 0, 0},
 		{[]string{"0"}, "", nil, 0, 0},
@@ -177,8 +178,8 @@ func TestDeclaredLength(t *testing.T) {
 	}
 }
 
-// What was written after the last Flush of an answer that is too short is sent
-// before the connection ends.
+// If a response is too short, its bytes after the last Flush are sent before the
+// connection ends.
 func TestRestOfAShortAnswerIsSent(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "20")
@@ -193,7 +194,7 @@ func TestRestOfAShortAnswerIsSent(t *testing.T) {
 	})
 }
 
-// Without Flush everything is collected, so that its length is known.
+// Without Flush the whole response is collected, so its length is known.
 func TestCollectedAnswers(t *testing.T) {
 	for name, write := range map[string]func(w http.ResponseWriter, n int) error{
 		"Write": func(w http.ResponseWriter, n int) error { _, err := w.Write(make([]byte, n)); return err },
@@ -228,7 +229,7 @@ func TestCollectedAnswers(t *testing.T) {
 	}
 }
 
-// A response is of no use after its handler, and the calls say so.
+// After its handler has returned, the methods of a ResponseWriter fail.
 func TestResponseWriterAfterItsHandler(t *testing.T) {
 	kept := make(chan http.ResponseWriter, 1)
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { kept <- w })
@@ -253,7 +254,7 @@ func TestResponseWriterAfterItsHandler(t *testing.T) {
 	})
 }
 
-// A connection that was hijacked takes no response.
+// After Hijack the ResponseWriter's methods fail.
 func TestResponseWriterAfterHijack(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
@@ -281,8 +282,8 @@ func TestResponseWriterAfterHijack(t *testing.T) {
 	})
 }
 
-// What was written before Hijack is the first in the writer, and is no response
-// without WriteHeader.
+// Without WriteHeader, bytes written before Hijack are no response, but the first
+// ones in the returned writer.
 func TestHijackAfterWrite(t *testing.T) {
 	long := strings.Repeat("long", 3000)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -322,7 +323,7 @@ func TestHijackAfterWrite(t *testing.T) {
 	})
 }
 
-// Content-Type is that of the first bytes, unless something says what they are.
+// Content-Type is derived from the first bytes, unless a field says what they are.
 func TestContentTypeIsSniffed(t *testing.T) {
 	const html = "<html>"
 	for name, c := range map[string]struct {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"golang.org/x/net/http/httpproxy"
 )
 
@@ -160,14 +161,6 @@ func (d *Dialer) contextFunc(choose func(*url.URL) (*url.URL, error), isTLS func
 	}
 }
 
-// network returns the network of dial functions.
-func (d *Dialer) network() string {
-	if d.DialDualStack {
-		return "tcp"
-	}
-	return "tcp4"
-}
-
 func (d *Dialer) timeout() time.Duration {
 	if d.Timeout > 0 {
 		return d.Timeout
@@ -180,12 +173,12 @@ func (d *Dialer) through(parent context.Context, p *proxy, addr string) (net.Con
 	ctx, cancel := context.WithTimeoutCause(parent, d.timeout(), sluice.ErrDialTimeout)
 	defer cancel()
 	if p == nil {
-		return d.DialNetwork(ctx, d.network(), addr)
+		return d.DialNetwork(ctx, dial.Network(d.DialDualStack), addr)
 	}
 	if err := checkTarget(addr); err != nil {
 		return nil, err
 	}
-	conn, err := d.DialNetwork(ctx, d.network(), p.addr)
+	conn, err := d.DialNetwork(ctx, dial.Network(d.DialDualStack), p.addr)
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,13 @@ import (
 	socks "golang.org/x/net/proxy"
 )
 
-// Dialer and DialerFunc are dialers of x/net.
+// Dialer and DialerFunc implement interfaces of x/net.
 var (
 	_ socks.Dialer = &Dialer{}
 	_ socks.Dialer = DialerFunc(nil)
 )
 
-// TestChoice: which proxy connects to what.
+// TestChoice checks which proxy is used for which address.
 func TestChoice(t *testing.T) {
 	noLeaks(t)
 	target := startPeer(t, nil, echo)
@@ -30,7 +30,7 @@ func TestChoice(t *testing.T) {
 		config httpproxy.Config
 		kind   string // of function: "" by port, "plain", "tls"
 		addr   string
-		want   string // how the proxy was asked; "" not at all
+		want   string // the request to the proxy; "": none
 	}{
 		{both, "", "e.test:80", plain},
 		{both, "", "e.test:8080", plain},
@@ -73,7 +73,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// setEnv makes config the environment's, for the rest of the test.
+// setEnv sets the environment's proxies to config for the test.
 func setEnv(t *testing.T, config httpproxy.Config) {
 	t.Helper()
 	for name, value := range map[string]string{
@@ -92,12 +92,12 @@ func TestFunctionsOfTheEnvironment(t *testing.T) {
 	noLeaks(t)
 	p := startPeer(t, nil, saying("HTTP/1.1 200 OK\r\n\r\n"))
 	setEnv(t, httpproxy.Config{})
-	t.Setenv("HTTP_PROXY", "http://"+p.addr) // in capitals, too
+	t.Setenv("HTTP_PROXY", "http://"+p.addr) // upper-case names work, too
 	t.Setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
 	dials := []sluice.DialFunc{FasthttpProxyHTTPDialer(), FasthttpProxyHTTPDialerTimeout(sluice.DefaultDialTimeout)}
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	for _, dial := range dials {
-		conn, err := dial("e.test:80") // through what was set when dial was made
+		conn, err := dial("e.test:80") // uses the values from when dial was made
 		if err != nil {
 			t.Error(err)
 			continue
@@ -133,14 +133,14 @@ func TestMalformedConfig(t *testing.T) {
 	}
 }
 
-// TestUnusableProxies: a proxy that cannot be used is an error for what needs it,
-// and at once where everything does.
+// TestUnusableProxies: an unusable proxy is an error for addresses that need it, and
+// an error of GetDialFuncForTLS if all addresses do.
 func TestUnusableProxies(t *testing.T) {
 	target := startPeer(t, nil, echo)
 	for _, c := range []struct {
 		config  httpproxy.Config
 		isTLS   bool
-		isEarly bool // with no exceptions; else dialing works
+		isEarly bool // with an empty NoProxy; otherwise the dial function fails
 	}{
 		{httpproxy.Config{HTTPProxy: "ftp://p.test"}, false, true},
 		{httpproxy.Config{HTTPProxy: "ftp://p.test"}, true, false},
@@ -169,17 +169,17 @@ func TestUnusableProxies(t *testing.T) {
 		switch {
 		case err == nil:
 			conn.Close()
-		case !c.config.CGI || c.isTLS: // package httpproxy does not look at exceptions in CGI
+		case !c.config.CGI || c.isTLS: // package httpproxy ignores NoProxy in CGI
 			t.Errorf("%+v: dialing an exception: %v", c, err)
 		}
-		// By port, nothing is known before an address is.
+		// When the port decides, errors need an address.
 		if _, err := d.GetDialFunc(false); err != nil {
 			t.Errorf("%+v, by port: %v", c, err)
 		}
 	}
 }
 
-// TestMalformedTargets: nothing but an address reaches the proxy.
+// TestMalformedTargets: only valid addresses are sent to the proxy.
 func TestMalformedTargets(t *testing.T) {
 	p := startPeer(t, nil, saying("HTTP/1.1 200 OK\r\n\r\n"))
 	for _, addr := range []string{"e.test", "e.test:80\r\nX: y", "a b:80", ":80", "u@e.test:80"} {
@@ -195,7 +195,8 @@ func TestMalformedTargets(t *testing.T) {
 	}
 }
 
-// TestDualStack: only dialers that say so reach what has an IPv6 address alone.
+// TestDualStack: only a dialer with DialDualStack reaches an address that has IPv6
+// only.
 func TestDualStack(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
@@ -211,7 +212,7 @@ func TestDualStack(t *testing.T) {
 		}
 		return dial
 	}
-	const short = 50 * time.Millisecond // the listener answers nothing
+	const short = 50 * time.Millisecond // the listener never answers
 	proxied := httpproxy.Config{HTTPProxy: addr}
 	for name, c := range map[string]struct {
 		dial      sluice.DialFunc

@@ -20,17 +20,17 @@ import (
 	"time"
 )
 
-// peer is a server of the tests: serve has each connection.
+// peer is a test server. serve handles each connection.
 type peer struct {
 	addr string
 	open atomic.Int32 // connections
 
 	mu    sync.Mutex
-	heads []string // what was asked of it, in a server's own words
+	heads []string // the requests that it got, in a form of its own
 }
 
-// startPeer starts a server on loopback. It ends, with its connections, before
-// the test does.
+// startPeer starts a server on loopback. It ends with its connections before the test
+// does.
 func startPeer(t *testing.T, config *tls.Config, serve func(p *peer, conn net.Conn)) *peer {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +83,7 @@ func (p *peer) asked(head string) {
 	p.heads = append(p.heads, head)
 }
 
-// takeAsked returns what the server was asked since the last call.
+// takeAsked returns the requests since the last call.
 func (p *peer) takeAsked() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,14 +92,14 @@ func (p *peer) takeAsked() string {
 	return heads
 }
 
-// echo answers what comes.
+// echo echoes its input.
 func echo(p *peer, conn net.Conn) {
 	p.asked("tunnel")
 	io.Copy(conn, conn)
 }
 
-// saying is a proxy that answers each CONNECT with text and then echoes; without
-// text it only closes.
+// saying is a proxy that answers each CONNECT with text and then echoes. Without text
+// it only closes.
 func saying(text string) func(p *peer, conn net.Conn) {
 	return func(p *peer, conn net.Conn) {
 		in := bufio.NewReader(conn)
@@ -123,7 +123,8 @@ func readHead(in *bufio.Reader) string {
 	}
 }
 
-// relaying is a proxy that does what it is asked; all names are this machine.
+// relaying is a proxy that carries out its requests. It resolves all names to this
+// machine.
 func relaying(p *peer, conn net.Conn) {
 	in := bufio.NewReader(conn)
 	head := readHead(in)
@@ -160,7 +161,7 @@ func socksProxy(user, password string, reply byte) func(p *peer, conn net.Conn) 
 			io.ReadFull(in, b)
 			return b
 		}
-		methods := next(int(next(2)[1])) // behind the version and their number
+		methods := next(int(next(2)[1])) // after the version and their number
 		switch {
 		case user == "":
 			conn.Write([]byte{5, 0})
@@ -201,10 +202,11 @@ func socksProxy(user, password string, reply byte) func(p *peer, conn net.Conn) 
 	}
 }
 
-// silent accepts and says nothing; connections end with the test.
+// silent never answers. Its connections end with the test.
 func silent(_ *peer, conn net.Conn) { io.Copy(io.Discard, conn) }
 
-// proxyTLS returns a certificate for proxy.test and 127.0.0.1, and who trusts it.
+// proxyTLS returns a configuration with a certificate for proxy.test and 127.0.0.1,
+// and one that trusts it.
 func proxyTLS(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -226,11 +228,11 @@ func proxyTLS(t *testing.T) (server, client *tls.Config) {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, &tls.Config{RootCAs: roots}
 }
 
-// noLeaks checks at the end of the test that no goroutines stay.
+// noLeaks checks that no goroutines are left at the end of the test.
 func noLeaks(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
-	t.Cleanup(func() { // after those of the servers, which are registered later
+	t.Cleanup(func() { // runs after the servers' cleanups, which are registered later
 		for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; {
 			if time.Now().After(deadline) {
 				buf := make([]byte, 1<<20)
@@ -242,8 +244,8 @@ func noLeaks(t *testing.T) {
 	})
 }
 
-// checkEcho sends a message through conn, reads it back behind early, and closes
-// conn.
+// checkEcho sends a message through conn, reads early and then the message, and
+// closes conn.
 func checkEcho(t *testing.T, name string, conn net.Conn, early string) {
 	t.Helper()
 	defer conn.Close()

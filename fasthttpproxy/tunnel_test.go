@@ -19,7 +19,7 @@ func TestConnectAnswers(t *testing.T) {
 	noLeaks(t)
 	for _, c := range []struct {
 		name, answer string
-		early        string // what comes out of the tunnel at once
+		early        string // bytes that arrive through the tunnel at once
 		status       int    // of a refusal
 		is           error
 		text         string // part of the error
@@ -115,7 +115,7 @@ func TestHTTPSProxy(t *testing.T) {
 		t.Error("the user's TLSConfig was changed")
 	}
 
-	// A proxy that is not who it says it is, and one that knows no TLS.
+	// A proxy with another name in its certificate, and one without TLS.
 	plain := startPeer(t, nil, func(_ *peer, conn net.Conn) {
 		conn.Read(make([]byte, 1))
 		io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -139,14 +139,14 @@ func TestHTTPSProxy(t *testing.T) {
 	}
 }
 
-// thisMachine is a resolver to which all names are this machine.
+// thisMachine is a resolver that resolves all names to this machine.
 type thisMachine struct{}
 
 func (thisMachine) LookupIPAddr(context.Context, string) ([]net.IPAddr, error) {
 	return []net.IPAddr{{IP: net.IPv4(127, 0, 0, 1)}}, nil
 }
 
-// mustGet dials addr as d's Config says.
+// mustGet dials addr with d's Config.
 func mustGet(t *testing.T, d *Dialer, addr string) net.Conn {
 	t.Helper()
 	dial, err := d.GetDialFunc(false)
@@ -204,7 +204,7 @@ func TestSocksProxy(t *testing.T) {
 	}
 }
 
-// TestTimeouts: proxies that say nothing, at each step.
+// TestTimeouts: proxies that stop answering, at each step.
 func TestTimeouts(t *testing.T) {
 	noLeaks(t)
 	_, client := proxyTLS(t)
@@ -239,7 +239,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfConnecting: it is the dialer's.
+// TestTimeoutOfConnecting: the dialer's time-out bounds connecting.
 func TestTimeoutOfConnecting(t *testing.T) {
 	d := &Dialer{Timeout: time.Nanosecond}
 	d.HTTPProxy = "127.0.0.1:9"
@@ -260,7 +260,7 @@ func TestContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		quiet := startPeer(t, nil, func(p *peer, conn net.Conn) {
 			if n, _ := conn.Read(make([]byte, 1)); n == 1 {
-				cancel(cause) // the exchange is under way
+				cancel(cause) // during the exchange with the proxy
 			}
 			silent(p, conn)
 		})

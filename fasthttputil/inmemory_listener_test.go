@@ -120,8 +120,8 @@ func TestInmemoryListenerCloseEndsEverything(t *testing.T) {
 	})
 }
 
-// Accept, Dial and Close in a storm: every Dial that succeeded was accepted,
-// and nobody is left waiting.
+// Accept, Dial and Close run concurrently: every successful Dial was accepted, and no
+// call blocks for ever.
 func TestInmemoryListenerCloseRaces(t *testing.T) {
 	for range 200 {
 		ln := NewInmemoryListener()

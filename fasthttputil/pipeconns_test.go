@@ -66,7 +66,7 @@ func TestPipeZeroLengthIO(t *testing.T) {
 	}
 }
 
-// fill makes as many Writes as a pipe holds in any case, of size bytes.
+// fill makes as many Writes as a pipe always holds, of size bytes.
 func fill(t *testing.T, c net.Conn, size int) {
 	t.Helper()
 	for range maxWrites {
@@ -76,8 +76,8 @@ func fill(t *testing.T, c net.Conn, size int) {
 	}
 }
 
-// Four Writes of any size need no reader. When one is read to its end, another
-// fits.
+// Four Writes of any size need no reader. When one is read completely, there is room
+// for another.
 func TestPipeHoldsFourWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 3*maxBuffered + 1
@@ -103,7 +103,7 @@ func TestPipeHoldsFourWrites(t *testing.T) {
 	})
 }
 
-// Small Writes are bounded by their bytes alone.
+// Small Writes are bounded by their total size alone.
 func TestPipeHoldsManySmallWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pc := NewPipeConns()
@@ -190,7 +190,7 @@ func TestPipeWakesEveryReader(t *testing.T) {
 		}
 		synctest.Wait()
 		io.WriteString(pc.Conn1(), "12345")
-		wg.Wait() // synctest reports a deadlock if a reader was forgotten
+		wg.Wait() // synctest reports a deadlock if a reader was not woken
 	})
 }
 
@@ -232,7 +232,7 @@ func TestPipeCloseWakesBlockedCalls(t *testing.T) {
 					t.Errorf("%s closed: blocked Read = %d, %v", end, n, err)
 				}
 			})
-			for range 2 { // one holds the writers' turn, one waits for it
+			for range 2 { // one has the writers' lock, one waits for it
 				wg.Go(func() {
 					if _, err := pc.Conn1().Write(make([]byte, maxBuffered+1)); err != ErrConnectionClosed {
 						t.Errorf("%s closed: blocked Write: %v", end, err)
@@ -257,7 +257,7 @@ func TestPipeDeadlines(t *testing.T) {
 		start := time.Now()
 
 		c.SetReadDeadline(start.Add(time.Second))
-		c.SetReadDeadline(start.Add(3 * time.Second)) // moved before it came
+		c.SetReadDeadline(start.Add(3 * time.Second)) // replaced before it passed
 		if n, err := c.Read(make([]byte, 1)); n != 0 || err != ErrTimeout {
 			t.Fatalf("Read = %d, %v", n, err)
 		}
@@ -265,7 +265,7 @@ func TestPipeDeadlines(t *testing.T) {
 			t.Errorf("Read timed out after %v, want 3s", got)
 		}
 
-		// A deadline that is moved to now ends a call that waits already.
+		// A deadline that is set to now ends a waiting call.
 		c.SetReadDeadline(time.Time{})
 		go func() {
 			time.Sleep(time.Second)
@@ -275,8 +275,8 @@ func TestPipeDeadlines(t *testing.T) {
 			t.Errorf("Read with the deadline moved to now: %v", err)
 		}
 
-		// The other direction has deadlines of its own; data does not hide an
-		// expired one, and a new one revives the connection.
+		// The other direction has its own deadlines. Available data does not hide a
+		// passed deadline, and a new deadline makes the connection usable again.
 		io.WriteString(pc.Conn2(), "y")
 		if _, err := c.Read(make([]byte, 1)); err != ErrTimeout {
 			t.Errorf("Read past its deadline: %v", err)
@@ -300,7 +300,7 @@ func TestPipeDeadlines(t *testing.T) {
 func TestErrTimeoutIsATimeout(t *testing.T) {
 	var err error = ErrTimeout
 	var netErr net.Error
-	//lint:ignore SA1019 code that was written before Go 1.18 asks for it
+	//lint:ignore SA1019 code from before Go 1.18 uses it
 	if !errors.As(err, &netErr) || !netErr.Timeout() || !netErr.Temporary() {
 		t.Errorf("%#v is no net.Error of a time-out", err)
 	}
@@ -346,9 +346,9 @@ func TestPipeSteadyStateDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	round() // makes the timer
-	// A collection may empty the pool in the middle: less than one allocation
-	// per round shows that none is inherent.
+	round() // creates the timer
+	// A garbage collection may empty the pool meanwhile. Less than one allocation per
+	// round shows that none is inherent.
 	if allocs := testing.AllocsPerRun(1000, round); allocs >= 1 && !raceEnabled {
 		t.Errorf("%v allocations per write and read", allocs)
 	}

@@ -38,7 +38,7 @@ func request(t *testing.T, network, addr, method, path, fields string) (status i
 	return r.StatusCode, string(all)
 }
 
-// get asks the admin.
+// get sends a GET request to the admin.
 func (a *admin) get(t *testing.T, path string) (status int, body string) {
 	t.Helper()
 	return request(t, a.addr().Network(), a.addr().String(), "GET", path, "")
@@ -81,8 +81,8 @@ func TestAdmin(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: after the end: %v", addr, err)
 		}
-		again.close() // without serve
-		again.serve() // too late, and no reason to complain
+		again.close() // never served
+		again.serve() // closed already: nothing happens
 		if p.logger().Flush(); len(log.all) > 0 {
 			t.Errorf("%s: log %q", addr, log.all)
 		}
@@ -92,7 +92,7 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// A path that is not a socket is nobody's to replace; one of a dead process is.
+// A path that is not a socket is not replaced. A socket of a dead process is.
 func TestAdminPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin")
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
@@ -128,7 +128,7 @@ func TestNoAdmin(t *testing.T) {
 	a.close()
 }
 
-// A handler's panic is a request's end, not the master's.
+// A panic of the handler ends only its request.
 func TestAdminHandlerPanics(t *testing.T) {
 	p := &Prefork{Admin: "127.0.0.1:0", Logger: newTestLogger(t), AdminHandler: func(ctx *sluice.RequestCtx) {
 		if string(ctx.Path()) == "/panic" {

@@ -45,7 +45,7 @@ func TestWorkersServe(t *testing.T) {
 				served := make(map[string]bool)
 				until(t, "both workers answer on "+a, func() bool {
 					body, err := get(network, a, "/")
-					if err != nil && s.Reuseport { // ready does not mean much without control
+					if err != nil && s.Reuseport { // without control, ready workers may not serve yet
 						return false
 					}
 					if err != nil || !strings.HasSuffix(body, " true") {
@@ -68,7 +68,7 @@ func TestWorkersServe(t *testing.T) {
 	}
 }
 
-// freeAddr returns an address on which nobody listens.
+// freeAddr returns an address on which no process listens.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	addr, err := nettest.FreeAddr()
@@ -78,8 +78,8 @@ func freeAddr(t *testing.T) string {
 	return addr
 }
 
-// A process that a worker starts is no worker, and nothing in the environment
-// says that it is (I15).
+// A process that a worker starts is no worker, and no environment variable marks it
+// as one (I15).
 func TestEnvironment(t *testing.T) {
 	f := start(t, setup{Workers: 1}, true)
 	body, err := f.get("/environment")
@@ -96,7 +96,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A second fleet on the same address fails before it starts anything (I23).
+// A second fleet on the same address fails before it starts a worker (I23).
 func TestSecondStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	f := start(t, setup{Workers: 2, Listen: []string{"unix:" + path}}, true)
@@ -122,7 +122,7 @@ func networkOf(addr string) string {
 	return "tcp"
 }
 
-// A unix socket that a killed fleet left is replaced; another file is not.
+// A unix socket that a killed fleet left is replaced. Another file is not.
 func TestStaleSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	addr := unixPrefix + path
@@ -157,14 +157,14 @@ func TestTLS(t *testing.T) {
 	if err != nil || !strings.HasSuffix(body, " true") {
 		t.Errorf("%q, %v", body, err)
 	}
-	// The user's own settings hold beside the shared ticket keys.
+	// The user's own TLS settings still apply with the shared ticket keys.
 	if c, err := tls.Dial("tcp", f.addr(0), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
 		c.Close()
 		t.Error("TLS 1.2 is spoken, which the server's TLSConfig forbids")
 	}
 }
 
-// Every thread of a worker runs where Affinity says.
+// Every thread of a worker has the affinity of its slot.
 func TestAffinity(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU")

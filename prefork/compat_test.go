@@ -19,7 +19,7 @@ import (
 // quiet logs nothing.
 func quiet() Logger { return log.New(io.Discard, "", 0) }
 
-// dummy is a CommandProducer whose workers are a program that ends at once.
+// dummy is a CommandProducer that starts a program which ends at once.
 func dummy([]*os.File) (*exec.Cmd, error) {
 	c := exec.Command(os.Args[0], "-test.run", "^$")
 	return c, c.Start()
@@ -50,7 +50,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// BootTimeout reaches the supervisor, which has the default.
+// BootTimeout is passed to the supervisor, which has the default.
 func TestBootTimeout(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute} {
 		p := &Prefork{Logger: quiet(), BootTimeout: given}
@@ -72,7 +72,7 @@ func TestIsChild(t *testing.T) {
 	}
 }
 
-// A test that sets the marker gets the worker's part in its own process.
+// A test that sets the marker plays the worker in its own process.
 func TestChildInProcess(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SO_REUSEPORT")
@@ -120,8 +120,8 @@ func TestChildInProcess(t *testing.T) {
 	}
 }
 
-// The hooks come in their order, with the processes that the producer started,
-// and the threshold counts exits, also those with status 0.
+// The hooks are called in their order, with the processes that the producer started.
+// The threshold counts all exits, including those with status 0.
 func TestHooks(t *testing.T) {
 	for _, threshold := range []int{0, 1, 3} {
 		var mu sync.Mutex
@@ -234,7 +234,7 @@ func TestBadAddresses(t *testing.T) {
 	}
 }
 
-// Stop ends the master in good order.
+// Stop ends the master in order.
 func TestStop(t *testing.T) {
 	p := &Prefork{Logger: quiet(), Workers: 1, RecoverThreshold: 1000, RecoverInterval: time.Minute, Reuseport: runtime.GOOS == "windows"}
 	p.CommandProducer = dummy
@@ -248,7 +248,7 @@ func TestStop(t *testing.T) {
 	if err := p.ListenAndServe("127.0.0.1:0"); err != nil {
 		t.Error(err)
 	}
-	p.Stop() // and afterwards it does nothing
+	p.Stop() // afterwards it does nothing
 	if s := (&Prefork{}).Status(); s.Wanted != 0 || len(s.Workers) != 0 || (&Prefork{}).Addrs() != nil {
 		t.Errorf("%+v", s)
 	}

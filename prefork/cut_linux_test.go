@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Connections that are open when a worker's time is over are reported as cut,
-// all of them and once. They are not counted as lost with a worker that died.
+// Connections that are open at a worker's deadline are reported as cut, all of them,
+// once. They do not count as lost by a crash.
 func TestCutConnectionsAreCounted(t *testing.T) {
 	eachServing(t, func(t *testing.T, s setup) {
 		const stuck, reading, hijacked = 100, 60, 20
@@ -19,16 +19,16 @@ func TestCutConnectionsAreCounted(t *testing.T) {
 		for range stuck {
 			f.dial().send("GET /gate?file=/none HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
-		for range reading { // these close as soon as they are told to
+		for range reading { // these close when they are told to
 			c := f.dial()
 			c.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
 			if line, err := c.r.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
-				t.Fatalf("%q, %v", line, err) // the worker is not reading the body yet
+				t.Fatalf("%q, %v", line, err) // until the worker reads the body
 			}
 			c.send("half")
 		}
 		for range hijacked {
-			f.dial().get("/hijack") // its answer comes before
+			f.dial().get("/hijack") // the response is sent before the hijack
 		}
 		until(t, "all are accepted", func() bool { return connections(t, worker) == stuck+reading+hijacked })
 		if !s.OwnServe {

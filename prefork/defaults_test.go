@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// Times that are not set are the documented ones.
+// Times that are not set have the documented defaults.
 func TestDefaultTimes(t *testing.T) {
 	for _, c := range []struct {
 		p                    *Prefork
@@ -31,21 +31,21 @@ func TestDefaultTimes(t *testing.T) {
 	}
 }
 
-// Without a fleet, what is asked of the master does nothing.
+// Without a fleet, methods for the master do nothing.
 func TestNoMaster(t *testing.T) {
 	p := &Prefork{}
 	p.Scale(3)
 	p.Reopen()
 }
 
-// lines is a Logger that keeps what it gets.
+// lines is a Logger that keeps its lines.
 type lines struct{ all []string }
 
 func (l *lines) Printf(format string, args ...any) {
 	l.all = append(l.all, fmt.Sprintf(format, args...))
 }
 
-// A log that cannot be reopened is spoken of, and nothing else changes.
+// If the log cannot be reopened, this is logged, and nothing else changes.
 func TestReopenFails(t *testing.T) {
 	log := &lines{}
 	p := &Prefork{Logger: log}
@@ -64,7 +64,7 @@ func TestReopenFails(t *testing.T) {
 	}
 }
 
-// A restart is refused by OnReload before LoadConfig is asked.
+// OnReload is called before LoadConfig and may refuse the restart.
 func TestReloadOrder(t *testing.T) {
 	bad := errors.New("bad")
 	p := &Prefork{}
@@ -85,7 +85,7 @@ func TestReloadOrder(t *testing.T) {
 	}
 }
 
-// What is not set, or makes no sense, is what the documentation says.
+// Fields that are not set or invalid have the documented defaults.
 func TestSupervisorConfig(t *testing.T) {
 	p := &Prefork{BootTimeout: -1, HangTimeout: -1, Workers: -1}
 	c := p.config()

@@ -18,7 +18,7 @@ import (
 )
 
 // openConns returns connections that this process has accepted, and a worker that
-// listens for such.
+// listens for them.
 func openConns(t *testing.T, n int) (*worker, []net.Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -43,8 +43,8 @@ func openConns(t *testing.T, n int) (*worker, []net.Conn) {
 	return &worker{prefork: &Prefork{Logger: newTestLogger(t)}, addrs: []net.Addr{ln.Addr()}}, conns
 }
 
-// Connections that no server knows of are waited for and counted: those that ended,
-// and those that were open when the time was over.
+// Connections that no server owns are waited for and counted: those that ended, and
+// those that were open at the deadline.
 func TestOtherConnectionsAreCounted(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		w, conns := openConns(t, 3)
@@ -52,7 +52,7 @@ func TestOtherConnectionsAreCounted(t *testing.T) {
 		defer cancel()
 		done := make(chan supervise.DrainStats)
 		go func() {
-			stats := supervise.DrainStats{Finished: 10} // of the server
+			stats := supervise.DrainStats{Finished: 10} // from the server
 			w.finishOthers(ctx, &stats)
 			done <- stats
 		}()
@@ -80,8 +80,8 @@ func TestOtherConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-// A worker ends when one of its own listeners is not served any more, unless it
-// has closed it; those of other slots only leave a line in the log.
+// A worker ends when serving one of its own listeners ends, unless it closed the
+// listener itself. For listeners of other slots this is only logged.
 func TestServingEnds(t *testing.T) {
 	listener := func() net.Listener {
 		ln, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -121,12 +121,12 @@ func TestServingEnds(t *testing.T) {
 	}
 }
 
-// logLine is a Logger that passes lines on.
+// logLine is a Logger that sends lines to a channel.
 type logLine chan string
 
 func (l logLine) Printf(format string, args ...any) { l <- fmt.Sprintf(format, args...) }
 
-// An error of the user's Drain is logged, and nothing else.
+// An error of the user's Drain is only logged.
 func TestErrorsOfDrain(t *testing.T) {
 	log := make(logLine, 2)
 	failure := errors.New("busy")
@@ -140,7 +140,7 @@ func TestErrorsOfDrain(t *testing.T) {
 	}
 }
 
-// Connections that cannot be adopted are closed, and the log says so.
+// Connections that cannot be adopted are closed, and this is logged.
 func TestBadConnsOfOthers(t *testing.T) {
 	log := make(logLine, 2)
 	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: log, server: &sluice.Server{}}}
@@ -168,7 +168,7 @@ func TestBadConnsOfOthers(t *testing.T) {
 	}
 }
 
-// A worker that can send nothing to others does not try.
+// A worker without inboxes to post to does not try.
 func TestNobodyToHandOverTo(t *testing.T) {
 	_, conns := openConns(t, 1)
 	s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}}

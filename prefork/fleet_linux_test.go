@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// patience bounds what should take milliseconds.
+// patience bounds waits that normally take milliseconds.
 const patience = 20 * time.Second
 
 // A fleet is a master, with its workers, that a test has started.
@@ -27,14 +27,14 @@ type fleet struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	ended chan struct{}
-	heard chan struct{} // closed when all that it and its workers print was read
+	heard chan struct{} // closed when all output of the master and its workers was read
 
 	mu    sync.Mutex
 	lines []string // of stdout
 }
 
-// start starts a fleet from a binary and waits until it is ready, unless it is
-// not to be.
+// start starts a fleet from a binary. If isToBeReady, it waits until the fleet is
+// ready.
 func start(t *testing.T, s setup, isToBeReady bool) *fleet {
 	t.Helper()
 	return startBinary(t, os.Args[0], s, isToBeReady)
@@ -52,10 +52,10 @@ func startBinary(t *testing.T, binary string, s setup, isToBeReady bool) *fleet 
 	f := &fleet{t: t, cmd: exec.Command(binary), ended: make(chan struct{}), heard: make(chan struct{})}
 	f.cmd.Env = append(os.Environ(), roleVariable+"="+string(role),
 		"NOTIFY_SOCKET=/nowhere", "LISTEN_PID=1", "LISTEN_FDS=1")
-	if _, err := f.cmd.StdinPipe(); err != nil { // its end ends the fleet
+	if _, err := f.cmd.StdinPipe(); err != nil { // closing it ends the fleet
 		t.Fatal(err)
 	}
-	read, write, err := os.Pipe() // not a StdoutPipe: Wait is not to wait for workers
+	read, write, err := os.Pipe() // no StdoutPipe, because Wait must not wait for workers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func startBinary(t *testing.T, binary string, s setup, isToBeReady bool) *fleet 
 			until(t, "the worker ends", func() bool { return !isAlive(pid) })
 		}
 		if t.Failed() {
-			t.Logf("the fleet said:\n%s", strings.Join(f.said(""), "\n"))
+			t.Logf("output of the fleet:\n%s", strings.Join(f.said(""), "\n"))
 		}
 	})
 	if isToBeReady {
@@ -119,7 +119,7 @@ func (f *fleet) printed(text string) (found []string) {
 // count returns how many lines contain text.
 func (f *fleet) count(text string) int { return len(f.said(text)) }
 
-// pids are all workers that ever were.
+// pids returns the pids of all workers that were ever started.
 func (f *fleet) pids() (pids []int) {
 	for _, line := range f.printed("spawn ") {
 		if pid, err := strconv.Atoi(strings.TrimPrefix(line, "spawn ")); err == nil {
@@ -129,7 +129,7 @@ func (f *fleet) pids() (pids []int) {
 	return pids
 }
 
-// addr is address number i.
+// addr returns address number i.
 func (f *fleet) addr(i int) string {
 	f.t.Helper()
 	lines := f.printed("addr ")
@@ -156,13 +156,13 @@ func (f *fleet) wait() int {
 		f.t.Fatal("the master does not end")
 	}
 	status := f.cmd.ProcessState.ExitCode()
-	if status >= 0 { // not killed: its workers are gone too
+	if status >= 0 { // it was not killed, so its workers have ended too
 		<-f.heard
 	}
 	return status
 }
 
-// get sends a request on a connection of its own.
+// get sends a request on a new connection.
 func (f *fleet) get(path string) (string, error) { return get("tcp", f.addr(0), path) }
 
 func get(network, addr, path string) (string, error) {
@@ -175,7 +175,7 @@ func get(network, addr, path string) (string, error) {
 	return body, err
 }
 
-// ask sends a request and reads the answer.
+// ask sends a request and reads the response.
 func ask(c net.Conn, r *bufio.Reader, path string) (body string, closes bool, err error) {
 	c.SetDeadline(time.Now().Add(patience))
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
@@ -184,7 +184,7 @@ func ask(c net.Conn, r *bufio.Reader, path string) (body string, closes bool, er
 	return answer(r)
 }
 
-// answer reads an answer.
+// answer reads a response.
 func answer(r *bufio.Reader) (body string, closes bool, err error) {
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -208,7 +208,7 @@ func until(t *testing.T, what string, isSo func() bool) {
 	}
 }
 
-// isAlive tells whether a process is there and no zombie.
+// isAlive tells whether a process exists and is not a zombie.
 func isAlive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// withEvents adds /events, a response that has no end but the worker's.
+// withEvents adds /events, a response that ends only with the worker.
 func withEvents(ending <-chan struct{}, h sluice.RequestHandler) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
 		if string(ctx.Path()) != "/events" {
@@ -36,8 +36,8 @@ func withEvents(ending <-chan struct{}, h sluice.RequestHandler) sluice.RequestH
 	}
 }
 
-// A request whose body is on its way, and a response that OnDrain ends, are
-// completed by the old worker; then their connections are the successor's.
+// The old worker completes a request whose body is still arriving, and a response
+// that OnDrain ends. Then it hands their connections over to the successor.
 func TestLongRequestsAreHandedOver(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		t.Run(name, func(t *testing.T) {

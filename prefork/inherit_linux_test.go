@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// startEarlyChild starts a process as main may do before ListenAndServe.
+// startEarlyChild starts a process, as main may do before ListenAndServe.
 func startEarlyChild() {
 	c := exec.Command("sleep", "600")
 	if err := c.Start(); err != nil {
@@ -23,8 +23,8 @@ func startEarlyChild() {
 	fmt.Println("early", c.Process.Pid)
 }
 
-// descriptorsOf returns what a process's descriptors beyond the standard ones
-// are.
+// descriptorsOf returns what a process's descriptors refer to, except the standard
+// ones.
 func descriptorsOf(t *testing.T, pid int) (targets []string) {
 	t.Helper()
 	folder := filepath.Join("/proc", strconv.Itoa(pid), "fd")
@@ -42,7 +42,7 @@ func descriptorsOf(t *testing.T, pid int) (targets []string) {
 	return targets
 }
 
-// A process that a worker starts before ListenAndServe has none of the worker's
+// A process that a worker starts before ListenAndServe inherits none of the worker's
 // descriptors, and the port is free once the fleet has ended.
 func TestEarlyChildInheritsNothing(t *testing.T) {
 	for name, s := range map[string]setup{
@@ -57,14 +57,14 @@ func TestEarlyChildInheritsNothing(t *testing.T) {
 			s.Workers, s.EarlyChild = 2, true
 			f := start(t, s, true)
 			until(t, "each worker has started a process", func() bool { return len(f.printed("early ")) == s.Workers })
-			inherited := append(descriptorsOf(t, os.Getpid()), os.DevNull) // a shell's, perhaps, and the producer's
+			inherited := append(descriptorsOf(t, os.Getpid()), os.DevNull) // perhaps from a shell; and the producer's
 			for _, line := range f.printed("early ") {
 				pid, err := strconv.Atoi(strings.TrimPrefix(line, "early "))
 				if err != nil {
 					t.Fatal(line)
 				}
 				defer syscall.Kill(pid, syscall.SIGKILL)
-				// The loader of the program opens and closes some of its own.
+				// The program's loader opens and closes some files.
 				until(t, "the process has the standard descriptors only", func() bool {
 					return !slices.ContainsFunc(descriptorsOf(t, pid), func(target string) bool { return !slices.Contains(inherited, target) })
 				})

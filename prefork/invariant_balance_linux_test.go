@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// Connections spread evenly over the workers, those that come at once and those
-// that come one after the other (I18).
+// Connections spread evenly over the workers, whether they arrive at once or one
+// after the other (I18).
 func TestBalance(t *testing.T) {
 	const connections, workers, slack = 64, 4, 4
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
@@ -62,7 +62,7 @@ func connectAtOnce(f *fleet, n int) []*client {
 	return all
 }
 
-// connectOneByOne has an answer on each connection before it opens the next.
+// connectOneByOne waits for a response on each connection before it opens the next.
 func connectOneByOne(f *fleet, n int) (all []*client) {
 	for range n {
 		c := f.dial()
@@ -72,8 +72,8 @@ func connectOneByOne(f *fleet, n int) (all []*client) {
 	return all
 }
 
-// Sessions of TLS are resumed by every worker, also after the keys have been
-// rotated, and by workers that came later (I19).
+// Every worker resumes TLS sessions, also after the keys were rotated, and also
+// workers that were started later (I19).
 func TestTicketsAreRotated(t *testing.T) {
 	f := start(t, setup{Workers: 4, TLS: true}, true)
 	keys, err := f.segment().TicketKeys(ticketKeys)
@@ -88,7 +88,7 @@ func TestTicketsAreRotated(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, _, err := ask(c, bufio.NewReader(c), "/"); err != nil { // the ticket comes with the answer
+		if _, _, err := ask(c, bufio.NewReader(c), "/"); err != nil { // the ticket arrives with the response
 			t.Fatal(err)
 		}
 		return c.ConnectionState().DidResume
@@ -111,7 +111,7 @@ func TestTicketsAreRotated(t *testing.T) {
 	if resumed < connections*95/100 {
 		t.Errorf("%d of %d sessions were resumed", resumed, connections)
 	}
-	// A ticket of a key that is forgotten is of no use.
+	// A ticket whose key was removed is useless.
 	for range 3 {
 		if err := keys.Rotate(); err != nil {
 			t.Fatal(err)
@@ -123,8 +123,8 @@ func TestTicketsAreRotated(t *testing.T) {
 	t.Logf("%d of %d were resumed", resumed, connections)
 }
 
-// eachWorker has clients, which are spread over all workers, send the same number
-// of requests, and calls take for each answer.
+// eachWorker spreads clients over all workers, has each send the same number of
+// requests, and calls take for each response.
 func (f *fleet) eachWorker(clients, requests int, path func(n int) string, take func(body string) error) (workers map[string]int) {
 	f.t.Helper()
 	var done sync.WaitGroup

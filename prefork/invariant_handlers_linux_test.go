@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// What /limit allows.
+	// The limit of /limit.
 	limitEvents = 500
 	limitBurst  = 50
-	// cacheKeys are those of /cache.
+	// cacheKeys is the number of keys of /cache.
 	cacheKeys = 16
 )
 
-// handleInvariant answers what the tests of the design's invariants ask.
+// handleInvariant handles the requests of the invariants' tests.
 func handleInvariant(ctx *sluice.RequestCtx) bool {
 	n := ctx.QueryArgs().GetUintOrZero("n")
 	switch string(ctx.Path()) {
@@ -47,7 +47,7 @@ func handleInvariant(ctx *sluice.RequestCtx) bool {
 		}
 	case "/cache":
 		ctx.SetBodyString(useCache(n))
-	case "/hijack": // and hold until the client ends it
+	case "/hijack": // and hold it until the client closes it
 		ctx.Hijack(func(c net.Conn) { io.Copy(io.Discard, c) })
 	case "/wedge":
 		wedge(string(ctx.QueryArgs().Peek("file")))
@@ -57,11 +57,11 @@ func handleInvariant(ctx *sluice.RequestCtx) bool {
 	return true
 }
 
-// largeBody is the answer to /large.
+// largeBody is the body of /large.
 func largeBody(n int) string { return strings.Repeat(fmt.Sprintf("%07d\n", n), 32<<10) }
 
-// useCache sets an entry of the shared cache, reads the next one and says what
-// is wrong with it.
+// useCache sets an entry of the shared cache and reads the next one. It returns "" or
+// what is wrong with the entry.
 func useCache(n int) string {
 	cache := shared.Must(shared.Default().Cache("cache", shared.CacheOptions{Size: 1 << 20}))
 	value := bytes.Repeat([]byte{byte('a' + n%26)}, 100+n%700)
@@ -75,8 +75,9 @@ func useCache(n int) string {
 	return "sound"
 }
 
-// wedge keeps the process's only P for ever. The runtime cannot take it away:
-// the thread hears no signals, and the loop calls nothing. The file says who.
+// wedge occupies the process's only P for ever. The runtime cannot preempt it,
+// because the thread blocks signals and the loop calls nothing. The process writes
+// its pid to the file.
 func wedge(file string) {
 	runtime.LockOSThread()
 	var all unix.Sigset_t
@@ -87,12 +88,11 @@ func wedge(file string) {
 		panic(err)
 	}
 	os.WriteFile(file, []byte(fmt.Sprint(os.Getpid())), 0o600)
-	for n := 1; n != 0; n |= 1 { //nolint:revive // nothing must be in it
+	for n := 1; n != 0; n |= 1 { //nolint:revive // the loop must be empty
 	}
 }
 
-// A stuckListener accepts nothing in the first worker of slot 0 when a file is
-// there.
+// A stuckListener accepts nothing in the first worker of slot 0 once a file exists.
 type stuckListener struct {
 	net.Listener
 	gate string
@@ -106,7 +106,7 @@ func (l stuckListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// isSound tells whether an answer is the one that is wanted, and why not.
+// isSound returns an error unless the response is the expected one.
 func isSound(resp *http.Response, got, want string) error {
 	switch {
 	case resp.StatusCode != http.StatusOK:

@@ -11,14 +11,13 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// hangTimeout is what the tests' workers may take to answer: more than a machine
-// with much else to do keeps a process waiting.
+// hangTimeout is longer than a busy machine delays a process.
 const hangTimeout = time.Second
 
-// A worker that hangs, however it does, is replaced while the others serve on,
-// with what waits for it; one that can says where it hangs (I9).
+// A worker that hangs in any way is replaced. The others continue to serve, and also
+// serve its waiting connections. If possible, it logs where it hangs (I9).
 func TestHungWorkerIsReplaced(t *testing.T) {
-	t.Parallel() // it waits more than it works
+	t.Parallel() // it mostly waits
 	for name, c := range map[string]struct {
 		engine sluice.Engine
 		hang   func(f *fleet, gate string) (victim int)
@@ -42,8 +41,8 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 			}
 			f := start(t, s, true)
 			victim := c.hang(f, gate)
-			// Whatever waits for the victim is answered by its sibling. If it does
-			// not, these come to their deadline.
+			// Another worker answers what waits for the victim. If it did not, these
+			// requests would reach their deadline.
 			var waiting []*client
 			for range 40 {
 				w := f.dial()
@@ -63,7 +62,8 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 			until(t, "it is replaced", func() bool { return f.count("ready after") == 3 })
 			until(t, "it is gone", func() bool { return !isAlive(victim) })
 			until(t, "the log says so", func() bool { return f.count("hangs: ") == 1 && f.count(c.says) > 0 })
-			// Within a line, perhaps: stacks are not printed line by line.
+			// The text may be in the middle of a line: stacks are not printed line by
+			// line.
 			until(t, "the hook is called", func() bool { return f.count("recover ") > 0 })
 			if hangs, deaths := f.count("hangs: "), f.count("died: "); hangs != 1 || deaths != 0 {
 				t.Errorf("%d hangs and %d deaths", hangs, deaths)
@@ -75,14 +75,14 @@ func TestHungWorkerIsReplaced(t *testing.T) {
 	}
 }
 
-// hangStopped has a worker do nothing any more.
+// hangStopped stops a worker's process.
 func hangStopped(f *fleet, _ string) (victim int) {
 	victim = f.pids()[0]
 	freeze(f.t, victim)
 	return victim
 }
 
-// hangWedged has a handler keep the processor.
+// hangWedged has a handler occupy the worker's processor.
 func hangWedged(f *fleet, gate string) (victim int) {
 	f.dial().send("GET /wedge?file=" + gate + " HTTP/1.1\r\nHost: x\r\n\r\n")
 	until(f.t, "the handler is called", func() bool {
@@ -93,16 +93,16 @@ func hangWedged(f *fleet, gate string) (victim int) {
 	return victim
 }
 
-// hangAccept has the first worker accept nothing.
+// hangAccept makes the first worker accept nothing.
 func hangAccept(f *fleet, gate string) (victim int) {
 	open(f.t, gate)
 	return f.pids()[0]
 }
 
-// While everything stands still, as in a container that is paused, nothing
-// hangs (I9).
+// If all processes stand still, as in a paused container, none counts as hanging
+// (I9).
 func TestPauseIsNoHang(t *testing.T) {
-	t.Parallel() // it waits more than it works
+	t.Parallel() // it mostly waits
 	f := start(t, setup{Workers: 2, Threshold: 9, Hang: hangTimeout}, true)
 	all := append([]int{f.cmd.Process.Pid}, f.pids()...)
 	for _, pid := range all {
@@ -112,8 +112,8 @@ func TestPauseIsNoHang(t *testing.T) {
 	for _, pid := range all {
 		syscall.Kill(pid, syscall.SIGCONT)
 	}
-	until(t, "the master notices", func() bool { return f.count("the master was held up") > 0 })
-	time.Sleep(hangTimeout + hangTimeout/2) // for what must not happen
+	until(t, "the master notices", func() bool { return f.count("the master stood still") > 0 })
+	time.Sleep(hangTimeout + hangTimeout/2) // time for a hang to be found, which must not happen
 	for range 20 {
 		if _, err := f.get("/"); err != nil {
 			t.Fatal(err)
@@ -124,9 +124,9 @@ func TestPauseIsNoHang(t *testing.T) {
 	}
 }
 
-// A handler that takes long is no hang.
+// A slow handler is no hang.
 func TestSlowIsNoHang(t *testing.T) {
-	t.Parallel() // it waits more than it works
+	t.Parallel() // it mostly waits
 	if testing.Short() {
 		t.Skip("it waits")
 	}

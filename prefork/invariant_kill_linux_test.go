@@ -20,7 +20,7 @@ import (
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	syscall.Kill(pid, syscall.SIGSTOP)
-	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGCONT) }) // or it never ends
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGCONT) }) // otherwise it never ends
 	until(t, "the worker is stopped", func() bool {
 		threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "stat"))
 		for _, thread := range threads {
@@ -40,8 +40,8 @@ type cut struct {
 
 func (c cut) Unwrap() error { return c.error }
 
-// connectEvery is a client with a connection for each request, one in an
-// interval. What fails is counted.
+// connectEvery is a client that opens a connection for each request, one in each
+// interval. It counts failures.
 func (l *load) connectEvery(dial func() (net.Conn, error), interval time.Duration) {
 	defer l.done.Done()
 	ticker := time.NewTicker(interval)
@@ -54,7 +54,7 @@ func (l *load) connectEvery(dial func() (net.Conn, error), interval time.Duratio
 			continue
 		}
 		text := "GET /slow?ms=2 HTTP/1.1\r\nHost: x\r\n\r\n"
-		if n%2 == 0 { // the server ends it
+		if n%2 == 0 { // the server closes it
 			text = strings.Replace(text, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)
 		}
 		c.SetDeadline(time.Now().Add(patience))
@@ -69,8 +69,8 @@ func (l *load) connectEvery(dial func() (net.Conn, error), interval time.Duratio
 	}
 }
 
-// What fails when workers are killed is what they had in their hands, and
-// nothing else: neither what waits in queues nor new connections (I2).
+// When workers are killed, only the requests that they had accepted fail: neither
+// connections in queues nor new ones do (I2).
 func TestKilledUnderLoad(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine sluice.Engine
@@ -118,10 +118,10 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// victims is what workers had in their hands when they were killed.
+// victims is what the killed workers had accepted.
 type victims struct {
 	connections int          // as they had counted
-	ports       map[int]bool // of the clients, as the system says
+	ports       map[int]bool // of the clients, as the system reports
 }
 
 // killOne kills a worker that serves.
@@ -140,8 +140,8 @@ func (f *fleet) killOne(s *shared.Segment, v *victims) {
 		}
 		pid := all[rand.IntN(len(all))].PID
 		freeze(f.t, pid)
-		time.Sleep(10 * time.Millisecond) // for the queue to fill
-		var isFound bool                  // not if it ended meanwhile, replaced
+		time.Sleep(10 * time.Millisecond) // so that the queue fills
+		var isFound bool                  // false if it has ended and was replaced
 		victim, isFound = s.Process(pid)
 		return isFound && isAlive(pid)
 	})
@@ -153,8 +153,8 @@ func (f *fleet) killOne(s *shared.Segment, v *victims) {
 	until(f.t, "it is gone", func() bool { return !isAlive(victim.PID) })
 }
 
-// Connections that wait for a worker that dies, in its queue and in its inbox,
-// are answered by its sibling while there is no successor (I3).
+// Connections in the queue and in the inbox of a dead worker are answered by another
+// worker while there is no successor (I3).
 func TestRescue(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		t.Run(name, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestRescue(t *testing.T) {
 	}
 }
 
-// fillQueueAndInbox freezes a worker and sends requests, some of which wait in
-// its queue then and some in its inbox. The others are its siblings'.
+// fillQueueAndInbox freezes a worker and sends requests. Some then wait in its queue
+// and some in its inbox; other workers get the rest.
 func (f *fleet) fillQueueAndInbox(s *shared.Segment, pid, connections int) (all []*client) {
 	f.t.Helper()
 	freeze(f.t, pid)
@@ -201,7 +201,8 @@ func (f *fleet) fillQueueAndInbox(s *shared.Segment, pid, connections int) (all 
 	return all
 }
 
-// More and fewer workers: nothing fails, and no connection is closed (I4).
+// When the number of workers changes, no request fails and no connection is closed
+// (I4).
 func TestScalingIsInvisible(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		t.Run(name, func(t *testing.T) {

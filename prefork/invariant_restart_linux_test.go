@@ -15,8 +15,8 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// replace replaces all workers and waits until the old ones are gone. What the
-// fleet prints may come late: it waits for the new ones to be named, too.
+// replace replaces all workers and waits until the old ones have ended. The fleet's
+// output may be late, so it also waits until the new workers' lines have arrived.
 func (f *fleet) replace(workers int) {
 	f.t.Helper()
 	old := f.pids()
@@ -27,8 +27,8 @@ func (f *fleet) replace(workers int) {
 	}
 }
 
-// Clients do not notice rolling restarts: no request fails, no connect is
-// refused, no connection is closed, busy or idle (I1).
+// Clients do not notice rolling restarts: no request fails, no connect is refused,
+// and no connection is closed, busy or idle (I1).
 func TestRestartsAreInvisible(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestRestartsAreInvisible(t *testing.T) {
 	}
 }
 
-// With TLS, clients that do as they are told lose nothing.
+// With TLS, clients that respect "Connection: close" lose nothing.
 func TestRestartsOfTLS(t *testing.T) {
 	restarts := 5
 	if testing.Short() {
@@ -104,7 +104,7 @@ type resources struct {
 	zombies    int
 }
 
-// resources looks after the fleet.
+// resources counts what the fleet's processes hold.
 func (f *fleet) resources(goroutines uint64) (r resources) {
 	master := f.cmd.Process.Pid
 	r.master, r.goroutines = len(descriptors(master)), goroutines
@@ -116,7 +116,7 @@ func (f *fleet) resources(goroutines uint64) (r resources) {
 	return r
 }
 
-// descriptors are those of a process.
+// descriptors returns the descriptors of a process.
 func descriptors(pid int) (all []string) {
 	links, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "fd", "*"))
 	for _, link := range links {
@@ -126,8 +126,7 @@ func descriptors(pid int) (all []string) {
 	return all
 }
 
-// children counts the processes that a process has started, and those of them
-// that are dead and were not waited for.
+// children counts the child processes of a process, and those that are zombies.
 func children(parent int) (all, zombies int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
@@ -148,8 +147,8 @@ func children(parent int) (all, zombies int) {
 	return all, zombies
 }
 
-// rest returns what the fleet holds when it does nothing: what stays the same
-// while the master, which says each second how it is, has done so twice.
+// rest returns what the idle fleet holds: values that stay the same while the master,
+// which reports each second, has reported twice.
 func (f *fleet) rest(master func() shared.Process) (r resources) {
 	f.t.Helper()
 	heartbeats, last := 0, int64(0)
@@ -168,8 +167,8 @@ func (f *fleet) rest(master func() shared.Process) (r resources) {
 	return r
 }
 
-// churn opens and closes some hundreds of connections, some of which go from
-// worker to worker.
+// churn opens and closes some hundred connections, some of which move between
+// workers.
 func (f *fleet) churn() {
 	f.t.Helper()
 	var l load
@@ -181,7 +180,7 @@ func (f *fleet) churn() {
 	l.end(f.t)
 }
 
-// Restarts leave nothing behind: no descriptor, process or goroutine (I13).
+// Restarts leak no descriptors, processes or goroutines (I13).
 func TestNothingIsLeftBehind(t *testing.T) {
 	restarts := 50
 	if testing.Short() {
@@ -197,7 +196,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				return p
 			}
 			idle := f.idlers(20)
-			f.replace(2) // from here on everything was done once
+			f.replace(2) // so that everything was done once before the first count
 			f.stillAnswer(idle)
 			f.churn()
 			before := f.rest(master)
@@ -210,7 +209,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			var after resources
 			isSame := func() bool {
 				after = f.resources(master().Goroutines)
-				// The master's number is a second old and may have been taken at work.
+				// The master's number may be a second old and from a busy moment.
 				after.goroutines = min(after.goroutines, before.goroutines)
 				return fmt.Sprint(after) == fmt.Sprint(before)
 			}
@@ -233,7 +232,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// More connections than an inbox has room for are handed over all the same.
+// More connections than an inbox can hold are handed over, too.
 func TestCrowdIsHandedOver(t *testing.T) {
 	crowd := 3000
 	if testing.Short() {
@@ -249,7 +248,7 @@ func TestCrowdIsHandedOver(t *testing.T) {
 			}
 			f.stillAnswer(idle)
 			if n := f.count(fmt.Sprintf(`"HandedOver":%d,`, 0)); n > 0 {
-				t.Errorf("%d workers have handed nothing over", n)
+				t.Errorf("%d workers have handed over no connection", n)
 			}
 		})
 	}

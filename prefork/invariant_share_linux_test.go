@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What workers count together is exact (I17).
+// Shared counters are exact (I17).
 func TestCountersAreExact(t *testing.T) {
 	const workers, clients, each = 4, 8, 1000
 	requests := 125 // a million together
@@ -34,7 +34,7 @@ func TestCountersAreExact(t *testing.T) {
 	}
 }
 
-// All workers together admit what one would (I17).
+// All workers together admit as much as one would (I17).
 func TestLimiterIsShared(t *testing.T) {
 	const workers, clients = 4, 8
 	requests := 200
@@ -57,7 +57,7 @@ func TestLimiterIsShared(t *testing.T) {
 	t.Logf("%d of %d admitted, at most %d", admitted.Load(), clients*requests, most)
 }
 
-// Workers that are killed while they write to the cache leave it sound (I17).
+// Workers that are killed while they write to the cache do not damage it (I17).
 func TestCacheOutlivesWriters(t *testing.T) {
 	kills := 20
 	if testing.Short() {
@@ -73,7 +73,7 @@ func TestCacheOutlivesWriters(t *testing.T) {
 			for n := i; !l.stop.Load(); n += 7 {
 				body, err := useCacheOnce(dial, n)
 				switch {
-				case err != nil: // killed
+				case err != nil: // it was killed
 				case body != "sound":
 					l.fail(fmt.Errorf("round %d: %s", n, body))
 					return
@@ -87,7 +87,7 @@ func TestCacheOutlivesWriters(t *testing.T) {
 		goal := l.answered.Load() + 20
 		until(t, "requests are answered", func() bool { return l.answered.Load() > goal || len(l.failed) > 0 })
 		before := f.pids()
-		for victim := range f.living() { // any
+		for victim := range f.living() { // any of them
 			pid, _ := strconv.Atoi(victim)
 			syscall.Kill(pid, syscall.SIGKILL)
 			break
@@ -102,7 +102,7 @@ func TestCacheOutlivesWriters(t *testing.T) {
 	}
 }
 
-// useCacheOnce asks on a connection of its own.
+// useCacheOnce sends the request on a new connection.
 func useCacheOnce(dial func() (net.Conn, error), n int) (string, error) {
 	c, err := dial()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// keeper is a client that keeps its connection until that is cut, and then opens
-// another one. The connection must never be told to end.
+// keeper is a client that keeps its connection until it is cut, and then opens
+// another one. The server must never send "Connection: close".
 func (l *load) keeper(dial func() (net.Conn, error), k kind, interval time.Duration) {
 	defer l.done.Done()
 	ticker := time.NewTicker(interval)
@@ -45,8 +45,8 @@ func (l *load) keeper(dial func() (net.Conn, error), k kind, interval time.Durat
 	}
 }
 
-// Whatever happens to the workers, and in whatever order, nothing fails but what
-// a killed one had in its hands.
+// Whatever happens to the workers, in any order, only requests fail that a killed
+// worker had accepted.
 func TestAnythingGoes(t *testing.T) {
 	events := 60
 	if testing.Short() {
@@ -90,7 +90,7 @@ func TestAnythingGoes(t *testing.T) {
 	}
 }
 
-// isIdle checks that the workers know of no connections when there are none.
+// isIdle checks that the workers count no connections when there are none.
 func (f *fleet) isIdle(s *shared.Segment) {
 	f.t.Helper()
 	var loads string
@@ -111,17 +111,17 @@ func (f *fleet) isIdle(s *shared.Segment) {
 	}
 }
 
-// A soak is a fleet to which things happen.
+// A soak is a fleet with random events.
 type soak struct {
 	*fleet
 	segment *shared.Segment
 	random  *rand.Rand
 	victims victims
-	told    map[int]bool // workers that were told to go
+	told    map[int]bool // workers that were told to end
 	wanted  int          // workers
 }
 
-// happen has something happen.
+// happen causes one random event.
 func (s *soak) happen() {
 	s.t.Helper()
 	switch s.random.IntN(8) {
@@ -137,7 +137,7 @@ func (s *soak) happen() {
 		}
 	case 4, 5:
 		s.killOne(s.segment, &s.victims)
-	case 6: // once: the second time it goes without a successor
+	case 6: // once: a second signal would end it without a successor
 		if pid := s.any(); !s.told[pid] {
 			s.told[pid] = true
 			syscall.Kill(pid, syscall.SIGTERM)
@@ -150,8 +150,8 @@ func (s *soak) happen() {
 	}
 }
 
-// scale sends a signal, and waits until it has arrived: of several that wait there
-// is one.
+// scale sends a signal and waits until it was handled: pending signals of one kind
+// are merged.
 func (s *soak) scale(signal syscall.Signal, by int) {
 	s.t.Helper()
 	s.wanted += by
@@ -160,7 +160,7 @@ func (s *soak) scale(signal syscall.Signal, by int) {
 	until(s.t, "the master knows", func() bool { return s.count(" instead of ") > before })
 }
 
-// any returns a worker that lives.
+// any returns a living worker.
 func (s *soak) any() (pid int) {
 	until(s.t, "there is a worker", func() bool {
 		for name := range s.living() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What inet_diag(7) asks and answers with.
+// Constants of inet_diag(7).
 const (
 	netlinkSockDiag  = 4
 	sockDiagByFamily = 20
@@ -19,15 +19,15 @@ const (
 	tcpCloseWait     = 8
 )
 
-// A tcpSocket is a connection's end on this machine.
+// A tcpSocket is one end of a connection, on this machine.
 type tcpSocket struct {
 	local, remote int // ports
 	inode         uint32
 }
 
-// tcpSockets lists the connections over IPv4 of which the client has not closed
-// its end, or not alone. /proc/net/tcp has the same, but is slow where thousands
-// have ended of late.
+// tcpSockets lists the connections over IPv4 that both ends have open, or that only
+// the client has closed. /proc/net/tcp has the same, but is slow after thousands of
+// connections have ended.
 func tcpSockets(t *testing.T) (all []tcpSocket) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, netlinkSockDiag)
@@ -69,7 +69,7 @@ func tcpSockets(t *testing.T) (all []tcpSocket) {
 	}
 }
 
-// clientsOf returns the ports of those who are connected to a process.
+// clientsOf returns the ports of a process's clients.
 func clientsOf(t *testing.T, pid int) (ports []int) {
 	t.Helper()
 	held := make(map[string]bool)
@@ -97,7 +97,7 @@ func waitingAt(t *testing.T, port int) (n int) {
 	return n
 }
 
-// portOf is an address's port.
+// portOf returns an address's port.
 func portOf(addr string) int {
 	_, port, _ := net.SplitHostPort(addr)
 	n, _ := strconv.Atoi(port)

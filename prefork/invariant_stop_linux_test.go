@@ -10,10 +10,10 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// SIGTERM with requests that take their time and one that never ends: that one
-// is cut when the grace is over, and nothing else (I7).
+// After SIGTERM, slow requests finish, and only one that never ends is cut at the
+// deadline (I7).
 func TestStopCutsWhatIsStuck(t *testing.T) {
-	t.Parallel() // it waits more than it works
+	t.Parallel() // it mostly waits
 	if testing.Short() {
 		t.Skip("TestStopIsBounded has half of it")
 	}
@@ -60,9 +60,9 @@ func TestStopCutsWhatIsStuck(t *testing.T) {
 	})
 }
 
-// A master that is killed leaves no orphans, also if a request never ends (I8).
+// A killed master leaves no orphans, even if a request never ends (I8).
 func TestOrphansEnd(t *testing.T) {
-	t.Parallel() // it waits more than it works
+	t.Parallel() // it mostly waits
 	eachServing(t, func(t *testing.T, s setup) {
 		s.Workers, s.Grace = 2, 300*time.Millisecond
 		f := start(t, s, true)
@@ -88,9 +88,8 @@ func TestOrphansEnd(t *testing.T) {
 	})
 }
 
-// What waits when the fleet is told to stop, or a worker to go, is answered:
-// connections that nobody has accepted, and those on their way from one worker to
-// another (I4, I7).
+// When the fleet or a worker is told to end, what waits is answered: connections that
+// no worker has accepted, and those on their way between workers (I4, I7).
 func TestWhatWaitsIsAnswered(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		for how, signal := range map[string]syscall.Signal{"stop": syscall.SIGTERM, "scale down": syscall.SIGTTOU, "restart": syscall.SIGHUP} {

@@ -16,14 +16,14 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// A round is what a client sends at once, and the bodies of the answers.
+// A round is what a client sends at once, and the bodies of the responses.
 type round struct {
 	request string
 	answers []string
-	pieces  int // in which it is sent
+	pieces  int // in how many pieces it is sent
 }
 
-// A kind makes rounds: number n of a client.
+// A kind returns round number n of a client.
 type kind func(n int) round
 
 // plain sends every tenth request in two pieces.
@@ -35,7 +35,7 @@ func plain(n int) round {
 	return r
 }
 
-// pipelined sends five at once, at times with a cut.
+// pipelined sends five requests at once, sometimes with a pause inside of one.
 func pipelined(n int) (all round) {
 	for i := range 5 {
 		one := plain(5*n + i)
@@ -61,7 +61,7 @@ func upload(n int) round {
 	return r
 }
 
-// trickle sends bodies that take their time.
+// trickle sends bodies slowly.
 func trickle(n int) round {
 	r := upload(n)
 	r.pieces = 20
@@ -83,13 +83,13 @@ func (r *round) send(c net.Conn) error {
 			return err
 		}
 		if at = next; i+1 < r.pieces {
-			time.Sleep(time.Millisecond) // lest they arrive as one
+			time.Sleep(time.Millisecond) // so that they arrive separately
 		}
 	}
 	return nil
 }
 
-// receive reads r's answers. The connection must not be told to end.
+// receive reads r's responses. "Connection: close" is an error unless mayClose.
 func (r *round) receive(from *bufio.Reader, mayClose bool) (closes bool, err error) {
 	for i, want := range r.answers {
 		resp, err := http.ReadResponse(from, nil)
@@ -113,11 +113,11 @@ func (r *round) receive(from *bufio.Reader, mayClose bool) (closes bool, err err
 	return false, nil
 }
 
-// call sends a round every interval until l is to stop: on one connection, which
-// must live, or if it may be told to close on as many as it takes.
+// call sends a round every interval until l stops. It uses one connection, which must
+// not be closed, unless mayClose; then it may use several.
 func (l *load) call(dial func() (net.Conn, error), k kind, interval time.Duration, mayClose bool) {
 	defer l.done.Done()
-	ticker := time.NewTicker(interval) // one that is late does not make up for it
+	ticker := time.NewTicker(interval) // late ticks are not made up for
 	defer ticker.Stop()
 	for n := 0; !l.stop.Load(); l.renewed.Add(1) {
 		c, err := dial()
@@ -153,7 +153,7 @@ func (l *load) callers(dial func() (net.Conn, error), mayClose bool) {
 		count    int
 	}{{plain, 4 * ms, 4}, {upload, 5 * ms, 2}, {trickle, 30 * ms, 1}, {download, 50 * ms, 1}, {pipelined, 10 * ms, 1}} {
 		if mayClose && len(c.kind(0).answers) > 1 {
-			continue // what follows the last answer is to be sent again: that is not this client's
+			continue // a client would have to send unanswered requests again; this one does not
 		}
 		for range c.count {
 			l.done.Add(1)
@@ -162,7 +162,7 @@ func (l *load) callers(dial func() (net.Conn, error), mayClose bool) {
 	}
 }
 
-// end stops the clients and reports what failed.
+// end stops the clients and reports failures.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	l.stop.Store(true)
@@ -185,7 +185,7 @@ func (f *fleet) dialer() func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.DialTimeout(network, addr, patience) }
 }
 
-// idlers opens connections, asks something on every other one, and leaves them.
+// idlers opens connections, sends a request on every other one, and leaves them idle.
 func (f *fleet) idlers(n int) (all []*client) {
 	f.t.Helper()
 	dial := f.dialer()
@@ -204,8 +204,8 @@ func (f *fleet) idlers(n int) (all []*client) {
 	return all
 }
 
-// stillAnswer asks on connections that were idle. All must be served by workers
-// that live.
+// stillAnswer sends requests on connections that were idle. Living workers must
+// answer all of them.
 func (f *fleet) stillAnswer(idle []*client) {
 	f.t.Helper()
 	living := f.living()
@@ -217,13 +217,13 @@ func (f *fleet) stillAnswer(idle []*client) {
 	}
 }
 
-// ask sends a request and returns the answer.
+// ask sends a request and returns the response.
 func (c *client) ask(path string) (string, error) {
 	body, _, err := ask(c.c, bufio.NewReader(c.c), path)
 	return body, err
 }
 
-// expect reads an answer.
+// expect reads a response.
 func (c *client) expect(want string) error {
 	resp, err := http.ReadResponse(bufio.NewReader(c.c), nil)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *client) expect(want string) error {
 	return isSound(resp, string(body), want)
 }
 
-// living are the workers that live.
+// living returns the living workers.
 func (f *fleet) living() map[string]bool {
 	pids := make(map[string]bool)
 	for _, pid := range f.pids() {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A log pipe that nobody reads stops nothing but the log: the fleet recovers,
-// restarts, tells its status and ends (I31). What was written meanwhile comes when
-// the pipe is read.
+// A full log pipe stops only the log: the fleet recovers, restarts, reports its
+// status and ends (I31). The lines written meanwhile arrive when the pipe is read.
 func TestFullLogPipe(t *testing.T) {
 	for _, isRead := range []bool{true, false} {
 		name := map[bool]string{true: "read at last", false: "never read"}[isRead]
@@ -42,7 +41,7 @@ func TestFullLogPipe(t *testing.T) {
 	}
 }
 
-// A worker whose log is a full pipe notices its master's death as any other.
+// A worker whose log is a full pipe notices its master's death like any other.
 func TestFullLogPipeOfOrphans(t *testing.T) {
 	f := start(t, setup{Workers: 2, FullLog: filepath.Join(t.TempDir(), "gate"), Grace: 100 * time.Millisecond}, true)
 	f.cmd.Process.Kill()

@@ -9,7 +9,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/supervise"
 )
 
-// What waits in a listener of the system can be seen; in others nothing does.
+// isQueueEmpty sees waiting connections in listeners of the system; for others it
+// always returns true.
 func TestQueueIsEmpty(t *testing.T) {
 	memory := fasthttputil.NewInmemoryListener()
 	defer memory.Close()
@@ -32,12 +33,12 @@ func TestQueueIsEmpty(t *testing.T) {
 	until(t, "the connection waits", func() bool { return !isQueueEmpty(ln) })
 }
 
-// Connections are counted whatever the family of their socket is.
+// Connections are counted for every address family.
 func TestOpenSockets(t *testing.T) {
 	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "socket")} {
 		ln, err := net.Listen(network, address)
 		if err != nil {
-			t.Logf("%s: %v", network, err) // a machine without IPv6
+			t.Logf("%s: %v", network, err) // e.g. a machine without IPv6
 			continue
 		}
 		defer ln.Close()
@@ -59,7 +60,7 @@ func TestOpenSockets(t *testing.T) {
 	}
 }
 
-// A worker that inherits nothing makes its listeners, and knows where they are.
+// A worker that inherits no listeners opens them and knows their addresses.
 func TestWorkersMakeListeners(t *testing.T) {
 	p := &Prefork{Reuseport: true, Listen: []string{"127.0.0.1:0"}}
 	w := &worker{prefork: p, link: &supervise.Worker{}}

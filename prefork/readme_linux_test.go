@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// asPrinted is the example that fasthttp's README has, with the imports changed.
+// asPrinted is the example from fasthttp's README with other imports.
 const asPrinted = `package main
 
 import (
@@ -31,8 +31,7 @@ if err := preforkServer.ListenAndServe(":8080"); err != nil {
 }
 `
 
-// The example compiles as it is, and serves once it has something to answer
-// with and an address that is free.
+// The example compiles unchanged. It serves once it has a handler and a free address.
 func TestReadmeExample(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	if err != nil || testing.Short() {

@@ -14,8 +14,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Deaths within the threshold are made good, and told in the documented order;
-// a burst ends the fleet (I10).
+// Workers that die within the threshold are replaced, with the hooks in the
+// documented order. A burst of deaths ends the fleet (I10).
 func TestCrashes(t *testing.T) {
 	f := start(t, setup{Workers: 2, Threshold: 2, Interval: 10 * time.Millisecond, Window: time.Minute}, true)
 	for crash := 1; crash <= 2; crash++ {
@@ -50,7 +50,7 @@ func index(lines []string, text string) int {
 	return -1
 }
 
-// A crash loop ends the fleet, unless it is to go on with who is left.
+// A crash loop ends the fleet, unless OverRecoveryDegrade is set.
 func TestOverRecovery(t *testing.T) {
 	f := start(t, setup{Workers: 1, Threshold: 3, Failing: "crash"}, false)
 	if status := f.wait(); status != 1 || f.count(ErrOverRecovery.Error()) == 0 {
@@ -71,7 +71,7 @@ func TestOverRecovery(t *testing.T) {
 	}
 }
 
-// What a worker says of why it cannot serve is the error of the first start.
+// The error of the first start is what the worker reported.
 func TestBootError(t *testing.T) {
 	f := start(t, setup{Workers: 2, Threshold: 9, Failing: "no such database"}, false)
 	if status := f.wait(); status != 1 || f.count("master returned sluice: worker") != 1 || f.count("cannot start: config: no such database") == 0 {
@@ -79,8 +79,8 @@ func TestBootError(t *testing.T) {
 	}
 }
 
-// The socket of a worker that died is served by its sibling until there is a
-// successor, and not any longer.
+// The socket of a worker that died is served by another worker until there is a
+// successor, and no longer.
 func TestSocketIsReturned(t *testing.T) {
 	eachServing(t, func(t *testing.T, s setup) {
 		gate := filepath.Join(t.TempDir(), "gate")
@@ -111,7 +111,7 @@ func TestSocketIsReturned(t *testing.T) {
 	})
 }
 
-// TTIN and TTOU change the number of workers, WINCH puts them away until HUP.
+// TTIN and TTOU change the number of workers; WINCH ends them until HUP.
 func TestScaling(t *testing.T) {
 	f := start(t, setup{Workers: 1}, true)
 	alive := func() (n int) {
@@ -144,7 +144,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// A binary that was removed or replaced is run on as it was (I12).
+// A binary that was removed or replaced runs on as it was (I12).
 func TestBinaryReplaced(t *testing.T) {
 	for name, replace := range map[string]func(path string) error{
 		"removed": os.Remove,
@@ -158,8 +158,8 @@ func TestBinaryReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "binary")
-			// Not a copy: what another test forks meanwhile would have it open
-			// for writing.
+			// Not a copy: a process that another test forks meanwhile would hold it
+			// open for writing.
 			if err := os.Link(os.Args[0], path); err != nil {
 				t.Fatal(err)
 			}
@@ -176,8 +176,7 @@ func TestBinaryReplaced(t *testing.T) {
 	}
 }
 
-// withoutProc returns a program that runs this test's binary where nothing is
-// mounted on /proc.
+// withoutProc returns a program that runs this test's binary without /proc.
 func withoutProc(t *testing.T) string {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", "/proc").CombinedOutput(); err != nil {
@@ -210,8 +209,8 @@ func TestWithoutProc(t *testing.T) {
 	}
 }
 
-// A CommandProducer whose new binary is broken: a restart keeps the workers that
-// run, and one with a sound binary replaces them.
+// If a CommandProducer's new binary is broken, a restart keeps the running workers. A
+// later restart with a working binary replaces them.
 func TestProducersBrokenBinary(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "binary")
 	replace := func(with string, link bool) {

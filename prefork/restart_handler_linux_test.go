@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A restart tells how it ended: to who asked for it, in the status and in its JSON.
+// The result of a restart is visible to the caller, in the status and in its JSON.
 func TestRestartIsVisible(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken")
 	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0", Broken: broken, Linger: time.Millisecond}, true)
@@ -55,15 +55,15 @@ func TestRestartIsVisible(t *testing.T) {
 	}
 }
 
-// Without a fleet there is nothing to restart.
+// Without a fleet Restart fails.
 func TestRestartWithoutFleet(t *testing.T) {
 	if err := (&Prefork{}).Restart(context.Background()); !errors.Is(err, ErrNotMaster) {
 		t.Error(err)
 	}
 }
 
-// After a restart that was refused, and after one that failed, a worker that takes
-// the place of one that died has the last good configuration.
+// After a restart that was refused or failed, the replacement of a dead worker gets
+// the last good configuration.
 func TestLastGoodConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	write := func(text string) {

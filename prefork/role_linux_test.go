@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A setup is how a test wants its fleet.
+// A setup describes a test's fleet.
 type setup struct {
 	Workers, Threshold      int
 	Window, Interval        time.Duration
@@ -31,27 +31,27 @@ type setup struct {
 	Addr                    string
 	Listen                  []string
 	Network                 string
-	OwnServe, Shared, TLS   bool // OwnServe: a ServeFunc that is not the server's
+	OwnServe, Shared, TLS   bool // OwnServe: a ServeFunc that does not use a Server
 	Degrade                 bool
-	Failing                 string // what OnWorkerStart returns, "crash": exit
+	Failing                 string // the error of OnWorkerStart; "crash": exit
 	Death                   string // a file that OnMasterDeath writes
 	BareProducer, Reuseport bool
-	Broken                  string // what restarts fail by if there is this file: it says "reload" or "boot"
+	Broken                  string // if this file exists, restarts fail: it contains "reload" or "boot"
 	Config                  string // LoadConfig reads this file; workers do not start with "bad"
 	Producer                string // a CommandProducer that starts this file, with all files
-	AllFiles                bool   // of the producer: it passes all on, after one of its own
-	NetHTTP                 bool   // the workers are of net/http
+	AllFiles                bool   // of the producer: it passes on all files, after one of its own
+	NetHTTP                 bool   // the workers use net/http
 	Admin                   string // Prefork.Admin
 	BootGate                string // successors wait for this file
 	Pinned                  bool   // slot n runs on CPU n
 	Hang                    time.Duration
-	FullLog                 string // stderr is a full pipe that nobody reads until this file is there
-	Processes               int    // shared.Setup's
+	FullLog                 string // stderr is a full pipe until this file exists
+	Processes               int    // of shared.Setup
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
-	StuckAccept             string // the first worker of slot 0 accepts nothing once this file is there
+	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
 }
 
-// playRole is the master of a fleet and, in its workers, a worker.
+// playRole plays the master of a fleet and its workers.
 func playRole(role string) int {
 	if role == "grandchild" {
 		fmt.Print(IsChild(), " ", os.Getenv(markerVariable), " ", os.Getenv("GOMAXPROCS"))
@@ -62,7 +62,7 @@ func playRole(role string) int {
 		return 9
 	}
 	if !IsChild() {
-		go func() { // the test is gone
+		go func() { // the test has ended
 			io.Copy(io.Discard, os.Stdin)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}()
@@ -102,7 +102,7 @@ func playRole(role string) int {
 	return 1
 }
 
-// newFleet makes what s asks for.
+// newFleet returns the Prefork of s.
 func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0)}
 	p := New(server)
@@ -110,7 +110,7 @@ func newFleet(s setup) *Prefork {
 	ending := make(chan struct{})
 	p.OnDrain = func() { fmt.Println("on drain"); close(ending) }
 	server.Handler = withStatus(p, withEvents(ending, func(ctx *sluice.RequestCtx) { handle(ctx, info) }))
-	if s.OwnServe { // fiber's way
+	if s.OwnServe { // as Fiber does
 		serve := p.ServeFunc
 		p = &Prefork{ServeFunc: func(ln net.Listener) error { return serve(ln) }, Logger: server.Logger}
 	}
@@ -174,7 +174,7 @@ func newFleet(s setup) *Prefork {
 	return p
 }
 
-// setProducer has p start workers in one of the ways that s asks for.
+// setProducer sets the CommandProducer of s.
 func setProducer(p *Prefork, s setup) {
 	program := s.Producer
 	if s.BareProducer {
@@ -204,7 +204,7 @@ func setProducer(p *Prefork, s setup) {
 	}
 }
 
-// setLoadConfig has the master read a file, which must not be empty.
+// setLoadConfig makes the master read a file, which must not be empty.
 func setLoadConfig(p *Prefork, s setup) {
 	if s.Config == "" {
 		return
@@ -218,7 +218,7 @@ func setLoadConfig(p *Prefork, s setup) {
 	}
 }
 
-// withRestart adds to what an admin answers what it has done.
+// withRestart adds a restart to the admin's handler.
 func withRestart(p *Prefork) sluice.RequestHandler {
 	status, restart := StatusHandler(p), RestartHandler(p)
 	return func(ctx *sluice.RequestCtx) {
@@ -235,7 +235,7 @@ func withRestart(p *Prefork) sluice.RequestHandler {
 	}
 }
 
-// printHooks has the test see when which hook is called.
+// printHooks prints a line for each call of a hook.
 func printHooks(p *Prefork) {
 	p.OnChildSpawn = func(pid int) error { fmt.Println("spawn", pid); return nil }
 	p.OnMasterReady = func(pids []int) error { fmt.Println("started", len(pids)); return nil }
@@ -252,21 +252,21 @@ func printHooks(p *Prefork) {
 	}
 }
 
-// waitFor returns when a file is there.
+// waitFor returns when a file exists.
 func waitFor(name string) {
 	for _, err := os.Stat(name); err != nil; _, err = os.Stat(name) {
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// handle is what the workers answer.
+// handle is the workers' handler.
 func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 	switch string(ctx.Path()) {
 	case "/slow":
 		ms, _ := strconv.Atoi(string(ctx.QueryArgs().Peek("ms")))
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		ctx.SetBodyString("slow")
-	case "/gate": // answers when a file is there
+	case "/gate": // answers when a file exists
 		waitFor(string(ctx.QueryArgs().Peek("file")))
 	case "/count":
 		hits := shared.Must(shared.Default().Counter("hits"))
@@ -300,8 +300,8 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 	}
 }
 
-// fillLog makes stderr, that of workers too, a full pipe that nobody reads until
-// the file gate is there. What is read then goes to stdout.
+// fillLog makes stderr, also of the workers, a full pipe. When the file gate exists,
+// the pipe is copied to stdout.
 func fillLog(gate string) error {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// restart replaces all workers. The old ones may drain still.
+// restart replaces all workers. The old ones may still drain.
 func (f *fleet) restart() {
 	f.t.Helper()
-	const isDone = "rolling restart is done" // said when the last of the new ones serves
+	const isDone = "rolling restart is done" // logged when all new ones serve
 	before := f.count(isDone)
 	f.signal(syscall.SIGHUP)
 	until(f.t, "the restart is done", func() bool { return f.count(isDone) > before })
 }
 
-// load asks until it is told to stop, and counts what went wrong.
+// load runs clients until it is told to stop, and counts failures.
 type load struct {
 	stop              atomic.Bool
 	done              sync.WaitGroup
@@ -54,7 +54,7 @@ func (l *load) connectEach(f *fleet) {
 	}
 }
 
-// keepAlive is a client that keeps its connection for as long as it may.
+// keepAlive is a client that keeps its connection as long as it may.
 func (l *load) keepAlive(f *fleet) {
 	defer l.done.Done()
 	for !l.stop.Load() {
@@ -76,8 +76,8 @@ func (l *load) keepAlive(f *fleet) {
 	}
 }
 
-// Rolling restarts under load: no connect and no request fails, with new
-// connections nor with busy old ones; hooks and status tell of them.
+// In rolling restarts under load no connect and no request fails, on new connections
+// and on busy old ones. Hooks and status report the restart.
 func TestRollingRestart(t *testing.T) {
 	restarts := 5
 	if testing.Short() {
@@ -91,7 +91,7 @@ func TestRollingRestart(t *testing.T) {
 			l.done.Add(1)
 			go l.connectEach(f)
 			if s.OwnServe {
-				continue // its connections cannot be told to end
+				continue // its connections cannot be told to close
 			}
 			l.done.Add(1)
 			go l.keepAlive(f)
@@ -119,8 +119,8 @@ func TestRollingRestart(t *testing.T) {
 	})
 }
 
-// An idle connection is the successor's, also with a part of a header, and a busy one
-// as soon as it has its answer: none is told to close.
+// An idle connection is handed over to the successor, even in the middle of a header.
+// A busy one follows after its response. None is told to close.
 func TestHandOver(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func (c *client) get(path string) string {
 	return c.answer()
 }
 
-// A worker that is replaced accepts nothing any more, for as long as it answers.
+// A worker that is being replaced accepts nothing any more while it still answers.
 func TestDrainingWorkerDoesNotListen(t *testing.T) {
 	eachServing(t, func(t *testing.T, s setup) {
 		s.Workers, s.Drain, s.Linger = 1, 2*patience, 2*patience
@@ -219,8 +219,8 @@ func TestDrainingWorkerDoesNotListen(t *testing.T) {
 	})
 }
 
-// An idle connection that cannot be handed over gets one more answer from a
-// worker that is replaced, and that says that it is the last.
+// An idle connection that cannot be handed over gets one more response, with
+// "Connection: close".
 func TestIdleLinger(t *testing.T) {
 	f := start(t, setup{Workers: 1, TLS: true, Linger: patience, Drain: patience}, true)
 	c, err := tls.Dial("tcp", f.addr(0), &tls.Config{InsecureSkipVerify: true})
@@ -249,7 +249,7 @@ func TestIdleLinger(t *testing.T) {
 	until(t, "the old worker ends", func() bool { return !isAlive(f.pids()[0]) })
 }
 
-// SIGUSR1 reopens logs in every process, and so does Reopen.
+// SIGUSR1 and Reopen reopen logs in every process.
 func TestReopen(t *testing.T) {
 	f := start(t, setup{Workers: 2, Admin: "127.0.0.1:0"}, true)
 	f.signal(syscall.SIGUSR1)
@@ -261,7 +261,7 @@ func TestReopen(t *testing.T) {
 	until(t, "all processes have reopened again", func() bool { return len(f.printed("reopen ")) == 6 })
 }
 
-// Scale changes the number of workers, within what there may be.
+// Scale changes the number of workers within its bounds.
 func TestScale(t *testing.T) {
 	f := start(t, setup{Workers: 1, Admin: "127.0.0.1:0", Linger: time.Millisecond}, true)
 	for _, c := range []struct{ to, want int }{{3, 3}, {2, 2}, {0, 1}} {
@@ -276,8 +276,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// Old workers whose handlers hang keep no slot from its turn: all successors serve
-// while they drain, and their requests are answered.
+// Old workers with hanging handlers do not delay the restart of other slots: all
+// successors serve while they drain, and their requests are answered.
 func TestDrainsDelayNothing(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	f := start(t, setup{Workers: 2, Drain: 2 * patience, Linger: 2 * patience}, true)
@@ -295,7 +295,7 @@ func TestDrainsDelayNothing(t *testing.T) {
 	open(t, gate)
 	for _, c := range busy {
 		c.answer()
-		c.get("/") // the successor
+		c.get("/") // from the successor
 	}
 	for _, pid := range f.pids()[:2] {
 		until(t, "the old worker ends", func() bool { return !isAlive(pid) })

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Workers count together, also with those that came and went.
+// Workers count together, including those that have ended.
 func TestSharedCounter(t *testing.T) {
 	f := start(t, setup{Workers: 3, Threshold: 9, Window: time.Minute, Linger: 10 * time.Millisecond}, true)
 	for i := 1; i <= 40; i++ {
@@ -25,8 +25,7 @@ func TestSharedCounter(t *testing.T) {
 	}
 }
 
-// The segment has room for as many workers as are wanted, also while each has a
-// successor.
+// The segment has room for all wanted workers, also while each has a successor.
 func TestManyWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts more than a hundred processes")
@@ -42,8 +41,8 @@ func TestManyWorkers(t *testing.T) {
 	})
 }
 
-// A segment of the program's own bounds the number of workers, with an error
-// before anything is started, and without one for MaxWorkers.
+// The program's own segment bounds the number of workers: with an error before any
+// worker starts, and without one for MaxWorkers.
 func TestSmallSegment(t *testing.T) {
 	f := start(t, setup{Workers: 3, Processes: 4}, false)
 	if status := f.wait(); status != 1 || len(f.pids()) != 0 || f.count("room for 4 processes, and 3 workers need 5") != 1 {
@@ -52,21 +51,21 @@ func TestSmallSegment(t *testing.T) {
 	f = start(t, setup{Workers: 2, Processes: 5}, true)
 	for range 3 {
 		f.signal(syscall.SIGTTIN)
-		time.Sleep(5 * time.Millisecond) // or they may become one
+		time.Sleep(5 * time.Millisecond) // otherwise the signals may be merged
 	}
-	until(t, "the bound is reached", func() bool { return f.count("4 workers are out of bounds: 3") > 0 })
+	until(t, "the bound is reached", func() bool { return f.count("4 workers are out of bounds, so 3") > 0 })
 	until(t, "three workers serve", func() bool {
 		s := statusAt(t, "tcp", f.addr(0))
 		return s.Wanted == 3 && s.Ready
 	})
-	f.restart() // one after the other: there is room for a successor
+	f.restart() // one after the other: there is room for one successor
 	if n := f.count("died"); n > 0 {
 		t.Errorf("%d workers died", n)
 	}
 }
 
-// A client that comes back resumes its session with every worker, also after
-// they were replaced (I19).
+// A returning client resumes its session with every worker, also after they were
+// replaced (I19).
 func TestTicketsAreShared(t *testing.T) {
 	f := start(t, setup{Workers: 4, TLS: true, Linger: 10 * time.Millisecond}, true)
 	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1), ServerName: "localhost"}
@@ -80,7 +79,7 @@ func TestTicketsAreShared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ask(c, bufio.NewReader(c), "/"); err != nil { // the ticket comes with the answer
+		if _, _, err := ask(c, bufio.NewReader(c), "/"); err != nil { // the ticket arrives with the response
 			t.Fatal(err)
 		}
 		if c.ConnectionState().DidResume {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A port that the system has found stays ours until workers have it.
+// A port that the system chose stays reserved until the workers have it.
 func TestChosenPortIsKept(t *testing.T) {
 	s, err := (&Prefork{Network: "tcp4"}).newSockets("127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestChosenPortIsKept(t *testing.T) {
 	}
 }
 
-// A port that another process has is an error, and no socket of others is kept.
+// A port that another process has is an error, and no socket stays open.
 func TestTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -78,8 +78,8 @@ func TestTakenPort(t *testing.T) {
 	s.close()
 }
 
-// A unix socket has no wider mode than it is to have at any moment: it has it as
-// soon as there is a path.
+// A unix socket never has a wider mode than configured, from the moment its path
+// exists.
 func TestUnixSocketIsMadeWithItsMode(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o600, 0o620, 0o700} {
 		path := filepath.Join(t.TempDir(), "socket")
@@ -106,13 +106,14 @@ func TestUnixSocketIsMadeWithItsMode(t *testing.T) {
 		}
 		files[0].Close()
 		if _, err := net.Dial("unix", path); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("somebody holds the socket: %v", err)
+			t.Errorf("the socket is still open: %v", err)
 		}
 		s.close()
 	}
 }
 
-// While requests are answered at the end, a unix socket refuses others as TCP does.
+// While requests finish at the end, a unix socket refuses new connections as TCP
+// does.
 func TestUnixSocketRefusesDuringStop(t *testing.T) {
 	dir := t.TempDir()
 	path, gate := filepath.Join(dir, "socket"), filepath.Join(dir, "gate")
@@ -146,8 +147,8 @@ func TestUnixSocketRefusesDuringStop(t *testing.T) {
 	}
 }
 
-// What is no listening socket is not duplicated, and a socket of another type is
-// not taken for one that a dead process has left.
+// A file that is not a listening socket is not duplicated, and a socket of another
+// type does not count as stale.
 func TestOtherSockets(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

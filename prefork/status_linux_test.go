@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehttp/sluice"
 )
 
-// withStatus adds the status to what a fleet answers.
+// withStatus adds the status to a fleet's handler.
 func withStatus(p *Prefork, h sluice.RequestHandler) sluice.RequestHandler {
 	status := StatusHandler(p)
 	return func(ctx *sluice.RequestCtx) {
@@ -26,7 +26,7 @@ func withStatus(p *Prefork, h sluice.RequestHandler) sluice.RequestHandler {
 	}
 }
 
-// statusAt is what the status handler at an address says.
+// statusAt returns the answer of the status handler at an address.
 func statusAt(t *testing.T, network, addr string) (s Status) {
 	t.Helper()
 	body, err := get(network, addr, "/status?format=json")
@@ -39,7 +39,7 @@ func statusAt(t *testing.T, network, addr string) (s Status) {
 	return s
 }
 
-// admin is the admin's address.
+// admin returns the admin's address.
 func (f *fleet) admin() string {
 	f.t.Helper()
 	lines := f.printed("admin ")
@@ -49,7 +49,7 @@ func (f *fleet) admin() string {
 	return strings.TrimPrefix(lines[0], "admin ")
 }
 
-// The master and each worker say the same of all, and what they say is so.
+// The master and each worker report the same, and it is correct.
 func TestStatusOfFleet(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestStatusOfFleet(t *testing.T) {
 					s.Total.InFlight >= 1 && s.Total.Idle >= idle && s.Total.OldestRequest > 0
 			}
 			until(t, "the master knows", func() bool { return sameAsAsked(statusAt(t, "tcp", f.admin())) })
-			for range 8 { // different workers, most likely
+			for range 8 { // most likely different workers
 				until(t, "a worker knows", func() bool { return sameAsAsked(statusAt(t, "tcp", f.addr(0))) })
 			}
 			s := statusAt(t, "tcp", f.admin())
@@ -100,7 +100,8 @@ func TestStatusOfFleet(t *testing.T) {
 	}
 }
 
-// The admin's unix socket is the user's alone, and goes with the master.
+// Only the user may connect to the admin's unix socket, and it is removed with the
+// master.
 func TestAdminSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin")
 	f := start(t, setup{Workers: 1, Admin: unixPrefix + path}, true)
@@ -111,7 +112,7 @@ func TestAdminSocket(t *testing.T) {
 	if s := statusAt(t, "unix", path); s.Wanted != 1 {
 		t.Errorf("%+v", s)
 	}
-	for _, pid := range f.pids() { // no worker has it
+	for _, pid := range f.pids() { // no worker has it open
 		if n := socketsNamed(t, pid, path); n != 0 {
 			t.Errorf("a worker has the admin's socket")
 		}
@@ -125,14 +126,14 @@ func TestAdminSocket(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 	if _, err := net.Dial("unix", path); err == nil {
-		t.Error("somebody still listens")
+		t.Error("a process still listens")
 	}
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket is left behind")
 	}
 }
 
-// socketsNamed is how many descriptors a process has of the unix socket at path.
+// socketsNamed counts a process's descriptors of the unix socket at path.
 func socketsNamed(t *testing.T, pid int, path string) (count int) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/unix")

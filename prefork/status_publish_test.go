@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// What the master stores a worker reads, of the greatest fleet with the longest
-// numbers too.
+// Workers read what the master stores, even for the largest fleet with the longest
+// numbers.
 func TestNotice(t *testing.T) {
 	s := localSegment(t)
 	if n := readNotice(s); n.Wanted != 0 || len(n.Workers) != 0 {
@@ -45,7 +45,7 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// A segment without room, and a notice that nobody can read, are borne.
+// A segment without room and an invalid notice do no harm.
 func TestNoNotice(t *testing.T) {
 	full, err := shared.New(shared.Options{Local: true, Size: 256 << 10, Processes: 2})
 	if err != nil {
@@ -77,7 +77,7 @@ func newTestLogger(t *testing.T) testLogger { return testLogger{t} }
 
 func (l testLogger) Printf(format string, args ...any) { l.t.Logf(format, args...) }
 
-// Hooks do what they did, and have the notice written.
+// Hooks still do their work, and wake the publisher.
 func TestPublisherKeepsHooks(t *testing.T) {
 	called := 0
 	bad := errors.New("bad")
@@ -118,7 +118,7 @@ func TestPublisherKeepsHooks(t *testing.T) {
 	}
 }
 
-// What a process writes about itself, and what its server counts, is on its page.
+// A process's values and its server's counters are on its page.
 func TestPageWriter(t *testing.T) {
 	s := localSegment(t)
 	page := s.Page()
@@ -151,7 +151,7 @@ func TestPageWriter(t *testing.T) {
 	}
 }
 
-// That there is no room for the notice is said when it is so, if there is a log.
+// A lack of room for the notice is logged, if there is a log.
 func TestNoRoomForNotice(t *testing.T) {
 	full := shared.Must(shared.New(shared.Options{Size: 64 << 10, Processes: 10, Local: true}))
 	for _, c := range []struct {
@@ -170,7 +170,7 @@ func TestNoRoomForNotice(t *testing.T) {
 	}
 }
 
-// When a process started, its page says, unless the master knows.
+// A process's page says when it was started, unless the master knows it.
 func TestStartedOfProcess(t *testing.T) {
 	page, master := time.Unix(1000, 0), time.Unix(2000, 0)
 	for _, known := range []time.Time{{}, master} {

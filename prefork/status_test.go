@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// localSegment is one in which this process is alone.
+// localSegment returns a segment in which this process is alone.
 func localSegment(t *testing.T) *shared.Segment {
 	t.Helper()
 	s, err := shared.New(shared.Options{Local: true})
@@ -21,7 +21,7 @@ func localSegment(t *testing.T) *shared.Segment {
 	return s
 }
 
-// fill makes this process worker 2.5, busy.
+// fill makes this process worker 2.5, which is busy.
 func fill(s *shared.Segment) {
 	page := s.Page()
 	for f, n := range map[shared.Field]uint64{
@@ -34,7 +34,7 @@ func fill(s *shared.Segment) {
 	}
 }
 
-// The master's notice and the scoreboard make a status together.
+// The master's notice and the scoreboard together make a status.
 func TestMerge(t *testing.T) {
 	s, own := localSegment(t), os.Getpid()
 	fill(s)
@@ -73,7 +73,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Who is listed, and as what, when the master and a process disagree.
+// Which processes are listed, and how, when the master and a process disagree.
 func TestWhoIsListed(t *testing.T) {
 	own := os.Getpid()
 	known := func(p supervise.Phase) *notice {
@@ -117,7 +117,7 @@ func TestWhoIsListed(t *testing.T) {
 	}
 }
 
-// The names of the JSON are an interface.
+// The names in the JSON must not change.
 func TestStatusNames(t *testing.T) {
 	text, err := json.Marshal(Status{Slots: make([]SlotStatus, 1), Workers: make([]WorkerStatus, 1)})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestStatusNames(t *testing.T) {
 	}
 }
 
-// Lists without elements are lists in JSON, too: scripts iterate over them.
+// Empty lists are lists in JSON, too: scripts iterate over them.
 func TestStatusHasLists(t *testing.T) {
 	for name, s := range map[string]Status{
 		"not running": new(Prefork).Status(),

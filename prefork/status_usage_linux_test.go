@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The memory is what /proc/self/status says in another way.
+// The resident memory agrees with /proc/self/status.
 func TestResident(t *testing.T) {
 	var u usage
 	if n := u.resident(); n != 0 {

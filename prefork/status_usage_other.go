@@ -4,7 +4,7 @@ package prefork
 
 import "time"
 
-// usage reads the resources that the process uses. These systems tell nothing.
+// usage is empty: these systems do not report resources.
 type usage struct{}
 
 func (u *usage) open()              {}

@@ -36,7 +36,7 @@ func TestTurnover(t *testing.T) {
 	}
 }
 
-// Connections that come at once after many short ones are spread again.
+// After many short connections, connections that arrive at once are spread again.
 func TestTurnoverForgets(t *testing.T) {
 	var recent turnover
 	for i := range 100 {

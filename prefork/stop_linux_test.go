@@ -27,8 +27,8 @@ func eachServing(t *testing.T, f func(t *testing.T, s setup)) {
 	}
 }
 
-// SIGTERM with slow requests in flight: all complete, and the port is free as
-// soon as the master is gone (I7).
+// After SIGTERM, slow requests in flight complete, and the port is free as soon as
+// the master has ended (I7).
 func TestStopCompletesRequests(t *testing.T) {
 	eachServing(t, func(t *testing.T, s setup) {
 		s.Workers, s.Grace = 2, 10*time.Second
@@ -65,7 +65,7 @@ func TestStopCompletesRequests(t *testing.T) {
 	})
 }
 
-// Other servers' requests are completed too, by Drain.
+// Requests of other servers complete, too, with Drain.
 func TestDrainHook(t *testing.T) {
 	f := start(t, setup{Workers: 1, NetHTTP: true, Grace: patience}, true)
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -94,19 +94,19 @@ func open(t *testing.T, gate string) {
 	}
 }
 
-// connections counts the TCP connections that have been accepted by processes.
+// connections counts the accepted TCP connections of processes.
 func connections(t *testing.T, pids []int) (n int) {
 	t.Helper()
 	return socketsIn(t, "01", pids)
 }
 
-// listeners counts the sockets that a process listens on.
+// listeners counts a process's listening sockets.
 func listeners(t *testing.T, pid int) int {
 	t.Helper()
 	return socketsIn(t, "0A", []int{pid})
 }
 
-// socketsIn counts processes' sockets of TCP over IPv4 that are in a state.
+// socketsIn counts processes' TCP sockets over IPv4 in a state.
 func socketsIn(t *testing.T, state string, pids []int) (n int) {
 	t.Helper()
 	found := make(map[string]bool)
@@ -130,7 +130,7 @@ func socketsIn(t *testing.T, state string, pids []int) (n int) {
 	return n
 }
 
-// A request that takes longer than the grace is cut off.
+// A request that takes longer than the grace period is cut.
 func TestStopIsBounded(t *testing.T) {
 	eachServing(t, func(t *testing.T, s setup) {
 		s.Workers, s.Grace = 1, 100*time.Millisecond
@@ -151,8 +151,7 @@ func TestStopIsBounded(t *testing.T) {
 	})
 }
 
-// A master that is killed leaves no orphans, and the next one gets the port
-// (I8).
+// A killed master leaves no orphans, and the next master gets the port (I8).
 func TestMasterKilled(t *testing.T) {
 	eachServing(t, func(t *testing.T, s setup) {
 		death := filepath.Join(t.TempDir(), "death")
@@ -185,7 +184,7 @@ func TestMasterKilled(t *testing.T) {
 	})
 }
 
-// SIGQUIT ends everything and says where it was.
+// SIGQUIT ends all processes and prints their stacks.
 func TestQuit(t *testing.T) {
 	f := start(t, setup{Workers: 1}, true)
 	f.signal(syscall.SIGQUIT)
@@ -195,8 +194,8 @@ func TestQuit(t *testing.T) {
 	until(t, "the stacks are there", func() bool { return f.count("goroutine ") > 2 })
 }
 
-// The fleet ends while a predecessor drains: its connections end with it, though
-// the successor that it would have handed them to is gone.
+// The fleet ends while a predecessor drains. Its connections are closed although its
+// successor has ended.
 func TestStopWhilePredecessorDrains(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		for how, end := range map[string]func(*fleet){

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// openAll makes a value of each type.
+// openAll creates a value of each type.
 func openAll(t testing.TB, s *Segment) {
 	t.Helper()
 	for _, open := range []func() (any, error){
@@ -29,9 +29,9 @@ func openAll(t testing.TB, s *Segment) {
 	}
 }
 
-// An atomic operation on a word that lies on two cache lines takes half a
-// millisecond, and stops the other processors: no word may do that. On 32-bit
-// platforms Go aligns less by itself; run this with GOARCH=386 too.
+// No word may lie on two cache lines: an atomic operation on such a word takes half a
+// millisecond and stops the other processors. On 32-bit platforms Go aligns less by
+// itself, so run this with GOARCH=386 too.
 func TestAlignment(t *testing.T) {
 	for name, s := range map[string]*Segment{
 		"shared": newShared(t, 5),
@@ -64,7 +64,7 @@ func TestAlignment(t *testing.T) {
 	}
 }
 
-// Words and bytes are the same memory, all of it.
+// Words and bytes are the same memory, completely.
 func TestBytesOf(t *testing.T) {
 	words := heapWords(16)
 	memory := bytesOf(words)
@@ -82,7 +82,7 @@ func TestHeapWords(t *testing.T) {
 	}
 }
 
-// What different processes write is on different lines.
+// Different processes write to different cache lines.
 func TestCellsAreApart(t *testing.T) {
 	s := newLocal(t)
 	other := attachAgain(t, s, 999_999_999)
@@ -105,7 +105,7 @@ func TestCellsAreApart(t *testing.T) {
 
 func address(w *word) uintptr { return uintptr(unsafe.Pointer(w)) }
 
-// onHeap returns a segment as it is where memory cannot be mapped.
+// onHeap returns a segment as on systems where memory cannot be mapped.
 func onHeap(t testing.TB) *Segment {
 	t.Helper()
 	l := Must(Options{Size: 1 << 20, Processes: 4}.layout())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// operations are what programs do often. None of them may take memory.
+// operations are common operations. None of them may allocate.
 func operations(s *Segment) map[string]func() {
 	counter, gauge, histogram := Must(s.Counter("counter")), Must(s.Gauge("gauge")), Must(s.Histogram("histogram"))
 	limiter := Must(s.RateLimiter("limiter", RateLimit{Events: 1_000_000_000, Per: time.Second, Burst: 1 << 20}))
@@ -87,8 +87,7 @@ func hammerRole(s *Segment, _ *bufio.Scanner) {
 	}
 }
 
-// beside are the operations that are measured while another process does the
-// same.
+// beside names the operations that are also measured while another process runs them.
 var beside = []string{"counter.Inc", "histogram.Record", "limiter.AllowAt", "cache.Get.64", "cache.Set.64"}
 
 func BenchmarkBesideProcess(b *testing.B) {
@@ -105,7 +104,7 @@ func BenchmarkBesideProcess(b *testing.B) {
 	}
 }
 
-// New keys are the limiter's slow case.
+// New keys are the slow case of the limiter.
 func BenchmarkNewKey(b *testing.B) {
 	s := newShared(b, 64)
 	limiter := Must(s.RateLimiter("limiter", RateLimit{Events: 1_000_000_000, Per: time.Second, Burst: 1, Keys: 1 << 16}))

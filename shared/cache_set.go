@@ -2,8 +2,8 @@ package shared
 
 import "runtime"
 
-// lockSet makes this process the set's writer, and readers wait. If the last
-// writer died in the middle, the set is emptied.
+// lockSet locks the set for writing; readers then wait. If the last writer died while
+// it wrote, lockSet empties the set.
 func (c *Cache) lockSet(set []word) bool {
 	wasStolen, isLocked := c.segment.lock(&set[setLock])
 	if !isLocked {
@@ -26,8 +26,8 @@ func (c *Cache) unlockSet(set []word) {
 	c.segment.unlock(&set[setLock])
 }
 
-// awaitWriter lets the set's writer go on; if it is dead the set is emptied. It
-// reports false if the writer does not go on.
+// awaitWriter waits until the set's writer has finished. If the writer is dead, it
+// empties the set. It returns false if a living writer does not finish.
 func (c *Cache) awaitWriter(set []word) bool {
 	for range 256 {
 		if set[setSequence].Load()&1 == 0 {
@@ -42,7 +42,7 @@ func (c *Cache) awaitWriter(set []word) bool {
 	return false
 }
 
-// findLocked returns the way that has the key, -1 if there is none.
+// findLocked returns the way that holds the key, or -1.
 func (c *Cache) findLocked(set []word, key []byte, tag uint64) int {
 	for i := range c.ways {
 		if set[setTags+i].Load() != tag {
@@ -57,8 +57,8 @@ func (c *Cache) findLocked(set []word, key []byte, tag uint64) int {
 }
 
 // choose returns the way for an entry that needs ways of class or above: the first
-// free one, or one of that class whose entry was not used of late. The way that
-// the key has is freed before. now may be zero, for not known.
+// free one, or one of that class whose entry was not used recently. It first frees
+// the way that holds the key. now may be zero for unknown.
 func (c *Cache) choose(set []word, key []byte, tag uint64, class int, now int64) int {
 	if at := c.findLocked(set, key, tag); at >= 0 {
 		set[setTags+at].Store(0)
@@ -91,9 +91,9 @@ func (c *Cache) choose(set []word, key []byte, tag uint64, class int, now int64)
 	return c.sweep(set, first, last-first+1, class)
 }
 
-// sweep moves the hand of a class over its ways until it finds one whose bit is
-// not set; it clears those that it passes. The word of hands has a byte for each
-// class.
+// sweep moves the clock hand of a class over its ways until it finds one whose used
+// bit is not set. It clears the bits that it passes. The word of hands has a byte for
+// each class.
 func (c *Cache) sweep(set []word, first, count, class int) int {
 	hands, shift := set[setHand].Load(), 8*class
 	hand := int(hands>>shift&0xff) % count

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// newSet returns a cache that is one set.
+// newSet returns a cache with a single set.
 func newSet(t *testing.T, maxEntry int) *Cache {
 	t.Helper()
 	return Must(newLocal(t).Cache("cache", CacheOptions{Size: 1, MaxEntry: maxEntry}))
 }
 
-// put sets a value of so many bytes.
+// put sets a value of length bytes.
 func (c *Cache) put(t *testing.T, key string, length int, ttl time.Duration) {
 	t.Helper()
 	if err := c.Set([]byte(key), make([]byte, length), ttl); err != nil {
@@ -23,7 +23,7 @@ func (c *Cache) put(t *testing.T, key string, length int, ttl time.Duration) {
 	}
 }
 
-// has tells whether the entry is there, without making use of it.
+// has tells whether the entry exists, without marking it as used.
 func (c *Cache) has(key string) bool {
 	tag := c.segment.hasher.sum([]byte(key)) | 1
 	return c.findLocked(c.set(tag), []byte(key), tag) >= 0
@@ -32,7 +32,7 @@ func (c *Cache) has(key string) bool {
 func TestWaysOfSet(t *testing.T) {
 	for _, c := range []struct {
 		maxEntry int
-		want     string // words of each way, and how many there are
+		want     string // words of each way × how many there are
 	}{
 		{1, "8×8"}, {40, "8×8"}, {41, "8×16"}, {104, "8×16"}, {105, "8×16 4×24"}, {1000, "8×16 4×64 2×128"}, {1001, "8×16 4×64 2×136"},
 		{1 << 20, "8×16 4×64 2×256 2×1024 2×4096 2×16384 2×65536 2×131080"},
@@ -66,8 +66,8 @@ func TestWaysOfSet(t *testing.T) {
 	}
 }
 
-// Entries make room in the order in which they came, but for those that were read
-// since the hand was there.
+// Entries are evicted in the order of their creation, except those that were read
+// since the hand passed them.
 func TestHandOfSet(t *testing.T) {
 	c := newSet(t, 100) // 8 ways
 	var keys []string
@@ -82,7 +82,7 @@ func TestHandOfSet(t *testing.T) {
 			}
 		}
 	}
-	// expect sets another entry: it takes the place of that one.
+	// expect sets another entry, which must evict entry number which.
 	expect := func(which int) {
 		t.Helper()
 		if !c.has(keys[which]) {
@@ -94,17 +94,17 @@ func TestHandOfSet(t *testing.T) {
 			t.Fatalf("%s is still there; the oldest one is %s", keys[which], keys[there])
 		}
 	}
-	expect(0) // by 8
-	expect(1) // by 9
+	expect(0) // evicted by 8
+	expect(1) // evicted by 9
 	read(2, 2)
-	expect(3) // by 10; 2 was passed
+	expect(3) // evicted by 10; the hand passed 2
 	for _, i := range []int{4, 5, 6, 7, 8, 9, 2, 10} {
 		expect(i)
 	}
-	read(11, 12, 13, 14, 15, 16, 17, 18) // all: the one at the hand goes
+	read(11, 12, 13, 14, 15, 16, 17, 18) // all were read: the entry at the hand is evicted
 	expect(11)
 	expect(12)
-	c.put(t, keys[13], 20, 0) // a new value is no new entry, and no reading
+	c.put(t, keys[13], 20, 0) // a new value neither is a new entry nor counts as a read
 	expect(13)
 	read(14)
 	if err := c.Delete([]byte(keys[16])); err != nil {
@@ -116,7 +116,7 @@ func TestHandOfSet(t *testing.T) {
 	}
 }
 
-// An entry has a way of its class, or a free one of a greater class.
+// An entry gets a way of its class, or a free one of a greater class.
 func TestClassesOfSet(t *testing.T) {
 	c := newSet(t, 1000) // 8×16, 4×64, 2×128 words
 	lost := func(keys []string) (n int) {
@@ -139,7 +139,7 @@ func TestClassesOfSet(t *testing.T) {
 		middle = append(middle, fmt.Sprint("middle ", i))
 		c.put(t, middle[i], 300, 0)
 	}
-	if n := lost(middle); n != 8 { // those that were there before have the greatest
+	if n := lost(middle); n != 8 { // the entries that were set before occupy the greatest ways
 		t.Errorf("%d middle entries of 12 made room, want 8", n)
 	}
 	if n := lost(small); n != 4 {
@@ -150,14 +150,14 @@ func TestClassesOfSet(t *testing.T) {
 	if n := lost(small); n != 6 || !c.has("great") || !c.has("great too") {
 		t.Errorf("%d small entries made room for great ones, want 6", n)
 	}
-	// Hands of other classes have not moved.
+	// The hands of other classes have not moved.
 	for i := range 8 {
 		c.put(t, fmt.Sprint("small too ", i), 10, 0)
 		if !slices.Equal([]int{lost(small[:i+1]), lost(small[:8])}, []int{i + 1, i + 1}) {
 			t.Errorf("%d of the first small entries made room, want %d", lost(small[:8]), i+1)
 		}
 	}
-	// What grows takes a greater way, and its own one is free.
+	// An entry that grows moves to a greater way and frees its old one.
 	c.put(t, "small too 3", 300, 0)
 	for i := range 2 {
 		c.put(t, fmt.Sprint("more ", i), 10, 0)
@@ -165,16 +165,16 @@ func TestClassesOfSet(t *testing.T) {
 	if c.has("small too 0") || !c.has("small too 1") || !c.has("small too 3") {
 		t.Error("the way of an entry that grew was not the first to be taken")
 	}
-	c.put(t, "small too 3", 5, 0) // and keeps it
+	c.put(t, "small too 3", 5, 0) // and keeps it when it shrinks
 	if got, isFound := c.Get(nil, []byte("small too 3")); !isFound || len(got) != 5 {
 		t.Errorf("%d bytes, %v", len(got), isFound)
 	}
 }
 
-// An entry is there for its time, and the first to make room afterwards.
+// An entry is kept until its time has passed, and is then evicted first.
 func TestTimesOfSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, ttl := range []time.Duration{0, time.Hour} { // of the entry that needs room
+		for _, ttl := range []time.Duration{0, time.Hour} { // of the new entry
 			c := newSet(t, 100)
 			for i := range 8 {
 				c.put(t, fmt.Sprint(i), 10, time.Duration(i%2)*time.Second)
@@ -186,7 +186,7 @@ func TestTimesOfSet(t *testing.T) {
 			if _, isFound := c.Get(nil, []byte("3")); !isFound {
 				t.Error("expired before its time")
 			}
-			c.put(t, "one more", 10, ttl) // by sweep: all were read
+			c.put(t, "one more", 10, ttl) // through sweep: all were read
 			if c.has("0") || !c.has("1") || !c.has("3") {
 				t.Error("before its time, an entry made room")
 			}
@@ -207,10 +207,10 @@ func TestTimesOfSet(t *testing.T) {
 	})
 }
 
-// Keys whose hashes are the same are told apart.
+// Keys with the same hash are distinguished.
 func TestSameHash(t *testing.T) {
 	s := newLocal(t)
-	s.hasher = hasher{} // without secrets it is easy: a factor is zero
+	s.hasher = hasher{} // without secrets a collision is easy: a factor is zero
 	c := Must(s.Cache("cache", CacheOptions{Size: 1, MaxEntry: 100}))
 	one, other, third := append(make([]byte, 8), "one-one-"...), append(make([]byte, 8), "other---"...), append(make([]byte, 8), "third---"...)
 	if s.hasher.sum(one) != s.hasher.sum(other) || s.hasher.sum(one) != s.hasher.sum(third) {
@@ -237,8 +237,8 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
-// A set that says it is being written while its lock is free is emptied: by who
-// reads it, and by who writes it.
+// A set that is marked as being written while its lock is free is emptied, by a
+// reader and by a writer.
 func TestSetWithoutWriter(t *testing.T) {
 	for name, use := range map[string]func(c *Cache){
 		"Get":    func(c *Cache) { c.Get(nil, []byte("new")) },
@@ -258,7 +258,7 @@ func TestSetWithoutWriter(t *testing.T) {
 	}
 }
 
-// Lengths that the way has no room for are damage: such an entry is not there.
+// An entry with lengths that do not fit its way is damaged and counts as missing.
 func TestLengthsOfWay(t *testing.T) {
 	c := newSet(t, 100)
 	for _, lengths := range []uint64{

@@ -89,7 +89,7 @@ func TestCacheExpires(t *testing.T) {
 	}
 }
 
-// What is read stays, and what is not makes room.
+// An entry that is read regularly stays, others are evicted.
 func TestCacheEvicts(t *testing.T) {
 	s := newLocal(t)
 	c := Must(s.Cache("cache", CacheOptions{Size: 64 << 10, MaxEntry: 100}))
@@ -120,8 +120,7 @@ func TestCacheEvicts(t *testing.T) {
 	}
 }
 
-// A map with the same operations has what the cache has, unless it was crowded
-// out.
+// The cache agrees with a map, except for evicted entries.
 func TestCacheAgainstModel(t *testing.T) {
 	s := newLocal(t)
 	c := Must(s.Cache("cache", CacheOptions{Size: 512 << 10, MaxEntry: 1000}))
@@ -200,10 +199,11 @@ func TestDeadWriter(t *testing.T) {
 
 const (
 	crashKeys = 300
-	crashSize = 128 << 10 // too little for all of them, so that they crowd each other out
+	crashSize = 128 << 10 // too small for all of them, so that entries are evicted
 )
 
-// checkedValue is a value that says for which key it is, and whether it is whole.
+// checkedValue is a value from which a reader can tell its key, and whether it is
+// complete.
 func checkedValue(dst []byte, key, round uint32, length int) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, key)
 	dst = binary.LittleEndian.AppendUint32(dst, round)
@@ -229,12 +229,12 @@ func cacheRole(s *Segment, _ *bufio.Scanner) {
 		number := random.Uint32N(crashKeys)
 		binary.LittleEndian.PutUint32(key[:], number)
 		value = checkedValue(value[:0], number, round, random.IntN(900))
-		_ = c.Set(key[:], value, 0) // busy: the owner of the lock is not reaped yet
+		_ = c.Set(key[:], value, 0) // ErrBusy: the owner of the lock is not reaped yet
 	}
 }
 
-// Writers are killed 60 times, wherever they are, while readers read: no value is
-// torn, and no set is stuck.
+// Writers are killed 60 times at any point while readers read: no value is mixed, and
+// no set stays locked.
 func TestKilledWriters(t *testing.T) {
 	s := newShared(t, 8)
 	c := Must(s.Cache("crash", CacheOptions{Size: crashSize, MaxEntry: 1000}))
@@ -267,13 +267,13 @@ func TestKilledWriters(t *testing.T) {
 	for i := range kills {
 		w := writers[i%2]
 		read := gets.Load()
-		for gets.Load() < read+1000 { // let them write a while
+		for gets.Load() < read+1000 { // so that writers write for a while
 			time.Sleep(100 * time.Microsecond)
 		}
 		_ = w.cmd.Process.Kill()
 		_ = w.cmd.Wait()
 		stolen += locksHeld(c)
-		w.kill() // already dead: reaped
+		w.kill() // it is dead already: only reap it
 		stolen -= locksHeld(c)
 		writers[i%2] = startProcesses(t, s, "cache", 1)[0]
 	}
@@ -293,7 +293,7 @@ func TestKilledWriters(t *testing.T) {
 	t.Logf("%d reads, %d found, %d locks left by the dead", gets.Load(), hits.Load(), stolen)
 }
 
-// locksHeld counts sets whose lock is held by a process that is not dead.
+// locksHeld counts the sets whose lock is held by a process that is not dead.
 func locksHeld(c *Cache) (n int) {
 	for i := range int(c.sets) {
 		if owner := c.words[i*c.setWords+setLock].Load(); owner != 0 && c.segment.isAlive(owner) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Processes measure the clock at different times, and read the same.
+// Processes that measure the clock at different times read the same time.
 func TestClock(t *testing.T) {
-	const near = int64(time.Minute) // readings are not taken at once
+	const near = int64(time.Minute) // the readings are not simultaneous
 	for range 3 {
 		c := newClock()
 		want, known := systemClock()

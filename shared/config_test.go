@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 	if err := c.Store(make([]byte, 21)); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("21 bytes: %v", err)
 	}
-	// Another process dies while it is storing.
+	// Another process dies during Store.
 	if _, isLocked := other.lock(&theirs.words[configLock]); !isLocked {
 		t.Fatal("the config was locked")
 	}
@@ -65,8 +65,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Whoever loads gets all of one version. The data is so long that others store
-// twice while it is being read.
+// A reader always gets one complete version. The data is so long that others store
+// twice during a read.
 func TestConfigIsWhole(t *testing.T) {
 	s := newLocal(t)
 	const longest = 20_000
@@ -74,7 +74,7 @@ func TestConfigIsWhole(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 2 {
 		other := attachAgain(t, s, 999_999_000+i)
-		other.lockWait = time.Minute // a busy machine keeps the lock's owner from running
+		other.lockWait = time.Minute // on a busy machine the lock's owner may not run for a while
 		writer := Must(other.Config("config", longest))
 		all.Go(func() {
 			for n := 0; !isOver.Load(); n++ {

@@ -23,8 +23,8 @@ func countRole(s *Segment, in *bufio.Scanner) {
 	hear(in)
 }
 
-// 4 processes × 250,000 are exactly a million, and a million they stay when the
-// processes have been killed; of the gauge nothing stays.
+// 4 processes × 250,000 make exactly a million. The counter keeps it after the
+// processes were killed, and the gauge goes to zero.
 func TestCountOverProcesses(t *testing.T) {
 	s := newShared(t, 5)
 	counter, gauge, histogram := Must(s.Counter("count")), Must(s.Gauge("gauge")), Must(s.Histogram("histogram"))
@@ -40,7 +40,7 @@ func TestCountOverProcesses(t *testing.T) {
 			t.Fatalf("the counter went from %d down to %d", last, n)
 		}
 		last = n
-		s.page(0)[Probe].Add(1) // some other writing meanwhile
+		s.page(0)[Probe].Add(1) // another write at the same time
 	}
 	for _, w := range workers {
 		w.expect("done")
@@ -57,7 +57,7 @@ func TestCountOverProcesses(t *testing.T) {
 	if n := histogram.Snapshot().Count(); n != 4000 {
 		t.Errorf("the histogram has %d values", n)
 	}
-	next := startProcesses(t, s, "count", 4) // in the places of the dead
+	next := startProcesses(t, s, "count", 4) // in the places of the dead processes
 	next[0].kill()
 	if n, g := counter.Value(), gauge.Value(); n != 1_000_000 || g != 3 {
 		t.Errorf("with new processes the counter is %d, the gauge %d", n, g)

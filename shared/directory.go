@@ -8,11 +8,11 @@ import (
 // MaxName is the longest name of a value, in bytes.
 const MaxName = (entryWords - entryName) * wordBytes
 
-// The words of a directory entry. Entries stand in the order of their creation
-// and are never removed. They are searched one after the other: that is done when
-// a program starts, and takes memory only for the entries that there are.
+// The words of a directory entry. Entries are in the order of their creation and are
+// never removed. The search is linear: it happens when a program starts, and touches
+// memory only for existing entries.
 const (
-	entryState      = 0 // zero until the rest is written
+	entryState      = 0 // zero until the other words are written
 	entryKind       = 1 // the kind and, above it, the version of its layout
 	entryOffset     = 2
 	entryLength     = 3
@@ -43,15 +43,15 @@ const (
 // kindNames are the types' names.
 var kindNames = [kindEnd]string{"", "Counter", "Gauge", "Histogram", "RateLimiter", "Cache", "Once", "Lease", "Flag", "Config", "TicketKeys"}
 
-// kindVersions are the versions of the types' layouts. A program whose version
-// of a type differs does not see the other's value: it makes another of the same
-// name, and neither misreads the other.
+// kindVersions are the versions of the types' layouts. A program does not use a value
+// of another version. It creates a second value of the same name instead, so neither
+// program misreads the other's value.
 var kindVersions = [kindEnd]uint64{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 
-// parameters are the sizes that a value was made with.
+// parameters are the sizes with which a value was created.
 type parameters [3]uint64
 
-// An entry is what the directory says about a value.
+// An entry is a value's description in the directory.
 type entry struct {
 	kind       kind
 	version    uint64
@@ -67,11 +67,11 @@ type Entry struct {
 	Name string
 	// Type is the name of its Go type: "Counter", "Gauge" and so on.
 	Type string
-	// Bytes is the room that is reserved for it.
+	// Bytes is the memory that is reserved for it.
 	Bytes int64
 }
 
-// Entries lists the values of the segment, in no order.
+// Entries lists the values of the segment, in no particular order.
 func (s *Segment) Entries() []Entry {
 	var all []Entry
 	for e := range s.readyEntries() {
@@ -80,8 +80,8 @@ func (s *Segment) Entries() []Entry {
 	return all
 }
 
-// open returns the words of the value of that name, and creates them, zeroed, if
-// there are none. length is the number of words that kind and parameters need.
+// open returns the words of the value of that name. If there is none, open creates
+// it, zeroed. length is the number of words that kind and parameters need.
 func (s *Segment) open(name string, k kind, p parameters, length int) ([]word, error) {
 	if len(name) == 0 || len(name) > MaxName {
 		return nil, fmt.Errorf("%w: %q", ErrName, name)
@@ -96,15 +96,15 @@ func (s *Segment) open(name string, k kind, p parameters, length int) ([]word, e
 		return nil, fmt.Errorf("%w: the directory, for %q", ErrBusy, name)
 	}
 	defer s.unlock(lock)
-	at, region, err := s.find(name, wanted) // somebody may have been faster
+	at, region, err := s.find(name, wanted) // another process may have created it meanwhile
 	if err != nil || region != nil {
 		return region, err
 	}
 	return s.create(at, name, wanted)
 }
 
-// find looks for the value. If there is none it returns the directory entry in
-// which to put it, or -1.
+// find looks for the value. If there is none, it returns the position for a new
+// directory entry, or -1 if the directory is full.
 func (s *Segment) find(name string, wanted entry) (at int, region []word, err error) {
 	nameWord := s.nameWord(name)
 	for at := range s.layout.entries {
@@ -128,8 +128,8 @@ func (s *Segment) find(name string, wanted entry) (at int, region []word, err er
 	return -1, nil, nil
 }
 
-// create adds an entry while the directory is locked. A process that dies in the
-// middle has wasted the room that it reserved, nothing else.
+// create adds an entry. The caller holds the directory's lock. If the process dies
+// during create, only the reserved memory is lost.
 func (s *Segment) create(at int, name string, e entry) ([]word, error) {
 	next := s.words[headerNext].Load()
 	if next > uint64(s.layout.size) || next < uint64(s.layout.data) || next%lineWords != 0 {
@@ -158,8 +158,8 @@ func (s *Segment) entryWords(at int) []word {
 	return s.words[from : from+entryWords : from+entryWords]
 }
 
-// readEntry checks an entry that any process may have written. It is unknown if
-// it is of a kind that only another version of the program has.
+// readEntry reads an entry and checks it, because any process may have written it.
+// isKnown is false for a kind that this version of the program does not have.
 func (s *Segment) readEntry(words []word) (e entry, isKnown bool, err error) {
 	kindAndVersion := words[entryKind].Load()
 	if kindAndVersion&0xff == 0 || kindAndVersion&0xff >= uint64(kindEnd) {
@@ -174,7 +174,7 @@ func (s *Segment) readEntry(words []word) (e entry, isKnown bool, err error) {
 	for i := range e.parameters {
 		e.parameters[i] = words[entryParameters+i].Load()
 	}
-	// What is there for each process must reach to the last one.
+	// A value with words for each process must have them for all processes.
 	if e.version == kindVersions[e.kind] {
 		if per := perLane(e.kind); per > 0 && e.length != s.layout.lanes*per {
 			return entry{}, false, fmt.Errorf("%w: a %s of %d words", ErrCorrupt, kindNames[e.kind], length)
@@ -183,7 +183,7 @@ func (s *Segment) readEntry(words []word) (e entry, isKnown bool, err error) {
 	return e, true, nil
 }
 
-// perLane returns how many words each process has in a value of that kind.
+// perLane returns how many words a value of that kind has for each process.
 func perLane(k kind) int {
 	switch k {
 	case kindCounter, kindGauge:
@@ -198,7 +198,8 @@ func (s *Segment) region(e entry) []word {
 	return s.words[e.offset : e.offset+e.length : e.offset+e.length]
 }
 
-// nameWord returns the word by which most other names are told apart.
+// nameWord returns a word with the name's length and hash, which differs for most
+// names.
 func (s *Segment) nameWord(name string) uint64 {
 	return s.hasher.sum([]byte(name))<<8 | uint64(len(name))
 }
@@ -212,8 +213,7 @@ func (e *entry) name() string {
 	return string(appendBytes(nil, e.words[entryName:], int(length)))
 }
 
-// readyEntries goes through the values of known kinds and of this program's
-// layout.
+// readyEntries iterates over the values whose kind and version this program knows.
 func (s *Segment) readyEntries() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for at := range s.layout.entries {
@@ -232,7 +232,7 @@ func (s *Segment) readyEntries() iter.Seq[entry] {
 	}
 }
 
-// checkDirectory refuses a segment in which an entry points out of it.
+// checkDirectory refuses a segment with an entry that points outside of it.
 func (s *Segment) checkDirectory() error {
 	for at := range s.layout.entries {
 		words := s.entryWords(at)

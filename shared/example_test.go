@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// A counter counts in all processes; the segment here is the test's own, programs
+// A counter counts in all processes. The segment here belongs to the test; programs
 // use shared.Default().
 func Example() {
 	segment := shared.Must(shared.New(shared.Options{Size: 1 << 20, Processes: 4, Local: true}))
@@ -46,7 +46,7 @@ func ExampleCache() {
 	// Output: <h1>About</h1> true
 }
 
-// In every worker; one of them runs the jobs, and another one when it dies.
+// Call this in every worker. One of them runs the jobs, and another one when it dies.
 func ExampleLease_Lead() {
 	segment := shared.Must(shared.New(shared.Options{Local: true}))
 	lease := shared.Must(segment.Lease("jobs", 0))

@@ -12,10 +12,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/format.txt anew")
 
-// Programs of different versions are attached to a segment at the same time, when
-// a master starts the workers of a new one. So the words stay what they are, or
-// the version in kindVersions, or layoutVersion, goes up with them: only then is
-// -update right.
+// When a master starts workers of a new version, programs of two versions are
+// attached to one segment. So the words must not change, unless the version in
+// kindVersions or layoutVersion is raised. Only then use -update.
 func TestFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the clock stands still
 		const name = "testdata/format.txt"
@@ -41,8 +40,8 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// wordsOfFormat lists the words of a segment in which each type is in use, and
-// nothing comes from chance, from the clock or from the system.
+// wordsOfFormat lists the words of a segment in which each type is in use. No word
+// depends on chance, the clock or the system.
 func wordsOfFormat(t *testing.T) string {
 	first := Must(New(Options{Size: 160 << 10, Processes: 2, Local: true}))
 	first.words[headerID].Store(0x1d)
@@ -54,7 +53,7 @@ func wordsOfFormat(t *testing.T) string {
 	first.laneWord(1, laneEpoch).Store(5)
 	s := attachAgain(t, first, 101)
 	s.laneWord(0, lanePID).Store(100)
-	s.clock = sharedClock{time.Now(), 5_000_000_000 + 3<<38} // eras have passed
+	s.clock = sharedClock{time.Now(), 5_000_000_000 + 3<<38} // several eras have passed
 	for _, of := range []*Segment{first, s} {
 		for f := range fieldEnd {
 			of.Page().Set(f, uint64(f))
@@ -80,7 +79,7 @@ func wordsOfFormat(t *testing.T) string {
 		t.Fatal(err)
 	}
 	keys.config.bufferOf(1)[0].Store(0)
-	putBytes(keys.config.bufferOf(1)[1:], make([]byte, ticketKeyCount*ticketKeyBytes)) // the random ones
+	putBytes(keys.config.bufferOf(1)[1:], make([]byte, ticketKeyCount*ticketKeyBytes)) // the random keys
 	cache := Must(s.Cache("cache", CacheOptions{Size: 8 << 10, MaxEntry: 300}))
 	limiter := Must(s.RateLimiter("limiter", RateLimit{Events: 10, Per: time.Second, Keys: 100}))
 	s.lock(&s.words[headerLock])
@@ -96,13 +95,13 @@ func wordsOfFormat(t *testing.T) string {
 	return text.String()
 }
 
-// useTimed uses the types whose words tell a time or a hash.
+// useTimed uses the types whose words contain times or hashes.
 func useTimed(t *testing.T, s *Segment) {
 	if !Must(s.Lease("lease", time.Minute)).TryAcquire() {
-		t.Fatal("the lease was not had")
+		t.Fatal("the lease was not acquired")
 	}
 	if !Must(s.Lease("for ever", 0)).TryAcquire() {
-		t.Fatal("the lease was not had")
+		t.Fatal("the lease was not acquired")
 	}
 	released := Must(s.Lease("released", 0))
 	released.TryAcquire()

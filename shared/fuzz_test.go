@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// FuzzAttach damages words of a segment in which everything is used, and attaches
-// to it. That may fail, and values may be wrong; nothing may panic, hang, or go
-// beyond the segment.
+// FuzzAttach damages words of a segment with all types and attaches to it. Attach may
+// fail, and values may be wrong; but nothing may panic, hang, or access memory
+// outside the segment.
 func FuzzAttach(f *testing.F) {
 	good := Must(New(Options{Size: 96 << 10, Processes: 2, Local: true}))
 	openAll(f, good)
@@ -57,7 +57,7 @@ func FuzzAttach(f *testing.F) {
 	})
 }
 
-// entryAt is a place in the directory.
+// entryAt is a position in the directory.
 type entryAt struct {
 	segment *Segment
 	at      int

@@ -66,7 +66,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// Of values that have a bucket of their own, quantiles are exact.
+// For values with a bucket of their own, quantiles are exact.
 func TestExactQuantiles(t *testing.T) {
 	h := Must(newLocal(t).Histogram("h"))
 	for value := uint64(1); value <= 10; value++ {
@@ -88,8 +88,8 @@ func TestExactQuantiles(t *testing.T) {
 	}
 }
 
-// A quantile is the middle of its bucket: no value in there is farther than 1/32
-// away.
+// A quantile is the middle of its bucket: no value in the bucket differs from it by
+// more than 1/32.
 func TestQuantileIsTheMiddle(t *testing.T) {
 	for _, bucket := range []int{16, 17, 31, 32, 100, 500, histogramBuckets - 1} {
 		low, high := bucketRange(bucket)
@@ -104,7 +104,7 @@ func TestQuantileIsTheMiddle(t *testing.T) {
 	}
 }
 
-// Merging is recording everything in one.
+// A merge has the same result as recording everything in one histogram.
 func TestMerge(t *testing.T) {
 	s := newLocal(t)
 	one, other, both := Must(s.Histogram("one")), Must(s.Histogram("other")), Must(s.Histogram("both"))

@@ -15,7 +15,7 @@ const (
 
 	headerMagic   = 0
 	headerVersion = 1
-	headerSize    = 2 // words of the whole segment
+	headerSize    = 2 // size of the segment in words
 	headerID      = 3
 	headerLanes   = 4
 	headerEntries = 5
@@ -24,7 +24,7 @@ const (
 	headerSecrets = 8 // 4 words
 	headerLock    = 16
 	headerNext    = 24 // first free word of data
-	headerInUse   = 32 // lanes from here on were never taken
+	headerInUse   = 32 // lanes from this number on were never taken
 	headerWords   = 64
 
 	laneWords  = lineWords
@@ -35,13 +35,13 @@ const (
 	maxSize    = 1 << 40
 )
 
-// A layout says where the parts of a segment begin.
+// A layout holds the positions of the parts of a segment.
 type layout struct {
 	size, lanes, entries        int // size in words
 	laneAt, pageAt, dirAt, data int
 }
 
-// newLayout returns the layout of a segment of that many words.
+// newLayout returns the layout of a segment of size words.
 func newLayout(size, lanes, entries int) layout {
 	l := layout{size: size, lanes: lanes, entries: entries}
 	l.laneAt = headerWords
@@ -51,8 +51,8 @@ func newLayout(size, lanes, entries int) layout {
 	return l
 }
 
-// readLayout checks the header of a segment that another process made, and
-// trusts none of it.
+// readLayout reads and checks the header of a segment that another process has
+// written.
 func readLayout(words []word) (layout, error) {
 	if len(words) < headerWords || words[headerMagic].Load() != magic {
 		return layout{}, fmt.Errorf("%w: it does not begin like one", ErrCorrupt)

@@ -17,7 +17,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// testLease is about two processes in places that others had before.
+// testLease tests two processes in places that other processes had before.
 func testLease(t *testing.T, epochs [2]uint64) {
 	s := newLocal(t)
 	s.laneWord(1, laneEpoch).Store(epochs[0])
@@ -56,7 +56,7 @@ func TestLeaseWithLimit(t *testing.T) {
 	if !theirs.TryAcquire() || mine.TryAcquire() {
 		t.Fatal("not taken")
 	}
-	s.created -= int64(59 * time.Minute) // later, for this process
+	s.created -= int64(59 * time.Minute) // for this process, time has passed
 	if mine.TryAcquire() {
 		t.Error("lost before its limit")
 	}
@@ -69,8 +69,8 @@ func TestLeaseWithLimit(t *testing.T) {
 	}
 }
 
-// A lease lasts for its limit at least, to the end of that millisecond, and anew
-// with Renew.
+// A lease lasts at least for its limit, until the end of that millisecond, and Renew
+// restarts it.
 func TestLeaseTime(t *testing.T) {
 	for _, limit := range []time.Duration{1, time.Millisecond, time.Millisecond + 1, time.Second - 1, 366 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLeaseTime(t *testing.T) {
 			mine, theirs := Must(s.Lease("lease", limit)), Must(other.Lease("lease", limit))
 			time.Sleep(300 * time.Microsecond)
 			if !mine.TryAcquire() {
-				t.Fatal("not had")
+				t.Fatal("not acquired")
 			}
 			for round := range 5 {
 				if round > 0 && !mine.Renew() {
@@ -105,8 +105,7 @@ func TestLeaseTime(t *testing.T) {
 	}
 }
 
-// A process whose clock is behind the segment's beginning has a lease with an end
-// nevertheless.
+// If a process's clock is behind the segment's origin, its lease still ends.
 func TestLeaseBeforeBeginning(t *testing.T) {
 	s := newLocal(t)
 	s.created = s.Now() + int64(time.Hour)
@@ -128,7 +127,7 @@ func leadRole(s *Segment, in *bufio.Scanner) {
 	})
 }
 
-// There is one leader, and when it is killed there is another one.
+// There is exactly one leader, and another one after it was killed.
 func TestLeaderIsKilled(t *testing.T) {
 	s := newShared(t, 8)
 	lease, leaders := Must(s.Lease("lead", 0)), Must(s.Gauge("leaders"))
@@ -195,12 +194,12 @@ func TestLeadInOneProcess(t *testing.T) {
 	}
 }
 
-// A leader that has lost its lease is told.
+// A leader is told when it has lost its lease.
 func TestLeadIsLost(t *testing.T) {
 	s := newLocal(t)
 	lease := Must(s.Lease("lease", 10*time.Millisecond))
 	err := lease.Lead(t.Context(), func(ctx context.Context) error {
-		lease.holder.Store(0) // as if it had expired and been taken and released
+		lease.holder.Store(0) // as if it had expired and another process had taken and released it
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
@@ -221,13 +220,13 @@ func TestOnce(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = mine.Do(t.Context(), func() error { panic("bad") })
 	}()
-	theirs.state.Store(other.token) // they are at it, and
+	theirs.state.Store(other.token) // the other process runs it
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if err := mine.Do(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another is at it: %v", err)
 	}
-	s.Reap(999_999_999) // die
+	s.Reap(999_999_999) // and dies
 	calls := 0
 	for range 2 {
 		if err := mine.Do(t.Context(), func() error { calls++; return nil }); err != nil {
@@ -258,8 +257,8 @@ func holdRole(s *Segment, in *bufio.Scanner) {
 	})
 }
 
-// The first process is killed in the middle; of the others one does it, and all
-// wait for that.
+// The first process is killed during its call; then exactly one of the others makes
+// the call, and all wait for it.
 func TestOnceOverProcesses(t *testing.T) {
 	s := newShared(t, 8)
 	first := startProcesses(t, s, "hold", 1)[0]
@@ -276,8 +275,8 @@ func TestOnceOverProcesses(t *testing.T) {
 	}
 }
 
-// A process that waits to lead stops when its context ends, with an error, and
-// has not led.
+// When its context ends, a process that waits in Lead returns with an error and has
+// not led.
 func TestLeadGivesUp(t *testing.T) {
 	s := newLocal(t)
 	theirs := Must(attachAgain(t, s, 999_999_999).Lease("lead", 0))

@@ -14,8 +14,8 @@ import (
 
 var testLimit = RateLimit{Events: 1000, Per: time.Second, Burst: 500, Keys: 100}
 
-// limitRole hammers keys for as long as it is told, and says how often it was
-// let through.
+// limitRole asks for keys until it is told to stop, and reports how often it was
+// admitted.
 func limitRole(s *Segment, in *bufio.Scanner) {
 	limiter := Must(s.RateLimiter("limit", testLimit))
 	say("ready")
@@ -33,7 +33,7 @@ func limitRole(s *Segment, in *bufio.Scanner) {
 	}
 }
 
-// clockRole does the same at times that it is told.
+// clockRole does the same at times that the test sends.
 func clockRole(s *Segment, in *bufio.Scanner) {
 	limiter := Must(s.RateLimiter("limit", testLimit))
 	say("ready")
@@ -71,8 +71,8 @@ func TestLimitOverProcesses(t *testing.T) {
 	}
 }
 
-// With the clock standing still, four processes get exactly a burst, and then
-// exactly what each step of the clock gives.
+// While the clock stands still, four processes together get exactly one burst, and
+// then exactly the events of each step of the clock.
 func TestLimitIsExact(t *testing.T) {
 	s := newShared(t, 5)
 	workers := startProcesses(t, s, "clock", 4)
@@ -156,19 +156,20 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A model with a bucket for each key agrees, over so long a time that the words'
-// times go round several times, and with more keys than fit a set.
+// The limiter agrees with a model that has a bucket for each key, over a time in
+// which the words' times wrap around several times, and with more keys than fit a
+// set.
 func TestLimitAgainstModel(t *testing.T) {
 	s := newLocal(t)
 	limit := RateLimit{Events: 10, Per: time.Second, Burst: 20, Keys: 200}
 	l := Must(s.RateLimiter("limit", limit))
 	random := rand.New(rand.NewPCG(1, 2))
-	full := map[string]int64{} // when a key's burst is whole again
+	full := map[string]int64{} // when a key's burst is full again
 	now := s.Now()
 	for i := range 300_000 {
 		switch step := random.IntN(1000); {
 		case step == 0:
-			now += random.Int64N(1 << (tickBits + 1)) // long enough to go round
+			now += random.Int64N(1 << (tickBits + 1)) // long enough to wrap around
 		case step < 5:
 			now += random.Int64N(1 << eraBits)
 		default:
@@ -217,7 +218,7 @@ func TestTableOfKeysIsFull(t *testing.T) {
 	}
 }
 
-// A set has six places, however few keys are expected: as many keys are in use.
+// A set has six places, even for fewer expected keys, so six keys fit.
 func TestPlacesOfSet(t *testing.T) {
 	s := newLocal(t)
 	for keys := 1; keys <= 4; keys++ {
@@ -250,8 +251,8 @@ func TestKeysFit(t *testing.T) {
 	}
 }
 
-// Many processes ask for the same keys for the first time, again in each era:
-// a key never has two words, and nothing that was admitted is forgotten.
+// Many processes ask for the same keys for the first time, again in each era: a key
+// never gets two words, and no admission is forgotten.
 func TestNewKeysAtOnce(t *testing.T) {
 	s := newLocal(t)
 	limit := RateLimit{Events: 2, Per: time.Second, Keys: 2000}
@@ -286,8 +287,8 @@ func TestNewKeysAtOnce(t *testing.T) {
 	}
 }
 
-// What was admitted at the end of an era still counts in the next one, for as long
-// as it takes, and not in those after it.
+// Events at the end of an era still count in the next one, for as long as they
+// should, and in no later one.
 func TestLimitOverEras(t *testing.T) {
 	s := newLocal(t)
 	limit := RateLimit{Events: 10, Per: time.Second, Burst: 20, Keys: 8}
@@ -322,8 +323,8 @@ func TestLimitOverEras(t *testing.T) {
 	}
 }
 
-// A new key whose sets another process has locked is refused for the time of an
-// event, and neither set stays locked by who asked.
+// If another process has locked the sets of a new key, the key is refused for the
+// time of an event, and the caller leaves neither set locked.
 func TestLimitBesideLock(t *testing.T) {
 	s := newLocal(t)
 	s.lockWait = 0

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Whoever wants a lock waits a quarter of a second for a living owner, and takes it
-// as soon as it is free, or its owner dead.
+// A caller waits a quarter of a second for a lock with a living owner, and gets it as
+// soon as it is free or its owner is dead.
 func TestLockWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		free                func(s, other *Segment, w *word) // after 100 ms; nil: never
@@ -52,8 +52,8 @@ func TestPlaceIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := errors.New("another")
 		for _, c := range []struct {
-			free time.Duration // until there is a place
-			err  error         // then
+			free time.Duration // when a place becomes free
+			err  error         // the result then
 			took time.Duration
 			want error
 		}{

@@ -4,10 +4,9 @@ package shared
 
 import "os"
 
-// createFile returns an unlinked temporary file of size bytes. Nothing seals it:
-// whoever has the descriptor must not shrink it.
+// createFile returns an unlinked temporary file of size bytes. The file is not
+// sealed: no process that has the descriptor may shrink it.
 func createFile(size int64) (*os.File, error) { return createTemporary(size) }
 
-// systemClock is not known; the clock of the day, as it is when a process
-// attaches, stands in for it.
+// systemClock: unknown. The wall clock at the time of the attach is used instead.
 func systemClock() (nanoseconds int64, known bool) { return 0, false }

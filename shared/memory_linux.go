@@ -12,8 +12,8 @@ import (
 
 const memoryName = "sluice-shared"
 
-// createFile returns a sealed memfd of size bytes. The seals make it certain
-// that no process can shrink it below what others have mapped.
+// createFile returns a sealed memfd of size bytes. The seals prevent any process from
+// shrinking it below what others have mapped.
 func createFile(size int64) (*os.File, error) {
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(memoryName, flags|unix.MFD_NOEXEC_SEAL)
@@ -35,9 +35,9 @@ func createFile(size int64) (*os.File, error) {
 	return file, nil
 }
 
-// systemClock returns the clock below Go's monotonic one.
+// systemClock returns the clock on which Go's monotonic clock is based.
 func systemClock() (nanoseconds int64, known bool) {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // never fails: Go's clock is the same
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // never fails: Go uses the same clock
 	return int64(time.Duration(now.Sec)*time.Second) + int64(now.Nsec), true
 }

@@ -10,7 +10,7 @@ import (
 
 const canSeal = canShare
 
-// A file that is no segment takes no addresses.
+// A refused file leaves no mapping.
 func TestRefusedFilesAreUnmapped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "refused")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// canShare is false where memory cannot be mapped by several processes, and
-// where Go makes 64-bit atomic operations of a lock that each process has for
-// itself (32-bit MIPS, ARM before version 7).
+// canShare is false where several processes cannot map the same memory, and where Go
+// implements 64-bit atomic operations with a lock inside each process (32-bit MIPS,
+// ARM before version 7).
 const canShare = false
 
 func createFile(int64) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// canShare tells whether processes can have a segment in common.
+// canShare tells whether processes can share a segment.
 const canShare = true
 
-// createTemporary returns a file of size bytes that has no name any more.
+// createTemporary returns an unlinked file of size bytes.
 func createTemporary(size int64) (*os.File, error) {
 	file, err := os.CreateTemp("", "sluice-shared-*")
 	if err != nil {
@@ -28,7 +28,7 @@ func createTemporary(size int64) (*os.File, error) {
 	return file, nil
 }
 
-// mapFile maps all of a file that other processes map too.
+// mapFile maps the whole file, shared with other processes.
 func mapFile(fd uintptr) ([]word, error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(int(fd), &stat); err != nil {
@@ -44,12 +44,11 @@ func mapFile(fd uintptr) ([]word, error) {
 	return wordsOf(memory), nil
 }
 
-// unmap gives the pages of mapFile back. Nothing may use them any more.
+// unmap unmaps the result of mapFile, which must not be used any more.
 func unmap(words []word) { _ = syscall.Munmap(bytesOf(words)) }
 
-// ownWords returns memory of this process only. It is mapped rather than
-// allocated, so that what is never touched neither takes memory nor counts for
-// the garbage collector.
+// ownWords returns memory of this process only. It is mapped and not allocated: pages
+// that are never touched take no memory, and the garbage collector does not count it.
 func ownWords(n int) []word {
 	memory, err := syscall.Mmap(-1, 0, n*wordBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -58,13 +57,13 @@ func ownWords(n int) []word {
 	return wordsOf(memory)
 }
 
-// lastInherited is the highest descriptor at which a segment is looked for. A
-// master passes a few to each worker, and one for each other worker.
+// lastInherited is the highest descriptor that may be an inherited segment. A master
+// passes a few files to each worker, and one for each other worker.
 const lastInherited = 1023
 
-// findInherited looks for the segment of the process's parent among the
-// descriptors that it was started with. It returns the descriptor, or -1. A
-// grandchild does not find it: its parent did not create it.
+// findInherited looks for the segment of the process's parent among the inherited
+// descriptors, and returns the descriptor or -1. A grandchild does not find it,
+// because its parent did not create the segment.
 func findInherited() int {
 	parent := uint64(os.Getppid())
 	var header [(headerCreator + 1) * wordBytes]byte
@@ -84,7 +83,7 @@ func findInherited() int {
 	return -1
 }
 
-// nativeWord returns a word of a segment that was read as bytes.
+// nativeWord returns a word of a segment whose beginning was read as bytes.
 func nativeWord(header []byte, index int) uint64 {
 	return binary.NativeEndian.Uint64(header[index*wordBytes:])
 }

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newTemporary returns a segment in a temporary file: what there is where there
-// are no memfds.
+// newTemporary returns a segment in a temporary file, as on systems without memfds.
 func newTemporary(t *testing.T) *Segment {
 	t.Helper()
 	l := Must(Options{Size: 16 << 20, Processes: 8}.layout())
@@ -25,7 +24,7 @@ func newTemporary(t *testing.T) *Segment {
 	return s
 }
 
-// A segment in a temporary file works as others do, in other processes too.
+// A segment in a temporary file works like any other, and in other processes too.
 func TestTemporaryFile(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
@@ -48,7 +47,7 @@ func TestTemporaryFile(t *testing.T) {
 	if n := Must(again.Counter("count")).Value(); n != 3*250_000 {
 		t.Errorf("%d were counted", n)
 	}
-	for i := range 3 { // found without being told
+	for i := range 3 { // found among the inherited descriptors
 		w := startProcess(t, s, "inherit")
 		w.expect("done")
 		if n := Must(s.Counter("inherited")).Value(); n != uint64(i+1) {
@@ -57,7 +56,7 @@ func TestTemporaryFile(t *testing.T) {
 	}
 }
 
-// A folder that is missing is an error and leaves nothing open.
+// A missing folder is an error and leaves no descriptor open.
 func TestMapNoFile(t *testing.T) {
 	if words, err := mapFile(^uintptr(0)); words != nil || !errors.Is(err, unix.EBADF) {
 		t.Errorf("%d words, %v", len(words), err)
@@ -75,10 +74,10 @@ func TestNoTemporaryFile(t *testing.T) {
 	}
 }
 
-// What is found among inherited descriptors is the segment of the parent, and
-// nothing that only looks like it. It is kept from processes that this one starts.
+// findInherited returns the segment of the parent, not a similar file, and prevents
+// child processes from inheriting it.
 func TestFindInherited(t *testing.T) {
-	const first = 900 // no other descriptor of this process is that high
+	const first = 900 // this process has no other descriptor that high
 	place := func(fd int, file *os.File) {
 		t.Helper()
 		got, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD, fd)
@@ -90,7 +89,7 @@ func TestFindInherited(t *testing.T) {
 			t.Fatalf("descriptor %d instead of %d", got, fd)
 		}
 	}
-	foreign := newTemporary(t) // this process's own: its children's
+	foreign := newTemporary(t) // created by this process, so only its children find it
 	other := newTemporary(t)
 	other.words[headerCreator].Store(uint64(os.Getppid()))
 	other.words[headerMagic].Store(magic + 1)

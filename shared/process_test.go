@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// roles are what a process started by startProcess does: it is this test binary
-// again. Each gets the lines that the test sends, and writes lines to it.
+// roles are the programs of processes that startProcess starts, which run this test
+// binary. A role reads lines from the test and writes lines to it.
 var roles = map[string]func(s *Segment, in *bufio.Scanner){
 	"count":     countRole,
 	"directory": directoryRole,
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	role(Default(), bufio.NewScanner(os.Stdin))
 }
 
-// dieWithParent ends the process when the test does, even if that panics.
+// dieWithParent ends the process with the test, even if the test panics.
 func dieWithParent(parent int) {
 	for os.Getppid() == parent {
 		time.Sleep(50 * time.Millisecond)
@@ -57,7 +57,7 @@ type worker struct {
 	isDead  bool
 }
 
-// newShared returns a segment that processes can be given.
+// newShared returns a segment that can be passed to processes.
 func newShared(t testing.TB, processes int) *Segment {
 	t.Helper()
 	s := Must(New(Options{Size: 16 << 20, Processes: processes}))
@@ -73,8 +73,8 @@ func newLocal(t testing.TB) *Segment {
 	return Must(New(Options{Size: 16 << 20, Processes: 8, Local: true}))
 }
 
-// attachAgain attaches this process another time, under another id: what
-// another process would see and do.
+// attachAgain attaches this process again under another id, as if it were another
+// process.
 func attachAgain(t testing.TB, s *Segment, pid int) *Segment {
 	t.Helper()
 	again, err := attachWords(s.words)
@@ -89,7 +89,7 @@ func startProcess(t testing.TB, s *Segment, role string) *worker {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
-	cmd.ExtraFiles = []*os.File{os.Stderr, s.File()} // the segment need not be the first
+	cmd.ExtraFiles = []*os.File{os.Stderr, s.File()} // the segment need not be the first file
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -145,7 +145,7 @@ func (w *worker) receiveInt() int {
 	return n
 }
 
-// kill is kill -9, and what a supervisor does then.
+// kill sends SIGKILL and then does what a supervisor does.
 func (w *worker) kill() {
 	if w.isDead {
 		return
@@ -159,10 +159,10 @@ func (w *worker) kill() {
 // say writes a line from a role to its test.
 func say(line any) { fmt.Println(line) }
 
-// hear waits for the test's next line.
+// hear waits for the next line from the test.
 func hear(in *bufio.Scanner) string {
 	if !in.Scan() {
-		os.Exit(0) // the test is over
+		os.Exit(0) // the test has ended
 	}
 	return strings.TrimSpace(in.Text())
 }

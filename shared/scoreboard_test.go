@@ -63,7 +63,7 @@ func TestScoreboard(t *testing.T) {
 	}
 }
 
-// Fields don't overlap, and each is found in what is read, or is the process's id.
+// Fields do not overlap, and each appears in a Process.
 func TestFields(t *testing.T) {
 	if fieldEnd > pageBase {
 		t.Errorf("fields end at %d, their bases begin at %d", fieldEnd, pageBase)
@@ -83,8 +83,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// A process that ended in good order has lost no connections: those that it
-// still had were cut. They are done, and counted once.
+// A process that ended in order has lost no connections: those that were still open
+// count as cut. They are added to Done, once.
 func TestCutConnections(t *testing.T) {
 	for _, c := range []struct {
 		state     State
@@ -108,7 +108,7 @@ func TestCutConnections(t *testing.T) {
 				if p, _ := s.Process(os.Getpid()); p.Cut != c.cut || p.Done != c.done {
 					t.Errorf("round %d: %+v", round, p)
 				}
-				s.Reap(os.Getpid()) // once is enough
+				s.Reap(os.Getpid()) // a second Reap changes nothing
 				if !s.takeLane() {
 					t.Fatal("there is no lane")
 				}
@@ -118,7 +118,7 @@ func TestCutConnections(t *testing.T) {
 	}
 }
 
-// Others are the pages of other processes that live, and of nobody else.
+// Others yields the pages of all other living processes.
 func TestOthers(t *testing.T) {
 	s := newLocal(t)
 	pids := func(of *Segment) (all []int) {
@@ -143,7 +143,7 @@ func TestOthers(t *testing.T) {
 	if all := pids(theirs[1]); !slices.Equal(all, []int{os.Getpid(), 101, 103}) {
 		t.Errorf("the second one's others: %v", all)
 	}
-	for p := range s.Others() { // it is the page itself
+	for p := range s.Others() { // the page itself, no copy
 		p.Add(Inbound, 7)
 		if p.Get(Accepted) == 10 {
 			break
@@ -169,7 +169,7 @@ func TestOthers(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	page := newLocal(t).Page()
-	page.words[pageBase+Requests].Store(100) // of somebody before
+	page.words[pageBase+Requests].Store(100) // counted by an earlier process
 	page.words[Requests].Store(100)
 	page.Set(Requests, 5)
 	page.Add(Requests, 2)

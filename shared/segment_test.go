@@ -34,7 +34,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestSecretsAreSecret: nothing that a segment tells tells its hashes' secrets.
+// TestSecretsAreSecret: nothing that a segment returns reveals the secrets of its
+// hashes.
 func TestSecretsAreSecret(t *testing.T) {
 	seen := map[uint64]bool{}
 	for range 10 {
@@ -170,8 +171,8 @@ func TestDirectoryIsFull(t *testing.T) {
 	}
 }
 
-// Each word of the header and of an entry that would lead out of the segment is
-// seen before it is followed.
+// Each word of the header and of an entry that would point outside the segment is
+// checked before it is used.
 func TestDamage(t *testing.T) {
 	s := Must(New(Options{Size: 256 << 10, Processes: 2, Local: true}))
 	_, _ = Must(s.Counter("a")), Must(s.Flag("b"))
@@ -200,7 +201,7 @@ func TestDamage(t *testing.T) {
 		if _, err := attachWords(words); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: attached, %v", c.name, err)
 		}
-		// The same after the process was attached.
+		// The same, damaged after the process has attached.
 		before := s.words[c.at].Load()
 		s.words[c.at].Store(c.value)
 		if _, err := s.Flag("c"); c.at > headerWords && !errors.Is(err, ErrCorrupt) {
@@ -217,8 +218,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A value of another layout is left alone, and one of a type that this program
-// does not know too.
+// A value of another version or of an unknown type is ignored.
 func TestOtherVersion(t *testing.T) {
 	s := newLocal(t)
 	Must(s.Counter("a")).Add(7)
@@ -241,8 +241,8 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// A process that died while it was making a value has wasted room, whichever word
-// of the entry was its last one: the name is free, and processes can attach.
+// A process that dies while it creates a value only wastes memory, at whichever word
+// it stopped: the name stays free, and processes can attach.
 func TestHalfMadeEntry(t *testing.T) {
 	for written := range entryWords {
 		s := newLocal(t)
@@ -268,7 +268,7 @@ func TestHalfMadeEntry(t *testing.T) {
 	}
 }
 
-// directoryRole creates the same values as others, at the same time.
+// directoryRole creates the same values as other processes at the same time.
 func directoryRole(s *Segment, in *bufio.Scanner) {
 	say("ready")
 	hear(in)
@@ -302,7 +302,7 @@ func TestConcurrentCreation(t *testing.T) {
 	}
 }
 
-// The directory's lock is taken from a dead process, not from a living one.
+// The directory's lock can be taken over from a dead process, not from a living one.
 func TestDirectoryLock(t *testing.T) {
 	s := newLocal(t)
 	other := attachAgain(t, s, 999_999_999)
@@ -317,7 +317,7 @@ func TestDirectoryLock(t *testing.T) {
 	if _, err := s.Counter("a"); err != nil {
 		t.Fatalf("with its holder dead: %v", err)
 	}
-	other.unlock(&s.words[headerLock]) // it does not have it any more
+	other.unlock(&s.words[headerLock]) // it does not own the lock any more
 	if s.words[headerLock].Load() != 0 {
 		t.Error("the lock was not given back")
 	}
@@ -337,7 +337,7 @@ func inheritRole(s *Segment, _ *bufio.Scanner) {
 	say("done")
 }
 
-// Default finds the master's segment without being told.
+// Default finds the master's segment by itself.
 func TestInherited(t *testing.T) {
 	s := newShared(t, 4)
 	w := startProcess(t, s, "inherit")
@@ -388,7 +388,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// A process that comes while another one still has the last place waits for it.
+// A process waits for a place while another one still has the last one.
 func TestAdoptAwaitsPlace(t *testing.T) {
 	defer SetDefault(nil)
 	SetDefault(nil)
@@ -409,9 +409,9 @@ func TestAdoptAwaitsPlace(t *testing.T) {
 	}
 }
 
-// The parts of a segment follow each other. Pages begin at the first whole page
-// behind the lanes: a later place would be another layout, which other versions of
-// the program misread.
+// The parts of a segment follow each other. Pages begin at the first whole page after
+// the lanes. Any other position would be another layout, which other versions of the
+// program would misread.
 func TestLayout(t *testing.T) {
 	for _, c := range []struct{ lanes, pageAt int }{
 		{1, 1}, {(pageWords - headerWords) / laneWords, 1}, {(pageWords-headerWords)/laneWords + 1, 2}, {(2*pageWords - headerWords) / laneWords, 2},

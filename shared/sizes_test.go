@@ -27,7 +27,7 @@ func TestSegmentSizes(t *testing.T) {
 		{Options{Processes: 1, Size: 64<<10 + 1}, 68 << 10, 1, 64},
 		{Options{Processes: 1, Size: 68<<10 - 1}, 68 << 10, 1, 64},
 		{Options{Processes: 10, Size: 64 << 10}, 64 << 10, 10, 64},
-		{Options{Processes: 11, Size: 64 << 10}, 0, 0, 0}, // the tables alone are as large
+		{Options{Processes: 11, Size: 64 << 10}, 0, 0, 0}, // the tables alone take all of it
 		{Options{Processes: 8, Size: 64 << 14}, 1 << 20, 8, 64},
 		{Options{Processes: 8, Size: 65 << 14}, 65 << 14, 8, 65},
 		{Options{Processes: 8, Size: 16<<30 + 1<<14}, 16<<30 + 1<<14, 8, 1 << 20},
@@ -44,7 +44,8 @@ func TestSegmentSizes(t *testing.T) {
 	}
 }
 
-// A segment may be full of tables, and have as many of each as there can be.
+// A segment may consist of tables only, and have the maximum number of entries of
+// each table.
 func TestExtremeLayouts(t *testing.T) {
 	for _, l := range []layout{
 		newLayout(8192, 11, 64), newLayout(1<<12, 2, 1), newLayout(1<<20, 1023, 1), newLayout(1<<25+1<<12, 2, 1<<20),
@@ -63,8 +64,8 @@ func TestExtremeLayouts(t *testing.T) {
 	}
 }
 
-// Zero sizes are the documented ones: another process that writes them down has
-// the same value.
+// The documented defaults are those of zero options: a process that sets them
+// explicitly gets the same value.
 func TestDefaultSizes(t *testing.T) {
 	s := Must(New(Options{Local: true}))
 	perSecond := RateLimit{Events: 5, Per: time.Second}
@@ -90,7 +91,7 @@ func TestDefaultSizes(t *testing.T) {
 	}
 }
 
-// The greatest sizes are the documented ones.
+// The documented maximums hold.
 func TestGreatestSizes(t *testing.T) {
 	s := newLocal(t)
 	limiter := func(limit RateLimit) func() error {
@@ -109,7 +110,7 @@ func TestGreatestSizes(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		most, tooMany func() error
-		want          error // of the most
+		want          error // of the maximum
 	}{
 		{"burst", limiter(RateLimit{Burst: 1 << 20, Keys: 1}), limiter(RateLimit{Burst: 1<<20 + 1, Keys: 1}), nil},
 		{"keys", limiter(RateLimit{Keys: 1 << 28}), limiter(RateLimit{Keys: 1<<28 + 1}), ErrFull},
@@ -126,13 +127,13 @@ func TestGreatestSizes(t *testing.T) {
 			t.Errorf("one more than the greatest %s: %v", c.name, err)
 		}
 	}
-	// More events at once than a burst can have: the burst is smaller.
+	// A burst has a maximum, even if the limit allows more events at once.
 	if l, err := s.RateLimiter("fast", RateLimit{Events: 1<<20 + 1, Per: time.Second, Keys: 1}); err != nil || l.burst != 1<<20 {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
 
-// What nothing has touched is no memory of Go's.
+// Memory that was never touched does not count as Go's.
 func TestSegmentIsMapped(t *testing.T) {
 	if !canShare || strconv.IntSize == 32 {
 		t.Skip("nothing is mapped here, or addresses are few after the other tests")

@@ -33,7 +33,7 @@ func handshake(t *testing.T, server, client *tls.Config) bool {
 	go func() {
 		if accepted, err := listener.Accept(); err == nil {
 			conn := tls.Server(accepted, server)
-			_, _ = conn.Write([]byte("x")) // the ticket comes before it
+			_, _ = conn.Write([]byte("x")) // the ticket is sent before it
 			_, _ = conn.Read(make([]byte, 1))
 			_ = accepted.Close()
 		}
@@ -47,8 +47,8 @@ func handshake(t *testing.T, server, client *tls.Config) bool {
 	return conn.ConnectionState().DidResume
 }
 
-// Clients go from one of four processes to the next, and the keys are changed in
-// between: at least 95 % of the sessions are resumed.
+// Clients connect to four processes in turn, and the keys are rotated in between: at
+// least 95 % of the sessions are resumed.
 func TestTicketsAreResumed(t *testing.T) {
 	certificate, roots := newCertificate(t)
 	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
@@ -64,7 +64,7 @@ func TestTicketsAreResumed(t *testing.T) {
 				}
 				servers[i] = config.Clone() // as Server does
 			}
-			// One that chooses a configuration by client.
+			// A server that chooses a configuration for each client.
 			chosen := &tls.Config{Certificates: []tls.Certificate{certificate}, MaxVersion: version}
 			servers[3] = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return chosen, nil }}
 			Must(Must(Attach(s.File())).TicketKeys("tls")).Install(servers[3])
@@ -88,7 +88,7 @@ func TestTicketsAreResumed(t *testing.T) {
 	}
 }
 
-// A ticket outlives two rotations, not three.
+// A ticket is valid for two rotations, not for three.
 func TestTicketKeysAreForgotten(t *testing.T) {
 	certificate, roots := newCertificate(t)
 	s := newLocal(t)
@@ -109,7 +109,7 @@ func TestTicketKeysAreForgotten(t *testing.T) {
 	}
 }
 
-// Where the keys are damaged, a process uses some of its own, and goes on.
+// If the keys are damaged, a process uses its own and goes on.
 func TestDamagedTicketKeys(t *testing.T) {
 	certificate, roots := newCertificate(t)
 	for name, damage := range map[string]func(c *Config){
@@ -141,7 +141,7 @@ func TestDamagedTicketKeys(t *testing.T) {
 	}
 }
 
-// One key is enough for all processes.
+// One shared key is enough for all processes.
 func TestOneTicketKey(t *testing.T) {
 	certificate, roots := newCertificate(t)
 	s := newLocal(t)
@@ -159,7 +159,7 @@ func TestOneTicketKey(t *testing.T) {
 	}
 }
 
-// Without an interval, keys are changed every twelve hours.
+// The default interval of rotations is twelve hours.
 func TestTicketRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := Must(newLocal(t).TicketKeys("tls"))

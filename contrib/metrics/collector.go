@@ -10,9 +10,9 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 )
 
-// A Collector shows the status of a prefork server. It is a
-// prometheus.Collector, to be registered with a registry, and may be used in any
-// process of the server. While ListenAndServe does not run it has no metrics.
+// A Collector is a prometheus.Collector for the status of a prefork server. It may be
+// used in any process of the server. While ListenAndServe does not run, it has no
+// metrics.
 type Collector struct {
 	status func() prefork.Status
 	all    []*prometheus.Desc
@@ -27,7 +27,7 @@ type Collector struct {
 	queue, slotRestarts, slotCrashes, slotHangs  *prometheus.Desc
 }
 
-// processDescs describe what a process takes.
+// processDescs describe the resources of a process.
 type processDescs struct {
 	start, heartbeat, lag, resident, cpu, goroutines, collections *prometheus.Desc
 }
@@ -37,7 +37,7 @@ func NewCollector(p *prefork.Prefork) *Collector {
 	c := &Collector{status: p.Status}
 	c.accepted = c.describe("connections_accepted_total", "Connections that workers have accepted. One that is handed over from worker to worker counts again.")
 	c.done = c.describe("connections_done_total", "Accepted connections that were closed or handed over.")
-	c.cut = c.describe("connections_cut_total", "Connections, done ones, that were still open when their worker's time to end was over.")
+	c.cut = c.describe("connections_cut_total", "Connections that were still open at the deadline of their worker's end. They are included in done.")
 	c.requests = c.describe("requests_total", "Requests by the class of their response's status.", "code")
 	c.read = c.describe("received_bytes_total", "Bytes of requests.")
 	c.written = c.describe("sent_bytes_total", "Bytes of responses.")
@@ -45,22 +45,22 @@ func NewCollector(p *prefork.Prefork) *Collector {
 	c.wanted = c.describe("workers_wanted", "Workers that should run.")
 	c.ready = c.describe("workers_ready", "Workers that serve.")
 	c.rolling = c.describe("workers_rolling", "1 while workers are being replaced one by one, else 0.")
-	c.degraded = c.describe("workers_degraded", "1 while too many workers have died to replace them all, else 0.")
+	c.degraded = c.describe("workers_degraded", "1 while too many workers have died and not all are replaced, else 0.")
 	c.crashes = c.describe("worker_crashes_total", "Unexpected exits of workers in the master's life, hanging ones included.")
 	c.hangs = c.describe("worker_hangs_total", "Workers that were replaced because they hung, in the master's life.")
 	c.restarts = c.describe("rolling_restarts_total", "Rolling restarts that are complete, in the master's life.")
 	c.restartsFailed = c.describe("rolling_restarts_failed_total", "Rolling restarts that failed or were refused, in the master's life.")
-	c.logDropped = c.describe("log_lines_dropped_total", "Lines of the master's log that were dropped because nobody read them.")
+	c.logDropped = c.describe("log_lines_dropped_total", "Lines of the master's log that were dropped because the log was not read in time.")
 
 	c.master = c.describeProcess("master_", "master")
 	c.worker = c.describeProcess("worker_", "worker", "slot", "pid")
 	c.workerInfo = c.describe("worker_info", "1 for each worker process.", "slot", "pid", "generation", "phase")
 	c.workerAccepted = c.describe("worker_connections_accepted_total", "Connections that the worker has accepted.", "slot", "pid")
 	c.workerRequests = c.describe("worker_requests_total", "Requests that the worker has answered.", "slot", "pid")
-	c.open = c.describe("worker_connections_open", "Connections that the worker has.", "slot", "pid")
-	c.idle = c.describe("worker_connections_idle", "Connections of the worker that have no request in hand.", "slot", "pid")
-	c.inFlight = c.describe("worker_requests_in_flight", "Requests that the worker has in hand.", "slot", "pid")
-	c.oldest = c.describe("worker_oldest_request_seconds", "Time since the oldest request in hand began; 0 without one.", "slot", "pid")
+	c.open = c.describe("worker_connections_open", "Open connections of the worker.", "slot", "pid")
+	c.idle = c.describe("worker_connections_idle", "Connections of the worker without a request in progress.", "slot", "pid")
+	c.inFlight = c.describe("worker_requests_in_flight", "Requests that the worker is handling.", "slot", "pid")
+	c.oldest = c.describe("worker_oldest_request_seconds", "Time since the oldest request in progress began; 0 without one.", "slot", "pid")
 
 	c.queue = c.describe("slot_queue_length", "Connections that wait in the slot's sockets to be accepted.", "slot")
 	c.slotRestarts = c.describe("slot_restarts_total", "Processes of the slot after the first, in the master's life.", "slot")
@@ -81,8 +81,8 @@ func (c *Collector) describeProcess(name, who string, labels ...string) processD
 	}
 	return processDescs{
 		start:       one("start_time_seconds", "When the %s was started, in seconds of Unix time."),
-		heartbeat:   one("heartbeat_age_seconds", "Time since the %s last said how it is."),
-		lag:         one("lag_seconds", "How much later than intended the %s said so."),
+		heartbeat:   one("heartbeat_age_seconds", "Time since the last report of the %s."),
+		lag:         one("lag_seconds", "How much later than intended the %s reported."),
 		resident:    one("resident_bytes", "Memory that the %s has in use, shared memory included."),
 		cpu:         one("cpu_seconds_total", "Processor time that the %s has used."),
 		goroutines:  one("goroutines", "Goroutines of the %s."),
@@ -90,7 +90,7 @@ func (c *Collector) describeProcess(name, who string, labels ...string) processD
 	}
 }
 
-// Describe sends what the metrics are.
+// Describe sends the descriptions of all metrics.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.all {
 		to <- d
@@ -101,7 +101,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	s := c.status()
 	if s.Wanted == 0 && len(s.Workers) == 0 {
-		return // it does not run
+		return // ListenAndServe does not run
 	}
 	out := sender(to)
 	c.collectFleet(out, &s)
@@ -109,7 +109,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		out.process(&c.master, &s.Master)
 	}
 	for i := range s.Workers {
-		if w := &s.Workers[i]; w.PID != 0 { // else it is about to be there
+		if w := &s.Workers[i]; w.PID != 0 { // 0: it is being started
 			c.collectWorker(out, w)
 		}
 	}
@@ -160,7 +160,7 @@ func (c *Collector) collectWorker(out sender, w *prefork.WorkerStatus) {
 	out.gauge(c.oldest, w.OldestRequest.Seconds(), slot, pid)
 }
 
-// A sender makes metrics and sends them.
+// A sender creates metrics and sends them.
 type sender chan<- prometheus.Metric
 
 func (out sender) gauge(d *prometheus.Desc, value float64, labels ...string) {
@@ -181,7 +181,7 @@ func (out sender) process(d *processDescs, p *prefork.ProcessStatus, labels ...s
 	out.counter(d.collections, float64(p.GarbageCollections), labels...)
 }
 
-// number is 1 for true.
+// number returns 1 for true, 0 for false.
 func number(is bool) float64 {
 	if is {
 		return 1

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 )
 
-// someStatus has every kind of part, and slot 1 twice.
+// someStatus returns a status with all its parts, and two processes in slot 1.
 func someStatus() prefork.Status {
 	worker := func(slot, pid int, phase string) prefork.WorkerStatus {
 		return prefork.WorkerStatus{
@@ -40,7 +40,7 @@ func TestCollector(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	const want = `
-# HELP sluice_connections_cut_total Connections, done ones, that were still open when their worker's time to end was over.
+# HELP sluice_connections_cut_total Connections that were still open at the deadline of their worker's end. They are included in done.
 # TYPE sluice_connections_cut_total counter
 sluice_connections_cut_total 8
 # HELP sluice_requests_total Requests by the class of their response's status.
@@ -50,7 +50,7 @@ sluice_requests_total{code="2xx"} 70
 sluice_requests_total{code="3xx"} 2
 sluice_requests_total{code="4xx"} 5
 sluice_requests_total{code="5xx"} 1
-# HELP sluice_log_lines_dropped_total Lines of the master's log that were dropped because nobody read them.
+# HELP sluice_log_lines_dropped_total Lines of the master's log that were dropped because the log was not read in time.
 # TYPE sluice_log_lines_dropped_total counter
 sluice_log_lines_dropped_total 17
 # HELP sluice_rolling_restarts_failed_total Rolling restarts that failed or were refused, in the master's life.
@@ -91,7 +91,8 @@ sluice_workers_rolling 1
 	}
 }
 
-// What is described is what is collected: the library's strictest registry says so.
+// The library's strictest registry checks that the collected metrics match their
+// descriptions.
 func TestPedantic(t *testing.T) {
 	c := NewCollector(&prefork.Prefork{})
 	c.status = someStatus
@@ -111,7 +112,7 @@ func TestPedantic(t *testing.T) {
 	}
 }
 
-// A server that does not run has no numbers, rather than zeros.
+// A server that does not run has no metrics, rather than zeros.
 func TestNotRunning(t *testing.T) {
 	if n := testutil.CollectAndCount(NewCollector(&prefork.Prefork{})); n != 0 {
 		t.Errorf("%d metrics", n)

@@ -1,14 +1,14 @@
-// Package metrics shows what a prefork server does to Prometheus.
+// Package metrics exports the status of a prefork server to Prometheus.
 //
 //	p := prefork.New(server)
 //	p.AdminHandler = metrics.Handler(p)
 //	p.Admin = "127.0.0.1:9090"
 //
-// Every process of the server, master and workers alike, has the numbers of all:
-// counters are sums over the workers, those that are gone too, and never
-// decrease; gauges are of each worker. So it does not matter which one is asked,
-// and the handler works on the workers' own port as well.
+// Every process of the server, master and workers, has the metrics of all. Counters
+// are sums over the workers, including those that have ended, and never decrease.
+// Gauges are for each worker. So Prometheus may ask any process, and the handler also
+// works on the workers' port.
 //
-// The numbers come from package shared, where the workers write them as they go.
-// The counters, gauges and histograms that a program keeps there are shown too.
+// The numbers come from package shared, to which the workers write them. Counters,
+// gauges and histograms that a program has there are included.
 package metrics

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 )
 
-// The master answers Prometheus on an address of its own.
+// The master serves the metrics on its own address.
 func ExampleHandler() {
 	server := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }}
 	p := prefork.New(server)
@@ -22,7 +22,7 @@ func ExampleHandler() {
 	}
 }
 
-// A registry of one's own, with settings for a histogram.
+// A separate registry, with settings for a histogram.
 func ExampleHandlerFor() {
 	p := prefork.New(&sluice.Server{})
 	registry := prometheus.NewRegistry()

@@ -23,10 +23,10 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// roleVariable has the test binary be a server.
+// roleVariable makes the test binary play a server.
 const roleVariable = "SLUICE_METRICS_TEST"
 
-// patience bounds what should take milliseconds.
+// patience bounds waits that normally take milliseconds.
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
@@ -36,10 +36,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is the server, master and workers.
+// serve runs the server: master and workers.
 func serve() int {
 	if !prefork.IsChild() {
-		go func() { // the test is gone
+		go func() { // the test has ended
 			io.Copy(io.Discard, os.Stdin)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}()
@@ -74,7 +74,7 @@ func start(t *testing.T) (addr, admin string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"=1")
-	if _, err := cmd.StdinPipe(); err != nil { // its end ends the server
+	if _, err := cmd.StdinPipe(); err != nil { // closing it ends the server
 		t.Fatal(err)
 	}
 	cmd.Stderr = os.Stderr
@@ -89,7 +89,7 @@ func start(t *testing.T) (addr, admin string) {
 		cmd.Process.Signal(syscall.SIGTERM)
 		force := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 		defer force.Stop()
-		io.Copy(io.Discard, out) // until the last worker is gone
+		io.Copy(io.Discard, out) // until the last worker has ended
 		cmd.Wait()
 	})
 	t.Cleanup(stop)
@@ -106,7 +106,7 @@ func start(t *testing.T) (addr, admin string) {
 	return "", ""
 }
 
-// get asks on a connection of its own.
+// get sends a request on a new connection.
 func get(t *testing.T, addr, path, accept string) (body, contentType string) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
@@ -127,7 +127,7 @@ func get(t *testing.T, addr, path, accept string) (body, contentType string) {
 	return string(all), resp.Header.Get("Content-Type")
 }
 
-// A page is what an address shows.
+// A page is a response's content.
 type page map[string]*dto.MetricFamily
 
 func scrape(t *testing.T, addr string) page {
@@ -141,7 +141,7 @@ func scrape(t *testing.T, addr string) page {
 	return families
 }
 
-// value returns the sum of a metric's values that have a label; any if empty.
+// value returns the sum of a metric's values with a label; an empty label means any.
 func (p page) value(name, label, value string) (sum float64) {
 	for _, m := range p[name].GetMetric() {
 		for _, l := range m.GetLabel() {
@@ -165,8 +165,7 @@ func until(t *testing.T, what string, isSo func() bool) {
 	}
 }
 
-// Whoever is asked has the numbers of all workers, and those of a worker that
-// was killed do not go away.
+// Every process has the numbers of all workers, and those of a killed worker stay.
 func TestFleet(t *testing.T) {
 	addr, admin := start(t)
 	const pages, missing = 40, 5
@@ -202,7 +201,7 @@ func TestFleet(t *testing.T) {
 	until(t, "workers know what the master knows", func() bool {
 		return scrape(t, addr).value("sluice_workers_wanted", "", "") == 2
 	})
-	for range 6 { // different workers, most likely
+	for range 6 { // most likely different workers
 		check(scrape(t, addr))
 	}
 	until(t, "all processes have said how they are", func() bool {

@@ -9,21 +9,21 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 )
 
-// Handler returns a handler that answers with the metrics of p, those of a
-// Collector and of Values, in Prometheus's text format, or in that of OpenMetrics
-// if the client prefers it. It may be served by any process of p.
+// Handler returns a handler that answers with the metrics of p: those of a Collector
+// and of Values. It uses Prometheus's text format, or that of OpenMetrics if the
+// client prefers it. Any process of p may serve it.
 //
-// For other metrics, or other settings, make a registry with NewCollector and
-// Values and pass it to HandlerFor. Mind that the library's collectors of the
-// process (NewGoCollector, NewProcessCollector) tell of the process that answers.
+// For other metrics or settings, make a registry with NewCollector and Values and
+// pass it to HandlerFor. The library's collectors for the process (NewGoCollector,
+// NewProcessCollector) report only on the process that answers.
 func Handler(p *prefork.Prefork) sluice.RequestHandler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(NewCollector(p), &Values{})
 	return HandlerFor(registry)
 }
 
-// HandlerFor returns a handler that answers with what g gathers. If some of it
-// fails the answer has the rest.
+// HandlerFor returns a handler that answers with the metrics of g. If some of them
+// fail, the response has the others.
 func HandlerFor(g prometheus.Gatherer) sluice.RequestHandler {
 	return fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(g, promhttp.HandlerOpts{
 		EnableOpenMetrics: true,

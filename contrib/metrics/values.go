@@ -11,47 +11,46 @@ import (
 )
 
 const (
-	// prefix begins the names of a Collector's metrics.
+	// prefix is the prefix of a Collector's metrics.
 	prefix = "sluice_"
 	// nanosecond is the scale of durations, in seconds.
 	nanosecond = 1e-9
 )
 
-// A Histogram says how Values shows a histogram of package shared.
+// A Histogram configures how Values exports a histogram of package shared.
 type Histogram struct {
-	// Bounds are the upper bounds of the buckets in the metric's unit, in
-	// ascending order. They are exact to 1/16. Nil: prometheus.DefBuckets for
-	// names that end in "_seconds", else powers of 4 from 1 to 4^15.
+	// Bounds are the upper bounds of the buckets in the metric's unit, in ascending
+	// order. They are exact to 1/16. Nil: prometheus.DefBuckets for names that end in
+	// "_seconds", otherwise powers of 4 from 1 to 4^15.
 	Bounds []float64
-	// Scale is what a recorded value is multiplied with. Zero: 1e-9, for
-	// RecordDuration, if the name ends in "_seconds", else 1.
+	// Scale is the factor for recorded values. Zero: 1e-9, for RecordDuration, if the
+	// name ends in "_seconds", otherwise 1.
 	Scale float64
 }
 
-// Values shows the counters, gauges and histograms that a program has in a
-// shared segment. It is a prometheus.Collector, to be registered with a
-// registry; its metrics are those that there are when it is asked.
+// Values is a prometheus.Collector for the counters, gauges and histograms that a
+// program has in a shared segment at the time of the request.
 //
-// A metric has the value's name, with "_" for what a name cannot have; to that of
-// a counter "_total" is added. Of values whose names become the same only the
-// first is shown, and those that begin with "sluice_" are not: they are those of
-// a Collector.
+// A metric has the value's name, with "_" in place of characters that a metric's name
+// may not have. A counter's name gets the suffix "_total". Of values with the same
+// metric name only the first is exported. Names that begin with "sluice_" are not
+// exported, because they belong to a Collector.
 type Values struct {
-	// Segment is where the values are; shared.Default() if nil.
+	// Segment holds the values; shared.Default() if nil.
 	Segment *shared.Segment
-	// Prefix is put in front of the names. It must be fit for one.
+	// Prefix is put before the names. It must be valid in a metric's name.
 	Prefix string
-	// Help has texts by the values' names in the segment. Without one, the text
-	// says what the value is.
+	// Help has the metrics' help texts by the values' names in the segment. The
+	// default says what kind of value it is.
 	Help map[string]string
-	// Histograms has settings by the values' names in the segment.
+	// Histograms has the histograms' settings by their names in the segment.
 	Histograms map[string]Histogram
 }
 
-// Describe sends nothing: which metrics there are is not known before.
+// Describe sends nothing, because the metrics are not known in advance.
 func (v *Values) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends what all processes together have.
+// Collect sends the values, each for all processes together.
 func (v *Values) Collect(to chan<- prometheus.Metric) {
 	s := v.Segment
 	if s == nil {
@@ -82,7 +81,7 @@ func (v *Values) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// metric reads a value.
+// metric reads a value and returns its metric.
 func (v *Values) metric(s *shared.Segment, e shared.Entry, d *prometheus.Desc) (prometheus.Metric, error) {
 	switch e.Type {
 	case "Counter":
@@ -105,8 +104,8 @@ func (v *Values) metric(s *shared.Segment, e shared.Entry, d *prometheus.Desc) (
 	return v.histogram(e.Name, h.Snapshot(), d)
 }
 
-// histogram makes buckets of Prometheus's kind: each counts what is not greater
-// than its bound.
+// histogram returns a histogram in Prometheus's form: each bucket counts the values
+// up to its bound.
 func (v *Values) histogram(name string, s *shared.Snapshot, d *prometheus.Desc) (prometheus.Metric, error) {
 	o := v.Histograms[name]
 	isDuration := strings.HasSuffix(metricName(name), "_seconds")
@@ -135,8 +134,8 @@ func (v *Values) histogram(name string, s *shared.Snapshot, d *prometheus.Desc) 
 	return prometheus.NewConstHistogram(d, s.Count(), float64(s.Sum())*o.Scale, buckets)
 }
 
-// toValue returns the greatest value that a histogram can have recorded and that
-// is not greater than bound, which may be off by a rounding error.
+// toValue returns the greatest recorded value that is not greater than bound. bound
+// may have a rounding error.
 func toValue(bound float64) uint64 {
 	const greatest = 1 << 63
 	if bound >= greatest {
@@ -145,7 +144,7 @@ func toValue(bound float64) uint64 {
 	return uint64(bound + bound*1e-12)
 }
 
-// metricName replaces what a metric's name cannot have.
+// metricName replaces the characters that a metric's name may not have.
 func metricName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == ':' {

@@ -10,13 +10,13 @@ import (
 	"github.com/sluicehttp/sluice/shared"
 )
 
-// someValues is a segment with values of all kinds.
+// someValues returns a segment with values of all kinds.
 func someValues() *shared.Segment {
 	s := shared.Must(shared.New(shared.Options{Local: true}))
 	shared.Must(s.Counter("hits")).Add(3)
 	shared.Must(s.Counter("bytes_total")).Add(4)
-	shared.Must(s.Counter("bytes")).Add(100)          // the same name: not shown
-	shared.Must(s.Counter("sluice_requests")).Add(99) // the Collector's
+	shared.Must(s.Counter("bytes")).Add(100)          // the same metric name: not exported
+	shared.Must(s.Counter("sluice_requests")).Add(99) // belongs to the Collector
 	shared.Must(s.Gauge("jobs in the queue")).Set(-5)
 	shared.Must(s.Gauge("9lives")).Set(9)
 	shared.Must(s.Flag("maintenance")).Set(true)
@@ -92,7 +92,7 @@ share_count 1
 	}
 }
 
-// The default buckets of a histogram are exact where they can be.
+// The default buckets of a histogram are as exact as possible.
 func TestDefaultBounds(t *testing.T) {
 	s := shared.Must(shared.New(shared.Options{Local: true}))
 	sizes := shared.Must(s.Histogram("size"))
@@ -127,7 +127,7 @@ size_count 8
 	}
 }
 
-// Settings that cannot be are an error of that metric.
+// Invalid settings are an error of that metric.
 func TestBadHistogram(t *testing.T) {
 	s := shared.Must(shared.New(shared.Options{Local: true}))
 	shared.Must(s.Histogram("size")).Record(1)
