@@ -42,6 +42,16 @@ func All(s []byte, set Class) bool {
 	return true
 }
 
+// Prefix returns how many bytes at the beginning of s are in set.
+func Prefix(s []byte, set Class) int {
+	for i, c := range s {
+		if classes[c]&set == 0 {
+			return i
+		}
+	}
+	return len(s)
+}
+
 // AllString is All for a string.
 func AllString(s string, set Class) bool {
 	for i := 0; i < len(s); i++ {

@@ -1,6 +1,9 @@
 package ascii
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Cut slices s around the first separator. found tells whether there is one;
 // without it, before is s.
@@ -15,9 +18,7 @@ func Cut(s []byte, separator byte) (before, after []byte, found bool) {
 func AppendLower[S []byte | string](dst []byte, s S) []byte {
 	at := len(dst)
 	dst = append(dst, s...)
-	for i := at; i < len(dst); i++ {
-		dst[i] = Lower(dst[i])
-	}
+	lower(dst[at:])
 	return dst
 }
 
@@ -123,4 +124,29 @@ func AppendCanonicalKey[S []byte | string](dst []byte, key S) []byte {
 		upper = c == '-'
 	}
 	return dst
+}
+
+// lower folds s, eight bytes at a time: hosts are nearly always in lower case.
+func lower(s []byte) {
+	if len(s) < 8 {
+		for i, c := range s {
+			s[i] = Lower(c)
+		}
+		return
+	}
+	for rest := s; len(rest) >= 8; rest = rest[8:] {
+		lowerWord(rest)
+	}
+	lowerWord(s[len(s)-8:]) // what is folded already does not change
+}
+
+// lowerWord folds the first eight bytes of s.
+func lowerWord(s []byte) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	w := binary.LittleEndian.Uint64(s)
+	// The top bits of the bytes from 'A' to 'Z': a sum passes 0x80 without a carry.
+	low := w &^ tops
+	if upper := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ w & tops; upper != 0 {
+		binary.LittleEndian.PutUint64(s, w|upper>>2)
+	}
 }

@@ -1,6 +1,7 @@
 package ascii
 
 import (
+	"bytes"
 	"html"
 	"net/textproto"
 	"strconv"
@@ -23,6 +24,36 @@ func TestAppendLower(t *testing.T) {
 	}
 	if got := string(AppendLower(nil, []byte("HoSt"))); got != "host" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestAppendLowerWords has every byte at every place in words of every length.
+func TestAppendLowerWords(t *testing.T) {
+	for c := range 256 {
+		for n := range 20 {
+			for i := range n {
+				s := bytes.Repeat([]byte{'~'}, n)
+				s[i] = byte(c)
+				want := bytes.Clone(s)
+				want[i] = Lower(byte(c))
+				if got := AppendLower(nil, s); !bytes.Equal(got, want) {
+					t.Fatalf("%q becomes %q", s, got)
+				}
+			}
+		}
+	}
+	all := make([]byte, 256)
+	for c := range all {
+		all[c] = byte(c)
+	}
+	want := bytes.Clone(all)
+	for i, c := range want {
+		want[i] = Lower(c)
+	}
+	for from := range 16 {
+		if got := AppendLower(nil, all[from:]); !bytes.Equal(got, want[from:]) {
+			t.Errorf("from %d: %q", from, got)
+		}
 	}
 }
 

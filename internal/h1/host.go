@@ -16,10 +16,7 @@ func ValidHost(s []byte) bool {
 		end := bytes.IndexByte(s, ']')
 		return end > 0 && validIPLiteral(s[1:end]) && validPort(s[end+1:])
 	}
-	i := 0
-	for i < len(s) && ascii.Is(s[i], ascii.HostChar) {
-		i++
-	}
+	i := ascii.Prefix(s, ascii.HostChar)
 	if i < len(s) && s[i] == '%' {
 		name, port := s, s[len(s):]
 		if colon := bytes.IndexByte(s, ':'); colon >= 0 {

@@ -113,7 +113,7 @@ func (h *Header) findExact(key []byte) int {
 // section 5.5). The result is value itself or h.clean. Other control characters
 // stay: getters return them, and written makes spaces of them.
 func (h *Header) FitValue(value []byte) []byte {
-	if ascii.All(value, ascii.Value) {
+	if h1.IsValue(value) {
 		return value
 	}
 	h.hasControls = true
