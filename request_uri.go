@@ -25,6 +25,11 @@ func (r *Request) parseURI() {
 		// This is what servers receive: one pass, and nothing lenient.
 		r.uri.DisablePathNormalizing = false
 		r.uri.queryArgs.Reset()
+		if r.Header.m.IsOriginReceived() {
+			r.uri.m.SetOrigin(host, target, r.isTLS)
+			r.uriError = nil
+			return
+		}
 		r.uriError = r.uri.m.ParseTarget(host, target, r.isTLS)
 		if r.uriError == nil {
 			return

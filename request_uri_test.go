@@ -1,6 +1,10 @@
 package sluice
 
-import "testing"
+import (
+	"bufio"
+	"strings"
+	"testing"
+)
 
 func TestRequestURIAndHost(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -45,6 +49,39 @@ func TestRequestURIAndHost(t *testing.T) {
 		}
 		if got := string(r.RequestURI()); got != test.requestURI {
 			t.Errorf("%s: request URI %q", name, got)
+		}
+	}
+}
+
+// TestURIOfReceived: what was received is taken as it was checked; what is set later
+// is checked again.
+func TestURIOfReceived(t *testing.T) {
+	for _, c := range []struct {
+		name, head string
+		change     func(*RequestHeader)
+		want       string // of FullURI
+		fails      bool
+	}{
+		{"origin", "GET /a?b HTTP/1.1\r\nHost: EXAMPLE.com:80\r\n\r\n", func(*RequestHeader) {}, "http://example.com:80/a?b", false},
+		{"dots", "GET /a//b/../c?b?c HTTP/1.1\r\nHost: h\r\n\r\n", func(*RequestHeader) {}, "http://h/a/c?b?c", false},
+		{"escape", "GET /a%2fb HTTP/1.1\r\nHost: h\r\n\r\n", func(*RequestHeader) {}, "http://h/a/b", false},
+		{"no host", "GET / HTTP/1.0\r\n\r\n", func(*RequestHeader) {}, "http:///", false},
+		{"host set", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", func(h *RequestHeader) { h.SetHost("Other") }, "http://other/a", false},
+		{"bad host set", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", func(h *RequestHeader) { h.SetHost("a b") }, "", true},
+		{"bad host in the place of one", "GET /a HTTP/1.1\r\nHost: abcd\r\n\r\n", func(h *RequestHeader) { h.Del("Host"); h.SetHost("a b") }, "", true},
+		{"host deleted", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", func(h *RequestHeader) { h.Del("Host") }, "http:///a", false},
+		{"target set", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", func(h *RequestHeader) { h.SetRequestURI("/x?y") }, "http://h/x?y", false},
+		{"bad target set", "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", func(h *RequestHeader) { h.SetRequestURI("/x\x01") }, "", true},
+	} {
+		var r Request
+		if err := r.Read(bufio.NewReader(strings.NewReader(c.head))); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		c.change(&r.Header)
+		r.SetURI(nil) // parse it now
+		u := r.URI()
+		if got := string(u.FullURI()); (r.uriError != nil) != c.fails || !c.fails && got != c.want {
+			t.Errorf("%s: %q, error %v; want %q", c.name, got, r.uriError, c.want)
 		}
 	}
 }

@@ -101,6 +101,13 @@ func (t *Table) Value(i int) []byte {
 // Index returns the position of the first field with a known id, or -1.
 func (t *Table) Index(id ID) int { return int(t.slots[id]) - 1 }
 
+// IsRaw tells whether the first field with a known id is absent or has the value that
+// it had in the raw head.
+func (t *Table) IsRaw(id ID) bool {
+	i := t.slots[id]
+	return i == 0 || int(t.fields[i-1].valueOff) < t.raw
+}
+
 // Get returns the value of the first field with a known id, or nil.
 func (t *Table) Get(id ID) []byte {
 	if i := t.slots[id]; i != 0 {

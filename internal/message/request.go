@@ -118,6 +118,12 @@ func (h *RequestHeader) Target() []byte {
 	return textSlash
 }
 
+// IsOriginReceived tells whether Host and target are in the raw head, where a parser
+// has checked both, and the target begins with "/".
+func (h *RequestHeader) IsOriginReceived() bool {
+	return h.targetAt.End > 0 && h.Table.Raw()[h.targetAt.Start] == '/' && h.Table.IsRaw(field.Host)
+}
+
 // SetTarget sets the request-target. One that begins with "?" gets a "/" before
 // it.
 func (h *RequestHeader) SetTarget(target []byte) {

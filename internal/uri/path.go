@@ -2,6 +2,7 @@ package uri
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
@@ -12,12 +13,27 @@ func isNormalPath(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' {
 		return false
 	}
-	for i, c := range path {
-		if c == '%' || c == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.') {
+	i := 0
+	for ; i+9 <= len(path); i += 8 { // a word, and the word that begins one byte later
+		w, next := binary.LittleEndian.Uint64(path[i:]), binary.LittleEndian.Uint64(path[i+1:])
+		if equals(w, '%')|equals(w, '/')&(equals(next, '/')|equals(next, '.')) != 0 {
+			return false
+		}
+	}
+	for ; i < len(path); i++ {
+		if c := path[i]; c == '%' || c == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.') {
 			return false
 		}
 	}
 	return true
+}
+
+// equals marks the bytes of w that are c by their top bits. It may also mark bytes
+// after one that it marks.
+func equals(w uint64, c byte) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	w ^= uint64(c) * ones
+	return (w - ones) &^ w & tops
 }
 
 // AppendNormalPath appends path in normal form. It decodes percent-encodings,

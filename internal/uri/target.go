@@ -13,12 +13,7 @@ import (
 // Unlike Parse it allows neither user information nor a fragment, and accepts
 // only a strictly valid host. After an error u is the zero URI.
 func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
-	u.Reset()
-	if isTLS {
-		u.scheme = append(u.scheme, HTTPS...)
-	} else {
-		u.scheme = append(u.scheme, HTTP...)
-	}
+	u.beginTarget(isTLS)
 	if len(target) > 0 && target[0] == '/' && u.setRequestHost(host) && u.setOriginForm(target) {
 		return nil
 	}
@@ -27,6 +22,27 @@ func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
 		u.Reset()
 	}
 	return err
+}
+
+// SetOrigin is ParseTarget for a host and a target in origin-form that package h1 has
+// checked, which need only be copied.
+func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
+	u.beginTarget(isTLS)
+	u.host = ascii.AppendLower(u.host, host)
+	path, query, _ := ascii.Cut(target, '?')
+	u.query = append(u.query, query...)
+	u.pathOriginal = append(u.pathOriginal, path...)
+	u.normalizePath(isNormalPath(path))
+}
+
+// beginTarget makes u the zero URI with the scheme of a connection.
+func (u *URI) beginTarget(isTLS bool) {
+	u.Reset()
+	if isTLS {
+		u.scheme = append(u.scheme, HTTPS...)
+	} else {
+		u.scheme = append(u.scheme, HTTP...)
+	}
 }
 
 // setOriginForm fills path and query from a target in origin-form. It takes one

@@ -94,6 +94,9 @@ func FuzzRequestTarget(f *testing.F) {
 		if target[0] != '/' || host == "" {
 			return
 		}
+		if v.SetOrigin([]byte(host), []byte(target), false); text(&u) != text(&v) || !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.PathOriginal(), v.PathOriginal()) {
+			t.Fatalf("%q, %q: %q, SetOrigin: %q", host, target, text(&u), text(&v))
+		}
 		if err := v.Parse([]byte(host), []byte(target)); err != nil {
 			t.Fatalf("%q, %q: Parse: %v", host, target, err)
 		}
