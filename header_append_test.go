@@ -38,9 +38,51 @@ func TestResponseAppendHeadOrder(t *testing.T) {
 		}
 	}
 	now := clock.Nanos()
-	date := string(clock.AppendDate(nil, now))
+	date := string(clock.Date(now)[:])
 	if got := string(h.m.AppendHead(nil, message.Framing{Date: now})); strings.Count(got, "Date: ") != 1 || !strings.Contains(got, "Server: s\r\nDate: "+date[:20]) {
 		t.Errorf("with a Date: %q", got)
+	}
+}
+
+// TestResponseHeadStart: a head that is written again and again begins with what is
+// true now.
+func TestResponseHeadStart(t *testing.T) {
+	now := clock.Nanos()
+	one, other := []byte("one"), []byte("other")
+	var h ResponseHeader
+	for _, c := range []struct {
+		name          string
+		change        func()
+		date          int64
+		status        string
+		server        string
+		protocolMinor byte
+	}{
+		{"first", func() { h.m.DefaultServer, h.m.ShowsServer = one, true }, now, "200 OK", "one", '1'},
+		{"the same", func() {}, now, "200 OK", "one", '1'},
+		{"another status", func() { h.SetStatusCode(404) }, now, "404 Not Found", "one", '1'},
+		{"another server", func() { h.m.DefaultServer = other }, now, "404 Not Found", "other", '1'},
+		{"a phrase", func() { h.SetStatusMessage([]byte("Gone for now")) }, now, "404 Gone for now", "other", '1'},
+		{"after a reset", func() { h.Reset(); h.m.ShowsServer = true }, now, "200 OK", "other", '1'},
+		{"a field", func() { h.SetServer("mine") }, now, "200 OK", "mine", '1'},
+		{"no field", func() { h.Del("Server"); h.m.ShowsServer = true }, now, "200 OK", "other", '1'},
+		{"HTTP/1.0", func() { h.m.IsHTTP10 = true }, now, "200 OK", "other", '0'},
+		{"HTTP/1.1", func() { h.m.IsHTTP10 = false }, now, "200 OK", "other", '1'},
+		{"no date", func() {}, 0, "200 OK", "other", '1'},
+		{"no server", func() { h.m.DefaultServer = nil }, now, "200 OK", "", '1'},
+	} {
+		c.change()
+		want := "HTTP/1." + string(c.protocolMinor) + " " + c.status + "\r\n"
+		if c.server != "" {
+			want += "Server: " + c.server + "\r\n"
+		}
+		if c.date != 0 {
+			want += "Date: " + string(clock.Date(c.date)[:]) + "\r\n"
+		}
+		want += "Content-Length: 0\r\n\r\n"
+		if got := string(h.m.AppendHead(nil, message.Framing{Length: 0, Date: c.date})); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", c.name, got, want)
+		}
 	}
 }
 

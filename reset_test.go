@@ -36,6 +36,7 @@ func TestResetLeavesNothing(t *testing.T) {
 	response := slices.Concat(header, []string{
 		"closesByLength", // set with every head that is read
 		"DefaultServer",  // of the server, not of the response
+		"start",          // what the last head began with
 	})
 	settings := slices.Concat(response, []string{"KeepBodyBuffer"})
 	ctx := slices.Concat(response, []string{
@@ -105,6 +106,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 		"ShowsServer",    // the copy has the name as a field
 		"closesByLength", // set with every head that is read
 		"DefaultServer",  // of the server, not of the response
+		"start",          // what the last head began with
 	}
 	message := slices.Concat(header, []string{
 		"stream", "streamSize", "streamWriter", "sized", "raw", "form", "formFiles", "failure", // bodies that cannot be copied

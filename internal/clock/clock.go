@@ -44,12 +44,10 @@ func at(now int64) *stamp {
 	return s
 }
 
-// AppendDate appends the time of now, a result of Nanos, as an HTTP date (RFC 9110
-// section 5.6.7).
-func AppendDate(dst []byte, now int64) []byte {
-	s := at(now)
-	return append(dst, s.date[:]...)
-}
+// Date returns the time of now, a result of Nanos, as an HTTP date (RFC 9110 section
+// 5.6.7). Nothing changes it later. Within a second it is nearly always the same
+// pointer.
+func Date(now int64) *[len(dateLayout)]byte { return &at(now).date }
 
 // Time returns the wall time of a recent now, a result of Nanos. It follows changes
 // of the wall clock within a second, without reading it.

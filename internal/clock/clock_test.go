@@ -19,9 +19,9 @@ func TestTimeFollowsNanos(t *testing.T) {
 	}
 }
 
-func TestAppendDate(t *testing.T) {
+func TestDate(t *testing.T) {
 	now := Nanos()
-	got := string(AppendDate(nil, now))
+	got := string(Date(now)[:])
 	parsed, err := time.Parse(dateLayout, got)
 	if err != nil {
 		t.Fatal(err)
@@ -29,16 +29,15 @@ func TestAppendDate(t *testing.T) {
 	if d := time.Since(parsed); d < -time.Second || d > 3*time.Second {
 		t.Fatalf("date %q is %v old", got, d)
 	}
-	later := string(AppendDate(nil, now+int64(2*time.Second)))
+	later := string(Date(now + int64(2*time.Second))[:])
 	if _, err := time.Parse(dateLayout, later); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestNoAllocationWithinASecond(t *testing.T) {
-	buf := make([]byte, 0, 64)
-	AppendDate(buf, Nanos())
-	n := testing.AllocsPerRun(1000, func() { buf = AppendDate(buf[:0], Nanos()) })
+	Date(Nanos())
+	n := testing.AllocsPerRun(1000, func() { Date(Nanos()) })
 	if n > 0.1 {
 		t.Fatalf("%v allocations per call", n)
 	}
@@ -50,9 +49,8 @@ func BenchmarkNanos(b *testing.B) {
 	}
 }
 
-func BenchmarkAppendDate(b *testing.B) {
-	buf := make([]byte, 0, 64)
+func BenchmarkDate(b *testing.B) {
 	for b.Loop() {
-		buf = AppendDate(buf[:0], Nanos())
+		Date(Nanos())
 	}
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -66,22 +67,10 @@ const (
 // Set-Cookie, Connection, and the empty line.
 func (h *ResponseHeader) AppendHead(dst []byte, f Framing) []byte {
 	at := len(dst)
-	dst = h.appendStatusLine(dst)
-	server := h.headServer()
-	if len(server) == 0 && f.NamesServer {
-		server = h.DefaultServer
-	}
-	if len(server) > 0 {
-		dst = append(dst, "Server: "...)
-		dst = append(dst, server...)
-		dst = append(dst, "\r\n"...)
-	}
+	dst = h.appendStart(dst, f)
 	skip := responseFields
 	if f.Date != 0 {
 		skip = skip.with(field.Date)
-		dst = append(dst, "Date: "...)
-		dst = clock.AppendDate(dst, f.Date)
-		dst = append(dst, "\r\n"...)
 	}
 	if contentType := h.contentTypeFor(f); len(contentType) > 0 {
 		dst = append(dst, "Content-Type: "...)
@@ -97,6 +86,50 @@ func (h *ResponseHeader) AppendHead(dst []byte, f Framing) []byte {
 	}
 	dst = h.appendConnection(dst, f)
 	return h.written(append(dst, "\r\n"...), at)
+}
+
+// A headStart is how a response's head began the last time: status line, Server and
+// Date. A server's responses within one second mostly begin alike.
+type headStart struct {
+	text   []byte
+	status int
+	server []byte // DefaultServer at the time
+	date   *[len(time.RFC1123)]byte
+}
+
+// appendStart appends the status line, Server and Date.
+func (h *ResponseHeader) appendStart(dst []byte, f Framing) []byte {
+	server := h.headServer()
+	if len(server) == 0 && f.NamesServer {
+		server = h.DefaultServer
+	}
+	isUsual := len(server) > 0 && len(h.DefaultServer) > 0 && &server[0] == &h.DefaultServer[0] && f.Date != 0 &&
+		!h.IsHTTP10 && len(h.reason) == 0 && h.reasonAt == h1.Span{}
+	if !isUsual {
+		return h.appendNewStart(dst, server, f.Date)
+	}
+	s, date := &h.start, clock.Date(f.Date)
+	if s.date != date || s.status != h.status || &s.server[0] != &server[0] {
+		s.date, s.status, s.server = date, h.status, server
+		s.text = h.appendNewStart(s.text[:0], server, f.Date)
+	}
+	return append(dst, s.text...)
+}
+
+// appendNewStart is appendStart without headStart. A date of 0 is left out.
+func (h *ResponseHeader) appendNewStart(dst, server []byte, date int64) []byte {
+	dst = h.appendStatusLine(dst)
+	if len(server) > 0 {
+		dst = append(dst, "Server: "...)
+		dst = append(dst, server...)
+		dst = append(dst, "\r\n"...)
+	}
+	if date != 0 {
+		dst = append(dst, "Date: "...)
+		dst = append(dst, clock.Date(date)[:]...)
+		dst = append(dst, "\r\n"...)
+	}
+	return dst
 }
 
 // show stores in h what AppendHead has added because of f, so that getters

@@ -26,6 +26,8 @@ type ResponseHeader struct {
 	// DefaultServer is the name of the server that will write the response, nil
 	// if it has none. It has no control characters. Reset keeps it.
 	DefaultServer []byte
+
+	start headStart // of the last head that was written; Reset keeps it
 }
 
 // Reset makes h the zero value. It keeps memory for the next use.
