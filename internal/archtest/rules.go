@@ -88,6 +88,7 @@ func packageRules() map[string]packageRule {
 		"internal/ascii":       {pure: true, usesUnsafe: true},
 		"internal/field":       {pure: true, own: []string{"internal/ascii"}},
 		"internal/h1":          {pure: true, own: []string{"internal/ascii", "internal/field"}},
+		"internal/h2":          {pure: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
 		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
 		"internal/uri":         {pure: true, own: []string{"internal/ascii", "internal/h1"}},
 

@@ -1,0 +1,122 @@
+package h2
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParsePriority(t *testing.T) {
+	for value, want := range map[string]Priority{
+		// RFC 9218 section 4
+		"":              {3, false},
+		"  ":            {3, false},
+		"u=5, i":        {5, true},
+		"u=0":           {0, false},
+		"u=7,i=?1":      {7, true},
+		"i=?0":          {3, false},
+		"i, i=?0":       {3, false},
+		" u=1 \t,\ti  ": {1, true},
+		"u=1, u=2":      {2, false},
+		"u=8, i":        {3, true},
+		"u=-1":          {3, false},
+		"u=1, u=9":      {3, false},
+		"u=1.0":         {3, false},
+		"u=\"1\", i":    {3, true},
+		"u, i=1":        {3, false},
+		"u=?1":          {3, false},
+		"i=token":       {3, false},
+		// RFC 8941: members and parameters of all types
+		"u=2;a;b=1;c=\"\\\"\\\\\";*d.-_=:YWI=:, x=(1 \"a\" b;c=?0  ), y=-1.234, z=*/:~, i": {2, true},
+		"x=(), x=( ), u=4":     {4, false},
+		"x=999999999999999, i": {3, true},
+		"x=123456789012.123,i": {3, true},
+		// no dictionary
+		"U=1, i":                  {3, false},
+		"u=1,":                    {3, false},
+		",u=1":                    {3, false},
+		"u=1,,i":                  {3, false},
+		"u=1 i":                   {3, false},
+		"u =1":                    {3, false},
+		"u= 1":                    {3, false},
+		"u=":                      {3, false},
+		"u=1;":                    {3, false},
+		"u=1;A":                   {3, false},
+		"u=1;a=":                  {3, false},
+		"u=1, x=?2":               {3, false},
+		"u=1, x=?":                {3, false},
+		"u=1, x=\"a":              {3, false},
+		"u=1, x=\"\\a\"":          {3, false},
+		"u=1, x=\"\x7f\"":         {3, false},
+		"u=1, x=:YWI":             {3, false},
+		"u=1, x=:Y!:":             {3, false},
+		"u=1, x=(1":               {3, false},
+		"u=1, x=(1\"a\")":         {3, false},
+		"u=1, x=((1))":            {3, false},
+		"u=1, x=(1;)":             {3, false},
+		"u=1, x=-":                {3, false},
+		"u=1, x=1.":               {3, false},
+		"u=1, x=1.2345":           {3, false},
+		"u=1, x=1234567890123.1":  {3, false},
+		"u=1, x=1234567890123456": {3, false},
+		"u=1, x=\xff":             {3, false},
+		"\tu=1":                   {3, false},
+	} {
+		if got := ParsePriority([]byte(value), DefaultPriority()); got != want {
+			t.Errorf("%q: %+v, want %+v", value, got, want)
+		}
+	}
+}
+
+// RFC 9218 section 8: what a response leaves out stays as the request has it.
+func TestPriorityOfResponse(t *testing.T) {
+	base := Priority{5, true}
+	for value, want := range map[string]Priority{
+		"": base, "u=1": {1, true}, "i=?0": {5, false}, "u=8": base, "?": base, "i=7": base,
+	} {
+		if got := ParsePriority([]byte(value), base); got != want {
+			t.Errorf("%q: %+v, want %+v", value, got, want)
+		}
+	}
+}
+
+func TestAppendPriority(t *testing.T) {
+	for urgency := range uint8(8) {
+		for _, isIncremental := range []bool{false, true} {
+			p := Priority{urgency, isIncremental}
+			value := AppendPriority(nil, p)
+			if got := ParsePriority(value, DefaultPriority()); got != p || len(value) > maxUpdateValue {
+				t.Errorf("%+v as %q is %+v", p, value, got)
+			}
+		}
+	}
+}
+
+func TestParsePriorityAllocatesNothing(t *testing.T) {
+	in := []byte("u=2;a=\"b\", x=(1 2), i")
+	if n := testing.AllocsPerRun(100, func() { ParsePriority(in, DefaultPriority()) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzParsePriority: an unknown member before or after a dictionary changes nothing, and
+// what is appended is read again.
+func FuzzParsePriority(f *testing.F) {
+	for _, s := range []string{"u=5, i", "u=2;a;b=1, x=(1 \"a\" b;c=?0  ), i", "x=:YWI=:;y=\"\\\"\"", "u=1.5, i=?0"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		got := ParsePriority(value, DefaultPriority())
+		if got.Urgency > lowestUrgency {
+			t.Fatalf("%+v", got)
+		}
+		if again := ParsePriority(AppendPriority(nil, got), DefaultPriority()); again != got {
+			t.Fatalf("%+v became %+v", got, again)
+		}
+		if strings.Trim(string(value), " \t") == "" {
+			return
+		}
+		if more := ParsePriority([]byte("zz=1, "+strings.TrimLeft(string(value), " ")), DefaultPriority()); more != got {
+			t.Fatalf("after another member: %+v, alone %+v", more, got)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package h2
+
+import "math"
+
+// A SettingID names a setting (RFC 9113 section 6.5.2). Unknown ones are ignored.
+type SettingID uint16
+
+// The settings of RFC 9113 section 6.5.2, RFC 8441 section 3 and RFC 9218 section 2.1.
+const (
+	SettingHeaderTableSize       SettingID = 0x1
+	SettingEnablePush            SettingID = 0x2
+	SettingMaxConcurrentStreams  SettingID = 0x3
+	SettingInitialWindowSize     SettingID = 0x4
+	SettingMaxFrameSize          SettingID = 0x5
+	SettingMaxHeaderListSize     SettingID = 0x6
+	SettingEnableConnectProtocol SettingID = 0x8
+	SettingNoRFC7540Priorities   SettingID = 0x9
+)
+
+// NoLimit is the value of a Settings field that limits nothing.
+const NoLimit = math.MaxUint32
+
+// Settings are the values of one side. DefaultSettings are in force before the first
+// SETTINGS frame; the zero value is not of use.
+type Settings struct {
+	HeaderTableSize       uint32 // bytes, as RFC 7541 section 4.1 counts them
+	MaxConcurrentStreams  uint32
+	InitialWindowSize     uint32 // bytes
+	MaxFrameSize          uint32 // bytes of payload
+	MaxHeaderListSize     uint32 // bytes, 32 more for each field; advice
+	EnablePush            bool
+	EnableConnectProtocol bool
+	NoRFC7540Priorities   bool
+}
+
+// DefaultSettings returns the initial values of RFC 9113 section 6.5.2.
+func DefaultSettings() Settings {
+	return Settings{
+		HeaderTableSize:      4096,
+		MaxConcurrentStreams: NoLimit,
+		InitialWindowSize:    1<<16 - 1,
+		MaxFrameSize:         MinMaxFrameSize,
+		MaxHeaderListSize:    NoLimit,
+		EnablePush:           true,
+	}
+}
+
+// Apply stores a value that a Parser has passed on. Unknown settings are ignored. It
+// returns ErrSetting if the peer withdraws extended CONNECT (RFC 8441 section 3).
+// Whoever changes InitialWindowSize calls SendWindow.Shift for all open streams.
+func (s *Settings) Apply(id SettingID, value uint32) *Error {
+	switch id {
+	case SettingHeaderTableSize:
+		s.HeaderTableSize = value
+	case SettingEnablePush:
+		s.EnablePush = value == 1
+	case SettingMaxConcurrentStreams:
+		s.MaxConcurrentStreams = value
+	case SettingInitialWindowSize:
+		s.InitialWindowSize = value
+	case SettingMaxFrameSize:
+		s.MaxFrameSize = value
+	case SettingMaxHeaderListSize:
+		s.MaxHeaderListSize = value
+	case SettingEnableConnectProtocol:
+		if s.EnableConnectProtocol && value == 0 {
+			return ErrSetting
+		}
+		s.EnableConnectProtocol = value == 1
+	case SettingNoRFC7540Priorities:
+		s.NoRFC7540Priorities = value == 1
+	}
+	return nil
+}
+
+// checkSetting refuses values that the peer of side must not send.
+func checkSetting(side Side, id SettingID, value uint32) *Error {
+	switch id {
+	case SettingEnablePush:
+		// Only a client may enable push (RFC 9113 section 6.5.2).
+		if value > 1 || value == 1 && side == ClientSide {
+			return ErrSetting
+		}
+	case SettingEnableConnectProtocol, SettingNoRFC7540Priorities:
+		if value > 1 {
+			return ErrSetting
+		}
+	case SettingInitialWindowSize:
+		if value > maxWindow {
+			return ErrInitialWindow
+		}
+	case SettingMaxFrameSize:
+		if value < MinMaxFrameSize || value > MaxMaxFrameSize {
+			return ErrSetting
+		}
+	}
+	return nil
+}
+
+// OwnSettings are the settings that we send. They are in force when the peer has
+// acknowledged them (RFC 9113 section 6.5.3); at most one frame waits for that.
+type OwnSettings struct {
+	InForce Settings
+	sent    Settings
+	waits   bool
+}
+
+// NewOwnSettings returns settings of which nothing was sent.
+func NewOwnSettings() OwnSettings { return OwnSettings{InForce: DefaultSettings()} }
+
+// Send appends a SETTINGS frame with the values of s that differ from those in force,
+// also if none does. ok is false, and dst unchanged, while a frame waits to be
+// acknowledged.
+func (o *OwnSettings) Send(dst []byte, s Settings) (out []byte, ok bool) {
+	if o.waits {
+		return dst, false
+	}
+	o.sent, o.waits = s, true
+	return AppendSettings(dst, &s, &o.InForce), true
+}
+
+// Waits tells whether a frame waits to be acknowledged.
+func (o *OwnSettings) Waits() bool { return o.waits }
+
+// Ack handles EventSettingsAck: what was sent is now InForce. It returns
+// ErrUnexpectedAck if nothing was sent. The caller passes on what changed: the
+// decoder's table size, the Parser's MaxFrameSize, and the initial window to
+// ReceiveWindow.Shift of all open streams.
+func (o *OwnSettings) Ack() *Error {
+	if !o.waits {
+		return ErrUnexpectedAck
+	}
+	o.InForce, o.waits = o.sent, false
+	return nil
+}

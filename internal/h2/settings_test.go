@@ -1,0 +1,70 @@
+package h2
+
+import "testing"
+
+// Every setting comes back from its frame.
+func TestSettingsApply(t *testing.T) {
+	want := Settings{1, 2, 3, 20_000, 5, false, true, true}
+	got := DefaultSettings()
+	p := opened(ServerSide)
+	for rest := AppendSettings(nil, &want, &got); len(rest) > 0; {
+		n, ev, err := p.Next(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := got.Apply(ev.Setting, ev.Value); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// RFC 9113 section 6.5.2: unknown settings are ignored, as is the 0 of an empty frame.
+func TestUnknownSettingsAreIgnored(t *testing.T) {
+	s := DefaultSettings()
+	for _, id := range []SettingID{0, 7, 10, 0xffff} {
+		if err := s.Apply(id, 77); err != nil || s != DefaultSettings() {
+			t.Errorf("%d: %v, %+v", id, err, s)
+		}
+	}
+}
+
+// RFC 8441 section 3: extended CONNECT is not withdrawn.
+func TestConnectProtocolStays(t *testing.T) {
+	s := DefaultSettings()
+	for i, c := range []struct {
+		value uint32
+		want  *Error
+	}{{0, nil}, {1, nil}, {1, nil}, {0, ErrSetting}} {
+		if err := s.Apply(SettingEnableConnectProtocol, c.value); err != c.want {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
+// RFC 9113 section 6.5.3: settings are in force when they were acknowledged.
+func TestOwnSettings(t *testing.T) {
+	o := NewOwnSettings()
+	if o.InForce != DefaultSettings() || o.Waits() || o.Ack() != ErrUnexpectedAck {
+		t.Fatalf("at first: %+v", o)
+	}
+	first, second := DefaultSettings(), DefaultSettings()
+	first.InitialWindowSize, second.MaxFrameSize = 1<<20, 1<<20
+	out, ok := o.Send(nil, first)
+	if check(t, ClientSide, 0, out, "setting 4 =1048576 first end"); !ok || !o.Waits() || o.InForce != DefaultSettings() {
+		t.Fatalf("sent: %+v", o)
+	}
+	if out, ok := o.Send([]byte("x"), second); ok || string(out) != "x" {
+		t.Fatalf("two frames at once: %q", out)
+	}
+	if err := o.Ack(); err != nil || o.InForce != first || o.Waits() {
+		t.Fatalf("acknowledged: %+v, %v", o, err)
+	}
+	out, ok = o.Send(nil, second)
+	if check(t, ClientSide, 0, out, "setting 4 =65535 first", "setting 5 =1048576 end"); !ok || o.Ack() != nil || o.InForce != second {
+		t.Fatalf("again: %+v", o)
+	}
+}
