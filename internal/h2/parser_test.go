@@ -228,7 +228,7 @@ func TestFrames(t *testing.T) {
 }
 
 func TestSettingsFrames(t *testing.T) {
-	one := func(id, value int) string {
+	one := func(id uint16, value uint32) string {
 		return frame(frameSettings, 0, 0, string([]byte{byte(id >> 8), byte(id), byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}))
 	}
 	run(t, []frameCase{
