@@ -73,10 +73,10 @@ func TestAppendSettings(t *testing.T) {
 	check(t, ServerSide, 0, AppendSettings(nil, &initial, &initial), "setting first end")
 	all := Settings{1, 2, 3, 20_000, 5, false, true, true}
 	check(t, ServerSide, 0, AppendSettings(nil, &all, &initial),
-		"setting 1 =1 first", "setting 2 =0", "setting 3 =2", "setting 4 =3", "setting 5 =20000", "setting 6 =5", "setting 8 =1", "setting 9 =1 end")
+		"setting 1 =1 length 48 first", "setting 2 =0", "setting 3 =2", "setting 4 =3", "setting 5 =20000", "setting 6 =5", "setting 8 =1", "setting 9 =1 end")
 	some := initial
 	some.InitialWindowSize = 1 << 16
-	check(t, ServerSide, 0, AppendSettings(nil, &some, &initial), "setting 4 =65536 first end")
+	check(t, ServerSide, 0, AppendSettings(nil, &some, &initial), "setting 4 =65536 length 6 first end")
 }
 
 func TestLongBlocksBecomeContinuations(t *testing.T) {
@@ -152,7 +152,7 @@ func FuzzAppend(f *testing.F) {
 		add(append(wire, data...), Event{Kind: EventData, Stream: stream, Length: uint32(len(data)), Payload: data[:len(data):len(data)], Marks: marks})
 		add(AppendPriorityUpdate(wire, stream, p), Event{Kind: EventPriorityUpdate, Stream: stream, Payload: AppendPriority(nil, p)})
 		add(AppendSettings(wire, &Settings{InitialWindowSize: value}, &Settings{InitialWindowSize: value ^ 1}),
-			Event{Kind: EventSetting, Setting: SettingInitialWindowSize, Value: value, Marks: FrameStart | EndSettings})
+			Event{Kind: EventSetting, Setting: SettingInitialWindowSize, Value: value, Length: settingSize, Marks: FrameStart | EndSettings})
 		var blocks []byte
 		parser := opened(ServerSide)
 		parser.MaxContinuations = 1 << 15

@@ -61,8 +61,8 @@ const (
 	// frame has Length, the bytes that flow control counts, and Padding.
 	EventData
 	// EventSetting is one value of a SETTINGS frame: Setting, Value, Marks. The
-	// value is in its range. A frame without values makes one event with Setting 0,
-	// which has no meaning.
+	// value is in its range. The first value of a frame has Length. A frame without
+	// values makes one event with Setting 0, which has no meaning, and Length 0.
 	EventSetting
 	// EventSettingsAck acknowledges SETTINGS.
 	EventSettingsAck
@@ -95,7 +95,7 @@ const (
 type Marks uint8
 
 const (
-	// FrameStart: the first piece of a frame.
+	// FrameStart: the first piece, or setting, of a frame.
 	FrameStart Marks = 1 << iota
 	// BlockStart: the first piece of a field block.
 	BlockStart
@@ -123,7 +123,7 @@ type Event struct {
 	Setting SettingID
 	Kind    EventKind
 	Marks   Marks
-	Padding uint8
+	Padding uint16 // of Length, the bytes of padding and of its length
 }
 
 // Has tells whether any of the marks m is set.

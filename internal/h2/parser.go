@@ -343,7 +343,10 @@ func (p *Parser) piece(in []byte, ev *Event) (used int) {
 func (p *Parser) describe(ev *Event) {
 	ev.Stream = p.stream
 	if p.marks&FrameStart != 0 {
-		ev.Length, ev.Padding = p.length, p.padding
+		ev.Length = p.length
+		if p.flags&flagPadded != 0 && p.kind != frameContinuation {
+			ev.Padding = 1 + uint16(p.padding)
+		}
 	}
 	ev.Marks = p.marks &^ EndStream
 	p.marks &= EndStream

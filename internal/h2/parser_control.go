@@ -102,7 +102,9 @@ func (p *Parser) readSetting(b []byte, ev *Event) *Error {
 		return err
 	}
 	*ev = Event{Kind: EventSetting, Setting: id, Value: value, Marks: p.marks}
-	p.marks = 0
+	if p.marks != 0 {
+		ev.Length, p.marks = p.length, 0
+	}
 	if p.left == 0 {
 		ev.Marks |= EndSettings
 		p.toHead()

@@ -174,9 +174,9 @@ func TestFrames(t *testing.T) {
 
 		{"6.1 DATA", ServerSide, frame(frameData, 0, 3, "ab") + frame(frameData, flagEndStream, 3, "c"), "data 3 length 2 \"ab\" first\ndata 3 length 1 \"c\" first last", nil},
 		{"6.1 empty DATA", ServerSide, frame(frameData, flagEndStream, 3, ""), `data 3 first last`, nil},
-		{"6.1 padded DATA", ServerSide, frame(frameData, flagPadded|flagEndStream, 3, "\x02ab\x00\x00") + settings, "data 3 length 5 padding 2 \"ab\" first last\nsetting first end", nil},
-		{"6.1 padding only", ServerSide, frame(frameData, flagPadded, 3, "\x02\x00\x00"), `data 3 length 3 padding 2 first`, nil},
-		{"6.1 padding of 0", ServerSide, frame(frameData, flagPadded, 3, "\x00"), `data 3 length 1 first`, nil},
+		{"6.1 padded DATA", ServerSide, frame(frameData, flagPadded|flagEndStream, 3, "\x02ab\x00\x00") + settings, "data 3 length 5 padding 3 \"ab\" first last\nsetting first end", nil},
+		{"6.1 padding only", ServerSide, frame(frameData, flagPadded, 3, "\x02\x00\x00"), `data 3 length 3 padding 3 first`, nil},
+		{"6.1 padding of 0", ServerSide, frame(frameData, flagPadded, 3, "\x00"), `data 3 length 1 padding 1 first`, nil},
 		{"6.1 too much padding", ServerSide, frame(frameData, flagPadded, 3, "\x03ab"), "", ErrPadding},
 		{"6.1 as much padding as payload", ServerSide, frame(frameData, flagPadded, 3, "\x01"), "", ErrPadding},
 		{"6.1 no length of padding", ServerSide, frame(frameData, flagPadded, 3, ""), "", ErrFrameLength},
@@ -233,25 +233,25 @@ func TestSettingsFrames(t *testing.T) {
 	}
 	run(t, []frameCase{
 		{"6.5 two values", ServerSide, frame(frameSettings, 0, 0, "\x00\x04\x00\x01\x00\x00\x00\x03\x00\x00\x00\x64") + settings,
-			"setting 4 =65536 first\nsetting 3 =100 end\nsetting first end", nil},
+			"setting 4 =65536 length 12 first\nsetting 3 =100 end\nsetting first end", nil},
 		{"6.5 ack", ServerSide, frame(frameSettings, flagAck, 0, "") + settings, "settings ack\nsetting first end", nil},
 		{"6.5 ack with values", ServerSide, frame(frameSettings, flagAck, 0, "\x00\x04\x00\x01\x00\x00"), "", ErrFrameLength},
 		{"6.5 on a stream", ServerSide, frame(frameSettings, 0, 1, ""), "", ErrStreamForbidden},
 		{"6.5 not a multiple of six", ServerSide, frame(frameSettings, 0, 0, "\x00\x04\x00\x01\x00\x00\x00"), "", ErrFrameLength},
-		{"6.5.2 unknown", ServerSide, one(0xff, 1), "setting 255 =1 first end", nil},
-		{"6.5.2 push from a client", ServerSide, one(2, 1), "setting 2 =1 first end", nil},
-		{"6.5.2 no push from a server", ClientSide, one(2, 0), "setting 2 =0 first end", nil},
+		{"6.5.2 unknown", ServerSide, one(0xff, 1), "setting 255 =1 length 6 first end", nil},
+		{"6.5.2 push from a client", ServerSide, one(2, 1), "setting 2 =1 length 6 first end", nil},
+		{"6.5.2 no push from a server", ClientSide, one(2, 0), "setting 2 =0 length 6 first end", nil},
 		{"6.5.2 push from a server", ClientSide, one(2, 1), "", ErrSetting},
 		{"6.5.2 push 2", ServerSide, one(2, 2), "", ErrSetting},
-		{"6.5.2 largest window", ServerSide, one(4, 1<<31-1), "setting 4 =2147483647 first end", nil},
+		{"6.5.2 largest window", ServerSide, one(4, 1<<31-1), "setting 4 =2147483647 length 6 first end", nil},
 		{"6.5.2 too large a window", ServerSide, one(4, 1<<31), "", ErrInitialWindow},
-		{"6.5.2 smallest frames", ServerSide, one(5, 1<<14), "setting 5 =16384 first end", nil},
-		{"6.5.2 largest frames", ServerSide, one(5, 1<<24-1), "setting 5 =16777215 first end", nil},
+		{"6.5.2 smallest frames", ServerSide, one(5, 1<<14), "setting 5 =16384 length 6 first end", nil},
+		{"6.5.2 largest frames", ServerSide, one(5, 1<<24-1), "setting 5 =16777215 length 6 first end", nil},
 		{"6.5.2 too small frames", ServerSide, one(5, 1<<14-1), "", ErrSetting},
 		{"6.5.2 too large frames", ServerSide, one(5, 1<<24), "", ErrSetting},
-		{"RFC 8441 3", ClientSide, one(8, 1), "setting 8 =1 first end", nil},
+		{"RFC 8441 3", ClientSide, one(8, 1), "setting 8 =1 length 6 first end", nil},
 		{"RFC 8441 3 value 2", ClientSide, one(8, 2), "", ErrSetting},
-		{"RFC 9218 2.1", ServerSide, one(9, 1), "setting 9 =1 first end", nil},
+		{"RFC 9218 2.1", ServerSide, one(9, 1), "setting 9 =1 length 6 first end", nil},
 		{"RFC 9218 2.1 value 2", ServerSide, one(9, 2), "", ErrSetting},
 	}, opened)
 }
@@ -262,7 +262,7 @@ func TestFieldBlocks(t *testing.T) {
 		{"6.2 HEADERS", ServerSide, frame(frameHeaders, flagEndHeaders, 1, "abc") + settings, "headers 1 length 3 \"abc\" first block end\nsetting first end", nil},
 		{"6.2 END_STREAM", ServerSide, frame(frameHeaders, flagEndHeaders|flagEndStream, 1, "abc"), `headers 1 length 3 "abc" first block end last`, nil},
 		{"6.2 empty", ServerSide, frame(frameHeaders, flagEndHeaders, 1, ""), `headers 1 first block end`, nil},
-		{"6.2 padding and priority", ServerSide, frame(frameHeaders, flagEndHeaders|flagPadded|flagPriority, 1, "\x01"+priority+"abc\x00"), `headers 1 length 10 padding 1 "abc" first block end`, nil},
+		{"6.2 padding and priority", ServerSide, frame(frameHeaders, flagEndHeaders|flagPadded|flagPriority, 1, "\x01"+priority+"abc\x00"), `headers 1 length 10 padding 2 "abc" first block end`, nil},
 		{"6.2 priority", ServerSide, frame(frameHeaders, flagEndHeaders|flagPriority, 1, priority), `headers 1 length 5 first block end`, nil},
 		{"6.2 too short for priority", ServerSide, frame(frameHeaders, flagEndHeaders|flagPriority, 1, priority[:4]), "", ErrFrameLength},
 		{"6.2 too short for padding and priority", ServerSide, frame(frameHeaders, flagEndHeaders|flagPadded|flagPriority, 1, priority), "", ErrFrameLength},
@@ -273,7 +273,7 @@ func TestFieldBlocks(t *testing.T) {
 		{"RFC 7540 5.3.1 HEADERS on itself", ServerSide, frame(frameHeaders, flagPriority, 3, priority+"a") + frame(frameContinuation, flagEndHeaders, 3, "b") + frame(frameHeaders, flagEndHeaders, 5, "c"),
 			"headers 3 length 6 \"a\" first block\nheaders 3 length 1 \"b\" first end (" + ErrSelfDependency.Error() + ")\nheaders 5 length 1 \"c\" first block end", nil},
 		{"6.10 CONTINUATION", ServerSide, frame(frameHeaders, flagEndStream|flagPadded, 1, "\x02abc\x00\x00") + frame(frameContinuation, 0, 1, "") + frame(frameContinuation, flagEndHeaders, 1, "d"),
-			"headers 1 length 6 padding 2 \"abc\" first block\nheaders 1 first\nheaders 1 length 1 \"d\" first end last", nil},
+			"headers 1 length 6 padding 3 \"abc\" first block\nheaders 1 first\nheaders 1 length 1 \"d\" first end last", nil},
 		{"6.10 without HEADERS", ServerSide, frame(frameContinuation, flagEndHeaders, 1, "d"), "", ErrContinuation},
 		{"6.10 after END_HEADERS", ServerSide, frame(frameHeaders, flagEndHeaders, 1, "a") + frame(frameContinuation, flagEndHeaders, 1, "d"), "headers 1 length 1 \"a\" first block end", ErrContinuation},
 		{"6.10 stream 0", ServerSide, frame(frameContinuation, flagEndHeaders, 0, "d"), "", ErrStreamMissing},
@@ -362,8 +362,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// get is what a client sends for a typical GET; its block has 60 bytes.
-var get = frame(frameHeaders, flagEndHeaders|flagEndStream, 1, strings.Repeat("x", 60)) + frame(frameWindowUpdate, 0, 0, "\x00\x01\x00\x00")
+// typicalGET is what a client sends for a typical GET; its block has 60 bytes.
+var typicalGET = frame(frameHeaders, flagEndHeaders|flagEndStream, 1, strings.Repeat("x", 60)) + frame(frameWindowUpdate, 0, 0, "\x00\x01\x00\x00")
 
 func readAll(p *Parser, in []byte) (events int, err *Error) {
 	for {
@@ -377,7 +377,7 @@ func readAll(p *Parser, in []byte) (events int, err *Error) {
 }
 
 func TestParsingAllocatesNothing(t *testing.T) {
-	in := []byte(get + settings + frame(framePing, 0, 0, "abcdefgh") + frame(frameData, flagPadded, 1, "\x02ab\x00\x00") + frame(framePriorityUpdate, 0, 0, "\x00\x00\x00\x05u=1, i"))
+	in := []byte(typicalGET + settings + frame(framePing, 0, 0, "abcdefgh") + frame(frameData, flagPadded, 1, "\x02ab\x00\x00") + frame(framePriorityUpdate, 0, 0, "\x00\x00\x00\x05u=1, i"))
 	p := opened(ServerSide)
 	if n := testing.AllocsPerRun(100, func() {
 		for i := range in {
@@ -405,7 +405,7 @@ func TestParsingAllocatesNothing(t *testing.T) {
 // Parser wait without use of it.
 func FuzzParser(f *testing.F) {
 	for _, s := range []string{
-		get, settings, frame(frameHeaders, flagPadded|flagPriority, 1, "\x01\x00\x00\x00\x03\x10abc\x00") + frame(frameContinuation, flagEndHeaders, 1, "b"),
+		typicalGET, settings, frame(frameHeaders, flagPadded|flagPriority, 1, "\x01\x00\x00\x00\x03\x10abc\x00") + frame(frameContinuation, flagEndHeaders, 1, "b"),
 		frame(frameGoAway, 0, 0, "\x00\x00\x00\x05\x00\x00\x00\x00bye") + frame(frameSettings, 0, 0, "\x00\x04\x00\x01\x00\x00\x00\x03\x00\x00\x00\x64"),
 		frame(framePriorityUpdate, 0, 0, "\x00\x00\x00\x05u=1, i") + frame(0xff, 0, 1, "abc") + frame(framePriority, 0, 1, "12345"),
 		frame(frameData, flagPadded, 1, "\x02ab\x00\x00") + frame(frameReset, 0, 1, "\x00\x00\x00\x08") + frame(framePing, flagAck, 0, "abcdefgh"),
@@ -438,9 +438,9 @@ func FuzzParser(f *testing.F) {
 
 func BenchmarkParser(b *testing.B) {
 	for name, in := range map[string]string{
-		"GET":      get,
+		"GET":      typicalGET,
 		"16 DATA":  strings.Repeat(frame(frameData, 0, 1, strings.Repeat("x", 16<<10)), 16),
-		"32 GETs":  strings.Repeat(get, 32),
+		"32 GETs":  strings.Repeat(typicalGET, 32),
 		"PING":     frame(framePing, 0, 0, "abcdefgh"),
 		"SETTINGS": frame(frameSettings, 0, 0, strings.Repeat("\x00\x04\x00\x01\x00\x00", 6)),
 	} {

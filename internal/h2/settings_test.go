@@ -54,7 +54,7 @@ func TestOwnSettings(t *testing.T) {
 	first, second := DefaultSettings(), DefaultSettings()
 	first.InitialWindowSize, second.MaxFrameSize = 1<<20, 1<<20
 	out, ok := o.Send(nil, first)
-	if check(t, ClientSide, 0, out, "setting 4 =1048576 first end"); !ok || !o.Waits() || o.InForce != DefaultSettings() {
+	if check(t, ClientSide, 0, out, "setting 4 =1048576 length 6 first end"); !ok || !o.Waits() || o.InForce != DefaultSettings() {
 		t.Fatalf("sent: %+v", o)
 	}
 	if out, ok := o.Send([]byte("x"), second); ok || string(out) != "x" {
@@ -64,7 +64,7 @@ func TestOwnSettings(t *testing.T) {
 		t.Fatalf("acknowledged: %+v, %v", o, err)
 	}
 	out, ok = o.Send(nil, second)
-	if check(t, ClientSide, 0, out, "setting 4 =65535 first", "setting 5 =1048576 end"); !ok || o.Ack() != nil || o.InForce != second {
+	if check(t, ClientSide, 0, out, "setting 4 =65535 length 12 first", "setting 5 =1048576 end"); !ok || o.Ack() != nil || o.InForce != second {
 		t.Fatalf("again: %+v", o)
 	}
 }
