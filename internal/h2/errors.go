@@ -84,3 +84,15 @@ var (
 	ErrInitialWindow    = connectionError(CodeFlowControlError, "initial window exceeds 2^31-1")
 	ErrUnexpectedAck    = connectionError(CodeProtocolError, "acknowledgement of settings that were not sent")
 )
+
+// Violations of flow control (RFC 9113 section 6.9.1): with the window of the
+// connection, and with that of a stream.
+var (
+	ErrWindowOverflow       = connectionError(CodeFlowControlError, "window exceeds 2^31-1")
+	ErrStreamWindowOverflow = streamError(CodeFlowControlError, "window of a stream exceeds 2^31-1")
+	ErrWindowExceeded       = connectionError(CodeFlowControlError, "more data than the window admits")
+	ErrStreamWindowExceeded = streamError(CodeFlowControlError, "more data than the window of the stream admits")
+)
+
+// ErrCalm: the peer has used its Budget up.
+var ErrCalm = connectionError(CodeEnhanceYourCalm, "the peer causes too much work")

@@ -1,0 +1,100 @@
+package h2
+
+import "encoding/binary"
+
+// A Cost is an amount of work that a peer causes and that costs it less than us. Its
+// unit is 1/32 Token.
+type Cost uint16
+
+// Token is what a frame costs that we have to look at and that brings nothing.
+const Token Cost = 32
+
+// What a peer pays. The CVE names a published attack by the same means.
+const (
+	CostReset        = 5 * Token // RST_STREAM of an unanswered stream (CVE-2023-44487), or one of ours for an error of the peer (CVE-2025-8671)
+	CostMalformed    = 5 * Token // a malformed field list (CVE-2019-9516)
+	CostRefused      = Token     // a stream beyond the limit
+	CostSettings     = Token     // SETTINGS (CVE-2019-9515)
+	CostPing         = Token     // PING (CVE-2019-9512)
+	CostIgnored      = Token     // an unknown frame, PRIORITY, PRIORITY_UPDATE (CVE-2019-9513)
+	CostEmptyFrame   = Token     // HEADERS or DATA without a byte that end nothing (CVE-2019-9518)
+	CostTinyData     = Token     // less than TinyData in a buffered body
+	CostSmallUpdate  = Token     // WINDOW_UPDATE of less than SmallUpdate (CVE-2019-9511)
+	CostDecodedKiB   = Token     // each KiB of a field list beyond its limit (CVE-2016-6581)
+	CostPaddingBytes = 256       // so many bytes of padding cost one Token
+)
+
+// Bounds that go with the costs.
+const (
+	TinyData    = 64      // bytes of a DATA frame
+	SmallUpdate = 1 << 10 // increment of a WINDOW_UPDATE
+)
+
+// What a peer has and earns.
+const (
+	budgetSize      = 2000 * Token // of a new connection, and the most there is
+	budgetTick      = 5_000_000    // nanoseconds in which one Token is earned: 200 in a second
+	EarnRequest     = Token        // a finished request
+	earnedBodyBytes = 1 << 10      // so many bytes of a request's body earn a Token
+	packedBudget    = 6
+)
+
+// A Budget pays for the work that a peer causes with frames that cost it little. When it
+// is used up, the connection ends with ErrCalm. The zero value is full. Times are
+// nanoseconds of a clock that does not go back.
+type Budget struct {
+	tick  uint32 // time of the last refill, in budgetTick
+	spent Cost
+}
+
+// Spend pays cost at the time now. ok is false if the budget is used up.
+func (b *Budget) Spend(now int64, cost Cost) (ok bool) {
+	tick := uint32(now / budgetTick)
+	// A negative time is that of another process, after a hand-over.
+	if earned := int32(tick - b.tick); earned > 0 {
+		b.Earn(Cost(min(earned, int32(budgetSize/Token))) * Token)
+	}
+	b.tick = tick
+	if cost > budgetSize-b.spent {
+		b.spent = budgetSize
+		return false
+	}
+	b.spent += cost
+	return true
+}
+
+// SpendPadding pays for n bytes of padding, at most 256.
+func (b *Budget) SpendPadding(now int64, n uint16) (ok bool) {
+	return b.Spend(now, Cost(n)*Token/CostPaddingBytes)
+}
+
+// Earn gives back cost, up to the size of a new Budget.
+func (b *Budget) Earn(cost Cost) { b.spent -= min(cost, b.spent) }
+
+// EarnBody gives back what n bytes of a request's body earn. A frame of less than 32
+// bytes earns nothing.
+func (b *Budget) EarnBody(n uint32) {
+	b.Earn(Cost(min(n, uint32(budgetSize/Token)*earnedBodyBytes) / (earnedBodyBytes / uint32(Token))))
+}
+
+// Tokens returns how many Tokens there were after the last Spend or Earn.
+func (b *Budget) Tokens() int { return int((budgetSize - b.spent) / Token) }
+
+// AppendPacked appends the Budget as 6 bytes.
+func (b *Budget) AppendPacked(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(b.spent))
+	return binary.BigEndian.AppendUint32(dst, b.tick)
+}
+
+// UnpackBudget returns the Budget that AppendPacked has put at the beginning of in. ok
+// is false if in does not begin with one.
+func UnpackBudget(in []byte) (b Budget, ok bool) {
+	if len(in) < packedBudget {
+		return b, false
+	}
+	b.spent, b.tick = Cost(binary.BigEndian.Uint16(in)), binary.BigEndian.Uint32(in[2:])
+	if b.spent > budgetSize {
+		return Budget{}, false
+	}
+	return b, true
+}

@@ -1,0 +1,130 @@
+package h2
+
+import (
+	"math"
+	"testing"
+)
+
+const second = 1_000_000_000
+
+// spendAll spends cost until the budget is used up, and returns how often that went well.
+func spendAll(b *Budget, now int64, cost Cost) (times int) {
+	for b.Spend(now, cost) {
+		times++
+	}
+	return times
+}
+
+func TestBudgetBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		cost          Cost
+		once, eachSec int
+	}{
+		"resets":   {CostReset, 400, 40},
+		"settings": {CostSettings, 2000, 200},
+		"pings":    {CostPing, 2000, 200},
+		"large":    {budgetSize, 1, 0},
+	} {
+		var b Budget
+		now := int64(12345 * second)
+		if n := spendAll(&b, now, c.cost); n != c.once || b.Tokens() != 0 {
+			t.Errorf("%s: %d at once", name, n)
+		}
+		if n := spendAll(&b, now+second, c.cost); n != c.eachSec {
+			t.Errorf("%s: %d after a second", name, n)
+		}
+		if n := spendAll(&b, now+1000*second, c.cost); n != c.once {
+			t.Errorf("%s: %d after a long time", name, n)
+		}
+	}
+}
+
+// A slow refill is not lost by frequent calls.
+func TestBudgetRefillsInSmallSteps(t *testing.T) {
+	var b Budget
+	spendAll(&b, 0, Token)
+	for now := int64(0); now < second; now += second / 10_000 {
+		b.Spend(now, 0)
+	}
+	if b.Tokens() != 199 { // the 200th is due at the end of the second
+		t.Error(b.Tokens())
+	}
+}
+
+func TestBudgetEarns(t *testing.T) {
+	for name, c := range map[string]struct {
+		earn func(b *Budget)
+		want int
+	}{
+		"request":        {func(b *Budget) { b.Earn(EarnRequest) }, 1},
+		"1 KiB":          {func(b *Budget) { b.EarnBody(1 << 10) }, 1},
+		"pieces of 64 B": {func(b *Budget) { repeat(16, func() { b.EarnBody(64) }) }, 1},
+		"pieces of 31 B": {func(b *Budget) { repeat(1000, func() { b.EarnBody(31) }) }, 0},
+		"1 MiB":          {func(b *Budget) { b.EarnBody(1 << 20) }, 1024},
+		"4 GiB":          {func(b *Budget) { b.EarnBody(math.MaxUint32) }, 2000},
+		"many requests":  {func(b *Budget) { repeat(3000, func() { b.Earn(EarnRequest) }) }, 2000},
+	} {
+		var b Budget
+		b.Spend(0, budgetSize)
+		if c.earn(&b); b.Tokens() != c.want {
+			t.Errorf("%s: %d tokens, want %d", name, b.Tokens(), c.want)
+		}
+	}
+}
+
+func repeat(n int, f func()) {
+	for range n {
+		f()
+	}
+}
+
+func TestBudgetPadding(t *testing.T) {
+	var b Budget
+	n := 0
+	for b.SpendPadding(0, 256) {
+		n += 256
+	}
+	if n != 2000*CostPaddingBytes {
+		t.Errorf("%d bytes of padding", n)
+	}
+}
+
+// After a hand-over the clock may be another one.
+func TestBudgetOfAnotherClock(t *testing.T) {
+	var b Budget
+	b.Spend(5000*second, budgetSize)
+	if b.Spend(0, Token) {
+		t.Error("earned while the clock went back")
+	}
+	if n := spendAll(&b, second, Token); n != 200 {
+		t.Errorf("%d tokens a second later", n)
+	}
+}
+
+func TestPackedBudget(t *testing.T) {
+	var b Budget
+	b.Spend(77*second, 1234)
+	wire := b.AppendPacked([]byte("x"))
+	if len(wire) != 1+packedBudget {
+		t.Fatalf("%d bytes", len(wire)-1)
+	}
+	if got, ok := UnpackBudget(append(wire, "more"...)[1:]); !ok || got != b {
+		t.Errorf("%+v became %+v", b, got)
+	}
+	if _, ok := UnpackBudget(wire[2:]); ok {
+		t.Error("too short")
+	}
+	if _, ok := UnpackBudget([]byte("\xff\xff\x00\x00\x00\x00")); ok {
+		t.Error("more spent than there is")
+	}
+}
+
+func TestBudgetAllocatesNothing(t *testing.T) {
+	var b Budget
+	if n := testing.AllocsPerRun(100, func() {
+		b.Spend(0, CostPing)
+		b.Earn(EarnRequest)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
