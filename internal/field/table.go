@@ -362,6 +362,9 @@ func (t *Table) Raw() []byte { return t.buf }
 // Append adds bytes to the raw head that is being received.
 func (t *Table) Append(raw []byte) { t.buf = append(t.buf, raw...) }
 
+// SetRaw replaces the buffer by head, which a parser has made by appending to Raw.
+func (t *Table) SetRaw(head []byte) { t.buf = head }
+
 // Seal ends the raw head at n bytes. Later bytes are stored after it.
 func (t *Table) Seal(n int) {
 	t.buf = t.buf[:n]

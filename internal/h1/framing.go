@@ -15,33 +15,35 @@ const noted = 1<<field.ContentLength | 1<<field.TransferEncoding | 1<<field.Conn
 func (p *HeadParser) note(id field.ID, value []byte) error {
 	switch id {
 	case field.ContentLength:
-		return p.noteLength(value)
+		return p.NoteLength(p.Role, value)
 	case field.TransferEncoding:
 		p.noteCoding(value)
 	case field.Connection:
 		p.noteConnection(value)
 	case field.Expect:
-		return p.noteExpect(value)
+		if p.Role == Requests && p.Minor != 0 { // RFC 9110 section 10.1.1
+			return p.NoteExpect(value)
+		}
 	}
 	return nil
 }
 
-// noteLength reads Content-Length, which consists of digits. In a response, a list or
+// NoteLength reads Content-Length, which consists of digits. In a response, a list or
 // several fields are accepted if all members are equal. In a request they are
 // refused, which RFC 9112 section 6.3 permits: no client needs them, and servers
 // behind a proxy read them differently.
-func (p *HeadParser) noteLength(value []byte) error {
+func (h *Head) NoteLength(role Role, value []byte) error {
 	for {
 		member, rest, more := cutComma(value)
 		n, ok := parseLength(member)
 		if !ok {
 			return ErrContentLength
 		}
-		if p.Has(HasLength) && (p.Role == Requests || n != p.ContentLength) {
+		if h.Has(HasLength) && (role == Requests || n != h.ContentLength) {
 			return ErrContentLengthConflict
 		}
-		p.ContentLength = n
-		p.Flags |= HasLength
+		h.ContentLength = n
+		h.Flags |= HasLength
 		if !more {
 			return nil
 		}
@@ -132,15 +134,12 @@ func ConnectionOptions(value []byte) (f Flags) {
 	return f
 }
 
-// noteExpect reads Expect, which is ignored in HTTP/1.0 (RFC 9110 section 10.1.1).
-func (p *HeadParser) noteExpect(value []byte) error {
-	if p.Role != Requests || p.Minor == 0 {
-		return nil
-	}
+// NoteExpect reads Expect, which only requests have (RFC 9110 section 10.1.1).
+func (h *Head) NoteExpect(value []byte) error {
 	if !ascii.EqualFold(value, "100-continue") {
 		return ErrExpectation
 	}
-	p.Flags |= ExpectContinue
+	h.Flags |= ExpectContinue
 	return nil
 }
 

@@ -75,7 +75,9 @@ func validPort(s []byte) bool {
 	return port <= 65535
 }
 
-func hasPort(s []byte) bool {
+// HasPort tells whether the valid host s ends in a port that is not empty, as
+// CONNECT needs it.
+func HasPort(s []byte) bool {
 	colon := bytes.LastIndexByte(s, ':')
 	return colon > bytes.LastIndexByte(s, ']') && colon < len(s)-1
 }

@@ -35,8 +35,8 @@ func TestValidHost(t *testing.T) {
 
 func TestHasPort(t *testing.T) {
 	for s, want := range map[string]bool{"a": false, "a:": false, "a:1": true, "[::1]": false, "[::1]:": false, "[::1]:1": true, "": false} {
-		if hasPort([]byte(s)) != want {
-			t.Errorf("hasPort(%q) = %v", s, !want)
+		if HasPort([]byte(s)) != want {
+			t.Errorf("HasPort(%q) = %v", s, !want)
 		}
 	}
 }

@@ -117,6 +117,27 @@ func queryEnd(s []byte, i int) int {
 	return i
 }
 
+// IsPath tells whether s consists of bytes that the path and the query of a request
+// target may have. It is true for an empty s.
+func IsPath(s []byte) bool {
+	i := pathEnd(s, 0)
+	if i < len(s) && s[i] == '?' {
+		i = queryEnd(s, i)
+	}
+	return i == len(s)
+}
+
+// IsFieldValue tells whether s is a field value without blanks around it (RFC 9110
+// section 5.5), as it is after parsing.
+func IsFieldValue(s []byte) bool {
+	if n := len(s); n > 0 && (isBlank(s[0]) || isBlank(s[n-1])) {
+		return false
+	}
+	return valueEnd(s, 0) == len(s)
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
 // outsideTarget marks bytes below 0x21, "#" and 0x7f. It may also mark a "~" after a
 // byte 0xff because of the carry.
 func outsideTarget(w uint64) uint64 {

@@ -306,7 +306,7 @@ func (p *HeadParser) targetForm(method, target []byte) error {
 	isConnect := string(method) == "CONNECT"
 	switch {
 	case isConnect:
-		if !ValidHost(target) || !hasPort(target) {
+		if !ValidHost(target) || !HasPort(target) {
 			return ErrTargetForm
 		}
 		p.Authority = p.Target
