@@ -18,7 +18,7 @@ func fixtureRules() rules {
 	r.packages = map[string]packageRule{
 		".":                 {own: []string{"internal/pure", "internal/engine/fast"}},
 		"internal/pure":     {pure: true, own: []string{"internal/leaf"}},
-		"internal/leaf":     {pure: true, usesUnsafe: true},
+		"internal/leaf":     {pure: true, usesUnsafe: true, usesAtomics: true},
 		"internal/compress": {external: []string{zstd}},
 		"internal/buf":      {},
 		"internal/engine/...": {
@@ -121,6 +121,8 @@ func importFixtures() []fixture {
 		{"unsafe", "x.go", "package m\n\nimport _ \"unsafe\"\n", "may not import unsafe"},
 		{"impure test of a pure package", "internal/pure/x_test.go", fmt.Sprintf(pure, "os"), ""},
 		{"pure package with bytes", "internal/pure/x.go", fmt.Sprintf(pure, "bytes"), ""},
+		{"atomics of a pure package that may", "internal/leaf/x.go", "package leaf\n\nimport _ \"sync/atomic\"\n", ""},
+		{"locks of a pure package with atomics", "internal/leaf/x.go", "package leaf\n\nimport _ \"sync\"\n", "may not import sync: take bytes"},
 		{"vague file name", "conn_util.go", "package m\n", `"util" in a file's name says nothing`},
 		{"vague folder name", "bench/misc/x.go", "// Package misc is vague.\npackage misc\n", `folder "misc" says nothing`},
 	}
