@@ -274,7 +274,6 @@ func TestFieldBlocks(t *testing.T) {
 			"headers 3 length 6 \"a\" first block\nheaders 3 length 1 \"b\" first end (" + ErrSelfDependency.Error() + ")\nheaders 5 length 1 \"c\" first block end", nil},
 		{"6.10 CONTINUATION", ServerSide, frame(frameHeaders, flagEndStream|flagPadded, 1, "\x02abc\x00\x00") + frame(frameContinuation, 0, 1, "") + frame(frameContinuation, flagEndHeaders, 1, "d"),
 			"headers 1 length 6 padding 3 \"abc\" first block\nheaders 1 first\nheaders 1 length 1 \"d\" first end last", nil},
-		{"6.10 has no padding", ServerSide, frame(frameHeaders, 0, 1, "a") + frame(frameContinuation, flagEndHeaders|flagPadded, 1, "\x01b"), "headers 1 length 1 \"a\" first block\nheaders 1 length 2 \"\\x01b\" first end", nil},
 		{"6.10 without HEADERS", ServerSide, frame(frameContinuation, flagEndHeaders, 1, "d"), "", ErrContinuation},
 		{"6.10 after END_HEADERS", ServerSide, frame(frameHeaders, flagEndHeaders, 1, "a") + frame(frameContinuation, flagEndHeaders, 1, "d"), "headers 1 length 1 \"a\" first block end", ErrContinuation},
 		{"6.10 stream 0", ServerSide, frame(frameContinuation, flagEndHeaders, 0, "d"), "", ErrStreamMissing},

@@ -1,0 +1,152 @@
+package h2
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// minHuffmanBits is the length of the shortest codes.
+const minHuffmanBits = 5
+
+// appendHuffmanDecoded appends the text of the Huffman-coded string src (RFC 7541
+// section 5.2).
+func appendHuffmanDecoded(dst, src []byte) ([]byte, error) {
+	at := len(dst)
+	dst = slices.Grow(dst, len(src)*8/minHuffmanBits+1)
+	out := dst[:cap(dst)]
+	var bits uint64 // the next bits, left-aligned
+	have := 0       // how many of them are valid
+	for node := 0; ; {
+		if have < 32 && len(src) >= 4 {
+			bits |= uint64(binary.BigEndian.Uint32(src)) << (32 - have)
+			have += 32
+			src = src[4:]
+		}
+		for have < 32 && len(src) > 0 {
+			bits |= uint64(src[0]) << (56 - have)
+			have += 8
+			src = src[1:]
+		}
+		for have >= 8 {
+			step := huffmanSteps[node][bits>>56]
+			used := int(step >> 8)
+			if used == 0 {
+				if node = int(step); node == 0 {
+					return dst[:at], ErrHuffman
+				}
+				bits <<= 8
+				have -= 8
+				continue
+			}
+			bits <<= used
+			have -= used
+			out[at] = byte(step)
+			at++
+			node = 0
+		}
+		if len(src) > 0 {
+			continue
+		}
+		// The last bits: codes of at most 7 bits, then padding of ones.
+		for ; have > 0; node = 0 {
+			step := huffmanSteps[node][bits>>56]
+			used := int(step >> 8)
+			if used == 0 || used > have {
+				break
+			}
+			bits <<= used
+			have -= used
+			out[at] = byte(step)
+			at++
+		}
+		if node != 0 || bits>>56 != 0xff<<(8-have)&0xff {
+			return dst[:at], ErrHuffman
+		}
+		return dst[:at], nil
+	}
+}
+
+// huffmanLength returns how many bytes appendHuffman appends for s, whose length is
+// bounded by a message's.
+func huffmanLength(s []byte) int {
+	bits := 0
+	for _, c := range s {
+		bits += int(huffmanLengths[c])
+	}
+	return (bits + 7) >> 3
+}
+
+// appendHuffman appends s in Huffman codes, padded with ones.
+func appendHuffman(dst, s []byte) []byte {
+	var bits uint64
+	have := 0
+	for _, c := range s {
+		entry := huffmanCodes[c]
+		bits = bits<<(entry>>32) | entry&(1<<32-1)
+		if have += int(entry >> 32); have >= 32 {
+			have -= 32
+			dst = binary.BigEndian.AppendUint32(dst, uint32(bits>>have))
+		}
+	}
+	if have&7 != 0 {
+		pad := 8 - have&7
+		bits = bits<<pad | (1<<pad - 1)
+		have += pad
+	}
+	for ; have > 0; have -= 8 {
+		dst = append(dst, byte(bits>>(have-8)))
+	}
+	return dst
+}
+
+// appendString appends a string literal (RFC 7541 section 5.2): in Huffman codes if
+// that is shorter.
+func appendString(dst, s []byte) []byte {
+	if n := huffmanLength(s); n < len(s) {
+		dst = appendInteger(dst, 0x80, 7, n)
+		return appendHuffman(dst, s)
+	}
+	dst = appendInteger(dst, 0, 7, len(s))
+	return append(dst, s...)
+}
+
+// appendInteger appends n with a prefix of some bits (RFC 7541 section 5.1), in whose
+// byte first has the other bits.
+func appendInteger(dst []byte, first byte, prefix, n int) []byte {
+	full := 1<<prefix - 1
+	if n < full {
+		return append(dst, first|byte(n))
+	}
+	dst = append(dst, first|byte(full))
+	for n -= full; n >= 0x80; n >>= 7 {
+		dst = append(dst, byte(n)|0x80)
+	}
+	return append(dst, byte(n))
+}
+
+// maxInteger is the largest integer that is accepted: what an int holds everywhere.
+const maxInteger = 1<<31 - 1
+
+// readInteger reads the integer at in[at], which exists, with a prefix of some bits.
+// next is the position after it, or 0 if it is incomplete.
+func readInteger(in []byte, at, prefix int) (n, next int, err error) {
+	full := 1<<prefix - 1
+	n = int(in[at]) & full
+	at++
+	if n < full {
+		return n, at, nil
+	}
+	sum := uint64(n)
+	for shift := 0; at < len(in); shift += 7 {
+		c := in[at]
+		at++
+		sum += uint64(c&0x7f) << shift
+		if sum > maxInteger || c >= 0x80 && shift == 28 {
+			return 0, 0, ErrInteger
+		}
+		if c < 0x80 {
+			return int(sum), at, nil
+		}
+	}
+	return 0, 0, nil
+}
