@@ -6,6 +6,7 @@ require (
 	github.com/mccutchen/go-httpbin/v2 v2.26.0
 	github.com/sluicehttp/sluice v0.1.0
 	github.com/valyala/fasthttp v1.77.0
+	golang.org/x/net v0.62.0
 )
 
 require (
