@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttputil"
+	"github.com/sluicehttp/sluice/tcplisten"
 )
 
 // patience bounds what a test waits for. It is only reached when a test fails.
@@ -33,7 +34,7 @@ type network struct {
 // overTCP is served by the engine that servers choose for it.
 func overTCP() network {
 	return network{name: "tcp", listen: func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		ln, err := new(tcplisten.Config).NewListener("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,12 +151,17 @@ func (s *Server) engineLocked() engine.Engine {
 //
 // A listener that wraps its connections, such as that of tls.NewListener, is
 // served by EnginePerConn. ServeTLS serves TLS with every engine.
+//
+// On Linux, net.Listen makes a listener for Multipath TCP, on which each new
+// connection costs half as much CPU time again; Serve logs one line about it.
+// tcplisten.Config.NewListener, reuseport.Listen and ListenAndServe listen for
+// plain TCP.
 func (s *Server) Serve(ln net.Listener) error {
 	if s.Handler == nil {
 		return errNoHandler
 	}
 	cfg := s.config()
-	s.logFallback(ln, cfg.logger)
+	s.logListener(ln, cfg.logger)
 	e := s.engine()
 	s.trackListener(&ln, true)
 	defer s.trackListener(&ln, false)

@@ -73,7 +73,8 @@ func TestListenAndServe(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &sluice.Server{Handler: answering("x"), Logger: &logBook{}}
+			book := &logBook{}
+			s := &sluice.Server{Handler: answering("x"), Logger: book}
 			served := make(chan error, 1)
 			go func() { served <- test.serve(s) }()
 			var c net.Conn
@@ -97,6 +98,9 @@ func TestListenAndServe(t *testing.T) {
 			if c, err := test.dial(); err == nil {
 				c.Close()
 				t.Error("somebody still listens")
+			}
+			if log := book.String(); log != "" { // it would tell of a listener for multipath TCP
+				t.Errorf("logged %q", log)
 			}
 		})
 	}

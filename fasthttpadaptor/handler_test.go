@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
+	"github.com/sluicehttp/sluice/tcplisten"
 )
 
 const patience = 20 * time.Second
@@ -24,7 +25,7 @@ const patience = 20 * time.Second
 // serve runs handler until the test ends, and returns the address.
 func serve(t testing.TB, s *sluice.Server) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(tcplisten.Config).NewListener("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

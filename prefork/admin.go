@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/listen"
 )
 
 const (
@@ -42,7 +43,7 @@ func (p *Prefork) openAdmin() (*admin, error) {
 	if path, isUnix := strings.CutPrefix(p.Admin, unixPrefix); isUnix {
 		a.ln, err = listenPrivate(path)
 	} else {
-		a.ln, err = net.Listen("tcp", p.Admin)
+		a.ln, err = listen.Listen(context.Background(), "tcp", p.Admin, listen.Options{})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sluice: Admin: %w", err)

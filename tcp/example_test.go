@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/tcp"
+	"github.com/sluicehttp/sluice/tcplisten"
 )
 
 // A handler that gets half a message returns 0. It is called again with these bytes
@@ -24,7 +25,7 @@ func Example() {
 		return end + 1, err
 	}
 	server := &tcp.Server{Handler: shout}
-	ln, _ := net.Listen("tcp", "127.0.0.1:0")
+	ln, _ := new(tcplisten.Config).NewListener("tcp", "127.0.0.1:0")
 	go server.Serve(ln)
 	defer server.Shutdown(context.Background())
 
@@ -72,7 +73,7 @@ func ExampleSender() {
 			return len(in), nil
 		},
 	}
-	ln, _ := net.Listen("tcp", "127.0.0.1:0")
+	ln, _ := new(tcplisten.Config).NewListener("tcp", "127.0.0.1:0")
 	go server.Serve(ln)
 	defer server.Shutdown(context.Background())
 

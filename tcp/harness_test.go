@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/tcp"
+	"github.com/sluicehttp/sluice/tcplisten"
 )
 
 // patience bounds waits for what must happen.
@@ -87,7 +88,7 @@ func networks(t *testing.T) []network {
 
 func listenTCP(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(tcplisten.Config).NewListener("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

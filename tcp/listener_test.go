@@ -1,14 +1,18 @@
 package tcp_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"log"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/tcp"
 )
 
@@ -181,5 +185,24 @@ func TestServeMeetsShutdown(t *testing.T) {
 				t.Fatalf("engine %v: %v", e, err)
 			}
 		}
+	}
+}
+
+// TestMultipathIsLogged: Serve logs one line for such a listener.
+func TestMultipathIsLogged(t *testing.T) {
+	ln, err := nettest.ListenMultipath()
+	if err != nil {
+		t.Skip(err)
+	}
+	var text bytes.Buffer
+	s := &tcp.Server{Handler: echo, Logger: log.New(&text, "", 0)}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	eventually(t, "the listener", func() bool { return tcp.ListenersOf(s) == 1 })
+	if err := errors.Join(s.Shutdown(t.Context()), <-served); err != nil {
+		t.Error(err)
+	}
+	if log := text.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "multipath") {
+		t.Errorf("logged %q", log)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/choose"
 )
 
 // A Handler receives the input of a connection that has not been used yet. It
@@ -149,12 +150,14 @@ func (s *Server) ListenAndServe(addr string) error {
 
 // Serve serves connections from ln until ln fails or Shutdown is called. It returns
 // ln's error, or nil after Shutdown and when ln was closed. Several calls of Serve
-// may run concurrently. Of the Server's methods, only Shutdown closes ln.
+// may run concurrently. Of the Server's methods, only Shutdown closes ln. As
+// sluice.Server.Serve does, it logs one line if ln is for Multipath TCP.
 func (s *Server) Serve(ln net.Listener) error {
 	if s.Handler == nil {
 		return errNoHandler
 	}
 	cfg := s.config()
+	choose.LogMultipath(ln, cfg.logger.Printf)
 	e := s.start(cfg)
 	s.trackListener(ln, true)
 	defer s.trackListener(ln, false)

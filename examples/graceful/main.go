@@ -17,13 +17,14 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/tcplisten"
 )
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
 	drain := flag.Duration("drain", 10*time.Second, "how long requests may go on after a signal")
 	flag.Parse()
-	ln, err := net.Listen("tcp", *addr)
+	ln, err := new(tcplisten.Config).NewListener("tcp", *addr)
 	if err != nil {
 		log.Fatal(err)
 	}

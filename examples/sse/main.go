@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/tcplisten"
 )
 
 //go:embed index.html
@@ -26,7 +27,7 @@ var page []byte
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
 	flag.Parse()
-	ln, err := net.Listen("tcp", *addr)
+	ln, err := new(tcplisten.Config).NewListener("tcp", *addr)
 	if err != nil {
 		log.Fatal(err)
 	}

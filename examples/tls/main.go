@@ -15,6 +15,7 @@ import (
 	"net"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/tcplisten"
 )
 
 func main() {
@@ -22,7 +23,7 @@ func main() {
 	certFile := flag.String("cert", "", "PEM file of the certificate chain")
 	keyFile := flag.String("key", "", "PEM file of the key")
 	flag.Parse()
-	ln, err := net.Listen("tcp", *addr)
+	ln, err := new(tcplisten.Config).NewListener("tcp", *addr)
 	if err != nil {
 		log.Fatal(err)
 	}

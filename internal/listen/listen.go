@@ -58,6 +58,23 @@ func Listen(ctx context.Context, network, addr string, o Options) (net.Listener,
 	return ln, nil
 }
 
+// IsMultipath reports whether ln's socket is one for Multipath TCP (RFC 8684), as that
+// of net.Listen is where the kernel has it. It is false for a listener that does not
+// give access to its socket.
+func IsMultipath(ln net.Listener) bool {
+	owner, ok := ln.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	c, err := owner.SyscallConn()
+	if err != nil {
+		return false
+	}
+	is := false
+	_ = c.Control(func(fd uintptr) { is = isMultipath(fd) }) // fails if ln is closed
+	return is
+}
+
 // finish sets the options that need a listening socket.
 func finish(ln *net.TCPListener, o Options) error {
 	c, err := ln.SyscallConn()

@@ -41,3 +41,6 @@ func setAfterListen(fd uintptr, o Options) error {
 	}
 	return nil
 }
+
+// isMultipath: Go has no listeners for Multipath TCP on these systems.
+func isMultipath(uintptr) bool { return false }

@@ -50,6 +50,13 @@ func setAfterListen(fd uintptr, o Options) error {
 	return nil
 }
 
+// isMultipath asks for the protocol of the socket itself. A connection that falls back
+// to TCP does not change that of its listener.
+func isMultipath(fd uintptr) bool {
+	protocol, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	return err == nil && protocol == unix.IPPROTO_MPTCP
+}
+
 // optional hides the errors of kernels without an option.
 func optional(err error) error {
 	if errors.Is(err, unix.ENOPROTOOPT) || errors.Is(err, unix.EOPNOTSUPP) {

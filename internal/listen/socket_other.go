@@ -12,3 +12,6 @@ func setBeforeBind(uintptr, Options) error { return nil }
 
 // setAfterListen does nothing: the backlog is the system's maximum.
 func setAfterListen(uintptr, Options) error { return nil }
+
+// isMultipath: Go has no listeners for Multipath TCP on these systems.
+func isMultipath(uintptr) bool { return false }

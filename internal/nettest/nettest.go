@@ -3,10 +3,13 @@
 package nettest
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -130,4 +133,16 @@ func FreeAddr() (string, error) {
 		errs = append(errs, err)
 	}
 	return "", errors.Join(errs...)
+}
+
+// ListenMultipath returns a listener on 127.0.0.1 for Multipath TCP. The error is
+// errors.ErrUnsupported where the system says that it has none.
+func ListenMultipath() (net.Listener, error) {
+	enabled, _ := os.ReadFile("/proc/sys/net/mptcp/enabled") // without the file there is none
+	if string(bytes.TrimSpace(enabled)) != "1" {
+		return nil, errors.ErrUnsupported
+	}
+	var config net.ListenConfig
+	config.SetMultipathTCP(true)
+	return config.Listen(context.Background(), "tcp4", "127.0.0.1:0")
 }

@@ -49,6 +49,9 @@ type Options struct {
 	Urgent bool
 	// Env has settings such as "GOGC=off".
 	Env []string
+	// Multipath gives a service a listener for Multipath TCP, as net.Listen does
+	// where the kernel has it.
+	Multipath bool
 
 	files []*os.File // descriptors 3 and up
 }

@@ -59,7 +59,7 @@ func (s Service) carryOut(command string) (any, error) {
 // StartService starts this program in a role made by ServiceRole, with a
 // listener on a free port.
 func StartService(ctx context.Context, o Options, role string, config any) (*Server, error) {
-	ln, err := listen(ctx)
+	ln, err := listen(ctx, o.Multipath)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Server) Ask(command string, answer any) error {
 // FreeAddress returns an address on which a program can listen that takes no
 // listener: nobody listens there, and no client gets its port.
 func FreeAddress(ctx context.Context) (string, error) {
-	ln, err := listen(ctx)
+	ln, err := listen(ctx, false)
 	if err != nil {
 		return "", err
 	}
@@ -167,7 +167,7 @@ func (s *Server) Goroutines() (n int, err error) {
 
 // listen listens at a port below the range that the system gives to clients: within
 // it, the port may be taken by a connection that is closing.
-func listen(ctx context.Context) (ln net.Listener, err error) {
+func listen(ctx context.Context, multipath bool) (ln net.Listener, err error) {
 	const lowest = 12_000
 	first, err := firstClientPort()
 	if err != nil {
@@ -177,7 +177,7 @@ func listen(ctx context.Context) (ln net.Listener, err error) {
 		return nil, fmt.Errorf("the range of client ports begins at %d, which leaves none above %d for servers: raise net.ipv4.ip_local_port_range", first, lowest)
 	}
 	var config net.ListenConfig
-	config.SetMultipathTCP(false)
+	config.SetMultipathTCP(multipath)
 	for range 100 {
 		port := lowest + rand.IntN(first-lowest)
 		if ln, err = config.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {

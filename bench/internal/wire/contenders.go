@@ -69,9 +69,11 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 			return nil, err
 		}
 	}
-	server, err := servers.Start(ctx, servers.Options{
-		Options: process.Options{CPU: o.cpu, Procs: o.procs}, Kind: kind, Peer: options,
-	})
+	service := servers.Options{Options: process.Options{CPU: o.cpu, Procs: o.procs}, Kind: kind, Peer: options}
+	if kind == multipath {
+		service.Kind, service.Multipath = peers.Epoll, true
+	}
+	server, err := servers.Start(ctx, service)
 	if err != nil {
 		return nil, err
 	}

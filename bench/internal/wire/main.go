@@ -34,10 +34,18 @@ const (
 	clientCPU = 1
 )
 
-// allKinds are the servers that can be compared. The baseline always is.
+// allKinds are the servers that can be compared. The baseline always is. The first
+// ordinaryKinds of them are if no flag says which.
 var allKinds = [...]string{
 	peers.Epoll, peers.PerConn, peers.FastHTTP, peers.Fiber, peers.Hertz, peers.NetHTTP, nginx, floorKind,
+	multipath,
 }
+
+const ordinaryKinds = len(allKinds) - 1
+
+// multipath is the kind of peers.Epoll with a listener for Multipath TCP, as
+// net.Listen makes it.
+const multipath = "multipath"
 
 const baseline = peers.FastHTTP
 
@@ -68,7 +76,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds, after one to warm up, but for clients in memory; 0: as --quick or --full says")
 	flags.DurationVar(&o.duration, "duration", 0, "time of one server in one round over the wire; 0: as --quick or --full says")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run; --list names them")
-	servers := flags.String("servers", strings.Join(allKinds[:], ","), "servers to compare over the wire; "+baseline+" always is")
+	servers := flags.String("servers", strings.Join(allKinds[:ordinaryKinds], ","), "servers to compare over the wire, also "+multipath+"; "+baseline+" always is one")
 	flags.BoolVar(&o.list, "list", false, "list the cases and do nothing else")
 	return func() (_ options, err error) {
 		if *quick && *full {

@@ -120,7 +120,7 @@ func TestSmoke(t *testing.T) {
 	}
 	folder := t.TempDir()
 	o, err := command.Parse(flags,
-		"--rounds", "1", "--duration", "100ms", "--servers", "epoll,nginx,floor", // and the baseline
+		"--rounds", "1", "--duration", "100ms", "--servers", "epoll,multipath,nginx,floor", // and the baseline
 		"--case", "^(pipeline of 16|connection per request|TLS|JSON)$")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range m.cases {
-		for _, kind := range []string{peers.Epoll, peers.FastHTTP} {
+		for _, kind := range []string{peers.Epoll, multipath, peers.FastHTTP} {
 			samples := c.samples[kind]
 			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].cpu <= 0 || samples[0].Latency.Percentile(99) <= 0 || samples[0].resident == 0 {
 				t.Errorf("%s, %s: %+v", c.name, kind, samples)

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/epoll"
 	"github.com/sluicehttp/sluice/internal/engine/netconn"
+	"github.com/sluicehttp/sluice/internal/listen"
 )
 
 // New returns the event engine, which leaves connections that are not bare sockets
@@ -40,6 +41,24 @@ func Listener(ln net.Listener) (kind string, hasSockets bool) {
 		return kind + " with TLS", hasSockets
 	}
 	return fmt.Sprintf("%T", ln), false
+}
+
+// IsMultipath reports whether ln, or the listener below its TLS, listens for Multipath
+// TCP.
+func IsMultipath(ln net.Listener) bool {
+	if l, ok := ln.(*engine.TLSListener); ok {
+		ln = l.Listener
+	}
+	return listen.IsMultipath(ln)
+}
+
+// LogMultipath writes one line with printf, which says what to do, if ln listens for
+// Multipath TCP.
+func LogMultipath(ln net.Listener, printf func(format string, args ...any)) {
+	if IsMultipath(ln) {
+		printf("the listener on %v is for multipath TCP, so each new connection costs half as much CPU time again; "+
+			"for plain TCP use ListenAndServe, tcplisten.Config or GODEBUG=multipathtcp=0", ln.Addr())
+	}
 }
 
 // AdoptSocket has e adopt the connected stream socket fd, by its descriptor if e can.
