@@ -96,15 +96,15 @@ func TestHelloConnOutlives(t *testing.T) {
 func TestPromptBeforeHandshake(t *testing.T) {
 	ln := listen(t)
 	tlsListener := &engine.TLSListener{Listener: ln, Config: serverTLS(t)}
-	d := serveOn(t, tlsListener, newEcho(), engine.Options{HandshakeTimeout: 200 * time.Millisecond})
+	a := newEcho()
+	d := serveOn(t, tlsListener, a, engine.Options{HandshakeTimeout: 200 * time.Millisecond})
 	dial(t, ln)
-	eventually(t, "it is there", func() bool { return d.open.Load() == 1 })
 	eventually(t, "the time-out", func() bool {
 		d.Range(func(c engine.Conn) bool {
 			c.Prompter().Prompt()
 			return true
 		})
-		return d.open.Load() == 0
+		return len(a.released) == 1
 	})
 }
 

@@ -87,11 +87,10 @@ func testCast(t *testing.T, f *fixture) {
 
 // testCastDeadline: a cast does not move the deadline of the wait.
 func testCastDeadline(t *testing.T, f *fixture) {
-	a := newAcceptor()
-	a.idle = 300 * time.Millisecond
-	s := f.start(t, a, options())
+	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	target := p.target(t)
+	p.ask(t, "idle 300", "patient")
 	began := time.Now()
 	for s.closed.Load() == 0 {
 		if !s.cast([]engine.Target{target}, "cast")[target] {

@@ -23,7 +23,7 @@ func fileScenarios() []scenario {
 		{"file that many send", testFileShared, contended},
 		{"file that is too short", testFileShort, 0},
 		{"file whose client goes", testFileClientGone, contended},
-		{"file to a reader that stalls", testFileStalled, deadlines},
+		{"file to a reader that stalls", testFileStalled, deadlines | waits},
 		{"what follows a file", testFileFollowed, 0},
 		{"file at the end", testFileAtEnd, halfClose | deadlines},
 		{"file in Prompted", testFilePrompted, deadlines},
@@ -164,7 +164,7 @@ func testFileClientGone(t *testing.T, f *fixture) {
 // testFileStalled cuts clients that read nothing of a file, or not enough.
 func testFileStalled(t *testing.T, f *fixture) {
 	a, _ := withSource(t, fillingSize)
-	a.write = 50 * time.Millisecond
+	a.write = 500 * time.Millisecond
 	s := f.start(t, a, options())
 	other := s.connect(t)
 	for i, first := range []int{0, 100_000} {

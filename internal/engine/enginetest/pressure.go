@@ -127,7 +127,7 @@ func testInputBounded(t *testing.T, f *fixture) {
 // testWriteTimeoutPipelined cuts a client that never reads, with requests left.
 func testWriteTimeoutPipelined(t *testing.T, f *fixture) {
 	a := newAcceptor()
-	a.write = 200 * time.Millisecond
+	a.write = 500 * time.Millisecond
 	s := f.start(t, a, options())
 	other := s.connect(t)
 	for i, command := range []string{"big 200000", "write 20 10000", "gather 20 10000", "big 3000"} {

@@ -397,9 +397,7 @@ func testPromptBehindOutput(t *testing.T, f *fixture) {
 // testPromptDeadline prompts so often that a deadline which started anew with
 // each prompt would never pass. The session checks that it is not early.
 func testPromptDeadline(t *testing.T, f *fixture) {
-	a := newAcceptor()
-	a.idle = 400 * time.Millisecond
-	testPromptsUntilTimeout(t, f, a, frames("echo x"), "x")
+	testPromptsUntilTimeout(t, f, newAcceptor(), frames("idle 400"), "patient")
 }
 
 func testPromptHeadDeadline(t *testing.T, f *fixture) {
