@@ -418,7 +418,7 @@ func TestClientDrips(t *testing.T) {
 	defer sluice.ReleaseRequest(req)
 	for _, path := range []string{"/endless", "/silent"} {
 		req.SetRequestURI(s.url(path))
-		if err := client.DoTimeout(req, nil, 100*time.Millisecond); !errors.Is(err, sluice.ErrTimeout) {
+		if err := client.DoTimeout(req, nil, 500*time.Millisecond); !errors.Is(err, sluice.ErrTimeout) {
 			t.Errorf("%s: %v, want ErrTimeout", path, err)
 		}
 		if n := s.attempts(path); n != 1 {

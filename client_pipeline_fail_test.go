@@ -343,7 +343,9 @@ func (l *recordingLogger) count() int {
 	return len(l.lines)
 }
 
-func TestPipelineReadTimeout(t *testing.T) {
+func TestPipelineReadTimeout(t *testing.T) { synctest.Test(t, pipelineReadTimeout) }
+
+func pipelineReadTimeout(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	c.ReadTimeout = 400 * time.Millisecond
 	a, b := beginCall(t, c, "GET", "/a"), beginCall(t, c, "GET", "/b")
@@ -529,7 +531,9 @@ func keepsWhatIsUsed(t *testing.T) {
 
 // Requests that nobody waits for must not keep a dead connection, and the
 // places in its queue.
-func TestPipelineGivesUpOnSilentServers(t *testing.T) {
+func TestPipelineGivesUpOnSilentServers(t *testing.T) { synctest.Test(t, givesUpOnSilentServers) }
+
+func givesUpOnSilentServers(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	c.MaxIdleConnDuration = 400 * time.Millisecond
 	abandon := beginAbandoned(t, c)

@@ -62,7 +62,9 @@ func timeoutWhileQueued(t *testing.T) {
 	call.want("kept")
 }
 
-func TestPipelineTimeoutOfWhatWasSent(t *testing.T) {
+func TestPipelineTimeoutOfWhatWasSent(t *testing.T) { synctest.Test(t, timeoutOfWhatWasSent) }
+
+func timeoutOfWhatWasSent(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	req, resp := new(Request), new(Response)
 	req.SetRequestURI("http://x/lost")

@@ -226,7 +226,7 @@ func TestReviewRefusalBehindInterim(t *testing.T) {
 	c := p.host()
 	req, resp := newCall("POST", p.url("/"))
 	req.SetBody(make([]byte, 32<<20))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), clientPatience)
 	defer cancel()
 	if err := c.DoContext(ctx, req, resp); err != nil || resp.StatusCode() != 413 || ctx.Err() != nil {
 		t.Errorf("%v, %d; the context: %v", err, resp.StatusCode(), ctx.Err())
@@ -456,7 +456,7 @@ func TestReviewCloseBeforeReadWaits(t *testing.T) {
 	go func() { _, _ = stream.Read(make([]byte, 9)) }()
 	select {
 	case <-closed:
-	case <-time.After(3 * time.Second):
+	case <-time.After(clientPatience):
 		t.Error("Close hangs")
 		p.ln.Close()
 		p.mu.Lock()
@@ -589,7 +589,7 @@ func TestReviewAnswerWhileWriting(t *testing.T) {
 	c := p.host()
 	req, resp := newCall("POST", p.url("/"))
 	req.SetBodyStream(bytes.NewReader(make([]byte, size)), size)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), clientPatience)
 	defer cancel()
 	if err := c.DoContext(ctx, req, resp); err != nil || len(resp.Body()) != size {
 		t.Errorf("%v, %d bytes", err, len(resp.Body()))

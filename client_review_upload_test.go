@@ -38,7 +38,7 @@ func TestReviewStreamWhileWriting(t *testing.T) {
 	req, resp := newCall("POST", p.url("/"))
 	req.SetBodyStream(bytes.NewReader(make([]byte, size)), size)
 	resp.StreamBody = true
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), clientPatience)
 	defer cancel()
 	if err := c.DoContext(ctx, req, resp); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestReviewShortGarbageWhileWriting(t *testing.T) {
 			c.gone()
 		})
 		c := p.host()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), clientPatience)
 		for _, size := range []int{1, watchedBody} {
 			req, resp := newCall("POST", p.url("/"))
 			req.SetBody(make([]byte, size))
@@ -119,7 +119,7 @@ func TestReviewStuckBodyStream(t *testing.T) {
 			if !errors.Is(err, ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: %v", name, err)
 			}
-		case <-time.After(2 * time.Second):
+		case <-time.After(clientPatience):
 			t.Errorf("%s: it hangs", name)
 		}
 	}
@@ -150,7 +150,7 @@ func TestReviewRefusalWithStuckBodyStream(t *testing.T) {
 				if err != nil || resp.StatusCode() != 413 {
 					t.Errorf("%v, %d", err, resp.StatusCode())
 				}
-			case <-time.After(2 * time.Second):
+			case <-time.After(clientPatience):
 				t.Error("it hangs")
 			}
 		})

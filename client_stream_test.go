@@ -259,7 +259,7 @@ func TestStreamAfterTheCall(t *testing.T) {
 	c := p.host()
 	c.StreamResponseBody = true
 	req, resp := newCall("GET", p.url("/"))
-	const bound = 100 * time.Millisecond
+	const bound = time.Second
 	end := time.Now().Add(bound)
 	if err := c.DoDeadline(req, resp, end); err != nil {
 		t.Fatal(err)
