@@ -170,7 +170,7 @@ func TestOtherPanics(t *testing.T) {
 // TestTimeouts: peers fall silent at once, after a message, and within one.
 func TestTimeouts(t *testing.T) {
 	// later is long enough to send something before it passes.
-	const soon, later = 30 * time.Millisecond, 300 * time.Millisecond
+	const soon, later = 30 * time.Millisecond, 2 * time.Second
 	set := func(set func(*tcp.Conn)) tcp.Handler {
 		return func(c *tcp.Conn, in []byte) (int, error) {
 			set(c)
