@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -177,7 +176,7 @@ func TestNobodyToHandOverTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: make(logLine, 100), server: s}}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if n := w.handOver(ctx); n != 0 || ctx.Err() != nil {
 		t.Errorf("%d were handed over, %v", n, ctx.Err())

@@ -18,7 +18,7 @@ func TestStopCutsWhatIsStuck(t *testing.T) {
 		t.Skip("TestStopIsBounded has half of it")
 	}
 	eachServing(t, func(t *testing.T, s setup) {
-		const grace, slow = time.Second, 10
+		const grace, slow = 3 * time.Second, 10
 		s.Workers, s.Grace = 2, grace
 		f := start(t, s, true)
 		gate := filepath.Join(t.TempDir(), "gate")
