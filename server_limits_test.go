@@ -485,9 +485,8 @@ func TestLargeBodyMemoryIsNotKept(t *testing.T) {
 	if a := p.answer("POST"); a.body != "33554432" {
 		t.Fatalf("answered %q", a.body)
 	}
-	if grown := int64(heapInUse()) - int64(before); grown > 8<<20 {
-		t.Errorf("%d KiB are kept", grown>>10)
-	}
+	// The server may still hold it when the answer is there.
+	eventually(t, "no more than 8 MiB are kept", func() bool { return int64(heapInUse())-int64(before) <= 8<<20 })
 	runtime.KeepAlive(body)
 }
 

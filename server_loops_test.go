@@ -34,8 +34,8 @@ func TestLoops(t *testing.T) {
 			t.Errorf("Loops %d: there are %d, want %d", loops, len(stats.Loops), want)
 		}
 		// Loops take connections by their descriptors, of which the peers, in the
-		// same process, have every other one.
-		if idle := func(l sluice.LoopStats) bool { return l.Connections == 0 }; want > 1 && len(slices.DeleteFunc(stats.Loops, idle)) < 2 {
+		// same process, have every other one: an even number of loops is half used.
+		if idle := func(l sluice.LoopStats) bool { return l.Connections == 0 }; want > 2 && len(slices.DeleteFunc(stats.Loops, idle)) < 2 {
 			t.Errorf("Loops %d: one has all connections", loops)
 		}
 		r.stop()
@@ -79,12 +79,11 @@ func testMaxWorkers(t *testing.T, n network) {
 	for _, p := range peers {
 		p.send(get("/"))
 	}
+	// Goroutines that have made handshakes may end a little later.
 	eventually(t, "two run and the others wait", func() bool {
-		return running.Load() == limit && r.server.EngineStats().Loops[0].Queued == requests-limit
+		stats := r.server.EngineStats().Loops[0]
+		return running.Load() == limit && stats.Queued == requests-limit && stats.Workers == limit
 	})
-	if workers := r.server.EngineStats().Loops[0].Workers; workers != limit {
-		t.Errorf("%d goroutines run handlers, want %d", workers, limit)
-	}
 	close(leave)
 	for i, p := range peers {
 		if a := p.answer("GET"); a.body != "x" {
