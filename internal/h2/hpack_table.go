@@ -50,13 +50,23 @@ func staticName(code fieldCode, name []byte) uint8 {
 	if code != otherField {
 		return staticOfCode[code]
 	}
-	for i := range staticFields {
-		if f := &staticFields[i]; len(f.name) == len(name) && f.code == otherField && f.name == string(name) {
-			return uint8(i)
+	for _, i := range otherStatics {
+		if staticFields[i].name == string(name) {
+			return i
 		}
 	}
 	return 0
 }
+
+// otherStatics are the indices of the names in the static table that have no code.
+var otherStatics = func() (indices []uint8) {
+	for i := range staticFields {
+		if i > 0 && staticFields[i].code == otherField {
+			indices = append(indices, uint8(i))
+		}
+	}
+	return indices
+}()
 
 // codeOf returns the code of a name in lower case.
 func codeOf(name []byte) fieldCode {

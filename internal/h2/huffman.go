@@ -16,7 +16,8 @@ func appendHuffmanDecoded(dst, src []byte) ([]byte, error) {
 	out := dst[:cap(dst)]
 	var bits uint64 // the next bits, left-aligned
 	have := 0       // how many of them are valid
-	for node := 0; ; {
+	root := &huffmanSteps[0]
+	for steps := root; ; {
 		if have < 32 && len(src) >= 4 {
 			bits |= uint64(binary.BigEndian.Uint32(src)) << (32 - have)
 			have += 32
@@ -28,28 +29,29 @@ func appendHuffmanDecoded(dst, src []byte) ([]byte, error) {
 			src = src[1:]
 		}
 		for have >= 8 {
-			step := huffmanSteps[node][bits>>56]
+			step := steps[bits>>56]
 			used := int(step >> 8)
 			if used == 0 {
-				if node = int(step); node == 0 {
+				if step == 0 {
 					return dst[:at], ErrHuffman
 				}
+				steps = &huffmanSteps[step]
 				bits <<= 8
 				have -= 8
 				continue
 			}
-			bits <<= used
+			bits <<= used & 15 // at most 8: no check for 64
 			have -= used
 			out[at] = byte(step)
 			at++
-			node = 0
+			steps = root
 		}
 		if len(src) > 0 {
 			continue
 		}
 		// The last bits: codes of at most 7 bits, then padding of ones.
-		for ; have > 0; node = 0 {
-			step := huffmanSteps[node][bits>>56]
+		for ; have > 0; steps = root {
+			step := steps[bits>>56]
 			used := int(step >> 8)
 			if used == 0 || used > have {
 				break
@@ -59,7 +61,7 @@ func appendHuffmanDecoded(dst, src []byte) ([]byte, error) {
 			out[at] = byte(step)
 			at++
 		}
-		if node != 0 || bits>>56 != 0xff<<(8-have)&0xff {
+		if steps != root || bits>>56 != 0xff<<(8-have)&0xff {
 			return dst[:at], ErrHuffman
 		}
 		return dst[:at], nil
