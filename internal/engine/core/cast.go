@@ -76,7 +76,7 @@ func (d *driver) conn(p place, fd int) *conn {
 func (c *conn) sendLater(rest []byte) {
 	c.pendingOut = buf.Get(len(rest))
 	c.pendingOut.B = append(c.pendingOut.B, rest...)
-	c.out = c.pendingOut.B
+	c.Out = c.pendingOut.B
 	c.driver.lend(c.fd, 1)
 	c.block(false)
 }

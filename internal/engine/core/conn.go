@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/drive"
 )
 
 // A conn holds what a connection needs beyond its slot while a worker serves it, or
@@ -28,25 +29,20 @@ type conn struct {
 // A tenancy holds the fields of a conn that are reset when its connection ends or
 // sleeps.
 type tenancy struct {
-	driver   *driver
-	place    place
-	fd       int
-	gen      uint32
-	serving  *serving
-	protocol engine.Protocol     // nil: none yet, or asleep
-	can      engine.Capabilities // of protocol; undefined without one
-	worker   *worker             // whose buffers are attached; nil while waiting
+	drive.State // In is the worker's buffer; without a Protocol there is none yet, or it is asleep
+	driver      *driver
+	place       place
+	fd          int
+	gen         uint32
+	serving     *serving
+	worker      *worker // whose buffers are attached; nil while waiting
 
-	in     []byte // the worker's input buffer
-	out    []byte // output that is not written yet
-	unread []byte // input that was read and not fed yet
-	// While the connection waits for room, these hold out and unread.
+	// While the connection waits for room, these hold Out and Unread.
 	pendingOut, pendingIn *buf.Buffer
-	file                  engine.File // sent after out; Source nil: none
+	file                  engine.File // sent after Out; Source nil: none
 
 	phase phase
 	wait  waitKind
-	after engine.Next // the next step after out is written
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
 	writeTimeout int64
@@ -54,7 +50,6 @@ type tenancy struct {
 	stalledSince int64 // when the pending output began to wait; 0: no output waits
 	lingerBy     int64
 
-	err       error
 	tlsConn   *tlsConn // the TLS state, which outlives this conn; nil: a bare socket
 	view      *netConn // the result of NetConn; nil: not called
 	run       *runState
@@ -67,8 +62,6 @@ type tenancy struct {
 	isShown    bool // place.conn holds it
 	isStuck    bool // the peer has not accepted the output within the write time-out
 	isDrained  bool // the last read left nothing
-	isFed      bool // since Pause
-	isPartial  bool // the protocol had a part of a request at the last Pause
 }
 
 // A phase is how far a connection has come.
@@ -90,8 +83,8 @@ const (
 	waitInput  waitKind = iota // the next request, or more of one
 	waitHello                  // TLS: the ClientHello
 	waitWorker                 // another worker, which opens it after the handshake
-	waitRoom                   // room for out, or for file
-	waitTurn                   // another worker, which goes on with out or file
+	waitRoom                   // room for Out, or for file
+	waitTurn                   // another worker, which goes on with Out or file
 )
 
 // runState holds rarely used state of a Run, which ends with the Run.
@@ -107,7 +100,10 @@ type peerNotice struct {
 	gen uint32
 }
 
-var _ engine.Conn = (*conn)(nil)
+var (
+	_ engine.Conn = (*conn)(nil)
+	_ drive.Host  = (*conn)(nil)
+)
 
 func (c *conn) slot() *slot { return c.place.slot() }
 
@@ -115,6 +111,7 @@ func (c *conn) slot() *slot { return c.place.slot() }
 func (c *conn) bind(d *driver, p place, fd int) {
 	s := p.slot()
 	word := s.word.Load()
+	c.ServedBy(c)
 	c.driver, c.place, c.fd, c.gen = d, p, fd, generation(word)
 	c.serving = d.servingAt(s.serving)
 	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
@@ -132,7 +129,7 @@ func (c *conn) bind(d *driver, p place, fd int) {
 // the last connection may still look at them.
 func (c *conn) reset() { c.tenancy = tenancy{} }
 
-// isBlocked tells whether out, or file, waits.
+// isBlocked tells whether Out, or file, waits.
 func (c *conn) isBlocked() bool { return c.wait >= waitRoom }
 
 // attach lends the worker's buffers to c.
@@ -142,12 +139,12 @@ func (c *conn) attach(w *worker) {
 	if w.input == nil {
 		w.input = buf.Get(size)
 	}
-	c.in = w.input.B[:size]
+	c.In = w.input.B[:size]
 	if w.output == nil {
 		w.output = buf.Get(firstOutputSize)
 	}
 	if c.pendingOut == nil {
-		c.out = w.output.B[:0]
+		c.Out = w.output.B[:0]
 	}
 }
 
@@ -155,16 +152,22 @@ func (c *conn) attach(w *worker) {
 // while it waits.
 func (c *conn) detach() {
 	w := c.worker
-	c.worker, c.in = nil, nil
+	c.worker, c.In = nil, nil
+	if len(c.Unread) > 0 && c.pendingIn == nil {
+		c.pendingIn = buf.Get(len(c.Unread))
+		c.pendingIn.B = append(c.pendingIn.B, c.Unread...)
+		c.Unread = c.pendingIn.B
+		c.driver.lend(c.fd, 1)
+	}
 	switch {
 	case c.pendingOut != nil:
-	case len(c.out) > 0:
+	case len(c.Out) > 0:
 		c.pendingOut, w.output = w.output, nil
-		c.pendingOut.B = c.out
+		c.pendingOut.B = c.Out
 		c.driver.lend(c.fd, 1)
 	default:
 		c.keepGrown(w)
-		c.out = nil
+		c.Out = nil
 	}
 }
 
@@ -174,18 +177,21 @@ func (c *conn) keepGrown(w *worker) {
 	if c.pendingOut != nil {
 		return
 	}
-	if grown := cap(c.out); grown > cap(w.output.B) && grown <= keptOutputSize {
-		w.output.B = c.out[:0]
+	if grown := cap(c.Out); grown > cap(w.output.B) && grown <= keptOutputSize {
+		w.output.B = c.Out[:0]
 	}
 }
 
-// awake returns the protocol, and wakes it if it is asleep.
-func (c *conn) awake() engine.Protocol {
-	if c.protocol == nil {
-		c.protocol = c.serving.waker.Wake(c, c.slot().memo)
-		c.can = c.protocol.Capabilities()
+// wake wakes the protocol if it is asleep.
+func (c *conn) wake() {
+	if c.Protocol == nil {
+		c.awaken()
 	}
-	return c.protocol
+}
+
+func (c *conn) awaken() {
+	c.Protocol = c.serving.waker.Wake(c, c.slot().memo)
+	c.Can = c.Protocol.Capabilities()
 }
 
 // show lets other goroutines find c through its place.
@@ -200,13 +206,6 @@ func (c *conn) hide() {
 	if c.isShown {
 		c.isShown = false
 		c.place.conn().Store(nil)
-	}
-}
-
-// fail records why the connection ends. The first reason counts.
-func (c *conn) fail(err error) {
-	if c.err == nil {
-		c.err = err
 	}
 }
 
@@ -264,33 +263,10 @@ type prompter struct {
 // Prompt implements engine.Prompter.
 func (p *prompter) Prompt() { p.driver.deliver(p.fd, p.gen, flagPrompt) }
 
-// Buffered implements engine.Conn.
-func (c *conn) Buffered() []byte { return c.unread }
-
-// Discard implements engine.Conn.
-func (c *conn) Discard(n int) { c.unread = c.unread[n:] }
-
-// Read implements engine.Conn.
-func (c *conn) Read(p []byte) (int, error) {
-	if len(c.unread) > 0 || len(p) == 0 {
-		n := copy(p, c.unread)
-		c.unread = c.unread[n:]
-		return n, nil
-	}
+// ReadInRun implements drive.Host.
+func (c *conn) ReadInRun(p []byte) (int, error) {
+	c.dropHeld() // it is empty, or Fill has copied it
 	return c.readWaiting(p)
-}
-
-// Fill implements engine.Conn. It moves the bytes that Buffered returned.
-func (c *conn) Fill() error {
-	if len(c.unread) >= len(c.in) {
-		return io.ErrShortBuffer
-	}
-	held := copy(c.in, c.unread)
-	c.dropHeld()
-	c.unread = c.in[:held]
-	n, err := c.readWaiting(c.in[held:])
-	c.unread = c.in[:held+n]
-	return err
 }
 
 // readWaiting reads from the socket, or TLS, and waits for input.
@@ -468,16 +444,15 @@ func (c *conn) Blocking() net.Conn {
 	return run.blocking
 }
 
-// beginRun prepares for a call of the protocol, in which reads and writes wait.
-func (c *conn) beginRun() {
+// BeginRun implements drive.Host. Reads and writes of the Run wait.
+func (c *conn) BeginRun() {
 	if c.tlsConn != nil {
 		c.tlsConn.waits = true
 	}
 }
 
-// endRun ends the notice and the blocking connection of a Run, and returns the next
-// step.
-func (c *conn) endRun(next engine.Next) engine.Next {
+// EndRun implements drive.Host. It ends the notice and the blocking connection.
+func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
 	if run := c.run; run != nil {
 		if run.end(c) && next != engine.Detach && next != engine.CloseLinger && next != engine.Abort {
 			next = engine.Close
@@ -488,10 +463,10 @@ func (c *conn) endRun(next engine.Next) engine.Next {
 		c.tlsConn.waits = false
 	}
 	if c.slot().has(flagKill) {
-		c.fail(c.driver.killCause())
-		return engine.Abort
+		c.Fail(c.driver.killCause())
+		return engine.Abort, false
 	}
-	return next
+	return next, next != engine.Abort && (len(c.Out) >= c.driver.options.FlushSize || c.hasFile())
 }
 
 // end ends the notice and the blocking connection of c's Run, and tells whether the

@@ -37,11 +37,11 @@ func (c *conn) separate() (net.Conn, error) {
 // detachForGood passes the connection to its protocol's Detached, on a separate
 // goroutine.
 func (c *conn) detachForGood() {
-	rest := append([]byte(nil), c.unread...)
-	c.unread = nil
+	rest := append([]byte(nil), c.Unread...)
+	c.Unread = nil
 	nc, err := c.separate()
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 		c.conclude()
 		return
 	}
@@ -58,9 +58,9 @@ func (c *conn) live(nc net.Conn) {
 		}
 		defer c.serving.depart()
 		defer c.serving.acceptor.Release(c.finalView)
-		c.protocol.Closed(cause)
+		c.Protocol.Closed(cause)
 	}()
-	c.protocol.Detached(nc)
+	c.Protocol.Detached(nc)
 	cause = nil
 }
 
@@ -114,17 +114,14 @@ func isIdle(word uint64) bool { return word&(stateMask|flagPartial) == stateIdle
 func (c *conn) giveAway() {
 	taker := c.taker
 	c.taker = nil
-	p := engine.Parcel{State: c.packed}
-	if c.isPartial {
-		p.Leftover = c.protocol.(engine.Rewinder).Rewind() // flagFixed says that it cannot
-	}
+	p := c.Parcel(c.packed)
 	probes, probesErr := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 	nc, err := c.separate()
 	if tc, ok := nc.(*net.TCPConn); ok && probes == 0 && probesErr == nil {
 		_ = tc.SetKeepAlive(false) // package net has begun to probe
 	}
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 	}
 	defer func() { taker <- given{nc, p} }() // after Closed and Release
 	c.conclude()
@@ -136,13 +133,10 @@ func (c *conn) pack() bool {
 	if c.phase != phaseOpen {
 		return true
 	}
-	p := c.awake()
-	if !c.can.Has(engine.CanPack) {
-		return true
-	}
-	state, ok := p.(engine.Packer).Pack(nil)
-	c.packed = state
-	c.isFed = true // if it stays, it is asked to Pause before it sleeps
+	c.wake()
+	packed, ok := c.Pack()
+	c.packed = packed
+	c.IsFed = true // if it stays, it is asked to Pause before it sleeps
 	return ok
 }
 

@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/drive"
 )
 
 // yieldAfter is how many reads a worker makes on one connection before it yields to
@@ -22,7 +22,7 @@ const yieldAfter = 16
 func (c *conn) serve() {
 	for {
 		next := c.turn()
-		if next == engine.Read && c.wait == waitRoom && c.takesInput() {
+		if next == engine.Read && c.wait == waitRoom && c.TakesInput() {
 			next = c.feedBlocked()
 		}
 		if next != engine.Read && !c.finish(next) {
@@ -59,7 +59,7 @@ func (c *conn) turn() engine.Next {
 		}
 	}
 	if c.isBlocked() {
-		if next := c.resume(); next != engine.Read || c.isBlocked() {
+		if next := c.Resume(); next != engine.Read || c.isBlocked() {
 			return next
 		}
 	}
@@ -69,9 +69,10 @@ func (c *conn) turn() engine.Next {
 	}
 	if s.take(flagPrompt) != 0 {
 		c.isDrained = promptOnly
-		next := c.prompted()
+		c.wake()
+		next := c.Prompted()
 		// isDrained may have changed: Conn.Read during the Run sets it.
-		if next != engine.Read || c.isBlocked() || c.isDrained && len(c.unread) == 0 && !s.has(flagInput|flagGone) {
+		if next != engine.Read || c.isBlocked() || c.isDrained && len(c.Unread) == 0 && !s.has(flagInput|flagGone) {
 			return next
 		}
 	}
@@ -87,7 +88,7 @@ func (c *conn) handleReasons(reasons uint64) engine.Next {
 	switch {
 	case reasons&flagKill != 0:
 		c.slot().set(flagKill)
-		c.fail(c.driver.killCause())
+		c.Fail(c.driver.killCause())
 		return engine.Abort
 	case reasons&flagTake != 0: // DetachIdle claims no connection with flagFixed
 		if c.pack() {
@@ -95,7 +96,7 @@ func (c *conn) handleReasons(reasons uint64) engine.Next {
 			return engine.Close
 		}
 		c.deny()
-	case reasons&flagEvict != 0 && !c.isBlocked() && c.phase != phaseLingering && !c.isPartial:
+	case reasons&flagEvict != 0 && !c.isBlocked() && c.phase != phaseLingering && !c.IsPartial:
 		return engine.Close
 	case reasons&flagExpired != 0:
 		return c.expired()
@@ -112,37 +113,34 @@ func (c *conn) expired() engine.Next {
 	switch {
 	case c.isBlocked(), c.wait == waitHello:
 		c.isStuck = c.isBlocked()
-		c.fail(os.ErrDeadlineExceeded)
+		c.Fail(os.ErrDeadlineExceeded)
 		return engine.Abort
 	case c.phase == phaseLingering:
 		return engine.Close
 	}
 	c.deadline, c.isDated = 0, true
-	c.isFed = true
-	var next engine.Next
-	c.beginRun()
-	c.out, next = c.awake().TimedOut(c.out)
-	return c.settle(c.endRun(next))
+	c.wake()
+	return c.TimedOut()
 }
 
 // pump reads and drives until the socket is drained.
 func (c *conn) pump() engine.Next {
-	if in := c.unread; len(in) > 0 {
-		next := c.drive(in)
+	if in := c.Unread; len(in) > 0 {
+		c.wake()
+		next := c.Drive(in)
 		if next != engine.Read || c.isBlocked() {
 			return next
 		}
 	}
-	// Even if a Run has used all of it: otherwise postpone would treat later input as
-	// held.
-	c.dropHeld()
+	c.dropHeld() // even if a Run has used all of it
 	for pass := 1; ; pass++ {
-		room := c.room()
+		room := c.Room()
 		n, err := c.receive(room)
 		switch {
 		case n > 0:
 			c.isDrained = n < len(room) && c.tlsConn == nil
-			if next := c.drive(room[:n]); next != engine.Read || c.isBlocked() {
+			c.wake()
+			if next := c.Drive(room[:n]); next != engine.Read || c.isBlocked() {
 				return next
 			}
 			// A short read has emptied the socket, and further input causes an event.
@@ -153,34 +151,23 @@ func (c *conn) pump() engine.Next {
 		case err == nil:
 			c.isDrained = true
 			if c.tlsConn != nil && len(c.tlsConn.pending) > 0 {
-				return c.settle(engine.Read) // TLS has output of its own
+				return c.Resume() // TLS has output of its own
 			}
 			return engine.Read
-		case err == io.EOF || !c.isPartial && err == io.ErrUnexpectedEOF:
+		case err == io.EOF || !c.IsPartial && err == io.ErrUnexpectedEOF:
 			// TLS peers that close an idle connection often send no close_notify
 			// alert.
 			c.isDrained = true
-			c.beginRun()
-			c.out = c.awake().HalfClosed(c.out)
-			return c.settle(c.endRun(engine.Close))
+			c.wake()
+			return c.HalfClosed()
 		default:
-			c.fail(err)
+			c.Fail(err)
 			return engine.Abort
 		}
 		if pass%yieldAfter == 0 {
 			runtime.Gosched()
 		}
 	}
-}
-
-// room returns where the next input goes. A protocol between requests is not asked.
-func (c *conn) room() []byte {
-	if c.protocol != nil && c.can.Has(engine.CanReceive) && (c.isFed || c.isPartial) {
-		if p := c.protocol.(engine.Receiver).Room(); len(p) > 0 {
-			return p
-		}
-	}
-	return c.in
 }
 
 // receive reads without waiting. It returns 0 and no error if there is no input.
@@ -198,194 +185,64 @@ func (c *conn) receive(p []byte) (int, error) {
 	return 0, os.NewSyscallError("recv", errno)
 }
 
-// drive feeds in to the protocol, and runs the requests that it completes. It
-// returns when the protocol wants more input (Read) or something else, or when
-// there is no room to write (Read, and isBlocked is true). It writes the output before it
-// returns. The unused rest of in stays in c.unread.
-func (c *conn) drive(in []byte) engine.Next {
-	p := c.awake()
-	c.isFed = true
-	for len(in) > 0 {
-		used, next := p.Feed(in)
-		in = in[used:]
-		ran := next == engine.Run
-		if ran {
-			c.unread = in
-			next = c.runRequests(p)
-			if c.isBlocked() {
-				return c.postpone(next)
-			}
-			in = c.unread
-		}
-		if next != engine.Read {
-			c.unread = in
-			return c.settle(next)
-		}
-		if used == 0 && len(in) > 0 && !ran {
-			break // against Feed's contract; do not spin
-		}
-	}
-	c.unread = nil
-	return c.settle(engine.Read)
-}
-
-// runRequests calls Run while the protocol has requests ready and there is room to
-// write.
-func (c *conn) runRequests(p engine.Protocol) engine.Next {
-	for {
-		c.beginRun()
-		var next engine.Next
-		c.out, next = p.Run(c.out)
-		next = c.makeRoom(c.endRun(next))
-		if next != engine.Run || c.isBlocked() {
-			return next
-		}
+// Began implements drive.Host.
+func (c *conn) Began(isSuccessor bool) {
+	s := c.slot()
+	s.assign(flagQuick, c.Can.Has(engine.NeverBlocks))
+	if isSuccessor {
+		s.assign(flagSwitched, !c.Can.Has(engine.CanPack))
 	}
 }
 
-// makeRoom writes the output of a Run if it has FlushSize bytes or more, or if a
-// file follows it. It returns next, or Abort if the write failed.
-func (c *conn) makeRoom(next engine.Next) engine.Next {
-	isMuch := len(c.out) >= c.driver.options.FlushSize || c.hasFile()
-	if isMuch && next != engine.Abort && !c.flush() {
-		return engine.Abort
-	}
-	return next
-}
-
-// prompted calls Prompted, if the protocol has it.
-func (c *conn) prompted() engine.Next {
-	p := c.awake()
-	if !c.can.Has(engine.CanPrompt) {
-		return engine.Read
-	}
-	c.beginRun()
-	var next engine.Next
-	c.out, next = p.(engine.Prompted).Prompted(c.out)
-	next = c.makeRoom(c.endRun(next))
-	c.isFed = true
-	if next == engine.Run && !c.isBlocked() {
-		next = c.runRequests(c.protocol)
-	}
-	if c.isBlocked() {
-		return c.postpone(next)
-	}
-	return c.settle(next)
-}
-
-// settle writes the output. It returns next, Abort if the write failed, or Read if
-// next must wait for room.
-func (c *conn) settle(next engine.Next) engine.Next {
-	switch {
-	case next == engine.Abort:
-		return next
-	case !c.flush():
-		return engine.Abort
-	case c.isBlocked():
-		return c.postpone(next)
-	case next == engine.Switch:
-		return c.succeed()
-	}
-	return next
-}
-
-// succeed gives the connection to the successor of its protocol.
-func (c *conn) succeed() engine.Next {
-	c.protocol = c.awake().(engine.Switcher).Successor()
-	c.isFed = true
-	next := c.begun()
-	c.slot().assign(flagSwitched, !c.can.Has(engine.CanPack))
-	if next != engine.Read {
-		return next
-	}
-	if in := c.unread; len(in) > 0 {
-		return c.drive(in)
-	}
-	return engine.Read
-}
-
-// postpone sets next as the step after the output is written.
-func (c *conn) postpone(next engine.Next) engine.Next {
-	if next == engine.Abort {
-		return next
-	}
-	c.after = next
-	c.holdUnread()
-	return engine.Read
-}
-
-// holdUnread moves the unread input out of the worker's buffer.
-func (c *conn) holdUnread() {
-	if len(c.unread) > 0 && c.pendingIn == nil {
-		c.pendingIn = buf.Get(len(c.unread))
-		c.pendingIn.B = append(c.pendingIn.B, c.unread...)
-		c.unread = c.pendingIn.B
-		c.driver.lend(c.fd, 1)
-	}
-}
-
-// resume continues what the lack of room has stopped.
-func (c *conn) resume() engine.Next {
-	if !c.flush() {
-		return engine.Abort
-	}
-	if c.isBlocked() {
-		return engine.Read
-	}
-	next := c.after
-	c.after = engine.Read
-	if next == engine.Run {
-		next = c.runRequests(c.awake())
-		if c.isBlocked() {
-			return c.postpone(next)
-		}
-		return c.settle(next)
-	}
-	if next == engine.Switch {
-		return c.succeed()
-	}
-	return next
-}
-
-// flush writes the pending output, and then the file, as much as there is room for.
-// The result false means that writing failed.
-func (c *conn) flush() bool {
+// Flush implements drive.Host. It writes as much as there is room for.
+func (c *conn) Flush() drive.Written {
 	if c.tlsConn != nil {
-		return c.flushTLS()
+		return c.wrote(c.flushTLS())
 	}
-	if len(c.out) > longOutput {
+	if len(c.Out) > longOutput {
 		c.beginStall() // even if it never blocks
 	}
-	for len(c.out) > 0 {
+	for len(c.Out) > 0 {
 		n, errno := c.sendOut()
-		if n == len(c.out) {
+		if n == len(c.Out) {
 			break
 		}
 		c.keepGrown(c.worker)
-		c.out = c.out[n:]
+		c.Out = c.Out[n:]
 		switch errno {
 		case 0:
 		case syscall.EAGAIN:
 			c.block(false)
-			return true
+			return drive.WroteSome
 		default:
-			c.fail(os.NewSyscallError("send", errno))
-			return false
+			c.Fail(os.NewSyscallError("send", errno))
+			return drive.WroteNot
 		}
 	}
 	if c.hasFile() && !c.flushFile() {
-		return c.isBlocked() // or it failed
+		return c.wrote(c.isBlocked()) // or it failed
 	}
 	c.written()
-	return true
+	return drive.WroteAll
+}
+
+// wrote returns what Flush has done, if it has not failed.
+func (c *conn) wrote(ok bool) drive.Written {
+	switch {
+	case !ok:
+		return drive.WroteNot
+	case c.isBlocked():
+		return drive.WroteSome
+	}
+	return drive.WroteAll
 }
 
 // sendOut sends a part of the output. If a file follows, they may share a packet.
 func (c *conn) sendOut() (int, syscall.Errno) {
 	if c.hasFile() {
-		return c.driver.source.Send(c.fd, c.out, true)
+		return c.driver.source.Send(c.fd, c.Out, true)
 	}
-	return c.driver.source.Send(c.fd, c.out, false)
+	return c.driver.source.Send(c.fd, c.Out, false)
 }
 
 // block notes that output waits for room, and starts the write time-out. If output
@@ -411,16 +268,16 @@ func (c *conn) written() {
 func (c *conn) emptyOut() {
 	if c.pendingOut != nil {
 		c.dropPendingOut()
-		c.out = c.worker.output.B[:0]
+		c.Out = c.worker.output.B[:0]
 		return
 	}
-	c.out = c.out[:0]
+	c.Out = c.Out[:0]
 }
 
 func (c *conn) dropPendingOut() {
 	if c.pendingOut != nil {
 		c.pendingOut.ReleaseHeld()
-		c.pendingOut, c.out = nil, nil
+		c.pendingOut, c.Out = nil, nil
 		c.driver.lend(c.fd, -1)
 	}
 }
@@ -429,7 +286,7 @@ func (c *conn) dropPendingOut() {
 func (c *conn) dropHeld() {
 	if c.pendingIn != nil {
 		c.pendingIn.ReleaseHeld()
-		c.pendingIn, c.unread = nil, nil
+		c.pendingIn, c.Unread = nil, nil
 		c.driver.lend(c.fd, -1)
 	}
 }

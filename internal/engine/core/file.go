@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A file is pending output, sent after c.out. A connection whose peer does not read
+// A file is pending output, sent after c.Out. A connection whose peer does not read
 // waits in its slot, without a goroutine and without buffers.
 
 // bytesInARow is how much of a file a worker sends before it serves other
@@ -35,7 +35,7 @@ func (c *conn) hasFile() bool { return c.file.Source != nil }
 func (c *conn) flushFile() bool {
 	// The time-out restarts with every progress, and writing the output before the
 	// file is progress.
-	progresses := len(c.out) > 0
+	progresses := len(c.Out) > 0
 	c.emptyOut()
 	c.beginStall() // even if it never blocks
 	for sent := 0; c.file.Size > 0; {
@@ -58,7 +58,7 @@ func (c *conn) flushFile() bool {
 				err = engine.ErrShortFile
 			}
 			c.wait = waitInput
-			c.fail(err)
+			c.Fail(err)
 			return false
 		}
 	}
@@ -95,7 +95,7 @@ func (s *tlsConn) sendPiece(f *engine.File) (int, error) {
 // dropFile releases the file, if there is one.
 func (c *conn) dropFile() {
 	if err := c.file.Release(); err != nil {
-		c.fail(err)
+		c.Fail(err)
 	}
 }
 

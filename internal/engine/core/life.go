@@ -33,28 +33,16 @@ func (c *conn) begin() engine.Next {
 			return engine.Read
 		}
 	}
-	var refusal []byte
 	parcel := c.driver.takeParcel(c.fd, c.gen)
-	c.protocol, refusal = engine.Open(c.serving.acceptor, c, parcel.State)
-	if c.protocol == nil {
+	p, refusal := engine.Open(c.serving.acceptor, c, parcel.State)
+	if p == nil {
 		return c.refuse(refusal)
 	}
 	c.phase = phaseOpen
-	c.isFed = true // it is asked to Pause before it sleeps for the first time
 	if len(parcel.Leftover) > 0 {
-		c.unread = parcel.Leftover
+		c.Unread = parcel.Leftover
 	}
-	return c.begun()
-}
-
-// begun looks at what the connection's new protocol can do, and starts it.
-func (c *conn) begun() engine.Next {
-	c.can = c.protocol.Capabilities()
-	c.slot().assign(flagQuick, c.can.Has(engine.NeverBlocks))
-	if c.can.Has(engine.CanStart) {
-		return c.protocol.(engine.Starter).Start()
-	}
-	return engine.Read
+	return c.Begin(p)
 }
 
 // beginTLS makes the handshake, or sets waitHello if there is no input.
@@ -64,7 +52,7 @@ func (c *conn) beginTLS() engine.Next {
 	// Shutdown sets closing before it looks for handshakes to end. So either it
 	// finds this one, or closing is seen here.
 	if c.driver.closing.Load() {
-		c.fail(engine.ErrShutdown)
+		c.Fail(engine.ErrShutdown)
 		return engine.Abort
 	}
 	if sock.IsEmpty(c.fd) {
@@ -74,7 +62,7 @@ func (c *conn) beginTLS() engine.Next {
 	err := c.handshake()
 	s.take(flagHandshake)
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 		return engine.Abort
 	}
 	return engine.Read
@@ -106,15 +94,15 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 		return engine.Abort
 	}
 	if c.tlsConn != nil {
-		c.out = append(c.out[:0], refusal...)
+		c.Out = append(c.Out[:0], refusal...)
 		c.flushTLS()
-		c.out, c.wait = c.out[:0], waitInput
+		c.Out, c.wait = c.Out[:0], waitInput
 	} else if _, errno := c.driver.source.Send(c.fd, refusal, false); errno != 0 {
 		return engine.Abort
 	}
 	_ = syscall.Shutdown(c.fd, syscall.SHUT_WR)
 	for range refusalReads {
-		if n, errno := c.driver.source.Recv(c.fd, c.in); n <= 0 || errno != 0 {
+		if n, errno := c.driver.source.Recv(c.fd, c.In); n <= 0 || errno != 0 {
 			break
 		}
 	}
@@ -128,7 +116,7 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 	case c.phase == phaseHanded:
 		c.giveAway()
 		return false
-	case c.err != nil || next == engine.Abort || c.phase == phaseLingering:
+	case c.Err != nil || next == engine.Abort || c.phase == phaseLingering:
 	case next == engine.Detach:
 		c.detachForGood()
 		return false
@@ -144,13 +132,13 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 // hasInput tells whether there is unread input. On closing, it would reset the
 // connection, and the peer could lose the last answer.
 func (c *conn) hasInput() bool {
-	if len(c.unread) > 0 {
+	if len(c.Unread) > 0 {
 		return true
 	}
 	if c.isDrained && c.slot().has(flagAdded) && !c.slot().has(flagInput) {
 		return false
 	}
-	n, _ := c.driver.source.Recv(c.fd, c.in)
+	n, _ := c.driver.source.Recv(c.fd, c.In)
 	return n > 0
 }
 
@@ -172,9 +160,9 @@ func (c *conn) linger() bool {
 // discard discards the input of a lingering connection. The result Read means to
 // wait for more.
 func (c *conn) discard() engine.Next {
-	c.unread = nil
+	c.Unread = nil
 	for c.lingerLeft > 0 {
-		n, errno := c.driver.source.Recv(c.fd, c.in)
+		n, errno := c.driver.source.Recv(c.fd, c.In)
 		switch {
 		case n > 0:
 			c.lingerLeft -= n
@@ -189,11 +177,11 @@ func (c *conn) discard() engine.Next {
 
 // end closes the connection, and tells its protocol and its acceptor.
 func (c *conn) end(next engine.Next) {
-	if c.tlsConn != nil && next != engine.Abort && c.err == nil && c.phase != phaseLingering {
+	if c.tlsConn != nil && next != engine.Abort && c.Err == nil && c.phase != phaseLingering {
 		c.tlsConn.sayGoodbye()
 	}
 	c.leave()
-	if c.isStuck && (next == engine.Abort || c.err != nil) {
+	if c.isStuck && (next == engine.Abort || c.Err != nil) {
 		forgetUnsent(c.fd)
 	}
 	c.serving.close(c.fd)
@@ -256,7 +244,7 @@ func (c *conn) wakeToEnd() {
 			c.phase = phaseAdmitted
 		}
 	}()
-	c.awake()
+	c.wake()
 }
 
 // conclude makes the calls that end a connection: each once, even if one of them
@@ -271,9 +259,10 @@ func (c *conn) conclude() {
 		defer c.serving.acceptor.Release(c.finalView)
 	}
 	if was >= phaseOpen {
-		p := c.awake()
-		c.protocol = nil
-		p.Closed(c.err)
+		c.wake()
+		p := c.Protocol
+		c.Protocol = nil
+		p.Closed(c.Err)
 	}
 }
 
@@ -285,7 +274,7 @@ func (c *conn) abandon(cause error) {
 	defer func() {
 		_ = recover() // Closed or Release panicked too; the connection is counted out
 	}()
-	c.fail(cause)
+	c.Fail(cause)
 	c.leave()
 	c.serving.close(c.fd)
 	c.conclude()

@@ -9,7 +9,7 @@ import "github.com/sluicehttp/sluice/internal/engine"
 // returns false, the connection has something to do, and the worker still owns it.
 func (c *conn) park() bool {
 	if err := c.add(); err != nil {
-		c.fail(err)
+		c.Fail(err)
 		c.end(engine.Abort)
 		return true
 	}
@@ -83,7 +83,7 @@ func (c *conn) slim() {
 func (c *conn) preparePark() (parked uint64) {
 	if c.isBlocked() {
 		parked = flagPartial | flagBlocked | flagFixed
-		if c.takesInput() {
+		if c.TakesInput() {
 			parked |= flagDuplex
 		}
 		return parked
@@ -91,14 +91,10 @@ func (c *conn) preparePark() (parked uint64) {
 	if c.phase == phaseLingering || c.wait == waitHello {
 		return flagPartial | flagFixed
 	}
-	if c.isFed {
-		c.isFed = false
-		c.isPartial = !c.awake().Pause()
-	}
-	if !c.isPartial {
+	switch {
+	case !c.Pause():
 		return 0
-	}
-	if c.can.Has(engine.CanRewind) && c.protocol.(engine.Rewinder).CanRewind() {
+	case c.CanRewind():
 		return flagPartial
 	}
 	return flagPartial | flagFixed
@@ -106,15 +102,15 @@ func (c *conn) preparePark() (parked uint64) {
 
 // sleep puts the protocol of an idle connection to sleep, if it can and wants to.
 func (c *conn) sleep() bool {
-	if c.protocol == nil {
+	if c.Protocol == nil {
 		return c.phase >= phaseOpen
 	}
-	if !c.can.Has(engine.CanSleep) {
+	if !c.Can.Has(engine.CanSleep) {
 		return false
 	}
-	memo, ok := c.protocol.(engine.Sleeper).Sleep()
+	memo, ok := c.Protocol.(engine.Sleeper).Sleep()
 	if ok {
-		c.slot().memo, c.protocol = memo, nil
+		c.slot().memo, c.Protocol = memo, nil
 	}
 	return ok
 }

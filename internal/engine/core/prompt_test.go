@@ -46,8 +46,9 @@ func TestPromptReadsNothing(t *testing.T) {
 		}
 		d := swept()
 		one := &conn{tenancy: tenancy{driver: d, place: d.table.open(pair[0]), fd: pair[0], phase: phaseOpen}}
-		one.protocol = &speaker{&echo{acceptor: newEcho(), conn: one}, c.drains}
-		one.can = one.protocol.Capabilities()
+		one.ServedBy(one)
+		one.Protocol = &speaker{&echo{acceptor: newEcho(), conn: one}, c.drains}
+		one.Can = one.Protocol.Capabilities()
 		one.attach(&worker{})
 		one.slot().set(c.flags)
 		if _, err := syscall.Write(pair[1], []byte("input")); err != nil {

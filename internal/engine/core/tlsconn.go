@@ -59,7 +59,7 @@ func (c *conn) handshake() error {
 	w := c.worker
 	w.loop.queue.Excuse(1)
 	defer w.loop.queue.Excuse(-1)
-	c.in = nil
+	c.In = nil
 	w.input.Release()
 	w.input = nil
 	err := s.tls.Handshake()
@@ -92,15 +92,15 @@ func (c *conn) flushTLS() bool {
 	if !s.drain() {
 		return c.isBlocked() // or it failed
 	}
-	if len(c.out) > longOutput {
+	if len(c.Out) > longOutput {
 		c.beginStall() // also where it never blocks
 	}
-	if len(c.out) > 0 {
-		_, err := s.tls.Write(c.out)
+	if len(c.Out) > 0 {
+		_, err := s.tls.Write(c.Out)
 		c.keepGrown(c.worker)
-		c.out = c.out[:0]
+		c.Out = c.Out[:0]
 		if err != nil {
-			c.fail(err)
+			c.Fail(err)
 			return false
 		}
 		if len(s.pending) > 0 {
@@ -131,7 +131,7 @@ func (s *tlsConn) drain() bool {
 			return false
 		default:
 			c.wait = waitInput
-			c.fail(os.NewSyscallError("send", errno))
+			c.Fail(os.NewSyscallError("send", errno))
 			return false
 		}
 	}

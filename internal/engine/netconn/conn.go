@@ -1,13 +1,13 @@
 package netconn
 
 import (
-	"io"
 	"net"
 	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/drive"
 )
 
 // state says what may be done to a connection from outside.
@@ -25,15 +25,10 @@ const (
 // belongs to the connection's goroutine, except for what is atomic. There is one
 // per idle connection: keep it small.
 type conn struct {
-	driver   *driver
-	acceptor engine.Acceptor
-	protocol engine.Protocol     // nil before Open, and from Closed on
-	can      engine.Capabilities // of protocol
-	nc       net.Conn            // nil: no connection
-
-	in     []byte // borrowed input buffer; nil while cold
-	out    []byte // borrowed output; nil while cold
-	unread []byte // input that is read and not yet fed
+	drive.State // In and Out are borrowed; nil while cold
+	driver      *driver
+	acceptor    engine.Acceptor
+	nc          net.Conn // nil: no connection
 	buffers
 	file *engine.File // comes behind out; nil: there is none
 
@@ -48,7 +43,6 @@ type conn struct {
 
 	departed func() // engine.Hooks.Departed, until it is called; nil: nobody asks
 
-	err      error
 	detached net.Conn // what Protocol.Detached is to get
 	reader   *backgroundReader
 	extra    atomic.Pointer[runState] // what a Run has asked for; nil: nothing
@@ -58,15 +52,11 @@ type conn struct {
 	state    atomic.Uint32
 	shard    uint16
 	next     engine.Next // what to do instead of reading on
-	fedNext  engine.Next // what Feed has answered during a write; Read: nothing
 
 	killed      atomic.Bool // the connection must end as soon as possible
 	poked       atomic.Bool // somebody has interrupted, or is about to
 	mayGo       atomic.Bool // DetachIdle may have it
 	admitted    bool
-	fed         bool // since Pause
-	partial     bool // the protocol has a part of a request
-	moreInput   bool // the socket holds input when closing
 	handing     bool // DetachIdle gets it
 	registered  bool
 	busySince   bool  // there was input since hotUntil was set
@@ -89,7 +79,10 @@ type runState struct {
 	isReading, isInterrupted atomic.Bool
 }
 
-var _ engine.Conn = (*conn)(nil)
+var (
+	_ engine.Conn = (*conn)(nil)
+	_ drive.Host  = (*conn)(nil)
+)
 
 // extras returns c.extra, made if need be. During a Run, one goroutine may read
 // and another one write.
@@ -119,33 +112,8 @@ func (c *conn) Target() engine.Target { return engine.Target{} }
 // Workers implements engine.Conn.
 func (c *conn) Workers() engine.Workers { return &c.driver.tasks }
 
-// Buffered implements engine.Conn.
-func (c *conn) Buffered() []byte { return c.unread }
-
-// Discard implements engine.Conn.
-func (c *conn) Discard(n int) { c.unread = c.unread[n:] }
-
-// Read implements engine.Conn.
-func (c *conn) Read(p []byte) (int, error) {
-	if len(c.unread) > 0 || len(p) == 0 {
-		n := copy(p, c.unread)
-		c.unread = c.unread[n:]
-		return n, nil
-	}
-	return c.readInRun(p)
-}
-
-// Fill implements engine.Conn. It moves what Buffered returned.
-func (c *conn) Fill() error {
-	if len(c.unread) >= len(c.in) {
-		return io.ErrShortBuffer
-	}
-	held := copy(c.in, c.unread)
-	c.unread = c.in[:held]
-	n, err := c.readInRun(c.in[held:])
-	c.unread = c.in[:held+n]
-	return err
-}
+// ReadInRun implements drive.Host.
+func (c *conn) ReadInRun(p []byte) (int, error) { return c.readInRun(p) }
 
 // Write implements engine.Conn.
 func (c *conn) Write(p []byte) (int, error) {
@@ -174,13 +142,6 @@ func (c *conn) OnPeerGone(f func()) {
 	gone := &c.extras().gone
 	gone.Set(f)
 	c.watchPeer(gone)
-}
-
-// fail notes why the connection ends; the first reason counts.
-func (c *conn) fail(err error) {
-	if c.err == nil {
-		c.err = err
-	}
 }
 
 // isTimeout tells whether err says that a deadline has passed.

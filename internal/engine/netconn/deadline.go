@@ -103,7 +103,7 @@ func (c *conn) stopped(err error) engine.Next {
 		return engine.Close
 	}
 	if c.killed.Load() || !isTimeout(err) {
-		c.fail(err)
+		c.Fail(err)
 		return engine.Abort
 	}
 	now := clock.Nanos()
@@ -131,10 +131,7 @@ func (c *conn) isLate(now int64) bool { return c.deadline != 0 && now >= c.deadl
 // on.
 func (c *conn) timedOut() engine.Next {
 	c.deadline, c.timeout = 0, 0
-	c.fed = true
-	var next engine.Next
-	c.out, next = c.protocol.TimedOut(c.out)
-	return c.settle(next)
+	return c.TimedOut()
 }
 
 // cool looks after a wait whose end hotUntil was: without

@@ -9,14 +9,14 @@ import (
 // prepareDetach takes the connection out of the engine; its worker then gives
 // it to the protocol.
 func (c *conn) prepareDetach() {
-	rest := append([]byte(nil), c.unread...)
+	rest := append([]byte(nil), c.Unread...)
 	c.leave()
 	c.detached = withUnread(c.nc, rest, c.reader)
 }
 
 // leave makes nc independent of the engine.
 func (c *conn) leave() {
-	c.unread = nil
+	c.Unread = nil
 	c.releaseBuffers()
 	c.unregister()
 	c.clearDeadlines() // now that nobody is left who interrupts
@@ -24,7 +24,7 @@ func (c *conn) leave() {
 
 // giveToProtocol gives a detached connection away.
 func (c *conn) giveToProtocol() {
-	c.protocol.Detached(c.detached)
+	c.Protocol.Detached(c.detached)
 	c.conclude()
 }
 

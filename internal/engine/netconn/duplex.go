@@ -47,8 +47,8 @@ func (f *feeder) stop() {
 func (f *feeder) start() {
 	defer close(f.begun)
 	c := f.conn
-	c.unread = c.unread[f.take(c.unread):]
-	if len(c.unread) == 0 {
+	c.Unread = c.Unread[f.take(c.Unread):]
+	if len(c.Unread) == 0 {
 		c.readBehind(&engine.Notice{}, f.take)
 	}
 }
@@ -60,26 +60,12 @@ func (f *feeder) take(in []byte) (used int) {
 	if f.isOff {
 		return 0
 	}
-	return f.feed(in)
-}
-
-// feed calls Feed until in is used or the protocol wants no more; mu is held.
-func (f *feeder) feed(in []byte) (used int) {
 	c := f.conn
-	for used < len(in) {
-		c.fed, c.busySince = true, true
-		n, next := c.protocol.Feed(in[used:])
-		used += n
-		if next != engine.Read {
-			c.fedNext = next
-		}
-		if next == engine.Abort {
-			_ = c.closer(next).Close() // ends the write
-		}
-		if next != engine.Read && next != engine.Run || n == 0 {
-			f.isOff = true
-			break
-		}
+	c.busySince = true
+	used, next := c.FeedBlocked(in)
+	if next == engine.Abort {
+		_ = c.closer(next).Close() // ends the write
 	}
+	f.isOff = used < len(in) || !c.TakesInput()
 	return used
 }

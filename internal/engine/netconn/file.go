@@ -24,7 +24,7 @@ func (c *conn) flushFile() error {
 	}
 	if err == nil {
 		c.dropFile()
-		err = c.err // of Done
+		err = c.Err // of Done
 	}
 	return err
 }
@@ -51,7 +51,7 @@ func (c *conn) dropFile() {
 	if f := c.file; f != nil {
 		c.file = nil
 		if err := f.Release(); err != nil {
-			c.fail(err)
+			c.Fail(err)
 		}
 		c.driver.files.put(f)
 	}

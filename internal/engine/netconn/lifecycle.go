@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/drive"
 )
 
 // refusalPatience bounds the writing of a refusal, and the lingering after it.
@@ -51,20 +52,21 @@ func isBare(nc net.Conn) bool {
 
 // reset makes c's memory fit for another connection.
 func (c *conn) reset() {
-	c.acceptor, c.protocol, c.nc, c.departed = nil, nil, nil, nil
-	c.in, c.out, c.unread = nil, nil, nil
+	c.State = drive.State{}
+	c.ServedBy(c)
+	c.acceptor, c.nc, c.departed = nil, nil, nil
 	c.file, c.packed = nil, nil
 	c.deadline, c.armed, c.timeout, c.hotUntil = 0, 0, 0, 0
 	c.writeTimeout, c.writeArmed = 0, 0
-	c.err, c.detached, c.reader = nil, nil, nil
+	c.detached, c.reader = nil, nil
 	c.extra.Store(nil)
 	c.state.Store(stateBusy)
 	c.killed.Store(false)
 	c.poked.Store(false)
 	c.prompter.Store(nil)
-	c.next, c.fedNext, c.prompts = engine.Read, engine.Read, 0
+	c.next, c.prompts = engine.Read, 0
 	c.mayGo.Store(false)
-	c.fed, c.partial, c.moreInput, c.handing = false, false, false, false
+	c.handing = false
 	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
 	c.isTimed, c.isOurs, c.isStuck = false, false, false
 }
@@ -83,26 +85,18 @@ func (w *worker) begin() bool {
 	c.admitted = true
 	c.keepAlive()
 	if err := c.handshake(); err != nil {
-		c.fail(err)
+		c.Fail(err)
 		c.closeNow(engine.Abort)
 		return false
 	}
-	c.protocol, refusal = engine.Open(c.acceptor, c, c.packed)
+	p, refusal := engine.Open(c.acceptor, c, c.packed)
 	c.packed = nil
-	if c.protocol == nil {
+	if p == nil {
 		c.refuse(refusal)
 		return false
 	}
-	c.next = c.begun()
+	c.next = c.Begin(p)
 	return true
-}
-
-// begun looks at what the connection's new protocol can do, and starts it.
-func (c *conn) begun() engine.Next {
-	if c.can = c.protocol.Capabilities(); c.can.Has(engine.CanStart) {
-		return c.protocol.(engine.Starter).Start()
-	}
-	return engine.Read
 }
 
 // keepAlive applies Options.KeepAlivePeriod.
@@ -152,12 +146,12 @@ func (c *conn) finish(next engine.Next) {
 	case c.handing:
 		c.giveAway()
 		return
-	case c.err != nil || next == engine.Abort:
+	case c.Err != nil || next == engine.Abort:
 		next = engine.Abort
 	case next == engine.Detach:
 		c.prepareDetach()
 		return
-	case next == engine.CloseLinger, len(c.unread) > 0, c.moreInput:
+	case next == engine.CloseLinger, len(c.Unread) > 0:
 		c.linger(c.driver.options.LingerTimeout)
 	}
 	c.closeNow(next)
@@ -183,7 +177,7 @@ func (c *conn) closeNow(next engine.Next) {
 		c.extra.Store(nil)
 	}
 	if c.detached == nil {
-		if c.isStuck && (next == engine.Abort || c.err != nil) {
+		if c.isStuck && (next == engine.Abort || c.Err != nil) {
 			forgetUnsent(c.nc)
 		}
 		_ = c.closer(next).Close()
@@ -219,9 +213,9 @@ func (c *conn) closer(next engine.Next) io.Closer {
 // conclude makes the calls that end a connection, each once even when one of
 // them does not return in the normal way and conclude is called again.
 func (c *conn) conclude() {
-	if p := c.protocol; p != nil {
-		c.protocol = nil
-		p.Closed(c.err)
+	if p := c.Protocol; p != nil {
+		c.Protocol = nil
+		p.Closed(c.Err)
 	}
 	if c.admitted {
 		c.admitted = false

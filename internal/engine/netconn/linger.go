@@ -40,11 +40,11 @@ func (c *conn) linger(patience time.Duration) {
 	}
 	// The deadline may be one that is ignored.
 	defer time.AfterFunc(patience, func() { _ = under.Close() }).Stop()
-	if c.in == nil {
+	if c.In == nil {
 		c.attachBuffers()
 	}
 	for left := lingerDiscardLimit; left > 0; {
-		n, err := under.Read(c.in)
+		n, err := under.Read(c.In)
 		if err != nil {
 			return
 		}

@@ -102,19 +102,8 @@ func (c *conn) takePrompt() {
 // holds neither input nor output.
 func (c *conn) servePrompt() engine.Next {
 	c.takePrompt()
-	if !c.can.Has(engine.CanPrompt) {
-		return engine.Read
-	}
-	c.fed, c.busySince = true, true
-	var next engine.Next
-	c.out, next = c.protocol.(engine.Prompted).Prompted(c.out)
-	if next = c.afterRun(next); next == engine.Run {
-		next = c.runRequests()
-	}
-	if next == engine.Read && len(c.unread) > 0 { // Fill has read on
-		return c.drive(c.unread)
-	}
-	return c.settle(next)
+	c.busySince = true
+	return c.Prompted()
 }
 
 // promptedWait ends a wait that must not begin, since there is a prompt.

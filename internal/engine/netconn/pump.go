@@ -23,8 +23,8 @@ func (c *conn) attachBuffers() {
 	c.driver.lent.Add(2)
 	c.buffers.input = buf.Get(c.driver.options.ReadBufferSize)
 	c.buffers.output = buf.Get(firstOutputSize)
-	c.in = c.buffers.input.B[:c.driver.options.ReadBufferSize]
-	c.out = append(c.buffers.output.B[:0], c.out...)
+	c.In = c.buffers.input.B[:c.driver.options.ReadBufferSize]
+	c.Out = append(c.buffers.output.B[:0], c.Out...)
 }
 
 // releaseBuffers gives back what attachBuffers borrowed.
@@ -32,14 +32,14 @@ func (c *conn) releaseBuffers() {
 	if c.buffers.input == nil {
 		return
 	}
-	if cap(c.out) <= keptOutputSize {
-		c.buffers.output.B = c.out[:0]
+	if cap(c.Out) <= keptOutputSize {
+		c.buffers.output.B = c.Out[:0]
 	}
 	c.driver.lent.Add(-2)
 	c.buffers.input.Release()
 	c.buffers.output.Release()
 	c.buffers = buffers{}
-	c.in, c.out = nil, nil
+	c.In, c.Out = nil, nil
 }
 
 // pump reads and serves until the connection is to end in the way that it
@@ -47,13 +47,14 @@ func (c *conn) releaseBuffers() {
 func (c *conn) pump() engine.Next {
 	c.attachBuffers()
 	next := c.next
-	if len(c.unread) > 0 && next == engine.Read {
-		next = c.drive(c.unread)
-	}
 	for next == engine.Read {
-		var in []byte
-		if in, next = c.await(); len(in) > 0 {
-			next = c.drive(in)
+		in := c.Unread // of before, or of a Fill when it was prompted
+		if len(in) == 0 {
+			in, next = c.await()
+		}
+		if len(in) > 0 {
+			c.busySince = true
+			next = c.Drive(in)
 		}
 	}
 	return next
@@ -77,7 +78,10 @@ func (c *conn) await() (in []byte, next engine.Next) {
 		c.armPoll()
 	}
 	c.prompts = 0
-	p := c.room()
+	p := c.Room()
+	if p == nil {
+		p = c.one[:]
+	}
 	for empty := 0; ; empty++ {
 		n, err := c.readInput(p)
 		switch {
@@ -93,24 +97,11 @@ func (c *conn) await() (in []byte, next engine.Next) {
 	}
 }
 
-// room returns where the next input goes. A protocol between requests is not asked.
-func (c *conn) room() []byte {
-	if c.partial && c.can.Has(engine.CanReceive) {
-		if p := c.protocol.(engine.Receiver).Room(); len(p) > 0 {
-			return p
-		}
-	}
-	if c.cold {
-		return c.one[:]
-	}
-	return c.in
-}
-
 // gotInput ends a wait that got in.
 func (c *conn) gotInput(in []byte) ([]byte, engine.Next) {
 	if !c.wake() {
 		if c.handing {
-			c.unread = in
+			c.Unread = in
 		}
 		return nil, engine.Close
 	}
@@ -118,7 +109,7 @@ func (c *conn) gotInput(in []byte) ([]byte, engine.Next) {
 		c.cold = false
 		c.attachBuffers() // for the answer, even if the input is elsewhere
 		if &in[0] == &c.one[0] {
-			in = c.in[:copy(c.in, in)]
+			in = c.In[:copy(c.In, in)]
 		}
 	}
 	return in, engine.Read
@@ -128,7 +119,7 @@ func (c *conn) gotInput(in []byte) ([]byte, engine.Next) {
 func (c *conn) noInput(err error) engine.Next {
 	// TLS peers that close an idle connection often spare themselves the
 	// closing alert. In the middle of a request that is a truncation.
-	if err == io.EOF || !c.partial && errors.Is(err, io.ErrUnexpectedEOF) {
+	if err == io.EOF || !c.IsPartial && errors.Is(err, io.ErrUnexpectedEOF) {
 		if !c.wake() {
 			return engine.Close
 		}

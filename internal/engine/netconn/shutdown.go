@@ -223,11 +223,7 @@ func (d *driver) untake() int {
 // giveAway ends the connection's life here for DetachIdle.
 func (c *conn) giveAway() {
 	d, nc := c.driver, c.nc
-	p := engine.Parcel{State: c.packed}
-	if c.partial {
-		p.Leftover = c.protocol.(engine.Rewinder).Rewind() // stateHead says that it can
-	}
-	p.Leftover = append(p.Leftover, c.unread...)
+	p := c.Parcel(c.packed)
 	if c.reader != nil {
 		// The deadline that ended the wait ends its read, too.
 		p.Leftover = append(p.Leftover, c.reader.rest()...)
@@ -254,14 +250,10 @@ func (c *conn) goes() bool {
 	if !c.mayGo.Load() {
 		return false // take gives up, too
 	}
-	if !c.can.Has(engine.CanPack) {
-		return true
-	}
-	state, ok := c.protocol.(engine.Packer).Pack(nil)
+	packed, ok := c.Pack()
 	if !ok {
 		c.driver.handover.give(given{})
-		return false
 	}
-	c.packed = state
-	return true
+	c.packed = packed
+	return ok
 }

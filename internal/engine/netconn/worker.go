@@ -45,12 +45,12 @@ func (w *worker) run() {
 // handler, or by a panic.
 func (w *worker) end() {
 	if v := recover(); v != nil {
-		w.fail(&engine.PanicError{Value: v, Stack: debug.Stack()})
+		w.Fail(&engine.PanicError{Value: v, Stack: debug.Stack()})
 	}
-	w.result = w.err
+	w.result = w.Err
 	if !w.ended {
-		if w.fail(engine.ErrGoexit); w.result == nil {
-			w.result = w.err
+		if w.Fail(engine.ErrGoexit); w.result == nil {
+			w.result = w.Err
 		}
 		w.closeNow(engine.Abort)
 	}
@@ -108,7 +108,7 @@ func (d *driver) take(nc net.Conn, leftover []byte, a engine.Acceptor, isOurs bo
 		w.unregister()
 		return nil, engine.ErrShutdown
 	}
-	w.unread = leftover
+	w.Unread = leftover
 	return w, nil
 }
 
@@ -135,7 +135,7 @@ func (w *worker) serveOne() {
 }
 
 // isDetached tells whether live is to be called.
-func (w *worker) isDetached() bool { return w.detached != nil && w.protocol != nil }
+func (w *worker) isDetached() bool { return w.detached != nil && w.Protocol != nil }
 
 // live is the rest of a detached connection's life.
 func (w *worker) live() {

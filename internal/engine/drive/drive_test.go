@@ -1,0 +1,232 @@
+package drive
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"runtime/debug"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// A host is a Host whose output goes to a buffer, as far as there is room.
+type host struct {
+	State
+	isMuch  bool // EndRun says so
+	room    int  // of output; < 0: writing fails
+	written []byte
+	input   []byte // for ReadInRun
+	during  []byte // input that arrives during the next Flush
+	began   int
+}
+
+func newHost(p engine.Protocol) *host {
+	h := &host{room: 1 << 30}
+	h.ServedBy(h)
+	h.In = make([]byte, 8)
+	h.Begin(p)
+	return h
+}
+
+func (*host) BeginRun()                                     {}
+func (h *host) EndRun(next engine.Next) (engine.Next, bool) { return next, h.isMuch }
+func (h *host) Began(bool)                                  { h.began++ }
+func (h *host) ReadInRun(p []byte) (n int, err error) {
+	if n = copy(p, h.input); n == 0 {
+		err = io.EOF
+	}
+	h.input = h.input[n:]
+	return n, err
+}
+
+func (h *host) Flush() Written {
+	if h.room < 0 {
+		h.Fail(io.ErrClosedPipe)
+		return WroteNot
+	}
+	n := min(len(h.Out), h.room)
+	h.written, h.Out, h.room = append(h.written, h.Out[:n]...), h.Out[n:], h.room-n
+	if during := h.during; len(during) > 0 {
+		h.during = nil
+		h.FeedBlocked(during)
+	}
+	if len(h.Out) > 0 {
+		return WroteSome
+	}
+	return WroteAll
+}
+
+// A letters interprets each letter of its input: s switches, r runs, c closes, x
+// aborts, others are ignored. Run appends its rank.
+type letters struct {
+	rank  byte
+	can   engine.Capabilities
+	stops bool // a further request is there at once
+	fed   []byte
+}
+
+var _ engine.Switcher = (*letters)(nil)
+
+func (p *letters) Capabilities() engine.Capabilities { return p.can }
+func (p *letters) Feed(in []byte) (int, engine.Next) {
+	p.fed = append(p.fed, in[0])
+	switch in[0] {
+	case 's':
+		return 1, engine.Switch
+	case 'r':
+		return 1, engine.Run
+	case 'c':
+		return 1, engine.Close
+	case 'x':
+		return 1, engine.Abort
+	case '0': // against the contract
+		return 0, engine.Read
+	}
+	return 1, engine.Read
+}
+func (p *letters) Successor() engine.Protocol { return &letters{rank: p.rank + 1, can: p.can} }
+func (p *letters) Run(out []byte) ([]byte, engine.Next) {
+	if p.stops {
+		p.stops = false
+		return append(out, '+'), engine.Run
+	}
+	return append(out, 'a'+p.rank), engine.Read
+}
+func (p *letters) Prompted(out []byte) ([]byte, engine.Next) { return append(out, '!'), engine.Run }
+func (*letters) Pause() bool                                 { return true }
+func (*letters) HalfClosed(out []byte) []byte                { return append(out, '.') }
+func (*letters) TimedOut(out []byte) ([]byte, engine.Next)   { return append(out, '?'), engine.Read }
+func (*letters) Detached(net.Conn)                           {}
+func (*letters) Closed(error)                                {}
+
+func TestDrive(t *testing.T) {
+	const duplex = engine.IsDuplex | engine.CanPrompt
+	for _, test := range []struct {
+		name, in    string
+		host        host
+		protocol    letters
+		next        engine.Next
+		out, unread string
+		after       engine.Next
+	}{
+		{name: "requests", in: "rrr", host: host{room: 9}, out: "aaa"},
+		{name: "two at once", in: "r-r", host: host{room: 9}, protocol: letters{stops: true}, out: "+aa"},
+		{name: "close", in: "rcr", host: host{room: 9}, next: engine.Close, out: "a", unread: "r"},
+		{name: "abort", in: "rxr", host: host{room: 9}, next: engine.Abort, unread: "r"},
+		{name: "no progress", in: "r0r", host: host{room: 9}, out: "a"},
+		{name: "switch", in: "rssrsr", host: host{room: 9}, out: "acd"},
+		{name: "switch and close", in: "ssc-", host: host{room: 9}, next: engine.Close, unread: "-"},
+		{name: "no room", in: "rr", host: host{room: 1}, out: "a"},
+		{name: "no room to switch", in: "rsr", out: "", unread: "r", after: engine.Switch},
+		{name: "no room for much", in: "rr", host: host{isMuch: true}, unread: "r"},
+		{name: "failed", in: "rr", host: host{room: -1}, next: engine.Abort},
+		{name: "failed for much", in: "rr", host: host{room: -1, isMuch: true}, next: engine.Abort, unread: "r"},
+		{name: "fed meanwhile", in: "r-", host: host{room: 9, during: []byte("-r-")}, protocol: letters{can: duplex}, out: "aa"},
+		{name: "fed meanwhile, much", in: "r-r", host: host{room: 9, isMuch: true, during: []byte("r")}, protocol: letters{can: duplex}, out: "aaa"},
+		{name: "ends meanwhile", in: "r", host: host{room: 9, during: []byte("r-c-")}, protocol: letters{can: duplex}, next: engine.Close, out: "a"},
+		{name: "aborts meanwhile", in: "r", host: host{room: 9, during: []byte("x")}, protocol: letters{can: duplex}, next: engine.Abort, out: "a"},
+		{name: "switches meanwhile", in: "r", host: host{room: 9, during: []byte("s")}, protocol: letters{can: duplex}, out: "a"},
+	} {
+		h := newHost(&test.protocol)
+		h.room, h.isMuch, h.during = test.host.room, test.host.isMuch, test.host.during
+		next := h.Drive([]byte(test.in))
+		if next != test.next || string(h.written) != test.out || string(h.Unread) != test.unread || h.After != test.after {
+			t.Errorf("%s: %v, %q, unread %q, after %v; want %v, %q, %q, %v", test.name,
+				next, h.written, h.Unread, h.After, test.next, test.out, test.unread, test.after)
+		}
+		if failed := test.host.room < 0; failed != (h.Err != nil) {
+			t.Errorf("%s: Err is %v", test.name, h.Err)
+		}
+	}
+}
+
+// TestResume: what the lack of room has stopped continues, and what a duplex protocol
+// was fed meanwhile.
+func TestResume(t *testing.T) {
+	for _, test := range []struct {
+		name, during string
+		want         string
+		next         engine.Next
+	}{
+		{"nothing", "", "ab", engine.Read},
+		{"a request", "r", "aab", engine.Read},
+		{"the end", "c", "a", engine.Close},
+	} {
+		h := newHost(&letters{can: engine.IsDuplex})
+		h.room = 0
+		if next := h.Drive([]byte("r")); next != engine.Read || len(h.Out) != 1 {
+			t.Fatalf("%s: %v, %q waits", test.name, next, h.Out)
+		}
+		if used, next := h.FeedBlocked([]byte(test.during)); used != len(test.during) || next != engine.Read {
+			t.Fatalf("%s: used %d, %v", test.name, used, next)
+		}
+		if next := h.Resume(); next != engine.Read || len(h.written) != 0 {
+			t.Fatalf("%s: %v without room", test.name, next)
+		}
+		h.room = 9
+		next := h.Resume()
+		if next == engine.Read {
+			next = h.Drive([]byte("sr"))
+		}
+		if next != test.next || string(h.written) != test.want || h.After != engine.Read {
+			t.Errorf("%s: %v, %q; want %v, %q", test.name, next, h.written, test.next, test.want)
+		}
+	}
+}
+
+// TestCalls: the calls that are no input.
+func TestCalls(t *testing.T) {
+	h := newHost(&letters{can: engine.CanPrompt})
+	if next := h.Prompted(); next != engine.Read {
+		t.Error(next)
+	}
+	if next := h.TimedOut(); next != engine.Read {
+		t.Error(next)
+	}
+	if next := h.HalfClosed(); next != engine.Close {
+		t.Error(next)
+	}
+	if string(h.written) != "!a?." {
+		t.Errorf("wrote %q", h.written)
+	}
+}
+
+// TestManySwitches: a peer that has a connection switch any number of times in one read
+// needs no stack for it.
+func TestManySwitches(t *testing.T) {
+	const many = 100_000
+	defer debug.SetMaxStack(debug.SetMaxStack(64 << 10)) // exceeding it ends the process
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h := newHost(&letters{})
+		if next := h.Drive(append(bytes.Repeat([]byte("s"), many), 'c')); next != engine.Close || h.began != many+1 {
+			t.Errorf("%v after %d protocols", next, h.began)
+		}
+	}()
+	<-done
+}
+
+// TestReadInRun: Read and Fill take what is unread first.
+func TestReadInRun(t *testing.T) {
+	h := newHost(&letters{})
+	h.Unread, h.input = []byte("abc"), []byte("defghijkl")
+	if err := h.Fill(); err != nil || string(h.Buffered()) != "abcdefgh" {
+		t.Fatalf("%v, %q", err, h.Buffered())
+	}
+	if err := h.Fill(); !errors.Is(err, io.ErrShortBuffer) {
+		t.Fatal(err)
+	}
+	h.Discard(6)
+	p := make([]byte, 9)
+	for _, want := range []string{"gh", "ijkl"} {
+		if n, err := h.Read(p); err != nil || string(p[:n]) != want {
+			t.Errorf("%q, %v; want %q", p[:n], err, want)
+		}
+	}
+	if err := h.Fill(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
