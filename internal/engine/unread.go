@@ -2,20 +2,22 @@ package engine
 
 import "net"
 
-// WithUnread returns a connection whose reads return rest first. If rest is empty,
-// this is nc itself. Otherwise the connection has the methods of a net.Conn,
-// NetConn, which returns nc, and CloseWrite. It retains rest.
-func WithUnread(nc net.Conn, rest []byte) net.Conn {
-	if len(rest) == 0 {
+// WithUnread returns a connection whose reads return rest first, and then what ahead
+// returns, until that is nothing and no error; ahead may be nil. If there is neither, this
+// is nc itself. Otherwise the connection has the methods of a net.Conn, NetConn, which
+// returns nc, and CloseWrite. It retains rest.
+func WithUnread(nc net.Conn, rest []byte, ahead func(p []byte) (int, error)) net.Conn {
+	if len(rest) == 0 && ahead == nil {
 		return nc
 	}
-	return &unreadConn{Conn: nc, rest: rest}
+	return &unreadConn{Conn: nc, rest: rest, ahead: ahead}
 }
 
 // An unreadConn is a connection of which too much was read.
 type unreadConn struct {
 	net.Conn
-	rest []byte
+	rest  []byte
+	ahead func(p []byte) (int, error)
 }
 
 // Read implements net.Conn.
@@ -24,6 +26,12 @@ func (c *unreadConn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	if len(c.rest) == 0 {
+		if c.ahead != nil {
+			if n, err := c.ahead(p); n > 0 || err != nil {
+				return n, err
+			}
+			c.ahead = nil
+		}
 		return c.Conn.Read(p)
 	}
 	n := copy(p, c.rest)

@@ -3,16 +3,17 @@ package engine
 import (
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/iotest"
 )
 
 func TestWithUnread(t *testing.T) {
 	client, server := net.Pipe()
-	if got := WithUnread(server, nil); got != server {
+	if got := WithUnread(server, nil, nil); got != server {
 		t.Error("there is a wrapper around nothing")
 	}
-	c := WithUnread(server, []byte("hello "))
+	c := WithUnread(server, []byte("hello "), nil)
 	go func() {
 		_, _ = client.Write([]byte("world"))
 		_ = client.Close()
@@ -44,10 +45,29 @@ func TestWithUnreadCloseWrite(t *testing.T) {
 	defer client.Close()
 	half := &halfPipe{Conn: server}
 	type halfCloser interface{ CloseWrite() error }
-	if err := WithUnread(half, []byte("x")).(halfCloser).CloseWrite(); err != nil || !half.closed {
+	if err := WithUnread(half, []byte("x"), nil).(halfCloser).CloseWrite(); err != nil || !half.closed {
 		t.Errorf("CloseWrite: %v, passed on %v", err, half.closed)
 	}
-	if err := WithUnread(server, []byte("x")).(halfCloser).CloseWrite(); err == nil {
+	if err := WithUnread(server, []byte("x"), nil).(halfCloser).CloseWrite(); err == nil {
 		t.Error("CloseWrite of what cannot succeeded")
+	}
+}
+
+func TestWithUnreadAhead(t *testing.T) {
+	client, server := net.Pipe()
+	ahead := iotest.OneByteReader(strings.NewReader("ahead "))
+	c := WithUnread(server, []byte("rest "), func(p []byte) (int, error) {
+		n, err := ahead.Read(p)
+		if err == io.EOF {
+			err = nil // it has nothing more
+		}
+		return n, err
+	})
+	go func() {
+		_, _ = client.Write([]byte("conn"))
+		_ = client.Close()
+	}()
+	if got, err := io.ReadAll(c); string(got) != "rest ahead conn" || err != nil {
+		t.Errorf("read %q, %v", got, err)
 	}
 }

@@ -46,7 +46,7 @@ func (c *conn) detachForGood() {
 		return
 	}
 	c.driver.closed(c.fd, c.serving)
-	go c.live(engine.WithUnread(nc, rest))
+	go c.live(engine.WithUnread(nc, rest, nil))
 }
 
 // live calls Detached, and ends the connection afterwards.

@@ -30,8 +30,8 @@ type Written uint8
 
 const (
 	WroteAll  Written = iota // nothing is left
-	WroteSome         // the rest waits for room; the engine calls Resume when there is some
-	WroteNot          // writing failed, and Fail was called
+	WroteSome                // the rest waits for room; the engine calls Resume when there is some
+	WroteNot                 // writing failed, and Fail was called
 )
 
 // waiting is what follows a Flush that returned WroteSome.

@@ -2,7 +2,6 @@ package netconn
 
 import (
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -11,26 +10,20 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A serving is one call of Serve. Connections are not handed from an accepting
-// goroutine to a serving one: whoever accepted a connection serves it, after
-// making sure that somebody else accepts.
+// A serving is one call of Serve.
 type serving struct {
 	driver   *driver
 	listener net.Listener
 	acceptor engine.Acceptor
 	hooks    engine.Hooks // of acceptor
-	limit    int32        // goroutines that may wait in Accept
-	isOurs   bool         // nobody else gets hold of its connections
+	isOurs   bool         // only the engine sets deadlines on its connections
 
-	// accepting counts the goroutines that are in Accept or on the way to it.
-	accepting atomic.Int32
+	accepted chan *conn // unbuffered: for a goroutine that waits
+	idle     atomic.Int32
 
-	ended atomic.Bool
-	once  sync.Once
-	stop  chan struct{} // closed when ended is set
-	left  chan struct{} // told when accepting falls to 0 after that
-	gone  chan struct{} // closed when Serve is done
-	err   error         // why it ended; nil: Shutdown
+	once sync.Once
+	stop chan struct{} // closed by Shutdown
+	gone chan struct{} // closed when Serve accepts no more
 }
 
 // deadliner is a listener whose Accept can be interrupted without closing it.
@@ -45,13 +38,11 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		listener: ln,
 		acceptor: a,
 		hooks:    engine.HooksOf(a),
-		limit:    int32(2 * runtime.GOMAXPROCS(0)),
+		isOurs:   !d.options.NetConnIsKept && isOfNet(ln),
+		accepted: make(chan *conn),
 		stop:     make(chan struct{}),
-		left:     make(chan struct{}, 1),
 		gone:     make(chan struct{}),
 	}
-	s.isOurs = !d.options.NetConnIsKept && isOfNet(ln)
-	defer close(s.gone)
 	d.mu.Lock()
 	if d.closing.Load() {
 		d.mu.Unlock()
@@ -59,19 +50,17 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	}
 	d.servings[s] = struct{}{}
 	d.mu.Unlock()
+	defer s.leave()
+	return s.accept()
+}
 
-	s.spawn()
-	<-s.stop
-	if s.err == nil {
-		s.await()
-		if l, ok := ln.(deadliner); ok {
-			_ = l.SetDeadline(time.Time{}) // the listener may be served again
-		}
-	}
+// leave takes s out of the engine, when it accepts no more.
+func (s *serving) leave() {
+	d := s.driver
 	d.mu.Lock()
 	delete(d.servings, s)
 	d.mu.Unlock()
-	return s.err
+	close(s.gone)
 }
 
 // isOfNet tells whether ln's connections come from package net alone, and TLS of
@@ -87,116 +76,95 @@ func isOfNet(ln net.Listener) bool {
 	return false
 }
 
-// spawn starts a worker that is counted as accepting already.
-func (s *serving) spawn() {
-	s.accepting.Add(1)
-	w := newWorker(s.driver)
-	w.serving = s
-	w.accepting = true
-	go w.run()
-}
-
-// enter counts w as accepting, unless there are enough or it is over.
-func (s *serving) enter(w *worker) bool {
-	if !w.accepting {
-		if s.accepting.Add(1) > s.limit {
-			s.exit()
-			return false
-		}
-		w.accepting = true
-	}
-	// This look comes after the count, and end waits for the count after it
-	// has set ended: nobody calls Accept once end's caller went on.
-	if s.ended.Load() {
-		s.leave(w)
-		return false
-	}
-	return true
-}
-
-// leave undoes enter. The last one to leave sends another worker in.
-func (s *serving) leave(w *worker) {
-	if !w.accepting {
-		return
-	}
-	w.accepting = false
-	if s.exit() && !s.ended.Load() {
-		s.spawn()
-	}
-}
-
-// exit tells whether nobody is left accepting.
-func (s *serving) exit() bool {
-	if s.accepting.Add(-1) != 0 {
-		return false
-	}
-	if s.ended.Load() {
-		select {
-		case s.left <- struct{}{}:
+// accept accepts until the listener fails or Shutdown is called.
+func (s *serving) accept() error {
+	var backoff engine.Backoff
+	for !s.hasEnded() {
+		nc, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			backoff.Reset()
+			s.serve(nc)
+		case s.hasEnded():
+		case !engine.IsTemporary(err):
+			return err
 		default:
+			s.acceptor.AcceptError(err)
+			s.pause(backoff.Next())
 		}
 	}
-	return true
+	if l, ok := s.listener.(deadliner); ok {
+		_ = l.SetDeadline(noTime()) // the listener may be served again
+	}
+	return nil
 }
 
-// await returns when nobody is accepting; ended is set.
-func (s *serving) await() {
-	for s.accepting.Load() > 0 {
-		<-s.left
+func (s *serving) hasEnded() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
 	}
 }
 
-// end makes Serve return err.
-func (s *serving) end(err error) {
+// pause waits before the next try to accept.
+func (s *serving) pause(wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.stop:
+	}
+}
+
+// end makes Serve return. A listener that cannot be interrupted otherwise is closed.
+func (s *serving) end() {
 	s.once.Do(func() {
-		s.err = err
-		s.ended.Store(true)
 		close(s.stop)
-		if err == nil {
-			s.interrupt()
+		if l, ok := s.listener.(deadliner); ok && l.SetDeadline(past()) == nil {
+			return
 		}
+		_ = s.listener.Close()
 	})
 }
 
-// interrupt makes Accept calls return. Listeners that cannot be interrupted
-// otherwise are closed.
-func (s *serving) interrupt() {
-	if l, ok := s.listener.(deadliner); ok && l.SetDeadline(past()) == nil {
+// serve has an accepted connection served, unless Divert takes it.
+func (s *serving) serve(nc net.Conn) {
+	if hook := s.hooks.Arrived; hook != nil {
+		hook()
+	}
+	if s.hooks.Divert != nil && s.diverts(nc) {
 		return
 	}
-	_ = s.listener.Close()
-}
-
-// acceptNext accepts connections until one has a protocol. It returns false
-// when the worker is not needed any more.
-func (w *worker) acceptNext() bool {
-	s := w.serving
-	for s.enter(w) {
-		nc, err := s.listener.Accept()
-		if err != nil {
-			if w.retryAccept(err) {
-				continue
-			}
-			s.leave(w)
-			return false
-		}
-		w.backoff.Reset()
-		if hook := s.hooks.Arrived; hook != nil {
-			hook()
-		}
-		if s.hooks.Divert != nil && s.diverts(nc) {
-			continue
-		}
-		w.adopt(nc, s.acceptor, s.hooks.Departed, true)
-		s.leave(w)
-		if w.begin() {
-			return true
-		}
+	c := s.driver.newConn(nc, s.acceptor, s.hooks.Departed)
+	c.mayGo, c.isOurs = isBare(nc), s.isOurs
+	c.register()
+	select {
+	case s.accepted <- c:
+	default:
+		go s.work(c)
 	}
-	return false
 }
 
-// diverts asks whether nc is somebody else's, and forgets it then.
+// idleWorkers is how many goroutines may wait for a connection. A new goroutine would
+// cost more than the wait, because its stack must grow in several steps.
+const idleWorkers = 16
+
+// work is the goroutine of a connection, and of others that are accepted after it.
+func (s *serving) work(c *conn) {
+	for c != nil && c.run() {
+		if c = nil; s.idle.Add(1) <= idleWorkers {
+			select {
+			case c = <-s.accepted:
+			case <-s.gone:
+			}
+		}
+		s.idle.Add(-1)
+	}
+}
+
+// diverts offers nc to the Divert hook, and tells whether the hook has taken it.
 func (s *serving) diverts(nc net.Conn) bool {
 	if !isBare(nc) {
 		return false
@@ -216,22 +184,51 @@ func (s *serving) diverts(nc net.Conn) bool {
 	return diverted
 }
 
-// retryAccept deals with a failed Accept; true means to try again.
-func (w *worker) retryAccept(err error) bool {
-	s := w.serving
-	if s.ended.Load() {
-		return false
+// ServeConn implements engine.Engine. It serves on the caller's goroutine: a handler
+// that calls runtime.Goexit ends that.
+func (d *driver) ServeConn(nc net.Conn, leftover []byte, a engine.Acceptor) error {
+	c, err := d.take(nc, engine.Parcel{Leftover: leftover}, a, false)
+	if err != nil {
+		return err
 	}
-	if !engine.IsTemporary(err) {
-		s.end(err)
-		return false
+	detached := c.serve()
+	err = c.Err
+	if detached != nil {
+		go c.live(detached)
+	} else {
+		c.recycle()
 	}
-	s.acceptor.AcceptError(err)
-	timer := time.NewTimer(w.backoff.Next())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.stop:
+	return err
+}
+
+// AdoptConn implements engine.Engine.
+func (d *driver) AdoptConn(nc net.Conn, p engine.Parcel, a engine.Acceptor) error {
+	p, err := p.For(a)
+	if err == nil {
+		var c *conn
+		if c, err = d.take(nc, p, a, isBare(nc)); err == nil {
+			go c.run()
+			return nil
+		}
 	}
-	return true
+	_ = nc.Close()
+	return err
+}
+
+// take returns a conn for nc, unless the engine shuts down.
+func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, mayGo bool) (*conn, error) {
+	hooks := engine.HooksOf(a)
+	if hooks.Arrived != nil {
+		hooks.Arrived()
+	}
+	c := d.newConn(nc, a, hooks.Departed)
+	c.Unread, c.packed = p.Leftover, p.State
+	// The former owner of an adopted socket sets no deadlines on it.
+	c.mayGo, c.isOurs = mayGo, mayGo
+	c.register()
+	if d.closing.Load() {
+		c.conclude()
+		return nil, engine.ErrShutdown
+	}
+	return c, nil
 }

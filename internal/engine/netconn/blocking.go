@@ -7,13 +7,12 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A blockingHost implements engine.BlockingHost. What may be asked of it on any
-// goroutine, or too late, does not look at conn: that may serve another
-// connection by then.
+// A blockingHost implements engine.BlockingHost. The methods that may be called after
+// the Run do not look at conn, which may then serve another connection.
 type blockingHost struct {
 	*conn
 	nc  net.Conn
-	run *runState // tells whether a read may be waiting
+	run *runState
 }
 
 // Blocking implements engine.Conn.
@@ -25,7 +24,7 @@ func (c *conn) Blocking() net.Conn {
 	return run.blocking.Load()
 }
 
-// blocking returns what Blocking has made in this Run, or nil.
+// blocking returns the result of Blocking in this Run, or nil.
 func (c *conn) blocking() *engine.BlockingConn {
 	if run := c.extra.Load(); run != nil {
 		return run.blocking.Load()
@@ -41,7 +40,7 @@ func (h *blockingHost) RemoteAddr() net.Addr { return h.nc.RemoteAddr() }
 
 // InterruptRead implements engine.BlockingHost.
 func (h *blockingHost) InterruptRead(t time.Time) {
-	if h.run.isReading.Load() { // else the next read sees the limit
+	if h.run.isReading.Load() { // otherwise the next read sees the limit
 		h.run.isInterrupted.Store(true)
 		_ = h.nc.SetReadDeadline(t)
 	}

@@ -3,6 +3,7 @@ package netconn
 import (
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,67 +11,85 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/drive"
 )
 
-// state says what may be done to a connection from outside.
+// The flags of conn.state; the package comment has the rules. Without flagWaits, the
+// connection's goroutine works on it, and there are no others.
 const (
-	stateBusy      uint32 = iota // its goroutine works on it
-	stateIdle                    // it waits for input between requests
-	statePartial                 // it waits for the rest of a request
-	stateHead                    // the same, and its beginning can be given back
-	stateEvicted                 // Shutdown wants it closed
-	stateTaken                   // DetachIdle wants it, that was idle
-	stateTakenHead               // DetachIdle wants it, that was in stateHead
+	flagWaits   uint32 = 1 << iota // it waits for input
+	flagPartial                    // in the middle of a request
+	flagFixed                      // DetachIdle must not take it
+	flagEvicted                    // Shutdown closes it
+	flagTaken                      // DetachIdle takes it
+	flagPoked                      // DetachIdle has interrupted it, or is about to
 )
 
-// A conn implements engine.Conn for one connection at a time. Everything in it
-// belongs to the connection's goroutine, except for what is atomic. There is one
-// per idle connection: keep it small.
-type conn struct {
-	drive.State // In and Out are borrowed; nil while cold
-	driver      *driver
-	acceptor    engine.Acceptor
-	nc          net.Conn // nil: no connection
-	buffers
-	file *engine.File // comes behind out; nil: there is none
+// claimed are the flags of connections that belong to somebody else after the wait.
+const claimed = flagEvicted | flagTaken
 
-	packed []byte // what the protocol is made from; nil: Open makes it
+// A phase is how far a connection has come. The order matters: conclude makes the calls
+// of its phase and of those before.
+type phase uint8
+
+const (
+	phaseEnded    phase = iota // no connection, or every call was made
+	phaseFresh                 // the hook Departed must be called
+	phaseAdmitted              // before that, Release
+	phaseOpen                  // before that, Closed
+	phaseHanded                // the same, and DetachIdle gets the connection
+	phaseDetached              // the same, and live must be called
+	phaseLive                  // the same, and Protocol.Detached was called
+)
+
+// A timing says what deadlines do to reads of a net.Conn.
+type timing uint8
+
+const (
+	timed   timing = iota // they end reads, as far as is known
+	late                  // a read went on after its deadline
+	untimed               // they cannot be set
+)
+
+// A conn implements engine.Conn for one connection at a time. The connection's goroutine
+// owns everything in it, except for what is atomic. Every idle connection has one: keep
+// it small.
+type conn struct {
+	drive.State // In and Out are nil while the connection is cold
+	links
+	driver   *driver
+	acceptor engine.Acceptor
+	nc       net.Conn
+	buffers
+	file     engine.File // sent after Out; Source nil: none
+	packed   []byte      // what Unpack makes the protocol of, and what DetachIdle gets
+	departed func()      // engine.Hooks.Departed; nil: none
 
 	deadline     int64 // of waiting for input, in clock.Nanos; 0: none
-	armed        int64 // the read deadline set on nc; 0: none, or it passed
 	timeout      int64 // what deadline was set to, from the time of setting
-	hotUntil     int64 // when to look whether the wait is long
+	armed        int64 // the read deadline set on nc; 0: none of ours; see unknown
+	hotUntil     int64 // when to check whether buffers are released; 0: not
 	writeTimeout int64
 	writeArmed   int64 // the write deadline set on nc; 0: none
 
-	departed func() // engine.Hooks.Departed, until it is called; nil: nobody asks
-
-	detached net.Conn // what Protocol.Detached is to get
 	reader   *backgroundReader
+	mu       sync.Mutex               // guards isReading, and the making of extra
 	extra    atomic.Pointer[runState] // what a Run has asked for; nil: nothing
-
-	links    links
-	prompter atomic.Pointer[prompter] // nil: nobody asked for it
+	prompter atomic.Pointer[prompter] // nil: not asked for
 	state    atomic.Uint32
-	shard    uint16
-	next     engine.Next // what to do instead of reading on
+	killed   atomic.Bool // it must end as soon as possible
 
-	killed      atomic.Bool // the connection must end as soon as possible
-	poked       atomic.Bool // somebody has interrupted, or is about to
-	mayGo       atomic.Bool // DetachIdle may have it
-	admitted    bool
-	handing     bool // DetachIdle gets it
-	registered  bool
-	busySince   bool  // there was input since hotUntil was set
-	cold        bool  // it waits without a buffer
-	isTimed     bool  // a read deadline of ours may be set on nc
-	isOurs      bool  // nobody but the engine sets deadlines on nc
-	noDeadlines bool  // nc does not have them
-	deaf        bool  // nc ignores them
-	isStuck     bool  // the peer has not taken what was written within the time-out
-	prompts     uint8 // served since the last read
-	one         [1]byte
+	phase     phase
+	timing    timing
+	prompts   uint8 // served since the last read
+	mayGo     bool  // DetachIdle may take it
+	isOurs    bool  // only the engine sets deadlines on nc
+	isPoked   bool  // flagPoked was seen, and no read has timed out since
+	isUsed    bool  // there was input since hotUntil was set
+	isStuck   bool  // the peer has not accepted the output within the write time-out
+	isReading bool  // a Run's read may wait
+	one       [1]byte
 }
 
-// runState holds what is rarely asked for during a Run and ends with it.
+// runState holds what is rarely asked for during a Run and ends with it. Users may look
+// at it after the Run.
 type runState struct {
 	gone     engine.Notice                       // OnPeerGone
 	blocking atomic.Pointer[engine.BlockingConn] // Blocking
@@ -84,13 +103,36 @@ var (
 	_ drive.Host  = (*conn)(nil)
 )
 
-// extras returns c.extra, made if need be. During a Run, one goroutine may read
-// and another one write.
+// newConn returns the conn of a new connection, for which the hook Arrived was called.
+func (d *driver) newConn(nc net.Conn, a engine.Acceptor, departed func()) *conn {
+	c := d.conns.get()
+	c.ServedBy(c)
+	c.driver, c.nc, c.acceptor, c.departed, c.phase = d, nc, a, departed, phaseFresh
+	return c
+}
+
+// extras returns c.extra, and makes it if it is nil. During a Run, one goroutine may
+// read and another one write.
 func (c *conn) extras() *runState {
-	if c.extra.Load() == nil {
-		c.extra.CompareAndSwap(nil, &runState{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	run := c.extra.Load()
+	if run == nil {
+		run = &runState{}
+		run.isReading.Store(c.isReading)
+		c.extra.Store(run)
 	}
-	return c.extra.Load()
+	return run
+}
+
+// setReading notes whether a read of the Run may wait.
+func (c *conn) setReading(is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isReading = is
+	if run := c.extra.Load(); run != nil {
+		run.isReading.Store(is)
+	}
 }
 
 // LocalAddr implements engine.Conn.
@@ -99,38 +141,30 @@ func (c *conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
 // RemoteAddr implements engine.Conn.
 func (c *conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
-// NetConn implements engine.Conn. Closing the connection that it returns waits
-// for a Run that is going on.
+// NetConn implements engine.Conn. A Close of the result waits until a running Run has
+// ended.
 func (c *conn) NetConn() net.Conn { return c.nc }
 
 // IsSocket implements engine.Conn.
 func (c *conn) IsSocket() bool { return isBare(c.nc) }
+
+// isBare tells whether nc is a stream socket of package net.
+func isBare(nc net.Conn) bool {
+	switch nc.(type) {
+	case *net.TCPConn:
+		return true
+	case *net.UnixConn:
+		addr := nc.LocalAddr()
+		return addr != nil && addr.Network() == "unix" // the others are for packets
+	}
+	return false
+}
 
 // Target implements engine.Conn.
 func (c *conn) Target() engine.Target { return engine.Target{} }
 
 // Workers implements engine.Conn.
 func (c *conn) Workers() engine.Workers { return &c.driver.tasks }
-
-// ReadInRun implements drive.Host.
-func (c *conn) ReadInRun(p []byte) (int, error) { return c.readInRun(p) }
-
-// Write implements engine.Conn.
-func (c *conn) Write(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	n, err := c.write(p)
-	c.isStuck = err != nil && isTimeout(err)
-	return n, err
-}
-
-// WriteBuffers implements engine.Conn.
-func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
-	n, err := c.writeBuffers(v)
-	c.isStuck = err != nil && isTimeout(err)
-	return n, err
-}
 
 // SetWriteTimeout implements engine.Conn.
 func (c *conn) SetWriteTimeout(timeout time.Duration) {
@@ -144,6 +178,51 @@ func (c *conn) OnPeerGone(f func()) {
 	c.watchPeer(gone)
 }
 
+// BeginRun implements drive.Host.
+func (*conn) BeginRun() {}
+
+// EndRun implements drive.Host. It ends what the Run has asked for.
+func (c *conn) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
+	if run := c.extra.Load(); run != nil && c.endExtra(run) && next != engine.Detach && next != engine.CloseLinger {
+		next = engine.Close
+	}
+	if c.killed.Load() {
+		c.Fail(engine.ErrShutdown)
+		return engine.Abort, false
+	}
+	return next, next != engine.Abort && (len(c.Out) >= c.driver.options.FlushSize || c.hasFile())
+}
+
+// endExtra ends what the Run has asked for, and tells whether the user has closed the
+// connection.
+func (c *conn) endExtra(run *runState) (wasClosed bool) {
+	b := run.blocking.Load()
+	if b != nil {
+		b.Sever() // its calls look at extra
+	}
+	run.gone.Cancel()
+	c.endReader()
+	c.extra.Store(nil)
+	if b == nil {
+		return false
+	}
+	// The user's deadlines end with the Run.
+	if run.isInterrupted.Load() || b.ReadIsOverridden() {
+		c.armExactly(0)
+	}
+	if b.WriteIsOverridden() {
+		c.armWrite(0)
+	}
+	return b.IsClosed()
+}
+
+// Began implements drive.Host.
+func (c *conn) Began(isSuccessor bool) {
+	if isSuccessor && !c.Can.Has(engine.CanPack) {
+		c.mayGo = false
+	}
+}
+
 // isTimeout tells whether err says that a deadline has passed.
 func isTimeout(err error) bool {
 	if err == os.ErrDeadlineExceeded {
@@ -153,7 +232,7 @@ func isTimeout(err error) bool {
 	return ok && ne.Timeout()
 }
 
-// past is a deadline that interrupts whoever waits.
+// past is a deadline that interrupts a wait.
 func past() time.Time { return time.Unix(1, 0) }
 
 // noTime clears a deadline.

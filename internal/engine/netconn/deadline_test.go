@@ -212,3 +212,65 @@ func TestSparesDeadlines(t *testing.T) {
 type lineAcceptor struct{ lineProtocol }
 
 func (a *lineAcceptor) Open(engine.Conn) (engine.Protocol, []byte) { return &lineProtocol{}, nil }
+
+// A readSignal tells when each Read begins.
+type readSignal struct {
+	net.Conn
+	begun chan struct{}
+}
+
+func (c *readSignal) Read(p []byte) (int, error) {
+	c.begun <- struct{}{}
+	return c.Conn.Read(p)
+}
+
+// A lateDeadline reads in Run. Another goroutine of the handler moves its deadline while
+// it waits, and is the first to call Blocking.
+type lateDeadline struct {
+	lineProtocol
+	conn  engine.Conn
+	begun chan struct{}
+	read  chan error
+}
+
+func (p *lateDeadline) Open(c engine.Conn) (engine.Protocol, []byte) {
+	p.conn = c
+	return p, nil
+}
+
+func (p *lateDeadline) Run(out []byte) ([]byte, engine.Next) {
+	moved := make(chan error, 1)
+	go func() {
+		<-p.begun
+		moved <- p.conn.Blocking().SetReadDeadline(past())
+	}()
+	_, err := p.conn.Read(make([]byte, 1))
+	p.read <- errors.Join(err, <-moved)
+	return out, engine.Close
+}
+
+// TestDeadlineOfAnotherGoroutine: a read of a Run notices a deadline that is set later.
+func TestDeadlineOfAnotherGoroutine(t *testing.T) {
+	client, server := net.Pipe()
+	begun := make(chan struct{}, 1)
+	p := &lateDeadline{begun: begun, read: make(chan error, 1)}
+	e := New(engine.Options{SparesDeadlines: true}) // otherwise one that is set for buffers ends the read
+	served := make(chan error, 1)
+	go func() { served <- e.ServeConn(&readSignal{server, begun}, nil, p) }()
+	<-begun // of the wait for input
+	if _, err := client.Write([]byte{'?'}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-p.read:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("the read does not notice its deadline")
+	}
+	_ = client.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}

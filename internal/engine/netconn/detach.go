@@ -1,17 +1,24 @@
 package netconn
 
 import (
+	"bytes"
 	"net"
+	"sync"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// prepareDetach takes the connection out of the engine; its worker then gives
-// it to the protocol.
-func (c *conn) prepareDetach() {
-	rest := append([]byte(nil), c.Unread...)
+// detach takes the connection out of the engine. live then gives it to the protocol.
+func (c *conn) detach() net.Conn {
+	rest := bytes.Clone(c.Unread)
 	c.leave()
-	c.detached = withUnread(c.nc, rest, c.reader)
+	c.phase = phaseDetached
+	var ahead func(p []byte) (int, error)
+	if r := c.reader; r != nil {
+		ahead = func(p []byte) (int, error) { return r.read(p, 0) }
+	}
+	return engine.WithUnread(c.nc, rest, ahead)
 }
 
 // leave makes nc independent of the engine.
@@ -19,61 +26,91 @@ func (c *conn) leave() {
 	c.Unread = nil
 	c.releaseBuffers()
 	c.unregister()
-	c.clearDeadlines() // now that nobody is left who interrupts
+	c.clearDeadlines() // after unregister nothing interrupts
 }
 
-// giveToProtocol gives a detached connection away.
-func (c *conn) giveToProtocol() {
-	c.Protocol.Detached(c.detached)
-	c.conclude()
+// A handover is the running DetachIdle. For each connection that is claimed, it gets one
+// given.
+type handover struct {
+	one  sync.Mutex // one DetachIdle at a time
+	gets chan given
 }
 
-// withUnread returns a connection whose reads return rest first, and then what
-// a background reader got or is still going to get.
-func withUnread(nc net.Conn, rest []byte, reader *backgroundReader) net.Conn {
-	if reader == nil {
-		return engine.WithUnread(nc, rest)
+// given is a connection that was given away, or, without nc, one that stays.
+type given struct {
+	nc     net.Conn
+	parcel engine.Parcel
+}
+
+// DetachIdle implements engine.Engine. It calls take on the caller's goroutine, after
+// Protocol.Closed and Release.
+func (d *driver) DetachIdle(limit int, take func(c net.Conn, p engine.Parcel)) int {
+	h := &d.handover
+	h.one.Lock()
+	defer h.one.Unlock()
+	h.gets = make(chan given)
+	awaited, count := 0, 0
+	d.registry.each(func(c *conn) bool {
+		if awaited != limit && c.claim() {
+			awaited++
+			_ = c.nc.SetReadDeadline(past())
+		}
+		return awaited != limit
+	})
+	late := time.NewTimer(evictionPatience)
+	defer late.Stop()
+	for awaited > 0 {
+		select {
+		case g := <-h.gets:
+			if awaited--; g.nc != nil {
+				take(g.nc, g.parcel)
+				count++
+			}
+		case <-late.C:
+			awaited -= d.unclaim()
+		}
 	}
-	return &readAheadConn{Conn: nc, rest: rest, reader: reader}
+	return count
 }
 
-// A readAheadConn is a connection that a background reader has read from.
-type readAheadConn struct {
-	net.Conn
-	rest   []byte            // comes first
-	reader *backgroundReader // nil: it has nothing more to tell
+// claim claims the connection for DetachIdle, if it waits and may go.
+func (c *conn) claim() bool {
+	state := c.state.Load()
+	return state&(flagWaits|flagFixed|claimed) == flagWaits &&
+		c.state.CompareAndSwap(state, state|flagTaken|flagPoked)
 }
 
-// Read implements net.Conn.
-func (c *readAheadConn) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
+// unclaim lets the claimed connections continue that have not noticed it, and returns
+// their number.
+func (d *driver) unclaim() (n int) {
+	d.registry.each(func(c *conn) bool {
+		state := c.state.Load()
+		if state&flagTaken != 0 && c.state.CompareAndSwap(state, state&^flagTaken) {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// pack packs the protocol of a connection that DetachIdle has claimed. The result false
+// means that the connection stays.
+func (c *conn) pack() bool {
+	packed, ok := c.Pack()
+	if c.packed = packed; !ok {
+		c.driver.handover.gets <- given{}
 	}
-	if len(c.rest) > 0 {
-		n := copy(p, c.rest)
-		c.rest = c.rest[n:]
-		return n, nil
-	}
+	return ok
+}
+
+// giveAway ends the connection's life here for DetachIdle.
+func (c *conn) giveAway() {
+	nc, p := c.nc, c.Parcel(c.packed)
 	if c.reader != nil {
-		n, err := c.reader.read(p, 0)
-		if n > 0 {
-			return n, nil
-		}
-		c.reader = nil
-		if err != nil {
-			return 0, err
-		}
+		// The deadline that has ended the wait ends its read, too.
+		p.Leftover = append(p.Leftover, c.reader.rest()...)
 	}
-	return c.Conn.Read(p)
-}
-
-// NetConn returns the connection underneath.
-func (c *readAheadConn) NetConn() net.Conn { return c.Conn }
-
-// CloseWrite closes the sending side where the connection underneath can.
-func (c *readAheadConn) CloseWrite() error {
-	if half, ok := c.Conn.(halfCloser); ok {
-		return half.CloseWrite()
-	}
-	return net.ErrWriteToConnected
+	c.leave()
+	c.conclude()
+	c.driver.handover.gets <- given{nc, p}
 }

@@ -19,11 +19,11 @@ type feeder struct {
 	begun chan struct{} // closed when start has returned
 
 	mu    sync.Mutex
-	isOff bool // the write has returned, or the protocol wants no more
+	isOff bool // the write has returned, or the protocol takes no more
 }
 
-// feedMeanwhile has a protocol that IsDuplex be fed while the connection's goroutine
-// writes. The caller calls stop after the write.
+// feedMeanwhile arranges that a protocol that IsDuplex is fed while the connection's
+// goroutine writes. The caller calls stop after the write.
 func (c *conn) feedMeanwhile() *feeder {
 	f := &feeder{conn: c, begun: make(chan struct{})}
 	f.timer = time.AfterFunc(duplexPatience, f.start)
@@ -53,7 +53,7 @@ func (f *feeder) start() {
 	}
 }
 
-// take is given input by the background reader. It returns how much it has used.
+// take gets input of the background reader. It returns how much it has used.
 func (f *feeder) take(in []byte) (used int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +61,7 @@ func (f *feeder) take(in []byte) (used int) {
 		return 0
 	}
 	c := f.conn
-	c.busySince = true
+	c.isUsed = true
 	used, next := c.FeedBlocked(in)
 	if next == engine.Abort {
 		_ = c.closer(next).Close() // ends the write

@@ -1,14 +1,41 @@
-// Package netconn is the engine that gives every connection a goroutine of its
-// own, which calls Read and Write on the net.Conn (pump.go). It serves any
-// net.Conn on any system. Sockets on Linux usually go to the event engine.
+// Package netconn is the engine that gives every connection a goroutine of its own,
+// which calls Read and Write on the net.Conn. It serves any net.Conn on any system.
+// Sockets on Linux usually go to the event engine.
 //
-// A goroutine accepts (accept.go), serves what it has accepted (worker.go,
-// lifecycle.go, drive.go), and accepts again.
+// Serve accepts (accept.go). The connection's goroutine opens it (lifecycle.go), reads
+// and waits (pump.go), and lets package drive call the protocol.
+//
+// # State
+//
+// The connection's goroutine owns its conn. Others may use only the atomic fields:
+//
+//   - conn.state says whether the goroutine waits for input, and who has claimed the
+//     connection meanwhile. Others change it by compare-and-swap, and only while
+//     flagWaits is set; then they interrupt the wait. The goroutine stores it when it
+//     begins to wait (park), and takes it back by a swap (wake). So each claim is seen
+//     by exactly one wake.
+//   - conn.killed and prompter.wanted are set before the wait is interrupted, and
+//     looked at after flagWaits is set. So either the goroutine sees them, or the other
+//     one sees that it waits.
+//
+// A registered conn has an owner: another connection gets its memory only after it has
+// left the registry. Whoever holds the registry's lock may therefore look at every conn
+// in it.
+//
+// conn.phase says which calls a connection is still owed, so that each is made once,
+// even if one of them panics or ends the goroutine (conclude).
+//
+// # Interruptions
+//
+// A wait in Read can be ended only by a deadline in the past. Several parts set
+// deadlines on one net.Conn: time-outs, prompts, Shutdown, DetachIdle, the handler, and,
+// unless conn.isOurs, the owner of the net.Conn. A read that has timed out looks for the
+// reason in conn.state, the prompter and the clock (stopped), clears the deadline, and
+// waits again. Only a time-out without any reason of ours is told to the protocol as one.
 package netconn
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -17,7 +44,7 @@ import (
 
 const (
 	firstOutputSize    = 4 << 10  // an output buffer before it grows
-	keptOutputSize     = 64 << 10 // an output buffer that grew beyond is dropped
+	keptOutputSize     = 64 << 10 // larger output buffers are dropped
 	lingerDiscardLimit = 8 << 20  // input discarded by a lingering close
 )
 
@@ -25,15 +52,14 @@ const (
 type driver struct {
 	options  engine.Options
 	registry registry
-	files    filePool
-	workers  workerPool
+	conns    connPool
 	tasks    taskPool
 
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called
-	killing        atomic.Bool // Shutdown has given up waiting
+	killing        atomic.Bool // Shutdown no longer waits
 	emptied        chan struct{}
-	drained        chan struct{} // closed when Shutdown's work is done
+	drained        chan struct{} // closed when Shutdown has nothing more to do
 
 	ctx    context.Context // ends TLS handshakes at Shutdown
 	cancel context.CancelFunc
@@ -50,31 +76,17 @@ type driver struct {
 var _ engine.Engine = (*driver)(nil)
 
 // New returns an engine that is ready to Serve. It holds no goroutine and no
-// descriptor until it is given connections; Shutdown releases what it took
-// meanwhile.
+// descriptor until it gets connections. Shutdown releases what it has taken.
 func New(options engine.Options) engine.Engine {
-	options = options.WithDefaults()
 	d := &driver{
-		options:  options,
+		options:  options.WithDefaults(),
 		emptied:  make(chan struct{}, 1),
 		drained:  make(chan struct{}),
 		servings: make(map[*serving]struct{}),
 	}
 	d.tasks.driver = d
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	shards := shardCount()
-	d.registry.shards = make([]registryShard, shards)
 	return d
-}
-
-// shardCount is the number of parts that shared lists are cut into, a power of
-// two near the number of processors.
-func shardCount() int {
-	n := 1
-	for n < runtime.GOMAXPROCS(0) && n < 64 {
-		n *= 2
-	}
-	return n
 }
 
 // Name implements engine.Engine.
@@ -92,8 +104,8 @@ func (d *driver) Nudge() {
 	}
 }
 
-// Cast implements engine.Engine. A connection's goroutine waits in Read, and has no
-// state that another goroutine could take over.
+// Cast implements engine.Engine. It misses every target: a connection's goroutine waits
+// in Read, and no other goroutine can take over for it.
 func (d *driver) Cast(targets []engine.Target, _ []byte, missed func(engine.Target)) {
 	for _, t := range targets {
 		missed(t)
@@ -106,8 +118,8 @@ func (d *driver) CloseOnNextResponse() { d.closeRequested.Store(true) }
 // CloseRequested implements engine.Engine.
 func (d *driver) CloseRequested() bool { return d.closeRequested.Load() }
 
-// Range implements engine.Engine. It holds a lock during f: f must not block,
-// and must not call the engine.
+// Range implements engine.Engine. It holds a lock during f: f must not block, and must
+// not call the engine.
 func (d *driver) Range(f func(engine.Conn) bool) {
 	d.registry.each(func(c *conn) bool { return f(c) })
 }
@@ -118,22 +130,20 @@ func (d *driver) Stats() engine.Stats {
 	return engine.Stats{Open: loop.Connections, Active: loop.Active}
 }
 
-// Loops implements engine.Engine. Everything is one part here. Its workers are
-// the goroutines of the connections, which are idle while these wait. It visits
-// every connection.
+// Loops implements engine.Engine. There is one part, whose workers are the goroutines of
+// the connections. It visits every connection.
 func (d *driver) Loops() []engine.LoopStats { return []engine.LoopStats{d.count()} }
 
-// count visits every connection.
 func (d *driver) count() engine.LoopStats {
 	loop := engine.LoopStats{Buffers: int(d.lent.Load()), Active: d.tasks.count()}
 	d.registry.each(func(c *conn) bool {
 		state := c.state.Load()
 		loop.Connections++
-		if state == stateBusy || state == statePartial || state == stateHead {
+		loop.Workers++
+		if state&flagWaits == 0 || state&flagPartial != 0 {
 			loop.Active++
 		}
-		loop.Workers++
-		if state != stateBusy {
+		if state&flagWaits != 0 {
 			loop.IdleWorkers++
 		}
 		return true

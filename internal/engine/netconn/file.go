@@ -5,16 +5,16 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// SendFile implements engine.Conn. An idle connection has no room for a File of
-// its own.
+// SendFile implements engine.Conn.
 func (c *conn) SendFile(f engine.File) {
-	if c.file != nil {
+	if c.hasFile() {
 		_ = f.Release()
 		panic("sluice: SendFile called twice in a Run")
 	}
-	c.file = c.driver.files.get()
-	*c.file = f
+	c.file = f
 }
+
+func (c *conn) hasFile() bool { return c.file.Source != nil }
 
 // flushFile sends the file, waiting for the peer.
 func (c *conn) flushFile() error {
@@ -24,7 +24,7 @@ func (c *conn) flushFile() error {
 	}
 	if err == nil {
 		c.dropFile()
-		err = c.Err // of Done
+		err = c.Err // Done has panicked
 	}
 	return err
 }
@@ -46,13 +46,9 @@ func (c *conn) copyFile() error {
 	return nil
 }
 
-// dropFile gives the file back to whom it belongs, if there is one.
+// dropFile releases the file, if there is one.
 func (c *conn) dropFile() {
-	if f := c.file; f != nil {
-		c.file = nil
-		if err := f.Release(); err != nil {
-			c.Fail(err)
-		}
-		c.driver.files.put(f)
+	if err := c.file.Release(); err != nil {
+		c.Fail(err)
 	}
 }

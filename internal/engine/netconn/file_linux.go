@@ -23,7 +23,7 @@ func (c *conn) sendFile() (isSent bool, err error) {
 	c.boundWrite()
 	var failed error
 	err = control.Write(func(fd uintptr) bool {
-		for f, progresses := c.file, false; f.Size > 0; progresses = true {
+		for f, progresses := &c.file, false; f.Size > 0; progresses = true {
 			n, err := sock.SendFile(int(fd), f.Source, f.Offset, f.Size)
 			switch err {
 			case nil:
@@ -31,7 +31,7 @@ func (c *conn) sendFile() (isSent bool, err error) {
 				continue
 			case syscall.EAGAIN:
 				if progresses {
-					c.boundWrite() // the time-out is one of making no progress
+					c.boundWrite() // the time-out restarts with every progress
 				}
 				return false
 			case io.EOF:

@@ -4,99 +4,115 @@ import (
 	"context"
 	"io"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/engine/drive"
 )
 
 // refusalPatience bounds the writing of a refusal, and the lingering after it.
 const refusalPatience = 50 * time.Millisecond
 
-// handshaker is a connection with a handshake to make before its first byte:
-// *tls.Conn.
+// connMemory is the approximate size of a connection's record and stack.
+const connMemory = 4 << 10
+
+// handshaker is a connection with a handshake before its first byte: *tls.Conn.
 type handshaker interface {
 	HandshakeContext(context.Context) error
 }
 
-// adopt makes nc the worker's connection and registers it. departed is the
-// acceptor's hook, whose Arrived was called. isOurs: nobody else keeps nc.
-func (w *worker) adopt(nc net.Conn, a engine.Acceptor, departed func(), isOurs bool) {
-	w.reset()
-	w.nc, w.acceptor, w.departed = nc, a, departed
-	w.mayGo.Store(isOurs && isBare(nc))
-	if w.serving != nil {
-		w.isOurs = w.serving.isOurs
-	} else {
-		w.isOurs = w.mayGo.Load() // an adopted socket: who gave it away sets no deadlines
-	}
-	w.registered = true
-	w.driver.registry.add(&w.conn)
-	if w.driver.killing.Load() { // it was accepted before, and killAll did not see it
-		w.kill()
+// register makes the connection known to the engine.
+func (c *conn) register() {
+	c.driver.registry.add(c)
+	if c.driver.killing.Load() { // it was accepted before, and killAll did not see it
+		c.kill()
 	}
 }
 
-// isBare tells whether nc is nothing but a stream socket.
-func isBare(nc net.Conn) bool {
-	switch nc.(type) {
-	case *net.TCPConn:
-		return true
-	case *net.UnixConn:
-		addr := nc.LocalAddr()
-		return addr != nil && addr.Network() == "unix" // the others are for packets
-	}
-	return false
-}
-
-// reset makes c's memory fit for another connection.
-func (c *conn) reset() {
-	c.State = drive.State{}
-	c.ServedBy(c)
-	c.acceptor, c.nc, c.departed = nil, nil, nil
-	c.file, c.packed = nil, nil
-	c.deadline, c.armed, c.timeout, c.hotUntil = 0, 0, 0, 0
-	c.writeTimeout, c.writeArmed = 0, 0
-	c.detached, c.reader = nil, nil
-	c.extra.Store(nil)
-	c.state.Store(stateBusy)
-	c.killed.Store(false)
-	c.poked.Store(false)
-	c.prompter.Store(nil)
-	c.next, c.prompts = engine.Read, 0
-	c.mayGo.Store(false)
-	c.handing = false
-	c.busySince, c.cold, c.noDeadlines, c.deaf = false, false, false, false
-	c.isTimed, c.isOurs, c.isStuck = false, false, false
-}
-
-// begin brings the connection to where it can be fed. False: it is gone.
-func (w *worker) begin() bool {
-	c := &w.conn
-	ok, refusal := c.acceptor.Admit(c.nc)
-	if !ok {
-		if _, secret := c.nc.(handshaker); secret {
-			refusal = nil
-		}
-		c.refuse(refusal)
+// run serves the connection, and tells whether its goroutine may serve another one: what
+// a protocol does in Detached may need a large stack.
+func (c *conn) run() bool {
+	if detached := c.serve(); detached != nil {
+		c.live(detached)
 		return false
 	}
-	c.admitted = true
+	return c.recycle()
+}
+
+// recycle gives c to another connection, unless a panic has cut it short: the
+// handler's goroutines may then still use c.
+func (c *conn) recycle() bool {
+	if _, hasPanicked := c.Err.(*engine.PanicError); hasPanicked {
+		return false
+	}
+	c.driver.conns.put(c)
+	return true
+}
+
+// serve serves the connection until it has ended. If a Run detaches it, live must be
+// called with the result.
+func (c *conn) serve() (detached net.Conn) {
+	defer c.end()
+	next := c.begin()
+	isStarted := next != engine.Read // Start wants the connection
+	detached = c.finish(c.pump(next))
+	if detached != nil && isStarted {
+		c.live(detached)
+		return nil
+	}
+	return detached
+}
+
+// live gives a detached connection to its protocol.
+func (c *conn) live(detached net.Conn) {
+	defer c.end()
+	c.phase = phaseLive
+	c.Protocol.Detached(detached)
+	c.conclude()
+}
+
+// end is the deferred call of serve and live. It cleans up if Goexit or a panic in a
+// handler has ended them.
+func (c *conn) end() {
+	if v := recover(); v != nil {
+		c.Fail(&engine.PanicError{Value: v, Stack: debug.Stack()})
+	} else if c.phase == phaseEnded || c.phase == phaseDetached {
+		return
+	}
+	c.Fail(engine.ErrGoexit)
+	c.closeNow(engine.Abort)
+}
+
+// begin opens the connection. A result other than Read ends it.
+func (c *conn) begin() engine.Next {
+	ok, refusal := c.acceptor.Admit(c.nc)
+	if !ok {
+		if _, isTLS := c.nc.(handshaker); isTLS {
+			refusal = nil
+		}
+		return c.refuse(refusal)
+	}
+	c.phase = phaseAdmitted
 	c.keepAlive()
 	if err := c.handshake(); err != nil {
 		c.Fail(err)
-		c.closeNow(engine.Abort)
-		return false
+		return engine.Abort
 	}
 	p, refusal := engine.Open(c.acceptor, c, c.packed)
-	c.packed = nil
-	if p == nil {
-		c.refuse(refusal)
-		return false
+	if c.packed = nil; p == nil {
+		return c.refuse(refusal)
 	}
-	c.next = c.Begin(p)
-	return true
+	c.phase = phaseOpen
+	return c.Begin(p)
+}
+
+// underneath returns the connection that nc wraps, or nc.
+func underneath(nc net.Conn) net.Conn {
+	if wrapper, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		return wrapper.NetConn()
+	}
+	return nc
 }
 
 // keepAlive applies Options.KeepAlivePeriod.
@@ -105,11 +121,7 @@ func (c *conn) keepAlive() {
 	if period == 0 {
 		return
 	}
-	nc := c.nc
-	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		nc = wrapped.NetConn()
-	}
-	if tc, ok := nc.(*net.TCPConn); ok {
+	if tc, ok := underneath(c.nc).(*net.TCPConn); ok {
 		_ = tc.SetKeepAliveConfig(net.KeepAliveConfig{Enable: period > 0, Idle: period, Interval: period})
 	}
 }
@@ -129,41 +141,40 @@ func (c *conn) handshake() error {
 	return h.HandshakeContext(ctx)
 }
 
-// refuse writes refusal and closes, within a short time. It lingers, because
-// closing with unread input would reset the connection.
-func (c *conn) refuse(refusal []byte) {
+// refuse writes refusal and closes, within a short time. It lingers, because closing
+// with unread input would reset the connection.
+func (c *conn) refuse(refusal []byte) engine.Next {
 	if len(refusal) > 0 {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(refusalPatience))
 		_, _ = c.nc.Write(refusal)
 		c.linger(refusalPatience)
 	}
 	c.closeNow(engine.Close)
+	return engine.Close
 }
 
-// finish ends the connection in the way that next asks for.
-func (c *conn) finish(next engine.Next) {
+// finish ends the connection in the way that next asks for. It returns the connection
+// if next is Detach.
+func (c *conn) finish(next engine.Next) (detached net.Conn) {
 	switch {
-	case c.handing:
+	case c.phase == phaseHanded:
 		c.giveAway()
-		return
-	case c.Err != nil || next == engine.Abort:
+		return nil
+	case c.Err != nil:
 		next = engine.Abort
+	case next == engine.Abort, c.phase == phaseEnded: // or refused
 	case next == engine.Detach:
-		c.prepareDetach()
-		return
+		return c.detach()
 	case next == engine.CloseLinger, len(c.Unread) > 0:
 		c.linger(c.driver.options.LingerTimeout)
 	}
 	c.closeNow(next)
+	return nil
 }
 
-// connMemory is about what a connection's record and its goroutine's stack take.
-const connMemory = 4 << 10
-
-// closeNow closes the connection, unless there is none, and settles its
-// accounts.
+// closeNow closes the connection, if that was not done yet.
 func (c *conn) closeNow(next engine.Next) {
-	if c.nc == nil {
+	if c.phase == phaseEnded {
 		return
 	}
 	c.releaseBuffers()
@@ -176,7 +187,7 @@ func (c *conn) closeNow(next engine.Next) {
 		}
 		c.extra.Store(nil)
 	}
-	if c.detached == nil {
+	if c.phase < phaseDetached {
 		if c.isStuck && (next == engine.Abort || c.Err != nil) {
 			forgetUnsent(c.nc)
 		}
@@ -185,65 +196,48 @@ func (c *conn) closeNow(next engine.Next) {
 	c.conclude()
 }
 
-// forgetUnsent makes closing reset the connection: the system would otherwise
-// keep what the peer does not take, megabytes for a long time.
+// forgetUnsent makes closing reset the connection. Otherwise the system would keep the
+// output that the peer does not accept: megabytes, for a long time.
 func forgetUnsent(nc net.Conn) {
-	if wrapper, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		nc = wrapper.NetConn()
-	}
-	if socket, ok := nc.(interface{ SetLinger(seconds int) error }); ok {
-		_ = socket.SetLinger(0) // else it is kept
+	if socket, ok := underneath(nc).(interface{ SetLinger(seconds int) error }); ok {
+		_ = socket.SetLinger(0) // after an error it is kept
 	}
 }
 
-// closer returns what Close is to be called on. Aborting a TLS connection does
-// not wait for its closing alert to be written.
+// closer returns what to close. The Close of a TLS connection waits until its closing
+// alert is written; an Abort does not.
 func (c *conn) closer(next engine.Next) io.Closer {
-	if next != engine.Abort {
-		return c.nc
-	}
-	if _, ok := c.nc.(handshaker); ok {
-		if wrapper, ok := c.nc.(interface{ NetConn() net.Conn }); ok {
-			return wrapper.NetConn()
-		}
+	if _, isTLS := c.nc.(handshaker); isTLS && next == engine.Abort {
+		return underneath(c.nc)
 	}
 	return c.nc
 }
 
-// conclude makes the calls that end a connection, each once even when one of
-// them does not return in the normal way and conclude is called again.
+// conclude makes the calls that end a connection: each once, even if one of them does
+// not return and conclude is called again.
 func (c *conn) conclude() {
-	if p := c.Protocol; p != nil {
-		c.Protocol = nil
+	if c.phase >= phaseOpen {
+		p := c.Protocol
+		c.Protocol, c.phase = nil, phaseAdmitted
 		p.Closed(c.Err)
 	}
-	if c.admitted {
-		c.admitted = false
+	if c.phase == phaseAdmitted {
+		c.phase = phaseFresh
 		c.acceptor.Release(c.nc)
 	}
-	c.depart()
-	c.unregister()
-	c.nc = nil
-}
-
-// depart tells the acceptor that the connection is over.
-func (c *conn) depart() {
 	if departed := c.departed; departed != nil {
 		c.departed = nil
 		departed()
 	}
+	c.phase = phaseEnded
+	c.unregister()
 }
 
-// unregister takes the connection off the engine's books.
+// unregister makes the engine forget the connection.
 func (c *conn) unregister() {
-	if !c.registered {
-		return
-	}
-	c.registered = false
-	d := c.driver
-	last := d.registry.remove(c) == 0
+	wasLast := c.driver.registry.remove(c)
 	c.endPrompter()
-	if last {
-		d.tellEmptied()
+	if wasLast {
+		c.driver.tellEmptied()
 	}
 }

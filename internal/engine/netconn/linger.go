@@ -1,20 +1,16 @@
 package netconn
 
-import (
-	"net"
-	"time"
-)
+import "time"
 
 // halfCloser is a connection whose sending side can be closed alone.
 type halfCloser interface {
 	CloseWrite() error
 }
 
-// linger tells the peer that no more is coming, and reads what it is still
-// sending for as long as patience: a socket that is closed with unread input resets the connection,
-// and the peer may lose the last answer to that (RFC 9112 section 9.6).
-//
-// Connections that cannot be half-closed are not reset by a close either.
+// linger half-closes the connection, and discards what the peer is still sending for up
+// to patience. Closing a socket with unread input would reset the connection, and the peer
+// could lose the last answer (RFC 9112 section 9.6). Connections that cannot be
+// half-closed are not reset by a close.
 func (c *conn) linger(patience time.Duration) {
 	half, ok := c.nc.(halfCloser)
 	if !ok {
@@ -26,23 +22,19 @@ func (c *conn) linger(patience time.Duration) {
 		return
 	}
 	under := c.nc
-	if _, secret := under.(handshaker); secret {
-		// The closing alert is sent. What the peer sends need not be
-		// decrypted; its sender must see the FIN, too.
-		wrapper, ok := under.(interface{ NetConn() net.Conn })
-		if !ok {
+	if _, isTLS := under.(handshaker); isTLS {
+		// The closing alert is sent; the peer must see the FIN, too. What it sends is
+		// not decrypted.
+		if under = underneath(c.nc); under == c.nc {
 			return
 		}
-		under = wrapper.NetConn()
 		if half, ok = under.(halfCloser); ok && half.CloseWrite() != nil {
 			return
 		}
 	}
-	// The deadline may be one that is ignored.
+	// nc may ignore the deadline.
 	defer time.AfterFunc(patience, func() { _ = under.Close() }).Stop()
-	if c.In == nil {
-		c.attachBuffers()
-	}
+	c.attachBuffers()
 	for left := lingerDiscardLimit; left > 0; {
 		n, err := under.Read(c.In)
 		if err != nil {

@@ -11,22 +11,19 @@ import (
 )
 
 const (
-	// maxPrompts is how many prompts are served in a row before there is a look
-	// at the input.
+	// maxPrompts is how many prompts are served in a row before input is read.
 	maxPrompts = 16
-	// pollTime is how long that look takes when there is none.
+	// pollTime is how long that read may wait.
 	pollTime = int64(50 * time.Microsecond)
 )
 
-// A prompter implements engine.Prompter. It outlives the connection, whose conn
-// soon serves another one.
+// A prompter implements engine.Prompter. It outlives the connection, whose conn soon
+// serves another one.
 //
-// A prompt is a flag, which the connection looks at after it has said that it
-// waits, and an interruption of that wait. The flag is set before Prompt looks
-// at the state, so one of the two sees the other. Interrupting is a read
-// deadline in the past; it spoils nothing as long as the connection knows that
-// it may meet one, and that is what the lock is for: with it in hands, and the
-// flag down, nobody is about to interrupt.
+// A prompt sets wanted, and interrupts the wait by a read deadline in the past. That
+// deadline must not end a later read of a connection that does not expect it. Prompt
+// therefore sets it with mu held and while wanted is set: after takePrompt, and after
+// ignorePrompt, no interruption is on its way.
 type prompter struct {
 	wanted atomic.Bool
 
@@ -52,7 +49,7 @@ func (c *conn) Prompter() engine.Prompter {
 // Prompt implements engine.Prompter.
 func (p *prompter) Prompt() {
 	if p.wanted.Swap(true) {
-		return // whoever set it has interrupted, or is about to
+		return // an earlier call has interrupted, or is about to
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,22 +57,20 @@ func (p *prompter) Prompt() {
 	if c == nil || !p.wanted.Load() {
 		return
 	}
-	switch c.state.Load() {
-	case stateIdle, statePartial, stateHead:
+	if c.state.Load()&(flagWaits|claimed) == flagWaits {
 		p.interrupted = true
 		_ = p.nc.SetReadDeadline(past())
 	}
 }
 
-// isPrompted tells whether a prompt has not been honoured yet.
+// isPrompted tells whether Prompted must be called.
 func (c *conn) isPrompted() bool {
 	p := c.prompter.Load()
 	return p != nil && p.wanted.Load()
 }
 
-// ignorePrompt is for those who set nc's read deadline next, while c is busy,
-// and cannot have it moved: an interruption that is under way is over when it
-// returns, and no other comes.
+// ignorePrompt is called while c is busy, before nc's read deadline is set for a read
+// that must not be interrupted: when it returns, no interruption is on its way.
 func (c *conn) ignorePrompt() {
 	if c.isPrompted() {
 		p := c.prompter.Load()
@@ -85,7 +80,7 @@ func (c *conn) ignorePrompt() {
 	}
 }
 
-// takePrompt puts the flag down, and undoes the interruption.
+// takePrompt clears wanted, and undoes the interruption.
 func (c *conn) takePrompt() {
 	p := c.prompter.Load()
 	p.mu.Lock()
@@ -98,38 +93,28 @@ func (c *conn) takePrompt() {
 	}
 }
 
-// servePrompt calls Prompted for a connection that is busy, has its buffers, and
-// holds neither input nor output.
+// servePrompt calls Prompted instead of a wait.
 func (c *conn) servePrompt() engine.Next {
-	c.takePrompt()
-	c.busySince = true
-	return c.Prompted()
-}
-
-// promptedWait ends a wait that must not begin, since there is a prompt.
-func (c *conn) promptedWait() engine.Next {
 	if !c.wake() {
 		return engine.Close
 	}
-	if c.cold {
-		c.cold = false
-		c.attachBuffers()
-	}
-	return c.servePrompt()
+	c.attachBuffers()
+	c.takePrompt()
+	c.isUsed = true
+	return c.Prompted()
 }
 
-// armPoll bounds a read that prompts are waiting for. A read whose deadline has
-// passed would not look at the socket at all.
+// armPoll bounds a read while prompts wait. A read whose deadline has passed would not
+// look at the socket at all.
 func (c *conn) armPoll() {
 	c.ignorePrompt()
 	c.armExactly(clock.Nanos() + pollTime)
 }
 
-// endPrompter cuts the connection's ties with whoever keeps its prompter. c is
-// not registered any more.
+// endPrompter makes the connection's prompter do nothing. c is no longer registered.
 func (c *conn) endPrompter() {
 	p := c.prompter.Swap(&c.driver.silent)
-	if p == nil {
+	if p == nil || p == &c.driver.silent {
 		return
 	}
 	p.mu.Lock()

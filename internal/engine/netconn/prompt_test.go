@@ -121,7 +121,7 @@ func TestPromptsAreNotSpurious(t *testing.T) {
 		c := dial()
 		p := <-a.conns
 		for i := range int64(100) {
-			eventually(t, "it waits", func() bool { return p.conn.state.Load() == stateIdle })
+			eventually(t, "it waits", func() bool { return p.conn.state.Load()&flagWaits != 0 })
 			p.conn.Prompter().Prompt()
 			eventually(t, "Prompted", func() bool { return p.prompted.Load() == i+1 })
 		}
@@ -187,7 +187,7 @@ func TestPromptsLetGo(t *testing.T) {
 			g := gone{peer: dial()}
 			c := (<-a.conns).conn
 			g.prompter = c.Prompter()
-			eventually(t, "it waits", func() bool { return c.state.Load() == stateIdle })
+			eventually(t, "it waits", func() bool { return c.state.Load()&flagWaits != 0 })
 			for _, old := range all {
 				old.prompter.(*prompter).wanted.Store(false)
 				old.prompter.Prompt()
@@ -238,7 +238,7 @@ func TestPromptDetaches(t *testing.T) {
 		for range 20 {
 			c := dial()
 			p := <-a.conns
-			eventually(t, "it waits", func() bool { return p.conn.state.Load() == stateIdle })
+			eventually(t, "it waits", func() bool { return p.conn.state.Load()&flagWaits != 0 })
 			prompter := p.conn.Prompter()
 			prompter.Prompt()
 			var b [1]byte
@@ -299,7 +299,7 @@ func TestPromptSparesTheWatch(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- e.ServeConn(slow, nil, w) }()
 	c := (<-w.conns).conn
-	eventually(t, "it waits", func() bool { return c.state.Load() == stateIdle })
+	eventually(t, "it waits", func() bool { return c.state.Load()&flagWaits != 0 })
 	go c.Prompter().Prompt()
 	<-slow.begun
 	if _, err := client.Write([]byte{'?'}); err != nil {
@@ -343,7 +343,7 @@ func TestPromptAfterCooling(t *testing.T) {
 	if _, err := io.ReadFull(c, b[:]); err != nil || b[0] != 'p' {
 		t.Fatalf("got %q, %v", b, err)
 	}
-	eventually(t, "it waits", func() bool { return p.conn.state.Load() == stateIdle })
+	eventually(t, "it waits", func() bool { return p.conn.state.Load()&flagWaits != 0 })
 	if n := e.Loops()[0].Buffers; n != 2 {
 		t.Errorf("%d buffers are lent, want 2", n)
 	}

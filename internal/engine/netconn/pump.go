@@ -10,50 +10,51 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// buffers are what is borrowed for conn.in and conn.out.
+// buffers are lent to conn.In and conn.Out. A connection without them is cold: it reads
+// its next byte into conn.one.
 type buffers struct {
 	input, output *buf.Buffer
 }
 
-// attachBuffers borrows buffers from the pools.
+// attachBuffers gets buffers from the pools, if the connection is cold.
 func (c *conn) attachBuffers() {
-	if c.buffers.input != nil {
+	if c.input != nil {
 		return
 	}
 	c.driver.lent.Add(2)
-	c.buffers.input = buf.Get(c.driver.options.ReadBufferSize)
-	c.buffers.output = buf.Get(firstOutputSize)
-	c.In = c.buffers.input.B[:c.driver.options.ReadBufferSize]
-	c.Out = append(c.buffers.output.B[:0], c.Out...)
+	size := c.driver.options.ReadBufferSize
+	c.input, c.output = buf.Get(size), buf.Get(firstOutputSize)
+	c.In = c.input.B[:size]
+	c.Out = append(c.output.B[:0], c.Out...)
 }
 
-// releaseBuffers gives back what attachBuffers borrowed.
+// releaseBuffers returns the buffers.
 func (c *conn) releaseBuffers() {
-	if c.buffers.input == nil {
+	if c.input == nil {
 		return
 	}
 	if cap(c.Out) <= keptOutputSize {
-		c.buffers.output.B = c.Out[:0]
+		c.output.B = c.Out[:0]
 	}
 	c.driver.lent.Add(-2)
-	c.buffers.input.Release()
-	c.buffers.output.Release()
+	c.input.Release()
+	c.output.Release()
 	c.buffers = buffers{}
 	c.In, c.Out = nil, nil
 }
 
-// pump reads and serves until the connection is to end in the way that it
-// returns.
-func (c *conn) pump() engine.Next {
-	c.attachBuffers()
-	next := c.next
+// pump reads and drives until the connection ends in the way that it returns.
+func (c *conn) pump(next engine.Next) engine.Next {
+	if next == engine.Read {
+		c.attachBuffers()
+	}
 	for next == engine.Read {
-		in := c.Unread // of before, or of a Fill when it was prompted
+		in := c.Unread // leftover, or read by Fill in Prompted
 		if len(in) == 0 {
 			in, next = c.await()
 		}
 		if len(in) > 0 {
-			c.busySince = true
+			c.isUsed = true
 			next = c.Drive(in)
 		}
 	}
@@ -63,8 +64,8 @@ func (c *conn) pump() engine.Next {
 // maxEmptyReads is how many reads in a row may return nothing at all.
 const maxEmptyReads = 100
 
-// await waits for input, which it returns. Without input it returns what is to
-// happen instead; Read means to call it again.
+// await waits for input, which it returns. Without input it returns the next step; Read
+// means to call it again.
 func (c *conn) await() (in []byte, next engine.Next) {
 	c.prepareToCool()
 	if !c.park() {
@@ -73,41 +74,74 @@ func (c *conn) await() (in []byte, next engine.Next) {
 	if c.isPrompted() {
 		if c.prompts < maxPrompts {
 			c.prompts++
-			return nil, c.promptedWait()
+			return nil, c.servePrompt()
 		}
 		c.armPoll()
 	}
 	c.prompts = 0
-	p := c.Room()
-	if p == nil {
-		p = c.one[:]
+	room := c.Room()
+	if room == nil {
+		room = c.one[:]
 	}
-	for empty := 0; ; empty++ {
-		n, err := c.readInput(p)
-		switch {
-		case n > 0:
-			return c.gotInput(p[:n])
-		case err == nil && empty < maxEmptyReads:
-		case err == nil:
+	n, err := c.readInput(room)
+	for empty := 0; n == 0 && err == nil; empty++ {
+		if empty == maxEmptyReads {
 			err = io.ErrNoProgress
-			fallthrough
-		default:
-			return nil, c.noInput(err)
+			break
 		}
+		n, err = c.readInput(room)
 	}
+	if n > 0 {
+		return c.gotInput(room[:n])
+	}
+	return nil, c.noInput(err)
+}
+
+// park prepares for a wait, which may be interrupted from then on. The result false
+// means to close the connection instead, because the engine shuts down and nothing is
+// lost.
+func (c *conn) park() bool {
+	state := flagWaits
+	if isPartial := c.Pause(); isPartial {
+		state |= flagPartial
+	}
+	if !c.mayGo || c.IsPartial && !c.CanRewind() {
+		state |= flagFixed
+	}
+	c.armWait()
+	c.state.Store(state)
+	if c.IsPartial {
+		return !c.killed.Load()
+	}
+	// Shutdown sets closing before it looks at states. So either it sees the connection
+	// wait, or closing is seen here.
+	return !c.driver.closing.Load() || !c.state.CompareAndSwap(state, 0)
+}
+
+// wake takes the connection back after a wait. The result false means that it ends;
+// finish knows how.
+func (c *conn) wake() bool {
+	was := c.state.Swap(0)
+	if was&(claimed|flagPoked) == 0 {
+		return true
+	}
+	c.isPoked = c.isPoked || was&flagPoked != 0
+	if was&flagTaken != 0 && c.pack() {
+		c.phase = phaseHanded
+	}
+	return c.phase != phaseHanded && was&flagEvicted == 0
 }
 
 // gotInput ends a wait that got in.
 func (c *conn) gotInput(in []byte) ([]byte, engine.Next) {
 	if !c.wake() {
-		if c.handing {
+		if c.phase == phaseHanded {
 			c.Unread = in
 		}
 		return nil, engine.Close
 	}
-	if c.cold {
-		c.cold = false
-		c.attachBuffers() // for the answer, even if the input is elsewhere
+	if c.In == nil {
+		c.attachBuffers() // for the answer, even if the protocol has made room for in
 		if &in[0] == &c.one[0] {
 			in = c.In[:copy(c.In, in)]
 		}
@@ -117,15 +151,52 @@ func (c *conn) gotInput(in []byte) ([]byte, engine.Next) {
 
 // noInput ends a wait that failed; Read means to wait again.
 func (c *conn) noInput(err error) engine.Next {
-	// TLS peers that close an idle connection often spare themselves the
-	// closing alert. In the middle of a request that is a truncation.
-	if err == io.EOF || !c.IsPartial && errors.Is(err, io.ErrUnexpectedEOF) {
-		if !c.wake() {
-			return engine.Close
-		}
-		return c.endOfInput()
+	// TLS peers that close an idle connection often send no closing alert. In the middle
+	// of a request that is a truncation.
+	isEnd := err == io.EOF || !c.IsPartial && errors.Is(err, io.ErrUnexpectedEOF)
+	switch {
+	case !c.wake():
+		return engine.Close
+	case isEnd && !c.killed.Load():
+		return c.HalfClosed()
+	case isEnd:
+		c.Fail(engine.ErrShutdown)
+		return engine.Abort
+	case c.killed.Load() || !isTimeout(err):
+		c.Fail(err)
+		return engine.Abort
 	}
-	return c.stopped(err)
+	return c.interrupted()
+}
+
+// interrupted handles a wait that a deadline has ended; Read means to wait again.
+func (c *conn) interrupted() engine.Next {
+	now := clock.Nanos()
+	switch {
+	case c.deadline != 0 && now >= c.deadline:
+		if next := c.timedOut(); next != engine.Read {
+			return next
+		}
+	case c.armed != 0 && now >= c.armed, c.isPrompted(), c.takePoke(), c.isOurs:
+	default:
+		return c.timedOut() // by a deadline that the owner of nc has set
+	}
+	c.cool(now)
+	c.armExactly(0)
+	return engine.Read
+}
+
+// takePoke tells whether DetachIdle has interrupted the wait, and forgets it.
+func (c *conn) takePoke() bool {
+	was := c.isPoked
+	c.isPoked = false
+	return was
+}
+
+// timedOut tells the protocol that its deadline has passed. Read means to wait on.
+func (c *conn) timedOut() engine.Next {
+	c.deadline, c.timeout = 0, 0
+	return c.TimedOut()
 }
 
 // readInput reads from the connection, or what a background reader has read.
@@ -136,17 +207,17 @@ func (c *conn) readInput(p []byte) (int, error) {
 	return c.nc.Read(p)
 }
 
-// readInRun reads during a Run.
-func (c *conn) readInRun(p []byte) (int, error) {
+// ReadInRun implements drive.Host.
+func (c *conn) ReadInRun(p []byte) (int, error) {
 	if c.reader != nil {
 		c.interruptReader()
 	}
 	n, err := c.readUntilLimit(p)
-	if extra := c.extra.Load(); extra != nil && extra.gone.Wanted() {
+	if run := c.extra.Load(); run != nil && run.gone.Wanted() {
 		if err != nil && !isTimeout(err) {
-			extra.gone.Fire()
+			run.gone.Fire()
 		} else {
-			c.watchPeer(&extra.gone)
+			c.watchPeer(&run.gone)
 		}
 	}
 	return n, err
@@ -154,15 +225,13 @@ func (c *conn) readInRun(p []byte) (int, error) {
 
 // readUntilLimit reads, and gives up when readLimit has passed.
 func (c *conn) readUntilLimit(p []byte) (int, error) {
-	if run := c.extra.Load(); run != nil {
-		run.isReading.Store(true)
-		defer run.isReading.Store(false)
-	}
+	c.setReading(true)
+	defer c.setReading(false)
 	for {
 		limit := c.readLimit()
 		c.arm(limit, c.timeout>>slackShift)
 		if c.readLimit() != limit {
-			c.armed = 0 // it was changed at the same time: ours may have won
+			c.armed = unknown // the user has moved it; either deadline may be set
 			continue
 		}
 		n, err := c.readInput(p)
@@ -173,89 +242,15 @@ func (c *conn) readUntilLimit(p []byte) (int, error) {
 			return 0, err
 		}
 		limit = c.readLimit()
-		if limit != 0 && clock.Nanos() >= limit {
+		switch {
+		case limit != 0 && clock.Nanos() >= limit:
 			c.armExactly(0)
 			return 0, err
-		}
-		if c.killed.Load() {
+		case c.killed.Load():
 			return 0, net.ErrClosed
-		}
-		if !c.isTimed && !c.isOverridden() {
-			return 0, err // nc's own
+		case c.armed == 0 && !c.isOverridden():
+			return 0, err // nc has a deadline of its own
 		}
 		c.armExactly(limit)
 	}
-}
-
-// armWrite sets nc's write deadline; 0 clears it.
-func (c *conn) armWrite(want int64) {
-	if want == 0 {
-		_ = c.nc.SetWriteDeadline(noTime())
-	} else {
-		_ = c.nc.SetWriteDeadline(clock.Deadline(want))
-	}
-	c.writeArmed = want
-}
-
-// boundWrite arms for a write that may block from now on. A write that fails
-// ruins a TLS connection, so the deadline is never early; it is late by up to
-// an eighth, which spares most writes from setting one.
-func (c *conn) boundWrite() {
-	if b := c.blocking(); b != nil && b.WriteIsOverridden() {
-		return // the user has set it on nc
-	}
-	if c.writeTimeout == 0 {
-		if c.writeArmed != 0 {
-			c.armWrite(0)
-			c.yieldToOverride()
-		}
-		return
-	}
-	want, slack := clock.Nanos()+c.writeTimeout, c.writeTimeout>>slackShift
-	if c.writeArmed < want || c.writeArmed > want+slack {
-		c.armWrite(want + slack)
-		c.yieldToOverride()
-	}
-}
-
-// yieldToOverride puts the user's deadline for writes on nc in place of one that
-// was armed at the same time.
-func (c *conn) yieldToOverride() {
-	if b := c.blocking(); b != nil && b.WriteIsOverridden() {
-		c.armWrite(b.WriteLimit(0))
-	}
-}
-
-// write implements Write.
-func (c *conn) write(p []byte) (int, error) {
-	c.boundWrite()
-	return c.nc.Write(p)
-}
-
-// gatherSize is how much output is copied together for connections that have
-// no gathering write: one TLS record.
-const gatherSize = 16 << 10
-
-// writeBuffers implements WriteBuffers.
-func (c *conn) writeBuffers(v *net.Buffers) (int64, error) {
-	switch c.nc.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		c.boundWrite()
-		return v.WriteTo(c.nc)
-	}
-	gather := buf.Get(gatherSize)
-	defer gather.Release()
-	var written int64
-	for len(*v) > 0 {
-		p := engine.NextPiece(gather.B[:0], v, gatherSize)
-		if len(p) == 0 {
-			break // only empty buffers were left; a pipe waits for a reader of nothing
-		}
-		n, err := c.write(p)
-		written += int64(n)
-		if err != nil {
-			return written, err
-		}
-	}
-	return written, nil
 }

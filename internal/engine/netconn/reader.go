@@ -12,37 +12,35 @@ import (
 )
 
 const (
-	// backgroundSize is how much input is read ahead in order to see whether
-	// the peer is still there.
+	// backgroundSize is how much input is read ahead to see whether the peer is still
+	// there.
 	backgroundSize = 1 << 10
-	// deafTime is how long a read may take to notice a passed deadline, before
-	// its connection is taken for one that ignores deadlines.
-	deafTime = 100 * time.Millisecond
+	// lateTime is how long a read may take to notice a passed deadline, before the engine
+	// assumes that the connection ignores deadlines.
+	lateTime = 100 * time.Millisecond
 )
 
-// A backgroundReader reads while a Run does not: there is no other way to learn
-// that the peer of any net.Conn is gone. What it reads is the connection's
-// next input. Where a read cannot be interrupted it stays in flight, and is
-// joined by whoever reads next.
+// A backgroundReader reads while a Run does not: there is no other way to learn that the
+// peer of any net.Conn is gone. What it reads is the connection's next input. A read that
+// cannot be interrupted continues, and the next reader waits for it.
 type backgroundReader struct {
 	nc       net.Conn
 	gone     atomic.Pointer[engine.Notice]
 	stopping atomic.Bool
-	done     chan struct{} // closed when there will be no more reads
-	more     chan struct{} // buffered; told when data or done changes
+	done     chan struct{} // closed when it reads no more
+	more     chan struct{} // buffered; receives when data or done changes
 
 	mu   sync.Mutex
 	data []byte
-	sink func(p []byte) (used int) // is offered data; nil: none
+	sink func(p []byte) (used int) // gets data first; nil: none
 	err  error                     // of the last read, unless it was interrupted; set before done
 }
 
-// watchPeer arranges for gone to be fired when a read fails.
+// watchPeer arranges that gone is fired when a read fails.
 func (c *conn) watchPeer(gone *engine.Notice) { c.readBehind(gone, nil) }
 
-// readBehind starts the background reader, or makes the one that is in flight
-// continue. sink, if it is not nil, is offered what was read, on the reader's
-// goroutine.
+// readBehind starts the background reader, or makes the running one continue. sink, if
+// it is not nil, gets what was read first, on the reader's goroutine.
 func (c *conn) readBehind(gone *engine.Notice, sink func(p []byte) (used int)) {
 	var data []byte
 	if r := c.reader; r != nil {
@@ -50,7 +48,7 @@ func (c *conn) readBehind(gone *engine.Notice, sink func(p []byte) (used int)) {
 		if !r.finished() {
 			r.offerTo(sink)
 			r.stopping.Store(false)
-			// Either it sees that, or it is finished and seen to be so.
+			// Either it sees that, or it has finished, which is seen here.
 			if !r.finished() {
 				return
 			}
@@ -62,8 +60,8 @@ func (c *conn) readBehind(gone *engine.Notice, sink func(p []byte) (used int)) {
 		data = r.data
 	}
 	c.ignorePrompt()
-	if c.isOurs || c.isTimed || c.isPrompted() {
-		c.armExactly(0) // timers and prompts of before must not end the read
+	if c.isOurs || c.armed != 0 || c.isPrompted() {
+		c.armExactly(0) // earlier deadlines and prompts must not end the read
 	}
 	r := &backgroundReader{nc: c.nc, data: data, sink: sink, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	r.gone.Store(gone)
@@ -85,7 +83,7 @@ func (r *backgroundReader) loop() {
 	}
 }
 
-// store notes what a read has returned, and offers it to the sink.
+// store appends what a read has returned, and offers it to the sink.
 func (r *backgroundReader) store(p []byte, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,15 +104,15 @@ func (r *backgroundReader) offerTo(sink func(p []byte) (used int)) {
 	r.store(nil, nil)
 }
 
-// room tells whether so little is read ahead that reading may go on.
+// room tells whether reading may continue.
 func (r *backgroundReader) room() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.data) < backgroundSize
 }
 
-// finish publishes the result before it looks at gone, so that whoever stores
-// another gone sees the one or is seen by the other.
+// finish publishes the result before it looks at gone: either readBehind, which replaces
+// gone, sees the result, or finish sees the new gone.
 func (r *backgroundReader) finish() {
 	close(r.done)
 	r.tell()
@@ -139,8 +137,8 @@ func (r *backgroundReader) tell() {
 	}
 }
 
-// read takes what was read, waiting for it until limit. Nothing and no error
-// means that the reader has nothing more to tell.
+// read takes what was read, and waits for it until limit. Nothing and no error means
+// that the reader has finished and everything was taken.
 func (r *backgroundReader) read(p []byte, limit int64) (int, error) {
 	for {
 		finished := r.finished() // before the look at data
@@ -167,7 +165,7 @@ func (r *backgroundReader) rest() []byte {
 	return r.data
 }
 
-// await waits for something to change. False: limit has passed before.
+// await waits for a change. The result false means that limit has passed before.
 func (r *backgroundReader) await(limit int64) bool {
 	if limit == 0 {
 		<-r.more
@@ -183,24 +181,24 @@ func (r *backgroundReader) await(limit int64) bool {
 	}
 }
 
-// interruptReader stops the background reader, or leaves it in flight when the
-// connection cannot be interrupted, or has deadlines of its own.
+// interruptReader stops the background reader. It leaves the reader running if the
+// connection cannot be interrupted, or may have deadlines of its owner.
 func (c *conn) interruptReader() {
 	r := c.reader
 	r.stopping.Store(true)
-	if r.finished() || c.deaf || c.noDeadlines || !c.mayTime() {
+	if r.finished() || c.timing != timed || !c.mayTime() {
 		return
 	}
 	if setReadDeadline(c.nc, past()) != nil {
-		c.noDeadlines = true
+		c.timing = untimed
 		return
 	}
-	timer := time.NewTimer(deafTime)
+	timer := time.NewTimer(lateTime)
 	defer timer.Stop()
 	select {
 	case <-r.done:
 	case <-timer.C:
-		c.deaf = true
+		c.timing = late
 	}
 	c.armExactly(0)
 }
@@ -212,8 +210,8 @@ func (c *conn) endReader() {
 	}
 }
 
-// joinReader reads what the background reader has read, waiting for it if it is
-// in flight, and then from the connection.
+// joinReader reads what the background reader has read or is about to read, and then
+// from the connection.
 func (c *conn) joinReader(p []byte) (int, error) {
 	n, err := c.reader.read(p, c.readLimit())
 	if n > 0 || err == os.ErrDeadlineExceeded {

@@ -1,81 +1,59 @@
 package netconn
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync"
 
-// registry knows every connection of an engine. The list is intrusive, so that
-// joining and leaving it allocates nothing.
+// registry knows every connection of an engine. The list is intrusive, so that joining
+// and leaving it allocates nothing.
 type registry struct {
-	shards []registryShard
-	open   atomic.Int64 // connections in all shards
-	turn   atomic.Uint32
-}
-
-type registryShard struct {
 	mu   sync.Mutex
 	head *conn
-	_    [48]byte // a cache line to itself
+	open int
 }
 
-// links is a conn's place in its registryShard, guarded by the shard's lock.
+// links is a conn's place in the registry, guarded by its lock.
 type links struct {
-	prev, next *conn
-}
-
-// assign picks the shard that a new worker uses for all of its connections.
-func (r *registry) assign() uint16 {
-	return uint16(int(r.turn.Add(1)) & (len(r.shards) - 1))
+	next *conn
+	at   **conn // what points to the conn; nil: it is not registered
 }
 
 // add registers c. The fields that Range's callers may look at are set.
 func (r *registry) add(c *conn) {
-	s := &r.shards[c.shard]
-	s.mu.Lock()
-	c.links.next = s.head
-	if s.head != nil {
-		s.head.links.prev = c
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.next = r.head; c.next != nil {
+		c.next.at = &c.next
 	}
-	s.head = c
-	s.mu.Unlock()
-	r.open.Add(1)
+	c.at, r.head = &r.head, c
+	r.open++
 }
 
-// remove takes c out and returns the number of connections left.
-func (r *registry) remove(c *conn) int64 {
-	s := &r.shards[c.shard]
-	s.mu.Lock()
-	if c.links.prev != nil {
-		c.links.prev.links.next = c.links.next
-	} else {
-		s.head = c.links.next
+// remove takes c out, if it is registered, and tells whether it was the last one.
+func (r *registry) remove(c *conn) (wasLast bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.at == nil {
+		return false
 	}
-	if c.links.next != nil {
-		c.links.next.links.prev = c.links.prev
+	if *c.at = c.next; c.next != nil {
+		c.next.at = c.at
 	}
 	c.links = links{}
-	s.mu.Unlock()
-	return r.open.Add(-1)
+	r.open--
+	return r.open == 0
 }
 
-// each calls f for every connection until f returns false. A connection cannot
-// leave, and so cannot be re-used, while f looks at it.
+// isEmpty tells whether no connection is registered.
+func (r *registry) isEmpty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open == 0
+}
+
+// each calls f for every connection until f returns false. It holds the lock: no
+// connection ends while f looks at it.
 func (r *registry) each(f func(*conn) bool) {
-	for i := range r.shards {
-		if !r.shards[i].each(f) {
-			return
-		}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := r.head; c != nil && f(c); c = c.next {
 	}
-}
-
-func (s *registryShard) each(f func(*conn) bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := s.head; c != nil; c = c.links.next {
-		if !f(c) {
-			return false
-		}
-	}
-	return true
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// taskPool implements engine.Workers. Each Task runs on a goroutine that ends when
-// no Task is queued.
+// taskPool implements engine.Workers. Each Task runs on a goroutine of its own.
 type taskPool struct {
 	driver *driver
 
@@ -15,7 +14,7 @@ type taskPool struct {
 	queue   []engine.Task // waiting because of MaxWorkers
 	running int
 	excused int
-	isOver  bool // Shutdown has ended, or has given up
+	isOver  bool // Tasks are lost from now on
 }
 
 // Go implements engine.Workers.
@@ -40,64 +39,31 @@ func (p *taskPool) Excuse(n int) {
 
 // fill starts as many queued Tasks as may run; mu is held.
 func (p *taskPool) fill() {
-	for len(p.queue) > 0 && p.mayRun() {
-		p.running++
-		go p.work(p.pop())
-	}
-}
-
-// mayRun tells whether one more Task may run; mu is held.
-func (p *taskPool) mayRun() bool {
 	limit := p.driver.options.MaxWorkers
-	return limit == 0 || p.running-p.excused < limit
-}
-
-// pop takes the first Task from the queue; mu is held.
-func (p *taskPool) pop() engine.Task {
-	t := p.queue[0]
-	p.queue[0] = nil
-	if p.queue = p.queue[1:]; len(p.queue) == 0 {
-		p.queue = nil
-	}
-	return t
-}
-
-// work runs t and what is queued after it.
-func (p *taskPool) work(t engine.Task) {
-	hasReturned := false
-	defer func() {
-		if !hasReturned { // t called Goexit
-			p.ended()
+	for len(p.queue) > 0 && (limit == 0 || p.running-p.excused < limit) {
+		t := p.queue[0]
+		p.queue[0] = nil
+		if p.queue = p.queue[1:]; len(p.queue) == 0 {
+			p.queue = nil
 		}
-	}()
-	for t != nil {
-		engine.RunTask(t)
-		t = p.next()
+		p.running++
+		go p.run(t)
 	}
-	hasReturned = true
 }
 
-// next returns the next Task for a goroutine whose Task has ended. Nil means that
-// the goroutine is not needed.
-func (p *taskPool) next() engine.Task {
+func (p *taskPool) run(t engine.Task) {
+	defer p.ended() // even if t calls Goexit
+	engine.RunTask(t)
+}
+
+func (p *taskPool) ended() {
 	p.mu.Lock()
-	if p.running--; len(p.queue) > 0 && p.mayRun() {
-		p.running++
-		defer p.mu.Unlock()
-		return p.pop()
-	}
+	p.running--
+	p.fill()
 	isLast := p.running == 0 && len(p.queue) == 0
 	p.mu.Unlock()
 	if isLast {
 		p.driver.tellEmptied()
-	}
-	return nil
-}
-
-// ended replaces a goroutine that has ended in the middle of its Task.
-func (p *taskPool) ended() {
-	if t := p.next(); t != nil {
-		go p.work(t)
 	}
 }
 
@@ -108,18 +74,15 @@ func (p *taskPool) count() int {
 	return len(p.queue) + p.running
 }
 
-// end makes Go lose its Tasks from now on. False: there are still some.
+// end makes Go lose its Tasks from now on, unless some have not ended.
 func (p *taskPool) end() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue)+p.running > 0 {
-		return false
-	}
-	p.isOver = true
-	return true
+	p.isOver = p.isOver || len(p.queue)+p.running == 0
+	return len(p.queue)+p.running == 0
 }
 
-// loseQueued is end for a Shutdown that has given up: it loses the Tasks that have
+// loseQueued is end for a Shutdown that no longer waits: it loses the Tasks that have
 // not begun.
 func (p *taskPool) loseQueued() {
 	p.mu.Lock()
