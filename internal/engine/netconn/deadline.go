@@ -92,7 +92,9 @@ func (c *conn) armWait() {
 	if c.hotUntil != 0 && c.mayTime() && (want == 0 || c.hotUntil < want) {
 		want, slack = c.hotUntil, hotTime>>slackShift
 	}
-	c.arm(want, slack)
+	if want != c.armed { // otherwise, which is most often, arm would do nothing
+		c.arm(want, slack)
+	}
 }
 
 // cool releases the buffers if there was no input for hotTime.

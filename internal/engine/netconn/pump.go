@@ -122,9 +122,11 @@ func (c *conn) park() bool {
 // finish knows how.
 func (c *conn) wake() bool {
 	was := c.state.Swap(0)
-	if was&(claimed|flagPoked) == 0 {
-		return true
-	}
+	return was&(claimed|flagPoked) == 0 || c.wasClaimed(was)
+}
+
+// wasClaimed is wake for a connection that was claimed during its wait.
+func (c *conn) wasClaimed(was uint32) bool {
 	c.isPoked = c.isPoked || was&flagPoked != 0
 	if was&flagTaken != 0 && c.pack() {
 		c.phase = phaseHanded
