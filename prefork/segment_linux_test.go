@@ -49,11 +49,10 @@ func TestSmallSegment(t *testing.T) {
 		t.Errorf("exit status %d, %d workers were started", status, len(f.pids()))
 	}
 	f = start(t, setup{Workers: 2, Processes: 5}, true)
-	for range 3 {
-		f.signal(syscall.SIGTTIN)
-		time.Sleep(5 * time.Millisecond) // otherwise the signals may be merged
-	}
-	until(t, "the bound is reached", func() bool { return f.count("4 workers are out of bounds, so 3") > 0 })
+	until(t, "the bound is reached", func() bool {
+		f.signal(syscall.SIGTTIN) // signals that come at once are one
+		return f.count("4 workers are out of bounds, so 3") > 0
+	})
 	until(t, "three workers serve", func() bool {
 		s := statusAt(t, "tcp", f.addr(0))
 		return s.Wanted == 3 && s.Ready

@@ -264,7 +264,7 @@ func startMaster(t *testing.T, spec masterSpec, program ...string) *testMaster {
 	m := &testMaster{t: t, command: exec.Command(program[0], program[1:]...), waited: make(chan struct{})}
 	m.command.Env = append(os.Environ(), roleVariable+"=master", masterVariable+"="+string(text))
 	m.command.Stdout, m.command.Stderr = m, m
-	m.command.WaitDelay = time.Second
+	m.command.WaitDelay = patience // for what workers print
 	if m.stdin, err = m.command.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
