@@ -66,7 +66,8 @@ func TestSmallSegment(t *testing.T) {
 // A returning client resumes its session with every worker, also after they were
 // replaced (I19).
 func TestTicketsAreShared(t *testing.T) {
-	f := start(t, setup{Workers: 4, TLS: true, Linger: 10 * time.Millisecond}, true)
+	// Between its handshake and its request a connection is idle.
+	f := start(t, setup{Workers: 4, TLS: true, Linger: patience}, true)
 	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1), ServerName: "localhost"}
 	const connections = 60
 	resumed := 0
