@@ -242,6 +242,9 @@ func (t *dynamicTable) appendPacked(dst []byte) []byte {
 // unpack adds the entries in b, which appendPacked has made for a table of the same
 // maximum size.
 func (t *dynamicTable) unpack(b []byte) error {
+	if n := min(len(b), t.max); n > len(t.bytes) {
+		t.growBytes(n) // at once
+	}
 	for len(b) > 0 {
 		var n fieldName
 		var name, value []byte
