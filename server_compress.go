@@ -10,10 +10,18 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
+// quickFlate is the level of gzip and deflate that CompressHandler uses. From 8 KiB
+// on it takes 0.53 to 0.67 of the CPU time of level 6, for 5 to 12 % more bytes.
+// zstd's default takes 0.55 to 0.73 of it, for the same bytes, give or take 2 %:
+// go -C bench run . ratios --table levels.
+const quickFlate = 3
+
 // CompressHandler returns a handler that calls h and encodes the body of the
-// response with gzip, deflate or zstd, as Accept-Encoding requests (RFC 9110
-// section 12.5.3). Among codings of equal weight it takes the first of these.
-// It takes a coding that only "*" names only if identity is refused.
+// response with zstd, gzip or deflate, as Accept-Encoding requests (RFC 9110
+// section 12.5.3). Among codings of equal weight it takes the first of these,
+// which is the cheapest. It takes a coding that only "*" names only if identity
+// is refused. The levels are such that encoding for each request is cheap:
+// CompressZstdDefault for zstd, 3 for gzip and deflate.
 //
 // It never encodes responses that have a Content-Encoding, parts (206),
 // responses without a body, responses with Cache-Control: no-transform, and
@@ -25,10 +33,14 @@ import (
 // makes a strong ETag weak. Streams are encoded while they are sent; a stream
 // of unknown length is sent as its bytes arrive.
 func CompressHandler(h RequestHandler) RequestHandler {
-	return CompressHandlerLevel(h, CompressDefaultCompression)
+	return compressing(h, []compress.Offer{
+		{Coding: compress.Zstd, Level: CompressZstdDefault},
+		{Coding: compress.Gzip, Level: quickFlate}, {Coding: compress.Deflate, Level: quickFlate},
+	})
 }
 
-// CompressHandlerLevel is CompressHandler with a level for gzip and deflate.
+// CompressHandlerLevel is CompressHandler with a level for gzip and deflate, which
+// are preferred to zstd.
 func CompressHandlerLevel(h RequestHandler, level int) RequestHandler {
 	return compressing(h, []compress.Offer{
 		{Coding: compress.Gzip, Level: level}, {Coding: compress.Deflate, Level: level}, {Coding: compress.Zstd, Level: CompressZstdDefault},
@@ -37,6 +49,8 @@ func CompressHandlerLevel(h RequestHandler, level int) RequestHandler {
 
 // CompressHandlerBrotliLevel is CompressHandlerLevel with brotli, which is
 // preferred to the other codings. otherLevel is the level for gzip and deflate.
+// Brotli is for responses that a cache keeps: for each request it costs more than
+// the other codings.
 func CompressHandlerBrotliLevel(h RequestHandler, brotliLevel, otherLevel int) RequestHandler {
 	return compressing(h, []compress.Offer{
 		{Coding: compress.Brotli, Level: brotliLevel}, {Coding: compress.Gzip, Level: otherLevel},

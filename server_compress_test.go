@@ -3,6 +3,7 @@ package sluice
 import (
 	"bytes"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,50 +30,58 @@ func encodedBy(h RequestHandler, method, accept string) *RequestCtx {
 func textHandler(ctx *RequestCtx) { ctx.SetBodyString(longText) }
 
 func TestCompressHandlerNegotiates(t *testing.T) {
-	plain, brotli := CompressHandler(textHandler), CompressHandlerBrotliLevel(textHandler, 4, 6)
-	for _, test := range []struct{ accept, plain, brotli string }{
-		{"-", "", ""},
-		{"", "", ""},
-		{"gzip", "gzip", "gzip"},
-		{"GZIP", "gzip", "gzip"},
-		{"x-gzip", "gzip", "gzip"},
-		{"deflate", "deflate", "deflate"},
-		{"br", "", "br"},
-		{"zstd", "zstd", "zstd"},
-		{"deflate, gzip", "gzip", "gzip"},
-		{"gzip, deflate, br, zstd", "gzip", "br"},
-		{"br, zstd", "zstd", "br"},
-		{"deflate, zstd", "deflate", "deflate"},
-		{"gzip;q=0.1, deflate", "deflate", "deflate"},
-		{"gzip;q=0.1, br;q=1", "gzip", "br"},
-		{"gzip;q=1, br;q=0.999", "gzip", "gzip"},
-		{"gzip ; q=0.5 , zstd; Q=0.6", "zstd", "zstd"},
-		{"gzip;q=0", "", ""},
-		{"gzip;q=0.000, br", "", "br"},
-		{"gzip;q=0.001", "gzip", "gzip"},
-		{"gzip;q=2", "", ""},
-		{"gzip;q=", "", ""},
-		{"gzip;q=0.1234", "", ""},
-		{"gzip;q=1.5", "", ""},
-		{"gzip;q=a", "", ""},
-		{"gzip;x=1", "", ""},
-		{"gzipped, notgzip", "", ""},
-		{"*", "", ""},
-		{"gzip;q=0, *", "", ""},
-		{"gzip, *", "gzip", "gzip"},
-		{"gzip;q=0.5, *", "", ""},
-		{"identity", "", ""},
-		{"identity, gzip", "gzip", "gzip"},
-		{"identity, gzip;q=0.5", "", ""},
-		{"identity;q=0.5, gzip;q=0.6", "gzip", "gzip"},
-		{"identity;q=0", "", ""},
-		{"identity;q=0, *", "gzip", "br"},
-		{"identity;q=0, *, gzip;q=0, br;q=0", "deflate", "deflate"},
-		{"*;q=0", "", ""},
-		{"*;q=0, deflate;q=0.1", "deflate", "deflate"},
+	handlers := []RequestHandler{
+		CompressHandler(textHandler), CompressHandlerLevel(textHandler, CompressDefaultCompression), CompressHandlerBrotliLevel(textHandler, 4, 6),
+	}
+	for _, test := range []struct{ accept, plain, level, brotli string }{
+		{"-", "", "", ""},
+		{"", "", "", ""},
+		{"gzip", "gzip", "gzip", "gzip"},
+		{"GZIP", "gzip", "gzip", "gzip"},
+		{"x-gzip", "gzip", "gzip", "gzip"},
+		{"deflate", "deflate", "deflate", "deflate"},
+		{"br", "", "", "br"},
+		{"zstd", "zstd", "zstd", "zstd"},
+		{"deflate, gzip", "gzip", "gzip", "gzip"},
+		{"gzip, deflate, br, zstd", "zstd", "gzip", "br"}, // what browsers send
+		{"br, zstd", "zstd", "zstd", "br"},
+		{"deflate, zstd", "zstd", "deflate", "deflate"},
+		{"gzip;q=0.1, deflate", "deflate", "deflate", "deflate"},
+		{"gzip;q=0.1, br;q=1", "gzip", "gzip", "br"},
+		{"gzip;q=1, br;q=0.999", "gzip", "gzip", "gzip"},
+		{"gzip ; q=0.5 , zstd; Q=0.6", "zstd", "zstd", "zstd"},
+		{"gzip;q=0", "", "", ""},
+		{"gzip;q=0.000, br", "", "", "br"},
+		{"gzip;q=0.001", "gzip", "gzip", "gzip"},
+		{"gzip;q=2", "", "", ""},
+		{"gzip;q=", "", "", ""},
+		{"gzip;q=0.1234", "", "", ""},
+		{"gzip;q=1.5", "", "", ""},
+		{"gzip;q=a", "", "", ""},
+		{"gzip;x=1", "", "", ""},
+		{"gzipped, notgzip", "", "", ""},
+		{"*", "", "", ""},
+		{"gzip;q=0, *", "", "", ""},
+		{"gzip, *", "gzip", "gzip", "gzip"},
+		{"gzip;q=0.5, *", "", "", ""},
+		{"identity", "", "", ""},
+		{"identity, gzip", "gzip", "gzip", "gzip"},
+		{"identity, gzip;q=0.5", "", "", ""},
+		{"identity;q=0.5, gzip;q=0.6", "gzip", "gzip", "gzip"},
+		{"identity;q=0", "", "", ""},
+		{"identity;q=0, *", "zstd", "gzip", "br"},
+		{"identity;q=0, *, gzip;q=0, br;q=0", "zstd", "deflate", "deflate"},
+		{"*;q=0", "", "", ""},
+		{"*;q=0, deflate;q=0.1", "deflate", "deflate", "deflate"},
+		{"gzip, br", "gzip", "gzip", "br"},
+		{"gzip, deflate, br", "gzip", "gzip", "br"},
+		{"zstd;q=0.9, gzip;q=1", "gzip", "gzip", "gzip"},
+		{"zstd;q=0, gzip, br", "gzip", "gzip", "br"},
+		{"zstd;q=0.5, gzip;q=0.5, br;q=0.4", "zstd", "gzip", "gzip"},
+		{"br;q=0.9, zstd;q=0.8", "zstd", "zstd", "br"},
 	} {
-		for i, h := range []RequestHandler{plain, brotli} {
-			want := []string{test.plain, test.brotli}[i]
+		for i, h := range handlers {
+			want := []string{test.plain, test.level, test.brotli}[i]
 			r := &encodedBy(h, "GET", test.accept).Response
 			if got := string(r.Header.ContentEncoding()); got != want {
 				t.Errorf("%q: %q, want %q", test.accept, got, want)
@@ -84,6 +93,36 @@ func TestCompressHandlerNegotiates(t *testing.T) {
 			if err != nil || string(body) != longText || want != "" && len(r.Body()) >= len(body) {
 				t.Errorf("%q: %d bytes of %d, %v", test.accept, len(r.Body()), len(body), err)
 			}
+		}
+	}
+}
+
+// TestCompressHandlerLevels: only the handler without a level chooses one.
+func TestCompressHandlerLevels(t *testing.T) {
+	var text []byte
+	for i := range 2000 {
+		text = append(strconv.AppendInt(text, int64(i*i*7919%4001), 10), ", name: "...)
+	}
+	if len(AppendGzipBytesLevel(nil, text, 3)) == len(AppendGzipBytesLevel(nil, text, 6)) {
+		t.Fatal("the levels do not differ")
+	}
+	handler := func(ctx *RequestCtx) { ctx.SetBody(text) }
+	for name, test := range map[string]struct {
+		handler RequestHandler
+		accept  string
+		want    []byte
+	}{
+		"zstd":           {CompressHandler(handler), "zstd", AppendZstdBytesLevel(nil, text, CompressZstdDefault)},
+		"gzip":           {CompressHandler(handler), "gzip", AppendGzipBytesLevel(nil, text, 3)},
+		"deflate":        {CompressHandler(handler), "deflate", AppendDeflateBytesLevel(nil, text, 3)},
+		"gzip, level":    {CompressHandlerLevel(handler, CompressDefaultCompression), "gzip", AppendGzipBytesLevel(nil, text, 6)},
+		"gzip, speed":    {CompressHandlerLevel(handler, CompressBestSpeed), "gzip", AppendGzipBytesLevel(nil, text, 1)},
+		"deflate, no":    {CompressHandlerLevel(handler, CompressNoCompression), "deflate", AppendDeflateBytesLevel(nil, text, 0)},
+		"br, level":      {CompressHandlerBrotliLevel(handler, 11, 9), "br", AppendBrotliBytesLevel(nil, text, 11)},
+		"gzip, br level": {CompressHandlerBrotliLevel(handler, 11, 9), "gzip", AppendGzipBytesLevel(nil, text, 9)},
+	} {
+		if got := encodedBy(test.handler, "GET", test.accept).Response.Body(); string(got) != string(test.want) {
+			t.Errorf("%s: %d bytes, want %d", name, len(got), len(test.want))
 		}
 	}
 }

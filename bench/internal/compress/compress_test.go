@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // BenchmarkCompress has each coding, at its default level, with messages of each
@@ -24,11 +26,26 @@ func BenchmarkCompress(b *testing.B) {
 	}
 }
 
-// BenchmarkLevels has our function at all levels.
+// BenchmarkLevels has our function at the levels from which defaults are chosen,
+// with JSON and HTML of each size.
 func BenchmarkLevels(b *testing.B) {
+	for _, size := range sizes {
+		for _, kind := range []struct {
+			name     string
+			messages [][]byte
+		}{{"JSON", newMessages(size)}, {"HTML", newPages(size)}} {
+			for _, c := range someLevels() {
+				b.Run(fmt.Sprintf("%s/%dKiB/%s", kind.name, size>>10, c), func(b *testing.B) { c.run(b, appending(c.ours, c.level), kind.messages) })
+			}
+		}
+	}
+}
+
+// BenchmarkAllLevels has our function at all levels.
+func BenchmarkAllLevels(b *testing.B) {
 	messages := newMessages(levelsSize)
 	for _, c := range allLevels() {
-		b.Run(fmt.Sprintf("%s/sluice_function", c), func(b *testing.B) { c.run(b, appending(c.ours, c.level), messages) })
+		b.Run(fmt.Sprintf("JSON/%s", c), func(b *testing.B) { c.run(b, appending(c.ours, c.level), messages) })
 	}
 }
 
@@ -42,13 +59,25 @@ func (c coding) run(b *testing.B, encode encode, messages [][]byte) {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
+	used := cpuTime(b)
 	b.ResetTimer()
 	for i := range b.N {
 		if _, err := encode(messages[i%len(messages)]); err != nil {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64((cpuTime(b)-used).Nanoseconds())/float64(b.N), "cpu-ns/op")
 	b.ReportMetric(float64(size)/float64(len(messages)), "encoded-B/op")
+}
+
+// cpuTime returns what the process has used, which does not depend on what else the
+// machine does.
+func cpuTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // check returns the length of all messages when they are encoded.
@@ -71,6 +100,9 @@ func TestMessages(t *testing.T) {
 	for _, size := range sizes {
 		messages := newMessages(size)
 		for i, message := range messages {
+			if page := newPages(size)[i]; len(page) < size || len(page) > size+700 || !bytes.HasSuffix(page, []byte("</html>\n")) {
+				t.Errorf("a page of %d bytes for %d", len(page), size)
+			}
 			if !json.Valid(message) || len(message) < size || len(message) > size+500 {
 				t.Errorf("%d bytes for %d", len(message), size)
 			}

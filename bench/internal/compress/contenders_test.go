@@ -48,7 +48,7 @@ func codings() []coding {
 	return []coding{
 		gzipAt(sluice.CompressDefaultCompression),
 		gzipAt(sluice.CompressBestSpeed),
-		{"deflate", sluice.CompressDefaultCompression, directDeflate, sluice.AppendDeflateBytesLevel, fasthttp.AppendDeflateBytesLevel, fasthttp.AppendInflateBytes},
+		deflateAt(sluice.CompressDefaultCompression),
 		brotliAt(sluice.CompressBrotliDefaultCompression),
 		zstdAt(sluice.CompressZstdDefault),
 	}
@@ -67,6 +67,28 @@ func allLevels() (all []coding) {
 		all = append(all, zstdAt(level))
 	}
 	return all
+}
+
+// someLevels returns the codings at the levels among which the defaults of handlers
+// are.
+func someLevels() (some []coding) {
+	for level := 1; level <= 6; level++ {
+		some = append(some, gzipAt(level))
+	}
+	for _, level := range []int{3, 6} {
+		some = append(some, deflateAt(level))
+	}
+	for _, level := range []int{1, 3, 4, 5} {
+		some = append(some, brotliAt(level))
+	}
+	for level := sluice.CompressZstdBestSpeed; level <= 3; level++ {
+		some = append(some, zstdAt(level))
+	}
+	return some
+}
+
+func deflateAt(level int) coding {
+	return coding{"deflate", level, directDeflate, sluice.AppendDeflateBytesLevel, fasthttp.AppendDeflateBytesLevel, fasthttp.AppendInflateBytes}
 }
 
 func gzipAt(level int) coding {

@@ -1,8 +1,10 @@
 package compress
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"math/rand/v2"
 )
 
@@ -76,4 +78,46 @@ func newRecord(random *rand.Rand) record {
 		Updated:  fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", random.IntN(12)+1, random.IntN(28)+1, random.IntN(24), random.IntN(60), random.IntN(60)),
 		Digest:   fmt.Sprintf("%016x", random.Uint64()),
 	}
+}
+
+// page is a page of the shop: a head, and a card for each record.
+var page = template.Must(template.New("page").Parse(`{{define "head"}}<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>All offers</title>
+<link rel="stylesheet" href="/assets/shop.css">
+</head>
+<body>
+<main class="offers">
+{{end}}{{define "card"}}<article class="offer{{if not .Active}} offer-sold-out{{end}}" id="offer-{{.ID}}" data-digest="{{.Digest}}">
+  <h2><a href="/offers/{{.Category}}/{{.ID}}">{{.Name}}</a></h2>
+  <p class="price">EUR <strong>{{.Price}}</strong>, <span class="stock">{{.Quantity}} in stock</span></p>
+  <ul class="tags">{{range .Tags}}<li><a href="/tags/{{.}}">{{.}}</a></li>{{end}}</ul>
+  <p class="rating">{{.Rating.Score}} of 5 by {{.Rating.Count}} customers, <time datetime="{{.Updated}}">{{.Updated}}</time></p>
+</article>
+{{end}}`))
+
+// newPages returns HTML of at least size bytes each, about a card more. They are the
+// same in every run.
+func newPages(size int) [][]byte {
+	const end = "</main>\n</body>\n</html>\n"
+	random := rand.New(rand.NewPCG(5, uint64(size)))
+	pages := make([][]byte, messageCount)
+	write := func(to *bytes.Buffer, part string, data any) {
+		if err := page.ExecuteTemplate(to, part, data); err != nil {
+			panic(err) // every record fits
+		}
+	}
+	for i := range pages {
+		var text bytes.Buffer
+		write(&text, "head", nil)
+		for text.Len()+len(end) < size {
+			write(&text, "card", newRecord(random))
+		}
+		text.WriteString(end)
+		pages[i] = text.Bytes()
+	}
+	return pages
 }

@@ -1,6 +1,6 @@
 // Package ratios runs benchmarks interleaved and compares their contenders:
 //
-//	go -C bench run . ratios [--table client|compress] [--bench REGEXP] [--cpu 1,2] [--count 6] [--benchtime 200ms]
+//	go -C bench run . ratios [--table client|compress|levels] [--bench REGEXP] [--cpu 1,2] [--count 6] [--benchtime 200ms]
 //
 // A benchmark's name ends with its contender's. In every round the contenders of a
 // case run one after the other, in random order, each in a process of its own, so
@@ -37,21 +37,30 @@ const (
 	Servers  Table = "server"
 	Clients  Table = "client"
 	Compress Table = "compress"
+	Levels   Table = "levels"
 )
 
-// source returns the package of a table's benchmarks, and the contender that the
-// others are compared with.
-func (t Table) source() (path, base string, err error) {
+// A source is where a table's benchmarks are.
+type source struct {
+	path  string // package
+	bench string // regular expression of the benchmarks
+	base  string // the contender that the others are compared with
+}
+
+// source returns where a table's benchmarks are.
+func (t Table) source() (source, error) {
 	const module = "github.com/sluicehttp/sluice/bench"
 	switch t {
 	case Servers:
-		return module, "fasthttp", nil
+		return source{module, ".", "fasthttp"}, nil
 	case Clients:
-		return module + "/internal/clients", "fasthttp", nil
+		return source{module + "/internal/clients", ".", "fasthttp"}, nil
 	case Compress:
-		return module + "/internal/compress", "direct", nil
+		return source{module + "/internal/compress", "^BenchmarkCompress$", "direct"}, nil
+	case Levels:
+		return source{module + "/internal/compress", "^BenchmarkLevels$", "gzip_6"}, nil
 	}
-	return "", "", fmt.Errorf("no table %q: want %s, %s or %s", t, Servers, Clients, Compress)
+	return source{}, fmt.Errorf("no table %q: want %s, %s, %s or %s", t, Servers, Clients, Compress, Levels)
 }
 
 // Options say what is run, and for how long.
@@ -70,7 +79,7 @@ func Command() *cobra.Command {
 
 func flags(flags *pflag.FlagSet) func() (Options, error) {
 	var o Options
-	flags.StringVar((*string)(&o.Table), "table", string(Servers), "benchmarks to run: server, client or compress")
+	flags.StringVar((*string)(&o.Table), "table", string(Servers), "benchmarks to run: server, client, compress or levels")
 	flags.StringVar(&o.Bench, "bench", "", "regular `expression` of the cases to run, such as Get1ReqPerConn$")
 	flags.StringVar(&o.CPUs, "cpu", "1,2", "values of GOMAXPROCS")
 	flags.IntVar(&o.Rounds, "count", 6, "rounds")
@@ -79,7 +88,7 @@ func flags(flags *pflag.FlagSet) func() (Options, error) {
 }
 
 func (o Options) check() error {
-	_, _, err := o.Table.source()
+	_, err := o.Table.source()
 	if err != nil {
 		return err
 	}
@@ -152,11 +161,11 @@ func build(ctx context.Context, t Table, binary string) error {
 	if err != nil {
 		return err
 	}
-	path, _, err := t.source()
+	from, err := t.source()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, path)
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, from.path)
 	cmd.Dir = module
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -168,7 +177,8 @@ func build(ctx context.Context, t Table, binary string) error {
 // list runs every benchmark once to learn their names, and returns the cases that
 // the options want.
 func list(ctx context.Context, binary string, o Options) ([]*Case, error) {
-	out, err := exec.CommandContext(ctx, binary, "-test.run", "^$", "-test.bench", ".", "-test.benchtime", "1x").Output()
+	from, _ := o.Table.source() // checked before
+	out, err := exec.CommandContext(ctx, binary, "-test.run", "^$", "-test.bench", from.bench, "-test.benchtime", "1x").Output()
 	if err != nil {
 		return nil, fmt.Errorf("listing benchmarks: %w\n%s", err, out)
 	}
@@ -274,13 +284,14 @@ func (c *Case) Column(contender, unit string) (values []float64) {
 
 // table makes the report.
 func table(o Options, cases []*Case) report.Section {
-	_, base, _ := o.Table.source() // it is one
+	from, _ := o.Table.source() // checked before
+	base, hasBytes := from.base, o.Table == Compress || o.Table == Levels
 	s := report.Section{
 		Title: "Benchmarks in memory: " + string(o.Table),
 		Head:  []string{"case", "P", "by", "ns/op", "÷ " + base, "CPU ns/op", "÷ " + base, "B/op", "allocs/op"},
 		Notes: []string{"Medians of the rounds; ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's. CPU time is the process's, where the benchmark reads it."},
 	}
-	if o.Table == Compress {
+	if hasBytes {
 		s.Head = append(s.Head, "encoded B")
 	}
 	for _, c := range cases {
@@ -295,7 +306,7 @@ func table(o Options, cases []*Case) report.Section {
 				row = append(row, fmt.Sprintf("%.0f", report.Median(values)), report.Ratio(report.Ratios(values, c.Column(base, unit))))
 			}
 			row = append(row, fmt.Sprintf("%.0f", report.Median(c.Column(by, "B/op"))), fmt.Sprintf("%.0f", report.Median(c.Column(by, "allocs/op"))))
-			if o.Table == Compress {
+			if hasBytes {
 				row = append(row, fmt.Sprintf("%.0f", report.Median(c.Column(by, "encoded-B/op"))))
 			}
 			s.Rows = append(s.Rows, row)

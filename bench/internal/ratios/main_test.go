@@ -53,13 +53,16 @@ func TestCases(t *testing.T) {
 // Every table's benchmarks run and have the contender that the others are compared
 // with.
 func TestMeasure(t *testing.T) {
-	for table, bench := range map[Table]string{Servers: "^GetBrowser$", Clients: "^GetEndToEnd1Inmemory/own$", Compress: "^gzip_1/1KiB$"} {
+	for table, bench := range map[Table]string{Servers: "^GetBrowser$", Clients: "^GetEndToEnd1Inmemory/own$", Compress: "^gzip_1/1KiB$", Levels: "^HTML/1KiB$"} {
 		cases, err := Measure(t.Context(), Options{Table: table, Bench: bench, CPUs: "1", Rounds: 1, BenchTime: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, base, _ := table.source()
-		if len(cases) != 1 || len(cases[0].Contenders) < 3 || len(cases[0].Column(base, "ns/op")) != 1 || cases[0].Column(base, "ns/op")[0] <= 0 {
+		from, err := table.source()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cases) != 1 || len(cases[0].Contenders) < 3 || len(cases[0].Column(from.base, "ns/op")) != 1 || cases[0].Column(from.base, "ns/op")[0] <= 0 {
 			t.Errorf("%s: %+v", table, cases)
 		}
 	}
