@@ -96,3 +96,17 @@ var (
 
 // ErrCalm: the peer has used its Budget up.
 var ErrCalm = connectionError(CodeEnhanceYourCalm, "the peer causes too much work")
+
+// Violations that the state of a stream shows (RFC 9113 section 5.1), and what else ends
+// a stream or a connection.
+var (
+	ErrIdleStream      = connectionError(CodeProtocolError, "frame on a stream that was not opened")
+	ErrClosedStream    = connectionError(CodeStreamClosed, "frame on a stream that has ended")
+	ErrSettingsTimeout = connectionError(CodeSettingsTimeout, "settings were not acknowledged in time")
+	ErrSlow            = connectionError(CodeEnhanceYourCalm, "field block did not arrive in time")
+	ErrStreamClosed    = streamError(CodeStreamClosed, "frame after the end of the stream")
+	ErrTrailerNotLast  = streamError(CodeProtocolError, "trailer fields do not end the stream")
+	ErrMalformed       = streamError(CodeProtocolError, "malformed field list")
+	ErrContentLength   = streamError(CodeProtocolError, "body has not the length of content-length")
+	ErrRefused         = streamError(CodeRefusedStream, "too many streams")
+)

@@ -1,0 +1,69 @@
+package http2
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// Config holds what all connections of a server share. It must not change.
+type Config struct {
+	// Settings are sent to every peer.
+	Settings h2.Settings
+	// Limits bound a field list.
+	Limits h1.Limits
+	// Pairs are the fields that the server's responses repeat.
+	Pairs *h2.Pairs
+	// ConnWindow is how many bytes of bodies a peer may send on a connection beyond
+	// those that were read; MaxConnWindow is what it grows to at most, and
+	// MaxStreamWindow what the window of a stream grows to.
+	ConnWindow, MaxConnWindow, MaxStreamWindow uint32
+	// ReadTimeout bounds the time in which a field block arrives, and the preface with
+	// the first SETTINGS. It must be positive.
+	ReadTimeout time.Duration
+	// StallTimeout bounds how long a peer may take nothing of a response, or not
+	// acknowledge SETTINGS. It must be positive.
+	StallTimeout time.Duration
+	// IdleTimeout is how long a connection without streams stays open; 0: for ever.
+	IdleTimeout time.Duration
+}
+
+// A Host is the server that a connection belongs to.
+type Host interface {
+	// NewStream returns a Stream whose Request is set. The Conn uses it until it calls
+	// Request.End. It is called with Conn.mu locked.
+	NewStream() *Stream
+	// IsClosing tells whether connections are to end after their present requests.
+	IsClosing() bool
+	// Closed is called once, after the last call of the engine. err is why the
+	// connection ended; nil if it was orderly.
+	Closed(err error)
+}
+
+// A Request is one request and its response. Its methods are called one after the
+// other.
+type Request interface {
+	// Fields returns the empty table that the head is decoded to. Fields,
+	// HeadReceived, BodyReceived, TrailerReceived and Refuse are called with Conn.mu
+	// locked: they must neither block nor call the Stream.
+	Fields() *field.Table
+	// HeadReceived is called with a valid head. Without isLast, a body follows; with
+	// it, the request is complete. isStreamed: Serve begins now and reads the body
+	// with Stream.ReadBody. An error refuses the request; Serve then answers it.
+	HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error)
+	// BodyReceived gets the next part of a body that is not streamed. An error refuses
+	// the request.
+	BodyReceived(p []byte) error
+	// BodyComplete is called at the end of a body that is not streamed. t has the
+	// trailer fields; nil: there are none. t belongs to the caller.
+	BodyComplete(t *field.Table)
+	// Refuse makes Serve answer with err instead of calling a handler.
+	Refuse(err error)
+	// Serve answers the request. It runs in a Task and may block. When it returns, the
+	// response is complete, or else the stream is reset.
+	Serve()
+	// End is the last call: neither the Conn nor the Stream is in use any more.
+	End()
+}

@@ -1,0 +1,393 @@
+package http2
+
+import (
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// A connPhase is how far the life of a connection is.
+type connPhase uint8
+
+const (
+	phaseOpen     connPhase = iota
+	phaseWarned             // GOAWAY announces the end; streams are still accepted
+	phaseDraining           // GOAWAY names the last stream; the connection ends with it
+	phaseFailed             // GOAWAY names an error; nothing else is sent
+	phaseClosed             // the engine has closed the connection
+)
+
+// A block is a field block that arrives.
+type block struct {
+	stream *Stream // nil: of no request
+	kind   h2.FieldBlock
+	isOpen bool
+	refuse *h2.Error // what the stream is reset with after the block; nil: nothing
+}
+
+// A Conn is the engine.Protocol of one HTTP/2 connection.
+type Conn struct {
+	conn     engine.Conn
+	prompter engine.Prompter
+	workers  engine.Workers
+	host     Host
+	cfg      *Config
+
+	mu sync.Mutex
+
+	// Input.
+	parser  h2.Parser
+	decoder h2.Decoder
+	head    h2.Head
+	trailer field.Table
+	block   block
+	own     h2.OwnSettings
+	budget  h2.Budget
+	window  h2.ReceiveWindow
+	growth  h2.Growth
+	newest  uint32 // the highest stream of the peer
+	resets  resets
+
+	// Output.
+	out        []byte // frames in the order in which they are sent
+	encoder    h2.Encoder
+	peer       h2.Settings
+	sendWindow h2.SendWindow
+	ready      h2.Scheduler[Stream]
+	room       sync.Cond // out has become shorter
+	acks       int       // in out
+
+	streams map[uint32]*Stream
+	ended   *Stream // for unlock
+	phase   connPhase
+	failure error
+	timers
+}
+
+// NewConn returns the Protocol of a connection. begun is the beginning of the preface, as
+// far as another Protocol has used it.
+func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
+	now := clock.Nanos()
+	c := &Conn{
+		conn: conn, prompter: conn.Prompter(), workers: conn.Workers(), host: host, cfg: cfg,
+		own: h2.NewOwnSettings(), peer: h2.DefaultSettings(),
+		streams: make(map[uint32]*Stream),
+	}
+	c.room.L = &c.mu
+	c.decoder.Limits = cfg.Limits
+	c.decoder.Reset()
+	c.encoder.Reset(cfg.Pairs)
+	initial := c.peer.InitialWindowSize
+	c.sendWindow = h2.SendWindow(initial)
+	c.window = h2.NewReceiveWindow(now, initial, cfg.ConnWindow, cfg.MaxConnWindow)
+	c.growth.Room = int64(cfg.MaxConnWindow)
+	c.out, _ = c.own.Send(c.out, cfg.Settings)
+	c.credit(now)
+	c.startTimers(now)
+	_, _, _ = c.parser.Next(begun) // it is right so far, and makes no Event
+	return c
+}
+
+// Capabilities implements engine.Protocol.
+func (c *Conn) Capabilities() engine.Capabilities {
+	return engine.CanStart | engine.CanPrompt | engine.NeverBlocks | engine.IsDuplex
+}
+
+// Pause implements engine.Protocol. The connection can neither sleep nor move.
+func (c *Conn) Pause() (isIdle bool) { return false }
+
+// Start implements engine.Starter. It sets the deadline of the preface, and has our
+// SETTINGS sent.
+func (c *Conn) Start() engine.Next {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.arm()
+	c.prompter.Prompt()
+	return engine.Read
+}
+
+// unlock unlocks mu, and then ends the requests that are over.
+func (c *Conn) unlock() {
+	s := c.ended
+	c.ended = nil
+	c.mu.Unlock()
+	for s != nil {
+		next := s.next
+		s.end()
+		s.Request.End()
+		s = next
+	}
+}
+
+// Feed implements engine.Protocol.
+func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
+	c.mu.Lock()
+	defer c.unlock()
+	now := clock.Nanos()
+	for used < len(in) && c.phase < phaseFailed {
+		n, ev, err := c.parser.Next(in[used:])
+		used += n
+		if err == nil {
+			if ev.Kind == h2.EventNone {
+				break
+			}
+			err = c.handle(&ev, now)
+		}
+		if err != nil {
+			c.fail(err)
+		}
+	}
+	c.heard(now)
+	c.arm()
+	if c.hasOutput() {
+		return len(in), engine.Run
+	}
+	return len(in), engine.Read
+}
+
+// handle acts on ev. An error ends the connection.
+func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
+	switch ev.Kind {
+	case h2.EventHeaders:
+		return c.headersReceived(ev, now)
+	case h2.EventData:
+		return c.dataReceived(ev, now)
+	case h2.EventSetting:
+		return c.settingReceived(ev, now)
+	case h2.EventSettingsAck:
+		return c.settingsAcked()
+	case h2.EventPing:
+		c.out = h2.AppendPing(c.out, ev.Ping, true)
+		return c.owe(now, h2.CostPing)
+	case h2.EventPingAck:
+		c.pingAcked(ev.Ping, now)
+	case h2.EventWindowUpdate:
+		return c.windowReceived(ev, now)
+	case h2.EventReset:
+		return c.resetReceived(ev, now)
+	case h2.EventPriorityUpdate:
+		c.priorityReceived(ev)
+		return c.spend(now, h2.CostIgnored)
+	case h2.EventIgnored:
+		return c.spend(now, h2.CostIgnored)
+	case h2.EventStreamError:
+		return c.streamFailed(ev.Stream, ev.Err, now)
+	}
+	return nil
+}
+
+// maxAcks is how many acknowledgements may wait for a peer that does not read.
+const maxAcks = 1000
+
+// owe counts an acknowledgement that was appended to out.
+func (c *Conn) owe(now int64, cost h2.Cost) *h2.Error {
+	if c.acks++; c.acks > maxAcks {
+		return h2.ErrCalm
+	}
+	return c.spend(now, cost)
+}
+
+// spend charges the peer for what costs us and not it.
+func (c *Conn) spend(now int64, cost h2.Cost) *h2.Error {
+	if !c.budget.Spend(now, cost) {
+		return h2.ErrCalm
+	}
+	return nil
+}
+
+func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
+	before := c.peer
+	if err := c.peer.Apply(ev.Setting, ev.Value); err != nil {
+		return err
+	}
+	if c.peer.InitialWindowSize != before.InitialWindowSize {
+		for _, s := range c.streams {
+			if !s.sendWindow.Shift(before.InitialWindowSize, c.peer.InitialWindowSize) {
+				return h2.ErrWindowOverflow
+			}
+			c.schedule(s)
+		}
+	}
+	if c.peer.HeaderTableSize != before.HeaderTableSize {
+		c.encoder.SetLimit(int(min(c.peer.HeaderTableSize, h2.MaxTableSize)))
+	}
+	if !ev.Has(h2.EndSettings) {
+		return nil
+	}
+	c.isPrefaced = true
+	c.out = h2.AppendSettingsAck(c.out)
+	return c.owe(now, h2.CostSettings)
+}
+
+func (c *Conn) settingsAcked() *h2.Error {
+	before := c.own.InForce
+	if err := c.own.Ack(); err != nil {
+		return err
+	}
+	now := &c.own.InForce
+	c.decoder.SetLimit(int(now.HeaderTableSize))
+	c.parser.MaxFrameSize = now.MaxFrameSize
+	for _, s := range c.streams {
+		s.window.Shift(before.InitialWindowSize, now.InitialWindowSize)
+	}
+	return nil
+}
+
+func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
+	if ev.Stream == 0 {
+		if !c.sendWindow.Add(ev.Value) {
+			return h2.ErrWindowOverflow
+		}
+		return c.spendOnSmall(ev.Value, now)
+	}
+	s := c.streams[ev.Stream]
+	if s == nil {
+		if ev.Stream > c.newest {
+			return h2.ErrIdleStream
+		}
+		return c.spend(now, h2.CostIgnored) // of a stream that has ended
+	}
+	if !s.sendWindow.Add(ev.Value) {
+		return c.resetByUs(s, h2.ErrStreamWindowOverflow, now)
+	}
+	c.schedule(s)
+	return c.spendOnSmall(ev.Value, now)
+}
+
+// spendOnSmall charges for window updates that let only little be sent.
+func (c *Conn) spendOnSmall(increment uint32, now int64) *h2.Error {
+	if increment < h2.SmallUpdate {
+		return c.spend(now, h2.CostSmallUpdate)
+	}
+	return nil
+}
+
+func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
+	s := c.streams[ev.Stream]
+	if s == nil {
+		if ev.Stream > c.newest {
+			return h2.ErrIdleStream
+		}
+		return c.spend(now, h2.CostIgnored)
+	}
+	cost := h2.Cost(h2.CostReset)
+	if s.output == outputLast || s.output == outputEnded {
+		cost = h2.CostIgnored // the request was answered
+	}
+	c.breakStream(s)
+	return c.spend(now, cost)
+}
+
+func (c *Conn) priorityReceived(ev *h2.Event) {
+	if s := c.streams[ev.Stream]; s != nil {
+		c.ready.Place(&s.node, h2.ParsePriority(ev.Payload, h2.DefaultPriority()))
+	}
+}
+
+// streamFailed acts on a frame that is wrong for one stream.
+func (c *Conn) streamFailed(id uint32, err *h2.Error, now int64) *h2.Error {
+	if s := c.streams[id]; s != nil {
+		return c.resetByUs(s, err, now)
+	}
+	if id > c.newest {
+		return h2.ErrIdleStream
+	}
+	c.out = h2.AppendReset(c.out, id, err.Code)
+	return c.spend(now, h2.CostReset)
+}
+
+// resetByUs resets s because of err, a fault of the peer.
+func (c *Conn) resetByUs(s *Stream, err *h2.Error, now int64) *h2.Error {
+	c.reset(s, err.Code)
+	return c.spend(now, h2.CostReset)
+}
+
+// reset resets s.
+func (c *Conn) reset(s *Stream, code h2.Code) {
+	if s.output == outputReset {
+		return
+	}
+	c.out = h2.AppendReset(c.out, s.id, code)
+	c.resets.add(s.id)
+	c.breakStream(s)
+}
+
+// breakStream ends both directions of s, and wakes its Task.
+func (c *Conn) breakStream(s *Stream) {
+	if s.output == outputReset {
+		return
+	}
+	c.ready.Remove(&s.node)
+	s.output, s.input = outputReset, inputEnded
+	s.held, s.last = s.held[:0], nil
+	if s.onGone != nil {
+		s.onGone()
+		s.onGone = nil
+	}
+	s.wake.Broadcast()
+	c.settle(s)
+}
+
+// settle removes s if it is over.
+func (c *Conn) settle(s *Stream) {
+	if !s.isOver() || s.conn == nil || c.streams[s.id] != s {
+		return
+	}
+	delete(c.streams, s.id)
+	if c.block.stream == s {
+		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
+	}
+	s.next, c.ended = c.ended, s
+	if len(c.streams) == 0 {
+		c.becomeIdle()
+	}
+}
+
+// fail ends the connection with GOAWAY.
+func (c *Conn) fail(err *h2.Error) {
+	if c.phase >= phaseFailed {
+		return
+	}
+	c.out = h2.AppendGoAway(c.out, c.newest, err.Code, err.Error())
+	c.failure = err
+	c.phase = phaseFailed
+	c.breakAll()
+}
+
+// breakAll ends all streams: nothing more of them can be received or sent.
+func (c *Conn) breakAll() {
+	for _, s := range c.streams {
+		c.breakStream(s)
+	}
+	c.room.Broadcast()
+}
+
+// HalfClosed implements engine.Protocol. The peer can neither acknowledge nor open
+// windows any more.
+func (c *Conn) HalfClosed(out []byte) []byte {
+	c.mu.Lock()
+	defer c.unlock()
+	out = append(out, c.out...)
+	c.out = c.out[:0]
+	c.phase = max(c.phase, phaseFailed)
+	c.breakAll()
+	return out
+}
+
+// Detached implements engine.Protocol; no method returns engine.Detach.
+func (c *Conn) Detached(conn net.Conn) { _ = conn.Close() }
+
+// Closed implements engine.Protocol.
+func (c *Conn) Closed(err error) {
+	c.mu.Lock()
+	c.phase = phaseClosed
+	c.breakAll()
+	failure := c.failure
+	c.unlock()
+	c.host.Closed(errors.Join(failure, err))
+}

@@ -1,0 +1,65 @@
+package http2
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// A connection ends gracefully in two steps (RFC 9113 section 6.8). The first GOAWAY
+// names no last stream, and a PING follows. When it is acknowledged, all requests that
+// the peer sent before it knew have arrived, and the second GOAWAY names the last one.
+
+// drainTime is how long the peer has for the PING.
+const drainTime = time.Second
+
+// drainPing is the data of that PING.
+var drainPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'g', 'o'}
+
+// warn begins the graceful end.
+func (c *Conn) warn() {
+	if c.phase != phaseOpen {
+		return
+	}
+	c.phase = phaseWarned
+	c.out = h2.AppendGoAway(c.out, h2.MaxStream, h2.CodeNoError, "")
+	c.out = h2.AppendPing(c.out, drainPing, false)
+	c.drainDue = clock.Nanos() + int64(drainTime)
+}
+
+// drain makes the newest stream the last one.
+func (c *Conn) drain() {
+	c.drainDue, c.idleDue = 0, 0
+	if c.phase >= phaseDraining {
+		return
+	}
+	c.phase = phaseDraining
+	c.out = h2.AppendGoAway(c.out, c.newest, h2.CodeNoError, "")
+}
+
+// isDone tells whether the connection is to be closed.
+func (c *Conn) isDone() bool {
+	return c.phase >= phaseFailed || c.phase == phaseDraining && len(c.streams) == 0
+}
+
+// EndAfter ends the connection after the requests that have arrived. It may be called
+// on any goroutine.
+func (s *Stream) EndAfter() {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.warn()
+	c.prompter.Prompt()
+}
+
+func (c *Conn) pingAcked(data [8]byte, now int64) {
+	switch data {
+	case roundTripPing:
+		c.growth.RoundTrip.End(now)
+	case drainPing:
+		if c.phase == phaseWarned {
+			c.drain()
+		}
+	}
+}

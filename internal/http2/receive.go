@@ -1,0 +1,413 @@
+package http2
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// headersReceived handles a piece of a field block. All blocks are decoded, because
+// the tables of both sides must agree.
+func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
+	b := &c.block
+	if ev.Has(h2.BlockStart) {
+		if err := c.beginBlock(ev, now); err != nil {
+			return err
+		}
+	}
+	if ev.Padding > 0 || ev.Has(h2.FrameStart) && ev.Length == 0 {
+		if err := c.spend(now, h2.CostEmptyFrame); err != nil {
+			return err
+		}
+	}
+	if err := c.decoder.Push(ev.Payload); err != nil {
+		return asViolation(err)
+	}
+	if !ev.Has(h2.EndHeaders) {
+		return nil
+	}
+	if ev.Err != nil && b.refuse == nil {
+		b.refuse = ev.Err
+	}
+	err := c.decoder.End()
+	stream, kind := b.stream, b.kind
+	isLast, refuse := ev.Has(h2.EndStream), b.refuse
+	id := ev.Stream
+	c.block = block{}
+	if beyond := c.decoder.Beyond(); beyond > 0 {
+		if err := c.spend(now, h2.Cost(min(1+beyond>>10, 1000))*h2.CostDecodedKiB); err != nil {
+			return err
+		}
+	}
+	if v := asViolation(err); v != nil && v.Scope == h2.ConnectionScope {
+		return v
+	}
+	switch {
+	case stream == nil && refuse != nil:
+		c.out = h2.AppendReset(c.out, id, refuse.Code)
+		c.resets.add(id)
+		return c.spend(now, h2.CostReset)
+	case stream == nil:
+		return nil
+	case refuse != nil:
+		return c.resetByUs(stream, refuse, now)
+	case kind == h2.TrailerBlock && !isLast:
+		return c.resetByUs(stream, h2.ErrTrailerNotLast, now)
+	case kind == h2.TrailerBlock:
+		return c.trailerReceived(stream, err, now)
+	}
+	return c.headReceived(stream, err, isLast, now)
+}
+
+// malformed resets s because of its field list.
+func (c *Conn) malformed(s *Stream, err *h2.Error, now int64) *h2.Error {
+	c.reset(s, err.Code)
+	return c.spend(now, h2.CostMalformed)
+}
+
+// asViolation returns err as an error of HTTP/2; nil: it is something else.
+func asViolation(err error) *h2.Error {
+	v, _ := err.(*h2.Error)
+	return v
+}
+
+// beginBlock decides what a field block is.
+func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
+	b := &c.block
+	*b = block{isOpen: true, kind: h2.UnwantedBlock}
+	s := c.streams[ev.Stream]
+	switch {
+	case s != nil && s.output == outputReset:
+	case s != nil && s.input == inputEnded:
+		b.stream, b.refuse = s, h2.ErrStreamClosed
+	case s != nil:
+		b.stream, b.kind = s, h2.TrailerBlock
+	case ev.Stream <= c.newest:
+		if !c.resets.has(ev.Stream) {
+			return h2.ErrClosedStream
+		}
+	case c.phase >= phaseDraining: // the peer sends it again elsewhere
+	default:
+		c.openStream(ev.Stream, now)
+	}
+	switch b.kind {
+	case h2.TrailerBlock:
+		c.trailer.Reset()
+		c.decoder.Begin(h2.TrailerBlock, &c.trailer, nil)
+	case h2.RequestBlock:
+		c.decoder.Begin(h2.RequestBlock, b.stream.Request.Fields(), &c.head)
+	default:
+		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
+	}
+	c.blockBegan(now)
+	return nil
+}
+
+// openStream accepts a request, or refuses it if there are too many.
+func (c *Conn) openStream(id uint32, now int64) {
+	c.newest = id
+	b := &c.block
+	if len(c.streams) >= int(c.cfg.Settings.MaxConcurrentStreams) {
+		b.refuse = h2.ErrRefused
+		return
+	}
+	s := c.host.NewStream()
+	s.begin(c, id, now)
+	c.streams[id] = s
+	b.stream, b.kind = s, h2.RequestBlock
+}
+
+// headReceived handles the head of a request, which err refuses.
+func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Error {
+	s.isDecoded = true
+	s.input = inputOpen
+	if isLast {
+		s.input = inputEnded
+	}
+	if v := asViolation(err); v != nil {
+		return c.malformed(s, v, now)
+	} else if err != nil { // an answer of HTTP/1.1 fits: 431, 414
+		c.refuseRequest(s, err)
+		return nil
+	}
+	if c.head.Has(h1.HasLength) {
+		s.declared = c.head.ContentLength
+	}
+	if isLast && s.declared > 0 {
+		return c.resetByUs(s, h2.ErrContentLength, now)
+	}
+	priority := h2.DefaultPriority()
+	if t := s.Request.Fields(); t.Len() > 0 {
+		if i := t.Find(field.Other, priorityName, 0); i >= 0 {
+			priority = h2.ParsePriority(t.Value(i), priority)
+		}
+	}
+	c.ready.Place(&s.node, priority)
+	isStreamed, err := s.Request.HeadReceived(&c.head, isLast)
+	switch {
+	case err != nil:
+		c.refuseRequest(s, err)
+	case isLast:
+		c.serve(s)
+	case isStreamed:
+		s.input = inputStreamed
+		c.serve(s)
+	default:
+		s.heard = now
+		c.bodyBegan(now)
+	}
+	return nil
+}
+
+// refuseRequest has a Task answer s with err. What else arrives of it is discarded.
+func (c *Conn) refuseRequest(s *Stream, err error) {
+	s.Request.Refuse(err)
+	if s.input != inputEnded {
+		s.input = inputDiscarded
+	}
+	c.serve(s)
+}
+
+// serve queues the Task of s.
+func (c *Conn) serve(s *Stream) {
+	s.task = taskQueued
+	c.workers.Go(s)
+}
+
+// trailerReceived handles the trailer section of a request.
+func (c *Conn) trailerReceived(s *Stream, err error, now int64) *h2.Error {
+	if err != nil {
+		v := asViolation(err)
+		if v == nil {
+			v = h2.ErrMalformed
+		}
+		return c.malformed(s, v, now)
+	}
+	h1.DropForbiddenTrailers(&c.trailer)
+	return c.inputComplete(s, true, now)
+}
+
+// dataReceived handles a piece of DATA.
+func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
+	s := c.streams[ev.Stream]
+	if ev.Has(h2.FrameStart) {
+		if err := c.dataBegan(s, ev, now); err != nil {
+			return err
+		}
+	}
+	c.consumed(len(ev.Payload), now)
+	if s == nil || s.output == outputReset {
+		return nil
+	}
+	c.budget.EarnBody(uint32(len(ev.Payload)))
+	s.received += int64(len(ev.Payload))
+	s.heard = now
+	if s.declared >= 0 && s.received > s.declared {
+		return c.resetByUs(s, h2.ErrContentLength, now)
+	}
+	switch s.input {
+	case inputOpen:
+		if err := s.Request.BodyReceived(ev.Payload); err != nil {
+			c.consumedOf(s, len(ev.Payload), now)
+			if ev.Has(h2.EndStream) {
+				s.input = inputEnded
+			}
+			c.refuseRequest(s, err)
+			return nil
+		}
+		c.consumedOf(s, len(ev.Payload), now)
+	case inputStreamed:
+		s.inbox = append(s.inbox, ev.Payload...) // within its window
+		s.wake.Broadcast()
+	case inputDiscarded:
+		c.consumedOf(s, len(ev.Payload), now)
+	}
+	if ev.Has(h2.EndStream) {
+		return c.inputComplete(s, false, now)
+	}
+	return nil
+}
+
+// dataBegan checks a DATA frame against the windows and the state of its stream.
+func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
+	if !c.window.Received(ev.Length) {
+		return h2.ErrWindowExceeded
+	}
+	padding := int(ev.Padding)
+	c.consumed(padding, now)
+	if ev.Stream > c.newest {
+		return h2.ErrIdleStream
+	}
+	cost := h2.Cost(padding) * h2.Token / h2.CostPaddingBytes
+	size := int(ev.Length) - padding
+	switch isLast := ev.Has(h2.EndStream); {
+	case size == 0 && !isLast:
+		cost += h2.CostEmptyFrame
+	case size < h2.TinyData && !isLast && (s == nil || s.input == inputOpen):
+		cost += h2.CostTinyData
+	}
+	if err := c.spend(now, cost); err != nil {
+		return err
+	}
+	switch {
+	case s == nil && c.resets.has(ev.Stream), s != nil && s.output == outputReset:
+		return nil
+	case s == nil:
+		return h2.ErrClosedStream
+	case s.input == inputEnded:
+		return c.resetByUs(s, h2.ErrStreamClosed, now)
+	}
+	if !s.window.Received(ev.Length) {
+		return c.resetByUs(s, h2.ErrStreamWindowExceeded, now)
+	}
+	c.consumedOf(s, padding, now)
+	return nil
+}
+
+// inputComplete handles the end of a request's body.
+func (c *Conn) inputComplete(s *Stream, hasTrailer bool, now int64) *h2.Error {
+	if s.declared >= 0 && s.received != s.declared {
+		return c.resetByUs(s, h2.ErrContentLength, now)
+	}
+	was := s.input
+	s.input = inputEnded
+	switch was {
+	case inputOpen:
+		if hasTrailer && c.trailer.Len() > 0 {
+			s.Request.BodyComplete(&c.trailer)
+		} else {
+			s.Request.BodyComplete(nil)
+		}
+		c.serve(s)
+	case inputStreamed:
+		if hasTrailer {
+			c.trailer.CopyTo(&s.trailer)
+		}
+		s.wake.Broadcast()
+	case inputDiscarded:
+		c.settle(s)
+	}
+	return nil
+}
+
+// consumed books n received bytes as used, on the connection. They are used when they
+// arrive: what a stream holds, its own window bounds.
+func (c *Conn) consumed(n int, now int64) {
+	c.window.Consumed(uint32(n))
+	c.credit(now)
+}
+
+// credit returns credit of the connection to the peer if enough is due.
+func (c *Conn) credit(now int64) {
+	if increment := c.window.Update(now, &c.growth); increment > 0 {
+		c.out = h2.AppendWindowUpdate(c.out, 0, increment)
+		c.measure(now)
+	}
+}
+
+// consumedOf books n bytes as used on s, and returns credit if enough is due.
+func (c *Conn) consumedOf(s *Stream, n int, now int64) {
+	if s.window.Consumed(uint32(n)); s.input == inputEnded {
+		return
+	}
+	if increment := s.window.Update(now, &c.growth); increment > 0 {
+		c.out = h2.AppendWindowUpdate(c.out, s.id, increment)
+		c.measure(now)
+	}
+}
+
+// roundTripPing is the data of the PING that measures the round trip.
+var roundTripPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'r', 't'}
+
+// measure sends a PING with a WINDOW_UPDATE now and then: the windows grow by what
+// arrives in a round trip.
+func (c *Conn) measure(now int64) {
+	if c.growth.RoundTrip.Begin(now) {
+		c.out = h2.AppendPing(c.out, roundTripPing, false)
+	}
+}
+
+// ReadBody waits for a part of a streamed body. It returns io.EOF at the end of the
+// body, and ErrReset after a reset. mayWait is called before it waits.
+func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case s.output == outputReset, s.isInterrupted:
+			return 0, ErrReset
+		case s.taken < len(s.inbox):
+			n := copy(p, s.inbox[s.taken:])
+			s.taken += n
+			if s.taken >= len(s.inbox)/2 { // a byte moves at most twice
+				s.inbox, s.taken = s.inbox[:copy(s.inbox, s.inbox[s.taken:])], 0
+			}
+			before := len(c.out)
+			if c.consumedOf(s, n, clock.Nanos()); len(c.out) > before {
+				c.prompter.Prompt()
+			}
+			return n, nil
+		case s.input == inputEnded:
+			return 0, io.EOF
+		}
+		if s.readDue != 0 && s.readDue <= clock.Nanos() {
+			return 0, os.ErrDeadlineExceeded
+		}
+		c.mu.Unlock()
+		err := mayWait()
+		c.mu.Lock()
+		if err != nil {
+			return 0, err
+		}
+		if len(s.inbox) == 0 && s.input == inputStreamed && s.output != outputReset && !s.isInterrupted {
+			s.awaitBody()
+		}
+	}
+}
+
+// awaitBody waits for more of a streamed body.
+func (s *Stream) awaitBody() {
+	c := s.conn
+	if s.readDue != 0 && (c.bodyDue == 0 || s.readDue < c.bodyDue) {
+		c.bodyDue = s.readDue
+		c.prompter.Prompt() // so that the engine learns of it
+	}
+	s.isReading = true
+	s.wait()
+	s.isReading = false
+}
+
+// ErrReset is returned when the peer has reset the stream, or the connection has ended.
+var ErrReset = errors.New("http2: stream was reset")
+
+// ErrTimeout refuses a request whose body did not arrive in time.
+var ErrTimeout = errors.New("http2: body did not arrive in time")
+
+// priorityName is the field of RFC 9218 section 5.
+var priorityName = []byte("priority")
+
+// Trailer returns the trailer fields of a streamed body after io.EOF; nil: there are
+// none.
+func (s *Stream) Trailer() *field.Table {
+	if s.trailer.Len() == 0 {
+		return nil
+	}
+	return &s.trailer
+}
+
+// InterruptRead makes ReadBody return ErrReset from now on, also one that waits.
+func (s *Stream) InterruptRead() {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if s.input == inputStreamed {
+		s.input = inputDiscarded
+	}
+	s.isInterrupted = true
+	s.wake.Broadcast()
+}

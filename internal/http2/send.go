@@ -1,0 +1,301 @@
+package http2
+
+import (
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+const (
+	// maxOut is how many bytes may wait in Conn.out before Tasks wait. Each call of
+	// Send may exceed it once.
+	maxOut = 256 << 10
+	// calmOut is how many bytes may wait in Conn.out before the connection ends: the
+	// peer sends what we must answer, and does not read.
+	calmOut = 2 << 20
+	// turnSize is how many bytes of content one turn appends.
+	turnSize = 64 << 10
+	// directSize is the size of content that is sent without the scheduler.
+	directSize = 4 << 10
+	// frameSize is the largest payload of a DATA frame: larger ones would delay other
+	// streams.
+	frameSize = 16 << 10
+)
+
+// Fields is a field list that is sent.
+type Fields interface {
+	// AppendFields appends the encoded fields to dst. It is called with Conn.mu locked,
+	// and must not call the Stream.
+	AppendFields(dst []byte, e *h2.Encoder) []byte
+}
+
+// SendHead sends the head of an interim or of the final response. With isLast, which
+// an interim response may not have, the response ends with it. It waits while too much
+// waits for the peer. The result is false after a reset.
+func (s *Stream) SendHead(f Fields, isInterim, isLast bool) bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.awaitRoom() {
+		return false
+	}
+	if !isInterim {
+		s.output = outputOpen
+	}
+	c.appendFields(s, f, isLast)
+	if isInterim {
+		c.prompter.Prompt()
+	}
+	return true
+}
+
+// Respond sends the whole of a final response: its head and its content, which belongs
+// to the Request until End.
+func (s *Stream) Respond(f Fields, content []byte) bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.awaitRoom() {
+		return false
+	}
+	s.output = outputOpen
+	if len(content) == 0 {
+		c.appendFields(s, f, true)
+		return true
+	}
+	c.appendFields(s, f, false)
+	n := len(content)
+	if n <= directSize && len(c.out) < maxOut && int(min(c.sendWindow, s.sendWindow)) >= n {
+		c.sendWindow.Take(n)
+		s.sendWindow.Take(n)
+		c.out = h2.AppendDataHead(c.out, s.id, n, true)
+		c.out = append(c.out, content...)
+		s.output = outputEnded
+		return true
+	}
+	s.last, s.output, s.moved = content, outputLast, clock.Nanos()
+	c.schedule(s)
+	return true
+}
+
+// awaitRoom waits until little enough waits in out. It is false after a reset.
+func (s *Stream) awaitRoom() bool {
+	c := s.conn
+	for len(c.out) > maxOut && s.output != outputReset {
+		c.prompter.Prompt()
+		c.workers.Excuse(1)
+		c.room.Wait()
+		c.workers.Excuse(-1)
+	}
+	return s.output != outputReset
+}
+
+// appendFields appends a field block.
+func (c *Conn) appendFields(s *Stream, f Fields, isLast bool) {
+	start := len(c.out)
+	c.out = h2.BeginHeaders(c.out)
+	c.out = f.AppendFields(c.encoder.Begin(c.out), &c.encoder)
+	c.out = h2.FinishHeaders(c.out, start, s.id, isLast, c.peer.MaxFrameSize)
+	if isLast {
+		s.output = outputEnded
+	}
+}
+
+// Send sends p as the next part of the content, and copies it. It waits while as much
+// as a Stream holds waits for the peer. The result is false after a reset.
+func (s *Stream) Send(p []byte) bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(s.held) == 0 {
+		s.moved = clock.Nanos()
+	}
+	for s.output == outputOpen {
+		if n := min(len(p), maxHeld-len(s.held)); n > 0 {
+			s.held = append(s.held, p[:n]...)
+			p = p[n:]
+			c.schedule(s)
+		}
+		if len(p) == 0 {
+			return true
+		}
+		c.prompter.Prompt()
+		s.wait()
+	}
+	return false
+}
+
+// SendLast sends p as the last part of the content. p belongs to the Request until
+// End. With trailer, which may be nil, trailer fields follow.
+func (s *Stream) SendLast(p []byte, trailer Fields) bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.output != outputOpen {
+		return false
+	}
+	if len(s.held) == 0 {
+		s.moved = clock.Nanos()
+	}
+	if trailer == nil {
+		s.last, s.output = p, outputLast
+		c.schedule(s)
+		return true
+	}
+	for len(p) > 0 || len(s.held) > 0 { // the fields follow the content in out
+		n := min(len(p), maxHeld-len(s.held))
+		s.held = append(s.held, p[:n]...)
+		p = p[n:]
+		c.schedule(s)
+		c.prompter.Prompt()
+		if s.wait(); s.output != outputOpen {
+			return false
+		}
+	}
+	if !s.awaitRoom() {
+		return false
+	}
+	c.appendFields(s, trailer, true)
+	return true
+}
+
+// Flush makes the engine send what was given to s. It does not wait.
+func (s *Stream) Flush() bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prompter.Prompt()
+	return s.output != outputReset
+}
+
+// Reset resets the stream, unless its response is complete.
+func (s *Stream) Reset(code h2.Code) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.output < outputEnded {
+		c.reset(s, code)
+		c.prompter.Prompt()
+	}
+}
+
+// served ends the Task of s.
+func (c *Conn) served(s *Stream) {
+	c.mu.Lock()
+	defer c.unlock()
+	s.task = taskEnded
+	switch s.output {
+	case outputNone, outputOpen:
+		c.reset(s, h2.CodeInternalError)
+	case outputEnded:
+		c.outputComplete(s)
+	case outputReset:
+		c.settle(s)
+	}
+	if c.hasOutput() {
+		c.prompter.Prompt()
+	}
+}
+
+// outputComplete handles the end of a response. If the request is still arriving, the
+// peer is told to stop (RFC 9113 section 8.1).
+func (c *Conn) outputComplete(s *Stream) {
+	if s.task == taskQueued {
+		return // served calls it again
+	}
+	if s.input != inputEnded {
+		c.reset(s, h2.CodeNoError)
+		return
+	}
+	c.budget.Earn(h2.EarnRequest)
+	c.settle(s)
+}
+
+// schedule queues s if it has content to send and a window for it.
+func (c *Conn) schedule(s *Stream) {
+	if s.output != outputOpen && s.output != outputLast {
+		return
+	}
+	if len(s.held) == 0 && s.output == outputOpen || s.sendWindow <= 0 && len(s.held)+len(s.last) > 0 {
+		return
+	}
+	c.ready.Push(&s.node)
+}
+
+// hasOutput tells whether Run would send something.
+func (c *Conn) hasOutput() bool {
+	return len(c.out) > 0 || !c.ready.IsEmpty() && c.sendWindow > 0 || c.isDone()
+}
+
+// Run implements engine.Protocol.
+func (c *Conn) Run(out []byte) ([]byte, engine.Next) { return c.Prompted(out) }
+
+// Prompted implements engine.Prompted. It appends what is to be sent: frames in their
+// order, then content by priority.
+func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
+	c.mu.Lock()
+	defer c.unlock()
+	now := clock.Nanos()
+	if c.host.IsClosing() {
+		c.warn()
+	}
+	out = append(out, c.out...)
+	c.out, c.acks = c.out[:0], 0
+	if cap(c.out) > maxOut {
+		c.out = nil
+	}
+	c.room.Broadcast()
+	if c.isDone() {
+		return out, engine.CloseLinger
+	}
+	for limit := len(out) + turnSize; len(out) < limit && c.sendWindow > 0; {
+		node := c.ready.Next()
+		if node == nil {
+			break
+		}
+		out = c.appendContent(out, node.Owner, now)
+	}
+	if c.hasOutput() {
+		c.prompter.Prompt()
+	}
+	c.sent()
+	c.arm()
+	return out, engine.Read
+}
+
+// appendContent appends one frame of the content of s, which the scheduler has chosen.
+func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
+	p := s.held
+	isHeld := len(p) > 0
+	if !isHeld {
+		p = s.last
+	}
+	n := int(min(int64(len(p)), frameSize, int64(c.sendWindow), int64(s.sendWindow)))
+	if n <= 0 && len(p) > 0 {
+		c.ready.Remove(&s.node)
+		return out
+	}
+	c.sendWindow.Take(n)
+	s.sendWindow.Take(n)
+	s.moved = now
+	isLast := s.output == outputLast && n == len(p) && (!isHeld || len(s.last) == 0)
+	out = h2.AppendDataHead(out, s.id, n, isLast)
+	out = append(out, p[:n]...)
+	if isHeld {
+		s.held = s.held[:copy(s.held, s.held[n:])]
+	} else {
+		s.last = s.last[n:]
+	}
+	switch {
+	case isLast:
+		c.ready.Remove(&s.node)
+		s.output = outputEnded
+		c.outputComplete(s)
+	case len(s.held) == 0 && s.output == outputOpen, s.sendWindow <= 0:
+		c.ready.Remove(&s.node)
+	}
+	if isHeld {
+		s.wake.Broadcast()
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package http2
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// An inputState is what the peer may still send on a stream.
+type inputState uint8
+
+const (
+	inputOpen      inputState = iota // a body, kept by the Request
+	inputStreamed                    // a body, which Serve reads
+	inputDiscarded                   // a body that is of no use
+	inputEnded                       // nothing: END_STREAM has arrived
+)
+
+// An outputState is how far the response of a stream is.
+type outputState uint8
+
+const (
+	outputNone  outputState = iota // no final head was sent
+	outputOpen                     // the head was sent, content may follow
+	outputLast                     // the rest of the response is in the Stream
+	outputEnded                    // END_STREAM was sent
+	outputReset                    // the stream was reset, by either side, or the connection ended
+)
+
+// A taskState is where the Task of a stream is.
+type taskState uint8
+
+const (
+	taskNone taskState = iota
+	taskQueued
+	taskEnded
+)
+
+// A Stream carries one request and its response. A Host makes it, sets Request and
+// may use it for one request after another.
+type Stream struct {
+	Request Request
+
+	conn *Conn
+	id   uint32
+	next *Stream // in Conn.ended
+
+	input  inputState
+	output outputState
+	task   taskState
+
+	// Input.
+	window        h2.ReceiveWindow
+	declared      int64 // bytes of the body according to the head; -1: unknown
+	received      int64 // bytes of the body
+	inbox         []byte
+	taken         int         // bytes of inbox that ReadBody has returned
+	trailer       field.Table // of a streamed body
+	isInterrupted bool        // ReadBody fails
+	isReading     bool        // ReadBody waits
+	readDue       int64       // when ReadBody stops to wait, in Nanos; 0: never
+	isDecoded     bool        // the head was complete and valid
+	heard         int64       // when the last part of the body arrived, in Nanos
+
+	// Output. What is to be sent is held, then last.
+	sendWindow   h2.SendWindow
+	held         []byte        // copied
+	last         []byte        // the last part of the content; it belongs to the Request
+	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
+	moved        int64         // when content was last sent or given to s, in Nanos
+	node         h2.Node[Stream]
+
+	wake   sync.Cond // something has changed that ReadBody or Send may wait for
+	onGone func()
+}
+
+// maxHeld is how many bytes of a response a Stream copies before Send waits.
+const maxHeld = 32 << 10
+
+// begin prepares a new stream.
+func (s *Stream) begin(c *Conn, id uint32, now int64) {
+	s.conn, s.id = c, id
+	s.node.Owner, s.node.ID = s, id
+	s.wake.L = &c.mu
+	s.input, s.output, s.task = inputOpen, outputNone, taskNone
+	s.declared, s.received = -1, 0
+	s.isDecoded, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, 0, 0
+	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.Settings.InitialWindowSize, c.cfg.MaxStreamWindow)
+	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
+}
+
+// end forgets the connection.
+func (s *Stream) end() {
+	s.conn, s.next, s.last, s.onGone = nil, nil, nil, nil
+	s.trailer.Reset()
+	s.inbox, s.held, s.taken = s.inbox[:0], s.held[:0], 0
+	if cap(s.inbox) > maxHeld {
+		s.inbox = nil
+	}
+}
+
+// isOver tells whether neither side has anything to do for s.
+func (s *Stream) isOver() bool {
+	return s.task != taskQueued && (s.output == outputReset || s.output == outputEnded && s.input == inputEnded)
+}
+
+// ID returns the number of the stream.
+func (s *Stream) ID() uint32 { return s.id }
+
+// OnGone arranges that f is called once, on any goroutine, if the peer resets the
+// stream or the connection ends before the response is complete. f is called with
+// Conn.mu locked, and must not call the Stream. If that has happened already, f is
+// called at once.
+func (s *Stream) OnGone(f func()) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if s.output == outputReset {
+		f()
+		return
+	}
+	s.onGone = f
+}
+
+// wait waits until something changes. It excuses the Task, because only input can
+// make it go on.
+func (s *Stream) wait() {
+	s.conn.workers.Excuse(1)
+	s.wake.Wait()
+	s.conn.workers.Excuse(-1)
+}
+
+// Run implements engine.Task.
+func (s *Stream) Run() {
+	if s.isWanted() {
+		s.Request.Serve()
+	}
+	s.conn.served(s)
+}
+
+// isWanted tells whether the stream was not reset.
+func (s *Stream) isWanted() bool {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.output != outputReset
+}
+
+// Lost implements engine.Task.
+func (s *Stream) Lost(error) { s.conn.served(s) }

@@ -1,0 +1,187 @@
+package http2
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// timers are the times at which something is due, in Nanos; 0: never. The engine knows
+// the earliest one.
+type timers struct {
+	blockDue   int64 // the preface and the first SETTINGS, or a field block, must be complete
+	ackDue     int64 // our SETTINGS must be acknowledged
+	bodyDue    int64 // a body that is waited for must go on
+	stallDue   int64 // the peer must open a window for content that waits
+	idleDue    int64 // a connection without streams ends
+	drainDue   int64 // the peer must acknowledge the PING after the first GOAWAY
+	armed      int64 // what the engine knows
+	isPrefaced bool  // the first SETTINGS frame has come
+}
+
+func (c *Conn) startTimers(now int64) {
+	c.blockDue = now + int64(c.cfg.ReadTimeout)
+	c.ackDue = now + int64(c.cfg.StallTimeout)
+}
+
+// blockBegan starts the clock of a field block.
+func (c *Conn) blockBegan(now int64) {
+	c.blockDue = now + int64(c.cfg.ReadTimeout)
+	c.idleDue = 0
+}
+
+// bodyBegan starts the clock of a body.
+func (c *Conn) bodyBegan(now int64) {
+	if c.bodyDue == 0 {
+		c.bodyDue = now + int64(c.cfg.ReadTimeout)
+	}
+}
+
+// heard is called after input.
+func (c *Conn) heard(now int64) {
+	if c.isPrefaced && !c.block.isOpen {
+		c.blockDue = 0
+	}
+	if !c.own.Waits() {
+		c.ackDue = 0
+	}
+	if c.bodyDue != 0 {
+		_, c.bodyDue = c.lateBody()
+	}
+}
+
+// lateBody returns the stream whose body is due first, and when; nil and 0: there is none.
+func (c *Conn) lateBody() (first *Stream, due int64) {
+	for _, s := range c.streams {
+		t := int64(0)
+		switch {
+		case s.input == inputOpen && s.isDecoded && s.task == taskNone:
+			t = s.heard + int64(c.cfg.ReadTimeout)
+		case s.isReading:
+			t = s.readDue
+		}
+		if t != 0 && (first == nil || t < due) {
+			first, due = s, t
+		}
+	}
+	return first, due
+}
+
+// becomeIdle is called when the last stream has ended.
+func (c *Conn) becomeIdle() {
+	if c.cfg.IdleTimeout > 0 {
+		c.idleDue = clock.Nanos() + int64(c.cfg.IdleTimeout)
+	}
+}
+
+// sent is called when the engine has got output.
+func (c *Conn) sent() { _, c.stallDue = c.lateContent() }
+
+// lateContent returns the stream whose content must be taken first, and when; nil and 0:
+// there is none.
+func (c *Conn) lateContent() (first *Stream, due int64) {
+	for _, s := range c.streams {
+		if len(s.held)+len(s.last) == 0 || s.output >= outputEnded {
+			continue
+		}
+		timeout := s.writeTimeout
+		if timeout == 0 {
+			timeout = c.cfg.StallTimeout
+		}
+		if t := s.moved + int64(timeout); first == nil || t < due {
+			first, due = s, t
+		}
+	}
+	return first, due
+}
+
+// arm tells the engine when the next time-out is due.
+func (c *Conn) arm() {
+	due := int64(0)
+	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.drainDue} {
+		if t != 0 && (due == 0 || t < due) {
+			due = t
+		}
+	}
+	if due == c.armed {
+		return
+	}
+	c.armed = due
+	if due == 0 {
+		c.conn.SetReadDeadline(0, 0)
+		return
+	}
+	now := clock.Nanos()
+	c.conn.SetReadDeadline(now, time.Duration(max(due-now, 1)))
+}
+
+// TimedOut implements engine.Protocol.
+func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
+	c.mu.Lock()
+	defer c.unlock()
+	now := clock.Nanos()
+	c.armed = 0
+	switch isDue := func(t int64) bool { return t != 0 && t <= now }; {
+	case isDue(c.blockDue) && !c.isPrefaced:
+		c.phase = max(c.phase, phaseFailed) // it may not be a client of HTTP/2
+		c.breakAll()
+	case isDue(c.blockDue):
+		c.fail(h2.ErrSlow)
+	case isDue(c.ackDue):
+		c.fail(h2.ErrSettingsTimeout)
+	case isDue(c.drainDue), isDue(c.idleDue):
+		c.drain()
+	}
+	c.timeOutStreams(now)
+	out = append(out, c.out...)
+	c.out = c.out[:0]
+	if c.isDone() {
+		return out, engine.CloseLinger
+	}
+	c.arm()
+	return out, engine.Read
+}
+
+// timeOutStreams resets the streams whose peer has sent nothing of a body, or opened no
+// window for content, for too long.
+func (c *Conn) timeOutStreams(now int64) {
+	for {
+		var s *Stream
+		if s, c.bodyDue = c.lateBody(); s == nil || c.bodyDue > now {
+			break
+		}
+		if s.isReading {
+			s.isReading = false
+			s.wake.Broadcast()
+		} else {
+			c.refuseRequest(s, ErrTimeout)
+		}
+	}
+	for {
+		var s *Stream
+		if s, c.stallDue = c.lateContent(); s == nil || c.stallDue > now {
+			break
+		}
+		c.reset(s, h2.CodeCancel)
+	}
+}
+
+// SetReadDeadline bounds the waits of ReadBody: now+timeout, in Nanos; 0: for ever.
+func (s *Stream) SetReadDeadline(now int64, timeout time.Duration) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.readDue = 0
+	if timeout > 0 {
+		s.readDue = now + int64(timeout)
+	}
+}
+
+// SetWriteTimeout bounds how long content of this response may wait for the peer; 0:
+// Config.StallTimeout.
+func (s *Stream) SetWriteTimeout(timeout time.Duration) {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.writeTimeout = timeout
+}
