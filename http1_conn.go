@@ -74,7 +74,9 @@ func (c *http1Conn) tellState(state ConnState) {
 }
 
 // Capabilities names what the engine may use; see engine.Protocol.
-func (c *http1Conn) Capabilities() engine.Capabilities { return engine.CanRewind | engine.CanSleep }
+func (c *http1Conn) Capabilities() engine.Capabilities {
+	return engine.CanRewind | engine.CanSleep | engine.CanSwitch
+}
 
 // Feed consumes input; see engine.Protocol.
 func (c *http1Conn) Feed(in []byte) (used int, next engine.Next) {
@@ -142,6 +144,9 @@ func (c *http1Conn) stepHead(in []byte) (int, engine.Next) {
 	h := &x.ctx.Request.Header
 	used, done, err := x.parser.Parse(&h.m.Table, in)
 	if err != nil {
+		if c.isPreface(in) {
+			return 0, engine.Switch
+		}
 		return 0, c.fail(err)
 	}
 	if !done {

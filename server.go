@@ -317,9 +317,10 @@ type Server struct {
 
 	control ServerControl
 
-	mu         sync.Mutex
-	state      serverState // guarded by mu
-	nextProtos map[string]ServeHandler
+	mu          sync.Mutex
+	speaksHTTP2 bool        // for tests, until HTTP/2 is complete
+	state       serverState // guarded by mu
+	nextProtos  map[string]ServeHandler
 
 	gauges serverGauges
 	perIP  engine.AddressCounter

@@ -164,8 +164,12 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	if !conn.IsSocket() {
 		if stater, ok := conn.NetConn().(tlsStater); ok {
 			facts.isTLS = true
-			if handler := s.nextProto(stater.ConnectionState().NegotiatedProtocol); handler != nil {
+			protocol := stater.ConnectionState().NegotiatedProtocol
+			if handler := s.nextProto(protocol); handler != nil {
 				return &alpnConn{conn: conn, cfg: a.cfg, handler: handler}, nil
+			}
+			if protocol == "h2" && a.cfg.http2 != nil {
+				return a.openHTTP2(conn, facts, nil), nil
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/http2"
 )
 
 const (
@@ -28,6 +29,7 @@ type serverConfig struct {
 	meter           *Meter // nil: nothing is counted
 	name            []byte // nil: no Server field
 	limits          h1.Limits
+	http2           *http2.Config // nil: it is not spoken
 
 	maxBodySize        int
 	maxBodyMemory      int64
@@ -108,6 +110,9 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 	}
 	if n := s.ReadBufferSize; n > 0 {
 		c.limits = bufferLimits(n)
+	}
+	if s.speaksHTTP2 {
+		c.http2 = newHTTP2Config(c)
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = h1.AppendFieldValue(name[:0], []byte(stringOr(s.Name, defaultServerName)))

@@ -1,0 +1,36 @@
+package sluice
+
+import (
+	"bytes"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// prefaceLine is the beginning of the preface of HTTP/2 (RFC 9113 section 3.4), as far
+// as HTTP/1.1 takes it for a request: it meets version 2.0, which it does not speak.
+const prefaceLine = "PRI * HTTP/2.0"
+
+// isPreface tells whether a connection, whose first request the parser has refused,
+// speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3). in is the input that the
+// parser has not used.
+func (c *http1Conn) isPreface(in []byte) bool {
+	if c.cfg.http2 == nil || c.served != 1 || c.facts.isTLS {
+		return false
+	}
+	head := c.x.rawHead() // with in at its end, or empty
+	if len(head) == 0 {
+		head = in
+	}
+	c.x.drained = int64(len(head) - len(in)) // what the successor has to be given
+	return bytes.HasPrefix(head, []byte(prefaceLine))
+}
+
+// Successor implements engine.Switcher.
+func (c *http1Conn) Successor() engine.Protocol {
+	begun := c.x.rawHead()[:c.x.drained]
+	next := (&acceptor{server: c.server, cfg: c.cfg}).openHTTP2(c.conn, c.facts, begun)
+	c.endRequest()
+	c.releaseExchange()
+	releaseHTTP1Conn(c)
+	return next
+}
