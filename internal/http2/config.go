@@ -59,6 +59,9 @@ type Request interface {
 	// BodyComplete is called at the end of a body that is not streamed. t has the
 	// trailer fields; nil: there are none. t belongs to the caller.
 	BodyComplete(t *field.Table)
+	// BodyDue returns when more of a body that is not streamed must arrive, in Nanos;
+	// 0: never. heard is when its last part came. It is called like HeadReceived.
+	BodyDue(heard int64) int64
 	// Refuse makes Serve answer with err instead of calling a handler.
 	Refuse(err error)
 	// Serve answers the request. It runs in a Task and may block. When it returns, the

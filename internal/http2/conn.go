@@ -124,6 +124,13 @@ func (c *Conn) unlock() {
 	}
 }
 
+// HasStreams tells whether a request has not ended.
+func (c *Conn) HasStreams() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams) > 0
+}
+
 // Feed implements engine.Protocol.
 func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	c.mu.Lock()

@@ -373,14 +373,18 @@ func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
 
 // awaitBody waits for more of a streamed body.
 func (s *Stream) awaitBody() {
-	c := s.conn
-	if s.readDue != 0 && (c.bodyDue == 0 || s.readDue < c.bodyDue) {
-		c.bodyDue = s.readDue
-		c.prompter.Prompt() // so that the engine learns of it
-	}
+	s.armRead()
 	s.isReading = true
 	s.wait()
 	s.isReading = false
+}
+
+// armRead has the engine end the wait for a body at readDue.
+func (s *Stream) armRead() {
+	if c := s.conn; s.readDue != 0 && (c.bodyDue == 0 || s.readDue < c.bodyDue) {
+		c.bodyDue = s.readDue
+		c.prompter.Prompt()
+	}
 }
 
 // ErrReset is returned when the peer has reset the stream, or the connection has ended.

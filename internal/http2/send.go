@@ -192,7 +192,7 @@ func (c *Conn) served(s *Stream) {
 	case outputReset:
 		c.settle(s)
 	}
-	if c.hasOutput() {
+	if c.hasOutput() || len(c.streams) == 0 { // the engine has to learn of idleDue
 		c.prompter.Prompt()
 	}
 }

@@ -47,6 +47,9 @@ func (c *Conn) heard(now int64) {
 	if !c.own.Waits() {
 		c.ackDue = 0
 	}
+	if c.isPrefaced && !c.block.isOpen && c.idleDue == 0 && len(c.streams) == 0 {
+		c.becomeIdle()
+	}
 	if c.bodyDue != 0 {
 		_, c.bodyDue = c.lateBody()
 	}
@@ -58,7 +61,7 @@ func (c *Conn) lateBody() (first *Stream, due int64) {
 		t := int64(0)
 		switch {
 		case s.input == inputOpen && s.isDecoded && s.task == taskNone:
-			t = s.heard + int64(c.cfg.ReadTimeout)
+			t = s.Request.BodyDue(s.heard)
 		case s.isReading:
 			t = s.readDue
 		}
@@ -175,6 +178,9 @@ func (s *Stream) SetReadDeadline(now int64, timeout time.Duration) {
 	s.readDue = 0
 	if timeout > 0 {
 		s.readDue = now + int64(timeout)
+	}
+	if s.isReading {
+		s.armRead()
 	}
 }
 
