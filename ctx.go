@@ -32,6 +32,7 @@ type RequestCtx struct {
 	requestStream requestStream
 
 	number      uint64 // of the request on its connection
+	streamID    uint32 // of HTTP/2; 0: HTTP/1.1
 	start       int64  // Nanos at the first byte of the request
 	time        int64  // Nanos for Time; 0: not yet known
 	bodyHeld    int64  // received bytes of the body in memory

@@ -1,9 +1,10 @@
 package sluice
 
 import (
+	"errors"
 	"net"
-	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2"
@@ -14,44 +15,101 @@ type http2Host struct {
 	server  *Server
 	cfg     *serverConfig
 	facts   connFacts
+	conn    engine.Conn
 	netConn net.Conn
-	served  uint64 // requests begun; with the connection's mutex
+	served  uint64 // requests begun; changes only in Feed
 }
 
 var _ http2.Host = (*http2Host)(nil)
 
-// openHTTP2 returns the Protocol of a connection that speaks HTTP/2. begun is input that
-// the engine does not have any more.
-func (a *acceptor) openHTTP2(conn engine.Conn, facts connFacts, begun []byte) *http2.Conn {
-	host := &http2Host{server: a.server, cfg: a.cfg, facts: facts, netConn: conn.NetConn()}
-	return http2.NewConn(conn, host, a.cfg.http2, begun)
+// http2Conn is the engine.Protocol of one HTTP/2 connection. It counts and reports what
+// its http2.Conn does.
+type http2Conn struct {
+	*http2.Conn
+	host     *http2Host
+	isActive bool // what ConnState was told last
 }
 
-// The defaults of HTTP/2.
-const (
-	http2Streams       = 250
-	http2StreamWindow  = 64 << 10
-	http2ConnWindow    = 1 << 20
-	http2MaxStream     = 1 << 20
-	http2MaxConnWindow = 16 << 20
-	http2ReadTimeout   = 10 * time.Second
-	http2StallTimeout  = 30 * time.Second
-)
+// openHTTP2 returns the Protocol of a connection that speaks HTTP/2. begun is input that
+// the engine does not have any more.
+func (a *acceptor) openHTTP2(conn engine.Conn, facts connFacts, begun []byte) *http2Conn {
+	a.cfg.retain() // by handlers that are running when the connection ends
+	host := &http2Host{server: a.server, cfg: a.cfg, facts: facts, conn: conn, netConn: conn.NetConn()}
+	return &http2Conn{Conn: http2.NewConn(conn, host, a.cfg.http2, begun), host: host}
+}
+
+// Feed implements engine.Protocol.
+func (c *http2Conn) Feed(in []byte) (used int, next engine.Next) {
+	before := c.host.served
+	used, next = c.Conn.Feed(in)
+	if m := c.host.cfg.meter; m != nil {
+		countIn(m.BytesRead, used)
+	}
+	if c.host.cfg.connState != nil {
+		c.tellState(c.host.served != before)
+	}
+	return used, next
+}
+
+// Run implements engine.Protocol.
+func (c *http2Conn) Run(out []byte) ([]byte, engine.Next) { return c.Prompted(out) }
+
+// Prompted implements engine.Prompted.
+func (c *http2Conn) Prompted(out []byte) ([]byte, engine.Next) {
+	before := len(out)
+	out, next := c.Conn.Prompted(out)
+	c.wrote(len(out) - before)
+	return out, next
+}
+
+// TimedOut implements engine.Protocol.
+func (c *http2Conn) TimedOut(out []byte) ([]byte, engine.Next) {
+	before := len(out)
+	out, next := c.Conn.TimedOut(out)
+	c.wrote(len(out) - before)
+	return out, next
+}
+
+// wrote counts n bytes that the engine has got.
+func (c *http2Conn) wrote(n int) {
+	if m := c.host.cfg.meter; m != nil {
+		countIn(m.BytesWritten, n)
+	}
+	if c.host.cfg.connState != nil {
+		c.tellState(false)
+	}
+}
+
+// tellState calls Server.ConnState if streams were opened, or none is open any more.
+func (c *http2Conn) tellState(hasOpened bool) {
+	h := c.host
+	if hasOpened && !c.isActive {
+		c.isActive = true
+		h.cfg.connState(h.netConn, StateActive)
+	}
+	if c.isActive && !c.HasStreams() {
+		c.isActive = false
+		h.cfg.connState(h.netConn, StateIdle)
+	}
+}
 
 // newHTTP2Config derives what the HTTP/2 connections of a server share.
-func newHTTP2Config(cfg *serverConfig) *http2.Config {
+func newHTTP2Config(own *HTTP2Config, cfg *serverConfig) *http2.Config {
+	maxStream := clampTo(own.StreamWindow, http2MaxStream, http2LargestWindow)
+	maxConn := clampTo(own.ConnWindow, http2MaxConnWindow, http2LargestWindow)
 	settings := h2.DefaultSettings()
-	settings.MaxConcurrentStreams = http2Streams
-	settings.InitialWindowSize = http2StreamWindow
+	settings.MaxConcurrentStreams = clampTo(own.MaxConcurrentStreams, http2Streams, h2.MaxStream)
+	settings.HeaderTableSize = clampTo(own.HeaderTableSize, http2TableSize, h2.MaxTableSize)
+	settings.InitialWindowSize = min(http2StreamWindow, maxStream)
 	settings.MaxHeaderListSize = uint32(cfg.limits.MaxHead)
 	settings.NoRFC7540Priorities = true
 	config := &http2.Config{
 		Settings:        settings,
 		Limits:          cfg.limits,
 		Pairs:           &h2.Pairs{},
-		ConnWindow:      http2ConnWindow,
-		MaxConnWindow:   http2MaxConnWindow,
-		MaxStreamWindow: http2MaxStream,
+		ConnWindow:      min(http2ConnWindow, maxConn),
+		MaxConnWindow:   maxConn,
+		MaxStreamWindow: maxStream,
 		ReadTimeout:     http2ReadTimeout,
 		StallTimeout:    http2StallTimeout,
 		IdleTimeout:     cfg.idleTimeout,
@@ -59,8 +117,17 @@ func newHTTP2Config(cfg *serverConfig) *http2.Config {
 	if cfg.readTimeout > 0 {
 		config.ReadTimeout = cfg.readTimeout
 	}
+	switch {
+	case own.StallTimeout > 0:
+		config.StallTimeout = own.StallTimeout
+	case cfg.writeTimeout > 0:
+		config.StallTimeout = cfg.writeTimeout
+	}
 	return config
 }
+
+// clampTo returns n within its limits, and fallback for 0 and less.
+func clampTo(n, fallback, most int) uint32 { return uint32(min(positiveOr(n, fallback), most)) }
 
 // NewStream implements http2.Host.
 func (h *http2Host) NewStream() *http2.Stream {
@@ -69,18 +136,36 @@ func (h *http2Host) NewStream() *http2.Stream {
 	x.ctx.attach(h.server, h.cfg, h.facts)
 	h.served++
 	x.ctx.begin(h.served)
+	if m := h.cfg.meter; m != nil {
+		x.flight = m.flights.begin(x.ctx.start)
+	}
 	return &x.stream
 }
 
 // IsClosing implements http2.Host.
-func (h *http2Host) IsClosing() bool { return h.server.closeRequested() }
+func (h *http2Host) IsClosing() bool {
+	cfg := h.cfg
+	switch {
+	case h.server.closeRequested():
+		return true
+	case h.served == 0:
+		return false
+	}
+	return !cfg.keepAlive || cfg.maxRequestsPerConn > 0 && h.served >= cfg.maxRequestsPerConn ||
+		cfg.maxConnLife > 0 && clock.Nanos()-h.facts.opened > int64(cfg.maxConnLife)
+}
 
 // Closed implements http2.Host.
 func (h *http2Host) Closed(err error) {
 	if h.cfg.connState != nil {
 		h.cfg.connState(h.netConn, StateClosed)
 	}
-	if err != nil && h.cfg.logsAllErrors {
-		h.cfg.logger.Printf("error when serving connection %q<->%q: %v", h.netConn.LocalAddr(), h.netConn.RemoteAddr(), err)
+	if err == nil {
+		return
+	}
+	h.cfg.fail(err)
+	var violation *h2.Error
+	if h.cfg.logsAllErrors || !errors.As(err, &violation) {
+		h.cfg.logConnError(h.conn, err)
 	}
 }

@@ -1,11 +1,16 @@
 package sluice
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
@@ -22,7 +27,9 @@ type http2Exchange struct {
 	host    *http2Host
 	failure error // why the request is refused
 	framing message.Framing
-	buffer  []byte // for files
+	buffer  []byte         // for files
+	flight  *atomic.Int32  // of the Meter; nil: nothing is counted
+	user    *http2UserConn // what RequestCtx.Conn has returned; nil: it was not called
 	http2Marks
 }
 
@@ -30,7 +37,7 @@ type http2Exchange struct {
 type http2Marks struct {
 	bodyLength int64 // announced; -1: unknown
 	decides    bool  // callbacks decide about the body, in Serve
-	isTorn     bool  // the response cannot become complete
+	expects    bool  // the client waits for 100-continue
 }
 
 var (
@@ -55,6 +62,7 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	h := &ctx.Request.Header
 	h.m.SetParsed(&head.Head)
 	h.m.SetProtocol(protocolHTTP2)
+	ctx.streamID = x.stream.ID()
 	if err := ctx.headComplete(false); err != nil {
 		return false, err
 	}
@@ -68,8 +76,9 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	default:
 		h.m.ContentLength = -1
 	}
-	if ctx.cfg.headerReceived != nil || head.Has(h1.ExpectContinue) && !isLast {
-		x.decides = true // by the user's callbacks, which may block
+	x.expects = head.Has(h1.ExpectContinue) && !isLast
+	if ctx.cfg.headerReceived != nil || x.expects {
+		x.decides = true // the user's callbacks may block
 		return true, nil
 	}
 	if isLast {
@@ -95,6 +104,14 @@ func (x *http2Exchange) BodyComplete(t *field.Table) {
 	}
 }
 
+// BodyDue implements http2.Request.
+func (x *http2Exchange) BodyDue(heard int64) int64 {
+	if timeout := x.ctx.bodyTimeout(); timeout > 0 {
+		return x.ctx.start + int64(timeout)
+	}
+	return heard + int64(x.host.cfg.http2.ReadTimeout)
+}
+
 // Refuse implements http2.Request.
 func (x *http2Exchange) Refuse(err error) { x.failure = err }
 
@@ -103,9 +120,12 @@ func (x *http2Exchange) Serve() {
 	if x.decides {
 		x.decide()
 	}
-	if x.failure != nil {
+	switch {
+	case x.failure == http2.ErrReset: // there is no client to answer
+		return
+	case x.failure != nil:
 		x.answerFailure()
-	} else {
+	default:
 		ctx, end := x.ctx.runHandler()
 		x.ctx = ctx
 		switch {
@@ -120,7 +140,7 @@ func (x *http2Exchange) Serve() {
 		}
 	}
 	closes := x.ctx.Response.ConnectionClose()
-	if !x.ctx.respond() || x.isTorn {
+	if !x.ctx.respond() {
 		x.stream.Reset(h2.CodeInternalError)
 	}
 	if closes {
@@ -140,24 +160,25 @@ func (x *http2Exchange) decide() {
 		x.failure = err
 		return
 	}
-	status, err := ctx.expectStatus()
-	if err != nil {
-		x.failure = err
-		return
+	if x.expects {
+		status, err := ctx.expectStatus()
+		switch {
+		case err != nil:
+			x.failure = err
+			return
+		case status != StatusContinue:
+			x.failure = refusedBody(status)
+			return
+		case isStreamed: // the handler decides
+			ctx.requestStream.awaitsContinue = true
+		case !x.sendInterim(StatusContinue, nil):
+			x.failure = http2.ErrReset
+			return
+		}
 	}
-	if status != StatusContinue {
-		x.failure = refusedBody(status)
-		return
+	if !isStreamed {
+		x.failure = x.keepStreamed()
 	}
-	if isStreamed {
-		ctx.requestStream.awaitsContinue = true
-		return
-	}
-	if !x.sendInterim(StatusContinue, nil) {
-		x.failure = ErrConnectionClosed
-		return
-	}
-	x.failure = x.keepStreamed()
 }
 
 // refusedBody is the status with which a callback refuses a body.
@@ -171,17 +192,22 @@ func (x *http2Exchange) keepStreamed() error {
 		x.buffer = make([]byte, 16<<10)
 	}
 	for {
+		now := clock.Nanos()
+		x.stream.SetReadDeadline(now, time.Duration(max(x.BodyDue(now)-now, 1)))
 		n, err := x.stream.ReadBody(x.buffer, noWaitHook)
 		if n > 0 {
 			if err := x.ctx.keepBody(x.buffer[:n]); err != nil {
 				return err
 			}
 		}
-		if err == io.EOF {
+		switch err {
+		case nil:
+		case io.EOF:
 			x.BodyComplete(x.stream.Trailer())
 			return nil
-		}
-		if err != nil {
+		case os.ErrDeadlineExceeded:
+			return errRequestTimeout
+		default:
 			return err
 		}
 	}
@@ -198,19 +224,32 @@ func (x *http2Exchange) answerFailure() {
 	case errors.As(err, &status):
 		x.ctx.refuseBody(int(status))
 	case errors.As(err, &wire):
-		x.ctx.refuse(wire.Status, err, err)
+		public := err
+		if wire.Status == StatusRequestHeaderFieldsTooLarge || wire == h1.ErrLineTooLong {
+			public = &ErrSmallBuffer{cause: knownError{ErrSmallReadBuffer, err}}
+		}
+		x.ctx.refuse(wire.Status, err, public)
 	case errors.Is(err, http2.ErrTimeout):
 		x.ctx.refuse(StatusRequestTimeout, errRequestTimeout, errRequestTimeout)
 	default:
 		x.ctx.refuse(failureStatus(err), err, err)
 	}
+	if x.ctx.cfg.logsAllErrors {
+		x.ctx.cfg.logConnError(x.host.conn, err)
+	}
 }
 
 // End implements http2.Request.
 func (x *http2Exchange) End() {
+	if x.user != nil {
+		x.user.end()
+	}
 	x.ctx = x.ctx.end()
 	x.ctx.shrink()
-	x.host, x.failure = nil, nil
+	if x.flight != nil {
+		x.flight.Add(-1)
+	}
+	x.host, x.failure, x.flight, x.user = nil, nil, nil, nil
 	x.framing, x.http2Marks = message.Framing{}, http2Marks{}
 	http2ExchangePool.Put(x)
 }
@@ -309,11 +348,15 @@ func (x *http2Exchange) flush() bool { return x.stream.Flush() }
 
 // readBody implements serverExchange.
 func (x *http2Exchange) readBody(p []byte) (int, error) {
+	x.stream.SetReadDeadline(x.ctx.start, x.ctx.readTimeout)
 	n, err := x.stream.ReadBody(p, x.ctx.requestStream.mayWait)
-	if err == io.EOF {
+	switch err {
+	case io.EOF:
 		if t := x.stream.Trailer(); t != nil {
 			x.ctx.Request.Header.m.ReceiveTrailers(t)
 		}
+	case http2.ErrReset:
+		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
@@ -348,22 +391,62 @@ func (x *http2Exchange) RemoteAddr() net.Addr { return x.host.netConn.RemoteAddr
 func (x *http2Exchange) netConn() net.Conn { return x.host.netConn }
 
 // userConn implements serverExchange.
-func (x *http2Exchange) userConn() net.Conn { return http2UserConn{x.host.netConn, &x.stream} }
+func (x *http2Exchange) userConn() net.Conn {
+	if x.user == nil {
+		x.user = &http2UserConn{Conn: x.host.netConn, stream: &x.stream}
+	}
+	return x.user
+}
 
 // http2UserConn is what RequestCtx.Conn returns: the connection's addresses and TLS
 // state. What concerns its bytes is not supported.
 type http2UserConn struct {
 	net.Conn
-	stream *http2.Stream
+	mu     sync.Mutex
+	stream *http2.Stream // nil: the request has ended
+}
+
+// end ends the use of the stream.
+func (c *http2UserConn) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stream = nil
+}
+
+// Close implements net.Conn: it resets the stream of the request.
+func (c *http2UserConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream == nil {
+		return net.ErrClosed
+	}
+	c.stream.Reset(h2.CodeInternalError)
+	return nil
+}
+
+// ConnectionState returns the state of a TLS connection.
+func (c *http2UserConn) ConnectionState() (state tls.ConnectionState) {
+	if stater, ok := c.Conn.(tlsStater); ok {
+		state = stater.ConnectionState()
+	}
+	return state
 }
 
 // ErrNotSupportedHTTP2 is returned by the methods of RequestCtx.Conn that HTTP/2 does
 // not support: a connection carries several requests.
 var ErrNotSupportedHTTP2 = errors.New("sluice: not supported with HTTP/2")
 
-func (http2UserConn) Read([]byte) (int, error)         { return 0, ErrNotSupportedHTTP2 }
-func (http2UserConn) Write([]byte) (int, error)        { return 0, ErrNotSupportedHTTP2 }
-func (http2UserConn) SetDeadline(time.Time) error      { return ErrNotSupportedHTTP2 }
-func (http2UserConn) SetReadDeadline(time.Time) error  { return ErrNotSupportedHTTP2 }
-func (http2UserConn) SetWriteDeadline(time.Time) error { return ErrNotSupportedHTTP2 }
-func (c http2UserConn) Close() error                   { c.stream.Reset(h2.CodeCancel); return nil }
+// Read implements net.Conn.
+func (*http2UserConn) Read([]byte) (int, error) { return 0, ErrNotSupportedHTTP2 }
+
+// Write implements net.Conn.
+func (*http2UserConn) Write([]byte) (int, error) { return 0, ErrNotSupportedHTTP2 }
+
+// SetDeadline implements net.Conn.
+func (*http2UserConn) SetDeadline(time.Time) error { return ErrNotSupportedHTTP2 }
+
+// SetReadDeadline implements net.Conn; see RequestCtx.SetReadDeadline.
+func (*http2UserConn) SetReadDeadline(time.Time) error { return ErrNotSupportedHTTP2 }
+
+// SetWriteDeadline implements net.Conn; see RequestCtx.SetWriteDeadline.
+func (*http2UserConn) SetWriteDeadline(time.Time) error { return ErrNotSupportedHTTP2 }

@@ -93,7 +93,7 @@ const DefaultConcurrency = 256 * 1024
 // Server.MaxRequestBodySize is zero or negative.
 const DefaultMaxRequestBodySize = 4 * 1024 * 1024
 
-// A Server serves HTTP/1.1. The zero value with a Handler is ready to use. Do
+// A Server serves HTTP/1.1, and HTTP/2 if HTTP2.Enable is set. The zero value with a Handler is ready to use. Do
 // not change the fields while it serves. The methods may be called from any
 // goroutine.
 type Server struct {
@@ -300,6 +300,9 @@ type Server struct {
 	// default the server logs the panic with its stack and answers 500.
 	CrashOnPanic bool
 
+	// HTTP2 configures HTTP/2, which is off by default.
+	HTTP2 HTTP2Config
+
 	// Engine selects how connections are served. The default is EngineEpoll on
 	// Linux for TCP and unix listeners, with or without the TLS of ServeTLS, and
 	// EnginePerConn for everything else. If EngineEpoll is set and cannot serve,
@@ -317,10 +320,9 @@ type Server struct {
 
 	control ServerControl
 
-	mu          sync.Mutex
-	speaksHTTP2 bool        // for tests, until HTTP/2 is complete
-	state       serverState // guarded by mu
-	nextProtos  map[string]ServeHandler
+	mu         sync.Mutex
+	state      serverState // guarded by mu
+	nextProtos map[string]ServeHandler
 
 	gauges serverGauges
 	perIP  engine.AddressCounter

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -164,11 +165,12 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	if !conn.IsSocket() {
 		if stater, ok := conn.NetConn().(tlsStater); ok {
 			facts.isTLS = true
-			protocol := stater.ConnectionState().NegotiatedProtocol
+			state := stater.ConnectionState()
+			protocol := state.NegotiatedProtocol
 			if handler := s.nextProto(protocol); handler != nil {
 				return &alpnConn{conn: conn, cfg: a.cfg, handler: handler}, nil
 			}
-			if protocol == "h2" && a.cfg.http2 != nil {
+			if protocol == protocolALPN && a.cfg.http2 != nil && state.Version >= tls.VersionTLS12 {
 				return a.openHTTP2(conn, facts, nil), nil
 			}
 		}

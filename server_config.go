@@ -111,8 +111,8 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 	if n := s.ReadBufferSize; n > 0 {
 		c.limits = bufferLimits(n)
 	}
-	if s.speaksHTTP2 {
-		c.http2 = newHTTP2Config(c)
+	if s.HTTP2.Enable {
+		c.http2 = newHTTP2Config(&s.HTTP2, c)
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = h1.AppendFieldValue(name[:0], []byte(stringOr(s.Name, defaultServerName)))

@@ -119,7 +119,8 @@ func (c *ServerControl) StopAccepting(ln net.Listener) error {
 
 // CloseOnNextResponse makes the server answer every further request with
 // "Connection: close". It leaves idle connections open; their next request is
-// their last one. Use it to move clients to another server without an error.
+// their last one. Clients that speak HTTP/2 receive GOAWAY at once, and the
+// connection closes after their open requests. Use it to move clients to another server without an error.
 func (c *ServerControl) CloseOnNextResponse() {
 	s := c.server
 	s.mu.Lock()
@@ -127,6 +128,9 @@ func (c *ServerControl) CloseOnNextResponse() {
 	s.mu.Unlock()
 	s.gauges.isClosing.Store(true)
 	e.CloseOnNextResponse()
+	if s.HTTP2.Enable {
+		e.Nudge()
+	}
 }
 
 // Probe returns nil when every event loop of the server has completed one turn,

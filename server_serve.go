@@ -248,6 +248,9 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 		e.CloseOnNextResponse()
 		firstErr = closeListeners(listeners)
 		s.done.close()
+		if s.HTTP2.Enable {
+			e.Nudge() // so that connections of HTTP/2 tell their clients
+		}
 	}
 	var timeout error
 	for _, e := range slices.Backward(draining) { // the latest first: the others are already shutting down

@@ -175,8 +175,10 @@ func (h *Header) Protocol() []byte {
 // own copies a text that all messages share to dst, which has the same length.
 func own(dst, text []byte) []byte { return dst[:copy(dst, text)] }
 
-// IsHTTP11 tells whether the protocol is HTTP/1.1.
-func (h *Header) IsHTTP11() bool { return !h.IsHTTP10 && len(h.protocol) == 0 }
+// IsHTTP11 tells whether the protocol is HTTP/1.1 or HTTP/2.
+func (h *Header) IsHTTP11() bool {
+	return !h.IsHTTP10 && (len(h.protocol) == 0 || string(h.protocol) == "HTTP/2.0")
+}
 
 // SetProtocol sets what Protocol returns. Messages are written only as HTTP/1.0
 // or HTTP/1.1, whatever protocol is.

@@ -1,0 +1,50 @@
+package sluice
+
+import "time"
+
+// HTTP2Config configures HTTP/2 (RFC 9113) of a Server. The zero value switches it off.
+//
+// Limits of requests are those of HTTP/1.1: ReadBufferSize, MaxRequestBodySize,
+// MaxBodyMemory, ReadTimeout, MinBodyRate. MaxRequestsPerConn, MaxKeepaliveDuration,
+// DisableKeepalive and IdleTimeout end a connection with GOAWAY. Requests that the client
+// sends before it has received that are still served.
+type HTTP2Config struct {
+	// Enable makes the Server speak HTTP/2: with clients that send its preface (prior
+	// knowledge, RFC 9113 section 3.3), and over TLS with clients that choose "h2" by
+	// ALPN. ServeTLS offers "h2" unless TLSConfig.NextProtos is set and lacks it. A
+	// NextProto("h2", ...) takes precedence. HTTP/2 is off by default while it is new.
+	Enable bool
+
+	// MaxConcurrentStreams limits the open requests of a connection; 250 if 0. A
+	// request beyond it is refused with REFUSED_STREAM. A request that the client has
+	// reset counts until its handler returns.
+	MaxConcurrentStreams int
+
+	// HeaderTableSize limits the memory, in bytes, in which a connection keeps fields
+	// of earlier requests (RFC 7541 section 4.2); 4,096 if 0, and at most 65,536.
+	HeaderTableSize int
+
+	// StreamWindow and ConnWindow limit how many bytes of bodies a client may send
+	// beyond those that handlers have read: for a request, and for a connection; 1 MiB
+	// and 16 MiB if 0. The windows start smaller, and grow up to these limits with the
+	// speed of the client.
+	StreamWindow, ConnWindow int
+
+	// StallTimeout limits how long a client may take nothing of a response that waits
+	// for it; then the stream is reset. 0 means WriteTimeout, or 30 seconds if that is
+	// 0 too.
+	StallTimeout time.Duration
+}
+
+// The defaults of HTTP/2.
+const (
+	http2Streams       = 250
+	http2TableSize     = 4096
+	http2StreamWindow  = 64 << 10
+	http2ConnWindow    = 1 << 20
+	http2MaxStream     = 1 << 20
+	http2MaxConnWindow = 16 << 20
+	http2LargestWindow = 1<<31 - 1
+	http2ReadTimeout   = 10 * time.Second
+	http2StallTimeout  = 30 * time.Second
+)
