@@ -168,11 +168,15 @@ func (s *Stream) Flush() bool {
 	return s.output != outputReset
 }
 
-// Reset resets the stream, unless its response is complete.
+// Reset resets the stream, unless its response is complete. Content that was given to s
+// is sent before, as far as the windows allow it.
 func (s *Stream) Reset(code h2.Code) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for s.output == outputOpen && len(s.held) > 0 && c.sendWindow > 0 && s.sendWindow > 0 && len(c.out) < maxOut {
+		c.out = c.appendContent(c.out, s, clock.Nanos())
+	}
 	if s.output < outputEnded {
 		c.reset(s, code)
 		c.prompter.Prompt()
