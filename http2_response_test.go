@@ -1,0 +1,340 @@
+package sluice_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// bulk is a body that exceeds windows and buffers.
+var bulk = strings.Repeat("0123456789abcdef", 20_000)
+
+// TestHTTP2Responses runs handlers that make their responses in every way.
+func TestHTTP2Responses(t *testing.T) {
+	file := t.TempDir() + "/large.txt"
+	if err := os.WriteFile(file, []byte(bulk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hello := func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }
+	for _, test := range []struct {
+		name    string
+		handler sluice.RequestHandler
+		method  string
+		want    string // status, length, body; or "reset"
+	}{
+		{"plain", hello, "GET", "200 5 hello"},
+		{"empty", func(*sluice.RequestCtx) {}, "GET", "200 0 "},
+		{"large", func(ctx *sluice.RequestCtx) { ctx.SetBodyString(bulk) }, "GET", "200 320000 " + bulk},
+		{"HEAD", hello, "HEAD", "200 5 "},
+		{"304", func(ctx *sluice.RequestCtx) { ctx.SetBodyString("x"); ctx.NotModified() }, "GET", "304 -1 "},
+		{"204 with a body", func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(204); ctx.SetBodyString("x") }, "GET", "204 -1 "},
+		{"205", func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(205); ctx.SetBodyString("x") }, "GET", "205 0 "},
+		{"interim status", func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(102) }, "GET", "500 21 Internal Server Error"},
+		{"101", func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(101) }, "GET", "500 21 Internal Server Error"},
+		{"panic", func(*sluice.RequestCtx) { panic("x") }, "GET", "500 21 Internal Server Error"},
+		{"abort", func(*sluice.RequestCtx) { panic(sluice.ErrAbortHandler) }, "GET", "reset"},
+		{"panic after Flush", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); panic("x") }, "GET", "200 -1 reset"},
+		{"abort after Flush", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); panic(sluice.ErrAbortHandler) }, "GET", "200 -1 reset"},
+		{"hijack", func(ctx *sluice.RequestCtx) { ctx.Hijack(func(net.Conn) {}) }, "GET", "501 15 Not Implemented"},
+		{"TimeoutError", func(ctx *sluice.RequestCtx) { ctx.TimeoutError("late") }, "GET", "408 4 late"},
+		{"Close of Conn", func(ctx *sluice.RequestCtx) { _ = ctx.Conn().Close() }, "GET", "reset"},
+		{"Conn", func(ctx *sluice.RequestCtx) {
+			_, read := ctx.Conn().Read(nil)
+			_, wrote := ctx.Conn().Write(nil)
+			fmt.Fprint(ctx, errors.Is(read, sluice.ErrNotSupportedHTTP2), errors.Is(wrote, sluice.ErrNotSupportedHTTP2))
+		}, "GET", "200 9 true true"},
+		{"Flush", func(ctx *sluice.RequestCtx) { ctx.WriteString("a"); _ = ctx.Flush(); ctx.WriteString("b") }, "GET", "200 -1 ab"},
+		{"Flush of a length", func(ctx *sluice.RequestCtx) {
+			ctx.Response.Header.SetContentLength(2)
+			_ = ctx.Flush()
+			ctx.WriteString("abc")
+		}, "GET", "200 2 ab"},
+		{"Flush of too little", func(ctx *sluice.RequestCtx) {
+			ctx.Response.Header.SetContentLength(3)
+			_ = ctx.Flush()
+			ctx.WriteString("b")
+		}, "GET", "200 3 breset"},
+		{"Flush to HEAD", func(ctx *sluice.RequestCtx) { _ = ctx.Flush(); hello(ctx) }, "HEAD", "200 -1 "},
+		{"stream", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader(bulk), len(bulk)) }, "GET", "200 320000 " + bulk},
+		{"stream of unknown length", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader(bulk), -1) }, "GET", "200 -1 " + bulk},
+		{"stream to HEAD", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("abc"), 3) }, "HEAD", "200 3 "},
+		{"short stream", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("ab"), 3) }, "GET", "200 3 abreset"},
+		{"long stream", func(ctx *sluice.RequestCtx) { ctx.SetBodyStream(strings.NewReader("abcd"), 3) }, "GET", "200 3 abc"},
+		{"stream writer", func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) { w.WriteString("a"); w.Flush(); w.WriteString(bulk) })
+		}, "GET", "200 -1 a" + bulk},
+		{"stream writer panics", func(ctx *sluice.RequestCtx) {
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) { w.WriteString("a"); w.Flush(); panic("x") })
+		}, "GET", "200 -1 areset"},
+		{"file", func(ctx *sluice.RequestCtx) { ctx.SendFile(file) }, "GET", "200 320000 " + bulk},
+		{"file to HEAD", func(ctx *sluice.RequestCtx) { ctx.SendFile(file) }, "HEAD", "200 320000 "},
+		{"connection fields", func(ctx *sluice.RequestCtx) {
+			for _, name := range []string{"Keep-Alive", "Proxy-Connection", "Upgrade", "Transfer-Encoding", "X-Kept"} {
+				ctx.Response.Header.Set(name, "1")
+			}
+			ctx.Response.SetConnectionClose()
+			hello(ctx)
+		}, "GET", "200 5 hello"},
+		{"redirect", func(ctx *sluice.RequestCtx) { ctx.Redirect("/b", 302) }, "GET", "302 0 "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			onEachHTTP2Network(t, func(t *testing.T, n network) {
+				r := serveHTTP2(t, n, &sluice.Server{Handler: test.handler})
+				req, _ := http.NewRequest(test.method, n.scheme()+"://h/", nil)
+				got := "reset"
+				if resp, err := r.http2Client().Do(req); err == nil {
+					body, err := io.ReadAll(resp.Body)
+					length := resp.Header.Get("Content-Length")
+					if length == "" {
+						length = "-1"
+					}
+					got = fmt.Sprintf("%d %s %s", resp.StatusCode, length, body)
+					if err != nil {
+						got += "reset"
+					}
+				}
+				if got != test.want {
+					t.Errorf("%.200q, want %.200q", got, test.want)
+				}
+				if test.name == "hijack" && !strings.Contains(r.log.String(), "hijack") {
+					t.Error("Hijack is not logged")
+				}
+			})
+		})
+	}
+}
+
+// TestHTTP2Files: FS with ranges and compression.
+func TestHTTP2Files(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/large.txt", []byte(bulk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		fs := &sluice.FS{Root: dir, AcceptByteRange: true, Compress: true, CompressRoot: t.TempDir()}
+		r := serveHTTP2(t, n, &sluice.Server{Handler: fs.NewRequestHandler()})
+		client := r.http2Client()
+		fetch := func(name, value string) *http.Response {
+			req, _ := http.NewRequest("GET", n.scheme()+"://h/large.txt", nil)
+			req.Header.Set(name, value)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp
+		}
+		resp := fetch("Range", "bytes=16-100031")
+		if got := readAll(t, resp); resp.StatusCode != 206 || got != bulk[16:100032] || resp.Header.Get("Content-Range") != "bytes 16-100031/320000" {
+			t.Errorf("%d, %d bytes, %q", resp.StatusCode, len(got), resp.Header.Get("Content-Range"))
+		}
+		resp = fetch("Accept-Encoding", "gzip")
+		plain, err := gzip.NewReader(resp.Body)
+		if err != nil || resp.Header.Get("Content-Encoding") != "gzip" {
+			t.Fatalf("%v, %q", err, resp.Header.Get("Content-Encoding"))
+		}
+		if got, _ := io.ReadAll(plain); string(got) != bulk {
+			t.Errorf("%d bytes", len(got))
+		}
+		resp.Body.Close()
+	})
+}
+
+// TestHTTP2Compression: dynamic bodies.
+func TestHTTP2Compression(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		r := serveHTTP2(t, n, &sluice.Server{Handler: sluice.CompressHandler(func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/stream" {
+				ctx.SetBodyStream(strings.NewReader(bulk), -1)
+				return
+			}
+			ctx.SetBodyString(bulk)
+		})})
+		for _, path := range []string{"/", "/stream"} {
+			req, _ := http.NewRequest("GET", n.scheme()+"://h"+path, nil)
+			req.Header.Set("Accept-Encoding", "gzip")
+			resp, err := r.http2Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := gzip.NewReader(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(plain); err != nil || string(got) != bulk {
+				t.Errorf("%s: %d bytes, %v", path, len(got), err)
+			}
+		}
+	})
+}
+
+// TestHTTP2Interim: early hints and trailers.
+func TestHTTP2Interim(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			h := &ctx.Response.Header
+			h.Add("Link", "</a>; rel=preload")
+			_ = ctx.EarlyHints()
+			_ = h.AddTrailer("X-Sum")
+			if string(ctx.Path()) == "/flush" {
+				_ = ctx.Flush()
+			}
+			ctx.SetBodyString(bulk)
+			h.Set("X-Sum", "1")
+		}})
+		for stream, path := range map[uint32]string{1: "/", 3: "/flush"} {
+			f := r.frames()
+			f.head(stream, "GET", path, true)
+			var statuses []string
+			body, sum := 0, ""
+			for sum == "" {
+				switch frame := f.next().(type) {
+				case nil:
+					t.Fatal("the connection has ended")
+				case interface{ PseudoValue(string) string }:
+					statuses = append(statuses, frame.PseudoValue("status"))
+					if len(statuses) == 3 {
+						sum = "seen"
+					}
+				case interface{ Data() []byte }:
+					body += len(frame.Data())
+					if n := uint32(len(frame.Data())); n > 0 {
+						f.must(f.WriteWindowUpdate(0, n))
+						f.must(f.WriteWindowUpdate(stream, n))
+					}
+				}
+			}
+			if fmt.Sprint(statuses) != "[103 200 ]" || body != len(bulk) {
+				t.Errorf("%s: %q, %d bytes", path, statuses, body)
+			}
+		}
+	})
+}
+
+// TestHTTP2EventStream: each Flush arrives while the handler runs.
+func TestHTTP2EventStream(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		step := make(chan struct{})
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/writer" {
+				ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+					for range 3 {
+						fmt.Fprint(w, "event\n")
+						w.Flush()
+						<-step
+					}
+				})
+				return
+			}
+			for range 3 {
+				ctx.WriteString("event\n")
+				if err := ctx.Flush(); err != nil {
+					t.Error(err)
+				}
+				<-step
+			}
+		}})
+		for _, path := range []string{"/", "/writer"} {
+			resp, err := r.http2Client().Get(n.scheme() + "://h" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewReader(resp.Body)
+			for range 3 {
+				if line, err := lines.ReadString('\n'); line != "event\n" {
+					t.Fatalf("%q %v", line, err)
+				}
+				step <- struct{}{}
+			}
+			if _, err := lines.ReadByte(); err != io.EOF {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// countedCloser counts its Close.
+type countedCloser struct {
+	io.Reader
+	closed *atomic.Int32
+}
+
+func (c countedCloser) Close() error { c.closed.Add(1); return nil }
+
+// TestHTTP2Closers: body streams and user values are closed once, also if the client
+// resets the stream.
+func TestHTTP2Closers(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		var streams, values atomic.Int32
+		ended := make(chan struct{}, 2)
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			ctx.SetUserValue("v", countedCloser{nil, &values})
+			ctx.SetUserValue("end", closerFunc(func() { ended <- struct{}{} }))
+			ctx.SetBodyStream(countedCloser{strings.NewReader(bulk), &streams}, len(bulk))
+		}})
+		f := r.frames()
+		f.head(1, "GET", "/", true)
+		f.next()
+		f.must(f.WriteRSTStream(1, 8))
+		receive(t, ended)
+		resp, err := r.http2Client().Get(n.scheme() + "://h/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		readAll(t, resp)
+		receive(t, ended)
+		r.stop()
+		if streams.Load() != 2 || values.Load() != 2 {
+			t.Errorf("closed %d streams and %d values, want 2 and 2", streams.Load(), values.Load())
+		}
+	})
+}
+
+// TestHTTP2TimeoutHandler: the client gets 408 whatever the handler waits for, or a
+// reset if the response has begun.
+func TestHTTP2TimeoutHandler(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler sluice.RequestHandler
+		want    string
+	}{
+		"handler": {func(ctx *sluice.RequestCtx) { <-ctx.Done() }, "408 late ."},
+		"body": {func(ctx *sluice.RequestCtx) {
+			if _, err := io.ReadAll(ctx.RequestBodyStream()); err == nil {
+				t.Error("the body has ended")
+			}
+		}, "408 late ."},
+		"Flush": {func(ctx *sluice.RequestCtx) {
+			for ctx.Flush() == nil {
+				ctx.WriteString(bulk)
+			}
+		}, "200 INTERNAL_ERROR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachHTTP2Network(t, func(t *testing.T, n network) {
+				ended := make(chan struct{})
+				handler := sluice.TimeoutHandler(func(ctx *sluice.RequestCtx) { defer close(ended); test.handler(ctx) }, 50*time.Millisecond, "late")
+				r := serveHTTP2(t, n, &sluice.Server{Handler: handler, StreamRequestBody: true})
+				f := r.frames()
+				f.head(1, "POST", "/", false)
+				got := f.describe()
+				if name == "Flush" && strings.HasPrefix(got, "200 0123") && strings.HasSuffix(got, " INTERNAL_ERROR") {
+					got = test.want
+				}
+				if got != test.want {
+					t.Errorf("%.300q, want %q", got, test.want)
+				}
+				closed(t, "the handler", ended)
+			})
+		})
+	}
+}
