@@ -1,6 +1,8 @@
 package http2
 
 import (
+	"slices"
+
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
@@ -13,7 +15,8 @@ const (
 	// calmOut is how many bytes may wait in Conn.out before the connection ends: the
 	// peer sends what we must answer, and does not read.
 	calmOut = 2 << 20
-	// turnSize is how many bytes of content one turn appends.
+	// turnSize is how large the output of a turn becomes at most by content. Engines keep
+	// buffers up to this size.
 	turnSize = 64 << 10
 	// directSize is the size of content that is sent without the scheduler.
 	directSize = 4 << 10
@@ -252,7 +255,10 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	if c.isDone() {
 		return out, engine.CloseLinger
 	}
-	for limit := len(out) + turnSize; len(out) < limit && c.sendWindow > 0; {
+	if !c.ready.IsEmpty() && c.sendWindow > 0 {
+		out = slices.Grow(out, max(turnSize-len(out), 0)) // once, not by doubling
+	}
+	for turnSize-len(out) > h2.FrameHeadSize+h2.MinData && c.sendWindow > 0 {
 		node := c.ready.Next()
 		if node == nil {
 			break
@@ -274,7 +280,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	if !isHeld {
 		p = s.last
 	}
-	n := int(min(int64(len(p)), frameSize, int64(c.sendWindow), int64(s.sendWindow)))
+	n := int(min(int64(len(p)), frameSize, int64(turnSize-h2.FrameHeadSize-len(out)), int64(c.sendWindow), int64(s.sendWindow)))
 	if n <= 0 && len(p) > 0 {
 		c.ready.Remove(&s.node)
 		return out
