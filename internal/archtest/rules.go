@@ -95,6 +95,9 @@ func packageRules() map[string]packageRule {
 		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
 		"internal/uri":         {pure: true, own: []string{"internal/ascii", "internal/h1"}},
 
+		// The server's end of HTTP/2: a Protocol on the seam.
+		"internal/http2": {own: []string{"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine"}},
+
 		// The seam and what moves bytes through it.
 		"internal/engine":            {own: []string{"internal/clock"}},
 		"internal/engine/sock":       {usesUnsafe: true},

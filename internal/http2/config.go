@@ -26,8 +26,35 @@ type Config struct {
 	// StallTimeout bounds how long a peer may take nothing of a response, or not
 	// acknowledge SETTINGS. It must be positive.
 	StallTimeout time.Duration
+	// MaxHeads is how many bytes the heads of all open streams of a connection may have;
+	// requests beyond it are refused, which any client may repeat. 0: 1 MiB.
+	MaxHeads int
+	// MaxRequests is how many streams a connection accepts before its graceful end; 0:
+	// any number.
+	MaxRequests uint64
 	// IdleTimeout is how long a connection without streams stays open; 0: for ever.
 	IdleTimeout time.Duration
+}
+
+// defaultMaxHeads is MaxHeads if it is 0.
+const defaultMaxHeads = 1 << 20
+
+func (cfg *Config) maxHeads() int {
+	if cfg.MaxHeads > 0 {
+		return cfg.MaxHeads
+	}
+	return defaultMaxHeads
+}
+
+// leastContinuations is how many CONTINUATION frames a field block may have, however
+// small the heads are that it may encode.
+const leastContinuations = 16
+
+// continuations returns how many CONTINUATION frames a field block may have: enough for
+// twice the largest head in full frames.
+func (cfg *Config) continuations() uint16 {
+	frames := 2 * int64(cfg.Limits.MaxHead) / h2.MinMaxFrameSize
+	return uint16(min(max(frames, leastContinuations), 1<<16-1))
 }
 
 // A Host is the server that a connection belongs to.

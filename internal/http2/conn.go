@@ -51,16 +51,23 @@ type Conn struct {
 	window  h2.ReceiveWindow
 	growth  h2.Growth
 	newest  uint32 // the highest stream of the peer
+	last    uint32 // the highest one that was accepted or refused with RST_STREAM
+	opened  uint64 // streams that were accepted
+	heads   int    // bytes of the heads of all streams
 	resets  resets
 
 	// Output.
-	out        []byte // frames in the order in which they are sent
-	encoder    h2.Encoder
-	peer       h2.Settings
-	sendWindow h2.SendWindow
-	ready      h2.Scheduler[Stream]
-	room       sync.Cond // out has become shorter
-	acks       int       // in out
+	out     []byte // frames in the order in which they are sent
+	encoder h2.Encoder
+	peer    h2.Settings
+	// initialWindow is that of peer before the SETTINGS frame that arrives.
+	initialWindow uint32
+	sendWindow    h2.SendWindow
+	ready         h2.Scheduler[Stream]
+	room          sync.Cond // out has become shorter
+	acks          int       // in out
+	held          int       // bytes of Stream.held of all streams
+	progress      progress  // of the content of all streams
 
 	streams map[uint32]*Stream
 	ended   *Stream // for unlock
@@ -81,6 +88,7 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	c.room.L = &c.mu
 	c.decoder.Limits = cfg.Limits
 	c.decoder.Reset()
+	c.parser.MaxContinuations = cfg.continuations()
 	c.encoder.Reset(cfg.Pairs)
 	initial := c.peer.InitialWindowSize
 	c.sendWindow = h2.SendWindow(initial)
@@ -101,11 +109,12 @@ func (c *Conn) Capabilities() engine.Capabilities {
 // Pause implements engine.Protocol. The connection can neither sleep nor move.
 func (c *Conn) Pause() (isIdle bool) { return false }
 
-// Start implements engine.Starter. It sets the deadline of the preface, and has our
-// SETTINGS sent.
+// Start implements engine.Starter. It sets the deadline of the preface and the time-out
+// of writes, and has our SETTINGS sent.
 func (c *Conn) Start() engine.Next {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.conn.SetWriteTimeout(c.cfg.StallTimeout)
 	c.arm()
 	c.prompter.Prompt()
 	return engine.Read
@@ -149,6 +158,9 @@ func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 			c.fail(err)
 		}
 	}
+	if len(c.out) > calmOut {
+		c.fail(h2.ErrCalm)
+	}
 	c.heard(now)
 	c.arm()
 	if c.hasOutput() {
@@ -173,6 +185,7 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		return c.owe(now, h2.CostPing)
 	case h2.EventPingAck:
 		c.pingAcked(ev.Ping, now)
+		return c.spend(now, h2.CostIgnored)
 	case h2.EventWindowUpdate:
 		return c.windowReceived(ev, now)
 	case h2.EventReset:
@@ -180,7 +193,7 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 	case h2.EventPriorityUpdate:
 		c.priorityReceived(ev)
 		return c.spend(now, h2.CostIgnored)
-	case h2.EventIgnored:
+	case h2.EventIgnored, h2.EventGoAway: // the peer accepts no stream of ours anyway
 		return c.spend(now, h2.CostIgnored)
 	case h2.EventStreamError:
 		return c.streamFailed(ev.Stream, ev.Err, now)
@@ -208,23 +221,27 @@ func (c *Conn) spend(now int64, cost h2.Cost) *h2.Error {
 }
 
 func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
-	before := c.peer
+	tableSize := c.peer.HeaderTableSize
+	if ev.Has(h2.FrameStart) {
+		c.initialWindow = c.peer.InitialWindowSize
+	}
 	if err := c.peer.Apply(ev.Setting, ev.Value); err != nil {
 		return err
 	}
-	if c.peer.InitialWindowSize != before.InitialWindowSize {
-		for _, s := range c.streams {
-			if !s.sendWindow.Shift(before.InitialWindowSize, c.peer.InitialWindowSize) {
-				return h2.ErrWindowOverflow
-			}
-			c.schedule(s)
-		}
-	}
-	if c.peer.HeaderTableSize != before.HeaderTableSize {
+	if c.peer.HeaderTableSize != tableSize {
 		c.encoder.SetLimit(int(min(c.peer.HeaderTableSize, h2.MaxTableSize)))
 	}
 	if !ev.Has(h2.EndSettings) {
 		return nil
+	}
+	// Once for the frame: a frame has up to 2,730 values.
+	if c.peer.InitialWindowSize != c.initialWindow {
+		for _, s := range c.streams {
+			if !s.sendWindow.Shift(c.initialWindow, c.peer.InitialWindowSize) {
+				return h2.ErrWindowOverflow
+			}
+			c.schedule(s)
+		}
 	}
 	c.isPrefaced = true
 	c.out = h2.AppendSettingsAck(c.out)
@@ -283,8 +300,8 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 		return c.spend(now, h2.CostIgnored)
 	}
 	cost := h2.Cost(h2.CostReset)
-	if s.output == outputLast || s.output == outputEnded {
-		cost = h2.CostIgnored // the request was answered
+	if s.output >= outputLast {
+		cost = h2.CostIgnored // the request was answered, or the stream reset before
 	}
 	c.breakStream(s)
 	return c.spend(now, cost)
@@ -331,12 +348,14 @@ func (c *Conn) breakStream(s *Stream) {
 	}
 	c.ready.Remove(&s.node)
 	s.output, s.input = outputReset, inputEnded
+	c.held -= len(s.held)
 	s.held, s.last = s.held[:0], nil
 	if s.onGone != nil {
 		s.onGone()
 		s.onGone = nil
 	}
 	s.wake.Broadcast()
+	c.room.Broadcast() // its Task may wait there
 	c.settle(s)
 }
 
@@ -346,12 +365,14 @@ func (c *Conn) settle(s *Stream) {
 		return
 	}
 	delete(c.streams, s.id)
+	c.heads -= s.head
+	s.window.Shrink(&c.growth)
 	if c.block.stream == s {
 		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
 	}
 	s.next, c.ended = c.ended, s
 	if len(c.streams) == 0 {
-		c.becomeIdle()
+		c.becomeIdle(clock.Nanos())
 	}
 }
 
@@ -360,7 +381,7 @@ func (c *Conn) fail(err *h2.Error) {
 	if c.phase >= phaseFailed {
 		return
 	}
-	c.out = h2.AppendGoAway(c.out, c.newest, err.Code, err.Error())
+	c.out = h2.AppendGoAway(c.out, c.last, err.Code, err.Error())
 	c.failure = err
 	c.phase = phaseFailed
 	c.breakAll()
@@ -379,8 +400,7 @@ func (c *Conn) breakAll() {
 func (c *Conn) HalfClosed(out []byte) []byte {
 	c.mu.Lock()
 	defer c.unlock()
-	out = append(out, c.out...)
-	c.out = c.out[:0]
+	out = c.takeOut(out)
 	c.phase = max(c.phase, phaseFailed)
 	c.breakAll()
 	return out

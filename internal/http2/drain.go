@@ -35,7 +35,7 @@ func (c *Conn) drain() {
 		return
 	}
 	c.phase = phaseDraining
-	c.out = h2.AppendGoAway(c.out, c.newest, h2.CodeNoError, "")
+	c.out = h2.AppendGoAway(c.out, c.last, h2.CodeNoError, "")
 }
 
 // isDone tells whether the connection is to be closed.

@@ -51,7 +51,7 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 	case stream == nil && refuse != nil:
 		c.out = h2.AppendReset(c.out, id, refuse.Code)
 		c.resets.add(id)
-		return c.spend(now, h2.CostReset)
+		return c.spend(now, costOf(refuse))
 	case stream == nil:
 		return nil
 	case refuse != nil:
@@ -62,6 +62,14 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 		return c.trailerReceived(stream, err, now)
 	}
 	return c.headReceived(stream, err, isLast, now)
+}
+
+// costOf returns what the peer pays for the reset of a stream that was not opened.
+func costOf(err *h2.Error) h2.Cost {
+	if err == h2.ErrRefused {
+		return h2.CostRefused
+	}
+	return h2.CostReset
 }
 
 // malformed resets s because of its field list.
@@ -91,7 +99,16 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 		if !c.resets.has(ev.Stream) {
 			return h2.ErrClosedStream
 		}
+		if err := c.spend(now, h2.CostIgnored); err != nil {
+			return err
+		}
 	case c.phase >= phaseDraining: // the peer sends it again elsewhere
+		c.newest = ev.Stream
+		c.resets.open(ev.Stream)
+		c.resets.add(ev.Stream)
+		if err := c.spend(now, h2.CostRefused); err != nil {
+			return err
+		}
 	default:
 		c.openStream(ev.Stream, now)
 	}
@@ -110,7 +127,8 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 
 // openStream accepts a request, or refuses it if there are too many.
 func (c *Conn) openStream(id uint32, now int64) {
-	c.newest = id
+	c.newest, c.last = id, id
+	c.resets.open(id)
 	b := &c.block
 	if len(c.streams) >= int(c.cfg.Settings.MaxConcurrentStreams) {
 		b.refuse = h2.ErrRefused
@@ -119,6 +137,10 @@ func (c *Conn) openStream(id uint32, now int64) {
 	s := c.host.NewStream()
 	s.begin(c, id, now)
 	c.streams[id] = s
+	c.idleDue = 0
+	if c.opened++; c.opened == c.cfg.MaxRequests {
+		c.warn()
+	}
 	b.stream, b.kind = s, h2.RequestBlock
 }
 
@@ -131,7 +153,12 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	}
 	if v := asViolation(err); v != nil {
 		return c.malformed(s, v, now)
-	} else if err != nil { // an answer of HTTP/1.1 fits: 431, 414
+	}
+	if !c.keepHead(s) {
+		c.reset(s, h2.CodeRefusedStream)
+		return c.spend(now, h2.CostRefused)
+	}
+	if err != nil { // an answer of HTTP/1.1 fits: 431, 414
 		c.refuseRequest(s, err)
 		return nil
 	}
@@ -162,6 +189,16 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 		c.bodyBegan(now)
 	}
 	return nil
+}
+
+// keepHead counts the head of s. It is false if the heads of all streams exceed their
+// limit.
+func (c *Conn) keepHead(s *Stream) bool {
+	const fieldSize = 32 // about what a field needs beside its bytes
+	t := s.Request.Fields()
+	s.head = len(t.Raw()) + fieldSize*t.Len()
+	c.heads += s.head
+	return c.heads <= c.cfg.maxHeads() || len(c.streams) == 1
 }
 
 // refuseRequest has a Task answer s with err. What else arrives of it is discarded.
@@ -205,22 +242,26 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 		return nil
 	}
 	c.budget.EarnBody(uint32(len(ev.Payload)))
-	s.received += int64(len(ev.Payload))
-	s.heard = now
+	if len(ev.Payload) > 0 {
+		s.received += int64(len(ev.Payload))
+		s.heard = now
+	}
 	if s.declared >= 0 && s.received > s.declared {
 		return c.resetByUs(s, h2.ErrContentLength, now)
 	}
 	switch s.input {
 	case inputOpen:
 		if err := s.Request.BodyReceived(ev.Payload); err != nil {
-			c.consumedOf(s, len(ev.Payload), now)
 			if ev.Has(h2.EndStream) {
 				s.input = inputEnded
 			}
+			c.consumedOf(s, len(ev.Payload), now)
 			c.refuseRequest(s, err)
 			return nil
 		}
-		c.consumedOf(s, len(ev.Payload), now)
+		if !ev.Has(h2.EndStream) {
+			c.consumedOf(s, len(ev.Payload), now)
+		}
 	case inputStreamed:
 		s.inbox = append(s.inbox, ev.Payload...) // within its window
 		s.wake.Broadcast()
@@ -248,7 +289,7 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 	switch isLast := ev.Has(h2.EndStream); {
 	case size == 0 && !isLast:
 		cost += h2.CostEmptyFrame
-	case size < h2.TinyData && !isLast && (s == nil || s.input == inputOpen):
+	case size < h2.TinyData && !isLast && (s == nil || s.input != inputStreamed):
 		cost += h2.CostTinyData
 	}
 	if err := c.spend(now, cost); err != nil {
@@ -340,7 +381,7 @@ func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
 	defer c.mu.Unlock()
 	for {
 		switch {
-		case s.output == outputReset, s.isInterrupted:
+		case s.output == outputReset, s.isInterrupted, s.input == inputDiscarded:
 			return 0, ErrReset
 		case s.taken < len(s.inbox):
 			n := copy(p, s.inbox[s.taken:])
@@ -407,10 +448,16 @@ func (s *Stream) Trailer() *field.Table {
 
 // InterruptRead makes ReadBody return ErrReset from now on, also one that waits.
 func (s *Stream) InterruptRead() {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s.input == inputStreamed {
 		s.input = inputDiscarded
+		before := len(c.out)
+		if c.consumedOf(s, len(s.inbox)-s.taken, clock.Nanos()); len(c.out) > before {
+			c.prompter.Prompt()
+		}
+		s.inbox, s.taken = s.inbox[:0], 0
 	}
 	s.isInterrupted = true
 	s.wake.Broadcast()

@@ -1,22 +1,34 @@
 package http2
 
-// resets are the streams that were reset by us lately. The peer may have sent frames
-// before it learned of that, which are ignored (RFC 9113 section 5.1).
+// rememberedStreams is how many of the newest streams are known to be reset or not.
+const rememberedStreams = 2048
+
+// resets are the streams that were reset or not accepted by us. The peer may have sent
+// frames before it learned of that, which are ignored (RFC 9113 sections 5.1 and 6.8).
+// The zero value knows no stream.
 type resets struct {
-	ids  [64]uint32
-	next uint8
+	bits   [rememberedStreams / 64]uint64 // a ring, by the number of the stream
+	newest uint32
 }
 
-func (r *resets) add(id uint32) {
-	r.ids[r.next%uint8(len(r.ids))] = id
-	r.next++
-}
-
-func (r *resets) has(id uint32) bool {
-	for _, known := range r.ids {
-		if known == id {
-			return true
-		}
+// open notes that newest is the peer's newest stream. Those between are closed.
+func (r *resets) open(newest uint32) {
+	n := min((newest-r.newest+1)/2, rememberedStreams)
+	for id := newest; n > 0; n-- {
+		*r.word(id) &^= bit(id)
+		id -= 2
 	}
-	return false
+	r.newest = newest
 }
+
+func (r *resets) add(id uint32) { *r.word(id) |= bit(id) }
+
+// has tells whether a frame on the stream, which has ended, is to be ignored. It is if
+// the stream is too old to be known.
+func (r *resets) has(id uint32) bool {
+	return (r.newest-id)/2 >= rememberedStreams || *r.word(id)&bit(id) != 0
+}
+
+func (r *resets) word(id uint32) *uint64 { return &r.bits[id/2/64%uint32(len(r.bits))] }
+
+func bit(id uint32) uint64 { return 1 << (id / 2 % 64) }

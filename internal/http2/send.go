@@ -69,14 +69,17 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 	c.appendFields(s, f, false)
 	n := len(content)
 	if n <= directSize && len(c.out) < maxOut && int(min(c.sendWindow, s.sendWindow)) >= n {
-		c.sendWindow.Take(n)
 		s.sendWindow.Take(n)
+		if c.sendWindow.Take(n); c.sendWindow <= 0 {
+			c.progress.begin(clock.Nanos())
+		}
 		c.out = h2.AppendDataHead(c.out, s.id, n, true)
 		c.out = append(c.out, content...)
 		s.output = outputEnded
 		return true
 	}
-	s.last, s.output, s.moved = content, outputLast, clock.Nanos()
+	s.last, s.output = content, outputLast
+	s.progress.begin(clock.Nanos())
 	c.schedule(s)
 	return true
 }
@@ -111,14 +114,10 @@ func (s *Stream) Send(p []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(s.held) == 0 {
-		s.moved = clock.Nanos()
+		s.progress.begin(clock.Nanos())
 	}
 	for s.output == outputOpen {
-		if n := min(len(p), maxHeld-len(s.held)); n > 0 {
-			s.held = append(s.held, p[:n]...)
-			p = p[n:]
-			c.schedule(s)
-		}
+		p = c.hold(s, p)
 		if len(p) == 0 {
 			return true
 		}
@@ -126,6 +125,21 @@ func (s *Stream) Send(p []byte) bool {
 		s.wait()
 	}
 	return false
+}
+
+// hold copies as much of p as s may hold, and returns the rest.
+func (c *Conn) hold(s *Stream, p []byte) (rest []byte) {
+	most := maxHeld
+	if c.held >= maxHeldOfAll {
+		most = leastHeld
+	}
+	if n := min(len(p), most-len(s.held)); n > 0 {
+		s.held = append(s.held, p[:n]...)
+		c.held += n
+		p = p[n:]
+		c.schedule(s)
+	}
+	return p
 }
 
 // SendLast sends p as the last part of the content. p belongs to the Request until
@@ -138,7 +152,12 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 		return false
 	}
 	if len(s.held) == 0 {
-		s.moved = clock.Nanos()
+		s.progress.begin(clock.Nanos())
+	}
+	if trailer == nil && len(p)+len(s.held) == 0 { // needs no window
+		c.out = h2.AppendDataHead(c.out, s.id, 0, true)
+		s.output = outputEnded
+		return true
 	}
 	if trailer == nil {
 		s.last, s.output = p, outputLast
@@ -146,10 +165,7 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 		return true
 	}
 	for len(p) > 0 || len(s.held) > 0 { // the fields follow the content in out
-		n := min(len(p), maxHeld-len(s.held))
-		s.held = append(s.held, p[:n]...)
-		p = p[n:]
-		c.schedule(s)
+		p = c.hold(s, p)
 		c.prompter.Prompt()
 		if s.wait(); s.output != outputOpen {
 			return false
@@ -177,7 +193,7 @@ func (s *Stream) Reset(code h2.Code) {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for s.output == outputOpen && len(s.held) > 0 && c.sendWindow > 0 && s.sendWindow > 0 && len(c.out) < maxOut {
+	for s.output == outputOpen && len(s.held) > 0 && c.sendWindow > 0 && s.sendWindow > 0 && len(c.out) < turnSize-h2.FrameHeadSize {
 		c.out = c.appendContent(c.out, s, clock.Nanos())
 	}
 	if s.output < outputEnded {
@@ -199,7 +215,8 @@ func (c *Conn) served(s *Stream) {
 	case outputReset:
 		c.settle(s)
 	}
-	if c.hasOutput() || len(c.streams) == 0 { // the engine has to learn of idleDue
+	// Also for the timers of content that waits, and of an idle connection.
+	if c.hasOutput() || s.output == outputLast || len(c.streams) == 0 {
 		c.prompter.Prompt()
 	}
 }
@@ -210,6 +227,7 @@ func (c *Conn) outputComplete(s *Stream) {
 	if s.task == taskQueued {
 		return // served calls it again
 	}
+	s.onGone = nil
 	if s.input != inputEnded {
 		c.reset(s, h2.CodeNoError)
 		return
@@ -246,12 +264,7 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	if c.host.IsClosing() {
 		c.warn()
 	}
-	out = append(out, c.out...)
-	c.out, c.acks = c.out[:0], 0
-	if cap(c.out) > maxOut {
-		c.out = nil
-	}
-	c.room.Broadcast()
+	out = c.takeOut(out)
 	if c.isDone() {
 		return out, engine.CloseLinger
 	}
@@ -273,6 +286,17 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	return out, engine.Read
 }
 
+// takeOut appends what waits in c.out to out.
+func (c *Conn) takeOut(out []byte) []byte {
+	out = append(out, c.out...)
+	c.out, c.acks = c.out[:0], 0
+	if cap(c.out) > maxOut {
+		c.out = nil
+	}
+	c.room.Broadcast()
+	return out
+}
+
 // appendContent appends one frame of the content of s, which the scheduler has chosen.
 func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	p := s.held
@@ -287,12 +311,14 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	}
 	c.sendWindow.Take(n)
 	s.sendWindow.Take(n)
-	s.moved = now
+	c.progress.add(n, now)
+	s.progress.add(n, now)
 	isLast := s.output == outputLast && n == len(p) && (!isHeld || len(s.last) == 0)
 	out = h2.AppendDataHead(out, s.id, n, isLast)
 	out = append(out, p[:n]...)
 	if isHeld {
 		s.held = s.held[:copy(s.held, s.held[n:])]
+		c.held -= n
 	} else {
 		s.last = s.last[n:]
 	}

@@ -53,6 +53,7 @@ type Stream struct {
 
 	// Input.
 	window        h2.ReceiveWindow
+	head          int   // bytes that Conn.heads counts
 	declared      int64 // bytes of the body according to the head; -1: unknown
 	received      int64 // bytes of the body
 	inbox         []byte
@@ -69,15 +70,21 @@ type Stream struct {
 	held         []byte        // copied
 	last         []byte        // the last part of the content; it belongs to the Request
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
-	moved        int64         // when content was last sent or given to s, in Nanos
+	progress     progress      // of the content
 	node         h2.Node[Stream]
 
 	wake   sync.Cond // something has changed that ReadBody or Send may wait for
 	onGone func()
 }
 
-// maxHeld is how many bytes of a response a Stream copies before Send waits.
-const maxHeld = 32 << 10
+const (
+	// maxHeld is how many bytes of a response a Stream copies before Send waits.
+	maxHeld = 32 << 10
+	// maxHeldOfAll is how many bytes all streams of a Conn hold. Beyond it, a Stream
+	// holds leastHeld, so that those go on whose windows are open.
+	maxHeldOfAll = 1 << 20
+	leastHeld    = 4 << 10
+)
 
 // begin prepares a new stream.
 func (s *Stream) begin(c *Conn, id uint32, now int64) {
@@ -85,7 +92,8 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.node.Owner, s.node.ID = s, id
 	s.wake.L = &c.mu
 	s.input, s.output, s.task = inputOpen, outputNone, taskNone
-	s.declared, s.received = -1, 0
+	c.ready.Place(&s.node, h2.DefaultPriority())
+	s.declared, s.received, s.head = -1, 0, 0
 	s.isDecoded, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, 0, 0
 	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.Settings.InitialWindowSize, c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)

@@ -29,7 +29,6 @@ func (c *Conn) startTimers(now int64) {
 // blockBegan starts the clock of a field block.
 func (c *Conn) blockBegan(now int64) {
 	c.blockDue = now + int64(c.cfg.ReadTimeout)
-	c.idleDue = 0
 }
 
 // bodyBegan starts the clock of a body.
@@ -47,11 +46,11 @@ func (c *Conn) heard(now int64) {
 	if !c.own.Waits() {
 		c.ackDue = 0
 	}
-	if c.isPrefaced && !c.block.isOpen && c.idleDue == 0 && len(c.streams) == 0 {
-		c.becomeIdle()
-	}
 	if c.bodyDue != 0 {
 		_, c.bodyDue = c.lateBody()
+	}
+	if len(c.streams) == 0 && c.idleDue == 0 && c.isPrefaced {
+		c.becomeIdle(now)
 	}
 }
 
@@ -72,28 +71,56 @@ func (c *Conn) lateBody() (first *Stream, due int64) {
 	return first, due
 }
 
-// becomeIdle is called when the last stream has ended.
-func (c *Conn) becomeIdle() {
+// becomeIdle is called when there is no stream.
+func (c *Conn) becomeIdle(now int64) {
 	if c.cfg.IdleTimeout > 0 {
-		c.idleDue = clock.Nanos() + int64(c.cfg.IdleTimeout)
+		c.idleDue = now + int64(c.cfg.IdleTimeout)
+	}
+}
+
+// A progress tells when content was last taken by the peer.
+type progress struct {
+	at    int64 // in Nanos
+	since int   // bytes since then
+}
+
+// minProgress is how many bytes the peer must take, so that a few at a time do not
+// extend a time-out for ever.
+const minProgress = 1 << 10
+
+// begin starts the time-out: there is content, or a window has closed.
+func (p *progress) begin(now int64) { *p = progress{at: now} }
+
+// add counts n bytes that were sent.
+func (p *progress) add(n int, now int64) {
+	if p.since += n; p.since >= minProgress {
+		*p = progress{at: now}
 	}
 }
 
 // sent is called when the engine has got output.
 func (c *Conn) sent() { _, c.stallDue = c.lateContent() }
 
-// lateContent returns the stream whose content must be taken first, and when; nil and 0:
-// there is none.
+// lateContent returns the stream for whose content the peer must open a window first,
+// and when; nil and 0: there is none. Content that waits only for its turn is not late.
 func (c *Conn) lateContent() (first *Stream, due int64) {
 	for _, s := range c.streams {
 		if len(s.held)+len(s.last) == 0 || s.output >= outputEnded {
+			continue
+		}
+		at := s.progress.at
+		switch {
+		case s.sendWindow <= 0:
+		case c.sendWindow <= 0:
+			at = max(at, c.progress.at)
+		default:
 			continue
 		}
 		timeout := s.writeTimeout
 		if timeout == 0 {
 			timeout = c.cfg.StallTimeout
 		}
-		if t := s.moved + int64(timeout); first == nil || t < due {
+		if t := at + int64(timeout); first == nil || t < due {
 			first, due = s, t
 		}
 	}
@@ -138,8 +165,7 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		c.drain()
 	}
 	c.timeOutStreams(now)
-	out = append(out, c.out...)
-	c.out = c.out[:0]
+	out = c.takeOut(out)
 	if c.isDone() {
 		return out, engine.CloseLinger
 	}

@@ -1,0 +1,503 @@
+package http2
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// fakeEngine is the engine.Conn, the Prompter, the Workers and the Host of one
+// connection. Tasks run when the test says so.
+type fakeEngine struct {
+	engine.Conn
+	t    testing.TB
+	conn *Conn
+
+	mu         sync.Mutex
+	tasks      []engine.Task
+	isPrompted bool
+	excused    int
+	streams    []*testRequest // those that were made
+	free       []*testRequest // for recycle
+
+	recycle      bool          // requests are used again
+	deadline     int64         // in Nanos, 0: none
+	writeTimeout time.Duration // of SetWriteTimeout
+	isBlocked    bool          // the peer does not read
+	closing      bool          // IsClosing
+	isLast       bool          // the Protocol has said Close
+	isClosed     bool
+	failure      error // of Host.Closed
+	mostOut      int   // the longest that Conn.out was after Feed
+
+	isStreamed func(r *testRequest) bool
+	refuse     func(r *testRequest) error // of HeadReceived
+	bodyError  error                      // of BodyReceived
+	handler    func(r *testRequest)
+
+	peer peer
+}
+
+func (e *fakeEngine) Prompter() engine.Prompter { return e }
+func (e *fakeEngine) Workers() engine.Workers   { return e }
+
+func (e *fakeEngine) Prompt() {
+	e.mu.Lock()
+	e.isPrompted = true
+	e.mu.Unlock()
+}
+
+func (e *fakeEngine) Go(t engine.Task) {
+	e.mu.Lock()
+	e.tasks = append(e.tasks, t)
+	e.mu.Unlock()
+}
+
+func (e *fakeEngine) Excuse(n int) {
+	e.mu.Lock()
+	e.excused += n
+	e.mu.Unlock()
+}
+
+func (e *fakeEngine) SetReadDeadline(now int64, timeout time.Duration) {
+	if e.deadline = 0; timeout > 0 {
+		e.deadline = now + int64(timeout)
+	}
+}
+
+func (e *fakeEngine) SetWriteTimeout(timeout time.Duration) { e.writeTimeout = timeout }
+
+func (e *fakeEngine) IsClosing() bool { return e.closing }
+
+func (e *fakeEngine) Closed(err error) { e.failure = err }
+
+func (e *fakeEngine) NewStream() *Stream {
+	if n := len(e.free); n > 0 && e.recycle {
+		r := e.free[n-1]
+		e.free = e.free[:n-1]
+		r.reset()
+		return &r.stream
+	}
+	r := &testRequest{engine: e}
+	r.stream.Request = r
+	e.streams = append(e.streams, r)
+	return &r.stream
+}
+
+// testConfig has small times and the sizes of a server.
+func testConfig() *Config {
+	settings := h2.DefaultSettings()
+	settings.MaxConcurrentStreams = 250
+	settings.InitialWindowSize = 64 << 10
+	return &Config{
+		Settings: settings, Limits: h1.DefaultLimits, Pairs: &h2.Pairs{},
+		ConnWindow: 1 << 20, MaxConnWindow: 16 << 20, MaxStreamWindow: 1 << 20,
+		ReadTimeout: 10 * time.Second, StallTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	}
+}
+
+// newEngine returns a connection whose preface was exchanged.
+func newEngine(t testing.TB, cfg *Config) *fakeEngine {
+	e := newSilentEngine(t, cfg)
+	e.feed(prefaceAnd(h2.DefaultSettings()))
+	e.feed(h2.AppendSettingsAck(nil))
+	e.peer.lines = nil
+	return e
+}
+
+// newSilentEngine returns a connection whose peer has sent nothing.
+func newSilentEngine(t testing.TB, cfg *Config) *fakeEngine {
+	e := &fakeEngine{t: t, handler: func(r *testRequest) { r.stream.Respond(fields{status: 200}, nil) }}
+	e.peer.begin()
+	e.conn = NewConn(e, e, cfg, nil)
+	e.conn.Start()
+	e.pump()
+	return e
+}
+
+func prefaceAnd(s h2.Settings) []byte {
+	inForce := h2.DefaultSettings()
+	return h2.AppendSettings([]byte(h2.Preface), &s, &inForce)
+}
+
+// feed passes in to the Conn, as the engine does, and then sends what there is.
+func (e *fakeEngine) feed(in []byte) {
+	if e.isLast || e.isClosed {
+		return
+	}
+	used, next := e.conn.Feed(in)
+	if used != len(in) {
+		e.t.Fatalf("Feed used %d of %d bytes", used, len(in))
+	}
+	e.mostOut = max(e.mostOut, len(e.conn.out))
+	if next == engine.Run {
+		e.Prompt()
+	}
+	e.pump()
+}
+
+func (e *fakeEngine) takePrompt() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.isPrompted
+	e.isPrompted = false
+	return was
+}
+
+// pump sends what the Conn has, unless the peer does not read.
+func (e *fakeEngine) pump() {
+	for !e.isBlocked && !e.isLast && !e.isClosed && e.takePrompt() {
+		out, next := e.conn.Prompted(nil)
+		e.sent(out, next)
+	}
+}
+
+func (e *fakeEngine) sent(out []byte, next engine.Next) {
+	if err := e.peer.read(out); err != nil {
+		e.t.Fatalf("the peer cannot read what was sent: %v", err)
+	}
+	if next != engine.Read {
+		e.isLast = true
+	}
+}
+
+// runTask runs the first task, on this goroutine.
+func (e *fakeEngine) runTask() {
+	e.mu.Lock()
+	t := e.tasks[0]
+	e.tasks = e.tasks[1:]
+	e.mu.Unlock()
+	engine.RunTask(t)
+}
+
+// runTasks runs all tasks, and sends what they have answered.
+func (e *fakeEngine) runTasks() {
+	for len(e.tasks) > 0 {
+		e.runTask()
+	}
+	e.pump()
+}
+
+// expire calls TimedOut if the deadline is over. Use it in a synctest bubble.
+func (e *fakeEngine) expire() {
+	for e.deadline != 0 && e.deadline <= clock.Nanos() && !e.isLast {
+		e.deadline = 0
+		e.sent(e.conn.TimedOut(nil))
+		e.pump()
+	}
+}
+
+// wait lets d pass, with the time-outs that are due meanwhile. Use it in a synctest
+// bubble.
+func (e *fakeEngine) wait(d time.Duration) {
+	until := clock.Nanos() + int64(d)
+	for e.deadline != 0 && e.deadline <= until && !e.isLast {
+		time.Sleep(time.Duration(e.deadline - clock.Nanos()))
+		e.expire()
+		e.pump()
+	}
+	time.Sleep(time.Duration(max(0, until-clock.Nanos())))
+}
+
+// close ends the connection, as the engine does.
+func (e *fakeEngine) close() {
+	e.isClosed = true
+	e.conn.Closed(nil)
+}
+
+// checkEnded fails the test unless every request was ended once. Call it after close
+// and runTasks.
+func (e *fakeEngine) checkEnded() {
+	e.t.Helper()
+	for _, r := range e.streams {
+		if r.ended != 1 {
+			e.t.Errorf("request %d: End was called %d times", r.id, r.ended)
+		}
+	}
+	if e.excused != 0 {
+		e.t.Errorf("%d tasks are excused after the end", e.excused)
+	}
+	if n := len(e.conn.streams); n > 0 {
+		e.t.Errorf("%d streams remain", n)
+	}
+	if e.conn.heads != 0 || e.conn.held != 0 {
+		e.t.Errorf("%d bytes of heads and %d of content are counted after the end", e.conn.heads, e.conn.held)
+	}
+}
+
+// A testRequest is a Request that keeps what it was told.
+type testRequest struct {
+	engine *fakeEngine
+	stream Stream
+	table  field.Table
+	id     uint32
+	body   []byte
+
+	failure    error // of Refuse
+	hasTrailer bool
+	isComplete bool
+	served     int
+	ended      int
+}
+
+func (r *testRequest) reset() {
+	r.table.Reset()
+	r.body, r.failure, r.hasTrailer, r.isComplete = r.body[:0], nil, false, false
+	r.ended = 0
+}
+
+func (r *testRequest) Fields() *field.Table { return &r.table }
+
+func (r *testRequest) HeadReceived(_ *h2.Head, isLast bool) (isStreamed bool, err error) {
+	r.id = r.stream.ID()
+	r.isComplete = isLast
+	if r.engine.refuse != nil {
+		if err := r.engine.refuse(r); err != nil {
+			return false, err
+		}
+	}
+	return !isLast && r.engine.isStreamed != nil && r.engine.isStreamed(r), nil
+}
+
+func (r *testRequest) BodyReceived(p []byte) error {
+	if r.isComplete {
+		panic("body after its end")
+	}
+	r.body = append(r.body, p...)
+	return r.engine.bodyError
+}
+
+func (r *testRequest) BodyComplete(t *field.Table) { r.isComplete, r.hasTrailer = true, t != nil }
+
+func (r *testRequest) BodyDue(heard int64) int64 { return heard + int64(10*time.Second) }
+
+func (r *testRequest) Refuse(err error) { r.failure = err }
+
+func (r *testRequest) Serve() {
+	if r.ended > 0 {
+		panic("Serve after End")
+	}
+	r.served++
+	if r.failure != nil {
+		r.stream.Respond(fields{status: 400}, nil)
+		return
+	}
+	r.engine.handler(r)
+}
+
+func (r *testRequest) End() {
+	r.ended++
+	r.engine.mu.Lock()
+	defer r.engine.mu.Unlock()
+	r.engine.free = append(r.engine.free, r)
+}
+
+// readAll reads a streamed body.
+func (r *testRequest) readAll() (n int, err error) {
+	p := make([]byte, 4<<10)
+	for {
+		k, err := r.stream.ReadBody(p, func() error { return nil })
+		if n += k; err == io.EOF {
+			return n, nil
+		} else if err != nil {
+			return n, err
+		}
+	}
+}
+
+// fields is a field list that is sent.
+type fields struct {
+	status int // 0: a trailer
+	extra  string
+}
+
+func (f fields) AppendFields(dst []byte, e *h2.Encoder) []byte {
+	if f.status != 0 {
+		dst = e.AppendStatus(dst, f.status)
+	}
+	if f.extra != "" {
+		dst = e.AppendField(dst, field.Other, []byte("x-extra"), []byte(f.extra))
+	}
+	return dst
+}
+
+// A peer is the client's end: it encodes requests and reads what was sent.
+type peer struct {
+	encoder h2.Encoder
+	parser  h2.Parser
+	decoder h2.Decoder
+	head    h2.Head
+	table   field.Table
+	lines   []string // what was read
+	data    map[uint32]int
+	credit  map[uint32]int // increments by stream
+	starts  bool           // a response is expected, not a trailer
+	open    map[uint32]bool
+	isQuiet bool // lines are not kept
+	goAway  h2.Code
+	hasGone bool
+}
+
+func (p *peer) begin() {
+	p.encoder.Reset(&h2.Pairs{})
+	p.parser.Side = h2.ClientSide
+	p.decoder.Limits = h1.Limits{MaxLine: 1 << 20, MaxHead: 1 << 20, MaxFields: 1 << 16}
+	p.decoder.Reset()
+	p.data, p.credit, p.open = map[uint32]int{}, map[uint32]int{}, map[uint32]bool{}
+}
+
+func (p *peer) note(format string, args ...any) {
+	if !p.isQuiet {
+		p.lines = append(p.lines, fmt.Sprintf(format, args...))
+	}
+}
+
+func (p *peer) read(in []byte) error {
+	for {
+		n, ev, err := p.parser.Next(in)
+		in = in[n:]
+		if err != nil {
+			return err
+		}
+		if ev.Kind == h2.EventNone {
+			return nil
+		}
+		if err := p.handle(&ev); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *peer) handle(ev *h2.Event) error {
+	end := ""
+	if ev.Has(h2.EndStream) {
+		end = " END"
+	}
+	switch ev.Kind {
+	case h2.EventHeaders:
+		return p.headers(ev, end)
+	case h2.EventData:
+		p.data[ev.Stream] += len(ev.Payload)
+		p.note("DATA %d %d%s", ev.Stream, len(ev.Payload), end)
+	case h2.EventSetting:
+		if ev.Has(h2.EndSettings) {
+			p.note("SETTINGS")
+		}
+	case h2.EventSettingsAck:
+		p.note("SETTINGS ACK")
+	case h2.EventPing:
+		p.note("PING %s", ev.Ping[:])
+	case h2.EventPingAck:
+		p.note("PING ACK")
+	case h2.EventWindowUpdate:
+		p.credit[ev.Stream] += int(ev.Value)
+		p.note("WINDOW_UPDATE %d %d", ev.Stream, ev.Value)
+	case h2.EventReset:
+		p.note("RST_STREAM %d %v", ev.Stream, ev.Code)
+	case h2.EventGoAway:
+		p.goAway, p.hasGone = ev.Code, true
+		p.note("GOAWAY %d %v", ev.Stream, ev.Code)
+	}
+	return nil
+}
+
+func (p *peer) headers(ev *h2.Event, end string) error {
+	if ev.Has(h2.BlockStart) {
+		p.table.Reset()
+		kind := h2.ResponseBlock
+		if p.open[ev.Stream] {
+			kind = h2.TrailerBlock
+		}
+		p.decoder.Begin(kind, &p.table, &p.head)
+	}
+	if err := p.decoder.Push(ev.Payload); err != nil {
+		return err
+	}
+	if !ev.Has(h2.EndHeaders) {
+		return nil
+	}
+	if err := p.decoder.End(); err != nil {
+		return err
+	}
+	if p.open[ev.Stream] {
+		p.note("TRAILER %d%s", ev.Stream, end)
+		return nil
+	}
+	p.open[ev.Stream] = p.head.StatusCode >= 200
+	p.note("HEADERS %d %d%s", ev.Stream, p.head.StatusCode, end)
+	return nil
+}
+
+// took returns what was read since the last call, in one line.
+func (p *peer) took() string {
+	s := strings.Join(p.lines, ", ")
+	p.lines = nil
+	return s
+}
+
+var (
+	get  = h2.RequestFields{Method: []byte("GET"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}
+	post = h2.RequestFields{Method: []byte("POST"), Scheme: []byte("http"), Authority: []byte("a"), Path: []byte("/")}
+)
+
+// request appends the head of a request with fields name, value, ….
+func (p *peer) request(dst []byte, stream uint32, r h2.RequestFields, isLast bool, more ...string) []byte {
+	start := len(dst)
+	dst = h2.BeginHeaders(dst)
+	dst = p.encoder.AppendRequest(p.encoder.Begin(dst), r)
+	for i := 0; i < len(more); i += 2 {
+		name := []byte(more[i])
+		dst = p.encoder.AppendField(dst, field.Lookup(name), name, []byte(more[i+1]))
+	}
+	return h2.FinishHeaders(dst, start, stream, isLast, h2.MinMaxFrameSize)
+}
+
+// trailer appends a trailer section.
+func (p *peer) trailer(dst []byte, stream uint32, isLast bool) []byte {
+	start := len(dst)
+	dst = fields{extra: "trailer"}.AppendFields(p.encoder.Begin(h2.BeginHeaders(dst)), &p.encoder)
+	return h2.FinishHeaders(dst, start, stream, isLast, h2.MinMaxFrameSize)
+}
+
+// data appends a DATA frame.
+func data(dst []byte, stream uint32, n int, isLast bool) []byte {
+	return append(h2.AppendDataHead(dst, stream, n, isLast), make([]byte, n)...)
+}
+
+// paddedData appends a DATA frame with n bytes and padding.
+func paddedData(dst []byte, stream uint32, n int, padding uint8, isLast bool) []byte {
+	payload := append([]byte{padding}, make([]byte, n+int(padding))...)
+	flags := byte(0x8)
+	if isLast {
+		flags |= 0x1
+	}
+	return frame(dst, 0x0, flags, stream, payload)
+}
+
+// frame appends any frame.
+func frame(dst []byte, kind, flags byte, stream uint32, payload []byte) []byte {
+	n := len(payload)
+	dst = append(dst, byte(n>>16), byte(n>>8), byte(n), kind, flags)
+	dst = binary.BigEndian.AppendUint32(dst, stream)
+	return append(dst, payload...)
+}
+
+// setting appends a SETTINGS frame of ids and values.
+func setting(dst []byte, values ...uint32) []byte {
+	var payload []byte
+	for i := 0; i < len(values); i += 2 {
+		payload = binary.BigEndian.AppendUint16(payload, uint16(values[i]))
+		payload = binary.BigEndian.AppendUint32(payload, values[i+1])
+	}
+	return frame(dst, 0x4, 0, 0, payload)
+}
