@@ -29,6 +29,7 @@ func (c *http1Conn) isPreface(in []byte) bool {
 func (c *http1Conn) Successor() engine.Protocol {
 	begun := c.x.rawHead()[:c.x.drained]
 	next := (&acceptor{server: c.server, cfg: c.cfg}).openHTTP2(c.conn, c.facts, begun)
+	next.isActive = true // as begin has told
 	c.endRequest()
 	c.releaseExchange()
 	releaseHTTP1Conn(c)

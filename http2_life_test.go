@@ -1,0 +1,300 @@
+package sluice_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestHTTP2ConnectionEnds: whatever ends a connection gracefully, its request is answered
+// and GOAWAY is sent.
+func TestHTTP2ConnectionEnds(t *testing.T) {
+	for name, set := range map[string]func(s *sluice.Server){
+		"SetConnectionClose": func(s *sluice.Server) {
+			s.Handler = func(ctx *sluice.RequestCtx) { ctx.SetConnectionClose() }
+		},
+		"DisableKeepalive":     func(s *sluice.Server) { s.DisableKeepalive = true },
+		"MaxRequestsPerConn":   func(s *sluice.Server) { s.MaxRequestsPerConn = 1 },
+		"MaxKeepaliveDuration": func(s *sluice.Server) { s.MaxKeepaliveDuration = 1 },
+		"IdleTimeout":          func(s *sluice.Server) { s.IdleTimeout = 50 * time.Millisecond },
+		"CloseOnNextResponse": func(s *sluice.Server) {
+			s.Handler = func(*sluice.RequestCtx) { s.Control().CloseOnNextResponse() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachHTTP2Network(t, func(t *testing.T, n network) {
+				s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}}
+				set(s)
+				f := serveHTTP2(t, n, s).frames()
+				f.head(1, "GET", "/", true)
+				statuses, goAways := 0, 0
+				for frame := f.next(); frame != nil; frame = f.next() {
+					switch frame := frame.(type) {
+					case *http2.MetaHeadersFrame:
+						statuses++
+					case *http2.GoAwayFrame:
+						if goAways++; frame.ErrCode != http2.ErrCodeNo {
+							t.Errorf("%v", frame)
+						}
+					}
+				}
+				if statuses != 1 || goAways == 0 {
+					t.Errorf("%d answers, %d GOAWAY", statuses, goAways)
+				}
+			})
+		})
+	}
+}
+
+// TestHTTP2Idle: a connection that never makes a request ends, too.
+func TestHTTP2Idle(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		f := serveHTTP2(t, n, &sluice.Server{IdleTimeout: 50 * time.Millisecond, Handler: func(*sluice.RequestCtx) {}}).frames()
+		if got := f.describe(); got != "GOAWAY end" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestHTTP2Shutdown: clients at full rate lose no request.
+func TestHTTP2Shutdown(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }})
+		var clients sync.WaitGroup
+		var served atomic.Int64
+		isBusy := make(chan struct{})
+		for range 4 {
+			transport := &http2.Transport{}
+			c := r.dial()
+			if secure, ok := c.Conn.(interface{ Handshake() error }); ok {
+				if err := secure.Handshake(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			conn, err := transport.NewClientConn(c.Conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				clients.Go(func() {
+					for conn.ReserveNewRequest() {
+						req, _ := http.NewRequest("GET", n.scheme()+"://h/", nil)
+						resp, err := conn.RoundTrip(req)
+						if err != nil {
+							if text := err.Error(); !strings.Contains(text, "graceful shutdown GOAWAY") && !strings.Contains(text, "client conn not usable") {
+								t.Errorf("a request was lost: %v", err)
+							}
+							return // not sent, or refused: a client repeats it elsewhere
+						}
+						if resp.StatusCode != 200 || readAll(t, resp) != "hello" {
+							t.Errorf("%v", resp)
+						}
+						if served.Add(1) == 200 {
+							close(isBusy)
+						}
+					}
+				})
+			}
+		}
+		receiveEnd(t, isBusy)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.server.ShutdownWithContext(ctx); err != nil {
+			t.Error(err)
+		}
+		clients.Wait()
+	})
+}
+
+// receiveEnd waits for the end of c.
+func receiveEnd(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatal("nothing came in time")
+	}
+}
+
+// TestHTTP2ShutdownWaits: a running request is told, and answered.
+func TestHTTP2ShutdownWaits(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		begun := make(chan struct{})
+		r := serveHTTP2(t, n, &sluice.Server{CloseOnShutdown: true, Handler: func(ctx *sluice.RequestCtx) {
+			close(begun)
+			<-ctx.Done()
+			ctx.SetBodyString("end")
+		}})
+		idle := r.frames()
+		f := r.frames()
+		f.head(1, "GET", "/", true)
+		<-begun
+		go r.server.Shutdown()
+		if got := idle.describe(); !strings.HasPrefix(got, "GOAWAY") || !strings.HasSuffix(got, "end") {
+			t.Errorf("idle: %s", got)
+		}
+		if got := f.describe(); !strings.HasSuffix(got, "200 end .") {
+			t.Errorf("busy: %s", got)
+		}
+	})
+}
+
+// TestHTTP2States: ConnState and the Meter.
+func TestHTTP2States(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		var mu sync.Mutex
+		var states []sluice.ConnState
+		release := make(chan struct{})
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/wait" {
+				<-release
+			}
+			ctx.SetStatusCode(404)
+		}, ConnState: func(_ net.Conn, state sluice.ConnState) {
+			mu.Lock()
+			defer mu.Unlock()
+			states = append(states, state)
+		}}
+		meter := &sluice.Meter{Accepted: new(atomic.Uint64), Done: new(atomic.Uint64), BytesRead: new(atomic.Uint64), BytesWritten: new(atomic.Uint64)}
+		meter.Status[3] = new(atomic.Uint64)
+		s.Control().Meter = meter
+		r := serveHTTP2(t, n, s)
+		f := r.frames()
+		f.head(1, "GET", "/wait", true)
+		eventually(t, "the request is in flight", func() bool { return meter.InFlight() == 1 })
+		close(release)
+		f.describe()
+		eventually(t, "no request is in flight", func() bool { return meter.InFlight() == 0 })
+		seen := func(want *regexp.Regexp) func() bool {
+			return func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return want.MatchString(fmt.Sprint(states))
+			}
+		}
+		eventually(t, "idle", seen(regexp.MustCompile(`^.new( active idle)+.$`))) // the preface may come alone
+		f.conn.Close()
+		eventually(t, "closed", seen(regexp.MustCompile(`^.new( active idle)+ closed.$`)))
+		eventually(t, "counted", func() bool {
+			return meter.Status[3].Load() == 1 && meter.Accepted.Load() == 1 && meter.Done.Load() == 1 && meter.BytesRead.Load() > 40 && meter.BytesWritten.Load() > 40
+		})
+	})
+}
+
+// TestHTTP2Streams: streams run at the same time, and those beyond the limit are refused.
+func TestHTTP2Streams(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		release := make(chan struct{})
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Path()) == "/wait" {
+				<-release
+			}
+		}}
+		s.HTTP2.MaxConcurrentStreams = 2
+		f := serveHTTP2(t, n, s).frames()
+		f.head(1, "GET", "/wait", true)
+		f.head(3, "GET", "/", true)
+		if got := f.describe(); got != "200 ." {
+			t.Errorf("beside a handler that waits: %s", got)
+		}
+		f.head(5, "GET", "/wait", true)
+		f.head(7, "GET", "/", true)
+		if got := f.describe(); got != "REFUSED_STREAM" {
+			t.Errorf("beyond the limit: %s", got)
+		}
+		close(release)
+		for range 2 {
+			if got := f.describe(); got != "200 ." {
+				t.Error(got)
+			}
+		}
+	})
+}
+
+// TestHTTP2ConnLimit: limits of connections are those of HTTP/1.1.
+func TestHTTP2ConnLimit(t *testing.T) {
+	for name, set := range map[string]func(*sluice.Server){
+		"Concurrency":   func(s *sluice.Server) { s.Concurrency = 1 },
+		"MaxConnsPerIP": func(s *sluice.Server) { s.MaxConnsPerIP = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}}
+			set(s)
+			r := serveHTTP2(t, overTCP(), s)
+			f := r.frames()
+			f.head(1, "GET", "/", true)
+			if got := f.describe(); got != "200 ." {
+				t.Error(got)
+			}
+			if got := fmt.Sprint(r.dial().answer("GET").StatusCode); got != "503" && got != "429" {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// TestHTTP2Switches: what decides whether TLS offers HTTP/2.
+func TestHTTP2Switches(t *testing.T) {
+	for name, test := range map[string]struct {
+		set  func(s *sluice.Server)
+		want string
+	}{
+		"on":                     {func(*sluice.Server) {}, "h2"},
+		"off":                    {func(s *sluice.Server) { s.HTTP2.Enable = false }, "http/1.1"},
+		"a TLSConfig without it": {func(s *sluice.Server) { s.TLSConfig.NextProtos = []string{"http/1.1"} }, "http/1.1"},
+		"NextProto":              {func(s *sluice.Server) { s.NextProto("h2", func(net.Conn) error { return nil }) }, "h2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := overTLS(t, overTCP(), "h2", "http/1.1")
+			n.secure.NextProtos = nil
+			s := &sluice.Server{TLSConfig: n.secure, Handler: func(*sluice.RequestCtx) {}}
+			s.HTTP2.Enable = true
+			test.set(s)
+			r := serve(t, n, s)
+			c := r.dial()
+			if got := negotiated(t, c.Conn); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestHTTP2OldTLS: a client without TLS 1.2 is not offered HTTP/2.
+func TestHTTP2OldTLS(t *testing.T) {
+	for version, want := range map[uint16]string{tls.VersionTLS11: "http/1.1", tls.VersionTLS12: "h2"} {
+		n := overTLS(t, overTCP(), "h2", "http/1.1")
+		n.secure.NextProtos, n.secure.MinVersion = nil, tls.VersionTLS11
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(*sluice.RequestCtx) {}})
+		raw, err := net.Dial("tcp", r.ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+		client := &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version, NextProtos: []string{"h2", "http/1.1"}}
+		if got := negotiated(t, tls.Client(raw, client)); got != want {
+			t.Errorf("TLS %x: %q, want %q", version, got, want)
+		}
+	}
+}
+
+// negotiated returns the protocol that ALPN has chosen.
+func negotiated(t *testing.T, c net.Conn) string {
+	t.Helper()
+	secure := c.(*tls.Conn)
+	if err := secure.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	return secure.ConnectionState().NegotiatedProtocol
+}
