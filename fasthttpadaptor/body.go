@@ -34,7 +34,9 @@ func fillBody(r *http.Request, ctx *sluice.RequestCtx, b *requestBody) {
 	switch {
 	case length == -1:
 		r.ContentLength = -1
-		r.TransferEncoding = []string{"chunked"}
+		if r.ProtoMajor < 2 {
+			r.TransferEncoding = []string{"chunked"}
+		}
 	case b.stream != nil:
 		if form, ok := b.stream.(*bytes.Reader); ok { // a multipart form that was parsed and is written again
 			length = form.Len()

@@ -70,7 +70,7 @@ func protocolOf(protocol []byte) (text string, major, minor int) {
 		return "HTTP/1.1", 1, 1
 	case "HTTP/1.0":
 		return "HTTP/1.0", 1, 0
-	case "HTTP/2":
+	case "HTTP/2.0", "HTTP/2":
 		return "HTTP/2.0", 2, 0
 	}
 	text = string(protocol)
