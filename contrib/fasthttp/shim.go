@@ -460,6 +460,9 @@ var ErrNoMultipartForm = sluice.ErrNoMultipartForm
 // ErrNonNumericChars is a copy of [sluice.ErrNonNumericChars].
 var ErrNonNumericChars = sluice.ErrNonNumericChars
 
+// ErrNotSupportedHTTP2 is a copy of [sluice.ErrNotSupportedHTTP2].
+var ErrNotSupportedHTTP2 = sluice.ErrNotSupportedHTTP2
+
 // ErrNothingRead is [sluice.ErrNothingRead].
 type ErrNothingRead = sluice.ErrNothingRead
 
@@ -574,6 +577,9 @@ func GetTimeout(dst []byte, url string, timeout time.Duration) (int, []byte, err
 
 // GotConnInfo is [sluice.GotConnInfo].
 type GotConnInfo = sluice.GotConnInfo
+
+// HTTP2Config is [sluice.HTTP2Config].
+type HTTP2Config = sluice.HTTP2Config
 
 // HeaderAccept is [sluice.HeaderAccept].
 const HeaderAccept = sluice.HeaderAccept
