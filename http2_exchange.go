@@ -262,6 +262,7 @@ func (x *http2Exchange) AppendFields(dst []byte, e *h2.Encoder) []byte {
 // http2Trailer implements http2.Fields for the trailer fields.
 type http2Trailer struct{ header *message.Header }
 
+// AppendFields implements http2.Fields.
 func (t http2Trailer) AppendFields(dst []byte, e *h2.Encoder) []byte {
 	return t.header.AppendTrailerFields(dst, e)
 }
@@ -275,6 +276,7 @@ type http2Interim struct {
 	links  [][]byte
 }
 
+// AppendFields implements http2.Fields.
 func (i http2Interim) AppendFields(dst []byte, e *h2.Encoder) []byte {
 	dst = e.AppendStatus(dst, i.status)
 	for _, link := range i.links {

@@ -90,8 +90,13 @@ func (f *framer) must(err error) {
 // head sends the head of a request: pairs of names and values after the pseudo-fields.
 func (f *framer) head(stream uint32, method, path string, isLast bool, pairs ...string) {
 	f.t.Helper()
+	f.send(stream, isLast, append([]string{":method", method, ":scheme", "http", ":authority", "h", ":path", path}, pairs...))
+}
+
+// send sends a head: pairs of names and values.
+func (f *framer) send(stream uint32, isLast bool, pairs []string) {
+	f.t.Helper()
 	f.block.Reset()
-	pairs = append([]string{":method", method, ":scheme", "http", ":authority", "h", ":path", path}, pairs...)
 	for i := 0; i < len(pairs); i += 2 {
 		f.must(f.encoder.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]}))
 	}

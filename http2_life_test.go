@@ -295,3 +295,40 @@ func negotiated(t *testing.T, c net.Conn) string {
 	}
 	return secure.ConnectionState().NegotiatedProtocol
 }
+
+// TestHTTP2ServeConn: one connection, and its error.
+func TestHTTP2ServeConn(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(f *framer)
+		want bool // an error
+	}{
+		"close":     {func(f *framer) { f.conn.Close() }, false},
+		"violation": {func(f *framer) { f.data(9, "x", false); f.describe() }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := make(chan net.Conn, 1)
+			s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+				kept <- ctx.Conn()
+				ctx.SetBodyString("hello")
+			}}
+			s.HTTP2.Enable = true
+			client, server := net.Pipe()
+			served := make(chan error, 1)
+			go func() { served <- s.ServeConn(server) }()
+			r := &rig{t: t, connect: func() (net.Conn, error) { return client, nil }}
+			defer client.Close()
+			f := r.frames()
+			f.head(1, "GET", "/", true)
+			if got := f.describe(); got != "200 hello ." {
+				t.Error(got)
+			}
+			test.end(f)
+			if err := receive(t, served); (err != nil) != test.want {
+				t.Errorf("ServeConn: %v", err)
+			}
+			if err := (<-kept).Close(); err == nil {
+				t.Error("the connection of a request that has ended can be closed")
+			}
+		})
+	}
+}

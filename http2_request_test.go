@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,4 +51,55 @@ func TestHTTP1WithHTTP2(t *testing.T) {
 			t.Errorf("%q", got.body)
 		}
 	})
+}
+
+// TestHTTP2Fields: fields have the names and values that HTTP/1.1 would have.
+func TestHTTP2Fields(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			h := &ctx.Request.Header
+			var names []string
+			for name, value := range h.All() {
+				names = append(names, string(name)+"="+string(value))
+			}
+			slices.Sort(names)
+			_, _, _ = h.RawHeaders(), h.String(), h.Len()
+			var copied sluice.Request
+			ctx.Request.CopyTo(&copied)
+			fmt.Fprintf(ctx, "%s %s %s %s %s", names, h.Cookie("b"), h.UserAgent(), ctx.Host(), copied.Header.Protocol())
+			ctx.Response.Header.Set("X-Upper", "a\r\nb")
+			ctx.Response.Header.SetCookie(&sluice.Cookie{})
+		}})
+		f := r.frames()
+		for stream := range uint32(2) {
+			f.head(2*stream+1, "GET", "/", true, "user-agent", "u", "cookie", "a=1", "cookie", "b=2", "x-a", "1", "x-a", "2", "te", "trailers")
+			const want = "200 [Cookie=a=1; b=2 Host=h Te=trailers User-Agent=u X-A=1 X-A=2] 2 u h HTTP/2.0 ."
+			if got := f.describe(); got != want {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+		}
+	})
+}
+
+// TestHTTP2Authority: what names the host of a request.
+func TestHTTP2Authority(t *testing.T) {
+	r := serveHTTP2(t, overTCP(), &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		fmt.Fprintf(ctx, "%s %s %s", ctx.Method(), ctx.Host(), ctx.RequestURI())
+	}})
+	f := r.frames()
+	for i, test := range []struct{ fields, want string }{
+		{":method GET :scheme http :authority a :path /x", "200 GET a /x ."},
+		{":method GET :scheme http :path /x host a", "200 GET a /x ."},
+		{":method GET :scheme http :authority a :path /x host a", "200 GET a /x ."},
+		{":method GET :scheme http :authority a :path /x host b", "PROTOCOL_ERROR"},
+		{":method OPTIONS :scheme http :authority a :path *", "200 OPTIONS a * ."},
+		{":method CONNECT :authority a:1", "200 CONNECT a:1 a:1 ."},
+		{":method GET :scheme http :authority a", "PROTOCOL_ERROR"},
+		{":method GET :scheme http :authority a :path x", "PROTOCOL_ERROR"},
+	} {
+		f.send(uint32(2*i+1), true, strings.Fields(test.fields))
+		if got := f.describe(); got != test.want {
+			t.Errorf("%s: %s, want %s", test.fields, got, test.want)
+		}
+	}
 }

@@ -20,19 +20,10 @@ import (
 // bulk is a body that exceeds windows and buffers.
 var bulk = strings.Repeat("0123456789abcdef", 20_000)
 
-// TestHTTP2Responses runs handlers that make their responses in every way.
-func TestHTTP2Responses(t *testing.T) {
-	file := t.TempDir() + "/large.txt"
-	if err := os.WriteFile(file, []byte(bulk), 0o600); err != nil {
-		t.Fatal(err)
-	}
+// http2Whole are responses whose body is in memory.
+func http2Whole() []http2Response {
 	hello := func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }
-	for _, test := range []struct {
-		name    string
-		handler sluice.RequestHandler
-		method  string
-		want    string // status, length, body; or "reset"
-	}{
+	return []http2Response{
 		{"plain", hello, "GET", "200 5 hello"},
 		{"empty", func(*sluice.RequestCtx) {}, "GET", "200 0 "},
 		{"large", func(ctx *sluice.RequestCtx) { ctx.SetBodyString(bulk) }, "GET", "200 320000 " + bulk},
@@ -54,6 +45,13 @@ func TestHTTP2Responses(t *testing.T) {
 			_, wrote := ctx.Conn().Write(nil)
 			fmt.Fprint(ctx, errors.Is(read, sluice.ErrNotSupportedHTTP2), errors.Is(wrote, sluice.ErrNotSupportedHTTP2))
 		}, "GET", "200 9 true true"},
+	}
+}
+
+// http2Streamed are responses that are sent in parts.
+func http2Streamed(file string) []http2Response {
+	hello := func(ctx *sluice.RequestCtx) { ctx.SetBodyString("hello") }
+	return []http2Response{
 		{"Flush", func(ctx *sluice.RequestCtx) { ctx.WriteString("a"); _ = ctx.Flush(); ctx.WriteString("b") }, "GET", "200 -1 ab"},
 		{"Flush of a length", func(ctx *sluice.RequestCtx) {
 			ctx.Response.Header.SetContentLength(2)
@@ -87,7 +85,24 @@ func TestHTTP2Responses(t *testing.T) {
 			hello(ctx)
 		}, "GET", "200 5 hello"},
 		{"redirect", func(ctx *sluice.RequestCtx) { ctx.Redirect("/b", 302) }, "GET", "302 0 "},
-	} {
+	}
+}
+
+// An http2Response is a handler, and what its client gets.
+type http2Response struct {
+	name    string
+	handler sluice.RequestHandler
+	method  string
+	want    string // status, length, body; or "reset"
+}
+
+// TestHTTP2Responses runs handlers that make their responses in every way.
+func TestHTTP2Responses(t *testing.T) {
+	file := t.TempDir() + "/large.txt"
+	if err := os.WriteFile(file, []byte(bulk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range append(http2Whole(), http2Streamed(file)...) {
 		t.Run(test.name, func(t *testing.T) {
 			onEachHTTP2Network(t, func(t *testing.T, n network) {
 				r := serveHTTP2(t, n, &sluice.Server{Handler: test.handler})

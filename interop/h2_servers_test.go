@@ -96,6 +96,7 @@ func TestH2Spec(t *testing.T) {
 			passed += group.PassedCount
 			checkGroup(t, s, group)
 		}
+		t.Logf("%d cases have passed", passed)
 		if passed < 140 {
 			t.Errorf("only %d cases have passed", passed)
 		}
