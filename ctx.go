@@ -109,7 +109,7 @@ func (ctx *RequestCtx) reset() {
 	ctx.Response.resetForServer()
 	ctx.prepareMessages()
 	ctx.requestStream.reset()
-	ctx.time, ctx.bodyHeld = 0, 0
+	ctx.time, ctx.bodyHeld, ctx.streamID = 0, 0, 0
 	ctx.hijackHandler = nil
 	if ctx.timeoutResponse.Load() != nil {
 		ctx.timeoutResponse.Store(nil)

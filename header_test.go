@@ -206,7 +206,7 @@ func TestHeaderProtocol(t *testing.T) {
 		is11            bool
 	}{
 		{"HTTP/1.1", "HTTP/1.1", "HTTP/1.1", true}, {"HTTP/1.0", "HTTP/1.0", "HTTP/1.0", false},
-		{"HTTP/2.0", "HTTP/2.0", "HTTP/1.1", false}, {"a\r\nb", "a  b", "HTTP/1.1", false}, {"", "HTTP/1.1", "HTTP/1.1", true},
+		{"HTTP/2.0", "HTTP/2.0", "HTTP/1.1", true}, {"a\r\nb", "a  b", "HTTP/1.1", false}, {"", "HTTP/1.1", "HTTP/1.1", true},
 	} {
 		var q RequestHeader
 		var r ResponseHeader

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -331,4 +332,107 @@ func TestHTTP2ServeConn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHTTP2PrefaceInPieces: the preface may arrive in any pieces, and a request of
+// HTTP/1.1 may look like its beginning.
+func TestHTTP2PrefaceInPieces(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.Write(ctx.Request.Header.Protocol()) }}
+		r := serveHTTP2(t, n, s)
+		for cut := range len(http2.ClientPreface) + 9 {
+			c := &cutConn{cut: cut}
+			f := (&rig{t: t, connect: func() (_ net.Conn, err error) { c.Conn, err = r.connect(); return c, err }}).frames()
+			f.head(1, "GET", "/", true)
+			if got := f.describe(); got != "200 HTTP/2.0 ." {
+				t.Errorf("cut at %d: %s", cut, got)
+			}
+			f.conn.Close()
+		}
+		for _, start := range []string{"PRI * HTTP/1.1", "PRI / HTTP/2.0", "PRI * HTTP/2.1", "GET * HTTP/2.0"} {
+			p := r.dial()
+			p.send(request(start))
+			if raw := p.rest(); !strings.HasPrefix(raw, "HTTP/1.1 4") && !strings.HasPrefix(raw, "HTTP/1.1 5") {
+				t.Errorf("%s: %q", start, raw)
+			}
+		}
+	})
+}
+
+// A cutConn sends the byte at cut and those before it each in a write of its own.
+type cutConn struct {
+	net.Conn
+	cut int
+}
+
+func (c *cutConn) Write(p []byte) (n int, err error) {
+	for c.cut > 0 && n < len(p) && err == nil {
+		c.cut--
+		_, err = c.Conn.Write(p[n : n+1])
+		n++
+	}
+	if n < len(p) && err == nil {
+		var m int
+		m, err = c.Conn.Write(p[n:])
+		n += m
+	}
+	return n, err
+}
+
+// TestHTTP2Stall: a client that opens no window gets a reset, and the handler goes on.
+func TestHTTP2Stall(t *testing.T) {
+	for name, set := range map[string]func(s *sluice.Server){
+		"WriteTimeout": func(s *sluice.Server) { s.WriteTimeout = 50 * time.Millisecond },
+		"StallTimeout": func(s *sluice.Server) { s.HTTP2.StallTimeout = 50 * time.Millisecond },
+		"SetWriteDeadline": func(s *sluice.Server) {
+			h := s.Handler
+			s.Handler = func(ctx *sluice.RequestCtx) { _ = ctx.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); h(ctx) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachHTTP2Network(t, func(t *testing.T, n network) {
+				ended := make(chan struct{})
+				s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+					defer close(ended)
+					for ctx.Flush() == nil {
+						ctx.WriteString(bulk)
+					}
+				}}
+				set(s)
+				f := serveHTTP2(t, n, s).frames(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+				f.head(1, "GET", "/", true)
+				if got := f.describe(); got != "200 0123456789 CANCEL" {
+					t.Error(got)
+				}
+				closed(t, "the handler", ended)
+			})
+		})
+	}
+}
+
+// TestHTTP2MaxWorkers: handlers that wait for their clients leave room for others.
+func TestHTTP2MaxWorkers(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		r := serveHTTP2(t, n, &sluice.Server{MaxWorkers: 2, StreamRequestBody: true, Handler: func(ctx *sluice.RequestCtx) {
+			if stream := ctx.RequestBodyStream(); stream != nil {
+				_, _ = io.Copy(ctx, stream)
+				return
+			}
+			ctx.SetBodyString("hello")
+		}})
+		f := r.frames()
+		for i := range uint32(5) {
+			f.head(2*i+1, "POST", "/", false)
+		}
+		f.head(11, "GET", "/", true)
+		if got := f.describe(); got != "200 hello ." {
+			t.Error(got)
+		}
+		for i := range uint32(5) {
+			f.data(2*i+1, "body", true)
+			if got := f.describe(); got != "200 body ." {
+				t.Error(got)
+			}
+		}
+	})
 }
