@@ -52,13 +52,6 @@ func TestTimeouts(t *testing.T) {
 				e.feed(data(nil, 1, 0, false))
 			}
 		}, time.Second, "HEADERS 1 400 END, RST_STREAM 1 NO_ERROR", false},
-		{"a slow body", func(cfg *Config) { cfg.MinBodyRate = 10 }, func(e *fakeEngine) {
-			e.feed(e.peer.request(nil, 1, post, false))
-			for range 15 { // 75 bytes, which may take 10 + 7.5 s
-				e.wait(time.Second)
-				e.feed(data(nil, 1, 5, false))
-			}
-		}, 2500 * time.Millisecond, "HEADERS 1 400 END, RST_STREAM 1 NO_ERROR", false},
 		{"a window of 0", nil, func(e *fakeEngine) {
 			e.handler = respondWith(100)
 			e.feed(e.peer.request(setting(nil, uint32(h2.SettingInitialWindowSize), 0), 1, get, true))
@@ -263,5 +256,23 @@ func TestResetWakes(t *testing.T) {
 				e.checkEnded()
 			})
 		})
+	}
+}
+
+// TestResetOfMuchOutput: Reset ends, although there is no room for the content in out.
+func TestResetOfMuchOutput(t *testing.T) {
+	e := newEngine(t, testConfig())
+	e.handler = func(r *testRequest) {
+		r.stream.SendHead(fields{status: 200}, false, false)
+		r.stream.Send(make([]byte, 1000))
+		for len(e.conn.out) < turnSize {
+			e.conn.out = h2.AppendPing(e.conn.out, [8]byte{}, true)
+		}
+		r.stream.Reset(h2.CodeInternalError)
+	}
+	e.feed(e.peer.request(nil, 1, get, true))
+	e.runTasks()
+	if got := e.peer.took(); !strings.HasSuffix(got, "RST_STREAM 1 INTERNAL_ERROR") {
+		t.Fatalf("got %.200q", got)
 	}
 }
