@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicehttp/sluice/bench/internal/fairness"
 	"github.com/sluicehttp/sluice/bench/internal/files"
+	"github.com/sluicehttp/sluice/bench/internal/h2"
 	"github.com/sluicehttp/sluice/bench/internal/hold"
 	"github.com/sluicehttp/sluice/bench/internal/idle"
 	"github.com/sluicehttp/sluice/bench/internal/mix"
@@ -33,7 +34,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), stall.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), stall.Command(),
 		prefork.Command(), ratios.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {

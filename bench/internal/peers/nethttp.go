@@ -14,6 +14,12 @@ func newNetHTTP(o Options) (Server, error) {
 		return nil, err
 	}
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
+	if o.HTTP2 {
+		server.Protocols = new(http.Protocols)
+		server.Protocols.SetHTTP1(true)
+		server.Protocols.SetHTTP2(true)
+		server.Protocols.SetUnencryptedHTTP2(true)
+	}
 	if !o.TLS {
 		return server, nil
 	}

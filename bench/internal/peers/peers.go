@@ -38,6 +38,7 @@ type Options struct {
 	Handler  Handler
 	BodySize int  // of the request; the handler answers others 400
 	TLS      bool // TLS 1.3 with a certificate made for the occasion
+	HTTP2    bool // of Sluice and net/http: HTTP/2 beside HTTP/1.1
 	Answer   Answer
 	Root     string // of AnswerFile
 }
