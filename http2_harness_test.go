@@ -32,13 +32,17 @@ func onEachHTTP2Network(t *testing.T, test func(t *testing.T, n network)) {
 
 // http2Client returns a client that speaks only HTTP/2 with r.
 func (r *rig) http2Client() *http.Client {
-	transport := &http2.Transport{AllowHTTP: true, DisableCompression: true, DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) {
+	dial := func(context.Context, string, string) (net.Conn, error) {
 		c, err := r.connect()
 		if secure, ok := c.(*tls.Conn); ok {
 			err = secure.Handshake()
 		}
 		return c, err
-	}}
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols, DisableCompression: true, DialContext: dial, DialTLSContext: dial}
 	r.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

@@ -2,7 +2,6 @@ package fasthttpadaptor_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
@@ -28,7 +25,9 @@ func onHTTP2(t *testing.T, h http.HandlerFunc, test func(t *testing.T, isStreame
 				s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(h), Engine: e, StreamRequestBody: isStreamed}
 				s.HTTP2.Enable = true
 				addr := serve(t, s)
-				transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) {
+				protocols := &http.Protocols{}
+				protocols.SetUnencryptedHTTP2(true)
+				transport := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
 					return net.Dial("tcp", addr)
 				}}
 				defer transport.CloseIdleConnections()
