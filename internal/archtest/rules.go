@@ -79,7 +79,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/ascii", "internal/field", "internal/h1", "internal/message",
+				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/message",
 				"internal/engine", "internal/engine/choose",
 				"internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/pipeline", "internal/pool", "internal/uri",
@@ -152,7 +152,7 @@ func partRules() map[string]packageRule {
 		"internal/compress":  {own: []string{"internal/ascii", "internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
 		"internal/files":     {own: []string{"internal/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/invariants"}},
 		"internal/dial":      clock,
-		"internal/message":   {own: []string{"internal/ascii", "internal/clock", "internal/field", "internal/h1", "internal/uri"}},
+		"internal/message":   {own: []string{"internal/ascii", "internal/clock", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},
 		"internal/bodypipe":  {own: []string{"internal/buf"}},
 		"internal/pipeline":  {own: []string{"internal/clock", "internal/pool"}},
 		"internal/pool":      clock,

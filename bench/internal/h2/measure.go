@@ -134,13 +134,10 @@ func turn(ctx context.Context, server *contender, c loadCase, requests int, fold
 	return float64((after - before).Microseconds()) / float64(max(good, 1)), failures, err
 }
 
-var statusLine = regexp.MustCompile(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx$`)
-
-var requestsLine = regexp.MustCompile(`(?m)^requests: .* (\d+) failed, (\d+) errored, (\d+) timeout$`)
-
 // parseOutput reads what h2load prints.
 func parseOutput(out string) (good, failures int, err error) {
-	status, requests := statusLine.FindStringSubmatch(out), requestsLine.FindStringSubmatch(out)
+	status := regexp.MustCompile(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx$`).FindStringSubmatch(out)
+	requests := regexp.MustCompile(`(?m)^requests: .* (\d+) failed, (\d+) errored, (\d+) timeout$`).FindStringSubmatch(out)
 	if status == nil || requests == nil {
 		return 0, 0, fmt.Errorf("h2load printed %q", strings.TrimSpace(out))
 	}
