@@ -341,7 +341,6 @@ type peer struct {
 	lines   []string // what was read
 	data    map[uint32]int
 	credit  map[uint32]int // increments by stream
-	starts  bool           // a response is expected, not a trailer
 	open    map[uint32]bool
 	isQuiet bool // lines are not kept
 	goAway  h2.Code
