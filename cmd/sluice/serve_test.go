@@ -279,3 +279,45 @@ func TestBadAddress(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestServeHTTP2: with --http2, clients get HTTP/2 by ALPN and by prior knowledge, and the
+// access log names it; without it, they get HTTP/1.1.
+func TestServeHTTP2(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, engine ...string) {
+		for _, c := range []struct {
+			name, want string
+			args       []string
+		}{
+			{"TLS", "HTTP/2.0", []string{"--http2", "--tls-self-signed"}},
+			{"plain text", "HTTP/2.0", []string{"--http2"}},
+			{"TLS without the flag", "HTTP/1.1", []string{"--tls-self-signed"}},
+		} {
+			log := filepath.Join(t.TempDir(), "access.log")
+			p := start(t, append(append(engine, "--access-log", log), c.args...)...)
+			protocols := new(http.Protocols)
+			protocols.SetHTTP2(true)
+			protocols.SetUnencryptedHTTP2(strings.HasPrefix(p.url, "http:"))
+			protocols.SetHTTP1(strings.HasPrefix(p.url, "https:"))
+			browser := client()
+			browser.Transport.(*http.Transport).Protocols = protocols
+			resp, err := browser.Get(p.url + "/plaintext")
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || string(body) != "Hello, World!" || resp.Proto != c.want {
+				t.Errorf("%s: %q over %s, %v; want %s", c.name, body, resp.Proto, err, c.want)
+			}
+			browser.CloseIdleConnections()
+			_ = p.Process.Signal(os.Interrupt)
+			if err := p.Wait(); err != nil { // its end writes the log
+				t.Errorf("%s: %v", c.name, err)
+			}
+			text, err := os.ReadFile(log)
+			if err != nil || !strings.Contains(string(text), `"GET /plaintext `+c.want+`" 200 13`) {
+				t.Errorf("%s: access log %q, %v", c.name, text, err)
+			}
+		}
+	})
+}
