@@ -94,10 +94,10 @@ func TestPromptOfAnEndedConnection(t *testing.T) {
 			c := dial()
 			exchange(t, c, []byte{'?'})
 			p := <-a.conns
-			if prompter := old[p.conn]; prompter != nil {
+			if ended := old[p.conn]; ended != nil {
 				again++
-				prompter.Prompt()
-				if p.conn.isPrompted() || prompter == p.conn.Prompter() {
+				ended.Prompt()
+				if p.prompter.(*prompter).wanted.Load() || ended == p.prompter {
 					t.Fatal("prompted another connection")
 				}
 				exchange(t, c, []byte{'?'})
@@ -105,7 +105,7 @@ func TestPromptOfAnEndedConnection(t *testing.T) {
 			if p.prompted.Load() != 0 {
 				t.Fatal("Prompted was called")
 			}
-			old[p.conn] = p.conn.Prompter()
+			old[p.conn] = p.prompter
 			_ = c.Close()
 		}
 	})
@@ -122,7 +122,7 @@ func TestPromptsAreNotSpurious(t *testing.T) {
 		p := <-a.conns
 		for i := range int64(100) {
 			eventually(t, "it waits", func() bool { return p.conn.state.Load()&flagWaits != 0 })
-			p.conn.Prompter().Prompt()
+			p.prompter.Prompt()
 			eventually(t, "Prompted", func() bool { return p.prompted.Load() == i+1 })
 		}
 		exchange(t, c, []byte{'?'})
@@ -143,7 +143,7 @@ func TestPromptsInARow(t *testing.T) {
 		serve(t, ln, a)
 		c := dial()
 		p := <-a.conns
-		p.conn.Prompter().Prompt()
+		p.prompter.Prompt()
 		eventually(t, "Prompted", func() bool { return p.prompted.Load() > 10*maxPrompts })
 		for range 20 {
 			exchange(t, c, []byte{'?'})
@@ -239,7 +239,7 @@ func TestPromptDetaches(t *testing.T) {
 			c := dial()
 			p := <-a.conns
 			eventually(t, "it waits", func() bool { return p.conn.state.Load()&flagWaits != 0 })
-			prompter := p.conn.Prompter()
+			prompter := p.prompter
 			prompter.Prompt()
 			var b [1]byte
 			if _, err := io.ReadFull(c, b[:]); err != nil || b[0] != 'd' {
