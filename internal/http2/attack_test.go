@@ -295,3 +295,22 @@ func (e *fakeEngine) goTasks() {
 	}
 	synctest.Wait()
 }
+
+// TestIdleOutput: a connection without streams does not keep the memory of a burst.
+func TestIdleOutput(t *testing.T) {
+	e := newEngine(t, testConfig())
+	e.handler = respondWith(4 << 10)
+	for id := uint32(1); id < 20; id += 2 {
+		e.feed(e.peer.request(nil, id, get, true))
+	}
+	e.isBlocked = true
+	e.runTasks()
+	if cap(e.conn.out) <= keptOut {
+		t.Fatalf("the burst needs only %d bytes", cap(e.conn.out))
+	}
+	e.isBlocked = false
+	e.pump()
+	if len(e.conn.streams) != 0 || cap(e.conn.out) > keptOut {
+		t.Errorf("%d streams, %d bytes kept", len(e.conn.streams), cap(e.conn.out))
+	}
+}

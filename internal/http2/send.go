@@ -15,6 +15,8 @@ const (
 	// calmOut is how many bytes may wait in Conn.out before the connection ends: the
 	// peer sends what we must answer, and does not read.
 	calmOut = 2 << 20
+	// keptOut is how much memory an idle connection keeps for Conn.out, at most.
+	keptOut = 16 << 10
 	// turnSize is how large the output of a turn becomes at most by content. Engines keep
 	// buffers up to this size.
 	turnSize = 64 << 10
@@ -290,7 +292,7 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 func (c *Conn) takeOut(out []byte) []byte {
 	out = append(out, c.out...)
 	c.out, c.acks = c.out[:0], 0
-	if cap(c.out) > maxOut {
+	if cap(c.out) > keptOut && len(c.streams) == 0 || cap(c.out) > maxOut {
 		c.out = nil
 	}
 	c.room.Broadcast()
