@@ -11,7 +11,6 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
-	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // copyLimit is the size up to which a body is copied after its head. A larger
@@ -113,10 +112,7 @@ func (x *http1Exchange) sendInterim(status int, links [][]byte) bool {
 func (x *http1Exchange) sendHead(p []byte, isLast bool) bool {
 	ctx := x.ctx
 	h := &ctx.Response.Header
-	f := message.Framing{Length: ctx.form.length, Date: ctx.form.date, OmitDefaultType: ctx.form.omitDefaultType, NamesServer: true}
-	if ctx.form.hasTrailers {
-		f.Length = -1
-	}
+	f := ctx.form.framing()
 	if f.Length == -1 && ctx.isHTTP10 { // the end of the connection ends the content (RFC 9112 section 6.3)
 		f.Length = -2
 		x.closes = true
@@ -125,9 +121,7 @@ func (x *http1Exchange) sendHead(p []byte, isLast bool) bool {
 	f.CloseConnection = x.closes
 	f.KeepAlive = ctx.isHTTP10 && !x.closes
 	x.out = h.m.AppendHead(x.out, f)
-	if ctx.phase == phaseFlushed || len(ctx.Request.userValues) > 0 { // their Close methods may look at the response
-		h.m.Show(f)
-	}
+	ctx.showHead(f)
 	if f.Length == -1 && ctx.form.hasContent {
 		x.isChunked = true
 		return x.sendData(p, isLast)

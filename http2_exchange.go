@@ -293,13 +293,8 @@ func (x *http2Exchange) sendInterim(status int, links [][]byte) bool {
 // sendHead implements serverExchange.
 func (x *http2Exchange) sendHead(p []byte, isLast bool) bool {
 	form := &x.ctx.form
-	x.framing = message.Framing{Length: form.length, Date: form.date, OmitDefaultType: form.omitDefaultType, NamesServer: true}
-	if form.hasTrailers {
-		x.framing.Length = -1
-	}
-	if x.ctx.phase == phaseFlushed || len(x.ctx.Request.userValues) > 0 {
-		x.ctx.Response.Header.m.Show(x.framing)
-	}
+	x.framing = form.framing()
+	x.ctx.showHead(x.framing)
 	switch {
 	case !form.hasContent:
 		return x.stream.SendHead(x, false, true)

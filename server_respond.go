@@ -28,6 +28,24 @@ type responseForm struct {
 	omitDefaultType bool
 }
 
+// framing returns what the head says of the content. The protocol of the connection
+// adds what concerns only the connection.
+func (f *responseForm) framing() message.Framing {
+	framing := message.Framing{Length: f.length, Date: f.date, OmitDefaultType: f.omitDefaultType, NamesServer: true}
+	if f.hasTrailers {
+		framing.Length = -1
+	}
+	return framing
+}
+
+// showHead makes the getters of the response return what its head says: after Flush, and
+// for the Close methods of user values, which may look at it.
+func (ctx *RequestCtx) showHead(f message.Framing) {
+	if ctx.phase == phaseFlushed || len(ctx.Request.userValues) > 0 {
+		ctx.Response.Header.m.Show(f)
+	}
+}
+
 // setForm derives the form of ctx.Response. If the status or the method
 // forbids content, none of its bytes is sent (RFC 9110 section 6.4.1).
 func (ctx *RequestCtx) setForm() {
