@@ -113,6 +113,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig) *http2.Config {
 		ReadTimeout:     http2ReadTimeout,
 		StallTimeout:    http2StallTimeout,
 		IdleTimeout:     cfg.idleTimeout,
+		MaxRequests:     cfg.maxRequestsPerConn,
 	}
 	if cfg.readTimeout > 0 {
 		config.ReadTimeout = cfg.readTimeout
@@ -151,8 +152,7 @@ func (h *http2Host) IsClosing() bool {
 	case h.served == 0:
 		return false
 	}
-	return !cfg.keepAlive || cfg.maxRequestsPerConn > 0 && h.served >= cfg.maxRequestsPerConn ||
-		cfg.maxConnLife > 0 && clock.Nanos()-h.facts.opened > int64(cfg.maxConnLife)
+	return !cfg.keepAlive || cfg.maxConnLife > 0 && clock.Nanos()-h.facts.opened > int64(cfg.maxConnLife)
 }
 
 // Closed implements http2.Host.
