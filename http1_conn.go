@@ -44,7 +44,8 @@ type http1Conn struct {
 	server    *Server
 	cfg       *serverConfig
 	x         *http1Exchange
-	served    uint64 // requests begun
+	successor *http2Conn // after engine.Switch
+	served    uint64     // requests begun
 	facts     connFacts
 	phase     http1Phase
 }
@@ -144,7 +145,7 @@ func (c *http1Conn) stepHead(in []byte) (int, engine.Next) {
 	h := &x.ctx.Request.Header
 	used, done, err := x.parser.Parse(&h.m.Table, in)
 	if err != nil {
-		if c.isPreface(in) {
+		if c.switchesToHTTP2(in) {
 			return 0, engine.Switch
 		}
 		return 0, c.fail(err)

@@ -10,10 +10,10 @@ import (
 // as HTTP/1.1 takes it for a request: it meets version 2.0, which it does not speak.
 const prefaceLine = "PRI * HTTP/2.0"
 
-// isPreface tells whether a connection, whose first request the parser has refused,
-// speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3). in is the input that the
-// parser has not used.
-func (c *http1Conn) isPreface(in []byte) bool {
+// switchesToHTTP2 tells whether a connection, whose first request the parser has refused,
+// speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3), and makes its successor. in is
+// the input that the parser has not used; the successor gets what came before.
+func (c *http1Conn) switchesToHTTP2(in []byte) bool {
 	if c.cfg.http2 == nil || c.served != 1 || c.facts.isTLS {
 		return false
 	}
@@ -21,15 +21,18 @@ func (c *http1Conn) isPreface(in []byte) bool {
 	if len(head) == 0 {
 		head = in
 	}
-	c.x.drained = int64(len(head) - len(in)) // what the successor has to be given
-	return bytes.HasPrefix(head, []byte(prefaceLine))
+	if !bytes.HasPrefix(head, []byte(prefaceLine)) {
+		return false
+	}
+	begun := head[:len(head)-len(in)]
+	c.successor = (&acceptor{server: c.server, cfg: c.cfg}).openHTTP2(c.conn, c.facts, begun)
+	c.successor.isActive = true // as begin has told
+	return true
 }
 
 // Successor implements engine.Switcher.
 func (c *http1Conn) Successor() engine.Protocol {
-	begun := c.x.rawHead()[:c.x.drained]
-	next := (&acceptor{server: c.server, cfg: c.cfg}).openHTTP2(c.conn, c.facts, begun)
-	next.isActive = true // as begin has told
+	next := c.successor
 	c.endRequest()
 	c.releaseExchange()
 	releaseHTTP1Conn(c)
