@@ -32,7 +32,7 @@ func held(t *testing.T, c *HostClient, n int) (release func()) {
 	}
 }
 
-// pipeHost is a client whose connections are pipes to somebody who only reads.
+// pipeHost is a client whose connections are pipes to a peer that only reads.
 func pipeHost(idle time.Duration) *HostClient {
 	return &HostClient{
 		Addr:                "host.test:80",

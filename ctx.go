@@ -48,7 +48,7 @@ type RequestCtx struct {
 	netConn         net.Conn      // of Init2 and giveUp
 
 	wire   ctxWire
-	form   responseForm // of the response, from setForm on; after Flush, its length is what is left
+	form   responseForm // of the response, from setForm on; after Flush, its length is that of the rest
 	letsGo bool         // a handler that timed out calls letGo when it returns
 	requestMarks
 }

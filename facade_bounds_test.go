@@ -43,7 +43,7 @@ func TestFSHandlerStrips(t *testing.T) {
 	}
 }
 
-// TestInit2BeginsAnew: nothing of an earlier use is left.
+// TestInit2BeginsAnew: nothing remains of an earlier use.
 func TestInit2BeginsAnew(t *testing.T) {
 	var ctx sluice.RequestCtx
 	ctx.Request.SetRequestURI("/old")

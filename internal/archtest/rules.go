@@ -16,7 +16,7 @@ type packageRule struct {
 	// pure forbids the standard packages that do or wait for I/O.
 	pure bool
 	// usesAtomics admits sync/atomic in a pure package: for what many goroutines
-	// read, and nobody waits for.
+	// read without waiting.
 	usesAtomics bool
 	// usesUnsafe admits import "unsafe".
 	usesUnsafe bool

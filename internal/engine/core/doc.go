@@ -24,7 +24,7 @@
 // # Ownership
 //
 // A slot's word says who owns the connection. Ownership changes only by
-// compare-and-swap; ARCHITECTURE.md has a diagram. Whoever changes the word from
+// compare-and-swap; ARCHITECTURE.md has a diagram. The goroutine that changes the word from
 // idle to busy owns the connection, and must queue it.
 //
 // # Parking

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// rawClient is a client's end that costs this process nothing but a descriptor.
+// rawClient is a client's end that costs this process only a descriptor.
 func rawClient(t testing.TB, addr net.Addr, i int) int {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -34,7 +34,7 @@ type Source interface {
 	// is set, further output follows at once and may share a packet with p.
 	Send(fd int, p []byte, more bool) (n int, errno syscall.Errno)
 	// SendBuffers writes as much of v as one gathering write takes. It consumes v
-	// as net.Buffers does, and the empty buffers in front of what is left.
+	// as net.Buffers does, with the empty buffers before the rest.
 	SendBuffers(fd int, v *net.Buffers) (n int64, errno syscall.Errno)
 	// SendFile writes as much of size > 0 bytes at offset of f as there is room
 	// for. An error comes alone: syscall.EAGAIN, io.EOF if the file has no bytes

@@ -29,7 +29,7 @@ type Host interface {
 type Written uint8
 
 const (
-	WroteAll  Written = iota // nothing is left
+	WroteAll  Written = iota // Out is empty
 	WroteSome                // the rest waits for room; the engine calls Resume when there is some
 	WroteNot                 // writing failed, and Fail was called
 )

@@ -102,7 +102,7 @@ func serveOn(t testing.TB, a engine.Acceptor) (engine.Engine, net.Addr) {
 	return e, ln.Addr()
 }
 
-// rawClient is a client's end that costs this process nothing but a descriptor.
+// rawClient is a client's end that costs this process only a descriptor.
 func rawClient(t testing.TB, addr net.Addr, i int) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

@@ -40,7 +40,7 @@ func descend(n int) int {
 	return int(frame[0])
 }
 
-// rawClient is a client's end that costs this process nothing but a descriptor.
+// rawClient is a client's end that costs this process only a descriptor.
 func rawClient(t *testing.T, addr *net.TCPAddr, i int) int {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
