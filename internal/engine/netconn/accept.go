@@ -10,7 +10,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A serving is one call of Serve.
+// A serving is one call of Serve. Several goroutines accept. Each serves what it has
+// accepted, so that no connection passes from one goroutine to another.
 type serving struct {
 	driver   *driver
 	listener net.Listener
@@ -18,13 +19,20 @@ type serving struct {
 	hooks    engine.Hooks // of acceptor
 	isOurs   bool         // only the engine sets deadlines on its connections
 
-	accepted chan *conn // unbuffered: for a goroutine that waits
-	idle     atomic.Int32
+	// accepting is how many goroutines accept or are about to. It is 0 only after stop
+	// is closed, and stays 0 then.
+	accepting atomic.Int32
 
 	once sync.Once
-	stop chan struct{} // closed by Shutdown
-	gone chan struct{} // closed when Serve accepts no more
+	stop chan struct{} // closed by Shutdown, or by an error of the listener
+	err  error         // why the listener failed; it is set before stop is closed
+	gone chan struct{} // closed when accepting is 0
 }
+
+// maxAccepting bounds serving.accepting. A goroutine that ends its connection accepts
+// again if fewer do. A new goroutine costs more, because its stack must grow in several
+// steps.
+const maxAccepting = 16
 
 // deadliner is a listener whose Accept can be interrupted without closing it.
 type deadliner interface {
@@ -39,7 +47,6 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 		acceptor: a,
 		hooks:    engine.HooksOf(a),
 		isOurs:   !d.options.NetConnIsKept && isOfNet(ln),
-		accepted: make(chan *conn),
 		stop:     make(chan struct{}),
 		gone:     make(chan struct{}),
 	}
@@ -50,17 +57,16 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	}
 	d.servings[s] = struct{}{}
 	d.mu.Unlock()
-	defer s.leave()
-	return s.accept()
-}
-
-// leave takes s out of the engine, when it accepts no more.
-func (s *serving) leave() {
-	d := s.driver
+	s.accepting.Store(1)
+	go s.work()
+	s.wait()
+	if l, ok := ln.(deadliner); ok && s.err == nil {
+		_ = l.SetDeadline(noTime()) // the listener may be served again
+	}
 	d.mu.Lock()
 	delete(d.servings, s)
 	d.mu.Unlock()
-	close(s.gone)
+	return s.err
 }
 
 // isOfNet tells whether ln's connections come from package net alone, and TLS of
@@ -76,25 +82,66 @@ func isOfNet(ln net.Listener) bool {
 	return false
 }
 
-// accept accepts until the listener fails or Shutdown is called.
-func (s *serving) accept() error {
+// work accepts connections and serves them, one after the other. It is counted in
+// accepting when it begins.
+func (s *serving) work() {
+	for c := s.accept(); c != nil; c = s.accept() {
+		s.leave()
+		if !c.run() || !s.enter() {
+			return
+		}
+	}
+	s.leave()
+}
+
+// enter counts the caller in accepting, unless enough goroutines accept, or none may.
+func (s *serving) enter() bool {
+	for {
+		n := s.accepting.Load()
+		if n == 0 || n >= maxAccepting {
+			return false
+		}
+		if s.accepting.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// leave undoes enter. Before the end, another goroutine takes the place of the last one.
+func (s *serving) leave() {
+	for {
+		n := s.accepting.Load()
+		if n == 1 && !s.hasEnded() {
+			go s.work()
+			return
+		}
+		if s.accepting.CompareAndSwap(n, n-1) {
+			if n == 1 {
+				close(s.gone)
+			}
+			return
+		}
+	}
+}
+
+// accept returns the next connection that is to be served, or nil at the end.
+func (s *serving) accept() *conn {
 	var backoff engine.Backoff
 	for !s.hasEnded() {
 		nc, err := s.listener.Accept()
 		switch {
 		case err == nil:
 			backoff.Reset()
-			s.serve(nc)
+			if c := s.take(nc); c != nil {
+				return c
+			}
 		case s.hasEnded():
 		case !engine.IsTemporary(err):
-			return err
+			s.end(err)
 		default:
 			s.acceptor.AcceptError(err)
 			s.pause(backoff.Next())
 		}
-	}
-	if l, ok := s.listener.(deadliner); ok {
-		_ = l.SetDeadline(noTime()) // the listener may be served again
 	}
 	return nil
 }
@@ -118,10 +165,24 @@ func (s *serving) pause(wait time.Duration) {
 	}
 }
 
-// end makes Serve return. A listener that cannot be interrupted otherwise is closed.
-func (s *serving) end() {
+// wait returns when no goroutine accepts any more, or when the listener has failed: it
+// need not make every Accept return then.
+func (s *serving) wait() {
+	<-s.stop
+	if s.err == nil {
+		<-s.gone
+	}
+}
+
+// end makes Serve return err. For Shutdown, whose err is nil, it interrupts Accept; a
+// listener that cannot be interrupted otherwise is closed.
+func (s *serving) end(err error) {
 	s.once.Do(func() {
+		s.err = err
 		close(s.stop)
+		if err != nil {
+			return
+		}
 		if l, ok := s.listener.(deadliner); ok && l.SetDeadline(past()) == nil {
 			return
 		}
@@ -129,39 +190,24 @@ func (s *serving) end() {
 	})
 }
 
-// serve has an accepted connection served, unless Divert takes it.
-func (s *serving) serve(nc net.Conn) {
+// take returns the conn of an accepted connection, or nil if it is not to be served.
+func (s *serving) take(nc net.Conn) *conn {
 	if hook := s.hooks.Arrived; hook != nil {
 		hook()
 	}
 	if s.hooks.Divert != nil && s.diverts(nc) {
-		return
+		return nil
 	}
 	c := s.driver.newConn(nc, s.acceptor, s.hooks.Departed)
 	c.mayGo, c.isOurs = isBare(nc), s.isOurs
 	c.register()
-	select {
-	case s.accepted <- c:
-	default:
-		go s.work(c)
+	if s.hasEnded() && s.err != nil && s.driver.closing.Load() {
+		// Serve has returned, so Shutdown may have returned, too.
+		_ = nc.Close()
+		c.conclude()
+		return nil
 	}
-}
-
-// idleWorkers is how many goroutines may wait for a connection. A new goroutine would
-// cost more than the wait, because its stack must grow in several steps.
-const idleWorkers = 16
-
-// work is the goroutine of a connection, and of others that are accepted after it.
-func (s *serving) work(c *conn) {
-	for c != nil && c.run() {
-		if c = nil; s.idle.Add(1) <= idleWorkers {
-			select {
-			case c = <-s.accepted:
-			case <-s.gone:
-			}
-		}
-		s.idle.Add(-1)
-	}
+	return c
 }
 
 // diverts offers nc to the Divert hook, and tells whether the hook has taken it.

@@ -2,8 +2,11 @@ package netconn
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -82,5 +85,99 @@ func TestLateConnectionIsKilled(t *testing.T) {
 				t.Errorf("it was not closed: %d, %v", n, err)
 			}
 		})
+	}
+}
+
+// A scriptedListener returns from Accept what the test sends.
+type scriptedListener struct {
+	net.Listener
+	results chan any // a net.Conn or an error
+	waiting atomic.Int32
+}
+
+func (l *scriptedListener) Accept() (net.Conn, error) {
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
+	switch result := (<-l.results).(type) {
+	case net.Conn:
+		return result, nil
+	default:
+		return nil, result.(error)
+	}
+}
+
+// connect has the engine serve a connection, and closes it after a response.
+func (l *scriptedListener) connect(t *testing.T) {
+	client, server := net.Pipe()
+	l.results <- server
+	exchange(t, client, []byte{'x'})
+	_ = client.Close()
+}
+
+// Serve returns the error of its listener at once, also while another goroutine is in
+// Accept. What that one accepts is served before Shutdown, and closed after it.
+func TestListenerFails(t *testing.T) {
+	failure := errors.New("no more connections")
+	for _, isShutdown := range []bool{false, true} {
+		l := &scriptedListener{results: make(chan any)}
+		e := New(engine.Options{})
+		served := make(chan error, 1)
+		go func() { served <- e.Serve(l, &lineProtocol{}) }()
+		l.connect(t)
+		for l.waiting.Load() < 2 {
+			runtime.Gosched()
+		}
+		l.results <- failure
+		if err := <-served; err != failure {
+			t.Errorf("Serve returned %v", err)
+		}
+		if isShutdown {
+			if err := e.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		client, server := net.Pipe()
+		l.results <- server
+		if isShutdown {
+			if n, err := client.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("a connection after Shutdown was not closed: %d, %v", n, err)
+			}
+		} else {
+			exchange(t, client, []byte{'x'})
+		}
+		_ = client.Close()
+		if err := e.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// However many connections end at the same time, few goroutines accept.
+func TestAcceptingIsBounded(t *testing.T) {
+	l := &scriptedListener{results: make(chan any)}
+	e := New(engine.Options{})
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(l, &lineProtocol{}) }()
+	var clients []net.Conn
+	for range 4 * maxAccepting {
+		client, server := net.Pipe()
+		l.results <- server
+		clients = append(clients, client)
+	}
+	for _, client := range clients {
+		exchange(t, client, []byte{'x'})
+		_ = client.Close()
+	}
+	for e.Stats().Open > 0 || l.waiting.Load() < maxAccepting {
+		runtime.Gosched()
+	}
+	if n := l.waiting.Load(); n != maxAccepting {
+		t.Errorf("%d goroutines accept, want %d", n, maxAccepting)
+	}
+	for range maxAccepting {
+		l.results <- net.ErrClosed
+	}
+	if err := <-served; err != net.ErrClosed {
+		t.Errorf("Serve returned %v", err)
 	}
 }

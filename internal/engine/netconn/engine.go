@@ -2,8 +2,9 @@
 // which calls Read and Write on the net.Conn. It serves any net.Conn on any system.
 // Sockets on Linux usually go to the event engine.
 //
-// Serve accepts (accept.go). The connection's goroutine opens it (lifecycle.go), reads
-// and waits (pump.go), and lets package drive call the protocol.
+// Several goroutines accept, and each serves what it has accepted (accept.go): it opens
+// the connection (lifecycle.go), reads and waits (pump.go), and lets package drive call
+// the protocol.
 //
 // # State
 //

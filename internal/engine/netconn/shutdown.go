@@ -39,7 +39,7 @@ func (d *driver) drain() {
 	// 1. Accept no more. Because closing is set, Serve refuses to begin.
 	servings := d.currentServings()
 	for _, s := range servings {
-		s.end()
+		s.end(nil)
 	}
 	d.cancel() // handshakes
 	// 2. Close what waits between requests. Connections that begin to wait from now on see
@@ -49,7 +49,7 @@ func (d *driver) drain() {
 	// 3. Wait for the others. Serve registers what it has accepted before it returns, so
 	// the order of these two matters.
 	for _, s := range servings {
-		<-s.gone
+		s.wait()
 	}
 	for !d.registry.isEmpty() || !d.tasks.end() {
 		<-d.emptied
