@@ -117,8 +117,12 @@ func (x *http2Exchange) Refuse(err error) { x.failure = err }
 
 // Serve implements http2.Request.
 func (x *http2Exchange) Serve() {
+	defer x.endReads()
 	if x.decides {
 		x.decide()
+	}
+	if ctx := x.ctx; ctx.requestStream.exchange != nil && ctx.readTimeout > 0 {
+		x.stream.SetReadDeadline(ctx.start, ctx.readTimeout)
 	}
 	switch {
 	case x.failure == http2.ErrReset: // there is no client to answer
@@ -127,7 +131,9 @@ func (x *http2Exchange) Serve() {
 		x.answerFailure()
 	default:
 		ctx, end := x.ctx.runHandler()
-		x.ctx = ctx
+		if ctx != x.ctx { // else a goroutine of the handler may be reading the body
+			x.ctx = ctx
+		}
 		switch {
 		case end == handlerAborted:
 			x.stream.Reset(h2.CodeInternalError)
@@ -147,6 +153,10 @@ func (x *http2Exchange) Serve() {
 		x.stream.EndAfter()
 	}
 }
+
+// endReads ends the reads of a goroutine that outlives the handler: the stream is used for
+// other requests.
+func (x *http2Exchange) endReads() { x.ctx.requestStream.interrupt() }
 
 // decide runs the callbacks between head and body, and reads a body that is not
 // streamed.
@@ -345,7 +355,6 @@ func (x *http2Exchange) flush() bool { return x.stream.Flush() }
 
 // readBody implements serverExchange.
 func (x *http2Exchange) readBody(p []byte) (int, error) {
-	x.stream.SetReadDeadline(x.ctx.start, x.ctx.readTimeout)
 	n, err := x.stream.ReadBody(p, x.ctx.requestStream.mayWait)
 	switch err {
 	case io.EOF:

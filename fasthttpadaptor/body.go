@@ -6,18 +6,20 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 )
 
 // requestBody is the body of an http.Request that was converted.
 type requestBody struct {
-	ctx     *sluice.RequestCtx
-	request *http.Request                  // gets the trailer fields
-	stream  io.Reader                      // nil: the body is data
-	isOver  atomic.Bool                    // after Close, or when the handler has returned
-	after   atomic.Pointer[responseStream] // a Read of stream waits for its reader
-	atEnd   bool                           // the end was read
+	ctx      *sluice.RequestCtx
+	request  *http.Request                  // gets the trailer fields
+	stream   io.Reader                      // nil: the body is data
+	isOver   atomic.Bool                    // after Close, or when the handler has returned
+	after    atomic.Pointer[responseStream] // a Read of stream waits for its reader
+	atEnd    bool                           // the end was read
+	endsRead bool                           // Close ends a Read that waits; cut is called while ctx is valid
 
 	mu   sync.Mutex // no Read copies from data after cut has returned
 	data []byte
@@ -109,10 +111,26 @@ func (b *requestBody) takeTrailers(r *http.Request) {
 	}
 }
 
-// Close implements io.Closer. The server discards what was not read.
+// Close implements io.Closer. The server discards what was not read. With HTTP/2, it ends
+// a Read that waits, as in net/http.
 func (b *requestBody) Close() error {
+	if b.endsRead {
+		b.endRead()
+	}
 	b.cut()
 	return nil
+}
+
+// endRead makes a Read that waits for the client return, unless the handler has returned.
+func (b *requestBody) endRead() {
+	if s := b.after.Load(); s != nil {
+		s.awaitReader()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isOver.Load() {
+		_ = b.ctx.SetReadDeadline(time.Unix(1, 0)) // fails if the request was given up
+	}
 }
 
 // cut ends the use of the RequestCtx's memory. It waits for a Read that copies

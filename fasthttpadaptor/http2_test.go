@@ -153,3 +153,79 @@ func TestHTTP2Abort(t *testing.T) {
 		do(r)
 	})
 }
+
+// TestHTTP2BodyCloseEndsRead: a Read that waits returns when the handler closes the body,
+// although the client has sent neither the rest nor its end. grpc-go relies on that.
+func TestHTTP2BodyCloseEndsRead(t *testing.T) {
+	h := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/flush" {
+			_ = http.NewResponseController(w).Flush()
+		}
+		reading, ended := make(chan struct{}), make(chan error)
+		go func() {
+			_, _ = io.ReadFull(r.Body, make([]byte, 4))
+			close(reading)
+			_, err := r.Body.Read(make([]byte, 1))
+			ended <- err
+		}()
+		<-reading
+		_ = r.Body.Close()
+		fmt.Fprint(w, <-ended != nil)
+	}
+	onHTTP2(t, h, func(t *testing.T, isStreamed bool, do func(*http.Request) *http.Response) {
+		if !isStreamed {
+			return // the handler runs when the body is complete
+		}
+		for _, path := range []string{"/", "/flush"} {
+			body, w := io.Pipe()
+			go fmt.Fprint(w, "body")
+			r, _ := http.NewRequest("POST", "http://h"+path, body)
+			if got, err := io.ReadAll(do(r).Body); string(got) != "true" || err != nil {
+				t.Errorf("%s: %s %v", path, got, err)
+			}
+			w.Close()
+		}
+	})
+}
+
+// TestHTTP2ReadOutlivesHandler: a Read that waits when the handler returns gets an error,
+// and nothing of the requests that follow.
+func TestHTTP2ReadOutlivesHandler(t *testing.T) {
+	ended := make(chan error)
+	h := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/flush" {
+			_ = http.NewResponseController(w).Flush()
+		}
+		reading := make(chan struct{})
+		go func() {
+			_, _ = io.ReadFull(r.Body, make([]byte, 4))
+			close(reading)
+			n, err := r.Body.Read(make([]byte, 1))
+			if n > 0 {
+				err = fmt.Errorf("%d bytes of another request", n)
+			}
+			ended <- err
+		}()
+		<-reading
+	}
+	onHTTP2(t, h, func(t *testing.T, isStreamed bool, do func(*http.Request) *http.Response) {
+		if !isStreamed {
+			return
+		}
+		for i := range 100 {
+			body, w := io.Pipe()
+			go fmt.Fprint(w, "body")
+			path := "/"
+			if i%2 > 0 {
+				path = "/flush"
+			}
+			r, _ := http.NewRequest("POST", "http://h"+path, body)
+			resp := do(r)
+			_, _ = io.ReadAll(resp.Body)
+			if err := <-ended; err == nil || strings.Contains(err.Error(), "bytes") {
+				t.Errorf("the read ends with %v", err)
+			}
+			w.Close()
+		}
+	})
+}

@@ -119,7 +119,7 @@ func packageRules() map[string]packageRule {
 
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
-		"interop":         {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "interop/..."}},
+		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
 		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "cmd/sluice/...", "lab/..."}},
 		"lab":             {anyModule: true, own: []string{".", "prefork", "tcp", "lab/..."}},

@@ -205,7 +205,11 @@ func (s *Stream) SetReadDeadline(now int64, timeout time.Duration) {
 	if timeout > 0 {
 		s.readDue = now + int64(timeout)
 	}
-	if s.isReading {
+	switch {
+	case !s.isReading:
+	case s.readDue != 0 && s.readDue <= clock.Nanos(): // at once: deadlines of engines are late
+		s.wake.Broadcast()
+	default:
 		s.armRead()
 	}
 }

@@ -172,6 +172,30 @@ func TestTurnIsNoStall(t *testing.T) {
 	})
 }
 
+// TestPastReadDeadline: a deadline that is over ends a ReadBody that waits at once,
+// without the engine.
+func TestPastReadDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, testConfig())
+		e.isStreamed = always
+		var err error
+		e.handler = func(r *testRequest) {
+			_, err = r.readAll()
+			r.stream.Respond(fields{status: 200}, nil)
+		}
+		e.feed(e.peer.request(nil, 1, post, false))
+		e.goTasks()
+		synctest.Wait()
+		e.streams[0].stream.SetReadDeadline(clock.Nanos()-1, 1)
+		synctest.Wait()
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("ReadBody ends with %v", err)
+		}
+		e.close()
+		e.checkEnded()
+	})
+}
+
 // TestReadDeadline: ReadBody ends at its deadline, also if that is set while it waits.
 func TestReadDeadline(t *testing.T) {
 	for _, isLate := range []bool{false, true} {
