@@ -94,7 +94,7 @@ func (c *http2Conn) tellState(hasOpened bool) {
 }
 
 // newHTTP2Config derives what the HTTP/2 connections of a server share.
-func newHTTP2Config(own *HTTP2Config, cfg *serverConfig) *http2.Config {
+func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *http2.Config {
 	maxStream := clampTo(own.StreamWindow, http2MaxStream, http2LargestWindow)
 	maxConn := clampTo(own.ConnWindow, http2MaxConnWindow, http2LargestWindow)
 	settings := h2.DefaultSettings()
@@ -106,6 +106,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig) *http2.Config {
 	config := &http2.Config{
 		Settings:        settings,
 		Limits:          cfg.limits,
+		Gauges:          gauges,
 		Pairs:           &h2.Pairs{},
 		ConnWindow:      min(http2ConnWindow, maxConn),
 		MaxConnWindow:   maxConn,

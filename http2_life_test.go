@@ -174,6 +174,9 @@ func TestHTTP2States(t *testing.T) {
 		f := r.frames()
 		f.head(1, "GET", "/wait", true)
 		eventually(t, "the request is in flight", func() bool { return meter.InFlight() == 1 })
+		if got := meter.HTTP2(); got != (sluice.HTTP2Stats{Connections: 1, Streams: 1}) {
+			t.Errorf("%+v", got)
+		}
 		close(release)
 		f.describe()
 		eventually(t, "no request is in flight", func() bool { return meter.InFlight() == 0 })
@@ -190,6 +193,33 @@ func TestHTTP2States(t *testing.T) {
 		eventually(t, "counted", func() bool {
 			return meter.Status[3].Load() == 1 && meter.Accepted.Load() == 1 && meter.Done.Load() == 1 && meter.BytesRead.Load() > 40 && meter.BytesWritten.Load() > 40
 		})
+	})
+}
+
+// TestHTTP2Gauges: EngineStats has the connections and streams, and those of HTTP/1.1 do
+// not count.
+func TestHTTP2Gauges(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		release := make(chan struct{})
+		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { <-release }}
+		r := serveHTTP2(t, n, s)
+		shows := func(what string, want sluice.HTTP2Stats) {
+			t.Helper()
+			eventually(t, what, func() bool { return s.EngineStats().HTTP2 == want })
+		}
+		f := r.frames()
+		f.head(1, "GET", "/", true)
+		f.head(3, "GET", "/", true)
+		idle := r.frames()
+		shows("two streams on one of two connections", sluice.HTTP2Stats{Connections: 2, Idle: 1, Streams: 2})
+		f.must(f.WriteRSTStream(3, http2.ErrCodeCancel))
+		shows("a reset", sluice.HTTP2Stats{Connections: 2, Idle: 1, Streams: 2, Resets: 1}) // until its handler returns
+		close(release)
+		f.describe()
+		shows("idle", sluice.HTTP2Stats{Connections: 2, Idle: 2, Resets: 1})
+		f.conn.Close()
+		idle.conn.Close()
+		shows("closed", sluice.HTTP2Stats{Resets: 1})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/http2"
 )
 
 // A Meter holds the atomic counters that a Server updates (ServerControl.Meter).
@@ -37,7 +38,11 @@ type Meter struct {
 	Status [5]*atomic.Uint64
 
 	flights flights
+	http2   http2.Gauges
 }
+
+// HTTP2 returns the gauges of the HTTP/2 connections of all servers that use the Meter.
+func (m *Meter) HTTP2() HTTP2Stats { return http2Stats(&m.http2) }
 
 // Requests returns the sum of Status.
 func (m *Meter) Requests() (total uint64) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/http2"
 )
 
 type connStateFunc = func(net.Conn, ConnState)
@@ -27,6 +28,7 @@ type serverGauges struct {
 	isCollecting atomic.Bool   // a garbage collection for forms is scheduled
 	isClosing    atomic.Bool   // connections are closed after their next response
 	hasWarned    atomic.Bool   // the warning about Body on a streamed body is logged
+	http2        http2.Gauges  // unless there is a Meter
 }
 
 // open returns the number of connections that engines own, from the moment at

@@ -112,7 +112,7 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 		c.limits = bufferLimits(n)
 	}
 	if s.HTTP2.Enable {
-		c.http2 = newHTTP2Config(&s.HTTP2, c)
+		c.http2 = newHTTP2Config(&s.HTTP2, c, s.http2Gauges())
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = h1.AppendFieldValue(name[:0], []byte(stringOr(s.Name, defaultServerName)))

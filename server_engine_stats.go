@@ -1,6 +1,9 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/engine"
+import (
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/http2"
+)
 
 // EngineStats is a snapshot of the gauges of a Server's engine. Its fields are
 // read one after the other while the server runs, so they may disagree
@@ -16,6 +19,44 @@ type EngineStats struct {
 	Active int `json:"active"`
 	// Loops has one element for each part of the engine that owns connections.
 	Loops []LoopStats `json:"loops"`
+	// HTTP2 are the gauges of HTTP/2.
+	HTTP2 HTTP2Stats `json:"http2"`
+}
+
+// HTTP2Stats are the gauges of the HTTP/2 connections of a Server. If the Server has a
+// Meter (ServerControl.Meter), they are those of all servers that use it. The zero value
+// is that of a server without HTTP/2.
+type HTTP2Stats struct {
+	// Connections is the number of open HTTP/2 connections. A connection counts from its
+	// preface on.
+	Connections int `json:"connections"`
+	// Idle is the number of these connections without an open stream.
+	Idle int `json:"idle"`
+	// Streams is the number of open streams: requests that arrive, wait for a handler or
+	// have one, and responses that are not sent completely.
+	Streams int `json:"streams"`
+	// Resets counts the streams that the client or the server has ended with RST_STREAM
+	// (RFC 9113 section 6.4), including requests that were refused.
+	Resets uint64 `json:"resets"`
+	// Calmed counts the connections that the server has ended with ENHANCE_YOUR_CALM,
+	// because the client caused too much work or sent a head too slowly.
+	Calmed uint64 `json:"calmed"`
+}
+
+func http2Stats(g *http2.Gauges) HTTP2Stats {
+	s := g.Sum()
+	return HTTP2Stats{
+		Connections: int(s.Conns), Idle: int(s.Idle), Streams: int(s.Streams),
+		Resets: uint64(s.Resets), Calmed: uint64(s.Calmed),
+	}
+}
+
+// http2Gauges returns where the connections of s count.
+func (s *Server) http2Gauges() *http2.Gauges {
+	if m := s.control.Meter; m != nil {
+		return &m.http2
+	}
+	return &s.gauges.http2
 }
 
 // LoopStats are the gauges of one part of an engine: an event loop with its
@@ -47,7 +88,9 @@ func (s *Server) EngineStats() EngineStats {
 	if e == nil {
 		return EngineStats{}
 	}
-	return engineStats(e)
+	stats := engineStats(e)
+	stats.HTTP2 = http2Stats(s.http2Gauges())
+	return stats
 }
 
 func engineStats(e engine.Engine) EngineStats {

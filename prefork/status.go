@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
@@ -148,6 +149,8 @@ type Load struct {
 	// connections.
 	BytesRead    uint64 `json:"bytes_read"`
 	BytesWritten uint64 `json:"bytes_written"`
+	// HTTP2 are the gauges of HTTP/2.
+	HTTP2 sluice.HTTP2Stats `json:"http2"`
 }
 
 // Status returns a snapshot. The master and the workers return the same

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
@@ -112,6 +113,10 @@ func (w *WorkerStatus) add(p *shared.Process, now int64) {
 	w.Load = Load{
 		Accepted: p.Accepted, Done: p.Done, Active: p.Accepted - p.Done, InFlight: p.InFlight,
 		Requests: requests, Responses: p.Status, BytesRead: p.BytesRead, BytesWritten: p.BytesWritten,
+		HTTP2: sluice.HTTP2Stats{
+			Connections: int(p.HTTP2Connections), Idle: int(p.HTTP2Idle), Streams: int(p.HTTP2Streams),
+			Resets: p.HTTP2Resets, Calmed: p.HTTP2Calmed,
+		},
 	}
 	w.Idle = min(p.Idle, w.Active)
 	if p.Oldest != 0 {
@@ -139,10 +144,14 @@ func totalOf(segment *shared.Segment, workers []WorkerStatus) (t Load) {
 		t.Idle += w.Idle
 		t.InFlight += w.InFlight
 		t.OldestRequest = max(t.OldestRequest, w.OldestRequest)
+		t.HTTP2.Connections += w.HTTP2.Connections
+		t.HTTP2.Idle += w.HTTP2.Idle
+		t.HTTP2.Streams += w.HTTP2.Streams
 	}
 	accepted, done, traffic := segment.Total()
 	t.Accepted, t.Done, t.Cut = accepted, done, traffic.Cut
 	t.Responses, t.BytesRead, t.BytesWritten = traffic.Status, traffic.BytesRead, traffic.BytesWritten
+	t.HTTP2.Resets, t.HTTP2.Calmed = traffic.HTTP2Resets, traffic.HTTP2Calmed
 	for _, n := range traffic.Status {
 		t.Requests += n
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
@@ -148,6 +149,24 @@ func TestPageWriter(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(20, func() { w.write(0) }); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Connections without a request, of both protocols.
+func TestIdle(t *testing.T) {
+	for _, c := range []struct {
+		active, inFlight uint64
+		http2            sluice.HTTP2Stats
+		want             uint64
+	}{
+		{10, 3, sluice.HTTP2Stats{}, 7},
+		{10, 103, sluice.HTTP2Stats{Connections: 1, Streams: 100}, 6},
+		{10, 103, sluice.HTTP2Stats{Connections: 4, Idle: 3, Streams: 100}, 6},
+		{1, 9, sluice.HTTP2Stats{Connections: 2, Streams: 3}, 0}, // values of slightly different times
+	} {
+		if got := idle(c.active, c.inFlight, &c.http2); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
@@ -28,6 +29,7 @@ func fill(s *shared.Segment) {
 		shared.Slot: 2, shared.Generation: 5, shared.ProcessState: uint64(shared.Ready), shared.Heartbeat: uint64(s.Now() - int64(time.Second)),
 		shared.Accepted: 100, shared.Done: 60, shared.Idle: 30, shared.InFlight: 10, shared.Oldest: uint64(s.Now() - int64(time.Minute)),
 		shared.Status2xx: 1000, shared.Status4xx: 10, shared.BytesRead: 5000, shared.BytesWritten: 70_000_000,
+		shared.HTTP2Connections: 9, shared.HTTP2Idle: 6, shared.HTTP2Streams: 8, shared.HTTP2Resets: 70, shared.HTTP2Calmed: 2,
 		shared.ResidentBytes: 12 << 20, shared.CPUTime: uint64(3 * time.Second), shared.Goroutines: 8, shared.GarbageCollections: 4,
 	} {
 		page.Set(f, n)
@@ -61,6 +63,7 @@ func TestMerge(t *testing.T) {
 	w.OldestRequest = 0
 	if want := (Load{
 		Accepted: 100, Done: 60, Active: 40, Idle: 30, InFlight: 10, Requests: 1010, Responses: [5]uint64{0, 1000, 0, 10}, BytesRead: 5000, BytesWritten: 70_000_000,
+		HTTP2: sluice.HTTP2Stats{Connections: 9, Idle: 6, Streams: 8, Resets: 70, Calmed: 2},
 	}); w.Load != want {
 		t.Errorf("%+v, want %+v", w.Load, want)
 	}
@@ -123,7 +126,7 @@ func TestStatusNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := `"accepted":0,"done":0,"cut":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0}`
+	load := `"accepted":0,"done":0,"cut":0,"active":0,"idle":0,"in_flight":0,"oldest_request_ns":0,"requests":0,"responses":[0,0,0,0,0],"bytes_read":0,"bytes_written":0,"http2":{"connections":0,"idle":0,"streams":0,"resets":0,"calmed":0}}`
 	process := `"pid":0,"started":"0001-01-01T00:00:00Z","heartbeat_age_ns":0,"lag_ns":0,"resident_bytes":0,"cpu_ns":0,"goroutines":0,"garbage_collections":0`
 	want := `{"wanted":0,"ready":false,"rolling":false,"degraded":false,"paused":false,"stopping":false,"crashes":0,"hangs":0,"restarts":0,"restarts_failed":0,"restart_error":"","log_dropped":0,` +
 		`"master":{` + process + `},"total":{` + load +

@@ -88,8 +88,20 @@ const (
 
 // Inbound is the number of connections that siblings have announced to the process
 // and that have not arrived yet. The siblings add to it.
+const Inbound Field = 6 * lineWords
+
+// Fields of HTTP/2.
 const (
-	Inbound Field = 6*lineWords + iota
+	// HTTP2Connections is the number of open connections that speak HTTP/2.
+	HTTP2Connections Field = 7*lineWords + iota
+	// HTTP2Idle is the number of these connections without an open stream.
+	HTTP2Idle
+	// HTTP2Streams is the number of open streams.
+	HTTP2Streams
+	// HTTP2Resets counts streams that were reset by either side.
+	HTTP2Resets
+	// HTTP2Calmed counts connections that were ended with ENHANCE_YOUR_CALM.
+	HTTP2Calmed
 	fieldEnd
 )
 
@@ -100,7 +112,7 @@ const pageBase = pageWords / 2
 // counts tells whether a field is a counter: it only goes up, and continues over
 // successive processes of a lane.
 func (f Field) counts() bool {
-	return f >= Accepted && f <= Cut || f >= Requests && f <= Status5xx
+	return f >= Accepted && f <= Cut || f >= Requests && f <= Status5xx || f >= HTTP2Resets && f <= HTTP2Calmed
 }
 
 // A State is the state of a process.
@@ -193,7 +205,7 @@ func (s *Segment) clearPage(lane int) {
 		}
 	}
 	page.Set(ProcessState, uint64(Stopped))
-	for _, f := range [...]Field{Active, Idle, InFlight, Oldest, Inbound} {
+	for _, f := range [...]Field{Active, Idle, InFlight, Oldest, Inbound, HTTP2Connections, HTTP2Idle, HTTP2Streams} {
 		page.Set(f, 0)
 	}
 }
@@ -220,6 +232,9 @@ type Process struct {
 	// requests. Oldest is when the oldest request began, by [Segment.Now], or zero.
 	Active, Idle, InFlight uint64
 	Oldest                 int64
+	// HTTP2Connections and HTTP2Idle are numbers of open HTTP/2 connections,
+	// HTTP2Streams that of their open streams.
+	HTTP2Connections, HTTP2Idle, HTTP2Streams uint64
 	// Traffic holds its counters.
 	Traffic
 	// ResidentBytes, Goroutines, GarbageCollections and CPUTime are the resources
@@ -238,6 +253,9 @@ type Traffic struct {
 	// Cut counts the connections that were still open at the deadline of their
 	// process's end.
 	Cut uint64
+	// HTTP2Resets counts streams of HTTP/2 that were reset, HTTP2Calmed connections
+	// that were ended with ENHANCE_YOUR_CALM.
+	HTTP2Resets, HTTP2Calmed uint64
 }
 
 // Scoreboard appends the pages of all living attached processes to dst. They
@@ -274,6 +292,8 @@ func (s *Segment) Total() (accepted, done uint64, traffic Traffic) {
 		traffic.BytesRead += words[BytesRead].Load()
 		traffic.BytesWritten += words[BytesWritten].Load()
 		traffic.Cut += words[Cut].Load()
+		traffic.HTTP2Resets += words[HTTP2Resets].Load()
+		traffic.HTTP2Calmed += words[HTTP2Calmed].Load()
 		for i := range traffic.Status {
 			traffic.Status[i] += words[Status1xx+Field(i)].Load()
 		}
@@ -296,6 +316,8 @@ func readPage(page Page) Process {
 	p.Accepted = page.Get(Accepted)
 	p.Active, p.Idle, p.InFlight, p.Oldest = page.Get(Active), page.Get(Idle), page.Get(InFlight), int64(page.Get(Oldest))
 	p.Requests, p.BytesRead, p.BytesWritten, p.Cut = page.Get(Requests), page.Get(BytesRead), page.Get(BytesWritten), page.Get(Cut)
+	p.HTTP2Connections, p.HTTP2Idle, p.HTTP2Streams = page.Get(HTTP2Connections), page.Get(HTTP2Idle), page.Get(HTTP2Streams)
+	p.HTTP2Resets, p.HTTP2Calmed = page.Get(HTTP2Resets), page.Get(HTTP2Calmed)
 	for i := range p.Status {
 		p.Status[i] = page.Get(Status1xx + Field(i))
 	}

@@ -581,6 +581,9 @@ type GotConnInfo = sluice.GotConnInfo
 // HTTP2Config is [sluice.HTTP2Config].
 type HTTP2Config = sluice.HTTP2Config
 
+// HTTP2Stats is [sluice.HTTP2Stats].
+type HTTP2Stats = sluice.HTTP2Stats
+
 // HeaderAccept is [sluice.HeaderAccept].
 const HeaderAccept = sluice.HeaderAccept
 

@@ -21,9 +21,11 @@ type Collector struct {
 	wanted, ready, rolling, degraded             *prometheus.Desc
 	crashes, hangs, restarts, restartsFailed     *prometheus.Desc
 	logDropped                                   *prometheus.Desc
+	resets, calmed                               *prometheus.Desc
 	master, worker                               processDescs
 	workerInfo, workerAccepted, workerRequests   *prometheus.Desc
 	open, idle, inFlight, oldest                 *prometheus.Desc
+	http2Open, http2Idle, streams                *prometheus.Desc
 	queue, slotRestarts, slotCrashes, slotHangs  *prometheus.Desc
 }
 
@@ -41,6 +43,8 @@ func NewCollector(p *prefork.Prefork) *Collector {
 	c.requests = c.describe("requests_total", "Requests by the class of their response's status.", "code")
 	c.read = c.describe("received_bytes_total", "Bytes of requests.")
 	c.written = c.describe("sent_bytes_total", "Bytes of responses.")
+	c.resets = c.describe("http2_resets_total", "Streams of HTTP/2 that the client or the server has reset.")
+	c.calmed = c.describe("http2_calmed_total", "Connections of HTTP/2 that were ended with ENHANCE_YOUR_CALM.")
 
 	c.wanted = c.describe("workers_wanted", "Workers that should run.")
 	c.ready = c.describe("workers_ready", "Workers that serve.")
@@ -61,6 +65,9 @@ func NewCollector(p *prefork.Prefork) *Collector {
 	c.idle = c.describe("worker_connections_idle", "Connections of the worker without a request in progress.", "slot", "pid")
 	c.inFlight = c.describe("worker_requests_in_flight", "Requests that the worker is handling.", "slot", "pid")
 	c.oldest = c.describe("worker_oldest_request_seconds", "Time since the oldest request in progress began; 0 without one.", "slot", "pid")
+	c.http2Open = c.describe("worker_http2_connections_open", "Open HTTP/2 connections of the worker.", "slot", "pid")
+	c.http2Idle = c.describe("worker_http2_connections_idle", "HTTP/2 connections of the worker without an open stream.", "slot", "pid")
+	c.streams = c.describe("worker_http2_streams_open", "Open streams of the worker's HTTP/2 connections.", "slot", "pid")
 
 	c.queue = c.describe("slot_queue_length", "Connections that wait in the slot's sockets to be accepted.", "slot")
 	c.slotRestarts = c.describe("slot_restarts_total", "Processes of the slot after the first, in the master's life.", "slot")
@@ -131,6 +138,8 @@ func (c *Collector) collectFleet(out sender, s *prefork.Status) {
 	}
 	out.counter(c.read, float64(s.Total.BytesRead))
 	out.counter(c.written, float64(s.Total.BytesWritten))
+	out.counter(c.resets, float64(s.Total.HTTP2.Resets))
+	out.counter(c.calmed, float64(s.Total.HTTP2.Calmed))
 	ready := 0
 	for i := range s.Workers {
 		if s.Workers[i].Phase == "ready" {
@@ -158,6 +167,9 @@ func (c *Collector) collectWorker(out sender, w *prefork.WorkerStatus) {
 	out.gauge(c.idle, float64(w.Idle), slot, pid)
 	out.gauge(c.inFlight, float64(w.InFlight), slot, pid)
 	out.gauge(c.oldest, w.OldestRequest.Seconds(), slot, pid)
+	out.gauge(c.http2Open, float64(w.HTTP2.Connections), slot, pid)
+	out.gauge(c.http2Idle, float64(w.HTTP2.Idle), slot, pid)
+	out.gauge(c.streams, float64(w.HTTP2.Streams), slot, pid)
 }
 
 // A sender creates metrics and sends them.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/prefork"
 )
 
@@ -17,13 +18,14 @@ func someStatus() prefork.Status {
 		return prefork.WorkerStatus{
 			Slot: slot, Generation: 2, Phase: phase,
 			ProcessStatus: prefork.ProcessStatus{PID: pid, Started: time.Unix(1000, 500e6), ResidentBytes: 1 << 20, CPUTime: 1500 * time.Millisecond},
-			Load:          prefork.Load{Accepted: 30, Active: 20, Idle: 15, InFlight: 5, OldestRequest: 2 * time.Second, Requests: 40},
+			Load: prefork.Load{Accepted: 30, Active: 20, Idle: 15, InFlight: 5, OldestRequest: 2 * time.Second, Requests: 40,
+				HTTP2: sluice.HTTP2Stats{Connections: 7, Idle: 4, Streams: 9}},
 		}
 	}
 	return prefork.Status{
 		Wanted: 2, Rolling: true, Crashes: 3, Hangs: 1, Restarts: 4, RestartsFailed: 2, LogDropped: 17,
 		Master:  prefork.ProcessStatus{PID: 10, Goroutines: 6},
-		Total:   prefork.Load{Accepted: 100, Done: 60, Cut: 8, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000},
+		Total:   prefork.Load{Accepted: 100, Done: 60, Cut: 8, Responses: [5]uint64{0, 70, 2, 5, 1}, BytesRead: 1000, BytesWritten: 2000, HTTP2: sluice.HTTP2Stats{Resets: 21, Calmed: 2}},
 		Slots:   []prefork.SlotStatus{{Slot: 0, Queue: 9}, {Slot: 1, Restarts: 7, Crashes: 3, Hangs: 1}},
 		Workers: []prefork.WorkerStatus{worker(0, 11, "ready"), worker(1, 12, "draining"), worker(1, 13, "ready"), worker(1, 0, "spawned")},
 	}
@@ -87,6 +89,38 @@ sluice_workers_rolling 1
 `
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_connections_cut_total", "sluice_requests_total", "sluice_slot_queue_length", "sluice_log_lines_dropped_total", "sluice_rolling_restarts_failed_total", "sluice_worker_cpu_seconds_total",
 		"sluice_worker_info", "sluice_worker_start_time_seconds", "sluice_master_goroutines", "sluice_workers_ready", "sluice_workers_rolling"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCollectorHTTP2(t *testing.T) {
+	c := NewCollector(&prefork.Prefork{})
+	c.status = someStatus
+	const want = `
+# HELP sluice_http2_resets_total Streams of HTTP/2 that the client or the server has reset.
+# TYPE sluice_http2_resets_total counter
+sluice_http2_resets_total 21
+# HELP sluice_http2_calmed_total Connections of HTTP/2 that were ended with ENHANCE_YOUR_CALM.
+# TYPE sluice_http2_calmed_total counter
+sluice_http2_calmed_total 2
+# HELP sluice_worker_http2_connections_open Open HTTP/2 connections of the worker.
+# TYPE sluice_worker_http2_connections_open gauge
+sluice_worker_http2_connections_open{pid="11",slot="0"} 7
+sluice_worker_http2_connections_open{pid="12",slot="1"} 7
+sluice_worker_http2_connections_open{pid="13",slot="1"} 7
+# HELP sluice_worker_http2_connections_idle HTTP/2 connections of the worker without an open stream.
+# TYPE sluice_worker_http2_connections_idle gauge
+sluice_worker_http2_connections_idle{pid="11",slot="0"} 4
+sluice_worker_http2_connections_idle{pid="12",slot="1"} 4
+sluice_worker_http2_connections_idle{pid="13",slot="1"} 4
+# HELP sluice_worker_http2_streams_open Open streams of the worker's HTTP/2 connections.
+# TYPE sluice_worker_http2_streams_open gauge
+sluice_worker_http2_streams_open{pid="11",slot="0"} 9
+sluice_worker_http2_streams_open{pid="12",slot="1"} 9
+sluice_worker_http2_streams_open{pid="13",slot="1"} 9
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "sluice_http2_resets_total", "sluice_http2_calmed_total",
+		"sluice_worker_http2_connections_open", "sluice_worker_http2_connections_idle", "sluice_worker_http2_streams_open"); err != nil {
 		t.Error(err)
 	}
 }

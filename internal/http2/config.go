@@ -14,6 +14,8 @@ type Config struct {
 	Settings h2.Settings
 	// Limits bound a field list.
 	Limits h1.Limits
+	// Gauges count what the connections do; it is needed.
+	Gauges *Gauges
 	// Pairs are the fields that the server's responses repeat.
 	Pairs *h2.Pairs
 	// ConnWindow is how many bytes of bodies a peer may send on a connection beyond

@@ -71,6 +71,8 @@ type Conn struct {
 
 	streams map[uint32]*Stream
 	ended   *Stream // for unlock
+	gauge   *gaugeStripe
+	counted int // streams that gauge has
 	phase   connPhase
 	failure error
 	timers
@@ -84,7 +86,9 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 		conn: conn, prompter: conn.Prompter(), workers: conn.Workers(), host: host, cfg: cfg,
 		own: h2.NewOwnSettings(), peer: h2.DefaultSettings(),
 		streams: make(map[uint32]*Stream),
+		gauge:   cfg.Gauges.stripe(),
 	}
+	c.gauge.conns.Add(1)
 	c.room.L = &c.mu
 	c.decoder.Limits = cfg.Limits
 	c.decoder.Reset()
@@ -124,6 +128,7 @@ func (c *Conn) Start() engine.Next {
 func (c *Conn) unlock() {
 	s := c.ended
 	c.ended = nil
+	c.countStreams()
 	c.mu.Unlock()
 	for s != nil {
 		next := s.next
@@ -303,6 +308,9 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 	if s.output >= outputLast {
 		cost = h2.CostIgnored // the request was answered, or the stream reset before
 	}
+	if s.output != outputReset {
+		c.gauge.resets.Add(1)
+	}
 	c.breakStream(s)
 	return c.spend(now, cost)
 }
@@ -321,8 +329,14 @@ func (c *Conn) streamFailed(id uint32, err *h2.Error, now int64) *h2.Error {
 	if id > c.newest {
 		return h2.ErrIdleStream
 	}
-	c.out = h2.AppendReset(c.out, id, err.Code)
+	c.sendReset(id, err.Code)
 	return c.spend(now, h2.CostReset)
+}
+
+// sendReset appends RST_STREAM.
+func (c *Conn) sendReset(id uint32, code h2.Code) {
+	c.out = h2.AppendReset(c.out, id, code)
+	c.gauge.resets.Add(1)
 }
 
 // resetByUs resets s because of err, a fault of the peer.
@@ -336,7 +350,7 @@ func (c *Conn) reset(s *Stream, code h2.Code) {
 	if s.output == outputReset {
 		return
 	}
-	c.out = h2.AppendReset(c.out, s.id, code)
+	c.sendReset(s.id, code)
 	c.resets.add(s.id)
 	c.breakStream(s)
 }
@@ -382,6 +396,9 @@ func (c *Conn) fail(err *h2.Error) {
 		return
 	}
 	c.out = h2.AppendGoAway(c.out, c.last, err.Code, err.Error())
+	if err.Code == h2.CodeEnhanceYourCalm {
+		c.gauge.calmed.Add(1)
+	}
 	c.failure = err
 	c.phase = phaseFailed
 	c.breakAll()
@@ -413,6 +430,7 @@ func (c *Conn) Detached(conn net.Conn) { _ = conn.Close() }
 func (c *Conn) Closed(err error) {
 	c.mu.Lock()
 	c.phase = phaseClosed
+	c.gauge.conns.Add(-1)
 	c.breakAll()
 	failure := c.failure
 	c.unlock()

@@ -100,7 +100,7 @@ func testConfig() *Config {
 	settings.MaxConcurrentStreams = 250
 	settings.InitialWindowSize = 64 << 10
 	return &Config{
-		Settings: settings, Limits: h1.DefaultLimits, Pairs: &h2.Pairs{},
+		Settings: settings, Limits: h1.DefaultLimits, Pairs: &h2.Pairs{}, Gauges: &Gauges{},
 		ConnWindow: 1 << 20, MaxConnWindow: 16 << 20, MaxStreamWindow: 1 << 20,
 		ReadTimeout: 10 * time.Second, StallTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 	}

@@ -49,7 +49,7 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	switch {
 	case stream == nil && refuse != nil:
-		c.out = h2.AppendReset(c.out, id, refuse.Code)
+		c.sendReset(id, refuse.Code)
 		c.resets.add(id)
 		return c.spend(now, costOf(refuse))
 	case stream == nil:
