@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,7 @@ func (c *conn) servePrompt() engine.Next {
 		return engine.Close
 	}
 	c.attachBuffers()
+	runtime.Gosched() // the Tasks that are about to end have their output in the same write
 	c.takePrompt()
 	c.isUsed = true
 	return c.Prompted()
