@@ -6,14 +6,16 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// taskPool implements engine.Workers. Each Task runs on a goroutine of its own.
+// taskPool implements engine.Workers. Each Task has a goroutine while it runs.
 type taskPool struct {
 	driver *driver
+	handed chan engine.Task // to goroutines that wait
 
 	mu      sync.Mutex
 	queue   []engine.Task // waiting because of MaxWorkers
 	running int
 	excused int
+	waiting int  // goroutines that wait for a Task
 	isOver  bool // Tasks are lost from now on
 }
 
@@ -47,24 +49,52 @@ func (p *taskPool) fill() {
 			p.queue = nil
 		}
 		p.running++
-		go p.run(t)
+		if p.waiting > 0 {
+			p.waiting--
+			p.handed <- t
+		} else {
+			go p.work(t)
+		}
 	}
 }
 
-func (p *taskPool) run(t engine.Task) {
-	defer p.ended() // even if t calls Goexit
-	engine.RunTask(t)
+// maxWaiting bounds taskPool.waiting. A new goroutine costs more than one that waits,
+// because its stack must grow in several steps.
+const maxWaiting = 64
+
+// work is a goroutine that runs t, and others after it.
+func (p *taskPool) work(t engine.Task) {
+	for ok := true; ok; t, ok = <-p.handed {
+		if !p.run(t) {
+			return
+		}
+	}
 }
 
-func (p *taskPool) ended() {
+// run runs t, and tells whether the caller is to wait for another Task.
+func (p *taskPool) run(t engine.Task) (waits bool) {
+	hasReturned := false // or t calls Goexit
+	defer func() { waits = p.ended(hasReturned) }()
+	engine.RunTask(t)
+	hasReturned = true
+	return
+}
+
+// ended counts the end of a Task, and tells whether its goroutine, if it mayWait, waits.
+func (p *taskPool) ended(mayWait bool) (waits bool) {
 	p.mu.Lock()
 	p.running--
 	p.fill()
 	isLast := p.running == 0 && len(p.queue) == 0
+	if mayWait && p.waiting < maxWaiting && !p.isOver {
+		p.waiting++
+		waits = true
+	}
 	p.mu.Unlock()
 	if isLast {
 		p.driver.tellEmptied()
 	}
+	return waits
 }
 
 // count returns the number of Tasks that are queued or running.
@@ -78,8 +108,19 @@ func (p *taskPool) count() int {
 func (p *taskPool) end() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.isOver = p.isOver || len(p.queue)+p.running == 0
-	return len(p.queue)+p.running == 0
+	if len(p.queue)+p.running > 0 {
+		return false
+	}
+	p.setOver()
+	return true
+}
+
+// setOver makes Go lose its Tasks, and ends the goroutines that wait; mu is held.
+func (p *taskPool) setOver() {
+	if !p.isOver {
+		p.isOver = true
+		close(p.handed)
+	}
 }
 
 // loseQueued is end for a Shutdown that no longer waits: it loses the Tasks that have
@@ -87,7 +128,8 @@ func (p *taskPool) end() bool {
 func (p *taskPool) loseQueued() {
 	p.mu.Lock()
 	lost := p.queue
-	p.queue, p.isOver = nil, true
+	p.queue = nil
+	p.setOver()
 	p.mu.Unlock()
 	for _, t := range lost {
 		go t.Lost(engine.ErrShutdown)
