@@ -142,9 +142,10 @@ type Engine interface {
 	// The caller may prompt these. A connection that took a part of the frame gets
 	// the rest as its peer reads. frame must not change until Cast returns.
 	Cast(targets []Target, frame []byte, missed func(Target))
-	// Shutdown ends the accept loops and closes the idle connections. It waits
-	// until the others have finished their requests. If ctx ends first, it closes
-	// the remaining connections and returns ctx's error.
+	// Shutdown ends the accept loops and closes the idle connections; it prompts those
+	// whose Protocol SaysGoodbye instead. It waits until the others have finished
+	// their requests. If ctx ends first, it closes the remaining connections and
+	// returns ctx's error.
 	Shutdown(ctx context.Context) error
 	Stats() Stats
 	Loops() []LoopStats

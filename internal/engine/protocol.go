@@ -89,6 +89,12 @@ const (
 	// returned Run; Run is called once, when the output is written. The Protocol
 	// bounds what it stores and what it answers.
 	IsDuplex
+	// SaysGoodbye: the Protocol, which is a Prompted, tells its peer before its
+	// connection is closed. Shutdown does not close its idle and sleeping connections,
+	// but calls Prompted, which sees CloseRequested. Afterwards Pause returns false
+	// until the Protocol ends the connection, with any Next but Read; if Pause returns
+	// true, the engine closes the connection. The context of Shutdown bounds the time.
+	SaysGoodbye
 )
 
 // Has tells whether c contains any of what.

@@ -97,11 +97,24 @@ func (c *conn) handleReasons(reasons uint64) engine.Next {
 		}
 		c.deny()
 	case reasons&flagEvict != 0 && !c.isBlocked() && c.phase != phaseLingering && !c.IsPartial:
-		return engine.Close
+		return c.evict()
 	case reasons&flagExpired != 0:
 		return c.expired()
 	}
 	return engine.Read
+}
+
+// evict ends an idle connection because of Shutdown, or lets its protocol end it.
+func (c *conn) evict() engine.Next {
+	c.wake()
+	if !c.Can.Has(engine.SaysGoodbye) {
+		return engine.Close
+	}
+	next := c.Prompted()
+	if next == engine.Read && !c.isBlocked() && !c.Pause() {
+		return engine.Close // it has nothing to say
+	}
+	return next
 }
 
 // expired handles a deadline that has passed during a wait.

@@ -45,7 +45,7 @@ func (d *driver) drain() {
 			}
 		}
 	}
-	// 2. Close the connections that are between requests or in a handshake. A
+	// 2. End the connections that are between requests or in a handshake. A
 	// connection that parks from now on sees closing.
 	var idle []int32
 	d.table.each(func(fd int, p place) {

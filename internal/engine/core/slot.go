@@ -54,7 +54,7 @@ const (
 	flagExpired                             // claimed because of a deadline
 	flagPrompt                              // the worker must call Prompted
 	flagTake                                // DetachIdle wants it
-	flagEvict                               // Shutdown wants it, if it is idle
+	flagEvict                               // Shutdown ends it, if it is idle
 	flagKill                                // it must end
 	flagHeld                                // the descriptor must not be closed now
 	flagTLS                                 // it is a TLS connection; never cleared

@@ -25,6 +25,7 @@ type acceptor struct {
 	sleeps            bool         // sessions are Sleepers
 	rewinds           bool         // sessions give the head of a frame back
 	mute              bool         // sessions are not Prompted
+	parting           parting      // how sessions part
 	multiplexes       bool         // sessions are multiplexers
 	isDuplex          bool         // they are fed while output waits
 	packs             bool         // sessions are Packers

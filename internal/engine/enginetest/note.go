@@ -77,6 +77,9 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 		a.violate("Prompted called with %d bytes pending", len(out))
 	}
 	n := s.keeps.note
+	if a.parting != partsSilently && a.engine.CloseRequested() {
+		return s.part(out)
+	}
 	if n == nil && a.nudged.Load() {
 		return appendFrame(out, "nudged"), engine.Read
 	}

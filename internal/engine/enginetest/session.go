@@ -28,6 +28,7 @@ type session struct {
 	extra    string // the command that the next Run is to execute instead
 	isPaused bool   // the last call was a Pause that returned true
 	refused  int    // how often Sleep has refused
+	hasSaid  bool   // goodbye
 	keeps    keeps
 	inside   atomic.Int32
 	dead     atomic.Bool
@@ -76,6 +77,9 @@ func (s *session) Capabilities() engine.Capabilities {
 	}
 	if s.acceptor.room > 0 {
 		can |= engine.CanReceive
+	}
+	if s.acceptor.parting != partsSilently {
+		can |= engine.SaysGoodbye
 	}
 	return can
 }
@@ -138,7 +142,7 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	s.wantsRun = false
 	s.acceptor.runs.Add(1)
 	out, next := s.execute(out)
-	if next == engine.Read && s.acceptor.engine.CloseRequested() {
+	if next == engine.Read && s.acceptor.engine.CloseRequested() && (s.hasSaid || s.acceptor.parting != partsPolitely) {
 		next = engine.Close
 	}
 	s.silent = next != engine.Read
@@ -151,7 +155,7 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 func (s *session) Pause() (isIdle bool) {
 	defer s.enter("Pause")()
 	s.acceptor.pauses.Add(1)
-	s.isPaused = len(s.head) == 0 && s.missing == 0
+	s.isPaused = len(s.head) == 0 && s.missing == 0 && !s.hasSaid
 	return s.isPaused
 }
 

@@ -158,6 +158,7 @@ func scenarios() []scenario {
 		deadlineScenarios(),
 		acceptScenarios(),
 		shutdownScenarios(),
+		goodbyeScenarios(),
 		handoverScenarios(),
 		adoptScenarios(),
 		promptScenarios(),

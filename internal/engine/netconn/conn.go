@@ -20,6 +20,7 @@ const (
 	flagEvicted                    // Shutdown closes it
 	flagTaken                      // DetachIdle takes it
 	flagPoked                      // DetachIdle has interrupted it, or is about to
+	flagPolite                     // its protocol SaysGoodbye
 )
 
 // claimed are the flags of connections that belong to somebody else after the wait.
@@ -83,6 +84,7 @@ type conn struct {
 	isOurs    bool  // only the engine sets deadlines on nc
 	isPoked   bool  // flagPoked was seen, and no read has timed out since
 	isUsed    bool  // there was input since hotUntil was set
+	isLeaving bool  // prompted because of Shutdown
 	isStuck   bool  // the peer has not accepted the output within the write time-out
 	isReading bool  // a Run's read may wait
 	one       [1]byte

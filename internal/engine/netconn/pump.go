@@ -108,14 +108,25 @@ func (c *conn) park() bool {
 	if !c.mayGo || c.IsPartial && !c.CanRewind() {
 		state |= flagFixed
 	}
+	isPolite := c.Can.Has(engine.SaysGoodbye)
+	if isPolite {
+		state |= flagPolite
+	}
 	c.armWait()
 	c.state.Store(state)
-	if c.IsPartial {
-		return !c.killed.Load()
-	}
 	// Shutdown sets closing before it looks at states. So either it sees the connection
 	// wait, or closing is seen here.
-	return !c.driver.closing.Load() || !c.state.CompareAndSwap(state, 0)
+	switch {
+	case c.IsPartial:
+		return !c.killed.Load()
+	case !c.driver.closing.Load():
+		return true
+	case isPolite && !c.isLeaving:
+		c.isLeaving = true
+		c.Prompter().Prompt()
+		return true
+	}
+	return !c.state.CompareAndSwap(state, 0)
 }
 
 // wake takes the connection back after a wait. The result false means that it ends;

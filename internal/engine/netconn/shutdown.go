@@ -80,11 +80,16 @@ func (d *driver) currentServings() []*serving {
 	return servings
 }
 
-// evictIdle interrupts the connections that are between requests.
+// evictIdle interrupts the connections that are between requests. It prompts those whose
+// protocol SaysGoodbye.
 func (d *driver) evictIdle() {
 	d.registry.each(func(c *conn) bool {
 		state := c.state.Load()
-		if state&(flagWaits|flagPartial|claimed) == flagWaits && c.state.CompareAndSwap(state, state|flagEvicted) {
+		switch {
+		case state&(flagWaits|flagPartial|claimed) != flagWaits:
+		case state&flagPolite != 0:
+			c.Prompter().Prompt()
+		case c.state.CompareAndSwap(state, state|flagEvicted):
 			_ = setReadDeadline(c.nc, past())
 		}
 		return true
@@ -94,7 +99,8 @@ func (d *driver) evictIdle() {
 // closeEvicted closes the connections that ignored evictIdle.
 func (d *driver) closeEvicted() {
 	d.registry.each(func(c *conn) bool {
-		if c.state.Load()&flagEvicted != 0 {
+		state := c.state.Load()
+		if state&flagEvicted != 0 || state&(flagWaits|flagPartial|flagPolite) == flagWaits|flagPolite {
 			go func(nc net.Conn) { _ = nc.Close() }(c.nc)
 		}
 		return true
