@@ -86,15 +86,15 @@ func (b *Budget) AppendPacked(dst []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, b.tick)
 }
 
-// UnpackBudget returns the Budget that AppendPacked has put at the beginning of in. ok
-// is false if in does not begin with one.
-func UnpackBudget(in []byte) (b Budget, ok bool) {
+// CutBudget returns the Budget that AppendPacked has put at the beginning of in, and what
+// follows. ok is false if in does not begin with one.
+func CutBudget(in []byte) (b Budget, rest []byte, ok bool) {
 	if len(in) < packedBudget {
-		return b, false
+		return b, nil, false
 	}
 	b.spent, b.tick = Cost(binary.BigEndian.Uint16(in)), binary.BigEndian.Uint32(in[2:])
 	if b.spent > budgetSize {
-		return Budget{}, false
+		return Budget{}, nil, false
 	}
-	return b, true
+	return b, in[packedBudget:], true
 }

@@ -108,13 +108,13 @@ func TestPackedBudget(t *testing.T) {
 	if len(wire) != 1+packedBudget {
 		t.Fatalf("%d bytes", len(wire)-1)
 	}
-	if got, ok := UnpackBudget(append(wire, "more"...)[1:]); !ok || got != b {
-		t.Errorf("%+v became %+v", b, got)
+	if got, rest, ok := CutBudget(append(wire, "more"...)[1:]); !ok || got != b || string(rest) != "more" {
+		t.Errorf("%+v became %+v, %q", b, got, rest)
 	}
-	if _, ok := UnpackBudget(wire[2:]); ok {
+	if _, _, ok := CutBudget(wire[2:]); ok {
 		t.Error("too short")
 	}
-	if _, ok := UnpackBudget([]byte("\xff\xff\x00\x00\x00\x00")); ok {
+	if _, _, ok := CutBudget([]byte("\xff\xff\x00\x00\x00\x00")); ok {
 		t.Error("more spent than there is")
 	}
 }

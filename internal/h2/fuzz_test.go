@@ -132,6 +132,30 @@ func FuzzPackedEncoder(f *testing.F) {
 	})
 }
 
+// FuzzPackedIndices: the same for encoders that share a list of pairs.
+func FuzzPackedIndices(f *testing.F) {
+	var pairs Pairs
+	e := newEncoder(&pairs)
+	f.Add(e.AppendIndices(nil))
+	for range 10 {
+		appendHello(nil, e, helloServer, helloType, helloDate)
+	}
+	f.Add(e.AppendIndices(nil))
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		e := new(Encoder)
+		if err := e.UnpackIndices(packed, &pairs); err != nil {
+			if err != ErrPackedEncoder {
+				t.Fatal(err)
+			}
+			return
+		}
+		if got := e.AppendIndices(nil); !bytes.Equal(got, packed) {
+			t.Fatalf("%x became %x", packed, got)
+		}
+		e.Begin(nil)
+	})
+}
+
 // FuzzEncoder: what is encoded by commands is decoded to the same fields, with any
 // limit, and also after the state has moved to another process.
 func FuzzEncoder(f *testing.F) {

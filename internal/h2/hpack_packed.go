@@ -30,13 +30,23 @@ func (d *Decoder) Unpack(b []byte) error {
 	return d.table.unpack(b)
 }
 
-// cutInteger reads an integer.
-func cutInteger(b []byte) (n int, rest []byte, ok bool) {
-	v, used := binary.Uvarint(b)
-	if used <= 0 || v > maxInteger || used > 1 && b[used-1] == 0 {
+// CutUvarint reads an integer of packed state. ok is false if b does not begin with one in
+// its shortest form.
+func CutUvarint(b []byte) (n uint64, rest []byte, ok bool) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || used > 1 && b[used-1] == 0 {
 		return 0, nil, false
 	}
-	return int(v), b[used:], true
+	return n, b[used:], true
+}
+
+// cutInteger reads an integer of at most maxInteger.
+func cutInteger(b []byte) (n int, rest []byte, ok bool) {
+	v, rest, ok := CutUvarint(b)
+	if !ok || v > maxInteger {
+		return 0, nil, false
+	}
+	return int(v), rest, true
 }
 
 // cutPacked reads a length and as many bytes.
@@ -56,9 +66,7 @@ func appendText(dst, s []byte) []byte {
 // AppendPacked appends what e knows between two blocks. Pairs are written out, because
 // the list of another process is not the same. The last date is not part of it.
 func (e *Encoder) AppendPacked(dst []byte) []byte {
-	for _, n := range [...]int{e.limit, e.want, e.low, e.count} {
-		dst = binary.AppendUvarint(dst, uint64(n))
-	}
+	dst = e.appendLimits(dst)
 	for i, id := range e.known[:e.count] {
 		if id >= pairSlots {
 			dst = binary.AppendUvarint(dst, uint64(e.sizeOf(i)))
@@ -72,9 +80,36 @@ func (e *Encoder) AppendPacked(dst []byte) []byte {
 	return dst
 }
 
+func (e *Encoder) appendLimits(dst []byte) []byte {
+	for _, n := range [...]int{e.limit, e.want, e.low, e.count} {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	return dst
+}
+
 // Unpack puts e into the state that AppendPacked has written, and adds its pairs to
 // pairs. If b is anything else, the error is ErrPackedEncoder, and e must be Reset.
 func (e *Encoder) Unpack(b []byte, pairs *Pairs) error {
+	return e.unpack(b, pairs, cutEntry)
+}
+
+// AppendIndices appends what e knows between two blocks, for the same list of pairs: one
+// to two bytes a pair. The last date is not part of it.
+func (e *Encoder) AppendIndices(dst []byte) []byte {
+	dst = e.appendLimits(dst)
+	for _, id := range e.known[:e.count] {
+		dst = binary.AppendUvarint(dst, uint64(id))
+	}
+	return dst
+}
+
+// UnpackIndices is Unpack for AppendIndices.
+func (e *Encoder) UnpackIndices(b []byte, pairs *Pairs) error {
+	return e.unpack(b, pairs, cutIndex)
+}
+
+// unpack is Unpack with a function that reads an entry.
+func (e *Encoder) unpack(b []byte, pairs *Pairs, cut func([]byte, *Pairs) (uint16, int, []byte, bool)) error {
 	e.Reset(pairs)
 	ok := true
 	for _, n := range [...]*int{&e.limit, &e.want, &e.low, &e.count} {
@@ -87,7 +122,7 @@ func (e *Encoder) Unpack(b []byte, pairs *Pairs) error {
 		return ErrPackedEncoder
 	}
 	for i := range count {
-		id, size, rest, ok := cutEntry(b, pairs)
+		id, size, rest, ok := cut(b, pairs)
 		if total += size; !ok || total > e.limit {
 			return ErrPackedEncoder
 		}
@@ -97,6 +132,23 @@ func (e *Encoder) Unpack(b []byte, pairs *Pairs) error {
 		return ErrPackedEncoder
 	}
 	return nil
+}
+
+// cutIndex reads an entry: the slot of a pair, or pairSlots and the size of an entry that
+// is not used again.
+func cutIndex(b []byte, pairs *Pairs) (id uint16, size int, rest []byte, ok bool) {
+	n, b, ok := cutInteger(b)
+	switch {
+	case !ok, n > pairSlots+DefaultTableSize, n >= pairSlots && n < pairSlots+entryOverhead:
+		return 0, 0, nil, false
+	case n >= pairSlots:
+		return uint16(n), n - pairSlots, b, true
+	}
+	p := pairs.slots[n].Load()
+	if p == nil {
+		return 0, 0, nil, false
+	}
+	return uint16(n), p.size, b, true
 }
 
 // cutEntry reads an entry: 0, name and value of a pair, or the size of an entry that is

@@ -1,6 +1,9 @@
 package h2
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // A SettingID names a setting (RFC 9113 section 6.5.2). Unknown ones are ignored.
 type SettingID uint16
@@ -95,6 +98,53 @@ func checkSetting(side Side, id SettingID, value uint32) *Error {
 		}
 	}
 	return nil
+}
+
+// packedFlags are the flags of packed Settings, by their bits.
+func (s *Settings) packedFlags() [3]*bool {
+	return [...]*bool{&s.EnablePush, &s.EnableConnectProtocol, &s.NoRFC7540Priorities}
+}
+
+func (s *Settings) packedValues() [5]*uint32 {
+	return [...]*uint32{&s.HeaderTableSize, &s.MaxConcurrentStreams, &s.InitialWindowSize, &s.MaxFrameSize, &s.MaxHeaderListSize}
+}
+
+// AppendPacked appends s in a form of at most 26 bytes.
+func (s Settings) AppendPacked(dst []byte) []byte {
+	flags := byte(0)
+	for i, flag := range s.packedFlags() {
+		if *flag {
+			flags |= 1 << i
+		}
+	}
+	dst = append(dst, flags)
+	for _, value := range s.packedValues() {
+		dst = binary.AppendUvarint(dst, uint64(*value))
+	}
+	return dst
+}
+
+// CutSettings returns the Settings that AppendPacked has put at the beginning of in,
+// and what follows. ok is false if in does not begin with valid ones.
+func CutSettings(in []byte) (s Settings, rest []byte, ok bool) {
+	if len(in) == 0 || in[0] >= 1<<len(s.packedFlags()) {
+		return Settings{}, nil, false
+	}
+	for i, flag := range s.packedFlags() {
+		*flag = in[0]>>i&1 != 0
+	}
+	rest = in[1:]
+	for _, value := range s.packedValues() {
+		var n uint64
+		if n, rest, ok = CutUvarint(rest); !ok || n > math.MaxUint32 {
+			return Settings{}, nil, false
+		}
+		*value = uint32(n)
+	}
+	if s.InitialWindowSize > maxWindow || s.MaxFrameSize < MinMaxFrameSize || s.MaxFrameSize > MaxMaxFrameSize {
+		return Settings{}, nil, false
+	}
+	return s, rest, true
 }
 
 // OwnSettings are the settings that we send. They are in force when the peer has

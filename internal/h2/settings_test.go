@@ -1,6 +1,9 @@
 package h2
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 // Every setting comes back from its frame.
 func TestSettingsApply(t *testing.T) {
@@ -66,5 +69,31 @@ func TestOwnSettings(t *testing.T) {
 	out, ok = o.Send(nil, second)
 	if check(t, ClientSide, 0, out, "setting 4 =65535 length 12 first", "setting 5 =1048576 end"); !ok || o.Ack() != nil || o.InForce != second {
 		t.Fatalf("again: %+v", o)
+	}
+}
+
+// FuzzPackedSettings: what is unpacked is packed to the same bytes; anything else is
+// refused.
+func FuzzPackedSettings(f *testing.F) {
+	s := DefaultSettings()
+	f.Add(s.AppendPacked(nil))
+	s.EnablePush, s.NoRFC7540Priorities, s.MaxConcurrentStreams, s.MaxFrameSize = false, true, 250, MaxMaxFrameSize
+	f.Add(s.AppendPacked([]byte(nil)))
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		s, rest, ok := CutSettings(packed)
+		if !ok {
+			return
+		}
+		if got := append(s.AppendPacked(nil), rest...); !bytes.Equal(got, packed) {
+			t.Fatalf("%x became %x", packed, got)
+		}
+	})
+}
+
+func TestPackedSettings(t *testing.T) {
+	s := DefaultSettings()
+	s.EnableConnectProtocol, s.InitialWindowSize, s.MaxHeaderListSize = true, 1<<31-1, 7
+	if got, rest, ok := CutSettings(append(s.AppendPacked(nil), "more"...)); !ok || got != s || string(rest) != "more" {
+		t.Errorf("%+v became %+v, %q, %t", s, got, rest, ok)
 	}
 }

@@ -160,6 +160,14 @@ const (
 	measured
 )
 
+// MeasuredRoundTrip returns a RoundTrip that has measured nanos; 0: nothing.
+func MeasuredRoundTrip(nanos int64) RoundTrip {
+	if nanos == 0 {
+		return RoundTrip{}
+	}
+	return RoundTrip{smooth: nanos, state: measured}
+}
+
 // Begin tells whether a PING shall be sent at now, with the next WINDOW_UPDATE. It is
 // false while one is under way, and for a second after it began.
 func (r *RoundTrip) Begin(now int64) bool {
