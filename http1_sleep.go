@@ -1,20 +1,27 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/engine"
+import (
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/http2"
+)
 
 var (
 	_ engine.Sleeper = (*http1Conn)(nil)
 	_ engine.Waker   = (*acceptor)(nil)
 )
 
-// memoTLS is the bit of Memo.Served that stores isTLS; the other bits store the
-// number of requests.
-const memoTLS = 1
+// The lowest bits of Memo.Served. The others store the number of requests, or the record
+// of a connection of HTTP/2.
+const (
+	memoTLS   = 1 << iota // connFacts.isTLS
+	memoHTTP2             // the protocol
+	memoShift = iota
+)
 
 // Sleep releases c while its connection idles; see engine.Sleeper. Some engines
 // call it for every request.
 func (c *http1Conn) Sleep() (engine.Memo, bool) {
-	m := engine.Memo{ID: c.facts.id, Served: c.served << 1, Opened: c.facts.opened}
+	m := engine.Memo{ID: c.facts.id, Served: c.served << memoShift, Opened: c.facts.opened}
 	if c.facts.isTLS {
 		m.Served |= memoTLS
 	}
@@ -22,10 +29,14 @@ func (c *http1Conn) Sleep() (engine.Memo, bool) {
 	return m, true
 }
 
-// Wake restores what Sleep returned, in another http1Conn; see engine.Waker.
+// Wake restores what Sleep returned; see engine.Waker.
 func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
+	facts := connFacts{id: m.ID, opened: m.Opened, isTLS: m.Served&memoTLS != 0}
+	if m.Served&memoHTTP2 != 0 {
+		return a.wakeHTTP2(conn, facts, http2.Record(m.Served>>memoShift))
+	}
 	c := a.openHTTP1(conn)
-	c.facts = connFacts{id: m.ID, opened: m.Opened, isTLS: m.Served&memoTLS != 0}
-	c.served = m.Served >> 1
+	c.facts = facts
+	c.served = m.Served >> memoShift
 	return c
 }

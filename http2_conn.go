@@ -26,16 +26,50 @@ var _ http2.Host = (*http2Host)(nil)
 // its http2.Conn does.
 type http2Conn struct {
 	*http2.Conn
-	host     *http2Host
+	host     http2Host
 	isActive bool // what ConnState was told last
 }
+
+var _ engine.Sleeper = (*http2Conn)(nil)
 
 // openHTTP2 returns the Protocol of a connection that speaks HTTP/2. begun is input that
 // the engine does not have any more.
 func (a *acceptor) openHTTP2(conn engine.Conn, facts connFacts, begun []byte) *http2Conn {
 	a.cfg.retain() // by handlers that are running when the connection ends
-	host := &http2Host{server: a.server, cfg: a.cfg, facts: facts, conn: conn, netConn: conn.NetConn()}
-	return &http2Conn{Conn: http2.NewConn(conn, host, a.cfg.http2, begun), host: host}
+	c := a.newHTTP2Conn(conn, facts)
+	c.Conn = http2.NewConn(conn, &c.host, a.cfg.http2, begun)
+	return c
+}
+
+func (a *acceptor) newHTTP2Conn(conn engine.Conn, facts connFacts) *http2Conn {
+	return &http2Conn{host: http2Host{server: a.server, cfg: a.cfg, facts: facts, conn: conn, netConn: conn.NetConn()}}
+}
+
+// Capabilities implements engine.Protocol.
+func (c *http2Conn) Capabilities() engine.Capabilities {
+	return c.Conn.Capabilities() | engine.CanSleep
+}
+
+// Sleep implements engine.Sleeper. Handlers that have timed out may still use c.host.
+func (c *http2Conn) Sleep() (engine.Memo, bool) {
+	record, ok := c.Conn.Sleep()
+	if !ok {
+		return engine.Memo{}, false
+	}
+	facts := &c.host.facts
+	m := engine.Memo{ID: facts.id, Served: uint64(record)<<memoShift | memoHTTP2, Opened: facts.opened}
+	if facts.isTLS {
+		m.Served |= memoTLS
+	}
+	return m, true
+}
+
+// wakeHTTP2 restores what Sleep has returned.
+func (a *acceptor) wakeHTTP2(conn engine.Conn, facts connFacts, record http2.Record) *http2Conn {
+	c := a.newHTTP2Conn(conn, facts)
+	c.Conn = http2.Wake(conn, &c.host, a.cfg.http2, record)
+	c.host.served = c.Opened()
+	return c
 }
 
 // Feed implements engine.Protocol.
@@ -82,7 +116,7 @@ func (c *http2Conn) wrote(n int) {
 
 // tellState calls Server.ConnState if streams were opened, or none is open any more.
 func (c *http2Conn) tellState(hasOpened bool) {
-	h := c.host
+	h := &c.host
 	if hasOpened && !c.isActive {
 		c.isActive = true
 		h.cfg.connState(h.netConn, StateActive)

@@ -55,8 +55,8 @@ func HooksOf(a Acceptor) Hooks {
 
 // A Waker is an Acceptor whose Protocols are Sleepers.
 type Waker interface {
-	// Wake returns a Protocol in the state in which Sleep was called. It makes no
-	// call on c and does not block.
+	// Wake returns a Protocol in the state in which Sleep was called. It does not
+	// block, and calls only Prompter, Workers and NetConn of c.
 	Wake(c Conn, m Memo) Protocol
 }
 

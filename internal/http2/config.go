@@ -8,7 +8,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/h2"
 )
 
-// Config holds what all connections of a server share. It must not change.
+// Config holds what all connections of a server share. It must not change, except for what
+// connections do with Pairs and Records.
 type Config struct {
 	// Settings are sent to every peer.
 	Settings h2.Settings
@@ -18,6 +19,8 @@ type Config struct {
 	Gauges *Gauges
 	// Pairs are the fields that the server's responses repeat.
 	Pairs *h2.Pairs
+	// Records are those of sleeping connections.
+	Records Records
 	// ConnWindow is how many bytes of bodies a peer may send on a connection beyond
 	// those that were read; MaxConnWindow is what it grows to at most, and
 	// MaxStreamWindow what the window of a stream grows to.

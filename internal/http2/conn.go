@@ -32,13 +32,19 @@ type block struct {
 
 // A Conn is the engine.Protocol of one HTTP/2 connection.
 type Conn struct {
+	mu   sync.Mutex
+	room sync.Cond // out has become shorter
+	tenancy
+}
+
+// A tenancy is what a Conn knows of its connection. Another one gets the Conn when the
+// connection sleeps.
+type tenancy struct {
 	conn     engine.Conn
 	prompter engine.Prompter
 	workers  engine.Workers
 	host     Host
 	cfg      *Config
-
-	mu sync.Mutex
 
 	// Input.
 	parser  h2.Parser
@@ -64,10 +70,9 @@ type Conn struct {
 	initialWindow uint32
 	sendWindow    h2.SendWindow
 	ready         h2.Scheduler[Stream]
-	room          sync.Cond // out has become shorter
-	acks          int       // in out
-	held          int       // bytes of Stream.held of all streams
-	progress      progress  // of the content of all streams
+	acks          int      // in out
+	held          int      // bytes of Stream.held of all streams
+	progress      progress // of the content of all streams
 
 	streams map[uint32]*Stream
 	ended   *Stream // for unlock
@@ -82,22 +87,13 @@ type Conn struct {
 // far as another Protocol has used it.
 func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	now := clock.Nanos()
-	c := &Conn{
-		conn: conn, prompter: conn.Prompter(), workers: conn.Workers(), host: host, cfg: cfg,
-		own: h2.NewOwnSettings(), peer: h2.DefaultSettings(),
-		streams: make(map[uint32]*Stream),
-		gauge:   cfg.Gauges.stripe(),
-	}
+	c := newConn(conn, host, cfg)
 	c.gauge.conns.Add(1)
-	c.room.L = &c.mu
-	c.decoder.Limits = cfg.Limits
-	c.decoder.Reset()
-	c.parser.MaxContinuations = cfg.continuations()
+	c.own, c.peer = h2.NewOwnSettings(), h2.DefaultSettings()
 	c.encoder.Reset(cfg.Pairs)
 	initial := c.peer.InitialWindowSize
 	c.sendWindow = h2.SendWindow(initial)
 	c.window = h2.NewReceiveWindow(now, initial, cfg.ConnWindow, cfg.MaxConnWindow)
-	c.growth.Room = int64(cfg.MaxConnWindow)
 	c.out, _ = c.own.Send(c.out, cfg.Settings)
 	c.credit(now)
 	c.startTimers(now)
@@ -105,13 +101,22 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	return c
 }
 
-// Capabilities implements engine.Protocol.
-func (c *Conn) Capabilities() engine.Capabilities {
-	return engine.CanStart | engine.CanPrompt | engine.NeverBlocks | engine.IsDuplex
+// newConn returns a Conn without the state that a connection has from its beginning.
+func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
+	c := acquireConn()
+	c.conn, c.prompter, c.workers = conn, conn.Prompter(), conn.Workers()
+	c.host, c.cfg, c.gauge = host, cfg, cfg.Gauges.stripe()
+	c.decoder.Limits = cfg.Limits
+	c.decoder.Reset()
+	c.parser.MaxContinuations = cfg.continuations()
+	c.growth.Room = int64(cfg.MaxConnWindow)
+	return c
 }
 
-// Pause implements engine.Protocol. The connection can neither sleep nor move.
-func (c *Conn) Pause() (isIdle bool) { return false }
+// Capabilities implements engine.Protocol.
+func (c *Conn) Capabilities() engine.Capabilities {
+	return engine.CanStart | engine.CanPrompt | engine.NeverBlocks | engine.IsDuplex | engine.SaysGoodbye
+}
 
 // Start implements engine.Starter. It sets the deadline of the preface and the time-out
 // of writes, and has our SETTINGS sent.

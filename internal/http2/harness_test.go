@@ -22,6 +22,7 @@ type fakeEngine struct {
 	engine.Conn
 	t    testing.TB
 	conn *Conn
+	cfg  *Config
 
 	mu         sync.Mutex
 	tasks      []engine.Task
@@ -37,6 +38,7 @@ type fakeEngine struct {
 	closing      bool          // IsClosing
 	isLast       bool          // the Protocol has said Close
 	isClosed     bool
+	slept        int   // how often the connection has slept
 	failure      error // of Host.Closed
 	mostOut      int   // the longest that Conn.out was after Feed
 
@@ -117,7 +119,7 @@ func newEngine(t testing.TB, cfg *Config) *fakeEngine {
 
 // newSilentEngine returns a connection whose peer has sent nothing.
 func newSilentEngine(t testing.TB, cfg *Config) *fakeEngine {
-	e := &fakeEngine{t: t, handler: func(r *testRequest) { r.stream.Respond(fields{status: 200}, nil) }}
+	e := &fakeEngine{t: t, cfg: cfg, handler: func(r *testRequest) { r.stream.Respond(fields{status: 200}, nil) }}
 	e.peer.begin()
 	e.conn = NewConn(e, e, cfg, nil)
 	e.conn.Start()
@@ -144,6 +146,25 @@ func (e *fakeEngine) feed(in []byte) {
 		e.Prompt()
 	}
 	e.pump()
+	e.park()
+}
+
+// park lets the Conn sleep if it wants to, and wakes it.
+func (e *fakeEngine) park() {
+	if e.isLast || e.isClosed || !e.conn.Pause() {
+		return
+	}
+	deadline := e.conn.armed
+	record, ok := e.conn.Sleep()
+	if !ok {
+		return
+	}
+	e.slept++
+	cfg := e.cfg
+	e.conn = Wake(e, e, cfg, record)
+	if deadline != e.conn.armed {
+		e.t.Fatalf("the deadline was %d, and is %d", deadline, e.conn.armed)
+	}
 }
 
 func (e *fakeEngine) takePrompt() bool {
@@ -186,6 +207,7 @@ func (e *fakeEngine) runTasks() {
 		e.runTask()
 	}
 	e.pump()
+	e.park()
 }
 
 // expire calls TimedOut if the deadline is over. Use it in a synctest bubble.
@@ -194,6 +216,7 @@ func (e *fakeEngine) expire() {
 		e.deadline = 0
 		e.sent(e.conn.TimedOut(nil))
 		e.pump()
+		e.park()
 	}
 }
 

@@ -137,7 +137,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 	s := c.host.NewStream()
 	s.begin(c, id, now)
 	c.streams[id] = s
-	c.idleDue = 0
+	c.becomeBusy()
 	if c.opened++; c.opened == c.cfg.MaxRequests {
 		c.warn()
 	}

@@ -21,6 +21,14 @@ func (r *resets) open(newest uint32) {
 	r.newest = newest
 }
 
+// forget makes all streams up to newest unknown, so that late frames on them are ignored.
+func (r *resets) forget(newest uint32) {
+	for i := range r.bits {
+		r.bits[i] = ^uint64(0)
+	}
+	r.newest = newest
+}
+
 func (r *resets) add(id uint32) { *r.word(id) |= bit(id) }
 
 // has tells whether a frame on the stream, which has ended, is to be ignored. It is if

@@ -16,9 +16,11 @@ type timers struct {
 	bodyDue    int64 // a body that is waited for must go on
 	stallDue   int64 // the peer must open a window for content that waits
 	idleDue    int64 // a connection without streams ends
+	restDue    int64 // a connection without streams begins to rest
 	drainDue   int64 // the peer must acknowledge the PING after the first GOAWAY
 	armed      int64 // what the engine knows
 	isPrefaced bool  // the first SETTINGS frame has come
+	isResting  bool  // there was no stream since restDue
 }
 
 func (c *Conn) startTimers(now int64) {
@@ -49,7 +51,7 @@ func (c *Conn) heard(now int64) {
 	if c.bodyDue != 0 {
 		_, c.bodyDue = c.lateBody()
 	}
-	if len(c.streams) == 0 && c.idleDue == 0 && c.isPrefaced {
+	if len(c.streams) == 0 && c.restDue == 0 && !c.isResting && c.isPrefaced {
 		c.becomeIdle(now)
 	}
 }
@@ -69,13 +71,6 @@ func (c *Conn) lateBody() (first *Stream, due int64) {
 		}
 	}
 	return first, due
-}
-
-// becomeIdle is called when there is no stream.
-func (c *Conn) becomeIdle(now int64) {
-	if c.cfg.IdleTimeout > 0 {
-		c.idleDue = now + int64(c.cfg.IdleTimeout)
-	}
 }
 
 // A progress tells when content was last taken by the peer.
@@ -130,7 +125,7 @@ func (c *Conn) lateContent() (first *Stream, due int64) {
 // arm tells the engine when the next time-out is due.
 func (c *Conn) arm() {
 	due := int64(0)
-	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.drainDue} {
+	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.restDue, c.drainDue} {
 		if t != 0 && (due == 0 || t < due) {
 			due = t
 		}
@@ -153,7 +148,8 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	defer c.unlock()
 	now := clock.Nanos()
 	c.armed = 0
-	switch isDue := func(t int64) bool { return t != 0 && t <= now }; {
+	isDue := func(t int64) bool { return t != 0 && t <= now }
+	switch {
 	case isDue(c.blockDue) && !c.isPrefaced:
 		c.phase = max(c.phase, phaseFailed) // it may not be a client of HTTP/2
 		c.breakAll()
@@ -168,6 +164,9 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	out = c.takeOut(out)
 	if c.isDone() {
 		return out, engine.CloseLinger
+	}
+	if isDue(c.restDue) {
+		c.rest()
 	}
 	c.arm()
 	return out, engine.Read

@@ -1,0 +1,80 @@
+package http2
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// A connection without streams first waits as it is: the next request often comes soon.
+// After restTime it rests: Sleep may then pack it.
+
+// restTime is how long a connection has no stream before it may sleep.
+const restTime = 2 * time.Second
+
+// Pause implements engine.Protocol. The connection is idle if there is no stream, neither
+// side owes the other anything, and no GOAWAY was sent.
+func (c *Conn) Pause() (isIdle bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.phase == phaseOpen && len(c.streams) == 0 && len(c.out) == 0 && c.isPrefaced &&
+		!c.own.Waits() && c.parser.BetweenFrames() && c.window.Held() == 0
+}
+
+// becomeIdle is called when there is no stream.
+func (c *Conn) becomeIdle(now int64) {
+	c.restDue = now + int64(restTime)
+	if c.cfg.IdleTimeout > 0 {
+		c.idleDue = now + int64(c.cfg.IdleTimeout)
+	}
+}
+
+// becomeBusy is called when a stream begins.
+func (c *Conn) becomeBusy() {
+	c.idleDue, c.restDue, c.isResting = 0, 0, false
+}
+
+// rest releases what a resting connection does not need.
+func (c *Conn) rest() {
+	c.restDue, c.isResting = 0, true
+	c.window.Shrink(&c.growth)
+	c.out = nil
+}
+
+// Sleep packs c into a record, and releases c, which must not be used any more. ok is
+// false if c does not rest. Call it after a Pause that returned true.
+func (c *Conn) Sleep() (r Record, ok bool) {
+	if !c.isResting { // there is no Task that could change that
+		return 0, false
+	}
+	c.mu.Lock()
+	packed := buf.Get(recordSize)
+	packed.B = c.appendPacked(packed.B, formSleep)
+	records := &c.cfg.Records
+	c.mu.Unlock()
+	r = records.put(packed.B)
+	packed.Release()
+	c.release()
+	return r, true
+}
+
+// recordSize is the size of most records, at most.
+const recordSize = 1 << 10
+
+// Wake restores the Conn that Sleep has packed, and frees the record. cfg is the same.
+func Wake(conn engine.Conn, host Host, cfg *Config, r Record) *Conn {
+	c := newConn(conn, host, cfg)
+	packed := buf.Get(recordSize)
+	packed.B = cfg.Records.take(r, packed.B)
+	if c.unpack(packed.B, formSleep) {
+		c.isResting, c.armed = true, c.idleDue
+	} else {
+		c.phase, c.failure = phaseFailed, errRecord
+	}
+	packed.Release()
+	return c
+}
+
+// Opened returns how many streams were accepted. The engine's calls may use it.
+func (c *Conn) Opened() uint64 { return c.opened }
