@@ -19,8 +19,8 @@ type Config struct {
 	Gauges *Gauges
 	// Pairs are the fields that the server's responses repeat.
 	Pairs *h2.Pairs
-	// Records are those of sleeping connections.
-	Records Records
+	// Records are those of sleeping connections; they are needed.
+	Records *Records
 	// ConnWindow is how many bytes of bodies a peer may send on a connection beyond
 	// those that were read; MaxConnWindow is what it grows to at most, and
 	// MaxStreamWindow what the window of a stream grows to.

@@ -115,7 +115,7 @@ func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
 
 // Capabilities implements engine.Protocol.
 func (c *Conn) Capabilities() engine.Capabilities {
-	return engine.CanStart | engine.CanPrompt | engine.NeverBlocks | engine.IsDuplex | engine.SaysGoodbye
+	return engine.CanStart | engine.CanPrompt | engine.NeverBlocks | engine.IsDuplex | engine.SaysGoodbye | engine.CanPack
 }
 
 // Start implements engine.Starter. It sets the deadline of the preface and the time-out

@@ -39,6 +39,8 @@ type fakeEngine struct {
 	isLast       bool          // the Protocol has said Close
 	isClosed     bool
 	slept        int   // how often the connection has slept
+	isMoving     bool  // it moves to another process whenever it can
+	moved        int   // how often
 	failure      error // of Host.Closed
 	mostOut      int   // the longest that Conn.out was after Feed
 
@@ -102,7 +104,7 @@ func testConfig() *Config {
 	settings.MaxConcurrentStreams = 250
 	settings.InitialWindowSize = 64 << 10
 	return &Config{
-		Settings: settings, Limits: h1.DefaultLimits, Pairs: &h2.Pairs{}, Gauges: &Gauges{},
+		Settings: settings, Limits: h1.DefaultLimits, Pairs: &h2.Pairs{}, Gauges: &Gauges{}, Records: &Records{},
 		ConnWindow: 1 << 20, MaxConnWindow: 16 << 20, MaxStreamWindow: 1 << 20,
 		ReadTimeout: 10 * time.Second, StallTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 	}
@@ -154,6 +156,10 @@ func (e *fakeEngine) park() {
 	if e.isLast || e.isClosed || !e.conn.Pause() {
 		return
 	}
+	if e.isMoving {
+		e.move()
+		return
+	}
 	deadline := e.conn.armed
 	record, ok := e.conn.Sleep()
 	if !ok {
@@ -165,6 +171,24 @@ func (e *fakeEngine) park() {
 	if deadline != e.conn.armed {
 		e.t.Fatalf("the deadline was %d, and is %d", deadline, e.conn.armed)
 	}
+}
+
+// move hands the connection over to a process that has seen no pairs.
+func (e *fakeEngine) move() {
+	state, ok := e.conn.Pack(nil)
+	if !ok {
+		e.t.Fatal("an idle connection cannot be packed")
+	}
+	e.conn.Closed(nil)
+	cfg := *e.cfg
+	cfg.Pairs = &h2.Pairs{}
+	e.cfg = &cfg
+	if e.conn = Unpack(e, e, e.cfg, state); e.conn == nil {
+		e.t.Fatalf("%x cannot be unpacked", state)
+	}
+	e.moved++
+	e.conn.Start()
+	e.pump()
 }
 
 func (e *fakeEngine) takePrompt() bool {

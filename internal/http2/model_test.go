@@ -31,6 +31,7 @@ func FuzzConn(f *testing.F) {
 			steps[i] = byte(r.Uint32())
 		}
 		f.Add(steps)
+		f.Add(steps[1:])
 	}
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		steps = steps[:min(len(steps), 4000)]
@@ -41,6 +42,7 @@ func FuzzConn(f *testing.F) {
 			m.recycle, m.peer.isQuiet = true, true
 			m.isStreamed = func(r *testRequest) bool { return r.id%3 == 0 }
 			m.handler = m.serve
+			m.isMoving = len(steps)%2 == 1
 			for len(m.steps) > 0 && !m.isLast {
 				m.step()
 				synctest.Wait()

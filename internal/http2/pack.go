@@ -3,9 +3,11 @@ package http2
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"math"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
 )
 
@@ -14,8 +16,16 @@ import (
 // of IdleTimeout is packed.
 type packedForm byte
 
-// formSleep is for this process: the list of Pairs and the clock are the same.
-const formSleep packedForm = 1
+const (
+	// formSleep is for this process: the list of Pairs and the clock are the same.
+	formSleep packedForm = 1
+	// formMove is for other processes. Pairs are written out, time-outs begin again, and
+	// a checksum is at the end.
+	formMove packedForm = 0x81
+)
+
+// StateVersion is the version of what Pack appends.
+const StateVersion = int(formMove)
 
 // errRecord ends a connection whose record is damaged.
 var errRecord = errors.New("sluice: the record of a sleeping HTTP/2 connection is damaged")
@@ -23,22 +33,44 @@ var errRecord = errors.New("sluice: the record of a sleeping HTTP/2 connection i
 // appendPacked appends what c knows after a Pause that returned true.
 func (c *Conn) appendPacked(dst []byte, form packedForm) []byte {
 	dst = append(dst, byte(form))
-	for _, n := range c.packedIntegers() {
+	integers, appendEncoder := c.packedIntegers(), c.encoder.AppendIndices
+	if form == formMove {
+		integers[requestsPacked], integers[idlePacked] = 0, 0
+		appendEncoder = c.encoder.AppendPacked
+	}
+	for _, n := range integers {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	dst = c.peer.AppendPacked(dst)
 	dst = c.own.InForce.AppendPacked(dst)
 	dst = c.budget.AppendPacked(dst)
 	start := len(dst)
-	dst = c.encoder.AppendIndices(append(dst, 0, 0))
+	dst = appendEncoder(append(dst, 0, 0))
 	binary.LittleEndian.PutUint16(dst[start:], uint16(len(dst)-start-2))
 	return c.decoder.AppendPacked(dst)
 }
 
-func (c *Conn) packedIntegers() [7]uint64 {
+// The integers of packed state.
+const (
+	newestPacked = iota
+	lastPacked
+	receiveWindowPacked
+	sendWindowPacked
+	roundTripPacked
+	requestsPacked
+	idlePacked
+	packedIntegers
+)
+
+func (c *Conn) packedIntegers() [packedIntegers]uint64 {
 	return [...]uint64{
-		uint64(c.newest), uint64(c.last), uint64(c.window.Left()), uint64(uint32(c.sendWindow)),
-		c.opened, uint64(c.growth.RoundTrip.Nanos()), uint64(c.idleDue),
+		newestPacked:        uint64(c.newest),
+		lastPacked:          uint64(c.last),
+		receiveWindowPacked: uint64(c.window.Left()),
+		sendWindowPacked:    uint64(uint32(c.sendWindow)),
+		roundTripPacked:     uint64(c.growth.RoundTrip.Nanos()),
+		requestsPacked:      c.opened,
+		idlePacked:          uint64(c.idleDue),
 	}
 }
 
@@ -55,8 +87,7 @@ func (c *Conn) unpack(b []byte, form packedForm) (ok bool) {
 			return false
 		}
 	}
-	newest, last, left, window := integers[0], integers[1], integers[2], integers[3]
-	if last > newest || max(newest, left) > h2.MaxStream || window > math.MaxUint32 || window == 1<<31 || integers[5] > math.MaxInt64 {
+	if !c.setIntegers(integers) {
 		return false
 	}
 	if c.peer, b, ok = h2.CutSettings(b); !ok {
@@ -72,17 +103,71 @@ func (c *Conn) unpack(b []byte, form packedForm) (ok bool) {
 	if b = b[2:]; size > len(b) {
 		return false
 	}
-	if c.encoder.UnpackIndices(b[:size], c.cfg.Pairs) != nil || c.decoder.Unpack(b[size:]) != nil {
+	unpackEncoder := c.encoder.UnpackIndices
+	if form == formMove {
+		unpackEncoder = c.encoder.Unpack
+	}
+	if unpackEncoder(b[:size], c.cfg.Pairs) != nil || c.decoder.Unpack(b[size:]) != nil {
 		return false
 	}
-	c.newest, c.last, c.opened = uint32(newest), uint32(last), integers[4]
-	c.growth.RoundTrip = h2.MeasuredRoundTrip(int64(integers[5]))
-	c.idleDue = int64(integers[6])
-	c.sendWindow = h2.SendWindow(int32(uint32(window)))
-	c.window = h2.NewReceiveWindow(clock.Nanos(), uint32(left), c.cfg.ConnWindow, c.cfg.MaxConnWindow)
 	c.resets.forget(c.newest)
 	c.parser.Resume()
 	c.parser.MaxFrameSize = c.own.InForce.MaxFrameSize
 	c.isPrefaced = true
 	return true
 }
+
+// setIntegers stores unpacked integers. It returns false if they are not possible.
+func (c *Conn) setIntegers(n [packedIntegers]uint64) bool {
+	newest, left, window := n[newestPacked], n[receiveWindowPacked], n[sendWindowPacked]
+	if n[lastPacked] > newest || max(newest, left) > h2.MaxStream || window > math.MaxUint32 || window == 1<<31 || n[roundTripPacked] > math.MaxInt64 {
+		return false
+	}
+	c.newest, c.last, c.opened = uint32(newest), uint32(n[lastPacked]), n[requestsPacked]
+	c.growth.RoundTrip = h2.MeasuredRoundTrip(int64(n[roundTripPacked]))
+	c.idleDue = int64(n[idlePacked])
+	c.sendWindow = h2.SendWindow(int32(uint32(window)))
+	c.window = h2.NewReceiveWindow(clock.Nanos(), uint32(left), c.cfg.ConnWindow, c.cfg.MaxConnWindow)
+	return true
+}
+
+// Pack implements engine.Packer.
+func (c *Conn) Pack(dst []byte) (state []byte, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isIdle() {
+		return dst, false
+	}
+	start := len(dst)
+	dst = c.appendPacked(dst, formMove)
+	return binary.LittleEndian.AppendUint32(dst, checksum(dst[start:])), true
+}
+
+// Unpack returns the Protocol of a connection that was packed by Pack, perhaps in another
+// process; nil if state is anything else. Our settings are sent if they have changed.
+func Unpack(conn engine.Conn, host Host, cfg *Config, state []byte) *Conn {
+	end := len(state) - checksumSize
+	if end < 0 || checksum(state[:end]) != binary.LittleEndian.Uint32(state[end:]) {
+		return nil
+	}
+	c := newConn(conn, host, cfg)
+	if !c.unpack(state[:end], formMove) {
+		return nil
+	}
+	c.gauge.conns.Add(1)
+	now := clock.Nanos()
+	settings := cfg.Settings
+	// What a client was told it may use cannot be withdrawn (RFC 8441 section 3).
+	settings.EnableConnectProtocol = settings.EnableConnectProtocol || c.own.InForce.EnableConnectProtocol
+	if settings != c.own.InForce {
+		c.out, _ = c.own.Send(c.out, settings)
+		c.ackDue = now + int64(c.cfg.StallTimeout)
+	}
+	c.credit(now)
+	c.becomeIdle(now)
+	return c
+}
+
+const checksumSize = 4
+
+func checksum(p []byte) uint32 { return crc32.ChecksumIEEE(p) }

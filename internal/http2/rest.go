@@ -18,6 +18,10 @@ const restTime = 2 * time.Second
 func (c *Conn) Pause() (isIdle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.isIdle()
+}
+
+func (c *Conn) isIdle() bool {
 	return c.phase == phaseOpen && len(c.streams) == 0 && len(c.out) == 0 && c.isPrefaced &&
 		!c.own.Waits() && c.parser.BetweenFrames() && c.window.Held() == 0
 }
@@ -51,7 +55,7 @@ func (c *Conn) Sleep() (r Record, ok bool) {
 	c.mu.Lock()
 	packed := buf.Get(recordSize)
 	packed.B = c.appendPacked(packed.B, formSleep)
-	records := &c.cfg.Records
+	records := c.cfg.Records
 	c.mu.Unlock()
 	r = records.put(packed.B)
 	packed.Release()

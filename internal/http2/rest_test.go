@@ -149,24 +149,28 @@ func appendLiteral(dst []byte, i int) []byte {
 
 // FuzzPacked: what is unpacked is packed to the same bytes; anything else is refused.
 func FuzzPacked(f *testing.F) {
+	forms := [...]packedForm{formSleep, formMove}
 	e := newEngine(f, testConfig())
-	f.Add(e.conn.appendPacked(nil, formSleep))
 	for stream := range uint32(9) {
+		for _, form := range forms {
+			f.Add(e.conn.appendPacked(nil, form))
+		}
 		e.feed(e.peer.request(nil, 2*stream+1, get, true, "user-agent", "test", "x", fmt.Sprint(stream)))
 		e.runTasks()
 	}
-	f.Add(e.conn.appendPacked(nil, formSleep))
 	f.Fuzz(func(t *testing.T, packed []byte) {
-		e := newSilentEngine(t, testConfig())
-		c := newConn(e, e, e.cfg)
-		if !c.unpack(packed, formSleep) {
-			return
-		}
-		if got := c.appendPacked(nil, formSleep); !bytes.Equal(got, packed) {
-			t.Fatalf("%x became %x", packed, got)
-		}
-		if !c.Pause() {
-			t.Error("it is not idle")
+		for _, form := range forms {
+			e := newSilentEngine(t, testConfig())
+			c := newConn(e, e, e.cfg)
+			if !c.unpack(packed, form) || form == formMove && c.opened|uint64(c.idleDue) != 0 {
+				continue
+			}
+			if got := c.appendPacked(nil, form); !bytes.Equal(got, packed) {
+				t.Fatalf("%x became %x", packed, got)
+			}
+			if !c.Pause() {
+				t.Error("it is not idle")
+			}
 		}
 	})
 }
@@ -188,5 +192,59 @@ func TestSleepAllocatesNothing(t *testing.T) {
 		e.conn = Wake(e, e, e.cfg, record)
 	}); n >= 1 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestMove: a connection goes on in another process, whose list of pairs is empty, and is
+// told when the settings there are different.
+func TestMove(t *testing.T) {
+	e := newEngine(t, testConfig())
+	e.isMoving = true
+	e.handler = func(r *testRequest) { r.stream.Respond(fields{status: 200, extra: "same"}, []byte("hello")) }
+	for stream := uint32(1); stream < 60; stream += 2 {
+		e.feed(e.peer.request(nil, stream, get, true, "user-agent", "test", "x-stream", fmt.Sprint(stream)))
+		e.runTasks()
+		if got, want := e.peer.took(), fmt.Sprintf("HEADERS %d 200, DATA %d 5 END", stream, stream); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+	if e.moved != 30 {
+		t.Errorf("it moved %d times", e.moved)
+	}
+	e.cfg.Settings.MaxConcurrentStreams = 7
+	e.move()
+	if got := e.peer.took(); got != "SETTINGS" {
+		t.Error(got)
+	}
+	if _, ok := e.conn.Pack(nil); ok {
+		t.Error("it moves although settings are not acknowledged")
+	}
+	e.feed(h2.AppendSettingsAck(nil))
+	if e.moved != 32 {
+		t.Errorf("it moved %d times", e.moved)
+	}
+}
+
+// TestMoveDamaged: a state that is damaged anywhere is refused.
+func TestMoveDamaged(t *testing.T) {
+	e := newEngine(t, testConfig())
+	e.feed(e.peer.request(nil, 1, get, true, "user-agent", "test"))
+	e.runTasks()
+	state, ok := e.conn.Pack([]byte("x"))
+	if state = state[1:]; !ok || state[0] != byte(StateVersion) {
+		t.Fatalf("%x, %t", state, ok)
+	}
+	for i := range state {
+		state[i] ^= 0x10
+		if Unpack(e, e, e.cfg, state) != nil {
+			t.Errorf("a damaged byte %d is not noticed", i)
+		}
+		state[i] ^= 0x10
+		if Unpack(e, e, e.cfg, state[:i]) != nil {
+			t.Errorf("%d bytes are enough", i)
+		}
+	}
+	if Unpack(e, e, e.cfg, state) == nil {
+		t.Error("it is refused")
 	}
 }
