@@ -184,10 +184,10 @@ func TestMeterConnections(t *testing.T) {
 			expect(2, 1)
 			var given net.Conn
 			eventually(t, "given away", func() bool {
-				return r.server.Control().HandOver(-1, func(c net.Conn, _ []byte) { given = c }) == 1
+				return r.server.Control().HandOver(-1, func(c net.Conn, _ sluice.Parcel) { given = c }) == 1
 			})
 			expect(2, 2)
-			if err := r.server.Control().AdoptConn(given, nil); err != nil {
+			if err := r.server.Control().AdoptConn(given, sluice.Parcel{}); err != nil {
 				t.Fatal(err)
 			}
 			p.send(get("/hijack"))

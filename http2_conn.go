@@ -30,7 +30,11 @@ type http2Conn struct {
 	isActive bool // what ConnState was told last
 }
 
-var _ engine.Sleeper = (*http2Conn)(nil)
+var (
+	_ engine.Sleeper  = (*http2Conn)(nil)
+	_ engine.Packer   = (*http2Conn)(nil)
+	_ engine.Unpacker = (*acceptor)(nil)
+)
 
 // openHTTP2 returns the Protocol of a connection that speaks HTTP/2. begun is input that
 // the engine does not have any more.
@@ -70,6 +74,23 @@ func (a *acceptor) wakeHTTP2(conn engine.Conn, facts connFacts, record http2.Rec
 	c.Conn = http2.Wake(conn, &c.host, a.cfg.http2, record)
 	c.host.served = c.Opened()
 	return c
+}
+
+// Unpack returns the Protocol of a connection that was handed over with its state; see
+// engine.Unpacker.
+func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
+	if a.cfg.http2 == nil {
+		a.cfg.logger.Printf("connection from %s closed: it speaks HTTP/2, which is off", conn.RemoteAddr())
+		return nil, nil
+	}
+	c := a.newHTTP2Conn(conn, connFacts{id: a.server.gauges.connID.Add(1), opened: clock.Nanos()})
+	if c.Conn = http2.Unpack(conn, &c.host, a.cfg.http2, state); c.Conn == nil {
+		a.cfg.logger.Printf("connection from %s closed: its state of HTTP/2 is damaged, or of another version", conn.RemoteAddr())
+		return nil, nil
+	}
+	a.cfg.retain()
+	a.cfg.tellState(conn, StateNew)
+	return c, nil
 }
 
 // Feed implements engine.Protocol.
@@ -141,6 +162,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 		Settings:        settings,
 		Limits:          cfg.limits,
 		Gauges:          gauges,
+		Records:         &http2.Records{},
 		Pairs:           &h2.Pairs{},
 		ConnWindow:      min(http2ConnWindow, maxConn),
 		MaxConnWindow:   maxConn,

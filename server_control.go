@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
+	"github.com/sluicehttp/sluice/internal/http2"
 )
 
 // ErrServerClosed says that the server did not take a connection because it is
@@ -41,46 +42,66 @@ func (s *Server) Control() *ServerControl {
 	return &s.control
 }
 
+// A Parcel is what a connection takes along from ServerControl.HandOver to AdoptConn or
+// AdoptSocket.
+type Parcel struct {
+	// Leftover is input that was already read from the connection. It is served first.
+	Leftover []byte
+	// State is what a server knows of a connection that speaks HTTP/2; nil for
+	// HTTP/1.1. Only a server with the same StateVersion understands it.
+	State []byte
+}
+
 // HandOver takes up to limit connections away from the server, all if limit is
 // negative. It selects connections that are between requests, or in the middle
-// of a request's header. It calls take for each, one after the other, on the
-// caller's goroutine, and returns their number.
+// of a request's header in HTTP/1.1. It calls take for each, one after the other, on
+// the caller's goroutine, and returns their number.
 //
-// take owns the connection that it receives. Pass it to another server's
-// AdoptConn, in this process or in another one, to which the socket is sent:
-// that server continues to serve it, and the client does not notice. Input that
-// the server has already read, such as a part of a header, is in leftover; pass
-// it on too. Later input is in the socket. take must not call HandOver.
+// take owns the connection and the Parcel that it receives. Pass both to another
+// server's AdoptConn, in this process or in another one, to which the socket is sent:
+// that server continues to serve it, and the client does not notice. Later input is in
+// the socket. take must not call HandOver.
 //
 // HandOver gives only bare TCP and unix sockets that the server has accepted or
 // adopted. TLS connections, connections of ServeConn, and connections of any
 // other type stay. A connection with a request in progress stays until the next
-// call. For this server, a connection that is handed over has ended: ConnState
-// receives StateClosed, and limits no longer count it. Its next server counts
-// MaxRequestsPerConn and MaxKeepaliveDuration from the beginning.
-func (c *ServerControl) HandOver(limit int, take func(c net.Conn, leftover []byte)) int {
+// call, and one of HTTP/2 that has sent GOAWAY stays until its end. For this server, a
+// connection that is handed over has ended: ConnState receives StateClosed, and limits
+// no longer count it. Its next server counts MaxRequestsPerConn and
+// MaxKeepaliveDuration from the beginning.
+func (c *ServerControl) HandOver(limit int, take func(c net.Conn, p Parcel)) int {
 	e := c.server.currentEngine()
 	if e == nil {
 		return 0
 	}
-	return e.DetachIdle(limit, func(conn net.Conn, p engine.Parcel) { take(conn, p.Leftover) })
+	return e.DetachIdle(limit, func(conn net.Conn, p engine.Parcel) { take(conn, Parcel(p)) })
+}
+
+// StateVersion returns the version of Parcel.State that HandOver gives and AdoptConn
+// accepts; 0 if HTTP/2 is off. A server closes connections whose State is of another
+// version: adopt these again with the server that gave them, and they end with GOAWAY
+// after its CloseOnNextResponse.
+func (c *ServerControl) StateVersion() int {
+	if !c.server.HTTP2.Enable {
+		return 0
+	}
+	return http2.StateVersion
 }
 
 // AdoptConn serves conn as if the server had accepted it, and returns at once.
 // The server owns conn from the call on, even when AdoptConn returns an error.
-// leftover is input that was already read from conn; the server copies it and
-// serves it first. Limits, hooks, IdleTimeout and Shutdown apply as to other
-// connections.
+// It copies p; the zero value is that of a new connection. Limits, hooks, IdleTimeout and
+// Shutdown apply as to other connections.
 //
 // AdoptConn does not need a Serve. After Shutdown it closes conn and returns
 // ErrServerClosed, until the server serves again.
 //
 // EngineEpoll serves a *net.TCPConn or *net.UnixConn by its own descriptor, and
 // closes conn. AdoptSocket avoids this duplication.
-func (c *ServerControl) AdoptConn(conn net.Conn, leftover []byte) error {
+func (c *ServerControl) AdoptConn(conn net.Conn, p Parcel) error {
 	e, a, err := c.server.adopting()
 	if err == nil {
-		return closedError(e.AdoptConn(conn, engine.Parcel{Leftover: leftover}, a))
+		return closedError(e.AdoptConn(conn, engine.Parcel(p), a))
 	}
 	conn.Close()
 	return err
@@ -89,10 +110,10 @@ func (c *ServerControl) AdoptConn(conn net.Conn, leftover []byte) error {
 // AdoptSocket is AdoptConn for the descriptor of a connected stream socket, TCP
 // or unix. The server owns fd from the call on, even when AdoptSocket returns
 // an error.
-func (c *ServerControl) AdoptSocket(fd int, leftover []byte) error {
+func (c *ServerControl) AdoptSocket(fd int, p Parcel) error {
 	e, a, err := c.server.adopting()
 	if err == nil {
-		return closedError(choose.AdoptSocket(e, fd, engine.Parcel{Leftover: leftover}, a))
+		return closedError(choose.AdoptSocket(e, fd, engine.Parcel(p), a))
 	}
 	if conn, err := choose.SocketConn(fd); err == nil { // closes fd on every system
 		conn.Close()

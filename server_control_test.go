@@ -44,19 +44,19 @@ func overUnix() network {
 }
 
 // adoptBy returns what HandOver is to call for s to serve the connection on.
-func adoptBy(t *testing.T, s *sluice.Server) func(net.Conn, []byte) {
-	return func(c net.Conn, leftover []byte) {
-		if err := s.Control().AdoptConn(c, leftover); err != nil {
+func adoptBy(t *testing.T, s *sluice.Server) func(net.Conn, sluice.Parcel) {
+	return func(c net.Conn, p sluice.Parcel) {
+		if err := s.Control().AdoptConn(c, p); err != nil {
 			t.Errorf("AdoptConn: %v", err)
 		}
 	}
 }
 
 // adoptSocketBy is adoptBy by descriptor.
-func adoptSocketBy(t *testing.T, s *sluice.Server) func(net.Conn, []byte) {
-	return func(c net.Conn, leftover []byte) {
+func adoptSocketBy(t *testing.T, s *sluice.Server) func(net.Conn, sluice.Parcel) {
+	return func(c net.Conn, p sluice.Parcel) {
 		defer c.Close()
-		if err := s.Control().AdoptSocket(duplicateOf(t, c), leftover); err != nil {
+		if err := s.Control().AdoptSocket(duplicateOf(t, c), p); err != nil {
 			t.Errorf("AdoptSocket: %v", err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestHandOverChoosesSockets(t *testing.T) {
 			p := r.dial()
 			p.get("/")
 			eventually(t, "idle", func() bool { return r.server.EngineStats().Active == 0 })
-			if count := r.server.Control().HandOver(-1, func(c net.Conn, _ []byte) { c.Close() }); count != 0 {
+			if count := r.server.Control().HandOver(-1, func(c net.Conn, _ sluice.Parcel) { c.Close() }); count != 0 {
 				t.Errorf("%d connections were given away", count)
 			}
 			if got := p.get("/"); got.body != "ok" {
@@ -268,7 +268,7 @@ func TestAdoptConn(t *testing.T) {
 				return end, newPeer(t, client)
 			}
 			end, p := pair()
-			if err := new(sluice.Server).Control().AdoptConn(end, nil); err == nil {
+			if err := new(sluice.Server).Control().AdoptConn(end, sluice.Parcel{}); err == nil {
 				t.Error("a server without Handler adopts")
 			}
 			p.rest()
@@ -283,7 +283,7 @@ func TestAdoptConn(t *testing.T) {
 				t.Fatal(err)
 			}
 			end, p = pair()
-			if err := s.Control().AdoptConn(end, nil); !errors.Is(err, sluice.ErrServerClosed) {
+			if err := s.Control().AdoptConn(end, sluice.Parcel{}); !errors.Is(err, sluice.ErrServerClosed) {
 				t.Errorf("after Shutdown: %v", err)
 			}
 			p.rest()
@@ -291,7 +291,7 @@ func TestAdoptConn(t *testing.T) {
 			if err := s.Serve(failingListener{net.ErrClosed}); err != nil { // it may serve again
 				t.Error(err)
 			}
-			if err := s.Control().AdoptConn(end, []byte(get("/")[:5])); err != nil {
+			if err := s.Control().AdoptConn(end, sluice.Parcel{Leftover: []byte(get("/")[:5])}); err != nil {
 				t.Fatal(err)
 			}
 			p.send(get("/")[5:])
@@ -299,7 +299,7 @@ func TestAdoptConn(t *testing.T) {
 				t.Errorf("answered %q", got.body)
 			}
 			end, refused := pair()
-			if err := s.Control().AdoptConn(end, nil); err != nil {
+			if err := s.Control().AdoptConn(end, sluice.Parcel{}); err != nil {
 				t.Fatal(err)
 			}
 			if got := refused.answer("GET"); got.StatusCode != sluice.StatusServiceUnavailable {
@@ -336,7 +336,7 @@ func TestAdoptedAreOpen(t *testing.T) {
 				ends = append(ends, end)
 			}
 			for i, end := range ends[:50] {
-				if err := s.Control().AdoptConn(end, nil); err != nil {
+				if err := s.Control().AdoptConn(end, sluice.Parcel{}); err != nil {
 					t.Fatal(err)
 				}
 				if open := s.GetOpenConnectionsCount(); open != int32(i+1) {
@@ -344,14 +344,14 @@ func TestAdoptedAreOpen(t *testing.T) {
 				}
 			}
 			for _, end := range ends[50:] { // refused
-				if err := s.Control().AdoptConn(end, nil); err != nil {
+				if err := s.Control().AdoptConn(end, sluice.Parcel{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			eventually(t, "50 are left", func() bool { return s.GetOpenConnectionsCount() == 50 && s.GetCurrentConcurrency() == 50 })
 			given := 0
 			eventually(t, "all are given away", func() bool {
-				given += s.Control().HandOver(-1, func(c net.Conn, _ []byte) { c.Close() })
+				given += s.Control().HandOver(-1, func(c net.Conn, _ sluice.Parcel) { c.Close() })
 				return s.GetOpenConnectionsCount() == 0
 			})
 			if given != 50 {
@@ -382,8 +382,8 @@ func TestAdoptConnTimes(t *testing.T) {
 			p := from.dial()
 			p.get("/")
 			eventually(t, "it is given away", func() bool {
-				return from.server.Control().HandOver(-1, func(c net.Conn, _ []byte) {
-					if err := to.server.Control().AdoptConn(c, []byte(get("/?hijack"))); err != nil {
+				return from.server.Control().HandOver(-1, func(c net.Conn, _ sluice.Parcel) {
+					if err := to.server.Control().AdoptConn(c, sluice.Parcel{Leftover: []byte(get("/?hijack"))}); err != nil {
 						t.Error(err)
 					}
 				}) == 1
@@ -399,7 +399,7 @@ func TestAdoptNoSocket(t *testing.T) {
 	for _, e := range []sluice.Engine{sluice.EnginePerConn, sluice.EngineAuto} {
 		s := &sluice.Server{Engine: e, Handler: func(*sluice.RequestCtx) {}}
 		for _, fd := range []int{-1, 1 << 20} {
-			if err := s.Control().AdoptSocket(fd, nil); err == nil {
+			if err := s.Control().AdoptSocket(fd, sluice.Parcel{}); err == nil {
 				t.Errorf("%v: adopted descriptor %d", e, fd)
 			}
 		}

@@ -30,7 +30,7 @@ func TestDivert(t *testing.T) {
 				if asked.Add(1)%2 == 0 {
 					return false
 				}
-				if err := other.server.Control().AdoptSocket(duplicate(fd), nil); err != nil {
+				if err := other.server.Control().AdoptSocket(duplicate(fd), sluice.Parcel{}); err != nil {
 					t.Error(err)
 				}
 				return true

@@ -1,0 +1,95 @@
+package sluice_test
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestHTTP2HandOver moves a connection of HTTP/2 there and back: the tables of both sides
+// move with it. With a request open, it stays.
+func TestHTTP2HandOver(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			gate := make(chan struct{})
+			waits := make(chan struct{})
+			server := func(name string) *rig {
+				return serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+					if string(ctx.Path()) == "/wait" {
+						close(waits)
+						<-gate
+					}
+					ctx.Response.Header.Set("X-Server", "any")
+					fmt.Fprintf(ctx, "%s %d %s", name, ctx.ConnRequestNum(), ctx.Request.Header.Peek("X-Same"))
+				}})
+			}
+			from, to := server("one"), server("two")
+			f := from.frames()
+			stream := uint32(1)
+			ask := func(path, want string) {
+				t.Helper()
+				f.head(stream, "GET", path, true, "x-same", "same")
+				stream += 2
+				if want == "" {
+					return
+				}
+				if got := f.describe(); got != "200 "+want+" ." {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+			for range 6 {
+				ask("/", "one 1 same")
+				ask("/", "one 2 same")
+				eventually(t, "it is given away", func() bool { return from.server.Control().HandOver(-1, adoptBy(t, to.server)) == 1 })
+				ask("/", "two 1 same")
+				eventually(t, "it is given back", func() bool { return to.server.Control().HandOver(-1, adoptSocketBy(t, from.server)) == 1 })
+			}
+			ask("/wait", "")
+			closed(t, "the handler runs", waits)
+			if n := from.server.Control().HandOver(-1, adoptBy(t, to.server)); n != 0 {
+				t.Error("it moved with a request")
+			}
+			close(gate)
+			if got := f.describe(); got != "200 one 1 same ." {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// TestHTTP2HandOverRefused: a server that has HTTP/2 off, or gets another state, closes
+// the connection.
+func TestHTTP2HandOverRefused(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			handler := func(*sluice.RequestCtx) {}
+			from, off := serveHTTP2(t, n, &sluice.Server{Handler: handler}), serve(t, n, &sluice.Server{Handler: handler})
+			if from.server.Control().StateVersion() == 0 || off.server.Control().StateVersion() != 0 {
+				t.Error("StateVersion")
+			}
+			for name, adopt := range map[string]func(c net.Conn, p sluice.Parcel) error{
+				"off": off.server.Control().AdoptConn,
+				"damaged": func(c net.Conn, p sluice.Parcel) error {
+					p.State[3]++
+					return from.server.Control().AdoptConn(c, p)
+				},
+			} {
+				f := from.frames()
+				f.head(1, "GET", "/", true)
+				f.describe()
+				eventually(t, "it is given away", func() bool {
+					return from.server.Control().HandOver(-1, func(c net.Conn, p sluice.Parcel) {
+						if err := adopt(c, p); err != nil {
+							t.Error(err)
+						}
+					}) == 1
+				})
+				if got := f.describe(); got != "end" {
+					t.Errorf("%s: %s", name, got)
+				}
+			}
+		})
+	}
+}
