@@ -172,7 +172,7 @@ func TestNobodyToHandOverTo(t *testing.T) {
 	_, conns := openConns(t, 1)
 	s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}}
 	defer s.Shutdown()
-	if err := s.Control().AdoptConn(conns[0], nil); err != nil {
+	if err := s.Control().AdoptConn(conns[0], sluice.Parcel{}); err != nil {
 		t.Fatal(err)
 	}
 	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: make(logLine, 100), server: s}}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/shared"
 )
 
@@ -25,14 +26,44 @@ const (
 )
 
 // A connection travels from one worker to another with a parcel: the id of the
-// process that counts it as Inbound (0: none), in 4 bytes, little-endian, and the
-// input that was read from it and not used.
-const parcelHead = 4
+// process that counts it as Inbound (0: none), in 4 bytes, little-endian; then, if
+// parcelHasState is set in these, the size of the state in 4 bytes and the state; and
+// the input that was read from it and not used. A worker sends state only to those
+// that have published the same version of it.
+const (
+	parcelHead     = 4
+	parcelHasState = 1 << 31
+)
 
 // appendParcel appends a connection's parcel to dst.
-func appendParcel(dst []byte, announcedTo int, leftover []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(announcedTo))
-	return append(dst, leftover...)
+func appendParcel(dst []byte, announcedTo int, p sluice.Parcel) []byte {
+	if len(p.State) == 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(announcedTo))
+		return append(dst, p.Leftover...)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(announcedTo)|parcelHasState)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(p.State)))
+	return append(append(dst, p.State...), p.Leftover...)
+}
+
+// parseParcel is the opposite of appendParcel.
+func parseParcel(in []byte) (announcedTo int, p sluice.Parcel, ok bool) {
+	if len(in) < parcelHead {
+		return 0, p, false
+	}
+	head, in := binary.LittleEndian.Uint32(in), in[parcelHead:]
+	if head&parcelHasState == 0 {
+		return int(head), sluice.Parcel{Leftover: in}, true
+	}
+	announcedTo = int(head &^ parcelHasState)
+	if len(in) < parcelHead {
+		return announcedTo, p, false
+	}
+	size := binary.LittleEndian.Uint32(in)
+	if in = in[parcelHead:]; uint64(size) > uint64(len(in)) {
+		return announcedTo, p, false
+	}
+	return announcedTo, sluice.Parcel{State: in[:size], Leftover: in[size:]}, true
 }
 
 // receive serves the connections that other workers post.
@@ -40,19 +71,22 @@ func (w *worker) receive() {
 	if w.prefork.server == nil || w.link.Slots() == 0 {
 		return
 	}
+	w.board.page.Set(shared.HTTP2Version, uint64(w.prefork.server.Control().StateVersion()))
 	w.link.Receive(w.adoptConn)
 }
 
 // adoptConn serves a connection that another worker posted.
 func (w *worker) adoptConn(fd int, parcel []byte) {
-	if len(parcel) < parcelHead {
-		w.logf("a connection came without its head")
-		os.NewFile(uintptr(fd), "connection").Close()
-		return
+	announcedTo, p, ok := parseParcel(parcel)
+	var err error
+	if ok {
+		err = w.prefork.server.Control().AdoptSocket(fd, p)
+	} else {
+		err = os.NewFile(uintptr(fd), "connection").Close()
+		w.logf("a connection came with a damaged parcel")
 	}
-	err := w.prefork.server.Control().AdoptSocket(fd, parcel[parcelHead:])
-	if pid := binary.LittleEndian.Uint32(parcel); pid != 0 {
-		w.board.arrived(int(pid))
+	if announcedTo != 0 {
+		w.board.arrived(announcedTo)
 	}
 	if err != nil {
 		w.logf("a connection of another worker is lost: %v", err)
@@ -63,20 +97,30 @@ func (w *worker) adoptConn(fd int, parcel []byte) {
 // to a sibling, and the other connections as soon as they are answered. It returns
 // when none is left or ctx ends. It is invisible to clients. The result is the
 // number of connections passed.
+//
+// A busy client of HTTP/2 may always have a request open, so connections are told to
+// end when half of the time is over.
 func (w *worker) handOver(ctx context.Context) int {
 	s := w.prefork.server
 	if s == nil || w.isTLS || w.link.Slots() == 0 {
 		return 0
 	}
+	if deadline, ok := ctx.Deadline(); ok && s.HTTP2.Enable {
+		half := time.AfterFunc(time.Until(deadline)/2, s.Control().CloseOnNextResponse)
+		defer half.Stop()
+	}
 	count := 0
-	take := func(c net.Conn, leftover []byte) {
-		if w.post(ctx, c, leftover) {
+	take := func(c net.Conn, p sluice.Parcel) {
+		if w.post(ctx, c, p) {
 			count++
 			c.Close() // this process's descriptor
 			return
 		}
+		if len(p.State) > 0 { // no worker understands it; it ends with GOAWAY
+			s.Control().CloseOnNextResponse()
+		}
 		// This worker serves it until it closes its remaining connections.
-		if err := s.Control().AdoptConn(c, leftover); err != nil {
+		if err := s.Control().AdoptConn(c, p); err != nil {
 			w.logf("a connection is lost: %v", err)
 		}
 	}
@@ -91,22 +135,45 @@ func (w *worker) handOver(ctx context.Context) int {
 // post sends a connection to the inbox of the worker's own slot, which the
 // successor reads. If that fails, it sends it to a sibling. It gives up when ctx
 // ends.
-func (w *worker) post(ctx context.Context, c net.Conn, leftover []byte) bool {
+func (w *worker) post(ctx context.Context, c net.Conn, p sluice.Parcel) bool {
 	own := w.link.Slot()
-	if ctx.Err() == nil && w.postTo(own, c, appendParcel(nil, 0, leftover), postPatience) {
+	if ctx.Err() == nil && w.successorTakes(p) && w.postTo(own, c, appendParcel(nil, 0, p), postPatience) {
 		return true
 	}
 	for to := range w.board.segment.Others() {
 		slot := int(to.Get(shared.Slot))
-		if ctx.Err() != nil || slot == own || !announce(to) {
+		if ctx.Err() != nil || slot == own || !w.takes(to, p) || !announce(to) {
 			continue
 		}
-		if w.postTo(slot, c, appendParcel(nil, to.PID(), leftover), 0) {
+		if w.postTo(slot, c, appendParcel(nil, to.PID(), p), 0) {
 			return true
 		}
 		to.Sub(shared.Inbound, 1)
 	}
 	return false
+}
+
+// takes tells whether the worker at page understands p.
+func (w *worker) takes(page *shared.Page, p sluice.Parcel) bool {
+	return len(p.State) == 0 || page.Get(shared.HTTP2Version) == uint64(w.prefork.server.Control().StateVersion())
+}
+
+// successorTakes tells whether those understand p that may read the inbox of the worker's
+// own slot: later workers of the slot.
+func (w *worker) successorTakes(p sluice.Parcel) bool {
+	if len(p.State) == 0 {
+		return true
+	}
+	found := false
+	for page := range w.board.segment.Others() {
+		if int(page.Get(shared.Slot)) != w.link.Slot() || page.Get(shared.Generation) <= w.board.page.Get(shared.Generation) {
+			continue
+		}
+		if found = true; !w.takes(page, p) {
+			return false
+		}
+	}
+	return found
 }
 
 // postTo sends a connection to one slot.

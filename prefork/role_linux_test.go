@@ -49,6 +49,7 @@ type setup struct {
 	Processes               int    // of shared.Setup
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
+	HTTP2                   bool
 }
 
 // playRole plays the master of a fleet and its workers.
@@ -105,6 +106,7 @@ func playRole(role string) int {
 // newFleet returns the Prefork of s.
 func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0)}
+	server.HTTP2.Enable = s.HTTP2
 	p := New(server)
 	var info WorkerInfo
 	ending := make(chan struct{})
