@@ -139,11 +139,20 @@ func TestErrorsOfDrain(t *testing.T) {
 	}
 }
 
+func TestParcel(t *testing.T) {
+	for _, p := range []sluice.Parcel{{}, {Leftover: []byte("GET / HT")}, {State: []byte("state")}, {State: []byte("s"), Leftover: []byte("rest")}} {
+		pid, got, ok := parseParcel(appendParcel(nil, 1234, p))
+		if !ok || pid != 1234 || string(got.State) != string(p.State) || string(got.Leftover) != string(p.Leftover) {
+			t.Errorf("%q became %q of %d, %t", p, got, pid, ok)
+		}
+	}
+}
+
 // Connections that cannot be adopted are closed, and this is logged.
 func TestBadConnsOfOthers(t *testing.T) {
 	log := make(logLine, 2)
 	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: log, server: &sluice.Server{}}}
-	for parcel, want := range map[string]string{"abc": "came without its head", "\x00\x00\x00\x00rest": "is lost: "} {
+	for parcel, want := range map[string]string{"abc": "damaged parcel", "\x00\x00\x00\x80\x05\x00\x00\x00four": "damaged parcel", "\x00\x00\x00\x00rest": "is lost: "} {
 		file, err := os.Open(os.DevNull)
 		if err != nil {
 			t.Fatal(err)
