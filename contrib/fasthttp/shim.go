@@ -1049,6 +1049,9 @@ func NewVHostPathRewriter(slashesCount int) sluice.PathRewriteFunc {
 	return sluice.NewVHostPathRewriter(slashesCount)
 }
 
+// Parcel is [sluice.Parcel].
+type Parcel = sluice.Parcel
+
 // ParseByteRange calls [sluice.ParseByteRange].
 func ParseByteRange(byteRange []byte, contentLength int) (int, int, error) {
 	return sluice.ParseByteRange(byteRange, contentLength)
