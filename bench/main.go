@@ -18,6 +18,7 @@ import (
 	"github.com/sluicehttp/sluice/bench/internal/h2"
 	"github.com/sluicehttp/sluice/bench/internal/hold"
 	"github.com/sluicehttp/sluice/bench/internal/idle"
+	"github.com/sluicehttp/sluice/bench/internal/late"
 	"github.com/sluicehttp/sluice/bench/internal/mix"
 	"github.com/sluicehttp/sluice/bench/internal/prefork"
 	"github.com/sluicehttp/sluice/bench/internal/ratios"
@@ -34,7 +35,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), stall.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), stall.Command(), late.Command(),
 		prefork.Command(), ratios.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -46,7 +47,7 @@ func main() {
 // roles are what the processes do that subcommands start.
 func roles() map[string]process.Role {
 	all := servers.Roles()
-	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles()} {
+	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,6 +56,18 @@ func Parse[Options any](flags Flags[Options], args ...string) (o Options, err er
 		return o, err
 	}
 	return options()
+}
+
+// ParseProcs reads a list of values of GOMAXPROCS, such as "1,2".
+func ParseProcs(list string) (procs []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("--procs %q: want numbers, such as 1,2", list)
+		}
+		procs = append(procs, n)
+	}
+	return procs, nil
 }
 
 // commandLine returns how to call the command with the same flags.

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -99,12 +98,8 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if o.rounds < 1 || o.duration < 100*time.Millisecond {
 			return o, fmt.Errorf("--rounds %d --duration %v: want at least one round of 100ms", o.rounds, o.duration)
 		}
-		for field := range strings.SplitSeq(*procs, ",") {
-			n, err := strconv.Atoi(field)
-			if err != nil || n < 1 {
-				return o, fmt.Errorf("--procs %q: want numbers, such as 1,2", *procs)
-			}
-			o.procs = append(o.procs, n)
+		if o.procs, err = command.ParseProcs(*procs); err != nil {
+			return o, err
 		}
 		if o.kinds, err = peers.ParseKinds(*servers, allKinds[:]); err != nil {
 			return o, err
