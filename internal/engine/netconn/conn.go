@@ -71,6 +71,7 @@ type conn struct {
 	writeArmed   int64 // the write deadline set on nc; 0: none
 
 	reader   *backgroundReader
+	feeder   *feeder                  // of the next write of a protocol that IsDuplex; nil: none yet
 	mu       sync.Mutex               // guards isReading, and the making of extra
 	extra    atomic.Pointer[runState] // what a Run has asked for; nil: nothing
 	prompter atomic.Pointer[prompter] // nil: not asked for

@@ -25,7 +25,12 @@ type feeder struct {
 // feedMeanwhile arranges that a protocol that IsDuplex is fed while the connection's
 // goroutine writes. The caller calls stop after the write.
 func (c *conn) feedMeanwhile() *feeder {
+	if c.feeder != nil {
+		c.feeder.timer.Reset(duplexPatience)
+		return c.feeder
+	}
 	f := &feeder{conn: c, begun: make(chan struct{})}
+	c.feeder = f
 	f.timer = time.AfterFunc(duplexPatience, f.start)
 	return f
 }
@@ -35,6 +40,7 @@ func (f *feeder) stop() {
 	if f.timer.Stop() {
 		return
 	}
+	f.conn.feeder = nil // it can begin only once
 	<-f.begun
 	f.mu.Lock()
 	f.isOff = true
