@@ -79,7 +79,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/message",
+				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose",
 				"internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/pipeline", "internal/pool", "internal/uri",
@@ -97,6 +97,9 @@ func packageRules() map[string]packageRule {
 
 		// The server's end of HTTP/2: a Protocol on the seam.
 		"internal/http2": {own: []string{"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine"}},
+
+		// The client's end of HTTP/2, over a net.Conn.
+		"internal/http2client": {own: []string{"internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
 		"internal/engine":            {own: []string{"internal/clock"}},
