@@ -102,6 +102,13 @@ func (d *Decoder) Begin(block FieldBlock, t *field.Table, h *Head) {
 	d.refused, d.excess = nil, nil
 }
 
+// Discard makes the rest of the block that Begin has started an UnwantedBlock. The table
+// and the Head of Begin are not used any more.
+func (d *Decoder) Discard() {
+	d.block, d.fields, d.head = UnwantedBlock, nil, nil
+	d.hasCookie = false
+}
+
 // Beyond returns the size of the fields of the block that were decoded, but not
 // stored, because a limit was exceeded.
 func (d *Decoder) Beyond() int64 { return d.beyond }

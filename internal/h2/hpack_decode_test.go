@@ -3,6 +3,7 @@ package h2
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -392,5 +393,36 @@ func TestKnownNamesCostNoBytes(t *testing.T) {
 	}
 	if got := string(r.table.Raw()); got != "GET"+"http"+"/"+"a"+"u"+"a"+"u" {
 		t.Errorf("%q", got)
+	}
+}
+
+// The rest of a discarded block changes the tables, and nothing that Begin was given.
+func TestDiscard(t *testing.T) {
+	blocks := [2][]byte{[]byte("\x88\x40\x03x-a\x0asome value"), {0x88, 0xbe}}
+	for cut := range blocks[0] {
+		d := Decoder{Limits: h1.DefaultLimits}
+		d.Reset()
+		var given, next field.Table
+		var head Head
+		d.Begin(ResponseBlock, &given, &head)
+		if err := d.Push(blocks[0][:cut]); err != nil {
+			t.Fatal(err)
+		}
+		d.Discard()
+		given.Reset()
+		given.Set(field.Server, []byte("mine"))
+		if err := errors.Join(d.Push(blocks[0][cut:]), d.End()); err != nil {
+			t.Fatal(err)
+		}
+		if given.Len() != 1 || string(given.Value(0)) != "mine" {
+			t.Errorf("cut at %d: the table of the discarded block has changed", cut)
+		}
+		d.Begin(ResponseBlock, &next, &head)
+		if err := errors.Join(d.Push(blocks[1]), d.End()); err != nil {
+			t.Fatal(err)
+		}
+		if next.Len() != 1 || string(next.Value(0)) != "some value" {
+			t.Errorf("cut at %d: the next block is wrong", cut)
+		}
 	}
 }
