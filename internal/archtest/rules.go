@@ -97,8 +97,7 @@ func packageRules() map[string]packageRule {
 
 		// The server's end of HTTP/2: a Protocol on the seam.
 		"internal/http2": {own: []string{"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine"}},
-
-		// The client's end of HTTP/2, over a net.Conn.
+		// The client's end, over a net.Conn.
 		"internal/http2client": {own: []string{"internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.

@@ -26,11 +26,12 @@ type Config struct {
 	// PingTimeout is how long the peer may then send nothing, before the connection is
 	// dead; 0: 5 s.
 	PingTimeout time.Duration
-	// StallTimeout is how long the socket may take no byte of a write, before the
+	// StallTimeout is how long the net.Conn may take no byte of a write, before the
 	// connection is dead; 0: 30 s.
 	StallTimeout time.Duration
 	// IsTLS tells that a write which timed out cannot be continued, as is so with
-	// tls.Conn. Then no time-out but StallTimeout ends a write.
+	// tls.Conn. Then no time-out but StallTimeout ends a write. It also tells that the
+	// net.Conn may hold bytes that its socket does not have any more.
 	IsTLS bool
 }
 
@@ -38,3 +39,46 @@ const (
 	assumedStreams = 100  // that the peer admits, before its first SETTINGS
 	mostStreams    = 1000 // that we use, however many the peer admits
 )
+
+// withDefaults returns cfg with the defaults in place of zeros.
+func (cfg Config) withDefaults() Config {
+	orDefault(&cfg.Limits, h1.DefaultLimits)
+	orDefault(&cfg.StreamWindow, 1<<20)
+	orDefault(&cfg.MaxStreamWindow, 4<<20)
+	orDefault(&cfg.ConnWindow, 4<<20)
+	orDefault(&cfg.MaxConnWindow, 16<<20)
+	orDefault(&cfg.PingAfter, 10*time.Second)
+	orDefault(&cfg.PingTimeout, 5*time.Second)
+	orDefault(&cfg.StallTimeout, 30*time.Second)
+	if cfg.Pairs == nil {
+		cfg.Pairs = &h2.Pairs{}
+	}
+	return cfg
+}
+
+func orDefault[T comparable](value *T, otherwise T) {
+	var zero T
+	if *value == zero {
+		*value = otherwise
+	}
+}
+
+// settings returns what every peer is sent.
+func (cfg *Config) settings() h2.Settings {
+	s := h2.DefaultSettings()
+	s.EnablePush = false
+	s.InitialWindowSize = cfg.StreamWindow
+	s.MaxHeaderListSize = uint32(cfg.Limits.MaxHead)
+	return s
+}
+
+// leastContinuations is how many CONTINUATION frames a field block may have, however
+// small the heads are that it may encode.
+const leastContinuations = 16
+
+// continuations returns how many CONTINUATION frames a field block may have: enough for
+// twice the largest head in full frames.
+func (cfg *Config) continuations() uint16 {
+	frames := 2 * int64(cfg.Limits.MaxHead) / h2.MinMaxFrameSize
+	return uint16(min(max(frames, leastContinuations), 1<<16-1))
+}

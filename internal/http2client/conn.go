@@ -1,7 +1,18 @@
 package http2client
 
 import (
+	"context"
+	"io"
+	"math"
 	"net"
+	"os"
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/pool"
 )
 
 // A Watcher learns what a pool has to know of a connection. Its methods are called
@@ -12,39 +23,378 @@ type Watcher interface {
 	// changes how many streams it admits: Conn.Limit.
 	LimitChanged(limit int)
 	// Ended is called once, when the connection takes no new streams any more: after
-	// GOAWAY, an error or Close. Open streams may go on. The Conn closes itself after the
-	// last one.
+	// GOAWAY, an error, Drain or Close. Open streams may go on. The Conn closes itself
+	// after the last one.
 	Ended(err error)
+}
+
+// A connPhase is how far the life of a connection is.
+type connPhase uint8
+
+const (
+	phaseOpen     connPhase = iota
+	phaseDraining           // no new streams; it closes after the last one
+	phaseFailed             // no streams; what is in out is written, then it closes
+	phaseClosed
+)
+
+// A notice is what the Watcher has not been told.
+type notice uint8
+
+const (
+	noticeLimit notice = 1 << iota
+	noticeEnded
+)
+
+// A block is a field block that arrives.
+type block struct {
+	stream *Stream // nil: none has it
+	kind   h2.FieldBlock
+	refuse *h2.Error // what the stream is reset with after the block; nil: nothing
 }
 
 // A Conn is one connection. Its methods may be called concurrently.
 type Conn struct {
-	conn net.Conn
+	conn    net.Conn
+	cfg     Config
+	watcher Watcher
+	peek    pool.Peeker
+
+	mu      sync.Mutex
+	phase   connPhase
+	failure error // why phase is not phaseOpen
+	code    h2.Code
+	streams map[uint32]*Stream
+	nextID  uint32
+	limit   int // of streams
+
+	notices     notice
+	isNotifying bool // on some goroutine
+	isReleased  bool // conn.Close was called, or is about to be
+
+	reading
+	writing
+
+	// Input.
+	parser  h2.Parser
+	decoder h2.Decoder
+	head    h2.Head
+	trailer field.Table
+	block   block
+	own     h2.OwnSettings
+	budget  h2.Budget
+	window  h2.ReceiveWindow
+	growth  h2.Growth
+	peer    h2.Settings
+	// initialWindow is that of peer before the SETTINGS frame that arrives.
+	initialWindow uint32
+	isSettled     bool // the first SETTINGS frame has come
+
+	heard   int64 // when the last byte came, in Nanos
+	pingDue int64 // when the next byte must have come; 0: never
+	// due is not later than the earliest time at which something is due: pingDue or a
+	// Stream's due; 0: nothing is.
+	due int64
 }
 
 // NewConn returns the Conn of a new net.Conn, which it owns. Nothing is written or read
 // before the first Do: the preface leaves with the first request. watcher may be nil.
-func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn { return &Conn{conn: conn} }
+func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn {
+	now := clock.Nanos()
+	c := &Conn{
+		conn: conn, cfg: cfg.withDefaults(), watcher: watcher,
+		streams: make(map[uint32]*Stream), nextID: 1, limit: assumedStreams,
+		own: h2.NewOwnSettings(), peer: h2.DefaultSettings(), heard: now,
+	}
+	c.peek.Init(conn)
+	c.parser.Side = h2.ClientSide
+	c.parser.MaxContinuations = c.cfg.continuations()
+	c.decoder.Limits = c.cfg.Limits
+	c.decoder.Reset()
+	c.encoder.Reset(c.cfg.Pairs)
+	initial := c.peer.InitialWindowSize
+	c.sendWindow = h2.SendWindow(initial)
+	c.window = h2.NewReceiveWindow(now, initial, c.cfg.ConnWindow, c.cfg.MaxConnWindow)
+	c.growth.Room = int64(c.cfg.MaxConnWindow)
+	c.out = append(c.out, h2.Preface...)
+	c.out, _ = c.own.Send(c.out, c.cfg.settings())
+	if increment := c.window.Update(now, &c.growth); increment > 0 {
+		c.out = h2.AppendWindowUpdate(c.out, 0, increment)
+	}
+	return c
+}
 
 // Do sends the request of s and receives the response. It returns nil when the response
 // is complete or, if it is streamed, when its head has come. Any other result is an
 // *Error; then the stream has ended, and other streams go on. Beyond Limit, the result
 // is ErrFull, with the Outcome Unsent.
-func (c *Conn) Do(s *Stream) error { return nil }
+func (c *Conn) Do(s *Stream) error {
+	c.mu.Lock()
+	defer c.unlock()
+	c.catchUp(s)
+	if err := c.begin(s); err != nil {
+		return err
+	}
+	c.flush(s)
+	for s.state == streamOpen && s.input != inputStreamed {
+		c.await(s)
+	}
+	if s.input != inputStreamed || s.err != nil {
+		s.join()
+	}
+	if s.err != nil {
+		return s.err
+	}
+	s.due = 0
+	return nil
+}
+
+// begin opens s, and appends its head.
+func (c *Conn) begin(s *Stream) *Error {
+	now := clock.Nanos()
+	s.id = 0
+	switch err := c.refusal(s, now); {
+	case err != nil:
+		return &Error{Outcome: Unsent, Err: err}
+	case c.nextID > h2.MaxStream:
+		c.drain(ErrGoingAway)
+		return &Error{Outcome: Unsent, Err: ErrGoingAway}
+	}
+	s.begin(c, now)
+	c.streams[s.id] = s
+	c.setDue(s.due)
+	c.appendRequest(s, now)
+	if c.cfg.PingAfter > 0 && now-c.heard > int64(c.cfg.PingAfter) && c.pingDue == 0 {
+		c.out = h2.AppendPing(c.out, healthPing, false)
+		c.pingDue = now + int64(c.cfg.PingTimeout)
+		c.setDue(c.pingDue)
+	}
+	if ctx := s.Context; ctx != nil && ctx.Done() != nil {
+		id := s.id
+		s.unwatch = context.AfterFunc(ctx, func() { c.contextEnded(id, ctx) })
+	}
+	if s.Source != nil {
+		s.upload = uploadReading
+		go s.readSource()
+	}
+	return nil
+}
+
+// refusal returns why s cannot be opened, or nil.
+func (c *Conn) refusal(s *Stream, now int64) error {
+	switch {
+	case s.Context != nil && s.Context.Err() != nil:
+		return context.Cause(s.Context)
+	case s.Deadline != 0 && s.Deadline <= now:
+		return os.ErrDeadlineExceeded
+	case c.failure != nil:
+		return c.failure
+	case c.phase != phaseOpen:
+		return ErrGoingAway
+	case len(c.streams) >= c.limit:
+		return ErrFull
+	}
+	return nil
+}
+
+// healthPing is the data of the PING that goes with a request.
+var healthPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'o', 'k'}
 
 // Limit returns how many streams may be open at once: 100 until the first SETTINGS of the
 // peer, then what the peer admits, at most 1000; 0 if the connection takes no new ones.
-func (c *Conn) Limit() int { return assumedStreams }
+func (c *Conn) Limit() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase != phaseOpen {
+		return 0
+	}
+	return c.limit
+}
 
 // Streams returns how many streams are open.
-func (c *Conn) Streams() int { return 0 }
+func (c *Conn) Streams() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams)
+}
 
 // NetConn returns the net.Conn. It must not be read from, written to or closed.
 func (c *Conn) NetConn() net.Conn { return c.conn }
 
 // Drain makes the connection take no new streams, and close after the last one.
-func (c *Conn) Drain() {}
+func (c *Conn) Drain() {
+	c.mu.Lock()
+	defer c.unlock()
+	c.drain(ErrClosed)
+	c.flush(nil)
+}
 
 // Close ends all streams with ErrClosed, says GOAWAY and closes the net.Conn. It waits at
 // most a second for the writing.
-func (c *Conn) Close() error { return nil }
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.unlock()
+	c.end(ErrClosed, h2.CodeNoError)
+	now := clock.Nanos()
+	c.limitWrite(now+closeTime, now)
+	c.flush(nil)
+	return nil
+}
+
+// drain takes no new streams, because of err.
+func (c *Conn) drain(err error) {
+	if c.phase == phaseOpen {
+		c.phase, c.failure = phaseDraining, err
+		c.notices |= noticeEnded
+	}
+	c.settle()
+}
+
+// settle ends a connection that takes no new streams and has none.
+func (c *Conn) settle() {
+	if c.phase == phaseDraining && len(c.streams) == 0 {
+		c.end(c.failure, h2.CodeNoError)
+	}
+}
+
+// fail ends the connection because of err, a violation by the peer.
+func (c *Conn) fail(err *h2.Error) { c.end(err, err.Code) }
+
+// end ends the connection with GOAWAY, which the next flush writes.
+func (c *Conn) end(err error, code h2.Code) {
+	if c.phase >= phaseFailed {
+		return
+	}
+	c.out = c.out[:0] // streams with a head there are Unsent
+	if c.offered > 0 {
+		c.out = h2.AppendGoAway(c.out, 0, code, "")
+	}
+	c.phase = max(c.phase, phaseFailed)
+	c.finishAll(err)
+}
+
+// die closes the connection at once, because of err: nothing can be written or read.
+func (c *Conn) die(err error) {
+	if c.phase == phaseClosed {
+		return
+	}
+	c.phase = phaseClosed
+	c.finishAll(err)
+}
+
+// finishAll ends all streams with err.
+func (c *Conn) finishAll(err error) {
+	if c.failure == nil {
+		c.failure = err
+		c.notices |= noticeEnded
+	}
+	for _, s := range c.streams {
+		outcome := MaybeProcessed
+		if s.start >= c.offered {
+			outcome = Unsent
+		}
+		cause := err
+		if err == io.EOF && s.input != inputHead {
+			cause = io.ErrUnexpectedEOF
+		}
+		c.finish(s, &Error{Outcome: outcome, Code: c.code, Err: cause})
+	}
+}
+
+// unlock unlocks mu. Before that, it tells the Watcher what has happened, and gives idle
+// memory back; after it, the net.Conn is closed if that is due.
+func (c *Conn) unlock() {
+	for c.notices != 0 && !c.isNotifying {
+		notices, limit, err := c.notices, c.limit, c.failure
+		c.notices = 0
+		if c.watcher == nil {
+			break
+		}
+		c.isNotifying = true
+		c.mu.Unlock()
+		if notices&noticeLimit != 0 {
+			c.watcher.LimitChanged(limit)
+		}
+		if notices&noticeEnded != 0 {
+			c.watcher.Ended(err)
+		}
+		c.mu.Lock()
+		c.isNotifying = false
+	}
+	isDue := c.phase == phaseClosed && !c.isReleased
+	c.isReleased = c.isReleased || isDue
+	c.mu.Unlock()
+	if isDue {
+		_ = c.conn.Close() // nothing can be done about an error
+	}
+}
+
+// contextEnded ends a stream whose Context has ended.
+func (c *Conn) contextEnded(id uint32, ctx context.Context) {
+	c.mu.Lock()
+	defer c.unlock()
+	if s := c.streams[id]; s != nil {
+		c.cancel(s, context.Cause(ctx))
+		c.flush(nil)
+	}
+}
+
+// cancel resets s because of err, which is not a fault of the peer.
+func (c *Conn) cancel(s *Stream, err error) { c.resetWith(s, h2.CodeCancel, err) }
+
+// resetWith resets s, and makes err the cause of its end.
+func (c *Conn) resetWith(s *Stream, code h2.Code, err error) {
+	if s.state != streamOpen {
+		return
+	}
+	c.out = h2.AppendReset(c.out, s.id, code)
+	c.finish(s, &Error{Err: err}) // a head that is still in out leaves too
+}
+
+// finish ends s and wakes who waits for it. err is nil if the response is complete.
+func (c *Conn) finish(s *Stream, err *Error) {
+	if s.state != streamOpen {
+		return
+	}
+	s.state, s.err = streamEnded, err
+	delete(c.streams, s.id)
+	c.ready.Remove(&s.node)
+	s.content = nil
+	s.window.Shrink(&c.growth)
+	if c.block.stream == s {
+		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
+		c.decoder.Discard()
+	}
+	if s.unwatch != nil {
+		s.unwatch()
+		s.unwatch = nil
+	}
+	s.moved.Broadcast()
+	c.signal(s)
+	c.interrupt(s)
+	if len(c.streams) == 0 && !c.isWriting {
+		c.out, c.spare = trim(c.out), trim(c.spare)
+	}
+	c.settle()
+}
+
+// trim gives memory back that an idle connection does not need.
+func trim(b []byte) []byte {
+	if len(b) == 0 && cap(b) > keptOut {
+		return nil
+	}
+	return b
+}
+
+// reading is the part of a Conn that reads.
+type reading struct {
+	leader    *Stream // reads for all; nil: nobody waits
+	isReading bool    // the leader is in conn.Read, without the lock
+	waiting   *Stream // the newest of the callers that wait for the leader
+	in        *buf.Buffer
+	// readLimit is the deadline of conn for reads, in Nanos; 0: none; passed: it is over.
+	readLimit int64
+}
+
+// passed is a deadline that has passed.
+const passed = math.MinInt64

@@ -34,7 +34,8 @@ type Error struct {
 	// Err is the cause: an *h2.Error for a response that violates the protocol,
 	// an *h1.Error for fields that exceed a limit, os.ErrDeadlineExceeded, the cause of
 	// the Context, the error of Source, of a method of Request or of the net.Conn, or an
-	// error of this package.
+	// error of this package. The end of the connection is io.EOF before the head of the
+	// response, then io.ErrUnexpectedEOF.
 	Err error
 }
 

@@ -3,8 +3,10 @@ package http2client
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h2"
 )
@@ -68,22 +70,155 @@ type Stream struct {
 	// that from then until the response is complete or streamed; 0: no bound.
 	WriteTimeout, ReadTimeout time.Duration
 
-	conn *Conn
-	id   uint32
+	conn  *Conn
+	id    uint32
+	start int64 // where its head begins in all that is written
+	state streamState
+	err   *Error // why it has ended; nil: the response is complete
+	due   int64  // when it ends at the latest, in Nanos; 0: never
+
+	// Waiting, see await. wake has room for the one message of unlist.
+	isSignalled  bool
+	isWaiting    bool // in Conn.waiting
+	older, newer *Stream
+	wake         chan struct{}
+	unwatch      func() bool // ends the watch of Context; nil: there is none
+
+	// Input.
+	input    inputState
+	interims uint8
+	declared int64 // bytes of the body according to the head; -1: unknown
+	received int64 // bytes of the body
+	window   h2.ReceiveWindow
+	inbox    []byte
+	taken    int // bytes of inbox that Read has returned
+
+	// Output.
+	sendWindow h2.SendWindow
+	node       h2.Node[Stream]
+	content    []byte // waits to be sent
+	isLastPart bool   // nothing follows content
+	isSent     bool   // the request is complete
+	upload     uploadState
+	moved      sync.Cond // content was sent, the stream or the upload has ended
+}
+
+// A streamState is whether a Stream carries a request.
+type streamState uint8
+
+const (
+	streamNone streamState = iota
+	streamOpen
+	streamEnded
+)
+
+// An inputState is what comes next of the response.
+type inputState uint8
+
+const (
+	inputHead     inputState = iota
+	inputBody                // for Request.BodyReceived
+	inputStreamed            // for Read
+)
+
+// An uploadState is what the goroutine of a Source does.
+type uploadState uint8
+
+const (
+	uploadNone uploadState = iota
+	uploadReading
+	uploadSending
+)
+
+// keptInbox is how much memory a Stream keeps for the next response.
+const keptInbox = 32 << 10
+
+// begin prepares the next stream of c.
+func (s *Stream) begin(c *Conn, now int64) {
+	s.conn, s.id = c, c.nextID
+	c.nextID += 2
+	s.state, s.err, s.isSignalled = streamOpen, nil, false
+	s.due = s.Deadline
+	if s.WriteTimeout > 0 {
+		s.due = earlier(s.due, now+int64(s.WriteTimeout))
+	}
+	s.input, s.interims, s.declared, s.received = inputHead, 0, -1, 0
+	if s.inbox, s.taken = s.inbox[:0], 0; cap(s.inbox) > keptInbox {
+		s.inbox = nil
+	}
+	s.content, s.isLastPart, s.isSent, s.upload = nil, false, false, uploadNone
+	s.moved.L = &c.mu
+	s.node.Owner, s.node.ID = s, s.id
+	c.ready.Place(&s.node, h2.Priority{Urgency: 3, IsIncremental: true})
+	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.StreamWindow, c.cfg.MaxStreamWindow)
+	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
 }
 
 // Read reads a streamed body. It returns io.EOF after a complete one, otherwise an
 // *Error. It may be called concurrently with Close.
-func (s *Stream) Read(p []byte) (int, error) { return 0, io.EOF }
+func (s *Stream) Read(p []byte) (int, error) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.unlock()
+	for len(p) > 0 {
+		switch {
+		case s.taken < len(s.inbox):
+			return s.take(p), nil
+		case s.state != streamOpen && s.err == nil:
+			return 0, io.EOF
+		case s.state != streamOpen:
+			return 0, s.err
+		}
+		c.await(s)
+	}
+	return 0, nil
+}
+
+// take copies what has come to p, and returns its credit.
+func (s *Stream) take(p []byte) int {
+	c := s.conn
+	n := copy(p, s.inbox[s.taken:])
+	s.taken += n
+	if s.taken >= len(s.inbox)/2 { // a byte moves at most twice
+		s.inbox, s.taken = s.inbox[:copy(s.inbox, s.inbox[s.taken:])], 0
+	}
+	if s.state == streamOpen {
+		c.consumedOf(s, n, clock.Nanos())
+		c.flush(s)
+	}
+	return n
+}
 
 // SetDeadline ends the Reads of a streamed body at a time in clock.Nanos, with
 // os.ErrDeadlineExceeded; 0: never. After that, the stream is reset.
-func (s *Stream) SetDeadline(at int64) {}
+func (s *Stream) SetDeadline(at int64) {
+	c := s.conn
+	c.mu.Lock()
+	defer c.unlock()
+	if s.state == streamOpen {
+		s.due = at
+		c.setDue(at)
+	}
+}
 
 // Close ends a streamed body. If it is not complete, or the request was not sent
 // completely, the stream is reset. It must be called for every streamed body; only the
 // first call has an effect.
-func (s *Stream) Close() error { return nil }
+func (s *Stream) Close() error {
+	c := s.conn
+	if c == nil { // Do has not opened it
+		return nil
+	}
+	c.mu.Lock()
+	defer c.unlock()
+	s.inbox, s.taken = s.inbox[:0], 0
+	if s.state == streamOpen {
+		c.cancel(s, ErrClosed)
+		c.flush(nil)
+	}
+	s.join()
+	return nil
+}
 
 // ID returns the number of the stream, after Do; 0: none was opened.
 func (s *Stream) ID() uint32 { return s.id }

@@ -1,0 +1,160 @@
+package http2client
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// An echoConn is a net.Conn whose peer answers each request at once, without a
+// goroutine and without an allocation.
+type echoConn struct {
+	net.Conn
+	mu      sync.Mutex
+	changed *sync.Cond
+	parser  h2.Parser
+	in      []byte
+	body    []byte
+	isEnded bool
+}
+
+func newEchoConn() *echoConn {
+	c := &echoConn{body: []byte("Hello, World!")}
+	c.changed = sync.NewCond(&c.mu)
+	c.in = settings(nil)
+	return c
+}
+
+func (c *echoConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for rest := p; ; {
+		n, ev, err := c.parser.Next(rest)
+		if err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+		switch {
+		case ev.Kind == h2.EventNone:
+			c.changed.Broadcast()
+			return len(p), nil
+		case ev.Kind == h2.EventData && ev.Has(h2.FrameStart):
+			c.in = h2.AppendWindowUpdate(c.in, 0, ev.Length)
+		case ev.Kind == h2.EventSetting && ev.Has(h2.EndSettings):
+			c.in = h2.AppendSettingsAck(c.in)
+		}
+		if ev.Has(h2.EndStream) {
+			start := len(c.in)
+			c.in = append(h2.BeginHeaders(c.in), 0x88)
+			c.in = h2.FinishHeaders(c.in, start, ev.Stream, false, h2.MinMaxFrameSize)
+			c.in = append(h2.AppendDataHead(c.in, ev.Stream, len(c.body), true), c.body...)
+		}
+	}
+}
+
+func (c *echoConn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.in) == 0 && !c.isEnded {
+		c.changed.Wait()
+	}
+	if c.isEnded {
+		return 0, io.EOF
+	}
+	n := copy(p, c.in)
+	c.in = c.in[:copy(c.in, c.in[n:])]
+	return n, nil
+}
+
+func (c *echoConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isEnded = true
+	c.changed.Broadcast()
+	return nil
+}
+
+func (c *echoConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *echoConn) SetWriteDeadline(time.Time) error { return nil }
+
+// A plainRequest is a Request that keeps nothing.
+type plainRequest struct {
+	stream Stream
+	table  field.Table
+	fields h2.RequestFields
+	size   int
+}
+
+func newPlainRequest(method string, content []byte) *plainRequest {
+	r := &plainRequest{fields: h2.RequestFields{
+		Method: []byte(method), Scheme: []byte("http"), Authority: []byte("a.example"), Path: []byte("/hello"),
+	}}
+	r.stream.Request, r.stream.Content = r, content
+	return r
+}
+
+func (r *plainRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
+	return e.AppendRequest(dst, r.fields)
+}
+func (r *plainRequest) AppendTrailer(dst []byte, _ *h2.Encoder) []byte { return dst }
+func (r *plainRequest) Fields() *field.Table                           { r.table.Reset(); return &r.table }
+func (r *plainRequest) HeadReceived(*h2.Head, bool) (bool, error)      { return false, nil }
+func (r *plainRequest) BodyReceived(p []byte) error                    { r.size += len(p); return nil }
+func (r *plainRequest) TrailerReceived(*field.Table)                   {}
+
+func TestNoAllocations(t *testing.T) {
+	if isRace {
+		t.Skip("the race detector allocates")
+	}
+	for _, test := range []struct {
+		method  string
+		content []byte
+	}{{"GET", nil}, {"POST", make([]byte, 1024)}} {
+		c := NewConn(newEchoConn(), &Config{}, nil)
+		r := newPlainRequest(test.method, test.content)
+		r.stream.ReadTimeout = time.Minute
+		call := func() {
+			if err := c.Do(&r.stream); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 1000 {
+			call()
+		}
+		if n := testing.AllocsPerRun(1000, call); n != 0 {
+			t.Errorf("%s: %v allocations", test.method, n)
+		}
+		_ = c.Close()
+	}
+}
+
+func benchmarkCallers(b *testing.B, method string, content []byte, callers int) {
+	c := NewConn(newEchoConn(), &Config{}, nil)
+	defer c.Close()
+	b.ReportAllocs()
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			r := newPlainRequest(method, content)
+			for range (b.N + i) / callers {
+				if err := c.Do(&r.stream); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	all.Wait()
+}
+
+func BenchmarkGet1(b *testing.B)   { benchmarkCallers(b, "GET", nil, 1) }
+func BenchmarkGet32(b *testing.B)  { benchmarkCallers(b, "GET", nil, 32) }
+func BenchmarkPost1(b *testing.B)  { benchmarkCallers(b, "POST", make([]byte, 1024), 1) }
+func BenchmarkPost32(b *testing.B) { benchmarkCallers(b, "POST", make([]byte, 1024), 32) }

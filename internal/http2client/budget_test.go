@@ -1,0 +1,104 @@
+package http2client
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// Frames that cost us and not the peer end the connection, however many there are.
+func TestFloods(t *testing.T) {
+	tests := []struct {
+		name  string
+		frame []byte
+	}{
+		{"PING", h2.AppendPing(nil, [8]byte{}, false)},
+		{"PING ack", h2.AppendPing(nil, [8]byte{}, true)},
+		{"SETTINGS", h2.AppendSettings(nil, &h2.Settings{}, &h2.Settings{})},
+		{"empty DATA", h2.AppendDataHead(nil, 1, 0, false)},
+		{"tiny DATA", data(1, "x", false)},
+		{"DATA of a stream that has ended", data(1, "x", false)},
+		{"small WINDOW_UPDATE", h2.AppendWindowUpdate(nil, 1, 1)},
+		{"WINDOW_UPDATE of a stream that has ended", h2.AppendWindowUpdate(nil, 1, 5000)},
+		{"RST_STREAM of a stream that has ended", h2.AppendReset(nil, 1, 0)},
+		{"GOAWAY", h2.AppendGoAway(nil, 1, 0, "")},
+		{"unknown frame", []byte("\x00\x00\x01\x77\x00\x00\x00\x00\x01x")},
+		{"PRIORITY", []byte("\x00\x00\x05\x02\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00")},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, p := newPair(t, Config{}, nil)
+				r := newRequest("GET", "")
+				done := do(c, r)
+				p.await("1 ")
+				p.send(settings(nil), p.respond(1, 200, false))
+				if bytes.Contains([]byte(test.name), []byte("has ended")) {
+					p.send(h2.AppendReset(nil, 1, h2.CodeInternalError))
+					wantError(t, <-done, MaybeProcessed, ErrReset)
+					done = do(c, newRequest("GET", ""))
+					p.await("3 ")
+				}
+				p.send(bytes.Repeat(test.frame, 5000))
+				wantError(t, <-done, MaybeProcessed, h2.ErrCalm)
+				p.await("goaway ENHANCE_YOUR_CALM")
+				p.awaitEnd()
+			})
+		})
+	}
+}
+
+// A peer that sends what must be acknowledged, and does not read, fills no memory.
+func TestAcksAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		defer c.Close()
+		c.mu.Lock()
+		c.isWriting = true // somebody who does not come back
+		now := int64(0)
+		in := append(settings(nil), bytes.Repeat(h2.AppendPing(nil, [8]byte{}, false), 20_000)...)
+		c.parse(in, now)
+		if c.failure != h2.ErrCalm || len(c.out) > 40<<10 {
+			t.Errorf("%v, %d bytes wait", c.failure, len(c.out))
+		}
+		c.isWriting = false
+		c.mu.Unlock()
+		p.t = t
+	})
+}
+
+// A body that is not read holds no more than its window, and its stream only.
+func TestUnreadBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{StreamWindow: 64 << 10}, nil)
+		defer c.Close()
+		r := newRequest("GET", "")
+		r.streams = true
+		done := do(c, r)
+		p.await("1 ")
+		p.send(settings(nil), h2.AppendSettingsAck(nil), p.respond(1, 200, false))
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		other := do(c, newRequest("GET", ""))
+		p.await("3 ")
+		frame := data(1, string(make([]byte, 8<<10)), false)
+		p.send(bytes.Repeat(frame, 8), frame[:h2.FrameHeadSize+1], frame[h2.FrameHeadSize+1:])
+		p.await("1 reset FLOW_CONTROL_ERROR")
+		p.send(p.respond(3, 200, true))
+		if err := <-other; err != nil {
+			t.Error(err)
+		}
+		if n := len(r.stream.inbox); n != 64<<10 {
+			t.Errorf("%d bytes are held", n)
+		}
+		_, err := r.stream.Read(make([]byte, 100<<10))
+		if err != nil {
+			t.Errorf("what has come cannot be read: %v", err)
+		}
+		_, err = r.stream.Read(make([]byte, 1))
+		wantError(t, err, MaybeProcessed, h2.ErrStreamWindowExceeded)
+	})
+}

@@ -1,0 +1,455 @@
+package http2client
+
+import (
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+const (
+	// maxInterims is how many interim heads a response may have.
+	maxInterims = 16
+	// maxAcks is how many acknowledgements may wait for a peer that does not read.
+	maxAcks = 1000
+	// earnedByResponse is what a peer earns with a complete response: it may have sent
+	// small window updates for the request.
+	earnedByResponse = 4 * h2.EarnRequest
+)
+
+// parse handles input. A violation ends the connection.
+func (c *Conn) parse(in []byte, now int64) {
+	for len(in) > 0 && c.phase < phaseFailed {
+		n, ev, err := c.parser.Next(in)
+		in = in[n:]
+		if err == nil {
+			if ev.Kind == h2.EventNone {
+				return
+			}
+			err = c.handle(&ev, now)
+		}
+		if err == nil && len(c.out) > maxOut && c.acks > 0 {
+			err = h2.ErrCalm
+		}
+		if err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+// handle acts on ev. An error ends the connection.
+func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
+	switch ev.Kind {
+	case h2.EventHeaders:
+		return c.headersReceived(ev, now)
+	case h2.EventData:
+		return c.dataReceived(ev, now)
+	case h2.EventSetting:
+		return c.settingReceived(ev, now)
+	case h2.EventSettingsAck:
+		return c.settingsAcked()
+	case h2.EventPing:
+		c.out = h2.AppendPing(c.out, ev.Ping, true)
+		return c.owe(now, h2.CostPing)
+	case h2.EventPingAck:
+		if ev.Ping == roundTripPing {
+			c.growth.RoundTrip.End(now)
+		}
+		return c.spend(now, h2.CostIgnored)
+	case h2.EventWindowUpdate:
+		return c.windowReceived(ev, now)
+	case h2.EventReset:
+		return c.resetReceived(ev, now)
+	case h2.EventGoAway:
+		return c.goAwayReceived(ev, now)
+	case h2.EventIgnored:
+		return c.spend(now, h2.CostIgnored)
+	case h2.EventStreamError:
+		if s := c.streams[ev.Stream]; s != nil {
+			c.resetWith(s, ev.Err.Code, ev.Err)
+		} else if ev.Stream >= c.nextID {
+			return h2.ErrIdleStream
+		}
+		return c.spend(now, h2.CostReset)
+	}
+	return nil
+}
+
+// owe counts an acknowledgement that was appended to out.
+func (c *Conn) owe(now int64, cost h2.Cost) *h2.Error {
+	if c.acks++; c.acks > maxAcks {
+		return h2.ErrCalm
+	}
+	return c.spend(now, cost)
+}
+
+// spend charges the peer for what costs us and not it.
+func (c *Conn) spend(now int64, cost h2.Cost) *h2.Error {
+	if !c.budget.Spend(now, cost) {
+		return h2.ErrCalm
+	}
+	return nil
+}
+
+func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
+	tableSize := c.peer.HeaderTableSize
+	if ev.Has(h2.FrameStart) {
+		c.initialWindow = c.peer.InitialWindowSize
+	}
+	if err := c.peer.Apply(ev.Setting, ev.Value); err != nil {
+		return err
+	}
+	if c.peer.HeaderTableSize != tableSize {
+		c.encoder.SetLimit(int(min(c.peer.HeaderTableSize, h2.MaxTableSize)))
+	}
+	if !ev.Has(h2.EndSettings) {
+		return nil
+	}
+	// Once for the frame: a frame has up to 2,730 values.
+	if c.peer.InitialWindowSize != c.initialWindow {
+		for _, s := range c.streams {
+			if !s.sendWindow.Shift(c.initialWindow, c.peer.InitialWindowSize) {
+				return h2.ErrWindowOverflow
+			}
+			c.schedule(s)
+		}
+	}
+	limit := int(min(c.peer.MaxConcurrentStreams, mostStreams))
+	if limit != c.limit || !c.isSettled {
+		c.limit, c.isSettled = limit, true
+		c.notices |= noticeLimit
+	}
+	c.out = h2.AppendSettingsAck(c.out)
+	return c.owe(now, h2.CostSettings)
+}
+
+func (c *Conn) settingsAcked() *h2.Error {
+	before := c.own.InForce
+	if err := c.own.Ack(); err != nil {
+		return err
+	}
+	for _, s := range c.streams {
+		s.window.Shift(before.InitialWindowSize, c.own.InForce.InitialWindowSize)
+	}
+	return nil
+}
+
+func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
+	if ev.Stream == 0 {
+		if !c.sendWindow.Add(ev.Value) {
+			return h2.ErrWindowOverflow
+		}
+		return c.spendOnSmall(ev.Value, now)
+	}
+	s := c.streams[ev.Stream]
+	if s == nil {
+		return c.ofEnded(ev.Stream, now)
+	}
+	if !s.sendWindow.Add(ev.Value) {
+		return c.violated(s, h2.ErrStreamWindowOverflow, now)
+	}
+	c.schedule(s)
+	return c.spendOnSmall(ev.Value, now)
+}
+
+// spendOnSmall charges for window updates that let only little be sent.
+func (c *Conn) spendOnSmall(increment uint32, now int64) *h2.Error {
+	if increment < h2.SmallUpdate {
+		return c.spend(now, h2.CostSmallUpdate)
+	}
+	return nil
+}
+
+// ofEnded handles a frame of a stream that has ended, which the peer may not have known
+// when it sent the frame.
+func (c *Conn) ofEnded(id uint32, now int64) *h2.Error {
+	if id >= c.nextID {
+		return h2.ErrIdleStream
+	}
+	return c.spend(now, h2.CostIgnored)
+}
+
+func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
+	s := c.streams[ev.Stream]
+	if s == nil {
+		return c.ofEnded(ev.Stream, now)
+	}
+	outcome := MaybeProcessed
+	if ev.Code == h2.CodeRefusedStream {
+		outcome = Refused
+	}
+	c.finish(s, &Error{Outcome: outcome, Code: ev.Code, Err: ErrReset})
+	return nil
+}
+
+func (c *Conn) goAwayReceived(ev *h2.Event, now int64) *h2.Error {
+	c.code = ev.Code
+	outcome := Unprocessed
+	if ev.Code == h2.CodeEnhanceYourCalm {
+		outcome = MaybeProcessed // to send it again elsewhere would be more of the same
+	}
+	if c.phase == phaseOpen {
+		c.phase, c.failure = phaseDraining, ErrGoingAway
+		c.notices |= noticeEnded
+	}
+	for id, s := range c.streams {
+		if id > ev.Stream {
+			c.finish(s, &Error{Outcome: outcome, Code: ev.Code, Err: ErrGoingAway})
+		}
+	}
+	c.settle()
+	return c.spend(now, h2.CostIgnored)
+}
+
+// violated resets s because of err, a fault of the peer.
+func (c *Conn) violated(s *Stream, err *h2.Error, now int64) *h2.Error {
+	c.resetWith(s, err.Code, err)
+	return c.spend(now, h2.CostReset)
+}
+
+// asViolation returns the *h2.Error in err, or nil.
+func asViolation(err error) *h2.Error {
+	v, _ := err.(*h2.Error)
+	return v
+}
+
+// headersReceived handles a piece of a field block. All blocks are decoded, because
+// the tables of both sides must agree.
+func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
+	b := &c.block
+	if ev.Has(h2.BlockStart) {
+		if err := c.beginBlock(ev, now); err != nil {
+			return err
+		}
+	}
+	if ev.Padding > 0 || ev.Has(h2.FrameStart) && ev.Length == 0 {
+		if err := c.spend(now, h2.CostEmptyFrame); err != nil {
+			return err
+		}
+	}
+	if err := c.decoder.Push(ev.Payload); err != nil {
+		return asViolation(err)
+	}
+	if !ev.Has(h2.EndHeaders) {
+		return nil
+	}
+	if ev.Err != nil && b.refuse == nil {
+		b.refuse = ev.Err
+	}
+	err := c.decoder.End()
+	s, kind, refuse := b.stream, b.kind, b.refuse
+	c.block = block{}
+	if beyond := c.decoder.Beyond(); beyond > 0 {
+		if err := c.spend(now, h2.Cost(min(1+beyond>>10, 1000))*h2.CostDecodedKiB); err != nil {
+			return err
+		}
+	}
+	v := asViolation(err)
+	isLast := ev.Has(h2.EndStream)
+	switch {
+	case v != nil && v.Scope == h2.ConnectionScope:
+		return v
+	case s == nil:
+		return nil
+	case refuse != nil:
+		return c.violated(s, refuse, now)
+	case v != nil:
+		return c.violated(s, v, now)
+	case err != nil: // too large
+		c.cancel(s, err)
+	case kind == h2.TrailerBlock && !isLast:
+		return c.violated(s, h2.ErrTrailerNotLast, now)
+	case kind == h2.TrailerBlock:
+		h1.DropForbiddenTrailers(&c.trailer)
+		if c.trailer.Len() > 0 {
+			s.Request.TrailerReceived(&c.trailer)
+		}
+		return c.inputComplete(s, now)
+	default:
+		return c.headReceived(s, isLast, now)
+	}
+	return nil
+}
+
+// beginBlock finds out whose field block begins.
+func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
+	s := c.streams[ev.Stream]
+	c.block = block{stream: s, kind: h2.UnwantedBlock}
+	switch {
+	case s == nil:
+		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
+		return c.ofEnded(ev.Stream, now)
+	case s.input == inputHead:
+		c.block.kind = h2.ResponseBlock
+		c.decoder.Begin(h2.ResponseBlock, s.Request.Fields(), &c.head)
+	default:
+		c.block.kind = h2.TrailerBlock
+		c.trailer.Reset()
+		c.decoder.Begin(h2.TrailerBlock, &c.trailer, nil)
+	}
+	return nil
+}
+
+// headReceived handles a valid head of the response of s.
+func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
+	status := c.head.StatusCode
+	isInterim := status < 200
+	switch {
+	case isInterim && isLast:
+		return c.violated(s, h2.ErrMalformed, now)
+	case isInterim && s.interims == maxInterims:
+		c.cancel(s, ErrInterim)
+		return c.spend(now, h2.CostReset)
+	case isInterim:
+		s.interims++
+		if _, err := s.Request.HeadReceived(&c.head, false); err != nil {
+			c.cancel(s, err)
+			return nil
+		}
+		s.Request.Fields().Reset()
+		return nil
+	}
+	s.declared = s.bodyLength(&c.head)
+	if isLast && s.declared > 0 {
+		return c.violated(s, h2.ErrContentLength, now)
+	}
+	isStreamed, err := s.Request.HeadReceived(&c.head, isLast)
+	switch {
+	case err != nil:
+		c.cancel(s, err)
+	case isLast:
+		return c.inputComplete(s, now)
+	case isStreamed:
+		s.input = inputStreamed
+		s.due = 0
+		c.signal(s)
+	default:
+		s.input = inputBody
+	}
+	return nil
+}
+
+// bodyLength returns how many bytes the body of the response has; -1: it does not say.
+func (s *Stream) bodyLength(head *h2.Head) int64 {
+	switch status := head.StatusCode; {
+	case s.IsConnect && status < 300:
+		return -1
+	case s.IsHead, status == 204, status == 304:
+		return 0
+	case head.Has(h1.HasLength):
+		return head.ContentLength
+	}
+	return -1
+}
+
+// dataReceived handles a piece of DATA.
+func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
+	s := c.streams[ev.Stream]
+	if ev.Has(h2.FrameStart) {
+		if err := c.dataBegan(s, ev, now); err != nil {
+			return err
+		}
+	}
+	c.consumed(len(ev.Payload), now)
+	if s == nil || s.state != streamOpen {
+		return nil
+	}
+	c.budget.EarnBody(uint32(len(ev.Payload)))
+	s.received += int64(len(ev.Payload))
+	if s.declared >= 0 && s.received > s.declared {
+		return c.violated(s, h2.ErrContentLength, now)
+	}
+	isLast := ev.Has(h2.EndStream)
+	switch {
+	case len(ev.Payload) == 0:
+	case s.input == inputStreamed:
+		s.inbox = append(s.inbox, ev.Payload...) // within its window
+		c.signal(s)
+	default:
+		if err := s.Request.BodyReceived(ev.Payload); err != nil {
+			c.cancel(s, err)
+			return nil
+		}
+		if !isLast {
+			c.consumedOf(s, len(ev.Payload), now)
+		}
+	}
+	if isLast {
+		return c.inputComplete(s, now)
+	}
+	return nil
+}
+
+// dataBegan checks a DATA frame against the windows and the state of its stream.
+func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
+	if !c.window.Received(ev.Length) {
+		return h2.ErrWindowExceeded
+	}
+	padding := int(ev.Padding)
+	c.consumed(padding, now)
+	cost := h2.Cost(padding) * h2.Token / h2.CostPaddingBytes
+	size := int(ev.Length) - padding
+	switch isLast := ev.Has(h2.EndStream); {
+	case size == 0 && !isLast:
+		cost += h2.CostEmptyFrame
+	case size < h2.TinyData && !isLast && (s == nil || s.input != inputStreamed):
+		cost += h2.CostTinyData
+	}
+	if err := c.spend(now, cost); err != nil {
+		return err
+	}
+	switch {
+	case s == nil && ev.Stream >= c.nextID:
+		return h2.ErrIdleStream
+	case s == nil:
+		return nil
+	case s.input == inputHead:
+		return c.violated(s, h2.ErrMalformed, now)
+	case !s.window.Received(ev.Length):
+		return c.violated(s, h2.ErrStreamWindowExceeded, now)
+	}
+	c.consumedOf(s, padding, now)
+	return nil
+}
+
+// inputComplete handles the end of a response. What was not sent of the request is not
+// wanted any more.
+func (c *Conn) inputComplete(s *Stream, now int64) *h2.Error {
+	if s.declared >= 0 && s.received != s.declared {
+		return c.violated(s, h2.ErrContentLength, now)
+	}
+	if !s.isSent {
+		c.out = h2.AppendReset(c.out, s.id, h2.CodeCancel)
+	}
+	c.budget.Earn(earnedByResponse)
+	c.finish(s, nil)
+	return nil
+}
+
+// consumed books n received bytes as used, on the connection. They are used when they
+// arrive: what a stream holds, its own window bounds.
+func (c *Conn) consumed(n int, now int64) {
+	c.window.Consumed(uint32(n))
+	if increment := c.window.Update(now, &c.growth); increment > 0 {
+		c.out = h2.AppendWindowUpdate(c.out, 0, increment)
+		c.measure(now)
+	}
+}
+
+// consumedOf books n bytes as used on s, and returns credit if enough is due.
+func (c *Conn) consumedOf(s *Stream, n int, now int64) {
+	s.window.Consumed(uint32(n))
+	if increment := s.window.Update(now, &c.growth); increment > 0 {
+		c.out = h2.AppendWindowUpdate(c.out, s.id, increment)
+		c.measure(now)
+	}
+}
+
+// roundTripPing is the data of the PING that measures the round trip.
+var roundTripPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'r', 't'}
+
+// measure sends a PING with a WINDOW_UPDATE now and then: the windows grow by what
+// arrives in a round trip.
+func (c *Conn) measure(now int64) {
+	if c.growth.RoundTrip.Begin(now) {
+		c.out = h2.AppendPing(c.out, roundTripPing, false)
+	}
+}
