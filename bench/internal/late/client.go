@@ -30,7 +30,8 @@ const maxNotes = 20
 // A trial is one engine under load.
 type trial struct {
 	options
-	server *process.Server
+	server  *process.Server
+	content []byte // of uploads
 
 	mu      sync.Mutex
 	pending map[*request]struct{}
@@ -61,7 +62,7 @@ func (o options) try(ctx context.Context, engine string, procs int) (result tall
 		return result, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	t := &trial{options: o, server: server, pending: make(map[*request]struct{})}
+	t := &trial{options: o, server: server, content: make([]byte, largest), pending: make(map[*request]struct{})}
 	ending, cancel := context.WithTimeout(ctx, o.duration)
 	defer cancel()
 	watching, stopWatching := context.WithCancel(ctx)
@@ -84,7 +85,7 @@ func (t *trial) client(ending, ctx context.Context, number int) {
 	transport := &http.Transport{Protocols: protocols, DisableCompression: true, DisableKeepAlives: number%8 == 1}
 	defer transport.CloseIdleConnections()
 	for ending.Err() == nil {
-		path, n, body := choose()
+		path, n, body := t.choose()
 		method := http.MethodGet
 		if body != nil {
 			method = http.MethodPost
@@ -99,7 +100,7 @@ func (t *trial) client(ending, ctx context.Context, number int) {
 }
 
 // choose returns a random request.
-func choose() (path string, n int, body io.Reader) {
+func (t *trial) choose() (path string, n int, body io.Reader) {
 	switch rand.IntN(16) {
 	case 0:
 		return sleepPath, rand.IntN(20), nil
@@ -109,7 +110,7 @@ func choose() (path string, n int, body io.Reader) {
 		return downloadPath, rand.IntN(largest), nil
 	case 3:
 		n := rand.IntN(largest)
-		return uploadPath, n, bytes.NewReader(content[:n])
+		return uploadPath, n, bytes.NewReader(t.content[:n])
 	}
 	return "/", 0, nil
 }

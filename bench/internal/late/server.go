@@ -45,7 +45,7 @@ func newServer(config []byte) (service process.Service, err error) {
 	if err := json.Unmarshal(config, &name); err != nil {
 		return service, err
 	}
-	s := &sluice.Server{Handler: handle, StreamRequestBody: true, HTTP2: sluice.HTTP2Config{Enable: true}}
+	s := &sluice.Server{Handler: newHandler(), StreamRequestBody: true, HTTP2: sluice.HTTP2Config{Enable: true}}
 	if s.Engine, err = sluice.ParseEngine(name); err != nil {
 		return service, err
 	}
@@ -61,9 +61,12 @@ func newServer(config []byte) (service process.Service, err error) {
 // largest is the largest body.
 const largest = 4 << 20
 
-var content = make([]byte, largest)
+func newHandler() sluice.RequestHandler {
+	content := make([]byte, largest)
+	return func(ctx *sluice.RequestCtx) { handle(ctx, content) }
+}
 
-func handle(ctx *sluice.RequestCtx) {
+func handle(ctx *sluice.RequestCtx, content []byte) {
 	began := time.Now()
 	n := ctx.QueryArgs().GetUintOrZero("n")
 	switch string(ctx.Path()) {
