@@ -130,7 +130,7 @@ func (c *Conn) openStream(id uint32, now int64) {
 	c.newest, c.last = id, id
 	c.resets.open(id)
 	b := &c.block
-	if len(c.streams) >= int(c.cfg.Settings.MaxConcurrentStreams) {
+	if c.isFull() {
 		b.refuse = h2.ErrRefused
 		return
 	}
@@ -142,6 +142,23 @@ func (c *Conn) openStream(id uint32, now int64) {
 		c.warn()
 	}
 	b.stream, b.kind = s, h2.RequestBlock
+}
+
+// isFull tells whether the peer has as many streams open as it may. A stream that has
+// ended for the peer does not count although its Task has not returned yet; so there may
+// be twice as many streams.
+func (c *Conn) isFull() bool {
+	most := int(c.cfg.Settings.MaxConcurrentStreams)
+	if len(c.streams) < most || len(c.streams) >= 2*most {
+		return len(c.streams) >= most
+	}
+	count := 0
+	for _, s := range c.streams {
+		if s.output != outputEnded || s.input != inputEnded {
+			count++
+		}
+	}
+	return count >= most
 }
 
 // headReceived handles the head of a request, which err refuses.

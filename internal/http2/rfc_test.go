@@ -2,6 +2,7 @@ package http2
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/sluicehttp/sluice/internal/h2"
@@ -324,5 +325,29 @@ func TestRoomReturns(t *testing.T) {
 	e.feed(h2.AppendReset(nil, 1, 0))
 	if got, want := c.growth.Room, room-int64(c.window.Size()-1<<20); got != want {
 		t.Fatalf("room %d after the stream, want %d", got, want)
+	}
+}
+
+// TestRoomAfterEnd: a stream that has ended for the peer leaves room for another, even
+// before its Task returns (RFC 9113 section 5.1.2). Tasks that do not return are bounded.
+func TestRoomAfterEnd(t *testing.T) {
+	cfg := testConfig()
+	cfg.Settings.MaxConcurrentStreams = 2
+	e := newEngine(t, cfg)
+	e.handler = func(r *testRequest) {
+		r.stream.Respond(fields{status: 200}, nil)
+		if id := r.stream.ID() + 2; id <= 9 {
+			e.feed(e.peer.request(nil, id, get, true)) // the peer has the response
+			if len(e.tasks) > 0 {
+				e.runTask()
+			}
+		}
+	}
+	e.feed(e.peer.request(nil, 1, get, true))
+	e.runTask()
+	e.pump()
+	const want = "HEADERS 1 200 END, HEADERS 3 200 END, HEADERS 5 200 END, HEADERS 7 200 END, RST_STREAM 9 REFUSED_STREAM"
+	if got := strings.Join(e.peer.lines, ", "); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
