@@ -177,7 +177,7 @@ func shim() packageRule {
 // docs/adr/0010-load-generator.md.
 func loadGenerator() packageRule {
 	return packageRule{anyModule: true, usesUnsafe: true, own: []string{
-		".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "lab/...",
+		".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "lab/...",
 	}}
 }
 

@@ -18,9 +18,10 @@ const (
 	unused     connState = iota
 	paused               // could not be made; since says when to try again
 	connecting           // since says from when on
+	greeting             // and HTTP/2's SETTINGS have not come
 	idle                 // nothing is under way
-	busy                 // requests are under way; since says when they were sent
-	leaving              // the server has said that it will end the connection; since says when
+	busy                 // requests are under way; since says when they were sent (HTTP/2: when something came)
+	parting              // the server has said that it will end the connection; since says when
 	finished
 )
 
@@ -34,10 +35,11 @@ type conn struct {
 	isQueued   bool // in the loop's ring
 	isAgain    bool // in the loop's again
 	since      int64
-	due        []int64 // when the requests under way were due
-	answered   int     // how many of them have their response
-	responses  int     // on this socket
-	written    int     // bytes of the run's batch
+	session    *session // nil: HTTP/1.1
+	due        []int64  // when the requests under way were due; HTTP/2: those that wait for a stream
+	answered   int      // how many of them have their response
+	responses  int      // on this socket
+	written    int      // bytes of the run's batch, or of the session's output
 	toWrite    int
 	writeErr   syscall.Errno
 	failures   int // to connect, since the last response
@@ -62,6 +64,10 @@ func (c *conn) socketError() error {
 func (l *loop) available(c *conn) {
 	if l.toWarm > 0 {
 		l.warmNext(c)
+		return
+	}
+	if c.session != nil && c.fd >= 0 {
+		l.fill(c)
 		return
 	}
 	if l.schedule != nil && !l.isSpent {
@@ -122,8 +128,11 @@ func (l *loop) finish(c *conn) {
 
 // shut closes the socket.
 func (l *loop) shut(c *conn) {
-	if c.state == connecting {
+	if c.state == connecting || c.state == greeting {
 		l.opening--
+	}
+	if c.session != nil {
+		c.session.clear()
 	}
 	if c.fd >= 0 {
 		unix.Close(c.fd)
@@ -191,6 +200,17 @@ func (l *loop) connect(c *conn) (err error) {
 
 // connected takes a new connection into use.
 func (l *loop) connected(c *conn) {
+	if c.session != nil {
+		c.state = greeting
+		c.session.reset()
+		l.transmit(c)
+		return
+	}
+	l.established(c)
+}
+
+// established sends the first requests on a connection.
+func (l *loop) established(c *conn) {
 	l.opening--
 	l.met()
 	l.rec.Connections++
@@ -229,13 +249,28 @@ func (l *loop) rest(c *conn, length int64) {
 	l.nextTick = min(l.nextTick, c.since)
 }
 
+// underWay appends when the requests were due that have no response to dst, which may
+// be the beginning of c.due.
+func (c *conn) underWay(dst []int64) []int64 {
+	dst = append(dst, c.due[c.answered:]...)
+	if c.session != nil {
+		dst = c.session.underWay(dst)
+	}
+	return dst
+}
+
+// hasRequests tells whether a request has no response.
+func (c *conn) hasRequests() bool {
+	return c.answered < len(c.due) || c.session != nil && c.session.open > 0
+}
+
 // clear forgets the requests under way.
 func (c *conn) clear() { c.due, c.answered = c.due[:0], 0 }
 
 // fail counts the requests under way, or one thing that is wrong without any, and
 // connects anew.
 func (l *loop) fail(c *conn, kind Kind, err error) {
-	l.rec.failed(kind, err, max(len(c.due)-c.answered, 1))
+	l.rec.failed(kind, err, max(len(c.underWay(nil)), 1))
 	c.clear()
 	l.shut(c)
 	l.renew(c)
@@ -248,8 +283,7 @@ func (l *loop) part(c *conn) {
 		// With a FIN the port would wait for a minute here.
 		_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	}
-	c.due = c.due[:copy(c.due, c.due[c.answered:])]
-	c.answered = 0
+	c.due, c.answered = c.underWay(c.due[:0]), 0
 	l.shut(c)
 	l.renew(c)
 }

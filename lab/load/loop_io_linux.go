@@ -26,6 +26,10 @@ func zoneIndex(zone string) (uint32, error) {
 
 // send sends the requests under way.
 func (l *loop) send(c *conn) {
+	if c.session != nil {
+		l.sendStreams(c)
+		return
+	}
 	c.state, c.since = busy, l.now
 	c.written, c.toWrite = 0, len(c.due)*len(l.Request)
 	l.transmit(c)
@@ -33,8 +37,12 @@ func (l *loop) send(c *conn) {
 
 // transmit writes what is left of the requests, as much as goes without waiting.
 func (l *loop) transmit(c *conn) {
-	for c.written < c.toWrite {
-		n, errno := sock.Send(c.fd, l.batch[c.written:c.toWrite])
+	for {
+		rest := l.unwritten(c)
+		if len(rest) == 0 {
+			return
+		}
+		n, errno := sock.Send(c.fd, rest)
 		l.rec.BytesWritten += int64(n)
 		c.written += n
 		switch errno {
@@ -48,6 +56,19 @@ func (l *loop) transmit(c *conn) {
 			return
 		}
 	}
+}
+
+// unwritten returns what is to be written.
+func (l *loop) unwritten(c *conn) []byte {
+	s := c.session
+	if s == nil {
+		return l.batch[c.written:c.toWrite]
+	}
+	if c.written == len(s.out) {
+		c.written = 0
+		s.sent()
+	}
+	return s.out[c.written:]
 }
 
 // readAgain reads from c once more in the next pass.
@@ -81,7 +102,11 @@ func (l *loop) receive(c *conn) {
 		}
 		l.rec.BytesRead += int64(n)
 		generation := c.generation
-		l.take(c, l.buf[:n])
+		if c.session != nil {
+			l.takeFrames(c, l.buf[:n])
+		} else {
+			l.take(c, l.buf[:n])
+		}
 		if c.generation != generation {
 			return
 		}
@@ -116,7 +141,7 @@ func (l *loop) take(c *conn, in []byte) {
 		}
 		l.complete(c)
 		if c.framer.outcome.closes && !c.hasEnded && len(in) == 0 && c.answered == len(c.due) {
-			c.state, c.since = leaving, l.now // a client that reset it now would cost the server more
+			c.state, c.since = parting, l.now // a client that reset it now would cost the server more
 			return
 		}
 		if c.framer.outcome.closes || l.OncePerConn {
@@ -146,11 +171,13 @@ func (l *loop) complete(c *conn) {
 // ended handles the end of what the server sends.
 func (l *loop) ended(c *conn) {
 	switch {
+	case c.state == greeting:
+		l.notConnected(c, errNoSettings)
 	case c.framer.end() && c.answered < len(c.due):
 		l.now = l.clock.now()
 		l.complete(c)
 		l.part(c)
-	case c.answered == len(c.due):
+	case !c.hasRequests():
 		l.idleEnded(c)
 	default:
 		l.broken(c, errTruncated)
@@ -160,7 +187,9 @@ func (l *loop) ended(c *conn) {
 // broken handles a connection that has ended too early.
 func (l *loop) broken(c *conn, err error) {
 	switch {
-	case c.answered == len(c.due):
+	case c.state == greeting:
+		l.notConnected(c, err)
+	case !c.hasRequests():
 		l.idleEnded(c)
 	case c.writeErr != 0:
 		l.fail(c, Write, os.NewSyscallError("send", c.writeErr))

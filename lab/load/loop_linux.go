@@ -68,6 +68,9 @@ func newLoop(r *run, i int) (thread, error) {
 	l.live = len(l.conns)
 	for i := range l.conns {
 		l.conns[i] = conn{fd: -1, index: int32(i), framer: framer{heads: &l.heads}, due: make([]int64, 0, r.Depth)}
+		if r.http2 != nil {
+			l.conns[i].session = newSession(r.http2)
+		}
 	}
 	err := l.address.set(r.Network, r.Address)
 	if err == nil {
@@ -126,7 +129,9 @@ func (l *loop) work() (unanswered, unsent int64) {
 	l.rec.mu.Lock()
 	l.now = l.clock.now()
 	for i := range l.conns[:l.unopened] { // they have warmed up
-		if c := &l.conns[i]; c.state == idle {
+		c := &l.conns[i]
+		c.toWarm = 0
+		if c.state == idle {
 			l.available(c)
 		}
 	}
@@ -192,7 +197,7 @@ func (l *loop) pass(events []unix.EpollEvent) (wait int) {
 	l.again = l.spare[:0]
 	for _, c := range again {
 		c.isAgain = false
-		if c.state == idle || c.state == busy || c.state == leaving {
+		if c.state == idle || c.state == busy || c.state == parting || c.state == greeting {
 			l.receive(c)
 		}
 	}
@@ -223,7 +228,7 @@ func (l *loop) event(c *conn, e *unix.EpollEvent) {
 			return
 		}
 		l.connected(c)
-	} else if e.Events&unix.EPOLLOUT != 0 && c.written < c.toWrite {
+	} else if e.Events&unix.EPOLLOUT != 0 {
 		l.transmit(c)
 	}
 	if c.generation != e.Pad {
@@ -240,14 +245,16 @@ func (l *loop) tick() {
 	for i := range l.conns[:l.unopened] {
 		c := &l.conns[i]
 		switch {
-		case c.state == connecting && l.now-c.since > int64(l.Timeout):
+		case (c.state == connecting || c.state == greeting) && l.now-c.since > int64(l.Timeout):
 			l.notConnected(c, errConnectTimeout)
+		case c.state == busy && c.session != nil:
+			l.overdue(c)
 		case c.state == busy && l.now-c.since > int64(l.Timeout):
 			for _, due := range c.due[c.answered:] {
 				record(l.rec.now.total, l.now-due)
 			}
 			l.fail(c, Timeout, errResponseTimeout)
-		case c.state == leaving && l.now-c.since > int64(l.Timeout):
+		case c.state == parting && l.now-c.since > int64(l.Timeout):
 			l.part(c)
 		case c.state == paused && l.now >= c.since:
 			l.waiting--
@@ -273,15 +280,16 @@ func (l *loop) dispatch() {
 		if c == nil {
 			return
 		}
-		if c.state != idle {
+		room := l.room(c)
+		if room == 0 {
 			continue
 		}
 		// As few on one connection as the number of idle ones allows.
 		idle := int64(l.idle.count + 1)
-		n := l.begin(int(min(int64(l.Depth), (due+idle-1)/idle)))
+		n := l.begin(int(min(int64(room), (due+idle-1)/idle)))
 		if n == 0 {
 			l.isSpent = true
-			l.finish(c)
+			l.idle.push(c)
 			break
 		}
 		for range n {
@@ -289,6 +297,9 @@ func (l *loop) dispatch() {
 		}
 		due -= int64(n)
 		l.assign(c)
+		if l.room(c) > 0 {
+			l.idle.push(c)
+		}
 	}
 	if l.isSpent {
 		for c := l.idle.pop(); c != nil; c = l.idle.pop() {
@@ -323,11 +334,12 @@ func (l *loop) leftOver() (unanswered, unsent int64) {
 	now := l.clock.now()
 	for i := range l.conns {
 		c := &l.conns[i]
-		unanswered += int64(len(c.due) - c.answered)
+		left := c.underWay(nil)
+		unanswered += int64(len(left))
 		if l.schedule == nil {
 			continue
 		}
-		for _, due := range c.due[c.answered:] {
+		for _, due := range left {
 			record(l.rec.now.total, now-due)
 		}
 	}

@@ -22,13 +22,19 @@ const (
 	Timeout
 	// Invalid: what came is no response, or more than the responses.
 	Invalid
+	// Reset: the server has reset the stream (HTTP/2).
+	Reset
+	// Refused: the server has refused the stream (HTTP/2).
+	Refused
+	// GoAway: the server has ended the connection because of an error (HTTP/2).
+	GoAway
 	// Kinds is how many there are.
 	Kinds
 )
 
 // String returns the kind's name.
 func (k Kind) String() string {
-	return [...]string{"connect", "write", "read", "timeout", "invalid"}[k]
+	return [...]string{"connect", "write", "read", "timeout", "invalid", "reset", "refused", "goaway"}[k]
 }
 
 // maxStatus is above every status.
@@ -179,4 +185,11 @@ func (r *recorder) collect(all *Counts, errs *examples, recent latencies) {
 	r.now, r.spare = r.spare, r.now
 	r.mu.Unlock()
 	recent.merge(r.spare)
+}
+
+// hasFailed tells whether something has failed.
+func (r *recorder) hasFailed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ErrorSum() > 0
 }

@@ -30,8 +30,12 @@ type Config struct {
 	// scheduler's processors all the time: GOMAXPROCS should be higher.
 	Connections, Threads int
 	// Depth is how many requests a connection sends at once, before it waits for
-	// all their responses. 0 is 1.
+	// all their responses. Over HTTP/2 it is how many streams a connection has open
+	// at the same time; each response makes room for the next request. 0 is 1.
 	Depth int
+	// HTTP2: the request is translated to HTTP/2: by ALPN over TLS, whose NextProtos
+	// are set, by prior knowledge in plain text.
+	HTTP2 bool
 	// Duration ends the run; 0 is no bound.
 	Duration time.Duration
 	// Requests is how many are sent; 0 is no bound.
@@ -147,6 +151,7 @@ type run struct {
 	ctx       context.Context // ends with the run
 	stop      context.CancelFunc
 	batch     []byte        // Depth requests
+	http2     *http2Plan    // nil: HTTP/1.1
 	left      atomic.Int64  // requests that may still be begun
 	spent     chan struct{} // closed when there are none
 	hasMet    atomic.Bool   // a connection was made
@@ -176,8 +181,8 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 		return nil, err
 	}
 	r := &run{Config: config, spent: make(chan struct{})}
-	for range config.Depth {
-		r.batch = append(r.batch, config.Request...)
+	if err := r.prepare(); err != nil {
+		return nil, err
 	}
 	r.left.Store(math.MaxInt64)
 	if config.Requests > 0 {
@@ -208,6 +213,22 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 	}
 	defer r.stop()
 	return r.measure()
+}
+
+// prepare makes what connections send.
+func (r *run) prepare() (err error) {
+	if r.HTTP2 {
+		if r.TLS != nil {
+			r.TLS = r.TLS.Clone()
+			r.TLS.NextProtos = []string{"h2"}
+		}
+		r.http2, err = newHTTP2Plan(&r.Config)
+		return err
+	}
+	for range r.Depth {
+		r.batch = append(r.batch, r.Request...)
+	}
+	return nil
 }
 
 // warmUp has the threads warm up, and forgets what was counted meanwhile.

@@ -32,6 +32,10 @@ func newStreams(r *run, i int) *streams {
 	}
 	for range s.count {
 		c := &stream{streams: s, buf: make([]byte, streamBuffer)}
+		if s.http2 != nil {
+			c.channel = &channel{session: newSession(s.http2)}
+			c.ready.L = &c.mu
+		}
 		c.heads.isBodiless = s.IsHead
 		c.framer.heads = &c.heads
 		s.conns = append(s.conns, c)
@@ -49,7 +53,11 @@ func (s *streams) rouse() {} // the pacer has the channel
 func (s *streams) warm() {
 	var connections sync.WaitGroup
 	for _, c := range s.conns {
-		connections.Go(c.warm)
+		if c.channel != nil {
+			connections.Go(c.warmStreams)
+		} else {
+			connections.Go(c.warm)
+		}
 	}
 	connections.Wait()
 }
@@ -62,7 +70,11 @@ func (s *streams) work() (unanswered, unsent int64) {
 		pacing.Go(func() { unsent = s.pace(ended) })
 	}
 	for _, c := range s.conns {
-		connections.Go(c.work)
+		if c.channel != nil {
+			connections.Go(c.multiplex)
+		} else {
+			connections.Go(c.work)
+		}
 	}
 	connections.Wait()
 	close(ended)
@@ -136,6 +148,7 @@ const (
 // A stream is one connection of streams, and those that come after it.
 type stream struct {
 	*streams
+	*channel          // nil: HTTP/1.1
 	conn     net.Conn // nil: none
 	forget   func() bool
 	hasUse   bool // conn has had a response
@@ -195,13 +208,17 @@ func (c *stream) work() {
 
 // leave counts what has no response when the run ends.
 func (c *stream) leave() {
-	c.owed.Add(int64(len(c.requests) - c.answered))
+	left := c.requests[c.answered:]
+	if c.channel != nil {
+		left = c.session.underWay(left)
+	}
+	c.owed.Add(int64(len(left)))
 	if c.schedule == nil {
 		return
 	}
 	c.rec.mu.Lock()
 	defer c.rec.mu.Unlock()
-	for _, due := range c.requests[c.answered:] {
+	for _, due := range left {
 		record(c.rec.now.total, c.now()-due)
 	}
 }
@@ -253,9 +270,10 @@ func (c *stream) connect() bool {
 	conn, err := c.dial()
 	if err == nil {
 		c.met()
-		c.conn, c.failures, c.hasUse = conn, 0, false
+		c.failures, c.hasUse = 0, false
 		c.forget = context.AfterFunc(c.ctx, func() { conn.Close() })
 		c.framer.reset()
+		c.use(conn)
 		c.rec.mu.Lock()
 		c.rec.Connections++
 		c.rec.mu.Unlock()
@@ -264,18 +282,30 @@ func (c *stream) connect() bool {
 	if c.ctx.Err() != nil {
 		return true
 	}
-	lost := len(c.requests) - c.answered
-	if lost == 0 {
-		lost = c.begin(1)
-	}
-	if lost == 0 {
+	if !c.giveUp(err) {
 		return false
 	}
-	c.fail(Connect, err, lost)
 	c.failures++
 	c.missed()
 	c.idle(time.Duration(pause(c.failures)))
 	return true
+}
+
+// giveUp counts the requests that a connection was to be made for. It returns false if
+// there are none.
+func (c *stream) giveUp(err error) bool {
+	if c.channel != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+	}
+	lost := len(c.requests) - c.answered
+	if lost == 0 {
+		lost = c.begin(1)
+	}
+	if lost > 0 {
+		c.fail(Connect, err, lost)
+	}
+	return lost > 0
 }
 
 // fail counts what has failed, and forgets the requests.
@@ -294,15 +324,26 @@ func (c *stream) dial() (net.Conn, error) {
 	var dialer net.Dialer
 	dialer.KeepAlive = -1
 	conn, err := dialer.DialContext(ctx, c.Network, c.Address)
-	if err != nil || c.TLS == nil {
-		return conn, err
-	}
-	secured := tls.Client(conn, c.TLS)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		conn.Close()
+	if err != nil {
 		return nil, err
 	}
-	return secured, nil
+	if c.TLS != nil {
+		secured := tls.Client(conn, c.TLS)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		conn = secured
+	}
+	if c.channel != nil {
+		forget := context.AfterFunc(ctx, func() { conn.Close() })
+		err := c.greet(conn)
+		if forget(); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
 }
 
 // drop closes the connection.
