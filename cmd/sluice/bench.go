@@ -22,6 +22,9 @@ type benchOptions struct {
 	requests         int64
 	rate             float64
 	pipeline         int
+	http2            bool
+	streams          int
+	warmUp           bool
 	method           string
 	headers          []string
 	data             string
@@ -48,6 +51,9 @@ Open loop, with --rate: requests are due at even intervals whatever the server
 does, and latency counts from when they were due, as with wrk2. This finds what
 users see at that rate.
 
+With --http2 a connection has --streams requests under way, and sends the next one
+when one is answered: over TLS by ALPN, in plain text without asking before.
+
 Responses are read by a strict parser: what is no response, is cut off or comes
 unasked counts as an error. Those with other statuses than 2xx and 3xx are
 responses, with their latency; the summary and the JSON have them by status.
@@ -60,6 +66,7 @@ const benchExamples = `  sluice bench localhost:8080/                       64 c
   sluice bench -c 512 -t 4 -d 30s --latency URL      as wrk -c 512 -t 4 -d 30s --latency
   sluice bench -R 20000 -d 1m --latency URL          20,000 requests per second
   sluice bench -n 100000 --pipeline 16 URL           100,000 requests, 16 at once
+  sluice bench --http2 -c 64 -m 32 URL               HTTP/2, as h2load -c 64 -m 32
   sluice bench -b @body.json -H 'Content-Type: application/json' URL
   sluice bench --disable-keepalive URL               a connection per request
   sluice bench -o run.json --quiet URL               for programs`
@@ -95,6 +102,9 @@ func (o *benchOptions) addLoadFlags(flags *pflag.FlagSet) {
 	flags.Int64VarP(&o.requests, "requests", "n", 0, "how many requests `N`; with --duration, whichever comes first")
 	flags.Float64VarP(&o.rate, "rate", "R", 0, "an open loop with `N` requests per second in all")
 	flags.IntVar(&o.pipeline, "pipeline", 1, "send `N` requests at once, and the next when all are answered")
+	flags.BoolVar(&o.http2, "http2", false, "speak HTTP/2: by ALPN over TLS, by prior knowledge (h2c) otherwise")
+	flags.IntVarP(&o.streams, "streams", "m", 1, "with --http2: how many requests `N` a connection has under way")
+	flags.BoolVar(&o.warmUp, "warm-up", false, "make all connections first, and let each have a few responses, which do not count")
 	flags.BoolVar(&o.disableKeepAlive, "disable-keepalive", false, "a connection per request; connecting is a part of its latency")
 	flags.Var(cli.SecondsOf(&o.timeout, 2*time.Second), "timeout", "bound for connecting, and for a complete response, in `SECONDS` or as 500ms")
 }
@@ -167,8 +177,16 @@ func (o *benchOptions) check(flags flagSet) error {
 		return fmt.Errorf("--rate takes a number above 0, up to %.0e", maxRate)
 	case o.pipeline < 1 || o.pipeline > maxPipeline:
 		return fmt.Errorf("--pipeline takes a number from 1 to %d", maxPipeline)
-	case o.pipeline > 1 && o.disableKeepAlive:
-		return errors.New("--pipeline and --disable-keepalive exclude each other")
+	case o.streams < 1 || o.streams > maxStreams:
+		return fmt.Errorf("--streams takes a number from 1 to %d", maxStreams)
+	case flags.Changed("streams") && !o.http2:
+		return errors.New("--streams needs --http2")
+	case o.pipeline > 1 && o.http2:
+		return errors.New("--pipeline and --http2 exclude each other: see --streams")
+	case o.pipeline*o.streams > 1 && o.disableKeepAlive:
+		return errors.New("--disable-keepalive and --pipeline or --streams exclude each other")
+	case o.warmUp && o.disableKeepAlive:
+		return errors.New("--disable-keepalive and --warm-up exclude each other")
 	case flags.Changed("request") && flags.Changed("method"):
 		return errors.New("--request and --method are the same")
 	case flags.Changed("data") && flags.Changed("data-raw"):
@@ -188,4 +206,5 @@ func (o *benchOptions) check(flags flagSet) error {
 const (
 	maxRate     = 1e9
 	maxPipeline = 1024
+	maxStreams  = 10_000
 )

@@ -26,7 +26,9 @@ type benchReport struct {
 	TargetRate     float64   `json:"targetRate,omitempty"`
 	Connections    int       `json:"connections"`
 	Threads        int       `json:"threads"`
+	Protocol       string    `json:"protocol"` // "HTTP/1.1" or "HTTP/2"
 	Pipeline       int       `json:"pipeline"`
+	Streams        int       `json:"streams,omitempty"` // with HTTP/2
 	KeepAlive      bool      `json:"keepAlive"`
 	TimeoutSeconds float64   `json:"timeoutSeconds"`
 	RequestBytes   int       `json:"requestBytes"`
@@ -58,6 +60,9 @@ type benchErrors struct {
 	Read     int64             `json:"read"`
 	Timeout  int64             `json:"timeout"`
 	Invalid  int64             `json:"invalid"`
+	Reset    int64             `json:"reset"` // with this, refused and goaway: HTTP/2
+	Refused  int64             `json:"refused"`
+	GoAway   int64             `json:"goaway"`
 	Examples map[string]string `json:"examples"`
 }
 
@@ -108,7 +113,7 @@ func (m *measurement) report() (*benchReport, error) {
 	report := &benchReport{
 		Tool: "sluice bench", Schema: benchSchema,
 		Time: m.begin.UTC(), URL: m.target.url.String(), Method: o.method, Address: m.target.address,
-		Loop: "closed", TargetRate: o.rate, Connections: m.connections(), Threads: m.threads(), Pipeline: o.pipeline,
+		Loop: "closed", TargetRate: o.rate, Connections: m.connections(), Threads: m.threads(), Protocol: "HTTP/1.1", Pipeline: o.pipeline,
 		KeepAlive: !o.disableKeepAlive, TimeoutSeconds: o.timeout.Seconds(), RequestBytes: len(m.target.request),
 		ElapsedSeconds: seconds, IsInterrupted: m.isInterrupted, Sent: r.Sent, Responses: r.Answered,
 		ResponsesPerSecond: float64(r.Answered) / seconds, Unanswered: r.Unanswered, Unsent: r.Unsent,
@@ -120,6 +125,9 @@ func (m *measurement) report() (*benchReport, error) {
 	}
 	if o.rate > 0 {
 		report.Loop = "open"
+	}
+	if o.http2 {
+		report.Protocol, report.Streams = "HTTP/2", o.streams
 	}
 	for status, n := range r.Status {
 		if n > 0 {
@@ -147,7 +155,7 @@ func (m *measurement) cpuEach() float64 {
 func (m *measurement) errorReport() benchErrors {
 	e := &m.result.Errors
 	report := benchErrors{Connect: e[load.Connect], Write: e[load.Write], Read: e[load.Read], Timeout: e[load.Timeout],
-		Invalid: e[load.Invalid], Examples: map[string]string{}}
+		Invalid: e[load.Invalid], Reset: e[load.Reset], Refused: e[load.Refused], GoAway: e[load.GoAway], Examples: map[string]string{}}
 	for kind, err := range m.result.Examples {
 		if err != nil {
 			report.Examples[load.Kind(kind).String()] = err.Error()

@@ -68,9 +68,12 @@ func runBench(ctx context.Context, o benchOptions) error {
 func (o *benchOptions) config(t benchTarget) (load.Config, error) {
 	config := load.Config{
 		Network: t.network, Address: t.address, Request: t.request, IsHead: o.method == "HEAD",
-		Connections: o.connections, Threads: o.threads, Depth: o.pipeline,
+		Connections: o.connections, Threads: o.threads, Depth: o.pipeline * o.streams, HTTP2: o.http2,
 		Duration: o.duration, Requests: o.requests, Rate: o.rate,
 		OncePerConn: o.disableKeepAlive, Timeout: o.timeout,
+	}
+	if o.warmUp {
+		config.Begin = func() {}
 	}
 	if o.requests > 0 {
 		config.Connections = int(min(int64(o.connections), o.requests)) // no other would be used

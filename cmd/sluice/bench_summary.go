@@ -71,6 +71,9 @@ func (m *measurement) title() string {
 	} else {
 		parts = append(parts, "closed loop")
 	}
+	if o.http2 {
+		parts = append(parts, "HTTP/2", count(o.streams, "stream"))
+	}
 	if o.pipeline > 1 {
 		parts = append(parts, fmt.Sprintf("pipeline %d", o.pipeline))
 	}
@@ -157,9 +160,11 @@ func (m *measurement) errors() string {
 	if m.result.ErrorSum() == 0 {
 		return "none"
 	}
-	parts := make([]string, load.Kinds)
+	var parts []string
 	for kind, n := range m.result.Errors {
-		parts[kind] = fmt.Sprintf("%s %s", load.Kind(kind), grouped(n))
+		if m.options.http2 || kind < int(load.Reset) {
+			parts = append(parts, fmt.Sprintf("%s %s", load.Kind(kind), grouped(n)))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

@@ -24,7 +24,7 @@ import (
 func benchServer(t *testing.T, ln net.Listener) (requests *atomic.Int64) {
 	t.Helper()
 	requests = &atomic.Int64{}
-	srv := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+	srv := &sluice.Server{HTTP2: sluice.HTTP2Config{Enable: true}, Handler: func(ctx *sluice.RequestCtx) {
 		requests.Add(1)
 		switch string(ctx.Path()) {
 		case "/500":
@@ -95,6 +95,11 @@ func TestBenchEndToEnd(t *testing.T) {
 	}{
 		{"", "/", func(r benchReport) bool { return r.Status["200"] == 50 && r.Loop == "closed" && r.KeepAlive }},
 		{"--pipeline 8 -c 2", "/", func(r benchReport) bool { return r.Status["200"] == 50 && r.Pipeline == 8 && r.ConnectionsMade == 2 }},
+		{"--http2 -m 8 -c 2", "/", func(r benchReport) bool {
+			return r.Status["200"] == 50 && r.Protocol == "HTTP/2" && r.Streams == 8 && r.ConnectionsMade == 2
+		}},
+		{"--http2 -m 3 -b hello -H x-a:b", "/echo", func(r benchReport) bool { return r.Status["200"] == 50 && r.Method == "POST" }},
+		{"--http2 -R 1000", "/chunked", func(r benchReport) bool { return r.Loop == "open" && r.BytesRead > 50*10000 }},
 		{"-X HEAD", "/chunked", func(r benchReport) bool { return r.Status["200"] == 50 && r.Method == "HEAD" }},
 		{"", "/chunked", func(r benchReport) bool { return r.Status["200"] == 50 && r.BytesRead > 50*10000 }},
 		{"", "/500", func(r benchReport) bool { return r.Status["500"] == 50 && len(r.Status) == 1 }},
@@ -157,7 +162,7 @@ func TestBenchJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &keys); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"tool", "schema", "time", "url", "method", "address", "loop", "connections", "threads", "pipeline", "keepAlive",
+	want := []string{"tool", "schema", "time", "url", "method", "address", "loop", "connections", "threads", "protocol", "pipeline", "keepAlive",
 		"timeoutSeconds", "requestBytes", "elapsedSeconds", "isInterrupted", "sent", "responses", "responsesPerSecond", "unanswered", "unsent",
 		"bytesRead", "bytesWritten", "connectionsMade", "status", "errors", "latency", "ratesPerSecond", "client"}
 	for _, key := range want {
@@ -311,6 +316,11 @@ func TestBenchFlags(t *testing.T) {
 		"--timeout 0 x":                      "--timeout takes",
 		"--pipeline 0 x":                     "--pipeline takes",
 		"--pipeline 2 --disable-keepalive x": "exclude each other",
+		"--http2 -m 2 --disable-keepalive x": "exclude each other",
+		"--warm-up --disable-keepalive x":    "exclude each other",
+		"--http2 --pipeline 2 x":             "exclude each other",
+		"--http2 -m 0 x":                     "--streams takes",
+		"-m 2 x":                             "--streams needs --http2",
 		"-X GET --method GET x":              "are the same",
 		"-X G,T x":                           "is not a method",
 		"-X CONNECT x":                       "is for proxies",
