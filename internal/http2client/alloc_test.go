@@ -1,8 +1,12 @@
 package http2client
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -79,6 +83,9 @@ func (c *echoConn) Close() error {
 	return nil
 }
 
+func (c *echoConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *echoConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *echoConn) SetDeadline(time.Time) error      { return nil }
 func (c *echoConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *echoConn) SetWriteDeadline(time.Time) error { return nil }
 
@@ -133,28 +140,68 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-func benchmarkCallers(b *testing.B, method string, content []byte, callers int) {
-	c := NewConn(newEchoConn(), &Config{}, nil)
-	defer c.Close()
+// benchmarkCallers shares b.N calls of do among goroutines, each with its own do.
+func benchmarkCallers(b *testing.B, callers int, newDo func() func() error) {
 	b.ReportAllocs()
 	var all sync.WaitGroup
 	for i := range callers {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			r := newPlainRequest(method, content)
+		do := newDo()
+		all.Go(func() {
 			for range (b.N + i) / callers {
-				if err := c.Do(&r.stream); err != nil {
+				if err := do(); err != nil {
 					b.Error(err)
 					return
 				}
 			}
-		}()
+		})
 	}
 	all.Wait()
 }
 
-func BenchmarkGet1(b *testing.B)   { benchmarkCallers(b, "GET", nil, 1) }
-func BenchmarkGet32(b *testing.B)  { benchmarkCallers(b, "GET", nil, 32) }
-func BenchmarkPost1(b *testing.B)  { benchmarkCallers(b, "POST", make([]byte, 1024), 1) }
-func BenchmarkPost32(b *testing.B) { benchmarkCallers(b, "POST", make([]byte, 1024), 32) }
+// BenchmarkConn is what a request costs on a connection whose peer answers at once.
+func BenchmarkConn(b *testing.B) {
+	for _, callers := range []int{1, 32} {
+		for _, size := range []int{0, 1024} {
+			b.Run(fmt.Sprintf("callers %d, body %d", callers, size), func(b *testing.B) {
+				c := NewConn(newEchoConn(), &Config{}, nil)
+				defer c.Close()
+				benchmarkCallers(b, callers, func() func() error {
+					r := newPlainRequest("POST", make([]byte, size))
+					return func() error { return c.Do(&r.stream) }
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkNetHTTP is BenchmarkConn with the client of net/http.
+func BenchmarkNetHTTP(b *testing.B) {
+	for _, callers := range []int{1, 32} {
+		for _, size := range []int{0, 1024} {
+			b.Run(fmt.Sprintf("callers %d, body %d", callers, size), func(b *testing.B) {
+				dial := func(context.Context, string, string) (net.Conn, error) { return newEchoConn(), nil }
+				t := &http.Transport{DialContext: dial, DisableCompression: true, Protocols: new(http.Protocols)}
+				t.Protocols.SetUnencryptedHTTP2(true)
+				defer t.CloseIdleConnections()
+				benchmarkCallers(b, callers, func() func() error {
+					content := make([]byte, size)
+					return func() error { return roundTrip(t, content) }
+				})
+			})
+		}
+	}
+}
+
+func roundTrip(t *http.Transport, content []byte) error {
+	r, err := http.NewRequest("POST", "http://a.example/hello", bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}

@@ -164,7 +164,8 @@ func (c *Conn) begin(s *Stream) *Error {
 	c.streams[s.id] = s
 	c.setDue(s.due)
 	c.appendRequest(s, now)
-	if c.cfg.PingAfter > 0 && now-c.heard > int64(c.cfg.PingAfter) && c.pingDue == 0 {
+	// A PING that nobody has waited for says nothing: its answer may not have been read.
+	if c.cfg.PingAfter > 0 && now-c.heard > int64(c.cfg.PingAfter) && (c.pingDue == 0 || c.leader == nil) {
 		c.out = h2.AppendPing(c.out, healthPing, false)
 		c.pingDue = now + int64(c.cfg.PingTimeout)
 		c.setDue(c.pingDue)

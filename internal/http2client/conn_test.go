@@ -438,3 +438,26 @@ func TestHealth(t *testing.T) {
 		p.awaitEnd()
 	})
 }
+
+// A PING whose request gave up, and whose answer nobody has read, is no reason to end the
+// connection.
+func TestHealthUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		defer c.Close()
+		time.Sleep(11 * time.Second)
+		r := newRequest("GET", "")
+		r.stream.Deadline = in(time.Second)
+		done := do(c, r)
+		p.await("ping sluiceok")
+		wantError(t, <-done, MaybeProcessed, errTimeout)
+		p.send(settings(nil), h2.AppendPing(nil, healthPing, true))
+		time.Sleep(20 * time.Second)
+		done = do(c, newRequest("GET", ""))
+		p.await("3 ")
+		p.send(p.respond(3, 200, true))
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -143,15 +143,20 @@ func (s *Stream) begin(c *Conn, now int64) {
 		s.due = earlier(s.due, now+int64(s.WriteTimeout))
 	}
 	s.input, s.interims, s.declared, s.received = inputHead, 0, -1, 0
-	if s.inbox, s.taken = s.inbox[:0], 0; cap(s.inbox) > keptInbox {
-		s.inbox = nil
-	}
+	s.dropInbox()
 	s.content, s.isLastPart, s.isSent, s.upload = nil, false, false, uploadNone
 	s.moved.L = &c.mu
 	s.node.Owner, s.node.ID = s, s.id
 	c.ready.Place(&s.node, h2.Priority{Urgency: 3, IsIncremental: true})
 	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.StreamWindow, c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
+}
+
+// dropInbox forgets what was not read.
+func (s *Stream) dropInbox() {
+	if s.inbox, s.taken = s.inbox[:0], 0; cap(s.inbox) > keptInbox {
+		s.inbox = nil
+	}
 }
 
 // Read reads a streamed body. It returns io.EOF after a complete one, otherwise an
@@ -211,7 +216,7 @@ func (s *Stream) Close() error {
 	}
 	c.mu.Lock()
 	defer c.unlock()
-	s.inbox, s.taken = s.inbox[:0], 0
+	s.dropInbox()
 	if s.state == streamOpen {
 		c.cancel(s, ErrClosed)
 		c.flush(nil)
