@@ -38,6 +38,80 @@ func (h *ResponseHeader) AppendFields(dst []byte, e *h2.Encoder, f Framing) []by
 	return h.appendEncoded(dst, e, field.Trailer, h.announcement())
 }
 
+// AppendFields appends the head to a field block of HTTP/2, in the order of AppendHead.
+// Target must be in origin-form or "*". Fields that concern a connection are left out
+// (RFC 9113 section 8.2.2), and Connection's options in f have no meaning.
+//
+// Cookies stay one field. Splitting them, as section 8.2.3 admits, helps an encoder
+// that indexes them. Encoder never indexes cookies, and a second field costs at least 3
+// bytes where "; " costs less than 2.
+func (h *RequestHeader) AppendFields(dst []byte, e *h2.Encoder, scheme []byte, f Framing) []byte {
+	path := h.Target()
+	if !h.isTargetFit {
+		h.text = h.appendTarget(h.text[:0])
+		path = h.text
+	}
+	dst = e.AppendRequest(dst, h2.RequestFields{
+		Method: h.Method(), Scheme: scheme, Authority: ascii.TrimOWS(h.Host()), Path: path,
+	})
+	skip := framingFields.with(field.Host).with(field.Cookie)
+	if !h.isRaw {
+		skip = requestFields
+		dst = h.appendEncoded(dst, e, field.UserAgent, h.Table.Get(field.UserAgent))
+		contentType := h.Table.Get(field.ContentType)
+		if len(contentType) == 0 && (f.Length > 0 || f.HasContent) && !h.NoDefaultContentType && !f.OmitDefaultType {
+			contentType = textOctetStream
+		}
+		dst = h.appendEncoded(dst, e, field.ContentType, contentType)
+	}
+	if f.Length >= 0 {
+		dst = e.AppendLength(dst, f.Length)
+	}
+	for i := range h.Table.Len() {
+		id, name, value := h.Table.ID(i), h.Table.Name(i), h.Table.Value(i)
+		if skip.has(id) || id == field.Other && ascii.EqualFold(name, "te") && !ascii.EqualFold(value, "trailers") {
+			continue
+		}
+		if !h.isHopByHop(name) {
+			dst = e.AppendField(dst, id, name, h.fieldValue(value))
+		}
+	}
+	dst = h.appendEncoded(dst, e, field.Trailer, h.announcement())
+	return h.appendEncoded(dst, e, field.Cookie, h.cookies())
+}
+
+// isHopByHop tells whether a Connection field lists name (RFC 9110 section 7.6.1).
+func (h *Header) isHopByHop(name []byte) bool {
+	for i := h.Table.Index(field.Connection); i >= 0; i = h.Table.FindID(field.Connection, i+1) {
+		var member []byte
+		for list, more := h.Table.Value(i), true; more; {
+			member, list, more = ascii.Cut(list, ',')
+			if ascii.EqualFold(ascii.TrimOWS(member), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SetReceived sets the state from the head of a response in HTTP/2 that a decoder has
+// put into h.Table. isLast tells that no body follows. A body without Content-Length has
+// the length -1, as a chunked one: its end does not end the connection.
+func (h *ResponseHeader) SetReceived(head *h2.Head, isLast bool) {
+	h.SetParsed(&head.Head)
+	h.SetProtocol(textHTTP2)
+	h.ConnectionClose, h.closesByLength = false, false
+	if h.ContentLength == -2 && !BodyForbidden(head.StatusCode) {
+		h.ContentLength = -1
+		if isLast {
+			h.setLength(0)
+		}
+	}
+}
+
+// textHTTP2 is what Protocol returns for HTTP/2. It is never written to.
+var textHTTP2 = []byte("HTTP/2.0")
+
 // AppendTrailerFields appends the trailer fields to a field block of HTTP/2.
 func (h *Header) AppendTrailerFields(dst []byte, e *h2.Encoder) []byte {
 	if h.trailer == nil {

@@ -20,7 +20,7 @@ func (h *Header) peek(id field.ID, key []byte) []byte {
 	case field.ContentLength:
 		return h.lengthValue()
 	case field.TransferEncoding:
-		if h.ContentLength == -1 {
+		if h.isChunked() {
 			return own(h.chunkedText[:], textChunked)
 		}
 		if h.showsCoding {
@@ -167,7 +167,13 @@ func (h *Header) visitClose(yield func(key, value []byte) bool) bool {
 	return !h.ConnectionClose || yield(field.Connection.Canonical(), h.closeValue())
 }
 
+// isChunked tells whether the message has the Transfer-Encoding chunked. A length that
+// HTTP/2 leaves open needs none.
+func (h *Header) isChunked() bool {
+	return h.ContentLength == -1 && string(h.protocol) != string(textHTTP2)
+}
+
 // visitChunked yields the Transfer-Encoding of a chunked message.
 func (h *Header) visitChunked(yield func(key, value []byte) bool) bool {
-	return h.ContentLength != -1 || yield(field.TransferEncoding.Canonical(), own(h.chunkedText[:], textChunked))
+	return !h.isChunked() || yield(field.TransferEncoding.Canonical(), own(h.chunkedText[:], textChunked))
 }

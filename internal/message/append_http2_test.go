@@ -1,0 +1,117 @@
+package message
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// decodeHead decodes a block as the other side does.
+func decodeHead(t *testing.T, kind h2.FieldBlock, block []byte) (head h2.Head, fields *field.Table, text string) {
+	t.Helper()
+	d := h2.Decoder{Limits: h1.DefaultLimits}
+	d.Reset()
+	fields = &field.Table{}
+	d.Begin(kind, fields, &head)
+	if err := d.Push(block); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.End(); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for i := range fields.Len() {
+		all = append(all, string(fields.Name(i))+": "+string(fields.Value(i)))
+	}
+	return head, fields, strings.Join(all, "\n")
+}
+
+// Fields have the order of HTTP/1.1; those that concern a connection are left out.
+func TestAppendFieldsOfRequest(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		set  func(h *RequestHeader)
+		f    Framing
+		want string
+	}{
+		{"nothing", func(*RequestHeader) {}, Framing{Length: -2}, "Host: h"},
+		{"body", func(*RequestHeader) {}, Framing{Length: 5}, "Content-Type: application/octet-stream\nContent-Length: 5\nHost: h"},
+		{"body of unknown length", func(h *RequestHeader) {
+			h.Put("content-type", []byte("text/x"), Sets)
+		}, Framing{Length: -1}, "Content-Type: text/x\nHost: h"},
+		{"connection", func(h *RequestHeader) {
+			for _, name := range []string{"Keep-Alive", "Upgrade", "Proxy-Connection", "X-Hop", "X-Kept", "Te"} {
+				h.Put(name, []byte("v"), Sets)
+			}
+			h.Put("Connection", []byte("keep-alive, x-hop"), Sets)
+		}, Framing{Length: -2, CloseConnection: true}, "X-Kept: v\nHost: h"},
+		{"trailers are accepted", func(h *RequestHeader) { h.Put("TE", []byte("trailers"), Sets) }, Framing{Length: -2}, "Te: trailers\nHost: h"},
+		{"cookies are one field", func(h *RequestHeader) {
+			h.SetCookie([]byte("a"), []byte("1"))
+			h.SetCookie([]byte("b"), []byte("2"))
+			h.Put("User-Agent", []byte("me"), Sets)
+			h.Put("X-A", []byte(" \x01v\t"), Sets)
+		}, Framing{Length: -2}, "User-Agent: me\nX-A: v\nCookie: a=1; b=2\nHost: h"},
+		{"raw", func(h *RequestHeader) {
+			h.SetRaw(true)
+			h.Put("Cookie", []byte("a=1"), Sets)
+			h.Put("content-length", []byte("9"), Sets)
+			h.Put("Content-Type", []byte("b"), Sets)
+		}, Framing{Length: 3}, "Content-Length: 3\nContent-Type: b\nCookie: a=1\nHost: h"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var h RequestHeader
+			h.SetTarget([]byte("/p?q#f"))
+			h.Put("Host", []byte("h"), Sets)
+			tc.set(&h)
+			var e h2.Encoder
+			e.Reset(&h2.Pairs{})
+			head, fields, got := decodeHead(t, h2.RequestBlock, h.AppendFields(e.Begin(nil), &e, []byte("https"), tc.f))
+			raw := fields.Raw()
+			if string(head.Method.In(raw)) != "GET" || string(head.Target.In(raw)) != "/p?q" || string(head.Scheme.In(raw)) != "https" || string(head.Authority.In(raw)) != "h" {
+				t.Errorf("the pseudo-fields are %q %q %q %q", head.Method.In(raw), head.Target.In(raw), head.Scheme.In(raw), head.Authority.In(raw))
+			}
+			if got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// What a response says about its length, as HTTP/1.1 would.
+func TestSetReceived(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		status     int
+		length     int64
+		isLast     bool
+		wantLength int
+	}{
+		{"length", 200, 5, false, 5},
+		{"no length", 200, -2, false, -1},
+		{"no body", 200, -2, true, 0},
+		{"HEAD", 200, 5, true, 5},
+		{"204", 204, -2, true, -2},
+		{"304 with a length", 304, 7, true, 7},
+	} {
+		var h ResponseHeader
+		var e h2.Encoder
+		e.Reset(&h2.Pairs{})
+		block := e.AppendStatus(e.Begin(nil), tc.status)
+		if tc.length >= 0 {
+			block = e.AppendLength(block, tc.length)
+		}
+		head, fields, _ := decodeHead(t, h2.ResponseBlock, block)
+		fields.CopyTo(&h.Table)
+		h.SetReceived(&head, tc.isLast)
+		if h.ContentLength != tc.wantLength || h.ConnectionClose || h.Status() != tc.status || string(h.Protocol()) != "HTTP/2.0" {
+			t.Errorf("%s: length %d, close %v, status %d, %s", tc.name, h.ContentLength, h.ConnectionClose, h.Status(), h.Protocol())
+		}
+		if h.Peek([]byte("Transfer-Encoding")) != nil {
+			t.Errorf("%s: has a Transfer-Encoding", tc.name)
+		}
+	}
+}
