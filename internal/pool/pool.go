@@ -153,6 +153,14 @@ func (p *Pool[T]) Release(s *Settings[T], conn *T) {
 	p.mu.Unlock()
 }
 
+// Admit counts a connection that was opened without the permission. The caller owns
+// it as after Take.
+func (p *Pool[T]) Admit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open++
+}
+
 // Closed records that a connection was closed, or that opening one failed. It
 // passes the permission to a waiter, if there is one.
 func (p *Pool[T]) Closed(s *Settings[T]) {
