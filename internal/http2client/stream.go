@@ -159,6 +159,14 @@ func (s *Stream) dropInbox() {
 	}
 }
 
+// Sent reports, after Do has opened a stream, whether all of the request was passed on for
+// writing: its failure came later.
+func (s *Stream) Sent() bool {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.isSent
+}
+
 // Read reads a streamed body. It returns io.EOF after a complete one, otherwise an
 // *Error. It may be called concurrently with Close.
 func (s *Stream) Read(p []byte) (int, error) {
