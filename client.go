@@ -23,7 +23,7 @@ const (
 )
 
 // A Client sends requests and reads the responses over HTTP/1.1 (RFC 9110 and
-// 9112). It keeps connections to each host and reuses them. The zero value is
+// 9112), or over HTTP/2 (RFC 9113) if its field HTTP2 says so. It keeps connections to each host and reuses them. The zero value is
 // ready to use. A Client must not be copied, and its fields must not be changed
 // while it is used.
 //
@@ -72,6 +72,17 @@ type Client struct {
 	// DefaultMaxConnsPerHost.
 	MaxConnsPerHost int
 
+	// HTTP2 says when the client speaks HTTP/2; the zero value is HTTP2Off.
+	// Requests then share connections, and MaxConnsPerHost, SetMaxConns and
+	// ConnPoolStrategy concern connections of HTTP/1.1 only.
+	HTTP2 HTTP2Mode
+
+	// MaxHTTP2Conns is the maximum number of connections to one host that speak
+	// HTTP/2; 0 is 4. Another one is opened when all carry as many requests as the
+	// server admits. If the maximum is reached, requests wait; see
+	// MaxConnWaitTimeout.
+	MaxHTTP2Conns int
+
 	// MaxIdleConnDuration is how long an unused connection is kept; 0 is
 	// DefaultMaxIdleConnDuration. The actual time may be up to 12.5 % shorter.
 	MaxIdleConnDuration time.Duration
@@ -92,7 +103,8 @@ type Client struct {
 	WriteBufferSize int
 
 	// ReadTimeout limits the time to read a response after the request is
-	// written. For a streamed body, it limits each Read. 0 is no limit.
+	// written. For a streamed body, it limits each Read. 0 is no limit. With
+	// HTTP/2, exceeding it or WriteTimeout ends the stream, not the connection.
 	ReadTimeout time.Duration
 
 	// WriteTimeout limits the time to write a request. With TLS, it also limits,
@@ -142,7 +154,8 @@ type Client struct {
 	// StreamResponseBody makes the body of each response a stream, which must be
 	// read to its end or closed; see Response.StreamBody. A body is unwanted if
 	// Do has no Response or if its redirect is followed. The client reads up to 8
-	// KiB of an unwanted body; a longer one closes the connection.
+	// KiB of an unwanted body; a longer one closes the connection. With HTTP/2, what
+	// closes the connection here resets the stream.
 	StreamResponseBody bool
 
 	// Transport sends requests; nil is DefaultTransport.

@@ -20,9 +20,11 @@ type clientCall struct {
 	upstream string          // address of the last attempt
 	phase    Phase           // the present phase
 	isFresh  bool            // only a new connection is acceptable
-	hasConn  bool            // the last attempt got a connection
-	hasSent  bool            // bytes of the last attempt were written
-	wants    bodyWanted
+	// offersHTTP2: a new connection may speak HTTP/2.
+	offersHTTP2 bool
+	hasConn     bool // the last attempt got a connection
+	hasSent     bool // bytes of the last attempt were written
+	wants       bodyWanted
 }
 
 // bodyWanted says what happens to the body of a response with StreamBody.

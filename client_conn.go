@@ -24,6 +24,7 @@ type clientConn struct {
 	writeErr    error        // of writing the present request
 	hasDeadline bool         // a deadline may be set on c
 	isReused    bool
+	isHTTP2     bool
 	exchange    exchange // of the present request
 }
 
@@ -187,7 +188,7 @@ func sizeOr(size, otherwise int) int {
 }
 
 // AcquireConn returns an idle connection or opens one. It is for custom
-// RoundTrippers. The time limit is reqTimeout, and exceeding it is ErrTimeout;
+// RoundTrippers. The connection speaks HTTP/1.1, whatever HTTP2 is. The time limit is reqTimeout, and exceeding it is ErrTimeout;
 // 0 is no limit. If MaxConns connections are in use, AcquireConn waits up to
 // MaxConnWaitTimeout and then returns ErrNoFreeConns. The caller must pass the
 // connection to ReleaseConn or CloseConn. connectionClose has no effect: the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/dial"
+	"github.com/sluicehttp/sluice/internal/http2client"
 )
 
 // hostSetup is what a HostClient derives from its fields, once.
@@ -16,6 +17,8 @@ type hostSetup struct {
 	once  sync.Once
 	addrs []string
 	tls   *tls.Config
+	alpn  *tls.Config // tls that also offers HTTP/2; nil: HTTP2Off
+	http2 *http2client.Config
 }
 
 // prepared returns the addresses and the TLS configuration. The first call
@@ -38,6 +41,9 @@ func (c *HostClient) prepared() *hostSetup {
 			if c.TLSConfig != nil {
 				s.tls = c.TLSConfig.Clone()
 			}
+		}
+		if c.mayUseHTTP2() {
+			c.prepareHTTP2()
 		}
 	})
 	return s
@@ -67,6 +73,11 @@ func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
 			c.pool.Closed(&settings)
 		}
 	}()
+	return c.open(call)
+}
+
+// open opens a connection to the next address that can be reached.
+func (c *HostClient) open(call *clientCall) (cc *clientConn, err error) {
 	addrs := c.prepared().addrs
 	first := c.nextAddr.Add(1) - 1
 	err = errNoAddr
@@ -77,7 +88,14 @@ func (c *HostClient) connect(call *clientCall) (cc *clientConn, err error) {
 		var nc net.Conn
 		if nc, err = c.dial(call, addr); err == nil {
 			cc = newClientConn(nc, addr)
-			return cc, nil
+			if !call.offersHTTP2 {
+				return cc, nil
+			}
+			if cc.isHTTP2, err = c.chosen(call, nc); err == nil {
+				return cc, nil
+			}
+			cc.close()
+			err = call.dialError(err, addr)
 		}
 		if call.err() != nil {
 			break
@@ -144,7 +162,11 @@ func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (secu
 	}
 	ctx, cancel := call.context()
 	defer cancel()
-	return dial.Handshake(ctx, nc, c.prepared().tls, addr)
+	config := c.prepared().tls
+	if call.offersHTTP2 {
+		config = c.prepared().alpn
+	}
+	return dial.Handshake(ctx, nc, config, addr)
 }
 
 // dialAddr connects to addr without TLS.

@@ -107,6 +107,17 @@ type HostClient struct {
 	// SetMaxConns changes it while the HostClient is used.
 	MaxConns int
 
+	// HTTP2 says when the client speaks HTTP/2; the zero value is HTTP2Off.
+	// Requests then share connections, and MaxConns, SetMaxConns and
+	// ConnPoolStrategy concern connections of HTTP/1.1 only.
+	HTTP2 HTTP2Mode
+
+	// MaxHTTP2Conns is the maximum number of connections that speak
+	// HTTP/2; 0 is 4. Another one is opened when all carry as many requests as the
+	// server admits. If the maximum is reached, requests wait; see
+	// MaxConnWaitTimeout.
+	MaxHTTP2Conns int
+
 	// MaxIdleConnDuration is how long an unused connection is kept; 0 is
 	// DefaultMaxIdleConnDuration. The actual time may be up to 12.5 % shorter.
 	MaxIdleConnDuration time.Duration
@@ -127,7 +138,8 @@ type HostClient struct {
 	WriteBufferSize int
 
 	// ReadTimeout limits the time to read a response after the request is
-	// written. For a streamed body, it limits each Read. 0 is no limit.
+	// written. For a streamed body, it limits each Read. 0 is no limit. With
+	// HTTP/2, exceeding it or WriteTimeout ends the stream, not the connection.
 	ReadTimeout time.Duration
 
 	// WriteTimeout limits the time to write a request. With TLS, it also limits,
@@ -177,7 +189,8 @@ type HostClient struct {
 	// StreamResponseBody makes the body of each response a stream, which must be
 	// read to its end or closed; see Response.StreamBody. A body is unwanted if
 	// Do has no Response or if its redirect is followed. The client reads up to 8
-	// KiB of an unwanted body; a longer one closes the connection.
+	// KiB of an unwanted body; a longer one closes the connection. With HTTP/2, what
+	// closes the connection here resets the stream.
 	StreamResponseBody bool
 
 	// Transport sends requests; nil is DefaultTransport.
@@ -192,6 +205,7 @@ type HostClient struct {
 	SecureErrorLogMessage bool
 
 	pool     pool.Pool[clientConn]
+	http2    http2Pool
 	pending  atomic.Int64
 	lastUse  atomic.Int64  // clock.Nanos of the start of the last request
 	nextAddr atomic.Uint32 // counts dialed addresses

@@ -140,6 +140,8 @@ func (c *Client) hostClient(host string, isTLS bool) *HostClient {
 		DialDualStack:                 c.DialDualStack,
 		TLSConfig:                     c.TLSConfig,
 		MaxConns:                      c.MaxConnsPerHost,
+		HTTP2:                         c.HTTP2,
+		MaxHTTP2Conns:                 c.MaxHTTP2Conns,
 		MaxIdleConnDuration:           c.MaxIdleConnDuration,
 		MaxConnDuration:               c.MaxConnDuration,
 		MaxIdemponentCallAttempts:     c.MaxIdemponentCallAttempts,

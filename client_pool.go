@@ -111,19 +111,23 @@ func (c *HostClient) discard(cc *clientConn) {
 func (c *HostClient) CloseIdleConnections() {
 	settings := c.poolSettings()
 	c.pool.CloseIdle(&settings)
+	shared := c.http2Settings()
+	c.http2.CloseIdle(&shared)
 }
 
 // ConnsCount returns the number of connections, including those that are being
 // opened.
 func (c *HostClient) ConnsCount() int {
 	open, _ := c.pool.Counts()
-	return open
+	shared, _ := c.http2.Counts()
+	return open + shared
 }
 
 // IdleConnsCount returns the number of idle connections.
 func (c *HostClient) IdleConnsCount() int {
 	_, idle := c.pool.Counts()
-	return idle
+	_, shared := c.http2.Counts()
+	return idle + shared
 }
 
 // SetMaxConns changes the maximum number of connections; 0 or less restores
@@ -139,12 +143,18 @@ func (c *HostClient) SetMaxConns(newMaxConns int) {
 // so that requests need not wait for them. It returns after all attempts have
 // ended. If some failed, it returns the first error, a *PhaseError if ctx
 // ended, and keeps the connections that were opened. Like all idle connections,
-// they are closed after MaxIdleConnDuration.
+// they are closed after MaxIdleConnDuration. If the server speaks HTTP/2, Prewarm opens
+// one connection, which requests share.
 func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 	if err := context.Cause(ctx); err != nil {
 		return &PhaseError{Phase: PhaseWait, Err: err}
 	}
 	c.lastUse.Store(clock.Nanos())
+	if n > 0 && c.mayUseHTTP2() && c.Transport == nil {
+		if isHTTP2, err := c.prewarmHTTP2(ctx); isHTTP2 || err != nil {
+			return err
+		}
+	}
 	settings := c.poolSettings()
 	want := c.pool.Reserve(&settings, n)
 	failed := make(chan error, want)
@@ -160,12 +170,34 @@ func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 	return first
 }
 
-// prewarmOne opens a connection, for which it has a permission.
-func (c *HostClient) prewarmOne(ctx context.Context) error {
+// prewarmCall returns the call that opens a connection.
+func (c *HostClient) prewarmCall(ctx context.Context) clientCall {
 	call := clientCall{ctx: ctx, trace: traceOf(ctx)}
 	if call.trace == nil {
 		call.trace = c.Trace
 	}
+	return call
+}
+
+// prewarmHTTP2 opens a connection of HTTP/2, unless there is one. If the server chooses
+// HTTP/1.1, the connection is idle in the other pool afterwards.
+func (c *HostClient) prewarmHTTP2(ctx context.Context) (isHTTP2 bool, err error) {
+	call := c.prewarmCall(ctx)
+	m, cc, err := c.acquireHTTP2(&call)
+	switch {
+	case err != nil:
+		return false, call.explain(err)
+	case m != nil:
+		c.releaseHTTP2(m)
+		return true, nil
+	}
+	c.release(cc)
+	return false, nil
+}
+
+// prewarmOne opens a connection, for which it has a permission.
+func (c *HostClient) prewarmOne(ctx context.Context) error {
+	call := c.prewarmCall(ctx)
 	cc, err := c.connect(&call)
 	if err == nil {
 		c.release(cc)

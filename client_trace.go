@@ -28,9 +28,12 @@ type ClientTrace struct {
 	TLSStart func()
 	TLSDone  func(state tls.ConnectionState, err error)
 	// WroteRequest is called after the head and the body are written, or after
-	// writing failed with err.
+	// writing failed with err. With HTTP/2, where requests are written together, it
+	// is called when the request is passed on for writing, and err is nil.
 	WroteRequest func(err error)
-	// FirstByte is called after the first byte of a response has arrived.
+	// FirstByte is called after the first byte of a response has arrived. With
+	// HTTP/2, it is called after its head if the body is streamed, otherwise after
+	// all of it.
 	FirstByte func()
 	// Retry is called before a request is sent again. attempt is the number of
 	// the attempt that failed with err, counted from 1.
@@ -40,7 +43,7 @@ type ClientTrace struct {
 // GotConnInfo describes a connection to ClientTrace.GotConn.
 type GotConnInfo struct {
 	Conn     net.Conn // use it only for its addresses and TLS state, and do not retain it
-	IsReused bool     // earlier requests used it
+	IsReused bool     // other requests use it or have used it
 }
 
 // clientTraceKey is the key of a context's ClientTrace.

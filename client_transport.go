@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
-// DefaultTransport sends requests over HTTP/1.1 on the connections of the
-// HostClient.
+// DefaultTransport sends requests over HTTP/1.1, or over HTTP/2 if the HostClient's
+// field HTTP2 says so, on the connections of the HostClient.
 var DefaultTransport RoundTripper = &transport{}
 
 // transport is the RoundTripper of DefaultTransport.
@@ -26,7 +26,20 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	skips, streams := resp.SkipBody, resp.StreamBody
 	prepareForClient(c, req, resp)
 	defer func() { resp.SkipBody, resp.StreamBody = skips, streams }()
-	cc, err := c.acquire(call)
+	var cc *clientConn
+	switch isTunnel := req.Header.IsConnect(); {
+	case !c.mayUseHTTP2() || isTunnel && c.HTTP2 == HTTP2Auto:
+		cc, err = c.acquire(call)
+	case isTunnel:
+		return false, ErrNotSupportedHTTP2
+	default:
+		var m *http2Member
+		for m, cc, err = c.acquireEither(call); m != nil; m, cc, err = c.acquireEither(call) {
+			if isStale, retry, err := c.roundTripHTTP2(m, req, resp); !isStale {
+				return retry, err
+			}
+		}
+	}
 	if err != nil {
 		return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 	}

@@ -439,7 +439,8 @@ func (c *http2UserConn) ConnectionState() (state tls.ConnectionState) {
 }
 
 // ErrNotSupportedHTTP2 is returned by the methods of RequestCtx.Conn that HTTP/2 does
-// not support: a connection carries several requests.
+// not support, because a connection carries several requests, and by clients with
+// HTTP2Only for the method CONNECT.
 var ErrNotSupportedHTTP2 = errors.New("sluice: not supported with HTTP/2")
 
 // Read implements net.Conn.

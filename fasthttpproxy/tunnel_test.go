@@ -139,6 +139,40 @@ func TestHTTPSProxy(t *testing.T) {
 	}
 }
 
+// TestTunnelHTTP2: a client that offers HTTP/2 does so to the server behind the proxy, which
+// is asked over HTTP/1.1.
+func TestTunnelHTTP2(t *testing.T) {
+	server, client := proxyTLS(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.WriteString("behind") }, TLSConfig: server}
+	s.HTTP2.Enable = true
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLS(ln, "", "") }()
+	p := startPeer(t, nil, relaying)
+	c := &sluice.HostClient{
+		Addr: ln.Addr().String(), IsTLS: true, TLSConfig: client, HTTP2: sluice.HTTP2Auto,
+		Dial: FasthttpHTTPDialer("http://" + p.addr),
+	}
+	for range 2 {
+		req, resp := sluice.AcquireRequest(), sluice.AcquireResponse()
+		req.SetRequestURI("https://" + c.Addr + "/")
+		if err := c.Do(req, resp); err != nil || string(resp.Body()) != "behind" || string(resp.Header.Protocol()) != "HTTP/2.0" {
+			t.Errorf("%v, %s, %q", err, resp.Header.Protocol(), resp.Body())
+		}
+	}
+	if asked := p.takeAsked(); !strings.HasPrefix(asked, "CONNECT "+c.Addr+" HTTP/1.1") || strings.Count(asked, "CONNECT") != 1 {
+		t.Errorf("asked %q", asked)
+	}
+	c.CloseIdleConnections()
+	s.Shutdown()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
 // thisMachine is a resolver that resolves all names to this machine.
 type thisMachine struct{}
 

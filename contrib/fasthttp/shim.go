@@ -454,6 +454,9 @@ var ErrNoCookies = sluice.ErrNoCookies
 // ErrNoFreeConns is a copy of [sluice.ErrNoFreeConns].
 var ErrNoFreeConns = sluice.ErrNoFreeConns
 
+// ErrNoHTTP2 is a copy of [sluice.ErrNoHTTP2].
+var ErrNoHTTP2 = sluice.ErrNoHTTP2
+
 // ErrNoMultipartForm is a copy of [sluice.ErrNoMultipartForm].
 var ErrNoMultipartForm = sluice.ErrNoMultipartForm
 
@@ -578,8 +581,20 @@ func GetTimeout(dst []byte, url string, timeout time.Duration) (int, []byte, err
 // GotConnInfo is [sluice.GotConnInfo].
 type GotConnInfo = sluice.GotConnInfo
 
+// HTTP2Auto is [sluice.HTTP2Auto].
+const HTTP2Auto = sluice.HTTP2Auto
+
 // HTTP2Config is [sluice.HTTP2Config].
 type HTTP2Config = sluice.HTTP2Config
+
+// HTTP2Mode is [sluice.HTTP2Mode].
+type HTTP2Mode = sluice.HTTP2Mode
+
+// HTTP2Off is [sluice.HTTP2Off].
+const HTTP2Off = sluice.HTTP2Off
+
+// HTTP2Only is [sluice.HTTP2Only].
+const HTTP2Only = sluice.HTTP2Only
 
 // HTTP2Stats is [sluice.HTTP2Stats].
 type HTTP2Stats = sluice.HTTP2Stats

@@ -1,0 +1,374 @@
+package sluice
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/http2client"
+	"github.com/sluicehttp/sluice/internal/message"
+)
+
+// http2Call is one request and its response as a stream of HTTP/2. The request's call
+// owns it; if the body is streamed, the http2Body does.
+type http2Call struct {
+	stream   http2client.Stream
+	c        *HostClient
+	member   *http2Member
+	req      *Request
+	resp     *Response
+	framing  message.Framing
+	source   http2Source
+	content  *buf.Buffer            // a copy of the request's body; nil: there is none
+	late     *message.RequestHeader // a copy of the request's, for its trailers; nil: there is none
+	trailers field.Table            // of the response
+	form     http2Form
+	unwanted int // bytes of a body that is dropped
+}
+
+// http2Form is what has come of a response, and what happens with its body.
+type http2Form uint8
+
+const (
+	noFinalHead http2Form = iota
+	headAlone             // no body follows
+	bodyKept              // in the memory of the response
+	bodyLent              // as a stream
+	bodyDropped
+)
+
+var _ http2client.Request = (*http2Call)(nil)
+
+// errUnwantedBody ends a stream whose response is complete but for an unwanted body.
+var errUnwantedBody = errors.New("sluice: the body is unwanted")
+
+// http2Fate says what came of sending a request.
+type http2Fate uint8
+
+const (
+	http2Done    http2Fate = iota // or failed
+	http2Stale                    // nothing was sent, because the connection had ended or was full
+	http2Invalid                  // the request cannot be sent
+)
+
+// roundTripHTTP2 sends a request as a stream of m, and gives its place back. isStale:
+// nothing was sent, because m had ended unnoticed.
+func (c *HostClient) roundTripHTTP2(m *http2Member, req *Request, resp *Response) (isStale, retry bool, err error) {
+	call := &req.call
+	hadStream := req.stream != nil
+	isReused := m.Conn.wasUsed.Swap(true)
+	fate, err := c.runHTTP2(m, req, resp)
+	if err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream {
+		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
+		if own := c.openApart(call); own != nil {
+			_ = resp.CloseBodyStream()
+			prepareForClient(c, req, resp)
+			fate, err = c.runHTTP2(own, req, resp)
+		}
+	}
+	if fate == http2Stale && isReused && call.err() == nil {
+		return true, false, nil
+	}
+	isFinal := fate == http2Invalid || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrNoHTTP2)
+	return false, !isFinal, call.explain(err)
+}
+
+// openApart opens a connection for one request, nil if there is no room or it fails.
+func (c *HostClient) openApart(call *clientCall) *http2Member {
+	settings := c.http2Settings()
+	if !c.http2.TakeApart(&settings) {
+		return nil
+	}
+	isOpen := false
+	defer func() {
+		if !isOpen { // also if a dialer panics
+			c.http2.FailedApart()
+		}
+	}()
+	call.offersHTTP2 = true
+	cc, err := c.open(call)
+	call.offersHTTP2 = false
+	switch {
+	case err != nil:
+		return nil
+	case !cc.isHTTP2:
+		cc.close()
+		return nil
+	}
+	isOpen = true
+	m := c.newHTTP2Peer(cc)
+	m.Conn.wasUsed.Store(true)
+	c.http2.OpenedApart(m)
+	return m
+}
+
+// runHTTP2 sends a request as a stream of m, and gives its place back.
+func (c *HostClient) runHTTP2(m *http2Member, req *Request, resp *Response) (http2Fate, error) {
+	call := &req.call
+	call.hasConn, call.hasSent, call.upstream, call.phase = true, false, m.Conn.cc.addr, PhaseWrite
+	x := acquireHTTP2Call()
+	x.c, x.member, x.req, x.resp = c, m, req, resp
+	if err := x.prepare(); err != nil {
+		x.end()
+		return http2Invalid, err
+	}
+	if trace := call.trace; trace != nil && trace.WroteRequest != nil {
+		trace.WroteRequest(nil)
+	}
+	err := m.Conn.conn.Do(&x.stream)
+	if errors.Is(err, errUnwantedBody) {
+		err = nil
+	}
+	fate := http2Done
+	switch {
+	case err != nil:
+		fate = x.fail(err)
+		err = x.explain(err)
+	case x.form == bodyLent:
+		x.traceFirstByte()
+		x.lend()
+		return http2Done, nil
+	default:
+		x.traceFirstByte()
+		x.finish()
+	}
+	x.end()
+	return fate, err
+}
+
+func (x *http2Call) traceFirstByte() {
+	if trace := x.req.call.trace; trace != nil && trace.FirstByte != nil {
+		trace.FirstByte()
+	}
+}
+
+// prepare sets what the stream needs of the request.
+func (x *http2Call) prepare() error {
+	req, call, s := x.req, &x.req.call, &x.stream
+	if err := req.prepareHead(); err != nil {
+		return err
+	}
+	s.Request = x
+	s.IsHead = req.Header.IsHead()
+	s.HasTrailer = req.Header.m.HasTrailers()
+	if s.HasTrailer && x.resp.StreamBody {
+		// The caller owns the request again before they may have been sent.
+		x.late = new(message.RequestHeader)
+		req.Header.m.CopyTo(x.late)
+	}
+	s.Deadline, s.WriteTimeout, s.ReadTimeout = call.deadline, x.c.WriteTimeout, x.c.ReadTimeout
+	if call.done() != nil {
+		s.Context = call.ctx
+	}
+	if req.stream != nil {
+		x.source = http2Source{stream: req.takeStream()}
+		s.Source, s.Length = &x.source, int64(max(req.streamSize, -1))
+		x.framing = message.Framing{Length: s.Length, HasContent: req.streamSize > 0}
+		req.Header.SetContentLength(int(s.Length))
+		return nil
+	}
+	s.Content, x.framing = req.framed()
+	if len(s.Content) > 0 && x.resp.StreamBody {
+		// The caller owns the request again before all of it may have been sent.
+		x.content = buf.Get(len(s.Content))
+		x.content.B = append(x.content.B[:0], s.Content...)
+		s.Content = x.content.B
+	}
+	return nil
+}
+
+// fail notes how far a request has come that failed with err.
+func (x *http2Call) fail(err error) http2Fate {
+	req, call := x.req, &x.req.call
+	fate, isSafe := http2Done, false
+	var failed *http2client.Error
+	if errors.As(err, &failed) {
+		isSafe = failed.Outcome.IsSafe()
+		switch {
+		case failed.Outcome == http2client.Unsent:
+			fate = http2Stale
+		case x.stream.Sent():
+			call.phase = PhaseRead
+		}
+	}
+	call.hasSent = !isSafe
+	if req.stream != nil && (!isSafe || !x.source.rewind()) {
+		_ = req.endStream(err)
+	}
+	return fate
+}
+
+// explain returns the error for a request that failed with err.
+func (x *http2Call) explain(err error) error {
+	p := x.member.Conn
+	var violation *h2.Error
+	switch {
+	case !p.isSettled.Load() && !x.c.IsTLS && errors.As(err, &violation):
+		return knownError{ErrNoHTTP2, err} // what came is not HTTP/2
+	case errors.Is(err, http2client.ErrSourceLength):
+		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", x.source.read, x.stream.Length, io.ErrUnexpectedEOF)
+	case errors.Is(err, io.EOF) && x.form != noFinalHead:
+		return knownError{io.ErrUnexpectedEOF, err}
+	case errors.Is(err, io.EOF), errors.Is(err, http2client.ErrGoingAway):
+		return knownError{io.EOF, err} // Do makes it ErrConnectionClosed
+	}
+	return err
+}
+
+// finish completes the response.
+func (x *http2Call) finish() {
+	if x.req.stream != nil {
+		_ = x.req.endStream(nil) // the response counts, not how the stream was closed
+	}
+	resp := x.resp
+	x.receiveTrailers()
+	resp.ParseNetConn(x.member.Conn.cc.c)
+	if resp.StreamBody && x.form == headAlone && !x.stream.IsHead && !message.BodyForbidden(resp.StatusCode()) {
+		resp.setStream(bytes.NewReader(nil), 0)
+	}
+}
+
+// receiveTrailers adds the trailer fields to the response.
+func (x *http2Call) receiveTrailers() {
+	if x.trailers.Len() > 0 {
+		x.resp.Header.m.ReceiveTrailers(&x.trailers)
+		x.trailers.Reset()
+	}
+}
+
+// end gives the place and x back.
+func (x *http2Call) end() {
+	if x.content != nil {
+		x.content.Release()
+	}
+	x.c.releaseHTTP2(x.member)
+	releaseHTTP2Call(x)
+}
+
+// AppendHead implements http2client.Request.
+func (x *http2Call) AppendHead(dst []byte, e *h2.Encoder) []byte {
+	scheme := textHTTP
+	if x.c.IsTLS {
+		scheme = textHTTPS
+	}
+	return x.req.Header.m.AppendFields(dst, e, scheme, x.framing)
+}
+
+// The schemes of requests. They are never written to.
+var (
+	textHTTP  = []byte(schemeHTTP)
+	textHTTPS = []byte(schemeHTTPS)
+)
+
+// AppendTrailer implements http2client.Request.
+func (x *http2Call) AppendTrailer(dst []byte, e *h2.Encoder) []byte {
+	if x.late != nil {
+		return x.late.AppendTrailerFields(dst, e)
+	}
+	return x.req.Header.m.AppendTrailerFields(dst, e)
+}
+
+// Fields implements http2client.Request.
+func (x *http2Call) Fields() *field.Table { return &x.resp.Header.m.Table }
+
+// HeadReceived implements http2client.Request.
+func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error) {
+	if head.StatusCode < 200 {
+		return false, nil
+	}
+	resp, limit := x.resp, x.c.MaxResponseBodySize
+	resp.Header.m.SetReceived(head, isLast)
+	resp.limit = max(limit, 0)
+	wants := x.req.call.wants
+	isUnwanted := wants.drops(head.StatusCode)
+	if wants == wantsBytes && !isUnwanted {
+		resp.StreamBody = false
+	}
+	length := resp.Header.ContentLength()
+	switch {
+	case isLast:
+		x.form = headAlone
+	case x.stream.IsHead || message.BodyForbidden(head.StatusCode):
+		x.form = bodyDropped // there is none
+	case resp.SkipBody || resp.StreamBody && isUnwanted:
+		x.form = bodyDropped
+		if length < 0 || length > maxDropped {
+			return false, errUnwantedBody
+		}
+	case limit > 0 && length > limit || length == message.TooLong:
+		x.form = bodyDropped
+		return false, ErrBodyTooLarge
+	case resp.StreamBody:
+		x.form = bodyLent
+	default:
+		x.form = bodyKept
+	}
+	return x.form == bodyLent, nil
+}
+
+// BodyReceived implements http2client.Request.
+func (x *http2Call) BodyReceived(p []byte) error {
+	resp := x.resp
+	if x.form == bodyDropped {
+		if x.unwanted += len(p); x.unwanted > maxDropped {
+			return errUnwantedBody
+		}
+		return nil
+	}
+	if resp.limit > 0 && len(resp.bytes)+len(p) > resp.limit {
+		return ErrBodyTooLarge
+	}
+	resp.bytes = append(resp.bytes, p...)
+	return nil
+}
+
+// TrailerReceived implements http2client.Request. The response may be in use if its body
+// is streamed, so the fields wait for its end.
+func (x *http2Call) TrailerReceived(t *field.Table) { t.CopyTo(&x.trailers) }
+
+// http2Source is the body stream of a request.
+type http2Source struct {
+	stream   io.Reader
+	read     int64
+	isClosed bool // it cannot be read again
+}
+
+// Read implements io.Reader.
+func (s *http2Source) Read(p []byte) (n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
+		}
+	}()
+	n, err = s.stream.Read(p)
+	s.read += int64(n)
+	return n, err
+}
+
+// Close implements io.Closer: it makes a waiting Read return.
+func (s *http2Source) Close() error {
+	s.isClosed = true
+	if c, ok := s.stream.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// rewind reports whether the stream can be sent again, from where it was.
+func (s *http2Source) rewind() bool {
+	switch seeker, ok := s.stream.(io.Seeker); {
+	case s.isClosed:
+		return false
+	case s.read == 0:
+		return true
+	case !ok:
+		return false
+	default:
+		_, err := seeker.Seek(-s.read, io.SeekCurrent)
+		return err == nil
+	}
+}

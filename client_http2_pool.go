@@ -1,0 +1,187 @@
+package sluice
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/pool"
+)
+
+const (
+	// defaultHTTP2Conns is the default of MaxHTTP2Conns.
+	defaultHTTP2Conns = 4
+	// assumedStreams is how many streams a server is assumed to admit before its
+	// SETTINGS have come. RFC 9113 section 6.5.2 recommends at least as many.
+	assumedStreams = 100
+)
+
+// http2Pool is the part of a HostClient for connections of HTTP/2.
+type http2Pool struct {
+	pool.Shared[*http2Peer]
+	// isHTTP1: the last connection that was opened speaks HTTP/1.1. Requests then do not
+	// wait for each other's connections.
+	isHTTP1 atomic.Bool
+	// maxStreams bounds the streams of a connection; 0: only the server does.
+	maxStreams int
+	// passHTTP1 gets connections whose server has chosen HTTP/1.1; the request then fails
+	// with errChoseHTTP1. nil: the HostClient uses them itself.
+	passHTTP1 func(cc *clientConn)
+}
+
+// http2Member is a connection in the pool. A request owns a place for a stream on it
+// from acquireHTTP2 until releaseHTTP2.
+type http2Member = pool.Member[*http2Peer]
+
+// errChoseHTTP1 ends the waiting for a connection of HTTP/2.
+var errChoseHTTP1 = errors.New("sluice: the server has chosen HTTP/1.1")
+
+// mayUseHTTP2 reports whether the mode admits HTTP/2 for this host.
+func (c *HostClient) mayUseHTTP2() bool {
+	return c.HTTP2 == HTTP2Only || c.HTTP2 == HTTP2Auto && c.IsTLS
+}
+
+// http2Settings returns the settings that concern the pool of HTTP/2.
+func (c *HostClient) http2Settings() pool.SharedSettings[*http2Peer] {
+	return pool.SharedSettings[*http2Peer]{
+		MaxConns: sizeOr(c.MaxHTTP2Conns, defaultHTTP2Conns),
+		MaxIdle:  c.maxIdle(),
+		MaxAge:   c.MaxConnDuration,
+		Close:    (*http2Peer).close,
+	}
+}
+
+// acquireEither returns a place for a stream or, if the server has chosen HTTP/1.1, a
+// connection.
+func (c *HostClient) acquireEither(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+	call.phase = PhaseWait
+	trace := call.trace
+	if trace != nil && trace.GetConn != nil {
+		trace.GetConn(c.firstAddr())
+	}
+	m, cc, err = c.acquireHTTP2(call)
+	switch {
+	case err != nil || trace == nil || trace.GotConn == nil:
+	case m != nil:
+		trace.GotConn(GotConnInfo{Conn: m.Conn.cc.c, IsReused: m.Conn.wasUsed.Load()})
+	default:
+		trace.GotConn(GotConnInfo{Conn: cc.c, IsReused: cc.isReused})
+	}
+	return m, cc, err
+}
+
+// acquireHTTP2 is acquireEither without the trace.
+func (c *HostClient) acquireHTTP2(call *clientCall) (m *http2Member, cc *clientConn, err error) {
+	settings := c.http2Settings()
+	if err := call.err(); err != nil {
+		return nil, nil, err
+	}
+	call.offersHTTP2 = true
+	defer func() { call.offersHTTP2 = false }()
+	var got pool.Grant[*http2Peer]
+	if c.http2.isHTTP1.Load() {
+		if got.Member = c.http2.TakeOpen(&settings); got.Member == nil {
+			return c.acquireHTTP1(call, &settings)
+		}
+	} else if got, err = c.takeShared(call, &settings); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case got.Err == errChoseHTTP1:
+		return c.acquireHTTP1(call, &settings)
+	case got.Err == pool.ErrFull:
+		return nil, nil, ErrNoFreeConns
+	case got.Err != nil:
+		return nil, nil, got.Err
+	case got.MayOpen:
+		return c.openShared(call, &settings)
+	}
+	return got.Member, nil, nil
+}
+
+// takeShared takes a stream or the permission to open a connection, and waits for it
+// like wait.
+func (c *HostClient) takeShared(call *clientCall, settings *pool.SharedSettings[*http2Peer]) (got pool.Grant[*http2Peer], err error) {
+	got, ok := c.http2.Take(settings)
+	if ok {
+		return got, nil
+	}
+	patience := max(c.MaxConnWaitTimeout, 0)
+	if patience == 0 && call.done() != nil {
+		patience = -1
+	}
+	var expired <-chan time.Time
+	if call.deadline != 0 {
+		timer := AcquireTimer(call.left(0))
+		defer ReleaseTimer(timer)
+		expired = timer.C
+	}
+	got, ok = c.http2.Wait(settings, patience, call.done(), expired)
+	if ok {
+		return got, nil
+	}
+	if err := call.err(); err != nil {
+		return got, err
+	}
+	return got, ErrTimeout // the timer was early
+}
+
+// openShared opens a connection with the permission, and passes the permission on.
+func (c *HostClient) openShared(call *clientCall, settings *pool.SharedSettings[*http2Peer]) (m *http2Member, cc *clientConn, err error) {
+	hasEnded := false
+	defer func() {
+		if !hasEnded { // also if a dialer panics
+			c.http2.Abandon(settings)
+		}
+	}()
+	if c.http2.isHTTP1.Load() { // the last permission has just found that out
+		hasEnded = true
+		c.http2.Failed(settings, errChoseHTTP1)
+		return c.acquireHTTP1(call, settings)
+	}
+	if cc, err = c.open(call); err != nil {
+		if call.err() == nil {
+			hasEnded = true
+			c.http2.Failed(settings, err)
+		}
+		return nil, nil, err
+	}
+	hasEnded = true
+	if cc.isHTTP2 {
+		m = c.newHTTP2Peer(cc)
+		c.http2.Opened(settings, m)
+		return m, nil, nil
+	}
+	c.http2.isHTTP1.Store(true)
+	c.http2.Failed(settings, errChoseHTTP1)
+	if c.http2.passHTTP1 != nil {
+		c.http2.passHTTP1(cc)
+		return nil, nil, errChoseHTTP1
+	}
+	c.pool.Admit()
+	return nil, cc, nil
+}
+
+// acquireHTTP1 returns a connection of HTTP/1.1, unless the server has begun to choose
+// HTTP/2.
+func (c *HostClient) acquireHTTP1(call *clientCall, settings *pool.SharedSettings[*http2Peer]) (m *http2Member, cc *clientConn, err error) {
+	if c.http2.passHTTP1 != nil {
+		return nil, nil, errChoseHTTP1
+	}
+	cc, err = c.acquireAny(call)
+	if err != nil || !cc.isHTTP2 {
+		return nil, cc, err
+	}
+	own := c.poolSettings()
+	c.pool.Closed(&own)
+	c.http2.isHTTP1.Store(false)
+	m = c.newHTTP2Peer(cc)
+	c.http2.Add(settings, m)
+	return m, nil, nil
+}
+
+// releaseHTTP2 gives a stream back.
+func (c *HostClient) releaseHTTP2(m *http2Member) {
+	settings := c.http2Settings()
+	c.http2.Release(&settings, m)
+}

@@ -1,0 +1,329 @@
+package sluice
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// framePeer is a server of HTTP/2 that a script plays frame by frame.
+type framePeer struct {
+	*http2.Framer
+	conn   *peerConn
+	block  bytes.Buffer
+	heads  *hpack.Encoder
+	number int
+	paths  map[uint32]string // of the requests
+}
+
+// newFramePeer runs script on each connection.
+func newFramePeer(t testing.TB, script func(p *framePeer)) *clientPeer {
+	return newClientPeer(t, func(c *peerConn) {
+		preface := make([]byte, len(http2.ClientPreface))
+		if _, err := io.ReadFull(c.br, preface); err != nil {
+			return
+		}
+		p := &framePeer{Framer: http2.NewFramer(c, c.br), conn: c, number: c.number, paths: map[uint32]string{}}
+		p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		p.heads = hpack.NewEncoder(&p.block)
+		_ = p.WriteSettings()
+		script(p)
+	})
+}
+
+// request waits for the end of a request, and returns its stream and path; 0 at the end
+// of the connection.
+func (p *framePeer) request() (stream uint32, path string) {
+	for {
+		frame, err := p.ReadFrame()
+		if err != nil {
+			return 0, ""
+		}
+		isLast := false
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				_ = p.WriteSettingsAck()
+			}
+		case *http2.PingFrame:
+			if !frame.IsAck() {
+				_ = p.WritePing(true, frame.Data)
+			}
+		case *http2.MetaHeadersFrame:
+			p.paths[frame.StreamID] = frame.PseudoValue("path")
+			isLast = frame.StreamEnded()
+		case *http2.DataFrame:
+			isLast = frame.StreamEnded()
+		}
+		if isLast {
+			id := frame.Header().StreamID
+			return id, p.paths[id]
+		}
+	}
+}
+
+// answer sends a response.
+func (p *framePeer) answer(stream uint32, status, body string) {
+	p.block.Reset()
+	_ = p.heads.WriteField(hpack.HeaderField{Name: ":status", Value: status})
+	_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: p.block.Bytes(), EndHeaders: true, EndStream: body == ""})
+	if body != "" {
+		_ = p.WriteData(stream, true, []byte(body))
+	}
+}
+
+// TestClientHTTP2Retries: what a server has not processed is sent again with any method;
+// what it may have processed is not, unless the method is idempotent.
+func TestClientHTTP2Retries(t *testing.T) {
+	for _, tc := range []struct {
+		name, method string
+		fail         func(p *framePeer, stream uint32)
+		set          func(req *Request)
+		dials        int
+		isLost       bool // the request fails
+	}{
+		{"refused", "POST", func(p *framePeer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream) }, nil, 1, false},
+		{"GOAWAY below it", "POST", func(p *framePeer, s uint32) { _ = p.WriteGoAway(0, http2.ErrCodeNo, nil) }, nil, 2, false},
+		{"GOAWAY, its stream is processed", "POST", func(p *framePeer, s uint32) {
+			_ = p.WriteGoAway(s, http2.ErrCodeNo, nil)
+			p.answer(s, "200", "answer")
+		}, nil, 1, false},
+		{"reset", "POST", func(p *framePeer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeInternal) }, nil, 1, true},
+		{"reset, idempotent", "PUT", func(p *framePeer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeInternal) }, nil, 1, false},
+		{"connection lost", "POST", func(p *framePeer, s uint32) { p.conn.Close() }, nil, 1, true},
+		{"connection lost, idempotent", "GET", func(p *framePeer, s uint32) { p.conn.Close() }, nil, 2, false},
+		{"connection lost, with a key", "POST", func(p *framePeer, s uint32) { p.conn.Close() }, func(req *Request) {
+			req.Header.Set("Idempotency-Key", "1")
+		}, 2, false},
+		{"refused, a stream that can be sought", "POST", func(p *framePeer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream) }, func(req *Request) {
+			req.SetBodyStream(strings.NewReader("body"), 4)
+		}, 1, false},
+		{"refused, a stream that was read", "POST", func(p *framePeer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream) }, func(req *Request) {
+			req.SetBodyStream(io.MultiReader(strings.NewReader("body")), 4)
+		}, 1, true},
+		{"misdirected", "POST", func(p *framePeer, s uint32) { p.answer(s, "421", "") }, nil, 2, false},
+		{"misdirected, a stream", "POST", func(p *framePeer, s uint32) { p.answer(s, "421", "answer") }, func(req *Request) {
+			req.SetBodyStream(io.MultiReader(strings.NewReader("body")), 4)
+		}, 1, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var requests atomic.Int64
+			peer := newFramePeer(t, func(p *framePeer) {
+				for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+					if requests.Add(1) == 1 {
+						tc.fail(p, stream)
+					} else {
+						p.answer(stream, "200", "answer")
+					}
+				}
+			})
+			c := peer.host()
+			c.HTTP2 = HTTP2Only
+			req, resp := newCall(tc.method, peer.url("/"))
+			if tc.method != "GET" {
+				req.SetBodyString("body")
+			}
+			if tc.set != nil {
+				tc.set(req)
+			}
+			err := c.Do(req, resp)
+			if (err != nil) != tc.isLost || err == nil && string(resp.Body()) != "answer" {
+				t.Errorf("%v, %q", err, resp.Body())
+			}
+			if n := peer.accepted(); n != tc.dials {
+				t.Errorf("%d connections, want %d", n, tc.dials)
+			}
+			c.CloseIdleConnections()
+		})
+	}
+}
+
+// A context that ends while the server takes no more of a request is of PhaseWrite.
+func TestClientHTTP2PhaseWrite(t *testing.T) {
+	for name, set := range map[string]func(req *Request){
+		"bytes":  func(req *Request) { req.SetBody(make([]byte, 1<<20)) },
+		"stream": func(req *Request) { req.SetBodyStream(bytes.NewReader(make([]byte, 1<<20)), -1) },
+	} {
+		full := make(chan struct{})
+		peer := newFramePeer(t, func(p *framePeer) {
+			for received := 0; ; {
+				frame, err := p.ReadFrame()
+				if err != nil {
+					return
+				}
+				if data, ok := frame.(*http2.DataFrame); ok {
+					if received += len(data.Data()); received == 1<<16-1 { // the initial window
+						close(full)
+					}
+				}
+			}
+		})
+		c := peer.host()
+		c.HTTP2 = HTTP2Only
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-full; cancel() }()
+		req, resp := newCall("POST", peer.url("/"))
+		set(req)
+		var phase *PhaseError
+		if err := c.DoContext(ctx, req, resp); !errors.As(err, &phase) || phase.Phase != PhaseWrite {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.CloseIdleConnections()
+	}
+}
+
+// A connection that ended while it was idle costs no request and no attempt.
+func TestClientHTTP2IdleConnectionEnds(t *testing.T) {
+	for name, end := range map[string]func(p *framePeer){
+		"closed": func(p *framePeer) { p.conn.Close() },
+		"goaway": func(p *framePeer) { _ = p.WriteGoAway(1, http2.ErrCodeNo, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan struct{}, 8)
+			peer := newFramePeer(t, func(p *framePeer) {
+				stream, _ := p.request()
+				p.answer(stream, "200", "answer")
+				end(p)
+				ended <- struct{}{}
+				p.request()
+			})
+			c := peer.host()
+			c.HTTP2, c.MaxIdemponentCallAttempts = HTTP2Only, 1
+			for i := range 3 {
+				req, resp := newCall("POST", peer.url("/"))
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != "answer" {
+					t.Fatalf("request %d: %v, %q", i, err, resp.Body())
+				}
+				<-ended
+				time.Sleep(10 * time.Millisecond) // what was sent arrives
+			}
+			c.CloseIdleConnections()
+		})
+	}
+}
+
+// TestClientHTTP2LosesNothing: while connections are ended at random by GOAWAY, each
+// POST is answered once, and none is processed twice.
+func TestClientHTTP2LosesNothing(t *testing.T) {
+	var processed sync.Map
+	var double atomic.Int64
+	peer := newFramePeer(t, func(p *framePeer) {
+		random := rand.New(rand.NewSource(int64(p.number)))
+		last, highest := uint32(math.MaxInt32), uint32(0) // last is that of GOAWAY
+		for stream, path := p.request(); stream != 0; stream, path = p.request() {
+			choice := random.Intn(12)
+			switch {
+			case stream > last:
+				continue // it was told so
+			case last < math.MaxInt32:
+			case choice == 0:
+				_ = p.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
+				continue
+			case choice == 1:
+				last = highest
+				_ = p.WriteGoAway(last, http2.ErrCodeNo, nil)
+				if stream > last {
+					continue
+				}
+			case choice == 2:
+				last = max(stream, highest)
+				_ = p.WriteGoAway(last, http2.ErrCodeNo, nil)
+			}
+			highest = max(highest, stream)
+			if _, isSecond := processed.LoadOrStore(path, true); isSecond {
+				double.Add(1)
+			}
+			p.answer(stream, "200", path)
+		}
+	})
+	c := peer.host()
+	c.HTTP2, c.MaxIdemponentCallAttempts, c.MaxConnWaitTimeout = HTTP2Only, 100, time.Minute
+	defer c.CloseIdleConnections()
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				path := fmt.Sprintf("/%d/%d", worker, i)
+				req, resp := newCall("POST", peer.url(path))
+				req.SetBodyString("body")
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != path {
+					t.Errorf("%s: %v, %q", path, err, resp.Body())
+				}
+			}
+		})
+	}
+	within(t, "the load", all.Wait)
+	if n := double.Load(); n != 0 {
+		t.Errorf("%d requests were processed twice", n)
+	}
+}
+
+// While connections are cut at random, no GET fails, and no POST is processed twice or
+// answered without having been processed.
+func TestClientHTTP2Kills(t *testing.T) {
+	for _, method := range []string{"GET", "POST"} {
+		t.Run(method, func(t *testing.T) {
+			var served sync.Map
+			var total atomic.Int64
+			count := func(path string) {
+				total.Add(1)
+				n, _ := served.LoadOrStore(path, new(atomic.Int64))
+				n.(*atomic.Int64).Add(1)
+			}
+			onEachHTTP2Server(t, http2Handler{
+				sluice:  func(ctx *RequestCtx) { count(string(ctx.Path())) },
+				nethttp: func(_ http.ResponseWriter, r *http.Request) { count(r.URL.Path) },
+			}, func(t *testing.T, r *http2Rig) {
+				served.Clear()
+				c := r.host(HTTP2Only)
+				c.MaxIdemponentCallAttempts = 100
+				c.Dial = nil // a connection is killed after its handshake, when it is used again
+				c.Trace = &ClientTrace{GotConn: func(info GotConnInfo) {
+					if info.IsReused {
+						r.note(innermostConn(info.Conn))
+					}
+				}}
+				defer c.CloseIdleConnections()
+				var running atomic.Int64
+				var all sync.WaitGroup
+				for worker := range 4 {
+					running.Add(1)
+					all.Go(func() {
+						defer running.Add(-1)
+						for i := range 100 {
+							path := fmt.Sprintf("/%d/%d", worker, i)
+							err := c.Do(newCall(method, r.url(path)))
+							n, _ := served.Load(path)
+							switch {
+							case err == nil && n == nil:
+								t.Errorf("%s: answered, but not processed", path)
+							case method == "POST" && n != nil && n.(*atomic.Int64).Load() > 1:
+								t.Errorf("%s: processed twice", path)
+							case method == "GET" && err != nil:
+								t.Errorf("%s: %v", path, err)
+							}
+						}
+					})
+				}
+				for running.Load() > 0 {
+					time.Sleep(time.Millisecond)
+					r.kill()
+				}
+				within(t, "the load", all.Wait)
+			})
+		})
+	}
+}

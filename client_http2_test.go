@@ -1,0 +1,122 @@
+package sluice
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestClientHTTP2Modes: what is spoken with which server, and with how many dials.
+func TestClientHTTP2Modes(t *testing.T) {
+	for _, kind := range http2Servers {
+		for mode, name := range []string{HTTP2Off: "off", HTTP2Auto: "auto", HTTP2Only: "only"} {
+			t.Run(kind.name+"/"+name, func(t *testing.T) {
+				noNewGoroutines(t)
+				r := kind.start(t, mirrorRequest)
+				c := r.host(HTTP2Mode(mode))
+				want := "HTTP/1.1"
+				switch c.HTTP2 {
+				case HTTP2Auto:
+					if kind.isHTTP2 && kind.isTLS {
+						want = "HTTP/2.0"
+					}
+				case HTTP2Only:
+					want = ""
+					if kind.isHTTP2 {
+						want = "HTTP/2.0"
+					}
+				}
+				for range 3 {
+					req, resp := newCall("POST", r.url("/a//b?q#f"))
+					req.SetBodyString("body")
+					err := c.Do(req, resp)
+					if want == "" {
+						if !errors.Is(err, ErrNoHTTP2) {
+							t.Errorf("error %v, want ErrNoHTTP2", err)
+						}
+						continue
+					}
+					body := "POST " + r.addr + " /a/b?q " + want + " body"
+					if err != nil || string(resp.Body()) != body || string(resp.Header.Protocol()) != want {
+						t.Fatalf("%v, %s %q, want %q", err, resp.Header.Protocol(), resp.Body(), body)
+					}
+				}
+				if n := r.dials.Load(); want != "" && n != 1 {
+					t.Errorf("%d dials, want 1", n)
+				}
+				c.CloseIdleConnections()
+				checkPool(t, c, 0, 0)
+			})
+		}
+	}
+}
+
+// A hundred requests at once need one connection, and wait for one dial.
+func TestClientHTTP2SharesOneConnection(t *testing.T) {
+	onEachHTTP2Server(t, mirrorRequest, func(t *testing.T, r *http2Rig) {
+		c := r.host(HTTP2Only)
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				req, resp := newCall("GET", r.url("/"))
+				if err := c.Do(req, resp); err != nil || !strings.HasPrefix(string(resp.Body()), "GET ") {
+					t.Errorf("%v, %q", err, resp.Body())
+				}
+			})
+		}
+		all.Wait()
+		if n := r.dials.Load(); n != 1 {
+			t.Errorf("%d dials, want 1", n)
+		}
+		checkPool(t, c, 1, 1)
+		c.CloseIdleConnections()
+	})
+}
+
+// A server that has chosen HTTP/1.1 may choose HTTP/2 on the next connection, and the
+// reverse.
+func TestClientHTTP2ServerChanges(t *testing.T) {
+	release := make(chan struct{})
+	var arrived, gone atomic.Int64
+	old := http2Servers[1].start(t, blockingHandler(release, &arrived, &gone))
+	next := http2Servers[0].start(t, mirrorRequest)
+	c := old.host(HTTP2Auto)
+	c.TLSConfig = &tls.Config{InsecureSkipVerify: true}
+	target := atomic.Pointer[http2Rig]{}
+	target.Store(old)
+	c.Dial = func(string) (net.Conn, error) { return net.Dial("tcp", target.Load().addr) }
+	defer c.CloseIdleConnections()
+	if err := c.Prewarm(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	checkPool(t, c, 2, 2)
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			if err := c.Do(newCall("GET", old.url("/wait"))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "two requests arrive", func() bool { return arrived.Load() == 2 })
+	target.Store(next)
+	for range 2 {
+		req, resp := newCall("GET", old.url("/"))
+		if err := c.Do(req, resp); err != nil || string(resp.Header.Protocol()) != "HTTP/2.0" {
+			t.Errorf("%v, %s", err, resp.Header.Protocol())
+		}
+	}
+	checkPool(t, c, 3, 1)
+	close(release)
+	all.Wait()
+	c.CloseIdleConnections()
+	target.Store(old)
+	req, resp := newCall("GET", old.url("/now"))
+	if err := c.Do(req, resp); err != nil || string(resp.Header.Protocol()) != "HTTP/1.1" {
+		t.Errorf("%v, %s", err, resp.Header.Protocol())
+	}
+}
