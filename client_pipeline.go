@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/pipeline"
@@ -33,6 +35,10 @@ import (
 // and if the server has answered anything on the connection. A request is sent
 // at most DefaultMaxIdemponentCallAttempts times. Hooks of WithClientTrace are
 // not called.
+//
+// With HTTP2, requests are streams of HTTP/2 if the server speaks it: answers come in
+// any order, body streams are sent while they are read, and requests are sent again as
+// those of a HostClient are.
 type PipelineClient struct {
 	noCopy noCopy
 
@@ -55,8 +61,13 @@ type PipelineClient struct {
 	// MaxPendingRequests limits, for each connection, the requests in the queue,
 	// and separately the requests that were sent and not answered; 0 is
 	// DefaultMaxPendingRequests. A request whose call was given up counts until
-	// its answer has come.
+	// its answer has come. With HTTP/2, it limits the streams of a connection, and
+	// further requests wait.
 	MaxPendingRequests int
+
+	// HTTP2 says when the client speaks HTTP/2; the zero value is HTTP2Off. A server
+	// that has chosen HTTP/1.1 is not asked again.
+	HTTP2 HTTP2Mode
 
 	// MaxBatchDelay is how long a request waits for others, to be written
 	// together. 0: it does not wait, and is written together with the requests
@@ -125,7 +136,8 @@ type PipelineClient struct {
 	MaxResponseBodySize int
 
 	once  sync.Once
-	host  HostClient // dials, and holds the settings that requests need
+	host  HostClient                 // dials, holds the settings that requests need, and speaks HTTP/2
+	spare atomic.Pointer[clientConn] // a connection whose server has chosen HTTP/1.1
 	works pipelineWorkPool
 	lines *pipeline.Client
 }
@@ -143,6 +155,7 @@ func (c *PipelineClient) prepare() {
 	h.Name, h.NoDefaultUserAgentHeader = c.Name, c.NoDefaultUserAgentHeader
 	h.DisableHeaderNamesNormalizing, h.DisablePathNormalizing = c.DisableHeaderNamesNormalizing, c.DisablePathNormalizing
 	h.MaxIdleConnDuration, h.ReadBufferSize, h.WriteTimeout = c.MaxIdleConnDuration, c.ReadBufferSize, c.WriteTimeout
+	c.prepareHTTP2()
 	c.lines = pipeline.New(pipeline.Config{
 		Conns:        sizeOr(c.MaxConns, 1),
 		Pending:      sizeOr(c.MaxPendingRequests, DefaultMaxPendingRequests),
@@ -163,6 +176,9 @@ func (c *PipelineClient) prepare() {
 
 // dial connects to the next address that can be reached.
 func (c *PipelineClient) dial() (nc net.Conn, err error) {
+	if cc := c.spare.Swap(nil); cc != nil {
+		return cc.c, nil
+	}
 	addrs := c.host.prepared().addrs
 	err = errNoAddr
 	for range addrs {
@@ -208,6 +224,11 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	call := &req.call
 	if req.timeout > 0 {
 		defer call.restore(call.allow(req.timeout))
+	}
+	if c.mayUseHTTP2(req) {
+		if err := c.doHTTP2(req, resp); !errors.Is(err, errChoseHTTP1) {
+			return err
+		}
 	}
 	w, err := c.encode(req, resp)
 	if err != nil {
@@ -275,7 +296,7 @@ func (c *PipelineClient) DoContext(ctx context.Context, req *Request, resp *Resp
 // answered, including those whose calls were given up.
 func (c *PipelineClient) PendingRequests() int {
 	c.once.Do(c.prepare)
-	return c.lines.Pending()
+	return c.lines.Pending() + c.host.PendingRequests()
 }
 
 // CloseIdleConnections closes the connections without pending requests. The
@@ -283,6 +304,7 @@ func (c *PipelineClient) PendingRequests() int {
 func (c *PipelineClient) CloseIdleConnections() {
 	c.once.Do(c.prepare)
 	c.lines.CloseIdle()
+	c.host.CloseIdleConnections()
 }
 
 // encode writes the request into the memory of a work, and empties resp.
