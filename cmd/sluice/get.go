@@ -36,6 +36,7 @@ type getOptions struct {
 	insecure       bool
 	caFile         string
 	proxy          string
+	http2          bool
 	hasProxy       bool // --proxy was given, maybe an empty one
 	fail           bool
 	silent         bool
@@ -129,6 +130,7 @@ func (o *getOptions) addConnectionFlags(flags *pflag.FlagSet) {
 	flags.VarP(cli.SecondsOf(&o.maxTime, 0), "max-time", "m", "bound for all of it, in `SECONDS` or as 500ms")
 	flags.Var(cli.SecondsOf(&o.connectTimeout, 30*time.Second), "connect-timeout", "bound for looking up and connecting, in `SECONDS` or as 500ms")
 	flags.StringVar(&o.proxy, "proxy", "", "connect through the http, https or socks5 proxy at `URL`; '' is none, else the environment says (https_proxy ...)")
+	flags.BoolVar(&o.http2, "http2", false, "speak HTTP/2: over TLS if the server chooses it, and without asking to http: URLs")
 	flags.BoolVarP(&o.insecure, "insecure", "k", false, "accept any certificate")
 	flags.StringVar(&o.caFile, "cacert", "", "accept certificates signed by those in `FILE` (PEM)")
 }

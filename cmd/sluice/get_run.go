@@ -98,6 +98,15 @@ func newGetter(ctx context.Context, o getOptions) (*getter, error) {
 		return nil, err
 	}
 	g.client.DialTimeout = func(addr string, _ time.Duration) (net.Conn, error) { return g.phases.dial(dial, addr) }
+	if o.http2 {
+		g.client.ConfigureClient = func(hc *sluice.HostClient) error {
+			hc.HTTP2 = sluice.HTTP2Only
+			if hc.IsTLS {
+				hc.HTTP2 = sluice.HTTP2Auto
+			}
+			return nil
+		}
+	}
 	g.client.StreamResponseBody = true
 	g.client.DisablePathNormalizing = true // the URL is what the user has typed
 	g.client.Name = "sluice-get"

@@ -55,20 +55,7 @@ func get(t *testing.T, args ...string) output {
 // listenFor serves a handler until the test ends, and returns its URL.
 func listenFor(t *testing.T, handler sluice.RequestHandler) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &sluice.Server{Handler: handler, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0)}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ln) }()
-	t.Cleanup(func() {
-		server.Shutdown()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + ln.Addr().String()
+	return serveOn(t, &sluice.Server{Handler: handler, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0)}, false)
 }
 
 // mirror answers with the request, redirects, and statuses.
@@ -309,4 +296,61 @@ func TestGetUserOfURL(t *testing.T) {
 			t.Errorf("%s: exit status %d, %s%s", args, got.status, got.stdout, got.stderr)
 		}
 	}
+}
+
+// TestGetHTTP2: --http2 speaks HTTP/2 over TLS if the server chooses it, and to http: URLs
+// without asking.
+func TestGetHTTP2(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		isTLS, isEnabled bool
+		status           int
+		stdout, stderr   string // how they begin
+	}{
+		{"TLS", true, true, 0, "HTTP/2.0 200 \r\nContent-Length: ", ""},
+		{"TLS, HTTP/1.1", true, false, 0, "HTTP/1.1 200 OK\r\nContent-Length: ", ""},
+		{"plain text", false, true, 0, "HTTP/2.0 200 \r\nContent-Length: ", ""},
+		{"plain text, HTTP/1.1", false, false, 1, "", "sluice: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := &sluice.Server{Handler: mirror, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0)}
+			server.HTTP2.Enable = c.isEnabled
+			args := []string{"--http2", "-k", "-i", "--repeat", "2", "-d", "body", serveOn(t, server, c.isTLS)}
+			got := get(t, args...)
+			if got.status != c.status || !strings.HasPrefix(got.stdout, c.stdout) || !strings.HasPrefix(got.stderr, c.stderr) {
+				t.Errorf("exit status %d\n%s\n%s", got.status, got.stdout, got.stderr)
+			}
+			if c.status == 0 && (!strings.Contains(got.stdout, "conn=2") || !strings.Contains(got.stdout, "\n\nbody")) {
+				t.Errorf("not the same connection, or no body\n%s", got.stdout)
+			}
+		})
+	}
+}
+
+// serveOn serves until the test ends, and returns the URL.
+func serveOn(t *testing.T, server *sluice.Server, isTLS bool) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + ln.Addr().String()
+	serve := server.Serve
+	if isTLS {
+		cert, key, err := sluice.GenerateTestCertificate("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		url = "https://" + ln.Addr().String()
+		serve = func(ln net.Listener) error { return server.ServeTLSEmbed(ln, cert, key) }
+	}
+	served := make(chan error, 1)
+	go func() { served <- serve(ln) }()
+	t.Cleanup(func() {
+		server.Shutdown()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return url
 }
