@@ -62,6 +62,8 @@ func fill(t *testing.T, v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(7)
+	case reflect.Uint8:
+		v.SetUint(1)
 	case reflect.String:
 		v.SetString("x")
 	case reflect.Pointer:
