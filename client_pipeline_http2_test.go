@@ -43,7 +43,7 @@ func TestPipelineHTTP2(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if n := r.dials.Load(); n != 1 && (mode == HTTP2Auto || kind.isHTTP2) {
+				if n := r.dials.Load(); n != 1 && want == "HTTP/2.0" {
 					t.Errorf("%d dials, want 1", n)
 				}
 				if n := c.PendingRequests(); n != 0 {
