@@ -2,6 +2,7 @@ package prefork
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -89,11 +90,16 @@ func (c *http2Client) overlap(l *load) {
 	}
 }
 
+var (
+	http2Restarts = flag.Int("http2.restarts", 4, "how often TestRestartsOfHTTP2 replaces the workers")
+	http2Clients  = flag.Int("http2.clients", 8, "how many clients make requests meanwhile")
+)
+
 // Clients of HTTP/2 lose no request in rolling restarts. Connections move between two
 // requests, and idle ones are never closed. Those that always have a request open get
 // GOAWAY.
 func TestRestartsOfHTTP2(t *testing.T) {
-	restarts := 4
+	restarts := *http2Restarts
 	if testing.Short() {
 		restarts = 2
 	}
@@ -109,11 +115,11 @@ func TestRestartsOfHTTP2(t *testing.T) {
 				}
 			}
 			var l load
-			for i := range 8 {
+			for i := range *http2Clients {
 				c := f.http2Client()
 				for range 1 + i%2*3 { // alone, or four at the same time
 					l.done.Add(1)
-					go c.call(&l, i*1000)
+					go c.call(&l, i%8*1000)
 				}
 			}
 			overlapping := f.http2Client()
