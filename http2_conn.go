@@ -39,7 +39,6 @@ var (
 // openHTTP2 returns the Protocol of a connection that speaks HTTP/2. begun is input that
 // the engine does not have any more.
 func (a *acceptor) openHTTP2(conn engine.Conn, facts connFacts, begun []byte) *http2Conn {
-	a.cfg.retain() // by handlers that are running when the connection ends
 	c := a.newHTTP2Conn(conn, facts)
 	c.Conn = http2.NewConn(conn, &c.host, a.cfg.http2, begun)
 	return c
@@ -88,7 +87,6 @@ func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 		a.cfg.logger.Printf("connection from %s closed: its state of HTTP/2 is damaged, or of another version", conn.RemoteAddr())
 		return nil, nil
 	}
-	a.cfg.retain()
 	a.cfg.tellState(conn, StateNew)
 	return c, nil
 }
@@ -194,6 +192,9 @@ func (h *http2Host) NewStream() *http2.Stream {
 	x.ctx.attach(h.server, h.cfg, h.facts)
 	h.served++
 	x.ctx.begin(h.served)
+	if one := h.cfg.single; one != nil {
+		one.streams.Add(1)
+	}
 	if m := h.cfg.meter; m != nil {
 		x.flight = m.flights.begin(x.ctx.start)
 	}

@@ -254,10 +254,14 @@ func (x *http2Exchange) End() {
 	if x.user != nil {
 		x.user.end()
 	}
+	x.stream.Release()
 	x.ctx = x.ctx.end()
 	x.ctx.shrink()
 	if x.flight != nil {
 		x.flight.Add(-1)
+	}
+	if one := x.host.cfg.single; one != nil {
+		defer one.streams.Done()
 	}
 	x.host, x.failure, x.flight, x.user = nil, nil, nil, nil
 	x.framing, x.http2Marks = message.Framing{}, http2Marks{}

@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -363,6 +364,40 @@ func TestHTTP2ServeConn(t *testing.T) {
 				t.Error("the connection of a request that has ended can be closed")
 			}
 		})
+	}
+}
+
+// TestHTTP2ServeConnWaits: ServeConn waits for all handlers of its connection, and
+// returns the first error of several requests.
+func TestHTTP2ServeConnWaits(t *testing.T) {
+	const handlers = 8
+	running := make(chan struct{}, handlers)
+	var ended atomic.Int32
+	s := &sluice.Server{MaxRequestBodySize: 1, Handler: func(ctx *sluice.RequestCtx) {
+		running <- struct{}{}
+		<-ctx.Done()
+		time.Sleep(10 * time.Millisecond) // a handler that notices late
+		ended.Add(1)
+	}}
+	s.HTTP2.Enable = true
+	client, server := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.ServeConn(server) }()
+	f := (&rig{t: t, connect: func() (net.Conn, error) { return client, nil }}).frames()
+	go io.Copy(io.Discard, client)
+	for i := range uint32(handlers) {
+		f.head(4*i+1, "GET", "/", true)
+		f.head(4*i+3, "POST", "/", false, "content-length", "9")
+	}
+	for range handlers {
+		receive(t, running)
+	}
+	f.conn.Close()
+	if err := receive(t, served); !errors.Is(err, sluice.ErrBodyTooLarge) {
+		t.Errorf("ServeConn: %v", err)
+	}
+	if n := ended.Load(); n != handlers {
+		t.Errorf("%d of %d handlers have returned", n, handlers)
 	}
 }
 

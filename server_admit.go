@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -57,8 +58,11 @@ func newAcceptor(s *Server, cfg *serverConfig) *acceptor {
 type single struct {
 	acceptor acceptor
 	config   serverConfig
-	name     []byte // memory of config.name
-	failure  error  // why the connection or a request was refused; nil: neither
+	name     []byte         // memory of config.name
+	streams  sync.WaitGroup // requests of HTTP/2 that have not ended
+
+	mu      sync.Mutex // requests of HTTP/2 run at the same time
+	failure error      // why the connection or a request was refused; nil: neither
 	// isRetained is set when other goroutines may use config after ServeConn has
 	// returned.
 	isRetained bool
@@ -66,15 +70,21 @@ type single struct {
 
 // fail stores err for ServeConn. The first one counts.
 func (c *serverConfig) fail(err error) {
-	if c.single != nil && c.single.failure == nil {
-		c.single.failure = err
+	if one := c.single; one != nil {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		if one.failure == nil {
+			one.failure = err
+		}
 	}
 }
 
 // retain prevents c from being reused for another ServeConn.
 func (c *serverConfig) retain() {
-	if c.single != nil {
-		c.single.isRetained = true
+	if one := c.single; one != nil {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		one.isRetained = true
 	}
 }
 

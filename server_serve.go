@@ -195,8 +195,8 @@ func isOrderlyEnd(err error) bool {
 }
 
 // ServeConn serves HTTP on one connection. It returns when the connection is
-// closed, or when the last response is written and a HijackHandler has taken
-// the connection over, on its own goroutine. The error is nil after an orderly
+// closed and its handlers have returned, or when the last response is written and a
+// HijackHandler has taken the connection over, on its own goroutine. The error is nil after an orderly
 // end, and ErrConcurrencyLimit or ErrPerIPConnLimit if the server refused the
 // connection. Otherwise it is the error of the connection, or the error that
 // ErrorHandler receives.
@@ -210,6 +210,7 @@ func (s *Server) serveConnFrom(c net.Conn, leftover []byte) error {
 	}
 	one := acquireSingle(s)
 	err := s.engine().ServeConn(c, leftover, &one.acceptor)
+	one.streams.Wait()
 	if one.failure != nil {
 		err = one.failure
 	}

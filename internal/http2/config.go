@@ -99,6 +99,7 @@ type Request interface {
 	// Serve answers the request. It runs in a Task and may block. When it returns, the
 	// response is complete, or else the stream is reset.
 	Serve()
-	// End is the last call: neither the Conn nor the Stream is in use any more.
+	// End is the last call: the Conn uses the Stream no longer. End first stops what else
+	// may use it, and then calls Stream.Release.
 	End()
 }

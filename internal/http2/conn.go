@@ -137,7 +137,6 @@ func (c *Conn) unlock() {
 	c.mu.Unlock()
 	for s != nil {
 		next := s.next
-		s.end()
 		s.Request.End()
 		s = next
 	}

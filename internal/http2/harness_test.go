@@ -344,6 +344,8 @@ func (r *testRequest) Serve() {
 
 func (r *testRequest) End() {
 	r.ended++
+	r.stream.Reset(h2.CodeInternalError) // has no effect
+	r.stream.Release()
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
 	r.engine.free = append(r.engine.free, r)

@@ -99,8 +99,9 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
 }
 
-// end forgets the connection.
-func (s *Stream) end() {
+// Release forgets the connection. After it, no method may be called until a Host returns
+// the Stream for another request.
+func (s *Stream) Release() {
 	s.conn, s.next, s.last, s.onGone = nil, nil, nil, nil
 	s.trailer.Reset()
 	s.inbox, s.held, s.taken = s.inbox[:0], s.held[:0], 0
