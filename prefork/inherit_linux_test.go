@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // startEarlyChild starts a process, as main may do before ListenAndServe.
@@ -63,7 +65,7 @@ func TestEarlyChildInheritsNothing(t *testing.T) {
 				if err != nil {
 					t.Fatal(line)
 				}
-				defer syscall.Kill(pid, syscall.SIGKILL)
+				defer nettest.Signal(t, pid, syscall.SIGKILL)
 				// The program's loader opens and closes some files.
 				until(t, "the process has the standard descriptors only", func() bool {
 					return !slices.ContainsFunc(descriptorsOf(t, pid), func(target string) bool { return !slices.Contains(inherited, target) })

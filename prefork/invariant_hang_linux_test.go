@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // hangTimeout is longer than a busy machine delays a process.
@@ -110,7 +111,7 @@ func TestPauseIsNoHang(t *testing.T) {
 	}
 	time.Sleep(2 * hangTimeout)
 	for _, pid := range all {
-		syscall.Kill(pid, syscall.SIGCONT)
+		nettest.Signal(t, pid, syscall.SIGCONT)
 	}
 	until(t, "the master notices", func() bool { return f.count("the master stood still") > 0 })
 	time.Sleep(hangTimeout + hangTimeout/2) // time for a hang to be found, which must not happen

@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/shared"
 )
 
 // freeze stops all threads of a process.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
-	syscall.Kill(pid, syscall.SIGSTOP)
-	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGCONT) }) // otherwise it never ends
+	nettest.Signal(t, pid, syscall.SIGSTOP)
+	t.Cleanup(func() { nettest.Signal(t, pid, syscall.SIGCONT) }) // otherwise it never ends
 	until(t, "the worker is stopped", func() bool {
 		threads, _ := filepath.Glob(filepath.Join("/proc", itoa(pid), "task", "*", "stat"))
 		for _, thread := range threads {
@@ -149,7 +150,7 @@ func (f *fleet) killOne(s *shared.Segment, v *victims) {
 	for _, port := range clientsOf(f.t, victim.PID) {
 		v.ports[port] = true
 	}
-	syscall.Kill(victim.PID, syscall.SIGKILL)
+	nettest.Signal(f.t, victim.PID, syscall.SIGKILL)
 	until(f.t, "it is gone", func() bool { return !isAlive(victim.PID) })
 }
 
@@ -164,7 +165,7 @@ func TestRescue(t *testing.T) {
 			victim := f.pids()[0]
 			waiting := f.fillQueueAndInbox(f.segment(), victim, 200)
 			began := time.Now()
-			syscall.Kill(victim, syscall.SIGKILL)
+			nettest.Signal(t, victim, syscall.SIGKILL)
 			for _, c := range waiting {
 				if err := c.expect("slow"); err != nil {
 					t.Error(err)

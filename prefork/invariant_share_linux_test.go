@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // Shared counters are exact (I17).
@@ -89,7 +91,7 @@ func TestCacheOutlivesWriters(t *testing.T) {
 		before := f.pids()
 		for victim := range f.living() { // any of them
 			pid, _ := strconv.Atoi(victim)
-			syscall.Kill(pid, syscall.SIGKILL)
+			nettest.Signal(t, pid, syscall.SIGKILL)
 			break
 		}
 		until(t, "it is replaced", func() bool { return len(f.pids()) > len(before) })

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/shared"
 )
 
@@ -140,13 +141,13 @@ func (s *soak) happen() {
 	case 6: // once: a second signal would end it without a successor
 		if pid := s.any(); !s.told[pid] {
 			s.told[pid] = true
-			syscall.Kill(pid, syscall.SIGTERM)
+			nettest.Signal(s.t, pid, syscall.SIGTERM)
 		}
 	case 7:
 		pid := s.any()
 		freeze(s.t, pid)
 		time.Sleep(20 * time.Millisecond)
-		syscall.Kill(pid, syscall.SIGCONT)
+		nettest.Signal(s.t, pid, syscall.SIGCONT)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // After SIGTERM, slow requests finish, and only one that never ends is cut at the
@@ -101,7 +102,7 @@ func TestWhatWaitsIsAnswered(t *testing.T) {
 				f.signal(signal)
 				word := map[string]string{"stop": "stopping: ", "scale down": " instead of ", "restart": "rolling restart begins"}[how]
 				until(t, "the master knows", func() bool { return f.count(word) > 0 })
-				syscall.Kill(worker, syscall.SIGCONT)
+				nettest.Signal(t, worker, syscall.SIGCONT)
 				for i, c := range waiting {
 					if err := c.expect("slow"); err != nil {
 						t.Errorf("connection %d: %v", i, err)

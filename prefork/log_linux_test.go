@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // A full log pipe stops only the log: the fleet recovers, restarts, reports its
@@ -19,7 +21,7 @@ func TestFullLogPipe(t *testing.T) {
 			if f.count("ready after") != 0 {
 				t.Fatalf("the log is read: %q", f.said("ready after"))
 			}
-			syscall.Kill(f.pids()[0], syscall.SIGKILL)
+			nettest.Signal(t, f.pids()[0], syscall.SIGKILL)
 			until(t, "the worker that was killed has a successor", func() bool {
 				s := statusAt(t, "tcp", f.admin())
 				return s.Crashes == 1 && s.Ready && len(s.Workers) == 2

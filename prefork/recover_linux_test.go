@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -90,7 +92,7 @@ func TestSocketIsReturned(t *testing.T) {
 		if n := listeners(t, sibling); n != 1 {
 			t.Fatalf("a worker has %d listeners", n)
 		}
-		syscall.Kill(f.pids()[0], syscall.SIGKILL)
+		nettest.Signal(t, f.pids()[0], syscall.SIGKILL)
 		until(t, "the sibling has the socket", func() bool { return listeners(t, sibling) == 2 })
 		for range 20 {
 			if _, err := f.get("/"); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // withStatus adds the status to a fleet's handler.
@@ -88,7 +89,7 @@ func TestStatusOfFleet(t *testing.T) {
 			open(t, gate)
 			busy.answer()
 			before := s.Total.Requests
-			syscall.Kill(s.Workers[0].PID, syscall.SIGKILL)
+			nettest.Signal(t, s.Workers[0].PID, syscall.SIGKILL)
 			until(t, "a worker knows of the crash", func() bool {
 				s := statusAt(t, "tcp", f.addr(0))
 				return s.Crashes == 1 && s.Slots[0].Crashes == 1 && s.Slots[0].Restarts == 1 && len(s.Workers) == 2 && s.Workers[0].Generation == 2

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // eachServing runs f with every way to serve.
@@ -201,7 +202,7 @@ func TestStopWhilePredecessorDrains(t *testing.T) {
 		for how, end := range map[string]func(*fleet){
 			"stop":            func(f *fleet) { f.signal(syscall.SIGTERM) },
 			"master killed":   func(f *fleet) { f.cmd.Process.Kill() },
-			"too many deaths": func(f *fleet) { syscall.Kill(f.pids()[1], syscall.SIGKILL) },
+			"too many deaths": func(f *fleet) { nettest.Signal(f.t, f.pids()[1], syscall.SIGKILL) },
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()

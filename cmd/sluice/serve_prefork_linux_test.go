@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // environment returns what a process was started with.
@@ -76,7 +78,7 @@ func TestPreforkSelfSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	syscall.Kill(victim, syscall.SIGKILL)
+	nettest.Signal(t, victim, syscall.SIGKILL)
 	eventually(t, "a successor", func() bool { return strings.Count(p.text(), ": ready after") == 3 })
 	same()
 	p.Process.Signal(syscall.SIGHUP)
@@ -107,7 +109,7 @@ func TestPreforkBrokenCertificate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		syscall.Kill(victim, syscall.SIGKILL)
+		nettest.Signal(t, victim, syscall.SIGKILL)
 		eventually(t, "a successor", func() bool { return len(pids.FindAllString(p.text(), -1)) == len(ready)+1 })
 	}
 	serves := func(isFirst bool) {

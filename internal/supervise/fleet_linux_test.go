@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 func TestFleetServes(t *testing.T) {
@@ -111,7 +113,7 @@ func TestKilledWorkersLoseOnlyWhatTheyAccepted(t *testing.T) {
 		// The queue fills while the process is frozen, and its numbers do not change.
 		freeze(t, w.PID)
 		time.Sleep(15 * time.Millisecond)
-		syscall.Kill(w.PID, syscall.SIGKILL)
+		nettest.Signal(t, w.PID, syscall.SIGKILL)
 		until(t, "the worker is replaced", func() bool {
 			now := f.serving(slot)
 			return now.Generation > w.Generation && now.Phase == PhaseReady
@@ -157,7 +159,7 @@ func TestQueueIsRescued(t *testing.T) {
 		conns = append(conns, conn)
 	}
 	killed := time.Now()
-	syscall.Kill(w.PID, syscall.SIGKILL)
+	nettest.Signal(t, w.PID, syscall.SIGKILL)
 	rescued := 0
 	for _, conn := range conns {
 		conn.SetDeadline(time.Now().Add(patience))
@@ -343,7 +345,7 @@ func TestHooks(t *testing.T) {
 		c.Hooks.OnRecover = func(slot, oldPID, newPID int) { recovered <- [3]int{slot, oldPID, newPID} }
 	}).ready()
 	old := f.serving(1).PID
-	syscall.Kill(old, syscall.SIGKILL)
+	nettest.Signal(t, old, syscall.SIGKILL)
 	if got := <-recovered; got[0] != 1 || got[1] != old || got[2] == old || got[2] == 0 {
 		t.Errorf("OnRecover: %v", got)
 	}
@@ -426,7 +428,7 @@ func TestCustomStart(t *testing.T) {
 func TestWorkerIsRecycledBySIGTERM(t *testing.T) {
 	f := startFleet(t, nil).ready()
 	stop := f.load(2, "who")
-	syscall.Kill(f.serving(0).PID, syscall.SIGTERM)
+	nettest.Signal(t, f.serving(0).PID, syscall.SIGTERM)
 	until(t, "it is replaced", func() bool {
 		s := f.Status().Slots[0]
 		return len(s.Workers) == 1 && s.Workers[0].Generation == 2 && s.Workers[0].Phase == PhaseReady

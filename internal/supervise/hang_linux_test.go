@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // hangTimeout is long enough for healthy workers with the race detector on a busy
@@ -167,7 +169,7 @@ func TestSuspendedFleetIsLeftAlone(t *testing.T) {
 	}
 	time.Sleep(2 * hangTimeout) // longer than the timeout: the subject of this test
 	for _, pid := range pids {
-		syscall.Kill(pid, syscall.SIGCONT)
+		nettest.Signal(t, pid, syscall.SIGCONT)
 	}
 	m.says("the master stood still for ")
 	time.Sleep(hangTimeout + hangTimeout/4) // long enough to find a hang
@@ -204,7 +206,7 @@ func TestOnReaped(t *testing.T) {
 		}
 	}).ready()
 	pids := []int{f.serving(0).PID, f.serving(1).PID}
-	syscall.Kill(pids[0], syscall.SIGKILL)
+	nettest.Signal(t, pids[0], syscall.SIGKILL)
 	f.replaced(0)
 	pids = append(pids, f.serving(0).PID)
 	f.Stop()
@@ -270,7 +272,7 @@ func TestFleetLeavesNoDescriptors(t *testing.T) {
 		}).ready()
 		f.Scale(4)
 		until(t, "four workers", func() bool { return f.Status().Ready && f.Status().Wanted == 4 })
-		syscall.Kill(f.serving(3).PID, syscall.SIGKILL)
+		nettest.Signal(t, f.serving(3).PID, syscall.SIGKILL)
 		f.replaced(3)
 		f.Stop()
 		if err := f.end(); err != nil {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // talk is a connection to a fleet.
@@ -124,7 +126,7 @@ func TestInboxOfKilledWorker(t *testing.T) {
 				fmt.Fprintln(c, "pass 0")
 			}
 			other.say("who") // by now most of them were posted
-			syscall.Kill(w.PID, syscall.SIGKILL)
+			nettest.Signal(t, w.PID, syscall.SIGKILL)
 			for _, c := range conns {
 				if got := c.hear(); got != "passed by 1.1" {
 					t.Fatalf("%q", got)
@@ -232,7 +234,7 @@ func TestStartWithoutInboxes(t *testing.T) {
 	until(t, "both attach", func() bool { return f.serving(0).Attached && f.serving(1).Attached })
 	f.Scale(3)
 	until(t, "three workers", func() bool { return f.Status().Ready && f.serving(2).Attached })
-	syscall.Kill(f.serving(0).PID, syscall.SIGKILL)
+	nettest.Signal(t, f.serving(0).PID, syscall.SIGKILL)
 	f.replaced(0)
 	until(t, "it is told", func() bool { return f.dial(1).say("slots") == "3" })
 	if st := f.Status(); st.Crashes != 1 {

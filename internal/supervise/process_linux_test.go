@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // patience bounds waits that normally take milliseconds.
@@ -186,9 +188,7 @@ func ask(address, line string) (string, error) {
 // freeze stops a process and waits until all its threads have stopped.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	nettest.Signal(t, pid, syscall.SIGSTOP)
 	until(t, "the process stands still", func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		for _, thread := range threads {
@@ -300,7 +300,7 @@ func (m *testMaster) leaveNothing() {
 		environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if !isGone(pid) && bytes.Contains(environment, []byte(roleVariable)) {
 			m.t.Errorf("worker %d outlived its master", pid)
-			syscall.Kill(pid, syscall.SIGKILL)
+			nettest.Signal(m.t, pid, syscall.SIGKILL)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // I7: after SIGTERM requests finish, the master exits with 0, and the port is free.
@@ -178,9 +180,7 @@ func checkGroupSignals(t *testing.T, pid int, address string) {
 	for _, s := range []syscall.Signal{
 		syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGWINCH,
 	} {
-		if err := syscall.Kill(pid, s); err != nil {
-			t.Fatal(err)
-		}
+		nettest.Signal(t, pid, s)
 		for range 10 {
 			if answer, err := ask(address, "who"); err != nil || !strings.HasSuffix(answer, fmt.Sprint(" ", pid)) {
 				t.Fatalf("after %v: %q, %v", s, answer, err)
@@ -245,9 +245,7 @@ func TestProcessOneReaps(t *testing.T) {
 	ask(address, "die")
 	m.says("died: exit status 3")
 	m.says("worker 0.2 (pid ")
-	if err := syscall.Kill(one[0], syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	nettest.Signal(t, one[0], syscall.SIGTERM)
 	if status := m.wait(); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
