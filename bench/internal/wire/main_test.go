@@ -120,7 +120,7 @@ func TestSmoke(t *testing.T) {
 	}
 	folder := t.TempDir()
 	o, err := command.Parse(flags,
-		"--rounds", "1", "--duration", "100ms", "--servers", "epoll,multipath,nginx,floor", // and the baseline
+		"--rounds", "1", "--duration", "400ms", "--servers", "epoll,multipath,nginx,floor", // and the baseline
 		"--case", "^(pipeline of 16|connection per request|TLS|JSON)$")
 	if err != nil {
 		t.Fatal(err)
