@@ -92,6 +92,7 @@ func packageRules() map[string]packageRule {
 		"internal/field":       {pure: true, own: []string{"internal/ascii"}},
 		"internal/h1":          {pure: true, own: []string{"internal/ascii", "internal/field"}},
 		"internal/h2":          {pure: true, usesAtomics: true, own: []string{"internal/ascii", "internal/field", "internal/h1"}},
+		"internal/ws":          {pure: true, own: []string{"internal/ascii"}},
 		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
 		"internal/uri":         {pure: true, own: []string{"internal/ascii", "internal/h1"}},
 
@@ -110,15 +111,6 @@ func packageRules() map[string]packageRule {
 		"internal/engine/epoll":      {own: []string{"internal/engine", "internal/engine/core", "internal/engine/sock"}, usesUnsafe: true},
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
 
-		// Satellites with a reason to see more than root's exported API.
-		"prefork":   {own: []string{".", "internal/supervise", "internal/listen", "reuseport", "shared"}, external: []string{xSys}},
-		"reuseport": {own: []string{"internal/listen"}}, // below root, not above it
-		"tcplisten": {own: []string{"internal/listen"}},
-		"shared":    {external: []string{xSys}, usesUnsafe: true},
-
-		// Another protocol on the seam; of root it takes the names of engines.
-		"tcp": {own: []string{".", "internal/engine", "internal/engine/choose", "internal/clock", "internal/buf", "internal/invariants"}},
-
 		// Modules of their own: the root's public packages, and what they like.
 		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "interop/..."}},
@@ -127,21 +119,37 @@ func packageRules() map[string]packageRule {
 		"lab":             {anyModule: true, own: []string{".", "prefork", "tcp", "lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp", "tcplisten"}},
-		"expvarhandler":   {own: []string{"."}},
-		"pprofhandler":    {own: []string{"."}},
-		"fasthttpproxy":   {own: []string{".", "internal/dial"}, external: []string{xNet}},
-		"fasthttpadaptor": {own: []string{"."}},
 	}
 	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
+	maps.Copy(all, satelliteRules())
 	all["contrib/fasthttp"] = shim()
 	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/fasthttp", "contrib/metrics", "lab"} {
 		all[nested+"/..."] = all[nested]
 	}
-	all["lab/load"] = loadGenerator()
+	maps.Copy(all, labRules())
 	return all
+}
+
+// satelliteRules returns the rules of the public packages beside root.
+func satelliteRules() map[string]packageRule {
+	return map[string]packageRule{
+		// Satellites with a reason to see more than root's exported API.
+		"prefork":   {own: []string{".", "internal/supervise", "internal/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"reuseport": {own: []string{"internal/listen"}}, // below root, not above it
+		"tcplisten": {own: []string{"internal/listen"}},
+		"shared":    {external: []string{xSys}, usesUnsafe: true},
+
+		// Another protocol on the seam. It uses root's names of engines.
+		"tcp": {own: []string{".", "internal/engine", "internal/engine/choose", "internal/clock", "internal/buf", "internal/invariants"}},
+
+		"expvarhandler":   {own: []string{"."}},
+		"pprofhandler":    {own: []string{"."}},
+		"fasthttpproxy":   {own: []string{".", "internal/dial"}, external: []string{xNet}},
+		"fasthttpadaptor": {own: []string{"."}},
+	}
 }
 
 // partRules returns the rules of what root is made of, without the wire formats
@@ -172,13 +180,16 @@ func shim() packageRule {
 	}}
 }
 
-// loadGenerator is the rule of what "sluice bench" and the comparisons use. It reads responses with the one
-// parser that there is, and drives its sockets itself; see
-// docs/adr/0010-load-generator.md.
-func loadGenerator() packageRule {
-	return packageRule{anyModule: true, usesUnsafe: true, own: []string{
-		".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "lab/...",
-	}}
+// labRules returns the rules of the lab's packages that use the wire formats of the
+// library, so that each has one parser. lab/load, which "sluice bench" and the comparisons
+// use, drives its sockets itself; see docs/adr/0010-load-generator.md.
+func labRules() map[string]packageRule {
+	return map[string]packageRule{
+		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
+			".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "lab/...",
+		}},
+		"lab/internal/member": {anyModule: true, own: []string{".", "internal/ws", "prefork", "tcp", "lab/..."}},
+	}
 }
 
 // mutableVars is the allow-list of package-level variables that are neither

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/ws"
 	"github.com/sluicehttp/sluice/lab/internal/control"
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/tcp"
@@ -170,7 +171,7 @@ func (c *client) answered(conn *tcp.Conn) error {
 	}
 	var err error
 	if _, isFramed := p.sender.(*masker); isFramed {
-		_, err = conn.Write(appendMasked(conn.AvailableBuffer(), opBinary, rand.Uint32(), c.request))
+		_, err = conn.Write(ws.AppendMasked(conn.AvailableBuffer(), ws.OpBinary, ws.Key(rand.Uint32()), c.request))
 	} else {
 		_, err = conn.Write(c.request)
 	}

@@ -5,10 +5,10 @@ package member
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	mathrand "math/rand/v2"
 
+	"github.com/sluicehttp/sluice/internal/ws"
 	"github.com/sluicehttp/sluice/tcp"
 )
 
@@ -23,9 +23,9 @@ type upgrading struct {
 
 // startUpgrade asks for WebSocket on a new connection.
 func (c *client) startUpgrade(conn *tcp.Conn) error {
-	var nonce [keySize]byte
+	var nonce [ws.KeySize]byte
 	_, _ = rand.Read(nonce[:]) // it cannot fail
-	u := &upgrading{key: base64.StdEncoding.EncodeToString(nonce[:])}
+	u := &upgrading{key: string(ws.AppendKey(nil, nonce))}
 	conn.SetState(u)
 	_, err := conn.WriteString("GET / HTTP/1.1\r\nHost: lab\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + u.key + "\r\n\r\n")
@@ -42,11 +42,11 @@ func (c *client) handleWebSocket(conn *tcp.Conn, in []byte) (int, error) {
 	switch {
 	case err != nil || size == 0:
 		return 0, err
-	case isUpgrading && op == opPong:
+	case isUpgrading && op == ws.OpPong:
 		c.joins(conn, (*masker)(conn.Sender()))
 		<-c.upgrades
 		return size, nil
-	case isUpgrading || op != opBinary || len(payload) != messageSize:
+	case isUpgrading || op != ws.OpBinary || len(payload) != messageSize:
 		return 0, fmt.Errorf("a frame of kind %d and %d bytes was not asked for", op, len(payload))
 	}
 	return size, c.answered(conn)
@@ -59,11 +59,11 @@ func (c *client) switched(conn *tcp.Conn, u *upgrading, in []byte) (int, error) 
 		return 0, nil
 	}
 	head := in[:end+2]
-	if !bytes.HasPrefix(head, statusSwitching) || string(fieldOf(head, "Sec-WebSocket-Accept")) != accept([]byte(u.key)) {
+	if !bytes.HasPrefix(head, statusSwitching) || string(fieldOf(head, ws.FieldAccept)) != string(ws.AppendAccept(nil, []byte(u.key))) {
 		return 0, fmt.Errorf("the server does not upgrade: %.200q", head)
 	}
 	u.isSwitched = true
-	_, err := conn.Write(appendMasked(conn.AvailableBuffer(), opPing, mathrand.Uint32(), nil))
+	_, err := conn.Write(ws.AppendMasked(conn.AvailableBuffer(), ws.OpPing, ws.Key(mathrand.Uint32()), nil))
 	return end + len(endOfHead), err
 }
 
@@ -74,5 +74,5 @@ type masker tcp.Sender
 // TrySend implements sender.
 func (m *masker) TrySend(message []byte) error {
 	frame := make([]byte, 0, 32)
-	return (*tcp.Sender)(m).TrySend(appendMasked(frame, opBinary, mathrand.Uint32(), message))
+	return (*tcp.Sender)(m).TrySend(ws.AppendMasked(frame, ws.OpBinary, ws.Key(mathrand.Uint32()), message))
 }

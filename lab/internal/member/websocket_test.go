@@ -56,13 +56,6 @@ func startWebSocket(t *testing.T, kind scenario.ServerKind) (s *server, addr str
 	return s, ln.Addr().String()
 }
 
-// TestAccept is the example of RFC 6455 section 1.3.
-func TestAccept(t *testing.T) {
-	if got := accept([]byte("dGhlIHNhbXBsZSBub25jZQ==")); got != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
-		t.Error(got)
-	}
-}
-
 // TestServerWithPeer has somebody else's client talk to the server.
 func TestServerWithPeer(t *testing.T) {
 	for _, kind := range []scenario.ServerKind{scenario.Epoll, scenario.Goroutine} {

@@ -1,0 +1,46 @@
+package ws
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// A Key is a masking key (RFC 6455 section 5.3). Its lowest byte, which is the first one
+// on the wire, masks the next byte of the payload.
+type Key uint32
+
+// notASCII has the highest bit of each byte.
+const notASCII = 0x8080808080808080
+
+// Mask masks p in place, or removes the mask. next is the key for the byte after p.
+// isASCII tells whether the result contains only ASCII. With key 0, Mask only tests p.
+// BenchmarkMask measures it.
+func Mask(p []byte, key Key) (next Key, isASCII bool) {
+	next = Key(bits.RotateLeft32(uint32(key), -8*(len(p)&3)))
+	wide := uint64(key)<<32 | uint64(key)
+	var seen uint64
+	for len(p) >= 32 {
+		b := p[:32:32]
+		w0 := binary.LittleEndian.Uint64(b[0:]) ^ wide
+		w1 := binary.LittleEndian.Uint64(b[8:]) ^ wide
+		w2 := binary.LittleEndian.Uint64(b[16:]) ^ wide
+		w3 := binary.LittleEndian.Uint64(b[24:]) ^ wide
+		binary.LittleEndian.PutUint64(b[0:], w0)
+		binary.LittleEndian.PutUint64(b[8:], w1)
+		binary.LittleEndian.PutUint64(b[16:], w2)
+		binary.LittleEndian.PutUint64(b[24:], w3)
+		seen |= w0 | w1 | w2 | w3
+		p = p[32:]
+	}
+	for len(p) >= 8 {
+		w := binary.LittleEndian.Uint64(p) ^ wide
+		binary.LittleEndian.PutUint64(p, w)
+		seen |= w
+		p = p[8:]
+	}
+	for i := range p { // at most 7 bytes, which begin with the lowest byte of wide
+		p[i] ^= byte(wide >> (8 * i))
+		seen |= uint64(p[i])
+	}
+	return next, seen&notASCII == 0
+}
