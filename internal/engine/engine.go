@@ -142,6 +142,10 @@ type Engine interface {
 	// The caller may prompt these. A connection that took a part of the frame gets
 	// the rest as its peer reads. frame must not change until Cast returns.
 	Cast(targets []Target, frame []byte, missed func(Target))
+	// Prompt prompts the connection that t names, as its Prompter does. It does nothing
+	// if t names none. A Target takes less memory than a Prompter, but an engine that
+	// cannot cast has no Targets.
+	Prompt(t Target)
 	// Shutdown ends the accept loops and closes the idle connections; it prompts those
 	// whose Protocol SaysGoodbye instead. It waits until the others have finished
 	// their requests. If ctx ends first, it closes the remaining connections and
@@ -157,7 +161,7 @@ type Parcel struct {
 	State    []byte // of a Packer, for Unpacker.Unpack; nil: none
 }
 
-// A Target names a connection for Engine.Cast. It contains no pointer, and never
+// A Target names a connection for Engine.Cast and Engine.Prompt. It contains no pointer, and never
 // names a later connection. The zero value names none.
 type Target struct {
 	Index      int32

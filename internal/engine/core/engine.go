@@ -244,6 +244,13 @@ func (d *driver) CloseOnNextResponse() {
 	d.fallback.CloseOnNextResponse()
 }
 
+// Prompt implements engine.Engine.
+func (d *driver) Prompt(t engine.Target) {
+	if t.Generation != 0 {
+		d.deliver(int(t.Index), t.Generation, flagPrompt)
+	}
+}
+
 const (
 	// nudgePortion is how many connections Nudge queues at a time.
 	nudgePortion = 256

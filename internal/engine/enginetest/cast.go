@@ -21,6 +21,7 @@ func castScenarios() []scenario {
 		{"cast", testCast, 0},
 		{"cast and deadline", testCastDeadline, deadlines | buffered | waits},
 		{"cast to ended connections", testCastEnded, 0},
+		{"prompt a target", testPromptTarget, 0},
 		{"cast to a peer that does not read", testCastBlocked, buffered},
 		{"cast against everything", testCastAgainstAll, bare | contended},
 	}
@@ -129,6 +130,30 @@ func testCastEnded(t *testing.T, f *fixture) {
 		}
 		p.ask(t, "echo x", "x")
 	}
+}
+
+// testPromptTarget prompts connections by their Targets, if the engine has Targets.
+func testPromptTarget(t *testing.T, f *fixture) {
+	a := newAcceptor()
+	s := f.start(t, a, options())
+	p, other := s.connect(t), s.connect(t)
+	target, old := p.target(t), other.target(t)
+	_ = other.Close()
+	s.eventually(t, "one is closed", func() bool { return s.closed.Load() == 1 })
+	a.nudged.Store(true)
+	s.engine.Prompt(engine.Target{})
+	s.engine.Prompt(old)
+	if target == (engine.Target{}) {
+		return
+	}
+	another := s.connect(t) // on the descriptor of the closed one
+	for range 3 {
+		s.engine.Prompt(old)
+		s.engine.Prompt(target)
+		p.expect(t, "nudged")
+	}
+	p.ask(t, "echo x", "x")
+	another.ask(t, "echo x", "x")
 }
 
 // testCastBlocked casts more than there is room for.
