@@ -189,6 +189,9 @@ func clampTo(n, fallback, most int) uint32 { return uint32(min(positiveOr(n, fal
 func (h *http2Host) NewStream() *http2.Stream {
 	x := http2ExchangePool.Get().(*http2Exchange)
 	x.host = h
+	if x.ctx == nil {
+		x.ctx = &RequestCtx{exchange: x}
+	}
 	x.ctx.attach(h.server, h.cfg, h.facts)
 	h.served++
 	x.ctx.begin(h.served)

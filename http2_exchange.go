@@ -23,7 +23,7 @@ import (
 // stream carries, and the serverExchange that its RequestCtx uses.
 type http2Exchange struct {
 	stream  http2.Stream
-	ctx     *RequestCtx // replaced when it is given up
+	ctx     *RequestCtx // replaced when it is given up; nil: after shed, and none yet
 	host    *http2Host
 	failure error // why the request is refused
 	framing message.Framing
@@ -45,10 +45,8 @@ var (
 	_ http2.Request  = (*http2Exchange)(nil)
 )
 
-// newHTTP2Exchange returns an exchange and its RequestCtx, which refer to each other.
 func newHTTP2Exchange() *http2Exchange {
-	x := &http2Exchange{ctx: new(RequestCtx)}
-	x.ctx.exchange = x
+	x := &http2Exchange{}
 	x.stream.Request = x
 	return x
 }
@@ -117,7 +115,7 @@ func (x *http2Exchange) Refuse(err error) { x.failure = err }
 
 // Serve implements http2.Request.
 func (x *http2Exchange) Serve() {
-	defer x.endReads()
+	defer x.served()
 	if x.decides {
 		x.decide()
 	}
@@ -154,9 +152,28 @@ func (x *http2Exchange) Serve() {
 	}
 }
 
-// endReads ends the reads of a goroutine that outlives the handler: the stream is used for
+// served ends the reads of a goroutine that outlives the handler: the stream is used for
 // other requests.
-func (x *http2Exchange) endReads() { x.ctx.requestStream.interrupt() }
+func (x *http2Exchange) served() {
+	x.ctx.requestStream.interrupt()
+	x.shed()
+}
+
+// leastShed is how much content makes shed worth a new RequestCtx.
+const leastShed = 16 << 10
+
+// shed gives up a RequestCtx of which nothing is needed, while content that the handler has
+// set with SetBodyRaw waits for the client. It goes to no pool, because the content may
+// refer to memory of it.
+func (x *http2Exchange) shed() {
+	ctx := x.ctx
+	r := &ctx.Request
+	if len(ctx.Response.raw) < leastShed || ctx.bodyHeld > 0 || len(r.userValues) > 0 || r.form != nil || r.formFiles.Load() != nil ||
+		ctx.requestStream.exchange != nil || ctx.done.Load() != nil || !x.stream.AwaitsPeer() {
+		return
+	}
+	x.ctx = nil
+}
 
 // decide runs the callbacks between head and body, and reads a body that is not
 // streamed.
@@ -255,8 +272,10 @@ func (x *http2Exchange) End() {
 		x.user.end()
 	}
 	x.stream.Release()
-	x.ctx = x.ctx.end()
-	x.ctx.shrink()
+	if x.ctx != nil {
+		x.ctx = x.ctx.end()
+		x.ctx.shrink()
+	}
 	if x.flight != nil {
 		x.flight.Add(-1)
 	}

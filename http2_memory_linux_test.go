@@ -27,12 +27,7 @@ func TestHTTP2IdleMemory(t *testing.T) {
 		serveIdleHTTP2(t, kind)
 		return
 	}
-	if testing.Short() || raceEnabled {
-		t.Skip("takes some seconds; the race detector keeps memory of its own")
-	}
-	if (&Server{}).EngineInfo(nil).Engine != EngineEpoll {
-		t.Skip("there is no event engine")
-	}
+	skipHTTP2Memory(t)
 	for _, test := range []struct {
 		kind         string
 		conns, limit int // bytes for each connection
@@ -45,6 +40,15 @@ func TestHTTP2IdleMemory(t *testing.T) {
 			t.Parallel()
 			newIdleHTTP2(t, test.kind).run(test.conns, test.limit)
 		})
+	}
+}
+
+func skipHTTP2Memory(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("takes some seconds; the race detector keeps memory of its own")
+	}
+	if (&Server{}).EngineInfo(nil).Engine != EngineEpoll {
+		t.Skip("there is no event engine")
 	}
 }
 
@@ -130,17 +134,17 @@ func (s *idleHTTP2) run(count, limit int) {
 	}
 }
 
-// awaitMemory waits until count connections cost at most limit bytes each.
+// awaitMemory waits until count of what was opened cost at most limit bytes each.
 func (s *idleHTTP2) awaitMemory(before, count, limit int) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		each := (s.memory() - before) / count
 		if each <= limit {
-			s.t.Logf("an idle connection costs %d bytes", each)
+			s.t.Logf("%s: each costs %d bytes", s.kind, each)
 			return
 		}
 		if time.Now().After(end) {
-			s.t.Fatalf("an idle connection costs %d bytes, at most %d are wanted", each, limit)
+			s.t.Fatalf("%s: each costs %d bytes, at most %d are wanted", s.kind, each, limit)
 		}
 	}
 }
@@ -174,15 +178,7 @@ func (s *idleHTTP2) dial() *idleClient {
 
 // ask makes a request, as curl does, and reads the response.
 func (c *idleClient) ask() {
-	c.SetDeadline(time.Now().Add(20 * time.Second))
-	c.block.Reset()
-	for _, f := range [][2]string{
-		{":method", "GET"}, {":scheme", "http"}, {":authority", c.RemoteAddr().String()}, {":path", "/"},
-		{"user-agent", "curl/7.88.1"}, {"accept", "*/*"},
-	} {
-		c.encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-	}
-	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.stream, BlockFragment: []byte(c.block.String()), EndStream: true, EndHeaders: true})
+	c.begin(true, ":path", "/")
 	for {
 		frame, err := c.framer.ReadFrame()
 		if err != nil {
@@ -192,9 +188,21 @@ func (c *idleClient) ask() {
 			c.framer.WriteSettingsAck()
 		}
 		if d, ok := frame.(*http2.DataFrame); ok && d.StreamEnded() {
-			break
+			return
 		}
 	}
+}
+
+// begin sends the head of a request with what curl sends, and more: names and values.
+func (c *idleClient) begin(isLast bool, more ...string) {
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.block.Reset()
+	fields := append([]string{":method", "GET", ":scheme", "http", ":authority", c.RemoteAddr().String()}, more...)
+	fields = append(fields, "user-agent", "curl/7.88.1", "accept", "*/*")
+	for i := 0; i < len(fields); i += 2 {
+		c.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.stream, BlockFragment: []byte(c.block.String()), EndStream: isLast, EndHeaders: true})
 	c.stream += 2
 }
 
@@ -224,9 +232,13 @@ func (c *idleClient) expectGoodbye() {
 // commands.
 func serveIdleHTTP2(t *testing.T, kind string) {
 	debug.SetGCPercent(50)
-	s := &Server{Handler: func(ctx *RequestCtx) { ctx.SetBodyString("ok") }, HTTP2: HTTP2Config{Enable: true}}
-	if kind == "perconn" {
+	h := newWaitingHandler()
+	s := &Server{Handler: h.serve, HTTP2: HTTP2Config{Enable: true, StallTimeout: 2 * time.Minute}, ReadTimeout: 2 * time.Minute}
+	switch kind {
+	case "perconn":
 		s.Engine = EnginePerConn
+	case "streamed":
+		s.StreamRequestBody = true
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -242,9 +254,13 @@ func serveIdleHTTP2(t *testing.T, kind string) {
 	}()
 	fmt.Println(ln.Addr())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if in.Text() == "shutdown" {
+		switch in.Text() {
+		case "shutdown":
 			fmt.Println(s.Shutdown())
 			return
+		case "streams":
+			fmt.Println(s.EngineStats().HTTP2.Streams, h.running.Load())
+			continue
 		}
 		runtime.GC()
 		runtime.GC()

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/sluicehttp/sluice"
 )
 
@@ -94,6 +96,39 @@ type http2Response struct {
 	handler sluice.RequestHandler
 	method  string
 	want    string // status, length, body; or "reset"
+}
+
+// TestHTTP2RawBodies: content of SetBodyRaw that waits for the client may be memory of its
+// request.
+func TestHTTP2RawBodies(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		r := serveHTTP2(t, n, &sluice.Server{ReadBufferSize: 64 << 10, Handler: func(ctx *sluice.RequestCtx) {
+			if path := ctx.Path(); len(path) > 1 {
+				ctx.Response.SetBodyRaw(path)
+			}
+		}})
+		f := r.frames(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+		path := func(stream uint32) string { return "/" + strings.Repeat(string(rune('a'+stream)), 17<<10) }
+		for stream := uint32(1); stream < 8; stream += 2 {
+			f.head(stream, "GET", path(stream), true)
+			if frame, ok := f.next().(*http2.MetaHeadersFrame); !ok || frame.PseudoValue("status") != "200" {
+				t.Fatal(frame)
+			}
+			if frame, ok := f.next().(*http2.DataFrame); !ok || len(frame.Data()) != 10 {
+				t.Fatal(frame)
+			}
+		}
+		f.head(9, "GET", "/", true) // a request uses its memory again
+		f.describe()
+		f.must(f.WriteWindowUpdate(0, 1<<20))
+		for stream := uint32(1); stream < 8; stream += 2 {
+			f.must(f.WriteWindowUpdate(stream, 1<<20))
+			got := strings.ReplaceAll(f.describe(), " ", "")
+			if want := path(stream)[10:] + "."; got != want {
+				t.Errorf("stream %d: %d bytes: %.20q", stream, len(got), got)
+			}
+		}
+	})
 }
 
 // TestHTTP2Responses runs handlers that make their responses in every way.

@@ -343,8 +343,9 @@ func (c *Conn) inputComplete(s *Stream, hasTrailer bool, now int64) *h2.Error {
 		}
 		c.serve(s)
 	case inputStreamed:
-		if hasTrailer {
-			c.trailer.CopyTo(&s.trailer)
+		if hasTrailer && c.trailer.Len() > 0 {
+			s.trailer = new(field.Table)
+			c.trailer.CopyTo(s.trailer)
 		}
 		s.wake.Broadcast()
 	case inputDiscarded:
@@ -456,12 +457,7 @@ var priorityName = []byte("priority")
 
 // Trailer returns the trailer fields of a streamed body after io.EOF; nil: there are
 // none.
-func (s *Stream) Trailer() *field.Table {
-	if s.trailer.Len() == 0 {
-		return nil
-	}
-	return &s.trailer
-}
+func (s *Stream) Trailer() *field.Table { return s.trailer }
 
 // InterruptRead makes ReadBody return ErrReset from now on, also one that waits.
 func (s *Stream) InterruptRead() {

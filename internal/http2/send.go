@@ -180,6 +180,14 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 	return true
 }
 
+// AwaitsPeer tells whether the rest of the content waits until the peer opens a window.
+func (s *Stream) AwaitsPeer() bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.output == outputLast && len(s.last) > int(min(c.sendWindow, s.sendWindow))
+}
+
 // Flush makes the engine send what was given to s. It does not wait.
 func (s *Stream) Flush() bool {
 	c := s.conn

@@ -57,13 +57,13 @@ type Stream struct {
 	declared      int64 // bytes of the body according to the head; -1: unknown
 	received      int64 // bytes of the body
 	inbox         []byte
-	taken         int         // bytes of inbox that ReadBody has returned
-	trailer       field.Table // of a streamed body
-	isInterrupted bool        // ReadBody fails
-	isReading     bool        // ReadBody waits
-	readDue       int64       // when ReadBody stops to wait, in Nanos; 0: never
-	isDecoded     bool        // the head was complete and valid
-	heard         int64       // when the last part of the body arrived, in Nanos
+	taken         int          // bytes of inbox that ReadBody has returned
+	trailer       *field.Table // of a streamed body; nil: there are none
+	isInterrupted bool         // ReadBody fails
+	isReading     bool         // ReadBody waits
+	readDue       int64        // when ReadBody stops to wait, in Nanos; 0: never
+	isDecoded     bool         // the head was complete and valid
+	heard         int64        // when the last part of the body arrived, in Nanos
 
 	// Output. What is to be sent is held, then last.
 	sendWindow   h2.SendWindow
@@ -102,8 +102,7 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 // Release forgets the connection. After it, no method may be called until a Host returns
 // the Stream for another request.
 func (s *Stream) Release() {
-	s.conn, s.next, s.last, s.onGone = nil, nil, nil, nil
-	s.trailer.Reset()
+	s.conn, s.next, s.last, s.onGone, s.trailer = nil, nil, nil, nil, nil
 	s.inbox, s.held, s.taken = s.inbox[:0], s.held[:0], 0
 	if cap(s.inbox) > maxHeld {
 		s.inbox = nil
