@@ -131,6 +131,13 @@ func TestLabModes(t *testing.T) {
 			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
 		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3"}, func(r *result.Result) bool { return r.Layout.Servers == 3 }},
+		{"HTTP/2", []string{"h2-epoll", "--rate", "500"}, func(r *result.Result) bool {
+			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
+		}},
+		{"HTTP/2, goroutines", []string{"h2-goroutine", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
+			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
+		}},
+		{"HTTP/2, prefork", []string{"6", "--server", "h2-prefork", "--workers", "3"}, func(r *result.Result) bool { return r.Layout.Servers == 3 }},
 		{"workers of HTTP", []string{"http-workerpool", "--loops", "1", "--workers", "2", "--workload", "io=10ms"}, func(r *result.Result) bool {
 			return r.Layout.MaxWorkers == 2 && r.Load.PerSec <= 200 // two in 10 ms
 		}},

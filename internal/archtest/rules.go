@@ -116,7 +116,7 @@ func packageRules() map[string]packageRule {
 		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
 		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "cmd/sluice/...", "lab/..."}},
-		"lab":             {anyModule: true, own: []string{".", "prefork", "tcp", "lab/..."}},
+		"lab":             {anyModule: true, own: []string{".", "internal/h2", "prefork", "tcp", "lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp", "tcplisten"}},
 	}

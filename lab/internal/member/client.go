@@ -23,7 +23,8 @@ type client struct {
 	request []byte    // or the message that is a request's payload (WebSocket)
 	began   time.Time // origin of all times
 
-	// upgrades has an element for each connection that is being upgraded.
+	// upgrades has an element for each connection that is being upgraded, or whose
+	// server has not sent its SETTINGS.
 	upgrades chan struct{}
 
 	mu    sync.Mutex
@@ -46,7 +47,7 @@ type peer struct {
 }
 
 // A sender sends from outside of a connection's callbacks. It is a *tcp.Sender, or
-// a *masker.
+// a *masker or a *streamer.
 type sender interface{ TrySend(message []byte) error }
 
 func newClient(p *process) *client {
@@ -58,6 +59,8 @@ func newClient(p *process) *client {
 		handler = c.handleTCP
 	case scenario.WebSocket:
 		handler = c.handleWebSocket
+	case scenario.HTTP2:
+		handler = c.handleHTTP2
 	default:
 		c.request = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
 		handler = c.handleHTTP
@@ -105,8 +108,11 @@ func (c *client) note(err error) {
 
 // open is called for each connection that was made.
 func (c *client) open(conn *tcp.Conn) error {
-	if c.config.Scenario.Protocol == scenario.WebSocket {
+	switch c.config.Scenario.Protocol {
+	case scenario.WebSocket:
 		return c.startUpgrade(conn)
+	case scenario.HTTP2:
+		return c.startHTTP2(conn)
 	}
 	c.joins(conn, conn.Sender())
 	return nil
@@ -170,9 +176,12 @@ func (c *client) answered(conn *tcp.Conn) error {
 		return nil
 	}
 	var err error
-	if _, isFramed := p.sender.(*masker); isFramed {
+	switch s := p.sender.(type) {
+	case *masker:
 		_, err = conn.Write(ws.AppendMasked(conn.AvailableBuffer(), ws.OpBinary, ws.Key(rand.Uint32()), c.request))
-	} else {
+	case *streamer:
+		_, err = conn.Write(s.appendRequest(conn.AvailableBuffer()))
+	default:
 		_, err = conn.Write(c.request)
 	}
 	return err

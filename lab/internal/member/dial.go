@@ -99,7 +99,7 @@ func (c *client) adopt(fd int) error {
 	switch c.config.Scenario.Protocol {
 	case scenario.HTTPS:
 		return c.adoptSecret(fd)
-	case scenario.WebSocket:
+	case scenario.WebSocket, scenario.HTTP2:
 		c.upgrades <- struct{}{}
 		if err := c.server.AdoptSocket(fd); err != nil {
 			<-c.upgrades

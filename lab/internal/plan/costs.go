@@ -18,6 +18,11 @@ const (
 	secretGoroutineCost = 35_000
 	secretClientCost    = 32_000 // always with a goroutine
 
+	// A connection of HTTP/2 is packed two seconds after its last request. Until then,
+	// and until the garbage is collected, it takes this.
+	http2LoopCost      = 4000
+	http2GoroutineCost = 20_000
+
 	// A WebSocket is in the tables of two servers, and the garbage of its
 	// upgrade is not collected at once.
 	webSocketLoopCost   = 600
@@ -28,17 +33,20 @@ const (
 // client's, without the kernel.
 func costsOf(s scenario.Scenario) (server, client int) {
 	server, client = loopCost, clientCost
+	goroutine := goroutineCost
 	switch s.Protocol {
 	case scenario.HTTPS:
 		if s.Server == scenario.Goroutine {
 			return secretGoroutineCost, secretClientCost
 		}
 		return secretLoopCost, secretClientCost
+	case scenario.HTTP2:
+		server, goroutine = http2LoopCost, http2GoroutineCost
 	case scenario.WebSocket:
 		server, client = webSocketLoopCost, webSocketClientCost
 	}
 	if s.Server == scenario.Goroutine {
-		server = goroutineCost
+		server = goroutine
 	}
 	if s.Client == scenario.GoroutineClient {
 		client = clientGoroutineCost

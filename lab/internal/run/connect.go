@@ -10,12 +10,18 @@ import (
 
 	"github.com/sluicehttp/sluice/lab/internal/control"
 	"github.com/sluicehttp/sluice/lab/internal/result"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/lab/internal/system"
 )
 
-// settleTime is how long all is left alone after the last connection, before its
-// memory is looked at.
-const settleTime = 500 * time.Millisecond
+const (
+	// settleTime is how long all is left alone after the last connection, before its
+	// memory is looked at.
+	settleTime = 500 * time.Millisecond
+	// packTime is how long connections of HTTP/2 are, as servers pack those that were
+	// idle for two seconds.
+	packTime = 3 * time.Second
+)
 
 // cachesShown is how many of the kernel's caches a report names.
 const cachesShown = 8
@@ -40,6 +46,7 @@ func (s *session) connect(ctx context.Context) error {
 		return err
 	}
 	time.Sleep(settleTime)
+	s.waitPacked()
 	s.result.Memory.After, err = s.memory(ctx, true)
 	if err != nil {
 		return err
@@ -50,6 +57,13 @@ func (s *session) connect(ctx context.Context) error {
 		return fmt.Errorf("clients have made %d connections, and servers have %d", s.result.Connect.Made, served)
 	}
 	return nil
+}
+
+// waitPacked waits until idle connections of HTTP/2 are packed.
+func (s *session) waitPacked() {
+	if s.Scenario.Protocol == scenario.HTTP2 {
+		time.Sleep(packTime)
+	}
 }
 
 // connectOrder returns what a client is told to connect to.

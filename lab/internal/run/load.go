@@ -55,6 +55,7 @@ func (s *session) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.waitPacked()
 	s.result.Memory.Worked, err = s.memory(ctx, true)
 	if err != nil {
 		return err

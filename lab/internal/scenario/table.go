@@ -9,7 +9,7 @@ const (
 
 // All returns the scenarios that have names: the thirteen programs of
 // 1m-go-tcp-server, the first row of its table, and the kinds of servers over
-// HTTP, TLS and WebSocket.
+// HTTP, TLS, HTTP/2 and WebSocket.
 func All() []Scenario {
 	all := append(seeds(), later()...)
 	for i := range all {
@@ -73,6 +73,8 @@ func later() []Scenario {
 		{Name: "http-workerpool", Summary: "HTTP with keep-alive, event loops and a bounded number of workers", Protocol: HTTP, Server: WorkerPool},
 		{Name: "https-epoll", Summary: "HTTP with keep-alive over TLS 1.3, event loops", Protocol: HTTPS, Server: Epoll, Client: GoroutineClient},
 		{Name: "https-goroutine", Summary: "HTTP with keep-alive over TLS 1.3, a goroutine for each connection", Protocol: HTTPS, Server: Goroutine, Client: GoroutineClient},
+		{Name: "h2-epoll", Summary: "HTTP/2 with one stream at a time, event loops", Protocol: HTTP2, Server: Epoll},
+		{Name: "h2-goroutine", Summary: "HTTP/2 with one stream at a time, a goroutine for each connection", Protocol: HTTP2, Server: Goroutine},
 		{Name: "ws-epoll", Summary: "WebSocket, event loops", Protocol: WebSocket, Server: Epoll},
 		{Name: "ws-goroutine", Summary: "WebSocket, a goroutine for each connection", Protocol: WebSocket, Server: Goroutine},
 	}
