@@ -116,7 +116,7 @@ func packageRules() map[string]packageRule {
 		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
 		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "cmd/sluice/...", "lab/..."}},
-		"lab":             {anyModule: true, own: []string{".", "internal/h2", "prefork", "tcp", "lab/..."}},
+		"lab":             {anyModule: true, own: []string{".", "prefork", "tcp", "lab/..."}},
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "tcp", "tcplisten"}},
 	}
@@ -188,7 +188,7 @@ func labRules() map[string]packageRule {
 		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
 			".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "lab/...",
 		}},
-		"lab/internal/member": {anyModule: true, own: []string{".", "internal/ws", "prefork", "tcp", "lab/..."}},
+		"lab/internal/member": {anyModule: true, own: []string{".", "internal/h2", "internal/ws", "prefork", "tcp", "lab/..."}},
 	}
 }
 
