@@ -135,6 +135,9 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 			if err != nil {
 				return err
 			}
+			if err := enterNetwork(f.options.System); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
+			}
 			return f.runAll(all, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -281,5 +284,6 @@ func header(files system.Files) result.Header {
 		Commit:     report.Commit(),
 		Command:    "sluice " + strings.Join(os.Args[1:], " "),
 		Congestion: files.CongestionControl(),
+		Buckets:    files.Limits().Buckets,
 	}
 }

@@ -14,8 +14,13 @@ type Limits struct {
 	PortLast     int `json:"port_last"`
 	TCPPages     int `json:"tcp_pages"` // the last number of tcp_mem: pages of all socket buffers
 	Backlog      int `json:"backlog"`   // somaxconn
-	Watches      int `json:"watches"`   // epoll's of one user (max_user_watches); 0: not known
-	Tracked      int `json:"tracked"`   // connections that a firewall keeps (nf_conntrack_max); 0: it keeps none
+	// Buckets is the size of the kernel's table of TCP connections (tcp_ehash_entries),
+	// ChildBuckets that of a new network namespace (tcp_child_ehash_entries); 0: not
+	// known, or the same.
+	Buckets      int `json:"buckets"`
+	ChildBuckets int `json:"child_buckets"`
+	Watches      int `json:"watches"` // epoll's of one user (max_user_watches); 0: not known
+	Tracked      int `json:"tracked"` // connections that a firewall keeps (nf_conntrack_max); 0: it keeps none
 	// Processes is how many more processes and threads there may be; 0: not
 	// known.
 	Processes int `json:"processes"`

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math/bits"
 	"sort"
 
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
@@ -81,6 +82,10 @@ func (p *Plan) obstacles(l Limits) []Obstacle {
 	add(false, "ports for one pair of addresses (ip_local_port_range)", l.ports(), min(minPorts, p.Scenario.Conns),
 		"", &Setting{Key: "net.ipv4.ip_local_port_range", Value: "15000 65000"})
 	add(false, "connections that wait to be accepted (net.core.somaxconn)", l.Backlog, min(minBacklog, p.Scenario.Conns), "", settingIf(true, "net.core.somaxconn", minBacklog))
+	if l.Buckets > 0 {
+		add(false, "buckets of the kernel's table of TCP connections (tcp_ehash_entries)", max(l.Buckets, l.ChildBuckets), bucketsFor(p.Scenario.Conns),
+			"runs are then in a network namespace of their own, which takes root", settingIf(true, "net.ipv4.tcp_child_ehash_entries", bucketsFor(p.Scenario.Conns)))
+	}
 	if l.Processes > 0 {
 		add(true, "processes and threads (RLIMIT_NPROC, pids.max)", l.Processes, (servers+clients)*threadsEach, "ulimit -u, or pids.max of the control group", nil)
 	}
@@ -136,6 +141,10 @@ func (p *Plan) clientLoopFiles() int {
 	}
 	return p.ClientLoops * filesPerLoop
 }
+
+// bucketsFor returns how many buckets hold both ends of the connections with one in each
+// at most, on average. The kernel takes powers of two.
+func bucketsFor(conns int) int { return 1 << bits.Len(uint(2*conns-1)) }
 
 // lessMemory says how many connections would fit.
 func (p *Plan) lessMemory(l Limits) string {

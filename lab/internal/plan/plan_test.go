@@ -256,6 +256,8 @@ func TestObstacles(t *testing.T) {
 		{"watches", 1_000_000, func(l *Limits) { l.Watches = 1_000_000 }, "max_user_watches", `sysctl -w fs.epoll.max_user_watches="2000000"`, true},
 		{"firewall", 1_000_000, func(l *Limits) { l.Tracked = 65_536 }, "nf_conntrack_max", `sysctl -w net.netfilter.nf_conntrack_max="1100000"`, false},
 		{"pids", 1_000_000, func(l *Limits) { l.Processes = 300 }, "pids.max", "ulimit -u", true},
+		{"table", 1_000_000, func(l *Limits) { l.Buckets = 262_144 }, "tcp_ehash_entries", "runs are then in a network namespace", false},
+		{"table of a namespace", 1_000_000, func(l *Limits) { l.Buckets, l.ChildBuckets = 262_144, 2_097_152 }, "", "", false},
 		{"unknown", 1_000_000, func(l *Limits) { l.Processes, l.TCPPages = 0, 0 }, "", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,7 +22,11 @@ func (r *Result) Markdown() string {
 func (r *Result) writeHeader(b *strings.Builder) {
 	h := &r.Header
 	fmt.Fprintf(b, "| | |\n|---|---|\n| command | `%s` |\n| commit | %s |\n| date | %s |\n| machine | %s |\n", h.Command, h.Commit, h.Date, h.Machine)
-	fmt.Fprintf(b, "| before | load average %.2f; congestion control %s |\n", h.LoadBefore, h.Congestion)
+	fmt.Fprintf(b, "| before | load average %.2f; congestion control %s", h.LoadBefore, h.Congestion)
+	if h.Buckets > 0 {
+		fmt.Fprintf(b, "; %s buckets for TCP connections", Count(h.Buckets))
+	}
+	b.WriteString(" |\n")
 	l := &r.Layout
 	fmt.Fprintf(b, "| server | %s %s, %s; %s on %s%s |\n", r.Scenario.Server, r.Scenario.Protocol, r.Scenario.Workload,
 		Plural(l.Servers, "process", "processes"), Plural(l.Addresses, "address", "addresses"), eachText(l.Loops, l.Processors, r.Scenario.Server == scenario.Goroutine))

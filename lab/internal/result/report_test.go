@@ -36,7 +36,7 @@ func sample(t *testing.T, name string) *Result {
 	}
 	r := &Result{
 		Scenario: s,
-		Header:   Header{Date: "2026-01-02", Machine: "2 cores (a processor), 25.3 GB, Linux 6.18", Commit: "0123456789ab", Command: "sluice lab run " + name, Congestion: "bbr", LoadBefore: 0.25},
+		Header:   Header{Date: "2026-01-02", Machine: "2 cores (a processor), 25.3 GB, Linux 6.18", Commit: "0123456789ab", Command: "sluice lab run " + name, Congestion: "bbr", Buckets: 262_144, LoadBefore: 0.25},
 		Layout:   Layout{Servers: 1, Clients: 2, Addresses: 1, Loops: 2, ClientLoops: 1, Processors: 2, ClientProcessors: 1, Environment: []string{"GOGC=25"}},
 		Connect:  Connect{Made: 10_000, Elapsed: 250 * time.Millisecond, PerSec: 40_000},
 		Memory:   Memory{Before: memory(0), After: memory(10_000), Worked: memory(10_000), Growing: []MemorySample{memory(5_000), memory(10_000)}, Caches: []system.Growth{{Cache: "TCP", Bytes: 47e6}}},

@@ -24,11 +24,13 @@ type Result struct {
 
 // A Header says where the figures come from.
 type Header struct {
-	Date       string  `json:"date"`
-	Machine    string  `json:"machine"`
-	Commit     string  `json:"commit"`
-	Command    string  `json:"command"`
-	Congestion string  `json:"congestion_control"`
+	Date       string `json:"date"`
+	Machine    string `json:"machine"`
+	Commit     string `json:"commit"`
+	Command    string `json:"command"`
+	Congestion string `json:"congestion_control"`
+	// Buckets is the size of the kernel's table of TCP connections; 0: not known.
+	Buckets    int     `json:"buckets,omitempty"`
 	LoadBefore float64 `json:"load_before"` // load average of the last minute
 }
 

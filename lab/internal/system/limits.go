@@ -44,6 +44,13 @@ func (f Files) field(name string, i int) int {
 	return int(min(n, most))
 }
 
+// magnitude returns the number of a file without its sign: a negative number of buckets
+// is that of a table which network namespaces share (ip-sysctl).
+func (f Files) magnitude(name string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(f.read(name), "-"))
+	return n
+}
+
 // Limits reads what the system allows.
 func (f Files) Limits() plan.Limits {
 	l := plan.Limits{
@@ -54,6 +61,8 @@ func (f Files) Limits() plan.Limits {
 		PortLast:     f.field("proc/sys/net/ipv4/ip_local_port_range", 1),
 		TCPPages:     f.field("proc/sys/net/ipv4/tcp_mem", 2),
 		Backlog:      f.number("proc/sys/net/core/somaxconn"),
+		Buckets:      f.magnitude("proc/sys/net/ipv4/tcp_ehash_entries"),
+		ChildBuckets: f.number("proc/sys/net/ipv4/tcp_child_ehash_entries"),
 		Watches:      f.number("proc/sys/fs/epoll/max_user_watches"),
 		Cores:        runtime.NumCPU(),
 		Memory:       f.availableMemory(),

@@ -42,6 +42,8 @@ func TestLimits(t *testing.T) {
 		"proc/sys/net/ipv4/ip_local_port_range":     "32768\t60999\n",
 		"proc/sys/net/ipv4/tcp_mem":                 "287898\t383867\t575796\n",
 		"proc/sys/net/core/somaxconn":               "4096\n",
+		"proc/sys/net/ipv4/tcp_ehash_entries":       "-262144\n", // shared
+		"proc/sys/net/ipv4/tcp_child_ehash_entries": "1024\n",
 		"proc/sys/fs/epoll/max_user_watches":        "1000\n",
 		"proc/sys/net/netfilter/nf_conntrack_max":   "65536\n",
 		"proc/sys/net/netfilter/nf_conntrack_count": "3\n",
@@ -50,7 +52,7 @@ func TestLimits(t *testing.T) {
 	}
 	want := plan.Limits{
 		FilesSoft: 1024, FilesHard: 20000, FilesPerProc: 1048576, FilesMax: math.MaxInt / 2, FilesOpen: 1920,
-		PortFirst: 32768, PortLast: 60999, TCPPages: 575796, Backlog: 4096, Watches: 1000, Tracked: 65536, Cores: runtime.NumCPU(), Memory: 2000 << 10,
+		PortFirst: 32768, PortLast: 60999, TCPPages: 575796, Backlog: 4096, Buckets: 262144, ChildBuckets: 1024, Watches: 1000, Tracked: 65536, Cores: runtime.NumCPU(), Memory: 2000 << 10,
 	}
 	f := fake(t, files)
 	if got := f.Limits(); got != want {
