@@ -78,9 +78,10 @@ const (
 type ctxVerb uint8
 
 const (
-	verbOther   ctxVerb = iota
-	verbHead            // the response has no content
-	verbConnect         // a successful response begins a tunnel
+	verbOther    ctxVerb = iota
+	verbHead             // the response has no content
+	verbConnect          // a successful response begins a tunnel
+	verbExtended         // so it does; the request has a path, and may show another method
 )
 
 // shrink prepares ctx for its pool, after reset: it forgets its server, and the

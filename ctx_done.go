@@ -56,6 +56,13 @@ func (s *doneSet) add(d *doneState) bool {
 	return true
 }
 
+// isOver reports whether the server is shutting down, or has.
+func (s *doneSet) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isClosed
+}
+
 func (s *doneSet) remove(d *doneState) {
 	s.mu.Lock()
 	delete(s.states, d)

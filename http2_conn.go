@@ -156,6 +156,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 	settings.InitialWindowSize = min(http2StreamWindow, maxStream)
 	settings.MaxHeaderListSize = uint32(cfg.limits.MaxHead)
 	settings.NoRFC7540Priorities = true
+	settings.EnableConnectProtocol = own.WebSocket
 	config := &http2.Config{
 		Settings:        settings,
 		Limits:          cfg.limits,
@@ -215,6 +216,9 @@ func (h *http2Host) IsClosing() bool {
 	}
 	return !cfg.keepAlive || cfg.maxConnLife > 0 && clock.Nanos()-h.facts.opened > int64(cfg.maxConnLife)
 }
+
+// CutsTunnels implements http2.Host. Shutdown does not wait for what was hijacked.
+func (h *http2Host) CutsTunnels() bool { return h.server.done.isOver() }
 
 // Closed implements http2.Host.
 func (h *http2Host) Closed(err error) {

@@ -30,6 +30,7 @@ type http2Exchange struct {
 	buffer  []byte         // for files
 	flight  *atomic.Int32  // of the Meter; nil: nothing is counted
 	user    *http2UserConn // what RequestCtx.Conn has returned; nil: it was not called
+	tunnel  *http2Tunnel   // of an extended CONNECT; nil: not used yet
 	http2Marks
 }
 
@@ -38,6 +39,9 @@ type http2Marks struct {
 	bodyLength int64 // announced; -1: unknown
 	decides    bool  // callbacks decide about the body, in Serve
 	expects    bool  // the client waits for 100-continue
+	connects   bool  // extended CONNECT
+	isAccepted bool  // the final head has opened the tunnel
+	isExcused  bool  // the handler uses the tunnel
 }
 
 var (
@@ -61,12 +65,20 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	h.m.SetParsed(&head.Head)
 	h.m.SetProtocol(protocolHTTP2)
 	ctx.streamID = x.stream.ID()
+	x.connects = head.Connect != h1.Span{}
+	if x.connects {
+		h.m.SetConnect(head.Connect)
+		showUpgrade(h)
+	}
 	if err := ctx.headComplete(false); err != nil {
 		return false, err
 	}
+	if x.connects {
+		ctx.verb = verbExtended
+	}
 	x.bodyLength = -1
 	switch {
-	case isLast:
+	case isLast, x.connects:
 		x.bodyLength = 0
 		h.m.SettleLength()
 	case head.Has(h1.HasLength):
@@ -74,13 +86,13 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	default:
 		h.m.ContentLength = -1
 	}
-	x.expects = head.Has(h1.ExpectContinue) && !isLast
+	x.expects = head.Has(h1.ExpectContinue) && x.bodyLength != 0
 	if ctx.cfg.headerReceived != nil || x.expects {
 		x.decides = true // the user's callbacks may block
 		return true, nil
 	}
-	if isLast {
-		return false, nil
+	if isLast || x.connects {
+		return x.connects, nil
 	}
 	return ctx.expectBody(x.bodyLength)
 }
@@ -114,7 +126,7 @@ func (x *http2Exchange) BodyDue(heard int64) int64 {
 func (x *http2Exchange) Refuse(err error) { x.failure = err }
 
 // Serve implements http2.Request.
-func (x *http2Exchange) Serve() {
+func (x *http2Exchange) Serve() (outlived bool) {
 	defer x.served()
 	if x.decides {
 		x.decide()
@@ -124,37 +136,44 @@ func (x *http2Exchange) Serve() {
 	}
 	switch {
 	case x.failure == http2.ErrReset: // there is no client to answer
-		return
+		return false
 	case x.failure != nil:
 		x.answerFailure()
 	default:
-		ctx, end := x.ctx.runHandler()
+		ctx, end := x.runHandler()
 		if ctx != x.ctx { // else a goroutine of the handler may be reading the body
 			x.ctx = ctx
 		}
 		switch {
 		case end == handlerAborted:
 			x.stream.Reset(h2.CodeInternalError)
-			return
-		case ctx.hijackHandler != nil:
-			ctx.hijackHandler = nil
-			ctx.cfg.logger.Printf("a request of HTTP/2 cannot be hijacked: %q", ctx.Path())
-			ctx.Response.Reset()
-			ctx.Error(StatusMessage(StatusNotImplemented), StatusNotImplemented)
+			return false
+		case ctx.hijackHandler != nil && x.mayHijack():
+			return x.hijack()
 		}
 	}
+	x.respond()
+	return false
+}
+
+// respond sends the response.
+func (x *http2Exchange) respond() (ok bool) {
 	closes := x.ctx.Response.ConnectionClose()
-	if !x.ctx.respond() {
+	if ok = x.ctx.respond(); !ok {
 		x.stream.Reset(h2.CodeInternalError)
 	}
 	if closes {
 		x.stream.EndAfter()
 	}
+	return ok
 }
 
 // served ends the reads of a goroutine that outlives the handler: the stream is used for
 // other requests.
 func (x *http2Exchange) served() {
+	if x.ctx == nil { // hijacked
+		return
+	}
 	x.ctx.requestStream.interrupt()
 	x.shed()
 }
@@ -271,7 +290,23 @@ func (x *http2Exchange) End() {
 	if x.user != nil {
 		x.user.end()
 	}
+	if x.tunnel != nil {
+		x.tunnel.tunnel.Revoke()
+	}
 	x.stream.Release()
+	if x.endRequest(); x.tunnel != nil {
+		return // Tunnels may be called late
+	}
+	x.failure, x.user = nil, nil
+	x.framing, x.http2Marks = message.Framing{}, http2Marks{}
+	http2ExchangePool.Put(x)
+}
+
+// endRequest ends what x has of its request, once: a hijacked one ends before its stream.
+func (x *http2Exchange) endRequest() {
+	if x.host == nil {
+		return
+	}
 	if x.ctx != nil {
 		x.ctx = x.ctx.end()
 		x.ctx.shrink()
@@ -279,12 +314,11 @@ func (x *http2Exchange) End() {
 	if x.flight != nil {
 		x.flight.Add(-1)
 	}
-	if one := x.host.cfg.single; one != nil {
-		defer one.streams.Done()
+	one := x.host.cfg.single
+	x.host, x.flight = nil, nil
+	if one != nil {
+		one.streams.Done()
 	}
-	x.host, x.failure, x.flight, x.user = nil, nil, nil, nil
-	x.framing, x.http2Marks = message.Framing{}, http2Marks{}
-	http2ExchangePool.Put(x)
 }
 
 // AppendFields implements http2.Fields for the final head.
@@ -327,6 +361,14 @@ func (x *http2Exchange) sendInterim(status int, links [][]byte) bool {
 func (x *http2Exchange) sendHead(p []byte, isLast bool) bool {
 	form := &x.ctx.form
 	x.framing = form.framing()
+	if x.connects {
+		if x.opensTunnel() {
+			return x.accept(p)
+		}
+		if x.tunnel != nil && !x.tunnel.revoke() {
+			return false
+		}
+	}
 	x.ctx.showHead(x.framing)
 	switch {
 	case !form.hasContent:
@@ -340,7 +382,7 @@ func (x *http2Exchange) sendHead(p []byte, isLast bool) bool {
 // sendData implements serverExchange.
 func (x *http2Exchange) sendData(p []byte, isLast bool) bool {
 	switch {
-	case !isLast:
+	case !isLast, x.isAccepted: // the HijackHandler ends the stream
 		return x.stream.Send(p)
 	case x.ctx.form.hasTrailers:
 		return x.stream.SendLast(p, http2Trailer{&x.ctx.Response.Header.m.Header})
@@ -421,6 +463,9 @@ func (x *http2Exchange) netConn() net.Conn { return x.host.netConn }
 
 // userConn implements serverExchange.
 func (x *http2Exchange) userConn() net.Conn {
+	if x.connects {
+		return x.useTunnel()
+	}
 	if x.user == nil {
 		x.user = &http2UserConn{Conn: x.host.netConn, stream: &x.stream}
 	}
@@ -454,8 +499,11 @@ func (c *http2UserConn) Close() error {
 }
 
 // ConnectionState returns the state of a TLS connection.
-func (c *http2UserConn) ConnectionState() (state tls.ConnectionState) {
-	if stater, ok := c.Conn.(tlsStater); ok {
+func (c *http2UserConn) ConnectionState() tls.ConnectionState { return tlsStateOf(c.Conn) }
+
+// tlsStateOf returns the TLS state of c; the zero value without TLS.
+func tlsStateOf(c net.Conn) (state tls.ConnectionState) {
+	if stater, ok := c.(tlsStater); ok {
 		state = stater.ConnectionState()
 	}
 	return state

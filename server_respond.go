@@ -88,7 +88,7 @@ func (ctx *RequestCtx) respond() bool {
 		return ctx.finishFlushed()
 	}
 	resp := &ctx.Response
-	if mayBeWrong(resp.StatusCode()) && ctx.hijackHandler == nil {
+	if ctx.mayBeWrong() && ctx.hijackHandler == nil {
 		ctx.correctStatus()
 	}
 	ctx.setForm()
@@ -127,22 +127,24 @@ func (ctx *RequestCtx) askForBody() bool {
 	return ctx.exchange.sendInterim(StatusContinue, nil) // at once: the client waits for it, and the stream for the body
 }
 
-// mayBeWrong reports whether correctStatus could replace a response with
-// status.
-func mayBeWrong(status int) bool { return status < StatusOK || status == StatusNotFound }
+// mayBeWrong reports whether correctStatus could replace the response.
+func (ctx *RequestCtx) mayBeWrong() bool {
+	status := ctx.Response.StatusCode()
+	return status < StatusOK || status == StatusNotFound || ctx.verb == verbExtended
+}
 
 // correctStatus replaces responses whose status is wrong. They are an interim
 // status, after which the client would wait for the final response (RFC 9110
 // section 15.2); 101 without a hijack handler; and 404 to CONNECT. CONNECT asks
 // for a tunnel, not for a resource, so a handler without tunnels must answer
-// 501.
+// 501. So does one that answers an extended CONNECT with success.
 func (ctx *RequestCtx) correctStatus() {
 	closes := ctx.Response.ConnectionClose()
 	switch status := ctx.Response.StatusCode(); {
 	case status < StatusOK:
 		ctx.cfg.logger.Printf("handler answered %q with the interim status %d", ctx.exchange.RemoteAddr(), status)
 		ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
-	case status == StatusNotFound && ctx.verb == verbConnect:
+	case status == StatusNotFound && ctx.verb == verbConnect, status/100 == 2 && ctx.verb == verbExtended:
 		ctx.Error(StatusMessage(StatusNotImplemented), StatusNotImplemented)
 	default:
 		return

@@ -106,6 +106,7 @@ var (
 	ErrSlow            = connectionError(CodeEnhanceYourCalm, "field block did not arrive in time")
 	ErrStreamClosed    = streamError(CodeStreamClosed, "frame after the end of the stream")
 	ErrTrailerNotLast  = streamError(CodeProtocolError, "trailer fields do not end the stream")
+	ErrTunnelFields    = streamError(CodeProtocolError, "fields within a tunnel")
 	ErrMalformed       = streamError(CodeProtocolError, "malformed field list")
 	ErrContentLength   = streamError(CodeProtocolError, "body has not the length of content-length")
 	ErrRefused         = streamError(CodeRefusedStream, "too many streams")

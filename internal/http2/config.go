@@ -69,6 +69,9 @@ type Host interface {
 	NewStream() *Stream
 	// IsClosing tells whether connections are to end after their present requests.
 	IsClosing() bool
+	// CutsTunnels tells whether Tunnels are to end when a connection that ends has no
+	// other streams.
+	CutsTunnels() bool
 	// Closed is called once, after the last call of the engine. err is why the
 	// connection ended; nil if it was orderly.
 	Closed(err error)
@@ -83,7 +86,8 @@ type Request interface {
 	Fields() *field.Table
 	// HeadReceived is called with a valid head. Without isLast, a body follows; with
 	// it, the request is complete. isStreamed: Serve begins now and reads the body
-	// with Stream.ReadBody. An error refuses the request; Serve then answers it.
+	// with Stream.ReadBody, or that of an extended CONNECT with a Tunnel. An error
+	// refuses the request; Serve then answers it.
 	HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, err error)
 	// BodyReceived gets the next part of a body that is not streamed. An error refuses
 	// the request.
@@ -97,8 +101,9 @@ type Request interface {
 	// Refuse makes Serve answer with err instead of calling a handler.
 	Refuse(err error)
 	// Serve answers the request. It runs in a Task and may block. When it returns, the
-	// response is complete, or else the stream is reset.
-	Serve()
+	// response is complete, or else the stream is reset. With outlived, a Tunnel for
+	// which Outlive was called has the stream.
+	Serve() (outlived bool)
 	// End is the last call: the Conn uses the Stream no longer. End first stops what else
 	// may use it, and then calls Stream.Release.
 	End()

@@ -18,6 +18,7 @@ const (
 	phaseOpen     connPhase = iota
 	phaseWarned             // GOAWAY announces the end; streams are still accepted
 	phaseDraining           // GOAWAY names the last stream; the connection ends with it
+	phaseCut                // the same, and the tunnels, which alone were left, are reset
 	phaseFailed             // GOAWAY names an error; nothing else is sent
 	phaseClosed             // the engine has closed the connection
 )
@@ -75,6 +76,7 @@ type tenancy struct {
 	progress      progress // of the content of all streams
 
 	streams map[uint32]*Stream
+	tunnels int     // how many of them have taskTunnel
 	ended   *Stream // for unlock
 	gauge   *gaugeStripe
 	counted int // streams that gauge has
@@ -106,7 +108,7 @@ func newConn(conn engine.Conn, host Host, cfg *Config) *Conn {
 	c := acquireConn()
 	c.conn, c.prompter, c.workers = conn, conn.Prompter(), conn.Workers()
 	c.host, c.cfg, c.gauge = host, cfg, cfg.Gauges.stripe()
-	c.decoder.Limits = cfg.Limits
+	c.decoder.Limits, c.decoder.AcceptsConnect = cfg.Limits, cfg.Settings.EnableConnectProtocol
 	c.decoder.Reset()
 	c.parser.MaxContinuations = cfg.continuations()
 	c.growth.Room = int64(cfg.MaxConnWindow)

@@ -40,7 +40,19 @@ func (c *Conn) drain() {
 
 // isDone tells whether the connection is to be closed.
 func (c *Conn) isDone() bool {
-	return c.phase >= phaseFailed || c.phase == phaseDraining && len(c.streams) == 0
+	return c.phase >= phaseCut || c.phase == phaseDraining && len(c.streams) == 0
+}
+
+// cutTunnels resets the tunnels of a connection that ends, when nothing else is left and
+// the Host wants it.
+func (c *Conn) cutTunnels() {
+	if c.phase != phaseDraining || c.tunnels == 0 || len(c.streams) > c.tunnels || !c.host.CutsTunnels() {
+		return
+	}
+	c.phase = phaseCut
+	for _, s := range c.streams {
+		c.resetAfter(s, h2.CodeCancel)
+	}
 }
 
 // EndAfter ends the connection after the requests that have arrived. It may be called

@@ -36,6 +36,7 @@ type fakeEngine struct {
 	writeTimeout time.Duration // of SetWriteTimeout
 	isBlocked    bool          // the peer does not read
 	closing      bool          // IsClosing
+	cuts         bool          // CutsTunnels
 	isLast       bool          // the Protocol has said Close
 	isClosed     bool
 	slept        int   // how often the connection has slept
@@ -82,6 +83,8 @@ func (e *fakeEngine) SetReadDeadline(now int64, timeout time.Duration) {
 func (e *fakeEngine) SetWriteTimeout(timeout time.Duration) { e.writeTimeout = timeout }
 
 func (e *fakeEngine) IsClosing() bool { return e.closing }
+
+func (e *fakeEngine) CutsTunnels() bool { return e.cuts }
 
 func (e *fakeEngine) Closed(err error) { e.failure = err }
 
@@ -293,13 +296,14 @@ type testRequest struct {
 	failure    error // of Refuse
 	hasTrailer bool
 	isComplete bool
+	outlived   bool // what Serve returns
 	served     int
 	ended      int
 }
 
 func (r *testRequest) reset() {
 	r.table.Reset()
-	r.body, r.failure, r.hasTrailer, r.isComplete = r.body[:0], nil, false, false
+	r.body, r.failure, r.hasTrailer, r.isComplete, r.outlived = r.body[:0], nil, false, false, false
 	r.ended = 0
 }
 
@@ -330,16 +334,17 @@ func (r *testRequest) BodyDue(heard int64) int64 { return heard + int64(10*time.
 
 func (r *testRequest) Refuse(err error) { r.failure = err }
 
-func (r *testRequest) Serve() {
+func (r *testRequest) Serve() (outlived bool) {
 	if r.ended > 0 {
 		panic("Serve after End")
 	}
 	r.served++
 	if r.failure != nil {
 		r.stream.Respond(fields{status: 400}, nil)
-		return
+		return false
 	}
 	r.engine.handler(r)
+	return r.outlived
 }
 
 func (r *testRequest) End() {

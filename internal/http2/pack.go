@@ -113,6 +113,7 @@ func (c *Conn) unpack(b []byte, form packedForm) (ok bool) {
 	c.resets.forget(c.newest)
 	c.parser.Resume()
 	c.parser.MaxFrameSize = c.own.InForce.MaxFrameSize
+	c.decoder.AcceptsConnect = c.decoder.AcceptsConnect || c.own.InForce.EnableConnectProtocol
 	c.isPrefaced = true
 	return true
 }

@@ -93,6 +93,8 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	case s != nil && s.output == outputReset:
 	case s != nil && s.input == inputEnded:
 		b.stream, b.refuse = s, h2.ErrStreamClosed
+	case s != nil && s.isConnect:
+		b.stream, b.refuse = s, h2.ErrTunnelFields
 	case s != nil:
 		b.stream, b.kind = s, h2.TrailerBlock
 	case ev.Stream <= c.newest:
@@ -185,7 +187,9 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	if isLast && s.declared > 0 {
 		return c.resetByUs(s, h2.ErrContentLength, now)
 	}
+	s.isConnect = c.head.Connect != h1.Span{}
 	priority := h2.DefaultPriority()
+	priority.IsIncremental = s.isConnect // else it sends before all that were opened later
 	if t := s.Request.Fields(); t.Len() > 0 {
 		if i := t.Find(field.Other, priorityName, 0); i >= 0 {
 			priority = h2.ParsePriority(t.Value(i), priority)
@@ -402,16 +406,7 @@ func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
 		case s.output == outputReset, s.isInterrupted, s.input == inputDiscarded:
 			return 0, ErrReset
 		case s.taken < len(s.inbox):
-			n := copy(p, s.inbox[s.taken:])
-			s.taken += n
-			if s.taken >= len(s.inbox)/2 { // a byte moves at most twice
-				s.inbox, s.taken = s.inbox[:copy(s.inbox, s.inbox[s.taken:])], 0
-			}
-			before := len(c.out)
-			if c.consumedOf(s, n, clock.Nanos()); len(c.out) > before {
-				c.prompter.Prompt()
-			}
-			return n, nil
+			return c.takeBody(s, p), nil
 		case s.input == inputEnded:
 			return 0, io.EOF
 		}
@@ -430,18 +425,32 @@ func (s *Stream) ReadBody(p []byte, mayWait func() error) (int, error) {
 	}
 }
 
+// takeBody copies from the inbox of s to p, and returns credit.
+func (c *Conn) takeBody(s *Stream, p []byte) int {
+	n := copy(p, s.inbox[s.taken:])
+	s.taken += n
+	if s.taken >= len(s.inbox)/2 { // a byte moves at most twice
+		s.inbox, s.taken = s.inbox[:copy(s.inbox, s.inbox[s.taken:])], 0
+	}
+	before := len(c.out)
+	if c.consumedOf(s, n, clock.Nanos()); len(c.out) > before {
+		c.prompter.Prompt()
+	}
+	return n
+}
+
 // awaitBody waits for more of a streamed body.
 func (s *Stream) awaitBody() {
-	s.armRead()
+	s.armWait(s.readDue)
 	s.isReading = true
 	s.wait()
 	s.isReading = false
 }
 
-// armRead has the engine end the wait for a body at readDue.
-func (s *Stream) armRead() {
-	if c := s.conn; s.readDue != 0 && (c.bodyDue == 0 || s.readDue < c.bodyDue) {
-		c.bodyDue = s.readDue
+// armWait has the engine end a wait at due; 0: never.
+func (s *Stream) armWait(due int64) {
+	if c := s.conn; due != 0 && (c.bodyDue == 0 || due < c.bodyDue) {
+		c.bodyDue = due
 		c.prompter.Prompt()
 	}
 }
@@ -464,14 +473,20 @@ func (s *Stream) InterruptRead() {
 	c := s.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.input == inputStreamed {
-		s.input = inputDiscarded
-		before := len(c.out)
-		if c.consumedOf(s, len(s.inbox)-s.taken, clock.Nanos()); len(c.out) > before {
-			c.prompter.Prompt()
-		}
-		s.inbox, s.taken = s.inbox[:0], 0
-	}
+	c.discard(s)
 	s.isInterrupted = true
 	s.wake.Broadcast()
+}
+
+// discard drops what was and will be received of a streamed body.
+func (c *Conn) discard(s *Stream) {
+	if s.input != inputStreamed {
+		return
+	}
+	s.input = inputDiscarded
+	before := len(c.out)
+	if c.consumedOf(s, len(s.inbox)-s.taken, clock.Nanos()); len(c.out) > before {
+		c.prompter.Prompt()
+	}
+	s.inbox, s.taken = s.inbox[:0], 0
 }

@@ -38,9 +38,13 @@ type Fields interface {
 // an interim response may not have, the response ends with it. It waits while too much
 // waits for the peer. The result is false after a reset.
 func (s *Stream) SendHead(f Fields, isInterim, isLast bool) bool {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.sendHead(f, isInterim, isLast)
+}
+
+func (s *Stream) sendHead(f Fields, isInterim, isLast bool) bool {
 	c := s.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if !s.awaitRoom() {
 		return false
 	}
@@ -156,14 +160,8 @@ func (s *Stream) SendLast(p []byte, trailer Fields) bool {
 	if len(s.held) == 0 {
 		s.progress.begin(clock.Nanos())
 	}
-	if trailer == nil && len(p)+len(s.held) == 0 { // needs no window
-		c.out = h2.AppendDataHead(c.out, s.id, 0, true)
-		s.output = outputEnded
-		return true
-	}
 	if trailer == nil {
-		s.last, s.output = p, outputLast
-		c.schedule(s)
+		c.finish(s, p)
 		return true
 	}
 	for len(p) > 0 || len(s.held) > 0 { // the fields follow the content in out
@@ -188,6 +186,17 @@ func (s *Stream) AwaitsPeer() bool {
 	return s.output == outputLast && len(s.last) > int(min(c.sendWindow, s.sendWindow))
 }
 
+// finish sends p as the last part of the content, after what is held.
+func (c *Conn) finish(s *Stream, p []byte) {
+	if len(p)+len(s.held) == 0 { // needs no window
+		c.out = h2.AppendDataHead(c.out, s.id, 0, true)
+		s.output = outputEnded
+		return
+	}
+	s.last, s.output = p, outputLast
+	c.schedule(s)
+}
+
 // Flush makes the engine send what was given to s. It does not wait.
 func (s *Stream) Flush() bool {
 	c := s.conn
@@ -200,9 +209,13 @@ func (s *Stream) Flush() bool {
 // Reset resets the stream, unless its response is complete. Content that was given to s
 // is sent before, as far as the windows allow it.
 func (s *Stream) Reset(code h2.Code) {
-	c := s.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.conn.resetAfter(s, code)
+}
+
+// resetAfter is Reset with mu locked.
+func (c *Conn) resetAfter(s *Stream, code h2.Code) {
 	for s.output == outputOpen && len(s.held) > 0 && c.sendWindow > 0 && s.sendWindow > 0 && len(c.out) < turnSize-h2.FrameHeadSize {
 		c.out = c.appendContent(c.out, s, clock.Nanos())
 	}
@@ -216,6 +229,11 @@ func (s *Stream) Reset(code h2.Code) {
 func (c *Conn) served(s *Stream) {
 	c.mu.Lock()
 	defer c.unlock()
+	c.leave(s)
+}
+
+// leave is called when no Task and no Tunnel has s any more.
+func (c *Conn) leave(s *Stream) {
 	s.task = taskEnded
 	switch s.output {
 	case outputNone, outputOpen:
@@ -226,7 +244,7 @@ func (c *Conn) served(s *Stream) {
 		c.settle(s)
 	}
 	// Also for the timers of content that waits, and of an idle connection.
-	if c.hasOutput() || s.output == outputLast || len(c.streams) == 0 {
+	if c.hasOutput() || s.output == outputLast || len(c.streams) == 0 || c.phase == phaseDraining {
 		c.prompter.Prompt()
 	}
 }
@@ -234,8 +252,8 @@ func (c *Conn) served(s *Stream) {
 // outputComplete handles the end of a response. If the request is still arriving, the
 // peer is told to stop (RFC 9113 section 8.1).
 func (c *Conn) outputComplete(s *Stream) {
-	if s.task == taskQueued {
-		return // served calls it again
+	if s.task >= taskQueued {
+		return // leave calls it again
 	}
 	s.onGone = nil
 	if s.input != inputEnded {
@@ -274,6 +292,7 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	if c.host.IsClosing() {
 		c.warn()
 	}
+	c.cutTunnels()
 	out = c.takeOut(out)
 	if c.isDone() {
 		return out, engine.CloseLinger

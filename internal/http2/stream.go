@@ -34,8 +34,9 @@ type taskState uint8
 
 const (
 	taskNone taskState = iota
-	taskQueued
 	taskEnded
+	taskQueued
+	taskTunnel // it has ended, and a Tunnel has the stream
 )
 
 // A Stream carries one request and its response. A Host makes it, sets Request and
@@ -63,12 +64,15 @@ type Stream struct {
 	isReading     bool         // ReadBody waits
 	readDue       int64        // when ReadBody stops to wait, in Nanos; 0: never
 	isDecoded     bool         // the head was complete and valid
+	isConnect     bool         // of an extended CONNECT
 	heard         int64        // when the last part of the body arrived, in Nanos
 
 	// Output. What is to be sent is held, then last.
 	sendWindow   h2.SendWindow
 	held         []byte        // copied
 	last         []byte        // the last part of the content; it belongs to the Request
+	isWriting    bool          // Tunnel.Write waits
+	writeDue     int64         // when Tunnel.Write stops to wait, in Nanos; 0: never
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
 	progress     progress      // of the content
 	node         h2.Node[Stream]
@@ -94,7 +98,7 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 	s.input, s.output, s.task = inputOpen, outputNone, taskNone
 	c.ready.Place(&s.node, h2.DefaultPriority())
 	s.declared, s.received, s.head = -1, 0, 0
-	s.isDecoded, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, 0, 0
+	s.isDecoded, s.isConnect, s.isInterrupted, s.isReading, s.readDue, s.writeTimeout = false, false, false, false, 0, 0
 	s.window = h2.NewReceiveWindow(now, c.own.InForce.InitialWindowSize, c.cfg.Settings.InitialWindowSize, c.cfg.MaxStreamWindow)
 	s.sendWindow = h2.SendWindow(c.peer.InitialWindowSize)
 }
@@ -111,7 +115,7 @@ func (s *Stream) Release() {
 
 // isOver tells whether neither side has anything to do for s.
 func (s *Stream) isOver() bool {
-	return s.task != taskQueued && (s.output == outputReset || s.output == outputEnded && s.input == inputEnded)
+	return s.task <= taskEnded && (s.output == outputReset || s.output == outputEnded && s.input == inputEnded)
 }
 
 // ID returns the number of the stream.
@@ -141,8 +145,8 @@ func (s *Stream) wait() {
 
 // Run implements engine.Task.
 func (s *Stream) Run() {
-	if s.isWanted() {
-		s.Request.Serve()
+	if s.isWanted() && s.Request.Serve() {
+		return // s may have ended already
 	}
 	s.conn.served(s)
 }

@@ -57,6 +57,7 @@ func (c *Conn) heard(now int64) {
 }
 
 // lateBody returns the stream whose body is due first, and when; nil and 0: there is none.
+// The write deadlines of tunnels are among them.
 func (c *Conn) lateBody() (first *Stream, due int64) {
 	for _, s := range c.streams {
 		t := int64(0)
@@ -65,6 +66,9 @@ func (c *Conn) lateBody() (first *Stream, due int64) {
 			t = s.Request.BodyDue(s.heard)
 		case s.isReading:
 			t = s.readDue
+		}
+		if s.isWriting && s.writeDue != 0 && (t == 0 || s.writeDue < t) {
+			t = s.writeDue
 		}
 		if t != 0 && (first == nil || t < due) {
 			first, due = s, t
@@ -161,6 +165,7 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		c.drain()
 	}
 	c.timeOutStreams(now)
+	c.cutTunnels()
 	out = c.takeOut(out)
 	if c.isDone() {
 		return out, engine.CloseLinger
@@ -180,10 +185,14 @@ func (c *Conn) timeOutStreams(now int64) {
 		if s, c.bodyDue = c.lateBody(); s == nil || c.bodyDue > now {
 			break
 		}
-		if s.isReading {
+		switch {
+		case s.isWriting && s.writeDue != 0 && s.writeDue <= now:
+			s.isWriting = false
+			s.wake.Broadcast()
+		case s.isReading:
 			s.isReading = false
 			s.wake.Broadcast()
-		} else {
+		default:
 			c.refuseRequest(s, ErrTimeout)
 		}
 	}
@@ -204,12 +213,17 @@ func (s *Stream) SetReadDeadline(now int64, timeout time.Duration) {
 	if timeout > 0 {
 		s.readDue = now + int64(timeout)
 	}
-	switch {
-	case !s.isReading:
-	case s.readDue != 0 && s.readDue <= clock.Nanos(): // at once: deadlines of engines are late
+	if s.isReading {
+		s.rearm(s.readDue)
+	}
+}
+
+// rearm changes the deadline of a wait.
+func (s *Stream) rearm(due int64) {
+	if due != 0 && due <= clock.Nanos() { // at once: deadlines of engines are late
 		s.wake.Broadcast()
-	default:
-		s.armRead()
+	} else {
+		s.armWait(due)
 	}
 }
 

@@ -18,6 +18,7 @@ type RequestHeader struct {
 	// set.
 	methodAt, targetAt h1.Span
 	fieldsAt           h1.Span // the field lines as they were received
+	connectAt          h1.Span // :protocol of HTTP/2
 	method, target     []byte
 	// isTargetFit: target is percent-encoded.
 	isTargetFit bool
@@ -37,7 +38,7 @@ func (h *RequestHeader) ResetMessage() {
 }
 
 func (h *RequestHeader) resetStartLine() {
-	h.methodAt, h.targetAt, h.fieldsAt = h1.Span{}, h1.Span{}, h1.Span{}
+	h.methodAt, h.targetAt, h.fieldsAt, h.connectAt = h1.Span{}, h1.Span{}, h1.Span{}, h1.Span{}
 	if len(h.method) > 0 {
 		h.method = h.method[:0]
 	}
@@ -50,7 +51,7 @@ func (h *RequestHeader) resetStartLine() {
 // CopyTo makes dst, which is not h, a copy of h that shares no memory with it.
 func (h *RequestHeader) CopyTo(dst *RequestHeader) {
 	h.copyTo(&dst.Header)
-	dst.methodAt, dst.targetAt, dst.fieldsAt = h.methodAt, h.targetAt, h.fieldsAt
+	dst.methodAt, dst.targetAt, dst.fieldsAt, dst.connectAt = h.methodAt, h.targetAt, h.fieldsAt, h.connectAt
 	dst.method = append(dst.method[:0], h.method...)
 	dst.target = append(dst.target[:0], h.target...)
 	dst.isTargetFit = h.isTargetFit
@@ -64,6 +65,13 @@ func (h *RequestHeader) SetParsed(head *h1.Head) {
 		h.Table.KeepLast(uint64(lastCountsInRequests))
 	}
 }
+
+// SetConnect makes protocol, a range of the received head, what Connect returns.
+func (h *RequestHeader) SetConnect(protocol h1.Span) { h.connectAt = protocol }
+
+// Connect returns :protocol of an extended CONNECT (RFC 8441 section 4) as it was
+// received.
+func (h *RequestHeader) Connect() []byte { return h.connectAt.In(h.Table.Raw()) }
 
 // OwnMethod is Method with a result that belongs to h: callers that write to it
 // change no other message.

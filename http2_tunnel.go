@@ -1,0 +1,267 @@
+package sluice
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/message"
+)
+
+// showUpgrade makes the head of an extended CONNECT for a WebSocket the upgrade of
+// HTTP/1.1 that it stands for (RFC 8441 section 5).
+func showUpgrade(h *RequestHeader) {
+	if !ascii.EqualFold(h.ConnectProtocol(), "websocket") {
+		return
+	}
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
+	h.SetMethod(MethodGet)
+	h.Set(HeaderConnection, "Upgrade")
+	h.Set(HeaderUpgrade, "websocket")
+	h.Set(HeaderSecWebSocketKey, base64.StdEncoding.EncodeToString(nonce[:]))
+}
+
+// http2Tunnel is the connection that RequestCtx.Conn and HijackHandlers get of an extended
+// CONNECT. Before the response was sent, Write expects a response of HTTP/1.1: that is
+// what handlers write that answer on the connection.
+type http2Tunnel struct {
+	net.Conn // tunnel
+	tunnel   *http2.Tunnel
+	netConn  net.Conn // of the connection
+
+	mu    sync.Mutex // Write and the answer
+	phase tunnelPhase
+	head  []byte // the beginning of a response of HTTP/1.1
+}
+
+// A tunnelPhase is how far the answer to an extended CONNECT is.
+type tunnelPhase uint8
+
+const (
+	tunnelAsked    tunnelPhase = iota // there is none
+	tunnelAccepted                    // the stream is a tunnel
+	tunnelRefused                     // the request has another answer
+)
+
+// openTunnel returns x.tunnel.
+func (x *http2Exchange) openTunnel() *http2Tunnel {
+	if x.tunnel == nil {
+		t := x.stream.Tunnel(x.host.netConn)
+		x.tunnel = &http2Tunnel{Conn: t, tunnel: t, netConn: x.host.netConn}
+	}
+	return x.tunnel
+}
+
+// useTunnel returns the tunnel to a handler that is running.
+func (x *http2Exchange) useTunnel() *http2Tunnel {
+	if !x.isExcused {
+		x.isExcused = true
+		x.stream.Excuse(1) // as hijacked connections, a tunnel needs no worker
+	}
+	return x.openTunnel()
+}
+
+// runHandler calls the handler.
+func (x *http2Exchange) runHandler() (*RequestCtx, handlerEnd) {
+	defer func() {
+		if x.isExcused {
+			x.isExcused = false
+			x.stream.Excuse(-1)
+		}
+	}()
+	return x.ctx.runHandler()
+}
+
+// mayHijack tells whether the hijack handler gets a tunnel. If not, the response is
+// that of a request that was not hijacked.
+func (x *http2Exchange) mayHijack() bool {
+	ctx := x.ctx
+	refuse := 0
+	switch {
+	case !x.connects:
+		ctx.cfg.logger.Printf("a request of HTTP/2 cannot be hijacked: %q", ctx.Path())
+		refuse = StatusNotImplemented
+	case x.isAccepted:
+		return true
+	case ctx.phase == phaseFlushed: // with another status
+	case ctx.hijackNoResponse:
+		return true
+	case ctx.cfg.closesHijacked && ctx.server.closeRequested():
+		refuse = StatusServiceUnavailable
+	case isTunnelStatus(ctx.Response.StatusCode()):
+		return true
+	}
+	ctx.hijackHandler = nil
+	if refuse != 0 {
+		ctx.Response.Reset()
+		ctx.Error(StatusMessage(refuse), refuse)
+	}
+	return false
+}
+
+// isTunnelStatus tells whether a status accepts an extended CONNECT, as handlers see it.
+func isTunnelStatus(status int) bool {
+	return status == StatusSwitchingProtocols || status/100 == 2
+}
+
+// opensTunnel tells whether the response is that to a hijacked request.
+func (x *http2Exchange) opensTunnel() bool {
+	return x.ctx.hijackHandler != nil && isTunnelStatus(x.ctx.Response.StatusCode())
+}
+
+// accept sends the final head, and p as the first bytes of the tunnel.
+func (x *http2Exchange) accept(p []byte) bool {
+	x.framing.Length, x.framing.OmitDefaultType = -2, true
+	x.ctx.showHead(x.framing)
+	x.isAccepted = x.openTunnel().answer(&x.ctx.Response.Header, x.framing)
+	return x.isAccepted && (len(p) == 0 || x.stream.Send(p))
+}
+
+// hijack answers, unless the handler did, and runs the hijack handler on a goroutine
+// of its own.
+func (x *http2Exchange) hijack() (outlived bool) {
+	ctx := x.ctx
+	switch {
+	case ctx.hijackNoResponse:
+		if m := ctx.cfg.meter; m != nil && !x.isAccepted {
+			m.countStatus(StatusSwitchingProtocols) // as for HTTP/1.1
+		}
+	case !x.isAccepted && !x.respond():
+		return false
+	}
+	t, cfg, handler := x.openTunnel(), ctx.cfg, ctx.hijackHandler
+	cfg.retain()
+	x.endRequest()
+	spare := newHTTP2Exchange()
+	spare.ctx, x.ctx = x.ctx, nil
+	spare.ctx.exchange = spare
+	http2ExchangePool.Put(spare)
+	if !t.tunnel.Outlive() {
+		return false
+	}
+	go t.serve(handler, cfg)
+	return true
+}
+
+// serve runs a hijack handler.
+func (t *http2Tunnel) serve(handler HijackHandler, cfg *serverConfig) {
+	hasReturned := false
+	defer func() {
+		switch v := recover(); {
+		case !hasReturned:
+			t.tunnel.Abort()
+			if v != nil { // else it has called Goexit
+				cfg.logger.Printf("panic in hijack handler: %v\n%s", v, debug.Stack())
+			}
+		case !cfg.keepHijacked:
+			_ = t.Close() // it may have closed it
+		}
+	}()
+	handler(t)
+	hasReturned = true
+}
+
+// answer sends the final head, once.
+func (t *http2Tunnel) answer(h *ResponseHeader, f message.Framing) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.answerLocked(h, f)
+}
+
+func (t *http2Tunnel) answerLocked(h *ResponseHeader, f message.Framing) bool {
+	if t.phase != tunnelAsked {
+		return false
+	}
+	t.phase = tunnelRefused
+	if isTunnelStatus(h.StatusCode()) {
+		t.phase = tunnelAccepted
+	}
+	h.Del(HeaderSecWebSocketAccept) // nothing checks it (RFC 8441 section 5)
+	return t.tunnel.SendHead(http2TunnelHead{&h.m, f}, t.phase == tunnelRefused)
+}
+
+// revoke leaves the stream to another answer. It is false if there was one.
+func (t *http2Tunnel) revoke() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase != tunnelAsked {
+		return false
+	}
+	t.phase = tunnelRefused
+	t.tunnel.Revoke()
+	return true
+}
+
+// http2TunnelHead implements http2.Fields for the response to an extended CONNECT: 101
+// is 200 there.
+type http2TunnelHead struct {
+	header  *message.ResponseHeader
+	framing message.Framing
+}
+
+// AppendFields implements http2.Fields.
+func (t http2TunnelHead) AppendFields(dst []byte, e *h2.Encoder) []byte {
+	if t.header.Status() == StatusSwitchingProtocols {
+		t.header.SetStatus(StatusOK)
+		defer t.header.SetStatus(StatusSwitchingProtocols)
+	}
+	return t.header.AppendFields(dst, e, t.framing)
+}
+
+// Write implements net.Conn.
+func (t *http2Tunnel) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase == tunnelAccepted {
+		return t.tunnel.Write(p)
+	}
+	return t.writeHead(p)
+}
+
+// writeHead collects a response of HTTP/1.1, sends its head and what follows it. The
+// content of a refusal is dropped.
+func (t *http2Tunnel) writeHead(p []byte) (int, error) {
+	if t.phase == tunnelRefused {
+		return 0, net.ErrClosed
+	}
+	t.head = append(t.head, p...)
+	before, after, isWhole := bytes.Cut(t.head, []byte("\r\n\r\n"))
+	if !isWhole && len(t.head) <= maxTunnelHead {
+		return len(p), nil
+	}
+	t.head = nil
+	var h ResponseHeader
+	head := bufio.NewReaderSize(bytes.NewReader(append(before, "\r\n\r\n"...)), maxTunnelHead)
+	if err := h.Read(head); err != nil {
+		t.phase = tunnelRefused
+		t.tunnel.Abort()
+		return 0, fmt.Errorf("sluice: over HTTP/2, a hijacked connection begins with a response of HTTP/1.1: %w", err)
+	}
+	if !t.answerLocked(&h, message.Framing{Length: -2, OmitDefaultType: true}) {
+		return 0, net.ErrClosed
+	}
+	if t.phase == tunnelAccepted && len(after) > 0 {
+		if _, err := t.tunnel.Write(after); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// maxTunnelHead is how long a head may be that is written to a tunnel.
+const maxTunnelHead = 16 << 10
+
+// ConnectionState returns the state of a TLS connection.
+func (t *http2Tunnel) ConnectionState() tls.ConnectionState {
+	return tlsStateOf(t.netConn)
+}

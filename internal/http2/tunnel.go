@@ -1,0 +1,216 @@
+package http2
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// A Tunnel is the net.Conn over the stream of an extended CONNECT (RFC 8441 section 4).
+// The content of the stream's DATA frames is its bytes.
+//
+// What was received waits in the stream, within its window; Read returns credit. Write
+// copies to the stream, as Stream.Send does, and waits for the peer when as much waits as
+// a stream holds. A peer that takes nothing of that for Config.StallTimeout gets a reset.
+//
+// A Tunnel is used by a Request's Serve or, after Outlive, until Close. The stream must
+// not carry another request afterwards: calls that are late then find the Tunnel closed.
+type Tunnel struct {
+	conn   *Conn
+	stream *Stream
+	addrs  net.Conn
+
+	reading  sync.Mutex // one Read at a time; locked before Conn.mu
+	isClosed bool       // guarded by Conn.mu; the stream is not used any more
+}
+
+var _ net.Conn = (*Tunnel)(nil)
+
+// errTunnelReset is returned after a reset, and when the connection has ended.
+var errTunnelReset = fmt.Errorf("sluice: the stream was reset: %w", syscall.ECONNRESET)
+
+// Tunnel returns the Tunnel of s, with the addresses of addrs. Call it once, in Serve.
+func (s *Stream) Tunnel(addrs net.Conn) *Tunnel {
+	return &Tunnel{conn: s.conn, stream: s, addrs: addrs}
+}
+
+// Excuse excuses n Tasks, as engine.Workers does: the Task that uses a Tunnel waits for
+// its peer.
+func (s *Stream) Excuse(n int) { s.conn.workers.Excuse(n) }
+
+// SendHead is Stream.SendHead for the final head. It is false after Close, too.
+func (t *Tunnel) SendHead(f Fields, isLast bool) bool {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	t.conn.prompter.Prompt() // Serve may go on for long
+	return !t.isClosed && t.stream.sendHead(f, false, isLast)
+}
+
+// Outlive makes t go on after Serve, without deadlines, until Close. It is false if t is
+// closed.
+func (t *Tunnel) Outlive() bool {
+	c, s := t.conn, t.stream
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.isClosed {
+		return false
+	}
+	s.readDue, s.writeDue = 0, 0
+	s.task = taskTunnel
+	c.tunnels++
+	if c.phase == phaseDraining {
+		c.prompter.Prompt() // cutTunnels
+	}
+	return true
+}
+
+// Revoke ends the use of t, and leaves the stream to Serve.
+func (t *Tunnel) Revoke() {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	t.isClosed = true
+	t.stream.wake.Broadcast()
+}
+
+// Close implements net.Conn. It ends the stream after what was written, and has it reset
+// then, unless the peer has ended it too. Without a final head, it resets the stream.
+func (t *Tunnel) Close() error { return t.close(t.conn.finish) }
+
+// Abort is Close with a reset at once.
+func (t *Tunnel) Abort() {
+	_ = t.close(func(s *Stream, _ []byte) { t.conn.reset(s, h2.CodeInternalError) })
+}
+
+// close ends the stream with end.
+func (t *Tunnel) close(end func(s *Stream, last []byte)) error {
+	c, s := t.conn, t.stream
+	c.mu.Lock()
+	defer c.unlock()
+	if t.isClosed {
+		return net.ErrClosed
+	}
+	t.isClosed = true
+	s.wake.Broadcast()
+	c.discard(s)
+	switch s.output {
+	case outputNone:
+		c.reset(s, h2.CodeInternalError)
+	case outputOpen:
+		end(s, nil)
+	}
+	if s.task == taskTunnel {
+		c.tunnels--
+		c.leave(s)
+	}
+	c.prompter.Prompt()
+	return nil
+}
+
+// Read implements net.Conn. It returns io.EOF when the peer has ended its direction.
+func (t *Tunnel) Read(p []byte) (int, error) {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	c, s := t.conn, t.stream
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case t.isClosed:
+			return 0, net.ErrClosed
+		case s.output == outputReset:
+			return 0, errTunnelReset
+		case isOver(s.readDue):
+			return 0, os.ErrDeadlineExceeded
+		case len(p) == 0:
+			return 0, nil
+		case s.taken < len(s.inbox):
+			return c.takeBody(s, p), nil
+		case s.input == inputEnded:
+			return 0, io.EOF
+		}
+		s.armWait(s.readDue)
+		s.isReading = true
+		s.wake.Wait()
+		s.isReading = false
+	}
+}
+
+// isOver tells whether a deadline is over; 0 never is.
+func isOver(due int64) bool { return due != 0 && due <= clock.Nanos() }
+
+// Write implements net.Conn. The final head must have been sent. Only one Write may run
+// at a time.
+func (t *Tunnel) Write(p []byte) (n int, err error) {
+	c, s := t.conn, t.stream
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for rest := p; ; {
+		switch {
+		case t.isClosed:
+			return len(p) - len(rest), net.ErrClosed
+		case s.output != outputOpen:
+			return len(p) - len(rest), errTunnelReset
+		case isOver(s.writeDue):
+			return len(p) - len(rest), os.ErrDeadlineExceeded
+		}
+		if len(s.held) == 0 {
+			s.progress.begin(clock.Nanos())
+		}
+		rest = c.hold(s, rest)
+		c.prompter.Prompt()
+		if len(rest) == 0 {
+			return len(p), nil
+		}
+		s.armWait(s.writeDue)
+		s.isWriting = true
+		s.wake.Wait()
+		s.isWriting = false
+	}
+}
+
+// SetDeadline implements net.Conn.
+func (t *Tunnel) SetDeadline(at time.Time) error {
+	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
+}
+
+// SetReadDeadline implements net.Conn.
+func (t *Tunnel) SetReadDeadline(at time.Time) error {
+	return t.setDeadline(at, &t.stream.readDue, &t.stream.isReading)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (t *Tunnel) SetWriteDeadline(at time.Time) error {
+	return t.setDeadline(at, &t.stream.writeDue, &t.stream.isWriting)
+}
+
+// farAway is the latest deadline, so that sums do not overflow.
+const farAway = time.Duration(1 << 62)
+
+func (t *Tunnel) setDeadline(at time.Time, due *int64, isWaiting *bool) error {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	if t.isClosed {
+		return net.ErrClosed
+	}
+	if *due = 0; !at.IsZero() {
+		*due = clock.Nanos() + int64(min(time.Until(at), farAway)) - 1 | 1 // never 0
+	}
+	if *isWaiting {
+		t.stream.rearm(*due)
+	}
+	return nil
+}
+
+// LocalAddr implements net.Conn.
+func (t *Tunnel) LocalAddr() net.Addr { return t.addrs.LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (t *Tunnel) RemoteAddr() net.Addr { return t.addrs.RemoteAddr() }
