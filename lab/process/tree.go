@@ -30,6 +30,9 @@ func treeCPU(root int) (sum time.Duration, err error) {
 	return sum, nil
 }
 
+// CPU returns the CPU time of a process, to the nanosecond as the scheduler counts it.
+func CPU(pid int) (time.Duration, error) { return processCPU(pid) }
+
 // processCPU returns the CPU time of a process's threads.
 func processCPU(pid int) (sum time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

@@ -5,41 +5,19 @@ package floor
 import (
 	"context"
 	_ "embed"
-	"errors"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
+
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 //go:embed source/floor.c
 var source []byte
 
-// ErrNoCompiler says that the machine has no C compiler.
-var ErrNoCompiler = errors.New("no C compiler (Debian: package gcc)")
-
-// Build compiles the program into a folder and returns its name.
+// Build compiles the program into a folder and returns its name. Without a compiler the
+// error is process.ErrNoCompiler.
 func Build(ctx context.Context, folder string) (string, error) {
-	compiler := ""
-	for _, name := range []string{"cc", "gcc", "clang"} {
-		if found, err := exec.LookPath(name); err == nil {
-			compiler = found
-			break
-		}
-	}
-	if compiler == "" {
-		return "", ErrNoCompiler
-	}
-	file, program := filepath.Join(folder, "floor.c"), filepath.Join(folder, "floor")
-	if err := os.WriteFile(file, source, 0o600); err != nil {
-		return "", err
-	}
-	if out, err := exec.CommandContext(ctx, compiler, "-O2", "-Wall", "-Wextra", "-o", program, file).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", compiler, err, out)
-	}
-	return program, nil
+	return process.Compile(ctx, folder, "floor", source)
 }
 
 // Options say how the program serves.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 func TestArguments(t *testing.T) {
@@ -33,7 +35,7 @@ func start(t *testing.T, response string, closes bool) (addr string) {
 	}
 	folder := t.TempDir()
 	program, err := Build(t.Context(), folder)
-	if errors.Is(err, ErrNoCompiler) {
+	if errors.Is(err, process.ErrNoCompiler) {
 		t.Skip(err)
 	}
 	if err != nil {

@@ -88,7 +88,7 @@ var (
 
 // isAbsence says whether an error means that a server has no such case here.
 func isAbsence(err error) bool {
-	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errNginx, errNoNginx, floor.ErrNoCompiler} {
+	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errNginx, errNoNginx, process.ErrNoCompiler} {
 		if errors.Is(err, absence) {
 			return true
 		}

@@ -40,7 +40,7 @@ func (m *measurement) measureCases(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(m.folder)) }()
 	m.floor, m.noGCC = floor.Build(ctx, m.folder)
-	if m.noGCC != nil && !errors.Is(m.noGCC, floor.ErrNoCompiler) {
+	if m.noGCC != nil && !errors.Is(m.noGCC, process.ErrNoCompiler) {
 		return m.noGCC
 	}
 	for i, c := range m.cases {

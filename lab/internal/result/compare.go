@@ -45,7 +45,7 @@ func writeOrigins(b *strings.Builder, results []*Result) {
 func (r *Result) row() string {
 	l := &r.Load
 	mean, p50, p99 := "", "", ""
-	if r.Answers() {
+	if r.hasLatency() {
 		mean, p50, p99 = Span(l.Latency.Mean), Span(l.Latency.P50), Span(l.Latency.P99)
 	}
 	perSec, latency := "", ""

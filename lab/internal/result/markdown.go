@@ -43,6 +43,9 @@ func eachText(loops, processors int, hasNoLoops bool) string {
 	if hasNoLoops {
 		return fmt.Sprintf(", each with GOMAXPROCS %d", processors)
 	}
+	if processors == 0 { // not of Go
+		return ", each with " + Plural(loops, "event loop", "event loops")
+	}
 	return fmt.Sprintf(", each with %s and GOMAXPROCS %d", Plural(loops, "event loop", "event loops"), processors)
 }
 
@@ -59,7 +62,7 @@ func (r *Result) writeLoad(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "| server CPU for each | %s |\n| client CPU for each | %s |\n| all CPU of the machine for each | %s |\n",
 		Span(r.PerRequest(l.ServerCPU)), Span(r.PerRequest(l.ClientCPU)), Span(r.PerRequest(l.MachineCPU)))
-	if r.Answers() {
+	if r.hasLatency() {
 		t := &l.Latency
 		fmt.Fprintf(b, "| latency: mean, p50, p90 | %s, %s, %s |\n| p99, p99.9, max | %s, %s, %s |\n", Span(t.Mean), Span(t.P50), Span(t.P90), Span(t.P99), Span(t.P999), Span(t.Max))
 	}

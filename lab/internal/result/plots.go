@@ -111,7 +111,7 @@ func comparisonPlots(results []*Result) map[string][]byte {
 			}
 		}
 		bar(&perSec.Panels[0], r.Load.PerSec)
-		if r.Answers() {
+		if r.hasLatency() {
 			bar(&latency.Panels[0], float64(r.Load.Latency.P50))
 			bar(&latency.Panels[1], float64(r.Load.Latency.P99))
 		}

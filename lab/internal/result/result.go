@@ -131,8 +131,11 @@ type Point struct {
 // Errors is what went wrong, in number.
 func (r *Result) Errors() int { return r.Connect.Failed + r.Load.Lost + r.Load.Unanswered }
 
-// Answers tells whether the server answers, so that there are latencies.
+// Answers tells whether the server answers.
 func (r *Result) Answers() bool { return r.Scenario.Workload.Kind != scenario.Discard }
+
+// hasLatency tells whether latencies were measured.
+func (r *Result) hasLatency() bool { return r.Load.Latency.Max > 0 }
 
 // PerConn returns bytes for each connection.
 func (r *Result) PerConn(bytes uint64) float64 {
