@@ -162,6 +162,8 @@ func (g *target) handle(ctx *sluice.RequestCtx) {
 		_ = ctx.EarlyHints()
 		ctx.SetBodyString("hinted")
 	case "/slow":
+		ctx.SetBodyString("begun")
+		_ = ctx.Flush() // clients reset the stream when they see this
 		select {
 		case <-ctx.Done():
 			g.canceled.Add(1)
@@ -226,6 +228,19 @@ func (g *target) wasServed(n string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.served[n]
+}
+
+// giveUp runs f, which gives up a request of /slow after some time, until a handler has
+// noticed. On a busy machine the request may not have been sent in that time.
+func (g *target) giveUp(f func()) {
+	g.t.Helper()
+	for end := time.Now().Add(patience); g.canceled.Load() == 0; {
+		if time.Now().After(end) {
+			g.t.Error("no handler was told of a reset")
+			return
+		}
+		f()
+	}
 }
 
 // expectCanceled waits until count requests of /slow were reset.
