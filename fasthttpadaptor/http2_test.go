@@ -1,6 +1,7 @@
 package fasthttpadaptor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
@@ -228,4 +232,93 @@ func TestHTTP2ReadOutlivesHandler(t *testing.T) {
 			w.Close()
 		}
 	})
+}
+
+// TestHTTP2Hijack: an extended CONNECT (RFC 8441) can be hijacked. The connection works
+// while the handler runs and afterwards; the head of HTTP/1.1 that the handler writes, or
+// sets, becomes one of HTTP/2.
+func TestHTTP2Hijack(t *testing.T) {
+	hijack := func(w http.ResponseWriter) net.Conn {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Errorf("Hijack: %v", err)
+			panic(http.ErrAbortHandler)
+		}
+		return c
+	}
+	echo := func(c net.Conn, count int) {
+		p := make([]byte, 4)
+		for range count {
+			if _, err := io.ReadFull(c, p); err != nil {
+				t.Errorf("Read: %v", err)
+			}
+			_, _ = c.Write(p)
+		}
+	}
+	for name, open := range map[string]func(w http.ResponseWriter) net.Conn{
+		"written": func(w http.ResponseWriter) net.Conn {
+			c := hijack(w)
+			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nX-Own: a\r\n\r\n")
+			return c
+		},
+		"set": func(w http.ResponseWriter) net.Conn {
+			w.Header().Set("X-Own", "a")
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			return hijack(w)
+		},
+	} {
+		for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
+			h := func(w http.ResponseWriter, r *http.Request) {
+				c := open(w)
+				echo(c, 1)
+				go func() {
+					echo(c, 1)
+					c.Close()
+				}()
+			}
+			s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(h)), Engine: e}
+			s.HTTP2.Enable, s.HTTP2.WebSocket = true, true
+			got, err := talk(dial(t, serve(t, s)))
+			if got != "200apingpong" || err != nil {
+				t.Errorf("%s, %v: got %q, %v", name, e, got, err)
+			}
+		}
+	}
+}
+
+// talk opens a tunnel, says ping and pong, and returns the status, the field x-own, and
+// what came back.
+func talk(c net.Conn) (got string, err error) {
+	_, _ = io.WriteString(c, http2.ClientPreface)
+	f := http2.NewFramer(c, c)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, field := range [][2]string{{":method", "CONNECT"}, {":protocol", "websocket"}, {":scheme", "http"}, {":authority", "h"}, {":path", "/"}} {
+		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+	}
+	_ = f.WriteSettings()
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return got, err
+		}
+		switch frame := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			got += frame.PseudoValue("status")
+			for _, field := range frame.RegularFields() {
+				if field.Name == "x-own" {
+					got += field.Value
+				}
+			}
+			_ = f.WriteData(1, false, []byte("ping"))
+		case *http2.DataFrame:
+			got += string(frame.Data())
+			if frame.StreamEnded() {
+				return got, nil
+			}
+			_ = f.WriteData(1, false, []byte("pong"))
+		}
+	}
 }
