@@ -188,7 +188,7 @@ func TestBlockedUpload(t *testing.T) {
 		c, p := newPair(t, Config{}, nil)
 		defer c.Close()
 		upload := newRequest("POST", strings.Repeat("x", 80_000))
-		upload.stream.WriteTimeout = time.Minute
+		upload.stream.WriteTimeout = 5 * time.Second
 		done := do(c, upload)
 		p.await("1 POST /")
 		p.send(settings(func(s *h2.Settings) { s.InitialWindowSize = 100 }), h2.AppendWindowUpdate(nil, 0, 1<<20))
@@ -384,6 +384,79 @@ func TestHalfWrittenFrame(t *testing.T) {
 		if err := <-other; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// The connection ends while a frame is half written: nothing follows the half, which
+// would complete it.
+func TestEndInHalfWrittenFrame(t *testing.T) {
+	for at, want := range map[int]int{0: 17, 40: 0} { // GOAWAY, or nothing
+		c := NewConn(&scriptConn{}, &Config{}, nil)
+		c.mu.Lock()
+		frames := c.out
+		c.out, c.offered = nil, int64(len(frames)+100)
+		c.takeBack(frames, at)
+		c.end(ErrClosed, h2.CodeNoError)
+		if len(c.out) != want {
+			t.Errorf("cut at %d: %q follows", at, c.out)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// Who reads for all waits for the peer while it writes. The deadlines of the others hold.
+func TestLeaderWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		c, p := NewConn(client, &Config{}, nil), newPeer(t, server)
+		preface := make([]byte, 1<<10)
+		first := do(c, newRequest("GET", ""))
+		n, err := server.Read(preface)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.feed(preface[:n])
+		p.await("1 GET")
+		p.send(settings(nil)) // and does not read the acknowledgement
+		synctest.Wait()
+		began := time.Now()
+		r := newRequest("GET", "")
+		r.stream.Deadline = in(time.Second)
+		outcome, err := outcomeOf(t, c.Do(&r.stream))
+		if d := time.Since(began); d != time.Second || !errors.Is(err, errTimeout) {
+			t.Errorf("after %v: %d, %v", d, outcome, err)
+		}
+		server.Close()
+		<-first
+		p.read()
+	})
+}
+
+// A write over TLS cannot be interrupted. After much that the peer may not have read, the
+// caller does not write itself.
+func TestWritesAsideOverTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		c, p := NewConn(client, &Config{IsTLS: true}, nil), newPeer(t, server)
+		upload := do(c, newRequest("POST", strings.Repeat("b", 40<<10)))
+		for in := make([]byte, 64<<10); len(p.data[1]) < 40<<10; {
+			n, err := server.Read(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.feed(in[:n])
+		}
+		synctest.Wait()
+		began := time.Now()
+		r := newRequest("GET", "")
+		r.stream.Deadline = in(time.Second)
+		outcome, err := outcomeOf(t, c.Do(&r.stream))
+		if d := time.Since(began); d != time.Second || !errors.Is(err, errTimeout) {
+			t.Errorf("after %v: %d, %v", d, outcome, err)
+		}
+		server.Close()
+		<-upload
+		p.read()
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -34,6 +35,7 @@ type connPhase uint8
 const (
 	phaseOpen     connPhase = iota
 	phaseDraining           // no new streams; it closes after the last one
+	phaseBroken             // nothing can be written; what comes is read until the end
 	phaseFailed             // no streams; what is in out is written, then it closes
 	phaseClosed
 )
@@ -90,12 +92,19 @@ type Conn struct {
 	initialWindow uint32
 	isSettled     bool // the first SETTINGS frame has come
 
-	heard   int64 // when the last byte came, in Nanos
+	heard int64 // when the last byte came, in Nanos
+	// silence is for how long nothing may come while a request waits, before a PING tests
+	// the connection.
+	silence time.Duration
 	pingDue int64 // when the next byte must have come; 0: never
-	// due is not later than the earliest time at which something is due: pingDue or a
-	// Stream's due; 0: nothing is.
+	// due is not later than the earliest time at which something is due: the health of the
+	// connection, or a Stream's due; 0: nothing is.
 	due int64
 }
+
+// mostSilence is what silence grows to while the peer only answers PINGs. Servers of gRPC
+// end connections with more than two PINGs within five minutes.
+const mostSilence = 320 * time.Second
 
 // NewConn returns the Conn of a new net.Conn, which it owns. Nothing is written or read
 // before the first Do: the preface leaves with the first request. watcher may be nil.
@@ -106,6 +115,7 @@ func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn {
 		streams: make(map[uint32]*Stream), nextID: 1, limit: assumedStreams,
 		own: h2.NewOwnSettings(), peer: h2.DefaultSettings(), heard: now,
 	}
+	c.silence = c.cfg.PingAfter
 	c.peek.Init(conn)
 	c.parser.Side = h2.ClientSide
 	c.parser.MaxContinuations = c.cfg.continuations()
@@ -153,6 +163,14 @@ func (c *Conn) Do(s *Stream) error {
 func (c *Conn) begin(s *Stream) *Error {
 	now := clock.Nanos()
 	s.id = 0
+	if c.pingDue != 0 && c.leader == nil {
+		switch {
+		case !c.peek.CanLook(): // the answer to the PING may have come unread
+			c.pingDue = 0
+		case c.pingDue <= now: // catchUp has found nothing
+			c.die(ErrNoPing)
+		}
+	}
 	switch err := c.refusal(s, now); {
 	case err != nil:
 		return &Error{Outcome: Unsent, Err: err}
@@ -164,12 +182,8 @@ func (c *Conn) begin(s *Stream) *Error {
 	c.streams[s.id] = s
 	c.setDue(s.due)
 	c.appendRequest(s, now)
-	// A PING that nobody has waited for says nothing: its answer may not have been read.
-	if c.cfg.PingAfter > 0 && now-c.heard > int64(c.cfg.PingAfter) && (c.pingDue == 0 || c.leader == nil) {
-		c.out = h2.AppendPing(c.out, healthPing, false)
-		c.pingDue = now + int64(c.cfg.PingTimeout)
-		c.setDue(c.pingDue)
-	}
+	c.silence = c.cfg.PingAfter
+	c.setDue(c.checkHealth(now))
 	if ctx := s.Context; ctx != nil && ctx.Done() != nil {
 		id := s.id
 		s.unwatch = context.AfterFunc(ctx, func() { c.contextEnded(id, ctx) })
@@ -198,7 +212,23 @@ func (c *Conn) refusal(s *Stream, now int64) error {
 	return nil
 }
 
-// healthPing is the data of the PING that goes with a request.
+// checkHealth sends a PING if nothing has come for too long, and returns when to call it
+// again, at the latest; 0: never.
+func (c *Conn) checkHealth(now int64) int64 {
+	switch {
+	case c.pingDue != 0:
+		return c.pingDue
+	case c.silence <= 0:
+		return 0
+	case now-c.heard < int64(c.silence):
+		return c.heard + int64(c.silence)
+	}
+	c.out = h2.AppendPing(c.out, healthPing, false)
+	c.pingDue = now + int64(c.cfg.PingTimeout)
+	return c.pingDue
+}
+
+// healthPing is the data of the PING that tests the connection.
 var healthPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'o', 'k'}
 
 // Limit returns how many streams may be open at once: 100 until the first SETTINGS of the
@@ -253,7 +283,7 @@ func (c *Conn) drain(err error) {
 
 // settle ends a connection that takes no new streams and has none.
 func (c *Conn) settle() {
-	if c.phase == phaseDraining && len(c.streams) == 0 {
+	if len(c.streams) == 0 && (c.phase == phaseDraining || c.phase == phaseBroken) {
 		c.end(c.failure, h2.CodeNoError)
 	}
 }
@@ -263,15 +293,44 @@ func (c *Conn) fail(err *h2.Error) { c.end(err, err.Code) }
 
 // end ends the connection with GOAWAY, which the next flush writes.
 func (c *Conn) end(err error, code h2.Code) {
-	if c.phase >= phaseFailed {
+	switch {
+	case c.phase >= phaseFailed:
+		return
+	case c.phase == phaseBroken:
+		c.die(err)
 		return
 	}
 	c.out = c.out[:0] // streams with a head there are Unsent
-	if c.offered > 0 {
+	if c.offered > 0 && !c.isCut {
 		c.out = h2.AppendGoAway(c.out, 0, code, "")
 	}
 	c.phase = max(c.phase, phaseFailed)
 	c.finishAll(err)
+}
+
+// brokenTime is how long what has come is read after writing has failed.
+const brokenTime = time.Second
+
+// breakOff stops writing, which has failed with err. What the peer has sent before still
+// counts: responses, and the GOAWAY that tells which requests it has not processed.
+func (c *Conn) breakOff(err error) {
+	if c.phase >= phaseBroken {
+		c.die(err)
+		return
+	}
+	c.phase = phaseBroken
+	if c.failure == nil {
+		c.failure = err
+		c.notices |= noticeEnded
+	}
+	for _, s := range c.streams {
+		if s.start >= c.offered {
+			c.finish(s, &Error{Outcome: Unsent, Err: err})
+		}
+	}
+	c.pingDue = clock.Nanos() + int64(brokenTime)
+	c.setDue(c.pingDue)
+	c.settle()
 }
 
 // die closes the connection at once, because of err: nothing can be written or read.
@@ -325,8 +384,12 @@ func (c *Conn) unlock() {
 	isDue := c.phase == phaseClosed && !c.isReleased
 	c.isReleased = c.isReleased || isDue
 	c.mu.Unlock()
-	if isDue {
-		_ = c.conn.Close() // nothing can be done about an error
+	switch { // nothing can be done about an error
+	case !isDue:
+	case c.cfg.IsTLS:
+		go func() { _ = c.conn.Close() }() // which may wait to send the last alert
+	default:
+		_ = c.conn.Close()
 	}
 }
 

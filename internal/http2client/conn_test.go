@@ -3,8 +3,11 @@ package http2client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -460,4 +463,113 @@ func TestHealthUnread(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Callers that give up before PingTimeout do not keep a dead connection alive: the second
+// one finds that nothing has come since the PING.
+func TestHealthOfShortCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		c, p := NewConn(&quietConn{netConn: client}, &Config{}, nil), newPeer(t, server)
+		go p.read()
+		time.Sleep(11 * time.Second)
+		for began := time.Now(); ; {
+			r := newRequest("GET", "")
+			r.stream.Deadline = in(time.Second / 2)
+			outcome, err := outcomeOf(t, c.Do(&r.stream))
+			if errors.Is(err, ErrNoPing) && outcome == Unsent {
+				break
+			}
+			if !errors.Is(err, errTimeout) || time.Since(began) > 6*time.Second {
+				t.Fatalf("after %v: %v", time.Since(began), err)
+			}
+			time.Sleep(1200 * time.Millisecond)
+		}
+		p.awaitEnd()
+	})
+}
+
+// A PING also goes with a request that waits for long, ever more seldom while it is
+// answered.
+func TestHealthOfLongCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		done := do(c, newRequest("GET", ""))
+		p.await("1 ")
+		p.send(settings(nil))
+		synctest.Wait()
+		began := time.Now()
+		for _, want := range []time.Duration{10, 40, 160, 320, 320} {
+			p.await("ping sluiceok")
+			if d := time.Since(began); d != want*time.Second {
+				t.Errorf("a PING after %v, want %d s", d, want)
+			}
+			p.send(h2.AppendPing(nil, healthPing, true))
+			synctest.Wait()
+			began = time.Now()
+		}
+		p.await("ping sluiceok")
+		wantError(t, <-done, MaybeProcessed, ErrNoPing)
+		if d := time.Since(began); d != 325*time.Second {
+			t.Errorf("it has taken %v", d)
+		}
+		p.awaitEnd()
+	})
+}
+
+// A brokenConn fails to write after a while. It can still be read.
+type brokenConn struct {
+	net.Conn
+	isBroken atomic.Bool
+}
+
+var errBroken = errors.New("broken")
+
+func (c *brokenConn) Write(p []byte) (int, error) {
+	if c.isBroken.Load() {
+		return 0, errBroken
+	}
+	return c.Conn.Write(p)
+}
+
+// What has come before the connection broke counts, although writing fails first.
+func TestWriteFails(t *testing.T) {
+	for name, end := range map[string]func(p *fakePeer){
+		"end":    func(p *fakePeer) { synctest.Wait(); p.conn.Close() },
+		"silent": func(*fakePeer) {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client, server := net.Pipe()
+			defer server.Close()
+			broken := &brokenConn{Conn: client}
+			c, p := NewConn(broken, &Config{}, nil), newPeer(t, server)
+			go p.read()
+			var calls []<-chan error
+			for i := range 3 {
+				calls = append(calls, do(c, newRequest("POST", "")))
+				p.await(fmt.Sprint(2*i+1, " POST"))
+			}
+			p.send(settings(nil))
+			p.await("settings ack")
+			broken.isBroken.Store(true)
+			wantError(t, c.Do(&newRequest("POST", "").stream), Unsent, errBroken)
+			wantError(t, c.Do(&newRequest("POST", "").stream), Unsent, errBroken)
+			p.send(p.respond(1, 200, true), h2.AppendGoAway(nil, 3, h2.CodeNoError, ""))
+			end(p)
+			if err := <-calls[0]; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			wantError(t, <-calls[2], Unprocessed, ErrGoingAway)
+			began := time.Now()
+			cause := errBroken
+			if name == "end" {
+				cause = io.EOF
+			}
+			wantError(t, <-calls[1], MaybeProcessed, cause)
+			if d := time.Since(began); d > time.Second {
+				t.Errorf("%s: it has taken %v", name, d)
+			}
+			p.awaitEnd()
+		})
+	}
 }

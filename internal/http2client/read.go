@@ -60,7 +60,10 @@ func (c *Conn) lead(s *Stream, due int64) (hasRead bool) {
 func (c *Conn) received(in []byte, err error) {
 	now := clock.Nanos()
 	if len(in) > 0 {
-		c.heard, c.pingDue = now, 0
+		c.heard = now
+		if c.phase != phaseBroken {
+			c.pingDue = 0
+		}
 		c.parse(in, now)
 	}
 	switch {
@@ -162,8 +165,11 @@ func (c *Conn) setDue(at int64) {
 		return
 	}
 	c.due = at
-	if c.isReading && c.readLimit != passed { // an interrupted leader does it itself
+	switch { // an interrupted leader does it itself
+	case c.isReading && c.readLimit != passed:
 		c.limitRead(at)
+	case c.writer != nil && c.writer == c.leader && c.writeLimit != passed && !c.cfg.IsTLS:
+		c.limitWrite(at, clock.Nanos())
 	}
 }
 
@@ -203,11 +209,18 @@ func (c *Conn) interrupt(s *Stream) {
 
 // expire ends what is due, and finds out what is due next.
 func (c *Conn) expire(now int64) {
-	if c.pingDue != 0 && c.pingDue <= now {
+	switch {
+	case c.pingDue == 0 || c.pingDue > now:
+	case c.phase == phaseBroken:
+		c.die(c.failure)
+		return
+	default:
 		c.die(ErrNoPing)
 		return
 	}
-	c.due = c.pingDue
+	if c.due = c.pingDue; len(c.streams) > 0 {
+		c.due = c.checkHealth(now)
+	}
 	for _, s := range c.streams {
 		switch {
 		case s.due == 0:

@@ -50,8 +50,11 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		c.out = h2.AppendPing(c.out, ev.Ping, true)
 		return c.owe(now, h2.CostPing)
 	case h2.EventPingAck:
-		if ev.Ping == roundTripPing {
+		switch ev.Ping {
+		case roundTripPing:
 			c.growth.RoundTrip.End(now)
+		case healthPing:
+			c.silence = min(4*c.silence, mostSilence)
 		}
 		return c.spend(now, h2.CostIgnored)
 	case h2.EventWindowUpdate:
@@ -290,6 +293,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 
 // headReceived handles a valid head of the response of s.
 func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
+	c.drained = max(c.drained, s.start)
 	status := c.head.StatusCode
 	isInterim := status < 200
 	switch {

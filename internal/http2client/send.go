@@ -36,6 +36,8 @@ type writing struct {
 	isWriting bool   // a goroutine is writing, or about to
 	writer    *Stream
 	offered   int64 // bytes that were given to conn.Write
+	drained   int64 // of them the peer has read so many, because it has answered what followed
+	isCut     bool  // out begins with the rest of a frame
 	// writeLimit is the deadline of conn for writes, in Nanos; 0: none; passed: it is over.
 	writeLimit int64
 
@@ -81,7 +83,7 @@ func (c *Conn) schedule(s *Stream) {
 
 // fillOut appends content by turns.
 func (c *Conn) fillOut() {
-	if c.phase >= phaseFailed {
+	if c.phase >= phaseBroken {
 		return
 	}
 	now := int64(0)
@@ -162,12 +164,15 @@ func earlier(a, b int64) int64 {
 
 // hasOutput tells whether there is something to write.
 func (c *Conn) hasOutput() bool {
-	return len(c.out) > 0 || !c.ready.IsEmpty() && c.sendWindow > 0 && c.phase < phaseFailed
+	return len(c.out) > 0 || !c.ready.IsEmpty() && c.sendWindow > 0 && c.phase < phaseBroken
 }
 
 // flush writes what there is, unless another goroutine writes: that one writes it too.
 // s is the stream of the caller; nil: the caller may wait for the peer.
 func (c *Conn) flush(s *Stream) {
+	if c.phase == phaseBroken {
+		c.out = c.out[:0]
+	}
 	if c.isWriting || c.phase == phaseClosed {
 		return
 	}
@@ -188,10 +193,10 @@ func (c *Conn) flush(s *Stream) {
 func (c *Conn) write(s *Stream) {
 	for isFirst := true; c.phase < phaseClosed; isFirst = false {
 		c.fillOut()
-		if len(c.out) == 0 {
+		if len(c.out) == 0 || c.phase == phaseBroken {
 			break
 		}
-		if s != nil && (len(c.out) > asideSize || !isFirst && s.isSignalled) || !c.writeOut(s) {
+		if s != nil && (c.mayWait() || !isFirst && s.isSignalled) || !c.writeOut(s) {
 			go c.writeAside()
 			return
 		}
@@ -200,6 +205,16 @@ func (c *Conn) write(s *Stream) {
 	if c.phase == phaseFailed {
 		c.phase = phaseClosed
 	}
+}
+
+// mayWait tells whether the next write may wait for the peer. Over TLS, where a waiting
+// write cannot be interrupted, it may also wait for what was written before.
+func (c *Conn) mayWait() bool {
+	size := int64(len(c.out))
+	if c.cfg.IsTLS {
+		size += c.offered - c.drained
+	}
+	return size > asideSize
 }
 
 // writeAside writes on a goroutine of its own.
@@ -213,7 +228,7 @@ func (c *Conn) writeAside() {
 // before.
 func (c *Conn) writeOut(s *Stream) bool {
 	p := c.out
-	c.out, c.spare, c.acks = c.spare[:0], nil, 0
+	c.out, c.spare, c.acks, c.isCut = c.spare[:0], nil, 0, false
 	c.offered += int64(len(p))
 	now := clock.Nanos()
 	for at, began := 0, now; at < len(p) && c.phase < phaseClosed; {
@@ -240,7 +255,8 @@ func (c *Conn) writeOut(s *Stream) bool {
 			}
 		default:
 			c.offered -= int64(len(p) - at)
-			c.die(err)
+			c.breakOff(err)
+			return true
 		}
 	}
 	c.spare = p[:0]
@@ -251,7 +267,7 @@ func (c *Conn) writeOut(s *Stream) bool {
 func (c *Conn) takeBack(p []byte, at int) {
 	c.offered -= int64(len(p) - at)
 	rest := p[:copy(p, p[at:])]
-	c.spare, c.out = c.out, append(rest, c.out...)
+	c.spare, c.out, c.isCut = c.out, append(rest, c.out...), c.isCut || at > 0
 }
 
 // writeDue returns when a write is to be interrupted that begins now. A write over TLS

@@ -12,6 +12,9 @@ type Peeker struct{ quiet quietConn }
 // Init sets the connection to check: c, or the connection that c wraps.
 func (p *Peeker) Init(c net.Conn) { p.quiet, _ = innermost(c).(quietConn) }
 
+// CanLook reports whether IsQuiet can check the connection.
+func (p *Peeker) CanLook() bool { return p.quiet != nil }
+
 // IsQuiet reports whether the connection is open and has no unread bytes. It
 // returns true if it cannot check that.
 func (p *Peeker) IsQuiet() bool { return p.quiet == nil || p.quiet.IsQuiet() }

@@ -33,6 +33,9 @@ func (p *Peeker) peek(fd uintptr) {
 	_, _, p.err = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 }
 
+// CanLook reports whether IsQuiet can check the connection.
+func (p *Peeker) CanLook() bool { return p.quiet != nil || p.raw != nil }
+
 // IsQuiet reports whether the connection is open and has no unread bytes. It
 // returns true if it cannot check that.
 func (p *Peeker) IsQuiet() bool {
