@@ -152,14 +152,17 @@ func (c *HostClient) openShared(call *clientCall, settings *pool.SharedSettings[
 		c.http2.Opened(settings, m)
 		return m, nil, nil
 	}
-	c.http2.isHTTP1.Store(true)
-	c.http2.Failed(settings, errChoseHTTP1)
+	// Before others learn of HTTP/1.1: they would open a connection in place of this one,
+	// or one more than MaxConns.
 	if c.http2.passHTTP1 != nil {
 		c.http2.passHTTP1(cc)
-		return nil, nil, errChoseHTTP1
+		cc, err = nil, errChoseHTTP1
+	} else {
+		c.pool.Admit()
 	}
-	c.pool.Admit()
-	return nil, cc, nil
+	c.http2.isHTTP1.Store(true)
+	c.http2.Failed(settings, errChoseHTTP1)
+	return nil, cc, err
 }
 
 // acquireHTTP1 returns a connection of HTTP/1.1, unless the server has begun to choose

@@ -177,7 +177,10 @@ func (c *PipelineClient) prepare() {
 // dial connects to the next address that can be reached.
 func (c *PipelineClient) dial() (nc net.Conn, err error) {
 	if cc := c.spare.Swap(nil); cc != nil {
-		return cc.c, nil
+		if cc.isQuiet() && cc.clearLimits() == nil {
+			return cc.c, nil
+		}
+		cc.close()
 	}
 	addrs := c.host.prepared().addrs
 	err = errNoAddr
@@ -305,6 +308,9 @@ func (c *PipelineClient) CloseIdleConnections() {
 	c.once.Do(c.prepare)
 	c.lines.CloseIdle()
 	c.host.CloseIdleConnections()
+	if cc := c.spare.Swap(nil); cc != nil {
+		cc.close()
+	}
 }
 
 // encode writes the request into the memory of a work, and empties resp.
