@@ -48,4 +48,6 @@ func (p *http2Peer) Ended(error) {
 	p.c.http2.Drain(&settings, p.member)
 }
 
+func (p *http2Peer) look() { p.conn.Look() }
+
 func (p *http2Peer) close() { _ = p.conn.Close() } // the client cannot do anything about the error

@@ -48,6 +48,7 @@ func (c *HostClient) http2Settings() pool.SharedSettings[*http2Peer] {
 		MaxIdle:  c.maxIdle(),
 		MaxAge:   c.MaxConnDuration,
 		Close:    (*http2Peer).close,
+		Look:     (*http2Peer).look,
 	}
 }
 

@@ -249,6 +249,14 @@ func (c *Conn) Streams() int {
 	return len(c.streams)
 }
 
+// Look handles what has come while nobody read, for example PING and GOAWAY. Call it now
+// and then for a connection without streams.
+func (c *Conn) Look() {
+	c.mu.Lock()
+	defer c.unlock()
+	c.catchUp(new(Stream))
+}
+
 // NetConn returns the net.Conn. It must not be read from, written to or closed.
 func (c *Conn) NetConn() net.Conn { return c.conn }
 

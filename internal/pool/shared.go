@@ -17,7 +17,12 @@ type SharedSettings[T any] struct {
 	MaxIdle  time.Duration // how long a connection may be without streams; > 0
 	MaxAge   time.Duration // how long a connection gets new streams; 0: no limit
 	Close    func(T)       // closes a connection without streams, on a goroutine of its own
+	Look     func(T)       // handles what the peer of a connection without streams has sent
 }
+
+// lookEvery is how often idle connections are looked at: nobody reads from them, but the
+// peer may end them or want a PING answered.
+const lookEvery = 500 * time.Millisecond
 
 // A Shared pool holds the connections to a host that carry several streams at once.
 // The zero value is an empty pool. A Shared must not be copied after the first use.
@@ -36,7 +41,7 @@ type Shared[T any] struct {
 	apart     int          // connections that get no new streams, or are opened for one stream
 	waiting   list.List    // of *sharedWaiter[T], in the order of arrival
 	impatient int          // how many of them do not wait for room
-	janitor   *time.Timer  // closes idle members; nil: never armed
+	janitor   *time.Timer  // looks at idle members and closes them; nil: never armed
 	isArmed   bool         // the janitor will run
 }
 
@@ -271,7 +276,7 @@ func (p *Shared[T]) Release(s *SharedSettings[T], m *Member[T]) {
 	if m.streams == 0 {
 		m.idle = clock.Nanos()
 		if !p.isArmed {
-			p.arm(s, s.MaxIdle)
+			p.arm(s, min(s.MaxIdle, lookEvery))
 		}
 	}
 }
@@ -284,33 +289,38 @@ func (p *Shared[T]) arm(s *SharedSettings[T], d time.Duration) {
 		return
 	}
 	settings := *s
-	p.janitor = time.AfterFunc(d, func() { p.closeExpired(&settings) })
+	p.janitor = time.AfterFunc(d, func() {
+		for _, conn := range p.closeExpired(&settings) {
+			settings.Look(conn)
+		}
+	})
 }
 
-// closeExpired closes the connections that have been idle for too long. The janitor's
-// timer calls it. It runs again when the next one expires.
-func (p *Shared[T]) closeExpired(s *SharedSettings[T]) {
+// closeExpired closes the connections that have been idle for too long, and returns the
+// other idle ones. The janitor's timer calls it. It runs again while there are any.
+func (p *Shared[T]) closeExpired(s *SharedSettings[T]) (idle []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.isArmed = false
-	now, next := clock.Nanos(), int64(-1)
+	now, next := clock.Nanos(), int64(lookEvery)
 	for i := len(p.members) - 1; i >= 0; i-- {
 		m := p.members[i]
 		if m.streams > 0 {
 			continue
 		}
 		left := int64(s.MaxIdle) - (now - m.idle)
-		switch {
-		case left <= 0:
+		if left <= 0 {
 			p.setApart(s, m)
-		case next < 0 || left < next:
-			next = left
+			continue
 		}
+		next = min(next, left)
+		idle = append(idle, m.Conn)
 	}
-	if next >= 0 {
+	if len(idle) > 0 {
 		p.arm(s, max(time.Duration(next), time.Millisecond))
 	}
 	p.serve(s)
+	return idle
 }
 
 // CloseIdle closes the connections without streams.

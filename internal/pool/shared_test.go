@@ -15,11 +15,13 @@ type sharedPool struct {
 	Shared[int]
 	SharedSettings[int]
 	closed atomic.Int64
+	looks  atomic.Int64
 }
 
 func newShared(maxConns int) *sharedPool {
 	p := &sharedPool{SharedSettings: SharedSettings[int]{MaxConns: maxConns, MaxIdle: time.Minute}}
 	p.Close = func(int) { p.closed.Add(1) }
+	p.Look = func(int) { p.looks.Add(1) }
 	return p
 }
 
@@ -232,7 +234,10 @@ func TestSharedAges(t *testing.T) {
 		a := p.open(t, 1, 1)
 		b := p.open(t, 2, 1)
 		p.Release(&p.SharedSettings, a)
-		time.Sleep(40 * time.Second)
+		time.Sleep(40*time.Second + lookEvery/2)
+		if n := p.looks.Load(); n != int64(40*time.Second/lookEvery) {
+			t.Errorf("looked %d times in 40 s", n)
+		}
 		p.Release(&p.SharedSettings, b)
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
