@@ -22,6 +22,7 @@ type clientCall struct {
 	isFresh  bool            // only a new connection is acceptable
 	// offersHTTP2: a new connection may speak HTTP/2.
 	offersHTTP2 bool
+	needsHTTP1  bool // the server has answered HTTP_1_1_REQUIRED
 	hasConn     bool // the last attempt got a connection
 	hasSent     bool // bytes of the last attempt were written
 	wants       bodyWanted

@@ -46,7 +46,7 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 		defer func() { call.trace = nil }()
 	}
 	err := c.attempt(req, resp)
-	call.phase, call.isFresh, call.offersHTTP2, call.hasConn, call.hasSent = 0, false, false, false, false
+	call.phase, call.isFresh, call.offersHTTP2, call.needsHTTP1, call.hasConn, call.hasSent = 0, false, false, false, false, false
 	if err != nil {
 		return doError(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2client"
@@ -45,9 +46,15 @@ var ErrNoHTTP2 = errors.New("sluice: the server does not speak HTTP/2")
 func (c *HostClient) prepareHTTP2() {
 	s := &c.setup
 	s.http2 = &http2client.Config{Limits: c.headLimits(), Pairs: &h2.Pairs{}, IsTLS: c.IsTLS}
-	if s.alpn = s.tls; s.tls != nil && len(s.tls.NextProtos) == 0 {
+	s.alpn = s.tls
+	switch {
+	case s.tls == nil:
+	case len(s.tls.NextProtos) == 0:
 		s.alpn = s.tls.Clone()
 		s.alpn.NextProtos = []string{alpnHTTP2, alpnHTTP11}
+	case slices.Contains(s.tls.NextProtos, alpnHTTP2):
+		s.tls = s.alpn.Clone() // for requests that need HTTP/1.1
+		s.tls.NextProtos = slices.DeleteFunc(slices.Clone(s.tls.NextProtos), func(p string) bool { return p == alpnHTTP2 })
 	}
 }
 

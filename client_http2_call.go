@@ -61,6 +61,10 @@ func (c *HostClient) roundTripHTTP2(m *http2Member, req *Request, resp *Response
 	call := &req.call
 	hadStream := req.stream != nil
 	isReused := m.Conn.wasUsed.Swap(true)
+	if req.ConnectionClose() { // it is the last one on m
+		settings := c.http2Settings()
+		c.http2.Drain(&settings, m)
+	}
 	fate, err := c.runHTTP2(m, req, resp)
 	if err == nil && resp.StatusCode() == StatusMisdirectedRequest && !hadStream {
 		// RFC 9110 section 15.5.20: any request may be sent again on another connection.
@@ -188,6 +192,7 @@ func (x *http2Call) fail(err error) http2Fate {
 	var failed *http2client.Error
 	if errors.As(err, &failed) {
 		isSafe = failed.Outcome.IsSafe()
+		call.needsHTTP1 = failed.Code == h2.CodeHTTP11Required
 		switch {
 		case failed.Outcome == http2client.Unsent:
 			fate = http2Stale
@@ -207,6 +212,8 @@ func (x *http2Call) explain(err error) error {
 	p := x.member.Conn
 	var violation *h2.Error
 	switch {
+	case x.req.call.needsHTTP1 && x.c.HTTP2 == HTTP2Only:
+		return knownError{ErrNoHTTP2, err}
 	case !p.isSettled.Load() && !x.c.IsTLS && errors.As(err, &violation):
 		return knownError{ErrNoHTTP2, err} // what came is not HTTP/2
 	case errors.Is(err, http2client.ErrSourceLength):

@@ -1,13 +1,16 @@
 package sluice
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -114,6 +117,7 @@ func TestClientHTTP2Retries(t *testing.T) {
 		{"refused, a stream that was read", "POST", func(p *framePeer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream) }, func(req *Request) {
 			req.SetBodyStream(io.MultiReader(strings.NewReader("body")), 4)
 		}, 1, true},
+		{"HTTP_1_1_REQUIRED without HTTP/1.1", "GET", func(p *framePeer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeHTTP11Required) }, nil, 1, true},
 		{"misdirected", "POST", func(p *framePeer, s uint32) { p.answer(s, "421", "") }, nil, 2, false},
 		{"misdirected, a stream", "POST", func(p *framePeer, s uint32) { p.answer(s, "421", "answer") }, func(req *Request) {
 			req.SetBodyStream(io.MultiReader(strings.NewReader("body")), 4)
@@ -326,4 +330,96 @@ func TestClientHTTP2Kills(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that requires HTTP/1.1 for a request gets it (RFC 9113 section 7), and other
+// requests over HTTP/2. A TLSConfig that offers both decides nothing else.
+func TestClientHTTP2Requires1(t *testing.T) {
+	config, client := testTLS(t, "127.0.0.1")
+	var isRefused atomic.Bool
+	s := &http.Server{TLSConfig: config, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 {
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprint(w, r.Proto, " ", string(body))
+		}
+	})}
+	s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
+		br := bufio.NewReader(c)
+		if _, err := io.ReadFull(br, make([]byte, len(http2.ClientPreface))); err != nil {
+			return
+		}
+		p := &framePeer{Framer: http2.NewFramer(c, br), paths: map[uint32]string{}}
+		p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		p.heads = hpack.NewEncoder(&p.block)
+		_ = p.WriteSettings()
+		for stream, path := p.request(); stream != 0; stream, path = p.request() {
+			switch path {
+			case "/reset":
+				isRefused.Store(true)
+				_ = p.WriteRSTStream(stream, http2.ErrCodeHTTP11Required)
+			case "/goaway":
+				isRefused.Store(true)
+				_ = p.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil)
+			default:
+				p.answer(stream, "200", "HTTP/2.0")
+			}
+		}
+	}}
+	config.NextProtos = []string{"h2", "http/1.1"}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLS(ln, "", "") }()
+	defer func() { s.Close(); <-served }()
+	both := client.Clone()
+	both.NextProtos = []string{"h2", "http/1.1"}
+	for name, config := range map[string]*tls.Config{"default": client, "both": both} {
+		c := &HostClient{Addr: ln.Addr().String(), IsTLS: true, TLSConfig: config, HTTP2: HTTP2Auto}
+		for path, want := range map[string]string{"/": "HTTP/2.0", "/reset": "HTTP/1.1 body", "/goaway": "HTTP/1.1 body"} {
+			isRefused.Store(false)
+			for range 2 {
+				req, resp := newCall("POST", "https://"+c.Addr+path)
+				req.SetBodyStream(strings.NewReader("body"), -1)
+				if err := c.Do(req, resp); err != nil || string(resp.Body()) != want || isRefused.Load() != (path != "/") {
+					t.Errorf("%s %s: %v, %q", name, path, err, resp.Body())
+				}
+			}
+		}
+		c.CloseIdleConnections()
+	}
+}
+
+// A request with SetConnectionClose is the last one on its connection, as it is in
+// HTTP/1.1. Others that are open go on.
+func TestClientHTTP2ConnectionClose(t *testing.T) {
+	release := make(chan struct{})
+	var arrived, gone atomic.Int64
+	onEachHTTP2Server(t, blockingHandler(release, &arrived, &gone), func(t *testing.T, r *http2Rig) {
+		arrived.Store(0)
+		c := r.host(HTTP2Only)
+		c.MaxHTTP2Conns = 1
+		open := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			req, resp := newCall("GET", r.url("/wait"))
+			open <- c.DoContext(ctx, req, resp)
+		}()
+		eventually(t, "a request arrives", func() bool { return arrived.Load() == 1 })
+		for dials := range 3 {
+			req, resp := newCall("GET", r.url("/now"))
+			req.SetConnectionClose()
+			if err := c.Do(req, resp); err != nil || r.dials.Load() != int64(dials+1) {
+				t.Errorf("%v, %d dials, want %d", err, r.dials.Load(), dials+1)
+			}
+		}
+		checkPool(t, c, 1, 0)
+		cancel()
+		if err := <-open; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		checkPool(t, c, 0, 0)
+	})
+	close(release)
 }

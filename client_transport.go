@@ -28,7 +28,7 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	defer func() { resp.SkipBody, resp.StreamBody = skips, streams }()
 	var cc *clientConn
 	switch isTunnel := req.Header.IsConnect(); {
-	case !c.mayUseHTTP2() || isTunnel && c.HTTP2 == HTTP2Auto:
+	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
 		cc, err = c.acquire(call)
 	case isTunnel:
 		return false, ErrNotSupportedHTTP2

@@ -176,7 +176,7 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 		return c.ofEnded(ev.Stream, now)
 	}
 	outcome := MaybeProcessed
-	if ev.Code == h2.CodeRefusedStream {
+	if ev.Code == h2.CodeRefusedStream || ev.Code == h2.CodeHTTP11Required {
 		outcome = Refused
 	}
 	c.finish(s, &Error{Outcome: outcome, Code: ev.Code, Err: ErrReset})

@@ -14,7 +14,8 @@ const (
 	MaybeProcessed Outcome = iota
 	// Unsent: not a byte of the request was written.
 	Unsent
-	// Refused: the peer has answered REFUSED_STREAM (RFC 9113 section 8.7).
+	// Refused: the peer has answered REFUSED_STREAM (RFC 9113 section 8.7), or
+	// HTTP_1_1_REQUIRED.
 	Refused
 	// Unprocessed: the stream is above the last one of the peer's GOAWAY (RFC 9113
 	// section 6.8).
