@@ -134,6 +134,19 @@ func (h *hole) swallow() {
 	}
 }
 
+// swallowAll swallows after every 60 of total requests, while some are running. It returns
+// how often.
+func (h *hole) swallowAll(total, running *atomic.Int64) (times int64) {
+	for next := total.Load() + 60; running.Load() > 0; time.Sleep(time.Millisecond) {
+		if total.Load() >= next {
+			h.swallow()
+			times++
+			next = total.Load() + 60
+		}
+	}
+	return times
+}
+
 // Connections fall silent while requests are under way. The client leaves them: each GET
 // is answered, no POST is processed twice, and none waits for ever.
 func TestClientHTTP2Blackholes(t *testing.T) {
@@ -190,14 +203,7 @@ func TestClientHTTP2Blackholes(t *testing.T) {
 						}
 					})
 				}
-				holes := int64(0)
-				for next := total.Load() + 60; running.Load() > 0; time.Sleep(time.Millisecond) {
-					if total.Load() >= next {
-						hole.swallow()
-						holes++
-						next = total.Load() + 60
-					}
-				}
+				holes := hole.swallowAll(&total, &running)
 				within(t, "the load", all.Wait)
 				// Each of four callers may have been waiting when a connection fell silent.
 				if n := lost.Load(); n > 4*holes {

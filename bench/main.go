@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/fairness"
 	"github.com/sluicehttp/sluice/bench/internal/files"
 	"github.com/sluicehttp/sluice/bench/internal/h2"
@@ -35,7 +36,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), stall.Command(), late.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), client.Command(), stall.Command(), late.Command(),
 		prefork.Command(), ratios.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -47,7 +48,7 @@ func main() {
 // roles are what the processes do that subcommands start.
 func roles() map[string]process.Role {
 	all := servers.Roles()
-	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles()} {
+	for _, more := range []map[string]process.Role{prefork.Roles(), stall.Roles(), fairness.Roles(), late.Roles(), client.Roles()} {
 		maps.Copy(all, more)
 	}
 	return all
