@@ -23,7 +23,12 @@ type steadyHTTP2 struct {
 
 // newSteadyHTTP2 has engine serve a handler that does what users' handlers do.
 func newSteadyHTTP2(tb testing.TB, engine Engine, bodySize int) *steadyHTTP2 {
-	s := &Server{Engine: engine, Logger: quietLogger{}, HTTP2: HTTP2Config{Enable: true}, Handler: func(ctx *RequestCtx) {
+	s := &Server{Engine: engine, Logger: quietLogger{}, HTTP2: HTTP2Config{Enable: true, WebSocket: true}, Handler: func(ctx *RequestCtx) {
+		if ctx.Request.Header.ConnectionUpgrade() {
+			ctx.SetStatusCode(StatusSwitchingProtocols)
+			ctx.Hijack(echoAll)
+			return
+		}
 		if string(ctx.Path()) != "/articles" || len(ctx.UserAgent()) == 0 || string(ctx.QueryArgs().Peek("page")) != "2" || len(ctx.PostBody()) != bodySize {
 			ctx.SetStatusCode(StatusBadRequest)
 			return
@@ -97,20 +102,25 @@ const (
 
 // readFrame reads a frame, and tells whether it was the last one of the response.
 func (c *steadyHTTP2) readFrame() (isLast bool) {
+	kind, flags, stream, payload := c.nextFrame()
+	if kind == frameHeaders && payload[0] != 0x88 { // 200
+		c.tb.Fatalf("head %x", payload)
+	}
+	return stream == c.stream && kind <= frameHeaders && flags&endStream != 0
+}
+
+func (c *steadyHTTP2) nextFrame() (kind, flags byte, stream uint32, payload []byte) {
 	head := c.buffer[:frameHead]
 	if _, err := io.ReadFull(c.conn, head); err != nil {
 		c.tb.Fatal(err)
 	}
 	length := int(head[0])<<16 | int(binary.BigEndian.Uint16(head[1:]))
-	kind, flags, stream := head[3], head[4], binary.BigEndian.Uint32(head[5:])
-	payload := c.buffer[:length]
+	kind, flags, stream = head[3], head[4], binary.BigEndian.Uint32(head[5:])
+	payload = c.buffer[:length]
 	if _, err := io.ReadFull(c.conn, payload); err != nil {
 		c.tb.Fatal(err)
 	}
-	if kind == frameHeaders && payload[0] != 0x88 { // 200
-		c.tb.Fatalf("head %x", payload)
-	}
-	return stream == c.stream && kind <= frameHeaders && flags&endStream != 0
+	return kind, flags, stream, payload
 }
 
 // TestHTTP2SteadyState: a request of HTTP/2 costs no allocation, through the whole
@@ -138,6 +148,63 @@ func TestHTTP2SteadyState(t *testing.T) {
 					t.Errorf("%v allocations, want at most %v", n, most)
 				}
 			})
+		}
+	}
+}
+
+// echoAll echoes with one buffer.
+func echoAll(c net.Conn) {
+	p := make([]byte, 4<<10)
+	for {
+		n, err := c.Read(p)
+		if err != nil {
+			return
+		}
+		if _, err := c.Write(p[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestTunnelSteadyState: Read and Write of a WebSocket over HTTP/2 allocate nothing, through
+// the whole server. Of EnginePerConn, see TestHTTP2SteadyState.
+func TestTunnelSteadyState(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, engine := range []Engine{EngineEpoll, EnginePerConn} {
+		if engine == EngineEpoll && (&Server{}).EngineInfo(nil).Engine != EngineEpoll {
+			continue
+		}
+		for _, size := range []int{1, 1 << 10, 4 << 10} {
+			c := newSteadyHTTP2(t, engine, 0)
+			// CONNECT; http, and the path /; the protocol
+			block := append([]byte{0x02, 7}, "CONNECT\x86\x84\x01\x01h\x00\x09:protocol\x09websocket"...)
+			out := h2.AppendHeaders(nil, c.stream, block, false, h2.MinMaxFrameSize)
+			message := make([]byte, size)
+			exchange := func() {
+				out = h2.AppendWindowUpdate(h2.AppendWindowUpdate(out, 0, uint32(size)), c.stream, uint32(size))
+				out = append(h2.AppendDataHead(out, c.stream, size, false), message...)
+				if _, err := c.conn.Write(out); err != nil {
+					t.Fatal(err)
+				}
+				out = out[:0]
+				for left := size; left > 0; {
+					if kind, _, _, payload := c.nextFrame(); kind == 0 {
+						left -= len(payload)
+					}
+				}
+			}
+			for range 100 {
+				exchange()
+			}
+			most := 0.0
+			if engine == EnginePerConn {
+				most = 2
+			}
+			if n := testing.AllocsPerRun(2000, exchange); n > most {
+				t.Errorf("%v, %d bytes: %v allocations, want at most %v", engine, size, n, most)
+			}
 		}
 	}
 }

@@ -187,7 +187,9 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	if isLast && s.declared > 0 {
 		return c.resetByUs(s, h2.ErrContentLength, now)
 	}
-	s.isConnect = c.head.Connect != h1.Span{}
+	if s.isConnect = c.head.Connect != (h1.Span{}); s.isConnect {
+		s.inbox, s.held = nil, nil // keep uses buffers of the pools
+	}
 	priority := h2.DefaultPriority()
 	priority.IsIncremental = s.isConnect // else it sends before all that were opened later
 	if t := s.Request.Fields(); t.Len() > 0 {
@@ -284,7 +286,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 			c.consumedOf(s, len(ev.Payload), now)
 		}
 	case inputStreamed:
-		s.inbox = append(s.inbox, ev.Payload...) // within its window
+		s.inbox = s.keep(&s.inboxBuffer, s.inbox, ev.Payload) // within its window
 		s.wake.Broadcast()
 	case inputDiscarded:
 		c.consumedOf(s, len(ev.Payload), now)
@@ -431,6 +433,9 @@ func (c *Conn) takeBody(s *Stream, p []byte) int {
 	s.taken += n
 	if s.taken >= len(s.inbox)/2 { // a byte moves at most twice
 		s.inbox, s.taken = s.inbox[:copy(s.inbox, s.inbox[s.taken:])], 0
+	}
+	if len(s.inbox) == 0 {
+		s.inbox = s.emptied(&s.inboxBuffer, s.inbox)
 	}
 	before := len(c.out)
 	if c.consumedOf(s, n, clock.Nanos()); len(c.out) > before {

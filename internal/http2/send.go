@@ -140,7 +140,7 @@ func (c *Conn) hold(s *Stream, p []byte) (rest []byte) {
 		most = leastHeld
 	}
 	if n := min(len(p), most-len(s.held)); n > 0 {
-		s.held = append(s.held, p[:n]...)
+		s.held = s.keep(&s.heldBuffer, s.held, p[:n])
 		c.held += n
 		p = p[n:]
 		c.schedule(s)
@@ -346,7 +346,12 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	out = h2.AppendDataHead(out, s.id, n, isLast)
 	out = append(out, p[:n]...)
 	if isHeld {
-		s.held = s.held[:copy(s.held, s.held[n:])]
+		if s.isConnect && n == len(p) {
+			c.budget.Earn(2 * h2.CostSmallUpdate) // the peer may return its credit, of stream and connection
+		}
+		if s.held = s.held[:copy(s.held, s.held[n:])]; len(s.held) == 0 {
+			s.held = s.emptied(&s.heldBuffer, s.held)
+		}
 		c.held -= n
 	} else {
 		s.last = s.last[n:]

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h2"
 )
@@ -58,6 +59,7 @@ type Stream struct {
 	declared      int64 // bytes of the body according to the head; -1: unknown
 	received      int64 // bytes of the body
 	inbox         []byte
+	inboxBuffer   *buf.Buffer  // of inbox; see keep
 	taken         int          // bytes of inbox that ReadBody has returned
 	trailer       *field.Table // of a streamed body; nil: there are none
 	isInterrupted bool         // ReadBody fails
@@ -70,6 +72,7 @@ type Stream struct {
 	// Output. What is to be sent is held, then last.
 	sendWindow   h2.SendWindow
 	held         []byte        // copied
+	heldBuffer   *buf.Buffer   // of held
 	last         []byte        // the last part of the content; it belongs to the Request
 	isWriting    bool          // Tunnel.Write waits
 	writeDue     int64         // when Tunnel.Write stops to wait, in Nanos; 0: never
@@ -111,6 +114,28 @@ func (s *Stream) Release() {
 	if cap(s.inbox) > maxHeld {
 		s.inbox = nil
 	}
+}
+
+// keep appends p to held, which is inbox or held. A tunnel lives for long, so its bytes are
+// in a buffer of the pools, which emptied returns.
+func (s *Stream) keep(b **buf.Buffer, held, p []byte) []byte {
+	if s.isConnect && len(held)+len(p) > cap(held) {
+		larger := buf.Get(max(len(held)+len(p), 2*cap(held)))
+		held = append(larger.B, held...)
+		s.emptied(b, nil)
+		*b = larger
+	}
+	return append(held, p...)
+}
+
+// emptied returns held without bytes.
+func (s *Stream) emptied(b **buf.Buffer, held []byte) []byte {
+	if *b == nil {
+		return held[:0]
+	}
+	(*b).Release()
+	*b = nil
+	return nil
 }
 
 // isOver tells whether neither side has anything to do for s.

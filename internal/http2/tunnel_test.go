@@ -375,3 +375,33 @@ func TestConnectIsOffered(t *testing.T) {
 	e.close()
 	e.checkEnded()
 }
+
+// TestTunnelMessages: a peer that returns the credit of each small message does not use its
+// budget up, and an idle tunnel holds no buffer.
+func TestTunnelMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, tunnel := newTunnel(t, tunnelConfig())
+		e.peer.isQuiet = true
+		p := make([]byte, 100)
+		in := h2.AppendWindowUpdate(h2.AppendWindowUpdate(nil, 0, 10), 1, 10)
+		in = data(in, 1, 10, false)
+		for i := range 10000 {
+			e.feed(in)
+			n, err := tunnel.Read(p)
+			if err == nil {
+				_, err = tunnel.Write(p[:n])
+			}
+			if e.pump(); err != nil || n != 10 || e.isLast {
+				t.Fatalf("after %d messages: %d, %v", i, n, err)
+			}
+		}
+		for _, s := range e.conn.streams {
+			if cap(s.inbox)+cap(s.held) > 0 {
+				t.Errorf("the tunnel holds %d and %d bytes", cap(s.inbox), cap(s.held))
+			}
+		}
+		tunnel.Close()
+		e.pump()
+		e.checkEnded()
+	})
+}
