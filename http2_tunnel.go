@@ -159,10 +159,10 @@ func (t *http2Tunnel) serve(handler HijackHandler, cfg *serverConfig) {
 	defer func() {
 		switch v := recover(); {
 		case !hasReturned:
-			t.tunnel.Abort()
 			if v != nil { // else it has called Goexit
 				cfg.logger.Printf("panic in hijack handler: %v\n%s", v, debug.Stack())
 			}
+			t.tunnel.Abort()
 		case !cfg.keepHijacked:
 			_ = t.Close() // it may have closed it
 		}
