@@ -123,7 +123,7 @@ func (r *http2Rig) url(path string) string {
 
 func serveSluice(t testing.TB, kind http2Server, ln net.Listener, config *tls.Config, h http2Handler) {
 	s := &Server{Handler: h.sluice, TLSConfig: config, Logger: log.New(io.Discard, "", 0), StreamRequestBody: true, MaxRequestBodySize: 64 << 20}
-	s.HTTP2.Enable = kind.isHTTP2
+	s.HTTP2.Disable = !kind.isHTTP2
 	serveUntilEnd(t, s, ln)
 }
 

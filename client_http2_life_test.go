@@ -274,7 +274,7 @@ func TestClientHTTP2Limits(t *testing.T) {
 	release := make(chan struct{})
 	var arrived, gone atomic.Int64
 	s := &Server{Handler: blockingHandler(release, &arrived, &gone).sluice}
-	s.HTTP2.Enable, s.HTTP2.MaxConcurrentStreams = true, 2
+	s.HTTP2.MaxConcurrentStreams = 2
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -14,14 +14,14 @@ const prefaceLine = "PRI * HTTP/2.0"
 // speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3), and makes its successor. in is
 // the input that the parser has not used; the successor gets what came before.
 func (c *http1Conn) switchesToHTTP2(in []byte) bool {
-	if c.cfg.http2 == nil || c.served != 1 || c.facts.isTLS {
+	if c.served != 1 || c.facts.isTLS {
 		return false
 	}
 	head := c.x.rawHead() // with in at its end, or empty
 	if len(head) == 0 {
 		head = in
 	}
-	if !bytes.HasPrefix(head, []byte(prefaceLine)) {
+	if !bytes.HasPrefix(head, []byte(prefaceLine)) || !c.cfg.speaksHTTP2(c.server) {
 		return false
 	}
 	begun := head[:len(head)-len(in)]

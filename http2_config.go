@@ -2,18 +2,19 @@ package sluice
 
 import "time"
 
-// HTTP2Config configures HTTP/2 (RFC 9113) of a Server. The zero value switches it off.
+// HTTP2Config configures HTTP/2 (RFC 9113) of a Server. The zero value is HTTP/2 with the
+// limits below.
 //
 // Limits of requests are those of HTTP/1.1: ReadBufferSize, MaxRequestBodySize,
 // MaxBodyMemory, ReadTimeout, MinBodyRate. MaxRequestsPerConn, MaxKeepaliveDuration,
 // DisableKeepalive and IdleTimeout end a connection with GOAWAY. Requests that the client
 // sends before it has received that are still served.
 type HTTP2Config struct {
-	// Enable makes the Server speak HTTP/2: with clients that send its preface (prior
-	// knowledge, RFC 9113 section 3.3), and over TLS with clients that choose "h2" by
-	// ALPN. ServeTLS offers "h2" unless TLSConfig.NextProtos is set and lacks it. A
-	// NextProto("h2", ...) takes precedence. HTTP/2 is off by default while it is new.
-	Enable bool
+	// Disable makes the Server speak HTTP/1.1 only. Without it, clients that send the
+	// preface of HTTP/2 get HTTP/2 (prior knowledge, RFC 9113 section 3.3), and over TLS
+	// those that choose "h2" by ALPN. ServeTLS offers "h2" unless TLSConfig.NextProtos is
+	// set and lacks it. A NextProto("h2", ...) takes precedence.
+	Disable bool
 
 	// WebSocket offers WebSocket over HTTP/2 (RFC 8441). Handlers see it as the upgrade
 	// of HTTP/1.1 that it stands for: the method is GET, and there are Connection, Upgrade

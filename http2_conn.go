@@ -78,7 +78,7 @@ func (a *acceptor) wakeHTTP2(conn engine.Conn, facts connFacts, record http2.Rec
 // Unpack returns the Protocol of a connection that was handed over with its state; see
 // engine.Unpacker.
 func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
-	if a.cfg.http2 == nil {
+	if !a.cfg.speaksHTTP2(a.server) {
 		a.cfg.logger.Printf("connection from %s closed: it speaks HTTP/2, which is off", conn.RemoteAddr())
 		return nil, nil
 	}
@@ -144,6 +144,15 @@ func (c *http2Conn) tellState(hasOpened bool) {
 		c.isActive = false
 		h.cfg.connState(h.netConn, StateIdle)
 	}
+}
+
+// speaksHTTP2 tells whether HTTP/2 is spoken. A ServeConn gets its configuration here,
+// because few need it.
+func (c *serverConfig) speaksHTTP2(s *Server) bool {
+	if c.http2 == nil && c.single != nil && !s.HTTP2.Disable {
+		c.http2 = newHTTP2Config(&s.HTTP2, c, s.http2Gauges())
+	}
+	return c.http2 != nil
 }
 
 // newHTTP2Config derives what the HTTP/2 connections of a server share.

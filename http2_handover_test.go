@@ -65,7 +65,7 @@ func TestHTTP2HandOverRefused(t *testing.T) {
 	for _, n := range overTCPByEach() {
 		t.Run(n.name, func(t *testing.T) {
 			handler := func(*sluice.RequestCtx) {}
-			from, off := serveHTTP2(t, n, &sluice.Server{Handler: handler}), serve(t, n, &sluice.Server{Handler: handler})
+			from, off := serveHTTP2(t, n, &sluice.Server{Handler: handler}), serve(t, n, &sluice.Server{Handler: handler, HTTP2: sluice.HTTP2Config{Disable: true}})
 			if from.server.Control().StateVersion() == 0 || off.server.Control().StateVersion() != 0 {
 				t.Error("StateVersion")
 			}

@@ -58,7 +58,6 @@ func (n network) scheme() string {
 // serveHTTP2 serves with HTTP/2 switched on.
 func serveHTTP2(t *testing.T, n network, s *sluice.Server) *rig {
 	t.Helper()
-	s.HTTP2.Enable = true
 	return serve(t, n, s)
 }
 

@@ -283,7 +283,7 @@ func TestHTTP2Switches(t *testing.T) {
 		want string
 	}{
 		"on":                     {func(*sluice.Server) {}, "h2"},
-		"off":                    {func(s *sluice.Server) { s.HTTP2.Enable = false }, "http/1.1"},
+		"off":                    {func(s *sluice.Server) { s.HTTP2.Disable = true }, "http/1.1"},
 		"a TLSConfig without it": {func(s *sluice.Server) { s.TLSConfig.NextProtos = []string{"http/1.1"} }, "http/1.1"},
 		"NextProto":              {func(s *sluice.Server) { s.NextProto("h2", func(net.Conn) error { return nil }) }, "h2"},
 	} {
@@ -291,7 +291,6 @@ func TestHTTP2Switches(t *testing.T) {
 			n := overTLS(t, overTCP(), "h2", "http/1.1")
 			n.secure.NextProtos = nil
 			s := &sluice.Server{TLSConfig: n.secure, Handler: func(*sluice.RequestCtx) {}}
-			s.HTTP2.Enable = true
 			test.set(s)
 			r := serve(t, n, s)
 			c := r.dial()
@@ -345,7 +344,6 @@ func TestHTTP2ServeConn(t *testing.T) {
 				kept <- ctx.Conn()
 				ctx.SetBodyString("hello")
 			}}
-			s.HTTP2.Enable = true
 			client, server := net.Pipe()
 			served := make(chan error, 1)
 			go func() { served <- s.ServeConn(server) }()
@@ -379,7 +377,6 @@ func TestHTTP2ServeConnWaits(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // a handler that notices late
 		ended.Add(1)
 	}}
-	s.HTTP2.Enable = true
 	client, server := net.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- s.ServeConn(server) }()

@@ -233,7 +233,7 @@ func (c *idleClient) expectGoodbye() {
 func serveIdleHTTP2(t *testing.T, kind string) {
 	debug.SetGCPercent(50)
 	h := newWaitingHandler()
-	s := &Server{Handler: h.serve, HTTP2: HTTP2Config{Enable: true, StallTimeout: 2 * time.Minute}, ReadTimeout: 2 * time.Minute}
+	s := &Server{Handler: h.serve, HTTP2: HTTP2Config{StallTimeout: 2 * time.Minute}, ReadTimeout: 2 * time.Minute}
 	switch kind {
 	case "perconn":
 		s.Engine = EnginePerConn

@@ -29,7 +29,7 @@ type serverConfig struct {
 	meter           *Meter // nil: nothing is counted
 	name            []byte // nil: no Server field
 	limits          h1.Limits
-	http2           *http2.Config // nil: it is not spoken
+	http2           *http2.Config // nil: it is not spoken, or was not yet in a ServeConn
 
 	maxBodySize        int
 	maxBodyMemory      int64
@@ -62,6 +62,9 @@ type serverConfig struct {
 func (s *Server) config() *serverConfig {
 	c := &serverConfig{}
 	s.resolve(c, nil)
+	if !s.HTTP2.Disable {
+		c.http2 = newHTTP2Config(&s.HTTP2, c, s.http2Gauges())
+	}
 	return c
 }
 
@@ -110,9 +113,6 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 	}
 	if n := s.ReadBufferSize; n > 0 {
 		c.limits = bufferLimits(n)
-	}
-	if s.HTTP2.Enable {
-		c.http2 = newHTTP2Config(&s.HTTP2, c, s.http2Gauges())
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = h1.AppendFieldValue(name[:0], []byte(stringOr(s.Name, defaultServerName)))

@@ -82,7 +82,7 @@ func (c *ServerControl) HandOver(limit int, take func(c net.Conn, p Parcel)) int
 // version: adopt these again with the server that gave them, and they end with GOAWAY
 // after its CloseOnNextResponse.
 func (c *ServerControl) StateVersion() int {
-	if !c.server.HTTP2.Enable {
+	if c.server.HTTP2.Disable {
 		return 0
 	}
 	return http2.StateVersion
@@ -149,7 +149,7 @@ func (c *ServerControl) CloseOnNextResponse() {
 	s.mu.Unlock()
 	s.gauges.isClosing.Store(true)
 	e.CloseOnNextResponse()
-	if s.HTTP2.Enable {
+	if !s.HTTP2.Disable {
 		e.Nudge()
 	}
 }

@@ -274,7 +274,7 @@ func TestRefusals(t *testing.T) {
 		{"announced too much", request("POST / HTTP/1.1", "Content-Length: 5000000"), 413, "longer than the given limit", func(err error) bool { return errors.Is(err, sluice.ErrBodyTooLarge) }},
 		{"length over all limits", request("POST / HTTP/1.1", "Content-Length: 99999999999999999999"), 400, "invalid Content-Length", nil},
 		{"expectation", request("POST / HTTP/1.1", "Expect: 200-ok", "Content-Length: 3"), 417, "unsupported expectation", nil},
-		{"http 2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "version is not supported", nil},
+		{"http 2", request("GET / HTTP/2.0"), 505, "version is not supported", nil},
 		{"coding", request("POST / HTTP/1.1", "Transfer-Encoding: gzip, chunked"), 501, "unsupported Transfer-Encoding", nil},
 		{"old chunked", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "in an HTTP/1.0 message", nil},
 	}

@@ -249,7 +249,7 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 		e.CloseOnNextResponse()
 		firstErr = closeListeners(listeners)
 		s.done.close()
-		if s.HTTP2.Enable {
+		if !s.HTTP2.Disable {
 			e.Nudge() // so that connections of HTTP/2 tell their clients
 		}
 	}

@@ -81,7 +81,7 @@ var errNoCertificate = errors.New("sluice: TLS needs a certificate: give files, 
 func (s *Server) serveTLS(ln net.Listener) error {
 	s.mu.Lock()
 	config := s.tlsConfig()
-	if s.HTTP2.Enable && len(config.NextProtos) == 0 {
+	if !s.HTTP2.Disable && len(config.NextProtos) == 0 {
 		config.NextProtos = append(config.NextProtos, protocolALPN)
 	}
 	for _, proto := range s.sortedNextProtos() {
@@ -94,7 +94,7 @@ func (s *Server) serveTLS(ln net.Listener) error {
 	}
 	config = config.Clone()
 	s.mu.Unlock()
-	if s.HTTP2.Enable {
+	if !s.HTTP2.Disable {
 		withholdHTTP2(config)
 	}
 	if len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {

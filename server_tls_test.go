@@ -265,7 +265,7 @@ func TestServeTLSVariants(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- serve(s, ln) }()
 			config := client.Clone()
-			config.NextProtos = []string{"h2", "http/1.1"}
+			config.NextProtos = []string{"http/1.1"}
 			c, err := tls.Dial("tcp", ln.Addr().String(), config)
 			if err != nil {
 				t.Fatal(err)

@@ -27,7 +27,6 @@ func onHTTP2(t *testing.T, h http.HandlerFunc, test func(t *testing.T, isStreame
 		for _, isStreamed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v/streamed %v", e, isStreamed), func(t *testing.T) {
 				s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(h), Engine: e, StreamRequestBody: isStreamed}
-				s.HTTP2.Enable = true
 				addr := serve(t, s)
 				protocols := &http.Protocols{}
 				protocols.SetUnencryptedHTTP2(true)
@@ -277,7 +276,7 @@ func TestHTTP2Hijack(t *testing.T) {
 				}()
 			}
 			s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(h)), Engine: e}
-			s.HTTP2.Enable, s.HTTP2.WebSocket = true, true
+			s.HTTP2.WebSocket = true
 			got, err := talk(dial(t, serve(t, s)))
 			if got != "200apingpong" || err != nil {
 				t.Errorf("%s, %v: got %q, %v", name, e, got, err)

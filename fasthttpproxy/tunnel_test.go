@@ -148,7 +148,6 @@ func TestTunnelHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.WriteString("behind") }, TLSConfig: server}
-	s.HTTP2.Enable = true
 	served := make(chan error, 1)
 	go func() { served <- s.ServeTLS(ln, "", "") }()
 	p := startPeer(t, nil, relaying)

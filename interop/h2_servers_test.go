@@ -45,7 +45,6 @@ func onH2Servers(t *testing.T, test func(t *testing.T, s h2Server)) {
 				s := &sluice.Server{Engine: engine, Handler: func(ctx *sluice.RequestCtx) {
 					fmt.Fprintf(ctx, "%s %s %d %s", ctx.Method(), ctx.Request.Header.Protocol(), len(ctx.PostBody()), strings.Repeat("x", 100))
 				}}
-				s.HTTP2.Enable = true
 				served := make(chan error, 1)
 				go func() {
 					if isSecure {

@@ -105,7 +105,7 @@ func (w *worker) handOver(ctx context.Context) int {
 	if s == nil || w.isTLS || w.link.Slots() == 0 {
 		return 0
 	}
-	if deadline, ok := ctx.Deadline(); ok && s.HTTP2.Enable {
+	if deadline, ok := ctx.Deadline(); ok && !s.HTTP2.Disable {
 		half := time.AfterFunc(time.Until(deadline)/2, s.Control().CloseOnNextResponse)
 		defer half.Stop()
 	}

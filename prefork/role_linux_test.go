@@ -105,7 +105,7 @@ func playRole(role string) int {
 
 // newFleet returns the Prefork of s.
 func newFleet(s setup) *Prefork {
-	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0), HTTP2: sluice.HTTP2Config{Enable: s.HTTP2}}
+	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0), HTTP2: sluice.HTTP2Config{Disable: !s.HTTP2}}
 	p := New(server)
 	var info WorkerInfo
 	ending := make(chan struct{})

@@ -24,7 +24,7 @@ import (
 func benchServer(t *testing.T, ln net.Listener) (requests *atomic.Int64) {
 	t.Helper()
 	requests = &atomic.Int64{}
-	srv := &sluice.Server{HTTP2: sluice.HTTP2Config{Enable: true}, Handler: func(ctx *sluice.RequestCtx) {
+	srv := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 		requests.Add(1)
 		switch string(ctx.Path()) {
 		case "/500":

@@ -314,7 +314,7 @@ func TestGetHTTP2(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := &sluice.Server{Handler: mirror, StreamRequestBody: true, Logger: log.New(io.Discard, "", 0)}
-			server.HTTP2.Enable = c.isEnabled
+			server.HTTP2.Disable = !c.isEnabled
 			args := []string{"--http2", "-k", "-i", "--repeat", "2", "-d", "body", serveOn(t, server, c.isTLS)}
 			got := get(t, args...)
 			if got.status != c.status || !strings.HasPrefix(got.stdout, c.stdout) || !strings.HasPrefix(got.stderr, c.stderr) {

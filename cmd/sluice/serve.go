@@ -88,7 +88,7 @@ func newServeCommand() *cobra.Command {
 	flags.StringVar(&o.accessLog, "access-log", "", "append a line in Combined Log Format for each request to `FILE`; - is stdout")
 	o.tls.addFlags(flags)
 	flags.TextVar(&o.engine, "engine", sluice.EngineAuto, "how connections are served: perconn (a goroutine for each), epoll (Linux), or auto")
-	flags.BoolVar(&o.http2, "http2", false, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge)")
+	flags.BoolVar(&o.http2, "http2", true, "speak HTTP/2, too: over TLS, and with clients that begin with it (curl --http2-prior-knowledge); --http2=false: HTTP/1.1 only")
 	flags.Var(&o.workers, "prefork", "serve with `N` worker processes; auto, or no number: one for each CPU; 0: this process serves")
 	flags.Lookup("prefork").NoOptDefVal = automatic
 	flags.StringVar(&o.admin, "admin", "", "with --prefork: the master answers with /status and /metrics on `ADDR`, HOST:PORT or unix:PATH; POST /restart replaces the workers")
@@ -164,7 +164,7 @@ func (o *serveOptions) newServer() *sluice.Server {
 	return &sluice.Server{
 		Handler:            handle,
 		Engine:             o.engine,
-		HTTP2:              sluice.HTTP2Config{Enable: o.http2},
+		HTTP2:              sluice.HTTP2Config{Disable: !o.http2},
 		ReadTimeout:        o.readTimeout,
 		WriteTimeout:       o.writeTimeout,
 		IdleTimeout:        o.idleTimeout,

@@ -280,17 +280,17 @@ func TestBadAddress(t *testing.T) {
 	}
 }
 
-// TestServeHTTP2: with --http2, clients get HTTP/2 by ALPN and by prior knowledge, and the
-// access log names it; without it, they get HTTP/1.1.
+// TestServeHTTP2: clients get HTTP/2 by ALPN and by prior knowledge, and the
+// access log names it; with --http2=false, they get HTTP/1.1.
 func TestServeHTTP2(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, engine ...string) {
 		for _, c := range []struct {
 			name, want string
 			args       []string
 		}{
-			{"TLS", "HTTP/2.0", []string{"--http2", "--tls-self-signed"}},
-			{"plain text", "HTTP/2.0", []string{"--http2"}},
-			{"TLS without the flag", "HTTP/1.1", []string{"--tls-self-signed"}},
+			{"TLS", "HTTP/2.0", []string{"--tls-self-signed"}},
+			{"plain text", "HTTP/2.0", nil},
+			{"TLS, off", "HTTP/1.1", []string{"--http2=false", "--tls-self-signed"}},
 		} {
 			log := filepath.Join(t.TempDir(), "access.log")
 			p := start(t, append(append(engine, "--access-log", log), c.args...)...)

@@ -41,7 +41,6 @@ func onEachServer(t *testing.T, unknown grpc.StreamHandler, test func(t *testing
 				services := grpc.NewServer(options...)
 				testgrpc.RegisterTestServiceServer(services, interop.NewTestServer())
 				s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(services), Engine: engine, StreamRequestBody: true}
-				s.HTTP2.Enable = true
 				c := dial(t, s, isSecure)
 				test(t, c)
 				if err := c.Close(); err != nil {

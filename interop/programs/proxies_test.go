@@ -170,7 +170,6 @@ func serveGRPC(t *testing.T, engine sluice.Engine) string {
 	testgrpc.RegisterTestServiceServer(services, interop.NewTestServer())
 	reflection.Register(services)
 	s := &sluice.Server{Engine: engine, StreamRequestBody: true, Handler: fasthttpadaptor.NewFastHTTPHandler(services)}
-	s.HTTP2.Enable = true
 	ln := listen(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()

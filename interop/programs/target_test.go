@@ -92,7 +92,6 @@ func (g *target) close() {
 // start starts a server, which shares the listening socket with those before it.
 func (g *target) start() {
 	s := &sluice.Server{Engine: g.engine, Handler: g.handle, TLSConfig: g.config.Clone(), MaxRequestBodySize: 2 * largeSize}
-	s.HTTP2.Enable = true
 	file, err := g.ln.File()
 	if err != nil {
 		g.t.Fatal(err)

@@ -92,7 +92,7 @@ func TestChromium(t *testing.T) {
 				ctx.NotFound()
 			}
 		}}
-		s.HTTP2.Enable, s.HTTP2.WebSocket = true, isOn
+		s.HTTP2.WebSocket = isOn
 		ln, err := new(tcplisten.Config).NewListener("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -66,7 +66,7 @@ func coderEcho(w http.ResponseWriter, r *http.Request) {
 // serveNetHTTP serves a handler of net/http, and returns the address.
 func serveNetHTTP(t *testing.T, e sluice.Engine, h http.HandlerFunc) (addr string) {
 	s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(h), Engine: e}
-	s.HTTP2.Enable, s.HTTP2.WebSocket = true, true
+	s.HTTP2.WebSocket = true
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

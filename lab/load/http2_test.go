@@ -57,7 +57,6 @@ func serveSluice(t *testing.T, isTLS bool, served *atomic.Int64) string {
 		}
 		ctx.SetBody(ctx.PostBody())
 	}}
-	s.HTTP2.Enable = true
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func newServer(config []byte) (service process.Service, err error) {
 	if err := json.Unmarshal(config, &name); err != nil {
 		return service, err
 	}
-	s := &sluice.Server{Handler: newHandler(), StreamRequestBody: true, HTTP2: sluice.HTTP2Config{Enable: true}}
+	s := &sluice.Server{Handler: newHandler(), StreamRequestBody: true}
 	if s.Engine, err = sluice.ParseEngine(name); err != nil {
 		return service, err
 	}

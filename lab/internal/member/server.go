@@ -37,7 +37,7 @@ func newServer(p *process) *server {
 		s.http.KeepHijackedConns = true // they are the other server's
 	default:
 		s.http = p.newHTTP(s.answer(work))
-		s.http.HTTP2.Enable = p.config.Scenario.Protocol == scenario.HTTP2
+		s.http.HTTP2.Disable = p.config.Scenario.Protocol != scenario.HTTP2
 	}
 	return s
 }
