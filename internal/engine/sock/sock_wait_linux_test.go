@@ -4,6 +4,7 @@ package sock
 
 import (
 	"net"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestBlockingSocket(t *testing.T) {
 			return errno
 		}},
 		{"Send", func() syscall.Errno { _, errno := Send(a, make([]byte, 9000)); return errno }},
-		{"long Send", func() syscall.Errno { _, errno := Send(a, make([]byte, 2*longCall)); return errno }},
+		{"long Send", func() syscall.Errno { _, errno := Send(a, make([]byte, 2*longestSend)); return errno }},
 		{"SendMore", func() syscall.Errno { _, errno := SendMore(a, make([]byte, 9000)); return errno }},
 		{"SendBuffers", func() syscall.Errno {
 			_, errno := SendBuffers(a, &net.Buffers{make([]byte, 5000), make([]byte, 5000)})
@@ -52,5 +53,29 @@ func TestBlockingSocket(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A call copies a bounded number of bytes, because the thread keeps its P.
+func TestVectorsAreBounded(t *testing.T) {
+	half, third := make([]byte, longestSend/2), make([]byte, longestSend/3)
+	for _, c := range []struct {
+		name string
+		v    net.Buffers
+		want []uint64
+	}{
+		{"short", net.Buffers{third, nil, half}, []uint64{longestSend / 3, longestSend / 2}},
+		{"as much as goes", net.Buffers{half, half, third}, []uint64{longestSend / 2, longestSend / 2}},
+		{"the last one cut", net.Buffers{half, third, half}, []uint64{longestSend / 2, longestSend / 3, longestSend - longestSend/2 - longestSend/3}},
+		{"one that is too long", net.Buffers{make([]byte, 3*longestSend)}, []uint64{longestSend}},
+	} {
+		var vectors [maxVectors]syscall.Iovec
+		var got []uint64
+		for _, vector := range vectors[:fillVectors(vectors[:], c.v)] {
+			got = append(got, uint64(vector.Len))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
 	}
 }
