@@ -287,7 +287,11 @@ func (c *conn) recvWaiting(p []byte) (int, error) {
 		n, errno := c.driver.source.Recv(c.fd, p)
 		switch {
 		case n > 0:
-			c.isDrained = n < len(p) && c.tlsConn == nil // TLS may hold more
+			if c.tlsConn != nil { // which may hold more
+				c.isDrained, c.tlsConn.isDrained = false, n < len(p)
+			} else {
+				c.isDrained = n < len(p)
+			}
 			return n, nil
 		case errno == 0:
 			return 0, io.EOF

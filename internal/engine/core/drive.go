@@ -43,6 +43,9 @@ func (c *conn) serve() {
 func (c *conn) turn() engine.Next {
 	s := c.slot()
 	had := s.take(flagInput | flagOutput)
+	if c.tlsConn != nil {
+		c.tlsConn.isDrained = false
+	}
 	reasons := s.take(reasonFlags &^ flagPrompt)
 	if reasons != 0 {
 		if next := c.handleReasons(reasons); next != engine.Read {

@@ -32,6 +32,7 @@ type tlsConn struct {
 	fd          int32
 	gen         uint32
 	waits       bool
+	isDrained   bool // the last read of the socket left nothing in it
 }
 
 // errWouldBlock is temporary, so that the tls.Conn can continue after it.
@@ -171,8 +172,11 @@ func (s *tlsConn) Read(p []byte) (int, error) {
 		return 0, net.ErrClosed // the caller is not the tls.Conn
 	case s.waits:
 		return s.conn.recvWaiting(p)
+	case s.isDrained && !s.conn.slot().has(flagInput|flagGone): // as in pump
+		return 0, errWouldBlock
 	}
 	n, errno := s.driver.source.Recv(s.conn.fd, p)
+	s.isDrained = 0 < n && n < len(p)
 	switch {
 	case n > 0:
 		return n, nil

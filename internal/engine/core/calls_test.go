@@ -1,0 +1,116 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/sock"
+)
+
+// A countingSource counts its calls.
+type countingSource struct {
+	*pollSource
+	accepts, reads, writes, adds atomic.Int64
+}
+
+func (s *countingSource) Open() (Poller, error) {
+	p, err := s.pollSource.Open()
+	return &countingPoller{p, s}, err
+}
+
+func (s *countingSource) Accept(listener int, peer *sock.Address) (int, syscall.Errno) {
+	s.accepts.Add(1)
+	return s.pollSource.Accept(listener, peer)
+}
+
+func (s *countingSource) Recv(fd int, p []byte) (int, syscall.Errno) {
+	s.reads.Add(1)
+	return s.pollSource.Recv(fd, p)
+}
+
+func (s *countingSource) Send(fd int, p []byte, more bool) (int, syscall.Errno) {
+	s.writes.Add(1)
+	return s.pollSource.Send(fd, p, more)
+}
+
+func (s *countingSource) SendBuffers(fd int, v *net.Buffers) (int64, syscall.Errno) {
+	s.writes.Add(1)
+	return s.pollSource.SendBuffers(fd, v)
+}
+
+// calls are how many system calls were made.
+type calls struct{ accepts, reads, writes, adds int64 }
+
+func (s *countingSource) calls() calls {
+	return calls{s.accepts.Load(), s.reads.Load(), s.writes.Load(), s.adds.Load()}
+}
+
+type countingPoller struct {
+	Poller
+	source *countingSource
+}
+
+func (p *countingPoller) Add(fd int, token uint64) error {
+	p.source.adds.Add(1)
+	return p.Poller.Add(fd, token)
+}
+
+// A request on a connection that is open takes one read and one write, also over TLS.
+func TestCallsOfARequest(t *testing.T) {
+	for _, isTLS := range []bool{false, true} {
+		source := &countingSource{pollSource: newPollSource()}
+		ln := listen(t)
+		served, connect := net.Listener(ln), dial
+		if isTLS {
+			served, connect = &engine.TLSListener{Listener: ln, Config: serverTLS(t)}, dialTLS
+		}
+		d := serveOver(t, source, served, newEcho(), engine.Options{})
+		c := connect(t, ln)
+		isIdle := func() bool { return d.Stats().Active == 0 }
+		ask(t, c, "the first may be read in several pieces")
+		eventually(t, "the connection is idle", isIdle)
+		const requests = 10
+		before := source.calls()
+		for range requests {
+			ask(t, c, "request")
+			eventually(t, "the connection is idle", isIdle)
+		}
+		before.reads += requests
+		before.writes += requests
+		if got := source.calls(); got != before {
+			t.Errorf("TLS %t: calls are %+v, want %+v", isTLS, got, before)
+		}
+	}
+}
+
+// A connection for one request that is there takes five calls: it is accepted,
+// read, written, read again for further input, and closed.
+func TestCallsOfAConnection(t *testing.T) {
+	const connections = 20
+	ln := listen(t)
+	all := make([]net.Conn, connections)
+	for i := range all {
+		all[i] = dial(t, ln)
+		if _, err := all[i].Write([]byte("request")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source := &countingSource{pollSource: newPollSource()}
+	once := &script{run: func(c *conn, out []byte) ([]byte, engine.Next) {
+		return append(out, inputOf(c)...), engine.Close
+	}}
+	d := serveOver(t, source, ln, once, engine.Options{})
+	for _, c := range all {
+		expect(t, c, "request")
+	}
+	eventually(t, "they are closed", func() bool { return d.open.Load() == 0 })
+	// The listener is added, and its backlog found empty.
+	if got, want := source.calls(), (calls{connections + 1, 2 * connections, connections, 1}); got != want {
+		t.Errorf("calls are %+v, want %+v", got, want)
+	}
+}
