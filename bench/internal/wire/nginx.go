@@ -17,9 +17,8 @@ import (
 
 // Kinds of servers that are programs.
 const (
-	nginx      = "nginx"
-	floorKind  = "floor"
-	shellIndex = "index.html" // nginx's answer to "/" if that is a file
+	nginx     = "nginx"
+	floorKind = "floor"
 )
 
 var (
@@ -71,10 +70,11 @@ func startNginx(ctx context.Context, c *wireCase, o startOptions) (*contender, e
 
 // writeSite writes what nginx serves.
 func writeSite(c *wireCase, folder string) error {
-	name := shellIndex
-	if c.target != "" {
-		name = strings.TrimPrefix(c.target, "/")
+	target := c.target
+	if target == "" {
+		target = peers.Target
 	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(target, "/"), "?")
 	if err := os.WriteFile(filepath.Join(folder, name), c.body(), 0o600); err != nil {
 		return err
 	}
