@@ -217,7 +217,8 @@ type Server struct {
 
 	// Loops is the number of event loops of EngineEpoll, which wait for
 	// connections and pass them to the goroutines that run handlers. If zero or
-	// negative, it is half of GOMAXPROCS, rounded up. EnginePerConn has no loops.
+	// negative, it is half of GOMAXPROCS, rounded up. More than 128 count as 128.
+	// EnginePerConn has no loops.
 	Loops int
 
 	// MaxWorkers limits the goroutines that run handlers on each loop of

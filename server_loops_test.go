@@ -33,10 +33,8 @@ func TestLoops(t *testing.T) {
 		if len(stats.Loops) != want {
 			t.Errorf("Loops %d: there are %d, want %d", loops, len(stats.Loops), want)
 		}
-		// Loops take connections by their descriptors, of which the peers, in the
-		// same process, have every other one: an even number of loops is half used.
-		if idle := func(l sluice.LoopStats) bool { return l.Connections == 0 }; want > 2 && len(slices.DeleteFunc(stats.Loops, idle)) < 2 {
-			t.Errorf("Loops %d: one has all connections", loops)
+		if idle := func(l sluice.LoopStats) bool { return l.Connections == 0 }; loops > 0 && slices.ContainsFunc(stats.Loops, idle) {
+			t.Errorf("Loops %d: one has no connections", loops)
 		}
 		r.stop()
 	}

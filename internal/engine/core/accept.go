@@ -37,21 +37,24 @@ type serving struct {
 	config   *tls.Config  // nil: no TLS
 	network  string
 	index    uint16
-	users    atomic.Int32 // connections, and Serve itself
 
 	// The rest is for the first kind.
 	control  syscall.RawConn // of listener; nil: another kind
 	isPrompt bool            // closing one of its connections never waits
 	inherits bool            // connections inherit TCP_NODELAY
-	caughtUp bool            // all connections from before TCP_NODELAY was set are accepted
-	accepted bool            // since the last failure
-	mu       sync.Mutex      // held while accepting
-	ended    bool
-	err      error // why; nil: Shutdown
 	stop     chan struct{}
 	gone     chan struct{} // closed when Serve no longer needs its loop
 	stalled  chan error    // buffered; a temporary error of Accept
 	listenFD int           // while registered
+
+	_        cacheLine
+	users    atomic.Int32 // connections, and Serve itself
+	mu       sync.Mutex   // held while accepting
+	caughtUp bool         // all connections from before TCP_NODELAY was set are accepted
+	accepted bool         // since the last failure
+	ended    bool
+	err      error // why; nil: Shutdown
+	_        cacheLine
 }
 
 // Serve implements engine.Engine.
@@ -110,7 +113,7 @@ func (s *serving) register() error {
 	return failed
 }
 
-func (s *serving) loop() *loop { return s.driver.loopOf(int(s.index)) }
+func (s *serving) loop() *loop { return s.driver.loops[int(s.index)%len(s.driver.loops)] }
 
 // prepareSocket sets on the listening socket what its connections inherit.
 func (s *serving) prepareSocket() {
@@ -257,9 +260,10 @@ func (s *serving) acceptOne(l *loop, listener int) bool {
 	if s.diverts(fd) {
 		return true
 	}
-	s.driver.open.Add(1)
-	s.driver.prepare(fd, &l.peer, s, engine.Parcel{})
-	if responsible := s.driver.loopOf(fd); responsible != l {
+	responsible := s.driver.nextLoop()
+	responsible.open.Add(1)
+	responsible.prepare(fd, &l.peer, s, engine.Parcel{})
+	if responsible != l {
 		responsible.queue.push(int32(fd))
 	} else {
 		l.ready = append(l.ready, int32(fd))
@@ -298,13 +302,13 @@ func (s *serving) diverts(fd int) bool {
 	return true
 }
 
-// prepare makes fd a claimed connection, which the caller must queue. The caller has
+// prepare makes fd a claimed connection of a loop, which must queue it. The caller has
 // counted it as open.
-func (d *driver) prepare(fd int, peer *sock.Address, s *serving, parcel engine.Parcel) {
-	d.loopOf(fd).open.Add(1)
+func (l *loop) prepare(fd int, peer *sock.Address, s *serving, parcel engine.Parcel) {
+	d := l.driver
 	s.users.Add(1)
-	gen := d.newGeneration()
 	p := d.table.open(fd)
+	gen := p.chunk.newGeneration()
 	slot := p.slot()
 	slot.setRemote(peer)
 	slot.serving = s.index
@@ -315,7 +319,7 @@ func (d *driver) prepare(fd int, peer *sock.Address, s *serving, parcel engine.P
 	if s.config != nil {
 		flags |= flagTLS
 	}
-	slot.open(gen, flags)
+	slot.open(gen, l.index, flags)
 	if d.killing.Load() { // it was accepted before, and killAll did not see it
 		d.kill(fd, gen)
 	}
@@ -324,13 +328,14 @@ func (d *driver) prepare(fd int, peer *sock.Address, s *serving, parcel engine.P
 // start serves fd, unless the engine shuts down.
 func (d *driver) start(fd int, peer *sock.Address, s *serving, parcel engine.Parcel) bool {
 	// Shutdown sets closing before it looks at open.
-	d.open.Add(1)
+	l := d.nextLoop()
+	l.open.Add(1)
 	if d.closing.Load() {
-		d.countOut()
+		l.countOut()
 		return false
 	}
-	d.prepare(fd, peer, s, parcel)
-	d.loopOf(fd).queue.push(int32(fd))
+	l.prepare(fd, peer, s, parcel)
+	l.queue.push(int32(fd))
 	return true
 }
 

@@ -56,7 +56,7 @@ func TestTakeOver(t *testing.T) {
 	d := serveOn(t, wrapped, a, engine.Options{})
 	c := dial(t, inner)
 	ask(t, c, "hello")
-	if n := d.open.Load(); n != 1 {
+	if n := d.countOpen(); n != 1 {
 		t.Errorf("the engine has %d connections of its own, want 1", n)
 	}
 	eventually(t, "the listener's object is closed", func() bool {
@@ -112,7 +112,7 @@ func TestAdopt(t *testing.T) {
 		ask(t, c, "and more")
 		_ = c.Close()
 	}
-	eventually(t, "adopted connections end", func() bool { return d.open.Load() == 0 })
+	eventually(t, "adopted connections end", func() bool { return d.countOpen() == 0 })
 	if all := *d.servings.Load(); len(all) != 2 || all[1] != nil {
 		t.Errorf("%d servings are left", len(all))
 	}
@@ -145,8 +145,8 @@ func TestStartAfterShutdown(t *testing.T) {
 	d := swept()
 	d.emptied = make(chan struct{}, 1)
 	d.closing.Store(true)
-	if d.start(5, &sock.Address{}, nil, engine.Parcel{}) || d.open.Load() != 0 || d.table.find(5).chunk != nil {
-		t.Errorf("it is started; %d connections", d.open.Load())
+	if d.start(5, &sock.Address{}, nil, engine.Parcel{}) || d.countOpen() != 0 || d.table.find(5).chunk != nil {
+		t.Errorf("it is started; %d connections", d.countOpen())
 	}
 }
 
@@ -181,7 +181,7 @@ func TestShutdownBetweenArrivalAndStart(t *testing.T) {
 		t.Errorf("taken over: a descriptor is left open: %d, %v", n, err)
 	}
 	eventually(t, "it departs from both engines", func() bool { return departed.Load() == 2 && arrived.Load() == 2 })
-	if n := d.open.Load(); n != 0 {
+	if n := d.countOpen(); n != 0 {
 		t.Errorf("taken over: %d are open", n)
 	}
 
@@ -199,8 +199,8 @@ func TestShutdownBetweenArrivalAndStart(t *testing.T) {
 	if n, err := syscall.Read(pair[1], make([]byte, 1)); n != 0 || err != nil {
 		t.Errorf("the descriptor was not closed: %d, %v", n, err)
 	}
-	if departed.Load() != 1 || d.open.Load() != 0 {
-		t.Errorf("adopted: %d departed, %d are open", departed.Load(), d.open.Load())
+	if departed.Load() != 1 || d.countOpen() != 0 {
+		t.Errorf("adopted: %d departed, %d are open", departed.Load(), d.countOpen())
 	}
 }
 
@@ -260,5 +260,5 @@ func TestLateConnectionIsKilled(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("it was not closed: %d, %v", n, err)
 	}
-	eventually(t, "it is gone", func() bool { return d.open.Load() == 0 })
+	eventually(t, "it is gone", func() bool { return d.countOpen() == 0 })
 }

@@ -46,7 +46,7 @@ func TestReadersLeftBehind(t *testing.T) {
 		}
 		ask(t, first, "still there")
 		_ = first.Close()
-		eventually(t, "the end", func() bool { return d.open.Load() == 0 })
+		eventually(t, "the end", func() bool { return d.countOpen() == 0 })
 		ask(t, dial(t, ln), "somebody else")
 	}
 }

@@ -108,7 +108,7 @@ func TestCallsOfAConnection(t *testing.T) {
 	for _, c := range all {
 		expect(t, c, "request")
 	}
-	eventually(t, "they are closed", func() bool { return d.open.Load() == 0 })
+	eventually(t, "they are closed", func() bool { return d.countOpen() == 0 })
 	// The listener is added, and its backlog found empty.
 	if got, want := source.calls(), (calls{connections + 1, 2 * connections, connections, 1}); got != want {
 		t.Errorf("calls are %+v, want %+v", got, want)

@@ -41,7 +41,7 @@ func (d *driver) castTo(fd int, gen uint32, frame []byte) (isSent bool) {
 	n, _ := d.source.Send(fd, frame, false) // after an error there is an event
 	if n > 0 && n < len(frame) {
 		d.conn(p, fd).sendLater(frame[n:])
-		d.loopOf(fd).queue.push(int32(fd))
+		d.loopOf(p.slot()).queue.push(int32(fd))
 		return true
 	}
 	d.letGo(fd, p)
@@ -54,7 +54,7 @@ func (d *driver) letGo(fd int, p place) {
 	s := p.slot()
 	gen, expiry := generation(s.word.Load()), s.expiry.Load()
 	if !s.release(0) {
-		d.loopOf(fd).queue.push(int32(fd)) // a worker handles what has come
+		d.loopOf(s).queue.push(int32(fd)) // a worker handles what has come
 		return
 	}
 	d.released(fd, s, gen, expiry)
@@ -77,7 +77,7 @@ func (c *conn) sendLater(rest []byte) {
 	c.pendingOut = buf.Get(len(rest))
 	c.pendingOut.B = append(c.pendingOut.B, rest...)
 	c.Out = c.pendingOut.B
-	c.driver.lend(c.fd, 1)
+	c.loop.lent.Add(1)
 	c.block(false)
 }
 

@@ -53,7 +53,7 @@ func TestLingeringClose(t *testing.T) {
 			}
 			eventually(t, "the connection is being closed", func() bool { return unsent(c) > 0 })
 			question(t, other)
-			if n := d.open.Load(); n != 2 {
+			if n := d.countOpen(); n != 2 {
 				t.Errorf("%d connections are open: nothing was served while one was closed", n)
 			}
 		})

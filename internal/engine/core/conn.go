@@ -31,6 +31,7 @@ type conn struct {
 type tenancy struct {
 	drive.State // In is the worker's buffer; without a Protocol there is none yet, or it is asleep
 	driver      *driver
+	loop        *loop
 	place       place
 	fd          int
 	gen         uint32
@@ -112,7 +113,7 @@ func (c *conn) bind(d *driver, p place, fd int) {
 	s := p.slot()
 	word := s.word.Load()
 	c.ServedBy(c)
-	c.driver, c.place, c.fd, c.gen = d, p, fd, generation(word)
+	c.driver, c.loop, c.place, c.fd, c.gen = d, d.loops[loopIndex(word)], p, fd, generation(word)
 	c.serving = d.servingAt(s.serving)
 	c.writeTimeout = int64(s.writeTimeout) * int64(time.Millisecond)
 	if word&flagFresh != 0 {
@@ -157,14 +158,14 @@ func (c *conn) detach() {
 		c.pendingIn = buf.Get(len(c.Unread))
 		c.pendingIn.B = append(c.pendingIn.B, c.Unread...)
 		c.Unread = c.pendingIn.B
-		c.driver.lend(c.fd, 1)
+		c.loop.lent.Add(1)
 	}
 	switch {
 	case c.pendingOut != nil:
 	case len(c.Out) > 0:
 		c.pendingOut, w.output = w.output, nil
 		c.pendingOut.B = c.Out
-		c.driver.lend(c.fd, 1)
+		c.loop.lent.Add(1)
 	default:
 		c.keepGrown(w)
 		c.Out = nil

@@ -17,7 +17,7 @@ func (c *conn) separate() (net.Conn, error) {
 	if c.slot().has(flagAdded) {
 		// The new descriptor refers to the same open file description, so closing
 		// this one does not end its events.
-		c.driver.loopOf(c.fd).poller.Remove(c.fd)
+		c.loop.poller.Remove(c.fd)
 	}
 	c.finalView = c.netConn() // Release may be called much later
 	c.leave()
@@ -45,7 +45,7 @@ func (c *conn) detachForGood() {
 		c.conclude()
 		return
 	}
-	c.driver.closed(c.fd, c.serving)
+	c.driver.closed(c.loop, c.serving)
 	go c.live(engine.WithUnread(nc, rest, nil))
 }
 

@@ -53,7 +53,7 @@ func TestDetachSlowTake(t *testing.T) {
 	d.DetachIdle(-1, func(c net.Conn, _ engine.Parcel) {
 		_ = c.Close()
 		first.Do(func() {
-			eventually(t, "all are out", func() bool { return d.open.Load() == 0 })
+			eventually(t, "all are out", func() bool { return d.countOpen() == 0 })
 			eventually(t, "no worker waits", func() bool {
 				for _, l := range d.Loops() {
 					if l.IdleWorkers != l.Workers {

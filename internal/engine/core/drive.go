@@ -294,7 +294,7 @@ func (c *conn) dropPendingOut() {
 	if c.pendingOut != nil {
 		c.pendingOut.ReleaseHeld()
 		c.pendingOut, c.Out = nil, nil
-		c.driver.lend(c.fd, -1)
+		c.loop.lent.Add(-1)
 	}
 }
 
@@ -303,6 +303,6 @@ func (c *conn) dropHeld() {
 	if c.pendingIn != nil {
 		c.pendingIn.ReleaseHeld()
 		c.pendingIn, c.Unread = nil, nil
-		c.driver.lend(c.fd, -1)
+		c.loop.lent.Add(-1)
 	}
 }

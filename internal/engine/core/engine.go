@@ -30,9 +30,7 @@ type driver struct {
 	conns    connPool
 	tlsWorks func() bool // testTLS, done once
 
-	open       atomic.Int64 // connections
-	generation atomic.Uint32
-	servings   atomic.Pointer[[]*serving] // by index; replaced, never changed
+	servings atomic.Pointer[[]*serving] // by index; replaced, never changed
 
 	closeRequested atomic.Bool // CloseOnNextResponse or Shutdown was called
 	closing        atomic.Bool // Shutdown was called
@@ -46,7 +44,15 @@ type driver struct {
 	parcels   parcels
 	handovers sync.Mutex // one DetachIdle at a time
 	handover  atomic.Pointer[handover]
+
+	_    cacheLine
+	turn atomic.Uint32 // of nextLoop
+	_    cacheLine
 }
+
+// A cacheLine keeps words that are written for each connection away from those that
+// each request reads: a write takes the line from all other processors.
+type cacheLine [64]byte
 
 var (
 	_ engine.Engine  = (*driver)(nil)
@@ -69,6 +75,7 @@ func New(name string, source Source, options engine.Options, fallback engine.Eng
 		// claims, the workers do the rest.
 		options.Loops = (runtime.GOMAXPROCS(0) + 1) / 2
 	}
+	options.Loops = min(options.Loops, maxLoops)
 	d := &driver{
 		name:     name,
 		source:   source,
@@ -81,13 +88,18 @@ func New(name string, source Source, options engine.Options, fallback engine.Eng
 	}
 	d.sweep.driver = d
 	for i := range d.loops {
-		d.loops[i] = newLoop(d)
+		d.loops[i] = newLoop(d, i)
 	}
 	return d, nil
 }
 
-// loopOf returns the loop of a connection.
-func (d *driver) loopOf(fd int) *loop { return d.loops[fd%len(d.loops)] }
+// loopOf returns the loop of the connection of s, which the caller owns.
+func (d *driver) loopOf(s *slot) *loop { return d.loops[loopIndex(s.word.Load())] }
+
+// nextLoop returns the loop of the next connection: each in its turn. The numbers of
+// descriptors would not do. A proxy opens one for each connection, so that the
+// connections have every other number.
+func (d *driver) nextLoop() *loop { return d.loops[d.turn.Add(1)%uint32(len(d.loops))] }
 
 // startLoops makes the loops run, unless they do; mu is held.
 func (d *driver) startLoops() error {
@@ -99,15 +111,6 @@ func (d *driver) startLoops() error {
 		}
 	}
 	return nil
-}
-
-// newGeneration returns a number that no connection has, and that is not 0.
-func (d *driver) newGeneration() uint32 {
-	for {
-		if gen := d.generation.Add(1); gen != 0 {
-			return gen
-		}
-	}
 }
 
 // enter gives s an index, and starts the loops. leave releases the index.
@@ -170,18 +173,26 @@ func (s *serving) leave() {
 
 func (d *driver) servingAt(index uint16) *serving { return (*d.servings.Load())[index] }
 
-// closed counts out a connection.
-func (d *driver) closed(fd int, s *serving) {
-	d.loopOf(fd).open.Add(-1)
+// closed counts out a connection of loop l.
+func (d *driver) closed(l *loop, s *serving) {
 	s.leave()
-	d.countOut()
+	l.countOut()
 }
 
 // countOut counts down open, and tells Shutdown when it is 0.
-func (d *driver) countOut() {
-	if d.open.Add(-1) == 0 {
-		d.tellEmptied()
+func (l *loop) countOut() {
+	if l.open.Add(-1) == 0 {
+		l.driver.tellEmptied()
 	}
+}
+
+// countOpen returns the number of connections. After Shutdown has set closing and the
+// servings have ended, it does not grow, but for moments.
+func (d *driver) countOpen() (count int64) {
+	for _, l := range d.loops {
+		count += l.open.Load()
+	}
+	return count
 }
 
 // tellEmptied wakes drain, which checks for remaining connections and Tasks.
@@ -195,9 +206,6 @@ func (d *driver) tellEmptied() {
 	}
 }
 
-// lend counts buffers that a connection keeps while it waits.
-func (d *driver) lend(fd int, count int64) { d.loopOf(fd).lent.Add(count) }
-
 // deliver hands flags to a connection, if it is still there.
 func (d *driver) deliver(fd int, gen uint32, flags uint64) (isOpen bool) {
 	p := d.table.find(fd)
@@ -207,7 +215,7 @@ func (d *driver) deliver(fd int, gen uint32, flags uint64) (isOpen bool) {
 	claimed, woken := p.slot().deliver(gen, flags)
 	switch {
 	case claimed:
-		d.loopOf(fd).queue.push(int32(fd))
+		d.loopOf(p.slot()).queue.push(int32(fd))
 		return true
 	case woken != 0:
 		p.wake(fd, gen, woken)
@@ -222,7 +230,7 @@ func (d *driver) queueAll(fds []int32) {
 		return
 	}
 	for _, fd := range fds {
-		d.loopOf(int(fd)).queue.push(fd)
+		d.loopOf(d.table.find(int(fd)).slot()).queue.push(fd)
 	}
 }
 
@@ -298,7 +306,7 @@ func (d *driver) Range(f func(engine.Conn) bool) {
 // Stats implements engine.Engine. It visits every connection.
 func (d *driver) Stats() engine.Stats {
 	stats := d.fallback.Stats()
-	stats.Open += int(d.open.Load())
+	stats.Open += int(d.countOpen())
 	for _, l := range d.loops {
 		stats.Active += l.queue.countTasks()
 	}
@@ -327,8 +335,8 @@ func (d *driver) Loops() []engine.LoopStats {
 	}
 	d.mu.Unlock()
 	d.table.each(func(fd int, p place) {
-		if !isIdle(p.slot().word.Load()) {
-			all[fd%len(all)].Active++
+		if word := p.slot().word.Load(); !isIdle(word) {
+			all[loopIndex(word)].Active++
 		}
 	})
 	for _, other := range d.fallback.Loops() {

@@ -126,7 +126,7 @@ func (c *conn) endStall() {
 // scheduler, and a queue without a running worker would get another one for each
 // download.
 func (c *conn) giveTurn() {
-	queue, fd := &c.driver.loopOf(c.fd).queue, c.fd
+	queue, fd := &c.loop.queue, c.fd
 	c.detach()
 	c.show()
 	queue.push(int32(fd))

@@ -250,7 +250,7 @@ func (c *conn) wakeToEnd() {
 // conclude makes the calls that end a connection: each once, even if one of them
 // panics or ends the goroutine.
 func (c *conn) conclude() {
-	defer c.driver.closed(c.fd, c.serving)
+	defer c.driver.closed(c.loop, c.serving)
 	defer c.serving.depart()
 	defer c.deny() // if DetachIdle still waits for it
 	was := c.phase

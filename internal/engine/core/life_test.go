@@ -83,7 +83,7 @@ func TestResetWhileAsleep(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	eventually(t, "all are closed", func() bool { return d.open.Load() == 0 })
+	eventually(t, "all are closed", func() bool { return d.countOpen() == 0 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.open) > 0 || r.odd > 0 {
@@ -102,7 +102,7 @@ func TestPromptWhileLingering(t *testing.T) {
 	d := serveOn(t, ln, a, engine.Options{LingerTimeout: 20 * time.Millisecond})
 	c := dial(t, ln)
 	ask(t, c, "bye")
-	eventually(t, "lingering ends", func() bool { return d.open.Load() == 0 })
+	eventually(t, "lingering ends", func() bool { return d.countOpen() == 0 })
 }
 
 // Input behind the last request is read away before closing, even if epoll does

@@ -13,6 +13,7 @@ import (
 // connections.
 type loop struct {
 	driver *driver
+	index  int    // in driver.loops
 	poller Poller // nil: not running
 	queue  runQueue
 	ready  []int32        // claimed in this pass
@@ -24,8 +25,8 @@ type loop struct {
 }
 
 // newLoop returns a loop that is not running yet.
-func newLoop(d *driver) *loop {
-	l := &loop{driver: d}
+func newLoop(d *driver, index int) *loop {
+	l := &loop{driver: d, index: index}
 	l.queue.init(d.options.MaxWorkers, d.options.MaxIdleWorkerTime, l.startWorker)
 	l.queue.neverBlocks, l.queue.emptied = d.neverBlocks, d.tellEmptied
 	return l

@@ -66,7 +66,7 @@ func TestNetConnCloses(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("the peer read %d bytes and %v", n, err)
 	}
-	eventually(t, "it ends", func() bool { return d.open.Load() == 0 })
+	eventually(t, "it ends", func() bool { return d.countOpen() == 0 })
 	if err := kept.Close(); err == nil {
 		t.Error("closed twice")
 	}

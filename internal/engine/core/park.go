@@ -61,7 +61,7 @@ func (d *driver) released(fd int, s *slot, gen, expiry uint32) {
 	// Shutdown sets closing before it looks for idle connections. So either it finds
 	// this connection idle, or closing is seen here.
 	if d.closing.Load() && is(s.word.Load(), gen) && s.claimIdle(flagEvict) {
-		d.loopOf(fd).queue.push(int32(fd))
+		d.loopOf(s).queue.push(int32(fd))
 	}
 }
 

@@ -53,7 +53,7 @@ func TestSourceRefuses(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the connection goes on")
 	}
-	eventually(t, "it is counted out", func() bool { return d.open.Load() == 0 })
+	eventually(t, "it is counted out", func() bool { return d.countOpen() == 0 })
 }
 
 // Time-outs are kept in milliseconds and rounded up, so that a short one is not
@@ -81,10 +81,10 @@ func TestTimeoutsInSlots(t *testing.T) {
 
 // No connection has the generation 0, which is that of listeners.
 func TestGenerationsWrapAround(t *testing.T) {
-	var d driver
-	d.generation.Store(1<<32 - 2)
+	var c chunk
+	c.generation.Store(1<<32 - 2)
 	for _, want := range []uint32{1<<32 - 1, 1, 2} {
-		if got := d.newGeneration(); got != want {
+		if got := c.newGeneration(); got != want {
 			t.Errorf("generation %d, want %d", got, want)
 		}
 	}

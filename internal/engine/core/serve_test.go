@@ -37,7 +37,7 @@ func TestManyAcceptsInARow(t *testing.T) {
 	for _, fd := range fds {
 		rawAsk(t, fd)
 	}
-	if n := d.open.Load(); n != count {
+	if n := d.countOpen(); n != count {
 		t.Errorf("%d connections, want %d", n, count)
 	}
 }
@@ -101,6 +101,22 @@ func TestLoopsByDefault(t *testing.T) {
 	}
 	if _, err := newEngine(engine.Options{}, nil); err == nil {
 		t.Error("an engine without a fallback")
+	}
+}
+
+// The connections are spread evenly over the loops, also when another descriptor is
+// opened for each of them: here by the clients, as by a proxy.
+func TestLoopsShareConnections(t *testing.T) {
+	const loops, each = 4, 5
+	ln := listen(t)
+	d := serveOn(t, ln, newEcho(), engine.Options{Loops: loops})
+	for range loops * each {
+		ask(t, dial(t, ln), "x")
+	}
+	for i, l := range d.Loops() {
+		if l.Connections != each {
+			t.Errorf("loop %d has %d connections, want %d", i, l.Connections, each)
+		}
 	}
 }
 
@@ -249,7 +265,7 @@ func TestTakeOverUnlessKept(t *testing.T) {
 		if _, isPlain := opened.(*net.TCPConn); isPlain != isKept {
 			t.Errorf("NetConnIsKept %v: NetConn is a %T", isKept, opened)
 		}
-		if isOurs := d.open.Load() == 1; isOurs == isKept {
+		if isOurs := d.countOpen() == 1; isOurs == isKept {
 			t.Errorf("NetConnIsKept %v: the event engine has it: %v", isKept, isOurs)
 		}
 	}
@@ -278,7 +294,7 @@ func TestStopAccepting(t *testing.T) {
 	_, _ = late.Write([]byte("late"))
 	ask(t, early, "still there")
 	ask(t, dial(t, other), "the other listener")
-	if n := d.open.Load(); n != 2 {
+	if n := d.countOpen(); n != 2 {
 		t.Errorf("%d connections, want 2: the late one was accepted", n)
 	}
 	d.StopAccepting(ln) // nothing is left to stop

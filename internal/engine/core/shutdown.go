@@ -57,7 +57,7 @@ func (d *driver) drain() {
 	})
 	d.queueAll(idle)
 	// 3. Wait for the others.
-	for d.open.Load() > 0 || !d.endTasks() {
+	for d.countOpen() > 0 || !d.endTasks() {
 		<-d.emptied
 	}
 	d.sweep.close()

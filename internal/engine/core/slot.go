@@ -14,7 +14,7 @@ import (
 // scan a million of them.
 //
 // The upper half of word is a generation; the lower half is the state with its
-// flags. The engine gives each connection a new generation, so a late event,
+// flags, and the index of the connection's loop. The engine gives each connection a new generation, so a late event,
 // deadline or prompt does not match and is dropped. The goroutine that has claimed
 // the connection owns all other fields; the sweep also reads expiry.
 type slot struct {
@@ -67,6 +67,15 @@ const (
 
 // reasonFlags are the flags that ask the owner for more than reading.
 const reasonFlags = flagFresh | flagExpired | flagPrompt | flagTake | flagEvict | flagKill | flagPromptOnly
+
+// The loop of a connection is the rest of the lower half.
+const (
+	loopShift = 25
+	loopMask  = (maxLoops - 1) << loopShift
+	maxLoops  = 1 << (generationShift - loopShift)
+)
+
+func loopIndex(word uint64) int { return int(word & loopMask >> loopShift) }
 
 const generationShift = 32
 
@@ -234,12 +243,13 @@ func (s *slot) hold(gen uint32) bool {
 
 func (s *slot) drop() { s.word.And(^flagHeld) }
 
-// open initialises the slot for a new connection, which the caller owns.
-func (s *slot) open(gen uint32, flags uint64) {
+// open initialises the slot for a new connection of the loop at index loop, which the
+// caller owns.
+func (s *slot) open(gen uint32, loop int, flags uint64) {
 	s.expiry.Store(0)
 	s.writeTimeout = 0
 	s.memo = engine.Memo{}
-	s.word.Store(uint64(gen)<<generationShift | stateBusy | flags)
+	s.word.Store(uint64(gen)<<generationShift | uint64(loop)<<loopShift | stateBusy | flags)
 }
 
 // close marks the slot as closed. The caller closes the descriptor afterwards.

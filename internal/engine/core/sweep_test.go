@@ -85,7 +85,7 @@ func TestTicksInOrder(t *testing.T) {
 func swept() *driver {
 	d := &driver{source: newPollSource(), options: engine.Options{}.WithDefaults()}
 	d.sweep.driver = d
-	l := newLoop(d)
+	l := newLoop(d, 0)
 	l.queue.start = func(*worker) {}
 	d.loops = []*loop{l}
 	return d
@@ -94,7 +94,7 @@ func swept() *driver {
 // waits has a connection wait until timeout has passed from now on; 0: for ever.
 func (d *driver) waits(fd int, timeout time.Duration) *slot {
 	s := d.table.open(fd).slot()
-	s.open(uint32(fd), 0)
+	s.open(uint32(fd), 0, 0)
 	if timeout > 0 {
 		s.expiry.Store(expiryOf(clock.Nanos() + int64(timeout)))
 	}

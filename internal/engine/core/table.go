@@ -22,19 +22,43 @@ const (
 type chunk struct {
 	slots [chunkSize]slot
 	conns [chunkSize]atomic.Pointer[conn]
-	open  atomic.Int32
 	// tlsConns holds the TLS connections, from the first one on. The owner of a
 	// connection owns its entry.
 	tlsConns atomic.Pointer[[chunkSize]*tlsConn]
+
+	_ cacheLine
+	// open is the number of connections, or negative: the chunk is dropped.
+	open       atomic.Int32
+	generation atomic.Uint32 // of the last connection
 	// isAging is set while a call of free is scheduled.
 	isAging atomic.Bool
+	_       cacheLine
 }
 
 // table finds a slot by its descriptor. It makes chunks when they are needed, and
 // drops them if they are empty at the end of chunkPatience.
 type table struct {
-	mu     sync.Mutex
 	chunks atomic.Pointer[[]*chunk] // replaced, never changed
+
+	mu sync.Mutex
+	// last has the generations of the last connections of dropped chunks, by index.
+	last map[int]uint32
+}
+
+// dropped is chunk.open of a dropped chunk. Calls of enter may add to it.
+const dropped = -1 << 30
+
+// enter counts a connection in. It returns false if c is dropped.
+func (c *chunk) enter() bool { return c.open.Add(1) > 0 }
+
+// newGeneration returns a number that is not 0, and that no connection with one of c's
+// descriptors has had.
+func (c *chunk) newGeneration() uint32 {
+	for {
+		if gen := c.generation.Add(1); gen != 0 {
+			return gen
+		}
+	}
 }
 
 // place is where a connection's slot is.
@@ -81,15 +105,28 @@ func (t *table) find(fd int) place {
 
 // open returns the place for a new connection, and counts it in its chunk.
 func (t *table) open(fd int) place {
+	p := t.find(fd)
+	if p.chunk == nil || !p.chunk.enter() {
+		p = place{t.chunkFor(fd), fd & (chunkSize - 1)}
+	}
+	return p
+}
+
+// chunkFor returns a chunk for fd, which it makes if there is none, and counts a
+// connection in.
+func (t *table) chunkFor(fd int) *chunk {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.find(fd)
-	if p.chunk == nil {
-		p = place{&chunk{}, fd & (chunkSize - 1)}
-		t.replace(fd>>chunkShift, p.chunk)
+	at := fd >> chunkShift
+	c := t.find(fd).chunk // not dropped, because mu is held
+	if c == nil {
+		c = &chunk{}
+		c.generation.Store(t.last[at])
+		delete(t.last, at)
+		t.replace(at, c)
 	}
-	p.chunk.open.Add(1)
-	return p
+	c.enter()
+	return c
 }
 
 // replace sets the chunk at index at; mu is held.
@@ -118,8 +155,12 @@ func (t *table) free(at int, c *chunk) {
 	defer t.mu.Unlock()
 	c.isAging.Store(false)
 	all := *t.chunks.Load()
-	if all[at] == c && c.open.Load() == 0 {
+	if all[at] == c && c.open.CompareAndSwap(0, dropped) {
 		t.replace(at, nil)
+		if t.last == nil {
+			t.last = make(map[int]uint32)
+		}
+		t.last[at] = c.generation.Load()
 	}
 }
 
@@ -130,7 +171,7 @@ func (t *table) each(f func(fd int, p place)) {
 		return
 	}
 	for at, c := range *all {
-		if c == nil || c.open.Load() == 0 {
+		if c == nil || c.open.Load() <= 0 {
 			continue
 		}
 		for i := range c.slots {

@@ -4,6 +4,7 @@ package core
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ func TestTableFindsWhatIsOpen(t *testing.T) {
 		fds := []int{0, 5, chunkSize - 1, chunkSize, 40 * chunkSize}
 		for _, fd := range fds {
 			p := all.open(fd)
-			p.slot().open(uint32(fd+1), 0)
+			p.slot().open(uint32(fd+1), 0, 0)
 			if all.find(fd) != p {
 				t.Errorf("%d is not where it was opened", fd)
 			}
@@ -93,6 +94,48 @@ func TestTableForgets(t *testing.T) {
 			t.Errorf("opened anew at %d of an old chunk", p.index)
 		}
 	})
+}
+
+// A descriptor gets another generation each time, also after its slots were dropped.
+func TestGenerationsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tab table
+		for want := uint32(1); want < 4; want++ {
+			p := tab.open(2 * chunkSize)
+			if got := p.chunk.newGeneration(); got != want {
+				t.Errorf("generation %d, want %d", got, want)
+			}
+			tab.close(2*chunkSize, p)
+			time.Sleep(chunkPatience + time.Second)
+			synctest.Wait()
+			if tab.find(2*chunkSize).chunk != nil {
+				t.Fatal("the slots are kept")
+			}
+		}
+		if got := tab.open(0).chunk.newGeneration(); got != 1 {
+			t.Errorf("another chunk begins with %d", got)
+		}
+	})
+}
+
+// While some connections come and go, slots are dropped. No connection gets slots that
+// nobody finds.
+func TestTableOpensWhileItDrops(t *testing.T) {
+	var tab table
+	var opening sync.WaitGroup
+	for i := range 4 {
+		opening.Go(func() {
+			for range 2000 {
+				p := tab.open(i)
+				if tab.find(i) != p {
+					t.Error("slots were dropped with a connection")
+				}
+				tab.close(i, p)
+				tab.free(0, p.chunk)
+			}
+		})
+	}
+	opening.Wait()
 }
 
 // The TLS of a connection is found by its place.

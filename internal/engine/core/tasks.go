@@ -75,4 +75,4 @@ func (d *driver) endTasks() bool {
 }
 
 // Workers implements engine.Conn.
-func (c *conn) Workers() engine.Workers { return &c.driver.loopOf(c.fd).queue }
+func (c *conn) Workers() engine.Workers { return &c.loop.queue }

@@ -54,7 +54,7 @@ func TestSilentHandshakes(t *testing.T) {
 	for range 4 {
 		dial(t, ln)
 	}
-	eventually(t, "they are there", func() bool { return d.open.Load() == 5 })
+	eventually(t, "they are there", func() bool { return d.countOpen() == 5 })
 	for range 3 {
 		ask(t, c, "still there")
 	}
@@ -81,7 +81,7 @@ func TestHelloConnOutlives(t *testing.T) {
 	ask(t, first, "one")
 	old := <-kept
 	_ = first.Close()
-	eventually(t, "the end", func() bool { return d.open.Load() == 0 })
+	eventually(t, "the end", func() bool { return d.countOpen() == 0 })
 	second := dialTLS(t, ln)
 	ask(t, second, "two")
 	if got := old.RemoteAddr().String(); got == second.LocalAddr().String() {
@@ -224,7 +224,7 @@ func TestHelloConnIsTheEngines(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the end", func() bool { return d.open.Load() == 0 })
+	eventually(t, "the end", func() bool { return d.countOpen() == 0 })
 }
 
 // While a file is sent, the time-out of a write begins again when the peer takes

@@ -134,7 +134,7 @@ func (c *conn) add() error {
 		return nil
 	}
 	s.set(flagAdded)
-	err := c.driver.loopOf(c.fd).poller.Add(c.fd, tokenOf(c.fd, c.gen))
+	err := c.loop.poller.Add(c.fd, tokenOf(c.fd, c.gen))
 	if err != nil {
 		s.take(flagAdded)
 	}

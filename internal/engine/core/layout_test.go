@@ -1,0 +1,62 @@
+//go:build linux && (amd64 || arm64)
+
+package core
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// Words that are written for each connection share no cache line with those that each
+// request reads.
+func TestWrittenWordsAreApart(t *testing.T) {
+	type words map[string]uintptr
+	const line = unsafe.Sizeof(cacheLine{})
+	var (
+		d driver
+		s serving
+		c chunk
+	)
+	for _, test := range []struct {
+		name          string
+		size          uintptr
+		read, written words
+	}{
+		{
+			"driver", unsafe.Sizeof(d),
+			words{
+				"source": unsafe.Offsetof(d.source), "options": unsafe.Offsetof(d.options), "table": unsafe.Offsetof(d.table),
+				"sweep": unsafe.Offsetof(d.sweep), "servings": unsafe.Offsetof(d.servings), "closeRequested": unsafe.Offsetof(d.closeRequested),
+				"closing": unsafe.Offsetof(d.closing), "killing": unsafe.Offsetof(d.killing), "loops": unsafe.Offsetof(d.loops),
+				"parcels": unsafe.Offsetof(d.parcels),
+			},
+			words{"turn": unsafe.Offsetof(d.turn)},
+		},
+		{
+			"serving", unsafe.Sizeof(s),
+			words{
+				"acceptor": unsafe.Offsetof(s.acceptor), "waker": unsafe.Offsetof(s.waker), "hooks": unsafe.Offsetof(s.hooks),
+				"config": unsafe.Offsetof(s.config), "index": unsafe.Offsetof(s.index), "control": unsafe.Offsetof(s.control),
+				"isPrompt": unsafe.Offsetof(s.isPrompt),
+			},
+			words{"users": unsafe.Offsetof(s.users), "mu": unsafe.Offsetof(s.mu), "accepted": unsafe.Offsetof(s.accepted)},
+		},
+		{
+			"chunk", unsafe.Sizeof(c),
+			words{"the last conn": unsafe.Offsetof(c.conns) + unsafe.Sizeof(c.conns) - 1, "tlsConns": unsafe.Offsetof(c.tlsConns)},
+			words{"open": unsafe.Offsetof(c.open), "generation": unsafe.Offsetof(c.generation)},
+		},
+	} {
+		for written, at := range test.written {
+			for read, other := range test.read {
+				// The allocation may begin anywhere in a line.
+				if at-other < line || other-at < line {
+					t.Errorf("%s: %s, at %d, is written near %s, at %d", test.name, written, at, read, other)
+				}
+			}
+			if test.size-at < line {
+				t.Errorf("%s: %s is written near the end, beside another allocation", test.name, written)
+			}
+		}
+	}
+}
