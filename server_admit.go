@@ -18,6 +18,11 @@ type connStateFunc = func(net.Conn, ConnState)
 
 // serverGauges are the counters of a Server that change without its mutex.
 type serverGauges struct {
+	isClosing atomic.Bool // connections are closed after their next response
+	// Each request reads what is above, and each connection writes what is below. A
+	// cache line apart, writing does not take the line from all other processors.
+	_ [64]byte
+
 	connID       atomic.Uint64
 	arrived      atomic.Int64 // connections that engines own, and hijacked ones
 	admitted     atomic.Int64 // of these, the ones that count against limits
@@ -27,7 +32,6 @@ type serverGauges struct {
 	timed        atomic.Int64  // handlers running under TimeoutHandler
 	formsLeft    atomic.Uint64 // collections() when a form was last given up with its ctx
 	isCollecting atomic.Bool   // a garbage collection for forms is scheduled
-	isClosing    atomic.Bool   // connections are closed after their next response
 	hasWarned    atomic.Bool   // the warning about Body on a streamed body is logged
 	http2        http2.Gauges  // unless there is a Meter
 }
