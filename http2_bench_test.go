@@ -24,6 +24,11 @@ type steadyHTTP2 struct {
 // newSteadyHTTP2 has engine serve a handler that does what users' handlers do.
 func newSteadyHTTP2(tb testing.TB, engine Engine, bodySize int) *steadyHTTP2 {
 	s := &Server{Engine: engine, Logger: quietLogger{}, HTTP2: HTTP2Config{WebSocket: true}, Handler: func(ctx *RequestCtx) {
+		if ctx.Request.Header.ConnectionUpgrade() {
+			ctx.SetStatusCode(StatusSwitchingProtocols)
+			ctx.Hijack(echoAll)
+			return
+		}
 		if string(ctx.Path()) != "/articles" || len(ctx.UserAgent()) == 0 || string(ctx.QueryArgs().Peek("page")) != "2" || len(ctx.PostBody()) != bodySize {
 			ctx.SetStatusCode(StatusBadRequest)
 			return
