@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluicehttp/sluice/bench/internal/attacks"
 	"github.com/sluicehttp/sluice/bench/internal/client"
 	"github.com/sluicehttp/sluice/bench/internal/fairness"
 	"github.com/sluicehttp/sluice/bench/internal/files"
@@ -36,7 +37,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "bench", Short: "Compare Sluice with other servers and clients", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(
-		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), client.Command(), stall.Command(), late.Command(),
+		wire.Command(), idle.Command(), fairness.Command(), mix.Command(), hold.Command(), files.Command(), h2.Command(), attacks.Command(), client.Command(), stall.Command(), late.Command(),
 		prefork.Command(), ratios.Command(), seeds.Command(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {
