@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -203,14 +204,14 @@ func TestHTTP2Refusals(t *testing.T) {
 // reads gets the time-out.
 func TestHTTP2SlowBodies(t *testing.T) {
 	for name, set := range map[string]func(s *sluice.Server){
-		"ReadTimeout": func(s *sluice.Server) { s.ReadTimeout = 50 * time.Millisecond },
+		"ReadTimeout": func(s *sluice.Server) { s.ReadTimeout = 200 * time.Millisecond },
 		"HeaderReceived": func(s *sluice.Server) {
 			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig {
 				return sluice.RequestConfig{ReadTimeout: 50 * time.Millisecond}
 			}
 		},
 		"streamed": func(s *sluice.Server) {
-			s.ReadTimeout = 50 * time.Millisecond
+			s.ReadTimeout = 200 * time.Millisecond
 			s.StreamRequestBody = true
 		},
 		"SetReadDeadline": func(s *sluice.Server) {
@@ -230,6 +231,11 @@ func TestHTTP2SlowBodies(t *testing.T) {
 				}}
 				set(s)
 				r := serveHTTP2(t, n, s)
+				connect := r.connect
+				r.connect = func() (net.Conn, error) {
+					c, err := connect()
+					return &corkedConn{Conn: c}, err // ReadTimeout is also that of the preface
+				}
 				f := r.frames()
 				f.head(1, "POST", "/", false)
 				f.data(1, "b", false)
@@ -239,6 +245,27 @@ func TestHTTP2SlowBodies(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A corkedConn writes what it has got at once, before a read.
+type corkedConn struct {
+	net.Conn
+	out []byte
+}
+
+func (c *corkedConn) Write(p []byte) (int, error) {
+	c.out = append(c.out, p...)
+	return len(p), nil
+}
+
+func (c *corkedConn) Read(p []byte) (int, error) {
+	if len(c.out) > 0 {
+		if _, err := c.Conn.Write(c.out); err != nil {
+			return 0, err
+		}
+		c.out = nil
+	}
+	return c.Conn.Read(p)
 }
 
 // TestHTTP2ClientGone: the handler learns that its stream was reset or its connection
