@@ -40,6 +40,7 @@ type RequestCtx struct {
 	readTimeout time.Duration
 
 	hijackHandler   HijackHandler
+	takeover        *takeover                // set by TakeOver
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
 	done            atomic.Pointer[doneState]
 	content         contentStream // the body stream for files in memory
@@ -111,7 +112,7 @@ func (ctx *RequestCtx) reset() {
 	ctx.prepareMessages()
 	ctx.requestStream.reset()
 	ctx.time, ctx.bodyHeld, ctx.streamID = 0, 0, 0
-	ctx.hijackHandler = nil
+	ctx.hijackHandler, ctx.takeover = nil, nil
 	if ctx.timeoutResponse.Load() != nil {
 		ctx.timeoutResponse.Store(nil)
 	}
@@ -155,7 +156,7 @@ func (ctx *RequestCtx) initialize(remoteAddr net.Addr, logger Logger) {
 	ctx.ownLogger = logger
 	ctx.netConn = nil
 	ctx.time = clock.Nanos()
-	ctx.hijackHandler = nil
+	ctx.hijackHandler, ctx.takeover = nil, nil
 	ctx.timeoutResponse.Store(nil)
 }
 

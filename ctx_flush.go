@@ -23,7 +23,7 @@ func (ctx *RequestCtx) Flush() error {
 		return nil
 	}
 	if ctx.phase != phaseFlushed {
-		if ctx.hijackHandler == nil {
+		if !ctx.leavesHTTP() {
 			ctx.correctStatus()
 		}
 		ctx.flushHead()

@@ -17,17 +17,18 @@ import (
 type http1Phase uint8
 
 const (
-	readIdle     http1Phase = iota // the first byte of a request
-	readHead                       // more of a head
-	readDecide                     // no input: callbacks decide about the body
-	readBody                       // a body of known length
-	readChunks                     // a chunked body
-	readTrailer                    // the trailer section after a chunked body
-	readReady                      // no input: the request is ready for the handler
-	readFailed                     // no input: the request is answered with an error
-	readDrain                      // the unread rest of a streamed body
-	readClosed                     // no input: the connection ends
-	readHijacked                   // no input: a hijack handler owns the connection
+	readIdle      http1Phase = iota // the first byte of a request
+	readHead                        // more of a head
+	readDecide                      // no input: callbacks decide about the body
+	readBody                        // a body of known length
+	readChunks                      // a chunked body
+	readTrailer                     // the trailer section after a chunked body
+	readReady                       // no input: the request is ready for the handler
+	readFailed                      // no input: the request is answered with an error
+	readDrain                       // the unread rest of a streamed body
+	readClosed                      // no input: the connection ends
+	readHijacked                    // no input: a hijack handler owns the connection
+	readGivenOver                   // no input: successor is about to have the connection
 )
 
 // http1Conn implements HTTP/1.1 on one server connection: it is the
@@ -44,8 +45,8 @@ type http1Conn struct {
 	server    *Server
 	cfg       *serverConfig
 	x         *http1Exchange
-	successor *http2Conn // after engine.Switch
-	served    uint64     // requests begun
+	successor engine.Protocol // after engine.Switch
+	served    uint64          // requests begun
 	facts     connFacts
 	phase     http1Phase
 }
@@ -426,9 +427,12 @@ func (c *http1Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 func (c *http1Conn) Closed(err error) {
 	c.endRequest()
 	c.releaseExchange()
-	if c.phase == readHijacked {
+	switch c.phase {
+	case readHijacked:
 		c.server.gauges.hijacked.Add(-1)
-	} else {
+	case readGivenOver: // the response could not be written
+		c.successor.Closed(err)
+	default:
 		c.tellState(StateClosed)
 	}
 	if err != nil {

@@ -25,6 +25,8 @@ func (c *http1Conn) handle() engine.Next {
 		return c.abort()
 	case ctx.hijackHandler != nil:
 		return c.hijack()
+	case ctx.takeover != nil:
+		return c.giveOver()
 	case x.hasUsedConn && x.isClosedByHandler():
 		return c.drop()
 	}
@@ -77,14 +79,14 @@ func (c *http1Conn) abort() engine.Next {
 func (x *http1Exchange) persists() bool {
 	ctx, c := x.ctx, x.conn
 	cfg := c.cfg
-	isHijacked := ctx.hijackHandler != nil
+	isHijacked := ctx.leavesHTTP()
 	switch {
 	case !x.parser.KeepsAlive(), ctx.Response.ConnectionClose():
 		return false
 	case !isHijacked && (!cfg.keepAlive || cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn ||
 		cfg.maxConnLife > 0 && ctx.start-c.facts.opened > int64(cfg.maxConnLife)):
 		return false
-	case c.server.closeRequested() && (!isHijacked || cfg.closesHijacked):
+	case c.server.closeRequested() && (!isHijacked || cfg.closesHijacked || ctx.takeover != nil):
 		return false
 	case ctx.requestStream.isUnread() && !x.mayDrain() && !x.streamMayRead():
 		return false

@@ -11,11 +11,12 @@ var (
 )
 
 // The lowest bits of Memo.Served. The others store the number of requests, or the record
-// of a connection of HTTP/2.
+// of a connection of HTTP/2, or name an upgradeHost and what it has stored.
 const (
-	memoTLS   = 1 << iota // connFacts.isTLS
-	memoHTTP2             // the protocol
-	memoShift = iota
+	memoTLS      = 1 << iota // connFacts.isTLS
+	memoHTTP2                // the protocol
+	memoUpgraded             // the protocol is that of an upgradeHost
+	memoShift    = iota
 )
 
 // Sleep releases c while its connection idles; see engine.Sleeper. Some engines
@@ -31,6 +32,9 @@ func (c *http1Conn) Sleep() (engine.Memo, bool) {
 
 // Wake restores what Sleep returned; see engine.Waker.
 func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
+	if m.Served&memoUpgraded != 0 {
+		return a.server.wakeUpgraded(conn, m)
+	}
 	facts := connFacts{id: m.ID, opened: m.Opened, isTLS: m.Served&memoTLS != 0}
 	if m.Served&memoHTTP2 != 0 {
 		return a.wakeHTTP2(conn, facts, http2.Record(m.Served>>memoShift))

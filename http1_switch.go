@@ -25,9 +25,31 @@ func (c *http1Conn) switchesToHTTP2(in []byte) bool {
 		return false
 	}
 	begun := head[:len(head)-len(in)]
-	c.successor = (&acceptor{server: c.server, cfg: c.cfg}).openHTTP2(c.conn, c.facts, begun)
-	c.successor.isActive = true // as begin has told
+	successor := (&acceptor{server: c.server, cfg: c.cfg}).openHTTP2(c.conn, c.facts, begun)
+	successor.isActive = true // as begin has told
+	c.successor = successor
 	return true
+}
+
+// giveOver answers, and gives the connection to the protocol of RequestCtx.TakeOver. A
+// connection that ends with the answer is not given over.
+func (c *http1Conn) giveOver() engine.Next {
+	x := c.x
+	t := x.ctx.takeover
+	if !x.ctx.respond() {
+		return c.abort()
+	}
+	if x.closes || x.ctx.requestStream.isUnread() {
+		x.closes = true
+		return c.afterResponse()
+	}
+	c.successor, x.out = t.Open(t.host, c.conn, x.out)
+	if c.successor == nil {
+		return c.drop()
+	}
+	c.phase = readGivenOver
+	c.tellState(StateHijacked)
+	return engine.Switch
 }
 
 // Successor implements engine.Switcher.

@@ -325,9 +325,10 @@ type Server struct {
 	state      serverState // guarded by mu
 	nextProtos map[string]ServeHandler
 
-	gauges serverGauges
-	perIP  engine.AddressCounter
-	done   doneSet
+	gauges   serverGauges
+	upgrades upgradeHosts
+	perIP    engine.AddressCounter
+	done     doneSet
 }
 
 // noCopy makes go vet reject copies of a type that embeds it.

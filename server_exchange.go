@@ -182,7 +182,7 @@ func (ctx *RequestCtx) handlerPanicked(v any) handlerEnd {
 	case ctx.phase == phaseFlushed:
 		return handlerAborted
 	}
-	ctx.hijackHandler = nil
+	ctx.hijackHandler, ctx.takeover = nil, nil
 	ctx.Response.Reset()
 	ctx.Error(StatusMessage(StatusInternalServerError), StatusInternalServerError)
 	return handlerPanicked

@@ -88,7 +88,7 @@ func (ctx *RequestCtx) respond() bool {
 		return ctx.finishFlushed()
 	}
 	resp := &ctx.Response
-	if ctx.mayBeWrong() && ctx.hijackHandler == nil {
+	if ctx.mayBeWrong() && !ctx.leavesHTTP() {
 		ctx.correctStatus()
 	}
 	ctx.setForm()

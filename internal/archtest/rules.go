@@ -80,7 +80,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/http2client", "internal/message",
-				"internal/engine", "internal/engine/choose",
+				"internal/engine", "internal/engine/choose", "internal/upgrade",
 				"internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/pipeline", "internal/pool", "internal/uri",
 			},
@@ -102,6 +102,7 @@ func packageRules() map[string]packageRule {
 		"internal/http2client": {own: []string{"internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
+		"internal/upgrade":           {own: []string{"internal/engine"}},
 		"internal/engine":            {own: []string{"internal/clock"}},
 		"internal/engine/sock":       {usesUnsafe: true},
 		"internal/engine/drive":      {own: []string{"internal/engine"}},
@@ -144,6 +145,9 @@ func satelliteRules() map[string]packageRule {
 
 		// Another protocol on the seam. It uses root's names of engines.
 		"tcp": {own: []string{".", "internal/engine", "internal/engine/choose", "internal/clock", "internal/buf", "internal/invariants"}},
+
+		// A protocol that follows HTTP/1.1 on a connection.
+		"websocket": {own: []string{".", "internal/engine", "internal/upgrade", "internal/ws", "internal/ascii", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},

@@ -1,0 +1,53 @@
+// Package upgrade is what root and the packages of protocols that follow HTTP/1.1 on a
+// connection have to know of each other. Package websocket is one of these.
+package upgrade
+
+import "github.com/sluicehttp/sluice/internal/engine"
+
+// A Takeover is what RequestCtx.TakeOver gets.
+type Takeover struct {
+	Family Family
+	// Open is called once, when the response is complete and before it is sent. It
+	// returns the Protocol that has the connection next, and appends to out, which
+	// contains the response, what that Protocol sends first. It is called like a Run: it
+	// may block, and may use the Conn. If it returns nil, the connection is closed.
+	Open func(h Host, c engine.Conn, out []byte) (engine.Protocol, []byte)
+}
+
+// A Family makes the Host of a Server: one for each engine that the Server has. It must
+// be comparable. A websocket.Endpoint has one.
+type Family interface {
+	NewHost(s Server) Host
+}
+
+// A Host is what all connections of a Family have in common on one engine. The packages
+// of protocols implement it.
+type Host interface {
+	// Wake implements engine.Waker for Protocols of this Host.
+	Wake(c engine.Conn, m engine.Memo) engine.Protocol
+}
+
+// A Server is what a Host may use of the server whose connections it has. Root implements
+// it. All methods may be called on any goroutine.
+type Server interface {
+	// Memo returns the Memo of a Protocol that sleeps: with id and opened, and with
+	// served, of which MemoBits bits are kept.
+	Memo(id, served uint64, opened int64) engine.Memo
+	// Served returns the number that Memo got.
+	Served(m engine.Memo) uint64
+	// Prompt is that of the engine.
+	Prompt(t engine.Target)
+	// CloseRequested tells whether connections shall end.
+	CloseRequested() bool
+	// Count counts bytes of a connection: read since the last call, and written.
+	Count(read, written int)
+	// Printf writes to the log.
+	Printf(format string, args ...any)
+}
+
+const (
+	// MemoBits is how many bits of Memo.Served a Protocol may use.
+	MemoBits = 32
+	// MaxHosts is how many Hosts a Server can have.
+	MaxHosts = 1 << 16
+)
