@@ -1,0 +1,433 @@
+package websocket
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// A Kind is the type of a message.
+type Kind uint8
+
+// The kinds of messages. A received Text is valid UTF-8. One that is sent must be; it is
+// not checked.
+const (
+	Text   = Kind(ws.OpText)
+	Binary = Kind(ws.OpBinary)
+)
+
+// A Message is one that was received. Data is valid until OnMessage returns, or until the
+// next Read; it may be modified.
+type Message struct {
+	Kind Kind
+	Data []byte
+}
+
+// A Conn is a connection. It may be kept, and used by any number of goroutines; after the
+// end of the connection its methods return ErrClosed. Messages are never interleaved, and
+// those of one goroutine arrive in order. Each connection has one Conn for all of its life.
+type Conn struct {
+	host   *host
+	more   *extra // nil: asleep, with nothing to keep
+	target engine.Target
+	index  uint32 // in host.conns
+	phase  phase
+	// protocol is the index in Endpoint.Protocols, plus 1; 0: none.
+	protocol uint8
+}
+
+// A phase is how far a connection has come.
+type phase uint8
+
+const (
+	phaseOpen    phase = iota
+	phaseClosing       // a Close frame is sent, or waits; the peer's is awaited
+	phaseClosed        // nothing may be sent any more
+)
+
+// An extra is what a Conn needs only while it is awake, or only in some programs.
+type extra struct {
+	session *session // nil: asleep, or ended
+	state   any
+	pending *buf.Buffer   // frames that were accepted while no call of the session was running; nil: none
+	room    chan struct{} // closed when there is room in pending; nil: nobody waits
+	rare    *rare         // nil: none of it
+}
+
+// A rare is what few Conns have. It stays until the end.
+type rare struct {
+	pings    []pingWait      // of Conn.Ping, oldest first
+	ctx      context.Context // of Conn.Context; nil: not asked for
+	cancel   context.CancelCauseFunc
+	closing  *CloseError // of a Close while the Conn was asleep
+	loop     *loop       // of Endpoint.Accept; nil: callbacks
+	remote   net.Addr
+	local    net.Addr
+	prompter engine.Prompter // without a Target
+	number   uint64          // without a Target: the ID
+}
+
+type pingWait struct {
+	number uint64
+	ponged chan struct{}
+}
+
+// keeps tells whether m must stay when its connection sleeps.
+func (m *extra) keeps() bool {
+	return m.state != nil || m.pending != nil || m.room != nil || m.rare != nil
+}
+
+// rarely returns m.rare, and makes it if it is nil; the lock is held.
+func (m *extra) rarely() *rare {
+	if m.rare == nil {
+		m.rare = &rare{}
+	}
+	return m.rare
+}
+
+// loop returns the loop of Endpoint.Accept; nil: the connection has callbacks.
+func (m *extra) loop() *loop {
+	if m.rare == nil {
+		return nil
+	}
+	return m.rare.loop
+}
+
+// lock returns the mutex that guards c, except for the fields that never change. Nothing
+// waits while it is held.
+func (c *Conn) lock() *sync.Mutex { return &c.host.locks[c.index%uint32(len(c.host.locks))].Mutex }
+
+// extra returns c.more, and makes it if it is nil; the lock is held.
+func (c *Conn) extra() *extra {
+	if c.more == nil {
+		c.more = extraPool.Get().(*extra)
+	}
+	return c.more
+}
+
+// attach gives c the session that it has while it is awake; the lock is held.
+func (c *Conn) attach(s *session) *extra {
+	m := c.extra()
+	m.session = s
+	return m
+}
+
+// Write sends a message. It returns when the message is accepted, not when the peer has
+// it. If MaxPending bytes wait for the peer, Write waits, at most until ctx ends: then
+// nothing of the message is sent, and the connection stays open. It copies p.
+func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
+	if k != Text && k != Binary {
+		return ErrKind
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	mu := c.lock()
+	mu.Lock()
+	for {
+		if c.phase != phaseOpen {
+			mu.Unlock()
+			return ErrClosed
+		}
+		if c.hasRoom(len(p)) {
+			c.append(ws.Opcode(k), p)
+			mu.Unlock()
+			return nil
+		}
+		m := c.extra()
+		if m.room == nil {
+			m.room = make(chan struct{})
+		}
+		room := m.room
+		mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		mu.Lock()
+	}
+}
+
+// TryWrite is Write, but it never waits: if there is no room it does what Endpoint.Slow
+// says, and returns ErrFull. Use it to send one message to many connections.
+func (c *Conn) TryWrite(k Kind, p []byte) error {
+	if k != Text && k != Binary {
+		return ErrKind
+	}
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	switch {
+	case c.phase != phaseOpen:
+		return ErrClosed
+	case c.hasRoom(len(p)):
+		c.append(ws.Opcode(k), p)
+		return nil
+	}
+	if c.host.Endpoint.Slow == SlowClose {
+		c.close(&CloseError{Code: CodeTryAgain, Reason: "too slow"})
+	}
+	return ErrFull
+}
+
+// hasRoom tells whether size more bytes may wait; the lock is held.
+func (c *Conn) hasRoom(size int) bool {
+	m := c.more
+	if m == nil {
+		return true
+	}
+	limit := c.host.maxPending
+	s := m.session
+	if s == nil || s.run == notRunning {
+		return m.pending == nil || len(m.pending.B)+size <= limit
+	}
+	if len(s.out) == 0 || len(s.out)+size <= limit {
+		return true
+	}
+	if s.run == running && m.loop() == nil {
+		s.beginFlush()
+		return true
+	}
+	return false
+}
+
+// append appends a frame to what waits, and makes the engine send it; the lock is held.
+func (c *Conn) append(op ws.Opcode, p []byte) {
+	m := c.extra()
+	if s := m.session; s != nil && s.run != notRunning {
+		s.out = ws.AppendFrame(s.out, op, p)
+		if l := m.loop(); l != nil {
+			l.poke()
+		}
+		return
+	}
+	isFirst := m.pending == nil
+	if isFirst {
+		m.pending = buf.Get(len(p) + ws.MaxHead)
+	}
+	m.pending.B = ws.AppendFrame(m.pending.B, op, p)
+	switch {
+	case !isFirst: // it is prompted already
+	case c.target.Generation != 0:
+		c.host.server.Prompt(c.target)
+	default:
+		m.rare.prompter.Prompt()
+	}
+}
+
+// makeRoom wakes the writers that wait for room; the lock is held.
+func (m *extra) makeRoom() {
+	if m.room != nil {
+		close(m.room)
+		m.room = nil
+	}
+}
+
+// Close sends a Close frame and returns at once. The connection ends when the peer has
+// answered, or after Endpoint.CloseWithin. OnMessage is not called any more. reason is for
+// logs, at most 123 bytes of UTF-8. With CodeNone the frame has neither. It returns
+// ErrCode if code or reason must not be sent, and ErrClosed if c is closing already.
+func (c *Conn) Close(code Code, reason string) error {
+	if code != CodeNone && !ws.Code(code).MaySend() || len(reason) > ws.MaxReason || !utf8.ValidString(reason) {
+		return ErrCode
+	}
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.phase != phaseOpen {
+		return ErrClosed
+	}
+	c.close(&CloseError{Code: code, Reason: reason})
+	return nil
+}
+
+// close sends a Close frame. err is why, for OnClose. The lock is held, and c is open.
+func (c *Conn) close(err *CloseError) {
+	m := c.extra()
+	if m.session != nil {
+		m.session.note(err)
+	} else {
+		m.rarely().closing = err
+	}
+	var body [ws.MaxControl]byte
+	c.append(ws.OpClose, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
+	c.phase = phaseClosing
+	m.makeRoom() // writers return ErrClosed
+}
+
+// Ping sends a ping, and returns at the peer's answer. It returns ctx's error if ctx ends
+// first, and ErrClosed if the connection ends. Do not call it in a callback, which delays
+// the answer.
+func (c *Conn) Ping(ctx context.Context) error {
+	c.lock().Lock()
+	if c.phase != phaseOpen {
+		c.lock().Unlock()
+		return ErrClosed
+	}
+	wait := pingWait{number: c.host.numbers.Add(1), ponged: make(chan struct{})}
+	r := c.extra().rarely()
+	r.pings = append(r.pings, wait)
+	var payload [8]byte
+	binary.BigEndian.PutUint64(payload[:], wait.number)
+	c.append(ws.OpPing, payload[:])
+	c.lock().Unlock()
+	select {
+	case <-wait.ponged:
+	case <-ctx.Done():
+	}
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	select {
+	case <-wait.ponged:
+	default:
+		c.forgetPing(wait.number)
+		return ctx.Err()
+	}
+	if c.phase == phaseClosed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// forgetPing removes a ping that nobody waits for any more; the lock is held.
+func (c *Conn) forgetPing(number uint64) {
+	pings := c.more.rare.pings
+	for i := range pings {
+		if pings[i].number == number {
+			c.more.rare.pings = append(pings[:i:i], pings[i+1:]...)
+			return
+		}
+	}
+}
+
+// ponged ends the pings up to the one that payload answers (RFC 6455 section 5.5.3).
+func (c *Conn) ponged(payload []byte) {
+	if len(payload) != 8 {
+		return
+	}
+	number := binary.BigEndian.Uint64(payload)
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	r := c.more.rare
+	if r == nil {
+		return
+	}
+	for i := range r.pings {
+		if r.pings[i].number == number {
+			r.endPings(i + 1)
+			return
+		}
+	}
+}
+
+// endPings ends the first n pings; the lock is held.
+func (r *rare) endPings(n int) {
+	for _, p := range r.pings[:n] {
+		close(p.ponged)
+	}
+	r.pings = r.pings[n:]
+}
+
+// State returns what Upgrade or SetState got. After the end of the connection it is nil.
+func (c *Conn) State() any {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.more == nil {
+		return nil
+	}
+	return c.more.state
+}
+
+// SetState replaces the state. It does nothing after the end of the connection.
+func (c *Conn) SetState(state any) {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.phase != phaseClosed {
+		c.extra().state = state
+	}
+}
+
+// Context returns a context that ends with the connection. Its cause is what OnClose gets.
+func (c *Conn) Context() context.Context {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.phase == phaseClosed && (c.more == nil || c.more.rare == nil || c.more.rare.ctx == nil) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(ErrClosed)
+		return ctx
+	}
+	r := c.extra().rarely()
+	if r.ctx == nil {
+		r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	}
+	return r.ctx
+}
+
+// ID returns a number that no other open connection of the Server and the Endpoint has. It
+// is 0 after the end of some connections.
+func (c *Conn) ID() uint64 {
+	if c.target.Generation != 0 {
+		return uint64(c.target.Generation)<<32 | uint64(uint32(c.target.Index))
+	}
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.more == nil || c.more.rare == nil {
+		return 0
+	}
+	return c.more.rare.number
+}
+
+// Protocol returns the subprotocol; "" if there is none.
+func (c *Conn) Protocol() string {
+	if c.protocol == 0 {
+		return ""
+	}
+	return c.host.Endpoint.Protocols[c.protocol-1]
+}
+
+// RemoteAddr returns the peer's address. Outside callbacks and before the end it is known
+// only if it was asked for in a callback before, or with Endpoint.Accept; otherwise it is
+// nil.
+func (c *Conn) RemoteAddr() net.Addr { remote, _ := c.addrs(); return remote }
+
+// LocalAddr returns the server's address. The rules of RemoteAddr apply.
+func (c *Conn) LocalAddr() net.Addr { _, local := c.addrs(); return local }
+
+func (c *Conn) addrs() (remote, local net.Addr) {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	m := c.more
+	if m == nil {
+		return nil, nil
+	}
+	if s := m.session; s != nil && s.run != notRunning && m.rarely().remote == nil {
+		m.rare.remote, m.rare.local = s.engine.RemoteAddr(), s.engine.LocalAddr()
+	}
+	if m.rare == nil {
+		return nil, nil
+	}
+	return m.rare.remote, m.rare.local
+}
+
+// Pending returns how many bytes wait to be sent. Those that the system has taken do not
+// count.
+func (c *Conn) Pending() int {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	m, n := c.more, 0
+	if m == nil {
+		return 0
+	}
+	if m.pending != nil {
+		n = len(m.pending.B)
+	}
+	if m.session != nil {
+		n += len(m.session.out)
+	}
+	return n
+}

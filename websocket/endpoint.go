@@ -1,0 +1,143 @@
+package websocket
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
+
+// The defaults of the fields of Endpoint.
+const (
+	defaultReadLimit     = 64 << 10
+	defaultMaxPending    = 64 << 10
+	defaultPingAfter     = 45 * time.Second
+	defaultPongWithin    = 20 * time.Second
+	defaultCloseWithin   = 5 * time.Second
+	defaultMessageWithin = 60 * time.Second
+	defaultWriteTimeout  = 30 * time.Second
+
+	minFragments  = 1024 // of a message; all may have so many
+	bytesPerFrame = 64   // of ReadLimit, for each further one
+	maxControls   = 1000 // control frames of a peer in a second
+	maxProtocols  = 255
+)
+
+// An Endpoint is what clients connect to: what the handshake agrees on, the limits, and the
+// callbacks. Zero fields have safe defaults. Do not change it after the first Upgrade.
+//
+// Make an Endpoint once, not for each request: a Server keeps what it knows of an Endpoint
+// for as long as it exists.
+//
+// Callbacks of one connection are never called at the same time. A callback may block;
+// this delays only its own connection. What other goroutines write to a connection is sent
+// when its callback returns.
+type Endpoint struct {
+	// OnOpen is called for each new connection, before the answer to the handshake is
+	// sent. It may write. An error closes the connection, as that of OnMessage.
+	OnOpen func(c *Conn) error
+	// OnMessage is called for each message, in order. An error closes the connection:
+	// with the code and reason of a *CloseError, and with CodeInternal for other errors. A
+	// panic is logged, and closes with CodeInternal. Without OnMessage, messages are
+	// dropped.
+	OnMessage func(c *Conn, m Message) error
+	// OnClose is called once for each connection for which Upgrade returned nil, after its
+	// end. err is a *CloseError, the error of another callback, or what broke the
+	// connection.
+	OnClose func(c *Conn, err error)
+
+	// Check decides about a handshake that is valid. If it returns an error, that is the
+	// answer: with the status and the text of a *StatusError, with 403 for other errors.
+	Check func(ctx *sluice.RequestCtx) error
+	// Origins are the origins of web pages that may connect, besides that of the request's
+	// Host: "https://example.com", "https://*.example.com" for its subdomains, "*" for all.
+	// Requests without the field Origin do not come from web pages, and are accepted.
+	Origins []string
+	// Protocols are the subprotocols that the server speaks, best first; at most 255. The
+	// first one that the client offers is chosen. If it offers none of them, the
+	// connection has no subprotocol.
+	Protocols []string
+
+	// ReadLimit is the largest message that is accepted, in bytes. A larger one closes the
+	// connection with CodeTooLarge, and one of more than 1,024 fragments with CodePolicy,
+	// unless ReadLimit has 64 bytes for each fragment. 0: 64 KiB; less: no limit.
+	ReadLimit int
+	// MaxPending is how many bytes may wait for a slow peer. Write then waits for room. A
+	// larger message waits until it is the only one. 0: 64 KiB.
+	MaxPending int
+	// Slow says what TryWrite does if there is no room.
+	Slow SlowPolicy
+
+	// PingAfter is how long a peer may be silent before the server sends a ping; 0: 45 s,
+	// less: never. The actual time differs by up to 20 % between connections. PongWithin
+	// is how long the server then waits for a frame; 0: 20 s.
+	PingAfter, PongWithin time.Duration
+	// CloseWithin is how long the server waits for the peer's answer to Conn.Close; 0: 5 s.
+	CloseWithin time.Duration
+	// MessageWithin is how long a message may take from its first byte to its last; 0:
+	// 60 s, less: no limit.
+	MessageWithin time.Duration
+	// WriteTimeout is how long a peer may take nothing of what is sent; 0: 30 s, less: no
+	// limit.
+	WriteTimeout time.Duration
+
+	once     sync.Once
+	resolved *settings
+}
+
+// A SlowPolicy says what TryWrite does when MaxPending is reached.
+type SlowPolicy uint8
+
+const (
+	// SlowClose: the connection is closed with CodeTryAgain, and TryWrite returns ErrFull.
+	SlowClose SlowPolicy = iota
+	// SlowBlock: TryWrite returns ErrFull.
+	SlowBlock
+)
+
+// settings are the fields of an Endpoint with their defaults.
+type settings struct {
+	Endpoint     *Endpoint
+	readLimit    int64 // 0: none
+	maxFragments int   // of a message; 0: no limit
+	maxPending   int
+
+	pingAfter, pongWithin, closeWithin, messageWithin, writeTimeout time.Duration // 0: none
+}
+
+var _ upgrade.Family = (*settings)(nil)
+
+// settings resolves e at its first use.
+func (e *Endpoint) settings() *settings {
+	e.once.Do(func() {
+		e.resolved = &settings{
+			Endpoint:      e,
+			readLimit:     int64(orDefault(e.ReadLimit, defaultReadLimit)),
+			maxFragments:  fragmentsFor(e.ReadLimit),
+			maxPending:    orDefault(max(e.MaxPending, 0), defaultMaxPending),
+			pingAfter:     orDefault(e.PingAfter, defaultPingAfter),
+			pongWithin:    orDefault(max(e.PongWithin, 0), defaultPongWithin),
+			closeWithin:   orDefault(max(e.CloseWithin, 0), defaultCloseWithin),
+			messageWithin: orDefault(e.MessageWithin, defaultMessageWithin),
+			writeTimeout:  orDefault(e.WriteTimeout, defaultWriteTimeout),
+		}
+	})
+	return e.resolved
+}
+
+// fragmentsFor returns how many fragments a message may have.
+func fragmentsFor(readLimit int) int {
+	if readLimit < 0 {
+		return 0
+	}
+	return max(minFragments, readLimit/bytesPerFrame)
+}
+
+// orDefault returns n, the default for 0, and 0 for less.
+func orDefault[N int | time.Duration](n, standard N) N {
+	if n == 0 {
+		return standard
+	}
+	return max(n, 0)
+}

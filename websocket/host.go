@@ -1,0 +1,83 @@
+package websocket
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
+
+// A host has the connections of an Endpoint on one engine of a Server.
+type host struct {
+	*settings
+	server  upgrade.Server
+	conns   table
+	numbers atomic.Uint64 // of pings, and of connections without a Target
+	locks   [64]struct {
+		sync.Mutex
+		_ [56]byte // a cache line to itself
+	}
+}
+
+var _ upgrade.Host = (*host)(nil)
+
+// NewHost implements upgrade.Family.
+func (set *settings) NewHost(s upgrade.Server) upgrade.Host {
+	return &host{settings: set, server: s}
+}
+
+// An opening is what the handshake has found out.
+type opening struct {
+	protocol uint8
+	state    any
+	serve    func(*Conn) error // nil: callbacks
+}
+
+// open begins a connection; see upgrade.Takeover.
+func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, []byte) {
+	c := h.conns.add()
+	c.host, c.target, c.protocol = h, conn.Target(), o.protocol
+	s := acquireSession(h, c, conn)
+	c.lock().Lock()
+	m := c.attach(s)
+	m.state = o.state
+	if c.target.Generation == 0 {
+		m.rarely().prompter, m.rare.number = conn.Prompter(), h.numbers.Add(1)
+	}
+	if o.serve != nil {
+		m.rarely().loop = newLoop()
+		m.rare.remote, m.rare.local = conn.RemoteAddr(), conn.LocalAddr()
+	}
+	c.lock().Unlock()
+	conn.SetWriteTimeout(h.writeTimeout)
+	return s, s.open(out, o.serve)
+}
+
+// Wake implements upgrade.Host.
+func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
+	c := h.conns.get(uint32(h.server.Served(m)))
+	s := acquireSession(h, c, conn)
+	s.isPinged, s.controls = m.ID != 0, controls(m.Opened)
+	c.lock().Lock()
+	if r := c.attach(s).rare; r != nil && r.closing != nil {
+		s.note(r.closing)
+	}
+	c.lock().Unlock()
+	return s
+}
+
+// controls counts the control frames of a peer within a second: the second in the upper
+// half, and their number.
+type controls int64
+
+// add counts a control frame. It returns false if there are too many.
+func (n *controls) add() bool {
+	second := clock.Nanos() >> 30 // nearly
+	if int64(*n)>>32 != second {
+		*n = controls(second << 32)
+	}
+	*n++
+	return uint32(*n) <= maxControls
+}

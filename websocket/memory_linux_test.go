@@ -1,0 +1,182 @@
+package websocket
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// TestIdleMemory: what an idle connection costs after one message. The server is a process
+// of its own: this test, started again.
+func TestIdleMemory(t *testing.T) {
+	if kind := os.Getenv("SLUICE_TEST_WEBSOCKET_IDLE"); kind != "" {
+		serveIdle(t, kind)
+		return
+	}
+	if testing.Short() || raceEnabled {
+		t.Skip("takes some seconds; the race detector keeps memory of its own")
+	}
+	if (&sluice.Server{}).EngineInfo(nil).Engine != sluice.EngineEpoll {
+		t.Skip("there is no event engine")
+	}
+	for _, test := range []struct {
+		kind         string
+		conns, limit int // bytes for each connection
+	}{
+		{"plain", 15000, 128},
+		{"state", 15000, 256},
+		{"accept", 3000, 4500},
+		{"perconn", 1000, 8500},
+	} {
+		t.Run(test.kind, func(t *testing.T) { measureIdle(t, test.kind, test.conns, test.limit) })
+	}
+}
+
+func measureIdle(t *testing.T, kind string, count, limit int) {
+	server := exec.Command(os.Args[0], "-test.run=^TestIdleMemory$")
+	server.Env = append(os.Environ(), "SLUICE_TEST_WEBSOCKET_IDLE="+kind)
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		server.Process.Kill()
+		server.Wait()
+	}()
+	out := bufio.NewReader(pipe)
+	line := func() string {
+		text, err := out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(text)
+	}
+	memory := func() int {
+		fmt.Fprintln(in)
+		n, err := strconv.Atoi(line())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	addr := line()
+	var conns []net.Conn
+	open := func(n int) {
+		for range n {
+			conns = append(conns, askOnce(t, addr))
+		}
+	}
+	open(1000) // what the process needs once
+	for _, c := range conns {
+		c.Close()
+	}
+	conns = nil
+	before := memory()
+	open(count)
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		each := (memory() - before) / count
+		if each <= limit {
+			t.Logf("an idle connection costs %d bytes", each)
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("an idle connection costs %d bytes, at most %d are wanted", each, limit)
+		}
+	}
+}
+
+// askOnce connects and gets one echo.
+func askOnce(t *testing.T, addr string) net.Conn {
+	conn, err := net.Dial("tcp4", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(conn, hello+masked(ws.OpText, "hi")); err != nil {
+		t.Fatal(err)
+	}
+	got, buffer := []byte(nil), make([]byte, 512)
+	for !bytes.HasSuffix(got, []byte("\r\n\r\n\x81\x02hi")) {
+		n, err := conn.Read(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, buffer[:n]...)
+	}
+	return conn
+}
+
+// serveIdle is the server of TestIdleMemory. It prints its address, and its private memory
+// after each line of input.
+func serveIdle(t *testing.T, kind string) {
+	debug.SetGCPercent(50)
+	e := &Endpoint{OnMessage: echoMessage}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		switch kind {
+		case "state":
+			_ = e.Upgrade(ctx, &struct{ id uint64 }{ctx.ConnID()})
+		case "accept":
+			_ = e.Accept(ctx, func(c *Conn) error {
+				for {
+					m, err := c.Read(t.Context())
+					if err != nil {
+						return err
+					}
+					_ = c.TryWrite(m.Kind, m.Data)
+				}
+			})
+		default:
+			_ = e.Upgrade(ctx, nil)
+		}
+	}}
+	if kind == "perconn" {
+		s.Engine = sluice.EnginePerConn
+	}
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(ln) }()
+	fmt.Println(ln.Addr())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		runtime.GC()
+		runtime.GC()
+		debug.FreeOSMemory()
+		status, err := os.ReadFile("/proc/self/status")
+		_, rest, _ := bytes.Cut(status, []byte("RssAnon:"))
+		fields := strings.Fields(string(rest))
+		if err != nil || len(fields) == 0 {
+			t.Fatal("this system does not tell the memory of a process")
+		}
+		kib, err := strconv.Atoi(fields[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(kib << 10)
+	}
+}

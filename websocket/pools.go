@@ -1,0 +1,35 @@
+package websocket
+
+import (
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// sessionPool holds sessions without a connection. The engine owns a session from Open or
+// Wake until Closed or Sleep.
+var sessionPool = sync.Pool{New: func() any { return new(session) }}
+
+func acquireSession(h *host, c *Conn, conn engine.Conn) *session {
+	s := sessionPool.Get().(*session)
+	s.owned.Acquired()
+	s.host, s.conn, s.engine = h, c, conn
+	s.reader.Limit, s.reader.MaxFragments = h.readLimit, h.maxFragments
+	return s
+}
+
+// releaseSession returns s to the pool, after its last call.
+func releaseSession(s *session) {
+	s.owned.Released("websocket session")
+	*s = session{owned: s.owned}
+	sessionPool.Put(s)
+}
+
+// extraPool holds extras without a connection. A Conn owns its extra while it is awake or
+// has something to keep.
+var extraPool = sync.Pool{New: func() any { return new(extra) }}
+
+func releaseExtra(m *extra) {
+	*m = extra{}
+	extraPool.Put(m)
+}

@@ -1,0 +1,435 @@
+package websocket
+
+import (
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// flushSize is the size of pending output from which the session lets the engine send it
+// before it handles more input.
+const flushSize = 32 << 10
+
+// A session is the engine.Protocol of a Conn that is awake.
+type session struct {
+	host    *host
+	conn    *Conn
+	engine  engine.Conn
+	reader  ws.Reader
+	partial *buf.Buffer // the beginning of a message; nil: none
+	began   int64       // when the message, or frame, that is incomplete began; 0: there is none
+	read    int         // bytes of input, of this call
+
+	controls  controls
+	isPinged  bool // a ping is sent because of silence; any input answers it
+	isLeaving bool // the deadline is that of Endpoint.CloseWithin
+
+	// The lock of conn guards these.
+	run     runPhase
+	out     []byte        // output that the engine does not have yet, while run is not notRunning
+	counted int           // bytes at the beginning of out that are counted already
+	flushed chan struct{} // closed after flushing
+	err     error         // why the connection ends; the first reason counts
+	ending  ending
+
+	owned invariants.Pooled // by the engine
+}
+
+// A runPhase tells whether a call of the engine is running, which sends what is written.
+type runPhase uint8
+
+const (
+	notRunning runPhase = iota
+	running
+	flushing // another goroutine writes output; the call does not return meanwhile
+)
+
+// An ending is how the connection ends after the current call.
+type ending uint8
+
+const (
+	endNot ending = iota
+	endClose
+	endLinger // the peer may be sending
+	endAbort
+)
+
+var (
+	_ engine.Protocol = (*session)(nil)
+	_ engine.Prompted = (*session)(nil)
+	_ engine.Sleeper  = (*session)(nil)
+	_ engine.Starter  = (*session)(nil)
+)
+
+// Capabilities implements engine.Protocol.
+func (s *session) Capabilities() engine.Capabilities {
+	return engine.CanStart | engine.CanPrompt | engine.CanSleep | engine.SaysGoodbye
+}
+
+// open calls OnOpen, or begins the loop. out has the answer to the handshake.
+func (s *session) open(out []byte, serve func(*Conn) error) []byte {
+	s.begin(out)
+	s.counted = len(out)
+	if serve != nil {
+		go s.conn.serve(serve)
+	} else if f := s.host.Endpoint.OnOpen; f != nil {
+		s.call(func(c *Conn) error { return f(c) })
+	}
+	s.arm()
+	out, _ = s.leave(engine.Read)
+	return out
+}
+
+// Start implements engine.Starter.
+func (s *session) Start() engine.Next {
+	if s.ending == endAbort { // in OnOpen
+		return engine.Abort
+	}
+	return engine.Read
+}
+
+// Feed leaves everything to Run, because callbacks may block.
+func (s *session) Feed([]byte) (used int, next engine.Next) { return 0, engine.Run }
+
+// Run handles input; see engine.Protocol.
+func (s *session) Run(out []byte) ([]byte, engine.Next) {
+	s.begin(out)
+	s.isPinged = false
+	next := s.handleInput()
+	s.goAway()
+	s.arm()
+	return s.leave(next)
+}
+
+// Prompted sends what was written meanwhile; see engine.Prompted.
+func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
+	s.begin(out)
+	s.goAway()
+	s.armClosing()
+	return s.leave(engine.Read)
+}
+
+// begin starts a call of the engine.
+func (s *session) begin(out []byte) {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	s.run, s.out, s.counted = running, out, len(out)
+	m := s.conn.more
+	if m.pending != nil {
+		s.out = append(s.out, m.pending.B...)
+		m.pending.ReleaseHeld()
+		m.pending = nil
+		m.makeRoom()
+	}
+}
+
+// leave ends a call of the engine.
+func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
+	mu := s.conn.lock()
+	mu.Lock()
+	for s.run == flushing {
+		flushed := s.flushed
+		mu.Unlock()
+		<-flushed
+		mu.Lock()
+	}
+	out, written, how := s.out, len(s.out)-s.counted, s.ending
+	s.run, s.out = notRunning, nil
+	s.conn.more.makeRoom()
+	mu.Unlock()
+	s.host.server.Count(s.read, written)
+	s.read = 0
+	switch how {
+	case endClose:
+		next = engine.Close
+	case endLinger:
+		next = engine.CloseLinger
+	case endAbort:
+		next = engine.Abort
+	}
+	return out, next
+}
+
+// handleInput handles what the engine has read. The result Run means that output must be
+// sent before there is more.
+func (s *session) handleInput() engine.Next {
+	for {
+		in := s.engine.Buffered()
+		if len(in) == 0 {
+			return engine.Read
+		}
+		used, p, err := s.reader.Next(in)
+		s.read += used
+		switch {
+		case err != nil:
+			s.violated(err.(*ws.Error))
+		case p.Opcode.IsControl():
+			s.handleControl(p)
+		case p.Opcode != ws.OpContinuation:
+			s.handlePiece(p)
+		}
+		s.engine.Discard(used)
+		if isEnding, hasMuch := s.state(); isEnding || used == len(in) {
+			return engine.Read
+		} else if hasMuch {
+			return engine.Run
+		}
+	}
+}
+
+// state tells whether the connection ends after this call, and whether there is much
+// output.
+func (s *session) state() (isEnding, hasMuch bool) {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	return s.ending != endNot, len(s.out) >= flushSize
+}
+
+// handlePiece handles a part of a message. One that is whole stays where the engine has
+// read it.
+func (s *session) handlePiece(p ws.Piece) {
+	if p.IsFirst && p.IsLast {
+		s.deliver(Message{Kind: Kind(p.Opcode), Data: p.Payload})
+		return
+	}
+	s.partial = grown(s.partial, len(p.Payload))
+	s.partial.B = append(s.partial.B, p.Payload...)
+	if !p.IsLast {
+		return
+	}
+	s.deliver(Message{Kind: Kind(p.Opcode), Data: s.partial.B})
+	s.partial.ReleaseHeld()
+	s.partial = nil
+}
+
+// grown returns b with room for size more bytes.
+func grown(b *buf.Buffer, size int) *buf.Buffer {
+	if b == nil {
+		return buf.Get(size)
+	}
+	need := len(b.B) + size
+	if need <= cap(b.B) {
+		return b
+	}
+	larger := buf.Get(max(need, 2*cap(b.B)))
+	larger.B = append(larger.B, b.B...)
+	b.ReleaseHeld()
+	return larger
+}
+
+// deliver passes a message to the program, unless the connection is closing.
+func (s *session) deliver(m Message) {
+	s.conn.lock().Lock()
+	isOpen, loop := s.conn.phase == phaseOpen, s.conn.more.loop()
+	s.conn.lock().Unlock()
+	switch f := s.host.Endpoint.OnMessage; {
+	case !isOpen:
+	case loop != nil:
+		s.hand(loop, m)
+	case f != nil:
+		s.callMessage(f, m)
+	}
+}
+
+// handleControl handles a control frame.
+func (s *session) handleControl(p ws.Piece) {
+	if p.Opcode == ws.OpClose {
+		s.handleClose(p.Payload)
+		return
+	}
+	if !s.controls.add() {
+		s.fail(&CloseError{Code: CodePolicy, Reason: "too many control frames"})
+		return
+	}
+	if p.Opcode == ws.OpPong {
+		s.conn.ponged(p.Payload)
+		return
+	}
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	if s.conn.phase == phaseOpen {
+		s.out = ws.AppendFrame(s.out, ws.OpPong, p.Payload)
+	}
+}
+
+// handleClose handles the peer's Close frame (RFC 6455 section 5.5.1).
+func (s *session) handleClose(body []byte) {
+	code, reason, err := ws.ParseClose(body)
+	if err != nil {
+		s.violated(err.(*ws.Error))
+		return
+	}
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	s.note(&CloseError{Code: Code(code), Reason: string(reason), IsRemote: true})
+	if s.conn.phase == phaseOpen {
+		var answer [2]byte
+		s.out = ws.AppendFrame(s.out, ws.OpClose, ws.AppendClose(answer[:0], code, ""))
+	}
+	s.end(endClose)
+}
+
+// violated closes the connection because of what the peer has sent.
+func (s *session) violated(err *ws.Error) {
+	s.fail(&CloseError{Code: Code(err.Code), Reason: strings.TrimPrefix(err.Error(), "sluice: websocket: "), Cause: err})
+}
+
+// fail closes the connection without waiting for the peer's answer (RFC 6455 section
+// 7.1.7).
+func (s *session) fail(err *CloseError) {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	if s.conn.phase == phaseOpen {
+		s.conn.close(err)
+	}
+	s.note(err)
+	s.end(endLinger)
+}
+
+// end ends the connection after this call; the lock is held.
+func (s *session) end(how ending) {
+	s.conn.phase = phaseClosed
+	s.ending = max(s.ending, how)
+	s.conn.more.makeRoom()
+}
+
+// note stores why the connection ends; the lock is held.
+func (s *session) note(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// goAway sends a Close frame if the server shuts down.
+func (s *session) goAway() {
+	if !s.host.server.CloseRequested() {
+		return
+	}
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	if s.conn.phase == phaseOpen {
+		s.conn.close(&CloseError{Code: CodeGoingAway, Reason: "the server shuts down"})
+	}
+}
+
+// armClosing sets the time-out for the peer's Close frame.
+func (s *session) armClosing() (isClosing bool) {
+	s.conn.lock().Lock()
+	isClosing = s.conn.phase != phaseOpen
+	s.conn.lock().Unlock()
+	if isClosing && !s.isLeaving {
+		s.isLeaving = true
+		s.engine.SetReadDeadline(clock.Nanos(), s.host.closeWithin)
+	}
+	return isClosing
+}
+
+// arm sets the time-out of the next wait for input. There is one: while a message is
+// incomplete, it is that of the message, otherwise that of the peer's silence.
+func (s *session) arm() {
+	if s.armClosing() {
+		return
+	}
+	now := clock.Nanos()
+	if s.reader.IsBetween() {
+		s.began = 0
+		s.engine.SetReadDeadline(now, s.pingAfter())
+		return
+	}
+	if s.began == 0 {
+		s.began = now
+	}
+	s.engine.SetReadDeadline(s.began, s.host.messageWithin)
+}
+
+// pingAfter is that of the Endpoint, spread by a fifth, so that the pings of many
+// connections that were opened together do not come together.
+func (s *session) pingAfter() time.Duration {
+	fifth := s.host.pingAfter / 5
+	spread := time.Duration(s.conn.index*2654435761>>22) * (2 * fifth >> 10)
+	return s.host.pingAfter - fifth + spread
+}
+
+// TimedOut sends a ping after silence, and otherwise ends the connection.
+func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
+	s.begin(out)
+	wasLeaving := s.isLeaving
+	switch {
+	case s.armClosing():
+		if wasLeaving {
+			s.abort(os.ErrDeadlineExceeded)
+		}
+	case !s.reader.IsBetween():
+		s.fail(&CloseError{Code: CodePolicy, Reason: "a message took too long"})
+	case s.isPinged:
+		s.abort(&CloseError{Code: CodeAbnormal, Reason: "no answer to a ping", Cause: os.ErrDeadlineExceeded})
+	default:
+		s.isPinged = true
+		s.conn.lock().Lock()
+		s.out = ws.AppendFrame(s.out, ws.OpPing, nil)
+		s.conn.lock().Unlock()
+		s.engine.SetReadDeadline(clock.Nanos(), s.host.pongWithin)
+	}
+	return s.leave(engine.Read)
+}
+
+// abort ends the connection at once.
+func (s *session) abort(err error) {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	s.note(err)
+	s.end(endAbort)
+}
+
+// HalfClosed ends a connection whose peer sends no more; see engine.Protocol.
+func (s *session) HalfClosed(out []byte) []byte {
+	s.begin(out)
+	s.conn.lock().Lock()
+	s.note(&CloseError{Code: CodeAbnormal, Reason: "the peer has ended the connection", IsRemote: true})
+	s.end(endClose)
+	s.conn.lock().Unlock()
+	out, _ = s.leave(engine.Close)
+	return out
+}
+
+// Detached implements engine.Protocol; it is never called.
+func (s *session) Detached(c net.Conn) { _ = c.Close() }
+
+// Pause implements engine.Protocol.
+func (s *session) Pause() (isIdle bool) {
+	if !s.reader.IsBetween() {
+		return false
+	}
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	return s.conn.phase == phaseOpen
+}
+
+// Sleep releases s while the connection is idle; see engine.Sleeper.
+func (s *session) Sleep() (engine.Memo, bool) {
+	c := s.conn
+	c.lock().Lock()
+	if closing, ok := s.err.(*CloseError); ok {
+		c.more.rarely().closing = closing // another goroutine has called Close meanwhile
+	}
+	c.more.session = nil
+	if !c.more.keeps() {
+		releaseExtra(c.more)
+		c.more = nil
+	}
+	c.lock().Unlock()
+	pinged := uint64(0)
+	if s.isPinged {
+		pinged = 1
+	}
+	m := s.host.server.Memo(pinged, uint64(c.index), int64(s.controls))
+	releaseSession(s)
+	return m, true
+}

@@ -1,0 +1,111 @@
+package websocket
+
+import (
+	"errors"
+	"net"
+	"runtime/debug"
+
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// call calls a callback.
+func (s *session) call(f func(*Conn) error) {
+	defer s.recoverCallback()
+	s.called(f(s.conn))
+}
+
+// callMessage is call for OnMessage, without a closure.
+func (s *session) callMessage(f func(*Conn, Message) error, m Message) {
+	defer s.recoverCallback()
+	s.called(f(s.conn, m))
+}
+
+// called handles the error of a callback.
+func (s *session) called(err error) {
+	if err != nil {
+		s.conn.closeFor(err)
+	}
+}
+
+// recoverCallback closes the connection of a callback that panicked.
+func (s *session) recoverCallback() {
+	if v := recover(); v != nil {
+		s.conn.panicked(v)
+	}
+}
+
+// panicked logs a panic of the program and closes c.
+func (c *Conn) panicked(v any) {
+	c.host.server.Printf("panic while serving a WebSocket: %v\n%s", v, debug.Stack())
+	c.closeFor(&CloseError{Code: CodeInternal})
+}
+
+// closeFor closes c because the program has returned err.
+func (c *Conn) closeFor(err error) {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.phase != phaseOpen {
+		return
+	}
+	frame := &CloseError{Code: CodeInternal}
+	var wanted *CloseError
+	if errors.As(err, &wanted) && (wanted.Code == CodeNone || ws.Code(wanted.Code).MaySend()) {
+		frame.Code, frame.Reason = wanted.Code, wanted.Reason
+	}
+	if s := c.more.session; s != nil && wanted == nil {
+		s.note(err) // OnClose gets it
+	}
+	c.close(frame)
+}
+
+// Closed handles the end of the connection; see engine.Protocol.
+func (s *session) Closed(err error) {
+	c := s.conn
+	c.lock().Lock()
+	c.phase = phaseClosed
+	if err == nil {
+		err = net.ErrClosed // by Shutdown, unless there is another reason
+	}
+	s.note(err)
+	s.run = running // the addresses are known
+	m := c.more
+	m.makeRoom()
+	r := m.rarely()
+	r.endPings(len(r.pings))
+	if m.pending != nil {
+		m.pending.ReleaseHeld()
+		m.pending = nil
+	}
+	err = s.err
+	c.lock().Unlock()
+	if r.cancel != nil {
+		r.cancel(err)
+	}
+	switch f := s.host.Endpoint.OnClose; {
+	case r.loop != nil:
+		r.loop.end(err)
+	case f != nil:
+		s.callClose(f, err)
+	}
+	if s.partial != nil {
+		s.partial.ReleaseHeld()
+	}
+	c.lock().Lock()
+	c.more = nil // m is not used again: other goroutines may know its channels
+	if r.loop != nil {
+		c.more = &extra{rare: &rare{loop: r.loop, number: r.number}} // Read returns its error
+	}
+	c.lock().Unlock()
+	s.host.conns.remove(c.index)
+	releaseSession(s)
+}
+
+// callClose calls OnClose.
+func (s *session) callClose(f func(*Conn, error), err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.host.server.Printf("panic in OnClose of a WebSocket: %v\n%s", v, debug.Stack())
+		}
+	}()
+	f(s.conn, err)
+}

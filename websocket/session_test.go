@@ -1,0 +1,119 @@
+package websocket
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// A fakeConn is an engine.Conn with input in memory.
+type fakeConn struct {
+	engine.Conn // nil: nothing else is called
+	in          []byte
+}
+
+func (c *fakeConn) Buffered() []byte                     { return c.in }
+func (c *fakeConn) Discard(n int)                        { c.in = c.in[n:] }
+func (c *fakeConn) Target() engine.Target                { return engine.Target{Generation: 1} }
+func (c *fakeConn) SetReadDeadline(int64, time.Duration) {}
+func (c *fakeConn) SetWriteTimeout(time.Duration)        {}
+func (c *fakeConn) RemoteAddr() net.Addr                 { return nil }
+func (c *fakeConn) LocalAddr() net.Addr                  { return nil }
+
+// A fakeServer is an upgrade.Server.
+type fakeServer struct{}
+
+func (fakeServer) Memo(id, served uint64, opened int64) engine.Memo {
+	return engine.Memo{ID: id, Served: served, Opened: opened}
+}
+func (fakeServer) Served(m engine.Memo) uint64 { return m.Served }
+func (fakeServer) Prompt(engine.Target)        {}
+func (fakeServer) CloseRequested() bool        { return false }
+func (fakeServer) Count(int, int)              {}
+func (fakeServer) Printf(string, ...any)       {}
+
+// echoes returns a function that wakes a connection, echoes a message, and lets the
+// connection sleep.
+func echoes(tb testing.TB, size int) func() {
+	h := (&Endpoint{OnMessage: echoMessage}).settings().NewHost(fakeServer{}).(*host)
+	conn := &fakeConn{}
+	p, _ := h.open(conn, nil, opening{})
+	p.Pause()
+	memo, _ := p.(*session).Sleep()
+	frame := []byte(masked(ws.OpBinary, string(make([]byte, size))))
+	in, out := make([]byte, len(frame)), make([]byte, 0, size+100)
+	return func() {
+		copy(in, frame)
+		conn.in = in
+		s := h.Wake(conn, memo).(*session)
+		got, next := s.Run(out)
+		if len(got) < size || next != engine.Read || !s.Pause() {
+			tb.Fatal("no echo")
+		}
+		memo, _ = s.Sleep()
+	}
+}
+
+// TestAllocations: a message allocates nothing, also if the connection sleeps between
+// messages.
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
+	for _, size := range []int{32, 10 << 10} {
+		if n := testing.AllocsPerRun(1000, echoes(t, size)); n != 0 {
+			t.Errorf("%d bytes: %v allocations", size, n)
+		}
+	}
+}
+
+func BenchmarkEcho(b *testing.B) {
+	echo := echoes(b, 32)
+	b.ReportAllocs()
+	for b.Loop() {
+		echo()
+	}
+}
+
+// TestPingSpread: the time of the first ping is within a fifth of PingAfter.
+func TestPingSpread(t *testing.T) {
+	set := (&Endpoint{PingAfter: 10 * time.Second}).settings()
+	seen := map[time.Duration]bool{}
+	for index := range uint32(1000) {
+		s := &session{host: &host{settings: set}, conn: &Conn{index: index}}
+		after := s.pingAfter()
+		if after < 8*time.Second || after > 12*time.Second {
+			t.Fatalf("connection %d: %v", index, after)
+		}
+		seen[after] = true
+	}
+	if len(seen) < 500 {
+		t.Errorf("only %d different times", len(seen))
+	}
+	if s := (&session{host: &host{settings: (&Endpoint{PingAfter: -1}).settings()}, conn: &Conn{index: 5}}); s.pingAfter() != 0 {
+		t.Error("a ping is sent though there shall be none")
+	}
+}
+
+// TestControls: the limit is for each second, and stays in the Memo.
+func TestControls(t *testing.T) {
+	var n controls
+	for i := range maxControls {
+		if !n.add() {
+			t.Fatalf("number %d is too many", i)
+		}
+	}
+	is := n
+	for range 2 {
+		if n = is; n.add() && int64(n)>>32 == int64(is)>>32 {
+			t.Error("one more is accepted")
+		}
+	}
+	n = controls(int64(is)&(1<<32-1) | 1<<60) // another second
+	if !n.add() {
+		t.Error("another second has no room")
+	}
+}

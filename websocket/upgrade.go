@@ -1,0 +1,184 @@
+package websocket
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// Upgrade answers a handshake (RFC 6455 section 4.2). When the handler returns, the
+// connection belongs to e. state is what Conn.State returns; it may be nil. Header fields
+// that the handler has set are part of the answer.
+//
+// Upgrade answers what it refuses, and returns an error, usually a *StatusError: 400 for a
+// handshake that breaks the rules, 403 for a forbidden origin, 405 for methods other than
+// GET, 426 for requests of something else or of another version, and 503 while the server
+// shuts down.
+func (e *Endpoint) Upgrade(ctx *sluice.RequestCtx, state any) error {
+	return e.upgrade(ctx, state, nil)
+}
+
+// Accept is Upgrade for programs that prefer a loop. serve runs on its own goroutine and
+// owns the connection until it returns, which closes the connection: with CodeNormal, or
+// with the code of the *CloseError that serve returns, or with CodeInternal for other
+// errors. The callbacks of e are not called, except Check.
+//
+// serve must call Conn.Read: while a message waits for it, the connection answers no pings
+// and does not notice the end of its peer.
+func (e *Endpoint) Accept(ctx *sluice.RequestCtx, serve func(c *Conn) error) error {
+	return e.upgrade(ctx, nil, serve)
+}
+
+func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, state any, serve func(c *Conn) error) error {
+	set := e.settings()
+	refusal := set.check(ctx)
+	if refusal == nil && e.Check != nil {
+		refusal = refusalOf(e.Check(ctx))
+	}
+	if refusal != nil {
+		refuse(ctx, refusal)
+		return refusal
+	}
+	protocol := set.choose(ctx)
+	err := ctx.TakeOver(upgrade.Takeover{Family: set, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+		return h.(*host).open(c, out, opening{protocol: protocol, state: state, serve: serve})
+	}})
+	switch {
+	case errors.Is(err, sluice.ErrServerClosed):
+		refuse(ctx, &StatusError{Status: sluice.StatusServiceUnavailable, Text: "the server shuts down"})
+		return err
+	case err != nil:
+		refuse(ctx, &StatusError{Status: sluice.StatusNotImplemented, Text: "WebSocket needs HTTP/1.1 here"})
+		return err
+	}
+	h := &ctx.Response.Header
+	ctx.Response.ResetBody()
+	ctx.SetStatusCode(sluice.StatusSwitchingProtocols)
+	h.Set(sluice.HeaderConnection, "Upgrade")
+	h.Set(sluice.HeaderUpgrade, ws.Token)
+	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, ctx.Request.Header.Peek(ws.FieldKey)))
+	h.Del(ws.FieldProtocol)
+	if protocol > 0 {
+		h.Set(ws.FieldProtocol, e.Protocols[protocol-1])
+	}
+	return nil
+}
+
+// check returns why the handshake is refused, nil if it is not.
+func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
+	r := &ctx.Request.Header
+	isUpgrade := hasToken(ctx, sluice.HeaderConnection, "upgrade") && hasToken(ctx, sluice.HeaderUpgrade, ws.Token)
+	keys := r.PeekAll(ws.FieldKey)
+	switch {
+	case !ctx.IsGet():
+		return &StatusError{sluice.StatusMethodNotAllowed, "WebSocket needs the method GET"}
+	case !isUpgrade:
+		return &StatusError{sluice.StatusUpgradeRequired, "this is a WebSocket endpoint"}
+	case !ctx.Request.Header.IsHTTP11() || ctx.Request.ConnectionClose() || len(ctx.Request.Body()) > 0:
+		return &StatusError{sluice.StatusBadRequest, "WebSocket needs HTTP/1.1, a connection that stays open, and no body"}
+	case string(r.Peek(ws.FieldVersion)) != ws.Version:
+		return &StatusError{sluice.StatusUpgradeRequired, "the version of WebSocket must be " + ws.Version}
+	case len(keys) != 1:
+		return &StatusError{sluice.StatusBadRequest, "there must be one " + ws.FieldKey}
+	}
+	if _, ok := ws.ParseKey(keys[0]); !ok {
+		return &StatusError{sluice.StatusBadRequest, ws.FieldKey + " must be 16 bytes in base64"}
+	}
+	if origin := r.Peek(sluice.HeaderOrigin); len(origin) > 0 && !set.allows(string(origin), string(r.Host()), ctx.IsTLS()) {
+		return &StatusError{sluice.StatusForbidden, "pages of this origin may not connect"}
+	}
+	return nil
+}
+
+// hasToken tells whether a list in the fields with this name has token.
+func hasToken(ctx *sluice.RequestCtx, field, token string) bool {
+	for _, list := range ctx.Request.Header.PeekAll(field) {
+		if ws.HasToken(list, token) {
+			return true
+		}
+	}
+	return false
+}
+
+// choose returns the index of the subprotocol in Endpoint.Protocols, plus 1; 0: none.
+func (set *settings) choose(ctx *sluice.RequestCtx) uint8 {
+	for i, protocol := range set.Endpoint.Protocols[:min(len(set.Endpoint.Protocols), maxProtocols)] {
+		for _, list := range ctx.Request.Header.PeekAll(ws.FieldProtocol) {
+			for len(list) > 0 {
+				var offer []byte
+				if offer, list = ws.NextMember(list, ','); string(offer) == protocol {
+					return uint8(i + 1)
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// refusalOf returns the answer for an error of Check.
+func refusalOf(err error) *StatusError {
+	var refusal *StatusError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal):
+		return refusal
+	}
+	return &StatusError{Status: sluice.StatusForbidden, Text: "the connection is refused"}
+}
+
+// refuse makes the response to a handshake that is refused.
+func refuse(ctx *sluice.RequestCtx, refusal *StatusError) {
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(refusal.Status)
+	ctx.SetContentType("text/plain; charset=utf-8")
+	ctx.SetBodyString(refusal.Text)
+	switch refusal.Status {
+	case sluice.StatusUpgradeRequired: // RFC 9110 section 15.5.22, RFC 6455 section 4.4
+		h.Set(sluice.HeaderConnection, "Upgrade")
+		h.Set(sluice.HeaderUpgrade, ws.Token)
+		h.Set(ws.FieldVersion, ws.Version)
+	case sluice.StatusMethodNotAllowed:
+		h.Set(sluice.HeaderAllow, "GET")
+	}
+}
+
+// allows tells whether pages of origin may connect to host.
+func (set *settings) allows(origin, host string, isTLS bool) bool {
+	scheme, authority, ok := cutOrigin(origin)
+	if ok && (scheme == "https" || scheme == "http" && !isTLS) && authority == withoutPort(scheme, strings.ToLower(host)) {
+		return true
+	}
+	for _, allowed := range set.Endpoint.Origins {
+		if allowed == "*" {
+			return true
+		}
+		s, a, isOrigin := cutOrigin(allowed)
+		if !ok || !isOrigin || s != scheme {
+			continue
+		}
+		if domain, isWild := strings.CutPrefix(a, "*."); a == authority || isWild && strings.HasSuffix(authority, "."+domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// cutOrigin splits an origin (RFC 6454 section 6.2), without a port that its scheme
+// implies.
+func cutOrigin(origin string) (scheme, authority string, ok bool) {
+	scheme, authority, ok = strings.Cut(strings.ToLower(origin), "://")
+	return scheme, withoutPort(scheme, authority), ok && authority != ""
+}
+
+// withoutPort removes the port of scheme.
+func withoutPort(scheme, authority string) string {
+	if scheme == "https" {
+		return strings.TrimSuffix(authority, ":443")
+	}
+	return strings.TrimSuffix(authority, ":80")
+}
