@@ -63,95 +63,112 @@ func (p *echoProtocol) Prompted(out []byte) ([]byte, engine.Next) {
 
 func (p *echoProtocol) Sleep() (engine.Memo, bool) { return p.host.server.Memo(1, p.number, 2), true }
 
+// A takeOverTest has a server whose connections go to an echoFamily.
+type takeOverTest struct {
+	*testing.T
+	family   echoFamily
+	server   *Server
+	addr     string
+	logger   recordingLogger
+	hijacked atomic.Int32
+	target   atomic.Pointer[engine.Target] // of the last connection
+	host     atomic.Pointer[echoHost]
+}
+
+func newTakeOverTest(t *testing.T, e Engine) *takeOverTest {
+	test := &takeOverTest{T: t}
+	test.server = &Server{Engine: e, Logger: &test.logger, Handler: test.handle, ConnState: func(_ net.Conn, state ConnState) {
+		if state == StateHijacked {
+			test.hijacked.Add(1)
+		}
+	}}
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	test.addr = ln.Addr().String()
+	go func() { _ = test.server.Serve(ln) }()
+	return test
+}
+
+func (t *takeOverTest) handle(ctx *RequestCtx) {
+	ctx.SetStatusCode(StatusSwitchingProtocols)
+	err := ctx.TakeOver(upgrade.Takeover{Family: &t.family, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+		if string(ctx.Path()) == "/nothing" {
+			return nil, out
+		}
+		at := c.Target()
+		t.target.Store(&at)
+		t.host.Store(h.(*echoHost))
+		return &echoProtocol{h.(*echoHost), c, 40}, append(out, "first\n"...)
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// dial makes a connection and sends request.
+func (t *takeOverTest) dial(request string) (net.Conn, *bufio.Reader) {
+	conn, err := net.Dial("tcp4", t.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(conn, request)
+	return conn, bufio.NewReader(conn)
+}
+
 // TestTakeOver: another protocol has the connection after the response, and sleeps between
 // its messages.
 func TestTakeOver(t *testing.T) {
 	for _, e := range []Engine{EngineEpoll, EnginePerConn} {
-		t.Run(e.String(), func(t *testing.T) {
-			family := &echoFamily{}
-			var target atomic.Pointer[engine.Target]
-			var host atomic.Pointer[echoHost]
-			var states atomic.Int32
-			logger := &recordingLogger{}
-			s := &Server{Engine: e, Logger: logger, ConnState: func(_ net.Conn, state ConnState) {
-				if state == StateHijacked {
-					states.Add(1)
-				}
-			}, Handler: func(ctx *RequestCtx) {
-				ctx.SetStatusCode(StatusSwitchingProtocols)
-				err := ctx.TakeOver(upgrade.Takeover{Family: family, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
-					if string(ctx.Path()) == "/nothing" {
-						return nil, out
-					}
-					at := c.Target()
-					target.Store(&at)
-					host.Store(h.(*echoHost))
-					return &echoProtocol{h.(*echoHost), c, 40}, append(out, "first\n"...)
-				}})
-				if err != nil {
-					t.Error(err)
-				}
-			}}
-			ln, err := net.Listen("tcp4", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() { _ = s.Serve(ln) }()
-			conn, err := net.Dial("tcp4", ln.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-			in := bufio.NewReader(conn)
-			expect := func(want string) {
-				t.Helper()
-				if line, err := in.ReadString('\n'); line != want+"\n" {
-					t.Fatalf("got %q, %v, want %q", line, err, want)
-				}
-			}
-			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-			expect("HTTP/1.1 101 Switching Protocols\r")
-			for line := ""; line != "\r\n"; {
-				if line, err = in.ReadString('\n'); err != nil {
-					t.Fatal(err)
-				}
-			}
-			expect("first")
-			for n := range 3 {
-				fmt.Fprintln(conn, "x")
-				expect(fmt.Sprint(41+n, " x"))
-			}
-			if at := *target.Load(); at.Generation != 0 {
-				host.Load().server.Prompt(at)
-				expect("prompted")
-				if family.woken.Load() == 0 || logger.count() == 0 {
-					t.Error("the connection never slept, or was not prompted")
-				}
-			}
-			_ = conn.(*net.TCPConn).CloseWrite()
-			expect("bye")
-			for _, request := range []string{"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"} {
-				other, err := net.Dial("tcp4", ln.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
-				_ = other.SetDeadline(time.Now().Add(20 * time.Second))
-				_, _ = io.WriteString(other, request)
-				if got, err := io.ReadAll(other); err != nil || strings.Contains(string(got), "first") {
-					t.Errorf("%q: %q, %v", request, got, err)
-				}
-				other.Close()
-			}
-			if err := s.Shutdown(); err != nil {
-				t.Error(err)
-			}
-			if family.closed.Load() != 1 || states.Load() != 1 {
-				t.Errorf("%d connections closed, %d hijacked", family.closed.Load(), states.Load())
-			}
-		})
+		t.Run(e.String(), func(t *testing.T) { newTakeOverTest(t, e).run() })
 	}
 	if err := new(RequestCtx).TakeOver(upgrade.Takeover{}); !errors.Is(err, ErrNilConnection) {
 		t.Error(err)
+	}
+}
+
+func (t *takeOverTest) run() {
+	conn, in := t.dial("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	expect := func(want string) {
+		t.Helper()
+		if line, err := in.ReadString('\n'); line != want+"\n" {
+			t.Fatalf("got %q, %v, want %q", line, err, want)
+		}
+	}
+	expect("HTTP/1.1 101 Switching Protocols\r")
+	for line := ""; line != "\r\n"; {
+		var err error
+		if line, err = in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("first")
+	for n := range 3 {
+		fmt.Fprintln(conn, "x")
+		expect(fmt.Sprint(41+n, " x"))
+	}
+	if at := *t.target.Load(); at.Generation != 0 {
+		t.host.Load().server.Prompt(at)
+		expect("prompted")
+		if t.family.woken.Load() == 0 || t.logger.count() == 0 {
+			t.Error("the connection never slept, or was not prompted")
+		}
+	}
+	_ = conn.(*net.TCPConn).CloseWrite()
+	expect("bye")
+	for _, request := range []string{"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"} {
+		_, in := t.dial(request)
+		if got, err := io.ReadAll(in); err != nil || strings.Contains(string(got), "first") {
+			t.Errorf("%q: %q, %v", request, got, err)
+		}
+	}
+	if err := t.server.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if t.family.closed.Load() != 1 || t.hijacked.Load() != 1 {
+		t.Errorf("%d connections closed, %d hijacked", t.family.closed.Load(), t.hijacked.Load())
 	}
 }

@@ -25,8 +25,8 @@ const (
 // A Message is one that was received. Data is valid until OnMessage returns, or until the
 // next Read; it may be modified.
 type Message struct {
-	Kind Kind
-	Data []byte
+	Kind Kind   // Text or Binary
+	Data []byte // the payload of all fragments; empty for an empty message
 }
 
 // A Conn is a connection. It may be kept, and used by any number of goroutines; after the

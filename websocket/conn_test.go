@@ -58,7 +58,9 @@ func TestWriteFromOutside(t *testing.T) {
 func TestConcurrentWrites(t *testing.T) {
 	onEngines(t, func(t *testing.T, engine sluice.Engine) {
 		const writers, each = 8, 200
-		f, conns := opened(t, engine, &Endpoint{OnMessage: echoMessage, MaxPending: 1000})
+		f, conns := opened(t, engine, &Endpoint{MaxPending: 1000, OnMessage: func(c *Conn, m Message) error {
+			return c.Write(context.Background(), m.Kind, m.Data)
+		}})
 		c := f.dial()
 		conn := <-conns
 		var wait sync.WaitGroup

@@ -264,7 +264,8 @@ func TestOpen(t *testing.T) {
 		c.expect("text " + c.LocalAddr().String())
 		c.Close()
 		end.expect(t, "code 1006")
-		if got := conns[0]; got.State() != nil || got.TryWrite(Text, nil) != ErrClosed || got.Close(CodeNormal, "") != ErrClosed || got.Ping(t.Context()) != ErrClosed {
+		eventually(t, "the state is dropped", func() bool { return conns[0].State() == nil })
+		if got := conns[0]; got.TryWrite(Text, nil) != ErrClosed || got.Close(CodeNormal, "") != ErrClosed || got.Ping(t.Context()) != ErrClosed {
 			t.Error("a Conn that has ended can be used")
 		}
 		if ctx := conns[0].Context(); ctx.Err() == nil {

@@ -45,7 +45,7 @@ const (
 // A CloseError says how a connection was closed. A callback may return one to close its
 // connection.
 type CloseError struct {
-	Code   Code
+	Code   Code   // CodeNone and CodeAbnormal are never sent as such; 0: not valid
 	Reason string // at most 123 bytes of UTF-8
 	// IsRemote: the peer has closed.
 	IsRemote bool
