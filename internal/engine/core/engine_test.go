@@ -11,8 +11,11 @@ import (
 )
 
 // The whole suite over poll(2): the core needs of a Source what source.go says, and
-// nothing else of epoll's.
+// nothing else of epoll's. What is above the Source is also tested by package epoll.
 func TestEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("package epoll runs the suite")
+	}
 	enginetest.Run(t, func(options engine.Options) engine.Engine {
 		e, err := newEngine(options, netconn.New(options))
 		if err != nil {
