@@ -1,0 +1,32 @@
+// Package room sends messages to groups of WebSocket connections.
+package room
+
+// A Backplane carries messages of rooms between processes. A hub delivers a message to its
+// own members and then publishes it; the hubs of the other processes deliver it to theirs.
+// Delivery is at most once. Messages that one process publishes to one room arrive in
+// order; there is no order between processes.
+//
+// Packages prefork, contrib/backplane-nats and contrib/backplane-redis implement it; a hub
+// calls it. Its methods may be called by any number of goroutines.
+type Backplane interface {
+	// Subscribe sets the receiver. A hub calls it once, before any other method.
+	Subscribe(r Receiver) error
+	// Join says that this process has members of a room now, and Leave that it has
+	// none any more. Calls for one room alternate. A message that is published to a room
+	// while Join runs may be missed.
+	Join(room string) error
+	Leave(room string) error
+	// Publish sends data to the other processes that have joined room. It does not
+	// retain data. It does not wait for them: if one cannot take the message, that one is
+	// told of a gap.
+	Publish(room string, data []byte) error
+}
+
+// A Receiver gets what other processes publish. It must not block. Its methods are never
+// called concurrently for one room.
+type Receiver interface {
+	// Received is called for each message; data is valid until it returns.
+	Received(room string, data []byte)
+	// Gap is called when messages of room may have been lost; with "", of any room.
+	Gap(room string)
+}
