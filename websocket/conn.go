@@ -7,7 +7,6 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
@@ -55,7 +54,7 @@ const (
 type extra struct {
 	session *session // nil: asleep, or ended
 	state   any
-	pending *buf.Buffer   // frames that were accepted while no call of the session was running; nil: none
+	pending *outbox       // frames that were accepted while no call of the session was running; nil: none
 	room    chan struct{} // closed when there is room in pending; nil: nobody waits
 	rare    *rare         // nil: none of it
 }
@@ -69,6 +68,7 @@ type rare struct {
 	loop     *loop       // of Endpoint.Accept; nil: callbacks
 	remote   net.Addr
 	local    net.Addr
+	dropped  uint64          // messages, because the peer is slow
 	prompter engine.Prompter // without a Target
 	number   uint64          // without a Target: the ID
 }
@@ -89,6 +89,13 @@ func (m *extra) rarely() *rare {
 		m.rare = &rare{}
 	}
 	return m.rare
+}
+
+// pokeLoop tells the goroutine that sends for a loop of Endpoint.Accept that there is output.
+func (m *extra) pokeLoop() {
+	if l := m.loop(); l != nil {
+		l.poke()
+	}
 }
 
 // loop returns the loop of Endpoint.Accept; nil: the connection has callbacks.
@@ -136,7 +143,7 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 			return ErrClosed
 		}
 		if c.hasRoom(len(p)) {
-			c.append(ws.Opcode(k), p)
+			c.append(message{kind: k, p: p})
 			mu.Unlock()
 			return nil
 		}
@@ -156,24 +163,14 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 }
 
 // TryWrite is Write, but it never waits: if there is no room it does what Endpoint.Slow
-// says, and returns ErrFull. Use it to send one message to many connections.
+// says.
 func (c *Conn) TryWrite(k Kind, p []byte) error {
 	if k != Text && k != Binary {
 		return ErrKind
 	}
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	switch {
-	case c.phase != phaseOpen:
-		return ErrClosed
-	case c.hasRoom(len(p)):
-		c.append(ws.Opcode(k), p)
-		return nil
-	}
-	if c.host.Endpoint.Slow == SlowClose {
-		c.close(&CloseError{Code: CodeTryAgain, Reason: "too slow"})
-	}
-	return ErrFull
+	return c.offer(message{kind: k, p: p}, c.host.Endpoint.Slow)
 }
 
 // hasRoom tells whether size more bytes may wait; the lock is held.
@@ -183,9 +180,12 @@ func (c *Conn) hasRoom(size int) bool {
 		return true
 	}
 	limit := c.host.maxPending
+	if m.pending != nil {
+		return m.pending.bytes+size <= limit && c.host.pendingTotal.fits(m.pending.bytes, size)
+	}
 	s := m.session
 	if s == nil || s.run == notRunning {
-		return m.pending == nil || len(m.pending.B)+size <= limit
+		return c.host.pendingTotal.fits(0, size)
 	}
 	if len(s.out) == 0 || len(s.out)+size <= limit {
 		return true
@@ -197,27 +197,11 @@ func (c *Conn) hasRoom(size int) bool {
 	return false
 }
 
-// append appends a frame to what waits, and makes the engine send it; the lock is held.
-func (c *Conn) append(op ws.Opcode, p []byte) {
-	m := c.extra()
-	if s := m.session; s != nil && s.run != notRunning {
-		s.out = ws.AppendFrame(s.out, op, p)
-		if l := m.loop(); l != nil {
-			l.poke()
-		}
-		return
-	}
-	isFirst := m.pending == nil
-	if isFirst {
-		m.pending = buf.Get(len(p) + ws.MaxHead)
-	}
-	m.pending.B = ws.AppendFrame(m.pending.B, op, p)
-	switch {
-	case !isFirst: // it is prompted already
-	case c.target.Generation != 0:
-		c.host.server.Prompt(c.target)
-	default:
-		m.rare.prompter.Prompt()
+// dropOutbox drops what waits; the lock is held.
+func (m *extra) dropOutbox() {
+	if m.pending != nil {
+		releaseOutbox(m.pending)
+		m.pending = nil
 	}
 }
 
@@ -255,7 +239,7 @@ func (c *Conn) close(err *CloseError) {
 		m.rarely().closing = err
 	}
 	var body [ws.MaxControl]byte
-	c.append(ws.OpClose, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
+	c.appendFrame(ws.OpClose, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
 	c.phase = phaseClosing
 	m.makeRoom() // writers return ErrClosed
 }
@@ -274,7 +258,7 @@ func (c *Conn) Ping(ctx context.Context) error {
 	r.pings = append(r.pings, wait)
 	var payload [8]byte
 	binary.BigEndian.PutUint64(payload[:], wait.number)
-	c.append(ws.OpPing, payload[:])
+	c.appendFrame(ws.OpPing, payload[:])
 	c.lock().Unlock()
 	select {
 	case <-wait.ponged:
@@ -424,7 +408,7 @@ func (c *Conn) Pending() int {
 		return 0
 	}
 	if m.pending != nil {
-		n = len(m.pending.B)
+		n = m.pending.bytes
 	}
 	if m.session != nil {
 		n += len(m.session.out)

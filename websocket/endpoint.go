@@ -12,6 +12,7 @@ import (
 const (
 	defaultReadLimit     = 64 << 10
 	defaultMaxPending    = 64 << 10
+	defaultPendingTotal  = 256 << 20
 	defaultPingAfter     = 45 * time.Second
 	defaultPongWithin    = 20 * time.Second
 	defaultCloseWithin   = 5 * time.Second
@@ -66,7 +67,11 @@ type Endpoint struct {
 	// MaxPending is how many bytes may wait for a slow peer. Write then waits for room. A
 	// larger message waits until it is the only one. 0: 64 KiB.
 	MaxPending int
-	// Slow says what TryWrite does if there is no room.
+	// MaxPendingTotal is how many bytes may wait in all connections of the Endpoint
+	// together. When they do, connections in which more than an equal share waits have no
+	// room. 0: 256 MiB; less: no limit.
+	MaxPendingTotal int64
+	// Slow says what happens to a message that must not wait, if there is no room.
 	Slow SlowPolicy
 
 	// PingAfter is how long a peer may be silent before the server sends a ping; 0: 45 s,
@@ -86,22 +91,13 @@ type Endpoint struct {
 	resolved *settings
 }
 
-// A SlowPolicy says what TryWrite does when MaxPending is reached.
-type SlowPolicy uint8
-
-const (
-	// SlowClose: the connection is closed with CodeTryAgain, and TryWrite returns ErrFull.
-	SlowClose SlowPolicy = iota
-	// SlowBlock: TryWrite returns ErrFull.
-	SlowBlock
-)
-
 // settings are the fields of an Endpoint with their defaults.
 type settings struct {
 	Endpoint     *Endpoint
 	readLimit    int64 // 0: none
 	maxFragments int   // of a message; 0: no limit
 	maxPending   int
+	pendingTotal pendingTotal
 
 	pingAfter, pongWithin, closeWithin, messageWithin, writeTimeout time.Duration // 0: none
 }
@@ -116,6 +112,7 @@ func (e *Endpoint) settings() *settings {
 			readLimit:     int64(orDefault(e.ReadLimit, defaultReadLimit)),
 			maxFragments:  fragmentsFor(e.ReadLimit),
 			maxPending:    orDefault(max(e.MaxPending, 0), defaultMaxPending),
+			pendingTotal:  pendingTotal{limit: orDefault(e.MaxPendingTotal, defaultPendingTotal)},
 			pingAfter:     orDefault(e.PingAfter, defaultPingAfter),
 			pongWithin:    orDefault(max(e.PongWithin, 0), defaultPongWithin),
 			closeWithin:   orDefault(max(e.CloseWithin, 0), defaultCloseWithin),
@@ -135,7 +132,7 @@ func fragmentsFor(readLimit int) int {
 }
 
 // orDefault returns n, the default for 0, and 0 for less.
-func orDefault[N int | time.Duration](n, standard N) N {
+func orDefault[N int | int64 | time.Duration](n, standard N) N {
 	if n == 0 {
 		return standard
 	}

@@ -33,3 +33,9 @@ func releaseExtra(m *extra) {
 	*m = extra{}
 	extraPool.Put(m)
 }
+
+// maxPooledItems is the capacity above which the items of an outbox are not pooled.
+const maxPooledItems = 1024
+
+// outboxPool holds empty outboxes. A Conn owns its outbox while something waits in it.
+var outboxPool = sync.Pool{New: func() any { return new(outbox) }}

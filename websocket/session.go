@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -75,7 +76,7 @@ func (s *session) Capabilities() engine.Capabilities {
 
 // open calls OnOpen, or begins the loop. out has the answer to the handshake.
 func (s *session) open(out []byte, serve func(*Conn) error) []byte {
-	s.begin(out)
+	s.begin(out, math.MaxInt)
 	s.counted = len(out)
 	if serve != nil {
 		go s.conn.serve(serve)
@@ -100,8 +101,11 @@ func (s *session) Feed([]byte) (used int, next engine.Next) { return 0, engine.R
 
 // Run handles input; see engine.Protocol.
 func (s *session) Run(out []byte) ([]byte, engine.Next) {
-	s.begin(out)
-	s.isPinged = false
+	limit := flushSize
+	if len(s.engine.Buffered()) > 0 {
+		limit, s.isPinged = math.MaxInt, false
+	}
+	s.begin(out, limit)
 	next := s.handleInput()
 	s.goAway()
 	s.arm()
@@ -110,24 +114,28 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 
 // Prompted sends what was written meanwhile; see engine.Prompted.
 func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
-	s.begin(out)
+	s.begin(out, flushSize)
 	s.goAway()
 	s.armClosing()
 	return s.leave(engine.Read)
 }
 
-// begin starts a call of the engine.
-func (s *session) begin(out []byte) {
+// begin starts a call of the engine. It takes frames from the outbox until there are limit
+// bytes of output. A call that may call the program takes all, because what the program
+// writes is sent during the call only if the outbox is empty.
+func (s *session) begin(out []byte, limit int) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	s.run, s.out, s.counted = running, out, len(out)
 	m := s.conn.more
-	if m.pending != nil {
-		s.out = append(s.out, m.pending.B...)
-		m.pending.ReleaseHeld()
-		m.pending = nil
-		m.makeRoom()
+	if m.pending == nil {
+		return
 	}
+	var hasMore bool
+	if s.out, hasMore = m.pending.take(s.out, limit); !hasMore {
+		m.dropOutbox()
+	}
+	m.makeRoom()
 }
 
 // leave ends a call of the engine.
@@ -141,6 +149,9 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 		mu.Lock()
 	}
 	out, written, how := s.out, len(s.out)-s.counted, s.ending
+	if s.conn.more.pending != nil && next == engine.Read {
+		next = engine.Run // when this output is written
+	}
 	s.run, s.out = notRunning, nil
 	s.conn.more.makeRoom()
 	mu.Unlock()
@@ -287,6 +298,7 @@ func (s *session) fail(err *CloseError) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	if s.conn.phase == phaseOpen {
+		s.conn.more.dropOutbox() // the Close frame follows what is on its way
 		s.conn.close(err)
 	}
 	s.note(err)
@@ -359,7 +371,7 @@ func (s *session) pingAfter() time.Duration {
 
 // TimedOut sends a ping after silence, and otherwise ends the connection.
 func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
-	s.begin(out)
+	s.begin(out, flushSize)
 	wasLeaving := s.isLeaving
 	switch {
 	case s.armClosing():
@@ -390,7 +402,7 @@ func (s *session) abort(err error) {
 
 // HalfClosed ends a connection whose peer sends no more; see engine.Protocol.
 func (s *session) HalfClosed(out []byte) []byte {
-	s.begin(out)
+	s.begin(out, flushSize)
 	s.conn.lock().Lock()
 	s.note(&CloseError{Code: CodeAbnormal, Reason: "the peer has ended the connection", IsRemote: true})
 	s.end(endClose)

@@ -72,10 +72,7 @@ func (s *session) Closed(err error) {
 	m.makeRoom()
 	r := m.rarely()
 	r.endPings(len(r.pings))
-	if m.pending != nil {
-		m.pending.ReleaseHeld()
-		m.pending = nil
-	}
+	m.dropOutbox()
 	err = s.err
 	c.lock().Unlock()
 	if r.cancel != nil {

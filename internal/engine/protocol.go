@@ -52,7 +52,7 @@ type Protocol interface {
 	// TimedOut is called when the deadline of SetReadDeadline has passed during a
 	// wait for input. The deadline is then cleared. TimedOut appends the bytes to
 	// send (a 408, a ping, or none) to out. next is Close, CloseLinger or Abort, or
-	// Read to continue; TimedOut may set another deadline.
+	// Read or Run to continue; TimedOut may set another deadline.
 	TimedOut(out []byte) ([]byte, Next)
 	// Detached takes ownership of the connection after Detach. Reads on c return
 	// the unread input first. The engine no longer knows the connection and does

@@ -1,0 +1,197 @@
+package websocket
+
+import (
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// An outbox holds the frames that wait while no call of the session is running. It exists
+// only while there are some. A frame that many connections share is held by reference, so
+// that a broadcast to slow connections costs 16 bytes for each. The lock of the Conn guards
+// it.
+//
+// Frames leave at the front, in whole. What has left is output of the session or of the
+// engine, and is not dropped any more.
+type outbox struct {
+	items  []waiting
+	copies *buf.Buffer // the frames that are not shared, in order; nil: there was none
+	used   int         // bytes of copies that have left
+	gone   int         // items that were dropped
+	bytes  int         // of all frames that wait
+	total  *pendingTotal
+}
+
+// waiting is a frame in an outbox.
+type waiting struct {
+	shared *Prepared // nil: the next size bytes of copies
+	size   int32
+	kind   waitingKind
+}
+
+type waitingKind uint8
+
+const (
+	waitingMessage waitingKind = iota
+	waitingControl             // never dropped
+	waitingGone                // dropped; its copy is skipped
+)
+
+// A pendingTotal bounds what waits in all outboxes of an Endpoint.
+type pendingTotal struct {
+	limit    int64 // 0: none
+	bytes    atomic.Int64
+	outboxes atomic.Int64 // that are not empty
+}
+
+// fits tells whether an outbox that holds held bytes may get size more. When the limit is
+// reached, those with more than an equal share may not: the largest give way first.
+func (t *pendingTotal) fits(held, size int) bool {
+	if t.limit == 0 || t.bytes.Load()+int64(size) <= t.limit {
+		return true
+	}
+	return int64(held+size) <= t.limit/max(t.outboxes.Load(), 1)
+}
+
+func acquireOutbox(total *pendingTotal) *outbox {
+	o := outboxPool.Get().(*outbox)
+	o.total = total
+	total.outboxes.Add(1)
+	return o
+}
+
+// releaseOutbox drops what waits.
+func releaseOutbox(o *outbox) {
+	o.total.outboxes.Add(-1)
+	o.total.bytes.Add(-int64(o.bytes))
+	if o.copies != nil {
+		o.copies.ReleaseHeld()
+	}
+	clear(o.items)
+	items := o.items[:0]
+	if cap(items) > maxPooledItems {
+		items = nil
+	}
+	*o = outbox{items: items}
+	outboxPool.Put(o)
+}
+
+// add appends a frame with p.
+func (o *outbox) add(op ws.Opcode, p []byte) {
+	if o.copies == nil {
+		o.copies = buf.Get(len(p) + ws.MaxHead)
+	}
+	before := len(o.copies.B)
+	o.copies.B = ws.AppendFrame(o.copies.B, op, p)
+	kind := waitingMessage
+	if op.IsControl() {
+		kind = waitingControl
+	}
+	o.push(waiting{size: int32(len(o.copies.B) - before), kind: kind})
+}
+
+// addShared appends a frame by reference.
+func (o *outbox) addShared(p *Prepared) { o.push(waiting{shared: p, size: int32(len(p.frame))}) }
+
+func (o *outbox) push(w waiting) {
+	o.items = append(o.items, w)
+	o.count(int(w.size))
+}
+
+func (o *outbox) count(n int) {
+	o.bytes += n
+	o.total.bytes.Add(int64(n))
+}
+
+// take appends frames to dst until it has limit bytes, and at least one. It returns whether
+// there are more.
+func (o *outbox) take(dst []byte, limit int) (out []byte, hasMore bool) {
+	n := 0
+	for n < len(o.items) && (n == 0 || len(dst) < limit) {
+		w := &o.items[n]
+		n++
+		if w.shared != nil {
+			dst = append(dst, w.shared.frame...)
+		} else {
+			if w.kind != waitingGone {
+				dst = append(dst, o.copies.B[o.used:o.used+int(w.size)]...)
+			}
+			o.used += int(w.size)
+		}
+		if w.kind == waitingGone {
+			o.gone--
+		} else {
+			o.count(-int(w.size))
+		}
+	}
+	o.items = append(o.items[:0], o.items[n:]...)
+	o.compact()
+	return dst, len(o.items) > 0
+}
+
+// compact frees what has left and what was dropped, if it is half or more of the memory.
+// So a peer that is always behind holds no more than twice what waits.
+func (o *outbox) compact() {
+	if 2*o.gone < max(len(o.items), 1) && (o.copies == nil || 2*o.used < max(len(o.copies.B), 1)) {
+		return
+	}
+	from, to, kept := o.used, 0, o.items[:0]
+	for _, w := range o.items {
+		if w.shared == nil {
+			if w.kind != waitingGone {
+				to += copy(o.copies.B[to:], o.copies.B[from:from+int(w.size)])
+			}
+			from += int(w.size)
+		}
+		if w.kind != waitingGone {
+			kept = append(kept, w)
+		}
+	}
+	clear(o.items[len(kept):])
+	o.items, o.used, o.gone = kept, 0, 0
+	if o.copies != nil {
+		o.copies.B = o.copies.B[:to]
+	}
+}
+
+// replace puts p in the place of the message with its key.
+func (o *outbox) replace(p *Prepared) bool {
+	for i := range o.items {
+		w := &o.items[i]
+		if w.shared != nil && w.kind == waitingMessage && w.shared.key == p.key {
+			o.count(len(p.frame) - int(w.size))
+			w.shared, w.size = p, int32(len(p.frame))
+			return true
+		}
+	}
+	return false
+}
+
+// dropOldest drops messages from the front until size more bytes fit into limit, or until
+// there are none. It returns how many.
+func (o *outbox) dropOldest(size, limit int) (dropped int) {
+	for i := range o.items {
+		if o.bytes+size <= limit {
+			break
+		}
+		if w := &o.items[i]; w.kind == waitingMessage {
+			o.drop(w)
+			dropped++
+		}
+	}
+	o.compact()
+	return dropped
+}
+
+// dropMessages drops all messages and returns how many.
+func (o *outbox) dropMessages() (dropped int) { return o.dropOldest(0, -1) }
+
+func (o *outbox) drop(w *waiting) {
+	o.count(-int(w.size))
+	o.gone++
+	w.kind = waitingGone
+	if w.shared != nil {
+		w.shared, w.size = nil, 0
+	}
+}

@@ -1,0 +1,136 @@
+package websocket
+
+import "github.com/sluicehttp/sluice/internal/ws"
+
+// A SlowPolicy says what happens to a message that must not wait for room, of TryWrite,
+// WritePrepared and Group.Broadcast, when MaxPending or MaxPendingTotal is reached.
+type SlowPolicy uint8
+
+const (
+	// SlowClose: the messages that wait are dropped, and the connection is closed with
+	// CodeTryAgain. TryWrite returns ErrFull. It is for peers that a gap would mislead:
+	// they connect again.
+	SlowClose SlowPolicy = iota
+	// SlowBlock: TryWrite returns ErrFull. A broadcast closes the connection as SlowClose
+	// does, because it waits for nobody.
+	SlowBlock
+	// SlowDropNew: the message is dropped. TryWrite returns ErrFull.
+	SlowDropNew
+	// SlowDropOld: the oldest messages that wait are dropped to make room. If that is not
+	// enough, the message is dropped, and TryWrite returns ErrFull.
+	SlowDropOld
+	// SlowCoalesce: a message of PrepareKeyed takes the place of the one with the same key
+	// that waits, whether there is room or not. Without one, SlowClose applies.
+	SlowCoalesce
+)
+
+// A message is what offer gets: p, or a shared one.
+type message struct {
+	shared *Prepared
+	kind   Kind
+	p      []byte
+}
+
+// size returns how many bytes the message counts for MaxPending.
+func (m *message) size() int {
+	if m.shared != nil {
+		return len(m.shared.frame)
+	}
+	return len(m.p)
+}
+
+// offer sends m, or does what policy says; the lock is held.
+func (c *Conn) offer(m message, policy SlowPolicy) error {
+	if c.phase != phaseOpen {
+		return ErrClosed
+	}
+	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.more != nil && c.more.pending != nil &&
+		c.more.pending.replace(m.shared) {
+		c.dropped(1)
+		return nil
+	}
+	if c.hasRoom(m.size()) {
+		c.append(m)
+		return nil
+	}
+	switch policy {
+	case SlowBlock:
+		return ErrFull
+	case SlowDropOld:
+		if o := c.more.pending; o != nil {
+			c.dropped(o.dropOldest(m.size(), c.host.maxPending))
+			if c.hasRoom(m.size()) {
+				c.append(m)
+				return nil
+			}
+		}
+		fallthrough
+	case SlowDropNew:
+		c.dropped(1)
+		return ErrFull
+	}
+	if o := c.more.pending; o != nil {
+		c.dropped(o.dropMessages())
+	}
+	c.close(&CloseError{Code: CodeTryAgain, Reason: "too slow"})
+	return ErrFull
+}
+
+// dropped counts dropped messages; the lock is held.
+func (c *Conn) dropped(n int) {
+	if n > 0 {
+		c.extra().rarely().dropped += uint64(n)
+	}
+}
+
+// Dropped returns how many messages were dropped because the peer is slow; see SlowPolicy.
+// After the end of the connection it is 0.
+func (c *Conn) Dropped() uint64 {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.more == nil || c.more.rare == nil {
+		return 0
+	}
+	return c.more.rare.dropped
+}
+
+// append makes frames of m and passes them on; the lock is held.
+func (c *Conn) append(m message) {
+	if m.shared == nil {
+		c.appendFrame(ws.Opcode(m.kind), m.p)
+		return
+	}
+	e := c.extra()
+	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
+		s.out = append(s.out, m.shared.frame...)
+		e.pokeLoop()
+		return
+	}
+	c.waiting(e).addShared(m.shared)
+}
+
+// appendFrame appends a frame to what waits, and makes the engine send it; the lock is held.
+func (c *Conn) appendFrame(op ws.Opcode, p []byte) {
+	e := c.extra()
+	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
+		s.out = ws.AppendFrame(s.out, op, p)
+		e.pokeLoop()
+		return
+	}
+	c.waiting(e).add(op, p)
+}
+
+// waiting returns the outbox, which is about to get a frame. If there was none, the engine
+// is prompted to send it; the lock is held.
+func (c *Conn) waiting(e *extra) *outbox {
+	if e.pending != nil {
+		return e.pending
+	}
+	e.pending = acquireOutbox(&c.host.pendingTotal)
+	if c.target.Generation != 0 {
+		c.host.server.Prompt(c.target)
+	} else {
+		e.rare.prompter.Prompt()
+	}
+	return e.pending
+}
