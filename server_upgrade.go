@@ -80,6 +80,11 @@ func (u *upgradeServer) Served(m engine.Memo) uint64 {
 // Prompt implements upgrade.Server.
 func (u *upgradeServer) Prompt(t engine.Target) { u.engine.Prompt(t) }
 
+// Cast implements upgrade.Server.
+func (u *upgradeServer) Cast(targets []engine.Target, frame []byte, missed func(engine.Target)) {
+	u.engine.Cast(targets, frame, missed)
+}
+
 // CloseRequested implements upgrade.Server.
 func (u *upgradeServer) CloseRequested() bool { return u.engine.CloseRequested() }
 

@@ -56,6 +56,7 @@ type extra struct {
 	state   any
 	pending *outbox       // frames that were accepted while no call of the session was running; nil: none
 	room    chan struct{} // closed when there is room in pending; nil: nobody waits
+	group   membership    // the first one; none: in no Group
 	rare    *rare         // nil: none of it
 }
 
@@ -68,6 +69,7 @@ type rare struct {
 	loop     *loop       // of Endpoint.Accept; nil: callbacks
 	remote   net.Addr
 	local    net.Addr
+	groups   []membership    // besides extra.group
 	dropped  uint64          // messages, because the peer is slow
 	prompter engine.Prompter // without a Target
 	number   uint64          // without a Target: the ID
@@ -80,7 +82,7 @@ type pingWait struct {
 
 // keeps tells whether m must stay when its connection sleeps.
 func (m *extra) keeps() bool {
-	return m.state != nil || m.pending != nil || m.room != nil || m.rare != nil
+	return m.state != nil || m.pending != nil || m.room != nil || m.group.group != nil || m.rare != nil
 }
 
 // rarely returns m.rare, and makes it if it is nil; the lock is held.

@@ -39,3 +39,21 @@ const maxPooledItems = 1024
 
 // outboxPool holds empty outboxes. A Conn owns its outbox while something waits in it.
 var outboxPool = sync.Pool{New: func() any { return new(outbox) }}
+
+// broadcastPool holds what running broadcasts need; a call of Group.Broadcast owns one.
+var broadcastPool = sync.Pool{New: func() any {
+	b := new(broadcast)
+	b.onMiss = b.miss
+	return b
+}}
+
+func acquireBroadcast(p *Prepared) *broadcast {
+	b := broadcastPool.Get().(*broadcast)
+	b.prepared, b.sent = p, 0
+	return b
+}
+
+func releaseBroadcast(b *broadcast) {
+	b.prepared = nil
+	broadcastPool.Put(b)
+}

@@ -78,6 +78,7 @@ func (s *session) Closed(err error) {
 	if r.cancel != nil {
 		r.cancel(err)
 	}
+	c.leaveGroups()
 	switch f := s.host.Endpoint.OnClose; {
 	case r.loop != nil:
 		r.loop.end(err)

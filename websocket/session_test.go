@@ -29,11 +29,12 @@ type fakeServer struct{}
 func (fakeServer) Memo(id, served uint64, opened int64) engine.Memo {
 	return engine.Memo{ID: id, Served: served, Opened: opened}
 }
-func (fakeServer) Served(m engine.Memo) uint64 { return m.Served }
-func (fakeServer) Prompt(engine.Target)        {}
-func (fakeServer) CloseRequested() bool        { return false }
-func (fakeServer) Count(int, int)              {}
-func (fakeServer) Printf(string, ...any)       {}
+func (fakeServer) Served(m engine.Memo) uint64                       { return m.Served }
+func (fakeServer) Prompt(engine.Target)                              {}
+func (fakeServer) Cast([]engine.Target, []byte, func(engine.Target)) {}
+func (fakeServer) CloseRequested() bool                              { return false }
+func (fakeServer) Count(int, int)                                    {}
+func (fakeServer) Printf(string, ...any)                             {}
 
 // echoes returns a function that wakes a connection, echoes a message, and lets the
 // connection sleep.

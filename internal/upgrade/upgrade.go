@@ -37,6 +37,8 @@ type Server interface {
 	Served(m engine.Memo) uint64
 	// Prompt is that of the engine.
 	Prompt(t engine.Target)
+	// Cast is that of the engine.
+	Cast(targets []engine.Target, frame []byte, missed func(engine.Target))
 	// CloseRequested tells whether connections shall end.
 	CloseRequested() bool
 	// Count counts bytes of a connection: read since the last call, and written.

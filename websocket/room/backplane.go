@@ -1,4 +1,7 @@
-// Package room sends messages to groups of WebSocket connections.
+// Package room has groups of WebSocket connections by name, in one process or in several.
+//
+// A Hub has the rooms. Connections Join and Leave them; Broadcast sends a message to all
+// members. A Backplane connects the hubs of several processes.
 package room
 
 // A Backplane carries messages of rooms between processes. A hub delivers a message to its

@@ -1,0 +1,300 @@
+package websocket
+
+import (
+	"sync"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
+
+// castBatch is how many members a broadcast sends to before others may join and leave.
+const castBatch = 256
+
+// A Group is a set of connections that get the same messages. The zero value is empty.
+// Its methods may be called by any number of goroutines. A connection is removed at its
+// end, before OnClose is called. Package room has groups with names.
+type Group struct {
+	// OnEmpty is called when the last member has left. Members may have been added
+	// meanwhile. It must be set before the first Add, and must not block: it may run on a
+	// goroutine that serves connections.
+	OnEmpty func()
+
+	order sync.Mutex // held by broadcasts: all members see one order
+
+	mu      sync.Mutex
+	members []*Conn // nil: a hole, which is closed after the broadcast
+	holes   int
+	isCast  bool // a broadcast is running: members keep their places
+}
+
+// A membership is a Group of a Conn, and its place there. The lock of the Conn guards
+// group, and that of the group place. The group's lock is taken first.
+type membership struct {
+	group *Group
+	place int32
+}
+
+// Add makes c a member. It returns ErrClosed if c is closing or has ended, and nil if it
+// is a member already. A message that is broadcast meanwhile may reach it or not.
+func (g *Group) Add(c *Conn) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.phase != phaseOpen {
+		return ErrClosed
+	}
+	if c.membership(g) == nil {
+		c.join(membership{group: g, place: int32(len(g.members))})
+		g.members = append(g.members, c)
+	}
+	return nil
+}
+
+// Remove removes c, and tells whether it was a member.
+func (g *Group) Remove(c *Conn) bool {
+	wasMember, isEmpty := g.remove(c)
+	if isEmpty && g.OnEmpty != nil {
+		g.OnEmpty()
+	}
+	return wasMember
+}
+
+func (g *Group) remove(c *Conn) (wasMember, isEmpty bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.lock().Lock()
+	m := c.membership(g)
+	if m == nil {
+		c.lock().Unlock()
+		return false, false
+	}
+	place := m.place
+	c.part(m)
+	c.lock().Unlock()
+	g.members[place] = nil
+	g.holes++
+	if !g.isCast {
+		g.fill(place)
+	}
+	return true, len(g.members) == g.holes
+}
+
+// fill closes the hole at place with the last member; mu is held.
+func (g *Group) fill(place int32) {
+	last := len(g.members) - 1
+	c := g.members[last]
+	g.members[last] = nil
+	g.members = g.members[:last]
+	g.holes--
+	if int(place) == last {
+		return
+	}
+	g.members[place] = c
+	c.lock().Lock()
+	c.membership(g).place = place
+	c.lock().Unlock()
+}
+
+// fillAll closes the holes that a broadcast has left, from the end: so the last member is
+// never a hole when it is moved. mu is held.
+func (g *Group) fillAll() {
+	for place := len(g.members) - 1; g.holes > 0 && place >= 0; place-- {
+		if g.members[place] == nil {
+			g.fill(int32(place))
+		}
+	}
+}
+
+// Len returns the number of members.
+func (g *Group) Len() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.members) - g.holes
+}
+
+// Range calls f for every member until f returns false. f may use the Group. A connection
+// that joins or leaves meanwhile may be visited or not.
+func (g *Group) Range(f func(c *Conn) bool) {
+	g.mu.Lock()
+	members := make([]*Conn, 0, len(g.members)-g.holes)
+	for _, c := range g.members {
+		if c != nil {
+			members = append(members, c)
+		}
+	}
+	g.mu.Unlock()
+	for _, c := range members {
+		if !f(c) {
+			return
+		}
+	}
+}
+
+// Broadcast sends p to all members, except one if except is not nil, and returns to how
+// many it was sent, or waits to be sent. It does not wait for slow peers: Endpoint.Slow
+// says what becomes of their messages. Connections that are idle get the message on the
+// caller's goroutine. Broadcasts of a Group run one after the other, so that all members
+// see one order.
+func (g *Group) Broadcast(p *Prepared, except *Conn) (sent int) {
+	g.order.Lock()
+	defer g.order.Unlock()
+	g.mu.Lock()
+	g.isCast = true
+	count := len(g.members) // those who join now come after the message
+	g.mu.Unlock()
+	b := acquireBroadcast(p)
+	for from := 0; from < count; from += castBatch {
+		g.mu.Lock()
+		b.collect(g.members[from:min(from+castBatch, count)], except)
+		g.mu.Unlock()
+		b.send()
+	}
+	sent = b.sent
+	releaseBroadcast(b)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.isCast = false
+	g.fillAll()
+	return sent
+}
+
+// A broadcast is a Broadcast that is running.
+type broadcast struct {
+	prepared *Prepared
+	sent     int
+	conns    [castBatch]*Conn // of the batch
+	targets  [castBatch]engine.Target
+	count    int
+	// For one call of Cast:
+	next    int                 // the first Conn that may be the next missed one
+	missed  int                 // how many were
+	onMiss  func(engine.Target) // b.miss
+	waiters [castBatch]*Conn
+}
+
+// collect makes members the next batch.
+func (b *broadcast) collect(members []*Conn, except *Conn) {
+	b.count = 0
+	for _, c := range members {
+		if c != nil && c != except {
+			b.conns[b.count], b.targets[b.count] = c, c.target
+			b.count++
+		}
+	}
+}
+
+// send sends to the batch: with one Cast for those that follow each other and are of one
+// server, and by their outboxes to those that Cast has missed.
+func (b *broadcast) send() {
+	for from := 0; from < b.count; {
+		to := from + 1
+		server := b.conns[from].host.server
+		for to < b.count && b.conns[to].host.server == server {
+			to++
+		}
+		b.cast(server, from, to)
+		from = to
+	}
+	clear(b.conns[:b.count])
+}
+
+func (b *broadcast) cast(server upgrade.Server, from, to int) {
+	b.next, b.missed = from, 0
+	server.Cast(b.targets[from:to], b.prepared.frame, b.onMiss)
+	cast := to - from - b.missed
+	server.Count(0, cast*len(b.prepared.frame))
+	b.sent += cast
+	for i, c := range b.waiters[:b.missed] {
+		b.waiters[i] = nil
+		if c.push(b.prepared) == nil {
+			b.sent++
+		}
+	}
+}
+
+// miss is called for the targets that have missed the message, in their order.
+func (b *broadcast) miss(t engine.Target) {
+	for b.targets[b.next] != t {
+		b.next++
+	}
+	b.waiters[b.missed] = b.conns[b.next]
+	b.missed++
+	b.next++
+}
+
+// push is WritePrepared for a broadcast, which waits for nobody.
+func (c *Conn) push(p *Prepared) error {
+	policy := c.host.Endpoint.Slow
+	if policy == SlowBlock {
+		policy = SlowClose
+	}
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	return c.offer(message{shared: p}, policy)
+}
+
+// membership returns that of g, nil if c is no member; the lock of c is held.
+func (c *Conn) membership(g *Group) *membership {
+	m := c.more
+	switch {
+	case m == nil:
+		return nil
+	case m.group.group == g:
+		return &m.group
+	case m.rare == nil:
+		return nil
+	}
+	for i := range m.rare.groups {
+		if m.rare.groups[i].group == g {
+			return &m.rare.groups[i]
+		}
+	}
+	return nil
+}
+
+// join adds a membership; the lock is held.
+func (c *Conn) join(in membership) {
+	m := c.extra()
+	if m.group.group == nil {
+		m.group = in
+		return
+	}
+	m.rarely().groups = append(m.rare.groups, in)
+}
+
+// part removes a membership; the lock is held.
+func (c *Conn) part(out *membership) {
+	m := c.more
+	if m.rare == nil || len(m.rare.groups) == 0 {
+		m.group = membership{}
+		c.slim()
+		return
+	}
+	last := len(m.rare.groups) - 1
+	*out = m.rare.groups[last]
+	m.rare.groups[last] = membership{}
+	m.rare.groups = m.rare.groups[:last]
+}
+
+// slim frees the extra of a Conn that sleeps and has nothing to keep any more; the lock is
+// held.
+func (c *Conn) slim() {
+	if m := c.more; m.session == nil && c.phase == phaseOpen && !m.keeps() {
+		c.more = nil
+		releaseExtra(m)
+	}
+}
+
+// leaveGroups ends all memberships of a Conn that has ended.
+func (c *Conn) leaveGroups() {
+	for {
+		c.lock().Lock()
+		g := c.more.group.group
+		c.lock().Unlock()
+		if g == nil {
+			return
+		}
+		g.Remove(c)
+	}
+}

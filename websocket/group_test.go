@@ -1,0 +1,327 @@
+package websocket
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// members opens count connections to e.
+func members(t *testing.T, f *fixture, conns chan *Conn, count int) (clients []*client, all []*Conn) {
+	for range count {
+		clients = append(clients, f.dial())
+		all = append(all, <-conns)
+	}
+	return clients, all
+}
+
+// TestBroadcast: idle members, and one that is in a callback, get the message once.
+func TestBroadcast(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		var g, other Group
+		emptied := make(chan bool, 10)
+		g.OnEmpty = func() { emptied <- true }
+		entered, goOn := make(chan bool), make(chan bool)
+		f, conns := opened(t, engine, &Endpoint{OnMessage: func(*Conn, Message) error {
+			entered <- true
+			<-goOn
+			return nil
+		}})
+		clients, all := members(t, f, conns, 600) // more than two batches
+		for _, c := range all {
+			if g.Add(c) != nil || g.Add(c) != nil || other.Add(c) != nil {
+				t.Fatal("a member cannot be added")
+			}
+		}
+		clients[3].raw(masked(ws.OpText, "busy"))
+		<-entered
+		if n := g.Broadcast(Prepare(Text, []byte("one")), all[5]); n != 599 {
+			t.Errorf("the message went to %d", n)
+		}
+		goOn <- true
+		if !g.Remove(all[7]) || g.Remove(all[7]) {
+			t.Error("Remove does not tell who was a member")
+		}
+		g.Broadcast(Prepare(Text, []byte("two")), nil)
+		other.Broadcast(Prepare(Binary, []byte("last")), nil)
+		for i, c := range clients {
+			if i != 5 {
+				c.expect("text one")
+			}
+			if i != 7 {
+				c.expect("text two")
+			}
+			c.expect("binary last")
+		}
+		if g.Len() != 599 || other.Len() != 600 {
+			t.Errorf("there are %d and %d members", g.Len(), other.Len())
+		}
+		visited := 0
+		g.Range(func(*Conn) bool { visited++; return visited < 10 })
+		if visited != 10 {
+			t.Errorf("%d members were visited", visited)
+		}
+		for i, c := range all {
+			if i%2 == 0 {
+				g.Remove(c)
+			} else {
+				_ = c.Close(CodeNormal, "")
+				clients[i].raw(closing(1000, ""))
+			}
+		}
+		<-emptied
+		if n := g.Broadcast(Prepare(Text, nil), nil); n != 0 || g.Len() != 0 || g.Add(all[1]) != ErrClosed {
+			t.Errorf("%d members remain", n)
+		}
+	})
+}
+
+// TestGroupModel: any order of Add, Remove and ends leaves the right members.
+func TestGroupModel(t *testing.T) {
+	h := (&Endpoint{}).settings().NewHost(fakeServer{}).(*host)
+	var conns []*Conn
+	var sessions []*session
+	for range 40 {
+		p, _ := h.open(&fakeConn{}, nil, opening{})
+		sessions = append(sessions, p.(*session))
+		conns = append(conns, p.(*session).conn)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	groups := make([]Group, 4)
+	model := make([]map[*Conn]bool, len(groups))
+	for i := range model {
+		model[i] = map[*Conn]bool{}
+	}
+	check := func(what string) {
+		t.Helper()
+		for i := range groups {
+			seen := map[*Conn]bool{}
+			groups[i].Range(func(c *Conn) bool {
+				if seen[c] || !model[i][c] {
+					t.Fatalf("%s: a connection is a member that should not be", what)
+				}
+				seen[c] = true
+				return true
+			})
+			if len(seen) != len(model[i]) || groups[i].Len() != len(seen) {
+				t.Fatalf("%s: there are %d members, want %d", what, len(seen), len(model[i]))
+			}
+		}
+	}
+	for step := range 20_000 {
+		at, c := r.IntN(len(groups)), conns[r.IntN(len(conns))]
+		g := &groups[at]
+		switch r.IntN(5) {
+		case 0, 1:
+			if err := g.Add(c); err != nil {
+				t.Fatal(err)
+			}
+			model[at][c] = true
+		case 2, 3:
+			if g.Remove(c) != model[at][c] {
+				t.Fatal("Remove is wrong")
+			}
+			delete(model[at], c)
+		case 4: // as during a broadcast
+			g.mu.Lock()
+			g.isCast = true
+			g.mu.Unlock()
+			for range r.IntN(10) {
+				c := conns[r.IntN(len(conns))]
+				if g.Remove(c) != model[at][c] {
+					t.Fatal("Remove is wrong")
+				}
+				delete(model[at], c)
+			}
+			g.mu.Lock()
+			g.isCast = false
+			g.fillAll()
+			g.mu.Unlock()
+		}
+		if step%50 == 0 {
+			check(fmt.Sprint("step ", step))
+		}
+	}
+	for i, s := range sessions[:20] {
+		s.Closed(nil)
+		for at := range model {
+			delete(model[at], conns[i])
+		}
+	}
+	check("ends")
+}
+
+// TestOrderOfBroadcasts: all members see the messages of several goroutines in one order,
+// while others come and go.
+func TestOrderOfBroadcasts(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		const senders, each = 4, 100
+		var g Group
+		f, conns := opened(t, engine, &Endpoint{MaxPending: 1 << 20, OnMessage: echoMessage})
+		clients, all := members(t, f, conns, 20)
+		for _, c := range all {
+			_ = g.Add(c)
+		}
+		var sending, moving sync.WaitGroup
+		done := make(chan bool)
+		_, restless := members(t, f, conns, 5)
+		for _, c := range restless {
+			moving.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+						_ = g.Add(c)
+						g.Remove(c)
+					}
+				}
+			})
+		}
+		for s := range senders {
+			sending.Go(func() {
+				for i := range each {
+					g.Broadcast(Prepare(Text, []byte(fmt.Sprintf("%d %d", s, i))), nil)
+				}
+			})
+		}
+		var first []string
+		for i, c := range clients {
+			var next [senders]int
+			for n := range senders * each {
+				got := c.next()
+				if i == 0 {
+					first = append(first, got)
+				} else if first[n] != got {
+					t.Fatalf("member %d got %q, the first one %q", i, got, first[n])
+				}
+				sender, number, _ := strings.Cut(strings.TrimPrefix(got, "text "), " ")
+				s, _ := strconv.Atoi(sender)
+				if number != strconv.Itoa(next[s]) {
+					t.Fatalf("got %q, want number %d", got, next[s])
+				}
+				next[s]++
+			}
+		}
+		sending.Wait()
+		close(done)
+		moving.Wait()
+	})
+}
+
+// TestGroupsEndTogether: joins, broadcasts, ends and Shutdown at the same time.
+func TestGroupsEndTogether(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		var g Group
+		end := newEnds()
+		f, conns := opened(t, engine, &Endpoint{OnClose: end.onClose})
+		clients, all := members(t, f, conns, 50)
+		var wait sync.WaitGroup
+		for i, c := range all {
+			wait.Go(func() {
+				_ = g.Add(c)
+				g.Broadcast(Prepare(Text, []byte("hello")), c)
+				if i%3 == 0 {
+					clients[i].Close()
+				}
+			})
+		}
+		for _, c := range clients {
+			wait.Go(func() {
+				for got := c.next(); !strings.HasPrefix(got, "close") && got != "end" && !strings.HasPrefix(got, "error"); got = c.next() {
+				}
+				_, _ = c.Write([]byte(closing(1001, "")))
+			})
+		}
+		if err := f.server.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		wait.Wait()
+		for range all {
+			end.expect(t, "")
+		}
+		if g.Len() != 0 {
+			t.Errorf("%d members remain", g.Len())
+		}
+	})
+}
+
+// TestSlowMembers: members that read nothing are treated as their policy says; the others
+// get everything.
+func TestSlowMembers(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		policy SlowPolicy
+		last   string // that a slow member gets
+		gets   string // what it gets
+	}{
+		{"close", SlowClose, "close 1013 too slow", ""},
+		{"block", SlowBlock, "close 1013 too slow", ""},
+		{"drop new", SlowDropNew, "end of test", "the first ones"},
+		{"drop old", SlowDropOld, "end of test", "the last ones"},
+		{"coalesce", SlowCoalesce, "end of test", "the last ones"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			onEngines(t, func(t *testing.T, engine sluice.Engine) {
+				const count = 1000
+				var g Group
+				f, conns := opened(t, engine, &Endpoint{Slow: test.policy, MaxPending: 100 << 10, WriteTimeout: patience})
+				clients, all := members(t, f, conns, 2)
+				_ = g.Add(all[0])
+				_ = g.Add(all[1])
+				body := strings.Repeat("x", 8<<10)
+				for i := range count {
+					p := PrepareKeyed("k"+strconv.Itoa(i%3), Text, []byte(strconv.Itoa(i)+" "+body))
+					sent := g.Broadcast(p, nil)
+					if sent == 0 || sent > 2 {
+						t.Fatalf("a message went to %d members", sent)
+					}
+					if got := clients[1].next(); got != long("text", strconv.Itoa(i)+" "+body) {
+						t.Fatalf("message %d is %.60q", i, got)
+					}
+				}
+				if all[0].Pending() > 200<<10 {
+					t.Errorf("%d bytes wait", all[0].Pending())
+				}
+				isLossless := test.policy == SlowClose || test.policy == SlowBlock
+				dropped := all[0].Dropped()
+				if !isLossless {
+					if dropped == 0 || dropped >= count {
+						t.Errorf("%d messages were dropped", dropped)
+					}
+					for all[0].TryWrite(Text, []byte("end of test")) == ErrFull { // SlowDropNew
+						clients[0].next()
+						dropped = 0
+					}
+				}
+				got := 0
+				var texts []string
+				for {
+					text := clients[0].next()
+					if texts = append(texts, text); text == test.last || text == "text "+test.last {
+						break
+					}
+					if got++; got > count || text == "end" || strings.HasPrefix(text, "error") {
+						t.Fatalf("the last frame is %q", text)
+					}
+				}
+				if isLossless {
+					return
+				}
+				if dropped > 0 && got+int(dropped) != count {
+					t.Errorf("%d messages came and %d were dropped", got, dropped)
+				}
+				if want := long("text", strconv.Itoa(count-1)+" "+body); (test.gets == "the last ones") != slices.Contains(texts[max(0, len(texts)-4):], want) {
+					t.Errorf("it did not get %s", test.gets)
+				}
+			})
+		})
+	}
+}

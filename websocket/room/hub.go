@@ -1,0 +1,219 @@
+package room
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/sluicehttp/sluice/websocket"
+)
+
+// Options configure a Hub; all fields may be zero.
+type Options struct {
+	// Backplane connects the hubs of several processes; nil: the rooms are those of this
+	// process. A Backplane belongs to one Hub.
+	Backplane Backplane
+	// MaxRooms is how many rooms may have members; 0: no limit but that of the
+	// connections.
+	MaxRooms int
+	// OnGap is called when messages of other processes may have been lost: of one room,
+	// or with "" of any room. Members that cannot bear a gap should load their state
+	// again. It must not block.
+	OnGap func(room string)
+	// OnError is called when the Backplane could not join, leave or publish. It must not
+	// block.
+	OnError func(room string, err error)
+}
+
+// A Hub has rooms by their names. Make it with New. Its methods may be called by any
+// number of goroutines.
+type Hub struct {
+	options Options
+
+	mu    sync.RWMutex
+	rooms map[string]*room
+}
+
+// A room is there while it has members. Its mutex is held while it gets its first member
+// and loses its last one, so that calls of Backplane.Join and Leave alternate. It is taken
+// before the Hub's.
+type room struct {
+	websocket.Group
+	name string
+	hub  *Hub
+
+	mu    sync.Mutex
+	phase roomPhase
+}
+
+type roomPhase uint8
+
+const (
+	roomNew    roomPhase = iota // the Backplane has not joined it
+	roomJoined                  // it is in Hub.rooms
+	roomGone                    // it is not; another one may have its name
+)
+
+// ErrTooManyRooms is returned by Join when Options.MaxRooms rooms have members.
+var ErrTooManyRooms = errors.New("sluice: room: too many rooms")
+
+// New returns a Hub without members. The error is that of Backplane.Subscribe.
+func New(o Options) (*Hub, error) {
+	h := &Hub{options: o, rooms: map[string]*room{}}
+	if o.Backplane != nil {
+		if err := o.Backplane.Subscribe(receiver{h}); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// Join makes c a member of a room. At its end it leaves all its rooms. The error is
+// websocket.ErrClosed if c is closing or has ended, ErrTooManyRooms, or that of
+// Backplane.Join; then c is no member.
+func (h *Hub) Join(c *websocket.Conn, name string) error {
+	for {
+		r, err := h.get(name)
+		if err != nil {
+			return err
+		}
+		if isGone, err := r.join(c); !isGone {
+			return err
+		}
+	}
+}
+
+// get returns the room called name, and makes it if it is not there.
+func (h *Hub) get(name string) (*room, error) {
+	if r := h.find(name); r != nil {
+		return r, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.rooms[name]; r != nil {
+		return r, nil
+	}
+	if h.options.MaxRooms > 0 && len(h.rooms) >= h.options.MaxRooms {
+		return nil, ErrTooManyRooms
+	}
+	r := &room{name: name, hub: h}
+	r.OnEmpty = r.emptied
+	h.rooms[name] = r
+	return r, nil
+}
+
+// find returns the room called name, nil if it has no members.
+func (h *Hub) find(name string) *room {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.rooms[name]
+}
+
+// join adds c. The result isGone means that the Hub has forgotten the room meanwhile.
+func (r *room) join(c *websocket.Conn) (isGone bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.phase {
+	case roomGone:
+		return true, nil
+	case roomNew:
+		if b := r.hub.options.Backplane; b != nil {
+			if err := b.Join(r.name); err != nil {
+				r.forget()
+				return false, err
+			}
+		}
+		r.phase = roomJoined
+	}
+	err = r.Add(c)
+	r.endIfEmpty()
+	return false, err
+}
+
+// emptied is called when the last member has left.
+func (r *room) emptied() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase == roomJoined {
+		r.endIfEmpty()
+	}
+}
+
+// endIfEmpty leaves the Backplane's room after the last member; mu is held.
+func (r *room) endIfEmpty() {
+	if r.Len() > 0 {
+		return
+	}
+	if b := r.hub.options.Backplane; b != nil {
+		r.hub.failed(r.name, b.Leave(r.name))
+	}
+	r.forget()
+}
+
+// forget removes the room from its Hub; mu is held.
+func (r *room) forget() {
+	r.phase = roomGone
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	delete(r.hub.rooms, r.name)
+}
+
+func (h *Hub) failed(name string, err error) {
+	if err != nil && h.options.OnError != nil {
+		h.options.OnError(name, err)
+	}
+}
+
+// Leave ends the membership of c, and tells whether it was a member.
+func (h *Hub) Leave(c *websocket.Conn, name string) bool {
+	r := h.find(name)
+	return r != nil && r.Remove(c)
+}
+
+// An Option changes a Broadcast.
+type Option struct {
+	except *websocket.Conn
+}
+
+// Except excludes one member, for example the one that has sent the message.
+func Except(c *websocket.Conn) Option { return Option{except: c} }
+
+// Broadcast sends p to the members of a room, in this process first and then in the
+// others. It returns to how many members of this process it was sent, or waits to be sent;
+// see websocket.Group.Broadcast. All members of a process see the messages of a process in
+// one order; there is no order between processes.
+func (h *Hub) Broadcast(name string, p *websocket.Prepared, options ...Option) (sent int) {
+	var except *websocket.Conn
+	for _, o := range options {
+		except = o.except
+	}
+	if r := h.find(name); r != nil {
+		sent = r.Broadcast(p, except)
+	}
+	if b := h.options.Backplane; b != nil {
+		h.failed(name, b.Publish(name, encode(p)))
+	}
+	return sent
+}
+
+// Len returns how many members a room has in this process.
+func (h *Hub) Len(name string) int {
+	if r := h.find(name); r != nil {
+		return r.Len()
+	}
+	return 0
+}
+
+// Range calls f for every member of a room in this process until f returns false. f may
+// use the Hub.
+func (h *Hub) Range(name string, f func(c *websocket.Conn) bool) {
+	if r := h.find(name); r != nil {
+		r.Range(f)
+	}
+}
+
+// Rooms returns how many rooms have members in this process.
+func (h *Hub) Rooms() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.rooms)
+}
