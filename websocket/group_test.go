@@ -84,6 +84,7 @@ func TestBroadcast(t *testing.T) {
 }
 
 // TestGroupModel: any order of Add, Remove and ends leaves the right members.
+// long: the steps of one model
 func TestGroupModel(t *testing.T) {
 	h := (&Endpoint{}).settings().NewHost(fakeServer{}).(*host)
 	var conns []*Conn
@@ -323,5 +324,23 @@ func TestSlowMembers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestBroadcastAllocations: a broadcast allocates nothing, neither for idle members nor for
+// those that Cast misses.
+func TestBroadcastAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
+	var g Group
+	f, conns := opened(t, sluice.EngineEpoll, &Endpoint{})
+	_, all := members(t, f, conns, 300)
+	for _, c := range all {
+		_ = g.Add(c)
+	}
+	p := Prepare(Text, []byte("hello"))
+	if n := testing.AllocsPerRun(100, func() { g.Broadcast(p, nil) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -38,6 +38,7 @@ func TestIdleMemory(t *testing.T) {
 	}{
 		{"plain", 15000, 128},
 		{"state", 15000, 256},
+		{"room", 15000, 256},
 		{"accept", 3000, 4500},
 		{"perconn", 1000, 8500},
 	} {
@@ -135,10 +136,14 @@ func askOnce(t *testing.T, addr string) net.Conn {
 // after each line of input.
 func serveIdle(t *testing.T, kind string) {
 	debug.SetGCPercent(50)
+	var g Group
 	e := &Endpoint{OnMessage: echoMessage}
+	if kind == "room" {
+		e.OnOpen = g.Add
+	}
 	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 		switch kind {
-		case "state":
+		case "state", "room":
 			_ = e.Upgrade(ctx, &struct{ id uint64 }{ctx.ConnID()})
 		case "accept":
 			_ = e.Accept(ctx, func(c *Conn) error {

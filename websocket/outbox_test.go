@@ -11,6 +11,7 @@ import (
 )
 
 // TestOutboxModel compares an outbox with a slice of frames.
+// long: the steps of one model
 func TestOutboxModel(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

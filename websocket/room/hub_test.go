@@ -1,0 +1,262 @@
+package room
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/websocket"
+)
+
+const hello = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+
+// serve starts a server and returns functions that open a connection: its peer and its Conn.
+func serve(t *testing.T) (open func() (net.Conn, *websocket.Conn)) {
+	conns := make(chan *websocket.Conn, 1)
+	e := &websocket.Endpoint{OnOpen: func(c *websocket.Conn) error { conns <- c; return nil }}
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Shutdown(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return func() (net.Conn, *websocket.Conn) {
+		peer, err := net.Dial("tcp4", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { peer.Close() })
+		_ = peer.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := peer.Write([]byte(hello)); err != nil {
+			t.Fatal(err)
+		}
+		c := <-conns
+		for head := []byte(nil); !bytes.HasSuffix(head, []byte("\r\n\r\n")); {
+			var b [1]byte
+			if _, err := peer.Read(b[:]); err != nil {
+				t.Fatal(err)
+			}
+			head = append(head, b[0])
+		}
+		return peer, c
+	}
+}
+
+// expect reads a short text.
+func expect(t *testing.T, peer net.Conn, want string) {
+	t.Helper()
+	frame := append([]byte{0x81, byte(len(want))}, want...)
+	got := make([]byte, len(frame))
+	for at := 0; at < len(got); {
+		n, err := peer.Read(got[at:])
+		if err != nil {
+			t.Fatalf("%v after %q, want %q", err, got[:at], want)
+		}
+		at += n
+	}
+	if !bytes.Equal(got, frame) {
+		t.Fatalf("got %q, want %q", got, frame)
+	}
+}
+
+func text(s string) *websocket.Prepared { return websocket.Prepare(websocket.Text, []byte(s)) }
+
+// A plane is a Backplane that connects hubs of one process, and checks that calls alternate.
+type plane struct {
+	t    *testing.T
+	fail error // of Join and Leave
+
+	mu        *sync.Mutex
+	all       *[]*plane
+	receiver  Receiver
+	joined    map[string]bool
+	published int
+}
+
+func planes(t *testing.T, n int) []*plane {
+	var all []*plane
+	mu := new(sync.Mutex)
+	for range n {
+		all = append(all, &plane{t: t, mu: mu, all: &all, joined: map[string]bool{}})
+	}
+	return all
+}
+
+func (p *plane) Subscribe(r Receiver) error { p.receiver = r; return nil }
+
+func (p *plane) set(room string, isJoined bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.joined[room] == isJoined {
+		p.t.Errorf("room %q: joined is already %v", room, isJoined)
+	}
+	if p.fail == nil {
+		p.joined[room] = isJoined
+	}
+	return p.fail
+}
+
+func (p *plane) Join(room string) error  { return p.set(room, true) }
+func (p *plane) Leave(room string) error { return p.set(room, false) }
+
+func (p *plane) Publish(room string, data []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.published++
+	for _, other := range *p.all {
+		if other != p && other.joined[room] {
+			other.receiver.Received(room, data)
+		}
+	}
+	return p.fail
+}
+
+func newHub(t *testing.T, o Options) *Hub {
+	h, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestHub(t *testing.T) {
+	open := serve(t)
+	h := newHub(t, Options{MaxRooms: 2})
+	a, connA := open()
+	b, connB := open()
+	for _, join := range []struct {
+		c    *websocket.Conn
+		room string
+		want error
+	}{{connA, "x", nil}, {connB, "x", nil}, {connB, "y", nil}, {connB, "y", nil}, {connA, "z", ErrTooManyRooms}} {
+		if err := h.Join(join.c, join.room); err != join.want {
+			t.Errorf("Join of %s: %v", join.room, err)
+		}
+	}
+	if h.Len("x") != 2 || h.Len("y") != 1 || h.Len("z") != 0 || h.Rooms() != 2 {
+		t.Error("the numbers are wrong")
+	}
+	if n := h.Broadcast("x", text("all")); n != 2 {
+		t.Errorf("sent to %d", n)
+	}
+	if n := h.Broadcast("x", text("but B"), Except(connB)); n != 1 {
+		t.Errorf("sent to %d", n)
+	}
+	if n := h.Broadcast("y", text("y")) + h.Broadcast("nowhere", text("")); n != 1 {
+		t.Errorf("sent to %d", n)
+	}
+	expect(t, a, "all")
+	expect(t, a, "but B")
+	expect(t, b, "all")
+	expect(t, b, "y")
+	h.Range("x", func(c *websocket.Conn) bool { return h.Leave(c, "x") })
+	if h.Rooms() != 1 || h.Leave(connA, "x") {
+		t.Error("the room is still there")
+	}
+	ended := connB.Context()
+	b.Close()
+	<-ended.Done()
+	for end := time.Now().Add(20 * time.Second); h.Rooms() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a connection that has ended is a member")
+		}
+	}
+	if err := h.Join(connB, "x"); err != websocket.ErrClosed || h.Rooms() != 0 {
+		t.Errorf("Join after the end: %v", err)
+	}
+}
+
+// TestHubs: hubs on a Backplane are one.
+func TestHubs(t *testing.T) {
+	open := serve(t)
+	all := planes(t, 2)
+	var failed []string
+	var gaps []string
+	one := newHub(t, Options{Backplane: all[0]})
+	two := newHub(t, Options{
+		Backplane: all[1], OnGap: func(room string) { gaps = append(gaps, room) },
+		OnError: func(room string, err error) { failed = append(failed, room+": "+err.Error()) },
+	})
+	a, connA := open()
+	b, connB := open()
+	if err := errors.Join(one.Join(connA, "r"), two.Join(connB, "r"), two.Join(connA, "r")); err != nil {
+		t.Fatal(err)
+	}
+	one.Broadcast("r", text("1"), Except(connA))
+	expect(t, b, "1")
+	expect(t, a, "1") // as a member of the other hub
+	two.Leave(connA, "r")
+	two.Broadcast("r", text("2"))
+	expect(t, a, "2")
+	expect(t, b, "2")
+	one.Leave(connA, "r")
+	two.Broadcast("r", text("3"))
+	expect(t, b, "3")
+	all[1].receiver.Gap("r")
+	all[1].receiver.Received("r", []byte("junk"))
+	all[1].fail = errors.New("broken")
+	if err := two.Join(connA, "new"); err != all[1].fail || two.Rooms() != 1 {
+		t.Errorf("Join: %v", err)
+	}
+	two.Leave(connB, "r")
+	want := "[r] [r: sluice: room: a message of the backplane is malformed r: broken]"
+	if got := fmt.Sprint(gaps, failed); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestHubRace: members come and go at once; Join and Leave of the Backplane alternate.
+func TestHubRace(t *testing.T) {
+	open := serve(t)
+	all := planes(t, 1)
+	h := newHub(t, Options{Backplane: all[0]})
+	var wait sync.WaitGroup
+	for range 8 {
+		_, c := open()
+		wait.Go(func() {
+			for i := range 2000 {
+				name := string('a' + rune(rand.IntN(2)))
+				if i%2 == 0 {
+					_ = h.Join(c, name)
+				} else {
+					h.Leave(c, name)
+				}
+			}
+			h.Leave(c, "a")
+			h.Leave(c, "b")
+		})
+	}
+	wait.Wait()
+	if h.Rooms() != 0 || all[0].joined["a"] || all[0].joined["b"] {
+		t.Error("a room remains")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(encode(text("hello")))
+	f.Add(encode(websocket.PrepareKeyed("key", websocket.Binary, nil)))
+	f.Add([]byte{1, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		p, err := decode(in)
+		if err != nil {
+			return
+		}
+		again, err := decode(encode(p))
+		if err != nil || again.Key() != p.Key() || again.Kind() != p.Kind() || !bytes.Equal(again.Data(), p.Data()) {
+			t.Errorf("%x is not what was encoded: %v", in, err)
+		}
+	})
+}
