@@ -2,7 +2,6 @@ package websocket_test
 
 import (
 	"log"
-	"sync"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/websocket"
@@ -10,28 +9,15 @@ import (
 
 // A chat: each message goes to all. A slow client is closed, and delays nobody.
 func ExampleEndpoint() {
-	var mu sync.Mutex
-	members := make(map[*websocket.Conn]struct{})
+	var members websocket.Group
 	chat := &websocket.Endpoint{
 		Origins: []string{"https://chat.example.com"},
-		OnOpen: func(c *websocket.Conn) error {
-			mu.Lock()
-			defer mu.Unlock()
-			members[c] = struct{}{}
-			return nil
-		},
+		OnOpen:  members.Add,
 		OnMessage: func(c *websocket.Conn, m websocket.Message) error {
-			mu.Lock()
-			defer mu.Unlock()
-			for member := range members {
-				_ = member.TryWrite(m.Kind, m.Data) // OnClose removes those that are full
-			}
+			members.Broadcast(websocket.Prepare(m.Kind, m.Data), nil)
 			return nil
 		},
 		OnClose: func(c *websocket.Conn, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			delete(members, c)
 			log.Printf("left with code %d", websocket.CloseCode(err))
 		},
 	}
