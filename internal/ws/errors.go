@@ -25,6 +25,7 @@ var (
 	ErrClose        = bad(CodeProtocolError, "a Close frame has a body of one byte, or a code that must not be sent")
 	ErrCloseText    = bad(CodeInvalidText, "the reason in a Close frame is not UTF-8")
 	ErrText         = bad(CodeInvalidText, "a text message is not UTF-8")
+	ErrDeflate      = bad(CodeInvalidText, "a compressed message is damaged")
 	ErrTooLarge     = bad(CodeTooLarge, "a message exceeds the limit")
 	ErrFragments    = bad(CodePolicy, "a message has too many fragments")
 )

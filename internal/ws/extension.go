@@ -44,6 +44,96 @@ func NextDeflate(value []byte) (d Deflate, rest []byte, ok bool) {
 	return Deflate{}, nil, false
 }
 
+// A DeflateSide is what one side of a connection does to what it sends.
+type DeflateSide struct {
+	Bits uint8 // of its window; 0: nothing is compressed
+	// Keeps: its messages may refer to those before them.
+	Keeps bool
+}
+
+// Server and Client return what each side does after d was answered (RFC 7692 section 7.1).
+func (d Deflate) Server() DeflateSide { return side(d.ServerBits, d.ServerNoTakeover) }
+
+// Client is Server for the other side.
+func (d Deflate) Client() DeflateSide { return side(d.ClientBits, d.ClientNoTakeover) }
+
+func side(bits uint8, isAlone bool) DeflateSide {
+	if bits == 0 {
+		bits = MaxWindowBits
+	}
+	return DeflateSide{Bits: bits, Keeps: !isAlone}
+}
+
+// A DeflatePolicy is what one side wants.
+type DeflatePolicy struct {
+	// SendsAlone and ReceivesAlone: messages that this side sends, or the peer, do not
+	// refer to those before them.
+	SendsAlone, ReceivesAlone bool
+	// ReceiveBits is the window that the peer is asked for, if messages refer to others.
+	ReceiveBits uint8
+}
+
+// Answer returns a server's answer to an offer, which it accepts (RFC 7692 section 7.1).
+func (p DeflatePolicy) Answer(offer Deflate) Deflate {
+	answer := Deflate{
+		ServerNoTakeover: offer.ServerNoTakeover || p.SendsAlone,
+		ClientNoTakeover: offer.ClientNoTakeover || p.ReceivesAlone,
+		ServerBits:       offer.ServerBits,
+	}
+	if offer.AcceptsClientBits && !answer.ClientNoTakeover {
+		answer.AcceptsClientBits, answer.ClientBits = true, p.ReceiveBits
+		if offer.ClientBits > 0 {
+			answer.ClientBits = min(offer.ClientBits, p.ReceiveBits)
+		}
+	}
+	return answer
+}
+
+// offers returns what a client offers, best first. A server may decline an offer because of
+// the window that it asks for.
+func (p DeflatePolicy) offers() (best, last Deflate) {
+	last = Deflate{ServerNoTakeover: p.ReceivesAlone, ClientNoTakeover: p.SendsAlone, AcceptsClientBits: true}
+	best = last
+	if !p.ReceivesAlone {
+		best.ServerBits = p.ReceiveBits
+	}
+	return best, last
+}
+
+// AppendOffer appends a client's Sec-WebSocket-Extensions to dst.
+func (p DeflatePolicy) AppendOffer(dst []byte) []byte {
+	best, last := p.offers()
+	dst = AppendDeflate(dst, best)
+	if best != last {
+		dst = AppendDeflate(append(dst, ", "...), last)
+	}
+	return dst
+}
+
+// ParseAnswer parses the Sec-WebSocket-Extensions of a server that has got AppendOffer, all
+// of its fields joined with commas. isOn is false if it is empty: the server has declined.
+// ok is false if the client must fail the connection: for another extension, for wrong
+// parameters, and for those that the offer does not allow (RFC 7692 section 7.1).
+func (p DeflatePolicy) ParseAnswer(value []byte) (d Deflate, isOn, ok bool) {
+	if len(ascii.TrimOWS(value)) == 0 {
+		return Deflate{}, false, true
+	}
+	member, rest := NextMember(value, ',')
+	d, ok = parseDeflate(member)
+	if !ok || len(rest) > 0 || len(member) < len(ascii.TrimOWS(value)) {
+		return Deflate{}, false, false
+	}
+	_, last := p.offers()
+	switch {
+	case last.ServerNoTakeover && !d.ServerNoTakeover, d.AcceptsClientBits && d.ClientBits == 0:
+		return Deflate{}, false, false
+	}
+	if last.ClientNoTakeover {
+		d.ClientNoTakeover = true // a promise; the server need not repeat it
+	}
+	return d, true, true
+}
+
 func parseDeflate(member []byte) (d Deflate, ok bool) {
 	name, params := NextMember(member, ';')
 	if !ascii.EqualFold(name, deflateName) {

@@ -25,7 +25,8 @@ const (
 	MaxHead = 14
 
 	finalBit     = 0x80 // of the first byte
-	reservedBits = 0x70
+	deflatedBit  = 0x40 // RSV1
+	reservedBits = 0x30
 	opcodeBits   = 0x0f
 	maskBit      = 0x80 // of the second byte
 	lengthIn16   = 126  // the length follows in 2 bytes
@@ -39,25 +40,30 @@ type Head struct {
 	Opcode   Opcode
 	IsFinal  bool // the message ends with this frame
 	IsMasked bool
+	// IsDeflated: the payloads of the message are compressed (RFC 7692 section 6). Only its
+	// first frame says so.
+	IsDeflated bool
 }
 
 // ParseHead parses the head that in begins with. size is its length in in; it is 0 if the
-// head is incomplete. It reports an error as soon as the first wrong byte has arrived.
+// head is incomplete, and h then of no use except for h.IsDeflated. It reports an error as soon as the first wrong byte has arrived.
+// h.IsDeflated is an error too if compression was not agreed; the caller must check it.
+// It is set as soon as the first byte has arrived.
 func ParseHead(in []byte) (h Head, size int, err error) {
 	if len(in) == 0 {
 		return Head{}, 0, nil
 	}
 	first := in[0]
-	h.Opcode, h.IsFinal = Opcode(first&opcodeBits), first&finalBit != 0
+	h.Opcode, h.IsFinal, h.IsDeflated = Opcode(first&opcodeBits), first&finalBit != 0, first&deflatedBit != 0
 	switch {
-	case first&reservedBits != 0:
+	case first&reservedBits != 0, h.IsDeflated && h.Opcode != OpText && h.Opcode != OpBinary:
 		return Head{}, 0, ErrReserved
 	case h.Opcode > OpPong || h.Opcode > OpBinary && h.Opcode < OpClose:
 		return Head{}, 0, ErrOpcode
 	case h.Opcode.IsControl() && !h.IsFinal:
 		return Head{}, 0, ErrControl
 	case len(in) < 2:
-		return Head{}, 0, nil
+		return h, 0, nil
 	}
 	h.IsMasked = in[1]&maskBit != 0
 	h.Length = int64(in[1] &^ maskBit)
@@ -78,13 +84,13 @@ func ParseHead(in []byte) (h Head, size int, err error) {
 			return Head{}, 0, ErrLength
 		}
 	default:
-		return Head{}, 0, nil
+		return h, 0, nil
 	}
 	if !h.IsMasked {
 		return h, size, nil
 	}
 	if len(in) < size+4 {
-		return Head{}, 0, nil
+		return h, 0, nil
 	}
 	h.Key = Key(binary.LittleEndian.Uint32(in[size:]))
 	return h, size + 4, nil
@@ -96,6 +102,9 @@ func AppendHead(dst []byte, h Head) []byte {
 	first := byte(h.Opcode)
 	if h.IsFinal {
 		first |= finalBit
+	}
+	if h.IsDeflated {
+		first |= deflatedBit
 	}
 	var mask byte
 	if h.IsMasked {

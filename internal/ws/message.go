@@ -7,16 +7,18 @@ type Reader struct {
 	Limit        int64 // bytes of a message; 0: no limit
 	MaxFragments int   // frames of a message; 0: no limit
 	FromServer   bool  // the peer is a server, which does not mask
+	Deflates     bool  // permessage-deflate was agreed: messages may be compressed
 
-	kind      Opcode // of the message that has begun; OpContinuation: none
-	phase     readerPhase
-	isFinal   bool // the current frame ends the message
-	isBegun   bool // a piece of the message was returned
-	key       Key  // for the next byte of the payload
-	left      int64
-	size      int64 // bytes of the message up to the end of the current frame
-	fragments int
-	text      Text
+	kind       Opcode // of the message that has begun; OpContinuation: none
+	phase      readerPhase
+	isDeflated bool // the message is compressed
+	isFinal    bool // the current frame ends the message
+	isBegun    bool // a piece of the message was returned
+	key        Key  // for the next byte of the payload
+	left       int64
+	size       int64 // bytes of the message up to the end of the current frame
+	fragments  int
+	text       Text
 
 	small     [MaxHead + MaxControl]byte // an incomplete head, or control frame
 	smallSize uint8
@@ -38,7 +40,10 @@ type Piece struct {
 	Opcode  Opcode
 	IsFirst bool // the message begins with this piece
 	IsLast  bool // the message ends with this piece
-	Payload []byte
+	// IsDeflated: the message is compressed. Its text was not checked, and it may be a
+	// little longer than Reader.Limit.
+	IsDeflated bool
+	Payload    []byte
 }
 
 // IsBetween tells whether no frame and no message has begun. The Reader is then the same
@@ -86,8 +91,11 @@ func (r *Reader) readHead(in []byte) (h Head, used int, payload []byte, err erro
 		from = r.small[:held]
 	}
 	h, size, err := ParseHead(from)
-	if err != nil {
+	switch {
+	case err != nil:
 		return h, 0, nil, err
+	case h.IsDeflated && !r.Deflates:
+		return h, 0, nil, ErrReserved
 	}
 	whole := size
 	if size > 0 {
@@ -120,12 +128,12 @@ func (r *Reader) beginFrame(h Head) error {
 	case h.Opcode != OpContinuation && r.kind != OpContinuation:
 		return ErrInterleaved
 	case h.Opcode != OpContinuation:
-		r.kind, r.isBegun = h.Opcode, false
+		r.kind, r.isBegun, r.isDeflated = h.Opcode, false, h.IsDeflated
 		r.size, r.fragments, r.text = 0, 0, Text{}
 	case r.kind == OpContinuation:
 		return ErrContinuation
 	}
-	if r.Limit > 0 && h.Length > r.Limit-r.size {
+	if limit := r.wireLimit(); limit > 0 && h.Length > limit-r.size {
 		return ErrTooLarge
 	}
 	r.fragments++
@@ -136,6 +144,18 @@ func (r *Reader) beginFrame(h Head) error {
 	r.phase, r.isFinal, r.left, r.key = readingPayload, h.IsFinal, h.Length, h.Key
 	return nil
 }
+
+// wireLimit returns how many bytes of the message may arrive. DEFLATE makes what it cannot
+// compress a little longer.
+func (r *Reader) wireLimit() int64 {
+	if r.Limit > 0 && r.isDeflated {
+		return r.Limit + r.Limit>>8 + deflateSlack
+	}
+	return r.Limit
+}
+
+// deflateSlack is what DEFLATE may add to a short message, in bytes, with several flushes.
+const deflateSlack = 64
 
 // readPayload returns what in has of the current frame.
 func (r *Reader) readPayload(in []byte) (used int, p Piece, err error) {
@@ -150,9 +170,9 @@ func (r *Reader) readPayload(in []byte) (used int, p Piece, err error) {
 	if r.left -= int64(len(in)); r.left == 0 {
 		r.phase = readingHead
 	}
-	p = Piece{Opcode: r.kind, IsFirst: !r.isBegun, IsLast: r.left == 0 && r.isFinal, Payload: in[:len(in):len(in)]}
+	p = Piece{Opcode: r.kind, IsFirst: !r.isBegun, IsLast: r.left == 0 && r.isFinal, IsDeflated: r.isDeflated, Payload: in[:len(in):len(in)]}
 	r.isBegun = true
-	if r.kind == OpText && !r.checkText(in, isASCII, p.IsLast) {
+	if r.kind == OpText && !r.isDeflated && !r.checkText(in, isASCII, p.IsLast) {
 		return len(in), Piece{}, ErrText
 	}
 	if p.IsLast {

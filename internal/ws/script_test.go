@@ -22,7 +22,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the Reader finds into the 
 //	>N input, N times
 //	=  what a Reader finds in it; -rewrite writes these lines
 //
-// A line "reader limit=N fragments=N server=BOOL" holds up to the next one.
+// A line "reader limit=N fragments=N server=BOOL", with " deflates" at its end if messages
+// may be compressed, holds up to the next one.
 type wireCase struct {
 	reader Reader
 	in     []byte
@@ -93,6 +94,7 @@ func (c *wireCase) read(block string) error {
 		switch {
 		case strings.HasPrefix(line, "#") || line == "":
 		case word == "reader":
+			rest, c.reader.Deflates = strings.CutSuffix(rest, " deflates")
 			if _, err := fmt.Sscanf(rest, "limit=%d fragments=%d server=%t", &c.reader.Limit, &c.reader.MaxFragments, &c.reader.FromServer); err != nil {
 				return err
 			}
@@ -158,6 +160,9 @@ func readAll(r Reader, data []byte, ends ...int) (found []string) {
 			case p.IsFirst != (message == nil):
 				return append(found, "the first piece is not marked")
 			default:
+				if p.IsFirst && p.IsDeflated {
+					found = append(found, "compressed:")
+				}
 				message = append(message, p.Payload...)
 				if message == nil {
 					message = []byte{}

@@ -221,6 +221,103 @@ func TestDeflate(t *testing.T) {
 	}
 }
 
+// TestDeflateAnswer: what a server answers to an offer.
+func TestDeflateAnswer(t *testing.T) {
+	alone := DeflatePolicy{SendsAlone: true, ReceivesAlone: true, ReceiveBits: 12}
+	keeps := DeflatePolicy{ReceiveBits: 12}
+	for _, test := range []struct {
+		policy      DeflatePolicy
+		offer, want string
+	}{
+		{alone, "", "; server_no_context_takeover; client_no_context_takeover"},
+		{alone, "; client_max_window_bits", "; server_no_context_takeover; client_no_context_takeover"},
+		{alone, "; server_max_window_bits=9", "; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=9"},
+		{keeps, "", ""},
+		{keeps, "; client_max_window_bits", "; client_max_window_bits=12"},
+		{keeps, "; client_max_window_bits=15", "; client_max_window_bits=12"},
+		{keeps, "; client_max_window_bits=9", "; client_max_window_bits=9"},
+		{keeps, "; client_max_window_bits; client_no_context_takeover", "; client_no_context_takeover"},
+		{keeps, "; server_no_context_takeover; server_max_window_bits=8", "; server_no_context_takeover; server_max_window_bits=8"},
+		{DeflatePolicy{SendsAlone: true, ReceiveBits: 12}, "", "; server_no_context_takeover"},
+	} {
+		offer, _, ok := NextDeflate([]byte(deflateName + test.offer))
+		if got := string(AppendDeflate(nil, test.policy.Answer(offer))); !ok || got != deflateName+test.want {
+			t.Errorf("%+v, %s: %s", test.policy, test.offer, got)
+		}
+	}
+	d := Deflate{ServerBits: 9, ClientNoTakeover: true}
+	if d.Server() != (DeflateSide{Bits: 9, Keeps: true}) || d.Client() != (DeflateSide{Bits: 15}) {
+		t.Errorf("%+v, %+v", d.Server(), d.Client())
+	}
+}
+
+// TestDeflateOffer: what a client offers, and the answers that it takes.
+func TestDeflateOffer(t *testing.T) {
+	alone := DeflatePolicy{SendsAlone: true, ReceivesAlone: true, ReceiveBits: 12}
+	keeps := DeflatePolicy{ReceiveBits: 12}
+	if got := string(alone.AppendOffer(nil)); got != "permessage-deflate; server_no_context_takeover; client_no_context_takeover; client_max_window_bits" {
+		t.Error(got)
+	}
+	if got := string(keeps.AppendOffer(nil)); got != "permessage-deflate; server_max_window_bits=12; client_max_window_bits, permessage-deflate; client_max_window_bits" {
+		t.Error(got)
+	}
+	for _, test := range []struct {
+		policy       DeflatePolicy
+		answer, want string // "": fail, "-": no compression
+	}{
+		{keeps, "", "-"},
+		{keeps, " ", "-"},
+		{keeps, "permessage-deflate", "permessage-deflate"},
+		{keeps, "permessage-deflate; server_no_context_takeover", "permessage-deflate; server_no_context_takeover"},
+		{keeps, "permessage-deflate; client_max_window_bits=10; server_max_window_bits=12", "permessage-deflate; server_max_window_bits=12; client_max_window_bits=10"},
+		{keeps, "permessage-deflate; server_max_window_bits=15", "permessage-deflate; server_max_window_bits=15"}, // to the second offer
+		{alone, "permessage-deflate; server_no_context_takeover", "permessage-deflate; server_no_context_takeover; client_no_context_takeover"},
+		{alone, "permessage-deflate", ""},
+		{keeps, "permessage-deflate; client_max_window_bits", ""},
+		{keeps, "permessage-deflate, permessage-deflate", ""},
+		{keeps, "permessage-deflate,", ""},
+		{keeps, "permessage-deflate; unknown", ""},
+		{keeps, "permessage-deflate; server_max_window_bits=7", ""},
+		{keeps, "permessage-deflate; server_no_context_takeover; server_no_context_takeover", ""},
+		{keeps, "permessage-bzip2", ""},
+		{keeps, "permessage-bzip2, permessage-deflate", ""},
+	} {
+		d, isOn, ok := test.policy.ParseAnswer([]byte(test.answer))
+		got := ""
+		switch {
+		case ok && isOn:
+			got = string(AppendDeflate(nil, d))
+		case ok:
+			got = "-"
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", test.answer, got, test.want)
+		}
+	}
+}
+
+// FuzzDeflateAnswer: a client takes what a server of ours answers to its offer, and both
+// then know the same.
+func FuzzDeflateAnswer(f *testing.F) {
+	f.Add([]byte("permessage-deflate; client_max_window_bits=9"), true, false, uint8(12))
+	f.Fuzz(func(t *testing.T, value []byte, sendsAlone, receivesAlone bool, bits uint8) {
+		p := DeflatePolicy{SendsAlone: sendsAlone, ReceivesAlone: receivesAlone, ReceiveBits: MinWindowBits + bits%8}
+		p.ParseAnswer(value)
+		if offer, _, ok := NextDeflate(value); ok {
+			if answer := p.Answer(offer); answer.Client().Bits > p.ReceiveBits && answer.AcceptsClientBits ||
+				offer.ServerBits > 0 && answer.ServerBits > offer.ServerBits || answer.AcceptsClientBits && !offer.AcceptsClientBits {
+				t.Fatalf("%+v is answered with %+v", offer, answer)
+			}
+		}
+		client := DeflatePolicy{SendsAlone: receivesAlone, ReceivesAlone: sendsAlone, ReceiveBits: 10}
+		offer, _, _ := NextDeflate(client.AppendOffer(nil))
+		answer := p.Answer(offer)
+		if d, isOn, ok := client.ParseAnswer(AppendDeflate(nil, answer)); !isOn || !ok || d != answer {
+			t.Fatalf("%+v is understood as %+v", answer, d)
+		}
+	})
+}
+
 func FuzzDeflate(f *testing.F) {
 	f.Add([]byte("permessage-deflate; client_max_window_bits; server_max_window_bits=10, x"))
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -27,7 +27,7 @@ func parseFrame(in []byte, isMasked bool) (op ws.Opcode, payload []byte, size in
 		return 0, nil, 0, err
 	case h.IsMasked != isMasked:
 		return 0, nil, 0, errMask
-	case h.Opcode < ws.OpBinary || !h.IsFinal:
+	case h.Opcode < ws.OpBinary || !h.IsFinal || h.IsDeflated:
 		return 0, nil, 0, errNotBinary
 	case h.Length > maxPayload:
 		return 0, nil, 0, errFrameSize
