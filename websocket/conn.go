@@ -39,6 +39,8 @@ type Conn struct {
 	phase  phase
 	// protocol is the index in Endpoint.Protocols, plus 1; 0: none.
 	protocol uint8
+	// out and in are how messages are compressed; 0: not. They never change.
+	out, in ws.DeflateSide
 }
 
 // A phase is how far a connection has come.
@@ -70,6 +72,7 @@ type rare struct {
 	remote   net.Addr
 	local    net.Addr
 	groups   []membership    // besides extra.group
+	windows  *windows        // of compression; nil: no message refers to others
 	dropped  uint64          // messages, because the peer is slow
 	prompter engine.Prompter // without a Target
 	number   uint64          // without a Target: the ID
@@ -137,15 +140,23 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	w := message{kind: k, p: p}
+	c.pack(&w)
+	defer w.release()
 	mu := c.lock()
 	mu.Lock()
 	for {
-		if c.phase != phaseOpen {
+		switch {
+		case c.phase != phaseOpen:
 			mu.Unlock()
 			return ErrClosed
-		}
-		if c.hasRoom(len(p)) {
-			c.append(message{kind: k, p: p})
+		case !c.fits(&w):
+			mu.Unlock()
+			c.pack(&w)
+			mu.Lock()
+			continue
+		case c.hasRoom(w.size()):
+			c.append(&w)
 			mu.Unlock()
 			return nil
 		}
@@ -170,9 +181,17 @@ func (c *Conn) TryWrite(k Kind, p []byte) error {
 	if k != Text && k != Binary {
 		return ErrKind
 	}
+	m := message{kind: k, p: p}
+	c.pack(&m)
+	defer m.release()
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	return c.offer(message{kind: k, p: p}, c.host.Endpoint.Slow)
+	if !c.fits(&m) {
+		c.lock().Unlock()
+		c.pack(&m)
+		c.lock().Lock()
+	}
+	return c.offer(&m, c.host.Endpoint.Slow)
 }
 
 // hasRoom tells whether size more bytes may wait; the lock is held.
@@ -241,7 +260,7 @@ func (c *Conn) close(err *CloseError) {
 		m.rarely().closing = err
 	}
 	var body [ws.MaxControl]byte
-	c.appendFrame(ws.OpClose, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
+	c.appendFrame(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
 	c.phase = phaseClosing
 	m.makeRoom() // writers return ErrClosed
 }
@@ -260,7 +279,7 @@ func (c *Conn) Ping(ctx context.Context) error {
 	r.pings = append(r.pings, wait)
 	var payload [8]byte
 	binary.BigEndian.PutUint64(payload[:], wait.number)
-	c.appendFrame(ws.OpPing, payload[:])
+	c.appendFrame(ws.Head{Opcode: ws.OpPing}, payload[:])
 	c.lock().Unlock()
 	select {
 	case <-wait.ponged:

@@ -59,8 +59,10 @@ type Endpoint struct {
 	// first one that the client offers is chosen. If it offers none of them, the
 	// connection has no subprotocol.
 	Protocols []string
+	// Compression says whether messages are compressed.
+	Compression Compression
 
-	// ReadLimit is the largest message that is accepted, in bytes. A larger one closes the
+	// ReadLimit is the largest message that is accepted, in bytes, decompressed. A larger one closes the
 	// connection with CodeTooLarge, and one of more than 1,024 fragments with CodePolicy,
 	// unless ReadLimit has 64 bytes for each fragment. 0: 64 KiB; less: no limit.
 	ReadLimit int

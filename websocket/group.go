@@ -231,7 +231,7 @@ func (c *Conn) push(p *Prepared) error {
 	}
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	return c.offer(message{shared: p}, policy)
+	return c.offer(&message{shared: p}, policy)
 }
 
 // membership returns that of g, nil if c is no member; the lock of c is held.

@@ -7,6 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/ws"
 )
 
 // A host has the connections of an Endpoint on one engine of a Server.
@@ -31,6 +32,8 @@ func (set *settings) NewHost(s upgrade.Server) upgrade.Host {
 // An opening is what the handshake has found out.
 type opening struct {
 	protocol uint8
+	deflate  ws.Deflate // if deflates
+	deflates bool       // compression was agreed
 	state    any
 	serve    func(*Conn) error // nil: callbacks
 }
@@ -39,8 +42,11 @@ type opening struct {
 func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, []byte) {
 	c := h.conns.add()
 	c.host, c.target, c.protocol = h, conn.Target(), o.protocol
-	s := acquireSession(h, c, conn)
 	c.lock().Lock()
+	if o.deflates {
+		c.deflate(o.deflate.Server(), o.deflate.Client())
+	}
+	s := acquireSession(h, c, conn)
 	m := c.attach(s)
 	m.state = o.state
 	if c.target.Generation == 0 {

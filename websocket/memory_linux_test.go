@@ -41,6 +41,9 @@ func TestIdleMemory(t *testing.T) {
 		{"room", 15000, 256},
 		{"accept", 3000, 4500},
 		{"perconn", 1000, 8500},
+		{"deflate", 10000, 136},
+		{"takeover", 1000, 12 << 10},
+		{"takeover, large window", 500, 40 << 10},
 	} {
 		t.Run(test.kind, func(t *testing.T) { measureIdle(t, test.kind, test.conns, test.limit) })
 	}
@@ -84,7 +87,7 @@ func measureIdle(t *testing.T, kind string, count, limit int) {
 	var conns []net.Conn
 	open := func(n int) {
 		for range n {
-			conns = append(conns, askOnce(t, addr))
+			conns = append(conns, askKind(t, addr, kind))
 		}
 	}
 	open(1000) // what the process needs once
@@ -109,6 +112,29 @@ func measureIdle(t *testing.T, kind string, count, limit int) {
 			t.Fatalf("an idle connection costs %d bytes, at most %d are wanted", each, limit)
 		}
 	}
+}
+
+// askKind connects and gets one echo: with compression one that fills the windows.
+func askKind(t *testing.T, addr, kind string) net.Conn {
+	offer, answer := "permessage-deflate; client_max_window_bits", deflateKeeps
+	size := 5000
+	switch kind {
+	case "deflate":
+		answer = deflateShared
+	case "takeover":
+	case "takeover, large window":
+		offer, answer, size = "permessage-deflate", "permessage-deflate", 40_000
+	default:
+		return askOnce(t, addr)
+	}
+	f := &fixture{t: t, addr: addr}
+	c := f.dialDeflate(offer, answer)
+	text, d := records(size), &deflater{}
+	c.raw(d.frame(ws.OpText, text))
+	if got, isPacked := d.next(c); got != text || !isPacked {
+		t.Fatal("no echo")
+	}
+	return c
 }
 
 // askOnce connects and gets one echo.
@@ -159,7 +185,12 @@ func serveIdle(t *testing.T, kind string) {
 			_ = e.Upgrade(ctx, nil)
 		}
 	}}
-	if kind == "perconn" {
+	switch kind {
+	case "deflate":
+		e.Compression = CompressionShared
+	case "takeover", "takeover, large window":
+		e.Compression = CompressionTakeover
+	case "perconn":
 		s.Engine = sluice.EnginePerConn
 	}
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")

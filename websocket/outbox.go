@@ -77,15 +77,15 @@ func releaseOutbox(o *outbox) {
 	outboxPool.Put(o)
 }
 
-// add appends a frame with p.
-func (o *outbox) add(op ws.Opcode, p []byte) {
+// add appends a frame with p. h is its head, without the length.
+func (o *outbox) add(h ws.Head, p []byte) {
 	if o.copies == nil {
 		o.copies = buf.Get(len(p) + ws.MaxHead)
 	}
 	before := len(o.copies.B)
-	o.copies.B = ws.AppendFrame(o.copies.B, op, p)
+	o.copies.B = ws.AppendWhole(o.copies.B, h, p)
 	kind := waitingMessage
-	if op.IsControl() {
+	if h.Opcode.IsControl() {
 		kind = waitingControl
 	}
 	o.push(waiting{size: int32(len(o.copies.B) - before), kind: kind})

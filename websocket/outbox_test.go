@@ -37,7 +37,7 @@ func TestOutboxModel(t *testing.T) {
 				if op == ws.OpPing {
 					p = p[:min(len(p), ws.MaxControl)]
 				}
-				o.add(op, p)
+				o.add(ws.Head{Opcode: op}, p)
 				model = append(model, frame{bytes: ws.AppendFrame(nil, op, p), isControl: op.IsControl()})
 			case 2, 3:
 				p := PrepareKeyed(fmt.Sprint(r.IntN(3)), Text, bytes.Repeat([]byte{byte(i)}, r.IntN(300)))
@@ -99,12 +99,12 @@ func TestOutboxMemory(t *testing.T) {
 	defer releaseOutbox(o)
 	p := make([]byte, 100)
 	for range 10 {
-		o.add(ws.OpBinary, p)
+		o.add(ws.Head{Opcode: ws.OpBinary}, p)
 	}
 	for range 100_000 {
-		o.add(ws.OpBinary, p)
+		o.add(ws.Head{Opcode: ws.OpBinary}, p)
 		o.dropOldest(0, 1000)
-		o.add(ws.OpBinary, p)
+		o.add(ws.Head{Opcode: ws.OpBinary}, p)
 		_, _ = o.take(nil, 100)
 	}
 	if cap(o.items) > 100 || cap(o.copies.B) > 16<<10 {
@@ -118,7 +118,7 @@ func TestPendingTotal(t *testing.T) {
 	large, small := acquireOutbox(total), acquireOutbox(total)
 	defer releaseOutbox(large)
 	defer releaseOutbox(small)
-	large.add(ws.OpBinary, make([]byte, 900))
+	large.add(ws.Head{Opcode: ws.OpBinary}, make([]byte, 900))
 	if !total.fits(large.bytes, 90) || total.fits(large.bytes, 200) || !total.fits(small.bytes, 200) || total.fits(small.bytes, 600) {
 		t.Error("the limit is not shared")
 	}

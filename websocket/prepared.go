@@ -42,5 +42,5 @@ func (p *Prepared) Data() []byte { return p.frame[p.head:] }
 func (c *Conn) WritePrepared(p *Prepared) error {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	return c.offer(message{shared: p}, c.host.Endpoint.Slow)
+	return c.offer(&message{shared: p}, c.host.Endpoint.Slow)
 }

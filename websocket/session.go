@@ -207,7 +207,7 @@ func (s *session) state() (isEnding, hasMuch bool) {
 // read it.
 func (s *session) handlePiece(p ws.Piece) {
 	if p.IsFirst && p.IsLast {
-		s.deliver(Message{Kind: Kind(p.Opcode), Data: p.Payload})
+		s.receive(p, p.Payload)
 		return
 	}
 	s.partial = grown(s.partial, len(p.Payload))
@@ -215,9 +215,18 @@ func (s *session) handlePiece(p ws.Piece) {
 	if !p.IsLast {
 		return
 	}
-	s.deliver(Message{Kind: Kind(p.Opcode), Data: s.partial.B})
+	s.receive(p, s.partial.B)
 	s.partial.ReleaseHeld()
 	s.partial = nil
+}
+
+// receive passes on a message that ends with p. data is its payload.
+func (s *session) receive(p ws.Piece, data []byte) {
+	if p.IsDeflated {
+		s.inflate(Kind(p.Opcode), data)
+		return
+	}
+	s.deliver(Message{Kind: Kind(p.Opcode), Data: data})
 }
 
 // grown returns b with room for size more bytes.

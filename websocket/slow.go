@@ -1,6 +1,9 @@
 package websocket
 
-import "github.com/sluicehttp/sluice/internal/ws"
+import (
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
 
 // A SlowPolicy says what happens to a message that must not wait for room, of TryWrite,
 // WritePrepared and Group.Broadcast, when MaxPending or MaxPendingTotal is reached.
@@ -29,18 +32,26 @@ type message struct {
 	shared *Prepared
 	kind   Kind
 	p      []byte
+	// packed is p, compressed; nil: p is sent as it is. It refers to what was sent with the
+	// messages up to number after, or to nothing: see Conn.pack.
+	packed  *buf.Buffer
+	after   uint64
+	isAlone bool
 }
 
 // size returns how many bytes the message counts for MaxPending.
 func (m *message) size() int {
-	if m.shared != nil {
+	switch {
+	case m.shared != nil:
 		return len(m.shared.frame)
+	case m.packed != nil:
+		return len(m.packed.B)
 	}
 	return len(m.p)
 }
 
 // offer sends m, or does what policy says; the lock is held.
-func (c *Conn) offer(m message, policy SlowPolicy) error {
+func (c *Conn) offer(m *message, policy SlowPolicy) error {
 	if c.phase != phaseOpen {
 		return ErrClosed
 	}
@@ -95,9 +106,14 @@ func (c *Conn) Dropped() uint64 {
 }
 
 // append makes frames of m and passes them on; the lock is held.
-func (c *Conn) append(m message) {
-	if m.shared == nil {
-		c.appendFrame(ws.Opcode(m.kind), m.p)
+func (c *Conn) append(m *message) {
+	switch {
+	case m.packed != nil:
+		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind), IsDeflated: true}, m.packed.B)
+		c.packedIsSent(m)
+		return
+	case m.shared == nil:
+		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind)}, m.p)
 		return
 	}
 	e := c.extra()
@@ -109,15 +125,16 @@ func (c *Conn) append(m message) {
 	c.waiting(e).addShared(m.shared)
 }
 
-// appendFrame appends a frame to what waits, and makes the engine send it; the lock is held.
-func (c *Conn) appendFrame(op ws.Opcode, p []byte) {
+// appendFrame appends a frame with p to what waits, and makes the engine send it. h is its
+// head, without the length; the lock is held.
+func (c *Conn) appendFrame(h ws.Head, p []byte) {
 	e := c.extra()
 	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
-		s.out = ws.AppendFrame(s.out, op, p)
+		s.out = ws.AppendWhole(s.out, h, p)
 		e.pokeLoop()
 		return
 	}
-	c.waiting(e).add(op, p)
+	c.waiting(e).add(h, p)
 }
 
 // waiting returns the outbox, which is about to get a frame. If there was none, the engine

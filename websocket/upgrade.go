@@ -44,8 +44,9 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, state any, serve func(c *Conn
 		return refusal
 	}
 	protocol := set.choose(ctx)
+	deflate, deflates := set.negotiate(ctx)
 	err := ctx.TakeOver(upgrade.Takeover{Family: set, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
-		return h.(*host).open(c, out, opening{protocol: protocol, state: state, serve: serve})
+		return h.(*host).open(c, out, opening{protocol: protocol, deflate: deflate, deflates: deflates, state: state, serve: serve})
 	}})
 	switch {
 	case errors.Is(err, sluice.ErrServerClosed):
@@ -62,6 +63,10 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, state any, serve func(c *Conn
 	h.Set(sluice.HeaderUpgrade, ws.Token)
 	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, ctx.Request.Header.Peek(ws.FieldKey)))
 	h.Del(ws.FieldProtocol)
+	h.Del(ws.FieldExtensions)
+	if deflates {
+		h.SetBytesV(ws.FieldExtensions, ws.AppendDeflate(nil, deflate))
+	}
 	if protocol > 0 {
 		h.Set(ws.FieldProtocol, e.Protocols[protocol-1])
 	}

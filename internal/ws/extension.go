@@ -44,12 +44,17 @@ func NextDeflate(value []byte) (d Deflate, rest []byte, ok bool) {
 	return Deflate{}, nil, false
 }
 
-// A DeflateSide is what one side of a connection does to what it sends.
-type DeflateSide struct {
-	Bits uint8 // of its window; 0: nothing is compressed
-	// Keeps: its messages may refer to those before them.
-	Keeps bool
-}
+// A DeflateSide is what one side of a connection does to what it sends: the bits of its
+// window, and keepsWindow. 0: nothing is compressed.
+type DeflateSide uint8
+
+const keepsWindow = 0x80
+
+// Bits returns the size of the window, as a power of 2.
+func (s DeflateSide) Bits() uint8 { return uint8(s &^ keepsWindow) }
+
+// Keeps tells whether messages may refer to those before them.
+func (s DeflateSide) Keeps() bool { return s&keepsWindow != 0 }
 
 // Server and Client return what each side does after d was answered (RFC 7692 section 7.1).
 func (d Deflate) Server() DeflateSide { return side(d.ServerBits, d.ServerNoTakeover) }
@@ -61,7 +66,10 @@ func side(bits uint8, isAlone bool) DeflateSide {
 	if bits == 0 {
 		bits = MaxWindowBits
 	}
-	return DeflateSide{Bits: bits, Keeps: !isAlone}
+	if !isAlone {
+		bits |= keepsWindow
+	}
+	return DeflateSide(bits)
 }
 
 // A DeflatePolicy is what one side wants.

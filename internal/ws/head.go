@@ -126,8 +126,14 @@ func AppendHead(dst []byte, h Head) []byte {
 
 // AppendFrame appends the frame of a server that is a whole message, or a control frame.
 func AppendFrame(dst []byte, op Opcode, payload []byte) []byte {
-	dst = AppendHead(dst, Head{Opcode: op, IsFinal: true, Length: int64(len(payload))})
-	return append(dst, payload...)
+	return AppendWhole(dst, Head{Opcode: op}, payload)
+}
+
+// AppendWhole appends a frame that is a whole message, or a control frame, and not masked.
+// It completes h with the length.
+func AppendWhole(dst []byte, h Head, payload []byte) []byte {
+	h.IsFinal, h.Length = true, int64(len(payload))
+	return append(AppendHead(dst, h), payload...)
 }
 
 // AppendMasked appends the frame of a client that is a whole message, or a control frame.

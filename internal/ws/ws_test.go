@@ -246,8 +246,9 @@ func TestDeflateAnswer(t *testing.T) {
 		}
 	}
 	d := Deflate{ServerBits: 9, ClientNoTakeover: true}
-	if d.Server() != (DeflateSide{Bits: 9, Keeps: true}) || d.Client() != (DeflateSide{Bits: 15}) {
-		t.Errorf("%+v, %+v", d.Server(), d.Client())
+	server, client := d.Server(), d.Client()
+	if server.Bits() != 9 || !server.Keeps() || client.Bits() != 15 || client.Keeps() {
+		t.Errorf("%x, %x", server, client)
 	}
 }
 
@@ -304,7 +305,7 @@ func FuzzDeflateAnswer(f *testing.F) {
 		p := DeflatePolicy{SendsAlone: sendsAlone, ReceivesAlone: receivesAlone, ReceiveBits: MinWindowBits + bits%8}
 		p.ParseAnswer(value)
 		if offer, _, ok := NextDeflate(value); ok {
-			if answer := p.Answer(offer); answer.Client().Bits > p.ReceiveBits && answer.AcceptsClientBits ||
+			if answer := p.Answer(offer); answer.Client().Bits() > p.ReceiveBits && answer.AcceptsClientBits ||
 				offer.ServerBits > 0 && answer.ServerBits > offer.ServerBits || answer.AcceptsClientBits && !offer.AcceptsClientBits {
 				t.Fatalf("%+v is answered with %+v", offer, answer)
 			}
