@@ -155,6 +155,15 @@ func (c *Conn) packedIsSent(m *message) {
 	}
 }
 
+// forgetSent makes the next messages refer to none before them: what comes now is shared, and
+// its place in the windows may be taken by another message (SlowCoalesce). The lock is held.
+func (c *Conn) forgetSent() {
+	if w := c.windows(); w != nil {
+		w.sent = w.sent[:0]
+		w.count++
+	}
+}
+
 // release ends the use of m.
 func (m *message) release() {
 	if m.packed != nil {

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -271,6 +272,98 @@ func TestDeflateWriters(t *testing.T) {
 		}
 		wait.Wait()
 	})
+}
+
+// TestDeflateBroadcast: members of all kinds understand prepared messages, and what is
+// written between them.
+func TestDeflateBroadcast(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		var g Group
+		conns := make(chan *Conn, 10)
+		onOpen := func(c *Conn) error { conns <- c; return g.Add(c) }
+		shared := startEndpoint(t, engine, &Endpoint{Compression: CompressionShared, OnOpen: onOpen})
+		keeps := startEndpoint(t, engine, &Endpoint{Compression: CompressionTakeover, OnOpen: onOpen})
+		type member struct {
+			*client
+			*deflater
+			small bool // its window
+			conn  *Conn
+		}
+		var all []member
+		add := func(c *client, bits uint8, small bool) {
+			all = append(all, member{c, &deflater{bits: bits}, small, <-conns})
+		}
+		for range 3 {
+			add(shared.dial(), 0, true)
+			add(shared.dialDeflate("permessage-deflate", deflateShared), 0, false)
+			add(keeps.dialDeflate("permessage-deflate", "permessage-deflate"), 15, false)
+			add(keeps.dialDeflate("permessage-deflate; server_max_window_bits=9", "permessage-deflate; server_max_window_bits=9"), 9, true)
+		}
+		text := records(3000)
+		short, long, random := Prepare(Text, []byte("short")), Prepare(Text, []byte(text)), Prepare(Binary, []byte(noise(600)))
+		for range 3 {
+			for _, m := range all {
+				if err := m.conn.TryWrite(Text, []byte(text[:500])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, p := range []*Prepared{short, long, random, long} {
+				if n := g.Broadcast(p, nil); n != len(all) {
+					t.Fatalf("sent to %d", n)
+				}
+			}
+		}
+		packed := &long.packed[0]
+		for _, m := range all {
+			_ = m.conn.WritePrepared(long)
+			for round := range 3 {
+				for i, want := range []string{text[:500], "short", text, noise(600), text} {
+					wantPacked := m.conn.out != 0 && (i == 0 || want == text && !m.small)
+					if got, isPacked := m.deflater.next(m.client); got != want || isPacked != wantPacked {
+						t.Fatalf("round %d, message %d: %d bytes, compressed: %t", round, i, len(got), isPacked)
+					}
+				}
+			}
+			if got, _ := m.deflater.next(m.client); got != text {
+				t.Fatal("not what was prepared")
+			}
+		}
+		if &long.packed[0] != packed || random.packed != nil || short.packed != nil {
+			t.Error("not what should be is compressed, once")
+		}
+	})
+}
+
+// TestDeflateCoalesce: what takes the place of a waiting message does not disturb those
+// behind it.
+func TestDeflateCoalesce(t *testing.T) {
+	text := records(1000)
+	h := (&Endpoint{Compression: CompressionTakeover, Slow: SlowCoalesce}).settings().NewHost(fakeServer{}).(*host)
+	p, _ := h.open(&fakeConn{}, nil, opening{deflates: true})
+	c := p.(*session).conn
+	write := func(text string) {
+		if err := c.TryWrite(Text, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(text[:300])
+	_ = c.WritePrepared(PrepareKeyed("short", Text, []byte("1")))
+	write(text[:300])
+	_ = c.WritePrepared(PrepareKeyed("long", Text, []byte(text)))
+	write(text[:300])
+	_ = c.WritePrepared(PrepareKeyed("short", Text, []byte(text[200:900])))
+	_ = c.WritePrepared(PrepareKeyed("long", Text, []byte(text[100:])))
+	out, _ := p.(*session).Prompted(nil)
+	d := &deflater{bits: 15}
+	peer := &client{t: t, in: bufio.NewReader(bytes.NewReader(out))}
+	for i, want := range []string{text[:300], text[200:900], text[:300], text[100:], text[:300]} {
+		if got, isPacked := d.next(peer); got != want || isPacked != (i != 1) {
+			t.Errorf("message %d: %d bytes, compressed: %t", i, len(got), isPacked)
+		}
+	}
+	if c.Dropped() != 2 {
+		t.Errorf("%d messages were replaced", c.Dropped())
+	}
 }
 
 func TestSlide(t *testing.T) {

@@ -173,44 +173,87 @@ type broadcast struct {
 	waiters [castBatch]*Conn
 }
 
-// collect makes members the next batch.
+// A castForm is how a member gets a message.
+type castForm uint8
+
+const (
+	castPlain castForm = iota
+	castPacked
+	castPushed // by its outbox
+	castForms
+)
+
+// form returns that of c. A compressed message changes what later ones may refer to, in the
+// order of the outbox.
+func (b *broadcast) form(c *Conn) castForm {
+	switch {
+	case !b.prepared.isLong(c.out):
+		return castPlain
+	case c.out.Keeps():
+		return castPushed
+	}
+	return castPacked
+}
+
+// collect makes members the next batch: those that get the message in one form follow each
+// other.
 func (b *broadcast) collect(members []*Conn, except *Conn) {
 	b.count = 0
-	for _, c := range members {
-		if c != nil && c != except {
-			b.conns[b.count], b.targets[b.count] = c, c.target
-			b.count++
+	for form := range castForms {
+		others := false
+		for _, c := range members {
+			switch {
+			case c == nil || c == except:
+			case b.form(c) == form:
+				b.conns[b.count], b.targets[b.count] = c, c.target
+				b.count++
+			default:
+				others = true
+			}
+		}
+		if !others {
+			return
 		}
 	}
 }
 
-// send sends to the batch: with one Cast for those that follow each other and are of one
-// server, and by their outboxes to those that Cast has missed.
+// send sends to the batch: with one Cast for those that follow each other, get the message
+// in one form and are of one server, and by their outboxes to those that Cast has missed.
 func (b *broadcast) send() {
 	for from := 0; from < b.count; {
 		to := from + 1
-		server := b.conns[from].host.server
-		for to < b.count && b.conns[to].host.server == server {
+		server, form := b.conns[from].host.server, b.form(b.conns[from])
+		for to < b.count && b.conns[to].host.server == server && b.form(b.conns[to]) == form {
 			to++
 		}
-		b.cast(server, from, to)
+		if form == castPushed {
+			b.push(b.conns[from:to])
+		} else {
+			b.cast(server, form == castPacked && b.prepared.pack(), from, to)
+		}
 		from = to
 	}
 	clear(b.conns[:b.count])
 }
 
-func (b *broadcast) cast(server upgrade.Server, from, to int) {
-	b.next, b.missed = from, 0
-	server.Cast(b.targets[from:to], b.prepared.frame, b.onMiss)
-	cast := to - from - b.missed
-	server.Count(0, cast*len(b.prepared.frame))
-	b.sent += cast
-	for i, c := range b.waiters[:b.missed] {
-		b.waiters[i] = nil
+// push sends to conns by their outboxes.
+func (b *broadcast) push(conns []*Conn) {
+	for _, c := range conns {
 		if c.push(b.prepared) == nil {
 			b.sent++
 		}
 	}
+}
+
+func (b *broadcast) cast(server upgrade.Server, isPacked bool, from, to int) {
+	b.next, b.missed = from, 0
+	frame := b.prepared.bytes(isPacked)
+	server.Cast(b.targets[from:to], frame, b.onMiss)
+	cast := to - from - b.missed
+	server.Count(0, cast*len(frame))
+	b.sent += cast
+	b.push(b.waiters[:b.missed])
+	clear(b.waiters[:b.missed])
 }
 
 // miss is called for the targets that have missed the message, in their order.
@@ -229,9 +272,10 @@ func (c *Conn) push(p *Prepared) error {
 	if policy == SlowBlock {
 		policy = SlowClose
 	}
+	m := c.shared(p)
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	return c.offer(&message{shared: p}, policy)
+	return c.offer(&m, policy)
 }
 
 // membership returns that of g, nil if c is no member; the lock of c is held.

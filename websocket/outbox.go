@@ -28,6 +28,8 @@ type waiting struct {
 	shared *Prepared // nil: the next size bytes of copies
 	size   int32
 	kind   waitingKind
+	// isPacked: shared is compressed.
+	isPacked bool
 }
 
 type waitingKind uint8
@@ -92,7 +94,9 @@ func (o *outbox) add(h ws.Head, p []byte) {
 }
 
 // addShared appends a frame by reference.
-func (o *outbox) addShared(p *Prepared) { o.push(waiting{shared: p, size: int32(len(p.frame))}) }
+func (o *outbox) addShared(p *Prepared, isPacked bool) {
+	o.push(waiting{shared: p, size: int32(len(p.bytes(isPacked))), isPacked: isPacked})
+}
 
 func (o *outbox) push(w waiting) {
 	o.items = append(o.items, w)
@@ -112,7 +116,7 @@ func (o *outbox) take(dst []byte, limit int) (out []byte, hasMore bool) {
 		w := &o.items[n]
 		n++
 		if w.shared != nil {
-			dst = append(dst, w.shared.frame...)
+			dst = append(dst, w.shared.bytes(w.isPacked)...)
 		} else {
 			if w.kind != waitingGone {
 				dst = append(dst, o.copies.B[o.used:o.used+int(w.size)]...)
@@ -155,13 +159,16 @@ func (o *outbox) compact() {
 	}
 }
 
-// replace puts p in the place of the message with its key.
-func (o *outbox) replace(p *Prepared) bool {
+// replace puts p in the place of the message with its key. It is compressed only if that
+// one was: messages behind it refer to none before it then.
+func (o *outbox) replace(p *Prepared, isPacked bool) bool {
 	for i := range o.items {
 		w := &o.items[i]
 		if w.shared != nil && w.kind == waitingMessage && w.shared.key == p.key {
-			o.count(len(p.frame) - int(w.size))
-			w.shared, w.size = p, int32(len(p.frame))
+			w.isPacked = w.isPacked && isPacked
+			size := len(p.bytes(w.isPacked))
+			o.count(size - int(w.size))
+			w.shared, w.size = p, int32(size)
 			return true
 		}
 	}

@@ -42,14 +42,14 @@ func TestOutboxModel(t *testing.T) {
 			case 2, 3:
 				p := PrepareKeyed(fmt.Sprint(r.IntN(3)), Text, bytes.Repeat([]byte{byte(i)}, r.IntN(300)))
 				at := slices.IndexFunc(model, func(f frame) bool { return f.key == p.key })
-				if isReplaced := r.IntN(2) == 0 && o.replace(p); isReplaced {
+				if isReplaced := r.IntN(2) == 0 && o.replace(p, false); isReplaced {
 					if at < 0 {
 						t.Fatalf("seed %d: a message was replaced that does not wait", seed)
 					}
 					model[at].bytes = p.frame
 					continue
 				}
-				o.addShared(p)
+				o.addShared(p, false)
 				model = append(model, frame{bytes: p.frame, key: p.key})
 			case 4:
 				size, limit, dropped := r.IntN(300), r.IntN(1000), 0

@@ -30,8 +30,10 @@ const (
 // A message is what offer gets: p, or a shared one.
 type message struct {
 	shared *Prepared
-	kind   Kind
-	p      []byte
+	// isPacked: shared is compressed, without a history.
+	isPacked bool
+	kind     Kind
+	p        []byte
 	// packed is p, compressed; nil: p is sent as it is. It refers to what was sent with the
 	// messages up to number after, or to nothing: see Conn.pack.
 	packed  *buf.Buffer
@@ -43,7 +45,7 @@ type message struct {
 func (m *message) size() int {
 	switch {
 	case m.shared != nil:
-		return len(m.shared.frame)
+		return len(m.shared.bytes(m.isPacked))
 	case m.packed != nil:
 		return len(m.packed.B)
 	}
@@ -56,7 +58,7 @@ func (c *Conn) offer(m *message, policy SlowPolicy) error {
 		return ErrClosed
 	}
 	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.more != nil && c.more.pending != nil &&
-		c.more.pending.replace(m.shared) {
+		c.more.pending.replace(m.shared, m.isPacked) {
 		c.dropped(1)
 		return nil
 	}
@@ -116,13 +118,16 @@ func (c *Conn) append(m *message) {
 		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind)}, m.p)
 		return
 	}
+	if m.isPacked {
+		c.forgetSent()
+	}
 	e := c.extra()
 	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
-		s.out = append(s.out, m.shared.frame...)
+		s.out = append(s.out, m.shared.bytes(m.isPacked)...)
 		e.pokeLoop()
 		return
 	}
-	c.waiting(e).addShared(m.shared)
+	c.waiting(e).addShared(m.shared, m.isPacked)
 }
 
 // appendFrame appends a frame with p to what waits, and makes the engine send it. h is its
