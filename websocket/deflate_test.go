@@ -301,10 +301,15 @@ func TestDeflateBroadcast(t *testing.T) {
 		}
 		text := records(3000)
 		short, long, random := Prepare(Text, []byte("short")), Prepare(Text, []byte(text)), Prepare(Binary, []byte(noise(600)))
-		for range 3 {
+		for round := range 3 {
 			for _, m := range all {
 				if err := m.conn.TryWrite(Text, []byte(text[:500])); err != nil {
 					t.Fatal(err)
+				}
+			}
+			if round == 1 { // let the members be idle, so that Cast can reach them
+				for _, m := range all {
+					eventually(t, "nothing waits", func() bool { return m.conn.Pending() == 0 })
 				}
 			}
 			for _, p := range []*Prepared{short, long, random, long} {
