@@ -191,7 +191,7 @@ func shim() packageRule {
 func labRules() map[string]packageRule {
 	return map[string]packageRule{
 		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
-			".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "lab/...",
+			".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "internal/ws", "lab/...",
 		}},
 		"lab/internal/member": {anyModule: true, own: []string{".", "internal/h2", "internal/ws", "prefork", "tcp", "lab/..."}},
 	}

@@ -27,7 +27,8 @@ const (
 	inSized
 	inChunks
 	inTrailer
-	untilEnd // of the connection
+	untilEnd   // of the connection
+	inMessages // of WebSocket
 )
 
 // A framer finds the ends of the responses on one connection. Make it with heads;
@@ -40,24 +41,34 @@ type framer struct {
 	outcome outcome
 	phase   bodyPhase
 	interim uint8
+	socket  *socket // nil: this is not WebSocket
 }
 
 // outcome is what a head says.
 type outcome struct {
-	length int64
-	status int
-	flags  h1.Flags
-	closes bool // the connection does not persist
+	length  int64
+	status  int
+	flags   h1.Flags
+	closes  bool // the connection does not persist
+	accepts bool // the handshake of WebSocket
 }
 
 // reset prepares for another connection.
 func (f *framer) reset() {
 	f.heads.put(f.partial)
-	*f = framer{heads: f.heads}
+	*f = framer{heads: f.heads, socket: f.socket}
+	if f.socket != nil {
+		f.socket.pong = f.socket.pong[:0]
+	}
 }
 
 // isBetween tells whether nothing of a response was read yet.
-func (f *framer) isBetween() bool { return f.phase == inHead && f.partial == nil && f.interim == 0 }
+func (f *framer) isBetween() bool {
+	if f.phase == inMessages {
+		return f.socket.reader.IsBetween()
+	}
+	return f.phase == inHead && f.partial == nil && f.interim == 0
+}
 
 // feed reads from in up to the end of a response. isDone says that it is there;
 // used is how much of in belongs to it. Otherwise all of in is used. After an
@@ -66,7 +77,7 @@ func (f *framer) feed(in []byte) (used int, isDone bool, err error) {
 	for {
 		n, isDone, err := f.step(in[used:])
 		used += n
-		if isDone {
+		if isDone && f.phase != inMessages {
 			f.phase, f.interim = inHead, 0
 		}
 		if isDone || err != nil || used == len(in) {
@@ -92,6 +103,8 @@ func (f *framer) step(in []byte) (used int, isDone bool, err error) {
 	case inTrailer:
 		used, isComplete, err := f.parse(in)
 		return used, isComplete, err
+	case inMessages:
+		return f.socket.message(in)
 	}
 	return len(in), false, nil
 }
@@ -138,6 +151,9 @@ func (f *framer) parse(in []byte) (used int, isComplete bool, err error) {
 	if f.phase == inHead {
 		head := &p.parser.Head
 		f.outcome = outcome{length: head.ContentLength, status: head.StatusCode, flags: head.Flags, closes: !head.KeepsAlive()}
+		if f.heads.handshake != nil {
+			f.outcome.accepts = f.heads.handshake.accepts(&p.fields)
+		}
 	}
 	f.heads.put(p)
 	f.partial = nil
@@ -148,6 +164,8 @@ func (f *framer) parse(in []byte) (used int, isComplete bool, err error) {
 func (f *framer) body() (isDone bool, err error) {
 	o := &f.outcome
 	switch {
+	case f.socket != nil && (o.status == 101 || o.status >= 200):
+		return true, f.upgraded()
 	case o.status == 101:
 		return false, errSwitched
 	case o.status < 200:
@@ -198,7 +216,8 @@ type headParser struct {
 
 // headReader has what the framers of one thread share.
 type headReader struct {
-	isBodiless bool // responses to HEAD
+	isBodiless bool       // responses to HEAD
+	handshake  *handshake // nil: this is not WebSocket
 	// The same bytes mean the same: a head like the one before, which most are
 	// while the clock shows the same second, need not be parsed again.
 	last    []byte

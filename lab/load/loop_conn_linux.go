@@ -18,7 +18,7 @@ const (
 	unused     connState = iota
 	paused               // could not be made; since says when to try again
 	connecting           // since says from when on
-	greeting             // and HTTP/2's SETTINGS have not come
+	greeting             // and HTTP/2's SETTINGS, or the answer to WebSocket's handshake, have not come
 	idle                 // nothing is under way
 	busy                 // requests are under way; since says when they were sent (HTTP/2: when something came)
 	parting              // the server has said that it will end the connection; since says when
@@ -203,6 +203,12 @@ func (l *loop) connected(c *conn) {
 	if c.session != nil {
 		c.state = greeting
 		c.session.reset()
+		l.transmit(c)
+		return
+	}
+	if l.handshake != nil {
+		c.state = greeting
+		c.written, c.toWrite = 0, len(l.handshake.request)
 		l.transmit(c)
 		return
 	}

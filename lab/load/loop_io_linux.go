@@ -61,7 +61,10 @@ func (l *loop) transmit(c *conn) {
 // unwritten returns what is to be written.
 func (l *loop) unwritten(c *conn) []byte {
 	s := c.session
-	if s == nil {
+	switch {
+	case s == nil && c.state == greeting:
+		return l.handshake.request[c.written:c.toWrite]
+	case s == nil:
 		return l.batch[c.written:c.toWrite]
 	}
 	if c.written == len(s.out) {
@@ -102,9 +105,12 @@ func (l *loop) receive(c *conn) {
 		}
 		l.rec.BytesRead += int64(n)
 		generation := c.generation
-		if c.session != nil {
+		switch {
+		case c.session != nil:
 			l.takeFrames(c, l.buf[:n])
-		} else {
+		case c.state == greeting:
+			l.takeHandshake(c, l.buf[:n])
+		default:
 			l.take(c, l.buf[:n])
 		}
 		if c.generation != generation {
@@ -122,19 +128,24 @@ func (l *loop) receive(c *conn) {
 func (l *loop) take(c *conn, in []byte) {
 	isFirst := true
 	for len(in) > 0 {
-		if c.answered == len(c.due) {
+		if c.answered == len(c.due) && l.handshake == nil {
 			l.fail(c, Invalid, errSurplus)
 			return
 		}
 		used, isDone, err := c.framer.feed(in)
 		if err != nil {
-			l.fail(c, Invalid, err)
+			l.fail(c, kindOf(err), err)
 			return
 		}
 		if !isDone {
+			l.pong(c)
 			return
 		}
 		in = in[used:]
+		if c.answered == len(c.due) {
+			l.fail(c, Invalid, errUnwanted)
+			return
+		}
 		if isFirst {
 			isFirst = false
 			l.now = l.clock.now()
@@ -160,6 +171,43 @@ func (l *loop) take(c *conn, in []byte) {
 	l.available(c)
 }
 
+// takeHandshake takes the answer to WebSocket's handshake.
+func (l *loop) takeHandshake(c *conn, in []byte) {
+	for len(in) > 0 {
+		used, isDone, err := c.framer.feed(in)
+		in = in[used:]
+		switch {
+		case err != nil:
+			l.notConnected(c, err)
+			return
+		case isDone:
+			generation := c.generation
+			l.established(c)
+			if len(in) > 0 && c.generation == generation {
+				l.take(c, in)
+			}
+			return
+		}
+	}
+}
+
+// pong answers a ping, if nothing else is being written: a frame must not be cut.
+func (l *loop) pong(c *conn) {
+	if s := c.framer.socket; s != nil && len(s.pong) > 0 && c.written == c.toWrite {
+		n, _ := sock.Send(c.fd, s.pong) // a full socket has more than a pong to be read
+		l.rec.BytesWritten += int64(n)
+		s.pong = s.pong[:0]
+	}
+}
+
+// noGreeting is why a connection is of no use that ends before the server's greeting.
+func (l *loop) noGreeting() error {
+	if l.handshake != nil {
+		return errNoUpgrade
+	}
+	return errNoSettings
+}
+
 // complete counts a response.
 func (l *loop) complete(c *conn) {
 	l.rec.answered(c.framer.outcome.status, c.due[c.answered], c.since, l.now)
@@ -172,7 +220,7 @@ func (l *loop) complete(c *conn) {
 func (l *loop) ended(c *conn) {
 	switch {
 	case c.state == greeting:
-		l.notConnected(c, errNoSettings)
+		l.notConnected(c, l.noGreeting())
 	case c.framer.end() && c.answered < len(c.due):
 		l.now = l.clock.now()
 		l.complete(c)

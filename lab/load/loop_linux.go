@@ -59,7 +59,7 @@ func newLoop(r *run, i int) (thread, error) {
 		conns:  make([]conn, r.share(i)),
 		events: make([]unix.EpollEvent, maxEvents),
 		buf:    make([]byte, recvSize),
-		heads:  headReader{isBodiless: r.IsHead},
+		heads:  headReader{isBodiless: r.IsHead, handshake: r.handshake},
 	}
 	if r.Rate > 0 {
 		l.schedule = newSchedule(r.Rate, i, r.Threads)
@@ -67,7 +67,7 @@ func newLoop(r *run, i int) (thread, error) {
 	l.idle.conns = make([]*conn, len(l.conns))
 	l.live = len(l.conns)
 	for i := range l.conns {
-		l.conns[i] = conn{fd: -1, index: int32(i), framer: framer{heads: &l.heads}, due: make([]int64, 0, r.Depth)}
+		l.conns[i] = conn{fd: -1, index: int32(i), framer: r.newFramer(&l.heads), due: make([]int64, 0, r.Depth)}
 		if r.http2 != nil {
 			l.conns[i].session = newSession(r.http2)
 		}

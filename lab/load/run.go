@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sluicehttp/sluice/internal/ws"
 )
 
 // Config is what a run does. Address, Request and one of Duration and Requests
@@ -36,6 +38,9 @@ type Config struct {
 	// HTTP2: the request is translated to HTTP/2: by ALPN over TLS, whose NextProtos
 	// are set, by prior knowledge in plain text.
 	HTTP2 bool
+	// WebSocket makes the connections WebSockets; nil: they are not. Not with HTTP2 or
+	// OncePerConn.
+	WebSocket *WebSocket
 	// Duration ends the run; 0 is no bound.
 	Duration time.Duration
 	// Requests is how many are sent; 0 is no bound.
@@ -136,6 +141,10 @@ func (c *Config) complete() error {
 		return errors.New("there is neither a duration nor a number of requests")
 	case c.OncePerConn && c.Depth > 1:
 		return errors.New("requests are not pipelined on connections that have one only")
+	case c.WebSocket != nil && (c.HTTP2 || c.OncePerConn || c.IsHead):
+		return errors.New("WebSocket is not for HTTP/2, one message for each connection, or HEAD")
+	case c.WebSocket != nil && len(c.WebSocket.Message) > maxBatch/c.Depth-ws.MaxHead:
+		return fmt.Errorf("%d messages of %d bytes at once are too much", c.Depth, len(c.WebSocket.Message))
 	case len(c.Request) > maxBatch/c.Depth:
 		return fmt.Errorf("%d requests of %d bytes at once are too much", c.Depth, len(c.Request))
 	case c.Rate < 0 || math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0):
@@ -152,6 +161,7 @@ type run struct {
 	stop      context.CancelFunc
 	batch     []byte        // Depth requests
 	http2     *http2Plan    // nil: HTTP/1.1
+	handshake *handshake    // nil: this is not WebSocket
 	left      atomic.Int64  // requests that may still be begun
 	spent     chan struct{} // closed when there are none
 	hasMet    atomic.Bool   // a connection was made
@@ -225,6 +235,11 @@ func (r *run) prepare() (err error) {
 		r.http2, err = newHTTP2Plan(&r.Config)
 		return err
 	}
+	if r.WebSocket != nil {
+		if r.handshake, err = newHandshake(&r.Config); err != nil {
+			return err
+		}
+	}
 	for range r.Depth {
 		r.batch = append(r.batch, r.Request...)
 	}
@@ -253,6 +268,15 @@ func (r *run) warmUp(ctx context.Context) error {
 		rec.forget()
 	}
 	return ctx.Err()
+}
+
+// newFramer returns the framer of a connection.
+func (r *run) newFramer(heads *headReader) framer {
+	f := framer{heads: heads}
+	if r.handshake != nil {
+		f.socket = &socket{}
+	}
+	return f
 }
 
 // newThread returns a thread of the kind that the run needs.

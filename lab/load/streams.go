@@ -37,7 +37,8 @@ func newStreams(r *run, i int) *streams {
 			c.ready.L = &c.mu
 		}
 		c.heads.isBodiless = s.IsHead
-		c.framer.heads = &c.heads
+		c.heads.handshake = s.handshake
+		c.framer = s.newFramer(&c.heads)
 		s.conns = append(s.conns, c)
 	}
 	return s
@@ -272,7 +273,6 @@ func (c *stream) connect() bool {
 		c.met()
 		c.failures, c.hasUse = 0, false
 		c.forget = context.AfterFunc(c.ctx, func() { conn.Close() })
-		c.framer.reset()
 		c.use(conn)
 		c.rec.mu.Lock()
 		c.rec.Connections++
@@ -335,7 +335,8 @@ func (c *stream) dial() (net.Conn, error) {
 		}
 		conn = secured
 	}
-	if c.channel != nil {
+	c.framer.reset()
+	if c.channel != nil || c.handshake != nil {
 		forget := context.AfterFunc(ctx, func() { conn.Close() })
 		err := c.greet(conn)
 		if forget(); err != nil {
@@ -427,7 +428,7 @@ func (c *stream) finish(written int, writeErr, readErr error) {
 	case c.ctx.Err() != nil:
 		return // it was cut off
 	case errors.As(readErr, &invalid):
-		c.fail(Invalid, invalid.error, max(left, 1))
+		c.fail(kindOf(invalid.error), invalid.error, max(left, 1))
 	case errors.As(readErr, &timeout) && timeout.Timeout():
 		c.rec.mu.Lock()
 		for _, due := range c.requests[c.answered:] {
@@ -476,7 +477,7 @@ func (c *stream) take(in []byte) error {
 	defer c.rec.mu.Unlock()
 	c.rec.BytesRead += int64(len(in))
 	for len(in) > 0 {
-		if c.answered == len(c.requests) {
+		if c.answered == len(c.requests) && c.handshake == nil {
 			return invalidError{errSurplus}
 		}
 		used, isDone, err := c.framer.feed(in)
@@ -486,6 +487,9 @@ func (c *stream) take(in []byte) error {
 		in = in[used:]
 		if !isDone {
 			return nil
+		}
+		if c.answered == len(c.requests) {
+			return invalidError{errUnwanted}
 		}
 		c.complete(now)
 		if c.framer.outcome.closes || c.OncePerConn {

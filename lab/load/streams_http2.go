@@ -46,6 +46,9 @@ func (c *stream) use(conn net.Conn) {
 
 // greet exchanges SETTINGS on a new connection.
 func (c *stream) greet(conn net.Conn) error {
+	if c.handshake != nil {
+		return c.upgrade(conn)
+	}
 	if secured, ok := conn.(*tls.Conn); ok && secured.ConnectionState().NegotiatedProtocol != "h2" {
 		return errNoALPN
 	}

@@ -34,11 +34,12 @@ type Load struct {
 
 	Addr    string
 	Request []byte // one request
+	Message []byte // of a WebSocket, for which Request is the handshake; nil: HTTP
 }
 
 // A Result is what became of a load.
 type Result struct {
-	Requests     int // answered with 200
+	Requests     int // answered with 200, and messages
 	Failures     int // requests that failed, and other answers
 	FirstFailure string
 	Elapsed      time.Duration
@@ -184,6 +185,9 @@ func (l Load) put(ctx context.Context, begin func()) (r Result, err error) {
 		Network: "tcp", Address: l.Addr, Request: l.Request, Connections: l.Conns, Threads: l.Threads, Depth: l.Depth,
 		Duration: l.Duration, Requests: l.Requests, Rate: l.Rate, OncePerConn: l.Close, Timeout: patience, Begin: begin,
 	}
+	if l.Message != nil {
+		config.WebSocket = &load.WebSocket{Message: l.Message, IsText: true}
+	}
 	if l.TLS {
 		config.TLS = tlsConfig()
 	}
@@ -239,7 +243,7 @@ func Get(target, fields string) []byte {
 
 // add adds what a run has measured.
 func (r *Result) add(result *load.Result) {
-	good := result.Status[200]
+	good := result.Status[200] + result.Status[0] // messages of a WebSocket have no status
 	r.Requests += int(good)
 	r.Failures += int(result.ErrorSum() + result.Answered - good)
 	r.Elapsed += result.Elapsed
