@@ -113,7 +113,7 @@ func packageRules() map[string]packageRule {
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
 
 		// Modules of their own: the root's public packages, and what they like.
-		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
+		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "websocket/room", "bench/...", "lab/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "websocket", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
 		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "cmd/sluice/...", "lab/..."}},
@@ -193,7 +193,7 @@ func labRules() map[string]packageRule {
 		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
 			".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "internal/ws", "lab/...",
 		}},
-		"lab/internal/member": {anyModule: true, own: []string{".", "internal/h2", "internal/ws", "prefork", "tcp", "lab/..."}},
+		"lab/internal/member": {anyModule: true, own: []string{".", "internal/h2", "internal/ws", "prefork", "tcp", "websocket", "websocket/room", "lab/..."}},
 	}
 }
 
