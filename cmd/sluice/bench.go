@@ -25,6 +25,7 @@ type benchOptions struct {
 	http2            bool
 	streams          int
 	warmUp           bool
+	messageSize      int
 	method           string
 	headers          []string
 	data             string
@@ -54,6 +55,9 @@ users see at that rate.
 With --http2 a connection has --streams requests under way, and sends the next one
 when one is answered: over TLS by ALPN, in plain text without asking before.
 
+With a URL of ws:// or wss:// the requests are messages of WebSocket, and each message
+that comes back is the response to one: put load on a server that echoes.
+
 Responses are read by a strict parser: what is no response, is cut off or comes
 unasked counts as an error. Those with other statuses than 2xx and 3xx are
 responses, with their latency; the summary and the JSON have them by status.
@@ -67,6 +71,7 @@ const benchExamples = `  sluice bench localhost:8080/                       64 c
   sluice bench -R 20000 -d 1m --latency URL          20,000 requests per second
   sluice bench -n 100000 --pipeline 16 URL           100,000 requests, 16 at once
   sluice bench --http2 -c 64 -m 32 URL               HTTP/2, as h2load -c 64 -m 32
+  sluice bench -c 1000 --message-size 200 ws://localhost:8080/chat
   sluice bench -b @body.json -H 'Content-Type: application/json' URL
   sluice bench --disable-keepalive URL               a connection per request
   sluice bench -o run.json --quiet URL               for programs`
@@ -104,6 +109,7 @@ func (o *benchOptions) addLoadFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.pipeline, "pipeline", 1, "send `N` requests at once, and the next when all are answered")
 	flags.BoolVar(&o.http2, "http2", false, "speak HTTP/2: by ALPN over TLS, by prior knowledge (h2c) otherwise")
 	flags.IntVarP(&o.streams, "streams", "m", 1, "with --http2: how many requests `N` a connection has under way")
+	flags.IntVar(&o.messageSize, "message-size", 32, "with ws:// and without --data: send text of `N` bytes")
 	flags.BoolVar(&o.warmUp, "warm-up", false, "make all connections first, and let each have a few responses, which do not count")
 	flags.BoolVar(&o.disableKeepAlive, "disable-keepalive", false, "a connection per request; connecting is a part of its latency")
 	flags.Var(cli.SecondsOf(&o.timeout, 2*time.Second), "timeout", "bound for connecting, and for a complete response, in `SECONDS` or as 500ms")
@@ -144,7 +150,7 @@ func (o *benchOptions) complete(flags flagSet) error {
 	o.hasBody = flags.Changed("data") || flags.Changed("data-raw")
 	if o.method == "" {
 		o.method = "GET"
-		if o.hasBody {
+		if o.hasBody && !o.isWebSocket() {
 			o.method = "POST"
 		}
 	}
@@ -185,6 +191,14 @@ func (o *benchOptions) check(flags flagSet) error {
 		return errors.New("--pipeline and --http2 exclude each other: see --streams")
 	case o.pipeline*o.streams > 1 && o.disableKeepAlive:
 		return errors.New("--disable-keepalive and --pipeline or --streams exclude each other")
+	case o.messageSize < 0 || o.messageSize > maxMessage:
+		return fmt.Errorf("--message-size takes a number from 0 to %d", maxMessage)
+	case flags.Changed("message-size") && !o.isWebSocket():
+		return errors.New("--message-size needs a URL of ws:// or wss://")
+	case o.isWebSocket() && (o.http2 || o.disableKeepAlive || o.method != ""):
+		return errors.New("ws:// excludes --http2, --disable-keepalive and --request")
+	case flags.Changed("message-size") && (flags.Changed("data") || flags.Changed("data-raw")):
+		return errors.New("--message-size and --data exclude each other")
 	case o.warmUp && o.disableKeepAlive:
 		return errors.New("--disable-keepalive and --warm-up exclude each other")
 	case flags.Changed("request") && flags.Changed("method"):
@@ -207,4 +221,5 @@ const (
 	maxRate     = 1e9
 	maxPipeline = 1024
 	maxStreams  = 10_000
+	maxMessage  = 1 << 28 // bytes
 )

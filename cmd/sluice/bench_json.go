@@ -26,12 +26,13 @@ type benchReport struct {
 	TargetRate     float64   `json:"targetRate,omitempty"`
 	Connections    int       `json:"connections"`
 	Threads        int       `json:"threads"`
-	Protocol       string    `json:"protocol"` // "HTTP/1.1" or "HTTP/2"
+	Protocol       string    `json:"protocol"` // "HTTP/1.1", "HTTP/2" or "WebSocket"
 	Pipeline       int       `json:"pipeline"`
 	Streams        int       `json:"streams,omitempty"` // with HTTP/2
 	KeepAlive      bool      `json:"keepAlive"`
 	TimeoutSeconds float64   `json:"timeoutSeconds"`
-	RequestBytes   int       `json:"requestBytes"`
+	RequestBytes   int       `json:"requestBytes"`           // of WebSocket: the handshake, without its fields
+	MessageBytes   int       `json:"messageBytes,omitempty"` // of WebSocket
 
 	ElapsedSeconds     float64          `json:"elapsedSeconds"`
 	IsInterrupted      bool             `json:"isInterrupted"`
@@ -129,8 +130,11 @@ func (m *measurement) report() (*benchReport, error) {
 	if o.http2 {
 		report.Protocol, report.Streams = "HTTP/2", o.streams
 	}
+	if m.config.WebSocket != nil {
+		report.Protocol, report.MessageBytes = "WebSocket", len(m.target.message)
+	}
 	for status, n := range r.Status {
-		if n > 0 {
+		if status > 0 && n > 0 { // messages have none
 			report.Status[strconv.Itoa(status)] = n
 		}
 	}

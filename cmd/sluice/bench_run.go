@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluicehttp/sluice/lab/load"
 )
@@ -78,7 +79,10 @@ func (o *benchOptions) config(t benchTarget) (load.Config, error) {
 	if o.requests > 0 {
 		config.Connections = int(min(int64(o.connections), o.requests)) // no other would be used
 	}
-	if t.url.Scheme == "http" {
+	if t.message != nil {
+		config.WebSocket = &load.WebSocket{Message: t.message, IsText: utf8.Valid(t.message)}
+	}
+	if !t.isSecure() {
 		return config, nil
 	}
 	secure, err := (&getOptions{insecure: o.insecure, caFile: o.caFile}).tlsConfig()

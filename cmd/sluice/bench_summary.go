@@ -40,7 +40,11 @@ func (m *measurement) appendSummary(dst []byte) []byte {
 	r := m.result
 	seconds := r.Elapsed.Seconds()
 	dst = append(dst, m.title()...)
-	dst = fmt.Appendf(dst, "  Requests   %s in %s, %s/s%s\n", grouped(r.Answered), tidy(r.Elapsed),
+	name := "Requests"
+	if m.config.WebSocket != nil {
+		name = "Messages"
+	}
+	dst = fmt.Appendf(dst, "  %s   %s in %s, %s/s%s\n", name, grouped(r.Answered), tidy(r.Elapsed),
 		decimal(float64(r.Answered)/seconds), m.spread())
 	dst = fmt.Appendf(dst, "  Transfer   %s read, %s/s; %s written\n", size(float64(r.BytesRead)),
 		size(float64(r.BytesRead)/seconds), size(float64(r.BytesWritten)))
@@ -48,7 +52,9 @@ func (m *measurement) appendSummary(dst []byte) []byte {
 	if r.Service != nil && m.options.latency {
 		dst = m.appendLatency(dst, "Service", r.Service)
 	}
-	dst = fmt.Appendf(dst, "  Status     %s\n", m.statuses())
+	if m.config.WebSocket == nil {
+		dst = fmt.Appendf(dst, "  Status     %s\n", m.statuses())
+	}
 	dst = fmt.Appendf(dst, "  Errors     %s\n", m.errors())
 	for kind, err := range r.Examples {
 		if err != nil {
@@ -73,6 +79,9 @@ func (m *measurement) title() string {
 	}
 	if o.http2 {
 		parts = append(parts, "HTTP/2", count(o.streams, "stream"))
+	}
+	if m.config.WebSocket != nil {
+		parts = append(parts, "WebSocket", "messages of "+size(float64(len(m.target.message))))
 	}
 	if o.pipeline > 1 {
 		parts = append(parts, fmt.Sprintf("pipeline %d", o.pipeline))

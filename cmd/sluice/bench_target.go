@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -23,6 +24,24 @@ type benchTarget struct {
 	url              *url.URL // without credentials
 	network, address string
 	request          []byte
+	message          []byte // of WebSocket; nil: HTTP
+}
+
+// isWebSocket tells whether the URL is one of WebSocket.
+func (o *benchOptions) isWebSocket() bool {
+	scheme, _, hasScheme := strings.Cut(strings.ToLower(o.url), "://")
+	return hasScheme && (scheme == "ws" || scheme == "wss")
+}
+
+// isSecure tells whether connections have TLS.
+func (t *benchTarget) isSecure() bool { return t.url.Scheme == "https" || t.url.Scheme == "wss" }
+
+// messageOf returns what is sent over WebSocket: --data, or letters.
+func (o *benchOptions) messageOf(data []byte) []byte {
+	if o.hasBody {
+		return append([]byte{}, data...) // not nil
+	}
+	return bytes.Repeat([]byte("a"), o.messageSize)
 }
 
 // benchAgent is the User-Agent that the load generator sends.
@@ -38,7 +57,7 @@ func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
 		return t, fmt.Errorf("URL: %w", errors.Unwrap(err))
 	}
 	switch {
-	case t.url.Scheme != "http" && t.url.Scheme != "https":
+	case t.url.Scheme != "http" && t.url.Scheme != "https" && !o.isWebSocket():
 		return t, fmt.Errorf("URL: %s is neither http nor https", t.url.Scheme)
 	case t.url.Hostname() == "":
 		return t, errors.New("URL: there is no host")
@@ -52,6 +71,9 @@ func (o *benchOptions) target(ctx context.Context) (t benchTarget, err error) {
 	user, err := userOf(t.url)
 	if err != nil {
 		return t, err
+	}
+	if o.isWebSocket() {
+		t.message = o.messageOf(body)
 	}
 	t.request = o.appendRequest(nil, t.url, user, body)
 	t.url.User = nil
@@ -112,7 +134,8 @@ func (o *benchOptions) appendRequest(dst []byte, u *url.URL, user string, body [
 	if u.User != nil {
 		fields = append(fields, field{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user))})
 	}
-	if o.hasBody {
+	hasBody := o.hasBody && !o.isWebSocket()
+	if hasBody {
 		fields = append(fields, field{"Content-Type", "application/x-www-form-urlencoded"})
 	}
 	if o.disableKeepAlive {
@@ -136,10 +159,13 @@ func (o *benchOptions) appendRequest(dst []byte, u *url.URL, user string, body [
 			dst = fmt.Appendf(dst, "%s: %s\r\n", f.name, f.value)
 		}
 	}
-	if o.hasBody {
+	if hasBody {
 		dst = fmt.Appendf(dst, "Content-Length: %d\r\n", len(body))
 	}
 	dst = append(dst, "\r\n"...)
+	if !hasBody {
+		return dst
+	}
 	return append(dst, body...)
 }
 
@@ -167,7 +193,7 @@ func requestTarget(u *url.URL) string {
 // accepts a connection.
 func resolveAddress(ctx context.Context, u *url.URL, timeout time.Duration) (string, error) {
 	port := u.Port()
-	if port == "" && u.Scheme == "https" {
+	if port == "" && (u.Scheme == "https" || u.Scheme == "wss") {
 		port = "443"
 	} else if port == "" {
 		port = "80"

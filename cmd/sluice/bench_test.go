@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/websocket"
 )
 
 // benchServer serves on a listener in this process, and counts requests.
@@ -274,6 +276,48 @@ func TestBenchNothing(t *testing.T) {
 	}
 }
 
+// TestBenchWebSocket: messages of WebSocket, also over TLS, where there are no event loops.
+func TestBenchWebSocket(t *testing.T) {
+	echo := &websocket.Endpoint{OnMessage: func(c *websocket.Conn, m websocket.Message) error {
+		return c.Write(context.Background(), m.Kind, m.Data)
+	}}
+	certificate, key, err := sluice.GenerateTestCertificate("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for scheme, serve := range map[string]func(*sluice.Server, net.Listener) error{
+		"ws":  (*sluice.Server).Serve,
+		"wss": func(s *sluice.Server, ln net.Listener) error { return s.ServeTLSEmbed(ln, certificate, key) },
+	} {
+		ln := tcpListener(t)
+		srv := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			if string(ctx.Request.Header.Peek("X-A")) != "b" || echo.Upgrade(ctx, nil) != nil {
+				ctx.Error("no", sluice.StatusForbidden)
+			}
+		}}
+		ended := make(chan error, 1)
+		go func() { ended <- serve(srv, ln) }()
+		t.Cleanup(func() {
+			srv.Shutdown()
+			<-ended
+		})
+		url := scheme + "://" + ln.Addr().String() + "/chat"
+		for args, size := range map[string]int{"": 32, "--message-size 70": 70, "-b héllo --pipeline 4": 6, "-R 2000 --latency": 32} {
+			stdout, stderr, status := runs(t, append(strings.Fields(args), "-k", "-H", "X-A: b", "-n", "40", "-c", "4", "-o", "-", url)...)
+			r := reportOf(t, stdout)
+			if status != 0 || r.Responses != 40 || r.MessageBytes != size || r.Protocol != "WebSocket" || len(r.Status) != 0 || r.ConnectionsMade == 0 {
+				t.Errorf("%s %s: exit status %d\n%s%s", scheme, args, status, stdout, stderr)
+			}
+			if !strings.Contains(stderr, "  Messages   40 in ") || strings.Contains(stderr, "Status") || !strings.Contains(stderr, fmt.Sprintf("WebSocket, messages of %d B", size)) {
+				t.Errorf("the summary says\n%s", stderr)
+			}
+		}
+		if _, stderr, status := runs(t, "-k", "-n", "4", url); status != 1 || !strings.Contains(stderr, "status 403") {
+			t.Errorf("%s: exit status %d, %s", scheme, status, stderr)
+		}
+	}
+}
+
 func TestBenchUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", path)
@@ -327,6 +371,11 @@ func TestBenchFlags(t *testing.T) {
 		"-b a --data-raw b x":                "exclude each other",
 		"-b @ x":                             "no name behind @",
 		"-b @/none/x 127.0.0.1":              "no such file",
+		"--message-size 5 x":                 "needs a URL of ws://",
+		"--message-size -1 ws://x":           "--message-size takes",
+		"--message-size 1 -b a ws://x":       "exclude each other",
+		"--http2 ws://x":                     "ws:// excludes",
+		"-X GET ws://x":                      "ws:// excludes",
 		"-k --cacert f x":                    "exclude each other",
 		"-q --progress x":                    "exclude each other",
 		"--json= x":                          "--json is empty",
