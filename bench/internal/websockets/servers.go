@@ -122,6 +122,7 @@ func newSluice(kind string) (*sluiceServer, error) {
 	}
 	endpoint := &websocket.Endpoint{
 		ReadLimit: readLimit,
+		PingAfter: -1, // the peers send none
 		OnMessage: func(c *websocket.Conn, m websocket.Message) error {
 			if err := answer(m.Kind == websocket.Text, m.Data); err != nil {
 				return err

@@ -15,10 +15,6 @@ import (
 // upgrading is the state of a connection that is not yet a peer.
 type upgrading struct {
 	key string // that was sent
-	// isSwitched: the server has agreed, and is asked by a ping whether it has
-	// moved the connection. Servers need descriptors for that; the client makes
-	// few connections at a time.
-	isSwitched bool
 }
 
 // startUpgrade asks for WebSocket on a new connection.
@@ -34,19 +30,14 @@ func (c *client) startUpgrade(conn *tcp.Conn) error {
 
 // handleWebSocket takes the answer to an upgrade, or a frame.
 func (c *client) handleWebSocket(conn *tcp.Conn, in []byte) (int, error) {
-	u, isUpgrading := conn.State().(*upgrading)
-	if isUpgrading && !u.isSwitched {
+	if u, isUpgrading := conn.State().(*upgrading); isUpgrading {
 		return c.switched(conn, u, in)
 	}
 	op, payload, size, err := parseFrame(in, false)
 	switch {
 	case err != nil || size == 0:
 		return 0, err
-	case isUpgrading && op == ws.OpPong:
-		c.joins(conn, (*masker)(conn.Sender()))
-		<-c.upgrades
-		return size, nil
-	case isUpgrading || op != ws.OpBinary || len(payload) != messageSize:
+	case op != ws.OpBinary || len(payload) != messageSize:
 		return 0, fmt.Errorf("a frame of kind %d and %d bytes was not asked for", op, len(payload))
 	}
 	return size, c.answered(conn)
@@ -62,9 +53,9 @@ func (c *client) switched(conn *tcp.Conn, u *upgrading, in []byte) (int, error) 
 	if !bytes.HasPrefix(head, statusSwitching) || string(fieldOf(head, ws.FieldAccept)) != string(ws.AppendAccept(nil, []byte(u.key))) {
 		return 0, fmt.Errorf("the server does not upgrade: %.200q", head)
 	}
-	u.isSwitched = true
-	_, err := conn.Write(ws.AppendMasked(conn.AvailableBuffer(), ws.OpPing, ws.Key(mathrand.Uint32()), nil))
-	return end + len(endOfHead), err
+	c.joins(conn, (*masker)(conn.Sender()))
+	<-c.upgrades
+	return end + len(endOfHead), nil
 }
 
 // A masker is a *tcp.Sender that sends each message as a frame, masked with a

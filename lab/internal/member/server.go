@@ -17,8 +17,7 @@ import (
 	"github.com/sluicehttp/sluice/tcp"
 )
 
-// A server is a process that serves, or a worker of prefork's. One of WebSocket
-// has both servers: connections begin with HTTP.
+// A server is a process that serves, or a worker of prefork's.
 type server struct {
 	*process
 	requests atomic.Uint64
@@ -33,8 +32,8 @@ func newServer(p *process) *server {
 	case scenario.TCP:
 		s.tcp = p.newTCP(s.handler(work))
 	case scenario.WebSocket:
-		s.tcp, s.http = p.newTCP(s.handleFrames(work)), p.newHTTP(s.upgrade)
-		s.http.KeepHijackedConns = true // they are the other server's
+		s.http = p.newHTTP(s.upgrade(work))
+		s.http.HTTP2.Disable = true
 	default:
 		s.http = p.newHTTP(s.answer(work))
 		s.http.HTTP2.Disable = p.config.Scenario.Protocol != scenario.HTTP2
@@ -108,12 +107,10 @@ func (s *server) count(stats *control.Stats) {
 	if !stats.Asked { // it would look at every connection
 		return
 	}
-	// In this order none counts twice that moves from one to the other.
 	if s.tcp != nil {
 		stats.Connections = s.tcp.Stats().Connections
-	}
-	if s.http != nil {
-		stats.Connections += int(s.http.GetOpenConnectionsCount())
+	} else {
+		stats.Connections = int(s.http.GetOpenConnectionsCount())
 	}
 }
 

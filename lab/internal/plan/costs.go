@@ -23,9 +23,9 @@ const (
 	http2LoopCost      = 4000
 	http2GoroutineCost = 20_000
 
-	// A WebSocket is in the tables of two servers, and the garbage of its
-	// upgrade is not collected at once.
-	webSocketLoopCost   = 600
+	// A WebSocket has a Conn and a place in a group; the garbage of its upgrade is not
+	// collected at once.
+	webSocketLoopCost   = 400
 	webSocketClientCost = 1800
 )
 

@@ -125,11 +125,8 @@ func (p *Plan) descriptors(l Limits) (all list) {
 
 // serverLoopFiles returns how many descriptors the loops of a server have.
 func (p *Plan) serverLoopFiles() int {
-	switch {
-	case p.Scenario.Server == scenario.Goroutine:
+	if p.Scenario.Server == scenario.Goroutine {
 		return 0
-	case p.Scenario.Protocol == scenario.WebSocket: // two servers
-		return 2 * p.Loops * filesPerLoop
 	}
 	return p.Loops * filesPerLoop
 }

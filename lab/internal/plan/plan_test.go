@@ -160,7 +160,7 @@ func TestLoopFiles(t *testing.T) {
 	}{
 		{"6", func(s *scenario.Scenario) { s.Loops = 20_000 }, "of one server"},
 		{"6", func(s *scenario.Scenario) { s.Loops = 19_000 }, ""},
-		{"ws-epoll", func(s *scenario.Scenario) { s.Loops = 10_000 }, "of one server"},
+		{"ws-epoll", func(s *scenario.Scenario) { s.Loops = 20_000 }, "of one server"},
 		{"11", func(s *scenario.Scenario) { s.Loops = 20_000 }, ""}, // it has goroutines
 		{"6", func(s *scenario.Scenario) { s.ClientLoops = 40_000 }, "of one client"},
 		{"6", func(s *scenario.Scenario) { s.ClientLoops = 9_999 }, ""},
