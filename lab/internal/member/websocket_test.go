@@ -122,7 +122,7 @@ func TestServerRefuses(t *testing.T) {
 		"\x82\x81\x00\x00\x00\x00x":                                 "\x82\x01x",
 		"\x89\x81\x00\x00\x00\x00x\x82\x80\x00\x00\x00\x00":         "\x8a\x01x\x82\x00",
 		"\x8a\x80\x00\x00\x00\x00\x88\x82\x00\x00\x00\x00\x03\xe8x": "\x88\x02\x03\xe8",
-		"\x82\x01x":                 "\x88%\x03\xeaa frame from a client is not masked",
+		"\x82\x01x": "\x88%\x03\xeaa frame from a client is not masked",
 	} {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
