@@ -33,7 +33,8 @@ func TestFrames(t *testing.T) {
 		{"\x81\x05Hello", false, 0, "", 0, errNotBinary},
 		{"\x02\x03Hel", false, 0, "", 0, errNotBinary},
 		{"\x80\x02lo", false, 0, "", 0, errNotBinary},
-		{"\xc2\x00", false, 0, "", 0, ws.ErrReserved},
+		{"\xc2\x00", false, 0, "", 0, errNotBinary}, // compressed
+		{"\xa2\x00", false, 0, "", 0, ws.ErrReserved},
 		{length64 + "\x00\x00\x00\x00\x00\x01\x00\x00", false, 0, "", 0, errFrameSize},
 		{length16 + "\x80\x01", false, 0, "", 0, errFrameSize},
 	} {
