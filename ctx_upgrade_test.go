@@ -20,6 +20,10 @@ type echoFamily struct{ closed, woken atomic.Int32 }
 
 func (f *echoFamily) NewHost(s upgrade.Server) upgrade.Host { return &echoHost{f, s} }
 
+func (f *echoFamily) Name() string { return "" }
+
+func (h *echoHost) Unpack(engine.Conn, []byte) (engine.Protocol, []byte) { return nil, nil }
+
 type echoHost struct {
 	family *echoFamily
 	server upgrade.Server
@@ -57,7 +61,7 @@ func (p *echoProtocol) Run(out []byte) ([]byte, engine.Next) {
 }
 
 func (p *echoProtocol) Prompted(out []byte) ([]byte, engine.Next) {
-	p.host.server.Printf("prompted, close requested: %v", p.host.server.CloseRequested()) // the test counts it
+	p.host.server.Printf("prompted, close requested: %v", p.host.server.Closing() != upgrade.CloseNot) // the test counts it
 	return append(out, "prompted\n"...), engine.Read
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
 // http2Host is the server of one HTTP/2 connection, as package http2 sees it.
@@ -78,6 +79,9 @@ func (a *acceptor) wakeHTTP2(conn engine.Conn, facts connFacts, record http2.Rec
 // Unpack returns the Protocol of a connection that was handed over with its state; see
 // engine.Unpacker.
 func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
+	if name, rest, ok := upgrade.ParseState(state); ok {
+		return a.unpackUpgraded(conn, name, rest)
+	}
 	if !a.cfg.speaksHTTP2(a.server) {
 		a.cfg.logger.Printf("connection from %s closed: it speaks HTTP/2, which is off", conn.RemoteAddr())
 		return nil, nil

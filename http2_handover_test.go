@@ -66,8 +66,8 @@ func TestHTTP2HandOverRefused(t *testing.T) {
 		t.Run(n.name, func(t *testing.T) {
 			handler := func(*sluice.RequestCtx) {}
 			from, off := serveHTTP2(t, n, &sluice.Server{Handler: handler}), serve(t, n, &sluice.Server{Handler: handler, HTTP2: sluice.HTTP2Config{Disable: true}})
-			if from.server.Control().StateVersion() == 0 || off.server.Control().StateVersion() != 0 {
-				t.Error("StateVersion")
+			if from.server.Control().StateKinds() == 0 || off.server.Control().StateKinds() != 0 {
+				t.Error("StateKinds")
 			}
 			for name, adopt := range map[string]func(c net.Conn, p sluice.Parcel) error{
 				"off": off.server.Control().AdoptConn,

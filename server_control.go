@@ -3,11 +3,14 @@ package sluice
 import (
 	"context"
 	"errors"
+	"hash/fnv"
+	"io"
 	"net"
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/choose"
 	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
 // ErrServerClosed says that the server did not take a connection because it is
@@ -47,9 +50,29 @@ func (s *Server) Control() *ServerControl {
 type Parcel struct {
 	// Leftover is input that was already read from the connection. It is served first.
 	Leftover []byte
-	// State is what a server knows of a connection that speaks HTTP/2; nil for
-	// HTTP/1.1. Only a server with the same StateVersion understands it.
+	// State is what a server knows of a connection that speaks HTTP/2, or that has left
+	// HTTP/1.1, as WebSockets have; nil for HTTP/1.1. See Kind.
 	State []byte
+}
+
+// Kind returns what a server must understand to take the connection over: one member of
+// the set ServerControl.StateKinds. 0 means that every server can.
+func (p Parcel) Kind() uint64 {
+	if len(p.State) == 0 {
+		return 0
+	}
+	if name, _, ok := upgrade.ParseState(p.State); ok {
+		return stateKind(name)
+	}
+	return stateKind(string(p.State[:1])) // HTTP/2: its version
+}
+
+// stateKind returns the member of a set of kinds that name stands for. There are 64
+// members, so two names may share one. A server then closes what it does not understand.
+func stateKind(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, name)
+	return 1 << (h.Sum64() >> 58)
 }
 
 // HandOver takes up to limit connections away from the server, all if limit is
@@ -65,7 +88,8 @@ type Parcel struct {
 // HandOver gives only bare TCP and unix sockets that the server has accepted or
 // adopted. TLS connections, connections of ServeConn, and connections of any
 // other type stay. A connection with a request in progress stays until the next
-// call, and one of HTTP/2 that has sent GOAWAY stays until its end. For this server, a
+// call, and one of HTTP/2 that has sent GOAWAY stays until its end. WebSockets are given if
+// their Endpoint is registered. For this server, a
 // connection that is handed over has ended: ConnState receives StateClosed, and limits
 // no longer count it. Its next server counts MaxRequestsPerConn and
 // MaxKeepaliveDuration from the beginning.
@@ -77,15 +101,18 @@ func (c *ServerControl) HandOver(limit int, take func(c net.Conn, p Parcel)) int
 	return e.DetachIdle(limit, func(conn net.Conn, p engine.Parcel) { take(conn, Parcel(p)) })
 }
 
-// StateVersion returns the version of Parcel.State that HandOver gives and AdoptConn
-// accepts; 0 if HTTP/2 is off. A server closes connections whose State is of another
-// version: adopt these again with the server that gave them, and they end with GOAWAY
-// after its CloseOnNextResponse.
-func (c *ServerControl) StateVersion() int {
-	if c.server.HTTP2.Disable {
-		return 0
+// StateKinds returns the set of the kinds of Parcel.State that AdoptConn understands. It is
+// complete when the server's Endpoints are registered. Give connections of other kinds back
+// to the server that gave them: after its CloseOnNextResponse it ends them in order.
+func (c *ServerControl) StateKinds() uint64 {
+	kinds := uint64(0)
+	if !c.server.HTTP2.Disable {
+		kinds |= stateKind(string([]byte{byte(http2.StateVersion)}))
 	}
-	return http2.StateVersion
+	for _, family := range c.server.families() {
+		kinds |= stateKind(family.Name())
+	}
+	return kinds
 }
 
 // AdoptConn serves conn as if the server had accepted it, and returns at once.
@@ -149,7 +176,7 @@ func (c *ServerControl) CloseOnNextResponse() {
 	s.mu.Unlock()
 	s.gauges.isClosing.Store(true)
 	e.CloseOnNextResponse()
-	if !s.HTTP2.Disable {
+	if !s.HTTP2.Disable || s.hasUpgrades() {
 		e.Nudge()
 	}
 }

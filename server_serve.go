@@ -249,8 +249,8 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 		e.CloseOnNextResponse()
 		firstErr = closeListeners(listeners)
 		s.done.close()
-		if !s.HTTP2.Disable {
-			e.Nudge() // so that connections of HTTP/2 tell their clients
+		if !s.HTTP2.Disable || s.hasUpgrades() {
+			e.Nudge() // so that connections of HTTP/2 and WebSockets tell their clients
 		}
 	}
 	var timeout error

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +14,8 @@ import (
 type upgradeHosts struct {
 	mu  sync.Mutex // held to add
 	all atomic.Pointer[[]upgradeHost]
+
+	named map[string]upgrade.Family // that may take over connections, by Name
 }
 
 type upgradeHost struct {
@@ -44,11 +47,62 @@ func (s *Server) hostOf(family upgrade.Family, cfg *serverConfig) upgrade.Host {
 		return nil
 	}
 	cfg.retain()
-	host := family.NewHost(&upgradeServer{server: s, cfg: cfg, engine: e, place: uint64(len(all))})
+	host := family.NewHost(&upgradeServer{
+		server: s, cfg: cfg, engine: e, place: uint64(len(all)),
+		isRegistered: family.Name() != "" && hosts.named[family.Name()] == family,
+	})
 	grown := append(all[:len(all):len(all)], upgradeHost{Host: host, family: family, engine: e})
 	hosts.all.Store(&grown)
 	return host
 }
+
+// RegisterTakeover lets s take over connections of a family that another server hands
+// over; see ServerControl.HandOver. Like TakeOver, it is for packages of this module:
+// websocket.Endpoint.Register calls it. It must be called before s serves. The error says
+// that the family has no name, or that another one has it.
+func (s *Server) RegisterTakeover(family upgrade.Family) error {
+	hosts := &s.upgrades
+	hosts.mu.Lock()
+	defer hosts.mu.Unlock()
+	name := family.Name()
+	if other := hosts.named[name]; name == "" || len(name) > upgrade.MaxName || other != nil && other != family {
+		return fmt.Errorf("sluice: %q cannot be the name of a kind of connection: it is empty, too long, or taken", name)
+	}
+	if hosts.named == nil {
+		hosts.named = map[string]upgrade.Family{}
+	}
+	hosts.named[name] = family
+	return nil
+}
+
+// families returns the registered families.
+func (s *Server) families() (all []upgrade.Family) {
+	s.upgrades.mu.Lock()
+	defer s.upgrades.mu.Unlock()
+	for _, f := range s.upgrades.named {
+		all = append(all, f)
+	}
+	return all
+}
+
+// unpackUpgraded is Unpack for a connection of a family.
+func (a *acceptor) unpackUpgraded(conn engine.Conn, name string, state []byte) (engine.Protocol, []byte) {
+	a.server.upgrades.mu.Lock()
+	family := a.server.upgrades.named[name]
+	a.server.upgrades.mu.Unlock()
+	if family == nil {
+		a.cfg.logger.Printf("connection from %s closed: %q is not registered", conn.RemoteAddr(), name)
+		return nil, nil
+	}
+	host := a.server.hostOf(family, a.cfg)
+	if host == nil {
+		return nil, nil // the server shuts down
+	}
+	return host.Unpack(conn, state)
+}
+
+// hasUpgrades tells whether connections have left HTTP/1.1 for another protocol.
+func (s *Server) hasUpgrades() bool { return s.upgrades.all.Load() != nil }
 
 // wakeUpgraded returns the Protocol that has left m.
 func (s *Server) wakeUpgraded(conn engine.Conn, m engine.Memo) engine.Protocol {
@@ -62,6 +116,8 @@ type upgradeServer struct {
 	cfg    *serverConfig
 	engine engine.Engine
 	place  uint64
+
+	isRegistered bool
 }
 
 var _ upgrade.Server = (*upgradeServer)(nil)
@@ -85,8 +141,21 @@ func (u *upgradeServer) Cast(targets []engine.Target, frame []byte, missed func(
 	u.engine.Cast(targets, frame, missed)
 }
 
-// CloseRequested implements upgrade.Server.
-func (u *upgradeServer) CloseRequested() bool { return u.engine.CloseRequested() }
+// Closing implements upgrade.Server.
+func (u *upgradeServer) Closing() upgrade.Closing {
+	if !u.engine.CloseRequested() {
+		return upgrade.CloseNot
+	}
+	u.server.mu.Lock()
+	defer u.server.mu.Unlock()
+	if u.server.state.isShutDown {
+		return upgrade.CloseNow
+	}
+	return upgrade.CloseSoon
+}
+
+// IsRegistered implements upgrade.Server.
+func (u *upgradeServer) IsRegistered() bool { return u.isRegistered }
 
 // Count implements upgrade.Server.
 func (u *upgradeServer) Count(read, written int) {

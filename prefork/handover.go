@@ -71,7 +71,7 @@ func (w *worker) receive() {
 	if w.prefork.server == nil || w.link.Slots() == 0 {
 		return
 	}
-	w.board.page.Set(shared.HTTP2Version, uint64(w.prefork.server.Control().StateVersion()))
+	w.board.page.Set(shared.StateKinds, w.prefork.server.Control().StateKinds())
 	w.link.Receive(w.adoptConn)
 }
 
@@ -116,7 +116,7 @@ func (w *worker) handOver(ctx context.Context) int {
 			c.Close() // this process's descriptor
 			return
 		}
-		if len(p.State) > 0 { // no worker understands it; it ends with GOAWAY
+		if len(p.State) > 0 { // no worker understands it; it ends with GOAWAY, or 1012
 			s.Control().CloseOnNextResponse()
 		}
 		// This worker serves it until it closes its remaining connections.
@@ -155,7 +155,8 @@ func (w *worker) post(ctx context.Context, c net.Conn, p sluice.Parcel) bool {
 
 // takes tells whether the worker at page understands p.
 func (w *worker) takes(page *shared.Page, p sluice.Parcel) bool {
-	return len(p.State) == 0 || page.Get(shared.HTTP2Version) == uint64(w.prefork.server.Control().StateVersion())
+	kind := p.Kind()
+	return page.Get(shared.StateKinds)&kind == kind
 }
 
 // successorTakes tells whether those understand p that may read the inbox of the worker's

@@ -50,6 +50,7 @@ type setup struct {
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
 	HTTP2                   bool
+	WebSocket               bool // of the path /websocket
 }
 
 // playRole plays the master of a fleet and its workers.
@@ -104,6 +105,7 @@ func playRole(role string) int {
 }
 
 // newFleet returns the Prefork of s.
+// long: one line for each field of the setup
 func newFleet(s setup) *Prefork {
 	server := &sluice.Server{Engine: s.Engine, Logger: log.New(os.Stderr, "", 0), HTTP2: sluice.HTTP2Config{Disable: !s.HTTP2}}
 	p := New(server)
@@ -111,6 +113,9 @@ func newFleet(s setup) *Prefork {
 	ending := make(chan struct{})
 	p.OnDrain = func() { fmt.Println("on drain"); close(ending) }
 	server.Handler = withStatus(p, withEvents(ending, func(ctx *sluice.RequestCtx) { handle(ctx, info) }))
+	if s.WebSocket {
+		server.Handler = withWebSocket(server, server.Handler)
+	}
 	if s.OwnServe { // as Fiber does
 		serve := p.ServeFunc
 		p = &Prefork{ServeFunc: func(ln net.Listener) error { return serve(ln) }, Logger: server.Logger}

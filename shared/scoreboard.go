@@ -102,9 +102,9 @@ const (
 	HTTP2Resets
 	// HTTP2Calmed counts connections that were ended with ENHANCE_YOUR_CALM.
 	HTTP2Calmed
-	// HTTP2Version is the version of the state with which the process takes over
-	// connections that speak HTTP/2; zero if it does not.
-	HTTP2Version
+	// StateKinds is the set of the kinds of state with which the process takes over
+	// connections; see sluice.ServerControl.StateKinds.
+	StateKinds
 	fieldEnd
 )
 

@@ -50,6 +50,7 @@ const (
 	phaseOpen    phase = iota
 	phaseClosing       // a Close frame is sent, or waits; the peer's is awaited
 	phaseClosed        // nothing may be sent any more
+	phaseMoved         // another process has the connection
 )
 
 // An extra is what a Conn needs only while it is awake, or only in some programs.
@@ -111,6 +112,14 @@ func (m *extra) loop() *loop {
 	return m.rare.loop
 }
 
+// ended returns the error of methods of a Conn that is not open; the lock is held.
+func (c *Conn) ended() error {
+	if c.phase == phaseMoved {
+		return ErrMoved
+	}
+	return ErrClosed
+}
+
 // lock returns the mutex that guards c, except for the fields that never change. Nothing
 // waits while it is held.
 func (c *Conn) lock() *sync.Mutex { return &c.host.locks[c.index%uint32(len(c.host.locks))].Mutex }
@@ -148,8 +157,8 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 	for {
 		switch {
 		case c.phase != phaseOpen:
-			mu.Unlock()
-			return ErrClosed
+			defer mu.Unlock()
+			return c.ended()
 		case !c.fits(&w):
 			mu.Unlock()
 			c.pack(&w)
@@ -245,7 +254,7 @@ func (c *Conn) Close(code Code, reason string) error {
 	c.lock().Lock()
 	defer c.lock().Unlock()
 	if c.phase != phaseOpen {
-		return ErrClosed
+		return c.ended()
 	}
 	c.close(&CloseError{Code: code, Reason: reason})
 	return nil
@@ -293,8 +302,8 @@ func (c *Conn) Ping(ctx context.Context) error {
 		c.forgetPing(wait.number)
 		return ctx.Err()
 	}
-	if c.phase == phaseClosed {
-		return ErrClosed
+	if c.phase >= phaseClosed {
+		return c.ended()
 	}
 	return nil
 }
@@ -352,7 +361,7 @@ func (c *Conn) State() any {
 func (c *Conn) SetState(state any) {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.phase != phaseClosed {
+	if c.phase < phaseClosed {
 		c.extra().state = state
 	}
 }
@@ -361,9 +370,9 @@ func (c *Conn) SetState(state any) {
 func (c *Conn) Context() context.Context {
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if c.phase == phaseClosed && (c.more == nil || c.more.rare == nil || c.more.rare.ctx == nil) {
+	if c.phase >= phaseClosed && (c.more == nil || c.more.rare == nil || c.more.rare.ctx == nil) {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(ErrClosed)
+		cancel(c.ended())
 		return ctx
 	}
 	r := c.extra().rarely()

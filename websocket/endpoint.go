@@ -18,6 +18,7 @@ const (
 	defaultCloseWithin   = 5 * time.Second
 	defaultMessageWithin = 60 * time.Second
 	defaultWriteTimeout  = 30 * time.Second
+	defaultRestartSpread = time.Second
 
 	minFragments  = 1024 // of a message; all may have so many
 	bytesPerFrame = 64   // of ReadLimit, for each further one
@@ -35,6 +36,9 @@ const (
 // this delays only its own connection. What other goroutines write to a connection is sent
 // when its callback returns.
 type Endpoint struct {
+	// Name identifies the Endpoint in other processes; see Register. "": its connections
+	// end with the process.
+	Name string
 	// OnOpen is called for each new connection, before the answer to the handshake is
 	// sent. It may write. An error closes the connection, as that of OnMessage.
 	OnOpen func(c *Conn) error
@@ -47,6 +51,17 @@ type Endpoint struct {
 	// end. err is a *CloseError, the error of another callback, or what broke the
 	// connection.
 	OnClose func(c *Conn, err error)
+
+	// Serve is the function of Accept whose connections can move. In the new process it
+	// is called again; in the old one, Read returns ErrMoved.
+	Serve func(c *Conn) error
+	// OnMoved is called for each connection that has come from another process, before
+	// anything is read from it. rooms are the names of its Groups there: it must join them
+	// again. It may write. An error closes the connection with CodeServiceRestart, or with
+	// the code of a *CloseError.
+	OnMoved func(c *Conn, rooms []string) error
+	// State encodes what Conn.State returns for another process.
+	State StateCodec
 
 	// Check decides about a handshake that is valid. If it returns an error, that is the
 	// answer: with the status and the text of a *StatusError, with 403 for other errors.
@@ -88,6 +103,10 @@ type Endpoint struct {
 	// WriteTimeout is how long a peer may take nothing of what is sent; 0: 30 s, less: no
 	// limit.
 	WriteTimeout time.Duration
+	// RestartSpread is the time over which connections that cannot move are closed with
+	// CodeServiceRestart when another process replaces this one; 0: 1 s. The new
+	// connections of their clients are spread as much.
+	RestartSpread time.Duration
 
 	once     sync.Once
 	resolved *settings
@@ -102,6 +121,7 @@ type settings struct {
 	pendingTotal pendingTotal
 
 	pingAfter, pongWithin, closeWithin, messageWithin, writeTimeout time.Duration // 0: none
+	restartSpread                                                   time.Duration
 }
 
 var _ upgrade.Family = (*settings)(nil)
@@ -120,6 +140,7 @@ func (e *Endpoint) settings() *settings {
 			closeWithin:   orDefault(max(e.CloseWithin, 0), defaultCloseWithin),
 			messageWithin: orDefault(e.MessageWithin, defaultMessageWithin),
 			writeTimeout:  orDefault(e.WriteTimeout, defaultWriteTimeout),
+			restartSpread: orDefault(max(e.RestartSpread, 0), defaultRestartSpread),
 		}
 	})
 	return e.resolved

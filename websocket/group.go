@@ -14,6 +14,9 @@ const castBatch = 256
 // Its methods may be called by any number of goroutines. A connection is removed at its
 // end, before OnClose is called. Package room has groups with names.
 type Group struct {
+	// Name is what Endpoint.OnMoved gets in another process. Connections in a Group
+	// without a name do not move. It must be set before the first Add.
+	Name string
 	// OnEmpty is called when the last member has left. Members may have been added
 	// meanwhile. It must be set before the first Add, and must not block: it may run on a
 	// goroutine that serves connections.
@@ -42,7 +45,7 @@ func (g *Group) Add(c *Conn) error {
 	c.lock().Lock()
 	defer c.lock().Unlock()
 	if c.phase != phaseOpen {
-		return ErrClosed
+		return c.ended()
 	}
 	if c.membership(g) == nil {
 		c.join(membership{group: g, place: int32(len(g.members))})

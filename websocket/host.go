@@ -16,6 +16,7 @@ type host struct {
 	server  upgrade.Server
 	conns   table
 	numbers atomic.Uint64 // of pings, and of connections without a Target
+	restart atomic.Int64  // when connections began to end because of a restart; 0: not yet
 	locks   [64]struct {
 		sync.Mutex
 		_ [56]byte // a cache line to itself
@@ -32,40 +33,65 @@ func (set *settings) NewHost(s upgrade.Server) upgrade.Host {
 // An opening is what the handshake has found out.
 type opening struct {
 	protocol uint8
-	deflate  ws.Deflate // if deflates
-	deflates bool       // compression was agreed
+	deflate  ws.Deflate     // if deflates
+	deflates bool           // compression was agreed
+	out, in  ws.DeflateSide // of a connection that has moved, with window
+	window   string
 	state    any
 	serve    func(*Conn) error // nil: callbacks
+	isServe  bool              // serve is Endpoint.Serve
+	stays    bool              // it cannot move
+	isMoved  bool              // there was none: another process had the connection
 }
 
 // open begins a connection; see upgrade.Takeover.
 func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, []byte) {
+	s := h.begin(conn, o)
+	return s, s.open(out, o.serve)
+}
+
+// begin makes the Conn and the session of a connection.
+func (h *host) begin(conn engine.Conn, o opening) *session {
 	c := h.conns.add()
 	c.host, c.target, c.protocol = h, conn.Target(), o.protocol
 	c.lock().Lock()
 	if o.deflates {
-		c.deflate(o.deflate.Server(), o.deflate.Client())
+		o.out, o.in = o.deflate.Server(), o.deflate.Client()
+	}
+	if o.out != 0 {
+		c.deflate(o.out, o.in)
+	}
+	if w := c.windows(); w != nil {
+		w.received = append(w.received, o.window...)
 	}
 	s := acquireSession(h, c, conn)
+	s.stays = o.stays
 	m := c.attach(s)
 	m.state = o.state
 	if c.target.Generation == 0 {
 		m.rarely().prompter, m.rare.number = conn.Prompter(), h.numbers.Add(1)
 	}
-	if o.serve != nil {
+	if o.serve != nil || o.isMoved && h.Endpoint.Serve != nil {
 		m.rarely().loop = newLoop()
+		m.rare.loop.isServe = o.isServe || o.isMoved
 		m.rare.remote, m.rare.local = conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()
 	conn.SetWriteTimeout(h.writeTimeout)
-	return s, s.open(out, o.serve)
+	return s
 }
+
+// The bits of Memo.ID.
+const (
+	memoPinged = 1 << iota // session.isPinged
+	memoStays              // session.stays
+)
 
 // Wake implements upgrade.Host.
 func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	c := h.conns.get(uint32(h.server.Served(m)))
 	s := acquireSession(h, c, conn)
-	s.isPinged, s.controls = m.ID != 0, controls(m.Opened)
+	s.isPinged, s.stays, s.controls = m.ID&memoPinged != 0, m.ID&memoStays != 0, controls(m.Opened)
 	c.lock().Lock()
 	if r := c.attach(s).rare; r != nil && r.closing != nil {
 		s.note(r.closing)

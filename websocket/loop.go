@@ -12,6 +12,7 @@ type loop struct {
 	err      error         // for Read after the end
 	reading  readState
 	isDone   bool // serve has returned
+	isServe  bool // the function is Endpoint.Serve
 }
 
 // A readState is what the goroutine of Accept does.
@@ -26,6 +27,10 @@ const (
 func newLoop() *loop {
 	return &loop{messages: make(chan Message, 1), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
+
+// mayMove tells whether the connection may move now: the function waits in Read; the lock
+// is held.
+func (l *loop) mayMove() bool { return l.reading == readAsks && !l.isDone }
 
 // poke wakes Run.
 func (l *loop) poke() {
@@ -69,12 +74,12 @@ func (c *Conn) Read(ctx context.Context) (Message, error) {
 	mu := c.lock()
 	mu.Lock()
 	if c.more == nil || c.more.loop() == nil {
-		isClosed := c.phase == phaseClosed
-		mu.Unlock()
-		if isClosed {
-			return Message{}, ErrClosed
+		err := error(ErrNoLoop)
+		if c.phase >= phaseClosed {
+			err = c.ended()
 		}
-		return Message{}, ErrNoLoop
+		mu.Unlock()
+		return Message{}, err
 	}
 	l := c.more.loop()
 	if l.reading == readAsks {

@@ -93,6 +93,15 @@ func (o *outbox) add(h ws.Head, p []byte) {
 	o.push(waiting{size: int32(len(o.copies.B) - before), kind: kind})
 }
 
+// addRaw appends bytes that are frames. They are not dropped.
+func (o *outbox) addRaw(frames []byte) {
+	if o.copies == nil {
+		o.copies = buf.Get(len(frames))
+	}
+	o.copies.B = append(o.copies.B, frames...)
+	o.push(waiting{size: int32(len(frames)), kind: waitingControl})
+}
+
 // addShared appends a frame by reference.
 func (o *outbox) addShared(p *Prepared, isPacked bool) {
 	o.push(waiting{shared: p, size: int32(len(p.bytes(isPacked))), isPacked: isPacked})

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/upgrade"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -30,6 +31,7 @@ type session struct {
 
 	controls  controls
 	isPinged  bool // a ping is sent because of silence; any input answers it
+	stays     bool // it does not move: no other process wants it
 	isLeaving bool // the deadline is that of Endpoint.CloseWithin
 
 	// The lock of conn guards these.
@@ -64,6 +66,7 @@ const (
 
 var (
 	_ engine.Protocol = (*session)(nil)
+	_ engine.Packer   = (*session)(nil)
 	_ engine.Prompted = (*session)(nil)
 	_ engine.Sleeper  = (*session)(nil)
 	_ engine.Starter  = (*session)(nil)
@@ -71,7 +74,11 @@ var (
 
 // Capabilities implements engine.Protocol.
 func (s *session) Capabilities() engine.Capabilities {
-	return engine.CanStart | engine.CanPrompt | engine.CanSleep | engine.SaysGoodbye
+	can := engine.CanStart | engine.CanPrompt | engine.CanSleep | engine.SaysGoodbye
+	if s.host.isMovable() {
+		can |= engine.CanPack
+	}
+	return can
 }
 
 // open calls OnOpen, or begins the loop. out has the answer to the handshake.
@@ -116,7 +123,11 @@ func (s *session) Run(out []byte) ([]byte, engine.Next) {
 func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 	s.begin(out, flushSize)
 	s.goAway()
-	s.armClosing()
+	if s.host.server.Closing() != upgrade.CloseNot && !s.isPinged {
+		s.arm() // the time of its end
+	} else {
+		s.armClosing()
+	}
 	return s.leave(engine.Read)
 }
 
@@ -316,7 +327,7 @@ func (s *session) fail(err *CloseError) {
 
 // end ends the connection after this call; the lock is held.
 func (s *session) end(how ending) {
-	s.conn.phase = phaseClosed
+	s.conn.phase = max(s.conn.phase, phaseClosed)
 	s.ending = max(s.ending, how)
 	s.conn.more.makeRoom()
 }
@@ -328,17 +339,29 @@ func (s *session) note(err error) {
 	}
 }
 
-// goAway sends a Close frame if the server shuts down.
+// goAway sends a Close frame if the server shuts down, and at the connection's time if
+// another process replaces this one and does not take the connection over.
 func (s *session) goAway() {
-	if !s.host.server.CloseRequested() {
-		return
+	switch s.host.server.Closing() {
+	case upgrade.CloseSoon:
+		if s.leavesSoon() && clock.Nanos() >= s.host.restartAt(s.conn.index) {
+			s.sendAway(CodeServiceRestart, "the server restarts")
+		}
+	case upgrade.CloseNow:
+		s.sendAway(CodeGoingAway, "the server shuts down")
 	}
+}
+
+func (s *session) sendAway(code Code, reason string) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	if s.conn.phase == phaseOpen {
-		s.conn.close(&CloseError{Code: CodeGoingAway, Reason: "the server shuts down"})
+		s.conn.close(&CloseError{Code: code, Reason: reason})
 	}
 }
+
+// leavesSoon tells whether the connection ends when another process replaces this one.
+func (s *session) leavesSoon() bool { return s.stays || !s.host.isMovable() }
 
 // armClosing sets the time-out for the peer's Close frame.
 func (s *session) armClosing() (isClosing bool) {
@@ -361,13 +384,25 @@ func (s *session) arm() {
 	now := clock.Nanos()
 	if s.reader.IsBetween() {
 		s.began = 0
-		s.engine.SetReadDeadline(now, s.pingAfter())
+		s.engine.SetReadDeadline(now, s.silence(now))
 		return
 	}
 	if s.began == 0 {
 		s.began = now
 	}
 	s.engine.SetReadDeadline(s.began, s.host.messageWithin)
+}
+
+// silence returns how long a connection that is between messages waits for input.
+func (s *session) silence(now int64) time.Duration {
+	after := s.pingAfter()
+	if s.host.server.Closing() == upgrade.CloseSoon && s.leavesSoon() {
+		left := max(time.Duration(s.host.restartAt(s.conn.index)-now), 1)
+		if after == 0 || left < after {
+			return left
+		}
+	}
+	return after
 }
 
 // pingAfter is that of the Endpoint, spread by a fifth, so that the pings of many
@@ -382,6 +417,7 @@ func (s *session) pingAfter() time.Duration {
 func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	s.begin(out, flushSize)
 	wasLeaving := s.isLeaving
+	s.goAway()
 	switch {
 	case s.armClosing():
 		if wasLeaving {
@@ -446,11 +482,14 @@ func (s *session) Sleep() (engine.Memo, bool) {
 		c.more = nil
 	}
 	c.lock().Unlock()
-	pinged := uint64(0)
+	bits := uint64(0)
 	if s.isPinged {
-		pinged = 1
+		bits |= memoPinged
 	}
-	m := s.host.server.Memo(pinged, uint64(c.index), int64(s.controls))
+	if s.stays {
+		bits |= memoStays
+	}
+	m := s.host.server.Memo(bits, uint64(c.index), int64(s.controls))
 	releaseSession(s)
 	return m, true
 }

@@ -62,7 +62,8 @@ func (c *Conn) closeFor(err error) {
 func (s *session) Closed(err error) {
 	c := s.conn
 	c.lock().Lock()
-	c.phase = phaseClosed
+	isMoved := c.phase == phaseMoved
+	c.phase = max(c.phase, phaseClosed)
 	if err == nil {
 		err = net.ErrClosed // by Shutdown, unless there is another reason
 	}
@@ -82,7 +83,7 @@ func (s *session) Closed(err error) {
 	switch f := s.host.Endpoint.OnClose; {
 	case r.loop != nil:
 		r.loop.end(err)
-	case f != nil:
+	case f != nil && !isMoved:
 		s.callClose(f, err)
 	}
 	if s.partial != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -32,7 +33,8 @@ func (fakeServer) Memo(id, served uint64, opened int64) engine.Memo {
 func (fakeServer) Served(m engine.Memo) uint64                       { return m.Served }
 func (fakeServer) Prompt(engine.Target)                              {}
 func (fakeServer) Cast([]engine.Target, []byte, func(engine.Target)) {}
-func (fakeServer) CloseRequested() bool                              { return false }
+func (fakeServer) Closing() upgrade.Closing                          { return upgrade.CloseNot }
+func (fakeServer) IsRegistered() bool                                { return false }
 func (fakeServer) Count(int, int)                                    {}
 func (fakeServer) Printf(string, ...any)                             {}
 

@@ -55,7 +55,7 @@ func (m *message) size() int {
 // offer sends m, or does what policy says; the lock is held.
 func (c *Conn) offer(m *message, policy SlowPolicy) error {
 	if c.phase != phaseOpen {
-		return ErrClosed
+		return c.ended()
 	}
 	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.more != nil && c.more.pending != nil &&
 		c.more.pending.replace(m.shared, m.isPacked) {

@@ -19,7 +19,7 @@ import (
 // GET, 426 for requests of something else or of another version, and 503 while the server
 // shuts down.
 func (e *Endpoint) Upgrade(ctx *sluice.RequestCtx, state any) error {
-	return e.upgrade(ctx, state, nil)
+	return e.upgrade(ctx, opening{state: state})
 }
 
 // Accept is Upgrade for programs that prefer a loop. serve runs on its own goroutine and
@@ -27,13 +27,20 @@ func (e *Endpoint) Upgrade(ctx *sluice.RequestCtx, state any) error {
 // with the code of the *CloseError that serve returns, or with CodeInternal for other
 // errors. The callbacks of e are not called, except Check.
 //
+// If serve is nil, it is Endpoint.Serve; only then the connection can move to another
+// process.
+//
 // serve must call Conn.Read: while a message waits for it, the connection answers no pings
 // and does not notice the end of its peer.
 func (e *Endpoint) Accept(ctx *sluice.RequestCtx, serve func(c *Conn) error) error {
-	return e.upgrade(ctx, nil, serve)
+	o := opening{serve: serve}
+	if serve == nil {
+		o.serve, o.isServe = e.Serve, true
+	}
+	return e.upgrade(ctx, o)
 }
 
-func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, state any, serve func(c *Conn) error) error {
+func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 	set := e.settings()
 	refusal := set.check(ctx)
 	if refusal == nil && e.Check != nil {
@@ -43,10 +50,10 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, state any, serve func(c *Conn
 		refuse(ctx, refusal)
 		return refusal
 	}
-	protocol := set.choose(ctx)
-	deflate, deflates := set.negotiate(ctx)
+	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS()
+	o.deflate, o.deflates = set.negotiate(ctx)
 	err := ctx.TakeOver(upgrade.Takeover{Family: set, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
-		return h.(*host).open(c, out, opening{protocol: protocol, deflate: deflate, deflates: deflates, state: state, serve: serve})
+		return h.(*host).open(c, out, o)
 	}})
 	switch {
 	case errors.Is(err, sluice.ErrServerClosed):
@@ -64,11 +71,11 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, state any, serve func(c *Conn
 	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, ctx.Request.Header.Peek(ws.FieldKey)))
 	h.Del(ws.FieldProtocol)
 	h.Del(ws.FieldExtensions)
-	if deflates {
-		h.SetBytesV(ws.FieldExtensions, ws.AppendDeflate(nil, deflate))
+	if o.deflates {
+		h.SetBytesV(ws.FieldExtensions, ws.AppendDeflate(nil, o.deflate))
 	}
-	if protocol > 0 {
-		h.Set(ws.FieldProtocol, e.Protocols[protocol-1])
+	if o.protocol > 0 {
+		h.Set(ws.FieldProtocol, e.Protocols[o.protocol-1])
 	}
 	return nil
 }

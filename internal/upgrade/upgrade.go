@@ -18,6 +18,9 @@ type Takeover struct {
 // be comparable. A websocket.Endpoint has one.
 type Family interface {
 	NewHost(s Server) Host
+	// Name names the Family, and the version of what its Protocols pack, in other
+	// processes; "": its connections do not move. It has at most MaxName bytes.
+	Name() string
 }
 
 // A Host is what all connections of a Family have in common on one engine. The packages
@@ -25,7 +28,23 @@ type Family interface {
 type Host interface {
 	// Wake implements engine.Waker for Protocols of this Host.
 	Wake(c engine.Conn, m engine.Memo) engine.Protocol
+	// Unpack returns the Protocol of a connection that was handed over with what its
+	// Protocol has appended to AppendState. A nil Protocol refuses the connection, which
+	// gets refusal. It must not retain state.
+	Unpack(c engine.Conn, state []byte) (p engine.Protocol, refusal []byte)
 }
+
+// Closing tells how connections shall end.
+type Closing uint8
+
+const (
+	// CloseNot: the server serves.
+	CloseNot Closing = iota
+	// CloseSoon: another process replaces this one. Connections end at their convenience.
+	CloseSoon
+	// CloseNow: the server shuts down.
+	CloseNow
+)
 
 // A Server is what a Host may use of the server whose connections it has. Root implements
 // it. All methods may be called on any goroutine.
@@ -39,8 +58,11 @@ type Server interface {
 	Prompt(t engine.Target)
 	// Cast is that of the engine.
 	Cast(targets []engine.Target, frame []byte, missed func(engine.Target))
-	// CloseRequested tells whether connections shall end.
-	CloseRequested() bool
+	// Closing tells whether connections shall end.
+	Closing() Closing
+	// IsRegistered tells whether other servers with the same Families may take over
+	// the connections.
+	IsRegistered() bool
 	// Count counts bytes of a connection: read since the last call, and written.
 	Count(read, written int)
 	// Printf writes to the log.

@@ -56,6 +56,11 @@ func (s DeflateSide) Bits() uint8 { return uint8(s &^ keepsWindow) }
 // Keeps tells whether messages may refer to those before them.
 func (s DeflateSide) Keeps() bool { return s&keepsWindow != 0 }
 
+// IsValid tells whether s is what Server or Client can return, or 0.
+func (s DeflateSide) IsValid() bool {
+	return s == 0 || s.Bits() >= MinWindowBits && s.Bits() <= MaxWindowBits
+}
+
 // Server and Client return what each side does after d was answered (RFC 7692 section 7.1).
 func (d Deflate) Server() DeflateSide { return side(d.ServerBits, d.ServerNoTakeover) }
 

@@ -38,8 +38,7 @@ type Hub struct {
 // before the Hub's.
 type room struct {
 	websocket.Group
-	name string
-	hub  *Hub
+	hub *Hub
 
 	mu    sync.Mutex
 	phase roomPhase
@@ -95,7 +94,8 @@ func (h *Hub) get(name string) (*room, error) {
 	if h.options.MaxRooms > 0 && len(h.rooms) >= h.options.MaxRooms {
 		return nil, ErrTooManyRooms
 	}
-	r := &room{name: name, hub: h}
+	r := &room{hub: h}
+	r.Name = name
 	r.OnEmpty = r.emptied
 	h.rooms[name] = r
 	return r, nil
@@ -117,7 +117,7 @@ func (r *room) join(c *websocket.Conn) (isGone bool, err error) {
 		return true, nil
 	case roomNew:
 		if b := r.hub.options.Backplane; b != nil {
-			if err := b.Join(r.name); err != nil {
+			if err := b.Join(r.Name); err != nil {
 				r.forget()
 				return false, err
 			}
@@ -144,7 +144,7 @@ func (r *room) endIfEmpty() {
 		return
 	}
 	if b := r.hub.options.Backplane; b != nil {
-		r.hub.failed(r.name, b.Leave(r.name))
+		r.hub.failed(r.Name, b.Leave(r.Name))
 	}
 	r.forget()
 }
@@ -154,7 +154,7 @@ func (r *room) forget() {
 	r.phase = roomGone
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
-	delete(r.hub.rooms, r.name)
+	delete(r.hub.rooms, r.Name)
 }
 
 func (h *Hub) failed(name string, err error) {

@@ -1,0 +1,164 @@
+package prefork
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/ws"
+	"github.com/sluicehttp/sluice/websocket"
+)
+
+var (
+	socketRestarts = flag.Int("websocket.restarts", 3, "how often TestRestartsOfWebSockets replaces the workers")
+	socketWorkers  = flag.Int("websocket.workers", 2, "of TestRestartsOfWebSockets")
+	socketIdle     = flag.Int("websocket.idle", 200, "how many WebSockets are idle meanwhile")
+	socketBusy     = flag.Int("websocket.busy", 20, "how many send messages meanwhile")
+)
+
+// counter is the state of a WebSocket: how many messages it has got in all processes.
+type counter struct{ n atomic.Int64 }
+
+type counterCodec struct{}
+
+func (counterCodec) Encode(state any) ([]byte, error) {
+	return fmt.Append(nil, state.(*counter).n.Load()), nil
+}
+
+func (counterCodec) Decode(p []byte) (any, error) {
+	var c counter
+	var n int64
+	_, err := fmt.Sscan(string(p), &n)
+	c.n.Store(n)
+	return &c, err
+}
+
+// withWebSocket serves WebSockets that answer with the process, the number of the message,
+// and the message.
+func withWebSocket(s *sluice.Server, next sluice.RequestHandler) sluice.RequestHandler {
+	e := &websocket.Endpoint{Name: "counter", State: counterCodec{}, OnMessage: func(c *websocket.Conn, m websocket.Message) error {
+		n := c.State().(*counter).n.Add(1)
+		return c.Write(context.Background(), m.Kind, fmt.Appendf(nil, "%d %d %s", os.Getpid(), n, m.Data))
+	}}
+	if err := e.Register(s); err != nil {
+		panic(err)
+	}
+	return func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/websocket" {
+			_ = e.Upgrade(ctx, &counter{})
+			return
+		}
+		next(ctx)
+	}
+}
+
+// A socketClient is a client of withWebSocket.
+type socketClient struct {
+	net.Conn
+	in   *bufio.Reader
+	sent int
+}
+
+func (f *fleet) socketClient() *socketClient {
+	conn, err := net.Dial("tcp4", f.addr(0))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	c := &socketClient{Conn: conn, in: bufio.NewReader(conn)}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	_, err = io.WriteString(c, "GET /websocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+	for line := ""; err == nil && line != "\r\n"; {
+		line, err = c.in.ReadString('\n')
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Time{})
+	return c
+}
+
+// say sends a message and checks its answer. It returns the process that has answered.
+func (c *socketClient) say(message string) (pid string, err error) {
+	c.sent++
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write(ws.AppendMasked(nil, ws.OpText, 0x01020304, []byte(message))); err != nil {
+		return "", err
+	}
+	var head [2]byte
+	if _, err := io.ReadFull(c.in, head[:]); err != nil {
+		return "", err
+	}
+	payload := make([]byte, head[1])
+	if _, err := io.ReadFull(c.in, payload); err != nil {
+		return "", err
+	}
+	pid, rest, _ := strings.Cut(string(payload), " ")
+	if want := fmt.Sprintf("%d %s", c.sent, message); head[0] != 0x81 || rest != want {
+		return "", fmt.Errorf("frame %x %q, want %q", head, payload, want)
+	}
+	return pid, nil
+}
+
+// WebSockets survive rolling restarts with their state: none is closed, and no message is
+// lost or comes twice.
+func TestRestartsOfWebSockets(t *testing.T) {
+	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, setup{Workers: *socketWorkers, Engine: engine, WebSocket: true, Linger: patience, Drain: patience}, true)
+			idle := make([]*socketClient, *socketIdle)
+			for i := range idle {
+				idle[i] = f.socketClient()
+				if _, err := idle[i].say("hello"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var l load
+			for range *socketBusy {
+				c := f.socketClient()
+				l.done.Add(1)
+				go func() {
+					defer l.done.Done()
+					for !l.stop.Load() {
+						if _, err := c.say("busy"); err != nil {
+							l.fail(fmt.Errorf("message %d: %w", c.sent, err))
+							return
+						}
+						l.answered.Add(1)
+						time.Sleep(time.Millisecond)
+					}
+				}()
+			}
+			began := time.Now()
+			for range *socketRestarts {
+				goal := l.answered.Load() + 100
+				until(t, "messages are answered", func() bool { return l.answered.Load() >= goal || t.Failed() })
+				f.replace(*socketWorkers)
+			}
+			took := time.Since(began)
+			l.end(t)
+			living := f.living()
+			closed := 0
+			for i, c := range idle {
+				pid, err := c.say("still here")
+				if err != nil || !living[pid] {
+					closed++
+					t.Errorf("connection %d: process %s: %v", i, pid, errors.Join(err))
+				}
+			}
+			t.Logf("%d restarts of %d workers in %v, %.0f messages/s of %d connections, %d idle: %d closed",
+				*socketRestarts, *socketWorkers, took, float64(l.answered.Load())/took.Seconds(), *socketBusy, *socketIdle, closed)
+		})
+	}
+}

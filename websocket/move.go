@@ -1,0 +1,315 @@
+package websocket
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+const (
+	// movePrefix begins the names of families. It has the version of appendMoved.
+	movePrefix = "websocket1:"
+	// maxMovedState is the largest result of StateCodec.Encode.
+	maxMovedState = 32 << 10
+	// maxMoved is the largest state of a connection. With the input that was read and
+	// not used it must fit into one message between processes.
+	maxMoved = 56 << 10
+)
+
+// A StateCodec makes bytes of the states of connections that move to another process.
+// Its methods may be called by any number of goroutines.
+type StateCodec interface {
+	// Encode returns at most 32 KiB. If it fails, the connection stays in its process.
+	Encode(state any) ([]byte, error)
+	// Decode must not retain p. If it fails, the connection is closed with
+	// CodeServiceRestart.
+	Decode(p []byte) (any, error)
+}
+
+// ErrMoved is returned by methods of a Conn whose connection was handed over to another
+// process. OnClose is not called for it.
+var ErrMoved = errors.New("sluice: websocket: the connection has moved to another process")
+
+// Register lets the connections of e move to other processes, and lets s take over those of
+// an Endpoint with the same Name, as in rolling restarts with package prefork. It must be
+// called before s serves. The error says that Name is empty, longer than 200 bytes, or that
+// another Endpoint of s has it.
+//
+// A connection moves between two messages when nothing waits to be sent, no callback runs
+// and no Ping waits; TLS connections, and those of EnginePerConn that a listener has
+// wrapped, do not. Nor does one with a state but no StateCodec, in a Group without a name,
+// in Groups if there is no OnMoved, or with a loop that is not Endpoint.Serve.
+func (e *Endpoint) Register(s *sluice.Server) error {
+	if e.Name == "" || len(e.Name) > 200 {
+		return fmt.Errorf("sluice: websocket: Endpoint.Name %q is empty or too long", e.Name)
+	}
+	return s.RegisterTakeover(e.settings())
+}
+
+// Name implements upgrade.Family.
+func (set *settings) Name() string {
+	if set.Endpoint.Name == "" {
+		return ""
+	}
+	return movePrefix + set.Endpoint.Name
+}
+
+// moved is what a connection takes along.
+type moved struct {
+	isPinged bool
+	out, in  ws.DeflateSide
+	window   string // what messages of the peer may refer to; it forgets ours
+	protocol string
+	rooms    []string
+	hasState bool
+	state    []byte
+}
+
+// appendMoved appends m to dst: three bytes, and texts with their lengths.
+func appendMoved(dst []byte, m moved) []byte {
+	flags := byte(0)
+	if m.isPinged {
+		flags |= 1
+	}
+	if m.hasState {
+		flags |= 2
+	}
+	dst = append(dst, flags, byte(m.out), byte(m.in))
+	dst = appendText(appendText(dst, m.window), m.protocol)
+	dst = binary.AppendUvarint(dst, uint64(len(m.rooms)))
+	for _, room := range m.rooms {
+		dst = appendText(dst, room)
+	}
+	return append(dst, m.state...)
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// parseMoved is the reverse of appendMoved. Its result contains parts of in.
+func parseMoved(in []byte) (m moved, ok bool) {
+	if len(in) < 3 || in[0] > 3 || len(in) > maxMoved {
+		return m, false
+	}
+	m.isPinged, m.hasState = in[0]&1 != 0, in[0]&2 != 0
+	m.out, m.in = ws.DeflateSide(in[1]), ws.DeflateSide(in[2])
+	if !m.out.IsValid() || !m.in.IsValid() || (m.out == 0) != (m.in == 0) {
+		return m, false
+	}
+	if m.window, in, ok = cutText(in[3:]); !ok || len(m.window) > 1<<m.in.Bits() || len(m.window) > 0 && !m.in.Keeps() {
+		return m, false
+	}
+	if m.protocol, in, ok = cutText(in); !ok {
+		return m, false
+	}
+	count, n := binary.Uvarint(in)
+	if n <= 0 || count > uint64(len(in)) { // each takes a byte or more
+		return m, false
+	}
+	in = in[n:]
+	for range count {
+		var room string
+		if room, in, ok = cutText(in); !ok {
+			return m, false
+		}
+		m.rooms = append(m.rooms, room)
+	}
+	m.state = in
+	return m, m.hasState || len(in) == 0
+}
+
+func cutText(in []byte) (text string, rest []byte, ok bool) {
+	size, n := binary.Uvarint(in)
+	if n <= 0 || size > uint64(len(in)-n) {
+		return "", nil, false
+	}
+	return string(in[n : n+int(size)]), in[n+int(size):], true
+}
+
+// Pack implements engine.Packer.
+func (s *session) Pack(dst []byte) (state []byte, ok bool) {
+	c, m := s.conn, moved{isPinged: s.isPinged, protocol: s.conn.Protocol(), out: s.conn.out, in: s.conn.in}
+	c.lock().Lock()
+	ok = s.mayMove()
+	rooms, areNamed := c.more.rooms()
+	value := c.more.state
+	if w := c.windows(); w != nil {
+		m.window = string(w.received)
+	}
+	c.lock().Unlock()
+	if !ok {
+		return dst, false
+	}
+	m.rooms = rooms
+	if value != nil {
+		m.hasState = true
+		m.state, ok = s.encode(value)
+	}
+	if !ok || !areNamed || len(rooms) > 0 && s.host.Endpoint.OnMoved == nil {
+		s.stays = true
+		s.arm() // it may have to end soon
+		return dst, false
+	}
+	before := len(dst)
+	dst = appendMoved(upgrade.AppendState(dst, s.host.Name()), m)
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if len(dst)-before > maxMoved || !s.mayMove() { // another goroutine has written meanwhile
+		return dst[:before], false
+	}
+	c.phase, s.err = phaseMoved, ErrMoved
+	c.more.makeRoom()
+	return dst, true
+}
+
+// mayMove tells whether the connection is at a point where it can move; the lock is held.
+func (s *session) mayMove() bool {
+	m := s.conn.more
+	if s.stays || !s.reader.IsBetween() || s.conn.phase != phaseOpen || m.pending != nil || s.run != notRunning {
+		return false
+	}
+	if m.rare == nil {
+		return true
+	}
+	if m.rare.loop != nil && !m.rare.loop.isServe {
+		s.stays = true
+		return false
+	}
+	return len(m.rare.pings) == 0 && (m.rare.loop == nil || m.rare.loop.mayMove())
+}
+
+// rooms returns the names of the Groups of a Conn. ok is false if one has no name; the
+// lock is held.
+func (m *extra) rooms() (names []string, ok bool) {
+	if m.group.group == nil {
+		return nil, true
+	}
+	names = []string{m.group.group.Name}
+	if m.rare != nil {
+		for _, in := range m.rare.groups {
+			names = append(names, in.group.Name)
+		}
+	}
+	for _, name := range names {
+		if name == "" {
+			return nil, false
+		}
+	}
+	return names, true
+}
+
+// encode calls the StateCodec.
+func (s *session) encode(state any) (p []byte, ok bool) {
+	codec := s.host.Endpoint.State
+	if codec == nil {
+		return nil, false
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			s.host.server.Printf("panic in Encode of a WebSocket's state: %v", v)
+			p, ok = nil, false
+		}
+	}()
+	p, err := codec.Encode(state)
+	return p, err == nil && len(p) <= maxMovedState
+}
+
+// decode calls the StateCodec.
+func (h *host) decode(m moved) (state any, err error) {
+	switch codec := h.Endpoint.State; {
+	case !m.hasState:
+		return nil, nil
+	case codec == nil:
+		return nil, errors.New("the Endpoint has no StateCodec")
+	default:
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v", v)
+			}
+		}()
+		return codec.Decode(m.state)
+	}
+}
+
+// Unpack implements upgrade.Host.
+func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
+	m, ok := parseMoved(state)
+	if !ok {
+		return h.refuseMoved(errors.New("its state is damaged"))
+	}
+	o := opening{isMoved: true, out: m.out, in: m.in, window: m.window}
+	if m.protocol != "" {
+		if o.protocol = h.protocolOf(m.protocol); o.protocol == 0 {
+			return h.refuseMoved(fmt.Errorf("the subprotocol %q is not spoken", m.protocol))
+		}
+	}
+	var err error
+	if o.state, err = h.decode(m); err != nil {
+		return h.refuseMoved(err)
+	}
+	s := h.begin(conn, o)
+	s.isPinged, s.stays = m.isPinged, h.server.Closing() != upgrade.CloseNot
+	s.begin(nil, math.MaxInt)
+	switch f := h.Endpoint.OnMoved; {
+	case h.Endpoint.Serve != nil:
+		go s.conn.serve(h.Endpoint.Serve)
+	case f != nil:
+		s.call(func(c *Conn) error { return restarted(f(c, m.rooms)) })
+	}
+	s.arm()
+	if out, _ := s.leave(engine.Read); len(out) > 0 {
+		s.conn.lock().Lock()
+		defer s.conn.lock().Unlock()
+		s.conn.waiting(s.conn.more).addRaw(out)
+	}
+	return s, nil
+}
+
+// restarted makes the error of OnMoved that of a restart, unless it is a *CloseError.
+func restarted(err error) error {
+	var wanted *CloseError
+	if err == nil || errors.As(err, &wanted) {
+		return err
+	}
+	return &CloseError{Code: CodeServiceRestart, Reason: "please connect again", Cause: err}
+}
+
+// refuseMoved closes a connection that another process has handed over.
+func (h *host) refuseMoved(why error) (engine.Protocol, []byte) {
+	h.server.Printf("a WebSocket of another process is closed: %v", why)
+	return nil, ws.AppendFrame(nil, ws.OpClose, ws.AppendClose(nil, ws.CodeServiceRestart, "please connect again"))
+}
+
+// protocolOf returns the index of a subprotocol in Endpoint.Protocols, plus 1; 0: it is
+// none of them.
+func (set *settings) protocolOf(name string) uint8 {
+	for i, protocol := range set.Endpoint.Protocols[:min(len(set.Endpoint.Protocols), maxProtocols)] {
+		if protocol == name {
+			return uint8(i + 1)
+		}
+	}
+	return 0
+}
+
+// isMovable tells whether connections may move to another process.
+func (h *host) isMovable() bool { return h.Endpoint.Name != "" && h.server.IsRegistered() }
+
+// restartAt returns when a connection that cannot move is closed because another process
+// replaces this one. The times are spread over Endpoint.RestartSpread, so that not all
+// clients connect again at once.
+func (h *host) restartAt(index uint32) int64 {
+	begin := h.restart.Load()
+	if begin == 0 {
+		h.restart.CompareAndSwap(0, clock.Nanos())
+		begin = h.restart.Load()
+	}
+	return begin + int64(h.restartSpread)*int64(index*2654435761>>22)>>10
+}
