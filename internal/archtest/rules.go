@@ -113,7 +113,7 @@ func packageRules() map[string]packageRule {
 		"internal/engine/enginetest": {own: []string{"internal/engine", "internal/clock", "internal/nettest"}},
 
 		// Modules of their own: the root's public packages, and what they like.
-		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "websocket", "websocket/room", "bench/...", "lab/..."}},
+		"bench":           {anyModule: true, own: []string{".", "fasthttputil", "prefork", "reuseport", "bench/...", "lab/..."}},
 		"interop":         {anyModule: true, own: []string{".", "fasthttpadaptor", "fasthttputil", "prefork", "reuseport", "websocket", "interop/..."}},
 		"contrib/metrics": {anyModule: true, own: []string{".", "fasthttpadaptor", "prefork", "shared", "contrib/metrics/..."}},
 		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "tcp", "websocket", "cmd/sluice/...", "lab/..."}},
@@ -193,6 +193,8 @@ func labRules() map[string]packageRule {
 		"lab/load": {anyModule: true, usesUnsafe: true, own: []string{
 			".", "internal/ascii", "internal/engine/sock", "internal/field", "internal/h1", "internal/h2", "internal/ws", "lab/...",
 		}},
+		// The floor of broadcasts is a loop of raw system calls.
+		"bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "bench/...", "lab/..."}},
 		"lab/internal/member": {anyModule: true, own: []string{".", "internal/h2", "internal/ws", "prefork", "tcp", "websocket", "websocket/room", "lab/..."}},
 	}
 }

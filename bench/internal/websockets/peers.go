@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+	"unsafe"
 
 	codersocket "github.com/coder/websocket"
 	fastsocket "github.com/fasthttp/websocket"
@@ -192,7 +193,8 @@ func (s *gobwasServer) broadcast(text []byte) (int, error) {
 	})
 }
 
-// A bareServer broadcasts by a system call for each socket, and nothing else.
+// A bareServer broadcasts by a system call for each socket, and nothing else: the runtime's
+// scheduler is not told of the calls.
 type bareServer struct {
 	*gobwasServer
 	sockets []int
@@ -209,8 +211,9 @@ func (s *bareServer) broadcast(text []byte) (sent int, err error) {
 		return 0, err
 	}
 	for _, fd := range s.sockets {
-		if _, err := syscall.Write(fd, frame); err != nil {
-			return sent, err
+		_, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&frame[0])), uintptr(len(frame)))
+		if errno != 0 {
+			return sent, errno
 		}
 		sent++
 	}
