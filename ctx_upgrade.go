@@ -1,6 +1,11 @@
 package sluice
 
-import "github.com/sluicehttp/sluice/internal/upgrade"
+import (
+	"net"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
 
 // takeover is what TakeOver has arranged.
 type takeover struct {
@@ -10,14 +15,15 @@ type takeover struct {
 
 // TakeOver gives the connection to another protocol after the response, which must be
 // complete when the handler returns. It is for packages of this module, such as websocket:
-// other packages cannot make its argument; see Hijack. It returns ErrNotSupportedHTTP2 with
-// HTTP/2, ErrServerClosed if the server does not serve, and ErrNilConnection outside a
+// other packages cannot make its argument; see Hijack. With HTTP/2 it gives the stream of an
+// extended CONNECT (RFC 8441), and returns ErrNotSupportedHTTP2 for other requests. It
+// returns ErrServerClosed if the server does not serve, and ErrNilConnection outside a
 // server.
 func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 	if ctx.server == nil || ctx.exchange == nil {
 		return ErrNilConnection
 	}
-	if ctx.streamID != 0 {
+	if ctx.streamID != 0 && len(ctx.Request.Header.ConnectProtocol()) == 0 {
 		return ErrNotSupportedHTTP2
 	}
 	host := ctx.server.hostOf(t.Family, ctx.cfg)
@@ -25,8 +31,54 @@ func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 		return ErrServerClosed
 	}
 	ctx.takeover = &takeover{Takeover: t, host: host}
+	if ctx.streamID != 0 {
+		ctx.hijackHandler = ctx.takeover.serveStream(ctx.server.currentEngine(), ctx.cfg.logger)
+	}
 	return nil
 }
+
+// serveStream returns the HijackHandler that serves the protocol on a stream of HTTP/2. The
+// engine treats the stream as a connection, which has a goroutine.
+func (t *takeover) serveStream(e engine.Engine, logger Logger) HijackHandler {
+	return func(stream net.Conn) {
+		if e == nil { // the server shuts down
+			stream.Close()
+			return
+		}
+		_ = e.ServeConn(stream, nil, &streamAcceptor{takeover: t, logger: logger}) // the protocol is told of the error
+	}
+}
+
+// A streamAcceptor is the Acceptor of one stream. The limits of connections do not apply to
+// it, but to the connection that carries it.
+type streamAcceptor struct {
+	*takeover
+	logger Logger
+}
+
+var _ engine.Waker = (*streamAcceptor)(nil)
+
+// Open implements engine.Acceptor. What the protocol sends first is written here, because
+// this is the stream's own goroutine.
+func (a *streamAcceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
+	p, out := a.Takeover.Open(a.host, c, nil)
+	if p != nil && len(out) > 0 {
+		_, _ = c.NetConn().Write(out) // after an error, the next Read fails too
+	}
+	return p, nil
+}
+
+// Wake implements engine.Waker.
+func (a *streamAcceptor) Wake(c engine.Conn, m engine.Memo) engine.Protocol { return a.host.Wake(c, m) }
+
+// Admit implements engine.Acceptor.
+func (a *streamAcceptor) Admit(net.Conn) (ok bool, refusal []byte) { return true, nil }
+
+// Release implements engine.Acceptor.
+func (a *streamAcceptor) Release(net.Conn) {}
+
+// AcceptError implements engine.Acceptor; streams are not accepted by it.
+func (a *streamAcceptor) AcceptError(err error) { a.logger.Printf("stream: %v", err) }
 
 // leavesHTTP tells whether the connection does not go on with HTTP after the response.
 func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ctx.takeover != nil }

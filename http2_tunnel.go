@@ -139,14 +139,14 @@ func (x *http2Exchange) hijack() (outlived bool) {
 	case !x.isAccepted && !x.respond():
 		return false
 	}
-	t, cfg, handler := x.openTunnel(), ctx.cfg, ctx.hijackHandler
+	t, cfg, handler, endsItself := x.openTunnel(), ctx.cfg, ctx.hijackHandler, ctx.takeover != nil
 	cfg.retain()
 	x.endRequest()
 	spare := newHTTP2Exchange()
 	spare.ctx, x.ctx = x.ctx, nil
 	spare.ctx.exchange = spare
 	http2ExchangePool.Put(spare)
-	if !t.tunnel.Outlive() {
+	if !t.tunnel.Outlive(endsItself) {
 		return false
 	}
 	go t.serve(handler, cfg)

@@ -50,7 +50,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		refuse(ctx, refusal)
 		return refusal
 	}
-	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS()
+	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS() || ctx.StreamID() != 0
 	o.deflate, o.deflates = set.negotiate(ctx)
 	err := ctx.TakeOver(upgrade.Takeover{Family: set, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		return h.(*host).open(c, out, o)
@@ -60,7 +60,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		refuse(ctx, &StatusError{Status: sluice.StatusServiceUnavailable, Text: "the server shuts down"})
 		return err
 	case err != nil:
-		refuse(ctx, &StatusError{Status: sluice.StatusNotImplemented, Text: "WebSocket needs HTTP/1.1 here"})
+		refuse(ctx, &StatusError{Status: sluice.StatusNotImplemented, Text: "this request cannot become a WebSocket"})
 		return err
 	}
 	h := &ctx.Response.Header

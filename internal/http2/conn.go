@@ -76,7 +76,7 @@ type tenancy struct {
 	progress      progress // of the content of all streams
 
 	streams map[uint32]*Stream
-	tunnels int     // how many of them have taskTunnel
+	tunnels int     // how many of them have taskTunnel and do not end themselves
 	ended   *Stream // for unlock
 	gauge   *gaugeStripe
 	counted int // streams that gauge has

@@ -74,6 +74,7 @@ type Stream struct {
 	held         []byte        // copied
 	heldBuffer   *buf.Buffer   // of held
 	last         []byte        // the last part of the content; it belongs to the Request
+	endsItself   bool          // of a Tunnel: see Outlive
 	isWriting    bool          // Tunnel.Write waits
 	writeDue     int64         // when Tunnel.Write stops to wait, in Nanos; 0: never
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout

@@ -55,8 +55,9 @@ func (t *Tunnel) SendHead(f Fields, isLast bool) bool {
 }
 
 // Outlive makes t go on after Serve, without deadlines, until Close. It is false if t is
-// closed.
-func (t *Tunnel) Outlive() bool {
+// closed. With endsItself, a connection that ends waits for Close, as for a response; it
+// resets other tunnels.
+func (t *Tunnel) Outlive(endsItself bool) bool {
 	c, s := t.conn, t.stream
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +65,10 @@ func (t *Tunnel) Outlive() bool {
 		return false
 	}
 	s.readDue, s.writeDue = 0, 0
-	s.task = taskTunnel
-	c.tunnels++
+	s.task, s.endsItself = taskTunnel, endsItself
+	if !endsItself {
+		c.tunnels++
+	}
 	if c.phase == phaseDraining {
 		c.prompter.Prompt() // cutTunnels
 	}
@@ -107,7 +110,9 @@ func (t *Tunnel) close(end func(s *Stream, last []byte)) error {
 		end(s, nil)
 	}
 	if s.task == taskTunnel {
-		c.tunnels--
+		if !s.endsItself {
+			c.tunnels--
+		}
 		c.leave(s)
 	}
 	c.prompter.Prompt()

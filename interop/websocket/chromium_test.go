@@ -72,9 +72,16 @@ func TestChromium(t *testing.T) {
 	if err != nil {
 		t.Skip("chromium is not installed")
 	}
+	for name, echo := range map[string]sluice.RequestHandler{
+		"gorilla/websocket": fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(gorillaEcho)), "package websocket": ownEcho(),
+	} {
+		t.Run(name, func(t *testing.T) { testChromium(t, program, echo) })
+	}
+}
+
+func testChromium(t *testing.T, program string, echo sluice.RequestHandler) {
 	for _, isOn := range []bool{true, false} {
 		streams, conns, reports := make(chan uint32, 1), make(chan uint64, 2), make(chan string, 1)
-		echo := fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(gorillaEcho))
 		certificate, spki := selfSigned(t)
 		s := &sluice.Server{TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, Handler: func(ctx *sluice.RequestCtx) {
 			switch string(ctx.Path()) {

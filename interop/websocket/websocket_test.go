@@ -5,6 +5,7 @@ package websocket_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/fasthttpadaptor"
+	"github.com/sluicehttp/sluice/websocket"
 )
 
 // gorillaEcho echoes with gorilla/websocket.
@@ -63,9 +65,28 @@ func coderEcho(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// ownEcho echoes with package websocket.
+func ownEcho() sluice.RequestHandler {
+	endpoint := &websocket.Endpoint{Protocols: []string{"echo"}, ReadLimit: 2 << 20, OnMessage: func(c *websocket.Conn, m websocket.Message) error {
+		return c.Write(context.Background(), m.Kind, m.Data)
+	}}
+	return func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) != "/echo" {
+			ctx.Error("there is no WebSocket", sluice.StatusForbidden)
+			return
+		}
+		_ = endpoint.Upgrade(ctx, nil) // it has answered
+	}
+}
+
 // serveNetHTTP serves a handler of net/http, and returns the address.
 func serveNetHTTP(t *testing.T, e sluice.Engine, h http.HandlerFunc) (addr string) {
-	s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(h), Engine: e}
+	return serve(t, e, fasthttpadaptor.NewFastHTTPHandler(h))
+}
+
+// serve serves a handler, and returns the address.
+func serve(t *testing.T, e sluice.Engine, h sluice.RequestHandler) (addr string) {
+	s := &sluice.Server{Handler: h, Engine: e}
 	s.HTTP2.WebSocket = true
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -141,6 +162,7 @@ func TestUpgraders(t *testing.T) {
 	servers := map[string]func(t *testing.T) string{"fasthttp/websocket": serveFastHTTP}
 	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
 		servers[fmt.Sprintf("gorilla/websocket/%v", e)] = func(t *testing.T) string { return serveNetHTTP(t, e, gorillaEcho) }
+		servers[fmt.Sprintf("package websocket/%v", e)] = func(t *testing.T) string { return serve(t, e, ownEcho()) }
 		servers[fmt.Sprintf("coder/websocket/%v", e)] = func(t *testing.T) string { return serveNetHTTP(t, e, coderEcho) }
 	}
 	for name, serve := range servers {
@@ -160,5 +182,39 @@ func TestUpgraders(t *testing.T) {
 			}
 			wait.Wait()
 		})
+	}
+}
+
+// TestShutdownOverHTTP2: Shutdown sends 1001 over the stream, and waits for the answer.
+func TestShutdownOverHTTP2(t *testing.T) {
+	for _, e := range []sluice.Engine{sluice.EngineEpoll, sluice.EnginePerConn} {
+		ended := make(chan error, 1)
+		endpoint := &websocket.Endpoint{OnClose: func(_ *websocket.Conn, err error) { ended <- err }}
+		s := &sluice.Server{Engine: e, Handler: func(ctx *sluice.RequestCtx) { _ = endpoint.Upgrade(ctx, nil) }}
+		s.HTTP2.WebSocket = true
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = s.Serve(ln) }()
+		stream := dialHTTP2(t, ln.Addr().String()).open("/echo")
+		if stream.status != "200" {
+			t.Fatalf("status %s", stream.status)
+		}
+		down := make(chan error, 1)
+		go func() { down <- s.Shutdown() }()
+		opcode, message, err := stream.receive()
+		if err != nil || opcode != 8 || !bytes.HasPrefix(message, []byte{1001 >> 8, 1001 & 255}) {
+			t.Fatalf("%v: got %x %x, %v", e, opcode, message, err)
+		}
+		if err := stream.send(8, true, message[:2]); err != nil {
+			t.Error(err)
+		}
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; websocket.CloseCode(err) != websocket.CodeGoingAway {
+			t.Errorf("%v: OnClose got %v", e, err)
+		}
 	}
 }
