@@ -71,7 +71,7 @@ func (h *RequestHeader) IsConnect() bool { return h.m.IsMethod(MethodConnect) }
 // ConnectProtocol returns the protocol that a client of HTTP/2 asks for with an extended
 // CONNECT, as it was received (":protocol", RFC 8441 section 4); empty: it is no such
 // request. A WebSocket has "websocket" and is otherwise shown as an upgrade of HTTP/1.1;
-// see HTTP2Config.WebSocket.
+// see HTTP2Config.DisableWebSocket.
 func (h *RequestHeader) ConnectProtocol() []byte { return h.m.Connect() }
 
 // IsOptions tells whether the method is OPTIONS.

@@ -23,7 +23,7 @@ type steadyHTTP2 struct {
 
 // newSteadyHTTP2 has engine serve a handler that does what users' handlers do.
 func newSteadyHTTP2(tb testing.TB, engine Engine, bodySize int) *steadyHTTP2 {
-	s := &Server{Engine: engine, Logger: quietLogger{}, HTTP2: HTTP2Config{WebSocket: true}, Handler: func(ctx *RequestCtx) {
+	s := &Server{Engine: engine, Logger: quietLogger{}, Handler: func(ctx *RequestCtx) {
 		if ctx.Request.Header.ConnectionUpgrade() {
 			ctx.SetStatusCode(StatusSwitchingProtocols)
 			ctx.Hijack(echoAll)

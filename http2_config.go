@@ -16,19 +16,21 @@ type HTTP2Config struct {
 	// set and lacks it. A NextProto("h2", ...) takes precedence.
 	Disable bool
 
-	// WebSocket offers WebSocket over HTTP/2 (RFC 8441). Handlers see it as the upgrade
-	// of HTTP/1.1 that it stands for: the method is GET, and there are Connection, Upgrade
+	// DisableWebSocket switches WebSocket over HTTP/2 (RFC 8441) off. Browsers then open a
+	// connection of HTTP/1.1 for each WebSocket.
+	//
+	// Handlers see a WebSocket as the upgrade of HTTP/1.1 that it stands for: the method is GET, and there are Connection, Upgrade
 	// and Sec-WebSocket-Key. A status of 101 with RequestCtx.Hijack becomes 200, and the
 	// HijackHandler gets a net.Conn over the stream. A 2xx status without Hijack, which
 	// would promise a tunnel, becomes 501.
 	//
 	// Requests for other protocols have the method CONNECT, a path, and
-	// RequestHeader.ConnectProtocol; Hijack works with a 2xx status. Without WebSocket,
-	// all of them are reset with PROTOCOL_ERROR.
+	// RequestHeader.ConnectProtocol; Hijack works with a 2xx status. With
+	// DisableWebSocket, all of them are reset with PROTOCOL_ERROR.
 	//
 	// Such a stream counts against MaxConcurrentStreams until its connection is closed.
 	// Browsers open all WebSockets of a site on one connection.
-	WebSocket bool
+	DisableWebSocket bool
 
 	// MaxConcurrentStreams limits the open requests of a connection; 250 if 0. A
 	// request beyond it is refused with REFUSED_STREAM. A request that the client has

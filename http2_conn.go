@@ -169,7 +169,7 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 	settings.InitialWindowSize = min(http2StreamWindow, maxStream)
 	settings.MaxHeaderListSize = uint32(cfg.limits.MaxHead)
 	settings.NoRFC7540Priorities = true
-	settings.EnableConnectProtocol = own.WebSocket
+	settings.EnableConnectProtocol = !own.DisableWebSocket
 	config := &http2.Config{
 		Settings:        settings,
 		Limits:          cfg.limits,

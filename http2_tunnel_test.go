@@ -93,7 +93,6 @@ func TestWebSocketRequest(t *testing.T) {
 				h.Peek("Connection"), h.Peek("Upgrade"), h.ConnectionUpgrade(), ctx.StreamID(), h.Peek("Sec-WebSocket-Version")))
 			ctx.SetStatusCode(sluice.StatusForbidden)
 		}}
-		s.HTTP2.WebSocket = true
 		f := serveHTTP2(t, n, s).frames()
 		f.connect(1, "websocket", "sec-websocket-version", "13")
 		const want = ":status=403 content-length=0 x-seen=GET /chat?a=b h websocket|Upgrade|websocket|true|1|13 ."
@@ -113,7 +112,7 @@ func TestWebSocketRequest(t *testing.T) {
 func TestWebSocketIsOff(t *testing.T) {
 	for _, isOn := range []bool{false, true} {
 		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { t.Errorf("%s is served", ctx.Method()) }}
-		s.HTTP2.WebSocket = isOn
+		s.HTTP2.DisableWebSocket = !isOn
 		f := serveHTTP2(t, overTCP(), s).frames()
 		frame, err := f.ReadFrame()
 		f.must(err)
@@ -225,7 +224,6 @@ func TestWebSocketAnswers(t *testing.T) {
 	onEachHTTP2Network(t, func(t *testing.T, n network) {
 		handlers := map[string]sluice.RequestHandler{}
 		s := &sluice.Server{Logger: &logBook{}, Handler: func(ctx *sluice.RequestCtx) { handlers[string(ctx.Request.Header.Peek("name"))](ctx) }}
-		s.HTTP2.WebSocket = true
 		f := serveHTTP2(t, n, s).frames()
 		for i, test := range tests {
 			handlers[test.name] = test.handler
@@ -263,7 +261,6 @@ func TestWebSocketAnswers(t *testing.T) {
 func TestWebSocketEarly(t *testing.T) {
 	onEachHTTP2Network(t, func(t *testing.T, n network) {
 		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { switchTo(ctx, echo) }}
-		s.HTTP2.WebSocket = true
 		f := serveHTTP2(t, n, s).frames()
 		f.connect(1, "websocket")
 		f.data(1, "early", true)
@@ -280,7 +277,6 @@ func TestTunnelHandlerEnds(t *testing.T) {
 		book := &logBook{}
 		var handler sluice.HijackHandler
 		s := &sluice.Server{Logger: book, Handler: func(ctx *sluice.RequestCtx) { switchTo(ctx, handler) }}
-		s.HTTP2.WebSocket = true
 		r := serveHTTP2(t, n, s)
 		f := r.frames()
 		for i, test := range []struct {
@@ -311,7 +307,6 @@ func TestTunnelHandlerEnds(t *testing.T) {
 	s := &sluice.Server{KeepHijackedConns: true}
 	kept := make(chan net.Conn, 1)
 	s.Handler = func(ctx *sluice.RequestCtx) { switchTo(ctx, func(c net.Conn) { kept <- c }) }
-	s.HTTP2.WebSocket = true
 	f := serveHTTP2(t, overTCP(), s).frames()
 	f.accepts(1)
 	c := receive(t, kept)
@@ -342,7 +337,6 @@ func TestTunnelGone(t *testing.T) {
 				})
 			}
 		}}
-		s.HTTP2.WebSocket = true
 		f := serveHTTP2(t, n, s).frames()
 		f.accepts(1)
 		f.must(f.WriteRSTStream(1, http2.ErrCodeCancel))
@@ -373,7 +367,6 @@ func TestTunnelsAndWorkers(t *testing.T) {
 				echo(ctx.Conn())
 			}
 		}}
-		s.HTTP2.WebSocket = true
 		r := serveHTTP2(t, n, s)
 		f := r.frames()
 		const count = 10
@@ -411,7 +404,6 @@ func TestTunnelsAndShutdown(t *testing.T) {
 			inside <- true
 			<-proceed
 		}}
-		s.HTTP2.WebSocket = true
 		r := serveHTTP2(t, n, s)
 		f := r.frames()
 		f.accepts(1)
@@ -454,7 +446,6 @@ func TestTunnelRefusedAtShutdown(t *testing.T) {
 		<-proceed
 		switchTo(ctx, echo)
 	}}
-	s.HTTP2.WebSocket = true
 	f := serveHTTP2(t, overTCP(), s).frames()
 	f.connect(1, "websocket")
 	<-inside
@@ -479,7 +470,6 @@ func TestTunnelLimits(t *testing.T) {
 		"MaxKeepaliveDuration": func(s *sluice.Server) { s.MaxKeepaliveDuration = 1 },
 	} {
 		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { switchTo(ctx, echo) }}
-		s.HTTP2.WebSocket = true
 		change(s)
 		f := serveHTTP2(t, overTCP(), s).frames()
 		f.connect(1, "websocket")

@@ -276,7 +276,6 @@ func TestHTTP2Hijack(t *testing.T) {
 				}()
 			}
 			s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(h)), Engine: e}
-			s.HTTP2.WebSocket = true
 			got, err := talk(dial(t, serve(t, s)))
 			if got != "200apingpong" || err != nil {
 				t.Errorf("%s, %v: got %q, %v", name, e, got, err)

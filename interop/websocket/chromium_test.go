@@ -99,7 +99,7 @@ func testChromium(t *testing.T, program string, echo sluice.RequestHandler) {
 				ctx.NotFound()
 			}
 		}}
-		s.HTTP2.WebSocket = isOn
+		s.HTTP2.DisableWebSocket = !isOn
 		ln, err := new(tcplisten.Config).NewListener("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

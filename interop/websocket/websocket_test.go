@@ -87,7 +87,6 @@ func serveNetHTTP(t *testing.T, e sluice.Engine, h http.HandlerFunc) (addr strin
 // serve serves a handler, and returns the address.
 func serve(t *testing.T, e sluice.Engine, h sluice.RequestHandler) (addr string) {
 	s := &sluice.Server{Handler: h, Engine: e}
-	s.HTTP2.WebSocket = true
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +190,6 @@ func TestShutdownOverHTTP2(t *testing.T) {
 		ended := make(chan error, 1)
 		endpoint := &websocket.Endpoint{OnClose: func(_ *websocket.Conn, err error) { ended <- err }}
 		s := &sluice.Server{Engine: e, Handler: func(ctx *sluice.RequestCtx) { _ = endpoint.Upgrade(ctx, nil) }}
-		s.HTTP2.WebSocket = true
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,6 @@ func main() {
 			}
 		})
 	}}
-	s.HTTP2.WebSocket = true
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
