@@ -22,7 +22,7 @@ const (
 )
 
 // A Message is one that was received. Data is valid until OnMessage returns, or until the
-// next Read; it may be modified.
+// next Read, or Close of a connection of Dial; it may be modified.
 type Message struct {
 	Kind Kind   // Text or Binary
 	Data []byte // the payload of all fragments; empty for an empty message
@@ -271,6 +271,10 @@ func (c *Conn) close(err *CloseError) {
 	var body [ws.MaxControl]byte
 	c.appendFrame(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
 	c.phase = phaseClosing
+	if l := m.loop(); l != nil && l.isDialed { // nobody need call Read any more
+		l.isDone = true
+		l.poke()
+	}
 	m.makeRoom() // writers return ErrClosed
 }
 

@@ -1,4 +1,4 @@
-// Package websocket serves WebSocket (RFC 6455) on the connections of a sluice.Server.
+// Package websocket serves WebSocket (RFC 6455) on the connections of a sluice.Server, and dials.
 //
 // An Endpoint has callbacks. A handler calls Endpoint.Upgrade; when it returns, the
 // connection belongs to the Endpoint. With engine epoll, a connection that waits has no
@@ -13,5 +13,6 @@
 //		_ = echo.Upgrade(ctx, nil) // it has answered if it fails
 //	}}
 //
-// Endpoint.Accept is for programs that prefer a loop of Conn.Read on a goroutine.
+// Endpoint.Accept is for programs that prefer a loop of Conn.Read on a goroutine. Dial is
+// the client. A Group, and the rooms of package room, send a message to many connections.
 package websocket

@@ -172,7 +172,7 @@ func TestViolations(t *testing.T) {
 			c.raw(in)
 			c.expect("text ok", want, "end")
 			c.Close() // otherwise the server lingers
-			end.expect(t, "closed by the server with code "+want[6:10])
+			end.expect(t, "closed by this side with code "+want[6:10])
 		}
 	})
 }
@@ -217,10 +217,10 @@ func TestCallbackErrors(t *testing.T) {
 		}})
 		for in, want := range map[string][2]string{
 			"error":    {"close 1011", "broken"},
-			"code":     {"close 4000 enough", "closed by the server with code 4000: enough"},
-			"reserved": {"close 1011", "closed by the server with code 1011"},
-			"none":     {"close 1005", "closed by the server with code 1005"},
-			"panic":    {"close 1011", "closed by the server with code 1011"},
+			"code":     {"close 4000 enough", "closed by this side with code 4000: enough"},
+			"reserved": {"close 1011", "closed by this side with code 1011"},
+			"none":     {"close 1005", "closed by this side with code 1005"},
+			"panic":    {"close 1011", "closed by this side with code 1011"},
 		} {
 			c := f.dial()
 			c.raw(masked(ws.OpText, in))

@@ -55,7 +55,7 @@ type CloseError struct {
 
 // Error implements error.
 func (e *CloseError) Error() string {
-	by := "by the server"
+	by := "by this side"
 	if e.IsRemote {
 		by = "by the peer"
 	}

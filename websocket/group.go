@@ -209,6 +209,9 @@ func (b *broadcast) collect(members []*Conn, except *Conn) {
 			case c == nil || c == except:
 			case b.form(c) == form:
 				b.conns[b.count], b.targets[b.count] = c, c.target
+				if c.host.isClient {
+					b.targets[b.count] = engine.Target{} // Cast misses it
+				}
 				b.count++
 			default:
 				others = true

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -13,11 +14,13 @@ import (
 // A host has the connections of an Endpoint on one engine of a Server.
 type host struct {
 	*settings
-	server  upgrade.Server
-	conns   table
-	numbers atomic.Uint64 // of pings, and of connections without a Target
-	restart atomic.Int64  // when connections began to end because of a restart; 0: not yet
-	locks   [64]struct {
+	server upgrade.Server
+	// isClient: the peers are servers. Frames are masked, those of peers are not.
+	isClient bool
+	conns    table
+	numbers  atomic.Uint64 // of pings, and of connections without a Target
+	restart  atomic.Int64  // when connections began to end because of a restart; 0: not yet
+	locks    [64]struct {
 		sync.Mutex
 		_ [56]byte // a cache line to itself
 	}
@@ -41,6 +44,7 @@ type opening struct {
 	serve    func(*Conn) error // nil: callbacks
 	isServe  bool              // serve is Endpoint.Serve
 	stays    bool              // it cannot move
+	isDialed bool              // the caller of Dial calls Read
 	isMoved  bool              // there was none: another process had the connection
 }
 
@@ -71,9 +75,9 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	if c.target.Generation == 0 {
 		m.rarely().prompter, m.rare.number = conn.Prompter(), h.numbers.Add(1)
 	}
-	if o.serve != nil || o.isMoved && h.Endpoint.Serve != nil {
+	if o.serve != nil || o.isDialed || o.isMoved && h.Endpoint.Serve != nil {
 		m.rarely().loop = newLoop()
-		m.rare.loop.isServe = o.isServe || o.isMoved
+		m.rare.loop.isServe, m.rare.loop.isDialed = o.isServe || o.isMoved, o.isDialed
 		m.rare.remote, m.rare.local = conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()
@@ -113,3 +117,15 @@ func (n *controls) add() bool {
 	*n++
 	return uint32(*n) <= maxControls
 }
+
+// head returns the head of a frame with op, without its length.
+func (h *host) head(op ws.Opcode) ws.Head {
+	if h.isClient {
+		return ws.Head{Opcode: op, IsMasked: true, Key: newKey()}
+	}
+	return ws.Head{Opcode: op}
+}
+
+// newKey returns the key of a mask, which the peer and pages of the web cannot foresee (RFC
+// 6455 section 10.3): the source is ChaCha8, with a seed of the system.
+func newKey() ws.Key { return ws.Key(rand.Uint32()) }

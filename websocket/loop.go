@@ -13,6 +13,7 @@ type loop struct {
 	reading  readState
 	isDone   bool // serve has returned
 	isServe  bool // the function is Endpoint.Serve
+	isDialed bool // there is no function: it is that of a connection of Dial
 }
 
 // A readState is what the goroutine of Accept does.
@@ -66,7 +67,8 @@ func (c *Conn) serve(f func(*Conn) error) {
 	}
 }
 
-// Read waits for the next message, in a function of Endpoint.Accept. One goroutine may call
+// Read waits for the next message, in a function of Endpoint.Accept or of a connection of
+// Dial. One goroutine may call
 // it at a time. If ctx ends first, it returns ctx's error; no message is lost, and the
 // connection stays open. After the end of the connection the error is what OnClose of
 // another connection would get: a *CloseError, or what broke the connection.

@@ -265,11 +265,8 @@ func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) 
 		s.call(func(c *Conn) error { return restarted(f(c, m.rooms)) })
 	}
 	s.arm()
-	if out, _ := s.leave(engine.Read); len(out) > 0 {
-		s.conn.lock().Lock()
-		defer s.conn.lock().Unlock()
-		s.conn.waiting(s.conn.more).addRaw(out)
-	}
+	out, _ := s.leave(engine.Read)
+	s.sendFirst(out)
 	return s, nil
 }
 

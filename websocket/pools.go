@@ -15,7 +15,7 @@ func acquireSession(h *host, c *Conn, conn engine.Conn) *session {
 	s.owned.Acquired()
 	s.host, s.conn, s.engine = h, c, conn
 	s.reader.Limit, s.reader.MaxFragments = h.readLimit, h.maxFragments
-	s.reader.Deflates = c.in != 0
+	s.reader.Deflates, s.reader.FromServer = c.in != 0, h.isClient
 	return s
 }
 

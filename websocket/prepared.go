@@ -72,6 +72,9 @@ func (p *Prepared) bytes(isPacked bool) []byte {
 
 // shared returns p as a message for c. It may compress p, so the lock is not held.
 func (c *Conn) shared(p *Prepared) message {
+	if c.host.isClient { // each frame has a mask of its own
+		return message{kind: p.kind, p: p.Data()}
+	}
 	return message{shared: p, isPacked: p.isLong(c.out) && p.pack()}
 }
 

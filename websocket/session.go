@@ -286,7 +286,7 @@ func (s *session) handleControl(p ws.Piece) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	if s.conn.phase == phaseOpen {
-		s.out = ws.AppendFrame(s.out, ws.OpPong, p.Payload)
+		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpPong), p.Payload)
 	}
 }
 
@@ -302,7 +302,12 @@ func (s *session) handleClose(body []byte) {
 	s.note(&CloseError{Code: Code(code), Reason: string(reason), IsRemote: true})
 	if s.conn.phase == phaseOpen {
 		var answer [2]byte
-		s.out = ws.AppendFrame(s.out, ws.OpClose, ws.AppendClose(answer[:0], code, ""))
+		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpClose), ws.AppendClose(answer[:0], code, ""))
+	}
+	if s.host.isClient && s.conn.phase != phaseClosed { // the server ends the connection (RFC 6455 section 7.1.1)
+		s.conn.phase = phaseClosed
+		s.conn.more.makeRoom()
+		return
 	}
 	s.end(endClose)
 }
@@ -430,7 +435,7 @@ func (s *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	default:
 		s.isPinged = true
 		s.conn.lock().Lock()
-		s.out = ws.AppendFrame(s.out, ws.OpPing, nil)
+		s.out = ws.AppendWhole(s.out, s.host.head(ws.OpPing), nil)
 		s.conn.lock().Unlock()
 		s.engine.SetReadDeadline(clock.Nanos(), s.host.pongWithin)
 	}

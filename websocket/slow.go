@@ -133,6 +133,9 @@ func (c *Conn) append(m *message) {
 // appendFrame appends a frame with p to what waits, and makes the engine send it. h is its
 // head, without the length; the lock is held.
 func (c *Conn) appendFrame(h ws.Head, p []byte) {
+	if c.host.isClient {
+		h.IsMasked, h.Key = true, newKey()
+	}
 	e := c.extra()
 	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
 		s.out = ws.AppendWhole(s.out, h, p)

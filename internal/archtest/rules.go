@@ -147,7 +147,7 @@ func satelliteRules() map[string]packageRule {
 		"tcp": {own: []string{".", "internal/engine", "internal/engine/choose", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
-		"websocket":      {own: []string{".", "internal/compress", "internal/engine", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
+		"websocket":      {own: []string{".", "internal/compress", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
 		"websocket/room": {own: []string{"websocket"}},
 
 		"expvarhandler":   {own: []string{"."}},
@@ -210,6 +210,7 @@ func mutableVars() map[string]string {
 		"bodyPoolLimits":            "SetBodySizePoolLimit is a setting of the process in fasthttp's API",
 		"defaultClient":             "the client of the package-level functions, which fasthttp's API has",
 		"internal/message.gmt":      "a location cannot be a constant, and would be allocated for each date",
+		"websocket.dialed":          "the engine of connections of Dial; one for all of a process",
 		"sharedDialer":              "the dialer of clients that set none; its cache of addresses is worth sharing",
 		"DefaultTransport":          "exported as fasthttp's variable of that name",
 		"expvarhandler.published":   "variables of package expvar belong to the process, and are published once",

@@ -129,19 +129,21 @@ func AppendFrame(dst []byte, op Opcode, payload []byte) []byte {
 	return AppendWhole(dst, Head{Opcode: op}, payload)
 }
 
-// AppendWhole appends a frame that is a whole message, or a control frame, and not masked.
-// It completes h with the length.
+// AppendWhole appends a frame that is a whole message, or a control frame. It completes h
+// with the length, and masks the payload if h.IsMasked.
 func AppendWhole(dst []byte, h Head, payload []byte) []byte {
 	h.IsFinal, h.Length = true, int64(len(payload))
-	return append(AppendHead(dst, h), payload...)
+	dst = AppendHead(dst, h)
+	start := len(dst)
+	dst = append(dst, payload...)
+	if h.IsMasked {
+		Mask(dst[start:], h.Key)
+	}
+	return dst
 }
 
 // AppendMasked appends the frame of a client that is a whole message, or a control frame.
 // key must be unpredictable and used once (RFC 6455 section 5.3).
 func AppendMasked(dst []byte, op Opcode, key Key, payload []byte) []byte {
-	dst = AppendHead(dst, Head{Opcode: op, IsFinal: true, Length: int64(len(payload)), IsMasked: true, Key: key})
-	start := len(dst)
-	dst = append(dst, payload...)
-	Mask(dst[start:], key)
-	return dst
+	return AppendWhole(dst, Head{Opcode: op, IsMasked: true, Key: key}, payload)
 }

@@ -1,0 +1,207 @@
+package websocket
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/choose"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
+
+// dialed has the connections of Dial. They share one engine, because a loop for each
+// program part that dials would cost more than it gives. It exists while there are any.
+var dialed dialedConns
+
+type dialedConns struct {
+	defaults Endpoint // of DialOptions without one
+	once     sync.Once
+
+	mu     sync.Mutex
+	engine engine.Engine // nil: there are no connections
+	open   int
+	hosts  map[*settings]*dialHost
+}
+
+// settings returns the defaults of Dial.
+func (d *dialedConns) settings() *settings {
+	d.once.Do(func() { d.defaults.ReadLimit = dialReadLimit })
+	return d.defaults.settings()
+}
+
+// adopt gives a connection whose handshake is done to the engine.
+func (d *dialedConns) adopt(ctx context.Context, conn net.Conn, opened dialedConn) (*Conn, error) {
+	h := d.hold(opened.set)
+	opened.opening.protocol = opened.set.protocolOf(opened.protocol)
+	c, err := h.begin(ctx, conn, opened)
+	d.release() // the engine has counted it, or it has failed
+	return c, err
+}
+
+// hold returns the host of set, and keeps the engine until release.
+func (d *dialedConns) hold(set *settings) *dialHost {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.engine == nil {
+		// Without the event engine, the result is that of goroutines.
+		d.engine, _ = choose.New(engine.Options{}, true)
+		d.hosts = map[*settings]*dialHost{}
+	}
+	d.open++
+	h := d.hosts[set]
+	if h == nil {
+		h = &dialHost{all: d, pending: map[uint64]*pendingDial{}}
+		h.host = &host{settings: set, server: dialServer{d.engine}, isClient: true}
+		d.hosts[set] = h
+	}
+	return h
+}
+
+// release ends the engine after the last connection.
+func (d *dialedConns) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open--; d.open > 0 {
+		return
+	}
+	// Not here: this may be the engine's goroutine.
+	go func(e engine.Engine) { _ = e.Shutdown(context.Background()) }(d.engine)
+	d.engine, d.hosts = nil, nil
+}
+
+// A dialHost has the connections of Dial with one Endpoint. It is their Acceptor.
+type dialHost struct {
+	*host
+	all *dialedConns
+
+	mu      sync.Mutex
+	pending map[uint64]*pendingDial // by the State of their Parcel
+	last    uint64
+}
+
+// A pendingDial waits for the engine.
+type pendingDial struct {
+	opening opening
+	conn    chan *Conn
+}
+
+var (
+	_ engine.Unpacker = (*dialHost)(nil)
+	_ engine.Waker    = (*dialHost)(nil)
+
+	errNotAdopted = errors.New("sluice: websocket: the connection has ended during the handshake")
+)
+
+// begin has the engine adopt conn, and returns its Conn.
+func (h *dialHost) begin(ctx context.Context, conn net.Conn, opened dialedConn) (*Conn, error) {
+	p := &pendingDial{opening: opened.opening, conn: make(chan *Conn, 1)}
+	h.mu.Lock()
+	h.last++
+	id := h.last
+	h.pending[id] = p
+	h.mu.Unlock()
+	_ = conn.SetDeadline(time.Time{})
+	parcel := engine.Parcel{Leftover: opened.leftover, State: binary.LittleEndian.AppendUint64(nil, id)}
+	if err := h.server.(dialServer).engine.AdoptConn(conn, parcel, h); err != nil {
+		h.take(id)
+		return nil, err
+	}
+	select {
+	case c := <-p.conn:
+		return c, nil
+	case <-ctx.Done():
+	}
+	if h.take(id) != nil {
+		return nil, errNotAdopted
+	}
+	return <-p.conn, nil // OnOpen is running
+}
+
+// take returns the pendingDial with an id, once; then nil.
+func (h *dialHost) take(id uint64) *pendingDial {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.pending[id]
+	delete(h.pending, id)
+	return p
+}
+
+// Unpack implements engine.Unpacker.
+func (h *dialHost) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
+	id := binary.LittleEndian.Uint64(state)
+	p := h.take(id)
+	if p == nil {
+		return nil, nil // Dial has given up
+	}
+	s := h.host.begin(conn, p.opening)
+	s.sendFirst(s.open(nil, nil))
+	p.conn <- s.conn
+	return s, nil
+}
+
+// Open implements engine.Acceptor; all connections have a state.
+func (h *dialHost) Open(engine.Conn) (engine.Protocol, []byte) { return nil, nil }
+
+// Admit implements engine.Acceptor.
+func (h *dialHost) Admit(net.Conn) (ok bool, refusal []byte) {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	h.all.open++
+	return true, nil
+}
+
+// Release implements engine.Acceptor.
+func (h *dialHost) Release(net.Conn) { h.all.release() }
+
+// AcceptError implements engine.Acceptor; there are no listeners.
+func (h *dialHost) AcceptError(error) {}
+
+// sendFirst makes out, which is the output of a call that was not the engine's, the first
+// that the engine sends.
+func (s *session) sendFirst(out []byte) {
+	if len(out) == 0 {
+		return
+	}
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	s.conn.waiting(s.conn.more).addRaw(out)
+}
+
+// A dialServer is the upgrade.Server of connections that no Server has.
+type dialServer struct{ engine engine.Engine }
+
+var _ upgrade.Server = dialServer{}
+
+// Memo implements upgrade.Server.
+func (s dialServer) Memo(id, served uint64, opened int64) engine.Memo {
+	return engine.Memo{ID: id, Served: served & math.MaxUint32, Opened: opened}
+}
+
+// Served implements upgrade.Server.
+func (s dialServer) Served(m engine.Memo) uint64 { return m.Served }
+
+// Prompt implements upgrade.Server.
+func (s dialServer) Prompt(t engine.Target) { s.engine.Prompt(t) }
+
+// Cast implements upgrade.Server.
+func (s dialServer) Cast(targets []engine.Target, frame []byte, missed func(engine.Target)) {
+	s.engine.Cast(targets, frame, missed)
+}
+
+// Closing implements upgrade.Server.
+func (s dialServer) Closing() upgrade.Closing { return upgrade.CloseNot }
+
+// IsRegistered implements upgrade.Server.
+func (s dialServer) IsRegistered() bool { return false }
+
+// Count implements upgrade.Server.
+func (s dialServer) Count(read, written int) {}
+
+// Printf implements upgrade.Server.
+func (s dialServer) Printf(format string, args ...any) { log.Printf(format, args...) }
