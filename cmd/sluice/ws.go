@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/lab/cli"
+	"github.com/sluicehttp/sluice/websocket"
+)
+
+// maxMessageLine is the longest line of stdin, in bytes.
+const maxMessageLine = 16 << 20
+
+// The exit statuses of "sluice ws".
+const (
+	wsBroken = 1 // not connected, or the connection broke
+	wsClosed = 3 // closed with another code than 1000, 1001 and 1005
+)
+
+// wsOptions are the flags of "sluice ws".
+type wsOptions struct {
+	getOptions // headers, insecure, caFile, connectTimeout
+	protocols  []string
+	origin     string
+	asJSON     bool
+	compressed bool
+	wait       time.Duration
+}
+
+const wsHelp = `Ws opens a WebSocket to URL, sends each line of stdin as a text message, and
+prints each message that comes on a line of its own. Binary messages are printed
+as <N bytes: HEX>. With --json each message is an object: {"time", "kind",
+"data"}, with the data of binary messages in base64.
+
+When stdin ends, ws waits until the server closes, at most --wait. Ctrl-C closes.
+
+Exit status: 0 if the connection was closed with code 1000, 1001 or without a
+code; 1 if there was none, or it broke; 3 if it was closed with another code,
+which is printed to stderr.`
+
+const wsExamples = `  sluice ws ws://localhost:8080/chat
+  printf 'hello\n' | sluice ws --wait 1 wss://example.com/echo
+  sluice ws --json --protocol v2 -H 'Authorization: Bearer x' wss://example.com`
+
+func newWSCommand() *cobra.Command {
+	var o wsOptions
+	cmd := &cobra.Command{
+		Use:     "ws URL",
+		Short:   "Open a WebSocket and talk over it",
+		Long:    wsHelp,
+		Example: wsExamples,
+		Args:    cli.OneArgument("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkHeaders(o.headers); err != nil {
+				return err
+			}
+			if !strings.Contains(args[0], "://") {
+				args[0] = "ws://" + args[0]
+			}
+			if status := runWS(cmd.Context(), o, args[0]); status != 0 {
+				os.Exit(status)
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringArrayVarP(&o.headers, "header", "H", nil, "add the field `'NAME: VALUE'` to the request")
+	flags.StringArrayVar(&o.protocols, "protocol", nil, "offer the subprotocol `NAME`; several are offered in their order")
+	flags.StringVar(&o.origin, "origin", "", "the `ORIGIN` of the page that connects, such as https://example.com")
+	flags.BoolVar(&o.compressed, "compressed", false, "offer permessage-deflate")
+	flags.BoolVar(&o.asJSON, "json", false, "print messages as JSON, one on each line")
+	flags.Var(cli.SecondsOf(&o.wait, 0), "wait", "how long to wait for the server after the end of stdin, in `SECONDS` or as 500ms; 0 is until it closes")
+	flags.Var(cli.SecondsOf(&o.connectTimeout, 30*time.Second), "connect-timeout", "bound for connecting, in `SECONDS` or as 500ms")
+	flags.BoolVarP(&o.insecure, "insecure", "k", false, "accept any certificate")
+	flags.StringVar(&o.caFile, "cacert", "", "accept certificates signed by those in `FILE` (PEM)")
+	return cmd
+}
+
+// runWS returns the exit status.
+func runWS(parent context.Context, o wsOptions, url string) int {
+	ctx, stop := untilInterrupted(parent)
+	defer stop()
+	c, err := o.dial(ctx, url)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sluice:", err)
+		return wsBroken
+	}
+	go sendLines(ctx, c, os.Stdin, o.wait)
+	err = printMessages(ctx, c, os.Stdout, o.asJSON)
+	if ctx.Err() != nil {
+		return 0
+	}
+	var closed *websocket.CloseError
+	switch {
+	case !errors.As(err, &closed) || closed.Code == websocket.CodeAbnormal:
+		fmt.Fprintln(os.Stderr, "sluice:", err)
+		return wsBroken
+	case closed.Code == websocket.CodeNormal || closed.Code == websocket.CodeGoingAway || closed.Code == websocket.CodeNone:
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "sluice:", err)
+	return wsClosed
+}
+
+func (o *wsOptions) dial(ctx context.Context, url string) (*websocket.Conn, error) {
+	config, err := o.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	var header sluice.RequestHeader
+	for _, text := range o.headers {
+		if name, value, isLeftOut := splitHeader(text); !isLeftOut {
+			header.Add(name, value)
+		}
+	}
+	if o.origin != "" {
+		header.Set(sluice.HeaderOrigin, o.origin)
+	}
+	e := &websocket.Endpoint{Protocols: o.protocols, ReadLimit: -1}
+	if o.compressed {
+		e.Compression = websocket.CompressionShared
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.connectTimeout)
+	defer cancel()
+	return websocket.Dial(ctx, url, &websocket.DialOptions{Endpoint: e, Header: &header, TLSConfig: config})
+}
+
+// sendLines sends the lines of in. After its end, and when ctx ends, it closes c.
+func sendLines(ctx context.Context, c *websocket.Conn, in io.Reader, wait time.Duration) {
+	closeNow := func() { _ = c.Close(websocket.CodeNormal, "") } // once is enough
+	context.AfterFunc(ctx, closeNow)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxMessageLine)
+	for lines.Scan() {
+		if c.Write(ctx, websocket.Text, lines.Bytes()) != nil {
+			return // printMessages has the error
+		}
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, "sluice: stdin:", err)
+	}
+	if wait > 0 {
+		time.AfterFunc(wait, closeNow)
+	}
+}
+
+// printMessages prints what comes until the connection ends. It returns why.
+func printMessages(ctx context.Context, c *websocket.Conn, out io.Writer, asJSON bool) error {
+	for {
+		m, err := c.Read(context.WithoutCancel(ctx)) // sendLines closes c
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(formatMessage(m, asJSON, time.Now())); err != nil {
+			return err
+		}
+	}
+}
+
+// formatMessage returns a line.
+func formatMessage(m websocket.Message, asJSON bool, now time.Time) []byte {
+	if asJSON {
+		line := struct {
+			Time time.Time `json:"time"`
+			Kind string    `json:"kind"`
+			Data any       `json:"data"`
+		}{now, "text", string(m.Data)}
+		if m.Kind == websocket.Binary {
+			line.Kind, line.Data = "binary", m.Data // base64
+		}
+		text, _ := json.Marshal(line) // it cannot fail
+		return append(text, '\n')
+	}
+	if m.Kind == websocket.Binary {
+		return fmt.Appendf(nil, "<%s bytes: %x>\n", strconv.Itoa(len(m.Data)), m.Data)
+	}
+	return append(append([]byte(nil), m.Data...), '\n')
+}

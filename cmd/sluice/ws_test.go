@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/websocket"
+)
+
+// wsCommand is "sluice ws" with lines as its stdin.
+func wsCommand(t *testing.T, lines string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary, append([]string{"ws"}, args...)...)
+	cmd.Stdin = strings.NewReader(lines)
+	return cmd
+}
+
+// wsServer echoes. Some messages ask for something else.
+func wsServer(t *testing.T) (url string) {
+	e := &websocket.Endpoint{
+		Protocols: []string{"v2"}, Origins: []string{"https://example.com"}, Compression: websocket.CompressionShared,
+		OnOpen: func(c *websocket.Conn) error {
+			if c.Protocol() != "" {
+				return c.TryWrite(websocket.Text, []byte("protocol "+c.Protocol()))
+			}
+			return nil
+		},
+		OnMessage: func(c *websocket.Conn, m websocket.Message) error {
+			switch string(m.Data) {
+			case "bye":
+				return &websocket.CloseError{Code: websocket.CodeNormal}
+			case "refuse":
+				return &websocket.CloseError{Code: 4004, Reason: "not here"}
+			case "binary":
+				return c.TryWrite(websocket.Binary, []byte{0, 0x1b, 0xff})
+			}
+			return c.TryWrite(m.Kind, m.Data)
+		},
+	}
+	return strings.Replace(listenFor(t, func(ctx *sluice.RequestCtx) {
+		if string(ctx.Request.Header.Peek("Authorization")) == "no" {
+			ctx.Error("who are you?", sluice.StatusUnauthorized)
+			return
+		}
+		_ = e.Upgrade(ctx, nil)
+	}), "http://", "ws://", 1)
+}
+
+func TestWS(t *testing.T) {
+	url := wsServer(t)
+	for name, test := range map[string]struct {
+		args, stdin string
+		want        output
+	}{
+		"echo":            {"", "one\n\ntwo\nbye\n", output{stdout: "one\n\ntwo\n"}},
+		"compressed":      {"--compressed", strings.Repeat("x", 1000) + "\nbye", output{stdout: strings.Repeat("x", 1000) + "\n"}},
+		"end of stdin":    {"--wait 2", "one\n", output{stdout: "one\n"}},
+		"subprotocol":     {"--protocol v1 --protocol v2", "bye\n", output{stdout: "protocol v2\n"}},
+		"binary":          {"", "binary\nbye\n", output{stdout: "<3 bytes: 001bff>\n"}},
+		"another code":    {"", "refuse\n", output{stderr: "closed by the peer with code 4004: not here", status: 3}},
+		"allowed origin":  {"--origin https://example.com", "bye\n", output{}},
+		"another origin":  {"--origin https://evil.com", "bye\n", output{stderr: "status 403", status: 1}},
+		"refused":         {"-H Authorization:no", "bye\n", output{stderr: "status 401", status: 1}},
+		"malformed field": {"-H no-colon", "", output{stderr: "no-colon", status: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := finish(t, wsCommand(t, test.stdin, append(strings.Fields(test.args), url)...))
+			if got.stdout != test.want.stdout || got.status != test.want.status || !strings.Contains(got.stderr, test.want.stderr) ||
+				test.want.stderr == "" && got.stderr != "" {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+	if got := finish(t, wsCommand(t, "", "ws://127.0.0.1:1")); got.status != 1 || got.stderr == "" {
+		t.Errorf("nothing listens: %+v", got)
+	}
+}
+
+func TestWSJSON(t *testing.T) {
+	got := finish(t, wsCommand(t, "one\nbinary\nbye\n", "--json", wsServer(t)))
+	type line struct {
+		Time       time.Time
+		Kind, Data string
+	}
+	var lines []line
+	for text := range strings.Lines(got.stdout) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		lines = append(lines, l)
+	}
+	if got.status != 0 || len(lines) != 2 || lines[0].Kind != "text" || lines[0].Data != "one" || lines[0].Time.IsZero() ||
+		lines[1].Kind != "binary" || lines[1].Data != "ABv/" {
+		t.Errorf("%+v: %+v", got, lines)
+	}
+}
+
+// TestWSInterrupt: Ctrl-C closes with 1000.
+func TestWSInterrupt(t *testing.T) {
+	opened, ended := make(chan bool, 1), make(chan error, 1)
+	e := &websocket.Endpoint{OnOpen: func(*websocket.Conn) error { opened <- true; return nil }, OnClose: func(_ *websocket.Conn, err error) { ended <- err }}
+	url := strings.Replace(listenFor(t, func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }), "http://", "ws://", 1)
+	cmd := wsCommand(t, "", url)
+	cmd.Stdin = nil
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-opened
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; websocket.CloseCode(err) != websocket.CodeNormal {
+		t.Errorf("the server got %v", err)
+	}
+}
