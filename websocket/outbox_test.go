@@ -122,7 +122,7 @@ func TestPendingTotal(t *testing.T) {
 	if !total.fits(large.bytes, 90) || total.fits(large.bytes, 200) || !total.fits(small.bytes, 200) || total.fits(small.bytes, 600) {
 		t.Error("the limit is not shared")
 	}
-	if none := (&pendingTotal{}); !none.fits(1<<40, 1) {
+	if none := (&pendingTotal{}); !none.fits(1<<30, 1) {
 		t.Error("no limit is a limit")
 	}
 }
