@@ -1,5 +1,5 @@
-// Package autobahn runs the fuzzing client of the Autobahn test suite against an echo
-// Endpoint.
+// Package autobahn runs the Autobahn test suite against an echo Endpoint, and against
+// websocket.Dial.
 package autobahn
 
 import (
@@ -36,13 +36,7 @@ const sizes = 6
 //	DIR/bin/pip install autobahntestsuite==0.8.2
 //	WSTEST=DIR/bin/wstest go -C interop test ./autobahn
 func TestServer(t *testing.T) {
-	wstest := os.Getenv("WSTEST")
-	if wstest == "" {
-		var err error
-		if wstest, err = exec.LookPath("wstest"); err != nil {
-			t.Skip(err)
-		}
-	}
+	wstest := findSuite(t)
 	dir := t.TempDir()
 	var servers []map[string]any
 	for engine, compression := range map[sluice.Engine]websocket.Compression{
