@@ -19,10 +19,10 @@ type HTTP2Config struct {
 	// DisableWebSocket switches WebSocket over HTTP/2 (RFC 8441) off. Browsers then open a
 	// connection of HTTP/1.1 for each WebSocket.
 	//
-	// Handlers see a WebSocket as the upgrade of HTTP/1.1 that it stands for: the method is GET, and there are Connection, Upgrade
-	// and Sec-WebSocket-Key. A status of 101 with RequestCtx.Hijack becomes 200, and the
-	// HijackHandler gets a net.Conn over the stream. A 2xx status without Hijack, which
-	// would promise a tunnel, becomes 501.
+	// Handlers see a WebSocket as the upgrade of HTTP/1.1 that it stands for: the method is
+	// GET, and there are Connection, Upgrade and Sec-WebSocket-Key. A status of 101 with
+	// RequestCtx.Hijack becomes 200, and the HijackHandler gets a net.Conn over the stream.
+	// A 2xx status without Hijack, which would promise a tunnel, becomes 501.
 	//
 	// Requests for other protocols have the method CONNECT, a path, and
 	// RequestHeader.ConnectProtocol; Hijack works with a 2xx status. With

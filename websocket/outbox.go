@@ -168,18 +168,24 @@ func (o *outbox) compact() {
 	}
 }
 
-// replace puts p in the place of the message with its key. It is compressed only if that
-// one was: messages behind it refer to none before it then.
-func (o *outbox) replace(p *Prepared, isPacked bool) bool {
+// replace puts p in the place of the message with its key, unless p is longer and has no
+// room within limit bytes. It is compressed only if that one was: messages behind it refer
+// to none before it then.
+func (o *outbox) replace(p *Prepared, isPacked bool, limit int) bool {
 	for i := range o.items {
 		w := &o.items[i]
-		if w.shared != nil && w.kind == waitingMessage && w.shared.key == p.key {
-			w.isPacked = w.isPacked && isPacked
-			size := len(p.bytes(w.isPacked))
-			o.count(size - int(w.size))
-			w.shared, w.size = p, int32(size)
-			return true
+		if w.shared == nil || w.kind != waitingMessage || w.shared.key != p.key {
+			continue
 		}
+		isPacked = isPacked && w.isPacked
+		size := len(p.bytes(isPacked))
+		more := size - int(w.size)
+		if more > 0 && (o.bytes+more > limit || !o.total.fits(o.bytes, more)) {
+			return false
+		}
+		o.count(more)
+		w.shared, w.size, w.isPacked = p, int32(size), isPacked
+		return true
 	}
 	return false
 }

@@ -42,7 +42,7 @@ func TestOutboxModel(t *testing.T) {
 			case 2, 3:
 				p := PrepareKeyed(fmt.Sprint(r.IntN(3)), Text, bytes.Repeat([]byte{byte(i)}, r.IntN(300)))
 				at := slices.IndexFunc(model, func(f frame) bool { return f.key == p.key })
-				if isReplaced := r.IntN(2) == 0 && o.replace(p, false); isReplaced {
+				if isReplaced := r.IntN(2) == 0 && o.replace(p, false, 1<<20); isReplaced {
 					if at < 0 {
 						t.Fatalf("seed %d: a message was replaced that does not wait", seed)
 					}
@@ -95,8 +95,7 @@ func TestOutboxModel(t *testing.T) {
 
 // TestOutboxMemory: a peer that is always behind does not make its outbox grow.
 func TestOutboxMemory(t *testing.T) {
-	o := acquireOutbox(&pendingTotal{})
-	defer releaseOutbox(o)
+	o := &outbox{total: &pendingTotal{}} // one of the pool may have had many items
 	p := make([]byte, 100)
 	for range 10 {
 		o.add(ws.Head{Opcode: ws.OpBinary}, p)
@@ -109,6 +108,25 @@ func TestOutboxMemory(t *testing.T) {
 	}
 	if cap(o.items) > 100 || cap(o.copies.B) > 16<<10 {
 		t.Errorf("%d items and %d bytes are kept", cap(o.items), cap(o.copies.B))
+	}
+}
+
+// TestReplaceIsBounded: a message does not take the place of a shorter one if there is no
+// room for what it is longer.
+func TestReplaceIsBounded(t *testing.T) {
+	total := &pendingTotal{limit: 200}
+	o := acquireOutbox(total)
+	defer releaseOutbox(o)
+	keyed := func(size int) *Prepared { return PrepareKeyed("k", Binary, make([]byte, size)) }
+	o.addShared(keyed(10), false)
+	for _, test := range []struct {
+		size, limit int
+		want        bool
+	}{{50, 30, false}, {50, 100, true}, {190, 1000, true}, {210, 1000, false}, {20, 10, true}} {
+		before := o.bytes
+		if got := o.replace(keyed(test.size), false, test.limit); got != test.want || !got && o.bytes != before || total.bytes.Load() != int64(o.bytes) {
+			t.Errorf("%d bytes, limit %d: %v, %d bytes wait", test.size, test.limit, got, o.bytes)
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ const (
 	// enough, the message is dropped, and TryWrite returns ErrFull.
 	SlowDropOld
 	// SlowCoalesce: a message of PrepareKeyed takes the place of the one with the same key
-	// that waits, whether there is room or not. Without one, SlowClose applies.
+	// that waits. If none waits, or if the message is longer than that one and there is no
+	// room, SlowClose applies.
 	SlowCoalesce
 )
 
@@ -58,7 +59,7 @@ func (c *Conn) offer(m *message, policy SlowPolicy) error {
 		return c.ended()
 	}
 	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.more != nil && c.more.pending != nil &&
-		c.more.pending.replace(m.shared, m.isPacked) {
+		c.more.pending.replace(m.shared, m.isPacked, c.host.maxPending) {
 		c.dropped(1)
 		return nil
 	}

@@ -9,14 +9,16 @@ package room
 // Delivery is at most once. Messages that one process publishes to one room arrive in
 // order; there is no order between processes.
 //
-// Packages prefork, contrib/backplane-nats and contrib/backplane-redis implement it; a hub
-// calls it. Its methods may be called by any number of goroutines.
+// Programs implement it over what connects their processes; a hub calls it. Its methods may
+// be called by any number of goroutines. They must not wait for the network, because a hub
+// may call Join and Leave on goroutines that serve connections, nor for a call of the
+// Receiver, which may be waiting for the hub.
 type Backplane interface {
 	// Subscribe sets the receiver. A hub calls it once, before any other method.
 	Subscribe(r Receiver) error
 	// Join says that this process has members of a room now, and Leave that it has
 	// none any more. Calls for one room alternate. A message that is published to a room
-	// while Join runs may be missed.
+	// while Join runs may be missed; one that is received after Leave is ignored.
 	Join(room string) error
 	Leave(room string) error
 	// Publish sends data to the other processes that have joined room. It does not
