@@ -3,7 +3,6 @@ package websocket
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"log"
 	"math"
 	"net"
@@ -26,7 +25,7 @@ type dialedConns struct {
 	mu     sync.Mutex
 	engine engine.Engine // nil: there are no connections
 	open   int
-	hosts  map[*settings]*dialHost
+	hosts  map[*settings]*dialHost // those that have connections
 }
 
 // settings returns the defaults of Dial.
@@ -40,7 +39,7 @@ func (d *dialedConns) adopt(ctx context.Context, conn net.Conn, opened dialedCon
 	h := d.hold(opened.set)
 	opened.opening.protocol = opened.set.protocolOf(opened.protocol)
 	c, err := h.begin(ctx, conn, opened)
-	d.release() // the engine has counted it, or it has failed
+	d.release(h) // the engine has counted it, or it has failed
 	return c, err
 }
 
@@ -53,20 +52,32 @@ func (d *dialedConns) hold(set *settings) *dialHost {
 		d.engine, _ = choose.New(engine.Options{}, true)
 		d.hosts = map[*settings]*dialHost{}
 	}
-	d.open++
 	h := d.hosts[set]
 	if h == nil {
 		h = &dialHost{all: d, pending: map[uint64]*pendingDial{}}
 		h.host = &host{settings: set, server: dialServer{d.engine}, isClient: true}
 		d.hosts[set] = h
 	}
+	d.open++
+	h.open++
 	return h
 }
 
-// release ends the engine after the last connection.
-func (d *dialedConns) release() {
+// count counts a connection of h, which is held.
+func (d *dialedConns) count(h *dialHost) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.open++
+	h.open++
+}
+
+// release forgets h after its last connection, and ends the engine after the last of all.
+func (d *dialedConns) release(h *dialHost) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h.open--; h.open == 0 && d.hosts[h.settings] == h {
+		delete(d.hosts, h.settings)
+	}
 	if d.open--; d.open > 0 {
 		return
 	}
@@ -78,7 +89,8 @@ func (d *dialedConns) release() {
 // A dialHost has the connections of Dial with one Endpoint. It is their Acceptor.
 type dialHost struct {
 	*host
-	all *dialedConns
+	all  *dialedConns
+	open int // all.mu guards it
 
 	mu      sync.Mutex
 	pending map[uint64]*pendingDial // by the State of their Parcel
@@ -92,10 +104,9 @@ type pendingDial struct {
 }
 
 var (
+	_ engine.Hooker   = (*dialHost)(nil)
 	_ engine.Unpacker = (*dialHost)(nil)
 	_ engine.Waker    = (*dialHost)(nil)
-
-	errNotAdopted = errors.New("sluice: websocket: the connection has ended during the handshake")
 )
 
 // begin has the engine adopt conn, and returns its Conn.
@@ -118,7 +129,7 @@ func (h *dialHost) begin(ctx context.Context, conn net.Conn, opened dialedConn) 
 	case <-ctx.Done():
 	}
 	if h.take(id) != nil {
-		return nil, errNotAdopted
+		return nil, context.Cause(ctx)
 	}
 	return <-p.conn, nil // OnOpen is running
 }
@@ -148,16 +159,17 @@ func (h *dialHost) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 // Open implements engine.Acceptor; all connections have a state.
 func (h *dialHost) Open(engine.Conn) (engine.Protocol, []byte) { return nil, nil }
 
-// Admit implements engine.Acceptor.
-func (h *dialHost) Admit(net.Conn) (ok bool, refusal []byte) {
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	h.all.open++
-	return true, nil
+// Hooks implements engine.Hooker. AdoptConn calls Arrived itself; it calls Admit later, or,
+// for a connection that ends before, not at all.
+func (h *dialHost) Hooks() engine.Hooks {
+	return engine.Hooks{Arrived: func() { h.all.count(h) }, Departed: func() { h.all.release(h) }}
 }
 
-// Release implements engine.Acceptor.
-func (h *dialHost) Release(net.Conn) { h.all.release() }
+// Admit implements engine.Acceptor.
+func (h *dialHost) Admit(net.Conn) (ok bool, refusal []byte) { return true, nil }
+
+// Release implements engine.Acceptor; see Hooks.
+func (h *dialHost) Release(net.Conn) {}
 
 // AcceptError implements engine.Acceptor; there are no listeners.
 func (h *dialHost) AcceptError(error) {}

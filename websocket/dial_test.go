@@ -287,3 +287,52 @@ func TestDialTogether(t *testing.T) {
 	wait.Wait()
 	noneDialed(t)
 }
+
+// TestDialCancelled: ctx ends when the engine has the connection, which is the only one.
+func TestDialCancelled(t *testing.T) {
+	f := startEndpoint(t, sluice.EngineEpoll, &Endpoint{OnMessage: echoMessage})
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 {
+		o := &DialOptions{}
+		u, addr, err := parseURL("ws://" + f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := o.connect(t.Context(), addr, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := o.handshake(t.Context(), conn, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sluice.ReleaseURI(u)
+		switch c, err := dialed.adopt(cancelled, conn, opened); err {
+		case nil: // the engine was faster
+			_ = c.Close(CodeNormal, "")
+		case context.Canceled:
+		default:
+			t.Fatal(err)
+		}
+	}
+	noneDialed(t)
+}
+
+// TestDialHosts: an Endpoint without connections is forgotten while others have some.
+func TestDialHosts(t *testing.T) {
+	f := startEndpoint(t, sluice.EngineEpoll, &Endpoint{OnMessage: echoMessage})
+	stays := f.dialTo(nil)
+	for range 20 {
+		c := f.dialTo(&DialOptions{Endpoint: &Endpoint{}})
+		_ = c.Close(CodeNormal, "")
+		<-c.Context().Done()
+	}
+	eventually(t, "one host is left", func() bool {
+		dialed.mu.Lock()
+		defer dialed.mu.Unlock()
+		return len(dialed.hosts) == 1 && dialed.open == 1
+	})
+	_ = stays.Close(CodeNormal, "")
+	noneDialed(t)
+}
