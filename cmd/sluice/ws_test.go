@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"os"
@@ -106,8 +107,11 @@ func TestWSJSON(t *testing.T) {
 
 // TestWSInterrupt: Ctrl-C closes with 1000.
 func TestWSInterrupt(t *testing.T) {
-	opened, ended := make(chan bool, 1), make(chan error, 1)
-	e := &websocket.Endpoint{OnOpen: func(*websocket.Conn) error { opened <- true; return nil }, OnClose: func(_ *websocket.Conn, err error) { ended <- err }}
+	ended := make(chan error, 1)
+	e := &websocket.Endpoint{
+		OnOpen:  func(c *websocket.Conn) error { return c.TryWrite(websocket.Text, []byte("opened")) },
+		OnClose: func(_ *websocket.Conn, err error) { ended <- err },
+	}
 	url := strings.Replace(listenFor(t, func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }), "http://", "ws://", 1)
 	cmd := wsCommand(t, "", url)
 	cmd.Stdin = nil
@@ -116,10 +120,17 @@ func TestWSInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	<-opened
+	// Before it prints a message it may still be in the handshake, and Ctrl-C ends that.
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "opened\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
