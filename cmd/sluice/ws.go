@@ -19,7 +19,7 @@ import (
 	"github.com/sluicehttp/sluice/websocket"
 )
 
-// maxMessageLine is the longest line of stdin, in bytes.
+// maxMessageLine is the longest line of stdin, and the largest message, in bytes.
 const maxMessageLine = 16 << 20
 
 // The exit statuses of "sluice ws".
@@ -94,7 +94,7 @@ func runWS(parent context.Context, o wsOptions, url string) int {
 	defer stop()
 	c, err := o.dial(ctx, url)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "sluice:", err)
+		reportWS(err)
 		return wsBroken
 	}
 	go sendLines(ctx, c, os.Stdin, o.wait)
@@ -105,13 +105,18 @@ func runWS(parent context.Context, o wsOptions, url string) int {
 	var closed *websocket.CloseError
 	switch {
 	case !errors.As(err, &closed) || closed.Code == websocket.CodeAbnormal:
-		fmt.Fprintln(os.Stderr, "sluice:", err)
+		reportWS(err)
 		return wsBroken
 	case closed.Code == websocket.CodeNormal || closed.Code == websocket.CodeGoingAway || closed.Code == websocket.CodeNone:
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "sluice:", err)
+	reportWS(err)
 	return wsClosed
+}
+
+// reportWS prints an error; those of package websocket begin with the name already.
+func reportWS(err error) {
+	fmt.Fprintln(os.Stderr, "sluice:", strings.TrimPrefix(err.Error(), "sluice: "))
 }
 
 func (o *wsOptions) dial(ctx context.Context, url string) (*websocket.Conn, error) {
@@ -128,7 +133,7 @@ func (o *wsOptions) dial(ctx context.Context, url string) (*websocket.Conn, erro
 	if o.origin != "" {
 		header.Set(sluice.HeaderOrigin, o.origin)
 	}
-	e := &websocket.Endpoint{Protocols: o.protocols, ReadLimit: -1}
+	e := &websocket.Endpoint{Protocols: o.protocols, ReadLimit: maxMessageLine}
 	if o.compressed {
 		e.Compression = websocket.CompressionShared
 	}
