@@ -64,11 +64,18 @@ func start(t *testing.T, e sluice.Engine, handler sluice.RequestHandler) *fixtur
 	served := make(chan error, 1)
 	go func() { served <- f.server.Serve(ln) }()
 	t.Cleanup(func() {
-		if err := f.server.Shutdown(); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
+		for { // a Serve that begins after Shutdown serves
+			if err := f.server.Shutdown(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case err := <-served:
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			case <-time.After(time.Second):
+			}
 		}
 	})
 	return f

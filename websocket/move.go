@@ -24,7 +24,8 @@ const (
 )
 
 // A StateCodec makes bytes of the states of connections that move to another process.
-// Its methods may be called by any number of goroutines.
+// Its methods may be called by any number of goroutines. What the program changes while
+// Encode runs (SetState, Groups) stays behind.
 type StateCodec interface {
 	// Encode returns at most 32 KiB. If it fails, the connection stays in its process.
 	Encode(state any) ([]byte, error)
@@ -146,6 +147,9 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	}
 	c.lock().Unlock()
 	if !ok {
+		if s.stays {
+			s.arm() // it may have to end soon
+		}
 		return dst, false
 	}
 	m.rooms = rooms
@@ -160,9 +164,14 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	}
 	before := len(dst)
 	dst = appendMoved(upgrade.AppendState(dst, s.host.Name()), m)
+	if len(dst)-before > maxMoved {
+		s.stays = true
+		s.arm()
+		return dst[:before], false
+	}
 	c.lock().Lock()
 	defer c.lock().Unlock()
-	if len(dst)-before > maxMoved || !s.mayMove() { // another goroutine has written meanwhile
+	if !s.mayMove() { // another goroutine has written meanwhile
 		return dst[:before], false
 	}
 	c.phase, s.err = phaseMoved, ErrMoved
