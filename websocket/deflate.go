@@ -11,7 +11,7 @@ import (
 
 // A Compression says whether messages are compressed (permessage-deflate, RFC 7692), if the
 // peer agrees. Messages of less than 128 bytes, and those that would become longer, are
-// sent as they are.
+// not compressed.
 //
 // The length of a compressed message tells something of its content. Do not let an attacker
 // add text to messages with secrets: with CompressionTakeover, to the messages before them
@@ -103,7 +103,7 @@ func slide(window, p []byte, size int) []byte {
 func sentSize(side ws.DeflateSide) int { return 1 << min(side.Bits(), windowBits) }
 
 // pack compresses m if that was agreed and makes it shorter. The lock is not held: a long
-// message delays nobody. So another message may be sent meanwhile, to which this one does
+// message delays no other. So another message may be sent meanwhile, to which this one does
 // not refer; then fits returns false, and pack, called again, refers to none.
 func (c *Conn) pack(m *message) {
 	isAgain := m.packed != nil

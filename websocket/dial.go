@@ -26,10 +26,10 @@ const (
 
 // DialOptions are the options of Dial; all fields may be zero.
 type DialOptions struct {
-	// Endpoint has the limits, Compression, the Protocols that are offered, and, if OnMessage is set, the callbacks of the
-	// connection, which then needs no goroutine while it waits, unless it uses TLS. Its
-	// Check, Origins, Name and Serve are not used. nil: the defaults, with a ReadLimit of
-	// 1 MiB. Use one Endpoint for many connections.
+	// Endpoint has the limits, Compression, the Protocols that are offered and, if
+	// OnMessage is set, the callbacks of the connection, which then needs no goroutine
+	// while it waits, unless it uses TLS. Its Check, Origins, Name and Serve are not used.
+	// nil: the defaults, with a ReadLimit of 1 MiB. Use one Endpoint for many connections.
 	Endpoint *Endpoint
 	// State is what Conn.State returns.
 	State any

@@ -328,7 +328,7 @@ func TestDialHosts(t *testing.T) {
 		_ = c.Close(CodeNormal, "")
 		<-c.Context().Done()
 	}
-	eventually(t, "one host is left", func() bool {
+	eventually(t, "one host remains", func() bool {
 		dialed.mu.Lock()
 		defer dialed.mu.Unlock()
 		return len(dialed.hosts) == 1 && dialed.open == 1

@@ -77,9 +77,10 @@ type Endpoint struct {
 	// Compression says whether messages are compressed.
 	Compression Compression
 
-	// ReadLimit is the largest message that is accepted, in bytes, decompressed. A larger one closes the
-	// connection with CodeTooLarge, and one of more than 1,024 fragments with CodePolicy,
-	// unless ReadLimit has 64 bytes for each fragment. 0: 64 KiB; less: no limit.
+	// ReadLimit is the largest message that is accepted, in bytes, decompressed. A larger
+	// one closes the connection with CodeTooLarge, and one of more than 1,024 fragments
+	// with CodePolicy, unless ReadLimit has 64 bytes for each fragment. 0: 64 KiB; less:
+	// no limit.
 	ReadLimit int
 	// MaxPending is how many bytes may wait for a slow peer. Write then waits for room. A
 	// larger message waits until it is the only one. 0: 64 KiB.

@@ -272,7 +272,7 @@ func (b *broadcast) miss(t engine.Target) {
 	b.next++
 }
 
-// push is WritePrepared for a broadcast, which waits for nobody.
+// push is WritePrepared for a broadcast, which never waits.
 func (c *Conn) push(p *Prepared) error {
 	policy := c.host.Endpoint.Slow
 	if policy == SlowBlock {

@@ -68,10 +68,9 @@ func (c *Conn) serve(f func(*Conn) error) {
 }
 
 // Read waits for the next message, in a function of Endpoint.Accept or of a connection of
-// Dial. One goroutine may call
-// it at a time. If ctx ends first, it returns ctx's error; no message is lost, and the
-// connection stays open. After the end of the connection the error is what OnClose of
-// another connection would get: a *CloseError, or what broke the connection.
+// Dial. One goroutine may call it at a time. If ctx ends first, it returns ctx's error; no
+// message is lost, and the connection stays open. After the end of the connection the error
+// is what OnClose of another connection would get: a *CloseError, or what broke the connection.
 func (c *Conn) Read(ctx context.Context) (Message, error) {
 	mu := c.lock()
 	mu.Lock()

@@ -25,7 +25,7 @@ const (
 
 // A StateCodec makes bytes of the states of connections that move to another process.
 // Its methods may be called by any number of goroutines. What the program changes while
-// Encode runs (SetState, Groups) stays behind.
+// Encode runs (SetState, Groups) does not move.
 type StateCodec interface {
 	// Encode returns at most 32 KiB. If it fails, the connection stays in its process.
 	Encode(state any) ([]byte, error)

@@ -144,7 +144,7 @@ func (o *outbox) take(dst []byte, limit int) (out []byte, hasMore bool) {
 }
 
 // compact frees what has left and what was dropped, if it is half or more of the memory.
-// So a peer that is always behind holds no more than twice what waits.
+// So an outbox that is never empty holds no more than twice what waits.
 func (o *outbox) compact() {
 	if 2*o.gone < max(len(o.items), 1) && (o.copies == nil || 2*o.used < max(len(o.copies.B), 1)) {
 		return
@@ -169,7 +169,7 @@ func (o *outbox) compact() {
 }
 
 // replace puts p in the place of the message with its key, unless p is longer and has no
-// room within limit bytes. It is compressed only if that one was: messages behind it refer
+// room within limit bytes. It is compressed only if that one was: messages after it refer
 // to none before it then.
 func (o *outbox) replace(p *Prepared, isPacked bool, limit int) bool {
 	for i := range o.items {

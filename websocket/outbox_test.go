@@ -93,7 +93,7 @@ func TestOutboxModel(t *testing.T) {
 	}
 }
 
-// TestOutboxMemory: a peer that is always behind does not make its outbox grow.
+// TestOutboxMemory: an outbox that is never empty does not grow.
 func TestOutboxMemory(t *testing.T) {
 	o := &outbox{total: &pendingTotal{}} // one of the pool may have had many items
 	p := make([]byte, 100)

@@ -15,7 +15,7 @@ const (
 	// they connect again.
 	SlowClose SlowPolicy = iota
 	// SlowBlock: TryWrite returns ErrFull. A broadcast closes the connection as SlowClose
-	// does, because it waits for nobody.
+	// does, because it never waits.
 	SlowBlock
 	// SlowDropNew: the message is dropped. TryWrite returns ErrFull.
 	SlowDropNew
@@ -35,7 +35,7 @@ type message struct {
 	isPacked bool
 	kind     Kind
 	p        []byte
-	// packed is p, compressed; nil: p is sent as it is. It refers to what was sent with the
+	// packed is p, compressed; nil: p is not compressed. It refers to what was sent with the
 	// messages up to number after, or to nothing: see Conn.pack.
 	packed  *buf.Buffer
 	after   uint64

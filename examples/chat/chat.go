@@ -167,7 +167,7 @@ func (c *chat) say(conn *websocket.Conn, message websocket.Message) error {
 	return nil
 }
 
-// tell sends an event to all members; mu is held. It waits for nobody.
+// tell sends an event to all members; mu is held. It never waits.
 func (r *chatRoom) tell(e event) *websocket.Prepared {
 	e.At = time.Now().UTC()
 	text, err := json.Marshal(e)

@@ -165,7 +165,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// BenchmarkMessage compares levels of flate for messages: the size that is left, and the
+// BenchmarkMessage compares levels of flate for messages: the compressed size, and the
 // time to compress. "stateless" is flate.StatelessDeflate; "window" is what a window of less
 // than 15 bits needs.
 func BenchmarkMessage(b *testing.B) {

@@ -25,7 +25,7 @@ var (
 )
 
 // sizes is how many cases of each group of 12 and 13 run without -all: messages of up to 8
-// KiB, a thousand in each case. The cases behind them have up to 128 KiB, and take long.
+// KiB, a thousand in each case. The cases after them have up to 128 KiB, and take long.
 const sizes = 6
 
 // TestServer runs the suite with both engines, and with a kind of compression on each, which
