@@ -271,7 +271,7 @@ func (c *Conn) close(err *CloseError) {
 	var body [ws.MaxControl]byte
 	c.appendFrame(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
 	c.phase = phaseClosing
-	if l := m.loop(); l != nil && l.isDialed { // no further Read is needed
+	if l := m.loop(); l != nil && l.kind == dialLoop { // no further Read is needed
 		l.isDone = true
 		l.poke()
 	}

@@ -340,11 +340,11 @@ func TestDeflateBroadcast(t *testing.T) {
 }
 
 // TestDeflateCoalesce: what takes the place of a waiting message does not disturb those
-// behind it.
+// after it.
 func TestDeflateCoalesce(t *testing.T) {
 	text := records(1000)
 	h := (&Endpoint{Compression: CompressionTakeover, Slow: SlowCoalesce}).settings().NewHost(fakeServer{}).(*host)
-	p, _ := h.open(&fakeConn{}, nil, opening{deflates: true})
+	p, _ := h.open(&fakeConn{}, nil, opening{out: ws.Deflate{}.Server(), in: ws.Deflate{}.Client()})
 	c := p.(*session).conn
 	write := func(text string) {
 		if err := c.TryWrite(Text, []byte(text)); err != nil {
@@ -387,7 +387,7 @@ func waking(compression Compression, limit int) func(in []byte) *session {
 	h := (&Endpoint{Compression: compression, ReadLimit: limit, OnMessage: echoMessage}).settings().NewHost(fakeServer{}).(*host)
 	conn := &fakeConn{}
 	d := h.Endpoint.deflates().Answer(ws.Deflate{})
-	p, out := h.open(conn, nil, opening{deflate: d, deflates: true})
+	p, out := h.open(conn, nil, opening{out: d.Server(), in: d.Client()})
 	s := p.(*session)
 	memo, _ := s.Sleep()
 	return func(in []byte) *session {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -117,11 +118,11 @@ func parseURL(url string) (u *sluice.URI, addr string, err error) {
 
 // connect dials, with TLS if isTLS.
 func (o *DialOptions) connect(ctx context.Context, addr string, isTLS bool) (net.Conn, error) {
-	dial := o.Dial
-	if dial == nil {
-		dial = sluice.DialContext
+	connect := o.Dial
+	if connect == nil {
+		connect = sluice.DialContext
 	}
-	conn, err := dial(ctx, addr)
+	conn, err := connect(ctx, addr)
 	if err != nil || !isTLS {
 		return conn, err
 	}
@@ -130,11 +131,8 @@ func (o *DialOptions) connect(ctx context.Context, addr string, isTLS bool) (net
 		config = o.TLSConfig.Clone()
 	}
 	config.NextProtos = []string{"http/1.1"}
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(addr)
-	}
-	secure := tls.Client(conn, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
+	secure, err := dial.Handshake(ctx, conn, config, addr)
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -152,7 +150,7 @@ type dialedConn struct {
 // settings returns those of the Endpoint.
 func (o *DialOptions) settings() *settings {
 	if o.Endpoint == nil {
-		return dialed.settings()
+		return dialed.defaults.settings()
 	}
 	return o.Endpoint.settings()
 }
@@ -190,7 +188,9 @@ func (o *DialOptions) handshake(ctx context.Context, conn net.Conn, u *sluice.UR
 	}
 	d.leftover, _ = in.Peek(in.Buffered())
 	d.opening.state, d.opening.stays = o.State, true
-	d.opening.isDialed = d.set.Endpoint.OnMessage == nil
+	if d.set.Endpoint.OnMessage == nil {
+		d.opening.loop = dialLoop
+	}
 	return d, nil
 }
 
@@ -226,10 +226,7 @@ func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
 	if h.StatusCode() != sluice.StatusSwitchingProtocols {
 		return errors.New("it does not switch to WebSocket")
 	}
-	hasToken := func(field, token string) bool {
-		return slices.ContainsFunc(h.PeekAll(field), func(list []byte) bool { return ws.HasToken(list, token) })
-	}
-	if !hasToken(sluice.HeaderConnection, "upgrade") || !hasToken(sluice.HeaderUpgrade, ws.Token) {
+	if !hasToken(h.PeekAll(sluice.HeaderConnection), "upgrade") || !hasToken(h.PeekAll(sluice.HeaderUpgrade), ws.Token) {
 		return errors.New("it does not upgrade to WebSocket")
 	}
 	if accepts := h.PeekAll(ws.FieldAccept); len(accepts) != 1 || string(accepts[0]) != string(ws.AppendAccept(nil, key)) {

@@ -16,22 +16,15 @@ import (
 
 // dialed has the connections of Dial. They share one engine, because a loop for each
 // program part that dials would cost more than it gives. It exists while there are any.
-var dialed dialedConns
+var dialed = dialedConns{defaults: Endpoint{ReadLimit: dialReadLimit}}
 
 type dialedConns struct {
 	defaults Endpoint // of DialOptions without one
-	once     sync.Once
 
 	mu     sync.Mutex
 	engine engine.Engine // nil: there are no connections
 	open   int
 	hosts  map[*settings]*dialHost // those that have connections
-}
-
-// settings returns the defaults of Dial.
-func (d *dialedConns) settings() *settings {
-	d.once.Do(func() { d.defaults.ReadLimit = dialReadLimit })
-	return d.defaults.settings()
 }
 
 // adopt gives a connection whose handshake is done to the engine.
@@ -173,17 +166,6 @@ func (h *dialHost) Release(net.Conn) {}
 
 // AcceptError implements engine.Acceptor; there are no listeners.
 func (h *dialHost) AcceptError(error) {}
-
-// sendFirst makes out, which is the output of a call that was not the engine's, the first
-// that the engine sends.
-func (s *session) sendFirst(out []byte) {
-	if len(out) == 0 {
-		return
-	}
-	s.conn.lock().Lock()
-	defer s.conn.lock().Unlock()
-	s.conn.waiting(s.conn.more).addRaw(out)
-}
 
 // A dialServer is the upgrade.Server of connections that no Server has.
 type dialServer struct{ engine engine.Engine }

@@ -36,16 +36,12 @@ func (set *settings) NewHost(s upgrade.Server) upgrade.Host {
 // An opening is what the handshake has found out.
 type opening struct {
 	protocol uint8
-	deflate  ws.Deflate     // if deflates
-	deflates bool           // compression was agreed
-	out, in  ws.DeflateSide // of a connection that has moved, with window
-	window   string
+	out, in  ws.DeflateSide // how messages are compressed; 0: not
+	window   string         // what the peer's next message may refer to
 	state    any
-	serve    func(*Conn) error // nil: callbacks
-	isServe  bool              // serve is Endpoint.Serve
+	loop     loopKind
+	serve    func(*Conn) error // of acceptLoop and serveLoop
 	stays    bool              // it cannot move
-	isDialed bool              // the caller of Dial calls Read
-	isMoved  bool              // there was none: another process had the connection
 }
 
 // open begins a connection; see upgrade.Takeover.
@@ -59,9 +55,6 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	c := h.conns.add()
 	c.host, c.target, c.protocol = h, conn.Target(), o.protocol
 	c.lock().Lock()
-	if o.deflates {
-		o.out, o.in = o.deflate.Server(), o.deflate.Client()
-	}
 	if o.out != 0 {
 		c.deflate(o.out, o.in)
 	}
@@ -75,9 +68,8 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	if c.target.Generation == 0 {
 		m.rarely().prompter, m.rare.number = conn.Prompter(), h.numbers.Add(1)
 	}
-	if o.serve != nil || o.isDialed || o.isMoved && h.Endpoint.Serve != nil {
-		m.rarely().loop = newLoop()
-		m.rare.loop.isServe, m.rare.loop.isDialed = o.isServe || o.isMoved, o.isDialed
+	if o.loop != noLoop {
+		m.rarely().loop = newLoop(o.loop)
 		m.rare.remote, m.rare.local = conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()

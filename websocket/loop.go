@@ -11,10 +11,19 @@ type loop struct {
 	ended    chan struct{} // closed at the end of the connection
 	err      error         // for Read after the end
 	reading  readState
+	kind     loopKind
 	isDone   bool // serve has returned
-	isServe  bool // the function is Endpoint.Serve
-	isDialed bool // there is no function: it is that of a connection of Dial
 }
+
+// A loopKind says who calls Read.
+type loopKind uint8
+
+const (
+	noLoop     loopKind = iota // no one: there are callbacks
+	acceptLoop                 // a function that Accept got
+	serveLoop                  // Endpoint.Serve, which other processes have too
+	dialLoop                   // the caller of Dial
+)
 
 // A readState is what the goroutine of Accept does.
 type readState uint8
@@ -25,8 +34,8 @@ const (
 	readHasOne                  // it has a message, and has not called Read again
 )
 
-func newLoop() *loop {
-	return &loop{messages: make(chan Message, 1), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+func newLoop(kind loopKind) *loop {
+	return &loop{kind: kind, messages: make(chan Message, 1), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // mayMove tells whether the connection may move now: the function waits in Read; the lock

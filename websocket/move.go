@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -148,7 +149,7 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	c.lock().Unlock()
 	if !ok {
 		if s.stays {
-			s.arm() // it may have to end soon
+			s.stay()
 		}
 		return dst, false
 	}
@@ -158,15 +159,13 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 		m.state, ok = s.encode(value)
 	}
 	if !ok || !areNamed || len(rooms) > 0 && s.host.Endpoint.OnMoved == nil {
-		s.stays = true
-		s.arm() // it may have to end soon
+		s.stay()
 		return dst, false
 	}
 	before := len(dst)
 	dst = appendMoved(upgrade.AppendState(dst, s.host.Name()), m)
 	if len(dst)-before > maxMoved {
-		s.stays = true
-		s.arm()
+		s.stay()
 		return dst[:before], false
 	}
 	c.lock().Lock()
@@ -179,6 +178,13 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	return dst, true
 }
 
+// stay makes the connection one that never moves. If another process replaces this one, it
+// ends at its time.
+func (s *session) stay() {
+	s.stays = true
+	s.arm()
+}
+
 // mayMove tells whether the connection is at a point where it can move; the lock is held.
 func (s *session) mayMove() bool {
 	m := s.conn.more
@@ -188,7 +194,7 @@ func (s *session) mayMove() bool {
 	if m.rare == nil {
 		return true
 	}
-	if m.rare.loop != nil && !m.rare.loop.isServe {
+	if m.rare.loop != nil && m.rare.loop.kind != serveLoop {
 		s.stays = true
 		return false
 	}
@@ -254,7 +260,10 @@ func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) 
 	if !ok {
 		return h.refuseMoved(errors.New("its state is damaged"))
 	}
-	o := opening{isMoved: true, out: m.out, in: m.in, window: m.window}
+	o := opening{out: m.out, in: m.in, window: m.window}
+	if h.Endpoint.Serve != nil {
+		o.loop, o.serve = serveLoop, h.Endpoint.Serve
+	}
 	if m.protocol != "" {
 		if o.protocol = h.protocolOf(m.protocol); o.protocol == 0 {
 			return h.refuseMoved(fmt.Errorf("the subprotocol %q is not spoken", m.protocol))
@@ -268,8 +277,8 @@ func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) 
 	s.isPinged, s.stays = m.isPinged, h.server.Closing() != upgrade.CloseNot
 	s.begin(nil, math.MaxInt)
 	switch f := h.Endpoint.OnMoved; {
-	case h.Endpoint.Serve != nil:
-		go s.conn.serve(h.Endpoint.Serve)
+	case o.loop == serveLoop:
+		go s.conn.serve(o.serve)
 	case f != nil:
 		s.call(func(c *Conn) error { return restarted(f(c, m.rooms)) })
 	}
@@ -297,12 +306,7 @@ func (h *host) refuseMoved(why error) (engine.Protocol, []byte) {
 // protocolOf returns the index of a subprotocol in Endpoint.Protocols, plus 1; 0: it is
 // none of them.
 func (set *settings) protocolOf(name string) uint8 {
-	for i, protocol := range set.Endpoint.Protocols[:min(len(set.Endpoint.Protocols), maxProtocols)] {
-		if protocol == name {
-			return uint8(i + 1)
-		}
-	}
-	return 0
+	return uint8(slices.Index(set.protocols(), name) + 1)
 }
 
 // isMovable tells whether connections may move to another process.

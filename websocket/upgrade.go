@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
@@ -33,9 +34,12 @@ func (e *Endpoint) Upgrade(ctx *sluice.RequestCtx, state any) error {
 // serve must call Conn.Read: while a message waits for it, the connection answers no pings
 // and does not notice the end of its peer.
 func (e *Endpoint) Accept(ctx *sluice.RequestCtx, serve func(c *Conn) error) error {
-	o := opening{serve: serve}
-	if serve == nil {
-		o.serve, o.isServe = e.Serve, true
+	var o opening // with callbacks, if there is no function
+	switch {
+	case serve != nil:
+		o.loop, o.serve = acceptLoop, serve
+	case e.Serve != nil:
+		o.loop, o.serve = serveLoop, e.Serve
 	}
 	return e.upgrade(ctx, o)
 }
@@ -51,7 +55,10 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		return refusal
 	}
 	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS() || ctx.StreamID() != 0
-	o.deflate, o.deflates = set.negotiate(ctx)
+	deflate, deflates := set.negotiate(ctx)
+	if deflates {
+		o.out, o.in = deflate.Server(), deflate.Client()
+	}
 	err := ctx.TakeOver(upgrade.Takeover{Family: set, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 		return h.(*host).open(c, out, o)
 	}})
@@ -71,8 +78,8 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, ctx.Request.Header.Peek(ws.FieldKey)))
 	h.Del(ws.FieldProtocol)
 	h.Del(ws.FieldExtensions)
-	if o.deflates {
-		h.SetBytesV(ws.FieldExtensions, ws.AppendDeflate(nil, o.deflate))
+	if deflates {
+		h.SetBytesV(ws.FieldExtensions, ws.AppendDeflate(nil, deflate))
 	}
 	if o.protocol > 0 {
 		h.Set(ws.FieldProtocol, e.Protocols[o.protocol-1])
@@ -83,7 +90,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 // check returns why the handshake is refused, nil if it is not.
 func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 	r := &ctx.Request.Header
-	isUpgrade := hasToken(ctx, sluice.HeaderConnection, "upgrade") && hasToken(ctx, sluice.HeaderUpgrade, ws.Token)
+	isUpgrade := hasToken(r.PeekAll(sluice.HeaderConnection), "upgrade") && hasToken(r.PeekAll(sluice.HeaderUpgrade), ws.Token)
 	keys := r.PeekAll(ws.FieldKey)
 	switch {
 	case !ctx.IsGet():
@@ -106,19 +113,19 @@ func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 	return nil
 }
 
-// hasToken tells whether a list in the fields with this name has token.
-func hasToken(ctx *sluice.RequestCtx, field, token string) bool {
-	for _, list := range ctx.Request.Header.PeekAll(field) {
-		if ws.HasToken(list, token) {
-			return true
-		}
-	}
-	return false
+// hasToken tells whether one of the lists, which are the values of a field, has token.
+func hasToken(lists [][]byte, token string) bool {
+	return slices.ContainsFunc(lists, func(list []byte) bool { return ws.HasToken(list, token) })
+}
+
+// protocols returns the subprotocols that a Conn can name.
+func (set *settings) protocols() []string {
+	return set.Endpoint.Protocols[:min(len(set.Endpoint.Protocols), maxProtocols)]
 }
 
 // choose returns the index of the subprotocol in Endpoint.Protocols, plus 1; 0: none.
 func (set *settings) choose(ctx *sluice.RequestCtx) uint8 {
-	for i, protocol := range set.Endpoint.Protocols[:min(len(set.Endpoint.Protocols), maxProtocols)] {
+	for i, protocol := range set.protocols() {
 		for _, list := range ctx.Request.Header.PeekAll(ws.FieldProtocol) {
 			for len(list) > 0 {
 				var offer []byte

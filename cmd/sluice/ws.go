@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -189,7 +188,7 @@ func formatMessage(m websocket.Message, asJSON bool, now time.Time) []byte {
 		return append(text, '\n')
 	}
 	if m.Kind == websocket.Binary {
-		return fmt.Appendf(nil, "<%s bytes: %x>\n", strconv.Itoa(len(m.Data)), m.Data)
+		return fmt.Appendf(nil, "<%d bytes: %x>\n", len(m.Data), m.Data)
 	}
 	return append(append([]byte(nil), m.Data...), '\n')
 }

@@ -147,7 +147,7 @@ func satelliteRules() map[string]packageRule {
 		"tcp": {own: []string{".", "internal/engine", "internal/engine/choose", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
-		"websocket":      {own: []string{".", "internal/compress", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
+		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
 		"websocket/room": {own: []string{"websocket"}},
 
 		"expvarhandler":   {own: []string{"."}},
