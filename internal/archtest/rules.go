@@ -148,7 +148,8 @@ func satelliteRules() map[string]packageRule {
 
 		// A protocol that follows HTTP/1.1 on a connection.
 		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
-		"websocket/room": {own: []string{"websocket"}},
+		"websocket/room": {own: []string{"backplane", "websocket"}},
+		"backplane":      {},
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},

@@ -1,9 +1,14 @@
+// Package room has groups of WebSocket connections by name, in one process or in several.
+//
+// A Hub has the rooms. Connections Join and Leave them; Broadcast sends a message to all
+// members. A Backplane connects the hubs of several processes.
 package room
 
 import (
 	"errors"
 	"sync"
 
+	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
@@ -11,7 +16,7 @@ import (
 type Options struct {
 	// Backplane connects the hubs of several processes; nil: the rooms are those of this
 	// process. A Backplane belongs to one Hub.
-	Backplane Backplane
+	Backplane backplane.Backplane
 	// MaxRooms is how many rooms may have members; 0: no limit but that of the
 	// connections.
 	MaxRooms int

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
@@ -81,7 +82,7 @@ type plane struct {
 
 	mu        *sync.Mutex
 	all       *[]*plane
-	receiver  Receiver
+	receiver  backplane.Receiver
 	joined    map[string]bool
 	published int
 }
@@ -95,7 +96,7 @@ func planes(t *testing.T, n int) []*plane {
 	return all
 }
 
-func (p *plane) Subscribe(r Receiver) error { p.receiver = r; return nil }
+func (p *plane) Subscribe(r backplane.Receiver) error { p.receiver = r; return nil }
 
 func (p *plane) set(room string, isJoined bool) error {
 	p.mu.Lock()

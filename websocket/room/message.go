@@ -40,10 +40,10 @@ func decode(data []byte) (*websocket.Prepared, error) {
 	return websocket.PrepareKeyed(string(rest[:length]), kind, rest[length:]), nil
 }
 
-// A receiver is the Receiver of a Hub.
+// A receiver is the backplane.Receiver of a Hub.
 type receiver struct{ hub *Hub }
 
-// Received implements Receiver.
+// Received implements backplane.Receiver.
 func (r receiver) Received(name string, data []byte) {
 	room := r.hub.find(name)
 	if room == nil {
@@ -57,7 +57,7 @@ func (r receiver) Received(name string, data []byte) {
 	room.Broadcast(p, nil)
 }
 
-// Gap implements Receiver.
+// Gap implements backplane.Receiver.
 func (r receiver) Gap(name string) {
 	if f := r.hub.options.OnGap; f != nil {
 		f(name)

@@ -1,8 +1,9 @@
-// Package room has groups of WebSocket connections by name, in one process or in several.
-//
-// A Hub has the rooms. Connections Join and Leave them; Broadcast sends a message to all
-// members. A Backplane connects the hubs of several processes.
-package room
+// Package backplane says how messages travel between processes that serve the same rooms or
+// topics: room.Hub and sse.Hub use it. Package prefork has one for the workers of one
+// master; the modules contrib/backplane-nats and contrib/backplane-redis connect machines.
+package backplane
+
+import "errors"
 
 // A Backplane carries messages of rooms between processes. A hub delivers a message to its
 // own members and then publishes it; the hubs of the other processes deliver it to theirs.
@@ -23,7 +24,7 @@ type Backplane interface {
 	Leave(room string) error
 	// Publish sends data to the other processes that have joined room. It does not
 	// retain data. It does not wait for them: if one cannot take the message, that one is
-	// told of a gap.
+	// told of a gap. It returns ErrTooLarge if the room's name or data is too large.
 	Publish(room string, data []byte) error
 }
 
@@ -35,3 +36,14 @@ type Receiver interface {
 	// Gap is called when messages of room may have been lost; with "", of any room.
 	Gap(room string)
 }
+
+const (
+	// MaxRoom is how many bytes the name of a room can have.
+	MaxRoom = 1 << 10
+	// MaxData is how many bytes a message can have.
+	MaxData = 512 << 10
+)
+
+// ErrTooLarge is returned by Join and Publish for a room whose name is longer than MaxRoom,
+// and by Publish for data longer than MaxData.
+var ErrTooLarge = errors.New("sluice: backplane: the message or the name of its room is too large")
