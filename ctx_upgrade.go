@@ -13,8 +13,8 @@ type takeover struct {
 	host upgrade.Host
 }
 
-// TakeOver gives the connection to another protocol after the response, which must be
-// complete when the handler returns. It is for packages of this module, such as websocket:
+// TakeOver gives the connection to another protocol after the response, or after the
+// beginning of its body, when the handler has returned. It is for packages of this module, such as websocket:
 // other packages cannot make its argument; see Hijack. With HTTP/2 it gives the stream of an
 // extended CONNECT (RFC 8441), and returns ErrNotSupportedHTTP2 for other requests. It
 // returns ErrServerClosed if the server does not serve, and ErrNilConnection outside a
@@ -23,7 +23,7 @@ func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 	if ctx.server == nil || ctx.exchange == nil {
 		return ErrNilConnection
 	}
-	if ctx.streamID != 0 && len(ctx.Request.Header.ConnectProtocol()) == 0 {
+	if ctx.streamID != 0 && (t.WritesBody || len(ctx.Request.Header.ConnectProtocol()) == 0) {
 		return ErrNotSupportedHTTP2
 	}
 	host := ctx.server.hostOf(t.Family, ctx.cfg)

@@ -81,7 +81,7 @@ func (x *http1Exchange) persists() bool {
 	cfg := c.cfg
 	isHijacked := ctx.leavesHTTP()
 	switch {
-	case !x.parser.KeepsAlive(), ctx.Response.ConnectionClose():
+	case !x.parser.KeepsAlive(), ctx.Response.ConnectionClose(), ctx.takeover != nil && ctx.takeover.WritesBody:
 		return false
 	case !isHijacked && (!cfg.keepAlive || cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn ||
 		cfg.maxConnLife > 0 && ctx.start-c.facts.opened > int64(cfg.maxConnLife)):

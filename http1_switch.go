@@ -36,10 +36,11 @@ func (c *http1Conn) switchesToHTTP2(in []byte) bool {
 func (c *http1Conn) giveOver() engine.Next {
 	x := c.x
 	t := x.ctx.takeover
-	if !x.ctx.respond() {
+	writesBody := t.WritesBody && x.ctx.mayBeginBody()
+	if writesBody && !x.ctx.beginBody() || !writesBody && !x.ctx.respond() {
 		return c.abort()
 	}
-	if x.closes || x.ctx.requestStream.isUnread() {
+	if !writesBody && (x.closes || t.WritesBody || x.ctx.requestStream.isUnread()) {
 		x.closes = true
 		return c.afterResponse()
 	}
@@ -50,6 +51,22 @@ func (c *http1Conn) giveOver() engine.Next {
 	c.phase = readGivenOver
 	c.tellState(StateHijacked)
 	return engine.Switch
+}
+
+// mayBeginBody tells whether another protocol can write the body of the response.
+func (ctx *RequestCtx) mayBeginBody() bool {
+	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && ctx.Response.stream == nil &&
+		!ctx.requestStream.isUnread() && !ctx.server.closeRequested()
+}
+
+// beginBody sends the response up to what its body has until now. The connection ends
+// with the body.
+func (ctx *RequestCtx) beginBody() bool {
+	if ctx.phase != phaseFlushed {
+		ctx.Response.Header.m.HasLength = false
+		ctx.flushHead()
+	}
+	return ctx.exchange.sendData(ctx.Response.bodyBytes(), false)
 }
 
 // Successor implements engine.Switcher.
