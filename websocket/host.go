@@ -19,7 +19,7 @@ type host struct {
 	isClient bool
 	conns    table
 	numbers  atomic.Uint64 // of pings, and of connections without a Target
-	restart  atomic.Int64  // when connections began to end because of a restart; 0: not yet
+	restart  upgrade.Restart
 	locks    [64]struct {
 		sync.Mutex
 		_ [56]byte // a cache line to itself

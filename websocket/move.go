@@ -316,10 +316,5 @@ func (h *host) isMovable() bool { return h.Endpoint.Name != "" && h.server.IsReg
 // replaces this one. The times are spread over Endpoint.RestartSpread, so that not all
 // clients connect again at once.
 func (h *host) restartAt(index uint32) int64 {
-	begin := h.restart.Load()
-	if begin == 0 {
-		h.restart.CompareAndSwap(0, clock.Nanos())
-		begin = h.restart.Load()
-	}
-	return begin + int64(h.restartSpread)*int64(index*2654435761>>22)>>10
+	return h.restart.At(index, h.restartSpread, clock.Nanos())
 }

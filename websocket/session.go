@@ -414,8 +414,7 @@ func (s *session) silence(now int64) time.Duration {
 // connections that were opened together do not come together.
 func (s *session) pingAfter() time.Duration {
 	fifth := s.host.pingAfter / 5
-	spread := time.Duration(s.conn.index*2654435761>>22) * (2 * fifth >> 10)
-	return s.host.pingAfter - fifth + spread
+	return s.host.pingAfter - fifth + upgrade.Spread(s.conn.index, 2*fifth)
 }
 
 // TimedOut sends a ping after silence, and otherwise ends the connection.
