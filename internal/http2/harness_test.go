@@ -146,7 +146,9 @@ func (e *fakeEngine) feed(in []byte) {
 	if used != len(in) {
 		e.t.Fatalf("Feed used %d of %d bytes", used, len(in))
 	}
+	e.conn.mu.Lock() // Tasks may be running
 	e.mostOut = max(e.mostOut, len(e.conn.out))
+	e.conn.mu.Unlock()
 	if next == engine.Run {
 		e.Prompt()
 	}
