@@ -151,6 +151,9 @@ func satelliteRules() map[string]packageRule {
 		"websocket/room": {own: []string{"backplane", "websocket"}},
 		"backplane":      {},
 
+		// Bodies that go on after their handler.
+		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/invariants", "internal/upgrade"}},
+
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},
 		"fasthttpproxy":   {own: []string{".", "internal/dial"}, external: []string{xNet}},

@@ -1,0 +1,209 @@
+// Package sse sends server-sent events (WHATWG HTML section 9.2), which browsers receive
+// with EventSource. A stream of HTTP/1.1 on an event engine holds no goroutine: it is a
+// place in the log of a Hub, and about 150 bytes.
+package sse
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/backplane"
+)
+
+const (
+	// MaxTopics is how many topics a stream can have.
+	MaxTopics = 64
+	// MaxTopic is how many bytes the name of a topic can have.
+	MaxTopic = 1 << 10
+)
+
+var (
+	// ErrTopics is returned by Serve if there is no topic, or more than MaxTopics, or one
+	// twice; and by Publish, too, for a name that is longer than MaxTopic.
+	ErrTopics = errors.New("sluice: sse: the topics are none, too many, too long, or not different")
+	// ErrSlow is what Options.OnClose gets for a client that has read so slowly that its next
+	// event has left the history. It connects again.
+	ErrSlow = errors.New("sluice: sse: the client is too slow")
+	// ErrGoingAway is what Options.OnClose gets for a stream that ends because the server
+	// does, or is replaced.
+	ErrGoingAway = errors.New("sluice: sse: the server goes away")
+)
+
+// Options configure a Hub. All fields may be zero.
+type Options struct {
+	// Name names the Hub in other processes; see Hub.Register and Backplane. It has at most
+	// 200 bytes.
+	Name string
+	// History is how many events are kept, of all topics together: for clients that connect
+	// again, and for slow ones. 0: 1,000.
+	History int
+	// HistoryBytes bounds the memory of these events; 0: 16 MiB.
+	HistoryBytes int
+	// Retry is how long a client waits before it connects again; 0: as it likes. At the end
+	// of a server each client is told another time, up to twice as long.
+	Retry time.Duration
+	// Heartbeat is the silence after which a comment is sent, which finds clients that are
+	// gone, and keeps proxies from closing the stream; 0: 25 s, < 0: never. It differs by a
+	// fifth from stream to stream.
+	Heartbeat time.Duration
+	// WriteTimeout bounds how long a client may read nothing while something waits for it;
+	// 0: 30 s. With HTTP/2, it is the Server's.
+	WriteTimeout time.Duration
+	// RestartSpread is the time within which streams end that cannot move when another
+	// process replaces this one; 0: 10 s.
+	RestartSpread time.Duration
+	// Snapshot returns what a client gets first that is new, or has missed events that are
+	// not in the history any more. Events that are published while it runs follow. It runs
+	// in Serve and may block; Serve returns its error. nil: nothing; a client that has missed
+	// events gets those that are in the history.
+	Snapshot func(ctx *sluice.RequestCtx, topics []string) ([]Event, error)
+	// OnClose is called at the end of a stream that has begun, and has not moved to another
+	// process. err is io.EOF if the client has ended it, ErrSlow, ErrGoingAway, or what broke
+	// the connection. It must not block.
+	OnClose func(topics []string, err error)
+	// Backplane connects the Hubs with the same Name in several processes: each gets the
+	// events of all of them. A Backplane belongs to one Hub. nil: there is this process.
+	Backplane backplane.Backplane
+	// OnGap is called when events of other processes may have been lost. It must not block.
+	OnGap func()
+}
+
+// A Hub sends events to the streams of their topics. Make it with New. Its methods may be
+// called by any number of goroutines.
+type Hub struct {
+	options Options
+	family  *family
+	seed    maphash.Seed
+
+	order   [64]sync.Mutex // of topics: one event of a topic is sent at a time. Taken first
+	publish sync.Mutex     // events of this process get their numbers and are published in order
+
+	mu      sync.Mutex // guards the rest, and the streams
+	log     log
+	number  uint64 // of the last event of this process
+	streams int
+}
+
+// New returns a Hub without streams. The error says that the Name is too long, or is that of
+// the Backplane.
+func New(o Options) (*Hub, error) {
+	if len(o.Name) > 200 {
+		return nil, fmt.Errorf("sluice: sse: Options.Name %q is too long", o.Name)
+	}
+	o.History = withDefault(o.History, 1000)
+	o.HistoryBytes = withDefault(o.HistoryBytes, 16<<20)
+	o.Heartbeat = max(withDefault(o.Heartbeat, 25*time.Second), 0)
+	o.WriteTimeout = withDefault(o.WriteTimeout, 30*time.Second)
+	o.RestartSpread = withDefault(o.RestartSpread, 10*time.Second)
+	h := &Hub{options: o, seed: maphash.MakeSeed(), log: newLog(rand.Uint32(), o.History, o.HistoryBytes)}
+	h.family = &family{hub: h}
+	if b := o.Backplane; b != nil {
+		if err := b.Subscribe(receiver{h}); err != nil {
+			return nil, err
+		}
+		if err := b.Join(h.room()); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func withDefault[T int | time.Duration](value, otherwise T) T {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
+
+// Publish sends e to all streams of a topic, and keeps it for those that come back. The
+// streams of this process that are idle get it on the caller's goroutine; Publish does not
+// wait for slow ones. It copies e.Data, and does not use e.ID. All streams of this process
+// see the events of all topics in one order. The error is ErrTooLarge, ErrName, ErrTopics,
+// or that of the Backplane: then the streams of this process have got the event.
+func (h *Hub) Publish(topic string, e Event) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	if len(e.Name)+len(e.Data) > h.options.HistoryBytes {
+		return ErrTooLarge
+	}
+	if len(topic) > MaxTopic {
+		return ErrTopics
+	}
+	order := h.orderOf(topic)
+	order.Lock()
+	defer order.Unlock()
+	h.publish.Lock()
+	h.mu.Lock()
+	h.number++
+	m := mark{h.log.sources[0].run, h.number}
+	c := h.begin(topic, m, &e)
+	h.mu.Unlock()
+	var err error
+	if b := h.options.Backplane; b != nil {
+		err = b.Publish(h.room(), appendMessage(nil, message{topic: topic, mark: m, event: e}))
+	}
+	h.publish.Unlock()
+	h.cast(c)
+	return err
+}
+
+// Len returns how many streams of a topic this process has.
+func (h *Hub) Len(topic string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.log.topics[topic]; t != nil {
+		return len(t.members)
+	}
+	return 0
+}
+
+// Stats are numbers of a Hub in this process.
+type Stats struct {
+	Streams      int // that are open
+	Topics       int // with streams or events
+	Events       int // in the history
+	HistoryBytes int // of these
+}
+
+// Stats returns the numbers now.
+func (h *Hub) Stats() Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := &h.log
+	return Stats{Streams: h.streams, Topics: len(l.topics), Events: int(l.last + 1 - l.first), HistoryBytes: l.bytes}
+}
+
+// room is that of the Hub on its Backplane.
+func (h *Hub) room() string { return "sse:" + h.options.Name }
+
+// receiver is the backplane.Receiver of a Hub.
+type receiver struct{ hub *Hub }
+
+// Received implements backplane.Receiver.
+func (r receiver) Received(_ string, data []byte) {
+	h := r.hub
+	m, ok := parseMessage(data)
+	if !ok || m.mark.run == h.log.sources[0].run {
+		return
+	}
+	order := h.orderOf(m.topic)
+	order.Lock()
+	defer order.Unlock()
+	h.mu.Lock()
+	c := h.begin(m.topic, m.mark, &m.event)
+	h.mu.Unlock()
+	h.cast(c)
+}
+
+// Gap implements backplane.Receiver.
+func (r receiver) Gap(string) {
+	if f := r.hub.options.OnGap; f != nil {
+		f()
+	}
+}

@@ -1,0 +1,168 @@
+package sse
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+)
+
+// TestIdleMemory: what an idle stream costs after one event. The server is a process of its
+// own: this test, started again.
+func TestIdleMemory(t *testing.T) {
+	if kind := os.Getenv("SLUICE_TEST_SSE_IDLE"); kind != "" {
+		serveIdle(t, kind)
+		return
+	}
+	if testing.Short() || raceEnabled {
+		t.Skip("takes some seconds; the race detector keeps memory of its own")
+	}
+	if (&sluice.Server{}).EngineInfo(nil).Engine != sluice.EngineEpoll {
+		t.Skip("there is no event engine")
+	}
+	for _, test := range []struct {
+		kind         string
+		conns, limit int // bytes for each stream
+	}{
+		{"topic", 15000, 192},
+		{"own topic", 15000, 512},
+	} {
+		t.Run(test.kind, func(t *testing.T) { measureIdle(t, test.kind, test.conns, test.limit) })
+	}
+}
+
+func measureIdle(t *testing.T, kind string, count, limit int) {
+	server := exec.Command(os.Args[0], "-test.run=^TestIdleMemory$")
+	server.Env = append(os.Environ(), "SLUICE_TEST_SSE_IDLE="+kind)
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		server.Process.Kill()
+		server.Wait()
+	}()
+	out := bufio.NewReader(pipe)
+	line := func() string {
+		text, err := out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(text)
+	}
+	memory := func() int {
+		fmt.Fprintln(in)
+		n, err := strconv.Atoi(line())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	addr := line()
+	var conns []net.Conn
+	open := func(n int) {
+		for i := range n {
+			conns = append(conns, openIdle(t, addr, i))
+		}
+	}
+	open(1000) // what the process needs once
+	for _, c := range conns {
+		c.Close()
+	}
+	conns = nil
+	before := memory()
+	open(count)
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	memory() // it publishes
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		each := (memory() - before) / count
+		if each <= limit {
+			t.Logf("an idle stream costs %d bytes", each)
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("an idle stream costs %d bytes, at most %d are wanted", each, limit)
+		}
+	}
+}
+
+// openIdle opens a stream, of a topic with a number, and reads how it begins.
+func openIdle(t *testing.T, addr string, number int) net.Conn {
+	conn, err := net.Dial("tcp4", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET /%d HTTP/1.1\r\nHost: h\r\n\r\n", number)
+	buffer := make([]byte, 1<<10)
+	for got := []byte(nil); !bytes.Contains(got, []byte("id: ")); {
+		n, err := conn.Read(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, buffer[:n]...)
+	}
+	return conn
+}
+
+// serveIdle is the server of TestIdleMemory. It prints its address. After each line of input
+// it publishes an event and prints its private memory.
+func serveIdle(t *testing.T, kind string) {
+	debug.SetGCPercent(50)
+	h, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+		if kind == "own topic" {
+			_ = h.Serve(ctx, string(ctx.Path()))
+		} else {
+			_ = h.Serve(ctx, "a")
+		}
+	}}
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = s.Serve(ln) }()
+	fmt.Println(ln.Addr())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if err := h.Publish("a", Event{Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		runtime.GC()
+		debug.FreeOSMemory()
+		status, err := os.ReadFile("/proc/self/status")
+		_, rest, _ := bytes.Cut(status, []byte("RssAnon:"))
+		fields := strings.Fields(string(rest))
+		if err != nil || len(fields) == 0 {
+			t.Fatal("this system does not tell the memory of a process")
+		}
+		kib, err := strconv.Atoi(fields[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(kib << 10)
+	}
+}

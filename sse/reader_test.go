@@ -1,0 +1,97 @@
+package sse
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReader: streams as the standard describes them, in pieces of every size.
+func TestReader(t *testing.T) {
+	for name, test := range map[string]struct {
+		in, want string // id, name and data of each event
+		retry    time.Duration
+		id       string
+	}{
+		"the standard's first":  {in: "data: YHOO\ndata: +2\ndata: 10\n\n", want: "||YHOO\n+2\n10;"},
+		"comments and ids":      {in: ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n", want: "1||first event;||second event;|| third event;"},
+		"empty data":            {in: "data\n\ndata\ndata\n\ndata:", want: "||;||\n;"},
+		"one space":             {in: "data:test\n\ndata: test\n\n", want: "||test;||test;"},
+		"BOM":                   {in: "\xef\xbb\xbfdata: x\n\ndata: \xef\xbb\xbf\n\n", want: "||x;||\xef\xbb\xbf;"},
+		"CR and CRLF":           {in: "event: a\rdata: x\r\rdata: y\r\n\r\ndata: z\n\r\n", want: "|a|x;||y;||z;"},
+		"name without data":     {in: "event: a\n\ndata: x\n\n", want: "||x;"},
+		"last name":             {in: "event: a\nevent: b\ndata: x\n\n", want: "|b|x;"},
+		"an ID with NUL":        {in: "id: 1\nid: a\x00b\ndata: x\n\n", want: "1||x;", id: "1"},
+		"an ID alone":           {in: "id: 7\n\n", id: "7"},
+		"retry":                 {in: "retry: 1500\nretry: 1a\nretry: -1\n\n", retry: 1500 * time.Millisecond},
+		"not an event, yet":     {in: "data: x\n\ndata: y\n", want: "||x;"},
+		"unknown and odd lines": {in: "foo: bar\n data: no\ndata : no\n:data: no\ndata: yes: no\n\n", want: "||yes: no;"},
+	} {
+		for size := 1; size <= len(test.in); size++ {
+			r := NewReader(&pieces{in: []byte(test.in), size: size})
+			got := ""
+			for {
+				e, err := r.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				got += e.ID + "|" + e.Name + "|" + string(e.Data) + ";"
+			}
+			if got != test.want || r.Retry() != test.retry || test.id != "" && r.LastID() != test.id {
+				t.Fatalf("%s, by %d: %q, retry %v, ID %q", name, size, got, r.Retry(), r.LastID())
+			}
+		}
+	}
+}
+
+func TestReaderBounds(t *testing.T) {
+	line := "data: " + strings.Repeat("x", MaxEvent/2) + "\n"
+	for name, test := range map[string]struct {
+		in   string
+		want error
+	}{
+		"a large event":    {line + line + "\n", ErrTooLarge},
+		"an unending line": {strings.Repeat("x", 3*MaxEvent), ErrTooLarge},
+		"a broken body":    {"data: x\n", errBroken},
+	} {
+		r := NewReader(io.MultiReader(strings.NewReader(test.in), brokenBody{}))
+		if _, err := r.Next(); err != test.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if cap(r.line) > 8*MaxEvent || cap(r.data) > 8*MaxEvent {
+			t.Errorf("%s: the Reader holds %d and %d bytes", name, cap(r.line), cap(r.data))
+		}
+	}
+	r := NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent) + "\n\n"))
+	if e, err := r.Next(); err != nil || len(e.Data) != MaxEvent {
+		t.Errorf("%d bytes, %v", len(e.Data), err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type brokenBody struct{}
+
+func (brokenBody) Read([]byte) (int, error) { return 0, errBroken }
+
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("id: 1\ndata: x\r\n\r\n"), 2)
+	f.Fuzz(func(t *testing.T, in []byte, size int) {
+		whole, parts := NewReader(strings.NewReader(string(in))), NewReader(&pieces{in: in, size: max(size%50, 1)})
+		for {
+			a, errA := whole.Next()
+			b, errB := parts.Next()
+			if a.ID != b.ID || a.Name != b.Name || string(a.Data) != string(b.Data) || errA != errB {
+				t.Fatalf("%+v %v, and in parts %+v %v", a, errA, b, errB)
+			}
+			if errA != nil {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package sse
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
+
+// headerLastEventID is the field with the ID of the last event that a client has got.
+const headerLastEventID = "Last-Event-ID"
+
+// Serve answers with a stream of the events of topics, which begins when the handler has
+// returned: until then it may set fields and cookies. A client with Last-Event-ID first gets
+// the events that it has missed. Any method will do; the answer to HEAD is the head.
+//
+// The connection ends with the stream. Until then a stream of HTTP/1.1 or 1.0 holds no
+// goroutine on an event engine; one of HTTP/2 holds one.
+//
+// The error is ErrTopics, that of Options.Snapshot, or that the server shuts down. Then the
+// handler has to answer.
+func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
+	if !areValid(topics) {
+		return ErrTopics
+	}
+	o := opening{topics: slices.Clone(topics), stays: ctx.IsTLS()}
+	if !ctx.Request.Header.IsHTTP11() || ctx.StreamID() != 0 {
+		o.form = formRaw
+	}
+	if !ctx.IsHead() {
+		if err := h.prepare(ctx, &o); err != nil {
+			return err
+		}
+		if err := h.takeOver(ctx, o); err != nil {
+			return err
+		}
+	}
+	ctx.SetStatusCode(sluice.StatusOK)
+	ctx.SetContentType("text/event-stream")
+	r := &ctx.Response.Header
+	r.Set(sluice.HeaderCacheControl, "no-store, no-transform")
+	r.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the events
+	return nil
+}
+
+func areValid(topics []string) bool {
+	for i, name := range topics {
+		if len(name) > MaxTopic || slices.Contains(topics[:i], name) {
+			return false
+		}
+	}
+	return len(topics) > 0 && len(topics) <= MaxTopics
+}
+
+// prepare finds where the stream begins.
+func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
+	last, hasID := parsePosition(string(ctx.Request.Header.Peek(headerLastEventID)))
+	snapshot := h.options.Snapshot
+	h.mu.Lock()
+	if hasID && (snapshot == nil || !h.log.hasGap(last)) {
+		o.had = last
+		snapshot = nil
+	} else {
+		o.isNew = true
+		if snapshot != nil {
+			o.had = h.log.position()
+		}
+	}
+	h.mu.Unlock()
+	if snapshot == nil {
+		return nil
+	}
+	events, err := snapshot(ctx, o.topics)
+	if err != nil {
+		return err
+	}
+	for i := range events {
+		if err := events[i].check(); err != nil {
+			return err
+		}
+		o.first = appendText(o.first, events[i].Name, events[i].Data)
+	}
+	return nil
+}
+
+// takeOver arranges that the stream begins when the handler has returned.
+func (h *Hub) takeOver(ctx *sluice.RequestCtx, o opening) error {
+	ctx.Response.ResetBody()
+	err := ctx.TakeOver(upgrade.Takeover{
+		Family: h.family, WritesBody: true,
+		Open: func(on upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+			return on.(*host).open(c, out, o)
+		},
+	})
+	if errors.Is(err, sluice.ErrNotSupportedHTTP2) {
+		gone := ctx.Done() // it may be used after the handler, ctx may not
+		ctx.SetBodyStreamWriter(h.writer(o, gone))
+		return nil
+	}
+	return err
+}
