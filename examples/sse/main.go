@@ -2,14 +2,18 @@
 //
 //	go run ./examples/sse
 //	curl -N http://127.0.0.1:8080/events                # or open / in a browser
-//	curl -d 'hello' 'http://127.0.0.1:8080/publish?event=greeting'
-//	curl -N -H 'Last-Event-ID: 0' http://127.0.0.1:8080/events   # what was missed
+//	curl -d 'hello' 'http://127.0.0.1:8080/publish?event=chat'
+//	curl -N -H 'Last-Event-ID: ...' http://127.0.0.1:8080/events   # what came after an event
+//
+// A stream holds no goroutine and no buffer: the Hub has the latest events, and each stream
+// is a place among them.
 package main
 
 import (
 	"context"
 	_ "embed"
 	"flag"
+	"fmt"
 	"log"
 	"net"
 	"os"
@@ -18,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/tcplisten"
 )
 
@@ -31,32 +36,62 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	hub, err := sse.New(sse.Options{
+		Retry: time.Second,
+		OnClose: func(topics []string, err error) {
+			log.Printf("a stream has ended: %v", err)
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log.Printf("listening on http://%s", ln.Addr())
-	s := &service{
-		broker:    newBroker(),
-		heartbeat: 15 * time.Second,
-		ended:     func(left int) { log.Printf("a stream has ended, %d are open", left) },
-	}
-	if err := serve(ctx, ln, newServer(s)); err != nil {
+	if err := serve(ctx, ln, newServer(hub)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func newServer(s *service) *sluice.Server {
+func newServer(hub *sse.Hub) *sluice.Server {
 	return &sluice.Server{
-		Handler:            s.handle,
-		MaxRequestBodySize: 16 << 10,         // of published data: the broker keeps a hundred events
+		MaxRequestBodySize: 16 << 10,
 		ReadTimeout:        10 * time.Second, // for a request; streams are not affected
-		// A client that reads nothing for so long is cut off. The limit applies to
-		// each write, so a stream may last for days.
-		WriteTimeout: 30 * time.Second,
+		Handler: func(ctx *sluice.RequestCtx) {
+			switch string(ctx.Path()) {
+			case "/":
+				ctx.Success("text/html; charset=utf-8", page)
+			case "/publish":
+				publish(ctx, hub)
+			case "/events":
+				// The handler returns, and the stream goes on.
+				if err := hub.Serve(ctx, "all"); err != nil {
+					ctx.Error(err.Error(), sluice.StatusServiceUnavailable)
+				}
+			default:
+				ctx.NotFound()
+			}
+		},
 	}
 }
 
-// serve serves until ctx ends. Shutdown closes the Done channels of all requests, so
-// streams end at once, and browsers reconnect to the next process.
+// publish sends the body to all clients.
+func publish(ctx *sluice.RequestCtx, hub *sse.Hub) {
+	if !ctx.IsPost() {
+		ctx.Error("POST what is to be sent", sluice.StatusMethodNotAllowed)
+		ctx.Response.Header.Set(sluice.HeaderAllow, "POST")
+		return
+	}
+	event := sse.Event{Name: string(ctx.QueryArgs().Peek("event")), Data: ctx.PostBody()}
+	if err := hub.Publish("all", event); err != nil {
+		ctx.Error(err.Error(), sluice.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(ctx, "sent to %d\n", hub.Len("all"))
+}
+
+// serve serves until ctx ends. Shutdown ends the streams in order, and browsers connect
+// again: to the next process.
 func serve(ctx context.Context, ln net.Listener, server *sluice.Server) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
