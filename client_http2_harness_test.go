@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -164,11 +165,12 @@ func serveNetHTTP(t testing.TB, kind http2Server, ln net.Listener, config *tls.C
 	})
 }
 
-// onEachHTTP2Server runs a test with each server that speaks HTTP/2.
+// onEachHTTP2Server runs a test with each server that speaks HTTP/2; if the tests are to
+// be short, with one of each make: with TLS, and without.
 func onEachHTTP2Server(t *testing.T, h http2Handler, test func(t *testing.T, r *http2Rig)) {
 	t.Helper()
 	for _, kind := range http2Servers {
-		if kind.isHTTP2 {
+		if kind.isHTTP2 && (!testing.Short() || kind.isTLS == strings.HasPrefix(kind.name, "sluice")) {
 			t.Run(kind.name, func(t *testing.T) { test(t, kind.start(t, h)) })
 		}
 	}

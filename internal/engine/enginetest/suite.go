@@ -56,9 +56,13 @@ func (f *fixture) offers(what needs) bool {
 	return what&^(contended|waits)&^f.network.offers == 0
 }
 
-// Networks returns every kind of connection there is. The sessions on those
-// whose name ends in "sleeping" are engine.Sleepers.
-func Networks() []Network {
+// networks returns every kind of connection there is; if the tests are to be short,
+// those between which an engine differs most. The sessions on those whose name ends
+// in "sleeping" are engine.Sleepers.
+func networks() []Network {
+	if testing.Short() {
+		return []Network{TCP(), Sleeping(TCP()), Sleeping(TLSListener()), DeafPipe()}
+	}
 	return []Network{
 		TCP(), Sleeping(TCP()), Unix(), TLS(), TLSListener(), Sleeping(TLSListener()),
 		Wrapped(), Pipe(), DeafPipe(),
@@ -66,7 +70,7 @@ func Networks() []Network {
 }
 
 // Run runs the suite on engines made by newEngine. Without networks it runs on
-// all Networks.
+// all of them.
 func Run(t *testing.T, newEngine func(engine.Options) engine.Engine, networks ...Network) {
 	openPoller(t)
 	fixtures := fixturesFor(newEngine, networks)
@@ -114,12 +118,12 @@ func RunProcs(t *testing.T, newEngine func(engine.Options) engine.Engine, networ
 	}
 }
 
-func fixturesFor(newEngine func(engine.Options) engine.Engine, networks []Network) []*fixture {
-	if len(networks) == 0 {
-		networks = Networks()
+func fixturesFor(newEngine func(engine.Options) engine.Engine, some []Network) []*fixture {
+	if len(some) == 0 {
+		some = networks()
 	}
 	var fixtures []*fixture
-	for _, network := range networks {
+	for _, network := range some {
 		fixtures = append(fixtures, &fixture{newEngine, network})
 	}
 	return fixtures
