@@ -46,8 +46,8 @@ type Head struct {
 }
 
 // ParseHead parses the head that in begins with. size is its length in in; it is 0 if the
-// head is incomplete, and h then of no use except for h.IsDeflated, which is set as soon as the
-// first byte has arrived. It reports an error as soon as the first wrong byte has arrived.
+// head is incomplete, and h then of no use. It reports an error as soon as the first wrong byte
+// has arrived.
 // h.IsDeflated is an error too if compression was not agreed; the caller must check it.
 func ParseHead(in []byte) (h Head, size int, err error) {
 	if len(in) == 0 {

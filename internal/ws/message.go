@@ -52,6 +52,15 @@ func (r *Reader) IsBetween() bool {
 	return r.kind == OpContinuation && r.phase == readingHead && r.smallSize == 0
 }
 
+// Missing returns how many bytes of payload the current frame of a message lacks: Next returns
+// the next so many bytes of input as a piece, in place. 0: the next byte is one of a head.
+func (r *Reader) Missing() int64 {
+	if r.phase != readingPayload {
+		return 0
+	}
+	return r.left
+}
+
 // Next returns the first piece of in, and how many bytes it has used. If nothing was
 // found, it has used all of in. Next removes masks in in. Text is checked up to the last
 // byte that has arrived. After an error, which is an *Error, the Reader must not be used.
@@ -90,12 +99,12 @@ func (r *Reader) readHead(in []byte) (h Head, used int, payload []byte, err erro
 		held += copy(r.small[held:], in)
 		from = r.small[:held]
 	}
-	h, size, err := ParseHead(from)
-	switch {
-	case err != nil:
-		return h, 0, nil, err
-	case h.IsDeflated && !r.Deflates:
+	if from[0]&deflatedBit != 0 && !r.Deflates {
 		return h, 0, nil, ErrReserved
+	}
+	h, size, err := ParseHead(from)
+	if err != nil {
+		return h, 0, nil, err
 	}
 	whole := size
 	if size > 0 {

@@ -147,9 +147,13 @@ func readAll(r Reader, data []byte, ends ...int) (found []string) {
 		in := bytes.Clone(data[start:end])
 		start = end
 		for len(in) > 0 {
+			missing, from := r.Missing(), in
 			used, p, err := r.Next(in)
 			in = in[used:]
 			switch {
+			case err == nil && missing > 0 && (int64(used) != min(missing, int64(len(from))) || len(p.Payload) != used ||
+				&p.Payload[0] != &from[0] || r.Missing() != missing-int64(used)):
+				return append(found, "what is missing of a frame is not its payload, in place")
 			case err != nil:
 				return append(found, fmt.Sprintf("%d: %s", err.(*Error).Code, strings.TrimPrefix(err.Error(), "sluice: websocket: ")))
 			case p.Opcode == OpContinuation && len(in) > 0:

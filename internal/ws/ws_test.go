@@ -94,6 +94,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("\x41\x81\x00\x00\x00\x00\xff\x80\x80\x00\x00\x00\x00"), uint8(3), int64(10))
 	f.Add([]byte("\x01\x82\x00\x00\x00\x00ab\x89\x81\x00\x00\x00\x00p\x80\x81\x00\x00\x00\x00c"), uint8(3), int64(10))
 	f.Add([]byte("\x82\xfe\x00\x80\x01\x02\x03\x04"+strings.Repeat("x", 128)), uint8(60), int64(0))
+	f.Add([]byte("A\xfe\x000"), uint8(1), int64(129)) // two errors: the first byte's counts
 	f.Fuzz(func(t *testing.T, in []byte, step uint8, limit int64) {
 		r := Reader{Limit: max(limit, 0), MaxFragments: 4, FromServer: step%2 == 0, Deflates: step%3 == 0}
 		var ends []int
