@@ -92,6 +92,8 @@ func (c *scriptedConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (c *scriptedConn) WriteReady(*net.Buffers) int64 { return 0 }
+
 func (c *scriptedConn) WriteBuffers(v *net.Buffers) (n int64, err error) {
 	for _, b := range *v {
 		c.sent = append(c.sent, b...)

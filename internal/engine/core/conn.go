@@ -369,6 +369,15 @@ func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
 	}
 }
 
+// WriteReady implements engine.Conn.
+func (c *conn) WriteReady(v *net.Buffers) int64 {
+	if c.tlsConn != nil {
+		return 0
+	}
+	n, _ := c.driver.source.SendBuffers(c.fd, v)
+	return n
+}
+
 // SetReadDeadline implements engine.Conn.
 func (c *conn) SetReadDeadline(now int64, timeout time.Duration) {
 	c.isDated = true

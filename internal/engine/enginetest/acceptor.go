@@ -47,6 +47,7 @@ type acceptor struct {
 	lent, returned                     atomic.Int64 // files
 	packed, received                   atomic.Int64 // sessions; bytes that came into a Receiver's room
 	answered, lost                     atomic.Int64 // Tasks; lost ones that never began
+	ready                              atomic.Int64 // calls of WriteReady that have returned
 
 	mu       sync.Mutex
 	gates    map[string]*gate

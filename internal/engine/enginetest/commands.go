@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -48,6 +49,8 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 		return s.writeChunks(out, number(args, 0), number(args, 1))
 	case "gather":
 		return s.gather(out, number(args, 0), number(args, 1))
+	case "ready":
+		return s.ready(out, number(args, 0), number(args, 1))
 	case "file":
 		return s.file(out, args)
 	case "readtimeout":
@@ -202,21 +205,38 @@ func (s *session) writeChunks(out []byte, count, size int) ([]byte, engine.Next)
 
 // gather answers by Conn.WriteBuffers.
 func (s *session) gather(out []byte, count, size int) ([]byte, engine.Next) {
-	body := pattern(count * size)
-	head := append(out, strconv.Itoa(len(body))+":"...)
-	v := net.Buffers{head, nil}
-	for i := range count {
-		v = append(v, body[i*size:(i+1)*size])
-	}
-	v = append(v, []byte{})
+	v, total := inPieces(out, count, size)
 	n, err := s.conn.WriteBuffers(&v)
 	if err != nil {
 		return out[:0], engine.Abort
 	}
-	if n != int64(len(head)+len(body)) || len(v) != 0 {
-		s.acceptor.violate("WriteBuffers wrote %d of %d bytes and left %d buffers", n, len(head)+len(body), len(v))
+	if n != total || len(v) != 0 {
+		s.acceptor.violate("WriteBuffers wrote %d of %d bytes and left %d buffers", n, total, len(v))
 	}
 	return out[:0], engine.Read
+}
+
+// inPieces returns out with an answer behind it that has count pieces of size bytes.
+func inPieces(out []byte, count, size int) (v net.Buffers, total int64) {
+	body := pattern(count * size)
+	head := append(out, strconv.Itoa(len(body))+":"...)
+	v = net.Buffers{head, nil}
+	for i := range count {
+		v = append(v, body[i*size:(i+1)*size])
+	}
+	return append(v, []byte{}), int64(len(head) + len(body))
+}
+
+// ready answers by Conn.WriteReady; what does not go at once is output.
+func (s *session) ready(out []byte, count, size int) ([]byte, engine.Next) {
+	v, total := inPieces(out, count, size)
+	n := s.conn.WriteReady(&v)
+	s.acceptor.ready.Add(1)
+	rest := bytes.Join(v, nil)
+	if n+int64(len(rest)) != total {
+		s.acceptor.violate("WriteReady wrote %d of %d bytes and left %d", n, total, len(rest))
+	}
+	return append(out[:0], rest...), engine.Read
 }
 
 // readTimeout reads where nothing comes.

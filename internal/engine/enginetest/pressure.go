@@ -12,6 +12,7 @@ func pressureScenarios() []scenario {
 		{"slow reader", testSlowReader, 0},
 		{"answers are not buffered without bound", testAnswersBounded, 0},
 		{"input is not buffered without bound", testInputBounded, 0},
+		{"writes that do not wait", testWriteReady, 0},
 		{"small answers are not buffered without bound", testSmallAnswersBounded, 0},
 		{"write timeout of pipelined answers", testWriteTimeoutPipelined, deadlines | waits},
 	}
@@ -41,9 +42,18 @@ func testSlowReader(t *testing.T, f *fixture) {
 
 // testAnswersBounded has answers that are written during Run, and gathered.
 func testAnswersBounded(t *testing.T, f *fixture) {
-	for _, command := range []string{"write 10 25000", "gather 10 25000"} {
+	for _, command := range []string{"write 10 25000", "gather 10 25000", "ready 10 25000"} {
 		testBounded(t, f, 48, command, string(pattern(250_000)))
 	}
+}
+
+// testWriteReady writes more than there is room for, while the client reads nothing.
+func testWriteReady(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.sendLater(frames("echo before", "ready 400 50000", "echo x"))
+	s.eventually(t, "WriteReady returns", func() bool { return s.ready.Load() == 1 })
+	p.expect(t, "before", string(pattern(20_000_000)), "x")
 }
 
 // testSmallAnswersBounded has answers that are smaller than any buffer.

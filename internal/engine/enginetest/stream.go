@@ -161,8 +161,9 @@ func testLargeAnswers(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	const size = 3 << 20
 	want := string(pattern(size))
-	sent := p.sendLater(frames("big 3145728", "write 96 32768", "gather 96 32768", "gather 3 1048576", "gather 3072 1024", "echo end"))
-	p.expect(t, want, want, want, want, want, "end")
+	sent := p.sendLater(frames("big 3145728", "write 96 32768", "gather 96 32768", "gather 3 1048576", "gather 3072 1024",
+		"ready 96 32768", "ready 3072 1024", "echo end"))
+	p.expect(t, want, want, want, want, want, want, want, "end")
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}

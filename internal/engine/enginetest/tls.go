@@ -55,8 +55,8 @@ func testTLSVersions(t *testing.T, f *fixture) {
 			if state := client.ConnectionState(); state.DidResume != (i > 0) || state.Version != version {
 				t.Errorf("%s, connection %d: resumed %v, speaks %s", tls.VersionName(version), i, state.DidResume, tls.VersionName(state.Version))
 			}
-			sent := p.sendLater(frames("echo "+text, "gather 3 50000", "echo y"))
-			p.expect(t, text, string(pattern(150_000)), "y")
+			sent := p.sendLater(frames("echo "+text, "gather 3 50000", "ready 3 50000", "echo y"))
+			p.expect(t, text, string(pattern(150_000)), string(pattern(150_000)), "y")
 			if err := <-sent; err != nil {
 				t.Fatal(err)
 			}
