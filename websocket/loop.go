@@ -130,14 +130,15 @@ func (s *session) hand(l *loop, m Message) {
 			l.reading, isHanded = readHasOne, true
 			l.messages <- m
 			continue
-		case len(s.out) > 0 && s.ending == endNot:
+		case len(s.out) > 0 && s.ending == endNot && s.run == running: // otherwise sendNow pokes
 			out, written := s.out, len(s.out)-s.counted
-			s.out, s.counted = nil, 0
+			s.out, s.counted, s.run = nil, 0, flushing
 			mu.Unlock()
 			s.host.server.Count(0, written)
 			_, err := s.engine.Write(out)
 			mu.Lock()
 			s.wrote(out, err)
+			s.endFlush()
 			continue
 		}
 		mu.Unlock()

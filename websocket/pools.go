@@ -26,6 +26,9 @@ func releaseSession(s *session) {
 	sessionPool.Put(s)
 }
 
+// directPool holds what session.sendNow needs; a call of it owns one.
+var directPool = sync.Pool{New: func() any { return new(direct) }}
+
 // extraPool holds extras without a connection. A Conn owns its extra while it is awake or
 // has something to keep.
 var extraPool = sync.Pool{New: func() any { return new(extra) }}

@@ -26,8 +26,9 @@ type session struct {
 	engine  engine.Conn
 	reader  ws.Reader
 	partial *buf.Buffer // the beginning of a message; nil: none
+	fed     fed         // what Feed has found for Run
 	began   int64       // when the message, or frame, that is incomplete began; 0: there is none
-	read    int         // bytes of input, of this call
+	read    int         // bytes of input, since the last call in which they were counted
 
 	controls  controls
 	isPinged  bool // a ping is sent because of silence; any input answers it
@@ -38,7 +39,7 @@ type session struct {
 	run     runPhase
 	out     []byte        // output that the engine does not have yet, while run is not notRunning
 	counted int           // bytes at the beginning of out that are counted already
-	flushed chan struct{} // closed after flushing
+	flushed chan struct{} // closed after flushing; nil: leave does not wait for it
 	err     error         // why the connection ends; the first reason counts
 	ending  ending
 
@@ -68,13 +69,14 @@ var (
 	_ engine.Protocol = (*session)(nil)
 	_ engine.Packer   = (*session)(nil)
 	_ engine.Prompted = (*session)(nil)
+	_ engine.Receiver = (*session)(nil)
 	_ engine.Sleeper  = (*session)(nil)
 	_ engine.Starter  = (*session)(nil)
 )
 
 // Capabilities implements engine.Protocol.
 func (s *session) Capabilities() engine.Capabilities {
-	can := engine.CanStart | engine.CanPrompt | engine.CanSleep | engine.SaysGoodbye
+	can := engine.CanStart | engine.CanPrompt | engine.CanReceive | engine.CanSleep | engine.SaysGoodbye
 	if s.host.isMovable() {
 		can |= engine.CanPack
 	}
@@ -103,16 +105,14 @@ func (s *session) Start() engine.Next {
 	return engine.Read
 }
 
-// Feed leaves everything to Run, because callbacks may block.
-func (s *session) Feed([]byte) (used int, next engine.Next) { return 0, engine.Run }
-
 // Run handles input; see engine.Protocol.
 func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	limit := flushSize
-	if len(s.engine.Buffered()) > 0 {
+	if len(s.engine.Buffered()) > 0 || !s.fed.isNothing() {
 		limit, s.isPinged = math.MaxInt, false
 	}
 	s.begin(out, limit)
+	s.handleFed()
 	next := s.handleInput()
 	s.goAway()
 	s.arm()
@@ -154,7 +154,8 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	mu := s.conn.lock()
 	mu.Lock()
 	for s.run == flushing {
-		flushed := s.flushed
+		flushed := make(chan struct{})
+		s.flushed = flushed
 		mu.Unlock()
 		<-flushed
 		mu.Lock()
@@ -212,47 +213,6 @@ func (s *session) state() (isEnding, hasMuch bool) {
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
 	return s.ending != endNot, len(s.out) >= flushSize
-}
-
-// handlePiece handles a part of a message. One that is whole stays where the engine has
-// read it.
-func (s *session) handlePiece(p ws.Piece) {
-	if p.IsFirst && p.IsLast {
-		s.receive(p, p.Payload)
-		return
-	}
-	s.partial = grown(s.partial, len(p.Payload))
-	s.partial.B = append(s.partial.B, p.Payload...)
-	if !p.IsLast {
-		return
-	}
-	s.receive(p, s.partial.B)
-	s.partial.ReleaseHeld()
-	s.partial = nil
-}
-
-// receive passes on a message that ends with p. data is its payload.
-func (s *session) receive(p ws.Piece, data []byte) {
-	if p.IsDeflated {
-		s.inflate(Kind(p.Opcode), data)
-		return
-	}
-	s.deliver(Message{Kind: Kind(p.Opcode), Data: data})
-}
-
-// grown returns b with room for size more bytes.
-func grown(b *buf.Buffer, size int) *buf.Buffer {
-	if b == nil {
-		return buf.Get(size)
-	}
-	need := len(b.B) + size
-	if need <= cap(b.B) {
-		return b
-	}
-	larger := buf.Get(max(need, 2*cap(b.B)))
-	larger.B = append(larger.B, b.B...)
-	b.ReleaseHeld()
-	return larger
 }
 
 // deliver passes a message to the program, unless the connection is closing.

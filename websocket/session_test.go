@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +15,50 @@ import (
 type fakeConn struct {
 	engine.Conn // nil: nothing else is called
 	in          []byte
+	ready       int    // bytes that WriteReady takes
+	sent        []byte // by WriteReady
+	buffer      [16 << 10]byte
+	roomy       int // bytes of input that were fed in a room
+}
+
+// feed gives s input as engines do: into its room if it has one, and in pieces of at most
+// so many bytes. It returns when all is used, or at another step than Read.
+func (c *fakeConn) feed(s *session, in []byte, most int, out []byte) ([]byte, engine.Next) {
+	for len(in) > 0 {
+		room := s.Room()
+		c.roomy += min(len(in), most, len(room))
+		if len(room) == 0 {
+			room = c.buffer[:]
+		}
+		n := copy(room[:min(len(room), most)], in)
+		in = in[n:]
+		for got := room[:n]; len(got) > 0; got = c.in {
+			used, next := s.Feed(got)
+			c.in = got[used:]
+			for next == engine.Run {
+				out, next = s.Run(out)
+			}
+			if next != engine.Read {
+				return out, next
+			}
+		}
+	}
+	return out, engine.Read
+}
+
+// WriteReady implements engine.Conn.
+func (c *fakeConn) WriteReady(v *net.Buffers) int64 {
+	total := int64(0)
+	for len(*v) > 0 && c.ready > 0 {
+		n := min(c.ready, len((*v)[0]))
+		c.sent = append(c.sent, (*v)[0][:n]...)
+		c.ready -= n
+		total += int64(n)
+		if (*v)[0] = (*v)[0][n:]; len((*v)[0]) == 0 {
+			*v = (*v)[1:]
+		}
+	}
+	return total
 }
 
 func (c *fakeConn) Buffered() []byte                     { return c.in }
@@ -47,13 +92,12 @@ func echoes(tb testing.TB, size int) func() {
 	p.Pause()
 	memo, _ := p.(*session).Sleep()
 	frame := []byte(masked(ws.OpBinary, string(make([]byte, size))))
-	in, out := make([]byte, len(frame)), make([]byte, 0, size+100)
+	out := make([]byte, 0, size+100)
 	return func() {
-		copy(in, frame)
-		conn.in = in
 		s := h.Wake(conn, memo).(*session)
-		got, next := s.Run(out)
-		if len(got) < size || next != engine.Read || !s.Pause() {
+		conn.ready, conn.sent = size+100, conn.sent[:0]
+		got, next := conn.feed(s, frame, len(frame), out)
+		if len(got)+len(conn.sent) < size || next != engine.Read || !s.Pause() {
 			tb.Fatal("no echo")
 		}
 		memo, _ = s.Sleep()
@@ -66,7 +110,7 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools")
 	}
-	for _, size := range []int{32, 10 << 10} {
+	for _, size := range []int{32, 10 << 10, 64 << 10} {
 		if n := testing.AllocsPerRun(1000, echoes(t, size)); n != 0 {
 			t.Errorf("%d bytes: %v allocations", size, n)
 		}
@@ -74,10 +118,15 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkEcho(b *testing.B) {
-	echo := echoes(b, 32)
-	b.ReportAllocs()
-	for b.Loop() {
-		echo()
+	for _, size := range []int{32, 1 << 10, 64 << 10} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			echo := echoes(b, size)
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				echo()
+			}
+		})
 	}
 }
 

@@ -112,8 +112,8 @@ func (c *Conn) Dropped() uint64 {
 func (c *Conn) append(m *message) {
 	switch {
 	case m.packed != nil:
-		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind), IsDeflated: true}, m.packed.B)
 		c.packedIsSent(m)
+		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind), IsDeflated: true}, m.packed.B)
 		return
 	case m.shared == nil:
 		c.appendFrame(ws.Head{Opcode: ws.Opcode(m.kind)}, m.p)
@@ -132,14 +132,18 @@ func (c *Conn) append(m *message) {
 }
 
 // appendFrame appends a frame with p to what waits, and makes the engine send it. h is its
-// head, without the length; the lock is held.
+// head, without the length; the lock is held, but for a while not if p has minDirect bytes.
 func (c *Conn) appendFrame(h ws.Head, p []byte) {
 	if c.host.isClient {
 		h.IsMasked, h.Key = true, newKey()
 	}
 	e := c.extra()
 	if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
-		s.out = ws.AppendWhole(s.out, h, p)
+		if len(p) >= minDirect && s.run == running && !h.IsMasked {
+			s.sendNow(h, p)
+		} else {
+			s.out = ws.AppendWhole(s.out, h, p)
+		}
 		e.pokeLoop()
 		return
 	}

@@ -47,8 +47,7 @@ type Head struct {
 
 // ParseHead parses the head that in begins with. size is its length in in; it is 0 if the
 // head is incomplete, and h then of no use. It reports an error as soon as the first wrong byte
-// has arrived.
-// h.IsDeflated is an error too if compression was not agreed; the caller must check it.
+// has arrived. h.IsDeflated is an error too if compression was not agreed; the caller must check it.
 func ParseHead(in []byte) (h Head, size int, err error) {
 	if len(in) == 0 {
 		return Head{}, 0, nil
