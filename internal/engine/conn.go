@@ -60,7 +60,7 @@ type Conn interface {
 	WriteBuffers(v *net.Buffers) (int64, error)
 	// WriteReady writes, during Run, as much of v as goes without waiting, and consumes
 	// that. The rest is to be appended to out. It writes nothing if the engine cannot
-	// tell (goroutine engines, TLS), or if writing fails, which the write of out then
+	// tell (TLS, some systems), or if writing fails, which the write of out then
 	// reports. Any goroutine may call it, one at a time.
 	WriteReady(v *net.Buffers) int64
 	// SendFile sends a part of a file directly after the bytes that Run appends to

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -74,6 +75,7 @@ type conn struct {
 	feeder   *feeder                  // of the next write of a protocol that IsDuplex; nil: none yet
 	mu       sync.Mutex               // guards isReading, and the making of extra
 	extra    atomic.Pointer[runState] // what a Run has asked for; nil: nothing
+	socket   syscall.RawConn          // of nc, for WriteReady; nil: not used yet
 	prompter atomic.Pointer[prompter] // nil: not asked for
 	state    atomic.Uint32
 	killed   atomic.Bool // it must end as soon as possible

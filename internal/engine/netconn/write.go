@@ -77,9 +77,6 @@ func (c *conn) WriteBuffers(v *net.Buffers) (int64, error) {
 	return written, nil
 }
 
-// WriteReady implements engine.Conn. Package net waits in every write.
-func (c *conn) WriteReady(*net.Buffers) int64 { return 0 }
-
 // boundWrite sets the deadline of a write that may block. It is never early, because a
 // write that fails ruins a TLS connection. It is late by up to an eighth, so that most
 // writes need not set one.
