@@ -24,8 +24,9 @@ type Options struct {
 	// or with "" of any room. Members that cannot bear a gap should load their state
 	// again. It must not block.
 	OnGap func(room string)
-	// OnError is called when the Backplane could not join, leave or publish. It must not
-	// block.
+	// OnError is called when the Backplane could not join, leave or publish. With
+	// backplane.ErrTooLarge nobody gets the message; with other errors of a Broadcast,
+	// members in other processes miss it. It must not block.
 	OnError func(room string, err error)
 }
 
@@ -185,17 +186,25 @@ func Except(c *websocket.Conn) Option { return Option{except: c} }
 // Broadcast sends p to the members of a room, in this process first and then in the
 // others. It returns to how many members of this process it was sent, or waits to be sent;
 // see websocket.Group.Broadcast. All members of a process see the messages of a process in
-// one order; there is no order between processes.
+// one order; there is no order between processes. With a Backplane, a message that is too
+// large for it is sent to nobody.
 func (h *Hub) Broadcast(name string, p *websocket.Prepared, options ...Option) (sent int) {
 	var except *websocket.Conn
 	for _, o := range options {
 		except = o.except
 	}
+	b, data := h.options.Backplane, []byte(nil)
+	if b != nil {
+		if data = encode(p); len(name) > backplane.MaxRoom || len(data) > backplane.MaxData {
+			h.failed(name, backplane.ErrTooLarge)
+			return 0
+		}
+	}
 	if r := h.find(name); r != nil {
 		sent = r.Broadcast(p, except)
 	}
-	if b := h.options.Backplane; b != nil {
-		h.failed(name, b.Publish(name, encode(p)))
+	if b != nil {
+		h.failed(name, b.Publish(name, data))
 	}
 	return sent
 }

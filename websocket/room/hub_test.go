@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -217,6 +219,49 @@ func TestHubs(t *testing.T) {
 	if got := fmt.Sprint(gaps, failed); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+}
+
+// TestHubTooLarge: what the Backplane does not take is sent to nobody.
+func TestHubTooLarge(t *testing.T) {
+	open := serve(t)
+	all := planes(t, 2)
+	var failed []error
+	h := newHub(t, Options{Backplane: all[0], OnError: func(_ string, err error) { failed = append(failed, err) }})
+	a, connA := open()
+	if err := h.Join(connA, "r"); err != nil {
+		t.Fatal(err)
+	}
+	const head = 3 // version, kind, length of the key
+	largest := websocket.Prepare(websocket.Binary, make([]byte, backplane.MaxData-head))
+	larger := websocket.Prepare(websocket.Binary, make([]byte, backplane.MaxData-head+1))
+	if n := h.Broadcast("r", larger); n != 0 {
+		t.Errorf("sent to %d", n)
+	}
+	h.Broadcast(strings.Repeat("x", backplane.MaxRoom+1), text("x"))
+	if all[0].published != 0 || !slices.Equal(failed, []error{backplane.ErrTooLarge, backplane.ErrTooLarge}) {
+		t.Errorf("published %d, errors %v", all[0].published, failed)
+	}
+	h.Broadcast(strings.Repeat("x", backplane.MaxRoom), largest)
+	h.Broadcast("r", text("ok"))
+	expect(t, a, "ok")
+	if all[0].published != 2 || len(failed) != 2 {
+		t.Errorf("published %d, errors %v", all[0].published, failed)
+	}
+}
+
+// TestHubReceived: what the Backplane passes is its own again after Received.
+func TestHubReceived(t *testing.T) {
+	open := serve(t)
+	all := planes(t, 1)
+	h := newHub(t, Options{Backplane: all[0]})
+	a, connA := open()
+	if err := h.Join(connA, "r"); err != nil {
+		t.Fatal(err)
+	}
+	data := encode(text("kept"))
+	all[0].receiver.Received("r", data)
+	clear(data)
+	expect(t, a, "kept")
 }
 
 // TestHubRace: members come and go at once; Join and Leave of the Backplane alternate.
