@@ -18,13 +18,15 @@ type Backplane interface {
 	// Subscribe sets the receiver. A hub calls it once, before any other method.
 	Subscribe(r Receiver) error
 	// Join says that this process has members of a room now, and Leave that it has
-	// none any more. Calls for one room alternate. A message that is published to a room
-	// while Join runs may be missed; one that is received after Leave is ignored.
+	// none any more. Calls for one room alternate. A Join over a network takes effect
+	// some time after it has returned; messages that are published until then are missed.
+	// One that is received after Leave is ignored.
 	Join(room string) error
 	Leave(room string) error
 	// Publish sends data to the other processes that have joined room. It does not
 	// retain data. It does not wait for them: if one cannot take the message, that one is
-	// told of a gap. It returns ErrTooLarge if the room's name or data is too large.
+	// told of a gap. It returns ErrTooLarge if the room's name or data is too large, and
+	// ErrFull if too many messages wait to be sent. Then no other process gets this one.
 	Publish(room string, data []byte) error
 }
 
@@ -47,3 +49,6 @@ const (
 // ErrTooLarge is returned by Join and Publish for a room whose name is longer than MaxRoom,
 // and by Publish for data longer than MaxData.
 var ErrTooLarge = errors.New("sluice: backplane: the message or the name of its room is too large")
+
+// ErrFull is returned by Publish if too many messages wait to be sent.
+var ErrFull = errors.New("sluice: backplane: too many messages wait to be sent")

@@ -127,7 +127,7 @@ func packageRules() map[string]packageRule {
 	maps.Copy(all, partRules())
 	maps.Copy(all, satelliteRules())
 	all["contrib/fasthttp"] = shim()
-	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/fasthttp", "contrib/metrics", "lab"} {
+	for _, nested := range []string{"bench", "interop", "cmd/sluice", "contrib/backplane-nats", "contrib/backplane-redis", "contrib/fasthttp", "contrib/metrics", "lab"} {
 		all[nested+"/..."] = all[nested]
 	}
 	maps.Copy(all, labRules())
@@ -149,7 +149,13 @@ func satelliteRules() map[string]packageRule {
 		// A protocol that follows HTTP/1.1 on a connection.
 		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
 		"websocket/room": {own: []string{"backplane", "websocket"}},
-		"backplane":      {},
+
+		// Between processes. The modules over brokers share what is not the broker's.
+		"backplane":               {},
+		"backplane/backplanetest": {own: []string{"backplane"}},
+		"internal/relay":          {own: []string{"backplane"}},
+		"contrib/backplane-nats":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
+		"contrib/backplane-redis": {anyModule: true, own: []string{"backplane", "internal/relay"}},
 
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/invariants", "internal/upgrade"}},
