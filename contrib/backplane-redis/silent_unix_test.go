@@ -1,0 +1,37 @@
+//go:build unix
+
+package redisbackplane
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/backplane"
+	"github.com/sluicehttp/sluice/backplane/backplanetest"
+)
+
+// TestSilent: a server that answers no pings is left, and found again.
+func TestSilent(t *testing.T) {
+	s, silent := newServer(t), make(chan struct{}, 100)
+	signal := func(which syscall.Signal) {
+		if err := s.running.Process.Signal(which); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer signal(syscall.SIGCONT)
+	backplanetest.Restart(t, func(t *testing.T, n int) []backplane.Backplane {
+		all := make([]backplane.Backplane, n)
+		for i := range all {
+			b := s.open(t, Options{OnError: func(err error) {
+				if errors.Is(err, errSilent) {
+					silent <- struct{}{}
+				}
+			}})
+			b.link.pingAfter = 200 * time.Millisecond
+			all[i] = b
+		}
+		return all
+	}, func() { signal(syscall.SIGSTOP); <-silent; <-silent }, func() { signal(syscall.SIGCONT) })
+}
