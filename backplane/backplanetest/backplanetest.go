@@ -339,3 +339,26 @@ func testRace(t *testing.T, open Open) {
 	wait.Wait()
 	reach(t, planes[0], "r", got[1])
 }
+
+// Restart tests that messages flow again after stop, which ends what connects the
+// processes, and start: the rooms are those that are joined then, and a gap is told.
+func Restart(t *testing.T, open Open, stop, start func()) {
+	planes, got := connect(t, open, 2)
+	join(t, planes[1], "kept", "left")
+	reachAll(t, planes[0], []string{"kept", "left"}, got[1])
+	stop()
+	join(t, planes[1], "new")
+	if err := planes[1].Leave("left"); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, planes[0], "kept", "while it is stopped")
+	if got[1].count(func(e event) bool { return e.isGap }) != 0 {
+		t.Error("a gap is told while there is no connection")
+	}
+	start()
+	got[1].await(event{isGap: true})
+	reachAll(t, planes[0], []string{"kept", "new"}, got[1])
+	publish(t, planes[0], "left", "to nobody")
+	reachAll(t, planes[0], []string{"kept", "new"}, got[1])
+	got[1].refuse(event{room: "left", data: "to nobody"})
+}

@@ -62,7 +62,7 @@ func New(client redis.UniversalClient, o Options) (*Backplane, error) {
 func (b *Backplane) Subscribe(r backplane.Receiver) error {
 	err := b.relay.Subscribe(r)
 	if err == nil {
-		b.link.start()
+		b.link.running.Go(b.link.run)
 	}
 	return err
 }
@@ -78,7 +78,4 @@ func (b *Backplane) Publish(room string, data []byte) error { return b.relay.Pub
 
 // Close ends the Backplane: its connection, its goroutines, and what waits to be sent. The
 // Receiver is not called any more; it must not call Close. Later calls return errors.
-func (b *Backplane) Close() {
-	b.link.close()
-	b.relay.Close()
-}
+func (b *Backplane) Close() { b.relay.Close() }

@@ -35,7 +35,7 @@ type link struct {
 	relay     *relay.Relay
 	prefix    string
 	pingAfter time.Duration
-	ctx       context.Context // ends with close
+	ctx       context.Context // ends with Close
 	end       context.CancelFunc
 	running   sync.WaitGroup
 
@@ -50,9 +50,8 @@ func newLink(client redis.UniversalClient, prefix string) *link {
 	return l
 }
 
-func (l *link) start() { l.running.Go(l.run) }
-
-func (l *link) close() {
+// Close implements relay.Link.
+func (l *link) Close() {
 	l.end()
 	l.running.Wait()
 }
@@ -62,9 +61,7 @@ func (l *link) run() {
 	pause := firstPause
 	for attempt := 0; l.ctx.Err() == nil; attempt++ {
 		begun := time.Now()
-		if err := l.receive(attempt > 0); l.ctx.Err() == nil {
-			l.relay.Failed(err)
-		}
+		l.relay.Failed(l.receive(attempt > 0))
 		if pause = min(2*pause, maxPause); time.Since(begun) > maxPause {
 			pause = firstPause
 		}
@@ -200,7 +197,7 @@ func (l *link) Publish(batch []relay.Message) error {
 			return err
 		}
 	}
-	if _, err := p.Exec(l.ctx); err != nil && l.ctx.Err() == nil {
+	if _, err := p.Exec(l.ctx); err != nil {
 		return fmt.Errorf("of %d messages, some were not sent: %w", len(batch), err)
 	}
 	return nil

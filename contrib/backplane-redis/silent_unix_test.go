@@ -22,15 +22,13 @@ func TestSilent(t *testing.T) {
 	}
 	defer signal(syscall.SIGCONT)
 	backplanetest.Restart(t, func(t *testing.T, n int) []backplane.Backplane {
-		all := make([]backplane.Backplane, n)
-		for i := range all {
-			b := s.open(t, Options{OnError: func(err error) {
-				if errors.Is(err, errSilent) {
-					silent <- struct{}{}
-				}
-			}})
-			b.link.pingAfter = 200 * time.Millisecond
-			all[i] = b
+		all := s.open(t, n, Options{OnError: func(err error) {
+			if errors.Is(err, errSilent) {
+				silent <- struct{}{}
+			}
+		}})
+		for _, b := range all {
+			b.(*Backplane).link.pingAfter = 200 * time.Millisecond
 		}
 		return all
 	}, func() { signal(syscall.SIGSTOP); <-silent; <-silent }, func() { signal(syscall.SIGCONT) })

@@ -151,11 +151,12 @@ func satelliteRules() map[string]packageRule {
 		"websocket/room": {own: []string{"backplane", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.
-		"backplane":               {},
-		"backplane/backplanetest": {own: []string{"backplane"}},
-		"internal/relay":          {own: []string{"backplane"}},
-		"contrib/backplane-nats":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
-		"contrib/backplane-redis": {anyModule: true, own: []string{"backplane", "internal/relay"}},
+		"backplane":                {},
+		"backplane/backplanetest":  {own: []string{"backplane"}},
+		"internal/relay":           {own: []string{"backplane"}},
+		"internal/relay/relaytest": {own: []string{".", "backplane", "websocket", "websocket/room"}},
+		"contrib/backplane-nats":   {anyModule: true, own: []string{"backplane", "internal/relay"}},
+		"contrib/backplane-redis":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
 
 		// Bodies that go on after their handler.
 		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/invariants", "internal/upgrade"}},

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/sluicehttp/sluice/backplane"
@@ -26,6 +27,8 @@ type Link interface {
 	Follow(join, leave []string) error
 	// Publish sends messages in this order. Those that cannot be sent are lost.
 	Publish(batch []Message) error
+	// Close ends the other calls and what the Link has started. Another goroutine calls it.
+	Close()
 }
 
 // Overhead is how many bytes the Data of a Message is longer than what is published.
@@ -38,6 +41,7 @@ const (
 
 // Options configure a Relay; all fields may be zero.
 type Options struct {
+	Package    string          // begins the text of errors
 	MaxPending int             // bytes of each queue; 0: 16 MiB
 	OnError    func(err error) // errors of the Link
 }
@@ -46,6 +50,7 @@ type Options struct {
 // goroutine, and the Receiver is called on another. Close ends both.
 type Relay struct {
 	link    Link
+	name    string
 	onError func(err error)
 	id      [Overhead]byte
 
@@ -76,7 +81,7 @@ var (
 // New returns a Relay that calls link after Subscribe.
 func New(link Link, o Options) *Relay {
 	r := &Relay{
-		link: link, onError: o.OnError, changes: map[string]bool{},
+		link: link, name: o.Package, onError: o.OnError, changes: map[string]bool{},
 		toSend: make(chan struct{}, 1), toHand: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	r.out.limit = cmp.Or(max(o.MaxPending, 0), defaultPending)
@@ -133,10 +138,8 @@ func (r *Relay) Publish(room string, data []byte) error {
 	if len(room) > backplane.MaxRoom || len(data) > backplane.MaxData {
 		return backplane.ErrTooLarge
 	}
-	select {
-	case <-r.closed:
+	if r.isClosed() {
 		return errClosed
-	default:
 	}
 	m := Message{room, append(append(make([]byte, 0, Overhead+len(data)), r.id[:]...), data...)}
 	if !r.out.push(m) {
@@ -165,22 +168,33 @@ func (r *Relay) Lost() {
 	wake(r.toHand)
 }
 
-// Failed reports an error of the broker's client.
+// Failed reports an error of the broker's client, unless it is nil or Close has caused it.
 func (r *Relay) Failed(err error) {
-	if err != nil && r.onError != nil {
-		r.onError(err)
+	if err != nil && r.onError != nil && !r.isClosed() {
+		r.onError(fmt.Errorf("sluice: %s: %w", r.name, err))
 	}
 }
 
-// Close ends the goroutines and waits for the calls of the Link and the Receiver that are
-// running. What waits is dropped.
+func (r *Relay) isClosed() bool {
+	select {
+	case <-r.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends the goroutines and closes the Link; it waits for calls that are running. What
+// waits is dropped.
 func (r *Relay) Close() {
 	r.mu.Lock()
-	if r.phase != phaseClosed {
-		r.phase = phaseClosed
-		close(r.closed)
-	}
+	isFirst := r.phase != phaseClosed
+	r.phase = phaseClosed
 	r.mu.Unlock()
+	if isFirst {
+		close(r.closed)
+		r.link.Close()
+	}
 	r.running.Wait()
 }
 
@@ -234,13 +248,8 @@ func (r *Relay) wait(todo <-chan struct{}) bool {
 	select {
 	case <-r.closed:
 		return false
-	default:
-	}
-	select {
-	case <-r.closed:
-		return false
 	case <-todo:
-		return true
+		return !r.isClosed()
 	}
 }
 

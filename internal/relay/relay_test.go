@@ -9,12 +9,20 @@ import (
 
 	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/backplane/backplanetest"
+	"github.com/sluicehttp/sluice/internal/relay/relaytest"
 )
 
 // A broker connects Links of one process.
 type broker struct {
-	mu    sync.Mutex
-	links map[*link]map[string]bool // the rooms that they follow
+	mu        sync.Mutex
+	links     map[*link]map[string]bool // the rooms that they follow
+	isStopped bool
+}
+
+func (b *broker) stop(isStopped bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.isStopped = isStopped
 }
 
 type link struct {
@@ -39,7 +47,7 @@ func (l *link) Publish(batch []Message) error {
 	defer l.broker.mu.Unlock()
 	for _, m := range batch {
 		for other, rooms := range l.broker.links {
-			if rooms[m.Room] {
+			if rooms[m.Room] && !l.broker.isStopped {
 				other.relay.Deliver(m)
 			}
 		}
@@ -47,28 +55,48 @@ func (l *link) Publish(batch []Message) error {
 	return nil
 }
 
-func TestBackplane(t *testing.T) {
-	backplanetest.Test(t, func(t *testing.T, n int) []backplane.Backplane {
-		b := &broker{links: map[*link]map[string]bool{}}
-		all := make([]backplane.Backplane, n)
-		for i := range all {
-			l := &link{broker: b}
-			l.relay = New(l, Options{OnError: func(err error) { t.Error(err) }})
-			t.Cleanup(l.relay.Close)
-			b.links[l] = map[string]bool{}
-			all[i] = l.relay
-		}
+func (l *link) Close() {}
+
+func open(t *testing.T, n int) (all []backplane.Backplane) {
+	b := &broker{links: map[*link]map[string]bool{}}
+	for range n {
+		l := &link{broker: b}
+		l.relay = New(l, Options{OnError: func(err error) { t.Error(err) }})
+		t.Cleanup(l.relay.Close)
+		b.links[l] = map[string]bool{}
+		all = append(all, l.relay)
+	}
+	return all
+}
+
+func TestBackplane(t *testing.T) { backplanetest.Test(t, open) }
+
+func TestHubs(t *testing.T) { relaytest.Hubs(t, open(t, 2)) }
+
+// TestRestart: a broker that loses all messages until it is started again.
+func TestRestart(t *testing.T) {
+	var all []backplane.Backplane
+	backplanetest.Restart(t, func(t *testing.T, n int) []backplane.Backplane {
+		all = open(t, n)
 		return all
+	}, func() { all[0].(*Relay).link.(*link).broker.stop(true) }, func() {
+		all[0].(*Relay).link.(*link).broker.stop(false)
+		for _, p := range all {
+			p.(*Relay).Lost()
+		}
 	})
 }
 
 // A stuck Link waits in each call, after it has told of it.
 type stuck struct {
-	calls chan string
-	goOn  chan error
+	calls  chan string
+	goOn   chan error
+	closed chan struct{}
 }
 
-func newStuck() *stuck { return &stuck{calls: make(chan string), goOn: make(chan error)} }
+func newStuck() *stuck {
+	return &stuck{calls: make(chan string), goOn: make(chan error), closed: make(chan struct{})}
+}
 
 func (s *stuck) Follow(join, leave []string) error {
 	slices.Sort(join)
@@ -81,6 +109,8 @@ func (s *stuck) Publish(batch []Message) error {
 	s.calls <- fmt.Sprint(len(batch), " messages from ", string(batch[0].Data[Overhead:]))
 	return <-s.goOn
 }
+
+func (s *stuck) Close() { close(s.closed) }
 
 func (s *stuck) expect(t *testing.T, want string) {
 	t.Helper()
@@ -107,7 +137,7 @@ func (l *list) add(s string) {
 // is full, and changes that undo each other cost nothing.
 func TestSlowBroker(t *testing.T) {
 	link, errs := newStuck(), make(chan error, 1)
-	r := New(link, Options{MaxPending: 10 * (perMessage + 1 + Overhead + 1), OnError: func(err error) { errs <- err }})
+	r := New(link, Options{Package: "test", MaxPending: 10 * (perMessage + 1 + Overhead + 1), OnError: func(err error) { errs <- err }})
 	if err := errors.Join(r.Subscribe(&list{}), r.Join("a")); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +164,7 @@ func TestSlowBroker(t *testing.T) {
 		t.Errorf("after the queue was taken: %v", err)
 	}
 	link.goOn <- errors.New("broken")
-	if err := <-errs; err == nil || err.Error() != "broken" {
+	if err := <-errs; err == nil || err.Error() != "sluice: test: broken" {
 		t.Errorf("reported %v", err)
 	}
 	link.expect(t, "+[b] -[a]")
@@ -142,8 +172,8 @@ func TestSlowBroker(t *testing.T) {
 	link.expect(t, "1 messages from ")
 	closed := make(chan struct{})
 	go func() { r.Close(); close(closed) }()
-	<-r.closed
-	link.goOn <- nil
+	<-link.closed
+	link.goOn <- errors.New("of Close, which is not reported")
 	<-closed
 	if r.Publish("r", nil) == nil || r.Join("r") == nil || r.Subscribe(&list{}) == nil {
 		t.Error("it works after Close")
