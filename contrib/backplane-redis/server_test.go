@@ -67,7 +67,7 @@ func (s *server) kill() {
 }
 
 func (s *server) client() *redis.Client {
-	c := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket()})
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket(), ReadTimeout: 20 * time.Second})
 	s.t.Cleanup(func() { c.Close() })
 	return c
 }
