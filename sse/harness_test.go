@@ -50,6 +50,7 @@ func start(t *testing.T, e sluice.Engine, o Options) *fixture {
 	f.addr = ln.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- f.server.Serve(ln) }()
+	eventually(t, "the server serves", func() bool { return f.server.EngineStats().Engine != "" })
 	t.Cleanup(func() {
 		if err := errors.Join(f.server.Shutdown(), <-served); err != nil {
 			t.Error(err)
