@@ -123,6 +123,7 @@ func (w *worker) finish(ctx, succession context.Context) {
 	defer cancel()
 	w.finishServer(ctx, lingering, &stats)
 	w.finishOthers(ctx, &stats)
+	w.part()
 	w.board.enter(shared.Stopped)
 	w.say(stats)
 }

@@ -28,6 +28,10 @@ var (
 	ErrStopping = supervise.ErrStopping
 	// ErrNotMaster is returned by Restart in a process that runs no fleet.
 	ErrNotMaster = errors.New("sluice: only the master of a running fleet can do that")
+	// ErrNoBackplane is returned by Subscribe of a Backplane, and by a worker's
+	// ListenAndServe after Subscribe, if the workers cannot be connected: on systems other
+	// than Linux, and in workers that the master does not control.
+	ErrNoBackplane = errors.New("sluice: this worker cannot be connected with the others")
 
 	errNoServeFunc = errors.New("sluice: the Prefork has no function to serve with")
 	errNoListener  = errors.New("sluice: the worker was started without a listener: CommandProducer must pass its files on")
@@ -40,7 +44,7 @@ type BootError struct {
 	Slot int
 	// Class is "config" for an error of OnWorkerStart, "listen" for an error of the
 	// sockets, "memory" for an error of package shared's segment, "serve" for an
-	// error of the Serve function.
+	// error of the Serve function, "backplane" if the workers cannot be connected.
 	Class string
 	// Text is the text of the worker's error.
 	Text string

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/mesh"
 	"github.com/sluicehttp/sluice/internal/supervise"
 )
 
@@ -194,6 +195,7 @@ type Prefork struct {
 	CommandProducer func(files []*os.File) (*exec.Cmd, error)
 
 	server  *sluice.Server // nil: not made by New
+	mesh    mesh.Mesh      // this worker and the others, for Backplane
 	state   atomic.Pointer[state]
 	journal atomic.Pointer[supervise.Journal]
 }

@@ -112,6 +112,10 @@ func (w *worker) start(addr string) error {
 			return err
 		}
 	}
+	if err := w.meet(info); err != nil {
+		w.link.Fatal("backplane", err.Error())
+		return err
+	}
 	w.shareTickets()
 	w.appear(info)
 	for _, ln := range w.own {

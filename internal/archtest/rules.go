@@ -138,7 +138,7 @@ func packageRules() map[string]packageRule {
 func satelliteRules() map[string]packageRule {
 	return map[string]packageRule{
 		// Satellites with a reason to see more than root's exported API.
-		"prefork":   {own: []string{".", "internal/supervise", "internal/listen", "reuseport", "shared"}, external: []string{xSys}},
+		"prefork":   {own: []string{".", "backplane", "internal/mesh", "internal/supervise", "internal/listen", "reuseport", "shared"}, external: []string{xSys}},
 		"reuseport": {own: []string{"internal/listen"}}, // below root, not above it
 		"tcplisten": {own: []string{"internal/listen"}},
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
@@ -184,6 +184,7 @@ func partRules() map[string]packageRule {
 		"internal/pool":      clock,
 		"internal/listen":    {external: []string{xSys}},
 		"internal/supervise": {external: []string{xSys}},
+		"internal/mesh":      {own: []string{"backplane"}},
 	}
 }
 

@@ -184,7 +184,7 @@ func (w *Worker) listen() {
 			w.pings.note(m.seq)
 			continue
 		}
-		if w.inboxes.message(m, descriptors) {
+		if w.inboxes.message(m, descriptors) || w.meetings.message(m, descriptors) {
 			continue
 		}
 		if o, ok := w.orderOf(m, descriptors); ok {

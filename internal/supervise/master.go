@@ -436,6 +436,10 @@ func (m *Master) listen(p *process) {
 			return
 		}
 		closeAll(descriptors)
+		if msg.kind == messageMeeting {
+			m.spawner.introduce(p)
+			continue
+		}
 		if e, ok := eventOf(msg); ok {
 			e.worker = p.key
 			m.events.put(e)

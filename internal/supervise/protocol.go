@@ -38,17 +38,25 @@ const (
 	messagePeer     messageType = 10  // M→W: slot, one descriptor: the sending end of its inbox
 	messageInbox    messageType = 11  // M→W: slot, one descriptor: the receiving end of its inbox, to be read meanwhile
 	messageInboxOff messageType = 12  // M→W: slot: another worker reads its inbox again
+	messageMeet     messageType = 13  // M→W: descriptors: streams to other workers
 	messageReady    messageType = 64  // W→M
 	messagePong     messageType = 65  // W→M: seq of the ping
 	messageDrained  messageType = 66  // W→M: DrainStats
 	messageFatal    messageType = 67  // W→M: fatal
 	messageRecycle  messageType = 68  // W→M: reason
 	messageAck      messageType = 69  // W→M: seq of the message that is answered, which may be HELLO
+	messageMeeting  messageType = 70  // W→M: asks for messageMeet
 	messageParcel   messageType = 128 // W→W, in inboxes only: slot of the sender, payload, one descriptor
 )
 
 // flagSuccessor of messageDrain: another worker serves the slot's sockets.
 const flagSuccessor = 1
+
+// Flags of messageMeet.
+const (
+	flagAnswer = 1 // the last one of the answer to messageMeeting
+	flagFailed = 2 // some streams could not be made
+)
 
 // What parseMessage returns.
 var (
@@ -106,7 +114,7 @@ func parseMessage(in []byte) (message, error) {
 // carriesDescriptors tells whether messages of this kind may carry descriptors. Those
 // of other messages are closed.
 func (k messageType) carriesDescriptors() bool {
-	return k == messageAdopt || k == messagePeer || k == messageInbox
+	return k == messageAdopt || k == messagePeer || k == messageInbox || k == messageMeet
 }
 
 // layout is HELLO's payload: the order of the inherited files. Positions are relative

@@ -26,6 +26,7 @@ type process struct {
 	key
 	command *exec.Cmd
 	link    *link // nil on systems without control sockets
+	hasMet  bool  // it gets streams to other workers; guarded by spawner.mu
 }
 
 // signal sends sig. On systems without signals it kills the process.

@@ -115,6 +115,7 @@ type Worker struct {
 	orphaned  chan struct{}
 	options   AttachOptions
 	inboxes   inboxes
+	meetings  meetings
 	attachment
 }
 
