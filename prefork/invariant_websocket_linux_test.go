@@ -69,7 +69,9 @@ type socketClient struct {
 	sent int
 }
 
-func (f *fleet) socketClient() *socketClient {
+func (f *fleet) socketClient() *socketClient { return f.socketClientOf("/websocket") }
+
+func (f *fleet) socketClientOf(path string) *socketClient {
 	conn, err := net.Dial("tcp4", f.addr(0))
 	if err != nil {
 		f.t.Fatal(err)
@@ -77,7 +79,7 @@ func (f *fleet) socketClient() *socketClient {
 	f.t.Cleanup(func() { conn.Close() })
 	c := &socketClient{Conn: conn, in: bufio.NewReader(conn)}
 	_ = c.SetDeadline(time.Now().Add(patience))
-	_, err = io.WriteString(c, "GET /websocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+	_, err = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
 	for line := ""; err == nil && line != "\r\n"; {
 		line, err = c.in.ReadString('\n')
@@ -93,9 +95,28 @@ func (f *fleet) socketClient() *socketClient {
 func (c *socketClient) say(message string) (pid string, err error) {
 	c.sent++
 	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := c.Write(ws.AppendMasked(nil, ws.OpText, 0x01020304, []byte(message))); err != nil {
+	if err := c.write(message); err != nil {
 		return "", err
 	}
+	text, err := c.read()
+	if err != nil {
+		return "", err
+	}
+	pid, rest, _ := strings.Cut(text, " ")
+	if want := fmt.Sprintf("%d %s", c.sent, message); rest != want {
+		return "", fmt.Errorf("%q, want %q", text, want)
+	}
+	return pid, nil
+}
+
+// write sends a message.
+func (c *socketClient) write(message string) error {
+	_, err := c.Write(ws.AppendMasked(nil, ws.OpText, 0x01020304, []byte(message)))
+	return err
+}
+
+// read returns the next message, which is a short text.
+func (c *socketClient) read() (string, error) {
 	var head [2]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return "", err
@@ -104,11 +125,10 @@ func (c *socketClient) say(message string) (pid string, err error) {
 	if _, err := io.ReadFull(c.in, payload); err != nil {
 		return "", err
 	}
-	pid, rest, _ := strings.Cut(string(payload), " ")
-	if want := fmt.Sprintf("%d %s", c.sent, message); head[0] != 0x81 || rest != want {
-		return "", fmt.Errorf("frame %x %q, want %q", head, payload, want)
+	if head[0] != 0x81 || head[1] > 125 {
+		return "", fmt.Errorf("frame %x %q", head, payload)
 	}
-	return pid, nil
+	return string(payload), nil
 }
 
 // WebSockets survive rolling restarts with their state: none is closed, and no message is

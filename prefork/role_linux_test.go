@@ -51,6 +51,7 @@ type setup struct {
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
 	HTTP2                   bool
 	WebSocket               bool // of the path /websocket
+	Rooms                   bool // of the path /room
 }
 
 // playRole plays the master of a fleet and its workers.
@@ -115,6 +116,9 @@ func newFleet(s setup) *Prefork {
 	server.Handler = withStatus(p, withEvents(ending, func(ctx *sluice.RequestCtx) { handle(ctx, info) }))
 	if s.WebSocket {
 		server.Handler = withWebSocket(server, server.Handler)
+	}
+	if s.Rooms {
+		server.Handler = withRooms(p, server, server.Handler)
 	}
 	if s.OwnServe { // as Fiber does
 		serve := p.ServeFunc
