@@ -8,11 +8,14 @@ import (
 	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/internal/mesh"
 	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 const (
 	// partPatience bounds the wait until what a worker has published is sent, at its end.
 	partPatience = 100 * time.Millisecond
+	// topicsName is the name of the joined rooms in the segment.
+	topicsName = "prefork.topics"
 )
 
 // Backplane returns the backplane of that name between the workers of a master, for
@@ -47,9 +50,23 @@ func (noBackplane) Subscribe(backplane.Receiver) error { return ErrNoBackplane }
 func (w *worker) meet(info WorkerInfo) error {
 	return w.prefork.mesh.Start(mesh.Options{
 		Slot: info.Slot, Generation: info.Generation,
-		Meet:   w.meetOthers,
-		Failed: func(err error) { w.logf("a stream to another worker ends: %v", err) },
+		Interests: w.interests,
+		Meet:      w.meetOthers,
+		Failed:    func(err error) { w.logf("a stream to another worker ends: %v", err) },
 	})
+}
+
+// interests implements mesh.Options.
+func (w *worker) interests() mesh.Interests {
+	if !w.hasSegment {
+		return nil
+	}
+	topics, err := shared.Default().Topics(topicsName)
+	if err != nil {
+		w.logf("every worker gets all messages of rooms: %v", err)
+		return nil
+	}
+	return topics
 }
 
 // meetOthers implements mesh.Options.

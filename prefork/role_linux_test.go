@@ -52,6 +52,7 @@ type setup struct {
 	HTTP2                   bool
 	WebSocket               bool // of the path /websocket
 	Rooms                   bool // of the path /room
+	Publishing              publishing
 }
 
 // playRole plays the master of a fleet and its workers.
@@ -119,6 +120,9 @@ func newFleet(s setup) *Prefork {
 	}
 	if s.Rooms {
 		server.Handler = withRooms(p, server, server.Handler)
+	}
+	if s.Publishing.Rate > 0 {
+		server.Handler = withPublishing(p, s.Publishing, server.Handler)
 	}
 	if s.OwnServe { // as Fiber does
 		serve := p.ServeFunc

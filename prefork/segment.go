@@ -69,6 +69,7 @@ func (w *worker) adoptSegment() error {
 		w.logf("%v", err)
 		return nil
 	}
+	w.hasSegment = err == nil && shared.Default().IsShared()
 	return err
 }
 

@@ -40,7 +40,9 @@ type worker struct {
 	early    *result               // received before run
 	mourned  chan struct{}         // closed when OnMasterDeath has returned
 	board    *board
-	stop     chan struct{} // closed when ListenAndServe returns
+	// hasSegment tells whether the worker uses the master's segment.
+	hasSegment bool
+	stop       chan struct{} // closed when ListenAndServe returns
 }
 
 // result is how serving a listener ended.

@@ -22,6 +22,7 @@ func openAll(t testing.TB, s *Segment) {
 		func() (any, error) { return s.Flag("flag") },
 		func() (any, error) { return s.Config("config", 100) },
 		func() (any, error) { return s.TicketKeys("keys") },
+		func() (any, error) { return s.Topics("topics") },
 	} {
 		if _, err := open(); err != nil {
 			t.Fatal(err)

@@ -37,16 +37,17 @@ const (
 	kindFlag
 	kindConfig
 	kindTicketKeys
+	kindTopics
 	kindEnd
 )
 
 // kindNames are the types' names.
-var kindNames = [kindEnd]string{"", "Counter", "Gauge", "Histogram", "RateLimiter", "Cache", "Once", "Lease", "Flag", "Config", "TicketKeys"}
+var kindNames = [kindEnd]string{"", "Counter", "Gauge", "Histogram", "RateLimiter", "Cache", "Once", "Lease", "Flag", "Config", "TicketKeys", "Topics"}
 
 // kindVersions are the versions of the types' layouts. A program does not use a value
 // of another version. It creates a second value of the same name instead, so neither
 // program misreads the other's value.
-var kindVersions = [kindEnd]uint64{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+var kindVersions = [kindEnd]uint64{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 
 // parameters are the sizes with which a value was created.
 type parameters [3]uint64
@@ -190,6 +191,8 @@ func perLane(k kind) int {
 		return laneWords
 	case kindHistogram:
 		return histogramWords
+	case kindTopics:
+		return topicWords
 	}
 	return 0
 }

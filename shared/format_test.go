@@ -80,6 +80,9 @@ func wordsOfFormat(t *testing.T) string {
 	}
 	keys.config.bufferOf(1)[0].Store(0)
 	putBytes(keys.config.bufferOf(1)[1:], make([]byte, ticketKeyCount*ticketKeyBytes)) // the random keys
+	topics := Must(s.Topics("topics"))
+	topics.Add(1)
+	topics.Add(topics.Interest("a room"))
 	cache := Must(s.Cache("cache", CacheOptions{Size: 8 << 10, MaxEntry: 300}))
 	limiter := Must(s.RateLimiter("limiter", RateLimit{Events: 10, Per: time.Second, Keys: 100}))
 	s.lock(&s.words[headerLock])

@@ -21,7 +21,7 @@ import (
 const (
 	// writeInterval is the least time between the beginnings of two writes to a peer, so
 	// that under load a system call takes many frames.
-	writeInterval = time.Millisecond
+	writeInterval = 2 * time.Millisecond
 	// helloPatience bounds the wait for the hellos of peers that are stopped.
 	helloPatience = time.Second
 )
@@ -49,8 +49,9 @@ type Options struct {
 	// Slot and Generation number the processes: while a process is replaced, two have the
 	// same slot.
 	Slot, Generation int
-	// Interests may be nil: then every message goes to every process.
-	Interests Interests
+	// Interests is called when the peers are asked for. The result, or the function, may be
+	// nil: then this process gets every message and sends every message to all.
+	Interests func() Interests
 	// Meet asks for the streams to the other processes that have called it, and returns
 	// when take was called for all of them. Later take is called for each that comes.
 	Meet func(take func(Conn)) error
@@ -91,10 +92,7 @@ func (m *Mesh) Plane(name string) backplane.Backplane {
 // Start makes the peers known, now or when the first plane gets a receiver. Call it once.
 func (m *Mesh) Start(o Options) error {
 	m.mu.Lock()
-	m.phase, m.options, m.interests = phaseApart, o, o.Interests
-	for _, p := range m.planes {
-		p.count(o.Interests)
-	}
+	m.phase, m.options = phaseApart, o
 	isNeeded := len(m.planes) > 0
 	m.mu.Unlock()
 	if isNeeded {
@@ -142,6 +140,12 @@ func (m *Mesh) meet() error {
 		return m.meetingErr
 	}
 	m.phase, m.meeting = phaseMeeting, make(chan struct{})
+	if f := m.options.Interests; f != nil {
+		m.interests = f()
+		for _, p := range m.planes {
+			p.count(m.interests)
+		}
+	}
 	m.mu.Unlock()
 	defer close(m.meeting)
 	if m.meetingErr = m.options.Meet(m.add); m.meetingErr != nil {

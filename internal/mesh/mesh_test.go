@@ -18,6 +18,8 @@ import (
 
 // A master introduces processes to each other.
 type master struct {
+	interests func() Interests // of the processes
+
 	mu    sync.Mutex
 	takes []func(Conn)
 	ends  []net.Conn // of the streams; those that a process has got alternate with the others'
@@ -44,7 +46,7 @@ func (m *master) start(t *testing.T, slot, generation int) *process {
 	if err := p.plane.Subscribe(p); err != nil {
 		t.Fatal(err)
 	}
-	err := p.mesh.Start(Options{Slot: slot, Generation: generation, Meet: m.meet, Failed: func(err error) { p.note("failed: " + err.Error()) }})
+	err := p.mesh.Start(Options{Slot: slot, Generation: generation, Meet: m.meet, Interests: m.interests, Failed: func(err error) { p.note("failed: " + err.Error()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
