@@ -286,7 +286,9 @@ func TestSuccessor(t *testing.T) {
 		second.expect(t)
 		do(t, second.plane.Join("x"))
 		// Both have members now, and each gets what is published once.
-		do(t, other.plane.Publish("x", []byte("1")), first.plane.Publish("x", []byte("2")))
+		do(t, other.plane.Publish("x", []byte("1")))
+		settle()
+		do(t, first.plane.Publish("x", []byte("2")))
 		settle()
 		first.expect(t, "x:1")
 		second.expect(t, "x:1", "x:2")
