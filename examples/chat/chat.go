@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/websocket"
+	"github.com/sluicehttp/sluice/websocket/room"
 )
 
 // What a chat holds at most: kept messages of each room, and bytes of a message and of the
@@ -30,10 +31,10 @@ type event struct {
 	Present []string  `json:"present,omitempty"` // who is in the room, after "came" and "left"
 }
 
-// A chatRoom is there while it has members. Its mutex gives all members the same order of
-// events, history included.
+// A chatRoom is there while it has members in this process. Its mutex gives all of them the
+// same order of events, history included.
 type chatRoom struct {
-	websocket.Group
+	hub  *room.Hub
 	name string
 
 	mu      sync.Mutex
@@ -49,20 +50,38 @@ type member struct {
 	name     string
 }
 
+// A codec carries members to other processes.
+type codec struct{}
+
+func (codec) Encode(state any) ([]byte, error) {
+	m := state.(*member)
+	return json.Marshal([2]string{m.room, m.name})
+}
+
+func (codec) Decode(p []byte) (any, error) {
+	var names [2]string
+	err := json.Unmarshal(p, &names)
+	return &member{room: names[0], name: names[1]}, err
+}
+
 type chat struct {
 	endpoint websocket.Endpoint
+	hub      *room.Hub // sends to the members of a room in all processes
 
 	mu    sync.Mutex
 	rooms map[string]*chatRoom
 }
 
-func newChat() *chat {
-	c := &chat{rooms: map[string]*chatRoom{}}
+func newChat(hub *room.Hub) *chat {
+	c := &chat{hub: hub, rooms: map[string]*chatRoom{}}
 	c.endpoint = websocket.Endpoint{
+		Name:      "chat",
+		State:     codec{},
 		ReadLimit: maxMessage,
 		OnOpen:    c.enter,
 		OnMessage: c.say,
 		OnClose:   c.leave,
+		OnMoved:   func(conn *websocket.Conn, _ []string) error { return c.add(conn, moved) },
 	}
 	return c
 }
@@ -100,15 +119,25 @@ func (c *chat) names() (all []string) {
 	return all
 }
 
+// An arrival says where a member comes from.
+type arrival uint8
+
+const (
+	came  arrival = iota // it is new
+	moved                // from another process
+)
+
 // enter gives a new member the history of its room, and tells the others.
-func (c *chat) enter(conn *websocket.Conn) error {
+func (c *chat) enter(conn *websocket.Conn) error { return c.add(conn, came) }
+
+func (c *chat) add(conn *websocket.Conn, how arrival) error {
 	m := conn.State().(*member)
 	for {
 		r, err := c.room(m.room)
 		if err != nil {
 			return err
 		}
-		if isGone, err := r.enter(conn, m); !isGone {
+		if isGone, err := r.add(conn, m, how); !isGone {
 			return err
 		}
 	}
@@ -123,13 +152,13 @@ func (c *chat) room(name string) (*chatRoom, error) {
 		if len(c.rooms) >= maxRooms {
 			return nil, &websocket.CloseError{Code: websocket.CodeTryAgain, Reason: "too many rooms"}
 		}
-		r = &chatRoom{name: name}
+		r = &chatRoom{hub: c.hub, name: name}
 		c.rooms[name] = r
 	}
 	return r, nil
 }
 
-func (r *chatRoom) enter(conn *websocket.Conn, m *member) (isGone bool, err error) {
+func (r *chatRoom) add(conn *websocket.Conn, m *member, how arrival) (isGone bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.isGone {
@@ -138,12 +167,15 @@ func (r *chatRoom) enter(conn *websocket.Conn, m *member) (isGone bool, err erro
 	m.chatRoom = r
 	at, _ := slices.BinarySearch(r.names, m.name)
 	r.names = slices.Insert(r.names, at, m.name)
+	if how == moved {
+		return false, r.hub.Join(conn, r.name)
+	}
 	for _, p := range r.history {
 		if err := conn.WritePrepared(p); err != nil {
 			return false, err // OnClose follows
 		}
 	}
-	if err := r.Add(conn); err != nil {
+	if err := r.hub.Join(conn, r.name); err != nil {
 		return false, err
 	}
 	r.tell(event{Kind: "came", Name: m.name, Present: r.names})
@@ -175,7 +207,7 @@ func (r *chatRoom) tell(e event) *websocket.Prepared {
 		panic(err) // an event can be encoded
 	}
 	p := websocket.Prepare(websocket.Text, text)
-	r.Broadcast(p, nil)
+	r.hub.Broadcast(r.name, p)
 	return p
 }
 
@@ -188,7 +220,7 @@ func (c *chat) leave(conn *websocket.Conn, _ error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Remove(conn)
+	r.hub.Leave(conn, r.name)
 	if at, found := slices.BinarySearch(r.names, m.name); found {
 		r.names = slices.Delete(r.names, at, at+1)
 	}

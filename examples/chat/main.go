@@ -4,6 +4,10 @@
 //	curl http://127.0.0.1:8080/rooms
 //
 // Who enters a room gets its latest messages, and everybody sees who is there.
+//
+// With -prefork N it serves with N processes. Messages reach a room's members in all of them,
+// and a rolling restart (kill -HUP) closes no connection. Each process has the history and
+// the list of who is there of its own members only.
 package main
 
 import (
@@ -17,7 +21,9 @@ import (
 	"syscall"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/tcplisten"
+	"github.com/sluicehttp/sluice/websocket/room"
 )
 
 //go:embed index.html
@@ -25,7 +31,18 @@ var page []byte
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
+	workers := flag.Int("prefork", 0, "number of worker processes; 0: serve in one process")
 	flag.Parse()
+	if *workers > 0 {
+		if err := serveWithWorkers(*addr, *workers); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	hub, err := room.New(room.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	ln, err := new(tcplisten.Config).NewListener("tcp", *addr)
 	if err != nil {
 		log.Fatal(err)
@@ -33,9 +50,27 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log.Printf("listening on http://%s", ln.Addr())
-	if err := serve(ctx, ln, &sluice.Server{Handler: newChat().handle}); err != nil {
+	if err := serve(ctx, ln, &sluice.Server{Handler: newChat(hub).handle}); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// serveWithWorkers serves in several processes until the master gets SIGTERM or SIGINT.
+func serveWithWorkers(addr string, workers int) error {
+	server := &sluice.Server{}
+	p := prefork.New(server)
+	p.Workers = workers
+	p.OnFleetReady = func() { log.Printf("listening on http://%v", p.Addrs()[0]) }
+	hub, err := room.New(room.Options{Backplane: p.Backplane("chat")})
+	if err != nil {
+		return err
+	}
+	c := newChat(hub)
+	server.Handler = c.handle
+	if err := c.endpoint.Register(server); err != nil {
+		return err
+	}
+	return p.ListenAndServe(addr)
 }
 
 // serve serves until ctx ends. Shutdown closes all WebSockets with 1001.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/websocket/room"
 )
 
 const patience = 20 * time.Second
@@ -25,7 +26,11 @@ func start(t *testing.T, engine sluice.Engine) (c *chat, addr string, stop func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = newChat()
+	hub, err := room.New(room.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = newChat(hub)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- serve(ctx, ln, &sluice.Server{Handler: c.handle, Engine: engine}) }()

@@ -216,6 +216,11 @@ func testGap(t *testing.T, rooms int) {
 		to.mu.Unlock()
 		close(b.hold)
 		settle()
+		b.mu.Lock()
+		if last := b.got[len(b.got)-1]; !strings.HasPrefix(last, "gap ") {
+			t.Errorf("the last is %q before anything else is published", last)
+		}
+		b.mu.Unlock()
 		do(t, a.plane.Publish("x", []byte("after")))
 		settle()
 		b.mu.Lock()
@@ -240,6 +245,31 @@ func testGap(t *testing.T, rooms int) {
 			t.Errorf("%d bytes in idle queues", n)
 		}
 		to.mu.Unlock()
+	})
+}
+
+// A process that leaves tells of the messages that it has dropped.
+func TestGapAtEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *master) {
+		a, b := m.start(t, 0, 1), m.start(t, 1, 1)
+		b.hold = make(chan struct{})
+		do(t, b.plane.Join("x"))
+		for range 8 {
+			do(t, a.plane.Publish("x", make([]byte, backplane.MaxData)))
+			settle()
+		}
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			a.mesh.Close(t.Context())
+		}()
+		synctest.Wait()
+		close(b.hold)
+		<-closed
+		synctest.Wait()
+		if last := b.got[len(b.got)-1]; last != "gap x" {
+			t.Errorf("the last is %q", last)
+		}
 	})
 }
 
