@@ -2,7 +2,7 @@
 // the others.
 //
 // A process writes all frames for another one in one stream, so they arrive in order, and
-// what a process had sent in part when it died ends with its stream. docs/adr/0021-mesh.md
+// what a process had sent in part when it died ends with its stream. docs/adr/0022-streams-between-workers.md
 // says why.
 package mesh
 
