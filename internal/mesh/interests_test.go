@@ -26,7 +26,7 @@ func (b *board) enter() *boardSet {
 }
 
 func (s *boardSet) Own() int                 { return s.own }
-func (s *boardSet) Interest(room string) int { return int(room[0]) }
+func (s *boardSet) Interest(room string) int { return int((room + " ")[0]) }
 
 func (s *boardSet) Add(interest int) {
 	s.mu.Lock()

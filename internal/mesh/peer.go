@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxQueue is how many bytes of frames wait for a peer, besides as many that are
-	// being written.
+	// maxQueue is how many bytes of frames wait for a peer when messages are dropped. The
+	// last of them may exceed it, and as many may be being written.
 	maxQueue = 1 << 20
 	// keptBuffer is the largest buffer that is kept while nothing waits.
 	keptBuffer = 64 << 10
@@ -59,7 +59,7 @@ func (p *peer) put(kind frameKind, plane, room string, data []byte) {
 	if p.isEnded {
 		return
 	}
-	if !p.lost.isEmpty() || len(p.queue)+frameHead+len(plane)+1+len(room)+len(data) > maxQueue {
+	if !p.lost.isEmpty() || len(p.queue) >= maxQueue {
 		p.lost.add(plane, room)
 		return
 	}
