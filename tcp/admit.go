@@ -5,12 +5,16 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
 // acceptor is the engine.Acceptor of one Serve or ServeConn.
 type acceptor struct {
 	server *Server
 	cfg    *config
+	engine engine.Engine // of the connections; nil: that of upgraded
+	// upgraded is the server of HTTP that the connections come from; nil: they do not.
+	upgraded upgrade.Server
 	// isSingle marks the acceptor of a ServeConn; failure then says why the
 	// connection ended.
 	isSingle bool

@@ -55,8 +55,9 @@ func (s *Server) adopting() (engine.Engine, *acceptor, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.adopter == nil {
-		s.adopter = &acceptor{server: s, cfg: s.config()}
+	if s.adopter == nil || s.adopter.engine != s.engine {
+		cfg := s.config()
+		s.adopter = &acceptor{server: s, cfg: cfg, engine: s.startLocked(cfg)}
 	}
-	return s.startLocked(s.adopter.cfg), s.adopter, nil
+	return s.adopter.engine, s.adopter, nil
 }

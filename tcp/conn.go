@@ -159,6 +159,7 @@ func (c *Conn) SetWriteTimeout(timeout time.Duration) {
 func (c *Conn) Sender() *Sender {
 	if c.sender == nil {
 		c.sender = &Sender{
+			acceptor:   c.acceptor,
 			maxPending: c.acceptor.cfg.maxPending,
 			remote:     c.RemoteAddr(),
 			local:      c.LocalAddr(),
@@ -166,7 +167,7 @@ func (c *Conn) Sender() *Sender {
 		if c.phase >= phaseEnded {
 			c.sender.end(nil)
 		} else {
-			c.sender.prompter = c.conn.Prompter()
+			c.sender.prompter, c.sender.target = c.conn.Prompter(), c.conn.Target()
 		}
 	}
 	return c.sender

@@ -20,6 +20,8 @@ type fakeConn struct {
 	failure     error         // of Conn.Write
 }
 
+func (*fakeConn) Target() engine.Target { return engine.Target{} }
+
 func (c *fakeConn) Buffered() []byte { return c.unread }
 func (c *fakeConn) Discard(n int)    { c.unread = c.unread[n:] }
 func (c *fakeConn) Prompt()          { c.prompts++ }

@@ -25,3 +25,16 @@ func releaseSession(s *session) {
 	*s = session{owned: s.owned}
 	sessionPool.Put(s)
 }
+
+// broadcastPool holds what running broadcasts need; a call of Broadcast owns one.
+var broadcastPool = sync.Pool{New: func() any {
+	b := new(broadcast)
+	b.missed = b.miss
+	return b
+}}
+
+// releaseBroadcast returns b to the pool.
+func releaseBroadcast(b *broadcast) {
+	clear(b.senders[:])
+	broadcastPool.Put(b)
+}

@@ -29,6 +29,8 @@ const (
 // not mean that the peer has received it.
 type Sender struct {
 	prompter   engine.Prompter
+	acceptor   *acceptor
+	target     engine.Target // for Broadcast; zero: there is none
 	maxPending int
 	local      net.Addr
 	remote     net.Addr

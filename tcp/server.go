@@ -165,7 +165,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.TLSConfig != nil {
 		source = &engine.TLSListener{Listener: ln, Config: s.TLSConfig}
 	}
-	err := e.Serve(source, &acceptor{server: s, cfg: cfg})
+	err := e.Serve(source, &acceptor{server: s, cfg: cfg, engine: e})
 	if isOrderlyEnd(err) {
 		return nil
 	}
@@ -183,7 +183,8 @@ func (s *Server) ServeConn(c net.Conn) error {
 		c = tls.Server(c, s.TLSConfig)
 	}
 	a := &acceptor{server: s, cfg: s.config(), isSingle: true}
-	err := s.start(a.cfg).ServeConn(c, nil, a)
+	a.engine = s.start(a.cfg)
+	err := a.engine.ServeConn(c, nil, a)
 	if a.failure != nil {
 		return a.failure
 	}

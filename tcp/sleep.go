@@ -12,14 +12,23 @@ import (
 // session returns to the pool.
 func (s *session) Sleep() (engine.Memo, bool) {
 	s.conn = nil
+	a := s.acceptor
 	if !s.remembers() {
 		releaseSession(s)
-		return engine.Memo{}, true
+		return a.memo(0), true
 	}
 	if s.id == 0 {
-		s.id = s.acceptor.server.sleepers.add(s)
+		s.id = a.server.sleepers.add(s)
 	}
-	return engine.Memo{ID: s.id}, true
+	return a.memo(s.id), true
+}
+
+// memo returns what the engine keeps of a session with an id.
+func (a *acceptor) memo(id uint64) engine.Memo {
+	if a.upgraded != nil {
+		return a.upgraded.Memo(id, 0, 0)
+	}
+	return engine.Memo{ID: id}
 }
 
 // remembers tells whether the session has state that must be kept.

@@ -1,0 +1,88 @@
+package tcp
+
+import "github.com/sluicehttp/sluice/internal/engine"
+
+// castBatch is how many connections Broadcast sends to at a time.
+const castBatch = 256
+
+// Broadcast sends p to many connections, and returns to how many it was sent, or waits to be
+// sent. To those that are idle it is sent on the caller's goroutine, without a copy or an
+// allocation. For the others it is TrySend: one that is slow, or has ended, is passed over.
+// The messages of one goroutine arrive in order. p must not change until Broadcast returns.
+func Broadcast(senders []*Sender, p []byte) (accepted int) {
+	b := broadcastPool.Get().(*broadcast)
+	for len(senders) > 0 {
+		n := min(len(senders), castBatch)
+		accepted += b.send(senders[:n], p)
+		senders = senders[n:]
+	}
+	releaseBroadcast(b)
+	return accepted
+}
+
+// A broadcast is a Broadcast that is running.
+type broadcast struct {
+	senders [castBatch]*Sender // that may be idle, of one engine
+	targets [castBatch]engine.Target
+	count   int
+	next    int // the first one that may be the next missed one
+	message []byte
+	missed  func(engine.Target) // b.miss
+	sent    int
+}
+
+// send sends p to a batch.
+func (b *broadcast) send(senders []*Sender, p []byte) (accepted int) {
+	b.message, b.sent = p, 0
+	for _, s := range senders {
+		if b.count > 0 && b.senders[0].acceptor != s.acceptor {
+			b.cast()
+		}
+		if s.isIdle() {
+			b.senders[b.count], b.targets[b.count] = s, s.target
+			b.count++
+		} else if s.TrySend(p) == nil {
+			b.sent++
+		}
+	}
+	b.cast()
+	b.message = nil
+	return b.sent
+}
+
+// cast sends to the senders that were collected.
+func (b *broadcast) cast() {
+	if b.count == 0 {
+		return
+	}
+	b.next, b.sent = 0, b.sent+b.count
+	b.senders[0].acceptor.cast(b.targets[:b.count], b.message, b.missed)
+	b.count = 0
+}
+
+// miss is called for the targets that have missed the message, in their order.
+func (b *broadcast) miss(t engine.Target) {
+	for b.targets[b.next] != t {
+		b.next++
+	}
+	if b.senders[b.next].TrySend(b.message) != nil {
+		b.sent--
+	}
+	b.next++
+}
+
+// isIdle tells whether nothing waits in s, so that a message need not wait behind it.
+func (s *Sender) isIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == senderOpen && s.pending == nil && s.target != engine.Target{}
+}
+
+// cast sends a message on the engine of a's connections; see engine.Engine.
+func (a *acceptor) cast(targets []engine.Target, message []byte, missed func(engine.Target)) {
+	if a.upgraded != nil {
+		a.upgraded.Cast(targets, message, missed)
+		return
+	}
+	a.engine.Cast(targets, message, missed)
+}

@@ -1,0 +1,100 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
+
+// ErrNotUpgrade is wrapped by the error of Server.Upgrade for a request that does not ask
+// for the protocol.
+var ErrNotUpgrade = errors.New("sluice: the request does not ask for the protocol")
+
+// Upgrade switches a connection of HTTP to a protocol of s, when the handler has returned:
+// with 101, or over HTTP/2 with the stream of an extended CONNECT (RFC 8441). protocol is the
+// name in the Upgrade field (RFC 9110 section 7.8), or in :protocol. The connection then has
+// the callbacks, MaxBuffer, MaxPending and time-outs of s; its limits and its Shutdown are
+// those of the sluice.Server. It keeps the engine that it has.
+//
+// A request that does not ask for protocol is answered with 426, one that cannot be switched
+// with 501 or 503, and the error says why.
+func (s *Server) Upgrade(ctx *sluice.RequestCtx, protocol string) error {
+	if s.Handler == nil {
+		return errNoHandler
+	}
+	if !asksFor(ctx, protocol) {
+		ctx.Error("this is an endpoint of "+protocol, sluice.StatusUpgradeRequired)
+		ctx.Response.Header.Set(sluice.HeaderConnection, "Upgrade")
+		ctx.Response.Header.Set(sluice.HeaderUpgrade, protocol)
+		return fmt.Errorf("%w %s", ErrNotUpgrade, protocol)
+	}
+	err := ctx.TakeOver(upgrade.Takeover{Family: family{s}, Open: func(h upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
+		c.SetReadDeadline(0, 0) // those of HTTP end
+		c.SetWriteTimeout(0)
+		p, _ := h.(*host).acceptor.Open(c)
+		return p, out
+	}})
+	switch {
+	case errors.Is(err, sluice.ErrServerClosed):
+		ctx.Error("the server shuts down", sluice.StatusServiceUnavailable)
+		return err
+	case err != nil:
+		ctx.Error("this request cannot be switched", sluice.StatusNotImplemented)
+		return err
+	}
+	ctx.Response.ResetBody()
+	if ctx.StreamID() != 0 {
+		ctx.SetStatusCode(sluice.StatusOK)
+		return nil
+	}
+	ctx.SetStatusCode(sluice.StatusSwitchingProtocols)
+	ctx.Response.Header.Set(sluice.HeaderConnection, "Upgrade")
+	ctx.Response.Header.Set(sluice.HeaderUpgrade, protocol)
+	return nil
+}
+
+// asksFor tells whether a request asks for protocol.
+func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
+	r := &ctx.Request.Header
+	if ctx.StreamID() != 0 {
+		return strings.EqualFold(string(r.ConnectProtocol()), protocol)
+	}
+	return r.IsHTTP11() && hasMember(r.PeekAll(sluice.HeaderConnection), "upgrade") &&
+		hasMember(r.PeekAll(sluice.HeaderUpgrade), protocol)
+}
+
+// hasMember tells whether one of the lists, which are the values of a field, has a member.
+func hasMember(lists [][]byte, member string) bool {
+	for _, list := range lists {
+		for one := range strings.SplitSeq(string(list), ",") {
+			if strings.EqualFold(strings.TrimSpace(one), member) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// family is the upgrade.Family of a Server.
+type family struct{ server *Server }
+
+// NewHost implements upgrade.Family.
+func (f family) NewHost(s upgrade.Server) upgrade.Host {
+	return &host{acceptor: acceptor{server: f.server, cfg: f.server.config(), upgraded: s}}
+}
+
+// Name implements upgrade.Family: the connections do not move to other processes.
+func (f family) Name() string { return "" }
+
+// A host has the upgraded connections of a Server on one engine.
+type host struct{ acceptor acceptor }
+
+// Wake implements upgrade.Host.
+func (h *host) Wake(c engine.Conn, m engine.Memo) engine.Protocol { return h.acceptor.Wake(c, m) }
+
+// Unpack implements upgrade.Host; it is never called.
+func (h *host) Unpack(engine.Conn, []byte) (engine.Protocol, []byte) { return nil, nil }
