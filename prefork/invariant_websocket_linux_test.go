@@ -131,12 +131,12 @@ func (c *socketClient) read() (string, error) {
 	return string(payload), nil
 }
 
-// WebSockets survive rolling restarts with their state: none is closed, and no message is
-// lost or comes twice.
+// WebSockets and streams of events survive rolling restarts: none is closed, and no message
+// is lost or comes twice.
 func TestRestartsOfWebSockets(t *testing.T) {
 	for name, engine := range map[string]sluice.Engine{"epoll": sluice.EngineEpoll, "perconn": sluice.EnginePerConn} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t, setup{Workers: *socketWorkers, Engine: engine, WebSocket: true, Linger: patience, Drain: patience}, true)
+			f := start(t, setup{Workers: *socketWorkers, Engine: engine, WebSocket: true, Streams: true, Linger: patience, Drain: patience}, true)
 			idle := make([]*socketClient, *socketIdle)
 			for i := range idle {
 				idle[i] = f.socketClient()
@@ -160,6 +160,7 @@ func TestRestartsOfWebSockets(t *testing.T) {
 					}
 				}()
 			}
+			s := f.streams(&l, *socketStreams)
 			began, before := time.Now(), l.answered.Load()
 			for range *socketRestarts {
 				goal := l.answered.Load() + 100
@@ -168,6 +169,10 @@ func TestRestartsOfWebSockets(t *testing.T) {
 			}
 			took, answered := time.Since(began), l.answered.Load()-before
 			l.end(t)
+			s.end()
+			for _, err := range l.failed {
+				t.Error(err)
+			}
 			living := f.living()
 			closed := 0
 			for i, c := range idle {
@@ -177,8 +182,11 @@ func TestRestartsOfWebSockets(t *testing.T) {
 					t.Errorf("connection %d: process %s: %v", i, pid, errors.Join(err))
 				}
 			}
-			t.Logf("%d restarts of %d workers in %v, %.0f messages/s of %d connections, %d idle: %d closed",
-				*socketRestarts, *socketWorkers, took, float64(answered)/took.Seconds(), *socketBusy, *socketIdle, closed)
+			if closed := f.said("stream closed"); len(closed) > 0 {
+				t.Errorf("%d streams were closed: %q", len(closed), closed[0])
+			}
+			t.Logf("%d restarts of %d workers in %v, %.0f messages/s of %d connections, %d idle: %d closed; %d streams, %d events",
+				*socketRestarts, *socketWorkers, took, float64(answered)/took.Seconds(), *socketBusy, *socketIdle, closed, *socketStreams, s.published)
 		})
 	}
 }

@@ -52,6 +52,7 @@ type setup struct {
 	HTTP2                   bool
 	WebSocket               bool // of the path /websocket
 	Rooms                   bool // of the path /room
+	Streams                 bool // of the paths /events and /publish
 	Publishing              publishing
 }
 
@@ -117,6 +118,9 @@ func newFleet(s setup) *Prefork {
 	server.Handler = withStatus(p, withEvents(ending, func(ctx *sluice.RequestCtx) { handle(ctx, info) }))
 	if s.WebSocket {
 		server.Handler = withWebSocket(server, server.Handler)
+	}
+	if s.Streams {
+		server.Handler = withStreams(p, server, server.Handler)
 	}
 	if s.Rooms {
 		server.Handler = withRooms(p, server, server.Handler)
