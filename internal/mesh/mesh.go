@@ -20,8 +20,11 @@ import (
 
 const (
 	// writeInterval is the least time between the beginnings of two writes to a peer, so
-	// that under load a system call takes many frames.
-	writeInterval = 2 * time.Millisecond
+	// that under load a system call takes many frames. With many peers it is longer, by
+	// writeShare for each, up to longestInterval.
+	writeInterval   = 2 * time.Millisecond
+	writeShare      = 500 * time.Microsecond
+	longestInterval = 10 * time.Millisecond
 	// helloPatience bounds the wait for the hellos of peers that are stopped.
 	helloPatience = time.Second
 )
@@ -200,6 +203,11 @@ func (m *Mesh) others() []*peer {
 		return *all
 	}
 	return nil
+}
+
+// interval returns the least time between two writes to a peer.
+func (m *Mesh) interval() time.Duration {
+	return min(max(writeInterval, time.Duration(len(m.others()))*writeShare), longestInterval)
 }
 
 // add begins to use a stream to a new peer.

@@ -122,7 +122,7 @@ func (p *peer) write() {
 			return
 		}
 		// Under load one write takes all that came in an interval.
-		if wait := writeInterval - time.Since(last); wait > 0 {
+		if wait := p.mesh.interval() - time.Since(last); wait > 0 {
 			time.Sleep(wait)
 		}
 		frames, isLast := p.take()
