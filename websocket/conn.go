@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -122,7 +121,7 @@ func (c *Conn) ended() error {
 
 // lock returns the mutex that guards c, except for the fields that never change. Nothing
 // waits while it is held.
-func (c *Conn) lock() *sync.Mutex { return &c.host.locks[c.index%uint32(len(c.host.locks))].Mutex }
+func (c *Conn) lock() *shard { return &c.host.locks[c.index%uint32(len(c.host.locks))] }
 
 // extra returns c.more, and makes it if it is nil; the lock is held.
 func (c *Conn) extra() *extra {

@@ -123,6 +123,9 @@ type settings struct {
 
 	pingAfter, pongWithin, closeWithin, messageWithin, writeTimeout time.Duration // 0: none
 	restartSpread                                                   time.Duration
+
+	counting sync.Mutex
+	hosts    []*host // of Servers
 }
 
 var _ upgrade.Family = (*settings)(nil)

@@ -257,6 +257,7 @@ func (b *broadcast) cast(server upgrade.Server, isPacked bool, from, to int) {
 	server.Cast(b.targets[from:to], frame, b.onMiss)
 	cast := to - from - b.missed
 	server.Count(0, cast*len(frame))
+	b.conns[from].countSent(cast)
 	b.sent += cast
 	b.push(b.waiters[:b.missed])
 	clear(b.waiters[:b.missed])

@@ -20,17 +20,26 @@ type host struct {
 	conns    table
 	numbers  atomic.Uint64 // of pings, and of connections without a Target
 	restart  upgrade.Restart
-	locks    [64]struct {
-		sync.Mutex
-		_ [56]byte // a cache line to itself
-	}
+	locks    [64]shard
+	closes   closes
 }
 
 var _ upgrade.Host = (*host)(nil)
 
+// A shard is a lock of some Conns, and what is counted under it.
+type shard struct {
+	sync.Mutex
+	tally
+	_ [16]byte // a cache line to itself
+}
+
 // NewHost implements upgrade.Family.
 func (set *settings) NewHost(s upgrade.Server) upgrade.Host {
-	return &host{settings: set, server: s}
+	h := &host{settings: set, server: s}
+	set.counting.Lock()
+	defer set.counting.Unlock()
+	set.hosts = append(set.hosts, h)
+	return h
 }
 
 // An opening is what the handshake has found out.
@@ -55,6 +64,7 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 	c := h.conns.add()
 	c.host, c.target, c.protocol = h, conn.Target(), o.protocol
 	c.lock().Lock()
+	c.lock().opened++
 	if o.out != 0 {
 		c.deflate(o.out, o.in)
 	}

@@ -219,6 +219,7 @@ func (s *session) state() (isEnding, hasMuch bool) {
 func (s *session) deliver(m Message) {
 	s.conn.lock().Lock()
 	isOpen, loop := s.conn.phase == phaseOpen, s.conn.more.loop()
+	s.conn.lock().received++
 	s.conn.lock().Unlock()
 	switch f := s.host.Endpoint.OnMessage; {
 	case !isOpen:

@@ -75,7 +75,11 @@ func (s *session) Closed(err error) {
 	r.endPings(len(r.pings))
 	m.dropOutbox()
 	err = s.err
+	c.lock().closed++
 	c.lock().Unlock()
+	if !isMoved {
+		s.host.closes.count(err)
+	}
 	if r.cancel != nil {
 		r.cancel(err)
 	}

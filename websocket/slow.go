@@ -93,6 +93,7 @@ func (c *Conn) offer(m *message, policy SlowPolicy) error {
 // dropped counts dropped messages; the lock is held.
 func (c *Conn) dropped(n int) {
 	if n > 0 {
+		c.lock().dropped += uint64(n)
 		c.extra().rarely().dropped += uint64(n)
 	}
 }
@@ -110,6 +111,7 @@ func (c *Conn) Dropped() uint64 {
 
 // append makes frames of m and passes them on; the lock is held.
 func (c *Conn) append(m *message) {
+	c.lock().sent++
 	switch {
 	case m.packed != nil:
 		c.packedIsSent(m)

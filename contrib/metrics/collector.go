@@ -14,8 +14,8 @@ import (
 // used in any process of the server. While ListenAndServe does not run, it has no
 // metrics.
 type Collector struct {
+	described
 	status func() prefork.Status
-	all    []*prometheus.Desc
 
 	accepted, done, cut, requests, read, written *prometheus.Desc
 	wanted, ready, rolling, degraded             *prometheus.Desc
@@ -76,10 +76,20 @@ func NewCollector(p *prefork.Prefork) *Collector {
 	return c
 }
 
-func (c *Collector) describe(name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc(prefix+name, help, labels, nil)
-	c.all = append(c.all, d)
-	return d
+// described are the descriptions of a collector's metrics.
+type described struct{ all []*prometheus.Desc }
+
+func (d *described) describe(name, help string, labels ...string) *prometheus.Desc {
+	one := prometheus.NewDesc(prefix+name, help, labels, nil)
+	d.all = append(d.all, one)
+	return one
+}
+
+// Describe sends the descriptions of all metrics.
+func (d *described) Describe(to chan<- *prometheus.Desc) {
+	for _, one := range d.all {
+		to <- one
+	}
 }
 
 func (c *Collector) describeProcess(name, who string, labels ...string) processDescs {
@@ -94,13 +104,6 @@ func (c *Collector) describeProcess(name, who string, labels ...string) processD
 		cpu:         one("cpu_seconds_total", "Processor time that the %s has used."),
 		goroutines:  one("goroutines", "Goroutines of the %s."),
 		collections: one("gc_cycles_total", "Garbage collections of the %s."),
-	}
-}
-
-// Describe sends the descriptions of all metrics.
-func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range c.all {
-		to <- d
 	}
 }
 
