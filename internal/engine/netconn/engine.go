@@ -45,7 +45,7 @@ import (
 
 const (
 	firstOutputSize    = 4 << 10  // an output buffer before it grows
-	keptOutputSize     = 64 << 10 // larger output buffers are dropped
+	keptOutputSize     = 80 << 10 // larger output buffers are dropped; 64 KiB and their head are kept
 	lingerDiscardLimit = 8 << 20  // input discarded by a lingering close
 )
 
