@@ -1,0 +1,185 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// A meeting is a spawner with workers that are in this process.
+type meeting struct {
+	spawner *spawner
+	log     *logLines
+	workers []*met
+}
+
+// A met is a worker and the streams that it has got.
+type met struct {
+	*Worker
+	process *process
+	mu      sync.Mutex
+	streams []*os.File
+}
+
+func newMeeting() *meeting {
+	log := &logLines{}
+	m := &Master{config: Config{Logger: log}, events: newMailbox[event]()}
+	m.spawner = &spawner{master: m, processes: make(map[key]*process)}
+	return &meeting{m.spawner, log, nil}
+}
+
+// add adds a worker, and begins to read what it and the master send.
+func (m *meeting) add(t *testing.T) *met {
+	t.Helper()
+	ours, theirs := linkPair(t)
+	p := &process{key: key{len(m.workers), 1}, link: ours}
+	w := &met{process: p, Worker: &Worker{orphaned: make(chan struct{}), options: AttachOptions{Logger: noLogger{}}, attachment: attachment{link: theirs, pings: newProbes()}}}
+	w.orders = newOrderQueue()
+	m.spawner.mu.Lock()
+	m.spawner.processes[p.key] = p
+	m.spawner.mu.Unlock()
+	m.workers = append(m.workers, w)
+	var done sync.WaitGroup
+	done.Go(func() { m.spawner.master.listen(p) })
+	done.Go(func() {
+		for {
+			msg, descriptors, err := theirs.receive()
+			if err != nil {
+				return
+			}
+			w.meetings.message(msg, descriptors)
+		}
+	})
+	t.Cleanup(func() {
+		ours.hangUp()
+		theirs.hangUp()
+		done.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		closeFiles(w.streams)
+	})
+	return w
+}
+
+// logged returns the lines of the log.
+func (m *meeting) logged() []string {
+	m.log.mu.Lock()
+	defer m.log.mu.Unlock()
+	return slices.Clone(m.log.lines)
+}
+
+func (w *met) take(f *os.File) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streams = append(w.streams, f)
+}
+
+func (w *met) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.streams)
+}
+
+// Each two workers that ask get a stream, also more than one message can carry. Those that do
+// not ask get none.
+func TestMeet(t *testing.T) {
+	m := newMeeting()
+	silent := m.add(t)
+	const count = maxDescriptors + 3
+	for i := range count {
+		w := m.add(t)
+		if err := w.Meet(w.take); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.count(); n != i {
+			t.Fatalf("worker %d has got %d streams", i, n)
+		}
+	}
+	for _, w := range m.workers[1:] {
+		until(t, "streams to all", func() bool { return w.count() == count-1 })
+	}
+	if n := silent.count(); n != 0 {
+		t.Errorf("%d streams without asking", n)
+	}
+	// The last stream of the first worker leads to the last worker.
+	first, last := m.workers[1], m.workers[count]
+	if _, err := first.streams[count-2].WriteString("hello"); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan string, count)
+	for _, f := range last.streams {
+		go func() {
+			buffer := make([]byte, 10)
+			n, _ := f.Read(buffer)
+			found <- string(buffer[:n])
+		}()
+	}
+	if got := <-found; got != "hello" {
+		t.Errorf("got %q", got)
+	}
+	m.spawner.introduce(first.process) // again: it has met all
+	if n := first.count(); n != count-1 || len(m.logged()) > 0 {
+		t.Errorf("%d streams, log %q", n, m.logged())
+	}
+}
+
+// A worker that has ended is left out. One that reads nothing is left out and logged.
+func TestMeetWithTheDead(t *testing.T) {
+	m := newMeeting()
+	dead := m.add(t)
+	if err := dead.Meet(dead.take); err != nil {
+		t.Fatal(err)
+	}
+	dead.link.close()
+	_, unread := linkPair(t)
+	for unread.send(message{kind: messagePing}, nil) == nil {
+	}
+	stuck := &process{key: key{99, 1}, link: unread, hasMet: true}
+	m.spawner.mu.Lock()
+	m.spawner.processes[stuck.key] = stuck
+	m.spawner.mu.Unlock()
+	w := m.add(t)
+	if err := w.Meet(w.take); err != nil || w.count() != 0 {
+		t.Errorf("%v, %d streams", err, w.count())
+	}
+	if log := m.logged(); len(log) != 1 || !strings.Contains(log[0], errLinkFull.Error()) {
+		t.Errorf("log %q", log)
+	}
+}
+
+// A worker learns that streams could not be made, and does not wait for ever.
+func TestMeetFails(t *testing.T) {
+	w := &Worker{orphaned: make(chan struct{})}
+	answer := w.meetings.begin(func(*os.File) {})
+	w.meetings.message(message{kind: messageMeet, flags: flagAnswer | flagFailed}, nil)
+	if err := <-answer; !errors.Is(err, errMeet) {
+		t.Error(err)
+	}
+	if err := (&Worker{bare: true}).Meet(nil); !errors.Is(err, ErrDetached) {
+		t.Error(err)
+	}
+	if w.meetings.message(message{kind: messagePing}, nil) {
+		t.Error("a ping is about streams")
+	}
+	pipe := somePipe(t)
+	before := openFiles(t, pipe)
+	(&meetings{}).message(message{kind: messageMeet, flags: flagAnswer}, []int{duplicate(t, pipe)}) // it has not asked
+	if n := openFiles(t, pipe); n != before {
+		t.Errorf("%d descriptors are open, %d before", n, before)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ours, _ := linkPair(t)
+		w := &Worker{orphaned: make(chan struct{}), attachment: attachment{link: ours}}
+		if err := w.Meet(nil); !errors.Is(err, errMeetLate) {
+			t.Error(err)
+		}
+		close(w.orphaned)
+		if err := w.Meet(nil); !errors.Is(err, errMeetLate) {
+			t.Error(err)
+		}
+	})
+}
