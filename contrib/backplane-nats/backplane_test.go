@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/backplane/backplanetest"
+	"github.com/sluicehttp/sluice/internal/relay"
 	"github.com/sluicehttp/sluice/internal/relay/relaytest"
 )
 
@@ -92,7 +93,7 @@ func TestClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if err := b.Subscribe(nobody{}); err != nil {
+	if err := b.Subscribe(counter(nil)); err != nil {
 		t.Fatal(err)
 	}
 	conn.Close()
@@ -110,10 +111,37 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-type nobody struct{}
+// TestInboxFull: when the client may have dropped messages, the hub is told of a gap.
+func TestInboxFull(t *testing.T) {
+	s := start(t, server.Options{Port: -1})
+	for _, waiting := range []int{inboxSize - 1, inboxSize} {
+		b := open(t, s, 1, Options{})[0].(*Backplane)
+		for range waiting {
+			b.link.inbox <- &nats.Msg{Subject: b.link.subjectOf("r"), Data: make([]byte, relay.Overhead)}
+		}
+		all := make(counter, waiting+1)
+		if err := b.Subscribe(all); err != nil {
+			t.Fatal(err)
+		}
+		gaps := 0
+		for got := 0; got < waiting; {
+			if <-all == "gap of " {
+				gaps++
+			} else {
+				got++
+			}
+		}
+		if isFull := waiting == inboxSize; (gaps == 1) != isFull {
+			t.Errorf("%d gaps with %d messages", gaps, waiting)
+		}
+	}
+}
 
-func (nobody) Received(room string, data []byte) {}
-func (nobody) Gap(room string)                   {}
+// A counter is a Receiver.
+type counter chan string
+
+func (c counter) Received(room string, data []byte) { c <- room }
+func (c counter) Gap(room string)                   { c <- "gap of " + room }
 
 func TestNew(t *testing.T) {
 	conn := connect(t, start(t, server.Options{Port: -1}))
