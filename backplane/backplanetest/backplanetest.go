@@ -269,7 +269,7 @@ func testManyRooms(t *testing.T, open Open) {
 // testBlocked: a Receiver that blocks, against what it should do, costs little memory, and
 // delays nobody else. When it goes on, it is told of the gap.
 func testBlocked(t *testing.T, open Open) {
-	const size, messages, most = 64 << 10, 2048, 64 << 20
+	const size, messages, most = 64 << 10, 1024, 40 << 20
 	planes, got := connect(t, open, 3)
 	join(t, planes[1], "r")
 	join(t, planes[2], "r")
