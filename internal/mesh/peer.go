@@ -11,6 +11,8 @@ const (
 	// maxQueue is how many bytes of frames wait for a peer when messages are dropped. The
 	// last of them may exceed it, and as many may be being written.
 	maxQueue = 1 << 20
+	// enough is how many bytes are written without waiting for more.
+	enough = 32 << 10
 	// keptBuffer is the largest buffer that is kept while nothing waits.
 	keptBuffer = 64 << 10
 	// leastRead and mostRead bound the size of a read, unless a frame is larger.
@@ -99,6 +101,13 @@ func (p *peer) take() (frames []byte, isLast bool) {
 	return frames, p.isEnded && len(p.queue) == 0
 }
 
+// waiting returns how many bytes are queued.
+func (p *peer) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue)
+}
+
 // end queues the last frame.
 func (p *peer) end() {
 	p.mu.Lock()
@@ -122,7 +131,7 @@ func (p *peer) write() {
 			return
 		}
 		// Under load one write takes all that came in an interval.
-		if wait := p.mesh.interval() - time.Since(last); wait > 0 {
+		if wait := p.mesh.interval() - time.Since(last); wait > 0 && p.waiting() < enough {
 			time.Sleep(wait)
 		}
 		frames, isLast := p.take()
