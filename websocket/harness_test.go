@@ -53,7 +53,7 @@ func onEngines(t *testing.T, test func(t *testing.T, e sluice.Engine)) {
 }
 
 // start serves handler.
-func start(t *testing.T, e sluice.Engine, handler sluice.RequestHandler) *fixture {
+func start(t *testing.T, e sluice.Engine, handler sluice.RequestHandler, configure ...func(*sluice.Server)) *fixture {
 	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -61,6 +61,9 @@ func start(t *testing.T, e sluice.Engine, handler sluice.RequestHandler) *fixtur
 	}
 	f := &fixture{t: t, addr: ln.Addr().String(), log: &logs{}}
 	f.server = &sluice.Server{Handler: handler, Engine: e, Logger: f.log, Name: "s", NoDefaultDate: true}
+	for _, change := range configure {
+		change(f.server)
+	}
 	served := make(chan error, 1)
 	go func() { served <- f.server.Serve(ln) }()
 	t.Cleanup(func() {

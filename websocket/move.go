@@ -276,6 +276,7 @@ func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) 
 	s := h.begin(conn, o)
 	s.isPinged, s.stays = m.isPinged, h.server.Closing() != upgrade.CloseNot
 	s.begin(nil, math.MaxInt)
+	s.isOpening = true
 	switch f := h.Endpoint.OnMoved; {
 	case o.loop == serveLoop:
 		go s.conn.serve(o.serve)

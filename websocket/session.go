@@ -33,6 +33,7 @@ type session struct {
 	controls  controls
 	isPinged  bool // a ping is sent because of silence; any input answers it
 	stays     bool // it does not move: no other process wants it
+	isOpening bool // in open, or Unpack
 	isLeaving bool // the deadline is that of Endpoint.CloseWithin
 
 	// The lock of conn guards these.
@@ -86,7 +87,7 @@ func (s *session) Capabilities() engine.Capabilities {
 // open calls OnOpen, or begins the loop. out has the answer to the handshake.
 func (s *session) open(out []byte, serve func(*Conn) error) []byte {
 	s.begin(out, math.MaxInt)
-	s.counted = len(out)
+	s.counted, s.isOpening = len(out), true
 	if serve != nil {
 		go s.conn.serve(serve)
 	} else if f := s.host.Endpoint.OnOpen; f != nil {
@@ -163,6 +164,9 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	out, written, how := s.out, len(s.out)-s.counted, s.ending
 	if s.conn.more.pending != nil && next == engine.Read {
 		next = engine.Run // when this output is written
+	}
+	if s.isOpening { // whoever sends it counts it
+		s.isOpening, written = false, 0
 	}
 	s.run, s.out = notRunning, nil
 	s.conn.more.makeRoom()
