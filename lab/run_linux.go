@@ -55,7 +55,7 @@ func (f *labFlags) addScenario(flags *pflag.FlagSet) {
 	flags.IntVar(&f.loops, "loops", 0, "event loops of all servers together (0: one for each core; at least one in each process)")
 	flags.IntVar(&f.clientLoops, "client-loops", 0, "event loops of all clients together (0: one for each core; at least one in each process)")
 	flags.StringVar(&f.workload, "workload", "", "what handlers do: echo, discard, io=10ms (sleep), pow=12 (a hash with so many zero bits)")
-	flags.StringVar(&f.server, "server", "", "kind of server: goroutine, epoll, workerpool, prefork; http-epoll, https-epoll (TLS), h2-epoll (HTTP/2), ws-epoll (WebSocket) and so on for other protocols")
+	flags.StringVar(&f.server, "server", "", "kind of server: goroutine, epoll, workerpool, prefork; http-epoll, https-epoll (TLS), h2-epoll (HTTP/2), ws-epoll (WebSocket), sse-epoll (server-sent events) and so on for other protocols")
 	flags.StringVar(&f.client, "client", "", "kind of client: epoll, goroutine (https: goroutine only)")
 	flags.BoolVar(&f.isShared, "shared-socket", false, "prefork: one inherited socket for all workers, instead of one for each (SO_REUSEPORT)")
 }

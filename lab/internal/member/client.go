@@ -23,14 +23,18 @@ type client struct {
 	request []byte    // or the message that is a request's payload (WebSocket)
 	began   time.Time // origin of all times
 
-	// upgrades has an element for each connection that is being upgraded, or whose
-	// server has not sent its SETTINGS.
+	// upgrades has an element for each connection that is being upgraded, whose server
+	// has not sent its SETTINGS, or whose stream has not begun.
 	upgrades chan struct{}
 
-	mu    sync.Mutex
-	peers []*peer
-	drive driver // what a Run does; never nil
-	turns chan control.Turn
+	mu         sync.Mutex
+	peers      []*peer
+	publishers map[string]*publisher // of server-sent events, by address
+	streams    int32                 // of server-sent events, for their topics
+	drive      driver                // what a Run does; never nil
+
+	turns  chan control.Turn
+	broken func(error) // is called when no request can be sent any more
 
 	opened, failed, lost atomic.Int64
 	requests             atomic.Uint64
@@ -47,11 +51,11 @@ type peer struct {
 }
 
 // A sender sends from outside of a connection's callbacks. It is a *tcp.Sender, or
-// a *masker or a *streamer.
+// a *masker, a *streamer or a *trigger.
 type sender interface{ TrySend(message []byte) error }
 
 func newClient(p *process) *client {
-	c := &client{process: p, began: time.Now(), drive: resting{}, turns: make(chan control.Turn, turnsWaiting)}
+	c := &client{process: p, began: time.Now(), drive: resting{}, turns: make(chan control.Turn, turnsWaiting), broken: p.fail}
 	c.request = make([]byte, messageSize)
 	var handler tcp.Handler
 	switch p.config.Scenario.Protocol {
@@ -61,11 +65,14 @@ func newClient(p *process) *client {
 		handler = c.handleWebSocket
 	case scenario.HTTP2:
 		handler = c.handleHTTP2
+	case scenario.SSE:
+		c.publishers = make(map[string]*publisher)
+		handler = c.handleSSE
 	default:
 		c.request = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
 		handler = c.handleHTTP
 	}
-	c.server = &tcp.Server{Handler: handler, OnOpen: c.open, OnClose: c.closed, Engine: tcp.EngineEpoll, Loops: p.config.Loops}
+	c.server = &tcp.Server{Handler: handler, OnOpen: c.open, OnClose: c.closed, Engine: tcp.EngineEpoll, Loops: p.config.Loops, MaxPending: maxPending}
 	if p.config.Scenario.Client == scenario.GoroutineClient {
 		c.server.Engine = tcp.EnginePerConn
 	}
@@ -113,6 +120,8 @@ func (c *client) open(conn *tcp.Conn) error {
 		return c.startUpgrade(conn)
 	case scenario.HTTP2:
 		return c.startHTTP2(conn)
+	case scenario.SSE:
+		return c.startStream(conn)
 	}
 	c.joins(conn, conn.Sender())
 	return nil
@@ -134,14 +143,19 @@ func (c *client) closed(conn *tcp.Conn, err error) {
 		err = fmt.Errorf("the server has closed a connection")
 	}
 	c.note(err)
-	p, isPeer := conn.State().(*peer)
-	if !isPeer {
+	switch state := conn.State().(type) {
+	case *peer:
+		c.lost.Add(1)
+		if t, isStream := state.sender.(*trigger); isStream {
+			t.isOver.Store(true)
+		}
+		c.driver().lost(state)
+	case *publisher:
+		c.broken(err)
+	default:
 		c.failed.Add(1)
 		<-c.upgrades
-		return
 	}
-	c.lost.Add(1)
-	c.driver().lost(p)
 }
 
 // now returns the time since began.
@@ -181,6 +195,8 @@ func (c *client) answered(conn *tcp.Conn) error {
 		_, err = conn.Write(ws.AppendMasked(conn.AvailableBuffer(), ws.OpBinary, ws.Key(rand.Uint32()), c.request))
 	case *streamer:
 		_, err = conn.Write(s.appendRequest(conn.AvailableBuffer()))
+	case *trigger:
+		err = s.TrySend(nil)
 	default:
 		_, err = conn.Write(c.request)
 	}

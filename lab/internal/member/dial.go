@@ -40,12 +40,18 @@ func (c *client) connect(order control.Connect) {
 			}
 		})
 	}
+	servers := make(map[string]bool)
 	for _, target := range order.Targets {
 		e, err := parseEndpoints(target)
 		if err != nil {
 			c.fail(err)
 		}
-		for range target.Conns {
+		conns := target.Conns
+		if c.config.Scenario.Protocol == scenario.SSE && !servers[target.Addr] {
+			servers[target.Addr] = true
+			conns++ // the publisher
+		}
+		for range conns {
 			work <- e
 		}
 	}
@@ -99,7 +105,7 @@ func (c *client) adopt(fd int) error {
 	switch c.config.Scenario.Protocol {
 	case scenario.HTTPS:
 		return c.adoptSecret(fd)
-	case scenario.WebSocket, scenario.HTTP2:
+	case scenario.WebSocket, scenario.HTTP2, scenario.SSE:
 		c.upgrades <- struct{}{}
 		if err := c.server.AdoptSocket(fd); err != nil {
 			<-c.upgrades

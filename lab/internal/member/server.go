@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehttp/sluice/lab/internal/control"
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/prefork"
+	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/tcp"
 )
 
@@ -21,6 +22,7 @@ import (
 type server struct {
 	*process
 	requests atomic.Uint64
+	hub      *sse.Hub       // nil: there are no server-sent events
 	tcp      *tcp.Server    // nil: there is HTTP only
 	http     *sluice.Server // nil: there is TCP only
 }
@@ -33,6 +35,10 @@ func newServer(p *process) *server {
 		s.tcp = p.newTCP(s.handler(work))
 	case scenario.WebSocket:
 		s.http = p.newHTTP(s.upgrade(work))
+		s.http.HTTP2.Disable = true
+	case scenario.SSE:
+		s.hub = p.newHub()
+		s.http = p.newHTTP(s.publish(work))
 		s.http.HTTP2.Disable = true
 	default:
 		s.http = p.newHTTP(s.answer(work))
@@ -107,9 +113,12 @@ func (s *server) count(stats *control.Stats) {
 	if !stats.Asked { // it would look at every connection
 		return
 	}
-	if s.tcp != nil {
+	switch {
+	case s.tcp != nil:
 		stats.Connections = s.tcp.Stats().Connections
-	} else {
+	case s.hub != nil: // without those on which events are asked for
+		stats.Connections = s.hub.Stats().Streams
+	default:
 		stats.Connections = int(s.http.GetOpenConnectionsCount())
 	}
 }

@@ -39,7 +39,12 @@ func processOf(server scenario.ServerKind, client scenario.ClientKind) *process 
 // startWebSocket starts a server and returns its address.
 func startWebSocket(t *testing.T, kind scenario.ServerKind) (s *server, addr string) {
 	t.Helper()
-	s = newServer(processOf(kind, scenario.EpollClient))
+	return startServer(t, processOf(kind, scenario.EpollClient))
+}
+
+func startServer(t *testing.T, p *process) (s *server, addr string) {
+	t.Helper()
+	s = newServer(p)
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -154,14 +159,10 @@ func TestClientWithPeer(t *testing.T) {
 			}
 			peer := httptest.NewServer(websocket.Server{Handler: echo})
 			defer peer.Close()
-			c := clientOf(t, kind)
+			c := clientOf(t, processOf(scenario.Epoll, kind))
 			c.dialOne(t, peer.Listener.Addr().String())
 			eventually(t, "the connection is upgraded", func() bool { return c.opened.Load() == 1 })
-			l := &loop{tally: newTally(c.client, c.now(), control.Run{Duration: time.Hour}), peers: c.peers}
-			c.mu.Lock()
-			c.drive = l
-			c.mu.Unlock()
-			l.begin()
+			c.loops()
 			eventually(t, "ten answers", func() bool { return c.requests.Load() >= 10 })
 			if len(c.upgrades) != 0 || c.failed.Load() != 0 || c.lost.Load() != 0 {
 				t.Errorf("%d upgrades, %d failed, %d lost", len(c.upgrades), c.failed.Load(), c.lost.Load())
@@ -182,7 +183,7 @@ func TestClientIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			peer := httptest.NewServer(answer)
 			defer peer.Close()
-			c := clientOf(t, scenario.EpollClient)
+			c := clientOf(t, processOf(scenario.Epoll, scenario.EpollClient))
 			c.dialOne(t, peer.Listener.Addr().String())
 			eventually(t, "the connection has failed", func() bool { return c.failed.Load() == 1 && len(c.upgrades) == 0 })
 			if text := c.firstError.Load(); text == nil || !strings.Contains(*text, "does not upgrade") || c.opened.Load() != 0 || c.lost.Load() != 0 {
@@ -195,8 +196,8 @@ func TestClientIsRefused(t *testing.T) {
 // aClient is a client without a coordinator.
 type aClient struct{ *client }
 
-func clientOf(t *testing.T, kind scenario.ClientKind) aClient {
-	c := newClient(processOf(scenario.Epoll, kind))
+func clientOf(t *testing.T, p *process) aClient {
+	c := newClient(p)
 	c.upgrades = make(chan struct{}, 1)
 	t.Cleanup(func() {
 		c.mu.Lock()
@@ -217,4 +218,13 @@ func (c aClient) dialOne(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// loops has all connections send, again and again.
+func (c aClient) loops() {
+	c.mu.Lock()
+	l := &loop{tally: newTally(c.client, c.now(), control.Run{Duration: time.Hour}), peers: c.peers}
+	c.drive = l
+	c.mu.Unlock()
+	l.begin()
 }

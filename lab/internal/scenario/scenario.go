@@ -109,7 +109,7 @@ func (s *Scenario) SetServer(text string) error {
 		}
 	}
 	if !slices.Contains(ServerKinds(), ServerKind(kind)) {
-		return fmt.Errorf("there is no server %q: it is one of %v, or http-, https-, h2- or ws- and one of those", text, ServerKinds())
+		return fmt.Errorf("there is no server %q: it is one of %v, or http-, https-, h2-, ws- or sse- and one of those", text, ServerKinds())
 	}
 	s.Server, s.Protocol = ServerKind(kind), protocol
 	if protocol == HTTPS {
@@ -154,10 +154,12 @@ func (s *Scenario) Check() error {
 		return fmt.Errorf("a number of loops or workers is negative")
 	case max(s.Loops, s.Workers, s.ClientLoops) > maxWorkers:
 		return fmt.Errorf("%d loops or workers are more than the lab plans for: at most %d", max(s.Loops, s.Workers, s.ClientLoops), maxWorkers)
-	case s.Protocol != TCP && s.Protocol != WebSocket && s.Workload.Kind == Discard:
+	case s.Workload.Kind == Discard && slices.Contains([]Protocol{HTTP, HTTPS, HTTP2}, s.Protocol):
 		return fmt.Errorf("a server of HTTP answers: it cannot discard")
 	case s.Protocol == HTTPS && s.Client == EpollClient:
 		return fmt.Errorf("event loops speak TLS as servers only: a client of https is --client %s", GoroutineClient)
+	case s.Protocol == SSE && s.Server == Prefork:
+		return fmt.Errorf("an event is published in the process that has the stream: sse- is for one process on an address")
 	case s.Shared && s.Server != Prefork:
 		return fmt.Errorf("only prefork has sockets to share")
 	}

@@ -93,6 +93,8 @@ func TestSetServer(t *testing.T) {
 		"https-epoll":  {Server: Epoll, Protocol: HTTPS, Client: GoroutineClient},
 		"ws":           {Server: Epoll, Protocol: WebSocket},
 		"ws-goroutine": {Server: Goroutine, Protocol: WebSocket},
+		"sse":          {Server: Epoll, Protocol: SSE},
+		"sse-epoll":    {Server: Epoll, Protocol: SSE},
 		"tcp-epoll":    {},
 		"wss-epoll":    {},
 		"udp":          {},
@@ -127,6 +129,7 @@ func TestCheck(t *testing.T) {
 		"discard":          func(s *Scenario) { s.Protocol, s.Workload.Kind = HTTP, Discard },
 		"discard, TLS":     func(s *Scenario) { s.Protocol, s.Client, s.Workload.Kind = HTTPS, GoroutineClient, Discard },
 		"event loops, TLS": func(s *Scenario) { s.Protocol, s.Client = HTTPS, EpollClient },
+		"prefork, events":  func(s *Scenario) { s.Protocol, s.Server = SSE, Prefork },
 		"shared":           func(s *Scenario) { s.Shared = true },
 	} {
 		s := good

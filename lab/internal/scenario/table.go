@@ -9,7 +9,7 @@ const (
 
 // All returns the scenarios that have names: the thirteen programs of
 // 1m-go-tcp-server, the first row of its table, and the kinds of servers over
-// HTTP, TLS, HTTP/2 and WebSocket.
+// HTTP, TLS, HTTP/2, WebSocket and server-sent events.
 func All() []Scenario {
 	all := append(seeds(), later()...)
 	for i := range all {
@@ -77,6 +77,8 @@ func later() []Scenario {
 		{Name: "h2-goroutine", Summary: "HTTP/2 with one stream at a time, a goroutine for each connection", Protocol: HTTP2, Server: Goroutine},
 		{Name: "ws-epoll", Summary: "WebSocket, event loops", Protocol: WebSocket, Server: Epoll},
 		{Name: "ws-goroutine", Summary: "WebSocket, a goroutine for each connection", Protocol: WebSocket, Server: Goroutine},
+		{Name: "sse-epoll", Summary: "server-sent events, event loops", Protocol: SSE, Server: Epoll},
+		{Name: "sse-goroutine", Summary: "server-sent events, a goroutine for each connection", Protocol: SSE, Server: Goroutine},
 	}
 }
 
