@@ -130,6 +130,13 @@ func TestLabModes(t *testing.T) {
 		{"WebSocket, goroutines", []string{"ws-goroutine", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
 			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
+		{"events", []string{"sse-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *result.Result) bool {
+			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
+		}},
+		{"events, goroutines", []string{"sse-goroutine", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
+			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
+		}},
+		{"no events", []string{"sse-epoll", "--rate", "500", "--workload", "discard"}, func(r *result.Result) bool { return r.Load.Completed > 50 }},
 		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3"}, func(r *result.Result) bool { return r.Layout.Servers == 3 }},
 		{"HTTP/2", []string{"h2-epoll", "--rate", "500"}, func(r *result.Result) bool {
 			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100

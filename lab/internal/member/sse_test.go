@@ -5,6 +5,7 @@ package member
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -200,6 +201,9 @@ func TestSSEClientWithPeer(t *testing.T) {
 	eventually(t, "twenty answers", func() bool { return c.requests.Load() >= 20 })
 	peer.CloseClientConnections()
 	eventually(t, "the client knows", func() bool { return c.lost.Load() == 2 && c.firstError.Load() != nil })
+	if err := c.peers[0].sender.TrySend(nil); err == nil {
+		t.Error("an event is asked for that nobody gets")
+	}
 }
 
 // TestSSEClientIsRefused: what is no stream is an error, and so is an event too many.
@@ -231,6 +235,8 @@ func TestSSEClientIsRefused(t *testing.T) {
 				go func() { // the publisher asks for nothing
 					if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
 						_, _ = conn.Write([]byte(c.answer))
+						_, _ = io.Copy(io.Discard, conn)
+						_ = conn.Close()
 					}
 				}()
 			}

@@ -3,8 +3,8 @@ package plan
 import "github.com/sluicehttp/sluice/lab/internal/scenario"
 
 // Costs of a connection and of a process, bytes, for the question whether they
-// fit into the memory. What a run really took is in its report. Those of TLS and
-// WebSocket are from 10,000 connections in one server, after the load.
+// fit into the memory. What a run really took is in its report. Those of TLS,
+// WebSocket and server-sent events are from 10,000 connections in one server, after the load.
 const (
 	kernelCost          = 8500 // both ends on loopback, with the entries in event loops
 	loopCost            = 200  // a server's end in an event loop
@@ -27,6 +27,12 @@ const (
 	// collected at once.
 	webSocketLoopCost   = 400
 	webSocketClientCost = 1800
+
+	// A stream has a place in a Hub, and a topic with its name. The history of a server
+	// with goroutines is long, which is in their cost, too.
+	streamLoopCost      = 1000
+	streamGoroutineCost = 19_000
+	streamClientCost    = 2000
 )
 
 // costsOf returns what a connection takes at the server's end and at the
@@ -44,6 +50,8 @@ func costsOf(s scenario.Scenario) (server, client int) {
 		server, goroutine = http2LoopCost, http2GoroutineCost
 	case scenario.WebSocket:
 		server, client = webSocketLoopCost, webSocketClientCost
+	case scenario.SSE:
+		server, client, goroutine = streamLoopCost, streamClientCost, streamGoroutineCost
 	}
 	if s.Server == scenario.Goroutine {
 		server = goroutine
