@@ -26,6 +26,7 @@ type benchOptions struct {
 	streams          int
 	warmUp           bool
 	messageSize      int
+	sse              bool
 	method           string
 	headers          []string
 	data             string
@@ -58,13 +59,17 @@ when one is answered: over TLS by ALPN, in plain text without asking before.
 With a URL of ws:// or wss:// the requests are messages of WebSocket, and each message
 that comes back is the response to one: put load on a server that echoes.
 
+With --sse the response to each request is a stream of server-sent events, which is
+read for as long as the run lasts. Nothing is sent but the requests. A stream that ends
+is opened again, and continues where it was (Last-Event-ID). --requests counts events.
+
 Responses are read by a strict parser: what is no response, is cut off or comes
 unasked counts as an error. Those with other statuses than 2xx and 3xx are
 responses, with their latency; the summary and the JSON have them by status.
 
 Ctrl-C ends the run, and prints what was measured.
 
-Exit status: 0 if there was a response, 1 if there was none.`
+Exit status: 0 if there was a response (with --sse: a stream), 1 if there was none.`
 
 const benchExamples = `  sluice bench localhost:8080/                       64 connections, 10 s
   sluice bench -c 512 -t 4 -d 30s --latency URL      as wrk -c 512 -t 4 -d 30s --latency
@@ -72,6 +77,7 @@ const benchExamples = `  sluice bench localhost:8080/                       64 c
   sluice bench -n 100000 --pipeline 16 URL           100,000 requests, 16 at once
   sluice bench --http2 -c 64 -m 32 URL               HTTP/2, as h2load -c 64 -m 32
   sluice bench -c 1000 --message-size 200 ws://localhost:8080/chat
+  sluice bench --sse -c 1000 -d 10s http://localhost:8080/events
   sluice bench -b @body.json -H 'Content-Type: application/json' URL
   sluice bench --disable-keepalive URL               a connection per request
   sluice bench -o run.json --quiet URL               for programs`
@@ -110,6 +116,7 @@ func (o *benchOptions) addLoadFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.http2, "http2", false, "speak HTTP/2: by ALPN over TLS, by prior knowledge (h2c) otherwise")
 	flags.IntVarP(&o.streams, "streams", "m", 1, "with --http2: how many requests `N` a connection has under way")
 	flags.IntVar(&o.messageSize, "message-size", 32, "with ws:// and without --data: send text of `N` bytes")
+	flags.BoolVar(&o.sse, "sse", false, "read streams of server-sent events, one on each connection")
 	flags.BoolVar(&o.warmUp, "warm-up", false, "make all connections first, and let each have a few responses, which do not count")
 	flags.BoolVar(&o.disableKeepAlive, "disable-keepalive", false, "a connection per request; connecting is a part of its latency")
 	flags.Var(cli.SecondsOf(&o.timeout, 2*time.Second), "timeout", "bound for connecting, and for a complete response, in `SECONDS` or as 500ms")
@@ -199,6 +206,8 @@ func (o *benchOptions) check(flags flagSet) error {
 		return errors.New("ws:// excludes --http2, --disable-keepalive and --request")
 	case flags.Changed("message-size") && (flags.Changed("data") || flags.Changed("data-raw")):
 		return errors.New("--message-size and --data exclude each other")
+	case o.sse && (o.http2 || o.isWebSocket() || o.disableKeepAlive || o.warmUp || o.pipeline > 1 || o.rate > 0 || o.method == "HEAD"):
+		return errors.New("--sse excludes --http2, ws://, --disable-keepalive, --warm-up, --pipeline, --rate and HEAD")
 	case o.warmUp && o.disableKeepAlive:
 		return errors.New("--disable-keepalive and --warm-up exclude each other")
 	case flags.Changed("request") && flags.Changed("method"):

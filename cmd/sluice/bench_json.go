@@ -26,7 +26,7 @@ type benchReport struct {
 	TargetRate     float64   `json:"targetRate,omitempty"`
 	Connections    int       `json:"connections"`
 	Threads        int       `json:"threads"`
-	Protocol       string    `json:"protocol"` // "HTTP/1.1", "HTTP/2" or "WebSocket"
+	Protocol       string    `json:"protocol"` // "HTTP/1.1", "HTTP/2", "WebSocket" or "SSE"
 	Pipeline       int       `json:"pipeline"`
 	Streams        int       `json:"streams,omitempty"` // with HTTP/2
 	KeepAlive      bool      `json:"keepAlive"`
@@ -47,11 +47,24 @@ type benchReport struct {
 	Status             map[string]int64 `json:"status"`
 	Errors             benchErrors      `json:"errors"`
 
+	// EventStreams is there with server-sent events. The responses are then the events, and
+	// have no latency.
+	EventStreams *benchStreams `json:"eventStreams,omitempty"`
+
 	Latency benchLatency  `json:"latency"`
 	Service *benchLatency `json:"service,omitempty"` // of an open loop
 	// RatesPerSecond has the responses per second, second by second.
 	RatesPerSecond []float64   `json:"ratesPerSecond"`
 	Client         benchClient `json:"client"`
+}
+
+// benchStreams is what was measured of streams of server-sent events.
+type benchStreams struct {
+	Opened      int64        `json:"opened"`
+	OpenedAgain int64        `json:"openedAgain"` // of those, by connections that had one before
+	Ended       int64        `json:"ended"`       // by the server, in order
+	Opening     benchLatency `json:"opening"`     // from connecting to the first byte
+	Interval    benchLatency `json:"interval"`    // between two events of a stream
 }
 
 // benchErrors is what went wrong, by kind. Examples has the first of each.
@@ -139,12 +152,28 @@ func (m *measurement) report() (*benchReport, error) {
 		}
 	}
 	var err error
+	if m.streams != nil {
+		report.Protocol = "SSE"
+		if report.EventStreams, err = m.streams.report(); err != nil {
+			return report, err
+		}
+	}
 	if report.Latency, err = latencyReport(r.Latency); err != nil || r.Service == nil {
 		return report, err
 	}
 	service, err := latencyReport(r.Service)
 	report.Service = &service
 	return report, err
+}
+
+// report returns what programs read.
+func (c *streamCount) report() (*benchStreams, error) {
+	opening, err := latencyReport(c.opening)
+	if err != nil {
+		return nil, err
+	}
+	interval, err := latencyReport(c.interval)
+	return &benchStreams{Opened: c.opened, OpenedAgain: c.again, Ended: c.ended, Opening: opening, Interval: interval}, err
 }
 
 // cpuEach returns the microseconds of processor time per response; 0 if there are

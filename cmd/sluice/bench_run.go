@@ -14,7 +14,10 @@ import (
 	"github.com/sluicehttp/sluice/lab/load"
 )
 
-var errNoResponse = errors.New("there was no response")
+var (
+	errNoResponse = errors.New("there was no response")
+	errNoStream   = errors.New("there was no stream")
+)
 
 // runBench does what o says.
 func runBench(ctx context.Context, o benchOptions) error {
@@ -39,7 +42,7 @@ func runBench(ctx context.Context, o benchOptions) error {
 		defer out.Close()
 	}
 	threads := min(o.threads, o.connections)
-	if config.TLS == nil {
+	if config.TLS == nil && !o.sse {
 		threads++ // each holds a processor all the time, and there is other work
 	}
 	runtime.GOMAXPROCS(threads)
@@ -47,18 +50,23 @@ func runBench(ctx context.Context, o benchOptions) error {
 	if shown != nil {
 		config.Progress = shown.show
 	}
-	begin, cpu := time.Now(), processCPU()
-	result, err := load.Run(ctx, config)
-	cpu = processCPU() - cpu
+	m := measurement{options: &o, target: &target, config: &config, begin: time.Now()}
+	cpu := processCPU()
+	if o.sse {
+		m.streams, err = runStreams(ctx, config)
+		m.result = &m.streams.result
+	} else {
+		m.result, err = load.Run(ctx, config)
+	}
+	m.cpu = processCPU() - cpu
 	shown.end()
-	if result == nil {
+	if m.result == nil {
 		return err
 	}
-	m := measurement{options: &o, target: &target, config: &config, result: result, begin: begin, cpu: cpu,
-		isInterrupted: context.Cause(ctx) == errInterrupted}
+	m.isInterrupted = context.Cause(ctx) == errInterrupted
 	if err == nil {
 		err = m.print()
-		if result.Answered == 0 {
+		if !m.isAnswered() {
 			err = errors.Join(err, m.noResponse())
 		}
 	}
@@ -76,7 +84,7 @@ func (o *benchOptions) config(t benchTarget) (load.Config, error) {
 	if o.warmUp {
 		config.Begin = func() {}
 	}
-	if o.requests > 0 {
+	if o.requests > 0 && !o.sse {
 		config.Connections = int(min(int64(o.connections), o.requests)) // no other would be used
 	}
 	if t.message != nil {

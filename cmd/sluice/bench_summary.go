@@ -18,21 +18,33 @@ type measurement struct {
 	target        *benchTarget
 	config        *load.Config
 	result        *load.Result
+	streams       *streamCount // of --sse; nil: no streams
 	begin         time.Time
 	cpu           time.Duration // of this process
 	isInterrupted bool
 }
 
+// isAnswered tells whether there was a response, or a stream if those were wanted.
+func (m *measurement) isAnswered() bool {
+	if m.streams != nil {
+		return m.streams.opened > 0
+	}
+	return m.result.Answered > 0
+}
+
 // noResponse says why there was none: with an error of the most frequent kind.
 func (m *measurement) noResponse() error {
-	errors := m.result.Errors[:]
+	missing, errors := errNoResponse, m.result.Errors[:]
+	if m.streams != nil {
+		missing = errNoStream
+	}
 	if most := slices.Max(errors); most > 0 {
-		return fmt.Errorf("%w: %w", errNoResponse, m.result.Examples[slices.Index(errors, most)])
+		return fmt.Errorf("%w: %w", missing, m.result.Examples[slices.Index(errors, most)])
 	}
 	if m.isInterrupted {
-		return fmt.Errorf("%w: %w", errNoResponse, errInterrupted)
+		return fmt.Errorf("%w: %w", missing, errInterrupted)
 	}
-	return errNoResponse
+	return missing
 }
 
 // appendSummary appends what people read.
@@ -40,15 +52,22 @@ func (m *measurement) appendSummary(dst []byte) []byte {
 	r := m.result
 	seconds := r.Elapsed.Seconds()
 	dst = append(dst, m.title()...)
-	name := "Requests"
-	if m.config.WebSocket != nil {
+	name, each := "Requests", "request"
+	switch {
+	case m.config.WebSocket != nil:
 		name = "Messages"
+	case m.streams != nil:
+		name, each = "Events  ", "event"
 	}
 	dst = fmt.Appendf(dst, "  %s   %s in %s, %s/s%s\n", name, grouped(r.Answered), tidy(r.Elapsed),
 		decimal(float64(r.Answered)/seconds), m.spread())
 	dst = fmt.Appendf(dst, "  Transfer   %s read, %s/s; %s written\n", size(float64(r.BytesRead)),
 		size(float64(r.BytesRead)/seconds), size(float64(r.BytesWritten)))
-	dst = m.appendLatency(dst, "Latency", r.Latency)
+	if m.streams != nil {
+		dst = m.appendStreams(dst)
+	} else {
+		dst = m.appendLatency(dst, "Latency", r.Latency)
+	}
 	if r.Service != nil && m.options.latency {
 		dst = m.appendLatency(dst, "Service", r.Service)
 	}
@@ -62,19 +81,30 @@ func (m *measurement) appendSummary(dst []byte) []byte {
 		}
 	}
 	if m.cpu > 0 && r.Answered > 0 {
-		dst = fmt.Appendf(dst, "  Client     %.2fµs of processor time per request, %.0f%% of %s\n",
-			m.cpuEach(), 100*m.cpu.Seconds()/seconds/float64(m.threads()), count(m.threads(), "thread"))
+		dst = fmt.Appendf(dst, "  Client     %.2fµs of processor time per %s, %.0f%% of %s\n",
+			m.cpuEach(), each, 100*m.cpu.Seconds()/seconds/float64(m.threads()), count(m.threads(), "thread"))
 	}
 	return m.appendNotes(dst)
+}
+
+// appendStreams appends what is special about streams.
+func (m *measurement) appendStreams(dst []byte) []byte {
+	s := m.streams
+	dst = fmt.Appendf(dst, "  Streams    %s opened, %s of them again; the server has ended %s\n", grouped(s.opened), grouped(s.again), grouped(s.ended))
+	dst = m.appendLatency(dst, "Opening", s.opening)
+	return m.appendLatency(dst, "Interval", s.interval)
 }
 
 // title says what was done.
 func (m *measurement) title() string {
 	o := m.options
 	parts := []string{count(m.connections(), "connection"), count(m.threads(), "thread")}
-	if o.rate > 0 {
+	switch {
+	case o.sse:
+		parts = append(parts, "server-sent events")
+	case o.rate > 0:
 		parts = append(parts, "open loop, "+decimal(o.rate)+"/s")
-	} else {
+	default:
 		parts = append(parts, "closed loop")
 	}
 	if o.http2 {
@@ -95,13 +125,8 @@ func (m *measurement) title() string {
 	return fmt.Sprintf("%s %s\n  %s\n", o.method, m.target.url, strings.Join(parts, ", "))
 }
 
-// connections and threads are how many the run had: no more than requests.
-func (m *measurement) connections() int {
-	if m.config.Requests > 0 {
-		return int(min(int64(m.config.Connections), m.config.Requests))
-	}
-	return m.config.Connections
-}
+// connections and threads are how many the run had.
+func (m *measurement) connections() int { return m.config.Connections }
 
 func (m *measurement) threads() int { return min(m.config.Threads, m.connections()) }
 

@@ -141,6 +141,9 @@ func (o *benchOptions) appendRequest(dst []byte, u *url.URL, user string, body [
 	if o.disableKeepAlive {
 		fields = append(fields, field{"Connection", "close"})
 	}
+	if o.sse {
+		fields = append(fields, field{"Accept", "text/event-stream"})
+	}
 	usual := len(fields)
 	for _, text := range o.headers {
 		name, value, isLeftOut := splitHeader(text)

@@ -376,6 +376,8 @@ func TestBenchFlags(t *testing.T) {
 		"--message-size 1 -b a ws://x":       "exclude each other",
 		"--http2 ws://x":                     "ws:// excludes",
 		"-X GET ws://x":                      "ws:// excludes",
+		"--sse -R 1 x":                       "--sse excludes",
+		"--sse ws://x":                       "--sse excludes",
 		"-k --cacert f x":                    "exclude each other",
 		"-q --progress x":                    "exclude each other",
 		"--json= x":                          "--json is empty",

@@ -71,8 +71,8 @@ func (c *Counts) StatusClass(class int) (sum int64) {
 	return sum
 }
 
-// add adds what another counted.
-func (c *Counts) add(other *Counts) {
+// Add adds what another counted.
+func (c *Counts) Add(other *Counts) {
 	c.Sent += other.Sent
 	c.Answered += other.Answered
 	c.BytesRead += other.BytesRead
@@ -176,7 +176,7 @@ func (r *recorder) forget() {
 // collect adds the counts to all, and the latencies since the last call to recent.
 func (r *recorder) collect(all *Counts, errs *examples, recent latencies) {
 	r.mu.Lock()
-	all.add(&r.Counts)
+	all.Add(&r.Counts)
 	for i, err := range r.errs {
 		if errs[i] == nil {
 			errs[i] = err
