@@ -249,3 +249,24 @@ func TestSSEClientIsRefused(t *testing.T) {
 }
 
 const streamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+// FuzzParseEvent: what is taken is a chunk, wherever the input is cut.
+func FuzzParseEvent(f *testing.F) {
+	for _, in := range []string{"7\r\nid: a\n\n\r\n", "13\r\nid: a\ndata: hello\n\n\r\n", "0\r\n\r\n", "fff\r\n"} {
+		f.Add([]byte(in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		data, size, err := parseEvent(in)
+		if err != nil || size == 0 {
+			return
+		}
+		if size > len(in) || len(data) > size {
+			t.Fatalf("%q: %d bytes of %d", in, size, len(in))
+		}
+		for end := range size {
+			if _, n, err := parseEvent(in[:end]); n != 0 || err != nil {
+				t.Fatalf("%q: %d, %v", in[:end], n, err)
+			}
+		}
+	})
+}
