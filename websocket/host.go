@@ -51,6 +51,8 @@ type opening struct {
 	loop     loopKind
 	serve    func(*Conn) error // of acceptLoop and serveLoop
 	stays    bool              // it cannot move
+	// isCarried: a stream of HTTP/2 carries it.
+	isCarried bool
 }
 
 // open begins a connection; see upgrade.Takeover.
@@ -72,7 +74,7 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 		w.received = append(w.received, o.window...)
 	}
 	s := acquireSession(h, c, conn)
-	s.stays = o.stays
+	s.stays, s.isCarried = o.stays, o.isCarried
 	m := c.attach(s)
 	m.state = o.state
 	if c.target.Generation == 0 {

@@ -134,7 +134,7 @@ func (s *session) hand(l *loop, m Message) {
 			out, written := s.out, len(s.out)-s.counted
 			s.out, s.counted, s.run = nil, 0, flushing
 			mu.Unlock()
-			s.host.server.Count(0, written)
+			s.count(0, written)
 			_, err := s.engine.Write(out)
 			mu.Lock()
 			s.wrote(out, err)

@@ -33,6 +33,7 @@ type session struct {
 	controls  controls
 	isPinged  bool // a ping is sent because of silence; any input answers it
 	stays     bool // it does not move: no other process wants it
+	isCarried bool // by HTTP/2, which counts the bytes
 	isOpening bool // in open, or Unpack
 	isLeaving bool // the deadline is that of Endpoint.CloseWithin
 
@@ -171,7 +172,7 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	s.run, s.out = notRunning, nil
 	s.conn.more.makeRoom()
 	mu.Unlock()
-	s.host.server.Count(s.read, written)
+	s.count(s.read, written)
 	s.read = 0
 	switch how {
 	case endClose:
@@ -327,6 +328,13 @@ func (s *session) sendAway(code Code, reason string) {
 	defer s.conn.lock().Unlock()
 	if s.conn.phase == phaseOpen {
 		s.conn.close(&CloseError{Code: code, Reason: reason})
+	}
+}
+
+// count counts bytes of the connection.
+func (s *session) count(read, written int) {
+	if !s.isCarried {
+		s.host.server.Count(read, written)
 	}
 }
 

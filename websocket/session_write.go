@@ -12,7 +12,7 @@ func (s *session) beginFlush() {
 	out, written := s.out, len(s.out)-s.counted
 	s.out, s.counted = nil, 0
 	s.run = flushing
-	s.host.server.Count(0, written)
+	s.count(0, written)
 	go s.flush(out)
 }
 
@@ -58,7 +58,7 @@ func (s *session) sendNow(h ws.Head, p []byte) {
 	s.out, s.counted, s.run = nil, 0, flushing
 	mu := s.conn.lock()
 	mu.Unlock()
-	s.host.server.Count(0, size)
+	s.count(0, size)
 	s.engine.WriteReady(&d.left)
 	mu.Lock()
 	later := s.out // what other goroutines have written meanwhile

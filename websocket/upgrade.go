@@ -54,7 +54,8 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 		refuse(ctx, refusal)
 		return refusal
 	}
-	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS() || ctx.StreamID() != 0
+	o.isCarried = ctx.StreamID() != 0
+	o.protocol, o.stays = set.choose(ctx), ctx.IsTLS() || o.isCarried
 	deflate, deflates := set.negotiate(ctx)
 	if deflates {
 		o.out, o.in = deflate.Server(), deflate.Client()
