@@ -28,11 +28,11 @@ const (
 	webSocketLoopCost   = 400
 	webSocketClientCost = 1800
 
-	// A stream has a place in a Hub, and a topic with its name. The history of a server
-	// with goroutines is long, which is in their cost, too.
-	streamLoopCost      = 1000
+	// A stream has a place in a Hub, and a topic with its name: as measured with a million.
+	// The history of a server with goroutines is long, which is in their cost, too.
+	streamLoopCost      = 600
 	streamGoroutineCost = 19_000
-	streamClientCost    = 2000
+	streamClientCost    = 1300
 )
 
 // costsOf returns what a connection takes at the server's end and at the

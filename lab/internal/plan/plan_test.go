@@ -292,7 +292,7 @@ func TestMemory(t *testing.T) {
 	for name, least := range map[string]int{
 		"6": 9_000, "http-epoll": 9_000, "11": 15_000, "http-goroutine": 15_000,
 		"https-epoll": 50_000, "https-goroutine": 70_000, "h2-epoll": 13_000, "h2-goroutine": 29_000, "ws-epoll": 10_000, "ws-goroutine": 16_000,
-		"sse-epoll": 11_000, "sse-goroutine": 29_000,
+		"sse-epoll": 10_000, "sse-goroutine": 28_000,
 	} {
 		p := Make(find(t, name, conns), machine(), 18_000)
 		if each := (int(p.Memory) - fixed) / conns; each < least || each > least*5/4 {
