@@ -36,6 +36,9 @@ func (textCodec) Decode(p []byte) (any, error) {
 	return string(p), nil
 }
 
+// longWelcome has minDirect bytes and more.
+var longWelcome = strings.Repeat("welcome ", 5<<10)
+
 // A half is one of the two servers between which connections move, as in two processes.
 type half struct {
 	*fixture
@@ -68,7 +71,10 @@ func newHalf(t *testing.T, engine sluice.Engine, change func(e *Endpoint)) *half
 			h.conns <- c
 			switch c.State() {
 			case "greeted":
-				return c.TryWrite(Text, []byte("welcome"))
+				if err := c.TryWrite(Text, []byte("welcome")); err != nil {
+					return err
+				}
+				return c.TryWrite(Text, []byte(longWelcome)) // which is not copied
 			case "unwanted":
 				return errors.New("no room")
 			}
@@ -145,7 +151,7 @@ func TestMove(t *testing.T) {
 		if err := old.TryWrite(Text, nil); err != ErrMoved || old.Close(CodeNormal, "") != ErrMoved || from.groups[0].Len() != 0 {
 			t.Errorf("a Conn that has moved returns %v", err)
 		}
-		greeted.expect("text welcome")
+		greeted.expect("text welcome", long("text", longWelcome))
 		unwanted.expect("close 1012 please connect again")
 		undecodable.expect("close 1012 please connect again", "end")
 		for range 2 {
@@ -168,7 +174,7 @@ func TestMove(t *testing.T) {
 		}
 		from.give(to, 0)
 		to.give(from, 2) // and back
-		greeted.expect("text welcome")
+		greeted.expect("text welcome", long("text", longWelcome))
 	})
 }
 

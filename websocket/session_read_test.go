@@ -214,3 +214,14 @@ func testLongWrites(t *testing.T, f *fixture, conns <-chan *Conn) {
 		}
 	}
 }
+
+// TestLongGreeting: OnOpen writes a long message, which follows the answer to the handshake.
+func TestLongGreeting(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		f := startEndpoint(t, engine, &Endpoint{OnMessage: echoMessage, OnOpen: func(c *Conn) error {
+			return c.TryWrite(Text, []byte(longWelcome))
+		}})
+		c := f.dial(masked(ws.OpText, "early"))
+		c.expect(long("text", longWelcome), "text early")
+	})
+}

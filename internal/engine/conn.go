@@ -58,10 +58,11 @@ type Conn interface {
 	// WriteBuffers writes all of v in one go (writev on plain sockets). It
 	// consumes v as net.Buffers does.
 	WriteBuffers(v *net.Buffers) (int64, error)
-	// WriteReady writes, during Run, as much of v as goes without waiting, and consumes
-	// that. The rest is to be appended to out. It writes nothing if the engine cannot
-	// tell (TLS, some systems), or if writing fails, which the write of out then
-	// reports. Any goroutine may call it, one at a time.
+	// WriteReady writes, during Run, and in Open and Unpack, as much of v as goes
+	// without waiting, and consumes that. The rest is to be appended to out. It
+	// writes nothing if the engine cannot tell (TLS, some systems), or if writing
+	// fails, which the write of out then reports. Any goroutine may call it, one at a
+	// time.
 	WriteReady(v *net.Buffers) int64
 	// SendFile sends a part of a file directly after the bytes that Run appends to
 	// out. It returns at once. It may be called at most once in a Run, on every
