@@ -1,6 +1,8 @@
 package sse
 
 import (
+	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -128,6 +130,17 @@ func TestHTTP2(t *testing.T) {
 	}
 	ends[0]()
 	f.joined("a", 2)
+	resp, err := (&http.Client{Transport: transport}).Get("http://" + f.addr + "/quiet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	beats := bufio.NewReader(resp.Body)
+	for line := ""; line != ":\n"; {
+		if line, err = beats.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
 	done := make(chan error, 1)
 	go func() { done <- f.server.Shutdown() }()
 	for _, r := range readers[1:] {
@@ -269,7 +282,7 @@ func TestTLS(t *testing.T) {
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		req, _ := http.NewRequest("GET", "https://localhost/", nil)
-		resp, err := (&http.Transport{DialTLS: func(string, string) (net.Conn, error) { return conn, nil }}).RoundTrip(req)
+		resp, err := (&http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}).RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,15 +41,16 @@ func (h *Hub) write(s *stream, w *bufio.Writer, text []byte, beat time.Duration,
 		defer ticker.Stop()
 		beats = ticker.C
 	}
-	out := text
+	out, done := text, caughtUp
 	for {
 		h.mu.Lock()
-		out, done := h.take(s, out, flushSize)
+		out, done = h.take(s, out, flushSize)
 		h.mu.Unlock()
 		_, err := w.Write(out)
 		if err == nil {
 			err = w.Flush()
 		}
+		out = out[:0]
 		switch {
 		case err != nil:
 			return err
@@ -58,7 +59,6 @@ func (h *Hub) write(s *stream, w *bufio.Writer, text []byte, beat time.Duration,
 		case done == hasMore:
 			continue
 		}
-		out = out[:0]
 		select {
 		case <-rings:
 		case <-beats:
