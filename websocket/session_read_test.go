@@ -12,10 +12,18 @@ import (
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
-// opens returns a session without an engine.
+// A countingServer is an upgrade.Server that counts.
+type countingServer struct {
+	fakeServer
+	read, written int
+}
+
+func (s *countingServer) Count(read, written int) { s.read += read; s.written += written }
+
+// opens returns a session without an engine. Its server is a countingServer.
 func opens(t *testing.T, e *Endpoint) (*session, *fakeConn) {
 	conn := &fakeConn{}
-	p, _ := e.settings().NewHost(fakeServer{}).(*host).open(conn, nil, opening{})
+	p, _ := e.settings().NewHost(&countingServer{}).(*host).open(conn, nil, opening{})
 	t.Cleanup(func() { p.Closed(nil) })
 	return p.(*session), conn
 }
@@ -48,6 +56,9 @@ func TestRooms(t *testing.T) {
 			out, next := conn.feed(s, []byte(script[first:]), most, out)
 			if string(out) != want || next != engine.Read || !s.reader.IsBetween() || s.partial != nil {
 				t.Fatalf("first %d bytes, then pieces of %d: %d bytes of %d, next %d", first, most, len(out), len(want), next)
+			}
+			if got := s.host.server.(*countingServer); got.read != len(script) || got.written != len(want) {
+				t.Fatalf("first %d bytes, then pieces of %d: %+v were counted", first, most, got)
 			}
 			if conn.roomy < len(script)/2 {
 				t.Fatalf("first %d bytes, then pieces of %d: %d of %d bytes came into a room", first, most, conn.roomy, len(script))
@@ -144,6 +155,9 @@ func TestSendNow(t *testing.T) {
 		out, next := conn.feed(s, []byte(masked(ws.OpBinary, payload)), 1<<20, nil)
 		if string(conn.sent)+string(out) != want || next != engine.Read {
 			t.Errorf("with room for %d bytes: %d and %d bytes, want %d; next %d", ready, len(conn.sent), len(out), len(want), next)
+		}
+		if got := s.host.server.(*countingServer); got.written != len(want) {
+			t.Errorf("with room for %d bytes: %d were counted", ready, got.written)
 		}
 		if sent := min(ready, len(want)-len(whole(ws.OpBinary, "after"))); len(conn.sent) != sent {
 			t.Errorf("with room for %d bytes: %d were sent at once", ready, len(conn.sent))
