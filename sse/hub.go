@@ -40,7 +40,7 @@ type Options struct {
 	// 200 bytes.
 	Name string
 	// History is how many events are kept, of all topics together: for clients that connect
-	// again, and for slow ones. 0: 1,000.
+	// again, and for slow ones. 0: 10,000.
 	History int
 	// HistoryBytes bounds the memory of these events; 0: 16 MiB.
 	HistoryBytes int
@@ -95,7 +95,7 @@ func New(o Options) (*Hub, error) {
 	if len(o.Name) > 200 {
 		return nil, fmt.Errorf("sluice: sse: Options.Name %q is too long", o.Name)
 	}
-	o.History = withDefault(o.History, 1000)
+	o.History = withDefault(o.History, 10_000)
 	o.HistoryBytes = withDefault(o.HistoryBytes, 16<<20)
 	o.Heartbeat = max(withDefault(o.Heartbeat, 25*time.Second), 0)
 	o.WriteTimeout = withDefault(o.WriteTimeout, 30*time.Second)

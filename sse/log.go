@@ -28,6 +28,7 @@ type entry struct {
 	chunk []byte // the event as a chunk
 	text  uint8  // where in chunk the data of the chunk begins
 	mark  mark
+	prev  uint64 // the event of the topic before; 0: none. It may have left the log
 	next  uint64 // the next event of the topic; 0: none yet
 }
 
@@ -141,7 +142,7 @@ func (l *log) add(name string, m mark, e *Event, now int64) (t *topic, before ui
 	if len(l.ring) < l.limit && l.last <= uint64(l.limit) {
 		l.ring = append(l.ring, entry{})
 	}
-	*l.at(l.last) = entry{topic: t, chunk: chunk, text: uint8(head), mark: m}
+	*l.at(l.last) = entry{topic: t, chunk: chunk, text: uint8(head), mark: m, prev: before}
 	l.bytes += len(chunk)
 	if t.oldest == 0 {
 		t.oldest = l.last
@@ -230,6 +231,33 @@ func (l *log) reaches(p position) bool {
 		}
 	}
 	return true
+}
+
+// unseen returns the sequence number from which on there may be events that p does not cover.
+// It looks at no more than these and what lies between them.
+func (l *log) unseen(p position) uint64 {
+	left := 0
+	for _, s := range l.sources {
+		number, _ := p.find(s.run)
+		left += int(min(uint64(s.entries), s.number-min(number, s.number)))
+	}
+	sequence := l.last + 1
+	for left > 0 && sequence > l.first {
+		sequence--
+		if !l.covers(p, l.at(sequence).mark) {
+			left--
+		}
+	}
+	return sequence
+}
+
+// before returns the last event of t before a sequence number; 0: there was none.
+func (l *log) before(t *topic, sequence uint64) uint64 {
+	at := t.last
+	for at >= sequence && at >= l.first {
+		at = l.at(at).prev
+	}
+	return at
 }
 
 // covers tells whether a client with position p has the event m.

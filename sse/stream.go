@@ -121,10 +121,11 @@ func (s *stream) topics() (names []string) {
 // join subscribes s to the topics of o. It returns the text that is sent first.
 func (h *Hub) join(s *stream, o opening) (text []byte) {
 	l := &h.log
-	id := o.had
+	id, begin := o.had, l.last+1
 	if o.had == nil {
 		id = l.position()
 	} else {
+		begin = l.unseen(o.had)
 		s.rarely().had, s.more.joined = slices.Clone(o.had), clock.Nanos()
 	}
 	if len(o.topics) > 1 {
@@ -133,10 +134,7 @@ func (h *Hub) join(s *stream, o opening) (text []byte) {
 	for i, name := range o.topics {
 		t := l.topic(name)
 		sub := s.subscription(i)
-		*sub = subscription{topic: t, sent: t.last, place: uint32(len(t.members))}
-		if o.had != nil {
-			sub.sent = t.evicted
-		}
+		*sub = subscription{topic: t, sent: l.before(t, begin), place: uint32(len(t.members))}
 		t.members = append(t.members, s)
 	}
 	h.streams++
