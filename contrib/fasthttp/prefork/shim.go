@@ -17,6 +17,9 @@ var ErrCommandProducerNilCmd = prefork.ErrCommandProducerNilCmd
 // ErrCommandProducerNotStarted is a copy of [prefork.ErrCommandProducerNotStarted].
 var ErrCommandProducerNotStarted = prefork.ErrCommandProducerNotStarted
 
+// ErrNoBackplane is a copy of [prefork.ErrNoBackplane].
+var ErrNoBackplane = prefork.ErrNoBackplane
+
 // ErrNotMaster is a copy of [prefork.ErrNotMaster].
 var ErrNotMaster = prefork.ErrNotMaster
 
