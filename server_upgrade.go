@@ -137,7 +137,7 @@ func (u *upgradeServer) Served(m engine.Memo) uint64 {
 func (u *upgradeServer) Prompt(t engine.Target) { u.engine.Prompt(t) }
 
 // Cast implements upgrade.Server.
-func (u *upgradeServer) Cast(targets []engine.Target, frame []byte, missed func(engine.Target)) {
+func (u *upgradeServer) Cast(targets []engine.Target, frame []byte, missed func(i int)) {
 	u.engine.Cast(targets, frame, missed)
 }
 

@@ -27,9 +27,9 @@ type cast struct {
 	streams [castBatch]*stream // of the batch
 	targets [castBatch]engine.Target
 	count   int
-	next    int // the first stream that may be the next missed one
-	onMiss  func(engine.Target)
 	missed  [castBatch]bool
+	from    int         // the place of the first target of a call of Cast
+	onMiss  func(i int) // c.miss
 }
 
 // begin adds an event to the log; mu is held.
@@ -103,7 +103,7 @@ func (c *cast) send() {
 		for to < c.count && c.streams[to].host == host {
 			to++
 		}
-		c.next = from
+		c.from = from
 		host.server.Cast(c.targets[from:to], c.chunk, c.onMiss)
 		sent := 0
 		for _, isMissed := range c.missed[from:to] {
@@ -116,14 +116,8 @@ func (c *cast) send() {
 	}
 }
 
-// miss is called for the targets that have missed the event, in their order.
-func (c *cast) miss(t engine.Target) {
-	for c.targets[c.next] != t {
-		c.next++
-	}
-	c.missed[c.next] = true
-	c.next++
-}
+// miss is called for the targets that have missed the event.
+func (c *cast) miss(i int) { c.missed[c.from+i] = true }
 
 // finish ends a batch. Streams that have missed the event, or for which there are other ones
 // meanwhile, are prompted. mu is held.

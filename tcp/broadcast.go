@@ -25,9 +25,8 @@ type broadcast struct {
 	senders [castBatch]*Sender // that may be idle, of one engine
 	targets [castBatch]engine.Target
 	count   int
-	next    int // the first one that may be the next missed one
 	message []byte
-	missed  func(engine.Target) // b.miss
+	missed  func(i int) // b.miss
 	sent    int
 }
 
@@ -55,20 +54,16 @@ func (b *broadcast) cast() {
 	if b.count == 0 {
 		return
 	}
-	b.next, b.sent = 0, b.sent+b.count
+	b.sent += b.count
 	b.senders[0].acceptor.cast(b.targets[:b.count], b.message, b.missed)
 	b.count = 0
 }
 
-// miss is called for the targets that have missed the message, in their order.
-func (b *broadcast) miss(t engine.Target) {
-	for b.targets[b.next] != t {
-		b.next++
-	}
-	if b.senders[b.next].TrySend(b.message) != nil {
+// miss is called for the senders whose connection has missed the message.
+func (b *broadcast) miss(i int) {
+	if b.senders[i].TrySend(b.message) != nil {
 		b.sent--
 	}
-	b.next++
 }
 
 // isIdle tells whether nothing waits in s, so that a message need not wait behind it.
@@ -79,7 +74,7 @@ func (s *Sender) isIdle() bool {
 }
 
 // cast sends a message on the engine of a's connections; see engine.Engine.
-func (a *acceptor) cast(targets []engine.Target, message []byte, missed func(engine.Target)) {
+func (a *acceptor) cast(targets []engine.Target, message []byte, missed func(i int)) {
 	if a.upgraded != nil {
 		a.upgraded.Cast(targets, message, missed)
 		return

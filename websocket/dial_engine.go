@@ -184,7 +184,7 @@ func (s dialServer) Served(m engine.Memo) uint64 { return m.Served }
 func (s dialServer) Prompt(t engine.Target) { s.engine.Prompt(t) }
 
 // Cast implements upgrade.Server.
-func (s dialServer) Cast(targets []engine.Target, frame []byte, missed func(engine.Target)) {
+func (s dialServer) Cast(targets []engine.Target, frame []byte, missed func(i int)) {
 	s.engine.Cast(targets, frame, missed)
 }
 

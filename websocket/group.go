@@ -170,9 +170,9 @@ type broadcast struct {
 	targets  [castBatch]engine.Target
 	count    int
 	// For one call of Cast:
-	next    int                 // the first Conn that may be the next missed one
-	missed  int                 // how many were
-	onMiss  func(engine.Target) // b.miss
+	from    int         // the place of the first one
+	missed  int         // how many have missed the message
+	onMiss  func(i int) // b.miss
 	waiters [castBatch]*Conn
 }
 
@@ -252,7 +252,7 @@ func (b *broadcast) push(conns []*Conn) {
 }
 
 func (b *broadcast) cast(server upgrade.Server, isPacked bool, from, to int) {
-	b.next, b.missed = from, 0
+	b.from, b.missed = from, 0
 	frame := b.prepared.bytes(isPacked)
 	server.Cast(b.targets[from:to], frame, b.onMiss)
 	cast := to - from - b.missed
@@ -264,13 +264,9 @@ func (b *broadcast) cast(server upgrade.Server, isPacked bool, from, to int) {
 }
 
 // miss is called for the targets that have missed the message, in their order.
-func (b *broadcast) miss(t engine.Target) {
-	for b.targets[b.next] != t {
-		b.next++
-	}
-	b.waiters[b.missed] = b.conns[b.next]
+func (b *broadcast) miss(i int) {
+	b.waiters[b.missed] = b.conns[b.from+i]
 	b.missed++
-	b.next++
 }
 
 // push is WritePrepared for a broadcast, which never waits.

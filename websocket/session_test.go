@@ -75,13 +75,13 @@ type fakeServer struct{}
 func (fakeServer) Memo(id, served uint64, opened int64) engine.Memo {
 	return engine.Memo{ID: id, Served: served, Opened: opened}
 }
-func (fakeServer) Served(m engine.Memo) uint64                       { return m.Served }
-func (fakeServer) Prompt(engine.Target)                              {}
-func (fakeServer) Cast([]engine.Target, []byte, func(engine.Target)) {}
-func (fakeServer) Closing() upgrade.Closing                          { return upgrade.CloseNot }
-func (fakeServer) IsRegistered() bool                                { return false }
-func (fakeServer) Count(int, int)                                    {}
-func (fakeServer) Printf(string, ...any)                             {}
+func (fakeServer) Served(m engine.Memo) uint64             { return m.Served }
+func (fakeServer) Prompt(engine.Target)                    {}
+func (fakeServer) Cast([]engine.Target, []byte, func(int)) {}
+func (fakeServer) Closing() upgrade.Closing                { return upgrade.CloseNot }
+func (fakeServer) IsRegistered() bool                      { return false }
+func (fakeServer) Count(int, int)                          {}
+func (fakeServer) Printf(string, ...any)                   {}
 
 // echoes returns a function that wakes a connection, echoes a message, and lets the
 // connection sleep.

@@ -136,12 +136,12 @@ type Engine interface {
 	// of ServeConn, whose caller waits for them.
 	DetachIdle(limit int, take func(c net.Conn, p Parcel)) int
 	// Cast sends frame to connections that wait for input, on the caller's
-	// goroutine, without a call of their Protocols. It calls missed for each target
-	// to which it has sent nothing: because the connection is busy, in the middle of
+	// goroutine, without a call of their Protocols. It calls missed with the index of each
+	// target to which it has sent nothing, in their order: because the connection is busy, in the middle of
 	// input, waits for room, uses TLS, or has ended, or because the engine cannot.
 	// The caller may prompt these. A connection that took a part of the frame gets
 	// the rest as its peer reads. frame must not change until Cast returns.
-	Cast(targets []Target, frame []byte, missed func(Target))
+	Cast(targets []Target, frame []byte, missed func(i int))
 	// Prompt prompts the connection that t names, as its Prompter does. It does nothing
 	// if t names none. A Target takes less memory than a Prompter, but an engine that
 	// cannot cast has no Targets.

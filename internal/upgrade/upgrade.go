@@ -61,7 +61,7 @@ type Server interface {
 	// Prompt is that of the engine.
 	Prompt(t engine.Target)
 	// Cast is that of the engine.
-	Cast(targets []engine.Target, frame []byte, missed func(engine.Target))
+	Cast(targets []engine.Target, frame []byte, missed func(i int))
 	// Closing tells whether connections shall end.
 	Closing() Closing
 	// IsRegistered tells whether other servers with the same Families may take over

@@ -20,10 +20,10 @@ func (c *conn) Target() engine.Target {
 
 // Cast implements engine.Engine. It claims each connection as a worker does, and
 // releases it when the frame is sent.
-func (d *driver) Cast(targets []engine.Target, frame []byte, missed func(engine.Target)) {
+func (d *driver) Cast(targets []engine.Target, frame []byte, missed func(i int)) {
 	for i, t := range targets {
 		if t.Index < 0 || !d.castTo(int(t.Index), t.Generation, frame) {
-			missed(t)
+			missed(i)
 		}
 		if (i+1)%castsInARow == 0 {
 			runtime.Gosched()

@@ -82,7 +82,7 @@ func TestCastAgainst(t *testing.T) {
 			s = d.waits(fd, test.timeout)
 			defer d.sweep.close()
 			missed := 0
-			d.Cast([]engine.Target{{Index: fd, Generation: fd}}, []byte("frame"), func(engine.Target) { missed++ })
+			d.Cast([]engine.Target{{Index: fd, Generation: fd}}, []byte("frame"), func(int) { missed++ })
 			if missed != 0 {
 				t.Error("the connection was missed")
 			}
@@ -138,7 +138,7 @@ func TestCastMisses(t *testing.T) {
 		s.word.Or(test.parked)
 		before := s.word.Load()
 		misses := false
-		d.Cast([]engine.Target{test.target}, []byte("frame"), func(engine.Target) { misses = true })
+		d.Cast([]engine.Target{test.target}, []byte("frame"), func(int) { misses = true })
 		if misses != test.misses || s.word.Load() != before || len(d.queued()) != 0 {
 			t.Errorf("%s: missed %v, state %b, was %b", test.name, misses, s.word.Load(), before)
 		}

@@ -40,7 +40,7 @@ func (p *peer) target(t *testing.T) engine.Target {
 func (s *server) cast(targets []engine.Target, text string) map[engine.Target]bool {
 	missed := make(map[engine.Target]bool)
 	frame := frames(text)
-	s.engine.Cast(targets, frame, func(t engine.Target) { missed[t] = true })
+	s.engine.Cast(targets, frame, func(i int) { missed[targets[i]] = true })
 	clear(frame)
 	return missed
 }

@@ -110,9 +110,9 @@ func (d *driver) Prompt(engine.Target) {}
 
 // Cast implements engine.Engine. It misses every target: a connection's goroutine waits
 // in Read, and no other goroutine can take over for it.
-func (d *driver) Cast(targets []engine.Target, _ []byte, missed func(engine.Target)) {
-	for _, t := range targets {
-		missed(t)
+func (d *driver) Cast(targets []engine.Target, _ []byte, missed func(i int)) {
+	for i := range targets {
+		missed(i)
 	}
 }
 
