@@ -107,7 +107,7 @@ func mayEncode(r *Response) bool {
 	case message.BodyForbidden(status), status == StatusResetContent, status == StatusPartialContent:
 		return false
 	}
-	return len(h.ContentEncoding()) == 0 && !hasListMember(h.Peek(HeaderCacheControl), "no-transform")
+	return len(h.ContentEncoding()) == 0 && !ascii.HasMember(h.Peek(HeaderCacheControl), "no-transform")
 }
 
 // isWorthEncoding reports whether there is a body that compresses well; with
@@ -183,18 +183,6 @@ func weakenETag(h *ResponseHeader) {
 	}
 	var room [96]byte
 	h.SetBytesV(HeaderETag, append(append(room[:0], "W/"...), tag...))
-}
-
-// hasListMember reports whether a comma-separated list has a member.
-func hasListMember(list []byte, member string) bool {
-	for found := len(list) > 0; found; {
-		var m []byte
-		m, list, found = ascii.Cut(list, ',')
-		if ascii.EqualFold(ascii.TrimOWS(m), member) {
-			return true
-		}
-	}
-	return false
 }
 
 // readAccept returns what all Accept-Encoding fields of a request, in any

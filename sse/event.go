@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/h1"
 )
 
 // MaxEvent is how many bytes the name and the data of a published event may have together.
@@ -76,9 +78,9 @@ const chunkOverhead = 2*8 + 4
 
 // appendChunk appends text as a chunk (RFC 9112 section 7.1).
 func appendChunk(dst, text []byte) []byte {
-	dst = append(strconv.AppendUint(dst, uint64(len(text)), 16), "\r\n"...)
-	return append(append(dst, text...), "\r\n"...)
+	dst = append(h1.AppendChunkHead(dst, len(text)), text...)
+	return append(dst, "\r\n"...)
 }
 
-// lastChunk ends a chunked body.
-const lastChunk = "0\r\n\r\n"
+// lastChunk ends a chunked body without trailers.
+const lastChunk = h1.LastChunk + "\r\n"

@@ -118,8 +118,7 @@ func (h *host) restartAt(index uint32, now int64) int64 {
 // heartbeat returns the silence before a heartbeat of the stream with an index; 0: there is
 // none. It differs by a fifth, so that not all come together.
 func (h *Hub) heartbeat(index uint32) time.Duration {
-	fifth := h.options.Heartbeat / 5
-	return h.options.Heartbeat - fifth + upgrade.Spread(index, 2*fifth)
+	return upgrade.Around(index, h.options.Heartbeat)
 }
 
 // farewell tells a client when to connect again.

@@ -1,6 +1,10 @@
 package sse
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/sluicehttp/sluice/internal/upgrade"
+)
 
 // messageVersion is the first byte of what Hubs publish to each other. Processes of
 // different versions may do so during an upgrade.
@@ -18,7 +22,7 @@ func appendMessage(dst []byte, m message) []byte {
 	dst = append(dst, messageVersion)
 	dst = binary.BigEndian.AppendUint32(dst, m.mark.run)
 	dst = binary.AppendUvarint(dst, m.mark.number)
-	dst = appendString(appendString(dst, m.topic), m.event.Name)
+	dst = upgrade.AppendText(upgrade.AppendText(dst, m.topic), m.event.Name)
 	return append(dst, m.event.Data...)
 }
 
@@ -33,24 +37,12 @@ func parseMessage(in []byte) (m message, ok bool) {
 		return m, false
 	}
 	m.mark.number = number
-	if m.topic, in, ok = cutString(in[5+n:]); !ok || len(m.topic) > MaxTopic {
+	if m.topic, in, ok = upgrade.CutText(in[5+n:]); !ok || len(m.topic) > MaxTopic {
 		return m, false
 	}
-	if m.event.Name, in, ok = cutString(in); !ok {
+	if m.event.Name, in, ok = upgrade.CutText(in); !ok {
 		return m, false
 	}
 	m.event.Data = in
 	return m, m.event.check() == nil
-}
-
-func appendString(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
-}
-
-func cutString(in []byte) (text string, rest []byte, ok bool) {
-	size, n := binary.Uvarint(in)
-	if n <= 0 || size > uint64(len(in)-n) {
-		return "", nil, false
-	}
-	return string(in[n : n+int(size)]), in[n+int(size):], true
 }

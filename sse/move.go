@@ -38,10 +38,10 @@ type moved struct {
 // appendMoved appends m: the form, the text of the position, and the topics, each with its
 // length.
 func appendMoved(dst []byte, m moved) []byte {
-	dst = appendString(append(dst, byte(m.form)), string(appendPosition(nil, m.had)))
+	dst = upgrade.AppendText(append(dst, byte(m.form)), string(appendPosition(nil, m.had)))
 	dst = binary.AppendUvarint(dst, uint64(len(m.topics)))
 	for _, name := range m.topics {
-		dst = appendString(dst, name)
+		dst = upgrade.AppendText(dst, name)
 	}
 	return dst
 }
@@ -52,7 +52,7 @@ func parseMoved(in []byte) (m moved, ok bool) {
 		return m, false
 	}
 	m.form = form(in[0])
-	text, in, ok := cutString(in[1:])
+	text, in, ok := upgrade.CutText(in[1:])
 	if !ok {
 		return m, false
 	}
@@ -66,7 +66,7 @@ func parseMoved(in []byte) (m moved, ok bool) {
 	in = in[n:]
 	for range count {
 		var name string
-		if name, in, ok = cutString(in); !ok {
+		if name, in, ok = upgrade.CutText(in); !ok {
 			return m, false
 		}
 		m.topics = append(m.topics, name)

@@ -3,9 +3,11 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 )
@@ -69,14 +71,7 @@ func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
 
 // hasMember tells whether one of the lists, which are the values of a field, has a member.
 func hasMember(lists [][]byte, member string) bool {
-	for _, list := range lists {
-		for one := range strings.SplitSeq(string(list), ",") {
-			if strings.EqualFold(strings.TrimSpace(one), member) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(lists, func(list []byte) bool { return ascii.HasMember(list, member) })
 }
 
 // family is the upgrade.Family of a Server.

@@ -84,16 +84,12 @@ func appendMoved(dst []byte, m moved) []byte {
 		flags |= 2
 	}
 	dst = append(dst, flags, byte(m.out), byte(m.in))
-	dst = appendText(appendText(dst, m.window), m.protocol)
+	dst = upgrade.AppendText(upgrade.AppendText(dst, m.window), m.protocol)
 	dst = binary.AppendUvarint(dst, uint64(len(m.rooms)))
 	for _, room := range m.rooms {
-		dst = appendText(dst, room)
+		dst = upgrade.AppendText(dst, room)
 	}
 	return append(dst, m.state...)
-}
-
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
 // parseMoved is the reverse of appendMoved. Its result contains parts of in.
@@ -106,10 +102,10 @@ func parseMoved(in []byte) (m moved, ok bool) {
 	if !m.out.IsValid() || !m.in.IsValid() || (m.out == 0) != (m.in == 0) {
 		return m, false
 	}
-	if m.window, in, ok = cutText(in[3:]); !ok || len(m.window) > 1<<m.in.Bits() || len(m.window) > 0 && !m.in.Keeps() {
+	if m.window, in, ok = upgrade.CutText(in[3:]); !ok || len(m.window) > 1<<m.in.Bits() || len(m.window) > 0 && !m.in.Keeps() {
 		return m, false
 	}
-	if m.protocol, in, ok = cutText(in); !ok {
+	if m.protocol, in, ok = upgrade.CutText(in); !ok {
 		return m, false
 	}
 	count, n := binary.Uvarint(in)
@@ -119,21 +115,13 @@ func parseMoved(in []byte) (m moved, ok bool) {
 	in = in[n:]
 	for range count {
 		var room string
-		if room, in, ok = cutText(in); !ok {
+		if room, in, ok = upgrade.CutText(in); !ok {
 			return m, false
 		}
 		m.rooms = append(m.rooms, room)
 	}
 	m.state = in
 	return m, m.hasState || len(in) == 0
-}
-
-func cutText(in []byte) (text string, rest []byte, ok bool) {
-	size, n := binary.Uvarint(in)
-	if n <= 0 || size > uint64(len(in)-n) {
-		return "", nil, false
-	}
-	return string(in[n : n+int(size)]), in[n+int(size):], true
 }
 
 // Pack implements engine.Packer.

@@ -386,8 +386,7 @@ func (s *session) silence(now int64) time.Duration {
 // pingAfter is that of the Endpoint, spread by a fifth, so that the pings of many
 // connections that were opened together do not come together.
 func (s *session) pingAfter() time.Duration {
-	fifth := s.host.pingAfter / 5
-	return s.host.pingAfter - fifth + upgrade.Spread(s.conn.index, 2*fifth)
+	return upgrade.Around(s.conn.index, s.host.pingAfter)
 }
 
 // TimedOut sends a ping after silence, and otherwise ends the connection.

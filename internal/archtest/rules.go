@@ -144,7 +144,7 @@ func satelliteRules() map[string]packageRule {
 		"shared":    {external: []string{xSys}, usesUnsafe: true},
 
 		// Another protocol on the seam. It uses root's names of engines.
-		"tcp": {own: []string{".", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
+		"tcp": {own: []string{".", "internal/ascii", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
 		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
@@ -159,7 +159,7 @@ func satelliteRules() map[string]packageRule {
 		"contrib/backplane-redis":  {anyModule: true, own: []string{"backplane", "internal/relay"}},
 
 		// Bodies that go on after their handler.
-		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/invariants", "internal/upgrade"}},
+		"sse": {own: []string{".", "backplane", "internal/clock", "internal/engine", "internal/h1", "internal/invariants", "internal/upgrade"}},
 
 		"expvarhandler":   {own: []string{"."}},
 		"pprofhandler":    {own: []string{"."}},

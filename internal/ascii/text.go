@@ -150,3 +150,15 @@ func lowerWord(s []byte) {
 		binary.LittleEndian.PutUint64(s, w|upper>>2)
 	}
 }
+
+// HasMember tells whether a list, separated by commas, has a member. It ignores case.
+func HasMember(list []byte, member string) bool {
+	for found := len(list) > 0; found; {
+		var m []byte
+		m, list, found = Cut(list, ',')
+		if EqualFold(TrimOWS(m), member) {
+			return true
+		}
+	}
+	return false
+}

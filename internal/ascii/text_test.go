@@ -135,3 +135,13 @@ func TestUnsafeConversions(t *testing.T) {
 		t.Errorf("%v allocations", allocations)
 	}
 }
+
+func TestHasMember(t *testing.T) {
+	for list, want := range map[string]bool{
+		"": false, "b": true, " B\t": true, "a,b": true, "a, b ,c": true, ",,b": true, "ab": false, "a b": false, "b;q=1": false,
+	} {
+		if got := HasMember([]byte(list), "b"); got != want {
+			t.Errorf("%q: %v", list, got)
+		}
+	}
+}

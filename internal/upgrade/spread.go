@@ -11,6 +11,11 @@ func Spread(index uint32, over time.Duration) time.Duration {
 	return time.Duration(index*2654435761>>22) * (over >> 10)
 }
 
+// Around returns a time that differs from d by a fifth at most, as Spread does.
+func Around(index uint32, d time.Duration) time.Duration {
+	return d - d/5 + Spread(index, 2*(d/5))
+}
+
 // A Restart is when connections end that cannot move, after another process has begun to
 // replace this one. They end one by one, so that not all clients connect again at once. The
 // zero value means that it has not begun.
