@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // TestHTTP2IdleMemory: what an idle connection of HTTP/2 costs after one request. Later it
@@ -265,6 +267,6 @@ func serveIdleHTTP2(t *testing.T, kind string) {
 		runtime.GC()
 		runtime.GC()
 		debug.FreeOSMemory()
-		fmt.Println(residentOf(t, os.Getpid()))
+		fmt.Println(nettest.PrivateMemory(t, os.Getpid()))
 	}
 }

@@ -2,16 +2,16 @@ package sluice
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // A burst is what many clients do at the same time.
@@ -72,7 +72,7 @@ func (b burst) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := residentOf(t, server.Process.Pid)
+	start := nettest.PrivateMemory(t, server.Process.Pid)
 
 	conns := make([]net.Conn, b.conns)
 	for i := range conns {
@@ -89,9 +89,9 @@ func (b burst) run(t *testing.T) {
 		}
 	}
 	least := start + int64(b.conns*len(b.send))*3/4
-	for end := time.Now().Add(20 * time.Second); residentOf(t, server.Process.Pid) < least; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); nettest.PrivateMemory(t, server.Process.Pid) < least; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the server holds %d KiB, from %d KiB: less than what was sent", residentOf(t, server.Process.Pid)>>10, start>>10)
+			t.Fatalf("the server holds %d KiB, from %d KiB: less than what was sent", nettest.PrivateMemory(t, server.Process.Pid)>>10, start>>10)
 		}
 	}
 	for _, c := range conns {
@@ -107,7 +107,7 @@ func (b burst) run(t *testing.T) {
 	}
 	limit := start*3/2 + 12<<20
 	for end := time.Now().Add(100 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		now := residentOf(t, server.Process.Pid)
+		now := nettest.PrivateMemory(t, server.Process.Pid)
 		if now <= limit {
 			return
 		}
@@ -132,23 +132,4 @@ func serveBurst(t *testing.T, engine string) {
 	}
 	fmt.Println(ln.Addr())
 	t.Error(s.Serve(ln)) // until it is killed
-}
-
-// residentOf returns how many bytes of memory a process has that no file backs.
-func residentOf(t *testing.T, pid int) int64 {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := bytes.Cut(status, []byte("RssAnon:"))
-	fields := strings.Fields(string(rest))
-	if !found || len(fields) == 0 {
-		t.Skip("this system does not tell a process's anonymous memory")
-	}
-	kib, err := strconv.ParseInt(fields[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10
 }

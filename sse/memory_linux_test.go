@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // TestIdleMemory: what an idle stream costs after one event. The server is a process of its
@@ -42,40 +41,15 @@ func TestIdleMemory(t *testing.T) {
 }
 
 func measureIdle(t *testing.T, kind string, count, limit int) {
-	server := exec.Command(os.Args[0], "-test.run=^TestIdleMemory$")
-	server.Env = append(os.Environ(), "SLUICE_TEST_SSE_IDLE="+kind)
-	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		server.Process.Kill()
-		server.Wait()
-	}()
-	out := bufio.NewReader(pipe)
-	line := func() string {
-		text, err := out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(text)
-	}
+	server := nettest.StartAgain(t, "SLUICE_TEST_SSE_IDLE="+kind, "-test.run=^TestIdleMemory$")
+	addr := server.Line()
 	memory := func() int {
-		fmt.Fprintln(in)
-		n, err := strconv.Atoi(line())
+		n, err := strconv.Atoi(server.Ask(""))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	addr := line()
 	var conns []net.Conn
 	open := func(n int) {
 		for i := range n {
@@ -153,16 +127,6 @@ func serveIdle(t *testing.T, kind string) {
 		runtime.GC()
 		runtime.GC()
 		debug.FreeOSMemory()
-		status, err := os.ReadFile("/proc/self/status")
-		_, rest, _ := bytes.Cut(status, []byte("RssAnon:"))
-		fields := strings.Fields(string(rest))
-		if err != nil || len(fields) == 0 {
-			t.Fatal("this system does not tell the memory of a process")
-		}
-		kib, err := strconv.Atoi(fields[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Println(kib << 10)
+		fmt.Println(nettest.PrivateMemory(t, os.Getpid()))
 	}
 }

@@ -1,18 +1,17 @@
 package sse
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 // benchStreams is how many streams BenchmarkPublish has.
@@ -61,13 +60,13 @@ func BenchmarkPublish(b *testing.B) {
 			b.Fatal(err)
 		}
 		s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { _ = h.Serve(ctx, "a") }}
-		ln := listenPlain(b)
+		ln := nettest.ListenPlain(b)
 		go func() { _ = s.Serve(ln) }()
 		stop := startClients(b, ln.Addr().String())
 		for h.Len("a") < benchStreams {
 			time.Sleep(time.Millisecond)
 		}
-		timeCPU(b, func() {
+		nettest.TimeCPU(b, "stream", benchStreams, func() {
 			if err := h.Publish("a", Event{Data: data}); err != nil {
 				b.Fatal(err)
 			}
@@ -76,7 +75,7 @@ func BenchmarkPublish(b *testing.B) {
 		_ = s.Shutdown()
 	})
 	b.Run("write", func(b *testing.B) {
-		ln := listenPlain(b)
+		ln := nettest.ListenPlain(b)
 		defer ln.Close()
 		conns := make(chan net.Conn, benchStreams)
 		go func() {
@@ -96,7 +95,7 @@ func BenchmarkPublish(b *testing.B) {
 			_ = raw.Control(func(fd uintptr) { fds = append(fds, int(fd)) })
 		}
 		chunk := appendChunk(nil, appendText([]byte("id: zzzzzz.10\n"), "", data))
-		timeCPU(b, func() {
+		nettest.TimeCPU(b, "stream", benchStreams, func() {
 			for _, fd := range fds {
 				if n, err := syscall.Write(fd, chunk); n != len(chunk) {
 					b.Fatal(err)
@@ -107,39 +106,12 @@ func BenchmarkPublish(b *testing.B) {
 	})
 }
 
-// listenPlain listens for TCP, not for multipath TCP.
-func listenPlain(b *testing.B) net.Listener {
-	var config net.ListenConfig
-	config.SetMultipathTCP(false)
-	ln, err := config.Listen(b.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	return ln
-}
-
 // startClients starts a process that opens the streams and reads what comes.
 func startClients(b *testing.B, addr string) (stop func()) {
-	clients := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkPublish$", "-test.benchtime=1x")
-	clients.Env = append(os.Environ(), "SLUICE_TEST_SSE_CLIENTS="+addr)
-	out, err := clients.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
+	clients := nettest.StartAgain(b, "SLUICE_TEST_SSE_CLIENTS="+addr, "-test.run=^$", "-test.bench=^BenchmarkPublish$", "-test.benchtime=1x")
+	for clients.Line() != "open" {
 	}
-	in, err := clients.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := clients.Start(); err != nil {
-		b.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "open"; {
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return func() {
-		in.Close()
-		_ = clients.Wait()
-	}
+	return clients.Stop
 }
 
 func listenAll(b *testing.B, addr string) {
@@ -156,23 +128,4 @@ func listenAll(b *testing.B, addr string) {
 	fmt.Println("\nopen")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
-}
-
-// timeCPU is the loop of a benchmark. It waits between calls, so that the clients have read
-// what was sent.
-func timeCPU(b *testing.B, f func()) {
-	used := func() time.Duration {
-		var u syscall.Rusage
-		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	f()
-	var cpu time.Duration
-	for b.Loop() {
-		time.Sleep(50 * time.Millisecond)
-		before := used()
-		f()
-		cpu += used() - before
-	}
-	b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N*benchStreams), "cpu-ns/stream")
 }

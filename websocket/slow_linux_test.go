@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -58,33 +58,12 @@ func testMembersThatStop(t *testing.T, policy SlowPolicy) {
 	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) }}
 	ln := listenSmall(t)
 	go func() { _ = s.Serve(ln) }()
-	members := exec.Command(os.Args[0], "-test.run=^TestMembersThatStop$")
-	members.Env = append(os.Environ(), fmt.Sprintf("SLUICE_TEST_SLOW_MEMBERS=%v %d", ln.Addr(), *slowMembers))
-	in, err := members.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := members.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := members.Start(); err != nil {
-		t.Fatal(err)
-	}
+	members := nettest.StartAgain(t, fmt.Sprintf("SLUICE_TEST_SLOW_MEMBERS=%v %d", ln.Addr(), *slowMembers), "-test.run=^TestMembersThatStop$")
 	defer func() {
-		in.Close()
-		_ = members.Wait()
+		members.Stop()
 		_ = s.Shutdown()
 	}()
-	out := bufio.NewReader(pipe)
-	line := func() string {
-		text, err := out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(text)
-	}
-	line() // all are there
+	members.Line() // all are there
 	broadcast := func() {
 		tick := time.NewTicker(time.Second / time.Duration(*slowRate))
 		defer tick.Stop()
@@ -94,15 +73,11 @@ func testMembersThatStop(t *testing.T, policy SlowPolicy) {
 			g.Broadcast(Prepare(Binary, p), nil)
 		}
 	}
-	ask := func(what string) string {
-		fmt.Fprintln(in, what)
-		return line()
-	}
 	broadcast()
-	before, heap := ask("all read"), heapInUse()
-	ask("stop")
+	before, heap := members.Ask("all read"), heapInUse()
+	members.Ask("stop")
 	broadcast()
-	after := ask("the rest reads")
+	after := members.Ask("the rest reads")
 	stats := e.Stats()
 	slow := *slowMembers / 10
 	grown := heapInUse() - heap
