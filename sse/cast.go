@@ -66,7 +66,7 @@ func (h *Hub) cast(c *cast) {
 }
 
 // collect makes those members of a batch the next targets that get the event now. Those that
-// need something else are prompted. A member that is behind, or that another cast has, will
+// need something else are prompted. A member that lags, or that another cast has, will
 // send the event itself. mu is held.
 func (h *Hub) collect(c *cast, from int) (hasMore bool) {
 	members := c.topic.members
@@ -75,7 +75,7 @@ func (h *Hub) collect(c *cast, from int) (hasMore bool) {
 		sub := s.of(c.topic)
 		switch {
 		case sub.sent != c.before || s.isCast:
-		case s.target.Generation == 0 || s.form != formChunked || s.more != nil && (s.more.had != nil || h.isBehindElse(s, sub)):
+		case s.target.Generation == 0 || s.form != formChunked || s.more != nil && (s.more.had != nil || h.lagsElsewhere(s, sub)):
 			s.prompt()
 		default:
 			s.isCast = true
@@ -86,8 +86,8 @@ func (h *Hub) collect(c *cast, from int) (hasMore bool) {
 	return to < len(members)
 }
 
-// isBehindElse tells whether s is behind in another topic than that of sub.
-func (h *Hub) isBehindElse(s *stream, sub *subscription) bool {
+// lagsElsewhere tells whether s lags in another topic than that of sub.
+func (h *Hub) lagsElsewhere(s *stream, sub *subscription) bool {
 	for i := range s.subscriptions() {
 		if in := s.subscription(i); in != sub && in.sent < in.topic.last {
 			return true
@@ -128,7 +128,7 @@ func (h *Hub) finish(c *cast) {
 			if !c.missed[i] {
 				s.of(c.topic).sent = c.sequence
 			}
-			if h.isBehind(s) {
+			if h.lags(s) {
 				s.prompt()
 			}
 		}

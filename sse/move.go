@@ -82,7 +82,7 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 	h, s := x.hub(), x.stream
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if x.stays || s.phase != phaseOpen || s.isCast || h.isBehind(s) {
+	if x.stays || s.phase != phaseOpen || s.isCast || h.lags(s) {
 		return dst, false
 	}
 	packed := appendMoved(nil, moved{form: s.form, had: h.log.position(), topics: s.topics()})

@@ -254,7 +254,7 @@ func (h *Hub) next(s *stream) (sub *subscription, next uint64, isLost bool) {
 	return sub, next, false
 }
 
-// settle frees what a stream needs no more that has caught up.
+// settle frees what a stream does not need after it has caught up.
 func (h *Hub) settle(s *stream) {
 	m := s.more
 	if m == nil {
@@ -268,8 +268,8 @@ func (h *Hub) settle(s *stream) {
 	}
 }
 
-// isBehind tells whether there is something to send.
-func (h *Hub) isBehind(s *stream) bool {
+// lags tells whether there is something to send.
+func (h *Hub) lags(s *stream) bool {
 	_, next, isLost := h.next(s)
 	return next != 0 || isLost
 }

@@ -66,7 +66,7 @@ func (b *broadcast) miss(i int) {
 	}
 }
 
-// isIdle tells whether nothing waits in s, so that a message need not wait behind it.
+// isIdle tells whether the queue of s is empty, so that a message may be sent at once.
 func (s *Sender) isIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

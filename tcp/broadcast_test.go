@@ -60,7 +60,7 @@ func TestBroadcast(t *testing.T) {
 	})
 }
 
-// TestBroadcastToSlow: who does not read gets no more than MaxPending.
+// TestBroadcastToSlow: at most MaxPending bytes wait for a client that does not read.
 func TestBroadcastToSlow(t *testing.T) {
 	eachEngine(t, func(t *testing.T, f fixture) {
 		opened := make(chan *tcp.Sender, 2)

@@ -267,7 +267,7 @@ func testManyRooms(t *testing.T, open Open) {
 }
 
 // testBlocked: a Receiver that blocks, against what it should do, costs little memory, and
-// delays nobody else. When it goes on, it is told of the gap.
+// does not delay the others. When it goes on, it is told of the gap.
 func testBlocked(t *testing.T, open Open) {
 	const size, messages, most = 64 << 10, 1024, 40 << 20
 	planes, got := connect(t, open, 3)
@@ -358,7 +358,7 @@ func Restart(t *testing.T, open Open, stop, start func()) {
 	start()
 	got[1].await(event{isGap: true})
 	reachAll(t, planes[0], []string{"kept", "new"}, got[1])
-	publish(t, planes[0], "left", "to nobody")
+	publish(t, planes[0], "left", "after Leave")
 	reachAll(t, planes[0], []string{"kept", "new"}, got[1])
-	got[1].refuse(event{room: "left", data: "to nobody"})
+	got[1].refuse(event{room: "left", data: "after Leave"})
 }

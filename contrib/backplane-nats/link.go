@@ -67,7 +67,7 @@ func (l *link) Close() {
 }
 
 // receive empties the inbox. It never waits for the hub. The client drops messages, and
-// tells nobody but its error handler, when the inbox is full. It remains full until this
+// tells only its error handler, when the inbox is full. It remains full until this
 // goroutine takes a message, so that is when to look.
 func (l *link) receive() {
 	for {

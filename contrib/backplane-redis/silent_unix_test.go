@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/backplane/backplanetest"
 )
 
-// TestSilent: a server that answers no pings is left, and found again.
+// TestSilent: the client closes its connection to a server that answers no pings, and connects again.
 func TestSilent(t *testing.T) {
 	s, silent := newServer(t), make(chan struct{}, 100)
 	signal := func(which syscall.Signal) {

@@ -7,7 +7,7 @@ type ignore struct{}
 func (ignore) Received(string, []byte) {}
 func (ignore) Gap(string)              {}
 
-// quiet returns a plane whose room "room" is joined, with peers to which nobody writes.
+// quiet returns a plane whose room "room" is joined, with peers that get no messages.
 func quiet(t testing.TB, peers int) (*plane, []*peer) {
 	m := &Mesh{}
 	var all []*peer

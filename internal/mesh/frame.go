@@ -93,7 +93,7 @@ func appendHello(dst []byte, h hello) []byte {
 	return dst
 }
 
-// parseHello parses a hello, and ignores what later versions put behind it.
+// parseHello parses a hello, and ignores what later versions append to it.
 func parseHello(in []byte) (h hello, err error) {
 	if len(in) < helloSize || binary.LittleEndian.Uint32(in) != helloMagic {
 		return hello{}, errHello

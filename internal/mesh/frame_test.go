@@ -96,7 +96,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// parseAll appends the frames in in, and returns what is left.
+// parseAll appends the frames in in, and returns the rest of in.
 func parseAll(dst, in []byte) (frames, rest []byte, err error) {
 	for {
 		f, size, err := parseFrame(in)

@@ -77,7 +77,7 @@ func TestInterests(t *testing.T) {
 		q := joined.mesh.Plane("q") // of a process that has met the others
 		do(t, q.Subscribe(joined), q.Join("x"), joined.plane.Leave("x"))
 		if !from.mesh.interests.Holds(1, 'x') {
-			t.Error("a room of another plane is left, too")
+			t.Error("Leave has left the room of another plane, too")
 		}
 		do(t, q.Leave("x"))
 		if from.mesh.interests.Holds(1, 'x') {

@@ -127,7 +127,7 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// A worker that has ended is left out. One that reads nothing is left out and logged.
+// A worker that has ended is omitted. One that reads nothing is omitted and logged.
 func TestMeetWithTheDead(t *testing.T) {
 	m := newMeeting()
 	dead := m.add(t)

@@ -9,7 +9,7 @@ type Takeover struct {
 	Family Family
 	// WritesBody: the response has a body, which the Protocol writes: in chunks, or for a
 	// client of HTTP/1.0 up to the end of the connection. Until then the response is a head.
-	// If nobody may read a body, the response ends as others do and Open is not called.
+	// If the response must not have a body, it ends as others do and Open is not called.
 	WritesBody bool
 	// Open is called once, when the response is complete and before it is sent. It
 	// returns the Protocol that has the connection next, and appends to out, which

@@ -25,7 +25,7 @@ type Options struct {
 	// again. It must not block.
 	OnGap func(room string)
 	// OnError is called when the Backplane could not join, leave or publish. With
-	// backplane.ErrTooLarge nobody gets the message; with other errors of a Broadcast,
+	// backplane.ErrTooLarge the message is not sent at all; with other errors of a Broadcast,
 	// members in other processes miss it. It must not block.
 	OnError func(room string, err error)
 }
@@ -187,7 +187,7 @@ func Except(c *websocket.Conn) Option { return Option{except: c} }
 // others. It returns to how many members of this process it was sent, or waits to be sent;
 // see websocket.Group.Broadcast. All members of a process see the messages of a process in
 // one order; there is no order between processes. With a Backplane, a message that is too
-// large for it is sent to nobody.
+// large for it is not sent at all.
 func (h *Hub) Broadcast(name string, p *websocket.Prepared, options ...Option) (sent int) {
 	var except *websocket.Conn
 	for _, o := range options {

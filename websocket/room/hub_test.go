@@ -221,7 +221,7 @@ func TestHubs(t *testing.T) {
 	}
 }
 
-// TestHubTooLarge: what the Backplane does not take is sent to nobody.
+// TestHubTooLarge: a message that the Backplane refuses is not sent to members either.
 func TestHubTooLarge(t *testing.T) {
 	open := serve(t)
 	all := planes(t, 2)

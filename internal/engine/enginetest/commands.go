@@ -216,7 +216,7 @@ func (s *session) gather(out []byte, count, size int) ([]byte, engine.Next) {
 	return out[:0], engine.Read
 }
 
-// inPieces returns out with an answer behind it that has count pieces of size bytes.
+// inPieces appends to out an answer that has count pieces of size bytes.
 func inPieces(out []byte, count, size int) (v net.Buffers, total int64) {
 	body := pattern(count * size)
 	head := append(out, strconv.Itoa(len(body))+":"...)

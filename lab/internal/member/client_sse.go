@@ -29,7 +29,7 @@ type publisher struct {
 type trigger struct {
 	publisher *publisher
 	number    int32       // of the stream
-	isOver    atomic.Bool // the stream has ended: nobody would get the event
+	isOver    atomic.Bool // the stream has ended: the event would be lost
 }
 
 // startStream asks for a stream on a new connection.

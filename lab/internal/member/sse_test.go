@@ -202,7 +202,7 @@ func TestSSEClientWithPeer(t *testing.T) {
 	peer.CloseClientConnections()
 	eventually(t, "the client knows", func() bool { return c.lost.Load() == 2 && c.firstError.Load() != nil })
 	if err := c.peers[0].sender.TrySend(nil); err == nil {
-		t.Error("an event is asked for that nobody gets")
+		t.Error("an event is requested after the end of its stream")
 	}
 }
 
