@@ -35,8 +35,12 @@ func rawAsk(t testing.TB, fd int) {
 	if _, err := syscall.Write(fd, []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := syscall.Read(fd, p[:]); err != nil || string(p[:n]) != "hello" {
-		t.Fatalf("got %q and %v", p[:n], err)
+	n, err := syscall.Read(fd, p[:])
+	for err == syscall.EINTR {
+		n, err = syscall.Read(fd, p[:])
+	}
+	if got := p[:max(n, 0)]; err != nil || string(got) != "hello" {
+		t.Fatalf("got %q and %v", got, err)
 	}
 }
 
