@@ -1,7 +1,6 @@
 package websocket
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -170,7 +169,8 @@ func (o *DialOptions) handshake(ctx context.Context, conn net.Conn, u *sluice.UR
 	if err := o.ask(conn, u, key, d.set); err != nil {
 		return d, err
 	}
-	in := bufio.NewReaderSize(conn, maxResponseHead)
+	in := acquireAnswerReader(conn)
+	defer releaseAnswerReader(in)
 	resp := sluice.AcquireResponse()
 	defer sluice.ReleaseResponse(resp)
 	if err := resp.Header.Read(in); err != nil {
@@ -186,7 +186,8 @@ func (o *DialOptions) handshake(ctx context.Context, conn net.Conn, u *sluice.UR
 		}
 		return d, refused
 	}
-	d.leftover, _ = in.Peek(in.Buffered())
+	leftover, _ := in.Peek(in.Buffered())
+	d.leftover = slices.Clone(leftover)
 	d.opening.state, d.opening.stays = o.State, true
 	if d.set.Endpoint.OnMessage == nil {
 		d.opening.loop = dialLoop

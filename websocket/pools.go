@@ -1,6 +1,8 @@
 package websocket
 
 import (
+	"bufio"
+	"io"
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -60,4 +62,20 @@ func acquireBroadcast(p *Prepared) *broadcast {
 func releaseBroadcast(b *broadcast) {
 	b.prepared = nil
 	broadcastPool.Put(b)
+}
+
+// answerPool holds readers of answers to handshakes, without a connection; a call of Dial owns
+// one. Without it, a buffer of 64 KiB for each call keeps the garbage collector of a program
+// with many connections busy.
+var answerPool = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxResponseHead) }}
+
+func acquireAnswerReader(conn io.Reader) *bufio.Reader {
+	r := answerPool.Get().(*bufio.Reader)
+	r.Reset(conn)
+	return r
+}
+
+func releaseAnswerReader(r *bufio.Reader) {
+	r.Reset(nil)
+	answerPool.Put(r)
 }
