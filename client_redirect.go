@@ -93,11 +93,8 @@ func dropContent(req *Request) {
 
 // dropCredentials removes what must not be sent to another origin.
 func dropCredentials(req *Request) {
-	for _, name := range [...]string{
-		HeaderAuthorization, HeaderProxyAuthorization, HeaderCookie, "Cookie2", HeaderWWWAuthenticate, HeaderHost,
-	} {
-		req.Header.Del(name)
-	}
+	req.Header.DelCredentials()
+	req.Header.Del(HeaderHost)
 	uri := req.URI()
 	uri.SetUsername("")
 	uri.SetPassword("")

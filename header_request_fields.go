@@ -155,6 +155,14 @@ func (h *RequestHeader) DelCookie(key string) { h.m.DelCookie(ascii.Bytes(key)) 
 // DelCookieBytes is DelCookie for bytes.
 func (h *RequestHeader) DelCookieBytes(key []byte) { h.m.DelCookie(key) }
 
+// DelCredentials removes the fields that a client which follows a redirect must not send
+// to another origin (RFC 9110 section 15.4): Authorization, Cookie, and their like.
+func (h *RequestHeader) DelCredentials() {
+	for _, name := range [...]string{HeaderAuthorization, HeaderProxyAuthorization, HeaderCookie, "Cookie2", HeaderWWWAuthenticate} {
+		h.Del(name)
+	}
+}
+
 // DelAllCookies removes all cookies.
 func (h *RequestHeader) DelAllCookies() { h.m.Table.DelID(field.Cookie) }
 

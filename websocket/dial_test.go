@@ -295,15 +295,16 @@ func TestDialCancelled(t *testing.T) {
 	cancel()
 	for range 200 {
 		o := &DialOptions{}
-		u, addr, err := parseURL("ws://" + f.addr)
+		u, err := parseURL("ws://" + f.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := o.connect(t.Context(), addr, false)
+		a := attempt{o: o, set: o.settings(), url: u, req: &sluice.Request{}}
+		conn, err := o.connect(t.Context(), u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		opened, err := o.handshake(t.Context(), conn, u)
+		opened, err := a.handshake(t.Context(), conn)
 		if err != nil {
 			t.Fatal(err)
 		}

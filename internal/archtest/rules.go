@@ -147,7 +147,7 @@ func satelliteRules() map[string]packageRule {
 		"tcp": {own: []string{".", "internal/ascii", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/clock", "internal/buf", "internal/invariants"}},
 
 		// A protocol that follows HTTP/1.1 on a connection.
-		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
+		"websocket":      {own: []string{".", "internal/compress", "internal/dial", "internal/engine", "internal/engine/choose", "internal/upgrade", "internal/uri", "internal/ws", "internal/clock", "internal/buf", "internal/invariants"}},
 		"websocket/room": {own: []string{"backplane", "websocket"}},
 
 		// Between processes. The modules over brokers share what is not the broker's.

@@ -1,0 +1,193 @@
+package websocket
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/uri"
+	"github.com/sluicehttp/sluice/internal/ws"
+)
+
+// An attempt is one handshake of Dial.
+type attempt struct {
+	o         *DialOptions
+	set       *settings
+	url       *sluice.URI
+	req       *sluice.Request // with the fields of DialOptions.Header
+	mayFollow bool            // a redirect
+}
+
+// follows tells whether a response is a redirect that is followed.
+func (a *attempt) follows(status int) bool { return a.mayFollow && sluice.StatusCodeIsRedirect(status) }
+
+// redirect makes u the URL at location, and removes from h what that must not get. It
+// returns why the redirect is not followed; "": it is.
+func redirect(u *sluice.URI, h *sluice.RequestHeader, location []byte) string {
+	before, wasSecure := originOf(u), isSecure(u)
+	isURL := len(location) > 0 && !uri.HasOtherScheme(location)
+	if isURL {
+		u.UpdateBytes(location)
+	}
+	switch string(u.Scheme()) {
+	case "http":
+		u.SetScheme("ws")
+	case "https":
+		u.SetScheme("wss")
+	}
+	u.SetHash("")
+	switch {
+	case !isURL || portOf(u) == "" || len(u.Host()) == 0:
+		return "it redirects to no URL of WebSocket"
+	case wasSecure && !isSecure(u):
+		return "it redirects from wss to ws"
+	case originOf(u) != before:
+		h.DelCredentials()
+	}
+	return ""
+}
+
+// originOf returns the origin of the pages of u's server.
+func originOf(u *sluice.URI) string {
+	scheme := "http"
+	if isSecure(u) {
+		scheme = "https"
+	}
+	return scheme + "://" + withoutPort(scheme, string(u.Host()))
+}
+
+// A dialedConn is what a handshake has found out.
+type dialedConn struct {
+	set      *settings
+	opening  opening
+	protocol string
+	leftover []byte // what came after the answer
+}
+
+// open makes the handshake on a connection of its own.
+func (a *attempt) open(ctx context.Context) (*Conn, error) {
+	conn, err := a.o.connect(ctx, a.url)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := a.handshake(ctx, conn)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return dialed.adopt(ctx, conn, opened)
+}
+
+// handshake sends the request and checks the answer, until ctx ends.
+func (a *attempt) handshake(ctx context.Context, conn net.Conn) (d dialedConn, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if _, isRefused := err.(*HandshakeError); !stop() && err != nil && !isRefused {
+			err = context.Cause(ctx)
+		}
+	}()
+	d.set = a.set
+	var nonce [ws.KeySize]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
+	key := ws.AppendKey(nil, nonce)
+	if err := a.ask(conn, key); err != nil {
+		return d, err
+	}
+	in := acquireAnswerReader(conn)
+	defer releaseAnswerReader(in)
+	resp := sluice.AcquireResponse() // the Header of a refusal is part of it
+	if err := resp.Header.Read(in); err != nil {
+		return d, err
+	}
+	if err := d.accept(&resp.Header, key); err != nil {
+		status := resp.StatusCode()
+		refused := &HandshakeError{Status: status, Reason: err.Error(), Header: &resp.Header}
+		resp.StreamBody = true
+		if status != sluice.StatusSwitchingProtocols && !a.follows(status) && resp.ReadBody(in, 0) == nil {
+			refused.Body, _ = io.ReadAll(io.LimitReader(resp.BodyStream(), maxRefusal))
+		}
+		return d, refused
+	}
+	sluice.ReleaseResponse(resp)
+	leftover, _ := in.Peek(in.Buffered())
+	d.leftover = slices.Clone(leftover)
+	d.opening.state, d.opening.stays = a.o.State, true
+	if d.set.Endpoint.OnMessage == nil {
+		d.opening.loop = dialLoop
+	}
+	return d, nil
+}
+
+// ask sends the request.
+func (a *attempt) ask(w io.Writer, key []byte) error {
+	h := &a.req.Header
+	h.SetMethod(sluice.MethodGet)
+	h.SetRequestURIBytes(a.url.RequestURI())
+	h.SetHostBytes(a.url.Host())
+	h.Set(sluice.HeaderConnection, "Upgrade")
+	h.Set(sluice.HeaderUpgrade, ws.Token)
+	h.Set(ws.FieldVersion, ws.Version)
+	h.SetBytesV(ws.FieldKey, key)
+	h.Del(ws.FieldProtocol)
+	h.Del(ws.FieldExtensions)
+	if all := a.set.Endpoint.Protocols; len(all) > 0 {
+		h.Set(ws.FieldProtocol, strings.Join(all, ", "))
+	}
+	if a.set.Endpoint.Compression != CompressionOff {
+		h.SetBytesV(ws.FieldExtensions, a.set.Endpoint.deflates().AppendOffer(nil))
+	}
+	_, err := w.Write(h.Header())
+	return err
+}
+
+// accept checks the answer (RFC 6455 section 4.1).
+func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
+	if h.StatusCode() != sluice.StatusSwitchingProtocols {
+		return errors.New("it does not switch to WebSocket")
+	}
+	if !hasToken(h.PeekAll(sluice.HeaderConnection), "upgrade") || !hasToken(h.PeekAll(sluice.HeaderUpgrade), ws.Token) {
+		return errors.New("it does not upgrade to WebSocket")
+	}
+	if accepts := h.PeekAll(ws.FieldAccept); len(accepts) != 1 || string(accepts[0]) != string(ws.AppendAccept(nil, key)) {
+		return errors.New("its " + ws.FieldAccept + " is wrong")
+	}
+	if chosen := h.PeekAll(ws.FieldProtocol); len(chosen) > 0 {
+		d.protocol = string(chosen[0])
+		if len(chosen) > 1 || !slices.Contains(d.set.Endpoint.Protocols, d.protocol) {
+			return fmt.Errorf("the subprotocol %q was not offered", d.protocol)
+		}
+	}
+	extensions := joined(h.PeekAll(ws.FieldExtensions))
+	if d.set.Endpoint.Compression == CompressionOff {
+		if len(extensions) > 0 {
+			return errors.New("no extension was offered")
+		}
+		return nil
+	}
+	deflate, isOn, ok := d.set.Endpoint.deflates().ParseAnswer(extensions)
+	if !ok {
+		return errors.New("its extension was not offered")
+	}
+	if isOn {
+		d.opening.out, d.opening.in = deflate.Client(), deflate.Server()
+	}
+	return nil
+}
+
+// joined returns the values of a field that is a list.
+func joined(values [][]byte) (list []byte) {
+	for i, v := range values {
+		if i > 0 {
+			list = append(list, ", "...)
+		}
+		list = append(list, v...)
+	}
+	return list
+}
