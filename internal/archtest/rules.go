@@ -207,7 +207,7 @@ func labRules() map[string]packageRule {
 		}},
 		// The floor of broadcasts is a loop of raw system calls.
 		"bench/internal/websockets": {anyModule: true, usesUnsafe: true, own: []string{".", "websocket", "websocket/room", "bench/...", "lab/..."}},
-		"lab/internal/member":       {anyModule: true, own: []string{".", "internal/h2", "internal/ws", "prefork", "sse", "tcp", "websocket", "websocket/room", "lab/..."}},
+		"lab/internal/member":       {anyModule: true, own: []string{".", "internal/h2", "prefork", "sse", "tcp", "websocket", "websocket/room", "lab/..."}},
 	}
 }
 

@@ -4,27 +4,28 @@ package member
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/ws"
 	"github.com/sluicehttp/sluice/lab/internal/control"
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/tcp"
+	"github.com/sluicehttp/sluice/websocket"
 )
 
 // A client is a process that holds connections and sends on them. They are
 // served by an engine: a client is a server that speaks first.
 type client struct {
 	*process
-	server  *tcp.Server
-	request []byte    // or the message that is a request's payload (WebSocket)
-	began   time.Time // origin of all times
+	server   *tcp.Server         // unless there are WebSockets
+	endpoint *websocket.Endpoint // of WebSockets
+	events   *eventReader        // of server-sent events
+	request  []byte              // or the message that is one
+	began    time.Time           // origin of all times
 
-	// upgrades has an element for each connection that is being upgraded, whose server
-	// has not sent its SETTINGS, or whose stream has not begun.
+	// upgrades has an element for each connection whose server has not sent its SETTINGS,
+	// or whose stream has not begun.
 	upgrades chan struct{}
 
 	mu         sync.Mutex
@@ -51,7 +52,7 @@ type peer struct {
 }
 
 // A sender sends from outside of a connection's callbacks. It is a *tcp.Sender, or
-// a *masker, a *streamer or a *trigger.
+// a *messenger, a *streamer or a *trigger.
 type sender interface{ TrySend(message []byte) error }
 
 func newClient(p *process) *client {
@@ -62,11 +63,12 @@ func newClient(p *process) *client {
 	case scenario.TCP:
 		handler = c.handleTCP
 	case scenario.WebSocket:
-		handler = c.handleWebSocket
+		c.endpoint = c.newEndpoint()
+		return c
 	case scenario.HTTP2:
 		handler = c.handleHTTP2
 	case scenario.SSE:
-		c.publishers = make(map[string]*publisher)
+		c.publishers, c.events = make(map[string]*publisher), newEventReader()
 		handler = c.handleSSE
 	default:
 		c.request = []byte("GET / HTTP/1.1\r\nHost: lab\r\n\r\n")
@@ -116,8 +118,6 @@ func (c *client) note(err error) {
 // open is called for each connection that was made.
 func (c *client) open(conn *tcp.Conn) error {
 	switch c.config.Scenario.Protocol {
-	case scenario.WebSocket:
-		return c.startUpgrade(conn)
 	case scenario.HTTP2:
 		return c.startHTTP2(conn)
 	case scenario.SSE:
@@ -131,6 +131,11 @@ func (c *client) open(conn *tcp.Conn) error {
 func (c *client) joins(conn *tcp.Conn, s sender) {
 	p := &peer{sender: s}
 	conn.SetState(p)
+	c.join(p)
+}
+
+// join adds a peer.
+func (c *client) join(p *peer) {
 	c.mu.Lock()
 	c.peers = append(c.peers, p)
 	c.mu.Unlock()
@@ -142,20 +147,27 @@ func (c *client) closed(conn *tcp.Conn, err error) {
 	if err == nil {
 		err = fmt.Errorf("the server has closed a connection")
 	}
-	c.note(err)
 	switch state := conn.State().(type) {
 	case *peer:
-		c.lost.Add(1)
-		if t, isStream := state.sender.(*trigger); isStream {
-			t.isOver.Store(true)
-		}
-		c.driver().lost(state)
+		c.ended(state, err)
 	case *publisher:
+		c.note(err)
 		c.broken(err)
 	default:
+		c.note(err)
 		c.failed.Add(1)
 		<-c.upgrades
 	}
+}
+
+// ended is called when the connection of a peer has ended.
+func (c *client) ended(p *peer, err error) {
+	c.note(err)
+	c.lost.Add(1)
+	if t, isStream := p.sender.(*trigger); isStream {
+		t.isOver.Store(true)
+	}
+	c.driver().lost(p)
 }
 
 // now returns the time since began.
@@ -185,14 +197,11 @@ func (c *client) answered(conn *tcp.Conn) error {
 	if !ok {
 		return fmt.Errorf("an answer has come before there was a request")
 	}
-	c.requests.Add(1)
-	if !c.driver().answered(p, c.now()) {
+	if !c.takes(p) {
 		return nil
 	}
 	var err error
 	switch s := p.sender.(type) {
-	case *masker:
-		_, err = conn.Write(ws.AppendMasked(conn.AvailableBuffer(), ws.OpBinary, ws.Key(rand.Uint32()), c.request))
 	case *streamer:
 		_, err = conn.Write(s.appendRequest(conn.AvailableBuffer()))
 	case *trigger:
@@ -201,6 +210,13 @@ func (c *client) answered(conn *tcp.Conn) error {
 		_, err = conn.Write(c.request)
 	}
 	return err
+}
+
+// takes takes in that the answer of a peer has come, and tells whether the next request is to
+// be sent on the same connection.
+func (c *client) takes(p *peer) (again bool) {
+	c.requests.Add(1)
+	return c.driver().answered(p, c.now())
 }
 
 // driver returns the driver in use.

@@ -4,11 +4,15 @@ package member
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
+	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/tcp"
 )
 
@@ -81,12 +85,12 @@ func (c *client) handleSSE(conn *tcp.Conn, in []byte) (int, error) {
 	case *trigger:
 		return c.streamBegins(conn, state, in)
 	}
-	data, size, err := parseEvent(in)
-	switch {
-	case err != nil || size == 0:
+	text, size, err := parseChunk(in)
+	if err != nil || size == 0 {
 		return 0, err
-	case !bytes.Equal(data, answerData):
-		return 0, fmt.Errorf("an event with the data %.40q was not asked for", data)
+	}
+	if is, err := c.events.isAnswer(text); err != nil || !is {
+		return size, err
 	}
 	return size, c.answered(conn)
 }
@@ -116,12 +120,12 @@ func (c *client) streamBegins(conn *tcp.Conn, t *trigger, in []byte) (int, error
 		return 0, fmt.Errorf("the server does not answer with a stream: %.200q", head)
 	}
 	end += len(endOfHead)
-	data, size, err := parseEvent(in[end:])
-	switch {
-	case err != nil || size == 0:
+	text, size, err := parseChunk(in[end:])
+	if err != nil || size == 0 {
 		return 0, err
-	case data != nil:
-		return 0, fmt.Errorf("a stream begins with the event %.40q", data)
+	}
+	if is, err := c.events.isAnswer(text); err != nil || is {
+		return 0, cmp.Or(err, errEarly)
 	}
 	c.joins(conn, t)
 	<-c.upgrades
@@ -137,13 +141,13 @@ const (
 var (
 	errChunk     = errors.New("what the server sends is no chunk")
 	errStreamEnd = errors.New("the server ends a stream")
-	errEvent     = errors.New("a chunk is not an event with an ID and one line of data at most")
+	errEarly     = errors.New("a stream begins with an event")
+	errTwoEvents = errors.New("a chunk has two events")
 )
 
-// parseEvent returns the data of the event in the chunk that in begins with, nil if it has
-// none, and the size of the chunk in in; 0: it is not complete. Our server writes each event
-// as one chunk, with its ID first: anything else is an error.
-func parseEvent(in []byte) (data []byte, size int, err error) {
+// parseChunk returns the text of the chunk that in begins with, and its size in in; 0: it is
+// not complete. Our server writes each event as one chunk.
+func parseChunk(in []byte) (text []byte, size int, err error) {
 	digits, _, hasSize := bytes.Cut(in, []byte("\r\n"))
 	if !hasSize && len(in) <= sizeDigits+1 {
 		return nil, 0, nil
@@ -159,21 +163,42 @@ func parseEvent(in []byte) (data []byte, size int, err error) {
 	if size = at + int(n) + 2; len(in) < size {
 		return nil, 0, nil
 	}
-	text := in[at : size-2]
 	if string(in[size-2:size]) != "\r\n" {
 		return nil, 0, errChunk
 	}
-	id, rest, _ := bytes.Cut(text, []byte("\n"))
-	if len(id) == len("id: ") || !bytes.HasPrefix(id, []byte("id: ")) {
-		return nil, 0, errEvent
+	return in[at : size-2], size, nil
+}
+
+// An eventReader reads the events of all streams, one chunk after the other.
+type eventReader struct {
+	mu     sync.Mutex
+	text   bytes.Reader
+	events *sse.Reader // of text
+}
+
+func newEventReader() *eventReader {
+	r := &eventReader{}
+	r.events = sse.NewReader(&r.text)
+	return r
+}
+
+// isAnswer tells whether the text of a chunk is the event that was asked for. Otherwise, it
+// has no event.
+func (r *eventReader) isAnswer(text []byte) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text.Reset(text)
+	e, err := r.events.Next()
+	switch {
+	case err == io.EOF:
+		return false, nil
+	case err != nil:
+		return false, err
+	case !bytes.Equal(e.Data, answerData):
+		return false, fmt.Errorf("an event with the data %.40q was not asked for", e.Data)
 	}
-	if string(rest) == "\n" {
-		return nil, size, nil
+	if _, err := r.events.Next(); err != io.EOF {
+		return false, errTwoEvents
 	}
-	data, hasData := bytes.CutPrefix(rest, []byte("data: "))
-	data, isEvent := bytes.CutSuffix(data, []byte("\n\n"))
-	if !hasData || !isEvent || bytes.IndexByte(data, '\n') >= 0 {
-		return nil, 0, errEvent
-	}
-	return data, size, nil
+	return true, nil
 }

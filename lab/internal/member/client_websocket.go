@@ -3,67 +3,83 @@
 package member
 
 import (
-	"bytes"
-	"crypto/rand"
+	"context"
 	"fmt"
-	mathrand "math/rand/v2"
+	"net"
 
-	"github.com/sluicehttp/sluice/internal/ws"
-	"github.com/sluicehttp/sluice/tcp"
+	"github.com/sluicehttp/sluice/lab/internal/scenario"
+	"github.com/sluicehttp/sluice/websocket"
 )
 
-// upgrading is the state of a connection that is not yet a peer.
-type upgrading struct {
-	key string // that was sent
+// newEndpoint returns what all connections of a client of WebSocket have. Without OnMessage,
+// each has a goroutine.
+func (c *client) newEndpoint() *websocket.Endpoint {
+	e := &websocket.Endpoint{PingAfter: -1, OnOpen: c.openWebSocket, OnClose: func(conn *websocket.Conn, err error) {
+		c.ended(conn.State().(*peer), err)
+	}}
+	if c.config.Scenario.Client != scenario.GoroutineClient {
+		e.OnMessage = func(conn *websocket.Conn, m websocket.Message) error {
+			return c.handleWebSocket(conn, conn.State().(*peer), m)
+		}
+	}
+	return e
 }
 
-// startUpgrade asks for WebSocket on a new connection.
-func (c *client) startUpgrade(conn *tcp.Conn) error {
-	var nonce [ws.KeySize]byte
-	_, _ = rand.Read(nonce[:]) // it cannot fail
-	u := &upgrading{key: string(ws.AppendKey(nil, nonce))}
-	conn.SetState(u)
-	_, err := conn.WriteString("GET / HTTP/1.1\r\nHost: lab\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + u.key + "\r\n\r\n")
+// upgrade makes the handshake on a connected socket.
+func (c *client) upgrade(fd int) error {
+	socket, err := socketConn(fd)
+	if err != nil {
+		return err
+	}
+	p := &peer{}
+	conn, err := websocket.Dial(context.Background(), "ws://lab/", &websocket.DialOptions{
+		Endpoint: c.endpoint, State: p,
+		Dial: func(context.Context, string) (net.Conn, error) { return socket, nil },
+	})
+	if err == nil && c.endpoint.OnMessage == nil {
+		go c.read(conn, p)
+	}
 	return err
 }
 
-// handleWebSocket takes the answer to an upgrade, or a frame.
-func (c *client) handleWebSocket(conn *tcp.Conn, in []byte) (int, error) {
-	if u, isUpgrading := conn.State().(*upgrading); isUpgrading {
-		return c.switched(conn, u, in)
-	}
-	op, payload, size, err := parseFrame(in, false)
-	switch {
-	case err != nil || size == 0:
-		return 0, err
-	case op != ws.OpBinary || len(payload) != messageSize:
-		return 0, fmt.Errorf("a frame of kind %d and %d bytes was not asked for", op, len(payload))
-	}
-	return size, c.answered(conn)
+// openWebSocket is called for each connection that the server has upgraded.
+func (c *client) openWebSocket(conn *websocket.Conn) error {
+	p := conn.State().(*peer)
+	p.sender = (*messenger)(conn)
+	c.join(p)
+	return nil
 }
 
-// switched takes the answer to an upgrade.
-func (c *client) switched(conn *tcp.Conn, u *upgrading, in []byte) (int, error) {
-	end := bytes.Index(in, endOfHead)
-	if end < 0 {
-		return 0, nil
+// read is the goroutine of a connection.
+func (c *client) read(conn *websocket.Conn, p *peer) {
+	for {
+		m, err := conn.Read(context.Background())
+		if err == nil {
+			err = c.handleWebSocket(conn, p, m)
+		}
+		if err != nil {
+			_ = conn.Close(websocket.CodeNormal, "")
+			c.ended(p, err)
+			return
+		}
 	}
-	head := in[:end+2]
-	if !bytes.HasPrefix(head, statusSwitching) || string(fieldOf(head, ws.FieldAccept)) != string(ws.AppendAccept(nil, []byte(u.key))) {
-		return 0, fmt.Errorf("the server does not upgrade: %.200q", head)
-	}
-	c.joins(conn, (*masker)(conn.Sender()))
-	<-c.upgrades
-	return end + len(endOfHead), nil
 }
 
-// A masker is a *tcp.Sender that sends each message as a frame, masked with a
-// key of its own (RFC 6455 section 5.3).
-type masker tcp.Sender
+// handleWebSocket takes an answer.
+func (c *client) handleWebSocket(conn *websocket.Conn, p *peer, m websocket.Message) error {
+	if m.Kind != websocket.Binary || len(m.Data) != messageSize {
+		return fmt.Errorf("a message of kind %d and %d bytes was not asked for", m.Kind, len(m.Data))
+	}
+	if !c.takes(p) {
+		return nil
+	}
+	return conn.TryWrite(websocket.Binary, c.request)
+}
+
+// A messenger is a *websocket.Conn that sends messages.
+type messenger websocket.Conn
 
 // TrySend implements sender.
-func (m *masker) TrySend(message []byte) error {
-	frame := make([]byte, 0, 32)
-	return (*tcp.Sender)(m).TrySend(ws.AppendMasked(frame, ws.OpBinary, ws.Key(mathrand.Uint32()), message))
+func (m *messenger) TrySend(message []byte) error {
+	return (*websocket.Conn)(m).TryWrite(websocket.Binary, message)
 }

@@ -105,7 +105,9 @@ func (c *client) adopt(fd int) error {
 	switch c.config.Scenario.Protocol {
 	case scenario.HTTPS:
 		return c.adoptSecret(fd)
-	case scenario.WebSocket, scenario.HTTP2, scenario.SSE:
+	case scenario.WebSocket:
+		return c.upgrade(fd)
+	case scenario.HTTP2, scenario.SSE:
 		c.upgrades <- struct{}{}
 		if err := c.server.AdoptSocket(fd); err != nil {
 			<-c.upgrades
@@ -123,14 +125,9 @@ const handshakeTimeout = time.Minute
 // adoptSecret makes the TLS handshake and gives the connection to the engine, as
 // a goroutine: event loops speak TLS as servers only.
 func (c *client) adoptSecret(fd int) error {
-	file := os.NewFile(uintptr(fd), "socket")
-	plain, err := net.FileConn(file)
-	_ = file.Close()
+	plain, err := socketConn(fd)
 	if err != nil {
 		return err
-	}
-	if socket, ok := plain.(*net.TCPConn); ok {
-		_ = socket.SetKeepAlive(false) // as all others have it
 	}
 	// Nobody is deceived: the servers are ours, on loopback, with certificates
 	// of their own making that nobody could verify.
@@ -142,6 +139,20 @@ func (c *client) adoptSecret(fd int) error {
 		return fmt.Errorf("TLS handshake: %w", err)
 	}
 	return c.server.AdoptConn(secret)
+}
+
+// socketConn returns the net.Conn of a socket.
+func socketConn(fd int) (net.Conn, error) {
+	file := os.NewFile(uintptr(fd), "socket")
+	conn, err := net.FileConn(file)
+	_ = file.Close()
+	if err != nil {
+		return nil, err
+	}
+	if socket, ok := conn.(*net.TCPConn); ok {
+		_ = socket.SetKeepAlive(false) // as all others have it
+	}
+	return conn, nil
 }
 
 // dial returns the descriptor of a new connection. It is a thread that waits, as

@@ -12,7 +12,6 @@ import (
 var (
 	endOfHead       = []byte("\r\n\r\n")
 	statusOK        = []byte("HTTP/1.1 200 ")
-	statusSwitching = []byte("HTTP/1.1 101 ")
 	statusNoContent = []byte("HTTP/1.1 204 ")
 	contentLength   = []byte("\r\nContent-Length: ")
 )

@@ -18,46 +18,55 @@ import (
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
 )
 
-func TestParseEvent(t *testing.T) {
+func TestParseChunk(t *testing.T) {
 	for in, want := range map[string]struct {
-		data string // "-": none
-		size int    // 0: not complete; -1: an error
+		text string
+		size int // 0: not complete; -1: an error
 	}{
-		"":                                      {"-", 0},
-		"2":                                     {"-", 0},
-		"12\r":                                  {"-", 0},
-		"9\r\nid: a\n":                          {"-", 0},
-		"7\r\nid: a\n\n\r":                      {"-", 0},
-		"7\r\nid: a\n\n\r\n":                    {"-", 12},
-		"12\r\nid: a\ndata: hello\n\n\r\n12\r":  {"", -1}, // the size is wrong
-		"13\r\nid: a\ndata: hello\n\n\r\n13\r":  {"hello", 25},
-		"f\r\nid: a\ndata: x\n\n\r\n":           {"x", 20},
-		"e\r\nid: a\ndata: \n\n\r\n":            {"", 19},
-		"8\r\nid: a\n\n\nx\r\n":                 {"", -1},
-		"7\r\nid: a\n\nxx":                      {"", -1},
-		"17\r\nid: a\ndata: x\ndata: y\n\n\r\n": {"", -1},
-		"b\r\nid: a\ndata\n\r\n":                {"", -1},
-		"9\r\ndata: x\n\n\r\n":                  {"", -1},
-		"6\r\nid: \n\n\r\n":                     {"", -1},
-		"3\r\n:\n\n\r\n":                        {"", -1},
-		"0\r\n\r\n":                             {"", -1},
-		"\r\n":                                  {"", -1},
-		"x\r\n":                                 {"", -1},
-		"-1\r\n":                                {"", -1},
-		"1000\r\n":                              {"", -1},
-		"7;a=b\r\nid: a\n\n\r\n":                {"", -1},
-		"77777":                                 {"", -1},
+		"":                       {"", 0},
+		"2":                      {"", 0},
+		"12\r":                   {"", 0},
+		"9\r\nid: a\n":           {"", 0},
+		"7\r\nid: a\n\n\r":       {"", 0},
+		"7\r\nid: a\n\n\r\n12\r": {"id: a\n\n", 12},
+		"8\r\nid: a\n\n\nx\r\n":  {"", -1},
+		"7\r\nid: a\n\nxx":       {"", -1},
+		"0\r\n\r\n":              {"", -1},
+		"\r\n":                   {"", -1},
+		"x\r\n":                  {"", -1},
+		"-1\r\n":                 {"", -1},
+		"1000\r\n":               {"", -1},
+		"7;a=b\r\nid: a\n\n\r\n": {"", -1},
+		"77777":                  {"", -1},
 	} {
-		data, size, err := parseEvent([]byte(in))
-		got := string(data)
-		if data == nil {
-			got = "-"
-		}
+		text, size, err := parseChunk([]byte(in))
 		switch {
 		case want.size < 0 && err == nil:
-			t.Errorf("%q is taken: %q, %d", in, got, size)
-		case want.size >= 0 && (err != nil || size != want.size || got != want.data):
-			t.Errorf("%q: %q, %d, %v, want %q, %d", in, got, size, err, want.data, want.size)
+			t.Errorf("%q is taken: %q, %d", in, text, size)
+		case want.size >= 0 && (err != nil || size != want.size || string(text) != want.text):
+			t.Errorf("%q: %q, %d, %v, want %q, %d", in, text, size, err, want.text, want.size)
+		}
+	}
+}
+
+// TestIsAnswer: what one chunk has means nothing for the next one.
+func TestIsAnswer(t *testing.T) {
+	r := newEventReader()
+	for _, c := range []struct {
+		text    string
+		is      bool
+		isError bool
+	}{
+		{"id: a\n\n", false, false},
+		{"id: a\ndata: pingpong\n\n", true, false},
+		{"id: a\ndata: pingpong\n", false, false},
+		{"data: pingpong\n\n", true, false},
+		{"data: pingpang\n\n", false, true},
+		{"data: pingpong\n\ndata: pingpong\n\n", false, true},
+		{":\n\n", false, false},
+	} {
+		if is, err := r.isAnswer([]byte(c.text)); is != c.is || (err != nil) != c.isError {
+			t.Errorf("%q: %v, %v", c.text, is, err)
 		}
 	}
 }
@@ -212,7 +221,7 @@ func TestSSEClientIsRefused(t *testing.T) {
 		"status":     {"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", "does not answer with a stream"},
 		"type":       {"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n", "does not answer with a stream"},
 		"no chunks":  {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "does not answer with a stream"},
-		"early data": {streamHead + "f\r\nid: a\ndata: x\n\n\r\n", "begins with the event"},
+		"early data": {streamHead + "16\r\nid: a\ndata: pingpong\n\n\r\n", errEarly.Error()},
 		"end":        {streamHead + "0\r\n\r\n", errStreamEnd.Error()},
 		"unasked":    {streamHead + "7\r\nid: a\n\n\r\n16\r\nid: a\ndata: pingpong\n\n\r\n16\r\nid: a\ndata: pingpang\n\n\r\n", "pingpang"},
 	} {
@@ -250,13 +259,13 @@ func TestSSEClientIsRefused(t *testing.T) {
 
 const streamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-// FuzzParseEvent: what is taken is a chunk, wherever the input is cut.
-func FuzzParseEvent(f *testing.F) {
+// FuzzParseChunk: what is taken is a chunk, wherever the input is cut.
+func FuzzParseChunk(f *testing.F) {
 	for _, in := range []string{"7\r\nid: a\n\n\r\n", "13\r\nid: a\ndata: hello\n\n\r\n", "0\r\n\r\n", "fff\r\n"} {
 		f.Add([]byte(in))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		data, size, err := parseEvent(in)
+		data, size, err := parseChunk(in)
 		if err != nil || size == 0 {
 			return
 		}
@@ -264,7 +273,7 @@ func FuzzParseEvent(f *testing.F) {
 			t.Fatalf("%q: %d bytes of %d", in, size, len(in))
 		}
 		for end := range size {
-			if _, n, err := parseEvent(in[:end]); n != 0 || err != nil {
+			if _, n, err := parseChunk(in[:end]); n != 0 || err != nil {
 				t.Fatalf("%q: %d, %v", in[:end], n, err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/sluicehttp/sluice/lab/internal/control"
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
@@ -52,6 +53,9 @@ func eachText(loops, processors int, hasNoLoops bool) string {
 func (r *Result) writeLoad(b *strings.Builder) {
 	c, l := &r.Connect, &r.Load
 	fmt.Fprintf(b, "## Requests\n\n| | |\n|---|---:|\n| connections made | %s |\n| in | %s |\n| per second | %s |\n", Count(c.Made), Span(c.Elapsed), Count(c.PerSec))
+	if c.Made > 0 && c.ClientCPU > 0 {
+		fmt.Fprintf(b, "| CPU for each: server, client | %s, %s |\n", Span(c.ServerCPU/time.Duration(c.Made)), Span(c.ClientCPU/time.Duration(c.Made)))
+	}
 	fmt.Fprintf(b, "| mode | %s |\n| requests | %s |\n| in | %s |\n| **per second** | **%s** |\n", r.modeText(), Count(l.Completed), Span(l.Elapsed), Count(l.PerSec))
 	if l.Sweeps > 0 {
 		fmt.Fprintf(b, "| each connection at least | %d times |\n", l.Sweeps)

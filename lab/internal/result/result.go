@@ -54,6 +54,9 @@ type Connect struct {
 	Failed  int           `json:"failed"`
 	Elapsed time.Duration `json:"elapsed"`
 	PerSec  float64       `json:"per_sec"`
+	// What making them has cost; 0: not known.
+	ServerCPU time.Duration `json:"server_cpu,omitempty"`
+	ClientCPU time.Duration `json:"client_cpu,omitempty"`
 }
 
 // Memory is what connections cost. All bytes are sums over the processes of a

@@ -32,7 +32,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kernel := s.System.Kernel(true)
+	kernel, idle := s.System.Kernel(true), s.sums()
 	s.result.Memory.Before = before
 	s.Progress.Phase("connections", s.Scenario.Conns)
 	began := time.Now()
@@ -45,6 +45,8 @@ func (s *session) connect(ctx context.Context) error {
 	if err := s.waitConnected(ctx, began); err != nil {
 		return err
 	}
+	spent := s.sums()
+	s.result.Connect.ServerCPU, s.result.Connect.ClientCPU = spent.serverCPU-idle.serverCPU, spent.clientCPU-idle.clientCPU
 	time.Sleep(settleTime)
 	s.waitPacked()
 	s.result.Memory.After, err = s.memory(ctx, true)

@@ -104,17 +104,22 @@ func (s *session) orders() []control.Run {
 }
 
 // counts asks all processes what they have counted.
-func (s *session) counts(ctx context.Context) (c counts, err error) {
+func (s *session) counts(ctx context.Context) (counts, error) {
 	if err := s.fleet.sample(ctx); err != nil {
-		return c, err
+		return counts{}, err
 	}
+	return s.sums(), nil
+}
+
+// sums returns what processes have said last.
+func (s *session) sums() (c counts) {
 	s.fleet.each(control.Server, func(m *member) {
 		c.served += m.stats.Requests
 		c.serverCPU += m.stats.CPU
 	})
 	s.fleet.each(control.Client, func(m *member) { c.clientCPU += m.stats.CPU })
 	c.machineCPU = s.System.CPU()
-	return c, nil
+	return c
 }
 
 // waitDone waits for the clients and shows how far they are.
