@@ -32,6 +32,10 @@ type suite struct {
 	Without []string
 	// Edits are made in the module's tests, in both copies.
 	Edits []edit
+	// Server is a folder of testdata for a module that is for net/http. Its files replace
+	// those of the copy for Sluice, and serve with fasthttpadaptor. It has the Edits alone.
+	// The other copy is as it was, and uses net/http.
+	Server string
 	// Skip matches tests that end the test program or hang with Sluice, for a
 	// reason that is known, so that the others would not be run. They are run with
 	// neither.
@@ -61,7 +65,7 @@ type results map[string]string
 // An outcome is what one suite gave.
 type outcome struct {
 	suite    suite
-	fasthttp string // version
+	fasthttp string // version, or what it was instead
 	real     results
 	ours     results
 	newest   results // with the newest fasthttp, if there are differences
@@ -84,30 +88,44 @@ func (r *runner) run(ctx context.Context, s suite) outcome {
 	}
 	place := filepath.Join(r.work, strings.NewReplacer("/", "_", "@", "_").Replace(s.Module))
 	required, ours := filepath.Join(place, "fasthttp"), filepath.Join(place, "sluice")
-	if o.err = r.prepare(ctx, s, module.Dir, required); o.err != nil {
+	if o.err = r.prepare(ctx, s.original(), module.Dir, required); o.err != nil {
 		return o
 	}
 	if o.err = r.prepare(ctx, s, module.Dir, ours, "-replace="+shimModule+"="+r.shim, "-replace="+ourModule+"="+r.source); o.err != nil {
 		return o
 	}
-	version, err := command(ctx, required, "go", "list", "-m", "-f", "{{.Version}}", shimModule)
-	if err != nil {
-		o.err = err
+	if o.fasthttp, o.err = s.comparedWith(ctx, required); o.err != nil {
 		return o
 	}
-	o.fasthttp = string(bytes.TrimSpace(version))
 	o.real = r.test(ctx, required, s, s.packages(), "")
 	o.ours = r.test(ctx, ours, s, s.packages(), "")
 	for range 2 {
 		maps.Copy(o.ours, r.testAgain(ctx, ours, s, o.different()))
 	}
-	if tests := o.different(); len(tests) > 0 && o.fasthttp != newest {
+	if tests := o.different(); len(tests) > 0 && o.fasthttp != newest && s.Server == "" {
 		folder := filepath.Join(place, "newest")
 		if o.err = r.prepare(ctx, s, module.Dir, folder, "-require="+shimModule+"@"+newest); o.err == nil {
 			o.newest = r.testAgain(ctx, folder, s, tests)
 		}
 	}
 	return o
+}
+
+// original is the suite of the copy that Sluice's is compared with.
+func (s suite) original() suite {
+	if s.Server != "" {
+		s.Server, s.Fasthttp, s.Edits = "", "", nil
+	}
+	return s
+}
+
+// comparedWith returns the version of fasthttp, or that it is net/http.
+func (s *suite) comparedWith(ctx context.Context, folder string) (string, error) {
+	if s.Server != "" {
+		return "(net/http)", nil
+	}
+	version, err := command(ctx, folder, "go", "list", "-m", "-f", "{{.Version}}", shimModule)
+	return string(bytes.TrimSpace(version)), err
 }
 
 // testAgain runs these tests alone.
@@ -175,6 +193,11 @@ func (r *runner) prepare(ctx context.Context, s suite, from, to string, changes 
 	}
 	if err := copyFolder(from, to); err != nil {
 		return err
+	}
+	if s.Server != "" {
+		if err := copyFolder(filepath.Join(r.source, "interop", "ecosystem", "testdata", s.Server), to); err != nil {
+			return err
+		}
 	}
 	for _, name := range s.Without {
 		if err := os.Remove(filepath.Join(to, name)); err != nil {

@@ -45,6 +45,14 @@ func suites() []suite {
 		{Module: "github.com/gofiber/contrib/otelfiber/v2", Version: "v2.1.1"},
 		{Module: "github.com/gofiber/contrib/swagger", Version: "v1.3.0"},
 		{Module: "github.com/gofiber/contrib/websocket", Version: "v1.3.4"},
+		{
+			Module: "github.com/coder/websocket", Version: "v1.8.15", Fasthttp: newest, Server: "coder",
+			Edits: []edit{
+				{`"net/http/httptest"`, `"github.com/coder/websocket/internal/test/httptest"`},
+				{`assert\.Equal\(t, "remote addr.*`, ``},           // that of net.Pipe
+				{`brw\.Flush\(\)`, "defer c.Close()\nbrw.Flush()"}, // a proxy's, which leaves its connection to the garbage collector
+			},
+		},
 		{Module: "github.com/ansrivas/fiberprometheus/v2", Version: "v2.16.0"},
 		{
 			Module: "github.com/getsentry/sentry-go/fiber", Version: "v0.35.1", Edits: withHost,
