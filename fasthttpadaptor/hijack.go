@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -47,10 +48,12 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.hijacked = c
 	w.ctx.HijackSetNoResponse(true)
 	body := w.ctx.Response.Body() // empty after WriteHeader
-	out := bufio.NewWriterSize(c, max(hijackBufferSize, len(body)))
+	own := &ownedConn{c}
+	runtime.AddCleanup(own, func(c *hijackedConn) { _ = c.Close() }, c)
+	out := bufio.NewWriterSize(own, max(hijackBufferSize, len(body)))
 	_, _ = out.Write(body) // there is room
 	w.ctx.Response.ResetBody()
-	return c, bufio.NewReadWriter(bufio.NewReader(c), out), nil
+	return own, bufio.NewReadWriter(bufio.NewReader(own), out), nil
 }
 
 // flushHead sends the head if WriteHeader was called, and what was written after
@@ -61,6 +64,22 @@ func (w *responseWriter) flushHead() error {
 	}
 	w.sniff()
 	return w.ctx.Flush()
+}
+
+// ownedConn is what the handler has of a hijackedConn. It is closed when nobody can use it
+// any more, as a connection of net/http is; serve would wait for ever.
+type ownedConn struct{ *hijackedConn }
+
+// Read implements net.Conn. It keeps the connection until it returns.
+func (c *ownedConn) Read(p []byte) (int, error) {
+	defer runtime.KeepAlive(c)
+	return c.hijackedConn.Read(p)
+}
+
+// Write implements net.Conn. It keeps the connection until it returns.
+func (c *ownedConn) Write(p []byte) (int, error) {
+	defer runtime.KeepAlive(c)
+	return c.hijackedConn.Write(p)
 }
 
 // hijackedConn is the connection that a handler took over. While the handler

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,49 @@ func TestHijackOfAPipelinedRequest(t *testing.T) {
 		got := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /hijack HTTP/1.1\r\nHost: a\r\n\r\n")
 		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "HTTP/1.1 101 Switching Protocols\r\n\r\n") {
 			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestHijackAndForget: what nobody can use any more is closed, as with net/http. A Read in
+// progress keeps it.
+func TestHijackAndForget(t *testing.T) {
+	h := hijacker(t, func(c net.Conn, _ *bufio.ReadWriter) {
+		go func() {
+			var p [1]byte
+			_, _ = c.Read(p[:])
+			_, _ = c.Write(p[:])
+		}()
+	})
+	onEachServer(t, h, func(t *testing.T, addr string) {
+		c := dial(t, addr)
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		in := bufio.NewReader(c)
+		if _, err := http.ReadResponse(in, nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			runtime.GC()
+		}
+		_, _ = io.WriteString(c, "x")
+		if b, err := in.ReadByte(); b != 'x' || err != nil {
+			t.Fatalf("%q, %v", b, err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := in.ReadByte()
+			ended <- err
+		}()
+		for {
+			select {
+			case err := <-ended:
+				if err != io.EOF {
+					t.Error(err)
+				}
+				return
+			default:
+				runtime.GC()
+			}
 		}
 	})
 }
