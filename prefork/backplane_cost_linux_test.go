@@ -7,18 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/internal/nettest"
 )
 
 var (
 	costRate    = flag.Int("backplane.rate", 0, "messages a second that each worker of TestBackplaneCost publishes; 0: it is skipped")
 	costWorkers = flag.Int("backplane.workers", 4, "of TestBackplaneCost")
-	moveCount   = flag.Int("backplane.moves", 0, "how many workers TestBackplaneMoves replaces; 0: it is skipped")
 	costFor     = flag.Duration("backplane.for", 5*time.Second, "how long TestBackplaneCost measures")
 )
 
@@ -78,33 +75,6 @@ func TestBackplaneCost(t *testing.T) {
 		f.signal(os.Kill)
 		f.wait()
 	}
-}
-
-// What members miss or get twice that move themselves. It is a measurement, too.
-func TestBackplaneMoves(t *testing.T) {
-	if *moveCount == 0 {
-		t.Skip("no -backplane.moves")
-	}
-	f := start(t, setup{Workers: 3, Rooms: true, Linger: patience, Drain: patience}, true)
-	var moves, lost, doubled, got int64
-	for range *moveCount {
-		all := f.members(3, 4)
-		leaving, _ := strconv.Atoi(all[0].pid)
-		c := converse(all, all[0].pid)
-		until(t, "members talk", func() bool { return c.answered.Load() > 200 })
-		before := c.answered.Load()
-		nettest.Signal(t, leaving, syscall.SIGTERM)
-		until(t, "the worker is replaced", func() bool { return !isAlive(leaving) })
-		got += c.answered.Load() - before
-		goal := c.answered.Load() + 1000
-		until(t, "members talk", func() bool { return c.answered.Load() > goal })
-		c.end(t)
-		moves, lost, doubled = moves+4, lost+c.lost.Load(), doubled+c.doubled.Load()
-		for _, m := range all {
-			m.Close()
-		}
-	}
-	t.Logf("%d members moved: %d messages came to all 12 meanwhile, these missed %d and got %d twice", moves, got, lost, doubled)
 }
 
 // cpuTime returns what the workers have used.

@@ -26,8 +26,8 @@ var backplaneRestarts = flag.Int("backplane.restarts", 3, "how often TestBackpla
 
 // withRooms serves /room: who opens it gets the process's id, and what the members of its
 // room send, in all processes. Each process also checks what the others publish in turn.
-func withRooms(p *Prefork, s *sluice.Server, next sluice.RequestHandler) sluice.RequestHandler {
-	hub, err := room.New(room.Options{Backplane: p.Backplane("rooms"), OnGap: func(name string) {
+func withRooms(p *Prefork, s *sluice.Server, history int, next sluice.RequestHandler) sluice.RequestHandler {
+	hub, err := room.New(room.Options{Backplane: p.Backplane("rooms"), History: history, OnGap: func(name string) {
 		fmt.Printf("gap %d %q\n", os.Getpid(), name)
 	}})
 	if err != nil {
@@ -190,53 +190,47 @@ func TestBackplaneRooms(t *testing.T) {
 // A conversation is members that send numbers to a room.
 type conversation struct {
 	load
-	writers int
-
-	moved         string       // the process whose members are moved; they may miss something
-	lost, doubled atomic.Int64 // messages of these
+	members []*roomMember
+	moving  bool // they move between processes
 }
 
 // converse makes members send numbers. All check that they get them in order, without one
-// missing and none twice. Those in the process moved only listen, and count what is not so.
-func converse(all []*roomMember, moved string) *conversation {
-	c := &conversation{moved: moved}
-	for _, m := range all {
-		if m.pid != moved {
-			c.writers++
-		}
-	}
+// missing and none twice. Those of members that move come in any order, because there is
+// none between processes.
+func converse(all []*roomMember, moving bool) *conversation {
+	c := &conversation{members: all, moving: moving}
 	for i, m := range all {
-		c.done.Add(1)
+		c.done.Add(2)
 		go func() {
 			defer c.done.Done()
 			if err := c.check(m); err != nil {
 				c.fail(fmt.Errorf("member %d: %w", i, err))
 			}
 		}()
-	}
-	for i, m := range all {
-		if m.pid == moved {
-			continue
-		}
-		c.done.Add(1)
 		go func() {
 			defer c.done.Done()
-			for n := 1; !c.stop.Load(); n++ {
+			n := 1
+			for ; !c.stop.Load(); n++ {
 				if err := m.write(fmt.Sprint(i, " ", n)); err != nil {
 					c.fail(err)
 					return
 				}
 				time.Sleep(time.Millisecond)
 			}
-			_ = m.write(fmt.Sprint(i, " 0")) // the last one
+			_ = m.write(fmt.Sprint(i, " ", -n)) // the last one
 		}()
 	}
 	return c
 }
 
 func (c *conversation) check(m *roomMember) error {
-	last, over := map[int]int{}, 0
-	for over == 0 || over < c.writers {
+	type sender struct {
+		last int          // its greatest number
+		left map[int]bool // the smaller ones that are missing
+		over bool
+	}
+	senders := make([]sender, len(c.members))
+	for over := 0; over < len(senders); {
 		_ = m.SetDeadline(time.Now().Add(patience))
 		text, err := m.read()
 		if err != nil {
@@ -246,19 +240,28 @@ func (c *conversation) check(m *roomMember) error {
 		if _, err := fmt.Sscan(text, &from, &n); err != nil {
 			return err
 		}
+		s := &senders[from]
+		s.over = s.over || n < 0
+		n = max(n, -n)
 		switch {
-		case n == 0:
-			over++
-		case n == last[from]+1:
-		case m.pid != c.moved:
-			return fmt.Errorf("%d of member %d after %d", n, from, last[from])
-		case n > last[from]:
-			c.lost.Add(int64(n - last[from] - 1))
+		case n == s.last+1:
+			s.last = n
+		case !c.moving || n <= s.last && !s.left[n]:
+			return fmt.Errorf("%d of member %d after %d", n, from, s.last)
+		case n < s.last:
+			delete(s.left, n)
 		default:
-			c.doubled.Add(1)
-			continue
+			if s.left == nil {
+				s.left = map[int]bool{}
+			}
+			for s.last++; s.last < n; s.last++ {
+				s.left[s.last] = true
+			}
 		}
-		last[from] = n
+		if s.over && len(s.left) == 0 {
+			s.over = false
+			over++
+		}
 		c.answered.Add(1)
 	}
 	return nil
@@ -279,7 +282,7 @@ func TestBackplaneRestarts(t *testing.T) {
 			}
 			staying = append(staying, m)
 		}
-		c := converse(staying, "")
+		c := converse(staying, false)
 		until(t, "members talk", func() bool { return c.answered.Load() > 200 })
 		nettest.Signal(t, leaving, syscall.SIGTERM)
 		until(t, "the worker is replaced", func() bool { return !isAlive(leaving) })
@@ -307,6 +310,31 @@ func TestBackplaneRestarts(t *testing.T) {
 	}
 }
 
+// Members that move to another process while all talk miss no message and get none twice.
+func TestBackplaneMoves(t *testing.T) {
+	f := start(t, setup{Workers: 3, Rooms: true, History: 10_000, Linger: patience, Drain: patience}, true)
+	got := int64(0)
+	for range *backplaneRestarts {
+		all := f.members(3, 4)
+		leaving, _ := strconv.Atoi(all[0].pid)
+		c := converse(all, true)
+		until(t, "members talk", func() bool { return c.answered.Load() > 200 })
+		nettest.Signal(t, leaving, syscall.SIGTERM)
+		until(t, "the worker is replaced", func() bool { return !isAlive(leaving) })
+		goal := c.answered.Load() + 1000
+		until(t, "members talk", func() bool { return c.answered.Load() > goal || t.Failed() })
+		c.end(t)
+		got += c.answered.Load()
+		for _, m := range all {
+			m.Close()
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d times 4 of 12 members have moved; %d messages have come", *backplaneRestarts, got)
+}
+
 // When a worker is killed, the others lose nothing of each other, and they and its successor
 // are told of a gap.
 func TestBackplaneKill(t *testing.T) {
@@ -318,7 +346,7 @@ func TestBackplaneKill(t *testing.T) {
 			staying = append(staying, m)
 		}
 	}
-	c := converse(staying, "")
+	c := converse(staying, false)
 	until(t, "members talk", func() bool { return c.answered.Load() > 200 })
 	before := f.living()
 	pid, _ := strconv.Atoi(all[0].pid)

@@ -52,6 +52,7 @@ type setup struct {
 	HTTP2                   bool
 	WebSocket               bool // of the path /websocket
 	Rooms                   bool // of the path /room
+	History                 int  // of the rooms
 	Streams                 bool // of the paths /events and /publish
 	Publishing              publishing
 }
@@ -123,7 +124,7 @@ func newFleet(s setup) *Prefork {
 		server.Handler = withStreams(p, server, server.Handler)
 	}
 	if s.Rooms {
-		server.Handler = withRooms(p, server, server.Handler)
+		server.Handler = withRooms(p, server, s.History, server.Handler)
 	}
 	if s.Publishing.Rate > 0 {
 		server.Handler = withPublishing(p, s.Publishing, server.Handler)

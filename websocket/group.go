@@ -22,7 +22,8 @@ type Group struct {
 	// goroutine that serves connections.
 	OnEmpty func()
 
-	order sync.Mutex // held by broadcasts: all members see one order
+	mover *upgrade.Mover // nil: members that move may miss messages
+	order sync.Mutex     // held by broadcasts: all members see one order
 
 	mu      sync.Mutex
 	members []*Conn // nil: a hole, which is closed after the broadcast
@@ -36,6 +37,9 @@ type membership struct {
 	group *Group
 	place int32
 }
+
+// MoveBy is for package room. It sets the upgrade.Mover, before the first Add.
+func (g *Group) MoveBy(m *upgrade.Mover) { g.mover = m }
 
 // Add makes c a member. It returns ErrClosed if c is closing or has ended, and nil if it
 // is a member already. A message that is broadcast meanwhile may reach it or not.

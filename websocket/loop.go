@@ -12,7 +12,8 @@ type loop struct {
 	err      error         // for Read after the end
 	reading  readState
 	kind     loopKind
-	isDone   bool // serve has returned
+	isDone   bool         // serve has returned
+	moved    []movedRooms // the Groups in the process from which the connection came
 }
 
 // A loopKind says who calls Read.

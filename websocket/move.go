@@ -16,7 +16,7 @@ import (
 
 const (
 	// movePrefix begins the names of families. It has the version of appendMoved.
-	movePrefix = "websocket1:"
+	movePrefix = "websocket2:"
 	// maxMovedState is the largest result of StateCodec.Encode.
 	maxMovedState = 32 << 10
 	// maxMoved is the largest state of a connection. With the input that was read and
@@ -69,12 +69,18 @@ type moved struct {
 	out, in  ws.DeflateSide
 	window   string // what messages of the peer may refer to; it forgets ours
 	protocol string
-	rooms    []string
+	rooms    []movedRooms
 	hasState bool
 	state    []byte
 }
 
-// appendMoved appends m to dst: three bytes, and texts with their lengths.
+// A movedRooms is the Groups of a connection that have one upgrade.Mover, or none.
+type movedRooms struct {
+	mark  string // what the Mover says; "" without one
+	names []string
+}
+
+// appendMoved appends m to dst: three bytes, and texts and lists with their lengths.
 func appendMoved(dst []byte, m moved) []byte {
 	flags := byte(0)
 	if m.isPinged {
@@ -86,8 +92,11 @@ func appendMoved(dst []byte, m moved) []byte {
 	dst = append(dst, flags, byte(m.out), byte(m.in))
 	dst = upgrade.AppendText(upgrade.AppendText(dst, m.window), m.protocol)
 	dst = binary.AppendUvarint(dst, uint64(len(m.rooms)))
-	for _, room := range m.rooms {
-		dst = upgrade.AppendText(dst, room)
+	for _, rooms := range m.rooms {
+		dst = binary.AppendUvarint(upgrade.AppendText(dst, rooms.mark), uint64(len(rooms.names)))
+		for _, name := range rooms.names {
+			dst = upgrade.AppendText(dst, name)
+		}
 	}
 	return append(dst, m.state...)
 }
@@ -108,20 +117,69 @@ func parseMoved(in []byte) (m moved, ok bool) {
 	if m.protocol, in, ok = upgrade.CutText(in); !ok {
 		return m, false
 	}
-	count, n := binary.Uvarint(in)
-	if n <= 0 || count > uint64(len(in)) { // each takes a byte or more
-		return m, false
-	}
-	in = in[n:]
-	for range count {
-		var room string
-		if room, in, ok = upgrade.CutText(in); !ok {
-			return m, false
-		}
-		m.rooms = append(m.rooms, room)
+	count, in, ok := cutCount(in)
+	for ; ok && count > 0; count-- {
+		var rooms movedRooms
+		rooms, in, ok = cutRooms(in)
+		m.rooms = append(m.rooms, rooms)
 	}
 	m.state = in
-	return m, m.hasState || len(in) == 0
+	return m, ok && (m.hasState || len(in) == 0)
+}
+
+// cutRooms parses a movedRooms.
+func cutRooms(in []byte) (r movedRooms, rest []byte, ok bool) {
+	if r.mark, in, ok = upgrade.CutText(in); !ok {
+		return r, in, false
+	}
+	count, in, ok := cutCount(in)
+	for ; ok && count > 0; count-- {
+		var name string
+		name, in, ok = upgrade.CutText(in)
+		r.names = append(r.names, name)
+	}
+	return r, in, ok
+}
+
+// cutCount parses the length of a list, each member of which takes a byte or more.
+func cutCount(in []byte) (count uint64, rest []byte, ok bool) {
+	count, n := binary.Uvarint(in)
+	if n <= 0 || count > uint64(len(in)) {
+		return 0, in, false
+	}
+	return count, in[n:], true
+}
+
+// names returns the names of all Groups.
+func (m *moved) names() (all []string) {
+	for _, rooms := range m.rooms {
+		all = append(all, rooms.names...)
+	}
+	return all
+}
+
+// TakeMark is for package room, in OnMoved and for Endpoint.Serve: it returns what the
+// upgrade.Mover of the Group with this name said when c left the other process; once. ""
+// means nothing.
+func (c *Conn) TakeMark(group string) string {
+	c.lock().Lock()
+	defer c.lock().Unlock()
+	if c.more == nil {
+		return ""
+	}
+	var all []movedRooms
+	if l := c.more.loop(); l != nil {
+		all = l.moved
+	} else if s := c.more.session; s != nil {
+		all = s.moved
+	}
+	for i := range all {
+		if at := slices.Index(all[i].names, group); at >= 0 {
+			all[i].names = slices.Delete(all[i].names, at, at+1)
+			return all[i].mark
+		}
+	}
+	return ""
 }
 
 // Pack implements engine.Packer.
@@ -129,7 +187,7 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	c, m := s.conn, moved{isPinged: s.isPinged, protocol: s.conn.Protocol(), out: s.conn.out, in: s.conn.in}
 	c.lock().Lock()
 	ok = s.mayMove()
-	rooms, areNamed := c.more.rooms()
+	groups := c.more.groups()
 	value := c.more.state
 	if w := c.windows(); w != nil {
 		m.window = string(w.received)
@@ -141,15 +199,19 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 		}
 		return dst, false
 	}
-	m.rooms = rooms
 	if value != nil {
 		m.hasState = true
 		m.state, ok = s.encode(value)
 	}
-	if !ok || !areNamed || len(rooms) > 0 && s.host.Endpoint.OnMoved == nil {
+	if !ok || slices.ContainsFunc(groups, hasNoName) || len(groups) > 0 && s.host.Endpoint.OnMoved == nil {
 		s.stay()
 		return dst, false
 	}
+	var release func()
+	if m.rooms, release, ok = hold(groups); !ok {
+		return dst, false
+	}
+	defer release()
 	before := len(dst)
 	dst = appendMoved(upgrade.AppendState(dst, s.host.Name()), m)
 	if len(dst)-before > maxMoved {
@@ -189,24 +251,52 @@ func (s *session) mayMove() bool {
 	return len(m.rare.pings) == 0 && (m.rare.loop == nil || m.rare.loop.mayMove())
 }
 
-// rooms returns the names of the Groups of a Conn. ok is false if one has no name; the
-// lock is held.
-func (m *extra) rooms() (names []string, ok bool) {
+// groups returns the Groups of a Conn; the lock is held.
+func (m *extra) groups() (all []*Group) {
 	if m.group.group == nil {
-		return nil, true
+		return nil
 	}
-	names = []string{m.group.group.Name}
+	all = []*Group{m.group.group}
 	if m.rare != nil {
 		for _, in := range m.rare.groups {
-			names = append(names, in.group.Name)
+			all = append(all, in.group)
 		}
 	}
-	for _, name := range names {
-		if name == "" {
-			return nil, false
+	return all
+}
+
+func hasNoName(g *Group) bool { return g.Name == "" }
+
+// hold returns what a connection takes along of its Groups, and keeps their messages from
+// it until release is called. ok is false if one of them is sending.
+func hold(groups []*Group) (all []movedRooms, release func(), ok bool) {
+	var movers []*upgrade.Mover
+	for _, g := range groups {
+		at := slices.Index(movers, g.mover)
+		if at < 0 {
+			at = len(movers)
+			movers, all = append(movers, g.mover), append(all, movedRooms{})
+		}
+		all[at].names = append(all[at].names, g.Name)
+	}
+	var held []func()
+	release = func() {
+		for _, f := range held {
+			f()
 		}
 	}
-	return names, true
+	for i, mover := range movers {
+		if mover == nil {
+			continue
+		}
+		mark, free, ok := mover.Hold(all[i].names)
+		if !ok {
+			release()
+			return nil, nil, false
+		}
+		all[i].mark, held = mark, append(held, free)
+	}
+	return all, release, true
 }
 
 // encode calls the StateCodec.
@@ -262,14 +352,15 @@ func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) 
 		return h.refuseMoved(err)
 	}
 	s := h.begin(conn, o)
-	s.isPinged, s.stays = m.isPinged, h.server.Closing() != upgrade.CloseNot
+	s.isPinged, s.stays, s.moved = m.isPinged, h.server.Closing() != upgrade.CloseNot, m.rooms
 	s.begin(nil, math.MaxInt)
 	s.isOpening = true
 	switch f := h.Endpoint.OnMoved; {
 	case o.loop == serveLoop:
+		s.conn.more.loop().moved = m.rooms // nobody else has the loop yet
 		go s.conn.serve(o.serve)
 	case f != nil:
-		s.call(func(c *Conn) error { return restarted(f(c, m.rooms)) })
+		s.call(func(c *Conn) error { return restarted(f(c, m.names())) })
 	}
 	s.arm()
 	out, _ := s.leave(engine.Read)

@@ -363,7 +363,7 @@ func TestRegister(t *testing.T) {
 }
 
 func FuzzMoved(f *testing.F) {
-	for _, m := range []moved{{}, {isPinged: true, out: 12, in: 0x8c, window: "window", protocol: "chat", rooms: []string{"a", ""}, hasState: true, state: []byte("state")}} {
+	for _, m := range []moved{{}, {isPinged: true, out: 12, in: 0x8c, window: "window", protocol: "chat", rooms: []movedRooms{{"mark", []string{"a", ""}}, {}}, hasState: true, state: []byte("state")}} {
 		f.Add(appendMoved(nil, m))
 	}
 	f.Add([]byte{0, 0, 255, 255, 255, 255, 15})

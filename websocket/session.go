@@ -25,10 +25,11 @@ type session struct {
 	conn    *Conn
 	engine  engine.Conn
 	reader  ws.Reader
-	partial *buf.Buffer // the beginning of a message; nil: none
-	fed     fed         // what Feed has found for Run
-	began   int64       // when the message, or frame, that is incomplete began; 0: there is none
-	read    int         // bytes of input, since the last call in which they were counted
+	partial *buf.Buffer  // the beginning of a message; nil: none
+	fed     fed          // what Feed has found for Run
+	began   int64        // when the message, or frame, that is incomplete began; 0: there is none
+	read    int          // bytes of input, since the last call in which they were counted
+	moved   []movedRooms // the Groups in the process from which the connection came, until it sleeps
 
 	controls  controls
 	isPinged  bool // a ping is sent because of silence; any input answers it

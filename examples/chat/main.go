@@ -61,7 +61,7 @@ func serveWithWorkers(addr string, workers int) error {
 	p := prefork.New(server)
 	p.Workers = workers
 	p.OnFleetReady = func() { log.Printf("listening on http://%v", p.Addrs()[0]) }
-	hub, err := room.New(room.Options{Backplane: p.Backplane("chat")})
+	hub, err := room.New(room.Options{Backplane: p.Backplane("chat"), History: 10_000})
 	if err != nil {
 		return err
 	}

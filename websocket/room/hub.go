@@ -5,6 +5,7 @@
 package room
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 
@@ -20,6 +21,15 @@ type Options struct {
 	// MaxRooms is how many rooms may have members; 0: no limit but that of the
 	// connections.
 	MaxRooms int
+	// History is how many messages the Hub keeps, of all rooms together, for members that
+	// move to or from another process (websocket.Endpoint.Register): with it, they get each
+	// message once. 10,000 is enough for a second of 10,000 messages. 0: none; a member that
+	// moves misses what is broadcast meanwhile. With it, the hubs get the messages of all
+	// rooms through the Backplane, not only of those in which they have members. It must be 0
+	// in all processes, or in none.
+	History int
+	// HistoryBytes bounds the memory of these messages; 0: 16 MiB.
+	HistoryBytes int
 	// OnGap is called when messages of other processes may have been lost: of one room,
 	// or with "" of any room. Members that cannot bear a gap should load their state
 	// again. It must not block.
@@ -34,6 +44,7 @@ type Options struct {
 // number of goroutines.
 type Hub struct {
 	options Options
+	history *history // nil: none
 
 	mu    sync.RWMutex
 	rooms map[string]*room
@@ -61,21 +72,84 @@ const (
 // ErrTooManyRooms is returned by Join when Options.MaxRooms rooms have members.
 var ErrTooManyRooms = errors.New("sluice: room: too many rooms")
 
-// New returns a Hub without members. The error is that of Backplane.Subscribe.
+// ErrMissed is returned by Join for a connection of another process that has missed messages
+// which are not in the history. It is a member; the program should send it the state of the
+// room.
+var ErrMissed = errors.New("sluice: room: the connection has moved and has missed messages")
+
+// every is the room of the Backplane that hubs with a History join.
+const every = "rooms"
+
+// New returns a Hub without members. The error is that of the Backplane.
 func New(o Options) (*Hub, error) {
 	h := &Hub{options: o, rooms: map[string]*room{}}
-	if o.Backplane != nil {
-		if err := o.Backplane.Subscribe(receiver{h}); err != nil {
+	if o.History > 0 {
+		h.history = newHistory(o.History, cmp.Or(o.HistoryBytes, 16<<20))
+	}
+	if b := o.Backplane; b != nil {
+		if err := b.Subscribe(receiver{h}); err != nil {
 			return nil, err
+		}
+		if h.history != nil {
+			if err := b.Join(every); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return h, nil
 }
 
+// plane returns the Backplane if rooms join and leave it; nil: they do not.
+func (h *Hub) plane() backplane.Backplane {
+	if h.history != nil {
+		return nil
+	}
+	return h.options.Backplane
+}
+
 // Join makes c a member of a room. At its end it leaves all its rooms. The error is
 // websocket.ErrClosed if c is closing or has ended, ErrTooManyRooms, or that of
 // Backplane.Join; then c is no member.
+//
+// With a History, a connection that comes from another process gets the messages that it
+// has missed, if Join is called in OnMoved, or in Endpoint.Serve. Join then may wait until
+// messages have come that it has got in the other process, for up to a second.
+// ErrMissed says that some are missing; then c is a member.
 func (h *Hub) Join(c *websocket.Conn, name string) error {
+	if h.history != nil {
+		if text := c.TakeMark(name); text != "" {
+			return h.joinMoved(c, name, text)
+		}
+	}
+	return h.join(c, name)
+}
+
+// joinMoved is Join for a connection of another process, with the text of its position.
+func (h *Hub) joinMoved(c *websocket.Conn, name, text string) error {
+	p, ok := parsePosition(text)
+	h.history.await(p)
+	order := &h.history.order[h.history.stripe(name)]
+	order.Lock()
+	defer order.Unlock()
+	missed, isWhole := h.history.since(name, p)
+	for _, m := range missed {
+		if err := c.WritePrepared(m); errors.Is(err, websocket.ErrFull) {
+			ok = false
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := h.join(c, name); err != nil {
+		return err
+	}
+	if !ok || !isWhole {
+		return ErrMissed
+	}
+	return nil
+}
+
+// join makes c a member of a room.
+func (h *Hub) join(c *websocket.Conn, name string) error {
 	for {
 		r, err := h.get(name)
 		if err != nil {
@@ -103,6 +177,9 @@ func (h *Hub) get(name string) (*room, error) {
 	r := &room{hub: h}
 	r.Name = name
 	r.OnEmpty = r.emptied
+	if h.history != nil {
+		r.MoveBy(&h.history.mover)
+	}
 	h.rooms[name] = r
 	return r, nil
 }
@@ -122,7 +199,7 @@ func (r *room) join(c *websocket.Conn) (isGone bool, err error) {
 	case roomGone:
 		return true, nil
 	case roomNew:
-		if b := r.hub.options.Backplane; b != nil {
+		if b := r.hub.plane(); b != nil {
 			if err := b.Join(r.Name); err != nil {
 				r.forget()
 				return false, err
@@ -149,7 +226,7 @@ func (r *room) endIfEmpty() {
 	if r.Len() > 0 {
 		return
 	}
-	if b := r.hub.options.Backplane; b != nil {
+	if b := r.hub.plane(); b != nil {
 		r.hub.failed(r.Name, b.Leave(r.Name))
 	}
 	r.forget()
@@ -180,11 +257,12 @@ type Option struct {
 	except *websocket.Conn
 }
 
-// Except excludes one member, for example the one that has sent the message.
+// Except excludes one member, for example the one that has sent the message. With a History,
+// a member that moves to another process meanwhile may get it there.
 func Except(c *websocket.Conn) Option { return Option{except: c} }
 
-// Broadcast sends p to the members of a room, in this process first and then in the
-// others. It returns to how many members of this process it was sent, or waits to be sent;
+// Broadcast sends p to the members of a room, in this process first, or with a History
+// last, and in the others. It returns to how many members of this process it was sent, or waits to be sent;
 // see websocket.Group.Broadcast. All members of a process see the messages of a process in
 // one order; there is no order between processes. With a Backplane, a message that is too
 // large for it is not sent at all.
@@ -193,20 +271,51 @@ func (h *Hub) Broadcast(name string, p *websocket.Prepared, options ...Option) (
 	for _, o := range options {
 		except = o.except
 	}
+	if h.history != nil {
+		return h.broadcastKept(name, p, except)
+	}
 	b, data := h.options.Backplane, []byte(nil)
 	if b != nil {
-		if data = encode(p); len(name) > backplane.MaxRoom || len(data) > backplane.MaxData {
+		if data = encode(p, mark{}, ""); len(name) > backplane.MaxRoom || len(data) > backplane.MaxData {
 			h.failed(name, backplane.ErrTooLarge)
 			return 0
 		}
 	}
-	if r := h.find(name); r != nil {
-		sent = r.Broadcast(p, except)
-	}
+	sent = h.send(name, p, except)
 	if b != nil {
 		h.failed(name, b.Publish(name, data))
 	}
 	return sent
+}
+
+// broadcastKept is Broadcast with a History.
+func (h *Hub) broadcastKept(name string, p *websocket.Prepared, except *websocket.Conn) (sent int) {
+	b, size := h.options.Backplane, maxHead+len(name)+len(p.Key())+len(p.Data())
+	if b != nil && (len(name) > backplane.MaxRoom || size > backplane.MaxData) {
+		h.failed(name, backplane.ErrTooLarge)
+		return 0
+	}
+	order := &h.history.order[h.history.stripe(name)]
+	order.Lock()
+	h.history.publish.Lock()
+	m, err := h.history.next(), error(nil)
+	h.history.add(kept{name, m, p})
+	if b != nil {
+		err = b.Publish(every, encode(p, m, name))
+	}
+	h.history.publish.Unlock()
+	sent = h.send(name, p, except)
+	order.Unlock()
+	h.failed(name, err)
+	return sent
+}
+
+// send sends p to the members in this process.
+func (h *Hub) send(name string, p *websocket.Prepared, except *websocket.Conn) (sent int) {
+	if r := h.find(name); r != nil {
+		return r.Broadcast(p, except)
+	}
+	return 0
 }
 
 // Len returns how many members a room has in this process.

@@ -258,7 +258,7 @@ func TestHubReceived(t *testing.T) {
 	if err := h.Join(connA, "r"); err != nil {
 		t.Fatal(err)
 	}
-	data := encode(text("kept"))
+	data := encode(text("kept"), mark{}, "")
 	all[0].receiver.Received("r", data)
 	clear(data)
 	expect(t, a, "kept")
@@ -292,17 +292,42 @@ func TestHubRace(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(encode(text("hello")))
-	f.Add(encode(websocket.PrepareKeyed("key", websocket.Binary, nil)))
+	f.Add(encode(text("hello"), mark{}, ""))
+	f.Add(encode(websocket.PrepareKeyed("key", websocket.Binary, nil), mark{1, 2}, "room"))
 	f.Add([]byte{1, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		p, err := decode(in)
+		if len(in) == 0 {
+			return
+		}
+		decode := decodeMarked
+		if in[0] == versionPlain {
+			decode = func(in []byte) (kept, error) {
+				p, err := decodePlain(in)
+				return kept{prepared: p}, err
+			}
+		}
+		k, err := decode(in[1:])
 		if err != nil {
 			return
 		}
-		again, err := decode(encode(p))
-		if err != nil || again.Key() != p.Key() || again.Kind() != p.Kind() || !bytes.Equal(again.Data(), p.Data()) {
+		again, err := decode(encode(k.prepared, k.mark, k.room)[1:])
+		if err != nil || again.room != k.room || again.mark != k.mark || again.prepared.Key() != k.prepared.Key() ||
+			again.prepared.Kind() != k.prepared.Kind() || !bytes.Equal(again.prepared.Data(), k.prepared.Data()) {
 			t.Errorf("%x is not what was encoded: %v", in, err)
+		}
+	})
+}
+
+func FuzzPosition(f *testing.F) {
+	f.Add(appendPosition(position{{mark{1, 2}, 0}, {mark{1 << 31, 1 << 63}, transit}}))
+	f.Add("\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, ok := parsePosition(text)
+		if !ok {
+			return
+		}
+		if again, ok := parsePosition(appendPosition(p)); !ok || !slices.Equal(again, p) {
+			t.Errorf("%x: %v became %v", text, p, again)
 		}
 	})
 }

@@ -4,40 +4,58 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/sluicehttp/sluice/internal/upgrade"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
-// messageVersion is the first byte of what hubs publish. Processes of different versions
-// may share a backplane during an upgrade.
-const messageVersion = 1
+// The first byte of what hubs publish. Processes of different versions may share a
+// backplane during an upgrade.
+const (
+	versionPlain  = 1
+	versionMarked = 2 // a mark and the room's name come before the rest
+)
+
+// maxHead is how much longer a message is than its key, its payload and the room's name.
+const maxHead = 2 + 4 + 3*binary.MaxVarintLen64
 
 var errMessage = errors.New("sluice: room: a message of the backplane is malformed")
 
-// encode returns p as hubs publish it: version, kind, length of the key, key, payload.
-func encode(p *websocket.Prepared) []byte {
+// encode returns p as hubs publish it: version, kind, length of the key, key, payload. With
+// a History the mark and the name of the room, with its length, follow the version.
+func encode(p *websocket.Prepared, m mark, name string) []byte {
 	key, data := p.Key(), p.Data()
-	out := make([]byte, 0, 2+binary.MaxVarintLen64+len(key)+len(data))
-	out = append(out, messageVersion, byte(p.Kind()))
-	out = binary.AppendUvarint(out, uint64(len(key)))
-	out = append(out, key...)
+	out := make([]byte, 0, maxHead+len(name)+len(key)+len(data))
+	if m == (mark{}) {
+		out = append(out, versionPlain)
+	} else {
+		out = upgrade.AppendText(appendMark(append(out, versionMarked), m), name)
+	}
+	out = upgrade.AppendText(append(out, byte(p.Kind())), key)
 	return append(out, data...)
 }
 
-// decode is the reverse of encode.
-func decode(data []byte) (*websocket.Prepared, error) {
-	if len(data) < 3 || data[0] != messageVersion {
+// decodePlain is the reverse of encode for versionPlain, without its version.
+func decodePlain(data []byte) (*websocket.Prepared, error) {
+	if len(data) == 0 {
 		return nil, errMessage
 	}
-	kind := websocket.Kind(data[1])
-	length, n := binary.Uvarint(data[2:])
-	if n <= 0 || kind != websocket.Text && kind != websocket.Binary {
+	kind := websocket.Kind(data[0])
+	key, rest, ok := upgrade.CutText(data[1:])
+	if !ok || kind != websocket.Text && kind != websocket.Binary {
 		return nil, errMessage
 	}
-	rest := data[2+n:]
-	if length > uint64(len(rest)) {
-		return nil, errMessage
+	return websocket.PrepareKeyed(key, kind, rest), nil
+}
+
+// decodeMarked is the reverse of encode for versionMarked, without its version.
+func decodeMarked(data []byte) (k kept, err error) {
+	m, size := cutMark(data)
+	name, rest, ok := upgrade.CutText(data[size:])
+	if size == 0 || !ok || m.number == 0 {
+		return k, errMessage
 	}
-	return websocket.PrepareKeyed(string(rest[:length]), kind, rest[length:]), nil
+	p, err := decodePlain(rest)
+	return kept{name, m, p}, err
 }
 
 // A receiver is the backplane.Receiver of a Hub.
@@ -45,16 +63,33 @@ type receiver struct{ hub *Hub }
 
 // Received implements backplane.Receiver.
 func (r receiver) Received(name string, data []byte) {
-	room := r.hub.find(name)
-	if room == nil {
-		return
+	h := r.hub
+	switch {
+	case len(data) > 0 && data[0] == versionMarked && h.history != nil:
+		k, err := decodeMarked(data[1:])
+		if err != nil {
+			h.failed(name, err)
+			return
+		}
+		order := &h.history.order[h.history.stripe(k.room)]
+		order.Lock()
+		defer order.Unlock()
+		if h.history.add(k) {
+			h.send(k.room, k.prepared, nil)
+		}
+	case len(data) > 0 && data[0] == versionPlain:
+		if h.find(name) == nil {
+			return
+		}
+		p, err := decodePlain(data[1:])
+		if err != nil {
+			h.failed(name, err)
+			return
+		}
+		h.send(name, p, nil)
+	default:
+		h.failed(name, errMessage)
 	}
-	p, err := decode(data)
-	if err != nil {
-		r.hub.failed(name, err)
-		return
-	}
-	room.Broadcast(p, nil)
 }
 
 // Gap implements backplane.Receiver.
