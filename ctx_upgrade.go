@@ -15,15 +15,16 @@ type takeover struct {
 
 // TakeOver gives the connection to another protocol after the response, or after the
 // beginning of its body, when the handler has returned. It is for packages of this module, such as websocket:
-// other packages cannot make its argument; see Hijack. With HTTP/2 it gives the stream of an
-// extended CONNECT (RFC 8441), and returns ErrNotSupportedHTTP2 for other requests. It
-// returns ErrServerClosed if the server does not serve, and ErrNilConnection outside a
-// server.
+// other packages cannot make its argument; see Hijack. With HTTP/2 it gives the stream: that
+// of an extended CONNECT (RFC 8441) after the response, and others to protocols that write
+// the body. Otherwise it returns ErrNotSupportedHTTP2. It returns ErrServerClosed if the
+// server does not serve, and ErrNilConnection outside a server.
 func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 	if ctx.server == nil || ctx.exchange == nil {
 		return ErrNilConnection
 	}
-	if ctx.streamID != 0 && (t.WritesBody || len(ctx.Request.Header.ConnectProtocol()) == 0) {
+	isTunnel := len(ctx.Request.Header.ConnectProtocol()) > 0
+	if ctx.streamID != 0 && t.WritesBody == isTunnel {
 		return ErrNotSupportedHTTP2
 	}
 	host := ctx.server.hostOf(t.Family, ctx.cfg)
@@ -31,7 +32,7 @@ func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 		return ErrServerClosed
 	}
 	ctx.takeover = &takeover{Takeover: t, host: host}
-	if ctx.streamID != 0 {
+	if isTunnel {
 		ctx.hijackHandler = ctx.takeover.serveStream(ctx.server.currentEngine(), ctx.cfg.logger)
 	}
 	return nil

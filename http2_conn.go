@@ -230,8 +230,16 @@ func (h *http2Host) IsClosing() bool {
 	return !cfg.keepAlive || cfg.maxConnLife > 0 && clock.Nanos()-h.facts.opened > int64(cfg.maxConnLife)
 }
 
-// CutsTunnels implements http2.Host. Shutdown does not wait for what was hijacked.
-func (h *http2Host) CutsTunnels() bool { return h.server.done.isOver() }
+// Stage implements http2.Host. Shutdown does not wait for what was hijacked.
+func (h *http2Host) Stage() http2.Stage {
+	switch {
+	case h.server.done.isOver():
+		return http2.StageShutDown
+	case h.server.closeRequested():
+		return http2.StageEnding
+	}
+	return http2.StageServing
+}
 
 // Closed implements http2.Host.
 func (h *http2Host) Closed(err error) {

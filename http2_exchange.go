@@ -127,7 +127,11 @@ func (x *http2Exchange) Refuse(err error) { x.failure = err }
 
 // Serve implements http2.Request.
 func (x *http2Exchange) Serve() (outlived bool) {
-	defer x.served()
+	defer func() {
+		if !outlived { // else x may have another request
+			x.served()
+		}
+	}()
 	if x.decides {
 		x.decide()
 	}
@@ -150,6 +154,8 @@ func (x *http2Exchange) Serve() (outlived bool) {
 			return false
 		case ctx.hijackHandler != nil && x.mayHijack():
 			return x.hijack()
+		case ctx.takeover != nil && ctx.takeover.WritesBody && ctx.mayBeginBody():
+			return x.giveOver()
 		}
 	}
 	x.respond()

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/message"
@@ -141,15 +142,38 @@ func (x *http2Exchange) hijack() (outlived bool) {
 	}
 	t, cfg, handler, endsItself := x.openTunnel(), ctx.cfg, ctx.hijackHandler, ctx.takeover != nil
 	cfg.retain()
+	x.leaveContext()
+	if !t.tunnel.Outlive(endsItself) {
+		return false
+	}
+	go t.serve(handler, cfg)
+	return true
+}
+
+// leaveContext ends the request of a stream that goes on for long, and lets other exchanges
+// have the RequestCtx.
+func (x *http2Exchange) leaveContext() {
 	x.endRequest()
 	spare := newHTTP2Exchange()
 	spare.ctx, x.ctx = x.ctx, nil
 	spare.ctx.exchange = spare
 	http2ExchangePool.Put(spare)
-	if !t.tunnel.Outlive(endsItself) {
+	x.buffer = nil
+}
+
+// giveOver sends the head, and leaves the body to the protocol of RequestCtx.TakeOver.
+func (x *http2Exchange) giveOver() (outlived bool) {
+	t := x.ctx.takeover
+	if !x.ctx.beginBody() {
+		x.stream.Reset(h2.CodeInternalError)
 		return false
 	}
-	go t.serve(handler, cfg)
+	x.leaveContext()
+	x.stream.Carry(func(c engine.Conn, out []byte) (http2.Carried, []byte) {
+		p, out := t.Open(t.host, c, out)
+		carried, _ := p.(http2.Carried)
+		return carried, out
+	})
 	return true
 }
 

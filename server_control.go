@@ -174,8 +174,8 @@ func (c *ServerControl) CloseOnNextResponse() {
 	s.mu.Lock()
 	e := s.engineLocked()
 	s.mu.Unlock()
-	s.gauges.isClosing.Store(true)
 	e.CloseOnNextResponse()
+	s.gauges.isClosing.Store(true) // second, because streams of HTTP/2 then ask the engine
 	if !s.HTTP2.Disable || s.hasUpgrades() {
 		e.Nudge()
 	}

@@ -245,8 +245,8 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 	s.mu.Unlock()
 	var firstErr error
 	if e != nil {
-		s.gauges.isClosing.Store(true)
 		e.CloseOnNextResponse()
+		s.gauges.isClosing.Store(true)
 		firstErr = closeListeners(listeners)
 		s.done.close()
 		if !s.HTTP2.Disable || s.hasUpgrades() {

@@ -51,6 +51,9 @@ type opening struct {
 func (h *host) open(conn engine.Conn, out []byte, o opening) (engine.Protocol, []byte) {
 	x, text := h.begin(conn, o)
 	out = x.stream.form.append(out, text)
+	if x.carrier != nil { // it is prompted when the client takes content
+		return x, out
+	}
 	h.hub.mu.Lock()
 	out, done := h.hub.take(x.stream, out, flushSize)
 	h.hub.mu.Unlock()
@@ -73,6 +76,7 @@ func (h *host) begin(conn engine.Conn, o opening) (x *session, text []byte) {
 	h.hub.mu.Unlock()
 	x = acquireSession(s, conn)
 	x.stays = o.stays
+	x.carrier, _ = conn.(upgrade.Carrier)
 	conn.SetWriteTimeout(h.hub.options.WriteTimeout)
 	x.arm(clock.Nanos())
 	return x, text

@@ -1,6 +1,6 @@
 // Package sse sends server-sent events (WHATWG HTML section 9.2), which browsers receive
-// with EventSource. A stream of HTTP/1.1 on an event engine holds no goroutine: it is a
-// place in the log of a Hub, and about 150 bytes.
+// with EventSource. A stream on an event engine holds no goroutine: it is a place in the log
+// of a Hub, and about 170 bytes, or XXX with HTTP/2.
 package sse
 
 import (
@@ -52,7 +52,7 @@ type Options struct {
 	// fifth from stream to stream.
 	Heartbeat time.Duration
 	// WriteTimeout bounds how long a client may read nothing while something waits for it;
-	// 0: 30 s. With HTTP/2, it is the Server's.
+	// 0: 30 s.
 	WriteTimeout time.Duration
 	// RestartSpread is the time within which streams end that cannot move when another
 	// process replaces this one; 0: 10 s.

@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -96,61 +95,6 @@ func TestForms(t *testing.T) {
 		old.wantEnd()
 		post.wantEnd()
 	})
-}
-
-func TestHTTP2(t *testing.T) {
-	f := start(t, sluice.EngineAuto, Options{History: 5000, Heartbeat: 20 * time.Millisecond})
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: &protocols}
-	defer transport.CloseIdleConnections()
-	var readers []*Reader
-	var ends []func()
-	for range 3 {
-		resp, err := (&http.Client{Transport: transport}).Get("http://" + f.addr + "/a,b")
-		if err != nil || resp.ProtoMajor != 2 {
-			t.Fatal(resp, err)
-		}
-		readers = append(readers, NewReader(resp.Body))
-		ends = append(ends, func() { resp.Body.Close() })
-	}
-	f.joined("b", 3)
-	for i := range 2000 {
-		f.publish([]string{"a", "b", "c"}[i%3], fmt.Sprint(i))
-	}
-	for _, r := range readers {
-		for i := range 2000 {
-			if i%3 == 2 {
-				continue
-			}
-			if e, err := r.Next(); err != nil || string(e.Data) != fmt.Sprint(i) {
-				t.Fatalf("event %q, %v, want %d", e.Data, err, i)
-			}
-		}
-	}
-	ends[0]()
-	f.joined("a", 2)
-	resp, err := (&http.Client{Transport: transport}).Get("http://" + f.addr + "/quiet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	beats := bufio.NewReader(resp.Body)
-	for line := ""; line != ":\n"; {
-		if line, err = beats.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-	}
-	done := make(chan error, 1)
-	go func() { done <- f.server.Shutdown() }()
-	for _, r := range readers[1:] {
-		if e, err := r.Next(); err != io.EOF {
-			t.Errorf("%q, %v, want the end", e.Data, err)
-		}
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestReconnect(t *testing.T) {

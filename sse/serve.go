@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/sluicehttp/sluice"
@@ -16,8 +15,8 @@ const headerLastEventID = "Last-Event-ID"
 // returned: until then it may set fields and cookies. A client with Last-Event-ID first gets
 // the events that it has missed. Any method will do; the answer to HEAD is the head.
 //
-// The connection ends with the stream. Until then a stream of HTTP/1.1 or 1.0 holds no
-// goroutine on an event engine; one of HTTP/2 holds one.
+// A connection of HTTP/1.1 or 1.0 ends with the stream. A stream holds no goroutine on an
+// event engine; on EnginePerConn, each connection holds one.
 //
 // The error is ErrTopics, that of Options.Snapshot, or that the server shuts down. Then the
 // handler has to answer.
@@ -25,8 +24,9 @@ func (h *Hub) Serve(ctx *sluice.RequestCtx, topics ...string) error {
 	if !areValid(topics) {
 		return ErrTopics
 	}
-	o := opening{topics: slices.Clone(topics), stays: ctx.IsTLS()}
-	if !ctx.Request.Header.IsHTTP11() || ctx.StreamID() != 0 {
+	isHTTP2 := ctx.StreamID() != 0
+	o := opening{topics: slices.Clone(topics), stays: ctx.IsTLS() || isHTTP2}
+	if !ctx.Request.Header.IsHTTP11() || isHTTP2 {
 		o.form = formRaw
 	}
 	if !ctx.IsHead() {
@@ -88,16 +88,10 @@ func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
 // takeOver arranges that the stream begins when the handler has returned.
 func (h *Hub) takeOver(ctx *sluice.RequestCtx, o opening) error {
 	ctx.Response.ResetBody()
-	err := ctx.TakeOver(upgrade.Takeover{
+	return ctx.TakeOver(upgrade.Takeover{
 		Family: h.family, WritesBody: true,
 		Open: func(on upgrade.Host, c engine.Conn, out []byte) (engine.Protocol, []byte) {
 			return on.(*host).open(c, out, o)
 		},
 	})
-	if errors.Is(err, sluice.ErrNotSupportedHTTP2) {
-		gone := ctx.Done() // it may be used after the handler, ctx may not
-		ctx.SetBodyStreamWriter(h.writer(o, gone))
-		return nil
-	}
-	return err
 }

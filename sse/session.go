@@ -20,8 +20,10 @@ const flushSize = 32 << 10
 type session struct {
 	stream *stream
 	conn   engine.Conn
-	stays  bool // it does not move: the connection cannot, or no other process wants it
-	owned  invariants.Pooled
+	// carrier is conn, if that is a stream of HTTP/2. It keeps the session until its end.
+	carrier upgrade.Carrier
+	stays   bool // it does not move: the connection cannot, or no other process wants it
+	owned   invariants.Pooled
 }
 
 var (
@@ -59,11 +61,14 @@ func (x *session) Prompted(out []byte) ([]byte, engine.Next) { return x.send(out
 // prompts the stream if there are more.
 func (x *session) send(out []byte) ([]byte, engine.Next) {
 	h, s, before := x.hub(), x.stream, len(out)
-	done := caughtUp
+	done, size := caughtUp, flushSize
+	if x.carrier != nil {
+		size = x.carrier.Room()
+	}
 	h.mu.Lock()
 	isCast := s.isCast
 	if !isCast {
-		out, done = h.take(s, out, flushSize)
+		out, done = h.take(s, out, before+size)
 	}
 	h.mu.Unlock()
 	switch {
@@ -76,8 +81,15 @@ func (x *session) send(out []byte) ([]byte, engine.Next) {
 	default:
 		x.arm(clock.Nanos())
 	}
-	x.host().server.Count(0, len(out)-before)
+	x.count(len(out) - before)
 	return out, done.next()
+}
+
+// count counts n bytes that the engine has got. HTTP/2 counts its own.
+func (x *session) count(n int) {
+	if x.carrier == nil {
+		x.host().server.Count(0, n)
+	}
 }
 
 // next returns what the engine does after take.
@@ -158,7 +170,7 @@ func (x *session) TimedOut(out []byte) ([]byte, engine.Next) {
 	h.mu.Unlock()
 	if now-since >= int64(h.heartbeat(s.index)) {
 		out, since = s.form.append(out, []byte(comment)), now
-		x.host().server.Count(0, len(out)-before)
+		x.count(len(out) - before)
 	}
 	x.arm(since)
 	return out, engine.Read
@@ -218,9 +230,7 @@ func (h *Hub) end(s *stream, err error) {
 		s.phase = phaseEnded
 		h.leave(s)
 	}
-	if s.host != nil {
-		s.host.remove(s)
-	}
+	s.host.remove(s)
 	h.mu.Unlock()
 	if f := h.options.OnClose; f != nil && isOpen {
 		f(s.topics(), err)

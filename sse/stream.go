@@ -8,9 +8,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
-// A stream is a client's connection. The lock of the Hub guards it.
+// A stream is a client's connection, or its stream of HTTP/2. The lock of the Hub guards it.
 type stream struct {
-	host   *host // nil: the stream of HTTP/2 has a goroutine
+	host   *host
 	target engine.Target
 	index  uint32 // in host.streams
 	phase  phase
@@ -189,7 +189,7 @@ func (s *stream) lastAt() (at int64) {
 	return at
 }
 
-// prompt makes the engine, or the goroutine of s, send what is due.
+// prompt makes the engine send what is due.
 func (s *stream) prompt() {
 	if s.target.Generation != 0 {
 		s.host.server.Prompt(s.target)

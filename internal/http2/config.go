@@ -62,6 +62,19 @@ func (cfg *Config) continuations() uint16 {
 	return uint16(min(max(frames, leastContinuations), 1<<16-1))
 }
 
+// A Stage is how far the life of a server is.
+type Stage uint8
+
+const (
+	// StageServing: connections end for reasons of their own.
+	StageServing Stage = iota
+	// StageEnding: another server takes its place.
+	StageEnding
+	// StageShutDown: the same, and Tunnels end when a connection that ends has no other
+	// streams.
+	StageShutDown
+)
+
 // A Host is the server that a connection belongs to.
 type Host interface {
 	// NewStream returns a Stream whose Request is set. The Conn uses it until it calls
@@ -69,9 +82,8 @@ type Host interface {
 	NewStream() *Stream
 	// IsClosing tells whether connections are to end after their present requests.
 	IsClosing() bool
-	// CutsTunnels tells whether Tunnels are to end when a connection that ends has no
-	// other streams.
-	CutsTunnels() bool
+	// Stage tells how far the server's life is, if IsClosing is true.
+	Stage() Stage
 	// Closed is called once, after the last call of the engine. err is why the
 	// connection ended; nil if it was orderly.
 	Closed(err error)

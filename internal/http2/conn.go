@@ -2,8 +2,10 @@ package http2
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -34,7 +36,8 @@ type block struct {
 // A Conn is the engine.Protocol of one HTTP/2 connection.
 type Conn struct {
 	mu   sync.Mutex
-	room sync.Cond // out has become shorter
+	room sync.Cond                // out has become shorter
+	rung atomic.Pointer[carriage] // those that have rung; see answer
 	tenancy
 }
 
@@ -81,6 +84,7 @@ type tenancy struct {
 	gauge   *gaugeStripe
 	counted int // streams that gauge has
 	phase   connPhase
+	told    Stage // what Carried were told
 	failure error
 	timers
 }
@@ -139,6 +143,7 @@ func (c *Conn) unlock() {
 	c.mu.Unlock()
 	for s != nil {
 		next := s.next
+		s.closeCarried()
 		s.Request.End()
 		s = next
 	}
@@ -317,6 +322,7 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 	if s.output != outputReset {
 		c.gauge.resets.Add(1)
 	}
+	s.note(cancelled(ev.Code))
 	c.breakStream(s)
 	return c.spend(now, cost)
 }
@@ -347,6 +353,7 @@ func (c *Conn) sendReset(id uint32, code h2.Code) {
 
 // resetByUs resets s because of err, a fault of the peer.
 func (c *Conn) resetByUs(s *Stream, err *h2.Error, now int64) *h2.Error {
+	s.note(err)
 	c.reset(s, err.Code)
 	return c.spend(now, h2.CostReset)
 }
@@ -369,7 +376,9 @@ func (c *Conn) breakStream(s *Stream) {
 	c.ready.Remove(&s.node)
 	s.output, s.input = outputReset, inputEnded
 	c.held -= len(s.held)
-	s.held, s.last = s.held[:0], nil
+	if s.held, s.last = s.held[:0], nil; s.carriage != nil {
+		s.held = s.emptied(&s.heldBuffer, s.held)
+	}
 	if s.onGone != nil {
 		s.onGone()
 		s.onGone = nil
@@ -385,6 +394,9 @@ func (c *Conn) settle(s *Stream) {
 		return
 	}
 	delete(c.streams, s.id)
+	if s.carriage != nil {
+		s.carriage.stream = nil
+	}
 	c.heads -= s.head
 	s.window.Shrink(&c.growth)
 	if c.block.stream == s {
@@ -407,12 +419,13 @@ func (c *Conn) fail(err *h2.Error) {
 	}
 	c.failure = err
 	c.phase = phaseFailed
-	c.breakAll()
+	c.breakAll(err)
 }
 
-// breakAll ends all streams: nothing more of them can be received or sent.
-func (c *Conn) breakAll() {
+// breakAll ends all streams: nothing more of them can be received or sent. why may be nil.
+func (c *Conn) breakAll(why error) {
 	for _, s := range c.streams {
+		s.note(why)
 		c.breakStream(s)
 	}
 	c.room.Broadcast()
@@ -425,7 +438,7 @@ func (c *Conn) HalfClosed(out []byte) []byte {
 	defer c.unlock()
 	out = c.takeOut(out)
 	c.phase = max(c.phase, phaseFailed)
-	c.breakAll()
+	c.breakAll(io.EOF)
 	return out
 }
 
@@ -437,7 +450,7 @@ func (c *Conn) Closed(err error) {
 	c.mu.Lock()
 	c.phase = phaseClosed
 	c.gauge.conns.Add(-1)
-	c.breakAll()
+	c.breakAll(err)
 	failure := c.failure
 	c.unlock()
 	c.host.Closed(errors.Join(failure, err))

@@ -46,7 +46,7 @@ func (c *Conn) isDone() bool {
 // cutTunnels resets the tunnels of a connection that ends, when nothing else is left and
 // the Host wants it.
 func (c *Conn) cutTunnels() {
-	if c.phase != phaseDraining || c.tunnels == 0 || len(c.streams) > c.tunnels || !c.host.CutsTunnels() {
+	if c.phase != phaseDraining || c.tunnels == 0 || len(c.streams) > c.tunnels || c.host.Stage() != StageShutDown {
 		return
 	}
 	c.phase = phaseCut

@@ -36,7 +36,7 @@ type fakeEngine struct {
 	writeTimeout time.Duration // of SetWriteTimeout
 	isBlocked    bool          // the peer does not read
 	closing      bool          // IsClosing
-	cuts         bool          // CutsTunnels
+	cuts         bool          // Stage: StageShutDown
 	isLast       bool          // the Protocol has said Close
 	isClosed     bool
 	slept        int   // how often the connection has slept
@@ -84,7 +84,15 @@ func (e *fakeEngine) SetWriteTimeout(timeout time.Duration) { e.writeTimeout = t
 
 func (e *fakeEngine) IsClosing() bool { return e.closing }
 
-func (e *fakeEngine) CutsTunnels() bool { return e.cuts }
+func (e *fakeEngine) Stage() Stage {
+	switch {
+	case e.cuts:
+		return StageShutDown
+	case e.closing:
+		return StageEnding
+	}
+	return StageServing
+}
 
 func (e *fakeEngine) Closed(err error) { e.failure = err }
 

@@ -269,10 +269,15 @@ func (c *Conn) schedule(s *Stream) {
 	if s.output != outputOpen && s.output != outputLast {
 		return
 	}
-	if len(s.held) == 0 && s.output == outputOpen || s.sendWindow <= 0 && len(s.held)+len(s.last) > 0 {
+	if !s.hasContent() || s.sendWindow <= 0 && (len(s.held)+len(s.last) > 0 || s.output == outputOpen) {
 		return
 	}
 	c.ready.Push(&s.node)
+}
+
+// hasContent tells whether s, which is not over, has something to send.
+func (s *Stream) hasContent() bool {
+	return len(s.held) > 0 || s.output == outputLast || s.isOwed()
 }
 
 // hasOutput tells whether Run would send something.
@@ -291,7 +296,9 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 	now := clock.Nanos()
 	if c.host.IsClosing() {
 		c.warn()
+		c.tellCarried(now)
 	}
+	c.answer(now)
 	c.cutTunnels()
 	out = c.takeOut(out)
 	if c.isDone() {
@@ -328,13 +335,17 @@ func (c *Conn) takeOut(out []byte) []byte {
 
 // appendContent appends one frame of the content of s, which the scheduler has chosen.
 func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
+	room := int(min(frameSize, int64(turnSize-h2.FrameHeadSize-len(out)), int64(c.sendWindow), int64(s.sendWindow)))
+	if len(s.held) == 0 && s.output == outputOpen && s.isOwed() && room > 0 {
+		c.ask(s, room)
+	}
 	p := s.held
 	isHeld := len(p) > 0
 	if !isHeld {
 		p = s.last
 	}
-	n := int(min(int64(len(p)), frameSize, int64(turnSize-h2.FrameHeadSize-len(out)), int64(c.sendWindow), int64(s.sendWindow)))
-	if n <= 0 && len(p) > 0 {
+	n := max(min(len(p), room), 0)
+	if n == 0 && (len(p) > 0 || s.output != outputLast) {
 		c.ready.Remove(&s.node)
 		return out
 	}
@@ -346,7 +357,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	out = h2.AppendDataHead(out, s.id, n, isLast)
 	out = append(out, p[:n]...)
 	if isHeld {
-		if s.isConnect && n == len(p) {
+		if (s.isConnect || s.carriage != nil) && n == len(p) {
 			c.budget.Earn(2 * h2.CostSmallUpdate) // the peer may return its credit, of stream and connection
 		}
 		if s.held = s.held[:copy(s.held, s.held[n:])]; len(s.held) == 0 {
@@ -361,7 +372,12 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 		c.ready.Remove(&s.node)
 		s.output = outputEnded
 		c.outputComplete(s)
-	case len(s.held) == 0 && s.output == outputOpen, s.sendWindow <= 0:
+	case !s.hasContent():
+		c.ready.Remove(&s.node)
+		if s.carriage != nil {
+			c.remind(s.carriage) // its time may have come meanwhile
+		}
+	case s.sendWindow <= 0:
 		c.ready.Remove(&s.node)
 	}
 	if isHeld {

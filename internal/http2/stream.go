@@ -81,8 +81,9 @@ type Stream struct {
 	progress     progress      // of the content
 	node         h2.Node[Stream]
 
-	wake   sync.Cond // something has changed that ReadBody or Send may wait for
-	onGone func()
+	wake     sync.Cond // something has changed that ReadBody or Send may wait for
+	onGone   func()
+	carriage *carriage // nil: the Task, or a Tunnel, has the content
 }
 
 const (
@@ -110,7 +111,7 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 // Release forgets the connection. After it, no method may be called until a Host returns
 // the Stream for another request.
 func (s *Stream) Release() {
-	s.conn, s.next, s.last, s.onGone, s.trailer = nil, nil, nil, nil, nil
+	s.conn, s.next, s.last, s.onGone, s.trailer, s.carriage = nil, nil, nil, nil, nil, nil
 	s.inbox, s.held, s.taken = s.inbox[:0], s.held[:0], 0
 	if cap(s.inbox) > maxHeld {
 		s.inbox = nil
@@ -132,6 +133,9 @@ func (s *Stream) keep(b **buf.Buffer, held, p []byte) []byte {
 // emptied returns held without bytes.
 func (s *Stream) emptied(b **buf.Buffer, held []byte) []byte {
 	if *b == nil {
+		if s.carriage != nil {
+			return nil
+		}
 		return held[:0]
 	}
 	(*b).Release()

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"os"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -18,6 +19,7 @@ type timers struct {
 	idleDue    int64 // a connection without streams ends
 	restDue    int64 // a connection without streams begins to rest
 	drainDue   int64 // the peer must acknowledge the PING after the first GOAWAY
+	carriedDue int64 // a Carried may have something to do
 	armed      int64 // what the engine knows
 	isPrefaced bool  // the first SETTINGS frame has come
 	isResting  bool  // there was no stream since restDue
@@ -104,7 +106,7 @@ func (c *Conn) sent() { _, c.stallDue = c.lateContent() }
 // and when; nil and 0: there is none. Content that waits only for its turn is not late.
 func (c *Conn) lateContent() (first *Stream, due int64) {
 	for _, s := range c.streams {
-		if len(s.held)+len(s.last) == 0 || s.output >= outputEnded {
+		if len(s.held)+len(s.last) == 0 && !s.isOwed() || s.output >= outputEnded {
 			continue
 		}
 		at := s.progress.at
@@ -129,7 +131,7 @@ func (c *Conn) lateContent() (first *Stream, due int64) {
 // arm tells the engine when the next time-out is due.
 func (c *Conn) arm() {
 	due := int64(0)
-	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.restDue, c.drainDue} {
+	for _, t := range [...]int64{c.blockDue, c.ackDue, c.bodyDue, c.stallDue, c.idleDue, c.restDue, c.drainDue, c.carriedDue} {
 		if t != 0 && (due == 0 || t < due) {
 			due = t
 		}
@@ -156,7 +158,7 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	switch {
 	case isDue(c.blockDue) && !c.isPrefaced:
 		c.phase = max(c.phase, phaseFailed) // it may not be a client of HTTP/2
-		c.breakAll()
+		c.breakAll(os.ErrDeadlineExceeded)
 	case isDue(c.blockDue):
 		c.fail(h2.ErrSlow)
 	case isDue(c.ackDue):
@@ -165,6 +167,7 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		c.drain()
 	}
 	c.timeOutStreams(now)
+	c.timeOutCarried(now)
 	c.cutTunnels()
 	out = c.takeOut(out)
 	if c.isDone() {
@@ -172,6 +175,9 @@ func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	}
 	if isDue(c.restDue) {
 		c.rest()
+	}
+	if c.hasOutput() {
+		c.prompter.Prompt()
 	}
 	c.arm()
 	return out, engine.Read
@@ -201,6 +207,7 @@ func (c *Conn) timeOutStreams(now int64) {
 		if s, c.stallDue = c.lateContent(); s == nil || c.stallDue > now {
 			break
 		}
+		s.note(errStalled)
 		c.reset(s, h2.CodeCancel)
 	}
 }

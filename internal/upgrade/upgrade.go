@@ -15,7 +15,20 @@ type Takeover struct {
 	// returns the Protocol that has the connection next, and appends to out, which
 	// contains the response, what that Protocol sends first. It is called like a Run: it
 	// may block, and may use the Conn. If it returns nil, the connection is closed.
+	//
+	// With WritesBody and HTTP/2, the Protocol has the stream instead of the connection,
+	// and is an http2.Carried: it has no input, and must not block after Open. The Conn is
+	// a Carrier.
 	Open func(h Host, c engine.Conn, out []byte) (engine.Protocol, []byte)
+}
+
+// A Carrier is the Conn of a Protocol that writes a body on a stream of HTTP/2. It has no
+// Target; Prompter, the time-outs and the addresses are what the Protocol may use. The
+// server counts the bytes.
+type Carrier interface {
+	// Room returns, in Prompted, how many bytes the peer takes at once; 0 elsewhere. The
+	// Protocol appends until it has so many, and returns engine.Run if there are more.
+	Room() int
 }
 
 // A Family makes the Host of a Server: one for each engine that the Server has. It must
