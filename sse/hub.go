@@ -1,6 +1,6 @@
 // Package sse sends server-sent events (WHATWG HTML section 9.2), which browsers receive
 // with EventSource. A stream on an event engine holds no goroutine: it is a place in the log
-// of a Hub, and about 170 bytes, or XXX with HTTP/2.
+// of a Hub, and about 170 bytes, or 1,100 over HTTP/2.
 package sse
 
 import (

@@ -30,17 +30,19 @@ func TestIdleMemory(t *testing.T) {
 		t.Skip("there is no event engine")
 	}
 	for _, test := range []struct {
-		kind         string
-		conns, limit int // bytes for each stream
+		kind                  string
+		conns, streams, limit int // connections, their streams of HTTP/2 (0: HTTP/1.1), bytes for each
 	}{
-		{"topic", 15000, 192},
-		{"own topic", 15000, 512},
+		{"topic", 15000, 0, 192},
+		{"own topic", 15000, 0, 512},
+		{"HTTP2", 150, 100, 1400},
+		{"HTTP2 alone", 3000, 1, 8 << 10},
 	} {
-		t.Run(test.kind, func(t *testing.T) { measureIdle(t, test.kind, test.conns, test.limit) })
+		t.Run(test.kind, func(t *testing.T) { measureIdle(t, test.kind, test.conns, test.streams, test.limit) })
 	}
 }
 
-func measureIdle(t *testing.T, kind string, count, limit int) {
+func measureIdle(t *testing.T, kind string, count, streams, limit int) {
 	server := nettest.StartAgain(t, "SLUICE_TEST_SSE_IDLE="+kind, "-test.run=^TestIdleMemory$")
 	addr := server.Line()
 	memory := func() int {
@@ -53,10 +55,14 @@ func measureIdle(t *testing.T, kind string, count, limit int) {
 	var conns []net.Conn
 	open := func(n int) {
 		for i := range n {
-			conns = append(conns, openIdle(t, addr, i))
+			if streams == 0 {
+				conns = append(conns, openIdle(t, addr, i))
+			} else {
+				conns = append(conns, openIdleHTTP2(t, addr, streams))
+			}
 		}
 	}
-	open(1000) // what the process needs once
+	open(min(count, 1000)) // what the process needs once
 	for _, c := range conns {
 		c.Close()
 	}
@@ -70,7 +76,7 @@ func measureIdle(t *testing.T, kind string, count, limit int) {
 	}()
 	memory() // it publishes
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		each := (memory() - before) / count
+		each := (memory() - before) / (count * max(streams, 1))
 		if each <= limit {
 			t.Logf("an idle stream costs %d bytes", each)
 			return
@@ -96,6 +102,27 @@ func openIdle(t *testing.T, addr string, number int) net.Conn {
 		}
 		got = append(got, buffer[:n]...)
 	}
+	return conn
+}
+
+// openIdleHTTP2 opens a connection with streams, and reads how they begin.
+func openIdleHTTP2(t *testing.T, addr string, count int) net.Conn {
+	conn, err := net.Dial("tcp4", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t, conn, 64<<10)
+	streams := make([]*wireStream, count)
+	for i := range streams {
+		streams[i] = w.open("", "")
+	}
+	got := make([]byte, 100)
+	for _, s := range streams {
+		if n, err := s.Read(got); err != nil || !bytes.Contains(got[:n], []byte("id: ")) {
+			t.Fatalf("%q, %v", got[:n], err)
+		}
+	}
+	_ = conn.SetDeadline(time.Time{})
 	return conn
 }
 
