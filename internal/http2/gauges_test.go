@@ -2,12 +2,15 @@ package http2
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/sluicehttp/sluice/internal/h2"
 )
 
 // TestGauges: what is open and what has ended, step by step, of one connection and of all.
-func TestGauges(t *testing.T) {
+func TestGauges(t *testing.T) { synctest.Test(t, testGauges) } // no time passes, in which the budget would grow
+
+func testGauges(t *testing.T) {
 	cfg := testConfig()
 	cfg.Settings.MaxConcurrentStreams = 3
 	other := newEngine(t, cfg)
