@@ -22,7 +22,7 @@ func (f *echoFamily) NewHost(s upgrade.Server) upgrade.Host { return &echoHost{f
 
 func (f *echoFamily) Name() string { return "" }
 
-func (h *echoHost) Unpack(engine.Conn, []byte) (engine.Protocol, []byte) { return nil, nil }
+func (h *echoHost) Unpack(engine.Conn, []byte) engine.Protocol { return nil }
 
 type echoHost struct {
 	family *echoFamily

@@ -79,8 +79,8 @@ func (a *acceptor) wakeHTTP2(conn engine.Conn, facts connFacts, record http2.Rec
 // Unpack returns the Protocol of a connection that was handed over with its state; see
 // engine.Unpacker.
 func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
-	if name, rest, ok := upgrade.ParseState(state); ok {
-		return a.unpackUpgraded(conn, name, rest)
+	if s, ok := upgrade.ParseState(state); ok {
+		return a.unpackUpgraded(conn, s)
 	}
 	if !a.cfg.speaksHTTP2(a.server) {
 		a.cfg.logger.Printf("connection from %s closed: it speaks HTTP/2, which is off", conn.RemoteAddr())

@@ -61,8 +61,8 @@ func (p Parcel) Kind() uint64 {
 	if len(p.State) == 0 {
 		return 0
 	}
-	if name, _, ok := upgrade.ParseState(p.State); ok {
-		return stateKind(name)
+	if s, ok := upgrade.ParseState(p.State); ok {
+		return stateKind(s.Name)
 	}
 	return stateKind(string(p.State[:1])) // HTTP/2: its version
 }

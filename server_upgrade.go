@@ -86,19 +86,18 @@ func (s *Server) families() (all []upgrade.Family) {
 }
 
 // unpackUpgraded is Unpack for a connection of a family.
-func (a *acceptor) unpackUpgraded(conn engine.Conn, name string, state []byte) (engine.Protocol, []byte) {
+func (a *acceptor) unpackUpgraded(conn engine.Conn, state upgrade.State) (engine.Protocol, []byte) {
 	a.server.upgrades.mu.Lock()
-	family := a.server.upgrades.named[name]
+	family := a.server.upgrades.named[state.Name]
 	a.server.upgrades.mu.Unlock()
 	if family == nil {
-		a.cfg.logger.Printf("connection from %s closed: %q is not registered", conn.RemoteAddr(), name)
-		return nil, nil
+		a.cfg.logger.Printf("connection from %s closed: %q is not registered", conn.RemoteAddr(), state.Name)
+	} else if host := a.server.hostOf(family, a.cfg); host != nil { // nil: the server shuts down
+		if p := host.Unpack(conn, state.Own); p != nil {
+			return p, nil
+		}
 	}
-	host := a.server.hostOf(family, a.cfg)
-	if host == nil {
-		return nil, nil // the server shuts down
-	}
-	return host.Unpack(conn, state)
+	return nil, []byte(state.Farewell)
 }
 
 // hasUpgrades tells whether connections have left HTTP/1.1 for another protocol.

@@ -93,23 +93,24 @@ func (x *session) Pack(dst []byte) (state []byte, ok bool) {
 	}
 	s.phase = phaseMoved
 	h.leave(s)
-	return append(upgrade.AppendState(dst, h.family.Name()), packed...), true
+	end := s.form.appendEnd(s.form.append(nil, h.farewell()))
+	return append(upgrade.AppendState(dst, h.family.Name(), string(end)), packed...), true
 }
 
 // Unpack implements upgrade.Host.
-func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
+func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 	m, ok := parseMoved(state)
 	if !ok {
 		h.server.Printf("a stream of another process is closed: its state is damaged")
-		return nil, nil
+		return nil
 	}
 	h.hub.mu.Lock()
 	hasGap := h.hub.log.hasMissed(m.had)
 	h.hub.mu.Unlock()
 	if hasGap { // the client comes back, and gets a Snapshot
-		return nil, m.form.appendEnd(m.form.append(nil, h.hub.farewell()))
+		return nil
 	}
 	x, _ := h.begin(conn, opening{topics: m.topics, form: m.form, had: m.had, isMoved: true, stays: h.server.Closing() != upgrade.CloseNot})
 	x.stream.prompt()
-	return x, nil
+	return x
 }

@@ -84,6 +84,20 @@ func TestMoveWithGap(t *testing.T) {
 	}
 }
 
+// TestMoveToAStranger: a server that does not know the Hub's name ends the stream in order.
+func TestMoveToAStranger(t *testing.T) {
+	onEngines(t, func(t *testing.T, e sluice.Engine) {
+		from, to := start(t, e, Options{Name: "x"}), start(t, e, Options{Name: "y"})
+		c := from.open("a", "")
+		from.joined("a", 1)
+		from.give(to, 1)
+		c.wantEnd()
+		if c.Retry() == 0 {
+			t.Error("the client is not told when to come back")
+		}
+	})
+}
+
 // TestStay: streams that cannot move end one by one when another process replaces theirs.
 func TestStay(t *testing.T) {
 	onEngines(t, func(t *testing.T, e sluice.Engine) {

@@ -92,4 +92,4 @@ type host struct{ acceptor acceptor }
 func (h *host) Wake(c engine.Conn, m engine.Memo) engine.Protocol { return h.acceptor.Wake(c, m) }
 
 // Unpack implements upgrade.Host; it is never called.
-func (h *host) Unpack(engine.Conn, []byte) (engine.Protocol, []byte) { return nil, nil }
+func (h *host) Unpack(engine.Conn, []byte) engine.Protocol { return nil }

@@ -24,6 +24,11 @@ const (
 	maxMoved = 56 << 10
 )
 
+// moveFarewell is what the client gets if the other process cannot take the connection over.
+func moveFarewell() string {
+	return string(ws.AppendFrame(nil, ws.OpClose, ws.AppendClose(nil, ws.CodeServiceRestart, "please connect again")))
+}
+
 // A StateCodec makes bytes of the states of connections that move to another process.
 // Its methods may be called by any number of goroutines. What the program changes while
 // Encode runs (SetState, Groups) does not move.
@@ -213,7 +218,7 @@ func (s *session) Pack(dst []byte) (state []byte, ok bool) {
 	}
 	defer release()
 	before := len(dst)
-	dst = appendMoved(upgrade.AppendState(dst, s.host.Name()), m)
+	dst = appendMoved(upgrade.AppendState(dst, s.host.Name(), moveFarewell()), m)
 	if len(dst)-before > maxMoved {
 		s.stay()
 		return dst[:before], false
@@ -333,7 +338,7 @@ func (h *host) decode(m moved) (state any, err error) {
 }
 
 // Unpack implements upgrade.Host.
-func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) {
+func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 	m, ok := parseMoved(state)
 	if !ok {
 		return h.refuseMoved(errors.New("its state is damaged"))
@@ -365,7 +370,7 @@ func (h *host) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []byte) 
 	s.arm()
 	out, _ := s.leave(engine.Read)
 	s.sendFirst(out)
-	return s, nil
+	return s
 }
 
 // restarted makes the error of OnMoved that of a restart, unless it is a *CloseError.
@@ -377,10 +382,10 @@ func restarted(err error) error {
 	return &CloseError{Code: CodeServiceRestart, Reason: "please connect again", Cause: err}
 }
 
-// refuseMoved closes a connection that another process has handed over.
-func (h *host) refuseMoved(why error) (engine.Protocol, []byte) {
+// refuseMoved makes the server close a connection that another process has handed over.
+func (h *host) refuseMoved(why error) engine.Protocol {
 	h.server.Printf("a WebSocket of another process is closed: %v", why)
-	return nil, ws.AppendFrame(nil, ws.OpClose, ws.AppendClose(nil, ws.CodeServiceRestart, "please connect again"))
+	return nil
 }
 
 // protocolOf returns the index of a subprotocol in Endpoint.Protocols, plus 1; 0: it is

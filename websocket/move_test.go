@@ -178,6 +178,22 @@ func TestMove(t *testing.T) {
 	})
 }
 
+// TestMoveToAStranger: a server that does not know the Endpoint's name closes with 1012.
+func TestMoveToAStranger(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		from, to := newHalf(t, engine, nil), newHalf(t, engine, func(e *Endpoint) { e.Name = "other" })
+		c, _ := from.dialWith("")
+		eventually(t, "it moves", func() bool {
+			return from.server.Control().HandOver(-1, func(conn net.Conn, p sluice.Parcel) {
+				if err := to.server.Control().AdoptConn(conn, p); err != nil {
+					t.Error(err)
+				}
+			}) > 0
+		})
+		c.expect("close 1012 please connect again", "end")
+	})
+}
+
 // TestMoveWaits: a connection moves when its message is complete, what was written is sent,
 // and its callback has returned.
 func TestMoveWaits(t *testing.T) {

@@ -9,20 +9,30 @@ const stateMark = 'u'
 // MaxName is the longest result of Family.Name.
 const MaxName = 255
 
-// AppendState appends what the state of a connection of a Family begins with. A Protocol
-// that is an engine.Packer appends its own state to it, which Host.Unpack gets.
-func AppendState(dst []byte, name string) []byte {
-	return append(append(dst, stateMark, byte(len(name))), name...)
+// A State is what a connection of a Family takes along to another process.
+type State struct {
+	Name     string // of the Family
+	Farewell string // what the client gets from a server that cannot take the connection over
+	Own      []byte // what Host.Unpack gets
 }
 
-// ParseState is the reverse of AppendState. rest is the Protocol's own state; ok is false
-// if state is that of another protocol, or damaged.
-func ParseState(state []byte) (name string, rest []byte, ok bool) {
-	if len(state) < 2 || state[0] != stateMark || len(state) < 2+int(state[1]) {
-		return "", nil, false
+// AppendState appends what a State begins with. A Protocol that is an engine.Packer appends
+// State.Own to it.
+func AppendState(dst []byte, name, farewell string) []byte {
+	return AppendText(AppendText(append(dst, stateMark), name), farewell)
+}
+
+// ParseState is the reverse of AppendState. Own is a part of in; ok is false if in is the
+// state of another protocol, or damaged.
+func ParseState(in []byte) (s State, ok bool) {
+	if len(in) == 0 || in[0] != stateMark {
+		return s, false
 	}
-	at := 2 + int(state[1])
-	return string(state[2:at]), state[at:], true
+	if s.Name, in, ok = CutText(in[1:]); !ok {
+		return s, false
+	}
+	s.Farewell, s.Own, ok = CutText(in)
+	return s, ok
 }
 
 // AppendText appends text with its length, for the states of Protocols.

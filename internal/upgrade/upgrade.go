@@ -46,9 +46,9 @@ type Host interface {
 	// Wake implements engine.Waker for Protocols of this Host.
 	Wake(c engine.Conn, m engine.Memo) engine.Protocol
 	// Unpack returns the Protocol of a connection that was handed over with what its
-	// Protocol has appended to AppendState. A nil Protocol refuses the connection, which
-	// gets refusal. It must not retain state.
-	Unpack(c engine.Conn, state []byte) (p engine.Protocol, refusal []byte)
+	// Protocol has appended to AppendState. nil refuses the connection, which gets its
+	// farewell. It must not retain state.
+	Unpack(c engine.Conn, state []byte) engine.Protocol
 }
 
 // Closing tells how connections shall end.
