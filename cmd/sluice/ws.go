@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/lab/cli"
@@ -39,8 +42,9 @@ type wsOptions struct {
 
 const wsHelp = `Ws opens a WebSocket to URL, sends each line of stdin as a text message, and
 prints each message that comes on a line of its own. Binary messages are printed
-as <N bytes: HEX>. With --json each message is an object: {"time", "kind",
-"data"}, with the data of binary messages in base64.
+as <N bytes: HEX>. On a terminal, control characters are printed as \x1b;
+elsewhere messages are as they came. With --json each message is an object:
+{"time", "kind", "data"}, with the data of binary messages in base64.
 
 When stdin ends, ws waits until the server closes, at most --wait. Ctrl-C closes.
 
@@ -97,7 +101,7 @@ func runWS(parent context.Context, o wsOptions, url string) int {
 		return wsBroken
 	}
 	go sendLines(ctx, c, os.Stdin, o.wait)
-	err = printMessages(ctx, c, os.Stdout, o.asJSON)
+	err = printMessages(ctx, c, os.Stdout, o.form())
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -113,9 +117,10 @@ func runWS(parent context.Context, o wsOptions, url string) int {
 	return wsClosed
 }
 
-// reportWS prints an error; those of package websocket begin with the name already.
+// reportWS prints an error; those of package websocket begin with the name already, and may
+// have a reason from the peer.
 func reportWS(err error) {
-	fmt.Fprintln(os.Stderr, "sluice:", strings.TrimPrefix(err.Error(), "sluice: "))
+	fmt.Fprintln(os.Stderr, "sluice:", visible(strings.TrimPrefix(err.Error(), "sluice: ")))
 }
 
 func (o *wsOptions) dial(ctx context.Context, url string) (*websocket.Conn, error) {
@@ -161,21 +166,53 @@ func sendLines(ctx context.Context, c *websocket.Conn, in io.Reader, wait time.D
 }
 
 // printMessages prints what comes until the connection ends. It returns why.
-func printMessages(ctx context.Context, c *websocket.Conn, out io.Writer, asJSON bool) error {
+func printMessages(ctx context.Context, c *websocket.Conn, out io.Writer, form messageForm) error {
 	for {
 		m, err := c.Read(context.WithoutCancel(ctx)) // sendLines closes c
 		if err != nil {
 			return err
 		}
-		if _, err := out.Write(formatMessage(m, asJSON, time.Now())); err != nil {
+		if _, err := out.Write(formatMessage(m, form, time.Now())); err != nil {
 			return err
 		}
 	}
 }
 
+// A messageForm is how messages are printed.
+type messageForm uint8
+
+const (
+	formPlain   messageForm = iota // texts as they are
+	formVisible                    // for a terminal, which must not obey them
+	formJSON
+)
+
+func (o *wsOptions) form() messageForm {
+	switch {
+	case o.asJSON:
+		return formJSON
+	case term.IsTerminal(int(os.Stdout.Fd())):
+		return formVisible
+	}
+	return formPlain
+}
+
+// visible makes control characters visible, other than the ends of lines and tabs.
+func visible(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
 // formatMessage returns a line.
-func formatMessage(m websocket.Message, asJSON bool, now time.Time) []byte {
-	if asJSON {
+func formatMessage(m websocket.Message, form messageForm, now time.Time) []byte {
+	if form == formJSON {
 		line := struct {
 			Time time.Time `json:"time"`
 			Kind string    `json:"kind"`
@@ -189,6 +226,9 @@ func formatMessage(m websocket.Message, asJSON bool, now time.Time) []byte {
 	}
 	if m.Kind == websocket.Binary {
 		return fmt.Appendf(nil, "<%d bytes: %x>\n", len(m.Data), m.Data)
+	}
+	if form == formVisible {
+		return append([]byte(visible(string(m.Data))), '\n')
 	}
 	return append(append([]byte(nil), m.Data...), '\n')
 }

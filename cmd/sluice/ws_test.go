@@ -39,7 +39,7 @@ func wsServer(t *testing.T) (url string) {
 			case "bye":
 				return &websocket.CloseError{Code: websocket.CodeNormal}
 			case "refuse":
-				return &websocket.CloseError{Code: 4004, Reason: "not here"}
+				return &websocket.CloseError{Code: 4004, Reason: "not \x1b[1mhere"}
 			case "binary":
 				return c.TryWrite(websocket.Binary, []byte{0, 0x1b, 0xff})
 			}
@@ -66,7 +66,7 @@ func TestWS(t *testing.T) {
 		"end of stdin":    {"--wait 2", "one\n", output{stdout: "one\n"}},
 		"subprotocol":     {"--protocol v1 --protocol v2", "bye\n", output{stdout: "protocol v2\n"}},
 		"binary":          {"", "binary\nbye\n", output{stdout: "<3 bytes: 001bff>\n"}},
-		"another code":    {"", "refuse\n", output{stderr: "closed by the peer with code 4004: not here", status: 3}},
+		"another code":    {"", "refuse\n", output{stderr: "closed by the peer with code 4004: not \\x1b[1mhere", status: 3}},
 		"allowed origin":  {"--origin https://example.com", "bye\n", output{}},
 		"another origin":  {"--origin https://evil.com", "bye\n", output{stderr: "status 403", status: 1}},
 		"refused":         {"-H Authorization:no", "bye\n", output{stderr: "status 401", status: 1}},
@@ -102,6 +102,28 @@ func TestWSJSON(t *testing.T) {
 	if got.status != 0 || len(lines) != 2 || lines[0].Kind != "text" || lines[0].Data != "one" || lines[0].Time.IsZero() ||
 		lines[1].Kind != "binary" || lines[1].Data != "ABv/" {
 		t.Errorf("%+v: %+v", got, lines)
+	}
+}
+
+// TestFormatMessage: a terminal obeys no message. What is no terminal gets all as it is.
+func TestFormatMessage(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, test := range []struct {
+		form messageForm
+		kind websocket.Kind
+		data string
+		want string
+	}{
+		{formPlain, websocket.Text, "a\x1b[2Jb\u009b1m\r\x00\x7f", "a\x1b[2Jb\u009b1m\r\x00\x7f\n"},
+		{formVisible, websocket.Text, "a\x1b[2Jb\u009b1m\r\x00\x7f", `a\x1b[2Jb\u009b1m\r\x00\x7f` + "\n"},
+		{formVisible, websocket.Text, "{\n\t\"\u00e9\u65e5\": \"\\n\"}", "{\n\t\"\u00e9\u65e5\": \"\\n\"}\n"},
+		{formVisible, websocket.Text, "", "\n"},
+		{formVisible, websocket.Binary, "\x1b[2J", "<4 bytes: 1b5b324a>\n"},
+		{formJSON, websocket.Text, "\x1b", `{"time":"2026-01-02T03:04:05Z","kind":"text","data":"\u001b"}` + "\n"},
+	} {
+		if got := formatMessage(websocket.Message{Kind: test.kind, Data: []byte(test.data)}, test.form, at); string(got) != test.want {
+			t.Errorf("%d: %q became %q, want %q", test.form, test.data, got, test.want)
+		}
 	}
 }
 
