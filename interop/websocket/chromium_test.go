@@ -106,7 +106,7 @@ func testChromium(t *testing.T, program string, echo sluice.RequestHandler) {
 		}
 		served := make(chan error, 1)
 		go func() { served <- s.ServeTLS(ln, "", "") }()
-		stop := browse(t, program, spki, fmt.Sprintf("https://localhost:%d/", ln.Addr().(*net.TCPAddr).Port))
+		_, stop := browse(t, program, spki, fmt.Sprintf("https://localhost:%d/", ln.Addr().(*net.TCPAddr).Port))
 		select {
 		case report := <-reports:
 			if report != "closed echo 4 1000 true" {
@@ -131,21 +131,22 @@ func testChromium(t *testing.T, program string, echo sluice.RequestHandler) {
 	}
 }
 
-// browse opens a page in Chromium, until stop is called.
-func browse(t *testing.T, program, spki, url string) (stop func()) {
+// browse opens a page in Chromium, until stop is called. It also returns the folder of
+// Chromium's files.
+func browse(t *testing.T, program, spki, url string, flags ...string) (profile string, stop func()) {
 	profile, err := os.MkdirTemp("", "chromium")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+	cmd := exec.Command(program, append(flags, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--user-data-dir="+profile,
-		"--ignore-certificate-errors-spki-list="+spki, url)
+		"--ignore-certificate-errors-spki-list="+spki, url)...)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &log, &log, 5*time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return func() {
+	return profile, func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		_ = os.RemoveAll(profile) // its other processes may still be ending

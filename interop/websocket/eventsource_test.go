@@ -123,7 +123,7 @@ func (s *eventServer) test(program string) {
 	if s.protocol == "http/1.1" {
 		scheme = "http"
 	}
-	stop := browse(s.T, program, spki, fmt.Sprintf("%s://localhost:%d/", scheme, port))
+	_, stop := browse(s.T, program, spki, fmt.Sprintf("%s://localhost:%d/", scheme, port))
 	defer stop()
 	for limit := time.Now().Add(patience); s.hub.Len("all") == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
