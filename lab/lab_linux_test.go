@@ -127,8 +127,10 @@ func TestLabModes(t *testing.T) {
 		{"WebSocket", []string{"ws-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *result.Result) bool {
 			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
 		}},
-		{"WebSocket, goroutines", []string{"ws-goroutine", "--client", "goroutine", "--active", "10"}, func(r *result.Result) bool {
-			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
+		{"WebSocket, goroutines", []string{"ws-goroutine", "--client", "goroutine", "--active", "10", "--broadcasts", "1"}, func(r *result.Result) bool {
+			b := r.Broadcasts[0]
+			return b.Received == 100 && 0 < b.First && b.First <= b.Last && r.Memory.Idle.Server.RSS > 0 &&
+				r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
 		{"events", []string{"sse-epoll", "--rate", "500", "--workload", "pow=4"}, func(r *result.Result) bool {
 			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
@@ -137,7 +139,9 @@ func TestLabModes(t *testing.T) {
 			return r.Memory.After.Server.Goroutines >= 100 && r.Memory.After.Client.Goroutines >= 100
 		}},
 		{"no events", []string{"sse-epoll", "--rate", "500", "--workload", "discard"}, func(r *result.Result) bool { return r.Load.Completed > 50 }},
-		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3"}, func(r *result.Result) bool { return r.Layout.Servers == 3 }},
+		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3", "--broadcasts", "2"}, func(r *result.Result) bool {
+			return r.Layout.Servers == 3 && len(r.Broadcasts) == 2 && r.Broadcasts[1].Received == 100
+		}},
 		{"HTTP/2", []string{"h2-epoll", "--rate", "500"}, func(r *result.Result) bool {
 			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100
 		}},

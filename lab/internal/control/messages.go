@@ -21,18 +21,19 @@ const (
 
 // A Message is one line. Exactly one field is set.
 type Message struct {
-	Hello   *Hello   `json:"hello,omitempty"`   // process: first
-	Config  *Config  `json:"config,omitempty"`  // coordinator: the answer to it
-	Ready   *Ready   `json:"ready,omitempty"`   // process: it listens, or can connect
-	Connect *Connect `json:"connect,omitempty"` // coordinator, to a client
-	Run     *Run     `json:"run,omitempty"`     // coordinator, to a client
-	Turn    *Turn    `json:"turn,omitempty"`    // coordinator, to a client that takes turns
-	Turned  *Turned  `json:"turned,omitempty"`  // client: the answer to it
-	Done    *Done    `json:"done,omitempty"`    // client: the answer to it
-	Sample  *Sample  `json:"sample,omitempty"`  // coordinator: Stats are wanted now
-	Stats   *Stats   `json:"stats,omitempty"`   // process: the answer, and now and then
-	Stop    *Stop    `json:"stop,omitempty"`    // coordinator: end
-	Failure *Failure `json:"failure,omitempty"` // process: it ends, and why
+	Hello     *Hello     `json:"hello,omitempty"`     // process: first
+	Config    *Config    `json:"config,omitempty"`    // coordinator: the answer to it
+	Ready     *Ready     `json:"ready,omitempty"`     // process: it listens, or can connect
+	Connect   *Connect   `json:"connect,omitempty"`   // coordinator, to a client
+	Run       *Run       `json:"run,omitempty"`       // coordinator, to a client
+	Turn      *Turn      `json:"turn,omitempty"`      // coordinator, to a client that takes turns
+	Turned    *Turned    `json:"turned,omitempty"`    // client: the answer to it
+	Done      *Done      `json:"done,omitempty"`      // client: the answer to it
+	Broadcast *Broadcast `json:"broadcast,omitempty"` // coordinator, to a server of WebSockets
+	Sample    *Sample    `json:"sample,omitempty"`    // coordinator: Stats are wanted now
+	Stats     *Stats     `json:"stats,omitempty"`     // process: the answer, and now and then
+	Stop      *Stop      `json:"stop,omitempty"`      // coordinator: end
+	Failure   *Failure   `json:"failure,omitempty"`   // process: it ends, and why
 }
 
 // Hello says who connects.
@@ -122,8 +123,25 @@ type Done struct {
 	Latencies []byte `json:"latencies"`
 }
 
-// Sample is empty.
-type Sample struct{}
+// Broadcast has a server send a message to all its WebSockets.
+type Broadcast struct {
+	At int64 `json:"at"` // Nanos of the order; another one for each broadcast
+}
+
+// Heard is what a client has received of the last broadcast.
+type Heard struct {
+	At    int64 `json:"at"`    // the order
+	Count int   `json:"count"` // WebSockets that it has reached
+	First int64 `json:"first"` // Nanos of the first one
+	Last  int64 `json:"last"`
+	// Latencies is an HDR histogram of microseconds since At, in its compressed form.
+	Latencies []byte `json:"latencies"`
+}
+
+// Sample has a process send Stats.
+type Sample struct {
+	Collects bool `json:"collects,omitempty"` // after a garbage collection
+}
 
 // Stats are a process's counters.
 type Stats struct {
@@ -137,6 +155,9 @@ type Stats struct {
 	Stacks      uint64        `json:"stacks"`  // bytes
 	Runtime     uint64        `json:"runtime"` // bytes of the Go runtime in all that are not returned to the system
 	Goroutines  int           `json:"goroutines"`
+	// HeardTotal is how many messages of broadcasts a client has received.
+	HeardTotal int    `json:"heard_total,omitempty"`
+	Heard      *Heard `json:"heard,omitempty"` // with Asked; nil: there was no broadcast
 	// Settled: a client has made all connections that it could.
 	Settled bool `json:"settled,omitempty"`
 	// Asked marks the answer to a Sample.

@@ -34,6 +34,8 @@ type client struct {
 	streams    int32                 // of server-sent events, for their topics
 	drive      driver                // what a Run does; never nil
 
+	audience audience
+
 	turns  chan control.Turn
 	broken func(error) // is called when no request can be sent any more
 
@@ -49,6 +51,7 @@ type peer struct {
 	// intended is when the request should have been sent, since client.began.
 	intended time.Duration
 	isOut    bool
+	heard    int64 // the last broadcast; guarded by the audience's mutex
 }
 
 // A sender sends from outside of a connection's callbacks. It is a *tcp.Sender, or
@@ -104,6 +107,7 @@ func (c *client) count(s *control.Stats) {
 	s.Failed, s.Lost = int(c.failed.Load()), int(c.lost.Load())
 	s.Requests = c.requests.Load()
 	s.Settled = c.settled.Load()
+	c.audience.count(s)
 	if text := c.firstError.Load(); text != nil {
 		s.FirstError = *text
 	}

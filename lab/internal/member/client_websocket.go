@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/sluicehttp/sluice/lab/internal/control"
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
 	"github.com/sluicehttp/sluice/websocket"
 )
@@ -65,8 +66,11 @@ func (c *client) read(conn *websocket.Conn, p *peer) {
 	}
 }
 
-// handleWebSocket takes an answer.
+// handleWebSocket takes an answer, or a broadcast.
 func (c *client) handleWebSocket(conn *websocket.Conn, p *peer, m websocket.Message) error {
+	if m.Kind == websocket.Text {
+		return c.audience.hears(p, m.Data, control.Nanos())
+	}
 	if m.Kind != websocket.Binary || len(m.Data) != messageSize {
 		return fmt.Errorf("a message of kind %d and %d bytes was not asked for", m.Kind, len(m.Data))
 	}

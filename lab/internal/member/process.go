@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"syscall"
 	"time"
@@ -93,6 +95,10 @@ func (p *process) obey() error {
 		case err != nil:
 			return err
 		case m.Sample != nil:
+			if m.Sample.Collects {
+				runtime.GC() // what pools have is garbage after two
+				debug.FreeOSMemory()
+			}
 			p.send(p.stats(true))
 		default:
 			p.role.receive(m)

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicehttp/sluice/prefork"
 	"github.com/sluicehttp/sluice/sse"
 	"github.com/sluicehttp/sluice/tcp"
+	"github.com/sluicehttp/sluice/websocket/room"
 )
 
 // A server is a process that serves, or a worker of prefork's.
@@ -23,6 +24,7 @@ type server struct {
 	*process
 	requests atomic.Uint64
 	hub      *sse.Hub       // nil: there are no server-sent events
+	rooms    *room.Hub      // nil: there are no WebSockets
 	tcp      *tcp.Server    // nil: there is HTTP only
 	http     *sluice.Server // nil: there is TCP only
 }
@@ -34,6 +36,7 @@ func newServer(p *process) *server {
 	case scenario.TCP:
 		s.tcp = p.newTCP(s.handler(work))
 	case scenario.WebSocket:
+		s.rooms, _ = room.New(room.Options{}) // without a backplane it cannot fail
 		s.http = p.newHTTP(s.upgrade(work))
 		s.http.HTTP2.Disable = true
 	case scenario.SSE:
@@ -104,8 +107,12 @@ func (s *server) start() error {
 	return s.serve(ln)
 }
 
-// receive implements role: servers have nothing to be told.
-func (s *server) receive(control.Message) {}
+// receive implements role.
+func (s *server) receive(m control.Message) {
+	if m.Broadcast != nil && s.rooms != nil {
+		go s.broadcast(*m.Broadcast)
+	}
+}
 
 // count implements role.
 func (s *server) count(stats *control.Stats) {

@@ -4,6 +4,7 @@ package member
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/lab/internal/scenario"
@@ -11,14 +12,14 @@ import (
 )
 
 // upgrade returns the handler of a server of WebSocket. All connections are members of one
-// group, as those of a chat or of a feed would be. The server sends no pings, which would be
-// a load of their own.
+// room, as those of a chat or of a feed would be, and each has a state: its number. The server
+// sends no pings, which would be a load of their own.
 func (s *server) upgrade(work scenario.Workload) sluice.RequestHandler {
-	var everybody websocket.Group
+	var last atomic.Uint64
 	endpoint := &websocket.Endpoint{
 		Origins:   []string{"*"},
 		PingAfter: -1,
-		OnOpen:    func(c *websocket.Conn) error { return everybody.Add(c) },
+		OnOpen:    func(c *websocket.Conn) error { return s.rooms.Join(c, everybody) },
 		OnMessage: func(c *websocket.Conn, m websocket.Message) error {
 			n := s.requests.Add(1)
 			switch work.Kind {
@@ -30,5 +31,5 @@ func (s *server) upgrade(work scenario.Workload) sluice.RequestHandler {
 			return c.Write(context.Background(), m.Kind, m.Data)
 		},
 	}
-	return func(ctx *sluice.RequestCtx) { _ = endpoint.Upgrade(ctx, nil) } // a refusal is answered
+	return func(ctx *sluice.RequestCtx) { _ = endpoint.Upgrade(ctx, last.Add(1)) } // a refusal is answered
 }

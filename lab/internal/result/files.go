@@ -25,12 +25,17 @@ func (r *Result) Save(folder string) error {
 	for name, plot := range r.plots() {
 		files[name] = plot
 	}
-	if err := saveAll(folder, files); err != nil || files[latencyPlot] != nil {
+	if err := saveAll(folder, files); err != nil {
 		return err
 	}
-	// Of a run that was in the folder before there may be one.
-	if err := os.Remove(filepath.Join(folder, latencyPlot)); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, name := range []string{latencyPlot, broadcastPlot} {
+		if files[name] != nil {
+			continue
+		}
+		// Of a run that was in the folder before there may be one.
+		if err := os.Remove(filepath.Join(folder, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -49,7 +54,7 @@ func CheckFolder(folder string) error {
 	if err := os.Remove(file.Name()); err != nil {
 		return err
 	}
-	for _, name := range []string{resultName, textName, reportName, memoryPlot, latencyPlot, throughputPlot, comparedPlot, perConnPlot} {
+	for _, name := range []string{resultName, textName, reportName, memoryPlot, latencyPlot, throughputPlot, comparedPlot, perConnPlot, broadcastPlot} {
 		file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

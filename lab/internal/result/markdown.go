@@ -16,6 +16,7 @@ func (r *Result) Markdown() string {
 	fmt.Fprintf(&b, "# %s: %s\n\n%s.\n\n", r.Scenario.Name, Plural(r.Memory.After.Connections, "connection", "connections"), upperFirst(r.Scenario.Summary))
 	r.writeHeader(&b)
 	r.writeLoad(&b)
+	r.writeBroadcasts(&b)
 	r.writeMemory(&b)
 	return b.String()
 }
@@ -94,11 +95,33 @@ func (r *Result) modeText() string {
 	return fmt.Sprintf("open loop, %s per second", Count(l.Rate))
 }
 
+// writeBroadcasts writes a row for each broadcast.
+func (r *Result) writeBroadcasts(b *strings.Builder) {
+	if len(r.Broadcasts) == 0 {
+		return
+	}
+	b.WriteString("## Broadcasts\n\nA message of 32 bytes to all WebSockets. The lab orders each server process to send it to the room of all its WebSockets. " +
+		"Times are from the order to the arrival in the clients. CPU is for each WebSocket.\n\n" +
+		"| received by | first | p50 | p99 | last | **first to last** | server CPU | client CPU | all CPU of the machine |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, c := range r.Broadcasts {
+		each := func(cpu time.Duration) string { return Span(cpu / time.Duration(max(c.Received, 1))) }
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | **%s** | %s | %s | %s |\n", Count(c.Received), Span(c.First), Span(c.Latency.P50), Span(c.Latency.P99),
+			Span(c.Last), Span(c.Last-c.First), each(c.ServerCPU), each(c.ClientCPU), each(c.MachineCPU))
+	}
+	if n := r.missed(); n > 0 {
+		fmt.Fprintf(b, "\n%s did not arrive.\n", Plural(n, "message", "messages"))
+	}
+	b.WriteByte('\n')
+}
+
 func (r *Result) writeMemory(b *strings.Builder) {
 	m := &r.Memory
-	b.WriteString("## Memory\n\n| | before | connected | after the load | per connection when connected |\n|---|---:|---:|---:|---:|\n")
+	b.WriteString("## Memory\n\n| | before | connected | after the load | idle, after GC | per connection when connected |\n|---|---:|---:|---:|---:|---:|\n")
 	row := func(name string, of func(*MemorySample) uint64, isTotal bool) {
-		before, after, worked := of(&m.Before), of(&m.After), of(&m.Worked)
+		before, after, worked, idle := of(&m.Before), of(&m.After), of(&m.Worked), math.NaN()
+		if m.Idle.Server.RSS > 0 {
+			idle = float64(of(&m.Idle))
+		}
 		per := r.PerConn(after)
 		switch {
 		case !isTotal && after < before:
@@ -106,7 +129,7 @@ func (r *Result) writeMemory(b *strings.Builder) {
 		case !isTotal:
 			per = r.PerConn(after - before)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", name, Bytes(float64(before)), Bytes(float64(after)), Bytes(float64(worked)), knownBytes(per))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", name, Bytes(float64(before)), Bytes(float64(after)), Bytes(float64(worked)), knownBytes(idle), knownBytes(per))
 	}
 	row("servers, RSS", func(s *MemorySample) uint64 { return s.Server.RSS }, true)
 	row("servers, Pss (shared pages once)", func(s *MemorySample) uint64 { return s.Server.Proportional }, true)

@@ -17,6 +17,7 @@ const (
 	throughputPlot = "throughput.svg"
 	comparedPlot   = "latencies.svg"
 	perConnPlot    = "memory-per-connection.svg"
+	broadcastPlot  = "broadcast.svg"
 )
 
 // plots draws what one run has measured.
@@ -24,6 +25,9 @@ func (r *Result) plots() map[string][]byte {
 	all := map[string][]byte{memoryPlot: r.memoryChart().SVG()}
 	if len(r.Load.Latency.Curve) > 0 {
 		all[latencyPlot] = curves("Latency: "+r.Scenario.Name, []*Result{r}).SVG()
+	}
+	if len(r.Broadcasts) > 0 {
+		all[broadcastPlot] = r.broadcastChart().SVG()
 	}
 	return all
 }
@@ -33,6 +37,9 @@ func (r *Result) plotLinks() string {
 	links := fmt.Sprintf("\n![Memory against connections](%s)\n", memoryPlot)
 	if len(r.Load.Latency.Curve) > 0 {
 		links += fmt.Sprintf("\n![Latency by percentile](%s)\n", latencyPlot)
+	}
+	if len(r.Broadcasts) > 0 {
+		links += fmt.Sprintf("\n![WebSockets that broadcasts have reached](%s)\n", broadcastPlot)
 	}
 	return links
 }
@@ -61,6 +68,23 @@ func (r *Result) memoryChart() report.Lines {
 		}
 		sort.SliceStable(series.Points, func(i, j int) bool { return series.Points[i].X < series.Points[j].X })
 		c.Series = append(c.Series, series)
+	}
+	return c
+}
+
+// broadcastChart is how many WebSockets a broadcast has reached against the time since its
+// order.
+func (r *Result) broadcastChart() report.Lines {
+	c := report.Lines{
+		Title: fmt.Sprintf("Broadcasts: %s", r.Scenario.Name), X: "time since the order", Y: "WebSockets reached",
+		FormatX: func(v float64) string { return Span(time.Duration(v)) }, FormatY: func(v float64) string { return Count(v) },
+	}
+	for i, b := range r.Broadcasts {
+		s := report.Series{Name: fmt.Sprintf("broadcast %d", i+1)}
+		for _, p := range b.Latency.Curve {
+			s.Points = append(s.Points, report.Point{X: float64(p.Latency), Y: p.Percentile / 100 * float64(b.Received)})
+		}
+		c.Series = append(c.Series, s)
 	}
 	return c
 }

@@ -38,8 +38,8 @@ func sample(t *testing.T, name string) *Result {
 		Scenario: s,
 		Header:   Header{Date: "2026-01-02", Machine: "2 cores (a processor), 25.3 GB, Linux 6.18", Commit: "0123456789ab", Command: "sluice lab run " + name, Congestion: "bbr", Buckets: 262_144, LoadBefore: 0.25},
 		Layout:   Layout{Servers: 1, Clients: 2, Addresses: 1, Loops: 2, ClientLoops: 1, Processors: 2, ClientProcessors: 1, Environment: []string{"GOGC=25"}},
-		Connect:  Connect{Made: 10_000, Elapsed: 250 * time.Millisecond, PerSec: 40_000},
-		Memory:   Memory{Before: memory(0), After: memory(10_000), Worked: memory(10_000), Growing: []MemorySample{memory(5_000), memory(10_000)}, Caches: []system.Growth{{Cache: "TCP", Bytes: 47e6}}},
+		Connect:  Connect{Made: 10_000, Elapsed: 250 * time.Millisecond, PerSec: 40_000, ServerCPU: 200 * time.Millisecond, ClientCPU: 300 * time.Millisecond},
+		Memory:   Memory{Before: memory(0), After: memory(10_000), Worked: memory(10_000), Idle: memory(9_000), Growing: []MemorySample{memory(5_000), memory(10_000)}, Caches: []system.Growth{{Cache: "TCP", Bytes: 47e6}}},
 		Load: Load{Mode: control.Sweep, Active: 10_000, InFlight: 512, Completed: 750_000, Served: 750_000, Elapsed: 10 * time.Second,
 			PerSec: 75_000, Sweeps: 74, ServerCPU: 5 * time.Second, ClientCPU: 6 * time.Second, MachineCPU: 15 * time.Second},
 	}
@@ -57,6 +57,17 @@ func sample(t *testing.T, name string) *Result {
 	if r.Load.Latency, err = MergeLatencies([][]byte{text, text}); err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// broadcasts returns a sample with two broadcasts, of which one message is missing.
+func broadcasts(t *testing.T) *Result {
+	r := sample(t, "ws-epoll")
+	b := Broadcast{Received: 10_000, First: time.Millisecond, Last: 100 * time.Millisecond, ServerCPU: 60 * time.Millisecond,
+		ClientCPU: 70 * time.Millisecond, MachineCPU: 140 * time.Millisecond, Latency: r.Load.Latency}
+	other := b
+	other.Received--
+	r.Broadcasts = []Broadcast{b, other}
 	return r
 }
 
@@ -85,16 +96,17 @@ func TestGolden(t *testing.T) {
 	golden(t, "run.md", one.Markdown())
 	golden(t, "silent.md", silent.Markdown())
 	golden(t, "errors.md", bad.Markdown())
+	golden(t, "broadcasts.md", broadcasts(t).Markdown())
 	golden(t, "comparison.md", Compare([]*Result{one, silent, bad}))
-	if bad.Errors() != 6 || one.Errors() != 0 {
-		t.Errorf("%d and %d errors", bad.Errors(), one.Errors())
+	if bad.Errors() != 6 || one.Errors() != 0 || broadcasts(t).Errors() != 1 {
+		t.Errorf("%d, %d and %d errors", bad.Errors(), one.Errors(), broadcasts(t).Errors())
 	}
 }
 
 // TestSave: what was saved is read again, and plots are XML.
 func TestSave(t *testing.T) {
 	folder := t.TempDir()
-	one := sample(t, "7")
+	one := broadcasts(t)
 	if err := one.Save(filepath.Join(folder, "a", "b")); err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +131,7 @@ func TestSave(t *testing.T) {
 	}
 	checkXML(t, filepath.Join(folder, "a", "b", memoryPlot))
 	checkXML(t, filepath.Join(folder, "a", "b", latencyPlot))
+	checkXML(t, filepath.Join(folder, "a", "b", broadcastPlot))
 }
 
 func checkXML(t *testing.T, path string) {
@@ -220,7 +233,7 @@ func TestCheckFolder(t *testing.T) {
 func TestKernelUnknown(t *testing.T) {
 	r := sample(t, "6")
 	r.Memory.After.Slab = r.Memory.Before.Slab - 1
-	if got := r.Markdown(); !strings.Contains(got, "| kernel slabs, growth (both ends) | 700 MB | 700 MB | 783 MB | not known |") {
+	if got := r.Markdown(); !strings.Contains(got, "| kernel slabs, growth (both ends) | 700 MB | 700 MB | 783 MB | 775 MB | not known |") {
 		t.Error(got)
 	}
 	if got := Compare([]*Result{r}); !strings.Contains(got, "| 520 B | not known |") {
@@ -239,8 +252,8 @@ func TestSaveAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"6", "1"} {
-		if err := sample(t, name).Save(folder); err != nil {
+	for _, r := range []*Result{broadcasts(t), sample(t, "1")} {
+		if err := r.Save(folder); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,6 +20,8 @@ type Result struct {
 	Connect  Connect           `json:"connect"`
 	Memory   Memory            `json:"memory"`
 	Load     Load              `json:"load"`
+	// Broadcasts are in their order.
+	Broadcasts []Broadcast `json:"broadcasts,omitempty"`
 }
 
 // A Header says where the figures come from.
@@ -65,6 +67,7 @@ type Memory struct {
 	Before  MemorySample    `json:"before"` // without a connection
 	After   MemorySample    `json:"after"`  // all connections, no request yet
 	Worked  MemorySample    `json:"worked"` // all connections, after the load
+	Idle    MemorySample    `json:"idle"`   // the same, at the end, after a garbage collection; zero: not known
 	Growing []MemorySample  `json:"growing"`
 	Caches  []system.Growth `json:"caches,omitempty"` // of the kernel, from Before to After
 }
@@ -111,6 +114,17 @@ type Load struct {
 	Latency    Latency       `json:"latency"`
 }
 
+// A Broadcast is one message to all WebSockets. Times count from its order.
+type Broadcast struct {
+	Received   int           `json:"received"` // WebSockets that it has reached
+	First      time.Duration `json:"first"`
+	Last       time.Duration `json:"last"`
+	ServerCPU  time.Duration `json:"server_cpu"`
+	ClientCPU  time.Duration `json:"client_cpu"`
+	MachineCPU time.Duration `json:"machine_cpu"`
+	Latency    Latency       `json:"latency"`
+}
+
 // Latency is a distribution.
 type Latency struct {
 	Mean  time.Duration `json:"mean"`
@@ -132,7 +146,17 @@ type Point struct {
 }
 
 // Errors is what went wrong, in number.
-func (r *Result) Errors() int { return r.Connect.Failed + r.Load.Lost + r.Load.Unanswered }
+func (r *Result) Errors() int {
+	return r.Connect.Failed + r.Load.Lost + r.Load.Unanswered + r.missed()
+}
+
+// missed is how many messages of broadcasts have not arrived.
+func (r *Result) missed() (n int) {
+	for _, b := range r.Broadcasts {
+		n += r.Connect.Made - b.Received
+	}
+	return n
+}
 
 // Answers tells whether the server answers.
 func (r *Result) Answers() bool { return r.Scenario.Workload.Kind != scenario.Discard }

@@ -28,7 +28,7 @@ const cachesShown = 8
 
 // connect has all connections made.
 func (s *session) connect(ctx context.Context) error {
-	before, err := s.memory(ctx, true)
+	before, err := s.memory(ctx, control.Sample{})
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *session) connect(ctx context.Context) error {
 	s.result.Connect.ServerCPU, s.result.Connect.ClientCPU = spent.serverCPU-idle.serverCPU, spent.clientCPU-idle.clientCPU
 	time.Sleep(settleTime)
 	s.waitPacked()
-	s.result.Memory.After, err = s.memory(ctx, true)
+	s.result.Memory.After, err = s.memory(ctx, control.Sample{})
 	if err != nil {
 		return err
 	}
@@ -142,24 +142,28 @@ func (s *session) served() (n int) {
 	return n
 }
 
-// memory returns what all processes use. thorough takes longer.
-func (s *session) memory(ctx context.Context, thorough bool) (result.MemorySample, error) {
-	if err := s.fleet.sample(ctx); err != nil {
+// memory returns what all processes use.
+func (s *session) memory(ctx context.Context, order control.Sample) (result.MemorySample, error) {
+	if err := s.fleet.ask(ctx, order); err != nil {
 		return result.MemorySample{}, err
 	}
 	sample := s.quickMemory()
-	if thorough {
-		for _, m := range s.fleet.of(control.Server) {
-			sample.Server.Proportional += s.System.Proportional(m.PID)
-		}
-		for _, m := range s.fleet.of(control.Master) {
-			sample.Server.Proportional += s.System.Proportional(m.PID)
-		}
-		for _, m := range s.fleet.of(control.Client) {
-			sample.Client.Proportional += s.System.Proportional(m.PID)
-		}
+	for _, m := range s.fleet.of(control.Server) {
+		sample.Server.Proportional += s.System.Proportional(m.PID)
+	}
+	for _, m := range s.fleet.of(control.Master) {
+		sample.Server.Proportional += s.System.Proportional(m.PID)
+	}
+	for _, m := range s.fleet.of(control.Client) {
+		sample.Client.Proportional += s.System.Proportional(m.PID)
 	}
 	return sample, nil
+}
+
+// idle looks at the memory when nothing is going on, and garbage has been collected.
+func (s *session) idle(ctx context.Context) (err error) {
+	s.result.Memory.Idle, err = s.memory(ctx, control.Sample{Collects: true})
+	return err
 }
 
 // quickMemory is memory with what is known of processes already.

@@ -257,7 +257,9 @@ func (f *fleet) ofLocked(role control.Role) []*member {
 }
 
 // sample has all processes send their stats, and waits for them.
-func (f *fleet) sample(ctx context.Context) error {
+func (f *fleet) sample(ctx context.Context) error { return f.ask(ctx, control.Sample{}) }
+
+func (f *fleet) ask(ctx context.Context, order control.Sample) error {
 	f.mu.Lock()
 	wanted := make(map[*member]int)
 	for _, m := range f.members {
@@ -267,7 +269,7 @@ func (f *fleet) sample(ctx context.Context) error {
 	}
 	f.mu.Unlock()
 	for m := range wanted {
-		if err := m.link.Send(control.Message{Sample: &control.Sample{}}); err != nil {
+		if err := m.link.Send(control.Message{Sample: &order}); err != nil {
 			return fmt.Errorf("%s: %w", m, err)
 		}
 	}

@@ -56,7 +56,7 @@ func (s *session) load(ctx context.Context) error {
 		return err
 	}
 	s.waitPacked()
-	s.result.Memory.Worked, err = s.memory(ctx, true)
+	s.result.Memory.Worked, err = s.memory(ctx, control.Sample{})
 	if err != nil {
 		return err
 	}
@@ -188,16 +188,13 @@ func (s *session) evaluate(mode control.Mode, before, after counts) error {
 		load.Elapsed = max(load.Elapsed, m.done.Elapsed)
 		load.Unanswered += m.done.Unanswered
 		load.Backlog += m.done.Backlog
-		load.Lost += m.stats.Lost
 		if isFirst || m.done.Sweeps < load.Sweeps {
 			load.Sweeps = m.done.Sweeps
 		}
 		isFirst = false
-		if load.FirstError == "" {
-			load.FirstError = m.stats.FirstError
-		}
 		histograms = append(histograms, m.done.Latencies)
 	})
+	s.countLost()
 	load.Served = after.served - before.served
 	load.ServerCPU = after.serverCPU - before.serverCPU
 	load.ClientCPU = after.clientCPU - before.clientCPU
@@ -211,4 +208,16 @@ func (s *session) evaluate(mode control.Mode, before, after counts) error {
 	var err error
 	load.Latency, err = result.MergeLatencies(histograms)
 	return err
+}
+
+// countLost sums up what connections have ended, and why.
+func (s *session) countLost() {
+	load := &s.result.Load
+	load.Lost = 0
+	s.fleet.each(control.Client, func(m *member) {
+		load.Lost += m.stats.Lost
+		if load.FirstError == "" {
+			load.FirstError = m.stats.FirstError
+		}
+	})
 }

@@ -27,6 +27,8 @@ type Options struct {
 	InFlight int     // requests of a sweep at the same time; 0: as many as its clients have
 	AtOnce   int     // client processes that send at the same time in a sweep; 0: as planned
 	Dialers  int     // connections that a client makes at the same time; 0: 4
+	// Broadcasts is how many messages all WebSockets get after the load.
+	Broadcasts int
 	// Program and ProcessArgs start a process of the lab: what follows them is
 	// its role, its number and the coordinator's address.
 	Program     string
@@ -76,6 +78,10 @@ func (o *Options) check() error {
 		return errors.New("how many requests are on their way, and how many clients send, at the same time is for a sweep: --in-flight and --at-once exclude --active and --rate")
 	case o.Dialers < 0:
 		return fmt.Errorf("%d connections cannot be made at the same time", o.Dialers)
+	case o.Broadcasts < 0, o.Broadcasts > maxBroadcasts:
+		return fmt.Errorf("there may be 0 to %d broadcasts, not %d", maxBroadcasts, o.Broadcasts)
+	case o.Broadcasts > 0 && o.Scenario.Protocol != scenario.WebSocket:
+		return errors.New("broadcasts are for WebSockets: --server ws-epoll, for example")
 	}
 	return nil
 }
@@ -185,7 +191,7 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	}
 	defer s.fleet.killOn(o.Hurry)() // while it closes, too
 	defer s.fleet.close()
-	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load} {
+	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load, s.broadcast, s.idle} {
 		if err := phase(ctx); err != nil {
 			return nil, err
 		}

@@ -35,6 +35,8 @@ func TestCheck(t *testing.T) {
 		{Options{Duration: time.Second, InFlight: 1, Rate: 1}, "for a sweep"},
 		{Options{Duration: math.MaxInt64}, "too long"},
 		{Options{Duration: time.Second, Dialers: -1}, "made at the same time"},
+		{Options{Duration: time.Second, Broadcasts: -1}, "broadcasts"},
+		{Options{Duration: time.Second, Broadcasts: 1}, "for WebSockets"},
 		{Options{Duration: time.Second, Rate: -1}, "rate"},
 		{Options{Duration: time.Second, Rate: math.NaN()}, "rate"},
 		{Options{Duration: time.Second, Rate: math.Inf(1)}, "rate"},
