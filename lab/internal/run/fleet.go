@@ -145,8 +145,11 @@ func (f *fleet) take(who *member, m control.Message) {
 	case m.Stats != nil:
 		if m.Stats.Asked {
 			who.asked++
-		} else if who.Role == control.Server { // which counts connections only when asked
-			m.Stats.Connections = who.stats.Connections
+		} else { // what is counted only when asked
+			m.Stats.Heard = who.stats.Heard
+			if who.Role == control.Server {
+				m.Stats.Connections = who.stats.Connections
+			}
 		}
 		who.stats = *m.Stats
 	}
