@@ -6,8 +6,8 @@ package lab
 
 import "github.com/spf13/cobra"
 
-// Command returns "sluice lab". The lab's processes are the running program, called
-// with "lab process": the command must be the program's of that name.
+// Command returns "sluice lab". The lab's processes are the running program, which must call
+// RunProcess first.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",

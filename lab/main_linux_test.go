@@ -11,6 +11,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	RunProcess()
 	if len(os.Args) > 1 && os.Args[1] == "lab" {
 		command := Command()
 		command.SilenceUsage, command.SilenceErrors = true, true

@@ -34,7 +34,7 @@ const (
 
 // newLabSystemCommands returns those that need Linux.
 func newLabSystemCommands() []*cobra.Command {
-	return []*cobra.Command{newLabRunCommand(), newLabReferenceCommand(), newLabPreflightCommand(), newLabProcessCommand()}
+	return []*cobra.Command{newLabRunCommand(), newLabReferenceCommand(), newLabPreflightCommand()}
 }
 
 // labFlags are the flags that change a scenario.

@@ -23,6 +23,7 @@ func newRootCommand() *cobra.Command {
 }
 
 func main() {
+	lab.RunProcess()
 	root := newRootCommand()
 	root.SetArgs(withWorkers(os.Args[1:]))
 	if err := root.Execute(); err != nil {

@@ -21,6 +21,9 @@ const (
 	// packTime is how long connections of HTTP/2 are, as servers pack those that were
 	// idle for two seconds.
 	packTime = 3 * time.Second
+	// idleTime is how long many processes do nothing before their memory is looked at: it
+	// matters that each has workers for a while, with a stack and buffers.
+	idleTime = 22 * time.Second // twice Server.MaxIdleWorkerDuration, and a little
 )
 
 // cachesShown is how many of the kernel's caches a report names.
@@ -162,6 +165,14 @@ func (s *session) memory(ctx context.Context, order control.Sample) (result.Memo
 
 // idle looks at the memory when nothing is going on, and garbage has been collected.
 func (s *session) idle(ctx context.Context) (err error) {
+	if servers, _ := s.plan.Processes(); servers > fewProcesses {
+		s.Progress.Phase("idle", 0)
+		select {
+		case <-time.After(idleTime):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	s.result.Memory.Idle, err = s.memory(ctx, control.Sample{Collects: true})
 	return err
 }
