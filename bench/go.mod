@@ -15,7 +15,12 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-require github.com/inconshreveable/mousetrap v1.1.0 // indirect
+require (
+	github.com/dolthub/maphash v0.1.0 // indirect
+	github.com/gobwas/httphead v0.1.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/savsgio/gotils v0.0.0-20240704082632-aef3928b8a38 // indirect
+)
 
 require (
 	github.com/bytedance/gopkg v0.1.3 // indirect
