@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -141,22 +142,55 @@ func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn {
 func (c *Conn) Do(s *Stream) error {
 	c.mu.Lock()
 	defer c.unlock()
-	c.catchUp(s)
+	c.catchUp(&s.receiver)
+	if s.IsConnect && !c.isSettled {
+		c.awaitSettings(s)
+	}
 	if err := c.begin(s); err != nil {
 		return err
 	}
-	c.flush(s)
-	for s.state == streamOpen && s.input != inputStreamed {
-		c.await(s)
+	c.flush(&s.receiver)
+	for s.state == streamOpen && s.input < inputStreamed {
+		c.await(&s.receiver)
 	}
-	if s.input != inputStreamed || s.err != nil {
+	if s.input < inputStreamed || s.err != nil {
 		s.join()
 	}
 	if s.err != nil {
 		return s.err
 	}
 	s.due = 0
+	if s.isTunnel {
+		c.endWatch(s)
+	}
 	return nil
+}
+
+// awaitSettings waits for the first SETTINGS of the peer, for as long as s may be opened.
+func (c *Conn) awaitSettings(s *Stream) {
+	w := &s.receiver
+	w.until = s.Deadline
+	if s.Context != nil {
+		defer context.AfterFunc(s.Context, func() {
+			c.mu.Lock()
+			defer c.unlock()
+			c.signal(w)
+			c.interrupt(w)
+		})()
+	}
+	c.flush(w) // the preface
+	for !c.isSettled && c.refusal(s, clock.Nanos()) == nil {
+		c.unsettled = append(c.unsettled, w)
+		c.await(w)
+		c.unsettled = slices.DeleteFunc(c.unsettled, func(other *waiter) bool { return other == w })
+	}
+}
+
+// signalUnsettled makes awaitSettings look again.
+func (c *Conn) signalUnsettled() {
+	for _, w := range c.unsettled {
+		c.signal(w)
+	}
 }
 
 // begin opens s, and appends its head.
@@ -206,6 +240,8 @@ func (c *Conn) refusal(s *Stream, now int64) error {
 		return c.failure
 	case c.phase != phaseOpen:
 		return ErrGoingAway
+	case s.IsConnect && c.isSettled && !c.peer.EnableConnectProtocol:
+		return ErrNoConnect
 	case len(c.streams) >= c.limit:
 		return ErrFull
 	}
@@ -254,7 +290,7 @@ func (c *Conn) Streams() int {
 func (c *Conn) Look() {
 	c.mu.Lock()
 	defer c.unlock()
-	c.catchUp(new(Stream))
+	c.catchUp(new(waiter))
 }
 
 // NetConn returns the net.Conn. It must not be read from, written to or closed.
@@ -285,6 +321,7 @@ func (c *Conn) drain(err error) {
 	if c.phase == phaseOpen {
 		c.phase, c.failure = phaseDraining, err
 		c.notices |= noticeEnded
+		c.signalUnsettled()
 	}
 	c.settle()
 }
@@ -367,6 +404,7 @@ func (c *Conn) finishAll(err error) {
 		}
 		c.finish(s, &Error{Outcome: outcome, Code: c.code, Err: cause})
 	}
+	c.signalUnsettled()
 }
 
 // unlock unlocks mu. Before that, it tells the Watcher what has happened, and gives idle
@@ -405,7 +443,7 @@ func (c *Conn) unlock() {
 func (c *Conn) contextEnded(id uint32, ctx context.Context) {
 	c.mu.Lock()
 	defer c.unlock()
-	if s := c.streams[id]; s != nil {
+	if s := c.streams[id]; s != nil && !s.isTunnel {
 		c.cancel(s, context.Cause(ctx))
 		c.flush(nil)
 	}
@@ -431,23 +469,32 @@ func (c *Conn) finish(s *Stream, err *Error) {
 	s.state, s.err = streamEnded, err
 	delete(c.streams, s.id)
 	c.ready.Remove(&s.node)
-	s.content = nil
+	if !s.isTunnel { // its Write counts what is left
+		s.content = nil
+	}
 	s.window.Shrink(&c.growth)
 	if c.block.stream == s {
 		c.block.stream, c.block.kind = nil, h2.UnwantedBlock
 		c.decoder.Discard()
 	}
-	if s.unwatch != nil {
-		s.unwatch()
-		s.unwatch = nil
-	}
+	c.endWatch(s)
 	s.moved.Broadcast()
-	c.signal(s)
-	c.interrupt(s)
+	for _, w := range [...]*waiter{&s.receiver, &s.sender} {
+		c.signal(w)
+		c.interrupt(w)
+	}
 	if len(c.streams) == 0 && !c.isWriting {
 		c.out, c.spare = trim(c.out), trim(c.spare)
 	}
 	c.settle()
+}
+
+// endWatch ends the watch of the Context of s.
+func (c *Conn) endWatch(s *Stream) {
+	if s.unwatch != nil {
+		s.unwatch()
+		s.unwatch = nil
+	}
 }
 
 // trim gives memory back that an idle connection does not need.
@@ -460,9 +507,10 @@ func trim(b []byte) []byte {
 
 // reading is the part of a Conn that reads.
 type reading struct {
-	leader    *Stream // reads for all; nil: nobody waits
-	isReading bool    // the leader is in conn.Read, without the lock
-	waiting   *Stream // the newest of the callers that wait for the leader
+	leader    *waiter   // reads for all; nil: nobody waits
+	isReading bool      // the leader is in conn.Read, without the lock
+	waiting   *waiter   // the newest of the callers that wait for the leader
+	unsettled []*waiter // those that wait for the first SETTINGS
 	in        *buf.Buffer
 	// readLimit is the deadline of conn for reads, in Nanos; 0: none; passed: it is over.
 	readLimit int64

@@ -22,7 +22,8 @@ type testRequest struct {
 	stream  Stream
 	method  string
 	path    string
-	streams bool // the response is streamed
+	streams bool   // the response is streamed
+	connect string // the protocol of an extended CONNECT
 	refuses error
 
 	table    field.Table
@@ -45,6 +46,7 @@ func newRequest(method, body string) *testRequest {
 func (r *testRequest) AppendHead(dst []byte, e *h2.Encoder) []byte {
 	return e.AppendRequest(dst, h2.RequestFields{
 		Method: []byte(r.method), Scheme: []byte("http"), Authority: []byte("a.example"), Path: []byte(r.path),
+		Protocol: []byte(r.connect),
 	})
 }
 
@@ -119,7 +121,7 @@ func newPeer(t testing.TB, conn net.Conn) *fakePeer {
 		writes: make(chan []byte, 1000), ended: make(chan struct{}),
 	}
 	p.changed = sync.NewCond(&p.mu)
-	p.decoder.Limits = h1.DefaultLimits
+	p.decoder.Limits, p.decoder.AcceptsConnect = h1.DefaultLimits, true
 	p.decoder.Reset()
 	p.encoder.Reset(&h2.Pairs{})
 	go p.write()

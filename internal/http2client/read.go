@@ -19,26 +19,46 @@ const (
 	maxCatchUps = 64
 )
 
-// await waits until s is signalled. Meanwhile s leads, unless another stream does.
-func (c *Conn) await(s *Stream) {
-	for !s.isSignalled {
+// A waiter is a goroutine that may wait for what the connection brings. The zero value is
+// ready.
+type waiter struct {
+	// until is when it is signalled at the latest, in Nanos; 0: no time is set.
+	until        int64
+	isSignalled  bool
+	isWaiting    bool // in Conn.waiting
+	older, newer *waiter
+	wake         chan struct{} // has room for the one message of unlist
+}
+
+// await waits until w is signalled. Meanwhile w leads, unless another one does.
+func (c *Conn) await(w *waiter) {
+	c.setDue(w.until)
+	for !w.isSignalled {
 		switch c.leader {
 		case nil:
-			c.leader = s
-		case s:
-			c.lead(s, c.due)
+			c.leader = w
+		case w:
+			c.lead(w, c.due)
 		default:
-			c.follow(s)
+			c.follow(w)
 		}
 	}
-	s.isSignalled = false
-	if c.leader == s {
+	w.isSignalled = false
+	if c.leader == w {
 		c.passLead()
 	}
 }
 
+// setUntil makes w wait until a time, which is 0 for no limit.
+func (c *Conn) setUntil(w *waiter, at int64) {
+	w.until = at
+	if w.isWaiting || c.leader == w {
+		c.setDue(at)
+	}
+}
+
 // lead reads once, until due, and handles what has come. It tells whether anything has.
-func (c *Conn) lead(s *Stream, due int64) (hasRead bool) {
+func (c *Conn) lead(w *waiter, due int64) (hasRead bool) {
 	if c.in == nil {
 		c.in = buf.Get(inputSize)
 	}
@@ -52,7 +72,7 @@ func (c *Conn) lead(s *Stream, due int64) (hasRead bool) {
 	if c.phase < phaseFailed {
 		c.received(in[:n], err)
 	}
-	c.flush(s)
+	c.flush(w)
 	return n > 0
 }
 
@@ -85,42 +105,42 @@ func isTimeout(err error) bool {
 	return errors.As(err, &netErr) && netErr.Timeout()
 }
 
-// follow waits until s is signalled or becomes the leader.
-func (c *Conn) follow(s *Stream) {
-	if s.wake == nil {
-		s.wake = make(chan struct{}, 1)
+// follow waits until w is signalled or becomes the leader.
+func (c *Conn) follow(w *waiter) {
+	if w.wake == nil {
+		w.wake = make(chan struct{}, 1)
 	}
-	s.isWaiting = true
-	s.older = c.waiting
-	if s.older != nil {
-		s.older.newer = s
+	w.isWaiting = true
+	w.older = c.waiting
+	if w.older != nil {
+		w.older.newer = w
 	}
-	c.waiting = s
+	c.waiting = w
 	c.unlock()
-	<-s.wake
+	<-w.wake
 	c.mu.Lock()
 }
 
-// signal makes await return for s.
-func (c *Conn) signal(s *Stream) {
-	s.isSignalled = true
-	if s.isWaiting {
-		c.unlist(s)
+// signal makes await return for w.
+func (c *Conn) signal(w *waiter) {
+	w.isSignalled = true
+	if w.isWaiting {
+		c.unlist(w)
 	}
 }
 
-// unlist ends the waiting of s.
-func (c *Conn) unlist(s *Stream) {
-	if s.newer != nil {
-		s.newer.older = s.older
+// unlist ends the waiting of w.
+func (c *Conn) unlist(w *waiter) {
+	if w.newer != nil {
+		w.newer.older = w.older
 	} else {
-		c.waiting = s.older
+		c.waiting = w.older
 	}
-	if s.older != nil {
-		s.older.newer = s.newer
+	if w.older != nil {
+		w.older.newer = w.newer
 	}
-	s.older, s.newer, s.isWaiting = nil, nil, false
-	s.wake <- struct{}{}
+	w.older, w.newer, w.isWaiting = nil, nil, false
+	w.wake <- struct{}{}
 }
 
 // passLead ends the lead of its caller. The newest stream that waits follows: its
@@ -137,7 +157,7 @@ func (c *Conn) passLead() {
 }
 
 // catchUp handles what has come while nobody read, without waiting for more.
-func (c *Conn) catchUp(s *Stream) {
+func (c *Conn) catchUp(w *waiter) {
 	for range maxCatchUps {
 		if c.leader != nil || c.phase >= phaseFailed {
 			return
@@ -150,8 +170,8 @@ func (c *Conn) catchUp(s *Stream) {
 		if !isQuiet {
 			due += catchUpTime
 		}
-		c.leader = s
-		hasRead := c.lead(s, due)
+		c.leader = w
+		hasRead := c.lead(w, due)
 		c.passLead()
 		if !hasRead {
 			return
@@ -194,14 +214,13 @@ func deadlineOf(at int64) time.Time {
 // longAgo returns a deadline that has passed.
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// interrupt makes the goroutine of s return from a read or a write, if s has ended while
-// it is there.
-func (c *Conn) interrupt(s *Stream) {
-	if c.leader == s && c.isReading {
+// interrupt makes the goroutine of w, which was signalled, return from a read or a write.
+func (c *Conn) interrupt(w *waiter) {
+	if c.leader == w && c.isReading {
 		c.readLimit = passed
 		_ = c.conn.SetReadDeadline(longAgo())
 	}
-	if c.writer == s && !c.cfg.IsTLS {
+	if c.writer == w && !c.cfg.IsTLS {
 		c.writeLimit = passed
 		_ = c.conn.SetWriteDeadline(longAgo())
 	}
@@ -226,8 +245,30 @@ func (c *Conn) expire(now int64) {
 		case s.due == 0:
 		case s.due <= now:
 			c.cancel(s, os.ErrDeadlineExceeded)
-		case c.due == 0 || s.due < c.due:
-			c.due = s.due
+		default:
+			c.due = earlier(c.due, s.due)
 		}
 	}
+	if w := c.leader; w != nil && !c.signalAt(w, now) {
+		c.due = earlier(c.due, w.until)
+	}
+	for w := c.waiting; w != nil; {
+		older := w.older
+		if !c.signalAt(w, now) {
+			c.due = earlier(c.due, w.until)
+		}
+		w = older
+	}
 }
+
+// signalAt signals w if its time is over, and tells whether that is so.
+func (c *Conn) signalAt(w *waiter, now int64) bool {
+	if !isOver(w.until, now) {
+		return false
+	}
+	c.signal(w)
+	return true
+}
+
+// isOver tells whether a time, of which 0 is never, is over.
+func isOver(at, now int64) bool { return at != 0 && at <= now }

@@ -13,6 +13,9 @@ const (
 	// earnedByResponse is what a peer earns with a complete response: it may have sent
 	// small window updates for the request.
 	earnedByResponse = 4 * h2.EarnRequest
+	// earnedByTunnel is what a peer earns with a DATA frame of ours in a tunnel, of which
+	// there may be many: it may return the credit at once, of the stream and the connection.
+	earnedByTunnel = 2 * h2.CostSmallUpdate
 )
 
 // parse handles input. A violation ends the connection.
@@ -119,6 +122,7 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 	if limit != c.limit || !c.isSettled {
 		c.limit, c.isSettled = limit, true
 		c.notices |= noticeLimit
+		c.signalUnsettled()
 	}
 	c.out = h2.AppendSettingsAck(c.out)
 	return c.owe(now, h2.CostSettings)
@@ -280,6 +284,9 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	case s == nil:
 		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
 		return c.ofEnded(ev.Stream, now)
+	case s.input == inputEnded:
+		c.block.refuse = h2.ErrStreamClosed
+		c.decoder.Begin(h2.UnwantedBlock, nil, nil)
 	case s.input == inputHead:
 		c.block.kind = h2.ResponseBlock
 		c.decoder.Begin(h2.ResponseBlock, s.Request.Fields(), &c.head)
@@ -311,6 +318,7 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 		s.Request.Fields().Reset()
 		return nil
 	}
+	s.isTunnel = s.IsConnect && status < 300
 	s.declared = s.bodyLength(&c.head)
 	if isLast && s.declared > 0 {
 		return c.violated(s, h2.ErrContentLength, now)
@@ -324,7 +332,7 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 	case isStreamed:
 		s.input = inputStreamed
 		s.due = 0
-		c.signal(s)
+		c.signal(&s.receiver)
 	default:
 		s.input = inputBody
 	}
@@ -334,7 +342,7 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 // bodyLength returns how many bytes the body of the response has; -1: it does not say.
 func (s *Stream) bodyLength(head *h2.Head) int64 {
 	switch status := head.StatusCode; {
-	case s.IsConnect && status < 300:
+	case s.isTunnel:
 		return -1
 	case s.IsHead, status == 204, status == 304:
 		return 0
@@ -366,7 +374,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 	case len(ev.Payload) == 0:
 	case s.input == inputStreamed:
 		s.inbox = append(s.inbox, ev.Payload...) // within its window
-		c.signal(s)
+		c.signal(&s.receiver)
 	default:
 		if err := s.Request.BodyReceived(ev.Payload); err != nil {
 			c.cancel(s, err)
@@ -407,6 +415,8 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 		return nil
 	case s.input == inputHead:
 		return c.violated(s, h2.ErrMalformed, now)
+	case s.input == inputEnded:
+		return c.violated(s, h2.ErrStreamClosed, now)
 	case !s.window.Received(ev.Length):
 		return c.violated(s, h2.ErrStreamWindowExceeded, now)
 	}
@@ -415,12 +425,19 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 }
 
 // inputComplete handles the end of a response. What was not sent of the request is not
-// wanted any more.
+// wanted any more, unless this is a tunnel.
 func (c *Conn) inputComplete(s *Stream, now int64) *h2.Error {
 	if s.declared >= 0 && s.received != s.declared {
 		return c.violated(s, h2.ErrContentLength, now)
 	}
-	if !s.isSent {
+	switch {
+	case s.isTunnel:
+		s.input = inputEnded
+		c.signal(&s.receiver)
+		if !s.isSent {
+			return nil
+		}
+	case !s.isSent:
 		c.out = h2.AppendReset(c.out, s.id, h2.CodeCancel)
 	}
 	c.budget.Earn(earnedByResponse)

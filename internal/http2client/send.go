@@ -34,7 +34,7 @@ type writing struct {
 	out       []byte // frames in the order in which they are sent
 	spare     []byte // the memory of out while out is written
 	isWriting bool   // a goroutine is writing, or about to
-	writer    *Stream
+	writer    *waiter
 	offered   int64 // bytes that were given to conn.Write
 	drained   int64 // of them the peer has read so many, because it has answered what followed
 	isCut     bool  // out begins with the rest of a frame
@@ -50,12 +50,13 @@ type writing struct {
 // appendRequest appends the head of s, and makes its content wait.
 func (c *Conn) appendRequest(s *Stream, now int64) {
 	s.start = c.offered + int64(len(c.out))
-	isLast := s.Source == nil && len(s.Content) == 0 && !s.HasTrailer
+	isLast := s.Source == nil && len(s.Content) == 0 && !s.HasTrailer && !s.IsConnect
 	start := len(c.out)
 	c.out = h2.BeginHeaders(c.out)
 	c.out = s.Request.AppendHead(c.encoder.Begin(c.out), &c.encoder)
 	c.out = h2.FinishHeaders(c.out, start, s.id, isLast, c.peer.MaxFrameSize)
 	switch {
+	case s.IsConnect:
 	case isLast:
 		c.outputEnded(s, now)
 	case s.Source == nil:
@@ -122,8 +123,12 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 	case isLast:
 		c.outputEnded(s, now)
 	}
+	if s.isTunnel {
+		c.budget.Earn(earnedByTunnel)
+	}
 	if isDone {
 		s.moved.Broadcast()
+		c.signal(&s.sender)
 	}
 }
 
@@ -141,10 +146,15 @@ func (c *Conn) appendEnd(s *Stream, now int64) {
 	c.outputEnded(s, now)
 }
 
-// outputEnded notes that the request is complete. From now on, ReadTimeout bounds it.
+// outputEnded notes that the request is complete. From now on, ReadTimeout bounds it. A
+// tunnel may be over.
 func (c *Conn) outputEnded(s *Stream, now int64) {
 	s.isSent = true
-	if s.input == inputStreamed {
+	switch s.input {
+	case inputStreamed:
+		return
+	case inputEnded:
+		c.finish(s, nil)
 		return
 	}
 	s.due = s.Deadline
@@ -168,8 +178,8 @@ func (c *Conn) hasOutput() bool {
 }
 
 // flush writes what there is, unless another goroutine writes: that one writes it too.
-// s is the stream of the caller; nil: the caller may wait for the peer.
-func (c *Conn) flush(s *Stream) {
+// w is the caller; nil: it may wait for the peer.
+func (c *Conn) flush(w *waiter) {
 	if c.phase == phaseBroken {
 		c.out = c.out[:0]
 	}
@@ -180,23 +190,23 @@ func (c *Conn) flush(s *Stream) {
 		return
 	}
 	c.isWriting = true
-	if s != nil && len(c.streams) > 1 {
+	if w != nil && len(c.streams) > 1 {
 		// Other callers that can run add their frames: one write for many.
 		c.mu.Unlock()
 		runtime.Gosched()
 		c.mu.Lock()
 	}
-	c.write(s)
+	c.write(w)
 }
 
-// write writes until there is nothing to write. s is the stream of the caller, or nil.
-func (c *Conn) write(s *Stream) {
+// write writes until there is nothing to write. w is the caller, or nil.
+func (c *Conn) write(w *waiter) {
 	for isFirst := true; c.phase < phaseClosed; isFirst = false {
 		c.fillOut()
 		if len(c.out) == 0 || c.phase == phaseBroken {
 			break
 		}
-		if s != nil && (c.mayWait() || !isFirst && s.isSignalled) || !c.writeOut(s) {
+		if w != nil && (c.mayWait() || !isFirst && w.isSignalled) || !c.writeOut(w) {
 			go c.writeAside()
 			return
 		}
@@ -224,16 +234,16 @@ func (c *Conn) writeAside() {
 	c.write(nil)
 }
 
-// writeOut writes what is in out now. It is false if s, the stream of the caller, ends
-// before.
-func (c *Conn) writeOut(s *Stream) bool {
+// writeOut writes what is in out now. It is false if w, the caller, is signalled before,
+// and the write was interrupted.
+func (c *Conn) writeOut(w *waiter) bool {
 	p := c.out
 	c.out, c.spare, c.acks, c.isCut = c.spare[:0], nil, 0, false
 	c.offered += int64(len(p))
 	now := clock.Nanos()
 	for at, began := 0, now; at < len(p) && c.phase < phaseClosed; {
 		c.limitWrite(c.writeDue(now), now)
-		c.writer = s
+		c.writer = w
 		c.mu.Unlock()
 		n, err := c.conn.Write(p[at:])
 		c.mu.Lock()
@@ -249,7 +259,7 @@ func (c *Conn) writeOut(s *Stream) bool {
 		case isTimeout(err) && !c.cfg.IsTLS && c.phase < phaseFailed && now-began < int64(c.cfg.StallTimeout):
 			c.writeLimit = passed
 			c.expire(now)
-			if s != nil && s.state != streamOpen && at < len(p) {
+			if w != nil && (w.isSignalled || c.signalAt(w, now)) && at < len(p) {
 				c.takeBack(p, at)
 				return false
 			}

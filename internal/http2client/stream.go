@@ -59,8 +59,10 @@ type Stream struct {
 	HasTrailer bool
 	// IsHead: the method is HEAD, so the response has no body.
 	IsHead bool
-	// IsConnect: the method is CONNECT, so Content-Length has no meaning in a response
-	// of success.
+	// IsConnect: the request is an extended CONNECT (RFC 8441 section 4). Do waits until
+	// the peer has said whether it admits that; if not, the cause is ErrNoConnect. A 2xx
+	// response, which Request.HeadReceived must make a streamed one, makes the stream a
+	// Tunnel. There is no body, and WriteTimeout has no effect.
 	IsConnect bool
 	// Context ends the request, or a streamed body until Close; nil: it does not end.
 	Context context.Context
@@ -77,12 +79,9 @@ type Stream struct {
 	err   *Error // why it has ended; nil: the response is complete
 	due   int64  // when it ends at the latest, in Nanos; 0: never
 
-	// Waiting, see await. wake has room for the one message of unlist.
-	isSignalled  bool
-	isWaiting    bool // in Conn.waiting
-	older, newer *Stream
-	wake         chan struct{}
-	unwatch      func() bool // ends the watch of Context; nil: there is none
+	receiver waiter      // in Do, or Read
+	unwatch  func() bool // ends the watch of Context; nil: there is none
+	isTunnel bool        // a 2xx response to IsConnect has come
 
 	// Input.
 	input    inputState
@@ -101,6 +100,7 @@ type Stream struct {
 	isSent     bool   // the request is complete
 	upload     uploadState
 	moved      sync.Cond // content was sent, the stream or the upload has ended
+	sender     waiter    // in Tunnel.Write
 }
 
 // A streamState is whether a Stream carries a request.
@@ -119,6 +119,7 @@ const (
 	inputHead     inputState = iota
 	inputBody                // for Request.BodyReceived
 	inputStreamed            // for Read
+	inputEnded               // nothing, in a Tunnel
 )
 
 // An uploadState is what the goroutine of a Source does.
@@ -137,10 +138,15 @@ const keptInbox = 32 << 10
 func (s *Stream) begin(c *Conn, now int64) {
 	s.conn, s.id = c, c.nextID
 	c.nextID += 2
-	s.state, s.err, s.isSignalled = streamOpen, nil, false
+	s.state, s.err, s.isTunnel = streamOpen, nil, false
+	s.receiver.isSignalled, s.receiver.until, s.sender.until = false, 0, 0
 	s.due = s.Deadline
-	if s.WriteTimeout > 0 {
-		s.due = earlier(s.due, now+int64(s.WriteTimeout))
+	timeout := s.WriteTimeout
+	if s.IsConnect {
+		timeout = s.ReadTimeout
+	}
+	if timeout > 0 {
+		s.due = earlier(s.due, now+int64(timeout))
 	}
 	s.input, s.interims, s.declared, s.received = inputHead, 0, -1, 0
 	s.dropInbox()
@@ -182,7 +188,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 		case s.state != streamOpen:
 			return 0, s.err
 		}
-		c.await(s)
+		c.await(&s.receiver)
 	}
 	return 0, nil
 }
@@ -197,7 +203,7 @@ func (s *Stream) take(p []byte) int {
 	}
 	if s.state == streamOpen {
 		c.consumedOf(s, n, clock.Nanos())
-		c.flush(s)
+		c.flush(&s.receiver)
 	}
 	return n
 }
