@@ -27,7 +27,8 @@ type http2Call struct {
 	late     *message.RequestHeader // a copy of the request's, for its trailers; nil: there is none
 	trailers field.Table            // of the response
 	form     http2Form
-	unwanted int // bytes of a body that is dropped
+	unwanted int    // bytes of a body that is dropped
+	protocol []byte // of an extended CONNECT; nil: it is another request
 }
 
 // http2Form is what has come of a response, and what happens with its body.
@@ -262,6 +263,9 @@ func (x *http2Call) AppendHead(dst []byte, e *h2.Encoder) []byte {
 	if x.c.IsTLS {
 		scheme = textHTTPS
 	}
+	if x.protocol != nil {
+		return x.req.Header.m.AppendConnect(dst, e, scheme, x.protocol)
+	}
 	return x.req.Header.m.AppendFields(dst, e, scheme, x.framing)
 }
 
@@ -297,6 +301,8 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 	}
 	length := resp.Header.ContentLength()
 	switch {
+	case x.protocol != nil && (!isLast || head.StatusCode < 300):
+		x.form = bodyLent
 	case isLast:
 		x.form = headAlone
 	case x.stream.IsHead || message.BodyForbidden(head.StatusCode):

@@ -22,6 +22,9 @@ var (
 	// scheme of a request does not match IsTLS, for example after a redirect from
 	// https to http.
 	ErrHostClientRedirectToDifferentScheme = errors.New("sluice: the scheme of the request is not that of the HostClient")
+	// ErrNoConnectProtocol is returned by ConnectProtocol if the server, or the field HTTP2
+	// of the client, does not admit extended CONNECT.
+	ErrNoConnectProtocol = errors.New("sluice: extended CONNECT is not possible with this server")
 	// ErrConnPoolStrategyNotImpl is returned when ConnPoolStrategy is neither
 	// FIFO nor LIFO.
 	ErrConnPoolStrategyNotImpl = errors.New("sluice: unknown ConnPoolStrategy")

@@ -24,7 +24,7 @@ const (
 type DialOptions struct {
 	// Endpoint has the limits, Compression, the Protocols that are offered and, if
 	// OnMessage is set, the callbacks of the connection, which then needs no goroutine
-	// while it waits, unless it uses TLS. Its Check, Origins, Name and Serve are not used.
+	// while it waits, unless it uses TLS or HTTP/2. Its Check, Origins, Name and Serve are not used.
 	// nil: the defaults, with a ReadLimit of 1 MiB. Use one Endpoint for many connections.
 	Endpoint *Endpoint
 	// State is what Conn.State returns.
@@ -32,10 +32,18 @@ type DialOptions struct {
 	// Header has more fields of the request, such as Origin, Cookie or Authorization; nil:
 	// none. Those that the handshake needs are replaced. It is not modified.
 	Header *sluice.RequestHeader
-	// Dial connects to addr, "host:port"; nil: sluice.DialContext. Dialers of package
-	// fasthttpproxy go through proxies.
+	// Client makes the WebSocket a stream of one of its connections of HTTP/2 (RFC 8441),
+	// which it shares with requests and other WebSockets, if Client.HTTP2 admits that: for
+	// wss with HTTP2Auto, and for ws and wss with HTTP2Only. If the server does not speak
+	// HTTP/2 or does not admit WebSockets there, Dial opens a connection of HTTP/1.1 with
+	// HTTP2Auto, and fails with sluice.ErrNoHTTP2 or sluice.ErrNoConnectProtocol with
+	// HTTP2Only. nil: a connection of HTTP/1.1.
+	Client *sluice.Client
+	// Dial connects to addr, "host:port", for HTTP/1.1; nil: Client.DialContext or, if that
+	// is nil, too, sluice.DialContext. Dialers of package fasthttpproxy go through proxies.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// TLSConfig is for wss; nil: the defaults. Dial offers HTTP/1.1 by ALPN.
+	// TLSConfig is for wss over HTTP/1.1; nil: Client.TLSConfig, or the defaults. Dial
+	// offers HTTP/1.1 by ALPN.
 	TLSConfig *tls.Config
 	// MaxRedirects is how many redirects are followed; 0: none. A redirect from wss to ws is
 	// not followed. Another origin does not get the credentials in Header; see
@@ -45,7 +53,7 @@ type DialOptions struct {
 
 // A HandshakeError says that the server has not accepted a connection.
 type HandshakeError struct {
-	Status int    // of the response; 101 if the handshake breaks a rule
+	Status int    // of the response; 101, or 2xx with HTTP/2, if the handshake breaks a rule
 	Reason string // what was wrong
 	// Header and Body are those of the response. Body has what had come when the context
 	// ended, at most 64 KiB.
@@ -149,9 +157,15 @@ func (o *DialOptions) settings() *settings {
 
 // connect dials the host of u.
 func (o *DialOptions) connect(ctx context.Context, u *sluice.URI) (net.Conn, error) {
-	connect := o.Dial
+	connect, secured := o.Dial, o.TLSConfig
+	if connect == nil && o.Client != nil {
+		connect = o.Client.DialContext
+	}
 	if connect == nil {
 		connect = sluice.DialContext
+	}
+	if secured == nil && o.Client != nil {
+		secured = o.Client.TLSConfig
 	}
 	addr := addrOf(u)
 	conn, err := connect(ctx, addr)
@@ -159,8 +173,8 @@ func (o *DialOptions) connect(ctx context.Context, u *sluice.URI) (net.Conn, err
 		return conn, err
 	}
 	config := &tls.Config{}
-	if o.TLSConfig != nil {
-		config = o.TLSConfig.Clone()
+	if secured != nil {
+		config = secured.Clone()
 	}
 	config.NextProtos = []string{"http/1.1"}
 	secure, err := dial.Handshake(ctx, conn, config, addr)

@@ -56,11 +56,16 @@ func redirect(u *sluice.URI, h *sluice.RequestHeader, location []byte) string {
 
 // originOf returns the origin of the pages of u's server.
 func originOf(u *sluice.URI) string {
-	scheme := "http"
-	if isSecure(u) {
-		scheme = "https"
-	}
+	scheme := schemeOf(u)
 	return scheme + "://" + withoutPort(scheme, string(u.Host()))
+}
+
+// schemeOf returns the scheme of the pages of u's server.
+func schemeOf(u *sluice.URI) string {
+	if isSecure(u) {
+		return "https"
+	}
+	return "http"
 }
 
 // A dialedConn is what a handshake has found out.
@@ -71,8 +76,14 @@ type dialedConn struct {
 	leftover []byte // what came after the answer
 }
 
-// open makes the handshake on a connection of its own.
+// open makes the handshake, over HTTP/2 if that is wanted and possible.
 func (a *attempt) open(ctx context.Context) (*Conn, error) {
+	if client := a.o.Client; client != nil {
+		c, err := a.openStream(ctx)
+		if !errors.Is(err, sluice.ErrNoConnectProtocol) || client.HTTP2 == sluice.HTTP2Only {
+			return c, err
+		}
+	}
 	conn, err := a.o.connect(ctx, a.url)
 	if err != nil {
 		return nil, err
@@ -85,6 +96,42 @@ func (a *attempt) open(ctx context.Context) (*Conn, error) {
 	return dialed.adopt(ctx, conn, opened)
 }
 
+// openStream makes the handshake on a stream of HTTP/2 (RFC 8441 section 5).
+func (a *attempt) openStream(ctx context.Context) (*Conn, error) {
+	a.offer()
+	a.req.Header.Del(ws.FieldKey)
+	a.req.SetURI(a.url)
+	a.req.URI().SetScheme(schemeOf(a.url))
+	resp := sluice.AcquireResponse() // the Header of a refusal is part of it
+	resp.StreamBody = true
+	conn, err := a.o.Client.ConnectProtocol(ctx, ws.Token, a.req, resp)
+	d := a.newDialed()
+	switch {
+	case err != nil:
+		return nil, err
+	case conn == nil:
+		refused := a.refused(resp, errNoSwitch)
+		_ = resp.CloseBodyStream()
+		return nil, refused
+	}
+	if err := d.agree(&resp.Header); err != nil {
+		conn.Close()
+		return nil, &HandshakeError{Status: resp.StatusCode(), Reason: err.Error(), Header: &resp.Header}
+	}
+	sluice.ReleaseResponse(resp)
+	return dialed.adopt(ctx, conn, d)
+}
+
+// newDialed returns what is known before the answer.
+func (a *attempt) newDialed() (d dialedConn) {
+	d.set = a.set
+	d.opening.state, d.opening.stays = a.o.State, true
+	if d.set.Endpoint.OnMessage == nil {
+		d.opening.loop = dialLoop
+	}
+	return d
+}
+
 // handshake sends the request and checks the answer, until ctx ends.
 func (a *attempt) handshake(ctx context.Context, conn net.Conn) (d dialedConn, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -93,7 +140,7 @@ func (a *attempt) handshake(ctx context.Context, conn net.Conn) (d dialedConn, e
 			err = context.Cause(ctx)
 		}
 	}()
-	d.set = a.set
+	d = a.newDialed()
 	var nonce [ws.KeySize]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
 	key := ws.AppendKey(nil, nonce)
@@ -107,34 +154,32 @@ func (a *attempt) handshake(ctx context.Context, conn net.Conn) (d dialedConn, e
 		return d, err
 	}
 	if err := d.accept(&resp.Header, key); err != nil {
-		status := resp.StatusCode()
-		refused := &HandshakeError{Status: status, Reason: err.Error(), Header: &resp.Header}
-		resp.StreamBody = true
-		if status != sluice.StatusSwitchingProtocols && !a.follows(status) && resp.ReadBody(in, 0) == nil {
-			refused.Body, _ = io.ReadAll(io.LimitReader(resp.BodyStream(), maxRefusal))
+		if status := resp.StatusCode(); status != sluice.StatusSwitchingProtocols && !a.follows(status) {
+			resp.StreamBody = true
+			_ = resp.ReadBody(in, 0) // without it, there is no stream
 		}
-		return d, refused
+		return d, a.refused(resp, err)
 	}
 	sluice.ReleaseResponse(resp)
 	leftover, _ := in.Peek(in.Buffered())
 	d.leftover = slices.Clone(leftover)
-	d.opening.state, d.opening.stays = a.o.State, true
-	if d.set.Endpoint.OnMessage == nil {
-		d.opening.loop = dialLoop
-	}
 	return d, nil
 }
 
-// ask sends the request.
-func (a *attempt) ask(w io.Writer, key []byte) error {
+// refused returns the error for an answer that refuses because of reason. It keeps resp.
+func (a *attempt) refused(resp *sluice.Response, reason error) *HandshakeError {
+	refused := &HandshakeError{Status: resp.StatusCode(), Reason: reason.Error(), Header: &resp.Header}
+	if body := resp.BodyStream(); body != nil && !a.follows(refused.Status) {
+		refused.Body, _ = io.ReadAll(io.LimitReader(body, maxRefusal))
+	}
+	return refused
+}
+
+// offer sets the fields of the request that do not depend on the version of HTTP.
+func (a *attempt) offer() {
 	h := &a.req.Header
 	h.SetMethod(sluice.MethodGet)
-	h.SetRequestURIBytes(a.url.RequestURI())
-	h.SetHostBytes(a.url.Host())
-	h.Set(sluice.HeaderConnection, "Upgrade")
-	h.Set(sluice.HeaderUpgrade, ws.Token)
 	h.Set(ws.FieldVersion, ws.Version)
-	h.SetBytesV(ws.FieldKey, key)
 	h.Del(ws.FieldProtocol)
 	h.Del(ws.FieldExtensions)
 	if all := a.set.Endpoint.Protocols; len(all) > 0 {
@@ -143,14 +188,28 @@ func (a *attempt) ask(w io.Writer, key []byte) error {
 	if a.set.Endpoint.Compression != CompressionOff {
 		h.SetBytesV(ws.FieldExtensions, a.set.Endpoint.deflates().AppendOffer(nil))
 	}
+}
+
+// ask sends the request.
+func (a *attempt) ask(w io.Writer, key []byte) error {
+	a.offer()
+	h := &a.req.Header
+	h.SetRequestURIBytes(a.url.RequestURI())
+	h.SetHostBytes(a.url.Host())
+	h.Set(sluice.HeaderConnection, "Upgrade")
+	h.Set(sluice.HeaderUpgrade, ws.Token)
+	h.SetBytesV(ws.FieldKey, key)
 	_, err := w.Write(h.Header())
 	return err
 }
 
+// errNoSwitch is why an answer without a WebSocket is refused.
+var errNoSwitch = errors.New("it does not switch to WebSocket")
+
 // accept checks the answer (RFC 6455 section 4.1).
 func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
 	if h.StatusCode() != sluice.StatusSwitchingProtocols {
-		return errors.New("it does not switch to WebSocket")
+		return errNoSwitch
 	}
 	if !hasToken(h.PeekAll(sluice.HeaderConnection), "upgrade") || !hasToken(h.PeekAll(sluice.HeaderUpgrade), ws.Token) {
 		return errors.New("it does not upgrade to WebSocket")
@@ -158,6 +217,11 @@ func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
 	if accepts := h.PeekAll(ws.FieldAccept); len(accepts) != 1 || string(accepts[0]) != string(ws.AppendAccept(nil, key)) {
 		return errors.New("its " + ws.FieldAccept + " is wrong")
 	}
+	return d.agree(h)
+}
+
+// agree checks what the server has chosen.
+func (d *dialedConn) agree(h *sluice.ResponseHeader) error {
 	if chosen := h.PeekAll(ws.FieldProtocol); len(chosen) > 0 {
 		d.protocol = string(chosen[0])
 		if len(chosen) > 1 || !slices.Contains(d.set.Endpoint.Protocols, d.protocol) {

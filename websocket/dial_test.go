@@ -36,14 +36,16 @@ func noneDialed(t *testing.T) {
 	})
 }
 
-// TestDial: messages of all sizes both ways, with Read; and what compression agrees on.
+// TestDial: messages of all sizes both ways, with Read, over HTTP/1.1 and HTTP/2; and what compression agrees on.
 func TestDial(t *testing.T) {
-	for _, compression := range []Compression{CompressionOff, CompressionShared, CompressionTakeover} {
+	for i := range 6 {
+		compression := []Compression{CompressionOff, CompressionShared, CompressionTakeover}[i/2]
+		client := []*sluice.Client{nil, {HTTP2: sluice.HTTP2Only}}[i%2]
 		onEngines(t, func(t *testing.T, engine sluice.Engine) {
 			end := newEnds()
 			f := startEndpoint(t, engine, &Endpoint{Compression: compression, ReadLimit: 1 << 20, Protocols: []string{"b", "a"},
 				OnMessage: echoMessage, OnClose: end.onClose})
-			c := f.dialTo(&DialOptions{Endpoint: &Endpoint{Compression: compression, ReadLimit: 1 << 20, Protocols: []string{"x", "a"}}, State: 7})
+			c := f.dialTo(&DialOptions{Client: client, Endpoint: &Endpoint{Compression: compression, ReadLimit: 1 << 20, Protocols: []string{"x", "a"}}, State: 7})
 			if c.Protocol() != "a" || c.State() != 7 || c.RemoteAddr() == nil {
 				t.Errorf("subprotocol %q, state %v", c.Protocol(), c.State())
 			}
@@ -85,6 +87,9 @@ func TestDial(t *testing.T) {
 			}
 			end.expect(t, "closed by the peer with code 4001: done")
 			<-c.Context().Done()
+			if client != nil {
+				noStreams(t, client)
+			}
 		})
 	}
 	noneDialed(t)

@@ -9,5 +9,6 @@
 //   - Of the callers that wait, one leads: it reads, handles the frames of all streams and
 //     wakes those callers that can go on. When it can go on itself, another one leads.
 //
-// Only a Stream with a Source has a goroutine of its own, because a Source may block.
+// Only a Stream with a Source has a goroutine of its own, because a Source may block. The
+// stream of an extended CONNECT becomes a net.Conn: a Tunnel.
 package http2client

@@ -46,14 +46,27 @@ func (h *ResponseHeader) AppendFields(dst []byte, e *h2.Encoder, f Framing) []by
 // that indexes them. Encoder never indexes cookies, and a second field costs at least 3
 // bytes where "; " costs less than 2.
 func (h *RequestHeader) AppendFields(dst []byte, e *h2.Encoder, scheme []byte, f Framing) []byte {
-	path := h.Target()
+	return h.appendFields(dst, e, h2.RequestFields{Method: h.Method(), Scheme: scheme}, f)
+}
+
+// textConnect is the method of AppendConnect. It is never written to.
+var textConnect = []byte("CONNECT")
+
+// AppendConnect is AppendFields for an extended CONNECT (RFC 8441 section 4), whatever the
+// method is.
+func (h *RequestHeader) AppendConnect(dst []byte, e *h2.Encoder, scheme, protocol []byte) []byte {
+	fields := h2.RequestFields{Method: textConnect, Scheme: scheme, Protocol: protocol}
+	return h.appendFields(dst, e, fields, Framing{Length: -2, OmitDefaultType: true})
+}
+
+// appendFields appends fields, completed, and those of h.
+func (h *RequestHeader) appendFields(dst []byte, e *h2.Encoder, fields h2.RequestFields, f Framing) []byte {
+	fields.Path, fields.Authority = h.Target(), ascii.TrimOWS(h.Host())
 	if !h.isTargetFit {
 		h.text = h.appendTarget(h.text[:0])
-		path = h.text
+		fields.Path = h.text
 	}
-	dst = e.AppendRequest(dst, h2.RequestFields{
-		Method: h.Method(), Scheme: scheme, Authority: ascii.TrimOWS(h.Host()), Path: path,
-	})
+	dst = e.AppendRequest(dst, fields)
 	skip := framingFields.with(field.Host).with(field.Cookie)
 	if !h.isRaw {
 		skip = requestFields
