@@ -289,6 +289,9 @@ func TestTunnelDeadlines(t *testing.T) {
 	}
 }
 
+// TestTunnelEnds: how each side ends a tunnel, and what the other one sees.
+//
+// long: a table of cases
 func TestTunnelEnds(t *testing.T) {
 	var b [10]byte
 	read := func(t *testing.T, tunnel *Tunnel, want error) {
