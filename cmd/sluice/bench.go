@@ -60,8 +60,8 @@ With a URL of ws:// or wss:// the requests are messages of WebSocket, and each m
 that comes back is the response to one: put load on a server that echoes.
 
 With --sse the response to each request is a stream of server-sent events, which is
-read for as long as the run lasts. Nothing is sent but the requests. A stream that ends
-is opened again, and continues where it was (Last-Event-ID). --requests counts events.
+read for as long as the run lasts; something else must publish. A stream that ends is
+opened again, and continues where it was (Last-Event-ID). --requests counts events.
 
 Responses are read by a strict parser: what is no response, is cut off or comes
 unasked counts as an error. Those with other statuses than 2xx and 3xx are
@@ -76,7 +76,7 @@ const benchExamples = `  sluice bench localhost:8080/                       64 c
   sluice bench -R 20000 -d 1m --latency URL          20,000 requests per second
   sluice bench -n 100000 --pipeline 16 URL           100,000 requests, 16 at once
   sluice bench --http2 -c 64 -m 32 URL               HTTP/2, as h2load -c 64 -m 32
-  sluice bench -c 1000 --message-size 200 ws://localhost:8080/chat
+  sluice bench -c 1000 --message-size 200 ws://localhost:8080/
   sluice bench --sse -c 1000 -d 10s http://localhost:8080/events
   sluice bench -b @body.json -H 'Content-Type: application/json' URL
   sluice bench --disable-keepalive URL               a connection per request
