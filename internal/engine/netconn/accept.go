@@ -200,6 +200,7 @@ func (s *serving) take(nc net.Conn) *conn {
 	}
 	c := s.driver.newConn(nc, s.acceptor, s.hooks.Departed)
 	c.mayGo, c.isOurs = isBare(nc), s.isOurs
+	c.canRest = c.mayGo
 	c.register()
 	if s.hasEnded() && s.err != nil && s.driver.closing.Load() {
 		// Serve has returned, so Shutdown may have returned, too.
@@ -270,7 +271,7 @@ func (d *driver) take(nc net.Conn, p engine.Parcel, a engine.Acceptor, mayGo boo
 	c := d.newConn(nc, a, hooks.Departed)
 	c.Unread, c.packed = p.Leftover, p.State
 	// The former owner of an adopted socket sets no deadlines on it.
-	c.mayGo, c.isOurs = mayGo, mayGo
+	c.mayGo, c.isOurs, c.canRest = mayGo, mayGo, mayGo
 	c.register()
 	if d.closing.Load() {
 		c.conclude()

@@ -90,6 +90,9 @@ type conn struct {
 	isLeaving bool  // prompted because of Shutdown
 	isStuck   bool  // the peer has not accepted the output within the write time-out
 	isReading bool  // a Run's read may wait
+	canRest   bool  // nc is a bare socket, and its goroutine the engine's
+	mayRest   bool  // the same, and it has waited for hotTime
+	isResting bool  // it waits for rest
 	one       [1]byte
 }
 

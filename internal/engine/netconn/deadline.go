@@ -73,12 +73,13 @@ func (c *conn) mayTime() bool {
 	return c.deadline != 0 || c.isOurs || !c.driver.options.SparesDeadlines
 }
 
-// prepareToCool arranges that the connection releases its buffers if it waits for long.
+// prepareToCool arranges that the connection releases its buffers if it waits for long, and
+// rests.
 // If that requires a deadline which may not be set, the connection is cold at once, which
 // costs a read for each request, or keeps its buffers.
 func (c *conn) prepareToCool() {
 	switch {
-	case c.hotUntil != 0 || c.In == nil:
+	case c.hotUntil != 0 || c.In == nil && !c.canRest:
 	case c.mayTime():
 		c.hotUntil = clock.Nanos() + hotTime
 	case c.driver.options.ReduceMemory:
@@ -97,7 +98,7 @@ func (c *conn) armWait() {
 	}
 }
 
-// cool releases the buffers if there was no input for hotTime.
+// cool releases the buffers if there was no input for hotTime, and lets the connection rest.
 func (c *conn) cool(now int64) {
 	switch {
 	case c.hotUntil == 0 || now < c.hotUntil:
@@ -105,7 +106,7 @@ func (c *conn) cool(now int64) {
 		c.isUsed = false
 		c.hotUntil = now + hotTime
 	default:
-		c.hotUntil = 0
+		c.hotUntil, c.mayRest = 0, c.canRest
 		c.releaseBuffers()
 	}
 }

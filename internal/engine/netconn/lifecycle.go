@@ -32,8 +32,30 @@ func (c *conn) register() {
 
 // run serves the connection, and tells whether its goroutine may serve another one: what
 // a protocol does in Detached may need a large stack.
-func (c *conn) run() bool {
-	if detached := c.serve(); detached != nil {
+func (c *conn) run() bool { return c.handOn(c.serve()) }
+
+// rest waits for input of a connection that has been idle, and goes on. Its goroutine is
+// a new one, because a goroutine has 2 KiB of stack until it needs more, and would not get
+// back below 4 KiB: so nothing is called here but Read, for which that is enough.
+func (c *conn) rest() {
+	n, err := c.nc.Read(c.one[:])
+	c.goOn(n, err)
+}
+
+// goOn serves the connection on, with what rest has read.
+func (c *conn) goOn(n int, err error) {
+	c.isResting = false
+	c.handOn(c.resume(n, err))
+}
+
+// handOn ends a goroutine's work for the connection, after serve or resume, and tells
+// whether it may serve another one. If the connection rests, it has another goroutine then.
+func (c *conn) handOn(detached net.Conn) bool {
+	switch {
+	case c.isResting:
+		go c.rest()
+		return true
+	case detached != nil:
 		c.live(detached)
 		return false
 	}
@@ -55,13 +77,21 @@ func (c *conn) recycle() bool {
 func (c *conn) serve() (detached net.Conn) {
 	defer c.end()
 	next := c.begin()
-	isStarted := next != engine.Read // Start wants the connection
-	detached = c.finish(c.pump(next))
-	if detached != nil && isStarted {
-		c.live(detached)
-		return nil
+	if next == engine.Read {
+		c.attachBuffers()
+		return c.finish(c.pump(c.Unread, next))
 	}
-	return detached
+	if detached = c.finish(next); detached != nil { // Start wants the connection
+		c.live(detached)
+	}
+	return nil
+}
+
+// resume is serve for a connection that has rested, with what was read.
+func (c *conn) resume(n int, err error) (detached net.Conn) {
+	defer c.end()
+	in, next := c.gotResult(c.one[:n], err)
+	return c.finish(c.pump(in, next))
 }
 
 // live gives a detached connection to its protocol.
@@ -77,7 +107,7 @@ func (c *conn) live(detached net.Conn) {
 func (c *conn) end() {
 	if v := recover(); v != nil {
 		c.Fail(&engine.PanicError{Value: v, Stack: debug.Stack()})
-	} else if c.phase == phaseEnded || c.phase == phaseDetached {
+	} else if c.phase == phaseEnded || c.phase == phaseDetached || c.isResting {
 		return
 	}
 	c.Fail(engine.ErrGoexit)
@@ -153,10 +183,12 @@ func (c *conn) refuse(refusal []byte) engine.Next {
 	return engine.Close
 }
 
-// finish ends the connection in the way that next asks for. It returns the connection
-// if next is Detach.
+// finish ends the connection in the way that next asks for, unless it rests. It returns the
+// connection if next is Detach.
 func (c *conn) finish(next engine.Next) (detached net.Conn) {
 	switch {
+	case c.isResting:
+		return nil
 	case c.phase == phaseHanded:
 		c.giveAway()
 		return nil

@@ -1,7 +1,6 @@
 package netconn
 
 import (
-	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -30,8 +29,7 @@ type prompter struct {
 
 	mu          sync.Mutex
 	conn        *conn // nil: the connection has ended
-	nc          net.Conn
-	interrupted bool // nc's read deadline was moved
+	interrupted bool  // its read deadline was moved
 }
 
 // Prompter implements engine.Conn. It may be called on any goroutine while c is
@@ -40,7 +38,7 @@ func (c *conn) Prompter() engine.Prompter {
 	if p := c.prompter.Load(); p != nil {
 		return p
 	}
-	p := &prompter{conn: c, nc: c.nc}
+	p := &prompter{conn: c}
 	if !c.prompter.CompareAndSwap(nil, p) {
 		return c.prompter.Load()
 	}
@@ -60,7 +58,7 @@ func (p *prompter) Prompt() {
 	}
 	if c.state.Load()&(flagWaits|claimed) == flagWaits {
 		p.interrupted = true
-		_ = p.nc.SetReadDeadline(past())
+		_ = c.nc.SetReadDeadline(past())
 	}
 }
 
@@ -120,6 +118,6 @@ func (c *conn) endPrompter() {
 		return
 	}
 	p.mu.Lock()
-	p.conn, p.nc = nil, nil
+	p.conn = nil
 	p.mu.Unlock()
 }

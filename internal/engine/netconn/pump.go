@@ -43,19 +43,16 @@ func (c *conn) releaseBuffers() {
 	c.In, c.Out = nil, nil
 }
 
-// pump reads and drives until the connection ends in the way that it returns.
-func (c *conn) pump(next engine.Next) engine.Next {
-	if next == engine.Read {
-		c.attachBuffers()
-	}
-	for next == engine.Read {
-		in := c.Unread // leftover, or read by Fill in Prompted
-		if len(in) == 0 {
-			in, next = c.await()
-		}
+// pump drives with in, and reads and drives, until the connection rests, or ends in the way
+// that pump returns.
+func (c *conn) pump(in []byte, next engine.Next) engine.Next {
+	for next == engine.Read && !c.isResting {
 		if len(in) > 0 {
 			c.isUsed = true
 			next = c.Drive(in)
+		}
+		if in = c.Unread; len(in) == 0 && next == engine.Read { // else it was read by Fill in Prompted
+			in, next = c.await()
 		}
 	}
 	return next
@@ -79,6 +76,10 @@ func (c *conn) await() (in []byte, next engine.Next) {
 		c.armPoll()
 	}
 	c.prompts = 0
+	if c.mayRest && c.reader == nil {
+		c.mayRest, c.isResting = false, true
+		return nil, engine.Read
+	}
 	room := c.Room()
 	if room == nil {
 		room = c.one[:]
@@ -91,10 +92,20 @@ func (c *conn) await() (in []byte, next engine.Next) {
 		}
 		n, err = c.readInput(room)
 	}
-	if n > 0 {
-		return c.gotInput(room[:n])
+	return c.gotResult(room[:n], err)
+}
+
+// gotResult ends a wait whose read has returned in and err.
+func (c *conn) gotResult(in []byte, err error) ([]byte, engine.Next) {
+	switch {
+	case len(in) > 0:
+		return c.gotInput(in)
+	case err != nil:
+		return nil, c.noInput(err)
+	case !c.wake(): // nothing at all, for rest
+		return nil, engine.Close
 	}
-	return nil, c.noInput(err)
+	return nil, engine.Read
 }
 
 // park prepares for a wait, which may be interrupted from then on. The result false
