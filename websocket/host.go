@@ -22,6 +22,9 @@ type host struct {
 	restart  upgrade.Restart
 	locks    [64]shard
 	closes   closes
+
+	movedMu sync.Mutex
+	moved   map[*Conn][]movedRooms // of connections whose OnMoved runs
 }
 
 var _ upgrade.Host = (*host)(nil)

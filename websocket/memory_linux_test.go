@@ -39,7 +39,7 @@ func TestIdleMemory(t *testing.T) {
 		{"state", 15000, 256},
 		{"room", 15000, 256},
 		{"accept", 3000, 4500},
-		{"perconn", 1000, 8500},
+		{"perconn", 3000, 4800},
 		{"deflate", 10000, 136},
 		{"takeover", 1000, 12 << 10},
 		{"takeover, large window", 500, 40 << 10},

@@ -163,6 +163,20 @@ func (m *moved) names() (all []string) {
 	return all
 }
 
+// setMoved stores what TakeMark takes of a connection whose OnMoved is called; nil: nothing.
+func (h *host) setMoved(c *Conn, rooms []movedRooms) {
+	h.movedMu.Lock()
+	defer h.movedMu.Unlock()
+	switch {
+	case rooms == nil:
+		delete(h.moved, c)
+		return
+	case h.moved == nil:
+		h.moved = map[*Conn][]movedRooms{}
+	}
+	h.moved[c] = rooms
+}
+
 // TakeMark is for package room, in OnMoved and for Endpoint.Serve: it returns what the
 // upgrade.Mover of the Group with this name said when c left the other process; once. ""
 // means nothing.
@@ -175,8 +189,10 @@ func (c *Conn) TakeMark(group string) string {
 	var all []movedRooms
 	if l := c.more.loop(); l != nil {
 		all = l.moved
-	} else if s := c.more.session; s != nil {
-		all = s.moved
+	} else {
+		c.host.movedMu.Lock()
+		defer c.host.movedMu.Unlock()
+		all = c.host.moved[c]
 	}
 	for i := range all {
 		if at := slices.Index(all[i].names, group); at >= 0 {
@@ -357,7 +373,7 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 		return h.refuseMoved(err)
 	}
 	s := h.begin(conn, o)
-	s.isPinged, s.stays, s.moved = m.isPinged, h.server.Closing() != upgrade.CloseNot, m.rooms
+	s.isPinged, s.stays = m.isPinged, h.server.Closing() != upgrade.CloseNot
 	s.begin(nil, math.MaxInt)
 	s.isOpening = true
 	switch f := h.Endpoint.OnMoved; {
@@ -365,7 +381,10 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 		s.conn.more.loop().moved = m.rooms // nobody else has the loop yet
 		go s.conn.serve(o.serve)
 	case f != nil:
-		s.call(func(c *Conn) error { return restarted(f(c, m.names())) })
+		names := m.names() // TakeMark changes m
+		h.setMoved(s.conn, m.rooms)
+		s.call(func(c *Conn) error { return restarted(f(c, names)) })
+		h.setMoved(s.conn, nil)
 	}
 	s.arm()
 	out, _ := s.leave(engine.Read)

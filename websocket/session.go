@@ -25,11 +25,10 @@ type session struct {
 	conn    *Conn
 	engine  engine.Conn
 	reader  ws.Reader
-	partial *buf.Buffer  // the beginning of a message; nil: none
-	fed     fed          // what Feed has found for Run
-	began   int64        // when the message, or frame, that is incomplete began; 0: there is none
-	read    int          // bytes of input, since the last call in which they were counted
-	moved   []movedRooms // the Groups in the process from which the connection came, until it sleeps
+	partial *buf.Buffer // the beginning of a message; nil: none
+	fed     fed         // what Feed has found for Run
+	began   int64       // when the message, or frame, that is incomplete began; 0: there is none
+	read    int         // bytes of input, since the last call in which they were counted
 
 	controls  controls
 	isPinged  bool // a ping is sent because of silence; any input answers it
@@ -40,11 +39,11 @@ type session struct {
 
 	// The lock of conn guards these.
 	run     runPhase
+	ending  ending
 	out     []byte        // output that the engine does not have yet, while run is not notRunning
 	counted int           // bytes at the beginning of out that are counted already
 	flushed chan struct{} // closed after flushing; nil: leave does not wait for it
 	err     error         // why the connection ends; the first reason counts
-	ending  ending
 
 	owned invariants.Pooled // by the engine
 }
