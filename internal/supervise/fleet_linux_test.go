@@ -465,6 +465,18 @@ func TestHeldSocketsAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A worker has the program's name in the list of processes, not the descriptor's that
+// was executed.
+func TestWorkersHaveTheProgramsName(t *testing.T) {
+	f := startFleet(t, nil).ready()
+	const longest = 15 // of the kernel
+	want := filepath.Base(os.Args[0])
+	got, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", f.serving(0).PID))
+	if name := strings.TrimSpace(string(got)); err != nil || name != want[:min(len(want), longest)] {
+		t.Errorf("the name is %q, %v, want %q", name, err, want)
+	}
+}
+
 // Workers are pinned before they run; the thread that starts them is not.
 func TestAffinity(t *testing.T) {
 	var before, after unix.CPUSet

@@ -271,9 +271,15 @@ func TestFleetLeavesNoDescriptors(t *testing.T) {
 			c.MaxWorkers = 4
 		}).ready()
 		f.Scale(4)
-		until(t, "four workers", func() bool { return f.Status().Ready && f.Status().Wanted == 4 })
+		until(t, "four workers", func() bool {
+			st := f.Status()
+			return st.Ready && st.Wanted == 4
+		})
 		nettest.Signal(t, f.serving(3).PID, syscall.SIGKILL)
 		f.replaced(3)
+		if f.spawner.find(key{3, 1}) != nil {
+			t.Error("the process that has ended is still known")
+		}
 		f.Stop()
 		if err := f.end(); err != nil {
 			t.Fatal(err)

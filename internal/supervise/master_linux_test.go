@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -161,7 +162,7 @@ func TestOneLine(t *testing.T) {
 func TestFindControl(t *testing.T) {
 	hello := func(l layout) message { return message{kind: messageHello, payload: appendLayout(nil, l)} }
 	right := layout{Slot: 1, Generation: 2, Control: 0, Lifeline: 1}
-	place := func(t *testing.T, fd int, send ...message) {
+	place := func(t *testing.T, fd int, send ...message) (master *link) {
 		t.Helper()
 		ours, theirs := linkPair(t)
 		for _, m := range send {
@@ -183,6 +184,7 @@ func TestFindControl(t *testing.T) {
 		})
 		theirs.close()
 		t.Cleanup(func() { unix.Close(fd) })
+		return ours
 	}
 	for _, c := range []struct {
 		name string
@@ -220,6 +222,30 @@ func TestFindControl(t *testing.T) {
 			t.Error("it is attached to")
 		}
 		w.link.close()
+	})
+	attach := func(t *testing.T) *logLines {
+		t.Helper()
+		log := &logLines{}
+		w := &Worker{options: AttachOptions{Logger: log, NoSignals: true}, orders: newOrderQueue(), orphaned: make(chan struct{})}
+		w.orphan.Do(func() {}) // here the end of the link does not mean the master's death
+		if err := w.attach(); err != nil {
+			t.Error(err)
+		}
+		w.link.close()
+		return log
+	}
+	t.Run("a master", func(t *testing.T) {
+		master := place(t, 255, hello(right))
+		if log := attach(t); len(log.lines) > 0 {
+			t.Errorf("log: %q", log.lines)
+		}
+		heard(t, master, messageAck)
+	})
+	t.Run("a master that has ended", func(t *testing.T) {
+		place(t, 255, hello(right)).close()
+		if log := attach(t); len(log.lines) != 1 || !log.has("worker: broken pipe") {
+			t.Errorf("log: %q", log.lines)
+		}
 	})
 }
 
@@ -282,6 +308,51 @@ func TestBadSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.release()
+}
+
+// SocketsClosed is called once, and no sockets are made after it.
+func TestSocketsClosedIsCalledOnce(t *testing.T) {
+	calls := 0
+	m, err := New(Config{Workers: 1, Sockets: noSockets, SocketsClosed: func() { calls++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.perform(action{kind: actCloseSockets})
+	if calls != 1 {
+		t.Errorf("called %d times", calls)
+	}
+	if _, err := m.spawner.open(1); err != errStopping {
+		t.Errorf("sockets of another slot: %v", err)
+	}
+	m.Close()
+	if calls != 1 {
+		t.Errorf("called %d times after Close", calls)
+	}
+}
+
+// A log that nobody reads does not delay the master.
+func TestBlockedLogDelaysNothing(t *testing.T) {
+	log := &gatedLog{gate: make(chan struct{})}
+	m, err := New(Config{Workers: 1, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	logged := make(chan struct{})
+	go func() {
+		m.perform(action{kind: actLog, text: "a line"})
+		close(logged)
+	}()
+	select {
+	case <-logged:
+	case <-time.After(patience):
+		t.Error("the master waits for its log")
+	}
+	close(log.gate)
+	m.journal.Flush()
+	if !slices.Equal(log.lines, []string{"a line"}) {
+		t.Errorf("log: %q", log.lines)
+	}
 }
 
 // A worker that cannot get its CPUs is not started.
