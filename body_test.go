@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -130,6 +131,8 @@ func TestStreamsAreClosedOnce(t *testing.T) {
 		"SetBodyRaw":      func(r *Response) { r.SetBodyRaw([]byte("x")) },
 		"AppendBody":      func(r *Response) { r.AppendBodyString("x") },
 		"SetBodyStream":   func(r *Response) { r.SetBodyStream(strings.NewReader("y"), -1) },
+		"SwapBody":        func(r *Response) { r.SwapBody(nil) },
+		"a StreamWriter":  func(r *Response) { r.SetBodyStreamWriter(func(*bufio.Writer) {}) },
 		"Body":            func(r *Response) { r.Body() },
 		"BodyWriteTo":     func(r *Response) { r.BodyWriteTo(io.Discard) },
 		"CopyTo it":       func(r *Response) { new(Response).CopyTo(r) },

@@ -55,6 +55,35 @@ func TestClientHTTP2Modes(t *testing.T) {
 	}
 }
 
+// A streamed response that ends with its head has a stream without content, unless it
+// cannot have content.
+func TestClientHTTP2EmptyStreams(t *testing.T) {
+	peer := newFramePeer(t, func(p *framePeer) {
+		for stream, path := p.request(); stream != 0; stream, path = p.request() {
+			p.answer(stream, path[1:], "")
+		}
+	})
+	c := peer.host()
+	c.HTTP2, c.StreamResponseBody = HTTP2Only, true
+	defer c.CloseIdleConnections()
+	for _, test := range []struct {
+		method, path string
+		hasStream    bool
+	}{{"GET", "/200", true}, {"GET", "/404", true}, {"GET", "/204", false}, {"GET", "/304", false}, {"HEAD", "/200", false}} {
+		req, resp := newCall(test.method, peer.url(test.path))
+		if err := c.Do(req, resp); err != nil {
+			t.Fatalf("%s %s: %v", test.method, test.path, err)
+		}
+		stream := resp.BodyStream()
+		if (stream != nil) != test.hasStream {
+			t.Errorf("%s %s: the stream is %v", test.method, test.path, stream)
+		}
+		if len(resp.Body()) > 0 {
+			t.Errorf("%s %s: content %q", test.method, test.path, resp.Body())
+		}
+	}
+}
+
 // A hundred requests at once need one connection, and wait for one dial.
 func TestClientHTTP2SharesOneConnection(t *testing.T) {
 	onEachHTTP2Server(t, mirrorRequest, func(t *testing.T, r *http2Rig) {

@@ -106,6 +106,24 @@ func timeoutOfWhatWasSent(t *testing.T) {
 	}
 }
 
+// A call has its time-out although what it uses served an earlier call.
+func TestPipelineTimeoutAfterAnAnswer(t *testing.T) { synctest.Test(t, timeoutAfterAnAnswer) }
+
+func timeoutAfterAnAnswer(t *testing.T) {
+	c, peer := newPipelinePeer(t)
+	call := beginCall(t, c, "GET", "/answered", func(req *Request, _ *Response) { req.SetTimeout(time.Second) })
+	conn := peer.accept()
+	conn.expect("/answered")
+	conn.say(answerOK("answered"))
+	call.want("answered")
+	for range 3 {
+		call := beginCall(t, c, "GET", "/lost", func(req *Request, _ *Response) { req.SetTimeout(time.Second) })
+		if err := call.end(); err != ErrTimeout {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
 // A time-out within an answer leaves the others alone.
 func TestPipelineTimeoutWithinAnAnswer(t *testing.T) {
 	c, peer := newPipelinePeer(t)

@@ -123,6 +123,40 @@ func (t *takeOverTest) dial(request string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
+// A namedFamily is an echoFamily that other processes may hand over.
+type namedFamily struct {
+	echoFamily
+	name string
+}
+
+func (f *namedFamily) Name() string { return f.name }
+
+// TestRegisterTakeover: each name belongs to one family, and its length is bounded.
+func TestRegisterTakeover(t *testing.T) {
+	s := &Server{}
+	longest := strings.Repeat("n", upgrade.MaxName)
+	first := &namedFamily{name: "a"}
+	for _, test := range []struct {
+		what   string
+		family upgrade.Family
+		isGood bool
+	}{
+		{"a name", first, true},
+		{"the same again", first, true},
+		{"the name of another", &namedFamily{name: "a"}, false},
+		{"no name", &namedFamily{}, false},
+		{"the longest name", &namedFamily{name: longest}, true},
+		{"a longer one", &namedFamily{name: longest + "n"}, false},
+	} {
+		if err := s.RegisterTakeover(test.family); (err == nil) != test.isGood {
+			t.Errorf("%s: %v", test.what, err)
+		}
+	}
+	if n := len(s.families()); n != 2 {
+		t.Errorf("%d families", n)
+	}
+}
+
 // TestTakeOver: another protocol has the connection after the response, and sleeps between
 // its messages.
 func TestTakeOver(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -185,6 +186,17 @@ func TestWebSocketAnswers(t *testing.T) {
 			io.WriteString(c, raw+"first")
 			ctx.HijackSetNoResponse(true)
 			ctx.Hijack(echo)
+		}},
+		{"no response, no time for what follows", "websocket", accepted, "", func(ctx *sluice.RequestCtx) {
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(func(c net.Conn) {
+				c.SetWriteDeadline(time.Unix(1, 0))
+				if _, err := io.WriteString(c, raw+"first"); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("what follows the head: %v", err)
+				}
+				c.SetWriteDeadline(time.Time{})
+				echo(c)
+			})
 		}},
 		{"no response but a refusal", "websocket", ":status=403 .", "", func(ctx *sluice.RequestCtx) {
 			ctx.HijackSetNoResponse(true)

@@ -83,8 +83,10 @@ func TestRequestWrite(t *testing.T) {
 			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\nb\r\n0\r\n\r\n"},
 		"trailers, empty": {func(r *Request) { post(r); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
 			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n0\r\nX-T: v\r\n\r\n"},
-		"trailers, sized": {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), 2); r.Header.SetTrailer("X-T") },
-			"POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nab\r\n0\r\n\r\n"},
+		"trailers, sized": {func(r *Request) { post(r); r.SetBodyStream(plainReader("a"), 1); r.Header.SetTrailer("X-T") },
+			"POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Transfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\na\r\n0\r\n\r\n"},
+		"trailers, size 0": {func(r *Request) { post(r); r.SetBodyStream(plainReader("a"), 0); r.Header.SetTrailer("X-T") },
+			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n0\r\n\r\n"},
 		"trailers, stream": {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), -1); r.Header.SetTrailer("X-T") },
 			"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nab\r\n0\r\n\r\n"},
 		"trailers, 1.0": {func(r *Request) {

@@ -29,6 +29,21 @@ func TestURIUpdate(t *testing.T) {
 	}
 }
 
+// Changed pairs of the query stay with what Update leaves, and go with what it replaces.
+func TestURIUpdateAndQueryArgs(t *testing.T) {
+	u := parsedURI(t, "http://h/a?q=1")
+	args := u.QueryArgs()
+	args.Set("r", "2")
+	u.Update("#z")
+	if got := u.String(); got != "http://h/a?q=1&r=2#z" {
+		t.Errorf("a new hash: %q", got)
+	}
+	u.Update("//k/b")
+	if got := u.String(); got != "http://k/b" || args.Len() != 0 || u.QueryArgs().Len() != 0 {
+		t.Errorf("a new host: %q, and the pairs are %q", got, args)
+	}
+}
+
 func TestURIUpdateKeepsEscapesOfTheBase(t *testing.T) {
 	for base, want := range map[string]string{"/a%2541/c": "/a%41/x", "/a%3Fb/c": "/a?b/x", "/a%23b/c": "/a#b/x", "/a/../b//c": "/b/x", "": "/x"} {
 		u := parsedURI(t, "http://h"+base)
