@@ -157,49 +157,53 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
+// helloOf returns the HELLO with a layout.
+func helloOf(l layout) message { return message{kind: messageHello, payload: appendLayout(nil, l)} }
+
+// placeControl makes a control socket descriptor fd, on which messages wait.
+func placeControl(t *testing.T, fd int, send ...message) (master *link) {
+	t.Helper()
+	ours, theirs := linkPair(t)
+	for _, m := range send {
+		if err := ours.send(m, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := theirs.file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(from uintptr) {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != syscall.EBADF {
+			t.Skipf("descriptor %d is in use", fd)
+		}
+		if err := unix.Dup3(int(from), fd, unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+	})
+	theirs.close()
+	t.Cleanup(func() { unix.Close(fd) })
+	return ours
+}
+
 // A worker finds its control socket among the descriptors up to 255 if a HELLO is
 // pending there.
 func TestFindControl(t *testing.T) {
-	hello := func(l layout) message { return message{kind: messageHello, payload: appendLayout(nil, l)} }
 	right := layout{Slot: 1, Generation: 2, Control: 0, Lifeline: 1}
-	place := func(t *testing.T, fd int, send ...message) (master *link) {
-		t.Helper()
-		ours, theirs := linkPair(t)
-		for _, m := range send {
-			if err := ours.send(m, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		raw, err := theirs.file.SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw.Control(func(from uintptr) {
-			if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != syscall.EBADF {
-				t.Skipf("descriptor %d is in use", fd)
-			}
-			if err := unix.Dup3(int(from), fd, unix.O_CLOEXEC); err != nil {
-				t.Fatal(err)
-			}
-		})
-		theirs.close()
-		t.Cleanup(func() { unix.Close(fd) })
-		return ours
-	}
 	for _, c := range []struct {
 		name string
 		fd   int
 		send []message
 		want int
 	}{
-		{"the last one", 255, []message{hello(right)}, 255},
-		{"beyond it", 256, []message{hello(right)}, -1},
+		{"the last one", 255, []message{helloOf(right)}, 255},
+		{"beyond it", 256, []message{helloOf(right)}, -1},
 		{"nothing waits", 255, nil, -1},
-		{"another message", 255, []message{{kind: messagePing}, hello(right)}, -1},
-		{"more after it", 255, []message{hello(right), {kind: messagePing}}, 255},
+		{"another message", 255, []message{{kind: messagePing}, helloOf(right)}, -1},
+		{"more after it", 255, []message{helloOf(right), {kind: messagePing}}, 255},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			place(t, c.fd, c.send...)
+			placeControl(t, c.fd, c.send...)
 			fd, l, err := findControl()
 			if fd != c.want || err != nil || c.want >= 0 && (l.Slot != 1 || l.Generation != 2) {
 				t.Errorf("found %d, %+v, %v; want %d", fd, l, err, c.want)
@@ -207,7 +211,7 @@ func TestFindControl(t *testing.T) {
 		})
 	}
 	t.Run("a layout that is not sound", func(t *testing.T) {
-		place(t, 255, hello(layout{Slot: 1, Control: 5, Lifeline: 2}))
+		placeControl(t, 255, helloOf(layout{Slot: 1, Control: 5, Lifeline: 2}))
 		if _, _, err := findControl(); err == nil {
 			t.Error("there is no error")
 		}
@@ -216,13 +220,18 @@ func TestFindControl(t *testing.T) {
 		}
 	})
 	t.Run("a descriptor that is no listener", func(t *testing.T) {
-		place(t, 255, hello(layout{Slot: 1, Generation: 2, Listeners: 1, Control: 1, Lifeline: 2}))
+		placeControl(t, 255, helloOf(layout{Slot: 1, Generation: 2, Listeners: 1, Control: 1, Lifeline: 2}))
 		w := new(Worker)
 		if err := w.attach(); err == nil {
 			t.Error("it is attached to")
 		}
 		w.link.close()
 	})
+}
+
+// Attaching is not logged, unless the master has ended meanwhile.
+func TestAttaching(t *testing.T) {
+	hello := helloOf(layout{Slot: 1, Generation: 2, Control: 0, Lifeline: 1})
 	attach := func(t *testing.T) *logLines {
 		t.Helper()
 		log := &logLines{}
@@ -235,14 +244,14 @@ func TestFindControl(t *testing.T) {
 		return log
 	}
 	t.Run("a master", func(t *testing.T) {
-		master := place(t, 255, hello(right))
+		master := placeControl(t, 255, hello)
 		if log := attach(t); len(log.lines) > 0 {
 			t.Errorf("log: %q", log.lines)
 		}
 		heard(t, master, messageAck)
 	})
 	t.Run("a master that has ended", func(t *testing.T) {
-		place(t, 255, hello(right)).close()
+		placeControl(t, 255, hello).close()
 		if log := attach(t); len(log.lines) != 1 || !log.has("worker: broken pipe") {
 			t.Errorf("log: %q", log.lines)
 		}
