@@ -36,13 +36,24 @@ const sizes = 6
 //	DIR/bin/pip install autobahntestsuite==0.8.2
 //	WSTEST=DIR/bin/wstest go -C interop test ./autobahn
 func TestServer(t *testing.T) {
+	testServer(t, func(addr string) string { return addr })
+}
+
+// TestServerHTTP2 is TestServer over HTTP/2 (RFC 8441).
+func TestServerHTTP2(t *testing.T) {
+	testServer(t, func(addr string) string { return bridgeToServer(t, addr) })
+}
+
+// testServer runs the suite at the addresses that reach returns for those of the servers.
+func testServer(t *testing.T, reach func(addr string) string) {
 	wstest := findSuite(t)
+	t.Parallel()
 	dir := t.TempDir()
 	var servers []map[string]any
 	for engine, compression := range map[sluice.Engine]websocket.Compression{
 		sluice.EngineEpoll: websocket.CompressionTakeover, sluice.EnginePerConn: websocket.CompressionShared,
 	} {
-		servers = append(servers, map[string]any{"agent": engine.String(), "url": "ws://" + serve(t, engine, compression)})
+		servers = append(servers, map[string]any{"agent": engine.String(), "url": "ws://" + reach(serve(t, engine, compression))})
 	}
 	spec, err := json.Marshal(map[string]any{
 		"outdir": filepath.Join(dir, "report"), "servers": servers,
@@ -106,15 +117,21 @@ func compare(t *testing.T, index string) {
 	if err := json.Unmarshal(text, &results); err != nil {
 		t.Fatal(err)
 	}
+	if len(results) != 2 {
+		t.Errorf("there are reports of %d servers", len(results))
+	}
 	want, err := os.ReadFile("index.txt")
 	if err != nil && !*rewrite {
 		t.Fatal(err)
 	}
 	for engine, cases := range results {
 		var got strings.Builder
+		counts := map[string]int{}
 		for _, name := range slices.Sorted(maps.Keys(cases)) {
 			fmt.Fprintln(&got, name, cases[name].Behavior, cases[name].BehaviorClose)
+			counts[cases[name].Behavior+" "+cases[name].BehaviorClose]++
 		}
+		t.Logf("%s: %v", engine, counts)
 		if *rewrite {
 			if err := os.WriteFile("index.txt", []byte(got.String()), 0o666); err != nil {
 				t.Fatal(err)

@@ -2,6 +2,7 @@ package autobahn
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,65 +13,105 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/websocket"
 )
 
 // TestClient runs the suite's fuzzing server against websocket.Dial: with Read and, under
 // another name, with callbacks.
 func TestClient(t *testing.T) {
+	s := startSuite(t)
+	s.run("read", s.echoLoop)
+	s.run("callbacks", s.echoCallbacks)
+	s.check()
+}
+
+// TestClientHTTP2 is TestClient over HTTP/2 (RFC 8441): all connections are streams of one.
+func TestClientHTTP2(t *testing.T) {
+	s := startSuite(t)
+	s.url = "ws://" + bridgeToSuite(t, s.addr)
+	s.client = &sluice.Client{HTTP2: sluice.HTTP2Only}
+	defer s.client.CloseIdleConnections()
+	s.run("read", s.echoLoop)
+	s.run("callbacks", s.echoCallbacks)
+	s.check()
+}
+
+// TestClientTLS is TestClient with callbacks, over TLS.
+func TestClientTLS(t *testing.T) {
+	s := startSuite(t)
+	s.url = "wss://" + s.addr // the suite checks the port
+	bridge := bridgeTLS(t, s.addr)
+	s.dial = func(ctx context.Context, _ string) (net.Conn, error) { return sluice.DialContext(ctx, bridge) }
+	s.run("callbacks", s.echoCallbacks)
+	s.check()
+}
+
+// startSuite starts the fuzzing server.
+func startSuite(t *testing.T) *suite {
 	wstest := findSuite(t)
-	dir := t.TempDir()
-	port := freePort(t)
+	t.Parallel()
+	s := &suite{t: t, dir: t.TempDir(), addr: "127.0.0.1:" + freePort(t)}
+	s.url = "ws://" + s.addr
 	spec, err := json.Marshal(map[string]any{
-		"url": "ws://127.0.0.1:" + port, "outdir": filepath.Join(dir, "report"), "cases": caseNames(),
+		"url": s.url, "outdir": filepath.Join(s.dir, "report"), "cases": caseNames(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "spec.json")
+	file := filepath.Join(s.dir, "spec.json")
 	if err := os.WriteFile(file, spec, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command(wstest, "-m", "fuzzingserver", "-s", file)
-	command.Dir = dir
+	command.Dir = s.dir
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
-	}()
-	s := suite{t, "ws://127.0.0.1:" + port}
-	count, err := strconv.Atoi(s.count())
-	if err != nil || count == 0 {
-		t.Fatalf("%d cases: %v", count, err)
+	})
+	if s.cases, err = strconv.Atoi(s.count()); err != nil || s.cases == 0 {
+		t.Fatalf("%d cases: %v", s.cases, err)
 	}
-	for agent, run := range map[string]func(url string){"read": s.echoLoop, "callbacks": s.echoCallbacks} {
-		for i := range count {
-			run(fmt.Sprintf("%s/runCase?case=%d&agent=%s", s.url, i+1, agent))
-		}
-		s.echoLoop(fmt.Sprintf("%s/updateReports?agent=%s", s.url, agent))
+	return s
+}
+
+// run runs all cases with echo, under the name agent.
+func (s *suite) run(agent string, echo func(url string)) {
+	for i := range s.cases {
+		echo(fmt.Sprintf("%s/runCase?case=%d&agent=%s", s.url, i+1, agent))
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "report", "index.json"))
+	s.echoLoop(fmt.Sprintf("%s/updateReports?agent=%s", s.url, agent))
+	s.agents++
+}
+
+// check checks the reports.
+func (s *suite) check() {
+	text, err := os.ReadFile(filepath.Join(s.dir, "report", "index.json"))
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	var results map[string]map[string]struct{ Behavior, BehaviorClose string }
 	if err := json.Unmarshal(text, &results); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	if len(results) != 2 {
-		t.Fatalf("there are reports of %d clients", len(results))
+	if len(results) != s.agents {
+		s.t.Fatalf("there are reports of %d clients", len(results))
 	}
 	for agent, cases := range results {
-		if len(cases) != count {
-			t.Errorf("%s: %d cases, want %d", agent, len(cases), count)
+		if len(cases) != s.cases {
+			s.t.Errorf("%s: %d cases, want %d", agent, len(cases), s.cases)
 		}
+		counts := map[string]int{}
 		for name, result := range cases {
+			counts[result.Behavior+" "+result.BehaviorClose]++
 			if !isGood(result.Behavior) || !isGood(result.BehaviorClose) {
-				t.Errorf("%s: %s: %s, %s", agent, name, result.Behavior, result.BehaviorClose)
+				s.t.Errorf("%s: %s: %s, %s", agent, name, result.Behavior, result.BehaviorClose)
 			}
 		}
+		s.t.Logf("%s: %v", agent, counts)
 	}
 }
 
@@ -100,18 +141,24 @@ func freePort(t *testing.T) string {
 
 // A suite is a fuzzing server that runs.
 type suite struct {
-	t   *testing.T
-	url string
+	t      *testing.T
+	dir    string
+	addr   string
+	url    string // of the suite, or a bridge to it
+	client *sluice.Client
+	dial   func(ctx context.Context, addr string) (net.Conn, error)
+	cases  int
+	agents int // that have run
 }
 
 // options are those of the cases. Messages of up to 16 MiB are part of them.
-func options(e *websocket.Endpoint) *websocket.DialOptions {
+func (s *suite) options(e *websocket.Endpoint) *websocket.DialOptions {
 	e.ReadLimit, e.Compression = 32<<20, websocket.CompressionTakeover
-	return &websocket.DialOptions{Endpoint: e}
+	return &websocket.DialOptions{Endpoint: e, Client: s.client, Dial: s.dial, TLSConfig: &tls.Config{InsecureSkipVerify: true}}
 }
 
 // count asks for the number of cases, until the server is there.
-func (s suite) count() string {
+func (s *suite) count() string {
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		c, err := websocket.Dial(s.t.Context(), s.url+"/getCaseCount", nil)
 		if err != nil {
@@ -131,8 +178,8 @@ func (s suite) count() string {
 }
 
 // echoLoop echoes with Read until the connection ends.
-func (s suite) echoLoop(url string) {
-	c, err := websocket.Dial(s.t.Context(), url, options(&websocket.Endpoint{}))
+func (s *suite) echoLoop(url string) {
+	c, err := websocket.Dial(s.t.Context(), url, s.options(&websocket.Endpoint{}))
 	if err != nil {
 		s.t.Errorf("%s: %v", url, err)
 		return
@@ -151,9 +198,9 @@ func (s suite) echoLoop(url string) {
 }
 
 // echoCallbacks echoes with callbacks until the connection ends.
-func (s suite) echoCallbacks(url string) {
+func (s *suite) echoCallbacks(url string) {
 	ended := make(chan bool)
-	_, err := websocket.Dial(s.t.Context(), url, options(&websocket.Endpoint{
+	_, err := websocket.Dial(s.t.Context(), url, s.options(&websocket.Endpoint{
 		OnMessage: func(c *websocket.Conn, m websocket.Message) error {
 			return c.Write(context.Background(), m.Kind, m.Data)
 		},
