@@ -33,8 +33,8 @@ const (
 	clientCPU = 1
 )
 
-// allKinds are the servers that echo; bare does only in broadcasts.
-var allKinds = []string{epoll, perConn, accept, gws, gorilla, fastHTTP, coder, gobwas}
+// allKinds are the servers that echo. floor does no more; bare is only in broadcasts.
+var allKinds = []string{epoll, perConn, accept, gws, gorilla, fastHTTP, coder, gobwas, floor}
 
 // What the others are divided by.
 const (
@@ -134,7 +134,7 @@ func runEchoes(ctx context.Context, o options) (report.Section, error) {
 		Title: "CPU µs of the server per message, medians of the rounds",
 		Head:  []string{"load", "server", "CPU µs/message", "CPU ÷ " + echoBaseline, "failures"},
 		Notes: []string{fmt.Sprintf("%d rounds of %v for each server, in random order, after one to warm up. A message is text; the handler checks that it is UTF-8 "+
-			"(where the library does not), and makes the answer from it. epoll and perconn are Sluice with callbacks and these engines, accept is Endpoint.Accept on epoll. "+
+			"(where the library does not), and makes the answer from it. epoll and perconn are Sluice with callbacks and these engines, accept is Endpoint.Accept on epoll. floor is epoll_wait(2), read(2) and write(2) with no check. "+
 			"In brackets the lowest and the highest round's ratio; gaps under 15 %% are ties.", o.rounds, o.duration)},
 	}
 	for _, c := range o.cases {
@@ -151,8 +151,12 @@ func runEchoes(ctx context.Context, o options) (report.Section, error) {
 	return s, nil
 }
 
+func withoutFloor(kinds []string) []string {
+	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == floor })
+}
+
 func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
-	o.kinds = append(slices.Clone(o.kinds), broadcastBaseline)
+	o.kinds = append(withoutFloor(o.kinds), broadcastBaseline)
 	all, err := measureBroadcast(ctx, o)
 	if err != nil {
 		return nil, err

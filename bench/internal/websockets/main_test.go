@@ -52,7 +52,7 @@ func TestMeasure(t *testing.T) {
 			}
 		}
 	}
-	o.kinds = append(slices.Clone(allKinds), bare)
+	o.kinds = append(withoutFloor(allKinds), bare)
 	all, err := measureBroadcast(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

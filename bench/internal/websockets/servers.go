@@ -29,6 +29,7 @@ const (
 	coder    = "coder"
 	gobwas   = "gobwas"
 	bare     = "write(2)" // gobwas, whose sockets a loop of write(2) sends to
+	floor    = "floor"    // epoll_wait(2), read(2), write(2)
 )
 
 const (
@@ -99,6 +100,8 @@ func newServer(kind string) (server, error) {
 		return newCoder(), nil
 	case gobwas:
 		return newGobwas(), nil
+	case floor:
+		return newFloor()
 	case bare:
 		return &bareServer{gobwasServer: newGobwas()}, nil
 	}
