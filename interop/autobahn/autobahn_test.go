@@ -34,7 +34,7 @@ const sizes = 6
 //
 //	python2.7 -m pip install virtualenv && python2.7 -m virtualenv DIR
 //	DIR/bin/pip install autobahntestsuite==0.8.2
-//	WSTEST=DIR/bin/wstest go -C interop test ./autobahn
+//	WSTEST=DIR/bin/wstest go -C interop test -timeout 30m ./autobahn
 func TestServer(t *testing.T) {
 	testServer(t, func(addr string) string { return addr })
 }

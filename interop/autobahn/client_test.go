@@ -63,7 +63,8 @@ func startSuite(t *testing.T) *suite {
 	if err := os.WriteFile(file, spec, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(wstest, "-m", "fuzzingserver", "-s", file)
+	// Without a page of the reports, whose port all would share.
+	command := exec.Command(wstest, "-m", "fuzzingserver", "-s", file, "--webport=0")
 	command.Dir = s.dir
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
