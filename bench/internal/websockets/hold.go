@@ -33,7 +33,8 @@ type holder struct {
 const holdPatience = 60 * time.Second
 
 // hold is the role of a holder's process: it makes the connections, lets each have an
-// answer, and prints a line. For each line with a number it waits for so many bytes.
+// answer, and prints a line. For each line with a number it waits for so many bytes, and
+// prints how many ns have passed between the first and the last.
 func hold(text []byte) (err error) {
 	var config holdConfig
 	if err := json.Unmarshal(text, &config); err != nil {
@@ -54,10 +55,11 @@ func hold(text []byte) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := h.take(bytes); err != nil {
+		span, err := h.take(bytes)
+		if err != nil {
 			return err
 		}
-		fmt.Println("true")
+		fmt.Println(span.Nanoseconds())
 	}
 	return nil
 }
@@ -108,29 +110,33 @@ func (h *holder) read(c *net.TCPConn, isWhole func(got []byte) bool) error {
 	return nil
 }
 
-// take reads so many bytes from all connections.
-func (h *holder) take(bytes int) error {
+// take reads so many bytes from all connections, and returns the time from the first to the
+// last.
+func (h *holder) take(bytes int) (span time.Duration, err error) {
 	events := make([]unix.EpollEvent, 512)
+	var first time.Time
 	for bytes > 0 {
 		n, err := unix.EpollWait(h.epoll, events, int(holdPatience.Milliseconds()))
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
-			return err
+			return 0, err
 		case n == 0:
-			return fmt.Errorf("%d bytes are missing", bytes)
+			return 0, fmt.Errorf("%d bytes are missing", bytes)
+		case first.IsZero():
+			first = time.Now()
 		}
 		for _, e := range events[:n] {
 			size, err := unix.Read(int(e.Fd), h.buf)
 			if err != nil || size == 0 {
-				return fmt.Errorf("a connection has ended: %w", err)
+				return 0, fmt.Errorf("a connection has ended: %w", err)
 			}
 			bytes -= size
 		}
 	}
 	if bytes < 0 {
-		return fmt.Errorf("%d bytes more than expected", -bytes)
+		return 0, fmt.Errorf("%d bytes more than expected", -bytes)
 	}
-	return nil
+	return time.Since(first), nil
 }

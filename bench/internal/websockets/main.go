@@ -163,7 +163,7 @@ func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
 	}
 	broadcasts := report.Section{
 		Title: fmt.Sprintf("CPU µs of the server per member, %s to %d", broadcastName, o.conns),
-		Head:  []string{"server", "CPU µs/member", "CPU ÷ " + broadcastBaseline},
+		Head:  []string{"server", "CPU µs/member", "CPU ÷ " + broadcastBaseline, "ms first to last", "÷ " + broadcastBaseline},
 		Notes: []string{fmt.Sprintf("%d rounds of %d broadcasts for each server, in random order, after one to warm up. The next broadcast begins when all members have the last. "+
 			"epoll, perconn and accept are a room of websocket/room. gws, gorilla and fasthttp send what is prepared once, gobwas a frame. %s is a loop of the system call over the sockets.", o.rounds, perTurn, bare)},
 	}
@@ -175,7 +175,8 @@ func runBroadcast(ctx context.Context, o options) ([]report.Section, error) {
 	for _, kind := range o.kinds {
 		got := all[kind]
 		broadcasts.Rows = append(broadcasts.Rows, []string{kind, fmt.Sprintf("%.2f", report.Median(got.cpu)),
-			report.Ratio(report.Ratios(got.cpu, all[broadcastBaseline].cpu))})
+			report.Ratio(report.Ratios(got.cpu, all[broadcastBaseline].cpu)), fmt.Sprintf("%.1f", report.Median(got.spans)),
+			report.Ratio(report.Ratios(got.spans, all[broadcastBaseline].spans))})
 		if kind != bare {
 			idle.Rows = append(idle.Rows, []string{kind, fmt.Sprint(got.idleBytes), fmt.Sprintf("%.2f", got.goroutines)})
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/bench/internal/command"
 	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/lab/process"
+	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // handshake is what clients of broadcasts ask with.
@@ -28,6 +29,7 @@ const collections = 5
 // samples are what was measured of one server, round by round.
 type samples struct {
 	cpu        []float64 // µs per message, or per member
+	spans      []float64 // of broadcasts: ms from when the first member has the message until the last has it
 	failures   int
 	idleBytes  int64
 	goroutines float64 // per connection
@@ -67,9 +69,15 @@ func stopAll(all []*contender) (err error) {
 	return err
 }
 
-// inRounds has each server take its turns, in random order, and keeps what turn returns
+// A turn is what was measured of a server in one round.
+type turn struct {
+	cpu, span float64
+	failures  int
+}
+
+// inRounds has each server take its turns, in random order, and keeps what take returns
 // but for the first round.
-func inRounds(name string, rounds int, servers []*contender, turn func(c *contender) (cpu float64, failures int, err error)) (map[string]*samples, error) {
+func inRounds(name string, rounds int, servers []*contender, take func(c *contender) (turn, error)) (map[string]*samples, error) {
 	all := make(map[string]*samples)
 	for _, c := range servers {
 		all[c.kind] = new(samples)
@@ -78,14 +86,14 @@ func inRounds(name string, rounds int, servers []*contender, turn func(c *conten
 		command.Progress("%s: round %d/%d", name, round, rounds)
 		for _, i := range rand.Perm(len(servers)) {
 			c := servers[i]
-			cpu, failures, err := turn(c)
+			turn, err := take(c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.kind, err)
 			}
 			if round > 0 {
 				got := all[c.kind]
-				got.cpu = append(got.cpu, cpu)
-				got.failures += failures
+				got.cpu, got.spans = append(got.cpu, turn.cpu), append(got.spans, turn.span)
+				got.failures += turn.failures
 			}
 		}
 	}
@@ -104,13 +112,13 @@ func measureEcho(ctx context.Context, o options, e echoCase) (all map[string]*sa
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, generator.Stop()) }()
-	return inRounds(e.name, o.rounds, servers, func(c *contender) (cpu float64, failures int, err error) {
-		err = generator.Open(load.Load{
+	return inRounds(e.name, o.rounds, servers, func(c *contender) (turn, error) {
+		err := generator.Open(load.Load{
 			Addr: c.Addr, Conns: e.conns, Duration: o.duration,
 			Request: load.Get("/", ""), Message: bytes.Repeat([]byte("a"), e.size),
 		})
 		if err != nil {
-			return 0, 0, err
+			return turn{}, err
 		}
 		var result load.Result
 		used, err := usedBy(c, func() error {
@@ -120,7 +128,7 @@ func measureEcho(ctx context.Context, o options, e echoCase) (all map[string]*sa
 			}
 			return err
 		})
-		return used / float64(max(result.Requests, 1)), result.Failures, err
+		return turn{cpu: used / float64(max(result.Requests, 1)), failures: result.Failures}, err
 	})
 }
 
@@ -154,15 +162,18 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 	}
 	text := string(bytes.Repeat([]byte("b"), broadcastSize))
 	const frameSize = broadcastSize + 2
-	all, err = inRounds(broadcastName, o.rounds, servers, func(c *contender) (cpu float64, failures int, err error) {
+	all, err = inRounds(broadcastName, o.rounds, servers, func(c *contender) (turn, error) {
+		var spans []float64
 		used, err := usedBy(c, func() error {
 			for range perTurn {
 				if err := c.Tell(broadcastCommand + " " + text); err != nil {
 					return err
 				}
-				if err := c.take(o.conns * frameSize); err != nil {
+				span, err := c.take(o.conns * frameSize)
+				if err != nil {
 					return err
 				}
+				spans = append(spans, float64(span)/float64(time.Millisecond))
 				var sent int
 				if err := c.Result(&sent); err != nil || sent != o.conns {
 					return fmt.Errorf("it was sent to %d: %w", sent, err)
@@ -170,7 +181,7 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 			}
 			return nil
 		})
-		return used / float64(perTurn*o.conns), 0, err
+		return turn{cpu: used / float64(perTurn*o.conns), span: report.Median(spans)}, err
 	})
 	for kind, got := range all {
 		got.idleBytes, got.goroutines = idle[kind].idleBytes, idle[kind].goroutines
@@ -178,13 +189,14 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 	return all, err
 }
 
-// take waits until the holder has got so many bytes.
-func (c *contender) take(bytes int) error {
+// take waits until the holder has got so many bytes, and returns the time from the first to
+// the last.
+func (c *contender) take(bytes int) (span time.Duration, err error) {
 	if err := c.holder.Tell(strconv.Itoa(bytes)); err != nil {
-		return err
+		return 0, err
 	}
-	var done bool
-	return c.holder.Result(&done)
+	err = c.holder.Result(&span)
+	return span, err
 }
 
 // holdIdle opens connections, and measures them.
