@@ -69,6 +69,7 @@ type rare struct {
 	cancel   context.CancelCauseFunc
 	closing  *CloseError // of a Close while the Conn was asleep
 	loop     *loop       // of Endpoint.Accept; nil: callbacks
+	writer   *writer     // nil: none is open
 	remote   net.Addr
 	local    net.Addr
 	groups   []membership    // besides extra.group
@@ -168,18 +169,28 @@ func (c *Conn) Write(ctx context.Context, k Kind, p []byte) error {
 			mu.Unlock()
 			return nil
 		}
-		m := c.extra()
-		if m.room == nil {
-			m.room = make(chan struct{})
+		if err := c.awaitRoom(ctx); err != nil {
+			mu.Unlock()
+			return err
 		}
-		room := m.room
-		mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		mu.Lock()
+	}
+}
+
+// awaitRoom waits for room, or for the end of a Writer or of the connection. The lock is held,
+// but not while it waits.
+func (c *Conn) awaitRoom(ctx context.Context) error {
+	m, mu := c.extra(), c.lock()
+	if m.room == nil {
+		m.room = make(chan struct{})
+	}
+	room := m.room
+	mu.Unlock()
+	defer mu.Lock()
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -202,8 +213,21 @@ func (c *Conn) TryWrite(k Kind, p []byte) error {
 	return c.offer(&m, c.host.Endpoint.Slow)
 }
 
-// hasRoom tells whether size more bytes may wait; the lock is held.
+// hasRoom tells whether a message of size bytes may wait; the lock is held.
 func (c *Conn) hasRoom(size int) bool {
+	w := c.writing()
+	if w == nil {
+		return c.hasOutputRoom(size)
+	}
+	held := 0
+	if w.behind != nil {
+		held = w.behind.bytes
+	}
+	return (held == 0 || held+size <= c.host.maxPending) && c.host.pendingTotal.fits(held, size)
+}
+
+// hasOutputRoom tells whether size more bytes may wait for the peer; the lock is held.
+func (c *Conn) hasOutputRoom(size int) bool {
 	m := c.more
 	if m == nil {
 		return true
@@ -231,6 +255,17 @@ func (m *extra) dropOutbox() {
 	if m.pending != nil {
 		releaseOutbox(m.pending)
 		m.pending = nil
+	}
+}
+
+// dropBehind drops the messages that wait for the end of another; the lock is held.
+func (m *extra) dropBehind() {
+	if m.rare == nil || m.rare.writer == nil {
+		return
+	}
+	if w := m.rare.writer; w.behind != nil {
+		releaseOutbox(w.behind)
+		w.behind = nil
 	}
 }
 
@@ -268,6 +303,7 @@ func (c *Conn) close(err *CloseError) {
 		m.rarely().closing = err
 	}
 	var body [ws.MaxControl]byte
+	m.dropBehind()
 	c.appendFrame(ws.Head{Opcode: ws.OpClose}, ws.AppendClose(body[:0], ws.Code(err.Code), err.Reason))
 	c.phase = phaseClosing
 	if l := m.loop(); l != nil && l.kind == dialLoop { // no further Read is needed
@@ -445,6 +481,9 @@ func (c *Conn) Pending() int {
 	}
 	if m.session != nil {
 		n += len(m.session.out)
+	}
+	if w := c.writing(); w != nil && w.behind != nil {
+		n += w.behind.bytes
 	}
 	return n
 }

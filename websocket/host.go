@@ -84,7 +84,8 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 		m.rarely().prompter, m.rare.number = conn.Prompter(), h.numbers.Add(1)
 	}
 	if o.loop != noLoop {
-		m.rarely().loop = newLoop(o.loop)
+		s.loop = newLoop(o.loop)
+		m.rarely().loop = s.loop
 		m.rare.remote, m.rare.local = conn.RemoteAddr(), conn.LocalAddr()
 	}
 	c.lock().Unlock()
@@ -104,8 +105,10 @@ func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	s := acquireSession(h, c, conn)
 	s.isPinged, s.stays, s.controls = m.ID&memoPinged != 0, m.ID&memoStays != 0, controls(m.Opened)
 	c.lock().Lock()
-	if r := c.attach(s).rare; r != nil && r.closing != nil {
-		s.note(r.closing)
+	if r := c.attach(s).rare; r != nil {
+		if s.loop = r.loop; r.closing != nil {
+			s.note(r.closing)
+		}
 	}
 	c.lock().Unlock()
 	return s

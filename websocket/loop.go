@@ -6,11 +6,14 @@ import "context"
 // waits until Read has asked for the message after the one that it hands over, because the
 // message is in the engine's buffer. The lock of the Conn guards the fields.
 type loop struct {
-	messages chan Message  // to Read; holds one
+	given    handed        // to Read; the session changes it when Read asks
+	handed   chan struct{} // something was given; holds one
 	wake     chan struct{} // to Run: something has changed; holds one
 	ended    chan struct{} // closed at the end of the connection
 	err      error         // for Read after the end
 	reading  readState
+	question question // of the call that asks
+	asked    uint64   // how often a call has asked
 	kind     loopKind
 	isDone   bool         // serve has returned
 	moved    []movedRooms // the Groups in the process from which the connection came
@@ -36,7 +39,7 @@ const (
 )
 
 func newLoop(kind loopKind) *loop {
-	return &loop{kind: kind, messages: make(chan Message, 1), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &loop{kind: kind, handed: make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // mayMove tells whether the connection may move now: the function waits in Read; the lock
@@ -77,61 +80,123 @@ func (c *Conn) serve(f func(*Conn) error) {
 	}
 }
 
+// A question is what a call wants that waits for a message.
+type question struct {
+	wantsParts bool   // of a message while it arrives
+	after      uint64 // handed.asked of the part before; 0: the next message is wanted
+}
+
+// handed is a message, or a part of one, that the session hands to the loop.
+type handed struct {
+	Message
+	isRest  bool   // it is not the beginning of a message
+	hasMore bool   // more of the message comes
+	asked   uint64 // loop.asked when it came
+}
+
 // Read waits for the next message, in a function of Endpoint.Accept or of a connection of
 // Dial. One goroutine may call it at a time. If ctx ends first, it returns ctx's error; no
 // message is lost, and the connection stays open. After the end of the connection the error
 // is what OnClose of another connection would get: a *CloseError, or what broke the connection.
 func (c *Conn) Read(ctx context.Context) (Message, error) {
-	mu := c.lock()
-	mu.Lock()
-	if c.more == nil || c.more.loop() == nil {
-		err := error(ErrNoLoop)
-		if c.phase >= phaseClosed {
-			err = c.ended()
-		}
-		mu.Unlock()
+	l, err := c.ask(ctx, question{})
+	if err != nil {
 		return Message{}, err
 	}
-	l := c.more.loop()
-	if l.reading == readAsks {
-		mu.Unlock()
-		return Message{}, ErrReading
-	}
-	l.reading = readAsks
-	l.poke()
-	mu.Unlock()
-	select {
-	case m := <-l.messages:
-		return m, nil
-	case <-l.ended:
-		return Message{}, l.err
-	case <-ctx.Done():
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if l.reading == readAsks {
-		l.reading = readNot
-		return Message{}, ctx.Err()
-	}
-	return <-l.messages, nil // it was handed over meanwhile
+	return l.given.Message, nil
 }
 
-// hand hands a message to the loop, and waits until Read asks for the next one. Meanwhile
-// it sends what the loop writes.
-func (s *session) hand(l *loop, m Message) {
+// ask waits for a message, and skips the rest of the one before; or for a part. It is in
+// given then. Waiting loops are many, so ask needs little of the stack.
+func (c *Conn) ask(ctx context.Context, q question) (*loop, error) {
+	mu := c.lock()
+	mu.Lock()
+	for {
+		l, err := c.question(q)
+		mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-l.handed:
+		case <-l.ended:
+			return nil, l.err
+		case <-ctx.Done():
+			if l.takeBack(mu) {
+				return nil, ctx.Err()
+			}
+			<-l.handed // meanwhile
+		}
+		if !l.given.isRest || q.after != 0 {
+			return l, nil
+		}
+		mu.Lock()
+	}
+}
+
+// question tells the loop what a call wants; the lock is held.
+func (c *Conn) question(q question) (*loop, error) {
+	if c.more == nil || c.more.loop() == nil {
+		if c.phase >= phaseClosed {
+			return nil, c.ended()
+		}
+		return nil, ErrNoLoop
+	}
+	l := c.more.loop()
+	if l.reading == readAsks || q.after != 0 && q.after != l.asked {
+		return nil, ErrReading
+	}
+	l.reading, l.question = readAsks, q
+	l.asked++
+	l.poke()
+	return l, nil
+}
+
+// takeBack ends a question. It is false if something was handed over.
+func (l *loop) takeBack(mu *shard) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	if l.reading != readAsks {
+		return false
+	}
+	l.reading = readNot
+	return true
+}
+
+// hand hands a message to the loop when Read asks for it, and waits until Read asks for the
+// next one.
+func (s *session) hand(l *loop, h handed) {
 	mu := s.conn.lock()
 	mu.Lock()
 	defer mu.Unlock()
-	isHanded := false
-	for !l.isDone {
-		switch {
-		case !isHanded && s.conn.phase != phaseOpen, isHanded && l.reading == readAsks:
-			return
-		case l.reading == readAsks:
-			l.reading, isHanded = readHasOne, true
-			l.messages <- m
-			continue
-		case len(s.out) > 0 && s.ending == endNot && s.run == running: // otherwise sendNow pokes
+	if s.isAsked(l) {
+		s.give(l, h)
+	}
+}
+
+// isAsked waits until Read asks for a message. It is false if it does not any more; the lock
+// is held, but not while it waits.
+func (s *session) isAsked(l *loop) bool {
+	s.attend(l, func() bool { return s.conn.phase != phaseOpen || l.reading == readAsks })
+	return !l.isDone && s.conn.phase == phaseOpen
+}
+
+// give hands h to a loop that asks, and waits until it asks again; the lock is held, but not
+// while it waits.
+func (s *session) give(l *loop, h handed) {
+	h.asked = l.asked
+	l.reading = readHasOne
+	l.given = h
+	l.handed <- struct{}{}
+	s.attend(l, func() bool { return l.reading == readAsks })
+}
+
+// attend sends what the loop writes until isOver returns true, or serve has returned. The
+// lock is held, but not while it waits.
+func (s *session) attend(l *loop, isOver func() bool) {
+	mu := s.conn.lock()
+	for !l.isDone && !isOver() {
+		if len(s.out) > 0 && s.ending == endNot && s.run == running { // otherwise sendNow pokes
 			out, written := s.out, len(s.out)-s.counted
 			s.out, s.counted, s.run = nil, 0, flushing
 			mu.Unlock()

@@ -36,7 +36,7 @@ type waitingKind uint8
 
 const (
 	waitingMessage waitingKind = iota
-	waitingControl             // never dropped
+	waitingControl             // never dropped; also parts of a message
 	waitingGone                // dropped; its copy is skipped
 )
 
@@ -81,16 +81,41 @@ func releaseOutbox(o *outbox) {
 
 // add appends a frame with p. h is its head, without the length.
 func (o *outbox) add(h ws.Head, p []byte) {
-	if o.copies == nil {
-		o.copies = buf.Get(len(p) + ws.MaxHead)
-	}
-	before := len(o.copies.B)
-	o.copies.B = ws.AppendWhole(o.copies.B, h, p)
 	kind := waitingMessage
 	if h.Opcode.IsControl() {
 		kind = waitingControl
 	}
+	h.IsFinal = true
+	o.addPart(h, p, kind)
+}
+
+// addPart is add for a frame that may be a part of a message.
+func (o *outbox) addPart(h ws.Head, p []byte, kind waitingKind) {
+	if o.copies == nil {
+		o.copies = buf.Get(len(p) + ws.MaxHead)
+	}
+	before := len(o.copies.B)
+	o.copies.B = ws.AppendPart(o.copies.B, h, p)
 	o.push(waiting{size: int32(len(o.copies.B) - before), kind: kind})
+}
+
+// adopt appends what another outbox has, which is released then.
+func (o *outbox) adopt(other *outbox) {
+	from := other.used
+	for _, w := range other.items {
+		if w.shared == nil {
+			if w.kind != waitingGone {
+				if o.copies == nil {
+					o.copies = buf.Get(int(w.size))
+				}
+				o.copies.B = append(o.copies.B, other.copies.B[from:from+int(w.size)]...)
+			}
+			from += int(w.size)
+		}
+		if w.kind != waitingGone {
+			o.push(w)
+		}
+	}
 }
 
 // addRaw appends bytes that are frames. They are not dropped.

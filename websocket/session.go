@@ -24,6 +24,7 @@ type session struct {
 	host    *host
 	conn    *Conn
 	engine  engine.Conn
+	loop    *loop // of Endpoint.Accept; nil: callbacks
 	reader  ws.Reader
 	partial *buf.Buffer // the beginning of a message; nil: none
 	fed     fed         // what Feed has found for Run
@@ -35,6 +36,7 @@ type session struct {
 	stays     bool // it does not move: no other process wants it
 	isCarried bool // by HTTP/2, which counts the bytes
 	isOpening bool // in open, or Unpack
+	isInParts bool // the loop gets the message that arrives in parts
 	isLeaving bool // the deadline is that of Endpoint.CloseWithin
 
 	// The lock of conn guards these.
@@ -193,6 +195,11 @@ func (s *session) handleInput() engine.Next {
 		if len(in) == 0 {
 			return engine.Read
 		}
+		if s.loop != nil {
+			if op, isDeflated, ok := s.reader.Begins(in); ok {
+				s.beginMessage(op, isDeflated)
+			}
+		}
 		used, p, err := s.reader.Next(in)
 		s.read += used
 		switch {
@@ -229,7 +236,7 @@ func (s *session) deliver(m Message) {
 	switch f := s.host.Endpoint.OnMessage; {
 	case !isOpen:
 	case loop != nil:
-		s.hand(loop, m)
+		s.hand(loop, handed{Message: m})
 	case f != nil:
 		s.callMessage(f, m)
 	}
@@ -365,7 +372,7 @@ func (s *session) arm() {
 		s.engine.SetReadDeadline(now, s.silence(now))
 		return
 	}
-	if s.began == 0 {
+	if s.began == 0 || s.isInParts {
 		s.began = now
 	}
 	s.engine.SetReadDeadline(s.began, s.host.messageWithin)
@@ -442,7 +449,7 @@ func (s *session) Pause() (isIdle bool) {
 	}
 	s.conn.lock().Lock()
 	defer s.conn.lock().Unlock()
-	return s.conn.phase == phaseOpen
+	return s.conn.phase == phaseOpen && s.conn.writing() == nil
 }
 
 // Sleep releases s while the connection is idle; see engine.Sleeper.

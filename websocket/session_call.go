@@ -74,6 +74,7 @@ func (s *session) Closed(err error) {
 	r := m.rarely()
 	r.endPings(len(r.pings))
 	m.dropOutbox()
+	m.dropBehind()
 	err = s.err
 	c.lock().closed++
 	c.lock().Unlock()

@@ -78,6 +78,10 @@ func (s *session) handleFed() {
 // handlePiece handles a part of a message. One that is whole stays where the engine has
 // read it.
 func (s *session) handlePiece(p ws.Piece) {
+	if s.isInParts {
+		s.handPart(p)
+		return
+	}
 	if p.IsFirst && p.IsLast {
 		s.receive(p.Opcode, p.IsDeflated, p.Payload)
 		return

@@ -58,8 +58,8 @@ func (c *Conn) offer(m *message, policy SlowPolicy) error {
 	if c.phase != phaseOpen {
 		return c.ended()
 	}
-	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.more != nil && c.more.pending != nil &&
-		c.more.pending.replace(m.shared, m.isPacked, c.host.maxPending) {
+	if policy == SlowCoalesce && m.shared != nil && m.shared.key != "" && c.queue() != nil &&
+		c.queue().replace(m.shared, m.isPacked, c.host.maxPending) {
 		c.dropped(1)
 		return nil
 	}
@@ -71,7 +71,7 @@ func (c *Conn) offer(m *message, policy SlowPolicy) error {
 	case SlowBlock:
 		return ErrFull
 	case SlowDropOld:
-		if o := c.more.pending; o != nil {
+		if o := c.queue(); o != nil {
 			c.dropped(o.dropOldest(m.size(), c.host.maxPending))
 			if c.hasRoom(m.size()) {
 				c.append(m)
@@ -83,7 +83,7 @@ func (c *Conn) offer(m *message, policy SlowPolicy) error {
 		c.dropped(1)
 		return ErrFull
 	}
-	if o := c.more.pending; o != nil {
+	if o := c.queue(); o != nil {
 		c.dropped(o.dropMessages())
 	}
 	c.close(&CloseError{Code: CodeTryAgain, Reason: "too slow"})
@@ -112,6 +112,10 @@ func (c *Conn) Dropped() uint64 {
 // append makes frames of m and passes them on; the lock is held.
 func (c *Conn) append(m *message) {
 	c.lock().sent++
+	if w := c.writing(); w != nil {
+		w.hold(m)
+		return
+	}
 	switch {
 	case m.packed != nil:
 		c.packedIsSent(m)

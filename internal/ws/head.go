@@ -131,7 +131,13 @@ func AppendFrame(dst []byte, op Opcode, payload []byte) []byte {
 // AppendWhole appends a frame that is a whole message, or a control frame. It completes h
 // with the length, and masks the payload if h.IsMasked.
 func AppendWhole(dst []byte, h Head, payload []byte) []byte {
-	h.IsFinal, h.Length = true, int64(len(payload))
+	h.IsFinal = true
+	return AppendPart(dst, h, payload)
+}
+
+// AppendPart is AppendWhole for a frame that is the last one of its message if h.IsFinal.
+func AppendPart(dst []byte, h Head, payload []byte) []byte {
+	h.Length = int64(len(payload))
 	dst = AppendHead(dst, h)
 	start := len(dst)
 	dst = append(dst, payload...)

@@ -52,6 +52,15 @@ func (r *Reader) IsBetween() bool {
 	return r.kind == OpContinuation && r.phase == readingHead && r.smallSize == 0
 }
 
+// Begins tells whether the first byte of in begins a message, and of which kind.
+func (r *Reader) Begins(in []byte) (op Opcode, isDeflated, ok bool) {
+	if !r.IsBetween() || len(in) == 0 {
+		return 0, false, false
+	}
+	op = Opcode(in[0] & opcodeBits)
+	return op, in[0]&deflatedBit != 0, op == OpText || op == OpBinary
+}
+
 // Missing returns how many bytes of payload the current frame of a message lacks: Next returns
 // the next so many bytes of input as a piece, in place. 0: the next byte is one of a head.
 func (r *Reader) Missing() int64 {
