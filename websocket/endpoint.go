@@ -77,7 +77,8 @@ type Endpoint struct {
 	// Compression says whether messages are compressed.
 	Compression Compression
 
-	// ReadLimit is the largest message that is accepted, in bytes, decompressed. A larger
+	// ReadLimit is the largest message that is accepted, in bytes, decompressed; see also
+	// Conn.Reader. A larger
 	// one closes the connection with CodeTooLarge, and one of more than 1,024 fragments
 	// with CodePolicy, unless ReadLimit has 64 bytes for each fragment. 0: 64 KiB; less:
 	// no limit.
@@ -98,8 +99,8 @@ type Endpoint struct {
 	PingAfter, PongWithin time.Duration
 	// CloseWithin is how long the server waits for the peer's answer to Conn.Close; 0: 5 s.
 	CloseWithin time.Duration
-	// MessageWithin is how long a message may take from its first byte to its last; 0:
-	// 60 s, less: no limit.
+	// MessageWithin is how long a message may take from its first byte to its last, and for
+	// Conn.Reader the next part of one; 0: 60 s, less: no limit.
 	MessageWithin time.Duration
 	// WriteTimeout is how long a peer may take nothing of what is sent; 0: 30 s, less: no
 	// limit.

@@ -12,7 +12,7 @@ var (
 	ErrClosed = errors.New("sluice: websocket: the connection is closed")
 	// ErrFull is returned by TryWrite if MaxPending bytes wait already.
 	ErrFull = errors.New("sluice: websocket: too many bytes wait for the peer")
-	// ErrNoLoop is returned by Read for a connection that has callbacks.
+	// ErrNoLoop is returned by Read and Reader for a connection that has callbacks.
 	ErrNoLoop = errors.New("sluice: websocket: Read is for connections of Endpoint.Accept")
 	// ErrReading is returned by Read if another goroutine is reading.
 	ErrReading = errors.New("sluice: websocket: another goroutine reads from the connection")

@@ -3,8 +3,9 @@ package websocket
 import "context"
 
 // A loop connects the goroutine of Endpoint.Accept with the session. The session's Run
-// waits until Read has asked for the message after the one that it hands over, because the
-// message is in the engine's buffer. The lock of the Conn guards the fields.
+// waits until Read has asked for the message, or the part, after the one that it hands over,
+// because that is in the engine's buffer. It also waits at the beginning of a message, before
+// it is known whether Read or Reader wants it. The lock of the Conn guards the fields.
 type loop struct {
 	given    handed        // to Read; the session changes it when Read asks
 	handed   chan struct{} // something was given; holds one

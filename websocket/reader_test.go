@@ -114,6 +114,7 @@ func TestReaderIsLeft(t *testing.T) {
 	onEngines(t, func(t *testing.T, engine sluice.Engine) {
 		f := accepting(t, engine, &Endpoint{}, func(c *Conn) error {
 			ended, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			_, left, err := c.Reader(ended)
 			if err != nil {
 				return err
