@@ -65,7 +65,7 @@ func (s *Stream) Carry(open func(c engine.Conn, out []byte) (Carried, []byte)) {
 		return
 	}
 	s.carriage, k.stream, s.task, s.writeTimeout = k, s, taskEnded, k.timeout
-	c.heads, s.head = c.heads-s.head, 0
+	c.heads, s.head, s.onGone = c.heads-s.head, 0, nil
 	c.discard(s)
 	priority := s.node.Priority()
 	priority.IsIncremental = true // else it sends before all that were opened later
