@@ -62,6 +62,18 @@ func (s *script) logs(text string) bool {
 	return slices.ContainsFunc(s.log, func(line string) bool { return strings.Contains(line, text) })
 }
 
+// Workers are probed three times in HangTimeout, but neither too often nor too rarely.
+func TestProbeInterval(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{
+		3 * time.Second: time.Second, 30 * time.Millisecond: 50 * time.Millisecond, time.Minute: 5 * time.Second,
+	} {
+		f := newFleet(Config{Workers: 1, HangTimeout: timeout}, 1)
+		if got := f.probeInterval(); got != want {
+			t.Errorf("HangTimeout %v: a probe every %v, want %v", timeout, got, want)
+		}
+	}
+}
+
 func TestHungWorkerIsReplaced(t *testing.T) {
 	s := hangScript(t, 2, nil)
 	s.want(actPing, actLook, actPing, actLook)

@@ -8,6 +8,20 @@ import (
 	"time"
 )
 
+// Workers and masters of different versions know each other's messages by number.
+func TestMessageNumbers(t *testing.T) {
+	for kind, want := range map[messageType]uint8{
+		messageHello: 1, messagePing: 2, messageDrain: 3, messageAdopt: 4, messageRelease: 5, messageReopen: 6, messageQuit: 9,
+		messagePeer: 10, messageInbox: 11, messageInboxOff: 12, messageMeet: 13,
+		messageReady: 64, messagePong: 65, messageDrained: 66, messageFatal: 67, messageRecycle: 68, messageAck: 69, messageMeeting: 70,
+		messageParcel: 128,
+	} {
+		if uint8(kind) != want {
+			t.Errorf("message %d has the number %d", want, kind)
+		}
+	}
+}
+
 func TestMessages(t *testing.T) {
 	good := appendMessage(nil, message{kind: messageDrain, seq: 7, slot: 3, flags: flagSuccessor, payload: []byte("1234")})
 	if m, err := parseMessage(good); err != nil || m.kind != messageDrain || m.seq != 7 || m.slot != 3 || m.flags != 1 || string(m.payload) != "1234" {

@@ -25,7 +25,7 @@ const firstExecutableFD = 256
 func openExecutable(inherited int) (*executable, error) {
 	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return findExecutable()
+		return findExecutable(os.Executable())
 	}
 	defer unix.Close(fd)
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, max(firstExecutableFD, 2*inherited))
@@ -43,10 +43,10 @@ func openExecutable(inherited int) (*executable, error) {
 }
 
 // findExecutable finds the binary by its name. The name may refer to another file
-// later, but without /proc an open file has no name.
-func findExecutable() (*executable, error) {
-	file, err := os.Executable()
-	if err != nil { // os.Executable reads /proc, too
+// later, but without /proc an open file has no name. file and err are the result of
+// os.Executable, which reads /proc, too.
+func findExecutable(file string, err error) (*executable, error) {
+	if err != nil {
 		if file, err = exec.LookPath(os.Args[0]); err == nil {
 			file, err = filepath.Abs(file)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -79,13 +80,24 @@ func TestCloseWithoutRun(t *testing.T) {
 func TestFindExecutable(t *testing.T) {
 	old := os.Args[0]
 	defer func() { os.Args[0] = old }()
-	os.Args[0] = "sh"
-	want, err := os.Executable()
-	if err != nil {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	os.Args[0] = "./program"
+	noProc := errors.New("no /proc")
+	if got, err := findExecutable("", noProc); err == nil {
+		t.Errorf("a program that does not exist is %+v", got)
+	}
+	if err := os.WriteFile("program", nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := findExecutable(); err != nil || got.file != want || got.fd != -1 {
-		t.Errorf("%+v, %v, want %s", got, err, want)
+	for _, c := range []struct {
+		file string
+		err  error
+		want string
+	}{{"/of/the/system", nil, "/of/the/system"}, {"", noProc, filepath.Join(dir, "program")}} {
+		if got, err := findExecutable(c.file, c.err); err != nil || got.path() != c.want || got.fd != -1 {
+			t.Errorf("%+v, %v, want %s", got, err, c.want)
+		}
 	}
 }
 
