@@ -110,6 +110,12 @@ func TestSupervisorConfig(t *testing.T) {
 	if c.Hooks.OnRecover(1, 12, 13); recovered != [2]int{12, 13} {
 		t.Errorf("OnChildRecover: %v", recovered)
 	}
+	if p.MaxWorkers = 1; p.config().MaxWorkers != 5 {
+		t.Errorf("fewer MaxWorkers than Workers: %d", p.config().MaxWorkers)
+	}
+	if p.Workers = 1; p.config().Workers != 1 {
+		t.Errorf("one worker became %d", p.config().Workers)
+	}
 	if p.MaxWorkers = 7; p.config().MaxWorkers != 7 {
 		t.Errorf("MaxWorkers: %d", p.config().MaxWorkers)
 	}

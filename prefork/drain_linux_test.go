@@ -118,6 +118,16 @@ func TestServingEnds(t *testing.T) {
 	if !isClosed(own) || !isClosed(adopted) || len(w.adopted) > 0 || len(w.released) != 3 {
 		t.Errorf("it still listens: %v, %v", w.adopted, w.released)
 	}
+	w.stopAccepting() // which closes nothing twice
+	for _, ln := range []net.Listener{own, second, adopted} {
+		if isOver, err := w.served(result{ln, bad}); isOver || err != nil {
+			t.Errorf("one that it has closed: %v, %v", isOver, err)
+		}
+	}
+	w.prefork.logger().Flush()
+	if len(log.all) != 1 {
+		t.Errorf("log: %q", log.all)
+	}
 }
 
 // logLine is a Logger that sends lines to a channel.

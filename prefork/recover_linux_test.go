@@ -81,6 +81,14 @@ func TestBootError(t *testing.T) {
 	}
 }
 
+// A worker that cannot use the shared memory does not serve.
+func TestBadMemory(t *testing.T) {
+	f := start(t, setup{Workers: 1, Threshold: 9, BadMemory: true}, false)
+	if status := f.wait(); status != 1 || f.count("cannot start: memory: ") == 0 || f.count("worker returned <nil>") != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
 // The socket of a worker that died is served by another worker until there is a
 // successor, and no longer.
 func TestSocketIsReturned(t *testing.T) {

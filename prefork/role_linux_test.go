@@ -47,6 +47,7 @@ type setup struct {
 	Hang                    time.Duration
 	FullLog                 string // stderr is a full pipe until this file exists
 	Processes               int    // of shared.Setup
+	BadMemory               bool   // of the workers: the descriptor of the segment is another file
 	EarlyChild              bool   // workers start a process before they listen, and print its pid
 	StuckAccept             string // the first worker of slot 0 accepts nothing once this file exists
 	HTTP2                   bool
@@ -81,6 +82,12 @@ func playRole(role string) int {
 	}
 	if s.Processes > 0 {
 		shared.Must(shared.Setup(shared.Options{Processes: s.Processes}))
+	}
+	if IsChild() && s.BadMemory {
+		if err := spoilMemory(); err != nil {
+			fmt.Println("the memory is good:", err)
+			return 9
+		}
 	}
 	if IsChild() && s.EarlyChild {
 		startEarlyChild()
@@ -317,6 +324,17 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		}
 		fmt.Fprintf(ctx, "%d %d %d %v", os.Getpid(), info.Slot, info.Generation, IsChild())
 	}
+}
+
+// spoilMemory replaces the segment that a worker with one socket has inherited.
+func spoilMemory() error {
+	other, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	const memory = 6 // after the socket, the control socket and the lifeline
+	return unix.Dup3(int(other.Fd()), memory, unix.O_CLOEXEC)
 }
 
 // fillLog makes stderr, also of the workers, a full pipe. When the file gate exists,

@@ -109,6 +109,9 @@ func TestUnixSocketIsMadeWithItsMode(t *testing.T) {
 			t.Errorf("the socket is still open: %v", err)
 		}
 		s.close()
+		if !s.mu.TryLock() {
+			t.Error("close leaves the sockets locked")
+		}
 	}
 }
 
