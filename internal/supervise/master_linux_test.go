@@ -69,6 +69,45 @@ func TestSendingIsLogged(t *testing.T) {
 	}
 }
 
+// A worker is lent the sockets of another slot, unless all share them, and its inbox. Both
+// are taken back.
+func TestLending(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(c *Config)
+		want   []messageType
+	}{
+		{"sockets", func(c *Config) { c.Sockets = noSockets }, []messageType{messageAdopt, messageInbox, messageRelease, messageInboxOff}},
+		{"shared sockets", func(c *Config) { c.Sockets, c.SharedSockets = noSockets, true }, []messageType{messageInbox, messageInboxOff}},
+		{"no sockets", func(*Config) {}, []messageType{messageInbox, messageInboxOff}},
+	} {
+		m, _, worker := inboxedProcess(t)
+		c.change(&m.config)
+		m.spawner.sockets = map[int][]*os.File{}
+		if _, err := m.spawner.open(1); err != nil {
+			t.Fatal(err)
+		}
+		heard(t, worker, messagePeer)
+		m.perform(action{kind: actAdopt, worker: key{0, 1}, slot: 1})
+		m.perform(action{kind: actRelease, worker: key{0, 1}, slot: 1})
+		worker.hangUp() // what is pending is received
+		var got []messageType
+		for {
+			m, descriptors, err := worker.receive()
+			if err != nil {
+				break
+			}
+			closeAll(descriptors)
+			if got = append(got, m.kind); m.slot != 1 {
+				t.Errorf("%s: message %d is about slot %d", c.name, m.kind, m.slot)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: messages %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // goroutinesOf counts the goroutines that run these methods of a master.
 func goroutinesOf(methods ...string) (n int) {
 	stacks := string(allStacks())

@@ -70,6 +70,30 @@ func TestUnreceivedOrdersBlockNothing(t *testing.T) {
 	})
 }
 
+// One order at a time is on its way to a worker that does not receive it; later ones can
+// still be replaced.
+func TestOneOrderIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newOrderQueue()
+		for range 5 {
+			q.put(Order{Kind: OrderReopen})
+			synctest.Wait()
+		}
+		received := 0
+		for isMore := true; isMore; synctest.Wait() {
+			select {
+			case <-q.out:
+				received++
+			default:
+				isMore = false
+			}
+		}
+		if received != 2 {
+			t.Errorf("%d orders, want the first and the last", received)
+		}
+	})
+}
+
 // Pending orders are bounded: an order replaces those that it makes pointless, and
 // closes their files.
 func TestOrdersReplaceEarlierOnes(t *testing.T) {

@@ -1,0 +1,111 @@
+package prefork
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/shared"
+)
+
+// A sibling is what a worker sees of another one.
+type sibling struct {
+	state   shared.State
+	load    uint64
+	silence time.Duration // since its last heartbeat
+}
+
+// boardWith returns the board of a worker of slot 0, and the pages of ready siblings in
+// the slots from 1 on.
+func boardWith(t *testing.T, siblings ...sibling) (b *board, pages []*shared.Page) {
+	t.Helper()
+	own, err := shared.New(shared.Options{Processes: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = newBoard(own, WorkerInfo{Generation: 1})
+	for i, s := range siblings {
+		other, err := shared.Attach(own.File())
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := newBoard(other, WorkerInfo{Slot: i + 1, Generation: 1}).page
+		page.Set(shared.ProcessState, uint64(s.state))
+		page.Set(shared.Accepted, 100+s.load)
+		page.Set(shared.Done, 100)
+		page.Set(shared.Heartbeat, uint64(own.Now()-int64(s.silence)))
+		pages = append(pages, page)
+	}
+	return b, pages
+}
+
+// A worker passes a new connection on if it has clearly more than the ready sibling with
+// the fewest.
+func TestWhoGetsAConnection(t *testing.T) {
+	idle := sibling{state: shared.Ready}
+	for _, c := range []struct {
+		name     string
+		mine     uint64
+		siblings []sibling
+		want     int // the slot of the sibling; 0: nobody
+	}{
+		{"nobody else", 100, nil, 0},
+		{"few", steerSlack, []sibling{idle}, 0},
+		{"one more than few", steerSlack + 1, []sibling{idle}, 1},
+		{"the fewest", 100, []sibling{{state: shared.Ready, load: 5}, {state: shared.Ready, load: 4}, {state: shared.Ready, load: 4}}, 2},
+		{"not enough for a sibling with many", 32 + 2 + steerSlack, []sibling{{state: shared.Ready, load: 32}}, 0},
+		{"enough for a sibling with many", 32 + 2 + steerSlack + 1, []sibling{{state: shared.Ready, load: 32}}, 1},
+		{"the sibling has as many", 9, []sibling{{state: shared.Ready, load: 9}}, 0},
+		{"the sibling drains", 100, []sibling{{state: shared.Draining}}, 0},
+		{"the sibling is silent", 100, []sibling{{state: shared.Ready, silence: siblingPatience + time.Second}}, 0},
+		{"the sibling was heard of", 100, []sibling{{state: shared.Ready, silence: siblingPatience - time.Second}}, 1},
+	} {
+		b, _ := boardWith(t, c.siblings...)
+		b.page.Set(shared.Accepted, c.mine)
+		got := 0
+		if to := b.target(); to != nil {
+			got = int(to.Get(shared.Slot))
+		}
+		if got != c.want {
+			t.Errorf("%s: the worker of slot %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// A connection that is on its way counts at the worker to which it was announced, until it
+// arrives there.
+func TestAnnouncements(t *testing.T) {
+	b, pages := boardWith(t, sibling{state: shared.Ready, load: 3}, sibling{state: shared.Draining, load: 3})
+	for i, isReady := range []bool{true, false} {
+		want := int64(3)
+		if isReady {
+			want++
+		}
+		if got := announce(pages[i]); got != isReady || loadOf(pages[i]) != want {
+			t.Errorf("ready %v: announced %v, and its load is %d", isReady, got, loadOf(pages[i]))
+		}
+	}
+	b.page.Set(shared.Inbound, 2)
+	b.arrived(b.page.PID() + 1) // of a process that is gone
+	if b.arrived(b.page.PID()); b.page.Get(shared.Inbound) != 1 || pages[0].Get(shared.Inbound) != 1 {
+		t.Errorf("%d are on their way, and %d at the sibling", b.page.Get(shared.Inbound), pages[0].Get(shared.Inbound))
+	}
+}
+
+// A connection that no inbox takes stays, and is announced nowhere.
+func TestNoInboxTakesIt(t *testing.T) {
+	b, pages := boardWith(t, sibling{state: shared.Ready})
+	w, conns := openConns(t, 1)
+	w.link, w.board = &supervise.Worker{}, b
+	if w.post(t.Context(), conns[0], sluice.Parcel{}) {
+		t.Error("it was sent")
+	}
+	b.page.Set(shared.Accepted, 100)
+	if w.divert(0) {
+		t.Error("it was passed on")
+	}
+	if n := pages[0].Get(shared.Inbound); n != 0 {
+		t.Errorf("%d are announced", n)
+	}
+}
