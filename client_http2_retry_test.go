@@ -359,6 +359,12 @@ func TestClientHTTP2Requires1(t *testing.T) {
 			case "/goaway":
 				isRefused.Store(true)
 				_ = p.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil)
+			case "/misdirected": // to a connection that requires HTTP/1.1
+				if isRefused.Swap(true) {
+					_ = p.WriteRSTStream(stream, http2.ErrCodeHTTP11Required)
+				} else {
+					p.answer(stream, "421", "")
+				}
 			default:
 				p.answer(stream, "200", "HTTP/2.0")
 			}
@@ -376,11 +382,15 @@ func TestClientHTTP2Requires1(t *testing.T) {
 	both.NextProtos = []string{"h2", "http/1.1"}
 	for name, config := range map[string]*tls.Config{"default": client, "both": both} {
 		c := &HostClient{Addr: ln.Addr().String(), IsTLS: true, TLSConfig: config, HTTP2: HTTP2Auto}
-		for path, want := range map[string]string{"/": "HTTP/2.0", "/reset": "HTTP/1.1 body", "/goaway": "HTTP/1.1 body"} {
+		for path, want := range map[string]string{"/": "HTTP/2.0", "/reset": "HTTP/1.1 body", "/goaway": "HTTP/1.1 body", "/misdirected": "HTTP/1.1 body"} {
 			isRefused.Store(false)
 			for range 2 {
 				req, resp := newCall("POST", "https://"+c.Addr+path)
-				req.SetBodyStream(strings.NewReader("body"), -1)
+				if path == "/misdirected" {
+					req.SetBodyString("body") // it is sent three times
+				} else {
+					req.SetBodyStream(strings.NewReader("body"), -1)
+				}
 				if err := c.Do(req, resp); err != nil || string(resp.Body()) != want || isRefused.Load() != (path != "/") {
 					t.Errorf("%s %s: %v, %q", name, path, err, resp.Body())
 				}

@@ -143,6 +143,16 @@ func TestClientHTTP2ServerChanges(t *testing.T) {
 	close(release)
 	all.Wait()
 	c.CloseIdleConnections()
+	for range 10 { // wait for one dial, as if the server had always chosen HTTP/2
+		all.Go(func() {
+			if err := c.Do(newCall("GET", old.url("/"))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	checkPool(t, c, 1, 1)
+	c.CloseIdleConnections()
 	target.Store(old)
 	req, resp := newCall("GET", old.url("/now"))
 	if err := c.Do(req, resp); err != nil || string(resp.Header.Protocol()) != "HTTP/1.1" {

@@ -206,6 +206,9 @@ func (t *takeOverTest) run() {
 	if err := t.server.Shutdown(); err != nil {
 		t.Error(err)
 	}
+	if n := len(t.server.state.draining); n > 0 {
+		t.Errorf("after Shutdown, %d engines are kept", n)
+	}
 	if t.family.closed.Load() != 1 || t.hijacked.Load() != 1 {
 		t.Errorf("%d connections closed, %d hijacked", t.family.closed.Load(), t.hijacked.Load())
 	}
