@@ -153,9 +153,7 @@ func TestHandOver(t *testing.T) {
 					t.Errorf("%q, want %q", got, second)
 				}
 			}
-			if n := f.count(`"HandedOver":3,"Cut":0}`); n != 1 {
-				t.Errorf("the worker's last report is %q", f.said("drained: "))
-			}
+			until(t, "the worker reports three", func() bool { return f.count(`"HandedOver":3,"Cut":0}`) == 1 })
 		})
 	}
 }
