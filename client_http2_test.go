@@ -3,6 +3,8 @@ package sluice
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -81,6 +83,38 @@ func TestClientHTTP2EmptyStreams(t *testing.T) {
 		if len(resp.Body()) > 0 {
 			t.Errorf("%s %s: content %q", test.method, test.path, resp.Body())
 		}
+	}
+}
+
+// MaxResponseBodySize bounds a streamed response as a whole, not each read.
+func TestClientHTTP2StreamLimit(t *testing.T) {
+	peer := newFramePeer(t, func(p *framePeer) {
+		for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+			p.answer(stream, "200", "0123456789ab")
+		}
+	})
+	for limit, want := range map[int]string{12: "0123456789ab <nil>", 11: "0123456789a " + ErrBodyTooLarge.Error()} {
+		c := peer.host()
+		c.HTTP2, c.StreamResponseBody, c.MaxResponseBodySize = HTTP2Only, true, limit
+		req, resp := newCall("GET", peer.url("/"))
+		if err := c.Do(req, resp); err != nil {
+			t.Fatal(err)
+		}
+		var body []byte
+		var err error
+		for part := make([]byte, 5); err == nil; {
+			var n int
+			n, err = resp.BodyStream().Read(part)
+			body = append(body, part[:n]...)
+		}
+		if err == io.EOF {
+			err = nil
+		}
+		if got := fmt.Sprintf("%s %v", body, err); got != want {
+			t.Errorf("limit %d: %q, want %q", limit, got, want)
+		}
+		resp.Reset()
+		c.CloseIdleConnections()
 	}
 }
 

@@ -3,6 +3,7 @@ package sluice
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,44 @@ func TestStatusMessages(t *testing.T) {
 	}
 	if StatusMessage(-1) != "Unknown Status Code" {
 		t.Error("-1")
+	}
+}
+
+// The constants have the values of those of the same name in net/http.
+func TestStatusCodes(t *testing.T) {
+	got := []int{
+		StatusContinue, StatusSwitchingProtocols, StatusProcessing, StatusEarlyHints, StatusOK, StatusCreated, StatusAccepted,
+		StatusNonAuthoritativeInfo, StatusNoContent, StatusResetContent, StatusPartialContent, StatusMultiStatus,
+		StatusAlreadyReported, StatusIMUsed, StatusMultipleChoices, StatusMovedPermanently, StatusFound, StatusSeeOther,
+		StatusNotModified, StatusUseProxy, StatusTemporaryRedirect, StatusPermanentRedirect, StatusBadRequest, StatusUnauthorized,
+		StatusPaymentRequired, StatusForbidden, StatusNotFound, StatusMethodNotAllowed, StatusNotAcceptable, StatusProxyAuthRequired,
+		StatusRequestTimeout, StatusConflict, StatusGone, StatusLengthRequired, StatusPreconditionFailed, StatusRequestEntityTooLarge,
+		StatusRequestURITooLong, StatusUnsupportedMediaType, StatusRequestedRangeNotSatisfiable, StatusExpectationFailed,
+		StatusTeapot, StatusMisdirectedRequest, StatusUnprocessableEntity, StatusLocked, StatusFailedDependency,
+		StatusUpgradeRequired, StatusPreconditionRequired, StatusTooManyRequests, StatusRequestHeaderFieldsTooLarge,
+		StatusUnavailableForLegalReasons, StatusInternalServerError, StatusNotImplemented, StatusBadGateway, StatusServiceUnavailable,
+		StatusGatewayTimeout, StatusHTTPVersionNotSupported, StatusVariantAlsoNegotiates, StatusInsufficientStorage,
+		StatusLoopDetected, StatusNotExtended, StatusNetworkAuthenticationRequired,
+	}
+	want := []int{
+		http.StatusContinue, http.StatusSwitchingProtocols, http.StatusProcessing, http.StatusEarlyHints, http.StatusOK,
+		http.StatusCreated, http.StatusAccepted, http.StatusNonAuthoritativeInfo, http.StatusNoContent, http.StatusResetContent,
+		http.StatusPartialContent, http.StatusMultiStatus, http.StatusAlreadyReported, http.StatusIMUsed, http.StatusMultipleChoices,
+		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusNotModified, http.StatusUseProxy,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusBadRequest, http.StatusUnauthorized,
+		http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusLengthRequired,
+		http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable, http.StatusExpectationFailed, http.StatusTeapot,
+		http.StatusMisdirectedRequest, http.StatusUnprocessableEntity, http.StatusLocked, http.StatusFailedDependency,
+		http.StatusUpgradeRequired, http.StatusPreconditionRequired, http.StatusTooManyRequests,
+		http.StatusRequestHeaderFieldsTooLarge, http.StatusUnavailableForLegalReasons, http.StatusInternalServerError,
+		http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusHTTPVersionNotSupported, http.StatusVariantAlsoNegotiates, http.StatusInsufficientStorage, http.StatusLoopDetected,
+		http.StatusNotExtended, http.StatusNetworkAuthenticationRequired,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %d, want %d", got, want)
 	}
 }
 
