@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -193,6 +194,27 @@ func TestAllStacks(t *testing.T) {
 func TestOneLine(t *testing.T) {
 	if got := oneLine([]byte("a\nb\x00\x1f\x7f ~é!")); got != "a b    ~é!" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Messages that are unknown or damaged are no events.
+func TestEventOf(t *testing.T) {
+	for _, c := range []struct {
+		message message
+		want    event
+		isEvent bool
+	}{
+		{message{kind: messageReady}, event{kind: evReady}, true},
+		{message{kind: messageAck}, event{kind: evAttached}, true},
+		{message{kind: messagePong}, event{kind: evPong}, true},
+		{message{kind: messageDrained, payload: []byte("a\nb")}, event{kind: evDrained, text: "a b"}, true},
+		{message{kind: messageRecycle, payload: []byte("a\nb")}, event{kind: evRecycle, text: "a b"}, true},
+		{message{kind: messageFatal, payload: []byte("not JSON")}, event{}, false},
+		{message{kind: messageHello}, event{}, false},
+	} {
+		if got, isEvent := eventOf(c.message); !reflect.DeepEqual(got, c.want) || isEvent != c.isEvent {
+			t.Errorf("%+v: %+v, %v", c.message, got, isEvent)
+		}
 	}
 }
 
