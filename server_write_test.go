@@ -1,0 +1,41 @@
+package sluice
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is beyond the announced length is not sent. A copy that may end early is told.
+func TestBodyWriterBeyondTheLength(t *testing.T) {
+	for _, c := range []struct {
+		endsEarly bool
+		n         int
+		err       error
+	}{{false, 4, nil}, {true, 0, errSizeReached}} {
+		w := &bodyWriter{endsEarly: c.endsEarly}
+		if n, err := w.Write([]byte("more")); n != c.n || err != c.err {
+			t.Errorf("ends early %v: %d, %v, want %d, %v", c.endsEarly, n, err, c.n, c.err)
+		}
+	}
+}
+
+// Another protocol may write the body of a response to GET with status 200 that has no
+// stream, if the request was read and the server does not shut down.
+func TestMayBeginBody(t *testing.T) {
+	for name, change := range map[string]func(ctx *RequestCtx){
+		"":                 nil,
+		"HEAD":             func(ctx *RequestCtx) { ctx.verb = verbHead },
+		"another status":   func(ctx *RequestCtx) { ctx.SetStatusCode(StatusAccepted) },
+		"a stream":         func(ctx *RequestCtx) { ctx.SetBodyStream(strings.NewReader("x"), 1) },
+		"a request's body": func(ctx *RequestCtx) { ctx.requestStream.exchange = &http1Exchange{} },
+		"the end":          func(ctx *RequestCtx) { ctx.server.gauges.isClosing.Store(true) },
+	} {
+		ctx := &RequestCtx{server: &Server{}}
+		if change != nil {
+			change(ctx)
+		}
+		if got, want := ctx.mayBeginBody(), change == nil; got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
