@@ -174,8 +174,7 @@ func (c *Conn) awaitSettings(s *Stream) {
 		defer context.AfterFunc(s.Context, func() {
 			c.mu.Lock()
 			defer c.unlock()
-			c.signal(w)
-			c.interrupt(w)
+			c.rouse(w)
 		})()
 	}
 	c.flush(w) // the preface
@@ -189,7 +188,7 @@ func (c *Conn) awaitSettings(s *Stream) {
 // signalUnsettled makes awaitSettings look again.
 func (c *Conn) signalUnsettled() {
 	for _, w := range c.unsettled {
-		c.signal(w)
+		c.rouse(w)
 	}
 }
 
@@ -479,10 +478,8 @@ func (c *Conn) finish(s *Stream, err *Error) {
 	}
 	c.endWatch(s)
 	s.moved.Broadcast()
-	for _, w := range [...]*waiter{&s.receiver, &s.sender} {
-		c.signal(w)
-		c.interrupt(w)
-	}
+	c.rouse(&s.receiver)
+	c.rouse(&s.sender)
 	if len(c.streams) == 0 && !c.isWriting {
 		c.out, c.spare = trim(c.out), trim(c.spare)
 	}

@@ -121,7 +121,7 @@ func (c *Conn) follow(w *waiter) {
 	c.mu.Lock()
 }
 
-// signal makes await return for w.
+// signal makes await return for w, when a read or a write in which it is has ended.
 func (c *Conn) signal(w *waiter) {
 	w.isSignalled = true
 	if w.isWaiting {
@@ -213,6 +213,12 @@ func deadlineOf(at int64) time.Time {
 
 // longAgo returns a deadline that has passed.
 func longAgo() time.Time { return time.Unix(1, 0) }
+
+// rouse signals w, and ends a read or a write in which it is.
+func (c *Conn) rouse(w *waiter) {
+	c.signal(w)
+	c.interrupt(w)
+}
 
 // interrupt makes the goroutine of w, which was signalled, return from a read or a write.
 func (c *Conn) interrupt(w *waiter) {

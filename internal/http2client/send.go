@@ -128,7 +128,7 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 	}
 	if isDone {
 		s.moved.Broadcast()
-		c.signal(&s.sender)
+		c.rouse(&s.sender)
 	}
 }
 

@@ -472,3 +472,64 @@ func TestTunnelHoldsAWindow(t *testing.T) {
 		<-other
 	})
 }
+
+// A deadline loses nothing that has come. A tunnel that waits keeps little memory, and none
+// after a deadline.
+func TestTunnelMemory(t *testing.T) {
+	onTunnel(t, func(t *testing.T, c *Conn, p *fakePeer, tunnel *Tunnel) {
+		s := tunnel.stream
+		held := func() int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return cap(s.inbox)
+		}
+		other := do(c, newRequest("GET", "")) // it reads
+		p.await("3 GET")
+		for range 4 {
+			p.send(data(1, strings.Repeat("x", 16<<10), false))
+		}
+		p.send(data(1, "y", false))
+		synctest.Wait()
+		_ = tunnel.SetReadDeadline(time.Unix(1, 0))
+		all := make([]byte, 64<<10+1)
+		if n, err := tunnel.Read(all); n != 0 || err != os.ErrDeadlineExceeded {
+			t.Errorf("%d, %v", n, err)
+		}
+		_ = tunnel.SetReadDeadline(time.Now().Add(time.Second))
+		if n, err := tunnel.Read(nil); n != 0 || err != nil {
+			t.Errorf("of nothing: %d, %v", n, err)
+		}
+		if _, err := io.ReadFull(tunnel, all); err != nil || all[64<<10] != 'y' {
+			t.Errorf("%q, %v", all[64<<10], err)
+		}
+		waiting := started(tunnel.Read, all)
+		if n := held(); n > keptInbox {
+			t.Errorf("a Read that waits holds %d bytes", n)
+		}
+		p.send(data(1, "z", false))
+		if n, err := waiting(); n != 1 || err != nil {
+			t.Error(n, err)
+		}
+		if n, err := tunnel.Read(all); n != 0 || err != os.ErrDeadlineExceeded || held() != 0 {
+			t.Errorf("%d, %v; %d bytes are held", n, err, held())
+		}
+		_ = c.Close()
+		<-other
+	})
+}
+
+// A long Write returns when all is on its way, although nothing comes from the peer.
+func TestTunnelLongWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p, tunnel := openTunnel(t, Config{PingAfter: -1}, 1<<20)
+		defer c.Close()
+		p.send(h2.AppendWindowUpdate(nil, 0, 1<<20))
+		for i := range 10 {
+			if n, err := tunnel.Write(make([]byte, 100_000)); n != 100_000 || err != nil {
+				t.Fatal(n, err)
+			}
+			p.content((i + 1) * 100_000)
+		}
+		_ = tunnel.Close()
+	})
+}
