@@ -93,6 +93,36 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
+// A connection with a state goes to the worker's own slot if every later worker there
+// understands the state, and there is one.
+func TestSuccessorTakesStates(t *testing.T) {
+	moved := sluice.Parcel{State: []byte("state")}
+	understands, doesNot := moved.Kind(), uint64(0)
+	for _, c := range []struct {
+		name              string
+		slot              int
+		generation, kinds uint64
+		want              bool
+	}{
+		{"a successor", 0, 2, understands, true},
+		{"one that does not understand", 0, 2, doesNot, false},
+		{"a predecessor", 0, 0, understands, false},
+		{"another slot", 1, 2, understands, false},
+	} {
+		b, pages := boardWith(t, sibling{state: shared.Ready})
+		pages[0].Set(shared.Slot, uint64(c.slot))
+		pages[0].Set(shared.Generation, c.generation)
+		pages[0].Set(shared.StateKinds, c.kinds)
+		w := &worker{link: &supervise.Worker{}, board: b}
+		if got := w.successorTakes(moved); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if !w.successorTakes(sluice.Parcel{}) {
+			t.Errorf("%s: a connection without a state stays", c.name)
+		}
+	}
+}
+
 // A connection that no inbox takes stays, and is announced nowhere.
 func TestNoInboxTakesIt(t *testing.T) {
 	b, pages := boardWith(t, sibling{state: shared.Ready})

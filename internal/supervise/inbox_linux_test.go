@@ -485,3 +485,32 @@ func TestTakeBack(t *testing.T) {
 		t.Errorf("descriptors are kept: %v", b.waiting)
 	}
 }
+
+// An inbox that is taken back before Receive is closed, and nothing else is.
+func TestReleaseBeforeReceive(t *testing.T) {
+	pair, err := newInboxPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.close()
+	fd, err := unix.Dup(int(pair.rx.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b inboxes
+	b.begin(0, noLogger{})
+	b.adopt(1, fd)
+	isOpen := func() bool {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		return err == nil
+	}
+	if b.release(2); !isOpen() {
+		t.Error("the inbox of another slot was closed")
+	}
+	if b.release(1); isOpen() {
+		t.Error("it is still open")
+	}
+	if len(b.waiting) > 0 {
+		t.Errorf("%v wait", b.waiting)
+	}
+}

@@ -602,6 +602,20 @@ func TestForkFailsLater(t *testing.T) {
 // noStart is a Start function that is never called.
 func noStart(Launch) (*exec.Cmd, error) { return nil, nil }
 
+// A Start function's worker that has answered HELLO has BootTimeout to be ready.
+func TestStartedWorkerThatAnswersHasBootTimeout(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, Start: noStart, BootTimeout: time.Minute})
+	s.feed(event{kind: evStart})
+	s.feed(event{kind: evSpawned, worker: key{0, 1}, pid: 9})
+	end := s.now.Add(time.Minute)
+	s.feed(event{kind: evAttached, worker: key{0, 1}})
+	s.sleep(helloPatience)
+	s.want()
+	if next := s.fleet.next(); !next.Equal(end) {
+		t.Errorf("the next look at it is in %v, want %v", next.Sub(s.now), end.Sub(s.now))
+	}
+}
+
 // A Start function's worker is ready when it reports READY. The old worker stays if
 // the successor never does: it dies first, or it answers HELLO and nothing more, or
 // it does not answer HELLO although other workers have.

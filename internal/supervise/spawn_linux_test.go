@@ -101,6 +101,31 @@ func TestFindExecutable(t *testing.T) {
 	}
 }
 
+// Each hook is called for its own event.
+func TestHooksOfActions(t *testing.T) {
+	called := ""
+	note := func(name string) func() { return func() { called = name } }
+	m := &Master{hooks: newMailbox[func()]()}
+	m.config.Hooks = Hooks{
+		OnSpawn:      func(int, int) error { called = "spawn"; return nil },
+		OnRecover:    func(int, int, int) { called = "recover" },
+		OnStarted:    func([]int) error { called = "started"; return nil },
+		OnFleetReady: note("ready"), OnReopen: note("reopen"), OnStopping: note("stopping"),
+	}
+	for kind, want := range map[actionKind]string{
+		actSpawned: "spawn", actRecover: "recover", actStarted: "started", actAllReady: "ready", actReopened: "reopen", actStopping: "stopping",
+	} {
+		called = ""
+		m.perform(action{kind: kind})
+		for _, hook := range m.hooks.takeAll() {
+			hook()
+		}
+		if called != want {
+			t.Errorf("%q was called, want %q", called, want)
+		}
+	}
+}
+
 // Hooks that are nil are not called.
 func TestNoHooks(t *testing.T) {
 	m := &Master{hooks: newMailbox[func()]()}
