@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,8 +208,8 @@ func TestReaderWithoutLoop(t *testing.T) {
 	}
 }
 
-// TestReaderAndWriter: a message of some MiB goes from a Writer of Dial to a server, which
-// sends it back while it reads it. No side holds more than MaxPending, and a piece.
+// TestReaderAndWriter: a message of some MiB goes from a Writer of Dial to a server,
+// and back. What waits at the server is bounded.
 func TestReaderAndWriter(t *testing.T) {
 	onEngines(t, func(t *testing.T, engine sluice.Engine) {
 		f := accepting(t, engine, &Endpoint{}, func(c *Conn) error {
@@ -220,46 +221,48 @@ func TestReaderAndWriter(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			p := make([]byte, 40<<10)
-			for {
-				n, err := r.Read(p)
-				if _, err := w.Write(p[:n]); err != nil {
+			all, err := io.ReadAll(r)
+			if err != nil {
+				return err
+			}
+			for part := range slices.Chunk(all, 40<<10) {
+				if _, err := w.Write(part); err != nil {
 					return err
 				}
 				if waiting := c.Pending(); waiting > 64<<10+maxFragment+flushSize {
 					t.Errorf("%d bytes wait", waiting)
 				}
-				if err == io.EOF {
-					return w.Close()
-				} else if err != nil {
-					return err
-				}
 			}
+			return w.Close()
 		})
-		c := f.dialTo(nil)
-		payload := bytes.Repeat([]byte(allBytes(1<<16)), 64)
-		sent := make(chan error, 1)
-		go func() {
-			w, err := c.Writer(t.Context(), Binary)
-			if err == nil {
-				_, err = w.Write(payload)
-				err = errors.Join(err, w.Close())
-			}
-			sent <- err
-		}()
-		k, r, err := c.Reader(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(r)
-		if err != nil || k != Binary || !bytes.Equal(got, payload) {
-			t.Errorf("got %d bytes of kind %v, %v", len(got), k, err)
-		}
-		if err := <-sent; err != nil {
-			t.Error(err)
-		}
-		if _, err := c.Read(t.Context()); CloseCode(err) != CodeNormal {
-			t.Error(err)
-		}
+		stream(t, f.dialTo(nil))
 	})
+}
+
+// stream sends a long message and gets it back.
+func stream(t *testing.T, c *Conn) {
+	payload := bytes.Repeat([]byte(allBytes(1<<16)), 64)
+	sent := make(chan error, 1)
+	go func() {
+		w, err := c.Writer(t.Context(), Binary)
+		if err == nil {
+			_, err = w.Write(payload)
+			err = errors.Join(err, w.Close())
+		}
+		sent <- err
+	}()
+	k, r, err := c.Reader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil || k != Binary || !bytes.Equal(got, payload) {
+		t.Errorf("got %d bytes of kind %v, %v", len(got), k, err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Read(t.Context()); CloseCode(err) != CodeNormal {
+		t.Error(err)
+	}
 }

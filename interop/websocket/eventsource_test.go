@@ -17,7 +17,9 @@ import (
 
 // eventPage listens with an EventSource. It tells of each event, and at the end of all.
 const eventPage = `<!doctype html><script>
-const got = [], report = (path, text) => fetch(path, {method: "POST", body: text})
+const got = []
+let sent = Promise.resolve() // reports go one after the other
+const report = (path, text) => sent = sent.catch(() => {}).then(() => fetch(path, {method: "POST", body: text}))
 const source = new EventSource("/events")
 source.addEventListener("tick", e => {
 	got.push(e.data)
