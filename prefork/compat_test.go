@@ -72,6 +72,19 @@ func TestIsChild(t *testing.T) {
 	}
 }
 
+// A worker has one thread for Go code unless GOMAXPROCS says otherwise. A negative value
+// leaves it alone.
+func TestLimitCPUs(t *testing.T) {
+	const before = 3
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(before))
+	for set, want := range map[int]int{0: 1, 1: 1, 2: 2, -1: before} {
+		runtime.GOMAXPROCS(before)
+		if (&Prefork{GOMAXPROCS: set}).limitCPUs(); runtime.GOMAXPROCS(0) != want {
+			t.Errorf("GOMAXPROCS %d: %d", set, runtime.GOMAXPROCS(0))
+		}
+	}
+}
+
 // A test that sets the marker plays the worker in its own process.
 func TestChildInProcess(t *testing.T) {
 	if runtime.GOOS == "windows" {
