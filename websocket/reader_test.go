@@ -208,8 +208,8 @@ func TestReaderWithoutLoop(t *testing.T) {
 	}
 }
 
-// TestReaderAndWriter: a message of some MiB goes from a Writer of Dial to a server,
-// and back. What waits at the server is bounded.
+// TestReaderAndWriter: a message of some MiB goes from a Writer of Dial to a server, over
+// HTTP/2, too, and back. What waits at the server is bounded.
 func TestReaderAndWriter(t *testing.T) {
 	onEngines(t, func(t *testing.T, engine sluice.Engine) {
 		f := accepting(t, engine, &Endpoint{}, func(c *Conn) error {
@@ -235,7 +235,12 @@ func TestReaderAndWriter(t *testing.T) {
 			}
 			return w.Close()
 		})
-		stream(t, f.dialTo(nil))
+		for _, o := range []*DialOptions{nil, {Client: &sluice.Client{HTTP2: sluice.HTTP2Only}}} {
+			stream(t, f.dialTo(o))
+			if o != nil {
+				noStreams(t, o.Client)
+			}
+		}
 	})
 }
 
