@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 net/http does not send an extended CONNECT
+
 package autobahn
 
 import (
