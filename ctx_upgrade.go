@@ -1,11 +1,6 @@
 package sluice
 
-import (
-	"net"
-
-	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/upgrade"
-)
+import "github.com/sluicehttp/sluice/internal/upgrade"
 
 // takeover is what TakeOver has arranged.
 type takeover struct {
@@ -32,54 +27,8 @@ func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 		return ErrServerClosed
 	}
 	ctx.takeover = &takeover{Takeover: t, host: host}
-	if isTunnel {
-		ctx.hijackHandler = ctx.takeover.serveStream(ctx.server.currentEngine(), ctx.cfg.logger)
-	}
 	return nil
 }
-
-// serveStream returns the HijackHandler that serves the protocol on a stream of HTTP/2. The
-// engine treats the stream as a connection, which has a goroutine.
-func (t *takeover) serveStream(e engine.Engine, logger Logger) HijackHandler {
-	return func(stream net.Conn) {
-		if e == nil { // the server shuts down
-			stream.Close()
-			return
-		}
-		_ = e.ServeConn(stream, nil, &streamAcceptor{takeover: t, logger: logger}) // the protocol is told of the error
-	}
-}
-
-// A streamAcceptor is the Acceptor of one stream. The limits of connections do not apply to
-// it, but to the connection that carries it.
-type streamAcceptor struct {
-	*takeover
-	logger Logger
-}
-
-var _ engine.Waker = (*streamAcceptor)(nil)
-
-// Open implements engine.Acceptor. What the protocol sends first is written here, because
-// this is the stream's own goroutine.
-func (a *streamAcceptor) Open(c engine.Conn) (engine.Protocol, []byte) {
-	p, out := a.Takeover.Open(a.host, c, nil)
-	if p != nil && len(out) > 0 {
-		_, _ = c.NetConn().Write(out) // after an error, the next Read fails too
-	}
-	return p, nil
-}
-
-// Wake implements engine.Waker.
-func (a *streamAcceptor) Wake(c engine.Conn, m engine.Memo) engine.Protocol { return a.host.Wake(c, m) }
-
-// Admit implements engine.Acceptor.
-func (a *streamAcceptor) Admit(net.Conn) (ok bool, refusal []byte) { return true, nil }
-
-// Release implements engine.Acceptor.
-func (a *streamAcceptor) Release(net.Conn) {}
-
-// AcceptError implements engine.Acceptor; streams are not accepted by it.
-func (a *streamAcceptor) AcceptError(err error) { a.logger.Printf("stream: %v", err) }
 
 // leavesHTTP tells whether the connection does not go on with HTTP after the response.
 func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ctx.takeover != nil }

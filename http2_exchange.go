@@ -152,7 +152,7 @@ func (x *http2Exchange) Serve() (outlived bool) {
 		case end == handlerAborted:
 			x.stream.Reset(h2.CodeInternalError)
 			return false
-		case ctx.hijackHandler != nil && x.mayHijack():
+		case x.asksToHijack() && x.mayHijack():
 			return x.hijack()
 		case ctx.takeover != nil && ctx.takeover.WritesBody && ctx.mayBeginBody():
 			return x.giveOver()
@@ -299,8 +299,9 @@ func (x *http2Exchange) End() {
 	if x.tunnel != nil {
 		x.tunnel.tunnel.Revoke()
 	}
+	isTunnel := x.stream.IsTunnel()
 	x.stream.Release()
-	if x.endRequest(); x.tunnel != nil {
+	if x.endRequest(); isTunnel {
 		return // Tunnels may be called late
 	}
 	x.failure, x.user = nil, nil

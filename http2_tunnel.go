@@ -83,7 +83,12 @@ func (x *http2Exchange) runHandler() (*RequestCtx, handlerEnd) {
 	return x.ctx.runHandler()
 }
 
-// mayHijack tells whether the hijack handler gets a tunnel. If not, the response is
+// asksToHijack tells whether the handler has called Hijack, or TakeOver for a stream.
+func (x *http2Exchange) asksToHijack() bool {
+	return x.ctx.hijackHandler != nil || x.connects && x.ctx.takeover != nil
+}
+
+// mayHijack tells whether the hijack handler gets a tunnel, or the protocol the stream. If not, the response is
 // that of a request that was not hijacked.
 func (x *http2Exchange) mayHijack() bool {
 	ctx := x.ctx
@@ -95,14 +100,14 @@ func (x *http2Exchange) mayHijack() bool {
 	case x.isAccepted:
 		return true
 	case ctx.phase == phaseFlushed: // with another status
-	case ctx.hijackNoResponse:
+	case ctx.hijackNoResponse && ctx.hijackHandler != nil:
 		return true
 	case ctx.cfg.closesHijacked && ctx.server.closeRequested():
 		refuse = StatusServiceUnavailable
 	case isTunnelStatus(ctx.Response.StatusCode()):
 		return true
 	}
-	ctx.hijackHandler = nil
+	ctx.hijackHandler, ctx.takeover = nil, nil
 	if refuse != 0 {
 		ctx.Response.Reset()
 		ctx.Error(StatusMessage(refuse), refuse)
@@ -117,33 +122,42 @@ func isTunnelStatus(status int) bool {
 
 // opensTunnel tells whether the response is that to a hijacked request.
 func (x *http2Exchange) opensTunnel() bool {
-	return x.ctx.hijackHandler != nil && isTunnelStatus(x.ctx.Response.StatusCode())
+	return x.asksToHijack() && isTunnelStatus(x.ctx.Response.StatusCode())
 }
 
 // accept sends the final head, and p as the first bytes of the tunnel.
 func (x *http2Exchange) accept(p []byte) bool {
 	x.framing.Length, x.framing.OmitDefaultType = -2, true
 	x.ctx.showHead(x.framing)
-	x.isAccepted = x.openTunnel().answer(&x.ctx.Response.Header, x.framing)
+	h := &x.ctx.Response.Header
+	if x.tunnel == nil && x.ctx.hijackHandler == nil { // nobody else answers
+		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing), false, false)
+	} else {
+		x.isAccepted = x.openTunnel().answer(h, x.framing)
+	}
 	return x.isAccepted && (len(p) == 0 || x.stream.Send(p))
 }
 
-// hijack answers, unless the handler did, and runs the hijack handler on a goroutine
-// of its own.
+// hijack answers, unless the handler did, and leaves the stream to the protocol of TakeOver,
+// or to the hijack handler, on a goroutine of its own.
 func (x *http2Exchange) hijack() (outlived bool) {
 	ctx := x.ctx
 	switch {
-	case ctx.hijackNoResponse:
+	case ctx.hijackNoResponse && ctx.hijackHandler != nil:
 		if m := ctx.cfg.meter; m != nil && !x.isAccepted {
 			m.countStatus(StatusSwitchingProtocols) // as for HTTP/1.1
 		}
 	case !x.isAccepted && !x.respond():
 		return false
 	}
-	t, cfg, handler, endsItself := x.openTunnel(), ctx.cfg, ctx.hijackHandler, ctx.takeover != nil
+	if ctx.hijackHandler == nil {
+		x.converse()
+		return true
+	}
+	t, cfg, handler := x.openTunnel(), ctx.cfg, ctx.hijackHandler
 	cfg.retain()
 	x.leaveContext()
-	if !t.tunnel.Outlive(endsItself) {
+	if !t.tunnel.Outlive() {
 		return false
 	}
 	go t.serve(handler, cfg)
@@ -159,6 +173,18 @@ func (x *http2Exchange) leaveContext() {
 	spare.ctx.exchange = spare
 	http2ExchangePool.Put(spare)
 	x.buffer = nil
+}
+
+// converse leaves the stream to the protocol of RequestCtx.TakeOver.
+func (x *http2Exchange) converse() {
+	t, addrs := x.ctx.takeover, x.host.netConn
+	if x.tunnel != nil { // RequestCtx.Conn was called
+		x.tunnel.tunnel.Revoke()
+	}
+	x.leaveContext()
+	x.stream.Converse(addrs, t.host, func(c engine.Conn, out []byte) (engine.Protocol, []byte) {
+		return t.Open(t.host, c, out)
+	})
 }
 
 // giveOver sends the head, and leaves the body to the protocol of RequestCtx.TakeOver.
@@ -210,8 +236,7 @@ func (t *http2Tunnel) answerLocked(h *ResponseHeader, f message.Framing) bool {
 	if isTunnelStatus(h.StatusCode()) {
 		t.phase = tunnelAccepted
 	}
-	h.Del(HeaderSecWebSocketAccept) // nothing checks it (RFC 8441 section 5)
-	return t.tunnel.SendHead(http2TunnelHead{&h.m, f}, t.phase == tunnelRefused)
+	return t.tunnel.SendHead(acceptance(h, f), t.phase == tunnelRefused)
 }
 
 // revoke leaves the stream to another answer. It is false if there was one.
@@ -224,6 +249,12 @@ func (t *http2Tunnel) revoke() bool {
 	t.phase = tunnelRefused
 	t.tunnel.Revoke()
 	return true
+}
+
+// acceptance returns what is sent of a head that accepts an extended CONNECT, or refuses it.
+func acceptance(h *ResponseHeader, f message.Framing) http2TunnelHead {
+	h.Del(HeaderSecWebSocketAccept) // nothing checks it (RFC 8441 section 5)
+	return http2TunnelHead{&h.m, f}
 }
 
 // http2TunnelHead implements http2.Fields for the response to an extended CONNECT: 101

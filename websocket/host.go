@@ -97,13 +97,15 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 const (
 	memoPinged = 1 << iota // session.isPinged
 	memoStays              // session.stays
+	memoCarried            // session.isCarried
 )
 
 // Wake implements upgrade.Host.
 func (h *host) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	c := h.conns.get(uint32(h.server.Served(m)))
 	s := acquireSession(h, c, conn)
-	s.isPinged, s.stays, s.controls = m.ID&memoPinged != 0, m.ID&memoStays != 0, controls(m.Opened)
+	s.isPinged, s.stays, s.isCarried = m.ID&memoPinged != 0, m.ID&memoStays != 0, m.ID&memoCarried != 0
+	s.controls = controls(m.Opened)
 	c.lock().Lock()
 	if r := c.attach(s).rare; r != nil {
 		if s.loop = r.loop; r.closing != nil {

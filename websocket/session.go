@@ -472,6 +472,9 @@ func (s *session) Sleep() (engine.Memo, bool) {
 	if s.stays {
 		bits |= memoStays
 	}
+	if s.isCarried {
+		bits |= memoCarried
+	}
 	m := s.host.server.Memo(bits, uint64(c.index), int64(s.controls))
 	releaseSession(s)
 	return m, true

@@ -34,7 +34,7 @@ type carriage struct {
 	engine.Conn
 	conn     *Conn
 	prompter engine.Prompter
-	carried  Carried
+	carried  Carried // nil: it is part of a session
 
 	isRung atomic.Bool
 	next   *carriage // in Conn.rung
@@ -162,6 +162,11 @@ func (c *Conn) owes(s *Stream, now int64) {
 	if s.output != outputOpen || k.isOwing {
 		return
 	}
+	if s.session != nil {
+		s.session.isPrompted = true
+		s.session.rouse()
+		return
+	}
 	if len(s.held) == 0 {
 		s.progress.begin(now)
 	}
@@ -232,6 +237,8 @@ func (c *Conn) timeOutCarried(now int64) {
 		case k == nil || s.output != outputOpen || len(s.held) > 0 || k.isOwing:
 		case k.due == 0 || k.due > now:
 			c.remind(k)
+		case s.session != nil:
+			s.session.rouse()
 		default:
 			k.due = 0
 			s.progress.begin(now)

@@ -79,7 +79,7 @@ type tenancy struct {
 	progress      progress // of the content of all streams
 
 	streams map[uint32]*Stream
-	tunnels int     // how many of them have taskTunnel and do not end themselves
+	tunnels int     // how many of them have a Tunnel that outlives Serve
 	ended   *Stream // for unlock
 	gauge   *gaugeStripe
 	counted int // streams that gauge has
@@ -383,7 +383,7 @@ func (c *Conn) breakStream(s *Stream) {
 		s.onGone()
 		s.onGone = nil
 	}
-	s.wake.Broadcast()
+	s.rouse()
 	c.room.Broadcast() // its Task may wait there
 	c.settle(s)
 }

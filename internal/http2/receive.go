@@ -287,7 +287,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 		}
 	case inputStreamed:
 		s.inbox = s.keep(&s.inboxBuffer, s.inbox, ev.Payload) // within its window
-		s.wake.Broadcast()
+		s.rouse()
 	case inputDiscarded:
 		c.consumedOf(s, len(ev.Payload), now)
 	}
@@ -353,7 +353,7 @@ func (c *Conn) inputComplete(s *Stream, hasTrailer bool, now int64) *h2.Error {
 			s.trailer = new(field.Table)
 			c.trailer.CopyTo(s.trailer)
 		}
-		s.wake.Broadcast()
+		s.rouse()
 	case inputDiscarded:
 		c.settle(s)
 	}

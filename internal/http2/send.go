@@ -381,7 +381,7 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 		c.ready.Remove(&s.node)
 	}
 	if isHeld {
-		s.wake.Broadcast()
+		s.rouse()
 	}
 	return out
 }

@@ -37,7 +37,7 @@ const (
 	taskNone taskState = iota
 	taskEnded
 	taskQueued
-	taskTunnel // it has ended, and a Tunnel has the stream
+	taskTunnel // it has ended, and a Tunnel or a session has the stream
 )
 
 // A Stream carries one request and its response. A Host makes it, sets Request and
@@ -74,7 +74,6 @@ type Stream struct {
 	held         []byte        // copied
 	heldBuffer   *buf.Buffer   // of held
 	last         []byte        // the last part of the content; it belongs to the Request
-	endsItself   bool          // of a Tunnel: see Outlive
 	isWriting    bool          // Tunnel.Write waits
 	writeDue     int64         // when Tunnel.Write stops to wait, in Nanos; 0: never
 	writeTimeout time.Duration // how long content may wait for the peer; 0: Config.StallTimeout
@@ -84,6 +83,8 @@ type Stream struct {
 	wake     sync.Cond // something has changed that ReadBody or Send may wait for
 	onGone   func()
 	carriage *carriage // nil: the Task, or a Tunnel, has the content
+	session  *session  // that carriage is a part of; nil: of none
+	isTunnel bool      // there is a Tunnel, which may be called late
 }
 
 const (
@@ -111,7 +112,7 @@ func (s *Stream) begin(c *Conn, id uint32, now int64) {
 // Release forgets the connection. After it, no method may be called until a Host returns
 // the Stream for another request.
 func (s *Stream) Release() {
-	s.conn, s.next, s.last, s.onGone, s.trailer, s.carriage = nil, nil, nil, nil, nil, nil
+	s.conn, s.next, s.last, s.onGone, s.trailer = nil, nil, nil, nil, nil
 	s.inbox, s.held, s.taken = s.inbox[:0], s.held[:0], 0
 	if cap(s.inbox) > maxHeld {
 		s.inbox = nil
@@ -165,6 +166,14 @@ func (s *Stream) OnGone(f func()) {
 	s.onGone = f
 }
 
+// rouse tells who waits for s that something has changed.
+func (s *Stream) rouse() {
+	s.wake.Broadcast()
+	if s.session != nil {
+		s.session.rouse()
+	}
+}
+
 // wait waits until something changes. It excuses the Task, because only input can
 // make it go on.
 func (s *Stream) wait() {
@@ -189,4 +198,13 @@ func (s *Stream) isWanted() bool {
 }
 
 // Lost implements engine.Task.
-func (s *Stream) Lost(error) { s.conn.served(s) }
+func (s *Stream) Lost(err error) {
+	s.conn.mu.Lock()
+	x := s.session
+	s.conn.mu.Unlock()
+	if x != nil {
+		x.Lost(err)
+		return
+	}
+	s.conn.served(s)
+}

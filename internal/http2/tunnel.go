@@ -39,8 +39,12 @@ var errTunnelReset = fmt.Errorf("sluice: the stream was reset: %w", syscall.ECON
 
 // Tunnel returns the Tunnel of s, with the addresses of addrs. Call it once, in Serve.
 func (s *Stream) Tunnel(addrs net.Conn) *Tunnel {
+	s.isTunnel = true
 	return &Tunnel{conn: s.conn, stream: s, addrs: addrs}
 }
+
+// IsTunnel tells whether Tunnel was called, or the stream was detached as one.
+func (s *Stream) IsTunnel() bool { return s.isTunnel }
 
 // Excuse excuses n Tasks, as engine.Workers does: the Task that uses a Tunnel waits for
 // its peer.
@@ -55,9 +59,8 @@ func (t *Tunnel) SendHead(f Fields, isLast bool) bool {
 }
 
 // Outlive makes t go on after Serve, without deadlines, until Close. It is false if t is
-// closed. With endsItself, a connection that ends waits for Close, as for a response; it
-// resets other tunnels.
-func (t *Tunnel) Outlive(endsItself bool) bool {
+// closed. A connection that ends resets it.
+func (t *Tunnel) Outlive() bool {
 	c, s := t.conn, t.stream
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,10 +68,8 @@ func (t *Tunnel) Outlive(endsItself bool) bool {
 		return false
 	}
 	s.readDue, s.writeDue = 0, 0
-	s.task, s.endsItself = taskTunnel, endsItself
-	if !endsItself {
-		c.tunnels++
-	}
+	s.task = taskTunnel
+	c.tunnels++
 	if c.phase == phaseDraining {
 		c.prompter.Prompt() // cutTunnels
 	}
@@ -110,9 +111,7 @@ func (t *Tunnel) close(end func(s *Stream, last []byte)) error {
 		end(s, nil)
 	}
 	if s.task == taskTunnel {
-		if !s.endsItself {
-			c.tunnels--
-		}
+		c.tunnels--
 		c.leave(s)
 	}
 	c.prompter.Prompt()

@@ -41,7 +41,7 @@ func (e *fakeEngine) tunnel(stream uint32) (tunnel *Tunnel) {
 		if !tunnel.SendHead(fields{status: 200}, false) {
 			e.t.Error("the head cannot be sent")
 		}
-		r.outlived = tunnel.Outlive(false)
+		r.outlived = tunnel.Outlive()
 	}
 	e.feed(e.peer.request(nil, stream, connect, false))
 	e.runTask()
@@ -147,7 +147,7 @@ func TestTunnelInServe(t *testing.T) {
 			_, _ = io.ReadFull(tunnel, p)
 			_, _ = tunnel.Write(p)
 			tunnel.Close()
-			r.outlived = tunnel.Outlive(false)
+			r.outlived = tunnel.Outlive()
 		},
 		"RST_STREAM 1 INTERNAL_ERROR": func(_ *testRequest, tunnel *Tunnel) { tunnel.Close() },
 		"HEADERS 1 403 END": func(r *testRequest, tunnel *Tunnel) {

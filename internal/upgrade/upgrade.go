@@ -16,9 +16,10 @@ type Takeover struct {
 	// contains the response, what that Protocol sends first. It is called like a Run: it
 	// may block, and may use the Conn. If it returns nil, the connection is closed.
 	//
-	// With WritesBody and HTTP/2, the Protocol has the stream instead of the connection,
-	// and is an http2.Carried: it has no input, and must not block after Open. The Conn is
-	// a Carrier.
+	// With HTTP/2, the Protocol has the stream instead of the connection. The Conn is that
+	// stream: it has no Target, and not the calls that only HTTP/1.1 needs. With WritesBody,
+	// the Protocol is an http2.Carried: it has no input, and must not block after Open. The
+	// Conn is a Carrier.
 	Open func(h Host, c engine.Conn, out []byte) (engine.Protocol, []byte)
 }
 

@@ -1,0 +1,425 @@
+package http2
+
+import (
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/engine/drive"
+	"github.com/sluicehttp/sluice/internal/h2"
+)
+
+// A session serves an engine.Protocol on the stream of an extended CONNECT (RFC 8441), as an
+// engine serves one on a connection. It calls the Protocol in Tasks, one after the other.
+// While there is nothing to do, it has no Task and no buffer, and the Protocol sleeps if it
+// can. DATA is input. It gets credit when the Protocol has used it. What the Stream holds
+// is the room for output.
+//
+// It is the engine.Conn of the Protocol, without what only HTTP/1.1 needs: Blocking, Fill,
+// WriteBuffers, SendFile and OnPeerGone.
+type session struct {
+	carriage // its engine.Conn is nil, because that may be over
+	addrs    net.Conn
+	waker    Waker
+
+	// A Task has these.
+	drive.State
+	memo   engine.Memo // of a Protocol that sleeps
+	input  *buf.Buffer // of Unread; nil: none
+	output *buf.Buffer // of Out; nil: none
+	owed   int         // bytes of input without credit: Unread, and what was used since
+	wanted int64       // what SetReadDeadline has set, in Nanos; 0: none
+	hasPut bool        // the Protocol has ended the stream
+
+	// Conn.mu guards these.
+	isBusy       bool // a Task is queued, or runs
+	isPrompted   bool
+	isHalfClosed bool // HalfClosed was called
+}
+
+// A Waker is the part of engine.Waker that the sessions of streams need.
+type Waker interface {
+	Wake(c engine.Conn, m engine.Memo) engine.Protocol
+}
+
+var (
+	_ engine.Conn = (*session)(nil)
+	_ engine.Task = (*session)(nil)
+	_ drive.Host  = (*session)(nil)
+)
+
+// A step is what a Task of a session does.
+type step uint8
+
+const (
+	stepNone step = iota // the Task ends
+	stepResume
+	stepPrompted
+	stepFeed
+	stepTimedOut
+	stepHalfClosed
+	stepEnd // the stream is over
+)
+
+// Converse leaves the stream of an extended CONNECT to the Protocol that open returns, with
+// what that sends first. The final head must have been sent. open gets the stream's
+// engine.Conn, with the addresses of addrs, and may block. If it returns nil, the stream is
+// reset. A Protocol that sleeps is woken by waker. Call Converse at the end of Serve, which
+// returns outlived then: the stream may have ended already.
+func (s *Stream) Converse(addrs net.Conn, waker Waker, open func(c engine.Conn, out []byte) (engine.Protocol, []byte)) {
+	c := s.conn
+	x := &session{carriage: carriage{conn: c, prompter: c.prompter, stream: s}, addrs: addrs, waker: waker, isBusy: true}
+	x.ServedBy(x)
+	c.mu.Lock()
+	s.carriage, s.session = &x.carriage, x
+	x.isPrompted = c.told != StageServing
+	c.heads, s.head = c.heads-s.head, 0
+	c.mu.Unlock()
+	x.lendOutput()
+	p, out := open(x, x.Out)
+	c.mu.Lock()
+	if p == nil {
+		defer c.unlock()
+		x.leave()
+		return
+	}
+	s.task, s.readDue, s.writeDue = taskTunnel, 0, 0
+	c.mu.Unlock()
+	x.Out = out
+	next := x.Begin(p)
+	if next == engine.Read {
+		next = x.Resume()
+	}
+	x.act(next)
+	x.Run()
+}
+
+// Run implements engine.Task.
+func (x *session) Run() {
+	for {
+		switch step := x.next(); step {
+		case stepNone:
+			return
+		case stepEnd:
+			x.end()
+			return
+		default:
+			x.act(x.do(step))
+		}
+	}
+}
+
+// Lost implements engine.Task. Closed may block.
+func (x *session) Lost(err error) {
+	x.conn.mu.Lock()
+	defer x.conn.unlock()
+	if x.stream == nil {
+		return
+	}
+	x.stream.note(err)
+	x.conn.reset(x.stream, h2.CodeInternalError)
+	x.conn.prompter.Prompt()
+	go x.end()
+}
+
+// rouse starts a Task if there is something to do; Conn.mu is locked.
+func (x *session) rouse() {
+	if !x.isBusy && x.wants() != stepNone {
+		x.isBusy = true
+		x.conn.workers.Go(x)
+	}
+}
+
+// wants returns what is to be done; Conn.mu is locked, and no Task does something.
+func (x *session) wants() step {
+	s := x.stream
+	switch {
+	case s == nil, s.output == outputLast:
+		return stepNone
+	case s.output >= outputEnded:
+		return stepEnd
+	case len(x.Out) > 0 && len(s.held) > 0:
+		return stepNone
+	case len(x.Out) > 0:
+		return stepResume
+	case x.isPrompted:
+		return stepPrompted
+	case len(x.Unread) > 0, s.taken < len(s.inbox):
+		return stepFeed
+	case x.due != 0 && x.due <= clock.Nanos() && len(s.held) == 0:
+		return stepTimedOut
+	case s.input == inputEnded && !x.isHalfClosed:
+		return stepHalfClosed
+	}
+	return stepNone
+}
+
+// next begins the next step. After stepNone, another Task may run.
+func (x *session) next() step {
+	c, s := x.conn, x.stream
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s == nil { // Detached has it
+		return stepNone
+	}
+	x.credit()
+	if due := c.carriedDue; x.wanted != x.due {
+		x.due = x.wanted
+		if c.remind(&x.carriage); c.carriedDue != due {
+			c.prompter.Prompt() // to arm
+		}
+	}
+	step := x.wants()
+	switch step {
+	case stepNone:
+		x.calm()
+		x.isBusy = false
+	case stepPrompted:
+		x.isPrompted = false
+	case stepFeed:
+		if len(x.Unread) == 0 {
+			x.dropInput()
+			x.Unread, x.input, x.owed = s.inbox[s.taken:], s.inboxBuffer, x.owed+len(s.inbox)-s.taken
+			s.inbox, s.inboxBuffer, s.taken = nil, nil, 0
+		}
+	case stepTimedOut:
+		x.due, x.wanted = 0, 0
+	case stepHalfClosed:
+		x.isHalfClosed = true
+	}
+	return step
+}
+
+// do calls the Protocol. It returns what follows.
+func (x *session) do(step step) engine.Next {
+	x.awaken()
+	x.lendOutput()
+	switch step {
+	case stepResume:
+		return x.Resume()
+	case stepPrompted:
+		return x.Prompted()
+	case stepFeed:
+		return x.Drive(x.Unread)
+	case stepTimedOut:
+		return x.TimedOut()
+	}
+	return x.HalfClosed()
+}
+
+// act does what the Protocol wants after a step.
+func (x *session) act(next engine.Next) {
+	switch next {
+	case engine.Read:
+		return
+	case engine.Detach:
+		x.detach()
+		return
+	}
+	c, s := x.conn, x.stream
+	c.mu.Lock()
+	defer c.unlock()
+	x.hasPut = s.output == outputOpen
+	switch c.discard(s); {
+	case next == engine.Abort:
+		c.reset(s, h2.CodeCancel)
+	case s.output == outputOpen:
+		c.finish(s, nil)
+	}
+	c.prompter.Prompt()
+}
+
+// awaken wakes a Protocol that sleeps.
+func (x *session) awaken() {
+	if x.Protocol == nil {
+		x.Protocol = x.waker.Wake(x, x.memo)
+		x.Can = x.Protocol.Capabilities()
+	}
+}
+
+// calm releases what a session without a Task does not need; Conn.mu is locked.
+func (x *session) calm() {
+	if len(x.Unread) == 0 {
+		x.dropInput()
+	}
+	if len(x.Out) > 0 {
+		return
+	}
+	x.dropOutput()
+	if len(x.Unread) > 0 || x.Protocol == nil || x.stream.output != outputOpen || x.Pause() || !x.Can.Has(engine.CanSleep) {
+		return
+	}
+	if memo, ok := x.Protocol.(engine.Sleeper).Sleep(); ok {
+		x.memo, x.Protocol = memo, nil
+	}
+}
+
+func (x *session) lendOutput() {
+	if x.output == nil {
+		x.output = buf.Get(0)
+		x.Out = x.output.B
+	}
+}
+
+func (x *session) dropOutput() {
+	if x.output != nil {
+		x.output.B = x.Out
+		x.output.Release()
+		x.output, x.Out = nil, nil
+	}
+}
+
+func (x *session) dropInput() {
+	if x.input != nil {
+		x.input.Release()
+		x.input, x.Unread = nil, nil
+	}
+}
+
+// end makes the last call of the Protocol. Nothing else of the stream goes on.
+func (x *session) end() {
+	c, s := x.conn, x.stream
+	c.mu.Lock()
+	err := x.err
+	c.mu.Unlock()
+	if !x.hasPut && (err == nil || err == io.EOF) {
+		err = errTunnelReset
+	}
+	if x.awaken(); x.Protocol != nil {
+		x.Protocol.Closed(err)
+	}
+	x.dropInput()
+	x.dropOutput()
+	c.mu.Lock()
+	defer c.unlock()
+	s.inbox = s.emptied(&s.inboxBuffer, nil)
+	x.leave()
+}
+
+// leave gives up the stream; Conn.mu is locked.
+func (x *session) leave() {
+	s := x.stream
+	x.stream, s.session, s.carriage = nil, nil, nil
+	x.conn.leave(s)
+}
+
+// detach gives the stream, as a Tunnel, to the Protocol's Detached.
+func (x *session) detach() {
+	c, s := x.conn, x.stream
+	rest := append([]byte(nil), x.Unread...)
+	x.Unread = nil
+	x.dropInput()
+	x.dropOutput()
+	c.mu.Lock()
+	x.credit()
+	x.stream, s.session, s.carriage = nil, nil, nil
+	c.mu.Unlock()
+	t := s.Tunnel(x.addrs)
+	t.Outlive()
+	go func() {
+		defer x.Protocol.Closed(nil)
+		x.Protocol.Detached(engine.WithUnread(t, rest, nil))
+	}()
+}
+
+// leastCredit is how many bytes of input are used before a Task looks whether credit is due.
+const leastCredit = 4 << 10
+
+// Discard implements engine.Conn.
+func (x *session) Discard(n int) {
+	if x.State.Discard(n); x.owed-len(x.Unread) >= leastCredit {
+		x.conn.mu.Lock()
+		defer x.conn.mu.Unlock()
+		x.credit()
+	}
+}
+
+// credit returns credit for the input that was used; Conn.mu is locked.
+func (x *session) credit() {
+	used := x.owed - len(x.Unread)
+	if used == 0 {
+		return
+	}
+	x.owed -= used
+	before := len(x.conn.out)
+	if x.conn.consumedOf(x.stream, used, clock.Nanos()); len(x.conn.out) > before {
+		x.conn.prompter.Prompt()
+	}
+}
+
+// BeginRun implements drive.Host.
+func (x *session) BeginRun() {}
+
+// EndRun implements drive.Host.
+func (x *session) EndRun(next engine.Next) (after engine.Next, isMuch bool) {
+	return next, next != engine.Abort && len(x.Out) >= maxHeld
+}
+
+// Began implements drive.Host.
+func (x *session) Began(bool) {}
+
+// Flush implements drive.Host: the Stream holds as much as it may.
+func (x *session) Flush() drive.Written {
+	if len(x.Out) == 0 {
+		return drive.WroteAll
+	}
+	c, s := x.conn, x.stream
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.output != outputOpen {
+		x.Out = x.Out[:0]
+		return drive.WroteNot
+	}
+	if len(s.held) == 0 {
+		s.progress.begin(clock.Nanos())
+	}
+	x.Out = x.Out[:copy(x.Out, c.hold(s, x.Out))]
+	c.prompter.Prompt()
+	if len(x.Out) > 0 {
+		return drive.WroteSome
+	}
+	return drive.WroteAll
+}
+
+// ReadInRun implements drive.Host.
+func (x *session) ReadInRun([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// Write implements engine.Conn.
+func (x *session) Write(p []byte) (int, error) {
+	if !x.stream.Send(p) || !x.stream.Flush() {
+		return 0, errTunnelReset
+	}
+	return len(p), nil
+}
+
+// WriteReady implements engine.Conn. All of v is copied anyway.
+func (x *session) WriteReady(*net.Buffers) int64 { return 0 }
+
+// SetReadDeadline implements engine.Conn.
+func (x *session) SetReadDeadline(now int64, timeout time.Duration) {
+	if x.wanted = 0; timeout > 0 {
+		x.wanted = now + int64(timeout)
+	}
+}
+
+// SetWriteTimeout implements engine.Conn.
+func (x *session) SetWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
+
+// LocalAddr implements engine.Conn.
+func (x *session) LocalAddr() net.Addr { return x.addrs.LocalAddr() }
+
+// RemoteAddr implements engine.Conn.
+func (x *session) RemoteAddr() net.Addr { return x.addrs.RemoteAddr() }
+
+// NetConn implements engine.Conn: it is the connection of HTTP/2.
+func (x *session) NetConn() net.Conn { return x.addrs }
+
+// IsSocket implements engine.Conn.
+func (x *session) IsSocket() bool { return false }
+
+// Workers implements engine.Conn.
+func (x *session) Workers() engine.Workers { return x.conn.workers }
