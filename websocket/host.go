@@ -95,9 +95,9 @@ func (h *host) begin(conn engine.Conn, o opening) *session {
 
 // The bits of Memo.ID.
 const (
-	memoPinged = 1 << iota // session.isPinged
-	memoStays              // session.stays
-	memoCarried            // session.isCarried
+	memoPinged  = 1 << iota // session.isPinged
+	memoStays               // session.stays
+	memoCarried             // session.isCarried
 )
 
 // Wake implements upgrade.Host.

@@ -41,6 +41,7 @@ func TestIdleMemory(t *testing.T) {
 		{"accept", 3000, 4500},
 		{"perconn", 3000, 4800},
 		{"deflate", 10000, 136},
+		{"HTTP2", 10000, 2000},
 		{"takeover", 1000, 12 << 10},
 		{"takeover, large window", 500, 40 << 10},
 	} {
@@ -60,8 +61,11 @@ func measureIdle(t *testing.T, kind string, count, limit int) {
 	}
 	var conns []net.Conn
 	open := func(n int) {
-		for range n {
+		for i := 0; i < n; i++ {
 			conns = append(conns, askKind(t, addr, kind))
+			if kind == "HTTP2" {
+				i += streamsOfOne - 1
+			}
 		}
 	}
 	open(1000) // what the process needs once
@@ -93,6 +97,8 @@ func askKind(t *testing.T, addr, kind string) net.Conn {
 	offer, answer := "permessage-deflate; client_max_window_bits", deflateKeeps
 	size := 5000
 	switch kind {
+	case "HTTP2":
+		return askStreams(t, addr)
 	case "deflate":
 		answer = deflateShared
 	case "takeover":
@@ -109,6 +115,21 @@ func askKind(t *testing.T, addr, kind string) net.Conn {
 		t.Fatal("no echo")
 	}
 	return c
+}
+
+// streamsOfOne is how many WebSockets share a connection of HTTP/2.
+const streamsOfOne = 100
+
+// askStreams opens them, and gets one echo of each.
+func askStreams(t *testing.T, addr string) net.Conn {
+	w := newWire(t, addr, 64<<10)
+	for range streamsOfOne {
+		c, _ := w.open()
+		c.raw(masked(ws.OpText, "hi"))
+		c.expect("text hi")
+	}
+	_ = w.SetDeadline(time.Time{})
+	return w
 }
 
 // askOnce connects and gets one echo.

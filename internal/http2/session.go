@@ -88,6 +88,7 @@ func (s *Stream) Converse(addrs net.Conn, waker Waker, open func(c engine.Conn, 
 		return
 	}
 	s.task, s.readDue, s.writeDue = taskTunnel, 0, 0
+	c.prompter.Prompt() // the head, too
 	c.mu.Unlock()
 	x.Out = out
 	next := x.Begin(p)
