@@ -50,7 +50,9 @@ func (p *talker) Run(out []byte) ([]byte, engine.Next) {
 	return append(out, make([]byte, n*p.reply)...), p.next
 }
 
-func (p *talker) Prompted(out []byte) ([]byte, engine.Next) { return append(out, "news"...), engine.Read }
+func (p *talker) Prompted(out []byte) ([]byte, engine.Next) {
+	return append(out, "news"...), engine.Read
+}
 
 func (p *talker) TimedOut(out []byte) ([]byte, engine.Next) {
 	p.silences++
