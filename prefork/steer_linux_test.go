@@ -20,7 +20,7 @@ type sibling struct {
 // the slots from 1 on.
 func boardWith(t *testing.T, siblings ...sibling) (b *board, pages []*shared.Page) {
 	t.Helper()
-	own, err := shared.New(shared.Options{Processes: 8})
+	own, err := shared.New(shared.Options{Processes: 8, Size: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
