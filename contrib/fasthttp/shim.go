@@ -448,6 +448,9 @@ var ErrNoArgValue = sluice.ErrNoArgValue
 // ErrNoAvailableClients is a copy of [sluice.ErrNoAvailableClients].
 var ErrNoAvailableClients = sluice.ErrNoAvailableClients
 
+// ErrNoConnectProtocol is a copy of [sluice.ErrNoConnectProtocol].
+var ErrNoConnectProtocol = sluice.ErrNoConnectProtocol
+
 // ErrNoCookies is a copy of [sluice.ErrNoCookies].
 var ErrNoCookies = sluice.ErrNoCookies
 
