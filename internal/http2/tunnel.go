@@ -70,8 +70,8 @@ func (t *Tunnel) Outlive() bool {
 	s.readDue, s.writeDue = 0, 0
 	s.task = taskTunnel
 	c.tunnels++
-	if c.phase == phaseDraining {
-		c.prompter.Prompt() // cutTunnels
+	if c.phase == phaseDraining || c.hasOutput() { // cutTunnels, or what Serve has sent last
+		c.prompter.Prompt()
 	}
 	return true
 }

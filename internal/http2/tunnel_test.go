@@ -167,6 +167,25 @@ func TestTunnelInServe(t *testing.T) {
 	}
 }
 
+// TestTunnelContent: what Serve has sent after the head went out is sent, too, when the
+// tunnel outlives it.
+func TestTunnelContent(t *testing.T) {
+	e := newEngine(t, tunnelConfig())
+	e.isStreamed = always
+	e.handler = func(r *testRequest) {
+		tunnel := r.stream.Tunnel(nil)
+		tunnel.SendHead(fields{status: 200}, false)
+		e.pump()
+		r.stream.Send([]byte("content"))
+		r.outlived = tunnel.Outlive()
+	}
+	e.feed(e.peer.request(nil, 1, connect, false))
+	e.runTasks()
+	if got := e.peer.took(); got != "HEADERS 1 200, DATA 1 7" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestTunnelWindows: Read returns credit, so that the peer goes on; Write waits for the
 // peer's window, and holds no more than a stream may.
 func TestTunnelWindows(t *testing.T) {
