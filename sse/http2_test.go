@@ -126,7 +126,7 @@ func TestHTTP2Reconnect(t *testing.T) {
 		f.joined("a", 1)
 		f.publish("a", "first")
 		s.want("first")
-		s.cancel(http2.ErrCodeCancel)
+		s.Reset(http2.ErrCodeCancel)
 		f.joined("a", 0)
 		for i := range 1000 {
 			f.publish("a", fmt.Sprint(i))
@@ -144,8 +144,9 @@ func TestHTTP2Reconnect(t *testing.T) {
 		again.want("now")
 		all.want("now")
 		broken := w.open("broken", "")
-		if _, err := broken.Next(); err != io.EOF || broken.status != "503" {
-			t.Errorf("status %q, %v", broken.status, err)
+		_, err := broken.Next()
+		if status, _ := broken.Status(); err != io.EOF || status != "503" {
+			t.Errorf("status %q, %v", status, err)
 		}
 	})
 }
@@ -160,9 +161,7 @@ func TestHTTP2Slow(t *testing.T) {
 		slow, fast := w.open("a", ""), w.open("b", "")
 		f.joined("a", 1)
 		f.joined("b", 1)
-		w.mu.Lock()
-		slow.credits = false
-		w.mu.Unlock()
+		slow.SetMean(true)
 		for i := range 1000 {
 			f.publish("a", strings.Repeat("x", 16<<10))
 			if i%100 == 0 {
@@ -173,10 +172,8 @@ func TestHTTP2Slow(t *testing.T) {
 		if f.joined("a", 1); len(closed) > 0 {
 			t.Errorf("the stream has ended: %v", <-closed)
 		}
-		w.mu.Lock()
-		slow.credits = true
-		w.mu.Unlock()
-		slow.credit(32 << 10)
+		slow.SetMean(false)
+		slow.Credit(32 << 10)
 		for {
 			if _, err := slow.Next(); err == io.EOF {
 				break
@@ -200,17 +197,17 @@ func TestHTTP2Cancel(t *testing.T) {
 		w.open("a", "")
 		w.open("b", "")
 		f.joined("a", 3)
-		first.cancel(http2.ErrCodeCancel)
+		first.Reset(http2.ErrCodeCancel)
 		if err := <-closed; err != io.EOF {
 			t.Errorf("after CANCEL, OnClose got %v", err)
 		}
-		second.cancel(http2.ErrCodeInternal)
+		second.Reset(http2.ErrCodeInternal)
 		if err := <-closed; err == nil || err == io.EOF {
 			t.Errorf("after INTERNAL_ERROR, OnClose got %v", err)
 		}
 		f.joined("a", 1)
 		f.joined("b", 1)
-		w.conn.Close()
+		w.Close()
 		for range 2 {
 			if err := <-closed; err == nil {
 				t.Error("OnClose gets no error")

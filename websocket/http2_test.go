@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/http2/http2test"
 	"github.com/sluicehttp/sluice/internal/ws"
 )
 
@@ -70,7 +73,7 @@ func TestHTTP2Blocked(t *testing.T) {
 		fast, _ := w.open()
 		frame := masked(ws.OpBinary, strings.Repeat("x", 1000))
 		sent := 0
-		for stream.window() >= len(frame) {
+		for stream.Window() >= len(frame) {
 			slow.raw(frame)
 			sent++
 		}
@@ -79,7 +82,7 @@ func TestHTTP2Blocked(t *testing.T) {
 			fast.raw(masked(ws.OpText, "go on"))
 			fast.expect("text go on")
 		}
-		if n := stream.window(); n >= len(frame) {
+		if n := stream.Window(); n >= len(frame) {
 			t.Errorf("a stream that is blocked has a window of %d bytes", n)
 		}
 		if n := count.Load(); n != 101 {
@@ -89,7 +92,7 @@ func TestHTTP2Blocked(t *testing.T) {
 		for range sent {
 			slow.expect("text xxxxxxxxxx")
 		}
-		eventually(t, "the window is back", func() bool { return stream.window() >= streamWindow/2 })
+		eventually(t, "the window is back", func() bool { return stream.Window() >= http2test.Window/2 })
 	})
 }
 
@@ -101,7 +104,7 @@ func TestHTTP2SlowReader(t *testing.T) {
 		f, conns := opened(t, e, &Endpoint{Slow: SlowDropNew, MaxPending: 100 << 10, OnClose: end.onClose, WriteTimeout: 300 * time.Millisecond})
 		w := newWire(t, f.addr, 50<<10)
 		c, stream := w.open()
-		stream.setMean(true)
+		stream.SetMean(true)
 		conn := <-conns
 		message, accepted := make([]byte, 10<<10), 0
 		for range 1000 {
@@ -116,7 +119,7 @@ func TestHTTP2SlowReader(t *testing.T) {
 		if accepted > (50+32+32+10+100)<<10 || conn.Dropped() == 0 {
 			t.Errorf("%d bytes were accepted", accepted)
 		}
-		eventually(t, "the window is full", func() bool { return stream.held() == 50<<10 })
+		eventually(t, "the window is full", func() bool { return stream.Held() == 50<<10 })
 		end.expect(t, "i/o timeout")
 		for c.next() == long("binary", string(message)) {
 		}
@@ -137,7 +140,7 @@ func TestHTTP2Reader(t *testing.T) {
 		w := newWire(t, f.addr, 10<<10)
 		c, stream := w.open()
 		conn := <-conns
-		stream.setMean(true)
+		stream.SetMean(true)
 		done := make(chan error, 1)
 		go func() {
 			for range 50 {
@@ -148,8 +151,8 @@ func TestHTTP2Reader(t *testing.T) {
 			}
 			done <- nil
 		}()
-		eventually(t, "the window is full", func() bool { return stream.held() == 10<<10 })
-		stream.setMean(false)
+		eventually(t, "the window is full", func() bool { return stream.Held() == 10<<10 })
+		stream.SetMean(false)
 		for range 50 {
 			c.expect(long("text", longText[:10_003]))
 		}
@@ -181,11 +184,11 @@ func TestHTTP2Ends(t *testing.T) {
 		c.expect("close 1000", "end")
 		end.expect(t, "bye")
 		c, stream := w.open()
-		stream.finish()
+		stream.CloseWrite()
 		c.expect("end")
 		end.expect(t, "the peer has ended the connection")
 		_, stream = w.open()
-		stream.cancel()
+		stream.Reset(http2.ErrCodeCancel)
 		end.expect(t, "connection reset")
 		c, _ = w.open()
 		c.raw("\xff\xff")
@@ -194,7 +197,7 @@ func TestHTTP2Ends(t *testing.T) {
 		blocked, stream := w.open()
 		blocked.raw(masked(ws.OpText, "wait"))
 		<-entered
-		stream.cancel()
+		stream.Reset(http2.ErrCodeCancel)
 		open, _ := w.open()
 		open.raw(masked(ws.OpText, "x"))
 		open.expect("text x")
