@@ -89,6 +89,9 @@ func (h *history) stripe(room string) int {
 	return int(maphash.String(h.seed, room) % uint64(len(h.order)))
 }
 
+// orderOf returns the lock of a room.
+func (h *history) orderOf(room string) *sync.Mutex { return &h.order[h.stripe(room)] }
+
 // source returns that of a process; nil: it is not known.
 func (h *history) source(run uint32) *source {
 	if i := slices.IndexFunc(h.sources, func(s source) bool { return s.run == run }); i >= 0 {

@@ -128,7 +128,7 @@ func (h *Hub) Join(c *websocket.Conn, name string) error {
 func (h *Hub) joinMoved(c *websocket.Conn, name, text string) error {
 	p, ok := parsePosition(text)
 	h.history.await(p)
-	order := &h.history.order[h.history.stripe(name)]
+	order := h.history.orderOf(name)
 	order.Lock()
 	defer order.Unlock()
 	missed, isWhole := h.history.since(name, p)
@@ -295,7 +295,7 @@ func (h *Hub) broadcastKept(name string, p *websocket.Prepared, except *websocke
 		h.failed(name, backplane.ErrTooLarge)
 		return 0
 	}
-	order := &h.history.order[h.history.stripe(name)]
+	order := h.history.orderOf(name)
 	order.Lock()
 	h.history.publish.Lock()
 	m, err := h.history.next(), error(nil)

@@ -71,7 +71,7 @@ func (r receiver) Received(name string, data []byte) {
 			h.failed(name, err)
 			return
 		}
-		order := &h.history.order[h.history.stripe(k.room)]
+		order := h.history.orderOf(k.room)
 		order.Lock()
 		defer order.Unlock()
 		if h.history.add(k) {
