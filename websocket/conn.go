@@ -220,8 +220,8 @@ func (c *Conn) hasRoom(size int) bool {
 		return c.hasOutputRoom(size)
 	}
 	held := 0
-	if w.behind != nil {
-		held = w.behind.bytes
+	if w.queued != nil {
+		held = w.queued.bytes
 	}
 	return (held == 0 || held+size <= c.host.maxPending) && c.host.pendingTotal.fits(held, size)
 }
@@ -263,9 +263,9 @@ func (m *extra) dropBehind() {
 	if m.rare == nil || m.rare.writer == nil {
 		return
 	}
-	if w := m.rare.writer; w.behind != nil {
-		releaseOutbox(w.behind)
-		w.behind = nil
+	if w := m.rare.writer; w.queued != nil {
+		releaseOutbox(w.queued)
+		w.queued = nil
 	}
 }
 
@@ -482,8 +482,8 @@ func (c *Conn) Pending() int {
 	if m.session != nil {
 		n += len(m.session.out)
 	}
-	if w := c.writing(); w != nil && w.behind != nil {
-		n += w.behind.bytes
+	if w := c.writing(); w != nil && w.queued != nil {
+		n += w.queued.bytes
 	}
 	return n
 }

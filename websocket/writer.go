@@ -60,7 +60,7 @@ type writer struct {
 	conn     *Conn
 	ctx      context.Context
 	opcode   ws.Opcode // of the next frame
-	behind   *outbox   // messages that wait for the end of this one; nil: none
+	queued   *outbox   // messages that wait for the end of this one; nil: none
 	err      error     // of Write
 	isClosed bool
 }
@@ -80,7 +80,7 @@ func (c *Conn) writing() *writer {
 func (c *Conn) queue() *outbox {
 	switch w := c.writing(); {
 	case w != nil:
-		return w.behind
+		return w.queued
 	case c.more != nil:
 		return c.more.pending
 	}
@@ -156,8 +156,8 @@ func (w *writer) Close() error {
 
 // end lets the messages go that have waited; the lock is held.
 func (w *writer) end() {
-	e, o := w.conn.more, w.behind
-	e.rare.writer, w.behind = nil, nil
+	e, o := w.conn.more, w.queued
+	e.rare.writer, w.queued = nil, nil
 	if o != nil {
 		if s := e.session; s != nil && s.run != notRunning && e.pending == nil {
 			s.out, _ = o.take(s.out, math.MaxInt)
@@ -173,14 +173,14 @@ func (w *writer) end() {
 // hold makes a message wait for the end of this one; the lock is held.
 func (w *writer) hold(m *message) {
 	c := w.conn
-	if w.behind == nil {
-		w.behind = acquireOutbox(&c.host.pendingTotal)
+	if w.queued == nil {
+		w.queued = acquireOutbox(&c.host.pendingTotal)
 	}
 	if m.shared != nil {
 		if m.isPacked {
 			c.forgetSent()
 		}
-		w.behind.addShared(m.shared, m.isPacked)
+		w.queued.addShared(m.shared, m.isPacked)
 		return
 	}
 	h, p := ws.Head{Opcode: ws.Opcode(m.kind)}, m.p
@@ -191,5 +191,5 @@ func (w *writer) hold(m *message) {
 	if c.host.isClient {
 		h.IsMasked, h.Key = true, newKey()
 	}
-	w.behind.add(h, p)
+	w.queued.add(h, p)
 }
