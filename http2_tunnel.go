@@ -88,8 +88,8 @@ func (x *http2Exchange) asksToHijack() bool {
 	return x.ctx.hijackHandler != nil || x.connects && x.ctx.takeover != nil
 }
 
-// mayHijack tells whether the hijack handler gets a tunnel, or the protocol the stream. If not, the response is
-// that of a request that was not hijacked.
+// mayHijack tells whether the hijack handler gets a tunnel, or the protocol the stream. If
+// not, the response is that of a request that was not hijacked.
 func (x *http2Exchange) mayHijack() bool {
 	ctx := x.ctx
 	refuse := 0
@@ -130,7 +130,7 @@ func (x *http2Exchange) accept(p []byte) bool {
 	x.framing.Length, x.framing.OmitDefaultType = -2, true
 	x.ctx.showHead(x.framing)
 	h := &x.ctx.Response.Header
-	if x.tunnel == nil && x.ctx.hijackHandler == nil { // nobody else answers
+	if x.tunnel == nil && x.ctx.hijackHandler == nil { // no handler answers itself
 		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing), false, false)
 	} else {
 		x.isAccepted = x.openTunnel().answer(h, x.framing)

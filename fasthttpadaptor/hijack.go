@@ -66,7 +66,7 @@ func (w *responseWriter) flushHead() error {
 	return w.ctx.Flush()
 }
 
-// ownedConn is what the handler has of a hijackedConn. It is closed when nobody can use it
+// ownedConn is what the handler has of a hijackedConn. It is closed when the program cannot use it
 // any more, as a connection of net/http is; serve would wait for ever.
 type ownedConn struct{ *hijackedConn }
 

@@ -111,7 +111,7 @@ func TestHijackOfAPipelinedRequest(t *testing.T) {
 	})
 }
 
-// TestHijackAndForget: what nobody can use any more is closed, as with net/http. A Read in
+// TestHijackAndForget: an unreachable connection is closed, as with net/http. A Read in
 // progress keeps it.
 func TestHijackAndForget(t *testing.T) {
 	h := hijacker(t, func(c net.Conn, _ *bufio.ReadWriter) {

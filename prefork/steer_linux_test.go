@@ -48,9 +48,9 @@ func TestWhoGetsAConnection(t *testing.T) {
 		name     string
 		mine     uint64
 		siblings []sibling
-		want     int // the slot of the sibling; 0: nobody
+		want     int // the slot of the sibling; 0: none
 	}{
-		{"nobody else", 100, nil, 0},
+		{"no sibling", 100, nil, 0},
 		{"few", steerSlack, []sibling{idle}, 0},
 		{"one more than few", steerSlack + 1, []sibling{idle}, 1},
 		{"the fewest", 100, []sibling{{state: shared.Ready, load: 5}, {state: shared.Ready, load: 4}, {state: shared.Ready, load: 4}}, 2},

@@ -378,7 +378,7 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 	s.isOpening = true
 	switch f := h.Endpoint.OnMoved; {
 	case o.loop == serveLoop:
-		s.conn.more.loop().moved = m.rooms // nobody else has the loop yet
+		s.conn.more.loop().moved = m.rooms // no other goroutine has the loop yet
 		go s.conn.serve(o.serve)
 	case f != nil:
 		names := m.names() // TakeMark changes m

@@ -18,7 +18,7 @@ var errLeft = errors.New("sluice: websocket: the message was left for the next o
 // r.Read returns io.EOF at the end of the message. Its other errors are those of Read; they
 // may come after a part of the message. Of a Text, what has arrived is valid UTF-8, up to a
 // character that is incomplete. ctx is for r, too: when it ends, r is of no use any more. The
-// next call of Read or Reader skips what is left of the message, and ends the use of r.
+// next call of Read or Reader skips the rest of the message, and ends the use of r.
 //
 // Endpoint.MessageWithin limits how long the peer may send nothing in the middle of the
 // message. A message that is compressed comes when all of it has arrived, and has the limits of

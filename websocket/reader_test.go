@@ -109,7 +109,7 @@ func TestReaderFails(t *testing.T) {
 	}
 }
 
-// TestReaderIsLeft: the next call skips what is left of a message, and its reader is of no
+// TestReaderIsLeft: the next call skips the rest of a message, and its reader is of no
 // use any more; a context that ends loses nothing else.
 func TestReaderIsLeft(t *testing.T) {
 	onEngines(t, func(t *testing.T, engine sluice.Engine) {

@@ -160,7 +160,7 @@ func TestWriterInCallbacks(t *testing.T) {
 	})
 }
 
-// TestWriterSlow: a Writer waits for the peer. What waits behind its message is bounded, and
+// TestWriterSlow: a Writer waits for the peer. What waits for the end of its message is bounded, and
 // Slow applies to what exceeds that.
 func TestWriterSlow(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -105,7 +105,7 @@ func TestWSJSON(t *testing.T) {
 	}
 }
 
-// TestFormatMessage: a terminal obeys no message. What is no terminal gets all as it is.
+// TestFormatMessage: a terminal obeys no message. Other outputs get it unchanged.
 func TestFormatMessage(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, test := range []struct {

@@ -468,7 +468,7 @@ func (c *Conn) finish(s *Stream, err *Error) {
 	s.state, s.err = streamEnded, err
 	delete(c.streams, s.id)
 	c.ready.Remove(&s.node)
-	if !s.isTunnel { // its Write counts what is left
+	if !s.isTunnel { // its Write counts what was not sent
 		s.content = nil
 	}
 	s.window.Shrink(&c.growth)
@@ -504,7 +504,7 @@ func trim(b []byte) []byte {
 
 // reading is the part of a Conn that reads.
 type reading struct {
-	leader    *waiter   // reads for all; nil: nobody waits
+	leader    *waiter   // reads for all; nil: none waits
 	isReading bool      // the leader is in conn.Read, without the lock
 	waiting   *waiter   // the newest of the callers that wait for the leader
 	unsettled []*waiter // those that wait for the first SETTINGS

@@ -212,7 +212,7 @@ func TestTunnelSmallUpdates(t *testing.T) {
 	})
 }
 
-// TestTunnelWriteWaits: for the window, also while nobody reads; other requests go on.
+// TestTunnelWriteWaits: for the window, also while no Read runs; other requests go on.
 func TestTunnelWriteWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p, tunnel := openTunnel(t, Config{}, 10)
@@ -454,7 +454,7 @@ func TestTunnelIsNoRequest(t *testing.T) {
 	})
 }
 
-// What nobody reads is bounded by the window.
+// Input that is not read is bounded by the window.
 func TestTunnelHoldsAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p, tunnel := openTunnel(t, Config{StreamWindow: 64 << 10}, 1)

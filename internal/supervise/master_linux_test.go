@@ -400,7 +400,7 @@ func TestSocketsClosedIsCalledOnce(t *testing.T) {
 	}
 }
 
-// A log that nobody reads does not delay the master.
+// A log without a reader does not delay the master.
 func TestBlockedLogDelaysNothing(t *testing.T) {
 	log := &gatedLog{gate: make(chan struct{})}
 	m, err := New(Config{Workers: 1, Logger: log})

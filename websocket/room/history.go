@@ -59,7 +59,7 @@ type history struct {
 	last    uint64
 	bytes   int
 	sources []source      // sources[0] is this process
-	changed chan struct{} // closed when there is a message more; nil: nobody waits
+	changed chan struct{} // closed when there is a message more; nil: none waits
 }
 
 // A kept is a message of the history.
