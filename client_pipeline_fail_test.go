@@ -30,7 +30,7 @@ func TestPipelineRepeatsWhatMayBeRepeated(t *testing.T) {
 		{"an answer that says so", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na", "a", nil},
 		{"half an answer", answerOK("abc")[:30], "", io.ErrUnexpectedEOF},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		inBubble(t, tc.name, func(t *testing.T) {
 			c, peer := newPipelinePeer(t)
 			get := beginCall(t, c, "GET", "/get")
 			post := beginCall(t, c, "POST", "/post")
@@ -92,7 +92,9 @@ func closedWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-func TestPipelineWhatWasNotSentIsSentLater(t *testing.T) {
+func TestPipelineWhatWasNotSentIsSentLater(t *testing.T) { synctest.Test(t, whatWasNotSentIsSentLater) }
+
+func whatWasNotSentIsSentLater(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	last := beginCall(t, c, "GET", "/last", func(req *Request, _ *Response) { req.SetConnectionClose() })
 	post := beginCall(t, c, "POST", "/post")
@@ -108,8 +110,9 @@ func TestPipelineWhatWasNotSentIsSentLater(t *testing.T) {
 }
 
 // Each connection answers one request, and closes.
-func TestPipelineAttemptsAreBounded(t *testing.T) {
-	noNewGoroutines(t)
+func TestPipelineAttemptsAreBounded(t *testing.T) { synctest.Test(t, attemptsAreBounded) }
+
+func attemptsAreBounded(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	var calls []*pendingCall
 	for range DefaultMaxIdemponentCallAttempts + 1 {
@@ -133,8 +136,9 @@ func TestPipelineAttemptsAreBounded(t *testing.T) {
 }
 
 // A server that greets, and never lets a request be sent.
-func TestPipelineGivesUpOnGreeters(t *testing.T) {
-	noNewGoroutines(t)
+func TestPipelineGivesUpOnGreeters(t *testing.T) { synctest.Test(t, givesUpOnGreeters) }
+
+func givesUpOnGreeters(t *testing.T) {
 	var dials atomic.Int32
 	c := &PipelineClient{Addr: "x:80", Dial: func(string) (net.Conn, error) {
 		dials.Add(1)
@@ -199,7 +203,9 @@ func (g *greeter) Close() error {
 }
 
 // What is there before the first request is no answer to it.
-func TestPipelineAnswerBeforeTheRequest(t *testing.T) {
+func TestPipelineAnswerBeforeTheRequest(t *testing.T) { synctest.Test(t, answerBeforeTheRequest) }
+
+func answerBeforeTheRequest(t *testing.T) {
 	noNewGoroutines(t)
 	c := &PipelineClient{Addr: "x:80", Logger: &recordingLogger{}, Dial: func(string) (net.Conn, error) {
 		return &greeter{pipe: pipe{fasthttputil.NewPipeConns().Conn1()}, taken: make(chan struct{}), over: make(chan struct{})}, nil
@@ -235,7 +241,9 @@ func TestPipelineLateBytes(t *testing.T) {
 
 // A connection that the server has closed is not used, not even for what must
 // not be repeated.
-func TestPipelineClosedConnections(t *testing.T) {
+func TestPipelineClosedConnections(t *testing.T) { synctest.Test(t, closedConnections) }
+
+func closedConnections(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	for range 100 {
 		call := beginCall(t, c, "POST", "/")
@@ -248,7 +256,9 @@ func TestPipelineClosedConnections(t *testing.T) {
 }
 
 // What is repeated comes before what was not sent.
-func TestPipelineRepeatsInOrder(t *testing.T) {
+func TestPipelineRepeatsInOrder(t *testing.T) { synctest.Test(t, repeatsInOrder) }
+
+func repeatsInOrder(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	ends := func(req *Request, _ *Response) { req.SetConnectionClose() }
 	zeroth := beginCall(t, c, "GET", "/zeroth")
@@ -370,7 +380,9 @@ func pipelineReadTimeout(t *testing.T) {
 	e.want("e")
 }
 
-func TestPipelineWriteTimeout(t *testing.T) {
+func TestPipelineWriteTimeout(t *testing.T) { synctest.Test(t, writeTimeout) }
+
+func writeTimeout(t *testing.T) {
 	noNewGoroutines(t)
 	c, peer := newPipelinePeer(t)
 	c.WriteTimeout = 50 * time.Millisecond
@@ -392,7 +404,9 @@ func TestPipelineWriteTimeout(t *testing.T) {
 }
 
 // A server may refuse a request before it is written, and close.
-func TestPipelineEarlyRefusal(t *testing.T) {
+func TestPipelineEarlyRefusal(t *testing.T) { synctest.Test(t, earlyRefusal) }
+
+func earlyRefusal(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	for range 30 {
 		large := beginCall(t, c, "PUT", "/large", func(req *Request, _ *Response) { req.SetBody(make([]byte, 1<<20)) })
@@ -431,7 +445,7 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 // again, whatever it is.
 func TestPipelineBrokenWrite(t *testing.T) {
 	for _, hasAnswer := range []bool{true, false} {
-		t.Run(fmt.Sprint("answer ", hasAnswer), func(t *testing.T) {
+		inBubble(t, fmt.Sprint("answer ", hasAnswer), func(t *testing.T) {
 			c, peer := newPipelinePeer(t)
 			broken, dials := make(chan struct{}), make(chan struct{})
 			var count atomic.Int32
@@ -468,7 +482,9 @@ func TestPipelineBrokenWrite(t *testing.T) {
 	}
 }
 
-func TestPipelineIdleConnectionsEnd(t *testing.T) {
+func TestPipelineIdleConnectionsEnd(t *testing.T) { synctest.Test(t, idleConnectionsEnd) }
+
+func idleConnectionsEnd(t *testing.T) {
 	noNewGoroutines(t)
 	c, peer := newPipelinePeer(t)
 	c.MaxIdleConnDuration = 20 * time.Millisecond

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 func TestPipelineAnswers(t *testing.T) {
@@ -43,7 +44,7 @@ func TestPipelineAnswers(t *testing.T) {
 			resp.StreamBody = true
 		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		inBubble(t, tc.name, func(t *testing.T) {
 			c, peer := newPipelinePeer(t)
 			c.MaxResponseBodySize = 100
 			set := tc.set
@@ -79,7 +80,9 @@ func TestPipelineAnswers(t *testing.T) {
 	}
 }
 
-func TestPipelineStreamsAreRead(t *testing.T) {
+func TestPipelineStreamsAreRead(t *testing.T) { synctest.Test(t, streamsAreRead) }
+
+func streamsAreRead(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	call := beginCall(t, c, "POST", "/", func(req *Request, resp *Response) {
 		req.SetBodyStream(strings.NewReader("question"), -1)
@@ -113,7 +116,9 @@ type failingReader struct{ err error }
 
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-func TestPipelineKeepsOrder(t *testing.T) {
+func TestPipelineKeepsOrder(t *testing.T) { synctest.Test(t, keepsOrder) }
+
+func keepsOrder(t *testing.T) {
 	noNewGoroutines(t)
 	c, peer := newPipelinePeer(t)
 	calls := make([]*pendingCall, 20)
@@ -187,7 +192,9 @@ func askOften(t *testing.T, c *PipelineClient, id, times int) {
 	}
 }
 
-func TestPipelineUsesAllConnections(t *testing.T) {
+func TestPipelineUsesAllConnections(t *testing.T) { synctest.Test(t, usesAllConnections) }
+
+func usesAllConnections(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	c.MaxConns = 3
 	var calls []*pendingCall

@@ -125,7 +125,9 @@ func timeoutAfterAnAnswer(t *testing.T) {
 }
 
 // A time-out within an answer leaves the others alone.
-func TestPipelineTimeoutWithinAnAnswer(t *testing.T) {
+func TestPipelineTimeoutWithinAnAnswer(t *testing.T) { synctest.Test(t, timeoutWithinAnAnswer) }
+
+func timeoutWithinAnAnswer(t *testing.T) {
 	c, peer := newPipelinePeer(t)
 	answer := answerOK(strings.Repeat("x", 100))
 	ctx, cancel := context.WithCancel(t.Context())
