@@ -21,13 +21,10 @@ type requestContext struct {
 
 type userValue struct{ key, value any }
 
-// end detaches c from the RequestCtx, once.
+// end detaches c from the RequestCtx. It is called once.
 func (c *requestContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx == nil {
-		return
-	}
 	c.ctx.VisitUserValuesAll(func(key, value any) {
 		c.values = append(c.values, userValue{key, value})
 	})

@@ -92,8 +92,11 @@ func TestReadDeadlineIsOver(t *testing.T) {
 // Writing to a client that does not read ends at the write deadline.
 func TestWriteDeadline(t *testing.T) {
 	failed := make(chan error, 1)
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
+		if r.URL.Path == "/flushed" {
+			flush(w)
+		}
 		if err := rc.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 			failed <- errors.Join(errors.New("cannot set the deadline"), err)
 			return
@@ -109,15 +112,17 @@ func TestWriteDeadline(t *testing.T) {
 		failed <- errors.New("everything was written")
 	})
 	onEachServer(t, h, func(t *testing.T, addr string) {
-		c := dial(t, addr)
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		select {
-		case err := <-failed:
-			if err != nil {
-				t.Error(err)
+		for _, path := range []string{"/", "/flushed"} {
+			c := dial(t, addr)
+			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+			select {
+			case err := <-failed:
+				if err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			case <-time.After(patience):
+				t.Fatalf("%s: the write does not end", path)
 			}
-		case <-time.After(patience):
-			t.Fatal("the write does not end")
 		}
 	})
 }

@@ -1,7 +1,9 @@
 package fasthttpadaptor_test
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -93,6 +95,25 @@ func TestReadOfNothing(t *testing.T) {
 			t.Errorf("got %q", got.Body)
 		}
 	})
+}
+
+// A body stream may be set although the head announces no body, which is the length -2.
+// net/http has -1 then.
+func TestLengthOfAnotherBodyStream(t *testing.T) {
+	for head, want := range map[string]int64{
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n":                      -1,
+		"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n": 0,
+		"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n": 5,
+	} {
+		var ctx sluice.RequestCtx
+		ctx.Init(&sluice.Request{}, nil, nil)
+		ctx.Request.SetBodyStream(strings.NewReader("12345"), -1)
+		err := ctx.Request.Header.Read(bufio.NewReader(strings.NewReader(head)))
+		var r http.Request
+		if err := errors.Join(err, fasthttpadaptor.ConvertRequest(&ctx, &r, true)); err != nil || r.ContentLength != want {
+			t.Errorf("%q: %d, %v", head, r.ContentLength, err)
+		}
+	}
 }
 
 // Unannounced trailer fields are available at the end of the body.
