@@ -71,6 +71,9 @@ func TestTagLists(t *testing.T) {
 	if got, want := tagsOf(`"a", "b"`, ``, `"d"`, `"e`, `"f"`), []string{`"a"`, `"b"`, `"d"`}; !slices.Equal(got, want) {
 		t.Errorf("lines hold %q, want %q", got, want)
 	}
+	if got, want := tagsOf(`"a"`, `"b" "c"`, `"d"`), []string{`"a"`}; !slices.Equal(got, want) {
+		t.Errorf("lines with text after a tag hold %q, want %q", got, want)
+	}
 }
 
 func TestTagBytes(t *testing.T) {

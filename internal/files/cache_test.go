@@ -95,6 +95,25 @@ func TestChangesAreSeen(t *testing.T) {
 	}
 }
 
+// A small file that was replaced by an equal one keeps its File, and is not read again
+// at the next request.
+func TestEqualFileIsKept(t *testing.T) {
+	dir := t.TempDir()
+	s := New(Options{Root: dir})
+	c := useManual(s)
+	write(t, dir+"/file", []byte("same"))
+	wantServed(t, s, "file", []byte("same"))
+	first := s.entries["file"].file
+	c.advance(10 * time.Second)
+	replace(t, dir+"/file", []byte("same"), longAgo())
+	wantServed(t, s, "file", []byte("same"))
+	now, err := os.Stat(dir + "/file")
+	if n := s.entries["file"]; err != nil || n.file != first || n.checked != s.now() || n.isDoubtful || !os.SameFile(n.info, now) {
+		t.Errorf("%v; the entry is %+v, at %d", err, n, s.now())
+	}
+	checkCounts(t, s)
+}
+
 // Each entry is checked CacheDuration after its own last check.
 func TestEachFileHasItsTime(t *testing.T) {
 	dir := t.TempDir()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/compress"
 )
 
 func wantEncoded(t *testing.T, s *Store, name string, e Encoding, want []byte) *File {
@@ -361,5 +363,25 @@ func TestOneEncodesOthersGetIdentity(t *testing.T) {
 		if len(s.flights) != 0 || len(s.encoders) != 0 {
 			t.Errorf("%s: a flight is left", what)
 		}
+	}
+}
+
+// Each encoding has its coding, and that has its name.
+func TestCodings(t *testing.T) {
+	for e, want := range map[Encoding]struct {
+		coding compress.Coding
+		name   string
+	}{
+		Gzip: {compress.Gzip, "gzip"}, Brotli: {compress.Brotli, "br"}, Zstd: {compress.Zstd, "zstd"},
+	} {
+		if got := EncodingOf(want.coding); got != e {
+			t.Errorf("%v is made by %v, want %v", want.coding, got, e)
+		}
+		if got := e.ContentCoding(); got != want.name {
+			t.Errorf("%v has the name %q", e, got)
+		}
+	}
+	if got, name := EncodingOf(compress.Deflate), Identity.ContentCoding(); got != Identity || name != "" {
+		t.Errorf("deflate is made by %v; no encoding has the name %q", got, name)
 	}
 }

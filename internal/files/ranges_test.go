@@ -5,6 +5,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,22 @@ func TestRanges(t *testing.T) {
 		if _, err := parts.NextRawPart(); err != io.EOF {
 			t.Errorf("%s: after the last part: %v", name, err)
 		}
+	}
+}
+
+// If a part cannot be opened, those before it are closed.
+func TestRangesThatCannotBeOpened(t *testing.T) {
+	good := oddFile{size: 2000, data: text("large", 2000)}
+	o := of(good)
+	f := mustOpen(t, New(Options{FS: o, SmallFile: 1000}), "file", Identity)
+	o.versions = append(slices.Repeat([]oddFile{good}, o.opened+2), oddFile{openErr: errOdd})
+	r, err := f.Ranges([]conditional.Span{{Offset: 0, Length: 10}, {Offset: 20, Length: 10}, {Offset: 40, Length: 10}})
+	if r != nil || err == nil || o.opened != len(o.versions) {
+		t.Errorf("%v, %v after %d openings", r, err, o.opened)
+	}
+	f.Release()
+	if o.closed != o.opened-1 {
+		t.Errorf("%d of %d are closed", o.closed, o.opened-1)
 	}
 }
 
