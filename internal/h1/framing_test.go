@@ -95,6 +95,17 @@ func TestOneLength(t *testing.T) {
 	}
 }
 
+// A coding that noteCoding does not know as the only "chunked" is never taken for no coding.
+func TestChunkedWithBlanksIsRefused(t *testing.T) {
+	for _, value := range []string{"chunked ", " chunked", "chunked\t", "chunked"} {
+		var p HeadParser
+		p.noteCoding([]byte(value))
+		if want := value == "chunked"; p.Has(ChunkedBody) != want || p.Has(badCoding) == want {
+			t.Errorf("%q: flags %b", value, p.Flags)
+		}
+	}
+}
+
 func TestConnectionOptions(t *testing.T) {
 	for value, want := range map[string]Flags{
 		"":                          0,

@@ -50,7 +50,7 @@ func TestStatusOfErrors(t *testing.T) {
 		505: {ErrMajorVersion},
 	} {
 		for _, err := range all {
-			if err.Status != status {
+			if err.Status != status || err.Error() != "sluice: "+err.msg {
 				t.Errorf("%v: status %d, want %d", err, err.Status, status)
 			}
 		}
@@ -61,5 +61,39 @@ func TestStatusOfErrors(t *testing.T) {
 func TestDefaultLimits(t *testing.T) {
 	if want := (Limits{MaxLine: 8192, MaxHead: 65536, MaxFields: 200}); DefaultLimits != want {
 		t.Errorf("%+v, want %+v", DefaultLimits, want)
+	}
+}
+
+// TestMaxHead: what is longer than MaxHead is refused when MaxHead bytes are there, however they arrive, and
+// the error tells which part is too long.
+func TestMaxHead(t *testing.T) {
+	const most = 60
+	line, field60 := "GET / HTTP/1.1\r\n", "X-Name: "+strings.Repeat("v", 60)
+	for name, c := range map[string]struct {
+		in   string
+		want error
+	}{
+		"head":         {line + "Host: h\r\n" + field60, ErrHeadTooLarge},
+		"field's name": {line + strings.Repeat("n", 60), ErrHeadTooLarge},
+		"request line": {"GET /" + strings.Repeat("a", 60), ErrLineTooLong},
+		"trailer":      {field60, ErrTrailerTooLarge},
+		"whole head":   {line + "Host: h\r\nX: " + strings.Repeat("v", most-len(line)-9-3-4) + "\r\n\r\n", nil},
+	} {
+		for _, size := range []int{1, 7, most, 1000} {
+			p := HeadParser{Limits: Limits{MaxLine: 1000, MaxHead: most, MaxFields: 9}}
+			if name == "trailer" {
+				p.ResetTrailer()
+			}
+			var tab field.Table
+			used, done, err := 0, false, error(nil)
+			for err == nil && !done && used < len(c.in) {
+				var n int
+				n, done, err = p.Parse(&tab, []byte(c.in[used:min(used+size, len(c.in))]))
+				used += n
+			}
+			if err != c.want || done != (err == nil) || err != nil && used >= most {
+				t.Errorf("%s in pieces of %d: used %d, done %v, %v", name, size, used, done, err)
+			}
+		}
 	}
 }

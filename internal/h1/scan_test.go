@@ -58,3 +58,23 @@ func TestPathEndChecksEscapes(t *testing.T) {
 		}
 	}
 }
+
+// What other packages ask about paths and values.
+func TestValuesAndPaths(t *testing.T) {
+	for _, c := range []struct {
+		in                      string
+		value, fieldVal, isPath bool
+	}{
+		{"", true, true, true}, {"a", true, true, true}, {"/a?b", true, true, true}, {"/a?b=?%zz", true, true, true},
+		{"/%41", true, true, true}, {"/%zz", true, true, false}, {"/%4", true, true, false}, {"/a b", true, true, false},
+		{"/a?b c", true, true, false}, {"?", true, true, true}, {"/a#b", true, true, false}, {"/a?b#c", true, true, false},
+		{" a", true, false, false}, {"a ", true, false, false}, {"\ta", true, false, false}, {"a\t", true, false, false},
+		{" ", true, false, false}, {"a\tb", true, true, false}, {"a\x00", false, false, false}, {"\na", false, false, false},
+		{"a\r", false, false, false}, {"/a?\x7f", false, false, false}, {"\xff", true, true, true},
+	} {
+		in := []byte(c.in)
+		if v, f, p := IsValue(in), IsFieldValue(in), IsPath(in); v != c.value || f != c.fieldVal || p != c.isPath {
+			t.Errorf("%q: a value %v, a field's value %v, a path %v; want %+v", in, v, f, p, c)
+		}
+	}
+}
