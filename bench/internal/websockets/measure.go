@@ -26,6 +26,10 @@ const helloFrame = "\x81\x82\x00\x00\x00\x00hi"
 // halves stacks that are larger than their goroutines need.
 const collections = 5
 
+// untilIdle is how long connections have been quiet when their memory is measured. Some
+// servers keep the buffers of a connection for a second or two after its last message.
+const untilIdle = 4 * time.Second
+
 // samples are what was measured of one server, round by round.
 type samples struct {
 	cpu        []float64 // µs per message, or per member
@@ -214,6 +218,11 @@ func holdIdle(ctx context.Context, c *contender, conns int) (*samples, error) {
 	var isOpen bool
 	if err := c.holder.Result(&isOpen); err != nil {
 		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(untilIdle):
 	}
 	after, more, err := c.state()
 	return &samples{idleBytes: (after - before) / int64(conns), goroutines: float64(more-goroutines) / float64(conns)}, err
