@@ -40,6 +40,7 @@ type http2Marks struct {
 	decides    bool  // callbacks decide about the body, in Serve
 	expects    bool  // the client waits for 100-continue
 	connects   bool  // extended CONNECT
+	isKeyed    bool  // of a client that has sent Sec-WebSocket-Key
 	isAccepted bool  // the final head has opened the tunnel
 	isExcused  bool  // the handler uses the tunnel
 }
@@ -68,7 +69,7 @@ func (x *http2Exchange) HeadReceived(head *h2.Head, isLast bool) (isStreamed boo
 	x.connects = head.Connect != h1.Span{}
 	if x.connects {
 		h.m.SetConnect(head.Connect)
-		showUpgrade(h)
+		x.isKeyed = showUpgrade(h)
 	}
 	if err := ctx.headComplete(false); err != nil {
 		return false, err

@@ -19,17 +19,22 @@ import (
 )
 
 // showUpgrade makes the head of an extended CONNECT for a WebSocket the upgrade of
-// HTTP/1.1 that it stands for (RFC 8441 section 5).
-func showUpgrade(h *RequestHeader) {
+// HTTP/1.1 that it stands for (RFC 8441 section 5). It tells whether the client has sent a
+// key. It needs none, but undici sends one, and checks the answer.
+func showUpgrade(h *RequestHeader) (isKeyed bool) {
 	if !ascii.EqualFold(h.ConnectProtocol(), "websocket") {
-		return
+		return false
 	}
-	var nonce [16]byte
-	_, _ = rand.Read(nonce[:]) // it never fails
 	h.SetMethod(MethodGet)
 	h.Set(HeaderConnection, "Upgrade")
 	h.Set(HeaderUpgrade, "websocket")
+	if len(h.Peek(HeaderSecWebSocketKey)) > 0 {
+		return true
+	}
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
 	h.Set(HeaderSecWebSocketKey, base64.StdEncoding.EncodeToString(nonce[:]))
+	return false
 }
 
 // http2Tunnel is the connection that RequestCtx.Conn and HijackHandlers get of an extended
@@ -39,6 +44,7 @@ type http2Tunnel struct {
 	net.Conn // tunnel
 	tunnel   *http2.Tunnel
 	netConn  net.Conn // of the connection
+	isKeyed  bool
 
 	mu    sync.Mutex // Write and the answer
 	phase tunnelPhase
@@ -58,7 +64,7 @@ const (
 func (x *http2Exchange) openTunnel() *http2Tunnel {
 	if x.tunnel == nil {
 		t := x.stream.Tunnel(x.host.netConn)
-		x.tunnel = &http2Tunnel{Conn: t, tunnel: t, netConn: x.host.netConn}
+		x.tunnel = &http2Tunnel{Conn: t, tunnel: t, netConn: x.host.netConn, isKeyed: x.isKeyed}
 	}
 	return x.tunnel
 }
@@ -131,7 +137,7 @@ func (x *http2Exchange) accept(p []byte) bool {
 	x.ctx.showHead(x.framing)
 	h := &x.ctx.Response.Header
 	if x.tunnel == nil && x.ctx.hijackHandler == nil { // no handler answers itself
-		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing), false, false)
+		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing, x.isKeyed), false, false)
 	} else {
 		x.isAccepted = x.openTunnel().answer(h, x.framing)
 	}
@@ -236,7 +242,7 @@ func (t *http2Tunnel) answerLocked(h *ResponseHeader, f message.Framing) bool {
 	if isTunnelStatus(h.StatusCode()) {
 		t.phase = tunnelAccepted
 	}
-	return t.tunnel.SendHead(acceptance(h, f), t.phase == tunnelRefused)
+	return t.tunnel.SendHead(acceptance(h, f, t.isKeyed), t.phase == tunnelRefused)
 }
 
 // revoke leaves the stream to another answer. It is false if there was one.
@@ -252,8 +258,10 @@ func (t *http2Tunnel) revoke() bool {
 }
 
 // acceptance returns what is sent of a head that accepts an extended CONNECT, or refuses it.
-func acceptance(h *ResponseHeader, f message.Framing) http2TunnelHead {
-	h.Del(HeaderSecWebSocketAccept) // nothing checks it (RFC 8441 section 5)
+func acceptance(h *ResponseHeader, f message.Framing, isKeyed bool) http2TunnelHead {
+	if !isKeyed {
+		h.Del(HeaderSecWebSocketAccept) // of a key that the client does not know
+	}
 	return http2TunnelHead{&h.m, f}
 }
 

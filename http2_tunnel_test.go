@@ -108,6 +108,24 @@ func TestWebSocketRequest(t *testing.T) {
 	})
 }
 
+// A client that sends a key, which RFC 8441 does not ask for, gets the answer to it.
+func TestWebSocketKeyOverHTTP2(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		f := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			switchTo(ctx, echo)
+			ctx.Response.Header.SetBytesV("Sec-WebSocket-Accept", ctx.Request.Header.Peek("Sec-WebSocket-Key"))
+		}}).frames()
+		f.connect(1, "websocket", "sec-websocket-key", "a key")
+		if got := f.fields(); !strings.Contains(got, "sec-websocket-accept=a key") {
+			t.Errorf("with a key: %q", got)
+		}
+		f.connect(3, "websocket")
+		if got := f.fields(); !strings.HasPrefix(got, ":status=200") || strings.Contains(got, "sec-websocket-accept") {
+			t.Errorf("without a key: %q", got)
+		}
+	})
+}
+
 // TestWebSocketIsOff: without the option, the setting is not sent, and :protocol is an
 // error of the stream.
 func TestWebSocketIsOff(t *testing.T) {
