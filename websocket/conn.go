@@ -315,7 +315,8 @@ func (c *Conn) close(err *CloseError) {
 
 // Ping sends a ping, and returns at the peer's answer. It returns ctx's error if ctx ends
 // first, and ErrClosed if the connection ends. Do not call it in a callback, which delays
-// the answer.
+// the answer. Read takes the answer, too: without callbacks, another goroutine must be in
+// Read meanwhile, or for connections of Accept, no message may wait for it.
 func (c *Conn) Ping(ctx context.Context) error {
 	c.lock().Lock()
 	if c.phase != phaseOpen {
