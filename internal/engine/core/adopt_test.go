@@ -3,7 +3,9 @@
 package core
 
 import (
+	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -102,15 +104,28 @@ func TestAdoptDialled(t *testing.T) {
 func TestAdoptRefuses(t *testing.T) {
 	a := newEcho()
 	d := serveOn(t, listen(t), a, engine.Options{})
-	open, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
+	socket := func(family, kind int) int {
+		fd, err := syscall.Socket(family, kind|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
 	}
-	for name, fd := range map[string]int{"not connected": open, "not open": 1 << 20} {
+	for name, c := range map[string]struct {
+		fd   int
+		call string
+		want syscall.Errno
+	}{
+		"not connected":      {socket(syscall.AF_INET, syscall.SOCK_STREAM), "getpeername", syscall.ENOTCONN},
+		"not of the network": {socket(syscall.AF_NETLINK, syscall.SOCK_RAW), "getsockname", syscall.EAFNOSUPPORT},
+		"not open":           {1 << 20, "getpeername", syscall.EBADF},
+	} {
+		fd := c.fd
 		var before, after syscall.Stat_t
 		_ = syscall.Fstat(fd, &before)
-		if err := d.Adopt(fd, engine.Parcel{}, a); err == nil {
-			t.Errorf("%s: adopted", name)
+		var failed *os.SyscallError
+		if err := d.Adopt(fd, engine.Parcel{}, a); !errors.As(err, &failed) || failed.Syscall != c.call || failed.Err != c.want {
+			t.Errorf("%s: %v", name, err)
 		}
 		// Another goroutine may have been given the number since.
 		if err := syscall.Fstat(fd, &after); err != syscall.EBADF && (err != nil || after.Ino == before.Ino) {
@@ -119,6 +134,9 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 	if n := origins(d); n != 0 {
 		t.Errorf("%d origins are left", n)
+	}
+	if n := d.countOpen(); n != 0 {
+		t.Errorf("%d connections are left", n)
 	}
 }
 

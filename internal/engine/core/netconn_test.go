@@ -3,6 +3,7 @@
 package core
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"testing"
@@ -60,8 +61,19 @@ func TestNetConnCloses(t *testing.T) {
 	if got := kept.LocalAddr().String(); got != c.RemoteAddr().String() {
 		t.Errorf("LocalAddr %s, want %s", got, c.RemoteAddr())
 	}
-	if _, err := kept.Read(make([]byte, 1)); err == nil {
-		t.Error("Read works")
+	_, readErr := kept.Read(make([]byte, 1))
+	_, writeErr := kept.Write([]byte("x"))
+	for _, refused := range []struct {
+		op  string
+		err error
+	}{
+		{"read", readErr}, {"write", writeErr}, {"set", kept.SetDeadline(time.Now())},
+		{"set", kept.SetReadDeadline(time.Now())}, {"set", kept.SetWriteDeadline(time.Now())},
+	} {
+		var op *net.OpError
+		if !errors.As(refused.err, &op) || op.Op != refused.op || op.Net != "tcp" || op.Addr.String() != c.LocalAddr().String() || op.Err != errEngineReads {
+			t.Errorf("%s: %v", refused.op, refused.err)
+		}
 	}
 	if err := kept.Close(); err != nil {
 		t.Error(err)
@@ -71,7 +83,11 @@ func TestNetConnCloses(t *testing.T) {
 		t.Errorf("the peer read %d bytes and %v", n, err)
 	}
 	eventually(t, "it ends", func() bool { return d.countOpen() == 0 })
-	if err := kept.Close(); err == nil {
-		t.Error("closed twice")
+	var op *net.OpError
+	if err := kept.Close(); !errors.As(err, &op) || op.Op != "close" || op.Net != "tcp" || op.Addr.String() != c.LocalAddr().String() || op.Err != net.ErrClosed {
+		t.Errorf("closed twice: %v", err)
+	}
+	if got := kept.LocalAddr().String(); got != ln.Addr().String() {
+		t.Errorf("then LocalAddr is %s, want the listener's", got)
 	}
 }
