@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 func TestNoTwoNamesShareASeat(t *testing.T) {
@@ -251,5 +252,33 @@ func TestKeepLast(t *testing.T) {
 				t.Errorf("%q: Server is said to be field %d", in, i)
 			}
 		}
+	}
+}
+
+// TestIsRaw: a field's value is raw until it is set, also after one that was not received.
+func TestIsRaw(t *testing.T) {
+	var tab Table
+	raw := "Host: h\r\nServer: s\r\n"
+	tab.SetRaw(append(tab.Raw(), raw...))
+	tab.PushParsed(Host, 0, 4, 6, 7)
+	tab.PushParsed(Server, 9, 15, 17, 18)
+	tab.Seal(len(raw))
+	tab.Add(Referer, nil, []byte("r"))
+	for id, want := range map[ID]bool{Host: true, Server: true, Referer: false, Accept: true} {
+		if got := tab.IsRaw(id); got != want {
+			t.Errorf("%s: raw %v", id.Canonical(), got)
+		}
+	}
+	tab.Set(Server, []byte("t"))
+	if !tab.IsRaw(Host) || tab.IsRaw(Server) || dump(&tab) != "Host=h Server=t Referer=r" || tab.ID(1) != Server {
+		t.Errorf("%s; raw: %v, %v", dump(&tab), tab.IsRaw(Host), tab.IsRaw(Server))
+	}
+}
+
+// TestHeldBytes: HeldBytes knows the size of an entry.
+func TestHeldBytes(t *testing.T) {
+	tab := Table{buf: make([]byte, 1, 100), fields: make([]entry, 1, 10)}
+	if got, want := tab.HeldBytes(), 100+10*int(unsafe.Sizeof(entry{})); got != want {
+		t.Errorf("%d bytes, want %d", got, want)
 	}
 }
