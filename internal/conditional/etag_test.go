@@ -86,6 +86,17 @@ func TestTagBytes(t *testing.T) {
 	}
 }
 
+// TestCutTag: what is no tag is not cut, up to its first invalid byte.
+func TestCutTag(t *testing.T) {
+	for in, want := range map[string]string{
+		``: ``, `a`: `a`, `a"`: `a"`, `x"y"`: `x"y"`, `W`: `W`, `W/`: ``, `W/x"y"`: `x"y"`, `"`: ``, `"a`: ``, `"a b"`: ` b"`, `W/"a b`: ` b`,
+	} {
+		if tag, rest, ok := cutTag([]byte(in)); ok || tag != nil || string(rest) != want {
+			t.Errorf("%q: %q, %q, %v", in, tag, rest, ok)
+		}
+	}
+}
+
 // TestComparison is the table of RFC 9110 section 8.8.3.2.
 func TestComparison(t *testing.T) {
 	for _, c := range []struct {

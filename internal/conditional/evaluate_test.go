@@ -190,6 +190,8 @@ func TestMayRange(t *testing.T) {
 		{`Tue, 02 Jan 2024 03:04:05 GMT`, modified, true, weak, true},
 		{`Tue, 02 Jan 2024 03:04:06 GMT`, modified + 1, true, strong, false}, // 13.1.5: exactly, not "since"
 		{`Tue, 02 Jan 2024 03:04:04 GMT`, modified - 1, true, strong, false},
+		{`Tue", 02 Jan`, modified, true, strong, true}, // 13.1.5: no tag, so the caller has found a date
+		{`Tu"`, modified, true, strong, false},
 		{`Thu, 01 Jan 1970 00:00:00 GMT`, 0, true, Validators{}, false},
 		{`Tue, 02 Jan 2024 03:04:05 GMT`, modified, false, strong, false},
 		{`"a"`, modified, true, Validators{ETag: []byte(`"b"`), Modified: modified, HasModified: true}, false},

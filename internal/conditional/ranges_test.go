@@ -88,6 +88,23 @@ func TestParseRangeOne(t *testing.T) {
 	}
 }
 
+// TestParseSpec: a malformed range has no span and is not satisfiable.
+func TestParseSpec(t *testing.T) {
+	type outcome struct {
+		s                 Span
+		isSatisfiable, ok bool
+	}
+	for spec, want := range map[string]outcome{
+		"": {}, "5": {}, "-": {}, "-x": {}, "x-": {}, "5-x": {}, "5-4": {}, "5--6": {},
+		"10-": {Span{}, false, true}, "2-": {Span{2, 8}, true, true}, "-3": {Span{7, 3}, true, true}, "-0": {Span{10, 0}, false, true},
+	} {
+		s, isSatisfiable, ok := ParseSpec([]byte(spec), 10)
+		if got := (outcome{s, isSatisfiable, ok}); got != want {
+			t.Errorf("%q of 10: %+v, want %+v", spec, got, want)
+		}
+	}
+}
+
 // TestParseRangeIgnores: RFC 9110 section 14.2 requires a server to ignore unknown
 // units, and permits ignoring a list with an invalid range.
 func TestParseRangeIgnores(t *testing.T) {
@@ -144,6 +161,7 @@ func TestParseRangeSeveral(t *testing.T) {
 		{"17.15: no more bytes than there are", "bytes=0-,0-", 10, "part 0-9"},
 		{"17.15: no more bytes than there are", "bytes=0-5,3-9", 10, "part 0-9"},
 		{"17.15: no more bytes than there are", "bytes=0-0,-1", 1, "part 0-0"},
+		{"17.15: as many bytes as there are", "bytes=520-1039,0-519", 1040, "parts 520-1039 0-519"},
 		{"17.15: all bytes twice or more", "bytes=0-,1-,2-,3-,4-", 10, "part 0-9"},
 		{"14.2: more than two overlap", "bytes=0-9,5-14,10-19", 1040, "part 0-19"},
 		{"14.2: more than two overlap", "bytes=900-909,0-9,5-14,500-509,3-4", 1040, "parts 900-909 0-14 500-509"},
@@ -153,6 +171,7 @@ func TestParseRangeSeveral(t *testing.T) {
 		{"15.3.7.2: many small ones, descending", "bytes=16-16,14-14,12-12,10-10,8-8,6-6,4-4,2-2,0-0", 1040, "part 0-16"},
 		{"15.3.7.2: eight are not many", "bytes=0-0,2-2,4-4,6-6,8-8,10-10,12-12,14-14", 1040, "parts 0-0 2-2 4-4 6-6 8-8 10-10 12-12 14-14"},
 		{"15.3.7.2: a gap that costs more than a part", "bytes=0-0,82-82,1-1,1-1,1-1", 1040, "parts 0-1 82-82"},
+		{"15.3.7.2: a gap that costs more than a part, descending", "bytes=82-82,0-0,1-1,1-1,1-1", 1040, "parts 82-82 0-1"},
 		{"15.3.7.2: a gap that costs less", "bytes=0-0,82-82,2-2,1-1,1-1,1-1", 1040, "part 0-82"},
 		{"14.2: huge ones don't wrap", "bytes=0-,0-,0-", math.MaxInt64, "part 0-9223372036854775806"},
 	} {
@@ -170,6 +189,9 @@ func joined(n int, member func(i int) string) string {
 }
 
 func TestParseRangeMany(t *testing.T) {
+	if MaxRanges != 64 {
+		t.Errorf("%d ranges are read", MaxRanges)
+	}
 	apart := func(i int) string { return fmt.Sprintf("%d-%d", i*1000, i*1000) }
 	same := func(int) string { return "0-" }
 	var want []string
