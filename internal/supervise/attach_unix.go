@@ -125,10 +125,7 @@ func (w *Worker) attachTo(control int, hello layout) error {
 		return fmt.Errorf("sluice: control socket at descriptor %d cannot be file %d", control, hello.Control)
 	}
 	w.inboxes.begin(hello.Slot, w.options.Logger)
-	var err error
-	if w.link, err = newLink(inherited(control, "control")); err != nil {
-		return err
-	}
+	w.link = newLink(inherited(control, "control"))
 	for i := range hello.Listeners {
 		if !isListener(base + i) {
 			return fmt.Errorf("sluice: descriptor %d is not a listener", base+i)

@@ -21,34 +21,20 @@ import (
 // hang in accept.
 func hold(f *os.File) (*os.File, error) {
 	defer f.Close()
-	raw, err := f.SyscallConn()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("sluice: socket of a slot: %w", err)
 	}
-	fd := -1
-	var inner error
-	if err := raw.Control(func(old uintptr) { fd, inner = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		inner = err
-	}
-	if inner != nil {
-		return nil, fmt.Errorf("sluice: socket of a slot: %w", inner)
-	}
-	return holdDescriptor(fd, f.Name())
+	return holdDescriptor(fd, f.Name()), nil
 }
 
-// holdDescriptor is hold for a bare descriptor.
-func holdDescriptor(fd int, name string) (*os.File, error) {
-	// os.NewFile registers non-blocking descriptors with the poller.
-	if err := unix.SetNonblock(fd, false); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
+// holdDescriptor is hold for a bare descriptor, which is open, so that its flags can be
+// set.
+func holdDescriptor(fd int, name string) *os.File {
+	unix.SetNonblock(fd, false) // os.NewFile registers non-blocking descriptors with the poller
 	f := os.NewFile(uintptr(fd), name)
-	if err := unix.SetNonblock(fd, true); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	unix.SetNonblock(fd, true)
+	return f
 }
 
 // newLifeline returns a pipe through which nothing is ever sent. The master keeps the
@@ -70,9 +56,7 @@ func newLifeline() (read, write *os.File, err error) {
 // inherited. Processes that this one starts do not inherit it.
 func inherited(fd int, name string) *os.File {
 	unix.CloseOnExec(fd)
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil
-	}
+	unix.SetNonblock(fd, true)
 	return os.NewFile(uintptr(fd), name)
 }
 

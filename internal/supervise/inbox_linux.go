@@ -5,7 +5,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,25 +30,10 @@ func newInboxPair() (*inboxPair, error) {
 	if err != nil {
 		return nil, err
 	}
-	if unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, inboxBuffer) != nil {
-		// The system bounds the size silently.
-		err = unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUF, inboxBuffer)
-	}
-	p := &inboxPair{}
-	if err == nil {
-		p.rx, err = holdDescriptor(pair[0], "inbox")
-	} else {
-		unix.Close(pair[0])
-	}
-	if err != nil {
-		unix.Close(pair[1])
-		return nil, err
-	}
-	if p.tx, err = holdDescriptor(pair[1], "outbox"); err != nil {
-		p.rx.Close()
-		return nil, err
-	}
-	return p, nil
+	// The system bounds the size silently, and lets only a privileged process go beyond.
+	unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUF, inboxBuffer)
+	unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, inboxBuffer)
+	return &inboxPair{rx: holdDescriptor(pair[0], "inbox"), tx: holdDescriptor(pair[1], "outbox")}, nil
 }
 
 // isInbox tells whether fd may be an end of an inbox.
@@ -159,8 +143,6 @@ func (b *inboxes) post(slot, fd int, payload []byte, wait time.Duration) error {
 		switch err {
 		case nil:
 			return nil
-		case unix.EINTR:
-			continue
 		case unix.EMSGSIZE:
 			return ErrParcelSize
 		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.ETOOMANYREFS:
@@ -206,11 +188,7 @@ func (b *inboxes) receive(take func(fd int, payload []byte)) {
 
 // read starts to read an inbox. The caller holds mu.
 func (b *inboxes) read(slot, fd int) {
-	r, err := newReader(b, slot, fd)
-	if err != nil {
-		b.logger.Printf("worker %d: inbox of slot %d: %v", b.own, slot, err)
-		return
-	}
+	r := newReader(b, slot, fd)
 	b.readers[slot] = r
 	b.reading.Add(1)
 	go r.run()
@@ -259,11 +237,7 @@ func (b *inboxes) takeBack() {
 	if !isKept {
 		return
 	}
-	r, err := newReader(b, b.own, fd)
-	if err != nil {
-		b.logger.Printf("worker %d: the inbox cannot be read again: %v", b.own, err)
-		return
-	}
+	r := newReader(b, b.own, fd)
 	r.stop(true)
 	b.reading.Add(1)
 	r.run()
@@ -344,18 +318,8 @@ type reader struct {
 }
 
 // newReader takes ownership of fd.
-func newReader(b *inboxes, slot, fd int) (*reader, error) {
-	file := inherited(fd, "inbox")
-	if file == nil {
-		unix.Close(fd)
-		return nil, syscall.EBADF
-	}
-	l, err := newLink(file)
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return &reader{inboxes: b, slot: slot, link: l}, nil
+func newReader(b *inboxes, slot, fd int) *reader {
+	return &reader{inboxes: b, slot: slot, link: newLink(inherited(fd, "inbox"))}
 }
 
 // stop makes run end, at once or when the inbox is empty.
@@ -418,11 +382,9 @@ func (r *reader) deliver(p packet) bool {
 // isOver tells whether no process holds the sending end any more. Otherwise an empty
 // packet has arrived.
 func (r *reader) isOver() bool {
-	isOver := true
+	n := 0
 	r.link.raw.Control(func(fd uintptr) {
-		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		n, err := unix.Poll(set, 0)
-		isOver = err == nil && n > 0
+		n, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}, 0)
 	})
-	return isOver
+	return n > 0
 }

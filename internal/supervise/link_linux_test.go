@@ -23,10 +23,7 @@ func linkPair(t *testing.T) (ours, theirs *link) {
 		t.Fatal(err)
 	}
 	end.Close()
-	theirs, err = newLink(inherited(fd, "control"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs = newLink(inherited(fd, "control"))
 	t.Cleanup(ours.close)
 	t.Cleanup(theirs.close)
 	return ours, theirs

@@ -31,17 +31,14 @@ type link struct {
 }
 
 // newLink returns a link on a non-blocking socket.
-func newLink(file *os.File) (*link, error) {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
+func newLink(file *os.File) *link {
+	raw, _ := file.SyscallConn() // fails only if file is nil
 	return &link{
 		file:   file,
 		raw:    raw,
 		buffer: make([]byte, headSize+maxPayload),
 		oob:    make([]byte, unix.CmsgSpace(maxDescriptors*4)),
-	}, nil
+	}
 }
 
 // newLinkPair returns the master's end and the socket that the worker inherits.
@@ -50,18 +47,7 @@ func newLinkPair() (*link, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := unix.SetNonblock(ours, true); err != nil {
-		unix.Close(ours)
-		unix.Close(theirs)
-		return nil, nil, err
-	}
-	worker := os.NewFile(uintptr(theirs), "control")
-	l, err := newLink(os.NewFile(uintptr(ours), "control"))
-	if err != nil {
-		worker.Close()
-		return nil, nil, err
-	}
-	return l, worker, nil
+	return newLink(inherited(ours, "control")), os.NewFile(uintptr(theirs), "control"), nil
 }
 
 // send sends m and files. It sets m's sequence number if that is 0.
@@ -172,19 +158,10 @@ func (l *link) take(fd uintptr) (p packet) {
 
 // rights returns the descriptors in a control message and sets close-on-exec on them.
 func rights(oob []byte) []int {
-	if len(oob) == 0 {
-		return nil
-	}
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil
-	}
+	messages, _ := unix.ParseSocketControlMessage(oob) // made by the kernel, so they are well-formed
 	var all []int
 	for i := range messages {
-		descriptors, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			continue
-		}
+		descriptors, _ := unix.ParseUnixRights(&messages[i]) // none in messages of other types
 		for _, fd := range descriptors {
 			unix.CloseOnExec(fd)
 		}

@@ -61,16 +61,7 @@ func meet(p *process) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours, err := holdDescriptor(pair[0], "meeting")
-	if err != nil {
-		unix.Close(pair[1])
-		return nil, err
-	}
-	theirs, err := holdDescriptor(pair[1], "meeting")
-	if err != nil {
-		ours.Close()
-		return nil, err
-	}
+	ours, theirs := holdDescriptor(pair[0], "meeting"), holdDescriptor(pair[1], "meeting")
 	defer theirs.Close()
 	if err := p.link.send(message{kind: messageMeet}, []*os.File{theirs}); err != nil {
 		ours.Close()
@@ -91,12 +82,11 @@ func (m *meetings) message(msg message, descriptors []int) (isMeeting bool) {
 	take := m.take
 	m.mu.Unlock()
 	for _, fd := range descriptors {
-		file := inherited(fd, "meeting")
-		if file == nil || take == nil {
+		if take == nil {
 			unix.Close(fd)
 			continue
 		}
-		take(file)
+		take(inherited(fd, "meeting"))
 	}
 	if msg.flags&flagAnswer != 0 {
 		m.conclude(msg.flags)

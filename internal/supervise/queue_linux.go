@@ -7,18 +7,12 @@ import (
 )
 
 // queueLength returns the number of connections that wait to be accepted from a
-// listening TCP socket, and 0 for other files.
+// listening TCP socket, and 0 for other files. f comes from hold, so its Fd method leaves
+// the flags alone.
 func queueLength(f *os.File) int {
-	raw, err := f.SyscallConn()
+	info, err := unix.GetsockoptTCPInfo(int(f.Fd()), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return 0
 	}
-	waiting := 0
-	raw.Control(func(fd uintptr) {
-		// For a listening socket, Unacked is the length of its queue.
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			waiting = int(info.Unacked)
-		}
-	})
-	return waiting
+	return int(info.Unacked) // of a listening socket: the length of its queue
 }

@@ -1,0 +1,160 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// withFree calls do while this process can open only free more descriptors, all with
+// numbers below limit. It fails if do leaves one open.
+func withFree(t *testing.T, limit uint64, free int, do func()) {
+	t.Helper()
+	somePipe(t) // the poller needs a descriptor of its own
+	// A garbage collection would close what leaks.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	before := descriptors(t, os.Getpid())
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	var filling []int
+	for {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		filling = append(filling, fd)
+	}
+	if len(filling) >= free {
+		keep := len(filling) - free
+		closeAll(filling[keep:])
+		do()
+		closeAll(filling[:keep])
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if len(filling) < free {
+		t.Skip("too many descriptors are open")
+	}
+	if after := descriptors(t, os.Getpid()); after > before {
+		t.Errorf("%d descriptors are free: %d are open, %d before", free, after, before)
+	}
+}
+
+// If descriptors run out, New fails at any step and leaves none open. With a low limit
+// on their numbers the binary gets a low one.
+func TestNewWithoutDescriptors(t *testing.T) {
+	for _, c := range []struct {
+		limit   uint64
+		process string
+	}{{200, strconv.Itoa(os.Getpid())}, {512, "self"}} {
+		const needs = 6 // the binary, the lifeline, a socket and an inbox, whose ends are made last
+		for free := 0; free <= needs; free++ {
+			withFree(t, c.limit, free, func() {
+				m, err := New(Config{Workers: 1, Inboxes: true, Sockets: func(int) ([]*os.File, error) {
+					f, err := os.Open(os.DevNull)
+					return []*os.File{f}, err
+				}})
+				if free < needs {
+					if m != nil || !errors.Is(err, unix.EMFILE) {
+						t.Errorf("%d descriptors: %v, %v", free, m, err)
+					}
+					return
+				}
+				if err != nil {
+					t.Errorf("%d descriptors: %v", free, err)
+					return
+				}
+				defer m.Close()
+				if want := fmt.Sprintf("/proc/%s/fd/%d", c.process, m.executable.fd); m.executable.path() != want {
+					t.Errorf("the binary is %s, want %s", m.executable.path(), want)
+				}
+				self, _ := os.Stat("/proc/self/exe")
+				if got, err := os.Stat(m.executable.path()); err != nil || !os.SameFile(self, got) {
+					t.Errorf("%s is another file: %v", m.executable.path(), err)
+				}
+			})
+		}
+	}
+}
+
+// The binary's number is above those of the files that a worker inherits.
+func TestNumberOfTheBinary(t *testing.T) {
+	for inherited, want := range map[int]int{100: 256, 200: 400} {
+		if _, err := unix.FcntlInt(uintptr(want), unix.F_GETFD, 0); err == nil {
+			t.Skipf("descriptor %d is in use", want)
+		}
+		e, err := openExecutable(inherited)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.fd != want {
+			t.Errorf("with %d files: %d, want %d", inherited, e.fd, want)
+		}
+		for range 2 {
+			e.close()
+		}
+		if _, err := unix.FcntlInt(uintptr(want), unix.F_GETFD, 0); err == nil || e.fd != -1 {
+			t.Errorf("it is open: %d", e.fd)
+		}
+	}
+}
+
+// A worker that cannot be started leaves no descriptor open.
+func TestLaunchWithoutDescriptors(t *testing.T) {
+	m, err := New(Config{Workers: 1, Sockets: noSockets, Env: []string{roleVariable + "=idle"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	isStarted := false
+	for free := 0; !isStarted && free < 20; free++ {
+		withFree(t, 200, free, func() {
+			p, err := m.spawner.launch(job{key: key{0, 1}})
+			if err != nil {
+				if p != nil || !errors.Is(err, unix.EMFILE) {
+					t.Errorf("%d descriptors: %v, %v", free, p, err)
+				}
+				return
+			}
+			isStarted = true
+			p.command.Process.Kill()
+			p.command.Wait()
+			p.link.close()
+		})
+	}
+	if !isStarted {
+		t.Error("it is never started")
+	}
+}
+
+// If a stream between workers cannot be made, the worker that asked learns it.
+func TestMeetWithoutDescriptors(t *testing.T) {
+	m := newMeeting()
+	first, second := m.add(t), m.add(t)
+	if err := first.Meet(first.take); err != nil {
+		t.Fatal(err)
+	}
+	withFree(t, 512, 1, func() {
+		if err := second.Meet(second.take); err != errMeet {
+			t.Errorf("%v", err)
+		}
+	})
+	if log := m.logged(); len(log) != 1 || !strings.Contains(log[0], "worker 1.1 cannot be connected with worker 0.1: too many open files") {
+		t.Errorf("log %q", log)
+	}
+	if first.count() != 0 || second.count() != 0 {
+		t.Errorf("%d and %d streams", first.count(), second.count())
+	}
+}
