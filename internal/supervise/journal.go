@@ -105,10 +105,8 @@ func (j *Journal) Flush() {
 	if idle == nil {
 		return
 	}
-	timer := time.NewTimer(journalPatience)
-	defer timer.Stop()
 	select {
 	case <-idle:
-	case <-timer.C:
+	case <-time.After(journalPatience):
 	}
 }

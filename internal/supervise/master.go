@@ -28,7 +28,6 @@ type Master struct {
 	events        *mailbox[event]
 	hooks         *mailbox[func()]
 	hasRun        atomic.Bool
-	over          chan struct{} // closed when Run returns
 	tickets       tickets
 	snapshot      atomic.Pointer[Status]
 }
@@ -42,7 +41,8 @@ func New(c Config) (*Master, error) {
 	}
 	journal := NewJournal(c.Logger)
 	c.Logger = journal
-	m := &Master{config: c, journal: journal, events: newMailbox[event](), hooks: newMailbox[func()](), over: make(chan struct{})}
+	m := &Master{config: c, journal: journal, events: newMailbox[event](), hooks: newMailbox[func()]()}
+	m.tickets.answers = make(map[int]chan error)
 	m.spawner = &spawner{
 		master:    m,
 		jobs:      newMailbox[job](),
@@ -75,7 +75,7 @@ func (m *Master) Run(ctx context.Context) error {
 	if m.hasRun.Swap(true) {
 		return ErrRunning
 	}
-	defer close(m.over)
+	defer m.tickets.end()
 	defer m.journal.Flush()
 	defer m.release()
 	go m.spawner.run()
@@ -103,7 +103,6 @@ func (m *Master) Run(ctx context.Context) error {
 func (m *Master) loop(ctx context.Context) error {
 	f := newFleet(m.config, rand.Uint64())
 	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	cancelled := ctx.Done()
 	for {
 		select {
@@ -165,13 +164,6 @@ func (m *Master) Restart(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-m.over:
-		select {
-		case err := <-answer:
-			return err
-		default:
-			return ErrStopping
-		}
 	}
 }
 
@@ -200,19 +192,31 @@ type tickets struct {
 	mu      sync.Mutex
 	last    int
 	answers map[int]chan error
+	isOver  bool // Run has returned
 }
 
-// take returns a new ticket, and where the answer comes.
+// take returns a new ticket, and where the answer comes. After end it is there already.
 func (t *tickets) take() (int, <-chan error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.answers == nil {
-		t.answers = make(map[int]chan error)
-	}
 	t.last++
 	answer := make(chan error, 1)
-	t.answers[t.last] = answer
+	if t.isOver {
+		answer <- ErrStopping
+	} else {
+		t.answers[t.last] = answer
+	}
 	return t.last, answer
+}
+
+// end answers all tickets, also later ones.
+func (t *tickets) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, answer := range t.answers {
+		answer <- ErrStopping
+	}
+	t.answers, t.isOver = nil, true
 }
 
 // answer answers a ticket, unless that was done.
@@ -292,7 +296,7 @@ func (m *Master) perform(a action) {
 			m.tickets.answer(ticket, a.err)
 		}
 	case actDumpSelf:
-		m.config.Logger.Printf("master (pid %d):\n%s", os.Getpid(), allStacks())
+		m.config.Logger.Printf("master (pid %d):\n%s", os.Getpid(), allStacks(16<<20))
 	default:
 		m.performHook(a)
 	}
@@ -481,11 +485,12 @@ func oneLine(payload []byte) string {
 	}, clip(string(payload)))
 }
 
-// allStacks returns the stacks of all goroutines.
-func allStacks() []byte {
-	for size := 64 << 10; ; size *= 2 {
+// allStacks returns the stacks of all goroutines, or the first bytes of them. most is a
+// power of two.
+func allStacks(most int) []byte {
+	for size := min(64<<10, most); ; size *= 2 {
 		text := make([]byte, size)
-		if n := runtime.Stack(text, true); n < size || size >= 16<<20 {
+		if n := runtime.Stack(text, true); n < size || size >= most {
 			return text[:n]
 		}
 	}

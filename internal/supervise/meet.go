@@ -39,13 +39,11 @@ func (w *Worker) Meet(take func(*os.File)) error {
 	if err := w.tell(messageMeeting, nil); err != nil {
 		return err
 	}
-	late := time.NewTimer(meetPatience)
-	defer late.Stop()
 	select {
 	case err := <-answer:
 		return err
 	case <-w.orphaned:
-	case <-late.C:
+	case <-time.After(meetPatience):
 	}
 	return errMeetLate
 }

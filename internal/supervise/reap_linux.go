@@ -35,15 +35,14 @@ func startReaper(isWorker func(pid int) bool) (stop func()) {
 	signal.Notify(children, syscall.SIGCHLD)
 	go func() {
 		r := reaper{isWorker: isWorker, seen: make(map[int]time.Time), mayHaveMore: true}
-		tick := time.NewTicker(reapInterval)
-		defer tick.Stop()
+		tick := time.Tick(reapInterval)
 		for {
 			select {
 			case <-done:
 				return
 			case <-children:
 				r.mayHaveMore = true
-			case <-tick.C:
+			case <-tick:
 				r.reap(time.Now())
 			}
 		}

@@ -50,6 +50,22 @@ func playRole(role string) int {
 		signal.Notify(terminated, syscall.SIGTERM)
 		<-terminated
 		return 0
+	case "bare": // has no master, and reports what it and its child inherit
+		ShieldInherited()
+		child := exec.Command("/proc/self/exe")
+		child.Env = append(os.Environ(), roleVariable+"=report")
+		out, err := child.Output()
+		var r report
+		if err != nil || json.Unmarshal(out, &r) != nil {
+			return 9
+		}
+		w, err := Attach(AttachOptions{})
+		if err != nil || !w.IsBare() || w.Slot() != 0 || w.Generation() != 0 {
+			return 9
+		}
+		r.HasListener = len(w.Listeners()) == 1
+		json.NewEncoder(os.Stdout).Encode(r)
+		return 0
 	case "report": // reports what a worker's child inherits
 		json.NewEncoder(os.Stdout).Encode(reportOf(os.Environ()))
 		return 0
@@ -63,6 +79,7 @@ func playRole(role string) int {
 type report struct {
 	Env         []string
 	Descriptors []string
+	HasListener bool // the worker itself
 }
 
 func reportOf(environment []string) report {

@@ -27,3 +27,11 @@ func (m *Master) watchSignals() (stop func()) {
 		close(done)
 	}
 }
+
+// signal kills the process if the system cannot send sig.
+func (p *process) signal(sig os.Signal) error {
+	if err := p.command.Process.Signal(sig); err != nil {
+		return p.command.Process.Kill()
+	}
+	return nil
+}

@@ -61,6 +61,9 @@ func (m *Master) signalled(s os.Signal) {
 	}
 }
 
+// signal sends sig to the process.
+func (p *process) signal(sig os.Signal) error { return p.command.Process.Signal(sig) }
+
 // hasTerminal tells whether stdin is a terminal.
 func hasTerminal() bool {
 	_, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)

@@ -29,15 +29,6 @@ type process struct {
 	hasMet  bool  // it gets streams to other workers; guarded by spawner.mu
 }
 
-// signal sends sig. On systems without signals it kills the process.
-func (p *process) signal(sig os.Signal) error {
-	err := p.command.Process.Signal(sig)
-	if err != nil && !hasControl {
-		return p.command.Process.Kill()
-	}
-	return err
-}
-
 // A job is a worker to be started.
 type job struct {
 	key
