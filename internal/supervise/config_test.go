@@ -67,3 +67,33 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// The number of files that a worker inherits is not below what it may be.
+func TestMostFiles(t *testing.T) {
+	c := Config{MaxWorkers: 7, SharedFiles: make([]*os.File, 5)}
+	const standard, sockets, control, lifeline, rx = 3, 64, 1, 1, 1
+	for _, c.Inboxes = range []bool{false, true} {
+		want := standard + sockets + control + lifeline + len(c.SharedFiles)
+		if c.Inboxes {
+			want += rx + c.MaxWorkers
+		}
+		if got := c.mostFiles(); got < want || got > want+standard+sockets {
+			t.Errorf("inboxes %v: %d, want %d", c.Inboxes, got, want)
+		}
+	}
+}
+
+// What the errors say.
+func TestErrors(t *testing.T) {
+	boot := &BootError{Slot: 3, Class: "listen", Text: "in use"}
+	restart := &RestartError{Slot: 4, Err: boot}
+	if got, want := restart.Error(), "sluice: rolling restart failed in slot 4: sluice: worker 3 cannot start: listen: in use"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if restart.Unwrap() != boot {
+		t.Errorf("%v", restart.Unwrap())
+	}
+	if got, want := ErrConfigurationSize.Error(), "sluice: the workers' configuration is longer than 32768 bytes"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

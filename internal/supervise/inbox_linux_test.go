@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -512,5 +516,122 @@ func TestReleaseBeforeReceive(t *testing.T) {
 	}
 	if len(b.waiting) > 0 {
 		t.Errorf("%v wait", b.waiting)
+	}
+}
+
+// unprivileged calls do on a thread that may not exceed the system's limits.
+func unprivileged(t *testing.T, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var old [2]unix.CapUserData
+	if err := unix.Capget(&head, &old[0]); err != nil {
+		t.Fatal(err)
+	}
+	fewer := old
+	fewer[0].Effective = 0
+	if err := unix.Capset(&head, &fewer[0]); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Capset(&head, &old[0])
+	do()
+}
+
+// An inbox is as large as the process may make it.
+func TestSizeOfInbox(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/net/core/wmem_max")
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func() int {
+		pair, err := newInboxPair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pair.close()
+		size, err := unix.GetsockoptInt(int(pair.tx.Fd()), unix.SOL_SOCKET, unix.SO_SNDBUF)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return size / 2 // the kernel doubles it
+	}
+	unprivileged(t, func() {
+		if got := size(); got != min(most, 8<<20) {
+			t.Errorf("without privileges: %d bytes, want %d", got, min(most, 8<<20))
+		}
+	})
+	if got := size(); got != 8<<20 && os.Geteuid() == 0 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+// A payload that an inbox can never hold is refused at once.
+func TestParcelLargerThanInbox(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	if err := unix.SetsockoptInt((*b.peers.Load())[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.post(0, int(pipe.Fd()), make([]byte, MaxParcel), time.Hour); err != ErrParcelSize {
+		t.Errorf("%v", err)
+	}
+}
+
+// Post tries again after a millisecond if the limit is not the inbox's own.
+func TestAwaitRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for left, want := range map[time.Duration]time.Duration{time.Hour: time.Millisecond, time.Microsecond: time.Microsecond} {
+			began := time.Now()
+			if awaitRoom(-1, unix.ETOOMANYREFS, left); time.Since(began) != want {
+				t.Errorf("%v left: it waits %v", left, time.Since(began))
+			}
+		}
+	})
+	began := time.Now()
+	if awaitRoom(-1, unix.EAGAIN, time.Hour); time.Since(began) < 20*time.Millisecond {
+		t.Errorf("it waits %v for room", time.Since(began))
+	}
+}
+
+// A read that a signal has interrupted does not end a reader. The end of all senders
+// does.
+func TestDeliver(t *testing.T) {
+	b := newTestInboxes(t)
+	r := newReader(&b.inboxes, 0, duplicate(t, b.pairs[0].rx))
+	if !r.deliver(packet{err: unix.EINTR}) || !r.deliver(packet{}) {
+		t.Error("the reader ends")
+	}
+	if r.deliver(packet{err: unix.EAGAIN}) || r.deliver(packet{err: unix.EBADF}) {
+		t.Error("the reader does not end after an error")
+	}
+	if b.log.lines = nil; r.isOver() {
+		t.Error("no sender is left")
+	}
+	r.link.close()
+	if r.isOver() {
+		t.Error("a link that is closed has no senders")
+	}
+}
+
+// A worker whose slot has no inbox begins to read nothing, and ends what it was told to
+// read.
+func TestOpenWithoutOwnInbox(t *testing.T) {
+	b, pipe := newTestInboxes(t), somePipe(t)
+	var other inboxes
+	other.begin(3, b.log)
+	other.open(layout{Slot: 3}, 3)
+	rx := duplicate(t, b.pairs[0].rx)
+	other.open(layout{Slot: 3, Inboxes: []int{3}}, int(pipe.Fd())) // a Start function has not passed it on
+	if len(other.waiting) != 0 || other.slots() != 0 {
+		t.Errorf("%v wait, %d slots", other.waiting, other.slots())
+	}
+	other.adopt(0, rx)
+	other.stop(false)
+	if _, err := unix.FcntlInt(uintptr(rx), unix.F_GETFD, 0); err == nil || len(other.waiting) > 0 {
+		t.Error("it is still open")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"reflect"
@@ -188,6 +190,11 @@ func TestAllStacks(t *testing.T) {
 	if runtime.NumGoroutine() < many {
 		t.Error("the goroutines are gone")
 	}
+	for _, most := range []int{1 << 10, 128 << 10} {
+		if n := len(allStacks(most)); n != most {
+			t.Errorf("%d bytes, at most %d", n, most)
+		}
+	}
 }
 
 // A worker's text takes one line of the log.
@@ -209,6 +216,7 @@ func TestEventOf(t *testing.T) {
 		{message{kind: messagePong}, event{kind: evPong}, true},
 		{message{kind: messageDrained, payload: []byte("a\nb")}, event{kind: evDrained, text: "a b"}, true},
 		{message{kind: messageRecycle, payload: []byte("a\nb")}, event{kind: evRecycle, text: "a b"}, true},
+		{message{kind: messageFatal, payload: []byte(`{"class":"bind","text":"in use"}`)}, event{kind: evFatal, failure: &BootError{Class: "bind", Text: "in use"}}, true},
 		{message{kind: messageFatal, payload: []byte("not JSON")}, event{}, false},
 		{message{kind: messageHello}, event{}, false},
 	} {
@@ -349,6 +357,9 @@ func TestBadSockets(t *testing.T) {
 	closed[1].Close()
 	firstClosed[0].Close()
 	refused := errors.New("refused")
+	if m, err := New(Config{}); m != nil || err == nil {
+		t.Errorf("without workers: %v, %v", m, err)
+	}
 	for name, c := range map[string]struct {
 		files []*os.File
 		err   error
@@ -419,6 +430,158 @@ func TestBlockedLogDelaysNothing(t *testing.T) {
 	m.journal.Flush()
 	if !slices.Equal(log.lines, []string{"a line"}) {
 		t.Errorf("log: %q", log.lines)
+	}
+}
+
+// A signal that cannot be sent is logged, unless the process has ended.
+func TestSignallingIsLogged(t *testing.T) {
+	m, log, _ := inboxedProcess(t)
+	m.signal(key{7, 1}, syscall.SIGTERM) // no such worker
+	p := m.spawner.processes[key{0, 1}]
+	p.command = exec.Command("/bin/true")
+	if err := p.command.Run(); err != nil {
+		t.Fatal(err)
+	}
+	m.signal(p.key, syscall.SIGTERM)
+	if len(log.lines) > 0 {
+		t.Errorf("log: %q", log.lines)
+	}
+	p.command.Process, _ = os.FindProcess(os.Getpid())
+	m.signal(p.key, syscall.Signal(0))
+	m.signal(p.key, syscall.Signal(99))
+	want := fmt.Sprintf("worker 0.1 (pid %d): signal 99: invalid argument", os.Getpid())
+	if len(log.lines) != 1 || !log.has(want) {
+		t.Errorf("log: %q, want %q", log.lines, want)
+	}
+}
+
+// The actions of the machine become messages, signals and answers.
+func TestPerform(t *testing.T) {
+	m, log, worker := inboxedProcess(t)
+	m.hooks = newMailbox[func()]()
+	k := key{0, 1}
+	for _, c := range []struct {
+		action action
+		want   message
+	}{
+		{action{kind: actPing, worker: k}, message{kind: messagePing, payload: []byte{}}},
+		{action{kind: actReopen, worker: k}, message{kind: messageReopen, payload: []byte{}}},
+		{action{kind: actDrain, worker: k, grace: time.Second}, message{kind: messageDrain, payload: appendGrace(nil, time.Second)}},
+		{action{kind: actDrain, worker: k, hasSuccessor: true}, message{kind: messageDrain, flags: flagSuccessor, payload: appendGrace(nil, 0)}},
+	} {
+		m.perform(c.action)
+		got := heard(t, worker, c.want.kind)
+		c.want.seq = got.seq
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v: %+v, want %+v", c.action, got, c.want)
+		}
+	}
+	for kind, want := range map[actionKind]string{actTerm: "terminated", actKill: "killed", actDump: "quit"} {
+		p := m.spawner.processes[k]
+		p.command = exec.Command("/bin/sleep", "60")
+		if err := p.command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		m.perform(action{kind: kind, worker: k})
+		if err := p.command.Wait(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if len(log.lines) > 0 {
+		t.Errorf("log: %q", log.lines)
+	}
+	m.perform(action{kind: actDumpSelf})
+	if want := fmt.Sprintf("master (pid %d):\ngoroutine ", os.Getpid()); !log.has(want) || !log.has("TestPerform") {
+		t.Errorf("the log has no %q", want)
+	}
+}
+
+// The length of a worker's queue is looked up, and its progress only if connections wait.
+func TestLook(t *testing.T) {
+	m, _, _ := inboxedProcess(t)
+	m.events, m.journal = newMailbox[event](), &Journal{dropped: 5}
+	asked := 0
+	m.config.Progress = func(slot, pid int) (uint64, bool) {
+		asked++
+		return uint64(100*slot + pid), true
+	}
+	ours, other := somePort(t), somePort(t)
+	m.spawner.sockets = map[int][]*os.File{1: {ours, someFile(t), other}, 2: {}}
+	m.snapshot.Store(&Status{Slots: []SlotStatus{{Slot: 2}, {Slot: 1}}})
+	look := func(want event) {
+		t.Helper()
+		m.perform(action{kind: actLook, worker: key{1, 2}, pid: 7})
+		want.kind, want.worker = evQueue, key{1, 2}
+		if got := m.events.takeAll(); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	look(event{})
+	if asked != 0 {
+		t.Error("Progress is called for an empty queue")
+	}
+	for _, f := range []*os.File{ours, other, other} {
+		ln, err := net.FileListener(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		conn, err := net.Dial("tcp4", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	look(event{number: 3, progress: 107, ready: true})
+	st := m.Status()
+	if st.Slots[0].Queue != 0 || st.Slots[1].Queue != 3 || st.LogDropped != 5 {
+		t.Errorf("%+v", st)
+	}
+	if m.snapshot.Load().Slots[1].Queue != 0 {
+		t.Error("the snapshot is changed")
+	}
+}
+
+// Calls of Restart that wait get their own answer once, at the latest at the end.
+func TestTickets(t *testing.T) {
+	tickets := tickets{answers: make(map[int]chan error)}
+	first, firstAnswer := tickets.take()
+	second, secondAnswer := tickets.take()
+	wrong := errors.New("wrong")
+	tickets.answer(second, wrong)
+	tickets.answer(second, nil)
+	tickets.answer(9, nil)
+	tickets.end()
+	tickets.answer(first, nil)
+	third, thirdAnswer := tickets.take()
+	tickets.answer(third, nil)
+	for answer, want := range map[<-chan error]error{firstAnswer: ErrStopping, secondAnswer: wrong, thirdAnswer: ErrStopping} {
+		if got := <-answer; got != want || len(answer) != 0 {
+			t.Errorf("%v, want %v; %d more", got, want, len(answer))
+		}
+	}
+	if first == 0 || second == first || third == second {
+		t.Errorf("tickets %d, %d, %d", first, second, third)
+	}
+}
+
+// A worker's process has its own attributes, and ends with the master unless they say
+// otherwise.
+func TestAttributesOfProcess(t *testing.T) {
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	f := startFleet(t, func(c *Config) { c.Workers, c.SysProcAttr = 1, attributes }).ready()
+	pid := f.serving(0).PID
+	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+		t.Errorf("process %d is in group %d: %v", pid, group, err)
+	}
+	if attributes.Pdeathsig != 0 {
+		t.Error("the caller's attributes are changed")
+	}
+	for given, want := range map[syscall.Signal]syscall.Signal{0: syscall.SIGTERM, syscall.SIGINT: syscall.SIGINT} {
+		a := &syscall.SysProcAttr{Pdeathsig: given}
+		if dieWithParent(a); a.Pdeathsig != want {
+			t.Errorf("%v became %v, want %v", given, a.Pdeathsig, want)
+		}
 	}
 }
 
