@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -148,6 +149,61 @@ func TestMeetWithTheDead(t *testing.T) {
 	}
 	if log := m.logged(); len(log) != 1 || !strings.Contains(log[0], errLinkFull.Error()) {
 		t.Errorf("log %q", log)
+	}
+}
+
+// The master keeps no end of a stream, whatever becomes of it. What a worker does not get
+// is logged, unless it has ended.
+func TestMeetLeavesNothing(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection would close what leaks
+	m := newMeeting()
+	first, second, third := m.add(t), m.add(t), m.add(t)
+	_, full := linkPair(t)
+	for full.send(message{kind: messagePing}, nil) == nil {
+	}
+	before := descriptors(t, os.Getpid())
+	check := func(what string, lines int, text string) {
+		t.Helper()
+		if log := m.logged(); len(log) != lines || lines > 0 && !strings.Contains(log[lines-1], text) {
+			t.Errorf("%s: log %q", what, log)
+		}
+		for _, w := range m.workers {
+			w.mu.Lock()
+			closeFiles(w.streams)
+			w.streams = nil
+			w.mu.Unlock()
+		}
+		until(t, what+": all descriptors are closed", func() bool { return descriptors(t, os.Getpid()) <= before })
+	}
+	for i, w := range []*met{first, second} {
+		if err := w.Meet(w.take); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "both have got the stream", func() bool { return first.count() == i && second.count() == i })
+	}
+	check("a meeting", 0, "")
+	m.spawner.processes[key{9, 1}] = &process{key: key{9, 1}, link: full, hasMet: true}
+	delete(m.spawner.processes, first.process.key)
+	delete(m.spawner.processes, second.process.key)
+	if err := third.Meet(third.take); err != nil {
+		t.Error(err)
+	}
+	check("one that reads nothing", 1, "worker 2.1 cannot be connected with worker 9.1: sluice: control socket is full")
+	delete(m.spawner.processes, third.process.key)
+	ended, closed := m.add(t), m.add(t)
+	before = descriptors(t, os.Getpid())
+	closed.process.link.close()
+	before--
+	delete(m.spawner.processes, key{9, 1})
+	m.spawner.introduce(closed.process)
+	check("a link that is closed", 2, "worker 4.1 is not connected with the others: ")
+	delete(m.spawner.processes, closed.process.key)
+	ended.link.close()
+	before--
+	m.spawner.introduce(ended.process)
+	check("one that has ended", 2, "")
+	if err := ended.Meet(ended.take); err == nil || errors.Is(err, errMeetLate) {
+		t.Errorf("a worker whose link is closed: %v", err)
 	}
 }
 

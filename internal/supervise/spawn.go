@@ -230,7 +230,7 @@ func (s *spawner) openInbox(slot int) error {
 		return nil
 	}
 	pair, err := newInboxPair()
-	if err != nil || pair == nil {
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
