@@ -111,18 +111,17 @@ func TestLending(t *testing.T) {
 	}
 }
 
-// goroutinesOf counts the goroutines that run these methods of a master.
+// goroutinesOf counts the goroutines that run these methods.
 func goroutinesOf(methods ...string) (n int) {
-	stacks := string(allStacks(16 << 20))
 	for _, m := range methods {
-		n += strings.Count(stacks, "supervise.("+m+"(")
+		n += strings.Count(string(allStacks(16<<20)), "supervise."+m+"(")
 	}
 	return n
 }
 
 // When Run returns, its goroutines end and the status has no workers.
 func TestRunLeavesNoGoroutines(t *testing.T) {
-	methods := []string{"*Master).runHooks", "*Master).loop", "*Master).watch", "*spawner).run", "*Journal).write", "*Master).watchSignals"}
+	methods := []string{"(*Master).runHooks", "(*Master).loop", "(*Master).watch", "(*spawner).run", "(*Journal).write"}
 	before := goroutinesOf(methods...)
 	f := startFleet(t, nil).ready()
 	if n := goroutinesOf(methods...); n < 4 { // the loop, hooks, the spawner, a watch for each worker

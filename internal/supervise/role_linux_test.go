@@ -101,6 +101,7 @@ type masterSpec struct {
 	OrphanMS    int
 	HangMS      int
 	Threshold   int
+	Lingers     bool // the program does not end with Run
 	IntervalMS  int
 	Environment []string
 }
@@ -137,7 +138,12 @@ func runMaster() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	switch err := m.Run(context.Background()); {
+	err = m.Run(context.Background())
+	if spec.Lingers {
+		fmt.Fprintln(os.Stderr, "run has ended")
+		select {}
+	}
+	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, ErrQuit):

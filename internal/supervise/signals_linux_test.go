@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluicehttp/sluice/internal/nettest"
 )
@@ -270,8 +273,13 @@ func childrenOf(parent int) []int {
 // The reaper reaps children for which no other code waits, and leaves the others
 // their statuses.
 func TestReaper(t *testing.T) {
+	const method = "startReaper.func1"
+	before := goroutinesOf(method)
 	stop := startReaper(func(int) bool { return false })
-	defer stop()
+	defer func() {
+		stop()
+		until(t, "its goroutine ends", func() bool { return goroutinesOf(method) <= before })
+	}()
 	left, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
 	if err != nil {
 		t.Fatal(err)
@@ -299,8 +307,15 @@ func TestReaperIsPatient(t *testing.T) {
 	if len(r.seen) > 0 {
 		t.Error("a worker is noted")
 	}
+	if r.mayHaveMore {
+		t.Error("it would look again, although no child has ended")
+	}
 	isWorker, r.mayHaveMore = false, true
+	r.seen[os.Getpid()] = now // it lives
 	r.reap(now)
+	if len(r.seen) != 1 || r.seen[left.Pid] != now {
+		t.Errorf("noted: %v", r.seen)
+	}
 	r.reap(now.Add(reapPatience - 1))
 	if isReaped() {
 		t.Fatal("too early")
@@ -311,5 +326,102 @@ func TestReaperIsPatient(t *testing.T) {
 	}
 	if len(r.seen) > 0 {
 		t.Error("it is kept in mind")
+	}
+}
+
+// What the kernel says of a process, whatever its name is.
+func TestParseStat(t *testing.T) {
+	type stat struct {
+		pid, parent int
+		state       byte
+		ok          bool
+	}
+	for text, want := range map[string]stat{
+		"12 (name) S 34 56 78": {12, 34, 'S', true},
+		"12 (a) Z 1) Z 34":     {12, 34, 'Z', true},
+		"12 (b)( S 34":         {12, 0, '(', false},
+		"12 () S 34":           {12, 34, 'S', true},
+		"(name) S 34":          {0, 34, 'S', false},
+		"12 (name) S x":        {12, 0, 'S', false},
+		"12 (name) S":          {},
+		"12 (name) SS 34":      {},
+		"12 (name":             {},
+		"12 name) S 34":        {},
+		"12 )( S 34":           {},
+		"":                     {},
+	} {
+		var got stat
+		if got.pid, got.state, got.parent, got.ok = parseStat([]byte(text)); got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// Signals become events until stop is called.
+func TestSignalled(t *testing.T) {
+	log := &logLines{}
+	m := &Master{config: Config{Logger: log}, events: newMailbox[event](), hooks: newMailbox[func()]()}
+	for s, want := range map[syscall.Signal][]event{
+		syscall.SIGTERM: {{kind: evStop}}, syscall.SIGINT: {{kind: evStop}}, syscall.SIGQUIT: {{kind: evQuit}},
+		syscall.SIGHUP: {{kind: evRestart}}, syscall.SIGUSR1: {{kind: evReopen}}, syscall.SIGUSR2: nil,
+		syscall.SIGTTIN: {{kind: evScaleBy, number: 1}}, syscall.SIGTTOU: {{kind: evScaleBy, number: -1}},
+		syscall.SIGWINCH: {{kind: evPause}}, syscall.SIGCONT: nil,
+	} {
+		log.lines = nil
+		m.signalled(s)
+		if got := m.events.takeAll(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v: %+v, want %+v", s, got, want)
+		}
+		if !log.has(fmt.Sprintf("master (pid %d): %v", os.Getpid(), s)) || log.has("not supported") != (s == syscall.SIGUSR2) {
+			t.Errorf("%v: log %q", s, log.lines)
+		}
+	}
+	const method = "(*Master).watchSignals.func1"
+	before := goroutinesOf(method)
+	stop := m.watchSignals()
+	nettest.Signal(t, os.Getpid(), syscall.SIGUSR2)
+	until(t, "the signal arrives", func() bool { return log.has("upgrades in place") })
+	stop()
+	until(t, "its goroutine ends", func() bool { return goroutinesOf(method) <= before })
+}
+
+// A terminal is one if stdin is.
+func TestHasTerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	for fd, want := range []bool{0: true, 1: false} {
+		old, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Dup3(int(someFile(t).Fd()), 0, 0)
+		unix.Dup3(int(terminal.Fd()), fd, 0)
+		got := hasTerminal()
+		unix.Dup3(old, fd, 0)
+		unix.Dup3(other, 0, 0)
+		closeAll([]int{old, other})
+		if got != want {
+			t.Errorf("with a terminal as descriptor %d: %v", fd, got)
+		}
+	}
+}
+
+// After Run, signals have the effect that they have without a master.
+func TestSignalsAfterRun(t *testing.T) {
+	m := startMaster(t, masterSpec{Workers: 1, Role: "echo", GraceMS: 1000, OrphanMS: 1000, Lingers: true})
+	m.address()
+	m.signal(syscall.SIGTERM)
+	m.says("run has ended")
+	m.signal(syscall.SIGTERM)
+	m.wait()
+	if status := m.command.ProcessState.String(); status != "signal: terminated" {
+		t.Errorf("%s", status)
 	}
 }
