@@ -69,7 +69,7 @@ func isInherited(t *testing.T, fd int) bool {
 // none of them.
 func TestAttachTakesOver(t *testing.T) {
 	hello := layout{
-		Slot: 1, Generation: 2, Listeners: 1, Control: 1, Lifeline: 2, Shared: 2,
+		Slot: 1, Generation: 2, Listeners: 2, Control: 2, Lifeline: 3, Shared: 2,
 		Inboxes: []int{0, 1}, Configuration: []byte("settings"),
 	}
 	master := placeControl(t, 253, helloOf(hello))
@@ -84,7 +84,7 @@ func TestAttachTakesOver(t *testing.T) {
 	}
 	defer pair.close()
 	shared := someFile(t)
-	files := []*os.File{252: somePort(t), 254: read, 255: shared, 256: shared, 257: pair.rx, 258: pair.tx, 259: pair.tx}
+	files := []*os.File{251: somePort(t), 252: somePort(t), 254: read, 255: shared, 256: shared, 257: pair.rx, 258: pair.tx, 259: pair.tx}
 	for fd, f := range files {
 		if f != nil {
 			place(t, f, fd)
@@ -95,7 +95,7 @@ func TestAttachTakesOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for fd := 252; fd < 260; fd++ {
+	for fd := 251; fd < 260; fd++ {
 		if isInherited(t, fd) {
 			t.Errorf("children inherit descriptor %d", fd)
 		}
@@ -104,7 +104,7 @@ func TestAttachTakesOver(t *testing.T) {
 	if w.IsBare() || w.Slot() != 1 || w.Generation() != 2 || string(w.Configuration()) != "settings" || w.Slots() != 2 {
 		t.Errorf("%+v, %d slots", w.layout, w.Slots())
 	}
-	if len(w.Listeners()) != 1 || int(w.Listeners()[0].Fd()) != 252 {
+	if len(w.Listeners()) != 2 || int(w.Listeners()[0].Fd()) != 251 || int(w.Listeners()[1].Fd()) != 252 {
 		t.Errorf("listeners: %v", w.Listeners())
 	}
 	if len(w.Shared()) != 2 || int(w.Shared()[0].Fd()) != 255 || int(w.Shared()[1].Fd()) != 256 {
@@ -235,6 +235,13 @@ func TestBareWorker(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	t.Setenv("SUPERVISE_TEST", "value")
+	if value, found := TakeEnv("SUPERVISE_TEST"); value != "value" || !found {
+		t.Errorf("%q, %v", value, found)
+	}
+	if value, found := TakeEnv("SUPERVISE_TEST"); value != "" || found {
+		t.Errorf("taken twice: %q", value)
+	}
 	w := &Worker{bare: true, orders: newOrderQueue(), orphaned: make(chan struct{})}
 	if err := w.Recycle("why"); err != ErrDetached {
 		t.Errorf("Recycle: %v", err)
@@ -269,22 +276,30 @@ func TestRestoreName(t *testing.T) {
 	}
 }
 
-// The second SIGTERM does not wait for the master any more.
-func TestSecondSIGTERM(t *testing.T) {
+// SIGUSR1 is an order. The second SIGTERM does not wait for the master any more.
+func TestHeedSignals(t *testing.T) {
 	w, master := deafWorker(t)
-	terms := make(chan os.Signal)
-	go w.heedSignals(terms, nil)
+	terms, reopens := make(chan os.Signal), make(chan os.Signal)
+	go w.heedSignals(terms, reopens)
+	want := func(kind OrderKind) {
+		t.Helper()
+		select {
+		case o := <-w.Orders():
+			if o.Kind != kind {
+				t.Errorf("%+v, want %v", o, kind)
+			}
+		case <-time.After(patience):
+			t.Errorf("no order to %v", kind)
+		}
+	}
+	reopens <- syscall.SIGUSR1
+	want(OrderReopen)
 	terms <- syscall.SIGTERM
 	heard(t, master, messageRecycle)
+	reopens <- syscall.SIGUSR1
+	want(OrderReopen) // and nothing before it
 	terms <- syscall.SIGTERM
-	select {
-	case o := <-w.Orders():
-		if o.Kind != OrderDrain {
-			t.Errorf("%+v", o)
-		}
-	case <-time.After(patience):
-		t.Error("it does not drain")
-	}
+	want(OrderDrain)
 }
 
 // What a worker says reaches the master. Texts are bounded.

@@ -142,10 +142,7 @@ func (w *Worker) attachTo(control int, hello layout) error {
 		w.inboxes.open(hello, fd+1+hello.Shared)
 	}
 	restoreName()
-	m, _, err := w.link.receive() // HELLO itself
-	if err != nil {
-		return err
-	}
+	m, _, _ := w.link.receive() // HELLO itself, which findControl has seen
 	if err := w.link.send(message{kind: messageAck, seq: m.seq}, nil); err != nil {
 		w.options.Logger.Printf("worker: %v", err) // the master has ended; the lifeline will report it
 	}
@@ -177,15 +174,14 @@ func (w *Worker) listen() {
 			w.becomeOrphan()
 			return
 		}
-		if m.kind == messagePing {
+		switch {
+		case m.kind == messagePing:
 			w.pings.note(m.seq)
-			continue
-		}
-		if w.inboxes.message(m, descriptors) || w.meetings.message(m, descriptors) {
-			continue
-		}
-		if o, ok := w.orderOf(m, descriptors); ok {
-			w.orders.put(o)
+		case w.inboxes.message(m, descriptors) || w.meetings.message(m, descriptors):
+		default:
+			if o, ok := w.orderOf(m, descriptors); ok {
+				w.orders.put(o)
+			}
 		}
 	}
 }
@@ -209,8 +205,7 @@ func (w *Worker) orderOf(m message, descriptors []int) (Order, bool) {
 				unix.Close(fd)
 				continue
 			}
-			unix.SetNonblock(fd, true)
-			o.Files = append(o.Files, os.NewFile(uintptr(fd), "adopted listener"))
+			o.Files = append(o.Files, inherited(fd, "adopted listener"))
 		}
 	case messageRelease:
 		o.Kind = OrderRelease
@@ -251,10 +246,7 @@ func (w *Worker) becomeOrphan() {
 
 // orphanGrace is the time that an orphan has to finish.
 func (w *Worker) orphanGrace() time.Duration {
-	if w.options.OrphanGrace > 0 {
-		return w.options.OrphanGrace
-	}
-	return time.Duration(w.layout.OrphanGraceMS) * time.Millisecond
+	return orElse(w.options.OrphanGrace, time.Duration(w.layout.OrphanGraceMS)*time.Millisecond)
 }
 
 // watchSignals receives the process's signals. Those for the master are received and

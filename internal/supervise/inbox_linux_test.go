@@ -139,6 +139,10 @@ func TestParcels(t *testing.T) {
 	}
 	var c collector
 	b.receive(c.take)
+	b.receive(func(int, []byte) { t.Error("a second Receive has an effect") })
+	if len(b.waiting) != 0 {
+		t.Errorf("what is read waits: %v", b.waiting)
+	}
 	until(t, "all are there", func() bool { return c.count() == 3 })
 	if c.payloads[0] != "" || c.payloads[1] != "some" || c.payloads[2] != string(largest) {
 		t.Errorf("payloads of %d, %q and %d", len(c.payloads[0]), c.payloads[1], len(c.payloads[2]))
@@ -210,6 +214,7 @@ func TestFullInbox(t *testing.T) {
 	if err := unix.SetsockoptInt((*b.peers.Load())[0], unix.SOL_SOCKET, unix.SO_SNDBUF, inboxBuffer); err != nil {
 		t.Fatal(err)
 	}
+	unix.SetNonblock((*b.peers.Load())[0], false) // any process that has the end may do so
 	sent := 0
 	var err error
 	for ; sent < 1e6 && err == nil; sent++ {
@@ -289,6 +294,9 @@ func TestStopReceiving(t *testing.T) {
 	// The other readers have ended: this one takes what is pending.
 	next.receive(c.take)
 	next.stop(true)
+	if len(next.waiting) != 0 {
+		t.Errorf("kept: %v", next.waiting)
+	}
 	if n := c.count() + int(first.Load()); n != 10 {
 		t.Errorf("%d of 10 were taken, %d by the first", n, first.Load())
 	}
@@ -470,7 +478,11 @@ func TestTakeBack(t *testing.T) {
 	b.takeBack() // Receive was not called yet: nothing happens
 	var c collector
 	b.receive(c.take)
+	b.adopt(1, duplicate(t, b.pairs[1].rx))
 	b.stop(false)
+	if _, isKept := b.waiting[0]; !isKept || len(b.waiting) != 1 {
+		t.Errorf("kept: %v", b.waiting)
+	}
 	for _, text := range []string{"one", "two"} {
 		if err := b.post(0, int(somePipe(t).Fd()), []byte(text), 0); err != nil {
 			t.Fatal(err)
@@ -516,6 +528,23 @@ func TestReleaseBeforeReceive(t *testing.T) {
 	}
 	if len(b.waiting) > 0 {
 		t.Errorf("%v wait", b.waiting)
+	}
+}
+
+// An inbox is a Unix socket that keeps message boundaries.
+func TestIsInbox(t *testing.T) {
+	stream, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(stream[:])
+	b := newTestInboxes(t)
+	for fd, want := range map[int]bool{
+		int(b.pairs[0].rx.Fd()): true, int(b.pairs[0].tx.Fd()): true, stream[0]: false, int(somePort(t).Fd()): false, int(somePipe(t).Fd()): false, -1: false,
+	} {
+		if got := isInbox(fd); got != want {
+			t.Errorf("descriptor %d: %v", fd, got)
+		}
 	}
 }
 

@@ -1,9 +1,12 @@
 package supervise
 
 import (
+	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -82,6 +85,7 @@ func TestLinkDescriptors(t *testing.T) {
 	raw([]byte("no message at all"), 1)
 	raw(appendMessage(nil, message{kind: messageAdopt, payload: make([]byte, maxPayload)})[:headSize+9], 1) // cut
 	raw(make([]byte, headSize+maxPayload+1), 1)                                                             // does not fit
+	raw(nil, 1)                                                                                             // empty
 	raw(appendMessage(nil, message{kind: messageAdopt}), maxDescriptors+9)                                  // too many
 	if err := ours.send(message{kind: messageAdopt, slot: 4}, []*os.File{file, file}); err != nil {
 		t.Fatal(err)
@@ -114,13 +118,17 @@ func TestLinkHangUp(t *testing.T) {
 		}
 	}
 	ours.hangUp()
-	for range 3 {
-		if m, _, err := ours.receive(); err != nil || m.kind != messageReady {
+	for i := range 3 {
+		if m, _, err := ours.receive(); err != nil || m.kind != messageReady || int(m.seq) != i+1 {
 			t.Fatalf("%+v, %v", m, err)
 		}
 	}
-	if m, _, err := ours.receive(); err == nil {
-		t.Fatalf("%+v", m)
+	if m, _, err := ours.receive(); err != unix.EAGAIN {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	ours.close()
+	if m, _, err := ours.receive(); err == nil || err == unix.EAGAIN || err == io.EOF {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 
@@ -174,6 +182,10 @@ func TestEndComesLast(t *testing.T) {
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	file := someFile(t)
+	if err := theirs.send(message{kind: messageAdopt}, []*os.File{file}); err != nil { // only a master may send it
+		t.Fatal(err)
+	}
 	const words = 100
 	for range words {
 		if err := theirs.send(message{kind: messageReady}, nil); err != nil {
@@ -181,9 +193,24 @@ func TestEndComesLast(t *testing.T) {
 		}
 	}
 	until(t, "the process ends", func() bool { return isGone(p.command.Process.Pid) })
+	m.spawner.processes[p.key] = p
 	m.watch(p)
 	events := m.events.takeAll()
-	if len(events) != words+1 || events[words].kind != evExited {
-		t.Errorf("%d events", len(events))
+	if want := (event{kind: evExited, worker: p.key, text: "exit status 0"}); len(events) != words+1 || !reflect.DeepEqual(events[words], want) {
+		t.Errorf("%d events, the last %+v", len(events), events[len(events)-1])
+	}
+	if n := openFiles(t, file); n != 1 {
+		t.Errorf("%d descriptors, want that of the test", n)
+	}
+	if err := ours.file.Close(); !errors.Is(err, os.ErrClosed) || m.spawner.find(p.key) != nil {
+		t.Errorf("the process is kept: %v", err)
+	}
+	p = &process{key: key{0, 2}, command: exec.Command("/bin/false")} // without a control socket
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	m.watch(p)
+	if events, want := m.events.takeAll(), []event{{kind: evExited, worker: p.key, text: "exit status 1"}}; !reflect.DeepEqual(events, want) {
+		t.Errorf("%+v, want %+v", events, want)
 	}
 }

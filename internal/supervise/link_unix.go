@@ -133,10 +133,10 @@ func (l *link) packet() (size int, descriptors []int, err error) {
 	switch {
 	case p.err != nil:
 		return 0, nil, p.err
-	case p.size == 0 && len(p.descriptors) == 0 && !p.isCut:
-		return 0, nil, io.EOF // peers never send empty packets
 	case p.isCut:
 		return 0, p.descriptors, nil
+	case p.size == 0 && len(p.descriptors) == 0:
+		return 0, nil, io.EOF // peers never send empty packets
 	}
 	return p.size, p.descriptors, nil
 }

@@ -296,7 +296,7 @@ func (m *Master) perform(a action) {
 			m.tickets.answer(ticket, a.err)
 		}
 	case actDumpSelf:
-		m.config.Logger.Printf("master (pid %d):\n%s", os.Getpid(), allStacks(16<<20))
+		m.config.Logger.Printf("master (pid %d):\n%s", os.Getpid(), allStacks())
 	default:
 		m.performHook(a)
 	}
@@ -442,9 +442,7 @@ func (m *Master) listen(p *process) {
 		closeAll(descriptors)
 		if msg.kind == messageMeeting {
 			m.spawner.introduce(p)
-			continue
-		}
-		if e, ok := eventOf(msg); ok {
+		} else if e, ok := eventOf(msg); ok {
 			e.worker = p.key
 			m.events.put(e)
 		}
@@ -485,13 +483,8 @@ func oneLine(payload []byte) string {
 	}, clip(string(payload)))
 }
 
-// allStacks returns the stacks of all goroutines, or the first bytes of them. most is a
-// power of two.
-func allStacks(most int) []byte {
-	for size := min(64<<10, most); ; size *= 2 {
-		text := make([]byte, size)
-		if n := runtime.Stack(text, true); n < size || size >= most {
-			return text[:n]
-		}
-	}
+// allStacks returns the stacks of all goroutines, or the first 16 MiB of them.
+func allStacks() []byte {
+	text := make([]byte, 16<<20)
+	return text[:runtime.Stack(text, true)]
 }

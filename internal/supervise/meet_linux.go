@@ -29,7 +29,6 @@ func (s *spawner) introduce(p *process) {
 			if !errors.Is(err, errLinkFull) { // a worker that reads nothing hangs, and will be replaced
 				flags |= flagFailed
 			}
-			continue
 		}
 		if end != nil {
 			ends = append(ends, end)

@@ -46,15 +46,8 @@ func (m *meeting) add(t *testing.T) *met {
 	m.workers = append(m.workers, w)
 	var done sync.WaitGroup
 	done.Go(func() { m.spawner.master.listen(p) })
-	done.Go(func() {
-		for {
-			msg, descriptors, err := theirs.receive()
-			if err != nil {
-				return
-			}
-			w.meetings.message(msg, descriptors)
-		}
-	})
+	w.orphan.Do(func() {}) // here the end of the link does not mean the master's death
+	done.Go(w.listen)
 	t.Cleanup(func() {
 		ours.hangUp()
 		theirs.hangUp()

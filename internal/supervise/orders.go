@@ -31,7 +31,6 @@ func (q *orderQueue) put(o Order) {
 		}
 		closeFiles(earlier.Files)
 	}
-	clear(q.waiting[len(kept):])
 	q.waiting = append(kept, o)
 	if !q.isSent {
 		q.isSent = true
@@ -49,7 +48,6 @@ func (q *orderQueue) send() {
 			return
 		}
 		next := q.waiting[0]
-		q.waiting[0] = Order{} // the receiver owns its files
 		q.waiting = q.waiting[1:]
 		q.mu.Unlock()
 		q.out <- next

@@ -20,6 +20,19 @@ func TestMessageNumbers(t *testing.T) {
 	if want := []messageType{1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 64, 65, 66, 67, 68, 69, 70, 128}; !slices.Equal(got, want) {
 		t.Errorf("the numbers are %d, want %d", got, want)
 	}
+	var carrying []messageType
+	for kind := range messageType(255) {
+		if kind.carriesDescriptors() {
+			carrying = append(carrying, kind)
+		}
+	}
+	if want := []messageType{4, 10, 11, 13}; !slices.Equal(carrying, want) {
+		t.Errorf("%d carry descriptors, want %d", carrying, want)
+	}
+	packet := appendMessage(nil, message{kind: 3, seq: 0x07060504, slot: 0x0908, flags: 0x0b0a, payload: []byte("ab")})
+	if want := "\xfe\x5a\x01\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x02\x00\x00\x00ab"; string(packet) != want {
+		t.Errorf("%q, want %q", packet, want)
+	}
 }
 
 func TestMessages(t *testing.T) {
@@ -55,8 +68,10 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%v: %v, %v", d, got, err)
 		}
 	}
-	if got, _ := parseGrace(appendGrace(nil, -time.Second)); got != 0 {
-		t.Error(got)
+	for d, want := range map[time.Duration]time.Duration{-time.Second: 0, 1 << 62: 1 << 31 * time.Millisecond} {
+		if got, err := parseGrace(appendGrace(nil, d)); got != want || err != nil {
+			t.Errorf("%v: %v, want %v, %v", d, got, want, err)
+		}
 	}
 }
 
@@ -68,6 +83,15 @@ func TestLayoutIsChecked(t *testing.T) {
 	most := layout{Generation: 1, Listeners: 1023, Control: 1023, Lifeline: 1024, Shared: 1024, Inboxes: []int{0, maxSlot}}
 	if _, err := parseLayout(appendLayout(nil, most)); err != nil {
 		t.Error(err)
+	}
+	for n, isRight := range map[int]bool{1024: true, 1025: false} {
+		l := layout{Generation: 1, Lifeline: 1}
+		for slot := range n {
+			l.Inboxes = append(l.Inboxes, slot)
+		}
+		if _, err := parseLayout(appendLayout(nil, l)); (err == nil) != isRight {
+			t.Errorf("%d inboxes: %v", n, err)
+		}
 	}
 	for name, in := range map[string]string{
 		"no JSON":         "slot",

@@ -299,6 +299,15 @@ func TestReaperIsPatient(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the process ends", func() bool { return isGone(left.Pid) })
+	lives := exec.Command("/bin/sleep", "60")
+	if err := lives.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer lives.Wait()
+	defer lives.Process.Kill()
+	if dead := deadChildren(); !dead[left.Pid] || dead[lives.Process.Pid] {
+		t.Errorf("dead are %v, not %d", dead, lives.Process.Pid)
+	}
 	isReaped := func() bool { return syscall.Kill(left.Pid, 0) == syscall.ESRCH }
 	isWorker := true
 	r := reaper{isWorker: func(int) bool { return isWorker }, seen: map[int]time.Time{}, mayHaveMore: true}

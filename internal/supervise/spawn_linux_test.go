@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -19,9 +21,10 @@ func TestOpenSockets(t *testing.T) {
 	if files, err := s.openSockets(1); files != nil || err != nil || s.isOpen(1) {
 		t.Errorf("without sockets: %v, %v, open %v", files, err, s.isOpen(1))
 	}
+	file := someFile(t)
 	open := func(int) ([]*os.File, error) {
 		made++
-		f, err := os.Open(os.DevNull)
+		f, err := os.Open(file.Name())
 		return []*os.File{f}, err
 	}
 	s.master.config.Sockets = open
@@ -39,6 +42,23 @@ func TestOpenSockets(t *testing.T) {
 	}
 	if files, err := s.openSockets(3); files != nil || err != errStopping || made != 2 {
 		t.Errorf("closed: %v, %v, made %d times", files, err, made)
+	}
+	if n := openFiles(t, file); n != 1 {
+		t.Errorf("%d descriptors are open, want that of the test", n)
+	}
+	s.inboxes[4] = &inboxPair{}
+	if !s.isOpen(4) {
+		t.Error("a slot with an inbox is not open")
+	}
+	made, s.isClosed = 0, false
+	s.master.config.SharedSockets = true
+	s.master.config.Sockets = func(slot int) ([]*os.File, error) {
+		made++
+		return nil, nil
+	}
+	s.openSockets(3)
+	if _, err := s.openSockets(7); err != nil || made != 1 || !s.isOpen(0) || s.isOpen(3) {
+		t.Errorf("shared: made %d times, %v", made, err)
 	}
 }
 
@@ -59,7 +79,7 @@ func TestCloseWithoutRun(t *testing.T) {
 	if n := openFiles(t, f); n != 3 {
 		t.Fatalf("%d descriptors, want one of ours and one for each slot", n)
 	}
-	lifelines := []*os.File{m.lifelineRead, m.lifelineWrite}
+	lifelines := []*os.File{m.lifelineRead, m.lifelineWrite, m.spawner.inbox(1).rx, m.spawner.inbox(1).tx}
 	m.Close()
 	m.Close()
 	if n := openFiles(t, f); n != 1 {
@@ -67,11 +87,28 @@ func TestCloseWithoutRun(t *testing.T) {
 	}
 	for _, l := range lifelines {
 		if err := l.Close(); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("a lifeline is open: %v", err)
+			t.Errorf("a lifeline or an inbox is open: %v", err)
 		}
 	}
 	if err := m.Run(context.Background()); err == nil {
 		t.Error("Run after Close")
+	}
+}
+
+// Workers do not inherit the variables of systemd.
+func TestEnvironmentOfWorkers(t *testing.T) {
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"} {
+		t.Setenv(name, "1")
+	}
+	t.Setenv("LISTEN_PID_", "of others")
+	var want []string
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); name == "LISTEN_PID_" || !strings.HasPrefix(name, "LISTEN_") && name != "NOTIFY_SOCKET" && !strings.HasPrefix(name, "WATCHDOG_") {
+			want = append(want, entry)
+		}
+	}
+	if got := workerEnvironment([]string{"A=1", "B=2"}); !slices.Equal(got, append(want, "A=1", "B=2")) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
