@@ -188,7 +188,7 @@ func TestShieldInherited(t *testing.T) {
 		first, last int // that are shielded
 		isNoPipe    bool
 	}{
-		{"all files", layout{Generation: 1, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1, Inboxes: []int{0, 1}}, 250, 257, false},
+		{"all files", layout{Generation: 1, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1, Inboxes: []int{0}}, 250, 256, false},
 		{"no inboxes", layout{Generation: 1, Listeners: 2, Control: 2, Lifeline: 3, Shared: 1}, 250, 254, false},
 		{"no shared files", layout{Generation: 1, Listeners: 1, Control: 1, Lifeline: 2}, 251, 253, false},
 		{"no lifeline", layout{Generation: 1, Listeners: 1, Control: 1, Lifeline: 2, Shared: 5}, 251, 252, true},

@@ -87,17 +87,18 @@ func (l *link) send(m message, files []*os.File) error {
 // closed. Packets that are not valid messages are dropped.
 func (l *link) receive() (message, []int, error) {
 	for {
-		size, descriptors, err := l.packet()
-		if err != nil {
-			return message{}, nil, err
+		p := l.packet()
+		if p.err != nil {
+			return message{}, nil, p.err
 		}
-		m, err := parseMessage(l.buffer[:size])
-		if err != nil || !m.kind.carriesDescriptors() {
-			closeAll(descriptors)
-			descriptors = nil
+		m, err := parseMessage(l.buffer[:p.size])
+		isMessage := err == nil && !p.isCut
+		if !isMessage || !m.kind.carriesDescriptors() {
+			closeAll(p.descriptors)
+			p.descriptors = nil
 		}
-		if err == nil {
-			return m, descriptors, nil
+		if isMessage {
+			return m, p.descriptors, nil
 		}
 	}
 }
@@ -110,10 +111,8 @@ type packet struct {
 	err         error
 }
 
-// packet waits for a packet. If it did not fit, size is 0, but its descriptors are
-// returned.
-func (l *link) packet() (size int, descriptors []int, err error) {
-	var p packet
+// packet waits for a packet.
+func (l *link) packet() (p packet) {
 	if !l.lastCall {
 		waitErr := l.raw.Read(func(fd uintptr) bool {
 			p = l.take(fd)
@@ -122,23 +121,18 @@ func (l *link) packet() (size int, descriptors []int, err error) {
 		if errors.Is(waitErr, os.ErrDeadlineExceeded) {
 			l.lastCall = true
 		} else if waitErr != nil {
-			return 0, nil, waitErr
+			p.err = waitErr
 		}
 	}
 	if l.lastCall {
 		if controlErr := l.raw.Control(func(fd uintptr) { p = l.take(fd) }); controlErr != nil {
-			return 0, nil, controlErr
+			p.err = controlErr
 		}
 	}
-	switch {
-	case p.err != nil:
-		return 0, nil, p.err
-	case p.isCut:
-		return 0, p.descriptors, nil
-	case p.size == 0 && len(p.descriptors) == 0:
-		return 0, nil, io.EOF // peers never send empty packets
+	if p.err == nil && p.size == 0 && len(p.descriptors) == 0 {
+		p.err = io.EOF // peers never send empty packets
 	}
-	return p.size, p.descriptors, nil
+	return p
 }
 
 // take reads a packet that is pending. It does not wait.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // A Master runs a fleet. Its methods may be called concurrently.
@@ -476,7 +477,7 @@ func eventOf(m message) (event, bool) {
 // oneLine makes a payload fit into a line of the log.
 func oneLine(payload []byte) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r

@@ -194,7 +194,7 @@ func TestAllStacks(t *testing.T) {
 
 // A worker's text takes one line of the log.
 func TestOneLine(t *testing.T) {
-	if got := oneLine([]byte("a\nb\x00\x1f\x7f ~é!")); got != "a b    ~é!" {
+	if got := oneLine([]byte("a\nb\x00\x1f\x7f\u0085 ~é!")); got != "a b     ~é!" {
 		t.Errorf("%q", got)
 	}
 }

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -57,6 +58,16 @@ func (m *meeting) add(t *testing.T) *met {
 		closeFiles(w.streams)
 	})
 	return w
+}
+
+// replace replaces the workers that the spawner knows, but for those that have not met.
+func (m *meeting) replace(by ...*process) {
+	m.spawner.mu.Lock()
+	defer m.spawner.mu.Unlock()
+	maps.DeleteFunc(m.spawner.processes, func(_ key, p *process) bool { return p.hasMet })
+	for _, p := range by {
+		m.spawner.processes[p.key] = p
+	}
 }
 
 // logged returns the lines of the log.
@@ -175,22 +186,19 @@ func TestMeetLeavesNothing(t *testing.T) {
 		until(t, "both have got the stream", func() bool { return first.count() == i && second.count() == i })
 	}
 	check("a meeting", 0, "")
-	m.spawner.processes[key{9, 1}] = &process{key: key{9, 1}, link: full, hasMet: true}
-	delete(m.spawner.processes, first.process.key)
-	delete(m.spawner.processes, second.process.key)
+	m.replace(&process{key: key{9, 1}, link: full, hasMet: true})
 	if err := third.Meet(third.take); err != nil {
 		t.Error(err)
 	}
 	check("one that reads nothing", 1, "worker 2.1 cannot be connected with worker 9.1: sluice: control socket is full")
-	delete(m.spawner.processes, third.process.key)
+	m.replace()
 	ended, closed := m.add(t), m.add(t)
 	before = descriptors(t, os.Getpid())
 	closed.process.link.close()
 	before--
-	delete(m.spawner.processes, key{9, 1})
 	m.spawner.introduce(closed.process)
 	check("a link that is closed", 2, "worker 4.1 is not connected with the others: ")
-	delete(m.spawner.processes, closed.process.key)
+	m.replace()
 	ended.link.close()
 	before--
 	m.spawner.introduce(ended.process)

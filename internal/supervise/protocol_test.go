@@ -68,6 +68,9 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%v: %v, %v", d, got, err)
 		}
 	}
+	if got, err := parseGrace([]byte{1, 2, 3}); got != 0 || err != errShortMessage {
+		t.Errorf("%v, %v", got, err)
+	}
 	for d, want := range map[time.Duration]time.Duration{-time.Second: 0, 1 << 62: 1 << 31 * time.Millisecond} {
 		if got, err := parseGrace(appendGrace(nil, d)); got != want || err != nil {
 			t.Errorf("%v: %v, want %v, %v", d, got, want, err)

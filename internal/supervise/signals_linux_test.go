@@ -273,6 +273,17 @@ func childrenOf(parent int) []int {
 // The reaper reaps children for which no other code waits, and leaves the others
 // their statuses.
 func TestReaper(t *testing.T) {
+	start := func() int {
+		t.Helper()
+		left, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left.Pid
+	}
+	isReaped := func(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
+	first := start()
+	until(t, "the process ends", func() bool { return isGone(first) })
 	const method = "startReaper.func1"
 	before := goroutinesOf(method)
 	stop := startReaper(func(int) bool { return false })
@@ -280,16 +291,14 @@ func TestReaper(t *testing.T) {
 		stop()
 		until(t, "its goroutine ends", func() bool { return goroutinesOf(method) <= before })
 	}()
-	left, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	until(t, "a process that ended before is reaped", func() bool { return isReaped(first) })
+	second := start()
 	for range 5 {
 		if err := exec.Command("/bin/sh", "-c", "exit 7").Run(); err == nil || err.Error() != "exit status 7" {
 			t.Errorf("another's status: %v", err)
 		}
 	}
-	until(t, "the process is reaped", func() bool { return syscall.Kill(left.Pid, 0) == syscall.ESRCH })
+	until(t, "the process is reaped", func() bool { return isReaped(second) })
 }
 
 // It waits for a while before it reaps, and ignores workers.
