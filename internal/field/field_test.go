@@ -188,6 +188,11 @@ func TestCopyTo(t *testing.T) {
 	if got := dump(&b); got != "Host=a" || b.Get(Server) != nil {
 		t.Fatal(got)
 	}
+	add(&a, "Host", "again")
+	a.CopyTo(&b)
+	if got := b.Find(Host, nil, 1); got != 1 {
+		t.Errorf("the copy's second Host is at %d", got)
+	}
 }
 
 func TestNormalize(t *testing.T) {
