@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/core"
+	"github.com/sluicehttp/sluice/internal/engine/netconn"
+	"golang.org/x/sys/unix"
 )
 
 // running has a poller run until the test ends. What it reports goes to events.
@@ -121,6 +124,78 @@ func TestEvents(t *testing.T) {
 	_ = syscall.Shutdown(fd, syscall.SHUT_RDWR)
 	expect("the end", core.Gone|core.Output)
 	p.Remove(fd)
+	if errno := change(p.(*poller).fd, syscall.EPOLL_CTL_DEL, fd, nil); errno != syscall.ENOENT {
+		t.Errorf("after Remove: %v, want ENOENT", errno)
+	}
+}
+
+// Each event is told exactly. What has ended can also be written to: that fails.
+func TestEventOf(t *testing.T) {
+	for raw, want := range map[uint32]uint64{
+		0: 0, syscall.EPOLLIN: core.Input, syscall.EPOLLOUT: core.Output, syscall.EPOLLIN | syscall.EPOLLOUT: core.Input | core.Output,
+		syscall.EPOLLRDHUP: core.Gone, syscall.EPOLLHUP: core.Gone | core.Output, syscall.EPOLLERR: core.Gone | core.Output,
+		syscall.EPOLLIN | syscall.EPOLLRDHUP: core.Input | core.Gone, syscall.EPOLLPRI: 0,
+	} {
+		const token = 0x89abcdef_fedcba98
+		got := eventOf(&syscall.EpollEvent{Events: raw, Fd: -0x01234568, Pad: -0x76543211})
+		if want := (core.Event{Token: token, Flags: want}); got != want {
+			t.Errorf("%#x is %+v, want %+v", raw, got, want)
+		}
+	}
+}
+
+// New keeps no descriptor, and says why epoll is not to be had.
+func TestNewHoldsNothing(t *testing.T) {
+	count := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(all)
+	}
+	before := count()
+	for range 3 {
+		newEngine(engine.Options{})
+	}
+	if after := count(); after != before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Skip(err)
+	}
+	err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: limit.Max})
+	if err != nil {
+		t.Skip(err)
+	}
+	e, err := New(engine.Options{}, netconn.New(engine.Options{}))
+	p, openErr := open()
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{err, openErr} {
+		var call *os.SyscallError
+		if !errors.As(err, &call) || call.Syscall != "epoll_create1" || call.Err != syscall.EMFILE {
+			t.Errorf("without descriptors: %v", err)
+		}
+	}
+	if e != nil || p != nil {
+		t.Errorf("without descriptors: %v, %v", e, p)
+	}
+}
+
+// An epoll instance is not given to other programs, and does not block.
+func TestCreate(t *testing.T) {
+	fd, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	for command, want := range map[int]int{syscall.F_GETFD: syscall.FD_CLOEXEC, syscall.F_GETFL: syscall.O_NONBLOCK} {
+		if flags, err := unix.FcntlInt(uintptr(fd), command, 0); err != nil || flags&want == 0 {
+			t.Errorf("flags %#x, %v: %#x is missing", flags, err, want)
+		}
+	}
 }
 
 // A descriptor that epoll does not take is refused with epoll's error.
