@@ -78,6 +78,7 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 	}
 	for attempt := 1; ; attempt++ {
 		hasStream := req.stream != nil
+		req.call.upstream = "" // of the last attempt
 		retry, err := rt.RoundTrip(c, req, resp)
 		if err == nil || hasStream && req.stream == nil || !c.repeats(req, attempt, retry, err) {
 			return err
