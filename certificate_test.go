@@ -5,8 +5,10 @@ import (
 	"crypto/elliptic"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestGenerateTestCertificate(t *testing.T) {
@@ -42,5 +44,39 @@ func TestGenerateTestCertificate(t *testing.T) {
 	}
 	if certPEM, keyPEM, err := GenerateTestCertificate(""); err != nil || len(certPEM) == 0 || len(keyPEM) == 0 {
 		t.Errorf("without a host: %v", err)
+	}
+}
+
+// What a certificate says of itself.
+func TestTestCertificateTemplate(t *testing.T) {
+	parse := func(host string) *x509.Certificate {
+		certPEM, _, err := GenerateTestCertificate(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(certPEM)
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return certificate
+	}
+	c := parse("[::1")
+	if len(c.DNSNames) != 1 || c.DNSNames[0] != "[::1" || len(c.IPAddresses) != 0 {
+		t.Errorf("half a bracket: %q, %v", c.DNSNames, c.IPAddresses)
+	}
+	if c.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageCertSign || !c.IsCA || !c.BasicConstraintsValid {
+		t.Errorf("usage %b, authority %v, %v", c.KeyUsage, c.IsCA, c.BasicConstraintsValid)
+	}
+	if off := c.NotAfter.Sub(c.NotBefore.Add(time.Hour).AddDate(1, 0, 0)).Abs(); off > 2*time.Hour { // summer time may begin or end
+		t.Errorf("valid from %v until %v", c.NotBefore, c.NotAfter)
+	}
+	for range 30 {
+		if n := parse("h").SerialNumber.BitLen(); n > 120 {
+			t.Fatalf("a serial number of %d bits", n)
+		}
+	}
+	if certPEM, keyPEM, err := GenerateTestCertificate("b\u00fccher.test"); err == nil || !strings.HasPrefix(err.Error(), "sluice: signing a certificate: ") || certPEM != nil || keyPEM != nil {
+		t.Errorf("a name that is not ASCII: %v", err)
 	}
 }

@@ -203,3 +203,78 @@ func TestPipelineAddressesInTurn(t *testing.T) {
 		t.Errorf("%v, %v", dialed, err)
 	}
 }
+
+// TestPipelineClosesIdle: CloseIdleConnections closes connections that were used, and one
+// that was not.
+func TestPipelineClosesIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, peer := newPipelinePeer(t)
+		c.MaxIdleConnDuration = time.Hour
+		call := &pendingCall{t: t, req: getRequest("/"), resp: new(Response), err: make(chan error, 1)}
+		go func() { call.err <- c.Do(call.req, call.resp) }()
+		conn := peer.accept()
+		conn.expect("/")
+		conn.say(answerOK("up"))
+		call.want("up")
+		synctest.Wait()
+		spare := &stubConn{}
+		c.spare.Store(newClientConn(spare, "h:80"))
+		c.CloseIdleConnections()
+		conn.expectEnd()
+		if c.spare.Load() != nil || fmt.Sprint(spare.told) != "[close]" {
+			t.Errorf("the spare connection: %q", spare.told)
+		}
+	})
+}
+
+// TestPipelineSpare: a connection whose server has chosen HTTP/1.1 is used next, without
+// its deadlines; if they stay, another one is dialed.
+func TestPipelineSpare(t *testing.T) {
+	for _, limitErr := range []error{nil, errStub} {
+		dialed := &stubConn{}
+		c := &PipelineClient{Addr: "h:80", Dial: func(string) (net.Conn, error) { return dialed, nil }}
+		c.once.Do(c.prepare)
+		spare := &stubConn{limitErr: limitErr}
+		cc := newClientConn(spare, "h:80")
+		cc.hasDeadline = true
+		c.spare.Store(cc)
+		first, err := c.dial()
+		if isSpare := first == net.Conn(spare); isSpare != (limitErr == nil) || err != nil {
+			t.Errorf("%v: the spare one %v, %v", limitErr, isSpare, err)
+		}
+		if want := map[bool]string{true: "[both none]", false: "[both none close]"}[limitErr == nil]; fmt.Sprint(spare.told) != want {
+			t.Errorf("%v: %q, want %s", limitErr, spare.told, want)
+		}
+		if second, err := c.dial(); second != net.Conn(dialed) || err != nil {
+			t.Errorf("%v: then %v, %v", limitErr, second, err)
+		}
+	}
+	if _, err := (&PipelineClient{Addr: " , "}).dial(); err != errNoAddr {
+		t.Errorf("without an address: %v", err)
+	}
+}
+
+// TestPipelineWorkForgets: a work in the pool has nothing of the last request but room.
+func TestPipelineWorkForgets(t *testing.T) {
+	var c PipelineClient
+	for _, size := range []int{1, maxPooledBytes, maxPooledBytes + 1} {
+		w := c.works.acquire(&c)
+		w.into, w.Err, w.Out = &w.resp, errStub, make([]byte, size)
+		w.resp.SetBodyString("body")
+		c.works.release(w)
+		if w.into != nil || w.Err != nil || len(w.Out) != 0 || (cap(w.Out) == size) != (size <= maxPooledBytes) || len(w.resp.Body()) != 0 {
+			t.Errorf("%d bytes: %v, %v, %d of %d, %q", size, w.into, w.Err, len(w.Out), cap(w.Out), w.resp.Body())
+		}
+		w.into = new(Response)
+		w.into.SetBodyString("the caller's")
+		into := w.into
+		if c.works.release(w); string(into.Body()) != "the caller's" {
+			t.Errorf("the caller has %q", into.Body())
+		}
+	}
+	var invalid InvalidHostError
+	req, _ := newCall("GET", "http://a b/")
+	if err := c.Do(req, nil); !errors.As(err, &invalid) {
+		t.Errorf("an invalid host: %v", err)
+	}
+}

@@ -18,8 +18,9 @@ type stubConn struct {
 	net.Conn
 	told     []string
 	writes   []int
-	failAt   int   // the number of the Write that fails, from 1
-	limitErr error // of setting a deadline
+	failAt   int    // the number of the Write that fails, from 1
+	limitErr error  // of setting a deadline
+	failing  string // the only deadline whose setting fails; "": all
 }
 
 var errStub = errors.New("stub")
@@ -44,6 +45,9 @@ func (c *stubConn) tell(what string, at time.Time) error {
 		what += " " + time.Until(at).String()
 	}
 	c.told = append(c.told, what)
+	if !strings.HasPrefix(what, c.failing) {
+		return nil
+	}
 	return c.limitErr
 }
 

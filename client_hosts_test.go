@@ -8,7 +8,10 @@ import (
 	"reflect"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // Each field that Client has in common with HostClient reaches it.
@@ -264,4 +267,69 @@ func TestClientTLSResumes(t *testing.T) {
 	if len(resumed) != 2 || resumed[0] || !resumed[1] {
 		t.Errorf("resumed: %v", resumed)
 	}
+}
+
+// TestClientAddsHostsOnce: of two calls that add a host at once, the second gets the
+// HostClient of the first, and counts.
+func TestClientAddsHostsOnce(t *testing.T) {
+	for _, isTLS := range []bool{false, true} {
+		var c Client
+		first, err := c.addHost("h", isTLS)
+		second, again := c.addHost("h", isTLS)
+		if err != nil || again != nil || first != second || first.pending.Load() != 2 || len(c.hostClients()) != 1 {
+			t.Errorf("TLS %v: %v, %v, %d pending", isTLS, err, again, first.pending.Load())
+		}
+	}
+}
+
+// TestClientDropsUnused: which hosts are dropped, and when.
+func TestClientDropsUnused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c Client
+		fill := func() (now int64) {
+			c.hosts, c.tlsHosts = map[string]*HostClient{}, map[string]*HostClient{}
+			now = clock.Nanos()
+			for _, name := range []string{"old", "recent", "pending", "open"} {
+				for _, hosts := range []map[string]*HostClient{c.hosts, c.tlsHosts} {
+					hc := &HostClient{}
+					hc.lastUse.Store(now - int64(time.Second) - 1)
+					switch name {
+					case "recent":
+						hc.lastUse.Add(1)
+					case "pending":
+						hc.pending.Store(1)
+					case "open":
+						hc.pool.Admit()
+					}
+					hosts[name] = hc
+				}
+			}
+			return now
+		}
+		now := fill()
+		c.lastDrop = now - int64(time.Second) + 1
+		if c.dropUnused(); len(c.hosts) != 4 || len(c.tlsHosts) != 4 {
+			t.Errorf("a second time within a second: %v", c.hosts)
+		}
+		c.lastDrop--
+		c.dropUnused()
+		for _, hosts := range []map[string]*HostClient{c.hosts, c.tlsHosts} {
+			if len(hosts) != 3 || hosts["old"] != nil || c.lastDrop != now {
+				t.Errorf("%v, dropped at %d, want %d", hosts, c.lastDrop, now)
+			}
+		}
+		// With one less than maxIdleHosts, nothing is dropped.
+		for _, most := range []int{maxIdleHosts - 1, maxIdleHosts} {
+			fill()
+			c.lastDrop -= int64(time.Minute)
+			for i := len(c.hosts) + len(c.tlsHosts); i < most; i++ {
+				hc := &HostClient{}
+				hc.pending.Store(1)
+				c.hosts[fmt.Sprint(i)] = hc
+			}
+			if _, err := c.addHost("new", false); err != nil || (c.hosts["old"] == nil) != (most == maxIdleHosts) || c.hosts["new"] == nil {
+				t.Errorf("with %d hosts: %v, old %v", most, err, c.hosts["old"])
+			}
+		}
+	})
 }

@@ -32,8 +32,8 @@ type framePeer struct {
 	paths  map[uint32]string // of the requests
 }
 
-// newFramePeer runs script on each connection.
-func newFramePeer(t testing.TB, script func(p *framePeer)) *clientPeer {
+// newFramePeer runs script on each connection, after SETTINGS.
+func newFramePeer(t testing.TB, script func(p *framePeer), settings ...http2.Setting) *clientPeer {
 	return newClientPeer(t, func(c *peerConn) {
 		preface := make([]byte, len(http2.ClientPreface))
 		if _, err := io.ReadFull(c.br, preface); err != nil {
@@ -42,7 +42,7 @@ func newFramePeer(t testing.TB, script func(p *framePeer)) *clientPeer {
 		p := &framePeer{Framer: http2.NewFramer(c, c.br), conn: c, number: c.number, paths: map[uint32]string{}}
 		p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 		p.heads = hpack.NewEncoder(&p.block)
-		_ = p.WriteSettings()
+		_ = p.WriteSettings(settings...)
 		script(p)
 	})
 }

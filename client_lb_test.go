@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/balance"
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 var errSick = errors.New("sick")
@@ -334,4 +335,74 @@ func TestLBClientDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() { _ = lb.Do(req, resp) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// panickingClient panics, as often as it is told.
+type panickingClient struct{ times int }
+
+func (c *panickingClient) PendingRequests() int { return 0 }
+
+func (c *panickingClient) DoDeadline(*Request, *Response, time.Time) error {
+	if c.times--; c.times >= 0 {
+		panic(errSick)
+	}
+	return nil
+}
+
+// A client that panics gets the next request, as it would after a success, and a probe
+// that panics does not keep it ejected.
+func TestLBClientPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sick := &panickingClient{times: 10}
+		well, _ := newLB(1)
+		lb := &LBClient{Clients: []BalancingClient{sick, well.Clients[0]}}
+		panics := 0
+		for range 20 {
+			func() {
+				defer func() {
+					if recover() != nil {
+						panics++
+					}
+				}()
+				if err := lb.Do(new(Request), nil); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		if panics != 10 {
+			t.Errorf("%d of 20 requests panicked, want each second one", panics)
+		}
+	})
+}
+
+// boundClient notes the bounds of requests.
+type boundClient struct {
+	panickingClient
+	deadline int64
+	ctx      context.Context
+}
+
+func (c *boundClient) DoContext(ctx context.Context, req *Request, _ *Response) error {
+	c.ctx, c.deadline = ctx, req.call.deadline
+	return nil
+}
+
+// Clients with contexts get the context, and Timeout if it has no deadline.
+func TestLBClientContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &boundClient{}
+		lb := &LBClient{Clients: []BalancingClient{c}, Timeout: time.Minute}
+		req := new(Request)
+		if err := lb.DoContext(t.Context(), req, nil); err != nil || c.ctx != t.Context() || c.deadline != clock.Nanos()+int64(time.Minute) {
+			t.Errorf("%v, deadline %d", err, c.deadline)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := lb.DoContext(ctx, req, nil); err != nil || c.ctx != ctx || c.deadline != 0 {
+			t.Errorf("%v, deadline %d", err, c.deadline)
+		}
+		if req.call != (clientCall{}) {
+			t.Errorf("the request keeps %+v", req.call)
+		}
+	})
 }

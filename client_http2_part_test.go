@@ -1,0 +1,605 @@
+package sluice
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/http2client"
+	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/pool"
+)
+
+// TestHTTP2HeadReceived: what becomes of the body of each response.
+func TestHTTP2HeadReceived(t *testing.T) {
+	const unknown = -1 // the length is not announced
+	for _, tc := range []struct {
+		name   string
+		status int
+		length int64
+		isLast bool
+		set    func(x *http2Call)
+		form   http2Form
+		err    error
+	}{
+		{"interim", 199, unknown, false, nil, noFinalHead, nil},
+		{"final", 200, unknown, false, nil, bodyKept, nil},
+		{"alone", 200, unknown, true, nil, headAlone, nil},
+		{"HEAD", 200, 5, false, func(x *http2Call) { x.stream.IsHead = true }, bodyDropped, nil},
+		{"204", 204, unknown, false, nil, bodyDropped, nil},
+		{"304 with a length", 304, 5, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyDropped, nil},
+		{"skipped", 200, maxDropped, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
+		{"skipped, too long", 200, maxDropped + 1, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
+		{"skipped, of any length", 200, unknown, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
+		{"skipped, empty", 200, 0, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
+		{"stream", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyLent, nil},
+		{"unwanted stream", 200, maxDropped, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsNone }, bodyDropped, nil},
+		{"unwanted, in memory", 200, unknown, false, func(x *http2Call) { x.req.call.wants = wantsNone }, bodyKept, nil},
+		{"wanted in memory", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsBytes }, bodyKept, nil},
+		{"stream of a redirect that is followed", 301, 5, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsBytes }, bodyDropped, nil},
+		{"at the limit", 200, 10, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyKept, nil},
+		{"above the limit", 200, 11, false, func(x *http2Call) { x.c.MaxResponseBodySize = 10 }, bodyDropped, ErrBodyTooLarge},
+		{"too long", 200, math.MaxInt64, false, nil, bodyDropped, ErrBodyTooLarge},
+		{"accepted CONNECT", 299, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, bodyLent, nil},
+		{"refused CONNECT", 300, unknown, true, func(x *http2Call) { x.protocol = []byte("p") }, headAlone, nil},
+		{"refused CONNECT with a body", 300, unknown, false, func(x *http2Call) { x.protocol = []byte("p") }, bodyLent, nil},
+	} {
+		x := &http2Call{c: &HostClient{}, req: new(Request), resp: new(Response)}
+		if tc.set != nil {
+			tc.set(x)
+		}
+		var head h2.Head
+		head.StatusCode, head.ContentLength = tc.status, tc.length
+		if tc.length != unknown {
+			head.Flags = h1.HasLength
+		}
+		isStreamed, err := x.HeadReceived(&head, tc.isLast)
+		if x.form != tc.form || err != tc.err || isStreamed != (tc.form == bodyLent) {
+			t.Errorf("%s: form %d, want %d; streamed %v, %v", tc.name, x.form, tc.form, isStreamed, err)
+		}
+		if tc.form != noFinalHead && (x.resp.StatusCode() != tc.status || x.resp.limit != x.c.MaxResponseBodySize) {
+			t.Errorf("%s: status %d, limit %d", tc.name, x.resp.StatusCode(), x.resp.limit)
+		}
+		if tc.form == bodyKept && x.resp.StreamBody {
+			t.Errorf("%s: the response is to have a stream", tc.name)
+		}
+	}
+	x := &http2Call{c: &HostClient{MaxResponseBodySize: -1}, req: new(Request), resp: new(Response)}
+	var head h2.Head
+	head.StatusCode, head.ContentLength = 200, 1
+	if _, err := x.HeadReceived(&head, false); err != nil || x.resp.limit != 0 {
+		t.Errorf("a negative limit: %v, %d", err, x.resp.limit)
+	}
+}
+
+// TestHTTP2BodyReceived: bodies are kept up to the limit, and dropped up to maxDropped.
+func TestHTTP2BodyReceived(t *testing.T) {
+	x := &http2Call{form: bodyDropped, resp: new(Response)}
+	for _, step := range []struct {
+		n   int
+		err error
+	}{{1, nil}, {maxDropped - 1, nil}, {1, errUnwantedBody}} {
+		if err := x.BodyReceived(make([]byte, step.n)); err != step.err || len(x.resp.bytes) != 0 {
+			t.Errorf("dropped %d: %v, %d bytes", x.unwanted, err, len(x.resp.bytes))
+		}
+	}
+	x = &http2Call{form: bodyKept, resp: new(Response)}
+	x.resp.limit = 5
+	for i, err := range []error{nil, nil, ErrBodyTooLarge} {
+		if got := x.BodyReceived([]byte("abc")[:2+i%2]); got != err {
+			t.Errorf("kept: %v, want %v", got, err)
+		}
+	}
+	if string(x.resp.bytes) != "ababc" {
+		t.Errorf("kept %q", x.resp.bytes)
+	}
+}
+
+// closable counts how often it is closed.
+type closable struct {
+	io.Reader
+	closes int
+}
+
+func (c *closable) Close() error { c.closes++; return errStub }
+
+// TestHTTP2Source: what was read is counted and can be sent again; a panic is an error.
+func TestHTTP2Source(t *testing.T) {
+	panicking := iotest.ErrReader(nil)
+	for name, s := range map[string]*http2Source{
+		"sought": {stream: strings.NewReader("body")}, "not": {stream: io.MultiReader(strings.NewReader("body"))},
+	} {
+		if !s.rewind() {
+			t.Errorf("%s: what was not read cannot be sent", name)
+		}
+		if n, err := s.Read(make([]byte, 3)); n != 3 || err != nil || s.read != 3 {
+			t.Errorf("%s: %d, %v, %d", name, n, err, s.read)
+		}
+		if s.rewind() != (name == "sought") {
+			t.Errorf("%s: rewind", name)
+		}
+	}
+	s := &http2Source{stream: strings.NewReader("body")}
+	_, _ = s.Read(make([]byte, 3))
+	if b, err := io.ReadAll(s); !s.rewind() || string(b) != "y" || err != nil || s.read != 4 {
+		t.Errorf("%q, %v, %d", b, err, s.read)
+	}
+	if err := s.Close(); err != nil || s.rewind() {
+		t.Errorf("closed: %v", err)
+	}
+	failing := &http2Source{stream: failingSeeker{strings.NewReader("body")}}
+	_, _ = failing.Read(make([]byte, 1))
+	if failing.rewind() {
+		t.Error("it was not sought")
+	}
+	c := &closable{Reader: panicking}
+	if err := (&http2Source{stream: c}).Close(); err != errStub || c.closes != 1 {
+		t.Errorf("%v, closed %d times", err, c.closes)
+	}
+	var failed *ErrBodyStreamWritePanic
+	if _, err := (&http2Source{}).Read(nil); !errors.As(err, &failed) { // a nil stream panics
+		t.Errorf("panic: %v", err)
+	}
+}
+
+type failingSeeker struct{ io.Reader }
+
+func (failingSeeker) Seek(int64, int) (int64, error) { return 0, errStub }
+
+// TestHTTP2Explain: what the failure of a stream means to the caller.
+func TestHTTP2Explain(t *testing.T) {
+	violation, other := &h2.Error{}, errors.New("other")
+	for _, tc := range []struct {
+		name string
+		err  error
+		set  func(x *http2Call)
+		want error
+		same bool // the error is unchanged
+	}{
+		{"HTTP_1_1_REQUIRED", other, func(x *http2Call) { x.req.call.needsHTTP1, x.c.HTTP2 = true, HTTP2Only }, ErrNoHTTP2, false},
+		{"HTTP_1_1_REQUIRED, auto", other, func(x *http2Call) { x.req.call.needsHTTP1, x.c.HTTP2 = true, HTTP2Auto }, other, true},
+		{"not HTTP/2", violation, nil, ErrNoHTTP2, false},
+		{"a violation over TLS", violation, func(x *http2Call) { x.c.IsTLS = true }, violation, true},
+		{"a violation later", violation, func(x *http2Call) { x.member.Conn.isSettled.Store(true) }, violation, true},
+		{"another error at first", other, nil, other, true},
+		{"end before the head", io.EOF, nil, io.EOF, false},
+		{"end after the head", io.EOF, func(x *http2Call) { x.form = bodyKept }, io.ErrUnexpectedEOF, false},
+		{"GOAWAY", http2client.ErrGoingAway, nil, io.EOF, false},
+		{"source", http2client.ErrSourceLength, func(x *http2Call) { x.source.read, x.stream.Length = 3, 5 }, io.ErrUnexpectedEOF, false},
+	} {
+		x := &http2Call{c: &HostClient{}, member: pool.NewMember(&http2Peer{}, 1), req: new(Request)}
+		if tc.set != nil {
+			tc.set(x)
+		}
+		err := x.explain(tc.err)
+		if !errors.Is(err, tc.want) || (err == tc.err) != tc.same {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+		if tc.name == "source" && err.Error() != "sluice: body stream ended after 3 of 5 bytes: unexpected EOF" {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHTTP2CallForgets: a call in the pool has nothing of the last one.
+func TestHTTP2CallForgets(t *testing.T) {
+	x := acquireHTTP2Call()
+	x.c, x.req, x.resp, x.member = &HostClient{}, new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
+	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(message.RequestHeader), bodyLent, 1
+	x.framing, x.source = message.Framing{Length: 1}, http2Source{read: 1}
+	s := &x.stream
+	s.Request, s.Content, s.Source, s.Context = x, []byte("x"), strings.NewReader(""), t.Context()
+	s.Length, s.HasTrailer, s.IsHead = 1, true, true
+	x.trailers.Add(0, []byte("x"), []byte("y"))
+	releaseHTTP2Call(x)
+	if x.c != nil || x.req != nil || x.resp != nil || x.member != nil || x.content != nil || x.late != nil || x.form != noFinalHead ||
+		x.unwanted != 0 || x.framing != (message.Framing{}) || x.source != (http2Source{}) || x.trailers.Len() != 0 {
+		t.Errorf("the call keeps %+v", x)
+	}
+	if s.Request != nil || s.Content != nil || s.Source != nil || s.Context != nil || s.Length != 0 || s.HasTrailer || s.IsHead {
+		t.Errorf("the stream keeps %+v", s)
+	}
+}
+
+// TestHTTP2InvalidRequest: a request that cannot be written gives its place back, and is
+// not sent again.
+func TestHTTP2InvalidRequest(t *testing.T) {
+	peer := newFramePeer(t, func(p *framePeer) { p.request() })
+	c := peer.host()
+	c.HTTP2 = HTTP2Only
+	var call clientCall
+	m, _, err := c.acquireHTTP2(&call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, resp := newCall("GET", "http://a b/")
+	isStale, retry, err := c.roundTripHTTP2(m, req, resp)
+	if invalid := InvalidHostError(""); isStale || retry || !errors.As(err, &invalid) {
+		t.Errorf("stale %v, retry %v, %v", isStale, retry, err)
+	}
+	checkPool(t, c, 1, 1)
+	c.CloseIdleConnections()
+}
+
+// TestHTTP2NotChosen: HTTP/2 needs a TLS connection whose handshake succeeds. The
+// connection is closed if it does not.
+func TestHTTP2NotChosen(t *testing.T) {
+	c := &HostClient{IsTLS: true, HTTP2: HTTP2Auto}
+	if isHTTP2, err := c.chosen(new(clientCall), &stubConn{}); isHTTP2 || err != nil {
+		t.Errorf("not TLS: %v, %v", isHTTP2, err)
+	}
+	stub := &stubConn{}
+	c = &HostClient{Addr: "h:443", IsTLS: true, HTTP2: HTTP2Auto, Dial: func(string) (net.Conn, error) {
+		return tls.Client(stub, &tls.Config{ServerName: "h"}), nil
+	}}
+	req, resp := newCall("GET", "https://h/")
+	var dialed *ErrDialWithUpstream
+	if err := c.DoTimeout(req, resp, time.Hour); err != ErrTimeout && !errors.As(err, &dialed) {
+		t.Errorf("a failed handshake: %v", err)
+	}
+	if n := len(stub.told); n == 0 || stub.told[n-1] != "close" {
+		t.Errorf("the connection is open after %q", stub.told)
+	}
+	checkPool(t, c, 0, 0)
+}
+
+// TestHTTP2PoolWaits: who waits for a stream, and for how long.
+func TestHTTP2PoolWaits(t *testing.T) {
+	arrived := make(chan uint32, 4)
+	peer := newFramePeer(t, func(p *framePeer) {
+		for stream, path := p.request(); stream != 0; stream, path = p.request() {
+			if path == "/held" {
+				arrived <- stream
+			} else {
+				p.answer(stream, "200", "ok")
+			}
+		}
+	}, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
+	c := peer.host()
+	c.HTTP2, c.MaxHTTP2Conns = HTTP2Only, 1
+	if err := c.Do(newCall("GET", peer.url("/"))); err != nil { // the server's settings arrive
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	held := make(chan error, 1)
+	go func() {
+		req, resp := newCall("GET", peer.url("/held"))
+		held <- c.DoContext(ctx, req, resp)
+	}()
+	<-arrived
+	if err := c.Do(newCall("GET", peer.url("/"))); err != ErrNoFreeConns {
+		t.Errorf("without a limit: %v", err)
+	}
+	// A call with a context waits until it ends.
+	waiting, end := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() {
+		req, resp := newCall("GET", peer.url("/"))
+		waited <- c.DoContext(waiting, req, resp)
+	}()
+	eventually(t, "a call waits", func() bool { return stackShows("Shared", "Wait") || len(waited) > 0 })
+	end()
+	var phase *PhaseError
+	if err := <-waited; !errors.As(err, &phase) || phase.Phase != PhaseWait {
+		t.Errorf("with a context: %v", err)
+	}
+	cancel()
+	<-held
+	c.CloseIdleConnections()
+}
+
+// TestHTTP2DialPanics: the permission to open a connection is passed on.
+func TestHTTP2DialPanics(t *testing.T) {
+	r := http2Servers[2].start(t, mirrorRequest)
+	c := r.host(HTTP2Only)
+	c.MaxHTTP2Conns = 1
+	c.Dial = func(addr string) (net.Conn, error) {
+		if r.dials.Add(1) == 1 {
+			panic(errStub)
+		}
+		return net.Dial("tcp", addr)
+	}
+	defer c.CloseIdleConnections()
+	func() {
+		defer func() {
+			if v := recover(); v != errStub {
+				t.Errorf("recovered %v", v)
+			}
+		}()
+		_ = c.Do(newCall("GET", r.url("/")))
+	}()
+	checkPool(t, c, 0, 0)
+	req, resp := newCall("GET", r.url("/"))
+	if err := c.DoTimeout(req, resp, clientPatience); err != nil {
+		t.Error(err)
+	}
+	checkPool(t, c, 1, 1)
+}
+
+// TestHTTP2Misdirected: without a second connection, the answer is 421. It is asked for
+// once per request.
+func TestHTTP2Misdirected(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		dial   func(n int64) error
+		most   int
+		status int
+		dials  int64
+		open   int
+	}{
+		{"second connection", nil, 2, 200, 2, 1},
+		{"no room", nil, 1, 421, 1, 1}, // if the body is a stream; otherwise the first connection makes room
+		{"no dial", func(n int64) error {
+			if n == 2 {
+				return errStub
+			}
+			return nil
+		}, 2, 421, 2, 1},
+		{"a dial panics", func(n int64) error {
+			if n == 2 {
+				panic(errStub)
+			}
+			return nil
+		}, 2, 0, 2, 1},
+	} {
+		for _, streams := range []bool{false, true} {
+			if tc.most == 1 && !streams {
+				tc.status, tc.dials, tc.open = 200, 2, 0
+			} else if tc.most == 1 {
+				tc.status, tc.dials, tc.open = 421, 1, 1
+			}
+			t.Run(fmt.Sprint(tc.name, " ", streams), func(t *testing.T) {
+				peer := newFramePeer(t, func(p *framePeer) {
+					for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+						if p.number == 1 {
+							p.answer(stream, "421", "elsewhere")
+						} else {
+							p.answer(stream, "200", "here")
+						}
+					}
+				})
+				var dials atomic.Int64
+				c := peer.host()
+				c.HTTP2, c.MaxHTTP2Conns = HTTP2Only, tc.most
+				c.Dial = func(addr string) (net.Conn, error) {
+					n := dials.Add(1)
+					if tc.dial != nil {
+						if err := tc.dial(n); err != nil {
+							return nil, err
+						}
+					}
+					return net.Dial("tcp", addr)
+				}
+				req, resp := newCall("POST", peer.url("/"))
+				resp.StreamBody = streams
+				func() {
+					defer func() {
+						if v := recover(); (v != nil) != (tc.status == 0) {
+							t.Errorf("recovered %v", v)
+						}
+					}()
+					if err := c.Do(req, resp); err != nil || resp.StatusCode() != tc.status {
+						t.Errorf("%v, status %d, want %d", err, resp.StatusCode(), tc.status)
+					}
+				}()
+				if body := string(resp.Body()); body != map[int]string{200: "here", 421: "elsewhere"}[tc.status] && tc.status != 0 {
+					t.Errorf("body %q", body)
+				}
+				_ = resp.CloseBodyStream()
+				if dials.Load() != tc.dials {
+					t.Errorf("%d dials, want %d", dials.Load(), tc.dials)
+				}
+				checkPool(t, c, tc.open, tc.open)
+				c.CloseIdleConnections()
+				checkPool(t, c, 0, 0)
+			})
+		}
+	}
+}
+
+// part sends the head of a response and the beginning of its body.
+func (p *framePeer) part(stream uint32, body string) {
+	p.block.Reset()
+	_ = p.heads.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+	_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: p.block.Bytes(), EndHeaders: true})
+	_ = p.WriteData(stream, false, []byte(body))
+}
+
+// TestHTTP2BodyEnds: how a streamed body ends, and what is left then.
+func TestHTTP2BodyEnds(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		end   func(p *framePeer, stream uint32)
+		limit int
+		read  time.Duration
+		body  string
+		err   error
+		open  int // connections afterwards
+	}{
+		{"whole", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("56")) }, 0, 0, "123456", nil, 1},
+		{"at the limit", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("56")) }, 6, time.Hour, "123456", nil, 1},
+		{"above the limit", func(p *framePeer, s uint32) { _ = p.WriteData(s, true, []byte("567")) }, 6, 0, "123456", ErrBodyTooLarge, 1},
+		{"far above the limit", func(*framePeer, uint32) {}, 2, 0, "12", ErrBodyTooLarge, 1},
+		{"silence", func(*framePeer, uint32) {}, 0, 20 * time.Millisecond, "1234", ErrTimeout, 1},
+		{"lost", func(p *framePeer, _ uint32) { _ = p.conn.Conn.(*net.TCPConn).CloseWrite() }, 0, 0, "1234", io.ErrUnexpectedEOF, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			peer := newFramePeer(t, func(p *framePeer) {
+				for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+					p.part(stream, "1234")
+					tc.end(p, stream)
+				}
+			})
+			c := peer.host()
+			c.HTTP2, c.MaxResponseBodySize, c.ReadTimeout = HTTP2Only, tc.limit, tc.read
+			req, resp := newCall("POST", peer.url("/"))
+			sent := &closable{Reader: strings.NewReader("sent")}
+			req.SetBodyStream(sent, 4)
+			resp.StreamBody = true
+			if err := c.Do(req, resp); err != nil || req.IsBodyStream() || resp.Header.ContentLength() != -1 {
+				t.Fatal(err)
+			}
+			if resp.RemoteAddr().String() != peer.addr() {
+				t.Errorf("from %v", resp.RemoteAddr())
+			}
+			stream := resp.BodyStream()
+			if n, err := stream.Read(nil); n != 0 || err != nil {
+				t.Errorf("an empty read: %d, %v", n, err)
+			}
+			if body, err := io.ReadAll(stream); string(body) != tc.body || !errors.Is(err, tc.err) {
+				t.Errorf("%q, %v; want %q, %v", body, err, tc.body, tc.err)
+			}
+			if _, err := stream.Read(make([]byte, 1)); tc.err != nil && !errors.Is(err, tc.err) || tc.err == nil && err != io.EOF {
+				t.Errorf("a second time: %v", err)
+			}
+			if sent.closes == 0 {
+				t.Error("the request's stream is open")
+			}
+			checkPool(t, c, tc.open, tc.open)
+			if err := resp.CloseBodyStream(); err != nil {
+				t.Error(err)
+			}
+			if _, err := stream.Read(make([]byte, 1)); err != errStreamClosed {
+				t.Errorf("after Close: %v", err)
+			}
+			checkPool(t, c, tc.open, tc.open)
+			c.CloseIdleConnections()
+		})
+	}
+}
+
+// TestHTTP2BodyCloseDuringRead: Close makes a waiting Read return, and resets the stream.
+func TestHTTP2BodyCloseDuringRead(t *testing.T) {
+	peer := newFramePeer(t, func(p *framePeer) {
+		for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+			p.part(stream, "1234")
+		}
+	})
+	c := peer.host()
+	c.HTTP2 = HTTP2Only
+	req, resp := newCall("GET", peer.url("/"))
+	resp.StreamBody = true
+	if err := c.Do(req, resp); err != nil {
+		t.Fatal(err)
+	}
+	stream := resp.BodyStream()
+	if _, err := io.ReadFull(stream, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := stream.Read(make([]byte, 1))
+		read <- err
+	}()
+	eventually(t, "a Read waits", func() bool { return stackShows("http2Body).Read", "http2client") || len(read) > 0 })
+	if err := resp.CloseBodyStream(); err != nil {
+		t.Error(err)
+	}
+	within(t, "Read", func() {
+		if err := <-read; err != errStreamClosed {
+			t.Errorf("Read: %v", err)
+		}
+	})
+	checkPool(t, c, 1, 1)
+	c.CloseIdleConnections()
+}
+
+// TestConnectProtocolFails: which failures are final, and what is left of them.
+func TestConnectProtocolFails(t *testing.T) {
+	admits := http2.Setting{ID: 8, Val: 1} // SETTINGS_ENABLE_CONNECT_PROTOCOL
+	refuse := func(code http2.ErrCode) func(p *framePeer, stream uint32) {
+		return func(p *framePeer, stream uint32) { _ = p.WriteRSTStream(stream, code) }
+	}
+	for _, tc := range []struct {
+		name     string
+		answer   func(p *framePeer, stream uint32)
+		requests int64
+		status   int // 0: an error
+	}{
+		{"refused each time", refuse(http2.ErrCodeRefusedStream), 3, 0},
+		{"reset", refuse(http2.ErrCodeInternal), 1, 0},
+		{"answered without a body", func(p *framePeer, stream uint32) { p.answer(stream, "403", "") }, 1, 403},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var requests atomic.Int64
+			peer := newFramePeer(t, func(p *framePeer) {
+				for stream := p.head(); stream != 0; stream = p.head() {
+					requests.Add(1)
+					tc.answer(p, stream)
+				}
+			}, admits)
+			var host *HostClient
+			c := &Client{HTTP2: HTTP2Only, MaxIdemponentCallAttempts: 3, ConfigureClient: func(hc *HostClient) error { host = hc; return nil }}
+			req, resp := newCall("GET", peer.url("/"))
+			conn, err := c.ConnectProtocol(t.Context(), "p", req, resp)
+			if conn != nil || (err == nil) != (tc.status != 0) || tc.status != 0 && resp.StatusCode() != tc.status {
+				t.Errorf("%v, %v, status %d", conn, err, resp.StatusCode())
+			}
+			if requests.Load() != tc.requests || req.call != (clientCall{}) || host.PendingRequests() != 0 || host.lastUse.Load() == 0 {
+				t.Errorf("%d requests, want %d; %+v, %d pending", requests.Load(), tc.requests, req.call, host.PendingRequests())
+			}
+			checkPool(t, host, 1, 1)
+			c.CloseIdleConnections()
+		})
+	}
+	req, resp := newCall("GET", "ftp://h/")
+	if conn, err := new(Client).ConnectProtocol(t.Context(), "p", req, resp); conn != nil || err != errUnsupportedScheme {
+		t.Errorf("ftp: %v, %v", conn, err)
+	}
+	c := &Client{HTTP2: HTTP2Auto, ConfigureClient: func(hc *HostClient) error { hc.IsTLS = true; return nil }}
+	req, resp = newCall("GET", "http://h/")
+	if conn, err := c.ConnectProtocol(t.Context(), "p", req, resp); conn != nil || err != ErrHostClientRedirectToDifferentScheme {
+		t.Errorf("another scheme: %v, %v", conn, err)
+	}
+}
+
+// head waits for the head of a request that does not end; 0 at the end.
+func (p *framePeer) head() (stream uint32) {
+	for {
+		switch frame, err := p.ReadFrame(); frame := frame.(type) {
+		case nil:
+			_ = err
+			return 0
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				_ = p.WriteSettingsAck()
+			}
+		case *http2.PingFrame:
+			if !frame.IsAck() {
+				_ = p.WritePing(true, frame.Data)
+			}
+		case *http2.MetaHeadersFrame:
+			return frame.StreamID
+		}
+	}
+}
+
+// TestPrewarmHTTP2Fails: the error is the first one, or that of the context.
+func TestPrewarmHTTP2Fails(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &HostClient{Addr: "h:80", HTTP2: HTTP2Only, Dial: func(string) (net.Conn, error) { return nil, errStub }}
+	if err := c.Prewarm(ctx, 1); !errors.Is(err, errStub) {
+		t.Errorf("error %v", err)
+	}
+	c.Dial = func(string) (net.Conn, error) { cancel(); return nil, errStub }
+	var phase *PhaseError
+	if err := c.Prewarm(ctx, 1); !errors.As(err, &phase) || phase.Phase != PhaseDial {
+		t.Errorf("error %v", err)
+	}
+	checkPool(t, c, 0, 0)
+}
