@@ -331,6 +331,17 @@ func TestHTTP2DialPanics(t *testing.T) {
 	checkPool(t, c, 1, 1)
 }
 
+// misdirecting is a script that answers 421 on the first connection.
+func misdirecting(p *framePeer) {
+	for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
+		if p.number == 1 {
+			p.answer(stream, "421", "elsewhere")
+		} else {
+			p.answer(stream, "200", "here")
+		}
+	}
+}
+
 // TestHTTP2Misdirected: without a second connection, the answer is 421. It is asked for
 // once per request.
 func TestHTTP2Misdirected(t *testing.T) {
@@ -364,15 +375,7 @@ func TestHTTP2Misdirected(t *testing.T) {
 				tc.status, tc.dials, tc.open = 421, 1, 1
 			}
 			t.Run(fmt.Sprint(tc.name, " ", streams), func(t *testing.T) {
-				peer := newFramePeer(t, func(p *framePeer) {
-					for stream, _ := p.request(); stream != 0; stream, _ = p.request() {
-						if p.number == 1 {
-							p.answer(stream, "421", "elsewhere")
-						} else {
-							p.answer(stream, "200", "here")
-						}
-					}
-				})
+				peer := newFramePeer(t, misdirecting)
 				var dials atomic.Int64
 				c := peer.host()
 				c.HTTP2, c.MaxHTTP2Conns = HTTP2Only, tc.most
