@@ -27,12 +27,12 @@ func ValidHost(s []byte) bool {
 	return i > 0 && validPort(s[i:])
 }
 
-// escapesASCII tells whether s has an escaped ASCII character. In a name it serves
+// escapesASCII tells whether s, which isName, has an escaped ASCII character. It serves
 // only to hide what the name is (RFC 3986 section 6.2.2.2).
 func escapesASCII(s []byte) bool {
 	for {
 		i := bytes.IndexByte(s, '%')
-		if i < 0 || i+1 == len(s) {
+		if i < 0 {
 			return false
 		}
 		if s[i+1] < '8' {

@@ -45,6 +45,31 @@ func checkScanners(t *testing.T, s []byte) {
 	}
 }
 
+// nameColon finds the first colon of the words that it looks at, and nothing else.
+func TestNameColon(t *testing.T) {
+	for _, length := range []int{0, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 41} {
+		for from := range min(2, length+1) {
+			for at := from; at <= length; at++ { // length: there is no colon
+				for c := range 256 {
+					s := bytes.Repeat([]byte{byte(c)}, length)
+					if at < length {
+						s[at] = ':'
+					}
+					want := -1
+					for i := from; i < length && i < from+32 && i-from < (length-from)&^7 && want < 0; i++ {
+						if s[i] == ':' {
+							want = i
+						}
+					}
+					if got := nameColon(s, from); got != want {
+						t.Fatalf("nameColon(%q, %d) = %d, want %d", s, from, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestPathEndChecksEscapes(t *testing.T) {
 	for _, c := range []struct {
 		in   string
