@@ -385,3 +385,32 @@ func TestCodings(t *testing.T) {
 		t.Errorf("deflate is made by %v; no encoding has the name %q", got, name)
 	}
 }
+
+// A copy or a variant that is there by the time that a file would be encoded is used. A
+// file that is being encoded is not encoded twice.
+func TestEncodedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/file.txt", text("a", 5000))
+	write(t, dir+"/file.txt"+suffixes()[Gzip], []byte("their copy"))
+	s := New(Options{Root: dir, Suffixes: suffixes()})
+	original := mustOpen(t, s, "file.txt", Identity)
+	defer original.Release()
+	key := flight{"file.txt", Gzip}
+	s.flights[key] = struct{}{}
+	if f := s.makeOnce(plain{dir}, "file.txt", original, Gzip, s.now()); f != nil {
+		t.Error("encoded while another caller does so")
+	}
+	delete(s.flights, key)
+	first := s.makeOnce(plain{dir}, "file.txt", original, Gzip, s.now())
+	if first == nil || string(first.data) != "their copy" || first.Encoding() != Gzip {
+		t.Fatalf("the copy is not used: %+v", first)
+	}
+	write(t, dir+"/file.txt"+suffixes()[Gzip], []byte("a later one"))
+	if again := s.makeOnce(plain{dir}, "file.txt", original, Gzip, s.now()); again != first {
+		t.Errorf("the variant is not used: %+v", again)
+	}
+	if len(s.flights) != 0 || len(s.encoders) != 0 {
+		t.Errorf("%d flights, %d encoders are left", len(s.flights), len(s.encoders))
+	}
+	checkCounts(t, s)
+}
