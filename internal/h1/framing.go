@@ -85,9 +85,6 @@ func (p *HeadParser) noteCoding(value []byte) {
 		p.Flags |= ChunkedBody
 		return
 	}
-	if len(value) == 0 {
-		p.Flags |= badCoding
-	}
 	for more := len(value) > 0; more; {
 		var member []byte
 		member, value, more = cutComma(value)

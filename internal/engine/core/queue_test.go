@@ -235,3 +235,18 @@ func TestReserve(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A lost reserve makes room for another reserve, a lost worker for another worker.
+func TestLostReserve(t *testing.T) {
+	q := queueOf(2, func(int) {})
+	q.workers, q.hasReserve = 2, true
+	q.lost(&worker{isReserve: true})
+	if workers, _ := q.counts(); workers != 2 || q.hasReserve {
+		t.Errorf("%d workers, reserve: %v after the reserve was lost", workers, q.hasReserve)
+	}
+	q.hasReserve = true
+	q.lost(&worker{})
+	if workers, _ := q.counts(); workers != 1 || !q.hasReserve {
+		t.Errorf("%d workers, reserve: %v after a worker was lost", workers, q.hasReserve)
+	}
+}
