@@ -30,6 +30,7 @@ type oddFile struct {
 	openErr error
 	statErr error
 	readErr error // instead of io.EOF
+	early   bool  // io.EOF comes with the last byte
 
 	left *oddFS
 	done int
@@ -77,6 +78,9 @@ func (f *oddFile) Read(p []byte) (int, error) {
 	}
 	n := copy(p, f.data[f.done:])
 	f.done += n
+	if f.early && f.done == len(f.data) {
+		return n, io.EOF
+	}
 	return n + f.count, nil
 }
 
@@ -117,6 +121,8 @@ func TestOddFiles(t *testing.T) {
 	}{
 		"small":                       {fs: of(oddFile{size: 300, data: small}), want: small, inMemory: true},
 		"large":                       {fs: of(oddFile{size: 2000, data: large}), want: large},
+		"small with an early end":     {fs: of(oddFile{size: 300, data: small, early: true}), want: small, inMemory: true},
+		"large with an early end":     {fs: of(oddFile{size: 2000, data: large, early: true}), want: large},
 		"small with pauses":           {fs: of(oddFile{size: 300, data: small, pauses: 99}), want: small, inMemory: true},
 		"large with pauses":           {fs: of(oddFile{size: 2000, data: large, pauses: 99}), want: large},
 		"small with long pauses":      {fs: of(oddFile{size: 300, data: small, pauses: 100}), wantErr: io.ErrNoProgress},

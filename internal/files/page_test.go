@@ -112,6 +112,7 @@ func TestIndexPage(t *testing.T) {
 	page := AppendIndexPage([]byte("before"), "/pub/a b/", []Entry{
 		{Name: "folder", Modified: at, IsDir: true, Size: 4096},
 		{Name: "read me.txt", Size: 1536, Modified: at},
+		{Name: "empty", Modified: at},
 		{Name: "unknown", Size: -1},
 	}, false)
 	page, ok := bytes.CutPrefix(page, []byte("before"))
@@ -119,18 +120,18 @@ func TestIndexPage(t *testing.T) {
 		t.Fatal("dst is not kept")
 	}
 	p := readIndexPage(t, page)
-	if p.title != "Index of /pub/a b/" || p.heading != "Index of /pub/a b/" || p.note != "1 folder, 2 files" {
+	if p.title != "Index of /pub/a b/" || p.heading != "Index of /pub/a b/" || p.note != "1 folder, 3 files" {
 		t.Errorf("title %q, heading %q, note %q", p.title, p.heading, p.note)
 	}
-	want := []indexLink{{"../../", "/"}, {"../", "pub/"}, {"../", "../"}, {"./folder/", "folder/"}, {"./read%20me.txt", "read me.txt"}, {"./unknown", "unknown"}}
+	want := []indexLink{{"../../", "/"}, {"../", "pub/"}, {"../", "../"}, {"./folder/", "folder/"}, {"./read%20me.txt", "read me.txt"}, {"./empty", "empty"}, {"./unknown", "unknown"}}
 	if fmt.Sprint(p.links) != fmt.Sprint(want) {
 		t.Errorf("links %q, want %q", p.links, want)
 	}
-	cells := [][]string{{"../", "", ""}, {"folder/", "", "2024-02-03 03:05:06"}, {"read me.txt", "1.5 KiB", "2024-02-03 03:05:06"}, {"unknown", "", ""}}
+	cells := [][]string{{"../", "", ""}, {"folder/", "", "2024-02-03 03:05:06"}, {"read me.txt", "1.5 KiB", "2024-02-03 03:05:06"}, {"empty", "0 B", "2024-02-03 03:05:06"}, {"unknown", "", ""}}
 	if fmt.Sprintf("%q", p.cells) != fmt.Sprintf("%q", cells) {
 		t.Errorf("cells %q, want %q", p.cells, cells)
 	}
-	if fmt.Sprint(p.titles) != "[1536 bytes]" || fmt.Sprint(p.dates) != "[2024-02-03T03:05:06Z 2024-02-03T03:05:06Z]" {
+	if fmt.Sprint(p.titles) != "[1536 bytes 0 bytes]" || fmt.Sprint(p.dates) != "[2024-02-03T03:05:06Z 2024-02-03T03:05:06Z 2024-02-03T03:05:06Z]" {
 		t.Errorf("titles %q, dates %q", p.titles, p.dates)
 	}
 	if len(p.others) > 0 {

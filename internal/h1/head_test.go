@@ -45,6 +45,9 @@ func parseIn(role Role, s string, size int) (desc string, used int, done bool, e
 		end := min(used+size, len(s))
 		var n int
 		n, done, err = p.Parse(&t, []byte(s[used:end]))
+		if err != nil && (n != 0 || done) {
+			return "", used, done, fmt.Errorf("%d bytes are used, done %v, with the error %v", n, done, err)
+		}
 		used += n
 	}
 	if done {
