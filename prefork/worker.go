@@ -25,11 +25,33 @@ const (
 	inheritedListener = 3
 )
 
+// A link is the worker's connection to its master, a *supervise.Worker.
+type link interface {
+	IsBare() bool
+	Slot() int
+	Generation() int
+	Configuration() []byte
+	Listeners() []*os.File
+	Shared() []*os.File
+	Orders() <-chan supervise.Order
+	Orphaned() <-chan struct{}
+	OrphanGrace() time.Duration
+	Ready() error
+	Drained(supervise.DrainStats) error
+	Fatal(class, text string) error
+	Slots() int
+	Post(slot, fd int, parcel []byte, wait time.Duration) error
+	Receive(take func(fd int, parcel []byte))
+	StopReceiving(empty bool)
+	TakeBack()
+	Meet(take func(*os.File)) error
+}
+
 // A worker is the state of ListenAndServe in a worker process. One goroutine owns
 // it.
 type worker struct {
 	prefork  *Prefork
-	link     *supervise.Worker
+	link     link
 	serve    func(net.Listener) error
 	isTLS    bool
 	own      []net.Listener         // of the slot
@@ -65,8 +87,13 @@ func (p *Prefork) work(addr string, serve func(net.Listener) error, isTLS bool) 
 	if err != nil {
 		return err
 	}
+	return p.workFor(link, addr, serve, isTLS)
+}
+
+// workFor is work with a link to the master.
+func (p *Prefork) workFor(l link, addr string, serve func(net.Listener) error, isTLS bool) error {
 	w := &worker{
-		prefork: p, link: link, serve: serve, isTLS: isTLS,
+		prefork: p, link: l, serve: serve, isTLS: isTLS,
 		adopted:  make(map[int][]net.Listener),
 		results:  make(chan result, 1),
 		released: make(map[net.Listener]bool),
