@@ -2,6 +2,8 @@ package prefork
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,11 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/fasthttputil"
 )
 
 // request sends a request to an admin, with the given fields.
@@ -65,8 +70,11 @@ func TestAdmin(t *testing.T) {
 		if status, body := a.get(t, "/"); status != 200 || !strings.HasPrefix(body, "workers: ") {
 			t.Errorf("%s: %d, %q", addr, status, body)
 		}
-		if info, err := os.Stat(path); strings.HasPrefix(addr, unixPrefix) && runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != adminMode) {
+		if info, err := os.Stat(path); strings.HasPrefix(addr, unixPrefix) && runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != 0o600) {
 			t.Errorf("the socket: %v, %v", info, err)
+		}
+		if s := a.server; s.ReadTimeout != 10*time.Second || s.WriteTimeout != 10*time.Second || s.IdleTimeout != time.Minute || s.Concurrency != 64 {
+			t.Errorf("the bounds of the server: %+v", s)
 		}
 		p.Admin = a.addr().String()
 		if a.addr().Network() == "unix" {
@@ -130,7 +138,8 @@ func TestNoAdmin(t *testing.T) {
 
 // A panic of the handler ends only its request.
 func TestAdminHandlerPanics(t *testing.T) {
-	p := &Prefork{Admin: "127.0.0.1:0", Logger: newTestLogger(t), AdminHandler: func(ctx *sluice.RequestCtx) {
+	log := &lines{}
+	p := &Prefork{Admin: "127.0.0.1:0", Logger: log, AdminHandler: func(ctx *sluice.RequestCtx) {
 		if string(ctx.Path()) == "/panic" {
 			ctx.SetBodyString("half an answer")
 			panic("on purpose")
@@ -144,5 +153,67 @@ func TestAdminHandlerPanics(t *testing.T) {
 	}
 	if status, body := a.get(t, "/"); status != 200 || body != "fine" {
 		t.Errorf("%d, %q", status, body)
+	}
+	if p.logger().Flush(); len(log.all) != 1 || !strings.HasPrefix(log.all[0], "AdminHandler: panic: on purpose\ngoroutine ") {
+		t.Errorf("log %q", log.all)
+	}
+}
+
+// The end waits a second for requests in progress, and errors are logged.
+func TestAdminErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, gate := &lines{}, make(chan struct{})
+		ln := fasthttputil.NewInmemoryListener()
+		a := &admin{ln: ln, log: log, server: &sluice.Server{
+			Engine: sluice.EnginePerConn, Logger: quiet(), Handler: func(*sluice.RequestCtx) { <-gate },
+		}}
+		go a.serve()
+		c, err := ln.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		synctest.Wait()
+		began := time.Now()
+		a.close()
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it ended after %v", took)
+		}
+		close(gate)
+		bad := &admin{ln: badListener{ln}, log: log, server: &sluice.Server{Engine: sluice.EnginePerConn, Logger: quiet(), Handler: func(*sluice.RequestCtx) {}}}
+		bad.serve()
+		synctest.Wait()
+		if want := []string{"admin: " + context.DeadlineExceeded.Error(), "admin: no more"}; !slices.Equal(log.all, want) {
+			t.Errorf("log %q, want %q", log.all, want)
+		}
+	})
+}
+
+// A badListener accepts nothing.
+type badListener struct{ net.Listener }
+
+func (badListener) Accept() (net.Conn, error) { return nil, errors.New("no more") }
+
+// How the handler of restarts answers, without a fleet.
+func TestRestartHandler(t *testing.T) {
+	for _, c := range []struct {
+		method, origin, site string
+		status               int
+		allow, body          string
+	}{
+		{"GET", "", "", 405, "POST", "Method Not Allowed"},
+		{"POST", "x", "", 403, "", "Forbidden"},
+		{"POST", "", "same-origin", 403, "", "Forbidden"},
+		{"POST", "", "none", 500, "", ErrNotMaster.Error() + "\n"},
+		{"POST", "", "", 500, "", ErrNotMaster.Error() + "\n"},
+	} {
+		var ctx sluice.RequestCtx
+		ctx.Request.Header.SetMethod(c.method)
+		ctx.Request.Header.Set("Origin", c.origin)
+		ctx.Request.Header.Set("Sec-Fetch-Site", c.site)
+		RestartHandler(&Prefork{})(&ctx)
+		if r := &ctx.Response; r.StatusCode() != c.status || string(r.Header.Peek("Allow")) != c.allow || string(r.Body()) != c.body {
+			t.Errorf("%+v: %v", c, r)
+		}
 	}
 }

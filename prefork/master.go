@@ -62,7 +62,7 @@ func (p *Prefork) lead(addr string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go rotateTickets(ctx, memory)
-	p.state.Store(&state{master: m, addrs: s.addresses(), admin: admin.addr(), slot: -1})
+	p.state.Store(&state{master: m, addrs: s.addresses(), admin: admin.addr()})
 	go publisher.publish(ctx, m)
 	go admin.serve()
 	return publicError(m.Run(context.Background()))

@@ -43,10 +43,7 @@ func openSockets(addrs []net.Addr) (int, bool) {
 	}
 	count := 0
 	for _, name := range names {
-		fd, err := strconv.Atoi(name.Name())
-		if err != nil {
-			continue
-		}
+		fd, _ := strconv.Atoi(name.Name())
 		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 			continue
 		}

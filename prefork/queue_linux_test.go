@@ -1,8 +1,10 @@
 package prefork
 
 import (
+	"errors"
 	"net"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
@@ -31,10 +33,17 @@ func TestQueueIsEmpty(t *testing.T) {
 	}
 	defer c.Close()
 	until(t, "the connection waits", func() bool { return !isQueueEmpty(ln) })
+	if !isQueueEmpty(noDescriptor{ln}) {
+		t.Error("connections wait in a listener without a descriptor")
+	}
+	if ln.Close(); !isQueueEmpty(ln) {
+		t.Error("connections wait in a closed listener")
+	}
 }
 
 // Connections are counted for every address family.
 func TestOpenSockets(t *testing.T) {
+	var all []net.Addr
 	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "socket")} {
 		ln, err := net.Listen(network, address)
 		if err != nil {
@@ -57,8 +66,24 @@ func TestOpenSockets(t *testing.T) {
 			}
 			defer c.Close()
 		}
+		all = append(all, ln.Addr())
+		if tcp, isTCP := ln.Addr().(*net.TCPAddr); isTCP { // another kind of socket with the same port
+			packets, err := net.DialUDP("udp", &net.UDPAddr{IP: tcp.IP, Port: tcp.Port}, &net.UDPAddr{IP: tcp.IP, Port: 9})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer packets.Close()
+		}
+	}
+	if n, _ := openSockets(all); n != 3*len(all) {
+		t.Errorf("%d connections of %v", n, all)
 	}
 }
+
+// A noDescriptor is a listener whose descriptor is not to be had.
+type noDescriptor struct{ net.Listener }
+
+func (noDescriptor) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
 
 // A worker that inherits no listeners opens them and knows their addresses.
 func TestWorkersMakeListeners(t *testing.T) {

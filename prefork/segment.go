@@ -27,10 +27,9 @@ func share(c *supervise.Config) (*shared.Segment, error) {
 	if c.MaxWorkers == 0 {
 		most = max(c.Workers, 4*runtime.NumCPU())
 	}
-	s, err := shared.Setup(shared.Options{Processes: min(max(shared.DefaultProcesses, otherProcesses+2*most), shared.MaxProcesses)})
-	if err != nil {
-		s = shared.Default()
-	}
+	// After an error, the default is local memory.
+	_, _ = shared.Setup(shared.Options{Processes: min(max(shared.DefaultProcesses, otherProcesses+2*most), shared.MaxProcesses)})
+	s := shared.Default()
 	if s.IsShared() {
 		room := s.Processes() - otherProcesses
 		if c.Workers > room {

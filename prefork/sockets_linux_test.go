@@ -3,17 +3,20 @@ package prefork
 import (
 	"bufio"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A port that the system chose stays reserved until the workers have it.
 func TestChosenPortIsKept(t *testing.T) {
-	s, err := (&Prefork{Network: "tcp4"}).newSockets("127.0.0.1:0")
+	s, err := (&Prefork{Network: "tcp4"}).newSockets("127.0.0.1:")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +34,13 @@ func TestChosenPortIsKept(t *testing.T) {
 	if !isTaken() {
 		t.Error("another can take the port after the probe")
 	}
+	var taken []*os.File
 	for slot := range 2 {
 		files, err := s.open(slot)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer files[0].Close()
+		taken = append(taken, files...)
 	}
 	if got := s.addresses(); len(got) != 1 || got[0].String() != addr {
 		t.Errorf("slots listen on %v, and %s was found", got, addr)
@@ -44,6 +48,12 @@ func TestChosenPortIsKept(t *testing.T) {
 	s.close()
 	if !isTaken() {
 		t.Error("the slots' sockets are gone")
+	}
+	for _, f := range taken {
+		f.Close()
+	}
+	if isTaken() {
+		t.Error("a slot has more than its file")
 	}
 	unused, err := (&Prefork{Network: "tcp4"}).newSockets("127.0.0.1:0")
 	if err != nil {
@@ -56,6 +66,11 @@ func TestChosenPortIsKept(t *testing.T) {
 	if unused.close(); isTaken() {
 		t.Error("a socket that no slot has taken is left open")
 	}
+	files, err := unused.open(0) // a new one
+	if err != nil {
+		t.Fatal(err)
+	}
+	files[0].Close()
 }
 
 // A port that another process has is an error, and no socket stays open.
@@ -75,20 +90,31 @@ func TestTakenPort(t *testing.T) {
 	if files, err := s.open(0); !errors.Is(err, syscall.EADDRINUSE) || len(files) > 0 || len(s.addresses()) > 0 {
 		t.Errorf("open: %d files, %v, %v", len(files), s.addresses(), err)
 	}
+	ln, err := net.Listen("tcp4", s.endpoints[0].address)
+	if err != nil {
+		t.Fatalf("the first socket is left open: %v", err)
+	}
+	ln.Close()
 	s.close()
 }
 
 // A unix socket never has a wider mode than configured, from the moment its path
 // exists.
 func TestUnixSocketIsMadeWithItsMode(t *testing.T) {
-	for _, mode := range []fs.FileMode{0o600, 0o620, 0o700} {
+	umask := syscall.Umask(0)
+	syscall.Umask(umask)
+	for _, mode := range []fs.FileMode{0o600, 0o620, 0o700, 0} {
+		want := mode
+		if mode == 0 {
+			want = 0o777 &^ fs.FileMode(umask)
+		}
 		path := filepath.Join(t.TempDir(), "socket")
 		ln, err := listenUnix(path, mode)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer ln.Close()
-		if info, err := os.Lstat(path); err != nil || info.Mode().Perm()&^mode != 0 {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Perm()&^want != 0 {
 			t.Errorf("wanted %v, got %v, %v", mode, info.Mode(), err)
 		}
 		ln.Close()
@@ -97,7 +123,7 @@ func TestUnixSocketIsMadeWithItsMode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != mode {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("wanted %v, got %v, %v", mode, info.Mode(), err)
 		}
 		s.letGo()
@@ -111,6 +137,14 @@ func TestUnixSocketIsMadeWithItsMode(t *testing.T) {
 		s.close()
 		if !s.mu.TryLock() {
 			t.Error("close leaves the sockets locked")
+		}
+		s.mu.Unlock()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.close() // again: the file at the path is another one
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -176,5 +210,87 @@ func TestOtherSockets(t *testing.T) {
 	missing := filepath.Join(path, "x")
 	if ln, err := listenUnix(missing, 0); err == nil || ln != nil {
 		t.Errorf("below a socket: %v, %v", ln, err)
+	}
+}
+
+// Which addresses have a socket for each slot.
+func TestEndpoints(t *testing.T) {
+	tcp, local := endpoint{"tcp", "a:1"}, endpoint{"unix", "/path"}
+	for _, c := range []struct {
+		p       *Prefork
+		addr    string
+		want    []endpoint
+		perSlot bool
+	}{
+		{&Prefork{}, "a:1", []endpoint{{"tcp4", "a:1"}}, true},
+		{&Prefork{Network: "tcp6"}, "a:1", []endpoint{{"tcp6", "a:1"}}, true},
+		{&Prefork{Network: "tcp", SharedSockets: true}, "a:1", []endpoint{tcp}, false},
+		{&Prefork{Network: "tcp", Listen: []string{"unix:/path"}}, "a:1", []endpoint{tcp, local}, true},
+		{&Prefork{Network: "tcp", Listen: []string{"a:1"}}, "unix:/path", []endpoint{local, tcp}, true},
+		{&Prefork{Network: "none"}, "unix:/path", []endpoint{local}, false},
+		{&Prefork{Network: "none"}, "a:1", nil, false},
+	} {
+		c.p.Backlog, c.p.UnixMode = 7, 0o640
+		s, err := c.p.newSockets(c.addr)
+		if c.want == nil {
+			if _, isUnknown := err.(net.UnknownNetworkError); !isUnknown || s != nil {
+				t.Errorf("%q: %+v, %v", c.p.Network, s, err)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(s.endpoints, c.want) || s.perSlot != c.perSlot || len(s.unix) != len(c.want) || len(s.kept) != len(c.want) || s.mode != 0o640 {
+			t.Errorf("%s, %q: %+v, %v", c.addr, c.p.Listen, s, err)
+		}
+		if o := s.options(); o.Backlog != 7 || o.ReusePort != c.perSlot {
+			t.Errorf("%s: options %+v", c.addr, o)
+		}
+	}
+}
+
+// The probe leaves unix sockets alone, and finds taken ports behind them.
+func TestProbePassesOver(t *testing.T) {
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	path := filepath.Join(t.TempDir(), "socket")
+	for _, c := range []struct {
+		shared bool
+		want   error
+	}{{false, syscall.EADDRINUSE}, {true, nil}} {
+		s, err := (&Prefork{SharedSockets: c.shared, Listen: []string{taken.Addr().String()}}).newSockets(unixPrefix + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.probe(); !errors.Is(err, c.want) {
+			t.Errorf("shared %v: %v", c.shared, err)
+		}
+		if _, err := os.Lstat(path); err == nil {
+			t.Error("the probe has made a socket")
+		}
+		s.close()
+	}
+}
+
+// The look whether a process listens on a path leaves no connection behind.
+func TestLiveSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	live, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	if ln, err := listenUnix(path, 0); !errors.Is(err, syscall.EADDRINUSE) || ln != nil {
+		t.Errorf("%v, %v", ln, err)
+	}
+	c, err := live.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection: %v", err)
 	}
 }

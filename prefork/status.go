@@ -15,7 +15,6 @@ type state struct {
 	master *supervise.Master // nil in a worker
 	addrs  []net.Addr
 	admin  net.Addr
-	slot   int // -1: master, or a worker without control
 }
 
 // Status is a snapshot of the workers. Its parts are read one after the other

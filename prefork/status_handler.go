@@ -31,11 +31,7 @@ func StatusHandler(p *Prefork) sluice.RequestHandler {
 			ctx.SetBodyString(status.String())
 			return
 		}
-		text, err := json.Marshal(status)
-		if err != nil {
-			ctx.Error(err.Error(), sluice.StatusInternalServerError)
-			return
-		}
+		text, _ := json.Marshal(status) // cannot fail
 		ctx.SetContentType("application/json")
 		ctx.SetBody(append(text, '\n'))
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestStatusHandler(t *testing.T) {
 	p := &Prefork{}
-	p.state.Store(&state{slot: -1})
+	p.state.Store(&state{})
 	handler := StatusHandler(p)
 	const text, asJSON = "text/plain; charset=utf-8", "application/json"
 	for _, c := range []struct{ uri, accept, want string }{
@@ -22,6 +22,7 @@ func TestStatusHandler(t *testing.T) {
 		{"/", "application/json;q=0", text},
 		{"/", "application/json;q=x", text},
 		{"/?format=json", "text/plain", asJSON},
+		{"/?format=x", "application/json", text},
 		{"/?format=text", "application/json", text},
 	} {
 		var r sluice.Request
@@ -39,6 +40,11 @@ func TestStatusHandler(t *testing.T) {
 		if isJSON := json.Valid(ctx.Response.Body()); isJSON != (c.want == asJSON) {
 			t.Errorf("%q, Accept %q: %s", c.uri, c.accept, ctx.Response.Body())
 		}
+	}
+	var head sluice.RequestCtx
+	head.Request.Header.SetMethod("HEAD")
+	if handler(&head); head.Response.StatusCode() != 200 {
+		t.Errorf("HEAD: %v", &head.Response)
 	}
 	var r sluice.Request
 	r.Header.SetMethod("POST")

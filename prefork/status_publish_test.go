@@ -1,10 +1,12 @@
 package prefork
 
 import (
+	"context"
 	"errors"
 	"math"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
@@ -34,6 +36,12 @@ func TestNotice(t *testing.T) {
 		got.Workers[last].PID != math.MaxInt32 || !got.Workers[last].Started.Equal(n.Workers[last].Started) {
 		t.Fatalf("%+v", got)
 	}
+	room := 4<<10 + 512*s.Processes()
+	if err, more := p.place.Store(make([]byte, room)), p.place.Store(make([]byte, room+1)); err != nil || more == nil {
+		t.Errorf("room for %d bytes: %v, %v", room, err, more)
+	}
+	p.last = nil
+	p.store(n)
 	version := p.place.Version()
 	p.store(n)
 	if p.place.Version() != version {
@@ -203,4 +211,103 @@ func TestStartedOfProcess(t *testing.T) {
 			t.Errorf("%+v, want the start at %v", s, want)
 		}
 	}
+	// Clocks of slightly different times.
+	w := WorkerStatus{}
+	if w.add(&shared.Process{Heartbeat: 11, Oldest: 10}, 9); w.HeartbeatAge != 0 || w.OldestRequest != 0 {
+		t.Errorf("%+v", w)
+	}
+	if w.add(&shared.Process{Oldest: 1}, 9); w.OldestRequest != 8 {
+		t.Errorf("the oldest request is %v old", w.OldestRequest)
+	}
+}
+
+// What is read of package runtime/metrics and not there is zero.
+func TestNoSample(t *testing.T) {
+	s := localSegment(t)
+	w := newPageWriter(s, s.Page(), nil)
+	defer w.close()
+	w.samples[0].Name = "/no/such:metric"
+	if w.write(0); w.sample(0) != 0 || s.Page().Get(shared.Goroutines) != 0 {
+		t.Errorf("%d", w.sample(0))
+	}
+}
+
+// A process writes its page four times a second until it ends.
+func TestPageIsWritten(t *testing.T) {
+	s := localSegment(t)
+	page := s.Page()
+	synctest.Test(t, func(t *testing.T) {
+		stop, ended := make(chan struct{}), make(chan struct{})
+		b := &board{segment: s, page: page}
+		go func() {
+			b.write(nil, stop)
+			close(ended)
+		}()
+		synctest.Wait()
+		page.Set(shared.Lag, 7)
+		page.Set(shared.Heartbeat, 0)
+		time.Sleep(250*time.Millisecond - 1)
+		synctest.Wait()
+		if page.Get(shared.Heartbeat) != 0 {
+			t.Error("it was written early")
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if page.Get(shared.Heartbeat) == 0 || page.Get(shared.Lag) != 0 {
+			t.Errorf("heartbeat %d, lag %d", page.Get(shared.Heartbeat), page.Get(shared.Lag))
+		}
+		close(stop)
+		<-ended
+	})
+}
+
+// The master writes its status at once after a hook, otherwise each second.
+func TestPublishing(t *testing.T) {
+	s := localSegment(t)
+	page := s.Page()
+	m, err := supervise.New(supervise.Config{Workers: 1, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	defer m.Run(ctx) // frees what it has
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := newPublisher(&supervise.Config{}, s)
+		ended := make(chan struct{})
+		go func() {
+			p.publish(ctx, m)
+			close(ended)
+		}()
+		isWrittenAfter := func(pause time.Duration) {
+			t.Helper()
+			page.Set(shared.Heartbeat, 0)
+			p.place.Store(nil)
+			p.last = nil
+			time.Sleep(pause - 1)
+			synctest.Wait()
+			if page.Get(shared.Heartbeat) != 0 {
+				t.Errorf("it was written before %v", pause)
+			}
+			time.Sleep(1)
+			synctest.Wait()
+			if page.Get(shared.Heartbeat) == 0 || readNotice(s).Wanted != 1 {
+				t.Errorf("it was not written after %v", pause)
+			}
+		}
+		synctest.Wait()
+		isWrittenAfter(time.Second)
+		p.poke()
+		isWrittenAfter(10 * time.Millisecond)
+		isWrittenAfter(time.Second - 10*time.Millisecond) // the ticker goes on
+		p.poke()
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		<-ended
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it ended after %v", took)
+		}
+	})
 }

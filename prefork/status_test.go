@@ -44,7 +44,7 @@ func TestMerge(t *testing.T) {
 	n := &notice{
 		Master: own + 1, Wanted: 2, Ready: true, Crashes: 3, Restarts: 1, LogDropped: 8, RestartsFailed: 2, RestartError: "no key",
 		Slots:   []SlotStatus{{Slot: 1, Hangs: 1, Adopter: 2}, {Slot: 2, Queue: 7, Restarts: 4, Hangs: 5, Adopter: -1}},
-		Workers: []noticeWorker{{1, 1, 0, supervise.PhaseSpawned, started}, {2, 5, own, supervise.PhaseSpawned, started}},
+		Workers: []noticeWorker{{2, 5, own, supervise.PhaseSpawned, started}, {1, 1, 0, supervise.PhaseSpawned, started}}, // not in order
 	}
 	got := n.merge(s)
 	if got.Wanted != 2 || !got.Ready || got.Crashes != 3 || got.Restarts != 1 || got.LogDropped != 8 || got.RestartsFailed != 2 || got.RestartError != "no key" || got.Hangs != 6 || len(got.Slots) != 2 || got.Master.PID != 0 {

@@ -47,6 +47,28 @@ slot gen queue restarts crashes hangs served by
 	}
 }
 
+// The columns are to the right, two blanks apart.
+func TestStatusTables(t *testing.T) {
+	const want = `workers: 0 wanted, 0 ready; crashes 0 (hangs 0), rolling restarts 0
+connections: 0 accepted, 0 done (0 cut), 0 open, 0 of them idle
+requests: 0, in hand 0, the oldest for 0s; by class of status 1xx 0 2xx 0 3xx 0 4xx 0 5xx 0; 0 read, 0 written
+
+  slot  gen  pid    phase  up  open  idle  in hand  oldest  accepted  requests  4xx  5xx  read  written  memory  cpu  goroutines  gc  heard
+     0    0    0  spawned  0s     0     0        0      0s         0         0    0    0     0        0       0   0s           0   0     0s
+
+  slot  gen  queue  restarts  crashes  hangs  served by
+     0    0      0         0        0      0          0
+`
+	s := Status{Workers: []WorkerStatus{{Phase: "spawned"}}, Slots: []SlotStatus{{}}}
+	if got := s.String(); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	s.LogDropped, s.Master.PID = 1, 1
+	if got := s.String(); !strings.Contains(got, "log: 1 lines") || !strings.Contains(got, "master: process 1,") {
+		t.Error(got)
+	}
+}
+
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 499 * time.Microsecond: "0s", 500 * time.Microsecond: "1ms", 999 * time.Millisecond: "999ms", time.Second: "1s", 1234567 * time.Microsecond: "1.23s",

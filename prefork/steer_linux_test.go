@@ -51,15 +51,15 @@ func TestWhoGetsAConnection(t *testing.T) {
 		want     int // the slot of the sibling; 0: none
 	}{
 		{"no sibling", 100, nil, 0},
-		{"few", steerSlack, []sibling{idle}, 0},
-		{"one more than few", steerSlack + 1, []sibling{idle}, 1},
+		{"few", 2, []sibling{idle}, 0},
+		{"one more than few", 3, []sibling{idle}, 1},
 		{"the fewest", 100, []sibling{{state: shared.Ready, load: 5}, {state: shared.Ready, load: 4}, {state: shared.Ready, load: 4}}, 2},
-		{"not enough for a sibling with many", 32 + 2 + steerSlack, []sibling{{state: shared.Ready, load: 32}}, 0},
-		{"enough for a sibling with many", 32 + 2 + steerSlack + 1, []sibling{{state: shared.Ready, load: 32}}, 1},
+		{"not enough for a sibling with many", 32 + 2 + 2, []sibling{{state: shared.Ready, load: 32}}, 0},
+		{"enough for a sibling with many", 32 + 2 + 3, []sibling{{state: shared.Ready, load: 32}}, 1},
 		{"the sibling has as many", 9, []sibling{{state: shared.Ready, load: 9}}, 0},
 		{"the sibling drains", 100, []sibling{{state: shared.Draining}}, 0},
-		{"the sibling is silent", 100, []sibling{{state: shared.Ready, silence: siblingPatience + time.Second}}, 0},
-		{"the sibling was heard of", 100, []sibling{{state: shared.Ready, silence: siblingPatience - time.Second}}, 1},
+		{"the sibling is silent", 100, []sibling{{state: shared.Ready, silence: 2100 * time.Millisecond}}, 0},
+		{"the sibling was heard of", 100, []sibling{{state: shared.Ready, silence: 1900 * time.Millisecond}}, 1},
 	} {
 		b, _ := boardWith(t, c.siblings...)
 		b.page.Set(shared.Accepted, c.mine)
@@ -137,5 +137,41 @@ func TestNoInboxTakesIt(t *testing.T) {
 	}
 	if n := pages[0].Get(shared.Inbound); n != 0 {
 		t.Errorf("%d are announced", n)
+	}
+}
+
+// A connection that is passed on is announced first, and not any more if it cannot be sent.
+func TestPassingOn(t *testing.T) {
+	for _, err := range []error{nil, supervise.ErrInboxFull} {
+		b, pages := boardWith(t, sibling{state: shared.Ready})
+		l := newFakeLink()
+		l.post = func(slot, fd int, parcel []byte, wait time.Duration) error {
+			pid, p, ok := parseParcel(parcel)
+			if slot != 1 || fd != 77 || pid != pages[0].PID() || p.State != nil || len(p.Leftover) > 0 || !ok || wait != 0 || pages[0].Get(shared.Inbound) != 1 {
+				t.Errorf("to slot %d: descriptor %d, %q, waits %v; %d are announced", slot, fd, parcel, wait, pages[0].Get(shared.Inbound))
+			}
+			return err
+		}
+		w := &worker{link: l, board: b}
+		if w.divert(77) {
+			t.Error("it has few, and passes one on")
+		}
+		b.page.Set(shared.Accepted, 100)
+		want := uint64(0)
+		if err == nil {
+			want = 1
+		}
+		if got := w.divert(77); got != (err == nil) || pages[0].Get(shared.Inbound) != want || b.recent.diverted != want {
+			t.Errorf("%v: %v, %d are announced, %d passed on", err, got, pages[0].Get(shared.Inbound), b.recent.diverted)
+		}
+		pages[0].Set(shared.Inbound, 0)
+		for range 100 {
+			b.page.Set(shared.Done, b.page.Get(shared.Done)+1)
+			b.page.Set(shared.Accepted, b.page.Get(shared.Accepted)+1)
+			b.recent.isQuick(b.segment.Now(), b.page.Get(shared.Done))
+		}
+		if w.divert(77) {
+			t.Error("connections are short, and it passes one on")
+		}
 	}
 }

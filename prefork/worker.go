@@ -134,7 +134,7 @@ func (w *worker) start(addr string) error {
 	if w.link.IsBare() {
 		info = WorkerInfo{Slot: -1}
 	}
-	w.prefork.state.Store(&state{addrs: w.addrs, slot: info.Slot})
+	w.prefork.state.Store(&state{addrs: w.addrs})
 	if hook := w.prefork.OnWorkerStart; hook != nil {
 		if err := hook(info); err != nil {
 			w.link.Fatal("config", err.Error())
