@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -128,8 +129,18 @@ func TestChildInProcess(t *testing.T) {
 			t.Errorf("%s: %q", name, rest)
 		}
 	}
-	if err := (&Prefork{Reuseport: true}).ListenAndServe("127.0.0.1:0"); err == nil {
-		t.Error("a Prefork without functions served")
+	none := &Prefork{Reuseport: true}
+	for name, serve := range map[string]func(string) error{
+		"plain": none.ListenAndServe,
+		"files": func(a string) error { return none.ListenAndServeTLS(a, "key", "cert") },
+		"embed": func(a string) error { return none.ListenAndServeTLSEmbed(a, nil, nil) },
+	} {
+		if err := serve("127.0.0.1:0"); err != errNoServeFunc {
+			t.Errorf("%s, without functions: %v", name, err)
+		}
+	}
+	if err := p.ListenAndServe("256.0.0.1:0"); err == nil || errors.Is(err, done) {
+		t.Errorf("an address that is none: %v", err)
 	}
 }
 
@@ -184,6 +195,7 @@ func TestHookErrors(t *testing.T) {
 	for name, change := range map[string]func(*Prefork){
 		"spawn":    func(p *Prefork) { p.OnChildSpawn = func(int) error { return bad } },
 		"ready":    func(p *Prefork) { p.OnMasterReady = func([]int) error { return bad } },
+		"config":   func(p *Prefork) { p.LoadConfig = func() ([]byte, error) { return nil, bad } },
 		"producer": func(p *Prefork) { p.CommandProducer = func([]*os.File) (*exec.Cmd, error) { return nil, bad } },
 	} {
 		p := &Prefork{Logger: quiet(), Reuseport: true, Workers: 2, RecoverThreshold: 1000, CommandProducer: dummy, RecoverInterval: time.Second}
@@ -262,6 +274,16 @@ func TestStop(t *testing.T) {
 		t.Error(err)
 	}
 	p.Stop() // afterwards it does nothing
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		text := string(stacks[:runtime.Stack(stacks, true)])
+		if !strings.Contains(text, "prefork.(*publisher).publish(") && !strings.Contains(text, "prefork.rotateTickets(") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("goroutines stay:\n%s", text)
+		}
+	}
 	if s := (&Prefork{}).Status(); s.Wanted != 0 || len(s.Workers) != 0 || (&Prefork{}).Addrs() != nil {
 		t.Errorf("%+v", s)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,6 +96,9 @@ func TestSupervisorConfig(t *testing.T) {
 	if h := c.Hooks; h.OnSpawn != nil || h.OnRecover != nil || h.OnReopen != nil || c.Start != nil {
 		t.Errorf("hooks that were not set: %+v", h)
 	}
+	if c := (&Prefork{}).config(); c.Workers != runtime.GOMAXPROCS(0) {
+		t.Errorf("%d workers", c.Workers)
+	}
 	spawned, recovered := 0, [2]int{}
 	p = New(&sluice.Server{})
 	p.Workers, p.MaxWorkers, p.BootTimeout, p.HangTimeout = 5, 3, time.Second, time.Minute
@@ -118,5 +122,47 @@ func TestSupervisorConfig(t *testing.T) {
 	}
 	if p.MaxWorkers = 7; p.config().MaxWorkers != 7 {
 		t.Errorf("MaxWorkers: %d", p.config().MaxWorkers)
+	}
+}
+
+// With Reuseport, workers listen themselves where the master cannot do it for them.
+func TestWorkersListen(t *testing.T) {
+	for _, c := range []struct{ reuseport, produces, want bool }{
+		{false, false, false}, {false, true, false}, {true, true, true}, {true, false, !hasSlotSockets},
+	} {
+		p := &Prefork{Reuseport: c.reuseport}
+		if c.produces {
+			p.CommandProducer = dummy
+		}
+		if got := p.workersListen(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// slowLog is a Logger that needs time for each line.
+type slowLog struct{ lines atomic.Int32 }
+
+func (l *slowLog) Printf(string, ...any) {
+	time.Sleep(time.Millisecond)
+	l.lines.Add(1)
+}
+
+// The log is complete when ListenAndServe returns.
+func TestLogIsComplete(t *testing.T) {
+	log := &slowLog{}
+	p := &Prefork{Logger: log, Network: "none"}
+	for range 20 {
+		p.logger().Printf("a line")
+	}
+	if err := p.ListenAndServe("127.0.0.1:0"); err == nil || log.lines.Load() != 20 {
+		t.Errorf("%v; %d lines are written", err, log.lines.Load())
+	}
+}
+
+// The errors of a restart can be told apart.
+func TestRestartErrorUnwraps(t *testing.T) {
+	if err := error(&RestartError{Slot: 3, Err: ErrStopping}); !errors.Is(err, ErrStopping) || err.Error() != "sluice: rolling restart failed in slot 3: "+ErrStopping.Error() {
+		t.Error(err)
 	}
 }

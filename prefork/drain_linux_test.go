@@ -1,31 +1,35 @@
 package prefork
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/shared"
 )
 
-// openConns returns connections that this process has accepted, and a worker that
-// listens for them.
-func openConns(t *testing.T, n int) (*worker, []net.Conn) {
+// openConns returns connections that this process has accepted, a worker that listens for
+// them, and the clients.
+func openConns(t *testing.T, n int) (w *worker, conns, clients []net.Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	var conns []net.Conn
 	for range n {
 		client, err := net.Dial("tcp4", ln.Addr().String())
 		if err != nil {
@@ -37,16 +41,16 @@ func openConns(t *testing.T, n int) (*worker, []net.Conn) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		conns = append(conns, conn)
+		conns, clients = append(conns, conn), append(clients, client)
 	}
-	return &worker{prefork: &Prefork{Logger: newTestLogger(t)}, addrs: []net.Addr{ln.Addr()}}, conns
+	return &worker{prefork: &Prefork{Logger: newTestLogger(t)}, addrs: []net.Addr{ln.Addr()}}, conns, clients
 }
 
 // Connections that no server owns are waited for and counted: those that ended, and
 // those that were open at the deadline.
 func TestOtherConnectionsAreCounted(t *testing.T) {
 	for _, ends := range []bool{true, false} {
-		w, conns := openConns(t, 3)
+		w, conns, _ := openConns(t, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := make(chan supervise.DrainStats)
@@ -72,7 +76,7 @@ func TestOtherConnectionsAreCounted(t *testing.T) {
 			t.Errorf("they end: %v: %+v, want %+v", ends, stats, want)
 		}
 	}
-	w, _ := openConns(t, 1)
+	w, _, _ := openConns(t, 1)
 	stats := supervise.DrainStats{Cut: 1}
 	if w.finishOthers(t.Context(), &stats); stats != (supervise.DrainStats{Cut: 1}) {
 		t.Errorf("after the time was over: %+v", stats)
@@ -161,7 +165,8 @@ func TestParcel(t *testing.T) {
 // Connections that cannot be adopted are closed, and this is logged.
 func TestBadConnsOfOthers(t *testing.T) {
 	log := make(logLine, 2)
-	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: log, server: &sluice.Server{}}}
+	b, _ := boardWith(t)
+	w := &worker{link: &supervise.Worker{}, prefork: &Prefork{Logger: log, server: &sluice.Server{}}, board: b}
 	for parcel, want := range map[string]string{"abc": "damaged parcel", "\x00\x00\x00\x80\x05\x00\x00\x00four": "damaged parcel", "\x00\x00\x00\x00rest": "is lost: "} {
 		file, err := os.Open(os.DevNull)
 		if err != nil {
@@ -186,9 +191,68 @@ func TestBadConnsOfOthers(t *testing.T) {
 	}
 }
 
+// A connection that another worker has sent is served, from what that one has read of it.
+func TestConnsOfOthers(t *testing.T) {
+	_, conns, clients := openConns(t, 1)
+	fd, err := takeDescriptor(t, conns[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) { ctx.SetBody(ctx.Path()) }}
+	defer s.Shutdown()
+	b, _ := boardWith(t)
+	b.page.Set(shared.Inbound, 5)
+	w := &worker{link: newFakeLink(), prefork: &Prefork{Logger: newTestLogger(t), server: s}, board: b}
+	w.adoptConn(fd, appendParcel(nil, b.page.PID(), sluice.Parcel{Leftover: []byte("GET /here HTTP/1.1\r\nHo")}))
+	clients[0].SetDeadline(time.Now().Add(patience))
+	io.WriteString(clients[0], "st: x\r\n\r\n")
+	if body, closes, err := answer(bufio.NewReader(clients[0])); body != "/here" || closes || err != nil {
+		t.Errorf("%q, closes %v, %v", body, closes, err)
+	}
+	if n := b.page.Get(shared.Inbound); n != 4 {
+		t.Errorf("%d are on their way", n)
+	}
+}
+
+// takeDescriptor duplicates the descriptor of a connection, which it closes.
+func takeDescriptor(t *testing.T, c net.Conn) (fd int, err error) {
+	t.Helper()
+	f, err := c.(*net.TCPConn).File()
+	if err != nil {
+		return -1, err
+	}
+	defer f.Close()
+	c.Close()
+	if fd, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	return fd, err
+}
+
+// Only connections with a descriptor can be sent.
+func TestWhatCannotBePosted(t *testing.T) {
+	memory, other := net.Pipe()
+	other.Close()
+	_, conns, _ := openConns(t, 1)
+	conns[0].Close()
+	l := newFakeLink()
+	l.post = func(int, int, []byte, time.Duration) error { return nil }
+	w := &worker{link: l}
+	for _, c := range []net.Conn{memory, conns[0], brokenConn{memory}} {
+		if w.postTo(1, c, nil, 0) {
+			t.Errorf("%T was sent", c)
+		}
+	}
+}
+
+// A brokenConn has no descriptor, although it seems so.
+type brokenConn struct{ net.Conn }
+
+func (brokenConn) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
+
 // A worker without inboxes to post to does not try.
 func TestNobodyToHandOverTo(t *testing.T) {
-	_, conns := openConns(t, 1)
+	_, conns, _ := openConns(t, 1)
 	s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}}
 	defer s.Shutdown()
 	if err := s.Control().AdoptConn(conns[0], sluice.Parcel{}); err != nil {

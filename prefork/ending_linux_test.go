@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -192,7 +193,7 @@ func TestQueuesAreEmptied(t *testing.T) {
 
 // The poll of connections that no server owns sees their end soon.
 func TestOthersArePolled(t *testing.T) {
-	w, conns := openConns(t, 1)
+	w, conns, _ := openConns(t, 1)
 	segment := localSegment(t)
 	synctest.Test(t, func(t *testing.T) {
 		w.link, w.board = newFakeLink(), newBoard(segment, WorkerInfo{})
@@ -346,7 +347,7 @@ func TestWhoGetsConnections(t *testing.T) {
 		if c.siblingGone {
 			pages[0].Set(shared.ProcessState, uint64(shared.Draining))
 		}
-		w, conns := openConns(t, c.conns)
+		w, conns, clients := openConns(t, c.conns)
 		s := &sluice.Server{HTTP2: sluice.HTTP2Config{Disable: true}, Handler: func(*sluice.RequestCtx) {}}
 		defer s.Shutdown()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -379,6 +380,16 @@ func TestWhoGetsConnections(t *testing.T) {
 		}
 		if open, inbound := int(s.GetOpenConnectionsCount()), int(pages[0].Get(shared.Inbound)); open != c.conns-n || inbound != got[1] {
 			t.Errorf("%s: %d are open, %d on their way", c.name, open, inbound)
+		}
+		for _, client := range clients {
+			client.SetDeadline(time.Now().Add(patience))
+			if n > 0 { // the other process serves it
+				if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+					t.Errorf("%s: the connection is open here, too: %v", c.name, err)
+				}
+			} else if _, closes, err := ask(client, bufio.NewReader(client), "/"); closes || err != nil {
+				t.Errorf("%s: the answer: closes %v, %v", c.name, closes, err)
+			}
 		}
 	}
 }

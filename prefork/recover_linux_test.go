@@ -121,6 +121,23 @@ func TestSocketIsReturned(t *testing.T) {
 	})
 }
 
+// A socket that all workers share needs no other worker when one has died.
+func TestSharedSocketIsNotAdopted(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	f := start(t, setup{Workers: 2, Shared: true, Threshold: 9, Window: time.Minute, BootGate: gate}, true)
+	nettest.Signal(t, f.pids()[0], syscall.SIGKILL)
+	until(t, "the sibling has the inbox alone", func() bool { return f.count("reads the inbox of slot 0 meanwhile") == 1 })
+	if n := listeners(t, f.pids()[1]); n != 1 {
+		t.Errorf("the sibling has %d listeners", n)
+	}
+	for range 10 {
+		if _, err := f.get("/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, gate)
+}
+
 // TTIN and TTOU change the number of workers; WINCH ends them until HUP.
 func TestScaling(t *testing.T) {
 	f := start(t, setup{Workers: 1}, true)

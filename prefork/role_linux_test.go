@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -31,7 +32,8 @@ type setup struct {
 	Addr                    string
 	Listen                  []string
 	Network                 string
-	OwnServe, Shared, TLS   bool // OwnServe: a ServeFunc that does not use a Server
+	OwnServe, Shared, TLS   bool   // OwnServe: a ServeFunc that does not use a Server
+	TLSFiles                string // TLS with a certificate in this folder
 	Degrade                 bool
 	Failing                 string // the error of OnWorkerStart; "crash": exit
 	Death                   string // a file that OnMasterDeath writes
@@ -63,6 +65,9 @@ func playRole(role string) int {
 	if role == "grandchild" {
 		fmt.Print(IsChild(), " ", os.Getenv(markerVariable), " ", os.Getenv("GOMAXPROCS"))
 		return 0
+	}
+	if role == "marked" {
+		return playMarked()
 	}
 	var s setup
 	if err := json.Unmarshal([]byte(role), &s); err != nil {
@@ -98,6 +103,8 @@ func playRole(role string) int {
 		cert, key, _ := sluice.GenerateTestCertificate("localhost")
 		p.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
 		err = p.ListenAndServeTLSEmbed(s.Addr, cert, key)
+	} else if s.TLSFiles != "" {
+		err = serveTLSFiles(p, s.Addr, s.TLSFiles)
 	} else {
 		err = p.ListenAndServe(s.Addr)
 	}
@@ -113,6 +120,31 @@ func playRole(role string) int {
 		return 131
 	}
 	return 1
+}
+
+// playMarked plays a program that makes itself a worker.
+func playMarked() int {
+	os.Setenv(markerVariable, markerValue)
+	p := &Prefork{ServeFunc: func(ln net.Listener) error { fmt.Print(ln.Addr(), " "); return nil }}
+	err := p.ListenAndServe("")
+	if errors.Is(err, errNoListener) {
+		fmt.Print("no listener")
+		return 0
+	}
+	fmt.Print(err)
+	return 0
+}
+
+// serveTLSFiles serves with a certificate in files, which the master makes.
+func serveTLSFiles(p *Prefork, addr, folder string) error {
+	certFile, keyFile := filepath.Join(folder, "cert"), filepath.Join(folder, "key")
+	if !IsChild() {
+		cert, key, _ := sluice.GenerateTestCertificate("localhost")
+		if err := errors.Join(os.WriteFile(certFile, cert, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+			return err
+		}
+	}
+	return p.ListenAndServeTLS(addr, keyFile, certFile)
 }
 
 // newFleet returns the Prefork of s.
@@ -298,6 +330,8 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		hits := shared.Must(shared.Default().Counter("hits"))
 		hits.Inc()
 		fmt.Fprint(ctx, hits.Value())
+	case "/places":
+		fmt.Fprint(ctx, shared.Default().Processes())
 	case "/environment":
 		ctx.SetBodyString(strings.Join(os.Environ(), "\n"))
 	case "/grandchild":

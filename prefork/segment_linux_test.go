@@ -3,10 +3,20 @@ package prefork
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
+	"os"
+	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluicehttp/sluice"
+	"github.com/sluicehttp/sluice/internal/supervise"
+	"github.com/sluicehttp/sluice/shared"
 )
 
 // Workers count together, including those that have ended.
@@ -34,6 +44,9 @@ func TestManyWorkers(t *testing.T) {
 	f := start(t, setup{Workers: workers, Linger: 10 * time.Millisecond, Hang: time.Hour}, true)
 	if body, err := f.get("/count"); body != "1" || err != nil {
 		t.Errorf("%q, %v", body, err)
+	}
+	if body, err := f.get("/places"); body != strconv.Itoa(2+2*workers) || err != nil {
+		t.Errorf("room for %q processes, %v", body, err)
 	}
 	until(t, "all of them are in the status", func() bool {
 		s := statusAt(t, "tcp", f.addr(0))
@@ -67,7 +80,7 @@ func TestSmallSegment(t *testing.T) {
 // replaced (I19).
 func TestTicketsAreShared(t *testing.T) {
 	// Between its handshake and its request a connection is idle.
-	f := start(t, setup{Workers: 4, TLS: true, Linger: patience}, true)
+	f := start(t, setup{Workers: 4, TLSFiles: t.TempDir(), Linger: patience}, true)
 	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1), ServerName: "localhost"}
 	const connections = 60
 	resumed := 0
@@ -90,4 +103,81 @@ func TestTicketsAreShared(t *testing.T) {
 	if resumed < connections-1 {
 		t.Errorf("%d of %d sessions were resumed", resumed, connections)
 	}
+}
+
+// How many workers there may be, and what the supervisor gets of the segment.
+func TestShare(t *testing.T) {
+	room := shared.Default().Processes() - 2
+	for _, c := range []struct {
+		workers, most, want int // most: 0 without a limit, as the result after an error
+	}{
+		{1, 0, min(4*runtime.NumCPU(), room)}, {1, 3, 3}, {5, 3, 5}, {1, room + 1, room}, {room, 0, room}, {room, room + 1, room},
+	} {
+		config := supervise.Config{Workers: c.workers, MaxWorkers: c.most}
+		s, err := share(&config)
+		if err != nil || s != shared.Default() || config.MaxWorkers != c.want || len(config.SharedFiles) != 1 || config.SharedFiles[0] != s.File() {
+			t.Errorf("%+v: %d, %v, %v", c, config.MaxWorkers, config.SharedFiles, err)
+		}
+		page := s.Page()
+		before := page.Get(shared.Accepted)
+		page.Word(shared.Accepted).Add(3)
+		if n, isFound := config.Progress(0, os.Getpid()); n != before+3 || !isFound {
+			t.Errorf("progress %d, %v; want %d", n, isFound, before+3)
+		}
+		if _, isFound := config.Progress(0, 1<<30); isFound {
+			t.Error("a process that is not attached makes progress")
+		}
+		config.OnReaped(0, 1<<30)
+	}
+	config := supervise.Config{Workers: room + 1}
+	if _, err := share(&config); err == nil || !strings.Contains(err.Error(), "workers need "+strconv.Itoa(room+3)+":") {
+		t.Errorf("too many workers: %v", err)
+	}
+}
+
+// A worker that uses another segment already goes on with the master's, and says so.
+func TestLateSegment(t *testing.T) {
+	before := shared.Default()
+	defer shared.SetDefault(before)
+	masters := shared.Must(shared.New(shared.Options{Processes: 4}))
+	fd, err := unix.FcntlInt(masters.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "shared")
+	log, l := &lines{}, newFakeLink()
+	w := &worker{prefork: &Prefork{Logger: log}, link: l}
+	if err := w.adoptSegment(); err != nil || w.hasSegment {
+		t.Errorf("without a file: %v, %v", err, w.hasSegment)
+	}
+	l.memory = []*os.File{file}
+	if err := w.adoptSegment(); err != nil || shared.Default().Processes() != 4 {
+		t.Errorf("%v; room for %d processes", err, shared.Default().Processes())
+	}
+	if w.prefork.logger().Flush(); len(log.all) != 1 || !strings.Contains(log.all[0], shared.ErrLate.Error()) {
+		t.Errorf("log %q", log.all)
+	}
+	if !errors.Is(file.Close(), os.ErrClosed) {
+		t.Error("the file stays open")
+	}
+}
+
+// Ticket keys go to a server of TLS, which keeps its other settings.
+func TestTicketsAreInstalled(t *testing.T) {
+	own := &tls.Config{MinVersion: tls.VersionTLS13}
+	for _, c := range []struct {
+		config *tls.Config
+		isTLS  bool
+	}{{nil, false}, {nil, true}, {own, true}} {
+		s := &sluice.Server{TLSConfig: c.config}
+		w := &worker{prefork: &Prefork{server: s}, link: newFakeLink(), isTLS: c.isTLS}
+		w.shareTickets()
+		if (s.TLSConfig != nil) != c.isTLS || c.isTLS && s.TLSConfig.WrapSession == nil && s.TLSConfig.GetConfigForClient == nil {
+			t.Errorf("%+v: %+v", c, s.TLSConfig)
+		}
+		if c.config != nil && (s.TLSConfig == own || s.TLSConfig.MinVersion != tls.VersionTLS13) {
+			t.Errorf("the program's configuration: %+v", s.TLSConfig)
+		}
+	}
+	(&worker{prefork: &Prefork{}, isTLS: true}).shareTickets() // without a server
 }

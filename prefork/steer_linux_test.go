@@ -126,7 +126,7 @@ func TestSuccessorTakesStates(t *testing.T) {
 // A connection that no inbox takes stays, and is announced nowhere.
 func TestNoInboxTakesIt(t *testing.T) {
 	b, pages := boardWith(t, sibling{state: shared.Ready})
-	w, conns := openConns(t, 1)
+	w, conns, _ := openConns(t, 1)
 	w.link, w.board = &supervise.Worker{}, b
 	if w.post(t.Context(), conns[0], sluice.Parcel{}) {
 		t.Error("it was sent")

@@ -1,20 +1,25 @@
 package prefork
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluicehttp/sluice"
-	"github.com/sluicehttp/sluice/backplane"
 	"github.com/sluicehttp/sluice/internal/listen"
+	"github.com/sluicehttp/sluice/internal/mesh"
+	"github.com/sluicehttp/sluice/internal/nettest"
 	"github.com/sluicehttp/sluice/internal/supervise"
 	"github.com/sluicehttp/sluice/shared"
 )
@@ -26,6 +31,7 @@ type fakeLink struct {
 	slot, generation, slots int
 	configuration           string
 	listeners, memory       []*os.File
+	stream                  *os.File // to another worker
 	orders                  chan supervise.Order
 	orphaned                chan struct{}
 	orphanGrace             time.Duration
@@ -74,8 +80,14 @@ func (l *fakeLink) Fatal(class, text string) error       { l.note("fatal %s: %s"
 func (l *fakeLink) Receive(func(fd int, parcel []byte))  { l.note("receive") }
 func (l *fakeLink) StopReceiving(empty bool)             { l.note("stop receiving %v", empty) }
 func (l *fakeLink) TakeBack()                            { l.note("take back") }
-func (l *fakeLink) Meet(func(*os.File)) error            { l.note("meet"); return l.err }
 func (l *fakeLink) Drained(s supervise.DrainStats) error { l.note("drained %+v", s); return l.err }
+func (l *fakeLink) Meet(take func(*os.File)) error {
+	l.note("meet")
+	if l.stream != nil {
+		take(l.stream)
+	}
+	return l.err
+}
 func (l *fakeLink) Post(slot, fd int, parcel []byte, wait time.Duration) error {
 	return l.post(slot, fd, parcel, wait)
 }
@@ -109,9 +121,6 @@ func resetPage(t *testing.T) *shared.Page {
 	return page
 }
 
-// nothing is a receiver of a backplane.
-type nothing struct{ backplane.Receiver }
-
 // How a worker starts, what it tells the master, and what it returns.
 func TestWorkerStarts(t *testing.T) {
 	page := resetPage(t)
@@ -130,9 +139,9 @@ func TestWorkerStarts(t *testing.T) {
 		{"bare", func(_ *Prefork, l *fakeLink) { l.bare = true }, nil, bootSettle, "start {-1 0 }, ready", nil},
 		{"no listener", func(_ *Prefork, l *fakeLink) { l.listeners = nil }, nil, 0, "fatal listen: " + errNoListener.Error(), errNoListener},
 		{"a hook", func(p *Prefork, _ *fakeLink) { p.OnWorkerStart = func(WorkerInfo) error { return bad } }, nil, 0, "fatal config: bad", bad},
-		{"no backplane", func(p *Prefork, l *fakeLink) { p.Backplane("x").Subscribe(nothing{}); l.err = supervise.ErrDetached }, nil, 0,
+		{"no backplane", func(p *Prefork, l *fakeLink) { p.Backplane("x").Subscribe(ignorer{}); l.err = supervise.ErrDetached }, nil, 0,
 			"start {3 7 text}, meet, fatal backplane: " + ErrNoBackplane.Error(), ErrNoBackplane},
-		{"the others cannot be met", func(p *Prefork, l *fakeLink) { p.Backplane("x").Subscribe(nothing{}); l.err = bad }, nil, 0,
+		{"the others cannot be met", func(p *Prefork, l *fakeLink) { p.Backplane("x").Subscribe(ignorer{}); l.err = bad }, nil, 0,
 			"start {3 7 text}, meet, fatal backplane: bad", bad},
 		{"serving fails", func(*Prefork, *fakeLink) {}, func() error { return bad }, 0, "start {3 7 text}, fatal serve: bad", bad},
 		{"serving ends", func(*Prefork, *fakeLink) {}, func() error { return nil }, 0, "start {3 7 text}, ready", nil},
@@ -314,4 +323,102 @@ func TestProbe(t *testing.T) {
 	if err := New(&sluice.Server{}).probe(); err != nil {
 		t.Errorf("a server: %v", err)
 	}
+}
+
+// A worker without the master's segment gets all messages. Streams that end badly are logged.
+func TestMeeting(t *testing.T) {
+	if err := (noBackplane{}).Subscribe(nil); err != ErrNoBackplane {
+		t.Errorf("Subscribe without a backplane: %v", err)
+	}
+	log := make(logLine, 10)
+	l := newFakeLink()
+	w := &worker{prefork: &Prefork{Logger: log}, link: l}
+	if w.interests() != nil {
+		t.Error("interests without a segment")
+	}
+	if w.hasSegment = true; w.interests() == nil {
+		t.Error("no interests in a segment")
+	}
+	name := filepath.Join(t.TempDir(), "stream")
+	if err := os.WriteFile(name, bytes.Repeat([]byte{0xff}, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if l.stream, err = os.Open(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.prefork.Backplane("x").Subscribe(ignorer{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.meet(WorkerInfo{Slot: 1, Generation: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-log; !strings.Contains(line, "a stream to another worker ends: ") {
+		t.Errorf("log %q", line)
+	}
+	w.part()
+}
+
+// An ignorer is a receiver of a backplane.
+type ignorer struct{}
+
+func (ignorer) Received(string, []byte) {}
+func (ignorer) Gap(string)              {}
+
+// A worker that ends waits a tenth of a second for others that read nothing.
+func TestParting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		w := &worker{prefork: &Prefork{Logger: quiet()}}
+		plane := w.prefork.Backplane("x")
+		if err := plane.Subscribe(ignorer{}); err != nil {
+			t.Fatal(err)
+		}
+		w.prefork.mesh.Start(mesh.Options{Meet: func(take func(mesh.Conn)) error { take(ours); return nil }})
+		began := time.Now()
+		w.part()
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		if _, err := theirs.Read(make([]byte, 1)); err == nil {
+			t.Error("the stream is open")
+		}
+		if err := w.prefork.Backplane("y").Subscribe(ignorer{}); err != mesh.ErrClosed {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// A test that sets the marker in a process that was started with a socket serves that.
+func TestInheritedListener(t *testing.T) {
+	file, addr := listenerFile(t)
+	for _, c := range []struct {
+		files []*os.File
+		want  string
+	}{{[]*os.File{file}, addr + " <nil>"}, {nil, "no listener"}} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), roleVariable+"=marked")
+		cmd.ExtraFiles = c.files
+		out, err := cmd.CombinedOutput()
+		if err != nil || string(out) != c.want {
+			t.Errorf("%d files: %q, %v", len(c.files), out, err)
+		}
+	}
+}
+
+// OnMasterDeath is called in workers that no master controls, too.
+func TestDeathOfBareWorkersMaster(t *testing.T) {
+	death := filepath.Join(t.TempDir(), "death")
+	f := start(t, setup{Workers: 1, BareProducer: true, Death: death}, true)
+	worker := f.pids()[0]
+	if _, err := os.Stat(death); err == nil {
+		t.Error("it was called already")
+	}
+	f.signal(os.Kill)
+	f.wait()
+	until(t, "OnMasterDeath is called", func() bool {
+		_, err := os.Stat(death)
+		return err == nil
+	})
+	nettest.Signal(t, worker, syscall.SIGKILL)
 }
