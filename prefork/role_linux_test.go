@@ -330,8 +330,6 @@ func handle(ctx *sluice.RequestCtx, info WorkerInfo) {
 		hits := shared.Must(shared.Default().Counter("hits"))
 		hits.Inc()
 		fmt.Fprint(ctx, hits.Value())
-	case "/places":
-		fmt.Fprint(ctx, shared.Default().Processes())
 	case "/environment":
 		ctx.SetBodyString(strings.Join(os.Environ(), "\n"))
 	case "/grandchild":

@@ -28,7 +28,7 @@ func share(c *supervise.Config) (*shared.Segment, error) {
 		most = max(c.Workers, 4*runtime.NumCPU())
 	}
 	// After an error, the default is local memory.
-	_, _ = shared.Setup(shared.Options{Processes: min(max(shared.DefaultProcesses, otherProcesses+2*most), shared.MaxProcesses)})
+	_, _ = shared.Setup(shared.Options{Processes: placesFor(most)})
 	s := shared.Default()
 	if s.IsShared() {
 		room := s.Processes() - otherProcesses
@@ -47,6 +47,11 @@ func share(c *supervise.Config) (*shared.Segment, error) {
 		return p.Accepted, isFound
 	}
 	return s, nil
+}
+
+// placesFor returns how many processes the segment is for, with so many workers.
+func placesFor(workers int) int {
+	return min(max(shared.DefaultProcesses, otherProcesses+2*workers), shared.MaxProcesses)
 }
 
 // rotateTickets rotates the ticket keys periodically, until ctx ends.

@@ -45,9 +45,6 @@ func TestManyWorkers(t *testing.T) {
 	if body, err := f.get("/count"); body != "1" || err != nil {
 		t.Errorf("%q, %v", body, err)
 	}
-	if body, err := f.get("/places"); body != strconv.Itoa(2+2*workers) || err != nil {
-		t.Errorf("room for %q processes, %v", body, err)
-	}
 	until(t, "all of them are in the status", func() bool {
 		s := statusAt(t, "tcp", f.addr(0))
 		return s.Ready && len(s.Workers) == workers
@@ -128,6 +125,11 @@ func TestShare(t *testing.T) {
 			t.Error("a process that is not attached makes progress")
 		}
 		config.OnReaped(0, 1<<30)
+	}
+	for workers, want := range map[int]int{1: 256, 127: 256, 128: 258, 200: 402, 1 << 20: shared.MaxProcesses} {
+		if got := placesFor(workers); got != want {
+			t.Errorf("%d places for %d workers, want %d", got, workers, want)
+		}
 	}
 	config := supervise.Config{Workers: room + 1}
 	if _, err := share(&config); err == nil || !strings.Contains(err.Error(), "workers need "+strconv.Itoa(room+3)+":") {

@@ -121,22 +121,25 @@ func resetPage(t *testing.T) *shared.Page {
 	return page
 }
 
-// How a worker starts, what it tells the master, and what it returns.
+// A beginning is how a worker starts, what it tells the master, and what it returns.
+type beginning struct {
+	name   string
+	change func(*Prefork, *fakeLink)
+	serve  func() error // nil: until the end
+	took   time.Duration
+	want   string
+	err    error
+}
+
 func TestWorkerStarts(t *testing.T) {
 	page := resetPage(t)
 	bad := errors.New("bad")
-	for _, c := range []struct {
-		name   string
-		change func(*Prefork, *fakeLink)
-		serve  func() error // nil: until the end
-		took   time.Duration
-		want   string
-		err    error
-	}{
-		{"in order", func(*Prefork, *fakeLink) {}, nil, bootSettle, "start {3 7 text}, ready", nil},
-		{"with an inbox", func(p *Prefork, l *fakeLink) { l.slots, p.server = 1, &sluice.Server{} }, nil, bootSettle, "start {3 7 text}, receive, ready", nil},
-		{"with a server, without an inbox", func(p *Prefork, l *fakeLink) { p.server = &sluice.Server{} }, nil, bootSettle, "start {3 7 text}, ready", nil},
-		{"bare", func(_ *Prefork, l *fakeLink) { l.bare = true }, nil, bootSettle, "start {-1 0 }, ready", nil},
+	const settle = 10 * time.Millisecond
+	for _, c := range []beginning{
+		{"in order", func(*Prefork, *fakeLink) {}, nil, settle, "start {3 7 text}, ready", nil},
+		{"with an inbox", func(p *Prefork, l *fakeLink) { l.slots, p.server = 1, &sluice.Server{} }, nil, settle, "start {3 7 text}, receive, ready", nil},
+		{"with a server, without an inbox", func(p *Prefork, l *fakeLink) { p.server = &sluice.Server{} }, nil, settle, "start {3 7 text}, ready", nil},
+		{"bare", func(_ *Prefork, l *fakeLink) { l.bare = true }, nil, settle, "start {-1 0 }, ready", nil},
 		{"no listener", func(_ *Prefork, l *fakeLink) { l.listeners = nil }, nil, 0, "fatal listen: " + errNoListener.Error(), errNoListener},
 		{"a hook", func(p *Prefork, _ *fakeLink) { p.OnWorkerStart = func(WorkerInfo) error { return bad } }, nil, 0, "fatal config: bad", bad},
 		{"no backplane", func(p *Prefork, l *fakeLink) { p.Backplane("x").Subscribe(ignorer{}); l.err = supervise.ErrDetached }, nil, 0,
@@ -149,45 +152,7 @@ func TestWorkerStarts(t *testing.T) {
 	} {
 		page.Set(shared.ProcessState, uint64(shared.Starting))
 		f, addr := listenerFile(t)
-		synctest.Test(t, func(t *testing.T) {
-			l, p := newFakeLink(), &Prefork{Logger: quiet()}
-			l.listeners = []*os.File{f}
-			p.OnWorkerStart = func(i WorkerInfo) error { l.note("start {%d %d %s}", i.Slot, i.Generation, i.Config); return nil }
-			c.change(p, l)
-			over := make(chan struct{})
-			serve := func(net.Listener) error {
-				if c.serve != nil {
-					return c.serve()
-				}
-				<-over
-				return nil
-			}
-			began := time.Now()
-			returned := make(chan error)
-			go func() { returned <- p.workFor(l, "", serve, false) }()
-			var err error
-			if c.serve == nil && c.err == nil {
-				l.orders <- supervise.Order{Kind: supervise.OrderQuit} // it takes orders once it is ready
-			}
-			err = <-returned
-			if took := time.Since(began); took != c.took || err != c.err {
-				t.Errorf("%s: returned %v after %v, want %v after %v", c.name, err, took, c.err, c.took)
-			}
-			if got := l.noted(); got != c.want {
-				t.Errorf("%s: %q, want %q", c.name, got, c.want)
-			}
-			if isReady := shared.State(page.Get(shared.ProcessState)) == shared.Ready; isReady != strings.HasSuffix(c.want, "ready") {
-				t.Errorf("%s: ready on the scoreboard: %v", c.name, isReady)
-			}
-			if s := p.state.Load(); len(l.listeners) > 0 && (len(s.addrs) != 1 || s.addrs[0].String() != addr) {
-				t.Errorf("%s: state %+v", c.name, s)
-			}
-			if strings.HasSuffix(c.want, "ready") && !l.bare && (page.Get(shared.Slot) != 3 || page.Get(shared.Generation) != 7) {
-				t.Errorf("%s: worker %d.%d on the scoreboard", c.name, page.Get(shared.Slot), page.Get(shared.Generation))
-			}
-			close(over)
-			close(l.orphaned) // OnMasterDeath is waited for
-		})
+		synctest.Test(t, func(t *testing.T) { c.run(t, f, addr, page) })
 		if !strings.HasSuffix(c.want, "ready") {
 			continue // the process ends
 		}
@@ -197,6 +162,46 @@ func TestWorkerStarts(t *testing.T) {
 		}
 		ln.Close()
 	}
+}
+
+// run starts a worker and checks it.
+func (c *beginning) run(t *testing.T, f *os.File, addr string, page *shared.Page) {
+	l, p := newFakeLink(), &Prefork{Logger: quiet()}
+	l.listeners = []*os.File{f}
+	p.OnWorkerStart = func(i WorkerInfo) error { l.note("start {%d %d %s}", i.Slot, i.Generation, i.Config); return nil }
+	c.change(p, l)
+	over := make(chan struct{})
+	serve := func(net.Listener) error {
+		if c.serve != nil {
+			return c.serve()
+		}
+		<-over
+		return nil
+	}
+	began := time.Now()
+	returned := make(chan error)
+	go func() { returned <- p.workFor(l, "", serve, false) }()
+	if c.serve == nil && c.err == nil {
+		l.orders <- supervise.Order{Kind: supervise.OrderQuit} // it takes orders once it is ready
+	}
+	err := <-returned
+	if took := time.Since(began); took != c.took || err != c.err {
+		t.Errorf("%s: returned %v after %v, want %v after %v", c.name, err, took, c.err, c.took)
+	}
+	if got := l.noted(); got != c.want {
+		t.Errorf("%s: %q, want %q", c.name, got, c.want)
+	}
+	if isReady := shared.State(page.Get(shared.ProcessState)) == shared.Ready; isReady != strings.HasSuffix(c.want, "ready") {
+		t.Errorf("%s: ready on the scoreboard: %v", c.name, isReady)
+	}
+	if s := p.state.Load(); len(l.listeners) > 0 && (len(s.addrs) != 1 || s.addrs[0].String() != addr) {
+		t.Errorf("%s: state %+v", c.name, s)
+	}
+	if strings.HasSuffix(c.want, "ready") && !l.bare && (page.Get(shared.Slot) != 3 || page.Get(shared.Generation) != 7) {
+		t.Errorf("%s: worker %d.%d on the scoreboard", c.name, page.Get(shared.Slot), page.Get(shared.Generation))
+	}
+	close(over)
+	close(l.orphaned) // OnMasterDeath is waited for
 }
 
 // A worker passes connections on if it has siblings, its connections are not of TLS, and
