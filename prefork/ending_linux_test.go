@@ -208,11 +208,11 @@ func TestOthersArePolled(t *testing.T) {
 
 // servingWorker returns a worker whose server has n idle connections and, if isBusy, one
 // with a request that ends with the test. It returns the clients.
-func servingWorker(t *testing.T, segment *shared.Segment, n int, isBusy bool) (*worker, *fakeLink, []net.Conn) {
+func servingWorker(t *testing.T, segment *shared.Segment, n int, isBusy, isHTTP2 bool) (*worker, *fakeLink, []net.Conn) {
 	ending := make(chan struct{})
 	t.Cleanup(func() { close(ending) })
 	s := &sluice.Server{
-		Engine: sluice.EnginePerConn, Logger: quiet(), HTTP2: sluice.HTTP2Config{Disable: true},
+		Engine: sluice.EnginePerConn, Logger: quiet(), HTTP2: sluice.HTTP2Config{Disable: !isHTTP2},
 		Handler: func(ctx *sluice.RequestCtx) {
 			if string(ctx.Path()) == "/busy" {
 				<-ending
@@ -268,7 +268,7 @@ func TestServersConnections(t *testing.T) {
 	} {
 		segment := localSegment(t)
 		synctest.Test(t, func(t *testing.T) {
-			w, l, clients := servingWorker(t, segment, c.idle, c.isBusy)
+			w, l, clients := servingWorker(t, segment, c.idle, c.isBusy, false)
 			if c.change != nil {
 				c.change(w, l)
 			}
@@ -300,8 +300,7 @@ func TestHandingOverEndsInTime(t *testing.T) {
 	for _, disable := range []bool{true, false} {
 		segment := localSegment(t)
 		synctest.Test(t, func(t *testing.T) {
-			w, _, clients := servingWorker(t, segment, 1, false)
-			w.prefork.server.HTTP2.Disable = disable
+			w, _, clients := servingWorker(t, segment, 1, false, !disable)
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 			defer cancel()
 			began := time.Now()
