@@ -41,7 +41,9 @@ type ServerControl struct {
 func (s *Server) Control() *ServerControl {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.control.server = s
+	if s.control.server == nil { // others may use it already
+		s.control.server = s
+	}
 	return &s.control
 }
 
