@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -276,5 +278,111 @@ func TestPipelineWorkForgets(t *testing.T) {
 	req, _ := newCall("GET", "http://a b/")
 	if err := c.Do(req, nil); !errors.As(err, &invalid) {
 		t.Errorf("an invalid host: %v", err)
+	}
+}
+
+// Each field that PipelineClient has in common with HostClient reaches its own one.
+func TestPipelineFieldsReachHost(t *testing.T) {
+	c := new(PipelineClient)
+	from := reflect.ValueOf(c).Elem()
+	not := map[string]bool{"MaxConns": true, "MaxPendingRequests": true, "MaxBatchDelay": true, "WriteBufferSize": true, "Logger": true}
+	for i := range from.NumField() {
+		if field := from.Type().Field(i); field.IsExported() && !not[field.Name] {
+			fill(t, from.Field(i))
+		}
+	}
+	c.prepare()
+	to := reflect.ValueOf(&c.host).Elem()
+	for i := range from.NumField() {
+		field := from.Type().Field(i)
+		if !field.IsExported() || not[field.Name] {
+			continue
+		}
+		got, want := to.FieldByName(field.Name), from.Field(i)
+		if !got.IsValid() || want.Kind() == reflect.Func && got.Pointer() != want.Pointer() || want.Kind() != reflect.Func && !reflect.DeepEqual(got.Interface(), want.Interface()) {
+			t.Errorf("%s is %v, want %v", field.Name, got, want)
+		}
+	}
+	if h := &c.host; h.MaxHTTP2Conns != 1 || h.http2.maxStreams != 1024 || h.MaxConnWaitTimeout != math.MaxInt64 {
+		t.Errorf("%d connections of %d streams, waits %v", h.MaxHTTP2Conns, h.http2.maxStreams, h.MaxConnWaitTimeout)
+	}
+	c = &PipelineClient{MaxConns: 3, MaxPendingRequests: 5}
+	if c.prepare(); c.host.MaxHTTP2Conns != 3 || c.host.http2.maxStreams != 5 {
+		t.Errorf("%d connections of %d streams", c.host.MaxHTTP2Conns, c.host.http2.maxStreams)
+	}
+	cc := newClientConn(&stubConn{}, "h:80")
+	if c.host.http2.passHTTP1(cc); c.spare.Load() != cc {
+		t.Error("the connection that speaks HTTP/1.1 is lost")
+	}
+}
+
+// TestPipelineEncode: where an answer is read to, and what the connection knows of a
+// request.
+func TestPipelineEncode(t *testing.T) {
+	for _, tc := range []struct {
+		method                            string
+		set                               func(req *Request, resp *Response)
+		isDirect, repeatable, isLast, isH bool
+	}{
+		{"GET", nil, true, true, false, false},
+		{"POST", nil, true, false, false, false},
+		{"HEAD", nil, true, true, false, true},
+		{"CONNECT", nil, true, false, true, false},
+		{"POST", func(req *Request, _ *Response) { req.SetConnectionClose() }, true, false, true, false},
+		{"POST", func(req *Request, _ *Response) { req.call.allow(time.Hour) }, false, false, false, false},
+		{"POST", func(req *Request, _ *Response) { req.call.ctx = t.Context() }, false, false, false, false},
+		{"POST", func(req *Request, _ *Response) { req.call.ctx = context.Background() }, true, false, false, false},
+		{"POST", func(_ *Request, resp *Response) { resp.SkipBody = true }, false, false, false, false},
+		{"POST", func(_ *Request, resp *Response) { resp.StreamBody = true }, false, false, false, false},
+	} {
+		c := &PipelineClient{Addr: "h:80"}
+		c.once.Do(c.prepare)
+		req, resp := newCall(tc.method, "http://h:80/")
+		resp.SetBodyString("old")
+		if tc.set != nil {
+			tc.set(req, resp)
+		}
+		skips, streams := resp.SkipBody, resp.StreamBody
+		w, err := c.encode(req, resp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (w.into == resp) != tc.isDirect || !tc.isDirect && w.into != &w.resp || len(resp.Body()) != 0 {
+			t.Errorf("%s %s: into the caller's %v, want %v; %q", tc.method, w.Out, w.into == resp, tc.isDirect, resp.Body())
+		}
+		if w.IsRepeatable != tc.repeatable || w.IsLast != tc.isLast || w.isHead != tc.isH || w.isTunnel != (tc.method == "CONNECT") {
+			t.Errorf("%s: repeatable %v, last %v, HEAD %v, tunnel %v", tc.method, w.IsRepeatable, w.IsLast, w.isHead, w.isTunnel)
+		}
+		if !tc.isDirect && (resp.SkipBody != skips || resp.StreamBody != streams) {
+			t.Errorf("%s: skips %v, streams %v", tc.method, resp.SkipBody, resp.StreamBody)
+		}
+	}
+}
+
+// TestPipelineHTTP2Answers: the response is as over HTTP/1.1, whatever the caller wants of
+// its body.
+func TestPipelineHTTP2Answers(t *testing.T) {
+	r := http2Servers[2].start(t, mirrorRequest)
+	c := &PipelineClient{Addr: r.addr, HTTP2: HTTP2Only}
+	defer c.CloseIdleConnections()
+	want := "POST " + r.addr + " / HTTP/2.0 body"
+	for name, set := range map[string]func(resp *Response){
+		"memory": func(*Response) {}, "stream": func(resp *Response) { resp.StreamBody = true },
+		"skipped": func(resp *Response) { resp.SkipBody = true }, "skipped stream": func(resp *Response) { resp.SkipBody, resp.StreamBody = true, true },
+	} {
+		req, resp := newCall("POST", r.url("/"))
+		req.SetBodyString("body")
+		set(resp)
+		skips, streams := resp.SkipBody, resp.StreamBody
+		if err := c.Do(req, resp); err != nil || resp.StatusCode() != 200 || resp.SkipBody != skips || resp.StreamBody != streams || resp.IsBodyStream() != (streams && !skips) {
+			t.Errorf("%s: %v, status %d, a stream %v", name, err, resp.StatusCode(), resp.IsBodyStream())
+		}
+		if body := string(resp.Body()); body != map[bool]string{false: want}[skips] {
+			t.Errorf("%s: %q", name, body)
+		}
+	}
+	req, _ := newCall("POST", r.url("/"))
+	if err := c.Do(req, nil); err != nil {
+		t.Errorf("without a response: %v", err)
 	}
 }

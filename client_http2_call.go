@@ -106,7 +106,6 @@ func (c *HostClient) openApart(call *clientCall) *http2Member {
 	}
 	isOpen = true
 	m := c.newHTTP2Peer(cc)
-	m.Conn.wasUsed.Store(true)
 	c.http2.OpenedApart(m)
 	return m
 }

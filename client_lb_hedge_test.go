@@ -17,6 +17,7 @@ type hedgeClient struct {
 	begun   chan *Request // gets each request
 	answers chan error    // what comes of them
 	ended   atomic.Int32
+	last    atomic.Pointer[Request]
 }
 
 func newHedgeClient(name string) *hedgeClient {
@@ -29,6 +30,7 @@ func (c *hedgeClient) DoDeadline(*Request, *Response, time.Time) error { panic("
 // DoContext does.
 func (c *hedgeClient) DoContext(ctx context.Context, req *Request, resp *Response) error {
 	defer c.ended.Add(1)
+	c.last.Store(req)
 	c.begun <- req
 	select {
 	case err := <-c.answers:
@@ -266,4 +268,51 @@ func TestHedgeRealClients(t *testing.T) {
 	}
 	group.Wait()
 	waitUntil(t, "nothing is pending", func() bool { return pipeline.PendingRequests() == 0 && host.PendingRequests() == 0 })
+}
+
+// Attempts have the bounds and hooks of the caller's request, and whether a body is wanted.
+func TestHedgeCopiesBounds(t *testing.T) {
+	lb, clients, _ := hedged(time.Hour, 1)
+	trace := &ClientTrace{}
+	req, resp := new(Request), new(Response)
+	req.SetRequestURI("http://x/")
+	req.SetTimeout(time.Minute)
+	resp.SkipBody = true
+	req.call.allow(time.Hour)
+	req.call.trace = trace
+	want := req.call
+	done := make(chan error, 1)
+	go func() { done <- lb.Do(req, resp) }()
+	c := next(t, clients)
+	sent := c.last.Load()
+	if sent == req || sent.timeout != time.Minute || sent.call.allowed <= 0 || sent.call.deadline > want.deadline || sent.call.trace != trace {
+		t.Errorf("time-out %v, %+v; want %+v", sent.timeout, sent.call, want)
+	}
+	c.answers <- nil
+	if err := <-done; err != nil || !resp.SkipBody || req.call != want {
+		t.Errorf("%v, skips %v, %+v", err, resp.SkipBody, req.call)
+	}
+}
+
+// What is better: a good answer, then any answer, then the first error.
+func TestHedgeTakes(t *testing.T) {
+	failed, bad, good := &hedgeAttempt{err: errSick}, &hedgeAttempt{}, &hedgeAttempt{isGood: true}
+	other := func(a *hedgeAttempt) *hedgeAttempt {
+		copied := hedgeAttempt{err: a.err, isGood: a.isGood}
+		return &copied
+	}
+	for i, tc := range []struct {
+		best, next *hedgeAttempt
+		isTaken    bool
+	}{
+		{nil, failed, true}, {nil, bad, true}, {nil, good, true},
+		{failed, other(failed), false}, {failed, bad, true}, {failed, good, true},
+		{bad, failed, false}, {bad, other(bad), false}, {bad, good, true},
+		{good, failed, false}, {good, bad, false}, {good, other(good), false},
+	} {
+		h := hedge{best: tc.best, running: 2}
+		if h.take(tc.next); (h.best == tc.next) != tc.isTaken || h.running != 1 {
+			t.Errorf("%d: taken %v, %d running", i, h.best == tc.next, h.running)
+		}
+	}
 }
