@@ -232,6 +232,13 @@ func TestHijackAccounting(t *testing.T) {
 		p.send(".")
 		p.expectEnd()
 		eventually(t, "its place is free", func() bool { return r.connectAndGet() == 200 })
+		other.send(".")
+		other.expectEnd()
+		last := r.dial()
+		last.get("/")
+		eventually(t, "one connection counts", func() bool {
+			return r.server.GetOpenConnectionsCount() == 1 && r.server.GetCurrentConcurrency() == 1
+		})
 	})
 }
 
