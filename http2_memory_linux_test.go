@@ -190,6 +190,10 @@ func (c *idleClient) ask() {
 			c.framer.WriteSettingsAck()
 		}
 		if d, ok := frame.(*http2.DataFrame); ok && d.StreamEnded() {
+			_, isTLS := c.Conn.(*tls.Conn)
+			if got, want := string(d.Data()), fmt.Sprint(c.stream/2, isTLS); got != want {
+				c.t.Fatalf("number and TLS are %s, want %s", got, want)
+			}
 			return
 		}
 	}

@@ -102,7 +102,7 @@ func (h *waitingHandler) serve(ctx *RequestCtx) {
 	case "/large":
 		ctx.Response.SetBodyRaw(h.large)
 	default:
-		ctx.SetBodyString("ok")
+		fmt.Fprint(ctx, ctx.ConnRequestNum(), ctx.IsTLS())
 	}
 }
 

@@ -420,6 +420,31 @@ func TestTunnelsAndWorkers(t *testing.T) {
 	}
 }
 
+// TestTunnelThatWasRefused takes up a worker no longer than its handler.
+func TestTunnelThatWasRefused(t *testing.T) {
+	proceed, running := make(chan bool), make(chan bool, 2)
+	s := &sluice.Server{Loops: 1, MaxWorkers: 1, Handler: func(ctx *sluice.RequestCtx) {
+		if string(ctx.Path()) == "/chat" {
+			ctx.Conn()
+			ctx.Error("no", 403)
+			return
+		}
+		running <- true
+		<-proceed
+	}}
+	f := serveHTTP2(t, onEpoll(t), s).frames()
+	f.connect(1, "websocket")
+	if got := f.describe(); got != "403 no ." {
+		t.Errorf("got %q", got)
+	}
+	f.head(3, "GET", "/", true)
+	f.head(5, "GET", "/", true)
+	receive(t, running)
+	eventually(t, "the second waits for a worker", func() bool { return s.EngineStats().Loops[0].Queued == 1 })
+	close(proceed)
+	receive(t, running)
+}
+
 // TestTunnelsAndShutdown: Shutdown does not wait for tunnels. It ends them after the
 // requests of their connection are answered; CloseOnNextResponse leaves them alone, and
 // CloseOnShutdown refuses new ones.
