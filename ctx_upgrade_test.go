@@ -195,6 +195,17 @@ func (t *takeOverTest) run() {
 			t.Error("the connection never slept, or was not prompted")
 		}
 	}
+	t.host.Load().server.Cast([]engine.Target{*t.target.Load()}, []byte("cast\n"), func(i int) { // or it has no Target
+		if at := *t.target.Load(); i != 0 || at.Generation != 0 {
+			t.Errorf("target %d of %v was missed", i, at)
+		}
+		_, _ = io.WriteString(conn, "cast\n")
+	})
+	if t.target.Load().Generation != 0 {
+		expect("cast")
+	} else {
+		expect("44 cast")
+	}
 	_ = conn.(*net.TCPConn).CloseWrite()
 	expect("bye")
 	for _, request := range []string{"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"} {
@@ -212,4 +223,41 @@ func (t *takeOverTest) run() {
 	if t.family.closed.Load() != 1 || t.hijacked.Load() != 1 {
 		t.Errorf("%d connections closed, %d hijacked", t.family.closed.Load(), t.hijacked.Load())
 	}
+}
+
+// TestTakeOverWithoutHost: without an engine, or with too many Hosts, nothing is taken over.
+func TestTakeOverWithoutHost(t *testing.T) {
+	s := quietServer(func(*RequestCtx) {})
+	x := newValueExchange(s)
+	if err := x.ctx.TakeOver(upgrade.Takeover{Family: &echoFamily{}}); err != ErrServerClosed || x.ctx.takeover != nil {
+		t.Errorf("without an engine: %v", err)
+	}
+	e := s.engine()
+	known := &echoFamily{}
+	hosts := make([]upgradeHost, upgrade.MaxHosts-1)
+	s.upgrades.all.Store(&hosts)
+	for _, test := range []struct {
+		family upgrade.Family
+		want   error
+	}{{known, nil}, {known, nil}, {&echoFamily{}, ErrServerClosed}} {
+		if err := x.ctx.TakeOver(upgrade.Takeover{Family: test.family}); err != test.want {
+			t.Errorf("%v, want %v", err, test.want)
+		}
+	}
+	if all := *s.upgrades.all.Load(); len(all) != upgrade.MaxHosts || all[len(all)-1].engine != e || x.ctx.takeover.host != all[len(all)-1].Host {
+		t.Errorf("%d Hosts, the takeover has %v", len(all), x.ctx.takeover.host)
+	}
+	u := lastServer(s)
+	for _, m := range []uint64{0, 7, 1<<upgrade.MemoBits - 1, 1 << upgrade.MemoBits} {
+		memo := u.Memo(1, m, 3)
+		if got := u.Served(memo); got != m&(1<<upgrade.MemoBits-1) || memo.ID != 1 || memo.Opened != 3 || memo.Served&(memoTLS|memoHTTP2|memoUpgraded) != memoUpgraded {
+			t.Errorf("%d: the memo is %+v, with %d", m, memo, got)
+		}
+	}
+}
+
+// lastServer returns the Server of the last Host of s.
+func lastServer(s *Server) upgrade.Server {
+	all := *s.upgrades.all.Load()
+	return all[len(all)-1].Host.(*echoHost).server
 }

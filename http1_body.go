@@ -157,14 +157,10 @@ func (x *http1Exchange) drainNow() bool {
 	x.beginDrain()
 	conn := x.conn.conn
 	for {
-		in := conn.Buffered()
-		if len(in) == 0 {
-			if conn.Fill() != nil {
-				return false
-			}
-			continue
+		if len(conn.Buffered()) == 0 && conn.Fill() != nil {
+			return false
 		}
-		used, done, err := x.discard(in)
+		used, done, err := x.discard(conn.Buffered())
 		x.consume(used)
 		if done || err != nil {
 			return done

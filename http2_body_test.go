@@ -143,6 +143,13 @@ func TestHTTP2Expect(t *testing.T) {
 		"panic": {func(s *sluice.Server) {
 			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig { panic("x") }
 		}, nil, "500 internal server error ."},
+		"panic about an expectation": {func(s *sluice.Server) {
+			s.ContinueHandler = func(*sluice.RequestHeader) bool { panic("x") }
+		}, []string{"expect", "100-continue"}, "500 internal server error ."},
+		"announced, with HeaderReceived": {func(s *sluice.Server) {
+			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig { return sluice.RequestConfig{} }
+			s.MaxRequestBodySize = 3
+		}, []string{"content-length", "4"}, "413 the body is longer than the given limit ."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachHTTP2Network(t, func(t *testing.T, n network) {
@@ -177,7 +184,7 @@ func TestHTTP2Expect(t *testing.T) {
 func TestHTTP2Refusals(t *testing.T) {
 	onEachHTTP2Network(t, func(t *testing.T, n network) {
 		failures := make(chan error, 1)
-		r := serveHTTP2(t, n, &sluice.Server{ReadBufferSize: 4096, Handler: func(*sluice.RequestCtx) {}, ErrorHandler: func(ctx *sluice.RequestCtx, err error) {
+		r := serveHTTP2(t, n, &sluice.Server{ReadBufferSize: 4096, LogAllErrors: true, Handler: func(*sluice.RequestCtx) {}, ErrorHandler: func(ctx *sluice.RequestCtx, err error) {
 			failures <- err
 			ctx.SetBodyString("refused")
 		}})
@@ -196,6 +203,7 @@ func TestHTTP2Refusals(t *testing.T) {
 			if err := receive(t, failures); !errors.Is(err, sluice.ErrSmallReadBuffer) {
 				t.Errorf("%s: ErrorHandler got %v", test.want, err)
 			}
+			eventually(t, "it is logged", func() bool { return strings.Count(r.log.String(), "error when serving connection") == i+1 })
 		}
 	})
 }

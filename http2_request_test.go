@@ -1,11 +1,14 @@
 package sluice_test
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice"
 )
@@ -102,4 +105,45 @@ func TestHTTP2Authority(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.fields, got, test.want)
 		}
 	}
+}
+
+// TestHTTP2Conn: what handlers can do with RequestCtx.Conn, which has the bytes of other
+// requests, too.
+func TestHTTP2Conn(t *testing.T) {
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		conns := make(chan net.Conn, 1)
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			c := ctx.Conn()
+			_, readErr := c.Read(make([]byte, 1))
+			_, writeErr := c.Write([]byte("x"))
+			at := time.Now().Add(-time.Hour)
+			for i, err := range []error{readErr, writeErr, c.SetDeadline(at), c.SetReadDeadline(at), c.SetWriteDeadline(at)} {
+				if err != sluice.ErrNotSupportedHTTP2 {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+			state := c.(interface{ ConnectionState() tls.ConnectionState }).ConnectionState()
+			if state.HandshakeComplete != (n.scheme() == "https") || c.RemoteAddr() == nil || ctx.Conn() != c {
+				t.Errorf("the state of TLS is %v, the address %v", state, c.RemoteAddr())
+			}
+			if string(ctx.Path()) == "/close" {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			conns <- c
+		}})
+		f := r.frames()
+		f.head(1, "GET", "/close", true)
+		if got := f.describe(); got != "INTERNAL_ERROR" {
+			t.Errorf("closed: %s", got)
+		}
+		f.head(3, "GET", "/", true)
+		if got := f.describe(); got != "200 ." {
+			t.Error(got)
+		}
+		c := receive(t, conns)
+		eventually(t, "the request has ended", func() bool { return c.Close() == net.ErrClosed })
+	})
 }

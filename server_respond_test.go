@@ -465,11 +465,17 @@ func TestFormValueFunc(t *testing.T) {
 	handler := func(ctx *sluice.RequestCtx) { ctx.Write(ctx.FormValue("k")) }
 	form := post("/?k=query", "k=body", "Content-Type: application/x-www-form-urlencoded")
 	own := func(_ *sluice.RequestCtx, key string) []byte { return []byte("own " + key) }
-	for want, f := range map[string]sluice.FormValueFunc{"query": nil, "body": sluice.NetHttpFormValueFunc, "own k": own} {
-		p := serve(t, inMemory(), &sluice.Server{Handler: handler, FormValueFunc: f}).dial()
+	for _, test := range []struct {
+		f           sluice.FormValueFunc
+		form, query string // the value with a form, and without
+	}{{nil, "query", "query"}, {sluice.NetHttpFormValueFunc, "body", "query"}, {own, "own k", "own k"}} {
+		p := serve(t, inMemory(), &sluice.Server{Handler: handler, FormValueFunc: test.f}).dial()
 		p.send(form)
-		if got := p.answer("POST").body; got != want {
-			t.Errorf("FormValue is %q, want %q", got, want)
+		if got := p.answer("POST").body; got != test.form {
+			t.Errorf("FormValue is %q, want %q", got, test.form)
+		}
+		if got := p.get("/?k=query").body; got != test.query {
+			t.Errorf("without a form, FormValue is %q, want %q", got, test.query)
 		}
 	}
 }

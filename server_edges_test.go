@@ -1,0 +1,230 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+)
+
+// TestALPNConn: nothing is done with the bytes of a connection that a ServeHandler gets.
+func TestALPNConn(t *testing.T) {
+	var states []ConnState
+	s := quietServer(func(*RequestCtx) {})
+	s.ConnState = func(_ net.Conn, state ConnState) { states = append(states, state) }
+	logger := &recordingLogger{}
+	s.Logger = logger
+	one := acquireSingle(s)
+	c := &scriptedConn{}
+	failure := errors.New("of the handler")
+	a := &alpnConn{conn: c, cfg: &one.config, handler: func(net.Conn) error { return failure }}
+	in, out := []byte("in"), []byte("out")
+	if a.Capabilities() != engine.CanStart || a.Start() != engine.Detach || a.Pause() || string(a.HalfClosed(out)) != "out" {
+		t.Error("it does not start with Detach")
+	}
+	if used, next := a.Feed(in); used != 0 || next != engine.Detach {
+		t.Errorf("Feed: %d, %v", used, next)
+	}
+	if got, next := a.Run(out); string(got) != "out" || next != engine.Detach {
+		t.Errorf("Run: %q, %v", got, next)
+	}
+	if got, next := a.TimedOut(out); string(got) != "out" || next != engine.Abort {
+		t.Errorf("TimedOut: %q, %v", got, next)
+	}
+	a.Detached(scriptedNetConn{c})
+	a.Closed(nil)
+	if one.failure != failure || logger.count() != 1 || !strings.Contains(logger.lines[0], "of the handler") || !slices.Equal(states, []ConnState{StateClosed}) {
+		t.Errorf("failure %v, log %q, states %v", one.failure, logger.lines, states)
+	}
+	a.Closed(errors.New("of the connection"))
+	if logger.count() != 2 || !strings.Contains(logger.lines[1], "of the connection") {
+		t.Errorf("log %q", logger.lines)
+	}
+}
+
+// TestAcceptErrorIsLogged, because nobody else learns of it.
+func TestAcceptErrorIsLogged(t *testing.T) {
+	logger := &recordingLogger{}
+	s := &Server{Logger: logger, Handler: func(*RequestCtx) {}}
+	newAcceptor(s, s.config()).AcceptError(errors.New("no descriptors"))
+	if got := strings.Join(logger.lines, "|"); got != "cannot accept a connection, trying again: no descriptors" {
+		t.Errorf("log %q", got)
+	}
+}
+
+// TestControlOfAnIdleServer: without an engine there is nothing to hand over and to probe.
+func TestControlOfAnIdleServer(t *testing.T) {
+	s := &Server{}
+	if n := s.Control().HandOver(-1, nil); n != 0 {
+		t.Errorf("%d connections were handed over", n)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if first, second := s.Control().Probe(context.Background()), s.Control().Probe(ended); first != nil || second != context.Canceled {
+		t.Errorf("Probe: %v, %v", first, second)
+	}
+	if s.Control() != s.Control() {
+		t.Error("there are two ServerControls")
+	}
+	other := errors.New("x")
+	if closedError(engine.ErrShutdown) != ErrServerClosed || closedError(other) != other || closedError(nil) != nil {
+		t.Error("closedError")
+	}
+	var zero Parcel
+	if zero.Kind() != 0 || (Parcel{State: []byte{1, 2}}).Kind() != 1<<43 || stateKind("talk") != 1<<54 { // other processes compare them
+		t.Errorf("kinds of Parcels: %x, %x", (Parcel{State: []byte{1, 2}}).Kind(), stateKind("talk"))
+	}
+}
+
+// TestDeadlinesInHandlers: what the connection gets for the deadlines that handlers set.
+func TestDeadlinesInHandlers(t *testing.T) {
+	const hour = time.Hour
+	for _, test := range []struct {
+		in          time.Duration // from now; 0: the zero time
+		least, most time.Duration // of reads
+		write       time.Duration // at least
+	}{
+		{0, 0, 0, 0}, {-hour, 1, 1, minWriteTimeout}, {hour, hour - time.Minute, hour, hour - time.Minute},
+	} {
+		c := &scriptedConn{}
+		s := quietServer(func(ctx *RequestCtx) {
+			var at time.Time
+			if test.in != 0 {
+				at = time.Now().Add(test.in)
+			}
+			if err := errors.Join(ctx.SetReadDeadline(at), ctx.SetWriteDeadline(at)); err != nil {
+				t.Error(err)
+			}
+			if c.readTimeout < test.least || c.readTimeout > test.most || ctx.readTimeout != c.readTimeout {
+				t.Errorf("%v: reads have %v", test.in, c.readTimeout)
+			}
+			if c.writeTimeout < test.write || c.writeTimeout > max(test.most, test.write) {
+				t.Errorf("%v: writes have %v", test.in, c.writeTimeout)
+			}
+		})
+		s.ReadTimeout, s.WriteTimeout = 2*hour, 3*hour
+		if sent, _ := c.converse(t, s, []byte(simpleGet)); !strings.HasPrefix(sent, "HTTP/1.1 200") {
+			t.Errorf("%q", sent)
+		}
+		if c.writeTimeout != 3*hour {
+			t.Errorf("%v: the next response has %v", test.in, c.writeTimeout)
+		}
+	}
+	if minWriteTimeout != 10*time.Millisecond {
+		t.Error("the documentation of SetWriteDeadline says 10 ms")
+	}
+}
+
+// TestDoneAtShutdown: Done is closed from the beginning if the server shuts down.
+func TestDoneAtShutdown(t *testing.T) {
+	s := quietServer(func(ctx *RequestCtx) {
+		<-ctx.Done()
+		fmt.Fprint(ctx, ctx.Err())
+	})
+	s.done.close()
+	const want = `200 length 16; "context canceled"; end`
+	if got := newValueExchange(s).serve(valueRequest{method: MethodGet, target: "/"}); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if len(s.done.states) != 0 || !s.done.isOver() {
+		t.Errorf("%d states are kept", len(s.done.states))
+	}
+	s.done.open()
+	if s.done.isOver() || !s.done.add(&doneState{}) || len(s.done.states) != 1 {
+		t.Error("it does not open again")
+	}
+}
+
+// TestFlushWithoutTheBody: after a response that has begun without it, the body that waits
+// for 100-continue is not asked for, and the connection ends.
+func TestFlushWithoutTheBody(t *testing.T) {
+	s := quietServer(func(ctx *RequestCtx) {
+		ctx.SetBodyString("a")
+		_ = ctx.Flush()
+	})
+	s.StreamRequestBody = true
+	sent, last := (&scriptedConn{}).converse(t, s, []byte("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"))
+	const want = "HTTP/1.1 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\na\r\n0\r\n\r\n"
+	if sent != want || last != engine.CloseLinger {
+		t.Errorf("%q, %v", sent, last)
+	}
+}
+
+// TestCorrectedStatusesKeepTheClose that a handler has asked for.
+func TestCorrectedStatusesKeepTheClose(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		s := quietServer(func(ctx *RequestCtx) {
+			ctx.SetStatusCode(StatusProcessing)
+			if closes {
+				ctx.SetConnectionClose()
+			}
+		})
+		sent, _ := (&scriptedConn{}).converse(t, s, []byte(simpleGet))
+		if !strings.HasPrefix(sent, "HTTP/1.1 500") || strings.Contains(sent, "Connection: close") != closes {
+			t.Errorf("closes %v: %q", closes, sent)
+		}
+	}
+}
+
+// TestErrorsOfRequests: the statuses and types of errors.
+func TestErrorsOfRequests(t *testing.T) {
+	for err, want := range map[error]int{
+		ErrBodyTooLarge: 413, ErrGetOnly: 405, errRequestTimeout: 408, errBodyMemory: 503, errCallbackPanicked: 500, errors.New("x"): 400,
+	} {
+		if got := failureStatus(err); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
+		}
+	}
+	var timeout net.Error
+	if !errors.As(errRequestTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() { //nolint:staticcheck // it is a net.Error
+		t.Error("errRequestTimeout")
+	}
+	if refusedBody(417).Error() == "" {
+		t.Error("refusedBody has no text")
+	}
+}
+
+// failingClose is a listener whose Close fails.
+type failingClose struct {
+	net.Listener
+	err error
+}
+
+func (l failingClose) Close() error {
+	l.Listener.Close()
+	return l.err
+}
+
+// TestShutdownReturnsErrorsOfListeners, except that they are closed already.
+func TestShutdownReturnsErrorsOfListeners(t *testing.T) {
+	failure := errors.New("of Close")
+	for _, test := range []struct{ of, want error }{{nil, nil}, {net.ErrClosed, nil}, {failure, failure}} {
+		ln, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := quietServer(func(*RequestCtx) {})
+		s.Engine = EnginePerConn
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(failingClose{ln, test.of}) }()
+		c, err := net.Dial("tcp4", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write([]byte(simpleGet))
+		_, _ = c.Read(make([]byte, 1)) // then Serve has begun
+		c.Close()
+		if err := s.Shutdown(); err != test.want {
+			t.Errorf("Shutdown: %v, want %v", err, test.want)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	}
+}
