@@ -22,7 +22,7 @@ func TestHTTP2HandOver(t *testing.T) {
 						<-gate
 					}
 					ctx.Response.Header.Set("X-Server", "any")
-					fmt.Fprintf(ctx, "%s %d %s", name, ctx.ConnRequestNum(), ctx.Request.Header.Peek("X-Same"))
+					fmt.Fprintf(ctx, "%s-%d %d %s", name, ctx.ConnID(), ctx.ConnRequestNum(), ctx.Request.Header.Peek("X-Same"))
 				}})
 			}
 			from, to := server("one"), server("two")
@@ -39,11 +39,11 @@ func TestHTTP2HandOver(t *testing.T) {
 					t.Errorf("%s, want %s", got, want)
 				}
 			}
-			for range 6 {
-				ask("/", "one 1 same")
-				ask("/", "one 2 same")
+			for i := range 6 {
+				ask("/", fmt.Sprintf("one-%d 1 same", i+1))
+				ask("/", fmt.Sprintf("one-%d 2 same", i+1))
 				eventually(t, "it is given away", func() bool { return from.server.Control().HandOver(-1, adoptBy(t, to.server)) == 1 })
-				ask("/", "two 1 same")
+				ask("/", fmt.Sprintf("two-%d 1 same", i+1))
 				eventually(t, "it is given back", func() bool { return to.server.Control().HandOver(-1, adoptSocketBy(t, from.server)) == 1 })
 			}
 			ask("/wait", "")
@@ -52,7 +52,7 @@ func TestHTTP2HandOver(t *testing.T) {
 				t.Error("it moved with a request")
 			}
 			close(gate)
-			if got := f.describe(); got != "200 one 1 same ." {
+			if got := f.describe(); got != "200 one-7 1 same ." {
 				t.Error(got)
 			}
 		})

@@ -200,6 +200,45 @@ func TestHTTP2Files(t *testing.T) {
 	})
 }
 
+// TestHTTP2FilesAreClosed when they are sent, even if they are too short.
+func TestHTTP2FilesAreClosed(t *testing.T) {
+	path := t.TempDir() + "/f"
+	if err := os.WriteFile(path, []byte(bulk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	onEachHTTP2Network(t, func(t *testing.T, n network) {
+		files := make(chan *os.File, 1)
+		r := serveHTTP2(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
+			f, err := os.Open(path)
+			if err != nil {
+				t.Error(err)
+			}
+			size, _ := ctx.QueryArgs().GetUint("size")
+			ctx.SetBodyStream(f, size)
+			files <- f
+		}})
+		for _, missing := range []int{0, 1} {
+			resp, err := r.http2Client().Get(fmt.Sprintf("%s://h/?size=%d", n.scheme(), len(bulk)+missing))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if string(got) != bulk || (err != nil) != (missing > 0) {
+				t.Errorf("%d bytes are missing: got %d, %v", missing, len(got), err)
+			}
+			f := receive(t, files)
+			eventually(t, "the file is closed", func() bool {
+				_, err := f.Stat()
+				return errors.Is(err, os.ErrClosed)
+			})
+			if isLogged := strings.Contains(r.log.String(), "unexpected EOF"); isLogged != (missing > 0) {
+				t.Errorf("%d bytes are missing: log %s", missing, r.log)
+			}
+		}
+	})
+}
+
 // TestHTTP2Compression: dynamic bodies.
 func TestHTTP2Compression(t *testing.T) {
 	onEachHTTP2Network(t, func(t *testing.T, n network) {

@@ -287,6 +287,15 @@ func TestAdoptConn(t *testing.T) {
 				t.Errorf("after Shutdown: %v", err)
 			}
 			p.rest()
+			if _, isSocket := end.(interface{ File() (*os.File, error) }); isSocket && canDuplicate {
+				end, p = pair()
+				fd := duplicateOf(t, end)
+				end.Close()
+				if err := s.Control().AdoptSocket(fd, sluice.Parcel{}); !errors.Is(err, sluice.ErrServerClosed) {
+					t.Errorf("a descriptor after Shutdown: %v", err)
+				}
+				p.expectEnd()
+			}
 			end, p = pair()
 			if err := s.Serve(failingListener{net.ErrClosed}); err != nil { // it may serve again
 				t.Error(err)

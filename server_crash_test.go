@@ -17,20 +17,24 @@ func TestCrashOnPanic(t *testing.T) {
 		crashOnRequest(t)
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashOnPanic$")
-	cmd.Env = append(os.Environ(), "SLUICE_TEST_CRASH=1")
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		t.Fatalf("the process lives on:\n%s", out)
-	}
-	for _, want := range []string{"panic: out of order", "panickingHandler"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no %q in:\n%s", want, out)
+	for _, function := range []string{"panickingHandler", "panickingCallback"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestCrashOnPanic$")
+		cmd.Env = append(os.Environ(), "SLUICE_TEST_CRASH="+function)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Fatalf("%s: the process lives on:\n%s", function, out)
+		}
+		for _, want := range []string{"panic: out of order", function} {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("no %q in:\n%s", want, out)
+			}
 		}
 	}
 }
 
 func panickingHandler(*sluice.RequestCtx) { panic("out of order") }
+
+func panickingCallback(*sluice.RequestHeader) sluice.RequestConfig { panic("out of order") }
 
 func crashOnRequest(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,6 +42,9 @@ func crashOnRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &sluice.Server{Handler: panickingHandler, CrashOnPanic: true}
+	if os.Getenv("SLUICE_TEST_CRASH") == "panickingCallback" {
+		s.HeaderReceived = panickingCallback
+	}
 	go s.Serve(ln)
 	c, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
