@@ -309,3 +309,21 @@ func BenchmarkCompressDirect(b *testing.B) {
 		z.Close()
 	}
 }
+
+// TestCompressedLengthIsUnknown to the handlers around CompressHandler, if the response
+// is to HEAD or a stream.
+func TestCompressedLengthIsUnknown(t *testing.T) {
+	for method, h := range map[string]RequestHandler{
+		"HEAD": func(ctx *RequestCtx) { ctx.Response.Header.SetContentLength(1000) },
+		"GET":  func(ctx *RequestCtx) { ctx.SetBodyStream(strings.NewReader(strings.Repeat("x", 1000)), 1000) },
+	} {
+		var ctx RequestCtx
+		ctx.Request.Header.SetMethod(method)
+		ctx.Request.Header.Set("Accept-Encoding", "gzip")
+		ctx.SetContentType("text/plain")
+		CompressHandler(h)(&ctx)
+		if n, coding := ctx.Response.Header.ContentLength(), ctx.Response.Header.ContentEncoding(); n != -1 || string(coding) != "gzip" {
+			t.Errorf("%s: the length is %d, the coding %q", method, n, coding)
+		}
+	}
+}

@@ -287,15 +287,6 @@ func TestAdoptConn(t *testing.T) {
 				t.Errorf("after Shutdown: %v", err)
 			}
 			p.rest()
-			if _, isSocket := end.(interface{ File() (*os.File, error) }); isSocket && canDuplicate {
-				end, p = pair()
-				fd := duplicateOf(t, end)
-				end.Close()
-				if err := s.Control().AdoptSocket(fd, sluice.Parcel{}); !errors.Is(err, sluice.ErrServerClosed) {
-					t.Errorf("a descriptor after Shutdown: %v", err)
-				}
-				p.expectEnd()
-			}
 			end, p = pair()
 			if err := s.Serve(failingListener{net.ErrClosed}); err != nil { // it may serve again
 				t.Error(err)
@@ -320,6 +311,34 @@ func TestAdoptConn(t *testing.T) {
 			p.expectEnd()
 		})
 	}
+}
+
+// TestAdoptSocketAfterShutdown: the descriptor is closed all the same.
+func TestAdoptSocketAfterShutdown(t *testing.T) {
+	if !canDuplicate {
+		t.Skip("descriptors cannot be duplicated")
+	}
+	ln, dial := overTCP().listen(t)
+	defer ln.Close()
+	client, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	end, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := duplicateOf(t, end)
+	end.Close()
+	s := &sluice.Server{Handler: func(*sluice.RequestCtx) {}}
+	if err := s.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Control().AdoptSocket(fd, sluice.Parcel{}); !errors.Is(err, sluice.ErrServerClosed) {
+		t.Errorf("AdoptSocket: %v", err)
+	}
+	newPeer(t, client).expectEnd()
 }
 
 // TestAdoptedAreOpen: who gives connections away until none is open finds those

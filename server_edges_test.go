@@ -157,6 +157,21 @@ func TestFlushWithoutTheBody(t *testing.T) {
 	}
 }
 
+// TestFlushWithTrailers: the length that a handler has set does not limit a body with trailers.
+func TestFlushWithTrailers(t *testing.T) {
+	s := quietServer(func(ctx *RequestCtx) {
+		_ = ctx.Response.Header.SetTrailer("X-Sum")
+		ctx.Response.Header.Set("X-Sum", "3")
+		ctx.Response.Header.SetContentLength(2)
+		_ = ctx.Flush()
+		ctx.SetBodyString("abc")
+	})
+	sent, _ := (&scriptedConn{}).converse(t, s, []byte(simpleGet))
+	if !strings.HasSuffix(sent, "\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 3\r\n\r\n") || strings.Contains(sent, "Content-Length") {
+		t.Errorf("%q", sent)
+	}
+}
+
 // TestCorrectedStatusesKeepTheClose that a handler has asked for.
 func TestCorrectedStatusesKeepTheClose(t *testing.T) {
 	for _, closes := range []bool{false, true} {
