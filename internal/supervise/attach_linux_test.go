@@ -101,6 +101,9 @@ func TestAttachTakesOver(t *testing.T) {
 		}
 	}
 	heard(t, master, messageAck)
+	if _, isJournal := w.options.Logger.(*Journal); !isJournal {
+		t.Error("a log without a reader would block the worker")
+	}
 	if w.IsBare() || w.Slot() != 1 || w.Generation() != 2 || string(w.Configuration()) != "settings" || w.Slots() != 2 {
 		t.Errorf("%+v, %d slots", w.layout, w.Slots())
 	}

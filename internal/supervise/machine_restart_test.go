@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -242,4 +243,88 @@ func TestConfigurations(t *testing.T) {
 	}
 	s.exit(1-k.slot, s.fleet.slots[1-k.slot].serving.generation)
 	spawned("second")
+}
+
+// Whatever ends a restart that is under way, those who wait for it and for the next one are
+// told.
+func TestEndOfRestart(t *testing.T) {
+	for name, e := range map[string]event{
+		"stop": {kind: evStop}, "kill": {kind: evKill}, "quit": {kind: evQuit}, "pause": {kind: evPause}, "failed hook": {kind: evFailed, err: errors.New("no")},
+	} {
+		s := newScript(t, Config{Workers: 2, Sockets: noSockets})
+		s.start()
+		s.feed(event{kind: evRestart, number: 1})
+		s.feed(event{kind: evRestart, number: 2})
+		s.feed(e)
+		s.answered(ErrStopping, 1, 2)
+		if f := s.fleet; f.rolling || f.again || f.waiting != nil || f.following != nil {
+			t.Errorf("%s: rolling %v, again %v, tickets %v and %v", name, f.rolling, f.again, f.waiting, f.following)
+		}
+	}
+}
+
+// The pause before a new worker varies by a fifth, in both directions.
+func TestVary(t *testing.T) {
+	f := newFleet(Config{Workers: 1}, 1)
+	least, most := time.Hour, time.Duration(0)
+	for range 1000 {
+		d := f.vary(10 * time.Second)
+		least, most = min(least, d), max(most, d)
+	}
+	if least < 8*time.Second || least > 8100*time.Millisecond || most > 12*time.Second || most < 11900*time.Millisecond {
+		t.Errorf("between %v and %v", least, most)
+	}
+}
+
+// The pause doubles from one to the next, however often, up to half a minute. Without a
+// base there is none.
+func TestBackOffIsBounded(t *testing.T) {
+	for base, want := range map[time.Duration][]time.Duration{
+		0:               {0, 0, 0},
+		4 * time.Second: {4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second},
+		time.Minute:     {30 * time.Second},
+		1:               {1, 2, 4},
+	} {
+		f := newFleet(Config{Workers: 1}, 1)
+		s := f.slots[0]
+		for i := range 70 {
+			want := want[min(i, len(want)-1)]
+			if base == 1 { // 2^35 is more than 30 s
+				want = min(1<<min(i, 40), 30*time.Second)
+				if i >= 32 {
+					want = 30 * time.Second
+				}
+			}
+			f.backOff(s, base)
+			if got := s.respawnAt.Sub(f.now); got < want*8/10-1 || got > want*12/10+1 {
+				t.Errorf("base %v, pause %d: %v, want %v", base, i, got, want)
+			}
+			if s.unready != i+1 {
+				t.Errorf("%d deaths, counted %d", i+1, s.unready)
+			}
+		}
+	}
+}
+
+// The status of a fleet in each of its parts.
+func TestStatus(t *testing.T) {
+	s := newScript(t, Config{Workers: 3, MaxWorkers: 3, Sockets: noSockets, RecoverThreshold: 9, RecoverInterval: time.Minute})
+	began := s.now
+	s.start()
+	s.exit(1, 1)
+	s.feed(event{kind: evScale, number: 2})
+	s.feed(event{kind: evRestart})
+	s.feed(event{kind: evSpawned, worker: key{0, 2}, pid: 7})
+	respawn := s.fleet.slots[1].respawnAt
+	worker := func(generation, pid int, phase Phase, isAttached bool) WorkerStatus {
+		return WorkerStatus{Generation: generation, PID: pid, Phase: phase, Attached: isAttached, Started: began}
+	}
+	want := &Status{Wanted: 2, Rolling: true, Crashes: 1, Slots: []SlotStatus{
+		{Adopter: -1, Generation: 2, Restarts: 1, Workers: []WorkerStatus{worker(1, 101, PhaseReady, true), worker(2, 7, PhaseSpawned, false)}},
+		{Slot: 1, Adopter: 0, RespawnAt: respawn, Generation: 2, Crashes: 1, Workers: []WorkerStatus{worker(2, 0, PhaseSpawned, false)}},
+		{Slot: 2, Retired: true, Adopter: 0, Generation: 1, Workers: []WorkerStatus{worker(1, 103, PhaseDraining, true)}},
+	}}
+	if got := s.fleet.status(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }
