@@ -70,7 +70,7 @@ func TestConfigIsChecked(t *testing.T) {
 
 // The number of files that a worker inherits is not below what it may be.
 func TestMostFiles(t *testing.T) {
-	c := Config{MaxWorkers: 7, SharedFiles: make([]*os.File, 20)}
+	c := Config{MaxWorkers: 70, SharedFiles: make([]*os.File, 20)}
 	const standard, sockets, control, lifeline, rx = 3, 64, 1, 1, 1
 	for _, c.Inboxes = range []bool{false, true} {
 		want := standard + sockets + control + lifeline + len(c.SharedFiles)

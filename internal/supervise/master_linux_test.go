@@ -296,12 +296,16 @@ func TestFindControl(t *testing.T) {
 		}
 	})
 	t.Run("a descriptor that is no listener", func(t *testing.T) {
-		placeControl(t, 255, helloOf(layout{Slot: 1, Generation: 2, Listeners: 1, Control: 1, Lifeline: 2}))
+		placeControl(t, 255, helloOf(layout{Slot: 1, Generation: 2, Listeners: 2, Control: 2, Lifeline: 3}))
+		place(t, somePort(t), 253)
+		place(t, someFile(t), 254)
 		w := new(Worker)
-		if err := w.attach(); err == nil {
-			t.Error("it is attached to")
+		if err := w.attach(); err == nil || err.Error() != "sluice: descriptor 254 is not a listener" {
+			t.Errorf("attached: %v", err)
 		}
 		w.link.close()
+		closeFiles(w.listeners)
+		unix.Close(254)
 	})
 }
 

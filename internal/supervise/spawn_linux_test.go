@@ -81,10 +81,10 @@ func TestCloseWithoutRun(t *testing.T) {
 	}
 	lifelines := []*os.File{m.lifelineRead, m.lifelineWrite, m.spawner.inbox(1).rx, m.spawner.inbox(1).tx}
 	m.Close()
-	m.Close()
 	if n := openFiles(t, f); n != 1 {
 		t.Errorf("%d descriptors after Close", n)
 	}
+	m.Close()
 	for _, l := range lifelines {
 		if err := l.Close(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("a lifeline or an inbox is open: %v", err)
