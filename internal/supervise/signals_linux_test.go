@@ -286,6 +286,10 @@ func TestReaper(t *testing.T) {
 	until(t, "the process ends", func() bool { return isGone(first) })
 	const method = "startReaper.func1"
 	before := goroutinesOf(method)
+	new(Master).reapAdopted()() // this is not process 1
+	if n := goroutinesOf(method); n != before {
+		t.Errorf("%d reapers, %d before", n, before)
+	}
 	stop := startReaper(func(int) bool { return false })
 	defer func() {
 		stop()
