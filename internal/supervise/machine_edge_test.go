@@ -169,3 +169,21 @@ func TestRetiredSlotsForget(t *testing.T) {
 		t.Errorf("%+v", slot)
 	}
 }
+
+// A worker whose time is up and that has not heard of it is told so: no time is left.
+func TestDrainIsRepeated(t *testing.T) {
+	s := newScript(t, Config{Workers: 1, Sockets: noSockets, DrainTimeout: time.Second})
+	s.start()
+	s.feed(event{kind: evRestart})
+	s.boot(0, 2)
+	for passed, left := range map[time.Duration]time.Duration{400 * time.Millisecond: 600 * time.Millisecond, 1200 * time.Millisecond: 0} {
+		began := s.now
+		s.now = began.Add(passed)
+		s.feed(event{kind: evRecycle, worker: key{0, 1}})
+		s.want(actDrain)
+		if a := s.last[0]; a.worker != (key{0, 1}) || a.grace != left || !a.hasSuccessor {
+			t.Errorf("after %v: %+v, want %v", passed, a, left)
+		}
+		s.now = began
+	}
+}
