@@ -18,16 +18,16 @@ const (
 	CostPing         = Token     // PING (CVE-2019-9512)
 	CostIgnored      = Token     // an unknown frame, PRIORITY, PRIORITY_UPDATE (CVE-2019-9513)
 	CostEmptyFrame   = Token     // HEADERS or DATA without a byte that end nothing (CVE-2019-9518)
-	CostTinyData     = Token     // less than TinyData in a buffered body
-	CostSmallUpdate  = Token     // WINDOW_UPDATE of less than SmallUpdate (CVE-2019-9511)
+	CostTinyData     = Token     // less than tinyData in a buffered body
+	CostSmallUpdate  = Token     // WINDOW_UPDATE of less than smallUpdate (CVE-2019-9511)
 	CostDecodedKiB   = Token     // each KiB of a field list beyond its limit (CVE-2016-6581)
-	CostPaddingBytes = 256       // so many bytes of padding cost one Token
+	costPaddingBytes = 256       // so many bytes of padding cost one Token
 )
 
 // Bounds that go with the costs.
 const (
-	TinyData    = 64      // bytes of a DATA frame
-	SmallUpdate = 1 << 10 // increment of a WINDOW_UPDATE
+	tinyData    = 64      // bytes of a DATA frame
+	smallUpdate = 1 << 10 // increment of a WINDOW_UPDATE
 )
 
 // What a peer has and earns.
@@ -45,10 +45,14 @@ const (
 type Budget struct {
 	tick  uint32 // time of the last refill, in budgetTick
 	spent Cost
+	acks  uint16
 }
 
-// Spend pays cost at the time now. ok is false if the budget is used up.
-func (b *Budget) Spend(now int64, cost Cost) (ok bool) {
+// maxAcks is how many acknowledgements may wait for a peer that does not read.
+const maxAcks = 1000
+
+// Spend pays cost at the time now. It returns ErrCalm if the budget is used up.
+func (b *Budget) Spend(now int64, cost Cost) *Error {
 	tick := uint32(now / budgetTick)
 	// A negative time is that of another process, after a hand-over.
 	if earned := int32(tick - b.tick); earned > 0 {
@@ -57,16 +61,48 @@ func (b *Budget) Spend(now int64, cost Cost) (ok bool) {
 	b.tick = tick
 	if cost > budgetSize-b.spent {
 		b.spent = budgetSize
-		return false
+		return ErrCalm
 	}
 	b.spent += cost
-	return true
+	return nil
 }
 
-// SpendPadding pays for n bytes of padding, at most 256.
-func (b *Budget) SpendPadding(now int64, n uint16) (ok bool) {
-	return b.Spend(now, Cost(n)*Token/CostPaddingBytes)
+// SpendOnUpdate pays for a WINDOW_UPDATE.
+func (b *Budget) SpendOnUpdate(now int64, increment uint32) *Error {
+	if increment < smallUpdate {
+		return b.Spend(now, CostSmallUpdate)
+	}
+	return nil
 }
+
+// SpendOnData pays for a DATA frame. isStreamed: its content is read while it arrives, so
+// that small frames do not make the request take longer.
+func (b *Budget) SpendOnData(now int64, ev *Event, isStreamed bool) *Error {
+	cost := Cost(ev.Padding) * Token / costPaddingBytes
+	size := ev.Length - uint32(ev.Padding)
+	switch isLast := ev.Has(EndStream); {
+	case size == 0 && !isLast:
+		cost += CostEmptyFrame
+	case size < tinyData && !isLast && !isStreamed:
+		cost += CostTinyData
+	}
+	return b.Spend(now, cost)
+}
+
+// Owe pays for a frame whose acknowledgement was added to what waits to be sent. It returns
+// ErrCalm if too many of them wait.
+func (b *Budget) Owe(now int64, cost Cost) *Error {
+	if b.acks++; b.acks > maxAcks {
+		return ErrCalm
+	}
+	return b.Spend(now, cost)
+}
+
+// Owes tells whether an acknowledgement waits to be sent.
+func (b *Budget) Owes() bool { return b.acks > 0 }
+
+// Paid says that nothing waits to be sent any more.
+func (b *Budget) Paid() { b.acks = 0 }
 
 // Earn gives back cost, up to the size of a new Budget.
 func (b *Budget) Earn(cost Cost) { b.spent -= min(cost, b.spent) }
@@ -80,7 +116,7 @@ func (b *Budget) EarnBody(n uint32) {
 // Tokens returns how many Tokens there were after the last Spend or Earn.
 func (b *Budget) Tokens() int { return int((budgetSize - b.spent) / Token) }
 
-// AppendPacked appends the Budget as 6 bytes.
+// AppendPacked appends the Budget as 6 bytes, without what is owed.
 func (b *Budget) AppendPacked(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(b.spent))
 	return binary.BigEndian.AppendUint32(dst, b.tick)

@@ -9,7 +9,7 @@ const second = 1_000_000_000
 
 // spendAll spends cost until the budget is used up, and returns how often that went well.
 func spendAll(b *Budget, now int64, cost Cost) (times int) {
-	for b.Spend(now, cost) {
+	for b.Spend(now, cost) == nil {
 		times++
 	}
 	return times
@@ -81,11 +81,58 @@ func repeat(n int, f func()) {
 func TestBudgetPadding(t *testing.T) {
 	var b Budget
 	n := 0
-	for b.SpendPadding(0, 256) {
+	for b.SpendOnData(0, &Event{Length: 256, Padding: 256, Marks: EndStream}, false) == nil {
 		n += 256
 	}
-	if n != 2000*CostPaddingBytes {
+	if n != 2000*costPaddingBytes {
 		t.Errorf("%d bytes of padding", n)
+	}
+}
+
+func TestBudgetOwes(t *testing.T) {
+	var b Budget
+	for range maxAcks {
+		if err := b.Owe(0, 0); err != nil || !b.Owes() {
+			t.Fatal(err, b.Owes())
+		}
+	}
+	if err := b.Owe(0, 0); err != ErrCalm {
+		t.Errorf("more than %d acknowledgements wait: %v", maxAcks, err)
+	}
+	if b.Paid(); b.Owes() || b.Owe(0, budgetSize) != nil {
+		t.Error("owes after Paid")
+	}
+	if err := b.Owe(0, 1); err != ErrCalm {
+		t.Errorf("the budget is used up: %v", err)
+	}
+}
+
+func TestBudgetOfFrames(t *testing.T) {
+	for name, c := range map[string]struct {
+		ev         Event
+		isStreamed bool
+		want       Cost
+	}{
+		"data":               {Event{Length: tinyData}, false, 0},
+		"tiny":               {Event{Length: tinyData - 1}, false, CostTinyData},
+		"tiny, streamed":     {Event{Length: 1}, true, 0},
+		"tiny, last":         {Event{Length: 1, Marks: EndStream}, false, 0},
+		"empty":              {Event{}, true, CostEmptyFrame},
+		"empty, last":        {Event{Marks: EndStream}, false, 0},
+		"padding only":       {Event{Length: 256, Padding: 256}, true, CostEmptyFrame + Token},
+		"tiny, with padding": {Event{Length: 129, Padding: 128}, false, CostTinyData + Token/2},
+	} {
+		var b Budget
+		if err := b.SpendOnData(0, &c.ev, c.isStreamed); err != nil || b.spent != c.want {
+			t.Errorf("%s: %d, %v, want %d", name, b.spent, err, c.want)
+		}
+	}
+	var b Budget
+	if _ = b.SpendOnUpdate(0, smallUpdate); b.spent != 0 {
+		t.Errorf("%d for an update", b.spent)
+	}
+	if _ = b.SpendOnUpdate(0, smallUpdate-1); b.spent != CostSmallUpdate {
+		t.Errorf("%d for a small update", b.spent)
 	}
 }
 
@@ -93,7 +140,7 @@ func TestBudgetPadding(t *testing.T) {
 func TestBudgetOfAnotherClock(t *testing.T) {
 	var b Budget
 	b.Spend(5000*second, budgetSize)
-	if b.Spend(0, Token) {
+	if b.Spend(0, Token) == nil {
 		t.Error("earned while the clock went back")
 	}
 	if n := spendAll(&b, second, Token); n != 200 {

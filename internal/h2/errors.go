@@ -111,3 +111,9 @@ var (
 	ErrContentLength   = streamError(CodeProtocolError, "body has not the length of content-length")
 	ErrRefused         = streamError(CodeRefusedStream, "too many streams")
 )
+
+// Violation returns the *Error that err is, or nil.
+func Violation(err error) *Error {
+	v, _ := err.(*Error)
+	return v
+}

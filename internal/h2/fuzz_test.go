@@ -14,9 +14,9 @@ var fuzzLimits = h1.Limits{MaxLine: 100, MaxHead: 600, MaxFields: 8}
 // outcome returns all that decoding a block has led to.
 func (r *blockReader) outcome(err error) string {
 	if err != nil {
-		return fmt.Sprintf("%v, %d beyond, %x", err, r.d.Beyond(), r.d.AppendPacked(nil))
+		return fmt.Sprintf("%v, %d beyond, %x", err, r.d.beyond, r.d.AppendPacked(nil))
 	}
-	return fmt.Sprintf("%q %+v %d %x", r.list(), r.head, r.d.Beyond(), r.d.AppendPacked(nil))
+	return fmt.Sprintf("%q %+v %d %x", r.list(), r.head, r.d.beyond, r.d.AppendPacked(nil))
 }
 
 // FuzzDecoder: however a block is cut, the result is the same, and a packed table is

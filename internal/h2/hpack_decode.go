@@ -109,9 +109,32 @@ func (d *Decoder) Discard() {
 	d.hasCookie = false
 }
 
-// Beyond returns the size of the fields of the block that were decoded, but not
-// stored, because a limit was exceeded.
-func (d *Decoder) Beyond() int64 { return d.beyond }
+// Receive handles a piece of the block that Begin has started, and charges b for what it
+// costs beyond its size. isEnd is true at the last piece: then list is what End has returned,
+// unless that ends the connection, as violation does.
+func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, list error, violation *Error) {
+	if ev.Padding > 0 || ev.Has(FrameStart) && ev.Length == 0 {
+		if err := b.Spend(now, CostEmptyFrame); err != nil {
+			return false, nil, err
+		}
+	}
+	if err := d.Push(ev.Payload); err != nil {
+		return false, nil, Violation(err)
+	}
+	if !ev.Has(EndHeaders) {
+		return false, nil, nil
+	}
+	list = d.End()
+	if d.beyond > 0 {
+		if err := b.Spend(now, Cost(min(1+d.beyond>>10, 1000))*CostDecodedKiB); err != nil {
+			return true, nil, err
+		}
+	}
+	if v := Violation(list); v != nil && v.Scope == ConnectionScope {
+		return true, nil, v
+	}
+	return true, list, nil
+}
 
 // Push decodes the next piece of the block, and keeps no reference to it. An error
 // ends the connection; then only Reset may be called.

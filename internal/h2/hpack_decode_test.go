@@ -257,7 +257,7 @@ func TestLimits(t *testing.T) {
 			if name == "all" {
 				err = r.read(RequestBlock, c.wire[:cut], c.wire[cut:])
 			}
-			beyond := r.d.Beyond() - 34 // the field that was inserted
+			beyond := r.d.beyond - 34 // the field that was inserted
 			if name == "all" {
 				if err != nil {
 					t.Fatal(err)

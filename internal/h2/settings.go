@@ -147,6 +147,42 @@ func CutSettings(in []byte) (s Settings, rest []byte, ok bool) {
 	return s, rest, true
 }
 
+// PeerSettings are those that the peer has sent.
+type PeerSettings struct {
+	Settings
+	before uint32 // InitialWindowSize before the frame that arrives, or has arrived last
+}
+
+// NewPeerSettings returns settings of a peer that has sent none.
+func NewPeerSettings() PeerSettings { return PeerSettings{Settings: DefaultSettings()} }
+
+// Receive handles EventSetting, and bounds the table of e. isLast is true for the last value
+// of a frame: if WindowChanged, the caller calls Shift for all open streams, and then it
+// acknowledges the frame.
+func (p *PeerSettings) Receive(ev *Event, e *Encoder) (isLast bool, err *Error) {
+	if ev.Has(FrameStart) {
+		p.before = p.InitialWindowSize
+	}
+	tableSize := p.HeaderTableSize
+	if err := p.Apply(ev.Setting, ev.Value); err != nil {
+		return false, err
+	}
+	if p.HeaderTableSize != tableSize {
+		e.SetLimit(int(min(p.HeaderTableSize, MaxTableSize)))
+	}
+	return ev.Has(EndSettings), nil
+}
+
+// WindowChanged tells whether the frame that has ended has changed InitialWindowSize.
+// Streams are told once for a frame: it has up to 2,730 values.
+func (p *PeerSettings) WindowChanged() bool { return p.before != p.InitialWindowSize }
+
+// Shift changes the window of a stream by what the frame has changed. ok is false if it gets
+// too large (RFC 9113 section 6.9.2).
+func (p *PeerSettings) Shift(w *SendWindow) (ok bool) {
+	return w.Shift(p.before, p.InitialWindowSize)
+}
+
 // OwnSettings are the settings that we send. They are in force when the peer has
 // acknowledged them (RFC 9113 section 6.5.3); at most one frame waits for that.
 type OwnSettings struct {

@@ -49,6 +49,39 @@ func TestConnectProtocolStays(t *testing.T) {
 }
 
 // RFC 9113 section 6.5.3: settings are in force when they were acknowledged.
+// The window of a stream follows a frame, not each of its values.
+func TestPeerSettings(t *testing.T) {
+	p, e := NewPeerSettings(), &Encoder{}
+	e.Reset(nil)
+	window := SendWindow(p.InitialWindowSize - 10)
+	receive := func(marks Marks, id SettingID, value uint32) {
+		t.Helper()
+		ev := Event{Kind: EventSetting, Marks: marks, Setting: id, Value: value}
+		if isLast, err := p.Receive(&ev, e); err != nil || isLast != ev.Has(EndSettings) {
+			t.Fatal(isLast, err)
+		}
+	}
+	receive(FrameStart, SettingInitialWindowSize, 0)
+	receive(0, SettingHeaderTableSize, 100)
+	receive(EndSettings, SettingInitialWindowSize, 100)
+	if !p.WindowChanged() || !p.Shift(&window) || window != 90 {
+		t.Errorf("changed %v, window %d", p.WindowChanged(), window)
+	}
+	receive(FrameStart|EndSettings, SettingInitialWindowSize, 100)
+	if p.WindowChanged() || p.HeaderTableSize != 100 {
+		t.Errorf("%+v", p)
+	}
+	window = maxWindow
+	if receive(FrameStart|EndSettings, SettingInitialWindowSize, 101); p.Shift(&window) {
+		t.Error("a window beyond the maximum")
+	}
+	receive(FrameStart|EndSettings, SettingEnableConnectProtocol, 1)
+	ev := Event{Kind: EventSetting, Marks: FrameStart | EndSettings, Setting: SettingEnableConnectProtocol}
+	if isLast, err := p.Receive(&ev, e); isLast || err == nil {
+		t.Errorf("extended CONNECT is withdrawn: %v, %v", isLast, err)
+	}
+}
+
 func TestOwnSettings(t *testing.T) {
 	o := NewOwnSettings()
 	if o.InForce != DefaultSettings() || o.Waits() || o.Ack() != ErrUnexpectedAck {

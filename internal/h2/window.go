@@ -54,6 +54,25 @@ type Growth struct {
 	Room int64
 }
 
+// RoundTripPing is the data of the PING of AppendCredit. RoundTrip.End is called when it is
+// acknowledged.
+var RoundTripPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'r', 't'}
+
+// AppendCredit appends a WINDOW_UPDATE for w, which is that of stream, 0: of the connection,
+// if enough is due; and now and then a PING after it, because windows grow by what arrives
+// in a round trip.
+func (g *Growth) AppendCredit(dst []byte, stream uint32, w *ReceiveWindow, now int64) []byte {
+	increment := w.Update(now, g)
+	if increment == 0 {
+		return dst
+	}
+	dst = AppendWindowUpdate(dst, stream, increment)
+	if g.RoundTrip.Begin(now) {
+		dst = AppendPing(dst, RoundTripPing, false)
+	}
+	return dst
+}
+
 // shrinkRounds and shrinkNanos: a window whose half was not used for so many round trips
 // and so many nanoseconds is halved.
 const (

@@ -67,16 +67,13 @@ type tenancy struct {
 	resets  resets
 
 	// Output.
-	out     []byte // frames in the order in which they are sent
-	encoder h2.Encoder
-	peer    h2.Settings
-	// initialWindow is that of peer before the SETTINGS frame that arrives.
-	initialWindow uint32
-	sendWindow    h2.SendWindow
-	ready         h2.Scheduler[Stream]
-	acks          int      // in out
-	held          int      // bytes of Stream.held of all streams
-	progress      progress // of the content of all streams
+	out        []byte // frames in the order in which they are sent
+	encoder    h2.Encoder
+	peer       h2.PeerSettings
+	sendWindow h2.SendWindow
+	ready      h2.Scheduler[Stream]
+	held       int      // bytes of Stream.held of all streams
+	progress   progress // of the content of all streams
 
 	streams map[uint32]*Stream
 	tunnels int     // how many of them have a Tunnel that outlives Serve
@@ -95,7 +92,7 @@ func NewConn(conn engine.Conn, host Host, cfg *Config, begun []byte) *Conn {
 	now := clock.Nanos()
 	c := newConn(conn, host, cfg)
 	c.gauge.conns.Add(1)
-	c.own, c.peer = h2.NewOwnSettings(), h2.DefaultSettings()
+	c.own, c.peer = h2.NewOwnSettings(), h2.NewPeerSettings()
 	c.encoder.Reset(cfg.Pairs)
 	initial := c.peer.InitialWindowSize
 	c.sendWindow = h2.SendWindow(initial)
@@ -198,62 +195,32 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		return c.settingsAcked()
 	case h2.EventPing:
 		c.out = h2.AppendPing(c.out, ev.Ping, true)
-		return c.owe(now, h2.CostPing)
+		return c.budget.Owe(now, h2.CostPing)
 	case h2.EventPingAck:
 		c.pingAcked(ev.Ping, now)
-		return c.spend(now, h2.CostIgnored)
+		return c.budget.Spend(now, h2.CostIgnored)
 	case h2.EventWindowUpdate:
 		return c.windowReceived(ev, now)
 	case h2.EventReset:
 		return c.resetReceived(ev, now)
 	case h2.EventPriorityUpdate:
 		c.priorityReceived(ev)
-		return c.spend(now, h2.CostIgnored)
+		return c.budget.Spend(now, h2.CostIgnored)
 	case h2.EventIgnored, h2.EventGoAway: // the peer accepts no stream of ours anyway
-		return c.spend(now, h2.CostIgnored)
+		return c.budget.Spend(now, h2.CostIgnored)
 	case h2.EventStreamError:
 		return c.streamFailed(ev.Stream, ev.Err, now)
 	}
 	return nil
 }
 
-// maxAcks is how many acknowledgements may wait for a peer that does not read.
-const maxAcks = 1000
-
-// owe counts an acknowledgement that was appended to out.
-func (c *Conn) owe(now int64, cost h2.Cost) *h2.Error {
-	if c.acks++; c.acks > maxAcks {
-		return h2.ErrCalm
-	}
-	return c.spend(now, cost)
-}
-
-// spend charges the peer for what costs us and not it.
-func (c *Conn) spend(now int64, cost h2.Cost) *h2.Error {
-	if !c.budget.Spend(now, cost) {
-		return h2.ErrCalm
-	}
-	return nil
-}
-
 func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
-	tableSize := c.peer.HeaderTableSize
-	if ev.Has(h2.FrameStart) {
-		c.initialWindow = c.peer.InitialWindowSize
-	}
-	if err := c.peer.Apply(ev.Setting, ev.Value); err != nil {
+	if isLast, err := c.peer.Receive(ev, &c.encoder); err != nil || !isLast {
 		return err
 	}
-	if c.peer.HeaderTableSize != tableSize {
-		c.encoder.SetLimit(int(min(c.peer.HeaderTableSize, h2.MaxTableSize)))
-	}
-	if !ev.Has(h2.EndSettings) {
-		return nil
-	}
-	// Once for the frame: a frame has up to 2,730 values.
-	if c.peer.InitialWindowSize != c.initialWindow {
+	if c.peer.WindowChanged() {
 		for _, s := range c.streams {
-			if !s.sendWindow.Shift(c.initialWindow, c.peer.InitialWindowSize) {
+			if !c.peer.Shift(&s.sendWindow) {
 				return h2.ErrWindowOverflow
 			}
 			c.schedule(s)
@@ -261,7 +228,7 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	c.isPrefaced = true
 	c.out = h2.AppendSettingsAck(c.out)
-	return c.owe(now, h2.CostSettings)
+	return c.budget.Owe(now, h2.CostSettings)
 }
 
 func (c *Conn) settingsAcked() *h2.Error {
@@ -283,28 +250,20 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 		if !c.sendWindow.Add(ev.Value) {
 			return h2.ErrWindowOverflow
 		}
-		return c.spendOnSmall(ev.Value, now)
+		return c.budget.SpendOnUpdate(now, ev.Value)
 	}
 	s := c.streams[ev.Stream]
 	if s == nil {
 		if ev.Stream > c.newest {
 			return h2.ErrIdleStream
 		}
-		return c.spend(now, h2.CostIgnored) // of a stream that has ended
+		return c.budget.Spend(now, h2.CostIgnored) // of a stream that has ended
 	}
 	if !s.sendWindow.Add(ev.Value) {
 		return c.resetByUs(s, h2.ErrStreamWindowOverflow, now)
 	}
 	c.schedule(s)
-	return c.spendOnSmall(ev.Value, now)
-}
-
-// spendOnSmall charges for window updates that let only little be sent.
-func (c *Conn) spendOnSmall(increment uint32, now int64) *h2.Error {
-	if increment < h2.SmallUpdate {
-		return c.spend(now, h2.CostSmallUpdate)
-	}
-	return nil
+	return c.budget.SpendOnUpdate(now, ev.Value)
 }
 
 func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
@@ -313,7 +272,7 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 		if ev.Stream > c.newest {
 			return h2.ErrIdleStream
 		}
-		return c.spend(now, h2.CostIgnored)
+		return c.budget.Spend(now, h2.CostIgnored)
 	}
 	cost := h2.Cost(h2.CostReset)
 	if s.output >= outputLast {
@@ -324,7 +283,7 @@ func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	s.note(cancelled(ev.Code))
 	c.breakStream(s)
-	return c.spend(now, cost)
+	return c.budget.Spend(now, cost)
 }
 
 func (c *Conn) priorityReceived(ev *h2.Event) {
@@ -342,7 +301,7 @@ func (c *Conn) streamFailed(id uint32, err *h2.Error, now int64) *h2.Error {
 		return h2.ErrIdleStream
 	}
 	c.sendReset(id, err.Code)
-	return c.spend(now, h2.CostReset)
+	return c.budget.Spend(now, h2.CostReset)
 }
 
 // sendReset appends RST_STREAM.
@@ -355,7 +314,7 @@ func (c *Conn) sendReset(id uint32, code h2.Code) {
 func (c *Conn) resetByUs(s *Stream, err *h2.Error, now int64) *h2.Error {
 	s.note(err)
 	c.reset(s, err.Code)
-	return c.spend(now, h2.CostReset)
+	return c.budget.Spend(now, h2.CostReset)
 }
 
 // reset resets s.

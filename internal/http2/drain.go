@@ -67,7 +67,7 @@ func (s *Stream) EndAfter() {
 
 func (c *Conn) pingAcked(data [8]byte, now int64) {
 	switch data {
-	case roundTripPing:
+	case h2.RoundTripPing:
 		c.growth.RoundTrip.End(now)
 	case drainPing:
 		if c.phase == phaseWarned {

@@ -90,7 +90,7 @@ func (c *Conn) unpack(b []byte, form packedForm) (ok bool) {
 	if !c.setIntegers(integers) {
 		return false
 	}
-	if c.peer, b, ok = h2.CutSettings(b); !ok {
+	if c.peer.Settings, b, ok = h2.CutSettings(b); !ok {
 		return false
 	}
 	if c.own.InForce, b, ok = h2.CutSettings(b); !ok {

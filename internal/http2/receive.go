@@ -20,38 +20,22 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 			return err
 		}
 	}
-	if ev.Padding > 0 || ev.Has(h2.FrameStart) && ev.Length == 0 {
-		if err := c.spend(now, h2.CostEmptyFrame); err != nil {
-			return err
-		}
-	}
-	if err := c.decoder.Push(ev.Payload); err != nil {
-		return asViolation(err)
-	}
-	if !ev.Has(h2.EndHeaders) {
-		return nil
+	isEnd, err, violation := c.decoder.Receive(ev, &c.budget, now)
+	if violation != nil || !isEnd {
+		return violation
 	}
 	if ev.Err != nil && b.refuse == nil {
 		b.refuse = ev.Err
 	}
-	err := c.decoder.End()
 	stream, kind := b.stream, b.kind
 	isLast, refuse := ev.Has(h2.EndStream), b.refuse
 	id := ev.Stream
 	c.block = block{}
-	if beyond := c.decoder.Beyond(); beyond > 0 {
-		if err := c.spend(now, h2.Cost(min(1+beyond>>10, 1000))*h2.CostDecodedKiB); err != nil {
-			return err
-		}
-	}
-	if v := asViolation(err); v != nil && v.Scope == h2.ConnectionScope {
-		return v
-	}
 	switch {
 	case stream == nil && refuse != nil:
 		c.sendReset(id, refuse.Code)
 		c.resets.add(id)
-		return c.spend(now, costOf(refuse))
+		return c.budget.Spend(now, costOf(refuse))
 	case stream == nil:
 		return nil
 	case refuse != nil:
@@ -75,13 +59,7 @@ func costOf(err *h2.Error) h2.Cost {
 // malformed resets s because of its field list.
 func (c *Conn) malformed(s *Stream, err *h2.Error, now int64) *h2.Error {
 	c.reset(s, err.Code)
-	return c.spend(now, h2.CostMalformed)
-}
-
-// asViolation returns err as an error of HTTP/2; nil: it is something else.
-func asViolation(err error) *h2.Error {
-	v, _ := err.(*h2.Error)
-	return v
+	return c.budget.Spend(now, h2.CostMalformed)
 }
 
 // beginBlock decides what a field block is.
@@ -101,14 +79,14 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 		if !c.resets.has(ev.Stream) {
 			return h2.ErrClosedStream
 		}
-		if err := c.spend(now, h2.CostIgnored); err != nil {
+		if err := c.budget.Spend(now, h2.CostIgnored); err != nil {
 			return err
 		}
 	case c.phase >= phaseDraining: // the peer sends it again elsewhere
 		c.newest = ev.Stream
 		c.resets.open(ev.Stream)
 		c.resets.add(ev.Stream)
-		if err := c.spend(now, h2.CostRefused); err != nil {
+		if err := c.budget.Spend(now, h2.CostRefused); err != nil {
 			return err
 		}
 	default:
@@ -170,12 +148,12 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	if isLast {
 		s.input = inputEnded
 	}
-	if v := asViolation(err); v != nil {
+	if v := h2.Violation(err); v != nil {
 		return c.malformed(s, v, now)
 	}
 	if !c.keepHead(s) {
 		c.reset(s, h2.CodeRefusedStream)
-		return c.spend(now, h2.CostRefused)
+		return c.budget.Spend(now, h2.CostRefused)
 	}
 	if err != nil { // an answer of HTTP/1.1 fits: 431, 414
 		c.refuseRequest(s, err)
@@ -242,7 +220,7 @@ func (c *Conn) serve(s *Stream) {
 // trailerReceived handles the trailer section of a request.
 func (c *Conn) trailerReceived(s *Stream, err error, now int64) *h2.Error {
 	if err != nil {
-		v := asViolation(err)
+		v := h2.Violation(err)
 		if v == nil {
 			v = h2.ErrMalformed
 		}
@@ -302,20 +280,11 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 	if !c.window.Received(ev.Length) {
 		return h2.ErrWindowExceeded
 	}
-	padding := int(ev.Padding)
-	c.consumed(padding, now)
+	c.consumed(int(ev.Padding), now)
 	if ev.Stream > c.newest {
 		return h2.ErrIdleStream
 	}
-	cost := h2.Cost(padding) * h2.Token / h2.CostPaddingBytes
-	size := int(ev.Length) - padding
-	switch isLast := ev.Has(h2.EndStream); {
-	case size == 0 && !isLast:
-		cost += h2.CostEmptyFrame
-	case size < h2.TinyData && !isLast && (s == nil || s.input != inputStreamed):
-		cost += h2.CostTinyData
-	}
-	if err := c.spend(now, cost); err != nil {
+	if err := c.budget.SpendOnData(now, ev, s != nil && s.input == inputStreamed); err != nil {
 		return err
 	}
 	switch {
@@ -329,7 +298,7 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 	if !s.window.Received(ev.Length) {
 		return c.resetByUs(s, h2.ErrStreamWindowExceeded, now)
 	}
-	c.consumedOf(s, padding, now)
+	c.consumedOf(s, int(ev.Padding), now)
 	return nil
 }
 
@@ -368,32 +337,12 @@ func (c *Conn) consumed(n int, now int64) {
 }
 
 // credit returns credit of the connection to the peer if enough is due.
-func (c *Conn) credit(now int64) {
-	if increment := c.window.Update(now, &c.growth); increment > 0 {
-		c.out = h2.AppendWindowUpdate(c.out, 0, increment)
-		c.measure(now)
-	}
-}
+func (c *Conn) credit(now int64) { c.out = c.growth.AppendCredit(c.out, 0, &c.window, now) }
 
 // consumedOf books n bytes as used on s, and returns credit if enough is due.
 func (c *Conn) consumedOf(s *Stream, n int, now int64) {
-	if s.window.Consumed(uint32(n)); s.input == inputEnded {
-		return
-	}
-	if increment := s.window.Update(now, &c.growth); increment > 0 {
-		c.out = h2.AppendWindowUpdate(c.out, s.id, increment)
-		c.measure(now)
-	}
-}
-
-// roundTripPing is the data of the PING that measures the round trip.
-var roundTripPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'r', 't'}
-
-// measure sends a PING with a WINDOW_UPDATE now and then: the windows grow by what
-// arrives in a round trip.
-func (c *Conn) measure(now int64) {
-	if c.growth.RoundTrip.Begin(now) {
-		c.out = h2.AppendPing(c.out, roundTripPing, false)
+	if s.window.Consumed(uint32(n)); s.input != inputEnded {
+		c.out = c.growth.AppendCredit(c.out, s.id, &s.window, now)
 	}
 }
 

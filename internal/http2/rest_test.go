@@ -62,8 +62,8 @@ func checkWoken(t *testing.T, before, after *tenancy) {
 	if before.sendWindow != after.sendWindow || before.window.Left() != after.window.Left() {
 		t.Errorf("windows %d %d became %d %d", before.sendWindow, before.window.Left(), after.sendWindow, after.window.Left())
 	}
-	if before.peer != after.peer || before.own.InForce != after.own.InForce || before.budget != after.budget {
-		t.Errorf("settings %+v %+v, budget %+v became %+v %+v, %+v", before.peer, before.own, before.budget, after.peer, after.own, after.budget)
+	if before.peer.Settings != after.peer.Settings || before.own.InForce != after.own.InForce || before.budget != after.budget {
+		t.Errorf("settings %+v %+v, budget %+v became %+v %+v, %+v", before.peer.Settings, before.own, before.budget, after.peer.Settings, after.own, after.budget)
 	}
 	if before.growth.RoundTrip.Nanos() != after.growth.RoundTrip.Nanos() || after.growth.Room != int64(after.cfg.MaxConnWindow) {
 		t.Errorf("growth %+v became %+v", before.growth, after.growth)

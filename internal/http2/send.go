@@ -325,7 +325,8 @@ func (c *Conn) Prompted(out []byte) ([]byte, engine.Next) {
 // takeOut appends what waits in c.out to out.
 func (c *Conn) takeOut(out []byte) []byte {
 	out = append(out, c.out...)
-	c.out, c.acks = c.out[:0], 0
+	c.out = c.out[:0]
+	c.budget.Paid()
 	if cap(c.out) > keptOut && len(c.streams) == 0 || cap(c.out) > maxOut {
 		c.out = nil
 	}

@@ -79,19 +79,17 @@ type Conn struct {
 	writing
 
 	// Input.
-	parser  h2.Parser
-	decoder h2.Decoder
-	head    h2.Head
-	trailer field.Table
-	block   block
-	own     h2.OwnSettings
-	budget  h2.Budget
-	window  h2.ReceiveWindow
-	growth  h2.Growth
-	peer    h2.Settings
-	// initialWindow is that of peer before the SETTINGS frame that arrives.
-	initialWindow uint32
-	isSettled     bool // the first SETTINGS frame has come
+	parser    h2.Parser
+	decoder   h2.Decoder
+	head      h2.Head
+	trailer   field.Table
+	block     block
+	own       h2.OwnSettings
+	budget    h2.Budget
+	window    h2.ReceiveWindow
+	growth    h2.Growth
+	peer      h2.PeerSettings
+	isSettled bool // the first SETTINGS frame has come
 
 	heard int64 // when the last byte came, in Nanos
 	// silence is for how long nothing may come while a request waits, before a PING tests
@@ -114,7 +112,7 @@ func NewConn(conn net.Conn, cfg *Config, watcher Watcher) *Conn {
 	c := &Conn{
 		conn: conn, cfg: cfg.withDefaults(), watcher: watcher,
 		streams: make(map[uint32]*Stream), nextID: 1, limit: assumedStreams,
-		own: h2.NewOwnSettings(), peer: h2.DefaultSettings(), heard: now,
+		own: h2.NewOwnSettings(), peer: h2.NewPeerSettings(), heard: now,
 	}
 	c.silence = c.cfg.PingAfter
 	c.peek.Init(conn)

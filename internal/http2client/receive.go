@@ -8,8 +8,6 @@ import (
 const (
 	// maxInterims is how many interim heads a response may have.
 	maxInterims = 16
-	// maxAcks is how many acknowledgements may wait for a peer that does not read.
-	maxAcks = 1000
 	// earnedByResponse is what a peer earns with a complete response: it may have sent
 	// small window updates for the request.
 	earnedByResponse = 4 * h2.EarnRequest
@@ -29,7 +27,7 @@ func (c *Conn) parse(in []byte, now int64) {
 			}
 			err = c.handle(&ev, now)
 		}
-		if err == nil && len(c.out) > maxOut && c.acks > 0 {
+		if err == nil && len(c.out) > maxOut && c.budget.Owes() {
 			err = h2.ErrCalm
 		}
 		if err != nil {
@@ -51,15 +49,15 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		return c.settingsAcked()
 	case h2.EventPing:
 		c.out = h2.AppendPing(c.out, ev.Ping, true)
-		return c.owe(now, h2.CostPing)
+		return c.budget.Owe(now, h2.CostPing)
 	case h2.EventPingAck:
 		switch ev.Ping {
-		case roundTripPing:
+		case h2.RoundTripPing:
 			c.growth.RoundTrip.End(now)
 		case healthPing:
 			c.silence = min(4*c.silence, mostSilence)
 		}
-		return c.spend(now, h2.CostIgnored)
+		return c.budget.Spend(now, h2.CostIgnored)
 	case h2.EventWindowUpdate:
 		return c.windowReceived(ev, now)
 	case h2.EventReset:
@@ -67,52 +65,25 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 	case h2.EventGoAway:
 		return c.goAwayReceived(ev, now)
 	case h2.EventIgnored:
-		return c.spend(now, h2.CostIgnored)
+		return c.budget.Spend(now, h2.CostIgnored)
 	case h2.EventStreamError:
 		if s := c.streams[ev.Stream]; s != nil {
 			c.resetWith(s, ev.Err.Code, ev.Err)
 		} else if ev.Stream >= c.nextID {
 			return h2.ErrIdleStream
 		}
-		return c.spend(now, h2.CostReset)
-	}
-	return nil
-}
-
-// owe counts an acknowledgement that was appended to out.
-func (c *Conn) owe(now int64, cost h2.Cost) *h2.Error {
-	if c.acks++; c.acks > maxAcks {
-		return h2.ErrCalm
-	}
-	return c.spend(now, cost)
-}
-
-// spend charges the peer for what costs us and not it.
-func (c *Conn) spend(now int64, cost h2.Cost) *h2.Error {
-	if !c.budget.Spend(now, cost) {
-		return h2.ErrCalm
+		return c.budget.Spend(now, h2.CostReset)
 	}
 	return nil
 }
 
 func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
-	tableSize := c.peer.HeaderTableSize
-	if ev.Has(h2.FrameStart) {
-		c.initialWindow = c.peer.InitialWindowSize
-	}
-	if err := c.peer.Apply(ev.Setting, ev.Value); err != nil {
+	if isLast, err := c.peer.Receive(ev, &c.encoder); err != nil || !isLast {
 		return err
 	}
-	if c.peer.HeaderTableSize != tableSize {
-		c.encoder.SetLimit(int(min(c.peer.HeaderTableSize, h2.MaxTableSize)))
-	}
-	if !ev.Has(h2.EndSettings) {
-		return nil
-	}
-	// Once for the frame: a frame has up to 2,730 values.
-	if c.peer.InitialWindowSize != c.initialWindow {
+	if c.peer.WindowChanged() {
 		for _, s := range c.streams {
-			if !s.sendWindow.Shift(c.initialWindow, c.peer.InitialWindowSize) {
+			if !c.peer.Shift(&s.sendWindow) {
 				return h2.ErrWindowOverflow
 			}
 			c.schedule(s)
@@ -125,7 +96,7 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 		c.signalUnsettled()
 	}
 	c.out = h2.AppendSettingsAck(c.out)
-	return c.owe(now, h2.CostSettings)
+	return c.budget.Owe(now, h2.CostSettings)
 }
 
 func (c *Conn) settingsAcked() *h2.Error {
@@ -144,7 +115,7 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 		if !c.sendWindow.Add(ev.Value) {
 			return h2.ErrWindowOverflow
 		}
-		return c.spendOnSmall(ev.Value, now)
+		return c.budget.SpendOnUpdate(now, ev.Value)
 	}
 	s := c.streams[ev.Stream]
 	if s == nil {
@@ -154,15 +125,7 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 		return c.violated(s, h2.ErrStreamWindowOverflow, now)
 	}
 	c.schedule(s)
-	return c.spendOnSmall(ev.Value, now)
-}
-
-// spendOnSmall charges for window updates that let only little be sent.
-func (c *Conn) spendOnSmall(increment uint32, now int64) *h2.Error {
-	if increment < h2.SmallUpdate {
-		return c.spend(now, h2.CostSmallUpdate)
-	}
-	return nil
+	return c.budget.SpendOnUpdate(now, ev.Value)
 }
 
 // ofEnded handles a frame of a stream that has ended, which the peer may not have known
@@ -171,7 +134,7 @@ func (c *Conn) ofEnded(id uint32, now int64) *h2.Error {
 	if id >= c.nextID {
 		return h2.ErrIdleStream
 	}
-	return c.spend(now, h2.CostIgnored)
+	return c.budget.Spend(now, h2.CostIgnored)
 }
 
 func (c *Conn) resetReceived(ev *h2.Event, now int64) *h2.Error {
@@ -203,19 +166,13 @@ func (c *Conn) goAwayReceived(ev *h2.Event, now int64) *h2.Error {
 		}
 	}
 	c.settle()
-	return c.spend(now, h2.CostIgnored)
+	return c.budget.Spend(now, h2.CostIgnored)
 }
 
 // violated resets s because of err, a fault of the peer.
 func (c *Conn) violated(s *Stream, err *h2.Error, now int64) *h2.Error {
 	c.resetWith(s, err.Code, err)
-	return c.spend(now, h2.CostReset)
-}
-
-// asViolation returns the *h2.Error in err, or nil.
-func asViolation(err error) *h2.Error {
-	v, _ := err.(*h2.Error)
-	return v
+	return c.budget.Spend(now, h2.CostReset)
 }
 
 // headersReceived handles a piece of a field block. All blocks are decoded, because
@@ -227,33 +184,18 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 			return err
 		}
 	}
-	if ev.Padding > 0 || ev.Has(h2.FrameStart) && ev.Length == 0 {
-		if err := c.spend(now, h2.CostEmptyFrame); err != nil {
-			return err
-		}
-	}
-	if err := c.decoder.Push(ev.Payload); err != nil {
-		return asViolation(err)
-	}
-	if !ev.Has(h2.EndHeaders) {
-		return nil
+	isEnd, err, violation := c.decoder.Receive(ev, &c.budget, now)
+	if violation != nil || !isEnd {
+		return violation
 	}
 	if ev.Err != nil && b.refuse == nil {
 		b.refuse = ev.Err
 	}
-	err := c.decoder.End()
 	s, kind, refuse := b.stream, b.kind, b.refuse
 	c.block = block{}
-	if beyond := c.decoder.Beyond(); beyond > 0 {
-		if err := c.spend(now, h2.Cost(min(1+beyond>>10, 1000))*h2.CostDecodedKiB); err != nil {
-			return err
-		}
-	}
-	v := asViolation(err)
+	v := h2.Violation(err)
 	isLast := ev.Has(h2.EndStream)
 	switch {
-	case v != nil && v.Scope == h2.ConnectionScope:
-		return v
 	case s == nil:
 		return nil
 	case refuse != nil:
@@ -308,7 +250,7 @@ func (c *Conn) headReceived(s *Stream, isLast bool, now int64) *h2.Error {
 		return c.violated(s, h2.ErrMalformed, now)
 	case isInterim && s.interims == maxInterims:
 		c.cancel(s, ErrInterim)
-		return c.spend(now, h2.CostReset)
+		return c.budget.Spend(now, h2.CostReset)
 	case isInterim:
 		s.interims++
 		if _, err := s.Request.HeadReceived(&c.head, false); err != nil {
@@ -395,17 +337,8 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 	if !c.window.Received(ev.Length) {
 		return h2.ErrWindowExceeded
 	}
-	padding := int(ev.Padding)
-	c.consumed(padding, now)
-	cost := h2.Cost(padding) * h2.Token / h2.CostPaddingBytes
-	size := int(ev.Length) - padding
-	switch isLast := ev.Has(h2.EndStream); {
-	case size == 0 && !isLast:
-		cost += h2.CostEmptyFrame
-	case size < h2.TinyData && !isLast && (s == nil || s.input != inputStreamed):
-		cost += h2.CostTinyData
-	}
-	if err := c.spend(now, cost); err != nil {
+	c.consumed(int(ev.Padding), now)
+	if err := c.budget.SpendOnData(now, ev, s != nil && s.input == inputStreamed); err != nil {
 		return err
 	}
 	switch {
@@ -420,7 +353,7 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 	case !s.window.Received(ev.Length):
 		return c.violated(s, h2.ErrStreamWindowExceeded, now)
 	}
-	c.consumedOf(s, padding, now)
+	c.consumedOf(s, int(ev.Padding), now)
 	return nil
 }
 
@@ -449,28 +382,11 @@ func (c *Conn) inputComplete(s *Stream, now int64) *h2.Error {
 // arrive: what a stream holds, its own window bounds.
 func (c *Conn) consumed(n int, now int64) {
 	c.window.Consumed(uint32(n))
-	if increment := c.window.Update(now, &c.growth); increment > 0 {
-		c.out = h2.AppendWindowUpdate(c.out, 0, increment)
-		c.measure(now)
-	}
+	c.out = c.growth.AppendCredit(c.out, 0, &c.window, now)
 }
 
 // consumedOf books n bytes as used on s, and returns credit if enough is due.
 func (c *Conn) consumedOf(s *Stream, n int, now int64) {
 	s.window.Consumed(uint32(n))
-	if increment := s.window.Update(now, &c.growth); increment > 0 {
-		c.out = h2.AppendWindowUpdate(c.out, s.id, increment)
-		c.measure(now)
-	}
-}
-
-// roundTripPing is the data of the PING that measures the round trip.
-var roundTripPing = [8]byte{'s', 'l', 'u', 'i', 'c', 'e', 'r', 't'}
-
-// measure sends a PING with a WINDOW_UPDATE now and then: the windows grow by what
-// arrives in a round trip.
-func (c *Conn) measure(now int64) {
-	if c.growth.RoundTrip.Begin(now) {
-		c.out = h2.AppendPing(c.out, roundTripPing, false)
-	}
+	c.out = c.growth.AppendCredit(c.out, s.id, &s.window, now)
 }

@@ -44,7 +44,6 @@ type writing struct {
 	encoder    h2.Encoder
 	sendWindow h2.SendWindow
 	ready      h2.Scheduler[Stream]
-	acks       int // in out
 }
 
 // appendRequest appends the head of s, and makes its content wait.
@@ -238,7 +237,8 @@ func (c *Conn) writeAside() {
 // and the write was interrupted.
 func (c *Conn) writeOut(w *waiter) bool {
 	p := c.out
-	c.out, c.spare, c.acks, c.isCut = c.spare[:0], nil, 0, false
+	c.out, c.spare, c.isCut = c.spare[:0], nil, false
+	c.budget.Paid()
 	c.offered += int64(len(p))
 	now := clock.Nanos()
 	for at, began := 0, now; at < len(p) && c.phase < phaseClosed; {
