@@ -14,11 +14,14 @@ const memoryName = "sluice-shared"
 
 // createFile returns a sealed memfd of size bytes. The seals prevent any process from
 // shrinking it below what others have mapped.
-func createFile(size int64) (*os.File, error) {
+func createFile(size int64) (*os.File, error) { return createSealed(size, unix.MemfdCreate) }
+
+// createSealed is createFile with the system call that makes a memfd.
+func createSealed(size int64, memfd func(name string, flags int) (fd int, err error)) (*os.File, error) {
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(memoryName, flags|unix.MFD_NOEXEC_SEAL)
+	fd, err := memfd(memoryName, flags|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		fd, err = unix.MemfdCreate(memoryName, flags)
+		fd, err = memfd(memoryName, flags)
 	}
 	if err != nil {
 		return createTemporary(size) // before Linux 3.17, or forbidden
