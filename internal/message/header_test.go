@@ -56,6 +56,21 @@ func TestShrink(t *testing.T) {
 	}
 }
 
+// TestShrinkKeepsSmallMemory: only what is above a bound is released.
+func TestShrinkKeepsSmallMemory(t *testing.T) {
+	for _, over := range []int{0, 1} {
+		h := Header{
+			text: make([]byte, 0, 10), clean: make([]byte, 0, 20), names: make([]byte, 0, 30+over),
+			peeked: make([][]byte, 0, 5+over), trailer: &trailerSection{list: make([]byte, 0, 60+over)},
+		}
+		h.Shrink(60, 5)
+		isKept := over == 0
+		if (h.text != nil) != isKept || (h.clean != nil) != isKept || (h.names != nil) != isKept || (h.peeked != nil) != isKept || (h.trailer != nil) != isKept {
+			t.Errorf("%d above the bounds: %+v is left", over, h)
+		}
+	}
+}
+
 // TestResetControls: a header that was reset does not look for the control
 // characters of what it held before.
 func TestResetControls(t *testing.T) {

@@ -30,7 +30,12 @@ func TestSettleHead(t *testing.T) {
 		if h.ConnectionClose != c.closes {
 			t.Errorf("%s: closes: %v", name, h.ConnectionClose)
 		}
+		h.SetReason([]byte("why"))
+		other.SetStatus(404)
 		other.Exchange(&h)
+		if other.Status() != c.head.StatusCode || h.Status() != 404 || string(other.Reason()) != "why" || h.Reason() != nil {
+			t.Errorf("%s: exchanged: %d %q, %d %q", name, other.Status(), other.Reason(), h.Status(), h.Reason())
+		}
 		if other.SettleHead(); other.ConnectionClose != c.closesOnHead {
 			t.Errorf("%s: closes after HEAD: %v", name, other.ConnectionClose)
 		}

@@ -96,10 +96,7 @@ func create() (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("epoll_create1", err)
 	}
-	if err := syscall.SetNonblock(fd, true); err != nil { // os.File polls only non-blocking files
-		_ = syscall.Close(fd)
-		return -1, os.NewSyscallError("setnonblock", err)
-	}
+	_ = syscall.SetNonblock(fd, true) // never fails; os.File polls only non-blocking files
 	return fd, nil
 }
 

@@ -184,6 +184,13 @@ func TestNewHoldsNothing(t *testing.T) {
 	}
 }
 
+// A descriptor that is no epoll instance has no events.
+func TestWaitFails(t *testing.T) {
+	if n := wait(-1, make([]syscall.EpollEvent, 3)); n != 0 {
+		t.Errorf("%d events", n)
+	}
+}
+
 // An epoll instance is not given to other programs, and does not block.
 func TestCreate(t *testing.T) {
 	fd, err := create()
