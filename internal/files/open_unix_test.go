@@ -4,6 +4,7 @@ package files
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -88,5 +89,36 @@ func TestFilesAreBlocking(t *testing.T) {
 		}
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a Store makes is its user's until it is complete, and its folders are for all.
+func TestPermissions(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	confined, err := openConfined(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer confined.release()
+	for name, at := range map[string]folder{"confined": confined, "plain": plain{t.TempDir()}} {
+		if err := at.makeAll("a/b"); err != nil {
+			t.Fatal(err)
+		}
+		f, err := at.create("a/b/file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if again, err := at.create("a/b/file"); err == nil {
+			_ = again.Close()
+			t.Errorf("%s: created twice", name)
+		}
+		for path, want := range map[string]fs.FileMode{"a": fs.ModeDir | 0o755, "a/b": fs.ModeDir | 0o755, "a/b/file": 0o600} {
+			if info, err := at.stat(path); err != nil || info.Mode() != want {
+				t.Errorf("%s, %s: %v, %v", name, path, info.Mode(), err)
+			}
+		}
 	}
 }

@@ -14,6 +14,7 @@ func TestNameOf(t *testing.T) {
 		err      error
 	}{
 		"": {}, "/": {".", true, nil}, "/.": {".", true, nil}, ".": {".", true, nil}, "//": {".", true, nil},
+		"//b": {"b", false, nil}, "///b//": {"b", true, nil}, "//./": {".", true, nil},
 		"/a": {"a", false, nil}, "a": {"a", false, nil}, "/a/": {"a", true, nil}, "/a/b": {"a/b", false, nil}, "/a/.": {"a", true, nil},
 		"/a//b": {"a/b", false, nil}, "/./a": {"a", false, nil}, "/a/b//": {"a/b", true, nil}, "/a./..b": {"a./..b", false, nil},
 		"/..": {"", false, ErrUpwards}, "/a/../b": {"", false, ErrUpwards}, "..": {"", false, ErrUpwards}, "/a/..": {"", false, ErrUpwards},
