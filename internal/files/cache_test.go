@@ -112,6 +112,26 @@ func TestEqualFileIsKept(t *testing.T) {
 		t.Errorf("%v; the entry is %+v, at %d", err, n, s.now())
 	}
 	checkCounts(t, s)
+	replace(t, dir+"/file", []byte("another"), longAgo())
+	c.advance(10 * time.Second)
+	wantServed(t, s, "file", []byte("another"))
+	checkCounts(t, s) // the old entry is in no list
+}
+
+// A check of a file is a use of it, too.
+func TestCheckedFileIsUsed(t *testing.T) {
+	dir := t.TempDir()
+	s := New(Options{Root: dir})
+	c := useManual(s)
+	for _, name := range []string{"a", "b"} {
+		write(t, dir+"/"+name, []byte("text"))
+		wantServed(t, s, name, []byte("text"))
+	}
+	c.advance(10 * time.Second)
+	wantServed(t, s, "a", []byte("text"))
+	if n := s.inMemory.ring.next; n.name != "a" || n.used != s.now() || n.checked != s.now() {
+		t.Errorf("%s was used last, at %d, and checked at %d; it is %d", n.name, n.used, n.checked, s.now())
+	}
 }
 
 // Each entry is checked CacheDuration after its own last check.

@@ -414,3 +414,20 @@ func TestEncodedMeanwhile(t *testing.T) {
 	}
 	checkCounts(t, s)
 }
+
+// An encoded file that is too large for the memory, and cannot be stored, is not made again.
+func TestEncodedFileTooLargeForMemory(t *testing.T) {
+	data := append(incompressible(t, 3000), make([]byte, 100_000)...)
+	files := fstest.MapFS{"file.txt": {Data: data, ModTime: longAgo()}}
+	for limit, want := range map[int64]Encoding{5000: Identity, 20_000: Gzip} {
+		s := New(Options{FS: files, MemoryLimit: limit, Suffixes: suffixes(), IsEncodable: func(string) bool { return true }})
+		f := mustOpen(t, s, "file.txt", Gzip)
+		if f.Encoding() != want {
+			t.Errorf("with %d bytes the encoding is %d, want %d", limit, f.Encoding(), want)
+		}
+		f.Release()
+		if v := s.entries["file.txt"].variants[Gzip]; !v.isKnown || (v.file != nil) != (want == Gzip) {
+			t.Errorf("with %d bytes the variant is %+v", limit, v)
+		}
+	}
+}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 )
 
 // crowd is an fs.FS of one directory with this many empty files.
@@ -169,5 +172,32 @@ func TestCompareFolded(t *testing.T) {
 		if got := compareFolded(c.a, c.b); got != c.want {
 			t.Errorf("%q and %q: %d, want %d", c.a, c.b, got, c.want)
 		}
+	}
+}
+
+// A directory shows what can be opened, and nothing that the package wrote.
+func TestIsListed(t *testing.T) {
+	s := New(Options{FS: fstest.MapFS{}, Suffixes: suffixes()})
+	for name, want := range map[string]bool{
+		"file": true, "a b": true, "other.x.gz": true, "file.gz": true,
+		temporaryPrefix + "1" + temporarySuffix: false, "a/b": false, "a\x00b": false, "": false, "..": false, strings.Repeat("x", maxName+1): false, "file.x.gz": false,
+	} {
+		if got := s.isListed(name, map[string]bool{"file": true}); got != want {
+			t.Errorf("%.20q is listed: %v", name, got)
+		}
+	}
+}
+
+// What was changed within the window may change again without another time.
+func TestIsDoubtful(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the clock stands still
+		for age, want := range map[time.Duration]bool{-time.Hour: true, 0: true, doubtWindow - 1: true, doubtWindow: false, time.Hour: false} {
+			if got := isDoubtful(time.Now().Add(-age)); got != want {
+				t.Errorf("changed %v ago: %v", age, got)
+			}
+		}
+	})
+	if !isDoubtful(time.Time{}) {
+		t.Error("a file without a time is not doubtful")
 	}
 }

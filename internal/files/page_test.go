@@ -307,11 +307,29 @@ func TestAppendSize(t *testing.T) {
 	}
 }
 
+func TestAppendIndexSummary(t *testing.T) {
+	for want, c := range map[string]struct {
+		folders, files int
+		more           bool
+	}{
+		"This folder is empty.": {}, "1 folder": {folders: 1}, "2 folders": {folders: 2}, "1 file": {files: 1}, "2 files": {files: 2},
+		"1 folder, 1 file": {folders: 1, files: 1}, "2 folders, 1 file": {folders: 2, files: 1}, "1 folder, 2 files": {folders: 1, files: 2},
+		"This folder has more entries than the 3 that are listed here.": {1, 2, true},
+	} {
+		if got := string(appendIndexSummary(nil, c.folders, c.files, c.more)); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+}
+
 func TestAppendIndexTime(t *testing.T) {
 	for at, want := range map[time.Time]string{
 		{}: "",
 		time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC):                      "",
 		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC):                   "",
+		time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC):                     "",
+		time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC):                       `<time datetime="0001-01-02T00:00:00Z">0001-01-02 00:00:00</time>`,
+		time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC):                  `<time datetime="9999-12-31T00:00:00Z">9999-12-31 00:00:00</time>`,
 		time.Date(2024, 12, 31, 23, 59, 59, 999, time.UTC):             `<time datetime="2024-12-31T23:59:59Z">2024-12-31 23:59:59</time>`,
 		time.Date(2024, 1, 1, 0, 0, 0, 0, time.FixedZone("", 14*3600)): `<time datetime="2023-12-31T10:00:00Z">2023-12-31 10:00:00</time>`,
 	} {
