@@ -27,7 +27,7 @@ func TestNameOf(t *testing.T) {
 }
 
 func TestDecodedPath(t *testing.T) {
-	for p, want := range map[string]string{"/a": "/a", "/a%20b": "/a b", "/a%2541": "/a%41", "/a?b%20": "/a", "/a#b?c": "/a", "/a%3Fb": "/a?b", "/%": "/%", "/a+b": "/a+b"} {
+	for p, want := range map[string]string{"/a": "/a", "/a%20b": "/a b", "%41": "A", "": "", "?a": "", "/a%2541": "/a%41", "/a?b%20": "/a", "/a#b?c": "/a", "/a%3Fb": "/a?b", "/%": "/%", "/a+b": "/a+b"} {
 		if got := DecodedPath(p); got != want {
 			t.Errorf("%q: %q, want %q", p, got, want)
 		}

@@ -42,6 +42,23 @@ func TestSettleHead(t *testing.T) {
 	}
 }
 
+// TestServerIsTheHeaders: who writes to the server's name that a header returns changes no other message.
+func TestServerIsTheHeaders(t *testing.T) {
+	var h ResponseHeader
+	h.DefaultServer, h.ShowsServer = []byte("ours"), true
+	for range 2 {
+		got := h.Server()
+		if string(got) != "ours" {
+			t.Errorf("the server is %q", got)
+		}
+		copy(got, "XXXX")
+	}
+	h.SetKnown(field.Server, []byte("another"))
+	if got := h.Server(); string(got) != "another" || string(h.DefaultServer) != "ours" {
+		t.Errorf("the server is %q, the default %q", got, h.DefaultServer)
+	}
+}
+
 // TestSetContentRange: negative positions, and a range that ends before it begins, are none.
 func TestSetContentRange(t *testing.T) {
 	for want, c := range map[string][3]int{
