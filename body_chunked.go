@@ -25,12 +25,9 @@ type chunkedReader struct {
 	read  uint64 // data returned so far
 }
 
-// Read implements io.Reader. It returns io.EOF after the trailer section was
-// read.
+// Read implements io.Reader for a p that is not empty. It returns io.EOF after
+// the trailer section was read.
 func (c *chunkedReader) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
 	for !c.chunks.Done() {
 		// Data is a part of the input, so it cannot be longer than p.
 		data, err := nextChunkData(c.r, &c.chunks, len(p))

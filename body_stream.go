@@ -186,16 +186,13 @@ func (a *limitedAppender) WriteString(s string) (int, error) { return a.Write(as
 func appendAll(dst []byte, r io.Reader, limit int) ([]byte, error) {
 	start := len(dst)
 	for {
-		if limit > 0 && len(dst)-start > limit {
-			return dst[:start+limit], ErrBodyTooLarge
-		}
 		dst = makeRoom(dst, 0)
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
+		if limit > 0 && len(dst)-start > limit {
+			return dst[:start+limit], ErrBodyTooLarge
+		}
 		if err == io.EOF {
-			if limit > 0 && len(dst)-start > limit {
-				return dst[:start+limit], ErrBodyTooLarge
-			}
 			return dst, nil
 		}
 		if err != nil {
@@ -220,11 +217,7 @@ func makeRoom(b []byte, left int64) []byte {
 
 // copyStream copies s to w.
 func copyStream(w io.Writer, s io.Reader) error {
-	if _, ok := s.(BodyWriterTo); ok {
-		if to, ok := bodyWriterTo(s, true); ok {
-			_, err := to.WriteTo(w)
-			return err
-		}
+	if to, ok := s.(BodyWriterTo); ok && !to.SupportsBodyWriteTo() {
 		s = struct{ io.Reader }{s}
 	}
 	_, err := io.Copy(w, s)

@@ -117,11 +117,8 @@ func (s *fileServer) serveEverything(ctx *RequestCtx, p []byte) {
 		s.refuse(ctx, err)
 		return
 	}
-	if len(name) == 0 {
+	if len(name) == 0 { // a network share on Windows
 		name = ascii.Bytes(files.RootName)
-	}
-	if s.serveIndex(ctx, name) {
-		return
 	}
 	f, err := s.open(ctx, name)
 	if err != nil {

@@ -27,6 +27,7 @@ func TestRequestReadErrors(t *testing.T) {
 		"G@T /" + host + "\r\n":            ErrUnsupportedRequestMethod,
 		"\r\nG@T /" + host + "\r\n":        ErrUnsupportedRequestMethod,
 		"GET " + host + "\r\n":             ErrEmptyRequestURI,
+		"GET \r\n\r\n":                     ErrEmptyRequestURI,
 		"GET  /" + host + "\r\n":           ErrExtraWhitespaceInRequestLine,
 		"GET / " + host + "\r\n":           ErrExtraWhitespaceInRequestLine,
 		"GET /a#b" + host + "\r\n":         h1.ErrTarget,
@@ -53,6 +54,11 @@ func TestRequestReadErrors(t *testing.T) {
 		}
 		if want == io.EOF && err != io.EOF {
 			t.Errorf("%q: %v is not io.EOF itself", in, err)
+		}
+		for _, other := range []error{ErrMissingRequestMethod, ErrUnsupportedRequestMethod, ErrEmptyRequestURI, ErrExtraWhitespaceInRequestLine} {
+			if other != want && errors.Is(err, other) {
+				t.Errorf("%.60q: %v is also %v", in, err, other)
+			}
 		}
 		if h.String() != "GET / HTTP/1.1\r\n\r\n" {
 			t.Errorf("%.60q: left %q", in, h.String())
