@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 )
@@ -35,6 +36,10 @@ func TestBodyPoolLimit(t *testing.T) {
 	SetBodySizePoolLimit(10, 20)
 	if q, r := kept(15); q || !r {
 		t.Errorf("the limits are mixed up: %v, %v", q, r)
+	}
+	var unset atomic.Int64
+	if !mayKeep(usual, &unset) || mayKeep(usual+1, &unset) {
+		t.Error("without a limit that was set: not 256 KiB")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -275,5 +276,76 @@ func TestFSIndexFileIsRefused(t *testing.T) {
 	ctx := fileRequest((&sluice.FS{FS: files, IndexNames: []string{"index.html"}, GenerateIndexPages: true}).NewRequestHandler(), "GET", "/d/")
 	if got := served(ctx); ctx.Response.StatusCode() != sluice.StatusForbidden || got != "Forbidden" {
 		t.Errorf("%d %q", ctx.Response.StatusCode(), got)
+	}
+}
+
+// A stageFS fails at one stage: when a folder is read, or a file is opened again,
+// which files without ReadAt need for each part.
+type stageFS struct {
+	fs.FS
+	isBroken atomic.Bool
+}
+
+type stageFile struct {
+	fs.File
+	io.Seeker
+}
+
+func (s *stageFS) Open(name string) (fs.File, error) {
+	f, err := s.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, _ := f.Stat(); info.IsDir() {
+		return stageFile{File: f}, nil // without ReadDir
+	}
+	if s.isBroken.Load() {
+		return nil, fs.ErrClosed
+	}
+	return stageFile{f, f.(io.Seeker)}, nil
+}
+
+// TestFSFailuresAreAnswered: with 500, logged, and without the fields of the file.
+func TestFSFailuresAreAnswered(t *testing.T) {
+	files := &stageFS{FS: fstest.MapFS{"d/f": {Data: []byte(large)}}}
+	h := (&sluice.FS{FS: files, AcceptByteRange: true, GenerateIndexPages: true, CacheDuration: time.Hour}).NewRequestHandler()
+	if ctx := fileRequest(h, "GET", "/d/f", "Range: bytes=1-2,5-6"); ctx.Response.StatusCode() != 206 || !strings.Contains(served(ctx), large[5:7]) {
+		t.Fatalf("%d %.100q", ctx.Response.StatusCode(), served(ctx))
+	}
+	files.isBroken.Store(true)
+	for _, test := range []struct{ path, field, logged string }{
+		{"/d/", "X: y", "cannot serve a file: "}, {"/d/f", "X: y", "cannot read a file: "},
+		{"/d/f", "Range: bytes=1-2", "cannot read a file: "}, {"/d/f", "Range: bytes=1-2,5-6", "cannot read a file: "},
+	} {
+		var log logBook
+		ctx := &sluice.RequestCtx{}
+		ctx.Init(&sluice.Request{}, nil, &log)
+		ctx.Request.SetRequestURI(test.path)
+		name, value, _ := strings.Cut(test.field, ": ")
+		ctx.Request.Header.Set(name, value)
+		h(ctx)
+		if got := fmt.Sprint(ctx.Response.StatusCode(), " ", served(ctx)); got != "500 Internal Server Error" || !strings.Contains(log.String(), test.logged) {
+			t.Errorf("%s, %s: %s, logged %q", test.path, test.field, got, log.String())
+		}
+	}
+}
+
+// TestServeFileWithoutFolder: a relative path has no meaning when the working
+// folder has gone.
+func TestServeFileWithoutFolder(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the working folder cannot be removed")
+	}
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	ctx := fileRequest(func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, "f") }, "GET", "/")
+	if got := fmt.Sprint(ctx.Response.StatusCode(), " ", served(ctx)); got != "500 Internal Server Error" {
+		t.Error(got)
 	}
 }

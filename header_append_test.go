@@ -316,6 +316,9 @@ func TestWriters(t *testing.T) {
 	if n, err := r.WriteTo(&b); err != nil || int(n) != b.Len() || !bytes.HasPrefix(r.Header(), []byte("HTTP/1.1 200 OK\r\nDate: ")) {
 		t.Errorf("WriteTo: %d, %v, %q", n, err, b.String())
 	}
+	if got := r.AppendBytes([]byte("before ")); !bytes.HasPrefix(got, []byte("before HTTP/1.1 200 OK\r\nDate: ")) || len(got) != b.Len()+7 {
+		t.Errorf("AppendBytes: %q", got)
+	}
 }
 
 // helloHead sets what the answer to a simple request sets.

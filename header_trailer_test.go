@@ -61,15 +61,33 @@ func TestBadTrailers(t *testing.T) {
 			t.Errorf("%q: %v", list, err)
 		}
 	}
-	var h RequestHeader
-	_ = h.AddTrailerBytes([]byte("a, host, b, A"))
-	if got := string(h.Peek("Trailer")); got != "A, B" {
-		t.Errorf("announced %q", got)
-	}
-	_ = h.SetTrailerBytes([]byte("c"))
-	h.Set("Trailer", "d, content-length")
-	if got := string(h.Peek("Trailer")); got != "D" {
-		t.Errorf("announced %q", got)
+	for _, h := range []interface {
+		fieldsHeader
+		AddTrailer(trailer string) error
+		AddTrailerBytes(trailer []byte) error
+		SetTrailer(trailer string) error
+		SetTrailerBytes(trailer []byte) error
+		VisitAllTrailer(f func(value []byte))
+	}{new(RequestHeader), new(ResponseHeader)} {
+		for _, test := range []struct {
+			change func(list string) error
+			list   string
+			isBad  bool
+			want   string
+		}{
+			{func(list string) error { return h.AddTrailerBytes([]byte(list)) }, "a, host, b, A", true, "A, B"},
+			{h.AddTrailer, "b, c", false, "A, B, C"},
+			{func(list string) error { return h.SetTrailerBytes([]byte(list)) }, "d", false, "D"},
+			{h.SetTrailer, "e, te", true, "E"},
+			{func(list string) error { h.Set("Trailer", list); return nil }, "f, content-length", false, "F"},
+		} {
+			err := test.change(test.list)
+			var keys []string
+			h.VisitAllTrailer(func(key []byte) { keys = append(keys, string(key)) })
+			if got := string(h.Peek("Trailer")); got != test.want || strings.Join(keys, ", ") != test.want || errors.Is(err, ErrBadTrailer) != test.isBad {
+				t.Errorf("%T, %q: announced %q, visited %q, %v", h, test.list, got, keys, err)
+			}
+		}
 	}
 }
 

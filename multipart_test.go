@@ -166,6 +166,22 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 	if _, err := r.MultipartForm(); err == nil || tempFiles(t) != 0 {
 		t.Errorf("after an error: %v, %d files", err, tempFiles(t))
 	}
+	// A file that has gone is an error of the body that it belongs to.
+	r = formRequest("", func(r *Request) { r.SetBodyStream(strings.NewReader(large), len(large)) })
+	form, err := r.MultipartForm()
+	if err != nil || form.RemoveAll() != nil {
+		t.Fatal(err)
+	}
+	err = WriteMultipartForm(io.Discard, form, "B")
+	if got := string(r.Body()); err == nil || got != err.Error() {
+		t.Errorf("a file has gone: %v, body %.80q", err, got)
+	}
+	// A stream that cannot be closed is one that may be incomplete.
+	boom := errors.New("boom")
+	r = formRequest("", func(r *Request) { r.SetBodyStream(&trackedStream{Reader: strings.NewReader(large), err: boom}, -1) })
+	if _, err := r.MultipartForm(); err != boom || tempFiles(t) != 0 || r.IsBodyStream() {
+		t.Errorf("after an error of Close: %v, %d files, body %.80q", err, tempFiles(t), r.Body())
+	}
 }
 
 func TestAFormFromAStreamIsTheBody(t *testing.T) {

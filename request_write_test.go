@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 // post prepares a POST to http://h/p.
@@ -125,10 +127,13 @@ func TestRequestWriteErrors(t *testing.T) {
 		set  func(r *Request)
 		want error // nil: any
 	}{
-		"no host":        {func(*Request) {}, errMissingHost},
-		"relative":       {func(r *Request) { r.SetRequestURI("/p") }, errMissingHost},
-		"malformed host": {func(r *Request) { r.SetRequestURI("http://h:port/") }, nil},
-		"short stream":   {func(r *Request) { post(r); r.SetBodyStream(plainReader("a"), 2) }, io.ErrUnexpectedEOF},
+		"no host":                  {func(*Request) {}, errMissingHost},
+		"relative":                 {func(r *Request) { r.SetRequestURI("/p") }, errMissingHost},
+		"malformed host":           {func(r *Request) { r.SetRequestURI("http://h:port/") }, nil},
+		"malformed host, and Host": {func(r *Request) { r.SetRequestURI("http://u@h:port/"); r.Header.SetHost("h") }, nil},
+		"malformed user":           {func(r *Request) { r.SetRequestURI("http://u%zz@h/") }, uri.ErrUserinfoEscape},
+		"malformed user, and Host": {func(r *Request) { r.SetRequestURI("http://u%zz@h/"); r.Header.SetHost("h") }, uri.ErrUserinfoEscape},
+		"short stream":             {func(r *Request) { post(r); r.SetBodyStream(plainReader("a"), 2) }, io.ErrUnexpectedEOF},
 		"broken stream": {func(r *Request) {
 			post(r)
 			r.SetBodyStream(readerFunc(func([]byte) (int, error) { return 0, boom }), -1)

@@ -77,9 +77,13 @@ func TestSendFile(t *testing.T) {
 	if got := r.String(); !strings.HasSuffix(got, "\r\n\r\ncontent") {
 		t.Errorf("%q", got)
 	}
+	r.Reset()
+	if err := r.SendFile(os.DevNull); err != nil || r.Header.ContentLength() != -1 || !strings.HasSuffix(r.String(), "\r\n\r\n0\r\n\r\n") {
+		t.Errorf("a device: %v, %s", err, r.Header.String())
+	}
 	for _, bad := range []string{dir, filepath.Join(dir, "missing")} {
 		r.Reset()
-		if err := r.SendFile(bad); err == nil || r.IsBodyStream() {
+		if err := r.SendFile(bad); err == nil || r.IsBodyStream() || r.Header.Peek("Last-Modified") != nil {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -106,6 +110,24 @@ func TestConnectionCloseOfMessages(t *testing.T) {
 	r.SetConnectionClose()
 	if !q.ConnectionClose() || !r.ConnectionClose() || !strings.Contains(r.String(), "\r\nConnection: close\r\n") {
 		t.Error("not closed")
+	}
+}
+
+// TestPooledRequestsAreSmall: memory of the usual size is kept.
+func TestPooledRequestsAreSmall(t *testing.T) {
+	for size, isKept := range map[int]bool{maxPooledBytes: true, maxPooledBytes + 1: false} {
+		q := new(Request)
+		q.wire = make([]byte, 0, size)
+		q.recycle()
+		if got := cap(q.wire) > 0; got != isKept {
+			t.Errorf("%d bytes: kept %v", size, got)
+		}
+	}
+	q := new(Request)
+	q.URI().SetPath(strings.Repeat("x", maxPooledBytes/4))
+	q.PostArgs().Set("k", strings.Repeat("x", maxPooledBytes/4))
+	if q.recycle(); q.uri.heldBytes() == 0 || q.postArgs.heldBytes() == 0 {
+		t.Error("usual memory is not kept")
 	}
 }
 

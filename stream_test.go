@@ -96,15 +96,22 @@ func TestCloseWakesAReader(t *testing.T) {
 // whatever becomes of the message.
 func TestAStreamWriterRunsOnce(t *testing.T) {
 	for name, use := range map[string]func(r *Response){
-		"written":       func(r *Response) { _ = r.String() },
-		"skipped":       func(r *Response) { r.SkipBody = true; _ = r.String() },
-		"forbidden":     func(r *Response) { r.SetStatusCode(304); _ = r.String() },
-		"buffered":      func(r *Response) { r.Body() },
-		"dropped":       func(r *Response) { r.Reset() },
-		"replaced":      func(r *Response) { r.SetBodyString("x") },
-		"read":          func(r *Response) { io.ReadAll(r.BodyStream()); r.Reset() },
-		"read a bit":    func(r *Response) { r.BodyStream().Read(make([]byte, 1)); r.Reset() },
-		"in place":      func(r *Response) { r.streamWriter(bufio.NewWriter(io.Discard)); r.CloseBodyStream() },
+		"written":    func(r *Response) { _ = r.String() },
+		"skipped":    func(r *Response) { r.SkipBody = true; _ = r.String() },
+		"forbidden":  func(r *Response) { r.SetStatusCode(304); _ = r.String() },
+		"buffered":   func(r *Response) { r.Body() },
+		"dropped":    func(r *Response) { r.Reset() },
+		"replaced":   func(r *Response) { r.SetBodyString("x") },
+		"read":       func(r *Response) { io.ReadAll(r.BodyStream()); r.Reset() },
+		"read a bit": func(r *Response) { r.BodyStream().Read(make([]byte, 1)); r.Reset() },
+		"in place":   func(r *Response) { r.streamWriter(bufio.NewWriter(io.Discard)); r.CloseBodyStream() },
+		"and read then": func(r *Response) {
+			r.streamWriter(bufio.NewWriter(io.Discard))
+			if n, err := r.stream.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+				t.Error(n, err)
+			}
+			r.Reset()
+		},
 		"taken, unread": func(r *Response) { r.BodyStream(); r.Reset() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
