@@ -62,3 +62,36 @@ func TestAppendChunksLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestChunkedReaderLimit: a chunk that would exceed the limit is not waited for, but
+// what has arrived of it is returned.
+func TestChunkedReaderLimit(t *testing.T) {
+	for _, test := range []struct {
+		in    string
+		limit uint64
+		want  string
+		err   error
+	}{
+		{"5\r\n12345\r\n0\r\n\r\n", 5, "12345", nil},
+		{"5\r\n12345\r\n0\r\n\r\n", 4, "", ErrBodyTooLarge},
+		{"3\r\n123\r\n2\r\n45\r\n0\r\n\r\n", 5, "12345", nil},
+		{"3\r\n123\r\n3\r\n456\r\n0\r\n\r\n", 5, "123", ErrBodyTooLarge},
+		{"1\r\n1\r\n1\r\n2\r\n", 1, "1", ErrBodyTooLarge},
+		{"fffffffffffffff\r\n1", 0, "1", io.ErrUnexpectedEOF},
+	} {
+		for name, kind := range map[string]func(io.Reader) io.Reader{"bytes": iotest.OneByteReader, "whole": func(r io.Reader) io.Reader { return r }} {
+			s := newMessageStream(bufio.NewReader(kind(strings.NewReader(test.in))), new(ResponseHeader), -1)
+			s.chunks.limit = test.limit
+			got, err := io.ReadAll(s)
+			if name == "whole" && test.err == ErrBodyTooLarge {
+				if !strings.HasPrefix(string(got), test.want) {
+					t.Errorf("%q, limit %d, whole: %q, %v", test.in, test.limit, got, err)
+				}
+				continue // it has arrived
+			}
+			if string(got) != test.want || err != test.err {
+				t.Errorf("%q, limit %d, %s: %q, %v", test.in, test.limit, name, got, err)
+			}
+		}
+	}
+}

@@ -168,10 +168,8 @@ type limitedAppender struct {
 // Write implements io.Writer.
 func (a *limitedAppender) Write(p []byte) (int, error) {
 	if len(p) > a.left {
-		n := max(a.left, 0)
-		a.bytes = append(a.bytes, p[:n]...)
 		a.left = -1
-		return n, ErrBodyTooLarge
+		return 0, ErrBodyTooLarge
 	}
 	a.bytes = append(a.bytes, p...)
 	a.left -= len(p)

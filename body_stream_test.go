@@ -253,6 +253,12 @@ func (endless) WriteTo(w io.Writer) (n int64, err error) {
 	return n, err
 }
 
+// A writerToFunc is a stream that only writes itself.
+type writerToFunc func(w io.Writer) (int64, error)
+
+func (f writerToFunc) Read([]byte) (int, error)           { panic("it is read") }
+func (f writerToFunc) WriteTo(w io.Writer) (int64, error) { return f(w) }
+
 func TestWriteToIsBounded(t *testing.T) {
 	var r Response
 	r.SetBodyStream(endless{}, 15)
@@ -264,8 +270,19 @@ func TestWriteToIsBounded(t *testing.T) {
 	if got := string(r.Body()); got != ErrBodyTooLarge.Error() {
 		t.Errorf("collected: %.30q", got)
 	}
+	// The announced length is no error; more is.
+	for text, want := range map[string]error{"exact": nil, "longer": errSizeReached} {
+		var got error
+		r.SetBodyStream(writerToFunc(func(w io.Writer) (int64, error) {
+			_, got = io.WriteString(w, text)
+			return int64(len(text)), nil
+		}), 5)
+		if err := r.Write(bufio.NewWriter(io.Discard)); err != nil || got != want {
+			t.Errorf("%s: %v, and %v for WriteTo", text, err, got)
+		}
+	}
 	r.SetBodyStream(plainWriterTo{&writerTo{text: "short"}}, 15)
-	if err := r.Write(bufio.NewWriter(io.Discard)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := r.Write(bufio.NewWriter(io.Discard)); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), " after 5 of 15 bytes") {
 		t.Errorf("short: %v", err)
 	}
 }
@@ -329,6 +346,22 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
+// TestHeadsThatMayWait: a request's head is not held back by a stream that may wait for
+// long, and is sent together with one that does not.
+func TestHeadsThatMayWait(t *testing.T) {
+	for s, mayWait := range map[io.Reader]bool{
+		bytes.NewReader([]byte("ab")): false, bytes.NewBufferString("ab"): false, strings.NewReader("ab"): false, plainReader("ab"): true,
+	} {
+		var q Request
+		var out flushRecorder
+		post(&q)
+		q.SetBodyStream(s, 2)
+		if err := q.Write(bufio.NewWriter(&out)); err != nil || strings.HasSuffix(out.writes[0], "\r\n\r\n") != mayWait {
+			t.Errorf("%T: %q, %v", s, out.writes, err)
+		}
+	}
+}
+
 func TestImmediateHeaderFlush(t *testing.T) {
 	for _, immediate := range []bool{false, true} {
 		var r Response
@@ -340,7 +373,10 @@ func TestImmediateHeaderFlush(t *testing.T) {
 			}
 			return 0, io.EOF
 		}), -1)
-		r.Write(bufio.NewWriter(&out))
+		w := bufio.NewWriter(&out)
+		if err := errors.Join(r.Write(w), w.Flush()); err != nil || !strings.HasSuffix(strings.Join(out.writes, ""), "\r\n\r\n0\r\n\r\n") {
+			t.Errorf("immediate %v: %q, %v", immediate, out.writes, err)
+		}
 	}
 }
 
@@ -423,7 +459,9 @@ func TestChunkWriterNeverEndsTheBody(t *testing.T) {
 	var out bytes.Buffer
 	w := bufio.NewWriter(&out)
 	c := chunkWriter{w: w}
-	c.Write(nil)
+	if n, err := c.Write(nil); n != 0 || err != nil {
+		t.Error(n, err)
+	}
 	c.Write([]byte("x"))
 	w.Flush()
 	if got := out.String(); got != "1\r\nx\r\n" {

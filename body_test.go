@@ -89,6 +89,12 @@ func TestSwapBodyHandsOverOwnership(t *testing.T) {
 			t.Errorf("%s: old %q, new %q", name, old, r.Body())
 		}
 	}
+	raw := []byte("raw")
+	r := new(Response)
+	r.SetBodyRaw(raw)
+	if old := r.SwapBody(nil); &old[0] == &raw[0] {
+		t.Error("the memory of SetBodyRaw is handed over")
+	}
 }
 
 func TestBodyOfAStream(t *testing.T) {
@@ -111,13 +117,45 @@ func TestBodyOfAStream(t *testing.T) {
 }
 
 func TestBodyOfAServerStreamIsLimited(t *testing.T) {
-	for limit, want := range map[int]string{0: "0123456789", 10: "0123456789", 9: ErrBodyTooLarge.Error()} {
-		var r Request
-		r.setServerStream(iotest.OneByteReader(strings.NewReader("0123456789")))
-		r.limit = limit
-		if got := string(r.Body()); got != want {
-			t.Errorf("limit %d: %q", limit, got)
+	for limit, want := range map[int]string{0: "0123456789", 10: "0123456789", 9: ErrBodyTooLarge.Error(), 1: ErrBodyTooLarge.Error()} {
+		for _, s := range []io.Reader{
+			iotest.OneByteReader(strings.NewReader("0123456789")), iotest.DataErrReader(strings.NewReader("0123456789")),
+			strings.NewReader("0123456789"), // which writes itself
+			sloppyWriterTo{strings.NewReader("0123456789")},
+		} {
+			var r Request
+			r.setServerStream(s)
+			r.limit = limit
+			if got := string(r.Body()); got != want {
+				t.Errorf("limit %d, %T: %q", limit, s, got)
+			}
 		}
+	}
+}
+
+// sloppyWriterTo ignores errors of the writer.
+type sloppyWriterTo struct{ from *strings.Reader }
+
+func (s sloppyWriterTo) Read(p []byte) (int, error) { return s.from.Read(p) }
+
+func (s sloppyWriterTo) WriteTo(w io.Writer) (int64, error) {
+	for part := make([]byte, 4); ; {
+		n, err := s.from.Read(part)
+		if err != nil {
+			return 10, nil
+		}
+		_, _ = w.Write(part[:n])
+	}
+}
+
+// TestABodyOverItsLimitIsNotRead: its announced length says enough.
+func TestABodyOverItsLimitIsNotRead(t *testing.T) {
+	var r Request
+	s := &trackedStream{Reader: iotest.ErrReader(errors.New("it was read"))}
+	r.SetBodyStream(s, 2)
+	r.limit = 1
+	if got := string(r.Body()); got != ErrBodyTooLarge.Error() || s.closed != 1 {
+		t.Errorf("%q, closed %d times", got, s.closed)
 	}
 }
 

@@ -2,6 +2,7 @@ package sluice_test
 
 import (
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -40,6 +41,13 @@ func TestFSHandlerStrips(t *testing.T) {
 		if got := served(fileRequest(sluice.FSHandler(dir, strip), "GET", "/a/f")); got != want {
 			t.Errorf("%d: %q, want %q", strip, got, want)
 		}
+	}
+	h := sluice.FSHandler(dir, 0)
+	if got := served(fileRequest(h, "GET", "/a/")); !strings.Contains(got, "<bdi>f</bdi>") {
+		t.Errorf("folder: %.100q", got)
+	}
+	if got := served(fileRequest(h, "GET", "/a/f", "Range: bytes=1-2")); got != "el" {
+		t.Errorf("range: %q", got)
 	}
 }
 

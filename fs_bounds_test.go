@@ -36,7 +36,10 @@ func TestIndexRows(t *testing.T) {
 		"a/b/f1048063": file(1048063, 2024), "a/b/f1048064": file(1048064, 2024),
 		"one/c/x": file(1, 2024), "one/f": file(1, 2024),
 	}, GenerateIndexPages: true}).NewRequestHandler()
-	ctx := fileRequest(h, "GET", "/a/b/")
+	ctx := fileRequest(func(ctx *sluice.RequestCtx) { ctx.SetStatusCode(sluice.StatusTeapot); h(ctx) }, "GET", "/a/b/")
+	if ctx.Response.StatusCode() != sluice.StatusOK {
+		t.Errorf("status %d", ctx.Response.StatusCode())
+	}
 	row := func(name, size string, year int) string {
 		stamp, shown := "", ""
 		if year <= 9999 {
@@ -117,9 +120,16 @@ func TestFSRewrittenPaths(t *testing.T) {
 		"/..": "500 Internal Server Error", "/d/..": "500 Internal Server Error", "\x00": "400 Bad Request", "/f\x00": "400 Bad Request", "/none": "404 Cannot open requested path",
 	} {
 		f := sluice.FS{FS: files, IndexNames: []string{"index.html"}, PathRewrite: func(*sluice.RequestCtx) []byte { return []byte(path) }}
-		ctx := fileRequest(f.NewRequestHandler(), "GET", "/?q")
+		var log logBook
+		ctx := fileRequest(func(ctx *sluice.RequestCtx) {
+			ctx.Init(&ctx.Request, nil, &log)
+			f.NewRequestHandler()(ctx)
+		}, "GET", "/?q")
 		if got := fmt.Sprint(ctx.Response.StatusCode(), " ", served(ctx)); got != want {
 			t.Errorf("%q: %s, want %s", path, got, want)
+		}
+		if got := log.String(); (got != "") != strings.HasPrefix(want, "500") || got != "" && !strings.Contains(got, "returned by FS.PathRewrite") {
+			t.Errorf("%q: logged %q", path, got)
 		}
 	}
 	for target, want := range map[string]string{"/d?a": "/d/?a", "/d?": "/d/", "/d": "/d/"} {
@@ -347,5 +357,33 @@ func TestServeFileWithoutFolder(t *testing.T) {
 	ctx := fileRequest(func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, "f") }, "GET", "/")
 	if got := fmt.Sprint(ctx.Response.StatusCode(), " ", served(ctx)); got != "500 Internal Server Error" {
 		t.Error(got)
+	}
+}
+
+// TestFSReplacesBodies: what a handler has set before is closed and not sent.
+func TestFSReplacesBodies(t *testing.T) {
+	h := (&sluice.FS{Root: makeFiles(t, map[string]string{"small": "0123456789", "large": large, "folder/f": ""}), AcceptByteRange: true, GenerateIndexPages: true}).NewRequestHandler()
+	for _, test := range []struct{ method, path, field string }{
+		{"GET", "/small", "X: y"}, {"GET", "/large", "X: y"}, {"GET", "/small", "Range: bytes=1-2,5-6"}, {"GET", "/large", "Range: bytes=1-2,5-6"},
+		{"HEAD", "/small", "X: y"}, {"HEAD", "/large", "X: y"}, {"GET", "/", "X: y"}, {"HEAD", "/", "X: y"}, {"GET", "/folder", "X: y"}, {"GET", "/none", "X: y"}, {"HEAD", "/small", "If-None-Match: *"},
+		{"GET", "/small", "If-None-Match: *"}, {"GET", "/small", "If-Match: \"x\""}, {"GET", "/small", "Range: bytes=10-"},
+	} {
+		var closed atomic.Int32
+		want := fileRequest(h, test.method, test.path, test.field)
+		got := fileRequest(func(ctx *sluice.RequestCtx) {
+			ctx.Response.Header.Set("ETag", `"own"`)
+			ctx.Response.SetBodyStream(closeCounter{strings.NewReader("old"), &closed}, 3)
+			h(ctx)
+		}, test.method, test.path, test.field)
+		before, after := want.Response.Header.ContentLength(), got.Response.Header.ContentLength()
+		if closed.Load() != 1 || before != after && got.Response.StatusCode()/100 != 3 {
+			t.Errorf("%v: closed %d times, length %d, not %d", test, closed.Load(), after, before)
+		}
+		if tag := string(got.Response.Header.Peek("ETag")); got.Response.StatusCode() < 400 && tag != `"own"` {
+			t.Errorf("%v: ETag %s", test, tag)
+		}
+		if a, b := served(want), served(got); len(a) != len(b) {
+			t.Errorf("%v: %.100q, not %.100q", test, b, a)
+		}
 	}
 }

@@ -100,19 +100,13 @@ func (s *fileServer) handle(ctx *RequestCtx) {
 		s.refuse(ctx, fs.ErrNotExist)
 		return
 	}
-	if s.rewrite == nil {
-		s.handlePath(ctx, ctx.Path(), files.ErrBadPath)
-		return
+	p := ctx.Path()
+	if s.rewrite != nil {
+		p = s.rewrite(ctx)
 	}
-	s.handlePath(ctx, s.rewrite(ctx), errBadRewrite)
-}
-
-// handlePath answers a request with the file at the decoded path p. refusal is
-// the error if p has a segment "..".
-func (s *fileServer) handlePath(ctx *RequestCtx, p []byte, refusal error) {
 	name, isFolder, err := files.NameOf(p)
-	if err == files.ErrUpwards {
-		err = refusal
+	if err == files.ErrUpwards { // Path returns no such path
+		err = errBadRewrite
 	}
 	switch {
 	case err != nil:

@@ -72,6 +72,7 @@ func TestFSRootIsAFileOfFS(t *testing.T) {
 		{"index.html", "", 200, "text/html; charset=utf-8"},
 		{"index.html", "/css/a.css", 404, ""},
 		{"index.html", "/index.html", 404, ""},
+		{"index.html", "/i", 404, ""},
 		{"css/a.css", "/", 200, "text/css; charset=utf-8"},
 		{"/css/a.css", "/", 200, "text/css; charset=utf-8"},
 		{"css", "/a.css", 200, "text/css; charset=utf-8"},

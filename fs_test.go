@@ -401,6 +401,14 @@ func TestFSSuffixesOfSomeCodings(t *testing.T) {
 	if got, want := strings.Join(names, " "), "a.txt.fasthttp.gz a.txt.fasthttp.zst a.txt.mine"; got != want {
 		t.Errorf("copies: %s, want %s", got, want)
 	}
+	copies = t.TempDir()
+	h = (&sluice.FS{Root: dir, Compress: true, CompressBrotli: true, CompressRoot: copies, CompressedFileSuffix: ".mine"}).NewRequestHandler()
+	fileRequest(h, "GET", "/a.txt", "Accept-Encoding: gzip")
+	fileRequest(h, "GET", "/a.txt", "Accept-Encoding: br")
+	names, _ = fs.Glob(os.DirFS(copies), "*")
+	if got, want := strings.Join(names, " "), "a.txt.fasthttp.br a.txt.mine"; got != want {
+		t.Errorf("CompressedFileSuffix: copies %s, want %s", got, want)
+	}
 }
 
 // ServeFile writes no files.
@@ -439,6 +447,11 @@ func TestServeFSAndFiles(t *testing.T) {
 		ctx := fileRequest(c.serve, "GET", "/anything")
 		if got := string(ctx.Response.Body()); got != c.want {
 			t.Errorf("%s: %d %q, want %q", c.name, ctx.Response.StatusCode(), got, c.want)
+		}
+		isEncodable := ctx.Response.StatusCode() == 200 && c.name != "uncompressed"
+		ctx = fileRequest(c.serve, "GET", "/anything", "Accept-Encoding: gzip")
+		if got := string(ctx.Response.Header.Peek("Vary")); (got == "Accept-Encoding") != isEncodable {
+			t.Errorf("%s: Vary %q", c.name, got)
 		}
 	}
 	if body := fileRequest(func(ctx *sluice.RequestCtx) { sluice.ServeFile(ctx, dir) }, "GET", "/x").Response.Body(); !bytes.Contains(body, []byte("a%20b.txt")) {

@@ -73,6 +73,7 @@ func TestResponseReadErrors(t *testing.T) {
 		"\r\n":                         io.EOF,
 		"\r\n\r\n\r\n\r\n\r\n":         h1.ErrStatusLine,
 		"HTTP/1.1  200OK\r\n\r\n":      ErrUnexpectedStatusCodeChar,
+		"HTTP/1.1 099\r\n\r\n":         h1.ErrStatusLine,
 		"HTTP/1.1\r\n\r\n":             ErrResponseFirstLineMissingSpace,
 		"HTTP/1.1 200OK\r\n\r\n":       ErrUnexpectedStatusCodeChar,
 		"HTTP/1.1 200x\r\n\r\n":        ErrUnexpectedStatusCodeChar,

@@ -44,6 +44,15 @@ func TestResponseReusedForReading(t *testing.T) {
 }
 
 func TestResponseTypedSetters(t *testing.T) {
+	var q RequestHeader
+	q.SetContentTypeBytes([]byte("t"))
+	q.SetContentEncodingBytes([]byte("br"))
+	q.SetUserAgentBytes([]byte("a"))
+	q.SetRefererBytes([]byte("r"))
+	q.SetHostBytes([]byte("h"))
+	if got, want := fieldsOf(q.All()), "Host=h Content-Type=t User-Agent=a Content-Encoding=br Referer=r"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	var h ResponseHeader
 	h.SetLastModified(time.Date(2009, 11, 10, 23, 0, 0, 0, time.UTC))
 	if got := string(h.Peek("Last-Modified")); got != "Tue, 10 Nov 2009 23:00:00 GMT" {

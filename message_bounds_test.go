@@ -172,6 +172,12 @@ func TestTheURIOfARequest(t *testing.T) {
 	if got := string(q.URI().Host()) + string(q.URI().Path()); got != "two/b" {
 		t.Error(got)
 	}
+	args := q.URI().QueryArgs()
+	args.Set("k", "v")
+	q.SetRequestURI("/b")
+	if q.URI(); args.Len() != 0 {
+		t.Errorf("%s is left", args)
+	}
 	q.URI().DisablePathNormalizing = true
 	q.SetRequestURI("/a/../b")
 	q.Header.SetHost("h")

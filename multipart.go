@@ -88,10 +88,6 @@ type limitedReader struct {
 
 // Read implements io.Reader.
 func (l *limitedReader) Read(p []byte) (int, error) {
-	// Reading one byte more than allowed distinguishes the end from a violation.
-	if len(p) > l.left+1 {
-		p = p[:l.left+1]
-	}
 	n, err := l.r.Read(p)
 	if n > l.left {
 		n, err = l.left, ErrBodyTooLarge

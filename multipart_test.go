@@ -101,6 +101,32 @@ func TestMultipartFormLimit(t *testing.T) {
 	}
 }
 
+// TestMultipartFormsWithinTheLimit of the request: an unencoded stream may exceed it,
+// because the client has to send every byte.
+func TestMultipartFormsWithinTheLimit(t *testing.T) {
+	for _, encoding := range []string{"", "gzip"} {
+		for _, isStream := range []bool{false, true} {
+			for _, short := range []int{0, 1} {
+				content := []byte(formText)
+				if encoding != "" {
+					content = AppendGzipBytes(nil, content)
+				}
+				r := formRequest(encoding, func(r *Request) { r.SetBody(content) })
+				if isStream {
+					r.SetBodyStream(bytes.NewReader(content), len(content))
+				}
+				r.limit = len(formText) - short
+				_, err := r.MultipartForm()
+				isRefused := short > 0 && (encoding != "" || !isStream)
+				if errors.Is(err, ErrBodyTooLarge) != isRefused || !isRefused && err != nil {
+					t.Errorf("%q, stream %v, %d bytes short: %v", encoding, isStream, short, err)
+				}
+				r.Reset()
+			}
+		}
+	}
+}
+
 func TestMultipartFormErrors(t *testing.T) {
 	var r Request
 	for _, contentType := range []string{"", "text/plain", "multipart/form-data", "multipart/mixed; boundary=B"} {
@@ -194,6 +220,11 @@ func TestAFormFromAStreamIsTheBody(t *testing.T) {
 	}
 	if got := string(parsed().Body()); got != formWritten {
 		t.Errorf("Body: %q", got)
+	}
+	twice := parsed()
+	twice.Body()
+	if got := string(twice.Body()); got != formWritten {
+		t.Errorf("Body, again: %q", got)
 	}
 	var out bytes.Buffer
 	if err := parsed().BodyWriteTo(&out); err != nil || out.String() != formWritten {

@@ -97,6 +97,17 @@ func TestContinueReadBody(t *testing.T) {
 	} {
 		br := bufio.NewReader(strings.NewReader(test.head + "abcrest"))
 		var r Request
+		for _, length := range []int{0, -2} { // which have no body
+			for _, read := range []func() error{
+				func() error { return r.ContinueReadBody(br, 0) }, func() error { return r.ContinueReadBodyStream(br, 0) },
+			} {
+				r.SetBodyString("old")
+				r.Header.m.ContentLength = length
+				if err := read(); err != nil || len(r.Body()) != 0 || r.IsBodyStream() {
+					t.Errorf("length %d: %q, %v", length, r.Body(), err)
+				}
+			}
+		}
 		if err := r.Read(br); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -119,6 +130,13 @@ func TestContinueReadBodyStream(t *testing.T) {
 		"Content-Length: 3\r\n\r\nabcrest":                                      3,
 		"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: v\r\n\r\nrest": -1,
 	} {
+		for limit, want := range map[int]string{-1: "abc", 0: "abc", 2: ErrBodyTooLarge.Error(), 3: "abc"} {
+			br := bufio.NewReader(strings.NewReader(postHead + framing))
+			var r Request
+			if err := errors.Join(r.Header.Read(br), r.ContinueReadBodyStream(br, limit)); err != nil || string(r.Body()) != want {
+				t.Errorf("limit %d: %q, %v", limit, r.Body(), err)
+			}
+		}
 		br := bufio.NewReader(strings.NewReader(postHead + framing))
 		var r Request
 		if err := r.Header.Read(br); err != nil {

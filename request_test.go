@@ -128,9 +128,15 @@ func TestUserValues(t *testing.T) {
 	if r.UserValue("string") != nil || r.UserValue("bytes") != nil || r.UserValue("more") != 3 {
 		t.Error("removing removed something else")
 	}
+	held := r.userValues
 	r.ResetUserValues()
 	if closer.closed != 1 || r.UserValue("more") != nil {
 		t.Error("reset")
+	}
+	for _, v := range held[:cap(held)] {
+		if v != (userValue{}) {
+			t.Errorf("%v is retained", v)
+		}
 	}
 }
 

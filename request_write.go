@@ -75,7 +75,7 @@ func (r *Request) prepareHead() error {
 // isAuthority reports whether target is host:port, the target of CONNECT, and
 // not a URI.
 func isAuthority(target []byte) bool {
-	return len(target) > 0 && bytes.IndexByte(target, '/') < 0 && bytes.IndexByte(target, ':') > 0
+	return bytes.IndexByte(target, '/') < 0 && bytes.IndexByte(target, ':') > 0
 }
 
 // cleanTarget removes user information from a target in absolute form: it is

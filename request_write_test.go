@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/sluicehttp/sluice/internal/uri"
 )
@@ -38,6 +39,15 @@ func TestRequestWrite(t *testing.T) {
 			r.URI()
 			r.RequestURI()
 		}, "GET /p HTTP/1.1\r\nHost: h\r\n\r\n"},
+		"Host field only":  {func(r *Request) { r.Header.SetHost("x") }, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
+		"Host field, root": {func(r *Request) { r.SetRequestURI("/"); r.Header.SetHost("x") }, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
+		"Host field, @":    {func(r *Request) { r.SetRequestURI("/p?a@b"); r.Header.SetHost("x") }, "GET /p?a@b HTTP/1.1\r\nHost: x\r\n\r\n"},
+		"URI without host": {func(r *Request) {
+			var u URI
+			u.SetPath("/p")
+			r.SetURI(&u)
+			r.Header.SetHost("x")
+		}, "GET /p HTTP/1.1\r\nHost: x\r\n\r\n"},
 		"UseHostHeader": {func(r *Request) {
 			r.UseHostHeader = true
 			r.SetRequestURI("http://h/p")
@@ -63,6 +73,7 @@ func TestRequestWrite(t *testing.T) {
 		"stream":       {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), 2) }, "POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Content-Length: 2\r\n\r\nab"},
 		"long stream":  {func(r *Request) { post(r); r.SetBodyStream(plainReader("abc"), 2) }, "POST /p HTTP/1.1\r\nHost: h\r\n" + octets + "Content-Length: 2\r\n\r\nab"},
 		"chunked":      {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), -1) }, "POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"},
+		"of no length": {func(r *Request) { post(r); r.SetBodyStream(plainReader("ab"), -2) }, "POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"},
 		"chunked, 1.0": {func(r *Request) { post(r); r.Header.SetProtocol("HTTP/1.0"); r.SetBodyStream(plainReader("ab"), -1) }, "POST /p HTTP/1.0\r\nHost: h\r\n" + octets + "Content-Length: 2\r\n\r\nab"},
 		"none, 1.0":    {func(r *Request) { post(r); r.Header.SetProtocol("HTTP/1.0"); r.SetBodyStream(plainReader("ab"), 0) }, "POST /p HTTP/1.0\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
 		"trailers": {func(r *Request) { post(r); r.SetBodyString("b"); r.Header.SetTrailer("X-T"); r.Header.Set("X-T", "v") },
@@ -103,6 +114,11 @@ func TestRequestWrite(t *testing.T) {
 			"GET /p HTTP/1.1\r\nHost: h\r\nTrailer: X-T\r\n\r\n"},
 		"CONNECT": {func(r *Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI("h:443") },
 			"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n"},
+		"CONNECT, another host": {func(r *Request) {
+			r.Header.SetMethod("CONNECT")
+			r.SetRequestURI("h:443")
+			r.SetHost("x:443")
+		}, "CONNECT h:443 HTTP/1.1\r\nHost: x:443\r\n\r\n"},
 		"OPTIONS *": {func(r *Request) { r.Header.SetMethod("OPTIONS"); r.SetRequestURI("*"); r.Header.SetHost("h") },
 			"OPTIONS * HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
 		"line ends in the target": {func(r *Request) { r.SetRequestURI("/a\r\nX: y"); r.Header.SetHost("h") },
@@ -133,6 +149,8 @@ func TestRequestWriteErrors(t *testing.T) {
 		"malformed host, and Host": {func(r *Request) { r.SetRequestURI("http://u@h:port/"); r.Header.SetHost("h") }, nil},
 		"malformed user":           {func(r *Request) { r.SetRequestURI("http://u%zz@h/") }, uri.ErrUserinfoEscape},
 		"malformed user, and Host": {func(r *Request) { r.SetRequestURI("http://u%zz@h/"); r.Header.SetHost("h") }, uri.ErrUserinfoEscape},
+		"CONNECT without a host":   {func(r *Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI(":443") }, nil},
+		"CONNECT to a path":        {func(r *Request) { r.Header.SetMethod("CONNECT"); r.SetRequestURI("/a:443") }, errMissingHost},
 		"short stream":             {func(r *Request) { post(r); r.SetBodyStream(plainReader("a"), 2) }, io.ErrUnexpectedEOF},
 		"broken stream": {func(r *Request) {
 			post(r)
@@ -153,6 +171,12 @@ func TestRequestWriteErrors(t *testing.T) {
 		if r.IsBodyStream() {
 			t.Errorf("%s: the stream is left", name)
 		}
+	}
+	var old Response
+	old.Header.SetProtocol([]byte("HTTP/1.0"))
+	old.SetBodyStream(iotest.ErrReader(boom), -1)
+	if _, err := old.WriteTo(io.Discard); err != boom {
+		t.Errorf("a response with HTTP/1.0: err = %v", err)
 	}
 	var r Request
 	if got := r.String(); got != errMissingHost.Error() {
@@ -177,6 +201,39 @@ func TestMessageWriteErrorsOfTheWriter(t *testing.T) {
 		}
 		if r.IsBodyStream() {
 			t.Errorf("%s: the stream is left", name)
+		}
+	}
+}
+
+// TestIsShort: only what appendWhole sends as Write does is short.
+func TestIsShort(t *testing.T) {
+	for name, test := range map[string]struct {
+		set  func(r *Request)
+		want bool
+	}{
+		"empty":     {func(*Request) {}, true},
+		"2 KiB":     {func(r *Request) { r.SetBody(make([]byte, maxWhole)) }, true},
+		"more":      {func(r *Request) { r.SetBodyRaw(make([]byte, maxWhole+1)) }, false},
+		"a stream":  {func(r *Request) { r.SetBodyStream(plainReader("x"), 1) }, false},
+		"arguments": {func(r *Request) { r.PostArgs() }, false},
+		"trailers":  {func(r *Request) { r.Header.SetTrailer("X-T") }, false},
+		"a form": {func(r *Request) {
+			r.Header.SetMultipartFormBoundary("B")
+			r.SetBodyString(formText)
+			r.MultipartForm()
+		}, false},
+	} {
+		var r Request
+		post(&r)
+		test.set(&r)
+		if got := r.isShort(); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if !test.want {
+			continue
+		}
+		if got, err := r.appendWhole([]byte("before ")); err != nil || string(got) != "before "+r.String() {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }

@@ -52,6 +52,7 @@ func TestWriteGzipAndDeflate(t *testing.T) {
 			"no type":    {func(r *Response) { r.Header.SetNoDefaultContentType(true); r.SetBodyString(long) }, false},
 			"partial":    {func(r *Response) { r.SetStatusCode(206); r.SetBodyString(long) }, false},
 			"encoded":    {func(r *Response) { r.Header.SetContentEncoding("x-own"); r.SetBodyString(long) }, false},
+			"somehow":    {func(r *Response) { r.Header.SetContentEncoding("x"); r.SetBodyString(long) }, false},
 			"other vary": {func(r *Response) { r.Header.Set("Vary", "Origin"); r.SetBodyString(long) }, true},
 		} {
 			var r Response

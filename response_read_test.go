@@ -81,6 +81,11 @@ func TestResponseUntilTheEndClosesTheConnection(t *testing.T) {
 	if r.Header.ContentLength() != 3 || !r.ConnectionClose() {
 		t.Errorf("length %d, close %v", r.Header.ContentLength(), r.ConnectionClose())
 	}
+	// Also if there should be no body.
+	br := reader("HTTP/1.1 204 No Content\r\n\r\nabc")
+	if err := errors.Join(r.Header.Read(br), r.ReadBody(br, 0)); err != nil || string(r.Body()) != "abc" || !r.ConnectionClose() {
+		t.Errorf("%q, close %v, %v", r.Body(), r.ConnectionClose(), err)
+	}
 }
 
 func TestResponseReadSkipBody(t *testing.T) {

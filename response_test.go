@@ -87,6 +87,12 @@ func TestSendFile(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
+	open, _ := filepath.Glob("/proc/self/fd/*") // none without Linux
+	for _, fd := range open {
+		if got, _ := os.Readlink(fd); got == dir {
+			t.Errorf("%s stays open", dir)
+		}
+	}
 }
 
 func TestParseNetConn(t *testing.T) {

@@ -58,7 +58,6 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 		return f, false
 	case r.stream != nil:
 		f.Length = int64(max(r.streamSize, -1))
-		f.CloseConnection = f.CloseConnection || r.streamSize < -1
 	default:
 		f.Length = int64(len(r.bodyBytes()))
 		if f.Length == 0 && r.SkipBody {
@@ -76,9 +75,8 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 	}
 	if f.Length == -1 && h.m.IsHTTP10 {
 		f.Length = -2
-		f.CloseConnection = true
 	}
-	h.SetContentLength(int(f.Length))
+	h.SetContentLength(int(f.Length)) // -2 also closes the connection
 	return f, !r.SkipBody
 }
 

@@ -94,6 +94,9 @@ func TestResponseWrite(t *testing.T) {
 		if r.IsBodyStream() {
 			t.Errorf("%s: the stream is left", name)
 		}
+		if n, ok := strings.CutPrefix(name, "205"); ok && r.Header.ContentLength() != 0 {
+			t.Errorf("205%s: length %d", n, r.Header.ContentLength())
+		}
 	}
 }
 

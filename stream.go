@@ -69,10 +69,11 @@ func (s *writerStream) Close() error {
 	if s.ran {
 		return nil
 	}
-	if s.pipe == nil {
-		s.pipe = bodypipe.New()
-		_ = s.pipe.Close() // before the StreamWriter begins; it never fails
-		go s.pipe.Run(s.write, writePanicked)
+	if s.pipe != nil {
+		return s.pipe.Close()
 	}
-	return s.pipe.Close()
+	s.pipe = bodypipe.New()
+	err := s.pipe.Close() // before the StreamWriter begins
+	go s.pipe.Run(s.write, writePanicked)
+	return err
 }

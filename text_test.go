@@ -33,10 +33,13 @@ func TestParseNumbers(t *testing.T) {
 	if n, err := ParseUint([]byte("0123")); n != 123 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	for s, want := range map[string]error{"": ascii.ErrEmptyNumber, "1x": ascii.ErrNotNumber, "9223372036854775808": ascii.ErrNumberRange} {
+	for s, want := range map[string]error{"": ascii.ErrEmptyNumber, "1x": ascii.ErrNotNumber, "9223372036854775808": ascii.ErrNumberRange, strconv.FormatUint(math.MaxInt+1, 10): ascii.ErrNumberRange} {
 		if n, err := ParseUint([]byte(s)); n != -1 || !errors.Is(err, want) {
 			t.Errorf("%q: %d, %v", s, n, err)
 		}
+	}
+	if n, err := ParseUint([]byte(strconv.Itoa(math.MaxInt))); n != math.MaxInt || err != nil {
+		t.Errorf("%d, %v", n, err)
 	}
 	if f, err := ParseUfloat([]byte("1.5")); f != 1.5 || err != nil {
 		t.Errorf("%v, %v", f, err)

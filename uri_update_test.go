@@ -33,6 +33,11 @@ func TestURIUpdate(t *testing.T) {
 func TestURIUpdateAndQueryArgs(t *testing.T) {
 	u := parsedURI(t, "http://h/a?q=1")
 	args := u.QueryArgs()
+	if err := u.Parse(nil, []byte("http://h/a")); err != nil || args.Len() != 0 {
+		t.Errorf("after Parse: %s, %v", args, err)
+	}
+	u = parsedURI(t, "http://h/a?q=1")
+	args = u.QueryArgs()
 	args.Set("r", "2")
 	u.Update("#z")
 	if got := u.String(); got != "http://h/a?q=1&r=2#z" {
