@@ -69,6 +69,12 @@ func TestReleasedBodies(t *testing.T) {
 
 // TestABodyEndsAFailure: after the error of a stream, any other body is whole.
 func TestABodyEndsAFailure(t *testing.T) {
+	var q Request
+	q.Header.SetContentType("application/x-www-form-urlencoded")
+	q.SetBodyStream(io.MultiReader(strings.NewReader("a=1"), iotest.ErrReader(errWire)), -1)
+	if q.PostArgs().Len() != 0 || len(q.bodyBytes()) != 0 {
+		t.Errorf("arguments %s, body %q", q.PostArgs(), q.bodyBytes())
+	}
 	for name, set := range map[string]func(r *Response){
 		"SwapBody":      func(r *Response) { r.SwapBody([]byte("new")) },
 		"SetBody":       func(r *Response) { r.SetBody([]byte("new")) },

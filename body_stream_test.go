@@ -265,6 +265,9 @@ func TestWriteToIsBounded(t *testing.T) {
 	if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n012345678901234") {
 		t.Errorf("sized: %q", got)
 	}
+	if r.sized != (sizedWriter{}) {
+		t.Error("the writer is retained")
+	}
 	r.SetBodyStream(endless{}, -1)
 	r.limit = 15
 	if got := string(r.Body()); got != ErrBodyTooLarge.Error() {

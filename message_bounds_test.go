@@ -181,8 +181,8 @@ func TestTheURIOfARequest(t *testing.T) {
 	q.URI().DisablePathNormalizing = true
 	q.SetRequestURI("/a/../b")
 	q.Header.SetHost("h")
-	if got := string(q.URI().Path()); got != "/b" {
-		t.Error(got)
+	if got := string(q.URI().Path()); got != "/b" || q.URI().DisablePathNormalizing {
+		t.Error(got, q.URI().DisablePathNormalizing)
 	}
 	q.Header.SetHost("")
 	q.SetRequestURI("http://[bad/")

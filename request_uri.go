@@ -27,7 +27,6 @@ func (r *Request) parseURI() {
 		r.uri.queryArgs.Reset()
 		if r.Header.m.IsOriginReceived() {
 			r.uri.m.SetOrigin(host, target, r.isTLS)
-			r.uriError = nil
 			return
 		}
 		r.uriError = r.uri.m.ParseTarget(host, target, r.isTLS)
