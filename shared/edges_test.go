@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -230,5 +231,17 @@ func TestRotationEnds(t *testing.T) {
 	keys.RotateEvery(ctx, 0)
 	if keys.Version() != before {
 		t.Error("rotated after the end")
+	}
+}
+
+// Exactly the counters go on from one process of a place to the next.
+func TestCounters(t *testing.T) {
+	counters := []Field{
+		Accepted, Done, Cut, Requests, BytesRead, BytesWritten, Status1xx, Status2xx, Status3xx, Status4xx, Status5xx, HTTP2Resets, HTTP2Calmed,
+	}
+	for f := range fieldEnd {
+		if got, want := f.counts(), slices.Contains(counters, f); got != want {
+			t.Errorf("field %d counts: %v, want %v", f, got, want)
+		}
 	}
 }
