@@ -406,3 +406,16 @@ func TestLBClientContexts(t *testing.T) {
 		}
 	})
 }
+
+// AddClient and RemoveClients know the initial clients before the first request.
+func TestLBClientChangesBeforeUse(t *testing.T) {
+	lb, clients := newLB(3)
+	if n := lb.RemoveClients(func(c BalancingClient) bool { return c != BalancingClient(clients[1]) }); n != 1 {
+		t.Errorf("%d clients remain, want 1", n)
+	}
+	wantCalls(t, "one is left", ask(lb, clients, 3), 0, 3, 0)
+	lb, clients = newLB(3)
+	if n := lb.AddClient(clients[0]); n != 4 {
+		t.Errorf("%d clients, want 4", n)
+	}
+}
