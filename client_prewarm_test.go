@@ -64,3 +64,15 @@ func TestPrewarmFails(t *testing.T) {
 		t.Errorf("%d connections are counted", n)
 	}
 }
+
+// Prewarm calls the hooks of the context, or else those of the client.
+func TestPrewarmTrace(t *testing.T) {
+	own, other := &ClientTrace{}, &ClientTrace{}
+	c := &HostClient{Trace: own}
+	if call := c.prewarmCall(t.Context()); call.trace != own || call.ctx != t.Context() {
+		t.Errorf("%+v", call)
+	}
+	if call := c.prewarmCall(WithClientTrace(t.Context(), other)); call.trace != other {
+		t.Errorf("%+v", call)
+	}
+}
