@@ -70,7 +70,7 @@ func TestControlOfAnIdleServer(t *testing.T) {
 	if first, second := s.Control().Probe(context.Background()), s.Control().Probe(ended); first != nil || second != context.Canceled {
 		t.Errorf("Probe: %v, %v", first, second)
 	}
-	if s.Control() != s.Control() {
+	if again := s.Control(); again != s.Control() {
 		t.Error("there are two ServerControls")
 	}
 	other := errors.New("x")
@@ -198,7 +198,8 @@ func TestErrorsOfRequests(t *testing.T) {
 		}
 	}
 	var timeout net.Error
-	if !errors.As(errRequestTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() { //nolint:staticcheck // it is a net.Error
+	//lint:ignore SA1019 it is a net.Error
+	if !errors.As(errRequestTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() {
 		t.Error("errRequestTimeout")
 	}
 	if refusedBody(417).Error() == "" {

@@ -112,14 +112,14 @@ func (d *Decoder) Discard() {
 // Receive handles a piece of the block that Begin has started, and charges b for what it
 // costs beyond its size. isEnd is true at the last piece: then list is what End has returned,
 // unless that ends the connection, as violation does.
-func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, list error, violation *Error) {
+func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, violation *Error, list error) {
 	if ev.Padding > 0 || ev.Has(FrameStart) && ev.Length == 0 {
 		if err := b.Spend(now, CostEmptyFrame); err != nil {
-			return false, nil, err
+			return false, err, nil
 		}
 	}
 	if err := d.Push(ev.Payload); err != nil {
-		return false, nil, Violation(err)
+		return false, Violation(err), nil
 	}
 	if !ev.Has(EndHeaders) {
 		return false, nil, nil
@@ -127,13 +127,13 @@ func (d *Decoder) Receive(ev *Event, b *Budget, now int64) (isEnd bool, list err
 	list = d.End()
 	if d.beyond > 0 {
 		if err := b.Spend(now, Cost(min(1+d.beyond>>10, 1000))*CostDecodedKiB); err != nil {
-			return true, nil, err
+			return true, err, nil
 		}
 	}
 	if v := Violation(list); v != nil && v.Scope == ConnectionScope {
-		return true, nil, v
+		return true, v, nil
 	}
-	return true, list, nil
+	return true, nil, list
 }
 
 // Push decodes the next piece of the block, and keeps no reference to it. An error

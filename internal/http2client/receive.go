@@ -184,7 +184,7 @@ func (c *Conn) headersReceived(ev *h2.Event, now int64) *h2.Error {
 			return err
 		}
 	}
-	isEnd, err, violation := c.decoder.Receive(ev, &c.budget, now)
+	isEnd, violation, err := c.decoder.Receive(ev, &c.budget, now)
 	if violation != nil || !isEnd {
 		return violation
 	}
