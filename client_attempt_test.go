@@ -282,6 +282,31 @@ func TestStreamsOfOthers(t *testing.T) {
 	}
 }
 
+// TestDropStream: the connection is closed after an unwanted body that has not ended.
+func TestDropStream(t *testing.T) {
+	chunk := "2001\r\n" + strings.Repeat("x", maxDropped+1) + "\r\n0\r\n\r\n"
+	for _, tc := range []struct {
+		wire   string
+		length int
+		closes bool
+		err    error
+	}{
+		{"body", 4, false, nil},
+		{"bod", 4, true, io.ErrUnexpectedEOF},
+		{"4\r\nbody\r\n0\r\n\r\n", -1, false, nil},
+		{chunk, -1, true, nil},
+		{"4\r\nbo", -1, true, nil},
+		{"body", -2, true, nil},
+	} {
+		x := &exchange{c: &HostClient{}, cc: newClientConn(&stubConn{}, "h:80"), resp: new(Response), call: new(clientCall)}
+		x.resp.stream = newMessageStream(bufio.NewReader(strings.NewReader(tc.wire)), &x.resp.Header, tc.length)
+		x.resp.streamSize = tc.length
+		if err := x.dropStream(); err != tc.err || x.closes != tc.closes {
+			t.Errorf("%.20q: %v, closes %v", tc.wire, err, x.closes)
+		}
+	}
+}
+
 // TestEndWriting: after a refusal, writing has a tenth of a second.
 func TestEndWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -432,6 +432,11 @@ func TestRecycle(t *testing.T) {
 	s.feed(event{kind: evRecycle, worker: key{1, 2}, text: "SIGTERM"})
 	s.feed(event{kind: evSpawned, worker: key{1, 3}, pid: 9})
 	s.exit(1, 2) // it does not wait for its successor
+	for _, a := range s.last {
+		if a.kind == actRecover {
+			t.Error("the successor recovers what no death has left")
+		}
+	}
 	if s.fleet.crashesTotal != 0 || s.fleet.slots[1].serving.key != (key{1, 3}) {
 		t.Error("the successor did not take the place")
 	}
