@@ -65,6 +65,7 @@ type options struct {
 	rounds    int
 	duration  time.Duration
 	conns     int // of broadcasts, and idle
+	untilIdle time.Duration
 	kinds     []string
 	cases     []echoCase
 	broadcast bool
@@ -76,7 +77,7 @@ func Command() *cobra.Command {
 }
 
 func flags(flags *pflag.FlagSet) func() (options, error) {
-	var o options
+	o := options{untilIdle: untilIdle}
 	flags.IntVar(&o.rounds, "rounds", 7, "rounds, after one to warm up")
 	flags.DurationVar(&o.duration, "duration", time.Second, "how long a server has messages to answer in a round")
 	flags.IntVar(&o.conns, "conns", 10_000, "connections of a server that are idle, and get broadcasts")

@@ -160,7 +160,7 @@ func measureBroadcast(ctx context.Context, o options) (all map[string]*samples, 
 	idle := make(map[string]*samples)
 	for _, c := range servers {
 		command.Progress("%s: connections to %s", broadcastName, c.kind)
-		if idle[c.kind], err = holdIdle(ctx, c, o.conns); err != nil {
+		if idle[c.kind], err = holdIdle(ctx, c, o); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.kind, err)
 		}
 	}
@@ -204,13 +204,13 @@ func (c *contender) take(bytes int) (span time.Duration, err error) {
 }
 
 // holdIdle opens connections, and measures them.
-func holdIdle(ctx context.Context, c *contender, conns int) (*samples, error) {
+func holdIdle(ctx context.Context, c *contender, o options) (*samples, error) {
 	before, goroutines, err := c.state()
 	if err != nil {
 		return nil, err
 	}
 	c.holder, err = process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, holdRole, holdConfig{
-		Addr: c.Addr, Conns: conns, Message: []byte(helloFrame), Answer: len("\x81\x02Hi"),
+		Addr: c.Addr, Conns: o.conns, Message: []byte(helloFrame), Answer: len("\x81\x02Hi"),
 	})
 	if err != nil {
 		return nil, err
@@ -222,10 +222,10 @@ func holdIdle(ctx context.Context, c *contender, conns int) (*samples, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(untilIdle):
+	case <-time.After(o.untilIdle):
 	}
 	after, more, err := c.state()
-	return &samples{idleBytes: (after - before) / int64(conns), goroutines: float64(more-goroutines) / float64(conns)}, err
+	return &samples{idleBytes: (after - before) / int64(o.conns), goroutines: float64(more-goroutines) / float64(o.conns)}, err
 }
 
 // state returns the server's memory after garbage collections, and its goroutines.
