@@ -201,3 +201,16 @@ func TestIsDoubtful(t *testing.T) {
 		t.Error("a file without a time is not doubtful")
 	}
 }
+
+// What a system says of a folder's size means nothing to clients.
+func TestListedFoldersHaveNoSize(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(dir+"/folder", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir+"/file", []byte("123"))
+	entries, _, err := New(Options{Root: dir}).ReadDir(nil, 0)
+	if err != nil || len(entries) != 2 || !entries[0].IsDir || entries[0].Size != 0 || entries[1].Size != 3 {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
