@@ -92,6 +92,9 @@ func TestTooManyProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if second.File() != s.File() {
+		t.Error("the file of an attached segment is not that of Attach")
+	}
 	if _, err := Attach(s.File()); !errors.Is(err, ErrProcesses) {
 		t.Fatalf("third of two: %v", err)
 	}
