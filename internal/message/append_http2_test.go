@@ -81,6 +81,35 @@ func TestAppendFieldsOfRequest(t *testing.T) {
 	}
 }
 
+// The head of a response over HTTP/2: the name of the server is the one that was set, or else
+// the default if it is wanted.
+func TestAppendFieldsOfResponse(t *testing.T) {
+	for _, tc := range []struct {
+		name, set, byDefault string
+		f                    Framing
+		want                 string
+	}{
+		{"no name", "", "", Framing{NamesServer: true}, ""},
+		{"the default", "", "ours", Framing{NamesServer: true}, "Server: ours\n"},
+		{"the default is not wanted", "", "ours", Framing{}, ""},
+		{"one that was set", "mine", "ours", Framing{NamesServer: true}, "Server: mine\n"},
+		{"one that was set only", "mine", "ours", Framing{}, "Server: mine\n"},
+	} {
+		var h ResponseHeader
+		h.DefaultServer = []byte(tc.byDefault)
+		if tc.set != "" {
+			h.Put("Server", []byte(tc.set), Sets)
+		}
+		var e h2.Encoder
+		e.Reset(&h2.Pairs{})
+		tc.f.Length = 2
+		head, _, got := decodeHead(t, h2.ResponseBlock, h.AppendFields(e.Begin(nil), &e, tc.f))
+		if want := tc.want + "Content-Type: text/plain; charset=utf-8\nContent-Length: 2"; got != want || head.StatusCode != 200 {
+			t.Errorf("%s: %d, got\n%s\nwant\n%s", tc.name, head.StatusCode, got, want)
+		}
+	}
+}
+
 // What a response says about its length, as HTTP/1.1 would.
 func TestSetReceived(t *testing.T) {
 	for _, tc := range []struct {
