@@ -93,7 +93,9 @@ func TestClientHTTP2StreamLimit(t *testing.T) {
 			p.answer(stream, "200", "0123456789ab")
 		}
 	})
-	for limit, want := range map[int]string{12: "0123456789ab <nil>", 11: "0123456789a " + ErrBodyTooLarge.Error()} {
+	for limit, want := range map[int]string{
+		12: "0123456789ab <nil>", 11: "0123456789a " + ErrBodyTooLarge.Error(), 10: "0123456789 " + ErrBodyTooLarge.Error(), 5: "01234 " + ErrBodyTooLarge.Error(),
+	} {
 		c := peer.host()
 		c.HTTP2, c.StreamResponseBody, c.MaxResponseBodySize = HTTP2Only, true, limit
 		req, resp := newCall("GET", peer.url("/"))

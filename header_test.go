@@ -98,6 +98,9 @@ func TestHeaderContentLengthIsState(t *testing.T) {
 		if h.ContentLength() != 7 {
 			t.Errorf("%q set the length to %d", bad, h.ContentLength())
 		}
+		if h.Add("Content-Length", bad); strings.Count(h.String(), "Content-Length: ") != 1 || !strings.Contains(h.String(), "Content-Length: 7\r\n") {
+			t.Errorf("%q is written: %q", bad, h.String())
+		}
 	}
 	h.SetContentLength(-1)
 	if h.Peek("Content-Length") != nil || string(h.Peek("Transfer-Encoding")) != "chunked" {

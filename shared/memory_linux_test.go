@@ -107,3 +107,19 @@ func TestUnmappableFile(t *testing.T) {
 		t.Error("it stays open")
 	}
 }
+
+// To look whose file it is leaves nothing mapped.
+func TestLookingLeavesNoMapping(t *testing.T) {
+	s := newShared(t, 2)
+	mappings := func() int {
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(maps, []byte(memoryName))
+	}
+	before := mappings()
+	if !s.isIn(s.File()) || mappings() != before || before == 0 {
+		t.Errorf("%d mappings, %d before", mappings(), before)
+	}
+}
