@@ -430,7 +430,7 @@ func TestSmallestLimits(t *testing.T) {
 	}
 	call.allow(time.Hour)
 	if call.left(1) != 1 {
-		t.Error("more is left")
+		t.Error("more time than was asked for")
 	}
 }
 

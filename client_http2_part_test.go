@@ -423,7 +423,7 @@ func (p *framePeer) part(stream uint32, body string) {
 	_ = p.WriteData(stream, false, []byte(body))
 }
 
-// TestHTTP2BodyEnds: how a streamed body ends, and what is left then.
+// TestHTTP2BodyEnds: how a streamed body ends, and whether the connection stays open.
 func TestHTTP2BodyEnds(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -522,7 +522,7 @@ func TestHTTP2BodyCloseDuringRead(t *testing.T) {
 	c.CloseIdleConnections()
 }
 
-// TestConnectProtocolFails: which failures are final, and what is left of them.
+// TestConnectProtocolFails: which failures are final, after how many attempts.
 func TestConnectProtocolFails(t *testing.T) {
 	admits := http2.Setting{ID: 8, Val: 1} // SETTINGS_ENABLE_CONNECT_PROTOCOL
 	refuse := func(code http2.ErrCode) func(p *framePeer, stream uint32) {

@@ -337,7 +337,7 @@ func TestLBClientDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// panickingClient panics, as often as it is told.
+// panickingClient panics a number of times.
 type panickingClient struct{ times int }
 
 func (c *panickingClient) PendingRequests() int { return 0 }
@@ -413,7 +413,7 @@ func TestLBClientChangesBeforeUse(t *testing.T) {
 	if n := lb.RemoveClients(func(c BalancingClient) bool { return c != BalancingClient(clients[1]) }); n != 1 {
 		t.Errorf("%d clients remain, want 1", n)
 	}
-	wantCalls(t, "one is left", ask(lb, clients, 3), 0, 3, 0)
+	wantCalls(t, "one client remains", ask(lb, clients, 3), 0, 3, 0)
 	lb, clients = newLB(3)
 	if n := lb.AddClient(clients[0]); n != 4 {
 		t.Errorf("%d clients, want 4", n)

@@ -176,7 +176,7 @@ func TestTheURIOfARequest(t *testing.T) {
 	args.Set("k", "v")
 	q.SetRequestURI("/b")
 	if q.URI(); args.Len() != 0 {
-		t.Errorf("%s is left", args)
+		t.Errorf("%s remains", args)
 	}
 	q.URI().DisablePathNormalizing = true
 	q.SetRequestURI("/a/../b")

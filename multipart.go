@@ -79,7 +79,7 @@ func (b *body) formSource() (r io.Reader, isStream bool) {
 	return bytes.NewReader(b.bodyBytes()), false
 }
 
-// limitedReader reads at most left bytes from r. It returns ErrBodyTooLarge if r
+// limitedReader passes at most left bytes of r on. It returns ErrBodyTooLarge if r
 // has more.
 type limitedReader struct {
 	r    io.Reader

@@ -313,7 +313,7 @@ func TestAdoptConn(t *testing.T) {
 	}
 }
 
-// TestAdoptSocketAfterShutdown: the descriptor is closed all the same.
+// TestAdoptSocketAfterShutdown: the descriptor is closed then, too.
 func TestAdoptSocketAfterShutdown(t *testing.T) {
 	if !canDuplicate {
 		t.Skip("descriptors cannot be duplicated")

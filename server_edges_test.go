@@ -49,7 +49,7 @@ func TestALPNConn(t *testing.T) {
 	}
 }
 
-// TestAcceptErrorIsLogged, because nobody else learns of it.
+// TestAcceptErrorIsLogged: the log is the only place that has it.
 func TestAcceptErrorIsLogged(t *testing.T) {
 	logger := &recordingLogger{}
 	s := &Server{Logger: logger, Handler: func(*RequestCtx) {}}

@@ -340,7 +340,7 @@ func TestWhoGetsConnections(t *testing.T) {
 		{name: "the successor", conns: 300, want: [2]int{300, 0}},
 		{name: "a sibling", conns: 2, full: [2]bool{true, false}, want: [2]int{0, 2}},
 		{name: "a sibling ends", conns: 2, full: [2]bool{true, false}, siblingGone: true},
-		{name: "nobody", conns: 2, full: [2]bool{true, true}},
+		{name: "no successor", conns: 2, full: [2]bool{true, true}},
 	} {
 		b, pages := boardWith(t, sibling{state: shared.Ready})
 		if c.siblingGone {

@@ -92,7 +92,7 @@ func TestTakenPort(t *testing.T) {
 	}
 	ln, err := net.Listen("tcp4", s.endpoints[0].address)
 	if err != nil {
-		t.Fatalf("the first socket is left open: %v", err)
+		t.Fatalf("the first socket stays open: %v", err)
 	}
 	ln.Close()
 	s.close()
@@ -247,7 +247,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// The probe leaves unix sockets alone, and finds taken ports behind them.
+// The probe leaves unix sockets alone, and finds taken ports that follow them.
 func TestProbePassesOver(t *testing.T) {
 	taken, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -273,7 +273,7 @@ func TestProbePassesOver(t *testing.T) {
 	}
 }
 
-// The look whether a process listens on a path leaves no connection behind.
+// The look whether a process listens on a path leaves no connection open.
 func TestLiveSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	live, err := net.Listen("unix", path)

@@ -316,7 +316,7 @@ func TestMourning(t *testing.T) {
 		t.Errorf("OnMasterDeath was called %d times", calls)
 	}
 	w := &worker{prefork: &Prefork{}, link: &fakeLink{bare: true}, mourned: make(chan struct{})}
-	w.mourn() // nobody to tell
+	w.mourn() // it has no master to tell
 	<-w.mourned
 }
 

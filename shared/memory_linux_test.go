@@ -89,7 +89,7 @@ func TestOlderSystems(t *testing.T) {
 	}
 	for _, fd := range made {
 		if err := unix.Close(fd); err != unix.EBADF {
-			t.Errorf("descriptor %d is left open", fd)
+			t.Errorf("descriptor %d stays open", fd)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestShrinkKeepsSmallMemory(t *testing.T) {
 		h.Shrink(60, 5)
 		isKept := over == 0
 		if (h.text != nil) != isKept || (h.clean != nil) != isKept || (h.names != nil) != isKept || (h.peeked != nil) != isKept || (h.trailer != nil) != isKept {
-			t.Errorf("%d above the bounds: %+v is left", over, h)
+			t.Errorf("%d above the bounds: %+v remains", over, h)
 		}
 	}
 }

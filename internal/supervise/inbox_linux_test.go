@@ -638,7 +638,7 @@ func TestDeliver(t *testing.T) {
 		t.Error("the reader does not end after an error")
 	}
 	if b.log.lines = nil; r.isOver() {
-		t.Error("no sender is left")
+		t.Error("it takes the senders for gone")
 	}
 	r.link.close()
 	if r.isOver() {

@@ -170,7 +170,7 @@ func TestRetiredSlotsForget(t *testing.T) {
 	}
 }
 
-// A worker whose time is up and that has not heard of it is told so: no time is left.
+// A drain that is asked for again gets the time that remains, and in the end none.
 func TestDrainIsRepeated(t *testing.T) {
 	s := newScript(t, Config{Workers: 1, Sockets: noSockets, DrainTimeout: time.Second})
 	s.start()
