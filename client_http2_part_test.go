@@ -571,27 +571,6 @@ func TestConnectProtocolFails(t *testing.T) {
 	}
 }
 
-// head waits for the head of a request that does not end; 0 at the end.
-func (p *framePeer) head() (stream uint32) {
-	for {
-		switch frame, err := p.ReadFrame(); frame := frame.(type) {
-		case nil:
-			_ = err
-			return 0
-		case *http2.SettingsFrame:
-			if !frame.IsAck() {
-				_ = p.WriteSettingsAck()
-			}
-		case *http2.PingFrame:
-			if !frame.IsAck() {
-				_ = p.WritePing(true, frame.Data)
-			}
-		case *http2.MetaHeadersFrame:
-			return frame.StreamID
-		}
-	}
-}
-
 // TestPrewarmHTTP2Fails: the error is the first one, or that of the context.
 func TestPrewarmHTTP2Fails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

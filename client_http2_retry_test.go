@@ -47,15 +47,14 @@ func newFramePeer(t testing.TB, script func(p *framePeer), settings ...http2.Set
 	})
 }
 
-// request waits for the end of a request, and returns its stream and path; 0 at the end
-// of the connection.
-func (p *framePeer) request() (stream uint32, path string) {
+// next returns the next frame, nil at the end of the connection. It acknowledges SETTINGS
+// and PING itself.
+func (p *framePeer) next() http2.Frame {
 	for {
 		frame, err := p.ReadFrame()
 		if err != nil {
-			return 0, ""
+			return nil
 		}
-		isLast := false
 		switch frame := frame.(type) {
 		case *http2.SettingsFrame:
 			if !frame.IsAck() {
@@ -65,6 +64,29 @@ func (p *framePeer) request() (stream uint32, path string) {
 			if !frame.IsAck() {
 				_ = p.WritePing(true, frame.Data)
 			}
+		default:
+			return frame
+		}
+	}
+}
+
+// head waits for the head of a request, and returns its stream; 0 at the end of the
+// connection.
+func (p *framePeer) head() (stream uint32) {
+	for frame := p.next(); frame != nil; frame = p.next() {
+		if head, ok := frame.(*http2.MetaHeadersFrame); ok {
+			return head.StreamID
+		}
+	}
+	return 0
+}
+
+// request waits for the end of a request, and returns its stream and path; 0 at the end
+// of the connection.
+func (p *framePeer) request() (stream uint32, path string) {
+	for frame := p.next(); frame != nil; frame = p.next() {
+		isLast := false
+		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
 			p.paths[frame.StreamID] = frame.PseudoValue("path")
 			isLast = frame.StreamEnded()
@@ -76,6 +98,7 @@ func (p *framePeer) request() (stream uint32, path string) {
 			return id, p.paths[id]
 		}
 	}
+	return 0, ""
 }
 
 // answer sends a response.
