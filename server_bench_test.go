@@ -69,6 +69,23 @@ func readingHandler(ctx *RequestCtx) {
 	ctx.Write(ctx.QueryArgs().Peek("q"))
 }
 
+// usualGet is what a client other than a browser sends, and usualHandler looks at it
+// and answers as handlers do. Package bench measures the same over TCP.
+const usualGet = "GET /articles?page=2 HTTP/1.1\r\nHost: www.example.com\r\n" +
+	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
+	"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n\r\n"
+
+func usualHandler(ctx *RequestCtx) {
+	path, page := ctx.Path(), ctx.QueryArgs().Peek("page")
+	if len(ctx.PostBody()) != 0 || path[0] != '/' || len(ctx.UserAgent()) == 0 || string(page) != "2" {
+		panic("the request was not understood")
+	}
+	ctx.SetContentType("text/plain")
+	ctx.Write(helloWorld)
+}
+
+var helloWorld = []byte("Hello, World!")
+
 func formHandler(ctx *RequestCtx) {
 	if len(ctx.PostBody()) == 0 {
 		panic("there is no body")
@@ -86,6 +103,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	}{
 		{"GET", simpleGet, plainTextHandler},
 		{"GET that is read", browserGet, readingHandler},
+		{"GET that is read and typed", usualGet, usualHandler},
 		{"POST", smallPost, formHandler},
 		{"chunked POST", chunked, formHandler},
 		{"pipelined", strings.Repeat(simpleGet, 16), plainTextHandler},
@@ -138,6 +156,12 @@ func BenchmarkServerConnGet(b *testing.B) { benchmarkServerConn(b, simpleGet, 1,
 // connections sleep.
 func BenchmarkServerConnSleep(b *testing.B) {
 	runServerConn(b, newSteadyConn(plainTextHandler, true), simpleGet, 1)
+}
+
+func BenchmarkServerConnUsual(b *testing.B) { benchmarkServerConn(b, usualGet, 1, usualHandler) }
+
+func BenchmarkServerConnUsualPipelined16(b *testing.B) {
+	benchmarkServerConn(b, strings.Repeat(usualGet, 16), 16, usualHandler)
 }
 
 func BenchmarkServerConnBrowser(b *testing.B) { benchmarkServerConn(b, browserGet, 1, readingHandler) }
