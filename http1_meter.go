@@ -11,7 +11,7 @@ import (
 func (c *http1Conn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {
 	x := c.x
 	begun := x.ctx.start
-	if x.isPieced { // start is when the request began to arrive
+	if x.isPieced || c.sharesStart { // start is when the request, or the one before, began to arrive
 		x.isPieced = false
 		begun = clock.Nanos()
 	}

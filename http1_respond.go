@@ -157,12 +157,13 @@ func (c *http1Conn) afterResponse() engine.Next {
 	}
 	c.endRequest()
 	c.awaitRequest()
+	c.sharesStart = len(c.conn.Buffered()) > 0
 	return engine.Read
 }
 
 // awaitRequest makes the connection idle.
 func (c *http1Conn) awaitRequest() {
-	c.phase = readIdle
+	c.phase, c.sharesStart = readIdle, false
 	if c.cfg.idleTimeout > 0 {
 		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.idleTimeout)
 	} else {

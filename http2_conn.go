@@ -208,7 +208,7 @@ func (h *http2Host) NewStream() *http2.Stream {
 	}
 	x.ctx.attach(h.server, h.cfg, h.facts)
 	h.served++
-	x.ctx.begin(h.served)
+	x.ctx.begin(h.served, clock.Nanos())
 	if one := h.cfg.single; one != nil {
 		one.streams.Add(1)
 	}

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
 )
@@ -94,10 +93,10 @@ func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig, facts connFacts) {
 	ctx.prepareMessages()
 }
 
-// begin starts a request, the number-th one of its connection.
-func (ctx *RequestCtx) begin(number uint64) {
-	ctx.start = clock.Nanos()
-	ctx.number = number
+// begin starts a request, the number-th one of its connection. start is when its
+// first byte arrived, as of clock.Nanos.
+func (ctx *RequestCtx) begin(number uint64, start int64) {
+	ctx.number, ctx.start = number, start
 }
 
 // headComplete prepares for what follows the head. An error refuses the
@@ -230,7 +229,7 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 	if d := ctx.done.Load(); d != nil {
 		d.end()
 	}
-	fresh = &RequestCtx{exchange: x}
+	fresh = &RequestCtx{exchange: x, start: ctx.start}
 	fresh.attach(ctx.server, ctx.cfg, ctx.facts)
 	return fresh, isTorn || ctx.phase == phaseFlushed
 }

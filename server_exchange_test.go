@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 )
 
@@ -52,7 +53,7 @@ func newValueExchange(s *Server) *valueExchange {
 // serve runs one request, as the protocol does, and returns the log.
 func (x *valueExchange) serve(r valueRequest) string {
 	ctx := x.ctx
-	ctx.begin(1)
+	ctx.begin(1, clock.Nanos())
 	h := &ctx.Request.Header
 	h.SetMethod(r.method)
 	h.SetRequestURI(r.target)

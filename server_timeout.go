@@ -135,7 +135,7 @@ func (ctx *RequestCtx) replaceTimedOut() (fresh *RequestCtx, isTorn bool) {
 	if ctx.Request.formFiles.Load() != nil && !ctx.letsGo {
 		ctx.server.collectForms()
 	}
-	fresh.start, fresh.number = ctx.start, ctx.number
+	fresh.number = ctx.number
 	fresh.phase, fresh.verb, fresh.isHTTP10 = phaseReceived, ctx.verb, ctx.isHTTP10
 	fresh.bodyHeld = ctx.bodyHeld
 	response.CopyTo(&fresh.Response)
