@@ -30,9 +30,9 @@ const FSHandlerCacheDuration = 10 * time.Second
 // path leads out of the root, whatever its encoding; symbolic links lead out
 // only with AllowSymlinksOutsideRoot. The handler supports conditional requests
 // (RFC 9110 section 13) and HEAD, and ranges (section 14) with AcceptByteRange.
-// Files of up to 64 KiB are served from memory; together they use at most 32
-// MiB. Larger files go from the file to the socket, by sendfile(2) if there is
-// neither TLS nor an encoding to produce.
+// Files of up to 24 KiB, and of up to 64 KiB of an fs.FS, are served from memory;
+// together they use at most 32 MiB. Larger files go from the file to the socket,
+// by sendfile(2) if there is neither TLS nor an encoding to produce.
 type FS struct {
 	// FS contains the files. If it is nil, the files are those of the operating
 	// system, below Root. The fs.FS itself decides whether symbolic links lead out

@@ -26,7 +26,7 @@ func limitsOf(s *Store) limits {
 }
 
 func TestDefaults(t *testing.T) {
-	usual := limits{age: 10 * time.Second, tick: 5 * time.Second, memory: 32 << 20, small: 64 << 10, open: 256, maxEncode: 8 << 20, minEncode: 256}
+	usual := limits{age: 10 * time.Second, tick: 5 * time.Second, memory: 32 << 20, small: 24 << 10, open: 256, maxEncode: 8 << 20, minEncode: 256}
 	for name, c := range map[string]struct {
 		o      Options
 		change func(*limits)
@@ -38,6 +38,7 @@ func TestDefaults(t *testing.T) {
 		"1": {Options{CacheDuration: 1, MemoryLimit: 1, MaxOpen: 1, MaxEncode: 1, MinEncode: 1, SmallFile: 1}, func(l *limits) {
 			*l = limits{age: 1, tick: 10 * time.Millisecond, memory: 1, small: 0, open: 1, maxEncode: 1, minEncode: 1}
 		}},
+		"an fs.FS":                            {Options{FS: fstest.MapFS{}}, func(l *limits) { l.small = 64 << 10 }},
 		"half of the memory for a small file": {Options{MemoryLimit: 1000, SmallFile: 501}, func(l *limits) { l.memory, l.small = 1000, 500 }},
 		"as long as can be":                   {Options{CacheDuration: 1<<63 - 1}, func(l *limits) { l.age, l.tick = maxDuration, maxDuration/2 }},
 		"a stop is looked for each second":    {Options{CleanStop: make(chan struct{})}, func(l *limits) { l.tick = time.Second }},

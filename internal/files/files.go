@@ -87,8 +87,8 @@ type Options struct {
 	// MemoryLimit bounds the bytes of small files and encoded data that the cache
 	// keeps in memory. 0 is 32 MiB.
 	MemoryLimit int64
-	// SmallFile is the size up to which a file is kept in memory. 0 is 64 KiB;
-	// negative: none.
+	// SmallFile is the size up to which a file is kept in memory. 0 is 24 KiB, or 64
+	// KiB with FS; negative: none.
 	SmallFile int64
 	// MaxOpen is the number of descriptors that the cache may keep open. 0 is 256.
 	MaxOpen int
@@ -175,8 +175,14 @@ func setDefaults(o *Options) {
 	if o.MemoryLimit <= 0 {
 		o.MemoryLimit = 32 << 20
 	}
-	if o.SmallFile == 0 {
+	switch {
+	case o.SmallFile != 0:
+	case o.FS != nil:
 		o.SmallFile = 64 << 10
+	default:
+		// From here on sendfile(2) costs less than copying the file to the socket, and
+		// a system call or two more.
+		o.SmallFile = 24 << 10
 	}
 	if o.SmallFile < 0 {
 		o.SmallFile = -1

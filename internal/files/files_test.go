@@ -144,7 +144,7 @@ func TestOpen(t *testing.T) {
 	write(t, dir+"/small.css", small)
 	write(t, dir+"/sub/large.js", large)
 	write(t, dir+"/empty", nil)
-	write(t, dir+"/edge.txt", text("edge", 64<<10))
+	write(t, dir+"/edge.txt", text("edge", 24<<10))
 	s := New(Options{Root: dir})
 	for _, c := range []struct {
 		name, contentType string
@@ -154,7 +154,7 @@ func TestOpen(t *testing.T) {
 		{"small.css", "text/css; charset=utf-8", 3000, true},
 		{"sub/large.js", "text/javascript; charset=utf-8", 200_000, false},
 		{"empty", "text/plain; charset=utf-8", 0, true},
-		{"edge.txt", "text/plain; charset=utf-8", 64 << 10, true},
+		{"edge.txt", "text/plain; charset=utf-8", 24 << 10, true},
 	} {
 		for range 2 { // opened, cached
 			f := mustOpen(t, s, c.name, Identity)
