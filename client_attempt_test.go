@@ -14,6 +14,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // TestRetryIfErrUpstream: it gets the address of the last dial, or of the connection, and
@@ -241,7 +243,7 @@ func TestAcquirePhase(t *testing.T) {
 		"acquireEither": func(call *clientCall) error { _, _, err := c.acquireEither(call); return err },
 	} {
 		var phase *PhaseError
-		if err := acquire(&clientCall{ctx: ended, phase: PhaseRead}); !errors.As(err, &phase) || phase.Phase != PhaseWait {
+		if err := acquire(&clientCall{Bounds: clock.Bounds{Context: ended}, phase: PhaseRead}); !errors.As(err, &phase) || phase.Phase != PhaseWait {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -425,11 +427,11 @@ func TestSmallestLimits(t *testing.T) {
 		t.Errorf("Timeout %d", d)
 	}
 	var call clientCall
-	if call.limit(1) == 0 {
+	if call.Limit(1) == 0 {
 		t.Error("no limit")
 	}
-	call.allow(time.Hour)
-	if call.left(1) != 1 {
+	call.Allow(time.Hour)
+	if call.Left(1) != 1 {
 		t.Error("more time than was asked for")
 	}
 }

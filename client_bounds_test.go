@@ -330,9 +330,9 @@ func TestPipelineEncode(t *testing.T) {
 		{"HEAD", nil, true, true, false, true},
 		{"CONNECT", nil, true, false, true, false},
 		{"POST", func(req *Request, _ *Response) { req.SetConnectionClose() }, true, false, true, false},
-		{"POST", func(req *Request, _ *Response) { req.call.allow(time.Hour) }, false, false, false, false},
-		{"POST", func(req *Request, _ *Response) { req.call.ctx = t.Context() }, false, false, false, false},
-		{"POST", func(req *Request, _ *Response) { req.call.ctx = context.Background() }, true, false, false, false},
+		{"POST", func(req *Request, _ *Response) { req.call.Allow(time.Hour) }, false, false, false, false},
+		{"POST", func(req *Request, _ *Response) { req.call.Context = t.Context() }, false, false, false, false},
+		{"POST", func(req *Request, _ *Response) { req.call.Context = context.Background() }, true, false, false, false},
 		{"POST", func(_ *Request, resp *Response) { resp.SkipBody = true }, false, false, false, false},
 		{"POST", func(_ *Request, resp *Response) { resp.StreamBody = true }, false, false, false, false},
 	} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 )
@@ -13,13 +12,11 @@ import (
 // clientCall is the state of a request while a client sends it. It is part of
 // the Request, so that it reaches the RoundTripper.
 type clientCall struct {
-	ctx      context.Context // nil: none
-	deadline int64           // clock.Nanos; 0: none
-	allowed  time.Duration   // deadline minus the start of the call
-	trace    *ClientTrace    // of the context or the client; nil: none
-	upstream string          // address of the last attempt
-	phase    Phase           // the present phase
-	isFresh  bool            // only a new connection is acceptable
+	clock.Bounds
+	trace    *ClientTrace // of the context or the client; nil: none
+	upstream string       // address of the last attempt
+	phase    Phase        // the present phase
+	isFresh  bool         // only a new connection is acceptable
 	// offersHTTP2: a new connection may speak HTTP/2.
 	offersHTTP2 bool
 	needsHTTP1  bool // the server has answered HTTP_1_1_REQUIRED
@@ -44,92 +41,15 @@ func (w bodyWanted) drops(status int) bool {
 	return w == wantsNone || w != wantsStream && StatusCodeIsRedirect(status)
 }
 
-// allow limits the call to timeout from now, unless it ends earlier anyway. It
-// returns the state for restore.
-func (c *clientCall) allow(timeout time.Duration) (previous clientCall) {
-	previous = *c
-	if deadline := clock.Nanos() + int64(timeout); c.deadline == 0 || deadline < c.deadline {
-		c.deadline, c.allowed = deadline, timeout
-	}
-	return previous
-}
-
-// restore undoes allow.
-func (c *clientCall) restore(previous clientCall) {
-	c.deadline, c.allowed = previous.deadline, previous.allowed
-}
-
-// restart sets the deadline again to the call's whole time from now.
-func (c *clientCall) restart() {
-	if c.deadline != 0 {
-		c.deadline = clock.Nanos() + int64(c.allowed)
-	}
-}
-
 // err returns the reason why the call must end, or nil if it may continue.
 func (c *clientCall) err() error {
-	if c.ctx != nil {
-		if err := c.ctx.Err(); err != nil {
-			return &PhaseError{Phase: c.phase, Err: context.Cause(c.ctx)}
-		}
+	if c.HasEnded() {
+		return &PhaseError{Phase: c.phase, Err: context.Cause(c.Context)}
 	}
-	if c.deadline != 0 && clock.Nanos() >= c.deadline {
+	if c.IsOver() {
 		return ErrTimeout
 	}
 	return nil
-}
-
-// isBound reports whether the call has a deadline or a context that can end.
-func (c *clientCall) isBound() bool { return c.deadline != 0 || c.done() != nil }
-
-// hasEnded reports whether the call's context has ended.
-func (c *clientCall) hasEnded() bool { return c.ctx != nil && c.ctx.Err() != nil }
-
-// limit returns the earlier of the call's deadline and timeout from now, and 0
-// if there is neither.
-func (c *clientCall) limit(timeout time.Duration) int64 {
-	if timeout <= 0 {
-		return c.deadline
-	}
-	at := clock.Nanos() + int64(timeout)
-	if c.deadline != 0 {
-		at = min(at, c.deadline)
-	}
-	return at
-}
-
-// done returns the channel that is closed when the call's context ends, or nil.
-func (c *clientCall) done() <-chan struct{} {
-	if c.ctx == nil {
-		return nil
-	}
-	return c.ctx.Done()
-}
-
-// context returns a context that ends with the call, for functions without a
-// deadline parameter.
-func (c *clientCall) context() (context.Context, context.CancelFunc) {
-	ctx := c.ctx
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	if c.deadline == 0 {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, clock.Deadline(c.deadline))
-}
-
-// left returns the remaining time of the call, at most limit. For limit and the
-// result, 0 is no limit. If no time remains, the result is a nanosecond.
-func (c *clientCall) left(limit time.Duration) time.Duration {
-	if c.deadline == 0 {
-		return limit
-	}
-	left := max(time.Duration(c.deadline-clock.Nanos()), 1)
-	if limit > 0 {
-		left = min(left, limit)
-	}
-	return left
 }
 
 // explain returns the error for a call that failed with err. If the call's
@@ -138,14 +58,14 @@ func (c *clientCall) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if c.hasEnded() {
+	if c.HasEnded() {
 		if phase := (*PhaseError)(nil); errors.As(err, &phase) {
 			return phase // the dialer knows the phase more exactly
 		}
-		return &PhaseError{Phase: c.phase, Err: context.Cause(c.ctx)}
+		return &PhaseError{Phase: c.phase, Err: context.Cause(c.Context)}
 	}
 	var dialed *ErrDialWithUpstream
-	if isDeadline(err) && !errors.As(err, &dialed) || c.deadline != 0 && clock.Nanos() >= c.deadline {
+	if isDeadline(err) && !errors.As(err, &dialed) || c.IsOver() {
 		return ErrTimeout
 	}
 	return err

@@ -90,7 +90,7 @@ func longAgo() time.Time { return time.Unix(1, 0) }
 // setReadLimit limits reading from now on by the call's deadline and by
 // timeout; a timeout of 0 is no limit.
 func (cc *clientConn) setReadLimit(call *clientCall, timeout time.Duration) error {
-	if timeout <= 0 && call.deadline == 0 {
+	if timeout <= 0 && call.Deadline == 0 {
 		return nil
 	}
 	return cc.setLimit(call, timeout, net.Conn.SetReadDeadline)
@@ -98,7 +98,7 @@ func (cc *clientConn) setReadLimit(call *clientCall, timeout time.Duration) erro
 
 // setWriteLimit limits writing from now on, as setReadLimit does.
 func (cc *clientConn) setWriteLimit(call *clientCall, timeout time.Duration) error {
-	if timeout <= 0 && call.deadline == 0 {
+	if timeout <= 0 && call.Deadline == 0 {
 		return nil
 	}
 	return cc.setLimit(call, timeout, net.Conn.SetWriteDeadline)
@@ -106,7 +106,7 @@ func (cc *clientConn) setWriteLimit(call *clientCall, timeout time.Duration) err
 
 func (cc *clientConn) setLimit(call *clientCall, timeout time.Duration, set func(net.Conn, time.Time) error) error {
 	cc.hasDeadline = true
-	err := set(cc.c, clock.Deadline(call.limit(timeout)))
+	err := set(cc.c, clock.Deadline(call.Limit(timeout)))
 	cc.interruptFor(call)
 	return err
 }
@@ -127,7 +127,7 @@ func (cc *clientConn) interrupt() { _ = cc.c.SetDeadline(longAgo()) }
 // it after each change of a deadline: the change may have overwritten the
 // expired deadline that guard set just before.
 func (cc *clientConn) interruptFor(call *clientCall) {
-	if call.hasEnded() {
+	if call.HasEnded() {
 		cc.interrupt()
 	}
 }
@@ -196,7 +196,7 @@ func sizeOr(size, otherwise int) int {
 func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool) (*clientConn, error) {
 	var call clientCall
 	if reqTimeout > 0 {
-		call.deadline = clock.Nanos() + int64(reqTimeout)
+		call.Deadline = clock.Nanos() + int64(reqTimeout)
 	}
 	return c.acquire(&call)
 }

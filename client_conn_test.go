@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // stubConn is a connection without a peer. It tells what it was asked.
@@ -82,7 +84,7 @@ func TestClientConnLimits(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		var timed clientCall
-		timed.allow(time.Minute)
+		timed.Allow(time.Minute)
 		for _, step := range []struct {
 			what string
 			do   func() error
@@ -99,8 +101,10 @@ func TestClientConnLimits(t *testing.T) {
 			{"write within a second", func() error { return cc.setWriteLimit(&timed, time.Second) }, []string{"write 1s"}, true},
 			{"clear", cc.clearLimits, []string{"both none"}, false},
 			{"write within the call", func() error { return cc.setWriteLimit(&timed, time.Hour) }, []string{"write 1m0s"}, true},
-			{"after the end", func() error { return cc.setReadLimit(&clientCall{ctx: ended}, time.Second) }, []string{"read 1s", "both past"}, true},
-			{"before the end", func() error { return cc.setReadLimit(&clientCall{ctx: t.Context()}, time.Second) }, []string{"read 1s"}, true},
+			{"after the end", func() error { return cc.setReadLimit(&clientCall{Bounds: clock.Bounds{Context: ended}}, time.Second) }, []string{"read 1s", "both past"}, true},
+			{"before the end", func() error {
+				return cc.setReadLimit(&clientCall{Bounds: clock.Bounds{Context: t.Context()}}, time.Second)
+			}, []string{"read 1s"}, true},
 		} {
 			stub.told = nil
 			if err := step.do(); err != nil || !slices.Equal(stub.told, step.want) || cc.hasDeadline != step.has {

@@ -111,13 +111,13 @@ func (c *HostClient) dial(call *clientCall, addr string) (net.Conn, error) {
 		nc, err := c.dialAddr(call, addr)
 		return nc, call.dialError(err, addr)
 	}
-	own := *call
+	own := call.Bounds
 	if c.WriteTimeout > 0 {
-		call.allow(c.WriteTimeout)
+		call.Allow(c.WriteTimeout)
 	}
 	nc, err := c.dialTLS(call, addr)
 	isOver := call.err() != nil
-	call.restore(own)
+	call.Restore(own)
 	if err != nil && isOver && call.err() == nil {
 		return nil, ErrTLSHandshakeTimeout
 	}
@@ -160,7 +160,7 @@ func (c *HostClient) handshake(call *clientCall, nc net.Conn, addr string) (secu
 			defer func() { trace.TLSDone(secure.ConnectionState(), err) }()
 		}
 	}
-	ctx, cancel := call.context()
+	ctx, cancel := call.Within()
 	defer cancel()
 	config := c.prepared().tls
 	if call.offersHTTP2 {
@@ -183,19 +183,19 @@ func (c *HostClient) dialAddr(call *clientCall, addr string) (net.Conn, error) {
 func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error) {
 	switch {
 	case c.DialContext != nil:
-		ctx, cancel := call.context()
+		ctx, cancel := call.Within()
 		defer cancel()
 		if call.trace != nil {
 			ctx = WithClientTrace(ctx, call.trace)
 		}
 		return c.DialContext(ctx, addr)
 	case c.DialTimeout != nil:
-		left := call.left(DefaultDialTimeout) // evaluated here, because the call may have ended when the function runs
+		left := call.Left(DefaultDialTimeout) // evaluated here, because the call may have ended when the function runs
 		return dialAside(call, func() (net.Conn, error) { return c.DialTimeout(addr, left) })
 	case c.Dial != nil:
 		return dialAside(call, func() (net.Conn, error) { return c.Dial(addr) })
 	}
-	ctx, cancel := call.context()
+	ctx, cancel := call.Within()
 	defer cancel()
 	return sharedDialer.dial(ctx, dial.Network(c.DialDualStack), addr, time.Now().Add(DefaultDialTimeout), call.trace)
 }
@@ -203,10 +203,10 @@ func (c *HostClient) callDialer(call *clientCall, addr string) (net.Conn, error)
 // dialAside calls a dialer that supports neither contexts nor deadlines. If the
 // call ends first, the dialer keeps running and its connection is closed.
 func dialAside(call *clientCall, f func() (net.Conn, error)) (net.Conn, error) {
-	if !call.isBound() {
+	if !call.IsBound() {
 		return f()
 	}
-	ctx, cancel := call.context()
+	ctx, cancel := call.Within()
 	defer cancel()
 	return dial.Aside(ctx, f)
 }

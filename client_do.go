@@ -36,7 +36,7 @@ func (c *HostClient) do(req *Request, resp *Response) error {
 		call.wants = wantsNone
 	}
 	if req.timeout > 0 {
-		defer call.restore(call.allow(req.timeout))
+		defer call.Restore(call.Allow(req.timeout))
 	}
 	if now := c.pool.Now(); c.lastUse.Load() != now {
 		c.lastUse.Store(now)
@@ -109,7 +109,7 @@ func checkTarget(req *Request, isTLS bool) error {
 func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) bool {
 	limit := sizeOr(c.MaxIdemponentCallAttempts, DefaultMaxIdemponentCallAttempts)
 	call := &req.call
-	if attempt >= limit || call.hasEnded() {
+	if attempt >= limit || call.HasEnded() {
 		return false
 	}
 	var reset bool
@@ -132,7 +132,7 @@ func (c *HostClient) repeats(req *Request, attempt int, retry bool, err error) b
 		retry = !isTimeout && isRepeatable(req)
 	}
 	if reset && retry {
-		call.restart()
+		call.Restart()
 	}
 	return retry && call.err() == nil
 }
@@ -179,7 +179,7 @@ func doTimeout(c doer, req *Request, resp *Response, timeout time.Duration) erro
 	if timeout <= 0 {
 		return ErrTimeout
 	}
-	defer req.call.restore(req.call.allow(timeout))
+	defer req.call.Restore(req.call.Allow(timeout))
 	return c.Do(req, resp)
 }
 
@@ -189,7 +189,7 @@ func doContext(ctx context.Context, c doer, req *Request, resp *Response) error 
 		return &PhaseError{Phase: PhaseWait, Err: err}
 	}
 	previous := *call
-	call.ctx = ctx
+	call.Context = ctx
 	if trace := traceOf(ctx); trace != nil {
 		call.trace = trace
 	}

@@ -328,7 +328,7 @@ func TestRetryIfErrIsBounded(t *testing.T) {
 func TestDoBoundsNestAndEnd(t *testing.T) {
 	var inner []time.Duration
 	c := &HostClient{Addr: "h:80", Transport: roundTripFunc(func(_ *HostClient, req *Request, _ *Response) (bool, error) {
-		inner = append(inner, req.call.left(0))
+		inner = append(inner, req.call.Left(0))
 		return false, nil
 	})}
 	req, resp := newCall("GET", "http://h/")

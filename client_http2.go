@@ -68,7 +68,7 @@ func (c *HostClient) chosen(call *clientCall, nc net.Conn) (isHTTP2 bool, err er
 	if !ok {
 		return false, nil // impossible: dialTLS returns no other connection
 	}
-	ctx, cancel := call.context()
+	ctx, cancel := call.Within()
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil { // a dialer's connection may not have done it
 		return false, err

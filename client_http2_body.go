@@ -31,7 +31,7 @@ func (x *http2Call) lend() {
 	req.stream, req.streamWriter, req.streamSize = nil, nil, 0
 	x.req = nil
 	resp.ParseNetConn(x.member.Conn.cc.c)
-	s := &http2Body{x: x, call: clientCall{ctx: req.call.ctx, phase: PhaseRead}, left: -1, timeout: x.c.ReadTimeout}
+	s := &http2Body{x: x, call: clientCall{Bounds: clock.Bounds{Context: req.call.Context}, phase: PhaseRead}, left: -1, timeout: x.c.ReadTimeout}
 	if x.c.MaxResponseBodySize > 0 {
 		s.left = int64(x.c.MaxResponseBodySize)
 	}

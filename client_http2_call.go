@@ -164,9 +164,9 @@ func (x *http2Call) prepare() error {
 		x.late = new(message.RequestHeader)
 		req.Header.m.CopyTo(x.late)
 	}
-	s.Deadline, s.WriteTimeout, s.ReadTimeout = call.deadline, x.c.WriteTimeout, x.c.ReadTimeout
-	if call.done() != nil {
-		s.Context = call.ctx
+	s.Deadline, s.WriteTimeout, s.ReadTimeout = call.Deadline, x.c.WriteTimeout, x.c.ReadTimeout
+	if call.Done() != nil {
+		s.Context = call.Context
 	}
 	if req.stream != nil {
 		x.source = http2Source{stream: req.takeStream()}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/http2client"
 )
 
@@ -34,7 +35,7 @@ func (c *Client) ConnectProtocol(ctx context.Context, protocol string, req *Requ
 	call := &req.call
 	previous := *call
 	defer func() { *call = previous }()
-	*call = clientCall{ctx: ctx, trace: traceOf(ctx)}
+	*call = clientCall{Bounds: clock.Bounds{Context: ctx}, trace: traceOf(ctx)}
 	if call.trace == nil {
 		call.trace = hc.Trace
 	}
@@ -92,7 +93,7 @@ func (c *HostClient) openTunnel(m *http2Member, protocol string, req *Request, r
 		return nil, http2Invalid, err
 	}
 	s := &x.stream
-	s.Request, s.IsConnect, s.Context, s.ReadTimeout = x, true, call.ctx, c.ReadTimeout
+	s.Request, s.IsConnect, s.Context, s.ReadTimeout = x, true, call.Context, c.ReadTimeout
 	err := m.Conn.conn.Do(s)
 	tunnel := s.Tunnel()
 	switch {

@@ -108,16 +108,16 @@ func (c *HostClient) takeShared(call *clientCall, settings *pool.SharedSettings[
 		return got, nil
 	}
 	patience := max(c.MaxConnWaitTimeout, 0)
-	if patience == 0 && call.done() != nil {
+	if patience == 0 && call.Done() != nil {
 		patience = -1
 	}
 	var expired <-chan time.Time
-	if call.deadline != 0 {
-		timer := AcquireTimer(call.left(0))
+	if call.Deadline != 0 {
+		timer := AcquireTimer(call.Left(0))
 		defer ReleaseTimer(timer)
 		expired = timer.C
 	}
-	got, ok = c.http2.Wait(settings, patience, call.done(), expired)
+	got, ok = c.http2.Wait(settings, patience, call.Done(), expired)
 	if ok {
 		return got, nil
 	}

@@ -202,7 +202,7 @@ func doBounded(client BalancingClient, bounds lbBounds, req *Request, resp *Resp
 		if deadline.IsZero() {
 			return client.DoContext(ctx, req, resp)
 		}
-		defer req.call.restore(req.call.allow(time.Until(deadline)))
+		defer req.call.Restore(req.call.Allow(time.Until(deadline)))
 		return client.DoContext(ctx, req, resp)
 	}
 	if at, ok := ctx.Deadline(); ok && (deadline.IsZero() || at.Before(deadline)) {

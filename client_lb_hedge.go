@@ -74,8 +74,8 @@ func (h *hedge) start() bool {
 	a := new(hedgeAttempt)
 	h.req.CopyTo(&a.req)
 	a.req.timeout = h.req.timeout
-	call, from := &a.req.call, &h.req.call
-	call.deadline, call.allowed, call.trace = from.deadline, from.allowed, from.trace
+	a.req.call.Restore(h.req.call.Bounds)
+	a.req.call.trace = h.req.call.trace
 	a.resp.SkipBody = h.resp.SkipBody
 	go func() {
 		defer func() { h.results <- a }()

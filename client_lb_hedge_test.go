@@ -278,14 +278,16 @@ func TestHedgeCopiesBounds(t *testing.T) {
 	req.SetRequestURI("http://x/")
 	req.SetTimeout(time.Minute)
 	resp.SkipBody = true
-	req.call.allow(time.Hour)
+	req.call.Allow(time.Hour)
 	req.call.trace = trace
 	want := req.call
 	done := make(chan error, 1)
 	go func() { done <- lb.Do(req, resp) }()
 	c := next(t, clients)
 	sent := c.last.Load()
-	if sent == req || sent.timeout != time.Minute || sent.call.allowed <= 0 || sent.call.deadline > want.deadline || sent.call.trace != trace {
+	again := sent.call.Bounds
+	again.Restart()
+	if sent == req || sent.timeout != time.Minute || again.Deadline < sent.call.Deadline || sent.call.Deadline > want.Deadline || sent.call.trace != trace {
 		t.Errorf("time-out %v, %+v; want %+v", sent.timeout, sent.call, want)
 	}
 	c.answers <- nil

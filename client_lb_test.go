@@ -383,7 +383,7 @@ type boundClient struct {
 }
 
 func (c *boundClient) DoContext(ctx context.Context, req *Request, _ *Response) error {
-	c.ctx, c.deadline = ctx, req.call.deadline
+	c.ctx, c.deadline = ctx, req.call.Deadline
 	return nil
 }
 

@@ -226,7 +226,7 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	c.once.Do(c.prepare)
 	call := &req.call
 	if req.timeout > 0 {
-		defer call.restore(call.allow(req.timeout))
+		defer call.Restore(call.Allow(req.timeout))
 	}
 	if c.mayUseHTTP2(req) {
 		if err := c.doHTTP2(req, resp); !errors.Is(err, errChoseHTTP1) {
@@ -258,16 +258,16 @@ var pipelinePhases = [...]Phase{
 // await sends w and waits for its answer or the end of the call. The caller owns
 // w again if the result is Answered.
 func (c *PipelineClient) await(w *pipelineWork, call *clientCall) pipeline.Stage {
-	if call.deadline == 0 {
-		return c.lines.Do(&w.Work, call.done(), nil)
+	if call.Deadline == 0 {
+		return c.lines.Do(&w.Work, call.Done(), nil)
 	}
 	timer := w.timer
 	if w.timer = nil; timer == nil {
-		timer = time.NewTimer(call.left(0))
+		timer = time.NewTimer(call.Left(0))
 	} else {
-		timer.Reset(call.left(0))
+		timer.Reset(call.Left(0))
 	}
-	stage := c.lines.Do(&w.Work, call.done(), timer.C)
+	stage := c.lines.Do(&w.Work, call.Done(), timer.C)
 	timer.Stop()
 	if stage == pipeline.Answered {
 		w.timer = timer
@@ -324,7 +324,7 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 	}
 	w := c.works.acquire(c)
 	w.into = &w.resp
-	if resp != nil && !req.call.isBound() && !resp.SkipBody && !resp.StreamBody {
+	if resp != nil && !req.call.IsBound() && !resp.SkipBody && !resp.StreamBody {
 		w.into = resp
 	}
 	prepareForClient(&c.host, req, w.into)

@@ -49,8 +49,10 @@ func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
 
 // acquireAny is acquire without the trace.
 func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
-	if err := call.err(); err != nil {
-		return nil, err
+	if call.IsBound() {
+		if err := call.err(); err != nil {
+			return nil, err
+		}
 	}
 	settings := c.poolSettings()
 	got, isFull := c.pool.Take(&settings, call.isFresh)
@@ -75,16 +77,16 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 // wait waits for a free connection, or for the permission to open one.
 func (c *HostClient) wait(call *clientCall, settings *pool.Settings[clientConn]) (got pool.Idle[clientConn], err error) {
 	limit := c.MaxConnWaitTimeout
-	if limit <= 0 && call.done() == nil {
+	if limit <= 0 && call.Done() == nil {
 		return got, ErrNoFreeConns
 	}
 	var expired <-chan time.Time
-	if left := call.left(limit); left > 0 {
+	if left := call.Left(limit); left > 0 {
 		timer := AcquireTimer(left)
 		defer ReleaseTimer(timer)
 		expired = timer.C
 	}
-	got, ok := c.pool.Wait(settings, call.isFresh, call.done(), expired)
+	got, ok := c.pool.Wait(settings, call.isFresh, call.Done(), expired)
 	if ok {
 		return got, nil
 	}
@@ -172,7 +174,7 @@ func (c *HostClient) Prewarm(ctx context.Context, n int) error {
 
 // prewarmCall returns the call that opens a connection.
 func (c *HostClient) prewarmCall(ctx context.Context) clientCall {
-	call := clientCall{ctx: ctx, trace: traceOf(ctx)}
+	call := clientCall{Bounds: clock.Bounds{Context: ctx}, trace: traceOf(ctx)}
 	if call.trace == nil {
 		call.trace = c.Trace
 	}

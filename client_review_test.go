@@ -334,7 +334,7 @@ func TestReviewResetTimeout(t *testing.T) {
 		c := &HostClient{
 			Addr: "h:80",
 			Transport: roundTripFunc(func(_ *HostClient, req *Request, _ *Response) (bool, error) {
-				deadlines = append(deadlines, req.call.deadline)
+				deadlines = append(deadlines, req.call.Deadline)
 				return true, io.ErrUnexpectedEOF
 			}),
 			RetryIfErr: func(*Request, int, error) (bool, bool) { return true, true },

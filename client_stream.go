@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // errStreamClosed is the error of reading a response's body after it was
@@ -50,12 +52,12 @@ func (x *exchange) lendToStream() error {
 	if err := x.cc.clearLimits(); err != nil {
 		return err
 	}
-	if x.call.hasEnded() {
+	if x.call.HasEnded() {
 		return x.call.err()
 	}
 	s := &clientStream{
 		body: body, c: x.c, cc: x.cc, br: x.br, stop: x.stop,
-		call: clientCall{ctx: x.call.ctx, phase: PhaseRead}, left: -1, timeout: x.c.ReadTimeout,
+		call: clientCall{Bounds: clock.Bounds{Context: x.call.Context}, phase: PhaseRead}, left: -1, timeout: x.c.ReadTimeout,
 		persist: x.persists(), isOpen: true,
 	}
 	if limit > 0 {
@@ -87,7 +89,7 @@ func (x *exchange) dropStream() error {
 	}
 	err := x.readAway(body)
 	x.closes = x.closes || !body.isComplete()
-	if size < 0 || isDeadline(err) || x.call.hasEnded() {
+	if size < 0 || isDeadline(err) || x.call.HasEnded() {
 		return nil // the response is complete except for the unwanted body
 	}
 	return err

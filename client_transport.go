@@ -136,7 +136,7 @@ func (x *exchange) run() (connFate, error) {
 	if err := cc.clearLimits(); err != nil {
 		return connSpent, err
 	}
-	x.stop = cc.guard(x.call.ctx)
+	x.stop = cc.guard(x.call.Context)
 	x.br = acquireClientInput(cc.c, sizeOr(x.c.ReadBufferSize, defaultClientBuffer))
 	var err error
 	if !x.req.isShort() {

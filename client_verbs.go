@@ -190,7 +190,7 @@ func clientGetDeadline(c doer, dst []byte, url string, deadline time.Time) (int,
 	}
 	f := acquireFetching()
 	defer releaseFetching(f)
-	f.req.call.allow(left)
+	f.req.call.Allow(left)
 	return f.fetch(c, dst, url)
 }
 
@@ -217,7 +217,7 @@ func (f *fetching) fetchContext(ctx context.Context, c doer, dst []byte, url str
 		if err := context.Cause(ctx); err != nil {
 			return 0, dst, &PhaseError{Phase: PhaseWait, Err: err}
 		}
-		f.req.call.ctx = ctx
+		f.req.call.Context = ctx
 	}
 	f.req.call.trace = traceOf(ctx)
 	return f.fetch(c, dst, url)
@@ -235,7 +235,7 @@ func (f *fetching) fetch(c doer, dst []byte, url string) (statusCode int, body [
 	switch {
 	case err == nil:
 		return resp.StatusCode(), append(dst[:0], resp.bodyBytes()...), nil
-	case errors.Is(err, ErrTimeout), req.call.hasEnded():
+	case errors.Is(err, ErrTimeout), req.call.HasEnded():
 		return 0, dst, err
 	}
 	return 0, append(dst[:0], resp.bodyBytes()...), err

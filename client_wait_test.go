@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // TestPoolWaitersOrder: who waits for a connection is served by ConnPoolStrategy,
@@ -39,7 +41,7 @@ func TestPoolWaitersOrder(t *testing.T) {
 				giveUp = cancel
 			}
 			go func() {
-				conn, err := c.acquire(&clientCall{ctx: ctx})
+				conn, err := c.acquire(&clientCall{Bounds: clock.Bounds{Context: ctx}})
 				outcomes <- outcome{i, conn, err}
 			}()
 			eventually(t, "the waiter", func() bool { return c.waiters() == i+1 })

@@ -91,13 +91,13 @@ func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) 
 			return err, false
 		default: // writing that has ended is not interrupted
 		}
-		timer := AcquireTimer(x.call.left(max(patience, refusalGrace)))
+		timer := AcquireTimer(x.call.Left(max(patience, refusalGrace)))
 		select {
 		case err = <-written:
 			ReleaseTimer(timer)
 			return err, false
 		case <-timer.C:
-		case <-x.call.done():
+		case <-x.call.Done():
 			patience = 0
 		}
 		ReleaseTimer(timer)
@@ -147,7 +147,7 @@ func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	var limit int64
 	switch {
 	case err == nil:
-		limit = x.call.limit(x.c.ReadTimeout)
+		limit = x.call.Limit(x.c.ReadTimeout)
 	case x.cc.writeErr == nil, isDeadline(err):
 		// Either the body itself failed, or the time has run out. Do not wait for
 		// an answer that has not arrived.

@@ -13,6 +13,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // TestUploadAfterTheAnswer: after an early answer the client goes on writing for as
@@ -79,7 +81,7 @@ func TestJoin(t *testing.T) {
 		{"context ended", errStub, true, ended, true, false},
 	} {
 		stub := &stubConn{}
-		x := &exchange{cc: newClientConn(stub, "h:80"), call: &clientCall{ctx: tc.ctx}}
+		x := &exchange{cc: newClientConn(stub, "h:80"), call: &clientCall{Bounds: clock.Bounds{Context: tc.ctx}}}
 		source := &signalling{make(chan struct{})}
 		w := &watch{source: source}
 		written := make(chan error, 1)

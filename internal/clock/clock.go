@@ -1,6 +1,6 @@
 // Package clock reads time cheaply: a monotonic counter for deadlines, and the text
 // of the Date field, which is made once a second. There is no ticking goroutine: the
-// first caller after a second makes the new text.
+// first caller after a second makes the new text. Bounds say when a call ends.
 package clock
 
 import (
