@@ -3,8 +3,6 @@ package sluice
 import (
 	"context"
 	"errors"
-	"net"
-	"os"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 )
@@ -65,20 +63,10 @@ func (c *clientCall) explain(err error) error {
 		return &PhaseError{Phase: c.phase, Err: context.Cause(c.Context)}
 	}
 	var dialed *ErrDialWithUpstream
-	if isDeadline(err) && !errors.As(err, &dialed) || c.IsOver() {
+	if clock.IsTimeout(err) && !errors.As(err, &dialed) || c.IsOver() {
 		return ErrTimeout
 	}
 	return err
-}
-
-// isDeadline reports whether err is a time-out, such as an expired deadline of
-// a connection.
-func isDeadline(err error) bool {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return true
-	}
-	var netErr net.Error
-	return errors.As(err, &netErr) && netErr.Timeout()
 }
 
 // Phase is a phase of sending a request.

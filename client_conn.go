@@ -67,13 +67,13 @@ func (cc *clientConn) isQuiet() bool {
 	}
 	// The TLS connection may hold decrypted bytes. A read with an expired
 	// deadline finds them without waiting.
-	if err := secure.SetReadDeadline(longAgo()); err != nil {
+	if err := secure.SetReadDeadline(clock.Past()); err != nil {
 		return false
 	}
 	cc.hasDeadline = true
 	var one [1]byte
 	n, err := secure.Read(one[:])
-	return n == 0 && isDeadline(err)
+	return n == 0 && clock.IsTimeout(err)
 }
 
 // wasSpokenTo reports whether bytes have arrived on a new connection. With TLS
@@ -83,9 +83,6 @@ func (cc *clientConn) wasSpokenTo() bool {
 	_, isSecure := cc.c.(*tls.Conn)
 	return !isSecure && !cc.peek.IsQuiet()
 }
-
-// longAgo returns a deadline that has passed.
-func longAgo() time.Time { return time.Unix(1, 0) }
 
 // setReadLimit limits reading from now on by the call's deadline and by
 // timeout; a timeout of 0 is no limit.
@@ -121,7 +118,7 @@ func (cc *clientConn) clearLimits() error {
 }
 
 // interrupt makes reads and writes in progress return.
-func (cc *clientConn) interrupt() { _ = cc.c.SetDeadline(longAgo()) }
+func (cc *clientConn) interrupt() { _ = cc.c.SetDeadline(clock.Past()) }
 
 // interruptFor interrupts the connection if the call's context has ended. Call
 // it after each change of a deadline: the change may have overwritten the

@@ -41,7 +41,7 @@ func (c *stubConn) tell(what string, at time.Time) error {
 	switch {
 	case at.IsZero():
 		what += " none"
-	case at.Equal(longAgo()):
+	case at.Equal(clock.Past()):
 		what += " past"
 	default:
 		what += " " + time.Until(at).String()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/dial"
 	"github.com/sluicehttp/sluice/internal/http2client"
 )
@@ -137,7 +138,7 @@ func (c *HostClient) dialTLS(call *clientCall, addr string) (net.Conn, error) {
 	secure, err := c.handshake(call, nc, addr)
 	if err != nil {
 		_ = nc.Close()
-		if isDeadline(err) {
+		if clock.IsTimeout(err) {
 			err = ErrTLSHandshakeTimeout
 		}
 		return nil, err

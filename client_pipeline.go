@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 
@@ -169,7 +170,7 @@ func (c *PipelineClient) prepare() {
 		IsTLS:        c.IsTLS,
 		Dial:         c.dial,
 		Log:          c.logError,
-		IsTimeout:    isDeadline,
+		IsTimeout:    clock.IsTimeout,
 		Explain:      explainPipeline,
 	})
 }
@@ -202,7 +203,7 @@ func (c *PipelineClient) logError(err error) {
 // explainPipeline returns the error of requests whose connection ended with err.
 func explainPipeline(err error) error {
 	switch {
-	case isDeadline(err):
+	case clock.IsTimeout(err):
 		return ErrTimeout
 	case err == pipeline.ErrEnded:
 		return errPipelineClosed

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // newFullPipeline returns a client whose dialing waits for dials, with a bound of
@@ -70,7 +72,7 @@ func pipelineUnansweredAreBounded(t *testing.T) {
 	conn.expect("/0", "/1")
 	synctest.Wait()
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
-	if n, err := conn.br.Read(make([]byte, 1)); n > 0 || !isDeadline(err) || c.PendingRequests() != 4 {
+	if n, err := conn.br.Read(make([]byte, 1)); n > 0 || !clock.IsTimeout(err) || c.PendingRequests() != 4 {
 		t.Errorf("more than two were sent: %v, %d pending", err, c.PendingRequests())
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(pipelineBound))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/fasthttputil"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // pipelinePeer is a server that does what a test says.
@@ -92,7 +94,7 @@ func (c *pipelineConn) expectEnd() {
 	c.t.Helper()
 	if b, err := c.br.ReadByte(); err == nil {
 		c.t.Fatalf("the client sent %q, want the end of the connection", b)
-	} else if isDeadline(err) {
+	} else if clock.IsTimeout(err) {
 		c.t.Fatal("the client does not close the connection")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // held makes n requests that the peer answers when release is called. It
@@ -79,7 +81,7 @@ func TestAcquiredConn(t *testing.T) {
 				near(cc.CreatedTime(), true)
 				near(cc.LastUseTime(), i > 0)
 				set := []func(time.Time) error{cc.Conn().SetDeadline, cc.Conn().SetReadDeadline, cc.Conn().SetWriteDeadline}[i]
-				if err := set(longAgo()); err != nil {
+				if err := set(clock.Past()); err != nil {
 					t.Fatal(err)
 				}
 				c.ReleaseConn(cc)

@@ -89,7 +89,7 @@ func (x *exchange) dropStream() error {
 	}
 	err := x.readAway(body)
 	x.closes = x.closes || !body.isComplete()
-	if size < 0 || isDeadline(err) || x.call.HasEnded() {
+	if size < 0 || clock.IsTimeout(err) || x.call.HasEnded() {
 		return nil // the response is complete except for the unwanted body
 	}
 	return err

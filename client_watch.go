@@ -105,7 +105,7 @@ func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) 
 			last = now
 			continue
 		}
-		_ = x.cc.c.SetWriteDeadline(longAgo())
+		_ = x.cc.c.SetWriteDeadline(clock.Past())
 		if w.source != nil {
 			_ = w.source.Close()
 		}
@@ -148,7 +148,7 @@ func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	switch {
 	case err == nil:
 		limit = x.call.Limit(x.c.ReadTimeout)
-	case x.cc.writeErr == nil, isDeadline(err):
+	case x.cc.writeErr == nil, clock.IsTimeout(err):
 		// Either the body itself failed, or the time has run out. Do not wait for
 		// an answer that has not arrived.
 		limit = clock.Nanos() - 1

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // fullListener returns an address that connections to hang at: its queue is
@@ -49,7 +51,7 @@ func TestDialInterruptsTheSystem(t *testing.T) {
 		}
 		for _, addr := range addrs {
 			_, err := d.DialTimeout(addr, 20*time.Millisecond)
-			if !errors.Is(err, ErrDialTimeout) || isDeadline(err) {
+			if !errors.Is(err, ErrDialTimeout) || clock.IsTimeout(err) {
 				t.Errorf("%+v %s: error %v, want ErrDialTimeout alone", d, addr, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())

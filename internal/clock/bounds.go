@@ -2,6 +2,7 @@ package clock
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 )
@@ -102,4 +103,21 @@ func (b *Bounds) Left(limit time.Duration) time.Duration {
 		left = min(left, limit)
 	}
 	return left
+}
+
+// Past returns a deadline that has passed.
+func Past() time.Time { return time.Unix(1, 0) }
+
+// IsTimeout reports whether err is a time-out, such as an expired deadline of a
+// connection.
+func IsTimeout(err error) bool {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return true
+	}
+	var timed interface { // a net.Error
+		error
+		Timeout() bool
+		Temporary() bool
+	}
+	return errors.As(err, &timed) && timed.Timeout()
 }

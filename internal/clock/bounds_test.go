@@ -3,6 +3,8 @@ package clock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -71,5 +73,25 @@ func TestBoundsContext(t *testing.T) {
 	defer stop()
 	if at, ok := within.Deadline(); !ok || !at.Equal(Deadline(b.Deadline)) || b.Done() != nil {
 		t.Errorf("a context until %v", at)
+	}
+}
+
+// timeout is an error with a part of a net.Error.
+type timeout struct{ error }
+
+func (timeout) Timeout() bool { return true }
+
+// TestIsTimeout: errors of connections count, those that only have the method do not.
+func TestIsTimeout(t *testing.T) {
+	for err, want := range map[error]bool{
+		os.ErrDeadlineExceeded: true, &net.DNSError{IsTimeout: true}: true, &net.DNSError{}: false,
+		fmt.Errorf("read: %w", os.ErrDeadlineExceeded): true, timeout{}: false, os.ErrClosed: false,
+	} {
+		if IsTimeout(err) != want {
+			t.Errorf("%T: %v, want %v", err, !want, want)
+		}
+	}
+	if !Past().Before(time.Now()) || Past().IsZero() {
+		t.Errorf("%v is not past", Past())
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
 )
 
 // Config configures a Call.
@@ -139,7 +140,7 @@ func splitAddr(addr string) (host, port string, err error) {
 
 // explain returns the reason for which the call failed with err.
 func (c *Call) explain(err error) error {
-	if at, ok := c.ctx.Deadline(); ok && isDeadline(err) && !time.Now().Before(at) {
+	if at, ok := c.ctx.Deadline(); ok && clock.IsTimeout(err) && !time.Now().Before(at) {
 		<-c.ctx.Done() // the socket's timer fired before the context's
 	}
 	switch {
@@ -148,18 +149,12 @@ func (c *Call) explain(err error) error {
 		return context.Cause(c.Context)
 	case c.ctx.Err() != nil:
 		own := slices.DeleteFunc(c.failed, func(err error) bool { // errors that the end of the context did not cause
-			return isDeadline(err) || errors.Is(err, context.Canceled)
+			return clock.IsTimeout(err) || errors.Is(err, context.Canceled)
 		})
 		c.Upstream = cmp.Or(c.Upstream, c.Addr)
 		return join(ErrTimeout, own)
 	}
 	return err
-}
-
-// isDeadline reports whether err is a time-out.
-func isDeadline(err error) bool {
-	var netErr net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout()
 }
 
 // run is Run until c.ctx ends.

@@ -211,9 +211,6 @@ func deadlineOf(at int64) time.Time {
 	return clock.Deadline(at)
 }
 
-// longAgo returns a deadline that has passed.
-func longAgo() time.Time { return time.Unix(1, 0) }
-
 // rouse signals w, and ends a read or a write in which it is.
 func (c *Conn) rouse(w *waiter) {
 	c.signal(w)
@@ -224,11 +221,11 @@ func (c *Conn) rouse(w *waiter) {
 func (c *Conn) interrupt(w *waiter) {
 	if c.leader == w && c.isReading {
 		c.readLimit = passed
-		_ = c.conn.SetReadDeadline(longAgo())
+		_ = c.conn.SetReadDeadline(clock.Past())
 	}
 	if c.writer == w && !c.cfg.IsTLS {
 		c.writeLimit = passed
-		_ = c.conn.SetWriteDeadline(longAgo())
+		_ = c.conn.SetWriteDeadline(clock.Past())
 	}
 }
 
