@@ -369,6 +369,23 @@ func BenchmarkResponseAppendHead(b *testing.B) {
 	}
 }
 
+// BenchmarkResponseAppendTenFields is a head of which no two parts are usual.
+func BenchmarkResponseAppendTenFields(b *testing.B) {
+	var h ResponseHeader
+	helloHead(&h)
+	for _, name := range []string{HeaderCacheControl, HeaderETag, HeaderVary, HeaderLastModified, "X-Request-Id", "X-Frame-Options", "Permissions-Policy"} {
+		h.Set(name, "a value of it")
+	}
+	h.SetContentEncoding("gzip")
+	h.Add(HeaderSetCookie, "session=0123456789abcdef; Path=/; HttpOnly")
+	dst := make([]byte, 0, 1024)
+	f := message.Framing{Length: -1, Date: clock.Nanos()}
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = h.m.AppendHead(dst[:0], f)
+	}
+}
+
 func BenchmarkResponseResetSetAppend(b *testing.B) {
 	var h ResponseHeader
 	dst := make([]byte, 0, 512)

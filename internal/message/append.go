@@ -2,7 +2,6 @@ package message
 
 import (
 	"bytes"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -66,16 +65,25 @@ const (
 // Content-Encoding, the framing, all other fields in their order, Trailer,
 // Set-Cookie, Connection, and the empty line.
 func (h *ResponseHeader) AppendHead(dst []byte, f Framing) []byte {
+	start := h.startFor(&f)
+	if start != nil && h.isBare(&f) {
+		return append(dst, start.head(f.Length)...)
+	}
+	return h.appendHead(dst, start, &f)
+}
+
+// appendHead is AppendHead for a head with more fields, or with an unusual start.
+func (h *ResponseHeader) appendHead(dst []byte, start *headStart, f *Framing) []byte {
 	at := len(dst)
-	dst = h.appendStart(dst, f)
+	if start != nil {
+		dst = append(dst, start.text[:start.end]...)
+	} else {
+		dst = h.appendStart(dst, h.serverFor(f), f.Date)
+		dst = appendKnown(dst, field.ContentType, h.contentTypeFor(f))
+	}
 	skip := responseFields
 	if f.Date != 0 {
 		skip = skip.with(field.Date)
-	}
-	if contentType := h.contentTypeFor(f); len(contentType) > 0 {
-		dst = append(dst, "Content-Type: "...)
-		dst = append(dst, contentType...)
-		dst = append(dst, "\r\n"...)
 	}
 	dst = appendKnown(dst, field.ContentEncoding, h.Table.Get(field.ContentEncoding))
 	dst = appendLength(dst, f.Length)
@@ -88,36 +96,16 @@ func (h *ResponseHeader) AppendHead(dst []byte, f Framing) []byte {
 	return h.written(append(dst, "\r\n"...), at)
 }
 
-// A headStart is how a response's head began the last time: status line, Server and
-// Date. A server's responses within one second mostly begin alike.
-type headStart struct {
-	text   []byte
-	status int
-	server []byte // DefaultServer at the time
-	date   *[len(time.RFC1123)]byte
+// serverFor returns the value of Server to write.
+func (h *ResponseHeader) serverFor(f *Framing) []byte {
+	if server := h.headServer(); len(server) > 0 || !f.NamesServer {
+		return server
+	}
+	return h.DefaultServer
 }
 
-// appendStart appends the status line, Server and Date.
-func (h *ResponseHeader) appendStart(dst []byte, f Framing) []byte {
-	server := h.headServer()
-	if len(server) == 0 && f.NamesServer {
-		server = h.DefaultServer
-	}
-	isUsual := len(server) > 0 && len(h.DefaultServer) > 0 && &server[0] == &h.DefaultServer[0] && f.Date != 0 &&
-		!h.IsHTTP10 && len(h.reason) == 0 && h.reasonAt == h1.Span{}
-	if !isUsual {
-		return h.appendNewStart(dst, server, f.Date)
-	}
-	s, date := &h.start, clock.Date(f.Date)
-	if s.date != date || s.status != h.status || &s.server[0] != &server[0] {
-		s.date, s.status, s.server = date, h.status, server
-		s.text = h.appendNewStart(s.text[:0], server, f.Date)
-	}
-	return append(dst, s.text...)
-}
-
-// appendNewStart is appendStart without headStart. A date of 0 is left out.
-func (h *ResponseHeader) appendNewStart(dst, server []byte, date int64) []byte {
+// appendStart appends the status line, Server and Date. A date of 0 is left out.
+func (h *ResponseHeader) appendStart(dst, server []byte, date int64) []byte {
 	dst = h.appendStatusLine(dst)
 	if len(server) > 0 {
 		dst = append(dst, "Server: "...)
@@ -166,10 +154,15 @@ func (h *ResponseHeader) appendStatusLine(dst []byte) []byte {
 
 // contentTypeFor returns the Content-Type to write. A response without a body
 // has one only if it was set.
-func (h *ResponseHeader) contentTypeFor(f Framing) []byte {
+func (h *ResponseHeader) contentTypeFor(f *Framing) []byte {
 	if value := h.Table.Get(field.ContentType); len(value) > 0 {
 		return value
 	}
+	return h.defaultTypeFor(f)
+}
+
+// defaultTypeFor is contentTypeFor if none was set.
+func (h *ResponseHeader) defaultTypeFor(f *Framing) []byte {
 	if h.NoDefaultContentType || f.OmitDefaultType || f.Length == 0 ||
 		f.Length == -2 && BodyForbidden(h.Status()) {
 		return nil
@@ -225,10 +218,10 @@ func (h *RequestHeader) AppendHead(dst []byte, f Framing) []byte {
 	}
 	dst = appendKnown(dst, field.ContentType, contentType)
 	dst = appendLength(dst, f.Length)
-	dst = h.appendPlain(dst, requestFields, f)
+	dst = h.appendPlain(dst, requestFields, &f)
 	dst = appendKnown(dst, field.Trailer, h.announcement())
 	dst = appendKnown(dst, field.Cookie, h.cookies())
-	dst = h.appendConnection(dst, f)
+	dst = h.appendConnection(dst, &f)
 	return h.written(append(dst, "\r\n"...), at)
 }
 
@@ -326,7 +319,7 @@ func appendKnown(dst []byte, id field.ID, value []byte) []byte {
 }
 
 // appendPlain appends the fields that are not in skip, in their order.
-func (h *Header) appendPlain(dst []byte, skip idSet, f Framing) []byte {
+func (h *Header) appendPlain(dst []byte, skip idSet, f *Framing) []byte {
 	n := h.Table.Len()
 	if n == 0 {
 		return dst
@@ -344,7 +337,7 @@ func (h *Header) appendPlain(dst []byte, skip idSet, f Framing) []byte {
 }
 
 // appendConnection appends the Connection field that lists close or keep-alive.
-func (h *Header) appendConnection(dst []byte, f Framing) []byte {
+func (h *Header) appendConnection(dst []byte, f *Framing) []byte {
 	switch {
 	case f.CloseConnection && !h.ConnectionClose:
 		return append(dst, "Connection: close\r\n"...)

@@ -25,7 +25,7 @@ func (h *ResponseHeader) AppendFields(dst []byte, e *h2.Encoder, f Framing) []by
 		skip = skip.with(field.Date)
 		dst = e.AppendDate(dst, clock.Date(f.Date)[:])
 	}
-	dst = h.appendEncoded(dst, e, field.ContentType, h.contentTypeFor(f))
+	dst = h.appendEncoded(dst, e, field.ContentType, h.contentTypeFor(&f))
 	dst = h.appendEncoded(dst, e, field.ContentEncoding, h.Table.Get(field.ContentEncoding))
 	if f.Length >= 0 {
 		dst = e.AppendLength(dst, f.Length)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
@@ -81,27 +80,5 @@ func TestResetControls(t *testing.T) {
 	}
 	if h.Reset(); h.hasControls {
 		t.Error("a header that was reset is said to have control characters")
-	}
-}
-
-// TestHeadStartOfAnotherSecond: what a head began with serves only one second.
-func TestHeadStartOfAnotherSecond(t *testing.T) {
-	var h ResponseHeader
-	h.DefaultServer, h.ShowsServer = []byte("s"), true
-	f := Framing{Date: clock.Nanos()}
-	fresh := string(h.AppendHead(nil, f))
-	for name, spoil := range map[string]func(s *headStart){
-		"date":   func(s *headStart) { s.date = new([29]byte) },
-		"status": func(s *headStart) { s.status = 404 },
-		"server": func(s *headStart) { s.server = []byte("s") },
-	} {
-		h.start.text = []byte("stale")
-		if got := string(h.AppendHead(nil, f)); got[:5] != "stale" {
-			t.Fatalf("the start is not used: %q", got)
-		}
-		spoil(&h.start)
-		if got := string(h.AppendHead(nil, f)); got != fresh {
-			t.Errorf("with another %s:\n got %q\nwant %q", name, got, fresh)
-		}
 	}
 }

@@ -1,0 +1,86 @@
+package message
+
+import (
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// A headStart is how a response's head began the last time: status line, Server, Date
+// and Content-Type. A server's responses within one second mostly begin alike, and
+// most have only Content-Length after that, which text has, too.
+type headStart struct {
+	text   []byte
+	end    int   // of the start in text. What follows is Content-Length and the empty line
+	length int64 // in text; -1: there is none
+
+	// What the start was made from. Another value of one of these makes another start.
+	status      int
+	server      []byte // DefaultServer at the time, or nil
+	date        *[len(time.RFC1123)]byte
+	contentType []byte // a part of text; it has no control characters
+	typeAt      int    // where the line of contentType begins in text
+}
+
+// longestStartType is the length of the longest Content-Type that a headStart keeps.
+const longestStartType = 127
+
+// startFor returns the start of the head, nil if it is an unusual one.
+func (h *ResponseHeader) startFor(f *Framing) *headStart {
+	if f.Date == 0 || h.IsHTTP10 || h.hasControls || len(h.reason) > 0 || h.reasonAt != (h1.Span{}) ||
+		h.Table.Index(field.Server) >= 0 || !h.ShowsServer && !f.NamesServer {
+		return nil
+	}
+	contentType := h.Table.Get(field.ContentType)
+	if len(contentType) == 0 {
+		contentType = h.defaultTypeFor(f)
+	}
+	if len(contentType) > longestStartType {
+		return nil
+	}
+	s := &h.start
+	if s.date != clock.Date(f.Date) || s.status != h.status || !isSame(s.server, h.DefaultServer) {
+		s.date, s.status, s.server = clock.Date(f.Date), h.status, h.DefaultServer
+		s.text = h.appendStart(s.text[:0], h.DefaultServer, f.Date)
+		s.typeAt = len(s.text)
+		s.setType(contentType)
+	} else if string(s.contentType) != string(contentType) {
+		s.setType(contentType)
+	}
+	return s
+}
+
+// isSame tells whether a and b are the same bytes of the memory.
+func isSame(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// setType ends the start with a Content-Type, if it is not empty.
+func (s *headStart) setType(contentType []byte) {
+	s.text = appendKnown(s.text[:s.typeAt], field.ContentType, contentType)
+	s.end, s.length = len(s.text), -1
+	valueEnd := s.end - len("\r\n")
+	s.contentType = s.text[valueEnd-len(contentType) : valueEnd]
+}
+
+// head returns a head that has only a Content-Length after the start.
+func (s *headStart) head(length int64) []byte {
+	if s.length != length {
+		s.text = append(s.text[:s.end], "Content-Length: "...)
+		s.text = append(ascii.AppendUint(s.text, uint64(length)), "\r\n\r\n"...)
+		s.length = length
+	}
+	return s.text
+}
+
+// isBare tells whether the head has only a Content-Length after its start.
+func (h *ResponseHeader) isBare(f *Framing) bool {
+	if f.Length < 0 || f.CloseConnection || f.KeepAlive || h.ConnectionClose || len(h.announcement()) > 0 {
+		return false
+	}
+	n := h.Table.Len()
+	return n == 0 || n == 1 && h.Table.Index(field.ContentType) == 0
+}

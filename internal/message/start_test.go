@@ -1,0 +1,116 @@
+package message
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/field"
+)
+
+// TestHeadStartOfAnotherSecond: what a head began with serves only one second, one
+// status, one server and one type.
+func TestHeadStartOfAnotherSecond(t *testing.T) {
+	var h ResponseHeader
+	h.DefaultServer, h.ShowsServer = []byte("s"), true
+	f := Framing{Date: clock.Nanos(), Length: 5}
+	fresh := string(h.AppendHead(nil, f))
+	for name, spoil := range map[string]func(s *headStart){
+		"date":   func(s *headStart) { s.date = new([29]byte) },
+		"status": func(s *headStart) { s.status = 404 },
+		"server": func(s *headStart) { s.server = []byte("s") },
+		"name":   func(s *headStart) { s.server = nil },
+	} {
+		copy(h.start.text, "stale")
+		if got := string(h.AppendHead(nil, f)); got[:5] != "stale" {
+			t.Fatalf("the start is not used: %q", got)
+		}
+		spoil(&h.start)
+		if got := string(h.AppendHead(nil, f)); got != fresh {
+			t.Errorf("with another %s:\n got %q\nwant %q", name, got, fresh)
+		}
+	}
+}
+
+// change changes a header or its framing.
+func change(r *rand.Rand, h *ResponseHeader, f *Framing) {
+	text := func(texts ...string) []byte { return []byte(texts[r.IntN(len(texts))]) }
+	switch r.IntN(22) {
+	case 0:
+		h.SetStatus([]int{0, 200, 204, 404, 999, 1000}[r.IntN(6)])
+	case 1:
+		f.Length = []int64{-2, -1, 0, 1, 10, 12345}[r.IntN(6)]
+	case 2, 3:
+		h.SetKnown(field.ContentType, text("", "a/b", "a/b;c", "text/plain; charset=utf-8", strings.Repeat("x", 127), strings.Repeat("x", 128)))
+	case 4:
+		h.SetKnown(field.ContentType, text("a\x01b", "a\r\nb"))
+	case 5:
+		h.SetKnown(field.Server, text("", "mine"))
+	case 6:
+		h.Del(text("Server", "content-type", "X-A", "Connection"))
+	case 7:
+		h.DefaultServer = text("", "one", "two")
+	case 8:
+		h.DefaultServer = nil
+	case 9:
+		h.ShowsServer = !h.ShowsServer
+	case 10:
+		f.NamesServer = !f.NamesServer
+	case 11:
+		f.Date = []int64{0, clock.Nanos()}[r.IntN(2)]
+	case 12:
+		h.SetReason(text("", "Why"))
+	case 13:
+		h.SetProtocol(text("HTTP/1.0", "HTTP/1.1"))
+	case 14:
+		h.ConnectionClose = !h.ConnectionClose
+	case 15:
+		f.CloseConnection, f.KeepAlive = r.IntN(2) == 0, r.IntN(2) == 0
+	case 16:
+		h.NoDefaultContentType, f.OmitDefaultType = r.IntN(2) == 0, r.IntN(2) == 0
+	case 17:
+		h.SetKeepNames(!h.Table.KeepNames)
+	case 18:
+		_ = h.ReplaceAnnouncement(text("", "Sum"))
+	case 19:
+		h.Put(string(text("X-A", "content-type", "Date", "Connection", "Set-Cookie", "Content-Encoding")), text("v", "w"), Sets)
+	default:
+		h.Reset()
+		*f = Framing{Date: clock.Nanos(), NamesServer: true, Length: 5}
+	}
+}
+
+// TestHeadStartIsInvisible: whatever a header has written before, it writes what it
+// writes without a start.
+func TestHeadStartIsInvisible(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var h ResponseHeader
+	f := Framing{Date: clock.Nanos()}
+	bare, begun := 0, 0
+	for range 50_000 {
+		change(r, &h, &f)
+		date := clock.Date(f.Date)
+		got := string(h.AppendHead(nil, f))
+		start := h.startFor(&f)
+		want := string(h.appendHead(nil, nil, &f))
+		if clock.Date(f.Date) != date {
+			continue // another second
+		}
+		if got != want {
+			t.Fatalf("with the start %q:\n got %q\nwant %q", h.start.text, got, want)
+		}
+		switch {
+		case start != nil && h.isBare(&f):
+			bare++
+		case start != nil:
+			begun++
+		}
+		if cap(h.start.text) > 1024 {
+			t.Fatalf("a start takes %d bytes", cap(h.start.text))
+		}
+	}
+	if bare < 5000 || begun < 2500 {
+		t.Errorf("%d heads were bare, %d began with a start", bare, begun)
+	}
+}
