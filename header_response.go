@@ -196,12 +196,12 @@ func (h *ResponseHeader) SetContentEncodingBytes(contentEncoding []byte) {
 
 // SetContentType is RequestHeader.SetContentType.
 func (h *ResponseHeader) SetContentType(contentType string) {
-	h.m.SetKnown(field.ContentType, ascii.Bytes(contentType))
+	h.m.SetContentType(ascii.Bytes(contentType))
 }
 
 // SetContentTypeBytes is RequestHeader.SetContentTypeBytes.
 func (h *ResponseHeader) SetContentTypeBytes(contentType []byte) {
-	h.m.SetKnown(field.ContentType, contentType)
+	h.m.SetContentType(contentType)
 }
 
 // SetNoDefaultContentType is RequestHeader.SetNoDefaultContentType.

@@ -286,7 +286,14 @@ func (t *Table) Set(id ID, value []byte) {
 		t.SetValue(int(i)-1, value)
 		return
 	}
-	t.Add(id, canonical[id], value)
+	if t.KeepNames {
+		t.Add(id, canonical[id], value)
+		return
+	}
+	t.reserve(len(value))
+	n := uint32(len(value))
+	t.push(entry{id: id, valueOff: uint32(len(t.buf)), valueLen: n, valueCap: n})
+	t.buf = append(t.buf, value...) // last, because nothing else is needed after the copy
 }
 
 // Replace is Set, but does not change the bytes of the old value, which callers may

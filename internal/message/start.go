@@ -76,6 +76,15 @@ func (s *headStart) head(length int64) []byte {
 	return s.text
 }
 
+// SetContentType sets the Content-Type field. Mostly it is that of the last head, and is
+// then known to be fit.
+func (h *ResponseHeader) SetContentType(value []byte) {
+	if string(value) != string(h.start.contentType) {
+		value = h.FitValue(value)
+	}
+	h.setOnly(field.ContentType, value)
+}
+
 // isBare tells whether the head has only a Content-Length after its start.
 func (h *ResponseHeader) isBare(f *Framing) bool {
 	if f.Length < 0 || f.CloseConnection || f.KeepAlive || h.ConnectionClose || len(h.announcement()) > 0 {
