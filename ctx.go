@@ -85,14 +85,17 @@ const (
 	verbExtended         // so it does; the request has a path, and may show another method
 )
 
-// shrink prepares ctx for its pool, after reset: it forgets its server, and the
-// memory that one large request needed.
-func (ctx *RequestCtx) shrink() {
+// detach undoes attach, after reset: ctx forgets its server.
+func (ctx *RequestCtx) detach() {
 	ctx.server, ctx.cfg = nil, nil
 	if ctx.Request.Header.m.Table.KeepNames {
 		ctx.Request.Header.EnableNormalizing()
 		ctx.Response.Header.EnableNormalizing()
 	}
+}
+
+// shrink releases, after reset, the memory that one large request needed.
+func (ctx *RequestCtx) shrink() {
 	ctx.Request.shrink()
 	ctx.Response.Header.m.Shrink(maxPooledBytes, maxPooledFields)
 }

@@ -53,6 +53,8 @@ type http1Conn struct {
 	// sharesStart: the request was read together with the one before, and has its
 	// start. Reading the clock again would cost a pipelined request 6 % of its time.
 	sharesStart bool
+	// isWoken: the engine has connections sleep, so it calls Sleep after Pause.
+	isWoken bool
 }
 
 // openHTTP1 returns the Protocol of a connection; the caller sets its facts.
@@ -127,9 +129,7 @@ func (c *http1Conn) step(in []byte) (used int, next engine.Next) {
 
 // begin starts a request.
 func (c *http1Conn) begin() {
-	if c.x == nil {
-		c.x = acquireHTTP1Exchange(c)
-	}
+	c.prepareExchange()
 	c.served++
 	start := c.x.ctx.start
 	if !c.sharesStart {
@@ -139,6 +139,17 @@ func (c *http1Conn) begin() {
 	c.x.parser.Reset()
 	c.phase = readHead
 	c.tellState(StateActive)
+}
+
+// prepareExchange gives c an exchange, unless it has one: from the request before, or
+// from the connection that had c before, which was mostly one of the same server.
+func (c *http1Conn) prepareExchange() {
+	if c.x != nil && c.x.ctx.cfg == c.cfg {
+		c.x.ctx.facts = c.facts
+		return
+	}
+	c.releaseExchange()
+	c.x = acquireHTTP1Exchange(c)
 }
 
 // ownStart gives a request that has to wait for the rest of itself a start of its
@@ -378,7 +389,9 @@ func (c *http1Conn) Pause() (isIdle bool) {
 		}
 		return false
 	}
-	c.releaseExchange()
+	if !c.isWoken || c.x == nil || !c.x.mayRest() {
+		c.releaseExchange()
+	}
 	return true
 }
 

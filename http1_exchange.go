@@ -84,9 +84,25 @@ func releaseHTTP1Exchange(x *http1Exchange) {
 		x.hasWaited = false
 		buf.LetGo(x.ctx.heldBytes() + x.trailer.HeldBytes())
 	}
+	x.shrink()
+	x.ctx.detach()
+	http1ExchangePool.Put(x)
+}
+
+// mayRest prepares x, after endRequest, to stay with a connection that sleeps. It
+// returns false if x must be released instead.
+func (x *http1Exchange) mayRest() bool {
+	if x.hasWaited || x.conn.cfg.single != nil { // whose configuration has the same address as the next one's
+		return false
+	}
+	x.shrink()
+	return true
+}
+
+// shrink releases the memory that one large request needed.
+func (x *http1Exchange) shrink() {
 	x.ctx.shrink()
 	x.trailer.Shrink(maxPooledBytes, maxPooledFields)
-	http1ExchangePool.Put(x)
 }
 
 // continueLine asks the client to send the body that it announced with "Expect:

@@ -20,7 +20,8 @@ const (
 )
 
 // Sleep releases c while its connection idles; see engine.Sleeper. Some engines
-// call it for every request.
+// call it for every request, so c keeps its exchange in the pool: that saves the way to
+// another pool, and preparing the exchange for the server again.
 func (c *http1Conn) Sleep() (engine.Memo, bool) {
 	m := engine.Memo{ID: c.facts.id, Served: c.served << memoShift, Opened: c.facts.opened}
 	if c.facts.isTLS {
@@ -42,5 +43,6 @@ func (a *acceptor) Wake(conn engine.Conn, m engine.Memo) engine.Protocol {
 	c := a.openHTTP1(conn)
 	c.facts = facts
 	c.served = m.Served >> memoShift
+	c.isWoken = true
 	return c
 }

@@ -318,6 +318,7 @@ func (x *http2Exchange) endRequest() {
 	if x.ctx != nil {
 		x.ctx = x.ctx.end()
 		x.ctx.shrink()
+		x.ctx.detach()
 	}
 	if x.flight != nil {
 		x.flight.Add(-1)
