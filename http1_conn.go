@@ -76,10 +76,12 @@ func (c *http1Conn) netConnection() net.Conn {
 
 // tellState calls Server.ConnState.
 func (c *http1Conn) tellState(state ConnState) {
-	if c.cfg.connState != nil {
-		c.cfg.connState(c.netConnection(), state)
+	if c.cfg.connState != nil { // so that the compiler inlines the usual case
+		c.callConnState(state)
 	}
 }
+
+func (c *http1Conn) callConnState(state ConnState) { c.cfg.connState(c.netConnection(), state) }
 
 // Capabilities names what the engine may use; see engine.Protocol.
 func (c *http1Conn) Capabilities() engine.Capabilities {
@@ -97,6 +99,9 @@ func (c *http1Conn) Feed(in []byte) (used int, next engine.Next) {
 
 func (c *http1Conn) feed(in []byte) (used int, next engine.Next) {
 	for used < len(in) {
+		if c.phase == readIdle {
+			c.begin()
+		}
 		n, next := c.step(in[used:])
 		used += n
 		if next != engine.Read {
@@ -110,9 +115,6 @@ func (c *http1Conn) feed(in []byte) (used int, next engine.Next) {
 // step consumes input up to the next change of state.
 func (c *http1Conn) step(in []byte) (used int, next engine.Next) {
 	switch c.phase {
-	case readIdle:
-		c.begin()
-		return 0, engine.Read
 	case readHead:
 		return c.stepHead(in)
 	case readBody:

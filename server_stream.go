@@ -32,9 +32,12 @@ func (s *requestStream) attach(ctx *RequestCtx) {
 
 // reset detaches s from its request and clears it.
 func (s *requestStream) reset() {
-	if s.exchange == nil {
-		return
+	if s.exchange != nil { // so that the compiler inlines the usual case
+		s.end()
 	}
+}
+
+func (s *requestStream) end() {
 	s.mu.Lock()
 	s.ctx, s.exchange, s.err = nil, nil, nil
 	s.isArmed, s.awaitsContinue = false, false
@@ -101,9 +104,10 @@ func (s *requestStream) warn() {
 
 // isUnread reports whether the body was not read to its verified end.
 func (s *requestStream) isUnread() bool {
-	if s.exchange == nil {
-		return false
-	}
+	return s.exchange != nil && s.hasMore() // so that the compiler inlines the usual case
+}
+
+func (s *requestStream) hasMore() bool {
 	if !s.mu.TryLock() {
 		return true // a handler that timed out is reading
 	}
