@@ -15,6 +15,50 @@ import (
 // started, to the nanosecond as the scheduler counts it.
 func (c *Child) TreeCPU() (time.Duration, error) { return treeCPU(c.cmd.Process.Pid) }
 
+// TreeModes returns the CPU time of the child and of the processes that it started in
+// user mode and in the kernel. The kernel samples these with each tick, so they are good
+// for shares over seconds.
+func (c *Child) TreeModes() (user, system time.Duration, err error) {
+	return treeModes(c.cmd.Process.Pid)
+}
+
+func treeModes(root int) (user, system time.Duration, err error) {
+	processes, err := tree(root)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, pid := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, 0, err
+		}
+		u, s, err := parseModes(string(text))
+		if err != nil {
+			return 0, 0, fmt.Errorf("process %d: %w", pid, err)
+		}
+		user, system = user+u, system+s
+	}
+	return user, system, nil
+}
+
+// parseModes reads the times of a process from its stat (proc_pid_stat(5)).
+func parseModes(text string) (user, system time.Duration, err error) {
+	const (
+		tick  = time.Second / 100 // USER_HZ
+		first = 11                // of the fields after the name, utime; then stime
+	)
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < first+2 {
+		return 0, 0, fmt.Errorf("%q has no times", text)
+	}
+	u, err := strconv.ParseInt(fields[first], 10, 64)
+	if err != nil {
+		return 0, 0, err
+	}
+	s, err := strconv.ParseInt(fields[first+1], 10, 64)
+	return time.Duration(u) * tick, time.Duration(s) * tick, err
+}
+
 func treeCPU(root int) (sum time.Duration, err error) {
 	processes, err := tree(root)
 	if err != nil {

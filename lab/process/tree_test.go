@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestParseStat(t *testing.T) {
@@ -17,6 +18,19 @@ func TestParseStat(t *testing.T) {
 	}
 	for _, bad := range []string{"", "12 (name)", "x (name) S 1 2", "12 (name) S y"} {
 		if _, _, err := parseStat(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestParseModes(t *testing.T) {
+	const good = "12 (a ) S) S 7 12 12 0 -1 4194560 100 0 0 0 250 31 0 0 20 0"
+	user, system, err := parseModes(good)
+	if err != nil || user != 2500*time.Millisecond || system != 310*time.Millisecond {
+		t.Errorf("%v and %v, %v", user, system, err)
+	}
+	for _, bad := range []string{"", "12 (name) S 7", "12 (name) S 7 12 12 0 -1 4194560 100 0 0 0 x 31", "12 (name) S 7 12 12 0 -1 4194560 100 0 0 0 250 x"} {
+		if _, _, err := parseModes(bad); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}
@@ -50,6 +64,9 @@ func TestProgram(t *testing.T) {
 	}
 	if both, err := treeCPU(os.Getpid()); err != nil || both < own+alone {
 		t.Errorf("CPU time of the tree %v, %v, want at least %v and %v", both, err, own, alone)
+	}
+	if user, system, err := treeModes(os.Getpid()); err != nil || user+system <= 0 {
+		t.Errorf("CPU time of the tree by modes %v and %v, %v", user, system, err)
 	}
 	if err := program.Stop(); err != nil {
 		t.Error(err)

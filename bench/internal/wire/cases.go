@@ -12,7 +12,9 @@ import (
 type sample struct {
 	load.Result
 	cpu      time.Duration // of the server with its processes
-	resident int64         // bytes of its memory, afterwards
+	user     time.Duration // of cpu, roughly; and the rest
+	system   time.Duration
+	resident int64 // bytes of its memory, afterwards
 }
 
 // A wireCase is a load, what the servers are to reach under it, and what was
@@ -28,14 +30,19 @@ type wireCase struct {
 	extra  bool // not with -quick
 	spread bool // with -full, this case is repeated on all CPUs
 
-	// targets are the most that a kind's CPU time per request, divided by the
-	// baseline's, may be.
-	targets map[string]float64
+	goal goal // of Sluice on the engine epoll
 
 	samples map[string][]sample // by kind, round by round
 	perIdle map[string]float64  // bytes of memory for each idle connection, by kind
 	absent  map[string]string   // why a kind is not there
 	sizes   map[string]int      // bytes of a response, by kind
+}
+
+// A goal is the most that CPU time per request may be; 0: there is none.
+type goal struct {
+	cpu   float64 // ÷ the baseline's
+	user  float64 // user time ÷ the baseline's
+	floor float64 // ÷ the floor's
 }
 
 // browserFields make a request's head as long as a browser's, some 677 bytes.
@@ -48,24 +55,23 @@ const browserFields = "Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n" +
 // fileName is the file of the case of static files.
 const fileName = "file.html"
 
-// allCases returns the cases with the project's targets.
+// allCases returns the cases with the project's goals.
 func allCases() []*wireCase {
-	onEpoll := func(most float64) map[string]float64 { return map[string]float64{peers.Epoll: most} }
 	return []*wireCase{
-		{name: "64 connections", load: load.Load{Conns: 64}, spread: true, targets: onEpoll(0.78)},
-		{name: "512 connections", load: load.Load{Conns: 512}, spread: true, targets: onEpoll(0.68)},
-		{name: "pipeline of 16", load: load.Load{Conns: 64, Depth: 16}, spread: true, targets: onEpoll(0.55)},
-		{name: "connection per request", load: load.Load{Conns: 64, Close: true}, targets: onEpoll(0.80)},
-		{name: "10,000 idle and 64 active", load: load.Load{Conns: 64}, idle: 10_000},
-		{name: "POST 1 KiB", load: load.Load{Conns: 64}, peer: peers.Options{BodySize: 1 << 10}},
-		{name: "100 KiB response", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerLarge}},
+		{name: "64 connections", load: load.Load{Conns: 64}, spread: true, goal: goal{user: .50, floor: 1.12}},
+		{name: "512 connections", load: load.Load{Conns: 512}, spread: true, goal: goal{user: .50, floor: 1.12}},
+		{name: "pipeline of 16", load: load.Load{Conns: 64, Depth: 16}, spread: true, goal: goal{user: .55, floor: 1.6}},
+		{name: "connection per request", load: load.Load{Conns: 64, Close: true}, goal: goal{floor: 1.15}},
+		{name: "10,000 idle and 64 active", load: load.Load{Conns: 64}, idle: 10_000, goal: goal{floor: 1.12}},
+		{name: "POST 1 KiB", load: load.Load{Conns: 64}, peer: peers.Options{BodySize: 1 << 10}, goal: goal{cpu: .85}},
+		{name: "100 KiB response", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerLarge}, goal: goal{cpu: .85}},
 		{name: "static file of 10 KiB", load: load.Load{Conns: 64}, target: "/" + fileName, peer: peers.Options{Answer: peers.AnswerFile}},
-		{name: "JSON", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerJSON}},
+		{name: "JSON", load: load.Load{Conns: 64}, peer: peers.Options{Answer: peers.AnswerJSON}, goal: goal{cpu: .85}},
 		{name: "gzip of 10 KiB", load: load.Load{Conns: 64}, fields: "Accept-Encoding: gzip\r\n", peer: peers.Options{Answer: peers.AnswerGzip}},
-		{name: "TLS", load: load.Load{Conns: 64, TLS: true}, peer: peers.Options{TLS: true}},
-		{name: "browser-size head", load: load.Load{Conns: 64}, fields: browserFields, extra: true, targets: onEpoll(0.78)},
+		{name: "TLS", load: load.Load{Conns: 64, TLS: true}, peer: peers.Options{TLS: true}, goal: goal{cpu: .85}},
+		{name: "browser-size head", load: load.Load{Conns: 64}, fields: browserFields, extra: true},
 		{name: "sleeps 1 ms, 64 connections", load: load.Load{Conns: 64}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
-		{name: "sleeps 1 ms, 512 connections", load: load.Load{Conns: 512}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true, targets: onEpoll(0.80)},
+		{name: "sleeps 1 ms, 512 connections", load: load.Load{Conns: 512}, peer: peers.Options{Handler: peers.Handler{Sleep: time.Millisecond}}, extra: true},
 	}
 }
 

@@ -20,6 +20,7 @@ type contender struct {
 	kind, addr string
 	process    interface {
 		TreeMemory() (process.TreeMemory, error)
+		TreeModes() (user, system time.Duration, err error)
 		Stop() error
 	}
 	cpu func() (time.Duration, error)

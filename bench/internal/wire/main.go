@@ -125,7 +125,7 @@ func offeredCases(full bool) (cases []*wireCase) {
 	}
 	for _, c := range allCases() {
 		if c.spread {
-			c.name, c.shared, c.targets = c.name+", all CPUs", true, nil
+			c.name, c.shared, c.goal = c.name+", all CPUs", true, goal{}
 			cases = append(cases, c)
 		}
 	}

@@ -76,6 +76,7 @@ func used(perRequest time.Duration) sample {
 	return sample{
 		Result: load.Result{Requests: 1000, Elapsed: time.Second, Latency: took(time.Millisecond)},
 		cpu:    1000 * perRequest,
+		user:   250 * perRequest, system: 750 * perRequest,
 	}
 }
 
@@ -93,10 +94,15 @@ func TestTables(t *testing.T) {
 	o.kinds = []string{peers.Epoll, peers.FastHTTP, nginx, floorKind}
 	m := &measurement{options: o}
 	var got []string
-	for _, row := range compared(m).Rows {
+	for _, row := range divided(m).Rows {
 		got = append(got, strings.Join(row[1:], "; "))
 	}
-	if want := []string{"epoll; 0.90 (0.90–0.90); ≤ 0.78 missed; 1.80 (1.80–1.80)"}; !slices.Equal(got, want) {
+	want := []string{
+		"epoll; 3.38; 10.12; 0.90, ≤ 0.50 missed; 0.90; 1.80, ≤ 1.12 missed",
+		"fasthttp; 3.75; 11.25; 1.00; 1.00; 2.00",
+		"floor; 1.88; 5.62; 0.50; 0.50; 1.00",
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("rows %q, want %q", got, want)
 	}
 	s := measured(m)

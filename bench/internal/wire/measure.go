@@ -135,6 +135,10 @@ func (m *measurement) turn(c *wireCase, server *contender, generator *load.Gener
 	if err != nil {
 		return s, err
 	}
+	user, system, err := server.process.TreeModes()
+	if err != nil {
+		return s, err
+	}
 	results, err := generator.Run()
 	if err != nil {
 		return s, err
@@ -145,6 +149,10 @@ func (m *measurement) turn(c *wireCase, server *contender, generator *load.Gener
 		return s, err
 	}
 	s.cpu = after - before
+	if s.user, s.system, err = server.process.TreeModes(); err != nil {
+		return s, err
+	}
+	s.user, s.system = s.user-user, s.system-system
 	memory, err := server.process.TreeMemory()
 	if err != nil {
 		return s, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/latency"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
@@ -13,13 +14,16 @@ import (
 // columns are what was measured of one server, round by round.
 type columns struct {
 	cpu, rate []float64 // µs per request, requests per second
+	userShare float64   // of cpu, in all rounds
 	p50, p99  []float64 // µs
 	resident  []float64 // bytes
 	failures  int
 }
 
 func columnsOf(samples []sample) (c columns) {
+	var user, all time.Duration
 	for _, s := range samples {
+		user, all = user+s.user, all+s.user+s.system
 		c.cpu = append(c.cpu, float64(s.cpu.Nanoseconds())/1e3/float64(s.Requests))
 		c.rate = append(c.rate, s.Rate())
 		c.p50 = append(c.p50, float64(s.Latency.Percentile(50).Microseconds()))
@@ -27,14 +31,17 @@ func columnsOf(samples []sample) (c columns) {
 		c.resident = append(c.resident, float64(s.resident))
 		c.failures += s.Failures
 	}
+	if all > 0 {
+		c.userShare = float64(user) / float64(all)
+	}
 	return c
 }
 
+// user returns the user time per request, in µs.
+func (c *columns) user() float64 { return report.Median(c.cpu) * c.userShare }
+
 func document(m *measurement) report.Document {
-	d := report.Document{Title: "Over the wire", Sections: []report.Section{measured(m)}}
-	if targets := compared(m); len(targets.Rows) > 0 {
-		d.Sections = append(d.Sections, targets)
-	}
+	d := report.Document{Title: "Over the wire", Sections: []report.Section{measured(m), divided(m)}}
 	return d
 }
 
@@ -141,24 +148,45 @@ func failureNotes(m *measurement) (notes []string) {
 	return notes
 }
 
-// compared is the table of ratios beside the targets.
-func compared(m *measurement) report.Section {
+// divided is the table of where the CPU time goes, with the goals.
+func divided(m *measurement) report.Section {
 	s := report.Section{
-		Title: "CPU time per request ÷ " + baseline + ", beside the design's targets",
-		Head:  []string{"load", "server", "ratio", "target", "÷ floor"},
-		Notes: []string{"÷ floor: what is left when all HTTP is gone bounds what a server can reach."},
+		Title: "CPU time per request: user and system, and beside the floor",
+		Head:  []string{"load", "server", "user µs", "system µs", "user ÷ fasthttp", "CPU ÷ fasthttp", "CPU ÷ floor"},
+		Notes: []string{
+			"User time is that share of the median CPU time which the kernel's ticks have found in user mode, in all rounds together.",
+			"÷ floor: what is left when all HTTP is gone bounds what a server can reach. ≤: the project's goals for epoll.",
+		},
 	}
 	for _, c := range m.cases {
-		base, least := columnsOf(c.samples[baseline]).cpu, columnsOf(c.samples[floorKind]).cpu
+		base, least := columnsOf(c.samples[baseline]), columnsOf(c.samples[floorKind])
 		for _, kind := range m.kinds {
-			of := columnsOf(c.samples[kind]).cpu
-			most, wanted := c.targets[kind]
-			if !wanted || len(of) == 0 {
+			of := columnsOf(c.samples[kind])
+			if len(of.cpu) == 0 {
 				continue
 			}
-			ratios := report.Ratios(of, base)
-			s.Rows = append(s.Rows, []string{c.name, kind, report.Ratio(ratios), report.Verdict(report.Median(ratios), most, "%.2f"), report.Ratio(report.Ratios(of, least))})
+			var most goal
+			if kind == peers.Epoll {
+				most = c.goal
+			}
+			s.Rows = append(s.Rows, []string{
+				c.name, kind, fmt.Sprintf("%.2f", of.user()), fmt.Sprintf("%.2f", report.Median(of.cpu)-of.user()),
+				beside([]float64{of.user() / base.user()}, most.user),
+				beside(report.Ratios(of.cpu, base.cpu), most.cpu), beside(report.Ratios(of.cpu, least.cpu), most.floor),
+			})
 		}
 	}
 	return s
+}
+
+// beside writes a ratio, and whether it reaches its goal; 0: there is none.
+func beside(ratios []float64, most float64) string {
+	if len(ratios) == 0 {
+		return "-"
+	}
+	text := fmt.Sprintf("%.2f", report.Median(ratios))
+	if most > 0 {
+		text += ", " + report.Verdict(report.Median(ratios), most, "%.2f")
+	}
+	return text
 }
