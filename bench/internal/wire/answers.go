@@ -23,7 +23,11 @@ func (c *wireCase) learn(server *contender) error {
 	if err != nil {
 		return err
 	}
-	if err := c.check(answer.Response, answer.Content); err != nil {
+	if server.isOther {
+		if answer.Response.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %s", answer.Response.Status)
+		}
+	} else if err := c.check(answer.Response, answer.Content); err != nil {
 		return err
 	}
 	server.size = answer.Size

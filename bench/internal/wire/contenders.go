@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/floor"
@@ -25,9 +27,10 @@ type contender struct {
 	}
 	cpu func() (time.Duration, error)
 
-	size   int             // of its response, with the head
-	fields string          // names of its response's header fields
-	idlers *load.Generator // holds idle connections; nil: none
+	isOther bool            // its answer is not that of the case
+	size    int             // of its response, with the head
+	fields  string          // names of its response's header fields
+	idlers  *load.Generator // holds idle connections; nil: none
 }
 
 // stop ends the server and its idle connections.
@@ -44,6 +47,7 @@ type startOptions struct {
 	cpu    int    // or process.AnyCPU
 	procs  int    // processes, or CPUs of one
 	folder string // for files
+	others map[string]string
 	floor  string // the program; "": it cannot be built
 	noGCC  error  // why not
 }
@@ -56,6 +60,9 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 		return startNginx(ctx, c, o)
 	case floorKind:
 		return startFloor(ctx, c, o)
+	}
+	if command, ok := o.others[kind]; ok {
+		return startOther(ctx, kind, command, c, o)
 	}
 	if c.peer.Answer == peers.AnswerGzip && (kind == peers.NetHTTP || kind == peers.Hertz) {
 		return nil, errNoGzip
@@ -85,11 +92,12 @@ var (
 	errNoGzip  = errors.New("has no compression of its own")
 	errNoTLS   = errors.New("the floor has no TLS")
 	errNoSleep = errors.New("the floor does not sleep")
+	errOther   = errors.New("a program of --program is asked for a short text only")
 )
 
 // isAbsence says whether an error means that a server has no such case here.
 func isAbsence(err error) bool {
-	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errNginx, errNoNginx, process.ErrNoCompiler} {
+	for _, absence := range []error{errNoGzip, errNoTLS, errNoSleep, errOther, errNginx, errNoNginx, process.ErrNoCompiler} {
 		if errors.Is(err, absence) {
 			return true
 		}
@@ -128,6 +136,32 @@ func startFloor(ctx context.Context, c *wireCase, o startOptions) (*contender, e
 		return nil, err
 	}
 	return startedProgram(ctx, floorKind, addr, program)
+}
+
+// startOther starts a program of --program. Its answer may be another than that of the
+// others: it only has to be one.
+func startOther(ctx context.Context, kind, command string, c *wireCase, o startOptions) (*contender, error) {
+	if c.peer != (peers.Options{}) {
+		return nil, errOther
+	}
+	addr, err := process.FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Fields(strings.NewReplacer("{addr}", addr, "{port}", port).Replace(command))
+	program, err := process.StartProgram(ctx, o.cpu, words[0], words[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	server, err := startedProgram(ctx, kind, addr, program)
+	if err == nil {
+		server.isOther = true
+	}
+	return server, err
 }
 
 // startedProgram waits until a program serves that takes no listener.

@@ -54,6 +54,7 @@ type options struct {
 	rounds   int
 	duration time.Duration
 	kinds    []string
+	others   map[string]string // commands of servers, by their kinds
 	cases    []*wireCase
 	list     bool // name the cases, and do nothing else
 }
@@ -77,6 +78,7 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	flags.DurationVar(&o.duration, "duration", 0, "time of one server in one round over the wire; 0: as --quick or --full says")
 	pattern := flags.String("case", ".", "regular `expression` of the cases to run; --list names them")
 	servers := flags.String("servers", strings.Join(allKinds[:ordinaryKinds], ","), "servers to compare over the wire, also "+multipath+"; "+baseline+" always is one")
+	programs := flags.StringArray("program", nil, "a further server, as `NAME=COMMAND`: a program with its arguments, in which {addr} or {port} is where it is to listen; it must answer GET with 200")
 	flags.BoolVar(&o.list, "list", false, "list the cases and do nothing else")
 	return func() (_ options, err error) {
 		if *quick && *full {
@@ -91,8 +93,25 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 		if !slices.Contains(o.kinds, baseline) {
 			o.kinds = append(o.kinds, baseline)
 		}
+		if err := o.add(*programs); err != nil {
+			return o, err
+		}
 		return o, o.choose(*pattern, *full || *pattern != ".")
 	}
+}
+
+// add makes programs of others kinds of servers.
+func (o *options) add(programs []string) error {
+	o.others = make(map[string]string)
+	for _, program := range programs {
+		name, command, _ := strings.Cut(program, "=")
+		if name == "" || strings.TrimSpace(command) == "" || slices.Contains(allKinds[:], name) || o.others[name] != "" {
+			return fmt.Errorf("--program %q: want NAME=COMMAND, with a name that no other server has", program)
+		}
+		o.others[name] = command
+		o.kinds = append(o.kinds, name)
+	}
+	return nil
 }
 
 // setTimes fills in the rounds and times that no flag gives.

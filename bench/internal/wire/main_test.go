@@ -2,6 +2,8 @@ package wire
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +19,13 @@ import (
 	"github.com/sluicehttp/sluice/lab/process"
 )
 
+const otherRole = "serve-other"
+
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == otherRole {
+		answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "another text") })
+		panic(http.ListenAndServe(os.Args[2], answer))
+	}
 	process.Main(servers.Roles())
 	os.Exit(m.Run())
 }
@@ -30,7 +38,8 @@ func TestParseFlags(t *testing.T) {
 	if want := []string{peers.Epoll, baseline}; !slices.Equal(o.kinds, want) {
 		t.Errorf("servers %q, want %q", o.kinds, want)
 	}
-	for _, bad := range [][]string{{"--rounds", "-1"}, {"--duration", "1ms"}, {"--case", "("}, {"--case", "none"}, {"--servers", "gopher"}, {"--quick", "--full"}} {
+	for _, bad := range [][]string{{"--rounds", "-1"}, {"--duration", "1ms"}, {"--case", "("}, {"--case", "none"}, {"--servers", "gopher"}, {"--quick", "--full"},
+		{"--program", "x"}, {"--program", "x= "}, {"--program", "=x"}, {"--program", "nginx=x"}, {"--program", "x=y", "--program", "x=z"}} {
 		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
@@ -127,6 +136,7 @@ func TestSmoke(t *testing.T) {
 	folder := t.TempDir()
 	o, err := command.Parse(flags,
 		"--rounds", "1", "--duration", "400ms", "--servers", "epoll,multipath,nginx,floor", // and the baseline
+		"--program", "other="+os.Args[0]+" "+otherRole+" {addr}",
 		"--case", "^(pipeline of 16|connection per request|TLS|JSON)$")
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +156,9 @@ func TestSmoke(t *testing.T) {
 			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].cpu <= 0 || samples[0].Latency.Percentile(99) <= 0 || samples[0].resident == 0 {
 				t.Errorf("%s, %s: %+v", c.name, kind, samples)
 			}
+		}
+		if got, want := len(c.samples["other"]) == 1, c.peer == (peers.Options{}); got != want {
+			t.Errorf("%s, another program: measured %v, want %v", c.name, got, want)
 		}
 	}
 	if !strings.Contains(text.String(), "Medians of the rounds\n") {

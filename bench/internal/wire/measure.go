@@ -91,7 +91,7 @@ func (m *measurement) measureCase(ctx context.Context, c *wireCase, title string
 // build starts the servers, each with the idle connections that the case wants.
 // What it returns is to be stopped even if it failed.
 func (m *measurement) build(ctx context.Context, c *wireCase) (servers []*contender, err error) {
-	o := startOptions{cpu: serverCPU, procs: 1, folder: m.folder, floor: m.floor, noGCC: m.noGCC}
+	o := startOptions{cpu: serverCPU, procs: 1, folder: m.folder, others: m.others, floor: m.floor, noGCC: m.noGCC}
 	if c.shared {
 		o.cpu, o.procs = process.AnyCPU, runtime.NumCPU()
 	}
