@@ -20,6 +20,7 @@ type clientCall struct {
 	needsHTTP1  bool // the server has answered HTTP_1_1_REQUIRED
 	hasConn     bool // the last attempt got a connection
 	hasSent     bool // bytes of the last attempt were written
+	looksLater  bool // a turn looks whether the connection is quiet
 	wants       bodyWanted
 }
 

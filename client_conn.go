@@ -17,11 +17,14 @@ import (
 type clientConn struct {
 	c           net.Conn
 	peek        pool.Peeker // tests the socket without reading
+	turn        pool.Turn
 	addr        string
 	created     int64 // clock.Nanos
 	lastUse     int64
 	written     atomic.Int64 // bytes of the present request
 	writeErr    error        // of writing the present request
+	unsent      []byte       // what the next Read writes first
+	takesTurn   bool         // the present request uses turn, which looks whether c is quiet
 	hasDeadline bool         // a deadline may be set on c
 	isReused    bool
 	isHTTP2     bool
@@ -31,6 +34,7 @@ type clientConn struct {
 func newClientConn(c net.Conn, addr string) *clientConn {
 	cc := &clientConn{c: c, addr: addr, created: clock.Nanos()}
 	cc.peek.Init(c)
+	cc.turn.Init(c)
 	return cc
 }
 
@@ -46,6 +50,14 @@ func (cc *clientConn) Write(p []byte) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// Read implements io.Reader. It first writes unsent.
+func (cc *clientConn) Read(p []byte) (int, error) {
+	if cc.unsent == nil {
+		return cc.c.Read(p)
+	}
+	return cc.exchange.takeTurn(p)
 }
 
 // maxWrite is the maximum size of one write in bytes: written shows progress

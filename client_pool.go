@@ -66,7 +66,8 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 	if cc == nil {
 		return c.connect(call)
 	}
-	if c.pool.IsExpired(&settings, got) || !cc.isQuiet() {
+	cc.takesTurn = call.looksLater && cc.turn.CanTake()
+	if c.pool.IsExpired(&settings, got) || !cc.takesTurn && !cc.isQuiet() {
 		cc.close() // connect opens a new one in its place
 		return c.connect(call)
 	}

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/pool"
 )
 
 // DefaultTransport sends requests over HTTP/1.1, or over HTTP/2 if the HostClient's
@@ -29,7 +31,9 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	var cc *clientConn
 	switch isTunnel := req.Header.IsConnect(); {
 	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
+		call.looksLater = call.trace == nil && !isTunnel && req.isShort()
 		cc, err = c.acquire(call)
+		call.looksLater = false
 	case isTunnel:
 		return false, ErrNotSupportedHTTP2
 	default:
@@ -43,15 +47,39 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	if err != nil {
 		return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 	}
+	fate, err := c.exchangeOn(cc, req, resp)
+	if err == pool.ErrNotQuiet { // a new connection takes its place, as in acquireAny
+		cc.close()
+		call.hasConn, call.upstream = false, ""
+		if cc, err = c.connect(call); err != nil {
+			return !errors.Is(err, ErrNoFreeConns), call.explain(err)
+		}
+		fate, err = c.exchangeOn(cc, req, resp)
+	}
+	switch {
+	case err != nil:
+		c.discard(cc)
+		// A response that is too long is too long on every connection.
+		return !errors.Is(err, ErrBodyTooLarge), call.explain(err)
+	case fate == connFree:
+		c.release(cc)
+	case fate == connSpent:
+		c.discard(cc)
+	}
+	return false, nil
+}
+
+// exchangeOn sends the request on cc and reads the response.
+func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response) (connFate, error) {
+	call := &req.call
 	call.hasConn, call.upstream = true, cc.addr
 	if !cc.isReused && cc.wasSpokenTo() {
 		var one [1]byte // a byte is there, so reading does not wait
 		n, err := cc.c.Read(one[:])
-		c.discard(cc)
 		if n > 0 {
 			err = errSpokenFirst
 		}
-		return true, call.explain(err)
+		return connSpent, err
 	}
 	x := &cc.exchange
 	*x = exchange{c: c, cc: cc, req: req, resp: resp, call: call, isHead: req.Header.IsHead(), isTunnel: req.Header.IsConnect()}
@@ -65,17 +93,7 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	fate, err := x.run()
 	call.hasSent = cc.written.Load() > 0
 	*x = exchange{} // from here on, another request may use the connection
-	switch {
-	case err != nil:
-		c.discard(cc)
-		// A response that is too long is too long on every connection.
-		return !errors.Is(err, ErrBodyTooLarge), call.explain(err)
-	case fate == connFree:
-		c.release(cc)
-	case fate == connSpent:
-		c.discard(cc)
-	}
-	return false, nil
+	return fate, err
 }
 
 // connFate says what happens to a connection after a response.
@@ -133,16 +151,23 @@ func (x *exchange) run() (connFate, error) {
 	cc := x.cc
 	cc.written.Store(0)
 	cc.writeErr = nil
-	if err := cc.clearLimits(); err != nil {
-		return connSpent, err
+	if !cc.takesTurn || !x.limitsRead() {
+		if err := cc.clearLimits(); err != nil {
+			return connSpent, x.limitError(err)
+		}
 	}
 	x.stop = cc.guard(x.call.Context)
-	x.br = acquireClientInput(cc.c, sizeOr(x.c.ReadBufferSize, defaultClientBuffer))
+	x.br = acquireClientInput(cc, sizeOr(x.c.ReadBufferSize, defaultClientBuffer))
 	var err error
-	if !x.req.isShort() {
+	switch {
+	case cc.takesTurn:
+		err = x.runTurn()
+	case !x.req.isShort():
 		err = x.runBuffered()
-	} else if err = x.send(nil); err == nil {
-		err = x.receive()
+	default:
+		if err = x.send(nil); err == nil {
+			err = x.receive()
+		}
 	}
 	switch {
 	case err != nil || x.resp.stream == nil:
@@ -160,6 +185,82 @@ func (x *exchange) run() (connFate, error) {
 		return connSpent, err
 	}
 	return connFree, nil
+}
+
+// limitsRead reports whether there is a limit for reading the response.
+func (x *exchange) limitsRead() bool { return x.c.ReadTimeout > 0 || x.call.Deadline != 0 }
+
+// limitError returns the error for a deadline that could not be set before the
+// request was sent: an idle connection was closed by this process.
+func (x *exchange) limitError(err error) error {
+	if x.cc.takesTurn {
+		return pool.ErrNotQuiet
+	}
+	return err
+}
+
+// runTurn sends a short request and reads the response, in one call of the
+// connection as far as possible.
+func (x *exchange) runTurn() (err error) {
+	req, cc := x.req, x.cc
+	if req.wire, err = req.appendWhole(req.wire[:0]); err != nil {
+		return err
+	}
+	x.call.phase = PhaseRead // writing never waits
+	if err := cc.setReadLimit(x.call, x.c.ReadTimeout); err != nil {
+		return x.limitError(err)
+	}
+	cc.unsent = req.wire
+	_, err = x.br.Peek(1)
+	switch {
+	case err == nil:
+		return x.readResponse()
+	case cc.writeErr != nil:
+		return cc.writeErr
+	}
+	return startError(endError(err, nil), io.EOF)
+}
+
+// takeTurn writes cc.unsent, and reads the beginning of the response into p.
+func (x *exchange) takeTurn(p []byte) (int, error) {
+	cc := x.cc
+	out := cc.unsent
+	cc.unsent = nil
+	written, n, err := cc.turn.Take(out, p)
+	cc.written.Add(int64(written))
+	switch {
+	case err == nil && written < len(out): // the socket has no room for more
+		return x.finishTurn(out[written:], p)
+	case err == nil && n == 0:
+		return 0, io.EOF
+	case written < len(out):
+		cc.writeErr = err
+	}
+	return n, err
+}
+
+// finishTurn is the rest of takeTurn if the socket has no room for all of the
+// request.
+func (x *exchange) finishTurn(rest, p []byte) (int, error) {
+	cc := x.cc
+	x.call.phase = PhaseWrite
+	err := cc.c.SetWriteDeadline(time.Time{}) // one that an earlier request has left
+	cc.interruptFor(x.call)
+	if err == nil {
+		err = cc.setWriteLimit(x.call, x.c.WriteTimeout)
+	}
+	if err == nil {
+		_, err = cc.Write(rest)
+	}
+	if err != nil {
+		cc.writeErr = err
+		return 0, err
+	}
+	x.call.phase = PhaseRead
+	if err := cc.setReadLimit(x.call, x.c.ReadTimeout); err != nil {
+		return 0, err
+	}
+	return cc.c.Read(p)
 }
 
 // runBuffered sends a request through a pooled buffer and reads the response.

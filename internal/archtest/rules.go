@@ -182,7 +182,7 @@ func partRules() map[string]packageRule {
 		"internal/message":   {own: []string{"internal/ascii", "internal/clock", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},
 		"internal/bodypipe":  {own: []string{"internal/buf"}},
 		"internal/pipeline":  {own: []string{"internal/clock", "internal/pool"}},
-		"internal/pool":      clock,
+		"internal/pool":      {own: []string{"internal/clock", "internal/engine/sock"}},
 		"internal/listen":    {external: []string{xSys}},
 		"internal/supervise": {external: []string{xSys}},
 		"internal/mesh":      {own: []string{"backplane"}},
