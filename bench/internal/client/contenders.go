@@ -39,7 +39,17 @@ const role = "http-client"
 type config struct {
 	Name, Addr string
 	Callers    int
+	Fields     int // of headFields
 	Timeout    time.Duration
+}
+
+// headFields are set anew for each request, as a program does that makes requests.
+var headFields = [][2]string{
+	{"Accept", "application/json"},
+	{"Authorization", "Bearer 0123456789abcdef0123456789abcdef"},
+	{"X-Request-Id", "8d1f0c7a-5b3d-4246-9f01-0c7a5b3d9246"},
+	{"Accept-Language", "en-GB,en;q=0.9"},
+	{"Cookie", "session=2f7d9c1e8a6b4350; theme=dark"},
 }
 
 // Roles has what the subcommand's processes do.
@@ -91,6 +101,9 @@ func (c *config) client() func() func() error {
 			req, resp := new(sluice.Request), new(sluice.Response)
 			req.SetRequestURI(url)
 			return func() (err error) {
+				for _, field := range headFields[:c.Fields] {
+					req.Header.Set(field[0], field[1])
+				}
 				if c.Timeout > 0 {
 					err = hc.DoTimeout(req, resp, c.Timeout)
 				} else {
@@ -105,6 +118,9 @@ func (c *config) client() func() func() error {
 			req, resp := new(fasthttp.Request), new(fasthttp.Response)
 			req.SetRequestURI(url)
 			return func() (err error) {
+				for _, field := range headFields[:c.Fields] {
+					req.Header.Set(field[0], field[1])
+				}
 				if c.Timeout > 0 {
 					err = hc.DoTimeout(req, resp, c.Timeout)
 				} else {
@@ -139,6 +155,9 @@ func (c *config) netHTTP(url string) func() func() error {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 			if err != nil {
 				return err
+			}
+			for _, field := range headFields[:c.Fields] {
+				req.Header.Set(field[0], field[1])
 			}
 			resp, err := hc.Do(req)
 			if err != nil {

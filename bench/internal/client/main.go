@@ -38,6 +38,7 @@ type loadCase struct {
 	name       string
 	callers    int
 	timeout    time.Duration // of each request; 0: none
+	fields     int           // of the request's head, set anew for each
 	contenders []string
 }
 
@@ -47,11 +48,12 @@ var (
 )
 
 var allCases = []loadCase{
-	{"HTTP/1.1, 1 caller", 1, 0, http1},
-	{"HTTP/1.1, 64 callers", 64, 0, http1},
-	{"HTTP/1.1, 64 callers, a time-out each", 64, time.Minute, []string{fasthttpName, sluiceName, netHTTPName}},
-	{"HTTP/2, 1 caller", 1, 0, http2},
-	{"HTTP/2, 64 callers", 64, 0, http2},
+	{"HTTP/1.1, 1 caller", 1, 0, 0, http1},
+	{"HTTP/1.1, 64 callers", 64, 0, 0, http1},
+	{"HTTP/1.1, 64 callers, a time-out each", 64, time.Minute, 0, []string{fasthttpName, sluiceName, netHTTPName}},
+	{"HTTP/1.1, 64 callers, 5 header fields", 64, 0, len(headFields), []string{fasthttpName, sluiceName, netHTTPName}},
+	{"HTTP/2, 1 caller", 1, 0, 0, http2},
+	{"HTTP/2, 64 callers", 64, 0, 0, http2},
 }
 
 // options are the command's flags.
@@ -101,24 +103,39 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	s := report.Section{
 		Title: "CPU µs per request of the client's process, medians of the rounds",
-		Head:  []string{"load", "client", "CPU µs/req", "ratio"},
+		Head:  []string{"load", "client", "CPU µs/req", "user", "system", "CPU ratio", "user ratio"},
 		Notes: []string{fmt.Sprintf("%d rounds of %d requests for each client, in random order, after one to warm up. The first client of a load is what the others are divided by. "+
-			"In brackets the lowest and the highest round's ratio. bytes is no client: it writes and reads constant bytes.", o.rounds, o.requests)},
+			"In brackets the lowest and the highest round's ratio. bytes is no client: it writes and reads constant bytes. User time is that share of the median CPU time which the kernel's ticks have found in user mode, in all rounds together.", o.rounds, o.requests)},
 	}
 	for _, c := range o.cases {
-		cpu, err := measure(ctx, o, c, server.Addr)
+		spent, err := measure(ctx, o, c, server.Addr)
 		if err != nil {
 			return d, fmt.Errorf("%s: %w", c.name, err)
 		}
 		for i, name := range c.contenders {
-			s.Rows = append(s.Rows, []string{c.name, name, fmt.Sprintf("%.2f", report.Median(cpu[i])), report.Ratio(report.Ratios(cpu[i], cpu[0]))})
+			all, user := report.Median(spent[i].cpu), spent[i].userTime()
+			s.Rows = append(s.Rows, []string{
+				c.name, name, fmt.Sprintf("%.2f", all), fmt.Sprintf("%.2f", user), fmt.Sprintf("%.2f", all-user),
+				report.Ratio(report.Ratios(spent[i].cpu, spent[0].cpu)), fmt.Sprintf("%.2f", user/spent[0].userTime()),
+			})
 		}
 	}
 	return report.Document{Title: "Clients over the wire", Sections: []report.Section{s}}, nil
 }
 
-// measure returns the CPU time of each contender's rounds, in µs per request.
-func measure(ctx context.Context, o options, c loadCase, addr string) (cpu [][]float64, err error) {
+// times are what a client's rounds have taken.
+type times struct {
+	cpu          []float64     // µs per request
+	user, system time.Duration // of all rounds
+}
+
+// userTime returns the user time per request, in µs.
+func (t *times) userTime() float64 {
+	return report.Median(t.cpu) * float64(t.user) / float64(max(t.user+t.system, 1))
+}
+
+// measure returns the times of each contender.
+func measure(ctx context.Context, o options, c loadCase, addr string) (spent []times, err error) {
 	var children []*process.Child
 	defer func() {
 		for _, child := range children {
@@ -126,44 +143,53 @@ func measure(ctx context.Context, o options, c loadCase, addr string) (cpu [][]f
 		}
 	}()
 	for _, name := range c.contenders {
-		child, err := process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, role, config{name, addr, c.callers, c.timeout})
+		child, err := process.Start(ctx, process.Options{CPU: clientCPU, Procs: 1}, role, config{name, addr, c.callers, c.fields, c.timeout})
 		if err != nil {
 			return nil, err
 		}
 		children = append(children, child)
 	}
-	cpu = make([][]float64, len(children))
+	spent = make([]times, len(children))
 	for round := range o.rounds + 1 { // round 0 warms up
 		command.Progress("%s: round %d/%d", c.name, round, o.rounds)
 		for _, i := range rand.Perm(len(children)) {
-			spent, err := turn(children[i], o.requests)
-			if err != nil {
+			if err := spent[i].turn(children[i], o.requests); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.contenders[i], err)
 			}
-			if round > 0 {
-				cpu[i] = append(cpu[i], float64(spent.Nanoseconds())/1000/float64(o.requests))
+			if round == 0 {
+				spent[i] = times{}
 			}
 		}
 	}
-	return cpu, nil
+	return spent, nil
 }
 
-// turn makes a client send requests, and returns its CPU time for them.
-func turn(child *process.Child, requests int) (time.Duration, error) {
+// turn makes a client send requests, and adds its times for them.
+func (t *times) turn(child *process.Child, requests int) error {
 	before, err := child.TreeCPU()
 	if err != nil {
-		return 0, err
+		return err
+	}
+	userBefore, systemBefore, err := child.TreeModes()
+	if err != nil {
+		return err
 	}
 	if err := child.Tell(strconv.Itoa(requests)); err != nil {
-		return 0, err
+		return err
 	}
 	done := 0
 	if err := child.Result(&done); err != nil {
-		return 0, err
+		return err
+	}
+	if done != requests {
+		return fmt.Errorf("%d requests instead of %d", done, requests)
 	}
 	after, err := child.TreeCPU()
-	if done != requests {
-		err = errors.Join(err, fmt.Errorf("%d requests instead of %d", done, requests))
+	if err != nil {
+		return err
 	}
-	return after - before, err
+	user, system, err := child.TreeModes()
+	t.cpu = append(t.cpu, float64((after-before).Nanoseconds())/1000/float64(requests))
+	t.user, t.system = t.user+user-userBefore, t.system+system-systemBefore
+	return err
 }
