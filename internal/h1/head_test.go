@@ -209,23 +209,61 @@ var browserHead = "GET /some/page.html?with=query&and=more HTTP/1.1\r\nHost: www
 	"Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nReferer: https://www.example.org/start\r\n" +
 	"Accept-Encoding: gzip, deflate, br, zstd\r\nAccept-Language: en-GB,en;q=0.9\r\nCookie: session=0123456789abcdef; theme=dark\r\n\r\n"
 
+const (
+	shortHead = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+	usualHead = "GET /articles?page=2 HTTP/1.1\r\nHost: www.example.com\r\n" +
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
+		"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n\r\n"
+	proxyHead = "POST /api/v1/items/8213 HTTP/1.1\r\nhost: api.example.com\r\nx-forwarded-for: 203.0.113.77\r\n" +
+		"x-forwarded-proto: https\r\nx-request-id: 6f1c2b0de4a94a54\r\nuser-agent: node\r\naccept: */*\r\n" +
+		"content-type: application/json\r\ncontent-length: 137\r\n\r\n"
+)
+
+// The same head again and again.
 func BenchmarkParse(b *testing.B) {
 	for _, c := range []struct{ name, in string }{
-		{"Short", "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"},
-		{"Browser", browserHead},
+		{"Short", shortHead}, {"Usual", usualHead}, {"Browser", browserHead}, {"Proxy", proxyHead},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			in := []byte(c.in)
-			p := HeadParser{Limits: DefaultLimits}
-			var tab field.Table
-			b.ReportAllocs()
-			for b.Loop() {
-				p.Reset()
-				tab.Reset()
-				if _, done, err := p.Parse(&tab, in); !done || err != nil {
-					b.Fatal(done, err)
-				}
-			}
-		})
+		b.Run(c.name, func(b *testing.B) { benchmarkParse(b, c.in) })
+	}
+}
+
+// Heads as one client sends them: the paths differ. In "Path" nothing else does, in
+// "Field" the last field does, too, and in "Length" also that field's length.
+func BenchmarkParseVaried(b *testing.B) {
+	vary := func(field func(i int) string) (ins []string) {
+		for i := range 16 {
+			in := strings.Replace(usualHead, "page=2", fmt.Sprintf("page=%d", 1<<i), 1)
+			ins = append(ins, strings.Replace(in, "\r\n\r\n", "\r\n"+field(i)+"\r\n\r\n", 1))
+		}
+		return ins
+	}
+	for _, c := range []struct {
+		name  string
+		field func(i int) string
+	}{
+		{"Path", func(int) string { return "Referer: http://www.example.com/0" }},
+		{"Field", func(i int) string { return fmt.Sprintf("Referer: http://www.example.com/%x", i) }},
+		{"Length", func(i int) string { return "Referer: http://www.example.com/" + strings.Repeat("a", i) }},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkParse(b, vary(c.field)...) })
+	}
+}
+
+// benchmarkParse parses the heads in turns.
+func benchmarkParse(b *testing.B, heads ...string) {
+	var ins [][]byte
+	for _, h := range heads {
+		ins = append(ins, []byte(h))
+	}
+	p := HeadParser{Limits: DefaultLimits}
+	var tab field.Table
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p.Reset()
+		tab.Reset()
+		if _, done, err := p.Parse(&tab, ins[i%len(ins)]); !done || err != nil {
+			b.Fatal(done, err)
+		}
 	}
 }
