@@ -117,6 +117,19 @@ func queryEnd(s []byte, i int) int {
 	return i
 }
 
+// plainTargetEnd returns the position of the first byte at or after i that is not one
+// of the characters that targets mostly consist of: those from "&" to "~". It stops
+// early if fewer than eight bytes are left.
+func plainTargetEnd(s []byte, i int) int {
+	for ; i <= len(s)-8; i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if m := ((w - '&'*ones) | (w + ones)) & tops; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	return i
+}
+
 // IsPath tells whether s consists of bytes that the path and the query of a request
 // target may have. It is true for an empty s.
 func IsPath(s []byte) bool {

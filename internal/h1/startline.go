@@ -19,6 +19,9 @@ const versionPart = len(" HTTP/1.1")
 func (p *HeadParser) requestLine(raw []byte) (done bool, err error) {
 	switch p.phase {
 	case atStart:
+		if p.plainGet(raw) {
+			return true, nil
+		}
 		if done, err := p.skipEmptyLines(raw); !done {
 			return false, err
 		}
@@ -40,6 +43,26 @@ func (p *HeadParser) requestLine(raw []byte) (done bool, err error) {
 		return false, err
 	}
 	return true, p.targetForm(p.Method.In(raw), p.Target.In(raw))
+}
+
+// plainGet is a fast path for a complete request line of GET in HTTP/1.1 whose target
+// is a path of plain characters, with or without a query. For every other input it
+// changes nothing and returns false. It has the result of the general code.
+func (p *HeadParser) plainGet(raw []byte) bool {
+	const start = len("GET ")
+	if len(raw) <= start || string(raw[:start+1]) != "GET /" || p.line != 0 {
+		return false
+	}
+	end := plainTargetEnd(raw, start+1)
+	if rest := raw[end:]; len(rest) < 11 || string(rest[:11]) != " HTTP/1.1\r\n" || end > p.Limits.MaxLine-versionPart {
+		return false
+	}
+	p.Method = Span{0, start - 1}
+	p.Target = Span{start, end}
+	p.Protocol = Span{end + 1, end + versionPart}
+	p.Minor = 1
+	p.seen = end + len(" HTTP/1.1\r\n")
+	return true
 }
 
 // skipEmptyLines moves to the first byte that is not part of an empty line.
