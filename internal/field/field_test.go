@@ -1,18 +1,21 @@
 package field
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
 func TestNoTwoNamesShareASeat(t *testing.T) {
-	taken := map[int]ID{}
+	taken := map[uint64]ID{}
 	for id := Other + 1; id < numIDs; id++ {
-		seat := seatOf(canonical[id])
+		seat := words(canonical[id]).seat()
 		if other, ok := taken[seat]; ok {
-			t.Errorf("%s and %s share seat %d: change seatOf", canonical[id], canonical[other], seat)
+			t.Errorf("%s and %s share seat %d: change the factor", canonical[id], canonical[other], seat)
 		}
 		taken[seat] = id
 	}
@@ -38,6 +41,47 @@ func TestLookup(t *testing.T) {
 	if Lookup("") != Other || Lookup("X-Unknown") != Other {
 		t.Error("unknown names must be Other")
 	}
+}
+
+// Lookup finds what a comparison of all known names finds, for names that differ from
+// one in any byte.
+func TestLookupComparesEveryByte(t *testing.T) {
+	slow := func(name string) ID {
+		for id := Other + 1; id < numIDs; id++ {
+			if ascii.EqualFold(name, canonical[id]) {
+				return id
+			}
+		}
+		return Other
+	}
+	for id := Other + 1; id < numIDs; id++ {
+		for at := range canonical[id] {
+			for c := range 256 {
+				name := bytes.Clone(canonical[id])
+				name[at] = byte(c)
+				if got, want := Lookup(name), slow(string(name)); got != want {
+					t.Errorf("Lookup(%q) = %d, want %d", name, got, want)
+				}
+			}
+		}
+	}
+}
+
+func FuzzLookup(f *testing.F) {
+	for id := range numIDs {
+		f.Add(canonical[id])
+	}
+	f.Fuzz(func(t *testing.T, name []byte) {
+		id := Lookup(name)
+		if id != Lookup(string(name)) || id != Other && !ascii.EqualFold(name, canonical[id]) {
+			t.Fatalf("Lookup(%q) = %d", name, id)
+		}
+		for known := Other + 1; known < numIDs; known++ {
+			if ascii.EqualFold(name, canonical[known]) && id != known {
+				t.Fatalf("Lookup(%q) = %d, want %d", name, id, known)
+			}
+		}
+	})
 }
 
 // dump returns a table as "Name=value" words.

@@ -3,14 +3,20 @@
 // a parsed head costs one copy and no allocation.
 package field
 
-import "github.com/sluicehttp/sluice/internal/ascii"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
 
 // An ID is a field name that the library treats specially, or that is common enough
 // to be found without comparing strings. The zero ID means any other name.
 type ID uint8
 
 // The known fields. To add one, add it here and to canonical. A test then tells
-// whether the hash has a free seat for it.
+// whether the hash has a free seat for it. Names have four bytes or more.
 const (
 	Other ID = iota
 	Host
@@ -93,34 +99,64 @@ var canonical = [numIDs][]byte{
 func (id ID) Canonical() []byte { return canonical[id] }
 
 // seats is the size of the hash table of names, a power of two.
-const seats = 256
+const seats = 128
 
-// seatOf hashes a name by its length and three of its letters, folded. No two known
-// names have the same seat (TestNoTwoNamesShareASeat).
-func seatOf[S []byte | string](name S) int {
-	n := len(name)
-	return (n*1 ^ int(name[0]|0x20)*2 ^ int(name[n-1]|0x20)*1 ^ int(name[n>>1]|0x20)*12) & (seats - 1)
+// fold has the bit that lower-case letters have and upper-case letters have not, in
+// each byte of a word.
+const fold = 0x2020202020202020
+
+// A spelling is a known name in lower case as two words: its first and its last bytes.
+// They overlap, and a name of more than 16 bytes has a few between them.
+type spelling struct{ first, last uint64 }
+
+// words returns the words of a name of at least four bytes.
+func words(name []byte) spelling {
+	if n := len(name); n >= 8 {
+		return spelling{binary.LittleEndian.Uint64(name), binary.LittleEndian.Uint64(name[n-8:])}
+	}
+	return spelling{uint64(binary.LittleEndian.Uint32(name)), uint64(binary.LittleEndian.Uint32(name[len(name)-4:]))}
 }
 
-// idAtSeat maps a seat to its ID.
-var idAtSeat = func() (t [seats]ID) {
-	for id := Other + 1; id < numIDs; id++ {
-		t[seatOf(canonical[id])] = id
-	}
-	return t
-}()
+// seat hashes a name in any case. No two known names have the same seat
+// (TestNoTwoNamesShareASeat). The factor was found by trial.
+func (s spelling) seat() uint64 {
+	return ((s.first | fold) ^ bits.RotateLeft64(s.last|fold, 7)) * 0x6c129af7f2440eff >> 57
+}
+
+// isSame tells whether a word of a name equals one of a known name, which consists of
+// lower-case letters and hyphens: only at letters the bit of fold does not count.
+func isSame(word, known uint64) bool { return word|known>>1&fold == known }
+
+// spellings and idAtSeat are what Lookup compares a name with.
+var (
+	spellings = func() (t [numIDs]spelling) {
+		for id := Other + 1; id < numIDs; id++ {
+			t[id] = words(bytes.ToLower(canonical[id]))
+		}
+		return t
+	}()
+	idAtSeat = func() (t [seats]ID) {
+		for id := Other + 1; id < numIDs; id++ {
+			t[words(canonical[id]).seat()] = id
+		}
+		return t
+	}()
+)
 
 // Lookup returns the ID of a name in any case, or Other if it is unknown.
-func Lookup[S []byte | string](name S) ID {
-	if len(name) == 0 {
+func Lookup[S []byte | string](name S) ID { return lookup([]byte(name)) }
+
+func lookup(name []byte) ID {
+	n := len(name)
+	if n < 4 {
+		return Other // every known name is longer
+	}
+	w := words(name)
+	id := idAtSeat[w.seat()]
+	if id >= numIDs || len(canonical[id]) != n || !isSame(w.first, spellings[id].first) || !isSame(w.last, spellings[id].last) {
 		return Other
 	}
-	id := idAtSeat[seatOf(name)]
-	if id == Other {
-		return Other
-	}
-	c := canonical[id]
-	if len(c) != len(name) || (string(name) != string(c) && !ascii.EqualFold(name, c)) {
+	if n > 16 && !ascii.EqualFold(name[8:n-8], canonical[id][8:n-8]) {
 		return Other
 	}
 	return id
