@@ -33,22 +33,44 @@ func nameColon(s []byte, i int) int {
 	return -1
 }
 
+// plainEnd returns the position of the first byte at or after i that is not one of the
+// characters from lowest to "~", or len(s). lowest is repeated in each byte of its word.
+// It may stop early if s has less than eight bytes.
+func plainEnd(s []byte, i int, lowest uint64) int {
+	rest, n := s[i:], 0
+	for ; n <= len(rest)-16; n += 16 {
+		v, w := binary.LittleEndian.Uint64(rest[n:]), binary.LittleEndian.Uint64(rest[n+8:])
+		if m := ((v - lowest) | (v + ones)) & tops; m != 0 {
+			return i + n + bits.TrailingZeros64(m)>>3
+		}
+		if m := ((w - lowest) | (w + ones)) & tops; m != 0 {
+			return i + n + 8 + bits.TrailingZeros64(m)>>3
+		}
+	}
+	if n <= len(rest)-8 {
+		w := binary.LittleEndian.Uint64(rest[n:])
+		if m := ((w - lowest) | (w + ones)) & tops; m != 0 {
+			return i + n + bits.TrailingZeros64(m)>>3
+		}
+		n += 8
+	}
+	if left := len(rest) - n; left > 0 && len(s) >= 8 { // zeros follow the last byte
+		w := binary.LittleEndian.Uint64(s[len(s)-8:]) >> (64 - 8*left&63)
+		return i + n + bits.TrailingZeros64(((w-lowest)|(w+ones))&tops)>>3
+	}
+	return i + n
+}
+
 // valueEnd returns the position of the first byte at or after i that may not be in a
 // field value, or len(s) (RFC 9110 section 5.5).
 func valueEnd(s []byte, i int) int {
+	i = plainEnd(s, i, ' '*ones)
+	if i == len(s) || s[i] == '\r' {
+		return i
+	}
 	rest := s[i:]
 	for len(rest) >= 8 {
-		for len(rest) >= 16 { // two words at a time: BenchmarkParse/Browser -6 %
-			v, w := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
-			if outsideValue(v)|outsideValue(w) != 0 {
-				break
-			}
-			rest = rest[16:]
-		}
 		n := 8
-		if len(rest) < n {
-			break
-		}
 		if m := outsideValue(binary.LittleEndian.Uint64(rest)); m != 0 {
 			n = bits.TrailingZeros64(m) >> 3
 			if !ascii.Is(rest[n], ascii.Value) {
@@ -113,19 +135,6 @@ func queryEnd(s []byte, i int) int {
 	}
 	for i < len(s) && ascii.Is(s[i], ascii.Target) {
 		i++
-	}
-	return i
-}
-
-// plainTargetEnd returns the position of the first byte at or after i that is not one
-// of the characters that targets mostly consist of: those from "&" to "~". It stops
-// early if fewer than eight bytes are left.
-func plainTargetEnd(s []byte, i int) int {
-	for ; i <= len(s)-8; i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		if m := ((w - '&'*ones) | (w + ones)) & tops; m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
-		}
 	}
 	return i
 }

@@ -53,7 +53,7 @@ func (p *HeadParser) plainGet(raw []byte) bool {
 	if len(raw) <= start || string(raw[:start+1]) != "GET /" || p.line != 0 {
 		return false
 	}
-	end := plainTargetEnd(raw, start+1)
+	end := plainEnd(raw, start, '&'*ones)
 	if rest := raw[end:]; len(rest) < 11 || string(rest[:11]) != " HTTP/1.1\r\n" || end > p.Limits.MaxLine-versionPart {
 		return false
 	}
