@@ -31,6 +31,7 @@ type http1Exchange struct {
 	conn *http1Conn
 
 	parser   h1.HeadParser
+	opening  h1.Opening // of parser; stays when x is used for another connection
 	chunks   h1.Chunked
 	trailer  field.Table
 	bodyLeft int64 // of a body with Content-Length: not yet received; -1: chunked
@@ -65,6 +66,7 @@ var _ serverExchange = (*http1Exchange)(nil)
 func newHTTP1Exchange() *http1Exchange {
 	x := &http1Exchange{ctx: new(RequestCtx)}
 	x.ctx.exchange = x
+	x.parser.Opening = &x.opening
 	return x
 }
 

@@ -331,3 +331,38 @@ func TestHeldBytes(t *testing.T) {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
 }
+
+// Recall adds what Remember has copied, at other positions.
+func TestRememberAndRecall(t *testing.T) {
+	const lines = "Host: a\r\nX: b\r\nhost: c\r\n"
+	parsed := func(start string) *Table {
+		tab := new(Table)
+		tab.Append([]byte(start + lines))
+		n := len(start)
+		tab.PushParsed(Host, n, n+4, n+6, n+7)
+		tab.PushParsed(Other, n+9, n+10, n+12, n+13)
+		tab.PushParsed(Host, n+15, n+19, n+21, n+22)
+		tab.Seal(n + len(lines))
+		return tab
+	}
+	from := parsed("GET /")
+	if got := from.Start(1); got != len("GET /")+9 {
+		t.Fatalf("field 1 starts at %d", got)
+	}
+	var known, all Table
+	known.Remember(from, 1, 5, 5+9)
+	all.Remember(from, 3, 5, 5+len(lines))
+	if got := string(known.Raw()); got != "Host: a\r\n" || known.Len() != 1 || known.FindID(Host, 1) >= 0 {
+		t.Fatalf("%q is remembered, with %d fields", got, known.Len())
+	}
+	copy(from.Raw(), "overwritten")
+	for _, start := range []string{"", "GET /", "GET /a/longer/one"} {
+		want, got := parsed(start), new(Table)
+		got.Append([]byte(start + lines))
+		got.Recall(&all, len(start))
+		got.Seal(len(start) + len(lines))
+		if dump(got) != dump(want) || got.Index(Host) != 0 || got.FindID(Host, 1) != 2 || !got.IsRaw(Host) {
+			t.Errorf("behind %q: %s, want %s", start, dump(got), dump(want))
+		}
+	}
+}

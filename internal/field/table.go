@@ -388,3 +388,30 @@ func (t *Table) PushParsed(id ID, nameOff, nameEnd, valueOff, valueEnd int) {
 		isExact:  t.KeepNames,
 	})
 }
+
+// Start returns where the line of field i, which was parsed, starts in the raw head.
+func (t *Table) Start(i int) int { return int(t.fields[i].nameOff) }
+
+// Remember makes t, which is empty, a copy of the first n fields of from, which were
+// parsed and lie between start and end of its raw head.
+func (t *Table) Remember(from *Table, n, start, end int) {
+	t.Append(from.buf[start:end])
+	t.Seal(end - start)
+	for _, f := range from.fields[:n] {
+		f.nameOff -= uint32(start)
+		f.valueOff -= uint32(start)
+		t.push(f)
+	}
+}
+
+// Recall adds the fields of a table that Remember has made to t, which has no field.
+// Their bytes are at the position start of the raw head that t will have.
+func (t *Table) Recall(from *Table, start int) {
+	t.fields = append(t.fields, from.fields...)
+	for i := range t.fields {
+		t.fields[i].nameOff += uint32(start)
+		t.fields[i].valueOff += uint32(start)
+	}
+	t.slots = from.slots
+	t.repeated = from.repeated
+}

@@ -150,7 +150,13 @@ func (p *HeadParser) finish(t *field.Table) error {
 	if p.Role == Responses {
 		return nil
 	}
-	return p.checkHost(t)
+	if err := p.checkHost(t); err != nil {
+		return err
+	}
+	if p.Opening != nil && p.Minor > 0 {
+		p.remember(t)
+	}
+	return nil
 }
 
 func (p *HeadParser) checkCoding() error {
@@ -180,7 +186,7 @@ func (p *HeadParser) checkHost(t *field.Table) error {
 	if t.FindID(field.Host, i+1) >= 0 {
 		return ErrHostDuplicate
 	}
-	if !ValidHost(t.Value(i)) {
+	if i >= p.recalled && !ValidHost(t.Value(i)) {
 		return ErrHost
 	}
 	return nil

@@ -112,6 +112,7 @@ type HeadParser struct {
 	Head
 	Limits     Limits
 	Role       Role
+	Opening    *Opening // of requests; nil: each line is parsed
 	phase      phase
 	emptyLines uint8
 	isTrailer  bool // a trailer section: fields without a meaning for the framing
@@ -119,11 +120,12 @@ type HeadParser struct {
 	seen       int  // where the first unchecked byte is
 	colon      int  // where the current field's name ends
 	id         field.ID
+	recalled   int // number of fields that are from Opening
 }
 
-// Reset prepares for the next head. Limits and Role stay.
+// Reset prepares for the next head. Limits, Role and Opening stay.
 func (p *HeadParser) Reset() {
-	*p = HeadParser{Limits: p.Limits, Role: p.Role}
+	*p = HeadParser{Limits: p.Limits, Role: p.Role, Opening: p.Opening}
 }
 
 // ResetTrailer prepares for the trailer section after a chunked body. Parse then
@@ -202,6 +204,9 @@ func (p *HeadParser) parse(t *field.Table, raw []byte) (end int, err error) {
 		p.phase = atField
 		p.line = p.seen
 		p.Fields.Start = p.seen
+		if p.Opening.isPromising() && p.Minor > 0 {
+			p.recall(t, raw)
+		}
 	}
 	return p.fieldLines(t, raw)
 }

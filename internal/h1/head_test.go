@@ -229,24 +229,27 @@ func BenchmarkParse(b *testing.B) {
 }
 
 // Heads as one client sends them: the paths differ. In "Path" nothing else does, in
-// "Field" the last field does, too, and in "Length" also that field's length.
+// "Field" the last field does, too, and in "Length" also that field's length. In
+// "Clients" they are of clients that have nothing in common.
 func BenchmarkParseVaried(b *testing.B) {
-	vary := func(field func(i int) string) (ins []string) {
-		for i := range 16 {
-			in := strings.Replace(usualHead, "page=2", fmt.Sprintf("page=%d", 1<<i), 1)
-			ins = append(ins, strings.Replace(in, "\r\n\r\n", "\r\n"+field(i)+"\r\n\r\n", 1))
-		}
-		return ins
-	}
+	const referer = "Referer: http://www.example.com/"
 	for _, c := range []struct {
-		name  string
-		field func(i int) string
+		name string
+		head func(i int) string
 	}{
-		{"Path", func(int) string { return "Referer: http://www.example.com/0" }},
-		{"Field", func(i int) string { return fmt.Sprintf("Referer: http://www.example.com/%x", i) }},
-		{"Length", func(i int) string { return "Referer: http://www.example.com/" + strings.Repeat("a", i) }},
+		{"Path", func(int) string { return usualHead + referer }},
+		{"Field", func(i int) string { return usualHead + referer + fmt.Sprintf("%x", i) }},
+		{"Length", func(i int) string { return usualHead + referer + strings.Repeat("a", i) }},
+		{"Clients", func(i int) string {
+			return strings.Replace(usualHead, "www.example", fmt.Sprintf("www%x.example", i), 1) + referer
+		}},
 	} {
-		b.Run(c.name, func(b *testing.B) { benchmarkParse(b, vary(c.field)...) })
+		var heads []string
+		for i := range 16 {
+			head := strings.Replace(c.head(i), "\r\n\r\n", "\r\n", 1) + "\r\n\r\n"
+			heads = append(heads, strings.Replace(head, "page=2", fmt.Sprintf("page=%d", 1<<i), 1))
+		}
+		b.Run(c.name, func(b *testing.B) { benchmarkParse(b, heads...) })
 	}
 }
 
@@ -256,7 +259,7 @@ func benchmarkParse(b *testing.B, heads ...string) {
 	for _, h := range heads {
 		ins = append(ins, []byte(h))
 	}
-	p := HeadParser{Limits: DefaultLimits}
+	p := HeadParser{Limits: DefaultLimits, Opening: new(Opening)}
 	var tab field.Table
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
