@@ -50,6 +50,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		"parser", "chunks", "trailer", "bodyLeft", "drained", "failure", // set before they are used
 		"out", "counted", // of the Run
 		"buffers", "vector", // memory
+		"opening", // of earlier requests; see h1.Opening
 	}
 	for _, c := range []struct {
 		name  string
