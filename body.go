@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehttp/sluice/internal/buf"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // body is the content of a message, with the methods that Request and Response
@@ -29,8 +30,8 @@ type body struct {
 	// streamWriter produces the same body as stream, for a writer that can call it
 	// in place. It is nil once stream was handed out or read.
 	streamWriter StreamWriter
-	// sized is the destination of the WriteTo of a stream of known length.
-	sized sizedWriter
+	// writer writes stream.
+	writer transfer.StreamWriter
 	// failure is the error of collecting stream; content returns it until another
 	// body is set.
 	failure error
@@ -255,7 +256,7 @@ func (b *body) BodyWriteTo(w io.Writer) error {
 		return WriteMultipartForm(w, b.form.form, b.form.boundary)
 	}
 	if b.stream != nil {
-		err := copyStream(w, b.takeStream())
+		err := transfer.Copy(w, b.takeStream())
 		return b.closeStream(err)
 	}
 	_, err := w.Write(b.bodyBytes())

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // plainReader hides every method but Read.
@@ -265,7 +267,7 @@ func TestWriteToIsBounded(t *testing.T) {
 	if got := r.String(); !strings.HasSuffix(got, "\r\n\r\n012345678901234") {
 		t.Errorf("sized: %q", got)
 	}
-	if r.sized != (sizedWriter{}) {
+	if r.writer != (transfer.StreamWriter{}) {
 		t.Error("the writer is retained")
 	}
 	r.SetBodyStream(endless{}, -1)
@@ -274,13 +276,13 @@ func TestWriteToIsBounded(t *testing.T) {
 		t.Errorf("collected: %.30q", got)
 	}
 	// The announced length is no error; more is.
-	for text, want := range map[string]error{"exact": nil, "longer": errSizeReached} {
+	for text, want := range map[string]bool{"exact": true, "longer": false} {
 		var got error
 		r.SetBodyStream(writerToFunc(func(w io.Writer) (int64, error) {
 			_, got = io.WriteString(w, text)
 			return int64(len(text)), nil
 		}), 5)
-		if err := r.Write(bufio.NewWriter(io.Discard)); err != nil || got != want {
+		if err := r.Write(bufio.NewWriter(io.Discard)); err != nil || (got == nil) != want {
 			t.Errorf("%s: %v, and %v for WriteTo", text, err, got)
 		}
 	}
@@ -383,55 +385,6 @@ func TestImmediateHeaderFlush(t *testing.T) {
 	}
 }
 
-func TestMessageStream(t *testing.T) {
-	for name, test := range map[string]struct {
-		in       string
-		length   int
-		want     string
-		err      error
-		rest     string
-		complete bool
-	}{
-		"sized":           {"12345rest", 5, "12345", nil, "rest", true},
-		"sized, empty":    {"rest", 0, "", nil, "rest", true},
-		"sized, cut off":  {"123", 5, "123", io.ErrUnexpectedEOF, "", false},
-		"chunked":         {"3\r\n123\r\n2\r\n45\r\n0\r\n\r\nrest", -1, "12345", nil, "rest", true},
-		"chunked, cut":    {"3\r\n12", -1, "12", io.ErrUnexpectedEOF, "", false},
-		"between chunks":  {"3\r\n123\r\n", -1, "123", io.ErrUnexpectedEOF, "", false},
-		"in the trailers": {"3\r\n123\r\n0\r\nX: y\r\n", -1, "123", io.ErrUnexpectedEOF, "", false},
-		"until the end":   {"12345", -2, "12345", nil, "", false},
-	} {
-		for _, split := range []bool{false, true} {
-			var in io.Reader = strings.NewReader(test.in)
-			if split {
-				in = iotest.OneByteReader(in)
-			}
-			br := bufio.NewReader(in)
-			var h ResponseHeader
-			s := newMessageStream(br, &h, test.length)
-			var got []byte
-			var err error
-			for p := make([]byte, 2); err == nil; {
-				var n int
-				n, err = s.Read(p)
-				got = append(got, p[:n]...)
-			}
-			if err == io.EOF {
-				err = nil
-			}
-			if string(got) != test.want || err != test.err || s.isComplete() != test.complete {
-				t.Errorf("%s: %q, %v, complete %v", name, got, err, s.isComplete())
-			}
-			if n, again := s.Read(make([]byte, 1)); n != 0 || again == nil {
-				t.Errorf("%s: Read after the end: %d, %v", name, n, again)
-			}
-			if rest, _ := io.ReadAll(br); string(rest) != test.rest {
-				t.Errorf("%s: rest %q", name, rest)
-			}
-		}
-	}
-}
-
 func TestMemoryFollowsWhatArrives(t *testing.T) {
 	// An int of 32 bits cannot hold more; see tooLong.
 	const announced = math.MaxInt32 - 1
@@ -455,19 +408,5 @@ func TestMemoryFollowsWhatArrives(t *testing.T) {
 		if n > 1<<20 {
 			t.Errorf("%s: %d bytes allocated for %d announced and 2 received", name, n, announced)
 		}
-	}
-}
-
-func TestChunkWriterNeverEndsTheBody(t *testing.T) {
-	var out bytes.Buffer
-	w := bufio.NewWriter(&out)
-	c := chunkWriter{w: w}
-	if n, err := c.Write(nil); n != 0 || err != nil {
-		t.Error(n, err)
-	}
-	c.Write([]byte("x"))
-	w.Flush()
-	if got := out.String(); got != "1\r\nx\r\n" {
-		t.Errorf("%q", got)
 	}
 }

@@ -330,9 +330,9 @@ func TestReadAway(t *testing.T) {
 		}{{0, "read 1s"}, {time.Hour, "read 1s"}, {time.Millisecond, "read 1ms"}} {
 			stub := &stubConn{}
 			x := &exchange{c: &HostClient{ReadTimeout: tc.read}, cc: newClientConn(stub, "h:80"), call: &clientCall{}}
-			body := &messageStream{r: bufio.NewReader(strings.NewReader("body")), kind: sizedStream, left: 4}
-			if err := x.readAway(body); err != nil || !slices.Equal(stub.told, []string{tc.want}) || !body.isComplete() {
-				t.Errorf("%v: %v, %q, complete %v", tc.read, err, stub.told, body.isComplete())
+			body := newMessageStream(bufio.NewReader(strings.NewReader("body")), nil, 4)
+			if err := x.readAway(body); err != nil || !slices.Equal(stub.told, []string{tc.want}) || !body.IsComplete() {
+				t.Errorf("%v: %v, %q, complete %v", tc.read, err, stub.told, body.IsComplete())
 			}
 		}
 		x := &exchange{c: &HostClient{}, cc: newClientConn(&stubConn{limitErr: errStub}, "h:80"), call: &clientCall{}}

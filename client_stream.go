@@ -62,7 +62,7 @@ func (x *exchange) lendToStream() error {
 	}
 	if limit > 0 {
 		s.left = int64(limit)
-		body.chunks.limit = uint64(limit)
+		body.LimitChunks(limit)
 	}
 	x.resp.setStream(s, x.resp.streamSize)
 	return nil
@@ -88,7 +88,7 @@ func (x *exchange) dropStream() error {
 		return nil
 	}
 	err := x.readAway(body)
-	x.closes = x.closes || !body.isComplete()
+	x.closes = x.closes || !body.IsComplete()
 	if size < 0 || clock.IsTimeout(err) || x.call.HasEnded() {
 		return nil // the response is complete except for the unwanted body
 	}
@@ -151,7 +151,7 @@ func (s *clientStream) end(err error) error {
 	}
 	s.err = err
 	isOver := s.stop != nil && !s.stop()
-	isDone := err == io.EOF && s.body.isComplete() && s.br.Buffered() == 0
+	isDone := err == io.EOF && s.body.IsComplete() && s.br.Buffered() == 0
 	s.gate.Lock()
 	s.isOpen = false
 	s.gate.Unlock()
@@ -192,7 +192,7 @@ func (s *clientStream) CloseWithError(err error) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.err != nil:
-	case err == nil && s.body.isComplete():
+	case err == nil && s.body.IsComplete():
 		_ = s.end(io.EOF)
 	default:
 		_ = s.end(errStreamClosed)

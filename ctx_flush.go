@@ -29,11 +29,13 @@ func (ctx *RequestCtx) Flush() error {
 		ctx.flushHead()
 	}
 	if ctx.form.hasContent {
-		w := bodyWriter{ctx: ctx, left: ctx.form.length}
-		if _, err := w.Write(resp.bodyBytes()); err != nil {
-			return err
+		p := ctx.dueBody()
+		if len(p) > 0 && (!ctx.exchange.sendData(p, false) || !ctx.exchange.flush()) {
+			return ErrConnectionClosed
 		}
-		ctx.form.length = w.left
+		if ctx.form.length >= 0 {
+			ctx.form.length -= int64(len(p))
+		}
 	}
 	resp.ResetBody()
 	if !ctx.exchange.flush() {
@@ -84,10 +86,7 @@ func (ctx *RequestCtx) finishFlushed() bool {
 		}
 		return ctx.sendStream(left)
 	}
-	p := resp.bodyBytes()
-	if f.length >= 0 {
-		p = p[:min(int64(len(p)), f.length)]
-	}
+	p := ctx.dueBody()
 	if missing := f.length - int64(len(p)); missing > 0 {
 		if ctx.exchange.sendData(p, false) && ctx.exchange.flush() {
 			ctx.cfg.logger.Printf("the handler for %q has not written %d bytes of its Content-Length", ctx.exchange.RemoteAddr(), missing)
@@ -95,6 +94,16 @@ func (ctx *RequestCtx) finishFlushed() bool {
 		return false
 	}
 	return ctx.exchange.sendData(p, true)
+}
+
+// dueBody returns what is sent of a body in memory: not more than the rest of a length
+// that Flush has announced.
+func (ctx *RequestCtx) dueBody() []byte {
+	p := ctx.Response.bodyBytes()
+	if ctx.form.length >= 0 {
+		p = p[:min(int64(len(p)), ctx.form.length)]
+	}
+	return p
 }
 
 // EarlyHints sends a 103 response (RFC 8297) with the Link fields that

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/uri"
 )
 
@@ -36,7 +37,7 @@ var (
 var (
 	// ErrBodyTooLarge is returned when a body is longer than the limit, on the
 	// wire or after decompression.
-	ErrBodyTooLarge = errors.New("sluice: the body is longer than the given limit")
+	ErrBodyTooLarge = transfer.ErrTooLarge
 	// ErrContentEncodingUnsupported is returned when a body cannot be
 	// decompressed because its Content-Encoding is unknown.
 	ErrContentEncodingUnsupported = errors.New("sluice: unsupported Content-Encoding")

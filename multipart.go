@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // formData is a parsed multipart form.
@@ -51,11 +52,11 @@ func (b *body) parseForm(boundary string, encoding []byte, limit int) (*multipar
 		defer decoder.Close()
 		source = decoder
 	} else if limit > 0 {
-		source = &limitedReader{source, limit}
+		source = transfer.LimitReader(source, limit)
 	}
 	form, err := message.ReadForm(source, boundary)
 	if err != nil {
-		err = fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(unexpectedEOF(err)))
+		err = fmt.Errorf("sluice: cannot read multipart/form-data body: %w", publicLimitError(transfer.Unexpected(err)))
 		if isStream {
 			b.form = &formData{err: err}
 		}
@@ -79,23 +80,6 @@ func (b *body) formSource() (r io.Reader, isStream bool) {
 	return bytes.NewReader(b.bodyBytes()), false
 }
 
-// limitedReader passes at most left bytes of r on. It returns ErrBodyTooLarge if r
-// has more.
-type limitedReader struct {
-	r    io.Reader
-	left int
-}
-
-// Read implements io.Reader.
-func (l *limitedReader) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p)
-	if n > l.left {
-		n, err = l.left, ErrBodyTooLarge
-	}
-	l.left -= n
-	return n, err
-}
-
 // removeForm drops the form and removes its temporary files.
 func (b *body) removeForm() {
 	if b.form != nil && b.form.files != nil {
@@ -107,20 +91,13 @@ func (b *body) removeForm() {
 // marshalForm writes the form to b.bytes and returns them. If that fails, they
 // are the text of the error.
 func (b *body) marshalForm() []byte {
-	b.bytes = b.bytes[:0]
-	if err := WriteMultipartForm((*bytesAppender)(&b.bytes), b.form.form, b.form.boundary); err != nil {
-		b.bytes = append(b.bytes[:0], err.Error()...)
+	text := bytes.NewBuffer(b.bytes[:0])
+	if err := WriteMultipartForm(text, b.form.form, b.form.boundary); err != nil {
+		text.Reset()
+		text.WriteString(err.Error())
 	}
+	b.bytes = text.Bytes()
 	return b.bytes
-}
-
-// bytesAppender is an io.Writer that appends to a slice.
-type bytesAppender []byte
-
-// Write implements io.Writer.
-func (b *bytesAppender) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
 }
 
 // WriteMultipartForm writes f to w in the format multipart/form-data (RFC 7578)

@@ -90,14 +90,7 @@ func (c *Cookie) heldBytes() int { return c.m.HeldBytes() }
 var (
 	streamWriterPool sync.Pool // of *bufio.Writer, 4 KiB
 	singlePool       = sync.Pool{New: func() any { return new(single) }}
-	copyBufferPool   = sync.Pool{New: func() any { return new(make([]byte, copyBufferSize)) }}
 )
-
-// copyBufferSize is the size, in bytes, of one piece of a copied stream.
-const copyBufferSize = 32 << 10
-
-func acquireCopyBuffer() *[]byte  { return copyBufferPool.Get().(*[]byte) }
-func releaseCopyBuffer(b *[]byte) { copyBufferPool.Put(b) }
 
 // acquireSingle returns the state of one ServeConn of s.
 func acquireSingle(s *Server) *single {

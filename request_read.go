@@ -6,6 +6,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // Read reads a request from br without a limit. Use ReadLimitBody for requests
@@ -54,7 +55,7 @@ func (r *Request) ContinueReadBody(br *bufio.Reader, maxBodySize int, preParseMu
 	}
 	if length == -1 {
 		if err := r.Header.ReadTrailer(br); err != nil {
-			return unexpectedEOF(err)
+			return transfer.Unexpected(err)
 		}
 		r.Header.m.SettleChunked(len(r.bytes))
 	}

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // errMissingHost is the error for a request with neither a Host field nor a URI
@@ -159,7 +159,7 @@ func (r *Request) writeBuffered(w *bufio.Writer) error {
 	if err := h.m.WriteHead(w, h.m.AppendHead(h.m.HeadRoom(w), f)); err != nil {
 		return err
 	}
-	return writeContent(w, content, f.Length, &h.m.Header)
+	return transfer.WriteContent(w, content, f.Length, &h.m.Header)
 }
 
 // writeStreamed writes head and body stream.
@@ -182,75 +182,9 @@ func (r *Request) writeStreamed(w *bufio.Writer) error {
 	return r.writeStream(w, f.Length, &h.m.Header)
 }
 
-// writeContent writes a buffered body, chunked if length is -1.
-func writeContent(w *bufio.Writer, content []byte, length int64, h *message.Header) error {
-	if length != -1 {
-		_, err := w.Write(content)
-		return err
-	}
-	c := chunkWriter{w: w}
-	if _, err := c.Write(content); err != nil {
-		return err
-	}
-	return writeLastChunk(w, h)
-}
-
 // WriteTo writes the request to w; see Write. It implements io.WriterTo.
-func (r *Request) WriteTo(w io.Writer) (int64, error) { return writeMessage(w, r) }
+func (r *Request) WriteTo(w io.Writer) (int64, error) { return transfer.WriteTo(w, r) }
 
 // String returns the request as it is written, or the text of the error of
 // writing it. It reads a body stream and closes it.
-func (r *Request) String() string { return messageString(r) }
-
-// messageWriter is implemented by Request and Response.
-type messageWriter interface{ Write(w *bufio.Writer) error }
-
-// writeMessage writes m to w and returns the number of bytes.
-func writeMessage(w io.Writer, m messageWriter) (int64, error) {
-	c := countingWriter{w: w}
-	bw := bufio.NewWriter(&c)
-	err := m.Write(bw)
-	if flushErr := bw.Flush(); err == nil {
-		err = flushErr
-	}
-	return c.n, err
-}
-
-func messageString(m messageWriter) string {
-	b := buf.Get(streamCopySize)
-	defer b.Release()
-	c := appendingWriter{b: b}
-	bw := bufio.NewWriter(&c)
-	err := m.Write(bw)
-	if err == nil {
-		err = bw.Flush()
-	}
-	if err != nil {
-		return err.Error()
-	}
-	return string(b.B)
-}
-
-// countingWriter counts the bytes that w accepted.
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-// Write implements io.Writer.
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// appendingWriter appends to a pooled buffer.
-type appendingWriter struct{ b *buf.Buffer }
-
-// Write implements io.Writer.
-func (a *appendingWriter) Write(p []byte) (int, error) {
-	a.b.B = append(a.b.B, p...)
-	return len(p), nil
-}
-
-var _ trailerReader = (*RequestHeader)(nil)
+func (r *Request) String() string { return transfer.String(r) }

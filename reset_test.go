@@ -31,7 +31,7 @@ func isMemory(name string) bool {
 func TestResetLeavesNothing(t *testing.T) {
 	header := []string{
 		"trailer", // reset itself
-		"sized",   // emptied after each use
+		"writer",  // emptied after each use
 	}
 	response := slices.Concat(header, []string{
 		"closesByLength", // set with every head that is read
@@ -110,7 +110,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 		"start",          // what the last head began with
 	}
 	message := slices.Concat(header, []string{
-		"stream", "streamSize", "streamWriter", "sized", "raw", "form", "formFiles", "failure", // bodies that cannot be copied
+		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", // bodies that cannot be copied
 		"call", "timeout", "userValues", // of this use of the request
 		"KeepBodyBuffer", "ImmediateHeaderFlush", "StreamBody", // settings of the original
 	})

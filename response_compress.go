@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // minCompressSize is the smallest size, in bytes, of a body that is compressed.
@@ -79,7 +80,7 @@ type encodingStream struct{ compress.Stream }
 
 func newEncodingStream(source io.Reader, c compress.Coding, level int, flushes bool) *encodingStream {
 	e := &encodingStream{}
-	to, ok := bodyWriterTo(source, true)
+	to, ok := transfer.WriterTo(source, true)
 	if !ok {
 		to = nil
 	}
@@ -93,8 +94,7 @@ func (e *encodingStream) SupportsBodyWriteTo() bool { return e.HasWriterTo() }
 // CloseWithError implements ReadCloserWithError: it closes the source.
 func (e *encodingStream) CloseWithError(err error) error {
 	encodeErr := e.End()
-	source := body{stream: e.Source()}
-	if err := source.closeStream(err); err != nil {
+	if err := transfer.Close(e.Source(), err); err != nil {
 		return err
 	}
 	return encodeErr

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // maxInformational bounds the interim responses before a final one. Without the
@@ -60,7 +61,7 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 		return err
 	}
 	if r.Header.ContentLength() == -1 && r.stream == nil {
-		return unexpectedEOF(receiveTrailer(&r.Header.m.Header, br, limits))
+		return transfer.Unexpected(receiveTrailer(&r.Header.m.Header, br, limits))
 	}
 	return nil
 }

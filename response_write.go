@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // Write writes the response to w and closes a body stream. It flushes w only
@@ -24,7 +25,7 @@ func (r *Response) Write(w *bufio.Writer) error {
 		if !sendsBody {
 			return nil
 		}
-		return writeContent(w, r.bodyBytes(), f.Length, &h.m.Header)
+		return transfer.WriteContent(w, r.bodyBytes(), f.Length, &h.m.Header)
 	}
 	if r.ImmediateHeaderFlush {
 		if err := w.Flush(); err != nil {
@@ -81,8 +82,8 @@ func (r *Response) framing() (f message.Framing, sendsBody bool) {
 }
 
 // WriteTo writes the response to w; see Write. It implements io.WriterTo.
-func (r *Response) WriteTo(w io.Writer) (int64, error) { return writeMessage(w, r) }
+func (r *Response) WriteTo(w io.Writer) (int64, error) { return transfer.WriteTo(w, r) }
 
 // String returns the response in wire format, or the text of the error of
 // writing it. It reads and closes a body stream.
-func (r *Response) String() string { return messageString(r) }
+func (r *Response) String() string { return transfer.String(r) }

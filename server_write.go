@@ -5,7 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // sendStream sends a streamed body, after the head, and closes the stream. It
@@ -23,8 +23,9 @@ func (ctx *RequestCtx) sendStream(left int64) bool {
 			return ctx.sendFile(part)
 		}
 	}
-	w := bodyWriter{ctx: ctx, left: left}
-	err := ctx.copyStream(&w)
+	w := &bodyWriter{exchange: ctx.exchange}
+	w.Sized = transfer.Sized{To: (*bodySink)(w), Left: left}
+	err := ctx.copyStream(w)
 	if w.failed {
 		_ = resp.endStream(ErrConnectionClosed)
 		return false
@@ -55,83 +56,44 @@ func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
 		w.failed = true
 		return ErrConnectionClosed
 	}
-	err = w.copyFrom(&ctx.Response)
-	if err == nil && w.left > 0 {
+	err = w.copyFrom(&ctx.Response, ctx.cfg.streamBufferSize)
+	if err == nil && w.Left > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// bodyWriter sends the bytes written to it as a part of the body at once.
+// bodyWriter sends the bytes written to it as a part of the body at once. It drops
+// those beyond the announced length.
 type bodyWriter struct {
-	ctx       *RequestCtx
-	left      int64 // of a body of known length; < 0: unknown
-	endsEarly bool  // Write returns errSizeReached for bytes beyond the length
-	failed    bool  // the connection, not the stream, failed
+	transfer.Sized
+	exchange serverExchange
+	failed   bool // the connection, not the stream, failed
 }
 
-// Write implements io.Writer. It drops bytes beyond the announced length; with
-// endsEarly it returns errSizeReached for them.
-func (w *bodyWriter) Write(p []byte) (n int, err error) {
-	n = len(p)
-	if w.left >= 0 && int64(n) > w.left {
-		p = p[:w.left]
-		if w.endsEarly {
-			n, err = len(p), errSizeReached
-		}
-	}
-	if len(p) == 0 {
-		return n, err
-	}
-	x := w.ctx.exchange
-	if !x.sendData(p, false) || !x.flush() {
+// bodySink is what the Sized of a bodyWriter writes to.
+type bodySink bodyWriter
+
+// Write implements io.Writer.
+func (w *bodySink) Write(p []byte) (int, error) {
+	if !w.exchange.sendData(p, false) || !w.exchange.flush() {
 		w.failed = true
 		return 0, ErrConnectionClosed
 	}
-	if w.left >= 0 {
-		w.left -= int64(len(p))
-	}
-	return n, err
+	return len(p), nil
 }
-
-// WriteString implements io.StringWriter.
-func (w *bodyWriter) WriteString(s string) (int, error) { return w.Write(ascii.Bytes(s)) }
 
 // copyFrom writes the whole stream of resp. A StreamWriter runs on the
 // handler's goroutine, and its Flush sends to the client.
-func (w *bodyWriter) copyFrom(resp *Response) error {
-	size := w.ctx.cfg.streamBufferSize
-	if write := resp.streamWriter; write != nil {
-		buf := acquireStreamWriter(w, size)
-		defer releaseStreamWriter(buf, size)
-		write(buf)
-		return buf.Flush()
+func (w *bodyWriter) copyFrom(resp *Response, size int) error {
+	write := resp.streamWriter
+	if write == nil {
+		return w.CopyFrom(resp.takeStream(), w.Left >= 0)
 	}
-	stream := resp.takeStream()
-	if to, ok := bodyWriterTo(stream, w.left >= 0); ok {
-		w.endsEarly = true
-		if _, err := to.WriteTo(w); err != errSizeReached {
-			return err
-		}
-		return nil
-	}
-	buf := acquireCopyBuffer()
-	defer releaseCopyBuffer(buf)
-	for w.left != 0 {
-		n, err := stream.Read(*buf)
-		if n > 0 {
-			if _, err := w.Write((*buf)[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	buf := acquireStreamWriter(w, size)
+	defer releaseStreamWriter(buf, size)
+	write(buf)
+	return buf.Flush()
 }
 
 // acquireStreamWriter returns a buffered writer for a StreamWriter. Only

@@ -5,20 +5,6 @@ import (
 	"testing"
 )
 
-// What is beyond the announced length is not sent. A copy that may end early is told.
-func TestBodyWriterBeyondTheLength(t *testing.T) {
-	for _, c := range []struct {
-		endsEarly bool
-		n         int
-		err       error
-	}{{false, 4, nil}, {true, 0, errSizeReached}} {
-		w := &bodyWriter{endsEarly: c.endsEarly}
-		if n, err := w.Write([]byte("more")); n != c.n || err != c.err {
-			t.Errorf("ends early %v: %d, %v, want %d, %v", c.endsEarly, n, err, c.n, c.err)
-		}
-	}
-}
-
 // Another protocol may write the body of a response to GET with status 200 that has no
 // stream, if the request was read and the server does not shut down.
 func TestMayBeginBody(t *testing.T) {
