@@ -123,40 +123,6 @@ func (t *takeOverTest) dial(request string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// A namedFamily is an echoFamily that other processes may hand over.
-type namedFamily struct {
-	echoFamily
-	name string
-}
-
-func (f *namedFamily) Name() string { return f.name }
-
-// TestRegisterTakeover: each name belongs to one family, and its length is bounded.
-func TestRegisterTakeover(t *testing.T) {
-	s := &Server{}
-	longest := strings.Repeat("n", upgrade.MaxName)
-	first := &namedFamily{name: "a"}
-	for _, test := range []struct {
-		what   string
-		family upgrade.Family
-		isGood bool
-	}{
-		{"a name", first, true},
-		{"the same again", first, true},
-		{"the name of another", &namedFamily{name: "a"}, false},
-		{"no name", &namedFamily{}, false},
-		{"the longest name", &namedFamily{name: longest}, true},
-		{"a longer one", &namedFamily{name: longest + "n"}, false},
-	} {
-		if err := s.RegisterTakeover(test.family); (err == nil) != test.isGood {
-			t.Errorf("%s: %v", test.what, err)
-		}
-	}
-	if n := len(s.families()); n != 2 {
-		t.Errorf("%d families", n)
-	}
-}
-
 // TestTakeOver: another protocol has the connection after the response, and sleeps between
 // its messages.
 func TestTakeOver(t *testing.T) {
@@ -226,39 +192,25 @@ func (t *takeOverTest) run() {
 	}
 }
 
-// TestTakeOverWithoutHost: without an engine, or with too many Hosts, nothing is taken over.
+// TestTakeOverWithoutHost: without an engine, nothing is taken over.
 func TestTakeOverWithoutHost(t *testing.T) {
 	s := quietServer(func(*RequestCtx) {})
 	x := newValueExchange(s)
 	if err := x.ctx.TakeOver(upgrade.Takeover{Family: &echoFamily{}}); err != ErrServerClosed || x.ctx.takeover != nil {
 		t.Errorf("without an engine: %v", err)
 	}
-	e := s.engine()
+	s.engine()
 	known := &echoFamily{}
-	hosts := make([]upgradeHost, upgrade.MaxHosts-1)
-	s.upgrades.all.Store(&hosts)
-	for _, test := range []struct {
-		family upgrade.Family
-		want   error
-	}{{known, nil}, {known, nil}, {&echoFamily{}, ErrServerClosed}} {
-		if err := x.ctx.TakeOver(upgrade.Takeover{Family: test.family}); err != test.want {
-			t.Errorf("%v, want %v", err, test.want)
+	for range 2 {
+		if err := x.ctx.TakeOver(upgrade.Takeover{Family: known}); err != nil || x.ctx.takeover.host != s.upgrades.At(0) {
+			t.Error(err)
 		}
 	}
-	if all := *s.upgrades.all.Load(); len(all) != upgrade.MaxHosts || all[len(all)-1].engine != e || x.ctx.takeover.host != all[len(all)-1].Host {
-		t.Errorf("%d Hosts, the takeover has %v", len(all), x.ctx.takeover.host)
-	}
-	u := lastServer(s)
+	u := s.upgrades.At(0).(*echoHost).server
 	for _, m := range []uint64{0, 7, 1<<upgrade.MemoBits - 1, 1 << upgrade.MemoBits} {
 		memo := u.Memo(1, m, 3)
 		if got := u.Served(memo); got != m&(1<<upgrade.MemoBits-1) || memo.ID != 1 || memo.Opened != 3 || memo.Served&(memoTLS|memoHTTP2|memoUpgraded) != memoUpgraded {
 			t.Errorf("%d: the memo is %+v, with %d", m, memo, got)
 		}
 	}
-}
-
-// lastServer returns the Server of the last Host of s.
-func lastServer(s *Server) upgrade.Server {
-	all := *s.upgrades.all.Load()
-	return all[len(all)-1].Host.(*echoHost).server
 }

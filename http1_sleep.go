@@ -11,11 +11,11 @@ var (
 )
 
 // The lowest bits of Memo.Served. The others store the number of requests, or the record
-// of a connection of HTTP/2, or name an upgradeHost and what it has stored.
+// of a connection of HTTP/2, or name an upgrade.Host and what it has stored.
 const (
 	memoTLS      = 1 << iota // connFacts.isTLS
 	memoHTTP2                // the protocol
-	memoUpgraded             // the protocol is that of an upgradeHost
+	memoUpgraded             // the protocol is that of an upgrade.Host
 	memoShift    = iota
 )
 

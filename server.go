@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
 // RequestHandler processes one request. It reads ctx.Request and fills
@@ -326,7 +327,7 @@ type Server struct {
 	nextProtos map[string]ServeHandler
 
 	gauges   serverGauges
-	upgrades upgradeHosts
+	upgrades upgrade.Hosts
 	perIP    engine.AddressCounter
 	done     doneSet
 }

@@ -111,7 +111,7 @@ func (c *ServerControl) StateKinds() uint64 {
 	if !c.server.HTTP2.Disable {
 		kinds |= stateKind(string([]byte{byte(http2.StateVersion)}))
 	}
-	for _, family := range c.server.families() {
+	for _, family := range c.server.upgrades.Families() {
 		kinds |= stateKind(family.Name())
 	}
 	return kinds
@@ -178,7 +178,7 @@ func (c *ServerControl) CloseOnNextResponse() {
 	s.mu.Unlock()
 	e.CloseOnNextResponse()
 	s.gauges.isClosing.Store(true) // second, because streams of HTTP/2 then ask the engine
-	if !s.HTTP2.Disable || s.hasUpgrades() {
+	if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 		e.Nudge()
 	}
 }

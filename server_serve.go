@@ -249,7 +249,7 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 		s.gauges.isClosing.Store(true)
 		firstErr = closeListeners(listeners)
 		s.done.close()
-		if !s.HTTP2.Disable || s.hasUpgrades() {
+		if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 			e.Nudge() // so that connections of HTTP/2 and WebSockets tell their clients
 		}
 	}
