@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/values"
 )
 
 // A Request is an HTTP request that a client sends or that a server received.
@@ -41,7 +42,7 @@ type Request struct {
 	formFiles  atomic.Pointer[message.FormFiles]
 	uri        URI
 	postArgs   Args
-	userValues userValues
+	userValues values.List
 	timeout    time.Duration
 	call       clientCall // in use while a client sends the request
 	wire       []byte     // memory for what is sent; holds what was sent last
@@ -57,7 +58,7 @@ type Request struct {
 // io.Closers. SetBodySizePoolLimit and KeepBodyBuffer determine whether the
 // body's memory is kept.
 func (r *Request) Reset() {
-	r.userValues.reset()
+	r.userValues.Reset()
 	r.Header.Reset()
 	r.resetContent()
 	r.UseHostHeader = false
@@ -233,34 +234,34 @@ func (r *Request) GetTimeOut() time.Duration { return r.timeout }
 
 // UserValue returns the value that SetUserValue stored under key, or nil if
 // there is none. A string and a []byte with the same bytes are the same key.
-func (r *Request) UserValue(key any) any { return r.userValues.get(key) }
+func (r *Request) UserValue(key any) any { return r.userValues.Get(key) }
 
 // UserValueBytes is UserValue(string(key)).
-func (r *Request) UserValueBytes(key []byte) any { return r.userValues.getBytes(key) }
+func (r *Request) UserValueBytes(key []byte) any { return r.userValues.GetBytes(key) }
 
 // SetUserValue stores value under key until the request is reset or released
 // or, in a server, answered. A value that is an io.Closer is then closed. key
 // must be comparable, or a []byte.
-func (r *Request) SetUserValue(key, value any) { r.userValues.set(key, value) }
+func (r *Request) SetUserValue(key, value any) { r.userValues.Set(key, value) }
 
 // SetUserValueBytes is SetUserValue(string(key), value).
-func (r *Request) SetUserValueBytes(key []byte, value any) { r.userValues.set(key, value) }
+func (r *Request) SetUserValueBytes(key []byte, value any) { r.userValues.Set(key, value) }
 
 // RemoveUserValue removes key and its value without closing the value.
-func (r *Request) RemoveUserValue(key any) { r.userValues.remove(key) }
+func (r *Request) RemoveUserValue(key any) { r.userValues.Remove(key) }
 
 // RemoveUserValueBytes is RemoveUserValue(string(key)).
-func (r *Request) RemoveUserValueBytes(key []byte) { r.userValues.remove(key) }
+func (r *Request) RemoveUserValueBytes(key []byte) { r.userValues.Remove(key) }
 
 // ResetUserValues removes all user values and closes those that are io.Closers.
-func (r *Request) ResetUserValues() { r.userValues.reset() }
+func (r *Request) ResetUserValues() { r.userValues.Reset() }
 
 // VisitUserValues calls visitor for each user value whose key is a string.
 // visitor must not retain or change the bytes of key.
 func (r *Request) VisitUserValues(visitor func(key []byte, value any)) {
 	for i := range r.userValues {
-		if key, ok := r.userValues[i].key.(string); ok {
-			visitor(ascii.Bytes(key), r.userValues[i].value)
+		if key, ok := r.userValues[i].Key.(string); ok {
+			visitor(ascii.Bytes(key), r.userValues[i].Value)
 		}
 	}
 }
@@ -268,6 +269,6 @@ func (r *Request) VisitUserValues(visitor func(key []byte, value any)) {
 // VisitUserValuesAll calls visitor for each user value.
 func (r *Request) VisitUserValuesAll(visitor func(key, value any)) {
 	for i := range r.userValues {
-		visitor(r.userValues[i].key, r.userValues[i].value)
+		visitor(r.userValues[i].Key, r.userValues[i].Value)
 	}
 }

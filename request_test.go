@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/values"
 )
 
 func TestRequestReset(t *testing.T) {
@@ -134,7 +136,7 @@ func TestUserValues(t *testing.T) {
 		t.Error("reset")
 	}
 	for _, v := range held[:cap(held)] {
-		if v != (userValue{}) {
+		if v != (values.Entry{}) {
 			t.Errorf("%v is retained", v)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/invariants"
+	"github.com/sluicehttp/sluice/internal/values"
 )
 
 // isMemory tells whether a field is the result of a getter or scratch memory,
@@ -68,7 +69,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		{"URI.Reset", filled((*URI).Reset), nil},
 		{"Cookie.Reset", filled((*Cookie).Reset), nil},
 		{"Args.Reset", filled((*Args).Reset), nil},
-		{"userValues.reset", filled((*userValues).reset), nil},
+		{"values.List.Reset", filled((*values.List).Reset), nil},
 		{"requestStream.reset", filled((*requestStream).reset), nil},
 		{"RequestCtx.reset", filled(resetCtx), ctx},
 		{"http1Conn.endRequest", filled(resetExchange), exchange},

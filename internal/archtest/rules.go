@@ -82,7 +82,7 @@ func packageRules() map[string]packageRule {
 				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/upgrade",
 				"internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
-				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri",
+				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
 			},
 			external: []string{xNet, xText},
 		},
@@ -122,7 +122,7 @@ func packageRules() map[string]packageRule {
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/values", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
@@ -179,7 +179,7 @@ func partRules() map[string]packageRule {
 		"internal/compress":  {own: []string{"internal/ascii", "internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
 		"internal/files":     {own: []string{"internal/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/invariants"}},
 		"internal/dial":      clock,
-		"internal/message":   {own: []string{"internal/ascii", "internal/clock", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},
+		"internal/message":   {own: []string{"internal/ascii", "internal/clock", "internal/conditional", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},
 		"internal/bodypipe":  {own: []string{"internal/buf"}},
 		"internal/transfer":  {own: []string{"internal/ascii", "internal/buf", "internal/h1", "internal/message"}},
 		"internal/pipeline":  {own: []string{"internal/clock", "internal/pool"}},
