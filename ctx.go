@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // RequestCtx holds one request, its response, and the connection that carries
@@ -43,10 +44,10 @@ type RequestCtx struct {
 	takeover        *takeover                // set by TakeOver
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
 	done            atomic.Pointer[doneState]
-	content         contentStream // the body stream for files in memory
-	remoteAddr      net.Addr      // of SetRemoteAddr and Init
-	ownLogger       Logger        // of Init
-	netConn         net.Conn      // of Init2 and giveUp
+	content         transfer.Memory // the body stream for files in memory
+	remoteAddr      net.Addr        // of SetRemoteAddr and Init
+	ownLogger       Logger          // of Init
+	netConn         net.Conn        // of Init2 and giveUp
 
 	wire   ctxWire
 	form   responseForm // of the response, from setForm on; after Flush, its length is that of the rest

@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"io"
 	"math"
 	"os"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/conditional"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/files"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // send answers with a file, with parts of it, or with 304, 412 or 416, as the
@@ -18,7 +18,7 @@ func (s *fileServer) send(ctx *RequestCtx, f *files.File) {
 	defer f.Release()
 	h := &ctx.Response.Header
 	if s.varies(f) {
-		addVary(h, HeaderAcceptEncoding)
+		h.m.AddVary(HeaderAcceptEncoding)
 	}
 	v := f.Validators(s.hasETags)
 	if len(v.ETag) > 0 {
@@ -47,7 +47,7 @@ func (s *fileServer) send(ctx *RequestCtx, f *files.File) {
 // answerConditions answers if the request's conditions exclude a 2xx, and
 // reports whether it did.
 func answerConditions(ctx *RequestCtx, v conditional.Validators) bool {
-	switch conditions(ctx, v) {
+	switch ctx.Request.Header.m.Conditions(ctx.IsGet() || ctx.IsHead(), v) {
 	case conditional.NotModified:
 		// Not ctx.NotModified: fields that were set before, such as Cache-Control,
 		// belong to this answer too (RFC 9110 section 15.4.5).
@@ -73,61 +73,12 @@ func setLastModified(h *ResponseHeader, f *files.File, modified int64) {
 	h.SetLastModified(time.Unix(modified, 0))
 }
 
-// conditions evaluates the preconditions of the request (RFC 9110 section
-// 13.2.2).
-func conditions(ctx *RequestCtx, v conditional.Validators) conditional.Verdict {
-	h := &ctx.Request.Header
-	var matches, noneMatches [4][]byte
-	c := conditional.Conditions{
-		IsGetOrHead: ctx.IsGet() || ctx.IsHead(),
-		IfMatch:     appendFieldLines(matches[:0], h, field.IfMatch),
-		IfNoneMatch: appendFieldLines(noneMatches[:0], h, field.IfNoneMatch),
-	}
-	c.IfModifiedSince, c.HasIfModifiedSince = singleDate(h, field.IfModifiedSince)
-	c.IfUnmodifiedSince, c.HasIfUnmodifiedSince = singleDate(h, field.IfUnmodifiedSince)
-	return c.Evaluate(v)
-}
-
-// appendFieldLines appends the values of all fields with a name in any
-// spelling, even with Server.DisableHeaderNamesNormalizing.
-func appendFieldLines(dst [][]byte, h *RequestHeader, id field.ID) [][]byte {
-	for i := h.m.Table.FindID(id, 0); i >= 0; i = h.m.Table.FindID(id, i+1) {
-		dst = append(dst, h.m.Table.Value(i))
-	}
-	return dst
-}
-
-// singleLine returns the value of a field and whether there is exactly one.
-func singleLine(h *RequestHeader, id field.ID) (value []byte, ok bool) {
-	i := h.m.Table.FindID(id, 0)
-	if i < 0 {
-		return nil, false
-	}
-	return h.m.Table.Value(i), h.m.Table.FindID(id, i+1) < 0
-}
-
-// singleDate returns the date in a field. An invalid date, and a field that
-// occurs twice, count as absent (RFC 9110 sections 13.1.3 and 13.1.4).
-func singleDate(h *RequestHeader, id field.ID) (seconds int64, ok bool) {
-	value, ok := singleLine(h, id)
-	if !ok {
-		return 0, false
-	}
-	return httpDate(value)
-}
-
-// httpDate parses a date. ok is false if value is not a date.
-func httpDate(value []byte) (seconds int64, ok bool) {
-	t, err := ParseHTTPDate(value)
-	return t.Unix(), err == nil
-}
-
 // sendRanges answers with the parts of f that the request asks for. It returns
 // false if the whole file must be sent. Ranges apply to GET only (RFC 9110
 // section 14.2).
 func (s *fileServer) sendRanges(ctx *RequestCtx, f *files.File, v conditional.Validators) bool {
 	h := &ctx.Request.Header
-	value, ok := singleLine(h, field.Range)
+	value, ok := h.m.SingleLine(field.Range)
 	if !ok || !ctx.IsGet() || !s.mayRange(h, f, v) {
 		return false
 	}
@@ -157,11 +108,11 @@ func (s *fileServer) mayRange(h *RequestHeader, f *files.File, v conditional.Val
 	if h.m.Table.Index(field.IfRange) < 0 {
 		return true
 	}
-	value, ok := singleLine(h, field.IfRange)
+	value, ok := h.m.SingleLine(field.IfRange)
 	if !ok || len(value) == 0 {
 		return false
 	}
-	date, isDate := httpDate(value)
+	date, isDate := message.UnixDate(value)
 	// A date is a strong validator only if the file cannot have had another
 	// content within that second (section 8.8.2.2), and not for encodings of a
 	// file, which share the date (section 8.8.1). A client that accepts none of
@@ -201,39 +152,9 @@ func sendSpan(ctx *RequestCtx, f *files.File, span conditional.Span) {
 func (ctx *RequestCtx) sendContent(content []byte) {
 	resp := &ctx.Response
 	resp.ResetBody()
-	ctx.content.left = content
+	ctx.content.Left = content
 	resp.setStream(&ctx.content, len(content))
 	resp.Header.SetContentLength(len(content))
-}
-
-// contentStream is a body stream of bytes in memory. It is a part of its
-// RequestCtx. The server writes the bytes without copying them.
-type contentStream struct{ left []byte }
-
-// Read implements io.Reader.
-func (s *contentStream) Read(p []byte) (int, error) {
-	n := copy(p, s.left)
-	s.left = s.left[n:]
-	if n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// WriteTo implements io.WriterTo.
-func (s *contentStream) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(s.left)
-	s.left = s.left[n:]
-	return int64(n), err
-}
-
-// SupportsBodyWriteTo implements BodyWriterTo.
-func (s *contentStream) SupportsBodyWriteTo() bool { return true }
-
-// Close implements io.Closer.
-func (s *contentStream) Close() error {
-	s.left = nil
-	return nil
 }
 
 // streamLength returns n as the length of a body stream, or -1 (unknown) if an

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"io"
 
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/compress"
-	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
@@ -52,26 +50,7 @@ func (r *Response) compressBody(c compress.Coding, level int) {
 		return
 	}
 	r.encodeBody(c, level)
-	addVary(h, HeaderAcceptEncoding)
-}
-
-// addVary adds a field name to Vary (RFC 9110 section 12.5.5). It changes the
-// head even if Vary is announced as a trailer field, because caches read it from
-// the head.
-func addVary(h *ResponseHeader, name string) {
-	vary := h.m.Table.Get(field.Vary)
-	if len(vary) == 0 {
-		h.m.Table.Set(field.Vary, ascii.Bytes(name))
-		return
-	}
-	for rest, found := vary, true; found; {
-		var member []byte
-		member, rest, found = ascii.Cut(rest, ',')
-		if member = ascii.TrimOWS(member); string(member) == "*" || ascii.EqualFold(member, name) {
-			return
-		}
-	}
-	h.m.Table.Set(field.Vary, []byte(string(vary)+","+name))
+	h.m.AddVary(HeaderAcceptEncoding)
 }
 
 // encodingStream is a body stream that encodes another stream while it is read.

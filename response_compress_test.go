@@ -82,28 +82,6 @@ func TestWriteGzipAndDeflate(t *testing.T) {
 	}
 }
 
-func TestAddVary(t *testing.T) {
-	for before, want := range map[string]string{
-		"": "Accept-Encoding", "Origin": "Origin,Accept-Encoding", "*": "*",
-		"accept-encoding": "accept-encoding", "Origin, Accept-Encoding": "Origin, Accept-Encoding",
-		"Accept-Encodings": "Accept-Encodings,Accept-Encoding",
-	} {
-		var h ResponseHeader
-		h.Set("Vary", before)
-		addVary(&h, "Accept-Encoding")
-		if got := string(h.Peek("Vary")); got != want {
-			t.Errorf("%q: %q, want %q", before, got, want)
-		}
-	}
-	var h ResponseHeader
-	h.AddTrailer("Vary")
-	h.Set("Vary", "Origin")
-	addVary(&h, "Accept-Encoding")
-	if got := h.String(); !strings.Contains(got, "\r\nVary: Accept-Encoding\r\n") {
-		t.Errorf("with a trailer field of that name: %q", got)
-	}
-}
-
 func TestEncodingStreamPassesOnWhatItHas(t *testing.T) {
 	var got []byte
 	reads := 0

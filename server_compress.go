@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/compress"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // quickFlate is the level of gzip and deflate that CompressHandler uses. From 8 KiB
@@ -76,7 +77,7 @@ func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 	r := &ctx.Response
 	if !mayEncode(r) {
 		if r.StatusCode() == StatusPartialContent && compress.IsCompressible(r.Header.ContentType()) {
-			addVary(&r.Header, HeaderAcceptEncoding) // as the 200 would (RFC 9110 section 15.3.7)
+			r.Header.m.AddVary(HeaderAcceptEncoding) // as the 200 would (RFC 9110 section 15.3.7)
 		}
 		return
 	}
@@ -86,7 +87,7 @@ func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 	if r.StatusCode() != StatusNotModified && !isWorthEncoding(r, isHead, found && wish.RefusesIdentity()) {
 		return
 	}
-	addVary(&r.Header, HeaderAcceptEncoding)
+	r.Header.m.AddVary(HeaderAcceptEncoding)
 	if !found {
 		return
 	}
@@ -129,7 +130,7 @@ func isWorthEncoding(r *Response, isHead, isForced bool) bool {
 // has no stream.
 func isUsersStream(stream io.Reader) bool {
 	switch stream.(type) {
-	case nil, *contentStream, fileBody:
+	case nil, *transfer.Memory, fileBody:
 		return false
 	}
 	return true
@@ -151,9 +152,9 @@ func bodySizeForGET(r *Response, isHead bool) int {
 // encodeBody encodes any kind of body, and sets Content-Encoding.
 func (r *Response) encodeBody(c compress.Coding, level int) {
 	plain := r.bodyBytes()
-	content, isContent := r.stream.(*contentStream)
+	content, isContent := r.stream.(*transfer.Memory)
 	if isContent {
-		plain = content.left // remains valid after the stream is closed
+		plain = content.Left // remains valid after the stream is closed
 	}
 	switch {
 	case r.stream != nil && !isContent:
@@ -189,7 +190,7 @@ func weakenETag(h *ResponseHeader) {
 // spelling of the name, say together.
 func readAccept(h *RequestHeader) (a compress.Accept) {
 	var lines [4][]byte
-	for _, line := range appendFieldLines(lines[:0], h, field.AcceptEncoding) {
+	for _, line := range h.m.AppendLines(lines[:0], field.AcceptEncoding) {
 		a.Read(line)
 	}
 	return a

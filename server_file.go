@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/files"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // A fileSource is a body stream that consists of a part of a file. The code
@@ -22,7 +23,7 @@ type fileSource interface {
 // memory, so that it cannot contain the request's body.
 func isFileStream(s io.Reader) bool {
 	switch s.(type) {
-	case *contentStream, fileSource, *files.Ranges, *os.File:
+	case *transfer.Memory, fileSource, *files.Ranges, *os.File:
 		return true
 	}
 	return false

@@ -13,8 +13,8 @@ import (
 // < 0 if it is unknown; form has it only if the head does.
 func (ctx *RequestCtx) sendStream(left int64) bool {
 	resp, f := &ctx.Response, &ctx.form
-	if s, ok := resp.stream.(*contentStream); ok && f.length == int64(len(s.left)) {
-		ok = ctx.exchange.sendData(s.left, true)
+	if s, ok := resp.stream.(*transfer.Memory); ok && f.length == int64(len(s.Left)) {
+		ok = ctx.exchange.sendData(s.Left, true)
 		_ = resp.closeStream(nil) // it never fails
 		return ok
 	}

@@ -240,30 +240,3 @@ func TestStreamReaderAfterClose(t *testing.T) {
 		}
 	})
 }
-
-// TestContentStream: what was not written is still there, and the end is reported
-// only to who asks for bytes.
-func TestContentStream(t *testing.T) {
-	s := &contentStream{left: []byte("0123456789")}
-	if n, err := s.Read(nil); n != 0 || err != nil || !s.SupportsBodyWriteTo() {
-		t.Errorf("Read(nil): %d, %v", n, err)
-	}
-	p := make([]byte, 4)
-	if n, err := s.Read(p); n != 4 || err != nil || string(p) != "0123" {
-		t.Errorf("Read: %d, %v, %q", n, err, p)
-	}
-	if n, err := s.WriteTo(writerFunc(func(p []byte) (int, error) { return 2, io.ErrShortWrite })); n != 2 || err != io.ErrShortWrite {
-		t.Errorf("WriteTo: %d, %v", n, err)
-	}
-	var rest strings.Builder
-	if n, err := s.WriteTo(&rest); n != 4 || err != nil || rest.String() != "6789" {
-		t.Errorf("the rest: %d, %v, %q", n, err, rest.String())
-	}
-	if n, err := s.Read(p); n != 0 || err != io.EOF {
-		t.Errorf("at the end: %d, %v", n, err)
-	}
-	s.left = []byte("more")
-	if err := s.Close(); err != nil || len(s.left) > 0 {
-		t.Errorf("Close: %q, %v", s.left, err)
-	}
-}

@@ -147,3 +147,32 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	l.left -= n
 	return n, err
 }
+
+// Memory is a body stream of bytes in memory. Whoever writes it need not copy them.
+type Memory struct{ Left []byte }
+
+// Read implements io.Reader.
+func (m *Memory) Read(p []byte) (int, error) {
+	n := copy(p, m.Left)
+	m.Left = m.Left[n:]
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo.
+func (m *Memory) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(m.Left)
+	m.Left = m.Left[n:]
+	return int64(n), err
+}
+
+// SupportsBodyWriteTo tells that WriteTo may replace Read.
+func (m *Memory) SupportsBodyWriteTo() bool { return true }
+
+// Close implements io.Closer.
+func (m *Memory) Close() error {
+	m.Left = nil
+	return nil
+}

@@ -30,3 +30,35 @@ func TestMakeRoomGrowsInProportion(t *testing.T) {
 		}
 	}
 }
+
+// A shortWriter takes two bytes.
+type shortWriter struct{}
+
+func (shortWriter) Write([]byte) (int, error) { return 2, io.ErrShortWrite }
+
+// TestMemory: what was not written is still there, and the end is reported
+// only to who asks for bytes.
+func TestMemory(t *testing.T) {
+	s := &Memory{Left: []byte("0123456789")}
+	if n, err := s.Read(nil); n != 0 || err != nil || !s.SupportsBodyWriteTo() {
+		t.Errorf("Read(nil): %d, %v", n, err)
+	}
+	p := make([]byte, 4)
+	if n, err := s.Read(p); n != 4 || err != nil || string(p) != "0123" {
+		t.Errorf("Read: %d, %v, %q", n, err, p)
+	}
+	if n, err := s.WriteTo(shortWriter{}); n != 2 || err != io.ErrShortWrite {
+		t.Errorf("WriteTo: %d, %v", n, err)
+	}
+	var rest strings.Builder
+	if n, err := s.WriteTo(&rest); n != 4 || err != nil || rest.String() != "6789" {
+		t.Errorf("the rest: %d, %v, %q", n, err, rest.String())
+	}
+	if n, err := s.Read(p); n != 0 || err != io.EOF {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+	s.Left = []byte("more")
+	if err := s.Close(); err != nil || len(s.Left) > 0 {
+		t.Errorf("Close: %q, %v", s.Left, err)
+	}
+}
