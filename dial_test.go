@@ -204,6 +204,7 @@ func TestDialErrors(t *testing.T) {
 }
 
 func TestDialServiceName(t *testing.T) {
+	_, _ = net.LookupPort("tcp", "http") // package net then has made what it would keep of a first bubble
 	synctest.Test(t, func(t *testing.T) {
 		network := newFakeNet(nil)
 		d := &TCPDialer{dialer: dial.Dialer{Connect: network.connect}}

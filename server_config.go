@@ -68,8 +68,9 @@ func (s *Server) config() *serverConfig {
 	return c
 }
 
-// resolve resolves the fields of s into c. It stores the name in the memory of
-// name.
+// resolve resolves the fields of s into c. name is that of an earlier resolve, and is
+// used if it is the right one. Its bytes never change: a response knows by their address
+// that its head begins like the last one.
 func (s *Server) resolve(c *serverConfig, name []byte) {
 	*c = serverConfig{
 		handler:            s.Handler,
@@ -115,7 +116,10 @@ func (s *Server) resolve(c *serverConfig, name []byte) {
 		c.limits = bufferLimits(n)
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
-		c.name = h1.AppendFieldValue(name[:0], []byte(stringOr(s.Name, defaultServerName)))
+		c.name = name
+		if own := stringOr(s.Name, defaultServerName); string(name) != own {
+			c.name = h1.AppendFieldValue(nil, []byte(own))
+		}
 	}
 }
 

@@ -1,7 +1,10 @@
 package sluice_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -52,6 +55,25 @@ func TestServerField(t *testing.T) {
 				t.Errorf("%s: read %q, want %q, sent %q", name, read, want, got)
 			}
 			s = &sluice.Server{Name: s.Name, NoDefaultDate: true, ExpectHandler: s.ExpectHandler, Handler: s.Handler}
+		}
+	}
+}
+
+// TestServeConnNames: ServeConn uses the memory of the calls before it, but not their
+// names.
+func TestServeConnNames(t *testing.T) {
+	for range 3 {
+		for _, name := range []string{"one", "two"} {
+			s := &sluice.Server{Name: name, Handler: func(*sluice.RequestCtx) {}}
+			client, server := net.Pipe()
+			served := make(chan error, 1)
+			go func() { served <- s.ServeConn(server) }()
+			io.WriteString(client, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+			answer, err := io.ReadAll(client)
+			if err != nil || !bytes.Contains(answer, []byte("\r\nServer: "+name+"\r\n")) {
+				t.Errorf("%s answers %q, %v", name, answer, err)
+			}
+			<-served
 		}
 	}
 }
