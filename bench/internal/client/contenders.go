@@ -43,13 +43,14 @@ type config struct {
 	Timeout    time.Duration
 }
 
-// headFields are set anew for each request, as a program does that makes requests.
+// headFields are set anew for each request, with the URI, as a program does that makes
+// requests.
 var headFields = [][2]string{
 	{"Accept", "application/json"},
 	{"Authorization", "Bearer 0123456789abcdef0123456789abcdef"},
 	{"X-Request-Id", "8d1f0c7a-5b3d-4246-9f01-0c7a5b3d9246"},
 	{"Accept-Language", "en-GB,en;q=0.9"},
-	{"Cookie", "session=2f7d9c1e8a6b4350; theme=dark"},
+	{"Cache-Control", "no-cache"},
 }
 
 // Roles has what the subcommand's processes do.
@@ -101,6 +102,10 @@ func (c *config) client() func() func() error {
 			req, resp := new(sluice.Request), new(sluice.Response)
 			req.SetRequestURI(url)
 			return func() (err error) {
+				if c.Fields > 0 {
+					req.Reset()
+					req.SetRequestURI(url)
+				}
 				for _, field := range headFields[:c.Fields] {
 					req.Header.Set(field[0], field[1])
 				}
@@ -118,6 +123,10 @@ func (c *config) client() func() func() error {
 			req, resp := new(fasthttp.Request), new(fasthttp.Response)
 			req.SetRequestURI(url)
 			return func() (err error) {
+				if c.Fields > 0 {
+					req.Reset()
+					req.SetRequestURI(url)
+				}
 				for _, field := range headFields[:c.Fields] {
 					req.Header.Set(field[0], field[1])
 				}

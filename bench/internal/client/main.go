@@ -51,7 +51,7 @@ var allCases = []loadCase{
 	{"HTTP/1.1, 1 caller", 1, 0, 0, http1},
 	{"HTTP/1.1, 64 callers", 64, 0, 0, http1},
 	{"HTTP/1.1, 64 callers, a time-out each", 64, time.Minute, 0, []string{fasthttpName, sluiceName, netHTTPName}},
-	{"HTTP/1.1, 64 callers, 5 header fields", 64, 0, len(headFields), []string{fasthttpName, sluiceName, netHTTPName}},
+	{"HTTP/1.1, 64 callers, URI and 5 fields set", 64, 0, len(headFields), []string{fasthttpName, sluiceName, netHTTPName}},
 	{"HTTP/2, 1 caller", 1, 0, 0, http2},
 	{"HTTP/2, 64 callers", 64, 0, 0, http2},
 }

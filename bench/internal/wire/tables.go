@@ -72,7 +72,7 @@ func measured(m *measurement) report.Section {
 }
 
 const notesOnPeers = "Fiber v3.1.0 runs on fasthttp v1.77.0, as this module has it; hertz is v0.10.4 with its netpoll (with the standard library's network for TLS). " +
-	"nginx has one worker for each CPU of the server, and answers constants and files. " +
+	"nginx has one worker for each CPU of the server, and answers constants and files; the 100 KiB are a file to it, which it sends without copying. " +
 	"A dash: the server cannot do this, or not without a package of others."
 
 // row is one server's figures; dashes if it cannot do the case.
