@@ -407,11 +407,13 @@ func (t *Table) Remember(from *Table, n, start, end int) {
 // Recall adds the fields of a table that Remember has made to t, which has no field.
 // Their bytes are at the position start of the raw head that t will have.
 func (t *Table) Recall(from *Table, start int) {
-	t.fields = append(t.fields, from.fields...)
-	for i := range t.fields {
-		t.fields[i].nameOff += uint32(start)
-		t.fields[i].valueOff += uint32(start)
+	fields := append(t.fields[:0], from.fields...)
+	for i := range fields {
+		f := &fields[i]
+		f.nameOff += uint32(start)
+		f.valueOff += uint32(start)
 	}
+	t.fields = fields
 	t.slots = from.slots
 	t.repeated = from.repeated
 }

@@ -11,8 +11,10 @@ func (p *HeadParser) fieldLines(t *field.Table, raw []byte) (end int, err error)
 	for {
 		switch p.phase {
 		case atField:
-			if err := p.plainLines(t, raw); err != nil {
-				return 0, err
+			if p.line < len(raw) && raw[p.line] != '\r' {
+				if err := p.plainLines(t, raw); err != nil {
+					return 0, err
+				}
 			}
 			if p.line >= len(raw) {
 				return 0, nil
@@ -51,7 +53,7 @@ func (p *HeadParser) fieldLines(t *field.Table, raw []byte) (end int, err error)
 // anywhere.
 func (p *HeadParser) plainLines(t *field.Table, raw []byte) error {
 	line := p.line
-	for room := p.Limits.MaxFields - t.Len(); room > 0; room-- {
+	for room := p.Limits.MaxFields - t.Len(); room > 0 && line < len(raw) && raw[line] != '\r'; room-- {
 		colon := nameColon(raw, line)
 		if colon <= line {
 			break

@@ -125,7 +125,9 @@ type HeadParser struct {
 
 // Reset prepares for the next head. Limits, Role and Opening stay.
 func (p *HeadParser) Reset() {
-	*p = HeadParser{Limits: p.Limits, Role: p.Role, Opening: p.Opening}
+	p.Head = Head{}
+	p.phase, p.emptyLines, p.isTrailer = atStart, 0, false
+	p.line, p.seen, p.recalled = 0, 0, 0
 }
 
 // ResetTrailer prepares for the trailer section after a chunked body. Parse then
