@@ -1,7 +1,6 @@
 package h1
 
 import (
-	"github.com/sluicehttp/sluice/internal/ascii"
 	"github.com/sluicehttp/sluice/internal/field"
 )
 
@@ -60,7 +59,7 @@ func (p *HeadParser) plainLines(t *field.Table, raw []byte) error {
 		}
 		name := raw[line:colon]
 		id := field.Lookup(name)
-		if id == field.Other && !ascii.All(name, ascii.Token) {
+		if id == field.Other && !IsToken(name) {
 			break // the bytes of a known field's name need no check
 		}
 		start := colon + 1

@@ -20,6 +20,15 @@ const (
 // token, or len(s).
 func tokenEnd(s []byte, i int) int { return i + ascii.Prefix(s[i:], ascii.Token) }
 
+// isPlainWord tells whether each byte of w is a letter, a digit or a hyphen. Sums reach
+// the top bit from the first byte of a range on, and have no carry if w is ASCII.
+func isPlainWord(w uint64) bool {
+	lower, hyphen := w|0x20*ones, w^'-'*ones
+	letters := (lower + (0x80-'a')*ones) &^ (lower + (0x7f-'z')*ones)
+	digits := (w + (0x80-'0')*ones) &^ (w + (0x7f-'9')*ones)
+	return (letters|digits|(tops-hyphen))&^w&tops == tops
+}
+
 // nameColon returns the position of the first colon at or after i, or -1 if the next
 // few words of eight bytes contain none. Most names are that short, and finding the
 // colon is cheaper than checking each byte.

@@ -28,6 +28,11 @@ func TestScannersStopWhereTheTableSays(t *testing.T) {
 
 func checkScanners(t *testing.T, s []byte) {
 	t.Helper()
+	for n := range len(s) + 1 {
+		if got, want := IsToken(s[:n]), n > 0 && ascii.All(s[:n], ascii.Token); got != want {
+			t.Fatalf("IsToken(%q) = %v", s[:n], got)
+		}
+	}
 	for _, scan := range []struct {
 		name  string
 		fast  func([]byte, int) int
