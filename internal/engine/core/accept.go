@@ -5,7 +5,6 @@ package core
 import (
 	"crypto/tls"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,14 +14,9 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
-const (
-	// closedPeriod is how often Serve checks whether its listener was closed:
-	// a Poller does not report that.
-	closedPeriod = 200 * time.Millisecond
-	// acceptsInARow is how many connections a loop accepts before it yields to
-	// other goroutines.
-	acceptsInARow = 256
-)
+// closedPeriod is how often Serve checks whether its listener was closed: a Poller
+// does not report that.
+const closedPeriod = 200 * time.Millisecond
 
 // A serving is where connections come from. There are three kinds: a Serve whose
 // listener yields a descriptor, from which a loop accepts; a Serve of another
@@ -206,69 +200,6 @@ func (s *serving) endLocked(err error) {
 		s.ended, s.err = true, err
 		close(s.stop)
 	}
-}
-
-// accept is called by loop l when the listener of a serving has connections.
-func (d *driver) accept(l *loop, index uint16) {
-	s := d.servingAt(index)
-	if s == nil || !s.accepts() {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return
-	}
-	_ = s.control.Control(func(fd uintptr) {
-		for count := 1; s.acceptOne(l, int(fd)); count++ {
-			if count%acceptsInARow == 0 {
-				l.queue.push(l.ready...)
-				l.ready = l.ready[:0]
-				runtime.Gosched()
-			}
-		}
-	})
-}
-
-// acceptOne accepts a connection and queues it. False: there is none.
-func (s *serving) acceptOne(l *loop, listener int) bool {
-	fd, errno := s.driver.source.Accept(listener, &l.peer)
-	switch errno {
-	case 0:
-	case syscall.EAGAIN:
-		s.caughtUp = true
-		return false
-	case syscall.ECONNABORTED, syscall.EPROTO, syscall.ECONNRESET:
-		return true // the peer has closed the connection
-	default:
-		err := &net.OpError{Op: "accept", Net: s.network, Addr: s.listener.Addr(), Err: errno}
-		if engine.IsTemporary(err) {
-			select {
-			case s.stalled <- err:
-			default: // watch handles an earlier one
-			}
-		} else {
-			s.endLocked(err)
-		}
-		return false
-	}
-	if s.network == "tcp" && !(s.inherits && s.caughtUp) {
-		s.prepareConn(fd)
-	}
-	s.accepted = true
-	s.arrive()
-	if s.diverts(fd) {
-		return true
-	}
-	responsible := s.driver.nextLoop()
-	responsible.open.Add(1)
-	responsible.prepare(fd, &l.peer, s, engine.Parcel{})
-	if responsible != l {
-		responsible.queue.push(int32(fd))
-	} else {
-		l.ready = append(l.ready, int32(fd))
-	}
-	return true
 }
 
 // arrive and depart tell the acceptor that there is another connection, and that

@@ -5,8 +5,6 @@ package core
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/sluicehttp/sluice/internal/engine/sock"
 )
 
 // A loop is a Poller, the goroutine that runs it, and the workers that serve its
@@ -16,17 +14,18 @@ type loop struct {
 	index  int    // in driver.loops
 	poller Poller // nil: not running
 	queue  runQueue
-	ready  []int32        // claimed in this pass
+	ready  []int32 // claimed in this pass
+	intake intake
 	open   atomic.Int64   // connections
 	lent   atomic.Int64   // buffers that connections keep while they wait
 	gone   sync.WaitGroup // the loop's goroutine and the workers'
 	probes probes
-	peer   sock.Address // of the connection that is being accepted
 }
 
 // newLoop returns a loop that is not running yet.
 func newLoop(d *driver, index int) *loop {
 	l := &loop{driver: d, index: index}
+	l.intake.init(l)
 	l.queue.init(d.options.MaxWorkers, d.options.MaxIdleWorkerTime, l.startWorker)
 	l.queue.neverBlocks, l.queue.emptied = d.neverBlocks, d.tellEmptied
 	return l
@@ -62,24 +61,33 @@ func (l *loop) startWorker(w *worker) {
 	go w.run()
 }
 
-// pass handles the events that have come together.
-func (l *loop) pass(events []Event) {
+// pass handles the events that have come together: first those of open connections.
+func (l *loop) pass(events []Event) (again bool) {
 	asked := l.probes.take()
 	for i := range events {
 		l.dispatch(&events[i])
 	}
-	l.queue.push(l.ready...)
-	l.ready = l.ready[:0]
+	if len(l.intake.servings) > 0 {
+		l.queueReady()
+		again = l.intake.pass()
+	}
+	l.queueReady()
 	if asked != nil {
 		close(asked)
 	}
+	return again
+}
+
+func (l *loop) queueReady() {
+	l.queue.push(l.ready...)
+	l.ready = l.ready[:0]
 }
 
 // dispatch handles one event.
 func (l *loop) dispatch(event *Event) {
 	fd, gen := int(int32(event.Token)), generation(event.Token)
 	if gen == 0 {
-		l.driver.accept(l, uint16(fd))
+		l.intake.add(l.driver.servingAt(uint16(fd)))
 		return
 	}
 	p := l.driver.table.find(fd)

@@ -124,14 +124,17 @@ type poller struct {
 }
 
 // Run implements Poller, as the other methods do.
-func (p *poller) Run(handle func([]Event)) {
+func (p *poller) Run(handle func([]Event) (again bool)) {
 	defer close(p.ended)
-	for p.fill() {
-		if _, err := unix.Poll(p.fds, -1); err != nil && err != syscall.EINTR {
+	for timeout := -1; p.fill(); {
+		if _, err := unix.Poll(p.fds, timeout); err != nil && err != syscall.EINTR {
 			panic(err)
 		}
 		p.collect()
-		handle(p.events)
+		timeout = -1
+		if handle(p.events) {
+			timeout = 0
+		}
 	}
 }
 

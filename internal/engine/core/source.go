@@ -49,9 +49,10 @@ type Source interface {
 // Source.Close. The core adds a descriptor to one Poller at most.
 type Poller interface {
 	// Run calls handle with the events, as they come, until Close. It also calls
-	// handle after every Wake, perhaps without events. handle does not retain
-	// events. Run lets other goroutines run between two calls of handle.
-	Run(handle func(events []Event))
+	// handle after every Wake, and soon after handle has returned true, perhaps
+	// without events. handle does not retain events. Run lets other goroutines run
+	// between two calls of handle.
+	Run(handle func(events []Event) (again bool))
 	// Wake makes Run call handle. It fails after Close.
 	Wake() error
 	// Close ends Run, and releases what the Poller has. It is called once.

@@ -87,7 +87,7 @@ type poller struct {
 	fd     int
 	events []core.Event
 	raw    []syscall.EpollEvent
-	handle func([]core.Event)
+	handle func([]core.Event) (again bool)
 }
 
 // create returns a new epoll descriptor.
@@ -114,7 +114,7 @@ func open() (*poller, error) {
 }
 
 // Run implements core.Poller.
-func (p *poller) Run(handle func([]core.Event)) {
+func (p *poller) Run(handle func([]core.Event) (again bool)) {
 	control, err := p.file.SyscallConn()
 	if err != nil {
 		return // it is closed
@@ -140,8 +140,8 @@ func (p *poller) pass(uintptr) (done bool) {
 		for i := range n {
 			p.events[i] = eventOf(&p.raw[i])
 		}
-		p.handle(p.events[:n])
-		if n < len(p.raw) {
+		again := p.handle(p.events[:n])
+		if n < len(p.raw) && !again {
 			return false
 		}
 		// There may be more events, for which no new edge would come.

@@ -26,10 +26,11 @@ func running(t *testing.T) (p core.Poller, events <-chan core.Event) {
 	all := make(chan core.Event, 4*eventsPerPass)
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		p.Run(func(events []core.Event) {
+		p.Run(func(events []core.Event) bool {
 			for _, event := range events {
 				all <- event
 			}
+			return false
 		})
 	})
 	t.Cleanup(func() {
@@ -83,10 +84,11 @@ func TestManyEventsAtOnce(t *testing.T) {
 		}
 	}
 	seen := make(map[uint64]int)
-	p.handle = func(events []core.Event) {
+	p.handle = func(events []core.Event) bool {
 		for _, event := range events {
 			seen[event.Token]++
 		}
+		return false
 	}
 	if p.pass(0) {
 		t.Error("a pass ends waiting")
@@ -226,7 +228,7 @@ func TestWake(t *testing.T) {
 	}
 	calls, ended := make(chan bool), make(chan bool)
 	go func() {
-		p.Run(func([]core.Event) { calls <- true })
+		p.Run(func([]core.Event) bool { calls <- true; return false })
 		close(ended)
 	}()
 	for range 5 {

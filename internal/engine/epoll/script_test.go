@@ -81,12 +81,7 @@ func (p *answer) Sleep() (engine.Memo, bool) {
 // serveOn has an engine serve a until the test ends, and returns its address.
 func serveOn(t testing.TB, a engine.Acceptor) (engine.Engine, net.Addr) {
 	t.Helper()
-	var config net.ListenConfig
-	config.SetMultipathTCP(false)
-	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := listen(t)
 	e := newEngine(engine.Options{Loops: 1})
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(ln, a) }()

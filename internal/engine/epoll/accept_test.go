@@ -1,0 +1,122 @@
+//go:build linux && (amd64 || arm64)
+
+package epoll
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	reuse "github.com/sluicehttp/sluice/internal/listen"
+)
+
+// A crowd counts connections that arrive.
+type crowd struct {
+	answerer
+	left    atomic.Int64
+	arrived chan struct{} // receives when none is left
+	diverts bool
+}
+
+// Hooks implements engine.Hooker. A connection is closed by the loop that has accepted
+// it, if diverts is true.
+func (c *crowd) Hooks() engine.Hooks {
+	h := engine.Hooks{Arrived: func() {
+		if c.left.Add(-1) == 0 {
+			c.arrived <- struct{}{}
+		}
+	}}
+	if c.diverts {
+		h.Divert = func(int) bool { return true }
+	}
+	return h
+}
+
+// Connections wait in listening sockets, and an engine accepts them: until each is
+// closed by the loop that accepts it, or waits for its first request. Sockets that share
+// a port (SO_REUSEPORT) go to the loops in turn.
+//
+//	go test ./internal/engine/epoll -run xxx -bench BenchmarkAccept -cpu 2 -benchtime 4000x -count 20
+func BenchmarkAccept(b *testing.B) {
+	for _, diverts := range []bool{true, false} {
+		for _, c := range []struct{ loops, sockets int }{{1, 1}, {4, 1}, {4, 4}} {
+			name := "waits"
+			if diverts {
+				name = "closed"
+			}
+			b.Run(fmt.Sprintf("%s/loops=%d/sockets=%d", name, c.loops, c.sockets), func(b *testing.B) {
+				b.StopTimer()
+				for left := b.N; left > 0; left -= min(left, acceptedAtOnce) {
+					benchmarkAccept(b, c.loops, c.sockets, min(left, acceptedAtOnce), diverts)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "connections/s")
+			})
+		}
+	}
+}
+
+// acceptedAtOnce is how many connections wait in the sockets: fewer than somaxconn.
+const acceptedAtOnce = 2000
+
+func benchmarkAccept(b *testing.B, loops, sockets, n int, diverts bool) {
+	all, c := listenTogether(b, sockets), &crowd{arrived: make(chan struct{}, 1), diverts: diverts}
+	c.left.Store(int64(n))
+	c.answer = echo
+	fds := make([]int, n)
+	for i := range fds {
+		fds[i] = rawClient(b, all[0].Addr(), i)
+	}
+	e := newEngine(engine.Options{Loops: loops})
+	var served sync.WaitGroup
+	b.StartTimer()
+	for _, ln := range all {
+		served.Go(func() { _ = e.Serve(ln, c) })
+	}
+	<-c.arrived
+	b.StopTimer()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := e.Shutdown(ctx); err != nil {
+		b.Fatal(err)
+	}
+	served.Wait()
+	for _, ln := range all {
+		_ = ln.Close()
+	}
+	for _, fd := range fds {
+		_ = syscall.Close(fd)
+	}
+}
+
+// listenTogether returns listeners that share a port.
+func listenTogether(b *testing.B, sockets int) (all []net.Listener) {
+	b.Helper()
+	address := "127.0.0.1:0"
+	for range sockets {
+		ln, err := reuse.Listen(context.Background(), "tcp", address, reuse.Options{ReusePort: sockets > 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		address = ln.Addr().String()
+		all = append(all, ln)
+	}
+	return all
+}
+
+// listen returns a listener for plain TCP.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	ln, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
