@@ -18,6 +18,12 @@ import (
 // does not report that.
 const closedPeriod = 200 * time.Millisecond
 
+// A tally is a number that is written for each connection, on a cache line of its own.
+type tally struct {
+	count atomic.Int32
+	_     [60]byte
+}
+
 // A serving is where connections come from. There are three kinds: a Serve whose
 // listener yields a descriptor, from which a loop accepts; a Serve of another
 // listener, from which the fallback engine accepts (filteringListener); and the
@@ -31,6 +37,7 @@ type serving struct {
 	config   *tls.Config  // nil: no TLS
 	network  string
 	index    uint16
+	users    []tally // connections, by loop
 
 	// The rest is for the first kind.
 	control  syscall.RawConn // of listener; nil: another kind
@@ -42,7 +49,7 @@ type serving struct {
 	listenFD int           // while registered
 
 	_        cacheLine
-	users    atomic.Int32 // connections, and Serve itself
+	holds    atomic.Int32 // a Serve that has not returned, and Adopts
 	mu       sync.Mutex   // held while accepting
 	caughtUp bool         // all connections from before TCP_NODELAY was set are accepted
 	accepted bool         // since the last failure
@@ -73,7 +80,7 @@ func (d *driver) Serve(ln net.Listener, a engine.Acceptor) error {
 	if err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.letGo()
 	defer close(s.gone)
 	if err := s.register(); err != nil {
 		return err
@@ -237,7 +244,7 @@ func (s *serving) diverts(fd int) bool {
 // counted it as open.
 func (l *loop) prepare(fd int, peer *sock.Address, s *serving, parcel engine.Parcel) {
 	d := l.driver
-	s.users.Add(1)
+	s.users[l.index].count.Add(1)
 	p := d.table.open(fd)
 	gen := p.chunk.newGeneration()
 	slot := p.slot()
@@ -277,7 +284,7 @@ func (d *driver) serveOthers(ln net.Listener, s *serving) error {
 	if err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.letGo()
 	return d.fallback.Serve(&filteringListener{Listener: ln, serving: s}, s.acceptor)
 }
 

@@ -31,7 +31,7 @@ func (d *driver) Adopt(fd int, p engine.Parcel, a engine.Acceptor) error {
 		_ = syscall.Close(fd)
 		return err
 	}
-	defer s.leave()
+	defer s.letGo()
 	s.prepareConn(fd)
 	s.arrive()
 	if !d.start(fd, &peer, s, p) {
@@ -86,7 +86,7 @@ func (d *driver) enterAdopting(at origin) (*serving, error) {
 		at.port, at.name = 0, ""
 	}
 	if s := d.adopting[at]; s != nil && !d.closing.Load() {
-		s.users.Add(1)
+		s.holds.Add(1)
 		return s, nil
 	}
 	s, err := d.enterLocked(&serving{driver: d, acceptor: at.acceptor, listener: at, network: at.network})

@@ -185,3 +185,27 @@ func origins(d *driver) int {
 	defer d.mu.Unlock()
 	return len(d.adopting)
 }
+
+// A serving stays while a connection of any loop has it, and no longer.
+func TestServingOfSeveralLoops(t *testing.T) {
+	d := serveOn(t, listen(t), newEcho(), engine.Options{Loops: 3})
+	s, err := d.enter(&serving{driver: d, acceptor: newEcho()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	isThere := func() bool { return d.servingAt(s.index) == s }
+	for _, l := range d.loops[:2] {
+		s.users[l.index].count.Add(1)
+	}
+	s.leave(d.loops[0])
+	s.users[0].count.Add(1)
+	s.letGo()
+	s.leave(d.loops[0])
+	if !isThere() {
+		t.Fatal("it is gone before its last connection")
+	}
+	s.leave(d.loops[1])
+	if isThere() {
+		t.Error("it is left")
+	}
+}

@@ -113,7 +113,7 @@ func (d *driver) startLoops() error {
 	return nil
 }
 
-// enter gives s an index, and starts the loops. leave releases the index.
+// enter gives s an index, and starts the loops. letGo releases the index.
 func (d *driver) enter(s *serving) (*serving, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,7 +129,8 @@ func (d *driver) enterLocked(s *serving) (*serving, error) {
 	}
 	s.waker, _ = s.acceptor.(engine.Waker)
 	s.hooks = engine.HooksOf(s.acceptor)
-	s.users.Store(1)
+	s.holds.Store(1)
+	s.users = make([]tally, len(d.loops))
 	var all []*serving
 	if old := d.servings.Load(); old != nil {
 		all = append(all, *old...)
@@ -150,16 +151,41 @@ func (d *driver) enterLocked(s *serving) (*serving, error) {
 	return s, nil
 }
 
-// leave counts out a user of s. The last one removes s.
-func (s *serving) leave() {
-	if s.users.Add(-1) > 0 {
-		return
+// letGo ends the use of s by a Serve, or an Adopt.
+func (s *serving) letGo() {
+	if s.holds.Add(-1) == 0 {
+		s.removeUnused()
 	}
+}
+
+// leave counts out a connection of loop l.
+func (s *serving) leave(l *loop) {
+	// Either letGo comes later and finds no connections, or holds is 0 here.
+	if s.users[l.index].count.Add(-1) == 0 && s.holds.Load() == 0 {
+		s.removeUnused()
+	}
+}
+
+// isUsed tells whether s must stay. While nobody holds s, it has no new connections.
+func (s *serving) isUsed() bool {
+	if s.holds.Load() > 0 {
+		return true
+	}
+	for i := range s.users {
+		if s.users[i].count.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// removeUnused removes s, unless it is used.
+func (s *serving) removeUnused() {
 	d := s.driver
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.users.Load() > 0 {
-		return // enterAdopting has found it meanwhile
+	if s.isUsed() {
+		return // by connections of other loops, or enterAdopting has found it meanwhile
 	}
 	if at, ok := s.listener.(origin); ok && d.adopting[at] == s {
 		delete(d.adopting, at)
@@ -175,7 +201,7 @@ func (d *driver) servingAt(index uint16) *serving { return (*d.servings.Load())[
 
 // closed counts out a connection of loop l.
 func (d *driver) closed(l *loop, s *serving) {
-	s.leave()
+	s.leave(l)
 	l.countOut()
 }
 

@@ -12,8 +12,12 @@ import (
 func TestWrittenWordsAreApart(t *testing.T) {
 	type words map[string]uintptr
 	const line = unsafe.Sizeof(cacheLine{})
+	if size := unsafe.Sizeof(tally{}); size != line {
+		t.Errorf("a tally has %d bytes, want %d", size, line)
+	}
 	var (
 		d driver
+		l loop
 		s serving
 		c chunk
 	)
@@ -33,13 +37,27 @@ func TestWrittenWordsAreApart(t *testing.T) {
 			words{"turn": unsafe.Offsetof(d.turn)},
 		},
 		{
+			"loop, for its workers", unsafe.Sizeof(l),
+			words{"driver": unsafe.Offsetof(l.driver), "index": unsafe.Offsetof(l.index), "poller": unsafe.Offsetof(l.poller)},
+			words{
+				"queue": unsafe.Offsetof(l.queue), "open": unsafe.Offsetof(l.open), "lent": unsafe.Offsetof(l.lent),
+				"gone": unsafe.Offsetof(l.gone), "ready": unsafe.Offsetof(l.ready),
+			},
+		},
+		{
+			"loop, for its goroutine", unsafe.Sizeof(l),
+			words{"ready": unsafe.Offsetof(l.ready), "intake": unsafe.Offsetof(l.intake)},
+			words{"the end of queue": unsafe.Offsetof(l.queue) + unsafe.Sizeof(l.queue) - 1, "open": unsafe.Offsetof(l.open), "lent": unsafe.Offsetof(l.lent)},
+		},
+		{
 			"serving", unsafe.Sizeof(s),
 			words{
 				"acceptor": unsafe.Offsetof(s.acceptor), "waker": unsafe.Offsetof(s.waker), "hooks": unsafe.Offsetof(s.hooks),
-				"config": unsafe.Offsetof(s.config), "index": unsafe.Offsetof(s.index), "control": unsafe.Offsetof(s.control),
+				"config": unsafe.Offsetof(s.config), "index": unsafe.Offsetof(s.index),
+				"users": unsafe.Offsetof(s.users), "control": unsafe.Offsetof(s.control),
 				"isPrompt": unsafe.Offsetof(s.isPrompt),
 			},
-			words{"users": unsafe.Offsetof(s.users), "mu": unsafe.Offsetof(s.mu), "accepted": unsafe.Offsetof(s.accepted)},
+			words{"holds": unsafe.Offsetof(s.holds), "mu": unsafe.Offsetof(s.mu), "accepted": unsafe.Offsetof(s.accepted)},
 		},
 		{
 			"chunk", unsafe.Sizeof(c),

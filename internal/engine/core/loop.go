@@ -13,12 +13,17 @@ type loop struct {
 	driver *driver
 	index  int    // in driver.loops
 	poller Poller // nil: not running
-	queue  runQueue
+
+	_     cacheLine
+	queue runQueue
+	open  atomic.Int64   // connections
+	lent  atomic.Int64   // buffers that connections keep while they wait
+	gone  sync.WaitGroup // the loop's goroutine and the workers'
+
+	// The loop's goroutine has what follows, but for the mutex of probes.
+	_      cacheLine
 	ready  []int32 // claimed in this pass
 	intake intake
-	open   atomic.Int64   // connections
-	lent   atomic.Int64   // buffers that connections keep while they wait
-	gone   sync.WaitGroup // the loop's goroutine and the workers'
 	probes probes
 }
 

@@ -168,7 +168,7 @@ func TestTooManyListeners(t *testing.T) {
 	if s, err := d.enter(&serving{driver: d, acceptor: &script{}}); err == nil {
 		t.Errorf("one more has the number %d", s.index)
 	}
-	s.leave()
+	s.letGo()
 	if s, err := d.enter(&serving{driver: d, acceptor: &script{}}); err != nil || s.index != 1<<16-1 {
 		t.Errorf("the number is not given back: %v", err)
 	}
