@@ -71,6 +71,13 @@ type Prefork struct {
 	// only, and not with a CommandProducer that starts the process on another
 	// thread than the one on which it is called.
 	Affinity func(slot int) []int
+	// IncomingCPU gives a connection to the worker that Affinity has pinned to the
+	// CPU which receives it, if there is one (SO_INCOMING_CPU). Packets, worker and
+	// socket then stay on one CPU. Set it if the network card has a receive queue for
+	// each of these CPUs: the worker of a CPU that receives everything gets
+	// everything. It has no effect for slots with several CPUs, on loopback addresses,
+	// with SharedSockets, and before Linux 6.2.
+	IncomingCPU bool
 
 	// Listen holds further addresses: "host:port", or "unix:" and a path. The
 	// address of ListenAndServe has the same two forms.

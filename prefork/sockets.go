@@ -28,6 +28,7 @@ type sockets struct {
 	perSlot   bool // TCP: a socket for each slot
 	backlog   int
 	mode      fs.FileMode
+	affinity  func(slot int) []int // nil: the sockets of no slot prefer a CPU
 
 	mu     sync.Mutex
 	addrs  []net.Addr     // known since the first open
@@ -40,6 +41,9 @@ type sockets struct {
 // newSockets returns the sockets for p's addresses and addr.
 func (p *Prefork) newSockets(addr string) (*sockets, error) {
 	s := &sockets{perSlot: hasSlotSockets && !p.SharedSockets, backlog: p.Backlog, mode: p.UnixMode}
+	if p.IncomingCPU && s.perSlot {
+		s.affinity = p.Affinity
+	}
 	hasTCP := false
 	for _, a := range append([]string{addr}, p.Listen...) {
 		e := endpoint{p.network(), a}
@@ -95,7 +99,7 @@ func (s *sockets) options() listen.Options {
 }
 
 // open returns the sockets of a slot. The caller owns them.
-func (s *sockets) open(int) (files []*os.File, err error) {
+func (s *sockets) open(slot int) (files []*os.File, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	isFirst := len(s.addrs) == 0
@@ -112,7 +116,7 @@ func (s *sockets) open(int) (files []*os.File, err error) {
 		}
 	}()
 	for i, e := range s.endpoints {
-		f, addr, err := s.openOne(i, e)
+		f, addr, err := s.openOne(i, e, slot)
 		if err != nil {
 			return files, err
 		}
@@ -121,8 +125,8 @@ func (s *sockets) open(int) (files []*os.File, err error) {
 	return files, nil
 }
 
-// openOne returns a socket of endpoint i.
-func (s *sockets) openOne(i int, e endpoint) (*os.File, net.Addr, error) {
+// openOne returns a slot's socket of endpoint i.
+func (s *sockets) openOne(i int, e endpoint, slot int) (*os.File, net.Addr, error) {
 	if e.network == "unix" {
 		return s.openUnix(i, e)
 	}
@@ -134,8 +138,23 @@ func (s *sockets) openOne(i int, e endpoint) (*os.File, net.Addr, error) {
 		}
 	}
 	defer ln.Close() // the file is a duplicate
+	if err := s.prefer(ln.(*net.TCPListener), slot); err != nil {
+		return nil, nil, err
+	}
 	f, err := listen.File(ln)
 	return f, ln.Addr(), err
+}
+
+// prefer has a slot's socket get the connections of the CPU to which its worker is
+// pinned. On loopback it would be the client's CPU.
+func (s *sockets) prefer(ln *net.TCPListener, slot int) error {
+	if s.affinity == nil || ln.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return nil
+	}
+	if cpus := s.affinity(slot); len(cpus) == 1 {
+		return listen.SetIncomingCPU(ln, cpus[0])
+	}
+	return nil
 }
 
 // openUnix returns a duplicate of the unix socket, which all slots share.

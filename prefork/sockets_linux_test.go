@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A port that the system chose stays reserved until the workers have it.
@@ -292,5 +294,44 @@ func TestLiveSocket(t *testing.T) {
 	c.SetDeadline(time.Now().Add(patience))
 	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the connection: %v", err)
+	}
+}
+
+// With IncomingCPU, the socket of a slot that is pinned to one CPU prefers the
+// connections of that CPU; other sockets prefer none.
+func TestIncomingCPU(t *testing.T) {
+	pinned := func(slot int) []int { return []int{slot + 1} }
+	for _, c := range []struct {
+		name    string
+		p       *Prefork
+		address string
+		want    []int // by slot
+	}{
+		{"pinned", &Prefork{IncomingCPU: true, Affinity: pinned}, "0.0.0.0:0", []int{1, 2}},
+		{"not asked for", &Prefork{Affinity: pinned}, "0.0.0.0:0", []int{-1, -1}},
+		{"not pinned", &Prefork{IncomingCPU: true}, "0.0.0.0:0", []int{-1, -1}},
+		{"several CPUs", &Prefork{IncomingCPU: true, Affinity: func(int) []int { return []int{1, 2} }}, "0.0.0.0:0", []int{-1, -1}},
+		{"loopback", &Prefork{IncomingCPU: true, Affinity: pinned}, "127.0.0.1:0", []int{-1, -1}},
+		{"one socket", &Prefork{IncomingCPU: true, Affinity: pinned, SharedSockets: true}, "0.0.0.0:0", []int{-1}},
+	} {
+		c.p.Network = "tcp4"
+		s, err := c.p.newSockets(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.probe(); err != nil {
+			t.Fatal(err)
+		}
+		for slot, want := range c.want {
+			files, err := s.open(slot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := unix.GetsockoptInt(int(files[0].Fd()), unix.SOL_SOCKET, unix.SO_INCOMING_CPU); err != nil || got != want {
+				t.Errorf("%s: the socket of slot %d prefers CPU %d, %v, want %d", c.name, slot, got, err, want)
+			}
+			files[0].Close()
+		}
+		s.close()
 	}
 }

@@ -75,6 +75,17 @@ func IsMultipath(ln net.Listener) bool {
 	return is
 }
 
+// SetIncomingCPU has the kernel prefer ln for the connections that cpu receives, among
+// the sockets that share its port. It does nothing where there is no SO_INCOMING_CPU;
+// Linux before 6.2 ignores it.
+func SetIncomingCPU(ln *net.TCPListener, cpu int) error {
+	c, err := ln.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return control(c, func(fd uintptr) error { return setIncomingCPU(fd, cpu) })
+}
+
 // finish sets the options that need a listening socket.
 func finish(ln *net.TCPListener, o Options) error {
 	c, err := ln.SyscallConn()

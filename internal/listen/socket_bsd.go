@@ -42,5 +42,8 @@ func setAfterListen(fd uintptr, o Options) error {
 	return nil
 }
 
+// setIncomingCPU does nothing: these systems have no such option.
+func setIncomingCPU(uintptr, int) error { return nil }
+
 // isMultipath: Go has no listeners for Multipath TCP on these systems.
 func isMultipath(uintptr) bool { return false }

@@ -50,6 +50,13 @@ func setAfterListen(fd uintptr, o Options) error {
 	return nil
 }
 
+func setIncomingCPU(fd uintptr, cpu int) error {
+	if err := optional(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_INCOMING_CPU, cpu)); err != nil {
+		return fmt.Errorf("sluice: SO_INCOMING_CPU: %w", err)
+	}
+	return nil
+}
+
 // isMultipath asks for the protocol of the socket itself. A connection that falls back
 // to TCP does not change that of its listener.
 func isMultipath(fd uintptr) bool {

@@ -13,5 +13,8 @@ func setBeforeBind(uintptr, Options) error { return nil }
 // setAfterListen does nothing: the backlog is the system's maximum.
 func setAfterListen(uintptr, Options) error { return nil }
 
+// setIncomingCPU does nothing: these systems have no such option.
+func setIncomingCPU(uintptr, int) error { return nil }
+
 // isMultipath: Go has no listeners for Multipath TCP on these systems.
 func isMultipath(uintptr) bool { return false }
