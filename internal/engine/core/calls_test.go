@@ -88,6 +88,50 @@ func TestCallsOfARequest(t *testing.T) {
 	}
 }
 
+// A speakers is an Acceptor whose protocols answer prompts. They sleep.
+type speakers struct {
+	*echoAcceptor
+	opened chan engine.Prompter
+}
+
+func (a *speakers) Open(c engine.Conn) (engine.Protocol, []byte) {
+	a.opened <- c.Prompter()
+	return a.Wake(c, engine.Memo{}), nil
+}
+
+func (a *speakers) Wake(c engine.Conn, m engine.Memo) engine.Protocol {
+	return &speaker{a.echoAcceptor.Wake(c, m).(*echo), false}
+}
+
+// What a connection sends because of a prompt takes one write, also over TLS.
+func TestCallsOfAPrompt(t *testing.T) {
+	for _, isTLS := range []bool{false, true} {
+		source := &countingSource{pollSource: newPollSource()}
+		ln, a := listen(t), &speakers{newEcho(), make(chan engine.Prompter, 1)}
+		served, connect := net.Listener(ln), dial
+		if isTLS {
+			served, connect = &engine.TLSListener{Listener: ln, Config: serverTLS(t)}, dialTLS
+		}
+		d := serveOver(t, source, served, a, engine.Options{})
+		c := connect(t, ln)
+		isIdle := func() bool { return d.Stats().Active == 0 }
+		ask(t, c, "the first may be read in several pieces")
+		p := <-a.opened
+		eventually(t, "the connection is idle", isIdle)
+		const prompts = 10
+		before := source.calls()
+		for range prompts {
+			p.Prompt()
+			expect(t, c, "prompted")
+			eventually(t, "the connection is idle", isIdle)
+		}
+		before.writes += prompts
+		if got := source.calls(); got != before {
+			t.Errorf("TLS %t: calls are %+v, want %+v", isTLS, got, before)
+		}
+	}
+}
+
 // A connection for one request that is there takes five calls: it is accepted,
 // read, written, read again for further input, and closed.
 func TestCallsOfAConnection(t *testing.T) {
