@@ -18,7 +18,7 @@
 //     in the middle of a request. A TLS connection needs further memory.
 //   - The deadline sweep (sweep.go) visits the slots and finds deadlines that have
 //     passed.
-//   - The loops accept from listeners that yield a descriptor (accept.go). The
+//   - The loops accept from listeners that yield a descriptor (accept.go, intake.go). The
 //     fallback engine serves all other connections.
 //
 // # Ownership
