@@ -34,7 +34,7 @@ const (
 
 // openingTries requests in a row may begin otherwise than an Opening before it is not
 // looked at any more, and openingLife before there is another. So it costs clients that
-// have nothing in common 2 % (BenchmarkParseVaried/Clients).
+// have nothing in common 3 % (BenchmarkParseVaried/Clients).
 const (
 	openingTries = 8
 	openingLife  = 32
