@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/cancel"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
@@ -43,7 +44,7 @@ type RequestCtx struct {
 	hijackHandler   HijackHandler
 	takeover        *takeover                // set by TakeOver
 	timeoutResponse atomic.Pointer[Response] // set by TimeoutError; nil: none
-	done            atomic.Pointer[doneState]
+	done            atomic.Pointer[cancel.State]
 	content         transfer.Memory // the body stream for files in memory
 	remoteAddr      net.Addr        // of SetRemoteAddr and Init
 	ownLogger       Logger          // of Init

@@ -631,12 +631,12 @@ func TestPauseTellsWhatIsIdle(t *testing.T) {
 func TestDoneStatesAreForgotten(t *testing.T) {
 	s := quietServer(func(ctx *RequestCtx) {
 		ctx.Done()
-		if n := len(ctx.server.done.states); n != 1 {
+		if n := ctx.server.done.Len(); n != 1 {
 			t.Errorf("%d states during a request", n)
 		}
 	})
 	converse(t, s, []byte(strings.Repeat("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 3)))
-	if n := len(s.done.states); n != 0 {
+	if n := s.done.Len(); n != 0 {
 		t.Errorf("%d states are left", n)
 	}
 }

@@ -233,7 +233,7 @@ func (h *http2Host) IsClosing() bool {
 // Stage implements http2.Host. Shutdown does not wait for what was hijacked.
 func (h *http2Host) Stage() http2.Stage {
 	switch {
-	case h.server.done.isOver():
+	case h.server.done.IsClosed():
 		return http2.StageShutDown
 	case h.server.closeRequested():
 		return http2.StageEnding

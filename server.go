@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicehttp/sluice/internal/cancel"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 )
@@ -329,7 +330,7 @@ type Server struct {
 	gauges   serverGauges
 	upgrades upgrade.Hosts
 	perIP    engine.AddressCounter
-	done     doneSet
+	done     cancel.Set
 }
 
 // noCopy makes go vet reject copies of a type that embeds it.

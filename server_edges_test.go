@@ -128,17 +128,13 @@ func TestDoneAtShutdown(t *testing.T) {
 		<-ctx.Done()
 		fmt.Fprint(ctx, ctx.Err())
 	})
-	s.done.close()
+	s.done.Close()
 	const want = `200 length 16; "context canceled"; end`
 	if got := newValueExchange(s).serve(valueRequest{method: MethodGet, target: "/"}); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if len(s.done.states) != 0 || !s.done.isOver() {
-		t.Errorf("%d states are kept", len(s.done.states))
-	}
-	s.done.open()
-	if s.done.isOver() || !s.done.add(&doneState{}) || len(s.done.states) != 1 {
-		t.Error("it does not open again")
+	if n := s.done.Len(); n != 0 || !s.done.IsClosed() {
+		t.Errorf("%d states are kept", n)
 	}
 }
 

@@ -227,7 +227,7 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 	ctx.exchange = nil
 	ctx.cfg.retain()
 	if d := ctx.done.Load(); d != nil {
-		d.end()
+		d.End()
 	}
 	fresh = &RequestCtx{exchange: x, start: ctx.start}
 	fresh.attach(ctx.server, ctx.cfg, ctx.facts)

@@ -138,7 +138,7 @@ func (s *Server) engine() engine.Engine {
 func (s *Server) engineLocked() engine.Engine {
 	if s.state.engine == nil {
 		s.state.engine, s.state.noEpoll = s.newEngine()
-		s.done.open()
+		s.done.Open()
 		s.gauges.isClosing.Store(false)
 	}
 	return s.state.engine
@@ -248,7 +248,7 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 		e.CloseOnNextResponse()
 		s.gauges.isClosing.Store(true)
 		firstErr = closeListeners(listeners)
-		s.done.close()
+		s.done.Close()
 		if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 			e.Nudge() // so that connections of HTTP/2 and WebSockets tell their clients
 		}
