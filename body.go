@@ -87,7 +87,9 @@ const burstBody = 32 << 10
 // clear removes the body and its limit. It drops memory over the limit unless
 // keep is set.
 func (b *body) clear(keep bool, limit *atomic.Int64) {
-	b.drop()
+	if !b.isBuffered() { // the call costs more than drop does
+		b.drop()
+	}
 	b.limit = 0
 	if held := cap(b.bytes); held > 0 && !keep {
 		if held >= burstBody {
@@ -103,6 +105,18 @@ func (b *body) clear(keep bool, limit *atomic.Int64) {
 
 // drop removes every body but a buffered one.
 func (b *body) drop() {
+	if !b.isBuffered() {
+		b.dropOthers()
+	}
+}
+
+// isBuffered reports whether the body, which may be empty, is no more than bytes.
+func (b *body) isBuffered() bool {
+	return b.raw == nil && b.stream == nil && b.form == nil && b.failure == nil
+}
+
+// dropOthers is drop for a body that is not buffered.
+func (b *body) dropOthers() {
 	b.raw, b.failure = nil, nil
 	if b.stream != nil {
 		_ = b.CloseBodyStream() // there is no caller to return the error to
@@ -122,8 +136,8 @@ func (b *body) drop() {
 // errors matter. If the multipart form of a request was read from a stream,
 // Body returns that form, encoded again.
 func (b *body) Body() []byte {
-	if b.stream == nil && b.form == nil && b.failure == nil { // the usual case
-		return b.bodyBytes()
+	if b.isBuffered() { // the usual case
+		return b.bytes
 	}
 	if s, ok := b.stream.(*requestStream); ok {
 		s.warn()
@@ -180,13 +194,17 @@ func (b *body) SetBodyRaw(p []byte) {
 
 // AppendBody appends a copy of p to the body. It drops a body stream.
 func (b *body) AppendBody(p []byte) {
-	b.own()
+	if !b.isBuffered() {
+		b.own()
+	}
 	b.bytes = append(b.bytes, p...)
 }
 
 // AppendBodyString appends s to the body. It drops a body stream.
 func (b *body) AppendBodyString(s string) {
-	b.own()
+	if !b.isBuffered() {
+		b.own()
+	}
 	b.bytes = append(b.bytes, s...)
 }
 
