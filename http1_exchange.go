@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // copyLimit is the size up to which a body is copied after its head. A larger
@@ -130,21 +131,25 @@ func (x *http1Exchange) sendInterim(status int, links [][]byte) bool {
 func (x *http1Exchange) sendHead(p []byte, isLast bool) bool {
 	ctx := x.ctx
 	h := &ctx.Response.Header
-	f := ctx.form.framing()
-	if f.Length == -1 && ctx.isHTTP10 { // the end of the connection ends the content (RFC 9112 section 6.3)
-		f.Length = -2
+	length := ctx.form.headLength()
+	if length == -1 && ctx.isHTTP10 { // the end of the connection ends the content (RFC 9112 section 6.3)
+		length = -2
 		x.closes = true
 	}
 	x.closes = x.closes || !x.persists()
-	f.CloseConnection = x.closes
-	f.KeepAlive = ctx.isHTTP10 && !x.closes
-	x.out = h.m.AppendHead(x.out, f)
-	ctx.showHead(f)
-	if f.Length == -1 && ctx.form.hasContent {
-		x.isChunked = true
-		return x.sendData(p, isLast)
+	f := message.Framing{
+		Length: length, Date: ctx.form.date, CloseConnection: x.closes, KeepAlive: ctx.isHTTP10 && !x.closes,
+		OmitDefaultType: ctx.form.omitDefaultType, NamesServer: true,
 	}
-	return x.writeBody(p)
+	out := h.m.AppendHead(x.out, f)
+	ctx.showHead(f)
+	isChunked := length == -1 && ctx.form.hasContent
+	if !isChunked && len(p) <= copyLimit { // writeBody, with one store
+		x.out = append(out, p...)
+		return true
+	}
+	x.out, x.isChunked = out, isChunked
+	return x.sendData(p, isLast)
 }
 
 // sendData implements serverExchange.

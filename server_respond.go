@@ -28,14 +28,17 @@ type responseForm struct {
 	omitDefaultType bool
 }
 
-// framing returns what the head says of the content. The protocol of the connection
-// adds what concerns only the connection.
+// framing returns what the head says of the content.
 func (f *responseForm) framing() message.Framing {
-	framing := message.Framing{Length: f.length, Date: f.date, OmitDefaultType: f.omitDefaultType, NamesServer: true}
+	return message.Framing{Length: f.headLength(), Date: f.date, OmitDefaultType: f.omitDefaultType, NamesServer: true}
+}
+
+// headLength returns the length for message.Framing.
+func (f *responseForm) headLength() int64 {
 	if f.hasTrailers {
-		framing.Length = -1
+		return -1
 	}
-	return framing
+	return f.length
 }
 
 // showHead makes the getters of the response return what its head says: after Flush, and
