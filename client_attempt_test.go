@@ -1,7 +1,6 @@
 package sluice
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -271,77 +270,6 @@ func TestGetOfAStream(t *testing.T) {
 	}
 }
 
-// TestStreamsOfOthers: a stream that is not of the connection is neither lent nor read.
-func TestStreamsOfOthers(t *testing.T) {
-	x := &exchange{c: &HostClient{}, resp: new(Response), call: new(clientCall)}
-	x.resp.SetBodyStream(strings.NewReader("x"), 1)
-	if err := x.lendToStream(); err != errStreamClosed || x.resp.IsBodyStream() {
-		t.Errorf("lent: %v", err)
-	}
-	x.resp.SetBodyStream(strings.NewReader("x"), 1)
-	if err := x.dropStream(); err != nil || !x.closes || x.resp.IsBodyStream() {
-		t.Errorf("dropped: %v, closes %v", err, x.closes)
-	}
-}
-
-// TestDropStream: the connection is closed after an unwanted body that has not ended.
-func TestDropStream(t *testing.T) {
-	chunk := "2001\r\n" + strings.Repeat("x", maxDropped+1) + "\r\n0\r\n\r\n"
-	for _, tc := range []struct {
-		wire   string
-		length int
-		closes bool
-		err    error
-	}{
-		{"body", 4, false, nil},
-		{"bod", 4, true, io.ErrUnexpectedEOF},
-		{"4\r\nbody\r\n0\r\n\r\n", -1, false, nil},
-		{chunk, -1, true, nil},
-		{"4\r\nbo", -1, true, nil},
-		{"body", -2, true, nil},
-	} {
-		x := &exchange{c: &HostClient{}, cc: newClientConn(&stubConn{}, "h:80"), resp: new(Response), call: new(clientCall)}
-		x.resp.stream = newMessageStream(bufio.NewReader(strings.NewReader(tc.wire)), &x.resp.Header, tc.length)
-		x.resp.streamSize = tc.length
-		if err := x.dropStream(); err != tc.err || x.closes != tc.closes {
-			t.Errorf("%.20q: %v, closes %v", tc.wire, err, x.closes)
-		}
-	}
-}
-
-// TestEndWriting: after a refusal, writing has a tenth of a second.
-func TestEndWriting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stub := &stubConn{}
-		x := &exchange{cc: newClientConn(stub, "h:80"), call: &clientCall{}}
-		x.endWriting()
-		if want := []string{"write 100ms"}; !slices.Equal(stub.told, want) {
-			t.Errorf("%q, want %q", stub.told, want)
-		}
-	})
-}
-
-// TestReadAway: an unwanted body is read for a second at most, and as ReadTimeout says.
-func TestReadAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, tc := range []struct {
-			read time.Duration
-			want string
-		}{{0, "read 1s"}, {time.Hour, "read 1s"}, {time.Millisecond, "read 1ms"}} {
-			stub := &stubConn{}
-			x := &exchange{c: &HostClient{ReadTimeout: tc.read}, cc: newClientConn(stub, "h:80"), call: &clientCall{}}
-			body := newMessageStream(bufio.NewReader(strings.NewReader("body")), nil, 4)
-			if err := x.readAway(body); err != nil || !slices.Equal(stub.told, []string{tc.want}) || !body.IsComplete() {
-				t.Errorf("%v: %v, %q, complete %v", tc.read, err, stub.told, body.IsComplete())
-			}
-		}
-		x := &exchange{c: &HostClient{}, cc: newClientConn(&stubConn{limitErr: errStub}, "h:80"), call: &clientCall{}}
-		if err := x.readAway(new(messageStream)); err != errStub {
-			t.Errorf("without a deadline: %v", err)
-		}
-	})
-}
-
 // countdownConn fails to set a deadline for reading after a number of times.
 type countdownConn struct {
 	net.Conn
@@ -447,7 +375,6 @@ func TestClientPools(t *testing.T) {
 	for name, use := range map[string]func(){
 		"reader":   func() { c.ReleaseReader(c.AcquireReader(stub)) },
 		"writer":   func() { c.ReleaseWriter(c.AcquireWriter(stub)) },
-		"input":    func() { releaseClientInput(acquireClientInput(stub, 4096)) },
 		"fetching": func() { releaseFetching(acquireFetching()) },
 		"call":     func() { releaseHTTP2Call(acquireHTTP2Call()) },
 		"timer":    func() { ReleaseTimer(AcquireTimer(time.Hour)) },

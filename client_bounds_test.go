@@ -239,7 +239,7 @@ func TestPipelineSpare(t *testing.T) {
 		c.once.Do(c.prepare)
 		spare := &stubConn{limitErr: limitErr}
 		cc := newClientConn(spare, "h:80")
-		cc.hasDeadline = true
+		cc.wire.NoteDeadline()
 		c.spare.Store(cc)
 		first, err := c.dial()
 		if isSpare := first == net.Conn(spare); isSpare != (limitErr == nil) || err != nil {

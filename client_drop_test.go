@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/http1client"
 )
 
 // framed is a response with a body of size bytes, in one of three framings.
@@ -51,8 +53,8 @@ func TestBodiesThatNobodyWants(t *testing.T) {
 		size    int
 		reuses  bool
 	}{
-		{"sized", 0, true}, {"sized", 1, true}, {"sized", maxDropped, true}, {"sized", maxDropped + 1, false}, {"sized", 1 << 20, false},
-		{"chunked", 1, true}, {"chunked", maxDropped, true}, {"chunked", maxDropped + 1, false}, {"chunked", 1 << 20, false},
+		{"sized", 0, true}, {"sized", 1, true}, {"sized", http1client.MaxDropped, true}, {"sized", http1client.MaxDropped + 1, false}, {"sized", 1 << 20, false},
+		{"chunked", 1, true}, {"chunked", http1client.MaxDropped, true}, {"chunked", http1client.MaxDropped + 1, false}, {"chunked", 1 << 20, false},
 		{"until the end", 1, false}, {"until the end", 1 << 20, false},
 	} {
 		for name, call := range map[string]func(c *Client, url string) error{

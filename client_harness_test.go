@@ -286,3 +286,9 @@ func stackShows(parts ...string) bool {
 	}
 	return false
 }
+
+// What the times of internal/http1client are.
+const (
+	refusalTime  = time.Second
+	refusalGrace = 100 * time.Millisecond
+)

@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/http2client"
 	"github.com/sluicehttp/sluice/internal/message"
 )
@@ -233,7 +234,7 @@ func (x *http2Call) finish() {
 	}
 	resp := x.resp
 	x.receiveTrailers()
-	resp.ParseNetConn(x.member.Conn.cc.c)
+	resp.ParseNetConn(x.member.Conn.cc.wire.Net)
 	if resp.StreamBody && x.form == headAlone && !x.stream.IsHead && !message.BodyForbidden(resp.StatusCode()) {
 		resp.setStream(bytes.NewReader(nil), 0)
 	}
@@ -308,7 +309,7 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 		x.form = bodyDropped // there is none
 	case resp.SkipBody || resp.StreamBody && isUnwanted:
 		x.form = bodyDropped
-		if length < 0 || length > maxDropped {
+		if length < 0 || length > http1client.MaxDropped {
 			return false, errUnwantedBody
 		}
 	case limit > 0 && length > limit || length == message.TooLong:
@@ -326,7 +327,7 @@ func (x *http2Call) HeadReceived(head *h2.Head, isLast bool) (isStreamed bool, e
 func (x *http2Call) BodyReceived(p []byte) error {
 	resp := x.resp
 	if x.form == bodyDropped {
-		if x.unwanted += len(p); x.unwanted > maxDropped {
+		if x.unwanted += len(p); x.unwanted > http1client.MaxDropped {
 			return errUnwantedBody
 		}
 		return nil

@@ -103,7 +103,7 @@ func (c *HostClient) openTunnel(m *http2Member, protocol string, req *Request, r
 		c.releaseHTTP2(m)
 		return nil, fate, err
 	case tunnel != nil:
-		resp.ParseNetConn(m.Conn.cc.c)
+		resp.ParseNetConn(m.Conn.cc.wire.Net)
 		x.req, x.resp = nil, nil
 		return &clientTunnel{tunnel, x}, http2Done, nil
 	case x.form == bodyLent:

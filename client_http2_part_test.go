@@ -17,9 +17,11 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/buf"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/http2client"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pool"
@@ -43,12 +45,12 @@ func TestHTTP2HeadReceived(t *testing.T) {
 		{"HEAD", 200, 5, false, func(x *http2Call) { x.stream.IsHead = true }, bodyDropped, nil},
 		{"204", 204, unknown, false, nil, bodyDropped, nil},
 		{"304 with a length", 304, 5, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyDropped, nil},
-		{"skipped", 200, maxDropped, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
-		{"skipped, too long", 200, maxDropped + 1, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
+		{"skipped", 200, http1client.MaxDropped, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
+		{"skipped, too long", 200, http1client.MaxDropped + 1, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
 		{"skipped, of any length", 200, unknown, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, errUnwantedBody},
 		{"skipped, empty", 200, 0, false, func(x *http2Call) { x.resp.SkipBody = true }, bodyDropped, nil},
 		{"stream", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody = true }, bodyLent, nil},
-		{"unwanted stream", 200, maxDropped, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsNone }, bodyDropped, nil},
+		{"unwanted stream", 200, http1client.MaxDropped, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsNone }, bodyDropped, nil},
 		{"unwanted, in memory", 200, unknown, false, func(x *http2Call) { x.req.call.wants = wantsNone }, bodyKept, nil},
 		{"wanted in memory", 200, unknown, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsBytes }, bodyKept, nil},
 		{"stream of a redirect that is followed", 301, 5, false, func(x *http2Call) { x.resp.StreamBody, x.req.call.wants = true, wantsBytes }, bodyDropped, nil},
@@ -87,13 +89,13 @@ func TestHTTP2HeadReceived(t *testing.T) {
 	}
 }
 
-// TestHTTP2BodyReceived: bodies are kept up to the limit, and dropped up to maxDropped.
+// TestHTTP2BodyReceived: bodies are kept up to the limit, and dropped up to http1client.MaxDropped.
 func TestHTTP2BodyReceived(t *testing.T) {
 	x := &http2Call{form: bodyDropped, resp: new(Response)}
 	for _, step := range []struct {
 		n   int
 		err error
-	}{{1, nil}, {maxDropped - 1, nil}, {1, errUnwantedBody}} {
+	}{{1, nil}, {http1client.MaxDropped - 1, nil}, {1, errUnwantedBody}} {
 		if err := x.BodyReceived(make([]byte, step.n)); err != step.err || len(x.resp.bytes) != 0 {
 			t.Errorf("dropped %d: %v, %d bytes", x.unwanted, err, len(x.resp.bytes))
 		}
@@ -477,7 +479,7 @@ func TestHTTP2BodyEnds(t *testing.T) {
 			if err := resp.CloseBodyStream(); err != nil {
 				t.Error(err)
 			}
-			if _, err := stream.Read(make([]byte, 1)); err != errStreamClosed {
+			if _, err := stream.Read(make([]byte, 1)); err != bodystream.ErrClosed {
 				t.Errorf("after Close: %v", err)
 			}
 			checkPool(t, c, tc.open, tc.open)
@@ -509,12 +511,12 @@ func TestHTTP2BodyCloseDuringRead(t *testing.T) {
 		_, err := stream.Read(make([]byte, 1))
 		read <- err
 	}()
-	eventually(t, "a Read waits", func() bool { return stackShows("http2Body).Read", "http2client") || len(read) > 0 })
+	eventually(t, "a Read waits", func() bool { return stackShows("http2Body).ReadBody", "http2client") || len(read) > 0 })
 	if err := resp.CloseBodyStream(); err != nil {
 		t.Error(err)
 	}
 	within(t, "Read", func() {
-		if err := <-read; err != errStreamClosed {
+		if err := <-read; err != bodystream.ErrClosed {
 			t.Errorf("Read: %v", err)
 		}
 	})

@@ -23,7 +23,7 @@ var _ http2client.Watcher = (*http2Peer)(nil)
 func (c *HostClient) newHTTP2Peer(cc *clientConn) *http2Member {
 	p := &http2Peer{cc: cc, c: c}
 	p.member = pool.NewMember(p, p.clamp(assumedStreams))
-	p.conn = http2client.NewConn(cc.c, c.prepared().http2, p)
+	p.conn = http2client.NewConn(cc.wire.Net, c.prepared().http2, p)
 	return p.member
 }
 

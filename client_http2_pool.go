@@ -64,9 +64,9 @@ func (c *HostClient) acquireEither(call *clientCall) (m *http2Member, cc *client
 	switch {
 	case err != nil || trace == nil || trace.GotConn == nil:
 	case m != nil:
-		trace.GotConn(GotConnInfo{Conn: m.Conn.cc.c, IsReused: m.Conn.wasUsed.Load()})
+		trace.GotConn(GotConnInfo{Conn: m.Conn.cc.wire.Net, IsReused: m.Conn.wasUsed.Load()})
 	default:
-		trace.GotConn(GotConnInfo{Conn: cc.c, IsReused: cc.isReused})
+		trace.GotConn(GotConnInfo{Conn: cc.wire.Net, IsReused: cc.isReused})
 	}
 	return m, cc, err
 }

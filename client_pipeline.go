@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/pipeline"
 )
 
@@ -178,8 +179,8 @@ func (c *PipelineClient) prepare() {
 // dial connects to the next address that can be reached.
 func (c *PipelineClient) dial() (nc net.Conn, err error) {
 	if cc := c.spare.Swap(nil); cc != nil {
-		if cc.isQuiet() && cc.clearLimits() == nil {
-			return cc.c, nil
+		if cc.wire.IsQuiet() && cc.wire.ClearLimits() == nil {
+			return cc.wire.Net, nil
 		}
 		cc.close()
 	}
@@ -391,12 +392,12 @@ func (w *pipelineWork) write(req *Request) error {
 		w.Out = out
 		return err
 	}
-	bw := acquireClientWriter((*workWriter)(w), defaultClientBuffer)
+	bw := http1client.AcquireWriter((*workWriter)(w), defaultClientBuffer)
 	err := req.Write(bw)
 	if err == nil {
 		err = bw.Flush()
 	}
-	releaseClientWriter(bw)
+	http1client.ReleaseWriter(bw)
 	return err
 }
 

@@ -42,7 +42,7 @@ func (c *HostClient) acquire(call *clientCall) (*clientConn, error) {
 	}
 	cc, err := c.acquireAny(call)
 	if err == nil && trace != nil && trace.GotConn != nil {
-		trace.GotConn(GotConnInfo{Conn: cc.c, IsReused: cc.isReused})
+		trace.GotConn(GotConnInfo{Conn: cc.wire.Net, IsReused: cc.isReused})
 	}
 	return cc, err
 }
@@ -66,8 +66,8 @@ func (c *HostClient) acquireAny(call *clientCall) (*clientConn, error) {
 	if cc == nil {
 		return c.connect(call)
 	}
-	cc.takesTurn = call.looksLater && cc.turn.CanTake()
-	if c.pool.IsExpired(&settings, got) || !cc.takesTurn && !cc.isQuiet() {
+	takesTurn := cc.wire.PrepareTurn(call.looksLater)
+	if c.pool.IsExpired(&settings, got) || !takesTurn && !cc.wire.IsQuiet() {
 		cc.close() // connect opens a new one in its place
 		return c.connect(call)
 	}

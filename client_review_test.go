@@ -442,7 +442,7 @@ func TestReviewCloseBeforeReadWaits(t *testing.T) {
 			once.Do(func() {
 				go func() { closed <- stream.(io.Closer).Close() }()
 				eventually(t, "Close waits for the lock", func() bool {
-					return stackShows("sync.(*Mutex).Lock", "(*clientStream).Close")
+					return stackShows("sync.(*Mutex).Lock", "(*Stream).Close")
 				})
 			})
 		}
@@ -653,7 +653,7 @@ func TestReviewCloseAtTheEndOfRead(t *testing.T) {
 			ran = true
 			closed.Go(func() { _ = stream.(io.Closer).Close() })
 			eventually(t, "Close waits for the lock", func() bool {
-				return stackShows("sync.(*Mutex).Lock", "(*clientStream).Close")
+				return stackShows("sync.(*Mutex).Lock", "(*Stream).Close")
 			})
 		}
 	})

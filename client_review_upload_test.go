@@ -168,7 +168,7 @@ func TestReviewClosedAtOnce(t *testing.T) {
 		<-closed
 		if err == nil {
 			cc := newClientConn(nc, addr)
-			eventually(t, "the end has come", func() bool { return !cc.peek.IsQuiet() })
+			eventually(t, "the end has come", func() bool { return !cc.wire.IsQuiet() })
 		}
 		return nc, err
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/bodystream"
 )
 
 // streamed sends a request and returns the response with its stream.
@@ -83,7 +85,7 @@ func TestStreamEnds(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n, err := s.Read(make([]byte, 1)); n != 0 || err != errStreamClosed {
+		if n, err := s.Read(make([]byte, 1)); n != 0 || err != bodystream.ErrClosed {
 			t.Errorf("of a closed stream: %d, %v", n, err)
 		}
 	}
@@ -297,7 +299,7 @@ func TestStreamCloseDuringRead(t *testing.T) {
 		_, err := s.Read(make([]byte, 5))
 		read <- err
 	}()
-	eventually(t, "Read waits", func() bool { return stackShows("(*clientStream).Read", "(*messageStream).Read") })
+	eventually(t, "Read waits", func() bool { return stackShows("(*Stream).Read", "(*messageStream).Read") })
 	within(t, "Close", func() { _ = resp.CloseBodyStream() })
 	within(t, "Read", func() {
 		if err := <-read; err == nil || err == io.EOF {

@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pool"
 )
@@ -61,49 +62,49 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 		c.discard(cc)
 		// A response that is too long is too long on every connection.
 		return !errors.Is(err, ErrBodyTooLarge), call.explain(err)
-	case fate == connFree:
+	case fate == http1client.Free:
 		c.release(cc)
-	case fate == connSpent:
+	case fate == http1client.Spent:
 		c.discard(cc)
 	}
 	return false, nil
 }
 
 // exchangeOn sends the request on cc and reads the response.
-func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response) (connFate, error) {
+func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response) (http1client.Fate, error) {
 	call := &req.call
 	call.hasConn, call.upstream = true, cc.addr
-	if !cc.isReused && cc.wasSpokenTo() {
+	if !cc.isReused && cc.wire.WasSpokenTo() {
 		var one [1]byte // a byte is there, so reading does not wait
-		n, err := cc.c.Read(one[:])
+		n, err := cc.wire.Net.Read(one[:])
 		if n > 0 {
 			err = errSpokenFirst
 		}
-		return connSpent, err
+		return http1client.Spent, err
 	}
 	x := &cc.exchange
-	*x = exchange{c: c, cc: cc, req: req, resp: resp, call: call, isHead: req.Header.IsHead(), isTunnel: req.Header.IsConnect()}
-	x.closes = req.ConnectionClose() || c.MaxConnDuration > 0 && clock.Nanos()-cc.created > int64(c.MaxConnDuration)
-	if x.closes && len(req.Header.Peek(HeaderConnection)) == 0 {
+	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
+	x.isHead, x.isTunnel = req.Header.IsHead(), req.Header.IsConnect()
+	x.IsLast = req.ConnectionClose() || c.MaxConnDuration > 0 && clock.Nanos()-cc.created > int64(c.MaxConnDuration)
+	if x.IsLast && len(req.Header.Peek(HeaderConnection)) == 0 {
 		// The server learns that the connection ends. It then closes first, and its
 		// socket has the TIME_WAIT state (RFC 9293 section 3.6).
 		req.SetConnectionClose()
 		defer req.Header.ResetConnectionClose()
 	}
 	fate, err := x.run()
-	call.hasSent = cc.written.Load() > 0
-	*x = exchange{} // from here on, another request may use the connection
+	call.hasSent = cc.wire.HasWritten()
+	if fate == http1client.Lent {
+		resp.setStream(x.Stream(), x.Length)
+		x.req, x.resp, x.call = nil, nil, nil
+		return fate, nil
+	}
+	if x.IsSent() {
+		call.phase = PhaseRead
+	}
+	x.clear() // from here on, another request may use the connection
 	return fate, err
 }
-
-// connFate says what happens to a connection after a response.
-type connFate uint8
-
-const (
-	connSpent connFate = iota // it must be closed
-	connFree                  // it can be reused
-	connLent                  // the body stream owns it
-)
 
 // prepareForClient applies the client's settings to request and response, and
 // empties the response.
@@ -130,159 +131,111 @@ func prepareForClient(c *HostClient, req *Request, resp *Response) {
 }
 
 // exchange is one request and its response on a connection. The request's call
-// owns it.
+// owns it, or the stream that is the response's body.
 type exchange struct {
+	http1client.Exchange
 	c        *HostClient
-	cc       *clientConn
+	cc       *clientConn // of which it is a part
 	req      *Request
 	resp     *Response
 	call     *clientCall
-	br       *clientInput
-	stop     func() bool // ends the guard of the context; nil: there is none
 	isHead   bool
 	isTunnel bool // the method is CONNECT
-	closes   bool // the connection closes after this response
-	isCut    bool // the request was not written completely
 }
+
+var _ http1client.Message = (*exchange)(nil)
+
+// watchedBody is the body size from which the response may come before the end of the
+// request.
+const watchedBody = 64 << 10
 
 // run sends the request and reads the response. It returns what happens to the
-// connection. After an error, the connection must be closed.
-func (x *exchange) run() (connFate, error) {
-	cc := x.cc
-	cc.written.Store(0)
-	cc.writeErr = nil
-	if !cc.takesTurn || !x.limitsRead() {
-		if err := cc.clearLimits(); err != nil {
-			return connSpent, x.limitError(err)
+// connection.
+func (x *exchange) run() (fate http1client.Fate, err error) {
+	c, req := x.c, x.req
+	x.call.phase = PhaseWrite
+	x.WriteTimeout, x.ReadTimeout = c.WriteTimeout, c.ReadTimeout
+	x.ReadBuffer = sizeOr(c.ReadBufferSize, defaultClientBuffer)
+	if trace := x.call.trace; trace != nil {
+		x.Wrote = trace.WroteRequest
+	}
+	if req.isShort() {
+		if req.wire, err = req.appendWhole(req.wire[:0]); err != nil {
+			if x.Wrote != nil {
+				x.Wrote(err)
+			}
+			return http1client.Spent, err
 		}
+		x.Content = req.wire
+	} else {
+		x.WriteBuffer = sizeOr(c.WriteBufferSize, defaultClientBuffer)
+		x.IsWatched = req.stream != nil || len(req.bodyBytes()) >= watchedBody
+		x.Upload, _ = req.stream.(io.Closer)
 	}
-	x.stop = cc.guard(x.call.Context)
-	x.br = acquireClientInput(cc, sizeOr(x.c.ReadBufferSize, defaultClientBuffer))
-	var err error
-	switch {
-	case cc.takesTurn:
-		err = x.runTurn()
-	case !x.req.isShort():
-		err = x.runBuffered()
-	default:
-		if err = x.send(nil); err == nil {
-			err = x.receive()
-		}
-	}
-	switch {
-	case err != nil || x.resp.stream == nil:
-	case x.call.wants.drops(x.resp.StatusCode()):
-		err = x.dropStream()
-	default:
-		if err = x.lendToStream(); err == nil {
-			return connLent, nil
-		}
-	}
-	isOver := x.stop != nil && !x.stop()
-	hasMore := x.br.Buffered() > 0
-	releaseClientInput(x.br)
-	if err != nil || isOver || hasMore || !x.persists() {
-		return connSpent, err
-	}
-	return connFree, nil
+	return x.Run()
 }
 
-// limitsRead reports whether there is a limit for reading the response.
-func (x *exchange) limitsRead() bool { return x.c.ReadTimeout > 0 || x.call.Deadline != 0 }
-
-// limitError returns the error for a deadline that could not be set before the
-// request was sent: an idle connection was closed by this process.
-func (x *exchange) limitError(err error) error {
-	if x.cc.takesTurn {
-		return pool.ErrNotQuiet
-	}
-	return err
+func (x *exchange) clear() {
+	x.Clear()
+	x.req, x.resp, x.call = nil, nil, nil
 }
 
-// runTurn sends a short request and reads the response, in one call of the
-// connection as far as possible.
-func (x *exchange) runTurn() (err error) {
-	req, cc := x.req, x.cc
-	if req.wire, err = req.appendWhole(req.wire[:0]); err != nil {
+// Write implements http1client.Message.
+func (x *exchange) Write(bw *bufio.Writer) error { return x.req.Write(bw) }
+
+// Heads implements http1client.Message.
+func (x *exchange) Heads() (*field.Table, h1.Limits) {
+	return &x.resp.Header.m.Table, x.c.headLimits()
+}
+
+// Unanswered implements http1client.Message.
+func (*exchange) Unanswered(err error) error { return startError(endError(err, nil), io.EOF) }
+
+// Receive implements http1client.Message.
+func (x *exchange) Receive(br *bufio.Reader) error {
+	if trace := x.call.trace; trace != nil && trace.FirstByte != nil {
+		if _, err := br.Peek(1); err == nil {
+			trace.FirstByte()
+		}
+	}
+	limits := x.c.headLimits()
+	resp := x.resp
+	if err := resp.readFinalHead(br, limits); err != nil {
 		return err
 	}
-	x.call.phase = PhaseRead // writing never waits
-	if err := cc.setReadLimit(x.call, x.c.ReadTimeout); err != nil {
-		return x.limitError(err)
+	if wants := x.call.wants; wants == wantsBytes && !wants.drops(resp.StatusCode()) {
+		resp.StreamBody = false
 	}
-	cc.unsent = req.wire
-	_, err = x.br.Peek(1)
+	if err := resp.readContent(br, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {
+		return err
+	}
+	if x.isHead {
+		resp.Header.m.SettleHead()
+	}
+	resp.ParseNetConn(x.Conn.Net)
+	x.IsLast = x.IsLast || x.isTunnel || resp.ConnectionClose() || resp.StatusCode() == StatusSwitchingProtocols || x.leavesBody()
+	if resp.stream != nil {
+		return x.passStream()
+	}
+	return nil
+}
+
+// passStream passes the body, which is a stream, on to Run.
+func (x *exchange) passStream() error {
+	resp, limit := x.resp, x.c.MaxResponseBodySize
+	body, _ := resp.stream.(*messageStream) // readContent has made it
+	x.Body, x.Length = body, resp.streamSize
+	resp.stream, resp.streamSize = nil, 0
+	x.IsUnwanted = x.call.wants.drops(resp.StatusCode())
 	switch {
-	case err == nil:
-		return x.readResponse()
-	case cc.writeErr != nil:
-		return cc.writeErr
+	case x.IsUnwanted || limit <= 0:
+	case x.Length > limit:
+		return ErrBodyTooLarge
+	default:
+		x.Limit = limit
+		body.LimitChunks(limit)
 	}
-	return startError(endError(err, nil), io.EOF)
-}
-
-// takeTurn writes cc.unsent, and reads the beginning of the response into p.
-func (x *exchange) takeTurn(p []byte) (int, error) {
-	cc := x.cc
-	out := cc.unsent
-	cc.unsent = nil
-	written, n, err := cc.turn.Take(out, p)
-	cc.written.Add(int64(written))
-	switch {
-	case err == nil && written < len(out): // the socket has no room for more
-		return x.finishTurn(out[written:], p)
-	case err == nil && n == 0:
-		return 0, io.EOF
-	case written < len(out):
-		cc.writeErr = err
-	}
-	return n, err
-}
-
-// finishTurn is the rest of takeTurn if the socket has no room for all of the
-// request.
-func (x *exchange) finishTurn(rest, p []byte) (int, error) {
-	cc := x.cc
-	x.call.phase = PhaseWrite
-	err := cc.c.SetWriteDeadline(time.Time{}) // one that an earlier request has left
-	cc.interruptFor(x.call)
-	if err == nil {
-		err = cc.setWriteLimit(x.call, x.c.WriteTimeout)
-	}
-	if err == nil {
-		_, err = cc.Write(rest)
-	}
-	if err != nil {
-		cc.writeErr = err
-		return 0, err
-	}
-	x.call.phase = PhaseRead
-	if err := cc.setReadLimit(x.call, x.c.ReadTimeout); err != nil {
-		return 0, err
-	}
-	return cc.c.Read(p)
-}
-
-// runBuffered sends a request through a pooled buffer and reads the response.
-func (x *exchange) runBuffered() (err error) {
-	bw := acquireClientWriter(x.cc, sizeOr(x.c.WriteBufferSize, defaultClientBuffer))
-	if x.req.stream != nil || len(x.req.bodyBytes()) >= watchedBody {
-		err = x.runWatching(bw)
-	} else if err = x.send(bw); err == nil {
-		err = x.receive()
-	}
-	releaseClientWriter(bw)
-	return err
-}
-
-// persists reports whether the connection can be reused after this response.
-func (x *exchange) persists() bool {
-	resp := x.resp
-	switch {
-	case x.closes, x.isCut, x.isTunnel, resp.ConnectionClose(), resp.StatusCode() == StatusSwitchingProtocols:
-		return false
-	}
-	return !x.leavesBody()
+	return nil
 }
 
 // leavesBody reports whether the response has a body that was not read.
@@ -290,85 +243,20 @@ func (x *exchange) leavesBody() bool {
 	return x.resp.SkipBody && !x.isHead && !message.BodyForbidden(x.resp.StatusCode()) && x.resp.Header.ContentLength() != 0
 }
 
-// send writes the request. bw is nil for a short request.
-func (x *exchange) send(bw *bufio.Writer) error {
-	x.call.phase = PhaseWrite
-	if err := x.cc.setWriteLimit(x.call, x.c.WriteTimeout); err != nil {
-		return err
+// Ended implements http1client.Message.
+func (x *exchange) Ended(isFree bool, err error) error {
+	call := clientCall{Bounds: *x.Bounds, phase: PhaseRead}
+	if err != io.EOF && err != bodystream.ErrClosed {
+		err = call.explain(err)
 	}
-	var err error
-	if bw == nil {
-		err = x.writeWhole()
+	c, cc := x.c, x.cc
+	x.clear()
+	if isFree {
+		c.release(cc)
 	} else {
-		err = x.write(bw)
+		c.discard(cc)
 	}
-	x.wrote(err)
 	return err
-}
-
-// wrote calls the trace after the request was written.
-func (x *exchange) wrote(err error) {
-	if trace := x.call.trace; trace != nil && trace.WroteRequest != nil {
-		trace.WroteRequest(err)
-	}
-}
-
-// writeWhole writes a short request with one Write and without a buffer other
-// than the request's. Together with targets that are not escaped twice, this
-// makes DoFastServer of the client benchmarks take 11 % less time.
-func (x *exchange) writeWhole() (err error) {
-	req := x.req
-	if req.wire, err = req.appendWhole(req.wire[:0]); err != nil {
-		return err
-	}
-	_, err = x.cc.Write(req.wire)
-	return err
-}
-
-// write writes the request to bw and flushes it.
-func (x *exchange) write(bw *bufio.Writer) error {
-	if err := x.req.Write(bw); err != nil {
-		return err
-	}
-	return bw.Flush()
-}
-
-// receive reads the response.
-func (x *exchange) receive() error {
-	x.call.phase = PhaseRead
-	if err := x.cc.setReadLimit(x.call, x.c.ReadTimeout); err != nil {
-		return err
-	}
-	// Wait here and not in the call that reads the head: after a switch of
-	// goroutines, the processor mispredicts each return.
-	if _, err := x.br.Peek(1); err != nil {
-		return startError(endError(err, nil), io.EOF)
-	}
-	return x.readResponse()
-}
-
-// readResponse reads the response until the deadline that the caller has set.
-func (x *exchange) readResponse() error {
-	if trace := x.call.trace; trace != nil && trace.FirstByte != nil {
-		if _, err := x.br.Peek(1); err == nil {
-			trace.FirstByte()
-		}
-	}
-	limits := x.c.headLimits()
-	if err := x.resp.readFinalHead(&x.br.Reader, limits); err != nil {
-		return err
-	}
-	if wants := x.call.wants; wants == wantsBytes && !wants.drops(x.resp.StatusCode()) {
-		x.resp.StreamBody = false
-	}
-	if err := x.resp.readContent(&x.br.Reader, limits, x.c.MaxResponseBodySize, x.isTunnel); err != nil {
-		return err
-	}
-	if x.isHead {
-		x.resp.Header.m.SettleHead()
-	}
-	x.resp.ParseNetConn(x.cc.c)
-	return nil
 }
 
 // headLimits returns the limits of a response's head.

@@ -10,7 +10,6 @@ var (
 	argsPool   = sync.Pool{New: func() any { return new(Args) }}
 	uriPool    = sync.Pool{New: func() any { return new(URI) }}
 	cookiePool = sync.Pool{New: func() any { return new(Cookie) }}
-	timerPool  sync.Pool // of *time.Timer, stopped
 )
 
 // maxPooledBytes is how many bytes of memory an object may hold when it is

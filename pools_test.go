@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice/internal/http1client"
 )
 
 func TestPooledObjectsAreEmpty(t *testing.T) {
@@ -85,8 +87,8 @@ func TestReleasedPipelineWork(t *testing.T) {
 // A pooled writer knows its last destination no longer.
 func TestReleasedClientWriter(t *testing.T) {
 	var sent bytes.Buffer
-	w := acquireClientWriter(&sent, 64)
-	releaseClientWriter(w)
+	w := http1client.AcquireWriter(&sent, 64)
+	http1client.ReleaseWriter(w)
 	defer func() {
 		if recover() == nil || sent.Len() > 0 {
 			t.Errorf("what is written after the release goes to the last destination: %d bytes", sent.Len())

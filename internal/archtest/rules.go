@@ -79,10 +79,10 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/http2client", "internal/message",
+				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
-				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
+				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
 			},
 			external: []string{xNet, xText},
 		},
@@ -99,7 +99,8 @@ func packageRules() map[string]packageRule {
 		// The server's end of HTTP/2: a Protocol on the seam.
 		"internal/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/http2":           {own: []string{"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
-		// The client's end, over a net.Conn.
+		// The client's ends, over a net.Conn.
+		"internal/http1client": {own: []string{"internal/bodystream", "internal/clock", "internal/field", "internal/h1", "internal/pool"}},
 		"internal/http2client": {own: []string{"internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
@@ -174,19 +175,20 @@ func satelliteRules() map[string]packageRule {
 func partRules() map[string]packageRule {
 	clock := packageRule{own: []string{"internal/clock"}}
 	return map[string]packageRule{
-		"internal/balance":   clock,
-		"internal/buf":       {own: []string{"internal/invariants"}},
-		"internal/compress":  {own: []string{"internal/ascii", "internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
-		"internal/files":     {own: []string{"internal/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/invariants"}},
-		"internal/dial":      clock,
-		"internal/message":   {own: []string{"internal/ascii", "internal/clock", "internal/conditional", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},
-		"internal/bodypipe":  {own: []string{"internal/buf"}},
-		"internal/transfer":  {own: []string{"internal/ascii", "internal/buf", "internal/h1", "internal/message"}},
-		"internal/pipeline":  {own: []string{"internal/clock", "internal/pool"}},
-		"internal/pool":      {own: []string{"internal/clock", "internal/engine/sock"}},
-		"internal/listen":    {external: []string{xSys}},
-		"internal/supervise": {external: []string{xSys}},
-		"internal/mesh":      {own: []string{"backplane"}},
+		"internal/balance":    clock,
+		"internal/buf":        {own: []string{"internal/invariants"}},
+		"internal/compress":   {own: []string{"internal/ascii", "internal/buf", "internal/invariants"}, external: []string{zstd, brotli}},
+		"internal/files":      {own: []string{"internal/ascii", "internal/compress", "internal/conditional", "internal/buf", "internal/clock", "internal/invariants"}},
+		"internal/dial":       clock,
+		"internal/message":    {own: []string{"internal/ascii", "internal/clock", "internal/conditional", "internal/field", "internal/h1", "internal/h2", "internal/uri"}},
+		"internal/bodystream": {own: []string{"internal/transfer"}},
+		"internal/bodypipe":   {own: []string{"internal/buf"}},
+		"internal/transfer":   {own: []string{"internal/ascii", "internal/buf", "internal/h1", "internal/message"}},
+		"internal/pipeline":   {own: []string{"internal/clock", "internal/pool"}},
+		"internal/pool":       {own: []string{"internal/clock", "internal/engine/sock"}},
+		"internal/listen":     {external: []string{xSys}},
+		"internal/supervise":  {external: []string{xSys}},
+		"internal/mesh":       {own: []string{"backplane"}},
 	}
 }
 

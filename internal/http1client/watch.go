@@ -1,4 +1,4 @@
-package sluice
+package http1client
 
 import (
 	"bufio"
@@ -15,15 +15,14 @@ import (
 // answer while it reads. The separate goroutine ends before the call returns.
 
 const (
-	// watchedBody is the body size from which a request is written on a separate
-	// goroutine.
-	watchedBody = 64 << 10
 	// refusalTime is how long the client reads from a broken connection, for an
 	// answer that arrived before.
 	refusalTime = time.Second
 	// refusalGrace is how long writing continues after the answer has arrived. A
 	// server that reads the rest of a body then need not reset the connection.
 	refusalGrace = 100 * time.Millisecond
+
+	statusSwitchingProtocols = 101
 )
 
 // watch is the state that the two goroutines of a large request share.
@@ -34,18 +33,17 @@ type watch struct {
 }
 
 // runWatching sends the request and reads the response concurrently.
-func (x *exchange) runWatching(bw *bufio.Writer) error {
-	x.call.phase = PhaseWrite
-	if err := x.cc.setWriteLimit(x.call, x.c.WriteTimeout); err != nil {
+func (x *Exchange) runWatching(bw *bufio.Writer) error {
+	c := x.Conn
+	if err := c.setWriteLimit(x.Bounds, x.WriteTimeout); err != nil {
 		return err
 	}
-	if err := x.cc.setReadLimit(x.call, 0); err != nil {
+	if err := c.setReadLimit(x.Bounds, 0); err != nil {
 		return err
 	}
-	x.cc.hasDeadline = true // both goroutines set deadlines
+	c.hasDeadline = true // both goroutines set deadlines
 	written := make(chan error, 1)
-	w := &watch{}
-	w.source, _ = x.req.stream.(io.Closer)
+	w := &watch{source: x.Upload}
 	go func() { written <- x.writeAside(bw, w) }()
 
 	status, err := x.awaitStatus()
@@ -55,7 +53,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 		case isCut:
 			writeErr = nil // join caused it
 		case writeErr == nil:
-			x.call.phase = PhaseRead
+			x.isSent = true
 		}
 		return x.unanswered(err, writeErr)
 	}
@@ -63,8 +61,8 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	if status >= 3 {
 		x.endWriting()
 	}
-	_ = x.cc.c.SetReadDeadline(time.Time{}) // clears the writer's; a failure shows when reading
-	x.cc.interruptFor(x.call)
+	_ = c.Net.SetReadDeadline(time.Time{}) // clears the writer's; a failure shows when reading
+	c.interruptFor(x.Bounds)
 	patience := refusalTime
 	if err = x.receive(); err != nil || status >= 3 {
 		patience = 0 // the rest of the request is useless
@@ -73,7 +71,7 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 	x.wrote(writeErr)
 	if x.isCut = writeErr != nil; x.isCut && err == nil {
 		// The server must not wait for the rest before it continues.
-		if half, ok := x.cc.c.(interface{ CloseWrite() error }); ok {
+		if half, ok := c.Net.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	}
@@ -84,28 +82,28 @@ func (x *exchange) runWatching(bw *bufio.Writer) error {
 // Writing continues while the server accepts bytes within each patience. Then
 // join interrupts it: with a write deadline, and by closing the body stream,
 // since that may be waiting for its source.
-func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) (err error, isCut bool) {
-	for last := x.cc.written.Load(); ; {
+func (w *watch) join(x *Exchange, written <-chan error, patience time.Duration) (err error, isCut bool) {
+	for last := x.Conn.written.Load(); ; {
 		select {
 		case err = <-written:
 			return err, false
 		default: // writing that has ended is not interrupted
 		}
-		timer := AcquireTimer(x.call.Left(max(patience, refusalGrace)))
+		timer := clock.AcquireTimer(x.Bounds.Left(max(patience, refusalGrace)))
 		select {
 		case err = <-written:
-			ReleaseTimer(timer)
+			clock.ReleaseTimer(timer)
 			return err, false
 		case <-timer.C:
-		case <-x.call.Done():
+		case <-x.Bounds.Done():
 			patience = 0
 		}
-		ReleaseTimer(timer)
-		if now := x.cc.written.Load(); patience > 0 && now != last && x.call.err() == nil {
+		clock.ReleaseTimer(timer)
+		if now := x.Conn.written.Load(); patience > 0 && now != last && x.Bounds.Err() == nil {
 			last = now
 			continue
 		}
-		_ = x.cc.c.SetWriteDeadline(clock.Past())
+		_ = x.Conn.Net.SetWriteDeadline(clock.Past())
 		if w.source != nil {
 			_ = w.source.Close()
 		}
@@ -116,21 +114,21 @@ func (w *watch) join(x *exchange, written <-chan error, patience time.Duration) 
 
 // unanswered returns the error of a request without a response. err is the
 // error of waiting for the response.
-func (x *exchange) unanswered(err, writeErr error) error {
+func (x *Exchange) unanswered(err, writeErr error) error {
 	x.wrote(writeErr)
 	if writeErr != nil {
 		return writeErr
 	}
 	if x.br.Buffered() > 0 || err == io.EOF {
-		return x.readResponse() // returns what is wrong with the response
+		return x.Message.Receive(&x.br.Reader) // returns what is wrong with the response
 	}
-	return startError(ErrNothingRead{cause: err}, io.EOF)
+	return x.Message.Unanswered(err)
 }
 
 // endWriting limits the writing of the request to refusalGrace from now.
-func (x *exchange) endWriting() {
-	_ = x.cc.c.SetWriteDeadline(clock.Deadline(clock.Nanos() + int64(refusalGrace)))
-	x.cc.interruptFor(x.call)
+func (x *Exchange) endWriting() {
+	_ = x.Conn.Net.SetWriteDeadline(clock.Deadline(clock.Nanos() + int64(refusalGrace)))
+	x.Conn.interruptFor(x.Bounds)
 }
 
 // answered makes the writer leave the read deadline unchanged from now on.
@@ -142,13 +140,13 @@ func (w *watch) answered() {
 
 // writeAside writes the request, and then limits the time to wait for the
 // response.
-func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
+func (x *Exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	err := x.write(bw)
 	var limit int64
 	switch {
 	case err == nil:
-		limit = x.call.Limit(x.c.ReadTimeout)
-	case x.cc.writeErr == nil, clock.IsTimeout(err):
+		limit = x.Bounds.Limit(x.ReadTimeout)
+	case x.Conn.writeErr == nil, clock.IsTimeout(err):
 		// Either the body itself failed, or the time has run out. Do not wait for
 		// an answer that has not arrived.
 		limit = clock.Nanos() - 1
@@ -158,19 +156,19 @@ func (x *exchange) writeAside(bw *bufio.Writer, w *watch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if limit != 0 && !w.isAnswered {
-		_ = x.cc.c.SetReadDeadline(clock.Deadline(limit)) // a failure shows when reading
+		_ = x.Conn.Net.SetReadDeadline(clock.Deadline(limit)) // a failure shows when reading
 	}
-	x.cc.interruptFor(x.call)
+	x.Conn.interruptFor(x.Bounds)
 	return err
 }
 
 // awaitStatus waits for the final response and returns the first digit of its
 // status. The response stays in the buffer. The response's table is empty
 // before and after.
-func (x *exchange) awaitStatus() (digit int, err error) {
-	t := &x.resp.Header.m.Table
+func (x *Exchange) awaitStatus() (digit int, err error) {
+	t, limits := x.Message.Heads()
 	defer t.Reset()
-	p := h1.HeadParser{Role: h1.Responses, Limits: x.c.headLimits()}
+	p := h1.HeadParser{Role: h1.Responses, Limits: limits}
 	for at := 0; ; {
 		if _, err := x.br.Peek(at + 1); err != nil {
 			if at > 0 && err == bufio.ErrBufferFull {
@@ -184,7 +182,7 @@ func (x *exchange) awaitStatus() (digit int, err error) {
 		switch status := p.StatusCode; {
 		case err != nil:
 			return 9, nil // not HTTP: reading the response returns the error
-		case status >= 200, status == StatusSwitchingProtocols:
+		case status >= 200, status == statusSwitchingProtocols:
 			return status / 100, nil
 		case done:
 			p.Reset()

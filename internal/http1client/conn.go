@@ -1,0 +1,160 @@
+package http1client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/pool"
+)
+
+// A Conn is a connection of HTTP/1.1. Init makes it ready. One Exchange at a time may
+// use it.
+type Conn struct {
+	Net net.Conn
+
+	exchange    *Exchange   // the only one that uses the Conn
+	peek        pool.Peeker // tests the socket without reading
+	turn        pool.Turn
+	written     atomic.Int64 // bytes of the present request
+	writeErr    error        // of writing the present request
+	unsent      []byte       // what the next Read writes first
+	takesTurn   bool         // the present request uses turn, which looks whether Net is quiet
+	hasDeadline bool         // a deadline may be set on Net
+}
+
+// Init sets the connection, and the only Exchange that uses it, with its Message.
+func (c *Conn) Init(nc net.Conn, x *Exchange, m Message) {
+	c.Net, c.exchange = nc, x
+	x.Conn, x.Message = c, m
+	c.peek.Init(nc)
+	c.turn.Init(nc)
+}
+
+// PrepareTurn makes the next request take a turn (see pool.Turn), if it may and the
+// connection admits that. It returns false if not: then IsQuiet is for the caller.
+// Otherwise the error of Run is pool.ErrNotQuiet if the connection was not quiet.
+func (c *Conn) PrepareTurn(may bool) bool {
+	c.takesTurn = may && c.turn.CanTake()
+	return c.takesTurn
+}
+
+// Read implements io.Reader. It first writes unsent.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.unsent == nil {
+		return c.Net.Read(p)
+	}
+	return c.exchange.takeTurn(p)
+}
+
+// Write implements io.Writer. It counts the written bytes and keeps the error.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		k, err := c.Net.Write(p[n:min(n+maxWrite, len(p))])
+		n += k
+		c.written.Add(int64(k))
+		if err != nil {
+			c.writeErr = err
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// maxWrite is the maximum size of one write in bytes: written shows progress
+// after each.
+const maxWrite = 256 << 10
+
+// HasWritten reports whether a byte of the request was written, until Exchange.Clear.
+func (c *Conn) HasWritten() bool { return c.written.Load() > 0 }
+
+// IsQuiet reports whether an idle connection is open and has no unread bytes.
+// Unsolicited bytes would be read as the response to the next request (RFC 9112
+// section 9.2).
+func (c *Conn) IsQuiet() bool {
+	if !c.peek.IsQuiet() {
+		return false
+	}
+	secure, ok := c.Net.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	// The TLS connection may hold decrypted bytes. A read with an expired
+	// deadline finds them without waiting.
+	if err := secure.SetReadDeadline(clock.Past()); err != nil {
+		return false
+	}
+	c.hasDeadline = true
+	var one [1]byte
+	n, err := secure.Read(one[:])
+	return n == 0 && clock.IsTimeout(err)
+}
+
+// WasSpokenTo reports whether bytes have arrived on a new connection. With TLS
+// it returns false, since session tickets may follow the handshake, and only
+// reading could distinguish them.
+func (c *Conn) WasSpokenTo() bool {
+	_, isSecure := c.Net.(*tls.Conn)
+	return !isSecure && !c.peek.IsQuiet()
+}
+
+// setReadLimit limits reading from now on by the call's deadline and by
+// timeout; a timeout of 0 is no limit.
+func (c *Conn) setReadLimit(call *clock.Bounds, timeout time.Duration) error {
+	if timeout <= 0 && call.Deadline == 0 {
+		return nil
+	}
+	return c.setLimit(call, timeout, net.Conn.SetReadDeadline)
+}
+
+// setWriteLimit limits writing from now on, as setReadLimit does.
+func (c *Conn) setWriteLimit(call *clock.Bounds, timeout time.Duration) error {
+	if timeout <= 0 && call.Deadline == 0 {
+		return nil
+	}
+	return c.setLimit(call, timeout, net.Conn.SetWriteDeadline)
+}
+
+func (c *Conn) setLimit(call *clock.Bounds, timeout time.Duration, set func(net.Conn, time.Time) error) error {
+	c.hasDeadline = true
+	err := set(c.Net, clock.Deadline(call.Limit(timeout)))
+	c.interruptFor(call)
+	return err
+}
+
+// NoteDeadline tells that somebody else may have set a deadline on Net.
+func (c *Conn) NoteDeadline() { c.hasDeadline = true }
+
+// ClearLimits clears the deadlines that an earlier request or IsQuiet set.
+func (c *Conn) ClearLimits() error {
+	if !c.hasDeadline {
+		return nil
+	}
+	c.hasDeadline = false
+	return c.Net.SetDeadline(time.Time{})
+}
+
+// interrupt makes reads and writes in progress return.
+func (c *Conn) interrupt() { _ = c.Net.SetDeadline(clock.Past()) }
+
+// interruptFor interrupts the connection if the call's context has ended. Call
+// it after each change of a deadline: the change may have overwritten the
+// expired deadline that guard set just before.
+func (c *Conn) interruptFor(call *clock.Bounds) {
+	if call.HasEnded() {
+		c.interrupt()
+	}
+}
+
+// guard interrupts the connection when ctx ends. stop ends the guard. It
+// returns false if ctx has ended; the connection must then be closed. stop is
+// nil if ctx cannot end.
+func (c *Conn) guard(ctx context.Context) (stop func() bool) {
+	if ctx.Done() == nil {
+		return nil
+	}
+	return context.AfterFunc(ctx, c.interrupt)
+}

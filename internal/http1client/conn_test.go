@@ -1,0 +1,137 @@
+package http1client
+
+import (
+	"context"
+	"crypto/tls"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// TestConnWrites: a large request is written in pieces, which are counted; an error is kept, with what
+// was written before it.
+func TestConnWrites(t *testing.T) {
+	stub := &stubConn{failAt: 5}
+	cc := newConn(stub)
+	if n, err := cc.Write(make([]byte, 2*maxWrite+10)); n != 2*maxWrite+10 || err != nil || cc.written.Load() != int64(n) || cc.writeErr != nil {
+		t.Errorf("%d, %v, %d, %v", n, err, cc.written.Load(), cc.writeErr)
+	}
+	if n, err := cc.Write(make([]byte, 3*maxWrite)); n != maxWrite+7 || err != errStub || cc.written.Load() != 3*maxWrite+17 || cc.writeErr != errStub {
+		t.Errorf("%d, %v, %d, %v", n, err, cc.written.Load(), cc.writeErr)
+	}
+	const most = 256 << 10
+	if want := []int{most, most, 10, most, most}; !slices.Equal(stub.writes, want) {
+		t.Errorf("pieces of %v, want %v", stub.writes, want)
+	}
+}
+
+// TestConnLimits: deadlines are set when there is a limit, cleared when one was set, and overwritten
+// when the context has ended.
+func TestConnLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stub := &stubConn{}
+		cc := newConn(stub)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		var timed clock.Bounds
+		timed.Allow(time.Minute)
+		for _, step := range []struct {
+			what string
+			do   func() error
+			want []string
+			has  bool // a deadline may be set
+		}{
+			{"clear none", cc.ClearLimits, nil, false},
+			{"read without a limit", func() error { return cc.setReadLimit(new(clock.Bounds), 0) }, nil, false},
+			{"write without a limit", func() error { return cc.setWriteLimit(new(clock.Bounds), 0) }, nil, false},
+			{"read within a second", func() error { return cc.setReadLimit(new(clock.Bounds), time.Second) }, []string{"read 1s"}, true},
+			{"clear", cc.ClearLimits, []string{"both none"}, false},
+			{"read within the call", func() error { return cc.setReadLimit(&timed, 0) }, []string{"read 1m0s"}, true},
+			{"clear", cc.ClearLimits, []string{"both none"}, false},
+			{"write within a second", func() error { return cc.setWriteLimit(&timed, time.Second) }, []string{"write 1s"}, true},
+			{"clear", cc.ClearLimits, []string{"both none"}, false},
+			{"write within the call", func() error { return cc.setWriteLimit(&timed, time.Hour) }, []string{"write 1m0s"}, true},
+			{"after the end", func() error { return cc.setReadLimit(&clock.Bounds{Context: ended}, time.Second) }, []string{"read 1s", "both past"}, true},
+			{"before the end", func() error {
+				return cc.setReadLimit(&clock.Bounds{Context: t.Context()}, time.Second)
+			}, []string{"read 1s"}, true},
+		} {
+			stub.told = nil
+			if err := step.do(); err != nil || !slices.Equal(stub.told, step.want) || cc.hasDeadline != step.has {
+				t.Errorf("%s: %v, %q, %v; want %q, %v", step.what, err, stub.told, cc.hasDeadline, step.want, step.has)
+			}
+		}
+		stub.limitErr = errStub
+		for what, err := range map[string]error{
+			"read": cc.setReadLimit(&timed, 0), "write": cc.setWriteLimit(&timed, 0), "clear": cc.ClearLimits(),
+		} {
+			if err != errStub {
+				t.Errorf("%s: error %v", what, err)
+			}
+		}
+		if cc.guard(context.Background()) != nil {
+			t.Error("a guard of a context that cannot end")
+		}
+		stub.told = nil
+		if stop := cc.guard(ended); stop == nil || stop() {
+			t.Error("no guard of a context that has ended")
+		}
+		synctest.Wait()
+		if !slices.Equal(stub.told, []string{"both past"}) {
+			t.Errorf("the guard did %q", stub.told)
+		}
+	})
+}
+
+// TestConnIsQuiet: an idle TLS connection is tested with a deadline in the past. If none can be set, it
+// is not used: reading might wait for ever.
+func TestConnIsQuiet(t *testing.T) {
+	for _, err := range []error{nil, errStub} {
+		stub := &stubConn{limitErr: err}
+		cc := newConn(tls.Client(stub, &tls.Config{InsecureSkipVerify: true}))
+		if got := cc.IsQuiet(); got != (err == nil) || cc.hasDeadline != got || stub.told[0] != "read past" {
+			t.Errorf("%v: quiet %v, %q", err, got, stub.told)
+		}
+		if cc.WasSpokenTo() {
+			t.Errorf("%v: the server has spoken", err)
+		}
+	}
+	if cc := newConn(&stubConn{}); !cc.IsQuiet() || cc.WasSpokenTo() || cc.hasDeadline {
+		t.Error("a connection that cannot be tested is not quiet")
+	}
+}
+
+// TestInput: a pooled input has neither bytes nor an error of its last source.
+func TestInput(t *testing.T) {
+	failing := acquireInput(newConn(&stubConn{}), 64)
+	if _, err := failing.Peek(1); err != os.ErrDeadlineExceeded || !failing.failed {
+		t.Errorf("%v, %v", err, failing.failed)
+	}
+	releaseInput(failing)
+	lines := strings.Repeat("x", 1000)
+	full := acquireInput(newConn(&stubConn{in: lines}), 64)
+	if _, err := full.Peek(2); err != nil || full.Buffered() == 0 || full.Size() != 64 {
+		t.Errorf("%v, %d of %d bytes", err, full.Buffered(), full.Size())
+	}
+	releaseInput(full)
+	for _, in := range []*input{failing, full} {
+		if in.failed || in.Buffered() != 0 {
+			t.Errorf("failed %v, %d bytes", in.failed, in.Buffered())
+		}
+	}
+	for _, size := range []int{64, 100, 64} {
+		in := acquireInput(newConn(&stubConn{in: lines}), size)
+		if _, err := in.ReadByte(); err != nil || in.Size() != size {
+			t.Errorf("%v, a buffer of %d bytes", err, in.Size())
+		}
+		releaseInput(in)
+		if in.src != nil {
+			t.Error("a pooled input has a source")
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package http1client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/bodystream"
+	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/h1"
+)
+
+// stubConn is a connection without a peer. It tells what it was asked.
+type stubConn struct {
+	net.Conn
+	in       string // what is read; then a time-out
+	told     []string
+	writes   []int
+	failAt   int   // the number of the Write that fails, from 1
+	limitErr error // of setting a deadline
+}
+
+var errStub = errors.New("stub")
+
+func (c *stubConn) Write(p []byte) (int, error) {
+	c.writes = append(c.writes, len(p))
+	if len(c.writes) == c.failAt {
+		return 7, errStub
+	}
+	return len(p), nil
+}
+
+func (c *stubConn) Read(p []byte) (int, error) {
+	if c.in == "" {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n := copy(p, c.in)
+	c.in = c.in[n:]
+	return n, nil
+}
+
+func (c *stubConn) tell(what string, at time.Time) error {
+	switch {
+	case at.IsZero():
+		what += " none"
+	case at.Equal(clock.Past()):
+		what += " past"
+	default:
+		what += " " + time.Until(at).String()
+	}
+	c.told = append(c.told, what)
+	return c.limitErr
+}
+
+func (c *stubConn) SetDeadline(at time.Time) error      { return c.tell("both", at) }
+func (c *stubConn) SetReadDeadline(at time.Time) error  { return c.tell("read", at) }
+func (c *stubConn) SetWriteDeadline(at time.Time) error { return c.tell("write", at) }
+
+func newConn(nc net.Conn) *Conn {
+	c := new(Conn)
+	c.Init(nc, new(Exchange), nil)
+	return c
+}
+
+// textMessage is a request of bytes. Its response has one line as its head, and a body.
+type textMessage struct {
+	x      *Exchange
+	body   io.Reader // of the request
+	line   string
+	stream string // the body of the response, if it is a stream
+	isFree bool
+	ended  []error
+	table  field.Table
+}
+
+var errUnanswered = errors.New("unanswered")
+
+func (m *textMessage) Write(bw *bufio.Writer) error {
+	_, err := io.Copy(bw, m.body)
+	return err
+}
+
+func (m *textMessage) Heads() (*field.Table, h1.Limits) { return &m.table, h1.DefaultLimits }
+
+func (m *textMessage) Receive(br *bufio.Reader) (err error) {
+	m.line, err = br.ReadString('\n')
+	if m.stream != "" {
+		m.x.Body, m.x.Length = &textBody{br, len(m.stream)}, len(m.stream)
+	}
+	return err
+}
+
+func (m *textMessage) Unanswered(err error) error { return errors.Join(errUnanswered, err) }
+
+func (m *textMessage) Ended(isFree bool, err error) error {
+	m.isFree, m.ended = isFree, append(m.ended, err)
+	return err
+}
+
+// textBody is the next bytes of a reader.
+type textBody struct {
+	r    io.Reader
+	left int
+}
+
+func (b *textBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+func (b *textBody) IsComplete() bool { return b.left == 0 }
+
+// newExchange returns an Exchange on a connection on which in arrives.
+func newExchange(in string) (*Exchange, *stubConn, *textMessage) {
+	stub := &stubConn{in: in}
+	m := &textMessage{}
+	m.x = &Exchange{Bounds: new(clock.Bounds), ReadBuffer: 4096, WriteBuffer: 4096}
+	new(Conn).Init(stub, m.x, m)
+	return m.x, stub, m
+}
+
+// TestRun: what a request leaves the connection as.
+func TestRun(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		name, in, stream string
+		set              func(x *Exchange, c *stubConn)
+		fate             Fate
+		err              error
+		isSent           bool
+	}{
+		{"answered", "yes\n", "", nil, Free, nil, true},
+		{"more than the answer", "yes\nno", "", nil, Spent, nil, true},
+		{"the last one", "yes\n", "", func(x *Exchange, _ *stubConn) { x.IsLast = true }, Spent, nil, true},
+		{"no answer", "", "", nil, Spent, errUnanswered, true},
+		{"writing fails", "yes\n", "", func(_ *Exchange, c *stubConn) { c.failAt = 1 }, Spent, errStub, false},
+		{"the context has ended", "yes\n", "", func(x *Exchange, _ *stubConn) { x.Bounds.Context = ended }, Spent, nil, true},
+		{"written through a buffer", "yes\n", "", func(x *Exchange, _ *stubConn) {
+			x.Content, x.Message.(*textMessage).body = nil, strings.NewReader("go")
+		}, Free, nil, true},
+		{"watched", "HTTP/1.1 200 OK\r\n\r\n", "", func(x *Exchange, _ *stubConn) {
+			x.Content, x.IsWatched, x.Message.(*textMessage).body = nil, true, strings.NewReader("go")
+		}, Spent, nil, true},
+		{"a stream", "yes\nbody", "body", nil, Lent, nil, true},
+		{"an unwanted stream", "yes\nbody", "body", func(x *Exchange, _ *stubConn) { x.IsUnwanted = true }, Free, nil, true},
+		{"no deadline can be cleared", "yes\nbody", "body", func(x *Exchange, c *stubConn) {
+			x.Conn.NoteDeadline()
+			c.limitErr = errStub
+		}, Spent, errStub, false},
+	} {
+		x, stub, m := newExchange(tc.in)
+		m.stream, x.Content = tc.stream, []byte("go")
+		var wrote []error
+		x.Wrote = func(err error) { wrote = append(wrote, err) }
+		if tc.set != nil {
+			tc.set(x, stub)
+		}
+		fate, err := x.Run()
+		if fate != tc.fate || !errors.Is(err, tc.err) || x.IsSent() != tc.isSent {
+			t.Errorf("%s: fate %d, %v, sent %v", tc.name, fate, err, x.IsSent())
+		}
+		if isTried := len(stub.writes) > 0; isTried != (len(wrote) == 1) || x.Conn.HasWritten() != isTried {
+			t.Errorf("%s: writes %v, told %v", tc.name, stub.writes, wrote)
+		}
+		if x.Clear(); x.Conn.HasWritten() || x.Bounds != nil || x.Wrote != nil || x.Content != nil || x.Body != nil || x.br != nil || x.IsSent() {
+			t.Errorf("%s: after Clear %+v", tc.name, x)
+		}
+	}
+}
+
+// TestLentStream: the connection can be reused after a body that was read, and after one
+// that was closed when nothing of it was left.
+func TestLentStream(t *testing.T) {
+	for name, tc := range map[string]struct {
+		read    int
+		timeout time.Duration
+		isFree  bool
+		err     error
+	}{
+		"all":             {5, 0, true, io.EOF},
+		"all but the end": {4, 0, true, io.EOF},
+		"half":            {2, 0, false, bodystream.ErrClosed},
+		"in time":         {5, time.Hour, true, io.EOF},
+	} {
+		x, stub, m := newExchange("yes\nbody")
+		m.stream, x.Content, x.ReadTimeout = "body", []byte("go"), tc.timeout
+		if fate, err := x.Run(); fate != Lent || err != nil || x.Content != nil {
+			t.Fatalf("%s: fate %d, %v", name, fate, err)
+		}
+		s := x.Stream()
+		got, err := io.ReadAll(io.LimitReader(s, int64(tc.read)))
+		if want := "body"[:min(tc.read, 4)]; string(got) != want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if err := s.Close(); err != nil || m.isFree != tc.isFree || len(m.ended) != 1 || m.ended[0] != tc.err {
+			t.Errorf("%s: %v, free %v, %v", name, err, m.isFree, m.ended)
+		}
+		if hasLimit := slices.ContainsFunc(stub.told, func(s string) bool { return strings.HasPrefix(s, "read 59m") || s == "read 1h0m0s" }); hasLimit != (tc.timeout > 0) {
+			t.Errorf("%s: %q", name, stub.told)
+		}
+	}
+}
+
+// TestInterruptOutlivesDeadline: a Read that sets its deadline after the interruption
+// does not wait. The next request has no deadline.
+func TestInterruptOutlivesDeadline(t *testing.T) {
+	x, stub, m := newExchange("yes\nbody")
+	m.stream, x.Content, x.ReadTimeout = "body", []byte("go"), time.Hour
+	if fate, err := x.Run(); fate != Lent || err != nil {
+		t.Fatal(fate, err)
+	}
+	s := x.stream
+	s.Interrupt()
+	stub.told = nil
+	_, _ = s.ReadBody(make([]byte, 10))
+	if len(stub.told) != 2 || stub.told[1] != "both past" {
+		t.Errorf("%q", stub.told)
+	}
+	x.Conn.hasDeadline = false
+	if _ = s.End(io.EOF); !x.Conn.hasDeadline || !m.isFree {
+		t.Errorf("a deadline %v, free %v", x.Conn.hasDeadline, m.isFree)
+	}
+}
+
+// TestDrop: the connection is closed after an unwanted body that has not ended.
+func TestDrop(t *testing.T) {
+	for _, tc := range []struct {
+		left, length int // of the body, as it is and as it was announced
+		isLast       bool
+		err          error
+	}{
+		{4, 4, false, nil},
+		{5, 5, true, io.EOF},
+		{5, -1, true, nil},
+		{4, -1, false, nil},
+		{4, -2, true, nil},
+		{4, MaxDropped + 1, true, nil},
+	} {
+		x, _, _ := newExchange("")
+		x.Body, x.Length = &textBody{io.MultiReader(strings.NewReader("body"), iotest.ErrReader(errStub)), tc.left}, tc.length
+		want := tc.err
+		if want != nil {
+			want = errStub
+		}
+		if err := x.drop(); err != want || x.IsLast != tc.isLast {
+			t.Errorf("%d of %d: %v, last %v", tc.left, tc.length, err, x.IsLast)
+		}
+	}
+}
+
+// TestReadAway: an unwanted body is read for a second at most, and as ReadTimeout says.
+func TestReadAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct {
+			read time.Duration
+			want string
+		}{{0, "read 1s"}, {time.Hour, "read 1s"}, {time.Millisecond, "read 1ms"}} {
+			x, stub, _ := newExchange("")
+			x.ReadTimeout, x.Body = tc.read, &textBody{strings.NewReader("body"), 4}
+			if err := x.readAway(); err != nil || !slices.Equal(stub.told, []string{tc.want}) || !x.Body.IsComplete() {
+				t.Errorf("%v: %v, %q", tc.read, err, stub.told)
+			}
+		}
+		x, stub, _ := newExchange("")
+		stub.limitErr = errStub
+		if err := x.readAway(); err != errStub {
+			t.Errorf("without a deadline: %v", err)
+		}
+	})
+}
+
+// TestPools: what is returned to a pool is used again.
+func TestPools(t *testing.T) {
+	if isRace {
+		t.Skip("the race detector drops values of pools")
+	}
+	stub := &stubConn{}
+	c := newConn(stub)
+	for name, use := range map[string]func(){
+		"reader": func() { ReleaseReader(AcquireReader(stub, 4096)) },
+		"writer": func() { ReleaseWriter(AcquireWriter(stub, 4096)) },
+		"input":  func() { releaseInput(acquireInput(c, 4096)) },
+	} {
+		if n := testing.AllocsPerRun(100, use); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package http1client
+
+import (
+	"io"
+	"sync/atomic"
+
+	"github.com/sluicehttp/sluice/internal/bodystream"
+)
+
+// A stream is the body of a response that is read as it arrives. It owns the Exchange,
+// and so the Conn, until the end of the body.
+type stream struct {
+	bodystream.Stream
+	x             *Exchange
+	isInterrupted atomic.Bool
+}
+
+var _ bodystream.Source = (*stream)(nil)
+
+// ReadBody implements bodystream.Source.
+func (s *stream) ReadBody(p []byte) (int, error) {
+	x := s.x
+	if x.ReadTimeout > 0 {
+		if err := x.Conn.setReadLimit(x.Bounds, x.ReadTimeout); err != nil {
+			return 0, err
+		}
+		if s.isInterrupted.Load() {
+			x.Conn.interrupt() // Interrupt may have come before the deadline was set
+		}
+	}
+	return x.Body.Read(p)
+}
+
+// IsComplete implements bodystream.Source.
+func (s *stream) IsComplete() bool { return s.x.Body.IsComplete() }
+
+// Interrupt implements bodystream.Source.
+func (s *stream) Interrupt() {
+	s.isInterrupted.Store(true)
+	s.x.Conn.interrupt()
+}
+
+// End implements bodystream.Source.
+func (s *stream) End(err error) error {
+	x := s.x
+	s.x = nil
+	isOver := x.stop != nil && !x.stop()
+	isDone := err == io.EOF && x.Body.IsComplete() && x.br.Buffered() == 0
+	if s.isInterrupted.Load() {
+		x.Conn.NoteDeadline()
+	}
+	releaseInput(x.br)
+	return x.Message.Ended(isDone && !isOver && !x.IsLast && !x.isCut, err)
+}

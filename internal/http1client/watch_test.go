@@ -1,0 +1,151 @@
+package http1client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/clock"
+)
+
+// signalling tells when it is closed.
+type signalling struct{ closed chan struct{} }
+
+func (s *signalling) Close() error { close(s.closed); return nil }
+
+// waits reports whether the stack of a goroutine has all parts.
+func waits(parts ...string) bool {
+	buf := make([]byte, 1<<16)
+	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(g, part) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestJoin: what join returns, and when it interrupts the writing.
+func TestJoin(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		name    string
+		err     error // of the writing
+		isLate  bool  // it ends after it was interrupted
+		ctx     context.Context
+		isCut   bool
+		pending bool // it ends while join waits
+	}{
+		{"ended", nil, false, nil, false, false},
+		{"failed", errStub, false, nil, false, false},
+		{"ends", nil, false, nil, false, true},
+		{"fails", errStub, false, nil, false, true},
+		{"ends at the interruption", nil, true, nil, false, false},
+		{"interrupted", errStub, true, nil, true, false},
+		{"context ended", errStub, true, ended, true, false},
+	} {
+		stub := &stubConn{}
+		x := &Exchange{Conn: newConn(stub), Bounds: &clock.Bounds{Context: tc.ctx}}
+		source := &signalling{make(chan struct{})}
+		w := &watch{source: source}
+		written := make(chan error, 1)
+		patience := time.Hour
+		switch {
+		case tc.isLate:
+			if tc.ctx == nil {
+				patience = 0
+			}
+			go func() { <-source.closed; written <- tc.err }()
+		case tc.pending:
+			go func() {
+				for !waits("(*watch).join", "[select") {
+					runtime.Gosched()
+				}
+				written <- tc.err
+			}()
+		default:
+			written <- tc.err
+		}
+		if err, isCut := w.join(x, written, patience); err != tc.err || isCut != tc.isCut {
+			t.Errorf("%s: %v, cut %v", tc.name, err, isCut)
+		}
+		if want := map[bool]string{true: "[write past]", false: "[]"}[tc.isLate]; fmt.Sprint(stub.told) != want {
+			t.Errorf("%s: %q, want %s", tc.name, stub.told, want)
+		}
+	}
+}
+
+// TestEndWriting: after a refusal, writing has a tenth of a second.
+func TestEndWriting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, stub, _ := newExchange("")
+		x.endWriting()
+		if want := []string{"write 100ms"}; !slices.Equal(stub.told, want) {
+			t.Errorf("%q, want %q", stub.told, want)
+		}
+	})
+}
+
+// TestWriteAside: how long the answer is waited for after the writing has ended.
+func TestWriteAside(t *testing.T) {
+	errSick := errors.New("sick")
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct {
+			name   string
+			failAt int
+			body   io.Reader
+			read   time.Duration
+			isOld  bool // the answer has come before
+			err    error
+			want   string
+		}{
+			{"written", 0, strings.NewReader("body"), time.Minute, false, nil, "[read 1m0s]"},
+			{"written, no limit", 0, strings.NewReader("body"), 0, false, nil, "[]"},
+			{"written, answered", 0, strings.NewReader("body"), time.Minute, true, nil, "[]"},
+			{"the connection fails", 1, strings.NewReader("body"), 0, false, errStub, "[read 1s]"},
+			{"the body fails", 0, iotest.ErrReader(errSick), 0, false, errSick, "[read -1ns]"},
+		} {
+			x, stub, m := newExchange("")
+			stub.failAt, m.body, x.ReadTimeout = tc.failAt, tc.body, tc.read
+			if err := x.writeAside(bufio.NewWriter(x.Conn), &watch{isAnswered: tc.isOld}); !errors.Is(err, tc.err) || fmt.Sprint(stub.told) != tc.want {
+				t.Errorf("%s: %v, %q, want %s", tc.name, err, stub.told, tc.want)
+			}
+		}
+	})
+}
+
+// TestUnanswered: what has come of an answer counts, even one byte, unless the writing has
+// failed.
+func TestUnanswered(t *testing.T) {
+	errSick := errors.New("sick")
+	for _, tc := range []struct {
+		name, came string
+		err        error // of waiting
+		written    error
+		want       error
+	}{
+		{"nothing came", "", errStub, nil, errUnanswered},
+		{"nothing came, the end", "", io.EOF, nil, os.ErrDeadlineExceeded},
+		{"writing has failed", "H", errStub, errSick, errSick},
+		{"one byte came", "H", errStub, nil, os.ErrDeadlineExceeded},
+	} {
+		var told error
+		x, _, _ := newExchange(tc.came)
+		x.Wrote = func(err error) { told = err }
+		x.br = acquireInput(x.Conn, 64)
+		_, _ = x.br.Peek(1)
+		if err := x.unanswered(tc.err, tc.written); !errors.Is(err, tc.want) || told != tc.written {
+			t.Errorf("%s: %v, want %v; told %v", tc.name, err, tc.want, told)
+		}
+	}
+}
