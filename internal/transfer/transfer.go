@@ -21,17 +21,22 @@ const pieceSize = 32 << 10
 
 // WriterTo returns s as an io.WriterTo, if its WriteTo may replace Read. A stream
 // with a method SupportsBodyWriteTo says so itself. mayInfer allows other WriterTos.
+// Otherwise to is nil.
 func WriterTo(s io.Reader, mayInfer bool) (to io.WriterTo, ok bool) {
 	switch s := s.(type) {
 	case interface {
 		io.WriterTo
 		SupportsBodyWriteTo() bool
 	}:
-		return s, s.SupportsBodyWriteTo()
+		if s.SupportsBodyWriteTo() {
+			return s, true
+		}
 	case *os.File:
 		return nil, false // its WriteTo would read into a buffer of its own
 	case io.WriterTo:
-		return s, mayInfer
+		if mayInfer {
+			return s, true
+		}
 	}
 	return nil, false
 }

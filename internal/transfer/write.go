@@ -56,7 +56,13 @@ func (s *Sized) WriteString(p string) (int, error) { return s.Write(ascii.Bytes(
 // CopyFrom passes a stream on, to its end or to the length. mayInfer is that of
 // WriterTo.
 func (s *Sized) CopyFrom(stream io.Reader, mayInfer bool) error {
-	if to, ok := WriterTo(stream, mayInfer); ok {
+	to, _ := WriterTo(stream, mayInfer)
+	return s.copyFrom(stream, to)
+}
+
+// copyFrom is CopyFrom for a stream that writes itself with to; nil: it is read.
+func (s *Sized) copyFrom(stream io.Reader, to io.WriterTo) error {
+	if to != nil {
 		s.EndsEarly = true
 		if _, err := to.WriteTo(s); err != errSizeReached {
 			return err
@@ -104,10 +110,10 @@ func (x *StreamWriter) WriteStream(w *bufio.Writer, s io.Reader, length, size in
 		size = max(length, -1)
 	}
 	mayInfer := size >= 0 || isChunked && isMemory(s)
-	_, pacesItself := WriterTo(s, mayInfer)
-	x.to = flushing{w: w, isChunked: isChunked, isHeld: pacesItself && size < 0}
+	to, _ := WriterTo(s, mayInfer) // once: users' streams may see that they are asked
+	x.to = flushing{w: w, isChunked: isChunked, isHeld: to != nil && size < 0}
 	x.sized = Sized{To: &x.to, Left: size}
-	err := x.sized.CopyFrom(s, mayInfer)
+	err := x.sized.copyFrom(s, to)
 	left := x.sized.Left
 	*x = StreamWriter{}
 	switch {
