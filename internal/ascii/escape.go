@@ -1,5 +1,7 @@
 package ascii
 
+import "slices"
+
 const upperHex = "0123456789ABCDEF"
 
 // appendPercent appends c percent-encoded (RFC 3986 section 2.1).
@@ -79,7 +81,12 @@ func appendDecoded(dst, s []byte, plusIsSpace bool) []byte {
 		plain++
 	}
 	dst = append(dst, s[:plain]...)
-	for i := plain; i < len(s); i++ {
+	if s = s[plain:]; len(s) == 0 {
+		return dst
+	}
+	n := len(dst)
+	dst = slices.Grow(dst, len(s))[:n+len(s)] // not an append for each byte
+	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c == '+' && plusIsSpace {
 			c = ' '
@@ -89,9 +96,10 @@ func appendDecoded(dst, s []byte, plusIsSpace bool) []byte {
 				i += 2
 			}
 		}
-		dst = append(dst, c)
+		dst[n] = c
+		n++
 	}
-	return dst
+	return dst[:n]
 }
 
 // isEscape tells whether s starts with "%" and two hex digits.

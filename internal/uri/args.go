@@ -2,7 +2,9 @@ package uri
 
 import (
 	"bytes"
+	"encoding/binary"
 	"iter"
+	"math/bits"
 	"slices"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
@@ -13,40 +15,44 @@ import (
 // methods return stay valid until the list is changed; those that methods take
 // are copied.
 type Args struct {
+	text  []byte // keys and values, and bytes that no pair has any more
 	pairs []pair
-	buf   []byte // result of QueryString
+	buf   *[]byte // result of QueryString; nil: it was not called
 }
 
-// pair keeps the memory of key and value when its slot in Args.pairs is used
-// again.
+// pair says where key and value are in Args.text. Places of different pairs have
+// no byte in common.
 type pair struct {
-	key, value []byte
+	key, value place
+	room       int  // bytes at the start of value that the pair may use
 	hasNoValue bool // "key", not "key="
 }
 
+// place is a range of Args.text.
+type place struct{ start, end int }
+
+func (a *Args) at(p place) []byte { return a.text[p.start:p.end:p.end] }
+
 // Reset removes all pairs. It keeps the memory for the next use.
-func (a *Args) Reset() { a.pairs = a.pairs[:0] }
+func (a *Args) Reset() {
+	a.text = a.text[:0]
+	a.pairs = a.pairs[:0]
+}
 
 // HeldBytes is the memory that a keeps for its next use.
 func (a *Args) HeldBytes() int {
-	const pairSize = 64
-	n := cap(a.buf) + pairSize*cap(a.pairs)
-	for _, p := range a.pairs[:cap(a.pairs)] {
-		n += cap(p.key) + cap(p.value)
+	const pairSize = 48
+	n := cap(a.text) + pairSize*cap(a.pairs)
+	if a.buf != nil {
+		n += cap(*a.buf)
 	}
 	return n
 }
 
 // CopyTo makes dst a copy of a that shares no memory with it.
 func (a *Args) CopyTo(dst *Args) {
-	if a == dst {
-		return
-	}
-	dst.Reset()
-	for i := range a.pairs {
-		p := &a.pairs[i]
-		dst.Add(p.key, p.value, p.hasNoValue)
-	}
+	dst.text = append(dst.text[:0], a.text...)
+	dst.pairs = append(dst.pairs[:0], a.pairs...)
 }
 
 // Len returns the number of pairs.
@@ -57,7 +63,7 @@ func (a *Args) Len() int { return len(a.pairs) }
 func (a *Args) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for i := 0; i < len(a.pairs); i++ {
-			if !yield(orEmpty(a.pairs[i].key), orEmpty(a.pairs[i].value)) {
+			if !yield(orEmpty(a.at(a.pairs[i].key)), orEmpty(a.at(a.pairs[i].value))) {
 				return
 			}
 		}
@@ -76,40 +82,86 @@ func orEmpty(b []byte) []byte {
 // Parse replaces the pairs with those of b, decoded. Malformed
 // percent-encodings are kept verbatim, and pairs with neither key nor value are
 // left out. b must not be part of a.
+//
+// It copies b once, looks at eight bytes at a time, and at single ones only where
+// they mean something.
 func (a *Args) Parse(b []byte) {
 	a.Reset()
-	for len(b) > 0 {
-		var pair []byte
-		pair, b, _ = ascii.Cut(b, '&')
-		if key, value, found := ascii.Cut(pair, '='); len(key)+len(value) > 0 {
-			a.addEncoded(key, value, !found)
+	if len(b) == 0 {
+		return
+	}
+	// Each pair ends with "&", the last one, too, and b can be read in whole words.
+	const end = '&' * ones
+	if n := len(b) + 8; n > cap(a.text) {
+		a.text = make([]byte, 0, 2*n)
+	}
+	rest := a.text[:len(b)+8]
+	a.text = rest[:copy(rest, b)]
+	binary.LittleEndian.PutUint64(rest[len(b):], end)
+	pairs, n := a.pairs[:cap(a.pairs)], 0
+	start, equals, isEncoded := 0, -1, false
+	for read := 0; len(rest) >= 8; rest, read = rest[8:], read+8 {
+		for marks := delimiters(binary.LittleEndian.Uint64(rest)); marks != 0; marks &= marks - 1 {
+			i := bits.TrailingZeros64(marks) / 8 & 7
+			at := read + i
+			switch rest[i] {
+			case '%', '+':
+				isEncoded = true
+			case '=':
+				if equals < 0 {
+					equals = at
+				}
+			case '&':
+				value := equals + 1
+				if equals < 0 {
+					equals, value = at, at
+				}
+				if start < equals || value < at {
+					if n == len(pairs) {
+						pairs = slices.Grow(pairs, 1)
+						pairs = pairs[:cap(pairs)]
+					}
+					p := &pairs[n]
+					n++
+					p.key, p.value = place{start, equals}, place{value, at}
+					p.room, p.hasNoValue = at-value, equals == at
+					if isEncoded {
+						a.decode(p)
+					}
+				}
+				if at >= len(b) {
+					a.pairs = pairs[:n]
+					return
+				}
+				start, equals, isEncoded = at+1, -1, false
+			}
 		}
 	}
 }
 
-func (a *Args) addEncoded(key, value []byte, hasNoValue bool) {
-	p := a.grow()
-	p.key = ascii.AppendUnescapedArg(p.key[:0], key)
-	p.value = ascii.AppendUnescapedArg(p.value[:0], value)
-	p.hasNoValue = hasNoValue
+// delimiters marks the bytes of w that mean something in a query, "=", "&", "%" and
+// "+", by their top bits. It also marks some that do not: all below ",", and a few
+// after one that it marks.
+func delimiters(w uint64) uint64 {
+	equal := w ^ '='*ones
+	return ((equal-ones)&^equal | (w-','*ones)&^w) & tops
 }
 
-// grow appends a slot. Its slices hold data of an earlier use.
-func (a *Args) grow() *pair {
-	n := len(a.pairs)
-	if n < cap(a.pairs) {
-		a.pairs = a.pairs[:n+1]
-	} else {
-		a.pairs = append(a.pairs, pair{})
-	}
-	return &a.pairs[n]
+// decode decodes p, in place.
+func (a *Args) decode(p *pair) {
+	key, value := a.at(p.key), a.at(p.value)
+	p.key.end = p.key.start + len(ascii.AppendUnescapedArg(key[:0], key))
+	p.value.end = p.value.start + len(ascii.AppendUnescapedArg(value[:0], value))
 }
 
 // QueryString returns the encoded pairs. It is valid until the next call, or a
 // change of a.
 func (a *Args) QueryString() []byte {
-	a.buf = a.AppendBytes(a.buf[:0])
-	return a.buf
+	if a.buf == nil {
+		a.buf = new([]byte)
+	}
+	*a.buf = a.AppendBytes((*a.buf)[:0])
+	return *a.buf
 }
 
 // AppendBytes appends the encoded pairs to dst.
@@ -119,10 +171,10 @@ func (a *Args) AppendBytes(dst []byte) []byte {
 			dst = append(dst, '&')
 		}
 		p := &a.pairs[i]
-		dst = ascii.AppendArg(dst, p.key)
+		dst = ascii.AppendArg(dst, a.at(p.key))
 		if !p.hasNoValue {
 			dst = append(dst, '=')
-			dst = ascii.AppendArg(dst, p.value)
+			dst = ascii.AppendArg(dst, a.at(p.value))
 		}
 	}
 	return dst
@@ -132,38 +184,33 @@ func (a *Args) AppendBytes(dst []byte) []byte {
 // pairs keep their order.
 func (a *Args) Sort(compare func(x, y []byte) int) {
 	slices.SortStableFunc(a.pairs, func(x, y pair) int {
-		if order := compare(x.key, y.key); order != 0 {
+		if order := compare(a.at(x.key), a.at(y.key)); order != 0 {
 			return order
 		}
-		return compare(x.value, y.value)
+		return compare(a.at(x.value), a.at(y.value))
 	})
 }
 
 // SortKeys orders the pairs by key. Pairs with the same key keep their order.
 func (a *Args) SortKeys(compare func(x, y []byte) int) {
-	slices.SortStableFunc(a.pairs, func(x, y pair) int { return compare(x.key, y.key) })
+	slices.SortStableFunc(a.pairs, func(x, y pair) int { return compare(a.at(x.key), a.at(y.key)) })
 }
 
 // Del removes all pairs with the given key.
 func (a *Args) Del(key []byte) {
-	kept := 0
-	for i := range a.pairs {
-		if bytes.Equal(a.pairs[i].key, key) {
-			continue
+	kept := a.pairs[:0]
+	for _, p := range a.pairs {
+		if !bytes.Equal(a.at(p.key), key) {
+			kept = append(kept, p)
 		}
-		// Swapped, not overwritten: two slots must never share memory.
-		a.pairs[kept], a.pairs[i] = a.pairs[i], a.pairs[kept]
-		kept++
 	}
-	a.pairs = a.pairs[:kept]
+	a.pairs = kept
 }
 
 // Add appends a pair, even if there is one with the same key.
 func (a *Args) Add(key, value []byte, hasNoValue bool) {
-	p := a.grow()
-	p.key = append(p.key[:0], key...)
-	p.value = append(p.value[:0], value...)
-	p.hasNoValue = hasNoValue
+	a.reserve(len(key) + len(value))
+	a.pairs = append(a.pairs, pair{a.store(key), a.store(value), len(value), hasNoValue})
 }
 
 // Set sets the value of the first pair with the given key, or appends a pair if
@@ -174,15 +221,49 @@ func (a *Args) Set(key, value []byte, hasNoValue bool) {
 		a.Add(key, value, hasNoValue)
 		return
 	}
-	p.value = append(p.value[:0], value...)
 	p.hasNoValue = hasNoValue
+	if len(value) <= p.room {
+		p.value.end = p.value.start + copy(a.text[p.value.start:], value)
+		return
+	}
+	a.reserve(len(value))
+	p.value, p.room = a.store(value), len(value)
+}
+
+func (a *Args) store(s []byte) place {
+	start := len(a.text)
+	a.text = append(a.text, s...)
+	return place{start, len(a.text)}
+}
+
+// reserve drops the bytes that no pair has, if they would make text grow by n
+// bytes: a list that is changed for ever without Reset must not grow. The old text
+// stays as it is, because what is stored next may be part of it.
+func (a *Args) reserve(n int) {
+	if len(a.text)+n <= cap(a.text) {
+		return
+	}
+	live := n
+	for i := range a.pairs {
+		live += a.pairs[i].key.end - a.pairs[i].key.start + a.pairs[i].room
+	}
+	if live > len(a.text)/2 {
+		return // most are in use
+	}
+	old := a.text
+	a.text = make([]byte, 0, 2*live)
+	for i := range a.pairs {
+		p := &a.pairs[i]
+		p.key, p.value = a.store(old[p.key.start:p.key.end]), a.store(old[p.value.start:p.value.end])
+		p.room = p.value.end - p.value.start
+	}
 }
 
 // find returns the first pair with the given key, nil if there is none.
 func (a *Args) find(key []byte) *pair {
 	for i := range a.pairs {
-		if bytes.Equal(a.pairs[i].key, key) {
-			return &a.pairs[i]
+		if p := &a.pairs[i]; bytes.Equal(a.at(p.key), key) {
+			return p
 		}
 	}
 	return nil
@@ -192,7 +273,7 @@ func (a *Args) find(key []byte) *pair {
 // if it has no value.
 func (a *Args) Peek(key []byte) []byte {
 	if p := a.find(key); p != nil {
-		return orEmpty(p.value)
+		return orEmpty(a.at(p.value))
 	}
 	return nil
 }
@@ -201,8 +282,8 @@ func (a *Args) Peek(key []byte) []byte {
 func (a *Args) PeekMulti(key []byte) [][]byte {
 	var values [][]byte
 	for i := range a.pairs {
-		if bytes.Equal(a.pairs[i].key, key) {
-			values = append(values, orEmpty(a.pairs[i].value))
+		if p := &a.pairs[i]; bytes.Equal(a.at(p.key), key) {
+			values = append(values, orEmpty(a.at(p.value)))
 		}
 	}
 	return values

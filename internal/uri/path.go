@@ -3,37 +3,50 @@ package uri
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
 )
 
+// ones and tops have the lowest and the highest bit of each byte of a word.
+const ones, tops = 0x0101010101010101, 0x8080808080808080
+
 // isNormalPath tells whether AppendNormalPath returns path unchanged. It may
 // return false for such a path.
 func isNormalPath(path []byte) bool {
-	if len(path) == 0 || path[0] != '/' {
-		return false
-	}
-	i := 0
-	for ; i+9 <= len(path); i += 8 { // a word, and the word that begins one byte later
-		w, next := binary.LittleEndian.Uint64(path[i:]), binary.LittleEndian.Uint64(path[i+1:])
-		if equals(w, '%')|equals(w, '/')&(equals(next, '/')|equals(next, '.')) != 0 {
-			return false
-		}
-	}
-	for ; i < len(path); i++ {
-		if c := path[i]; c == '%' || c == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.') {
-			return false
-		}
-	}
-	return true
+	return len(path) > 0 && path[0] == '/' && normalEnd(path, '%') == len(path)
 }
 
-// equals marks the bytes of w that are c by their top bits. It may also mark bytes
-// after one that it marks.
-func equals(w uint64, c byte) uint64 {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	w ^= uint64(c) * ones
-	return (w - ones) &^ w & tops
+// normalEnd returns the position of the first byte of s that is end or "%", or a "/"
+// before "." or "/"; or len(s).
+func normalEnd(s []byte, end byte) int {
+	n, ends := len(s), uint64(end)*ones
+	if n < 8 {
+		for i, c := range s {
+			if c == end || c == '%' || c == '/' && i+1 < n && s[i+1]|1 == '/' {
+				return i
+			}
+		}
+		return n
+	}
+	last := binary.LittleEndian.Uint64(s[n-8:])
+	for ; len(s) > 8; s = s[8:] { // a word, and the one that begins one byte later
+		if m := notNormal(binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[1:]), ends); m != 0 {
+			return n - len(s) + bits.TrailingZeros64(m)/8
+		}
+	}
+	if m := notNormal(last, last>>8, ends); m != 0 {
+		return n - 8 + bits.TrailingZeros64(m)/8
+	}
+	return n
+}
+
+// notNormal marks the bytes of w at which normalEnd stops by their top bits. It may also
+// mark bytes after one that it marks. next has the byte after each byte of w: "." and
+// "/" differ in their last bit.
+func notNormal(w, next, ends uint64) uint64 {
+	stop, percent, slash, after := w^ends, w^'%'*ones, w^'/'*ones, next|ones^'/'*ones
+	return ((stop-ones)&^stop | (percent-ones)&^percent | (slash-ones)&^slash&(after-ones)&^after) & tops
 }
 
 // AppendNormalPath appends path in normal form. It decodes percent-encodings,

@@ -1,0 +1,109 @@
+package uri
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/sluicehttp/sluice/internal/ascii"
+)
+
+// pairsOf returns the pairs of a as text.
+func pairsOf(a *Args) (pairs []string) {
+	for i := range a.pairs {
+		p := &a.pairs[i]
+		pairs = append(pairs, fmt.Sprintf("%q %q %v", a.at(p.key), a.at(p.value), p.hasNoValue))
+	}
+	return pairs
+}
+
+// slowly splits and decodes a query without words and marks.
+func slowly(b []byte) (pairs []string) {
+	for _, pair := range bytes.Split(b, []byte("&")) {
+		key, value, found := bytes.Cut(pair, []byte("="))
+		if len(key)+len(value) > 0 {
+			pairs = append(pairs, fmt.Sprintf("%q %q %v", ascii.AppendUnescapedArg(nil, key), ascii.AppendUnescapedArg(nil, value), !found))
+		}
+	}
+	return pairs
+}
+
+// FuzzArgsParse checks that reading words finds what reading bytes does, and that what is
+// written is read as the same pairs.
+func FuzzArgsParse(f *testing.F) {
+	for _, s := range []string{
+		"", "a", "a=1", "=&a==b&&c=&=d&e", "page=2&q=a+b", "12345678", "1234567=", "12345678=x", "a=1234567&b", "%61+%6=%2b+%&%", "a<=>b;,-/=c",
+		"\x80\xa5\xa6\xab\xbd=\xff&\x00=\x01", "=<=<&,=+,&-", "key=0123456789abcdef0123456789abcdef&order=created&limit=50",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var a, again Args
+		a.Add([]byte("earlier"), []byte("pair"), false)
+		a.Parse(b)
+		if got, want := pairsOf(&a), slowly(b); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%q: %s, want %s", b, got, want)
+		}
+		again.Parse(a.QueryString())
+		if got, want := pairsOf(&again), pairsOf(&a); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%q: %s, written and read %s", b, want, got)
+		}
+	})
+}
+
+// TestArgsThatAreChangedForEverStaySmall: what a change leaves behind in the text goes
+// before the text grows.
+func TestArgsThatAreChangedForEverStaySmall(t *testing.T) {
+	var a Args
+	a.Parse([]byte("a=1&bb=2&ccc"))
+	for i := range 10_000 {
+		a.Set([]byte("a"), bytes.Repeat([]byte("x"), i%100), false)
+		a.Add([]byte("bb"), a.Peek([]byte("a")), i%2 == 0)
+		a.Del([]byte("bb"))
+	}
+	if got, want := string(a.QueryString()), "a="+string(bytes.Repeat([]byte("x"), 99))+"&ccc"; a.find([]byte("ccc")) == nil || len(got) != len(want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := a.HeldBytes(); n > 2048 {
+		t.Errorf("%d bytes are held", n)
+	}
+}
+
+// TestArgsTakePartsOfThemselves: even if the text moves.
+func TestArgsTakePartsOfThemselves(t *testing.T) {
+	var a Args
+	a.Parse([]byte("a=" + string(bytes.Repeat([]byte("x"), 200))))
+	for range 20 {
+		a.Set([]byte("b"), a.Peek([]byte("a")), false)
+		a.Add([]byte("c"), a.Peek([]byte("b")), false)
+		a.Del([]byte("b"))
+		if got := a.Peek([]byte("c")); len(got) != 200 || len(bytes.Trim(got, "x")) > 0 {
+			t.Fatalf("%q", got)
+		}
+		a.Del([]byte("c"))
+	}
+}
+
+func TestArgsHeldBytes(t *testing.T) {
+	buf := make([]byte, 0, 1000)
+	a := Args{text: make([]byte, 0, 100), pairs: make([]pair, 0, 10), buf: &buf}
+	if got, want := a.HeldBytes(), 1100+10*int(unsafe.Sizeof(pair{})); got != want && unsafe.Sizeof(0) == 8 {
+		t.Errorf("%d, want %d", got, want)
+	}
+}
+
+func BenchmarkArgsParse(b *testing.B) {
+	for name, query := range map[string]string{
+		"one": "page=2", "encoded": "q=caf%C3%A9+au+lait&page=2", "many": "page=2&limit=50&order=created&token=0123456789abcdef0123456789abcdef",
+	} {
+		b.Run(name, func(b *testing.B) {
+			var a Args
+			query := []byte(query)
+			b.ReportAllocs()
+			for b.Loop() {
+				a.Parse(query)
+			}
+		})
+	}
+}
