@@ -59,8 +59,8 @@ type Request struct {
 // body's memory is kept.
 func (r *Request) Reset() {
 	r.userValues.Reset()
+	r.resetContent() // before Header, whose memory it takes back
 	r.Header.Reset()
-	r.resetContent()
 	r.UseHostHeader = false
 	r.DisableRedirectPathNormalizing = false
 	r.timeout = 0
@@ -77,6 +77,7 @@ func (r *Request) resetContent() {
 		r.uri.Reset()
 		r.hasURI, r.uriError = false, nil
 	}
+	r.Header.m.TakeBack()
 	if r.hasPostArgs {
 		r.postArgs.Reset()
 		r.hasPostArgs = false

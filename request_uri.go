@@ -20,15 +20,22 @@ func (r *Request) URI() *URI {
 // parseURI parses uri. It keeps the error, which writing the request returns.
 func (r *Request) parseURI() {
 	r.hasURI = true
+	if host, target, ok := r.Header.m.LendOrigin(); ok { // what servers receive: there is nothing to check
+		r.uri.DisablePathNormalizing = false
+		r.uri.queryArgs.m.Reset()
+		r.uri.m.SetOrigin(host, target, r.isTLS)
+		return
+	}
+	r.parseOtherURI()
+}
+
+// parseOtherURI is parseURI for what is not in origin-form, or was set.
+func (r *Request) parseOtherURI() {
 	host, target := r.Header.Host(), r.Header.m.Target()
 	if len(target) > 0 && target[0] == '/' || r.Header.IsConnect() {
-		// This is what servers receive: one pass, and nothing lenient.
+		// One pass, and nothing lenient.
 		r.uri.DisablePathNormalizing = false
-		r.uri.queryArgs.Reset()
-		if r.Header.m.IsOriginReceived() {
-			r.uri.m.SetOrigin(host, target, r.isTLS)
-			return
-		}
+		r.uri.queryArgs.m.Reset()
 		r.uriError = r.uri.m.ParseTarget(host, target, r.isTLS)
 		if r.uriError == nil {
 			return

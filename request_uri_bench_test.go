@@ -21,7 +21,10 @@ var readings = []struct {
 		return len(ctx.Path()) + len(ctx.QueryArgs().Peek("token"))
 	}},
 	{"Host", "/articles", func(ctx *RequestCtx) int { return len(ctx.Host()) }},
-	{"URI", "/articles?page=2", func(ctx *RequestCtx) int { u := ctx.URI(); return len(u.PathOriginal()) + len(u.QueryString()) + len(u.Scheme()) }},
+	{"URI", "/articles?page=2", func(ctx *RequestCtx) int {
+		u := ctx.URI()
+		return len(u.PathOriginal()) + len(u.QueryString()) + len(u.Scheme())
+	}},
 	{"Fields", "/articles", func(ctx *RequestCtx) int { return len(ctx.UserAgent()) + len(ctx.Request.Header.Peek(HeaderAccept)) }},
 	{"OtherField", "/articles", func(ctx *RequestCtx) int { return len(ctx.Request.Header.Peek("X-Request-Id")) }},
 	{"MethodAndTarget", "/articles", func(ctx *RequestCtx) int {

@@ -109,8 +109,10 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 		"closesByLength", // set with every head that is read
 		"DefaultServer",  // of the server, not of the response
 		"start",          // what the last head began with
+		"isLent",         // the copy's memory is its own
 	}
-	message := slices.Concat(header, []string{
+	uri := []string{"target", "pathEnd", "isPathLent", "isQueryLent", "query"} // the copy has path and query of target in memory of its own
+	message := slices.Concat(header, uri, []string{
 		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", // bodies that cannot be copied
 		"call", "timeout", "userValues", // of this use of the request
 		"KeepBodyBuffer", "ImmediateHeaderFlush", "StreamBody", // settings of the original
@@ -120,7 +122,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 		leavesOut        []string
 	}{
 		"Args":           copied((*Args).CopyTo, nil),
-		"URI":            copied((*URI).CopyTo, nil),
+		"URI":            copied((*URI).CopyTo, uri),
 		"Cookie":         copied(func(c, dst *Cookie) { dst.CopyTo(c) }, nil),
 		"RequestHeader":  copied((*RequestHeader).CopyTo, header),
 		"ResponseHeader": copied((*ResponseHeader).CopyTo, header),

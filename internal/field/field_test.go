@@ -304,8 +304,8 @@ func TestKeepLast(t *testing.T) {
 	}
 }
 
-// TestIsRaw: a field's value is raw until it is set, also after one that was not received.
-func TestIsRaw(t *testing.T) {
+// TestRawValue: a field's value is raw until it is set, also after one that was not received.
+func TestRawValue(t *testing.T) {
 	var tab Table
 	raw := "Host: h\r\nServer: s\r\n"
 	tab.SetRaw(append(tab.Raw(), raw...))
@@ -313,14 +313,20 @@ func TestIsRaw(t *testing.T) {
 	tab.PushParsed(Server, 9, 15, 17, 18)
 	tab.Seal(len(raw))
 	tab.Add(Referer, nil, []byte("r"))
-	for id, want := range map[ID]bool{Host: true, Server: true, Referer: false, Accept: true} {
-		if got := tab.IsRaw(id); got != want {
-			t.Errorf("%s: raw %v", id.Canonical(), got)
+	check := func(id ID, want string, isRaw bool) {
+		if got, ok := tab.RawValue(id); string(got) != want || ok != isRaw {
+			t.Errorf("%s: %q, raw %v", id.Canonical(), got, ok)
 		}
 	}
+	check(Host, "h", true)
+	check(Server, "s", true)
+	check(Referer, "r", false)
+	check(Accept, "", true)
 	tab.Set(Server, []byte("t"))
-	if !tab.IsRaw(Host) || tab.IsRaw(Server) || dump(&tab) != "Host=h Server=t Referer=r" || tab.ID(1) != Server {
-		t.Errorf("%s; raw: %v, %v", dump(&tab), tab.IsRaw(Host), tab.IsRaw(Server))
+	check(Host, "h", true)
+	check(Server, "t", false)
+	if dump(&tab) != "Host=h Server=t Referer=r" || tab.ID(1) != Server {
+		t.Error(dump(&tab))
 	}
 }
 
@@ -361,8 +367,11 @@ func TestRememberAndRecall(t *testing.T) {
 		got.Append([]byte(start + lines))
 		got.Recall(&all, len(start))
 		got.Seal(len(start) + len(lines))
-		if dump(got) != dump(want) || got.Index(Host) != 0 || got.FindID(Host, 1) != 2 || !got.IsRaw(Host) {
+		if dump(got) != dump(want) || got.Index(Host) != 0 || got.FindID(Host, 1) != 2 {
 			t.Errorf("behind %q: %s, want %s", start, dump(got), dump(want))
+		}
+		if host, isRaw := got.RawValue(Host); string(host) != "a" || !isRaw {
+			t.Errorf("behind %q: host %q, raw %v", start, host, isRaw)
 		}
 	}
 }

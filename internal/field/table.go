@@ -101,11 +101,16 @@ func (t *Table) Value(i int) []byte {
 // Index returns the position of the first field with a known id, or -1.
 func (t *Table) Index(id ID) int { return int(t.slots[id]) - 1 }
 
-// IsRaw tells whether the first field with a known id is absent or has the value that
-// it had in the raw head.
-func (t *Table) IsRaw(id ID) bool {
+// RawValue returns the value of the first field with a known id, or nil. ok tells
+// whether it is the one that the raw head has, or has not.
+func (t *Table) RawValue(id ID) (value []byte, ok bool) {
 	i := t.slots[id]
-	return i == 0 || int(t.fields[i-1].valueOff) < t.raw
+	if i == 0 {
+		return nil, true
+	}
+	f := &t.fields[i-1]
+	end := f.valueOff + f.valueLen
+	return t.buf[f.valueOff:end:end], int(f.valueOff) < t.raw
 }
 
 // Get returns the value of the first field with a known id, or nil.

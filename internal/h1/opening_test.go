@@ -29,7 +29,8 @@ func headResult(p *HeadParser, t *field.Table, in []byte, size int) string {
 	}
 	for id := range field.Upgrade + 1 {
 		i := t.Index(id)
-		fmt.Fprintf(&b, " %d,%d,%v", i, t.FindID(id, i+1), t.IsRaw(id))
+		value, isRaw := t.RawValue(id)
+		fmt.Fprintf(&b, " %d,%d,%q,%v", i, t.FindID(id, i+1), value, isRaw)
 	}
 	return b.String()
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
@@ -22,10 +23,12 @@ type RequestHeader struct {
 	method, target     []byte
 	// isTargetFit: target is percent-encoded.
 	isTargetFit bool
+	isLent      bool // LendOrigin was called, and TakeBack was not
 }
 
 // Reset makes h the zero value. It keeps memory for the next use.
 func (h *RequestHeader) Reset() {
+	h.leave()
 	h.reset()
 	h.resetStartLine()
 }
@@ -33,6 +36,7 @@ func (h *RequestHeader) Reset() {
 // ResetMessage empties the header before a message is read. It keeps the
 // settings.
 func (h *RequestHeader) ResetMessage() {
+	h.leave()
 	h.resetMessage()
 	h.resetStartLine()
 }
@@ -50,6 +54,7 @@ func (h *RequestHeader) resetStartLine() {
 
 // CopyTo makes dst, which is not h, a copy of h that shares no memory with it.
 func (h *RequestHeader) CopyTo(dst *RequestHeader) {
+	dst.leave()
 	h.copyTo(&dst.Header)
 	dst.methodAt, dst.targetAt, dst.fieldsAt, dst.connectAt = h.methodAt, h.targetAt, h.fieldsAt, h.connectAt
 	dst.method = append(dst.method[:0], h.method...)
@@ -126,10 +131,29 @@ func (h *RequestHeader) Target() []byte {
 	return textSlash
 }
 
-// IsOriginReceived tells whether Host and target are in the raw head, where a parser
-// has checked both, and the target begins with "/".
-func (h *RequestHeader) IsOriginReceived() bool {
-	return h.targetAt.End > 0 && h.Table.Raw()[h.targetAt.Start] == '/' && h.Table.IsRaw(field.Host)
+// LendOrigin returns Host and target if both are in the raw head, where a parser has
+// checked them, and the target begins with "/". The bytes stay as they are until
+// TakeBack: a header that is reset before has new memory for its next use.
+func (h *RequestHeader) LendOrigin() (host, target []byte, ok bool) {
+	if h.targetAt.End == 0 {
+		return nil, nil, false
+	}
+	target = h.targetAt.In(h.Table.Raw())
+	host, ok = h.Table.RawValue(field.Host)
+	ok = ok && target[0] == '/'
+	h.isLent = h.isLent || ok
+	return host, target, ok
+}
+
+// TakeBack ends what LendOrigin began.
+func (h *RequestHeader) TakeBack() { h.isLent = false }
+
+// leave gives up the memory that is lent.
+func (h *RequestHeader) leave() {
+	if h.isLent {
+		h.Table.Shrink(0, math.MaxInt)
+		h.isLent = false
+	}
 }
 
 // SetTarget sets the request-target. One that begins with "?" gets a "/" before

@@ -25,24 +25,45 @@ func (u *URI) ParseTarget(host, target []byte, isTLS bool) error {
 }
 
 // SetOrigin is ParseTarget for a host and a target in origin-form that package h1 has
-// checked, which need only be copied.
+// checked. The bytes of target must stay as they are until u is reset or changed:
+// path and query are parts of it.
 func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
 	u.beginTarget(isTLS)
-	u.host = ascii.AppendLower(u.host, host)
-	path, query, _ := ascii.Cut(target, '?')
-	u.query = append(u.query, query...)
-	u.pathOriginal = append(u.pathOriginal, path...)
-	u.normalizePath(isNormalPath(path))
+	// The requests of a connection are mostly for one host, which is there from the last
+	// one, in lower case.
+	if n := len(host); n <= cap(u.host) && string(u.host[:n]) == string(host) {
+		u.host = u.host[:n]
+	} else {
+		u.host = ascii.AppendLower(u.host, host)
+	}
+	end := normalEnd(target, '?')
+	u.isPathOriginal = end == len(target) || target[end] == '?'
+	if !u.isPathOriginal {
+		if end = bytes.IndexByte(target, '?'); end < 0 {
+			end = len(target)
+		}
+		u.path = AppendNormalPath(u.path, target[:end])
+	}
+	u.target, u.pathEnd = target, end
+	u.isPathLent, u.isQueryLent = true, true
 }
 
 // beginTarget makes u the zero URI with the scheme of a connection.
 func (u *URI) beginTarget(isTLS bool) {
 	u.Reset()
 	if isTLS {
-		u.scheme = append(u.scheme, HTTPS...)
+		u.scheme = withScheme(u.scheme, HTTPS)
 	} else {
-		u.scheme = append(u.scheme, HTTP...)
+		u.scheme = withScheme(u.scheme, HTTP)
 	}
+}
+
+// withScheme returns scheme in the memory of old, which has mostly had it before.
+func withScheme(old []byte, scheme string) []byte {
+	if n := len(scheme); n <= cap(old) && string(old[:n]) == scheme {
+		return old[:n]
+	}
+	return append(old[:0], scheme...)
 }
 
 // setOriginForm fills path and query from a target in origin-form. It takes one

@@ -97,6 +97,11 @@ func FuzzRequestTarget(f *testing.F) {
 		if v.SetOrigin([]byte(host), []byte(target), false); text(&u) != text(&v) || !bytes.Equal(u.Path(), v.Path()) || !bytes.Equal(u.PathOriginal(), v.PathOriginal()) {
 			t.Fatalf("%q, %q: %q, SetOrigin: %q", host, target, text(&u), text(&v))
 		}
+		var w URI
+		w.SetOrigin([]byte("other"), []byte("/other?other"), true)
+		if v.CopyTo(&w); text(&w) != text(&v) || !bytes.Equal(w.PathOriginal(), v.PathOriginal()) || !bytes.Equal(w.Query(), v.Query()) || w.target != nil {
+			t.Fatalf("%q, %q: the copy of %q is %q", host, target, text(&v), text(&w))
+		}
 		if err := v.Parse([]byte(host), []byte(target)); err != nil {
 			t.Fatalf("%q, %q: Parse: %v", host, target, err)
 		}

@@ -24,10 +24,15 @@ type URI struct {
 	// isUsernameEscaped and isPasswordEscaped: the part was parsed from a URI
 	// and is percent-encoded. Setters store an unencoded part.
 	isUsernameEscaped, isPasswordEscaped bool
+	// isPathLent, isQueryLent: the part is in target, not in memory of u.
+	isPathLent, isQueryLent bool
 
 	scheme, username, password, host []byte
 	pathOriginal, path               []byte
 	query, hash                      []byte
+
+	target  []byte // of SetOrigin, whose caller keeps it
+	pathEnd int    // in target
 
 	scratch []byte // memory of Update
 }
@@ -37,6 +42,8 @@ func (u *URI) Reset() {
 	u.isPathOriginal = false
 	u.hasArgs = false
 	u.isUsernameEscaped, u.isPasswordEscaped = false, false
+	u.isPathLent, u.isQueryLent = false, false
+	u.target, u.pathEnd = nil, 0
 	u.scheme = u.scheme[:0]
 	u.username = u.username[:0]
 	u.password = u.password[:0]
@@ -65,10 +72,12 @@ func (u *URI) CopyTo(dst *URI) {
 	dst.username = append(dst.username[:0], u.username...)
 	dst.password = append(dst.password[:0], u.password...)
 	dst.host = append(dst.host[:0], u.host...)
-	dst.pathOriginal = append(dst.pathOriginal[:0], u.pathOriginal...)
+	dst.pathOriginal = append(dst.pathOriginal[:0], u.PathOriginal()...)
 	dst.path = append(dst.path[:0], u.path...)
-	dst.query = append(dst.query[:0], u.query...)
+	dst.query = append(dst.query[:0], u.Query()...)
 	dst.hash = append(dst.hash[:0], u.hash...)
+	dst.isPathLent, dst.isQueryLent = false, false
+	dst.target, dst.pathEnd = nil, 0
 }
 
 // Scheme returns the scheme in lower case; "http" if none was given.
@@ -94,7 +103,7 @@ func (u *URI) SetHost(host []byte) { u.host = ascii.AppendLower(u.host[:0], host
 // Path returns the path in normal form.
 func (u *URI) Path() []byte {
 	if u.isPathOriginal {
-		return u.pathOriginal
+		return u.PathOriginal()
 	}
 	if len(u.path) == 0 {
 		u.path = append(u.path, '/')
@@ -103,11 +112,17 @@ func (u *URI) Path() []byte {
 }
 
 // PathOriginal returns the path as it was given.
-func (u *URI) PathOriginal() []byte { return u.pathOriginal }
+func (u *URI) PathOriginal() []byte {
+	if u.isPathLent {
+		return u.target[:u.pathEnd:u.pathEnd]
+	}
+	return u.pathOriginal
+}
 
 // SetPath sets the path; percent-encodings in it are decoded.
 func (u *URI) SetPath(path []byte) {
 	u.pathOriginal = append(u.pathOriginal[:0], path...)
+	u.isPathLent = false
 	u.normalizePath(isNormalPath(u.pathOriginal))
 }
 
@@ -127,12 +142,18 @@ func (u *URI) LastPathSegment() []byte {
 }
 
 // Query returns the query as it was given, without "?".
-func (u *URI) Query() []byte { return u.query }
+func (u *URI) Query() []byte {
+	if u.isQueryLent {
+		n := len(u.target)
+		return u.target[min(u.pathEnd+1, n):n:n]
+	}
+	return u.query
+}
 
 // SetQuery sets the query, without "?".
 func (u *URI) SetQuery(query []byte) {
 	u.query = append(u.query[:0], query...)
-	u.hasArgs = false
+	u.isQueryLent, u.hasArgs = false, false
 }
 
 // HasArgs tells whether the query is the caller's Args.
@@ -144,7 +165,7 @@ func (u *URI) HasArgs() bool { return u.hasArgs }
 //
 //go:noinline
 func (u *URI) ParseQuery(args *Args) {
-	args.Parse(u.query)
+	args.Parse(u.Query())
 	u.hasArgs = true
 }
 
@@ -158,7 +179,7 @@ func (u *URI) SetHash(hash []byte) { u.hash = append(u.hash[:0], hash...) }
 // 3.2.1). isOriginal stands for PathOriginal in place of Path.
 func (u *URI) AppendRequestURI(dst []byte, args *Args, isOriginal bool) []byte {
 	if isOriginal {
-		dst = appendOriginalPath(dst, u.pathOriginal)
+		dst = appendOriginalPath(dst, u.PathOriginal())
 	} else {
 		dst = ascii.AppendPath(dst, u.Path())
 	}
@@ -168,9 +189,9 @@ func (u *URI) AppendRequestURI(dst []byte, args *Args, isOriginal bool) []byte {
 			dst = append(dst, '?')
 			dst = args.AppendBytes(dst)
 		}
-	case len(u.query) > 0:
+	case len(u.Query()) > 0:
 		dst = append(dst, '?')
-		dst = ascii.AppendTarget(dst, u.query)
+		dst = ascii.AppendTarget(dst, u.Query())
 	}
 	return dst
 }
@@ -193,7 +214,7 @@ func (u *URI) AppendBytes(dst []byte, args *Args, isOriginal bool) []byte {
 	dst = ascii.AppendScheme(dst, u.Scheme())
 	dst = append(dst, "://"...)
 	dst = ascii.AppendHost(dst, u.host)
-	if isOriginal && string(u.pathOriginal) == "*" {
+	if isOriginal && string(u.PathOriginal()) == "*" {
 		dst = append(dst, '/') // appendOriginalPath does not add it to "*"
 	}
 	dst = u.AppendRequestURI(dst, args, isOriginal)
