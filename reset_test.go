@@ -111,7 +111,7 @@ func TestCopyToLeavesNothingOut(t *testing.T) {
 		"start",          // what the last head began with
 		"isLent",         // the copy's memory is its own
 	}
-	uri := []string{"target", "pathEnd", "isPathLent", "isQueryLent", "query"} // the copy has path and query of target in memory of its own
+	uri := []string{"target", "isPathLent", "isQueryLent", "query"} // the copy has path and query of target in memory of its own
 	message := slices.Concat(header, uri, []string{
 		"stream", "streamSize", "streamWriter", "writer", "raw", "form", "formFiles", "failure", // bodies that cannot be copied
 		"call", "timeout", "userValues", // of this use of the request

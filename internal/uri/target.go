@@ -44,7 +44,7 @@ func (u *URI) SetOrigin(host, target []byte, isTLS bool) {
 		}
 		u.path = AppendNormalPath(u.path, target[:end])
 	}
-	u.target, u.pathEnd = target, end
+	u.target = target[:end:len(target)]
 	u.isPathLent, u.isQueryLent = true, true
 }
 

@@ -31,8 +31,9 @@ type URI struct {
 	pathOriginal, path               []byte
 	query, hash                      []byte
 
-	target  []byte // of SetOrigin, whose caller keeps it
-	pathEnd int    // in target
+	// target is the path of SetOrigin's target, whose caller keeps it; cap is the end
+	// of the whole target.
+	target []byte
 
 	scratch []byte // memory of Update
 }
@@ -43,7 +44,7 @@ func (u *URI) Reset() {
 	u.hasArgs = false
 	u.isUsernameEscaped, u.isPasswordEscaped = false, false
 	u.isPathLent, u.isQueryLent = false, false
-	u.target, u.pathEnd = nil, 0
+	u.target = nil
 	u.scheme = u.scheme[:0]
 	u.username = u.username[:0]
 	u.password = u.password[:0]
@@ -77,7 +78,7 @@ func (u *URI) CopyTo(dst *URI) {
 	dst.query = append(dst.query[:0], u.Query()...)
 	dst.hash = append(dst.hash[:0], u.hash...)
 	dst.isPathLent, dst.isQueryLent = false, false
-	dst.target, dst.pathEnd = nil, 0
+	dst.target = nil
 }
 
 // Scheme returns the scheme in lower case; "http" if none was given.
@@ -114,7 +115,7 @@ func (u *URI) Path() []byte {
 // PathOriginal returns the path as it was given.
 func (u *URI) PathOriginal() []byte {
 	if u.isPathLent {
-		return u.target[:u.pathEnd:u.pathEnd]
+		return u.target[:len(u.target):len(u.target)]
 	}
 	return u.pathOriginal
 }
@@ -144,8 +145,8 @@ func (u *URI) LastPathSegment() []byte {
 // Query returns the query as it was given, without "?".
 func (u *URI) Query() []byte {
 	if u.isQueryLent {
-		n := len(u.target)
-		return u.target[min(u.pathEnd+1, n):n:n]
+		n := cap(u.target)
+		return u.target[min(len(u.target)+1, n):n]
 	}
 	return u.query
 }
