@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -105,6 +106,65 @@ func benchmarkAccept(b *testing.B, loops, sockets int, diverts bool) time.Durati
 		_ = syscall.Close(fd)
 	}
 	return took
+}
+
+// What the kernel can do for that: threads that accept and close the same connections
+// with nothing but accept4(2) and close(2), as BenchmarkAccept's "closed" does.
+func BenchmarkAcceptCalls(b *testing.B) {
+	for _, c := range []struct{ threads, sockets int }{{1, 1}, {2, 1}, {2, 2}} {
+		b.Run(fmt.Sprintf("threads=%d/sockets=%d", c.threads, c.sockets), func(b *testing.B) {
+			rates := make([]float64, b.N)
+			for i := range rates {
+				rates[i] = acceptedAtOnce / acceptCalls(b, c.threads, c.sockets).Seconds()
+			}
+			slices.Sort(rates)
+			b.ReportMetric(rates[b.N/2], "median/s")
+			b.ReportMetric(rates[b.N*97/100], "p97/s")
+		})
+	}
+}
+
+// acceptCalls returns how long the threads take, which begin together.
+func acceptCalls(b *testing.B, threads, sockets int) time.Duration {
+	all := listenTogether(b, sockets)
+	var clients []int
+	for i := range acceptedAtOnce {
+		clients = append(clients, rawClient(b, all[0].Addr(), i))
+	}
+	var ready atomic.Int32
+	var running sync.WaitGroup
+	begun, ended := make([]time.Time, threads), make([]time.Time, threads)
+	for i := range threads {
+		conn, err := all[i%sockets].(*net.TCPListener).SyscallConn()
+		if err != nil {
+			b.Fatal(err)
+		}
+		running.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			_ = conn.Control(func(fd uintptr) {
+				for ready.Add(1); ready.Load() < int32(threads); { // a thread that sleeps would be late
+				}
+				begun[i] = time.Now()
+				for {
+					accepted, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, fd, 0, 0, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
+					if errno != 0 {
+						break
+					}
+					_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, accepted, 0, 0)
+				}
+				ended[i] = time.Now()
+			})
+		})
+	}
+	running.Wait()
+	for _, ln := range all {
+		_ = ln.Close()
+	}
+	for _, fd := range clients {
+		_ = syscall.Close(fd)
+	}
+	return slices.MaxFunc(ended, time.Time.Compare).Sub(slices.MinFunc(begun, time.Time.Compare))
 }
 
 // listenTogether returns listeners that share a port.
