@@ -28,11 +28,8 @@ func StartProgram(ctx context.Context, cpu int, name string, args ...string) (*P
 // CPU returns the CPU time of the program and of the processes that it started.
 func (p *Program) CPU() (time.Duration, error) { return treeCPU(p.cmd.Process.Pid) }
 
-// TreeModes returns the CPU time of the program and of the processes that it started in
-// user mode and in the kernel; see Child.TreeModes.
-func (p *Program) TreeModes() (user, system time.Duration, err error) {
-	return treeModes(p.cmd.Process.Pid)
-}
+// TreeUsage returns the CPU time of the program and of the processes that it started.
+func (p *Program) TreeUsage() (Usage, error) { return treeUsage(p.cmd.Process.Pid) }
 
 // Stop ends the program and waits for it. That it ended by the signal is no
 // error.

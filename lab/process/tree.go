@@ -15,30 +15,51 @@ import (
 // started, to the nanosecond as the scheduler counts it.
 func (c *Child) TreeCPU() (time.Duration, error) { return treeCPU(c.cmd.Process.Pid) }
 
-// TreeModes returns the CPU time of the child and of the processes that it started in
-// user mode and in the kernel. The kernel samples these with each tick, so they are good
-// for shares over seconds.
-func (c *Child) TreeModes() (user, system time.Duration, err error) {
-	return treeModes(c.cmd.Process.Pid)
+// A Usage is the CPU time of processes. User and System are sampled by the kernel with
+// each tick, so they are good for shares over seconds.
+type Usage struct {
+	CPU          time.Duration // to the nanosecond, as the scheduler counts it
+	User, System time.Duration // in user mode, and in the kernel
 }
 
-func treeModes(root int) (user, system time.Duration, err error) {
+// Add adds what was used between before and after.
+func (u *Usage) Add(before, after Usage) {
+	u.CPU += after.CPU - before.CPU
+	u.User += after.User - before.User
+	u.System += after.System - before.System
+}
+
+// UserShare returns the part of the time that was spent in user mode, 0 if there is none.
+func (u *Usage) UserShare() float64 {
+	if u.User+u.System == 0 {
+		return 0
+	}
+	return float64(u.User) / float64(u.User+u.System)
+}
+
+// TreeUsage returns the CPU time of the child and of the processes that it started.
+func (c *Child) TreeUsage() (Usage, error) { return treeUsage(c.cmd.Process.Pid) }
+
+func treeUsage(root int) (sum Usage, err error) {
 	processes, err := tree(root)
 	if err != nil {
-		return 0, 0, err
+		return sum, err
 	}
 	for _, pid := range processes {
+		one := Usage{}
+		if one.CPU, err = processCPU(pid); err != nil {
+			return sum, err
+		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			return 0, 0, err
+			return sum, err
 		}
-		u, s, err := parseModes(string(text))
-		if err != nil {
-			return 0, 0, fmt.Errorf("process %d: %w", pid, err)
+		if one.User, one.System, err = parseModes(string(text)); err != nil {
+			return sum, fmt.Errorf("process %d: %w", pid, err)
 		}
-		user, system = user+u, system+s
+		sum.Add(Usage{}, one)
 	}
-	return user, system, nil
+	return sum, nil
 }
 
 // parseModes reads the times of a process from its stat (proc_pid_stat(5)).

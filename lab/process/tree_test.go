@@ -36,6 +36,18 @@ func TestParseModes(t *testing.T) {
 	}
 }
 
+func TestUsage(t *testing.T) {
+	var u Usage
+	if u.UserShare() != 0 {
+		t.Errorf("of nothing, %v was in user mode", u.UserShare())
+	}
+	u.Add(Usage{5, 1, 2}, Usage{9, 2, 5})
+	u.Add(Usage{}, Usage{1, 0, 0})
+	if want := (Usage{5, 1, 3}); u != want || u.UserShare() != .25 {
+		t.Errorf("%+v, want %+v; %v in user mode", u, want, u.UserShare())
+	}
+}
+
 // A program is among this process's children, its CPU time is counted, and it
 // ends when it is told to.
 func TestProgram(t *testing.T) {
@@ -65,8 +77,8 @@ func TestProgram(t *testing.T) {
 	if both, err := treeCPU(os.Getpid()); err != nil || both < own+alone {
 		t.Errorf("CPU time of the tree %v, %v, want at least %v and %v", both, err, own, alone)
 	}
-	if user, system, err := treeModes(os.Getpid()); err != nil || user+system <= 0 {
-		t.Errorf("CPU time of the tree by modes %v and %v, %v", user, system, err)
+	if used, err := treeUsage(os.Getpid()); err != nil || used.User+used.System <= 0 || used.CPU < own+alone {
+		t.Errorf("CPU time of the tree %+v, %v", used, err)
 	}
 	if err := program.Stop(); err != nil {
 		t.Error(err)

@@ -125,13 +125,13 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 
 // times are what a client's rounds have taken.
 type times struct {
-	cpu          []float64     // µs per request
-	user, system time.Duration // of all rounds
+	cpu   []float64     // µs per request
+	usage process.Usage // of all rounds
 }
 
 // userTime returns the user time per request, in µs.
 func (t *times) userTime() float64 {
-	return report.Median(t.cpu) * float64(t.user) / float64(max(t.user+t.system, 1))
+	return report.Median(t.cpu) * t.usage.UserShare()
 }
 
 // measure returns the times of each contender.
@@ -166,11 +166,7 @@ func measure(ctx context.Context, o options, c loadCase, addr string) (spent []t
 
 // turn makes a client send requests, and adds its times for them.
 func (t *times) turn(child *process.Child, requests int) error {
-	before, err := child.TreeCPU()
-	if err != nil {
-		return err
-	}
-	userBefore, systemBefore, err := child.TreeModes()
+	before, err := child.TreeUsage()
 	if err != nil {
 		return err
 	}
@@ -184,12 +180,11 @@ func (t *times) turn(child *process.Child, requests int) error {
 	if done != requests {
 		return fmt.Errorf("%d requests instead of %d", done, requests)
 	}
-	after, err := child.TreeCPU()
+	after, err := child.TreeUsage()
 	if err != nil {
 		return err
 	}
-	user, system, err := child.TreeModes()
-	t.cpu = append(t.cpu, float64((after-before).Nanoseconds())/1000/float64(requests))
-	t.user, t.system = t.user+user-userBefore, t.system+system-systemBefore
-	return err
+	t.usage.Add(before, after)
+	t.cpu = append(t.cpu, float64((after.CPU-before.CPU).Nanoseconds())/1000/float64(requests))
+	return nil
 }

@@ -6,15 +6,14 @@ import (
 
 	"github.com/sluicehttp/sluice/bench/internal/load"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/lab/process"
 )
 
 // A sample is one server's turn in one round.
 type sample struct {
 	load.Result
-	cpu      time.Duration // of the server with its processes
-	user     time.Duration // of cpu, roughly; and the rest
-	system   time.Duration
-	resident int64 // bytes of its memory, afterwards
+	usage    process.Usage // of the server with its processes
+	resident int64         // bytes of its memory, afterwards
 }
 
 // A wireCase is a load, what the servers are to reach under it, and what was

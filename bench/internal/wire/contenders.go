@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/floor"
 	"github.com/sluicehttp/sluice/bench/internal/load"
@@ -22,10 +21,9 @@ type contender struct {
 	kind, addr string
 	process    interface {
 		TreeMemory() (process.TreeMemory, error)
-		TreeModes() (user, system time.Duration, err error)
+		TreeUsage() (process.Usage, error)
 		Stop() error
 	}
-	cpu func() (time.Duration, error)
 
 	isOther bool            // its answer is not that of the case
 	size    int             // of its response, with the head
@@ -85,7 +83,7 @@ func start(ctx context.Context, kind string, c *wireCase, o startOptions) (*cont
 	if err != nil {
 		return nil, err
 	}
-	return &contender{kind: kind, addr: server.Addr, process: server, cpu: server.TreeCPU}, nil
+	return &contender{kind: kind, addr: server.Addr, process: server}, nil
 }
 
 var (
@@ -169,7 +167,7 @@ func startedProgram(ctx context.Context, kind, addr string, program *process.Pro
 	if err := process.AwaitServer(ctx, addr); err != nil {
 		return nil, errors.Join(err, program.Stop())
 	}
-	return &contender{kind: kind, addr: addr, process: program, cpu: program.CPU}, nil
+	return &contender{kind: kind, addr: addr, process: program}, nil
 }
 
 // holdIdle opens a case's idle connections to a server, and returns by how many

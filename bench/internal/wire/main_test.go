@@ -67,7 +67,7 @@ func TestQuickAndFull(t *testing.T) {
 func TestColumns(t *testing.T) {
 	c := columnsOf([]sample{{
 		Result: load.Result{Requests: 1000, Failures: 1, Elapsed: 2 * time.Second, Latency: took(3 * time.Millisecond)},
-		cpu:    7 * time.Millisecond, resident: 8,
+		usage:  process.Usage{CPU: 7 * time.Millisecond}, resident: 8,
 	}})
 	if c.cpu[0] != 7 || c.rate[0] != 500 || c.p99[0] < 2990 || c.p99[0] > 3010 || c.failures != 1 || c.resident[0] != 8 {
 		t.Errorf("columns %+v", c)
@@ -84,8 +84,7 @@ func took(d time.Duration) *latency.Histogram {
 func used(perRequest time.Duration) sample {
 	return sample{
 		Result: load.Result{Requests: 1000, Elapsed: time.Second, Latency: took(time.Millisecond)},
-		cpu:    1000 * perRequest,
-		user:   250 * perRequest, system: 750 * perRequest,
+		usage:  process.Usage{CPU: 1000 * perRequest, User: 250 * perRequest, System: 750 * perRequest},
 	}
 }
 
@@ -153,7 +152,7 @@ func TestSmoke(t *testing.T) {
 	for _, c := range m.cases {
 		for _, kind := range []string{peers.Epoll, multipath, peers.FastHTTP} {
 			samples := c.samples[kind]
-			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].cpu <= 0 || samples[0].Latency.Percentile(99) <= 0 || samples[0].resident == 0 {
+			if len(samples) != 1 || samples[0].Requests == 0 || samples[0].Failures != 0 || samples[0].usage.CPU <= 0 || samples[0].Latency.Percentile(99) <= 0 || samples[0].resident == 0 {
 				t.Errorf("%s, %s: %+v", c.name, kind, samples)
 			}
 		}

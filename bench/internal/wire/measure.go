@@ -131,11 +131,7 @@ func (m *measurement) turn(c *wireCase, server *contender, generator *load.Gener
 	if err := generator.Open(l); err != nil {
 		return s, err
 	}
-	before, err := server.cpu()
-	if err != nil {
-		return s, err
-	}
-	user, system, err := server.process.TreeModes()
+	before, err := server.process.TreeUsage()
 	if err != nil {
 		return s, err
 	}
@@ -144,15 +140,11 @@ func (m *measurement) turn(c *wireCase, server *contender, generator *load.Gener
 		return s, err
 	}
 	s.Result = results[0]
-	after, err := server.cpu()
+	after, err := server.process.TreeUsage()
 	if err != nil {
 		return s, err
 	}
-	s.cpu = after - before
-	if s.user, s.system, err = server.process.TreeModes(); err != nil {
-		return s, err
-	}
-	s.user, s.system = s.user-user, s.system-system
+	s.usage.Add(before, after)
 	memory, err := server.process.TreeMemory()
 	if err != nil {
 		return s, err

@@ -4,45 +4,40 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluicehttp/sluice/bench/internal/latency"
 	"github.com/sluicehttp/sluice/bench/internal/peers"
+	"github.com/sluicehttp/sluice/lab/process"
 	"github.com/sluicehttp/sluice/lab/report"
 )
 
 // columns are what was measured of one server, round by round.
 type columns struct {
-	cpu, rate []float64 // µs per request, requests per second
-	userShare float64   // of cpu, in all rounds
-	p50, p99  []float64 // µs
-	resident  []float64 // bytes
+	cpu, rate []float64     // µs per request, requests per second
+	usage     process.Usage // of all rounds
+	p50, p99  []float64     // µs
+	resident  []float64     // bytes
 	failures  int
 }
 
 func columnsOf(samples []sample) (c columns) {
-	var user, all time.Duration
 	for _, s := range samples {
-		user, all = user+s.user, all+s.user+s.system
-		c.cpu = append(c.cpu, float64(s.cpu.Nanoseconds())/1e3/float64(s.Requests))
+		c.usage.Add(process.Usage{}, s.usage)
+		c.cpu = append(c.cpu, float64(s.usage.CPU.Nanoseconds())/1e3/float64(s.Requests))
 		c.rate = append(c.rate, s.Rate())
 		c.p50 = append(c.p50, float64(s.Latency.Percentile(50).Microseconds()))
 		c.p99 = append(c.p99, float64(s.Latency.Percentile(99).Microseconds()))
 		c.resident = append(c.resident, float64(s.resident))
 		c.failures += s.Failures
 	}
-	if all > 0 {
-		c.userShare = float64(user) / float64(all)
-	}
 	return c
 }
 
 // user returns the user time per request, in µs.
-func (c *columns) user() float64 { return report.Median(c.cpu) * c.userShare }
+func (c *columns) user() float64 { return report.Median(c.cpu) * c.usage.UserShare() }
 
 func document(m *measurement) report.Document {
-	d := report.Document{Title: "Over the wire", Sections: []report.Section{measured(m), divided(m)}}
-	return d
+	return report.Document{Title: "Over the wire", Sections: []report.Section{measured(m), divided(m)}}
 }
 
 // measured is the table of absolute figures.
@@ -155,7 +150,7 @@ func divided(m *measurement) report.Section {
 		Head:  []string{"load", "server", "user µs", "system µs", "user ÷ fasthttp", "CPU ÷ fasthttp", "CPU ÷ floor"},
 		Notes: []string{
 			"User time is that share of the median CPU time which the kernel's ticks have found in user mode, in all rounds together.",
-			"÷ floor: what is left when all HTTP is gone bounds what a server can reach. ≤: the project's goals for epoll.",
+			"÷ floor: the kernel alone costs that much, so no server can cost less. ≤: the project's goals for epoll.",
 		},
 	}
 	for _, c := range m.cases {
