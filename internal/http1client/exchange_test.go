@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/invariants"
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 )
@@ -240,7 +241,7 @@ func TestInterruptOutlivesDeadline(t *testing.T) {
 // TestDrop: the connection is closed after an unwanted body that has not ended.
 func TestDrop(t *testing.T) {
 	for _, tc := range []struct {
-		left, length int // of the body, as it is and as it was announced
+		left, length int // of the body: real and announced
 		isLast       bool
 		err          error
 	}{
@@ -286,7 +287,7 @@ func TestReadAway(t *testing.T) {
 
 // TestPools: what is returned to a pool is used again.
 func TestPools(t *testing.T) {
-	if isRace {
+	if invariants.Enabled {
 		t.Skip("the race detector drops values of pools")
 	}
 	stub := &stubConn{}
