@@ -87,8 +87,8 @@ const burstBody = 32 << 10
 // clear removes the body and its limit. It drops memory over the limit unless
 // keep is set.
 func (b *body) clear(keep bool, limit *atomic.Int64) {
-	if !b.isBuffered() { // the call costs more than drop does
-		b.drop()
+	if !b.isBuffered() { // drop, of which the call would cost more than the rest
+		b.dropOthers()
 	}
 	b.limit = 0
 	if held := cap(b.bytes); held > 0 && !keep {

@@ -40,7 +40,7 @@ func (b *Bounds) Restart() {
 // Err returns the reason why the call must end: the cause of its context, or
 // os.ErrDeadlineExceeded. It is nil while the call may continue.
 func (b *Bounds) Err() error {
-	if b.Context != nil && b.Context.Err() != nil {
+	if b.HasEnded() {
 		return context.Cause(b.Context)
 	}
 	if b.IsOver() {
