@@ -55,7 +55,7 @@ func TestClientTurnWithoutRoom(t *testing.T) {
 	c.WriteTimeout, c.MaxIdemponentCallAttempts = time.Millisecond, 1
 	req.Header.Set("X", large)
 	if err := ask(); !errors.Is(err, ErrTimeout) {
-		t.Errorf("nobody reads: %v", err)
+		t.Errorf("the server does not read: %v", err)
 	}
 	close(reads)
 	checkPool(t, c, 0, 0)

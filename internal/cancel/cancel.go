@@ -82,7 +82,7 @@ func (s *Set) IsClosed() bool {
 	return s.isClosed
 }
 
-// Len returns the number of States, for tests that none is left.
+// Len returns the number of States. Tests look with it whether all have ended.
 func (s *Set) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

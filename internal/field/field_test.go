@@ -368,10 +368,10 @@ func TestRememberAndRecall(t *testing.T) {
 		got.Recall(&all, len(start))
 		got.Seal(len(start) + len(lines))
 		if dump(got) != dump(want) || got.Index(Host) != 0 || got.FindID(Host, 1) != 2 {
-			t.Errorf("behind %q: %s, want %s", start, dump(got), dump(want))
+			t.Errorf("after %q: %s, want %s", start, dump(got), dump(want))
 		}
 		if host, isRaw := got.RawValue(Host); string(host) != "a" || !isRaw {
-			t.Errorf("behind %q: host %q, raw %v", start, host, isRaw)
+			t.Errorf("after %q: host %q, raw %v", start, host, isRaw)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import "github.com/sluicehttp/sluice/internal/field"
 // these bytes, the parser takes the result instead of parsing them again
 // (BenchmarkParse/Usual -56 %).
 //
-// The result depends on nothing but these bytes: lines about the framing, whose meaning
+// The result depends on these bytes alone: lines about the framing, whose meaning
 // depends on others, are never in it. Nor are those that may have a secret, because how
 // long a comparison takes tells something about what is compared, and requests of
 // different clients use an Opening in turns.

@@ -125,7 +125,7 @@ func (c *Conn) setLimit(call *clock.Bounds, timeout time.Duration, set func(net.
 	return err
 }
 
-// NoteDeadline tells that somebody else may have set a deadline on Net.
+// NoteDeadline tells that a deadline may have been set on Net from outside.
 func (c *Conn) NoteDeadline() { c.hasDeadline = true }
 
 // ClearLimits clears the deadlines that an earlier request or IsQuiet set.

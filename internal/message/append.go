@@ -104,7 +104,7 @@ func (h *ResponseHeader) serverFor(f *Framing) []byte {
 	return h.DefaultServer
 }
 
-// appendStart appends the status line, Server and Date. A date of 0 is left out.
+// appendStart appends the status line, Server and Date. It writes no Date for 0.
 func (h *ResponseHeader) appendStart(dst, server []byte, date int64) []byte {
 	dst = h.appendStatusLine(dst)
 	if len(server) > 0 {

@@ -78,7 +78,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// A connection that is closed, or has bytes that nobody has asked for, gets no
+// A connection that is closed, or has bytes that came unasked, gets no
 // request.
 func TestTurnLooksFirst(t *testing.T) {
 	for name, spoil := range map[string]func(client, server *net.TCPConn){
@@ -96,7 +96,7 @@ func TestTurnLooksFirst(t *testing.T) {
 	}
 }
 
-// What finds no room is left to the caller.
+// The caller writes what finds no room.
 func TestTurnWithoutRoom(t *testing.T) {
 	_, turn, _ := turnPair(t)
 	request := []byte(strings.Repeat("x", 64<<20))
@@ -127,7 +127,7 @@ func TestTurnEnds(t *testing.T) {
 
 	_, turn, server = turnPair(t)
 	go func() {
-		io.ReadFull(server, make([]byte, 2)) // so that a byte is left, and closing resets
+		io.ReadFull(server, make([]byte, 2)) // so that a byte stays unread, and closing resets
 		server.SetLinger(0)
 		server.Close()
 	}()

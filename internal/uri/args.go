@@ -238,7 +238,7 @@ func (a *Args) store(s []byte) place {
 
 // reserve drops the bytes that no pair has, if they would make text grow by n
 // bytes: a list that is changed for ever without Reset must not grow. The old text
-// stays as it is, because what is stored next may be part of it.
+// stays unchanged, because what is stored next may be part of it.
 func (a *Args) reserve(n int) {
 	if len(a.text)+n <= cap(a.text) {
 		return

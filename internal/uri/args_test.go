@@ -52,7 +52,7 @@ func FuzzArgsParse(f *testing.F) {
 	})
 }
 
-// TestArgsThatAreChangedForEverStaySmall: what a change leaves behind in the text goes
+// TestArgsThatAreChangedForEverStaySmall: what a change makes useless in the text goes
 // before the text grows.
 func TestArgsThatAreChangedForEverStaySmall(t *testing.T) {
 	var a Args

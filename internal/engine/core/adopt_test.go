@@ -206,6 +206,6 @@ func TestServingOfSeveralLoops(t *testing.T) {
 	}
 	s.leave(d.loops[1])
 	if isThere() {
-		t.Error("it is left")
+		t.Error("it was not dropped")
 	}
 }

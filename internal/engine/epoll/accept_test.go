@@ -22,7 +22,7 @@ import (
 type crowd struct {
 	answerer
 	left    atomic.Int64
-	arrived chan struct{} // receives when none is left
+	arrived chan struct{} // receives after the last one
 	diverts bool
 }
 
@@ -109,7 +109,7 @@ func benchmarkAccept(b *testing.B, loops, sockets int, diverts bool) time.Durati
 }
 
 // What the kernel can do for that: threads that accept and close the same connections
-// with nothing but accept4(2) and close(2), as BenchmarkAccept's "closed" does.
+// with accept4(2) and close(2) alone, as BenchmarkAccept's "closed" does.
 func BenchmarkAcceptCalls(b *testing.B) {
 	for _, c := range []struct{ threads, sockets int }{{1, 1}, {2, 1}, {2, 2}} {
 		b.Run(fmt.Sprintf("threads=%d/sockets=%d", c.threads, c.sockets), func(b *testing.B) {
