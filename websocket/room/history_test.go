@@ -93,6 +93,7 @@ func newProcess(t *testing.T, o Options) *process {
 	served := make(chan error, 1)
 	go func() { served <- p.server.Serve(ln) }()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may begin after Shutdown: a short test needs no connection of this one
 		if err := errors.Join(p.server.Shutdown(), <-served); err != nil {
 			t.Error(err)
 		}
