@@ -62,8 +62,8 @@ func (s *http2Body) End(err error) error {
 	default:
 		err = s.call.explain(err)
 	}
-	if x.source.stream != nil {
-		rest := body{stream: x.source.stream}
+	if x.source.Stream != nil {
+		rest := body{stream: x.source.Stream}
 		_ = rest.endStream(nil)
 	}
 	if x.content != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/http2client"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // http2Call is one request and its response as a stream of HTTP/2. The request's call
@@ -23,7 +24,7 @@ type http2Call struct {
 	req      *Request
 	resp     *Response
 	framing  message.Framing
-	source   http2Source
+	source   transfer.Source        // the body stream of the request
 	content  *buf.Buffer            // a copy of the request's body; nil: there is none
 	late     *message.RequestHeader // a copy of the request's, for its trailers; nil: there is none
 	trailers field.Table            // of the response
@@ -170,7 +171,7 @@ func (x *http2Call) prepare() error {
 		s.Context = call.Context
 	}
 	if req.stream != nil {
-		x.source = http2Source{stream: req.takeStream()}
+		x.source = transfer.Source{Stream: req.takeStream(), Panicked: writePanicked}
 		s.Source, s.Length = &x.source, int64(max(req.streamSize, -1))
 		x.framing = message.Framing{Length: s.Length, HasContent: req.streamSize > 0}
 		req.Header.SetContentLength(int(s.Length))
@@ -202,7 +203,7 @@ func (x *http2Call) fail(err error) http2Fate {
 		}
 	}
 	call.hasSent = !isSafe
-	if req.stream != nil && (!isSafe || !x.source.rewind()) {
+	if req.stream != nil && (!isSafe || !x.source.Rewind()) {
 		_ = req.endStream(err)
 	}
 	return fate
@@ -218,7 +219,7 @@ func (x *http2Call) explain(err error) error {
 	case !p.isSettled.Load() && !x.c.IsTLS && errors.As(err, &violation):
 		return knownError{ErrNoHTTP2, err} // what came is not HTTP/2
 	case errors.Is(err, http2client.ErrSourceLength):
-		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", x.source.read, x.stream.Length, io.ErrUnexpectedEOF)
+		return fmt.Errorf("sluice: body stream ended after %d of %d bytes: %w", x.source.Count, x.stream.Length, io.ErrUnexpectedEOF)
 	case errors.Is(err, io.EOF) && x.form != noFinalHead:
 		return knownError{io.ErrUnexpectedEOF, err}
 	case errors.Is(err, io.EOF), errors.Is(err, http2client.ErrGoingAway):
@@ -342,46 +343,3 @@ func (x *http2Call) BodyReceived(p []byte) error {
 // TrailerReceived implements http2client.Request. The response may be in use if its body
 // is streamed, so the fields wait for its end.
 func (x *http2Call) TrailerReceived(t *field.Table) { t.CopyTo(&x.trailers) }
-
-// http2Source is the body stream of a request.
-type http2Source struct {
-	stream   io.Reader
-	read     int64
-	isClosed bool // it cannot be read again
-}
-
-// Read implements io.Reader.
-func (s *http2Source) Read(p []byte) (n int, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &ErrBodyStreamWritePanic{cause: panicError(v)}
-		}
-	}()
-	n, err = s.stream.Read(p)
-	s.read += int64(n)
-	return n, err
-}
-
-// Close implements io.Closer: it makes a waiting Read return.
-func (s *http2Source) Close() error {
-	s.isClosed = true
-	if c, ok := s.stream.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
-}
-
-// rewind reports whether the stream can be sent again, from where it was.
-func (s *http2Source) rewind() bool {
-	switch seeker, ok := s.stream.(io.Seeker); {
-	case s.isClosed:
-		return false
-	case s.read == 0:
-		return true
-	case !ok:
-		return false
-	default:
-		_, err := seeker.Seek(-s.read, io.SeekCurrent)
-		return err == nil
-	}
-}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -25,6 +24,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/http2client"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pool"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // TestHTTP2HeadReceived: what becomes of the body of each response.
@@ -120,49 +120,6 @@ type closable struct {
 
 func (c *closable) Close() error { c.closes++; return errStub }
 
-// TestHTTP2Source: what was read is counted and can be sent again; a panic is an error.
-func TestHTTP2Source(t *testing.T) {
-	panicking := iotest.ErrReader(nil)
-	for name, s := range map[string]*http2Source{
-		"sought": {stream: strings.NewReader("body")}, "not": {stream: io.MultiReader(strings.NewReader("body"))},
-	} {
-		if !s.rewind() {
-			t.Errorf("%s: what was not read cannot be sent", name)
-		}
-		if n, err := s.Read(make([]byte, 3)); n != 3 || err != nil || s.read != 3 {
-			t.Errorf("%s: %d, %v, %d", name, n, err, s.read)
-		}
-		if s.rewind() != (name == "sought") {
-			t.Errorf("%s: rewind", name)
-		}
-	}
-	s := &http2Source{stream: strings.NewReader("body")}
-	_, _ = s.Read(make([]byte, 3))
-	if b, err := io.ReadAll(s); !s.rewind() || string(b) != "y" || err != nil || s.read != 4 {
-		t.Errorf("%q, %v, %d", b, err, s.read)
-	}
-	if err := s.Close(); err != nil || s.rewind() {
-		t.Errorf("closed: %v", err)
-	}
-	failing := &http2Source{stream: failingSeeker{strings.NewReader("body")}}
-	_, _ = failing.Read(make([]byte, 1))
-	if failing.rewind() {
-		t.Error("it was not sought")
-	}
-	c := &closable{Reader: panicking}
-	if err := (&http2Source{stream: c}).Close(); err != errStub || c.closes != 1 {
-		t.Errorf("%v, closed %d times", err, c.closes)
-	}
-	var failed *ErrBodyStreamWritePanic
-	if _, err := (&http2Source{}).Read(nil); !errors.As(err, &failed) { // a nil stream panics
-		t.Errorf("panic: %v", err)
-	}
-}
-
-type failingSeeker struct{ io.Reader }
-
-func (failingSeeker) Seek(int64, int) (int64, error) { return 0, errStub }
-
 // TestHTTP2Explain: what the failure of a stream means to the caller.
 func TestHTTP2Explain(t *testing.T) {
 	violation, other := &h2.Error{}, errors.New("other")
@@ -182,7 +139,7 @@ func TestHTTP2Explain(t *testing.T) {
 		{"end before the head", io.EOF, nil, io.EOF, false},
 		{"end after the head", io.EOF, func(x *http2Call) { x.form = bodyKept }, io.ErrUnexpectedEOF, false},
 		{"GOAWAY", http2client.ErrGoingAway, nil, io.EOF, false},
-		{"source", http2client.ErrSourceLength, func(x *http2Call) { x.source.read, x.stream.Length = 3, 5 }, io.ErrUnexpectedEOF, false},
+		{"source", http2client.ErrSourceLength, func(x *http2Call) { x.source.Count, x.stream.Length = 3, 5 }, io.ErrUnexpectedEOF, false},
 	} {
 		x := &http2Call{c: &HostClient{}, member: pool.NewMember(&http2Peer{}, 1), req: new(Request)}
 		if tc.set != nil {
@@ -203,14 +160,14 @@ func TestHTTP2CallForgets(t *testing.T) {
 	x := acquireHTTP2Call()
 	x.c, x.req, x.resp, x.member = &HostClient{}, new(Request), new(Response), pool.NewMember(&http2Peer{}, 1)
 	x.content, x.late, x.form, x.unwanted = buf.Get(1), new(message.RequestHeader), bodyLent, 1
-	x.framing, x.source = message.Framing{Length: 1}, http2Source{read: 1}
+	x.framing, x.source = message.Framing{Length: 1}, transfer.Source{Count: 1}
 	s := &x.stream
 	s.Request, s.Content, s.Source, s.Context = x, []byte("x"), strings.NewReader(""), t.Context()
 	s.Length, s.HasTrailer, s.IsHead = 1, true, true
 	x.trailers.Add(0, []byte("x"), []byte("y"))
 	releaseHTTP2Call(x)
 	if x.c != nil || x.req != nil || x.resp != nil || x.member != nil || x.content != nil || x.late != nil || x.form != noFinalHead ||
-		x.unwanted != 0 || x.framing != (message.Framing{}) || x.source != (http2Source{}) || x.trailers.Len() != 0 {
+		x.unwanted != 0 || x.framing != (message.Framing{}) || x.source.Count != 0 || x.trailers.Len() != 0 {
 		t.Errorf("the call keeps %+v", x)
 	}
 	if s.Request != nil || s.Content != nil || s.Source != nil || s.Context != nil || s.Length != 0 || s.HasTrailer || s.IsHead {

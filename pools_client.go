@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // fetchingPool holds *fetching.
@@ -28,7 +29,7 @@ func releaseHTTP2Call(x *http2Call) {
 	s.Request, s.Content, s.Source, s.Context = nil, nil, nil, nil
 	s.Length, s.HasTrailer, s.IsHead = 0, false, false
 	x.c, x.member, x.req, x.resp, x.content, x.late = nil, nil, nil, nil, nil, nil
-	x.framing, x.source = message.Framing{}, http2Source{}
+	x.framing, x.source = message.Framing{}, transfer.Source{}
 	x.form, x.unwanted = noFinalHead, 0
 	x.trailers.Reset()
 	http2CallPool.Put(x)

@@ -25,7 +25,7 @@ func NewStreamReader(sw StreamWriter) io.ReadCloser {
 	return p
 }
 
-// writePanicked is the error for a panic of a StreamWriter.
+// writePanicked is the error for a panic of a body stream.
 func writePanicked(v any) error { return &ErrBodyStreamWritePanic{cause: panicError(v)} }
 
 // NewBoundedStreamReader is NewStreamReader, whose readers are all bounded: sw
