@@ -392,27 +392,3 @@ func TestClientPools(t *testing.T) {
 		t.Errorf("%q, %q, %+v", f.req.Body(), f.resp.Body(), f.req.call)
 	}
 }
-
-// TestSameOrigin: a port that the scheme implies is as none (RFC 9110 section 4.3.1).
-func TestSameOrigin(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want bool
-	}{
-		{"http://h/a", "http://h:80/b", true},
-		{"https://h/a", "https://h:443/b", true},
-		{"http://h:443/", "http://h/", false},
-		{"https://h:80/", "https://h/", false},
-		{"http://h/", "https://h/", false},
-		{"http://h/", "http://i/", false},
-		{"http://h:81/", "http://h:81/x", true},
-	} {
-		var a, b URI
-		if err := errors.Join(a.Parse(nil, []byte(tc.a)), b.Parse(nil, []byte(tc.b))); err != nil {
-			t.Fatal(err)
-		}
-		if isSameOrigin(&a, &b) != tc.want || isSameOrigin(&b, &a) != tc.want {
-			t.Errorf("%s and %s: want %v", tc.a, tc.b, tc.want)
-		}
-	}
-}

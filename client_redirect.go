@@ -1,8 +1,6 @@
 package sluice
 
 import (
-	"bytes"
-
 	"github.com/sluicehttp/sluice/internal/uri"
 )
 
@@ -69,7 +67,7 @@ func redirect(req *Request, resp *Response, hadStream bool) error {
 	if scheme := string(uri.Scheme()); scheme != schemeHTTP && scheme != schemeHTTPS {
 		return errRedirectScheme
 	}
-	if !isSameOrigin(before, uri) {
+	if !before.m.IsSameOrigin(&uri.m) {
 		dropCredentials(req)
 		req.UseHostHeader = false // the Host was set for the earlier origin
 	}
@@ -98,19 +96,4 @@ func dropCredentials(req *Request) {
 	uri := req.URI()
 	uri.SetUsername("")
 	uri.SetPassword("")
-}
-
-// isSameOrigin reports whether scheme, host and port are equal (RFC 9110
-// section 4.3.1).
-func isSameOrigin(a, b *URI) bool {
-	return a.isHTTPS() == b.isHTTPS() && bytes.Equal(originHost(a), originHost(b))
-}
-
-// originHost returns host and port, without the scheme's default port.
-func originHost(u *URI) []byte {
-	usual := ":80"
-	if u.isHTTPS() {
-		usual = ":443"
-	}
-	return bytes.TrimSuffix(u.Host(), []byte(usual))
 }

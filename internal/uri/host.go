@@ -98,3 +98,18 @@ func appendIPv6Host(dst, host []byte) ([]byte, error) {
 	dst = append(dst, ']')
 	return append(dst, after...), nil
 }
+
+// IsSameOrigin reports whether scheme, host and port are equal (RFC 9110 section
+// 4.3.1). The scheme of both is http or https.
+func (u *URI) IsSameOrigin(other *URI) bool {
+	return u.IsHTTPS() == other.IsHTTPS() && bytes.Equal(u.originHost(), other.originHost())
+}
+
+// originHost returns host and port, without the scheme's default port.
+func (u *URI) originHost() []byte {
+	usual := ":80"
+	if u.IsHTTPS() {
+		usual = ":443"
+	}
+	return bytes.TrimSuffix(u.host, []byte(usual))
+}

@@ -95,3 +95,27 @@ func FuzzURIUpdate(f *testing.F) {
 		}
 	})
 }
+
+// TestSameOrigin: a port that the scheme implies is as none (RFC 9110 section 4.3.1).
+func TestSameOrigin(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"http://h/a", "http://h:80/b", true},
+		{"https://h/a", "https://h:443/b", true},
+		{"http://h:443/", "http://h/", false},
+		{"https://h:80/", "https://h/", false},
+		{"http://h/", "https://h/", false},
+		{"http://h/", "http://i/", false},
+		{"http://h:81/", "http://h:81/x", true},
+	} {
+		var a, b URI
+		if errA, errB := a.Parse(nil, []byte(tc.a)), b.Parse(nil, []byte(tc.b)); errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if a.IsSameOrigin(&b) != tc.want || b.IsSameOrigin(&a) != tc.want {
+			t.Errorf("%s and %s: want %v", tc.a, tc.b, tc.want)
+		}
+	}
+}
