@@ -239,7 +239,7 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 	if err != nil {
 		return err
 	}
-	if stage := c.await(w, call); stage != pipeline.Answered {
+	if stage := c.lines.Do(&w.Work, call.Done(), call.Left(0)); stage != pipeline.Answered {
 		call.phase = pipelinePhases[stage]
 		if err := call.err(); err != nil {
 			return err
@@ -255,26 +255,6 @@ func (c *PipelineClient) Do(req *Request, resp *Response) error {
 // pipelinePhases are the phases of calls that were given up.
 var pipelinePhases = [...]Phase{
 	pipeline.InQueue: PhaseWait, pipeline.InDial: PhaseDial, pipeline.InWrite: PhaseWrite, pipeline.InRead: PhaseRead,
-}
-
-// await sends w and waits for its answer or the end of the call. The caller owns
-// w again if the result is Answered.
-func (c *PipelineClient) await(w *pipelineWork, call *clientCall) pipeline.Stage {
-	if call.Deadline == 0 {
-		return c.lines.Do(&w.Work, call.Done(), nil)
-	}
-	timer := w.timer
-	if w.timer = nil; timer == nil {
-		timer = time.NewTimer(call.Left(0))
-	} else {
-		timer.Reset(call.Left(0))
-	}
-	stage := c.lines.Do(&w.Work, call.Done(), timer.C)
-	timer.Stop()
-	if stage == pipeline.Answered {
-		w.timer = timer
-	}
-	return stage
 }
 
 // DoTimeout is Do with a time limit. After timeout, it gives the request up and
@@ -351,7 +331,6 @@ func (c *PipelineClient) encode(req *Request, resp *Response) (*pipelineWork, er
 type pipelineWork struct {
 	pipeline.Work
 	c        *PipelineClient
-	timer    *time.Timer // of an earlier call, stopped; nil: none
 	isHead   bool
 	isTunnel bool // the method is CONNECT
 

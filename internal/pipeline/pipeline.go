@@ -76,6 +76,7 @@ type Work struct {
 	done       chan struct{} // gets a token when the work is done, if its call still waits
 	at         int64         // offset of its first byte on the connection
 	attempts   int           // connections that failed it
+	timer      *time.Timer   // of an earlier call, stopped; nil: none
 }
 
 // Init prepares a new Work, whose answer is read by a.
@@ -114,11 +115,30 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// Do sends w and waits for its answer, until done or expired gives the call up;
-// nil channels do not. If the queue is full, a call with a channel waits for
-// room, and a call without displaces the oldest work in the queue, which fails
-// with ErrOverflow.
-func (c *Client) Do(w *Work, done <-chan struct{}, expired <-chan time.Time) Stage {
+// Do sends w and waits for its answer, until done or the end of limit gives the call
+// up; nil and 0 do not. If the queue is full, a call with either waits for room, and a
+// call without displaces the oldest work in the queue, which fails with ErrOverflow.
+// The caller owns w again if the result is Answered.
+func (c *Client) Do(w *Work, done <-chan struct{}, limit time.Duration) Stage {
+	if limit == 0 {
+		return c.do(w, done, nil)
+	}
+	timer := w.timer
+	if w.timer = nil; timer == nil {
+		timer = time.NewTimer(limit)
+	} else {
+		timer.Reset(limit)
+	}
+	stage := c.do(w, done, timer.C)
+	timer.Stop()
+	if stage == Answered {
+		w.timer = timer
+	}
+	return stage
+}
+
+// do is Do with the channel of a timer.
+func (c *Client) do(w *Work, done <-chan struct{}, expired <-chan time.Time) Stage {
 	w.Err, w.at, w.attempts = nil, 0, 0
 	l := c.choose()
 	switch {

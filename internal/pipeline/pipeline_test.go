@@ -83,7 +83,7 @@ func (s *server) say(c *bufio.ReadWriter, text string) {
 // begin calls Do on a goroutine of its own.
 func begin(c *Client, w *line, done chan struct{}) chan Stage {
 	ended := make(chan Stage, 1)
-	go func() { ended <- c.Do(&w.Work, done, nil) }()
+	go func() { ended <- c.Do(&w.Work, done, 0) }()
 	synctest.Wait()
 	return ended
 }
@@ -162,7 +162,7 @@ func TestAfterTheLast(t *testing.T) {
 		conn := <-s.conns
 		s.want(conn, "a")
 		ended := make(chan Stage, 1)
-		go func() { ended <- c.Do(&next.Work, nil, nil) }()
+		go func() { ended <- c.Do(&next.Work, nil, 0) }()
 		time.Sleep(time.Second)
 		s.say(conn, "A\n")
 		if _, err := conn.ReadByte(); err != io.EOF {
@@ -210,4 +210,38 @@ func TestWatchOfAnEndedConnection(t *testing.T) {
 	if k.enter(connClosing) || !k.isOver() {
 		t.Error("a connection that is over is closing again")
 	}
+}
+
+// TestLimitOfCall: a call ends with its limit, in the stage that its request has come to. A
+// work that was answered in time keeps its timer for the next call.
+func TestLimitOfCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newClient(t, Config{Conns: 1, Pending: 9})
+		a := newLine("a")
+		var conn *bufio.ReadWriter
+		for range 2 {
+			ended := make(chan Stage, 1)
+			go func() { ended <- c.Do(&a.Work, nil, time.Second) }()
+			if conn == nil {
+				conn = <-s.conns
+			}
+			s.want(conn, "a")
+			s.say(conn, "A\n")
+			if <-ended != Answered || a.got != "A\n" || a.timer == nil {
+				t.Fatalf("%q, timer %v", a.got, a.timer)
+			}
+		}
+		began := time.Now()
+		ended := make(chan Stage, 1)
+		go func() { ended <- c.Do(&a.Work, nil, time.Second) }()
+		s.want(conn, "a")
+		if stage := <-ended; stage != InRead || time.Since(began) != time.Second {
+			t.Errorf("stage %d after %v", stage, time.Since(began))
+		}
+		s.all[0].Close()
+		synctest.Wait()
+		if a.timer != nil || !a.released {
+			t.Errorf("given up: timer %v, released %v", a.timer, a.released)
+		}
+	})
 }
