@@ -30,7 +30,8 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	prepareForClient(c, req, resp)
 	defer func() { resp.SkipBody, resp.StreamBody = skips, streams }()
 	var cc *clientConn
-	switch isTunnel := req.Header.IsConnect(); {
+	isTunnel := req.Header.IsConnect()
+	switch {
 	case !c.mayUseHTTP2() || (isTunnel || call.needsHTTP1) && c.HTTP2 == HTTP2Auto:
 		call.looksLater = call.trace == nil && !isTunnel && req.isShort()
 		cc, err = c.acquire(call)
@@ -48,14 +49,14 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	if err != nil {
 		return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 	}
-	fate, err := c.exchangeOn(cc, req, resp)
+	fate, err := c.exchangeOn(cc, req, resp, isTunnel)
 	if err == pool.ErrNotQuiet { // a new connection takes its place, as in acquireAny
 		cc.close()
 		call.hasConn, call.upstream = false, ""
 		if cc, err = c.connect(call); err != nil {
 			return !errors.Is(err, ErrNoFreeConns), call.explain(err)
 		}
-		fate, err = c.exchangeOn(cc, req, resp)
+		fate, err = c.exchangeOn(cc, req, resp, isTunnel)
 	}
 	switch {
 	case err != nil:
@@ -70,8 +71,8 @@ func (*transport) RoundTrip(c *HostClient, req *Request, resp *Response) (retry 
 	return false, nil
 }
 
-// exchangeOn sends the request on cc and reads the response.
-func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response) (http1client.Fate, error) {
+// exchangeOn sends the request, with isTunnel a CONNECT, on cc and reads the response.
+func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response, isTunnel bool) (http1client.Fate, error) {
 	call := &req.call
 	call.hasConn, call.upstream = true, cc.addr
 	if !cc.isReused && cc.wire.WasSpokenTo() {
@@ -84,7 +85,7 @@ func (c *HostClient) exchangeOn(cc *clientConn, req *Request, resp *Response) (h
 	}
 	x := &cc.exchange
 	x.c, x.req, x.resp, x.call, x.Bounds = c, req, resp, call, &call.Bounds
-	x.isHead, x.isTunnel = req.Header.IsHead(), req.Header.IsConnect()
+	x.isHead, x.isTunnel = req.Header.IsHead(), isTunnel
 	x.IsLast = req.ConnectionClose() || c.MaxConnDuration > 0 && clock.Nanos()-cc.created > int64(c.MaxConnDuration)
 	if x.IsLast && len(req.Header.Peek(HeaderConnection)) == 0 {
 		// The server learns that the connection ends. It then closes first, and its
