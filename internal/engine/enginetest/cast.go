@@ -162,7 +162,7 @@ func testCastBlocked(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	target := p.target(t)
 	s.eventuallyIdle(t, 1)
-	text := string(pattern(much))
+	text := patternText(much)
 	if s.cast([]engine.Target{target}, text)[target] {
 		return // nothing was sent
 	}

@@ -110,7 +110,7 @@ func testHalfClose(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	p.send(t, frames("echo x", "big 2000000", "wait here", "echo y"))
 	p.closeWrite(t)
-	p.expect(t, "x", string(pattern(2_000_000)))
+	p.expect(t, "x", patternText(2_000_000))
 	s.awaitGate(t, "here")
 	s.gate("here").release()
 	p.expect(t, "waited", "y")

@@ -37,7 +37,7 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 		s.extra = "echo " + rest
 		return appendFrame(out, "first"), engine.Run
 	case "big":
-		return appendFrame(out, string(pattern(number(args, 0)))), engine.Read
+		return appendFrame(out, patternText(number(args, 0))), engine.Read
 	case "wait":
 		s.acceptor.gate(rest).pass()
 		return appendFrame(out, "waited"), engine.Read
@@ -94,7 +94,7 @@ func (s *session) execute(out []byte) ([]byte, engine.Next) {
 	case "switch": // after an answer of that length; 0: a short one
 		answer := switching
 		if n := number(args, 0); n > 0 {
-			answer = string(pattern(n))
+			answer = patternText(n)
 		}
 		return appendFrame(out, answer), engine.Switch
 	case "rank":

@@ -39,7 +39,7 @@ func (f *fixture) startDuplex(t *testing.T, writeTimeout time.Duration) (*server
 func testDuplex(t *testing.T, f *fixture) {
 	s, p := f.startDuplex(t, 0)
 	var input []byte
-	want := []string{"big " + string(pattern(much))}
+	want := []string{"big " + patternText(much)}
 	for i := range 2000 {
 		input = append(input, frames(fmt.Sprint(i, " echo text"), fmt.Sprint("s", i, " signal ", i))...)
 		want = append(want, fmt.Sprint(i, " text"), fmt.Sprint("s", i, " signalled"))
@@ -59,7 +59,7 @@ func testDuplex(t *testing.T, f *fixture) {
 func testDuplexEnds(t *testing.T, f *fixture) {
 	s, p := f.startDuplex(t, 0)
 	p.sendLater(frames("bye", "1 echo never"))
-	p.expect(t, "big "+string(pattern(much)))
+	p.expect(t, "big "+patternText(much))
 	if got, err := p.receive(); err != io.EOF {
 		t.Errorf("got %s and %v after the last answer", shortened(got), err)
 	}

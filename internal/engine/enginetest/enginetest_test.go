@@ -22,7 +22,7 @@ func TestSoak(t *testing.T) {
 // TestScripts: a failure can only be repeated if a seed always makes the same
 // scripts.
 func TestScripts(t *testing.T) {
-	text := string(pattern(soakText))
+	text := patternText(soakText)
 	ends := make(map[ending]int)
 	for seed := range uint64(5) {
 		for client := range soakClients {

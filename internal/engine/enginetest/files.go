@@ -40,7 +40,7 @@ const fillingSize = 12_000_000
 func withSource(t *testing.T, n int) (*acceptor, string) {
 	a := newAcceptor()
 	a.source = openSource(t, n)
-	return a, string(pattern(n))
+	return a, patternText(n)
 }
 
 // testFileOrder has files of all sizes among other answers, all pipelined. The
@@ -57,7 +57,7 @@ func testFileOrder(t *testing.T, f *fixture) {
 	for i, size := range []int{0, 1, 2, 1000, 5000, 16 << 10, 16<<10 + 1, 40_000, 300_000, 2_400_000} {
 		offset := i * 1001
 		commands = append(commands, "echo x", fmt.Sprint("file ", offset, size), "echo y", fmt.Sprint("file 0 ", i, " again"), "big 9000")
-		want = append(want, "x", content[offset:offset+size], "y", content[:i], "behind", string(pattern(9000)))
+		want = append(want, "x", content[offset:offset+size], "y", content[:i], "behind", patternText(9000))
 	}
 	sent := p.sendLater(frames(commands...))
 	p.expect(t, want...)

@@ -71,7 +71,7 @@ func testEndInRun(t *testing.T, f *fixture) {
 func testBlockingConn(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
-	body := string(pattern(5000))
+	body := patternText(5000)
 	for _, now := range []int{0, 100, 5000} {
 		sent := make(chan error, 1)
 		runs := s.runs.Load()

@@ -142,7 +142,7 @@ func (t *task) Run() {
 	case "echo":
 		t.answer(rest)
 	case "big":
-		t.answer(string(pattern(number([]string{rest}, 0))))
+		t.answer(patternText(number([]string{rest}, 0)))
 	case "wait":
 		m.acceptor.gate(rest).pass()
 		t.answer("waited")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ type peer struct {
 	net.Conn
 	in     *bufio.Reader
 	server *server
+	frame  []byte // what receiveBytes has returned last
 }
 
 // connect dials the server. The connection ends with the test.
@@ -38,7 +40,7 @@ func newPeer(t *testing.T, s *server, c net.Conn) *peer {
 // newLonePeer is newPeer for those who close c themselves.
 func newLonePeer(s *server, c net.Conn) *peer {
 	_ = c.SetDeadline(time.Now().Add(patience))
-	return &peer{c, bufio.NewReader(c), s}
+	return &peer{Conn: c, in: bufio.NewReader(c), server: s}
 }
 
 // state is the engine's, where err says that something did not happen in time.
@@ -78,32 +80,39 @@ func (p *peer) sendLater(data []byte) (done chan error) {
 
 // receive reads a frame.
 func (p *peer) receive() (string, error) {
+	payload, err := p.receiveBytes()
+	return string(payload), err
+}
+
+// receiveBytes is receive with bytes that the next frame overwrites. Large frames are
+// many, and fresh memory for each would be half of the suite's time.
+func (p *peer) receiveBytes() ([]byte, error) {
 	head, err := p.in.ReadString(':')
 	if err != nil {
 		if head != "" && err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		return "", err
+		return nil, err
 	}
 	length, err := strconv.Atoi(strings.TrimSuffix(head, ":"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	payload := make([]byte, length)
-	_, err = io.ReadFull(p.in, payload)
-	return string(payload), err
+	p.frame = slices.Grow(p.frame[:0], length)[:length]
+	_, err = io.ReadFull(p.in, p.frame)
+	return p.frame, err
 }
 
 // expect reads frames and compares them.
 func (p *peer) expect(t *testing.T, want ...string) {
 	t.Helper()
 	for i, w := range want {
-		got, err := p.receive()
+		got, err := p.receiveBytes()
 		if err != nil {
 			t.Fatalf("answer %d: %v, want %s%s", i, err, shortened(w), p.state(err))
 		}
-		if got != w {
-			t.Fatalf("answer %d: %s, want %s", i, shortened(got), shortened(w))
+		if string(got) != w {
+			t.Fatalf("answer %d: %s, want %s", i, shortened(string(got)), shortened(w))
 		}
 	}
 }

@@ -37,13 +37,13 @@ func (s *server) settles(t *testing.T, what string, counter func() int64) int64 
 // testSlowReader checks that an engine does not go on while the client does not
 // read; the session checks what it holds meanwhile.
 func testSlowReader(t *testing.T, f *fixture) {
-	testBounded(t, f, 16, "big 1000000", string(pattern(1_000_000)))
+	testBounded(t, f, 16, "big 1000000", patternText(1_000_000))
 }
 
 // testAnswersBounded has answers that are written during Run, and gathered.
 func testAnswersBounded(t *testing.T, f *fixture) {
 	for _, command := range []string{"write 10 25000", "gather 10 25000", "ready 10 25000"} {
-		testBounded(t, f, 48, command, string(pattern(250_000)))
+		testBounded(t, f, 48, command, patternText(250_000))
 	}
 }
 
@@ -53,12 +53,12 @@ func testWriteReady(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	p.sendLater(frames("echo before", "ready 400 50000", "echo x"))
 	s.eventually(t, "WriteReady returns", func() bool { return s.ready.Load() == 1 })
-	p.expect(t, "before", string(pattern(20_000_000)), "x")
+	p.expect(t, "before", patternText(20_000_000), "x")
 }
 
 // testSmallAnswersBounded has answers that are smaller than any buffer.
 func testSmallAnswersBounded(t *testing.T, f *fixture) {
-	testBounded(t, f, 4000, "big 3000", string(pattern(3000)))
+	testBounded(t, f, 4000, "big 3000", patternText(3000))
 }
 
 // testBounded sends count times the command, and reads nothing until the engine
@@ -113,7 +113,7 @@ func testInputBounded(t *testing.T, f *fixture) {
 	w := &countedWriter{Conn: p.Conn}
 	p.Conn = w
 	const count, size = 80, 200_000
-	text := string(pattern(size))
+	text := patternText(size)
 	var input []byte
 	for range count {
 		input = appendFrame(input, "echo "+text)

@@ -350,7 +350,7 @@ func testPromptedOutput(t *testing.T, f *fixture) {
 	type answer func(*session, []byte) ([]byte, engine.Next)
 	for i, way := range []answer{
 		func(_ *session, out []byte) ([]byte, engine.Next) {
-			return appendFrame(out, string(pattern(3<<20))), engine.Read
+			return appendFrame(out, patternText(3<<20)), engine.Read
 		},
 		func(s *session, out []byte) ([]byte, engine.Next) { return s.writeChunks(out, 96, 32<<10) },
 		func(s *session, out []byte) ([]byte, engine.Next) { return s.gather(out, 96, 32<<10) },
@@ -361,7 +361,7 @@ func testPromptedOutput(t *testing.T, f *fixture) {
 	} {
 		n.answers(way)
 		n.prompt()
-		p.expectSaid(t, f, string(pattern(3<<20)))
+		p.expectSaid(t, f, patternText(3<<20))
 		p.expectNothingMore(t)
 		if calls := n.calls.Load(); calls != int64(i+1) {
 			t.Errorf("Prompted called %d times for %d prompts", calls, i+1)
@@ -386,7 +386,7 @@ func testPromptBehindOutput(t *testing.T, f *fixture) {
 	if n.calls.Load() != 0 {
 		t.Error("Prompted was called before the output was written")
 	}
-	p.expect(t, string(pattern(size)))
+	p.expect(t, patternText(size))
 	p.expectSaid(t, f, want)
 	p.expectNothingMore(t)
 	if calls := n.calls.Load(); calls != 1 {

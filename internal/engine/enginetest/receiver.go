@@ -46,7 +46,7 @@ func testReceive(t *testing.T, f *fixture) {
 			if room == 1 && size == large {
 				continue // for lack of time
 			}
-			text := string(pattern(size))
+			text := patternText(size)
 			p.sendLater(frames("echo "+text, "echo x"))
 			p.expect(t, text, "x")
 		}
@@ -63,7 +63,7 @@ func testReceiveLeftover(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.room = 1 << 20
 	s := f.start(t, a, options())
-	text := string(pattern(10_000))
+	text := patternText(10_000)
 	for _, split := range []int{1, 7, 9000} {
 		end, client := f.pair(t)
 		input := frames("echo "+text, "echo x")

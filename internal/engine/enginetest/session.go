@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -285,8 +286,16 @@ func appendFrame(dst []byte, payload string) []byte {
 // patternPeriod is a prime, so that nobody's buffers are a multiple of it.
 const patternPeriod = 65521
 
+// longestPattern is what patterns are taken from.
+var longestPattern = sync.OnceValue(func() string { return string(newPattern(1 << 25)) })
+
 // pattern returns n bytes of which a shift or a gap would be noticed.
-func pattern(n int) []byte {
+func pattern(n int) []byte { return []byte(patternText(n)) }
+
+// patternText is pattern as text, which costs nothing once the longest pattern is made.
+func patternText(n int) string { return longestPattern()[:n] }
+
+func newPattern(n int) []byte {
 	p := make([]byte, n)
 	x := uint32(1)
 	for i := range min(n, patternPeriod) {

@@ -82,7 +82,7 @@ func testShutdownWriting(t *testing.T, f *fixture) {
 	p.sendLater(frames("big 12000000"))
 	s.eventually(t, "Run", func() bool { return s.runs.Load() == 1 })
 	done := s.beginShutdown(t)
-	p.expect(t, string(pattern(12_000_000)))
+	p.expect(t, patternText(12_000_000))
 	p.expectEnd(t)
 	<-done
 }

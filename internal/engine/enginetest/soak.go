@@ -136,7 +136,7 @@ func startSoaker(t *testing.T, e NamedEngine) *soaker {
 // soakRound has the clients of one seed use each engine, and compares.
 func soakRound(t *testing.T, seed uint64, soaked []*soaker) {
 	t.Helper()
-	text := string(pattern(soakText))
+	text := patternText(soakText)
 	var scripts []*script
 	for client := range soakClients {
 		scripts = append(scripts, newScript(seed, client, len(soakNetworks()), text))

@@ -209,7 +209,7 @@ func (p *player) receiveEnd(t *turn) error {
 		if n, err := io.ReadFull(p.in, raw); err != nil {
 			return fmt.Errorf("after %d of %d raw bytes: %w", n, t.raw, err)
 		}
-		if string(raw) != string(pattern(t.raw)) {
+		if string(raw) != patternText(t.raw) {
 			return fmt.Errorf("the raw bytes are damaged: %s", digest(raw))
 		}
 		_, _ = p.digest.Write(raw)

@@ -179,9 +179,9 @@ func (w *writer) any(t *turn) {
 		n = w.IntN(soakText)
 		w.command(t, fmt.Sprint("big ", n), w.text[:n])
 	case 4:
-		w.command(t, fmt.Sprint("write 5 ", n), string(pattern(5*n)))
+		w.command(t, fmt.Sprint("write 5 ", n), patternText(5*n))
 	case 5:
-		w.command(t, fmt.Sprint("gather 4 ", n), string(pattern(4*n)))
+		w.command(t, fmt.Sprint("gather 4 ", n), patternText(4*n))
 	case 6, 7:
 		w.body(t, [...]string{"read ", "fill "}[w.IntN(2)], n, "")
 	case 8:

@@ -76,7 +76,7 @@ func testIdleConnections(t *testing.T, f *fixture) {
 	a.idle = time.Hour
 	s := f.start(t, a, options())
 	count := 2000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || raceEnabled || s.engine.Name() == "poll" { // poll(2) looks at all of them for each event
 		count = 300
 	}
 	if f.offers(handshakes) {
@@ -114,7 +114,7 @@ func testPipelined(t *testing.T, f *fixture) {
 // by byte.
 func testCutEverywhere(t *testing.T, f *fixture) {
 	input := frames("echo a", "big 5", "echo bc")
-	answers := []string{"a", string(pattern(5)), "bc"}
+	answers := []string{"a", patternText(5), "bc"}
 	for size := 1; size <= len(input); size++ {
 		s := f.start(t, newAcceptor(), options())
 		p := s.connect(t)
@@ -147,7 +147,7 @@ func testRunAgain(t *testing.T, f *fixture) {
 func testLargeRequest(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
-	text := string(pattern(300_000))
+	text := patternText(300_000)
 	sent := p.sendLater(frames("echo "+text, "echo next"))
 	p.expect(t, text, "next")
 	if err := <-sent; err != nil {
@@ -160,14 +160,14 @@ func testLargeAnswers(t *testing.T, f *fixture) {
 	s := f.start(t, newAcceptor(), options())
 	p := s.connect(t)
 	const size = 3 << 20
-	want := string(pattern(size))
+	want := patternText(size)
 	sent := p.sendLater(frames("big 3145728", "write 96 32768", "gather 96 32768", "gather 3 1048576", "gather 3072 1024",
 		"ready 96 32768", "ready 3072 1024", "echo end"))
 	p.expect(t, want, want, want, want, want, want, want, "end")
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
-	p.ask(t, "gather 3 5", string(pattern(15)))
+	p.ask(t, "gather 3 5", patternText(15))
 }
 
 func testStart(t *testing.T, f *fixture) {

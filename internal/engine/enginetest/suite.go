@@ -84,13 +84,17 @@ func Run(t *testing.T, newEngine func(engine.Options) engine.Engine, networks ..
 			t.Run(s.name, func(t *testing.T) { s.runAtOnce(t, fixtures) })
 		}
 	}
-	// What takes seconds is done on all networks at once, too.
+	t.Run("long", func(t *testing.T) { runLong(t, fixtures) })
+}
+
+// runLong runs what takes seconds: all of it, on all networks, at the same time.
+func runLong(t *testing.T, fixtures []*fixture) {
+	checkLeaks(t)
+	var all sync.WaitGroup
 	for _, s := range longScenarios() {
-		t.Run(s.name, func(t *testing.T) {
-			checkLeaks(t)
-			s.run(t, fixtures)
-		})
+		all.Go(func() { t.Run(s.name, func(t *testing.T) { s.run(t, fixtures) }) })
 	}
+	all.Wait()
 }
 
 // RunProcs is Run, and then, unless the tests are to be short, the scenarios in

@@ -62,7 +62,7 @@ func testSwitchBlocked(t *testing.T, f *fixture) {
 	p := s.connect(t)
 	const much = 12 << 20
 	p.sendLater(frames(fmt.Sprint("switch ", much), "rank", "switch 0", "rank"))
-	p.expect(t, string(pattern(much)), "1", switching, "2")
+	p.expect(t, patternText(much), "1", switching, "2")
 	p.ask(t, "rank", "2")
 }
 

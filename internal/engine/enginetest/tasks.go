@@ -67,7 +67,7 @@ func testTasks(t *testing.T, f *fixture) {
 				want = append(want, fmt.Sprintf("%d text", i))
 			}
 			p.sendLater(frames(append(commands, "a more x", "b signal s", "c big 100000")...))
-			p.expectAll(t, append(want, "a first", "a x", "b signalled", "c "+string(pattern(100000)))...)
+			p.expectAll(t, append(want, "a first", "a x", "b signalled", "c "+patternText(100000))...)
 		}
 		s.eventuallyIdle(t, 3)
 	}

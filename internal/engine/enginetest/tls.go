@@ -46,7 +46,7 @@ func testTLSVersions(t *testing.T, f *fixture) {
 	a := newAcceptor()
 	a.detached = echoUntilEnd
 	s := f.start(t, a, options())
-	text := string(pattern(100_000))
+	text := patternText(100_000)
 	for _, version := range tlsVersions() {
 		cache := tls.NewLRUClientSessionCache(4)
 		for i := range 3 {
@@ -56,7 +56,7 @@ func testTLSVersions(t *testing.T, f *fixture) {
 				t.Errorf("%s, connection %d: resumed %v, speaks %s", tls.VersionName(version), i, state.DidResume, tls.VersionName(state.Version))
 			}
 			sent := p.sendLater(frames("echo "+text, "gather 3 50000", "ready 3 50000", "echo y"))
-			p.expect(t, text, string(pattern(150_000)), string(pattern(150_000)), "y")
+			p.expect(t, text, patternText(150_000), patternText(150_000), "y")
 			if err := <-sent; err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func testTLSBehindHandshake(t *testing.T, f *fixture) {
 				if err := client.Handshake(); err != nil {
 					t.Fatal(err)
 				}
-				text := string(pattern(size))
+				text := patternText(size)
 				p.send(t, frames("echo "+text, "echo y"))
 				if ends {
 					p.closeWrite(t)
