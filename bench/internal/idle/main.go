@@ -41,6 +41,9 @@ var (
 // what a server has but once weighs more.
 const targetConns = 15_000
 
+// idleTime is how long connections are idle before the figure after GC.
+const idleTime = 5 * time.Second
+
 // options are the command's flags.
 type options struct {
 	conns int
@@ -149,6 +152,11 @@ func measure(ctx context.Context, kind string, conns int, tls bool) (f figures, 
 	defer func() { err = errors.Join(err, clients.Stop()) }()
 	if f.held, err = steadyMemory(ctx, server); err != nil {
 		return f, err
+	}
+	select { // servers give buffers and stacks back when connections have been idle for a while
+	case <-ctx.Done():
+		return f, ctx.Err()
+	case <-time.After(idleTime):
 	}
 	if err := server.Settle(); err != nil {
 		return f, err
