@@ -84,7 +84,7 @@ func sizeOr(size, otherwise int) int {
 func (c *HostClient) AcquireConn(reqTimeout time.Duration, connectionClose bool) (*clientConn, error) {
 	var call clientCall
 	if reqTimeout > 0 {
-		call.Deadline = clock.Nanos() + int64(reqTimeout)
+		call.Deadline = clock.Later(clock.Nanos(), reqTimeout)
 	}
 	return c.acquire(&call)
 }

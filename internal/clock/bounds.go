@@ -3,6 +3,7 @@ package clock
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"time"
 )
@@ -15,11 +16,20 @@ type Bounds struct {
 	allowed  time.Duration   // Deadline minus the time when Allow set it
 }
 
+// Later returns the time d after now, a result of Nanos. A d without end, such as
+// math.MaxInt64, leads to the last time that there is.
+func Later(now int64, d time.Duration) int64 {
+	if at := now + int64(d); at >= now || d < 0 {
+		return at
+	}
+	return math.MaxInt64
+}
+
 // Allow limits the call to timeout from now, unless it ends earlier anyway. It
 // returns the state for Restore.
 func (b *Bounds) Allow(timeout time.Duration) (previous Bounds) {
 	previous = *b
-	if deadline := Nanos() + int64(timeout); b.Deadline == 0 || deadline < b.Deadline {
+	if deadline := Later(Nanos(), timeout); b.Deadline == 0 || deadline < b.Deadline {
 		b.Deadline, b.allowed = deadline, timeout
 	}
 	return previous
@@ -33,7 +43,7 @@ func (b *Bounds) Restore(previous Bounds) {
 // Restart sets the deadline again to the call's whole time from now.
 func (b *Bounds) Restart() {
 	if b.Deadline != 0 {
-		b.Deadline = Nanos() + int64(b.allowed)
+		b.Deadline = Later(Nanos(), b.allowed)
 	}
 }
 
@@ -64,7 +74,7 @@ func (b *Bounds) Limit(timeout time.Duration) int64 {
 	if timeout <= 0 {
 		return b.Deadline
 	}
-	at := Nanos() + int64(timeout)
+	at := Later(Nanos(), timeout)
 	if b.Deadline != 0 {
 		at = min(at, b.Deadline)
 	}

@@ -216,7 +216,7 @@ func (c *dnsCache) finish(l *lookup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.drop(l) && l.err == nil && l.keep > 0 {
-		l.addrs.expires = clock.Nanos() + int64(l.keep)
+		l.addrs.expires = clock.Later(clock.Nanos(), l.keep)
 		c.store(l.host, l.addrs)
 	}
 	close(l.done)

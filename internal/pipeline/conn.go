@@ -172,7 +172,7 @@ func (k *conn) boundRead() {
 	}
 	var at time.Time
 	if k.lane.sent.first != nil {
-		at = clock.Deadline(clock.Nanos() + int64(timeout))
+		at = clock.Deadline(clock.Later(clock.Nanos(), timeout))
 	}
 	_ = k.nc.SetReadDeadline(at) // a broken connection fails when it is read
 }
@@ -183,7 +183,7 @@ func (k *conn) boundRead() {
 func (k *conn) flush() {
 	timeout := k.cfg.WriteTimeout
 	if timeout > 0 {
-		_ = k.nc.SetWriteDeadline(clock.Deadline(clock.Nanos() + int64(timeout)))
+		_ = k.nc.SetWriteDeadline(clock.Deadline(clock.Later(clock.Nanos(), timeout)))
 	}
 	n, err := k.nc.Write(k.out)
 	k.total += int64(len(k.out))
