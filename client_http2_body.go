@@ -3,7 +3,6 @@ package sluice
 import (
 	"errors"
 	"io"
-	"time"
 
 	"github.com/sluicehttp/sluice/internal/bodystream"
 	"github.com/sluicehttp/sluice/internal/clock"
@@ -15,9 +14,8 @@ var _ ReadCloserWithError = (*bodystream.Stream)(nil)
 // until the end of the body.
 type http2Body struct {
 	bodystream.Stream
-	x       *http2Call
-	call    clientCall // has the context, but no deadline
-	timeout time.Duration
+	x    *http2Call
+	call clientCall // has the context, but no deadline
 }
 
 var _ bodystream.Source = (*http2Body)(nil)
@@ -29,18 +27,13 @@ func (x *http2Call) lend() {
 	req.stream, req.streamWriter, req.streamSize = nil, nil, 0
 	x.req = nil
 	resp.ParseNetConn(x.member.Conn.cc.wire.Net)
-	s := &http2Body{x: x, call: clientCall{Bounds: clock.Bounds{Context: req.call.Context}, phase: PhaseRead}, timeout: x.c.ReadTimeout}
+	s := &http2Body{x: x, call: clientCall{Bounds: clock.Bounds{Context: req.call.Context}, phase: PhaseRead}}
 	s.Init(s, x.c.MaxResponseBodySize)
 	resp.setStream(&s.Stream, max(resp.Header.ContentLength(), -1))
 }
 
 // ReadBody implements bodystream.Source.
-func (s *http2Body) ReadBody(p []byte) (int, error) {
-	if s.timeout > 0 {
-		s.x.stream.SetDeadline(clock.Nanos() + int64(s.timeout))
-	}
-	return s.x.stream.Read(p)
-}
+func (s *http2Body) ReadBody(p []byte) (int, error) { return s.x.stream.Read(p) }
 
 // IsComplete implements bodystream.Source: only Read finds the end.
 func (*http2Body) IsComplete() bool { return false }

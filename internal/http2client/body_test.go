@@ -2,6 +2,7 @@ package http2client
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -97,7 +98,7 @@ func TestStreamedResponseEnds(t *testing.T) {
 			wantError(t, <-failed, MaybeProcessed, ErrClosed)
 		}},
 		{"time-out", func(t *testing.T, _ *Conn, p *fakePeer, r *testRequest) {
-			r.stream.SetDeadline(in(time.Second))
+			r.stream.ReadTimeout = time.Second
 			b, err := io.ReadAll(&r.stream)
 			if wantError(t, err, MaybeProcessed, errTimeout); string(b) != "abc" {
 				t.Errorf("read %q", b)
@@ -124,6 +125,44 @@ func TestStreamedResponseEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ReadTimeout bounds each Read that waits. What passes between the Reads does not count,
+// although another request reads for both meanwhile.
+func TestReadTimeoutIsForReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p, r := startStreamed(t)
+		defer c.Close()
+		r.stream.ReadTimeout = time.Second
+		b := make([]byte, 4)
+		read := func() string {
+			n, err := r.stream.Read(b)
+			return fmt.Sprintf("%s %v", b[:n], err)
+		}
+		if got := read(); got != "abc <nil>" {
+			t.Fatal(got)
+		}
+		for range 2 { // each has a second of its own
+			later := make(chan string)
+			go func() { later <- read() }()
+			time.Sleep(900 * time.Millisecond)
+			p.send(data(1, "def", false))
+			if got := <-later; got != "def <nil>" {
+				t.Fatal(got)
+			}
+		}
+		other := do(c, newRequest("GET", ""))
+		p.await("3 ")
+		time.Sleep(5 * time.Second)
+		p.send(p.respond(3, 200, true))
+		if err := <-other; err != nil {
+			t.Fatal(err)
+		}
+		p.send(data(1, "ghi", true))
+		if rest, err := io.ReadAll(&r.stream); string(rest) != "ghi" || err != nil {
+			t.Errorf("the rest is %q, %v", rest, err)
+		}
+	})
 }
 
 // A Request that refuses the head ends only its stream.

@@ -2,6 +2,7 @@ package http2client
 
 import (
 	"bytes"
+	"io"
 	"testing"
 	"testing/synctest"
 
@@ -18,7 +19,6 @@ func TestFloods(t *testing.T) {
 		{"PING ack", h2.AppendPing(nil, [8]byte{}, true)},
 		{"SETTINGS", h2.AppendSettings(nil, &h2.Settings{}, &h2.Settings{})},
 		{"empty DATA", h2.AppendDataHead(nil, 1, 0, false)},
-		{"tiny DATA", data(1, "x", false)},
 		{"DATA of a stream that has ended", data(1, "x", false)},
 		{"small WINDOW_UPDATE", h2.AppendWindowUpdate(nil, 1, 1)},
 		{"WINDOW_UPDATE of a stream that has ended", h2.AppendWindowUpdate(nil, 1, 5000)},
@@ -48,6 +48,49 @@ func TestFloods(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A response may come in any number of small pieces: it was asked for.
+func TestSmallPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		defer c.Close()
+		r := newRequest("GET", "")
+		done := do(c, r)
+		p.await("1 ")
+		p.send(settings(nil), p.respond(1, 200, false), bytes.Repeat(data(1, "x", false), 20_000), data(1, "", true))
+		if err := <-done; err != nil || len(r.body) != 20_000 {
+			t.Errorf("%v, %d bytes", err, len(r.body))
+		}
+	})
+}
+
+// A peer may return the credit of every DATA frame of ours at once.
+func TestCreditForSmallPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newPair(t, Config{}, nil)
+		defer c.Close()
+		r := newRequest("POST", "")
+		source, pieces := io.Pipe()
+		r.stream.Source, r.stream.Length = source, -1
+		done := do(c, r)
+		p.await("1 ")
+		p.send(settings(nil))
+		for range 3000 {
+			if _, err := pieces.Write([]byte("piece")); err != nil {
+				break
+			}
+			synctest.Wait()
+			p.send(h2.AppendWindowUpdate(nil, 1, 5), h2.AppendWindowUpdate(nil, 0, 5))
+			synctest.Wait()
+		}
+		_ = pieces.Close()
+		p.await("1 data 15000 end")
+		p.send(p.respond(1, 200, true))
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A peer that sends what must be acknowledged, and does not read, fills no memory.

@@ -11,9 +11,9 @@ const (
 	// earnedByResponse is what a peer earns with a complete response: it may have sent
 	// small window updates for the request.
 	earnedByResponse = 4 * h2.EarnRequest
-	// earnedByTunnel is what a peer earns with a DATA frame of ours in a tunnel, of which
-	// there may be many: it may return the credit at once, of the stream and the connection.
-	earnedByTunnel = 2 * h2.CostSmallUpdate
+	// earnedByData is what a peer earns with a DATA frame of ours, of which there may be
+	// many: it may return the credit at once, of the stream and the connection.
+	earnedByData = 2 * h2.CostSmallUpdate
 )
 
 // parse handles input. A violation ends the connection.
@@ -338,7 +338,8 @@ func (c *Conn) dataBegan(s *Stream, ev *h2.Event, now int64) *h2.Error {
 		return h2.ErrWindowExceeded
 	}
 	c.consumed(int(ev.Padding), now)
-	if err := c.budget.SpendOnData(now, ev, s != nil && s.input == inputStreamed); err != nil {
+	// A response was asked for, so small pieces of it cost as much as over HTTP/1.1: nothing.
+	if err := c.budget.SpendOnData(now, ev, s != nil); err != nil {
 		return err
 	}
 	switch {

@@ -122,9 +122,7 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 	case isLast:
 		c.outputEnded(s, now)
 	}
-	if s.isTunnel {
-		c.budget.Earn(earnedByTunnel)
-	}
+	c.budget.Earn(earnedByData)
 	if isDone {
 		s.moved.Broadcast()
 		c.rouse(&s.sender)
@@ -158,7 +156,7 @@ func (c *Conn) outputEnded(s *Stream, now int64) {
 	}
 	s.due = s.Deadline
 	if s.ReadTimeout > 0 {
-		s.due = earlier(s.due, now+int64(s.ReadTimeout))
+		s.due = earlier(s.due, clock.Later(now, s.ReadTimeout))
 	}
 	c.setDue(s.due)
 }

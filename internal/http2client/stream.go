@@ -66,10 +66,11 @@ type Stream struct {
 	IsConnect bool
 	// Context ends the request, or a streamed body until Close; nil: it does not end.
 	Context context.Context
-	// Deadline ends Do, in clock.Nanos; 0: never. For Read, see SetDeadline.
+	// Deadline ends Do, in clock.Nanos; 0: never.
 	Deadline int64
 	// WriteTimeout bounds the time from Do until the request is written, ReadTimeout
-	// that from then until the response is complete or streamed; 0: no bound.
+	// that from then until the response is complete or streamed, and then each Read; 0:
+	// no bound. Time between the Reads does not count.
 	WriteTimeout, ReadTimeout time.Duration
 
 	conn  *Conn
@@ -146,7 +147,7 @@ func (s *Stream) begin(c *Conn, now int64) {
 		timeout = s.ReadTimeout
 	}
 	if timeout > 0 {
-		s.due = earlier(s.due, now+int64(timeout))
+		s.due = earlier(s.due, clock.Later(now, timeout))
 	}
 	s.input, s.interims, s.declared, s.received = inputHead, 0, -1, 0
 	s.dropInbox()
@@ -174,7 +175,8 @@ func (s *Stream) Sent() bool {
 }
 
 // Read reads a streamed body. It returns io.EOF after a complete one, otherwise an
-// *Error. It may be called concurrently with Close.
+// *Error: os.ErrDeadlineExceeded after ReadTimeout, with which the stream is reset. It may
+// be called concurrently with Close.
 func (s *Stream) Read(p []byte) (int, error) {
 	c := s.conn
 	c.mu.Lock()
@@ -182,11 +184,15 @@ func (s *Stream) Read(p []byte) (int, error) {
 	for len(p) > 0 {
 		switch {
 		case s.taken < len(s.inbox):
+			s.due = 0
 			return s.take(p), nil
 		case s.state != streamOpen && s.err == nil:
 			return 0, io.EOF
 		case s.state != streamOpen:
 			return 0, s.err
+		case s.due == 0 && s.ReadTimeout > 0:
+			s.due = clock.Later(clock.Nanos(), s.ReadTimeout)
+			c.setDue(s.due)
 		}
 		c.await(&s.receiver)
 	}
@@ -206,18 +212,6 @@ func (s *Stream) take(p []byte) int {
 		c.flush(&s.receiver)
 	}
 	return n
-}
-
-// SetDeadline ends the Reads of a streamed body at a time in clock.Nanos, with
-// os.ErrDeadlineExceeded; 0: never. After that, the stream is reset.
-func (s *Stream) SetDeadline(at int64) {
-	c := s.conn
-	c.mu.Lock()
-	defer c.unlock()
-	if s.state == streamOpen {
-		s.due = at
-		c.setDue(at)
-	}
 }
 
 // Close ends a streamed body. If it is not complete, or the request was not sent
