@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/balance"
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 // A BalancingClient is a client that an LBClient can use. *HostClient and
@@ -65,8 +66,9 @@ type LBClient struct {
 	//
 	// Only a request that may be repeated is hedged (it is idempotent by RFC 9110
 	// section 9.2.2, or has an Idempotency-Key), and only if neither its body nor
-	// the response's is a stream. Clients receive copies of the request, without
-	// its user values.
+	// the response's is a stream; none is if a HostClient of Clients has
+	// StreamResponseBody. Clients receive copies of the request, without its user
+	// values.
 	HedgeAfter time.Duration
 
 	// MaxHedges is the maximum number of additional attempts; 0 is 1.
@@ -135,13 +137,33 @@ type lbBounds struct {
 	deadline time.Time
 }
 
+// err returns the error of a request whose time was over before it began.
+func (b lbBounds) err() error {
+	switch {
+	case b.ctx != nil && b.ctx.Err() != nil:
+		return &PhaseError{Phase: PhaseWait, Err: context.Cause(b.ctx)}
+	case !b.deadline.IsZero() && time.Until(b.deadline) <= 0:
+		return ErrTimeout
+	}
+	return nil
+}
+
+// streams reports whether client makes the bodies of its responses streams.
+func streams(client BalancingClient) bool {
+	host, ok := client.(*HostClient)
+	return ok && host.StreamResponseBody
+}
+
 func (c *LBClient) do(bounds lbBounds, req *Request, resp *Response) error {
 	c.once.Do(c.prepare)
+	if err := bounds.err(); err != nil {
+		return err // which says nothing about any client
+	}
 	if resp == nil {
 		resp = AcquireResponse()
 		defer ReleaseResponse(resp)
 	}
-	if c.HedgeAfter > 0 && req.stream == nil && !resp.StreamBody && isRepeatable(req) {
+	if c.HedgeAfter > 0 && req.stream == nil && !resp.StreamBody && isRepeatable(req) && !c.group.Has(streams) {
 		return c.doHedged(bounds, req, resp)
 	}
 	p, ok := c.group.Pick(nil)
@@ -171,7 +193,7 @@ func (c *LBClient) attempt(p balance.Pick[BalancingClient], bounds lbBounds, req
 func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err error) balance.Verdict {
 	isGood := err == nil
 	switch {
-	case err != nil && ctx != nil && errors.Is(ctx.Err(), context.Canceled), isOwnFault(err):
+	case err != nil && ctx != nil && errors.Is(ctx.Err(), context.Canceled), err != nil && isOwnFault(req, err):
 		return balance.Unknown
 	case c.HealthCheck != nil:
 		isGood = c.HealthCheck(req, resp, err)
@@ -183,9 +205,11 @@ func (c *LBClient) judge(ctx context.Context, req *Request, resp *Response, err 
 }
 
 // isOwnFault reports whether err is due to the request and not to the client.
-func isOwnFault(err error) bool {
+func isOwnFault(req *Request, err error) bool {
 	switch {
-	case errors.Is(err, errMissingHost), errors.Is(err, errUnsupportedScheme), errors.Is(err, errPlainHTTPS),
+	case req.uriError != nil,
+		errors.Is(err, uri.ErrUserinfoEscape), errors.Is(err, uri.ErrUserinfoControl), errors.Is(err, uri.ErrUserinfoColon),
+		errors.Is(err, errMissingHost), errors.Is(err, errUnsupportedScheme), errors.Is(err, errPlainHTTPS),
 		errors.Is(err, ErrHostClientRedirectToDifferentScheme):
 		return true
 	}

@@ -1,7 +1,10 @@
 package sluice
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"time"
 
 	"github.com/sluicehttp/sluice/internal/balance"
 )
@@ -80,8 +83,26 @@ func (h *hedge) start() bool {
 	go func() {
 		defer func() { h.results <- a }()
 		a.isGood, a.err = h.c.attempt(p, h.bounds, &a.req, &a.resp)
+		if a.err == nil && a.resp.stream != nil {
+			a.err = a.bufferStream(h.bounds.deadline)
+			a.isGood = a.isGood && a.err == nil
+		}
 	}()
 	return true
+}
+
+// bufferStream reads a body that the client has made a stream without being asked: it
+// would end with the hedge. deadline, if it is not zero, limits that.
+func (a *hedgeAttempt) bufferStream(deadline time.Time) error {
+	if s, ok := a.resp.stream.(io.Closer); ok && !deadline.IsZero() {
+		defer time.AfterFunc(time.Until(deadline), func() { _ = s.Close() }).Stop()
+	}
+	if _, err := a.resp.content(); err != nil {
+		return err
+	}
+	content := a.resp.SwapBody(nil)
+	a.resp.setStream(bytes.NewReader(content), len(content))
+	return nil
 }
 
 // take keeps an attempt as the result if it is better than the present one. A

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -317,4 +318,52 @@ func TestHedgeTakes(t *testing.T) {
 			t.Errorf("%d: taken %v, %d running", i, h.best == tc.next, h.running)
 		}
 	}
+}
+
+// wrapped is a client that an LBClient does not know.
+type wrapped struct{ *HostClient }
+
+// TestHedgeStreams: a request is not hedged if its answer will be a stream, which would end with the hedge. If the LBClient
+// cannot know that, the body is read before.
+func TestHedgeStreams(t *testing.T) {
+	body := strings.Repeat("0123456789", 50_000)
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	p := newClientPeer(t, answering(answer))
+	host, other := p.host(), p.host()
+	host.StreamResponseBody, other.StreamResponseBody = true, true
+	for name, lb := range map[string]*LBClient{
+		"HostClient": {Clients: []BalancingClient{host}, HedgeAfter: time.Hour},
+		"wrapped":    {Clients: []BalancingClient{&wrapped{other}}, HedgeAfter: time.Hour},
+	} {
+		for range 3 {
+			req, resp := newCall("GET", p.url("/"))
+			if err := lb.Do(req, resp); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := io.ReadAll(resp.BodyStream()); err != nil || string(b) != body {
+				t.Errorf("%s: %d bytes, %v", name, len(b), err)
+			}
+		}
+	}
+	checkPool(t, host, 1, 1)
+	checkPool(t, other, 1, 1)
+}
+
+// A client that the LBClient does not know sends without end: the deadline ends it.
+func TestHedgeEndlessStream(t *testing.T) {
+	p := newClientPeer(t, func(c *peerConn) {
+		c.request()
+		c.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+		c.gone()
+	})
+	host := p.host()
+	host.StreamResponseBody = true
+	lb := &LBClient{Clients: []BalancingClient{&wrapped{host}}, HedgeAfter: time.Hour}
+	req, resp := newCall("GET", p.url("/"))
+	within(t, "the call", func() {
+		if err := lb.DoTimeout(req, resp, 50*time.Millisecond); err == nil || resp.IsBodyStream() {
+			t.Errorf("%v, a stream: %v", err, resp.IsBodyStream())
+		}
+	})
+	checkPool(t, host, 0, 0)
 }

@@ -419,3 +419,44 @@ func TestLBClientChangesBeforeUse(t *testing.T) {
 		t.Errorf("%d clients, want 4", n)
 	}
 }
+
+// What is wrong before a client is asked says nothing about the clients: with enough of it, all would be ejected.
+func TestLBClientIsNotToBlame(t *testing.T) {
+	ended, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	bad := func(uri string) func(lb *LBClient, req *Request) error {
+		return func(lb *LBClient, req *Request) error {
+			req.SetRequestURI(uri)
+			return lb.Do(req, nil)
+		}
+	}
+	for name, do := range map[string]func(lb *LBClient, req *Request) error{
+		"no time":        func(lb *LBClient, req *Request) error { return lb.DoTimeout(req, nil, 0) },
+		"late":           func(lb *LBClient, req *Request) error { return lb.DoDeadline(req, nil, time.Now().Add(-1)) },
+		"context":        func(lb *LBClient, req *Request) error { return lb.DoContext(ended, req, nil) },
+		"port":           bad("http://h:port/"),
+		"host":           bad("http://h%41/"),
+		"percent":        bad("http://us%er@h/"),
+		"user's control": bad("http://us%0Aer@h/"),
+		"user's colon":   bad("http://us%3Aer@h/"),
+	} {
+		for _, after := range []time.Duration{0, time.Hour} {
+			p := newClientPeer(t, answering(okAnswer))
+			lb := &LBClient{Clients: []BalancingClient{p.host(), p.host()}, HedgeAfter: after}
+			lb.HealthCheck = func(_ *Request, _ *Response, err error) bool {
+				t.Errorf("%s, hedged %v: HealthCheck is asked about %v", name, after > 0, err)
+				return err == nil
+			}
+			for range 2 * balance.EjectAfter {
+				req := new(Request)
+				req.SetRequestURI("http://h/")
+				if err := do(lb, req); err == nil {
+					t.Errorf("%s: no error", name)
+				}
+			}
+			if n := p.accepted(); n != 0 {
+				t.Errorf("%s: %d connections", name, n)
+			}
+		}
+	}
+}

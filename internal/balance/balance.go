@@ -55,6 +55,11 @@ func (g *Group[C]) Remove(remove func(C) bool) int {
 	return len(members)
 }
 
+// Has reports whether is returns true for one of the clients.
+func (g *Group[C]) Has(is func(C) bool) bool {
+	return slices.ContainsFunc(g.all(), func(m *Member[C]) bool { return is(m.Client) })
+}
+
 // A Member is a client of a Group with its health. The fields after mu are
 // guarded by it.
 type Member[C Client] struct {
