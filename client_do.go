@@ -79,6 +79,8 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 	for attempt := 1; ; attempt++ {
 		hasStream := req.stream != nil
 		req.call.upstream = "" // of the last attempt
+		// A RoundTripper that does not call DefaultTransport may have sent the request.
+		req.call.hasConn, req.call.hasSent = true, true
 		retry, err := rt.RoundTrip(c, req, resp)
 		if err == nil || hasStream && req.stream == nil || !c.repeats(req, attempt, retry, err) {
 			return err
@@ -90,8 +92,8 @@ func (c *HostClient) attempt(req *Request, resp *Response) error {
 	}
 }
 
-// checkTarget returns an error if the request cannot be sent with TLS, or
-// without it.
+// checkTarget returns an error if the URI cannot be requested, or not with TLS, or
+// not without it.
 func checkTarget(req *Request, isTLS bool) error {
 	uri := req.URI()
 	switch {
@@ -101,6 +103,9 @@ func checkTarget(req *Request, isTLS bool) error {
 		return errMissingHost
 	case uri.isHTTPS() != isTLS:
 		return ErrHostClientRedirectToDifferentScheme
+	case len(uri.Username()) > 0:
+		_, err := uri.m.AppendCredentials(req.wire[:0])
+		return err
 	}
 	return nil
 }
