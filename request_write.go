@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
+	"github.com/sluicehttp/sluice/internal/uri"
 )
 
 // errMissingHost is the error for a request with neither a Host field nor a URI
@@ -20,10 +21,11 @@ var errMissingHost = errors.New("sluice: the request has no host")
 //
 // If Header has a Host and the URI was not used with URI, SetURI or SetHost,
 // target and Host are written unchanged. Otherwise, the target is the URI's
-// path and query, and Host is its host, unless UseHostHeader is set. The URI's
-// user information is decoded and sent as an Authorization field with the
-// scheme Basic. User information with control characters or a malformed
-// percent-encoding is an error, and so is a user name with a colon.
+// path and query, and Host is its host, without the zone of an IPv6 address,
+// unless UseHostHeader is set. The URI's user information is decoded and sent
+// as an Authorization field with the scheme Basic. User information with
+// control characters or a malformed percent-encoding is an error, and so is a
+// user name with a colon.
 func (r *Request) Write(w *bufio.Writer) error {
 	if err := r.prepareHead(); err != nil {
 		return err
@@ -51,25 +53,26 @@ func (r *Request) prepareHead() error {
 		h.SetHostBytes(h.RequestURI())
 		return nil
 	}
-	uri := r.URI()
+	u := r.URI()
 	if r.uriError != nil {
 		return r.uriError
 	}
+	host := uri.WithoutZone(u.Host())
 	if len(h.Host()) == 0 || !r.UseHostHeader {
-		if len(uri.Host()) == 0 && len(h.Host()) == 0 {
+		if len(host) == 0 && len(h.Host()) == 0 {
 			return errMissingHost
 		}
-		if len(uri.Host()) > 0 {
-			h.SetHostBytes(uri.Host())
+		if len(host) > 0 {
+			h.SetHostBytes(host)
 		}
 	}
 	switch {
 	case !h.IsConnect():
-		h.m.SetFitTarget(uri.appendRequestURI(h.m.TargetRoom()))
+		h.m.SetFitTarget(u.appendRequestURI(h.m.TargetRoom()))
 	case !isAuthority(h.m.Target()):
-		h.SetRequestURI(AddMissingPort(string(uri.Host()), uri.isHTTPS()))
+		h.SetRequestURI(AddMissingPort(string(host), u.isHTTPS()))
 	}
-	return r.authorize(uri)
+	return r.authorize(u)
 }
 
 // isAuthority reports whether target is host:port, the target of CONNECT, and

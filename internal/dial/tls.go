@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -18,6 +19,9 @@ func Handshake(ctx context.Context, conn net.Conn, config *tls.Config, addr stri
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
 			host = addr
+		}
+		if strings.Contains(host, ":") {
+			host, _, _ = strings.Cut(host, "%") // no certificate has the zone of an IPv6 address
 		}
 		config = config.Clone()
 		config.ServerName = host

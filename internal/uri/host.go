@@ -113,3 +113,17 @@ func (u *URI) originHost() []byte {
 	}
 	return bytes.TrimSuffix(u.host, []byte(usual))
 }
+
+// WithoutZone returns the host of a URI without the zone of an IPv6 address, which has a
+// meaning on this machine only and must not leave it (RFC 6874 section 4).
+func WithoutZone(host []byte) []byte {
+	if len(host) == 0 || host[0] != '[' {
+		return host
+	}
+	address, rest, hasZone := ascii.Cut(host, '%')
+	end := bytes.IndexByte(rest, ']')
+	if !hasZone || end < 0 {
+		return host
+	}
+	return append(append(make([]byte, 0, len(host)), address...), rest[end:]...)
+}
