@@ -145,12 +145,25 @@ func mayWait(stream io.Reader) bool {
 
 // messageStream is the body of a received message that is read while it
 // arrives.
-type messageStream struct{ transfer.Reader }
+type messageStream struct {
+	transfer.Reader
+	header *message.Header // gets the trailer fields
+	limits h1.Limits       // of the trailer section
+}
+
+var _ transfer.Trailers = (*messageStream)(nil)
 
 // newMessageStream returns the body after the head h, which has been read from
 // r. length is as ContentLength returns it.
-func newMessageStream(r *bufio.Reader, h transfer.Trailers, length int) *messageStream {
-	return &messageStream{transfer.NewReader(r, h, length)}
+func newMessageStream(r *bufio.Reader, h *message.Header, length int, limits h1.Limits) *messageStream {
+	s := &messageStream{header: h, limits: limits}
+	s.Reader = transfer.NewReader(r, s, length)
+	return s
+}
+
+// ReadTrailer implements transfer.Trailers.
+func (s *messageStream) ReadTrailer(r *bufio.Reader) error {
+	return receiveTrailer(s.header, r, s.limits)
 }
 
 // Read implements io.Reader. It returns io.EOF only at the verified end of the

@@ -175,6 +175,47 @@ func TestStreamWithoutBody(t *testing.T) {
 	}
 }
 
+// An empty body is a stream that needs no connection: programs that see the length do not
+// read it.
+func TestStreamOfNothing(t *testing.T) {
+	p := newClientPeer(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+	c := p.host()
+	for range 2 {
+		resp := streamed(t, c, "GET")
+		checkPool(t, c, 1, 1)
+		if b, err := io.ReadAll(resp.BodyStream()); len(b) > 0 || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+		if _, isCloser := resp.BodyStream().(io.Closer); !isCloser || !resp.IsBodyStream() {
+			t.Errorf("the body is %T", resp.BodyStream())
+		}
+		resp.Reset()
+	}
+	if n := p.accepted(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// The trailer section of a stream has the limits of the one of a body in memory.
+func TestStreamTrailerLimits(t *testing.T) {
+	for size, isGood := range map[int]bool{1000: true, 10_000: true, 70_000: false} {
+		p := newClientPeer(t, answering(strings.Replace(chunkedHello, "yes", strings.Repeat("y", size), 1)))
+		for _, streams := range []bool{false, true} {
+			req, resp := newCall("GET", p.url("/"))
+			resp.StreamBody = streams
+			c := p.host()
+			c.MaxIdemponentCallAttempts = 1
+			err := c.Do(req, resp)
+			if streams && err == nil {
+				_, err = io.ReadAll(resp.BodyStream())
+			}
+			if isGood != (err == nil) || !isGood && !errors.Is(err, ErrBadTrailer) || isGood && len(resp.Header.Peek("X-End")) != size {
+				t.Errorf("%d bytes, stream %v: %v, %d bytes came", size, streams, err, len(resp.Header.Peek("X-End")))
+			}
+		}
+	}
+}
+
 func TestStreamLimit(t *testing.T) {
 	for _, test := range []struct {
 		raw   string

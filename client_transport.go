@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/http1client"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/pool"
+	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
 // DefaultTransport sends requests over HTTP/1.1, or over HTTP/2 if the HostClient's
@@ -221,9 +222,13 @@ func (x *exchange) Receive(br *bufio.Reader) error {
 	return nil
 }
 
-// passStream passes the body, which is a stream, on to Run.
+// passStream passes the body, which is a stream, on to Run, unless it is empty.
 func (x *exchange) passStream() error {
 	resp, limit := x.resp, x.c.MaxResponseBodySize
+	if resp.streamSize == 0 {
+		resp.setStream(&transfer.Memory{}, 0) // which needs no connection
+		return nil
+	}
 	body, _ := resp.stream.(*messageStream) // readContent has made it
 	x.Body, x.Length = body, resp.streamSize
 	resp.stream, resp.streamSize = nil, 0

@@ -76,7 +76,7 @@ func (r *Request) ContinueReadBodyStream(br *bufio.Reader, maxBodySize int, preP
 	if length == message.TooLong {
 		return ErrBodyTooLarge
 	}
-	r.setServerStream(newMessageStream(br, &r.Header, length))
+	r.setServerStream(newMessageStream(br, &r.Header.m.Header, length, readerLimits(br)))
 	r.limit = max(maxBodySize, 0)
 	return nil
 }

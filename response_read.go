@@ -57,7 +57,7 @@ func (r *Response) readContent(br *bufio.Reader, limits h1.Limits, maxBodySize i
 	if r.SkipBody || message.BodyForbidden(status) || isTunnel && status/100 == 2 {
 		return nil
 	}
-	if err := r.readBody(br, maxBodySize); err != nil {
+	if err := r.readBody(br, limits, maxBodySize); err != nil {
 		return err
 	}
 	if r.Header.ContentLength() == -1 && r.stream == nil {
@@ -107,18 +107,19 @@ func startError(err, ended error) error {
 // body a stream. maxBodySize has the same meaning as in ReadLimitBody.
 func (r *Response) ReadBody(br *bufio.Reader, maxBodySize int) error {
 	r.ResetBody()
-	return r.readBody(br, maxBodySize)
+	return r.readBody(br, readerLimits(br), maxBodySize)
 }
 
-// readBody is ReadBody for a response without a body.
-func (r *Response) readBody(br *bufio.Reader, maxBodySize int) (err error) {
+// readBody is ReadBody for a response without a body. limits are those of the
+// trailer section after a stream.
+func (r *Response) readBody(br *bufio.Reader, limits h1.Limits, maxBodySize int) (err error) {
 	length := r.Header.ContentLength()
 	r.limit = max(maxBodySize, 0)
 	if r.StreamBody {
 		if length == message.TooLong {
 			return ErrBodyTooLarge
 		}
-		r.setStream(newMessageStream(br, &r.Header, length), length)
+		r.setStream(newMessageStream(br, &r.Header.m.Header, length, limits), length)
 		return nil
 	}
 	r.bytes, err = appendBody(r.bytes, br, length, maxBodySize)
