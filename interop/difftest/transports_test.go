@@ -220,3 +220,46 @@ func TestExpvarCounters(t *testing.T) {
 			return names(ctx.Response.Body())
 		})
 }
+
+type fasthttpTripper func() (bool, error)
+
+func (f fasthttpTripper) RoundTrip(*fasthttp.HostClient, *fasthttp.Request, *fasthttp.Response) (bool, error) {
+	return f()
+}
+
+type sluiceTripper func() (bool, error)
+
+func (f sluiceTripper) RoundTrip(*sluice.HostClient, *sluice.Request, *sluice.Response) (bool, error) {
+	return f()
+}
+
+// TestTransportRepeats: how often a RoundTripper of one's own is called that fails, by the method, and whether it says
+// that another attempt may succeed.
+func TestTransportRepeats(t *testing.T) {
+	inputs := lines("GET true|GET false|HEAD true|PUT true|POST true|PATCH true|DELETE true")
+	count := func(input string, do func(method string, trip func() (bool, error)) error) string {
+		method, retry, _ := strings.Cut(input, " ")
+		calls := 0
+		err := do(method, func() (bool, error) { calls++; return retry == "true", io.ErrUnexpectedEOF })
+		return fmt.Sprint(calls, err)
+	}
+	compare(t, inputs, differences{}.and("L22", "DELETE true"),
+		func(input string) string {
+			return count(input, func(method string, trip func() (bool, error)) error {
+				var req fasthttp.Request
+				var resp fasthttp.Response
+				req.Header.SetMethod(method)
+				req.SetRequestURI("http://h/")
+				return (&fasthttp.HostClient{Addr: "h:80", Transport: fasthttpTripper(trip)}).Do(&req, &resp)
+			})
+		},
+		func(input string) string {
+			return count(input, func(method string, trip func() (bool, error)) error {
+				var req sluice.Request
+				var resp sluice.Response
+				req.Header.SetMethod(method)
+				req.SetRequestURI("http://h/")
+				return (&sluice.HostClient{Addr: "h:80", Transport: sluiceTripper(trip)}).Do(&req, &resp)
+			})
+		})
+}
