@@ -30,6 +30,7 @@ func TestHTTP2IdleMemory(t *testing.T) {
 		return
 	}
 	skipHTTP2Memory(t)
+	t.Parallel() // it mostly waits
 	for _, test := range []struct {
 		kind         string
 		conns, limit int // bytes for each connection

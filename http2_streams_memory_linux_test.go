@@ -14,6 +14,7 @@ import (
 // for: 100 connections have 100 of them each.
 func TestHTTP2StreamMemory(t *testing.T) {
 	skipHTTP2Memory(t)
+	t.Parallel() // it mostly waits
 	const conns, streams = 100, 100
 	for _, test := range []struct {
 		kind  string

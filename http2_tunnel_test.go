@@ -452,6 +452,7 @@ func TestTunnelThatWasRefused(t *testing.T) {
 // requests of their connection are answered; CloseOnNextResponse leaves them alone, and
 // CloseOnShutdown refuses new ones.
 func TestTunnelsAndShutdown(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEachHTTP2Network(t, func(t *testing.T, n network) {
 		proceed, inside := make(chan bool), make(chan bool)
 		s := &sluice.Server{CloseOnShutdown: true, Handler: func(ctx *sluice.RequestCtx) {

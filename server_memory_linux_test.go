@@ -35,6 +35,7 @@ func TestMemoryAfterBurst(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("takes half a minute; the race detector keeps memory of its own")
 	}
+	t.Parallel() // it mostly waits
 	const head = "POST / HTTP/1.1\r\nHost: h\r\n"
 	largeHead := head + "X: " + strings.Repeat("x", 60<<10)
 	body := head + "Content-Length: 100000\r\n\r\n" + strings.Repeat("b", 100_000)

@@ -102,6 +102,7 @@ func TestShutdownWaits(t *testing.T) {
 }
 
 func TestShutdownDuringHandler(t *testing.T) {
+	t.Parallel() // it mostly waits
 	onEachNetwork(t, func(t *testing.T, n network) {
 		inHandler, leave := make(chan struct{}), make(chan struct{})
 		r := serve(t, n, &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
