@@ -140,6 +140,7 @@ func TestLabKilled(t *testing.T) {
 		{"connections", "coordinator", "ws-goroutine"},
 	} {
 		t.Run(c.phase+"/"+c.victim+"/"+c.scenario, func(t *testing.T) {
+			t.Parallel()
 			l := startLab(t, c.scenario, "--conns", "500", "--duration", "1m")
 			l.reach(t, c.phase)
 			pid := l.Process.Pid
@@ -220,6 +221,7 @@ func TestLabInterrupted(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for _, phase := range []string{"servers", "load"} {
 			t.Run(sig.String()+"/"+phase, func(t *testing.T) {
+				t.Parallel()
 				if signal.Ignored(sig) { // as under nohup: the run would leave it alone, too
 					t.Skip("the signal is ignored here")
 				}

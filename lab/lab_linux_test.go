@@ -158,6 +158,7 @@ func TestLabModes(t *testing.T) {
 		{"goroutine server", []string{"6", "--server", "goroutine"}, func(r *result.Result) bool { return r.Memory.After.Server.Goroutines >= 0 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := runLabCommand(t, append(c.args, "--conns", "100", "--duration", "500ms")...)
 			checkResult(t, r, 100)
 			if !c.want(r) {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) {
 	if binary, err = os.Executable(); err != nil {
 		panic(err)
 	}
+	// The parallel tests mostly wait, so more of them may run than there are processors.
+	flag.Set("test.parallel", "4")
 	os.Exit(m.Run())
 }
 

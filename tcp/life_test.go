@@ -191,6 +191,7 @@ func TestTimeouts(t *testing.T) {
 		"own idle first": {&tcp.Server{OnOpen: func(c *tcp.Conn) error { c.SetIdleTimeout(soon); return nil }, Handler: lines}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			eachFixture(t, func(t *testing.T, f fixture) {
 				ended := make(ends, 1)
 				server := &tcp.Server{

@@ -76,6 +76,7 @@ func TestReaderFails(t *testing.T) {
 		"end":         {part(ws.OpText, "begin"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			onEngines(t, func(t *testing.T, engine sluice.Engine) {
 				got := make(chan error, 1)
 				e := &Endpoint{}

@@ -1,0 +1,14 @@
+package tcp_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// TestMain has more tests run at the same time than there are processors: those of
+// time-outs, which are most of the time, wait.
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "8")
+	os.Exit(m.Run())
+}
