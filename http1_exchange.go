@@ -68,6 +68,7 @@ func newHTTP1Exchange() *http1Exchange {
 	x := &http1Exchange{ctx: new(RequestCtx)}
 	x.ctx.exchange = x
 	x.parser.Opening = &x.opening
+	x.trailer.KeepNames = true // the header, which gets the fields, knows how it spells names
 	return x
 }
 
@@ -132,13 +133,14 @@ func (x *http1Exchange) sendHead(p []byte, isLast bool) bool {
 	ctx := x.ctx
 	h := &ctx.Response.Header
 	length := ctx.form.headLength()
-	if length == -1 && ctx.isHTTP10 { // the end of the connection ends the content (RFC 9112 section 6.3)
+	isOld := ctx.isHTTP10 || h.m.IsHTTP10
+	if length == -1 && isOld { // the end of the connection ends the content (RFC 9112 section 6.3)
 		length = -2
 		x.closes = true
 	}
 	x.closes = x.closes || !x.persists()
 	f := message.Framing{
-		Length: length, Date: ctx.form.date, CloseConnection: x.closes, KeepAlive: ctx.isHTTP10 && !x.closes,
+		Length: length, Date: ctx.form.date, CloseConnection: x.closes, KeepAlive: isOld && !x.closes,
 		OmitDefaultType: ctx.form.omitDefaultType, NamesServer: true,
 	}
 	out := h.m.AppendHead(x.out, f)

@@ -15,8 +15,11 @@ func (c *http1Conn) handle() engine.Next {
 	ctx, end := x.ctx.runHandler()
 	if ctx != x.ctx {
 		x.ctx = ctx
-		if !x.takeBack() {
+		switch {
+		case !x.takeBack():
 			end = handlerAborted
+		case end != handlerAborted && !x.isComplete():
+			return c.respondAndClose()
 		}
 	}
 	x.closes = x.closes || end == handlerPanicked
@@ -191,6 +194,7 @@ func (c *http1Conn) endRequest() {
 // answerFailure answers a request that does not reach the handler.
 func (c *http1Conn) answerFailure() engine.Next {
 	x := c.x
+	x.closes = true // an ErrorHandler may flush
 	err := x.failure
 	public := err
 	if c.cfg.single != nil || c.cfg.errorHandler != nil {

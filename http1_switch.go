@@ -64,6 +64,7 @@ func (ctx *RequestCtx) mayBeginBody() bool {
 func (ctx *RequestCtx) beginBody() bool {
 	if ctx.phase != phaseFlushed {
 		ctx.Response.Header.m.HasLength = false
+		ctx.Response.Header.m.IsHTTP10 = false // only the request decides about chunks
 		ctx.flushHead()
 	}
 	return ctx.exchange.sendData(ctx.Response.bodyBytes(), false)

@@ -69,6 +69,10 @@ func (ctx *RequestCtx) setForm() {
 		return
 	case status == StatusResetContent, resp.SkipBody && !isHead:
 		return
+	case status/100 == 2 && ctx.verb == verbConnect: // what follows the head is the tunnel's (RFC 9110 section 9.3.6)
+		f.length, f.hasContent = -2, !ctx.leavesHTTP()
+		f.omitDefaultType = !f.hasContent || resp.stream == nil && len(resp.bodyBytes()) == 0
+		return
 	case resp.stream != nil:
 		f.length = max(int64(resp.streamSize), -1)
 	default:
