@@ -3,6 +3,7 @@ package sluice
 import (
 	"io"
 	"net"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -112,6 +113,9 @@ func (ctx *RequestCtx) heldBytes() int {
 
 // reset makes ctx ready for the next request of the same exchange.
 func (ctx *RequestCtx) reset() {
+	if len(ctx.Request.userValues) > 0 {
+		ctx.Request.userValues.ResetWith(ctx.closeValue)
+	}
 	ctx.Request.resetForServer()
 	ctx.Response.resetForServer()
 	ctx.prepareMessages()
@@ -132,9 +136,25 @@ func (ctx *RequestCtx) letGo() {
 	ctx.Response.ResetBody()
 	ctx.VisitUserValuesAll(func(_, value any) {
 		if c, ok := value.(io.Closer); ok {
-			_ = c.Close() // there is no caller to return the error to
+			ctx.closeValue(c)
 		}
 	})
+}
+
+// closeValue closes a user value at the end of the request. The answer, and what else
+// ends with the request, must not be lost because Close panics.
+func (ctx *RequestCtx) closeValue(c io.Closer) {
+	defer func() {
+		v := recover()
+		switch {
+		case v == nil:
+		case ctx.cfg != nil && ctx.cfg.crashOnPanic:
+			crash(v)
+		default:
+			ctx.Logger().Printf("panic in Close of a user value: %v\n%s", v, debug.Stack())
+		}
+	}()
+	_ = c.Close() // there is no caller to return the error to
 }
 
 // Init prepares ctx for a handler outside a server. It copies req. remoteAddr

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/values"
 )
@@ -163,7 +164,8 @@ func (r *Request) BodyUncompressedWithLimit(maxBodySize int) ([]byte, error) {
 
 // MultipartForm returns the form of a multipart/form-data body. The first call
 // parses it. That call reads a body stream to its end, and decodes a body whose
-// Content-Encoding is gzip, deflate, br or zstd. Parts that exceed the memory
+// Content-Encoding is gzip, deflate, br or zstd. The form is then the body in place
+// of the stream, without a Content-Encoding. Parts that exceed the memory
 // limit are stored in temporary files until the request is reset or
 // RemoveMultipartFormFiles is called.
 //
@@ -187,10 +189,16 @@ func (r *Request) MultipartFormWithLimit(maxBodySize int) (*multipart.Form, erro
 		return nil, ErrNoMultipartForm
 	}
 	form, err := r.parseForm(string(boundary), r.Header.ContentEncoding(), maxBodySize)
-	if err == nil && r.form.files != nil {
+	if err != nil {
+		return nil, err
+	}
+	if r.form.files != nil {
 		r.formFiles.Store(r.form.files)
 	}
-	return form, err
+	if r.form.isBody { // which is written without a coding
+		r.Header.m.Table.DelID(field.ContentEncoding)
+	}
+	return form, nil
 }
 
 // RemoveMultipartFormFiles removes the temporary files of the multipart form.

@@ -80,13 +80,17 @@ func (l *List) Remove(key any) {
 
 // Reset removes all values and closes those that are io.Closers.
 func (l *List) Reset() {
-	if len(*l) == 0 {
-		return
+	if len(*l) != 0 {
+		l.ResetWith(func(c io.Closer) { _ = c.Close() }) // no caller could act on the error
 	}
+}
+
+// ResetWith removes all values and calls closeValue with those that are io.Closers.
+func (l *List) ResetWith(closeValue func(io.Closer)) {
 	values := *l
 	for i := range values {
 		if c, ok := values[i].Value.(io.Closer); ok {
-			_ = c.Close() // no caller could act on the error
+			closeValue(c)
 		}
 	}
 	clear(values)
