@@ -149,7 +149,9 @@ func isRepeatable(req *Request) bool {
 	case MethodGet, MethodHead, MethodOptions, MethodTrace, MethodPut, MethodDelete, MethodQuery:
 		return true
 	}
-	return len(req.Header.Peek("Idempotency-Key")) > 0
+	var room [1][]byte
+	keys := req.Header.m.AppendAny(room[:0], "Idempotency-Key")
+	return len(keys) > 0 && len(keys[0]) > 0
 }
 
 // DoTimeout is Do with a time limit. After timeout, it gives the request up and

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/uri"
 )
 
@@ -40,7 +41,7 @@ func doRedirects(c doer, req *Request, resp *Response, most int) error {
 // redirect turns req into the request for which resp asks (RFC 9110 section
 // 15.4).
 func redirect(req *Request, resp *Response, hadStream bool) error {
-	location := resp.Header.Peek(HeaderLocation)
+	location := resp.Header.m.Get(field.Location)
 	if len(location) == 0 {
 		return ErrMissingLocation
 	}
@@ -85,7 +86,7 @@ func dropContent(req *Request) {
 		HeaderContentType, HeaderContentLength, HeaderContentEncoding, HeaderContentLanguage, HeaderContentLocation,
 		HeaderTransferEncoding, HeaderExpect, HeaderTrailer, "Digest", "Content-Digest", "Last-Modified",
 	} {
-		h.Del(name)
+		h.m.DelAny(name)
 	}
 }
 

@@ -116,7 +116,7 @@ func (ctx *RequestCtx) EarlyHints() error {
 		return err
 	}
 	defer ctx.endWrite()
-	links := ctx.Response.Header.PeekAll(HeaderLink)
+	links := ctx.Response.Header.m.AppendAny(nil, HeaderLink)
 	if ctx.isHTTP10 || ctx.phase == phaseFlushed || len(links) == 0 {
 		return nil
 	}

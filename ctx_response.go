@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/ascii"
+	"github.com/sluicehttp/sluice/internal/field"
 )
 
 // Write appends p to the response's body. It implements io.Writer and never
@@ -99,7 +100,7 @@ func (ctx *RequestCtx) NotModified() {
 // If-Modified-Since field. It also returns true if the field is absent or
 // invalid (RFC 9110 section 13.1.3).
 func (ctx *RequestCtx) IfModifiedSince(lastModified time.Time) bool {
-	since := ctx.Request.Header.Peek(HeaderIfModifiedSince)
+	since := ctx.Request.Header.m.Get(field.IfModifiedSince)
 	if len(since) == 0 {
 		return true
 	}
@@ -126,7 +127,7 @@ func (ctx *RequestCtx) redirect(uri []byte, statusCode int) {
 	ctx.URI().CopyTo(u)
 	// Line ends must not reach the field; no URI reference contains controls.
 	u.UpdateBytes(ascii.AppendFieldText(nil, uri))
-	ctx.Response.Header.SetCanonical([]byte(HeaderLocation), u.FullURI())
+	ctx.Response.Header.m.SetKnown(field.Location, u.FullURI())
 	if !StatusCodeIsRedirect(statusCode) {
 		statusCode = StatusFound
 	}

@@ -159,7 +159,7 @@ func (h *RequestHeader) DelCookieBytes(key []byte) { h.m.DelCookie(key) }
 // to another origin (RFC 9110 section 15.4): Authorization, Cookie, and their like.
 func (h *RequestHeader) DelCredentials() {
 	for _, name := range [...]string{HeaderAuthorization, HeaderProxyAuthorization, HeaderCookie, "Cookie2", HeaderWWWAuthenticate} {
-		h.Del(name)
+		h.m.DelAny(name)
 	}
 }
 

@@ -28,7 +28,7 @@ func showUpgrade(h *RequestHeader) (isKeyed bool) {
 	h.SetMethod(MethodGet)
 	h.Set(HeaderConnection, "Upgrade")
 	h.Set(HeaderUpgrade, "websocket")
-	if len(h.Peek(HeaderSecWebSocketKey)) > 0 {
+	if len(h.m.AppendAny(nil, HeaderSecWebSocketKey)) > 0 {
 		return true
 	}
 	var nonce [16]byte

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 	"github.com/sluicehttp/sluice/internal/uri"
@@ -113,7 +114,7 @@ func (r *Request) authorize(uri *URI) error {
 	n := len(both)
 	both = append(both, "Basic "...)
 	r.wire = base64.StdEncoding.AppendEncode(both, both[:n])
-	r.Header.SetBytesV(HeaderAuthorization, r.wire[n:])
+	r.Header.m.SetKnown(field.Authorization, r.wire[n:])
 	return nil
 }
 

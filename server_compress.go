@@ -92,7 +92,7 @@ func (ctx *RequestCtx) encodeResponse(offers []compress.Offer) {
 		return
 	}
 	weakenETag(&r.Header)
-	r.Header.Del(HeaderAcceptRanges) // a range would select other bytes
+	r.Header.m.Table.DelID(field.AcceptRanges) // a range would select other bytes
 	if r.StatusCode() != StatusNotModified {
 		r.encodeBody(offer.Coding, offer.Level)
 	}
@@ -108,7 +108,19 @@ func mayEncode(r *Response) bool {
 	case message.BodyForbidden(status), status == StatusResetContent, status == StatusPartialContent:
 		return false
 	}
-	return len(h.ContentEncoding()) == 0 && !ascii.HasMember(h.Peek(HeaderCacheControl), "no-transform")
+	return len(h.ContentEncoding()) == 0 && !forbidsTransforms(h)
+}
+
+// forbidsTransforms reports whether a Cache-Control field says so (RFC 9111 section
+// 5.2.2.6).
+func forbidsTransforms(h *ResponseHeader) bool {
+	var room [4][]byte
+	for _, line := range h.m.AppendLines(room[:0], field.CacheControl) {
+		if ascii.HasMember(line, "no-transform") {
+			return true
+		}
+	}
+	return false
 }
 
 // isWorthEncoding reports whether there is a body that compresses well; with
@@ -178,12 +190,12 @@ func (r *Response) encodeBody(c compress.Coding, level int) {
 // weakenETag makes a strong ETag weak, because it does not identify the encoded
 // bytes (RFC 9110 section 8.8.3.3).
 func weakenETag(h *ResponseHeader) {
-	tag := h.Peek(HeaderETag)
+	tag := h.m.Get(field.ETag)
 	if len(tag) == 0 || tag[0] != '"' {
 		return
 	}
 	var room [96]byte
-	h.SetBytesV(HeaderETag, append(append(room[:0], "W/"...), tag...))
+	h.m.SetKnown(field.ETag, append(append(room[:0], "W/"...), tag...))
 }
 
 // readAccept returns what all Accept-Encoding fields of a request, in any

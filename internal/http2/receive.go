@@ -95,6 +95,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	switch b.kind {
 	case h2.TrailerBlock:
 		c.trailer.Reset()
+		c.trailer.KeepNames = true // the Request knows how it spells names
 		c.decoder.Begin(h2.TrailerBlock, &c.trailer, nil)
 	case h2.RequestBlock:
 		c.decoder.Begin(h2.RequestBlock, b.stream.Request.Fields(), &c.head)

@@ -235,6 +235,7 @@ func (c *Conn) beginBlock(ev *h2.Event, now int64) *h2.Error {
 	default:
 		c.block.kind = h2.TrailerBlock
 		c.trailer.Reset()
+		c.trailer.KeepNames = true // the Request knows how it spells names
 		c.decoder.Begin(h2.TrailerBlock, &c.trailer, nil)
 	}
 	return nil

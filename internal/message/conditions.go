@@ -22,9 +22,19 @@ func (h *RequestHeader) Conditions(isGetOrHead bool, v conditional.Validators) c
 
 // AppendLines appends the values of all fields with a name, in any spelling of it, even if
 // names are kept. The values belong to h.
-func (h *RequestHeader) AppendLines(dst [][]byte, id field.ID) [][]byte {
+func (h *Header) AppendLines(dst [][]byte, id field.ID) [][]byte {
 	for i := h.Table.FindID(id, 0); i >= 0; i = h.Table.FindID(id, i+1) {
 		dst = append(dst, h.Table.Value(i))
+	}
+	return dst
+}
+
+// AppendAny is AppendLines for a name that has no ID.
+func (h *Header) AppendAny(dst [][]byte, name string) [][]byte {
+	for i := range h.Table.Len() {
+		if ascii.EqualFold(h.Table.Name(i), name) {
+			dst = append(dst, h.Table.Value(i))
+		}
 	}
 	return dst
 }

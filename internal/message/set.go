@@ -84,6 +84,8 @@ func (h *Header) PutCanonical(key, value []byte, mode PutMode) {
 	case interpretedFields.has(id) && h.interpret(id, key, value, mode):
 	case singleFields.has(id) && !h.isRaw:
 		h.setOnly(id, value)
+	case (singleFields | interpretedFields).has(id): // of a raw head, which must know what it has
+		putPlain(&h.Table, id, key, value, mode)
 	default:
 		h.setExact(key, value)
 	}
@@ -250,5 +252,23 @@ func (h *Header) delPlain(id field.ID, key []byte) {
 	h.Table.Del(id, key)
 	if h.trailer != nil {
 		h.trailer.del(id, key)
+	}
+}
+
+// DelAny is Del for a name in any spelling: with KeepNames, and after PutCanonical, Del
+// removes one spelling only.
+func (h *Header) DelAny(name string) {
+	h.Del(ascii.Bytes(name))
+	delAny(&h.Table, name)
+	if h.trailer != nil {
+		delAny(&h.trailer.values, name)
+	}
+}
+
+func delAny(t *field.Table, name string) {
+	for i := t.Len() - 1; i >= 0; i-- {
+		if ascii.EqualFold(t.Name(i), name) {
+			t.DelAt(i)
+		}
 	}
 }
