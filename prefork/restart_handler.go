@@ -1,6 +1,8 @@
 package prefork
 
 import (
+	"strings"
+
 	"github.com/sluicehttp/sluice"
 )
 
@@ -15,13 +17,11 @@ import (
 // serve this handler on a private address, or add authentication.
 func RestartHandler(p *Prefork) sluice.RequestHandler {
 	return func(ctx *sluice.RequestCtx) {
-		h := &ctx.Request.Header
-		site := string(h.Peek("Sec-Fetch-Site"))
 		switch {
 		case !ctx.IsPost():
 			ctx.Error("Method Not Allowed", sluice.StatusMethodNotAllowed)
 			ctx.Response.Header.Set(sluice.HeaderAllow, "POST")
-		case len(h.Peek(sluice.HeaderOrigin)) > 0 || site != "" && site != "none":
+		case isOfPage(&ctx.Request.Header):
 			ctx.Error("Forbidden", sluice.StatusForbidden)
 		default:
 			if err := p.Restart(ctx); err != nil {
@@ -31,4 +31,18 @@ func RestartHandler(p *Prefork) sluice.RequestHandler {
 			ctx.SetBodyString("restarted\n")
 		}
 	}
+}
+
+// isOfPage tells whether a browser has sent the request for a web page. It looks at names
+// in any spelling: Server.DisableHeaderNamesNormalizing keeps them as they were sent.
+func isOfPage(h *sluice.RequestHeader) bool {
+	for name, value := range h.All() {
+		switch {
+		case len(value) == 0:
+		case strings.EqualFold(string(name), sluice.HeaderOrigin),
+			strings.EqualFold(string(name), "Sec-Fetch-Site") && string(value) != "none":
+			return true
+		}
+	}
+	return false
 }

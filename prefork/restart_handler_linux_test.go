@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehttp/sluice"
 )
 
 // The result of a restart is visible to the caller, in the status and in its JSON.
@@ -52,6 +54,28 @@ func TestRestartIsVisible(t *testing.T) {
 	}
 	if s := statusAt(t, "tcp", admin); s.Restarts != done {
 		t.Errorf("%d restarts, want %d", s.Restarts, done)
+	}
+}
+
+// A request of a page is refused, however the names of its fields are spelled.
+func TestRequestsOfPages(t *testing.T) {
+	for _, c := range []struct {
+		name, value string
+		want        bool
+	}{
+		{"Origin", "null", true}, {"origin", "http://elsewhere", true}, {"Origin", "", false},
+		{"sec-fetch-site", "cross-site", true}, {"Sec-Fetch-Site", "none", false}, {"Accept", "*/*", false},
+	} {
+		for _, keeps := range []bool{false, true} {
+			var h sluice.RequestHeader
+			if keeps {
+				h.DisableNormalizing()
+			}
+			h.Set(c.name, c.value)
+			if got := isOfPage(&h); got != c.want {
+				t.Errorf("%s: %q, names kept %v: %v", c.name, c.value, keeps, got)
+			}
+		}
 	}
 }
 

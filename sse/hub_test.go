@@ -141,6 +141,21 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
+// TestLastEventID is found in any spelling, even if names are kept.
+func TestLastEventID(t *testing.T) {
+	for _, name := range []string{"Last-Event-ID", "last-event-id", "Last-Event-Id"} {
+		var h sluice.RequestHeader
+		h.DisableNormalizing()
+		h.Set(name, "7")
+		if got := lastEventID(&h); got != "7" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := lastEventID(new(sluice.RequestHeader)); got != "" {
+		t.Errorf("without the field: %q", got)
+	}
+}
+
 // TestBeginning: the ID that comes with the head is that of the place where the stream
 // begins, also while there is no event.
 func TestBeginning(t *testing.T) {

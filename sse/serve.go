@@ -2,6 +2,7 @@ package sse
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -54,9 +55,20 @@ func areValid(topics []string) bool {
 	return len(topics) > 0 && len(topics) <= MaxTopics
 }
 
+// lastEventID returns the value of Last-Event-ID in any spelling: a server with
+// DisableHeaderNamesNormalizing keeps names as they were sent.
+func lastEventID(h *sluice.RequestHeader) string {
+	for name, value := range h.All() {
+		if strings.EqualFold(string(name), headerLastEventID) {
+			return string(value)
+		}
+	}
+	return ""
+}
+
 // prepare finds where the stream begins.
 func (h *Hub) prepare(ctx *sluice.RequestCtx, o *opening) error {
-	last, hasID := parsePosition(string(ctx.Request.Header.Peek(headerLastEventID)))
+	last, hasID := parsePosition(lastEventID(&ctx.Request.Header))
 	snapshot := h.options.Snapshot
 	h.mu.Lock()
 	if hasID && (snapshot == nil || !h.log.hasGap(last)) {

@@ -3,7 +3,6 @@ package tcp
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sluicehttp/sluice"
@@ -65,13 +64,17 @@ func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
 	if ctx.StreamID() != 0 {
 		return strings.EqualFold(string(r.ConnectProtocol()), protocol)
 	}
-	return r.IsHTTP11() && hasMember(r.PeekAll(sluice.HeaderConnection), "upgrade") &&
-		hasMember(r.PeekAll(sluice.HeaderUpgrade), protocol)
+	return r.IsHTTP11() && lists(r, sluice.HeaderConnection, "upgrade") && lists(r, sluice.HeaderUpgrade, protocol)
 }
 
-// hasMember tells whether one of the lists, which are the values of a field, has a member.
-func hasMember(lists [][]byte, member string) bool {
-	return slices.ContainsFunc(lists, func(list []byte) bool { return ascii.HasMember(list, member) })
+// lists tells whether a field of that name, in any spelling, has a member.
+func lists(h *sluice.RequestHeader, field, member string) bool {
+	for name, list := range h.All() {
+		if strings.EqualFold(string(name), field) && ascii.HasMember(list, member) {
+			return true
+		}
+	}
+	return false
 }
 
 // family is the upgrade.Family of a Server.

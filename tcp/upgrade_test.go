@@ -18,13 +18,16 @@ import (
 const askLines = "GET /lines HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: other, Lines\r\n\r\n"
 
 // upgradeServer starts a server of HTTP whose connections s takes over.
-func upgradeServer(t *testing.T, e sluice.Engine, s *tcp.Server) (server *sluice.Server, connect func() *client) {
+func upgradeServer(t *testing.T, e sluice.Engine, s *tcp.Server, configure ...func(*sluice.Server)) (server *sluice.Server, connect func() *client) {
 	t.Helper()
 	server = &sluice.Server{Engine: e, IdleTimeout: time.Minute, Handler: func(ctx *sluice.RequestCtx) {
 		if err := s.Upgrade(ctx, "lines"); err != nil && ctx.Response.StatusCode() == sluice.StatusOK {
 			t.Errorf("%v without an answer", err)
 		}
 	}}
+	for _, change := range configure {
+		change(server)
+	}
 	ln, dial := listenTCP(t)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
@@ -98,6 +101,16 @@ func TestUpgrade(t *testing.T) {
 			late.expectEnd(t, "")
 			closed.expect(t, nil)
 		})
+	}
+}
+
+// TestUpgradeInAnySpelling: a server that keeps names finds the fields nevertheless.
+func TestUpgradeInAnySpelling(t *testing.T) {
+	_, connect := upgradeServer(t, sluice.EngineAuto, &tcp.Server{Handler: lines}, func(s *sluice.Server) { s.DisableHeaderNamesNormalizing = true })
+	c := connect()
+	c.send(t, "GET /lines HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: lines\r\n\r\n")
+	if head := c.head(t); !strings.HasPrefix(head, "HTTP/1.1 101 ") {
+		t.Error(head)
 	}
 }
 

@@ -55,7 +55,7 @@ func (set *settings) negotiate(ctx *sluice.RequestCtx) (answer ws.Deflate, isOn 
 	if set.Endpoint.Compression == CompressionOff {
 		return ws.Deflate{}, false
 	}
-	for _, list := range ctx.Request.Header.PeekAll(ws.FieldExtensions) {
+	for _, list := range values(&ctx.Request.Header, ws.FieldExtensions) {
 		if offer, _, ok := ws.NextDeflate(list); ok {
 			return set.Endpoint.deflates().Answer(offer), true
 		}

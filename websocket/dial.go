@@ -98,7 +98,7 @@ func Dial(ctx context.Context, url string, o *DialOptions) (*Conn, error) {
 		if !errors.As(err, &refused) || !a.follows(refused.Status) {
 			return c, err
 		}
-		if refused.Reason = redirect(u, &req.Header, refused.Header.Peek(sluice.HeaderLocation)); refused.Reason != "" {
+		if refused.Reason = redirect(u, &req.Header, value(refused.Header, sluice.HeaderLocation)); refused.Reason != "" {
 			return nil, refused
 		}
 	}

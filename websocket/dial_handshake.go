@@ -211,10 +211,10 @@ func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
 	if h.StatusCode() != sluice.StatusSwitchingProtocols {
 		return errNoSwitch
 	}
-	if !hasToken(h.PeekAll(sluice.HeaderConnection), "upgrade") || !hasToken(h.PeekAll(sluice.HeaderUpgrade), ws.Token) {
+	if !hasToken(h.PeekAll(sluice.HeaderConnection), "upgrade") || !hasToken(values(h, sluice.HeaderUpgrade), ws.Token) {
 		return errors.New("it does not upgrade to WebSocket")
 	}
-	if accepts := h.PeekAll(ws.FieldAccept); len(accepts) != 1 || string(accepts[0]) != string(ws.AppendAccept(nil, key)) {
+	if accepts := values(h, ws.FieldAccept); len(accepts) != 1 || string(accepts[0]) != string(ws.AppendAccept(nil, key)) {
 		return errors.New("its " + ws.FieldAccept + " is wrong")
 	}
 	return d.agree(h)
@@ -222,13 +222,13 @@ func (d *dialedConn) accept(h *sluice.ResponseHeader, key []byte) error {
 
 // agree checks what the server has chosen.
 func (d *dialedConn) agree(h *sluice.ResponseHeader) error {
-	if chosen := h.PeekAll(ws.FieldProtocol); len(chosen) > 0 {
+	if chosen := values(h, ws.FieldProtocol); len(chosen) > 0 {
 		d.protocol = string(chosen[0])
 		if len(chosen) > 1 || !slices.Contains(d.set.Endpoint.Protocols, d.protocol) {
 			return fmt.Errorf("the subprotocol %q was not offered", d.protocol)
 		}
 	}
-	extensions := joined(h.PeekAll(ws.FieldExtensions))
+	extensions := joined(values(h, ws.FieldExtensions))
 	if d.set.Endpoint.Compression == CompressionOff {
 		if len(extensions) > 0 {
 			return errors.New("no extension was offered")

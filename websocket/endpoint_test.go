@@ -115,6 +115,37 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// TestHandshakeInAnySpelling: a server that keeps names, behind a proxy that sends them in
+// lower case, opens WebSockets and refuses other origins as every server does.
+func TestHandshakeInAnySpelling(t *testing.T) {
+	e := &Endpoint{OnMessage: echoMessage, Protocols: []string{"v1"}, Compression: CompressionShared}
+	f := start(t, sluice.EngineAuto, func(ctx *sluice.RequestCtx) { _ = e.Upgrade(ctx, nil) },
+		func(s *sluice.Server) { s.DisableHeaderNamesNormalizing = true })
+	line, fields, _ := strings.Cut(hello, "\r\n")
+	for name, spell := range map[string]func(string) string{"lower": strings.ToLower, "upper": strings.ToUpper} {
+		var request strings.Builder
+		request.WriteString(line + "\r\n")
+		for _, field := range strings.Split(strings.TrimSuffix(fields, "\r\n\r\n")+"\r\nSec-WebSocket-Protocol: v1\r\nSec-WebSocket-Extensions: permessage-deflate", "\r\n") {
+			key, value, _ := strings.Cut(field, ":")
+			request.WriteString(spell(key) + ":" + value + "\r\n")
+		}
+		for origin, want := range map[string][]string{
+			"http://h":    {"HTTP/1.1 101", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "Protocol: v1", "permessage-deflate"},
+			"http://evil": {"HTTP/1.1 403"},
+		} {
+			c := f.connect()
+			c.raw(request.String() + spell("Origin") + ": " + origin + "\r\n\r\n")
+			head := c.head()
+			for _, part := range want {
+				if !strings.Contains(head, part) {
+					t.Errorf("%s, from %s: %q, want %s", name, origin, head, part)
+				}
+			}
+			c.Close()
+		}
+	}
+}
+
 func TestOrigins(t *testing.T) {
 	for _, test := range []struct {
 		allowed, origin, host string

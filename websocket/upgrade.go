@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 	ctx.SetStatusCode(sluice.StatusSwitchingProtocols)
 	h.Set(sluice.HeaderConnection, "Upgrade")
 	h.Set(sluice.HeaderUpgrade, ws.Token)
-	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, ctx.Request.Header.Peek(ws.FieldKey)))
+	h.SetBytesV(ws.FieldAccept, ws.AppendAccept(nil, value(&ctx.Request.Header, ws.FieldKey)))
 	h.Del(ws.FieldProtocol)
 	h.Del(ws.FieldExtensions)
 	if deflates {
@@ -91,8 +92,8 @@ func (e *Endpoint) upgrade(ctx *sluice.RequestCtx, o opening) error {
 // check returns why the handshake is refused, nil if it is not.
 func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 	r := &ctx.Request.Header
-	isUpgrade := hasToken(r.PeekAll(sluice.HeaderConnection), "upgrade") && hasToken(r.PeekAll(sluice.HeaderUpgrade), ws.Token)
-	keys := r.PeekAll(ws.FieldKey)
+	isUpgrade := hasToken(r.PeekAll(sluice.HeaderConnection), "upgrade") && hasToken(values(r, sluice.HeaderUpgrade), ws.Token)
+	keys := values(r, ws.FieldKey)
 	switch {
 	case !ctx.IsGet():
 		return &StatusError{sluice.StatusMethodNotAllowed, "WebSocket needs the method GET"}
@@ -100,7 +101,7 @@ func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 		return &StatusError{sluice.StatusUpgradeRequired, "this is a WebSocket endpoint"}
 	case !ctx.Request.Header.IsHTTP11() || ctx.Request.ConnectionClose() || len(ctx.Request.Body()) > 0:
 		return &StatusError{sluice.StatusBadRequest, "WebSocket needs HTTP/1.1, a connection that stays open, and no body"}
-	case string(r.Peek(ws.FieldVersion)) != ws.Version:
+	case string(value(r, ws.FieldVersion)) != ws.Version:
 		return &StatusError{sluice.StatusUpgradeRequired, "the version of WebSocket must be " + ws.Version}
 	case len(keys) != 1:
 		return &StatusError{sluice.StatusBadRequest, "there must be one " + ws.FieldKey}
@@ -108,8 +109,44 @@ func (set *settings) check(ctx *sluice.RequestCtx) *StatusError {
 	if _, ok := ws.ParseKey(keys[0]); !ok {
 		return &StatusError{sluice.StatusBadRequest, ws.FieldKey + " must be 16 bytes in base64"}
 	}
-	if origin := r.Peek(sluice.HeaderOrigin); len(origin) > 0 && !set.allows(string(origin), string(r.Host()), ctx.IsTLS()) {
+	if origin := value(r, sluice.HeaderOrigin); len(origin) > 0 && !set.allows(string(origin), string(r.Host()), ctx.IsTLS()) {
 		return &StatusError{sluice.StatusForbidden, "pages of this origin may not connect"}
+	}
+	return nil
+}
+
+// A header is the head of a request or a response.
+type header interface {
+	Peek(key string) []byte
+	PeekAll(key string) [][]byte
+	All() iter.Seq2[[]byte, []byte]
+}
+
+// values returns the values of the fields of that name in any spelling: a header that
+// keeps names, for example that of Server.DisableHeaderNamesNormalizing, finds only one.
+// The result is valid until the next call.
+func values(h header, name string) [][]byte {
+	if found := h.PeekAll(name); len(found) > 0 {
+		return found
+	}
+	var found [][]byte
+	for key, value := range h.All() {
+		if strings.EqualFold(string(key), name) {
+			found = append(found, value)
+		}
+	}
+	return found
+}
+
+// value returns the first of values, nil if there is none. Results of values stay valid.
+func value(h header, name string) []byte {
+	if value := h.Peek(name); value != nil {
+		return value
+	}
+	for key, value := range h.All() {
+		if strings.EqualFold(string(key), name) {
+			return value
+		}
 	}
 	return nil
 }
@@ -127,7 +164,7 @@ func (set *settings) protocols() []string {
 // choose returns the index of the subprotocol in Endpoint.Protocols, plus 1; 0: none.
 func (set *settings) choose(ctx *sluice.RequestCtx) uint8 {
 	for i, protocol := range set.protocols() {
-		for _, list := range ctx.Request.Header.PeekAll(ws.FieldProtocol) {
+		for _, list := range values(&ctx.Request.Header, ws.FieldProtocol) {
 			for len(list) > 0 {
 				var offer []byte
 				if offer, list = ws.NextMember(list, ','); string(offer) == protocol {
