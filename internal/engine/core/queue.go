@@ -214,11 +214,13 @@ func (q *runQueue) nextQuick() (fd int, ok bool) {
 	return 0, false
 }
 
-// leave removes a worker from the count, and unlocks mu. It makes no other worker
-// runnable, because each has looked at the queue or will do so.
+// leave removes a worker from the count, and unlocks mu. If the worker was the spare, what
+// it was woken for is still queued, and another one must be woken.
 func (q *runQueue) leave() (stays bool) {
 	q.workers--
+	w, isNew := q.spare()
 	q.mu.Unlock()
+	q.wake(w, isNew)
 	return false
 }
 

@@ -5,6 +5,7 @@ package core
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,6 +130,50 @@ func TestWorkersAreLimited(t *testing.T) {
 		if served != 5 {
 			t.Errorf("served %d of 5", served)
 		}
+		q.close()
+		synctest.Wait()
+	})
+}
+
+// A worker that was excused counts again while others are idle, so there is one too many.
+// The one that leaves was woken for a connection, and another worker serves that.
+func TestSurplusWorkerIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		arrives, both, gate := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var served atomic.Int32
+		var q *runQueue
+		q = queueOf(2, func(fd int) {
+			switch fd {
+			case 0: // it waits for input, and then blocks
+				q.Excuse(1)
+				<-arrives
+				q.Excuse(-1)
+				<-gate
+			case 1, 2:
+				<-both
+			}
+			served.Add(1)
+		})
+		q.push(0)
+		synctest.Wait()
+		q.push(1, 2)
+		synctest.Wait()
+		close(both)
+		synctest.Wait()
+		close(arrives)
+		synctest.Wait()
+		if workers, parked := q.counts(); workers != 3 || parked != 2 {
+			t.Fatalf("%d workers, %d of them idle, want 3 and 2", workers, parked)
+		}
+		q.push(3)
+		synctest.Wait()
+		if n := served.Load(); n != 3 {
+			t.Errorf("%d connections were served, want 3", n)
+		}
+		if workers, _ := q.counts(); workers != 2 {
+			t.Errorf("%d workers, want 2", workers)
+		}
+		close(gate)
 		q.close()
 		synctest.Wait()
 	})
