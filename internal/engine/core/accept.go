@@ -147,7 +147,7 @@ func (d *driver) StopAccepting(ln net.Listener) {
 		return
 	}
 	for _, s := range *all {
-		if s != nil && s.listener == ln && s.accepts() {
+		if s != nil && s.accepts() && s.listener == ln { // other types need not be comparable
 			s.end(nil)
 			s.unregister()
 		}

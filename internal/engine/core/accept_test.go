@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/engine/sock"
+	"golang.org/x/sys/unix"
 )
 
 // Without descriptors there are no connections, but there is no busy loop and no
@@ -46,6 +47,42 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 	restore()
 	ask(t, c, "after")
+}
+
+// Whoever has a duplicate of the listening socket may make it blocking, as os/exec does
+// with the files that it passes on. The loop serves its connections nevertheless.
+func TestListenerMadeBlocking(t *testing.T) {
+	ln := listen(t)
+	serveOn(t, ln, newEcho(), engine.Options{Loops: 1})
+	first := dial(t, ln)
+	ask(t, first, "before")
+	file, err := ln.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	file.Fd()
+	ask(t, dial(t, ln), "accepted")
+	ask(t, first, "after")
+	if flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+		t.Fatalf("flags %#x, %v: Fd does not make it blocking any more", flags, err)
+	}
+	ask(t, dial(t, ln), "accepted")
+	ask(t, first, "after")
+}
+
+// An uncomparableListener cannot be compared with ==.
+type uncomparableListener struct {
+	net.Listener
+	_ []int
+}
+
+func TestStopAcceptingUncomparable(t *testing.T) {
+	inner := listen(t)
+	ln := uncomparableListener{Listener: inner}
+	d := serveOn(t, ln, newEcho(), engine.Options{})
+	ask(t, dial(t, inner), "x")
+	d.StopAccepting(ln) // whoever calls it closes the listener, which ends this Serve
 }
 
 // A connection from a listener of another kind is taken over: its descriptor is

@@ -58,6 +58,7 @@ func (in *intake) take(s *serving) (more bool) {
 }
 
 func (in *intake) acceptBatch(listener uintptr) {
+	sock.KeepNonblocking(int(listener)) // otherwise the loop would wait for connections only
 	for range acceptsInARow {
 		if !in.acceptOne(int(listener)) {
 			return
