@@ -63,6 +63,7 @@ type tenancy struct {
 	isShown    bool // place.conn holds it
 	isStuck    bool // the peer has not accepted the output within the write time-out
 	isDrained  bool // the last read left nothing
+	hasEnded   bool // and found the peer's FIN
 }
 
 // A phase is how far a connection has come.

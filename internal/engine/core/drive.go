@@ -165,7 +165,6 @@ func (c *conn) pump() engine.Next {
 				return engine.Read
 			}
 		case err == nil:
-			c.isDrained = true
 			if c.tlsConn != nil && len(c.tlsConn.pending) > 0 {
 				return c.Resume() // TLS has output of its own
 			}
@@ -173,7 +172,7 @@ func (c *conn) pump() engine.Next {
 		case err == io.EOF || !c.IsPartial && err == io.ErrUnexpectedEOF:
 			// TLS peers that close an idle connection often send no close_notify
 			// alert.
-			c.isDrained = true
+			c.hasEnded = c.tlsConn == nil
 			c.wake()
 			return c.HalfClosed()
 		default:

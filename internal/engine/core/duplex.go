@@ -21,10 +21,8 @@ func (c *conn) feedBlocked() engine.Next {
 				c.Fail(err)
 				return engine.Abort
 			case n == 0: // the end of the input is seen again when the output is written
-				c.isDrained = true
 				return engine.Read
 			}
-			c.isDrained = n < len(room) && c.tlsConn == nil
 			c.Unread = room[:n]
 		}
 		used, next := c.FeedBlocked(c.Unread)

@@ -130,13 +130,11 @@ func (c *conn) finish(next engine.Next) (waits bool) {
 }
 
 // hasInput tells whether there is unread input. On closing, it would reset the
-// connection, and the peer could lose the last answer.
+// connection, and the peer could lose the last answer. The flags do not tell: input
+// that has come since the last read may not have been reported yet.
 func (c *conn) hasInput() bool {
-	if len(c.Unread) > 0 {
-		return true
-	}
-	if c.isDrained && c.slot().has(flagAdded) && !c.slot().has(flagInput) {
-		return false
+	if len(c.Unread) > 0 || c.hasEnded {
+		return len(c.Unread) > 0
 	}
 	n, _ := c.driver.source.Recv(c.fd, c.In)
 	return n > 0

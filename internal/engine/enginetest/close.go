@@ -16,6 +16,7 @@ func closeScenarios() []scenario {
 	return []scenario{
 		{"close", testClose, 0},
 		{"close with input left", testCloseWithInput, buffered},
+		{"close with later input left", testCloseWithLaterInput, buffered},
 		{"linger", testLinger, halfClose | buffered},
 		{"linger is bounded", testLingerBounded, halfClose | buffered},
 		{"abort", testAbort, 0},
@@ -55,6 +56,32 @@ func testCloseWithInput(t *testing.T, f *fixture) {
 		p.expect(t, "x", "closing")
 		p.expectEnd(t)
 		_ = p.Close()
+	}
+}
+
+// testCloseWithLaterInput closes after an answer during which more input has arrived,
+// which is never read. The end of the answer must not be lost to a reset.
+func testCloseWithLaterInput(t *testing.T, f *fixture) {
+	s := f.start(t, newAcceptor(), options())
+	p := s.connect(t)
+	p.send(t, frames("wait gate", "close"))
+	s.awaitGate(t, "gate")
+	p.send(t, pattern(3000))
+	s.gate("gate").release()
+	p.expect(t, "waited", "closing")
+	p.expectEnd(t)
+	long := fmt.Sprint("big ", fillingSize)
+	for _, commands := range [][]string{{long}, {long, long}} {
+		p := s.connect(t)
+		before := s.runs.Load()
+		p.send(t, frames(append(commands, "close")...))
+		s.settles(t, "the engine waits for the client", func() int64 { return s.runs.Load() - before })
+		p.send(t, pattern(3000))
+		for range commands {
+			p.expect(t, string(pattern(fillingSize)))
+		}
+		p.expect(t, "closing")
+		p.expectEnd(t)
 	}
 }
 

@@ -197,7 +197,7 @@ func (c *conn) finish(next engine.Next) (detached net.Conn) {
 	case next == engine.Abort, c.phase == phaseEnded: // or refused
 	case next == engine.Detach:
 		return c.detach()
-	case next == engine.CloseLinger, len(c.Unread) > 0:
+	case next == engine.CloseLinger, len(c.Unread) > 0, hasInput(c.nc):
 		c.linger(c.driver.options.LingerTimeout)
 	}
 	c.closeNow(next)
