@@ -95,16 +95,20 @@ func (d *driver) unclaim() (n int) {
 
 // pack packs the protocol of a connection that DetachIdle has claimed. The result false
 // means that the connection stays.
-func (c *conn) pack() bool {
-	packed, ok := c.Pack()
-	if c.packed = packed; !ok {
-		c.driver.handover.gets <- given{}
-	}
+func (c *conn) pack() (ok bool) {
+	defer func() { // even if Pack panics
+		if !ok {
+			c.driver.handover.gets <- given{}
+		}
+	}()
+	c.packed, ok = c.Pack()
 	return ok
 }
 
 // giveAway ends the connection's life here for DetachIdle.
 func (c *conn) giveAway() {
+	var away given // without a connection if a call below panics: end then closes that
+	defer func() { c.driver.handover.gets <- away }()
 	nc, p := c.nc, c.Parcel(c.packed)
 	if c.reader != nil {
 		// The deadline that has ended the wait ends its read, too.
@@ -112,5 +116,5 @@ func (c *conn) giveAway() {
 	}
 	c.leave()
 	c.conclude()
-	c.driver.handover.gets <- given{nc, p}
+	away = given{nc, p}
 }
