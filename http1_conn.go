@@ -167,8 +167,7 @@ func (c *http1Conn) ownStart() {
 func (c *http1Conn) unbegin() {
 	c.served--
 	c.endRequest()
-	c.phase = readIdle
-	c.tellState(StateIdle)
+	c.awaitRequest()
 }
 
 func (c *http1Conn) stepHead(in []byte) (int, engine.Next) {
@@ -455,8 +454,12 @@ func (c *http1Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		if c.served == 0 {
 			c.cfg.fail(errRequestTimeout)
 		}
+		next := engine.Abort
+		if c.phase == readDrain { // an Abort could cost the client the response
+			next = engine.CloseLinger
+		}
 		c.phase = readClosed
-		return out, engine.Abort
+		return out, next
 	}
 	c.fail(errRequestTimeout)
 	return c.Run(out)

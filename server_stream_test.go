@@ -166,6 +166,23 @@ func TestUnreadStreamedBody(t *testing.T) {
 	})
 }
 
+// TestSlowUnreadBody: a client that is slow to send what the handler has not read gets an
+// orderly end, and no reset, which may cost it the response.
+func TestSlowUnreadBody(t *testing.T) {
+	for _, n := range overTCPByEach() {
+		t.Run(n.name, func(t *testing.T) {
+			r := serve(t, n, &sluice.Server{StreamRequestBody: true, Handler: answering("x")})
+			p := r.dial()
+			p.send(request("POST / HTTP/1.1", "Content-Length: 1000") + "some")
+			p.answer("POST")
+			p.expectEnd()
+			for range 3 {
+				p.send("more")
+			}
+		})
+	}
+}
+
 // TestResponseThatReadsTheRequest: a response's stream, or what follows Flush, may
 // read the request's body, of whatever size; then the connection goes on. What is
 // unread when it is written decides.

@@ -82,8 +82,21 @@ func TestIdleTimeoutIsNotReadTimeout(t *testing.T) {
 		r := serve(t, n, &sluice.Server{IdleTimeout: time.Hour, ReadTimeout: briefly, Handler: answering("x")})
 		p := r.dial()
 		p.get("/")
+		p.send("\r\n") // which begins nothing
 		time.Sleep(3 * briefly)
 		p.get("/")
+	})
+}
+
+// TestIdleTimeoutAfterEmptyLine: empty lines after a request do not make a connection
+// immortal where there is no ReadTimeout.
+func TestIdleTimeoutAfterEmptyLine(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, n network) {
+		r := serve(t, n, &sluice.Server{IdleTimeout: briefly, Handler: answering("x")})
+		p := r.dial()
+		p.get("/")
+		p.send("\r\n")
+		p.rest()
 	})
 }
 
