@@ -175,9 +175,9 @@ func (c *ServerControl) CloseOnNextResponse() {
 	s := c.server
 	s.mu.Lock()
 	e := s.engineLocked()
-	s.mu.Unlock()
 	e.CloseOnNextResponse()
 	s.gauges.isClosing.Store(true) // second, because streams of HTTP/2 then ask the engine
+	s.mu.Unlock()
 	if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
 		e.Nudge()
 	}

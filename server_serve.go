@@ -162,9 +162,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	cfg := s.config()
 	s.logListener(ln, cfg.logger)
-	e := s.engine()
-	s.trackListener(&ln, true)
-	defer s.trackListener(&ln, false)
+	e := s.beginServe(&ln)
+	defer s.endServe(&ln)
 	err := e.Serve(ln, newAcceptor(s, cfg))
 	if isOrderlyEnd(err) {
 		return nil
@@ -174,18 +173,23 @@ func (s *Server) Serve(ln net.Listener) error {
 
 var errNoHandler = errors.New("sluice: Server.Handler is nil")
 
-// trackListener adds or removes a listener that Shutdown must close.
-func (s *Server) trackListener(ln *net.Listener, add bool) {
+// beginServe returns the engine that serves ln. The Shutdown that ends this engine closes
+// ln, and no other one does.
+func (s *Server) beginServe(ln *net.Listener) engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !add {
-		delete(s.state.listeners, ln)
-		return
-	}
+	s.state.isShutDown = false
 	if s.state.listeners == nil {
 		s.state.listeners = make(map[*net.Listener]struct{})
 	}
 	s.state.listeners[ln] = struct{}{}
+	return s.engineLocked()
+}
+
+func (s *Server) endServe(ln *net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.state.listeners, ln)
 }
 
 // isOrderlyEnd reports whether err is an orderly end of Serve: the listener was
@@ -236,6 +240,10 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 	s.state.engine = nil
 	if e != nil {
 		s.state.draining = append(s.state.draining, e)
+		// With mu held: the server may serve again at once, with another engine.
+		e.CloseOnNextResponse()
+		s.gauges.isClosing.Store(true)
+		s.done.Close()
 	}
 	draining := slices.Clone(s.state.draining)
 	listeners := s.state.listeners
@@ -245,12 +253,9 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 	s.mu.Unlock()
 	var firstErr error
 	if e != nil {
-		e.CloseOnNextResponse()
-		s.gauges.isClosing.Store(true)
 		firstErr = closeListeners(listeners)
-		s.done.Close()
 		if !s.HTTP2.Disable || !s.upgrades.IsEmpty() {
-			e.Nudge() // so that connections of HTTP/2 and WebSockets tell their clients
+			nudge(ctx, e) // so that connections of HTTP/2 and WebSockets tell their clients
 		}
 	}
 	var timeout error
@@ -265,6 +270,20 @@ func (s *Server) ShutdownWithContext(ctx context.Context) error {
 		return timeout
 	}
 	return firstErr
+}
+
+// nudge is e.Nudge, which takes seconds where there are a million connections. It returns
+// when ctx ends.
+func nudge(ctx context.Context, e engine.Engine) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Nudge()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // closeListeners closes listeners and returns the first error.

@@ -105,10 +105,10 @@ type Server struct {
 	Logger sluice.Logger
 
 	mu        sync.Mutex
-	engine    engine.Engine   // nil: not serving
-	draining  []engine.Engine // engines that were shut down and have not ended
-	listeners map[net.Listener]struct{}
-	adopter   *acceptor // of AdoptConn; nil: none yet
+	engine    engine.Engine              // nil: not serving
+	draining  []engine.Engine            // engines that were shut down and have not ended
+	listeners map[*net.Listener]struct{} // by address: listener types need not be comparable
+	adopter   *acceptor                  // of AdoptConn; nil: none yet
 
 	gauges   gauges
 	perIP    engine.AddressCounter
@@ -158,9 +158,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	cfg := s.config()
 	choose.LogMultipath(ln, cfg.logger.Printf)
-	e := s.start(cfg)
-	s.trackListener(ln, true)
-	defer s.trackListener(ln, false)
+	e := s.beginServe(&ln, cfg)
+	defer s.endServe(&ln)
 	source := ln
 	if s.TLSConfig != nil {
 		source = &engine.TLSListener{Listener: ln, Config: s.TLSConfig}
@@ -210,7 +209,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	var firstErr error
 	for ln := range listeners {
-		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) && firstErr == nil {
+		if err := (*ln).Close(); err != nil && !errors.Is(err, net.ErrClosed) && firstErr == nil {
 			firstErr = err
 		}
 	}
@@ -235,18 +234,22 @@ func (s *Server) forgetEngine(e engine.Engine) {
 	s.draining = slices.DeleteFunc(s.draining, func(other engine.Engine) bool { return other == e })
 }
 
-// trackListener adds or removes a listener that Shutdown must close.
-func (s *Server) trackListener(ln net.Listener, add bool) {
+// beginServe returns the engine that serves ln. The Shutdown that ends this engine closes
+// ln, and no other one does.
+func (s *Server) beginServe(ln *net.Listener, cfg *config) engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !add {
-		delete(s.listeners, ln)
-		return
-	}
 	if s.listeners == nil {
-		s.listeners = make(map[net.Listener]struct{})
+		s.listeners = make(map[*net.Listener]struct{})
 	}
 	s.listeners[ln] = struct{}{}
+	return s.startLocked(cfg)
+}
+
+func (s *Server) endServe(ln *net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, ln)
 }
 
 // isOrderlyEnd tells whether err means a regular end: the listener was closed, or

@@ -21,9 +21,9 @@ func (l *countedListener) Close() error {
 // returned yet.
 func TestShutdownForgets(t *testing.T) {
 	s := &Server{Handler: echoHandler}
-	s.start(s.config())
 	ln := &countedListener{}
-	s.trackListener(ln, true)
+	var tracked net.Listener = ln
+	s.beginServe(&tracked, s.config())
 	for range 2 {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -32,7 +32,7 @@ func TestShutdownForgets(t *testing.T) {
 			t.Errorf("the listener was closed %d times; engine %v, %d others", ln.closes, s.engine, len(s.draining))
 		}
 	}
-	s.trackListener(ln, false) // Serve returns
+	s.endServe(&tracked) // Serve returns
 	if len(s.listeners) != 0 {
 		t.Errorf("%d listeners are left", len(s.listeners))
 	}
