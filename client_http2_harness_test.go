@@ -139,6 +139,7 @@ func serveUntilEnd(t testing.TB, s *Server, ln net.Listener) {
 		served <- s.Serve(ln)
 	}()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		_ = s.Shutdown()
 		if err := <-served; err != nil {
 			t.Error(err)

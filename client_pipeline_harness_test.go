@@ -185,6 +185,7 @@ func inMemory(tb testing.TB, handler RequestHandler) DialFunc {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	tb.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := s.Shutdown(); err != nil {
 			tb.Error(err)
 		}

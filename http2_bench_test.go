@@ -48,6 +48,7 @@ func newSteadyHTTP2(tb testing.TB, engine Engine, bodySize int) *steadyHTTP2 {
 	}
 	tb.Cleanup(func() {
 		_ = conn.Close()
+		_ = ln.Close() // Serve may not have begun
 		if err := s.Shutdown(); err != nil {
 			tb.Error(err)
 		}

@@ -212,14 +212,14 @@ func TestHTTP2Refusals(t *testing.T) {
 // reads gets the time-out.
 func TestHTTP2SlowBodies(t *testing.T) {
 	for name, set := range map[string]func(s *sluice.Server){
-		"ReadTimeout": func(s *sluice.Server) { s.ReadTimeout = 200 * time.Millisecond },
+		"ReadTimeout": func(s *sluice.Server) { s.ReadTimeout = time.Second },
 		"HeaderReceived": func(s *sluice.Server) {
 			s.HeaderReceived = func(*sluice.RequestHeader) sluice.RequestConfig {
 				return sluice.RequestConfig{ReadTimeout: 50 * time.Millisecond}
 			}
 		},
 		"streamed": func(s *sluice.Server) {
-			s.ReadTimeout = 200 * time.Millisecond
+			s.ReadTimeout = time.Second
 			s.StreamRequestBody = true
 		},
 		"SetReadDeadline": func(s *sluice.Server) {
@@ -230,6 +230,7 @@ func TestHTTP2SlowBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachHTTP2Network(t, func(t *testing.T, n network) {
+				t.Parallel() // they wait
 				s := &sluice.Server{Handler: func(ctx *sluice.RequestCtx) {
 					_, err := io.ReadAll(ctx.RequestBodyStream())
 					if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -242,7 +243,7 @@ func TestHTTP2SlowBodies(t *testing.T) {
 				connect := r.connect
 				r.connect = func() (net.Conn, error) {
 					c, err := connect()
-					return &corkedConn{Conn: c}, err // ReadTimeout is also that of the preface
+					return &corkedConn{Conn: c}, err // ReadTimeout is also that of the preface, and of a handshake
 				}
 				f := r.frames()
 				f.head(1, "POST", "/", false)

@@ -64,6 +64,7 @@ func onH2Servers(t *testing.T, test func(t *testing.T, s h2Server)) {
 					served <- s.Serve(ln)
 				}()
 				test(t, h2Server{engine, isSecure, ln.Addr().(*net.TCPAddr).Port})
+				_ = ln.Close() // Serve may not have begun
 				if err := s.Shutdown(); err != nil {
 					t.Error(err)
 				}

@@ -3,6 +3,7 @@ package prefork
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -110,7 +111,7 @@ func TestPauseIsNoHang(t *testing.T) {
 		freeze(t, pid)
 	}
 	time.Sleep(2 * hangTimeout)
-	for _, pid := range all {
+	for _, pid := range slices.Backward(all) { // the master last: it must not find workers that are still stopped
 		nettest.Signal(t, pid, syscall.SIGCONT)
 	}
 	until(t, "the master notices", func() bool { return f.count("the master stood still") > 0 })

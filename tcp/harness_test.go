@@ -170,6 +170,7 @@ func (c *client) send(t *testing.T, p string) {
 // expect reads want.
 func (c *client) expect(t *testing.T, want string) {
 	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(patience)) // many others may have come before
 	got := make([]byte, len(want))
 	n, err := io.ReadFull(c, got)
 	if err != nil || string(got) != want {

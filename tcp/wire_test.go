@@ -21,6 +21,7 @@ func serveWire(t testing.TB, s *Server) (dial func() net.Conn) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -95,6 +95,7 @@ func redirecting(t *testing.T, secure *tls.Config) (addr string) {
 		served <- s.Serve(ln)
 	}()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := errors.Join(s.Shutdown(), <-served); err != nil {
 			t.Error(err)
 		}

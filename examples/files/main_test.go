@@ -40,6 +40,7 @@ func start(t *testing.T) (url string) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		server.Shutdown()
 		if err := <-served; err != nil {
 			t.Error(err)

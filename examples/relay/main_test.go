@@ -45,6 +45,7 @@ func start(t *testing.T, engine sluice.Engine) *net.TCPConn {
 	conn.SetDeadline(time.Now().Add(patience))
 	t.Cleanup(func() {
 		conn.Close()
+		_ = ln.Close() // Serve may not have begun
 		server.Shutdown()
 		if err := <-served; err != nil {
 			t.Error(err)

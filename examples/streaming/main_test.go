@@ -22,6 +22,7 @@ func start(t *testing.T, ticks <-chan time.Time) string {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := server.Shutdown(); err != nil {
 			t.Error(err)
 		}

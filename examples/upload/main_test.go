@@ -53,6 +53,7 @@ func start(t *testing.T, engine sluice.Engine, max int64, stall time.Duration) *
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		server.Shutdown()
 		if err := <-served; err != nil {
 			t.Error(err)

@@ -87,6 +87,7 @@ func (s *eventServer) start(port int) (used int, end func()) {
 		}
 	}()
 	return ln.Addr().(*net.TCPAddr).Port, func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := errors.Join(server.Shutdown(), <-served); err != nil {
 			s.Error(err)
 		}

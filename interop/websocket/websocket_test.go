@@ -94,6 +94,7 @@ func serve(t *testing.T, e sluice.Engine, h sluice.RequestHandler) (addr string)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := s.Shutdown(); err != nil {
 			t.Error(err)
 		}

@@ -75,6 +75,7 @@ func serveSluice(t *testing.T, isTLS bool, served *atomic.Int64) string {
 		ended <- s.ServeTLSEmbed(ln, certificate, key)
 	}()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := s.Shutdown(); err != nil {
 			t.Error(err)
 		}

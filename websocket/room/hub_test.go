@@ -32,6 +32,7 @@ func serve(t *testing.T) (open func() (net.Conn, *websocket.Conn)) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
+		_ = ln.Close() // Serve may not have begun
 		if err := errors.Join(s.Shutdown(), <-served); err != nil {
 			t.Error(err)
 		}
