@@ -58,11 +58,12 @@ func (u *URI) parsePlain(uri []byte) bool {
 	if len(target) == 0 {
 		target = slash
 	}
+	u.host = append(u.host, rest[:end]...) // first, because rest may be the query of u
 	if target[0] != '/' || !u.setOriginForm(target) {
+		u.host = u.host[:0]
 		return false
 	}
 	u.scheme = append(u.scheme, scheme...)
-	u.host = append(u.host, rest[:end]...)
 	return true
 }
 
@@ -171,11 +172,14 @@ func isUserinfo(s []byte) bool {
 	return true
 }
 
-// splitReference fills path, query and hash from [path] ["?" query] ["#" hash].
+// splitReference fills path, query and hash from [path] ["?" query] ["#" hash]. s may be
+// a part of u: in this order, no part is written to before it is read.
 func (u *URI) splitReference(s []byte) {
 	s, hash, _ := ascii.Cut(s, '#')
 	path, query, _ := ascii.Cut(s, '?')
-	u.hash = append(u.hash[:0], hash...)
+	u.pathOriginal = append(u.pathOriginal[:0], path...)
+	u.isPathLent = false
 	u.SetQuery(query)
-	u.SetPath(path)
+	u.hash = append(u.hash[:0], hash...)
+	u.normalizePath(isNormalPath(u.pathOriginal))
 }

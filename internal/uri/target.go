@@ -83,13 +83,13 @@ func (u *URI) setOriginForm(target []byte) bool {
 			isNormal = false
 		}
 	}
-	if end < len(target) {
-		if !ascii.All(target[end+1:], ascii.Target) {
-			return false
-		}
-		u.query = append(u.query, target[end+1:]...)
+	if end < len(target) && !ascii.All(target[end+1:], ascii.Target) {
+		return false
 	}
 	u.pathOriginal = append(u.pathOriginal, target[:end]...)
+	if end < len(target) { // after the path, because target may be the query of u
+		u.query = append(u.query, target[end+1:]...)
+	}
 	u.normalizePath(isNormal)
 	return true
 }

@@ -119,3 +119,27 @@ func TestSameOrigin(t *testing.T) {
 		}
 	}
 }
+
+// TestParseOfItself: what is parsed may be a part of the URI.
+func TestParseOfItself(t *testing.T) {
+	parts := map[string]func(u *URI, s string) []byte{
+		"query": func(u *URI, s string) []byte { u.SetQuery([]byte(s)); return u.Query() },
+		"hash":  func(u *URI, s string) []byte { u.SetHash([]byte(s)); return u.Hash() },
+		"path":  func(u *URI, s string) []byte { u.SetPath([]byte(s)); return u.Path() },
+		"given": func(u *URI, s string) []byte { u.SetPath([]byte(s)); return u.PathOriginal() },
+	}
+	for _, reference := range []string{
+		"/path/a?x=1#h", "/a?a-long-query=1&b=2#a-long-hash", "/%41/../b?x=%20#h", "?q", "/p#/q?r", "http://other.test/path?a=query-that-is-long",
+		"https://u:p@Other.test:81/a%2fb?x=1#h",
+	} {
+		for name, set := range parts {
+			u := parsed(t, "http://h/p?q#r")
+			s := set(u, reference)
+			want := new(URI)
+			wantErr := want.Parse([]byte("h"), bytes.Clone(s))
+			if err := u.Parse([]byte("h"), s); (err != nil) != (wantErr != nil) || text(u) != text(want) {
+				t.Errorf("%q as %s: %q, %v, want %q, %v", reference, name, text(u), err, text(want), wantErr)
+			}
+		}
+	}
+}
