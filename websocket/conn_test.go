@@ -3,6 +3,7 @@ package websocket
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +186,37 @@ func TestWriteTimeout(t *testing.T) {
 			}
 		}
 		end.expect(t, "")
+	})
+}
+
+// TestCloseDuringFlush: Close comes when the callback has returned, and its output is still on
+// its way. CloseWithin ends the connection nevertheless.
+func TestCloseDuringFlush(t *testing.T) {
+	onEngines(t, func(t *testing.T, engine sluice.Engine) {
+		end := newEnds()
+		f, conns := opened(t, engine, &Endpoint{
+			OnClose: end.onClose, PingAfter: -1, CloseWithin: 50 * time.Millisecond, WriteTimeout: patience, MaxPending: 1,
+			OnMessage: func(c *Conn, m Message) error {
+				for range 2 { // more than the sockets take
+					if err := c.Write(context.Background(), Binary, make([]byte, 16<<20)); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		})
+		c := f.dial(masked(ws.OpText, "go"))
+		conn := <-conns
+		eventually(t, "the call of the engine waits for its output", func() bool {
+			conn.lock().Lock()
+			defer conn.lock().Unlock()
+			return conn.more.session != nil && conn.more.session.flushed != nil
+		})
+		if err := conn.Close(4000, "done"); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, c.in) }() // it does not answer
+		end.expect(t, "closed by this side with code 4000")
 	})
 }
 

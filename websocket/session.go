@@ -112,14 +112,17 @@ func (s *session) Start() engine.Next {
 // Run handles input; see engine.Protocol.
 func (s *session) Run(out []byte) ([]byte, engine.Next) {
 	limit := flushSize
-	if len(s.engine.Buffered()) > 0 || !s.fed.isNothing() {
+	hasInput := len(s.engine.Buffered()) > 0 || !s.fed.isNothing()
+	if hasInput {
 		limit, s.isPinged = math.MaxInt, false
 	}
 	s.begin(out, limit)
 	s.handleFed()
 	next := s.handleInput()
 	s.goAway()
-	s.arm()
+	if hasInput { // output does not end the peer's silence
+		s.arm()
+	}
 	return s.leave(next)
 }
 
@@ -129,8 +132,6 @@ func (s *session) Prompted(out []byte) ([]byte, engine.Next) {
 	s.goAway()
 	if s.host.server.Closing() != upgrade.CloseNot && !s.isPinged {
 		s.arm() // the time of its end
-	} else {
-		s.armClosing()
 	}
 	return s.leave(engine.Read)
 }
@@ -173,7 +174,11 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	}
 	s.run, s.out = notRunning, nil
 	s.conn.more.makeRoom()
+	isClosing := s.conn.phase != phaseOpen
 	mu.Unlock()
+	if isClosing { // perhaps since arm: no call follows that would set the time-out
+		s.armClosing()
+	}
 	s.count(s.read, written)
 	s.read = 0
 	switch how {

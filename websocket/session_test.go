@@ -18,7 +18,8 @@ type fakeConn struct {
 	ready       int    // bytes that WriteReady takes
 	sent        []byte // by WriteReady
 	buffer      [16 << 10]byte
-	roomy       int // bytes of input that were fed in a room
+	roomy       int           // bytes of input that were fed in a room
+	wait        time.Duration // of SetReadDeadline
 }
 
 // feed gives s input as engines do: into its room if it has one, and in pieces of at most
@@ -61,13 +62,13 @@ func (c *fakeConn) WriteReady(v *net.Buffers) int64 {
 	return total
 }
 
-func (c *fakeConn) Buffered() []byte                     { return c.in }
-func (c *fakeConn) Discard(n int)                        { c.in = c.in[n:] }
-func (c *fakeConn) Target() engine.Target                { return engine.Target{Generation: 1} }
-func (c *fakeConn) SetReadDeadline(int64, time.Duration) {}
-func (c *fakeConn) SetWriteTimeout(time.Duration)        {}
-func (c *fakeConn) RemoteAddr() net.Addr                 { return nil }
-func (c *fakeConn) LocalAddr() net.Addr                  { return nil }
+func (c *fakeConn) Buffered() []byte                         { return c.in }
+func (c *fakeConn) Discard(n int)                            { c.in = c.in[n:] }
+func (c *fakeConn) Target() engine.Target                    { return engine.Target{Generation: 1} }
+func (c *fakeConn) SetReadDeadline(_ int64, d time.Duration) { c.wait = d }
+func (c *fakeConn) SetWriteTimeout(time.Duration)            {}
+func (c *fakeConn) RemoteAddr() net.Addr                     { return nil }
+func (c *fakeConn) LocalAddr() net.Addr                      { return nil }
 
 // A fakeServer is an upgrade.Server.
 type fakeServer struct{}
@@ -127,6 +128,30 @@ func BenchmarkEcho(b *testing.B) {
 				echo()
 			}
 		})
+	}
+}
+
+// TestOutputIsNoAnswer: after a ping, what is sent does not give the peer more time, however
+// many calls of the engine it takes.
+func TestOutputIsNoAnswer(t *testing.T) {
+	s, conn := opens(t, &Endpoint{PongWithin: time.Second, OnMessage: echoMessage})
+	if _, next := s.TimedOut(nil); next != engine.Read || conn.wait != time.Second {
+		t.Fatalf("next %d, a wait of %v", next, conn.wait)
+	}
+	for range 3 {
+		if err := s.conn.TryWrite(Binary, make([]byte, 20<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, next := s.Prompted(nil)
+	for ; next == engine.Run; _, next = s.Run(nil) {
+	}
+	if s.conn.Pending() > 0 || conn.wait != time.Second {
+		t.Errorf("%d bytes wait, and the peer has %v", s.conn.Pending(), conn.wait)
+	}
+	conn.feed(s, []byte(masked(ws.OpPong, "")), 100, nil)
+	if conn.wait < 30*time.Second {
+		t.Errorf("after an answer, the peer has %v", conn.wait)
 	}
 }
 
