@@ -239,6 +239,8 @@ func TestCallbackErrors(t *testing.T) {
 				return broken
 			case "code":
 				return fmt.Errorf("wrapped: %w", &CloseError{Code: 4000, Reason: "enough"})
+			case "bytes":
+				return &CloseError{Code: 4000, Reason: "\xff is " + strings.Repeat("\x80", 200)}
 			case "reserved":
 				return &CloseError{Code: CodeAbnormal}
 			case "none":
@@ -249,6 +251,7 @@ func TestCallbackErrors(t *testing.T) {
 		for in, want := range map[string][2]string{
 			"error":    {"close 1011", "broken"},
 			"code":     {"close 4000 enough", "closed by this side with code 4000: enough"},
+			"bytes":    {"close 4000 \ufffd is \ufffd", "closed by this side with code 4000: \ufffd is \ufffd"},
 			"reserved": {"close 1011", "closed by this side with code 1011"},
 			"none":     {"close 1005", "closed by this side with code 1005"},
 			"panic":    {"close 1011", "closed by this side with code 1011"},

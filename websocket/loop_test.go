@@ -34,6 +34,8 @@ func TestAccept(t *testing.T) {
 					return nil
 				case string(m.Data) == "fail":
 					return errors.New("failed")
+				case string(m.Data) == "bytes":
+					return &CloseError{Code: 4000, Reason: strings.Repeat("\x80", 200)}
 				case string(m.Data) == "panic":
 					panic("in a loop")
 				}
@@ -53,7 +55,7 @@ func TestAccept(t *testing.T) {
 		if err := <-ended; CloseCode(err) != 4002 {
 			t.Error(err)
 		}
-		for in, want := range map[string]string{"quit": "close 1000", "fail": "close 1011", "panic": "close 1011"} {
+		for in, want := range map[string]string{"quit": "close 1000", "fail": "close 1011", "panic": "close 1011", "bytes": "close 4000 \ufffd"} {
 			c := f.dial(masked(ws.OpText, in) + masked(ws.OpText, "dropped"))
 			c.expect("text hello tcp", want)
 			c.raw(closing(1000, ""))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"runtime/debug"
+	"strings"
 
 	"github.com/sluicehttp/sluice/internal/ws"
 )
@@ -50,7 +51,7 @@ func (c *Conn) closeFor(err error) {
 	frame := &CloseError{Code: CodeInternal}
 	var wanted *CloseError
 	if errors.As(err, &wanted) && (wanted.Code == CodeNone || ws.Code(wanted.Code).MaySend()) {
-		frame.Code, frame.Reason = wanted.Code, wanted.Reason
+		frame.Code, frame.Reason = wanted.Code, strings.ToValidUTF8(wanted.Reason, "\uFFFD")
 	}
 	if s := c.more.session; s != nil && wanted == nil {
 		s.note(err) // OnClose gets it
