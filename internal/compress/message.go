@@ -111,15 +111,19 @@ func (s *messageSource) Read(p []byte) (n int, err error) {
 // InflateMessage decodes a message of AppendMessage, or of any sender (RFC 7692 section
 // 7.2.2), into a buffer, which the caller must release. history is the end of what the
 // sender has compressed before, as far as it may refer to it. A message of more than limit
-// bytes is ErrTooLarge, and no more is decoded; limit 0 is none. Data that is not DEFLATE
-// is ErrMessage.
+// bytes is ErrTooLarge, and no more is decoded; limit 0 is none. Data that is not DEFLATE,
+// and more than 16 final blocks within a message, are ErrMessage.
 func InflateMessage(src, history []byte, limit int) (*buf.Buffer, error) {
 	z := acquireFlateReader()
 	out := buf.Get(inflatedSize(len(src), limit))
 	z.source = messageSource{in: src, tail: messageTail}
 	err := z.reset(history)
-	for err == nil {
+	for ends := 0; err == nil; ends++ {
 		if out, err = z.inflate(out, limit); err != nil || z.isAtEnd() {
+			break
+		}
+		if ends == maxEnds {
+			err = ErrMessage
 			break
 		}
 		err = z.resume(history, out.B) // the sender has ended a stream within its message
@@ -135,6 +139,10 @@ func InflateMessage(src, history []byte, limit int) (*buf.Buffer, error) {
 	}
 	return nil, err
 }
+
+// maxEnds is how many final blocks may come before the end of a message. Each takes two bytes
+// there, and costs the decoder a window of 32 KiB: BenchmarkMessageEnds.
+const maxEnds = 16
 
 // inflatedSize returns the room for a message at first.
 func inflatedSize(size, limit int) int {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/flate"
@@ -84,6 +86,41 @@ func TestMessageForms(t *testing.T) {
 		if _, err := InflateMessage([]byte(in), nil, 0); !errors.Is(err, ErrMessage) {
 			t.Errorf("%x: %v", in, err)
 		}
+	}
+}
+
+// endingMessage returns a message of 32 KiB with n final blocks at its end.
+func endingMessage(n int) []byte {
+	m := AppendMessage(nil, make([]byte, 32<<10), nil, MaxWindowBits)
+	if n > 0 {
+		m = append(m, flushed+strings.Repeat("\x03\x00", n)+"\x00"...)
+	}
+	return m
+}
+
+// TestMessageEnds: final blocks within a message are few.
+func TestMessageEnds(t *testing.T) {
+	for n, want := range map[int]error{0: nil, 1: nil, maxEnds: nil, maxEnds + 1: ErrMessage, 10_000: ErrMessage} {
+		out, err := InflateMessage(endingMessage(n), nil, 64<<10)
+		if err != want || err == nil && len(out.B) != 32<<10 {
+			t.Errorf("%d final blocks: %v", n, err)
+		}
+	}
+}
+
+// BenchmarkMessageEnds says what final blocks cost.
+func BenchmarkMessageEnds(b *testing.B) {
+	for _, n := range []int{0, 1, maxEnds} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			message := endingMessage(n)
+			for b.Loop() {
+				out, err := InflateMessage(message, nil, 64<<10)
+				if err != nil {
+					b.Fatal(err)
+				}
+				out.Release()
+			}
+		})
 	}
 }
 
