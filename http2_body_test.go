@@ -186,6 +186,9 @@ func TestHTTP2Refusals(t *testing.T) {
 		failures := make(chan error, 1)
 		r := serveHTTP2(t, n, &sluice.Server{ReadBufferSize: 4096, LogAllErrors: true, Handler: func(*sluice.RequestCtx) {}, ErrorHandler: func(ctx *sluice.RequestCtx, err error) {
 			failures <- err
+			if ctx.StreamID() == 0 || string(ctx.Request.Header.Protocol()) != "HTTP/2.0" {
+				t.Errorf("%v: ErrorHandler sees stream %d of %s", err, ctx.StreamID(), ctx.Request.Header.Protocol())
+			}
 			ctx.SetBodyString("refused")
 		}})
 		f := r.frames()
@@ -195,6 +198,7 @@ func TestHTTP2Refusals(t *testing.T) {
 		}{
 			{"431 refused .", func(stream uint32) { f.head(stream, "GET", "/", true, "x-large", strings.Repeat("x", 5000)) }},
 			{"414 refused .", func(stream uint32) { f.head(stream, "GET", "/"+strings.Repeat("x", 5000), true) }},
+			{"431 .", func(stream uint32) { f.head(stream, "HEAD", "/", true, "x-large", strings.Repeat("x", 5000)) }},
 		} {
 			test.head(uint32(2*i + 1))
 			if got := f.describe(); got != test.want {

@@ -123,8 +123,19 @@ func (x *http2Exchange) BodyDue(heard int64) int64 {
 	return heard + int64(x.host.cfg.http2.ReadTimeout)
 }
 
-// Refuse implements http2.Request.
-func (x *http2Exchange) Refuse(err error) { x.failure = err }
+// Refuse implements http2.Request. ErrorHandler sees which protocol it is.
+func (x *http2Exchange) Refuse(err error, method []byte) {
+	x.failure = err
+	x.ctx.streamID = x.stream.ID()
+	h := &x.ctx.Request.Header
+	h.m.SetProtocol(protocolHTTP2)
+	if len(method) == 0 {
+		return
+	}
+	if h.SetMethodBytes(method); h.IsHead() {
+		x.ctx.verb = verbHead
+	}
+}
 
 // Serve implements http2.Request.
 func (x *http2Exchange) Serve() (outlived bool) {

@@ -37,15 +37,21 @@ const (
 	EarnRequest     = Token        // a finished request
 	earnedBodyBytes = 1 << 10      // so many bytes of a request's body earn a Token
 	packedBudget    = 6
+
+	// What a DATA frame may be answered with: credit for the stream and for the connection,
+	// and a PING by which the peer measures the round trip, as the clients of gRPC do.
+	echoesOfData = 3
+	maxEchoes    = 3000
 )
 
 // A Budget pays for the work that a peer causes with frames that cost it little. When it
 // is used up, the connection ends with ErrCalm. The zero value is full. Times are
 // nanoseconds of a clock that does not go back.
 type Budget struct {
-	tick  uint32 // time of the last refill, in budgetTick
-	spent Cost
-	acks  uint16
+	tick   uint32 // time of the last refill, in budgetTick
+	spent  Cost
+	acks   uint16
+	echoes uint16 // answers to our DATA that the peer has not given
 }
 
 // maxAcks is how many acknowledgements may wait for a peer that does not read.
@@ -67,10 +73,23 @@ func (b *Budget) Spend(now int64, cost Cost) *Error {
 	return nil
 }
 
+// SentData says that the peer gets a DATA frame that its windows have not made small: some
+// answers to it cost nothing. A peer that returns a few bytes of window at a time gets none.
+func (b *Budget) SentData() { b.echoes = min(b.echoes+echoesOfData, maxEchoes) }
+
+// SpendEcho is Spend for a frame that may answer DATA.
+func (b *Budget) SpendEcho(now int64, cost Cost) *Error {
+	if b.echoes > 0 {
+		b.echoes--
+		return nil
+	}
+	return b.Spend(now, cost)
+}
+
 // SpendOnUpdate pays for a WINDOW_UPDATE.
 func (b *Budget) SpendOnUpdate(now int64, increment uint32) *Error {
 	if increment < smallUpdate {
-		return b.Spend(now, CostSmallUpdate)
+		return b.SpendEcho(now, CostSmallUpdate)
 	}
 	return nil
 }
@@ -89,13 +108,21 @@ func (b *Budget) SpendOnData(now int64, ev *Event, isStreamed bool) *Error {
 	return b.Spend(now, cost)
 }
 
-// Owe pays for a frame whose acknowledgement was added to what waits to be sent. It returns
-// ErrCalm if too many of them wait.
-func (b *Budget) Owe(now int64, cost Cost) *Error {
+// OweSettings pays for SETTINGS whose acknowledgement was added to what waits to be sent. It
+// returns ErrCalm if too many acknowledgements wait.
+func (b *Budget) OweSettings(now int64) *Error {
 	if b.acks++; b.acks > maxAcks {
 		return ErrCalm
 	}
-	return b.Spend(now, cost)
+	return b.Spend(now, CostSettings)
+}
+
+// OwePing is OweSettings for PING, which may answer DATA.
+func (b *Budget) OwePing(now int64) *Error {
+	if b.acks++; b.acks > maxAcks {
+		return ErrCalm
+	}
+	return b.SpendEcho(now, CostPing)
 }
 
 // Owes tells whether an acknowledgement waits to be sent.
@@ -116,7 +143,7 @@ func (b *Budget) EarnBody(n uint32) {
 // Tokens returns how many Tokens there were after the last Spend or Earn.
 func (b *Budget) Tokens() int { return int((budgetSize - b.spent) / Token) }
 
-// AppendPacked appends the Budget as 6 bytes, without what is owed.
+// AppendPacked appends the Budget as 6 bytes, without what either side owes.
 func (b *Budget) AppendPacked(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(b.spent))
 	return binary.BigEndian.AppendUint32(dst, b.tick)

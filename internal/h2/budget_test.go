@@ -91,19 +91,46 @@ func TestBudgetPadding(t *testing.T) {
 
 func TestBudgetOwes(t *testing.T) {
 	var b Budget
-	for range maxAcks {
-		if err := b.Owe(0, 0); err != nil || !b.Owes() {
+	for i := range maxAcks {
+		owe := b.OweSettings
+		if i%2 == 0 {
+			owe = b.OwePing
+		}
+		if err := owe(0); err != nil || !b.Owes() {
 			t.Fatal(err, b.Owes())
 		}
 	}
-	if err := b.Owe(0, 0); err != ErrCalm {
-		t.Errorf("more than %d acknowledgements wait: %v", maxAcks, err)
+	if b.OweSettings(0) != ErrCalm || b.OwePing(0) != ErrCalm {
+		t.Errorf("more than %d acknowledgements wait", maxAcks)
 	}
-	if b.Paid(); b.Owes() || b.Owe(0, budgetSize) != nil {
+	if b.Paid(); b.Owes() || b.OweSettings(0) != nil || b.OwePing(0) != nil {
 		t.Error("owes after Paid")
 	}
-	if err := b.Owe(0, 1); err != ErrCalm {
-		t.Errorf("the budget is used up: %v", err)
+	b.spent = budgetSize
+	if b.OweSettings(0) != ErrCalm || b.OwePing(0) != ErrCalm {
+		t.Error("the budget is used up")
+	}
+}
+
+// TestBudgetEchoes: what may answer DATA costs nothing, so often.
+func TestBudgetEchoes(t *testing.T) {
+	var b Budget
+	for range 2 * maxEchoes {
+		b.SentData()
+	}
+	for i := range maxEchoes {
+		if _ = b.OwePing(0); i%2 == 0 {
+			_ = b.SpendOnUpdate(0, 1)
+		}
+		b.Paid()
+	}
+	if want := Cost(maxEchoes/2) * Token; b.spent != want {
+		t.Errorf("%d, want %d", b.spent, want)
+	}
+	b = Budget{}
+	b.SentData()
+	if _ = b.OweSettings(0); b.spent != CostSettings {
+		t.Error("SETTINGS are no answer to DATA")
 	}
 }
 

@@ -27,24 +27,9 @@ func (w *SendWindow) shift(n int64) (ok bool) {
 // Take books n bytes that are sent.
 func (w *SendWindow) Take(n int) { *w -= SendWindow(n) }
 
-// MinData is the size below which a DATA frame waits for more window, and
-// MinDataWait the nanoseconds after which it waits no longer (RFC 9113 section 6.9:
-// the sender may delay; a receiver that returns a few bytes at a time would make each
-// a frame).
-const (
-	MinData     = 1 << 10
-	MinDataWait = 100_000_000
-)
-
-// DataSize returns how many of rest bytes the next DATA frame has, from 0 (wait for
-// window) to maxFrame. canWait: the windows have not been this small for MinDataWait.
-func DataSize(rest int, stream, connection SendWindow, maxFrame uint32, canWait bool) int {
-	n := min(int64(rest), int64(stream), int64(connection), int64(maxFrame))
-	if n < min(int64(rest), MinData) && (canWait || n < 0) {
-		return 0
-	}
-	return int(n)
-}
+// MinData is the least room for which the content of another DATA frame is looked for, unless
+// that is shorter.
+const MinData = 1 << 10
 
 // Growth is what the receive windows of one connection share.
 type Growth struct {

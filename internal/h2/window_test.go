@@ -26,35 +26,6 @@ func TestSendWindow(t *testing.T) {
 	}
 }
 
-func TestDataSize(t *testing.T) {
-	const frame = MinMaxFrameSize
-	for _, c := range []struct {
-		rest               int
-		stream, connection SendWindow
-		canWait            bool
-		want               int
-	}{
-		{100_000, 100_000, 100_000, true, frame},
-		{100_000, 5000, 100_000, true, 5000},
-		{100_000, 100_000, 5000, true, 5000},
-		{100, 100_000, 100_000, true, 100},
-		{100, 100, 100, true, 100}, // the rest
-		{101, 100, 100_000, true, 0},
-		{101, 100, 100_000, false, 100},
-		{100_000, MinData, 100_000, true, MinData},
-		{100_000, MinData - 1, 100_000, true, 0},
-		{100_000, MinData - 1, 100_000, false, MinData - 1},
-		{100_000, 0, 100_000, false, 0},
-		{100_000, -5, 100_000, false, 0},
-		{0, -5, 100_000, false, 0},
-		{100_000, 100_000, -5, true, 0},
-	} {
-		if got := DataSize(c.rest, c.stream, c.connection, frame, c.canWait); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-}
-
 // Credit is returned in halves, and never more than the window.
 func TestCreditIsReturnedInHalves(t *testing.T) {
 	g := Growth{}

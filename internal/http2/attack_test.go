@@ -95,6 +95,13 @@ func TestAttacks(t *testing.T) {
 		}, func(e *fakeEngine, id uint32) []byte { return e.peer.request(nil, id, get, true) }, 2001},
 		{"padding", openOne, func(*fakeEngine, uint32) []byte { return paddedData(nil, 1, 64, 255, false) }, 2200},
 		{"small WINDOW_UPDATE", nil, func(*fakeEngine, uint32) []byte { return h2.AppendWindowUpdate(nil, 0, 1) }, 2001},
+		{"window updates of 1 for an answer that waits", func(e *fakeEngine) {
+			e.handler = respondWith(1 << 20)
+			e.feed(e.peer.request(nil, 1, get, true))
+			e.runTasks()
+		}, func(*fakeEngine, uint32) []byte {
+			return h2.AppendWindowUpdate(h2.AppendWindowUpdate(nil, 0, 1), 1, 1)
+		}, 1010},
 		{"unknown frames", nil, func(*fakeEngine, uint32) []byte { return frame(nil, 0x77, 0, 0, nil) }, 2001},
 		{"PRIORITY", openOne, func(*fakeEngine, uint32) []byte { return frame(nil, 0x2, 0, 1, []byte{0, 0, 0, 9, 9}) }, 2001},
 		{"PRIORITY_UPDATE", openOne, func(*fakeEngine, uint32) []byte {
@@ -146,6 +153,26 @@ func (a *attack) run(t *testing.T) {
 	e.close()
 }
 
+// TestEchoes: a peer may answer each DATA frame with its credit and a PING, as the clients of
+// gRPC do.
+func TestEchoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // no time passes, in which the budget would grow
+		e := newEngine(t, testConfig())
+		e.recycle, e.peer.isQuiet = true, true
+		e.handler = respondWith(10)
+		for id := uint32(1); id < 2*10_000; id += 2 {
+			e.feed(e.peer.request(nil, id, get, true))
+			e.runTasks()
+			in := h2.AppendWindowUpdate(h2.AppendWindowUpdate(nil, 0, 10), id, 10)
+			if e.feed(h2.AppendPing(in, [8]byte{}, false)); e.isLast {
+				t.Fatalf("the connection ends at stream %d: %v", id, e.conn.failure)
+			}
+		}
+		e.close()
+		e.checkEnded()
+	})
+}
+
 // TestQueuedResets: streams that were reset count until their Tasks have ended, so that
 // no more Tasks wait than streams are allowed.
 func TestQueuedResets(t *testing.T) {
@@ -187,6 +214,62 @@ func TestHeads(t *testing.T) {
 		t.Fatalf("%d streams are open", n)
 	}
 	e.close()
+	e.checkEnded()
+}
+
+// TestTrailers: trailer sections count as heads do.
+func TestTrailers(t *testing.T) {
+	for code, isStreamed := range map[h2.Code]bool{h2.CodeRefusedStream: false, h2.CodeEnhanceYourCalm: true} {
+		e := newEngine(t, testConfig())
+		e.handler = respondWith(10)
+		if isStreamed {
+			e.isStreamed = always
+		}
+		e.feed(setting(nil, uint32(h2.SettingInitialWindowSize), 0)) // nothing is taken
+		big := fields{extra: strings.Repeat("x", 32<<10)}
+		for id := uint32(1); id < 2*100; id += 2 {
+			e.feed(e.peer.request(nil, id, post, false))
+			block := big.AppendFields(e.peer.encoder.Begin(h2.BeginHeaders(nil)), &e.peer.encoder)
+			e.feed(h2.FinishHeaders(block, 0, id, true, h2.MinMaxFrameSize))
+			e.runTasks()
+			if e.conn.heads > 1<<20 {
+				t.Fatalf("%d bytes of trailer sections", e.conn.heads)
+			}
+		}
+		if got := e.peer.took(); !strings.Contains(got, code.String()) || e.peer.hasGone {
+			t.Fatalf("got %.200q", got)
+		}
+		e.close()
+		e.checkEnded()
+	}
+}
+
+// TestUnreadBodies: bodies that no handler reads hold their windows, and delay no other stream,
+// however many they are. More than a window ends its stream only.
+func TestUnreadBodies(t *testing.T) {
+	const streams = 50 // three times the connection's window
+	e := newEngine(t, testConfig())
+	e.isStreamed = always
+	for id := uint32(1); id < 2*streams; id += 2 {
+		e.feed(e.peer.request(nil, id, post, false))
+		for range 4 {
+			e.feed(data(nil, id, 16<<10, false))
+		}
+	}
+	held := 0
+	for _, s := range e.conn.streams {
+		held += len(s.inbox)
+	}
+	if held != streams*64<<10 || e.peer.credit[0] < held || e.peer.hasGone {
+		t.Fatalf("%d bytes are held, the connection has got %d of credit, GOAWAY %v", held, e.peer.credit[0], e.peer.goAway)
+	}
+	e.peer.took()
+	e.feed(data(nil, 1, 1, false))
+	if got := e.peer.took(); got != "RST_STREAM 1 FLOW_CONTROL_ERROR" || len(e.conn.streams) != streams {
+		t.Fatalf("got %q, and there are %d streams", got, len(e.conn.streams))
+	}
+	e.close()
+	e.runTasks()
 	e.checkEnded()
 }
 

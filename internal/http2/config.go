@@ -31,8 +31,9 @@ type Config struct {
 	// StallTimeout bounds how long a peer may take nothing of a response, or not
 	// acknowledge SETTINGS. It must be positive.
 	StallTimeout time.Duration
-	// MaxHeads is how many bytes the heads of all open streams of a connection may have;
-	// requests beyond it are refused, which any client may repeat. 0: 1 MiB.
+	// MaxHeads is how many bytes the heads and trailer sections of all open streams of a
+	// connection may have; requests beyond it are refused, which any client may repeat.
+	// 0: 1 MiB.
 	MaxHeads int
 	// MaxRequests is how many streams a connection accepts before its graceful end; 0:
 	// any number.
@@ -110,8 +111,10 @@ type Request interface {
 	// BodyDue returns when more of a body that is not streamed must arrive, in Nanos;
 	// 0: never. heard is when its last part came. It is called like HeadReceived.
 	BodyDue(heard int64) int64
-	// Refuse makes Serve answer with err instead of calling a handler.
-	Refuse(err error)
+	// Refuse makes Serve answer with err instead of calling a handler. method is that of a
+	// request whose head was refused, without a call of HeadReceived; empty: it is not known,
+	// or there was the call.
+	Refuse(err error, method []byte)
 	// Serve answers the request. It runs in a Task and may block. When it returns, the
 	// response is complete, or else the stream is reset. With outlived, a Tunnel for
 	// which Outlive was called has the stream, or what Carry or Converse got.

@@ -63,7 +63,7 @@ type tenancy struct {
 	newest  uint32 // the highest stream of the peer
 	last    uint32 // the highest one that was accepted or refused with RST_STREAM
 	opened  uint64 // streams that were accepted
-	heads   int    // bytes of the heads of all streams
+	heads   int    // bytes of the heads and trailer sections of all streams
 	resets  resets
 
 	// Output.
@@ -195,7 +195,7 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		return c.settingsAcked()
 	case h2.EventPing:
 		c.out = h2.AppendPing(c.out, ev.Ping, true)
-		return c.budget.Owe(now, h2.CostPing)
+		return c.budget.OwePing(now)
 	case h2.EventPingAck:
 		c.pingAcked(ev.Ping, now)
 		return c.budget.Spend(now, h2.CostIgnored)
@@ -228,7 +228,7 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	c.isPrefaced = true
 	c.out = h2.AppendSettingsAck(c.out)
-	return c.budget.Owe(now, h2.CostSettings)
+	return c.budget.OweSettings(now)
 }
 
 func (c *Conn) settingsAcked() *h2.Error {
@@ -257,7 +257,7 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 		if ev.Stream > c.newest {
 			return h2.ErrIdleStream
 		}
-		return c.budget.Spend(now, h2.CostIgnored) // of a stream that has ended
+		return c.budget.SpendEcho(now, h2.CostIgnored) // of a stream that has ended
 	}
 	if !s.sendWindow.Add(ev.Value) {
 		return c.resetByUs(s, h2.ErrStreamWindowOverflow, now)

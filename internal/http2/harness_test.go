@@ -342,7 +342,7 @@ func (r *testRequest) BodyComplete(t *field.Table) { r.isComplete, r.hasTrailer 
 
 func (r *testRequest) BodyDue(heard int64) int64 { return heard + int64(10*time.Second) }
 
-func (r *testRequest) Refuse(err error) { r.failure = err }
+func (r *testRequest) Refuse(err error, _ []byte) { r.failure = err }
 
 func (r *testRequest) Serve() (outlived bool) {
 	if r.ended > 0 {

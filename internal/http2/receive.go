@@ -152,12 +152,12 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	if v := h2.Violation(err); v != nil {
 		return c.malformed(s, v, now)
 	}
-	if !c.keepHead(s) {
+	if !c.keepFields(s, s.Request.Fields()) {
 		c.reset(s, h2.CodeRefusedStream)
 		return c.budget.Spend(now, h2.CostRefused)
 	}
 	if err != nil { // an answer of HTTP/1.1 fits: 431, 414
-		c.refuseRequest(s, err)
+		c.refuseRequest(s, err, c.head.Method.In(s.Request.Fields().Raw()))
 		return nil
 	}
 	if c.head.Has(h1.HasLength) {
@@ -180,7 +180,7 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	isStreamed, err := s.Request.HeadReceived(&c.head, isLast)
 	switch {
 	case err != nil:
-		c.refuseRequest(s, err)
+		c.refuseRequest(s, err, nil)
 	case isLast:
 		c.serve(s)
 	case isStreamed:
@@ -193,19 +193,20 @@ func (c *Conn) headReceived(s *Stream, err error, isLast bool, now int64) *h2.Er
 	return nil
 }
 
-// keepHead counts the head of s. It is false if the heads of all streams exceed their
-// limit.
-func (c *Conn) keepHead(s *Stream) bool {
+// keepFields counts the head or the trailer section of s. It is false if those of all
+// streams exceed their limit.
+func (c *Conn) keepFields(s *Stream, t *field.Table) bool {
 	const fieldSize = 32 // about what a field needs beside its bytes
-	t := s.Request.Fields()
-	s.head = len(t.Raw()) + fieldSize*t.Len()
-	c.heads += s.head
+	size := len(t.Raw()) + fieldSize*t.Len()
+	s.head += size
+	c.heads += size
 	return c.heads <= c.cfg.maxHeads() || len(c.streams) == 1
 }
 
-// refuseRequest has a Task answer s with err. What else arrives of it is discarded.
-func (c *Conn) refuseRequest(s *Stream, err error) {
-	s.Request.Refuse(err)
+// refuseRequest has a Task answer s with err. What else arrives of it is discarded. method is
+// that of Request.Refuse.
+func (c *Conn) refuseRequest(s *Stream, err error, method []byte) {
+	s.Request.Refuse(err, method)
 	if s.input != inputEnded {
 		s.input = inputDiscarded
 	}
@@ -228,6 +229,14 @@ func (c *Conn) trailerReceived(s *Stream, err error, now int64) *h2.Error {
 		return c.malformed(s, v, now)
 	}
 	h1.DropForbiddenTrailers(&c.trailer)
+	if s.input != inputDiscarded && !c.keepFields(s, &c.trailer) {
+		code := h2.CodeRefusedStream
+		if s.task != taskNone { // a handler has begun
+			code = h2.CodeEnhanceYourCalm
+		}
+		c.reset(s, code)
+		return c.budget.Spend(now, h2.CostRefused)
+	}
 	return c.inputComplete(s, true, now)
 }
 
@@ -258,7 +267,7 @@ func (c *Conn) dataReceived(ev *h2.Event, now int64) *h2.Error {
 				s.input = inputEnded
 			}
 			c.consumedOf(s, len(ev.Payload), now)
-			c.refuseRequest(s, err)
+			c.refuseRequest(s, err, nil)
 			return nil
 		}
 		if !ev.Has(h2.EndStream) {

@@ -62,7 +62,8 @@ func checkWoken(t *testing.T, before, after *tenancy) {
 	if before.sendWindow != after.sendWindow || before.window.Left() != after.window.Left() {
 		t.Errorf("windows %d %d became %d %d", before.sendWindow, before.window.Left(), after.sendWindow, after.window.Left())
 	}
-	if before.peer.Settings != after.peer.Settings || before.own.InForce != after.own.InForce || before.budget != after.budget {
+	if before.peer.Settings != after.peer.Settings || before.own.InForce != after.own.InForce ||
+		!bytes.Equal(before.budget.AppendPacked(nil), after.budget.AppendPacked(nil)) {
 		t.Errorf("settings %+v %+v, budget %+v became %+v %+v, %+v", before.peer.Settings, before.own, before.budget, after.peer.Settings, after.own, after.budget)
 	}
 	if before.growth.RoundTrip.Nanos() != after.growth.RoundTrip.Nanos() || after.growth.Room != int64(after.cfg.MaxConnWindow) {

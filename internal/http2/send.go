@@ -81,6 +81,7 @@ func (s *Stream) Respond(f Fields, content []byte) bool {
 		}
 		c.out = h2.AppendDataHead(c.out, s.id, n, true)
 		c.out = append(c.out, content...)
+		c.budget.SentData()
 		s.output = outputEnded
 		return true
 	}
@@ -354,13 +355,13 @@ func (c *Conn) appendContent(out []byte, s *Stream, now int64) []byte {
 	s.sendWindow.Take(n)
 	c.progress.add(n, now)
 	s.progress.add(n, now)
+	if n == len(p) || n >= h2.MinData {
+		c.budget.SentData()
+	}
 	isLast := s.output == outputLast && n == len(p) && (!isHeld || len(s.last) == 0)
 	out = h2.AppendDataHead(out, s.id, n, isLast)
 	out = append(out, p[:n]...)
 	if isHeld {
-		if (s.isConnect || s.carriage != nil) && n == len(p) {
-			c.budget.Earn(2 * h2.CostSmallUpdate) // the peer may return its credit, of stream and connection
-		}
 		if s.held = s.held[:copy(s.held, s.held[n:])]; len(s.held) == 0 {
 			s.held = s.emptied(&s.heldBuffer, s.held)
 		}

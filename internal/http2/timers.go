@@ -199,7 +199,7 @@ func (c *Conn) timeOutStreams(now int64) {
 			s.isReading = false
 			s.wake.Broadcast()
 		default:
-			c.refuseRequest(s, ErrTimeout)
+			c.refuseRequest(s, ErrTimeout, nil)
 		}
 	}
 	for {

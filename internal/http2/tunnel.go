@@ -68,6 +68,7 @@ func (t *Tunnel) Outlive() bool {
 		return false
 	}
 	s.readDue, s.writeDue = 0, 0
+	c.heads, s.head = c.heads-s.head, 0
 	s.task = taskTunnel
 	c.tunnels++
 	if c.phase == phaseDraining || c.hasOutput() { // cutTunnels, or what Serve has sent last

@@ -3,6 +3,7 @@ package http2
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -375,6 +376,22 @@ func TestTunnelsAreLimited(t *testing.T) {
 	next.Close()
 	e.pump()
 	e.checkEnded()
+}
+
+// TestTunnelHeads: the head of a tunnel that outlives its Task does not count: it is kept no
+// longer.
+func TestTunnelHeads(t *testing.T) {
+	cfg := tunnelConfig()
+	cfg.MaxHeads = 100
+	e := newEngine(t, cfg)
+	for stream := uint32(1); stream < 20; stream += 2 {
+		tunnel := e.tunnel(stream)
+		e.runTasks()
+		if got, want := e.peer.took(), fmt.Sprintf("HEADERS %d 200", stream); got != want || e.conn.heads != 0 {
+			t.Fatalf("got %q, want %q; %d bytes of heads", got, want, e.conn.heads)
+		}
+		defer tunnel.Close()
+	}
 }
 
 // TestConnectIsOffered: without the setting, :protocol resets the stream (RFC 8441 section

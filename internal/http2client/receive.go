@@ -11,9 +11,6 @@ const (
 	// earnedByResponse is what a peer earns with a complete response: it may have sent
 	// small window updates for the request.
 	earnedByResponse = 4 * h2.EarnRequest
-	// earnedByData is what a peer earns with a DATA frame of ours, of which there may be
-	// many: it may return the credit at once, of the stream and the connection.
-	earnedByData = 2 * h2.CostSmallUpdate
 )
 
 // parse handles input. A violation ends the connection.
@@ -49,7 +46,7 @@ func (c *Conn) handle(ev *h2.Event, now int64) *h2.Error {
 		return c.settingsAcked()
 	case h2.EventPing:
 		c.out = h2.AppendPing(c.out, ev.Ping, true)
-		return c.budget.Owe(now, h2.CostPing)
+		return c.budget.OwePing(now)
 	case h2.EventPingAck:
 		switch ev.Ping {
 		case h2.RoundTripPing:
@@ -96,7 +93,7 @@ func (c *Conn) settingReceived(ev *h2.Event, now int64) *h2.Error {
 		c.signalUnsettled()
 	}
 	c.out = h2.AppendSettingsAck(c.out)
-	return c.budget.Owe(now, h2.CostSettings)
+	return c.budget.OweSettings(now)
 }
 
 func (c *Conn) settingsAcked() *h2.Error {
@@ -119,7 +116,10 @@ func (c *Conn) windowReceived(ev *h2.Event, now int64) *h2.Error {
 	}
 	s := c.streams[ev.Stream]
 	if s == nil {
-		return c.ofEnded(ev.Stream, now)
+		if ev.Stream >= c.nextID {
+			return h2.ErrIdleStream
+		}
+		return c.budget.SpendEcho(now, h2.CostIgnored) // of a stream that has ended
 	}
 	if !s.sendWindow.Add(ev.Value) {
 		return c.violated(s, h2.ErrStreamWindowOverflow, now)

@@ -122,7 +122,9 @@ func (c *Conn) appendContent(s *Stream, now int64) {
 	case isLast:
 		c.outputEnded(s, now)
 	}
-	c.budget.Earn(earnedByData)
+	if isDone || n >= h2.MinData {
+		c.budget.SentData()
+	}
 	if isDone {
 		s.moved.Broadcast()
 		c.rouse(&s.sender)

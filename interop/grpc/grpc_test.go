@@ -43,6 +43,9 @@ func onEachServer(t *testing.T, unknown grpc.StreamHandler, test func(t *testing
 				s := &sluice.Server{Handler: fasthttpadaptor.NewFastHTTPHandler(services), Engine: engine, StreamRequestBody: true}
 				c := dial(t, s, isSecure)
 				test(t, c)
+				if n := s.EngineStats().HTTP2.Calmed; n > 0 {
+					t.Errorf("%d connections have used up their budget", n)
+				}
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
@@ -217,5 +220,42 @@ func TestParallelCalls(t *testing.T) {
 			})
 		}
 		group.Wait()
+	})
+}
+
+// TestManyMessages: grpc-go measures the round trip with a PING after each message, one at a
+// time, and returns its credit then. That is no flood.
+func TestManyMessages(t *testing.T) {
+	const messages = 5000
+	onEachServer(t, func(_ any, stream grpc.ServerStream) error {
+		for {
+			m := &testgrpc.Empty{}
+			if err := stream.RecvMsg(m); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if err := stream.SendMsg(&testgrpc.SimpleResponse{Username: "a message"}); err != nil {
+				return err
+			}
+		}
+	}, func(t *testing.T, c *grpc.ClientConn) {
+		stream := open(t.Context(), t, c)
+		for i := range messages {
+			reply := &testgrpc.SimpleResponse{}
+			if err := stream.RecvMsg(reply); err != nil || reply.GetUsername() != "a message" {
+				t.Fatalf("message %d: %v", i, err)
+			}
+			if err := stream.SendMsg(&testgrpc.Empty{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		client := testgrpc.NewTestServiceClient(c)
+		for i := range messages {
+			reply, err := client.UnaryCall(t.Context(), &testgrpc.SimpleRequest{ResponseSize: 10})
+			if err != nil || len(reply.GetPayload().GetBody()) != 10 {
+				t.Fatalf("call %d: %v", i, err)
+			}
+		}
 	})
 }
