@@ -41,10 +41,13 @@ type HTTP2Config struct {
 	// of earlier requests (RFC 7541 section 4.2); 4,096 if 0, and at most 65,536.
 	HeaderTableSize int
 
-	// StreamWindow and ConnWindow limit how many bytes of bodies a client may send
-	// beyond those that handlers have read: for a request, and for a connection; 1 MiB
-	// and 16 MiB if 0. The windows start smaller, and grow up to these limits with the
-	// speed of the client.
+	// StreamWindow limits how many bytes of a body a client may send beyond those that the
+	// handler has read; 1 MiB if 0. The window of a request begins with 64 KiB, and grows
+	// with the speed of the client, as that of the connection does. ConnWindow limits the
+	// latter, and what all of them grow by together; 16 MiB if 0. It does not limit how many
+	// requests have 64 KiB: a handler that reads nothing must not stop the others. So the
+	// bodies of a connection that are not read are at most ConnWindow, and 64 KiB for each of
+	// MaxConcurrentStreams.
 	StreamWindow, ConnWindow int
 
 	// StallTimeout limits how long a client may take nothing of a response that waits
