@@ -144,7 +144,8 @@ func (h *dialHost) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 		return nil, nil // Dial has given up
 	}
 	s := h.host.begin(conn, p.opening)
-	s.sendFirst(s.open(nil, nil))
+	s.callOpen(nil, nil)
+	s.leaveToOutbox()
 	p.conn <- s.conn
 	return s, nil
 }

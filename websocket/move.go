@@ -387,8 +387,7 @@ func (h *host) Unpack(conn engine.Conn, state []byte) engine.Protocol {
 		h.setMoved(s.conn, nil)
 	}
 	s.arm()
-	out, _ := s.leave(engine.Read)
-	s.sendFirst(out)
+	s.leaveToOutbox()
 	return s
 }
 

@@ -89,6 +89,13 @@ func (s *session) Capabilities() engine.Capabilities {
 
 // open calls OnOpen, or begins the loop. out has the answer to the handshake.
 func (s *session) open(out []byte, serve func(*Conn) error) []byte {
+	s.callOpen(out, serve)
+	out, _ = s.leave(engine.Read)
+	return out
+}
+
+// callOpen is open without the end of the call.
+func (s *session) callOpen(out []byte, serve func(*Conn) error) {
 	s.begin(out, math.MaxInt)
 	s.counted, s.isOpening = len(out), true
 	if serve != nil {
@@ -97,8 +104,6 @@ func (s *session) open(out []byte, serve func(*Conn) error) []byte {
 		s.call(func(c *Conn) error { return f(c) })
 	}
 	s.arm()
-	out, _ = s.leave(engine.Read)
-	return out
 }
 
 // Start implements engine.Starter.
@@ -158,13 +163,7 @@ func (s *session) begin(out []byte, limit int) {
 func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 	mu := s.conn.lock()
 	mu.Lock()
-	for s.run == flushing {
-		flushed := make(chan struct{})
-		s.flushed = flushed
-		mu.Unlock()
-		<-flushed
-		mu.Lock()
-	}
+	s.awaitFlush()
 	out, written, how := s.out, len(s.out)-s.counted, s.ending
 	if s.conn.more.pending != nil && next == engine.Read {
 		next = engine.Run // when this output is written
@@ -190,6 +189,32 @@ func (s *session) leave(next engine.Next) ([]byte, engine.Next) {
 		next = engine.Abort
 	}
 	return out, next
+}
+
+// leaveToOutbox ends a call that is not the engine's. Its output waits in the outbox, before
+// what others write from then on.
+func (s *session) leaveToOutbox() {
+	s.conn.lock().Lock()
+	defer s.conn.lock().Unlock()
+	s.awaitFlush()
+	out, m := s.out, s.conn.more
+	s.run, s.out, s.isOpening = notRunning, nil, false
+	if len(out) > 0 {
+		s.conn.waiting(m).addRaw(out)
+	}
+	m.makeRoom()
+}
+
+// awaitFlush waits until no other goroutine writes output; the lock is held, but not while it
+// waits.
+func (s *session) awaitFlush() {
+	for s.run == flushing {
+		flushed := make(chan struct{})
+		s.flushed = flushed
+		s.conn.lock().Unlock()
+		<-flushed
+		s.conn.lock().Lock()
+	}
 }
 
 // handleInput handles what the engine has read. The result Run means that output must be

@@ -194,3 +194,33 @@ func TestControls(t *testing.T) {
 		t.Error("another second has no room")
 	}
 }
+
+// A hookedServer is an upgrade.Server that calls a function when bytes are counted, once.
+type hookedServer struct {
+	fakeServer
+	hook func()
+}
+
+func (s *hookedServer) Count(int, int) {
+	if f := s.hook; f != nil {
+		s.hook = nil
+		f()
+	}
+}
+
+// TestFirstOutput: what OnMoved has written comes before what others write when it has
+// returned, however soon.
+func TestFirstOutput(t *testing.T) {
+	server := &hookedServer{}
+	e := &Endpoint{OnMoved: func(c *Conn, _ []string) error {
+		server.hook = func() { _ = c.TryWrite(Text, []byte("then")) }
+		return c.TryWrite(Text, []byte("first"))
+	}}
+	s := e.settings().NewHost(server).(*host).Unpack(&fakeConn{}, appendMoved(nil, moved{})).(*session)
+	server.Count(0, 0)
+	out, _ := s.Prompted(nil)
+	if want := whole(ws.OpText, "first") + whole(ws.OpText, "then"); string(out) != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+	s.Closed(nil)
+}

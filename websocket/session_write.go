@@ -85,14 +85,3 @@ func (s *session) wrote(out []byte, err error) {
 	}
 	s.conn.more.makeRoom()
 }
-
-// sendFirst makes out, which is the output of a call that was not the engine's, the first
-// that the engine sends.
-func (s *session) sendFirst(out []byte) {
-	if len(out) == 0 {
-		return
-	}
-	s.conn.lock().Lock()
-	defer s.conn.lock().Unlock()
-	s.conn.waiting(s.conn.more).addRaw(out)
-}
