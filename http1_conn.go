@@ -446,10 +446,6 @@ func (c *http1Conn) isMidRequest() bool {
 // idle connection without an answer: the client would take one for the answer
 // to its next request.
 func (c *http1Conn) TimedOut(out []byte) ([]byte, engine.Next) {
-	if c.phase == readDrain { // the client may not have read the answer yet
-		c.phase = readClosed
-		return out, engine.CloseLinger
-	}
 	if !c.isMidRequest() {
 		if c.served == 0 {
 			c.cfg.fail(errRequestTimeout)
