@@ -21,11 +21,14 @@ type tally struct {
 	requests, late, stuck, failed int
 	latest                        time.Duration // of late
 	timerLate                     time.Duration // the most that a timer of this process was late
-	notes                         []string      // of the first few late requests
+	notes, stuckNotes             []string      // of the first few late requests, and stuck or failed ones
 }
 
-// maxNotes bounds tally.notes.
-const maxNotes = 20
+// maxNotes and maxStuckNotes bound tally.notes and tally.stuckNotes.
+const (
+	maxNotes      = 20
+	maxStuckNotes = 10
+)
 
 // A trial is one engine under load.
 type trial struct {
@@ -129,7 +132,9 @@ func (t *trial) send(transport *http.Transport, message *http.Request, what stri
 	t.tally.requests++
 	if err != nil {
 		t.tally.failed++
-		t.note("%s failed after %v: %v", r.what, took, err)
+		t.noteStuck("%s failed after %v: %v", r.what, took, err)
+	} else if r.stage == isStuck {
+		t.noteStuck("%s ended after %v", r.what, took)
 	}
 	if delay := took - handled; delay > t.late && !r.isBig {
 		t.tally.late++
@@ -156,6 +161,13 @@ func roundTrip(transport *http.Transport, message *http.Request) (handled time.D
 func (t *trial) note(format string, args ...any) {
 	if len(t.tally.notes) < maxNotes {
 		t.tally.notes = append(t.tally.notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// noteStuck is note for a request that is stuck or has failed.
+func (t *trial) noteStuck(format string, args ...any) {
+	if len(t.tally.stuckNotes) < maxStuckNotes {
+		t.tally.stuckNotes = append(t.tally.stuckNotes, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -214,14 +226,17 @@ func (t *trial) describe(r *request, now time.Time) {
 	if err != nil {
 		text += ": " + err.Error()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.note("%s", text)
+	var stacks string
 	if r.stage == isStuck {
-		var stacks string
 		if err := t.server.Ask(stacksCommand, &stacks); err != nil {
 			stacks = err.Error()
 		}
-		t.note("stuck: %s", stacks)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.stage == isStuck {
+		t.noteStuck("stuck: %s\n%s", text, stacks)
+	} else {
+		t.note("%s", text)
 	}
 }

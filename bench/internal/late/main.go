@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -92,7 +93,7 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 				engine, strconv.Itoa(procs), strconv.Itoa(t.requests), strconv.Itoa(t.late), t.latest.Round(time.Millisecond).String(),
 				strconv.Itoa(t.stuck), strconv.Itoa(t.failed), t.timerLate.Round(time.Millisecond).String(),
 			})
-			for _, note := range t.notes {
+			for _, note := range slices.Concat(t.stuckNotes, t.notes) {
 				table.Notes = append(table.Notes, fmt.Sprintf("%s, GOMAXPROCS %d: %s", engine, procs, note))
 			}
 			isStuck = isStuck || t.stuck > 0 || t.failed > 0
