@@ -7,8 +7,12 @@ import (
 )
 
 // TestMain has more tests run at the same time than there are processors: those of
-// time-outs, which are most of the time, wait.
+// time-outs, which are most of the time, wait. A fuzzer would take the number for its
+// workers, which do not.
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "8")
+	flag.Parse()
+	if flag.Lookup("test.fuzz").Value.String() == "" {
+		flag.Set("test.parallel", "8")
+	}
 	os.Exit(m.Run())
 }
