@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/meter"
 )
 
 // A http1Phase is what a connection expects next. A request goes down the list
@@ -92,7 +93,7 @@ func (c *http1Conn) Capabilities() engine.Capabilities {
 func (c *http1Conn) Feed(in []byte) (used int, next engine.Next) {
 	used, next = c.feed(in)
 	if m := c.cfg.meter; m != nil {
-		countIn(m.BytesRead, used)
+		meter.Add(m.BytesRead, used)
 	}
 	return used, next
 }

@@ -3,6 +3,7 @@ package sluice
 import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/meter"
 )
 
 // Connections update ServerControl.Meter here. BenchmarkServerMeter measures the cost.
@@ -15,11 +16,11 @@ func (c *http1Conn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {
 		x.isPieced = false
 		begun = clock.Nanos()
 	}
-	defer m.flights.begin(begun).Add(-1)
+	defer m.flights.Begin(begun).Add(-1)
 	x.counted = len(out)
 	out, next := c.run(out)
 	if next != engine.Abort {
-		countIn(m.BytesWritten, len(out)-x.counted)
+		meter.Add(m.BytesWritten, len(out)-x.counted)
 	}
 	return out, next
 }
@@ -28,7 +29,7 @@ func (c *http1Conn) runMetered(m *Meter, out []byte) ([]byte, engine.Next) {
 // are counted already.
 func (x *http1Exchange) countWritten(n int) {
 	if m := x.conn.cfg.meter; m != nil {
-		countIn(m.BytesWritten, n-x.counted)
+		meter.Add(m.BytesWritten, n-x.counted)
 		x.counted = 0
 	}
 }
@@ -37,13 +38,13 @@ func (x *http1Exchange) countWritten(n int) {
 // Run returns.
 func (x *http1Exchange) countFile(size int64) {
 	if m := x.conn.cfg.meter; m != nil {
-		countIn(m.BytesWritten, size)
+		meter.Add(m.BytesWritten, size)
 	}
 }
 
 // countRead counts input that was consumed during a Run.
 func (x *http1Exchange) countRead(n int) {
 	if m := x.conn.cfg.meter; m != nil {
-		countIn(m.BytesRead, n)
+		meter.Add(m.BytesRead, n)
 	}
 }

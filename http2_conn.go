@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h2"
 	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/meter"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
@@ -100,7 +101,7 @@ func (c *http2Conn) Feed(in []byte) (used int, next engine.Next) {
 	before := c.host.served
 	used, next = c.Conn.Feed(in)
 	if m := c.host.cfg.meter; m != nil {
-		countIn(m.BytesRead, used)
+		meter.Add(m.BytesRead, used)
 	}
 	if c.host.cfg.connState != nil {
 		c.tellState(c.host.served != before)
@@ -130,7 +131,7 @@ func (c *http2Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 // wrote counts n bytes that the engine has got.
 func (c *http2Conn) wrote(n int) {
 	if m := c.host.cfg.meter; m != nil {
-		countIn(m.BytesWritten, n)
+		meter.Add(m.BytesWritten, n)
 	}
 	if c.host.cfg.connState != nil {
 		c.tellState(false)
@@ -213,7 +214,7 @@ func (h *http2Host) NewStream() *http2.Stream {
 		one.streams.Add(1)
 	}
 	if m := h.cfg.meter; m != nil {
-		x.flight = m.flights.begin(x.ctx.start)
+		x.flight = m.flights.Begin(x.ctx.start)
 	}
 	return &x.stream
 }

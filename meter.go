@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/http2"
+	"github.com/sluicehttp/sluice/internal/meter"
 )
 
 // A Meter holds the atomic counters that a Server updates (ServerControl.Meter).
@@ -37,7 +38,7 @@ type Meter struct {
 	// response, as after ErrAbortHandler, do not count.
 	Status [5]*atomic.Uint64
 
-	flights flights
+	flights meter.Flights
 	http2   http2.Gauges
 }
 
@@ -57,7 +58,7 @@ func (m *Meter) Requests() (total uint64) {
 // InFlight returns the number of requests in progress in this process: requests
 // that have arrived and whose response is not complete. Handlers that keep
 // running after their time-out (TimeoutHandler) or after Hijack do not count.
-func (m *Meter) InFlight() int { return m.flights.count() }
+func (m *Meter) InFlight() int { return m.flights.Count() }
 
 // Oldest returns the time at which the oldest request in progress began,
 // rounded down to a second, and the zero time if there is none. now is the
@@ -65,63 +66,18 @@ func (m *Meter) InFlight() int { return m.flights.count() }
 // younger.
 func (m *Meter) Oldest(now time.Time) time.Time {
 	at := clock.Nanos()
-	begun, ok := m.flights.oldest(at)
+	begun, ok := m.flights.Oldest(at)
 	if !ok {
 		return time.Time{}
 	}
 	return now.Add(-time.Duration(at - begun))
 }
 
-// countIn adds n to a counter, if there is one.
-func countIn[N int | int64](word *atomic.Uint64, n N) {
-	if word != nil && n > 0 {
-		word.Add(uint64(n))
-	}
-}
-
 // countStatus counts a request by the status of its final response.
 func (m *Meter) countStatus(status int) {
-	countIn(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
+	meter.Add(m.Status[min(max(status/100, 1), len(m.Status))-1], 1)
 }
 
 // arrived and departed count a connection in and out; see engine.Hooks.
-func (m *Meter) arrived()  { countIn(m.Accepted, 1) }
-func (m *Meter) departed() { countIn(m.Done, 1) }
-
-// flights counts the requests in progress by the second in which they began, in
-// a ring of counters: words[s % flightWords] is the number of requests that
-// began in second s and have not ended.
-type flights struct {
-	words [flightWords]atomic.Int32
-}
-
-const (
-	flightWords = 1 << 10 // seconds, a power of two
-	second      = int64(time.Second)
-)
-
-// begin counts a request that began at now (of clock.Nanos). The caller
-// subtracts 1 from the returned counter when the request ends.
-func (f *flights) begin(now int64) (word *atomic.Int32) {
-	word = &f.words[now/second&(flightWords-1)]
-	word.Add(1)
-	return word
-}
-
-func (f *flights) count() (total int) {
-	for i := range f.words {
-		total += int(f.words[i].Load())
-	}
-	return total
-}
-
-// oldest returns the start of the second in which the oldest request began.
-func (f *flights) oldest(now int64) (begun int64, ok bool) {
-	current := now / second
-	for at := current - flightWords + 1; at <= current; at++ {
-		if f.words[at&(flightWords-1)].Load() > 0 {
-			return at * second, true
-		}
-	}
-	return 0, false
-}
+func (m *Meter) arrived()  { meter.Add(m.Accepted, 1) }
+func (m *Meter) departed() { meter.Add(m.Done, 1) }

@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/meter"
 	"github.com/sluicehttp/sluice/internal/upgrade"
 )
 
@@ -92,8 +93,8 @@ func (u *upgradeServer) IsRegistered() bool { return u.isRegistered }
 // Count implements upgrade.Server.
 func (u *upgradeServer) Count(read, written int) {
 	if m := u.cfg.meter; m != nil {
-		countIn(m.BytesRead, read)
-		countIn(m.BytesWritten, written)
+		meter.Add(m.BytesRead, read)
+		meter.Add(m.BytesWritten, written)
 	}
 }
 

@@ -80,7 +80,7 @@ func packageRules() map[string]packageRule {
 		".": {
 			own: []string{
 				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
-				"internal/engine", "internal/engine/choose", "internal/upgrade",
+				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
 			},
@@ -123,7 +123,7 @@ func packageRules() map[string]packageRule {
 		"examples":        {own: []string{"."}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
-	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/values", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
+	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/meter", "internal/values", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
 		all[alone] = packageRule{}
 	}
 	maps.Copy(all, partRules())
