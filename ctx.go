@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/cancel"
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/message"
 	"github.com/sluicehttp/sluice/internal/transfer"
 )
 
@@ -52,7 +53,7 @@ type RequestCtx struct {
 	netConn         net.Conn        // of Init2 and giveUp
 
 	wire   ctxWire
-	form   responseForm // of the response, from setForm on; after Flush, its length is that of the rest
+	form   message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest
 	letsGo bool         // a handler that timed out calls letGo when it returns
 	requestMarks
 }

@@ -24,7 +24,7 @@ func (ctx *RequestCtx) doneState() *cancel.State {
 		d.Cancel()
 	default:
 		ctx.server.done.Add(d)
-		ctx.exchange.onPeerGone(d.Cancel)
+		ctx.exchange.OnPeerGone(d.Cancel)
 	}
 	return d
 }

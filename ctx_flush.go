@@ -1,6 +1,10 @@
 package sluice
 
-import "io"
+import (
+	"io"
+
+	"github.com/sluicehttp/sluice/internal/message"
+)
 
 // Flush sends the response so far. The first call sends the head with the
 // fields set until now; every call sends the body written until now, and
@@ -28,17 +32,17 @@ func (ctx *RequestCtx) Flush() error {
 		}
 		ctx.flushHead()
 	}
-	if ctx.form.hasContent {
+	if ctx.form.HasContent {
 		p := ctx.dueBody()
-		if len(p) > 0 && (!ctx.exchange.sendData(p, false) || !ctx.exchange.flush()) {
+		if len(p) > 0 && (!ctx.exchange.SendData(p, false) || !ctx.exchange.Flush()) {
 			return ErrConnectionClosed
 		}
-		if ctx.form.length >= 0 {
-			ctx.form.length -= int64(len(p))
+		if ctx.form.Length >= 0 {
+			ctx.form.Length -= int64(len(p))
 		}
 	}
 	resp.ResetBody()
-	if !ctx.exchange.flush() {
+	if !ctx.exchange.Flush() {
 		return ErrConnectionClosed
 	}
 	return nil
@@ -52,12 +56,16 @@ func (ctx *RequestCtx) flushHead() {
 		resp.streamSize = resp.Header.m.ContentLength
 	}
 	ctx.setForm()
-	if ctx.form.hasTrailers {
-		ctx.form.length = -1
+	if ctx.form.HasTrailers {
+		ctx.form.Length = -1
+	}
+	ctx.form.IsShown = true
+	if ctx.requestStream.awaitsContinue {
+		ctx.form.Next = message.UseNone // the body will not arrive any more
 	}
 	ctx.phase = phaseFlushed
 	ctx.countStatus()
-	ctx.exchange.sendHead(nil, !ctx.form.hasContent) // flush fails too
+	ctx.exchange.SendHead(&ctx.form, nil, !ctx.form.HasContent) // flush fails too
 	resp.stream, resp.streamSize = nil, 0
 }
 
@@ -74,34 +82,34 @@ func (ctx *RequestCtx) finishFlushed() bool {
 	resp := &ctx.Response
 	f := &ctx.form
 	switch {
-	case !f.hasContent:
+	case !f.HasContent:
 		if resp.stream != nil {
 			_ = resp.endStream(nil)
 		}
 		return true
 	case resp.stream != nil:
-		left := f.length
+		left := f.Length
 		if left < 0 {
 			left = int64(resp.streamSize)
 		}
 		return ctx.sendStream(left)
 	}
 	p := ctx.dueBody()
-	if missing := f.length - int64(len(p)); missing > 0 {
-		if ctx.exchange.sendData(p, false) && ctx.exchange.flush() {
+	if missing := f.Length - int64(len(p)); missing > 0 {
+		if ctx.exchange.SendData(p, false) && ctx.exchange.Flush() {
 			ctx.cfg.logger.Printf("the handler for %q has not written %d bytes of its Content-Length", ctx.exchange.RemoteAddr(), missing)
 		}
 		return false
 	}
-	return ctx.exchange.sendData(p, true)
+	return ctx.exchange.SendData(p, true)
 }
 
 // dueBody returns what is sent of a body in memory: not more than the rest of a length
 // that Flush has announced.
 func (ctx *RequestCtx) dueBody() []byte {
 	p := ctx.Response.bodyBytes()
-	if ctx.form.length >= 0 {
-		p = p[:min(int64(len(p)), ctx.form.length)]
+	if ctx.form.Length >= 0 {
+		p = p[:min(int64(len(p)), ctx.form.Length)]
 	}
 	return p
 }
@@ -120,7 +128,7 @@ func (ctx *RequestCtx) EarlyHints() error {
 	if ctx.isHTTP10 || ctx.phase == phaseFlushed || len(links) == 0 {
 		return nil
 	}
-	if !ctx.exchange.sendInterim(StatusEarlyHints, links) {
+	if !ctx.exchange.SendInterim(StatusEarlyHints, links) {
 		return ErrConnectionClosed
 	}
 	return nil

@@ -72,7 +72,7 @@ func (ctx *RequestCtx) Conn() net.Conn {
 		return endedConn{ctx.netConn}
 	}
 	defer ctx.endWrite()
-	return ctx.exchange.userConn()
+	return ctx.exchange.UserConn()
 }
 
 // endedConn is the connection of a request that has ended: only its addresses
@@ -192,7 +192,7 @@ func (ctx *RequestCtx) tlsConn() tlsStater {
 	defer ctx.wire.Unlock()
 	c := ctx.netConn
 	if ctx.exchange != nil {
-		c = ctx.exchange.netConn()
+		c = ctx.exchange.NetConn()
 	}
 	stater, _ := c.(tlsStater)
 	return stater
@@ -209,7 +209,7 @@ func (ctx *RequestCtx) SetReadDeadline(t time.Time) error {
 		return err
 	}
 	ctx.start, ctx.readTimeout = clock.Nanos(), timeUntil(t)
-	ctx.exchange.setReadDeadline(ctx.start, ctx.readTimeout)
+	ctx.exchange.SetReadDeadline(ctx.start, ctx.readTimeout)
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (ctx *RequestCtx) SetWriteDeadline(t time.Time) error {
 	if timeout > 0 {
 		timeout = max(timeout, minWriteTimeout)
 	}
-	ctx.exchange.setWriteTimeout(timeout)
+	ctx.exchange.SetWriteTimeout(timeout)
 	return nil
 }
 

@@ -14,7 +14,7 @@ type ctxWire struct {
 	// isDetached is set once: the exchange no longer belongs to the RequestCtx.
 	isDetached atomic.Bool
 	// isWriting is set while the holder of the Mutex may wait for the client;
-	// serverExchange.interruptWrite can then end the wait.
+	// serverExchange.InterruptWrite can then end the wait.
 	isWriting atomic.Bool
 }
 
@@ -29,7 +29,7 @@ func (ctx *RequestCtx) beginWrite() error {
 		w.Unlock()
 		return ErrNilConnection
 	}
-	ctx.exchange.arm()
+	ctx.exchange.Arm()
 	w.isWriting.Store(true)
 	if w.isDetached.Load() {
 		ctx.endWrite()
@@ -55,7 +55,7 @@ func (ctx *RequestCtx) sever() (hasBroken bool) {
 	}
 	if w.isWriting.Load() {
 		hasBroken = true
-		ctx.exchange.interruptWrite()
+		ctx.exchange.InterruptWrite()
 	}
 	w.Lock()
 	return hasBroken

@@ -35,8 +35,8 @@ func (x *http1Exchange) isComplete() bool {
 	return x.bodyLeft == 0
 }
 
-// readBody implements serverExchange. It returns buffered data, or waits for some.
-func (x *http1Exchange) readBody(p []byte) (n int, err error) {
+// ReadBody implements serverExchange. It returns buffered data, or waits for some.
+func (x *http1Exchange) ReadBody(p []byte) (n int, err error) {
 	x.conn.conn.SetReadDeadline(x.ctx.start, x.ctx.readTimeout)
 	if x.parser.Has(h1.ChunkedBody) {
 		n, err = x.readChunked(p)

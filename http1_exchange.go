@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"slices"
@@ -113,49 +114,48 @@ func (x *http1Exchange) shrink() {
 // 100-continue".
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// sendInterim implements serverExchange.
-func (x *http1Exchange) sendInterim(status int, links [][]byte) bool {
+// SendInterim implements serverExchange.
+func (x *http1Exchange) SendInterim(status int, links [][]byte) bool {
 	if status == StatusContinue {
 		x.out = append(x.out, continueLine...)
-		return x.flush()
+		return x.Flush()
 	}
 	x.out = append(x.out, "HTTP/1.1 103 Early Hints\r\n"...)
 	for _, link := range links {
 		x.out = h1.AppendField(x.out, []byte(HeaderLink), h1.AppendFieldValue(nil, link))
 	}
 	x.out = append(x.out, "\r\n"...)
-	return x.flush()
+	return x.Flush()
 }
 
-// sendHead implements serverExchange. It decides how the content is delimited and
+// SendHead implements serverExchange. It decides how the content is delimited and
 // whether the connection ends with the response.
-func (x *http1Exchange) sendHead(p []byte, isLast bool) bool {
+func (x *http1Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
 	ctx := x.ctx
 	h := &ctx.Response.Header
-	length := ctx.form.headLength()
+	head := f.Framing()
 	isOld := ctx.isHTTP10 || h.m.IsHTTP10
-	if length == -1 && isOld { // the end of the connection ends the content (RFC 9112 section 6.3)
-		length = -2
+	if head.Length == -1 && isOld { // the end of the connection ends the content (RFC 9112 section 6.3)
+		head.Length = -2
 		x.closes = true
 	}
-	x.closes = x.closes || !x.persists()
-	f := message.Framing{
-		Length: length, Date: ctx.form.date, CloseConnection: x.closes, KeepAlive: isOld && !x.closes,
-		OmitDefaultType: ctx.form.omitDefaultType, NamesServer: true,
+	x.closes = x.closes || !x.persists(f)
+	head.CloseConnection, head.KeepAlive = x.closes, isOld && !x.closes
+	out := h.m.AppendHead(x.out, head)
+	if f.IsShown {
+		h.m.Show(head)
 	}
-	out := h.m.AppendHead(x.out, f)
-	ctx.showHead(f)
-	isChunked := length == -1 && ctx.form.hasContent
+	isChunked := head.Length == -1 && f.HasContent
 	if !isChunked && len(p) <= copyLimit { // writeBody, with one store
 		x.out = append(out, p...)
 		return true
 	}
 	x.out, x.isChunked = out, isChunked
-	return x.sendData(p, isLast)
+	return x.SendData(p, isLast)
 }
 
-// sendData implements serverExchange.
-func (x *http1Exchange) sendData(p []byte, isLast bool) bool {
+// SendData implements serverExchange.
+func (x *http1Exchange) SendData(p []byte, isLast bool) bool {
 	if !x.isChunked {
 		return x.writeBody(p)
 	}
@@ -189,8 +189,8 @@ func (x *http1Exchange) writeBody(p []byte) bool {
 	return x.wrote(err)
 }
 
-// flush implements serverExchange.
-func (x *http1Exchange) flush() bool {
+// Flush implements serverExchange.
+func (x *http1Exchange) Flush() bool {
 	if len(x.out) == 0 {
 		return true
 	}
@@ -213,23 +213,20 @@ func (x *http1Exchange) wrote(err error) bool {
 	return false
 }
 
-// sendFile implements serverExchange. It appends a small part to the collected bytes.
+// SendFile implements serverExchange. It appends a small part to the collected bytes.
 // The engine owns any other part from now on and sends it after Run; nothing may
 // be written in this Run after it.
-func (x *http1Exchange) sendFile(part engine.File) error {
+func (x *http1Exchange) SendFile(part engine.File) error {
 	if part.Size <= smallFileSize {
 		return x.readFile(part)
 	}
-	resp := &x.ctx.Response
-	resp.stream, resp.streamSize = nil, 0 // the engine closes it
 	x.countFile(part.Size)
 	x.sendsFile = true
 	x.conn.conn.SendFile(part)
 	return nil
 }
 
-// readFile appends a part of a file to the collected bytes, and closes the body
-// stream. If the file is too short, the client receives the bytes that exist.
+// readFile appends a part of a file to the collected bytes, and closes it. If the file is too short, the client receives the bytes that exist.
 func (x *http1Exchange) readFile(part engine.File) error {
 	head := len(x.out)
 	x.out = slices.Grow(x.out, int(part.Size))
@@ -241,46 +238,46 @@ func (x *http1Exchange) readFile(part engine.File) error {
 	} else if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	if err = x.ctx.Response.closeStream(err); err != nil {
-		x.flush()
+	if err = cmp.Or(err, part.Done.Close()); err != nil {
+		x.Flush()
 	}
 	return err
 }
 
-// arm implements serverExchange.
-func (x *http1Exchange) arm() {
+// Arm implements serverExchange.
+func (x *http1Exchange) Arm() {
 	if x.blocking.Load() == nil {
 		b, _ := x.conn.conn.Blocking().(*engine.BlockingConn)
 		x.blocking.Store(b)
 	}
 }
 
-// interruptRead implements serverExchange. The engine then closes the connection after
+// InterruptRead implements serverExchange. The engine then closes the connection after
 // the Run.
-func (x *http1Exchange) interruptRead() {
+func (x *http1Exchange) InterruptRead() {
 	if b := x.blocking.Load(); b != nil {
 		_ = b.Close()
 	}
 	x.closes = true
 }
 
-// interruptWrite implements serverExchange.
-func (x *http1Exchange) interruptWrite() {
+// InterruptWrite implements serverExchange.
+func (x *http1Exchange) InterruptWrite() {
 	if b := x.blocking.Load(); b != nil {
 		b.BreakWrite()
 	}
 }
 
-// onPeerGone implements serverExchange.
-func (x *http1Exchange) onPeerGone(f func()) { x.conn.conn.OnPeerGone(f) }
+// OnPeerGone implements serverExchange.
+func (x *http1Exchange) OnPeerGone(f func()) { x.conn.conn.OnPeerGone(f) }
 
-// setReadDeadline implements serverExchange.
-func (x *http1Exchange) setReadDeadline(now int64, timeout time.Duration) {
+// SetReadDeadline implements serverExchange.
+func (x *http1Exchange) SetReadDeadline(now int64, timeout time.Duration) {
 	x.conn.conn.SetReadDeadline(now, timeout)
 }
 
-// setWriteTimeout implements serverExchange.
-func (x *http1Exchange) setWriteTimeout(timeout time.Duration) {
+// SetWriteTimeout implements serverExchange.
+func (x *http1Exchange) SetWriteTimeout(timeout time.Duration) {
 	x.conn.conn.SetWriteTimeout(timeout)
 	x.writeTimeoutChanged = true
 }
@@ -291,12 +288,12 @@ func (x *http1Exchange) LocalAddr() net.Addr { return x.conn.conn.LocalAddr() }
 // RemoteAddr implements serverExchange.
 func (x *http1Exchange) RemoteAddr() net.Addr { return x.conn.conn.RemoteAddr() }
 
-// netConn implements serverExchange.
-func (x *http1Exchange) netConn() net.Conn { return x.conn.netConnection() }
+// NetConn implements serverExchange.
+func (x *http1Exchange) NetConn() net.Conn { return x.conn.netConnection() }
 
-// userConn implements serverExchange.
-func (x *http1Exchange) userConn() net.Conn {
-	x.flush() // responses to earlier requests; if it fails, writes fail too
+// UserConn implements serverExchange.
+func (x *http1Exchange) UserConn() net.Conn {
+	x.Flush() // responses to earlier requests; if it fails, writes fail too
 	x.hasUsedConn = true
 	return x.conn.conn.Blocking()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // handle runs the handler for the request in x and answers it.
@@ -79,32 +80,23 @@ func (c *http1Conn) abort() engine.Next {
 // persists reports whether the connection may be used after this request: for
 // another request, which the server's limits may forbid, or by a hijack
 // handler.
-func (x *http1Exchange) persists() bool {
+func (x *http1Exchange) persists(f *message.ResponseForm) bool {
 	ctx, c := x.ctx, x.conn
 	cfg := c.cfg
-	isHijacked := ctx.leavesHTTP()
 	switch {
-	case !x.parser.KeepsAlive(), ctx.Response.ConnectionClose(), ctx.takeover != nil && ctx.takeover.WritesBody:
+	case f.Next == message.UseNone, !x.parser.KeepsAlive(), ctx.Response.ConnectionClose():
 		return false
-	case !isHijacked && (!cfg.keepAlive || cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn ||
+	case f.Next == message.UseRequest && (!cfg.keepAlive || cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn ||
 		cfg.maxConnLife > 0 && ctx.start-c.facts.opened > int64(cfg.maxConnLife)):
 		return false
-	case c.server.closeRequested() && (!isHijacked || cfg.closesHijacked || ctx.takeover != nil):
+	case c.server.closeRequested() && (f.Next != message.UseHijack || cfg.closesHijacked):
 		return false
-	case ctx.requestStream.isUnread() && !x.mayDrain() && !x.streamMayRead():
-		return false
-	case ctx.verb == verbConnect && ctx.Response.StatusCode()/100 == 2 && !isHijacked:
-		return false // the client expects a tunnel next (RFC 9110 section 9.3.6)
-	case ctx.phase == phaseFlushed && ctx.requestStream.awaitsContinue:
-		return false // the body will not arrive any more
+	case !ctx.requestStream.isUnread():
+		return true
+	case f.IsStream && ctx.requestStream.err == nil:
+		return true // writing the response may read the body; afterResponse handles the rest
 	}
-	return true
-}
-
-// streamMayRead reports whether writing the response may still read the
-// request's body. afterResponse then handles the rest.
-func (x *http1Exchange) streamMayRead() bool {
-	return x.ctx.Response.stream != nil && x.ctx.requestStream.err == nil
+	return x.mayDrain()
 }
 
 // respond sends the response. If the connection persists, it stays open, or is
@@ -137,7 +129,7 @@ func (c *http1Conn) respondAndClose() engine.Next {
 func (c *http1Conn) afterResponse() engine.Next {
 	x := c.x
 	stream := &x.ctx.requestStream
-	if x.writeTimeoutChanged && !x.sendsFile && !x.flush() { // the write time-out ends with the request
+	if x.writeTimeoutChanged && !x.sendsFile && !x.Flush() { // the write time-out ends with the request
 		return c.abort()
 	}
 	unread := stream.isUnread()

@@ -67,7 +67,7 @@ func (ctx *RequestCtx) beginBody() bool {
 		ctx.Response.Header.m.IsHTTP10 = false // only the request decides about chunks
 		ctx.flushHead()
 	}
-	return ctx.exchange.sendData(ctx.Response.bodyBytes(), false)
+	return ctx.exchange.SendData(ctx.Response.bodyBytes(), false)
 }
 
 // Successor implements engine.Switcher.

@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -235,7 +236,7 @@ func (x *http2Exchange) decide() {
 			return
 		case isStreamed: // the handler decides
 			ctx.requestStream.awaitsContinue = true
-		case !x.sendInterim(StatusContinue, nil):
+		case !x.SendInterim(StatusContinue, nil):
 			x.failure = http2.ErrReset
 			return
 		}
@@ -372,15 +373,14 @@ func (i http2Interim) AppendFields(dst []byte, e *h2.Encoder) []byte {
 	return dst
 }
 
-// sendInterim implements serverExchange.
-func (x *http2Exchange) sendInterim(status int, links [][]byte) bool {
+// SendInterim implements serverExchange.
+func (x *http2Exchange) SendInterim(status int, links [][]byte) bool {
 	return x.stream.SendHead(http2Interim{status, links}, true, false)
 }
 
-// sendHead implements serverExchange.
-func (x *http2Exchange) sendHead(p []byte, isLast bool) bool {
-	form := &x.ctx.form
-	x.framing = form.framing()
+// SendHead implements serverExchange.
+func (x *http2Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
+	x.framing = f.Framing()
 	if x.connects {
 		if x.opensTunnel() {
 			return x.accept(p)
@@ -389,29 +389,31 @@ func (x *http2Exchange) sendHead(p []byte, isLast bool) bool {
 			return false
 		}
 	}
-	x.ctx.showHead(x.framing)
+	if f.IsShown {
+		x.ctx.Response.Header.m.Show(x.framing)
+	}
 	switch {
-	case !form.hasContent:
+	case !f.HasContent:
 		return x.stream.SendHead(x, false, true)
-	case isLast && !form.hasTrailers:
+	case isLast && !f.HasTrailers:
 		return x.stream.Respond(x, p)
 	}
-	return x.stream.SendHead(x, false, false) && x.sendData(p, isLast)
+	return x.stream.SendHead(x, false, false) && x.SendData(p, isLast)
 }
 
-// sendData implements serverExchange.
-func (x *http2Exchange) sendData(p []byte, isLast bool) bool {
+// SendData implements serverExchange.
+func (x *http2Exchange) SendData(p []byte, isLast bool) bool {
 	switch {
 	case !isLast, x.isAccepted: // the HijackHandler ends the stream
 		return x.stream.Send(p)
-	case x.ctx.form.hasTrailers:
+	case x.ctx.form.HasTrailers:
 		return x.stream.SendLast(p, http2Trailer{&x.ctx.Response.Header.m.Header})
 	}
 	return x.stream.SendLast(p, nil)
 }
 
-// sendFile implements serverExchange.
-func (x *http2Exchange) sendFile(part engine.File) error {
+// SendFile implements serverExchange.
+func (x *http2Exchange) SendFile(part engine.File) error {
 	if x.buffer == nil {
 		x.buffer = make([]byte, 16<<10)
 	}
@@ -429,17 +431,17 @@ func (x *http2Exchange) sendFile(part engine.File) error {
 			err = readErr
 		}
 	}
-	if err = x.ctx.Response.closeStream(err); err == nil && !x.sendData(nil, true) {
+	if err = cmp.Or(err, part.Done.Close()); err == nil && !x.SendData(nil, true) {
 		return ErrConnectionClosed
 	}
 	return err
 }
 
-// flush implements serverExchange.
-func (x *http2Exchange) flush() bool { return x.stream.Flush() }
+// Flush implements serverExchange.
+func (x *http2Exchange) Flush() bool { return x.stream.Flush() }
 
-// readBody implements serverExchange.
-func (x *http2Exchange) readBody(p []byte) (int, error) {
+// ReadBody implements serverExchange.
+func (x *http2Exchange) ReadBody(p []byte) (int, error) {
 	n, err := x.stream.ReadBody(p, x.ctx.requestStream.mayWait)
 	switch err {
 	case io.EOF:
@@ -452,25 +454,25 @@ func (x *http2Exchange) readBody(p []byte) (int, error) {
 	return n, err
 }
 
-// arm implements serverExchange.
-func (x *http2Exchange) arm() {}
+// Arm implements serverExchange.
+func (x *http2Exchange) Arm() {}
 
-// interruptRead implements serverExchange.
-func (x *http2Exchange) interruptRead() { x.stream.InterruptRead() }
+// InterruptRead implements serverExchange.
+func (x *http2Exchange) InterruptRead() { x.stream.InterruptRead() }
 
-// interruptWrite implements serverExchange.
-func (x *http2Exchange) interruptWrite() { x.stream.Reset(h2.CodeInternalError) }
+// InterruptWrite implements serverExchange.
+func (x *http2Exchange) InterruptWrite() { x.stream.Reset(h2.CodeInternalError) }
 
-// onPeerGone implements serverExchange.
-func (x *http2Exchange) onPeerGone(f func()) { x.stream.OnGone(f) }
+// OnPeerGone implements serverExchange.
+func (x *http2Exchange) OnPeerGone(f func()) { x.stream.OnGone(f) }
 
-// setReadDeadline implements serverExchange.
-func (x *http2Exchange) setReadDeadline(now int64, timeout time.Duration) {
+// SetReadDeadline implements serverExchange.
+func (x *http2Exchange) SetReadDeadline(now int64, timeout time.Duration) {
 	x.stream.SetReadDeadline(now, timeout)
 }
 
-// setWriteTimeout implements serverExchange.
-func (x *http2Exchange) setWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
+// SetWriteTimeout implements serverExchange.
+func (x *http2Exchange) SetWriteTimeout(timeout time.Duration) { x.stream.SetWriteTimeout(timeout) }
 
 // LocalAddr implements serverExchange.
 func (x *http2Exchange) LocalAddr() net.Addr { return x.host.netConn.LocalAddr() }
@@ -478,11 +480,11 @@ func (x *http2Exchange) LocalAddr() net.Addr { return x.host.netConn.LocalAddr()
 // RemoteAddr implements serverExchange.
 func (x *http2Exchange) RemoteAddr() net.Addr { return x.host.netConn.RemoteAddr() }
 
-// netConn implements serverExchange.
-func (x *http2Exchange) netConn() net.Conn { return x.host.netConn }
+// NetConn implements serverExchange.
+func (x *http2Exchange) NetConn() net.Conn { return x.host.netConn }
 
-// userConn implements serverExchange.
-func (x *http2Exchange) userConn() net.Conn {
+// UserConn implements serverExchange.
+func (x *http2Exchange) UserConn() net.Conn {
 	if x.connects {
 		return x.useTunnel()
 	}

@@ -134,8 +134,10 @@ func (x *http2Exchange) opensTunnel() bool {
 // accept sends the final head, and p as the first bytes of the tunnel.
 func (x *http2Exchange) accept(p []byte) bool {
 	x.framing.Length, x.framing.OmitDefaultType = -2, true
-	x.ctx.showHead(x.framing)
 	h := &x.ctx.Response.Header
+	if x.ctx.form.IsShown {
+		h.m.Show(x.framing)
+	}
 	if x.tunnel == nil && x.ctx.hijackHandler == nil { // no handler answers itself
 		x.isAccepted = x.stream.SendHead(acceptance(h, x.framing, x.isKeyed), false, false)
 	} else {

@@ -23,7 +23,7 @@ func (ctx *RequestCtx) headerReceived() (err error) {
 		ctx.readTimeout = r.ReadTimeout
 	}
 	if r.WriteTimeout > 0 {
-		ctx.exchange.setWriteTimeout(r.WriteTimeout)
+		ctx.exchange.SetWriteTimeout(r.WriteTimeout)
 	}
 	return nil
 }

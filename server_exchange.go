@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // A serverExchange sends the response and reads the body of one request in the
@@ -25,59 +26,59 @@ import (
 //	end                           the RequestCtx is ready for the next request
 //
 // The methods of an exchange are called during runHandler and respond. While a
-// handler runs, ctxWire is locked, except for readBody and the two methods
+// handler runs, ctxWire is locked, except for ReadBody and the two methods
 // whose comments say so. A result of type bool is false when the client cannot
 // be reached any more.
 type serverExchange interface {
-	// sendInterim sends an interim response at once: 100 (Continue), or 103 (Early
+	// SendInterim sends an interim response at once: 100 (Continue), or 103 (Early
 	// Hints) with links as its Link fields.
-	sendInterim(status int, links [][]byte) bool
-	// sendHead sends the head of RequestCtx.Response, with the content that
-	// RequestCtx.form describes, and p, the first part of the content. With isLast,
-	// the response ends after p. It is called once for each request.
-	sendHead(p []byte, isLast bool) bool
-	// sendData sends p as the next part of the content. With isLast, the response
+	SendInterim(status int, links [][]byte) bool
+	// SendHead sends the head of RequestCtx.Response, with the content that f
+	// describes, and p, the first part of the content. With isLast, the response
+	// ends after p. It is called once for each request.
+	SendHead(f *message.ResponseForm, p []byte, isLast bool) bool
+	// SendData sends p as the next part of the content. With isLast, the response
 	// ends after p, with the trailer fields of RequestCtx.Response. p belongs to
 	// the caller, except for the last part, which does not change until
 	// RequestCtx.end.
-	sendData(p []byte, isLast bool) bool
-	// sendFile sends part, which is the body stream of RequestCtx.Response, as the
-	// rest of the content. It closes the stream. After ErrConnectionClosed, the
+	SendData(p []byte, isLast bool) bool
+	// SendFile sends part as the rest of the content. It owns part, and closes
+	// part.Done, possibly after the handler's Run. After ErrConnectionClosed, the
 	// client cannot be reached.
-	sendFile(part engine.File) error
-	// flush sends what the methods above may have collected.
-	flush() bool
+	SendFile(part engine.File) error
+	// Flush sends what the methods above may have collected.
+	Flush() bool
 
-	// readBody waits for a part of the request's body. It returns io.EOF at the
+	// ReadBody waits for a part of the request's body. It returns io.EOF at the
 	// verified end, possibly with the last bytes. Before it waits for the client,
 	// it calls requestStream.mayWait.
-	readBody(p []byte) (int, error)
+	ReadBody(p []byte) (int, error)
 
-	// arm prepares for the next two methods. Every call that may wait for the
+	// Arm prepares for the next two methods. Every call that may wait for the
 	// client comes after it.
-	arm()
-	// interruptRead makes a waiting readBody return, and every further one.
-	// interruptWrite makes a waiting send or flush return, and every further one:
+	Arm()
+	// InterruptRead makes a waiting ReadBody return, and every further one.
+	// InterruptWrite makes a waiting Send or Flush return, and every further one:
 	// the response is then torn. They are called on any goroutine, while another
 	// one holds ctxWire.
-	interruptRead()
-	interruptWrite()
+	InterruptRead()
+	InterruptWrite()
 
-	// onPeerGone arranges that f is called, on any goroutine, if the client goes
+	// OnPeerGone arranges that f is called, on any goroutine, if the client goes
 	// away while the handler runs.
-	onPeerGone(f func())
-	// setReadDeadline bounds waits for the request's body: now+timeout, in Nanos; 0 means
-	// for ever. setWriteTimeout bounds each blocked write of this response.
-	setReadDeadline(now int64, timeout time.Duration)
-	setWriteTimeout(timeout time.Duration)
+	OnPeerGone(f func())
+	// SetReadDeadline bounds waits for the request's body: now+timeout, in Nanos; 0 means
+	// for ever. SetWriteTimeout bounds each blocked write of this response.
+	SetReadDeadline(now int64, timeout time.Duration)
+	SetWriteTimeout(timeout time.Duration)
 
 	LocalAddr() net.Addr
 	RemoteAddr() net.Addr
-	// netConn returns the connection for its addresses and TLS state. It is valid
+	// NetConn returns the connection for its addresses and TLS state. It is valid
 	// even after the connection has ended.
-	netConn() net.Conn
-	// userConn returns the connection for RequestCtx.Conn.
-	userConn() net.Conn
+	NetConn() net.Conn
+	// UserConn returns the connection for RequestCtx.Conn.
+	UserConn() net.Conn
 }
 
 // connFacts are the facts about a connection that its requests report.
@@ -223,7 +224,7 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 	x := ctx.exchange
 	isTorn = ctx.sever()
 	defer ctx.wire.Unlock()
-	ctx.netConn = x.netConn() // ctx still reports its addresses after the connection's end
+	ctx.netConn = x.NetConn() // ctx still reports its addresses after the connection's end
 	ctx.exchange = nil
 	ctx.cfg.retain()
 	if d := ctx.done.Load(); d != nil {

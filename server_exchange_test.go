@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // A valueExchange is a serverExchange, and the protocol behind it, that carries
@@ -128,7 +130,7 @@ func (x *valueExchange) note(format string, args ...any) bool {
 	return !x.isGone
 }
 
-func (x *valueExchange) sendInterim(status int, links [][]byte) bool {
+func (x *valueExchange) SendInterim(status int, links [][]byte) bool {
 	return x.note("%d%s", status, strings.Join(append([]string{""}, texts(links)...), " "))
 }
 
@@ -139,8 +141,8 @@ func texts(all [][]byte) (out []string) {
 	return out
 }
 
-// sendHead logs the status, the length, and the fields that tests look at.
-func (x *valueExchange) sendHead(p []byte, isLast bool) bool {
+// SendHead logs the status, the length, and the fields that tests look at.
+func (x *valueExchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
 	h := &x.ctx.Response.Header
 	fields := map[string]string{}
 	for _, name := range []string{HeaderContentEncoding, HeaderLocation, HeaderVary, "X-Test"} {
@@ -148,14 +150,14 @@ func (x *valueExchange) sendHead(p []byte, isLast bool) bool {
 			fields[name] = string(value)
 		}
 	}
-	head := fmt.Sprintf("%d length %d", h.StatusCode(), x.ctx.form.length)
+	head := fmt.Sprintf("%d length %d", h.StatusCode(), f.Length)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		head += " " + name + "=" + fields[name]
 	}
-	return x.note("%s", head) && x.sendData(p, isLast)
+	return x.note("%s", head) && x.SendData(p, isLast)
 }
 
-func (x *valueExchange) sendData(p []byte, isLast bool) bool {
+func (x *valueExchange) SendData(p []byte, isLast bool) bool {
 	ok := true
 	if string(x.ctx.Response.Header.ContentEncoding()) == "gzip" {
 		plain, _ := AppendGunzipBytes(nil, p)
@@ -164,7 +166,7 @@ func (x *valueExchange) sendData(p []byte, isLast bool) bool {
 		ok = x.note("%q", p)
 	}
 	if isLast {
-		if x.ctx.form.hasTrailers {
+		if x.ctx.form.HasTrailers {
 			for name := range x.ctx.Response.Header.Trailers() {
 				x.note("%s=%s", name, x.ctx.Response.Header.PeekBytes(name))
 			}
@@ -174,9 +176,9 @@ func (x *valueExchange) sendData(p []byte, isLast bool) bool {
 	return ok
 }
 
-func (x *valueExchange) sendFile(part engine.File) error {
+func (x *valueExchange) SendFile(part engine.File) error {
 	content, err := io.ReadAll(io.NewSectionReader(part.Source, part.Offset, part.Size))
-	if err = x.ctx.Response.closeStream(err); err != nil {
+	if err = cmp.Or(err, part.Done.Close()); err != nil {
 		return err
 	}
 	x.note("file of %d", len(content))
@@ -186,7 +188,7 @@ func (x *valueExchange) sendFile(part engine.File) error {
 	return nil
 }
 
-func (x *valueExchange) flush() bool {
+func (x *valueExchange) Flush() bool {
 	if x.stuck != nil {
 		x.stuck <- struct{}{}
 		<-x.writeBroken
@@ -195,7 +197,7 @@ func (x *valueExchange) flush() bool {
 	return x.note("flush")
 }
 
-func (x *valueExchange) readBody(p []byte) (int, error) {
+func (x *valueExchange) ReadBody(p []byte) (int, error) {
 	if err := x.ctx.requestStream.mayWait(); err != nil {
 		return 0, err
 	}
@@ -210,11 +212,11 @@ func (x *valueExchange) readBody(p []byte) (int, error) {
 	}
 }
 
-func (x *valueExchange) arm()            {}
-func (x *valueExchange) interruptRead()  { close(x.readBroken) }
-func (x *valueExchange) interruptWrite() { close(x.writeBroken) }
+func (x *valueExchange) Arm()            {}
+func (x *valueExchange) InterruptRead()  { close(x.readBroken) }
+func (x *valueExchange) InterruptWrite() { close(x.writeBroken) }
 
-func (x *valueExchange) onPeerGone(f func()) {
+func (x *valueExchange) OnPeerGone(f func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.gone = f
@@ -230,13 +232,13 @@ func (x *valueExchange) leave() {
 	}
 }
 
-func (x *valueExchange) setReadDeadline(int64, time.Duration) {}
-func (x *valueExchange) setWriteTimeout(time.Duration)        {}
+func (x *valueExchange) SetReadDeadline(int64, time.Duration) {}
+func (x *valueExchange) SetWriteTimeout(time.Duration)        {}
 
 func (x *valueExchange) LocalAddr() net.Addr  { return scriptedNetConn{}.LocalAddr() }
 func (x *valueExchange) RemoteAddr() net.Addr { return scriptedNetConn{}.RemoteAddr() }
-func (x *valueExchange) netConn() net.Conn    { return scriptedNetConn{} }
-func (x *valueExchange) userConn() net.Conn   { return endedConn{scriptedNetConn{}} }
+func (x *valueExchange) NetConn() net.Conn    { return scriptedNetConn{} }
+func (x *valueExchange) UserConn() net.Conn   { return endedConn{scriptedNetConn{}} }
 
 var _ serverExchange = (*valueExchange)(nil)
 

@@ -62,11 +62,12 @@ func (b *body) fileOf(length int64) (part engine.File, isFile bool) {
 // sendFile sends a part of a file, which the body stream represents.
 func (ctx *RequestCtx) sendFile(part engine.File) bool {
 	resp := &ctx.Response
-	if resp.ImmediateHeaderFlush && !ctx.exchange.flush() {
+	if resp.ImmediateHeaderFlush && !ctx.exchange.Flush() {
 		_ = resp.closeStream(ErrConnectionClosed)
 		return false
 	}
-	err := ctx.exchange.sendFile(part)
+	resp.stream, resp.streamSize = nil, 0
+	err := ctx.exchange.SendFile(part)
 	if err != nil && err != ErrConnectionClosed {
 		ctx.logStreamError(err)
 	}

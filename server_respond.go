@@ -10,82 +10,58 @@ import (
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
-// A responseForm says what of a response is sent as its content (RFC 9110
-// section 6.4).
-type responseForm struct {
-	// length of the content in bytes: -1 if it is unknown before the end of the
-	// content, -2 if the head must not name one.
-	length int64
-	// date is the time of the Date field, as of clock.Nanos; 0: the server adds
-	// none.
-	date int64
-	// hasContent: content is sent, possibly of length 0. Otherwise the response
-	// ends with its head.
-	hasContent bool
-	// hasTrailers: trailer fields may follow the content.
-	hasTrailers bool
-	// omitDefaultType leaves out the default Content-Type.
-	omitDefaultType bool
-}
-
-// framing returns what the head says of the content.
-func (f *responseForm) framing() message.Framing {
-	return message.Framing{Length: f.headLength(), Date: f.date, OmitDefaultType: f.omitDefaultType, NamesServer: true}
-}
-
-// headLength returns the length for message.Framing.
-func (f *responseForm) headLength() int64 {
-	if f.hasTrailers {
-		return -1
+// nextUse returns what the connection is for after the response.
+func (ctx *RequestCtx) nextUse() message.Use {
+	switch {
+	case ctx.takeover != nil && ctx.takeover.WritesBody:
+		return message.UseNone
+	case ctx.takeover != nil:
+		return message.UseProtocol
+	case ctx.hijackHandler != nil:
+		return message.UseHijack
+	case ctx.verb == verbConnect && ctx.Response.StatusCode()/100 == 2:
+		return message.UseNone // the client expects a tunnel (RFC 9110 section 9.3.6)
 	}
-	return f.length
-}
-
-// showHead makes the getters of the response return what its head says: after Flush, and
-// for the Close methods of user values, which may look at it.
-func (ctx *RequestCtx) showHead(f message.Framing) {
-	if ctx.phase == phaseFlushed || len(ctx.Request.userValues) > 0 {
-		ctx.Response.Header.m.Show(f)
-	}
+	return message.UseRequest
 }
 
 // setForm derives the form of ctx.Response. If the status or the method
 // forbids content, none of its bytes is sent (RFC 9110 section 6.4.1).
 func (ctx *RequestCtx) setForm() {
 	resp, f := &ctx.Response, &ctx.form
-	*f = responseForm{}
+	*f = message.ResponseForm{IsStream: resp.stream != nil, IsShown: len(ctx.Request.userValues) > 0, Next: ctx.nextUse()}
 	if !ctx.cfg.noDate {
-		f.date = ctx.start
+		f.Date = ctx.start
 	}
 	isHead := ctx.verb == verbHead
 	status := resp.StatusCode()
 	switch {
 	case message.BodyForbidden(status):
-		f.length = -2
+		f.Length = -2
 		if status == StatusNotModified && resp.Header.m.HasLength && resp.Header.m.ContentLength > 0 {
-			f.length = int64(resp.Header.m.ContentLength) // the length of the body that is not sent
-			f.omitDefaultType = true
+			f.Length = int64(resp.Header.m.ContentLength) // the length of the body that is not sent
+			f.OmitDefaultType = true
 		}
 		return
 	case status == StatusResetContent, resp.SkipBody && !isHead:
 		return
 	case status/100 == 2 && ctx.verb == verbConnect: // what follows the head is the tunnel's (RFC 9110 section 9.3.6)
-		f.length, f.hasContent = -2, !ctx.leavesHTTP()
-		f.omitDefaultType = !f.hasContent || resp.stream == nil && len(resp.bodyBytes()) == 0
+		f.Length, f.HasContent = -2, !ctx.leavesHTTP()
+		f.OmitDefaultType = !f.HasContent || resp.stream == nil && len(resp.bodyBytes()) == 0
 		return
 	case resp.stream != nil:
-		f.length = max(int64(resp.streamSize), -1)
+		f.Length = max(int64(resp.streamSize), -1)
 	default:
-		f.length = int64(len(resp.bodyBytes()))
-		if isHead && f.length == 0 {
-			f.length, f.omitDefaultType = -2, true // the answer to GET may have a body of unknown length
+		f.Length = int64(len(resp.bodyBytes()))
+		if isHead && f.Length == 0 {
+			f.Length, f.OmitDefaultType = -2, true // the answer to GET may have a body of unknown length
 			if resp.Header.m.HasLength {
-				f.length, f.omitDefaultType = int64(max(resp.Header.m.ContentLength, -2)), false
+				f.Length, f.OmitDefaultType = int64(max(resp.Header.m.ContentLength, -2)), false
 			}
 		}
 	}
-	f.hasContent = !isHead
-	f.hasTrailers = !isHead && !ctx.isHTTP10 && resp.Header.m.HasTrailers()
+	f.HasContent = !isHead
+	f.HasTrailers = !isHead && !ctx.isHTTP10 && resp.Header.m.HasTrailers()
 }
 
 // respond sends ctx.Response, or what Flush has not sent of it. It returns false
@@ -104,16 +80,16 @@ func (ctx *RequestCtx) respond() bool {
 	}
 	ctx.countStatus()
 	switch {
-	case resp.stream == nil && ctx.form.hasContent:
-		return ctx.exchange.sendHead(resp.bodyBytes(), true)
+	case resp.stream == nil && ctx.form.HasContent:
+		return ctx.exchange.SendHead(&ctx.form, resp.bodyBytes(), true)
 	case resp.stream == nil:
-		return ctx.exchange.sendHead(nil, true)
-	case !ctx.form.hasContent:
-		ok := ctx.exchange.sendHead(nil, true)
+		return ctx.exchange.SendHead(&ctx.form, nil, true)
+	case !ctx.form.HasContent:
+		ok := ctx.exchange.SendHead(&ctx.form, nil, true)
 		_ = resp.endStream(nil) // the response is complete without it
 		return ok
 	}
-	return ctx.exchange.sendHead(nil, false) && ctx.sendStream(ctx.form.length)
+	return ctx.exchange.SendHead(&ctx.form, nil, false) && ctx.sendStream(ctx.form.Length)
 }
 
 // countStatus counts the request by the status of its final response.
@@ -131,7 +107,7 @@ func (ctx *RequestCtx) askForBody() bool {
 		return true
 	}
 	ctx.requestStream.awaitsContinue = false
-	return ctx.exchange.sendInterim(StatusContinue, nil) // at once: the client waits for it, and the stream for the body
+	return ctx.exchange.SendInterim(StatusContinue, nil) // at once: the client waits for it, and the stream for the body
 }
 
 // mayBeWrong reports whether correctStatus could replace the response.

@@ -51,20 +51,20 @@ func (s *requestStream) interrupt() {
 		return
 	}
 	if !s.mu.TryLock() {
-		s.exchange.interruptRead()
+		s.exchange.InterruptRead()
 		s.mu.Lock()
 	}
 	s.mu.Unlock()
 	s.reset()
 }
 
-// mayWait is called by serverExchange.readBody before it waits for the client.
+// mayWait is called by serverExchange.ReadBody before it waits for the client.
 // interrupt relies on the order: arm is called before isDetached is read.
 func (s *requestStream) mayWait() error {
 	ctx := s.ctx
 	if !s.isArmed {
 		ctx.wire.Lock()
-		s.exchange.arm()
+		s.exchange.Arm()
 		ctx.wire.Unlock()
 		s.isArmed = true
 	}
@@ -85,7 +85,7 @@ func (ctx *RequestCtx) sendContinue() error {
 		return errStreamDetached
 	}
 	defer ctx.endWrite()
-	if ctx.phase != phaseFlushed && !ctx.exchange.sendInterim(StatusContinue, nil) {
+	if ctx.phase != phaseFlushed && !ctx.exchange.SendInterim(StatusContinue, nil) {
 		return ErrConnectionClosed
 	}
 	return nil
@@ -129,7 +129,7 @@ func (s *requestStream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err := s.exchange.readBody(p)
+	n, err := s.exchange.ReadBody(p)
 	if err != nil {
 		s.err = err
 	}

@@ -13,13 +13,13 @@ import (
 // < 0 if it is unknown; form has it only if the head does.
 func (ctx *RequestCtx) sendStream(left int64) bool {
 	resp, f := &ctx.Response, &ctx.form
-	if s, ok := resp.stream.(*transfer.Memory); ok && f.length == int64(len(s.Left)) {
-		ok = ctx.exchange.sendData(s.Left, true)
+	if s, ok := resp.stream.(*transfer.Memory); ok && f.Length == int64(len(s.Left)) {
+		ok = ctx.exchange.SendData(s.Left, true)
 		_ = resp.closeStream(nil) // it never fails
 		return ok
 	}
-	if !f.hasTrailers {
-		if part, isFile := resp.fileOf(f.length); isFile {
+	if !f.HasTrailers {
+		if part, isFile := resp.fileOf(f.Length); isFile {
 			return ctx.sendFile(part)
 		}
 	}
@@ -36,7 +36,7 @@ func (ctx *RequestCtx) sendStream(left int64) bool {
 		}
 		return false
 	}
-	return ctx.exchange.sendData(nil, true)
+	return ctx.exchange.SendData(nil, true)
 }
 
 func (ctx *RequestCtx) logStreamError(err error) {
@@ -52,7 +52,7 @@ func (ctx *RequestCtx) copyStream(w *bodyWriter) (err error) {
 			ctx.cfg.logger.Printf("%v\n%s", err, debug.Stack())
 		}
 	}()
-	if ctx.Response.ImmediateHeaderFlush && !ctx.exchange.flush() {
+	if ctx.Response.ImmediateHeaderFlush && !ctx.exchange.Flush() {
 		w.failed = true
 		return ErrConnectionClosed
 	}
@@ -76,7 +76,7 @@ type bodySink bodyWriter
 
 // Write implements io.Writer.
 func (w *bodySink) Write(p []byte) (int, error) {
-	if !w.exchange.sendData(p, false) || !w.exchange.flush() {
+	if !w.exchange.SendData(p, false) || !w.exchange.Flush() {
 		w.failed = true
 		return 0, ErrConnectionClosed
 	}
