@@ -35,7 +35,6 @@ type RequestCtx struct {
 
 	requestStream requestStream
 
-	number      uint64 // of the request on its connection
 	streamID    uint32 // of HTTP/2; 0: HTTP/1.1
 	start       int64  // Nanos at the first byte of the request
 	time        int64  // Nanos for Time; 0: not yet known
@@ -54,7 +53,7 @@ type RequestCtx struct {
 
 	wire   ctxWire
 	form   message.ResponseForm // of the response, from setForm on; after Flush, its length is that of the rest
-	letsGo bool         // a handler that timed out calls letGo when it returns
+	letsGo bool                 // a handler that timed out calls letGo when it returns
 	requestMarks
 }
 

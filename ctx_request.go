@@ -18,7 +18,7 @@ func (ctx *RequestCtx) ConnID() uint64 {
 	if ctx.server == nil {
 		return 0
 	}
-	return ctx.facts.id
+	return ctx.facts.ID
 }
 
 // ConnRequestNum returns the number of the request on its connection, counted
@@ -27,7 +27,7 @@ func (ctx *RequestCtx) ConnRequestNum() uint64 {
 	if ctx.server == nil {
 		return 0
 	}
-	return ctx.number
+	return ctx.facts.Served
 }
 
 // ID returns a number for the request that is unique within the server: ConnID
@@ -44,7 +44,7 @@ func (ctx *RequestCtx) ConnTime() time.Time {
 	if ctx.server == nil {
 		return clock.Time(ctx.time)
 	}
-	return clock.Time(ctx.facts.opened)
+	return clock.Time(ctx.facts.Opened)
 }
 
 // Time returns the time at which the first byte of the request arrived. With
@@ -185,7 +185,7 @@ type tlsStater interface {
 }
 
 func (ctx *RequestCtx) tlsConn() tlsStater {
-	if ctx.server != nil && !ctx.facts.isTLS {
+	if ctx.server != nil && !ctx.facts.IsTLS {
 		return nil
 	}
 	ctx.wire.Lock()

@@ -32,3 +32,20 @@ func (ctx *RequestCtx) TakeOver(t upgrade.Takeover) error {
 
 // leavesHTTP tells whether the connection does not go on with HTTP after the response.
 func (ctx *RequestCtx) leavesHTTP() bool { return ctx.hijackHandler != nil || ctx.takeover != nil }
+
+// mayBeginBody tells whether another protocol can write the body of the response.
+func (ctx *RequestCtx) mayBeginBody() bool {
+	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && ctx.Response.stream == nil &&
+		!ctx.requestStream.isUnread() && !ctx.server.closeRequested()
+}
+
+// beginBody sends the response up to what its body has until now. The connection ends
+// with the body.
+func (ctx *RequestCtx) beginBody() bool {
+	if ctx.phase != phaseFlushed {
+		ctx.Response.Header.m.HasLength = false
+		ctx.Response.Header.m.IsHTTP10 = false // only the request decides about chunks
+		ctx.flushHead()
+	}
+	return ctx.exchange.SendData(ctx.Response.bodyBytes(), false)
+}

@@ -384,7 +384,7 @@ func TestUnreadBodiesAreDrained(t *testing.T) {
 // TestDrainsAreLimited: what a handler has not read of a body is not received
 // without end.
 func TestDrainsAreLimited(t *testing.T) {
-	const piece = 16 << 10
+	const drainLimit, piece = 256 << 10, 16 << 10 // of package http1
 	data := strings.Repeat("x", piece)
 	for head, in := range map[string]string{
 		"Transfer-Encoding: chunked":                    fmt.Sprintf("%x\r\n%s\r\n", piece, data),
@@ -578,23 +578,6 @@ func TestClosedFreesContext(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionHoldsNoContext is what makes idle connections cheap.
-func TestIdleConnectionHoldsNoContext(t *testing.T) {
-	c := &scriptedConn{}
-	p := c.open(quietServer(echoHandler)).(*http1Conn)
-	c.feed(t, p, []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
-	p.Pause()
-	if p.x != nil || p.phase != readIdle {
-		t.Errorf("phase %d, exchange %p", p.phase, p.x)
-	}
-	c.feed(t, p, []byte("G"))
-	p.Pause()
-	if p.x == nil {
-		t.Error("a request in hand lost its exchange")
-	}
-	p.Closed(nil)
-}
-
 // TestPauseTellsWhatIsIdle: an engine may close or give away a connection only
 // where nothing of a request has come or is to come.
 func TestPauseTellsWhatIsIdle(t *testing.T) {
@@ -654,31 +637,18 @@ func TestReleasedCtxIsSmall(t *testing.T) {
 	ctx.Request.URI().QueryArgs().SetBytesV("k", large)
 	ctx.Request.Header.SetBytesV("X", large)
 	ctx.Response.Header.SetBytesV("X", large)
-	x.trailer.Append(large)
+	ctx.cfg = (&Server{}).config()
 	ctx.Request.resetForServer()
 	ctx.Response.resetForServer()
-	x.trailer.Reset()
-	releaseHTTP1Exchange(x)
+	x.Release(false)
 	for name, held := range map[string]int{
 		"post args":       ctx.Request.postArgs.heldBytes(),
 		"uri":             ctx.Request.uri.heldBytes(),
 		"request header":  cap(ctx.Request.Header.m.Table.Raw()),
 		"response header": cap(ctx.Response.Header.m.Table.Raw()),
-		"trailer":         cap(x.trailer.Raw()),
 	} {
 		if held > maxPooledBytes {
 			t.Errorf("%s: %d bytes", name, held)
-		}
-	}
-}
-
-// TestDiscardStopsAfterTheLimit: as many bytes of a body as the limit are
-// discarded, and no more.
-func TestDiscardStopsAfterTheLimit(t *testing.T) {
-	for length, want := range map[int]error{drainLimit: nil, drainLimit + 1: ErrBodyTooLarge} {
-		x := &http1Exchange{bodyLeft: 1 << 40}
-		if used, done, err := x.discard([]byte(strings.Repeat("x", length))); used != length || done || err != want {
-			t.Errorf("%d bytes: %d, %v, %v", length, used, done, err)
 		}
 	}
 }

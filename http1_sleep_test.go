@@ -170,15 +170,14 @@ func TestSleepLeavesOthersAlone(t *testing.T) {
 // TestSleepAllowsTLS: a connection that is TLS is so after it woke.
 func TestSleepAllowsTLS(t *testing.T) {
 	c := &secureConn{}
-	p, _ := (&acceptor{server: &Server{}, cfg: (&Server{}).config()}).Open(c)
-	conn := p.(*http1Conn)
-	if !conn.facts.isTLS {
-		t.Fatal("TLS is not seen")
+	a := &acceptor{server: &Server{}, cfg: (&Server{}).config()}
+	p, _ := a.Open(c)
+	m := memoOf(p.(engine.Sleeper))
+	if m.Served != memoTLS {
+		t.Fatalf("after Open: %+v", m)
 	}
-	m := memoOf(conn)
-	woken := (&acceptor{}).Wake(c, m).(*http1Conn)
-	if !woken.facts.isTLS || woken.served != 0 {
-		t.Errorf("TLS=%v, %d requests", woken.facts.isTLS, woken.served)
+	if woken := memoOf(a.Wake(c, m).(engine.Sleeper)); woken != m {
+		t.Errorf("%+v woke as %+v", m, woken)
 	}
 }
 

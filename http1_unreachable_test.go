@@ -32,7 +32,7 @@ func TestUnreachableClient(t *testing.T) {
 		_, err := ctx.RequestBodyStream().Read(make([]byte, 1))
 		return err
 	}
-	large := strings.Repeat("x", copyLimit+1)
+	large := strings.Repeat("x", 4<<10+1) // more than is copied after a head
 	var stream *toldStream
 	send := func(ctx *RequestCtx, size int) {
 		stream = &toldStream{Reader: strings.NewReader("x")}

@@ -16,10 +16,9 @@ import (
 type http2Host struct {
 	server  *Server
 	cfg     *serverConfig
-	facts   connFacts
+	facts   connFacts // Served changes only in Feed
 	conn    engine.Conn
 	netConn net.Conn
-	served  uint64 // requests begun; changes only in Feed
 }
 
 var _ http2.Host = (*http2Host)(nil)
@@ -62,8 +61,8 @@ func (c *http2Conn) Sleep() (engine.Memo, bool) {
 		return engine.Memo{}, false
 	}
 	facts := &c.host.facts
-	m := engine.Memo{ID: facts.id, Served: uint64(record)<<memoShift | memoHTTP2, Opened: facts.opened}
-	if facts.isTLS {
+	m := engine.Memo{ID: facts.ID, Served: uint64(record)<<memoShift | memoHTTP2, Opened: facts.Opened}
+	if facts.IsTLS {
 		m.Served |= memoTLS
 	}
 	return m, true
@@ -73,7 +72,7 @@ func (c *http2Conn) Sleep() (engine.Memo, bool) {
 func (a *acceptor) wakeHTTP2(conn engine.Conn, facts connFacts, record http2.Record) *http2Conn {
 	c := a.newHTTP2Conn(conn, facts)
 	c.Conn = http2.Wake(conn, &c.host, a.cfg.http2, record)
-	c.host.served = c.Opened()
+	c.host.facts.Served = c.Opened()
 	return c
 }
 
@@ -87,7 +86,7 @@ func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 		a.cfg.logger.Printf("connection from %s closed: it speaks HTTP/2, which is off", conn.RemoteAddr())
 		return nil, nil
 	}
-	c := a.newHTTP2Conn(conn, connFacts{id: a.server.gauges.connID.Add(1), opened: clock.Nanos()})
+	c := a.newHTTP2Conn(conn, connFacts{ID: a.server.gauges.connID.Add(1), Opened: clock.Nanos()})
 	if c.Conn = http2.Unpack(conn, &c.host, a.cfg.http2, state); c.Conn == nil {
 		a.cfg.logger.Printf("connection from %s closed: its state of HTTP/2 is damaged, or of another version", conn.RemoteAddr())
 		return nil, nil
@@ -98,13 +97,13 @@ func (a *acceptor) Unpack(conn engine.Conn, state []byte) (engine.Protocol, []by
 
 // Feed implements engine.Protocol.
 func (c *http2Conn) Feed(in []byte) (used int, next engine.Next) {
-	before := c.host.served
+	before := c.host.facts.Served
 	used, next = c.Conn.Feed(in)
 	if m := c.host.cfg.meter; m != nil {
 		meter.Add(m.BytesRead, used)
 	}
 	if c.host.cfg.connState != nil {
-		c.tellState(c.host.served != before)
+		c.tellState(c.host.facts.Served != before)
 	}
 	return used, next
 }
@@ -168,12 +167,12 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 	settings.MaxConcurrentStreams = clampTo(own.MaxConcurrentStreams, http2Streams, h2.MaxStream)
 	settings.HeaderTableSize = clampTo(own.HeaderTableSize, http2TableSize, h2.MaxTableSize)
 	settings.InitialWindowSize = min(http2StreamWindow, maxStream)
-	settings.MaxHeaderListSize = uint32(cfg.limits.MaxHead)
+	settings.MaxHeaderListSize = uint32(cfg.Limits.MaxHead)
 	settings.NoRFC7540Priorities = true
 	settings.EnableConnectProtocol = !own.DisableWebSocket
 	config := &http2.Config{
 		Settings:        settings,
-		Limits:          cfg.limits,
+		Limits:          cfg.Limits,
 		Gauges:          gauges,
 		Records:         &http2.Records{},
 		Pairs:           &h2.Pairs{},
@@ -182,17 +181,17 @@ func newHTTP2Config(own *HTTP2Config, cfg *serverConfig, gauges *http2.Gauges) *
 		MaxStreamWindow: maxStream,
 		ReadTimeout:     http2ReadTimeout,
 		StallTimeout:    http2StallTimeout,
-		IdleTimeout:     cfg.idleTimeout,
-		MaxRequests:     cfg.maxRequestsPerConn,
+		IdleTimeout:     cfg.IdleTimeout,
+		MaxRequests:     cfg.MaxRequests,
 	}
-	if cfg.readTimeout > 0 {
-		config.ReadTimeout = cfg.readTimeout
+	if cfg.ReadTimeout > 0 {
+		config.ReadTimeout = cfg.ReadTimeout
 	}
 	switch {
 	case own.StallTimeout > 0:
 		config.StallTimeout = own.StallTimeout
-	case cfg.writeTimeout > 0:
-		config.StallTimeout = cfg.writeTimeout
+	case cfg.WriteTimeout > 0:
+		config.StallTimeout = cfg.WriteTimeout
 	}
 	return config
 }
@@ -207,9 +206,9 @@ func (h *http2Host) NewStream() *http2.Stream {
 	if x.ctx == nil {
 		x.ctx = &RequestCtx{exchange: x}
 	}
-	x.ctx.attach(h.server, h.cfg, h.facts)
-	h.served++
-	x.ctx.begin(h.served, clock.Nanos())
+	x.ctx.attach(h.server, h.cfg)
+	h.facts.Served++
+	x.ctx.begin(&h.facts, clock.Nanos())
 	if one := h.cfg.single; one != nil {
 		one.streams.Add(1)
 	}
@@ -225,10 +224,10 @@ func (h *http2Host) IsClosing() bool {
 	switch {
 	case h.server.closeRequested():
 		return true
-	case h.served == 0:
+	case h.facts.Served == 0:
 		return false
 	}
-	return !cfg.keepAlive || cfg.maxConnLife > 0 && clock.Nanos()-h.facts.opened > int64(cfg.maxConnLife)
+	return !cfg.KeepAlive || cfg.MaxLife > 0 && clock.Nanos()-h.facts.Opened > int64(cfg.MaxLife)
 }
 
 // Stage implements http2.Host. Shutdown does not wait for what was hijacked.
@@ -252,7 +251,7 @@ func (h *http2Host) Closed(err error) {
 	}
 	h.cfg.fail(err)
 	var violation *h2.Error
-	if h.cfg.logsAllErrors || !errors.As(err, &violation) {
+	if h.cfg.LogsAll || !errors.As(err, &violation) {
 		h.cfg.logConnError(h.conn, err)
 	}
 }

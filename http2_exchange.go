@@ -16,6 +16,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/h2"
+	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/message"
 )
@@ -271,7 +272,7 @@ func (x *http2Exchange) keepStreamed() error {
 			x.BodyComplete(x.stream.Trailer())
 			return nil
 		case os.ErrDeadlineExceeded:
-			return errRequestTimeout
+			return http1.ErrTimeout
 		default:
 			return err
 		}
@@ -295,11 +296,11 @@ func (x *http2Exchange) answerFailure() {
 		}
 		x.ctx.refuse(wire.Status, err, public)
 	case errors.Is(err, http2.ErrTimeout):
-		x.ctx.refuse(StatusRequestTimeout, errRequestTimeout, errRequestTimeout)
+		x.ctx.refuse(StatusRequestTimeout, http1.ErrTimeout, http1.ErrTimeout)
 	default:
 		x.ctx.refuse(failureStatus(err), err, err)
 	}
-	if x.ctx.cfg.logsAllErrors {
+	if x.ctx.cfg.LogsAll {
 		x.ctx.cfg.logConnError(x.host.conn, err)
 	}
 }

@@ -108,7 +108,7 @@ func (x *http2Exchange) mayHijack() bool {
 	case ctx.phase == phaseFlushed: // with another status
 	case ctx.hijackNoResponse && ctx.hijackHandler != nil:
 		return true
-	case ctx.cfg.closesHijacked && ctx.server.closeRequested():
+	case ctx.cfg.ClosesHijacked && ctx.server.closeRequested():
 		refuse = StatusServiceUnavailable
 	case isTunnelStatus(ctx.Response.StatusCode()):
 		return true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
+	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
 	"github.com/sluicehttp/sluice/internal/meter"
 )
@@ -71,6 +72,14 @@ func (m *Meter) Oldest(now time.Time) time.Time {
 		return time.Time{}
 	}
 	return now.Add(-time.Duration(at - begun))
+}
+
+// http1 returns the counters that connections of HTTP/1.1 update.
+func (m *Meter) http1() http1.Meter {
+	if m == nil {
+		return http1.Meter{}
+	}
+	return http1.Meter{BytesRead: m.BytesRead, BytesWritten: m.BytesWritten, Informational: m.Status[0], Flights: &m.flights}
 }
 
 // countStatus counts a request by the status of its final response.

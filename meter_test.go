@@ -49,7 +49,7 @@ func newMeteredConn(m *Meter) *steadyConn {
 	return c
 }
 
-func (c *steadyConn) server() *Server { return c.protocol.(*http1Conn).server }
+func (c *steadyConn) server() *Server { return c.acceptor.server }
 
 func TestMeterDoesNotAllocate(t *testing.T) {
 	m := fullMeter()

@@ -98,7 +98,7 @@ func acquireSingle(s *Server) *single {
 	if one.config.name != nil {
 		one.name = one.config.name
 	}
-	one.config.single = one
+	one.config.single, one.config.IsSingle = one, true
 	one.acceptor = acceptor{server: s, cfg: &one.config}
 	return one
 }

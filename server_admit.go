@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
 )
 
@@ -102,7 +103,7 @@ func (c *serverConfig) tellState(conn engine.Conn, state ConnState) {
 // logConnError logs an error of conn. Without LogAllErrors it skips errors that
 // the client causes.
 func (c *serverConfig) logConnError(conn engine.Conn, err error) {
-	if !c.logsAllErrors {
+	if !c.LogsAll {
 		var netErr net.Error
 		if errors.As(err, &netErr) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 			return
@@ -176,11 +177,11 @@ func (a *acceptor) AcceptError(err error) {
 // Open creates the state of a new connection; see engine.Acceptor.
 func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 	s := a.server
-	facts := connFacts{id: s.gauges.connID.Add(1), opened: clock.Nanos()}
+	facts := connFacts{ID: s.gauges.connID.Add(1), Opened: clock.Nanos()}
 	a.cfg.tellState(conn, StateNew)
 	if !conn.IsSocket() {
 		if stater, ok := conn.NetConn().(tlsStater); ok {
-			facts.isTLS = true
+			facts.IsTLS = true
 			state := stater.ConnectionState()
 			protocol := state.NegotiatedProtocol
 			if handler := s.nextProto(protocol); handler != nil {
@@ -191,13 +192,11 @@ func (a *acceptor) Open(conn engine.Conn) (engine.Protocol, []byte) {
 			}
 		}
 	}
-	if a.cfg.idleTimeout > 0 {
-		conn.SetReadDeadline(facts.opened, a.cfg.idleTimeout)
+	if a.cfg.IdleTimeout > 0 {
+		conn.SetReadDeadline(facts.Opened, a.cfg.IdleTimeout)
 	}
-	if a.cfg.writeTimeout > 0 {
-		conn.SetWriteTimeout(a.cfg.writeTimeout)
+	if a.cfg.WriteTimeout > 0 {
+		conn.SetWriteTimeout(a.cfg.WriteTimeout)
 	}
-	c := a.openHTTP1(conn)
-	c.facts = facts
-	return c, nil
+	return http1.Open(conn, a, &a.cfg.Config, facts), nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/http2"
 )
 
@@ -18,6 +19,7 @@ const (
 // serverConfig holds the resolved fields of a Server. It is resolved once, when
 // serving begins, and never changes: connections share it without locks.
 type serverConfig struct {
+	http1.Config    // of which HTTP/2 uses some
 	handler         RequestHandler
 	errorHandler    func(*RequestCtx, error)
 	headerReceived  func(*RequestHeader) RequestConfig
@@ -26,36 +28,26 @@ type serverConfig struct {
 	connState       connStateFunc
 	single          *single // set by ServeConn; nil: Serve
 	logger          Logger
-	meter           *Meter // nil: nothing is counted
-	name            []byte // nil: no Server field
-	limits          h1.Limits
+	meter           *Meter        // nil: nothing is counted
+	name            []byte        // nil: no Server field
 	http2           *http2.Config // nil: it is not spoken, or was not yet in a ServeConn
 
-	maxBodySize        int
-	maxBodyMemory      int64
-	minBodyRate        int64
-	concurrency        int64
-	perIP              engine.AddressLimit
-	maxRequestsPerConn uint64
-	streamBufferSize   int
+	maxBodySize      int
+	maxBodyMemory    int64
+	minBodyRate      int64
+	concurrency      int64
+	perIP            engine.AddressLimit
+	streamBufferSize int
 
-	readTimeout  time.Duration
-	writeTimeout time.Duration
-	idleTimeout  time.Duration
-	maxConnLife  time.Duration
-	refusalPause time.Duration
-	keepAlive    bool
-	getOnly      bool
-	streamBody   bool
-	keepHijacked bool
-	// closesHijacked: connections are not hijacked while the server shuts down.
-	closesHijacked bool
-	noDate         bool
-	noContentType  bool
-	keepNames      bool
-	lazyTime       bool
-	crashOnPanic   bool
-	logsAllErrors  bool
+	refusalPause  time.Duration
+	getOnly       bool
+	streamBody    bool
+	keepHijacked  bool
+	noDate        bool
+	noContentType bool
+	keepNames     bool
+	lazyTime      bool
+	crashOnPanic  bool
 }
 
 // config returns the resolved fields of s.
@@ -73,47 +65,54 @@ func (s *Server) config() *serverConfig {
 // that its head begins like the last one.
 func (s *Server) resolve(c *serverConfig, name []byte) {
 	*c = serverConfig{
-		handler:            s.Handler,
-		errorHandler:       s.ErrorHandler,
-		headerReceived:     s.HeaderReceived,
-		continueHandler:    s.ContinueHandler,
-		expectHandler:      s.ExpectHandler,
-		connState:          s.ConnState,
-		logger:             s.Logger,
-		meter:              s.control.Meter,
-		limits:             h1.DefaultLimits,
-		maxBodySize:        positiveOr(s.MaxRequestBodySize, DefaultMaxRequestBodySize),
-		maxBodyMemory:      s.MaxBodyMemory,
-		minBodyRate:        int64(s.MinBodyRate),
-		concurrency:        int64(positiveOr(s.Concurrency, DefaultConcurrency)),
-		perIP:              engine.AddressLimit{Conns: s.MaxConnsPerIP, PrefixIPv6: s.IPv6ClientPrefix},
-		maxRequestsPerConn: uint64(max(s.MaxRequestsPerConn, 0)),
-		streamBufferSize:   positiveOr(s.WriteBufferSize, 4096),
-		readTimeout:        s.ReadTimeout,
-		writeTimeout:       s.WriteTimeout,
-		idleTimeout:        s.IdleTimeout,
-		maxConnLife:        s.MaxKeepaliveDuration,
-		refusalPause:       s.SleepWhenConcurrencyLimitsExceeded,
-		keepAlive:          !s.DisableKeepalive,
-		getOnly:            s.GetOnly,
-		streamBody:         s.StreamRequestBody,
-		keepHijacked:       s.KeepHijackedConns,
-		closesHijacked:     s.CloseOnShutdown,
-		noDate:             s.NoDefaultDate,
-		noContentType:      s.NoDefaultContentType,
-		keepNames:          s.DisableHeaderNamesNormalizing,
-		lazyTime:           s.LazyRequestTime,
-		crashOnPanic:       s.CrashOnPanic,
-		logsAllErrors:      s.LogAllErrors,
+		Config: http1.Config{
+			Limits:         h1.DefaultLimits,
+			ReadTimeout:    s.ReadTimeout,
+			WriteTimeout:   s.WriteTimeout,
+			IdleTimeout:    s.IdleTimeout,
+			MaxLife:        s.MaxKeepaliveDuration,
+			MaxRequests:    uint64(max(s.MaxRequestsPerConn, 0)),
+			KeepAlive:      !s.DisableKeepalive,
+			ClosesHijacked: s.CloseOnShutdown,
+			Consults:       s.HeaderReceived != nil,
+			TellsStates:    s.ConnState != nil,
+			LogsAll:        s.LogAllErrors,
+			Closing:        &s.gauges.isClosing,
+			Hijacked:       &s.gauges.hijacked,
+			Meter:          s.control.Meter.http1(),
+		},
+		handler:          s.Handler,
+		errorHandler:     s.ErrorHandler,
+		headerReceived:   s.HeaderReceived,
+		continueHandler:  s.ContinueHandler,
+		expectHandler:    s.ExpectHandler,
+		connState:        s.ConnState,
+		logger:           s.Logger,
+		meter:            s.control.Meter,
+		maxBodySize:      positiveOr(s.MaxRequestBodySize, DefaultMaxRequestBodySize),
+		maxBodyMemory:    s.MaxBodyMemory,
+		minBodyRate:      int64(s.MinBodyRate),
+		concurrency:      int64(positiveOr(s.Concurrency, DefaultConcurrency)),
+		perIP:            engine.AddressLimit{Conns: s.MaxConnsPerIP, PrefixIPv6: s.IPv6ClientPrefix},
+		streamBufferSize: positiveOr(s.WriteBufferSize, 4096),
+		refusalPause:     s.SleepWhenConcurrencyLimitsExceeded,
+		getOnly:          s.GetOnly,
+		streamBody:       s.StreamRequestBody,
+		keepHijacked:     s.KeepHijackedConns,
+		noDate:           s.NoDefaultDate,
+		noContentType:    s.NoDefaultContentType,
+		keepNames:        s.DisableHeaderNamesNormalizing,
+		lazyTime:         s.LazyRequestTime,
+		crashOnPanic:     s.CrashOnPanic,
 	}
-	if c.idleTimeout == 0 {
-		c.idleTimeout = c.readTimeout
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = c.ReadTimeout
 	}
 	if c.logger == nil {
 		c.logger = log.Default()
 	}
 	if n := s.ReadBufferSize; n > 0 {
-		c.limits = bufferLimits(n)
+		c.Limits = bufferLimits(n)
 	}
 	if s.Name != "" || !s.NoDefaultServerHeader {
 		c.name = name

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/http1"
 )
 
 // TestALPNConn: nothing is done with the bytes of a connection that a ServeHandler gets.
@@ -187,7 +188,7 @@ func TestCorrectedStatusesKeepTheClose(t *testing.T) {
 // TestErrorsOfRequests: the statuses and types of errors.
 func TestErrorsOfRequests(t *testing.T) {
 	for err, want := range map[error]int{
-		ErrBodyTooLarge: 413, ErrGetOnly: 405, errRequestTimeout: 408, errBodyMemory: 503, errCallbackPanicked: 500, errors.New("x"): 400,
+		ErrBodyTooLarge: 413, ErrGetOnly: 405, http1.ErrTimeout: 408, errBodyMemory: 503, errCallbackPanicked: 500, errors.New("x"): 400,
 	} {
 		if got := failureStatus(err); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)
@@ -195,8 +196,8 @@ func TestErrorsOfRequests(t *testing.T) {
 	}
 	var timeout net.Error
 	//lint:ignore SA1019 it is a net.Error
-	if !errors.As(errRequestTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() {
-		t.Error("errRequestTimeout")
+	if !errors.As(http1.ErrTimeout, &timeout) || !timeout.Timeout() || !timeout.Temporary() {
+		t.Error("http1.ErrTimeout")
 	}
 	if refusedBody(417).Error() == "" {
 		t.Error("refusedBody has no text")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehttp/sluice/internal/engine"
 	"github.com/sluicehttp/sluice/internal/field"
+	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
@@ -81,31 +82,25 @@ type serverExchange interface {
 	UserConn() net.Conn
 }
 
-// connFacts are the facts about a connection that its requests report.
-type connFacts struct {
-	id     uint64
-	opened int64 // Nanos
-	isTLS  bool
-}
+// connFacts are the facts about a connection that its requests report. Served is the
+// number of the request.
+type connFacts = http1.Facts
 
-// attach makes ctx, which has an exchange, serve requests on a connection.
-func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig, facts connFacts) {
-	ctx.server, ctx.cfg, ctx.facts = s, cfg, facts
+// attach makes ctx, which has an exchange, serve requests of s.
+func (ctx *RequestCtx) attach(s *Server, cfg *serverConfig) {
+	ctx.server, ctx.cfg = s, cfg
 	ctx.prepareMessages()
 }
 
-// begin starts a request, the number-th one of its connection. start is when its
-// first byte arrived, as of clock.Nanos.
-func (ctx *RequestCtx) begin(number uint64, start int64) {
-	ctx.number, ctx.start = number, start
-}
+// begin starts a request. start is when its first byte arrived, as of clock.Nanos.
+func (ctx *RequestCtx) begin(f *connFacts, start int64) { ctx.facts, ctx.start = *f, start }
 
 // headComplete prepares for what follows the head. An error refuses the
 // request.
 func (ctx *RequestCtx) headComplete(isHTTP10 bool) error {
 	ctx.phase = phaseReceived
 	ctx.isHTTP10 = isHTTP10
-	ctx.Request.isTLS = ctx.facts.isTLS
+	ctx.Request.isTLS = ctx.facts.IsTLS
 	switch string(ctx.Request.Header.m.Method()) {
 	case MethodHead:
 		ctx.verb = verbHead
@@ -114,7 +109,7 @@ func (ctx *RequestCtx) headComplete(isHTTP10 bool) error {
 	}
 	cfg := ctx.cfg
 	ctx.maxBodySize, ctx.Request.limit = cfg.maxBodySize, cfg.maxBodySize
-	ctx.readTimeout = cfg.readTimeout
+	ctx.readTimeout = cfg.ReadTimeout
 	if cfg.getOnly && ctx.verb != verbHead && !ctx.IsGet() {
 		return ErrGetOnly
 	}
@@ -230,7 +225,7 @@ func (ctx *RequestCtx) giveUp() (fresh *RequestCtx, isTorn bool) {
 	if d := ctx.done.Load(); d != nil {
 		d.End()
 	}
-	fresh = &RequestCtx{exchange: x, start: ctx.start}
-	fresh.attach(ctx.server, ctx.cfg, ctx.facts)
+	fresh = &RequestCtx{exchange: x, facts: ctx.facts, start: ctx.start}
+	fresh.attach(ctx.server, ctx.cfg)
 	return fresh, isTorn || ctx.phase == phaseFlushed
 }

@@ -48,14 +48,14 @@ type valueRequest struct {
 func newValueExchange(s *Server) *valueExchange {
 	x := &valueExchange{body: make(chan string, 16), readBroken: make(chan struct{}), writeBroken: make(chan struct{})}
 	x.ctx = &RequestCtx{exchange: x}
-	x.ctx.attach(s, s.config(), connFacts{id: 7, opened: 1})
+	x.ctx.attach(s, s.config())
 	return x
 }
 
 // serve runs one request, as the protocol does, and returns the log.
 func (x *valueExchange) serve(r valueRequest) string {
 	ctx := x.ctx
-	ctx.begin(1, clock.Nanos())
+	ctx.begin(&connFacts{ID: 7, Opened: 1, Served: 1}, clock.Nanos())
 	h := &ctx.Request.Header
 	h.SetMethod(r.method)
 	h.SetRequestURI(r.target)

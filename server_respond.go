@@ -3,10 +3,11 @@ package sluice
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"strings"
 
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/http1"
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
@@ -169,12 +170,15 @@ func (ctx *RequestCtx) callErrorHandler(err error) {
 
 // failureStatus returns the status for err.
 func failureStatus(err error) int {
+	var violation *h1.Error
 	switch {
+	case errors.As(err, &violation):
+		return violation.Status
 	case errors.Is(err, ErrBodyTooLarge):
 		return StatusRequestEntityTooLarge
 	case errors.Is(err, ErrGetOnly):
 		return StatusMethodNotAllowed
-	case errors.Is(err, errRequestTimeout):
+	case errors.Is(err, http1.ErrTimeout):
 		return StatusRequestTimeout
 	case errors.Is(err, errBodyMemory):
 		return StatusServiceUnavailable
@@ -186,19 +190,6 @@ func failureStatus(err error) int {
 
 // errBodyMemory says that Server.MaxBodyMemory is used up.
 var errBodyMemory = errors.New("sluice: no memory left for request bodies")
-
-// errRequestTimeout says that a request did not arrive in time. It unwraps to
-// os.ErrDeadlineExceeded, the error of the connection.
-var errRequestTimeout error = requestTimeout{}
-
-// requestTimeout is the type of errRequestTimeout, a net.Error. It is answered
-// 408.
-type requestTimeout struct{}
-
-func (requestTimeout) Error() string   { return "sluice: request did not arrive in time" }
-func (requestTimeout) Timeout() bool   { return true }
-func (requestTimeout) Temporary() bool { return true }
-func (requestTimeout) Unwrap() error   { return os.ErrDeadlineExceeded }
 
 // prepareMessages applies the server's settings to the request and the
 // response.

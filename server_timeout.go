@@ -135,7 +135,6 @@ func (ctx *RequestCtx) replaceTimedOut() (fresh *RequestCtx, isTorn bool) {
 	if ctx.Request.formFiles.Load() != nil && !ctx.letsGo {
 		ctx.server.collectForms()
 	}
-	fresh.number = ctx.number
 	fresh.phase, fresh.verb, fresh.isHTTP10 = phaseReceived, ctx.verb, ctx.isHTTP10
 	fresh.bodyHeld = ctx.bodyHeld
 	response.CopyTo(&fresh.Response)

@@ -79,7 +79,7 @@ func packageRules() map[string]packageRule {
 		// below it.
 		".": {
 			own: []string{
-				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
+				"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/http1", "internal/http2", "internal/http1client", "internal/http2client", "internal/message",
 				"internal/engine", "internal/engine/choose", "internal/meter", "internal/upgrade",
 				"internal/cancel", "internal/clock", "internal/buf", "internal/compress", "internal/listen", "internal/invariants",
 				"internal/balance", "internal/conditional", "internal/files", "internal/dial", "internal/bodypipe", "internal/bodystream", "internal/pipeline", "internal/pool", "internal/transfer", "internal/uri", "internal/values",
@@ -96,7 +96,8 @@ func packageRules() map[string]packageRule {
 		"internal/conditional": {pure: true, own: []string{"internal/ascii"}},
 		"internal/uri":         {pure: true, own: []string{"internal/ascii", "internal/h1"}},
 
-		// The server's end of HTTP/2: a Protocol on the seam.
+		// The server's ends of HTTP: Protocols on the seam.
+		"internal/http1":           {own: []string{"internal/buf", "internal/clock", "internal/engine", "internal/field", "internal/h1", "internal/message", "internal/meter"}},
 		"internal/http2/http2test": {external: []string{xNet}}, // of tests
 		"internal/http2":           {own: []string{"internal/ascii", "internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/engine", "internal/engine/drive"}},
 		// The client's ends, over a net.Conn.

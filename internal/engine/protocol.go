@@ -125,7 +125,7 @@ type Switcher interface {
 // Pause returned false, an engine may call CanRewind and, with no other call in
 // between, Rewind. Rewind returns the input that was fed since the end of the last
 // request; the caller owns it. The connection is then between requests. Root's
-// http1Conn implements it for an incomplete head; DetachIdle calls it.
+// Conn of internal/http1 implements it for an incomplete head; DetachIdle calls it.
 type Rewinder interface {
 	CanRewind() bool
 	Rewind() []byte
@@ -137,7 +137,7 @@ type Rewinder interface {
 // When an event arrives for the connection, the engine gets another Protocol from
 // its Acceptor, which is a Waker. Deadlines and the write time-out remain set.
 // If Sleep returns false, the engine retains the Protocol during this wait, and
-// may ask again after the next Pause. Root's http1Conn implements it; the event
+// may ask again after the next Pause. Conn of internal/http1 implements it; the event
 // engines call it.
 type Sleeper interface {
 	Sleep() (m Memo, ok bool)

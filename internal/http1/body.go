@@ -1,11 +1,13 @@
-package sluice
+package http1
 
 import (
+	"errors"
 	"io"
 	"time"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/meter"
 )
 
 // The server drains the unread rest of a streamed body only within these
@@ -16,11 +18,11 @@ const (
 )
 
 // rawHead returns the bytes of the head that have arrived.
-func (x *http1Exchange) rawHead() []byte { return x.ctx.Request.Header.m.Table.Raw() }
+func (x *Exchange) rawHead() []byte { return x.RequestHeader.Table.Raw() }
 
 // bodyLength returns the length of the body that the head announces, 0 for none,
 // -1 for a chunked one.
-func (x *http1Exchange) bodyLength() int64 {
+func (x *Exchange) bodyLength() int64 {
 	if x.parser.Has(h1.ChunkedBody) {
 		return -1
 	}
@@ -28,16 +30,30 @@ func (x *http1Exchange) bodyLength() int64 {
 }
 
 // isComplete reports whether the verified end of the body was reached.
-func (x *http1Exchange) isComplete() bool {
+func (x *Exchange) isComplete() bool {
 	if x.parser.Has(h1.ChunkedBody) {
 		return x.trailerIsRead
 	}
 	return x.bodyLeft == 0
 }
 
-// ReadBody implements serverExchange. It returns buffered data, or waits for some.
-func (x *http1Exchange) ReadBody(p []byte) (n int, err error) {
-	x.conn.conn.SetReadDeadline(x.ctx.start, x.ctx.readTimeout)
+// keepChunk gives data of a chunk to the Request. The server does not wait for the
+// rest of a chunk that will be too large.
+func (x *Exchange) keepChunk(data []byte) error {
+	more, isData := x.chunks.InData()
+	if !isData {
+		more = 0
+	}
+	x.kept += len(data)
+	return x.Request.BodyReceived(data, more)
+}
+
+// ReadBody implements root's serverExchange. It returns buffered data, or waits for some.
+func (x *Exchange) ReadBody(p []byte) (n int, err error) {
+	if x.isComplete() { // the server has read the rest
+		return 0, io.EOF
+	}
+	x.conn.conn.SetReadDeadline(x.Request.ReadLimit())
 	if x.parser.Has(h1.ChunkedBody) {
 		n, err = x.readChunked(p)
 	} else {
@@ -49,17 +65,17 @@ func (x *http1Exchange) ReadBody(p []byte) (n int, err error) {
 	return n, err
 }
 
-func (x *http1Exchange) readLength(p []byte) (int, error) {
+func (x *Exchange) readLength(p []byte) (int, error) {
 	if int64(len(p)) > x.bodyLeft {
 		p = p[:x.bodyLeft]
 	}
 	if len(x.conn.conn.Buffered()) == 0 {
-		if err := x.ctx.requestStream.mayWait(); err != nil {
+		if err := x.Request.MayWait(); err != nil {
 			return 0, err
 		}
 	}
 	n, err := x.conn.conn.Read(p)
-	x.countRead(n)
+	meter.Add(x.cfg.Meter.BytesRead, n)
 	x.bodyLeft -= int64(n)
 	if x.bodyLeft == 0 {
 		return n, io.EOF
@@ -67,12 +83,12 @@ func (x *http1Exchange) readLength(p []byte) (int, error) {
 	return n, err
 }
 
-func (x *http1Exchange) readChunked(p []byte) (int, error) {
+func (x *Exchange) readChunked(p []byte) (int, error) {
 	conn := x.conn.conn
 	for {
 		in := conn.Buffered()
 		if len(in) == 0 {
-			if err := x.ctx.requestStream.mayWait(); err != nil {
+			if err := x.Request.MayWait(); err != nil {
 				return 0, err
 			}
 			if err := conn.Fill(); err != nil {
@@ -112,7 +128,7 @@ func (x *http1Exchange) readChunked(p []byte) (int, error) {
 
 // discard consumes input as a part of the body without returning it. done says
 // that the verified end was reached.
-func (x *http1Exchange) discard(in []byte) (used int, done bool, err error) {
+func (x *Exchange) discard(in []byte) (used int, done bool, err error) {
 	if !x.parser.Has(h1.ChunkedBody) {
 		used = int(min(int64(len(in)), x.bodyLeft))
 		x.bodyLeft -= int64(used)
@@ -126,34 +142,39 @@ func (x *http1Exchange) discard(in []byte) (used int, done bool, err error) {
 	}
 	x.drained += int64(used)
 	if !done && err == nil && x.drained > drainLimit {
-		err = ErrBodyTooLarge
+		err = errNotDrained
 	}
 	if done {
-		x.ctx.requestStream.err = io.EOF
+		x.isStreamed = false
 	}
 	return used, done, err
 }
 
-// mayDrain reports whether the rest of the body should be drained.
-func (x *http1Exchange) mayDrain() bool {
-	if s := &x.ctx.requestStream; s.err != nil || s.awaitsContinue { // the end may never arrive
-		return false
+var errNotDrained = errors.New("http1: the rest of a body is too large")
+
+// unread returns what of a streamed body was not read, and why reading it has failed.
+func (x *Exchange) unread() (BodyState, error) {
+	if !x.isStreamed {
+		return BodyRead, nil
 	}
-	return x.parser.Has(h1.ChunkedBody) || x.bodyLeft <= drainLimit
+	return x.Request.Unread()
+}
+
+// mayDrain reports whether the rest of the body should be drained. Otherwise its end may
+// never arrive.
+func (x *Exchange) mayDrain(left BodyState, err error) bool {
+	return err == nil && left == BodyUnread && (x.parser.Has(h1.ChunkedBody) || x.bodyLeft <= drainLimit)
 }
 
 // beginDrain prepares for discard.
-func (x *http1Exchange) beginDrain() {
+func (x *Exchange) beginDrain() {
 	x.drained = 0
 	x.conn.conn.SetReadDeadline(clock.Nanos(), drainTimeout)
 }
 
 // drainNow reads and discards the rest of the body, within the limits. It
 // reports whether it reached the end.
-func (x *http1Exchange) drainNow() bool {
-	if !x.mayDrain() {
-		return false
-	}
+func (x *Exchange) drainNow() bool {
 	x.beginDrain()
 	conn := x.conn.conn
 	for {
@@ -170,7 +191,7 @@ func (x *http1Exchange) drainNow() bool {
 
 // nextChunked consumes input of a chunked body and its trailer section. data is
 // a part of in; done says that the verified end was reached.
-func (x *http1Exchange) nextChunked(in []byte) (used int, data []byte, done bool, err error) {
+func (x *Exchange) nextChunked(in []byte) (used int, data []byte, done bool, err error) {
 	if !x.chunks.Done() {
 		used, data, err = x.chunks.Next(in)
 		if x.chunks.Done() {
@@ -183,7 +204,7 @@ func (x *http1Exchange) nextChunked(in []byte) (used int, data []byte, done bool
 }
 
 // beginTrailer prepares for the trailer section of the request.
-func (x *http1Exchange) beginTrailer() {
+func (x *Exchange) beginTrailer() {
 	keep := x.parser.Head
 	x.parser.ResetTrailer()
 	x.parser.Head = keep
@@ -192,20 +213,20 @@ func (x *http1Exchange) beginTrailer() {
 
 // parseTrailer consumes input of the trailer section. It drops fields that a
 // trailer section must not contain.
-func (x *http1Exchange) parseTrailer(in []byte) (used int, done bool, err error) {
+func (x *Exchange) parseTrailer(in []byte) (used int, done bool, err error) {
 	used, done, err = x.parser.Parse(&x.trailer, in)
 	if done && err == nil {
 		x.trailerIsRead = true
 		if x.trailer.Len() > 0 {
 			h1.DropForbiddenTrailers(&x.trailer)
-			x.ctx.Request.Header.m.ReceiveTrailers(&x.trailer)
+			x.RequestHeader.ReceiveTrailers(&x.trailer)
 		}
 	}
 	return used, done, err
 }
 
 // consume uses n bytes of the input that the engine holds.
-func (x *http1Exchange) consume(n int) {
-	x.countRead(n)
+func (x *Exchange) consume(n int) {
+	meter.Add(x.cfg.Meter.BytesRead, n)
 	x.conn.conn.Discard(n)
 }

@@ -1,9 +1,9 @@
-package sluice
+package http1
 
 import (
 	"bytes"
-	"errors"
 	"net"
+	"os"
 
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -11,46 +11,45 @@ import (
 	"github.com/sluicehttp/sluice/internal/meter"
 )
 
-// A http1Phase is what a connection expects next. A request goes down the list
+// A phase is what a connection expects next. A request goes down the list
 // from readIdle, skips the phases that it has no use for, and reaches readReady,
-// from which runHandler leads to readDrain, readIdle, readClosed or
+// from which Request.Serve leads to readDrain, readIdle, readClosed or
 // readHijacked. Every phase before readReady may lead to readFailed, and every
 // phase to readClosed.
-type http1Phase uint8
+type phase uint8
 
 const (
-	readIdle      http1Phase = iota // the first byte of a request
-	readHead                        // more of a head
-	readDecide                      // no input: callbacks decide about the body
-	readBody                        // a body of known length
-	readChunks                      // a chunked body
-	readTrailer                     // the trailer section after a chunked body
-	readReady                       // no input: the request is ready for the handler
-	readFailed                      // no input: the request is answered with an error
-	readDrain                       // the unread rest of a streamed body
-	readClosed                      // no input: the connection ends
-	readHijacked                    // no input: a hijack handler owns the connection
-	readGivenOver                   // no input: successor is about to have the connection
+	readIdle      phase = iota // the first byte of a request
+	readHead                   // more of a head
+	readDecide                 // no input: callbacks decide about the body
+	readBody                   // a body of known length
+	readChunks                 // a chunked body
+	readTrailer                // the trailer section after a chunked body
+	readReady                  // no input: the request is ready for the handler
+	readFailed                 // no input: the request is answered with an error
+	readDrain                  // the unread rest of a streamed body
+	readClosed                 // no input: the connection ends
+	readHijacked               // no input: a hijack handler owns the connection
+	readGivenOver              // no input: successor is about to have the connection
 )
 
-// http1Conn implements HTTP/1.1 on one server connection: it is the
+// A Conn implements HTTP/1.1 on one server connection: it is the
 // engine.Protocol between an engine and the handlers. The policy about
-// connections (RFC 9112 section 9) is here and in http1_respond.go: a connection
+// connections (RFC 9112 section 9) is here and in respond.go: a connection
 // is reused only if the request's body was read to its verified end.
 //
 // The state of a request is in x, which is attached from the first byte of a
 // request until the engine pauses. An idle connection holds only this struct;
 // on engines that call Sleep it does not hold that either.
-type http1Conn struct {
+type Conn struct {
 	conn      engine.Conn
 	ownedConn net.Conn // use netConnection
-	server    *Server
-	cfg       *serverConfig
-	x         *http1Exchange
+	host      Host
+	cfg       *Config
+	x         *Exchange
 	successor engine.Protocol // after engine.Switch
-	served    uint64          // requests begun
-	facts     connFacts
-	phase     http1Phase
+	facts     Facts
+	phase     phase
 	// sharesStart: the request was read together with the one before, and has its
 	// start. Reading the clock again would cost a pipelined request 6 % of its time.
 	sharesStart bool
@@ -58,47 +57,46 @@ type http1Conn struct {
 	isWoken bool
 }
 
-// openHTTP1 returns the Protocol of a connection; the caller sets its facts.
-func (a *acceptor) openHTTP1(conn engine.Conn) *http1Conn {
-	c := acquireHTTP1Conn()
-	c.conn, c.server, c.cfg = conn, a.server, a.cfg
+// Open returns the Protocol of a connection. It is valid until Closed, Sleep or
+// Successor.
+func Open(conn engine.Conn, h Host, cfg *Config, f Facts) *Conn {
+	c := acquireConn()
+	c.conn, c.host, c.cfg, c.facts = conn, h, cfg, f
 	return c
 }
 
 // netConnection returns the underlying connection. Unlike conn, it is valid for
 // as long as c. It is created on demand, because an engine may have to build
 // it. While a handler runs, call it with the wire of the RequestCtx locked.
-func (c *http1Conn) netConnection() net.Conn {
+func (c *Conn) netConnection() net.Conn {
 	if c.ownedConn == nil {
 		c.ownedConn = c.conn.NetConn()
 	}
 	return c.ownedConn
 }
 
-// tellState calls Server.ConnState.
-func (c *http1Conn) tellState(state ConnState) {
-	if c.cfg.connState != nil { // so that the compiler inlines the usual case
-		c.callConnState(state)
+// tellState tells the Host.
+func (c *Conn) tellState(s State) {
+	if c.cfg.TellsStates { // so that the compiler inlines the usual case
+		c.callTellState(s)
 	}
 }
 
-func (c *http1Conn) callConnState(state ConnState) { c.cfg.connState(c.netConnection(), state) }
+func (c *Conn) callTellState(s State) { c.host.TellState(c.netConnection(), s) }
 
 // Capabilities names what the engine may use; see engine.Protocol.
-func (c *http1Conn) Capabilities() engine.Capabilities {
+func (c *Conn) Capabilities() engine.Capabilities {
 	return engine.CanRewind | engine.CanSleep | engine.CanSwitch
 }
 
 // Feed consumes input; see engine.Protocol.
-func (c *http1Conn) Feed(in []byte) (used int, next engine.Next) {
+func (c *Conn) Feed(in []byte) (used int, next engine.Next) {
 	used, next = c.feed(in)
-	if m := c.cfg.meter; m != nil {
-		meter.Add(m.BytesRead, used)
-	}
+	meter.Add(c.cfg.Meter.BytesRead, used)
 	return used, next
 }
 
-func (c *http1Conn) feed(in []byte) (used int, next engine.Next) {
+func (c *Conn) feed(in []byte) (used int, next engine.Next) {
 	for used < len(in) {
 		if c.phase == readIdle {
 			c.begin()
@@ -114,7 +112,7 @@ func (c *http1Conn) feed(in []byte) (used int, next engine.Next) {
 }
 
 // step consumes input up to the next change of state.
-func (c *http1Conn) step(in []byte) (used int, next engine.Next) {
+func (c *Conn) step(in []byte) (used int, next engine.Next) {
 	switch c.phase {
 	case readHead:
 		return c.stepHead(in)
@@ -131,14 +129,12 @@ func (c *http1Conn) step(in []byte) (used int, next engine.Next) {
 }
 
 // begin starts a request.
-func (c *http1Conn) begin() {
+func (c *Conn) begin() {
 	c.prepareExchange()
-	c.served++
-	start := c.x.ctx.start
+	c.facts.Served++
 	if !c.sharesStart {
-		start = clock.Nanos()
+		c.x.Start = clock.Nanos()
 	}
-	c.x.ctx.begin(c.served, start)
 	c.x.parser.Reset()
 	c.phase = readHead
 	c.tellState(StateActive)
@@ -146,35 +142,34 @@ func (c *http1Conn) begin() {
 
 // prepareExchange gives c an exchange, unless it has one: from the request before, or
 // from the connection that had c before, which was mostly one of the same server.
-func (c *http1Conn) prepareExchange() {
-	if c.x != nil && c.x.ctx.cfg == c.cfg {
-		c.x.ctx.facts = c.facts
+func (c *Conn) prepareExchange() {
+	if c.x != nil && c.x.cfg == c.cfg {
 		return
 	}
 	c.releaseExchange()
-	c.x = acquireHTTP1Exchange(c)
+	c.x = c.host.NewExchange()
+	c.x.attach(c)
 }
 
 // ownStart gives a request that has to wait for the rest of itself a start of its
 // own: the handlers of those before it must not use up its time.
-func (c *http1Conn) ownStart() {
+func (c *Conn) ownStart() {
 	if c.sharesStart {
 		c.sharesStart = false
-		c.x.ctx.start = clock.Nanos()
+		c.x.Start = clock.Nanos()
 	}
 }
 
 // unbegin reverts begin: the input did not start a request.
-func (c *http1Conn) unbegin() {
-	c.served--
+func (c *Conn) unbegin() {
+	c.facts.Served--
 	c.endRequest()
 	c.awaitRequest()
 }
 
-func (c *http1Conn) stepHead(in []byte) (int, engine.Next) {
+func (c *Conn) stepHead(in []byte) (int, engine.Next) {
 	x := c.x
-	h := &x.ctx.Request.Header
-	used, done, err := x.parser.Parse(&h.m.Table, in)
+	used, done, err := x.parser.Parse(&x.RequestHeader.Table, in)
 	if err != nil {
 		if c.switchesToHTTP2(in) {
 			return 0, engine.Switch
@@ -184,17 +179,18 @@ func (c *http1Conn) stepHead(in []byte) (int, engine.Next) {
 	if !done {
 		return used, engine.Read
 	}
-	h.m.SetParsed(&x.parser.Head)
+	x.RequestHeader.SetParsed(&x.parser.Head)
 	return used, c.headComplete()
 }
 
 // headComplete decides what follows a head.
-func (c *http1Conn) headComplete() engine.Next {
+func (c *Conn) headComplete() engine.Next {
 	x := c.x
-	if err := x.ctx.headComplete(x.parser.Minor == 0); err != nil {
+	x.isHTTP10 = x.parser.Minor == 0
+	if err := x.Request.HeadReceived(x.isHTTP10); err != nil {
 		return c.fail(err)
 	}
-	if c.cfg.headerReceived != nil || x.parser.Has(h1.ExpectContinue) {
+	if c.cfg.Consults || x.parser.Has(h1.ExpectContinue) {
 		c.phase = readDecide
 		return engine.Run
 	}
@@ -202,25 +198,25 @@ func (c *http1Conn) headComplete() engine.Next {
 }
 
 // expectBody prepares to read the body that the head announces.
-func (c *http1Conn) expectBody() engine.Next {
+func (c *Conn) expectBody() engine.Next {
 	x := c.x
 	length := x.bodyLength()
 	x.bodyLeft = length
 	if length == 0 {
-		x.ctx.Request.Header.m.SettleLength()
+		x.RequestHeader.SettleLength()
 		c.phase = readReady
 		return engine.Run
 	}
-	isStreamed, err := x.ctx.expectBody(length)
+	isStreamed, err := x.Request.ExpectBody(length)
 	if err != nil {
 		return c.fail(err)
 	}
 	c.phase = readBody
 	if length < 0 {
-		x.chunks = h1.Chunked{}
+		x.chunks, x.kept = h1.Chunked{}, 0
 		c.phase = readChunks
 	}
-	if isStreamed {
+	if x.isStreamed = isStreamed; isStreamed {
 		c.ownStart()
 		c.phase = readReady
 		return engine.Run
@@ -228,12 +224,12 @@ func (c *http1Conn) expectBody() engine.Next {
 	return engine.Read
 }
 
-func (c *http1Conn) stepBody(in []byte) (int, engine.Next) {
+func (c *Conn) stepBody(in []byte) (int, engine.Next) {
 	x := c.x
 	if int64(len(in)) > x.bodyLeft {
 		in = in[:x.bodyLeft]
 	}
-	if err := x.ctx.keepBody(in); err != nil {
+	if err := x.Request.BodyReceived(in, 0); err != nil {
 		return 0, c.fail(err)
 	}
 	x.bodyLeft -= int64(len(in))
@@ -244,16 +240,12 @@ func (c *http1Conn) stepBody(in []byte) (int, engine.Next) {
 	return len(in), engine.Run
 }
 
-func (c *http1Conn) stepChunks(in []byte) (used int, next engine.Next) {
+func (c *Conn) stepChunks(in []byte) (used int, next engine.Next) {
 	x := c.x
 	for used < len(in) && !x.chunks.Done() {
 		n, data, err := x.chunks.Next(in[used:])
-		if err == nil && len(data) > 0 {
-			err = x.ctx.keepBody(data)
-		}
-		// The server does not wait for the rest of a chunk that will be too large.
-		if left, isData := x.chunks.InData(); err == nil && isData && !x.ctx.mayHold(left) {
-			err = ErrBodyTooLarge
+		if err == nil {
+			err = x.keepChunk(data)
 		}
 		if err != nil {
 			return 0, c.fail(err)
@@ -267,7 +259,7 @@ func (c *http1Conn) stepChunks(in []byte) (used int, next engine.Next) {
 	return used, engine.Read
 }
 
-func (c *http1Conn) stepTrailer(in []byte) (int, engine.Next) {
+func (c *Conn) stepTrailer(in []byte) (int, engine.Next) {
 	x := c.x
 	used, done, err := x.parseTrailer(in)
 	if err != nil {
@@ -276,14 +268,14 @@ func (c *http1Conn) stepTrailer(in []byte) (int, engine.Next) {
 	if !done {
 		return used, engine.Read
 	}
-	x.ctx.Request.Header.m.SettleChunked(len(x.ctx.Request.bytes))
+	x.RequestHeader.SettleChunked(x.kept)
 	c.phase = readReady
 	return used, engine.Run
 }
 
 // stepDrain discards the unread rest of a streamed body. It ends in readIdle,
 // or closes the connection if the rest is too large or malformed.
-func (c *http1Conn) stepDrain(in []byte) (int, engine.Next) {
+func (c *Conn) stepDrain(in []byte) (int, engine.Next) {
 	used, done, err := c.x.discard(in)
 	switch {
 	case err != nil:
@@ -297,35 +289,35 @@ func (c *http1Conn) stepDrain(in []byte) (int, engine.Next) {
 }
 
 // fail makes Run answer the request with err.
-func (c *http1Conn) fail(err error) engine.Next {
+func (c *Conn) fail(err error) engine.Next {
 	c.x.failure = err
 	c.phase = readFailed
 	return engine.Run
 }
 
 // armReadDeadline sets how long the engine waits for the rest of a request.
-func (c *http1Conn) armReadDeadline() {
+func (c *Conn) armReadDeadline() {
 	switch c.phase {
 	case readHead:
 		c.x.isPieced = true
 		c.ownStart()
-		c.conn.SetReadDeadline(c.x.ctx.start, c.cfg.readTimeout)
+		c.conn.SetReadDeadline(c.x.Start, c.cfg.ReadTimeout)
 	case readBody, readChunks, readTrailer:
 		c.x.isPieced = true
 		c.ownStart()
-		c.conn.SetReadDeadline(c.x.ctx.start, c.x.ctx.bodyTimeout())
+		c.conn.SetReadDeadline(c.x.Start, c.x.Request.BodyTimeout())
 	}
 }
 
 // Run answers the request that Feed completed; see engine.Protocol.
-func (c *http1Conn) Run(out []byte) ([]byte, engine.Next) {
-	if m := c.cfg.meter; m != nil {
+func (c *Conn) Run(out []byte) ([]byte, engine.Next) {
+	if m := &c.cfg.Meter; m.Flights != nil {
 		return c.runMetered(m, out)
 	}
 	return c.run(out)
 }
 
-func (c *http1Conn) run(out []byte) ([]byte, engine.Next) {
+func (c *Conn) run(out []byte) ([]byte, engine.Next) {
 	x := c.x
 	x.out = out
 	var next engine.Next
@@ -354,26 +346,23 @@ func (c *http1Conn) run(out []byte) ([]byte, engine.Next) {
 // decide runs the callbacks between head and body. They may refuse the body.
 // The server then answers and closes the connection, because the client may
 // send the body nevertheless.
-func (c *http1Conn) decide() engine.Next {
+func (c *Conn) decide() engine.Next {
 	x := c.x
-	if err := x.ctx.headerReceived(); err != nil {
+	if err := x.Request.Consult(); err != nil {
 		return c.fail(err)
 	}
 	next := c.expectBody()
 	if c.phase == readFailed || !x.parser.Has(h1.ExpectContinue) || x.bodyLength() == 0 {
 		return next
 	}
-	status, err := x.ctx.expectStatus()
+	isWaiting := len(c.conn.Buffered()) == 0
+	isWanted, err := x.Request.ExpectContinue(isWaiting)
 	switch {
 	case err != nil:
 		return c.fail(err)
-	case status != StatusContinue:
-		x.ctx.refuseBody(status)
+	case !isWanted:
 		return c.respondAndClose()
-	case len(c.conn.Buffered()) > 0: // the client did not wait
-	case c.phase == readReady: // the handler decides about a streamed body
-		x.ctx.requestStream.awaitsContinue = true
-	default:
+	case isWaiting && !x.isStreamed: // the handler decides about a streamed body
 		x.out = append(x.out, continueLine...)
 	}
 	return next
@@ -381,7 +370,7 @@ func (c *http1Conn) decide() engine.Next {
 
 // Pause releases the memory of the request while the connection idles; see
 // engine.Protocol.
-func (c *http1Conn) Pause() (isIdle bool) {
+func (c *Conn) Pause() (isIdle bool) {
 	if c.phase == readHead && !c.isMidRequest() && bytes.HasSuffix(c.x.rawHead(), []byte("\r\n")) {
 		c.unbegin() // empty lines after a request do not begin another one
 	}
@@ -398,26 +387,26 @@ func (c *http1Conn) Pause() (isIdle bool) {
 }
 
 // releaseExchange gives the exchange of a request that has ended back.
-func (c *http1Conn) releaseExchange() {
+func (c *Conn) releaseExchange() {
 	if c.x != nil {
-		releaseHTTP1Exchange(c.x)
+		c.x.release()
 		c.x = nil
 	}
 }
 
 // CanRewind reports whether a head has begun and is not complete; see
 // engine.Rewinder.
-func (c *http1Conn) CanRewind() bool { return c.phase == readHead }
+func (c *Conn) CanRewind() bool { return c.phase == readHead }
 
 // Rewind returns the input of an incomplete head.
-func (c *http1Conn) Rewind() []byte {
+func (c *Conn) Rewind() []byte {
 	input := bytes.Clone(c.x.rawHead())
 	c.unbegin()
 	return input
 }
 
 // HalfClosed answers a request that has begun and cannot become complete.
-func (c *http1Conn) HalfClosed(out []byte) []byte {
+func (c *Conn) HalfClosed(out []byte) []byte {
 	if !c.isMidRequest() {
 		c.phase = readClosed
 		return out
@@ -429,7 +418,7 @@ func (c *http1Conn) HalfClosed(out []byte) []byte {
 
 // isMidRequest reports whether a request has begun that must be answered. The
 // empty lines that clients send after a request do not count.
-func (c *http1Conn) isMidRequest() bool {
+func (c *Conn) isMidRequest() bool {
 	switch c.phase {
 	case readHead:
 		for _, b := range c.x.rawHead() {
@@ -446,10 +435,10 @@ func (c *http1Conn) isMidRequest() bool {
 // TimedOut answers 408 to a request that did not arrive in time. It closes an
 // idle connection without an answer: the client would take one for the answer
 // to its next request.
-func (c *http1Conn) TimedOut(out []byte) ([]byte, engine.Next) {
+func (c *Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 	if !c.isMidRequest() {
-		if c.served == 0 {
-			c.cfg.fail(errRequestTimeout)
+		if c.facts.Served == 0 {
+			c.host.Fail(ErrTimeout)
 		}
 		next := engine.Abort
 		if c.phase == readDrain { // an Abort could cost the client the response
@@ -458,33 +447,36 @@ func (c *http1Conn) TimedOut(out []byte) ([]byte, engine.Next) {
 		c.phase = readClosed
 		return out, next
 	}
-	c.fail(errRequestTimeout)
+	c.fail(ErrTimeout)
 	return c.Run(out)
 }
 
 // Closed releases the connection; see engine.Protocol.
-func (c *http1Conn) Closed(err error) {
+func (c *Conn) Closed(err error) {
 	c.endRequest()
 	c.releaseExchange()
 	switch c.phase {
 	case readHijacked:
-		c.server.gauges.hijacked.Add(-1)
+		c.cfg.Hijacked.Add(-1)
 	case readGivenOver: // the response could not be written
 		c.successor.Closed(err)
 	default:
 		c.tellState(StateClosed)
 	}
 	if err != nil {
-		c.logError(err)
+		c.host.Log(c.conn, err)
 	}
-	releaseHTTP1Conn(c)
+	releaseConn(c)
 }
 
-// logError logs an error of the connection. Without LogAllErrors it skips
-// errors that the client causes.
-func (c *http1Conn) logError(err error) {
-	var wire *h1.Error
-	if c.cfg.logsAllErrors || !errors.As(err, &wire) {
-		c.cfg.logConnError(c.conn, err)
-	}
-}
+// ErrTimeout says that a request did not arrive in time. It unwraps to
+// os.ErrDeadlineExceeded, the error of the connection.
+var ErrTimeout error = requestTimeout{}
+
+// requestTimeout is the type of ErrTimeout, a net.Error. It is answered 408.
+type requestTimeout struct{}
+
+func (requestTimeout) Error() string   { return "sluice: request did not arrive in time" }
+func (requestTimeout) Timeout() bool   { return true }
+func (requestTimeout) Temporary() bool { return true }
+func (requestTimeout) Unwrap() error   { return os.ErrDeadlineExceeded }

@@ -1,4 +1,4 @@
-package sluice
+package http1
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehttp/sluice/internal/field"
 	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
+	"github.com/sluicehttp/sluice/internal/meter"
 )
 
 // copyLimit is the size up to which a body is copied after its head. A larger
@@ -25,18 +26,28 @@ const copyLimit = 4 << 10
 // internal/engine/epoll).
 const smallFileSize = 16 << 10
 
-// http1Exchange is one request and its response in HTTP/1.1. It has the state of
-// the wire; what the request and the response mean is in ctx. The connection
-// owns it while it has a request, and uses it for one request after another.
-type http1Exchange struct {
-	ctx  *RequestCtx // replaced when it is given up
-	conn *http1Conn
+// An Exchange is one request and its response. It has the state of the wire; what
+// the request and the response mean is the Request's. The connection owns it while it
+// has a request, and uses it for one request after another. A Host sets the exported
+// fields, except Start.
+//
+// Its methods send the response and read the body; root's serverExchange says when
+// they may be called.
+type Exchange struct {
+	Request        Request
+	RequestHeader  *message.RequestHeader
+	ResponseHeader *message.ResponseHeader
+	Start          int64 // Nanos at the first byte of the request
+
+	conn *Conn
+	cfg  *Config // of conn
 
 	parser   h1.HeadParser
 	opening  h1.Opening // of parser; stays when x is used for another connection
 	chunks   h1.Chunked
 	trailer  field.Table
 	bodyLeft int64 // of a body with Content-Length: not yet received; -1: chunked
+	kept     int   // bytes of a chunked body that the Request has
 	drained  int64 // bytes of the body that were discarded
 	failure  error // why the request is refused
 
@@ -47,103 +58,108 @@ type http1Exchange struct {
 	blocking atomic.Pointer[engine.BlockingConn] // of this Run; nil: arm was not called
 
 	hasWaited bool // for input, in the middle of a request
-	http1Marks
+	marks
 }
 
-// http1Marks are facts about one request. They are cleared together.
-type http1Marks struct {
+// marks are facts about one request. They are cleared together.
+type marks struct {
+	isHTTP10            bool
+	isStreamed          bool // the handler reads the body, and may have left some
 	trailerIsRead       bool // of a chunked request
 	isPieced            bool // the request did not arrive at once
 	isChunked           bool // content of the response is sent in chunks
 	closes              bool // the connection ends with this response
+	hasHead             bool // the head of the response was sent
+	isHijacked          bool // a hijack handler gets the connection, unless it closes
+	isCut               bool // TakeBack was called before the end of the body
 	sendsFile           bool // the engine sends a file after out
 	hasUsedConn         bool // RequestCtx.Conn was called
 	writeTimeoutChanged bool
 }
 
-var _ serverExchange = (*http1Exchange)(nil)
-
-// newHTTP1Exchange returns an exchange and its RequestCtx, which refer to each
-// other.
-func newHTTP1Exchange() *http1Exchange {
-	x := &http1Exchange{ctx: new(RequestCtx)}
-	x.ctx.exchange = x
-	x.parser.Opening = &x.opening
+// attach makes x serve requests on c.
+func (x *Exchange) attach(c *Conn) {
+	x.conn, x.cfg = c, c.cfg
+	x.parser.Limits, x.parser.Opening = c.cfg.Limits, &x.opening
 	x.trailer.KeepNames = true // the header, which gets the fields, knows how it spells names
-	return x
 }
 
-// acquireHTTP1Exchange takes an exchange for requests on c.
-func acquireHTTP1Exchange(c *http1Conn) *http1Exchange {
-	x := http1ExchangePool.Get().(*http1Exchange)
-	x.conn = c
-	x.parser.Limits = c.cfg.limits
-	x.ctx.attach(c.server, c.cfg, c.facts)
-	return x
-}
-
-// releaseHTTP1Exchange gives x back, after endRequest.
-func releaseHTTP1Exchange(x *http1Exchange) {
-	x.conn = nil
-	if x.hasWaited {
-		x.hasWaited = false
-		buf.LetGo(x.ctx.heldBytes() + x.trailer.HeldBytes())
+// release gives x back to its Host, after endRequest.
+func (x *Exchange) release() {
+	hasWaited := x.hasWaited
+	if hasWaited {
+		buf.LetGo(x.trailer.HeldBytes())
 	}
+	x.conn, x.hasWaited = nil, false
 	x.shrink()
-	x.ctx.detach()
-	http1ExchangePool.Put(x)
+	x.Request.Release(hasWaited)
 }
 
 // mayRest prepares x, after endRequest, to stay with a connection that sleeps. It
 // returns false if x must be released instead.
-func (x *http1Exchange) mayRest() bool {
-	if x.hasWaited || x.conn.cfg.single != nil { // whose configuration has the same address as the next one's
+func (x *Exchange) mayRest() bool {
+	if x.hasWaited || x.cfg.IsSingle {
 		return false
 	}
 	x.shrink()
+	x.Request.Shrink()
 	return true
 }
 
-// shrink releases the memory that one large request needed.
-func (x *http1Exchange) shrink() {
-	x.ctx.shrink()
-	x.trailer.Shrink(maxPooledBytes, maxPooledFields)
+// shrink releases the memory that one large trailer section needed.
+func (x *Exchange) shrink() {
+	const maxBytes, maxFields = 64 << 10, 256
+	x.trailer.Shrink(maxBytes, maxFields)
 }
+
+// Facts returns the facts about the connection.
+func (x *Exchange) Facts() *Facts { return &x.conn.facts }
+
+// Engine returns the engine's side of the connection.
+func (x *Exchange) Engine() engine.Conn { return x.conn.conn }
+
+// IsChunked tells whether the request has a chunked body.
+func (x *Exchange) IsChunked() bool { return x.parser.Has(h1.ChunkedBody) }
+
+// Closes tells whether the connection ends with the response.
+func (x *Exchange) Closes() bool { return x.closes }
+
+const statusContinue = 100
 
 // continueLine asks the client to send the body that it announced with "Expect:
 // 100-continue".
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// SendInterim implements serverExchange.
-func (x *http1Exchange) SendInterim(status int, links [][]byte) bool {
-	if status == StatusContinue {
+// SendInterim implements root's serverExchange.
+func (x *Exchange) SendInterim(status int, links [][]byte) bool {
+	if status == statusContinue {
 		x.out = append(x.out, continueLine...)
 		return x.Flush()
 	}
 	x.out = append(x.out, "HTTP/1.1 103 Early Hints\r\n"...)
 	for _, link := range links {
-		x.out = h1.AppendField(x.out, []byte(HeaderLink), h1.AppendFieldValue(nil, link))
+		x.out = h1.AppendField(x.out, []byte("Link"), h1.AppendFieldValue(nil, link))
 	}
 	x.out = append(x.out, "\r\n"...)
 	return x.Flush()
 }
 
-// SendHead implements serverExchange. It decides how the content is delimited and
+// SendHead implements root's serverExchange. It decides how the content is delimited and
 // whether the connection ends with the response.
-func (x *http1Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
-	ctx := x.ctx
-	h := &ctx.Response.Header
+func (x *Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool) bool {
+	h := x.ResponseHeader
 	head := f.Framing()
-	isOld := ctx.isHTTP10 || h.m.IsHTTP10
+	isOld := x.isHTTP10 || h.IsHTTP10
 	if head.Length == -1 && isOld { // the end of the connection ends the content (RFC 9112 section 6.3)
 		head.Length = -2
 		x.closes = true
 	}
 	x.closes = x.closes || !x.persists(f)
 	head.CloseConnection, head.KeepAlive = x.closes, isOld && !x.closes
-	out := h.m.AppendHead(x.out, head)
+	x.hasHead = true
+	out := h.AppendHead(x.out, head)
 	if f.IsShown {
-		h.m.Show(head)
+		h.Show(head)
 	}
 	isChunked := head.Length == -1 && f.HasContent
 	if !isChunked && len(p) <= copyLimit { // writeBody, with one store
@@ -154,8 +170,8 @@ func (x *http1Exchange) SendHead(f *message.ResponseForm, p []byte, isLast bool)
 	return x.SendData(p, isLast)
 }
 
-// SendData implements serverExchange.
-func (x *http1Exchange) SendData(p []byte, isLast bool) bool {
+// SendData implements root's serverExchange.
+func (x *Exchange) SendData(p []byte, isLast bool) bool {
 	if !x.isChunked {
 		return x.writeBody(p)
 	}
@@ -168,14 +184,14 @@ func (x *http1Exchange) SendData(p []byte, isLast bool) bool {
 	}
 	if isLast {
 		x.out = append(x.out, h1.LastChunk...)
-		x.out = x.ctx.Response.Header.m.AppendTrailers(x.out)
+		x.out = x.ResponseHeader.AppendTrailers(x.out)
 	}
 	return true
 }
 
 // writeBody appends a small part of a body to the collected bytes. It writes a
 // large one after them without copying it.
-func (x *http1Exchange) writeBody(p []byte) bool {
+func (x *Exchange) writeBody(p []byte) bool {
 	if len(p) <= copyLimit {
 		x.out = append(x.out, p...)
 		return true
@@ -189,8 +205,8 @@ func (x *http1Exchange) writeBody(p []byte) bool {
 	return x.wrote(err)
 }
 
-// Flush implements serverExchange.
-func (x *http1Exchange) Flush() bool {
+// Flush implements root's serverExchange.
+func (x *Exchange) Flush() bool {
 	if len(x.out) == 0 {
 		return true
 	}
@@ -202,32 +218,32 @@ func (x *http1Exchange) Flush() bool {
 
 // wrote reports whether a write succeeded. It stores and logs the error,
 // because the engine does not receive it.
-func (x *http1Exchange) wrote(err error) bool {
+func (x *Exchange) wrote(err error) bool {
 	if err == nil {
 		return true
 	}
-	x.conn.cfg.fail(err)
-	if x.conn.cfg.logsAllErrors {
-		x.conn.logError(err)
+	x.conn.host.Fail(err)
+	if x.cfg.LogsAll {
+		x.conn.host.Log(x.conn.conn, err)
 	}
 	return false
 }
 
-// SendFile implements serverExchange. It appends a small part to the collected bytes.
+// SendFile implements root's serverExchange. It appends a small part to the collected bytes.
 // The engine owns any other part from now on and sends it after Run; nothing may
 // be written in this Run after it.
-func (x *http1Exchange) SendFile(part engine.File) error {
+func (x *Exchange) SendFile(part engine.File) error {
 	if part.Size <= smallFileSize {
 		return x.readFile(part)
 	}
-	x.countFile(part.Size)
+	meter.Add(x.cfg.Meter.BytesWritten, part.Size) // after the bytes that Run returns
 	x.sendsFile = true
 	x.conn.conn.SendFile(part)
 	return nil
 }
 
 // readFile appends a part of a file to the collected bytes, and closes it. If the file is too short, the client receives the bytes that exist.
-func (x *http1Exchange) readFile(part engine.File) error {
+func (x *Exchange) readFile(part engine.File) error {
 	head := len(x.out)
 	x.out = slices.Grow(x.out, int(part.Size))
 	body := x.out[head : head+int(part.Size)]
@@ -244,55 +260,55 @@ func (x *http1Exchange) readFile(part engine.File) error {
 	return err
 }
 
-// Arm implements serverExchange.
-func (x *http1Exchange) Arm() {
+// Arm implements root's serverExchange.
+func (x *Exchange) Arm() {
 	if x.blocking.Load() == nil {
 		b, _ := x.conn.conn.Blocking().(*engine.BlockingConn)
 		x.blocking.Store(b)
 	}
 }
 
-// InterruptRead implements serverExchange. The engine then closes the connection after
+// InterruptRead implements root's serverExchange. The engine then closes the connection after
 // the Run.
-func (x *http1Exchange) InterruptRead() {
+func (x *Exchange) InterruptRead() {
 	if b := x.blocking.Load(); b != nil {
 		_ = b.Close()
 	}
 	x.closes = true
 }
 
-// InterruptWrite implements serverExchange.
-func (x *http1Exchange) InterruptWrite() {
+// InterruptWrite implements root's serverExchange.
+func (x *Exchange) InterruptWrite() {
 	if b := x.blocking.Load(); b != nil {
 		b.BreakWrite()
 	}
 }
 
-// OnPeerGone implements serverExchange.
-func (x *http1Exchange) OnPeerGone(f func()) { x.conn.conn.OnPeerGone(f) }
+// OnPeerGone implements root's serverExchange.
+func (x *Exchange) OnPeerGone(f func()) { x.conn.conn.OnPeerGone(f) }
 
-// SetReadDeadline implements serverExchange.
-func (x *http1Exchange) SetReadDeadline(now int64, timeout time.Duration) {
+// SetReadDeadline implements root's serverExchange.
+func (x *Exchange) SetReadDeadline(now int64, timeout time.Duration) {
 	x.conn.conn.SetReadDeadline(now, timeout)
 }
 
-// SetWriteTimeout implements serverExchange.
-func (x *http1Exchange) SetWriteTimeout(timeout time.Duration) {
+// SetWriteTimeout implements root's serverExchange.
+func (x *Exchange) SetWriteTimeout(timeout time.Duration) {
 	x.conn.conn.SetWriteTimeout(timeout)
 	x.writeTimeoutChanged = true
 }
 
-// LocalAddr implements serverExchange.
-func (x *http1Exchange) LocalAddr() net.Addr { return x.conn.conn.LocalAddr() }
+// LocalAddr implements root's serverExchange.
+func (x *Exchange) LocalAddr() net.Addr { return x.conn.conn.LocalAddr() }
 
-// RemoteAddr implements serverExchange.
-func (x *http1Exchange) RemoteAddr() net.Addr { return x.conn.conn.RemoteAddr() }
+// RemoteAddr implements root's serverExchange.
+func (x *Exchange) RemoteAddr() net.Addr { return x.conn.conn.RemoteAddr() }
 
-// NetConn implements serverExchange.
-func (x *http1Exchange) NetConn() net.Conn { return x.conn.netConnection() }
+// NetConn implements root's serverExchange.
+func (x *Exchange) NetConn() net.Conn { return x.conn.netConnection() }
 
-// UserConn implements serverExchange.
-func (x *http1Exchange) UserConn() net.Conn {
+// UserConn implements root's serverExchange.
+func (x *Exchange) UserConn() net.Conn {
 	x.Flush() // responses to earlier requests; if it fails, writes fail too
 	x.hasUsedConn = true
 	return x.conn.conn.Blocking()

@@ -1,55 +1,47 @@
-package sluice
+package http1
 
 import (
-	"errors"
-	"io"
-
 	"github.com/sluicehttp/sluice/internal/clock"
 	"github.com/sluicehttp/sluice/internal/engine"
-	"github.com/sluicehttp/sluice/internal/h1"
 	"github.com/sluicehttp/sluice/internal/message"
 )
 
 // handle runs the handler for the request in x and answers it.
-func (c *http1Conn) handle() engine.Next {
+func (c *Conn) handle() engine.Next {
 	x := c.x
-	ctx, end := x.ctx.runHandler()
-	if ctx != x.ctx {
-		x.ctx = ctx
-		switch {
-		case !x.takeBack():
-			end = handlerAborted
-		case end != handlerAborted && !x.isComplete():
-			return c.respondAndClose()
-		}
-	}
-	x.closes = x.closes || end == handlerPanicked
+	outcome := x.Request.Serve()
 	switch {
-	case end == handlerAborted:
+	case outcome == OutcomeAbort:
 		return c.abort()
-	case ctx.hijackHandler != nil:
-		return c.hijack()
-	case ctx.takeover != nil:
+	case x.isCut:
+		return c.respondAndClose()
+	case outcome == OutcomeHijack, outcome == OutcomeSilent:
+		return c.hijack(outcome)
+	case outcome == OutcomeTakeover:
 		return c.giveOver()
-	case x.hasUsedConn && x.isClosedByHandler():
+	case outcome == OutcomePanic:
+		x.closes = true
+	}
+	if x.hasUsedConn && x.isClosedByHandler() {
 		return c.drop()
 	}
 	return c.respond()
 }
 
-// takeBack prepares x for the response of TimeoutError: the handler may still be
+// TakeBack prepares x for the response in place of a handler that may still be
 // running without x. It returns false if the handler has written to the
 // connection.
-func (x *http1Exchange) takeBack() bool {
+func (x *Exchange) TakeBack() bool {
 	isTorn := x.hasUsedConn && x.revoke()
-	x.closes = x.closes || x.hasUsedConn || !x.isComplete()
+	x.isCut = !x.isComplete()
+	x.closes = x.closes || x.hasUsedConn || x.isCut
 	x.hasUsedConn = false
 	return !isTorn
 }
 
 // revoke invalidates the connection that RequestCtx.Conn has returned. It
 // reports whether the handler has written to it.
-func (x *http1Exchange) revoke() (hasWritten bool) {
+func (x *Exchange) revoke() (hasWritten bool) {
 	conn := x.conn.conn.Blocking()
 	_ = conn.Close() // then the engine closes the connection: the handler may have read past the request
 	b, ok := conn.(*engine.BlockingConn)
@@ -57,21 +49,21 @@ func (x *http1Exchange) revoke() (hasWritten bool) {
 }
 
 // isClosedByHandler reports whether the handler has closed RequestCtx.Conn.
-func (x *http1Exchange) isClosedByHandler() bool {
+func (x *Exchange) isClosedByHandler() bool {
 	closer, ok := x.conn.conn.Blocking().(interface{ IsClosed() bool })
 	return ok && closer.IsClosed()
 }
 
 // drop closes the connection without the response. Bytes that were written
 // before are still sent.
-func (c *http1Conn) drop() engine.Next {
+func (c *Conn) drop() engine.Next {
 	c.phase = readClosed
 	c.endRequest()
 	return engine.Close
 }
 
 // abort closes the connection without sending another byte.
-func (c *http1Conn) abort() engine.Next {
+func (c *Conn) abort() engine.Next {
 	c.phase = readClosed
 	c.endRequest()
 	return engine.Abort
@@ -80,34 +72,37 @@ func (c *http1Conn) abort() engine.Next {
 // persists reports whether the connection may be used after this request: for
 // another request, which the server's limits may forbid, or by a hijack
 // handler.
-func (x *http1Exchange) persists(f *message.ResponseForm) bool {
-	ctx, c := x.ctx, x.conn
-	cfg := c.cfg
+func (x *Exchange) persists(f *message.ResponseForm) bool {
+	cfg, facts := x.cfg, &x.conn.facts
 	switch {
-	case f.Next == message.UseNone, !x.parser.KeepsAlive(), ctx.Response.ConnectionClose():
+	case f.Next == message.UseNone, !x.parser.KeepsAlive(), x.ResponseHeader.ConnectionClose:
 		return false
-	case f.Next == message.UseRequest && (!cfg.keepAlive || cfg.maxRequestsPerConn > 0 && c.served >= cfg.maxRequestsPerConn ||
-		cfg.maxConnLife > 0 && ctx.start-c.facts.opened > int64(cfg.maxConnLife)):
+	case f.Next == message.UseRequest && (!cfg.KeepAlive || cfg.MaxRequests > 0 && facts.Served >= cfg.MaxRequests ||
+		cfg.MaxLife > 0 && x.Start-facts.Opened > int64(cfg.MaxLife)):
 		return false
-	case c.server.closeRequested() && (f.Next != message.UseHijack || cfg.closesHijacked):
+	case cfg.Closing.Load() && (f.Next != message.UseHijack || cfg.ClosesHijacked):
 		return false
-	case !ctx.requestStream.isUnread():
+	case !x.isStreamed:
 		return true
-	case f.IsStream && ctx.requestStream.err == nil:
-		return true // writing the response may read the body; afterResponse handles the rest
 	}
-	return x.mayDrain()
+	left, err := x.unread()
+	switch {
+	case left == BodyRead:
+		return true
+	case f.IsStream && err == nil:
+		return true // writing the response may still read the body; afterResponse handles the rest
+	}
+	return x.mayDrain(left, err)
 }
 
 // respond sends the response. If the connection persists, it stays open, or is
 // handed over if it was hijacked.
-func (c *http1Conn) respond() engine.Next {
+func (c *Conn) respond() engine.Next {
 	x := c.x
 	switch {
-	case !x.ctx.respond():
+	case !x.Request.Respond():
 		return c.abort()
-	case !x.closes && x.ctx.hijackHandler != nil:
-		c.cfg.retain()
+	case !x.closes && x.isHijacked:
 		return engine.Detach
 	}
 	return c.afterResponse()
@@ -116,7 +111,7 @@ func (c *http1Conn) respond() engine.Next {
 // respondAndClose answers, and closes the connection although the client may
 // still be sending. The connection lingers, so that a reset does not destroy
 // the answer.
-func (c *http1Conn) respondAndClose() engine.Next {
+func (c *Conn) respondAndClose() engine.Next {
 	c.x.closes = true
 	if next := c.respond(); next == engine.Abort {
 		return next
@@ -126,26 +121,25 @@ func (c *http1Conn) respondAndClose() engine.Next {
 
 // afterResponse ends the request. If the connection stays open, it first drains
 // the unread rest of the body.
-func (c *http1Conn) afterResponse() engine.Next {
+func (c *Conn) afterResponse() engine.Next {
 	x := c.x
-	stream := &x.ctx.requestStream
 	if x.writeTimeoutChanged && !x.sendsFile && !x.Flush() { // the write time-out ends with the request
 		return c.abort()
 	}
-	unread := stream.isUnread()
-	if unread && stream.err != nil {
-		c.cfg.fail(stream.err)
+	left, err := x.unread()
+	if err != nil {
+		c.host.Fail(err)
 	}
 	switch {
-	case x.closes && !unread:
+	case x.closes && left == BodyRead:
 		c.phase = readClosed
 		c.endRequest()
 		return engine.Close
-	case x.closes || unread && !x.mayDrain():
+	case x.closes || left != BodyRead && !x.mayDrain(left, err):
 		c.phase = readClosed
 		c.endRequest()
 		return engine.CloseLinger
-	case unread:
+	case left != BodyRead:
 		c.phase = readDrain
 		x.beginDrain()
 		return engine.Read
@@ -157,10 +151,10 @@ func (c *http1Conn) afterResponse() engine.Next {
 }
 
 // awaitRequest makes the connection idle.
-func (c *http1Conn) awaitRequest() {
+func (c *Conn) awaitRequest() {
 	c.phase, c.sharesStart = readIdle, false
-	if c.cfg.idleTimeout > 0 {
-		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.idleTimeout)
+	if c.cfg.IdleTimeout > 0 {
+		c.conn.SetReadDeadline(clock.Nanos(), c.cfg.IdleTimeout)
 	} else {
 		c.conn.SetReadDeadline(0, 0)
 	}
@@ -168,61 +162,24 @@ func (c *http1Conn) awaitRequest() {
 }
 
 // endRequest makes x ready for the next request.
-func (c *http1Conn) endRequest() {
+func (c *Conn) endRequest() {
 	x := c.x
 	if x == nil {
 		return
 	}
 	if x.writeTimeoutChanged {
-		c.conn.SetWriteTimeout(c.cfg.writeTimeout)
+		c.conn.SetWriteTimeout(c.cfg.WriteTimeout)
 	}
-	x.ctx = x.ctx.end()
+	x.Request.End()
 	if x.blocking.Load() != nil {
 		x.blocking.Store(nil)
 	}
-	x.http1Marks = http1Marks{}
+	x.marks = marks{}
 }
 
 // answerFailure answers a request that does not reach the handler.
-func (c *http1Conn) answerFailure() engine.Next {
-	x := c.x
-	x.closes = true // an ErrorHandler may flush
-	err := x.failure
-	public := err
-	if c.cfg.single != nil || c.cfg.errorHandler != nil {
-		public = x.publicFailure() // the error may quote the head
-		if x.ctx.phase == phaseReceiving {
-			x.ctx.Request.Header.m.Table.Reset() // its fields do not refer to their bytes yet
-		}
-	}
-	var wire *h1.Error
-	if errors.As(err, &wire) {
-		x.ctx.refuse(wire.Status, err, public)
-	} else {
-		x.ctx.refuse(failureStatus(err), err, public)
-	}
-	if c.cfg.logsAllErrors {
-		c.logError(err)
-	}
+func (c *Conn) answerFailure() engine.Next {
+	c.x.closes = true // an ErrorHandler may flush
+	c.x.Request.Refuse(c.x.failure)
 	return c.respondAndClose()
-}
-
-// publicFailure wraps x.failure with the exported errors that users can test
-// for.
-func (x *http1Exchange) publicFailure() error {
-	err := x.failure
-	var wire *h1.Error
-	switch {
-	case !errors.As(err, &wire):
-		return err
-	case wire == h1.ErrTruncatedMessage:
-		return knownError{io.ErrUnexpectedEOF, err}
-	case wire.Status == StatusRequestHeaderFieldsTooLarge, wire == h1.ErrLineTooLong:
-		return &ErrSmallBuffer{cause: knownError{ErrSmallReadBuffer, err}}
-	case wire == h1.ErrTrailer:
-		return knownError{ErrBadTrailer, err}
-	case x.ctx.phase == phaseReceived && x.parser.Has(h1.ChunkedBody):
-		return ErrBrokenChunk{cause: err}
-	}
-	return requestError(err, x.rawHead(), x.conn.conn.Buffered())
 }

@@ -1,4 +1,4 @@
-package sluice
+package http1
 
 import (
 	"bytes"
@@ -13,38 +13,34 @@ const prefaceLine = "PRI * HTTP/2.0"
 // switchesToHTTP2 tells whether a connection, whose first request the parser has refused,
 // speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3), and makes its successor. in is
 // the input that the parser has not used; the successor gets what came before.
-func (c *http1Conn) switchesToHTTP2(in []byte) bool {
-	if c.served != 1 || c.facts.isTLS {
+func (c *Conn) switchesToHTTP2(in []byte) bool {
+	if c.facts.Served != 1 || c.facts.IsTLS {
 		return false
 	}
 	head := c.x.rawHead() // with in at its end, or empty
 	if len(head) == 0 {
 		head = in
 	}
-	if !bytes.HasPrefix(head, []byte(prefaceLine)) || !c.cfg.speaksHTTP2(c.server) {
+	if !bytes.HasPrefix(head, []byte(prefaceLine)) {
 		return false
 	}
-	begun := head[:len(head)-len(in)]
-	successor := (&acceptor{server: c.server, cfg: c.cfg}).openHTTP2(c.conn, c.facts, begun)
-	successor.isActive = true // as begin has told
-	c.successor = successor
-	return true
+	c.successor = c.host.OpenHTTP2(c.conn, &c.facts, head[:len(head)-len(in)])
+	return c.successor != nil
 }
 
-// giveOver answers, and gives the connection to the protocol of RequestCtx.TakeOver. A
+// giveOver answers, and gives the connection to the protocol of Request.Open. A
 // connection that ends with the answer is not given over.
-func (c *http1Conn) giveOver() engine.Next {
+func (c *Conn) giveOver() engine.Next {
 	x := c.x
-	t := x.ctx.takeover
-	writesBody := t.WritesBody && x.ctx.mayBeginBody()
-	if writesBody && !x.ctx.beginBody() || !writesBody && !x.ctx.respond() {
+	opens, ok := x.Request.BeginTakeover()
+	switch {
+	case !ok:
 		return c.abort()
-	}
-	if !writesBody && (x.closes || t.WritesBody || x.ctx.requestStream.isUnread()) {
+	case !opens:
 		x.closes = true
 		return c.afterResponse()
 	}
-	c.successor, x.out = t.Open(t.host, c.conn, x.out)
+	c.successor, x.out = x.Request.Open(c.conn, x.out)
 	if c.successor == nil {
 		return c.drop()
 	}
@@ -53,28 +49,11 @@ func (c *http1Conn) giveOver() engine.Next {
 	return engine.Switch
 }
 
-// mayBeginBody tells whether another protocol can write the body of the response.
-func (ctx *RequestCtx) mayBeginBody() bool {
-	return ctx.verb != verbHead && ctx.Response.StatusCode() == StatusOK && ctx.Response.stream == nil &&
-		!ctx.requestStream.isUnread() && !ctx.server.closeRequested()
-}
-
-// beginBody sends the response up to what its body has until now. The connection ends
-// with the body.
-func (ctx *RequestCtx) beginBody() bool {
-	if ctx.phase != phaseFlushed {
-		ctx.Response.Header.m.HasLength = false
-		ctx.Response.Header.m.IsHTTP10 = false // only the request decides about chunks
-		ctx.flushHead()
-	}
-	return ctx.exchange.SendData(ctx.Response.bodyBytes(), false)
-}
-
 // Successor implements engine.Switcher.
-func (c *http1Conn) Successor() engine.Protocol {
+func (c *Conn) Successor() engine.Protocol {
 	next := c.successor
 	c.endRequest()
 	c.releaseExchange()
-	releaseHTTP1Conn(c)
+	releaseConn(c)
 	return next
 }

@@ -1,0 +1,177 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehttp/sluice/internal/engine"
+	"github.com/sluicehttp/sluice/internal/h1"
+	"github.com/sluicehttp/sluice/internal/message"
+)
+
+// A testConn is the engine's side of a connection whose input comes by feed.
+type testConn struct {
+	engine.Conn
+	unread []byte
+	sent   []byte
+}
+
+func (c *testConn) Buffered() []byte                         { return c.unread }
+func (c *testConn) SetReadDeadline(int64, time.Duration)     {}
+func (c *testConn) SetWriteTimeout(time.Duration)            {}
+func (c *testConn) NetConn() net.Conn                        { return nil }
+func (c *testConn) Write(p []byte) (int, error)              { c.sent = append(c.sent, p...); return len(p), nil }
+func (c *testConn) WriteBuffers(*net.Buffers) (int64, error) { return 0, errors.ErrUnsupported }
+
+// feed has p take all of in, and returns what it wants then.
+func (c *testConn) feed(p *Conn, in string) engine.Next {
+	for c.unread = []byte(in); len(c.unread) > 0; {
+		used, next := p.Feed(c.unread)
+		c.unread = c.unread[used:]
+		for next == engine.Run {
+			var out []byte
+			out, next = p.Run(nil)
+			c.sent = append(c.sent, out...)
+		}
+		if next != engine.Read {
+			return next
+		}
+	}
+	return engine.Read
+}
+
+// A testHost has one Exchange at a time, whose Request answers with the body.
+type testHost struct {
+	Exchange
+	header   message.RequestHeader
+	response message.ResponseHeader
+	cfg      Config
+	acquired int // less those that were released
+	body     []byte
+	failure  error
+}
+
+func open() (*testHost, *testConn, *Conn) {
+	h, c := &testHost{}, &testConn{}
+	h.cfg = Config{Limits: h1.DefaultLimits, KeepAlive: true, Closing: new(atomic.Bool), Hijacked: new(atomic.Int64)}
+	h.Request, h.RequestHeader, h.ResponseHeader = h, &h.header, &h.response
+	return h, c, Open(c, h, &h.cfg, Facts{})
+}
+
+func (h *testHost) NewExchange() *Exchange                                   { h.acquired++; return &h.Exchange }
+func (h *testHost) TellState(net.Conn, State)                                {}
+func (h *testHost) Fail(error)                                               {}
+func (h *testHost) Log(engine.Conn, error)                                   {}
+func (h *testHost) RunHijacked(net.Conn, func(net.Conn))                     {}
+func (h *testHost) OpenHTTP2(engine.Conn, *Facts, []byte) engine.Protocol    { return nil }
+func (h *testHost) HeadReceived(bool) error                                  { return nil }
+func (h *testHost) Consult() error                                           { return nil }
+func (h *testHost) ExpectBody(int64) (bool, error)                           { return false, nil }
+func (h *testHost) ExpectContinue(bool) (bool, error)                        { return true, nil }
+func (h *testHost) BodyReceived(p []byte, _ uint64) error                    { h.body = append(h.body, p...); return nil }
+func (h *testHost) BodyTimeout() time.Duration                               { return 0 }
+func (h *testHost) Serve() Outcome                                           { return OutcomeResponse }
+func (h *testHost) Refuse(err error)                                         { h.failure = err }
+func (h *testHost) BeginTakeover() (opens, ok bool)                          { return false, false }
+func (h *testHost) Open(engine.Conn, []byte) (p engine.Protocol, out []byte) { return nil, nil }
+func (h *testHost) Hijacker() func(net.Conn)                                 { return nil }
+func (h *testHost) Unread() (BodyState, error)                               { return BodyRead, nil }
+func (h *testHost) MayWait() error                                           { return nil }
+func (h *testHost) ReadLimit() (start int64, timeout time.Duration)          { return 0, 0 }
+func (h *testHost) Shrink()                                                  {}
+func (h *testHost) Release(bool)                                             { h.acquired-- }
+func (h *testHost) End()                                                     { h.header.Reset(); h.response.Reset() }
+func (h *testHost) Respond() bool {
+	f := message.ResponseForm{Length: int64(len(h.body)), HasContent: true}
+	defer func() { h.body = h.body[:0] }()
+	return h.SendHead(&f, h.body, true)
+}
+
+const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+// TestRequests: a Request gets what a connection brings, in any pieces, and answers.
+func TestRequests(t *testing.T) {
+	const chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n"
+	const script = get + chunked + "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nConnection: close\r\n\r\nde"
+	for _, size := range []int{1, 7, len(script)} {
+		_, c, p := open()
+		next := engine.Read
+		for in := script; in != ""; in = in[min(size, len(in)):] {
+			next = c.feed(p, in[:min(size, len(in))])
+		}
+		if next != engine.Close || p.facts.Served != 3 {
+			t.Errorf("in pieces of %d: %v after %d requests", size, next, p.facts.Served)
+		}
+		for _, want := range []string{"0\r\n\r\n", "3\r\n\r\nabc", "2\r\nConnection: close\r\n\r\nde"} {
+			_, after, ok := bytes.Cut(c.sent, []byte("Content-Length: "+want))
+			if c.sent = after; !ok {
+				t.Errorf("in pieces of %d: no %q", size, want)
+			}
+		}
+		p.Closed(nil)
+	}
+}
+
+// TestRefusedRequest: the Request learns why its head is refused, and the connection ends.
+func TestRefusedRequest(t *testing.T) {
+	h, c, p := open()
+	if next := c.feed(p, "GET / HTTP/1.1\r\n\r\n"); next != engine.CloseLinger || h.failure == nil || len(c.sent) == 0 {
+		t.Errorf("%v, %v, %q", next, h.failure, c.sent)
+	}
+	p.Closed(nil)
+}
+
+// TestIdleConnectionHoldsNoContext: without an Exchange there is no RequestCtx, either.
+// That makes idle connections cheap.
+func TestIdleConnectionHoldsNoContext(t *testing.T) {
+	h, c, p := open()
+	c.feed(p, get)
+	if isIdle := p.Pause(); !isIdle || h.acquired != 0 || p.x != nil || p.phase != readIdle {
+		t.Errorf("idle %v, phase %d, %d exchanges", isIdle, p.phase, h.acquired)
+	}
+	c.feed(p, "G")
+	if isIdle := p.Pause(); isIdle || h.acquired != 1 {
+		t.Errorf("in the middle of a head: idle %v, %d exchanges", isIdle, h.acquired)
+	}
+	p.Closed(nil)
+	if h.acquired != 0 {
+		t.Errorf("%d exchanges after the end", h.acquired)
+	}
+}
+
+// TestDiscardStopsAfterTheLimit: as many bytes of a body as the limit are
+// discarded, and no more.
+func TestDiscardStopsAfterTheLimit(t *testing.T) {
+	for length, want := range map[int]error{drainLimit: nil, drainLimit + 1: errNotDrained} {
+		x := &Exchange{bodyLeft: 1 << 40}
+		if used, done, err := x.discard([]byte(strings.Repeat("x", length))); used != length || done || err != want {
+			t.Errorf("%d bytes: %d, %v, %v", length, used, done, err)
+		}
+	}
+}
+
+// TestEndRequest: no mark of a request stays for the next one, and no memory for a large
+// trailer section.
+func TestEndRequest(t *testing.T) {
+	h, _, p := open()
+	p.prepareExchange()
+	h.trailer.Append(make([]byte, 1<<20))
+	h.trailer.Reset()
+	h.marks = marks{
+		isHTTP10: true, isStreamed: true, trailerIsRead: true, isPieced: true, isChunked: true, closes: true,
+		hasHead: true, isHijacked: true, isCut: true, sendsFile: true, hasUsedConn: true, writeTimeoutChanged: true,
+	}
+	h.blocking.Store(&engine.BlockingConn{})
+	p.Closed(nil)
+	if h.marks != (marks{}) || h.blocking.Load() != nil {
+		t.Errorf("%+v, %v", h.marks, h.blocking.Load())
+	}
+	if n := cap(h.trailer.Raw()); n >= 1<<20 {
+		t.Errorf("%d bytes for trailer fields", n)
+	}
+}

@@ -1,0 +1,15 @@
+package http1
+
+import "sync"
+
+// connPool holds connections. Engines own one until Closed, Sleep or Successor. A
+// connection that sleeps takes its exchange into the pool.
+var connPool = sync.Pool{New: func() any { return new(Conn) }}
+
+func acquireConn() *Conn { return connPool.Get().(*Conn) }
+
+// releaseConn returns c to the pool after its last call.
+func releaseConn(c *Conn) {
+	*c = Conn{x: c.x}
+	connPool.Put(c)
+}
