@@ -234,6 +234,10 @@ func (p *HeadParser) version(v []byte) error {
 func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
 	switch p.phase {
 	case atStart:
+		if p.plainStatus(raw) {
+			p.phase = inReason
+			break
+		}
 		if done, err := p.skipEmptyLines(raw); !done {
 			return false, err
 		}
@@ -265,6 +269,26 @@ func (p *HeadParser) statusLine(raw []byte) (done bool, err error) {
 	}
 	p.seen = i + 2
 	return true, nil
+}
+
+// plainStatus is a fast path for a status line of HTTP/1.1 with single spaces, up to its
+// code. For every other input it changes nothing and returns false. It has the result of
+// the general code.
+func (p *HeadParser) plainStatus(raw []byte) bool {
+	const start = len("HTTP/1.1 ")
+	if len(raw) <= start+3 || p.line != 0 || string(raw[:start]) != "HTTP/1.1 " || raw[start+3] != ' ' {
+		return false
+	}
+	a, b, c := raw[start]-'0', raw[start+1]-'0', raw[start+2]-'0'
+	if a == 0 || a > 9 || b > 9 || c > 9 {
+		return false
+	}
+	p.StatusCode = int(a)*100 + int(b)*10 + int(c)
+	p.Minor = 1
+	p.Protocol = Span{0, start - 1}
+	p.seen = start + 3
+	p.Reason.Start = p.seen
+	return true
 }
 
 // status reads a status line up to the byte after the code. Version and code are only
