@@ -53,6 +53,9 @@ func TestClientHTTP2GivesUpStreams(t *testing.T) {
 	onEachHTTP2Server(t, blockingHandler(release, &arrived, &gone), func(t *testing.T, r *http2Rig) {
 		c := r.host(HTTP2Only)
 		defer c.CloseIdleConnections()
+		if err := c.Do(newCall("GET", r.url("/now"))); err != nil { // a limit must not pass while it dials, and have it dial again
+			t.Fatal(err)
+		}
 		cause, dials := errors.New("enough"), int64(1)
 		for name, do := range map[string]func(req *Request, resp *Response, limit time.Duration) error{
 			"DoTimeout": func(req *Request, resp *Response, limit time.Duration) error { return c.DoTimeout(req, resp, limit) },
