@@ -2,7 +2,6 @@ package sse
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/sluicehttp/sluice"
 	"github.com/sluicehttp/sluice/internal/engine"
@@ -58,10 +57,8 @@ func areValid(topics []string) bool {
 // lastEventID returns the value of Last-Event-ID in any spelling: a server with
 // DisableHeaderNamesNormalizing keeps names as they were sent.
 func lastEventID(h *sluice.RequestHeader) string {
-	for name, value := range h.All() {
-		if strings.EqualFold(string(name), headerLastEventID) {
-			return string(value)
-		}
+	for value := range upgrade.Values(h.All(), headerLastEventID) {
+		return string(value)
 	}
 	return ""
 }

@@ -69,8 +69,8 @@ func asksFor(ctx *sluice.RequestCtx, protocol string) bool {
 
 // lists tells whether a field of that name, in any spelling, has a member.
 func lists(h *sluice.RequestHeader, field, member string) bool {
-	for name, list := range h.All() {
-		if strings.EqualFold(string(name), field) && ascii.HasMember(list, member) {
+	for list := range upgrade.Values(h.All(), field) {
+		if ascii.HasMember(list, member) {
 			return true
 		}
 	}

@@ -129,13 +129,7 @@ func values(h header, name string) [][]byte {
 	if found := h.PeekAll(name); len(found) > 0 {
 		return found
 	}
-	var found [][]byte
-	for key, value := range h.All() {
-		if strings.EqualFold(string(key), name) {
-			found = append(found, value)
-		}
-	}
-	return found
+	return slices.Collect(upgrade.Values(h.All(), name))
 }
 
 // value returns the first of values, nil if there is none. Results of values stay valid.
@@ -143,10 +137,8 @@ func value(h header, name string) []byte {
 	if value := h.Peek(name); value != nil {
 		return value
 	}
-	for key, value := range h.All() {
-		if strings.EqualFold(string(key), name) {
-			return value
-		}
+	for value := range upgrade.Values(h.All(), name) {
+		return value
 	}
 	return nil
 }

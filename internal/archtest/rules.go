@@ -105,7 +105,7 @@ func packageRules() map[string]packageRule {
 		"internal/http2client": {own: []string{"internal/field", "internal/h1", "internal/h2", "internal/buf", "internal/clock", "internal/pool"}},
 
 		// The seam and what moves bytes through it.
-		"internal/upgrade":           {own: []string{"internal/engine"}},
+		"internal/upgrade":           {own: []string{"internal/ascii", "internal/engine"}},
 		"internal/engine":            {own: []string{"internal/clock"}},
 		"internal/engine/sock":       {usesUnsafe: true},
 		"internal/engine/drive":      {own: []string{"internal/engine"}},

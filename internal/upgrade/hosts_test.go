@@ -82,3 +82,31 @@ func TestHosts(t *testing.T) {
 		t.Error("there are more than MaxHosts")
 	}
 }
+
+// TestValues: a field is found in any spelling, and nothing else is.
+func TestValues(t *testing.T) {
+	fields := func(yield func(name, value []byte) bool) {
+		for _, field := range []string{"upgrade=a", "Upgrades=b", "UPGRADE=", "Upgrade=c"} {
+			name, value, _ := strings.Cut(field, "=")
+			if !yield([]byte(name), []byte(value)) {
+				return
+			}
+		}
+	}
+	var got []string
+	for value := range Values(fields, "Upgrade") {
+		got = append(got, string(value))
+		if string(value) == "c" {
+			break
+		}
+	}
+	if strings.Join(got, ",") != "a,,c" {
+		t.Errorf("%q", got)
+	}
+	for value := range Values(fields, "Upgrade") {
+		if string(value) != "a" {
+			t.Errorf("%q after the end", value)
+		}
+		break
+	}
+}
