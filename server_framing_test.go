@@ -11,7 +11,7 @@ import (
 )
 
 // TestNothingIsChunkedInHTTP10: a response whose protocol is HTTP/1.0, for example that of
-// a server behind a proxy, is not sent in chunks (RFC 9112 section 6.1).
+// a server that the handler has asked, is not sent in chunks (RFC 9112 section 6.1).
 func TestNothingIsChunkedInHTTP10(t *testing.T) {
 	const head = "HTTP/1.0 200 OK\r\nServer: sluice\r\nContent-Type: text/plain; charset=utf-8\r\n"
 	for name, c := range map[string]struct {

@@ -115,7 +115,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestHandshakeInAnySpelling: a server that keeps names, behind a proxy that sends them in
+// TestHandshakeInAnySpelling: a server that keeps names, and gets them from a proxy in
 // lower case, opens WebSockets and refuses other origins as every server does.
 func TestHandshakeInAnySpelling(t *testing.T) {
 	e := &Endpoint{OnMessage: echoMessage, Protocols: []string{"v1"}, Compression: CompressionShared}

@@ -21,7 +21,7 @@ import (
 const copyLimit = 4 << 10
 
 // smallFileSize is the size up to which a part of a file is read and appended
-// to its head. A larger part is left to the engine. Saving one system call is
+// to its head. The engine sends a larger part. Saving one system call is
 // worth as much as copying that many bytes twice (BenchmarkSendFile of
 // internal/engine/epoll).
 const smallFileSize = 16 << 10

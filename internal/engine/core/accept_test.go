@@ -49,8 +49,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	ask(t, c, "after")
 }
 
-// Whoever has a duplicate of the listening socket may make it blocking, as os/exec does
-// with the files that it passes on. The loop serves its connections nevertheless.
+// A duplicate of the listening socket can make it blocking: os/exec does that with the
+// files that it passes on. The loop serves its connections nevertheless.
 func TestListenerMadeBlocking(t *testing.T) {
 	ln := listen(t)
 	serveOn(t, ln, newEcho(), engine.Options{Loops: 1})
@@ -82,7 +82,7 @@ func TestStopAcceptingUncomparable(t *testing.T) {
 	ln := uncomparableListener{Listener: inner}
 	d := serveOn(t, ln, newEcho(), engine.Options{})
 	ask(t, dial(t, inner), "x")
-	d.StopAccepting(ln) // whoever calls it closes the listener, which ends this Serve
+	d.StopAccepting(ln) // its caller closes the listener, which ends this Serve
 }
 
 // A connection from a listener of another kind is taken over: its descriptor is

@@ -22,7 +22,7 @@ func Accept(listener int, peer *Address) (int, syscall.Errno) {
 }
 
 // KeepNonblocking makes fd non-blocking, unless it is. That flag belongs to the socket, so
-// whoever has a duplicate of fd may clear it, as os.File.Fd does.
+// the owner of a duplicate of fd may clear it, as os.File.Fd does.
 func KeepNonblocking(fd int) {
 	flags, _, errno := syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFL, 0)
 	if errno == 0 && flags&syscall.O_NONBLOCK == 0 {
