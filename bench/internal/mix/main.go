@@ -37,7 +37,7 @@ const (
 	clientCPU = 1
 )
 
-// What handlers do.
+// What handlers do, if the flags do not say otherwise.
 const (
 	computeTime = 20 * time.Millisecond
 	sleepTime   = 50 * time.Millisecond
@@ -50,18 +50,18 @@ type stream struct {
 	period time.Duration
 }
 
-// streams returns the load: computing takes two fifths of a CPU.
-func streams() []stream {
+// streams returns the load: computing takes two fifths of a CPU, and half of the sleepers sleep.
+func (o options) streams() []stream {
 	return []stream{
 		{peers.InstantPath, 16, 20 * time.Millisecond},
-		{peers.CPUPath, 2, 100 * time.Millisecond},
-		{peers.SleepPath, 64, 100 * time.Millisecond},
+		{peers.CPUPath, 2, 5 * o.compute},
+		{peers.SleepPath, 64, 2 * o.sleep},
 	}
 }
 
 // loads returns the streams as loads of a server.
 func (m *measurement) loads(addr string) (loads []load.Load) {
-	for _, s := range streams() {
+	for _, s := range m.streams() {
 		loads = append(loads, load.Load{
 			Addr: addr, Request: load.Get(s.path+peers.Query, ""), Conns: s.conns, Duration: m.duration,
 			Rate: float64(s.conns) / s.period.Seconds(),
@@ -79,6 +79,8 @@ const baseline = peers.PerConn
 type options struct {
 	rounds   int
 	duration time.Duration
+	compute  time.Duration // CPU time of a request for peers.CPUPath
+	sleep    time.Duration // of a request for peers.SleepPath
 	procs    []int
 	kinds    []string
 }
@@ -92,11 +94,16 @@ func flags(flags *pflag.FlagSet) func() (options, error) {
 	var o options
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds, after one to warm up")
 	flags.DurationVar(&o.duration, "duration", 2*time.Second, "time of one server in one round")
+	flags.DurationVar(&o.compute, "compute", computeTime, "CPU time of a request that computes")
+	flags.DurationVar(&o.sleep, "sleep", sleepTime, "time of a request that sleeps")
 	procs := flags.String("procs", "1,2", "values of GOMAXPROCS")
 	servers := flags.String("servers", strings.Join(allKinds[:3], ","), "servers to compare; "+baseline+" always is, "+peers.NetHTTP+" can be")
 	return func() (_ options, err error) {
 		if o.rounds < 1 || o.duration < 100*time.Millisecond {
 			return o, fmt.Errorf("--rounds %d --duration %v: want at least one round of 100ms", o.rounds, o.duration)
+		}
+		if o.compute < 100*time.Microsecond || o.sleep < time.Millisecond {
+			return o, fmt.Errorf("--compute %v --sleep %v: want at least 100µs and 1ms", o.compute, o.sleep)
 		}
 		if o.procs, err = command.ParseProcs(*procs); err != nil {
 			return o, err
@@ -116,7 +123,7 @@ func run(ctx context.Context, o options) (d report.Document, err error) {
 		return d, err
 	}
 	command.Progress("calibrating")
-	spins, err := calibrate(computeTime)
+	spins, err := calibrate(o.compute)
 	if err != nil {
 		return d, err
 	}
@@ -162,7 +169,7 @@ func (m *measurement) start(ctx context.Context) error {
 	for _, kind := range m.kinds {
 		s, err := servers.Start(ctx, servers.Options{
 			Kind: kind, Options: server,
-			Peer: peers.Options{Handler: peers.Handler{Mixed: true, Sleep: sleepTime, Spins: m.spins}},
+			Peer: peers.Options{Handler: peers.Handler{Mixed: true, Sleep: m.sleep, Spins: m.spins}},
 		})
 		if err != nil {
 			return err

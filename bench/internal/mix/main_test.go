@@ -33,7 +33,7 @@ func TestCalibrate(t *testing.T) {
 // answered returns a sample in which every request took so long.
 func answered(d time.Duration) sample {
 	var s sample
-	for range streams() {
+	for range (options{}).streams() {
 		r := load.Result{Requests: 1, Latency: new(latency.Histogram)}
 		r.Latency.Record(d)
 		s = append(s, r)
@@ -72,7 +72,7 @@ func TestSection(t *testing.T) {
 // A whole round, for one server.
 func TestRound(t *testing.T) {
 	m := &measurement{
-		options: options{kinds: []string{peers.NetHTTP}, duration: 200 * time.Millisecond, rounds: 1},
+		options: options{kinds: []string{peers.NetHTTP}, duration: 200 * time.Millisecond, rounds: 1, compute: computeTime, sleep: sleepTime},
 		procs:   2, spins: 1, samples: make(map[string][]sample),
 	}
 	if err := m.start(t.Context()); err != nil {
@@ -81,7 +81,7 @@ func TestRound(t *testing.T) {
 	if err := m.round(1); err != nil {
 		t.Fatal(err)
 	}
-	for i, stream := range streams() {
+	for i, stream := range m.streams() {
 		r := m.samples[peers.NetHTTP][0][i]
 		if want := stream.conns * int(m.duration/stream.period); r.Requests != want || r.Failures != 0 {
 			t.Errorf("%s: %+v, want %d answers", stream.path, r, want)
@@ -100,7 +100,7 @@ func TestParseFlags(t *testing.T) {
 	if err != nil || o.rounds != 1 || o.duration != time.Second || !slices.Equal(o.procs, []int{2}) || !slices.Equal(o.kinds, []string{peers.PerConn, peers.Epoll}) {
 		t.Errorf("options %+v, %v", o, err)
 	}
-	for _, bad := range [][]string{{"--rounds", "0"}, {"--duration", "1ms"}, {"--procs", "0"}, {"--procs", ""}, {"--servers", "x"}} {
+	for _, bad := range [][]string{{"--rounds", "0"}, {"--duration", "1ms"}, {"--procs", "0"}, {"--procs", ""}, {"--servers", "x"}, {"--compute", "1us"}, {"--sleep", "0"}} {
 		if _, err := command.Parse(flags, bad...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}

@@ -23,11 +23,11 @@ func (m *measurement) section() report.Section {
 		Title: fmt.Sprintf("Handlers beside each other with GOMAXPROCS %d", m.procs),
 		Head:  []string{"request", "server", "p50 ms", "p99 ms", "max ms", "p50 ÷ perconn", "p99 ÷ perconn", "target", "answered", "errors"},
 		Notes: []string{
-			fmt.Sprintf("%s computes for %v (%d hashes), %s sleeps for %v. Latencies of all rounds together.", peers.CPUPath, computeTime, m.spins, peers.SleepPath, sleepTime),
+			fmt.Sprintf("%s computes for %v (%d hashes), %s sleeps for %v. Latencies of all rounds together.", peers.CPUPath, m.compute, m.spins, peers.SleepPath, m.sleep),
 			"Ratios are medians of the rounds' ratios, in brackets the lowest and the highest round's. tie: the median is above 1, but not every round.",
 		},
 	}
-	for i, stream := range streams() {
+	for i, stream := range m.streams() {
 		for _, kind := range m.kinds {
 			s.Rows = append(s.Rows, m.row(i, stream.path, kind))
 		}
