@@ -74,12 +74,12 @@ func (c *conn) mayTime() bool {
 }
 
 // prepareToCool arranges that the connection releases its buffers if it waits for long, and
-// rests.
+// rests. One that is about to rest needs no deadline for that.
 // If that requires a deadline which may not be set, the connection is cold at once, which
 // costs a read for each request, or keeps its buffers.
 func (c *conn) prepareToCool() {
 	switch {
-	case c.hotUntil != 0 || c.In == nil && !c.canRest:
+	case c.hotUntil != 0 || c.In == nil && (c.mayRest || !c.canRest):
 	case c.mayTime():
 		c.hotUntil = clock.Nanos() + hotTime
 	case c.driver.options.ReduceMemory:
