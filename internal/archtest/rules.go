@@ -122,6 +122,7 @@ func packageRules() map[string]packageRule {
 		"cmd/sluice":      {anyModule: true, own: []string{".", "contrib/metrics", "fasthttpproxy", "prefork", "reuseport", "shared", "sse", "tcp", "websocket", "cmd/sluice/...", "lab/..."}},
 		"lab":             {anyModule: true, own: []string{".", "prefork", "tcp", "lab/..."}},
 		"examples":        {own: []string{"."}},
+		"examples/grpc":   {anyModule: true, own: []string{".", "fasthttpadaptor", "tcplisten"}},
 		"examples/...":    {own: []string{".", "fasthttpadaptor", "fasthttpproxy", "fasthttputil", "prefork", "reuseport", "shared", "sse", "tcp", "tcplisten", "websocket", "websocket/room"}},
 	}
 	for _, alone := range []string{"internal/clock", "internal/invariants", "internal/cancel", "internal/meter", "internal/values", "internal/nettest", "internal/archtest", "stackless", "fasthttputil"} {
