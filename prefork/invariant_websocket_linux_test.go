@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,35 @@ var (
 	socketWorkers  = flag.Int("websocket.workers", 2, "of TestRestartsOfWebSockets")
 	socketIdle     = flag.Int("websocket.idle", 200, "how many WebSockets are idle meanwhile")
 	socketBusy     = flag.Int("websocket.busy", 20, "how many send messages meanwhile")
+	socketEvery    = flag.Duration("websocket.every", time.Millisecond, "how long one that is busy waits after an answer")
+	socketPauses   = flag.Bool("websocket.pauses", false, "let each restart be followed by as long without one, and report waits of both")
 )
+
+// waits are a client's longest waits for an answer, one for each window of time.
+type waits []time.Duration
+
+func (w *waits) add(window int, wait time.Duration) {
+	for len(*w) <= window {
+		*w = append(*w, 0)
+	}
+	(*w)[window] = max((*w)[window], wait)
+}
+
+// describeWaits describes the waits of all clients in the windows first, first+2 and so on.
+func describeWaits(all []waits, first int) string {
+	var longest waits
+	for _, w := range all {
+		for i := first; i < len(w); i += 2 {
+			longest = append(longest, w[i])
+		}
+	}
+	if len(longest) == 0 {
+		return "none"
+	}
+	slices.Sort(longest)
+	at := func(share float64) time.Duration { return longest[int(share*float64(len(longest)-1))] }
+	return fmt.Sprintf("p50 %v, p99 %v, longest %v, of %d", at(.5), at(.99), at(1), len(longest))
+}
 
 // counter is the state of a WebSocket: how many messages it has got in all processes.
 type counter struct{ n atomic.Int64 }
@@ -145,18 +174,22 @@ func TestRestartsOfWebSockets(t *testing.T) {
 				}
 			}
 			var l load
-			for range *socketBusy {
+			var window atomic.Int64 // restarts are odd
+			all := make([]waits, *socketBusy)
+			for i := range *socketBusy {
 				c := f.socketClient()
 				l.done.Add(1)
 				go func() {
 					defer l.done.Done()
 					for !l.stop.Load() {
+						sent := time.Now()
 						if _, err := c.say("busy"); err != nil {
 							l.fail(fmt.Errorf("message %d: %w", c.sent, err))
 							return
 						}
+						all[i].add(int(window.Load()), time.Since(sent))
 						l.answered.Add(1)
-						time.Sleep(time.Millisecond)
+						time.Sleep(*socketEvery)
 					}
 				}()
 			}
@@ -165,7 +198,13 @@ func TestRestartsOfWebSockets(t *testing.T) {
 			for range *socketRestarts {
 				goal := l.answered.Load() + 100
 				until(t, "messages are answered", func() bool { return l.answered.Load() >= goal || t.Failed() })
+				window.Add(1)
+				start := time.Now()
 				f.replace(*socketWorkers)
+				window.Add(1)
+				if *socketPauses {
+					time.Sleep(time.Since(start))
+				}
 			}
 			took, answered := time.Since(began), l.answered.Load()-before
 			l.end(t)
@@ -187,6 +226,9 @@ func TestRestartsOfWebSockets(t *testing.T) {
 			}
 			t.Logf("%d restarts of %d workers in %v, %.0f messages/s of %d connections, %d idle: %d closed; %d streams, %d events",
 				*socketRestarts, *socketWorkers, took, float64(answered)/took.Seconds(), *socketBusy, *socketIdle, closed, *socketStreams, s.published)
+			if *socketPauses {
+				t.Logf("the longest wait of each busy connection in each restart: %s; in as long without one: %s", describeWaits(all, 1), describeWaits(all, 2))
+			}
 		})
 	}
 }
