@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehttp/sluice/lab/internal/result"
 	"github.com/sluicehttp/sluice/lab/internal/run"
@@ -141,6 +142,10 @@ func TestLabModes(t *testing.T) {
 		{"no events", []string{"sse-epoll", "--rate", "500", "--workload", "discard"}, func(r *result.Result) bool { return r.Load.Completed > 50 }},
 		{"WebSocket, prefork", []string{"6", "--server", "ws-prefork", "--workers", "3", "--broadcasts", "2"}, func(r *result.Result) bool {
 			return r.Layout.Servers == 3 && len(r.Broadcasts) == 2 && r.Broadcasts[1].Received == 100
+		}},
+		{"WebSocket, pings", []string{"ws-epoll", "--pings", "2s"}, func(r *result.Result) bool {
+			p := r.Pings
+			return p.After == 2*time.Second && p.Elapsed >= 2400*time.Millisecond && p.Sent <= 200 && p.MostPerSec <= p.Sent && p.Memory.Server.RSS > 0
 		}},
 		{"HTTP/2", []string{"h2-epoll", "--rate", "500"}, func(r *result.Result) bool {
 			return r.Load.Mode == "rate" && r.Memory.After.Server.Goroutines < 100 && r.Memory.After.Client.Goroutines < 100

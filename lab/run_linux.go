@@ -43,6 +43,7 @@ type labFlags struct {
 	conns, workers, loops, clientLoops int
 	workload, server, client           string
 	isShared                           bool
+	pings                              time.Duration
 	options                            run.Options
 	out                                string
 }
@@ -100,7 +101,7 @@ func (f *labFlags) change(s *scenario.Scenario) (err error) {
 			*number.to = number.value
 		}
 	}
-	s.Shared = f.isShared
+	s.Shared, s.Pings = f.isShared, f.pings
 	if f.workload != "" {
 		if s.Workload, err = scenario.ParseWorkload(f.workload); err != nil {
 			return err
@@ -150,6 +151,7 @@ that is all flags, "seeds" are the thirteen of the seed, one after the other,
 	flags.IntVar(&f.options.AtOnce, "at-once", 0, "client processes that send at the same time in a sweep, of as many as there are; they take turns (0: two for each core); not with --active or --rate")
 	flags.IntVar(&f.options.Dialers, "dialers", 0, "connections that a client process makes at the same time (0: 4)")
 	flags.IntVar(&f.options.Broadcasts, "broadcasts", 0, "ws-: messages that all connections get after the load, one after the other")
+	flags.DurationVar(&f.pings, "pings", 0, "ws-: the server pings a connection after so much silence, ± 20 %, and what that costs is measured after the load (0: no pings)")
 	flags.StringVar(&f.out, "out", "", "folder for result.json, result.md and plots; what an earlier run has left there is overwritten")
 	return cmd
 }

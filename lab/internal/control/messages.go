@@ -150,6 +150,7 @@ type Stats struct {
 	Lost        int           `json:"lost,omitempty"`   // connections that ended by themselves
 	FirstError  string        `json:"first_error,omitempty"`
 	Requests    uint64        `json:"requests"`
+	Written     uint64        `json:"written,omitempty"` // bytes, of a server that sends pings
 	CPU         time.Duration `json:"cpu"`
 	Heap        uint64        `json:"heap"`    // objects, bytes
 	Stacks      uint64        `json:"stacks"`  // bytes

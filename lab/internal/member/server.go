@@ -27,6 +27,7 @@ type server struct {
 	rooms    *room.Hub      // nil: there are no WebSockets
 	tcp      *tcp.Server    // nil: there is HTTP only
 	http     *sluice.Server // nil: there is TCP only
+	written  atomic.Uint64  // bytes, if there are pings
 }
 
 func newServer(p *process) *server {
@@ -39,6 +40,9 @@ func newServer(p *process) *server {
 		s.rooms, _ = room.New(room.Options{}) // without a backplane it cannot fail
 		s.http = p.newHTTP(s.upgrade(work))
 		s.http.HTTP2.Disable = true
+		if p.config.Scenario.Pings > 0 {
+			s.http.Control().Meter = &sluice.Meter{BytesWritten: &s.written}
+		}
 	case scenario.SSE:
 		s.hub = p.newHub()
 		s.http = p.newHTTP(s.publish(work))
@@ -116,7 +120,7 @@ func (s *server) receive(m control.Message) {
 
 // count implements role.
 func (s *server) count(stats *control.Stats) {
-	stats.Requests = s.requests.Load()
+	stats.Requests, stats.Written = s.requests.Load(), s.written.Load()
 	if !stats.Asked { // it would look at every connection
 		return
 	}

@@ -17,6 +17,7 @@ func (r *Result) Markdown() string {
 	r.writeHeader(&b)
 	r.writeLoad(&b)
 	r.writeBroadcasts(&b)
+	r.writePings(&b)
 	r.writeMemory(&b)
 	return b.String()
 }
@@ -112,6 +113,23 @@ func (r *Result) writeBroadcasts(b *strings.Builder) {
 		fmt.Fprintf(b, "\n%s did not arrive.\n", Plural(n, "message", "messages"))
 	}
 	b.WriteByte('\n')
+}
+
+// writePings writes what pings have cost.
+func (r *Result) writePings(b *strings.Builder) {
+	p := r.Pings
+	if p == nil {
+		return
+	}
+	share := func(cpu time.Duration) string {
+		return fmt.Sprintf("%s: %.3g %% of a core, %s", Span(cpu), 100*cpu.Seconds()/p.Elapsed.Seconds(), Span(cpu/time.Duration(max(p.Sent, 1))))
+	}
+	mean := float64(p.Sent) / p.Elapsed.Seconds()
+	fmt.Fprintf(b, "## Pings\n\nThe server sends one after %s of silence (± 20 %%). CPU time includes the figures that processes send to the lab once a second.\n\n| | |\n|---|---:|\n", Span(p.After))
+	fmt.Fprintf(b, "| pings | %s |\n| in | %s |\n| per second | %s |\n| most in one second | %s, %.2f × |\n", Count(p.Sent), Span(p.Elapsed), Count(mean),
+		Count(p.MostPerSec), float64(p.MostPerSec)/max(mean, 1))
+	fmt.Fprintf(b, "| **server CPU: in all, for each ping** | **%s** |\n| client CPU: in all, for each ping | %s |\n| all CPU of the machine: in all, for each ping | %s |\n", share(p.ServerCPU), share(p.ClientCPU), share(p.MachineCPU))
+	fmt.Fprintf(b, "| servers, Pss, at the end | %s |\n\n", Bytes(float64(p.Memory.Server.Proportional)))
 }
 
 func (r *Result) writeMemory(b *strings.Builder) {

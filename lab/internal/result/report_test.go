@@ -60,7 +60,7 @@ func sample(t *testing.T, name string) *Result {
 	return r
 }
 
-// broadcasts returns a sample with two broadcasts, of which one message is missing.
+// broadcasts returns a sample with two broadcasts, of which one message is missing, and pings.
 func broadcasts(t *testing.T) *Result {
 	r := sample(t, "ws-epoll")
 	b := Broadcast{Received: 10_000, First: time.Millisecond, Last: 100 * time.Millisecond, ServerCPU: 60 * time.Millisecond,
@@ -68,6 +68,8 @@ func broadcasts(t *testing.T) *Result {
 	other := b
 	other.Received--
 	r.Broadcasts = []Broadcast{b, other}
+	r.Pings = &Pings{After: 45 * time.Second, Elapsed: 54 * time.Second, Sent: 12_150, MostPerSec: 300, ServerCPU: 120 * time.Millisecond,
+		ClientCPU: 130 * time.Millisecond, MachineCPU: 300 * time.Millisecond, Memory: r.Memory.Worked}
 	return r
 }
 

@@ -22,6 +22,7 @@ type Result struct {
 	Load     Load              `json:"load"`
 	// Broadcasts are in their order.
 	Broadcasts []Broadcast `json:"broadcasts,omitempty"`
+	Pings      *Pings      `json:"pings,omitempty"` // nil: there were none
 }
 
 // A Header says where the figures come from.
@@ -123,6 +124,18 @@ type Broadcast struct {
 	ClientCPU  time.Duration `json:"client_cpu"`
 	MachineCPU time.Duration `json:"machine_cpu"`
 	Latency    Latency       `json:"latency"`
+}
+
+// Pings is what the pings of silent WebSockets cost.
+type Pings struct {
+	After      time.Duration `json:"after"`   // so much silence, on average
+	Elapsed    time.Duration `json:"elapsed"` // how long was measured
+	Sent       uint64        `json:"sent"`
+	MostPerSec uint64        `json:"most_per_sec"`
+	ServerCPU  time.Duration `json:"server_cpu"`
+	ClientCPU  time.Duration `json:"client_cpu"`
+	MachineCPU time.Duration `json:"machine_cpu"`
+	Memory     MemorySample  `json:"memory"` // at the end, without a garbage collection
 }
 
 // Latency is a distribution.

@@ -162,6 +162,13 @@ func (f *fleet) fail(err error) {
 	}
 }
 
+// failed returns the first failure; nil: there was none.
+func (f *fleet) failed() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failure
+}
+
 // wake has whoever waits look again.
 func (f *fleet) wake() {
 	select {

@@ -28,7 +28,7 @@ const (
 
 // counts are sums over processes at a time.
 type counts struct {
-	served               uint64
+	served, written      uint64
 	serverCPU, clientCPU time.Duration
 	machineCPU           time.Duration
 }
@@ -115,6 +115,7 @@ func (s *session) counts(ctx context.Context) (counts, error) {
 func (s *session) sums() (c counts) {
 	s.fleet.each(control.Server, func(m *member) {
 		c.served += m.stats.Requests
+		c.written += m.stats.Written
 		c.serverCPU += m.stats.CPU
 	})
 	s.fleet.each(control.Client, func(m *member) { c.clientCPU += m.stats.CPU })

@@ -83,7 +83,7 @@ func (o *Options) check() error {
 	case o.Broadcasts > 0 && o.Scenario.Protocol != scenario.WebSocket:
 		return errors.New("broadcasts are for WebSockets: --server ws-epoll, for example")
 	}
-	return nil
+	return checkPings(&o.Scenario)
 }
 
 // blocked returns ErrBlocked with what is in the way, nil if nothing is that would
@@ -191,7 +191,7 @@ func Run(ctx context.Context, o Options) (*result.Result, error) {
 	}
 	defer s.fleet.killOn(o.Hurry)() // while it closes, too
 	defer s.fleet.close()
-	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load, s.broadcast, s.idle} {
+	for _, phase := range []func(context.Context) error{s.startServers, s.startClients, s.connect, s.load, s.broadcast, s.pings, s.idle} {
 		if err := phase(ctx); err != nil {
 			return nil, err
 		}

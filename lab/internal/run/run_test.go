@@ -37,6 +37,8 @@ func TestCheck(t *testing.T) {
 		{Options{Duration: time.Second, Dialers: -1}, "made at the same time"},
 		{Options{Duration: time.Second, Broadcasts: -1}, "broadcasts"},
 		{Options{Duration: time.Second, Broadcasts: 1}, "for WebSockets"},
+		{Options{Duration: time.Second, Scenario: scenario.Scenario{Pings: time.Minute}}, "for WebSockets"},
+		{Options{Duration: time.Second, Scenario: scenario.Scenario{Protocol: scenario.WebSocket, Pings: time.Second}}, "after 2s"},
 		{Options{Duration: time.Second, Rate: -1}, "rate"},
 		{Options{Duration: time.Second, Rate: math.NaN()}, "rate"},
 		{Options{Duration: time.Second, Rate: math.Inf(1)}, "rate"},

@@ -54,6 +54,8 @@ type Scenario struct {
 	// Shared has Prefork's workers share one inherited socket, instead of one
 	// for each (SO_REUSEPORT).
 	Shared bool `json:"shared_socket,omitempty"`
+	// Pings is how long a WebSocket is silent before the server pings it; 0: it never does.
+	Pings time.Duration `json:"pings,omitempty"`
 	// Published is what the seed's authors measured; nil: nothing.
 	Published *Published `json:"published,omitempty"`
 }
