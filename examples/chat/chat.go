@@ -20,6 +20,9 @@ const (
 	kept       = 50
 	maxMessage = 1 << 10
 	maxName    = 32
+	// maxPending has room for all kept messages, of which JSON makes six times as much at
+	// most: a new member gets them at once.
+	maxPending = kept * (6*(maxMessage+maxName) + 128)
 )
 
 // An event is what members get, as JSON.
@@ -75,13 +78,14 @@ type chat struct {
 func newChat(hub *room.Hub) *chat {
 	c := &chat{hub: hub, rooms: map[string]*chatRoom{}}
 	c.endpoint = websocket.Endpoint{
-		Name:      "chat",
-		State:     codec{},
-		ReadLimit: maxMessage,
-		OnOpen:    c.enter,
-		OnMessage: c.say,
-		OnClose:   c.leave,
-		OnMoved:   func(conn *websocket.Conn, _ []string) error { return c.add(conn, moved) },
+		Name:       "chat",
+		State:      codec{},
+		ReadLimit:  maxMessage,
+		MaxPending: maxPending,
+		OnOpen:     c.enter,
+		OnMessage:  c.say,
+		OnClose:    c.leave,
+		OnMoved:    func(conn *websocket.Conn, _ []string) error { return c.add(conn, moved) },
 	}
 	return c
 }

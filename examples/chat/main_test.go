@@ -185,6 +185,30 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// TestLongHistory: a member that comes gets the whole history, also if all of it is long,
+// and escaped.
+func TestLongHistory(t *testing.T) {
+	_, addr, _ := start(t, sluice.EngineAuto)
+	ann := enter(t, addr, "tea", "ann")
+	ann.expect("came", "ann", "", "ann")
+	text := strings.Repeat("<", maxMessage) // each is six bytes of JSON
+	for range kept {
+		frame := append([]byte{0x81, 0x80 | 126, maxMessage >> 8, maxMessage & 0xff, 0, 0, 0, 0}, text...)
+		if _, err := ann.conn.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+		ann.expect("said", "ann", text)
+	}
+	for i := range 20 {
+		name := fmt.Sprint("guest", i)
+		guest := enter(t, addr, "tea", name)
+		for range kept {
+			guest.expect("said", "ann", text)
+		}
+		guest.conn.Close()
+	}
+}
+
 // TestLimits: what is too large, no text or one room too many is refused.
 func TestLimits(t *testing.T) {
 	c, addr, stop := start(t, sluice.EngineAuto)
