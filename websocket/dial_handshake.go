@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -150,7 +151,7 @@ func (a *attempt) handshake(ctx context.Context, conn net.Conn) (d dialedConn, e
 	in := acquireAnswerReader(conn)
 	defer releaseAnswerReader(in)
 	resp := sluice.AcquireResponse() // the Header of a refusal is part of it
-	if err := resp.Header.Read(in); err != nil {
+	if err := readHead(&resp.Header, in); err != nil {
 		return d, err
 	}
 	if err := d.accept(&resp.Header, key); err != nil {
@@ -164,6 +165,21 @@ func (a *attempt) handshake(ctx context.Context, conn net.Conn) (d dialedConn, e
 	leftover, _ := in.Peek(in.Buffered())
 	d.leftover = slices.Clone(leftover)
 	return d, nil
+}
+
+// maxInterim is how many interim responses may come before the answer.
+const maxInterim = 100
+
+// readHead reads the head of the answer. It skips interim responses (RFC 9110 section 15.2); 101
+// is none.
+func readHead(h *sluice.ResponseHeader, in *bufio.Reader) error {
+	for range maxInterim {
+		err := h.Read(in)
+		if status := h.StatusCode(); err != nil || status >= sluice.StatusOK || status == sluice.StatusSwitchingProtocols {
+			return err
+		}
+	}
+	return errors.New("sluice: websocket: there are too many interim responses")
 }
 
 // refused returns the error for an answer that refuses because of reason. It keeps resp.

@@ -152,8 +152,11 @@ func TestDialEnds(t *testing.T) {
 	noneDialed(t)
 }
 
+const right = "(right)"
+
 // answering is a server that answers a handshake correctly, with more fields, and passes
-// the connection on. With status, that is the answer.
+// the connection on. With status, that is the answer, in which right stands for the one of
+// a handshake.
 func answering(t *testing.T, fields string, serve func(c net.Conn)) (addr string) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -171,7 +174,7 @@ func answering(t *testing.T, fields string, serve func(c net.Conn)) (addr string
 			answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: " +
 				string(ws.AppendAccept(nil, []byte(key))) + "\r\n" + fields + "\r\n"
 			if strings.HasPrefix(fields, "HTTP/") {
-				answer = fields
+				answer = strings.Replace(fields, right, answer[:len(answer)-len(fields)-2]+"\r\n", 1)
 			}
 			_, _ = io.WriteString(c, answer)
 			if serve != nil {
@@ -181,6 +184,37 @@ func answering(t *testing.T, fields string, serve func(c net.Conn)) (addr string
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// TestDialInterim: interim responses come before the answer (RFC 9110 section 15.2). They may
+// not be without end.
+func TestDialInterim(t *testing.T) {
+	const hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
+	for before, isFine := range map[string]bool{
+		hints: true, "HTTP/1.1 100 Continue\r\n\r\n" + hints: true, strings.Repeat(hints, 1000): false,
+	} {
+		c, err := Dial(t.Context(), "ws://"+answering(t, before+right, func(c net.Conn) { _, _ = io.WriteString(c, "\x81\x02hi") }), nil)
+		if !isFine {
+			if err == nil {
+				t.Errorf("%d bytes of interim responses are accepted", len(before))
+			}
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if m, err := c.Read(t.Context()); err != nil || string(m.Data) != "hi" {
+			t.Errorf("%q, %v", m.Data, err)
+		}
+		_ = c.Close(CodeNormal, "")
+	}
+	noneDialed(t)
+	c, err := Dial(t.Context(), "ws://"+answering(t, hints+"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno", nil), nil)
+	var refused *HandshakeError
+	if !errors.As(err, &refused) || refused.Status != 401 || string(refused.Body) != "no" {
+		t.Errorf("%v, %v", c, err)
+	}
 }
 
 // TestDialRefused: answers that are not a handshake.
