@@ -49,6 +49,7 @@ type history struct {
 	order   [64]sync.Mutex // of rooms, by the hash of the name. Taken first
 	publish sync.Mutex     // messages of this process are numbered and published in order
 	mover   upgrade.Mover
+	transit time.Duration // the constant; longer in tests, for slow machines
 
 	mu      sync.Mutex // guards the rest
 	limit   int        // messages
@@ -78,7 +79,7 @@ type source struct {
 }
 
 func newHistory(limit, most int) *history {
-	h := &history{seed: maphash.MakeSeed(), limit: limit, most: most, began: time.Now(), first: 1}
+	h := &history{seed: maphash.MakeSeed(), limit: limit, most: most, began: time.Now(), first: 1, transit: transit}
 	h.sources = []source{{mark: mark{run: rand.Uint32()}}}
 	h.mover.Hold = h.hold
 	return h
@@ -246,7 +247,7 @@ func (h *history) await(p position) {
 			return
 		}
 		if over == nil {
-			timer := time.NewTimer(transit)
+			timer := time.NewTimer(h.transit)
 			defer timer.Stop()
 			over = timer.C
 		}
@@ -271,7 +272,7 @@ func (h *history) lack(p position) <-chan struct{} {
 	defer h.mu.Unlock()
 	since := time.Since(h.began)
 	for _, m := range p {
-		if s := h.source(m.run); m.age < min(transit, since) && (s == nil || max(s.number, s.awaited) < m.number) {
+		if s := h.source(m.run); m.age < min(h.transit, since) && (s == nil || max(s.number, s.awaited) < m.number) {
 			if h.changed == nil {
 				h.changed = make(chan struct{})
 			}
