@@ -44,6 +44,7 @@ func TestQueueIsEmpty(t *testing.T) {
 // Connections are counted for every address family.
 func TestOpenSockets(t *testing.T) {
 	var all []net.Addr
+	ports := map[int]bool{} // for TCP the port decides, whatever the family
 	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "socket")} {
 		ln, err := net.Listen(network, address)
 		if err != nil {
@@ -51,6 +52,14 @@ func TestOpenSockets(t *testing.T) {
 			continue
 		}
 		defer ln.Close()
+		tcp, isTCP := ln.Addr().(*net.TCPAddr)
+		for isTCP && ports[tcp.Port] { // that of the other family
+			if ln, err = net.Listen(network, address); err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			tcp = ln.Addr().(*net.TCPAddr)
+		}
 		for want := range 3 {
 			if n, isKnown := openSockets([]net.Addr{ln.Addr()}); n != want || !isKnown {
 				t.Errorf("%s: %d of %d connections, %v", network, n, want, isKnown)
@@ -67,12 +76,13 @@ func TestOpenSockets(t *testing.T) {
 			defer c.Close()
 		}
 		all = append(all, ln.Addr())
-		if tcp, isTCP := ln.Addr().(*net.TCPAddr); isTCP { // another kind of socket with the same port
+		if isTCP { // another kind of socket with the same port
 			packets, err := net.DialUDP("udp", &net.UDPAddr{IP: tcp.IP, Port: tcp.Port}, &net.UDPAddr{IP: tcp.IP, Port: 9})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer packets.Close()
+			ports[tcp.Port] = true
 		}
 	}
 	if n, _ := openSockets(all); n != 3*len(all) {
