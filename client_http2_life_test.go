@@ -311,6 +311,7 @@ func TestClientHTTP2Limits(t *testing.T) {
 	}
 	eventually(t, "four of six requests arrive", func() bool { return arrived.Load() == 4 })
 	checkPool(t, c, 2, 0)
+	eventually(t, "two wait", func() bool { return c.http2.Waiting() == 2 })
 	if n := c.PendingRequests(); n != 6 {
 		t.Errorf("%d pending requests, want 6", n)
 	}

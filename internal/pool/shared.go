@@ -348,6 +348,13 @@ func (p *Shared[T]) Counts() (open, idle int) {
 	return p.open(), idle
 }
 
+// Waiting returns how many wait for a stream or a connection.
+func (p *Shared[T]) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting.Len()
+}
+
 // A sharedWaiter waits for a Grant. The waiting call owns it. The pool's lock guards
 // place, and got until ready is closed.
 type sharedWaiter[T any] struct {
