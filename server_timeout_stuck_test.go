@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluicehttp/sluice"
@@ -10,7 +11,8 @@ import (
 
 // TestTimeoutEndsStuckWrites: a handler that writes to a client which does not
 // read ends with its time-out, and its connection with it, without any
-// WriteTimeout.
+// WriteTimeout. If nothing was written in time, which is likely on a slow machine, it has
+// twice the time.
 func TestTimeoutEndsStuckWrites(t *testing.T) {
 	chunk := strings.Repeat("x", 8<<20) // more than sockets hold
 	writers := map[string]func(ctx *sluice.RequestCtx) error{
@@ -29,7 +31,10 @@ func TestTimeoutEndsStuckWrites(t *testing.T) {
 	}
 	timeouts := map[string]func(h sluice.RequestHandler, began <-chan bool) sluice.RequestHandler{
 		"TimeoutHandler": func(h sluice.RequestHandler, _ <-chan bool) sluice.RequestHandler {
-			return sluice.TimeoutHandler(h, briefly, "slow")
+			var tries atomic.Int64
+			return func(ctx *sluice.RequestCtx) {
+				sluice.TimeoutHandler(h, briefly<<(tries.Add(1)-1), "slow")(ctx)
+			}
 		},
 		"TimeoutError": func(h sluice.RequestHandler, began <-chan bool) sluice.RequestHandler {
 			return func(ctx *sluice.RequestCtx) {
@@ -48,7 +53,7 @@ func TestTimeoutEndsStuckWrites(t *testing.T) {
 					r := serve(t, n, &sluice.Server{Handler: within(func(ctx *sluice.RequestCtx) { ended <- write(ctx) }, began)})
 					p := r.dial()
 					p.send(get("/"))
-					for p.expectAny() == "HTTP/1.1 408 " { // on a slow machine: nothing was written yet
+					for p.expectAny() == "HTTP/1.1 408 " {
 						receive(t, ended)
 						p.Close()
 						p = r.dial()
